@@ -1,0 +1,100 @@
+/* Architectures: what a Hugging Face config.json says, resolved to the options of our few blocks, and
+ * the tensors such a model has. A family is a data table (config keys, class defaults, tensor-name
+ * patterns); there is no code path per family.
+ *
+ * Sources of the keys, defaults and names: transformers' configuration classes; v4 and v5 spellings
+ * (rope_theta / rope_parameters, torch_dtype / dtype) are both read. An absent key means the class
+ * default of that model_type. Pure: works on parsed JSON, never on files. */
+#ifndef CS_MODEL_ARCH_H
+#define CS_MODEL_ARCH_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/status.h"
+
+enum cs_module_kind { CS_MODULE_ENCODER, CS_MODULE_PROJECTOR, CS_MODULE_LLM, CS_MODULE_KINDS };
+enum cs_norm_kind { CS_ARCH_LAYER_NORM, CS_ARCH_RMS_NORM };       /* values equal enum cs_norm of kernels/ops.h */
+enum cs_arch_act { CS_ARCH_ACT_NONE, CS_ARCH_GELU, CS_ARCH_GELU_TANH, CS_ARCH_QUICK_GELU, CS_ARCH_SILU, CS_ARCH_RELU }; /* = enum cs_act */
+enum cs_rope_kind { CS_ROPE_NONE, CS_ROPE_DEFAULT, CS_ROPE_LINEAR, CS_ROPE_LLAMA3 };
+
+struct cs_arch {
+    enum cs_module_kind kind;
+    const char *family; /* "siglip", "llama", "qwen2", "mlp" (projector), "linear" (projector) */
+    int32_t width;      /* hidden size; projector: output width */
+    int32_t in_width;   /* projector: input width */
+    int32_t n_layers, n_heads, n_kv_heads, head_dim, ffn_width;
+    enum cs_norm_kind norm;
+    float norm_eps, norm_offset; /* offset 1 for (1 + w) */
+    enum cs_arch_act act;
+    bool is_gated_mlp, has_qkv_bias, has_o_bias, has_mlp_bias;
+    /* llm */
+    int32_t vocab, max_positions;
+    bool is_tied;      /* lm_head is embed_tokens */
+    float embed_scale; /* 1 unless the family scales */
+    enum cs_rope_kind rope;
+    double rope_theta, rope_factor, rope_low_freq, rope_high_freq;
+    int32_t rope_original_positions;
+    /* vision encoder with fixed resolution */
+    int32_t image_size, patch_size, channels;
+    bool has_patch_bias, has_positions;
+    bool has_final_norm;
+    float initializer_range;
+};
+
+/* What a parameter is for; the worker's blocks find their tensors by role. */
+#define CS_PARAM_ROLES(X)                                                                          \
+    X(EMBED) X(POSITION) X(PATCH_W) X(PATCH_B)                                                     \
+    X(NORM1_W) X(NORM1_B) X(Q_W) X(Q_B) X(K_W) X(K_B) X(V_W) X(V_B) X(O_W) X(O_B)                  \
+    X(NORM2_W) X(NORM2_B) X(GATE_W) X(UP_W) X(UP_B) X(DOWN_W) X(DOWN_B)                            \
+    X(NORM_W) X(NORM_B) X(HEAD_W)                                                                  \
+    X(PROJ1_W) X(PROJ1_B) X(PROJ2_W) X(PROJ2_B)
+
+enum cs_param_role {
+#define X(r) CS_PARAM_##r,
+    CS_PARAM_ROLES(X)
+#undef X
+        CS_PARAM_ROLE_COUNT
+};
+const char *cs_param_role_name(enum cs_param_role role); /* "q_w" */
+
+/* Where in the module a tensor lives; order of the enum is dataflow order. */
+enum cs_layer_kind {
+    CS_LAYER_EMBED,     /* token embedding, or patches + positions */
+    CS_LAYER_BLOCK,     /* one transformer block */
+    CS_LAYER_NORM,      /* final norm of an encoder (post_layernorm) */
+    CS_LAYER_PROJECTOR, /* the whole projector */
+    CS_LAYER_HEAD,      /* final norm of an LLM + lm_head + loss */
+    CS_LAYER_KINDS
+};
+
+struct cs_tensor_info {
+    const char *name; /* in the component's own directory, e.g. "model.layers.3.self_attn.q_proj.weight" */
+    const char *alt;  /* other spelling of the name found in files (with or without "vision_model."), or NULL */
+    enum cs_param_role role;
+    enum cs_layer_kind layer_kind;
+    int32_t layer; /* block index, 0 elsewhere */
+    int32_t n_dims;
+    int64_t dim[4];
+    bool is_decayed; /* weight decay applies: not a bias, not a norm */
+    enum { CS_INIT_NORMAL, CS_INIT_ZERO, CS_INIT_ONE } init; /* fresh values: N(0, initializer_range) ... */
+};
+
+/* model_type of config decides the family; composite configs (llava) are split by the caller.
+ * Errors name the key, the value and what is accepted. Strings point into arena. */
+enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena, struct cs_arch *out,
+                                   struct cs_err *err) CS_NODISCARD;
+/* projector: kind "mlp" or "linear", n_layers 1 or 2 */
+enum cs_status cs_arch_projector(const char *kind, int n_layers, const char *activation,
+                                 int32_t in_width, int32_t out_width, struct cs_arena *arena,
+                                 struct cs_arch *out, struct cs_err *err) CS_NODISCARD;
+/* All tensors in dataflow order; a tied head is not listed. Returns the count. */
+int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena, struct cs_tensor_info **out);
+/* encoder output rows of one item (image): (image_size / patch_size)^2 */
+int32_t cs_arch_item_rows(const struct cs_arch *arch);
+/* fp32 inverse frequencies (head_dim / 2), computed in fp64 */
+void cs_arch_inv_freq(const struct cs_arch *arch, float *inv_freq);
+
+#endif

@@ -1,0 +1,82 @@
+/* The module graph: modules with layers and parameters, edges that carry [tokens, width] rows, the
+ * trainable set, and what needs gradients.
+ *
+ * Rule (Cornstarch, frozen-aware cost): a layer needs weight gradients when it has a trainable
+ * parameter, and needs the gradient of its input when something upstream is trainable. A trainable
+ * token embedding makes the first LLM block need input gradients. A layer with neither runs in
+ * inference mode and keeps nothing. Immutable after cs_graph_build; lives in the caller's arena. */
+#ifndef CS_MODEL_GRAPH_H
+#define CS_MODEL_GRAPH_H
+
+#include "core/model/arch.h"
+#include "core/model/spec.h"
+
+struct cs_param {
+    int32_t id;            /* index in graph->params */
+    const char *name;      /* global: "<module>/<tensor name>" */
+    const char *tensor;    /* name in the component's directory */
+    const char *alt;       /* as in cs_tensor_info, or NULL */
+    enum cs_param_role role;
+    int32_t module, layer; /* indices in the graph */
+    int32_t n_dims;
+    int64_t dim[4];
+    int64_t count; /* elements */
+    bool is_trainable, is_decayed;
+    int init; /* cs_tensor_info.init */
+};
+
+struct cs_layer {
+    int32_t id;     /* index in graph->layers */
+    int32_t module; /* index in graph->modules */
+    enum cs_layer_kind kind;
+    int32_t index;    /* block index */
+    const char *path; /* "llm.layers.12", "vision.encoder.embed", "vision.projector", "llm.head" */
+    int32_t first_param, n_params;
+    int64_t n_elements, n_trained; /* parameter elements */
+    bool needs_weight_grad, needs_input_grad;
+};
+
+struct cs_module {
+    const char *name; /* "vision.encoder", "vision.projector", "llm" */
+    enum cs_module_kind kind;
+    struct cs_arch arch;
+    const struct cs_spec_module *spec;
+    int32_t first_layer, n_layers;
+    int32_t branch; /* index in graph->branches */
+};
+
+/* What the planner cuts: an encoder with its projector, or the LLM. The LLM is the last branch. */
+struct cs_branch {
+    const char *name; /* "vision", "audio", "llm" */
+    int32_t first_layer, n_layers; /* contiguous in graph->layers, dataflow order */
+    int32_t encoder;               /* index of the encoder among encoders, -1 for the llm */
+    int32_t out_width;             /* width of the rows that leave it */
+    int32_t item_rows;             /* encoder: rows per item */
+    int32_t item_bytes;            /* encoder: uint8 bytes per item (height * width * channels) */
+};
+
+struct cs_graph {
+    struct cs_module *modules;
+    struct cs_layer *layers;
+    struct cs_param *params; /* dataflow order: by module, by layer */
+    struct cs_branch *branches;
+    int32_t n_modules, n_layers, n_params, n_branches, n_encoders;
+    bool is_tied;          /* llm head shares the embedding */
+    int64_t n_elements, n_trained;
+};
+
+/* Everything frozen is refused (CS_INVALID) unless allow_frozen (plans, evaluation). */
+enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, struct cs_arena *arena,
+                              struct cs_graph **out, struct cs_err *err) CS_NODISCARD;
+
+/* The bare rule on plain arrays: frozen[i] of a chain of n layers -> needs. */
+void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *needs_weight_grad);
+
+/* forward FLOPs and saved activation bytes (fp32) of one layer over `tokens` rows whose attention
+ * spans `pairs` query-key pairs; head counts label rows */
+int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer, int64_t tokens,
+                           int64_t pairs, int64_t label_rows);
+int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
+                             int64_t tokens);
+
+#endif

@@ -1,0 +1,60 @@
+/* Native checkpoints: one directory per step, written by all ranks, committed by the runner.
+ *
+ *   ckpt-<step>/params/rank-N.safetensors   fp32 masters of the trainable parameters the rank owns,
+ *                                           under their global names
+ *               opt/rank-N.safetensors      "<name>.exp_avg", "<name>.exp_avg_sq"
+ *               trainer.json                optimizer step, data cursor, seed, counters
+ *               checkpoint.json             LAST: format, step, spec and plan hash, version, list of
+ *                                           files with size and xxh3-128
+ * Written in ckpt-<step>.tmp, files and directory fsynced, renamed, parent fsynced. A directory without
+ * a checkpoint.json that verifies does not exist for us. Any layout can load any checkpoint: names are
+ * global. Frozen parameters are not stored; they come from the source directories. */
+#ifndef CS_STORE_CHECKPOINT_H
+#define CS_STORE_CHECKPOINT_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+#include "core/model/graph.h"
+#include "store/safetensors.h"
+
+struct cs_ckpt_file {
+    char name[128]; /* relative: "params/rank-0.safetensors" */
+    uint64_t bytes;
+    char xxh3[33];
+};
+
+/* worker side: create (if needed) DIR/ckpt-STEP.tmp and write this rank's two files */
+struct cs_ckpt_param {
+    const struct cs_param *param;
+    const float *master, *exp_avg, *exp_avg_sq;
+};
+enum cs_status cs_ckpt_write_rank(const char *dir, int64_t step, int rank,
+                                  const struct cs_ckpt_param *param, int n,
+                                  struct cs_ckpt_file files[2], struct cs_err *err) CS_NODISCARD;
+
+/* runner side: all ranks have reported their files; trainer is stored as trainer.json */
+enum cs_status cs_ckpt_commit(const char *dir, int64_t step, const char *spec_hash,
+                              const char *plan_hash, const json_t *trainer,
+                              const struct cs_ckpt_file *files, int n_files,
+                              struct cs_err *err) CS_NODISCARD;
+/* remove ckpt-*.tmp leftovers, and all but the newest keep committed ones (keep <= 0: keep all) */
+enum cs_status cs_ckpt_clean(const char *dir, int64_t keep, struct cs_err *err) CS_NODISCARD;
+/* newest committed step whose file sizes verify (hashes too with is_deep); CS_NOT_FOUND when none;
+ * broken ones are skipped and named through on_skip (may be NULL) */
+enum cs_status cs_ckpt_latest(const char *dir, bool is_deep, int64_t *step, char *path,
+                              size_t path_bytes, void (*on_skip)(void *, const char *text),
+                              void *user, struct cs_err *err) CS_NODISCARD;
+
+struct cs_ckpt; /* one opened, verified checkpoint directory */
+enum cs_status cs_ckpt_open(const char *path, struct cs_ckpt **out, struct cs_err *err) CS_NODISCARD;
+void cs_ckpt_close(struct cs_ckpt *ckpt); /* accepts NULL */
+int64_t cs_ckpt_step(const struct cs_ckpt *ckpt);
+const json_t *cs_ckpt_trainer(const struct cs_ckpt *ckpt);
+const json_t *cs_ckpt_info(const struct cs_ckpt *ckpt); /* checkpoint.json */
+/* kind "master" | "exp_avg" | "exp_avg_sq"; CS_NOT_FOUND when the checkpoint does not hold it */
+enum cs_status cs_ckpt_read(const struct cs_ckpt *ckpt, const struct cs_param *param,
+                            const char *kind, float *out, struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,46 @@
+/* Hugging Face model directories: find config, tokenizer and weights; load tensors by name; export.
+ *
+ * Weights are model.safetensors or model.safetensors.index.json with shards (weight_map entries may not
+ * leave the directory). pytorch_model.bin is refused with advice. A composite `llava` directory can be
+ * read as components: sub "vision" (vision_config, vision_tower.*), "llm" (text_config,
+ * language_model.*) and "projector" (multi_modal_projector.*), in both known tensor-name layouts. */
+#ifndef CS_STORE_HFDIR_H
+#define CS_STORE_HFDIR_H
+
+#include <jansson.h>
+
+#include "core/base/status.h"
+#include "core/model/graph.h"
+#include "store/safetensors.h"
+
+struct cs_hfdir;
+
+/* part: "" for a plain directory, "vision" | "llm" | "projector" of a llava directory */
+enum cs_status cs_hfdir_open(const char *dir, const char *part, struct cs_hfdir **out,
+                             struct cs_err *err) CS_NODISCARD;
+void cs_hfdir_close(struct cs_hfdir *dir); /* accepts NULL */
+const json_t *cs_hfdir_config(const struct cs_hfdir *dir); /* the component's own config */
+/* preprocessor_config.json (or processor_config.json's image part), NULL when absent */
+const json_t *cs_hfdir_processor(const struct cs_hfdir *dir);
+bool cs_hfdir_has_tokenizer(const struct cs_hfdir *dir);
+/* name, then alt, NULL when both are missing */
+const struct cs_st_tensor *cs_hfdir_tensor(const struct cs_hfdir *dir, const char *name,
+                                           const char *alt);
+/* every tensor of the arch is present with the right shape; names the first three that are not */
+enum cs_status cs_hfdir_check(const struct cs_hfdir *dir, const struct cs_arch *arch,
+                              struct cs_err *err) CS_NODISCARD;
+
+/* Where export finds a parameter's values (fp32, whole): a checkpoint or the source directory. */
+typedef enum cs_status (*cs_param_source)(void *user, const struct cs_param *param, float *out,
+                                          struct cs_err *err);
+
+/* Write DIR/{vision,llm,projector}/ (component directories that from_pretrained accepts) and, for one
+ * siglip/clip encoder + 2-layer mlp + llm, DIR/llava/ (LlavaForConditionalGeneration: config with
+ * image_token_index and image_token_id, vision_feature_layer, strategy "full", weights in the on-disk
+ * names, tokenizer files byte-copied, preprocessor and processor config). dtype "float32"|"bfloat16".
+ * Refuses an existing non-empty DIR; writes beside it and renames, so DIR is complete or absent. */
+enum cs_status cs_export_model(const struct cs_spec *spec, const struct cs_graph *graph,
+                               cs_param_source source, void *user, const char *dtype,
+                               const char *dir, struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,58 @@
+/* safetensors: bounded reader over mmap, and writer. Format: formats of Hugging Face safetensors 0.4+
+ * (u64 header length, JSON header, data without holes or overlap, whole file covered).
+ *
+ * The reader trusts nothing: header length against file size before allocating, checked products,
+ * offsets monotone and gap-free, names valid UTF-8 and unique. Messages name file, expected and actual
+ * size. Tensor pointers live as long as the file object. */
+#ifndef CS_STORE_SAFETENSORS_H
+#define CS_STORE_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+enum cs_dtype { CS_F32, CS_F16, CS_BF16, CS_F64, CS_I64, CS_I32, CS_I16, CS_I8, CS_U8, CS_BOOL, CS_DTYPES };
+enum { CS_MAX_DIMS = 8 };
+
+size_t cs_dtype_bytes(enum cs_dtype dtype);
+const char *cs_dtype_name(enum cs_dtype dtype); /* "F32" as in the file */
+
+struct cs_st_tensor {
+    const char *name;
+    enum cs_dtype dtype;
+    int n_dims;
+    int64_t dim[CS_MAX_DIMS];
+    int64_t count; /* elements */
+    const void *data;
+};
+
+struct cs_st_file; /* one .safetensors file, mapped */
+
+enum cs_status cs_st_open(const char *path, struct cs_st_file **out, struct cs_err *err) CS_NODISCARD;
+void cs_st_close(struct cs_st_file *file); /* accepts NULL */
+int cs_st_count(const struct cs_st_file *file);
+const struct cs_st_tensor *cs_st_at(const struct cs_st_file *file, int index); /* sorted by name */
+const struct cs_st_tensor *cs_st_find(const struct cs_st_file *file, const char *name); /* or NULL */
+const char *cs_st_path(const struct cs_st_file *file);
+
+/* convert count elements starting at element first to fp32 (F32, F16, BF16, F64 only) */
+enum cs_status cs_st_read_f32(const struct cs_st_tensor *tensor, int64_t first, int64_t count,
+                              float *out, struct cs_err *err) CS_NODISCARD;
+
+struct cs_st_out { /* one tensor to write; data is in memory as dtype, or fp32 with convert */
+    const char *name;
+    enum cs_dtype dtype; /* in the file */
+    int n_dims;
+    int64_t dim[CS_MAX_DIMS];
+    const void *data;
+    int is_f32; /* data is fp32 and is rounded to dtype (to nearest even) on the way */
+};
+
+/* Sorts as the HF writer does (descending dtype size, then name), always writes
+ * __metadata__.format = "pt". Writes path.tmp-PID, fsyncs, renames. xxh3 (may be NULL): hash of the
+ * whole file as 32 hex digits + NUL; bytes (may be NULL): its size. */
+enum cs_status cs_st_write(const char *path, const struct cs_st_out *tensor, int n, char xxh3[33],
+                           uint64_t *bytes, struct cs_err *err) CS_NODISCARD;
+
+#endif

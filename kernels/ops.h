@@ -1,0 +1,158 @@
+/* The operator table: one signature per operator, implemented by kernels/cpu (reference, fp32) and by
+ * the CUDA plugin. Operators allocate nothing and synchronise nothing; they run on the stream of the
+ * context and use its workspace.
+ *
+ * dtypes: "act" is the activation and weight type of the back end (fp32 on CPU, bf16 on GPU), passed
+ * as void *; gradients of weights, norms, optimizer state and losses are fp32 (or fp64 where said).
+ * Matrices are row-major; a linear weight is (out, in) as in PyTorch. Every gradient of a weight is
+ * ACCUMULATED (+=), every activation gradient is OVERWRITTEN, unless a comment says otherwise.
+ * Row counts may be 0: then nothing happens. Results are deterministic and do not depend on the
+ * alignment or on the address of a buffer. */
+#ifndef CS_KERNELS_OPS_H
+#define CS_KERNELS_OPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+#include "core/mask/plan.h"
+
+#define CS_OPS_VERSION 1
+
+enum cs_act {
+    CS_ACT_NONE,
+    CS_ACT_GELU,       /* erf */
+    CS_ACT_GELU_TANH,
+    CS_ACT_QUICK_GELU, /* x sigmoid(1.702 x) */
+    CS_ACT_SILU,
+    CS_ACT_RELU,
+    CS_ACT_KINDS
+};
+
+enum cs_norm {
+    CS_NORM_LAYER, /* (x - mean) / sqrt(var + eps) * w + b */
+    CS_NORM_RMS,   /* x / sqrt(mean(x^2) + eps) * (offset + w) */
+    CS_NORM_KINDS
+};
+
+struct cs_ctx {
+    void *stream;    /* cudaStream_t, NULL on CPU */
+    void *workspace; /* scratch, at least workspace_bytes(shape) of the operator */
+    size_t workspace_bytes;
+    void *handle; /* private to the back end */
+};
+
+struct cs_attention_shape {
+    int32_t tokens, heads, kv_heads, head_dim;
+    int32_t q_stride, kv_stride, o_stride; /* elements between rows (tokens) */
+    float scale, softcap;                  /* softcap 0: none; else s = c tanh(s / c) */
+};
+
+struct cs_adamw {
+    float lr, beta1, beta2, eps, weight_decay;
+    float grad_scale; /* every gradient is multiplied by it first: clip / trained tokens */
+    int64_t step;     /* 1 for the first update: bias correction */
+};
+
+struct cs_ops {
+    uint32_t version;
+    const char *name; /* "cpu", "cuda" */
+    size_t act_bytes; /* bytes of one act element */
+
+    /* c (m, n) = alpha op(a) op(b) + beta c, row-major with leading dimensions; act in, act out */
+    void (*gemm)(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k,
+                 float alpha, const void *a, int64_t lda, const void *b, int64_t ldb, float beta,
+                 void *c, int64_t ldc);
+    /* dw (out, in) fp32 += dy (rows, out)^T x (rows, in) */
+    void (*gemm_wgrad)(struct cs_ctx *ctx, int64_t rows, int64_t out, int64_t in, const void *dy,
+                       int64_t ld_dy, const void *x, int64_t ldx, float *dw);
+    /* y (rows, n) += bias (n) */
+    void (*bias_add)(struct cs_ctx *ctx, int64_t rows, int64_t n, void *y, int64_t ldy,
+                     const void *bias);
+    /* db (n) fp32 += column sums of dy (rows, n) */
+    void (*bias_grad)(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
+                      float *db);
+
+    /* y (rows, n) from x (rows, n); stat (rows, 2) fp32 keeps mean and 1/std (RMS: 0 and 1/rms) */
+    void (*norm)(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
+                 float offset, const void *x, const void *w, const void *b, void *y, float *stat);
+    /* dx = dx_in + d norm; dx_in NULL: 0 (it is the residual's gradient). dw, db NULL: not needed */
+    void (*norm_grad)(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
+                      const void *x, const void *w, const float *stat, const void *dy,
+                      const void *dx_in, void *dx, float *dw, float *db);
+
+    /* rotate-half rope in place on x (rows, heads, head_dim), row stride ldx; cos/sin fp32
+     * (rows, rot_dim / 2), rot_dim <= head_dim. inverse: the adjoint (backward) */
+    void (*rope)(struct cs_ctx *ctx, int64_t rows, int32_t heads, int32_t head_dim, int32_t rot_dim,
+                 int64_t ldx, void *x, const float *cos, const float *sin, int inverse);
+
+    /* y = act(x); n elements */
+    void (*act)(struct cs_ctx *ctx, enum cs_act kind, int64_t n, const void *x, void *y);
+    void (*act_grad)(struct cs_ctx *ctx, enum cs_act kind, int64_t n, const void *x, const void *dy,
+                     void *dx);
+    /* y = act(gate) * up; (rows, n) each, gate and up with row stride ld, y contiguous */
+    void (*gated)(struct cs_ctx *ctx, enum cs_act kind, int64_t rows, int64_t n, const void *gate,
+                  const void *up, int64_t ld, void *y);
+    void (*gated_grad)(struct cs_ctx *ctx, enum cs_act kind, int64_t rows, int64_t n,
+                       const void *gate, const void *up, int64_t ld, const void *dy, void *dgate,
+                       void *dup, int64_t ld_d);
+    /* y = a + b; n elements; y may alias a or b */
+    void (*add)(struct cs_ctx *ctx, int64_t n, const void *a, const void *b, void *y);
+
+    /* y (rows, n) = table[ids] * scale; an id < 0 gives a zero row */
+    void (*embed)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids, const void *table,
+                  float scale, void *y);
+    /* dtable[ids] fp32 += dy * scale in row order; ids < 0 skipped */
+    void (*embed_grad)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
+                       const void *dy, float scale, float *dtable);
+    /* y (rows, n) = x[index]; index < 0: zero row */
+    void (*gather_rows)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
+                        const void *x, void *y);
+    /* y[index] = x (rows, n): each target at most once; add != 0: y[index] += x */
+    void (*scatter_rows)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
+                         const void *x, void *y, int add);
+
+    /* image patches: pixels uint8 (items, height, width, channels) -> y (items * ph * pw, channels *
+     * patch * patch) in (channel, row, column) order as a conv weight is stored, ph = height / patch;
+     * value = (pixel * rescale - mean[c]) / std[c] in fp32 */
+    void (*patches)(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t width,
+                    int32_t channels, int32_t patch, const uint8_t *pixels, float rescale,
+                    const float *mean, const float *std, void *y);
+
+    /* q (tokens, heads, head_dim), k and v (tokens, kv_heads, head_dim), o like q; lse (heads, tokens)
+     * fp32. A row that sees nothing gives o = 0, lse = -inf, and zero gradients. */
+    void (*attention)(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                      const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,
+                      void *o, float *lse);
+    void (*attention_grad)(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                           const struct cs_mask_plan *mask, const void *q, const void *k,
+                           const void *v, const void *o, const float *lse, const void *d_o, void *dq,
+                           void *dk, void *dv);
+    size_t (*attention_workspace)(const struct cs_attention_shape *shape,
+                                  const struct cs_mask_plan *mask);
+
+    /* Fused chunked linear + cross-entropy over rows that have a label (labels >= 0 all).
+     * x (rows, in), w (vocab, in). loss: fp64, += sum over rows. correct (rows) uint8: 1 where the
+     * label is the argmax (lowest index wins a tie), may be NULL. dx (rows, in) act: gradient of the
+     * loss SUM, overwritten, NULL: forward only. dw (vocab, in) fp32: accumulated, NULL: frozen.
+     * softcap 0: none. Logits are never materialised for more than one chunk of rows. */
+    void (*linear_xent)(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
+                        const void *w, const int32_t *labels, float softcap, double *loss,
+                        uint8_t *correct, void *dx, float *dw);
+    size_t (*linear_xent_workspace)(int64_t rows, int64_t in, int64_t vocab);
+
+    /* decoupled decay first, then the update; w act copy of master is written when w != NULL and
+     * w != master. n elements */
+    void (*adamw)(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
+                  float *master, float *exp_avg, float *exp_avg_sq, void *w);
+    /* *sum (fp64) = sum of squares of x (n) fp32, in a fixed order; overwrites */
+    void (*sumsq)(struct cs_ctx *ctx, int64_t n, const float *x, double *sum);
+};
+
+const struct cs_ops *cs_ops_cpu(void);
+
+/* Compare the back end's GEMM with plain C on odd shapes (some OpenBLAS builds compute wrong results
+ * on recent processors). CS_INTERNAL with the shape that differs. */
+enum cs_status cs_ops_cpu_selfcheck(struct cs_err *err) CS_NODISCARD;
+
+#endif
