@@ -1,0 +1,28 @@
+/* The event record: 32 bytes, written by workers and by the simulator, read by everyone. */
+#ifndef CS_TRACE_EVENT_H
+#define CS_TRACE_EVENT_H
+
+#include <stdint.h>
+
+enum cs_event_kind {
+    CS_EVENT_ACTION, /* an action of the program; action: id in the rank's list; value: CPU time in us */
+    CS_EVENT_WAIT,   /* a thread waited: action it wanted to start; value: enum cs_wait */
+    CS_EVENT_DATA,   /* waiting for the feeder */
+    CS_EVENT_STEP,   /* begin to end of a step on this rank */
+    CS_EVENT_SAVE,   /* checkpoint snapshot or write */
+    CS_EVENT_KINDS
+};
+
+enum { CS_EVENT_EVAL = 1 /* flags: the step is an evaluation */ };
+
+struct cs_event {
+    uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; the simulator counts from 0 */
+    uint32_t step;
+    uint32_t action;
+    int32_t value;
+    uint16_t kind; /* enum cs_event_kind */
+    uint16_t flags;
+};
+_Static_assert(sizeof(struct cs_event) == 32, "events are 32 bytes");
+
+#endif
