@@ -19,11 +19,23 @@ struct cs_xfer {
     void *data;
     size_t bytes;
     int is_send;
+    int is_done;          /* set by progress/exchange */
+    size_t moved;         /* private to the transport */
+    struct cs_xfer *next; /* private to the transport */
 };
 
 struct cs_comm_table {
     const char *name;
-    /* All transfers of one call progress together (as inside ncclGroupStart/End): no order between
+    /* Queue one transfer (the struct and its data stay alive until is_done). Transfers complete in
+     * FIFO order per (peer, direction); different peers and directions progress independently. Zero
+     * bytes: done at once. */
+    enum cs_status (*post)(struct cs_comm *comm, struct cs_xfer *xfer, struct cs_err *err);
+    /* Move bytes of everything queued. Returns when at least one transfer completed, when wake_fd
+     * (-1: none) is readable (the caller drains it), or CS_TIMEOUT after deadline_ms. A dead peer is
+     * noticed only when something is queued for it or arrives from it. */
+    enum cs_status (*progress)(struct cs_comm *comm, int wake_fd, int deadline_ms,
+                               struct cs_err *err);
+    /* post all, progress until all are done. All transfers of one call progress together (as inside ncclGroupStart/End): no order between
      * peers can dead-lock. Returns when all are complete. Zero bytes are legal and send nothing. */
     enum cs_status (*exchange)(struct cs_comm *comm, struct cs_xfer *xfer, int n, int deadline_ms,
                                struct cs_err *err);
