@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/plan/plan.h"
+#include "core/model/budget.h"
 
 enum { CS_SLOT_MAX_SAMPLES = 1024, CS_STEP_MAX_SLOTS = 256 };
 

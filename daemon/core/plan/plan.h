@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "core/model/budget.h"
 #include "core/model/graph.h"
 #include "core/plan/cluster.h"
 
@@ -29,16 +30,6 @@ struct cs_edge {
     int32_t width;        /* elements per row */
     bool has_grad;        /* a gradient flows back */
     int64_t max_rows;     /* budget: rows of one slot */
-};
-
-struct cs_slot_budget {
-    int32_t seq_tokens; /* LLM rows of a slot */
-    int32_t n_encoders;
-    struct {
-        int32_t rows, items; /* encoder output rows, and items (images) of a slot */
-        int32_t item_rows, item_bytes;
-        int32_t height, width, channels;
-    } enc[CS_MAX_ENCODERS];
 };
 
 struct cs_plan {
