@@ -1,0 +1,76 @@
+/* AdamW in PyTorch's order of operations: decay, moments, update. Bias corrections in fp64. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+struct step {
+    float grad_scale, keep;         /* keep: 1 - lr weight_decay */
+    float take1, beta2, take2, eps; /* take: 1 - beta */
+    float root_bc2, size;           /* sqrt(1 - beta2^t), lr / (1 - beta1^t) */
+};
+
+#define TILE 512 /* elements whose square roots are kept at a time */
+
+static CS_CLONES void moments(int64_t n, struct step s, const float *grad, float *exp_avg,
+                              float *exp_avg_sq)
+{
+    CS_ELEMENTWISE
+    for (int64_t i = 0; i < n; i++) {
+        const float g = grad[i] * s.grad_scale;
+        exp_avg[i] = exp_avg[i] + s.take1 * (g - exp_avg[i]);
+        exp_avg_sq[i] = exp_avg_sq[i] * s.beta2 + s.take2 * g * g;
+    }
+}
+
+/* Apart from the other loops, and without clones, which would lose the attribute: sqrtf stays a
+ * call as long as it may set errno. */
+#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((optimize("no-math-errno")))
+#endif
+static void
+roots(int64_t n, const float *x, float *root)
+{
+    for (int64_t i = 0; i < n; i++)
+        root[i] = sqrtf(x[i]);
+}
+
+static CS_CLONES void update(int64_t n, struct step s, const float *exp_avg, const float *root,
+                             float *master)
+{
+    CS_ELEMENTWISE
+    for (int64_t i = 0; i < n; i++) {
+        const float denom = root[i] / s.root_bc2 + s.eps;
+        master[i] = master[i] * s.keep - s.size * exp_avg[i] / denom;
+    }
+}
+
+void cs_cpu_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
+                  float *master, float *exp_avg, float *exp_avg_sq, void *w)
+{
+    (void)ctx;
+    if (n <= 0)
+        return;
+    const double lr = hyper->lr, beta1 = hyper->beta1, beta2 = hyper->beta2;
+    const double bc1 = 1.0 - pow(beta1, (double)hyper->step);
+    const double bc2 = 1.0 - pow(beta2, (double)hyper->step);
+    const struct step s = {
+        .grad_scale = hyper->grad_scale,
+        .keep = (float)(1.0 - lr * (double)hyper->weight_decay),
+        .take1 = (float)(1.0 - beta1),
+        .beta2 = hyper->beta2,
+        .take2 = (float)(1.0 - beta2),
+        .eps = hyper->eps,
+        .root_bc2 = (float)sqrt(bc2),
+        .size = (float)(lr / bc1),
+    };
+    float root[TILE];
+    for (int64_t i = 0; i < n; i += TILE) {
+        const int64_t part = n - i < TILE ? n - i : TILE;
+        moments(part, s, grad + i, exp_avg + i, exp_avg_sq + i);
+        roots(part, exp_avg_sq + i, root);
+        update(part, s, exp_avg + i, root, master + i);
+    }
+    if (w != NULL && w != (void *)master)
+        memcpy(w, master, (size_t)n * sizeof *master);
+}

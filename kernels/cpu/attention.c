@@ -1,0 +1,297 @@
+/* Attention and its gradient: per document, per block of Q_BLOCK query rows (counted from the start
+ * of the document), per head, with small GEMMs over the keys that the block can see.
+ *
+ *     z = cap(scale q k^T), P = exp(z - lse), o = P v                       (softmax in fp32)
+ *     dS = P (dO v^T - D) cap'(z), D = rowsum(dO o), dq = scale dS k, dk = scale dS^T q, dv = P^T
+ * dO
+ *
+ * (the recomputing form of FlashAttention-2). All sums run in a fixed order: blocks ascending, then
+ * the query heads of a kv head ascending. Nothing depends on where the document lies in its slot,
+ * so a document alone and a packed one give the same bits. Keys that no row of a block sees are not
+ * touched where they lie outside of the block's key range. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/attention_rows.h"
+#include "kernels/cpu/cpu.h"
+
+#define Q_BLOCK 64
+
+enum segment_mask {
+    SEGMENT_FULL,   /* every row sees every row */
+    SEGMENT_CAUSAL, /* row i sees the rows up to i */
+    SEGMENT_RULE,   /* ask cs_mask_allows for every pair */
+};
+
+/* One block of query rows with the range of keys that it sees. Rows are absolute. */
+struct block {
+    enum segment_mask mask;
+    int32_t q0, q1, k0, k1;
+    const uint8_t *allow; /* SEGMENT_RULE: (q1 - q0, segment rows), first column: segment start */
+    int32_t allow_stride, segment_start;
+    uint8_t sees[Q_BLOCK]; /* does the row see anything */
+};
+
+struct scratch {
+    float *z, *p, *dp; /* (Q_BLOCK, longest segment) each; p, dp: backward only */
+    uint8_t *allow;
+};
+
+static int32_t longest_segment(const struct cs_mask_plan *mask)
+{
+    int32_t longest = 0;
+    for (int32_t s = 0; s < mask->n_segments; s++) {
+        const int32_t n = mask->segment[s + 1] - mask->segment[s];
+        longest = n > longest ? n : longest;
+    }
+    return longest;
+}
+
+size_t cs_cpu_attention_workspace(const struct cs_attention_shape *shape,
+                                  const struct cs_mask_plan *mask)
+{
+    (void)shape;
+    const size_t area = (size_t)Q_BLOCK * (size_t)longest_segment(mask);
+    return 3 * cs_carve_bound(area * sizeof(float)) + cs_carve_bound(area);
+}
+
+static struct scratch take_scratch(const struct cs_ctx *ctx, const struct cs_mask_plan *mask)
+{
+    const size_t area = (size_t)Q_BLOCK * (size_t)longest_segment(mask);
+    struct cs_carve carve = cs_carve_begin(ctx);
+    struct scratch s;
+    s.z = cs_carve_take(&carve, area * sizeof(float));
+    s.p = cs_carve_take(&carve, area * sizeof(float));
+    s.dp = cs_carve_take(&carve, area * sizeof(float));
+    s.allow = cs_carve_take(&carve, area);
+    return s;
+}
+
+/* The cheap masks are found from the tokens of this segment alone, never from its neighbours. They
+ * give the same bits as SEGMENT_RULE: same key range, same zeros. */
+static enum segment_mask classify(const struct cs_mask_plan *plan, int32_t begin, int32_t end)
+{
+    bool is_ascending = true, has_item = false;
+    for (int32_t i = begin; i < end; i++) {
+        if (plan->word != NULL && plan->word[i] == 0)
+            return SEGMENT_RULE;
+        if (i > begin && plan->doc[i] != plan->doc[begin])
+            return SEGMENT_RULE;
+        is_ascending = is_ascending && (i == begin || plan->pos[i] > plan->pos[i - 1]);
+        has_item = has_item || (plan->item != NULL && plan->item[i] >= 0);
+    }
+    if (plan->rule.kind == CS_MASK_FULL)
+        return SEGMENT_FULL;
+    const bool is_causal =
+        plan->rule.kind == CS_MASK_CAUSAL || (plan->rule.kind == CS_MASK_IMAGE_BIDIR && !has_item);
+    return is_causal && is_ascending ? SEGMENT_CAUSAL : SEGMENT_RULE;
+}
+
+/* Evaluate the rule for all pairs of the block; narrows the key range to what is seen. */
+static void evaluate_rule(const struct cs_mask_plan *plan, int32_t begin, int32_t end,
+                          struct block *b, uint8_t *allow)
+{
+    const int32_t n = end - begin;
+    b->k0 = end;
+    b->k1 = begin;
+    for (int32_t i = b->q0; i < b->q1; i++) {
+        const struct cs_mask_token q = cs_mask_token_at(plan, i);
+        uint8_t *row = allow + (int64_t)(i - b->q0) * n;
+        int32_t first = end, last = begin - 1;
+        for (int32_t j = begin; j < end; j++) {
+            row[j - begin] = cs_mask_allows(plan->rule, q, cs_mask_token_at(plan, j));
+            if (row[j - begin]) {
+                first = first < j ? first : j;
+                last = j;
+            }
+        }
+        b->sees[i - b->q0] = last >= begin;
+        b->k0 = b->k0 < first ? b->k0 : first;
+        b->k1 = b->k1 > last + 1 ? b->k1 : last + 1;
+    }
+    b->allow = allow;
+    b->allow_stride = n;
+    b->segment_start = begin;
+}
+
+static struct block make_block(const struct cs_mask_plan *plan, enum segment_mask kind,
+                               int32_t begin, int32_t end, int32_t q0, uint8_t *allow)
+{
+    struct block b = {.mask = kind, .q0 = q0, .k0 = begin, .k1 = end};
+    b.q1 = end - q0 < Q_BLOCK ? end : q0 + Q_BLOCK;
+    memset(b.sees, 1, sizeof b.sees);
+    if (kind == SEGMENT_CAUSAL)
+        b.k1 = b.q1;
+    if (kind == SEGMENT_RULE)
+        evaluate_rule(plan, begin, end, &b, allow);
+    return b;
+}
+
+/* Put value where row i of the block may not look; x is the row's part of a (rows, keys) matrix. */
+static void mask_row(const struct block *b, int32_t i, float value, float *x)
+{
+    const int32_t n = b->k1 - b->k0;
+    if (b->mask == SEGMENT_CAUSAL)
+        for (int32_t j = i + 1 - b->k0; j < n; j++)
+            x[j] = value;
+    if (b->mask == SEGMENT_RULE)
+        cs_rows_select(n,
+                       b->allow + (int64_t)(i - b->q0) * b->allow_stride + b->k0 - b->segment_start,
+                       value, x);
+}
+
+/* z (rows, keys) = cap(scale q k^T) */
+static void scores(const struct cs_attention_shape *s, const struct block *b, const float *q,
+                   const float *k, float *z)
+{
+    const int64_t m = b->q1 - b->q0, n = b->k1 - b->k0;
+    cs_cpu_sgemm(0, 1, m, n, s->head_dim, s->scale, q + (int64_t)b->q0 * s->q_stride, s->q_stride,
+                 k + (int64_t)b->k0 * s->kv_stride, s->kv_stride, 0.0f, z, n);
+    if (s->softcap != 0.0f)
+        cs_rows_cap(m * n, s->softcap, z);
+}
+
+static void forward_head(const struct cs_attention_shape *s, const struct block *b, const float *q,
+                         const float *k, const float *v, float *o, float *lse, float *z)
+{
+    const int64_t m = b->q1 - b->q0, n = b->k1 - b->k0;
+    float inv_sum[Q_BLOCK];
+    scores(s, b, q, k, z);
+    for (int64_t r = 0; r < m; r++) {
+        mask_row(b, b->q0 + (int32_t)r, -INFINITY, z + r * n);
+        const float max = b->sees[r] ? cs_rows_max(n, z + r * n) : 0.0f;
+        const float sum = cs_rows_exp(n, max, z + r * n);
+        lse[b->q0 + r] = b->sees[r] ? max + logf(sum) : -INFINITY;
+        inv_sum[r] = 1.0f / sum;
+    }
+    float *out = o + (int64_t)b->q0 * s->o_stride;
+    cs_cpu_sgemm(0, 0, m, s->head_dim, n, 1.0f, z, n, v + (int64_t)b->k0 * s->kv_stride,
+                 s->kv_stride, 0.0f, out, s->o_stride);
+    for (int64_t r = 0; r < m; r++) {
+        if (b->sees[r])
+            cs_rows_scale(s->head_dim, inv_sum[r], out + r * s->o_stride);
+        else
+            memset(out + r * s->o_stride, 0, (size_t)s->head_dim * sizeof(float));
+    }
+}
+
+static void check_plan(const struct cs_attention_shape *shape, const struct cs_mask_plan *mask)
+{
+    CS_ASSERT(mask->n_tokens == shape->tokens);
+    CS_ASSERT(mask->n_segments > 0 && mask->segment[0] == 0 &&
+              mask->segment[mask->n_segments] == shape->tokens);
+    CS_ASSERT(shape->kv_heads > 0 && shape->heads % shape->kv_heads == 0);
+}
+
+void cs_cpu_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                      const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,
+                      void *o, float *lse)
+{
+    if (shape->tokens <= 0 || shape->heads <= 0)
+        return;
+    check_plan(shape, mask);
+    const struct scratch tmp = take_scratch(ctx, mask);
+    const int32_t d = shape->head_dim, group = shape->heads / shape->kv_heads;
+    for (int32_t g = 0; g < mask->n_segments; g++) {
+        const int32_t begin = mask->segment[g], end = mask->segment[g + 1];
+        const enum segment_mask kind = classify(mask, begin, end);
+        for (int32_t q0 = begin; q0 < end; q0 += Q_BLOCK) {
+            const struct block b = make_block(mask, kind, begin, end, q0, tmp.allow);
+            for (int32_t h = 0; h < shape->heads; h++) {
+                const int64_t kv = (int64_t)(h / group) * d, qo = (int64_t)h * d;
+                forward_head(shape, &b, (const float *)q + qo, (const float *)k + kv,
+                             (const float *)v + kv, (float *)o + qo,
+                             lse + (int64_t)h * shape->tokens, tmp.z);
+            }
+        }
+    }
+}
+
+/* Pointers of one head: its first column in row 0 of every matrix. */
+struct grad_head {
+    const float *q, *k, *v, *o, *d_o, *lse;
+    float *dq, *dk, *dv;
+};
+
+/* p = exp(z - lse) where allowed; dp (on entry dO v^T) becomes dS */
+static void backward_rows(const struct cs_attention_shape *s, const struct block *b,
+                          const struct grad_head *h, const struct scratch *tmp)
+{
+    const int64_t m = b->q1 - b->q0, n = b->k1 - b->k0;
+    const float inv_cap = s->softcap != 0.0f ? 1.0f / s->softcap : 0.0f;
+    for (int64_t r = 0; r < m; r++) {
+        float *p = tmp->p + r * n, *ds = tmp->dp + r * n;
+        if (!b->sees[r]) {
+            memset(p, 0, (size_t)n * sizeof *p);
+            memset(ds, 0, (size_t)n * sizeof *ds);
+            continue;
+        }
+        const int64_t row = (b->q0 + r) * (int64_t)s->o_stride;
+        cs_rows_prob(n, h->lse[b->q0 + r], tmp->z + r * n, p);
+        mask_row(b, b->q0 + (int32_t)r, 0.0f, p);
+        cs_rows_score_grad(n, cs_rows_dot(s->head_dim, h->d_o + row, h->o + row), inv_cap,
+                           tmp->z + r * n, p, ds);
+    }
+}
+
+static void backward_head(const struct cs_attention_shape *s, const struct block *b,
+                          const struct grad_head *h, const struct scratch *tmp)
+{
+    const int64_t m = b->q1 - b->q0, n = b->k1 - b->k0, d = s->head_dim;
+    const int64_t at_q = (int64_t)b->q0 * s->q_stride, at_k = (int64_t)b->k0 * s->kv_stride;
+    const float *d_o = h->d_o + (int64_t)b->q0 * s->o_stride;
+    scores(s, b, h->q, h->k, tmp->z);
+    cs_cpu_sgemm(0, 1, m, n, d, 1.0f, d_o, s->o_stride, h->v + at_k, s->kv_stride, 0.0f, tmp->dp,
+                 n);
+    backward_rows(s, b, h, tmp);
+    cs_cpu_sgemm(1, 0, n, d, m, 1.0f, tmp->p, n, d_o, s->o_stride, 1.0f, h->dv + at_k,
+                 s->kv_stride);
+    cs_cpu_sgemm(0, 0, m, d, n, s->scale, tmp->dp, n, h->k + at_k, s->kv_stride, 0.0f, h->dq + at_q,
+                 s->q_stride);
+    cs_cpu_sgemm(1, 0, n, d, m, s->scale, tmp->dp, n, h->q + at_q, s->q_stride, 1.0f, h->dk + at_k,
+                 s->kv_stride);
+}
+
+static void zero_heads(const struct cs_attention_shape *s, float *dk, float *dv)
+{
+    const size_t bytes = (size_t)s->kv_heads * (size_t)s->head_dim * sizeof(float);
+    for (int64_t i = 0; i < s->tokens; i++) {
+        memset(dk + i * s->kv_stride, 0, bytes);
+        memset(dv + i * s->kv_stride, 0, bytes);
+    }
+}
+
+void cs_cpu_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                           const struct cs_mask_plan *mask, const void *q, const void *k,
+                           const void *v, const void *o, const float *lse, const void *d_o,
+                           void *dq, void *dk, void *dv)
+{
+    if (shape->tokens <= 0 || shape->heads <= 0)
+        return;
+    check_plan(shape, mask);
+    const struct scratch tmp = take_scratch(ctx, mask);
+    const int32_t d = shape->head_dim, group = shape->heads / shape->kv_heads;
+    zero_heads(shape, dk, dv);
+    for (int32_t g = 0; g < mask->n_segments; g++) {
+        const int32_t begin = mask->segment[g], end = mask->segment[g + 1];
+        const enum segment_mask kind = classify(mask, begin, end);
+        for (int32_t q0 = begin; q0 < end; q0 += Q_BLOCK) {
+            const struct block b = make_block(mask, kind, begin, end, q0, tmp.allow);
+            for (int32_t h = 0; h < shape->heads; h++) {
+                const int64_t kv = (int64_t)(h / group) * d, qo = (int64_t)h * d;
+                const struct grad_head head = {
+                    .q = (const float *)q + qo,
+                    .k = (const float *)k + kv,
+                    .v = (const float *)v + kv,
+                    .o = (const float *)o + qo,
+                    .d_o = (const float *)d_o + qo,
+                    .lse = lse + (int64_t)h * shape->tokens,
+                    .dq = (float *)dq + qo,
+                    .dk = (float *)dk + kv,
+                    .dv = (float *)dv + kv,
+                };
+                backward_head(shape, &b, &head, &tmp);
+            }
+        }
+    }
+}

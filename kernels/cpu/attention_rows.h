@@ -1,0 +1,24 @@
+/* The vectorised loops of attention over one row of scores. Sums use CS_LANES lanes. */
+#ifndef CS_KERNELS_CPU_ATTENTION_ROWS_H
+#define CS_KERNELS_CPU_ATTENTION_ROWS_H
+
+#include <stdint.h>
+
+/* x = cap tanh(x / cap) */
+void cs_rows_cap(int64_t n, float cap, float *x);
+/* x = value where allow is 0 */
+void cs_rows_select(int64_t n, const uint8_t *allow, float value, float *x);
+/* largest element; NaN are passed over */
+float cs_rows_max(int64_t n, const float *x);
+/* x = exp(x - max); returns the sum */
+float cs_rows_exp(int64_t n, float max, float *x);
+/* x *= factor */
+void cs_rows_scale(int64_t n, float factor, float *x);
+/* p = exp(z - lse) */
+void cs_rows_prob(int64_t n, float lse, const float *z, float *p);
+/* ds (on entry dp) = p (dp - dot) (1 - (z inv_cap)^2); inv_cap 0: no cap */
+void cs_rows_score_grad(int64_t n, float dot, float inv_cap, const float *z, const float *p,
+                        float *ds);
+float cs_rows_dot(int64_t n, const float *a, const float *b);
+
+#endif

@@ -1,0 +1,113 @@
+/* What the files of the CPU back end share: the declarations of all operators (signatures and
+ * contracts: kernels/ops.h), the workspace carver, and the macros for loops that must vectorise. */
+#ifndef CS_KERNELS_CPU_CPU_H
+#define CS_KERNELS_CPU_CPU_H
+
+#include "kernels/ops.h"
+
+/* One copy of a function per vector width, chosen at load time. All copies give the same bits: the
+ * tree is compiled with -ffp-contract=off (no fused multiply-add) and every sum has an explicit
+ * order of lanes. Sanitizers cannot run the resolvers, they get the portable copy. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__OPTIMIZE__) &&    \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define CS_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define CS_CLONES
+#endif
+
+/* Element i of the result depends on element i of the inputs only: equal pointers are fine. */
+#if defined(__clang__)
+#define CS_ELEMENTWISE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define CS_ELEMENTWISE _Pragma("GCC ivdep")
+#endif
+
+/* Lanes of a sum: element i goes to lane i % CS_LANES, then lanes are added pairwise. */
+#define CS_LANES 16
+
+/* Hands out 64-byte aligned parts of the workspace; asserts that they fit. */
+struct cs_carve {
+    char *at, *end;
+};
+
+static inline struct cs_carve cs_carve_begin(const struct cs_ctx *ctx)
+{
+    struct cs_carve c = {ctx->workspace, (char *)ctx->workspace + ctx->workspace_bytes};
+    return c;
+}
+
+static inline void *cs_carve_take(struct cs_carve *carve, size_t bytes)
+{
+    const size_t pad = (64 - ((uintptr_t)carve->at & 63)) & 63;
+    CS_ASSERT(carve->at != NULL && (size_t)(carve->end - carve->at) >= pad + bytes);
+    void *p = carve->at + pad;
+    carve->at += pad + bytes;
+    return p;
+}
+
+/* Upper bound of what one cs_carve_take of bytes uses up. */
+static inline size_t cs_carve_bound(size_t bytes)
+{
+    return bytes + 64;
+}
+
+/* c = alpha op(a) op(b) + beta c in fp32; sizes up to INT32_MAX, zero sizes legal; beta 0: c is not
+ * read */
+void cs_cpu_sgemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                  int64_t ldc);
+
+void cs_cpu_gemm(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k,
+                 float alpha, const void *a, int64_t lda, const void *b, int64_t ldb, float beta,
+                 void *c, int64_t ldc);
+void cs_cpu_gemm_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t out, int64_t in, const void *dy,
+                       int64_t ld_dy, const void *x, int64_t ldx, float *dw);
+void cs_cpu_bias_add(struct cs_ctx *ctx, int64_t rows, int64_t n, void *y, int64_t ldy,
+                     const void *bias);
+void cs_cpu_bias_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
+                      float *db);
+void cs_cpu_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
+                 float offset, const void *x, const void *w, const void *b, void *y, float *stat);
+void cs_cpu_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
+                      const void *x, const void *w, const float *stat, const void *dy,
+                      const void *dx_in, void *dx, float *dw, float *db);
+void cs_cpu_rope(struct cs_ctx *ctx, int64_t rows, int32_t heads, int32_t head_dim, int32_t rot_dim,
+                 int64_t ldx, void *x, const float *cos, const float *sin, int inverse);
+void cs_cpu_act(struct cs_ctx *ctx, enum cs_act kind, int64_t n, const void *x, void *y);
+void cs_cpu_act_grad(struct cs_ctx *ctx, enum cs_act kind, int64_t n, const void *x, const void *dy,
+                     void *dx);
+void cs_cpu_gated(struct cs_ctx *ctx, enum cs_act kind, int64_t rows, int64_t n, const void *gate,
+                  const void *up, int64_t ld, void *y);
+void cs_cpu_gated_grad(struct cs_ctx *ctx, enum cs_act kind, int64_t rows, int64_t n,
+                       const void *gate, const void *up, int64_t ld, const void *dy, void *dgate,
+                       void *dup, int64_t ld_d);
+void cs_cpu_add(struct cs_ctx *ctx, int64_t n, const void *a, const void *b, void *y);
+void cs_cpu_embed(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
+                  const void *table, float scale, void *y);
+void cs_cpu_embed_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
+                       const void *dy, float scale, float *dtable);
+void cs_cpu_gather_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
+                        const void *x, void *y);
+void cs_cpu_scatter_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
+                         const void *x, void *y, int add);
+void cs_cpu_patches(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t width,
+                    int32_t channels, int32_t patch, const uint8_t *pixels, float rescale,
+                    const float *mean, const float *std, void *y);
+void cs_cpu_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                      const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,
+                      void *o, float *lse);
+void cs_cpu_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                           const struct cs_mask_plan *mask, const void *q, const void *k,
+                           const void *v, const void *o, const float *lse, const void *d_o,
+                           void *dq, void *dk, void *dv);
+size_t cs_cpu_attention_workspace(const struct cs_attention_shape *shape,
+                                  const struct cs_mask_plan *mask);
+void cs_cpu_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
+                        const void *w, const int32_t *labels, float softcap, double *loss,
+                        uint8_t *correct, void *dx, float *dw);
+size_t cs_cpu_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab);
+void cs_cpu_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
+                  float *master, float *exp_avg, float *exp_avg_sq, void *w);
+void cs_cpu_sumsq(struct cs_ctx *ctx, int64_t n, const float *x, double *sum);
+
+#endif

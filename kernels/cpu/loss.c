@@ -1,0 +1,132 @@
+/* Linear layer and cross-entropy in one pass over chunks of rows: logits of one chunk only, the
+ * gradient of the logits is written over them, dx and dw follow at once. */
+#include <math.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vecmath.h"
+
+#define CHUNK_ROWS   256
+#define CHUNK_FLOATS ((int64_t)1 << 24) /* 64 MiB of logits, unless one row is larger */
+
+/* Depends on vocab only, so that a row's result does not depend on the number of rows after it. */
+static int64_t chunk_rows(int64_t vocab)
+{
+    const int64_t fit = CHUNK_FLOATS / (vocab > 0 ? vocab : 1);
+    return fit < 1 ? 1 : fit < CHUNK_ROWS ? fit : CHUNK_ROWS;
+}
+
+size_t cs_cpu_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab)
+{
+    (void)in;
+    const int64_t chunk = chunk_rows(vocab);
+    return cs_carve_bound((size_t)(rows < chunk ? rows : chunk) * (size_t)vocab * sizeof(float));
+}
+
+static CS_CLONES void cap_row(int64_t n, float cap, float *z)
+{
+    CS_ELEMENTWISE
+    for (int64_t i = 0; i < n; i++)
+        z[i] = cap * cs_tanh(z[i] / cap);
+}
+
+/* NaN are passed over; they come back through the sum. */
+static CS_CLONES float row_max(int64_t n, const float *z)
+{
+    float lane[CS_LANES];
+    for (int l = 0; l < CS_LANES; l++)
+        lane[l] = -INFINITY;
+    int64_t i = 0;
+    for (; i + CS_LANES <= n; i += CS_LANES)
+        for (int l = 0; l < CS_LANES; l++)
+            lane[l] = z[i + l] > lane[l] ? z[i + l] : lane[l];
+    for (int l = 0; i < n; i++, l++)
+        lane[l] = z[i] > lane[l] ? z[i] : lane[l];
+    float max = lane[0];
+    for (int l = 1; l < CS_LANES; l++)
+        max = lane[l] > max ? lane[l] : max;
+    return max;
+}
+
+static CS_CLONES float row_exp_sum(int64_t n, const float *z, float max)
+{
+    float lane[CS_LANES] = {0};
+    int64_t i = 0;
+    for (; i + CS_LANES <= n; i += CS_LANES)
+        for (int l = 0; l < CS_LANES; l++)
+            lane[l] += cs_exp(z[i + l] - max);
+    for (int l = 0; i < n; i++, l++)
+        lane[l] += cs_exp(z[i] - max);
+    for (int width = CS_LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++)
+            lane[l] += lane[l + width];
+    return lane[0];
+}
+
+/* z becomes the probabilities times the slope of the cap (1 without one) */
+static CS_CLONES void row_softmax(int64_t n, float max, float inv_sum, float inv_cap, float *z)
+{
+    CS_ELEMENTWISE
+    for (int64_t i = 0; i < n; i++) {
+        const float t = z[i] * inv_cap;
+        z[i] = cs_exp(z[i] - max) * inv_sum * (1.0f - t * t);
+    }
+}
+
+/* All before the label are smaller and none after it is larger: false wherever a NaN takes part. */
+static uint8_t is_argmax(int64_t n, const float *z, int64_t label)
+{
+    int64_t beaten = 0;
+    for (int64_t i = 0; i < label; i++)
+        beaten += z[i] < z[label];
+    for (int64_t i = label; i < n; i++)
+        beaten += z[i] <= z[label];
+    return beaten == n;
+}
+
+/* Loss of one row; z (vocab) turns into the gradient of the loss when wants_grad. */
+static double one_row(int64_t vocab, float *z, int64_t label, float softcap, uint8_t *correct,
+                      bool wants_grad)
+{
+    if (softcap != 0.0f)
+        cap_row(vocab, softcap, z);
+    const float max = row_max(vocab, z);
+    const float sum = row_exp_sum(vocab, z, max);
+    const float target = z[label];
+    if (correct != NULL)
+        *correct = is_argmax(vocab, z, label);
+    if (wants_grad) {
+        const float inv_cap = softcap != 0.0f ? 1.0f / softcap : 0.0f;
+        const float t = target * inv_cap;
+        row_softmax(vocab, max, 1.0f / sum, inv_cap, z);
+        z[label] -= 1.0f - t * t;
+    }
+    return log((double)sum) + ((double)max - (double)target);
+}
+
+void cs_cpu_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
+                        const void *w, const int32_t *labels, float softcap, double *loss,
+                        uint8_t *correct, void *dx, float *dw)
+{
+    if (rows <= 0)
+        return;
+    const int64_t chunk = chunk_rows(vocab);
+    struct cs_carve carve = cs_carve_begin(ctx);
+    float *z = cs_carve_take(&carve,
+                             (size_t)(rows < chunk ? rows : chunk) * (size_t)vocab * sizeof(float));
+    const bool wants_grad = dx != NULL || dw != NULL;
+    for (int64_t first = 0; first < rows; first += chunk) {
+        const int64_t m = rows - first < chunk ? rows - first : chunk;
+        const float *xc = (const float *)x + first * in;
+        cs_cpu_sgemm(0, 1, m, vocab, in, 1.0f, xc, in, w, in, 0.0f, z, vocab);
+        for (int64_t r = 0; r < m; r++) {
+            CS_ASSERT(labels[first + r] >= 0 && labels[first + r] < vocab);
+            *loss += one_row(vocab, z + r * vocab, labels[first + r], softcap,
+                             correct != NULL ? correct + first + r : NULL, wants_grad);
+        }
+        if (dx != NULL)
+            cs_cpu_sgemm(0, 0, m, in, vocab, 1.0f, z, vocab, w, in, 0.0f, (float *)dx + first * in,
+                         in);
+        if (dw != NULL)
+            cs_cpu_sgemm(1, 0, vocab, in, m, 1.0f, z, vocab, xc, in, 1.0f, dw, in);
+    }
+}

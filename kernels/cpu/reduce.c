@@ -1,0 +1,24 @@
+/* Sums over whole tensors. */
+#include "kernels/cpu/cpu.h"
+
+/* Squares in fp64: element i goes to lane i % CS_LANES, lanes are added pairwise at the end. */
+static CS_CLONES double sum_squares(int64_t n, const float *x)
+{
+    double lane[CS_LANES] = {0};
+    int64_t i = 0;
+    for (; i + CS_LANES <= n; i += CS_LANES)
+        for (int l = 0; l < CS_LANES; l++)
+            lane[l] += (double)x[i + l] * (double)x[i + l];
+    for (int l = 0; i < n; i++, l++)
+        lane[l] += (double)x[i] * (double)x[i];
+    for (int width = CS_LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++)
+            lane[l] += lane[l + width];
+    return lane[0];
+}
+
+void cs_cpu_sumsq(struct cs_ctx *ctx, int64_t n, const float *x, double *sum)
+{
+    (void)ctx;
+    *sum = sum_squares(n, x);
+}

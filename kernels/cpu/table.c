@@ -1,0 +1,37 @@
+/* The table of the CPU back end. */
+#include "kernels/cpu/cpu.h"
+
+static const struct cs_ops ops_cpu = {
+    .version = CS_OPS_VERSION,
+    .name = "cpu",
+    .act_bytes = sizeof(float),
+    .gemm = cs_cpu_gemm,
+    .gemm_wgrad = cs_cpu_gemm_wgrad,
+    .bias_add = cs_cpu_bias_add,
+    .bias_grad = cs_cpu_bias_grad,
+    .norm = cs_cpu_norm,
+    .norm_grad = cs_cpu_norm_grad,
+    .rope = cs_cpu_rope,
+    .act = cs_cpu_act,
+    .act_grad = cs_cpu_act_grad,
+    .gated = cs_cpu_gated,
+    .gated_grad = cs_cpu_gated_grad,
+    .add = cs_cpu_add,
+    .embed = cs_cpu_embed,
+    .embed_grad = cs_cpu_embed_grad,
+    .gather_rows = cs_cpu_gather_rows,
+    .scatter_rows = cs_cpu_scatter_rows,
+    .patches = cs_cpu_patches,
+    .attention = cs_cpu_attention,
+    .attention_grad = cs_cpu_attention_grad,
+    .attention_workspace = cs_cpu_attention_workspace,
+    .linear_xent = cs_cpu_linear_xent,
+    .linear_xent_workspace = cs_cpu_linear_xent_workspace,
+    .adamw = cs_cpu_adamw,
+    .sumsq = cs_cpu_sumsq,
+};
+
+const struct cs_ops *cs_ops_cpu(void)
+{
+    return &ops_cpu;
+}
