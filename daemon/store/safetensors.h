@@ -3,7 +3,11 @@
  *
  * The reader trusts nothing: header length against file size before allocating, checked products,
  * offsets monotone and gap-free, names valid UTF-8 and unique. Messages name file, expected and actual
- * size. Tensor pointers live as long as the file object. */
+ * size. Tensor pointers live as long as the file object.
+ *
+ * Reading: cs_st_read_f32 and cs_st_read_raw go through the descriptor, so a file that is cut while
+ * open gives CS_CORRUPT. tensor->data is the mapping itself: quick to look at, but it may be unaligned
+ * for its dtype, and touching pages that are gone raises SIGBUS. */
 #ifndef CS_STORE_SAFETENSORS_H
 #define CS_STORE_SAFETENSORS_H
 
@@ -25,6 +29,8 @@ struct cs_st_tensor {
     int64_t dim[CS_MAX_DIMS];
     int64_t count; /* elements */
     const void *data;
+    const struct cs_st_file *file; /* where the bytes are; NULL for a tensor that is only in memory */
+    uint64_t offset;               /* of the data in that file */
 };
 
 struct cs_st_file; /* one .safetensors file, mapped */
@@ -40,13 +46,33 @@ const char *cs_st_path(const struct cs_st_file *file);
 enum cs_status cs_st_read_f32(const struct cs_st_tensor *tensor, int64_t first, int64_t count,
                               float *out, struct cs_err *err) CS_NODISCARD;
 
-struct cs_st_out { /* one tensor to write; data is in memory as dtype, or fp32 with convert */
+/* bytes [first_byte, first_byte + bytes) of the tensor's data as they are */
+enum cs_status cs_st_read_raw(const struct cs_st_tensor *tensor, uint64_t first_byte, size_t bytes,
+                              void *out, struct cs_err *err) CS_NODISCARD;
+
+/* One number at a time, to nearest even; NaN stays NaN (quiet, sign kept). */
+uint16_t cs_bf16_from_f32(float value);
+float cs_f32_from_bf16(uint16_t bits);
+uint16_t cs_f16_from_f32(float value);
+float cs_f32_from_f16(uint16_t bits);
+
+struct cs_st_out;
+/* makes the fp32 values of one tensor (all elements), called once, when its turn to be written comes */
+typedef enum cs_status (*cs_st_fill)(void *user, const struct cs_st_out *tensor, float *out,
+                                     struct cs_err *err);
+
+/* One tensor to write. Its values are one of: data in memory as dtype, or fp32 with is_f32; from:
+ * another file's tensor, copied or converted (floats only) in small pieces; fill: made on demand. */
+struct cs_st_out {
     const char *name;
     enum cs_dtype dtype; /* in the file */
     int n_dims;
     int64_t dim[CS_MAX_DIMS];
     const void *data;
     int is_f32; /* data is fp32 and is rounded to dtype (to nearest even) on the way */
+    const struct cs_st_tensor *from;
+    cs_st_fill fill;
+    void *fill_user;
 };
 
 /* Sorts as the HF writer does (descending dtype size, then name), always writes

@@ -1,0 +1,280 @@
+/* Atomic file writes, whole-file reads and copies; see fsio.h. */
+#include "store/fsio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/hashing.h"
+
+struct cs_fs_out {
+    char path[PATH_MAX], temp[PATH_MAX];
+    int fd;
+    bool is_committed;
+    uint64_t needed_bytes;
+    struct cs_hashing *hash;
+};
+
+enum cs_status cs_fs_path(char out[PATH_MAX], struct cs_err *err, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int len = vsnprintf(out, PATH_MAX, fmt, ap);
+    va_end(ap);
+    if (len < 0 || len >= PATH_MAX)
+        return cs_fail(err, CS_LIMIT, "path %.60s... is longer than %d bytes", out, PATH_MAX);
+    return CS_OK;
+}
+
+static enum cs_status fail_write(const struct cs_fs_out *out, struct cs_err *err)
+{
+    return cs_fail_errno(err, "cannot write %s (%llu bytes needed)", out->path,
+                         (unsigned long long)out->needed_bytes);
+}
+
+enum cs_status cs_fs_out_open(const char *path, uint64_t needed_bytes, struct cs_fs_out **out,
+                              struct cs_err *err)
+{
+    struct cs_fs_out *made = calloc(1, sizeof(*made));
+    enum cs_status st;
+    *out = NULL;
+    if (!made)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to write %s", path);
+    made->fd = -1;
+    made->needed_bytes = needed_bytes;
+    made->hash = cs_hashing_new();
+    if (!made->hash) {
+        st = cs_fail(err, CS_NO_MEMORY, "no memory to write %s", path);
+        goto out;
+    }
+    st = cs_fs_path(made->path, err, "%s", path);
+    if (st == CS_OK)
+        st = cs_fs_path(made->temp, err, "%s.tmp-%ld", path, (long)getpid());
+    if (st != CS_OK)
+        goto out;
+    made->fd = open(made->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (made->fd == -1) {
+        st = fail_write(made, err);
+        goto out;
+    }
+    *out = made;
+    return CS_OK;
+out:
+    made->is_committed = made->fd == -1; /* nothing to remove */
+    cs_fs_out_close(made);
+    return st;
+}
+
+enum cs_status cs_fs_out_write(struct cs_fs_out *out, const void *data, size_t bytes,
+                               struct cs_err *err)
+{
+    const char *at = data;
+    cs_hashing_add(out->hash, data, bytes);
+    while (bytes > 0) {
+        ssize_t n = write(out->fd, at, bytes);
+        if (n == -1 && errno == EINTR)
+            continue;
+        if (n == -1)
+            return fail_write(out, err);
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_fs_out_commit(struct cs_fs_out *out, char xxh3[33], struct cs_err *err)
+{
+    char parent[PATH_MAX];
+    CS_TRY(cs_fs_parent(out->path, parent, err));
+    if (fsync(out->fd) == -1)
+        return fail_write(out, err);
+    int fd = out->fd;
+    out->fd = -1;
+    if (close(fd) == -1)
+        return fail_write(out, err);
+    if (rename(out->temp, out->path) == -1)
+        return cs_fail_errno(err, "cannot rename %s to %s", out->temp, out->path);
+    out->is_committed = true;
+    if (xxh3)
+        cs_hashing_hex(out->hash, xxh3);
+    return cs_fs_sync_dir(parent, err);
+}
+
+void cs_fs_out_close(struct cs_fs_out *out)
+{
+    if (!out)
+        return;
+    if (out->fd != -1)
+        close(out->fd);
+    if (!out->is_committed)
+        unlink(out->temp);
+    cs_hashing_free(out->hash);
+    free(out);
+}
+
+enum cs_status cs_fs_write(const char *path, const void *data, size_t bytes, char xxh3[33],
+                           struct cs_err *err)
+{
+    struct cs_fs_out *out = NULL;
+    CS_TRY(cs_fs_out_open(path, bytes, &out, err));
+    enum cs_status st = cs_fs_out_write(out, data, bytes, err);
+    if (st == CS_OK)
+        st = cs_fs_out_commit(out, xxh3, err);
+    cs_fs_out_close(out);
+    return st;
+}
+
+enum cs_status cs_fs_write_json(const char *path, const json_t *json, char xxh3[33],
+                                uint64_t *bytes, struct cs_err *err)
+{
+    char *text = json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS);
+    if (!text)
+        return cs_fail(err, CS_NO_MEMORY, "cannot encode %s", path);
+    size_t len = strlen(text);
+    text[len] = '\n'; /* replaces the NUL: the length is carried apart */
+    enum cs_status st = cs_fs_write(path, text, len + 1, xxh3, err);
+    if (bytes)
+        *bytes = len + 1;
+    free(text);
+    return st;
+}
+
+static enum cs_status open_regular(const char *path, int *fd, uint64_t *bytes, struct cs_err *err)
+{
+    struct stat info;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
+    if (*fd == -1)
+        return cs_fail_errno(err, "cannot open %s", path);
+    if (fstat(*fd, &info) == -1 || !S_ISREG(info.st_mode)) {
+        close(*fd);
+        *fd = -1;
+        return cs_fail(err, CS_INVALID, "%s is not a regular file", path);
+    }
+    *bytes = (uint64_t)info.st_size;
+    return CS_OK;
+}
+
+/* whole reads only; *got is short at the end of the file */
+static enum cs_status read_some(int fd, const char *path, char *to, size_t bytes, size_t *got,
+                                struct cs_err *err)
+{
+    *got = 0;
+    while (*got < bytes) {
+        ssize_t n = read(fd, to + *got, bytes - *got);
+        if (n == -1 && errno == EINTR)
+            continue;
+        if (n == -1)
+            return cs_fail_errno(err, "cannot read %s", path);
+        if (n == 0)
+            break;
+        *got += (size_t)n;
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_fs_read(const char *path, size_t max_bytes, char **data, size_t *bytes,
+                          struct cs_err *err)
+{
+    int fd = -1;
+    uint64_t size = 0;
+    enum cs_status st;
+    *data = NULL;
+    CS_TRY(open_regular(path, &fd, &size, err));
+    if (size > max_bytes) {
+        st = cs_fail(err, CS_LIMIT, "%s has %llu bytes, at most %zu are read", path,
+                     (unsigned long long)size, max_bytes);
+        goto out;
+    }
+    *data = malloc((size_t)size + 1);
+    if (!*data) {
+        st = cs_fail(err, CS_NO_MEMORY, "no memory for the %llu bytes of %s",
+                     (unsigned long long)size, path);
+        goto out;
+    }
+    st = read_some(fd, path, *data, (size_t)size, bytes, err);
+    if (st == CS_OK)
+        (*data)[*bytes] = '\0';
+out:
+    close(fd);
+    if (st != CS_OK) {
+        free(*data);
+        *data = NULL;
+    }
+    return st;
+}
+
+enum cs_status cs_fs_read_json(const char *path, json_t **out, struct cs_err *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    json_error_t why;
+    *out = NULL;
+    CS_TRY(cs_fs_read(path, CS_FS_JSON_MAX_BYTES, &text, &bytes, err));
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    free(text);
+    if (!root)
+        return cs_fail(err, CS_CORRUPT, "%s (%zu bytes), line %d: %s", path, bytes, why.line,
+                       why.text);
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return cs_fail(err, CS_CORRUPT, "%s: expected a JSON object", path);
+    }
+    *out = root;
+    return CS_OK;
+}
+
+/* to: NULL only hashes */
+static enum cs_status pump(const char *from, const char *to, char xxh3[33], uint64_t *bytes,
+                           struct cs_err *err)
+{
+    enum { CHUNK = 1 << 18 };
+    struct cs_fs_out *out = NULL;
+    struct cs_hashing *hash = cs_hashing_new();
+    char *chunk = malloc(CHUNK);
+    int fd = -1;
+    uint64_t size = 0;
+    size_t got = CHUNK;
+    enum cs_status st = CS_OK;
+    *bytes = 0;
+    if (!hash || !chunk)
+        st = cs_fail(err, CS_NO_MEMORY, "no memory to read %s", from);
+    if (st == CS_OK)
+        st = open_regular(from, &fd, &size, err);
+    if (st == CS_OK && to)
+        st = cs_fs_out_open(to, size, &out, err);
+    while (st == CS_OK && got == CHUNK) {
+        st = read_some(fd, from, chunk, CHUNK, &got, err);
+        if (st != CS_OK)
+            break;
+        cs_hashing_add(hash, chunk, got);
+        *bytes += got;
+        if (out)
+            st = cs_fs_out_write(out, chunk, got, err);
+    }
+    if (st == CS_OK && out)
+        st = cs_fs_out_commit(out, NULL, err);
+    if (st == CS_OK && xxh3)
+        cs_hashing_hex(hash, xxh3);
+    cs_fs_out_close(out);
+    if (fd != -1)
+        close(fd);
+    cs_hashing_free(hash);
+    free(chunk);
+    return st;
+}
+
+enum cs_status cs_fs_copy(const char *from, const char *to, struct cs_err *err)
+{
+    uint64_t bytes = 0;
+    return pump(from, to, NULL, &bytes, err);
+}
+
+enum cs_status cs_fs_hash(const char *path, char xxh3[33], uint64_t *bytes, struct cs_err *err)
+{
+    return pump(path, NULL, xxh3, bytes, err);
+}
