@@ -5,12 +5,22 @@
 #include <stdint.h>
 
 enum cs_event_kind {
-    CS_EVENT_ACTION, /* an action of the program; action: id in the rank's list; value: CPU time in us */
+    CS_EVENT_ACTION, /* an action of the program; action: id in the rank's list; value: CPU time in
+                        us */
     CS_EVENT_WAIT,   /* a thread waited: action it wanted to start; value: enum cs_wait */
     CS_EVENT_DATA,   /* waiting for the feeder */
     CS_EVENT_STEP,   /* begin to end of a step on this rank */
     CS_EVENT_SAVE,   /* checkpoint snapshot or write */
     CS_EVENT_KINDS
+};
+
+/* what a CS_EVENT_WAIT waited for */
+enum cs_wait {
+    CS_WAIT_DEPENDENCY, /* an action of another stream of the same rank */
+    CS_WAIT_RECV,       /* rows or gradients of a peer */
+    CS_WAIT_SEND,       /* room towards a peer */
+    CS_WAIT_COLLECTIVE, /* the other members of a communicator */
+    CS_WAIT_KINDS
 };
 
 enum { CS_EVENT_EVAL = 1 /* flags: the step is an evaluation */ };
@@ -23,6 +33,7 @@ struct cs_event {
     uint16_t kind; /* enum cs_event_kind */
     uint16_t flags;
 };
+
 _Static_assert(sizeof(struct cs_event) == 32, "events are 32 bytes");
 
 #endif

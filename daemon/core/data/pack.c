@@ -1,0 +1,54 @@
+/* First-fit packing of one step's samples; see pack.h. */
+#include "core/data/pack.h"
+
+/* what a slot holds so far */
+struct load {
+    int64_t tokens;
+    int32_t samples;
+    int64_t items[CS_MAX_ENCODERS];
+};
+
+static bool has_room(const struct cs_slot_budget *budget, const struct load *load,
+                     const struct cs_pack_sample *sample)
+{
+    if (load->samples >= CS_SLOT_MAX_SAMPLES)
+        return false;
+    if (load->tokens + sample->tokens > budget->seq_tokens)
+        return false;
+    for (int e = 0; e < budget->n_encoders; e++)
+        if (load->items[e] + sample->items[e] > budget->enc[e].items)
+            return false;
+    return true;
+}
+
+static void add(const struct cs_slot_budget *budget, struct load *load,
+                const struct cs_pack_sample *sample)
+{
+    load->samples++;
+    load->tokens += sample->tokens;
+    for (int e = 0; e < budget->n_encoders; e++)
+        load->items[e] += sample->items[e];
+}
+
+int cs_pack(const struct cs_slot_budget *budget, int max_slots, struct cs_pack_sample *sample,
+            int n)
+{
+    struct load load[CS_STEP_MAX_SLOTS] = {{0}};
+    int open = 0;
+    if (max_slots > CS_STEP_MAX_SLOTS)
+        max_slots = CS_STEP_MAX_SLOTS;
+    for (int i = 0; i < n; i++) {
+        int s = 0;
+        while (s < open && !has_room(budget, &load[s], &sample[i]))
+            s++;
+        if (s == open) {
+            sample[i].slot = -1;
+            if (open == max_slots || !has_room(budget, &load[open], &sample[i]))
+                continue;
+            open++;
+        }
+        sample[i].slot = s;
+        add(budget, &load[s], &sample[i]);
+    }
+    return open;
+}

@@ -1,0 +1,295 @@
+/* The slot pool between real processes: every reader sees every manifest and slot, memory is never
+ * reused early, and a stop wakes everybody. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/data/pool.h"
+
+static const struct cs_slot_budget budget = {
+    .seq_tokens = 100,
+    .n_encoders = 1,
+    .enc = {{.rows = 32,
+             .items = 2,
+             .item_rows = 16,
+             .item_bytes = 48,
+             .height = 4,
+             .width = 4,
+             .channels = 3}},
+};
+
+struct map {
+    void *memory;
+    size_t bytes;
+};
+
+static struct map new_pool(struct cs_pool_shape shape)
+{
+    struct map map = {.bytes = cs_pool_bytes(&shape, &budget)};
+    int fd = memfd_create("pool", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)map.bytes), 0);
+    map.memory = mmap(NULL, map.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(map.memory, MAP_FAILED);
+    close(fd);
+    cs_pool_init(map.memory, &shape, &budget);
+    return map;
+}
+
+static struct cs_pool *attach(struct map map, int reader)
+{
+    struct cs_pool *pool = NULL;
+    struct cs_err err;
+    assert_int_equal(cs_pool_attach(map.memory, map.bytes, &budget, reader, &pool, &err), CS_OK);
+    return pool;
+}
+
+static void pause_us(unsigned *seed, int max_us)
+{
+    struct timespec t = {.tv_nsec = (long)(rand_r(seed) % max_us) * 1000};
+    nanosleep(&t, NULL);
+}
+
+static int slots_of(int step)
+{
+    return 1 + step * 7 % 4;
+}
+
+/* Child: reads `steps` manifests and checks each slot before and after a random delay. Exit code 0:
+ * ok. */
+static int read_all(struct map map, int reader, int steps)
+{
+    unsigned seed = 100u + (unsigned)reader;
+    struct cs_pool *pool = NULL;
+    if (cs_pool_attach(map.memory, map.bytes, &budget, reader, &pool, NULL) != CS_OK)
+        return 2;
+    for (int step = 0; step < steps; step++) {
+        struct cs_manifest m;
+        uint64_t waited_ns = 0;
+        if (cs_pool_next(pool, &m, &waited_ns, NULL) != CS_OK)
+            return 3;
+        if (m.step != step || m.n_slots != slots_of(step) || m.trained_tokens != step * 10)
+            return 4;
+        for (int s = 0; s < m.n_slots; s++) {
+            struct cs_slot slot;
+            cs_pool_slot(pool, &m, s, &slot);
+            for (int look = 0; look < 2; look++) {
+                if (slot.head->step != step || slot.head->slot != s)
+                    return 5;
+                for (int t = 0; t < budget.seq_tokens; t++)
+                    if (slot.ids[t] != step * 1000 + s * 100 + t)
+                        return 6;
+                if (slot.pixels[0][95] != (uint8_t)(step + s))
+                    return 7;
+                pause_us(&seed, 300);
+            }
+            cs_pool_release(pool, &m, s);
+            cs_pool_release(pool, &m, s); /* twice does no harm */
+        }
+    }
+    cs_pool_detach(pool);
+    return 0;
+}
+
+static void write_all(struct cs_pool *pool, int steps)
+{
+    unsigned seed = 9;
+    for (int step = 0; step < steps; step++) {
+        struct cs_manifest m = {
+            .step = step, .n_slots = slots_of(step), .trained_tokens = step * 10};
+        for (int s = 0; s < m.n_slots; s++) {
+            struct cs_slot slot;
+            uint64_t seq = 0;
+            assert_int_equal(cs_pool_take(pool, &slot, &seq, NULL), CS_OK);
+            if (s == 0)
+                m.first_slot = seq;
+            assert_int_equal(seq, m.first_slot + (uint64_t)s);
+            slot.head->step = step;
+            slot.head->slot = s;
+            for (int t = 0; t < budget.seq_tokens; t++)
+                slot.ids[t] = step * 1000 + s * 100 + t;
+            memset(slot.pixels[0], (uint8_t)(step + s), 96);
+        }
+        pause_us(&seed, 200);
+        assert_int_equal(cs_pool_publish(pool, &m, NULL), CS_OK);
+    }
+}
+
+static void three_processes_read_everything_one_writes(void **state)
+{
+    (void)state;
+
+    enum { READERS = 3, STEPS = 200 };
+    struct map map =
+        new_pool((struct cs_pool_shape){.n_slots = 9, .n_manifests = 4, .n_readers = READERS});
+    pid_t pid[READERS];
+    for (int r = 0; r < READERS; r++) {
+        pid[r] = fork();
+        assert_true(pid[r] >= 0);
+        if (pid[r] == 0)
+            _exit(read_all(map, r, STEPS));
+    }
+    struct cs_pool *pool = attach(map, -1);
+    write_all(pool, STEPS);
+    for (int r = 0; r < READERS; r++) {
+        int status = -1;
+        assert_int_equal(waitpid(pid[r], &status, 0), pid[r]);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+    cs_pool_detach(pool);
+    munmap(map.memory, map.bytes);
+}
+
+/* child that waits in cs_pool_next (reader) or cs_pool_take (feeder); 0 when it was interrupted */
+static int wait_for_stop(struct map map, int reader)
+{
+    struct cs_pool *pool = NULL;
+    struct cs_manifest m;
+    struct cs_slot slot;
+    uint64_t seq;
+    if (cs_pool_attach(map.memory, map.bytes, &budget, reader, &pool, NULL) != CS_OK)
+        return 2;
+    if (reader >= 0)
+        return cs_pool_next(pool, &m, NULL, NULL) == CS_INTERRUPTED ? 0 : 3;
+    m = (struct cs_manifest){.n_slots = 1};
+    if (cs_pool_take(pool, &slot, &seq, NULL) != CS_OK || cs_pool_publish(pool, &m, NULL) != CS_OK)
+        return 4;
+    return cs_pool_take(pool, &slot, &seq, NULL) == CS_INTERRUPTED ? 0 : 5;
+}
+
+static void stop_wakes_every_waiter(void **state)
+{
+    (void)state;
+    struct map map =
+        new_pool((struct cs_pool_shape){.n_slots = 1, .n_manifests = 4, .n_readers = 2});
+    struct cs_pool *pool = attach(map, -1);
+    struct cs_pool *idle = attach(map, 1); /* never releases: the feeder must wait for a slot */
+    pid_t feeder = fork();
+    if (feeder == 0)
+        _exit(wait_for_stop(map, -1));
+    struct cs_manifest m;
+    assert_int_equal(cs_pool_next(idle, &m, NULL, NULL), CS_OK);
+    pid_t reader = fork();
+    if (reader == 0) {
+        struct cs_pool *own = NULL;
+        if (cs_pool_attach(map.memory, map.bytes, &budget, 0, &own, NULL) != CS_OK ||
+            cs_pool_next(own, &m, NULL, NULL) != CS_OK)
+            _exit(9);
+        _exit(wait_for_stop(map, 0));
+    }
+    unsigned seed = 3;
+    pause_us(&seed, 50000);
+    cs_pool_stop(pool);
+    int status = -1;
+    assert_int_equal(waitpid(feeder, &status, 0), feeder);
+    assert_int_equal(status, 0);
+    assert_int_equal(waitpid(reader, &status, 0), reader);
+    assert_int_equal(status, 0);
+    cs_pool_detach(idle);
+    cs_pool_detach(pool);
+    munmap(map.memory, map.bytes);
+}
+
+static void a_step_larger_than_the_pool_is_refused_not_hung(void **state)
+{
+    (void)state;
+    struct map map =
+        new_pool((struct cs_pool_shape){.n_slots = 2, .n_manifests = 4, .n_readers = 1});
+    struct cs_pool *pool = attach(map, -1);
+    struct cs_slot slot;
+    struct cs_err err;
+    uint64_t seq;
+    assert_int_equal(cs_pool_take(pool, &slot, &seq, &err), CS_OK);
+    assert_int_equal(cs_pool_take(pool, &slot, &seq, &err), CS_OK);
+    assert_int_equal(cs_pool_take(pool, &slot, &seq, &err), CS_LIMIT);
+    cs_pool_detach(pool);
+    munmap(map.memory, map.bytes);
+}
+
+static void a_manifest_of_slots_not_taken_is_refused(void **state)
+{
+    (void)state;
+    struct map map =
+        new_pool((struct cs_pool_shape){.n_slots = 4, .n_manifests = 4, .n_readers = 1});
+    struct cs_pool *pool = attach(map, -1);
+    struct cs_manifest m = {.step = 3, .n_slots = 1};
+    struct cs_err err;
+    assert_int_equal(cs_pool_publish(pool, &m, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "step 3"));
+    cs_pool_detach(pool);
+    munmap(map.memory, map.bytes);
+}
+
+static void attach_checks_memory_budget_and_reader(void **state)
+{
+    (void)state;
+    struct map map =
+        new_pool((struct cs_pool_shape){.n_slots = 4, .n_manifests = 4, .n_readers = 2});
+    struct cs_pool *pool = NULL;
+    struct cs_err err;
+    struct cs_slot_budget other = budget;
+    other.seq_tokens = 5000;
+    assert_int_equal(cs_pool_attach(map.memory, map.bytes, &other, 0, &pool, &err), CS_CORRUPT);
+    assert_int_equal(cs_pool_attach(map.memory, map.bytes - 1, &budget, 0, &pool, &err),
+                     CS_CORRUPT);
+    assert_int_equal(cs_pool_attach(map.memory, map.bytes, &budget, 2, &pool, &err), CS_INVALID);
+    memset(map.memory, 0, 8);
+    assert_int_equal(cs_pool_attach(map.memory, map.bytes, &budget, 0, &pool, &err), CS_CORRUPT);
+    munmap(map.memory, map.bytes);
+}
+
+static void slot_areas_do_not_overlap(void **state)
+{
+    (void)state;
+    struct cs_slot_layout l;
+    cs_slot_layout_make(&budget, &l);
+    size_t t = (size_t)budget.seq_tokens * sizeof(int32_t);
+    const size_t from[] = {0,
+                           l.ids,
+                           l.labels,
+                           l.doc,
+                           l.pos,
+                           l.sample_ids,
+                           l.sample_rows,
+                           l.enc[0].pixels,
+                           l.enc[0].rows,
+                           l.bytes};
+    const size_t size[] = {sizeof(struct cs_slot_head),
+                           t,
+                           t,
+                           t,
+                           t,
+                           CS_SLOT_MAX_SAMPLES * sizeof(uint64_t),
+                           (CS_SLOT_MAX_SAMPLES + 1) * sizeof(int32_t),
+                           2 * 48,
+                           2 * 16 * sizeof(int32_t)};
+    for (size_t i = 0; i < CS_ARRAY_LEN(size); i++) {
+        assert_true(from[i] + size[i] <= from[i + 1]);
+        assert_int_equal(from[i] % 64, 0);
+    }
+    assert_int_equal(l.bytes % 4096, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(three_processes_read_everything_one_writes),
+        cmocka_unit_test(stop_wakes_every_waiter),
+        cmocka_unit_test(a_step_larger_than_the_pool_is_refused_not_hung),
+        cmocka_unit_test(a_manifest_of_slots_not_taken_is_refused),
+        cmocka_unit_test(attach_checks_memory_budget_and_reader),
+        cmocka_unit_test(slot_areas_do_not_overlap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
