@@ -1,0 +1,250 @@
+/* The tables. Sources: configuration_{siglip,llama,qwen2}.py and the state dicts of transformers;
+ * projector names are those of LlavaForConditionalGeneration's multi_modal_projector. */
+#include "core/model/families.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define AT(field) offsetof(struct cs_arch, field)
+#define INT(names, field, d, lo, hi)                                                               \
+    {                                                                                              \
+        names, CS_KEY_INT, AT(field), CS_DEFAULT_VALUE, d, 0, lo, hi                               \
+    }
+#define FLOAT(names, field, d, lo, hi)                                                             \
+    {                                                                                              \
+        names, CS_KEY_FLOAT, AT(field), CS_DEFAULT_VALUE, d, 0, lo, hi                             \
+    }
+#define BOOL(names, field, d)                                                                      \
+    {                                                                                              \
+        names, CS_KEY_BOOL, AT(field), CS_DEFAULT_VALUE, d, 0, 0, 1                                \
+    }
+#define ACT(names, d)                                                                              \
+    {                                                                                              \
+        names, CS_KEY_ACT, AT(act), CS_DEFAULT_VALUE, d, 0, 0, 0                                   \
+    }
+#define SAME(names, field, other, lo, hi)                                                          \
+    {                                                                                              \
+        names, CS_KEY_INT, AT(field), CS_DEFAULT_FIELD, 0, AT(other), lo, hi                       \
+    }
+#define PER_HEAD(names)                                                                            \
+    {                                                                                              \
+        names, CS_KEY_INT, AT(head_dim), CS_DEFAULT_PER_HEAD, 0, 0, 1, 1024                        \
+    }
+
+enum {
+    MAX_WIDTH = 1 << 20,
+    MAX_LAYERS = 4096,
+    MAX_HEADS = 4096,
+    MAX_VOCAB = 1 << 24,
+    MAX_POSITIONS = 1 << 28,
+    MAX_PIXELS = 1 << 14
+};
+
+/* A row whose default is another field comes after that field's row. */
+static const struct cs_config_key siglip_keys[] = {
+    INT("hidden_size", width, 768, 1, MAX_WIDTH),
+    INT("intermediate_size", ffn_width, 3072, 1, MAX_WIDTH),
+    INT("num_hidden_layers", n_layers, 12, 1, MAX_LAYERS),
+    INT("num_attention_heads", n_heads, 12, 1, MAX_HEADS),
+    SAME("num_key_value_heads", n_kv_heads, n_heads, 1, MAX_HEADS),
+    PER_HEAD("head_dim"),
+    INT("num_channels", channels, 3, 1, 64),
+    INT("image_size", image_size, 224, 1, MAX_PIXELS),
+    INT("patch_size", patch_size, 16, 1, MAX_PIXELS),
+    ACT("hidden_act", CS_ARCH_GELU_TANH),
+    FLOAT("layer_norm_eps", norm_eps, 1e-6, 0, 1),
+    FLOAT("initializer_range", initializer_range, 0.02, 0, 10),
+};
+
+static const struct cs_config_key llama_keys[] = {
+    INT("hidden_size", width, 4096, 1, MAX_WIDTH),
+    INT("intermediate_size", ffn_width, 11008, 1, MAX_WIDTH),
+    INT("num_hidden_layers", n_layers, 32, 1, MAX_LAYERS),
+    INT("num_attention_heads", n_heads, 32, 1, MAX_HEADS),
+    SAME("num_key_value_heads", n_kv_heads, n_heads, 1, MAX_HEADS),
+    PER_HEAD("head_dim"),
+    INT("vocab_size", vocab, 32000, 1, MAX_VOCAB),
+    INT("max_position_embeddings", max_positions, 2048, 1, MAX_POSITIONS),
+    ACT("hidden_act", CS_ARCH_SILU),
+    FLOAT("rms_norm_eps", norm_eps, 1e-6, 0, 1),
+    FLOAT("initializer_range", initializer_range, 0.02, 0, 10),
+    BOOL("tie_word_embeddings", is_tied, 0),
+    BOOL("attention_bias", has_qkv_bias, 0),
+    BOOL("attention_bias", has_o_bias, 0),
+};
+
+static const struct cs_config_key qwen2_keys[] = {
+    INT("hidden_size", width, 4096, 1, MAX_WIDTH),
+    INT("intermediate_size", ffn_width, 22016, 1, MAX_WIDTH),
+    INT("num_hidden_layers", n_layers, 32, 1, MAX_LAYERS),
+    INT("num_attention_heads", n_heads, 32, 1, MAX_HEADS),
+    INT("num_key_value_heads", n_kv_heads, 32, 1, MAX_HEADS),
+    PER_HEAD("head_dim"),
+    INT("vocab_size", vocab, 151936, 1, MAX_VOCAB),
+    INT("max_position_embeddings", max_positions, 32768, 1, MAX_POSITIONS),
+    ACT("hidden_act", CS_ARCH_SILU),
+    FLOAT("rms_norm_eps", norm_eps, 1e-6, 0, 1),
+    FLOAT("initializer_range", initializer_range, 0.02, 0, 10),
+    BOOL("tie_word_embeddings", is_tied, 0),
+};
+
+static const struct cs_config_fixed siglip_fixed[] = {
+    {"attention_dropout", 0, "dropout in attention is not supported; set it to 0"},
+};
+
+static const struct cs_config_fixed llama_fixed[] = {
+    {"attention_dropout",     0, "dropout in attention is not supported; set it to 0"},
+    {"partial_rotary_factor", 1, "rotating a part of each head is not supported"     },
+    {"mlp_bias",              0, "biases in a gated MLP are not supported"           },
+};
+
+static const struct cs_config_fixed qwen2_fixed[] = {
+    {"attention_dropout",     0, "dropout in attention is not supported; set it to 0"},
+    {"partial_rotary_factor", 1, "rotating a part of each head is not supported"     },
+    {"use_sliding_window",    0,
+     "sliding-window attention is not supported; only full attention (false) is"     },
+};
+
+#define COUNT(a) (int)CS_ARRAY_LEN(a)
+
+static const struct cs_family families[] = {
+    {
+     .model_type = "siglip_vision_model",
+     .base = {.kind = CS_MODULE_ENCODER,
+                 .family = "siglip",
+                 .norm = CS_ARCH_LAYER_NORM,
+                 .embed_scale = 1,
+                 .has_qkv_bias = true,
+                 .has_o_bias = true,
+                 .has_mlp_bias = true,
+                 .has_patch_bias = true,
+                 .has_positions = true,
+                 .has_final_norm = true},
+     .keys = siglip_keys,
+     .n_keys = COUNT(siglip_keys),
+     .fixed = siglip_fixed,
+     .n_fixed = COUNT(siglip_fixed),
+     },
+    {.model_type = "siglip",              .inner = "vision_config", .inner_type = "siglip_vision_model"},
+    {
+     .model_type = "llama",
+     .base = {.kind = CS_MODULE_LLM,
+                 .family = "llama",
+                 .norm = CS_ARCH_RMS_NORM,
+                 .embed_scale = 1,
+                 .is_gated_mlp = true,
+                 .has_final_norm = true},
+     .keys = llama_keys,
+     .n_keys = COUNT(llama_keys),
+     .fixed = llama_fixed,
+     .n_fixed = COUNT(llama_fixed),
+     .has_rope = true,
+     .rope_theta = 10000,
+     },
+    {
+     .model_type = "qwen2",
+     .base = {.kind = CS_MODULE_LLM,
+                 .family = "qwen2",
+                 .norm = CS_ARCH_RMS_NORM,
+                 .embed_scale = 1,
+                 .is_gated_mlp = true,
+                 .has_qkv_bias = true,
+                 .has_final_norm = true},
+     .keys = qwen2_keys,
+     .n_keys = COUNT(qwen2_keys),
+     .fixed = qwen2_fixed,
+     .n_fixed = COUNT(qwen2_fixed),
+     .has_rope = true,
+     .rope_theta = 10000,
+     },
+};
+
+const struct cs_family *cs_families(int *n)
+{
+    *n = COUNT(families);
+    return families;
+}
+
+#define H   CS_DIM_H
+#define IN  CS_DIM_IN
+#define FFN CS_DIM_FFN
+#define QD  CS_DIM_QD
+#define KVD CS_DIM_KVD
+#define T(role, kind, name, cond, ...)                                                             \
+    {                                                                                              \
+        CS_PARAM_##role, CS_LAYER_##kind, name, {__VA_ARGS__}, CS_IF_##cond                        \
+    }
+
+static const struct cs_tensor_row siglip_rows[] = {
+    T(PATCH_W, EMBED, "embeddings.patch_embedding.weight", ALWAYS, H, CS_DIM_CHANNELS, CS_DIM_PATCH,
+      CS_DIM_PATCH),
+    T(PATCH_B, EMBED, "embeddings.patch_embedding.bias", PATCH_BIAS, H),
+    T(POSITION, EMBED, "embeddings.position_embedding.weight", POSITIONS, CS_DIM_ITEMS, H),
+    T(NORM1_W, BLOCK, "encoder.layers.%d.layer_norm1.weight", ALWAYS, H),
+    T(NORM1_B, BLOCK, "encoder.layers.%d.layer_norm1.bias", ALWAYS, H),
+    T(Q_W, BLOCK, "encoder.layers.%d.self_attn.q_proj.weight", ALWAYS, QD, H),
+    T(Q_B, BLOCK, "encoder.layers.%d.self_attn.q_proj.bias", QKV_BIAS, QD),
+    T(K_W, BLOCK, "encoder.layers.%d.self_attn.k_proj.weight", ALWAYS, KVD, H),
+    T(K_B, BLOCK, "encoder.layers.%d.self_attn.k_proj.bias", QKV_BIAS, KVD),
+    T(V_W, BLOCK, "encoder.layers.%d.self_attn.v_proj.weight", ALWAYS, KVD, H),
+    T(V_B, BLOCK, "encoder.layers.%d.self_attn.v_proj.bias", QKV_BIAS, KVD),
+    T(O_W, BLOCK, "encoder.layers.%d.self_attn.out_proj.weight", ALWAYS, H, QD),
+    T(O_B, BLOCK, "encoder.layers.%d.self_attn.out_proj.bias", O_BIAS, H),
+    T(NORM2_W, BLOCK, "encoder.layers.%d.layer_norm2.weight", ALWAYS, H),
+    T(NORM2_B, BLOCK, "encoder.layers.%d.layer_norm2.bias", ALWAYS, H),
+    T(UP_W, BLOCK, "encoder.layers.%d.mlp.fc1.weight", ALWAYS, FFN, H),
+    T(UP_B, BLOCK, "encoder.layers.%d.mlp.fc1.bias", MLP_BIAS, FFN),
+    T(DOWN_W, BLOCK, "encoder.layers.%d.mlp.fc2.weight", ALWAYS, H, FFN),
+    T(DOWN_B, BLOCK, "encoder.layers.%d.mlp.fc2.bias", MLP_BIAS, H),
+    T(NORM_W, NORM, "post_layernorm.weight", FINAL_NORM, H),
+    T(NORM_B, NORM, "post_layernorm.bias", FINAL_NORM, H),
+};
+
+/* Llama's names serve every decoder of its kind. */
+static const struct cs_tensor_row llama_rows[] = {
+    T(EMBED, EMBED, "model.embed_tokens.weight", ALWAYS, CS_DIM_VOCAB, H),
+    T(NORM1_W, BLOCK, "model.layers.%d.input_layernorm.weight", ALWAYS, H),
+    T(Q_W, BLOCK, "model.layers.%d.self_attn.q_proj.weight", ALWAYS, QD, H),
+    T(Q_B, BLOCK, "model.layers.%d.self_attn.q_proj.bias", QKV_BIAS, QD),
+    T(K_W, BLOCK, "model.layers.%d.self_attn.k_proj.weight", ALWAYS, KVD, H),
+    T(K_B, BLOCK, "model.layers.%d.self_attn.k_proj.bias", QKV_BIAS, KVD),
+    T(V_W, BLOCK, "model.layers.%d.self_attn.v_proj.weight", ALWAYS, KVD, H),
+    T(V_B, BLOCK, "model.layers.%d.self_attn.v_proj.bias", QKV_BIAS, KVD),
+    T(O_W, BLOCK, "model.layers.%d.self_attn.o_proj.weight", ALWAYS, H, QD),
+    T(O_B, BLOCK, "model.layers.%d.self_attn.o_proj.bias", O_BIAS, H),
+    T(NORM2_W, BLOCK, "model.layers.%d.post_attention_layernorm.weight", ALWAYS, H),
+    T(GATE_W, BLOCK, "model.layers.%d.mlp.gate_proj.weight", ALWAYS, FFN, H),
+    T(UP_W, BLOCK, "model.layers.%d.mlp.up_proj.weight", ALWAYS, FFN, H),
+    T(DOWN_W, BLOCK, "model.layers.%d.mlp.down_proj.weight", ALWAYS, H, FFN),
+    T(NORM_W, HEAD, "model.norm.weight", FINAL_NORM, H),
+    T(HEAD_W, HEAD, "lm_head.weight", UNTIED, CS_DIM_VOCAB, H),
+};
+
+static const struct cs_tensor_row mlp_rows[] = {
+    T(PROJ1_W, PROJECTOR, "linear_1.weight", ALWAYS, FFN, IN),
+    T(PROJ1_B, PROJECTOR, "linear_1.bias", MLP_BIAS, FFN),
+    T(PROJ2_W, PROJECTOR, "linear_2.weight", TWO_LAYERS, H, FFN),
+    T(PROJ2_B, PROJECTOR, "linear_2.bias", TWO_LAYERS, H),
+};
+
+static const struct cs_tensor_row linear_rows[] = {
+    T(PROJ1_W, PROJECTOR, "linear.weight", ALWAYS, H, IN),
+    T(PROJ1_B, PROJECTOR, "linear.bias", MLP_BIAS, H),
+};
+
+static const struct cs_tensor_table tables[] = {
+    {"siglip", "vision_model.",          siglip_rows, COUNT(siglip_rows)},
+    {"llama",  NULL,                     llama_rows,  COUNT(llama_rows) },
+    {"qwen2",  NULL,                     llama_rows,  COUNT(llama_rows) },
+    {"mlp",    "multi_modal_projector.", mlp_rows,    COUNT(mlp_rows)   },
+    {"linear", "multi_modal_projector.", linear_rows, COUNT(linear_rows)},
+};
+
+const struct cs_tensor_table *cs_family_tensors(const char *family)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(tables); i++) {
+        if (strcmp(tables[i].family, family) == 0)
+            return &tables[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,101 @@
+/* Families as data: which keys of a config.json set which option, with the class default of that
+ * model_type, and which tensors such a model has. Adding a family is adding rows. Used by arch.c
+ * and tensors.c only. */
+#ifndef CS_MODEL_FAMILIES_H
+#define CS_MODEL_FAMILIES_H
+
+#include "core/model/arch.h"
+
+enum cs_key_type { CS_KEY_INT, CS_KEY_FLOAT, CS_KEY_BOOL, CS_KEY_ACT };
+
+/* What the class does when a key is absent or null. */
+enum cs_key_default {
+    CS_DEFAULT_VALUE,   /* `number` (an enum cs_arch_act for CS_KEY_ACT) */
+    CS_DEFAULT_FIELD,   /* the value of the int32 field at `other` (kv heads = heads) */
+    CS_DEFAULT_PER_HEAD /* width / heads, which must divide */
+};
+
+struct cs_config_key {
+    const char *names; /* spellings, first that is present counts: "num_channels|in_channels" */
+    enum cs_key_type type;
+    size_t field; /* offset in struct cs_arch */
+    enum cs_key_default kind;
+    double number;
+    size_t other;
+    double min, max;
+};
+
+/* A key that changes what the model computes in a way the blocks do not do: present with another
+ * value than `number` (or true, for a boolean) means CS_UNSUPPORTED. */
+struct cs_config_fixed {
+    const char *name;
+    double number; /* booleans: 0 or 1 */
+    const char *why;
+};
+
+/* Shape codes, resolved against the options. */
+enum cs_dim {
+    CS_DIM_NONE,
+    CS_DIM_H,   /* width */
+    CS_DIM_IN,  /* in_width */
+    CS_DIM_FFN, /* ffn_width */
+    CS_DIM_QD,  /* heads * head_dim */
+    CS_DIM_KVD, /* kv heads * head_dim */
+    CS_DIM_VOCAB,
+    CS_DIM_ITEMS, /* positions of one picture: (image / patch)^2 */
+    CS_DIM_CHANNELS,
+    CS_DIM_PATCH,
+    CS_DIMS
+};
+
+enum cs_tensor_if {
+    CS_IF_ALWAYS,
+    CS_IF_QKV_BIAS,
+    CS_IF_O_BIAS,
+    CS_IF_MLP_BIAS,
+    CS_IF_PATCH_BIAS,
+    CS_IF_POSITIONS,
+    CS_IF_FINAL_NORM,
+    CS_IF_UNTIED,
+    CS_IF_TWO_LAYERS,
+    CS_IFS
+};
+
+struct cs_tensor_row {
+    enum cs_param_role role;
+    enum cs_layer_kind layer_kind;
+    const char *name; /* rows of CS_LAYER_BLOCK hold one %d: the block */
+    enum cs_dim dim[4];
+    enum cs_tensor_if condition;
+};
+
+struct cs_family {
+    const char *model_type;
+    const char *inner;      /* a composite's key that holds the real config, or NULL */
+    const char *inner_type; /* model_type the inner config has when it says none */
+    struct cs_arch base;    /* what no key says: kind, family, norm kind, biases ... */
+    const struct cs_config_key *keys;
+    int n_keys;
+    const struct cs_config_fixed *fixed;
+    int n_fixed;
+    bool has_rope;
+    double rope_theta; /* class default */
+};
+
+/* Tensors of a family, found by arch->family. */
+struct cs_tensor_table {
+    const char *family;
+    const char *alt_prefix; /* the other spelling is this before the name; NULL: none */
+    const struct cs_tensor_row *rows;
+    int n_rows;
+};
+
+const struct cs_family *cs_families(int *n);
+const struct cs_tensor_table *cs_family_tensors(const char *family); /* NULL: no such family */
+
+/* rope.c: rope_parameters (transformers 5), rope_scaling and rope_theta (4), "type" or "rope_type"
+ */
+enum cs_status cs_rope_read(const json_t *config, double default_theta, struct cs_arch *arch,
+                            struct cs_err *err) CS_NODISCARD;
+
+#endif
