@@ -1,0 +1,239 @@
+/* See io.h. */
+#include "core/base/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum cs_status cs_path(char out[CS_PATH_CAP], struct cs_err *err, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(out, CS_PATH_CAP, fmt, ap);
+    va_end(ap);
+    if (n < 0 || n >= CS_PATH_CAP)
+        return cs_fail(err, CS_LIMIT, "path is longer than %d bytes: %.100s...", CS_PATH_CAP - 1,
+                       out);
+    return CS_OK;
+}
+
+enum cs_status cs_write_all(int fd, const void *bytes, size_t n, struct cs_err *err)
+{
+    const char *at = bytes;
+    while (n > 0) {
+        ssize_t wrote = write(fd, at, n);
+        if (wrote == -1 && errno == EINTR)
+            continue;
+        if (wrote == -1)
+            return cs_fail_errno(err, "writing %zu bytes", n);
+        at += wrote;
+        n -= (size_t)wrote;
+    }
+    return CS_OK;
+}
+
+static int open_retry(const char *path, int flags, mode_t mode)
+{
+    int fd;
+    do
+        fd = open(path, flags | O_CLOEXEC, mode);
+    while (fd == -1 && errno == EINTR);
+    return fd;
+}
+
+/* reads to the end, one byte past the limit at most: size from stat is wrong for /proc and pipes */
+static enum cs_status read_rest(int fd, const char *path, size_t max_bytes, struct cs_buf *out,
+                                struct cs_err *err)
+{
+    size_t start = out->len;
+    for (;;) {
+        size_t left = max_bytes - (out->len - start);
+        size_t want = left < 65536 ? left + 1 : 65536;
+        char *to = cs_buf_room(out, want);
+        ssize_t got = read(fd, to, want);
+        if (got == -1 && errno == EINTR)
+            continue;
+        if (got == -1)
+            return cs_fail_errno(err, "reading %s", path);
+        if ((size_t)got > left)
+            return cs_fail(err, CS_LIMIT, "%s is larger than %zu bytes", path, max_bytes);
+        out->len += (size_t)got;
+        out->data[out->len] = '\0';
+        if (got == 0)
+            return CS_OK;
+    }
+}
+
+enum cs_status cs_read_file(const char *path, size_t max_bytes, struct cs_buf *out,
+                            struct cs_err *err)
+{
+    size_t start = out->len;
+    int fd = open_retry(path, O_RDONLY, 0);
+    if (fd == -1)
+        return cs_fail_errno(err, "opening %s", path);
+    enum cs_status st = read_rest(fd, path, max_bytes, out, err);
+    close(fd);
+    if (st != CS_OK && out->data) {
+        out->len = start;
+        out->data[start] = '\0';
+    }
+    return st;
+}
+
+/* directory part of path, "." when there is none */
+static enum cs_status parent_of(const char *path, char out[CS_PATH_CAP], struct cs_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return cs_path(out, err, ".");
+    if (slash == path)
+        return cs_path(out, err, "/");
+    return cs_path(out, err, "%.*s", (int)(slash - path), path);
+}
+
+enum cs_status cs_fsync_dir(const char *path, struct cs_err *err)
+{
+    int fd = open_retry(path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd == -1)
+        return cs_fail_errno(err, "opening directory %s", path);
+    enum cs_status st = CS_OK;
+    /* some file systems cannot sync a directory and say EINVAL */
+    if (fsync(fd) == -1 && errno != EINVAL)
+        st = cs_fail_errno(err, "syncing directory %s", path);
+    close(fd);
+    return st;
+}
+
+static enum cs_status write_temporary(int fd, const char *path, const void *bytes, size_t n,
+                                      mode_t mode, struct cs_err *err)
+{
+    enum cs_status st = cs_write_all(fd, bytes, n, err);
+    if (st != CS_OK)
+        return cs_wrap(err, st, "%s", path);
+    if (fchmod(fd, mode) == -1)
+        return cs_fail_errno(err, "setting the mode of %s", path);
+    if (fsync(fd) == -1)
+        return cs_fail_errno(err, "syncing %s", path);
+    return CS_OK;
+}
+
+enum cs_status cs_write_file_atomic(const char *path, const void *bytes, size_t n, mode_t mode,
+                                    struct cs_err *err)
+{
+    char dir[CS_PATH_CAP], temporary[CS_PATH_CAP];
+    CS_TRY(parent_of(path, dir, err));
+    CS_TRY(cs_path(temporary, err, "%s.XXXXXX", path));
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd == -1)
+        return cs_fail_errno(err, "creating a file beside %s", path);
+    enum cs_status st = write_temporary(fd, path, bytes, n, mode, err);
+    if (close(fd) == -1 && st == CS_OK)
+        st = cs_fail_errno(err, "closing %s", temporary);
+    if (st == CS_OK && rename(temporary, path) == -1)
+        st = cs_fail_errno(err, "renaming %s to %s", temporary, path);
+    if (st != CS_OK) {
+        unlink(temporary);
+        return st;
+    }
+    return cs_fsync_dir(dir, err);
+}
+
+static enum cs_status make_one(const char *path, struct cs_err *err)
+{
+    struct stat sb;
+    if (mkdir(path, 0700) == 0)
+        return CS_OK;
+    int saved = errno;
+    if (stat(path, &sb) == 0)
+        return S_ISDIR(sb.st_mode)
+                   ? CS_OK
+                   : cs_fail(err, CS_EXISTS, "%s exists and is not a directory", path);
+    errno = saved;
+    return cs_fail_errno(err, "creating directory %s", path);
+}
+
+enum cs_status cs_mkdirs(const char *path, struct cs_err *err)
+{
+    char part[CS_PATH_CAP];
+    if (path[0] == '\0')
+        return cs_fail(err, CS_INVALID, "empty directory name");
+    CS_TRY(cs_path(part, err, "%s", path));
+    for (char *at = part + 1; *at; at++)
+        if (*at == '/' && at[-1] != '/') {
+            *at = '\0';
+            CS_TRY(make_one(part, err));
+            *at = '/';
+        }
+    return make_one(part, err);
+}
+
+/* the variable's value when it is an absolute path, as the XDG rules want; else NULL */
+static const char *absolute_env(const char *name)
+{
+    const char *value = getenv(name);
+    return value && value[0] == '/' ? value : NULL;
+}
+
+enum cs_status cs_dir_state(char out[CS_PATH_CAP], struct cs_err *err)
+{
+    const char *base = absolute_env("XDG_STATE_HOME");
+    if (base)
+        return cs_path(out, err, "%s/cornstarch", base);
+    const char *home = absolute_env("HOME");
+    if (!home) {
+        const struct passwd *pw = getpwuid(geteuid());
+        home = pw ? pw->pw_dir : NULL;
+    }
+    if (!home)
+        return cs_fail(err, CS_NOT_FOUND, "no home directory: set HOME or XDG_STATE_HOME");
+    return cs_path(out, err, "%s/.local/state/cornstarch", home);
+}
+
+static enum cs_status check_private(const char *path, struct cs_err *err)
+{
+    struct stat sb;
+    if (lstat(path, &sb) == -1)
+        return cs_fail_errno(err, "looking at %s", path);
+    if (!S_ISDIR(sb.st_mode))
+        return cs_fail(err, CS_REFUSED, "%s is not a directory", path);
+    if (sb.st_uid != geteuid())
+        return cs_fail(err, CS_REFUSED, "%s belongs to user %u, not to us; set XDG_RUNTIME_DIR",
+                       path, (unsigned)sb.st_uid);
+    if (sb.st_mode & 077)
+        return cs_fail(err, CS_REFUSED, "%s is open to other users (mode %03o); chmod 700 it", path,
+                       (unsigned)(sb.st_mode & 0777));
+    return CS_OK;
+}
+
+enum cs_status cs_dir_runtime(char out[CS_PATH_CAP], struct cs_err *err)
+{
+    const char *base = absolute_env("XDG_RUNTIME_DIR");
+    if (base) {
+        CS_TRY(cs_path(out, err, "%s/cornstarch", base));
+    } else {
+        base = absolute_env("TMPDIR");
+        CS_TRY(cs_path(out, err, "%s/cornstarch-%u", base ? base : "/tmp", (unsigned)geteuid()));
+    }
+    if (mkdir(out, 0700) == -1 && errno != EEXIST)
+        return cs_fail_errno(err, "creating directory %s", out);
+    return check_private(out, err);
+}
+
+enum cs_status cs_dir_self(char out[CS_PATH_CAP], struct cs_err *err)
+{
+    ssize_t n = readlink("/proc/self/exe", out, CS_PATH_CAP - 1);
+    if (n == -1)
+        return cs_fail_errno(err, "finding this program's own path");
+    out[n] = '\0';
+    char *slash = strrchr(out, '/');
+    if (!slash)
+        return cs_fail(err, CS_INTERNAL, "own path %s is not absolute", out);
+    slash[slash == out ? 1 : 0] = '\0';
+    return CS_OK;
+}

@@ -1,0 +1,42 @@
+/* Files and directories: whole writes, bounded reads, atomic replacement, the user's directories.
+ *
+ * All calls retry on EINTR. Paths are limited to CS_PATH_CAP bytes; a longer one is CS_LIMIT. New
+ * directories are 0700, new files 0600 unless a mode is given. (core does no file work of its own;
+ * these helpers serve the programs above it.) */
+#ifndef CS_BASE_IO_H
+#define CS_BASE_IO_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "core/base/buf.h"
+#include "core/base/status.h"
+
+#define CS_PATH_CAP 4096
+
+/* path helper: printf into a CS_PATH_CAP buffer, CS_LIMIT when it does not fit */
+CS_NODISCARD enum cs_status cs_path(char out[CS_PATH_CAP], struct cs_err *err, const char *fmt, ...)
+    CS_PRINTF(3, 4);
+
+CS_NODISCARD enum cs_status cs_write_all(int fd, const void *bytes, size_t n, struct cs_err *err);
+/* appends the whole file to out; a file larger than max_bytes is CS_LIMIT and leaves out as it was
+ */
+CS_NODISCARD enum cs_status cs_read_file(const char *path, size_t max_bytes, struct cs_buf *out,
+                                         struct cs_err *err);
+/* Readers see the old or the new content, also after a crash: temporary file in the same directory,
+ * fsync, rename, fsync of the directory. On failure the temporary file is gone. */
+CS_NODISCARD enum cs_status cs_write_file_atomic(const char *path, const void *bytes, size_t n,
+                                                 mode_t mode, struct cs_err *err);
+CS_NODISCARD enum cs_status cs_fsync_dir(const char *path, struct cs_err *err);
+/* the directory and its missing parents, mode 0700; an existing directory is fine */
+CS_NODISCARD enum cs_status cs_mkdirs(const char *path, struct cs_err *err);
+
+/* $XDG_STATE_HOME/cornstarch, else ~/.local/state/cornstarch. Not created. */
+CS_NODISCARD enum cs_status cs_dir_state(char out[CS_PATH_CAP], struct cs_err *err);
+/* $XDG_RUNTIME_DIR/cornstarch, else $TMPDIR (or /tmp) "/cornstarch-UID". Created 0700; CS_REFUSED
+ * when it is a link, not ours or open to others. */
+CS_NODISCARD enum cs_status cs_dir_runtime(char out[CS_PATH_CAP], struct cs_err *err);
+/* directory of the running executable */
+CS_NODISCARD enum cs_status cs_dir_self(char out[CS_PATH_CAP], struct cs_err *err);
+
+#endif
