@@ -53,6 +53,10 @@ struct cs_plan {
 enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
                             const struct cs_cluster *cluster, struct cs_arena *arena,
                             struct cs_plan **out, struct cs_err *err) CS_NODISCARD;
+/* The names of the schedules that programs can be made for; CS_PLAN lists them. */
+enum cs_status cs_plan_check_schedule(const char *name, struct cs_err *err) CS_NODISCARD;
+/* predicted_* are 0 and NULL until cs_plan_predict (core/sched/predict.h); the hash does not cover
+ * predictions and reasons. */
 json_t *cs_plan_json(const struct cs_plan *plan, const struct cs_graph *graph);
 /* Read what cs_plan_json wrote, against the same graph; checks every index; recomputes the hash. */
 enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph, struct cs_arena *arena,

@@ -1,0 +1,91 @@
+/* Device classes and the cluster of a plan request; see cluster.h.
+ *
+ * Peaks are dense bf16 with fp32 accumulation as the vendors state them; the CPU row is one core of
+ * a common server, there only to weigh layers against each other. */
+#include "core/plan/cluster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define GIB ((int64_t)1 << 30)
+
+static const struct cs_device_class classes[] = {
+  /* name, FLOP/s, memory B/s, link B/s, link latency ns, memory */
+    {"cpu",       50000000000,     10000000000,   2000000000,   20000, 0        },
+    {"a40-48g",   149700000000000, 696000000000,  28000000000,  10000, 48 * GIB },
+    {"a100-80g",  312000000000000, 2039000000000, 250000000000, 8000,  80 * GIB },
+    {"h100-80g",  989000000000000, 3350000000000, 400000000000, 8000,  80 * GIB },
+    {"h200-141g", 989000000000000, 4800000000000, 400000000000, 8000,  141 * GIB},
+};
+
+const struct cs_device_class *cs_device_class_find(const char *name)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(classes); i++)
+        if (name && strcmp(classes[i].name, name) == 0)
+            return &classes[i];
+    return NULL;
+}
+
+static void class_names(char *text, size_t size)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < CS_ARRAY_LEN(classes) && used < size; i++) {
+        int n = snprintf(text + used, size - used, "%s%s", i ? ", " : "", classes[i].name);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static enum cs_status read_count(const json_t *json, const char *key, int32_t *out,
+                                 struct cs_err *err)
+{
+    const json_t *value = json_object_get(json, key);
+    if (!value)
+        return CS_OK;
+    json_int_t n = json_integer_value(value);
+    if (!json_is_integer(value) || n < 1 || n > 100000)
+        return cs_fail(err, CS_INVALID, "cluster.%s must be an integer from 1 to 100000", key);
+    *out = (int32_t)n;
+    return CS_OK;
+}
+
+static enum cs_status check_keys(const json_t *json, struct cs_err *err)
+{
+    static const char *const keys[] = {"nodes", "devices_per_node", "device"};
+    size_t known = 0;
+    for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++)
+        known += json_object_get(json, keys[i]) != NULL;
+    if (known != json_object_size(json))
+        return cs_fail(err, CS_INVALID,
+                       "cluster has an unknown key; accepted: nodes, devices_per_node, device");
+    return CS_OK;
+}
+
+enum cs_status cs_cluster_read(const json_t *json, int here_devices, struct cs_cluster *out,
+                               struct cs_err *err)
+{
+    *out = (struct cs_cluster){.device = &classes[0], .n_nodes = 1, .devices_per_node = 8};
+    if (json_is_string(json) && strcmp(json_string_value(json), "here") == 0) {
+        if (here_devices > 0)
+            out->devices_per_node = here_devices;
+        return CS_OK;
+    }
+    if (!json_is_object(json))
+        return cs_fail(err, CS_INVALID,
+                       "cluster must be \"here\" or an object such as {\"nodes\": 1, "
+                       "\"devices_per_node\": 8, \"device\": \"cpu\"}");
+    CS_TRY(check_keys(json, err));
+    CS_TRY(read_count(json, "nodes", &out->n_nodes, err));
+    CS_TRY(read_count(json, "devices_per_node", &out->devices_per_node, err));
+    const json_t *device = json_object_get(json, "device");
+    if (!device)
+        return CS_OK;
+    out->device = cs_device_class_find(json_string_value(device));
+    if (!out->device) {
+        char names[256];
+        class_names(names, sizeof names);
+        const char *given = json_string_value(device);
+        return cs_fail(err, CS_INVALID, "cluster.device \"%s\" is not known; accepted: %s",
+                       given ? given : "(not a string)", names);
+    }
+    return CS_OK;
+}

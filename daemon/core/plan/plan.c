@@ -1,0 +1,344 @@
+/* The planner: budgets, frozen-aware cuts, placement, memory check, reasons; see plan.h. */
+#include "core/plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/buf.h"
+#include "core/base/near.h"
+#include "core/plan/place.h"
+#include "core/plan/plan_json.h"
+#include "core/plan/split.h"
+
+enum { MAX_ITEMS = 256, TEXT_PER_ITEM = 8, MAX_WHY = 3 * CS_MAX_BRANCHES + 4 };
+
+static const char *const schedules[] = {"1f1b", "gpipe"};
+
+enum cs_status cs_plan_check_schedule(const char *name, struct cs_err *err)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(schedules); i++)
+        if (strcmp(schedules[i], name) == 0)
+            return CS_OK;
+    const char *near = cs_near(name, schedules, (int)CS_ARRAY_LEN(schedules));
+    return cs_fail(err, CS_PLAN, "schedule \"%s\" is not known; accepted: 1f1b, gpipe%s%s%s", name,
+                   near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
+}
+
+struct planner {
+    const struct cs_spec *spec;
+    const struct cs_graph *graph;
+    const struct cs_cluster *cluster;
+    struct cs_arena *arena;
+    struct cs_layer_cost *cost; /* (graph->n_layers) */
+    struct cs_cuts cuts;
+    struct cs_plan *plan;
+};
+
+static const struct cs_spec_parallel *parallel_of(const struct planner *p, int32_t branch)
+{
+    for (int32_t i = 0; i < p->spec->n_parallel; i++)
+        if (strcmp(p->spec->parallel[i].branch, p->graph->branches[branch].name) == 0)
+            return &p->spec->parallel[i];
+    return NULL;
+}
+
+static enum cs_status check_branches(const struct planner *p, struct cs_err *err)
+{
+    const char *names[CS_MAX_BRANCHES] = {NULL};
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        names[b] = p->graph->branches[b].name;
+    for (int32_t i = 0; i < p->spec->n_parallel; i++) {
+        const char *given = p->spec->parallel[i].branch;
+        bool is_known = false;
+        for (int32_t b = 0; b < p->graph->n_branches; b++)
+            is_known = is_known || strcmp(names[b], given) == 0;
+        if (is_known)
+            continue;
+        const char *near = cs_near(given, names, p->graph->n_branches);
+        return cs_fail(err, CS_PLAN, "plan.parallel.%s: the model has no branch of this name; %s%s",
+                       given, near ? "did you mean " : "its last branch is ",
+                       near ? near : names[p->graph->n_branches - 1]);
+    }
+    return CS_OK;
+}
+
+static const struct cs_arch *encoder_arch(const struct cs_graph *graph, int32_t branch)
+{
+    for (int32_t m = 0; m < graph->n_modules; m++)
+        if (graph->modules[m].branch == branch && graph->modules[m].kind == CS_MODULE_ENCODER)
+            return &graph->modules[m].arch;
+    return NULL;
+}
+
+/* Default: as many items as samples with one item and a few words each fill seq_tokens. */
+static enum cs_status budget_encoder(struct planner *p, int32_t b, struct cs_err *err)
+{
+    const struct cs_branch *branch = &p->graph->branches[b];
+    const struct cs_spec_parallel *given = parallel_of(p, b);
+    const struct cs_arch *arch = encoder_arch(p->graph, b);
+    int32_t seq = p->spec->seq_tokens, rows = branch->item_rows;
+    if (rows < 1 || rows > seq)
+        return cs_fail(err, CS_PLAN,
+                       "one item of %s has %d rows but a slot has seq_tokens = %d; raise "
+                       "plan.seq_tokens to %d or more",
+                       branch->name, rows, seq, rows + TEXT_PER_ITEM);
+    int64_t items = seq / ((int64_t)rows + TEXT_PER_ITEM);
+    if (given && given->encoder_rows > 0) {
+        items = given->encoder_rows / rows;
+        if (items < 1)
+            return cs_fail(err, CS_PLAN,
+                           "plan.encoder_rows.%s is %lld but one item has %d rows; give at least "
+                           "that",
+                           branch->name, (long long)given->encoder_rows, rows);
+        if (items > INT32_MAX / rows)
+            return cs_fail(err, CS_PLAN, "plan.encoder_rows.%s is %lld: too many rows",
+                           branch->name, (long long)given->encoder_rows);
+    } else {
+        items = items < 1 ? 1 : items > MAX_ITEMS ? MAX_ITEMS : items;
+    }
+    struct cs_slot_budget *budget = &p->plan->budget;
+    budget->enc[branch->encoder].items = (int32_t)items;
+    budget->enc[branch->encoder].rows = (int32_t)items * rows;
+    budget->enc[branch->encoder].item_rows = rows;
+    budget->enc[branch->encoder].item_bytes = branch->item_bytes;
+    budget->enc[branch->encoder].height = arch ? arch->image_size : 0;
+    budget->enc[branch->encoder].width = arch ? arch->image_size : 0;
+    budget->enc[branch->encoder].channels = arch ? arch->channels : 0;
+    return CS_OK;
+}
+
+static enum cs_status make_budget(struct planner *p, struct cs_err *err)
+{
+    if (p->spec->seq_tokens < 1 || p->spec->slots < 1)
+        return cs_fail(err, CS_PLAN, "plan.seq_tokens is %d and plan.slots %d: both start at 1",
+                       p->spec->seq_tokens, p->spec->slots);
+    p->plan->budget.seq_tokens = p->spec->seq_tokens;
+    p->plan->budget.n_encoders = p->graph->n_encoders;
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (p->graph->branches[b].encoder >= 0)
+            CS_TRY(budget_encoder(p, b, err));
+    return CS_OK;
+}
+
+static enum cs_status choose_counts(struct planner *p, struct cs_err *err)
+{
+    for (int32_t b = 0; b < p->graph->n_branches; b++) {
+        const struct cs_branch *branch = &p->graph->branches[b];
+        const struct cs_spec_parallel *given = parallel_of(p, b);
+        int32_t pp = given ? given->pp : 1;
+        if (pp < 1)
+            return cs_fail(err, CS_PLAN, "plan.parallel.%s.pp is %d: it starts at 1", branch->name,
+                           pp);
+        if (pp > branch->n_layers)
+            return cs_fail(err, CS_PLAN,
+                           "plan.parallel.%s.pp = %d asks for more stages than layers: branch %s "
+                           "has %d layers; choose pp <= %d",
+                           branch->name, pp, branch->name, branch->n_layers, branch->n_layers);
+        p->cuts.n_stages[b] = pp;
+        p->cuts.sizes[b] = CS_NEW_ARRAY(p->arena, int, pp);
+    }
+    return CS_OK;
+}
+
+static double true_cost(const struct cs_layer_cost *c)
+{
+    return (double)(c->fwd_ns + c->bwd_input_ns + c->bwd_weight_ns);
+}
+
+/* frozen-blind: every layer as if it trained, 3 F */
+static double *branch_costs(struct planner *p, int32_t b, bool is_blind)
+{
+    const struct cs_branch *branch = &p->graph->branches[b];
+    double *cost = CS_NEW_ARRAY(p->arena, double, branch->n_layers);
+    for (int32_t i = 0; i < branch->n_layers; i++) {
+        const struct cs_layer_cost *c = &p->cost[branch->first_layer + i];
+        cost[i] = is_blind ? 3.0 * (double)c->fwd_ns : true_cost(c);
+    }
+    return cost;
+}
+
+static int64_t alive_slots(const struct planner *p, int32_t b, int32_t stage)
+{
+    int64_t slots = p->spec->slots;
+    if (strcmp(p->plan->schedule, "gpipe") == 0)
+        return slots;
+    int64_t alive = cs_place_depth(p->graph, &p->cuts, b, stage) + 1;
+    return alive < slots ? alive : slots;
+}
+
+static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, int *sizes,
+                                   struct cs_err *err)
+{
+    const struct cs_branch *branch = &p->graph->branches[b];
+    int stages = p->cuts.n_stages[b];
+    double *cost = branch_costs(p, b, is_blind);
+    double *weight = CS_NEW_ARRAY(p->arena, double, branch->n_layers);
+    double *saved = CS_NEW_ARRAY(p->arena, double, branch->n_layers);
+    double *alive = CS_NEW_ARRAY(p->arena, double, stages);
+    for (int32_t i = 0; i < branch->n_layers; i++) {
+        struct cs_layer_bytes bytes =
+            cs_layer_bytes(p->graph, &p->graph->layers[branch->first_layer + i], &p->plan->budget,
+                           p->cluster->device);
+        weight[i] = (double)(bytes.weight + bytes.state);
+        saved[i] = (double)bytes.saved;
+    }
+    for (int s = 0; s < stages; s++)
+        alive[s] = (double)alive_slots(p, b, s);
+    struct cs_split_memory memory = {weight, saved, alive, (double)p->cluster->device->mem_bytes};
+    enum cs_status status =
+        cs_split_capped(cost, branch->n_layers, stages, &memory, sizes, NULL, err);
+    return status == CS_OK
+               ? CS_OK
+               : cs_wrap(err, status, "branch %s on %s", branch->name, p->cluster->device->name);
+}
+
+static enum cs_status split_all(struct planner *p, struct cs_err *err)
+{
+    bool is_blind = strcmp(p->spec->stages, "frozen-blind") == 0;
+    if (!is_blind && strcmp(p->spec->stages, "frozen-aware") != 0)
+        return cs_fail(err, CS_PLAN,
+                       "plan.stages \"%s\" is not known; accepted: frozen-aware, frozen-blind",
+                       p->spec->stages);
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        CS_TRY(split_branch(p, b, is_blind, p->cuts.sizes[b], err));
+    return CS_OK;
+}
+
+static enum cs_status check_devices(const struct planner *p, struct cs_err *err)
+{
+    int64_t devices = (int64_t)p->cluster->n_nodes * p->cluster->devices_per_node;
+    if (p->plan->n_ranks > devices)
+        return cs_fail(err, CS_PLAN,
+                       "the plan needs %d ranks but the cluster has %lld devices (%d nodes x %d "
+                       "%s); lower pp or use a larger cluster",
+                       p->plan->n_ranks, (long long)devices, p->cluster->n_nodes,
+                       p->cluster->devices_per_node, p->cluster->device->name);
+    return CS_OK;
+}
+
+/* several stages may share a rank, so the split's cap per stage is not the whole check */
+static enum cs_status check_memory(const struct planner *p, struct cs_err *err)
+{
+    int64_t cap = p->cluster->device->mem_bytes;
+    for (int32_t r = 0; cap > 0 && r < p->plan->n_ranks; r++) {
+        int64_t bytes = 0;
+        for (int32_t s = 0; s < p->plan->n_stages; s++) {
+            const struct cs_stage *st = &p->plan->stages[s];
+            if (st->rank == r)
+                bytes += st->weight_bytes + st->state_bytes +
+                         alive_slots(p, st->branch, st->index) * st->saved_bytes;
+        }
+        if (bytes > cap)
+            return cs_fail(err, CS_PLAN,
+                           "rank %d needs %lld bytes but a %s has %lld; use more stages or shorter "
+                           "slots",
+                           r, (long long)bytes, p->cluster->device->name, (long long)cap);
+    }
+    return CS_OK;
+}
+
+static void say(struct planner *p, const char *text)
+{
+    if (p->plan->n_why < MAX_WHY)
+        p->plan->why[p->plan->n_why++] = text;
+}
+
+static int64_t stage_ns(const struct cs_stage *s)
+{
+    return s->fwd_ns + s->bwd_input_ns + s->bwd_weight_ns;
+}
+
+static void explain_branch(struct planner *p, int32_t b)
+{
+    struct cs_buf text = {0};
+    cs_buf_addf(&text, "%s in %d stages:", p->graph->branches[b].name, p->cuts.n_stages[b]);
+    for (int32_t s = 0; s < p->plan->n_stages; s++) {
+        const struct cs_stage *st = &p->plan->stages[s];
+        if (st->branch == b)
+            cs_buf_addf(&text, " %s %d layers, F %lld + B %lld us%s;", st->name, st->n_layers,
+                        (long long)(st->fwd_ns / 1000),
+                        (long long)((st->bwd_input_ns + st->bwd_weight_ns) / 1000),
+                        st->has_backward ? "" : " (no backward)");
+    }
+    text.data[text.len - 1] = '.';
+    say(p, cs_arena_strdup(p->arena, cs_buf_str(&text)));
+    cs_buf_free(&text);
+}
+
+static int64_t bottleneck_of(const struct planner *p, int32_t b, const int *sizes)
+{
+    double worst = 0;
+    int32_t layer = p->graph->branches[b].first_layer;
+    for (int32_t s = 0; s < p->cuts.n_stages[b]; s++) {
+        double sum = 0;
+        for (int i = 0; i < sizes[s]; i++)
+            sum += true_cost(&p->cost[layer++]);
+        worst = sum > worst ? sum : worst;
+    }
+    return (int64_t)worst;
+}
+
+/* what the other rule would have cut, measured by true costs */
+static enum cs_status explain_other_rule(struct planner *p, struct cs_err *err)
+{
+    bool is_blind = strcmp(p->spec->stages, "frozen-blind") == 0;
+    int64_t ours = 0, other = 0;
+    for (int32_t b = 0; b < p->graph->n_branches; b++) {
+        int *sizes = CS_NEW_ARRAY(p->arena, int, p->cuts.n_stages[b]);
+        enum cs_status status = split_branch(p, b, !is_blind, sizes, err);
+        if (status == CS_PLAN)
+            return CS_OK; /* the other rule does not fit in memory: nothing to compare */
+        CS_TRY(status);
+        int64_t mine = bottleneck_of(p, b, p->cuts.sizes[b]), its = bottleneck_of(p, b, sizes);
+        ours = mine > ours ? mine : ours;
+        other = its > other ? its : other;
+    }
+    say(p, cs_arena_printf(
+               p->arena, "Cut by %s costs the bottleneck is %lld us; %s costs would give %lld us.",
+               p->spec->stages, (long long)(ours / 1000),
+               is_blind ? "frozen-aware" : "frozen-blind", (long long)(other / 1000)));
+    return CS_OK;
+}
+
+static enum cs_status explain(struct planner *p, struct cs_err *err)
+{
+    p->plan->why = CS_NEW_ARRAY(p->arena, const char *, MAX_WHY);
+    const struct cs_stage *worst = &p->plan->stages[0];
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        explain_branch(p, b);
+    for (int32_t s = 1; s < p->plan->n_stages; s++)
+        if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
+            worst = &p->plan->stages[s];
+    say(p, cs_arena_printf(p->arena, "The bottleneck is %s with %lld us per slot.", worst->name,
+                           (long long)(stage_ns(worst) / 1000)));
+    return explain_other_rule(p, err);
+}
+
+enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
+                            const struct cs_cluster *cluster, struct cs_arena *arena,
+                            struct cs_plan **out, struct cs_err *err)
+{
+    struct planner p = {.spec = spec, .graph = graph, .cluster = cluster, .arena = arena};
+    if (graph->n_branches < 1 || graph->n_branches > CS_MAX_BRANCHES)
+        return cs_fail(err, CS_PLAN, "the model has %d branches: 1 to %d can be planned",
+                       graph->n_branches, CS_MAX_BRANCHES);
+    CS_TRY(cs_plan_check_schedule(spec->schedule, err));
+    p.plan = CS_NEW(arena, struct cs_plan);
+    p.plan->schedule = cs_arena_strdup(arena, spec->schedule);
+    p.plan->slots = spec->slots;
+    CS_TRY(check_branches(&p, err));
+    CS_TRY(make_budget(&p, err));
+    CS_TRY(choose_counts(&p, err));
+    p.cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, graph->n_layers);
+    cs_layer_costs(graph, &p.plan->budget, cluster->device, p.cost);
+    CS_TRY(split_all(&p, err));
+    CS_TRY(cs_place_stages(graph, spec->modality, &p.cuts, arena, p.plan, err));
+    CS_TRY(check_devices(&p, err));
+    cs_place_derive(graph, arena, p.plan);
+    cs_place_costs(graph, cluster->device, p.cost, p.plan);
+    CS_TRY(check_memory(&p, err));
+    CS_TRY(explain(&p, err));
+    CS_TRY(cs_plan_hash(p.plan, graph, p.plan->hash, err));
+    *out = p.plan;
+    return CS_OK;
+}

@@ -1,0 +1,442 @@
+/* "cornstarch.plan/1": canonical JSON of a plan, both ways; see plan.h. Records are tables of
+ * fields, so that what is written is what is read. */
+#include "core/plan/plan_json.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/plan/place.h"
+
+#define SCHEMA "cornstarch.plan/1"
+
+enum { MAX_WHY_READ = 1000 };
+
+enum field_type { FIELD_I32, FIELD_I64, FIELD_BOOL };
+
+struct field {
+    const char *key;
+    size_t offset;
+    enum field_type type;
+};
+
+#define STAGE(key, type)                                                                           \
+    {                                                                                              \
+#key, offsetof(struct cs_stage, key), type                                                 \
+    }
+#define EDGE(key, type)                                                                            \
+    {                                                                                              \
+#key, offsetof(struct cs_edge, key), type                                                  \
+    }
+#define ENC(key)                                                                                   \
+    {                                                                                              \
+#key, offsetof(struct cs_slot_budget, enc[0].key) - ENC_BASE, FIELD_I32                    \
+    }
+#define ENC_BASE offsetof(struct cs_slot_budget, enc[0])
+
+static const struct field stage_fields[] = {
+    STAGE(id, FIELD_I32),
+    STAGE(index, FIELD_I32),
+    STAGE(rank, FIELD_I32),
+    STAGE(first_layer, FIELD_I32),
+    STAGE(n_layers, FIELD_I32),
+    STAGE(fwd_ns, FIELD_I64),
+    STAGE(bwd_input_ns, FIELD_I64),
+    STAGE(bwd_weight_ns, FIELD_I64),
+    STAGE(has_backward, FIELD_BOOL),
+    STAGE(needs_input_grad, FIELD_BOOL),
+    STAGE(weight_bytes, FIELD_I64),
+    STAGE(state_bytes, FIELD_I64),
+    STAGE(saved_bytes, FIELD_I64),
+};
+static const struct field edge_fields[] = {
+    EDGE(id, FIELD_I32),    EDGE(from, FIELD_I32),      EDGE(to, FIELD_I32),
+    EDGE(width, FIELD_I32), EDGE(has_grad, FIELD_BOOL), EDGE(max_rows, FIELD_I64),
+};
+static const struct field enc_fields[] = {
+    ENC(rows), ENC(items), ENC(item_rows), ENC(item_bytes), ENC(height), ENC(width), ENC(channels),
+};
+
+static void write_fields(json_t *object, const void *record, const struct field *fields, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const void *at = (const char *)record + fields[i].offset;
+        json_t *value = fields[i].type == FIELD_BOOL  ? json_boolean(*(const bool *)at)
+                        : fields[i].type == FIELD_I32 ? json_integer(*(const int32_t *)at)
+                                                      : json_integer(*(const int64_t *)at);
+        json_object_set_new(object, fields[i].key, value);
+    }
+}
+
+static bool read_number(const json_t *value, const struct field *field, void *at)
+{
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < 0)
+        return false;
+    if (field->type == FIELD_I64) {
+        *(int64_t *)at = (int64_t)number;
+        return true;
+    }
+    if (number > INT32_MAX)
+        return false;
+    *(int32_t *)at = (int32_t)number;
+    return true;
+}
+
+static enum cs_status read_fields(const json_t *object, void *record, const struct field *fields,
+                                  size_t n, const char *where, struct cs_err *err)
+{
+    if (!json_is_object(object))
+        return cs_fail(err, CS_CORRUPT, "plan: %s is not an object", where);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_object_get(object, fields[i].key);
+        void *at = (char *)record + fields[i].offset;
+        bool is_bool = fields[i].type == FIELD_BOOL;
+        if (is_bool && json_is_boolean(value))
+            *(bool *)at = json_is_true(value);
+        else if (is_bool || !read_number(value, &fields[i], at))
+            return cs_fail(err, CS_CORRUPT, "plan: %s.%s must be %s", where, fields[i].key,
+                           is_bool ? "true or false" : "a whole number from 0 within its range");
+    }
+    return CS_OK;
+}
+
+static json_t *budget_json(const struct cs_slot_budget *budget)
+{
+    json_t *object = json_object(), *encoders = json_array();
+    for (int32_t e = 0; e < budget->n_encoders; e++) {
+        json_t *one = json_object();
+        write_fields(one, &budget->enc[e], enc_fields, CS_ARRAY_LEN(enc_fields));
+        json_array_append_new(encoders, one);
+    }
+    json_object_set_new(object, "seq_tokens", json_integer(budget->seq_tokens));
+    json_object_set_new(object, "encoders", encoders);
+    return object;
+}
+
+/* all that is hashed */
+static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *graph)
+{
+    json_t *object = json_object(), *stages = json_array(), *edges = json_array();
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        json_t *one = json_object();
+        write_fields(one, &plan->stages[s], stage_fields, CS_ARRAY_LEN(stage_fields));
+        json_object_set_new(one, "name", json_string(plan->stages[s].name));
+        json_object_set_new(one, "branch",
+                            json_string(graph->branches[plan->stages[s].branch].name));
+        json_array_append_new(stages, one);
+    }
+    for (int32_t e = 0; e < plan->n_edges; e++) {
+        json_t *one = json_object();
+        write_fields(one, &plan->edges[e], edge_fields, CS_ARRAY_LEN(edge_fields));
+        json_array_append_new(edges, one);
+    }
+    json_object_set_new(object, "schema", json_string(SCHEMA));
+    json_object_set_new(object, "schedule", json_string(plan->schedule));
+    json_object_set_new(object, "slots", json_integer(plan->slots));
+    json_object_set_new(object, "n_ranks", json_integer(plan->n_ranks));
+    json_object_set_new(object, "stages", stages);
+    json_object_set_new(object, "edges", edges);
+    json_object_set_new(object, "budget", budget_json(&plan->budget));
+    json_object_set_new(object, "is_tied_across", json_boolean(plan->is_tied_across));
+    json_object_set_new(object, "embed_stage", json_integer(plan->embed_stage));
+    json_object_set_new(object, "head_stage", json_integer(plan->head_stage));
+    return object;
+}
+
+enum cs_status cs_plan_hash(const struct cs_plan *plan, const struct cs_graph *graph, char hash[65],
+                            struct cs_err *err)
+{
+    json_t *object = core_json(plan, graph);
+    char *text = json_dumps(object, JSON_SORT_KEYS | JSON_COMPACT);
+    json_decref(object);
+    if (!text)
+        return cs_fail(err, CS_NO_MEMORY, "encoding a plan");
+    cs_sha256_hex(text, strlen(text), hash);
+    free(text);
+    return CS_OK;
+}
+
+json_t *cs_plan_json(const struct cs_plan *plan, const struct cs_graph *graph)
+{
+    json_t *object = core_json(plan, graph), *why = json_array(), *bubble = NULL;
+    for (int32_t i = 0; i < plan->n_why; i++)
+        json_array_append_new(why, json_string(plan->why[i]));
+    if (plan->predicted_bubble) {
+        bubble = json_array();
+        for (int32_t s = 0; s < plan->n_stages; s++)
+            json_array_append_new(bubble, json_real(plan->predicted_bubble[s]));
+    }
+    json_object_set_new(object, "why", why);
+    json_object_set_new(object, "predicted_step_ns", json_integer(plan->predicted_step_ns));
+    json_object_set_new(object, "predicted_bubble", bubble ? bubble : json_null());
+    json_object_set_new(object, "hash", json_string(plan->hash));
+    return object;
+}
+
+struct reader {
+    const json_t *json;
+    const struct cs_graph *graph;
+    struct cs_arena *arena;
+    struct cs_plan *plan;
+};
+
+static enum cs_status read_count(const struct reader *r, const char *key, int32_t min, int32_t max,
+                                 int32_t *out, struct cs_err *err)
+{
+    const json_t *value = json_object_get(r->json, key);
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < min || number > max)
+        return cs_fail(err, CS_CORRUPT, "plan: %s must be a whole number from %d to %d", key, min,
+                       max);
+    *out = (int32_t)number;
+    return CS_OK;
+}
+
+static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *err)
+{
+    const json_t *json = json_array_get(json_object_get(r->json, "stages"), (size_t)id);
+    struct cs_stage *stage = &r->plan->stages[id];
+    char where[32];
+    snprintf(where, sizeof where, "stages[%d]", id);
+    CS_TRY(read_fields(json, stage, stage_fields, CS_ARRAY_LEN(stage_fields), where, err));
+    const char *branch = json_string_value(json_object_get(json, "branch"));
+    const char *name = json_string_value(json_object_get(json, "name"));
+    stage->branch = -1;
+    for (int32_t b = 0; branch && b < r->graph->n_branches; b++)
+        if (strcmp(r->graph->branches[b].name, branch) == 0)
+            stage->branch = b;
+    if (stage->branch < 0)
+        return cs_fail(err, CS_CORRUPT, "plan: %s.branch \"%s\" is not a branch of the model",
+                       where, branch ? branch : "(not a string)");
+    stage->name = cs_arena_printf(r->arena, "%s.%d", branch, stage->index);
+    if (!name || strcmp(stage->name, name) != 0)
+        return cs_fail(err, CS_CORRUPT, "plan: %s.name must be \"%s\"", where, stage->name);
+    if (stage->id != id)
+        return cs_fail(err, CS_CORRUPT, "plan: %s.id is %d: stages are listed by id", where,
+                       stage->id);
+    if (stage->rank >= r->plan->n_ranks)
+        return cs_fail(err, CS_CORRUPT, "plan: %s.rank is %d but n_ranks is %d", where, stage->rank,
+                       r->plan->n_ranks);
+    return CS_OK;
+}
+
+/* stages cover all layers in order, branch by branch */
+static enum cs_status check_cover(const struct reader *r, struct cs_err *err)
+{
+    int32_t id = 0;
+    for (int32_t b = 0; b < r->graph->n_branches; b++) {
+        const struct cs_branch *branch = &r->graph->branches[b];
+        int32_t layer = branch->first_layer, end = layer + branch->n_layers, index = 0;
+        for (; layer < end; id++, index++) {
+            const struct cs_stage *s = &r->plan->stages[id];
+            if (id >= r->plan->n_stages || s->branch != b || s->index != index ||
+                s->first_layer != layer || s->n_layers < 1 || s->n_layers > end - layer)
+                return cs_fail(err, CS_CORRUPT,
+                               "plan: stages[%d] does not continue branch %s at layer %d (stage "
+                               "%d): the plan is for another model",
+                               id, branch->name, layer, index);
+            layer += s->n_layers;
+        }
+    }
+    if (id != r->plan->n_stages)
+        return cs_fail(err, CS_CORRUPT, "plan: %d stages, but the layers end after %d",
+                       r->plan->n_stages, id);
+    return CS_OK;
+}
+
+static enum cs_status check_ranks(const struct reader *r, struct cs_err *err)
+{
+    bool *is_used = CS_NEW_ARRAY(r->arena, bool, r->plan->n_ranks);
+    for (int32_t s = 0; s < r->plan->n_stages; s++)
+        is_used[r->plan->stages[s].rank] = true;
+    for (int32_t rank = 0; rank < r->plan->n_ranks; rank++)
+        if (!is_used[rank])
+            return cs_fail(err, CS_CORRUPT, "plan: rank %d has no stage", rank);
+    return CS_OK;
+}
+
+static enum cs_status read_stages(struct reader *r, struct cs_err *err)
+{
+    const json_t *list = json_object_get(r->json, "stages");
+    size_t n = json_array_size(list);
+    if (!json_is_array(list) || n < 1 || n > (size_t)r->graph->n_layers)
+        return cs_fail(err, CS_CORRUPT, "plan: stages must be an array of 1 to %d",
+                       r->graph->n_layers);
+    CS_TRY(read_count(r, "n_ranks", 1, (int32_t)n, &r->plan->n_ranks, err));
+    r->plan->n_stages = (int32_t)n;
+    r->plan->stages = CS_NEW_ARRAY(r->arena, struct cs_stage, n);
+    for (int32_t s = 0; s < r->plan->n_stages; s++)
+        CS_TRY(read_stage(r, s, err));
+    CS_TRY(check_cover(r, err));
+    return check_ranks(r, err);
+}
+
+static enum cs_status read_encoder(struct reader *r, const json_t *json, int32_t e,
+                                   struct cs_err *err)
+{
+    struct cs_slot_budget *b = &r->plan->budget;
+    char where[48];
+    snprintf(where, sizeof where, "budget.encoders[%d]", e);
+    CS_TRY(read_fields(json, &b->enc[e], enc_fields, CS_ARRAY_LEN(enc_fields), where, err));
+    for (int32_t i = 0; i < r->graph->n_branches; i++) {
+        const struct cs_branch *branch = &r->graph->branches[i];
+        if (branch->encoder == e && (branch->item_rows != b->enc[e].item_rows ||
+                                     branch->item_bytes != b->enc[e].item_bytes))
+            return cs_fail(err, CS_CORRUPT, "plan: %s: items of %s have %d rows and %d bytes",
+                           where, branch->name, branch->item_rows, branch->item_bytes);
+    }
+    if (b->enc[e].items < 1 || b->enc[e].item_rows < 1 || b->enc[e].item_rows > b->seq_tokens ||
+        (int64_t)b->enc[e].items * b->enc[e].item_rows != b->enc[e].rows)
+        return cs_fail(err, CS_CORRUPT,
+                       "plan: %s: rows must be items * item_rows, item_rows <= seq_tokens", where);
+    return CS_OK;
+}
+
+static enum cs_status read_budget(struct reader *r, struct cs_err *err)
+{
+    const json_t *json = json_object_get(r->json, "budget");
+    const json_t *encoders = json_object_get(json, "encoders");
+    struct reader inner = {.json = json};
+    enum cs_status status =
+        read_count(&inner, "seq_tokens", 1, INT32_MAX, &r->plan->budget.seq_tokens, err);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "budget");
+    if (!json_is_array(encoders) || json_array_size(encoders) != (size_t)r->graph->n_encoders)
+        return cs_fail(err, CS_CORRUPT, "plan: budget.encoders must have %d entries",
+                       r->graph->n_encoders);
+    r->plan->budget.n_encoders = r->graph->n_encoders;
+    for (int32_t e = 0; e < r->graph->n_encoders; e++)
+        CS_TRY(read_encoder(r, json_array_get(encoders, (size_t)e), e, err));
+    return CS_OK;
+}
+
+/* Edges, flags and tied stages follow from the rest: read them, derive them, demand equality. */
+static enum cs_status check_derived(struct reader *r, struct cs_err *err)
+{
+    struct cs_plan *plan = r->plan, want = *plan;
+    want.stages = CS_NEW_ARRAY(r->arena, struct cs_stage, plan->n_stages);
+    memcpy(want.stages, plan->stages, (size_t)plan->n_stages * sizeof *want.stages);
+    cs_place_derive(r->graph, r->arena, &want);
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].has_backward != want.stages[s].has_backward ||
+            plan->stages[s].needs_input_grad != want.stages[s].needs_input_grad)
+            return cs_fail(
+                err, CS_CORRUPT,
+                "plan: stages[%d] (%s): gradients differ from what the model's trainable "
+                "set asks for",
+                s, plan->stages[s].name);
+    const json_t *list = json_object_get(r->json, "edges");
+    if (!json_is_array(list) || json_array_size(list) != (size_t)want.n_edges)
+        return cs_fail(err, CS_CORRUPT, "plan: edges must have %d entries", want.n_edges);
+    plan->n_edges = want.n_edges;
+    plan->edges = CS_NEW_ARRAY(r->arena, struct cs_edge, want.n_edges);
+    for (int32_t e = 0; e < want.n_edges; e++) {
+        struct cs_edge *edge = &plan->edges[e];
+        const struct cs_edge *w = &want.edges[e];
+        char where[32];
+        snprintf(where, sizeof where, "edges[%d]", e);
+        CS_TRY(read_fields(json_array_get(list, (size_t)e), edge, edge_fields,
+                           CS_ARRAY_LEN(edge_fields), where, err));
+        if (edge->id != w->id || edge->from != w->from || edge->to != w->to ||
+            edge->width != w->width || edge->has_grad != w->has_grad ||
+            edge->max_rows != w->max_rows)
+            return cs_fail(err, CS_CORRUPT,
+                           "plan: %s must be %s -> %s, width %d, %s gradient, %lld rows", where,
+                           want.stages[w->from].name, want.stages[w->to].name, w->width,
+                           w->has_grad ? "with" : "without", (long long)w->max_rows);
+    }
+    if (json_is_true(json_object_get(r->json, "is_tied_across")) != want.is_tied_across ||
+        plan->embed_stage != want.embed_stage || plan->head_stage != want.head_stage)
+        return cs_fail(err, CS_CORRUPT,
+                       "plan: embed_stage, head_stage, is_tied_across must be %d, %d, %s",
+                       want.embed_stage, want.head_stage, want.is_tied_across ? "true" : "false");
+    plan->is_tied_across = want.is_tied_across;
+    return CS_OK;
+}
+
+static enum cs_status read_predictions(struct reader *r, struct cs_err *err)
+{
+    const json_t *step = json_object_get(r->json, "predicted_step_ns");
+    const json_t *bubble = json_object_get(r->json, "predicted_bubble");
+    const json_t *why = json_object_get(r->json, "why");
+    struct cs_plan *plan = r->plan;
+    if (!json_is_integer(step) || json_integer_value(step) < 0)
+        return cs_fail(err, CS_CORRUPT, "plan: predicted_step_ns must be a whole number from 0");
+    plan->predicted_step_ns = (int64_t)json_integer_value(step);
+    if (json_is_array(bubble) && json_array_size(bubble) == (size_t)plan->n_stages) {
+        plan->predicted_bubble = CS_NEW_ARRAY(r->arena, double, plan->n_stages);
+        for (int32_t s = 0; s < plan->n_stages; s++)
+            plan->predicted_bubble[s] = json_number_value(json_array_get(bubble, (size_t)s));
+    } else if (!json_is_null(bubble)) {
+        return cs_fail(err, CS_CORRUPT, "plan: predicted_bubble must be null or %d numbers",
+                       plan->n_stages);
+    }
+    if (!json_is_array(why) || json_array_size(why) > MAX_WHY_READ)
+        return cs_fail(err, CS_CORRUPT, "plan: why must be an array of sentences");
+    plan->n_why = (int32_t)json_array_size(why);
+    plan->why = CS_NEW_ARRAY(r->arena, const char *, plan->n_why + 1);
+    for (int32_t i = 0; i < plan->n_why; i++) {
+        const char *text = json_string_value(json_array_get(why, (size_t)i));
+        if (!text)
+            return cs_fail(err, CS_CORRUPT, "plan: why[%d] must be a sentence", i);
+        plan->why[i] = cs_arena_strdup(r->arena, text);
+    }
+    return CS_OK;
+}
+
+static enum cs_status check_keys(const json_t *json, struct cs_err *err)
+{
+    static const char *const keys[] = {
+        "schema",
+        "schedule",
+        "slots",
+        "n_ranks",
+        "stages",
+        "edges",
+        "budget",
+        "embed_stage",
+        "head_stage",
+        "is_tied_across",
+        "why",
+        "hash",
+        "predicted_step_ns",
+        "predicted_bubble",
+    };
+    for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++)
+        if (!json_object_get(json, keys[i]))
+            return cs_fail(err, CS_CORRUPT, "plan: key \"%s\" is missing", keys[i]);
+    if (json_object_size(json) != CS_ARRAY_LEN(keys))
+        return cs_fail(err, CS_CORRUPT, "plan: there are keys that " SCHEMA " does not know");
+    return CS_OK;
+}
+
+enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
+                            struct cs_arena *arena, struct cs_plan **out, struct cs_err *err)
+{
+    struct reader r = {json, graph, arena, CS_NEW(arena, struct cs_plan)};
+    const char *schema = json_string_value(json_object_get(json, "schema"));
+    if (!schema || strcmp(schema, SCHEMA) != 0)
+        return cs_fail(err, CS_CORRUPT, "plan: schema is \"%s\", not " SCHEMA,
+                       schema ? schema : "(missing)");
+    CS_TRY(check_keys(json, err));
+    const char *schedule = json_string_value(json_object_get(json, "schedule"));
+    CS_TRY(cs_plan_check_schedule(schedule ? schedule : "", err));
+    r.plan->schedule = cs_arena_strdup(arena, schedule);
+    CS_TRY(read_count(&r, "slots", 1, INT32_MAX, &r.plan->slots, err));
+    CS_TRY(read_stages(&r, err));
+    CS_TRY(read_budget(&r, err));
+    CS_TRY(read_count(&r, "embed_stage", 0, r.plan->n_stages - 1, &r.plan->embed_stage, err));
+    CS_TRY(read_count(&r, "head_stage", 0, r.plan->n_stages - 1, &r.plan->head_stage, err));
+    CS_TRY(check_derived(&r, err));
+    CS_TRY(read_predictions(&r, err));
+    CS_TRY(cs_plan_hash(r.plan, graph, r.plan->hash, err));
+    const char *hash = json_string_value(json_object_get(json, "hash"));
+    if (!hash || strcmp(hash, r.plan->hash) != 0)
+        return cs_fail(err, CS_CORRUPT, "plan: hash is %.64s but the contents give %s",
+                       hash ? hash : "(missing)", r.plan->hash);
+    *out = r.plan;
+    return CS_OK;
+}
