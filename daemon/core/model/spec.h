@@ -1,7 +1,19 @@
-/* The job specification: validated, data-only. The console makes it from a script; daemon and runner
- * read it. Canonical encoding: JSON, sorted keys, compact; its SHA-256 is the identity of a job.
- *
- * Document (schema "cornstarch.job/1"; man cornstarch-job.5 is generated from the key table):
+/* The job specification: validated, data-only. The console makes it from a script; daemon and
+ * runner read it. Canonical encoding: JSON, sorted keys, compact; its SHA-256 is the identity of a
+ * job. */
+#ifndef CS_MODEL_SPEC_H
+#define CS_MODEL_SPEC_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/status.h"
+#include "core/model/arch.h"
+
+/* clang-format off */
+/* Document (schema "cornstarch.job/1"; man cornstarch-job.5 is generated from the key table):
  *   name, seed, steps, batch_samples
  *   model.modules[]: name, kind (encoder|projector|llm), dir (absolute HF directory or ""), config (the
  *     directory's config.json as it is), init ("weights"|"random"), encoder: token, processor (its
@@ -13,20 +25,11 @@
  *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind")
  *   plan_hash: of the previewed plan ("" : none)
  *   data: format "llava", json, images, template{...}, on_bad_sample, max_bad_fraction, shuffle_images
- *   eval: null or data, every_steps, metric, max_samples
+ *   eval: null or {data, every_steps, metric, max_samples}
  *   optimizer: kind "adamw", lr, betas, eps, weight_decay, clip, warmup_steps ; lr: kind, final_ratio
  *   checkpoint: every_steps (0: only at the end), keep, dir ("" : in the job directory)
  */
-#ifndef CS_MODEL_SPEC_H
-#define CS_MODEL_SPEC_H
-
-#include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/base/arena.h"
-#include "core/base/status.h"
-#include "core/model/arch.h"
+/* clang-format on */
 
 enum { CS_MAX_ENCODERS = 4, CS_MAX_MODULES = 12, CS_SPEC_MAX_BYTES = 4 * 1024 * 1024 };
 
@@ -69,12 +72,13 @@ struct cs_spec {
     struct cs_spec_rule *rules;
     int32_t n_rules;
     const char *modality, *schedule, *stages, *plan_hash;
-    const json_t *cluster;
+    const json_t *cluster; /* an object, or NULL or the string "here": the ranks of this machine */
     struct cs_spec_parallel parallel[CS_MAX_ENCODERS + 1];
     int32_t n_parallel;
     int32_t seq_tokens, slots;
     struct cs_spec_data data, eval_data;
     bool has_eval;
+    const char *eval_metric; /* "exact_match" | "loss" */
     int64_t eval_every, eval_max_samples;
     double lr, beta1, beta2, eps, weight_decay, clip, lr_final_ratio;
     int64_t warmup_steps;
@@ -83,11 +87,44 @@ struct cs_spec {
     const char *checkpoint_dir;
 };
 
+/* One row per key of the document: validation, defaults, "did you mean" and the manual page come
+ * from the same table. A key's path is group + "." + key; in a group, "[]" stands for an index and
+ * "*" for the name of a branch. eval.data has the keys of data. */
+enum cs_spec_type {
+    CS_SPEC_GROUP, /* object or list with keys of its own */
+    CS_SPEC_INT,   /* JSON integer in [min, max] */
+    CS_SPEC_NUMBER,
+    CS_SPEC_BOOL,
+    CS_SPEC_STRING, /* one of accept ("a|b") when that is set; max: bytes */
+    CS_SPEC_PATH,   /* string: absolute path, or "" */
+    CS_SPEC_PAIR,   /* two numbers in [min, max] */
+    CS_SPEC_FREE,   /* object, checked by whoever uses it */
+    CS_SPEC_TYPES
+};
+
+struct cs_spec_key {
+    const char *group, *key;
+    enum cs_spec_type type;
+    double min, max;
+    const char *accept;   /* accepted words, or NULL */
+    const char *fallback; /* default as text; NULL: the key must be there; "null": may be null */
+    const char *kind;     /* of modules: only for this kind ("encoder"), NULL: any */
+    const char *help;
+    size_t field; /* where it is read to, in the struct of its group; not for GROUP */
+    int store;    /* private to spec_read.c: the type of that field */
+};
+const struct cs_spec_key *cs_spec_keys(int *n);
+
 /* Validate and read; every error names the path of the key ("plan.parallel.llm.pp"), the value and
- * what is accepted, unknown keys get the nearest name. Strings live in arena; root must stay alive. */
+ * what is accepted, unknown keys get the nearest name. Strings live in arena; root must stay alive.
+ */
 enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct cs_spec **out,
                             struct cs_err *err) CS_NODISCARD;
-/* lr factor of optimizer step s (0-based), in (0, 1]: HF schedules, warm-up linear from 0 */
+/* lr factor of optimizer step s (0-based), in [0, 1]: transformers' constant, linear and cosine
+ * schedules with warm-up. The warm-up is (s + 1) / warmup_steps, one step ahead of transformers',
+ * whose first step has factor 0 and so changes nothing; from s = warmup_steps on both are equal.
+ * After it, with p = (s - warmup) / max(1, steps - warmup): linear 1 - p, cosine (1 + cos(pi p)) /
+ * 2, each scaled to end at final_ratio (as transformers' cosine_with_min_lr does). */
 double cs_spec_lr(const struct cs_spec *spec, int64_t step);
 
 #endif

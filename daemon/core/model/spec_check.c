@@ -1,0 +1,193 @@
+#include "core/model/spec_check.h"
+
+#include <string.h>
+
+#include "core/base/glob.h"
+#include "core/base/near.h"
+
+enum { MAX_BRANCH_NAME = 32 };
+
+static const char *const suffixes[CS_MODULE_KINDS] = {".encoder", ".projector", ""};
+
+/* "vision" of "vision.encoder"; "llm" of "llm" */
+static const char *branch_of(const struct cs_spec_reader *reader,
+                             const struct cs_spec_module *module)
+{
+    size_t len = strcspn(module->name, ".");
+    return cs_arena_strndup(reader->arena, module->name, len);
+}
+
+static bool is_branch_name(const char *name, size_t len)
+{
+    if (len == 0 || len > MAX_BRANCH_NAME || name[0] < 'a' || name[0] > 'z')
+        return false;
+    return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") >= len;
+}
+
+static enum cs_status check_name(const struct cs_spec_reader *reader, const struct cs_spec *spec,
+                                 int index)
+{
+    const struct cs_spec_module *module = &spec->module[index];
+    const char *name = module->name, *suffix = suffixes[module->kind];
+    size_t branch = strcspn(name, ".");
+    bool is_llm = branch == 3 && memcmp(name, "llm", 3) == 0;
+    if (!is_branch_name(name, branch) || strcmp(name + branch, suffix) != 0 ||
+        is_llm != (module->kind == CS_MODULE_LLM))
+        return cs_fail(
+            reader->err, CS_INVALID, "model.modules[%d].name is \"%s\"; the name of %s is %s%s%s",
+            index, name,
+            module->kind == CS_MODULE_LLM       ? "the llm"
+            : module->kind == CS_MODULE_ENCODER ? "an encoder"
+                                                : "a projector",
+            module->kind == CS_MODULE_LLM ? "\"llm\"" : "X", suffix,
+            module->kind == CS_MODULE_LLM ? "" : " with X of a-z, 0-9 and _, at most 32, not llm");
+    for (int i = 0; i < index; i++) {
+        if (strcmp(spec->module[i].name, name) == 0)
+            return cs_fail(reader->err, CS_INVALID,
+                           "model.modules[%d].name \"%s\" is taken by model.modules[%d]", index,
+                           name, i);
+    }
+    return CS_OK;
+}
+
+static enum cs_status check_source(const struct cs_spec_reader *reader, const struct cs_spec *spec,
+                                   int index)
+{
+    const struct cs_spec_module *module = &spec->module[index];
+    if (strcmp(module->init, "weights") == 0 && module->dir[0] == '\0')
+        return cs_fail(reader->err, CS_INVALID,
+                       "model.modules[%d].init is \"weights\", but \"%s\" has no dir to take them "
+                       "from",
+                       index, module->name);
+    if (module->kind != CS_MODULE_PROJECTOR && module->config == NULL)
+        return cs_fail(reader->err, CS_INVALID,
+                       "model.modules[%d].config is missing: \"%s\" needs its config.json", index,
+                       module->name);
+    if (module->kind == CS_MODULE_PROJECTOR && strcmp(module->family, "linear") == 0 &&
+        module->n_layers != 1)
+        return cs_fail(reader->err, CS_INVALID,
+                       "model.modules[%d].layers is %d; a linear projector has 1", index,
+                       module->n_layers);
+    return CS_OK;
+}
+
+static const struct cs_spec_module *find_module(const struct cs_spec *spec, const char *branch,
+                                                enum cs_module_kind kind)
+{
+    size_t len = strlen(branch);
+    for (int i = 0; i < spec->n_modules; i++) {
+        const struct cs_spec_module *module = &spec->module[i];
+        if (module->kind == kind && strncmp(module->name, branch, len) == 0 &&
+            strcmp(module->name + len, suffixes[kind]) == 0)
+            return module;
+    }
+    return NULL;
+}
+
+static enum cs_status check_partner(const struct cs_spec_reader *reader, const struct cs_spec *spec,
+                                    const struct cs_spec_module *module)
+{
+    if (module->kind == CS_MODULE_LLM)
+        return CS_OK;
+    bool is_encoder = module->kind == CS_MODULE_ENCODER;
+    const char *branch = branch_of(reader, module);
+    if (find_module(spec, branch, is_encoder ? CS_MODULE_PROJECTOR : CS_MODULE_ENCODER) == NULL)
+        return cs_fail(reader->err, CS_INVALID,
+                       is_encoder ? "model.modules: %s has no projector; add %s.projector"
+                                  : "model.modules: %s has no encoder; add %s.encoder",
+                       module->name, branch);
+    return CS_OK;
+}
+
+static enum cs_status check_token(const struct cs_spec_reader *reader, const struct cs_spec *spec,
+                                  int index)
+{
+    for (int i = 0; i < index; i++) {
+        const char *other = spec->module[i].token, *token = spec->module[index].token;
+        if (other != NULL && token != NULL && strcmp(other, token) == 0)
+            return cs_fail(reader->err, CS_INVALID,
+                           "model.modules[%d].token \"%s\" is also that of %s; placeholders must "
+                           "differ",
+                           index, token, spec->module[i].name);
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_spec_check_modules(const struct cs_spec_reader *reader,
+                                     const struct cs_spec *spec)
+{
+    int count[CS_MODULE_KINDS] = {0};
+    for (int i = 0; i < spec->n_modules; i++) {
+        CS_TRY(check_name(reader, spec, i));
+        CS_TRY(check_source(reader, spec, i));
+        CS_TRY(check_token(reader, spec, i));
+        count[spec->module[i].kind]++;
+    }
+    for (int i = 0; i < spec->n_modules; i++)
+        CS_TRY(check_partner(reader, spec, &spec->module[i]));
+    if (count[CS_MODULE_LLM] != 1)
+        return cs_fail(reader->err, CS_INVALID, "model.modules has no llm; it needs exactly one");
+    if (count[CS_MODULE_ENCODER] > CS_MAX_ENCODERS)
+        return cs_fail(reader->err, CS_LIMIT, "model.modules has %d encoders, the limit is %d",
+                       count[CS_MODULE_ENCODER], CS_MAX_ENCODERS);
+    return CS_OK;
+}
+
+/* Names of the branches, the llm's too; returns the count. */
+static int branch_names(const struct cs_spec_reader *reader, const struct cs_spec *spec,
+                        const char *names[CS_MAX_MODULES])
+{
+    int n = 0;
+    for (int i = 0; i < spec->n_modules; i++) {
+        if (spec->module[i].kind != CS_MODULE_PROJECTOR)
+            names[n++] = branch_of(reader, &spec->module[i]);
+    }
+    return n;
+}
+
+enum cs_status cs_spec_check_branch(const struct cs_spec_reader *reader, const struct cs_spec *spec,
+                                    const char *name)
+{
+    const char *names[CS_MAX_MODULES];
+    int n = branch_names(reader, spec, names);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], name) == 0)
+            return CS_OK;
+    }
+    const char *near = cs_near(name, names, n);
+    char list[CS_MAX_MODULES * (MAX_BRANCH_NAME + 2)] = "";
+    for (int i = 0; i < n; i++) {
+        strcat(list, i > 0 ? ", " : "");
+        strcat(list, names[i]);
+    }
+    return cs_fail(reader->err, CS_INVALID,
+                   "plan.parallel.%.64s is no branch of the model%s%s%s; "
+                   "branches: %s",
+                   name, near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
+                   near != NULL ? "\"?" : "", list);
+}
+
+enum cs_status cs_spec_check(const struct cs_spec_reader *reader, const struct cs_spec *spec)
+{
+    const char *names[CS_MAX_MODULES];
+    int n = branch_names(reader, spec, names);
+    for (int i = 0; i < n; i++) {
+        bool is_there = false;
+        for (int k = 0; k < spec->n_parallel; k++)
+            is_there = is_there || strcmp(spec->parallel[k].branch, names[i]) == 0;
+        if (!is_there)
+            return cs_fail(reader->err, CS_INVALID,
+                           "plan.parallel.%s is missing: every branch needs its pp", names[i]);
+    }
+    for (int i = 0; i < spec->n_rules; i++) {
+        const char *problem = cs_glob_problem(spec->rules[i].glob);
+        if (problem != NULL)
+            return cs_fail(reader->err, CS_INVALID, "model.rules[%d].glob \"%s\": %s", i,
+                           spec->rules[i].glob, problem);
+    }
+    size_t len = strlen(spec->plan_hash);
+    if (len != 0 && (len != 64 || strspn(spec->plan_hash, "0123456789abcdef") != 64))
+        return cs_fail(reader->err, CS_INVALID,
+                       "plan_hash is neither empty nor 64 digits of lower-case hex");
+    return CS_OK;
+}

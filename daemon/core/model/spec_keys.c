@@ -1,0 +1,115 @@
+/* The key table of the job specification. Order is the order of the manual page. */
+#include <stddef.h>
+
+#include "core/model/spec_read.h"
+
+enum { MAX_TEXT = 4096, MAX_NAME = 200 };
+
+#define MAX_INT 9007199254740992.0 /* 2^53: exact in JSON and Lua alike */
+#define R(f)    offsetof(struct cs_spec, f)
+#define M(f)    offsetof(struct cs_spec_module, f)
+#define D(f)    offsetof(struct cs_spec_data, f)
+#define RULE(f) offsetof(struct cs_spec_rule, f)
+#define PAR(f)  offsetof(struct cs_spec_parallel, f)
+#define KEY(g, k, t, lo, hi, acc, dflt, knd, fld, st, text)                                        \
+    {                                                                                              \
+        .group = g, .key = k, .type = CS_SPEC_##t, .min = lo, .max = hi, .accept = acc,            \
+        .fallback = dflt, .kind = knd, .field = fld, .store = CS_STORE_##st, .help = text          \
+    }
+#define GROUP(g, k, dflt, text) KEY(g, k, GROUP, 0, 0, NULL, dflt, NULL, 0, NONE, text)
+#define INT32(g, k, lo, hi, dflt, fld, text)                                                       \
+    KEY(g, k, INT, lo, hi, NULL, dflt, NULL, fld, I32, text)
+#define INT64(g, k, lo, hi, dflt, fld, text)                                                       \
+    KEY(g, k, INT, lo, hi, NULL, dflt, NULL, fld, I64, text)
+#define NUMBER(g, k, lo, hi, dflt, fld, text)                                                      \
+    KEY(g, k, NUMBER, lo, hi, NULL, dflt, NULL, fld, F64, text)
+#define WORD(g, k, acc, dflt, fld, text)                                                           \
+    KEY(g, k, STRING, 0, MAX_TEXT, acc, dflt, NULL, fld, STRING, text)
+#define TEXT(g, k, hi, dflt, fld, text)                                                            \
+    KEY(g, k, STRING, 0, hi, NULL, dflt, NULL, fld, STRING, text)
+#define PATH(g, k, dflt, fld, text)                                                                \
+    KEY(g, k, PATH, 0, MAX_TEXT, NULL, dflt, NULL, fld, STRING, text)
+#define FREE(g, k, dflt, fld, text) KEY(g, k, FREE, 0, 0, NULL, dflt, NULL, fld, JSON, text)
+
+/* clang-format off */
+static const struct cs_spec_key keys[] = {
+    WORD("", "schema", "cornstarch.job/1", "cornstarch.job/1", CS_NO_FIELD, "the version of this document"),
+    TEXT("", "name", MAX_NAME, "job", R(name), "what people call the job"),
+    INT64("", "seed", 0, MAX_INT, "0", R(seed), "of fresh parameters and of the order of samples"),
+    INT64("", "steps", 1, 1e12, NULL, R(steps), "optimizer steps"),
+    INT64("", "batch_samples", 1, 1048576, NULL, R(batch_samples), "samples of one step, over all ranks"),
+    GROUP("", "model", NULL, "modules and what trains"),
+    GROUP("", "plan", NULL, "how the modules are laid out"),
+    TEXT("", "plan_hash", 64, "", R(plan_hash), "of the plan that was previewed; empty: none"),
+    GROUP("", "data", NULL, "what to train on"),
+    GROUP("", "eval", "null", "what to evaluate on, and when"),
+    GROUP("", "optimizer", NULL, "AdamW"),
+    GROUP("", "lr", "{}", "the learning rate over the steps"),
+    GROUP("", "checkpoint", "{}", "when and where parameters are written"),
+
+    GROUP("model", "modules", NULL, "list: X.encoder and X.projector for every encoder, and llm"),
+    GROUP("model", "rules", "[]", "list: what trains; the last rule that matches a layer holds, none: frozen"),
+
+    TEXT("model.modules[]", "name", 64, NULL, M(name), "X.encoder, X.projector or llm"),
+    WORD("model.modules[]", "kind", "encoder|projector|llm", NULL, CS_NO_FIELD, "what the module is"),
+    PATH("model.modules[]", "dir", "", M(dir), "Hugging Face directory; empty: none"),
+    FREE("model.modules[]", "config", "null", M(config), "config.json of the directory, as it is"),
+    WORD("model.modules[]", "init", "weights|random", "", M(init), "where parameters come from; default: weights where dir is set, else random"),
+    KEY("model.modules[]", "token", STRING, 1, 256, NULL, NULL, "encoder", M(token), STRING, "the placeholder in the text"),
+    KEY("model.modules[]", "processor", FREE, 0, 0, NULL, "null", "encoder", M(processor), JSON, "preprocessor_config.json of the directory"),
+    KEY("model.modules[]", "feature_layer", INT, -4096, 4096, NULL, "null", "encoder", M(feature_layer), FEATURE, "hidden state that feeds the projector, as in LLaVA: -1 after the last block, -2 ...; null: after the final norm"),
+    KEY("model.modules[]", "layers", INT, 1, 2, NULL, "0", "projector", M(n_layers), I32, "linear layers; default: 2 for mlp, 1 for linear"),
+    KEY("model.modules[]", "activation", STRING, 0, 64, "gelu|gelu_pytorch_tanh|gelu_new|quick_gelu|silu|swish|relu", "gelu", "projector", M(activation), STRING, "between the linear layers"),
+    KEY("model.modules[]", "family", STRING, 0, 64, "mlp|linear", "mlp", "projector", M(family), STRING, "shape of the projector"),
+    KEY("model.modules[]", "tokenizer", PATH, 0, MAX_TEXT, NULL, "", "llm", M(tokenizer), STRING, "directory of the tokenizer; empty: dir"),
+
+    WORD("model.rules[]", "op", "train|freeze", NULL, RULE(is_train), "what happens to the layers"),
+    TEXT("model.rules[]", "glob", 256, NULL, RULE(glob), "which layers: vision.projector, llm.layers.0-3, *"),
+
+    KEY("plan", "cluster", FREE, 0, 0, "here", "here", NULL, R(cluster), JSON, "\"here\", or an object that describes the ranks"),
+    WORD("plan", "modality", "encoder-parallel|encoder-colocated", "encoder-parallel", R(modality), "encoders on ranks of their own, or on the LLM's"),
+    GROUP("plan", "parallel", NULL, "per branch: how it is split"),
+    WORD("plan", "schedule", "1f1b|gpipe", "1f1b", R(schedule), "order of forwards and backwards"),
+    INT32("plan", "seq_tokens", 1, 16777216, NULL, R(seq_tokens), "LLM rows of one slot"),
+    INT32("plan", "slots", 1, 4096, "4", R(slots), "micro-batches in flight of one step"),
+    GROUP("plan", "encoder_rows", "{}", "per encoder: rows of one slot; absent: derived"),
+    WORD("plan", "stages", "frozen-aware|frozen-blind", "frozen-aware", R(stages), "whether the split knows what is frozen"),
+
+    INT32("plan.parallel.*", "pp", 1, 1024, "1", PAR(pp), "pipeline stages of the branch"),
+
+    WORD("data", "format", "llava", "llava", D(format), "of the file"),
+    PATH("data", "json", NULL, D(json), "the samples"),
+    PATH("data", "images", "", D(images), "folder that pictures are relative to"),
+    FREE("data", "template", "null", D(template_), "chat template; null: the tokenizer's own"),
+    WORD("data", "on_bad_sample", "skip|fail", "skip", D(on_bad_sample), "what a sample that cannot be read does"),
+    NUMBER("data", "max_bad_fraction", 0, 1, "0.01", D(max_bad_fraction), "more bad samples than this end the job"),
+    KEY("data", "shuffle_images", BOOL, 0, 1, NULL, "false", NULL, D(shuffle_images), BOOL, "a control: pictures permuted between samples"),
+
+    GROUP("eval", "data", NULL, "as data"),
+    INT64("eval", "every_steps", 0, 1e12, "0", R(eval_every), "0: only at the end"),
+    WORD("eval", "metric", "exact_match|loss", "exact_match", R(eval_metric), "what is measured"),
+    INT64("eval", "max_samples", 0, 1e12, "0", R(eval_max_samples), "0: all"),
+
+    WORD("optimizer", "kind", "adamw", "adamw", CS_NO_FIELD, "the optimizer"),
+    NUMBER("optimizer", "lr", 0, 1e3, NULL, R(lr), "peak learning rate"),
+    KEY("optimizer", "betas", PAIR, 0, 0.9999999, NULL, "0.9 0.999", NULL, R(beta1), PAIR, "decay of the two moments"),
+    NUMBER("optimizer", "eps", 0, 1, "1e-8", R(eps), "added to the root of the second moment"),
+    NUMBER("optimizer", "weight_decay", 0, 1e3, "0", R(weight_decay), "decoupled; not on biases and norms"),
+    NUMBER("optimizer", "clip", 0, 1e12, "1", R(clip), "largest norm of all gradients; 0: no clipping"),
+    INT64("optimizer", "warmup_steps", 0, 1e12, "0", R(warmup_steps), "linear rise of the learning rate"),
+
+    WORD("lr", "kind", "constant|linear|cosine", "constant", R(lr_kind), "after the warm-up"),
+    NUMBER("lr", "final_ratio", 0, 1, "0", R(lr_final_ratio), "where linear and cosine end, as a part of the peak"),
+
+    INT64("checkpoint", "every_steps", 0, 1e12, "0", R(checkpoint_every), "0: only at the end"),
+    INT64("checkpoint", "keep", 1, 1e6, "3", R(checkpoint_keep), "newest ones that are kept"),
+    PATH("checkpoint", "dir", "", R(checkpoint_dir), "empty: in the job's directory"),
+};
+
+/* clang-format on */
+
+const struct cs_spec_key *cs_spec_keys(int *n)
+{
+    *n = (int)CS_ARRAY_LEN(keys);
+    return keys;
+}
