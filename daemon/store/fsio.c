@@ -3,33 +3,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/hashing.h"
+#include "core/base/hash.h"
 
 struct cs_fs_out {
-    char path[PATH_MAX], temp[PATH_MAX];
+    char path[CS_PATH_CAP], temp[CS_PATH_CAP];
     int fd;
     bool is_committed;
     uint64_t needed_bytes;
-    struct cs_hashing *hash;
+    struct cs_xxh3 *hash;
 };
-
-enum cs_status cs_fs_path(char out[PATH_MAX], struct cs_err *err, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    int len = vsnprintf(out, PATH_MAX, fmt, ap);
-    va_end(ap);
-    if (len < 0 || len >= PATH_MAX)
-        return cs_fail(err, CS_LIMIT, "path %.60s... is longer than %d bytes", out, PATH_MAX);
-    return CS_OK;
-}
 
 static enum cs_status fail_write(const struct cs_fs_out *out, struct cs_err *err)
 {
@@ -47,14 +35,10 @@ enum cs_status cs_fs_out_open(const char *path, uint64_t needed_bytes, struct cs
         return cs_fail(err, CS_NO_MEMORY, "no memory to write %s", path);
     made->fd = -1;
     made->needed_bytes = needed_bytes;
-    made->hash = cs_hashing_new();
-    if (!made->hash) {
-        st = cs_fail(err, CS_NO_MEMORY, "no memory to write %s", path);
-        goto out;
-    }
-    st = cs_fs_path(made->path, err, "%s", path);
+    made->hash = cs_xxh3_new();
+    st = cs_path(made->path, err, "%s", path);
     if (st == CS_OK)
-        st = cs_fs_path(made->temp, err, "%s.tmp-%ld", path, (long)getpid());
+        st = cs_path(made->temp, err, "%s.tmp-%ld", path, (long)getpid());
     if (st != CS_OK)
         goto out;
     made->fd = open(made->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -74,7 +58,7 @@ enum cs_status cs_fs_out_write(struct cs_fs_out *out, const void *data, size_t b
                                struct cs_err *err)
 {
     const char *at = data;
-    cs_hashing_add(out->hash, data, bytes);
+    cs_xxh3_add(out->hash, data, bytes);
     while (bytes > 0) {
         ssize_t n = write(out->fd, at, bytes);
         if (n == -1 && errno == EINTR)
@@ -89,7 +73,7 @@ enum cs_status cs_fs_out_write(struct cs_fs_out *out, const void *data, size_t b
 
 enum cs_status cs_fs_out_commit(struct cs_fs_out *out, char xxh3[33], struct cs_err *err)
 {
-    char parent[PATH_MAX];
+    char parent[CS_PATH_CAP];
     CS_TRY(cs_fs_parent(out->path, parent, err));
     if (fsync(out->fd) == -1)
         return fail_write(out, err);
@@ -101,8 +85,8 @@ enum cs_status cs_fs_out_commit(struct cs_fs_out *out, char xxh3[33], struct cs_
         return cs_fail_errno(err, "cannot rename %s to %s", out->temp, out->path);
     out->is_committed = true;
     if (xxh3)
-        cs_hashing_hex(out->hash, xxh3);
-    return cs_fs_sync_dir(parent, err);
+        cs_xxh3_end(out->hash, xxh3);
+    return cs_fsync_dir(parent, err);
 }
 
 void cs_fs_out_close(struct cs_fs_out *out)
@@ -113,7 +97,7 @@ void cs_fs_out_close(struct cs_fs_out *out)
         close(out->fd);
     if (!out->is_committed)
         unlink(out->temp);
-    cs_hashing_free(out->hash);
+    cs_xxh3_free(out->hash);
     free(out);
 }
 
@@ -234,14 +218,14 @@ static enum cs_status pump(const char *from, const char *to, char xxh3[33], uint
 {
     enum { CHUNK = 1 << 18 };
     struct cs_fs_out *out = NULL;
-    struct cs_hashing *hash = cs_hashing_new();
+    struct cs_xxh3 *hash = cs_xxh3_new();
     char *chunk = malloc(CHUNK);
     int fd = -1;
     uint64_t size = 0;
     size_t got = CHUNK;
     enum cs_status st = CS_OK;
     *bytes = 0;
-    if (!hash || !chunk)
+    if (!chunk)
         st = cs_fail(err, CS_NO_MEMORY, "no memory to read %s", from);
     if (st == CS_OK)
         st = open_regular(from, &fd, &size, err);
@@ -251,7 +235,7 @@ static enum cs_status pump(const char *from, const char *to, char xxh3[33], uint
         st = read_some(fd, from, chunk, CHUNK, &got, err);
         if (st != CS_OK)
             break;
-        cs_hashing_add(hash, chunk, got);
+        cs_xxh3_add(hash, chunk, got);
         *bytes += got;
         if (out)
             st = cs_fs_out_write(out, chunk, got, err);
@@ -259,11 +243,11 @@ static enum cs_status pump(const char *from, const char *to, char xxh3[33], uint
     if (st == CS_OK && out)
         st = cs_fs_out_commit(out, NULL, err);
     if (st == CS_OK && xxh3)
-        cs_hashing_hex(hash, xxh3);
+        cs_xxh3_end(hash, xxh3);
     cs_fs_out_close(out);
     if (fd != -1)
         close(fd);
-    cs_hashing_free(hash);
+    cs_xxh3_free(hash);
     free(chunk);
     return st;
 }

@@ -8,11 +8,11 @@
 #define CS_STORE_FSIO_H
 
 #include <jansson.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/io.h"
 #include "core/base/status.h"
 
 enum { CS_FS_JSON_MAX_BYTES = 64 * 1024 * 1024 }; /* tokenizer.json of Gemma 3 has 33 MB */
@@ -43,17 +43,11 @@ enum cs_status cs_fs_copy(const char *from, const char *to, struct cs_err *err) 
 enum cs_status cs_fs_hash(const char *path, char xxh3[33], uint64_t *bytes,
                           struct cs_err *err) CS_NODISCARD;
 
-enum cs_status cs_fs_sync_dir(const char *path, struct cs_err *err) CS_NODISCARD;
-/* with parents; existing directories are fine */
-enum cs_status cs_fs_make_dirs(const char *path, struct cs_err *err) CS_NODISCARD;
 /* path and everything under it, never through a symbolic link; absent is fine */
 enum cs_status cs_fs_remove_tree(const char *path, struct cs_err *err) CS_NODISCARD;
-enum cs_status cs_fs_parent(const char *path, char out[PATH_MAX], struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_fs_parent(const char *path, char out[CS_PATH_CAP], struct cs_err *err) CS_NODISCARD;
 bool cs_fs_exists(const char *path);
 /* non-empty, no '/', no '\\', not "." or "..", no control character: safe to append to a directory */
 bool cs_fs_is_plain_name(const char *name);
-/* snprintf into a PATH_MAX buffer; CS_LIMIT when it does not fit */
-enum cs_status cs_fs_path(char out[PATH_MAX], struct cs_err *err, const char *fmt, ...)
-    CS_PRINTF(3, 4) CS_NODISCARD;
 
 #endif

@@ -11,46 +11,6 @@
 
 enum { MAX_TREE_DEPTH = 16 };
 
-enum cs_status cs_fs_sync_dir(const char *path, struct cs_err *err)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd == -1)
-        return cs_fail_errno(err, "cannot open directory %s", path);
-    /* some file systems (FUSE, NFS) cannot sync a directory and say EINVAL: nothing more can be done */
-    if (fsync(fd) == -1 && errno != EINVAL && errno != ENOTSUP) {
-        enum cs_status st = cs_fail_errno(err, "cannot sync directory %s", path);
-        close(fd);
-        return st;
-    }
-    close(fd);
-    return CS_OK;
-}
-
-enum cs_status cs_fs_make_dirs(const char *path, struct cs_err *err)
-{
-    char part[PATH_MAX];
-    struct stat info;
-    CS_TRY(cs_fs_path(part, err, "%s", path));
-    for (char *slash = part + 1; *part; slash++) {
-        slash = strchr(slash, '/');
-        if (slash)
-            *slash = '\0';
-        if (mkdir(part, 0755) == -1 && (errno != EEXIST && errno != EISDIR) &&
-            (stat(part, &info) == -1 || !S_ISDIR(info.st_mode))) {
-            mkdir(part, 0755); /* errno of stat is not the reason: ask again */
-            return cs_fail_errno(err, "cannot create directory %s", part);
-        }
-        if (!slash)
-            break;
-        *slash = '/';
-    }
-    if (stat(path, &info) == -1)
-        return cs_fail_errno(err, "cannot create directory %s", path);
-    if (!S_ISDIR(info.st_mode))
-        return cs_fail(err, CS_EXISTS, "%s exists and is not a directory", path);
-    return CS_OK;
-}
-
 static enum cs_status remove_at(int parent, const char *name, const char *path, int depth,
                                 struct cs_err *err)
 {
@@ -83,15 +43,15 @@ enum cs_status cs_fs_remove_tree(const char *path, struct cs_err *err)
     return remove_at(AT_FDCWD, path, path, 0, err);
 }
 
-enum cs_status cs_fs_parent(const char *path, char out[PATH_MAX], struct cs_err *err)
+enum cs_status cs_fs_parent(const char *path, char out[CS_PATH_CAP], struct cs_err *err)
 {
-    CS_TRY(cs_fs_path(out, err, "%s", path));
+    CS_TRY(cs_path(out, err, "%s", path));
     size_t len = strlen(out);
     while (len > 1 && out[len - 1] == '/')
         out[--len] = '\0';
     char *slash = strrchr(out, '/');
     if (!slash)
-        return cs_fs_path(out, err, ".");
+        return cs_path(out, err, ".");
     slash[slash == out] = '\0';
     return CS_OK;
 }

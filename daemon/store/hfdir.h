@@ -18,7 +18,16 @@ struct cs_hfdir;
 /* part: "" for a plain directory, "vision" | "llm" | "projector" of a llava directory */
 enum cs_status cs_hfdir_open(const char *dir, const char *part, struct cs_hfdir **out,
                              struct cs_err *err) CS_NODISCARD;
+/* the same, with the part chosen: by kind where the directory is a llava composite, else "" */
+enum cs_status cs_hfdir_open_kind(const char *dir, enum cs_module_kind kind, struct cs_hfdir **out,
+                                  struct cs_err *err) CS_NODISCARD;
 void cs_hfdir_close(struct cs_hfdir *dir); /* accepts NULL */
+const char *cs_hfdir_path(const struct cs_hfdir *dir);
+/* config.json as it is in the directory: of the composite when the directory is one */
+const json_t *cs_hfdir_root_config(const struct cs_hfdir *dir);
+/* tensors of this component under their component names, sorted; 0 when there are no weights */
+int cs_hfdir_count(const struct cs_hfdir *dir);
+const struct cs_st_tensor *cs_hfdir_at(const struct cs_hfdir *dir, int index);
 const json_t *cs_hfdir_config(const struct cs_hfdir *dir); /* the component's own config */
 /* preprocessor_config.json (or processor_config.json's image part), NULL when absent */
 const json_t *cs_hfdir_processor(const struct cs_hfdir *dir);
@@ -26,7 +35,8 @@ bool cs_hfdir_has_tokenizer(const struct cs_hfdir *dir);
 /* name, then alt, NULL when both are missing */
 const struct cs_st_tensor *cs_hfdir_tensor(const struct cs_hfdir *dir, const char *name,
                                            const char *alt);
-/* every tensor of the arch is present with the right shape; names the first three that are not */
+/* every tensor of the arch is present with the right shape; names the first three that are not.
+ * A directory without weights opens (configuration and tokenizer are of use) but fails here. */
 enum cs_status cs_hfdir_check(const struct cs_hfdir *dir, const struct cs_arch *arch,
                               struct cs_err *err) CS_NODISCARD;
 
@@ -38,7 +48,13 @@ typedef enum cs_status (*cs_param_source)(void *user, const struct cs_param *par
  * siglip/clip encoder + 2-layer mlp + llm, DIR/llava/ (LlavaForConditionalGeneration: config with
  * image_token_index and image_token_id, vision_feature_layer, strategy "full", weights in the on-disk
  * names, tokenizer files byte-copied, preprocessor and processor config). dtype "float32"|"bfloat16".
- * Refuses an existing non-empty DIR; writes beside it and renames, so DIR is complete or absent. */
+ * Refuses an existing non-empty DIR; writes beside it and renames, so DIR is complete or absent.
+ *
+ * Several encoders: DIR/BRANCH/ and DIR/BRANCH.projector/ each. Tensors of the source directory that
+ * training does not use (a dropped last block, an attention pool) are copied along; where there is no
+ * source (init "random") a dropped block is written with zeros and norm weights of one, which the
+ * exported feature layer never reaches. Encoder and LLM names are spelled as the source spells them.
+ * On CS_OK err->text is "" or says why DIR/llava was not written. */
 enum cs_status cs_export_model(const struct cs_spec *spec, const struct cs_graph *graph,
                                cs_param_source source, void *user, const char *dtype,
                                const char *dir, struct cs_err *err) CS_NODISCARD;

@@ -1,0 +1,134 @@
+/* Finding and clearing checkpoints in a directory; see checkpoint.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "store/checkpoint.h"
+#include "store/ckpt_manifest.h"
+#include "store/fsio.h"
+
+enum cs_status cs_ckpt_latest(const char *dir, bool is_deep, int64_t *step, char *path,
+                              size_t path_bytes, void (*on_skip)(void *, const char *text),
+                              void *user, struct cs_err *err)
+{
+    char at[CS_PATH_CAP];
+    int64_t *steps = NULL;
+    int n = 0, n_bad = 0;
+    struct cs_err why = {0};
+    CS_TRY(cs_ckpt_list(dir, false, &steps, &n, err));
+    enum cs_status st = CS_NOT_FOUND;
+    for (int i = 0; i < n && st == CS_NOT_FOUND; i++) {
+        if (cs_path(at, err, "%s/ckpt-%lld", dir, (long long)steps[i]) != CS_OK) {
+            st = CS_LIMIT;
+            break;
+        }
+        if (cs_ckpt_verify(at, is_deep, NULL, &why) != CS_OK) {
+            n_bad++;
+            if (on_skip)
+                on_skip(user, why.text);
+            continue;
+        }
+        *step = steps[i];
+        st = snprintf(path, path_bytes, "%s", at) < (int)path_bytes
+                 ? CS_OK
+                 : cs_fail(err, CS_LIMIT, "the path of checkpoint %s is too long", at);
+    }
+    free(steps);
+    if (st == CS_NOT_FOUND)
+        return cs_fail(err, CS_NOT_FOUND, n_bad ? "no usable checkpoint in %s: %d damaged, the "
+                                                  "oldest: %s"
+                                                : "no checkpoint in %s",
+                       dir, n_bad, why.text);
+    return st;
+}
+
+/* one committed checkpoint, as retention sees it */
+struct kept {
+    int64_t step;
+    struct timespec written;
+    char spec_hash[80];
+};
+
+static bool is_later(const struct kept *a, const struct kept *b)
+{
+    if (a->written.tv_sec != b->written.tv_sec)
+        return a->written.tv_sec > b->written.tv_sec;
+    if (a->written.tv_nsec != b->written.tv_nsec)
+        return a->written.tv_nsec > b->written.tv_nsec;
+    return a->step > b->step;
+}
+
+/* false when the directory does not verify: it is not ours to judge, and stays */
+static bool look_at(const char *dir, int64_t step, struct kept *out)
+{
+    char path[CS_PATH_CAP];
+    json_t *manifest = NULL;
+    struct stat info;
+    bool is_good =
+        cs_path(path, NULL, "%s/ckpt-%lld", dir, (long long)step) == CS_OK &&
+        cs_ckpt_verify(path, false, &manifest, NULL) == CS_OK &&
+        cs_path(path, NULL, "%s/ckpt-%lld/checkpoint.json", dir, (long long)step) == CS_OK &&
+        stat(path, &info) == 0;
+    const char *hash = json_string_value(json_object_get(manifest, "spec_hash"));
+    if (is_good) {
+        out->step = step;
+        out->written = info.st_mtim;
+        snprintf(out->spec_hash, sizeof(out->spec_hash), "%s", hash ? hash : "");
+    }
+    json_decref(manifest);
+    return is_good;
+}
+
+/* first out of the way, so that a kill in between leaves no damaged checkpoint */
+static enum cs_status remove_one(const char *dir, int64_t step, struct cs_err *err)
+{
+    char path[CS_PATH_CAP], temp[CS_PATH_CAP];
+    CS_TRY(cs_path(path, err, "%s/ckpt-%lld", dir, (long long)step));
+    CS_TRY(cs_path(temp, err, "%s/ckpt-%lld.tmp", dir, (long long)step));
+    if (rename(path, temp) == -1)
+        return cs_fail_errno(err, "cannot rename %s", path);
+    return cs_fs_remove_tree(temp, err);
+}
+
+/* Only checkpoints of the job that wrote last count and go: a directory may also hold higher steps
+ * of another run. */
+static enum cs_status keep_newest(const char *dir, int64_t keep, struct cs_err *err)
+{
+    int64_t *steps = NULL;
+    int n = 0, n_good = 0;
+    CS_TRY(cs_ckpt_list(dir, false, &steps, &n, err));
+    struct kept *good = calloc((size_t)n + 1, sizeof(*good)), *last = NULL;
+    CS_ASSERT(good != NULL);
+    for (int i = 0; i < n; i++)
+        n_good += look_at(dir, steps[i], &good[n_good]);
+    for (int i = 0; i < n_good; i++)
+        if (!last || is_later(&good[i], last))
+            last = &good[i];
+    enum cs_status st = CS_OK;
+    int64_t seen = 0;
+    for (int i = 0; i < n_good && st == CS_OK; i++) /* descending steps */
+        if (strcmp(good[i].spec_hash, last->spec_hash) == 0 && seen++ >= keep && &good[i] != last)
+            st = remove_one(dir, good[i].step, err);
+    free(good);
+    free(steps);
+    return st;
+}
+
+enum cs_status cs_ckpt_clean(const char *dir, int64_t keep, struct cs_err *err)
+{
+    char path[CS_PATH_CAP];
+    int64_t *steps = NULL;
+    int n = 0;
+    CS_TRY(cs_ckpt_list(dir, true, &steps, &n, err));
+    enum cs_status st = CS_OK;
+    for (int i = 0; i < n && st == CS_OK; i++) {
+        st = cs_path(path, err, "%s/ckpt-%lld.tmp", dir, (long long)steps[i]);
+        if (st == CS_OK)
+            st = cs_fs_remove_tree(path, err);
+    }
+    free(steps);
+    if (st == CS_OK && keep > 0)
+        st = keep_newest(dir, keep, err);
+    return st;
+}

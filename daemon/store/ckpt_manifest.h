@@ -1,0 +1,27 @@
+/* checkpoint.json: the list of files that makes a directory a checkpoint; private to the store.
+ *
+ * {"schema": "cornstarch.checkpoint/1", "step", "spec_hash", "plan_hash", "version",
+ *  "files": [{"name", "bytes", "xxh3"}], "xxh3": hash of all the other keys in canonical JSON}. */
+#ifndef CS_STORE_CKPT_MANIFEST_H
+#define CS_STORE_CKPT_MANIFEST_H
+
+#include "store/checkpoint.h"
+#include "store/fsio.h"
+
+#define CS_CKPT_SCHEMA "cornstarch.checkpoint/1"
+
+json_t *cs_ckpt_manifest_new(int64_t step, const char *spec_hash, const char *plan_hash,
+                             const struct cs_ckpt_file *files, int n);
+/* Read PATH/checkpoint.json and check every file it lists: size always, contents with is_deep; the
+ * step must be the one in the directory's name. *out (may be NULL) is the manifest. */
+enum cs_status cs_ckpt_verify(const char *path, bool is_deep, json_t **out,
+                              struct cs_err *err) CS_NODISCARD;
+/* "params/rank-0.safetensors", "opt/rank-0.safetensors", "trainer.json": nothing else is accepted */
+bool cs_ckpt_is_file_name(const char *name);
+/* step of "ckpt-STEP" (is_temp: of "ckpt-STEP.tmp"), -1 for any other name */
+int64_t cs_ckpt_step_of(const char *name, bool is_temp);
+/* steps of the directories ckpt-STEP in dir, descending; *steps is malloc'ed. No dir: none. */
+enum cs_status cs_ckpt_list(const char *dir, bool is_temp, int64_t **steps, int *n,
+                            struct cs_err *err) CS_NODISCARD;
+
+#endif
