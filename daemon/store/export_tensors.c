@@ -1,0 +1,152 @@
+/* Which tensors an exported component holds and where their values come from. */
+#include <string.h>
+
+#include "store/export_parts.h"
+
+/* closure of one parameter */
+struct param_fill {
+    const struct cs_export *ex;
+    const struct cs_param *param;
+};
+
+static enum cs_status fill_param(void *user, const struct cs_st_out *tensor, float *out,
+                                 struct cs_err *err)
+{
+    const struct param_fill *fill = user;
+    enum cs_status st = fill->ex->source(fill->ex->user, fill->param, out, err);
+    return st == CS_OK ? st : cs_wrap(err, st, "exporting %s", tensor->name);
+}
+
+static enum cs_status fill_ones(void *user, const struct cs_st_out *tensor, float *out,
+                                struct cs_err *err)
+{
+    (void)user;
+    (void)err;
+    int64_t count = 1;
+    for (int i = 0; i < tensor->n_dims; i++)
+        count *= tensor->dim[i];
+    for (int64_t i = 0; i < count; i++)
+        out[i] = 1;
+    return CS_OK;
+}
+
+static enum cs_status fill_zeros(void *user, const struct cs_st_out *tensor, float *out,
+                                 struct cs_err *err)
+{
+    CS_TRY(fill_ones(user, tensor, out, err));
+    int64_t count = 1;
+    for (int i = 0; i < tensor->n_dims; i++)
+        count *= tensor->dim[i];
+    memset(out, 0, (size_t)count * sizeof(*out));
+    return CS_OK;
+}
+
+const char *cs_export_plain_name(const struct cs_module *module, const char *name)
+{
+    static const char prefix[] = "vision_model.";
+    bool is_long =
+        module->kind == CS_MODULE_ENCODER && strncmp(name, prefix, sizeof(prefix) - 1) == 0;
+    return is_long ? name + sizeof(prefix) - 1 : name;
+}
+
+static bool is_listed(const struct cs_export_part *part, const char *name)
+{
+    const char *plain = cs_export_plain_name(part->module, name);
+    for (int i = 0; i < part->n_tensors; i++)
+        if (strcmp(cs_export_plain_name(part->module, part->tensor[i].name), plain) == 0)
+            return true;
+    return false;
+}
+
+static struct cs_st_out *add(struct cs_export_part *part, const char *name, enum cs_dtype dtype,
+                             const int64_t *dim, int n_dims)
+{
+    struct cs_st_out *out = &part->tensor[part->n_tensors++];
+    *out = (struct cs_st_out){.name = name, .dtype = dtype, .n_dims = n_dims};
+    memcpy(out->dim, dim, (size_t)n_dims * sizeof(*dim));
+    return out;
+}
+
+/* spelled as the source spells it */
+static const char *spelling(const struct cs_export_part *part, const char *name, const char *alt)
+{
+    const struct cs_st_tensor *found = part->dir ? cs_hfdir_tensor(part->dir, name, alt) : NULL;
+    return found ? found->name : name;
+}
+
+static void add_params(struct cs_export *ex, struct cs_export_part *part)
+{
+    const struct cs_graph *graph = ex->graph;
+    for (int i = 0; i < graph->n_params; i++) {
+        const struct cs_param *param = &graph->params[i];
+        if (&graph->modules[param->module] != part->module)
+            continue;
+        struct param_fill *fill = CS_NEW(ex->arena, struct param_fill);
+        *fill = (struct param_fill){ex, param};
+        struct cs_st_out *out = add(part, spelling(part, param->tensor, param->alt), ex->dtype,
+                                    param->dim, param->n_dims);
+        out->fill = fill_param;
+        out->fill_user = fill;
+    }
+}
+
+/* tensors of a source that the exported class does not have */
+static bool is_foreign(const struct cs_module *module, const char *name)
+{
+    static const char *const encoder[] = {"text_model.", "logit_scale", "logit_bias",
+                                          "text_projection.", "visual_projection."};
+    static const char *const ends[] = {".position_ids", ".rotary_emb.inv_freq"};
+    for (size_t i = 0; i < CS_ARRAY_LEN(encoder); i++)
+        if (module->kind == CS_MODULE_ENCODER && strncmp(name, encoder[i], strlen(encoder[i])) == 0)
+            return true;
+    for (size_t i = 0; i < CS_ARRAY_LEN(ends); i++) {
+        size_t len = strlen(name), end = strlen(ends[i]);
+        if (len >= end && strcmp(name + len - end, ends[i]) == 0)
+            return true;
+    }
+    return module->kind == CS_MODULE_LLM && module->arch.is_tied &&
+           strcmp(name, "lm_head.weight") == 0;
+}
+
+static void add_rest_of_source(struct cs_export *ex, struct cs_export_part *part)
+{
+    int n = part->dir ? cs_hfdir_count(part->dir) : 0;
+    for (int i = 0; i < n; i++) {
+        const struct cs_st_tensor *tensor = cs_hfdir_at(part->dir, i);
+        bool is_float = tensor->dtype <= CS_F64;
+        if (!is_foreign(part->module, tensor->name) && !is_listed(part, tensor->name))
+            add(part, tensor->name, is_float ? ex->dtype : tensor->dtype, tensor->dim,
+                tensor->n_dims)
+                ->from = tensor;
+    }
+}
+
+/* what the class has and nobody else brought: blocks that were dropped and never had weights */
+static void add_unused(struct cs_export *ex, struct cs_export_part *part,
+                       const struct cs_tensor_info *info, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!is_listed(part, info[i].name))
+            add(part, info[i].name, ex->dtype, info[i].dim, info[i].n_dims)->fill =
+                info[i].init == CS_INIT_ONE ? fill_ones : fill_zeros;
+}
+
+enum cs_status cs_export_gather(struct cs_export *ex, struct cs_export_part *part)
+{
+    const struct cs_module *module = part->module;
+    const json_t *config = module->spec->config;
+    struct cs_arch full = module->arch; /* the graph may have fewer blocks */
+    struct cs_tensor_info *info = NULL;
+    if (module->kind != CS_MODULE_PROJECTOR && json_is_object(config)) {
+        enum cs_status st = cs_arch_from_config(config, ex->arena, &full, ex->err);
+        if (st != CS_OK)
+            return cs_wrap(ex->err, st, "exporting %s", module->name);
+    }
+    int n = cs_arch_tensors(&full, ex->arena, &info);
+    int room = n + ex->graph->n_params + (part->dir ? cs_hfdir_count(part->dir) : 0);
+    part->tensor = CS_NEW_ARRAY(ex->arena, struct cs_st_out, room + 1);
+    add_params(ex, part);
+    add_rest_of_source(ex, part);
+    add_unused(ex, part, info, n);
+    return CS_OK;
+}
