@@ -1,0 +1,114 @@
+/* Events and keys to spans, busy times and waits; see span.h. */
+#include "core/trace/span.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static bool is_action(const struct cs_span_input *in, int rank, const struct cs_event *e)
+{
+    if (e->kind != CS_EVENT_ACTION || e->action >= in->keys[rank].n || e->end_ns < e->start_ns)
+        return false;
+    return in->keys[rank].key[e->action].stage < in->n_stages;
+}
+
+/* First start and last end of the actions, and their number. */
+static int32_t find_bounds(const struct cs_span_input *in, uint64_t *start_ns, uint64_t *end_ns)
+{
+    int32_t n = 0;
+    *start_ns = UINT64_MAX;
+    *end_ns = 0;
+    for (int r = 0; r < in->n_ranks; r++) {
+        for (uint32_t i = 0; i < in->events[r].n; i++) {
+            const struct cs_event *e = &in->events[r].event[i];
+            if (!is_action(in, r, e))
+                continue;
+            *start_ns = e->start_ns < *start_ns ? e->start_ns : *start_ns;
+            *end_ns = e->end_ns > *end_ns ? e->end_ns : *end_ns;
+            n++;
+        }
+    }
+    return n;
+}
+
+static void add_action(const struct cs_span_input *in, int rank, const struct cs_event *e,
+                       struct cs_span_step *out)
+{
+    struct cs_span *span = &out->span[out->n_spans++];
+    *span = (struct cs_span){.start_ns = (int64_t)e->start_ns - out->start_ns,
+                             .end_ns = (int64_t)e->end_ns - out->start_ns,
+                             .key = in->keys[rank].key[e->action],
+                             .rank = rank,
+                             .action = e->action,
+                             .cpu_us = e->value};
+    if (span->key.is_compute && span->key.stage >= 0)
+        out->busy_ns[span->key.stage] += span->end_ns - span->start_ns;
+}
+
+static void add_event(const struct cs_span_input *in, int rank, const struct cs_event *e,
+                      struct cs_span_step *out)
+{
+    int64_t length_ns = e->end_ns >= e->start_ns ? (int64_t)(e->end_ns - e->start_ns) : 0;
+    if (is_action(in, rank, e))
+        add_action(in, rank, e, out);
+    else if (e->kind == CS_EVENT_WAIT && e->value >= 0 && e->value < CS_WAIT_KINDS)
+        out->wait_ns[rank][e->value] += length_ns;
+    else if (e->kind == CS_EVENT_DATA)
+        out->data_ns[rank] += length_ns;
+    else if (e->kind == CS_EVENT_SAVE)
+        out->save_ns[rank] += length_ns;
+    else if (e->kind != CS_EVENT_STEP)
+        out->n_unknown++;
+}
+
+void cs_span_build(const struct cs_span_input *in, struct cs_arena *arena, struct cs_span_step *out)
+{
+    uint64_t start_ns, end_ns;
+    int32_t n = find_bounds(in, &start_ns, &end_ns);
+    size_t ranks = (size_t)in->n_ranks;
+    *out = (struct cs_span_step){
+        .start_ns = n ? (int64_t)start_ns : 0,
+        .makespan_ns = n ? (int64_t)(end_ns - start_ns) : 0,
+        .n_ranks = in->n_ranks,
+        .n_stages = in->n_stages,
+        .busy_ns = CS_NEW_ARRAY(arena, int64_t, in->n_stages),
+        .bubble = CS_NEW_ARRAY(arena, double, in->n_stages),
+        .wait_ns = cs_arena_array(arena, sizeof *out->wait_ns, ranks),
+        .data_ns = CS_NEW_ARRAY(arena, int64_t, ranks),
+        .save_ns = CS_NEW_ARRAY(arena, int64_t, ranks),
+        .span = CS_NEW_ARRAY(arena, struct cs_span, n),
+    };
+    for (int r = 0; r < in->n_ranks; r++)
+        for (uint32_t i = 0; i < in->events[r].n; i++)
+            add_event(in, r, &in->events[r].event[i], out);
+    for (int s = 0; s < in->n_stages; s++)
+        out->bubble[s] = out->makespan_ns > 0
+                             ? 1 - (double)out->busy_ns[s] / (double)out->makespan_ns
+                             : (double)NAN;
+}
+
+static const struct {
+    char letter;
+    const char *text;
+} plain_rows[] = {
+    {'T', "exchange of the tied embedding's gradients"},
+    {'N', "gradient norm"                             },
+    {'O', "optimizer step"                            },
+    {'M', "end of the step"                           },
+};
+
+void cs_span_key_text(const struct cs_span_key *key, char *out, size_t cap)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(plain_rows); i++) {
+        if (plain_rows[i].letter == key->letter) {
+            snprintf(out, cap, "%s", plain_rows[i].text);
+            return;
+        }
+    }
+    const char *what = key->is_grad ? "a gradient of slot" : "slot";
+    if (key->letter == 's')
+        snprintf(out, cap, "send of %s %d to rank %d", what, key->slot, key->peer);
+    else if (key->letter == 'r')
+        snprintf(out, cap, "receive of %s %d from rank %d", what, key->slot, key->peer);
+    else
+        snprintf(out, cap, "%c of slot %d", key->letter, key->slot);
+}

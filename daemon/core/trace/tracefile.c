@@ -1,0 +1,269 @@
+/* Encoding and decoding of trace files; see tracefile.h. */
+#include "core/trace/tracefile.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+
+static const char file_magic[8] = {'C', 'S', 'T', 'R', 'A', 'C', 'E', '1'};
+
+enum {
+    RECORD_MAGIC = 0x43455243,
+    FRAME_BYTES = 24,
+    HASH_BYTES = 72,
+    STAGE_BYTES = CS_TRACE_NAME + 8
+};
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "trace files are little-endian");
+
+static void put_u32(struct cs_buf *out, uint32_t v)
+{
+    cs_buf_add(out, &v, sizeof v);
+}
+
+static void put_i32(struct cs_buf *out, int32_t v)
+{
+    cs_buf_add(out, &v, sizeof v);
+}
+
+static void put_u64(struct cs_buf *out, uint64_t v)
+{
+    cs_buf_add(out, &v, sizeof v);
+}
+
+static void put_text(struct cs_buf *out, const char *text, size_t field)
+{
+    char *to = cs_buf_room(out, field);
+    memset(to, 0, field);
+    memcpy(to, text, strnlen(text, field - 1));
+    out->len += field;
+}
+
+void cs_trace_head_encode(const struct cs_trace_head *head, struct cs_buf *out)
+{
+    cs_buf_add(out, file_magic, sizeof file_magic);
+    put_u32(out, (uint32_t)(2 * HASH_BYTES + 24 + head->n_stages * STAGE_BYTES));
+    put_u32(out, 0);
+    put_text(out, head->spec_hash, HASH_BYTES);
+    put_text(out, head->plan_hash, HASH_BYTES);
+    put_i32(out, head->generation);
+    put_i32(out, head->n_ranks);
+    put_i32(out, head->n_stages);
+    put_i32(out, head->slots);
+    put_u64(out, (uint64_t)head->predicted_ns);
+    for (int s = 0; s < head->n_stages; s++) {
+        put_text(out, head->stage[s].name, CS_TRACE_NAME);
+        put_i32(out, head->stage[s].rank);
+        put_u32(out, 0);
+    }
+}
+
+static void put_keys(const struct cs_trace_record *record, struct cs_buf *out)
+{
+    put_i32(out, record->n_slots);
+    put_i32(out, record->n_ranks);
+    for (int r = 0; r < record->n_ranks; r++) {
+        const struct cs_span_keys *keys = &record->keys[r];
+        put_u32(out, keys->n);
+        cs_buf_add(out, keys->key, keys->n * sizeof *keys->key);
+        if (keys->n % 2 == 0) /* 4 + 12 n, to a multiple of 8 */
+            put_u32(out, 0);
+    }
+}
+
+static void put_events(const struct cs_trace_record *record, struct cs_buf *out)
+{
+    put_u64(out, (uint64_t)record->step);
+    put_i32(out, record->n_slots);
+    put_i32(out, record->generation);
+    put_u64(out, (uint64_t)record->wall_ns);
+    put_i32(out, record->n_ranks);
+    put_u32(out, 0);
+    for (int r = 0; r < record->n_ranks; r++) {
+        put_u64(out, record->lost ? record->lost[r] : 0);
+        put_u32(out, record->events[r].n);
+        put_u32(out, 0);
+        cs_buf_add(out, record->events[r].event, record->events[r].n * sizeof(struct cs_event));
+    }
+}
+
+void cs_trace_record_encode(const struct cs_trace_record *record, struct cs_buf *out)
+{
+    size_t frame = out->len;
+    put_u32(out, RECORD_MAGIC);
+    put_u32(out, (uint32_t)record->type);
+    put_u64(out, 0);
+    put_u64(out, 0);
+    if (record->type == CS_TRACE_PROGRAM)
+        put_keys(record, out);
+    else
+        put_events(record, out);
+    uint64_t bytes = out->len - frame - FRAME_BYTES;
+    uint64_t sum = cs_fnv1a64(out->data + frame + FRAME_BYTES, bytes);
+    memcpy(out->data + frame + 8, &bytes, sizeof bytes);
+    memcpy(out->data + frame + 16, &sum, sizeof sum);
+}
+
+/* A bounded reader; after a short read everything is zero and has_failed stays set. */
+struct in {
+    const char *bytes;
+    size_t n, at;
+    bool has_failed;
+};
+
+static void take(struct in *in, void *to, size_t n)
+{
+    if (in->has_failed || in->n - in->at < n) {
+        in->has_failed = true;
+        memset(to, 0, n);
+        return;
+    }
+    memcpy(to, in->bytes + in->at, n);
+    in->at += n;
+}
+
+static uint32_t take_u32(struct in *in)
+{
+    uint32_t v;
+    take(in, &v, sizeof v);
+    return v;
+}
+
+static int32_t take_i32(struct in *in)
+{
+    int32_t v;
+    take(in, &v, sizeof v);
+    return v;
+}
+
+static uint64_t take_u64(struct in *in)
+{
+    uint64_t v;
+    take(in, &v, sizeof v);
+    return v;
+}
+
+/* n items copied into the arena; the claim is checked against what is there before anything is
+ * allocated */
+static void *take_array(struct in *in, struct cs_arena *arena, size_t n, size_t item_bytes)
+{
+    if (in->has_failed || n > (in->n - in->at) / item_bytes) {
+        in->has_failed = true;
+        return NULL;
+    }
+    void *to = cs_arena_array(arena, item_bytes, n ? n : 1);
+    take(in, to, n * item_bytes);
+    return to;
+}
+
+enum cs_status cs_trace_head_decode(const void *bytes, size_t n, struct cs_arena *arena,
+                                    struct cs_trace_head *out, size_t *used, struct cs_err *err)
+{
+    struct in in = {.bytes = bytes, .n = n};
+    char magic[sizeof file_magic], text[HASH_BYTES];
+    take(&in, magic, sizeof magic);
+    if (in.has_failed || memcmp(magic, file_magic, sizeof magic) != 0)
+        return cs_fail(err, CS_CORRUPT, "not a trace file (it must begin with CSTRACE1)");
+    uint32_t body = take_u32(&in);
+    take_u32(&in);
+    if (in.has_failed || body > n - in.at)
+        return cs_fail(err, CS_CORRUPT, "the head of the trace file is cut off at byte %zu", n);
+    in.n = in.at + body;
+    take(&in, text, sizeof text);
+    memcpy(out->spec_hash, text, 64);
+    take(&in, text, sizeof text);
+    memcpy(out->plan_hash, text, 64);
+    out->spec_hash[64] = out->plan_hash[64] = '\0';
+    out->generation = take_i32(&in);
+    out->n_ranks = take_i32(&in);
+    out->n_stages = take_i32(&in);
+    out->slots = take_i32(&in);
+    out->predicted_ns = (int64_t)take_u64(&in);
+    if (in.has_failed || out->n_ranks < 1 || out->n_ranks > CS_TRACE_MAX_RANKS ||
+        out->n_stages < 1 || out->n_stages > CS_TRACE_MAX_STAGES ||
+        in.n - in.at != (size_t)out->n_stages * STAGE_BYTES)
+        return cs_fail(err, CS_CORRUPT,
+                       "the head of the trace file says %d ranks, %d stages in %u bytes",
+                       out->n_ranks, out->n_stages, body);
+    struct cs_trace_stage *stage = CS_NEW_ARRAY(arena, struct cs_trace_stage, out->n_stages);
+    for (int s = 0; s < out->n_stages; s++) {
+        take(&in, stage[s].name, CS_TRACE_NAME);
+        stage[s].name[CS_TRACE_NAME - 1] = '\0';
+        stage[s].rank = take_i32(&in);
+        take_u32(&in);
+    }
+    out->stage = stage;
+    *used = in.at;
+    return CS_OK;
+}
+
+static void take_keys(struct in *in, struct cs_arena *arena, struct cs_trace_record *out)
+{
+    out->n_slots = take_i32(in);
+    out->n_ranks = take_i32(in);
+    if (out->n_ranks < 1 || out->n_ranks > CS_TRACE_MAX_RANKS) {
+        in->has_failed = true;
+        return;
+    }
+    struct cs_span_keys *keys = CS_NEW_ARRAY(arena, struct cs_span_keys, out->n_ranks);
+    for (int r = 0; r < out->n_ranks && !in->has_failed; r++) {
+        keys[r].n = take_u32(in);
+        keys[r].key = take_array(in, arena, keys[r].n, sizeof *keys[r].key);
+        if (keys[r].n % 2 == 0)
+            take_u32(in);
+    }
+    out->keys = keys;
+}
+
+static void take_events(struct in *in, struct cs_arena *arena, struct cs_trace_record *out)
+{
+    out->step = (int64_t)take_u64(in);
+    out->n_slots = take_i32(in);
+    out->generation = take_i32(in);
+    out->wall_ns = (int64_t)take_u64(in);
+    out->n_ranks = take_i32(in);
+    take_u32(in);
+    if (out->n_ranks < 1 || out->n_ranks > CS_TRACE_MAX_RANKS) {
+        in->has_failed = true;
+        return;
+    }
+    struct cs_span_events *events = CS_NEW_ARRAY(arena, struct cs_span_events, out->n_ranks);
+    uint64_t *lost = CS_NEW_ARRAY(arena, uint64_t, out->n_ranks);
+    for (int r = 0; r < out->n_ranks && !in->has_failed; r++) {
+        lost[r] = take_u64(in);
+        events[r].n = take_u32(in);
+        take_u32(in);
+        events[r].event = take_array(in, arena, events[r].n, sizeof *events[r].event);
+    }
+    out->events = events;
+    out->lost = lost;
+}
+
+enum cs_status cs_trace_record_decode(const void *bytes, size_t n, size_t *offset,
+                                      struct cs_arena *arena, struct cs_trace_record *out,
+                                      struct cs_err *err)
+{
+    for (;;) {
+        struct in in = {.bytes = bytes, .n = n, .at = *offset};
+        uint32_t magic = take_u32(&in), type = take_u32(&in);
+        uint64_t payload = take_u64(&in), sum = take_u64(&in);
+        if (in.has_failed || magic != RECORD_MAGIC || payload > n - in.at ||
+            cs_fnv1a64(in.bytes + in.at, payload) != sum)
+            return cs_fail(err, CS_NOT_FOUND, "no whole record at byte %zu of %zu", *offset, n);
+        size_t start = *offset;
+        in.n = in.at + payload;
+        *offset = in.n;
+        *out = (struct cs_trace_record){.type = (enum cs_trace_type)type};
+        if (type == CS_TRACE_PROGRAM)
+            take_keys(&in, arena, out);
+        else if (type == CS_TRACE_STEP || type == CS_TRACE_PREDICTED)
+            take_events(&in, arena, out);
+        else
+            continue;
+        if (in.has_failed || in.at != in.n)
+            return cs_fail(err, CS_CORRUPT,
+                           "the counts of the record at byte %zu do not fit its size", start);
+        return CS_OK;
+    }
+}
