@@ -1,5 +1,5 @@
-/* exp, tanh, erf for loops: branch-free fp32 that the compiler vectorises, within 2 ulp of the true
- * value (tests/unit/test_kernels_vecmath.c). The polynomials are own minimax fits (weighted least
+/* exp, tanh, erf for loops: branch-free fp32 that the compiler vectorises, within 2.5 ulp of the
+ * true value (tests/unit/test_kernels_vecmath.c). The polynomials are own minimax fits (weighted least
  * squares, re-weighted until the error is level). NaN gives NaN; results are the same at every
  * vector width because nothing here is contracted or reassociated. */
 #ifndef CS_KERNELS_CPU_VECMATH_H
@@ -69,7 +69,7 @@ static inline float cs_tanh(float x)
     p = p * z + -0.333332717f;
     const float near = x + x * (z * p);
     const float far = 1.0f - 2.0f / (cs_exp(2.0f * (a > 10.0f ? 10.0f : a)) + 1.0f);
-    return a < 0.64f ? near : cs_with_sign(far, x);
+    return cs_with_sign(a < 0.64f ? near : far, x);
 }
 
 /* x P(x^2) up to 1, 1 - e^-Q(x) beyond; from 4 on the fp32 value is 1 */
