@@ -1,0 +1,204 @@
+/* One pre-norm transformer block: x2 = x + o(attention(rope(qkv(norm1 x)))), y = x2 + mlp(norm2 x2).
+ * q, k and v are one matrix product over neighbouring weights, gate and up another. */
+#include <math.h>
+#include <string.h>
+
+#include "worker/layers.h"
+
+struct block_dims {
+    int64_t width, q, kv, qkv, ffn, up; /* columns; up: what the first product of the MLP gives */
+};
+
+static struct block_dims dims_of(const struct cs_arch *a)
+{
+    const int64_t q = (int64_t)a->n_heads * a->head_dim, kv = (int64_t)a->n_kv_heads * a->head_dim;
+    return (struct block_dims){.width = a->width,
+                               .q = q,
+                               .kv = kv,
+                               .qkv = q + 2 * kv,
+                               .ffn = a->ffn_width,
+                               .up = a->is_gated_mlp ? 2 * (int64_t)a->ffn_width : a->ffn_width};
+}
+
+static const struct cs_mask_plan *mask_of(const struct cs_run *run, const struct cs_layer_model *l)
+{
+    return l->encoder < 0 ? &run->input->llm_mask : &run->input->enc_mask[l->encoder];
+}
+
+static struct cs_attention_shape shape_of(const struct cs_arch *a, int64_t rows)
+{
+    const struct block_dims d = dims_of(a);
+    return (struct cs_attention_shape){
+        .tokens = (int32_t)rows,
+        .heads = a->n_heads,
+        .kv_heads = a->n_kv_heads,
+        .head_dim = a->head_dim,
+        .q_stride = (int32_t)d.qkv,
+        .kv_stride = (int32_t)d.qkv,
+        .o_stride = (int32_t)d.q,
+        .scale = 1.0f / sqrtf((float)a->head_dim),
+        .softcap = 0.0f,
+    };
+}
+
+/* The context with the workspace that attention asks for. */
+static struct cs_ctx attention_ctx(struct cs_run *run, const struct cs_attention_shape *shape,
+                                   const struct cs_mask_plan *mask)
+{
+    struct cs_ctx ctx = *run->ctx;
+    ctx.workspace_bytes = run->ops->attention_workspace(shape, mask);
+    ctx.workspace = cs_scratch_take(run->scratch, ctx.workspace_bytes);
+    return ctx;
+}
+
+static void rotate(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, float *qkv,
+                   int inverse)
+{
+    const struct cs_arch *a = l->arch;
+    if (l->encoder >= 0 || run->input->cos == NULL)
+        return;
+    /* k follows q: all their heads turn in one call */
+    run->ops->rope(run->ctx, rows, a->n_heads + a->n_kv_heads, a->head_dim,
+                   2 * run->input->tables->rot_half, dims_of(a).qkv, qkv, run->input->cos,
+                   run->input->sin, inverse);
+}
+
+static void attend(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                   struct cs_kept *kept)
+{
+    const struct cs_attention_shape shape = shape_of(l->arch, rows);
+    const struct block_dims d = dims_of(l->arch);
+    const struct cs_mask_plan *mask = mask_of(run, l);
+    struct cs_ctx ctx = attention_ctx(run, &shape, mask);
+    run->ops->attention(&ctx, &shape, mask, kept->qkv, kept->qkv + d.q, kept->qkv + d.q + d.kv,
+                        kept->o, kept->lse);
+}
+
+static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, float *y,
+                    struct cs_kept *kept)
+{
+    const struct cs_arch *a = l->arch;
+    const struct block_dims d = dims_of(a);
+    const struct cs_tensor *const *w = l->weight;
+    if (a->is_gated_mlp) {
+        cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_GATE_W], NULL, kept->up);
+        run->ops->gated(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up, kept->up + d.ffn, d.up,
+                        kept->a);
+    } else {
+        cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_UP_W], w[CS_PARAM_UP_B],
+                      kept->up);
+        run->ops->act(run->ctx, (enum cs_act)a->act, rows * d.ffn, kept->up, kept->a);
+    }
+    cs_run_linear(run, rows, d.ffn, d.width, kept->a, w[CS_PARAM_DOWN_W], w[CS_PARAM_DOWN_B], y);
+    run->ops->add(run->ctx, rows * d.width, kept->x2, y, y);
+}
+
+static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                      const struct cs_layer_ends *ends, const float *x, float *y,
+                      struct cs_kept *kept)
+{
+    (void)ends;
+    if (rows == 0)
+        return;
+    const struct cs_arch *a = l->arch;
+    const struct block_dims d = dims_of(a);
+    const struct cs_tensor *const *w = l->weight;
+    /* inputs of products are read again by weight gradients only */
+    const bool is_trained = l->layer->needs_weight_grad;
+    kept->stat1 = cs_run_keep(run, true, rows * 2);
+    kept->h1 = cs_run_keep(run, is_trained, rows * d.width);
+    kept->qkv = cs_run_keep(run, true, rows * d.qkv);
+    kept->o = cs_run_keep(run, true, rows * d.q);
+    kept->lse = cs_run_keep(run, true, rows * a->n_heads);
+    kept->x2 = cs_run_keep(run, true, rows * d.width);
+    kept->stat2 = cs_run_keep(run, true, rows * 2);
+    kept->h2 = cs_run_keep(run, is_trained, rows * d.width);
+    kept->up = cs_run_keep(run, true, rows * d.up);
+    kept->a = cs_run_keep(run, is_trained, rows * d.ffn);
+
+    cs_run_norm(run, a, rows, x, w[CS_PARAM_NORM1_W], w[CS_PARAM_NORM1_B], kept->h1, kept->stat1);
+    cs_run_linear(run, rows, d.width, d.qkv, kept->h1, w[CS_PARAM_Q_W], w[CS_PARAM_Q_B], kept->qkv);
+    rotate(run, l, rows, kept->qkv, 0);
+    attend(run, l, rows, kept);
+    cs_run_linear(run, rows, d.q, d.width, kept->o, w[CS_PARAM_O_W], w[CS_PARAM_O_B], kept->x2);
+    run->ops->add(run->ctx, rows * d.width, x, kept->x2, kept->x2);
+    cs_run_norm(run, a, rows, kept->x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], kept->h2,
+                kept->stat2);
+    mlp_fwd(run, l, rows, y, kept);
+}
+
+/* dh2 (rows, width) from dy */
+static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                    const float *dy, float *dh2, const struct cs_kept *kept)
+{
+    const struct cs_arch *a = l->arch;
+    const struct block_dims d = dims_of(a);
+    const struct cs_tensor *const *w = l->weight;
+    const struct cs_tensor *up_w = a->is_gated_mlp ? w[CS_PARAM_GATE_W] : w[CS_PARAM_UP_W];
+    const struct cs_tensor *up_b = a->is_gated_mlp ? NULL : w[CS_PARAM_UP_B];
+    float *da = cs_scratch_floats(run->scratch, rows * d.ffn);
+    float *dup = cs_scratch_floats(run->scratch, rows * d.up);
+    cs_run_linear_wgrad(run, rows, d.ffn, d.width, dy, kept->a, w[CS_PARAM_DOWN_W],
+                        w[CS_PARAM_DOWN_B]);
+    cs_run_linear_dgrad(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W], da);
+    if (a->is_gated_mlp)
+        run->ops->gated_grad(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up, kept->up + d.ffn,
+                             d.up, da, dup, dup + d.ffn, d.up);
+    else
+        run->ops->act_grad(run->ctx, (enum cs_act)a->act, rows * d.ffn, kept->up, da, dup);
+    cs_run_linear_wgrad(run, rows, d.width, d.up, dup, kept->h2, up_w, up_b);
+    cs_run_linear_dgrad(run, rows, d.width, d.up, dup, up_w, dh2);
+}
+
+/* dqkv (rows, qkv) from the gradient of the attention's output */
+static void attend_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                       const float *d_o, float *dqkv, const struct cs_kept *kept)
+{
+    const struct cs_attention_shape shape = shape_of(l->arch, rows);
+    const struct block_dims d = dims_of(l->arch);
+    const struct cs_mask_plan *mask = mask_of(run, l);
+    struct cs_ctx ctx = attention_ctx(run, &shape, mask);
+    const float *q = kept->qkv;
+    run->ops->attention_grad(&ctx, &shape, mask, q, q + d.q, q + d.q + d.kv, kept->o, kept->lse,
+                             d_o, dqkv, dqkv + d.q, dqkv + d.q + d.kv);
+    rotate(run, l, rows, dqkv, 1);
+}
+
+static bool has_grad(const struct cs_tensor *t)
+{
+    return t != NULL && t->grad != NULL;
+}
+
+static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                      const struct cs_layer_ends *ends, const float *dy, float *dx,
+                      const struct cs_kept *kept)
+{
+    (void)ends;
+    if (rows == 0)
+        return;
+    const struct cs_arch *a = l->arch;
+    const struct block_dims d = dims_of(a);
+    const struct cs_tensor *const *w = l->weight;
+    float *dh = cs_scratch_floats(run->scratch, rows * d.width);
+    float *dx2 = cs_scratch_floats(run->scratch, rows * d.width);
+    float *d_o = cs_scratch_floats(run->scratch, rows * d.q);
+    float *dqkv = cs_scratch_floats(run->scratch, rows * d.qkv);
+
+    mlp_bwd(run, l, rows, dy, dh, kept);
+    cs_run_norm_grad(run, a, rows, kept->x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], kept->stat2,
+                     dh, dy, dx2);
+    cs_run_linear_wgrad(run, rows, d.q, d.width, dx2, kept->o, w[CS_PARAM_O_W], w[CS_PARAM_O_B]);
+    cs_run_linear_dgrad(run, rows, d.q, d.width, dx2, w[CS_PARAM_O_W], d_o);
+    attend_bwd(run, l, rows, d_o, dqkv, kept);
+    cs_run_linear_wgrad(run, rows, d.width, d.qkv, dqkv, kept->h1, w[CS_PARAM_Q_W],
+                        w[CS_PARAM_Q_B]);
+    if (dx == NULL && !has_grad(w[CS_PARAM_NORM1_W]) && !has_grad(w[CS_PARAM_NORM1_B]))
+        return;
+    cs_run_linear_dgrad(run, rows, d.width, d.qkv, dqkv, w[CS_PARAM_Q_W], dh);
+    if (dx == NULL)
+        dx = cs_scratch_floats(run->scratch, rows * d.width);
+    cs_run_norm_grad(run, a, rows, kept->x, w[CS_PARAM_NORM1_W], w[CS_PARAM_NORM1_B], kept->stat1,
+                     dh, dx2, dx);
+}
+
+const struct cs_layer_ops cs_layer_block = {block_fwd, block_bwd, true};

@@ -1,0 +1,69 @@
+/* What the layers share: linear and norm over parameters, the table of kinds; see layers.h. */
+#include "worker/layers.h"
+
+/* The enums of core/model and of the operators are the same numbers: one is passed for the other. */
+_Static_assert((int)CS_ARCH_LAYER_NORM == (int)CS_NORM_LAYER, "norm kinds");
+_Static_assert((int)CS_ARCH_RMS_NORM == (int)CS_NORM_RMS, "norm kinds");
+_Static_assert((int)CS_ARCH_GELU == (int)CS_ACT_GELU, "activations");
+_Static_assert((int)CS_ARCH_GELU_TANH == (int)CS_ACT_GELU_TANH, "activations");
+_Static_assert((int)CS_ARCH_QUICK_GELU == (int)CS_ACT_QUICK_GELU, "activations");
+_Static_assert((int)CS_ARCH_SILU == (int)CS_ACT_SILU, "activations");
+_Static_assert((int)CS_ARCH_RELU == (int)CS_ACT_RELU, "activations");
+
+float *cs_run_keep(struct cs_run *run, bool is_needed, int64_t n)
+{
+    return cs_scratch_floats(is_needed && run->keep != NULL ? run->keep : run->scratch, n);
+}
+
+void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *x,
+                   const struct cs_tensor *w, const struct cs_tensor *b, float *y)
+{
+    run->ops->gemm(run->ctx, 0, 1, rows, out, in, 1.0f, x, in, w->w, in, 0.0f, y, out);
+    if (b != NULL)
+        run->ops->bias_add(run->ctx, rows, out, y, out, b->w);
+}
+
+void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *dy,
+                         const float *x, const struct cs_tensor *w, const struct cs_tensor *b)
+{
+    if (rows == 0)
+        return;
+    if (w->grad != NULL)
+        run->ops->gemm_wgrad(run->ctx, rows, out, in, dy, out, x, in, w->grad);
+    if (b != NULL && b->grad != NULL)
+        run->ops->bias_grad(run->ctx, rows, out, dy, out, b->grad);
+}
+
+void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *dy,
+                         const struct cs_tensor *w, float *dx)
+{
+    run->ops->gemm(run->ctx, 0, 0, rows, in, out, 1.0f, dy, out, w->w, in, 0.0f, dx, in);
+}
+
+void cs_run_norm(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const float *x,
+                 const struct cs_tensor *w, const struct cs_tensor *b, float *y, float *stat)
+{
+    run->ops->norm(run->ctx, (enum cs_norm)arch->norm, rows, arch->width, arch->norm_eps,
+                   arch->norm_offset, x, w->w, b != NULL ? b->w : NULL, y, stat);
+}
+
+void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const float *x,
+                      const struct cs_tensor *w, const struct cs_tensor *b, const float *stat,
+                      const float *dy, const float *dx_in, float *dx)
+{
+    run->ops->norm_grad(run->ctx, (enum cs_norm)arch->norm, rows, arch->width, arch->norm_offset, x,
+                        w->w, stat, dy, dx_in, dx, w->grad, b != NULL ? b->grad : NULL);
+}
+
+const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind)
+{
+    static const struct cs_layer_ops *const kinds[] = {
+        [CS_LAYER_EMBED] = &cs_layer_embed,
+        [CS_LAYER_BLOCK] = &cs_layer_block,
+        [CS_LAYER_NORM] = &cs_layer_norm,
+        [CS_LAYER_PROJECTOR] = &cs_layer_projector,
+        [CS_LAYER_HEAD] = &cs_layer_head,
+    };
+    _Static_assert(CS_ARRAY_LEN(kinds) == CS_LAYER_KINDS, "one pair of functions per kind");
+    return kinds[kind];
+}

@@ -1,0 +1,85 @@
+/* The layers a stage is made of: forward and backward of each kind, found in one table. A layer reads
+ * its parameters by role and its options from the architecture; no family has code of its own.
+ *
+ * rows: rows of the stage's branch in this slot (LLM tokens, or encoder rows); 0 is legal. x, y, dy, dx:
+ * (rows, width) fp32. What a backward needs is put into `kept`, in memory of `keep`; keep NULL is
+ * inference: everything is scratch and nothing survives the layer. Gradients of weights are added,
+ * and only where tensor->grad is set; dx NULL: not needed. */
+#ifndef CS_WORKER_LAYERS_H
+#define CS_WORKER_LAYERS_H
+
+#include "kernels/ops.h"
+#include "worker/input.h"
+#include "worker/params.h"
+
+/* One call's surroundings. */
+struct cs_run {
+    const struct cs_ops *ops;
+    struct cs_ctx *ctx;
+    struct cs_scratch *scratch; /* rewound after every layer */
+    struct cs_scratch *keep;    /* activations for the backward, NULL: inference */
+    struct cs_input *input;
+};
+
+/* A layer bound to the parameters of this rank. */
+struct cs_layer_model {
+    const struct cs_layer *layer;
+    const struct cs_arch *arch;
+    int32_t encoder;   /* index of the branch's encoder, -1: the LLM */
+    int32_t in_width, out_width; /* of its rows; embed: in_width 0, head: out_width 0 */
+    bool needs_backward;
+    const struct cs_tensor *weight[CS_PARAM_ROLE_COUNT]; /* NULL: the layer has none */
+    bool fill_has_grad[CS_MAX_ENCODERS]; /* LLM embedding: gradients to send to the encoders */
+};
+
+/* Activations of one layer and slot; only the fields of its kind are set. */
+struct cs_kept {
+    const float *x;       /* (rows, in_width) input */
+    float *stat1, *stat2; /* (rows, 2) of norm1, norm2 */
+    float *h1, *h2;       /* (rows, width) after norm1, norm2 */
+    float *qkv;           /* (rows, (heads + 2 kv_heads) * head_dim), q and k rotated */
+    float *o, *lse;       /* (rows, heads * head_dim), (heads, rows) */
+    float *x2;            /* (rows, width) after attention's residual */
+    float *up, *a;        /* (rows, ffn or 2 ffn: gate, up), (rows, ffn) */
+};
+
+/* Rows that enter and leave at the ends of a stage, beside x and y. */
+struct cs_layer_ends {
+    const float *fill[CS_MAX_ENCODERS];  /* forward: encoder rows for the LLM embedding */
+    float *d_fill[CS_MAX_ENCODERS];      /* backward: their gradients, NULL: not needed */
+};
+
+struct cs_layer_ops {
+    void (*fwd)(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                const struct cs_layer_ends *ends, const float *x, float *y, struct cs_kept *kept);
+    void (*bwd)(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                const struct cs_layer_ends *ends, const float *dy, float *dx,
+                const struct cs_kept *kept);
+    bool keeps_input; /* the backward reads kept->x */
+};
+
+const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind);
+
+/* block.c, ends.c */
+extern const struct cs_layer_ops cs_layer_block, cs_layer_embed, cs_layer_norm, cs_layer_projector,
+    cs_layer_head;
+
+/* memory that outlives the forward when it is needed, scratch otherwise */
+float *cs_run_keep(struct cs_run *run, bool is_needed, int64_t n);
+/* y (rows, out) = x (rows, in) w^T + b; w is the first of a fused group, b may be NULL */
+void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *x,
+                   const struct cs_tensor *w, const struct cs_tensor *b, float *y);
+/* gradients of w and b from dy (rows, out) and x (rows, in), where they are trained */
+void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *dy,
+                         const float *x, const struct cs_tensor *w, const struct cs_tensor *b);
+/* dx (rows, in) = dy (rows, out) w */
+void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *dy,
+                         const struct cs_tensor *w, float *dx);
+void cs_run_norm(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const float *x,
+                 const struct cs_tensor *w, const struct cs_tensor *b, float *y, float *stat);
+/* dx = dx_in + gradient through the norm; gradients of w and b where they are trained */
+void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const float *x,
+                      const struct cs_tensor *w, const struct cs_tensor *b, const float *stat,
+                      const float *dy, const float *dx_in, float *dx);
+
+#endif

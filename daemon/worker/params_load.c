@@ -1,0 +1,139 @@
+/* Filling a rank's weights: from model directories, fresh, or from a checkpoint; see params.h. */
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/philox.h"
+#include "worker/params.h"
+
+static const char *const part_names[CS_MODULE_KINDS] = {
+    [CS_MODULE_ENCODER] = "vision",
+    [CS_MODULE_PROJECTOR] = "projector",
+    [CS_MODULE_LLM] = "llm",
+};
+
+/* A component's own directory, or the part of a composite one. */
+static enum cs_status open_source(const struct cs_module *module, struct cs_hfdir **out,
+                                  struct cs_err *err)
+{
+    const char *dir = module->spec->dir;
+    if (dir == NULL || *dir == '\0')
+        return cs_fail(err, CS_INVALID,
+                       "module %s has init \"weights\" but no directory to read them from",
+                       module->name);
+    struct cs_err first = {0};
+    if (cs_hfdir_open(dir, "", out, &first) == CS_OK)
+        return CS_OK;
+    if (first.status == CS_INVALID && cs_hfdir_open(dir, part_names[module->kind], out, err) == CS_OK)
+        return CS_OK;
+    if (err != NULL)
+        *err = first;
+    return cs_wrap(err, first.status, "reading the weights of %s", module->name);
+}
+
+static enum cs_status check_shape(const struct cs_param *param, const struct cs_st_tensor *found,
+                                  struct cs_err *err)
+{
+    bool is_same = found->n_dims == param->n_dims;
+    for (int d = 0; is_same && d < param->n_dims; d++)
+        is_same = found->dim[d] == param->dim[d];
+    if (is_same)
+        return CS_OK;
+    return cs_fail(err, CS_INVALID,
+                   "tensor %s has %d dimensions and %lld elements in the file, the configuration "
+                   "asks for %d and %lld",
+                   param->name, found->n_dims, (long long)found->count, param->n_dims,
+                   (long long)param->count);
+}
+
+static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_module *module,
+                                  struct cs_tensor *t, struct cs_err *err)
+{
+    const struct cs_param *param = t->param;
+    const struct cs_st_tensor *found = cs_hfdir_tensor(dir, param->tensor, param->alt);
+    if (found == NULL)
+        return cs_fail(err, CS_NOT_FOUND,
+                       "tensor %s of module %s is not in %s: the directory is incomplete, or the "
+                       "module should have init \"random\"",
+                       param->tensor, module->name, module->spec->dir);
+    CS_TRY(check_shape(param, found, err));
+    return cs_st_read_f32(found, 0, param->count, t->w, err);
+}
+
+static void fill_fresh(const struct cs_module *module, uint64_t seed, struct cs_tensor *t)
+{
+    const struct cs_param *param = t->param;
+    if (param->init == CS_INIT_NORMAL) {
+        const uint64_t name = cs_fnv1a64(param->name, strlen(param->name));
+        cs_philox_fill_normal(seed, name, 0, param->count, (double)module->arch.initializer_range,
+                              t->w);
+        return;
+    }
+    /* a norm that multiplies by (offset + w) starts as the identity too */
+    const float one = 1.0f - module->arch.norm_offset;
+    for (int64_t i = 0; i < param->count; i++)
+        t->w[i] = param->init == CS_INIT_ONE ? one : 0.0f;
+}
+
+static enum cs_status load_module(struct cs_params *params, const struct cs_module *module,
+                                  uint64_t seed, struct cs_err *err)
+{
+    const bool is_fresh = strcmp(module->spec->init, "random") == 0;
+    const int32_t id = (int32_t)(module - params->graph->modules);
+    struct cs_hfdir *dir = NULL;
+    enum cs_status status = CS_OK;
+    for (int32_t i = 0; status == CS_OK && i < params->n; i++) {
+        struct cs_tensor *t = &params->tensor[i];
+        if (t->param->module != id || (t->is_tied_head && params->embed != NULL))
+            continue;
+        if (is_fresh) {
+            fill_fresh(module, seed, t);
+            continue;
+        }
+        if (dir == NULL)
+            status = open_source(module, &dir, err);
+        if (status == CS_OK)
+            status = read_tensor(dir, module, t, err);
+    }
+    cs_hfdir_close(dir);
+    return status;
+}
+
+enum cs_status cs_params_load(struct cs_params *params, uint64_t seed, struct cs_err *err)
+{
+    for (int32_t m = 0; m < params->graph->n_modules; m++)
+        CS_TRY(load_module(params, &params->graph->modules[m], seed, err));
+    return CS_OK;
+}
+
+static enum cs_status resume_one(struct cs_tensor *t, const struct cs_ckpt *ckpt, int32_t *n_missing,
+                                 struct cs_err *err)
+{
+    const enum cs_status status = cs_ckpt_read(ckpt, t->param, "master", t->w, err);
+    if (status == CS_NOT_FOUND) {
+        *n_missing += t->is_counted ? 1 : 0;
+        return CS_OK;
+    }
+    CS_TRY(status);
+    if (t->exp_avg == NULL)
+        return CS_OK;
+    CS_TRY(cs_ckpt_read(ckpt, t->param, "exp_avg", t->exp_avg, err));
+    return cs_ckpt_read(ckpt, t->param, "exp_avg_sq", t->exp_avg_sq, err);
+}
+
+enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *ckpt,
+                                int32_t *n_missing, struct cs_err *err)
+{
+    int32_t missing = 0;
+    for (int32_t i = 0; i < params->n; i++) {
+        struct cs_tensor *t = &params->tensor[i];
+        if (t->is_tied_head && params->embed != NULL)
+            continue;
+        /* Frozen now but stored: it was trained before it was frozen, its values count. */
+        const enum cs_status status = resume_one(t, ckpt, &missing, err);
+        if (status != CS_OK)
+            return cs_wrap(err, status, "resuming %s", t->param->name);
+    }
+    if (n_missing != NULL)
+        *n_missing = missing;
+    return CS_OK;
+}

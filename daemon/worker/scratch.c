@@ -1,0 +1,91 @@
+/* See scratch.h. */
+#include "worker/scratch.h"
+
+#include <stdlib.h>
+
+#include "core/base/status.h"
+
+#define ALIGN       ((size_t)64)
+#define FIRST_CHUNK ((size_t)64 * 1024)
+
+static void add_chunk(struct cs_scratch *s, size_t bytes)
+{
+    CS_ASSERT(s->n_chunks < CS_SCRATCH_MAX_CHUNKS);
+    bytes = (bytes + ALIGN - 1) & ~(ALIGN - 1);
+    char *data = aligned_alloc(ALIGN, bytes);
+    CS_ASSERT(data != NULL);
+    s->chunk[s->n_chunks].data = data;
+    s->chunk[s->n_chunks].bytes = bytes;
+    s->n_chunks++;
+}
+
+static void drop_chunks(struct cs_scratch *s)
+{
+    for (int i = 0; i < s->n_chunks; i++)
+        free(s->chunk[i].data);
+    s->n_chunks = 0;
+}
+
+void cs_scratch_free(struct cs_scratch *scratch)
+{
+    drop_chunks(scratch);
+    *scratch = (struct cs_scratch){0};
+}
+
+size_t cs_scratch_capacity(const struct cs_scratch *scratch)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < scratch->n_chunks; i++)
+        bytes += scratch->chunk[i].bytes;
+    return bytes;
+}
+
+void cs_scratch_reset(struct cs_scratch *scratch)
+{
+    if (scratch->n_chunks > 1) {
+        const size_t bytes = cs_scratch_capacity(scratch);
+        drop_chunks(scratch);
+        add_chunk(scratch, bytes);
+    }
+    scratch->at = 0;
+    scratch->offset = 0;
+    scratch->used = 0;
+}
+
+void *cs_scratch_take(struct cs_scratch *scratch, size_t bytes)
+{
+    CS_ASSERT(bytes < SIZE_MAX / 4);
+    const size_t need = bytes == 0 ? ALIGN : (bytes + ALIGN - 1) & ~(ALIGN - 1);
+    while (scratch->at < scratch->n_chunks &&
+           scratch->chunk[scratch->at].bytes - scratch->offset < need) {
+        scratch->at++;
+        scratch->offset = 0;
+    }
+    if (scratch->at == scratch->n_chunks) {
+        const size_t grown = cs_scratch_capacity(scratch);
+        const size_t least = grown > FIRST_CHUNK ? grown : FIRST_CHUNK;
+        add_chunk(scratch, need > least ? need : least);
+    }
+    void *p = scratch->chunk[scratch->at].data + scratch->offset;
+    scratch->offset += need;
+    scratch->used += bytes;
+    return p;
+}
+
+float *cs_scratch_floats(struct cs_scratch *scratch, int64_t n)
+{
+    CS_ASSERT(n >= 0);
+    return cs_scratch_take(scratch, (size_t)n * sizeof(float));
+}
+
+struct cs_scratch_mark cs_scratch_mark(const struct cs_scratch *scratch)
+{
+    return (struct cs_scratch_mark){scratch->at, scratch->offset, scratch->used};
+}
+
+void cs_scratch_rewind(struct cs_scratch *scratch, struct cs_scratch_mark mark)
+{
+    scratch->at = mark.at;
+    scratch->offset = mark.offset;
+    scratch->used = mark.used;
+}

@@ -1,0 +1,38 @@
+/* Bump memory for activations: taken in pieces, rewound or reset whole, reused for ever.
+ *
+ * It grows while the first slots show how much they need; after a reset everything lies in one piece,
+ * so that a running job allocates nothing. Pieces are 64-byte aligned and not cleared. Not thread-safe:
+ * one thread owns it. Memory is out: the process ends (CS_ASSERT). */
+#ifndef CS_WORKER_SCRATCH_H
+#define CS_WORKER_SCRATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CS_SCRATCH_MAX_CHUNKS = 48 };
+
+struct cs_scratch {
+    struct {
+        char *data;
+        size_t bytes;
+    } chunk[CS_SCRATCH_MAX_CHUNKS];
+    int n_chunks;
+    int at;         /* chunk in use */
+    size_t offset;  /* in that chunk */
+    size_t used;    /* bytes taken since the reset, without alignment */
+};
+
+struct cs_scratch_mark {
+    int at;
+    size_t offset, used;
+};
+
+void cs_scratch_free(struct cs_scratch *scratch); /* zero-initialised before use */
+void cs_scratch_reset(struct cs_scratch *scratch);
+void *cs_scratch_take(struct cs_scratch *scratch, size_t bytes);
+float *cs_scratch_floats(struct cs_scratch *scratch, int64_t n);
+struct cs_scratch_mark cs_scratch_mark(const struct cs_scratch *scratch);
+void cs_scratch_rewind(struct cs_scratch *scratch, struct cs_scratch_mark mark);
+size_t cs_scratch_capacity(const struct cs_scratch *scratch);
+
+#endif

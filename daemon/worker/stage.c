@@ -1,0 +1,188 @@
+/* See stage.h. */
+#include "worker/stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void bind_params(struct cs_layer_model *l, const struct cs_params *params)
+{
+    for (int32_t i = 0; i < l->layer->n_params; i++) {
+        const struct cs_tensor *t = cs_params_find(params, l->layer->first_param + i);
+        CS_ASSERT(t != NULL);
+        l->weight[t->param->role] = t;
+    }
+    if (l->layer->kind == CS_LAYER_HEAD && l->weight[CS_PARAM_HEAD_W] == NULL)
+        l->weight[CS_PARAM_HEAD_W] = params->tied;
+}
+
+static void set_widths(struct cs_layer_model *l)
+{
+    l->in_width = l->layer->kind == CS_LAYER_PROJECTOR ? l->arch->in_width
+                  : l->layer->kind == CS_LAYER_EMBED   ? 0
+                                                       : l->arch->width;
+    l->out_width = l->layer->kind == CS_LAYER_HEAD ? 0 : l->arch->width;
+}
+
+/* The head's loss feeds gradients back whenever it trains or something upstream does. */
+static bool has_gradient(const struct cs_layer_model *l)
+{
+    const struct cs_tensor *head = l->weight[CS_PARAM_HEAD_W];
+    return l->layer->needs_weight_grad || l->layer->needs_input_grad ||
+           (head != NULL && head->grad != NULL);
+}
+
+static void mark_fill_grads(struct cs_layer_model *l, const struct cs_graph *graph,
+                            const struct cs_plan *plan, int32_t stage)
+{
+    for (int32_t i = 0; i < plan->n_edges; i++) {
+        const struct cs_edge *edge = &plan->edges[i];
+        const int32_t encoder = graph->branches[plan->stages[edge->from].branch].encoder;
+        if (edge->to == stage && encoder >= 0)
+            l->fill_has_grad[encoder] = edge->has_grad;
+    }
+}
+
+enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *plan,
+                            const struct cs_params *params, int32_t stage,
+                            struct cs_stage_model **out, struct cs_err *err)
+{
+    const struct cs_stage *plan_stage = &plan->stages[stage];
+    const int32_t n = plan_stage->n_layers;
+    struct cs_stage_model *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (s != NULL)
+        s->layer = calloc((size_t)n, sizeof *s->layer);
+    if (s == NULL || s->layer == NULL) {
+        cs_stage_free(s);
+        return cs_fail(err, CS_NO_MEMORY, "no memory for stage %s", plan_stage->name);
+    }
+    s->stage = plan_stage;
+    s->encoder = graph->branches[plan_stage->branch].encoder;
+    s->lowest = n;
+    for (int32_t i = n - 1; i >= 0; i--) {
+        struct cs_layer_model *l = &s->layer[i];
+        l->layer = &graph->layers[plan_stage->first_layer + i];
+        l->arch = &graph->modules[l->layer->module].arch;
+        l->encoder = s->encoder;
+        bind_params(l, params);
+        set_widths(l);
+        l->needs_backward = has_gradient(l);
+        if (l->needs_backward)
+            s->lowest = i;
+    }
+    s->has_backward = s->lowest < n;
+    s->is_first = s->layer[0].layer->kind == CS_LAYER_EMBED;
+    s->is_last = s->layer[n - 1].layer->kind == CS_LAYER_HEAD;
+    if (s->is_first && s->encoder < 0)
+        mark_fill_grads(&s->layer[0], graph, plan, stage);
+    if (s->is_last && s->layer[n - 1].weight[CS_PARAM_HEAD_W] == NULL) {
+        cs_stage_free(s);
+        return cs_fail(err, CS_INTERNAL, "stage %s has no output weights", plan_stage->name);
+    }
+    *out = s;
+    return CS_OK;
+}
+
+void cs_stage_free(struct cs_stage_model *stage)
+{
+    if (stage == NULL)
+        return;
+    free(stage->layer);
+    free(stage);
+}
+
+int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input *input)
+{
+    return stage->encoder < 0 ? input->n_tokens : input->n_rows[stage->encoder];
+}
+
+static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
+{
+    return layer >= s->lowest && cs_layer_ops_of(s->layer[layer].layer->kind)->keeps_input;
+}
+
+/* Where layer i writes: the stage's end, the memory that layer i + 1 keeps, or one of two buffers that
+ * take turns. */
+static float *output_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+                        float *y, float *const turn[2])
+{
+    if (i == s->stage->n_layers - 1)
+        return y;
+    if (run->keep != NULL && keeps_input(s, i + 1))
+        return cs_scratch_floats(run->keep, rows * s->layer[i].out_width);
+    return turn[i & 1];
+}
+
+static int64_t widest(const struct cs_stage_model *s)
+{
+    int64_t width = 0;
+    for (int32_t i = 0; i < s->stage->n_layers; i++) {
+        width = s->layer[i].in_width > width ? s->layer[i].in_width : width;
+        width = s->layer[i].out_width > width ? s->layer[i].out_width : width;
+    }
+    return width;
+}
+
+/* The first layer's input lies in a boundary buffer that is given back after the forward. */
+static const float *keep_copy(struct cs_run *run, const float *x, int64_t n)
+{
+    float *copy = cs_scratch_floats(run->keep, n);
+    if (n > 0)
+        memcpy(copy, x, (size_t)n * sizeof *copy);
+    return copy;
+}
+
+void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const float *x,
+                  const struct cs_layer_ends *ends, float *y, struct cs_saved *saved)
+{
+    const int64_t rows = cs_stage_rows(stage, run->input);
+    const int32_t n = stage->stage->n_layers;
+    const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
+    const int64_t width = widest(stage);
+    float *turn[2] = {cs_scratch_floats(run->scratch, rows * width),
+                      cs_scratch_floats(run->scratch, rows * width)};
+    struct cs_kept none;
+    run->keep = saved != NULL ? &saved->memory : NULL;
+    if (saved != NULL) {
+        saved->kept = cs_scratch_take(run->keep, (size_t)n * sizeof *saved->kept);
+        memset(saved->kept, 0, (size_t)n * sizeof *saved->kept);
+        if (keeps_input(stage, 0))
+            x = keep_copy(run, x, rows * stage->layer[0].in_width);
+    }
+    struct cs_scratch *const keep = run->keep;
+    for (int32_t i = 0; i < n; i++) {
+        const struct cs_layer_model *l = &stage->layer[i];
+        struct cs_kept *kept = saved != NULL && i >= stage->lowest ? &saved->kept[i] : &none;
+        float *out = output_of(stage, run, i, rows, y, turn);
+        const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+        memset(&none, 0, sizeof none);
+        kept->x = x;
+        run->keep = i >= stage->lowest ? keep : NULL;
+        cs_layer_ops_of(l->layer->kind)->fwd(run, l, rows, ends, x, out, kept);
+        run->keep = keep;
+        cs_scratch_rewind(run->scratch, mark);
+        x = out;
+    }
+    cs_scratch_rewind(run->scratch, start);
+}
+
+void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const float *dy, float *dx,
+                  const struct cs_layer_ends *ends, const struct cs_saved *saved)
+{
+    const int64_t rows = cs_stage_rows(stage, run->input);
+    const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
+    const int64_t width = widest(stage);
+    float *turn[2] = {cs_scratch_floats(run->scratch, rows * width),
+                      cs_scratch_floats(run->scratch, rows * width)};
+    run->keep = NULL;
+    for (int32_t i = stage->stage->n_layers - 1; i >= stage->lowest; i--) {
+        const struct cs_layer_model *l = &stage->layer[i];
+        const bool is_end = i == 0;
+        float *out = is_end ? dx : i > stage->lowest ? turn[i & 1] : NULL;
+        const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+        cs_layer_ops_of(l->layer->kind)->bwd(run, l, rows, ends, dy, out, &saved->kept[i]);
+        cs_scratch_rewind(run->scratch, mark);
+        dy = out;
+    }
+    cs_scratch_rewind(run->scratch, start);
+}
