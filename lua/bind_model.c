@@ -1,0 +1,303 @@
+/* cs.hf, cs.projector.*, cs.mllm and the methods of a model: composing modules, freezing them, asking
+ * what trains. A model's JSON is the document's "model" part: modules and rules. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/units.h"
+#include "lua/bind.h"
+#include "lua/json.h"
+#include "store/hfdir.h"
+
+static const struct cs_arg hf_args[] = {
+    {"dir", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "a Hugging Face model directory"},
+    {"part", CS_ARG_STRING, false, "vision|llm|projector", 0, 0, 0, NULL, "component of a composite directory (llava)"},
+    {"init", CS_ARG_STRING, false, "weights|random", 0, 0, 0, "\"weights\"", "read the weights, or start from random ones"},
+};
+
+static int call_hf(lua_State *L);
+static int call_mlp(lua_State *L);
+static int call_linear(lua_State *L);
+static int call_mllm(lua_State *L);
+
+static const struct cs_arg mlp_args[] = {
+    {"layers", CS_ARG_INT, false, NULL, 1, 2, 0, "2", "linear layers"},
+    {"activation", CS_ARG_STRING, false, "gelu|gelu_pytorch_tanh|relu|silu|quick_gelu", 0, 0, 0, "\"gelu\"", "between the layers"},
+    {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "directory with trained weights; absent: random"},
+};
+static const struct cs_arg linear_args[] = {
+    {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "directory with trained weights; absent: random"},
+};
+static const struct cs_arg mllm_args[] = {
+    {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"mllm\"", "shown on the screens"},
+    {"encoders", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "name = { from = cs.hf ..., projector = ..., token = ... }"},
+    {"llm", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_HF, NULL, "the language model, cs.hf \"DIR\""},
+};
+static const struct cs_arg encoder_args[] = {
+    {"from", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_HF, NULL, "the encoder, cs.hf \"DIR\""},
+    {"projector", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_PROJECTOR, NULL, "cs.projector.mlp { ... }"},
+    {"token", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"<image>\"", "placeholder in the conversations"},
+    {"feature_layer", CS_ARG_INT, false, NULL, -64, -1, 0, "-1", "hidden state handed on, as in LLaVA: -1 the last block's"},
+    {"final_norm", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "hand on the state after the encoder's final norm instead"},
+};
+static const struct cs_lua_function encoder_function = {"cs.mllm: encoder", "", "", encoder_args, CS_ARRAY_LEN(encoder_args), NULL, NULL};
+
+static const struct cs_lua_function functions[] = {
+    {"cs.hf", "a model directory as save_pretrained writes it", "cs.hf", hf_args, CS_ARRAY_LEN(hf_args), call_hf, "dir"},
+    {"cs.projector.mlp", "projector of linear layers with an activation between", "cs.projector", mlp_args, CS_ARRAY_LEN(mlp_args), call_mlp, NULL},
+    {"cs.projector.linear", "projector of one linear layer", "cs.projector", linear_args, CS_ARRAY_LEN(linear_args), call_linear, NULL},
+    {"cs.mllm", "a multimodal model: encoders with projectors, and a language model", "cs.mllm", mllm_args, CS_ARRAY_LEN(mllm_args), call_mllm, NULL},
+};
+
+struct cs_lua_area cs_lua_area_model(void)
+{
+    return (struct cs_lua_area){functions, CS_ARRAY_LEN(functions)};
+}
+
+static const char *absolute(lua_State *L, const char *function, const char *dir)
+{
+    char path[PATH_MAX];
+    if (!realpath(dir, path))
+        luaL_error(L, "%s: directory '%s' not found; is the path relative to where you started?",
+                   function, dir);
+    return lua_pushstring(L, path);
+}
+
+static int call_hf(lua_State *L)
+{
+    struct cs_err err;
+    if (lua_type(L, 1) == LUA_TSTRING) { /* cs.hf "DIR" */
+        lua_createtable(L, 0, 1);
+        lua_pushvalue(L, 1);
+        lua_setfield(L, -2, "dir");
+        lua_replace(L, 1);
+    }
+    cs_lua_args_check(L, &functions[0]);
+    const char *dir = absolute(L, "cs.hf", cs_lua_args_string(L, "dir", ""));
+    const char *part = cs_lua_args_string(L, "part", "");
+    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_HF, json_object());
+    struct cs_hfdir *hf = NULL;
+    if (cs_hfdir_open(dir, part, &hf, &err) != CS_OK)
+        return luaL_error(L, "cs.hf: %s", err.text);
+    const json_t *processor = cs_hfdir_processor(hf);
+    json_object_set_new(value->json, "dir", json_string(dir));
+    json_object_set_new(value->json, "init", json_string(cs_lua_args_string(L, "init", "weights")));
+    json_object_set_new(value->json, "config", json_deep_copy(cs_hfdir_config(hf)));
+    if (processor)
+        json_object_set_new(value->json, "processor", json_deep_copy(processor));
+    json_object_set_new(value->json, "has_tokenizer", json_boolean(cs_hfdir_has_tokenizer(hf)));
+    cs_hfdir_close(hf);
+    return 1;
+}
+
+static int make_projector(lua_State *L, const struct cs_lua_function *function, const char *family,
+                          int layers)
+{
+    cs_lua_args_check(L, function);
+    const char *from = cs_lua_args_string(L, "from", NULL);
+    const char *dir = from ? absolute(L, function->name, from) : "";
+    struct cs_lua_value *value = cs_lua_value_new(
+        L, CS_LUA_PROJECTOR,
+        json_pack("{s:s s:i s:s s:s s:s}", "family", family, "layers", layers, "activation",
+                  cs_lua_args_string(L, "activation", "gelu"), "dir", dir, "init",
+                  from ? "weights" : "random"));
+    if (!value->json)
+        return luaL_error(L, "%s: a path is not valid UTF-8", function->name);
+    return 1;
+}
+
+static int call_mlp(lua_State *L)
+{
+    return make_projector(L, &functions[1], "mlp",
+                          lua_istable(L, 1) ? (int)cs_lua_args_int(L, "layers", 2) : 2);
+}
+
+static int call_linear(lua_State *L)
+{
+    return make_projector(L, &functions[2], "linear", 1);
+}
+
+static json_t *llm_module(const json_t *hf)
+{
+    return json_pack("{s:s s:s s:O s:O s:O s:O}", "name", "llm", "kind", "llm", "dir",
+                     json_object_get(hf, "dir"), "init", json_object_get(hf, "init"), "config",
+                     json_object_get(hf, "config"), "tokenizer", json_object_get(hf, "dir"));
+}
+
+/* The encoder table is at index 1 here: called through lua_call so that args readers apply. */
+static int add_encoder(lua_State *L)
+{
+    json_t *modules = lua_touserdata(L, 2);
+    const char *name = lua_tostring(L, 3);
+    lua_pushvalue(L, 3); /* the check trims the stack to its table: keep the name alive */
+    lua_setfield(L, LUA_REGISTRYINDEX, "cs.encoder_name");
+    cs_lua_args_check(L, &encoder_function);
+    const json_t *hf = cs_lua_args_value(L, "from")->json;
+    const json_t *projector = cs_lua_args_value(L, "projector")->json;
+    json_t *encoder = json_pack("{s:o s:s s:O s:O s:O s:s}", "name", json_sprintf("%s.encoder", name),
+                                "kind", "encoder", "dir", json_object_get(hf, "dir"), "init",
+                                json_object_get(hf, "init"), "config", json_object_get(hf, "config"),
+                                "token", cs_lua_args_string(L, "token", "<image>"));
+    if (json_object_get(hf, "processor"))
+        json_object_set(encoder, "processor", json_object_get(hf, "processor"));
+    if (!cs_lua_args_bool(L, "final_norm", false))
+        json_object_set_new(encoder, "feature_layer",
+                            json_integer(cs_lua_args_int(L, "feature_layer", -1)));
+    json_array_append_new(modules, encoder);
+    json_t *p = json_deep_copy(projector);
+    json_object_set_new(p, "name", json_sprintf("%s.projector", name));
+    json_object_set_new(p, "kind", json_string("projector"));
+    json_array_append_new(modules, p);
+    return 0;
+}
+
+static int call_mllm(lua_State *L)
+{
+    cs_lua_args_check(L, &functions[3]);
+    struct cs_lua_value *value = cs_lua_value_new(
+        L, CS_LUA_MODEL,
+        json_pack("{s:s s:[] s:[]}", "name", cs_lua_args_string(L, "name", "mllm"), "modules",
+                  "rules"));
+    json_t *modules = json_object_get(value->json, "modules");
+    int self = lua_gettop(L);
+    if (lua_getfield(L, 1, "encoders") == LUA_TTABLE) {
+        lua_newtable(L); /* names in sorted order, so that equal scripts give equal documents */
+        for (lua_pushnil(L); lua_next(L, -3); lua_pop(L, 1)) {
+            if (lua_type(L, -2) != LUA_TSTRING || !lua_istable(L, -1))
+                return luaL_error(L, "cs.mllm: encoders = { NAME = { from = ..., projector = ... } }");
+            lua_pushvalue(L, -2);
+            lua_rawseti(L, -4, (lua_Integer)lua_rawlen(L, -4) + 1);
+        }
+        lua_getglobal(L, "table");
+        lua_getfield(L, -1, "sort");
+        lua_pushvalue(L, -3);
+        lua_call(L, 1, 0);
+        lua_pop(L, 1);
+        for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, -1); i++) {
+            lua_pushcfunction(L, add_encoder);
+            lua_rawgeti(L, -2, i);
+            lua_getfield(L, -4, lua_tostring(L, -1));
+            lua_insert(L, -2);
+            lua_pushlightuserdata(L, modules);
+            lua_insert(L, -2);
+            lua_call(L, 3, 0);
+        }
+    }
+    json_array_append_new(modules, llm_module(cs_lua_args_value(L, "llm")->json));
+    lua_settop(L, self);
+    json_t *document = cs_lua_preview_document(value->json, NULL);
+    struct cs_lua_value *check = cs_lua_value_new(L, CS_LUA_BOX, document);
+    cs_lua_build_graph(L, "cs.mllm", check, true);
+    lua_settop(L, self);
+    return 1;
+}
+
+/* Methods */
+
+static struct cs_lua_value *self_model(lua_State *L)
+{
+    struct cs_lua_value *value = cs_lua_value_test(L, 1);
+    if (!value || value->kind != CS_LUA_MODEL)
+        luaL_error(L, "call it with a colon: model:method()");
+    return value;
+}
+
+static int add_rules(lua_State *L, const char *op)
+{
+    const struct cs_lua_value *model = self_model(L);
+    int n = lua_gettop(L);
+    if (n < 2)
+        return luaL_error(L, "model:%s: which modules? e.g. model:%s(\"*.projector\")", op, op);
+    json_t *copy = json_deep_copy(model->json);
+    struct cs_lua_value *out = cs_lua_value_new(L, CS_LUA_MODEL, copy);
+    for (int i = 2; i <= n; i++) {
+        if (lua_type(L, i) != LUA_TSTRING)
+            return luaL_error(L, "model:%s: a module path or glob is a string", op);
+        json_array_append_new(json_object_get(out->json, "rules"),
+                              json_pack("{s:s s:s}", "op", op, "glob", lua_tostring(L, i)));
+    }
+    lua_pushfstring(L, "model:%s", op);
+    struct cs_lua_value *check =
+        cs_lua_value_new(L, CS_LUA_BOX, cs_lua_preview_document(out->json, NULL));
+    cs_lua_build_graph(L, lua_tostring(L, -2), check, true);
+    lua_pop(L, 2);
+    return 1;
+}
+
+static int model_train(lua_State *L)
+{
+    return add_rules(L, "train");
+}
+
+static int model_freeze(lua_State *L)
+{
+    return add_rules(L, "freeze");
+}
+
+static const struct cs_graph *model_graph(lua_State *L, struct cs_lua_value *model)
+{
+    struct cs_lua_value *built =
+        cs_lua_value_new(L, CS_LUA_BOX, cs_lua_preview_document(model->json, NULL));
+    cs_lua_build_graph(L, "model", built, true);
+    return built->graph; /* alive while the box is on the stack */
+}
+
+static int model_params(lua_State *L)
+{
+    lua_pushinteger(L, model_graph(L, self_model(L))->n_elements);
+    return 1;
+}
+
+static int model_trainable(lua_State *L)
+{
+    lua_pushinteger(L, model_graph(L, self_model(L))->n_trained);
+    return 1;
+}
+
+static int model_modules(lua_State *L)
+{
+    const struct cs_graph *graph = model_graph(L, self_model(L));
+    lua_createtable(L, graph->n_layers, 0);
+    for (int i = 0; i < graph->n_layers; i++) {
+        const struct cs_layer *layer = &graph->layers[i];
+        json_t *row = json_pack("{s:s s:I s:I s:b s:b}", "path", layer->path, "params",
+                                (json_int_t)layer->n_elements, "trained", (json_int_t)layer->n_trained,
+                                "needs_weight_grad", layer->needs_weight_grad, "needs_input_grad",
+                                layer->needs_input_grad);
+        cs_lua_push_json(L, row);
+        json_decref(row);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+static int model_tostring(lua_State *L)
+{
+    struct cs_lua_value *model = self_model(L);
+    const struct cs_graph *graph = model_graph(L, model);
+    char all[CS_UNITS_CAP], trained[CS_UNITS_CAP];
+    cs_count_print(all, sizeof(all), (uint64_t)graph->n_elements);
+    cs_count_print(trained, sizeof(trained), (uint64_t)graph->n_trained);
+    lua_pushfstring(L, "model %s: %d modules, %s parameters, %s trained",
+                    json_string_value(json_object_get(model->json, "name")), graph->n_modules, all,
+                    trained);
+    return 1;
+}
+
+void cs_lua_register_model(lua_State *L)
+{
+    static const luaL_Reg methods[] = {
+        {"train",            model_train    },
+        {"freeze",           model_freeze   },
+        {"params",           model_params   },
+        {"trainable_params", model_trainable},
+        {"modules",          model_modules  },
+        {NULL,               NULL           },
+    };
+    static const luaL_Reg none[] = {
+        {NULL, NULL}
+    };
+    cs_lua_value_register(L, CS_LUA_MODEL, methods, model_tostring);
+    cs_lua_value_register(L, CS_LUA_HF, none, NULL);
+    cs_lua_value_register(L, CS_LUA_PROJECTOR, none, NULL);
+}

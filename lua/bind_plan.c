@@ -1,0 +1,205 @@
+/* cs.cluster, cs.plan and the methods of a plan. A plan's JSON is the document's "plan" part plus the
+ * model; the plan is computed at once, so that its errors carry the line of the script. */
+#include <string.h>
+
+#include "core/sched/predict.h"
+#include "lua/bind.h"
+#include "lua/json.h"
+
+static int call_cluster(lua_State *L);
+static int call_plan(lua_State *L);
+
+static const struct cs_arg cluster_args[] = {
+    {"nodes", CS_ARG_INT, false, NULL, 1, 65536, 0, "1", "nodes"},
+    {"devices_per_node", CS_ARG_INT, false, NULL, 1, 1024, 0, "8", "devices of a node"},
+    {"device", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"cpu\"", "device class, e.g. cpu, a100-80g, h100-80g"},
+};
+static const struct cs_arg plan_args[] = {
+    {"model", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_MODEL, NULL, "made by cs.mllm"},
+    {"cluster", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_CLUSTER, "cs.cluster \"here\"", "where it runs"},
+    {"parallel", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "stages of every module: { vision = { pp = 1 }, llm = { pp = 2 } }"},
+    {"modality", CS_ARG_STRING, false, "encoder-parallel|encoder-colocated", 0, 0, 0, "\"encoder-parallel\"", "own ranks for encoders, or shared with the llm"},
+    {"schedule", CS_ARG_STRING, false, "1f1b|gpipe", 0, 0, 0, "\"1f1b\"", "order of forward and backward"},
+    {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules"},
+    {"seq_tokens", CS_ARG_INT, true, NULL, 8, 1 << 20, 0, NULL, "LLM rows of a slot"},
+    {"slots", CS_ARG_INT, false, NULL, 1, 256, 0, "4", "slots a step is expected to fill"},
+    {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
+};
+static const struct cs_lua_function functions[] = {
+    {"cs.cluster", "the devices a plan may use: \"here\", or a table", "cs.cluster", cluster_args, CS_ARRAY_LEN(cluster_args), call_cluster, "name"},
+    {"cs.plan", "a parallel plan, computed and checked at once", "cs.plan", plan_args, CS_ARRAY_LEN(plan_args), call_plan, NULL},
+};
+
+struct cs_lua_area cs_lua_area_plan(void)
+{
+    return (struct cs_lua_area){functions, CS_ARRAY_LEN(functions)};
+}
+
+static int call_cluster(lua_State *L)
+{
+    struct cs_cluster cluster;
+    struct cs_err err;
+    struct cs_lua_value *value;
+    if (lua_type(L, 1) == LUA_TSTRING) {
+        value = cs_lua_value_new(L, CS_LUA_CLUSTER, json_string(lua_tostring(L, 1)));
+    } else {
+        cs_lua_args_check(L, &functions[0]);
+        value = cs_lua_value_new(L, CS_LUA_CLUSTER, json_object());
+        cs_lua_args_copy(L, &functions[0], value->json);
+    }
+    if (cs_cluster_read(value->json, 8, &cluster, &err) != CS_OK)
+        return luaL_error(L, "cs.cluster: %s", err.text);
+    return 1;
+}
+
+/* parallel = { vision = { pp = 1 } } and encoder_rows = { vision = 512 } -> document form */
+static void add_parallel(lua_State *L, json_t *plan)
+{
+    json_t *parallel = cs_lua_args_json(L, "parallel", &functions[1]);
+    json_t *rows = cs_lua_args_json(L, "encoder_rows", &functions[1]);
+    const char *name;
+    json_t *row;
+    if (!json_is_object(parallel))
+        luaL_error(L, "cs.plan: parallel = { MODULE = { pp = 1 } }");
+    json_object_set(plan, "parallel", parallel);
+    if (rows && json_is_object(rows)) {
+        json_object_foreach(rows, name, row)
+        {
+            if (!json_is_integer(row) || !json_object_get(parallel, name))
+                luaL_error(L, "cs.plan: encoder_rows.%s must be a number of rows of an encoder", name);
+        }
+        json_object_set(plan, "encoder_rows", rows);
+    }
+}
+
+static void compute(lua_State *L, struct cs_lua_value *value, struct cs_lua_value *built)
+{
+    struct cs_cluster cluster;
+    struct cs_err err;
+    enum cs_status st = cs_cluster_read(built->spec->cluster, 8, &cluster, &err);
+    if (st == CS_OK)
+        st = cs_plan_make(built->spec, built->graph, &cluster, built->arena, &built->plan, &err);
+    if (st == CS_OK)
+        st = cs_plan_predict(built->plan, built->graph, &cluster, built->arena, &err);
+    if (st != CS_OK)
+        luaL_error(L, "cs.plan: %s", err.text);
+    value->arena = built->arena; /* move: the box gives its graph and plan to the value */
+    value->spec = built->spec;
+    value->graph = built->graph;
+    value->plan = built->plan;
+    json_object_set(value->json, "document", built->json);
+    built->arena = NULL;
+}
+
+static int call_plan(lua_State *L)
+{
+    cs_lua_args_check(L, &functions[1]);
+    const struct cs_lua_value *model = cs_lua_args_value(L, "model");
+    const struct cs_lua_value *cluster = cs_lua_args_value(L, "cluster");
+    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_PLAN, json_object());
+    int self = lua_gettop(L);
+    json_t *plan = json_object();
+    json_object_set_new(value->json, "plan", plan);
+    json_object_set(value->json, "model", model->json);
+    cs_lua_args_copy(L, &functions[1], plan);
+    if (cluster)
+        json_object_set(plan, "cluster", cluster->json);
+    else
+        json_object_set_new(plan, "cluster", json_string("here"));
+    add_parallel(L, plan);
+    struct cs_lua_value *built =
+        cs_lua_value_new(L, CS_LUA_BOX, cs_lua_preview_document(model->json, plan));
+    cs_lua_build_graph(L, "cs.plan", built, true);
+    compute(L, value, built);
+    lua_settop(L, self);
+    return 1;
+}
+
+/* Methods */
+
+static const struct cs_lua_value *self_plan(lua_State *L)
+{
+    const struct cs_lua_value *value = cs_lua_value_test(L, 1);
+    if (!value || value->kind != CS_LUA_PLAN)
+        luaL_error(L, "call it with a colon: plan:method()");
+    return value;
+}
+
+static int plan_stages(lua_State *L)
+{
+    const struct cs_lua_value *self = self_plan(L);
+    json_t *json = cs_plan_json(self->plan, self->graph);
+    cs_lua_push_json(L, json_object_get(json, "stages"));
+    json_decref(json);
+    return 1;
+}
+
+static int plan_step_ms(lua_State *L)
+{
+    lua_pushnumber(L, (double)self_plan(L)->plan->predicted_step_ns / 1e6);
+    return 1;
+}
+
+/* busy-weighted: 1 - sum of busy / (ranks * makespan) equals the mean over stages that have a rank each */
+static int plan_bubble(lua_State *L)
+{
+    const struct cs_plan *plan = self_plan(L)->plan;
+    double sum = 0;
+    for (int i = 0; i < plan->n_stages; i++)
+        sum += 1.0 - plan->predicted_bubble[i];
+    lua_pushnumber(L, 1.0 - sum / plan->n_ranks);
+    return 1;
+}
+
+static int plan_ranks(lua_State *L)
+{
+    lua_pushinteger(L, self_plan(L)->plan->n_ranks);
+    return 1;
+}
+
+static int plan_explain(lua_State *L)
+{
+    const struct cs_plan *plan = self_plan(L)->plan;
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    for (int i = 0; i < plan->n_why; i++) {
+        luaL_addstring(&b, plan->why[i]);
+        luaL_addchar(&b, '\n');
+    }
+    luaL_pushresult(&b);
+    return 1;
+}
+
+static int plan_hash(lua_State *L)
+{
+    lua_pushstring(L, self_plan(L)->plan->hash);
+    return 1;
+}
+
+static int plan_tostring(lua_State *L)
+{
+    const struct cs_plan *plan = self_plan(L)->plan;
+    plan_bubble(L);
+    double bubble = 100 * lua_tonumber(L, -1);
+    lua_pushfstring(L, "plan %s: %d ranks, %f ms/step predicted, bubble %f%%", plan->schedule,
+                    plan->n_ranks, (double)plan->predicted_step_ns / 1e6, bubble);
+    return 1;
+}
+
+void cs_lua_register_plan(lua_State *L)
+{
+    static const luaL_Reg methods[] = {
+        {"stages",  plan_stages },
+        {"step_ms", plan_step_ms},
+        {"bubble",  plan_bubble },
+        {"ranks",   plan_ranks  },
+        {"explain", plan_explain},
+        {"hash",    plan_hash   },
+        {NULL,      NULL        },
+    };
+    static const luaL_Reg none[] = {
+        {NULL, NULL}
+    };
+    cs_lua_value_register(L, CS_LUA_PLAN, methods, plan_tostring);
+    cs_lua_value_register(L, CS_LUA_CLUSTER, none, NULL);
+}

@@ -1,0 +1,143 @@
+/* See eval.h. */
+#include "lua/eval.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/io.h"
+#include "lua/bind.h"
+
+struct cs_lua {
+    struct cs_lua_state state;
+};
+
+enum { MAX_SCRIPT_BYTES = 4 << 20 };
+
+static int install(lua_State *L)
+{
+    cs_lua_install(L);
+    return 0;
+}
+
+enum cs_status cs_lua_open(const struct cs_lua_limits *limits,
+                           void (*print)(void *user, const char *text), void *user,
+                           struct cs_lua **out, struct cs_err *err)
+{
+    struct cs_lua *lua = calloc(1, sizeof(*lua));
+    if (!lua)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a Lua state");
+    enum cs_status st = cs_lua_state_open(&lua->state, limits, err);
+    if (st != CS_OK) {
+        free(lua);
+        return st;
+    }
+    lua->state.print = print;
+    lua->state.print_user = user;
+    lua_pushcfunction(lua->state.L, install);
+    if (lua_pcall(lua->state.L, 0, 0, 0) != LUA_OK) {
+        cs_fail(err, CS_INTERNAL, "installing the module: %s", lua_tostring(lua->state.L, -1));
+        cs_lua_close(lua);
+        return CS_INTERNAL;
+    }
+    *out = lua;
+    return CS_OK;
+}
+
+void cs_lua_close(struct cs_lua *lua)
+{
+    if (!lua)
+        return;
+    cs_lua_state_close(&lua->state);
+    free(lua);
+}
+
+static void take_result(struct cs_lua *lua, struct cs_script_result *out)
+{
+    lua_State *L = lua->state.L;
+    *out = (struct cs_script_result){.kind = CS_SCRIPT_NOTHING};
+    if (lua_gettop(L) == 0 || lua_isnil(L, 1))
+        return;
+    const struct cs_lua_value *value = cs_lua_value_test(L, 1);
+    out->kind = CS_SCRIPT_OTHER;
+    if (value && value->kind == CS_LUA_JOB) {
+        out->kind = CS_SCRIPT_JOB;
+        out->document = json_deep_copy(value->json);
+    } else if (value && value->kind == CS_LUA_PLAN) {
+        out->kind = CS_SCRIPT_PLAN;
+        out->document = json_deep_copy(json_object_get(value->json, "document"));
+    }
+}
+
+enum cs_status cs_lua_run_file(struct cs_lua *lua, const char *path, struct cs_script_result *out,
+                               struct cs_err *err)
+{
+    struct cs_buf text = {0};
+    struct cs_buf chunk = {0};
+    enum cs_status st = cs_read_file(path, MAX_SCRIPT_BYTES, &text, err);
+    if (st != CS_OK)
+        goto out;
+    const char *slash = strrchr(path, '/');
+    cs_buf_reset(&lua->state.folder);
+    if (slash)
+        cs_buf_add(&lua->state.folder, path, (size_t)(slash - path));
+    else
+        cs_buf_adds(&lua->state.folder, ".");
+    cs_buf_addf(&chunk, "@%s", path);
+    st = cs_lua_state_run(&lua->state, cs_buf_str(&chunk), cs_buf_str(&text), text.len, err);
+    if (st == CS_OK)
+        take_result(lua, out);
+out:
+    cs_buf_free(&text);
+    cs_buf_free(&chunk);
+    return st;
+}
+
+static int show(lua_State *L)
+{
+    luaL_tolstring(L, 1, NULL);
+    return 1;
+}
+
+static void show_results(struct cs_lua *lua, struct cs_buf *shown)
+{
+    lua_State *L = lua->state.L;
+    int n = lua_gettop(L);
+    for (int i = 1; shown && i <= n; i++) {
+        lua_pushcfunction(L, show);
+        lua_pushvalue(L, i);
+        if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_isstring(L, -1)) {
+            cs_buf_adds(shown, lua_tostring(L, -1));
+            cs_buf_addc(shown, '\n');
+        }
+        lua_pop(L, 1);
+    }
+}
+
+enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char *text,
+                               struct cs_script_result *out, struct cs_buf *shown,
+                               struct cs_err *err)
+{
+    struct cs_buf name = {0}, expression = {0};
+    cs_buf_addf(&name, "=%s", chunk);
+    cs_buf_addf(&expression, "return %s", text);
+    lua_State *L = lua->state.L;
+    lua_settop(L, 0);
+    bool is_expression = luaL_loadbufferx(L, cs_buf_str(&expression), expression.len,
+                                          cs_buf_str(&name), "t") == LUA_OK;
+    lua_settop(L, 0);
+    const char *code = is_expression ? cs_buf_str(&expression) : text;
+    enum cs_status st = cs_lua_state_run(&lua->state, cs_buf_str(&name), code, strlen(code), err);
+    if (st == CS_OK) {
+        take_result(lua, out);
+        show_results(lua, shown);
+    }
+    cs_buf_free(&name);
+    cs_buf_free(&expression);
+    return st;
+}
+
+void cs_script_result_free(struct cs_script_result *result)
+{
+    json_decref(result->document);
+    *result = (struct cs_script_result){0};
+}

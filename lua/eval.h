@@ -1,0 +1,41 @@
+/* Evaluate scripts: what the console calls. A script is pure and returns a job or a plan; a chunk of
+ * `lua -e` may return anything. Runs in the console process only. */
+#ifndef CS_LUA_EVAL_H
+#define CS_LUA_EVAL_H
+
+#include <jansson.h>
+
+#include "core/base/buf.h"
+#include "core/base/status.h"
+#include "lua/state.h"
+
+struct cs_lua; /* a state with the cornstarch module installed */
+
+enum cs_script_kind { CS_SCRIPT_NOTHING, CS_SCRIPT_JOB, CS_SCRIPT_PLAN, CS_SCRIPT_OTHER };
+
+struct cs_script_result {
+    enum cs_script_kind kind;
+    json_t *document; /* job: the spec; plan: a document with stand-ins for data; else NULL; owned */
+};
+
+enum cs_status cs_lua_open(const struct cs_lua_limits *limits,
+                           void (*print)(void *user, const char *text), void *user,
+                           struct cs_lua **out, struct cs_err *err) CS_NODISCARD;
+void cs_lua_close(struct cs_lua *lua); /* accepts NULL */
+
+/* File errors name the path; script errors read "file:line: function: what". */
+enum cs_status cs_lua_run_file(struct cs_lua *lua, const char *path, struct cs_script_result *out,
+                               struct cs_err *err) CS_NODISCARD;
+/* chunk: shown in errors, e.g. "-e"; results of the chunk are printed to shown (may be NULL), a bare
+ * expression is accepted */
+enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char *text,
+                               struct cs_script_result *out, struct cs_buf *shown,
+                               struct cs_err *err) CS_NODISCARD;
+void cs_script_result_free(struct cs_script_result *result);
+
+/* lua/meta/cornstarch.lua: LuaLS types generated from the argument tables */
+void cs_lua_meta(struct cs_buf *out);
+/* the DSL part of cornstarch-lua.7 (mdoc), from the same tables */
+void cs_lua_manual(struct cs_buf *out);
+
+#endif

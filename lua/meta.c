@@ -1,0 +1,134 @@
+/* Types for editors (lua/meta/cornstarch.lua, LuaLS) and the reference part of cornstarch-lua.7, both
+ * generated from the argument tables. */
+#include <ctype.h>
+#include <string.h>
+
+#include "lua/bind.h"
+#include "lua/eval.h"
+
+static const struct cs_lua_method methods[] = {
+    {"cs.mllm", "train", "...: string", "cs.mllm", "a new model in which the named modules train; globs, last match wins"},
+    {"cs.mllm", "freeze", "...: string", "cs.mllm", "a new model in which the named modules are frozen"},
+    {"cs.mllm", "params", "", "integer", "number of parameters"},
+    {"cs.mllm", "trainable_params", "", "integer", "number of trained parameters"},
+    {"cs.mllm", "modules", "", "table[]", "one row per layer: path, params, trained, needs_weight_grad, needs_input_grad"},
+    {"cs.plan", "stages", "", "table[]", "one row per stage: name, rank, layers, times"},
+    {"cs.plan", "step_ms", "", "number", "predicted time of a step"},
+    {"cs.plan", "bubble", "", "number", "predicted idle share of the ranks"},
+    {"cs.plan", "ranks", "", "integer", "ranks the plan needs"},
+    {"cs.plan", "explain", "", "string", "why it was cut as it is"},
+    {"cs.plan", "hash", "", "string", "SHA-256 of the plan"},
+    {"cs.job", "spec", "", "table", "the job document as a table"},
+};
+
+const struct cs_lua_method *cs_lua_methods(int *n)
+{
+    *n = CS_ARRAY_LEN(methods);
+    return methods;
+}
+
+static void add_type(struct cs_buf *out, const struct cs_arg *arg)
+{
+    static const char *const plain[] = {"string", "integer", "number", "boolean", "table", "", "table"};
+    if (arg->type == CS_ARG_VALUE) {
+        cs_buf_adds(out, cs_lua_kind_name(arg->kind));
+    } else if (arg->type == CS_ARG_STRING && arg->values) {
+        for (const char *p = arg->values; *p;) {
+            size_t n = strcspn(p, "|");
+            cs_buf_addf(out, "%s\"%.*s\"", p == arg->values ? "" : "|", (int)n, p);
+            p += n + (p[n] == '|');
+        }
+    } else {
+        cs_buf_adds(out, plain[arg->type]);
+    }
+}
+
+/* cs.projector.mlp -> cs.projector.mlp.Args */
+static void add_args_class(struct cs_buf *out, const struct cs_lua_function *f)
+{
+    if (f->n_args == 0)
+        return;
+    cs_buf_addf(out, "---@class %s.Args\n", f->name);
+    for (int i = 0; i < f->n_args; i++) {
+        const struct cs_arg *arg = &f->args[i];
+        cs_buf_addf(out, "---@field %s%s ", arg->key, arg->is_required ? "" : "?");
+        add_type(out, arg);
+        cs_buf_addf(out, " %s", arg->help);
+        if (arg->fallback)
+            cs_buf_addf(out, " (default %s)", arg->fallback);
+        cs_buf_addc(out, '\n');
+    }
+    cs_buf_addc(out, '\n');
+}
+
+static void add_function(struct cs_buf *out, const struct cs_lua_function *f)
+{
+    cs_buf_addf(out, "---%s\n", f->help);
+    if (f->positional)
+        cs_buf_addf(out, "---@param args string|%s.Args\n", f->name);
+    else if (f->n_args)
+        cs_buf_addf(out, "---@param args %s.Args\n", f->name);
+    cs_buf_addf(out, "---@return %s\nfunction %s(%s) end\n\n", f->returns, f->name,
+                f->n_args || f->positional ? "args" : "");
+}
+
+static void each_area(void (*visit)(struct cs_buf *, const struct cs_lua_function *),
+                      struct cs_buf *out)
+{
+    const struct cs_lua_area areas[] = {cs_lua_area_model(), cs_lua_area_plan(), cs_lua_area_job(),
+                                        cs_lua_area_lab()};
+    for (size_t a = 0; a < CS_ARRAY_LEN(areas); a++)
+        for (int i = 0; i < areas[a].n; i++)
+            visit(out, &areas[a].functions[i]);
+}
+
+void cs_lua_meta(struct cs_buf *out)
+{
+    cs_buf_adds(out, "---@meta cornstarch\n-- Generated from the argument tables: scripts/gen-docs. Do "
+                     "not edit.\n\nlocal cs = {}\ncs.projector = {}\ncs.data = {}\ncs.optim = "
+                     "{}\ncs.lr = {}\ncs.lab = {}\n\n---@type string\ncs.version = \"\"\n\n");
+    for (int kind = CS_LUA_HF; kind < CS_LUA_KIND_COUNT; kind++) {
+        const char *name = cs_lua_kind_name((enum cs_lua_kind)kind);
+        cs_buf_addf(out, "---@class %s\nlocal %s_ = {}\n\n", name, name + 3);
+        for (size_t i = 0; i < CS_ARRAY_LEN(methods); i++)
+            if (strcmp(methods[i].owner, name) == 0)
+                cs_buf_addf(out, "---%s\n%s%s---@return %s\nfunction %s_:%s(%s) end\n\n",
+                            methods[i].help, methods[i].params[0] ? "---@param ... string" : "",
+                            methods[i].params[0] ? "\n" : "", methods[i].returns, name + 3,
+                            methods[i].name, methods[i].params[0] ? "..." : "");
+    }
+    each_area(add_args_class, out);
+    each_area(add_function, out);
+    cs_buf_adds(out, "return cs\n");
+}
+
+static void manual_function(struct cs_buf *out, const struct cs_lua_function *f)
+{
+    cs_buf_addf(out, ".Ss %s\n%c%s.\n", f->name, toupper((unsigned char)f->help[0]), f->help + 1);
+    if (!f->n_args)
+        return;
+    cs_buf_adds(out, ".Bl -tag -width Ds\n");
+    for (int i = 0; i < f->n_args; i++) {
+        const struct cs_arg *arg = &f->args[i];
+        struct cs_buf type = {0};
+        add_type(&type, arg);
+        cs_buf_addf(out, ".It Cm %s Pq %s%s\n%c%s", arg->key, cs_buf_str(&type),
+                    arg->is_required ? ", required" : "", toupper((unsigned char)arg->help[0]),
+                    arg->help + 1);
+        if (arg->fallback)
+            cs_buf_addf(out, "; default %s", arg->fallback);
+        cs_buf_adds(out, ".\n");
+        cs_buf_free(&type);
+    }
+    cs_buf_adds(out, ".El\n");
+}
+
+void cs_lua_manual(struct cs_buf *out)
+{
+    each_area(manual_function, out);
+    cs_buf_adds(out, ".Ss Methods\n.Bl -tag -width Ds\n");
+    for (size_t i = 0; i < CS_ARRAY_LEN(methods); i++)
+        cs_buf_addf(out, ".It %s : Ns Cm %s\n%c%s.\n", methods[i].owner, methods[i].name,
+                    toupper((unsigned char)methods[i].help[0]), methods[i].help + 1);
+    cs_buf_adds(out, ".El\n");
+}

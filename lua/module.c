@@ -1,0 +1,90 @@
+/* `require "cornstarch"`: the module table from the areas' function tables, and the documents that
+ * graphs and plans are built from. */
+#include <string.h>
+
+#include "core/model/spec.h"
+#include "lua/bind.h"
+
+/* "cs.projector.mlp" -> module.projector.mlp */
+static void install_function(lua_State *L, int module, const struct cs_lua_function *f)
+{
+    const char *path = f->name + strlen("cs.");
+    const char *dot = strchr(path, '.');
+    lua_pushvalue(L, module);
+    if (dot) {
+        lua_pushlstring(L, path, (size_t)(dot - path));
+        if (lua_rawget(L, -2) != LUA_TTABLE) {
+            lua_pop(L, 1);
+            lua_newtable(L);
+            lua_pushlstring(L, path, (size_t)(dot - path));
+            lua_pushvalue(L, -2);
+            lua_rawset(L, module);
+        }
+        path = dot + 1;
+    }
+    lua_pushcfunction(L, f->call);
+    lua_setfield(L, -2, path);
+    lua_settop(L, module);
+}
+
+void cs_lua_install(lua_State *L)
+{
+    const struct cs_lua_area areas[] = {cs_lua_area_model(), cs_lua_area_plan(), cs_lua_area_job(),
+                                        cs_lua_area_lab()};
+    cs_lua_register_model(L);
+    cs_lua_register_plan(L);
+    cs_lua_register_job(L);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    lua_newtable(L);
+    int module = lua_gettop(L);
+    for (size_t a = 0; a < CS_ARRAY_LEN(areas); a++)
+        for (int i = 0; i < areas[a].n; i++)
+            install_function(L, module, &areas[a].functions[i]);
+    lua_pushliteral(L, CORNSTARCH_VERSION);
+    lua_setfield(L, module, "version");
+    lua_setfield(L, module - 1, "cornstarch");
+    lua_settop(L, module - 2);
+}
+
+/* every branch on one stage: what a model is checked with before there is a plan */
+static json_t *stand_in_plan(const json_t *model)
+{
+    json_t *parallel = json_object();
+    const json_t *modules = json_object_get(model, "modules");
+    for (size_t i = 0; i < json_array_size(modules); i++) {
+        const json_t *m = json_array_get(modules, i);
+        const char *name = json_string_value(json_object_get(m, "name"));
+        const char *dot = name ? strchr(name, '.') : NULL;
+        char branch[128];
+        snprintf(branch, sizeof(branch), "%.*s", dot ? (int)(dot - name) : 127, name ? name : "");
+        json_object_set_new(parallel, branch, json_pack("{s:i}", "pp", 1));
+    }
+    return json_pack("{s:s s:i s:o}", "cluster", "here", "seq_tokens", 4096, "parallel", parallel);
+}
+
+json_t *cs_lua_preview_document(const json_t *model, const json_t *plan)
+{
+    json_t *body = json_pack("{s:O s:O}", "modules", json_object_get(model, "modules"), "rules",
+                             json_object_get(model, "rules"));
+    json_t *plan_part = plan ? json_deep_copy(plan) : stand_in_plan(model);
+    return json_pack("{s:s s:O s:i s:i s:i s:o s:o s:{s:s s:s s:s} s:{s:s s:f}}", "schema",
+                     "cornstarch.job/1", "name", json_object_get(model, "name"), "seed", 0, "steps",
+                     1, "batch_samples", 1, "model", body, "plan", plan_part, "data", "format",
+                     "llava", "json", "preview", "images", "", "optimizer", "kind", "adamw", "lr",
+                     1e-3);
+}
+
+void cs_lua_build_graph(lua_State *L, const char *function, struct cs_lua_value *value,
+                        bool allow_frozen)
+{
+    struct cs_err err;
+    if (!value->json)
+        luaL_error(L, "%s: a name or path is not valid UTF-8", function);
+    if (!value->arena)
+        value->arena = cs_arena_new(0);
+    enum cs_status st = cs_spec_read(value->json, value->arena, &value->spec, &err);
+    if (st == CS_OK)
+        st = cs_graph_build(value->spec, allow_frozen, value->arena, &value->graph, &err);
+    if (st != CS_OK)
+        luaL_error(L, "%s: %s", function, err.text);
+}

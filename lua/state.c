@@ -1,0 +1,242 @@
+/* See state.h. The four holes of a Lua sandbox and how they are closed: an over-budget script cannot
+ * catch the error (the hook re-arms on every instruction), finalizers are refused, costly patterns are
+ * refused before they start, dangerous libraries are not opened. */
+#include "lua/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOOK_EVERY = 1000, MAX_STRING = 1 << 24, MAX_SCRIPT = 4 << 20 };
+
+static void *capped_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes)
+{
+    struct cs_lua_state *state = ud;
+    size_t old = block ? old_bytes : 0; /* without a block, old_bytes is a type tag */
+    if (new_bytes == 0) {
+        free(block);
+        state->used_bytes -= old;
+        return NULL;
+    }
+    if (new_bytes > old && state->used_bytes - old + new_bytes > state->limit_bytes)
+        return NULL;
+    void *p = realloc(block, new_bytes);
+    if (p)
+        state->used_bytes = state->used_bytes - old + new_bytes;
+    return p;
+}
+
+struct cs_lua_state *cs_lua_state_of(lua_State *L)
+{
+    struct cs_lua_state *state;
+    memcpy(&state, lua_getextraspace(L), sizeof(state));
+    return state;
+}
+
+static void on_count(lua_State *L, lua_Debug *ar)
+{
+    struct cs_lua_state *state = cs_lua_state_of(L);
+    (void)ar;
+    state->left -= HOOK_EVERY;
+    if (state->left > 0)
+        return;
+    lua_sethook(L, on_count, LUA_MASKCOUNT, 1);
+    luaL_error(L, "the script used up its instructions; move work out of loops");
+}
+
+static int no_gc_setmetatable(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    if (lua_istable(L, 2)) {
+        lua_pushliteral(L, "__gc");
+        lua_rawget(L, 2);
+        if (!lua_isnil(L, -1))
+            return luaL_error(L, "setmetatable: __gc is not available in scripts");
+        lua_pop(L, 1);
+    }
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, 1);
+    return 1;
+}
+
+/* One call of find/match/gmatch/gsub is one instruction for the hook, so its cost is bounded first:
+ * about length ^ quantifiers steps. */
+static int bounded_pattern(lua_State *L)
+{
+    size_t len, pattern_len;
+    luaL_checklstring(L, 1, &len);
+    const char *pattern = luaL_checklstring(L, 2, &pattern_len);
+    int quantifiers = 0;
+    for (size_t i = 0; i < pattern_len; i++)
+        quantifiers += strchr("*+-?", pattern[i]) != NULL;
+    if (quantifiers > 1 && pow((double)len + 1, quantifiers) > 1e8)
+        return luaL_error(L, "the pattern '%s' is too costly on %d characters", pattern, (int)len);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
+static int bounded_rep(lua_State *L)
+{
+    size_t len;
+    luaL_checklstring(L, 1, &len);
+    lua_Integer n = luaL_checkinteger(L, 2);
+    if (n > 0 && len > 0 && (size_t)n > MAX_STRING / len)
+        return luaL_error(L, "string.rep: the result would be larger than %d bytes", MAX_STRING);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, 1);
+    return 1;
+}
+
+static int script_print(lua_State *L)
+{
+    struct cs_lua_state *state = cs_lua_state_of(L);
+    int n = lua_gettop(L);
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    for (int i = 1; i <= n; i++) {
+        if (i > 1)
+            luaL_addchar(&b, '\t');
+        luaL_tolstring(L, i, NULL);
+        luaL_addvalue(&b);
+    }
+    luaL_pushresult(&b);
+    if (state->print)
+        state->print(state->print_user, lua_tostring(L, -1));
+    return 0;
+}
+
+/* require "name": what is loaded already, else NAME.lua beside the script, text only. */
+static int script_require(lua_State *L)
+{
+    struct cs_lua_state *state = cs_lua_state_of(L);
+    const char *name = luaL_checkstring(L, 1);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    if (lua_getfield(L, -1, name) != LUA_TNIL)
+        return 1;
+    for (const char *p = name; *p; p++)
+        if (!(*p == '_' || *p == '-' || (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') ||
+              (*p >= 'A' && *p <= 'Z')))
+            return luaL_error(L, "require: '%s' is not a module name", name);
+    const char *path = lua_pushfstring(L, "%s/%s.lua", cs_buf_str(&state->folder), name);
+    if (luaL_loadfilex(L, path, "t") != LUA_OK)
+        return luaL_error(L, "require: module '%s' not found (looked for %s)", name, path);
+    lua_call(L, 0, 1);
+    if (lua_isnil(L, -1)) {
+        lua_pop(L, 1);
+        lua_pushboolean(L, 1);
+    }
+    lua_pushvalue(L, -1);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    lua_insert(L, -2);
+    lua_setfield(L, -2, name);
+    return 1;
+}
+
+static void wrap_field(lua_State *L, const char *table, const char *field, lua_CFunction wrapper)
+{
+    lua_getglobal(L, table);
+    lua_getfield(L, -1, field);
+    lua_pushcclosure(L, wrapper, 1);
+    lua_setfield(L, -2, field);
+    lua_pop(L, 1);
+}
+
+static int open_libraries(lua_State *L)
+{
+    static const luaL_Reg libs[] = {
+        {LUA_GNAME,       luaopen_base     },
+        {LUA_TABLIBNAME,  luaopen_table    },
+        {LUA_STRLIBNAME,  luaopen_string   },
+        {LUA_MATHLIBNAME, luaopen_math     },
+        {LUA_UTF8LIBNAME, luaopen_utf8     },
+        {LUA_COLIBNAME,   luaopen_coroutine},
+    };
+    static const char *const removed[] = {"dofile", "loadfile", "load", "collectgarbage"};
+    static const char *const patterns[] = {"find", "match", "gmatch", "gsub"};
+    for (size_t i = 0; i < CS_ARRAY_LEN(libs); i++) {
+        luaL_requiref(L, libs[i].name, libs[i].func, 1);
+        lua_pop(L, 1);
+    }
+    for (size_t i = 0; i < CS_ARRAY_LEN(removed); i++) {
+        lua_pushnil(L);
+        lua_setglobal(L, removed[i]);
+    }
+    for (size_t i = 0; i < CS_ARRAY_LEN(patterns); i++)
+        wrap_field(L, "string", patterns[i], bounded_pattern);
+    wrap_field(L, "string", "rep", bounded_rep);
+    lua_getglobal(L, "string");
+    lua_pushnil(L);
+    lua_setfield(L, -2, "dump");
+    lua_pop(L, 1);
+    lua_getglobal(L, "setmetatable");
+    lua_pushcclosure(L, no_gc_setmetatable, 1);
+    lua_setglobal(L, "setmetatable");
+    lua_register(L, "print", script_print);
+    lua_register(L, "require", script_require);
+    return 0;
+}
+
+static int add_traceback(lua_State *L)
+{
+    if (!lua_isstring(L, 1)) {
+        const char *text = luaL_tolstring(L, 1, NULL);
+        (void)text;
+    }
+    return 1;
+}
+
+enum cs_status cs_lua_state_open(struct cs_lua_state *state, const struct cs_lua_limits *limits,
+                                 struct cs_err *err)
+{
+    *state = (struct cs_lua_state){0};
+    state->limit_bytes =
+        limits && limits->memory_bytes ? limits->memory_bytes : (size_t)64 << 20;
+    state->left = limits && limits->instructions ? limits->instructions : 50000000;
+    state->L = lua_newstate(capped_alloc, state);
+    if (!state->L)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a Lua state");
+    memcpy(lua_getextraspace(state->L), &state, sizeof(struct cs_lua_state *));
+    lua_pushcfunction(state->L, open_libraries);
+    if (lua_pcall(state->L, 0, 0, 0) != LUA_OK) {
+        cs_lua_state_close(state);
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the Lua libraries");
+    }
+    cs_buf_adds(&state->folder, ".");
+    lua_sethook(state->L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
+    return CS_OK;
+}
+
+void cs_lua_state_close(struct cs_lua_state *state)
+{
+    if (state->L)
+        lua_close(state->L);
+    state->L = NULL;
+    cs_buf_free(&state->folder);
+}
+
+enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, const char *text,
+                                size_t len, struct cs_err *err)
+{
+    lua_State *L = state->L;
+    lua_settop(L, 0);
+    if (len > MAX_SCRIPT)
+        return cs_fail(err, CS_LIMIT, "%s: a script may have %d bytes, this one has %zu", chunk,
+                       MAX_SCRIPT, len);
+    lua_pushcfunction(L, add_traceback);
+    int rc = luaL_loadbufferx(L, text, len, chunk, "t");
+    if (rc == LUA_OK)
+        rc = lua_pcall(L, 0, LUA_MULTRET, 1);
+    if (rc != LUA_OK) {
+        const char *message = lua_tostring(L, -1);
+        cs_fail(err, rc == LUA_ERRMEM ? CS_NO_MEMORY : CS_INVALID, "%s",
+                message ? message : "error without a message");
+        lua_settop(L, 0);
+        return rc == LUA_ERRMEM ? CS_NO_MEMORY : CS_INVALID;
+    }
+    lua_remove(L, 1);
+    return CS_OK;
+}

@@ -1,0 +1,38 @@
+/* A Lua 5.4 state for scripts: text chunks only, a small set of libraries, caps on memory and
+ * instructions. Runs in the console process only; the caps exist to give good errors. */
+#ifndef CS_LUA_STATE_H
+#define CS_LUA_STATE_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdint.h>
+
+#include "core/base/buf.h"
+#include "core/base/status.h"
+
+struct cs_lua_limits {
+    size_t memory_bytes;  /* 0: 64 MiB */
+    int64_t instructions; /* 0: 50 million */
+};
+
+/* One per state, reached through the extra space of every coroutine. */
+struct cs_lua_state {
+    lua_State *L;
+    size_t used_bytes, limit_bytes;
+    int64_t left;
+    struct cs_buf folder; /* of the script: where require looks */
+    void (*print)(void *user, const char *text);
+    void *print_user;
+};
+
+enum cs_status cs_lua_state_open(struct cs_lua_state *state, const struct cs_lua_limits *limits,
+                                 struct cs_err *err) CS_NODISCARD;
+void cs_lua_state_close(struct cs_lua_state *state);
+struct cs_lua_state *cs_lua_state_of(lua_State *L);
+/* Load and run a text chunk; leaves its results on the stack above `base`. The message of a failure
+ * starts with file:line. */
+enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, const char *text,
+                                size_t len, struct cs_err *err) CS_NODISCARD;
+
+#endif

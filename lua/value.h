@@ -1,0 +1,42 @@
+/* The immutable values of the DSL: one userdata shape, a kind, a JSON body and, for models and plans,
+ * the graph and plan built from it. Methods return new values; nothing is changed in place. */
+#ifndef CS_LUA_VALUE_H
+#define CS_LUA_VALUE_H
+
+#include <jansson.h>
+#include <lauxlib.h>
+
+#include "core/plan/plan.h"
+
+#define CS_LUA_KINDS(X)                                                                            \
+    X(BOX, "json") X(HF, "cs.hf") X(PROJECTOR, "cs.projector") X(MODEL, "cs.mllm")                 \
+    X(CLUSTER, "cs.cluster") X(PLAN, "cs.plan") X(DATA, "cs.data") X(OPTIM, "cs.optim")            \
+    X(LR, "cs.lr") X(JOB, "cs.job")
+
+enum cs_lua_kind {
+#define X(kind, name) CS_LUA_##kind,
+    CS_LUA_KINDS(X)
+#undef X
+        CS_LUA_KIND_COUNT
+};
+
+struct cs_lua_value {
+    enum cs_lua_kind kind;
+    json_t *json;           /* the body; owned */
+    struct cs_arena *arena; /* spec, graph, plan live here; may be NULL */
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan;
+};
+
+/* Push a value that owns json (stolen, may be NULL). The pointer is valid while it is on the stack. */
+struct cs_lua_value *cs_lua_value_new(lua_State *L, enum cs_lua_kind kind, json_t *json);
+struct cs_lua_value *cs_lua_value_test(lua_State *L, int index); /* NULL: not one of ours */
+const char *cs_lua_kind_name(enum cs_lua_kind kind);
+/* methods: a table for __index of a kind, NULL-terminated; tostring may be NULL */
+void cs_lua_value_register(lua_State *L, enum cs_lua_kind kind, const luaL_Reg *methods,
+                           lua_CFunction tostring);
+/* raise the error as file:line: text */
+int cs_lua_raise(lua_State *L, const struct cs_err *err);
+
+#endif
