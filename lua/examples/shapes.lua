@@ -1,0 +1,31 @@
+-- The main job of scripts/quickstart: a small vision encoder, a projector and a small LLM learn to answer
+-- questions about coloured shapes. Three CPU ranks: the encoder on one, the LLM cut in two.
+--   cornstarch-console run lua/examples/shapes.lua
+local cs = require "cornstarch"
+
+local model = cs.mllm {
+  name = "shapes",
+  encoders = { vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp { layers = 2 }, token = "<image>" } },
+  llm = cs.hf "build/shapes/llm",                      -- arch, weights, tokenizer, processor come from the directory
+}:train("*")                                           -- nothing is frozen: everything learns
+
+local function samples(set)
+  return cs.data.llava { json = "build/shapes/" .. set .. ".json", images = "build/shapes/images" }
+end
+
+return cs.job {
+  plan = cs.plan {
+    model = model,
+    cluster = cs.cluster "here",
+    parallel = { vision = { pp = 1 }, llm = { pp = 2 } },
+    seq_tokens = 512,
+    slots = 4,
+  },
+  data = samples "train",
+  eval = { data = samples "test", every_steps = 500, metric = "exact_match", max_samples = 512 },
+  optimizer = cs.optim.adamw { lr = 2e-3, warmup_steps = 100 },
+  lr = cs.lr.cosine {},
+  batch_samples = 16,
+  steps = 3000,
+  seed = 17,
+}
