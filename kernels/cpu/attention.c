@@ -109,6 +109,8 @@ static void evaluate_rule(const struct cs_mask_plan *plan, int32_t begin, int32_
         b->k0 = b->k0 < first ? b->k0 : first;
         b->k1 = b->k1 > last + 1 ? b->k1 : last + 1;
     }
+    if (b->k1 < b->k0) /* nobody sees anything: no keys */
+        b->k0 = b->k1 = begin;
     b->allow = allow;
     b->allow_stride = n;
     b->segment_start = begin;
