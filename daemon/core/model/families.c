@@ -37,7 +37,7 @@ enum {
     MAX_HEADS = 4096,
     MAX_VOCAB = 1 << 24,
     MAX_POSITIONS = 1 << 28,
-    MAX_PIXELS = 1 << 14
+    MAX_PIXELS = 1 << 12
 };
 
 /* A row whose default is another field comes after that field's row. */

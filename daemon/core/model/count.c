@@ -1,0 +1,73 @@
+/* FLOPs and saved bytes of a layer; the formulas are in graph.h. */
+#include "core/model/graph.h"
+
+struct sizes {
+    int64_t h, in, q, k, f, heads, patch, vocab, stats;
+};
+
+static struct sizes sizes_of(const struct cs_arch *arch)
+{
+    return (struct sizes){
+        .h = arch->width,
+        .in = arch->in_width,
+        .q = (int64_t)arch->n_heads * arch->head_dim,
+        .k = (int64_t)arch->n_kv_heads * arch->head_dim,
+        .f = arch->ffn_width,
+        .heads = arch->n_heads,
+        .patch = (int64_t)arch->channels * arch->patch_size * arch->patch_size,
+        .vocab = arch->vocab,
+        .stats = arch->norm == CS_ARCH_RMS_NORM ? 1 : 2,
+    };
+}
+
+const struct cs_arch *cs_layer_arch(const struct cs_graph *graph, const struct cs_layer *layer)
+{
+    return &graph->modules[layer->module].arch;
+}
+
+int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer,
+                           int64_t tokens, int64_t pairs, int64_t label_rows)
+{
+    const struct cs_arch *arch = cs_layer_arch(graph, layer);
+    const struct sizes s = sizes_of(arch);
+    switch (layer->kind) {
+    case CS_LAYER_EMBED:
+        return 2 * tokens * s.h * s.patch;
+    case CS_LAYER_BLOCK:
+        return 2 * tokens * s.h * (2 * s.q + 2 * s.k + (arch->is_gated_mlp ? 3 : 2) * s.f) +
+               4 * s.q * pairs;
+    case CS_LAYER_PROJECTOR:
+        return 2 * tokens * (arch->n_layers == 2 ? s.in * s.f + s.f * s.h : s.in * s.h);
+    case CS_LAYER_HEAD:
+        return 2 * label_rows * s.h * s.vocab;
+    case CS_LAYER_NORM:
+    case CS_LAYER_KINDS:
+        break;
+    }
+    return 0;
+}
+
+int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
+                             int64_t tokens)
+{
+    const struct cs_arch *arch = cs_layer_arch(graph, layer);
+    const struct sizes s = sizes_of(arch);
+    if (!layer->needs_input_grad && !layer->needs_weight_grad)
+        return 0;
+    switch (layer->kind) {
+    case CS_LAYER_EMBED:
+        return 4 * tokens * (arch->kind == CS_MODULE_LLM ? 1 : s.patch);
+    case CS_LAYER_BLOCK:
+        return 4 * tokens *
+               (4 * s.h + 2 * s.q + 2 * s.k + s.heads + (arch->is_gated_mlp ? 3 : 2) * s.f +
+                2 * s.stats);
+    case CS_LAYER_PROJECTOR:
+        return 4 * tokens * (s.in + (arch->n_layers == 2 ? 2 * s.f : 0));
+    case CS_LAYER_NORM:
+    case CS_LAYER_HEAD:
+        return 4 * tokens * (s.h + s.stats);
+    case CS_LAYER_KINDS:
+        break;
+    }
+    return 0;
+}

@@ -1,0 +1,264 @@
+/* Builds modules, layers and parameters from the specification. */
+#include "core/model/graph.h"
+
+#include <string.h>
+
+#include "core/model/graph_parts.h"
+
+struct builder {
+    struct cs_arena *arena;
+    struct cs_err *err;
+    const struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_tensor_info *tensors[CS_MAX_MODULES];
+    int n_tensors[CS_MAX_MODULES];
+};
+
+static int spec_index(const struct builder *b, const struct cs_spec_module *module)
+{
+    return (int)(module - b->spec->module);
+}
+
+/* Keep the blocks that feed the projector: hidden_states has n_layers + 1 entries, entry k being
+ * what k blocks have made. */
+static enum cs_status select_feature(const struct builder *b, const struct cs_spec_module *module,
+                                     struct cs_arch *arch)
+{
+    if (!module->has_feature_layer)
+        return CS_OK;
+    int32_t layer = module->feature_layer;
+    int32_t kept = layer < 0 ? arch->n_layers + 1 + layer : layer;
+    if (kept < 1 || kept > arch->n_layers)
+        return cs_fail(
+            b->err, CS_INVALID,
+            "model.modules[%d].feature_layer is %d; %s has %d blocks, so -%d to -1 and 1 "
+            "to %d exist",
+            spec_index(b, module), layer, module->name, arch->n_layers, arch->n_layers,
+            arch->n_layers);
+    arch->n_layers = kept;
+    arch->has_final_norm = false;
+    return CS_OK;
+}
+
+static enum cs_status read_arch(const struct builder *b, const struct cs_spec_module *module,
+                                struct cs_arch *arch)
+{
+    static const char *const names[CS_MODULE_KINDS] = {"encoder", "projector", "llm"};
+    enum cs_status status = cs_arch_from_config(module->config, b->arena, arch, b->err);
+    if (status != CS_OK)
+        return cs_wrap(b->err, status, "model.modules[%d].config (%s)", spec_index(b, module),
+                       module->name);
+    if (arch->kind != module->kind)
+        return cs_fail(b->err, CS_INVALID,
+                       "model.modules[%d].config (%s): family %s is an %s, the module is an %s",
+                       spec_index(b, module), module->name, arch->family, names[arch->kind],
+                       names[module->kind]);
+    return select_feature(b, module, arch);
+}
+
+/* A projector's directory may say its widths; they must be those of its neighbours. */
+static enum cs_status check_width(const struct builder *b, const struct cs_spec_module *module,
+                                  const char *key, int32_t width, const char *neighbour)
+{
+    const json_t *value = json_object_get(module->config, key);
+    if (value == NULL || json_integer_value(value) == width)
+        return CS_OK;
+    return cs_fail(b->err, CS_INVALID, "model.modules[%d].config.%s is %lld, but %s has width %d",
+                   spec_index(b, module), key, (long long)json_integer_value(value), neighbour,
+                   width);
+}
+
+static enum cs_status read_projector(const struct builder *b, const struct cs_spec_module *module,
+                                     const struct cs_arch *encoder, const struct cs_arch *llm,
+                                     struct cs_arch *arch)
+{
+    enum cs_status status = cs_arch_projector(module->family, module->n_layers, module->activation,
+                                              encoder->width, llm->width, b->arena, arch, b->err);
+    if (status != CS_OK)
+        return cs_wrap(b->err, status, "model.modules[%d] (%s)", spec_index(b, module),
+                       module->name);
+    CS_TRY(check_width(b, module, "in_width", encoder->width, "the encoder"));
+    return check_width(b, module, "out_width", llm->width, "the llm");
+}
+
+static const struct cs_spec_module *find_spec(const struct cs_spec *spec, const char *branch,
+                                              const char *suffix)
+{
+    size_t len = strlen(branch);
+    for (int i = 0; i < spec->n_modules; i++) {
+        const char *name = spec->module[i].name;
+        if (strncmp(name, branch, len) == 0 && strcmp(name + len, suffix) == 0)
+            return &spec->module[i];
+    }
+    return NULL;
+}
+
+static struct cs_module *add_module(struct builder *b, const struct cs_spec_module *spec)
+{
+    struct cs_module *module = &b->graph->modules[b->graph->n_modules++];
+    module->name = spec->name;
+    module->kind = spec->kind;
+    module->spec = spec;
+    module->branch = b->graph->n_branches;
+    return module;
+}
+
+static enum cs_status add_modules(struct builder *b)
+{
+    struct cs_arch llm;
+    const struct cs_spec *spec = b->spec;
+    const struct cs_spec_module *llm_spec = find_spec(spec, "llm", "");
+    CS_ASSERT(llm_spec != NULL);
+    CS_TRY(read_arch(b, llm_spec, &llm));
+    for (int i = 0; i < spec->n_modules; i++) {
+        if (spec->module[i].kind != CS_MODULE_ENCODER)
+            continue;
+        const char *name =
+            cs_arena_strndup(b->arena, spec->module[i].name, strcspn(spec->module[i].name, "."));
+        struct cs_module *encoder = add_module(b, &spec->module[i]);
+        struct cs_module *projector = add_module(b, find_spec(spec, name, ".projector"));
+        CS_TRY(read_arch(b, encoder->spec, &encoder->arch));
+        CS_TRY(read_projector(b, projector->spec, &encoder->arch, &llm, &projector->arch));
+        b->graph->branches[b->graph->n_branches++] = (struct cs_branch){
+            .name = name,
+            .encoder = b->graph->n_encoders++,
+            .out_width = projector->arch.width,
+            .item_rows = cs_arch_item_rows(&encoder->arch),
+            .item_bytes =
+                encoder->arch.image_size * encoder->arch.image_size * encoder->arch.channels,
+        };
+    }
+    add_module(b, llm_spec)->arch = llm;
+    b->graph->branches[b->graph->n_branches++] =
+        (struct cs_branch){.name = "llm", .encoder = -1, .out_width = llm.width};
+    b->graph->is_tied = llm.is_tied;
+    return CS_OK;
+}
+
+static const char *layer_path(const struct builder *b, const struct cs_module *module,
+                              enum cs_layer_kind kind, int32_t index)
+{
+    static const char *const names[CS_LAYER_KINDS] = {"embed", NULL, "norm", NULL, "head"};
+    if (kind == CS_LAYER_PROJECTOR)
+        return module->name;
+    if (kind == CS_LAYER_BLOCK)
+        return cs_arena_printf(b->arena, "%s.layers.%d", module->name, index);
+    return cs_arena_printf(b->arena, "%s.%s", module->name, names[kind]);
+}
+
+static void add_layer(struct builder *b, struct cs_module *module, enum cs_layer_kind kind,
+                      int32_t index)
+{
+    struct cs_graph *graph = b->graph;
+    struct cs_layer *layer = &graph->layers[graph->n_layers];
+    layer->id = graph->n_layers++;
+    layer->module = (int32_t)(module - graph->modules);
+    layer->kind = kind;
+    layer->index = index;
+    layer->path = layer_path(b, module, kind, index);
+    module->n_layers++;
+}
+
+static void add_layers(struct builder *b, struct cs_module *module)
+{
+    module->first_layer = b->graph->n_layers;
+    if (module->kind == CS_MODULE_PROJECTOR) {
+        add_layer(b, module, CS_LAYER_PROJECTOR, 0);
+        return;
+    }
+    add_layer(b, module, CS_LAYER_EMBED, 0);
+    for (int32_t i = 0; i < module->arch.n_layers; i++)
+        add_layer(b, module, CS_LAYER_BLOCK, i);
+    if (module->kind == CS_MODULE_LLM)
+        add_layer(b, module, CS_LAYER_HEAD, 0);
+    else if (module->arch.has_final_norm)
+        add_layer(b, module, CS_LAYER_NORM, 0);
+}
+
+static void add_param(struct builder *b, struct cs_layer *layer, const struct cs_tensor_info *info)
+{
+    struct cs_graph *graph = b->graph;
+    struct cs_param *param = &graph->params[graph->n_params];
+    *param = (struct cs_param){
+        .id = graph->n_params++,
+        .name = cs_arena_printf(b->arena, "%s/%s", graph->modules[layer->module].name, info->name),
+        .tensor = info->name,
+        .alt = info->alt,
+        .role = info->role,
+        .module = layer->module,
+        .layer = layer->id,
+        .n_dims = info->n_dims,
+        .count = 1,
+        .is_decayed = info->is_decayed,
+        .init = (int)info->init,
+    };
+    for (int d = 0; d < info->n_dims; d++) {
+        param->dim[d] = info->dim[d];
+        param->count *= info->dim[d];
+    }
+    layer->n_params++;
+    layer->n_elements += param->count;
+    graph->n_elements += param->count;
+    if (graph->is_tied && graph->modules[layer->module].kind == CS_MODULE_LLM &&
+        param->role == CS_PARAM_EMBED)
+        graph->tied_param = param->id;
+}
+
+/* Tensors come in dataflow order, as the layers do: one walk over both. */
+static void add_params(struct builder *b, int module_index)
+{
+    struct cs_graph *graph = b->graph;
+    const struct cs_module *module = &graph->modules[module_index];
+    const struct cs_tensor_info *info = b->tensors[module_index];
+    const struct cs_tensor_info *end = info + b->n_tensors[module_index];
+    for (int32_t i = 0; i < module->n_layers; i++) {
+        struct cs_layer *layer = &graph->layers[module->first_layer + i];
+        layer->first_param = graph->n_params;
+        for (; info < end && info->layer_kind == layer->kind && info->layer == layer->index; info++)
+            add_param(b, layer, info);
+    }
+    CS_ASSERT(info == end);
+}
+
+static void add_contents(struct builder *b)
+{
+    struct cs_graph *graph = b->graph;
+    int64_t n_layers = 0, n_params = 0;
+    for (int i = 0; i < graph->n_modules; i++) {
+        n_layers += graph->modules[i].arch.n_layers + 2;
+        b->n_tensors[i] = cs_arch_tensors(&graph->modules[i].arch, b->arena, &b->tensors[i]);
+        n_params += b->n_tensors[i];
+    }
+    graph->layers = CS_NEW_ARRAY(b->arena, struct cs_layer, n_layers);
+    graph->params = CS_NEW_ARRAY(b->arena, struct cs_param, n_params);
+    for (int i = 0; i < graph->n_modules; i++) {
+        struct cs_module *module = &graph->modules[i];
+        struct cs_branch *branch = &graph->branches[module->branch];
+        add_layers(b, module);
+        add_params(b, i);
+        if (branch->n_layers == 0)
+            branch->first_layer = module->first_layer;
+        branch->n_layers += module->n_layers;
+    }
+}
+
+enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, struct cs_arena *arena,
+                              struct cs_graph **out, struct cs_err *err)
+{
+    struct cs_graph *graph = CS_NEW(arena, struct cs_graph);
+    struct builder b = {.arena = arena, .err = err, .spec = spec, .graph = graph};
+    graph->modules = CS_NEW_ARRAY(arena, struct cs_module, CS_MAX_MODULES);
+    graph->branches = CS_NEW_ARRAY(arena, struct cs_branch, CS_MAX_ENCODERS + 1);
+    graph->tied_param = -1;
+    CS_TRY(add_modules(&b));
+    add_contents(&b);
+    CS_TRY(cs_graph_apply_rules(graph, spec, arena, err));
+    if (graph->n_trained == 0 && !allow_frozen)
+        return cs_fail(err, CS_INVALID,
+                       "nothing trains: model.rules leave all %d layers frozen; add a rule such as "
+                       "{\"op\": \"train\", \"glob\": \"%s\"}",
+                       graph->n_layers, graph->n_encoders > 0 ? graph->modules[1].name : "llm");
+    cs_graph_mark_needs(graph, arena);
+    *out = graph;
+    return CS_OK;
+}
