@@ -1,0 +1,40 @@
+/* Specifications of tiny models for tests: a SigLIP of 28 px (16 rows a picture, width 48) and a
+ * llama of width 48, both with random parameters unless directories are given. */
+#ifndef CS_TESTS_SUPPORT_SPEC_H
+#define CS_TESTS_SUPPORT_SPEC_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "core/model/graph.h"
+
+/* Zero or NULL means the default in brackets. */
+struct cs_test_spec {
+    int n_encoders;                /* [1] 2 adds "depth" with the token "<depth>"; -1: text only */
+    int vision_layers, llm_layers; /* [3] blocks; depth has as many as vision */
+    int vision_pp, depth_pp, llm_pp; /* [1] */
+    int vision_width, llm_width;     /* [48] multiples of 8 */
+    int projector_layers;            /* [2] 1: a linear projector */
+    bool is_tied, is_qwen2;
+    bool has_feature_layer;
+    int feature_layer;
+    const char *rules;     /* ["train:*"] "train:vision.projector freeze:llm.layers.0-1"; "" none */
+    const char *schedule;  /* ["1f1b"] */
+    const char *modality;  /* ["encoder-parallel"] */
+    int seq_tokens, slots; /* [128] [4] */
+    int batch_samples, steps; /* [8] [10] */
+    int seed;
+    const char *vision_dir, *llm_dir; /* [""] set: init "weights", with the config given here */
+    const char *json, *images;        /* ["/nowhere/train.json"] ["/nowhere/images"] */
+};
+
+/* A new document; the caller owns the reference. options: NULL for all defaults. */
+json_t *cs_test_spec_json(const struct cs_test_spec *options);
+json_t *cs_test_siglip_config(int layers, int width);
+json_t *cs_test_llm_config(int layers, int width, bool is_tied, bool is_qwen2);
+/* The graph of such a document, failing the test with the error's text when it is refused. The
+ * document is put in *root and must live as long as the graph. */
+struct cs_graph *cs_test_graph(const struct cs_test_spec *options, struct cs_arena *arena,
+                               json_t **root);
+
+#endif

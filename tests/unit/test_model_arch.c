@@ -1,0 +1,433 @@
+#include "core/model/arch.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+static json_t *load_config(const char *family)
+{
+    char path[256];
+    json_error_t error;
+    snprintf(path, sizeof(path), "tests/golden/models/%s/config.json", family);
+    json_t *config = json_load_file(path, 0, &error);
+    if (config == NULL)
+        fail_msg("%s: %s", path, error.text);
+    return config;
+}
+
+/* The header of model.safetensors: 8 bytes of length, then JSON. */
+static json_t *load_header(const char *family)
+{
+    char path[256];
+    unsigned char raw[8];
+    uint64_t len = 0;
+    snprintf(path, sizeof(path), "tests/golden/models/%s/model.safetensors", family);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(raw, 1, 8, file), 8);
+    for (int i = 7; i >= 0; i--)
+        len = len << 8 | raw[i];
+    assert_true(len > 2 && len < 1 << 20);
+    char *text = malloc(len);
+    assert_non_null(text);
+    assert_int_equal(fread(text, 1, len, file), len);
+    fclose(file);
+    json_t *header = json_loadb(text, len, 0, NULL);
+    free(text);
+    assert_non_null(header);
+    return header;
+}
+
+static void must_read(const json_t *config, struct cs_arena *arena, struct cs_arch *arch)
+{
+    struct cs_err err = {.text = ""};
+    memset(arch, 0, sizeof(*arch));
+    if (cs_arch_from_config(config, arena, arch, &err) != CS_OK)
+        fail_msg("%s", err.text);
+}
+
+/* Takes the tensors of arch, each under prefix, out of the header; fails on a missing one or a
+ * shape. */
+static void take_tensors(json_t *header, const char *prefix, const struct cs_arch *arch,
+                         struct cs_arena *arena)
+{
+    struct cs_tensor_info *infos = NULL;
+    int n = cs_arch_tensors(arch, arena, &infos);
+    assert_true(n > 0);
+    for (int i = 0; i < n; i++) {
+        const char *name = cs_arena_printf(arena, "%s%s", prefix, infos[i].name);
+        const json_t *shape = json_object_get(json_object_get(header, name), "shape");
+        if (shape == NULL)
+            fail_msg("%s is not in the file", name);
+        assert_int_equal(json_array_size(shape), infos[i].n_dims);
+        for (int d = 0; d < infos[i].n_dims; d++)
+            assert_int_equal(json_integer_value(json_array_get(shape, (size_t)d)), infos[i].dim[d]);
+        assert_int_equal(infos[i].is_decayed, infos[i].n_dims > 1);
+        json_object_del(header, name);
+    }
+}
+
+/* What is left may only be the attention pool of SigLIP. */
+static void nothing_is_left(json_t *header, const char *ignored)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(header, name, value)
+    {
+        if (strcmp(name, "__metadata__") != 0 &&
+            (ignored == NULL || strncmp(name, ignored, strlen(ignored)) != 0))
+            fail_msg("%s has no row in the table", name);
+    }
+}
+
+static void tensors_are_those_of_the_files(void **state)
+{
+    static const char *const families[] = {"siglip", "llama", "llama3-tied", "qwen2"};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(families); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_arch arch;
+        json_t *config = load_config(families[i]), *header = load_header(families[i]);
+        must_read(config, arena, &arch);
+        take_tensors(header, "", &arch, arena);
+        nothing_is_left(header, i == 0 ? "head." : NULL);
+        json_decref(header);
+        json_decref(config);
+        cs_arena_free(arena);
+    }
+}
+
+static void composite_is_tower_projector_and_language_model(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch vision, projector, llm;
+    json_t *config = load_config("llava-siglip-qwen2"), *header = load_header("llava-siglip-qwen2");
+    (void)state;
+    must_read(json_object_get(config, "vision_config"), arena, &vision);
+    must_read(json_object_get(config, "text_config"), arena, &llm);
+    assert_int_equal(
+        cs_arch_projector("mlp", 2, "gelu", vision.width, llm.width, arena, &projector, NULL),
+        CS_OK);
+    take_tensors(header, "vision_tower.", &vision, arena);
+    take_tensors(header, "multi_modal_projector.", &projector, arena);
+    take_tensors(header, "language_model.", &llm, arena);
+    nothing_is_left(header, "vision_tower.head.");
+    json_decref(header);
+    json_decref(config);
+    cs_arena_free(arena);
+}
+
+static void golden_options_are_read(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch arch;
+    (void)state;
+    json_t *config = load_config("siglip");
+    must_read(config, arena, &arch);
+    assert_int_equal(arch.kind, CS_MODULE_ENCODER);
+    assert_string_equal(arch.family, "siglip");
+    assert_int_equal(arch.act, CS_ARCH_GELU_TANH);
+    assert_int_equal(arch.norm, CS_ARCH_LAYER_NORM);
+    assert_int_equal(cs_arch_item_rows(&arch), 16);
+    assert_int_equal(arch.in_width, 3 * 7 * 7);
+    assert_true(arch.has_qkv_bias && arch.has_o_bias && arch.has_mlp_bias && arch.has_patch_bias);
+    assert_true(fabs((double)arch.norm_eps - 1e-6) <= 1e-12);
+    json_decref(config);
+    config = load_config("llama3-tied");
+    must_read(config, arena, &arch);
+    assert_true(arch.is_tied && arch.is_gated_mlp && !arch.has_qkv_bias);
+    assert_int_equal(arch.head_dim, 16);
+    assert_int_equal(arch.n_kv_heads, 2);
+    assert_int_equal(arch.rope, CS_ROPE_LLAMA3);
+    assert_int_equal(arch.rope_original_positions, 32);
+    json_decref(config);
+    config = load_config("qwen2");
+    must_read(config, arena, &arch);
+    assert_true(arch.is_tied && arch.has_qkv_bias && !arch.has_o_bias && !arch.has_mlp_bias);
+    assert_int_equal(arch.rope, CS_ROPE_DEFAULT);
+    json_decref(config);
+    cs_arena_free(arena);
+}
+
+static void read_text(const char *text, struct cs_arena *arena, struct cs_arch *arch)
+{
+    json_t *config = json_loads(text, 0, NULL);
+    assert_non_null(config);
+    must_read(config, arena, arch);
+    json_decref(config);
+}
+
+static void absent_keys_mean_the_class_defaults(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch arch;
+    (void)state;
+    read_text("{\"model_type\": \"llama\"}", arena, &arch);
+    assert_int_equal(arch.width, 4096);
+    assert_int_equal(arch.ffn_width, 11008);
+    assert_int_equal(arch.n_kv_heads, 32);
+    assert_int_equal(arch.head_dim, 128);
+    assert_int_equal(arch.vocab, 32000);
+    assert_true(!arch.is_tied && fabs(arch.rope_theta - 1e4) <= 0);
+    read_text("{\"model_type\": \"qwen2\", \"num_key_value_heads\": null}", arena, &arch);
+    assert_int_equal(arch.ffn_width, 22016);
+    assert_int_equal(arch.vocab, 151936);
+    read_text("{\"model_type\": \"siglip_vision_model\"}", arena, &arch);
+    assert_int_equal(arch.width, 768);
+    assert_int_equal(cs_arch_item_rows(&arch), 196);
+    /* the rest of a picture that fills no patch is cut off: 384 / 14 = 27 */
+    read_text("{\"model_type\": \"siglip\", \"vision_config\": {\"hidden_size\": 1152, "
+              "\"num_attention_heads\": 16, \"image_size\": 384, \"patch_size\": 14}}",
+              arena, &arch);
+    assert_int_equal(cs_arch_item_rows(&arch), 729);
+    assert_int_equal(arch.head_dim, 72);
+    cs_arena_free(arena);
+}
+
+static void assert_same_arch(const struct cs_arch *a, const struct cs_arch *b)
+{
+    assert_string_equal(a->family, b->family);
+    assert_int_equal(a->rope, b->rope);
+    assert_true(fabs(a->rope_theta - b->rope_theta) <= 0);
+    assert_true(fabs(a->rope_factor - b->rope_factor) <= 0);
+    assert_true(fabs(a->rope_low_freq - b->rope_low_freq) <= 0);
+    assert_true(fabs(a->rope_high_freq - b->rope_high_freq) <= 0);
+    assert_int_equal(a->rope_original_positions, b->rope_original_positions);
+    assert_int_equal(a->width, b->width);
+    assert_int_equal(a->head_dim, b->head_dim);
+    assert_int_equal(a->n_kv_heads, b->n_kv_heads);
+    assert_int_equal(a->is_tied, b->is_tied);
+    assert_int_equal(a->vocab, b->vocab);
+}
+
+static void old_and_new_spelling_are_equal(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"\"rope_theta\": 500000.0, \"rope_scaling\": {\"type\": \"llama3\", \"factor\": 32.0, "
+         "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+         "\"original_max_position_embeddings\": 8192}, \"torch_dtype\": \"bfloat16\"", "\"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 500000.0, \"factor\": "
+         "32.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+         "\"original_max_position_embeddings\": 8192}, \"dtype\": \"bfloat16\""},
+        {"\"rope_theta\": 1000000.0, \"rope_scaling\": null",
+         "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1000000.0}"                                                                                       },
+        {"\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}",
+         "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2, \"rope_theta\": 10000}"                                                                             },
+    };
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(pairs); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_arch arch[2];
+        for (int k = 0; k < 2; k++)
+            read_text(cs_arena_printf(arena, "{\"model_type\": \"llama\", %s}", pairs[i][k]), arena,
+                      &arch[k]);
+        assert_same_arch(&arch[0], &arch[1]);
+        cs_arena_free(arena);
+    }
+}
+
+/* Written from the definition, in wavelengths, in another order than the code. */
+static double llama3_reference(int i, double theta, int dim, double factor, double low, double high,
+                               double original)
+{
+    const double two_pi = 6.283185307179586;
+    double wavelength = two_pi * exp(log(theta) * (2.0 * i / dim));
+    double turns = original / wavelength;
+    double keep = turns >= high ? 1 : turns <= low ? 0 : (turns - low) / (high - low);
+    return two_pi / wavelength * (keep + (1 - keep) / factor);
+}
+
+static void llama3_frequencies_equal_the_definition(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch arch;
+    float freq[64];
+    int n_mixed = 0;
+    (void)state;
+    json_t *config = load_config("llama3-tied");
+    must_read(config, arena, &arch);
+    cs_arch_inv_freq(&arch, freq);
+    for (int i = 0; i < 8; i++) {
+        double want = llama3_reference(i, 5e5, 16, 8, 1, 4, 32);
+        assert_true(fabs((double)freq[i] - want) <= 1e-7 * want);
+    }
+    json_decref(config);
+    read_text("{\"model_type\": \"llama\", \"rope_theta\": 500000.0, \"rope_scaling\": "
+              "{\"rope_type\": \"llama3\", \"factor\": 32.0, \"low_freq_factor\": 1.0, "
+              "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}}",
+              arena, &arch);
+    cs_arch_inv_freq(&arch, freq);
+    for (int i = 0; i < 64; i++) {
+        double want = llama3_reference(i, 5e5, 128, 32, 1, 4, 8192);
+        double plain = pow(5e5, -2.0 * i / 128);
+        assert_true(fabs((double)freq[i] - want) <= 1e-7 * want);
+        n_mixed += want < plain * 0.999 && want > plain / 32 * 1.001;
+    }
+    assert_true(n_mixed > 0); /* all three ranges are met */
+    cs_arena_free(arena);
+}
+
+static void linear_and_default_frequencies_equal_the_definition(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch arch;
+    float plain[64], linear[64];
+    (void)state;
+    read_text("{\"model_type\": \"llama\"}", arena, &arch);
+    cs_arch_inv_freq(&arch, plain);
+    read_text("{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": "
+              "4.0}}",
+              arena, &arch);
+    cs_arch_inv_freq(&arch, linear);
+    for (int i = 0; i < 64; i++) {
+        double want = 1 / exp(log(1e4) * i / 64);
+        assert_true(fabs((double)plain[i] - want) <= 1e-7 * want);
+        assert_true(fabs((double)linear[i] - want / 4) <= 1e-7 * want);
+    }
+    cs_arena_free(arena);
+}
+
+static void bad_configs_are_refused_by_name(void **state)
+{
+    static const struct {
+        const char *text;
+        enum cs_status status;
+        const char *message;
+    } rows[] = {
+        {"[]",                                                                                 CS_INVALID,     "the config is not a JSON object"                                 },
+        {"{}",                                                                                 CS_INVALID,     "model_type is missing"                                           },
+        {"{\"model_type\": \"lama\"}",                                                         CS_UNSUPPORTED,
+         "model_type \"lama\" is not supported (did you mean \"llama\"?); these are: "
+         "siglip_vision_model, siglip, llama, qwen2"                                                                                                                             },
+        {"{\"model_type\": \"gpt_bigcode\"}",                                                  CS_UNSUPPORTED,
+         "model_type \"gpt_bigcode\" is not supported; these are"                                                                                                                },
+        {"{\"model_type\": \"llama\", \"hidden_size\": \"x\"}",                                CS_INVALID,
+         "hidden_size is not a whole number from 1 to"                                                                                                                           },
+        {"{\"model_type\": \"llama\", \"hidden_size\": 0}",                                    CS_INVALID,     "hidden_size is not"                                              },
+        {"{\"model_type\": \"llama\", \"hidden_size\": 100}",                                  CS_INVALID,
+         "hidden_size 100 does not divide by num_attention_heads 32"                                                                                                             },
+        {"{\"model_type\": \"llama\", \"num_key_value_heads\": 5}",                            CS_INVALID,
+         "num_attention_heads 32 is not a multiple of num_key_value_heads 5"                                                                                                     },
+        {"{\"model_type\": \"llama\", \"head_dim\": 15}",                                      CS_INVALID,     "head_dim 15 is odd"                                              },
+        {"{\"model_type\": \"llama\", \"rms_norm_eps\": -1}",                                  CS_INVALID,
+         "rms_norm_eps is not a number from 0 to 1"                                                                                                                              },
+        {"{\"model_type\": \"llama\", \"tie_word_embeddings\": 1}",                            CS_INVALID,
+         "tie_word_embeddings is neither true nor false"                                                                                                                         },
+        {"{\"model_type\": \"llama\", \"hidden_act\": \"silo\"}",                              CS_UNSUPPORTED,
+         "hidden_act \"silo\" is not supported (did you mean \"silu\"?)"                                                                                                         },
+        {"{\"model_type\": \"llama\", \"mlp_bias\": true}",                                    CS_UNSUPPORTED, "mlp_bias: "                                                      },
+        {"{\"model_type\": \"llama\", \"attention_dropout\": 0.1}",                            CS_UNSUPPORTED,
+         "attention_dropout: "                                                                                                                                                   },
+        {"{\"model_type\": \"llama\", \"quantization_config\": {}}",                           CS_UNSUPPORTED,
+         "quantization_config"                                                                                                                                                   },
+        {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true}",                          CS_UNSUPPORTED,
+         "use_sliding_window: sliding-window attention is not supported"                                                                                                         },
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}}",
+         CS_UNSUPPORTED,                                                                                       "rope_scaling.rope_type \"yarn\" is not supported"                },
+        {"{\"model_type\": \"llama\", \"rope_parameters\": {\"rope_type\": \"llama3\", "
+         "\"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4}}",          CS_INVALID,     "rope_parameters.original_max_position_embeddings is missing"     },
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\"}}",              CS_INVALID,
+         "rope_scaling.factor is missing"                                                                                                                                        },
+        {"{\"model_type\": \"llama\", \"rope_scaling\": 4}",                                   CS_INVALID,
+         "rope_scaling is neither an object nor null"                                                                                                                            },
+        {"{\"model_type\": \"llama\", \"rope_theta\": 0}",                                     CS_INVALID,
+         "config.rope_theta is not a positive number"                                                                                                                            },
+        {"{\"model_type\": \"llama\", \"rope_parameters\": {\"full_attention\": {}}}",
+         CS_UNSUPPORTED,                                                                                       "rope_parameters.full_attention: one rope per kind of layer"      },
+        {"{\"model_type\": \"siglip\"}",                                                       CS_INVALID,     "has no vision_config object"                                     },
+        {"{\"model_type\": \"siglip\", \"vision_config\": {\"model_type\": \"clip\"}}",
+         CS_UNSUPPORTED,                                                                                       "vision_config.model_type \"clip\" is not \"siglip_vision_model\""},
+        {"{\"model_type\": \"siglip_vision_model\", \"patch_size\": 300}",                     CS_INVALID,
+         "patch_size 300 is larger than image_size 224"                                                                                                                          },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_err err = {.text = ""};
+        struct cs_arch arch;
+        json_t *config = json_loads(rows[i].text, 0, NULL);
+        assert_non_null(config);
+        enum cs_status status = cs_arch_from_config(config, arena, &arch, &err);
+        if (status != rows[i].status || strstr(err.text, rows[i].message) == NULL)
+            fail_msg("%s gave %s: %s", rows[i].text, cs_status_slug(status), err.text);
+        json_decref(config);
+        cs_arena_free(arena);
+    }
+}
+
+static void projectors_have_their_shapes(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch arch;
+    struct cs_tensor_info *infos = NULL;
+    struct cs_err err = {.text = ""};
+    (void)state;
+    assert_int_equal(cs_arch_projector("mlp", 2, "gelu", 5, 7, arena, &arch, &err), CS_OK);
+    assert_int_equal(cs_arch_tensors(&arch, arena, &infos), 4);
+    assert_string_equal(infos[0].name, "linear_1.weight");
+    assert_string_equal(infos[0].alt, "multi_modal_projector.linear_1.weight");
+    assert_int_equal(infos[0].dim[0], 7);
+    assert_int_equal(infos[0].dim[1], 5);
+    assert_int_equal(infos[2].dim[1], 7);
+    assert_int_equal(infos[3].init, CS_INIT_ZERO);
+    assert_int_equal(cs_arch_projector("linear", 1, "gelu", 5, 7, arena, &arch, &err), CS_OK);
+    assert_int_equal(cs_arch_tensors(&arch, arena, &infos), 2);
+    assert_int_equal(arch.act, CS_ARCH_ACT_NONE);
+    assert_int_equal(infos[0].dim[1], 5);
+    assert_int_equal(cs_arch_projector("linear", 2, "gelu", 5, 7, arena, &arch, &err), CS_INVALID);
+    assert_string_equal(err.text, "a projector of family linear has 1 layer, not 2");
+    assert_int_equal(cs_arch_projector("qformer", 1, "gelu", 5, 7, arena, &arch, &err), CS_INVALID);
+    cs_arena_free(arena);
+}
+
+static void fresh_values_and_names_follow_the_role(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch arch;
+    struct cs_tensor_info *infos = NULL;
+    (void)state;
+    json_t *config = load_config("siglip");
+    must_read(config, arena, &arch);
+    int n = cs_arch_tensors(&arch, arena, &infos);
+    assert_string_equal(infos[0].alt, "vision_model.embeddings.patch_embedding.weight");
+    for (int i = 0; i < n; i++) {
+        bool is_bias = strstr(infos[i].name, ".bias") != NULL;
+        bool is_norm = strstr(infos[i].name, "norm") != NULL && !is_bias;
+        assert_int_equal(infos[i].init, is_bias   ? CS_INIT_ZERO
+                                        : is_norm ? CS_INIT_ONE
+                                                  : CS_INIT_NORMAL);
+        assert_int_equal(infos[i].is_decayed, !is_bias && !is_norm);
+        if (i > 0)
+            assert_true(infos[i].layer_kind > infos[i - 1].layer_kind ||
+                        infos[i].layer >= infos[i - 1].layer);
+    }
+    assert_string_equal(cs_param_role_name(CS_PARAM_Q_W), "q_w");
+    assert_string_equal(cs_param_role_name(CS_PARAM_PROJ2_B), "proj2_b");
+    assert_string_equal(cs_param_role_name(CS_PARAM_GATE_W), "gate_w");
+    json_decref(config);
+    cs_arena_free(arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_are_those_of_the_files),
+        cmocka_unit_test(composite_is_tower_projector_and_language_model),
+        cmocka_unit_test(golden_options_are_read),
+        cmocka_unit_test(absent_keys_mean_the_class_defaults),
+        cmocka_unit_test(old_and_new_spelling_are_equal),
+        cmocka_unit_test(llama3_frequencies_equal_the_definition),
+        cmocka_unit_test(linear_and_default_frequencies_equal_the_definition),
+        cmocka_unit_test(bad_configs_are_refused_by_name),
+        cmocka_unit_test(projectors_have_their_shapes),
+        cmocka_unit_test(fresh_values_and_names_follow_the_role),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
