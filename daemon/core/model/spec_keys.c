@@ -43,7 +43,7 @@ static const struct cs_spec_key keys[] = {
     TEXT("", "plan_hash", 64, "", R(plan_hash), "of the plan that was previewed; empty: none"),
     GROUP("", "data", NULL, "what to train on"),
     GROUP("", "eval", "null", "what to evaluate on, and when"),
-    GROUP("", "optimizer", NULL, "AdamW"),
+    GROUP("", "optimizer", NULL, "AdamW and the peak of the learning rate"),
     GROUP("", "lr", "{}", "the learning rate over the steps"),
     GROUP("", "checkpoint", "{}", "when and where parameters are written"),
 
@@ -63,7 +63,7 @@ static const struct cs_spec_key keys[] = {
     KEY("model.modules[]", "family", STRING, 0, 64, "mlp|linear", "mlp", "projector", M(family), STRING, "shape of the projector"),
     KEY("model.modules[]", "tokenizer", PATH, 0, MAX_TEXT, NULL, "", "llm", M(tokenizer), STRING, "directory of the tokenizer; empty: dir"),
 
-    WORD("model.rules[]", "op", "train|freeze", NULL, RULE(is_train), "what happens to the layers"),
+    KEY("model.rules[]", "op", STRING, 0, MAX_TEXT, "train|freeze", NULL, NULL, RULE(is_train), BOOL, "what happens to the layers"),
     TEXT("model.rules[]", "glob", 256, NULL, RULE(glob), "which layers: vision.projector, llm.layers.0-3, *"),
 
     KEY("plan", "cluster", FREE, 0, 0, "here", "here", NULL, R(cluster), JSON, "\"here\", or an object that describes the ranks"),

@@ -17,7 +17,8 @@ const char *cs_spec_path(const struct cs_spec_reader *reader, const char *where,
 /* A value for a message: at most some 60 bytes of JSON. */
 static const char *show(const struct cs_spec_reader *reader, const json_t *value)
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS |
+                                       JSON_REAL_PRECISION(12));
     if (text == NULL)
         return "?";
     size_t len = strlen(text);
