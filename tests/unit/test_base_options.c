@@ -34,7 +34,7 @@ static const struct cs_option options[] = {
      offsetof(struct values,                                                                                             name)   },
     {"mode",   0,   CS_OPT_ENUM,     0, 0,           "auto",  NULL,   modes, "when",             offsetof(struct values, mode)   },
 };
-static const struct cs_program program = {.name = "prog",
+static const struct cs_cli program = {.name = "prog",
                                           .version = "1.2.3",
                                           .summary = "Does things.",
                                           .usage = "[options] [FILE...]",
@@ -45,7 +45,7 @@ static const struct cs_program program = {.name = "prog",
 #define ARGS_MAX 16
 
 /* splits line at spaces; "_" stands for an empty argument */
-static enum cs_status parse(const struct cs_program *p, const char *line, struct values *v,
+static enum cs_status parse(const struct cs_cli *p, const char *line, struct values *v,
                             struct cs_args *args, struct cs_err *err)
 {
     static char text[256];
@@ -163,7 +163,7 @@ static void wrong_command_lines_say_what_is_wrong(void **state)
 static void number_of_arguments_is_checked(void **state)
 {
     (void)state;
-    struct cs_program p = program;
+    struct cs_cli p = program;
     struct values v;
     struct cs_args args;
     struct cs_err err;
@@ -178,7 +178,7 @@ static void number_of_arguments_is_checked(void **state)
 static void subcommand_keeps_its_own_options(void **state)
 {
     (void)state;
-    struct cs_program p = program;
+    struct cs_cli p = program;
     struct values v;
     struct cs_args args;
     p.stops_at_positional = true;

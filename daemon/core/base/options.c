@@ -11,7 +11,7 @@
 #define NAMES_MAX 128
 
 struct parse {
-    const struct cs_program *program;
+    const struct cs_cli *program;
     char **argv;
     int argc, at; /* at: the argument being read */
     void *values;
@@ -24,7 +24,7 @@ static const struct cs_option help_option = {
 static const struct cs_option version_option = {
     .name = "version", .letter = 'V', .type = CS_OPT_FLAG, .help = "print the version and leave"};
 
-static const struct cs_option *find_name(const struct cs_program *program, const char *name,
+static const struct cs_option *find_name(const struct cs_cli *program, const char *name,
                                          size_t len)
 {
     for (size_t i = 0; i < program->n_options; i++)
@@ -38,7 +38,7 @@ static const struct cs_option *find_name(const struct cs_program *program, const
     return NULL;
 }
 
-static const struct cs_option *find_letter(const struct cs_program *program, char letter)
+static const struct cs_option *find_letter(const struct cs_cli *program, char letter)
 {
     for (size_t i = 0; i < program->n_options; i++)
         if (program->options[i].letter == letter)
@@ -46,7 +46,7 @@ static const struct cs_option *find_letter(const struct cs_program *program, cha
     return letter == 'h' ? &help_option : letter == 'V' ? &version_option : NULL;
 }
 
-static const char *nearest_name(const struct cs_program *program, const char *name)
+static const char *nearest_name(const struct cs_cli *program, const char *name)
 {
     const char *names[NAMES_MAX] = {"help", "version"};
     int n = 2;
@@ -55,7 +55,7 @@ static const char *nearest_name(const struct cs_program *program, const char *na
     return cs_near(name, names, n);
 }
 
-static enum cs_status fail_unknown(const struct cs_program *program, const char *name,
+static enum cs_status fail_unknown(const struct cs_cli *program, const char *name,
                                    struct cs_err *err)
 {
     const char *near = nearest_name(program, name);
@@ -175,7 +175,7 @@ static enum cs_status set_value(const struct parse *p, const struct cs_option *o
     return CS_OK;
 }
 
-enum cs_status cs_options_set(const struct cs_program *program, const char *name, const char *value,
+enum cs_status cs_options_set(const struct cs_cli *program, const char *name, const char *value,
                               void *values, struct cs_err *err)
 {
     const struct cs_option *option = find_name(program, name, strlen(name));
@@ -230,7 +230,7 @@ static enum cs_status read_letters(struct parse *p, const char *letters)
 
 static enum cs_status check_count(const struct parse *p)
 {
-    const struct cs_program *program = p->program;
+    const struct cs_cli *program = p->program;
     if (p->args->n < program->min_args)
         return cs_fail(p->err, CS_USAGE, "too few arguments; usage: %s %s", program->name,
                        program->usage ? program->usage : "");
@@ -260,7 +260,7 @@ static enum cs_status read_arguments(struct parse *p)
     return check_count(p);
 }
 
-enum cs_status cs_options_parse(const struct cs_program *program, int argc, char **argv,
+enum cs_status cs_options_parse(const struct cs_cli *program, int argc, char **argv,
                                 void *values, struct cs_args *args, struct cs_err *err)
 {
     struct parse p = {program, argv, argc, 1, values, args, err};

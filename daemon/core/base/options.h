@@ -39,7 +39,7 @@ struct cs_option {
     size_t offset; /* offsetof in the caller's struct of values */
 };
 
-struct cs_program {
+struct cs_cli {
     const char *name, *version, *summary;
     const char *usage; /* after "usage: NAME ", e.g. "[options] SCRIPT" */
     const struct cs_option *options;
@@ -55,18 +55,18 @@ struct cs_args {
 };
 
 /* Sets defaults, then what argv says. argv is reordered in place. CS_USAGE says what is wrong. */
-CS_NODISCARD enum cs_status cs_options_parse(const struct cs_program *program, int argc,
+CS_NODISCARD enum cs_status cs_options_parse(const struct cs_cli *program, int argc,
                                              char **argv, void *values, struct cs_args *args,
                                              struct cs_err *err);
 /* One value by name, with the option's type and range: for configuration files with the same table.
  */
-CS_NODISCARD enum cs_status cs_options_set(const struct cs_program *program, const char *name,
+CS_NODISCARD enum cs_status cs_options_set(const struct cs_cli *program, const char *name,
                                            const char *value, void *values, struct cs_err *err);
-void cs_options_help(const struct cs_program *program, int width, struct cs_buf *out);
-void cs_options_version(const struct cs_program *program, struct cs_buf *out); /* one line */
+void cs_options_help(const struct cs_cli *program, int width, struct cs_buf *out);
+void cs_options_version(const struct cs_cli *program, struct cs_buf *out); /* one line */
 /* One line per option: name, letter, type, argument, min, max, default, choices (a|b), help;
  * tab-separated, "-" where there is none. */
-void cs_options_list(const struct cs_program *program, struct cs_buf *out);
+void cs_options_list(const struct cs_cli *program, struct cs_buf *out);
 const char *cs_option_type_name(enum cs_option_type type);
 
 #endif

@@ -105,7 +105,7 @@ static void add_option(struct cs_buf *out, const struct cs_option *option, int w
     cs_buf_free(&right);
 }
 
-void cs_options_help(const struct cs_program *program, int width, struct cs_buf *out)
+void cs_options_help(const struct cs_cli *program, int width, struct cs_buf *out)
 {
     static const struct cs_option common[] = {
         {.name = "help",    .letter = 'h', .help = "print this text and leave"  },
@@ -124,12 +124,12 @@ void cs_options_help(const struct cs_program *program, int width, struct cs_buf 
         add_option(out, &common[i], width);
 }
 
-void cs_options_version(const struct cs_program *program, struct cs_buf *out)
+void cs_options_version(const struct cs_cli *program, struct cs_buf *out)
 {
     cs_buf_addf(out, "%s %s\n", program->name, program->version);
 }
 
-void cs_options_list(const struct cs_program *program, struct cs_buf *out)
+void cs_options_list(const struct cs_cli *program, struct cs_buf *out)
 {
     for (size_t i = 0; i < program->n_options; i++) {
         const struct cs_option *option = &program->options[i];
