@@ -1,0 +1,150 @@
+/* Compute actions: a stage's forward and backward on a slot, the optimizer's step. */
+#include <stdlib.h>
+
+#include "worker/exec_private.h"
+
+struct ends {
+    const float *x;
+    float *y, *dx;
+    const float *dy;
+    struct cs_layer_ends layer;
+};
+
+static int32_t encoder_of_edge(const struct cs_exec *exec, const struct cs_edge *edge)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    return exec->config.graph->branches[plan->stages[edge->from].branch].encoder;
+}
+
+/* An edge into the LLM's first stage brings an encoder's rows, any other the stage's input. */
+static bool is_fill(const struct cs_exec *exec, const struct cs_edge *edge)
+{
+    return encoder_of_edge(exec, edge) >= 0 && exec->stage[edge->to] != NULL &&
+           exec->stage[edge->to]->encoder < 0;
+}
+
+static struct cs_saved *take_saved(struct cs_exec *exec, int32_t stage, int32_t slot)
+{
+    struct cs_saved *s = exec->n_spare[stage] > 0 ? exec->spare[stage][--exec->n_spare[stage]]
+                                                  : calloc(1, sizeof *s);
+    CS_ASSERT(s != NULL);
+    exec->saved[slot * exec->config.plan->n_stages + stage] = s;
+    return s;
+}
+
+static void give_saved(struct cs_exec *exec, int32_t stage, int32_t slot)
+{
+    struct cs_saved **at = &exec->saved[slot * exec->config.plan->n_stages + stage];
+    struct cs_saved *s = *at;
+    *at = NULL;
+    exec->saved_bytes -= s->memory.used;
+    cs_scratch_reset(&s->memory);
+    exec->spare[stage][exec->n_spare[stage]++] = s;
+}
+
+static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t slot)
+{
+    return (struct cs_run){.ops = exec->config.ops,
+                           .ctx = ctx,
+                           .scratch = &exec->scratch,
+                           .input = &exec->inputs[slot]};
+}
+
+static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const struct cs_stage_model *stage = exec->stage[a->stage];
+    struct ends e = {0};
+    struct cs_ctx ctx = {0};
+    struct cs_run run = run_on(exec, &ctx, a->slot);
+    (void)err;
+    for (int32_t i = 0; i < plan->n_edges; i++) {
+        const struct cs_edge *edge = &plan->edges[i];
+        if (edge->to == a->stage && is_fill(exec, edge))
+            e.layer.fill[encoder_of_edge(exec, edge)] = cs_boundary_at(exec->boundary, i, a->slot, 0);
+        else if (edge->to == a->stage)
+            e.x = cs_boundary_at(exec->boundary, i, a->slot, 0);
+        if (edge->from == a->stage)
+            e.y = cs_boundary_take(exec->boundary, i, a->slot, 0,
+                                   cs_exec_edge_rows(exec, i, a->slot));
+    }
+    struct cs_saved *saved = stage->has_backward && !exec->program->is_eval
+                                 ? take_saved(exec, a->stage, a->slot)
+                                 : NULL;
+    cs_stage_fwd(stage, &run, e.x, &e.layer, e.y, saved);
+    if (saved != NULL) {
+        exec->saved_bytes += saved->memory.used;
+        if (exec->saved_bytes > exec->saved_peak)
+            exec->saved_peak = exec->saved_bytes;
+    }
+    for (int32_t i = 0; i < plan->n_edges; i++)
+        if (plan->edges[i].to == a->stage)
+            cs_boundary_give(exec->boundary, i, a->slot, 0);
+    return CS_OK;
+}
+
+static enum cs_status backward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const struct cs_stage_model *stage = exec->stage[a->stage];
+    struct cs_saved *saved = exec->saved[a->slot * plan->n_stages + a->stage];
+    struct ends e = {0};
+    struct cs_ctx ctx = {0};
+    struct cs_run run = run_on(exec, &ctx, a->slot);
+    if (saved == NULL)
+        return cs_fail(err, CS_INTERNAL, "backward of stage %s on slot %d has no forward",
+                       stage->stage->name, a->slot);
+    for (int32_t i = 0; i < plan->n_edges; i++) {
+        const struct cs_edge *edge = &plan->edges[i];
+        if (!edge->has_grad)
+            continue;
+        if (edge->from == a->stage)
+            e.dy = cs_boundary_at(exec->boundary, i, a->slot, 1);
+        if (edge->to != a->stage)
+            continue;
+        float *d = cs_boundary_take(exec->boundary, i, a->slot, 1,
+                                    cs_exec_edge_rows(exec, i, a->slot));
+        if (is_fill(exec, edge))
+            e.layer.d_fill[encoder_of_edge(exec, edge)] = d;
+        else
+            e.dx = d;
+    }
+    cs_stage_bwd(stage, &run, e.dy, e.dx, &e.layer, saved);
+    give_saved(exec, a->stage, a->slot);
+    for (int32_t i = 0; i < plan->n_edges; i++)
+        if (plan->edges[i].has_grad && plan->edges[i].from == a->stage)
+            cs_boundary_give(exec->boundary, i, a->slot, 1);
+    return CS_OK;
+}
+
+static enum cs_status update(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+{
+    (void)a;
+    (void)err;
+    cs_optim_update(exec->config.optim, exec->manifest->step);
+    return CS_OK;
+}
+
+static enum cs_status mark(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+{
+    (void)exec;
+    (void)a;
+    (void)err;
+    return CS_OK;
+}
+
+enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *action,
+                               struct cs_err *err)
+{
+    static enum cs_status (*const run[CS_OP_COUNT])(struct cs_exec *, const struct cs_action *,
+                                                    struct cs_err *) = {
+        [CS_OP_FWD] = forward,
+        [CS_OP_BWD] = backward,
+        [CS_OP_STEP] = update,
+        [CS_OP_MARK] = mark,
+    };
+    if (action->op >= CS_OP_COUNT || run[action->op] == NULL)
+        return cs_fail(err, CS_UNSUPPORTED, "action %u (%s) cannot be run by this worker",
+                       action->id, cs_op_letter((enum cs_op)action->op));
+    return run[action->op](exec, action, err);
+}

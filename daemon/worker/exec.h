@@ -1,0 +1,50 @@
+/* The interpreter of a rank's program: one step at a time.
+ *
+ * The calling thread runs the compute stream. When the rank has peers, a second thread owns the
+ * transport and runs the communication stream: a send or receive is posted when its dependencies are
+ * done and everything before it in its lane (peer and direction) is posted; collectives wait for all
+ * earlier communication. With a single rank both streams are run by the caller. The first failure of
+ * either thread ends the step on both and is what the caller gets. */
+#ifndef CS_WORKER_EXEC_H
+#define CS_WORKER_EXEC_H
+
+#include "core/sched/program.h"
+#include "core/trace/ring.h"
+#include "kernels/comm.h"
+#include "worker/optim.h"
+#include "worker/stage.h"
+
+struct cs_exec;
+
+struct cs_exec_config {
+    const struct cs_graph *graph;
+    const struct cs_plan *plan;
+    const struct cs_params *params;
+    const struct cs_ops *ops;
+    struct cs_optim *optim; /* NULL: evaluation programs only */
+    struct cs_comm *comm;   /* NULL: single rank */
+    struct cs_ring *ring;   /* NULL: no events */
+    int rank;
+    int deadline_ms; /* how long nothing at all may arrive while something is awaited, 0: for ever */
+};
+
+struct cs_exec_counts {
+    int64_t messages_sent, bytes_sent; /* rows and gradients; collectives are not counted */
+    size_t saved_bytes;                /* activations kept for a backward, at the peak */
+};
+
+enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec **out,
+                           struct cs_err *err) CS_NODISCARD;
+void cs_exec_free(struct cs_exec *exec); /* accepts NULL */
+
+/* inputs: (program->n_slots) prepared slots. After an error the exec can only be freed. */
+enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *program,
+                           const struct cs_manifest *manifest, struct cs_input *inputs,
+                           struct cs_exec_counts *counts, struct cs_err *err) CS_NODISCARD;
+
+/* CS_INPUT_* flags: what the stages of this rank read of a slot */
+unsigned cs_exec_needs(const struct cs_exec *exec, bool is_eval);
+/* a stage of this rank, NULL: elsewhere (tests) */
+const struct cs_stage_model *cs_exec_stage(const struct cs_exec *exec, int32_t stage);
+
+#endif

@@ -1,0 +1,65 @@
+/* What the two threads of the interpreter share; exec.c, compute.c and communicate.c only. */
+#ifndef CS_WORKER_EXEC_PRIVATE_H
+#define CS_WORKER_EXEC_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "worker/boundary.h"
+#include "worker/exec.h"
+
+struct cs_exec {
+    struct cs_exec_config config;
+    struct cs_stage_model **stage; /* (n_stages), NULL: other ranks' */
+    struct cs_boundary *boundary;
+    struct cs_scratch scratch; /* of the compute thread */
+
+    /* saved activations: (n_slots, n_stages) in use, and sets to reuse per stage */
+    struct cs_saved **saved, ***spare;
+    int32_t *n_spare;
+    int32_t saved_room; /* slots */
+    size_t saved_bytes, saved_peak;
+
+    /* the running step */
+    const struct cs_program *program;
+    const struct cs_rank_program *mine;
+    const struct cs_manifest *manifest;
+    struct cs_input *inputs;
+    _Atomic uint8_t *done;   /* (n_actions) */
+    uint8_t *wakes_comm;     /* (n_actions) a communication action waits for it */
+    uint32_t action_room;
+    int64_t messages_sent, bytes_sent; /* communication thread */
+
+    /* between the threads */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    _Atomic int is_failed;
+    struct cs_err failure; /* under lock */
+    int wake_fd;           /* eventfd: the compute thread did something; -1: single rank */
+    pthread_mutex_t ring_lock;
+};
+
+/* all dependencies of an action are done */
+bool cs_exec_is_ready(const struct cs_exec *exec, const struct cs_action *action);
+/* mark an action done and wake who waits for it */
+void cs_exec_finish(struct cs_exec *exec, uint32_t action);
+/* keep the first failure and stop both threads */
+void cs_exec_fail(struct cs_exec *exec, const struct cs_err *err);
+bool cs_exec_has_failed(const struct cs_exec *exec);
+
+void cs_exec_event(struct cs_exec *exec, enum cs_event_kind kind, uint32_t action, int64_t start_ns,
+                   int64_t end_ns, int64_t value);
+void cs_exec_show(struct cs_exec *exec, int is_comm, int32_t action);
+
+/* rows of an edge in a slot, from the manifest */
+int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot);
+
+/* compute.c: run one compute action */
+enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *action,
+                               struct cs_err *err) CS_NODISCARD;
+/* communicate.c: run one collective on the calling thread; the communication thread's loop */
+enum cs_status cs_exec_collective(struct cs_exec *exec, const struct cs_action *action,
+                                  struct cs_err *err) CS_NODISCARD;
+void *cs_exec_communicate(void *exec);
+
+#endif

@@ -1,0 +1,203 @@
+/* See optim.h. */
+#include "worker/optim.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int owner_of(const struct cs_plan *plan, int32_t layer)
+{
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (layer >= plan->stages[s].first_layer &&
+            layer < plan->stages[s].first_layer + plan->stages[s].n_layers)
+            return plan->stages[s].rank;
+    return -1;
+}
+
+/* Rank r's squares lie together, in the order of parameter ids. */
+static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *graph,
+                                  const struct cs_plan *plan, struct cs_err *err)
+{
+    int32_t *count = calloc((size_t)plan->n_ranks + 1, sizeof *count);
+    if (count == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
+    for (int32_t i = 0; i < graph->n_params; i++) {
+        const int owner = owner_of(plan, graph->params[i].layer);
+        if (!graph->params[i].is_trainable)
+            continue;
+        if (owner < 0 || owner >= plan->n_ranks) {
+            free(count);
+            return cs_fail(err, CS_PLAN, "no stage of the plan holds %s", graph->params[i].name);
+        }
+        o->at[o->n_counted++] = count[owner]++;
+    }
+    int32_t n = 0, first = 0;
+    for (int r = 0; r < plan->n_ranks; r++) {
+        o->bytes[r] = (size_t)count[r] * sizeof(double);
+        const int32_t begin = first;
+        first += count[r];
+        count[r] = begin;
+    }
+    for (int32_t i = 0; i < graph->n_params; i++)
+        if (graph->params[i].is_trainable)
+            o->at[n++] += count[owner_of(plan, graph->params[i].layer)];
+    free(count);
+    return CS_OK;
+}
+
+enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *graph,
+                            const struct cs_plan *plan, struct cs_params *params,
+                            const struct cs_ops *ops, int rank, struct cs_optim **out,
+                            struct cs_err *err)
+{
+    const size_t n = (size_t)graph->n_params + 1;
+    struct cs_optim *o = calloc(1, sizeof *o);
+    *out = NULL;
+    if (o == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
+    *o = (struct cs_optim){.spec = spec,
+                           .ops = ops,
+                           .params = params,
+                           .rank = rank,
+                           .n_ranks = plan->n_ranks,
+                           .bytes = calloc((size_t)plan->n_ranks + 1, sizeof *o->bytes),
+                           .at = calloc(n, sizeof *o->at),
+                           .mine = calloc(n, sizeof *o->mine),
+                           .all = calloc(n, sizeof *o->all)};
+    enum cs_status status = CS_OK;
+    const struct cs_tensor *tied = params->tied != NULL ? params->tied : params->embed;
+    if (tied != NULL && tied->grad != NULL)
+        o->tied_peer = malloc((size_t)tied->param->count * sizeof *o->tied_peer);
+    if (o->bytes == NULL || o->at == NULL || o->mine == NULL || o->all == NULL ||
+        (tied != NULL && tied->grad != NULL && o->tied_peer == NULL))
+        status = cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
+    if (status == CS_OK)
+        status = plan_gather(o, graph, plan, err);
+    if (status != CS_OK) {
+        cs_optim_free(o);
+        return status;
+    }
+    *out = o;
+    return CS_OK;
+}
+
+void cs_optim_free(struct cs_optim *optim)
+{
+    if (optim == NULL)
+        return;
+    free(optim->bytes);
+    free(optim->at);
+    free(optim->mine);
+    free(optim->all);
+    free(optim->tied_peer);
+    free(optim);
+}
+
+void cs_optim_begin(struct cs_optim *optim)
+{
+    cs_params_zero_grads(optim->params);
+    optim->is_tied_summed = false;
+    optim->grad_norm = 0.0;
+    optim->lr = 0.0;
+    optim->grad_scale = 0.0f;
+    optim->is_skipped = false;
+}
+
+/* own = embedding's + head's; addition of two numbers commutes to the bit, so it does not matter
+ * which of them is here */
+static void add_gradient(struct cs_optim *o, struct cs_tensor *own, const float *other)
+{
+    struct cs_ctx ctx = {0};
+    o->ops->add(&ctx, own->param->count, own->grad, other, own->grad);
+    o->is_tied_summed = true;
+}
+
+enum cs_status cs_optim_tied(struct cs_optim *optim, struct cs_comm *comm, int deadline_ms,
+                             struct cs_err *err)
+{
+    struct cs_params *p = optim->params;
+    struct cs_tensor *own = p->embed != NULL ? p->embed : p->tied;
+    if (own == NULL || own->grad == NULL || optim->is_tied_summed)
+        return CS_OK;
+    if (p->embed_rank == p->head_rank) {
+        add_gradient(optim, p->embed, p->tied->grad);
+        return CS_OK;
+    }
+    if (comm == NULL)
+        return cs_fail(err, CS_INTERNAL, "the tied embedding's other stage cannot be reached");
+    const int peer = p->embed != NULL ? p->head_rank : p->embed_rank;
+    const size_t bytes = (size_t)own->param->count * sizeof(float);
+    struct cs_xfer x[2] = {{.peer = peer, .data = own->grad, .bytes = bytes, .is_send = 1},
+                           {.peer = peer, .data = optim->tied_peer, .bytes = bytes}};
+    CS_TRY(comm->table->exchange(comm, x, 2, deadline_ms, err));
+    add_gradient(optim, own, optim->tied_peer);
+    return CS_OK;
+}
+
+static double total_of(const struct cs_optim *o)
+{
+    double total = 0.0;
+    for (int32_t i = 0; i < o->n_counted; i++)
+        total += o->all[o->at[i]];
+    return total;
+}
+
+enum cs_status cs_optim_norm(struct cs_optim *optim, struct cs_comm *comm, int64_t trained_tokens,
+                             int deadline_ms, struct cs_err *err)
+{
+    struct cs_params *p = optim->params;
+    struct cs_ctx ctx = {0};
+    if (p->embed_rank >= 0 && p->embed_rank == p->head_rank)
+        CS_TRY(cs_optim_tied(optim, NULL, deadline_ms, err));
+    optim->n_mine = 0;
+    for (int32_t i = 0; i < p->n; i++) {
+        const struct cs_tensor *t = &p->tensor[i];
+        if (t->is_counted && t->grad != NULL)
+            optim->ops->sumsq(&ctx, t->param->count, t->grad, &optim->mine[optim->n_mine++]);
+    }
+    CS_ASSERT((size_t)optim->n_mine * sizeof(double) == optim->bytes[optim->rank]);
+    if (optim->n_ranks > 1)
+        CS_TRY(comm->table->allgather(comm, optim->mine, optim->all, optim->bytes, deadline_ms,
+                                      err));
+    else
+        for (int32_t i = 0; i < optim->n_mine; i++)
+            optim->all[i] = optim->mine[i];
+    if (trained_tokens <= 0)
+        return CS_OK; /* no label, no gradient: grad_scale stays 0 and nothing is updated */
+    const double norm = sqrt(total_of(optim)) / (double)trained_tokens;
+    optim->grad_norm = norm;
+    if (!isfinite(norm)) {
+        optim->is_skipped = true;
+        optim->n_skipped++;
+        return CS_OK;
+    }
+    const double clip = optim->spec->clip;
+    const double factor = clip > 0.0 ? clip / (norm + 1e-6) : 1.0;
+    optim->grad_scale = (float)((factor < 1.0 ? factor : 1.0) / (double)trained_tokens);
+    return CS_OK;
+}
+
+void cs_optim_update(struct cs_optim *optim, int64_t step)
+{
+    const struct cs_spec *spec = optim->spec;
+    struct cs_params *p = optim->params;
+    struct cs_ctx ctx = {0};
+    optim->lr = spec->lr * cs_spec_lr(spec, step);
+    if (optim->grad_scale == 0.0f)
+        return;
+    struct cs_adamw hyper = {
+        .lr = (float)optim->lr,
+        .beta1 = (float)spec->beta1,
+        .beta2 = (float)spec->beta2,
+        .eps = (float)spec->eps,
+        .grad_scale = optim->grad_scale,
+        .step = step + 1 - optim->n_skipped,
+    };
+    for (int32_t i = 0; i < p->n; i++) {
+        struct cs_tensor *t = &p->tensor[i];
+        if (t->exp_avg == NULL)
+            continue;
+        hyper.weight_decay = t->param->is_decayed ? (float)spec->weight_decay : 0.0f;
+        optim->ops->adamw(&ctx, t->param->count, &hyper, t->grad, t->w, t->exp_avg, t->exp_avg_sq,
+                          t->w);
+    }
+}

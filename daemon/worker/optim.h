@@ -1,0 +1,49 @@
+/* The end of a step: tied gradients, global norm, clipping, AdamW.
+ *
+ * Gradients are of the loss sum; the norm reported is that of the mean over the step's trained tokens,
+ * as torch's clip_grad_norm_ sees it. The squares of every trainable tensor are summed in fp64 by its
+ * owner, gathered by all ranks and added in the order of parameter ids, so every rank has the same
+ * number in every layout. A norm that is not finite skips the update on every rank. */
+#ifndef CS_WORKER_OPTIM_H
+#define CS_WORKER_OPTIM_H
+
+#include "kernels/comm.h"
+#include "kernels/ops.h"
+#include "worker/params.h"
+
+struct cs_optim {
+    const struct cs_spec *spec;
+    const struct cs_ops *ops;
+    struct cs_params *params;
+    int rank, n_ranks;
+    size_t *bytes;   /* (n_ranks) of the gathered squares */
+    int32_t *at;     /* (n_counted) where the square of the n-th trained parameter is in all */
+    int32_t n_counted, n_mine;
+    double *mine, *all;
+    float *tied_peer; /* the other stage's gradient of the tied embedding */
+    bool is_tied_summed;
+    int64_t n_skipped; /* updates skipped so far because the norm was not finite */
+    /* of the last step */
+    double grad_norm, lr;
+    bool is_skipped;
+    float grad_scale;
+};
+
+enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *graph,
+                            const struct cs_plan *plan, struct cs_params *params,
+                            const struct cs_ops *ops, int rank, struct cs_optim **out,
+                            struct cs_err *err) CS_NODISCARD;
+void cs_optim_free(struct cs_optim *optim); /* accepts NULL */
+
+/* clears gradients and the step's results */
+void cs_optim_begin(struct cs_optim *optim);
+/* Sum the tied embedding's two gradients. comm NULL or both stages on this rank: locally. */
+enum cs_status cs_optim_tied(struct cs_optim *optim, struct cs_comm *comm, int deadline_ms,
+                             struct cs_err *err) CS_NODISCARD;
+/* Squares, gathering, norm and clip factor. trained_tokens 0: nothing to update. */
+enum cs_status cs_optim_norm(struct cs_optim *optim, struct cs_comm *comm, int64_t trained_tokens,
+                             int deadline_ms, struct cs_err *err) CS_NODISCARD;
+/* step: of the manifest, 0 for the first */
+void cs_optim_update(struct cs_optim *optim, int64_t step);
+
+#endif

@@ -1,0 +1,157 @@
+/* See trainer.h. */
+#include "worker/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Programs differ in the number of slots only; few numbers occur in one run. */
+struct cs_program_entry {
+    struct cs_program_entry *next;
+    int n_slots;
+    bool is_eval;
+    struct cs_arena *arena;
+    struct cs_program *program;
+};
+
+static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
+{
+    const struct cs_trainer_config *c = &t->config;
+    const struct cs_plan *plan = c->plan;
+    if (c->rank < 0 || c->rank >= plan->n_ranks)
+        return cs_fail(err, CS_INVALID, "rank %d of a plan with %d ranks", c->rank, plan->n_ranks);
+    if (plan->n_ranks > 1 && c->comm == NULL)
+        return cs_fail(err, CS_INVALID, "a plan with %d ranks needs a transport", plan->n_ranks);
+    t->has_head = plan->stages[plan->head_stage].rank == c->rank;
+    t->inputs = calloc(CS_STEP_MAX_SLOTS, sizeof *t->inputs);
+    if (t->inputs == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
+    CS_TRY(cs_input_tables_new(c->graph, &plan->budget, &t->tables, err));
+    CS_TRY(cs_params_new(c->graph, plan, c->rank, &t->params, err));
+    CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->ops, c->rank, &t->optim, err));
+    const struct cs_exec_config exec = {
+        .graph = c->graph,
+        .plan = plan,
+        .params = t->params,
+        .ops = c->ops,
+        .optim = t->optim,
+        .comm = plan->n_ranks > 1 ? c->comm : NULL,
+        .ring = c->ring,
+        .rank = c->rank,
+        .deadline_ms = c->deadline_ms,
+    };
+    return cs_exec_new(&exec, &t->exec, err);
+}
+
+enum cs_status cs_trainer_new(const struct cs_trainer_config *config, struct cs_trainer **out,
+                              struct cs_err *err)
+{
+    struct cs_trainer *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (t == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the trainer");
+    t->config = *config;
+    const enum cs_status status = make(t, err);
+    if (status != CS_OK) {
+        cs_trainer_free(t);
+        return status;
+    }
+    *out = t;
+    return CS_OK;
+}
+
+void cs_trainer_free(struct cs_trainer *trainer)
+{
+    if (trainer == NULL)
+        return;
+    while (trainer->programs != NULL) {
+        struct cs_program_entry *first = trainer->programs;
+        trainer->programs = first->next;
+        cs_arena_free(first->arena);
+        free(first);
+    }
+    cs_exec_free(trainer->exec);
+    cs_optim_free(trainer->optim);
+    cs_params_free(trainer->params);
+    for (int i = 0; trainer->inputs != NULL && i < CS_STEP_MAX_SLOTS; i++)
+        cs_input_free(&trainer->inputs[i]);
+    free(trainer->inputs);
+    cs_input_tables_free(trainer->tables);
+    free(trainer);
+}
+
+enum cs_status cs_trainer_program(struct cs_trainer *trainer, int n_slots, bool is_eval,
+                                  const struct cs_program **out, struct cs_err *err)
+{
+    for (struct cs_program_entry *e = trainer->programs; e != NULL; e = e->next)
+        if (e->n_slots == n_slots && e->is_eval == is_eval) {
+            *out = e->program;
+            return CS_OK;
+        }
+    struct cs_program_entry *e = calloc(1, sizeof *e);
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_program *program = NULL;
+    enum cs_status status = CS_OK;
+    if (e == NULL || arena == NULL)
+        status = cs_fail(err, CS_NO_MEMORY, "no memory for a program");
+    if (status == CS_OK)
+        status = cs_program_make(trainer->config.plan, trainer->config.graph, n_slots, is_eval,
+                                 arena, &program, err);
+    if (status == CS_OK)
+        status = cs_program_verify(program, err);
+    if (status != CS_OK) {
+        free(e);
+        cs_arena_free(arena);
+        return status;
+    }
+    *e = (struct cs_program_entry){trainer->programs, n_slots, is_eval, arena, program};
+    trainer->programs = e;
+    *out = program;
+    return CS_OK;
+}
+
+static void collect(struct cs_trainer *t, const struct cs_manifest *manifest,
+                    struct cs_step_result *result)
+{
+    for (int32_t s = 0; t->has_head && s < manifest->n_slots; s++) {
+        int64_t n_samples, n_exact;
+        result->loss_sum += t->inputs[s].loss;
+        if (!result->is_eval)
+            continue;
+        cs_input_exact(&t->inputs[s], &n_samples, &n_exact);
+        result->n_samples += n_samples;
+        result->n_exact += n_exact;
+    }
+    if (result->is_eval)
+        return;
+    result->grad_norm = t->optim->grad_norm;
+    result->lr = t->optim->lr;
+    result->is_skipped = t->optim->is_skipped;
+}
+
+enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manifest *manifest,
+                               const struct cs_slot *slots,
+                               const float *const (*patches)[CS_MAX_ENCODERS],
+                               struct cs_step_result *result, struct cs_err *err)
+{
+    const struct cs_program *program;
+    *result = (struct cs_step_result){
+        .is_eval = manifest->kind == CS_STEP_EVAL,
+        .has_loss = trainer->has_head,
+        .trained_tokens = manifest->trained_tokens,
+        .grad_norm = NAN,
+    };
+    if (manifest->n_slots < 1 || manifest->n_slots > CS_STEP_MAX_SLOTS)
+        return cs_fail(err, CS_CORRUPT, "the manifest of step %lld has %d slots",
+                       (long long)manifest->step, manifest->n_slots);
+    const unsigned needs = cs_exec_needs(trainer->exec, result->is_eval);
+    CS_TRY(cs_trainer_program(trainer, manifest->n_slots, result->is_eval, &program, err));
+    for (int32_t s = 0; s < manifest->n_slots; s++) {
+        struct cs_input *in = &trainer->inputs[s];
+        CS_TRY(cs_input_prepare(in, trainer->tables, manifest, s, &slots[s], needs, err));
+        for (int e = 0; patches != NULL && e < CS_MAX_ENCODERS; e++)
+            in->patches[e] = patches[s][e];
+    }
+    CS_TRY(cs_exec_run(trainer->exec, program, manifest, trainer->inputs, &result->counts, err));
+    collect(trainer, manifest, result);
+    return CS_OK;
+}
