@@ -1,4 +1,4 @@
-#include "support/spec.h"
+#include "tests/support/spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
