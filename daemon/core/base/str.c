@@ -314,7 +314,8 @@ bool cs_str_to_i64(const char *text, int64_t *value)
 bool cs_str_to_double(const char *text, double *value)
 {
     char *end;
-    bool starts_well = (*text >= '0' && *text <= '9') || *text == '-' || *text == '.';
+    const char *digits = text + (*text == '-' ? 1 : 0);
+    bool starts_well = (*digits >= '0' && *digits <= '9') || *digits == '.';
     if (!starts_well || strpbrk(text, " xXpP\t\n"))
         return false;
     int saved = errno;

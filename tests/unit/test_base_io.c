@@ -1,0 +1,196 @@
+/* Files and the user's directories, in a temporary directory. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/base/io.h"
+
+static char root[64];
+
+static int make_root(void **state)
+{
+    (void)state;
+    strcpy(root, "/tmp/cs-io-XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_root(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf '%s'", root);
+    return system(command);
+}
+
+static const char *in_root(const char *name)
+{
+    static char path[CS_PATH_CAP];
+    assert_int_equal(cs_path(path, NULL, "%s/%s", root, name), CS_OK);
+    return path;
+}
+
+static unsigned mode_of(const char *path)
+{
+    struct stat sb;
+    assert_int_equal(stat(path, &sb), 0);
+    return (unsigned)(sb.st_mode & 07777);
+}
+
+static int entries(void)
+{
+    char command[128];
+    int n = -1;
+    snprintf(command, sizeof(command), "ls -A '%s' | wc -l", root);
+    FILE *f = popen(command, "r");
+    assert_int_equal(fscanf(f, "%d", &n), 1);
+    pclose(f);
+    return n;
+}
+
+static void atomic_write_replaces_and_leaves_no_rest(void **state)
+{
+    (void)state;
+    struct cs_buf buf = {0};
+    const char *path = in_root("file");
+    assert_int_equal(cs_write_file_atomic(path, "old", 3, 0640, NULL), CS_OK);
+    assert_int_equal(cs_write_file_atomic(path, "newer", 5, 0640, NULL), CS_OK);
+    assert_int_equal(mode_of(path), 0640);
+    cs_buf_adds(&buf, "has ");
+    assert_int_equal(cs_read_file(path, 5, &buf, NULL), CS_OK);
+    assert_string_equal(buf.data, "has newer");
+    assert_int_equal(entries(), 1);
+    /* a directory in the way: the rename fails, the temporary file goes */
+    struct cs_err err;
+    assert_int_equal(mkdir(in_root("dir"), 0700), 0);
+    assert_int_not_equal(cs_write_file_atomic(in_root("dir"), "x", 1, 0600, &err), CS_OK);
+    assert_int_equal(entries(), 2);
+    assert_int_equal(cs_write_file_atomic(in_root("no/file"), "x", 1, 0600, &err), CS_NOT_FOUND);
+    cs_buf_free(&buf);
+}
+
+static void read_stops_at_its_limit(void **state)
+{
+    (void)state;
+    struct cs_buf buf = {0};
+    struct cs_err err;
+    cs_buf_adds(&buf, "kept");
+    assert_int_equal(cs_read_file(in_root("file"), 4, &buf, &err), CS_LIMIT);
+    assert_string_equal(buf.data, "kept");
+    assert_non_null(strstr(err.text, "4 bytes"));
+    assert_int_equal(cs_read_file("/dev/zero", 100000, &buf, &err), CS_LIMIT); /* stat says 0 */
+    assert_string_equal(buf.data, "kept");
+    assert_int_equal(cs_read_file(in_root("gone"), 4, &buf, &err), CS_NOT_FOUND);
+    assert_int_equal(cs_read_file(root, 4, &buf, &err), CS_IO); /* a directory */
+    cs_buf_free(&buf);
+}
+
+static void full_disk_is_no_space(void **state)
+{
+    (void)state;
+    struct cs_err err;
+    FILE *f = fopen("/dev/full", "w");
+    if (!f)
+        skip();
+    assert_int_equal(cs_write_all(fileno(f), "x", 1, &err), CS_NO_SPACE);
+    fclose(f);
+}
+
+static void missing_parents_are_made_private(void **state)
+{
+    (void)state;
+    struct cs_err err;
+    assert_int_equal(cs_mkdirs(in_root("a//b/c/"), NULL), CS_OK);
+    assert_int_equal(cs_mkdirs(in_root("a/b"), NULL), CS_OK);
+    assert_int_equal(mode_of(in_root("a/b/c")), 0700);
+    assert_int_equal(cs_mkdirs(in_root("file/x"), &err), CS_EXISTS);
+    assert_non_null(strstr(err.text, "not a directory"));
+    assert_int_equal(cs_mkdirs("", &err), CS_INVALID);
+}
+
+static void state_directory_follows_xdg(void **state)
+{
+    (void)state;
+    char dir[CS_PATH_CAP];
+    setenv("HOME", "/home/ada", 1);
+    unsetenv("XDG_STATE_HOME");
+    assert_int_equal(cs_dir_state(dir, NULL), CS_OK);
+    assert_string_equal(dir, "/home/ada/.local/state/cornstarch");
+    setenv("XDG_STATE_HOME", "relative", 1); /* the rules say: ignore */
+    assert_int_equal(cs_dir_state(dir, NULL), CS_OK);
+    assert_string_equal(dir, "/home/ada/.local/state/cornstarch");
+    setenv("XDG_STATE_HOME", "/var/s", 1);
+    assert_int_equal(cs_dir_state(dir, NULL), CS_OK);
+    assert_string_equal(dir, "/var/s/cornstarch");
+}
+
+static void runtime_directory_must_be_ours_alone(void **state)
+{
+    (void)state;
+    char dir[CS_PATH_CAP], expected[CS_PATH_CAP];
+    struct cs_err err;
+    setenv("XDG_RUNTIME_DIR", root, 1);
+    assert_int_equal(cs_dir_runtime(dir, &err), CS_OK);
+    assert_string_equal(dir, in_root("cornstarch"));
+    assert_int_equal(mode_of(dir), 0700);
+    assert_int_equal(cs_dir_runtime(dir, &err), CS_OK); /* again */
+    assert_int_equal(chmod(dir, 0750), 0);
+    assert_int_equal(cs_dir_runtime(dir, &err), CS_REFUSED);
+    assert_int_equal(rmdir(dir), 0);
+    assert_int_equal(symlink(in_root("a"), dir), 0);
+    assert_int_equal(cs_dir_runtime(dir, &err), CS_REFUSED); /* a link, even to our own */
+    assert_int_equal(unlink(dir), 0);
+    unsetenv("XDG_RUNTIME_DIR");
+    setenv("TMPDIR", root, 1);
+    assert_int_equal(cs_dir_runtime(dir, &err), CS_OK);
+    snprintf(expected, sizeof(expected), "%s/cornstarch-%u", root, (unsigned)geteuid());
+    assert_string_equal(dir, expected);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(dir, 12345, 12345), 0);
+        assert_int_equal(cs_dir_runtime(dir, &err), CS_REFUSED);
+        assert_non_null(strstr(err.text, "12345"));
+    }
+}
+
+static void own_directory_holds_this_program(void **state)
+{
+    (void)state;
+    char dir[CS_PATH_CAP];
+    assert_int_equal(cs_dir_self(dir, NULL), CS_OK);
+    assert_int_equal(dir[0], '/');
+    strncat(dir, "/", sizeof(dir) - strlen(dir) - 1);
+    strncat(dir, program_invocation_short_name, sizeof(dir) - strlen(dir) - 1);
+    assert_int_equal(access(dir, X_OK), 0);
+}
+
+static void path_that_does_not_fit_is_a_limit(void **state)
+{
+    (void)state;
+    char path[CS_PATH_CAP];
+    struct cs_err err;
+    assert_int_equal(cs_path(path, &err, "%*s", CS_PATH_CAP - 1, "x"), CS_OK);
+    assert_int_equal(cs_path(path, &err, "%*s", CS_PATH_CAP, "x"), CS_LIMIT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(atomic_write_replaces_and_leaves_no_rest),
+        cmocka_unit_test(read_stops_at_its_limit),
+        cmocka_unit_test(full_disk_is_no_space),
+        cmocka_unit_test(missing_parents_are_made_private),
+        cmocka_unit_test(state_directory_follows_xdg),
+        cmocka_unit_test(runtime_directory_must_be_ours_alone),
+        cmocka_unit_test(own_directory_holds_this_program),
+        cmocka_unit_test(path_that_does_not_fit_is_a_limit),
+    };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
