@@ -4,6 +4,11 @@
  *
  * Streams of a rank are FIFOs: an action starts when it is the head of its stream and its dependencies
  * (ids on the same rank) are done. Ranks meet only in matched SEND/RECV and in collectives.
+ * COMM: a message is posted when its dependencies are done, every earlier message of the same (peer,
+ * direction) is posted and every earlier collective is complete; other peers and directions are
+ * independent (as in kernels/comm.h). A collective is posted when its dependencies are done, every
+ * earlier message is posted and every earlier collective is complete. The k-th send of a pair of
+ * ranks meets the k-th receive. Receives have no dependencies: boundary buffers exist for every slot.
  *
  * What an action means for the worker:
  *   FWD   forward of `stage` on `slot`
@@ -33,6 +38,10 @@ enum cs_op {
         CS_OP_COUNT
 };
 enum cs_stream { CS_STREAM_COMPUTE, CS_STREAM_COMM, CS_STREAM_COUNT };
+
+/* collective groups: cs_action.comm. All members of a group meet; a member's collectives block its
+ * COMM stream, messages do not. */
+enum { CS_COMM_WORLD, CS_COMM_TIED, CS_COMM_COUNT };
 
 const char *cs_op_letter(enum cs_op op);
 enum cs_stream cs_op_stream(enum cs_op op);
@@ -70,13 +79,17 @@ struct cs_program {
 };
 
 /* Lower a plan for n_slots slots (>= 1): generator of the plan's schedule, then the communication pass,
- * then the verifier. is_eval: forward only, no NORM/STEP. */
+ * then the verifier. is_eval: forward only, no NORM/STEP. graph NULL: no exchange of a tied embedding
+ * (plans made from numbers). CS_PLAN: unknown schedule, over the limits of an action's fields. */
 enum cs_status cs_program_make(const struct cs_plan *plan, const struct cs_graph *graph, int n_slots,
                                bool is_eval, struct cs_arena *arena, struct cs_program **out,
                                struct cs_err *err) CS_NODISCARD;
 
 /* Compute-only order of one stage as text, "F0 F1 B0 ..." (cs.lab.program, tests) */
 void cs_program_text(const struct cs_program *program, int stage, struct cs_buf *out);
+
+/* "rank 2: recv grad of edge vision.0 -> llm.0, slot 3" */
+void cs_action_text(const struct cs_program *program, int rank, uint32_t id, struct cs_buf *out);
 
 /* The proof before anything starts: sends match receives (edge, slot, direction, order per pair and
  * direction), collectives in one order, graph acyclic, every F has its B iff the stage has a backward,

@@ -1,0 +1,11 @@
+/* The communication pass: compute orders to rank programs. Private to core/sched. */
+#ifndef CS_SCHED_COMM_H
+#define CS_SCHED_COMM_H
+
+#include "core/sched/order.h"
+
+/* order: one per rank. has_tied: exchange the tied embedding's gradients. Fills program->rank. */
+void cs_comm_pass(const struct cs_pipeline *pipeline, const struct cs_order *order, bool has_tied,
+                  struct cs_arena *arena, struct cs_program *program);
+
+#endif

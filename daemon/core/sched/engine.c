@@ -1,0 +1,244 @@
+/* Event-driven longest path; see engine.h. Nodes leave a heap in the order in which they become
+ * ready (ties: lower node), so that shared cores are given out in time order; with unlimited cores
+ * the order does not matter. */
+#include "core/sched/engine.h"
+
+struct event {
+    double ready;
+    uint32_t node;
+};
+
+struct engine {
+    const struct cs_net *net;
+    cs_engine_cost cost;
+    void *user;
+    int32_t cores;
+    double *start, *end;    /* (n_nodes) */
+    double *ready;          /* (n_nodes) latest end of the predecessors seen so far */
+    uint32_t *open, *cause; /* (n_nodes) predecessors left; the one that decided the start */
+    struct event *heap;
+    uint32_t n_heap, n_done;
+    double *core_free;
+    uint32_t *core_last;
+};
+
+static bool comes_before(const struct event *a, const struct event *b)
+{
+    return a->ready < b->ready || (!(a->ready > b->ready) && a->node < b->node);
+}
+
+static void push(struct engine *e, uint32_t node, double ready)
+{
+    uint32_t i = e->n_heap++;
+    struct event new = {ready, node};
+    for (; i > 0 && comes_before(&new, &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        e->heap[i] = e->heap[(i - 1) / 2];
+    e->heap[i] = new;
+}
+
+static struct event pop(struct engine *e)
+{
+    struct event top = e->heap[0], last = e->heap[--e->n_heap];
+    uint32_t i = 0;
+    for (;;) {
+        uint32_t child = 2 * i + 1;
+        if (child + 1 < e->n_heap && comes_before(&e->heap[child + 1], &e->heap[child]))
+            child++;
+        if (child >= e->n_heap || !comes_before(&e->heap[child], &last))
+            break;
+        e->heap[i] = e->heap[child];
+        i = child;
+    }
+    e->heap[i] = last;
+    return top;
+}
+
+static const struct cs_action *action_of(const struct engine *e, const struct cs_net_node *n)
+{
+    return &e->net->program->rank[n->rank].actions[n->action];
+}
+
+/* actions of the COMM stream cost nothing to post; their meeting costs what its sender or its most
+ * expensive member says */
+static double cost_of(const struct engine *e, uint32_t node)
+{
+    const struct cs_net *net = e->net;
+    const struct cs_net_node *n = &net->node[node];
+    double most = 0;
+    if (!n->is_meeting) {
+        const struct cs_action *a = action_of(e, n);
+        return cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE
+                   ? e->cost(e->user, net->program, n->rank, a)
+                   : 0;
+    }
+    if (action_of(e, n)->op == CS_OP_SEND)
+        return e->cost(e->user, net->program, n->rank, action_of(e, n));
+    for (uint32_t i = 0; i < n->n_preds; i++) {
+        const struct cs_net_node *member = &net->node[net->preds[n->first_pred + i]];
+        double cost = member->is_meeting
+                          ? 0
+                          : e->cost(e->user, net->program, member->rank, action_of(e, member));
+        most = cost > most ? cost : most;
+    }
+    return most;
+}
+
+static bool takes_core(const struct engine *e, uint32_t node, double cost)
+{
+    return e->cores > 0 && cost > 0 && !e->net->node[node].is_meeting;
+}
+
+static void run_node(struct engine *e, uint32_t node, double ready)
+{
+    double cost = cost_of(e, node), start = ready;
+    if (takes_core(e, node, cost)) {
+        int32_t best = 0;
+        for (int32_t c = 1; c < e->cores; c++)
+            if (e->core_free[c] < e->core_free[best])
+                best = c;
+        if (e->core_free[best] > start) {
+            start = e->core_free[best];
+            e->cause[node] = e->core_last[best];
+        }
+        e->core_free[best] = start + cost;
+        e->core_last[best] = node;
+    }
+    e->start[node] = start;
+    e->end[node] = start + cost;
+    e->n_done++;
+}
+
+static void release(struct engine *e, uint32_t node)
+{
+    const struct cs_net *net = e->net;
+    for (uint32_t i = net->first_succ[node]; i < net->first_succ[node + 1]; i++) {
+        uint32_t next = net->succs[i];
+        if (e->cause[next] == CS_NET_NONE || e->end[node] > e->ready[next]) {
+            e->ready[next] = e->end[node];
+            e->cause[next] = node;
+        }
+        if (--e->open[next] == 0 && !net->node[next].is_dead)
+            push(e, next, e->ready[next]);
+    }
+}
+
+static void init(struct engine *e, struct cs_arena *arena)
+{
+    uint32_t n = e->net->n_nodes;
+    e->start = CS_NEW_ARRAY(arena, double, n + 1);
+    e->end = CS_NEW_ARRAY(arena, double, n + 1);
+    e->ready = CS_NEW_ARRAY(arena, double, n + 1);
+    e->open = CS_NEW_ARRAY(arena, uint32_t, n + 1);
+    e->cause = CS_NEW_ARRAY(arena, uint32_t, n + 1);
+    e->heap = CS_NEW_ARRAY(arena, struct event, n + 1);
+    e->core_free = CS_NEW_ARRAY(arena, double, e->cores > 0 ? e->cores : 1);
+    e->core_last = CS_NEW_ARRAY(arena, uint32_t, e->cores > 0 ? e->cores : 1);
+    for (uint32_t i = 0; i < n; i++) {
+        e->open[i] = e->net->node[i].n_preds;
+        e->cause[i] = CS_NET_NONE;
+        e->end[i] = -1;
+        if (e->open[i] == 0 && !e->net->node[i].is_dead)
+            push(e, i, 0);
+    }
+}
+
+static void add_heads(const struct engine *e, int32_t rank, struct cs_buf *text)
+{
+    const struct cs_net *net = e->net;
+    const struct cs_rank_program *rp = &net->program->rank[rank];
+    for (int s = 0; s < CS_STREAM_COUNT; s++)
+        for (uint32_t i = 0; i < rp->n_fifo[s]; i++) {
+            uint32_t id = rp->fifo[s][i];
+            if (!(e->end[net->done[net->base[rank] + id]] < 0))
+                continue;
+            cs_buf_adds(text, text->len ? "; " : "");
+            cs_action_text(net->program, rank, id, text);
+            break;
+        }
+}
+
+static enum cs_status report_stall(const struct engine *e, struct cs_err *err)
+{
+    struct cs_buf text = {0};
+    for (int32_t r = 0; r < e->net->program->n_ranks && text.len < 800; r++)
+        add_heads(e, r, &text);
+    enum cs_status status =
+        cs_fail(err, CS_PLAN, "dead-lock: no action can start; waiting: %s", cs_buf_str(&text));
+    cs_buf_free(&text);
+    return status;
+}
+
+static void find_critical(const struct engine *e, uint32_t last, struct cs_arena *arena,
+                          struct cs_engine_result *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = last; i != CS_NET_NONE; i = e->cause[i])
+        n += e->end[i] > e->start[i];
+    out->critical = CS_NEW_ARRAY(arena, struct cs_engine_step, n + 1);
+    out->n_critical = (int32_t)n;
+    for (uint32_t i = last; i != CS_NET_NONE; i = e->cause[i])
+        if (e->end[i] > e->start[i])
+            out->critical[--n] =
+                (struct cs_engine_step){e->net->node[i].rank, e->net->node[i].action};
+}
+
+static void collect(const struct engine *e, struct cs_arena *arena, struct cs_engine_result *out)
+{
+    const struct cs_net *net = e->net;
+    uint32_t last = CS_NET_NONE;
+    out->makespan = 0;
+    out->start = CS_NEW_ARRAY(arena, double, net->n_actions + 1);
+    out->end = CS_NEW_ARRAY(arena, double, net->n_actions + 1);
+    for (uint32_t i = 0; i < net->n_actions; i++) {
+        out->start[i] = e->start[net->done[i]];
+        out->end[i] = e->end[net->done[i]];
+    }
+    for (uint32_t i = 0; i < net->n_nodes; i++)
+        if (last == CS_NET_NONE || e->end[i] > e->end[last])
+            last = i;
+    if (last != CS_NET_NONE)
+        out->makespan = e->end[last];
+    find_critical(e, last, arena, out);
+}
+
+static void count_stages(const struct cs_net *net, struct cs_arena *arena,
+                         struct cs_engine_result *out)
+{
+    int32_t n_stages = net->program->plan->n_stages;
+    int32_t *live = CS_NEW_ARRAY(arena, int32_t, n_stages);
+    out->busy = CS_NEW_ARRAY(arena, double, n_stages);
+    out->peak = CS_NEW_ARRAY(arena, int32_t, n_stages);
+    for (int32_t r = 0; r < net->program->n_ranks; r++) {
+        const struct cs_rank_program *rp = &net->program->rank[r];
+        for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
+            const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
+            if (a->stage < 0)
+                continue;
+            bool keeps =
+                net->program->plan->stages[a->stage].has_backward && !net->program->is_eval;
+            uint32_t node = net->base[r] + a->id;
+            out->busy[a->stage] += out->end[node] - out->start[node];
+            live[a->stage] += !keeps ? 0 : a->op == CS_OP_FWD ? 1 : a->op == CS_OP_BWD ? -1 : 0;
+            int32_t alive = keeps ? live[a->stage] : 1;
+            out->peak[a->stage] = alive > out->peak[a->stage] ? alive : out->peak[a->stage];
+        }
+    }
+}
+
+enum cs_status cs_engine_run(const struct cs_net *net, cs_engine_cost cost, void *user,
+                             int32_t cores, struct cs_arena *arena, struct cs_engine_result *out,
+                             struct cs_err *err)
+{
+    struct engine e = {.net = net, .cost = cost, .user = user, .cores = cores};
+    init(&e, arena);
+    while (e.n_heap > 0) {
+        struct event next = pop(&e);
+        run_node(&e, next.node, next.ready);
+        release(&e, next.node);
+    }
+    if (e.n_done < net->n_nodes)
+        return report_stall(&e, err);
+    collect(&e, arena, out);
+    count_stages(net, arena, out);
+    return CS_OK;
+}

@@ -1,0 +1,11 @@
+/* GPipe: all forwards, then all backwards, both in slot order (gradients accumulate in slot order).
+ */
+#include "core/sched/order.h"
+
+void cs_schedule_gpipe(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order)
+{
+    for (int32_t i = 0; i < pipeline->n_slots; i++)
+        cs_order_fwd(pipeline, rank, i, order);
+    for (int32_t i = 0; pipeline->node[rank].has_backward && i < pipeline->n_slots; i++)
+        cs_order_bwd(pipeline, rank, i, order);
+}

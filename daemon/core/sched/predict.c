@@ -1,0 +1,79 @@
+/* Predicted step time and bubbles; see predict.h. */
+#include "core/sched/predict.h"
+
+#include "core/plan/costs.h"
+
+static int64_t bytes_ns(int64_t bytes, int64_t bytes_per_s)
+{
+    return bytes_per_s > 0 ? (int64_t)((double)bytes * 1e9 / (double)bytes_per_s) : 0;
+}
+
+/* The optimizer reads and writes gradients, moments and weights of what trains: memory-bound. */
+static int64_t step_ns(const struct cs_plan *plan, int rank, const struct cs_device_class *device)
+{
+    int64_t bytes = 0;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].rank == rank)
+            bytes += 2 * plan->stages[s].state_bytes;
+    return bytes_ns(bytes, device->bytes_per_s);
+}
+
+static int64_t message_ns(const struct cs_plan *plan, const struct cs_action *action,
+                          const struct cs_device_class *device)
+{
+    const struct cs_edge *edge = &plan->edges[action->edge];
+    int64_t bytes = edge->max_rows * edge->width * cs_device_element_bytes(device);
+    return device->link_latency_ns + bytes_ns(bytes, device->link_bytes_per_s);
+}
+
+int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
+                        const struct cs_action *action)
+{
+    const struct cs_device_class *device = user;
+    const struct cs_plan *plan = program->plan;
+    switch ((enum cs_op)action->op) {
+    case CS_OP_FWD:
+        return plan->stages[action->stage].fwd_ns;
+    case CS_OP_BWD:
+        return plan->stages[action->stage].bwd_input_ns + plan->stages[action->stage].bwd_weight_ns;
+    case CS_OP_BWD_INPUT:
+        return plan->stages[action->stage].bwd_input_ns;
+    case CS_OP_BWD_WEIGHT:
+        return plan->stages[action->stage].bwd_weight_ns;
+    case CS_OP_SEND:
+        return message_ns(plan, action, device);
+    case CS_OP_TIED:
+    case CS_OP_NORM:
+        return program->n_ranks > 1 ? device->link_latency_ns : 0;
+    case CS_OP_STEP:
+        return step_ns(plan, rank, device);
+    case CS_OP_RECV:
+    case CS_OP_MARK:
+    case CS_OP_COUNT:
+        break;
+    }
+    return 0;
+}
+
+enum cs_status cs_plan_predict(struct cs_plan *plan, const struct cs_graph *graph,
+                               const struct cs_cluster *cluster, struct cs_arena *arena,
+                               struct cs_err *err)
+{
+    struct cs_device_class device = *cluster->device;
+    struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
+    struct cs_arena *scratch = cs_arena_new(0);
+    struct cs_program *program = NULL;
+    struct cs_sim_result result;
+    enum cs_status status =
+        cs_program_make(plan, graph, plan->slots, false, scratch, &program, err);
+    if (status == CS_OK)
+        status = cs_simulate(program, &options, scratch, &result, err);
+    if (status == CS_OK) {
+        plan->predicted_step_ns = result.makespan_ns;
+        plan->predicted_bubble = CS_NEW_ARRAY(arena, double, plan->n_stages);
+        for (int32_t s = 0; s < plan->n_stages; s++)
+            plan->predicted_bubble[s] = result.bubble[s];
+    }
+    cs_arena_free(scratch);
+    return status == CS_OK ? CS_OK : cs_wrap(err, status, "predicting the step time");
+}

@@ -1,0 +1,16 @@
+/* Predictions of a plan: the simulator over its expected slots, roofline costs and the links and
+ * memory of the cluster's device class. */
+#ifndef CS_SCHED_PREDICT_H
+#define CS_SCHED_PREDICT_H
+
+#include "core/sched/sim.h"
+
+/* Fills predicted_step_ns and predicted_bubble of the plan; its hash does not change. */
+enum cs_status cs_plan_predict(struct cs_plan *plan, const struct cs_graph *graph,
+                               const struct cs_cluster *cluster, struct cs_arena *arena,
+                               struct cs_err *err) CS_NODISCARD;
+/* The cost function it uses; user: const struct cs_device_class. */
+int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
+                        const struct cs_action *action);
+
+#endif

@@ -1,0 +1,87 @@
+/* The simulator in nanoseconds; see sim.h. */
+#include "core/sched/sim.h"
+
+#include "core/sched/engine.h"
+
+struct costs {
+    const struct cs_sim_options *options;
+};
+
+/* the plan's stage times, and messages of fp32 rows over the link */
+static double default_cost(const struct cs_sim_options *options, const struct cs_program *program,
+                           const struct cs_action *action)
+{
+    const struct cs_plan *plan = program->plan;
+    const struct cs_stage *stage = action->stage >= 0 ? &plan->stages[action->stage] : NULL;
+    if (action->op == CS_OP_FWD)
+        return (double)stage->fwd_ns;
+    if (action->op == CS_OP_BWD)
+        return (double)(stage->bwd_input_ns + stage->bwd_weight_ns);
+    if (action->op != CS_OP_SEND)
+        return 0;
+    const struct cs_edge *edge = &plan->edges[action->edge];
+    int64_t bytes = edge->max_rows * edge->width * 4, transfer_ns = 0;
+    if (options->link_bytes_per_s > 0)
+        transfer_ns = (int64_t)((double)bytes * 1e9 / (double)options->link_bytes_per_s);
+    return (double)(options->hop_ns + transfer_ns);
+}
+
+static double engine_cost(void *user, const struct cs_program *program, int rank,
+                          const struct cs_action *action)
+{
+    const struct cs_sim_options *options = ((const struct costs *)user)->options;
+    if (options->cost)
+        return (double)options->cost(options->user, program, rank, action);
+    return default_cost(options, program, action);
+}
+
+static void copy_events(const struct cs_net *net, const struct cs_engine_result *from,
+                        struct cs_arena *arena, struct cs_sim_result *out)
+{
+    const struct cs_program *program = net->program;
+    out->events = CS_NEW_ARRAY(arena, struct cs_event *, program->n_ranks);
+    for (int32_t r = 0; r < program->n_ranks; r++) {
+        uint32_t n = program->rank[r].n_actions;
+        out->events[r] = CS_NEW_ARRAY(arena, struct cs_event, n + 1);
+        for (uint32_t i = 0; i < n; i++) {
+            double start = from->start[net->base[r] + i], end = from->end[net->base[r] + i];
+            bool is_compute =
+                cs_op_stream((enum cs_op)program->rank[r].actions[i].op) == CS_STREAM_COMPUTE;
+            double cpu_us = is_compute ? (end - start) / 1000 : 0;
+            out->events[r][i] =
+                (struct cs_event){.start_ns = (uint64_t)start,
+                                  .end_ns = (uint64_t)end,
+                                  .action = i,
+                                  .value = cpu_us < INT32_MAX ? (int32_t)cpu_us : INT32_MAX,
+                                  .kind = CS_EVENT_ACTION,
+                                  .flags = program->is_eval ? CS_EVENT_EVAL : 0};
+        }
+    }
+}
+
+enum cs_status cs_simulate(const struct cs_program *program, const struct cs_sim_options *options,
+                           struct cs_arena *arena, struct cs_sim_result *out, struct cs_err *err)
+{
+    struct costs costs = {options};
+    struct cs_net net;
+    struct cs_engine_result run;
+    int32_t n_stages = program->plan->n_stages;
+    CS_TRY(cs_net_check_shape(program, false, err));
+    cs_net_build(program, arena, &net);
+    CS_TRY(cs_engine_run(&net, engine_cost, &costs, options->cores, arena, &run, err));
+    *out = (struct cs_sim_result){.makespan_ns = (int64_t)run.makespan, .peak = run.peak};
+    out->busy_ns = CS_NEW_ARRAY(arena, int64_t, n_stages);
+    out->bubble = CS_NEW_ARRAY(arena, double, n_stages);
+    for (int32_t s = 0; s < n_stages; s++) {
+        out->busy_ns[s] = (int64_t)run.busy[s];
+        out->bubble[s] = run.makespan > 0 ? 1 - run.busy[s] / run.makespan : 0;
+    }
+    copy_events(&net, &run, arena, out);
+    out->n_critical = run.n_critical;
+    out->critical = CS_NEW_ARRAY(arena, uint32_t, 2 * run.n_critical + 1);
+    for (int32_t i = 0; i < run.n_critical; i++) {
+        out->critical[2 * i] = (uint32_t)run.critical[i].rank;
+        out->critical[2 * i + 1] = run.critical[i].action;
+    }
+    return CS_OK;
+}
