@@ -24,8 +24,7 @@ static const struct cs_option help_option = {
 static const struct cs_option version_option = {
     .name = "version", .letter = 'V', .type = CS_OPT_FLAG, .help = "print the version and leave"};
 
-static const struct cs_option *find_name(const struct cs_cli *program, const char *name,
-                                         size_t len)
+static const struct cs_option *find_name(const struct cs_cli *program, const char *name, size_t len)
 {
     for (size_t i = 0; i < program->n_options; i++)
         if (strlen(program->options[i].name) == len &&
@@ -260,8 +259,8 @@ static enum cs_status read_arguments(struct parse *p)
     return check_count(p);
 }
 
-enum cs_status cs_options_parse(const struct cs_cli *program, int argc, char **argv,
-                                void *values, struct cs_args *args, struct cs_err *err)
+enum cs_status cs_options_parse(const struct cs_cli *program, int argc, char **argv, void *values,
+                                struct cs_args *args, struct cs_err *err)
 {
     struct parse p = {program, argv, argc, 1, values, args, err};
     *args = (struct cs_args){.items = argc > 0 ? argv + 1 : argv};

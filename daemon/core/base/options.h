@@ -55,8 +55,8 @@ struct cs_args {
 };
 
 /* Sets defaults, then what argv says. argv is reordered in place. CS_USAGE says what is wrong. */
-CS_NODISCARD enum cs_status cs_options_parse(const struct cs_cli *program, int argc,
-                                             char **argv, void *values, struct cs_args *args,
+CS_NODISCARD enum cs_status cs_options_parse(const struct cs_cli *program, int argc, char **argv,
+                                             void *values, struct cs_args *args,
                                              struct cs_err *err);
 /* One value by name, with the option's type and range: for configuration files with the same table.
  */

@@ -20,9 +20,10 @@
 
 #include "core/base/status.h"
 
-#define CS_LINE_FEED_MAX   ((size_t)65536)
-#define CS_LINE_MAX_VALUES 1000000 /* values in one line; jansson needs up to 100 bytes for each   \
-                                    */
+#define CS_LINE_FEED_MAX ((size_t)65536)
+#define CS_LINE_MAX_VALUES                                                                         \
+    1000000 /* values in one line; jansson needs up to 100 bytes for each                          \
+             */
 
 struct cs_line_reader;
 
