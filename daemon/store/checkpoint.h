@@ -4,11 +4,11 @@
  *                                           under their global names
  *               opt/rank-N.safetensors      "<name>.exp_avg", "<name>.exp_avg_sq"
  *               trainer.json                optimizer step, data cursor, seed, counters
- *               checkpoint.json             LAST: format, step, spec and plan hash, version, list of
- *                                           files with size and xxh3-128
- * Written in ckpt-<step>.tmp, files and directory fsynced, renamed, parent fsynced. A directory without
- * a checkpoint.json that verifies does not exist for us. Any layout can load any checkpoint: names are
- * global. Frozen parameters are not stored; they come from the source directories. */
+ *               checkpoint.json             LAST: format, step, spec and plan hash, version, list
+ * of files with size and xxh3-128 Written in ckpt-<step>.tmp, files and directory fsynced, renamed,
+ * parent fsynced. A directory without a checkpoint.json that verifies does not exist for us. Any
+ * layout can load any checkpoint: names are global. Frozen parameters are not stored; they come
+ * from the source directories. */
 #ifndef CS_STORE_CHECKPOINT_H
 #define CS_STORE_CHECKPOINT_H
 
@@ -48,7 +48,8 @@ enum cs_status cs_ckpt_latest(const char *dir, bool is_deep, int64_t *step, char
                               void *user, struct cs_err *err) CS_NODISCARD;
 
 struct cs_ckpt; /* one opened, verified checkpoint directory */
-enum cs_status cs_ckpt_open(const char *path, struct cs_ckpt **out, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_ckpt_open(const char *path, struct cs_ckpt **out,
+                            struct cs_err *err) CS_NODISCARD;
 void cs_ckpt_close(struct cs_ckpt *ckpt); /* accepts NULL */
 int64_t cs_ckpt_step(const struct cs_ckpt *ckpt);
 const json_t *cs_ckpt_trainer(const struct cs_ckpt *ckpt);

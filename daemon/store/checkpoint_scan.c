@@ -36,9 +36,10 @@ enum cs_status cs_ckpt_latest(const char *dir, bool is_deep, int64_t *step, char
     }
     free(steps);
     if (st == CS_NOT_FOUND)
-        return cs_fail(err, CS_NOT_FOUND, n_bad ? "no usable checkpoint in %s: %d damaged, the "
-                                                  "oldest: %s"
-                                                : "no checkpoint in %s",
+        return cs_fail(err, CS_NOT_FOUND,
+                       n_bad ? "no usable checkpoint in %s: %d damaged, the "
+                               "oldest: %s"
+                             : "no checkpoint in %s",
                        dir, n_bad, why.text);
     return st;
 }

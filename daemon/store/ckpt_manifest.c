@@ -125,8 +125,9 @@ static enum cs_status verify_file(const char *path, const json_t *entry, bool is
         return CS_OK;
     CS_TRY(cs_fs_hash(full, hex, &size, err));
     if (strcmp(hex, xxh3) != 0)
-        return cs_fail(err, CS_CORRUPT, "%s is damaged: its xxh3-128 is %s, checkpoint.json says %s",
-                       full, hex, xxh3);
+        return cs_fail(err, CS_CORRUPT,
+                       "%s is damaged: its xxh3-128 is %s, checkpoint.json says %s", full, hex,
+                       xxh3);
     return CS_OK;
 }
 
@@ -143,7 +144,8 @@ static enum cs_status verify_manifest(const char *path, const json_t *manifest, 
                        path, schema ? schema : "(none)", CS_CKPT_SCHEMA);
     self_hash(manifest, hex);
     if (!said || strcmp(said, hex) != 0)
-        return cs_fail(err, CS_CORRUPT, "%s/checkpoint.json is damaged: its hash does not fit", path);
+        return cs_fail(err, CS_CORRUPT, "%s/checkpoint.json is damaged: its hash does not fit",
+                       path);
     CS_TRY(cs_path(plain, err, "%s", path));
     for (size_t len = strlen(plain); len > 1 && plain[len - 1] == '/';)
         plain[--len] = '\0';

@@ -7,10 +7,18 @@ static const struct {
     const char *name;
     size_t bytes;
 } dtypes[] = {
-    [CS_F32] = {"F32", 4}, [CS_F16] = {"F16", 2}, [CS_BF16] = {"BF16", 2}, [CS_F64] = {"F64", 8},
-    [CS_I64] = {"I64", 8}, [CS_I32] = {"I32", 4}, [CS_I16] = {"I16", 2},   [CS_I8] = {"I8", 1},
-    [CS_U8] = {"U8", 1},   [CS_BOOL] = {"BOOL", 1},
+    [CS_F32] = {"F32",  4},
+      [CS_F16] = {"F16",  2},
+      [CS_BF16] = {"BF16", 2},
+      [CS_F64] = {"F64",  8},
+    [CS_I64] = {"I64",  8},
+      [CS_I32] = {"I32",  4},
+      [CS_I16] = {"I16",  2},
+      [CS_I8] = {"I8",   1},
+    [CS_U8] = {"U8",   1},
+      [CS_BOOL] = {"BOOL", 1},
 };
+
 _Static_assert(CS_ARRAY_LEN(dtypes) == CS_DTYPES, "one row per dtype");
 
 size_t cs_dtype_bytes(enum cs_dtype dtype)

@@ -10,9 +10,9 @@
 #include "store/export_parts.h"
 
 static const char *const tokenizer_files[] = {
-    "tokenizer.json",     "tokenizer_config.json", "special_tokens_map.json",
-    "vocab.json",         "merges.txt",            "added_tokens.json",
-    "chat_template.jinja", "chat_template.json",   "tokenizer.model",
+    "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
+    "merges.txt",      "added_tokens.json",     "chat_template.jinja",     "chat_template.json",
+    "tokenizer.model",
 };
 
 enum cs_status cs_export_put_folder(const struct cs_export *ex, const char *folder)
@@ -48,8 +48,8 @@ static enum cs_status copy_if(const struct cs_export *ex, const char *dir, const
     return cs_fs_copy(from, to, ex->err);
 }
 
-enum cs_status cs_export_copy_tokenizer(const struct cs_export *ex, const struct cs_export_part *llm,
-                                        const char *folder)
+enum cs_status cs_export_copy_tokenizer(const struct cs_export *ex,
+                                        const struct cs_export_part *llm, const char *folder)
 {
     bool is_copied = false;
     const char *weights_dir = llm->dir ? cs_hfdir_path(llm->dir) : "";
@@ -185,7 +185,8 @@ static enum cs_status export_to(struct cs_export *ex, const char *dir)
     if (ex->err) {
         memset(ex->err, 0, sizeof(*ex->err));
         if (why)
-            snprintf(ex->err->text, sizeof(ex->err->text), "%s/llava was not written: %s", dir, why);
+            snprintf(ex->err->text, sizeof(ex->err->text), "%s/llava was not written: %s", dir,
+                     why);
     }
     return CS_OK;
 }
@@ -197,7 +198,10 @@ enum cs_status cs_export_model(const struct cs_spec *spec, const struct cs_graph
     static const struct {
         const char *name;
         enum cs_dtype dtype;
-    } dtypes[] = {{"float32", CS_F32}, {"bfloat16", CS_BF16}};
+    } dtypes[] = {
+        {"float32",  CS_F32 },
+        {"bfloat16", CS_BF16}
+    };
     struct cs_export ex = {
         .spec = spec, .graph = graph, .source = source, .user = user, .err = err};
     for (size_t i = 0; i < CS_ARRAY_LEN(dtypes); i++)

@@ -14,9 +14,12 @@ static const struct {
 };
 
 static const char *const act_names[] = {
-    [CS_ARCH_ACT_NONE] = "linear",       [CS_ARCH_GELU] = "gelu",
-    [CS_ARCH_GELU_TANH] = "gelu_pytorch_tanh", [CS_ARCH_QUICK_GELU] = "quick_gelu",
-    [CS_ARCH_SILU] = "silu",             [CS_ARCH_RELU] = "relu",
+    [CS_ARCH_ACT_NONE] = "linear",
+    [CS_ARCH_GELU] = "gelu",
+    [CS_ARCH_GELU_TANH] = "gelu_pytorch_tanh",
+    [CS_ARCH_QUICK_GELU] = "quick_gelu",
+    [CS_ARCH_SILU] = "silu",
+    [CS_ARCH_RELU] = "relu",
 };
 
 static void set_dtype(json_t *config, const char *dtype)
@@ -66,8 +69,8 @@ static json_t *copied_config(const struct cs_export_part *part)
 
 enum cs_status cs_export_config(const struct cs_export *ex, struct cs_export_part *part)
 {
-    part->config = part->module->kind == CS_MODULE_PROJECTOR ? projector_config(part)
-                                                             : copied_config(part);
+    part->config =
+        part->module->kind == CS_MODULE_PROJECTOR ? projector_config(part) : copied_config(part);
     if (!part->config)
         return cs_fail(ex->err, CS_INVALID, "module %s has no configuration to export",
                        part->module->name);
@@ -103,16 +106,16 @@ json_t *cs_export_llava_config(const struct cs_export *ex, const struct cs_expor
     bool is_tied = llm->module->arch.is_tied;
     json_t *text = nested(llm->config);
     json_object_set_new(text, "tie_word_embeddings", json_boolean(is_tied));
-    json_t *config = json_pack(
-        "{s:[s], s:s, s:s, s:I, s:I, s:i, s:b, s:s, s:b, s:i, s:s, s:o, s:o}", "architectures",
-        "LlavaForConditionalGeneration", "model_type", "llava", "dtype", ex->dtype_name,
-        "image_token_index", (json_int_t)image_token, "image_token_id", (json_int_t)image_token,
-        "image_seq_length", (int)cs_arch_item_rows(&vision->module->arch),
-        "multimodal_projector_bias", 1, "projector_hidden_act",
-        act_names[projector->module->arch.act], "tie_word_embeddings", (int)is_tied,
-        "vision_feature_layer", (int)vision->module->spec->feature_layer,
-        "vision_feature_select_strategy", strategy(vision), "vision_config",
-        nested(vision->config), "text_config", text);
+    json_t *config =
+        json_pack("{s:[s], s:s, s:s, s:I, s:I, s:i, s:b, s:s, s:b, s:i, s:s, s:o, s:o}",
+                  "architectures", "LlavaForConditionalGeneration", "model_type", "llava", "dtype",
+                  ex->dtype_name, "image_token_index", (json_int_t)image_token, "image_token_id",
+                  (json_int_t)image_token, "image_seq_length",
+                  (int)cs_arch_item_rows(&vision->module->arch), "multimodal_projector_bias", 1,
+                  "projector_hidden_act", act_names[projector->module->arch.act],
+                  "tie_word_embeddings", (int)is_tied, "vision_feature_layer",
+                  (int)vision->module->spec->feature_layer, "vision_feature_select_strategy",
+                  strategy(vision), "vision_config", nested(vision->config), "text_config", text);
     const json_t *version = json_object_get(llm->config, "transformers_version");
     if (config && version) /* tells which spelling of the keys above was meant */
         json_object_set(config, "transformers_version", (json_t *)(uintptr_t)version);
@@ -139,14 +142,14 @@ static int64_t id_in_tokenizer(const json_t *root, const char *token)
 {
     const json_t *added = json_object_get(root, "added_tokens"), *entry;
     size_t i;
-    json_array_foreach (added, i, entry) {
+    json_array_foreach(added, i, entry)
+    {
         const char *content = json_string_value(json_object_get(entry, "content"));
-        if (content && strcmp(content, token) == 0 &&
-            json_is_integer(json_object_get(entry, "id")))
+        if (content && strcmp(content, token) == 0 && json_is_integer(json_object_get(entry, "id")))
             return json_integer_value(json_object_get(entry, "id"));
     }
-    const json_t *id = json_object_get(json_object_get(json_object_get(root, "model"), "vocab"),
-                                       token);
+    const json_t *id =
+        json_object_get(json_object_get(json_object_get(root, "model"), "vocab"), token);
     return json_is_integer(id) ? json_integer_value(id) : -1;
 }
 

@@ -42,9 +42,8 @@ static enum cs_status write_weights(const struct cs_export *ex,
         for (int i = 0; i < of[kind]->n_tensors; i++) {
             const struct cs_st_out *tensor = &of[kind]->tensor[i];
             all[n] = *tensor;
-            all[n++].name =
-                cs_arena_printf(ex->arena, "%s%s", prefixes[kind],
-                                cs_export_plain_name(of[kind]->module, tensor->name));
+            all[n++].name = cs_arena_printf(ex->arena, "%s%s", prefixes[kind],
+                                            cs_export_plain_name(of[kind]->module, tensor->name));
         }
     CS_TRY(cs_path(path, ex->err, "%s/%s/model.safetensors", ex->root, folder));
     return cs_st_write(path, all, n, NULL, NULL, ex->err);
@@ -54,8 +53,7 @@ static enum cs_status write_all(struct cs_export *ex, const struct cs_export_par
                                 int64_t image_token)
 {
     const struct cs_export_part *vision = of[CS_MODULE_ENCODER], *llm = of[CS_MODULE_LLM];
-    json_t *config =
-        cs_export_llava_config(ex, vision, of[CS_MODULE_PROJECTOR], llm, image_token);
+    json_t *config = cs_export_llava_config(ex, vision, of[CS_MODULE_PROJECTOR], llm, image_token);
     json_t *processor = cs_export_llava_processor(vision);
     enum cs_status st = CS_OK;
     if (!config || !processor)
@@ -77,8 +75,8 @@ static enum cs_status write_all(struct cs_export *ex, const struct cs_export_par
     return st;
 }
 
-enum cs_status cs_export_llava(struct cs_export *ex, const struct cs_export_part *parts, int n_parts,
-                               const char **why)
+enum cs_status cs_export_llava(struct cs_export *ex, const struct cs_export_part *parts,
+                               int n_parts, const char **why)
 {
     const struct cs_export_part *of[CS_MODULE_KINDS] = {0};
     int64_t image_token = -1;
@@ -89,8 +87,9 @@ enum cs_status cs_export_llava(struct cs_export *ex, const struct cs_export_part
         return CS_OK;
     CS_TRY(cs_export_image_token(of[CS_MODULE_ENCODER], of[CS_MODULE_LLM], &image_token, ex->err));
     if (image_token < 0) {
-        *why = "the encoder's token is not in the tokenizer, so llava has no image_token_id: add the "
-               "token to the tokenizer's added_tokens";
+        *why =
+            "the encoder's token is not in the tokenizer, so llava has no image_token_id: add the "
+            "token to the tokenizer's added_tokens";
         return CS_OK;
     }
     return write_all(ex, of, image_token);

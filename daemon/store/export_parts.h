@@ -1,4 +1,5 @@
-/* Pieces of the export, private to the store: the tensors of one component, configurations, files. */
+/* Pieces of the export, private to the store: the tensors of one component, configurations, files.
+ */
 #ifndef CS_STORE_EXPORT_PARTS_H
 #define CS_STORE_EXPORT_PARTS_H
 
@@ -28,30 +29,33 @@ struct cs_export_part {
     char folder[128];
 };
 
-/* export_tensors.c: trained and frozen parameters, what the graph dropped, what only the source has */
+/* export_tensors.c: trained and frozen parameters, what the graph dropped, what only the source has
+ */
 enum cs_status cs_export_gather(struct cs_export *ex, struct cs_export_part *part) CS_NODISCARD;
 /* name without the "vision_model." that transformers 4 put before an encoder's tensors */
 const char *cs_export_plain_name(const struct cs_module *module, const char *name);
 
 /* export_config.c */
-enum cs_status cs_export_config(const struct cs_export *ex, struct cs_export_part *part)
-    CS_NODISCARD;
+enum cs_status cs_export_config(const struct cs_export *ex,
+                                struct cs_export_part *part) CS_NODISCARD;
 json_t *cs_export_llava_config(const struct cs_export *ex, const struct cs_export_part *vision,
                                const struct cs_export_part *projector,
                                const struct cs_export_part *llm, int64_t image_token);
 json_t *cs_export_llava_processor(const struct cs_export_part *vision);
-/* id of the encoder's token: in the tokenizer, else in the composite the parts came from; -1: none */
+/* id of the encoder's token: in the tokenizer, else in the composite the parts came from; -1: none
+ */
 enum cs_status cs_export_image_token(const struct cs_export_part *vision,
                                      const struct cs_export_part *llm, int64_t *id,
                                      struct cs_err *err) CS_NODISCARD;
 const char *cs_export_tokenizer_dir(const struct cs_export_part *llm); /* "" when there is none */
 
 /* export_llava.c: why (static text) when this model has no llava form, NULL when it was written */
-enum cs_status cs_export_llava(struct cs_export *ex, const struct cs_export_part *parts, int n_parts,
-                               const char **why) CS_NODISCARD;
+enum cs_status cs_export_llava(struct cs_export *ex, const struct cs_export_part *parts,
+                               int n_parts, const char **why) CS_NODISCARD;
 
 /* export.c */
-enum cs_status cs_export_copy_tokenizer(const struct cs_export *ex, const struct cs_export_part *llm,
+enum cs_status cs_export_copy_tokenizer(const struct cs_export *ex,
+                                        const struct cs_export_part *llm,
                                         const char *folder) CS_NODISCARD;
 enum cs_status cs_export_copy_processor(const struct cs_export *ex,
                                         const struct cs_export_part *vision,

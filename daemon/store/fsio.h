@@ -1,9 +1,10 @@
 /* File helpers of the store: atomic writes with a running hash, JSON files, directory trees.
  *
- * A file being written lives beside its target as PATH.tmp-PID; it is fsynced, renamed over PATH and
- * the directory is fsynced, so PATH is the old content, the new content, or absent. When the disk or
- * RLIMIT_FSIZE is full the error is CS_NO_SPACE with path and bytes needed (the process must ignore
- * SIGXFSZ). No function follows a name that came out of a file without cs_fs_is_plain_name. */
+ * A file being written lives beside its target as PATH.tmp-PID; it is fsynced, renamed over PATH
+ * and the directory is fsynced, so PATH is the old content, the new content, or absent. When the
+ * disk or RLIMIT_FSIZE is full the error is CS_NO_SPACE with path and bytes needed (the process
+ * must ignore SIGXFSZ). No function follows a name that came out of a file without
+ * cs_fs_is_plain_name. */
 #ifndef CS_STORE_FSIO_H
 #define CS_STORE_FSIO_H
 
@@ -45,9 +46,11 @@ enum cs_status cs_fs_hash(const char *path, char xxh3[33], uint64_t *bytes,
 
 /* path and everything under it, never through a symbolic link; absent is fine */
 enum cs_status cs_fs_remove_tree(const char *path, struct cs_err *err) CS_NODISCARD;
-enum cs_status cs_fs_parent(const char *path, char out[CS_PATH_CAP], struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_fs_parent(const char *path, char out[CS_PATH_CAP],
+                            struct cs_err *err) CS_NODISCARD;
 bool cs_fs_exists(const char *path);
-/* non-empty, no '/', no '\\', not "." or "..", no control character: safe to append to a directory */
+/* non-empty, no '/', no '\\', not "." or "..", no control character: safe to append to a directory
+ */
 bool cs_fs_is_plain_name(const char *name);
 
 #endif

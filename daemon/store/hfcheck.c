@@ -55,10 +55,11 @@ enum cs_status cs_hfdir_check(const struct cs_hfdir *dir, const struct cs_arch *
     enum cs_status st = CS_OK;
     int n_bad = 0;
     if (cs_hfdir_count(dir) == 0)
-        return cs_fail(err, CS_NOT_FOUND,
-                       "%s holds no weights of this component (model.safetensors or "
-                       "model.safetensors.index.json); ask for init \"random\" to start from new ones",
-                       cs_hfdir_path(dir));
+        return cs_fail(
+            err, CS_NOT_FOUND,
+            "%s holds no weights of this component (model.safetensors or "
+            "model.safetensors.index.json); ask for init \"random\" to start from new ones",
+            cs_hfdir_path(dir));
     arena = cs_arena_new(0);
     int n = cs_arch_tensors(arch, arena, &info);
     for (int i = 0; i < n; i++)

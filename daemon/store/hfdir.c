@@ -10,17 +10,18 @@
 
 enum { MAX_SHARDS = 4096 };
 
-/* Names on disk -> names in the component's own directory. The first row of the part that fits wins. */
+/* Names on disk -> names in the component's own directory. The first row of the part that fits
+ * wins. */
 static const struct {
     const char *part, *disk, *component;
 } renames[] = {
-    {"vision",    "vision_tower.",                ""       }, /* as saved */
-    {"vision",    "model.vision_tower.",          ""       }, /* as in memory since transformers 4.52 */
-    {"llm",       "language_model.",              ""       },
-    {"llm",       "model.language_model.",        "model." },
+    {"vision",    "vision_tower.",                ""        }, /* as saved */
+    {"vision",    "model.vision_tower.",          ""        }, /* as in memory since transformers 4.52 */
+    {"llm",       "language_model.",              ""        },
+    {"llm",       "model.language_model.",        "model."  },
     {"llm",       "lm_head.",                     "lm_head."},
-    {"projector", "multi_modal_projector.",       ""       },
-    {"projector", "model.multi_modal_projector.", ""       },
+    {"projector", "multi_modal_projector.",       ""        },
+    {"projector", "model.multi_modal_projector.", ""        },
 };
 
 struct cs_hfdir {
@@ -97,7 +98,8 @@ static enum cs_status pick_config(struct cs_hfdir *dir, struct cs_err *err)
     return CS_OK;
 }
 
-/* component name of a tensor, or NULL when it belongs to another part; prefix points to the new one */
+/* component name of a tensor, or NULL when it belongs to another part; prefix points to the new one
+ */
 static const char *component_name(const char *part, const char *disk, const char **prefix)
 {
     *prefix = "";
@@ -212,7 +214,8 @@ static enum cs_status open_sharded(struct cs_hfdir *dir, const char *path, struc
         st = reserve(dir, json_object_size(map), MAX_SHARDS, err);
     if (st != CS_OK)
         goto out;
-    json_object_foreach (map, name, file) {
+    json_object_foreach(map, name, file)
+    {
         struct cs_st_file *shard = NULL;
         if (!json_is_string(file)) {
             st = cs_fail(err, CS_CORRUPT, "%s: weight_map of %.80s is not a file name", path, name);
@@ -250,11 +253,12 @@ static enum cs_status open_weights(struct cs_hfdir *dir, struct cs_err *err)
     for (size_t i = 0; i < CS_ARRAY_LEN(pickles); i++) {
         CS_TRY(cs_path(path, err, "%s/%s", dir->path, pickles[i]));
         if (cs_fs_exists(path))
-            return cs_fail(err, CS_UNSUPPORTED,
-                           "%s is a pickle, which can run code when loaded and is not read: load the "
-                           "model in transformers and call save_pretrained(DIR), which writes "
-                           "model.safetensors",
-                           path);
+            return cs_fail(
+                err, CS_UNSUPPORTED,
+                "%s is a pickle, which can run code when loaded and is not read: load the "
+                "model in transformers and call save_pretrained(DIR), which writes "
+                "model.safetensors",
+                path);
     }
     return CS_OK;
 }

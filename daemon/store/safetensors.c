@@ -96,9 +96,10 @@ static enum cs_status load_header(struct header *h)
                        file->path, (ull)file->file_bytes);
     CS_TRY(read_at(file->fd, file->path, size, 8, 0, h->err));
     if (memcmp(size, "version ", 8) == 0)
-        return cs_fail(h->err, CS_CORRUPT,
-                       "file %s (%llu bytes) is a Git LFS pointer, not the tensors: run git lfs pull",
-                       file->path, (ull)file->file_bytes);
+        return cs_fail(
+            h->err, CS_CORRUPT,
+            "file %s (%llu bytes) is a Git LFS pointer, not the tensors: run git lfs pull",
+            file->path, (ull)file->file_bytes);
     for (int i = 7; i >= 0; i--)
         h->bytes = h->bytes << 8 | size[i];
     if (h->bytes > file->file_bytes - 8)
@@ -140,8 +141,8 @@ static enum cs_status parse_dtype(const struct header *h, struct cs_st_tensor *t
                            "file %s, tensor %s: dtype %s is not supported (F32, F16, BF16, F64 and "
                            "plain integers are): convert the file",
                            h->file->path, t->name, name);
-    return cs_fail(h->err, CS_CORRUPT, "file %s, tensor %s: unknown dtype \"%.32s\"",
-                   h->file->path, t->name, name);
+    return cs_fail(h->err, CS_CORRUPT, "file %s, tensor %s: unknown dtype \"%.32s\"", h->file->path,
+                   t->name, name);
 }
 
 static enum cs_status parse_shape(const struct header *h, struct cs_st_tensor *t, const json_t *at)
@@ -177,15 +178,17 @@ static enum cs_status parse_offsets(const struct header *h, struct cs_st_tensor 
     const json_t *first = json_array_get(at, 0), *last = json_array_get(at, 1);
     if (json_array_size(at) != 2 || !json_is_integer(first) || !json_is_integer(last) ||
         json_integer_value(first) < 0 || json_integer_value(last) < json_integer_value(first))
-        return cs_fail(h->err, CS_CORRUPT,
-                       "file %s, tensor %s: data_offsets is not [begin, end] with 0 <= begin <= end",
-                       h->file->path, t->name);
+        return cs_fail(
+            h->err, CS_CORRUPT,
+            "file %s, tensor %s: data_offsets is not [begin, end] with 0 <= begin <= end",
+            h->file->path, t->name);
     uint64_t begin = (uint64_t)json_integer_value(first), end = (uint64_t)json_integer_value(last);
     uint64_t bytes = (uint64_t)t->count * cs_dtype_bytes(t->dtype);
     if (end - begin != bytes)
-        return cs_fail(h->err, CS_CORRUPT,
-                       "file %s, tensor %s: shape and dtype need %llu bytes, data_offsets hold %llu",
-                       h->file->path, t->name, (ull)bytes, (ull)(end - begin));
+        return cs_fail(
+            h->err, CS_CORRUPT,
+            "file %s, tensor %s: shape and dtype need %llu bytes, data_offsets hold %llu",
+            h->file->path, t->name, (ull)bytes, (ull)(end - begin));
     t->offset = begin; /* from the data start until check_layout */
     return CS_OK;
 }
@@ -210,8 +213,7 @@ static enum cs_status check_metadata(const struct header *h, json_t *meta)
     const char *key;
     json_t *value;
     bool is_good = json_is_object(meta);
-    json_object_foreach (meta, key, value)
-        is_good = is_good && json_is_string(value);
+    json_object_foreach(meta, key, value) is_good = is_good && json_is_string(value);
     if (!is_good)
         return cs_fail(h->err, CS_CORRUPT, "file %s: __metadata__ is not an object of strings",
                        h->file->path);
@@ -224,7 +226,8 @@ static enum cs_status reserve(struct header *h)
     size_t n = 0, bytes = 1;
     const char *key;
     json_t *value;
-    json_object_foreach (h->root, key, value) {
+    json_object_foreach(h->root, key, value)
+    {
         size_t len = strlen(key);
         if (strcmp(key, "__metadata__") == 0)
             continue;
@@ -253,7 +256,8 @@ static int by_offset(const void *a, const void *b)
     const struct cs_st_tensor *x = a, *y = b;
     if (x->offset != y->offset)
         return x->offset < y->offset ? -1 : 1;
-    return (x->count > 0) - (y->count > 0); /* empty tensors first: they end where the next begins */
+    return (x->count > 0) -
+           (y->count > 0); /* empty tensors first: they end where the next begins */
 }
 
 static enum cs_status check_layout(const struct header *h)
@@ -295,7 +299,8 @@ static enum cs_status parse_header(struct header *h)
         return cs_fail(h->err, CS_CORRUPT, "file %s: the header is not a JSON object", file->path);
     CS_TRY(reserve(h));
     char *names = file->names;
-    json_object_foreach (h->root, key, value) {
+    json_object_foreach(h->root, key, value)
+    {
         if (strcmp(key, "__metadata__") == 0) {
             CS_TRY(check_metadata(h, value));
             continue;
@@ -438,6 +443,7 @@ enum cs_status cs_st_read_f32(const struct cs_st_tensor *tensor, int64_t first, 
                               float *out, struct cs_err *err)
 {
     enum { CHUNK = 2048 };
+
     unsigned char chunk[CHUNK * 8];
     size_t width = cs_dtype_bytes(tensor->dtype);
     if (tensor->dtype > CS_F64)

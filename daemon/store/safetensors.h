@@ -1,13 +1,13 @@
-/* safetensors: bounded reader over mmap, and writer. Format: formats of Hugging Face safetensors 0.4+
- * (u64 header length, JSON header, data without holes or overlap, whole file covered).
+/* safetensors: bounded reader over mmap, and writer. Format: formats of Hugging Face safetensors
+ * 0.4+ (u64 header length, JSON header, data without holes or overlap, whole file covered).
  *
  * The reader trusts nothing: header length against file size before allocating, checked products,
- * offsets monotone and gap-free, names valid UTF-8 and unique. Messages name file, expected and actual
- * size. Tensor pointers live as long as the file object.
+ * offsets monotone and gap-free, names valid UTF-8 and unique. Messages name file, expected and
+ * actual size. Tensor pointers live as long as the file object.
  *
  * Reading: cs_st_read_f32 and cs_st_read_raw go through the descriptor, so a file that is cut while
- * open gives CS_CORRUPT. tensor->data is the mapping itself: quick to look at, but it may be unaligned
- * for its dtype, and touching pages that are gone raises SIGBUS. */
+ * open gives CS_CORRUPT. tensor->data is the mapping itself: quick to look at, but it may be
+ * unaligned for its dtype, and touching pages that are gone raises SIGBUS. */
 #ifndef CS_STORE_SAFETENSORS_H
 #define CS_STORE_SAFETENSORS_H
 
@@ -16,7 +16,20 @@
 
 #include "core/base/status.h"
 
-enum cs_dtype { CS_F32, CS_F16, CS_BF16, CS_F64, CS_I64, CS_I32, CS_I16, CS_I8, CS_U8, CS_BOOL, CS_DTYPES };
+enum cs_dtype {
+    CS_F32,
+    CS_F16,
+    CS_BF16,
+    CS_F64,
+    CS_I64,
+    CS_I32,
+    CS_I16,
+    CS_I8,
+    CS_U8,
+    CS_BOOL,
+    CS_DTYPES
+};
+
 enum { CS_MAX_DIMS = 8 };
 
 size_t cs_dtype_bytes(enum cs_dtype dtype);
@@ -29,17 +42,20 @@ struct cs_st_tensor {
     int64_t dim[CS_MAX_DIMS];
     int64_t count; /* elements */
     const void *data;
-    const struct cs_st_file *file; /* where the bytes are; NULL for a tensor that is only in memory */
-    uint64_t offset;               /* of the data in that file */
+    const struct cs_st_file
+        *file;       /* where the bytes are; NULL for a tensor that is only in memory */
+    uint64_t offset; /* of the data in that file */
 };
 
 struct cs_st_file; /* one .safetensors file, mapped */
 
-enum cs_status cs_st_open(const char *path, struct cs_st_file **out, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_st_open(const char *path, struct cs_st_file **out,
+                          struct cs_err *err) CS_NODISCARD;
 void cs_st_close(struct cs_st_file *file); /* accepts NULL */
 int cs_st_count(const struct cs_st_file *file);
 const struct cs_st_tensor *cs_st_at(const struct cs_st_file *file, int index); /* sorted by name */
-const struct cs_st_tensor *cs_st_find(const struct cs_st_file *file, const char *name); /* or NULL */
+const struct cs_st_tensor *cs_st_find(const struct cs_st_file *file,
+                                      const char *name); /* or NULL */
 const char *cs_st_path(const struct cs_st_file *file);
 
 /* convert count elements starting at element first to fp32 (F32, F16, BF16, F64 only) */
@@ -57,12 +73,14 @@ uint16_t cs_f16_from_f32(float value);
 float cs_f32_from_f16(uint16_t bits);
 
 struct cs_st_out;
-/* makes the fp32 values of one tensor (all elements), called once, when its turn to be written comes */
+/* makes the fp32 values of one tensor (all elements), called once, when its turn to be written
+ * comes */
 typedef enum cs_status (*cs_st_fill)(void *user, const struct cs_st_out *tensor, float *out,
                                      struct cs_err *err);
 
 /* One tensor to write. Its values are one of: data in memory as dtype, or fp32 with is_f32; from:
- * another file's tensor, copied or converted (floats only) in small pieces; fill: made on demand. */
+ * another file's tensor, copied or converted (floats only) in small pieces; fill: made on demand.
+ */
 struct cs_st_out {
     const char *name;
     enum cs_dtype dtype; /* in the file */

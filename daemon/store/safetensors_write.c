@@ -62,8 +62,9 @@ static enum cs_status check(const struct writing *w)
                 return cs_fail(w->err, CS_INVALID, "%s, tensor %s: bad shape", w->path, t->name);
         if (t->n_dims < 0 || t->n_dims > CS_MAX_DIMS || strlen(t->name) == 0 ||
             strlen(t->name) > 512 || strcmp(t->name, "__metadata__") == 0)
-            return cs_fail(w->err, CS_INVALID, "%s: tensor \"%.60s\" has a bad name or %d dimensions",
-                           w->path, t->name, t->n_dims);
+            return cs_fail(w->err, CS_INVALID,
+                           "%s: tensor \"%.60s\" has a bad name or %d dimensions", w->path, t->name,
+                           t->n_dims);
         if (!is_float && (t->is_f32 || t->fill))
             return cs_fail(w->err, CS_INVALID, "%s, tensor %s: fp32 values cannot be stored as %s",
                            w->path, t->name, cs_dtype_name(t->dtype));
@@ -149,8 +150,8 @@ static enum cs_status put_copy(struct writing *w, const struct cs_st_out *t, voi
     for (int64_t first = 0, n = 0; first < count; first += n) {
         n = count - first < CHUNK_ELEMENTS ? count - first : CHUNK_ELEMENTS;
         if (t->from->dtype == t->dtype) {
-            CS_TRY(cs_st_read_raw(t->from, (uint64_t)first * width, (size_t)n * width, chunk,
-                                  w->err));
+            CS_TRY(
+                cs_st_read_raw(t->from, (uint64_t)first * width, (size_t)n * width, chunk, w->err));
             CS_TRY(cs_fs_out_write(w->out, chunk, (size_t)n * width, w->err));
         } else {
             CS_TRY(cs_st_read_f32(t->from, first, n, chunk, w->err));

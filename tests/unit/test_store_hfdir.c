@@ -1,0 +1,260 @@
+/* Hugging Face directories: layouts of names, shards, refusals. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/arena.h"
+#include "store/hfdir.h"
+#include "support/tmpdir.h"
+
+static int make_dir(void **state)
+{
+    *state = tmpdir_new();
+    return 0;
+}
+
+static int drop_dir(void **state)
+{
+    tmpdir_free(*state);
+    return 0;
+}
+
+static void put(const char *dir, const char *name, const char *text)
+{
+    tmpdir_write(tmpdir_path(dir, name), text, strlen(text));
+}
+
+/* file with one fp32 tensor [2] per name, values value, value + 1 */
+static void put_tensors(const char *dir, const char *file, const char *const *names, int n,
+                        float value)
+{
+    float f[2] = {value, value + 1};
+    struct cs_st_out out[8];
+    assert_true(n <= 8);
+    for (int i = 0; i < n; i++)
+        out[i] = (struct cs_st_out){
+            .name = names[i], .dtype = CS_F32, .n_dims = 1, .dim = {2}, .data = f};
+    assert_int_equal(cs_st_write(tmpdir_path(dir, file), out, n, NULL, NULL, NULL), CS_OK);
+}
+
+static void refuses(const char *dir, const char *part, enum cs_status status, const char *text)
+{
+    struct cs_err err = {0};
+    struct cs_hfdir *hf = NULL;
+    enum cs_status st = cs_hfdir_open(dir, part, &hf, &err);
+    if (st != status || !strstr(err.text, text))
+        fail_msg("%s \"%s\", want %s \"%s\"", cs_status_slug(st), err.text, cs_status_slug(status),
+                 text);
+    assert_null(hf);
+}
+
+static struct cs_hfdir *opened(const char *dir, const char *part)
+{
+    struct cs_err err = {0};
+    struct cs_hfdir *hf = NULL;
+    if (cs_hfdir_open(dir, part, &hf, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return hf;
+}
+
+static void fits(const char *model, const char *part)
+{
+    char path[4096];
+    struct cs_err err = {0};
+    struct cs_arch arch;
+    struct cs_arena *arena = cs_arena_new(0);
+    snprintf(path, sizeof(path), "tests/golden/models/%s", model);
+    struct cs_hfdir *hf = opened(source_path(path), part);
+    if (cs_arch_from_config(cs_hfdir_config(hf), arena, &arch, &err) != CS_OK ||
+        cs_hfdir_check(hf, &arch, &err) != CS_OK)
+        fail_msg("%s %s: %s", model, part, err.text);
+    arch.ffn_width++;
+    assert_int_equal(cs_hfdir_check(hf, &arch, &err), CS_CORRUPT);
+    assert_non_null(strstr(err.text, "the configuration wants ["));
+    assert_non_null(strstr(err.text, "; ...")); /* three are named, more do not fit */
+    cs_hfdir_close(hf);
+    cs_arena_free(arena);
+}
+
+static void golden_models_fit_their_configurations(void **state)
+{
+    (void)state;
+    fits("siglip", "");
+    fits("llama", "");
+    fits("qwen2", "");
+    fits("llama3-tied", "");
+    fits("llava-siglip-qwen2", "vision");
+    fits("llava-siglip-qwen2", "llm");
+}
+
+static void both_llava_layouts_give_component_names(void **state)
+{
+    static const char *const saved[] = {
+        "vision_tower.vision_model.post_layernorm.weight", "language_model.model.norm.weight",
+        "language_model.lm_head.weight", "multi_modal_projector.linear_1.weight"};
+    static const char *const memory[] = {"model.vision_tower.vision_model.post_layernorm.weight",
+                                         "model.language_model.norm.weight", "lm_head.weight",
+                                         "model.multi_modal_projector.linear_1.weight"};
+    put(*state, "config.json",
+        "{\"model_type\":\"llava\",\"vision_config\":{\"hidden_size\":3},"
+        "\"text_config\":{\"hidden_size\":5},\"projector_hidden_act\":\"gelu\"}");
+    for (int layout = 0; layout < 2; layout++) {
+        put_tensors(*state, "model.safetensors", layout ? memory : saved, 4, 7);
+        struct cs_hfdir *hf = opened(*state, "llm");
+        assert_int_equal(cs_hfdir_count(hf), 2);
+        assert_non_null(cs_hfdir_tensor(hf, "model.norm.weight", NULL));
+        assert_non_null(cs_hfdir_tensor(hf, "lm_head.weight", NULL));
+        assert_null(cs_hfdir_tensor(hf, "linear_1.weight", NULL));
+        cs_hfdir_close(hf);
+        hf = opened(*state, "vision");
+        assert_int_equal(cs_hfdir_count(hf), 1);
+        const struct cs_st_tensor *t =
+            cs_hfdir_tensor(hf, "post_layernorm.weight", "vision_model.post_layernorm.weight");
+        float f[2] = {0};
+        assert_non_null(t);
+        assert_int_equal(cs_st_read_f32(t, 0, 2, f, NULL), CS_OK);
+        assert_true(f[0] == 7 && f[1] == 8);
+        cs_hfdir_close(hf);
+        hf = opened(*state, "projector");
+        assert_int_equal(cs_hfdir_count(hf), 1);
+        assert_non_null(cs_hfdir_tensor(hf, "linear_1.weight", NULL));
+        assert_int_equal(json_integer_value(json_object_get(cs_hfdir_config(hf), "in_width")), 3);
+        assert_int_equal(json_integer_value(json_object_get(cs_hfdir_config(hf), "out_width")), 5);
+        cs_hfdir_close(hf);
+    }
+    refuses(*state, "", CS_INVALID, "vision, llm or projector");
+    refuses(*state, "audio", CS_INVALID, "audio");
+    struct cs_hfdir *hf = NULL;
+    assert_int_equal(cs_hfdir_open_kind(*state, CS_MODULE_LLM, &hf, NULL), CS_OK);
+    assert_int_equal(cs_hfdir_count(hf), 2);
+    cs_hfdir_close(hf);
+}
+
+static void tensor_in_both_layouts_is_refused(void **state)
+{
+    static const char *const names[] = {"language_model.model.norm.weight",
+                                        "model.language_model.norm.weight"};
+    put(*state, "config.json", "{\"model_type\":\"llava\",\"text_config\":{}}");
+    put_tensors(*state, "model.safetensors", names, 2, 1);
+    refuses(*state, "llm", CS_CORRUPT, "twice");
+}
+
+static void shards_are_found_through_the_index(void **state)
+{
+    static const char *const a[] = {"a", "stray"}, *const b[] = {"b", "c"};
+    put(*state, "config.json", "{\"model_type\":\"llama\"}");
+    put_tensors(*state, "model-00001-of-00002.safetensors", a, 2, 1);
+    put_tensors(*state, "model-00002-of-00002.safetensors", b, 2, 5);
+    put(*state, "model.safetensors.index.json",
+        "{\"metadata\":{\"total_size\":24},\"weight_map\":{\"a\":\"model-00001-of-00002."
+        "safetensors\","
+        "\"b\":\"model-00002-of-00002.safetensors\",\"c\":\"model-00002-of-00002.safetensors\"}}");
+    struct cs_hfdir *hf = opened(*state, "");
+    float f[2] = {0};
+    assert_int_equal(cs_hfdir_count(hf), 3); /* the index decides, not the shard */
+    assert_int_equal(cs_st_read_f32(cs_hfdir_tensor(hf, "c", NULL), 0, 2, f, NULL), CS_OK);
+    assert_true(f[0] == 5 && f[1] == 6);
+    cs_hfdir_close(hf);
+    put(*state, "model.safetensors.index.json",
+        "{\"weight_map\":{\"x\":\"model-00001-of-00002.safetensors\"}}");
+    refuses(*state, "", CS_CORRUPT, "tensor x should be in");
+    put(*state, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"model-9.safetensors\"}}");
+    refuses(*state, "", CS_NOT_FOUND, "model-9.safetensors");
+    put(*state, "model.safetensors.index.json", "{\"weight_map\":{}}");
+    refuses(*state, "", CS_CORRUPT, "weight_map");
+    put(*state, "model-9.safetensors", "");
+    put(*state, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"model-9.safetensors\"}}");
+    refuses(*state, "", CS_CORRUPT, "the file has 0");
+}
+
+static void index_may_not_leave_the_directory(void **state)
+{
+    static const char *const names[] = {"../secret.safetensors",
+                                        "/etc/x.safetensors",
+                                        "sub/x.safetensors",
+                                        "..\\\\x.safetensors",
+                                        "..",
+                                        "",
+                                        "x.bin",
+                                        ".safetensors"};
+    put(*state, "config.json", "{\"model_type\":\"llama\"}");
+    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++) {
+        char text[200];
+        snprintf(text, sizeof(text), "{\"weight_map\":{\"a\":\"%s\"}}", names[i]);
+        put(*state, "model.safetensors.index.json", text);
+        refuses(*state, "", CS_REFUSED, "not the plain name");
+    }
+}
+
+static void pickles_are_refused_with_advice(void **state)
+{
+    put(*state, "config.json", "{\"model_type\":\"llama\"}");
+    put(*state, "pytorch_model.bin", "x");
+    refuses(*state, "", CS_UNSUPPORTED, "save_pretrained");
+}
+
+static void directory_without_weights_opens_and_fails_the_check(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch arch;
+    struct cs_err err = {0};
+    put(*state, "config.json",
+        "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":2,"
+        "\"num_hidden_layers\":1,\"intermediate_size\":16,\"vocab_size\":10}");
+    struct cs_hfdir *hf = opened(*state, "");
+    assert_false(cs_hfdir_has_tokenizer(hf));
+    assert_null(cs_hfdir_processor(hf));
+    assert_null(cs_hfdir_tensor(hf, "a", "b"));
+    assert_int_equal(cs_arch_from_config(cs_hfdir_config(hf), arena, &arch, &err), CS_OK);
+    assert_int_equal(cs_hfdir_check(hf, &arch, &err), CS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "random"));
+    cs_hfdir_close(hf);
+    cs_arena_free(arena);
+    put(*state, "tokenizer.json", "{}");
+    put(*state, "processor_config.json", "{\"image_processor\":{\"size\":7}}");
+    hf = opened(*state, "");
+    assert_true(cs_hfdir_has_tokenizer(hf));
+    assert_int_equal(json_integer_value(json_object_get(cs_hfdir_processor(hf), "size")), 7);
+    cs_hfdir_close(hf);
+    put(*state, "preprocessor_config.json", "{\"size\":9}");
+    hf = opened(*state, "");
+    assert_int_equal(json_integer_value(json_object_get(cs_hfdir_processor(hf), "size")), 9);
+    cs_hfdir_close(hf);
+}
+
+static void bad_configurations_are_refused_by_name(void **state)
+{
+    refuses(*state, "", CS_NOT_FOUND, "config.json");
+    put(*state, "config.json", "{\"model_type\":");
+    refuses(*state, "", CS_CORRUPT, "config.json");
+    put(*state, "config.json", "[]");
+    refuses(*state, "", CS_CORRUPT, "object");
+    put(*state, "config.json", "{\"a\":1,\"a\":2}");
+    refuses(*state, "", CS_CORRUPT, "duplicate");
+    put(*state, "config.json", "{\"model_type\":\"llama\"}");
+    refuses(*state, "llm", CS_INVALID, "not of model_type llava");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, drop_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(golden_models_fit_their_configurations),
+        TEST(both_llava_layouts_give_component_names),
+        TEST(tensor_in_both_layouts_is_refused),
+        TEST(shards_are_found_through_the_index),
+        TEST(index_may_not_leave_the_directory),
+        TEST(pickles_are_refused_with_advice),
+        TEST(directory_without_weights_opens_and_fails_the_check),
+        TEST(bad_configurations_are_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
