@@ -12,8 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu/attention_rows.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/softmax_rows.h"
 
 #define Q_BLOCK 64
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/softmax_rows.h"
 #include "kernels/cpu/vecmath.h"
 
 #define CHUNK_ROWS   256
@@ -20,31 +21,6 @@ size_t cs_cpu_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab)
     (void)in;
     const int64_t chunk = chunk_rows(vocab);
     return cs_carve_bound((size_t)(rows < chunk ? rows : chunk) * (size_t)vocab * sizeof(float));
-}
-
-static CS_CLONES void cap_row(int64_t n, float cap, float *z)
-{
-    CS_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++)
-        z[i] = cap * cs_tanh(z[i] / cap);
-}
-
-/* NaN are passed over; they come back through the sum. */
-static CS_CLONES float row_max(int64_t n, const float *z)
-{
-    float lane[CS_LANES];
-    for (int l = 0; l < CS_LANES; l++)
-        lane[l] = -INFINITY;
-    int64_t i = 0;
-    for (; i + CS_LANES <= n; i += CS_LANES)
-        for (int l = 0; l < CS_LANES; l++)
-            lane[l] = z[i + l] > lane[l] ? z[i + l] : lane[l];
-    for (int l = 0; i < n; i++, l++)
-        lane[l] = z[i] > lane[l] ? z[i] : lane[l];
-    float max = lane[0];
-    for (int l = 1; l < CS_LANES; l++)
-        max = lane[l] > max ? lane[l] : max;
-    return max;
 }
 
 static CS_CLONES float row_exp_sum(int64_t n, const float *z, float max)
@@ -88,8 +64,8 @@ static double one_row(int64_t vocab, float *z, int64_t label, float softcap, uin
                       bool wants_grad)
 {
     if (softcap != 0.0f)
-        cap_row(vocab, softcap, z);
-    const float max = row_max(vocab, z);
+        cs_rows_cap(vocab, softcap, z);
+    const float max = cs_rows_max(vocab, z); /* NaN come back through the sum */
     const float sum = row_exp_sum(vocab, z, max);
     const float target = z[label];
     if (correct != NULL)

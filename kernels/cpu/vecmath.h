@@ -35,14 +35,14 @@ static inline float cs_abs(float x)
 }
 
 /* x = n ln 2 + r, e^x = 2^n (1 + r + r^2 P(r)). n is rounded by adding 1.5 * 2^23; 2^n is applied
- * as two factors so that the last binade before infinity comes out right. Results below 2^-126 are
- * 0: subnormal numbers slow some processors down a hundredfold, and masked scores are -inf. */
+ * as two factors so that the last binade before infinity comes out right. Results below 2^-125.5
+ * are 0: subnormal numbers slow some processors down a hundredfold, and masked scores are -inf. The
+ * choice is made on the integer n: one on x would be merged with the clamps into branches. */
 static inline float cs_exp(float x)
 {
-    const float rounder = 12582912.0f, lowest = -87.3365f;
-    const float whole_x = x;
+    const float rounder = 12582912.0f;
     x = x > 89.0f ? 89.0f : x;
-    x = x < lowest ? lowest : x;
+    x = x < -104.0f ? -104.0f : x;
     const float shifted = x * 1.44269504f + rounder;
     const float n = shifted - rounder;
     float r = x - n * 0.693359375f; /* high part of ln 2: 9 bits, exact product */
@@ -53,12 +53,11 @@ static inline float cs_exp(float x)
     p = p * r + 0.166665182f;
     p = p * r + 0.5f;
     p = p * (r * r) + r + 1.0f;
-    const uint32_t whole = cs_bits_from_float(shifted) - 0x4b400000u; /* n, two's complement */
-    const uint32_t half = (whole + 256u) / 2u - 128u;
-    const float first = cs_float_from_bits((half + 127u) << 23);
-    const float second = cs_float_from_bits((whole - half + 127u) << 23);
-    const float result = p * first * second;
-    return whole_x < lowest ? 0.0f : result;
+    const uint32_t biased = cs_bits_from_float(shifted) - 0x4b400000u + 256u; /* n + 256 */
+    const uint32_t half = biased / 2u;                                        /* n / 2 + 128 */
+    const float first = cs_float_from_bits((half - 1u) << 23);
+    const uint32_t rest = (biased - half - 1u) << 23;
+    return p * first * cs_float_from_bits(biased > 256u - 126u ? rest : 0u);
 }
 
 /* x + x^3 P(x^2) up to 0.64, 1 - 2 / (e^2x + 1) beyond */

@@ -1,7 +1,8 @@
-/* See attention_rows.h. */
-#include "kernels/cpu/attention_rows.h"
+/* See softmax_rows.h. */
+#include "kernels/cpu/softmax_rows.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vecmath.h"
@@ -28,21 +29,28 @@ CS_CLONES void cs_rows_select(int64_t n, const uint8_t *allow, float value, floa
         x[i] = allow[i] ? x[i] : value;
 }
 
+/* One vector of lanes, spelled out: from a loop over an array the compiler makes 16 scalar maxima.
+ */
+typedef float lanes_float __attribute__((vector_size(CS_LANES * sizeof(float))));
+typedef int32_t lanes_bits __attribute__((vector_size(CS_LANES * sizeof(float))));
+
 CS_CLONES float cs_rows_max(int64_t n, const float *x)
 {
-    float lane[CS_LANES];
-    for (int l = 0; l < CS_LANES; l++)
-        lane[l] = -INFINITY;
+    lanes_float best = (lanes_float){0} - INFINITY, next;
     int64_t i = 0;
-    for (; i + CS_LANES <= n; i += CS_LANES)
-        for (int l = 0; l < CS_LANES; l++)
-            lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (; i + CS_LANES <= n; i += CS_LANES) {
+        memcpy(&next, x + i, sizeof next);
+        const lanes_bits is_larger = next > best;
+        best = (lanes_float)(((lanes_bits)next & is_larger) | ((lanes_bits)best & ~is_larger));
+    }
+    float lane[CS_LANES];
+    memcpy(lane, &best, sizeof lane);
     for (int l = 0; i < n; i++, l++)
         lane[l] = x[i] > lane[l] ? x[i] : lane[l];
-    float max = lane[0];
-    for (int l = 1; l < CS_LANES; l++)
-        max = lane[l] > max ? lane[l] : max;
-    return max;
+    for (int width = CS_LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++)
+            lane[l] = lane[l + width] > lane[l] ? lane[l + width] : lane[l];
+    return lane[0];
 }
 
 CS_CLONES float cs_rows_exp(int64_t n, float max, float *x)

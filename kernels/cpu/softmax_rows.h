@@ -1,6 +1,6 @@
-/* The vectorised loops of attention over one row of scores. Sums use CS_LANES lanes. */
-#ifndef CS_KERNELS_CPU_ATTENTION_ROWS_H
-#define CS_KERNELS_CPU_ATTENTION_ROWS_H
+/* The vectorised loops of attention and loss over one row of scores. Sums use CS_LANES lanes. */
+#ifndef CS_KERNELS_CPU_SOFTMAX_ROWS_H
+#define CS_KERNELS_CPU_SOFTMAX_ROWS_H
 
 #include <stdint.h>
 
