@@ -35,12 +35,12 @@ static const struct cs_option options[] = {
     {"mode",   0,   CS_OPT_ENUM,     0, 0,           "auto",  NULL,   modes, "when",             offsetof(struct values, mode)   },
 };
 static const struct cs_cli program = {.name = "prog",
-                                          .version = "1.2.3",
-                                          .summary = "Does things.",
-                                          .usage = "[options] [FILE...]",
-                                          .options = options,
-                                          .n_options = CS_ARRAY_LEN(options),
-                                          .max_args = -1};
+                                      .version = "1.2.3",
+                                      .summary = "Does things.",
+                                      .usage = "[options] [FILE...]",
+                                      .options = options,
+                                      .n_options = CS_ARRAY_LEN(options),
+                                      .max_args = -1};
 
 #define ARGS_MAX 16
 
