@@ -176,7 +176,12 @@ static void absent_keys_mean_the_class_defaults(void **state)
     assert_int_equal(arch.head_dim, 128);
     assert_int_equal(arch.vocab, 32000);
     assert_true(!arch.is_tied && fabs(arch.rope_theta - 1e4) <= 0);
-    read_text("{\"model_type\": \"qwen2\", \"num_key_value_heads\": null}", arena, &arch);
+    read_text("{\"model_type\": \"qwen2\", \"num_attention_heads\": 64}", arena, &arch);
+    assert_int_equal(arch.n_kv_heads, 32);
+    read_text("{\"model_type\": \"qwen2\", \"num_attention_heads\": 64, "
+              "\"num_key_value_heads\": null}",
+              arena, &arch);
+    assert_int_equal(arch.n_kv_heads, 64);
     assert_int_equal(arch.ffn_width, 22016);
     assert_int_equal(arch.vocab, 151936);
     read_text("{\"model_type\": \"siglip_vision_model\"}", arena, &arch);

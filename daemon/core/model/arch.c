@@ -64,7 +64,7 @@ static int32_t *int_at(struct cs_arch *arch, size_t offset)
     return (int32_t *)(void *)((char *)arch + offset);
 }
 
-static enum cs_status default_value(const struct cs_config_key *key, const char *name,
+static enum cs_status default_value(const struct cs_config_key *key, const char *name, bool is_null,
                                     struct cs_arch *arch, struct cs_err *err)
 {
     char *at = (char *)arch + key->field;
@@ -77,7 +77,7 @@ static enum cs_status default_value(const struct cs_config_key *key, const char 
         *int_at(arch, key->field) = arch->width / arch->n_heads;
         return CS_OK;
     }
-    if (key->kind == CS_DEFAULT_FIELD) {
+    if (key->kind == CS_DEFAULT_FIELD || (key->kind == CS_DEFAULT_MIXED && is_null)) {
         *int_at(arch, key->field) = *int_at(arch, key->other);
         return CS_OK;
     }
@@ -105,7 +105,7 @@ static enum cs_status read_key(const json_t *config, const struct cs_config_key 
     const json_t *value = find_key(config, key->names, name);
     char *at = (char *)arch + key->field;
     if (value == NULL)
-        return default_value(key, name, arch, err);
+        return default_value(key, name, json_is_null(json_object_get(config, name)), arch, err);
     double number = json_number_value(value);
     switch (key->type) {
     case CS_KEY_INT:

@@ -12,6 +12,7 @@ enum cs_key_type { CS_KEY_INT, CS_KEY_FLOAT, CS_KEY_BOOL, CS_KEY_ACT };
 enum cs_key_default {
     CS_DEFAULT_VALUE,   /* `number` (an enum cs_arch_act for CS_KEY_ACT) */
     CS_DEFAULT_FIELD,   /* the value of the int32 field at `other` (kv heads = heads) */
+    CS_DEFAULT_MIXED,   /* absent: `number`; null: the field at `other` */
     CS_DEFAULT_PER_HEAD /* width / heads, which must divide */
 };
 
