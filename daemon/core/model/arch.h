@@ -1,6 +1,6 @@
-/* Architectures: what a Hugging Face config.json says, resolved to the options of our few blocks, and
- * the tensors such a model has. A family is a data table (config keys, class defaults, tensor-name
- * patterns); there is no code path per family.
+/* Architectures: what a Hugging Face config.json says, resolved to the options of our few blocks,
+ * and the tensors such a model has. A family is a data table (config keys, class defaults,
+ * tensor-name patterns); there is no code path per family.
  *
  * Sources of the keys, defaults and names: transformers' configuration classes; v4 and v5 spellings
  * (rope_theta / rope_parameters, torch_dtype / dtype) are both read. An absent key means the class
@@ -16,8 +16,20 @@
 #include "core/base/status.h"
 
 enum cs_module_kind { CS_MODULE_ENCODER, CS_MODULE_PROJECTOR, CS_MODULE_LLM, CS_MODULE_KINDS };
-enum cs_norm_kind { CS_ARCH_LAYER_NORM, CS_ARCH_RMS_NORM };       /* values equal enum cs_norm of kernels/ops.h */
-enum cs_arch_act { CS_ARCH_ACT_NONE, CS_ARCH_GELU, CS_ARCH_GELU_TANH, CS_ARCH_QUICK_GELU, CS_ARCH_SILU, CS_ARCH_RELU }; /* = enum cs_act */
+
+/* values equal enum cs_norm of kernels/ops.h */
+enum cs_norm_kind { CS_ARCH_LAYER_NORM, CS_ARCH_RMS_NORM };
+
+/* values equal enum cs_act of kernels/ops.h */
+enum cs_arch_act {
+    CS_ARCH_ACT_NONE,
+    CS_ARCH_GELU,
+    CS_ARCH_GELU_TANH,
+    CS_ARCH_QUICK_GELU,
+    CS_ARCH_SILU,
+    CS_ARCH_RELU
+};
+
 enum cs_rope_kind { CS_ROPE_NONE, CS_ROPE_DEFAULT, CS_ROPE_LINEAR, CS_ROPE_LLAMA3 };
 
 struct cs_arch {
@@ -45,6 +57,7 @@ struct cs_arch {
 };
 
 /* What a parameter is for; the worker's blocks find their tensors by role. */
+/* clang-format off */
 #define CS_PARAM_ROLES(X)                                                                          \
     X(EMBED) X(POSITION) X(PATCH_W) X(PATCH_B)                                                     \
     X(NORM1_W) X(NORM1_B) X(Q_W) X(Q_B) X(K_W) X(K_B) X(V_W) X(V_B) X(O_W) X(O_B)                  \
@@ -58,6 +71,7 @@ enum cs_param_role {
 #undef X
         CS_PARAM_ROLE_COUNT
 };
+/* clang-format on */
 const char *cs_param_role_name(enum cs_param_role role); /* "q_w" */
 
 /* Where in the module a tensor lives; order of the enum is dataflow order. */
@@ -71,27 +85,34 @@ enum cs_layer_kind {
 };
 
 struct cs_tensor_info {
-    const char *name; /* in the component's own directory, e.g. "model.layers.3.self_attn.q_proj.weight" */
-    const char *alt;  /* other spelling of the name found in files (with or without "vision_model."), or NULL */
+    const char
+        *name; /* in the component's own directory: "model.layers.3.self_attn.q_proj.weight" */
+    const char *alt; /* another spelling found in files ("vision_model." before it), or NULL */
     enum cs_param_role role;
     enum cs_layer_kind layer_kind;
     int32_t layer; /* block index, 0 elsewhere */
     int32_t n_dims;
     int64_t dim[4];
     bool is_decayed; /* weight decay applies: not a bias, not a norm */
-    enum { CS_INIT_NORMAL, CS_INIT_ZERO, CS_INIT_ONE } init; /* fresh values: N(0, initializer_range) ... */
+
+    enum {
+        CS_INIT_NORMAL,
+        CS_INIT_ZERO,
+        CS_INIT_ONE
+    } init; /* fresh values; normal: N(0, initializer_range) */
 };
 
 /* model_type of config decides the family; composite configs (llava) are split by the caller.
  * Errors name the key, the value and what is accepted. Strings point into arena. */
-enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena, struct cs_arch *out,
-                                   struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena,
+                                   struct cs_arch *out, struct cs_err *err) CS_NODISCARD;
 /* projector: kind "mlp" or "linear", n_layers 1 or 2 */
 enum cs_status cs_arch_projector(const char *kind, int n_layers, const char *activation,
                                  int32_t in_width, int32_t out_width, struct cs_arena *arena,
                                  struct cs_arch *out, struct cs_err *err) CS_NODISCARD;
 /* All tensors in dataflow order; a tied head is not listed. Returns the count. */
-int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena, struct cs_tensor_info **out);
+int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena,
+                    struct cs_tensor_info **out);
 /* encoder output rows of one item (image): (image_size / patch_size)^2 */
 int32_t cs_arch_item_rows(const struct cs_arch *arch);
 /* fp32 inverse frequencies (head_dim / 2), computed in fp64 */

@@ -12,10 +12,10 @@
 #include "core/model/spec.h"
 
 struct cs_param {
-    int32_t id;            /* index in graph->params */
-    const char *name;      /* global: "<module>/<tensor name>" */
-    const char *tensor;    /* name in the component's directory */
-    const char *alt;       /* as in cs_tensor_info, or NULL */
+    int32_t id;         /* index in graph->params */
+    const char *name;   /* global: "<module>/<tensor name>" */
+    const char *tensor; /* name in the component's directory */
+    const char *alt;    /* as in cs_tensor_info, or NULL */
     enum cs_param_role role;
     int32_t module, layer; /* indices in the graph */
     int32_t n_dims;
@@ -47,7 +47,7 @@ struct cs_module {
 
 /* What the planner cuts: an encoder with its projector, or the LLM. The LLM is the last branch. */
 struct cs_branch {
-    const char *name; /* "vision", "audio", "llm" */
+    const char *name;              /* "vision", "audio", "llm" */
     int32_t first_layer, n_layers; /* contiguous in graph->layers, dataflow order */
     int32_t encoder;               /* index of the encoder among encoders, -1 for the llm */
     int32_t out_width;             /* width of the rows that leave it */
@@ -61,29 +61,31 @@ struct cs_graph {
     struct cs_param *params; /* dataflow order: by module, by layer */
     struct cs_branch *branches;
     int32_t n_modules, n_layers, n_params, n_branches, n_encoders;
-    bool is_tied;          /* llm head shares the embedding */
-    int32_t tied_param;    /* the embedding in params when is_tied, else -1 */
+    bool is_tied;       /* llm head shares the embedding */
+    int32_t tied_param; /* the embedding in params when is_tied, else -1 */
     int64_t n_elements, n_trained;
 };
 
 /* Modules in the order of the document's encoders, each followed by its projector, the LLM last.
  *
- * Layers: <enc>.encoder.embed, .layers.N, .norm; <enc>.projector; llm.embed, llm.layers.N, llm.head.
- * feature_layer keeps as many blocks as feed the projector: -1 all (and no final norm), -2 all but the
- * last, k >= 0 the first k (hidden_states[k]); null keeps all blocks and the final norm. Dropped layers
- * have no parameters in the graph; they stay as they are in the component's directory.
+ * Layers: <enc>.encoder.embed, .layers.N, .norm; <enc>.projector; llm.embed, llm.layers.N,
+ * llm.head. feature_layer keeps as many blocks as feed the projector: -1 all (and no final norm),
+ * -2 all but the last, k >= 0 the first k (hidden_states[k]); null keeps all blocks and the final
+ * norm. Dropped layers have no parameters in the graph; they stay as they are in the component's
+ * directory.
  *
  * Rules match layer paths. With a tied head the rule that decides llm.embed also decides the head's
  * weight; llm.head then decides only the norm in it.
- * Errors (CS_INVALID, CS_UNSUPPORTED from configs): a rule that matches nothing (with the nearest path),
- * a config of the wrong kind, a feature layer the encoder has not. Everything frozen is refused unless
- * allow_frozen (plans, evaluation). */
+ * Errors (CS_INVALID, CS_UNSUPPORTED from configs): a rule that matches nothing (with the nearest
+ * path), a config of the wrong kind, a feature layer the encoder has not. Everything frozen is
+ * refused unless allow_frozen (plans, evaluation). */
 enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, struct cs_arena *arena,
                               struct cs_graph **out, struct cs_err *err) CS_NODISCARD;
 
 /* The bare rule on plain arrays: frozen[i] of a chain of n layers -> needs. */
 void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *needs_weight_grad);
 
+/* clang-format off */
 /* Forward FLOPs of one layer over `tokens` rows whose attention spans `pairs` query-key pairs; a
  * multiply-add is two, and only matrix products count (T tokens, H width, Q = heads * head_dim,
  * K = kv heads * head_dim, F ffn width, V vocabulary, C * P * P = channels * patch^2, L label rows):
@@ -91,8 +93,10 @@ void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *
  *   block       2 T (2 H Q + 2 H K + m H F) + 4 Q pairs               m = 3 gated, else 2
  *   projector   2 T (in F + F H), one layer 2 T in H
  *   head        2 L H V            logits exist for rows with a label only */
-int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer, int64_t tokens,
-                           int64_t pairs, int64_t label_rows);
+/* clang-format on */
+int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer,
+                           int64_t tokens, int64_t pairs, int64_t label_rows);
+/* clang-format off */
 /* Bytes (fp32) that a layer keeps from forward to backward, 0 for a layer that needs no gradient:
  *   patches     4 T C P P          token embedding  4 T (ids)
  *   norm, head  4 T (H + s)        its input; s = 1 number per row for RMS, 2 for layer norm
@@ -100,6 +104,7 @@ int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *
  *               input, both normed inputs and the sum after attention; q, k, v, attention output, its
  *               log-sum-exp; the MLP's inner products before and after the activation
  *   projector   4 T (in + 2 F), one layer 4 T in */
+/* clang-format on */
 int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
                              int64_t tokens);
 
