@@ -85,9 +85,8 @@ enum cs_layer_kind {
 };
 
 struct cs_tensor_info {
-    const char
-        *name; /* in the component's own directory: "model.layers.3.self_attn.q_proj.weight" */
-    const char *alt; /* another spelling found in files ("vision_model." before it), or NULL */
+    const char *name; /* in the component's own directory: "model.layers.3.mlp.up_proj.weight" */
+    const char *alt;  /* another spelling found in files ("vision_model." before it), or NULL */
     enum cs_param_role role;
     enum cs_layer_kind layer_kind;
     int32_t layer; /* block index, 0 elsewhere */
