@@ -1,5 +1,5 @@
-/* One pre-norm transformer block: x2 = x + o(attention(rope(qkv(norm1 x)))), y = x2 + mlp(norm2 x2).
- * q, k and v are one matrix product over neighbouring weights, gate and up another. */
+/* One pre-norm transformer block: x2 = x + o(attention(rope(qkv(norm1 x)))), y = x2 + mlp(norm2
+ * x2). q, k and v are one matrix product over neighbouring weights, gate and up another. */
 #include <math.h>
 #include <string.h>
 
@@ -82,8 +82,8 @@ static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     const struct cs_tensor *const *w = l->weight;
     if (a->is_gated_mlp) {
         cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_GATE_W], NULL, kept->up);
-        run->ops->gated(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up, kept->up + d.ffn, d.up,
-                        kept->a);
+        run->ops->gated(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up, kept->up + d.ffn,
+                        d.up, kept->a);
     } else {
         cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_UP_W], w[CS_PARAM_UP_B],
                       kept->up);

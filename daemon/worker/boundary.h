@@ -1,8 +1,9 @@
 /* Rows on their way between two stages: one buffer per (edge, slot, direction), taken by whoever
  * fills it (a stage or a receive) and given back by whoever is done with it (a stage or a send).
  *
- * Buffers of an edge have the size of its budget and are reused. Zero rows have no buffer (NULL) and no
- * message. take and give lock; a buffer itself is handed over through the program's dependencies. */
+ * Buffers of an edge have the size of its budget and are reused. Zero rows have no buffer (NULL)
+ * and no message. take and give lock; a buffer itself is handed over through the program's
+ * dependencies. */
 #ifndef CS_WORKER_BOUNDARY_H
 #define CS_WORKER_BOUNDARY_H
 

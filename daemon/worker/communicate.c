@@ -38,7 +38,8 @@ enum cs_status cs_exec_collective(struct cs_exec *exec, const struct cs_action *
     if (action->op == CS_OP_TIED)
         return cs_optim_tied(c->optim, c->comm, c->deadline_ms, err);
     if (action->op == CS_OP_NORM)
-        return cs_optim_norm(c->optim, c->comm, exec->manifest->trained_tokens, c->deadline_ms, err);
+        return cs_optim_norm(c->optim, c->comm, exec->manifest->trained_tokens, c->deadline_ms,
+                             err);
     return cs_fail(err, CS_INTERNAL, "action %u (%s) is no collective", action->id,
                    cs_op_letter((enum cs_op)action->op));
 }
@@ -116,7 +117,8 @@ static int reap(struct comm_run *c)
     return n;
 }
 
-/* Start what may start. A lane is closed by its first action that cannot; a collective closes all. */
+/* Start what may start. A lane is closed by its first action that cannot; a collective closes all.
+ */
 static enum cs_status advance(struct comm_run *c, bool *has_moved, struct cs_err *err)
 {
     uint8_t *closed = c->in_lane + 2 * (size_t)c->exec->config.plan->n_ranks;
@@ -154,7 +156,8 @@ static enum cs_status check_deadline(const struct comm_run *c, struct cs_err *er
         return CS_OK;
     for (uint32_t i = c->first_open; i < c->n; i++)
         if (c->state[i] == POSTED)
-            return cs_fail(err, CS_TIMEOUT, "rank %d: action %u with rank %d did not move for %lld ms",
+            return cs_fail(err, CS_TIMEOUT,
+                           "rank %d: action %u with rank %d did not move for %lld ms",
                            c->exec->config.rank, action_at(c, i)->id, action_at(c, i)->peer,
                            (long long)limit_ms);
     return CS_OK;

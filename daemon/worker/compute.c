@@ -61,16 +61,16 @@ static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, s
     for (int32_t i = 0; i < plan->n_edges; i++) {
         const struct cs_edge *edge = &plan->edges[i];
         if (edge->to == a->stage && is_fill(exec, edge))
-            e.layer.fill[encoder_of_edge(exec, edge)] = cs_boundary_at(exec->boundary, i, a->slot, 0);
+            e.layer.fill[encoder_of_edge(exec, edge)] =
+                cs_boundary_at(exec->boundary, i, a->slot, 0);
         else if (edge->to == a->stage)
             e.x = cs_boundary_at(exec->boundary, i, a->slot, 0);
         if (edge->from == a->stage)
             e.y = cs_boundary_take(exec->boundary, i, a->slot, 0,
                                    cs_exec_edge_rows(exec, i, a->slot));
     }
-    struct cs_saved *saved = stage->has_backward && !exec->program->is_eval
-                                 ? take_saved(exec, a->stage, a->slot)
-                                 : NULL;
+    struct cs_saved *saved =
+        stage->has_backward && !exec->program->is_eval ? take_saved(exec, a->stage, a->slot) : NULL;
     cs_stage_fwd(stage, &run, e.x, &e.layer, e.y, saved);
     if (saved != NULL) {
         exec->saved_bytes += saved->memory.used;
@@ -102,8 +102,8 @@ static enum cs_status backward(struct cs_exec *exec, const struct cs_action *a, 
             e.dy = cs_boundary_at(exec->boundary, i, a->slot, 1);
         if (edge->to != a->stage)
             continue;
-        float *d = cs_boundary_take(exec->boundary, i, a->slot, 1,
-                                    cs_exec_edge_rows(exec, i, a->slot));
+        float *d =
+            cs_boundary_take(exec->boundary, i, a->slot, 1, cs_exec_edge_rows(exec, i, a->slot));
         if (is_fill(exec, edge))
             e.layer.d_fill[encoder_of_edge(exec, edge)] = d;
         else
@@ -143,6 +143,7 @@ enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *act
         [CS_OP_STEP] = update,
         [CS_OP_MARK] = mark,
     };
+
     if (action->op >= CS_OP_COUNT || run[action->op] == NULL)
         return cs_fail(err, CS_UNSUPPORTED, "action %u (%s) cannot be run by this worker",
                        action->id, cs_op_letter((enum cs_op)action->op));

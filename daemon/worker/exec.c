@@ -28,8 +28,7 @@ static void wake_comm(const struct cs_exec *exec)
 
 void cs_exec_finish(struct cs_exec *exec, uint32_t action)
 {
-    const bool is_comm =
-        cs_op_stream((enum cs_op)exec->mine->actions[action].op) == CS_STREAM_COMM;
+    const bool is_comm = cs_op_stream((enum cs_op)exec->mine->actions[action].op) == CS_STREAM_COMM;
     if (!is_comm || exec->wake_fd < 0) {
         atomic_store_explicit(&exec->done[action], 1, memory_order_release);
         if (exec->wakes_comm[action])

@@ -1,10 +1,10 @@
 /* The interpreter of a rank's program: one step at a time.
  *
  * The calling thread runs the compute stream. When the rank has peers, a second thread owns the
- * transport and runs the communication stream: a send or receive is posted when its dependencies are
- * done and everything before it in its lane (peer and direction) is posted; collectives wait for all
- * earlier communication. With a single rank both streams are run by the caller. The first failure of
- * either thread ends the step on both and is what the caller gets. */
+ * transport and runs the communication stream: a send or receive is posted when its dependencies
+ * are done and everything before it in its lane (peer and direction) is posted; collectives wait
+ * for all earlier communication. With a single rank both streams are run by the caller. The first
+ * failure of either thread ends the step on both and is what the caller gets. */
 #ifndef CS_WORKER_EXEC_H
 #define CS_WORKER_EXEC_H
 
@@ -25,7 +25,8 @@ struct cs_exec_config {
     struct cs_comm *comm;   /* NULL: single rank */
     struct cs_ring *ring;   /* NULL: no events */
     int rank;
-    int deadline_ms; /* how long nothing at all may arrive while something is awaited, 0: for ever */
+    int deadline_ms; /* how long nothing at all may arrive while something is awaited, 0: for ever
+                      */
 };
 
 struct cs_exec_counts {

@@ -25,8 +25,8 @@ struct cs_exec {
     const struct cs_rank_program *mine;
     const struct cs_manifest *manifest;
     struct cs_input *inputs;
-    _Atomic uint8_t *done;   /* (n_actions) */
-    uint8_t *wakes_comm;     /* (n_actions) a communication action waits for it */
+    _Atomic uint8_t *done; /* (n_actions) */
+    uint8_t *wakes_comm;   /* (n_actions) a communication action waits for it */
     uint32_t action_room;
     int64_t messages_sent, bytes_sent; /* communication thread */
 

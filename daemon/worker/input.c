@@ -9,9 +9,10 @@ static enum cs_status check_counts(const struct cs_input *in, const struct cs_sl
     const struct cs_slot_head *head = in->slot.head;
     if (in->n_tokens < 0 || in->n_tokens > budget->seq_tokens || in->n_labels < 0 ||
         in->n_labels > in->n_tokens)
-        return cs_fail(err, CS_CORRUPT,
-                       "slot %d of the manifest has %d tokens and %d labels, the budget is %d tokens",
-                       index, in->n_tokens, in->n_labels, budget->seq_tokens);
+        return cs_fail(
+            err, CS_CORRUPT,
+            "slot %d of the manifest has %d tokens and %d labels, the budget is %d tokens", index,
+            in->n_tokens, in->n_labels, budget->seq_tokens);
     if (head->n_tokens != in->n_tokens || head->n_labels != in->n_labels)
         return cs_fail(err, CS_CORRUPT,
                        "slot %d holds %d tokens and %d labels, its manifest says %d and %d", index,
@@ -78,8 +79,8 @@ static enum cs_status prepare_rope(struct cs_input *in, int index, struct cs_err
     const size_t row = (size_t)t->rot_half * sizeof(float);
     for (int32_t i = 0; i < in->n_tokens; i++)
         if (in->slot.pos[i] < 0 || in->slot.pos[i] >= t->n_positions)
-            return cs_fail(err, CS_CORRUPT, "slot %d: position %d at row %d, the limit is %d", index,
-                           in->slot.pos[i], i, t->n_positions);
+            return cs_fail(err, CS_CORRUPT, "slot %d: position %d at row %d, the limit is %d",
+                           index, in->slot.pos[i], i, t->n_positions);
     if (t->cos == NULL)
         return CS_OK;
     in->cos = cs_scratch_take(&in->memory, (size_t)in->n_tokens * row);

@@ -1,5 +1,5 @@
-/* What the layers of a rank need to know of one slot, checked and prepared once, used by all layers in
- * both directions: ids without placeholders, documents, rope tables, rows with a label.
+/* What the layers of a rank need to know of one slot, checked and prepared once, used by all layers
+ * in both directions: ids without placeholders, documents, rope tables, rows with a label.
  *
  * A slot comes from the shared pool and is checked before use: a wrong index would read or write
  * outside a buffer. Errors are CS_CORRUPT and name slot, row and value. */
@@ -17,9 +17,10 @@ struct cs_input_tables {
     const struct cs_slot_budget *budget;
     int32_t vocab, rot_half, n_positions;
     float *cos, *sin; /* (n_positions, rot_half) fp32, angles position * inv_freq; NULL: no rope */
+
     struct {
-        int32_t *doc, *pos;  /* (rows): item of a row, row inside its item */
-        int32_t *segment;    /* (items + 1): multiples of item_rows */
+        int32_t *doc, *pos;             /* (rows): item of a row, row inside its item */
+        int32_t *segment;               /* (items + 1): multiples of item_rows */
         float mean[4], std[4], rescale; /* pixels to values, from the processor's configuration */
     } enc[CS_MAX_ENCODERS];
 };
@@ -34,18 +35,19 @@ struct cs_input {
     const struct cs_input_tables *tables;
     struct cs_scratch memory;
     struct cs_slot slot;
-    /* instead of slot.pixels: normalised patches (items * item_rows, channels * patch * patch) fp32 */
+    /* instead of slot.pixels: normalised patches (items * item_rows, channels * patch * patch) fp32
+     */
     const float *patches[CS_MAX_ENCODERS];
     int32_t n_tokens, n_labels;
     int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS];
-    int32_t *embed_ids;             /* (n_tokens), -1 at rows that an encoder fills */
+    int32_t *embed_ids;                   /* (n_tokens), -1 at rows that an encoder fills */
     const int32_t *fill[CS_MAX_ENCODERS]; /* (n_rows): LLM row of every encoder row */
     struct cs_mask_plan llm_mask, enc_mask[CS_MAX_ENCODERS];
-    float *cos, *sin;               /* (n_tokens, rot_half) */
+    float *cos, *sin;                /* (n_tokens, rot_half) */
     int32_t *label_rows, *label_ids; /* (n_labels) */
     /* results, written by the head */
-    double loss;                    /* sum over the labels */
-    uint8_t *correct;               /* (n_labels), evaluation only, else NULL */
+    double loss;      /* sum over the labels */
+    uint8_t *correct; /* (n_labels), evaluation only, else NULL */
 };
 
 enum cs_input_need { CS_INPUT_TOKENS = 1, CS_INPUT_LABELS = 2, CS_INPUT_CORRECT = 4 };

@@ -22,8 +22,8 @@ static const struct cs_module *find_encoder(const struct cs_graph *graph, int32_
     return NULL;
 }
 
-/* Angles in fp32 (position * inverse frequency), as transformers forms them; cosine and sine of that
- * angle are then rounded once. */
+/* Angles in fp32 (position * inverse frequency), as transformers forms them; cosine and sine of
+ * that angle are then rounded once. */
 static enum cs_status make_rope(struct cs_input_tables *t, const struct cs_arch *arch,
                                 struct cs_err *err)
 {

@@ -1,7 +1,8 @@
 /* What the layers share: linear and norm over parameters, the table of kinds; see layers.h. */
 #include "worker/layers.h"
 
-/* The enums of core/model and of the operators are the same numbers: one is passed for the other. */
+/* The enums of core/model and of the operators are the same numbers: one is passed for the other.
+ */
 _Static_assert((int)CS_ARCH_LAYER_NORM == (int)CS_NORM_LAYER, "norm kinds");
 _Static_assert((int)CS_ARCH_RMS_NORM == (int)CS_NORM_RMS, "norm kinds");
 _Static_assert((int)CS_ARCH_GELU == (int)CS_ACT_GELU, "activations");
@@ -58,10 +59,8 @@ void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t ro
 const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind)
 {
     static const struct cs_layer_ops *const kinds[] = {
-        [CS_LAYER_EMBED] = &cs_layer_embed,
-        [CS_LAYER_BLOCK] = &cs_layer_block,
-        [CS_LAYER_NORM] = &cs_layer_norm,
-        [CS_LAYER_PROJECTOR] = &cs_layer_projector,
+        [CS_LAYER_EMBED] = &cs_layer_embed, [CS_LAYER_BLOCK] = &cs_layer_block,
+        [CS_LAYER_NORM] = &cs_layer_norm,   [CS_LAYER_PROJECTOR] = &cs_layer_projector,
         [CS_LAYER_HEAD] = &cs_layer_head,
     };
     _Static_assert(CS_ARRAY_LEN(kinds) == CS_LAYER_KINDS, "one pair of functions per kind");

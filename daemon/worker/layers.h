@@ -1,10 +1,11 @@
-/* The layers a stage is made of: forward and backward of each kind, found in one table. A layer reads
- * its parameters by role and its options from the architecture; no family has code of its own.
+/* The layers a stage is made of: forward and backward of each kind, found in one table. A layer
+ * reads its parameters by role and its options from the architecture; no family has code of its
+ * own.
  *
- * rows: rows of the stage's branch in this slot (LLM tokens, or encoder rows); 0 is legal. x, y, dy, dx:
- * (rows, width) fp32. What a backward needs is put into `kept`, in memory of `keep`; keep NULL is
- * inference: everything is scratch and nothing survives the layer. Gradients of weights are added,
- * and only where tensor->grad is set; dx NULL: not needed. */
+ * rows: rows of the stage's branch in this slot (LLM tokens, or encoder rows); 0 is legal. x, y,
+ * dy, dx: (rows, width) fp32. What a backward needs is put into `kept`, in memory of `keep`; keep
+ * NULL is inference: everything is scratch and nothing survives the layer. Gradients of weights are
+ * added, and only where tensor->grad is set; dx NULL: not needed. */
 #ifndef CS_WORKER_LAYERS_H
 #define CS_WORKER_LAYERS_H
 
@@ -25,7 +26,7 @@ struct cs_run {
 struct cs_layer_model {
     const struct cs_layer *layer;
     const struct cs_arch *arch;
-    int32_t encoder;   /* index of the branch's encoder, -1: the LLM */
+    int32_t encoder;             /* index of the branch's encoder, -1: the LLM */
     int32_t in_width, out_width; /* of its rows; embed: in_width 0, head: out_width 0 */
     bool needs_backward;
     const struct cs_tensor *weight[CS_PARAM_ROLE_COUNT]; /* NULL: the layer has none */
@@ -45,8 +46,8 @@ struct cs_kept {
 
 /* Rows that enter and leave at the ends of a stage, beside x and y. */
 struct cs_layer_ends {
-    const float *fill[CS_MAX_ENCODERS];  /* forward: encoder rows for the LLM embedding */
-    float *d_fill[CS_MAX_ENCODERS];      /* backward: their gradients, NULL: not needed */
+    const float *fill[CS_MAX_ENCODERS]; /* forward: encoder rows for the LLM embedding */
+    float *d_fill[CS_MAX_ENCODERS];     /* backward: their gradients, NULL: not needed */
 };
 
 struct cs_layer_ops {

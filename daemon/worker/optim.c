@@ -126,8 +126,10 @@ enum cs_status cs_optim_tied(struct cs_optim *optim, struct cs_comm *comm, int d
         return cs_fail(err, CS_INTERNAL, "the tied embedding's other stage cannot be reached");
     const int peer = p->embed != NULL ? p->head_rank : p->embed_rank;
     const size_t bytes = (size_t)own->param->count * sizeof(float);
-    struct cs_xfer x[2] = {{.peer = peer, .data = own->grad, .bytes = bytes, .is_send = 1},
-                           {.peer = peer, .data = optim->tied_peer, .bytes = bytes}};
+    struct cs_xfer x[2] = {
+        {.peer = peer, .data = own->grad, .bytes = bytes,     .is_send = 1},
+        {.peer = peer,            .data = optim->tied_peer,                  .bytes = bytes}
+    };
     CS_TRY(comm->table->exchange(comm, x, 2, deadline_ms, err));
     add_gradient(optim, own, optim->tied_peer);
     return CS_OK;
@@ -156,8 +158,8 @@ enum cs_status cs_optim_norm(struct cs_optim *optim, struct cs_comm *comm, int64
     }
     CS_ASSERT((size_t)optim->n_mine * sizeof(double) == optim->bytes[optim->rank]);
     if (optim->n_ranks > 1)
-        CS_TRY(comm->table->allgather(comm, optim->mine, optim->all, optim->bytes, deadline_ms,
-                                      err));
+        CS_TRY(
+            comm->table->allgather(comm, optim->mine, optim->all, optim->bytes, deadline_ms, err));
     else
         for (int32_t i = 0; i < optim->n_mine; i++)
             optim->all[i] = optim->mine[i];

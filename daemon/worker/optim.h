@@ -1,9 +1,9 @@
 /* The end of a step: tied gradients, global norm, clipping, AdamW.
  *
- * Gradients are of the loss sum; the norm reported is that of the mean over the step's trained tokens,
- * as torch's clip_grad_norm_ sees it. The squares of every trainable tensor are summed in fp64 by its
- * owner, gathered by all ranks and added in the order of parameter ids, so every rank has the same
- * number in every layout. A norm that is not finite skips the update on every rank. */
+ * Gradients are of the loss sum; the norm reported is that of the mean over the step's trained
+ * tokens, as torch's clip_grad_norm_ sees it. The squares of every trainable tensor are summed in
+ * fp64 by its owner, gathered by all ranks and added in the order of parameter ids, so every rank
+ * has the same number in every layout. A norm that is not finite skips the update on every rank. */
 #ifndef CS_WORKER_OPTIM_H
 #define CS_WORKER_OPTIM_H
 
@@ -16,8 +16,8 @@ struct cs_optim {
     const struct cs_ops *ops;
     struct cs_params *params;
     int rank, n_ranks;
-    size_t *bytes;   /* (n_ranks) of the gathered squares */
-    int32_t *at;     /* (n_counted) where the square of the n-th trained parameter is in all */
+    size_t *bytes; /* (n_ranks) of the gathered squares */
+    int32_t *at;   /* (n_counted) where the square of the n-th trained parameter is in all */
     int32_t n_counted, n_mine;
     double *mine, *all;
     float *tied_peer; /* the other stage's gradient of the tied embedding */

@@ -6,16 +6,21 @@
 
 #include "core/base/hash.h"
 
-enum { ALIGN_FLOATS = 16 };
+enum { ALIGN_FLOATS = 16, GROUP_MEMBERS = 3 };
 
 /* Placement inside a layer: roles of one group are neighbours. */
 static const struct {
     int group;
     int order;
 } places[CS_PARAM_ROLE_COUNT] = {
-    [CS_PARAM_Q_W] = {1,  0}, [CS_PARAM_K_W] = {1,  1}, [CS_PARAM_V_W] = {1,  2},
-    [CS_PARAM_Q_B] = {2,  0}, [CS_PARAM_K_B] = {2,  1}, [CS_PARAM_V_B] = {2,  2},
-    [CS_PARAM_GATE_W] = {3,  0}, [CS_PARAM_UP_W] = {3,  1},
+    [CS_PARAM_Q_W] = {1, 0},
+      [CS_PARAM_K_W] = {1, 1},
+      [CS_PARAM_V_W] = {1, 2},
+    [CS_PARAM_Q_B] = {2, 0},
+      [CS_PARAM_K_B] = {2, 1},
+      [CS_PARAM_V_B] = {2, 2},
+    [CS_PARAM_GATE_W] = {3, 0},
+      [CS_PARAM_UP_W] = {3, 1},
 };
 
 /* One parameter's place; trainable ones have a second place that gradient and moments share. */
@@ -87,34 +92,49 @@ static int64_t align_up(int64_t at)
     return (at + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
 }
 
-/* Places in the order of layers and groups. Tensors of one group follow each other without a gap in
- * both areas, because a layer's parameters are trained or frozen together. */
-static void plan_places(const struct cs_params *p, struct place *place, int64_t *w_floats,
-                        int64_t *grad_floats)
+struct planner {
+    const struct cs_params *params;
+    struct place *place;
+    bool *is_placed; /* (params->n) */
+    int32_t n;
+    int64_t w_at, grad_at;
+};
+
+static void put(struct planner *a, int32_t tensor)
 {
-    int64_t w_at = 0, grad_at = 0;
-    int32_t n = 0;
+    const struct cs_tensor *t = &a->params->tensor[tensor];
+    const bool is_view = t->is_tied_head && a->params->embed != NULL;
+    a->place[a->n++] = (struct place){tensor, a->w_at, a->grad_at};
+    a->is_placed[tensor] = true;
+    a->w_at += is_view ? 0 : t->param->count;
+    a->grad_at += t->param->is_trainable ? t->param->count : 0;
+}
+
+/* Places in the order of layers and groups. Tensors of one group follow each other without a gap in
+ * all areas, because a layer's parameters are trained or frozen together. */
+static void plan_places(struct planner *a)
+{
+    const struct cs_params *p = a->params;
     for (int32_t i = 0; i < p->n; i++) {
-        const struct cs_tensor *t = &p->tensor[i];
-        const int group = places[t->param->role].group;
-        if (group > 0 && places[t->param->role].order > 0)
-            continue; /* placed with the head of its group */
-        w_at = align_up(w_at);
-        grad_at = align_up(grad_at);
-        for (int32_t j = i; j < p->n; j++) {
-            const struct cs_tensor *m = &p->tensor[j];
-            if (j != i && (group == 0 || m->param->layer != t->param->layer ||
-                           places[m->param->role].group != group))
-                continue;
-            const bool is_view = m->is_tied_head && p->embed != NULL;
-            place[n++] = (struct place){j, w_at, grad_at};
-            w_at += is_view ? 0 : m->param->count;
-            grad_at += m->param->is_trainable ? m->param->count : 0;
+        const struct cs_param *first = p->tensor[i].param;
+        const int group = places[first->role].group;
+        if (a->is_placed[i])
+            continue;
+        a->w_at = align_up(a->w_at);
+        a->grad_at = align_up(a->grad_at);
+        if (group == 0) {
+            put(a, i);
+            continue;
         }
+        for (int order = 0; order < GROUP_MEMBERS; order++)
+            for (int32_t j = i; j < p->n && p->tensor[j].param->layer == first->layer; j++)
+                if (places[p->tensor[j].param->role].group == group &&
+                    places[p->tensor[j].param->role].order == order)
+                    put(a, j);
     }
-    *w_floats = align_up(w_at);
-    *grad_floats = align_up(grad_at);
-    CS_ASSERT(n == p->n);
+    a->w_at = align_up(a->w_at);
+    a->grad_at = align_up(a->grad_at);
+    CS_ASSERT(a->n == p->n);
 }
 
 static void assign(struct cs_params *p, const struct place *place, int64_t w_floats,
@@ -159,9 +179,12 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
 {
     enum cs_status status = CS_OK;
     struct cs_params *p = calloc(1, sizeof *p);
-    struct place *place = calloc((size_t)graph->n_params + 1, sizeof *place);
+    const size_t room = (size_t)graph->n_params + 1;
+    struct planner a = {.params = p,
+                        .place = calloc(room, sizeof *a.place),
+                        .is_placed = calloc(room, sizeof *a.is_placed)};
     *out = NULL;
-    if (p == NULL || place == NULL) {
+    if (p == NULL || a.place == NULL || a.is_placed == NULL) {
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the table of parameters");
         goto out;
     }
@@ -177,9 +200,8 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
     status = check_groups(p, err);
     if (status != CS_OK)
         goto out;
-    int64_t w_floats, grad_floats;
-    plan_places(p, place, &w_floats, &grad_floats);
-    p->bytes = ((size_t)w_floats + 3 * (size_t)grad_floats + ALIGN_FLOATS) * sizeof(float);
+    plan_places(&a);
+    p->bytes = ((size_t)a.w_at + 3 * (size_t)a.grad_at + ALIGN_FLOATS) * sizeof(float);
     p->arena = aligned_alloc(ALIGN_FLOATS * sizeof(float), p->bytes);
     if (p->arena == NULL) {
         status = cs_fail(err, CS_NO_MEMORY, "rank %d needs %zu bytes for parameters and optimizer",
@@ -187,11 +209,12 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
         goto out;
     }
     memset(p->arena, 0, p->bytes);
-    assign(p, place, w_floats, grad_floats);
+    assign(p, a.place, a.w_at, a.grad_at);
     *out = p;
     p = NULL;
 out:
-    free(place);
+    free(a.place);
+    free(a.is_placed);
     cs_params_free(p);
     return status;
 }

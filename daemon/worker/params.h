@@ -1,11 +1,11 @@
-/* The parameters one rank holds: fp32 weights of every layer of its stages; trainable ones also have
- * a gradient and AdamW's two moments. One arena, planned from the graph and the plan.
+/* The parameters one rank holds: fp32 weights of every layer of its stages; trainable ones also
+ * have a gradient and AdamW's two moments. One arena, planned from the graph and the plan.
  *
- * Weights of one layer that one GEMM reads (q, k, v; gate, up) lie side by side without gaps, in all
- * four areas, so that the fused matrix is a view. A tied head on the rank of the head stage is a
- * second entry of the embedding's parameter: the weights are a copy (a view where both stages are on
- * one rank), the gradient is always its own buffer, and sums are embedding first, head second; hence
- * every layout adds in the same order. */
+ * Weights of one layer that one GEMM reads (q, k, v; gate, up) lie side by side without gaps, in
+ * all four areas, so that the fused matrix is a view. A tied head on the rank of the head stage is
+ * a second entry of the embedding's parameter: the weights are a copy (a view where both stages are
+ * on one rank), the gradient is always its own buffer, and sums are embedding first, head second;
+ * hence every layout adds in the same order. */
 #ifndef CS_WORKER_PARAMS_H
 #define CS_WORKER_PARAMS_H
 
@@ -26,13 +26,13 @@ struct cs_params {
     const struct cs_graph *graph;
     struct cs_tensor *tensor; /* by parameter id; the tied head's entry is the last */
     int32_t n;
-    int32_t *index;              /* (graph->n_params) -> tensor, -1: not on this rank */
-    struct cs_tensor *tied;      /* the head's entry, NULL: untied or head stage elsewhere */
-    struct cs_tensor *embed;     /* the embedding's entry when tied, NULL: elsewhere */
+    int32_t *index;                /* (graph->n_params) -> tensor, -1: not on this rank */
+    struct cs_tensor *tied;        /* the head's entry, NULL: untied or head stage elsewhere */
+    struct cs_tensor *embed;       /* the embedding's entry when tied, NULL: elsewhere */
     int32_t embed_rank, head_rank; /* when tied, else -1 */
     float *arena;
-    size_t bytes;                /* of the arena */
-    float *grads;                /* all gradients, one block */
+    size_t bytes; /* of the arena */
+    float *grads; /* all gradients, one block */
     size_t grad_bytes;
 };
 
@@ -42,12 +42,13 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
 void cs_params_free(struct cs_params *params); /* accepts NULL */
 
 /* Fill the weights: module init "weights" from its directory (CS_NOT_FOUND names a missing tensor,
- * CS_INVALID a wrong shape), "random": Philox(seed, hash of the global name, element), so the values
- * do not depend on the layout. */
+ * CS_INVALID a wrong shape), "random": Philox(seed, hash of the global name, element), so the
+ * values do not depend on the layout. */
 enum cs_status cs_params_load(struct cs_params *params, uint64_t seed,
                               struct cs_err *err) CS_NODISCARD;
-/* Resume: masters and moments of the trainable parameters. One that the checkpoint does not hold (it
- * was frozen then) keeps its weights with zero moments. *n_missing (may be NULL) counts those. */
+/* Resume: masters and moments of the trainable parameters. One that the checkpoint does not hold
+ * (it was frozen then) keeps its weights with zero moments. *n_missing (may be NULL) counts those.
+ */
 enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *ckpt,
                                 int32_t *n_missing, struct cs_err *err) CS_NODISCARD;
 

@@ -23,7 +23,8 @@ static enum cs_status open_source(const struct cs_module *module, struct cs_hfdi
     struct cs_err first = {0};
     if (cs_hfdir_open(dir, "", out, &first) == CS_OK)
         return CS_OK;
-    if (first.status == CS_INVALID && cs_hfdir_open(dir, part_names[module->kind], out, err) == CS_OK)
+    if (first.status == CS_INVALID &&
+        cs_hfdir_open(dir, part_names[module->kind], out, err) == CS_OK)
         return CS_OK;
     if (err != NULL)
         *err = first;
@@ -105,8 +106,8 @@ enum cs_status cs_params_load(struct cs_params *params, uint64_t seed, struct cs
     return CS_OK;
 }
 
-static enum cs_status resume_one(struct cs_tensor *t, const struct cs_ckpt *ckpt, int32_t *n_missing,
-                                 struct cs_err *err)
+static enum cs_status resume_one(struct cs_tensor *t, const struct cs_ckpt *ckpt,
+                                 int32_t *n_missing, struct cs_err *err)
 {
     const enum cs_status status = cs_ckpt_read(ckpt, t->param, "master", t->w, err);
     if (status == CS_NOT_FOUND) {

@@ -1,8 +1,8 @@
 /* Bump memory for activations: taken in pieces, rewound or reset whole, reused for ever.
  *
- * It grows while the first slots show how much they need; after a reset everything lies in one piece,
- * so that a running job allocates nothing. Pieces are 64-byte aligned and not cleared. Not thread-safe:
- * one thread owns it. Memory is out: the process ends (CS_ASSERT). */
+ * It grows while the first slots show how much they need; after a reset everything lies in one
+ * piece, so that a running job allocates nothing. Pieces are 64-byte aligned and not cleared. Not
+ * thread-safe: one thread owns it. Memory is out: the process ends (CS_ASSERT). */
 #ifndef CS_WORKER_SCRATCH_H
 #define CS_WORKER_SCRATCH_H
 
@@ -16,10 +16,11 @@ struct cs_scratch {
         char *data;
         size_t bytes;
     } chunk[CS_SCRATCH_MAX_CHUNKS];
+
     int n_chunks;
-    int at;         /* chunk in use */
-    size_t offset;  /* in that chunk */
-    size_t used;    /* bytes taken since the reset, without alignment */
+    int at;        /* chunk in use */
+    size_t offset; /* in that chunk */
+    size_t used;   /* bytes taken since the reset, without alignment */
 };
 
 struct cs_scratch_mark {

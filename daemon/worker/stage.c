@@ -101,8 +101,8 @@ static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
     return layer >= s->lowest && cs_layer_ops_of(s->layer[layer].layer->kind)->keeps_input;
 }
 
-/* Where layer i writes: the stage's end, the memory that layer i + 1 keeps, or one of two buffers that
- * take turns. */
+/* Where layer i writes: the stage's end, the memory that layer i + 1 keeps, or one of two buffers
+ * that take turns. */
 static float *output_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
                         float *y, float *const turn[2])
 {
@@ -166,8 +166,8 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     cs_scratch_rewind(run->scratch, start);
 }
 
-void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const float *dy, float *dx,
-                  const struct cs_layer_ends *ends, const struct cs_saved *saved)
+void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const float *dy,
+                  float *dx, const struct cs_layer_ends *ends, const struct cs_saved *saved)
 {
     const int64_t rows = cs_stage_rows(stage, run->input);
     const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);

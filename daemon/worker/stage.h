@@ -1,7 +1,7 @@
 /* A stage as its rank runs it: layers bound to parameters, forward and backward over one slot.
  *
- * The backward stops at the lowest layer that needs a gradient. Layers below it, and every stage of a
- * frozen module with nothing trainable before it, run in inference mode and keep nothing. */
+ * The backward stops at the lowest layer that needs a gradient. Layers below it, and every stage of
+ * a frozen module with nothing trainable before it, run in inference mode and keep nothing. */
 #ifndef CS_WORKER_STAGE_H
 #define CS_WORKER_STAGE_H
 
@@ -31,13 +31,13 @@ struct cs_saved {
 /* rows of the stage's branch in a slot */
 int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input *input);
 
-/* x: rows from the stage before (NULL for the first stage of a branch); ends->fill: encoder rows for
- * the LLM's embedding. y: where the last layer's rows go (NULL for the head). saved NULL: evaluation,
- * or nothing of this stage needs a backward. */
+/* x: rows from the stage before (NULL for the first stage of a branch); ends->fill: encoder rows
+ * for the LLM's embedding. y: where the last layer's rows go (NULL for the head). saved NULL:
+ * evaluation, or nothing of this stage needs a backward. */
 void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const float *x,
                   const struct cs_layer_ends *ends, float *y, struct cs_saved *saved);
 /* dy: gradient of y (NULL for the head); dx: gradient of x, NULL where none is needed */
-void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const float *dy, float *dx,
-                  const struct cs_layer_ends *ends, const struct cs_saved *saved);
+void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const float *dy,
+                  float *dx, const struct cs_layer_ends *ends, const struct cs_saved *saved);
 
 #endif

@@ -1,6 +1,6 @@
-/* One rank of a training run without processes around it: parameters, interpreter, optimizer and the
- * programs of the plan. cornstarch-worker drives it from the slot pool; tests and `selftest` call it
- * with slots of their own. */
+/* One rank of a training run without processes around it: parameters, interpreter, optimizer and
+ * the programs of the plan. cornstarch-worker drives it from the slot pool; tests and `selftest`
+ * call it with slots of their own. */
 #ifndef CS_WORKER_TRAINER_H
 #define CS_WORKER_TRAINER_H
 
@@ -30,13 +30,13 @@ struct cs_trainer {
 
 struct cs_step_result {
     bool is_eval;
-    bool has_loss;          /* this rank has the head */
-    double loss_sum;        /* over the trained tokens, slots in order */
-    int64_t trained_tokens; /* of the whole step */
+    bool has_loss;              /* this rank has the head */
+    double loss_sum;            /* over the trained tokens, slots in order */
+    int64_t trained_tokens;     /* of the whole step */
     int64_t n_samples, n_exact; /* evaluation: samples with a trained token, all of them right */
-    double grad_norm;       /* of the mean loss, before clipping; NaN in evaluation */
+    double grad_norm;           /* of the mean loss, before clipping; NaN in evaluation */
     double lr;
-    bool is_skipped;        /* the norm was not finite: no update */
+    bool is_skipped; /* the norm was not finite: no update */
     struct cs_exec_counts counts;
 };
 
@@ -49,8 +49,8 @@ void cs_trainer_free(struct cs_trainer *trainer); /* accepts NULL */
 enum cs_status cs_trainer_program(struct cs_trainer *trainer, int n_slots, bool is_eval,
                                   const struct cs_program **out, struct cs_err *err) CS_NODISCARD;
 
-/* Run one step of the manifest on its slots (manifest->n_slots). patches (may be NULL): per slot and
- * encoder normalised patches in place of pixels, see struct cs_input. */
+/* Run one step of the manifest on its slots (manifest->n_slots). patches (may be NULL): per slot
+ * and encoder normalised patches in place of pixels, see struct cs_input. */
 enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manifest *manifest,
                                const struct cs_slot *slots,
                                const float *const (*patches)[CS_MAX_ENCODERS],

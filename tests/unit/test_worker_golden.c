@@ -1,0 +1,521 @@
+/* The worker against transformers: hidden states, logits, loss, every gradient, five AdamW steps.
+ */
+#include "worker/trainer.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "support/spec.h"
+#include "support/step.h"
+#include "support/tmpdir.h"
+
+#define LLM_PLACE "model.language_model."
+
+struct fixture {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan;
+    struct cs_trainer *trainer;
+    struct cs_st_file *golden;
+    struct cs_test_step step;
+    float *patches; /* of the golden's pictures */
+    int n_pictures;
+};
+
+static void need(enum cs_status status, const struct cs_err *err)
+{
+    if (status != CS_OK)
+        fail_msg("%s: %s", cs_status_slug(status), err->text);
+}
+
+static const char *model_path(const char *family, const char *file)
+{
+    char name[256];
+    snprintf(name, sizeof name, "tests/golden/models/%s%s%s", family, *file ? "/" : "", file);
+    return source_path(name);
+}
+
+/* fp32 values of a golden tensor; the caller frees */
+static float *values(const struct fixture *f, const char *name, int64_t *count)
+{
+    struct cs_err err = {0};
+    const struct cs_st_tensor *t = cs_st_find(f->golden, name);
+    if (t == NULL)
+        fail_msg("the golden has no %s", name);
+    float *out = malloc((size_t)(t->count + 1) * sizeof *out);
+    assert_non_null(out);
+    need(cs_st_read_f32(t, 0, t->count, out, &err), &err);
+    if (count != NULL)
+        *count = t->count;
+    return out;
+}
+
+static double scalar(const struct fixture *f, const char *name)
+{
+    float *v = values(f, name, NULL);
+    const double out = (double)v[0];
+    free(v);
+    return out;
+}
+
+static void assert_close(const char *what, int64_t n, const float *got, const float *want,
+                         double tolerance)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double d = fabs((double)got[i] - (double)want[i]);
+        if (!(d <= tolerance))
+            fail_msg("%s[%lld] is %.9g, transformers has %.9g", what, (long long)i, (double)got[i],
+                     (double)want[i]);
+    }
+}
+
+/* ||got * scale - want|| <= 1e-3 ||want|| + noise. The gradient of a key's bias is zero, because it
+ * shifts a row of scores: there rounding noise meets rounding noise. */
+static void assert_norm_close(const char *what, int64_t n, const float *got, double scale,
+                              const float *want, double noise)
+{
+    double diff = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)got[i] * scale - (double)want[i];
+        diff += d * d;
+        norm += (double)want[i] * (double)want[i];
+    }
+    if (!(sqrt(diff) <= 1e-3 * sqrt(norm) + noise))
+        fail_msg("%s: off by %.3g of %.3g", what, sqrt(diff), sqrt(norm));
+}
+
+static json_t *read_config(const char *family)
+{
+    size_t bytes;
+    char *text = tmpdir_read(model_path(family, "config.json"), &bytes);
+    assert_non_null(text);
+    json_t *config = json_loadb(text, bytes, 0, NULL);
+    assert_non_null(config);
+    free(text);
+    return config;
+}
+
+static json_t *module_of(json_t *root, const char *name)
+{
+    json_t *modules = json_object_get(json_object_get(root, "model"), "modules");
+    for (size_t i = 0; i < json_array_size(modules); i++) {
+        json_t *m = json_array_get(modules, i);
+        if (strcmp(json_string_value(json_object_get(m, "name")), name) == 0)
+            return m;
+    }
+    return NULL;
+}
+
+static void use_weights(json_t *root, const char *module, const char *family, const json_t *config)
+{
+    char dir[4096];
+    json_t *m = module_of(root, module);
+    assert_non_null(m);
+    if (realpath(model_path(family, ""), dir) == NULL)
+        fail_msg("no directory %s", model_path(family, ""));
+    json_object_set_new(m, "dir", json_string(dir));
+    json_object_set_new(m, "init", json_string("weights"));
+    if (config != NULL)
+        json_object_set_new(m, "config", json_deep_copy(config));
+}
+
+/* what the goldens' optimizer was */
+static void use_optimizer(json_t *root)
+{
+    json_object_set_new(root, "optimizer",
+                        json_pack("{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i}", "kind", "adamw", "lr",
+                                  1e-3, "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1,
+                                  "clip", 1.0, "warmup_steps", 0));
+    json_object_set_new(root, "lr", json_pack("{s:s}", "kind", "constant"));
+}
+
+static void make_document(struct fixture *f, const char *family)
+{
+    json_t *config = read_config(family);
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const bool is_llava = strcmp(type, "llava") == 0, is_llm = strncmp(family, "siglip", 6) != 0;
+    const struct cs_test_spec options = {
+        .n_encoders = is_llava || !is_llm ? 1 : -1,
+        .has_feature_layer = is_llava,
+        .feature_layer = -2,
+        .is_tied = true,
+    };
+    f->root = cs_test_spec_json(&options);
+    use_optimizer(f->root);
+    if (is_llava) {
+        use_weights(f->root, "vision.encoder", family, json_object_get(config, "vision_config"));
+        use_weights(f->root, "vision.projector", family, NULL);
+        use_weights(f->root, "llm", family, json_object_get(config, "text_config"));
+    } else {
+        use_weights(f->root, is_llm ? "llm" : "vision.encoder", family, config);
+    }
+    json_decref(config);
+}
+
+/* (items, channels, height, width) pictures to rows of patches */
+static void make_patches(struct fixture *f)
+{
+    enum { C = 3, S = 28, P = 7, SIDE = S / P };
+
+    int64_t count;
+    float *x = values(f, "in.x", &count);
+    f->n_pictures = (int)(count / (C * S * S));
+    f->patches = malloc((size_t)count * sizeof *f->patches);
+    assert_non_null(f->patches);
+    float *to = f->patches;
+    for (int i = 0; i < f->n_pictures; i++)
+        for (int patch = 0; patch < SIDE * SIDE; patch++)
+            for (int c = 0; c < C; c++)
+                for (int r = 0; r < P; r++) {
+                    const int row = patch / SIDE * P + r, column = patch % SIDE * P;
+                    memcpy(to, x + ((i * C + c) * S + row) * S + column, P * sizeof *to);
+                    to += P;
+                }
+    free(x);
+}
+
+static void open_fixture(struct fixture *f, const char *family)
+{
+    struct cs_err err = {0};
+    struct cs_cluster cluster;
+    memset(f, 0, sizeof *f);
+    f->arena = cs_arena_new(0);
+    need(cs_st_open(model_path(family, "golden.safetensors"), &f->golden, &err), &err);
+    make_document(f, family);
+    need(cs_spec_read(f->root, f->arena, &f->spec, &err), &err);
+    need(cs_graph_build(f->spec, false, f->arena, &f->graph, &err), &err);
+    need(cs_cluster_read(f->spec->cluster, 0, &cluster, &err), &err);
+    need(cs_plan_make(f->spec, f->graph, &cluster, f->arena, &f->plan, &err), &err);
+    /* all stages on one rank, whatever the modality of the job says */
+    for (int s = 0; s < f->plan->n_stages; s++)
+        f->plan->stages[s].rank = 0;
+    f->plan->n_ranks = 1;
+    const struct cs_trainer_config config = {
+        .spec = f->spec, .graph = f->graph, .plan = f->plan, .ops = cs_ops_cpu()};
+    need(cs_trainer_new(&config, &f->trainer, &err), &err);
+    need(cs_params_load(f->trainer->params, f->spec->seed, &err), &err);
+    if (cs_st_find(f->golden, "in.x") != NULL)
+        make_patches(f);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    cs_test_step_free(&f->step);
+    cs_trainer_free(f->trainer);
+    cs_st_close(f->golden);
+    json_decref(f->root);
+    cs_arena_free(f->arena);
+    free(f->patches);
+}
+
+/* The golden's batch as one slot of packed documents. */
+static void make_step(struct fixture *f)
+{
+    const struct cs_st_tensor *ids = cs_st_find(f->golden, "in.ids"),
+                              *labels = cs_st_find(f->golden, "in.labels");
+    const int n = (int)ids->dim[1];
+    int64_t id[64], label[64];
+    int32_t id32[64], label32[64];
+    int8_t encoder[64];
+    assert_in_range(n, 1, 64);
+    cs_test_step_new(&f->step, &f->plan->budget, 1, 0);
+    for (int64_t b = 0; b < ids->dim[0]; b++) {
+        memcpy(id, (const char *)ids->data + (size_t)b * (size_t)n * sizeof *id,
+               (size_t)n * sizeof *id);
+        memcpy(label, (const char *)labels->data + (size_t)b * (size_t)n * sizeof *label,
+               (size_t)n * sizeof *label);
+        for (int i = 0; i < n; i++) {
+            id32[i] = (int32_t)id[i];
+            label32[i] = i + 1 < n && label[i + 1] >= 0 ? (int32_t)label[i + 1] : -1;
+            encoder[i] = f->patches != NULL && id[i] == 198 ? 0 : -1;
+        }
+        cs_test_step_add(&f->step, 0, n, id32, label32, encoder);
+    }
+    int64_t tokens = 0;
+    memcpy(&tokens, cs_st_find(f->golden, "out.tokens")->data, sizeof tokens);
+    assert_int_equal(f->step.manifest.trained_tokens, tokens);
+}
+
+static void run_step(struct fixture *f, int64_t number, struct cs_step_result *result)
+{
+    struct cs_err err = {0};
+    const float *const patches[1][CS_MAX_ENCODERS] = {{f->patches}};
+    f->step.manifest.step = number;
+    need(cs_trainer_step(f->trainer, &f->step.manifest, f->step.slot, patches, result, &err), &err);
+}
+
+/* "grad.model.vision_tower.X" and the like, to the parameter's own name */
+static bool is_grad_of(const char *golden, const struct cs_graph *graph,
+                       const struct cs_param *param)
+{
+    static const struct {
+        const char *prefix;
+        enum cs_module_kind kind;
+        const char *before;
+    } places[] = {
+        {"model.vision_tower.",          CS_MODULE_ENCODER,   ""      },
+        {"model.multi_modal_projector.", CS_MODULE_PROJECTOR, ""      },
+        {LLM_PLACE,                      CS_MODULE_LLM,       "model."},
+    };
+    const enum cs_module_kind kind = graph->modules[param->module].kind;
+    for (size_t i = 0; i < CS_ARRAY_LEN(places); i++) {
+        const size_t len = strlen(places[i].prefix), skip = strlen(places[i].before);
+        if (strncmp(golden, places[i].prefix, len) != 0)
+            continue;
+        if (kind != places[i].kind)
+            return false;
+        return (strncmp(param->tensor, places[i].before, skip) == 0 &&
+                strcmp(golden + len, param->tensor + skip) == 0) ||
+               (param->alt != NULL && strcmp(golden + len, param->alt) == 0);
+    }
+    return strcmp(golden, param->tensor) == 0 ||
+           (param->alt != NULL && strcmp(golden, param->alt) == 0);
+}
+
+/* Every gradient of the golden, and none of ours without one. Returns how many. */
+static int check_gradients(const struct fixture *f, enum cs_module_kind only, bool is_all,
+                           double scale)
+{
+    int n = 0;
+    const double noise = 1e-6 * scalar(f, "step.norm");
+    for (int i = 0; i < f->graph->n_params; i++) {
+        const struct cs_param *param = &f->graph->params[i];
+        const enum cs_module_kind kind = f->graph->modules[param->module].kind;
+        bool is_found = false;
+        if (!is_all && kind != only)
+            continue;
+        for (int t = 0; t < cs_st_count(f->golden); t++) {
+            const char *name = cs_st_at(f->golden, t)->name;
+            if (strncmp(name, "grad.", 5) != 0 || !is_grad_of(name + 5, f->graph, param))
+                continue;
+            int64_t count;
+            float *want = values(f, name, &count);
+            assert_int_equal(count, param->count);
+            assert_norm_close(name, count, cs_params_find(f->trainer->params, i)->grad, scale, want,
+                              noise);
+            free(want);
+            is_found = true;
+            n++;
+        }
+        if (!is_found)
+            fail_msg("no gradient in the golden for %s", param->name);
+    }
+    return n;
+}
+
+static int count_gradients(const struct fixture *f)
+{
+    int n = 0;
+    for (int t = 0; t < cs_st_count(f->golden); t++)
+        n += strncmp(cs_st_at(f->golden, t)->name, "grad.", 5) == 0;
+    return n;
+}
+
+static void check_five_steps(struct fixture *f)
+{
+    float *loss = values(f, "step.loss", NULL), *norm = values(f, "step.norm", NULL);
+    for (int i = 0; i < 5; i++) {
+        struct cs_step_result r;
+        run_step(f, i, &r);
+        const double mean = r.loss_sum / (double)r.trained_tokens;
+        if (i == 0) {
+            const double want = scalar(f, "out.loss");
+            if (!(fabs(mean - want) <= 1e-5 * fabs(want)))
+                fail_msg("loss %.9g, transformers has %.9g", mean, want);
+            assert_int_equal(
+                check_gradients(f, CS_MODULE_LLM, true, 1.0 / (double)r.trained_tokens),
+                count_gradients(f));
+        }
+        if (!(fabs(mean - (double)loss[i]) <= 1e-4))
+            fail_msg("loss of step %d is %.9g, transformers has %.9g", i, mean, (double)loss[i]);
+        if (!(fabs(r.grad_norm - (double)norm[i]) <= 1e-3 * (double)norm[i]))
+            fail_msg("norm of step %d is %.9g, transformers has %.9g", i, r.grad_norm,
+                     (double)norm[i]);
+    }
+    free(loss);
+    free(norm);
+}
+
+/* Final norm and output weights on the rows that the head picked, in fp64. */
+static void check_logits(const struct fixture *f, const struct cs_stage_model *stage,
+                         const struct cs_input *in, const float *picked)
+{
+    const struct cs_layer_model *head = &stage->layer[stage->stage->n_layers - 1];
+    const int width = head->arch->width, vocab = head->arch->vocab;
+    const float *w = head->weight[CS_PARAM_HEAD_W]->w, *g = head->weight[CS_PARAM_NORM_W]->w;
+    float *logits = values(f, "out.logits", NULL);
+    for (int r = 0; r < in->n_labels; r++) {
+        const float *x = picked + r * width;
+        double square = 0;
+        for (int i = 0; i < width; i++)
+            square += (double)x[i] * (double)x[i];
+        const double rstd = 1.0 / sqrt(square / width + (double)head->arch->norm_eps);
+        for (int v = 0; v < vocab; v++) {
+            double z = 0;
+            for (int i = 0; i < width; i++)
+                z += (double)x[i] * rstd * (double)g[i] * (double)w[v * width + i];
+            const double want = (double)logits[in->label_rows[r] * vocab + v];
+            if (!(fabs(z - want) <= 1e-4 * (1.0 + fabs(want))))
+                fail_msg("logit (%d, %d) is %.9g, transformers has %.9g", r, v, z, want);
+        }
+    }
+    free(logits);
+}
+
+static void llm_forward_equals(const char *family)
+{
+    struct fixture f;
+    struct cs_err err = {0};
+    open_fixture(&f, family);
+    make_step(&f);
+    const struct cs_stage_model *stage = cs_exec_stage(f.trainer->exec, 0);
+    struct cs_input *in = &f.trainer->inputs[0];
+    struct cs_scratch scratch = {0};
+    struct cs_saved saved = {0};
+    struct cs_ctx ctx = {0};
+    struct cs_layer_ends ends = {0};
+    struct cs_run run = {.ops = cs_ops_cpu(), .ctx = &ctx, .scratch = &scratch, .input = in};
+    need(cs_input_prepare(in, f.trainer->tables, &f.step.manifest, 0, &f.step.slot[0],
+                          CS_INPUT_TOKENS | CS_INPUT_LABELS, &err),
+         &err);
+    cs_stage_fwd(stage, &run, NULL, &ends, NULL, &saved);
+    for (int i = 1; i < stage->stage->n_layers - 1; i++) {
+        char name[32];
+        int64_t count;
+        snprintf(name, sizeof name, "out.hidden.%d", i - 1);
+        float *want = values(&f, name, &count);
+        assert_int_equal(count, (int64_t)in->n_tokens * stage->layer[i].in_width);
+        assert_close(name, count, saved.kept[i].x, want, 1e-4);
+        free(want);
+    }
+    check_logits(&f, stage, in, saved.kept[stage->stage->n_layers - 1].x);
+    cs_scratch_free(&scratch);
+    cs_scratch_free(&saved.memory);
+    close_fixture(&f);
+}
+
+static void family_trains_as_transformers(const char *family)
+{
+    struct fixture f;
+    open_fixture(&f, family);
+    make_step(&f);
+    check_five_steps(&f);
+    close_fixture(&f);
+}
+
+#define LLM_TESTS(ID, FAMILY)                                                                      \
+    static void ID##_hidden_states_and_logits_equal(void **state)                                  \
+    {                                                                                              \
+        (void)state;                                                                               \
+        llm_forward_equals(FAMILY);                                                                \
+    }                                                                                              \
+    static void ID##_gradients_and_five_steps_equal(void **state)                                  \
+    {                                                                                              \
+        (void)state;                                                                               \
+        family_trains_as_transformers(FAMILY);                                                     \
+    }
+LLM_TESTS(llama, "llama")
+LLM_TESTS(llama3_tied, "llama3-tied")
+LLM_TESTS(qwen2, "qwen2")
+
+static void llava_gradients_and_five_steps_equal(void **state)
+{
+    (void)state;
+    family_trains_as_transformers("llava-siglip-qwen2");
+}
+
+/* The encoder alone: its layers as one stage, the probe as gradient of its output. */
+static void siglip_output_gradients_and_five_steps_equal(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct cs_err err = {0};
+    struct cs_stage_model *stage;
+    open_fixture(&f, "siglip");
+    const struct cs_module *encoder = &f.graph->modules[0];
+    struct cs_plan plan = *f.plan;
+    struct cs_stage alone = f.plan->stages[0];
+    alone.first_layer = encoder->first_layer;
+    alone.n_layers = encoder->n_layers;
+    plan.stages = &alone;
+    need(cs_stage_new(f.graph, &plan, f.trainer->params, 0, &stage, &err), &err);
+
+    struct cs_input *in = &f.trainer->inputs[0];
+    cs_test_step_new(&f.step, &f.plan->budget, 1, 0);
+    f.step.slot[0].head->n_items[0] = f.step.manifest.n_items[0][0] = f.n_pictures;
+    need(cs_input_prepare(in, f.trainer->tables, &f.step.manifest, 0, &f.step.slot[0], 0, &err),
+         &err);
+    in->patches[0] = f.patches;
+    int64_t count;
+    float *probe = values(&f, "in.probe", &count), *last = values(&f, "out.last", NULL);
+    float *loss = values(&f, "step.loss", NULL), *norm = values(&f, "step.norm", NULL);
+    float *y = malloc((size_t)count * sizeof *y);
+    struct cs_scratch scratch = {0};
+    struct cs_saved saved = {0};
+    struct cs_ctx ctx = {0};
+    struct cs_layer_ends ends = {0};
+    struct cs_run run = {.ops = cs_ops_cpu(), .ctx = &ctx, .scratch = &scratch, .input = in};
+    for (int step = 0; step < 5; step++) {
+        cs_optim_begin(f.trainer->optim);
+        cs_scratch_reset(&saved.memory);
+        cs_stage_fwd(stage, &run, NULL, &ends, y, &saved);
+        cs_stage_bwd(stage, &run, probe, NULL, &ends, &saved);
+        double sum = 0;
+        for (int64_t i = 0; i < count; i++)
+            sum += (double)y[i] * (double)probe[i];
+        if (step == 0) {
+            assert_close("last", count, y, last, 1e-4);
+            for (int i = 1; i < stage->stage->n_layers; i++) {
+                char name[32];
+                snprintf(name, sizeof name, "out.hidden.%d", i - 1);
+                float *want = values(&f, name, NULL);
+                assert_close(name, count, saved.kept[i].x, want, 1e-4);
+                free(want);
+            }
+            assert_int_equal(check_gradients(&f, CS_MODULE_ENCODER, false, 1.0),
+                             count_gradients(&f));
+        }
+        if (!(fabs(sum - (double)loss[step]) <= 1e-4 * (1.0 + fabs((double)loss[step]))))
+            fail_msg("loss of step %d is %.9g, transformers has %.9g", step, sum,
+                     (double)loss[step]);
+        need(cs_optim_norm(f.trainer->optim, NULL, 1, 0, &err), &err);
+        if (!(fabs(f.trainer->optim->grad_norm - (double)norm[step]) <= 1e-3 * (double)norm[step]))
+            fail_msg("norm of step %d is %.9g, transformers has %.9g", step,
+                     f.trainer->optim->grad_norm, (double)norm[step]);
+        cs_optim_update(f.trainer->optim, step);
+    }
+    cs_scratch_free(&scratch);
+    cs_scratch_free(&saved.memory);
+    cs_stage_free(stage);
+    free(probe);
+    free(last);
+    free(loss);
+    free(norm);
+    free(y);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(siglip_output_gradients_and_five_steps_equal),
+        cmocka_unit_test(llama_hidden_states_and_logits_equal),
+        cmocka_unit_test(llama_gradients_and_five_steps_equal),
+        cmocka_unit_test(llama3_tied_hidden_states_and_logits_equal),
+        cmocka_unit_test(llama3_tied_gradients_and_five_steps_equal),
+        cmocka_unit_test(qwen2_hidden_states_and_logits_equal),
+        cmocka_unit_test(qwen2_gradients_and_five_steps_equal),
+        cmocka_unit_test(llava_gradients_and_five_steps_equal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
