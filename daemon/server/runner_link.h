@@ -1,0 +1,16 @@
+/* The socket to one runner: RUNTIME/job-ID.sock. Adoption after a restart of the daemon and first
+ * contact are the same thing. */
+#ifndef CS_SERVER_RUNNER_LINK_H
+#define CS_SERVER_RUNNER_LINK_H
+
+#include "server/job.h"
+
+/* connect now; CS_UNREACHABLE when nobody listens */
+enum cs_status cs_runner_link_open(struct cs_job *job, struct cs_runner_link **out,
+                                   struct cs_err *err) CS_NODISCARD;
+void cs_runner_link_close(struct cs_runner_link *link); /* accepts NULL */
+void cs_runner_link_send(struct cs_runner_link *link, json_t *message); /* takes the reference */
+/* fork and exec cornstarch-runner JOBDIR in a session of its own; it outlives the daemon */
+enum cs_status cs_runner_start(struct cs_job *job, struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,44 @@
+/* cornstarchd: what the parts of the daemon share. One thread, one event loop, no globals.
+ *
+ * The daemon keeps jobs and their history, starts and finds runners, answers consoles and fans
+ * telemetry out. It never plans, never runs a script, never touches an accelerator. */
+#ifndef CS_SERVER_SERVER_H
+#define CS_SERVER_SERVER_H
+
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "core/base/io.h"
+#include "core/base/log.h"
+#include "server/config.h"
+#include "server/db.h"
+
+struct cs_conn;
+struct cs_job;
+
+struct cs_server {
+    struct cs_config config;
+    struct event_base *base;
+    struct cs_log *log;
+    struct cs_db *db;
+    char runtime_dir[CS_PATH_CAP], state_dir[CS_PATH_CAP], socket_path[CS_PATH_CAP];
+    char node[256];
+    int listen_fd, lock_fd;
+    struct event *listen_event, *tick, *signals[4];
+    struct cs_conn *conns; /* list */
+    int n_conns;
+    struct cs_job **jobs; /* by id, newest last */
+    size_t n_jobs, cap_jobs;
+    int64_t started_ns;
+    bool is_draining, is_stopping;
+};
+
+enum cs_status cs_server_open(struct cs_server *server, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_server_run(struct cs_server *server, struct cs_err *err) CS_NODISCARD;
+void cs_server_close(struct cs_server *server);
+/* leave the loop; runners go on */
+void cs_server_stop(struct cs_server *server);
+
+#endif
