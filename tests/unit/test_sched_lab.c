@@ -1,0 +1,268 @@
+/* Goldens of schedules and simulator: orders, warm-ups, peaks, iteration times. */
+#include "core/sched/lab.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#define T(...) ((const double[]){__VA_ARGS__})
+#define RUN(modules, schedule, slots, hop)                                                         \
+    run((modules), (int)CS_ARRAY_LEN(modules), (schedule), (slots), (hop))
+
+static struct cs_arena *arena;
+static struct cs_lab *lab;
+
+static struct cs_lab_result run(const struct cs_lab_module *modules, int n, const char *schedule,
+                                int slots, double hop)
+{
+    struct cs_lab_options options = {schedule, slots, hop};
+    struct cs_lab_result result;
+    struct cs_err err = {.text = ""};
+    cs_arena_free(arena);
+    arena = cs_arena_new(0);
+    if (cs_lab_make(modules, n, &options, arena, &lab, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    if (cs_lab_simulate(lab, arena, &result, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return result;
+}
+
+static const struct cs_lab_module va_llm[] = {
+    {"v",   "llm", 1, T(1),       T(2),       NULL},
+    {"a",   "llm", 2, T(1, 1),    T(2, 2),    NULL},
+    {"llm", NULL,  3, T(1, 1, 1), T(2, 2, 2), NULL},
+};
+
+static void check_text(int stage, const char *want)
+{
+    struct cs_buf text = {0};
+    cs_lab_text(lab, stage, &text);
+    assert_string_equal(cs_buf_str(&text), want);
+    cs_buf_free(&text);
+}
+
+static void orders_for_six_slots_are_the_golden_ones(void **state)
+{
+    (void)state;
+    RUN(va_llm, "1f1b", 6, 0);
+    check_text(0, "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");
+    check_text(1, "F0 F1 F2 F3 F4 B0 F5 B1 B2 B3 B4 B5");
+    check_text(2, "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");
+    check_text(3, "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
+    check_text(4, "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5");
+    check_text(5, "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5");
+    assert_string_equal(lab->stage_name[0], "v.0");
+    assert_string_equal(lab->stage_name[5], "llm.2");
+}
+
+static void gpipe_runs_all_forwards_first(void **state)
+{
+    (void)state;
+    struct cs_lab_result r = RUN(va_llm, "gpipe", 3, 0);
+    for (int s = 0; s < 6; s++) {
+        check_text(s, "F0 F1 F2 B0 B1 B2");
+        assert_int_equal(r.peak[s], 3);
+    }
+}
+
+static void warm_up_decides_the_live_slots(void **state)
+{
+    (void)state;
+    static const int many[] = {4, 5, 4, 3, 2, 1}, two[] = {2, 2, 2, 2, 2, 1};
+    struct cs_lab_result r = RUN(va_llm, "1f1b", 16, 0);
+    for (int s = 0; s < 6; s++)
+        assert_int_equal(r.peak[s], many[s]);
+    r = RUN(va_llm, "1f1b", 2, 0);
+    for (int s = 0; s < 6; s++)
+        assert_int_equal(r.peak[s], two[s]);
+}
+
+static void simulated_times_are_33_36_36_33_31(void **state)
+{
+    (void)state;
+    const struct cs_lab_module chain[] = {{"llm", NULL, 4, T(1, 1, 1, 1), T(2, 2, 2, 2), NULL}};
+    const struct cs_lab_module frozen[] = {
+        {"v",   "llm", 1, T(3),       T(0),       NULL},
+        {"a",   "llm", 2, T(3, 3),    T(0, 0),    NULL},
+        {"llm", NULL,  3, T(1, 1, 1), T(2, 2, 2), NULL},
+    };
+    const struct cs_lab_module one[] = {
+        {"v",   "llm", 1, T(3),       T(0),       NULL},
+        {"llm", NULL,  3, T(1, 1, 1), T(2, 2, 2), NULL},
+    };
+    const struct cs_lab_module light[] = {
+        {"v",   "llm", 1, T(1),       T(0),       NULL},
+        {"llm", NULL,  3, T(1, 1, 1), T(2, 2, 2), NULL},
+    };
+    assert_true(RUN(chain, "1f1b", 8, 0).makespan == 33);
+    assert_true(RUN(va_llm, "1f1b", 8, 0).makespan == 36);
+    assert_true(RUN(frozen, "1f1b", 8, 0).makespan == 36);
+    assert_true(RUN(one, "1f1b", 8, 0).makespan == 33);
+    assert_true(RUN(light, "1f1b", 8, 0).makespan == 31);
+    check_text(0, "F0 F1 F2 F3 F4 F5 F6 F7"); /* frozen: no backward */
+}
+
+static void frozen_aware_iteration_is_448_and_blind_568(void **state)
+{
+    (void)state;
+    const struct cs_lab_module aware[] = {{"v", "llm", 1, T(24), T(0), NULL},
+                                          {"llm", NULL, 3, T(10, 10, 12), T(10, 10, 12), NULL}};
+    const struct cs_lab_module blind[] = {{"v", "llm", 2, T(12, 12), T(0, 0), NULL},
+                                          {"llm", NULL, 2, T(16, 16), T(16, 16), NULL}};
+    const struct cs_lab_module aware_re[] = {{"v", "llm", 1, T(24), T(0), NULL},
+                                             {"llm", NULL, 3, T(10, 10, 12), T(20, 20, 24), NULL}};
+    const struct cs_lab_module blind_re[] = {{"v", "llm", 2, T(12, 12), T(0, 0), NULL},
+                                             {"llm", NULL, 2, T(16, 16), T(32, 32), NULL}};
+    assert_true(RUN(aware, "1f1b", 16, 0).makespan == 448);
+    assert_true(RUN(blind, "1f1b", 16, 0).makespan == 568);
+    assert_true(RUN(aware_re, "1f1b", 16, 0).makespan == 660);
+    assert_true(RUN(blind_re, "1f1b", 16, 0).makespan == 840);
+}
+
+static void parallel_beats_colocated_encoders(void **state)
+{
+    (void)state;
+    static const int peaks[] = {5, 4, 3, 2, 1};
+    const struct cs_lab_module parallel[] = {
+        {"v",   "llm", 1, T(2),       T(0),       NULL},
+        {"a",   "llm", 1, T(1),       T(0),       NULL},
+        {"llm", NULL,  3, T(1, 1, 1), T(1, 1, 1), NULL},
+    };
+    const struct cs_lab_module colocated[] = {
+        {"va",  "llm", 2, T(1.5, 1.5), T(0, 0),    NULL},
+        {"llm", NULL,  3, T(1, 1, 1),  T(1, 1, 1), NULL},
+    };
+    const struct cs_lab_module trained[] = {
+        {"va",  "llm", 2, T(1.5, 1.5), T(1, 1),    NULL},
+        {"llm", NULL,  3, T(1, 1, 1),  T(1, 1, 1), NULL},
+    };
+    const struct cs_lab_module short_llm[] = {
+        {"v",   "llm", 2, T(1, 1),     T(0, 0),     NULL},
+        {"llm", NULL,  2, T(1.5, 1.5), T(1.5, 1.5), NULL},
+    };
+    assert_true(RUN(parallel, "1f1b", 8, 0).makespan == 22);
+    assert_true(RUN(colocated, "1f1b", 8, 0).makespan == 23);
+    assert_true(RUN(short_llm, "1f1b", 8, 0).makespan == 29);
+    struct cs_lab_result r = RUN(trained, "1f1b", 8, 0);
+    for (int s = 0; s < 5; s++)
+        assert_int_equal(r.peak[s], peaks[s]);
+}
+
+static void bubble_is_one_minus_busy_over_makespan(void **state)
+{
+    (void)state;
+    struct cs_lab_result r = RUN(va_llm, "1f1b", 8, 0);
+    for (int s = 0; s < 6; s++) {
+        assert_true(r.busy[s] == 24);
+        assert_true(fabs(r.bubble[s] - (1 - 24.0 / 36)) < 1e-15);
+    }
+}
+
+static void weight_gradients_add_to_the_backward(void **state)
+{
+    (void)state;
+    const struct cs_lab_module split[] = {{"llm", NULL, 2, T(1, 1), T(0, 1), T(2, 1)}};
+    const struct cs_lab_module whole[] = {{"llm", NULL, 2, T(1, 1), T(2, 2), NULL}};
+    assert_true(RUN(split, "1f1b", 5, 0).makespan == RUN(whole, "1f1b", 5, 0).makespan);
+}
+
+static void critical_path_adds_up_to_the_makespan(void **state)
+{
+    (void)state;
+    const struct cs_lab_module two[] = {{"llm", NULL, 2, T(1, 2), T(2, 4), NULL}};
+    struct cs_lab_result r = RUN(two, "1f1b", 2, 0.5);
+    static const char *const want[] = {"F0 llm.0",           "s0 llm.0 -> llm.1", "F0 llm.1",
+                                       "B0 llm.1",           "F1 llm.1",          "B1 llm.1",
+                                       "s1 llm.1 -> llm.0", "B1 llm.0"};
+    assert_true(r.makespan == 1 + 0.5 + 6 + 6 + 0.5 + 2);
+    assert_int_equal(r.n_critical, CS_ARRAY_LEN(want));
+    for (int32_t i = 0; i < r.n_critical; i++)
+        assert_string_equal(r.critical[i], want[i]);
+}
+
+static void order_of_the_modules_does_not_matter(void **state)
+{
+    (void)state;
+    const struct cs_lab_module turned[] = {
+        {"llm", NULL,  3, T(1, 1, 1), T(2, 2, 2), NULL},
+        {"a",   "llm", 2, T(1, 1),    T(2, 2),    NULL},
+        {"v",   "llm", 1, T(1),       T(2),       NULL},
+    };
+    struct cs_lab_result r = RUN(turned, "1f1b", 8, 0);
+    assert_true(r.makespan == 36);
+    assert_int_equal(r.peak[0], 3);
+    assert_int_equal(r.peak[3], 5);
+    check_text(2, "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7");
+}
+
+static void check_refused(const struct cs_lab_module *modules, int n,
+                          const struct cs_lab_options *options, enum cs_status want,
+                          const char *words)
+{
+    struct cs_arena *a = cs_arena_new(0);
+    struct cs_err err = {.text = ""};
+    struct cs_lab *made = NULL;
+    assert_int_equal(cs_lab_make(modules, n, options, a, &made, &err), want);
+    if (!strstr(err.text, words))
+        fail_msg("\"%s\" does not say \"%s\"", err.text, words);
+    cs_arena_free(a);
+}
+
+static void bad_experiments_are_refused(void **state)
+{
+    (void)state;
+    struct cs_lab_options ok = {"1f1b", 4, 0}, none = {"1f1b", 0, 0}, name = {"1f1c", 4, 0},
+                          hop = {"1f1b", 4, NAN};
+    const struct cs_lab_module good = {"llm", NULL, 1, T(1), T(1), NULL};
+    const struct cs_lab_module bad[][2] = {
+        {good,                                {"v", "lm", 1, T(1), T(1), NULL}      },
+        {{"a", "b", 1, T(1), T(1), NULL},     {"b", "a", 1, T(1), T(1), NULL}       },
+        {good,                                good                                  },
+        {good,                                {"v", "llm", 1, T(NAN), T(1), NULL}   },
+        {good,                                {"v", "llm", 1, T(1), T(-1), NULL}    },
+        {good,                                {"v", "llm", 0, T(1), T(1), NULL}     },
+        {good,                                {"v", "llm", 1, T(INFINITY), T(1), NULL}},
+    };
+    check_refused(bad[0], 2, &ok, CS_INVALID, "v feeds lm");
+    check_refused(bad[1], 2, &ok, CS_INVALID, "circle");
+    check_refused(bad[2], 2, &ok, CS_INVALID, "llm is there twice");
+    check_refused(bad[3], 2, &ok, CS_INVALID, "v.0");
+    check_refused(bad[4], 2, &ok, CS_INVALID, "v.0");
+    check_refused(bad[5], 2, &ok, CS_INVALID, "0 stages");
+    check_refused(bad[6], 2, &ok, CS_INVALID, "v.0");
+    check_refused(&good, 0, &ok, CS_INVALID, "0 modules");
+    check_refused(&good, 1, &none, CS_PLAN, "0 slots");
+    check_refused(&good, 1, &name, CS_PLAN, "did you mean \"1f1b\"");
+    check_refused(&good, 1, &hop, CS_INVALID, "hop");
+}
+
+static int free_arena(void **state)
+{
+    (void)state;
+    cs_arena_free(arena);
+    arena = NULL;
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(orders_for_six_slots_are_the_golden_ones),
+        cmocka_unit_test(gpipe_runs_all_forwards_first),
+        cmocka_unit_test(warm_up_decides_the_live_slots),
+        cmocka_unit_test(simulated_times_are_33_36_36_33_31),
+        cmocka_unit_test(frozen_aware_iteration_is_448_and_blind_568),
+        cmocka_unit_test(parallel_beats_colocated_encoders),
+        cmocka_unit_test(bubble_is_one_minus_busy_over_makespan),
+        cmocka_unit_test(weight_gradients_add_to_the_backward),
+        cmocka_unit_test(critical_path_adds_up_to_the_makespan),
+        cmocka_unit_test(order_of_the_modules_does_not_matter),
+        cmocka_unit_test(bad_experiments_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, free_arena);
+}
