@@ -117,7 +117,8 @@ static void add_random(struct cs_test_step *step, int slot, uint64_t *state, int
 void cs_test_step_random(struct cs_test_step *step, uint64_t seed, int vocab, int images)
 {
     uint64_t state = seed * 2 + 1;
-    for (int s = 0; s < step->manifest.n_slots; s++)
+    const int n_slots = step->manifest.n_slots, n_filled = images > 0 ? n_slots : n_slots - 1;
+    for (int s = 0; s < n_filled; s++)
         for (int n = 1 + (int)(next(&state) % 4); n > 0; n--)
             add_random(step, s, &state, vocab, images);
 }

@@ -24,7 +24,8 @@ void cs_test_step_free(struct cs_test_step *step);
 void cs_test_step_add(struct cs_test_step *step, int slot, int n, const int32_t *id,
                       const int32_t *label, const int8_t *encoder);
 /* A step like training data, a function of seed: 1 to 4 samples in every slot, prompts without
- * labels, random pixels. images: share of samples with an item of each encoder, in percent. */
+ * labels, random pixels. images: share of samples with an
+ * item of each encoder, in percent; 0 also leaves the last slot empty. */
 void cs_test_step_random(struct cs_test_step *step, uint64_t seed, int vocab, int images);
 
 #endif

@@ -1,0 +1,346 @@
+/* Every pipeline layout gives the bits of one rank: losses, norms, weights. Ranks are threads that
+ * talk through the socket transport. */
+#include "worker/trainer.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "support/spec.h"
+#include "support/step.h"
+
+enum { MAX_RANKS = 8, MAX_PARAMS = 256, N_STEPS = 4, N_SLOTS = 3 };
+
+struct outcome {
+    double loss[N_STEPS], norm[N_STEPS];
+    char hash[MAX_PARAMS][33];
+    char before[MAX_PARAMS][33];
+    char tied_copy[33]; /* the head's copy of the embedding, "": there is none */
+    int n_params;
+    int64_t messages, bytes; /* as sent */
+    int64_t sends;           /* as the programs say, without those of zero rows */
+    size_t saved[MAX_RANKS]; /* peak activations of the last step */
+    int64_t eval_samples, eval_exact;
+    double eval_loss;
+    int n_ranks;
+};
+
+struct job {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan;
+    struct cs_test_step step[N_STEPS];
+};
+
+struct rank {
+    struct job *job;
+    int rank, fds[MAX_RANKS];
+    struct outcome *outcome;
+    struct cs_err err;
+    enum cs_status status;
+};
+
+static void need(enum cs_status status, const struct cs_err *err)
+{
+    if (status != CS_OK)
+        fail_msg("%s: %s", cs_status_slug(status), err->text);
+}
+
+/* messages with rows that a rank's program sends in this step */
+static int64_t count_sends(const struct cs_trainer *t, const struct cs_program *program)
+{
+    const struct cs_rank_program *p = &program->rank[t->config.rank];
+    int64_t n = 0;
+    for (uint32_t i = 0; i < p->n_actions; i++) {
+        const struct cs_action *a = &p->actions[i];
+        if (a->op != CS_OP_SEND)
+            continue;
+        const struct cs_edge *edge = &t->config.plan->edges[a->edge];
+        const int32_t branch = t->config.plan->stages[edge->from].branch;
+        const int32_t e = t->config.graph->branches[branch].encoder;
+        n += (e < 0 ? t->inputs[a->slot].n_tokens : t->inputs[a->slot].n_rows[e]) > 0;
+    }
+    return n;
+}
+
+static pthread_mutex_t outcome_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void hash_all(const struct cs_trainer *t, char (*out)[33])
+{
+    for (int32_t i = 0; i < t->params->n; i++)
+        if (t->params->tensor[i].is_counted)
+            cs_params_hash(&t->params->tensor[i], out[t->params->tensor[i].param->id]);
+}
+
+static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err *err)
+{
+    struct outcome *o = r->outcome;
+    CS_TRY(cs_params_load(t->params, r->job->spec->seed, err));
+    hash_all(t, o->before);
+    for (int s = 0; s < N_STEPS; s++) {
+        struct cs_step_result result;
+        const struct cs_program *program;
+        const struct cs_test_step *step = &r->job->step[s];
+        CS_TRY(cs_trainer_step(t, &step->manifest, step->slot, NULL, &result, err));
+        CS_TRY(cs_trainer_program(t, step->manifest.n_slots, false, &program, err));
+        pthread_mutex_lock(&outcome_lock);
+        if (result.has_loss) {
+            o->loss[s] = result.loss_sum;
+            o->norm[s] = result.grad_norm;
+        }
+        o->messages += result.counts.messages_sent;
+        o->bytes += result.counts.bytes_sent;
+        o->sends += count_sends(t, program);
+        o->saved[r->rank] = result.counts.saved_bytes;
+        pthread_mutex_unlock(&outcome_lock);
+    }
+    struct cs_step_result result;
+    struct cs_manifest eval = r->job->step[0].manifest;
+    eval.kind = CS_STEP_EVAL;
+    CS_TRY(cs_trainer_step(t, &eval, r->job->step[0].slot, NULL, &result, err));
+    if (result.has_loss) {
+        o->eval_samples = result.n_samples;
+        o->eval_exact = result.n_exact;
+        o->eval_loss = result.loss_sum;
+    }
+    hash_all(t, o->hash);
+    if (t->params->tied != NULL && t->params->embed == NULL)
+        cs_params_hash(t->params->tied, o->tied_copy);
+    return CS_OK;
+}
+
+static void *run_rank(void *arg)
+{
+    struct rank *r = arg;
+    struct cs_comm *comm = NULL;
+    struct cs_trainer *t = NULL;
+    const int n = r->job->plan->n_ranks;
+    if (n > 1)
+        r->status = cs_comm_socket_new(r->rank, n, r->fds, &comm, &r->err);
+    const struct cs_trainer_config config = {
+        .spec = r->job->spec,
+        .graph = r->job->graph,
+        .plan = r->job->plan,
+        .ops = cs_ops_cpu(),
+        .comm = comm,
+        .rank = r->rank,
+        .deadline_ms = 60000,
+    };
+    if (r->status == CS_OK)
+        r->status = cs_trainer_new(&config, &t, &r->err);
+    if (r->status == CS_OK)
+        r->status = train(r, t, &r->err);
+    cs_trainer_free(t);
+    if (comm != NULL)
+        comm->table->free(comm);
+    return NULL;
+}
+
+static void connect_ranks(struct rank *rank, int n)
+{
+    for (int a = 0; a < n; a++)
+        for (int b = a; b < n; b++) {
+            int pair[2] = {-1, -1};
+            if (a != b)
+                assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+            rank[a].fds[b] = pair[0];
+            rank[b].fds[a] = pair[1];
+        }
+}
+
+static void open_job(struct job *job, const struct cs_test_spec *options, bool is_single)
+{
+    struct cs_err err = {0};
+    struct cs_cluster cluster;
+    memset(job, 0, sizeof *job);
+    job->arena = cs_arena_new(0);
+    job->root = cs_test_spec_json(options);
+    need(cs_spec_read(job->root, job->arena, &job->spec, &err), &err);
+    need(cs_graph_build(job->spec, false, job->arena, &job->graph, &err), &err);
+    need(cs_cluster_read(job->spec->cluster, 0, &cluster, &err), &err);
+    need(cs_plan_make(job->spec, job->graph, &cluster, job->arena, &job->plan, &err), &err);
+    if (is_single) {
+        for (int s = 0; s < job->plan->n_stages; s++)
+            job->plan->stages[s].rank = 0;
+        job->plan->n_ranks = 1;
+    }
+    assert_true(job->graph->n_params < MAX_PARAMS - 1);
+    /* samples with and without pictures; step 2 has none at all, its last slot is empty */
+    for (int s = 0; s < N_STEPS; s++) {
+        cs_test_step_new(&job->step[s], &job->plan->budget, N_SLOTS, s);
+        cs_test_step_random(&job->step[s], (uint64_t)s + 5, 199, s == 2 ? 0 : 60);
+    }
+}
+
+static void run_job(const struct cs_test_spec *options, bool is_single, struct outcome *out)
+{
+    struct job job;
+    struct rank rank[MAX_RANKS];
+    pthread_t thread[MAX_RANKS];
+    memset(out, 0, sizeof *out);
+    memset(rank, 0, sizeof rank);
+    open_job(&job, options, is_single);
+    const int n = job.plan->n_ranks;
+    assert_in_range(n, 1, MAX_RANKS);
+    connect_ranks(rank, n);
+    for (int r = 0; r < n; r++) {
+        rank[r].job = &job;
+        rank[r].rank = r;
+        rank[r].outcome = out;
+        assert_int_equal(pthread_create(&thread[r], NULL, run_rank, &rank[r]), 0);
+    }
+    for (int r = 0; r < n; r++)
+        pthread_join(thread[r], NULL);
+    for (int r = 0; r < n; r++)
+        if (rank[r].status != CS_OK)
+            fail_msg("rank %d: %s", r, rank[r].err.text);
+    out->n_params = job.graph->n_params;
+    out->n_ranks = n;
+    if (job.plan->is_tied_across && n > 1) /* both ends of a tied embedding stay one */
+        assert_string_equal(out->tied_copy, out->hash[job.graph->tied_param]);
+    else
+        assert_string_equal(out->tied_copy, "");
+    for (int i = 0; i < job.graph->n_params; i++) {
+        const bool is_same = strcmp(out->before[i], out->hash[i]) == 0;
+        if (is_same == job.graph->params[i].is_trainable)
+            fail_msg("%s %s changed", job.graph->params[i].name,
+                     is_same ? "is trained and has not" : "is frozen and has");
+    }
+    for (int s = 0; s < N_STEPS; s++)
+        cs_test_step_free(&job.step[s]);
+    json_decref(job.root);
+    cs_arena_free(job.arena);
+}
+
+static void assert_same(const struct outcome *a, const struct outcome *b)
+{
+    assert_int_equal(a->n_params, b->n_params);
+    for (int s = 0; s < N_STEPS; s++) {
+        assert_true(isfinite(a->loss[s]) && a->loss[s] > 0.0);
+        assert_memory_equal(&a->loss[s], &b->loss[s], sizeof(double));
+        assert_memory_equal(&a->norm[s], &b->norm[s], sizeof(double));
+    }
+    for (int i = 0; i < a->n_params; i++) {
+        assert_int_equal(strlen(a->hash[i]), 32);
+        assert_string_equal(a->before[i], b->before[i]);
+        assert_string_equal(a->hash[i], b->hash[i]);
+    }
+    assert_memory_equal(&a->eval_loss, &b->eval_loss, sizeof(double));
+    assert_int_equal(a->eval_samples, b->eval_samples);
+    assert_int_equal(a->eval_exact, b->eval_exact);
+    assert_true(a->eval_samples > 0);
+}
+
+static void layouts_equal_one_rank(struct cs_test_spec options)
+{
+    static const int layouts[][2] = {
+        {1, 1},
+        {1, 2},
+        {2, 2},
+        {3, 3}
+    };
+    struct outcome one, many;
+    run_job(&options, true, &one);
+    assert_int_equal(one.n_ranks, 1);
+    assert_int_equal(one.messages, 0);
+    for (size_t i = 0; i < CS_ARRAY_LEN(layouts); i++) {
+        options.vision_pp = layouts[i][0];
+        options.llm_pp = layouts[i][1];
+        run_job(&options, false, &many);
+        assert_int_equal(many.n_ranks, options.vision_pp + options.llm_pp);
+        assert_same(&one, &many);
+        assert_int_equal(many.messages, many.sends);
+        assert_true(many.messages > 0);
+    }
+}
+
+static void untied_layouts_equal_one_rank(void **state)
+{
+    (void)state;
+    layouts_equal_one_rank((struct cs_test_spec){.seed = 3});
+}
+
+static void tied_layouts_equal_one_rank(void **state)
+{
+    (void)state;
+    layouts_equal_one_rank((struct cs_test_spec){.seed = 4, .is_tied = true, .is_qwen2 = true});
+}
+
+static void gpipe_layouts_equal_one_rank(void **state)
+{
+    (void)state;
+    layouts_equal_one_rank((struct cs_test_spec){.seed = 5, .is_tied = true, .schedule = "gpipe"});
+}
+
+static void frozen_layouts_equal_one_rank(void **state)
+{
+    static const char *const rules[] = {
+        "train:vision.projector",
+        "train:* freeze:vision.encoder*",
+        "train:* freeze:llm*",
+        "train:llm*",
+        "train:vision.encoder* train:llm.layers.1",
+        "train:llm.head",
+        "train:llm.embed",
+    };
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rules); i++) {
+        layouts_equal_one_rank((struct cs_test_spec){.seed = 6, .rules = rules[i]});
+        layouts_equal_one_rank(
+            (struct cs_test_spec){.seed = 6, .rules = rules[i], .is_tied = true});
+    }
+}
+
+static void two_encoders_equal_one_rank(void **state)
+{
+    struct cs_test_spec options = {.seed = 7, .n_encoders = 2, .is_tied = true};
+    struct outcome one, many;
+    (void)state;
+    run_job(&options, true, &one);
+    options.llm_pp = 2;
+    run_job(&options, false, &many);
+    assert_int_equal(many.n_ranks, 4);
+    assert_same(&one, &many);
+    assert_int_equal(many.messages, many.sends);
+}
+
+static void frozen_encoder_keeps_nothing(void **state)
+{
+    struct cs_test_spec options = {.rules = "train:* freeze:vision.*"};
+    struct outcome frozen, trained;
+    (void)state;
+    run_job(&options, false, &frozen);
+    options.rules = "train:*";
+    run_job(&options, false, &trained);
+    assert_int_equal(frozen.n_ranks, 2);
+    assert_int_equal(frozen.saved[0], 0);
+    assert_true(trained.saved[0] > 0);
+    assert_true(frozen.saved[1] > 0);
+    /* and no gradient is sent back: half the messages */
+    assert_int_equal(trained.messages, 2 * frozen.messages);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(untied_layouts_equal_one_rank),
+        cmocka_unit_test(tied_layouts_equal_one_rank),
+        cmocka_unit_test(gpipe_layouts_equal_one_rank),
+        cmocka_unit_test(frozen_layouts_equal_one_rank),
+        cmocka_unit_test(two_encoders_equal_one_rank),
+        cmocka_unit_test(frozen_encoder_keeps_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
