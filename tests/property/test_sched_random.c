@@ -1,0 +1,185 @@
+/* Random graphs of one to three encoders, also with stages that share ranks: programs are accepted,
+ * run to their end and count what they must; equal slots may be permuted. */
+#include "core/sched/sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+enum { MAX_S = 24 };
+
+static uint64_t seed = 11;
+
+static int next_random(int below)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (int)((seed >> 33) % (uint64_t)below);
+}
+
+struct made {
+    struct cs_plan plan;
+    struct cs_stage stage[MAX_S];
+    struct cs_edge edge[MAX_S];
+    int first[4], count[4], n_branches;
+};
+
+static void connect(struct made *m, int from, int to)
+{
+    struct cs_stage *a = &m->stage[from], *b = &m->stage[to];
+    bool has_grad = a->has_backward && b->has_backward;
+    m->edge[m->plan.n_edges] = (struct cs_edge){
+        .id = m->plan.n_edges, .from = from, .to = to, .width = 8, .has_grad = has_grad};
+    m->plan.n_edges++;
+}
+
+/* how: 0 every stage its own rank, 1 stage s of every branch on rank s, 2 encoders share ranks */
+static void make(struct made *m, int how, const char *schedule)
+{
+    memset(m, 0, sizeof *m);
+    m->n_branches = 2 + next_random(3);
+    int same = 1 + next_random(4), llm = m->n_branches - 1, id = 0;
+    for (int b = 0; b < m->n_branches; b++) {
+        bool trains = b == llm || next_random(2);
+        m->first[b] = id;
+        m->count[b] = how == 1 || (how == 2 && b != llm) ? same : 1 + next_random(5);
+        for (int s = 0; s < m->count[b]; s++, id++) {
+            int rank = how == 0 ? id : how == 1 || b != llm ? s : same + s;
+            m->stage[id] = (struct cs_stage){.name = "stage",
+                                             .id = id,
+                                             .branch = b,
+                                             .index = s,
+                                             .rank = rank,
+                                             .fwd_ns = 1 + next_random(9),
+                                             .bwd_input_ns = trains ? 1 + next_random(9) : 0,
+                                             .has_backward = trains};
+            if (rank >= m->plan.n_ranks)
+                m->plan.n_ranks = rank + 1;
+        }
+    }
+    m->plan.stages = m->stage;
+    m->plan.edges = m->edge;
+    m->plan.n_stages = id;
+    m->plan.schedule = schedule;
+    m->plan.embed_stage = m->first[llm];
+    m->plan.head_stage = id - 1;
+    for (int b = 0; b < m->n_branches; b++) {
+        for (int s = 0; s + 1 < m->count[b]; s++)
+            connect(m, m->first[b] + s, m->first[b] + s + 1);
+        if (b != llm)
+            connect(m, m->first[b] + m->count[b] - 1, m->first[llm]);
+    }
+}
+
+static void check_counts(const struct cs_program *program, const struct cs_sim_result *r)
+{
+    const struct cs_plan *plan = program->plan;
+    int64_t bound = 0;
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        const struct cs_stage *st = &plan->stages[s];
+        int64_t work = st->fwd_ns + (program->is_eval ? 0 : st->bwd_input_ns);
+        assert_int_equal(r->busy_ns[s], work * program->n_slots);
+        assert_in_range(r->peak[s], 1, program->n_slots);
+    }
+    for (int32_t rank = 0; rank < plan->n_ranks; rank++) {
+        int64_t busy = 0;
+        for (int32_t s = 0; s < plan->n_stages; s++)
+            busy += plan->stages[s].rank == rank ? r->busy_ns[s] : 0;
+        bound = busy > bound ? busy : bound;
+    }
+    assert_true(r->makespan_ns >= bound);
+}
+
+static void random_graphs_never_hang(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 600; round++) {
+        struct made m;
+        int slots = 1 + next_random(12);
+        make(&m, round % 3, round % 2 ? "1f1b" : "gpipe");
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_program *program = NULL, *again = NULL;
+        struct cs_sim_options options = {.hop_ns = next_random(3)};
+        struct cs_sim_result r, shared;
+        struct cs_err err = {.text = ""};
+        bool is_eval = next_random(4) == 0;
+        if (cs_program_make(&m.plan, NULL, slots, is_eval, arena, &program, &err) != CS_OK ||
+            cs_simulate(program, &options, arena, &r, &err) != CS_OK)
+            fail_msg("round %d: %s", round, err.text);
+        check_counts(program, &r);
+        assert_int_equal(cs_program_make(&m.plan, NULL, slots, is_eval, arena, &again, &err),
+                         CS_OK);
+        assert_string_equal(program->hash, again->hash);
+        options.cores = 2;
+        assert_int_equal(cs_simulate(program, &options, arena, &shared, &err), CS_OK);
+        int64_t all = 0;
+        for (int32_t s = 0; s < m.plan.n_stages; s++)
+            all += shared.busy_ns[s];
+        assert_true(2 * shared.makespan_ns >= all);
+        assert_true(shared.makespan_ns >= r.makespan_ns);
+        cs_arena_free(arena);
+    }
+}
+
+struct permuted {
+    int slot[64];
+    int64_t weight[64]; /* of a sample */
+};
+
+static int64_t permuted_cost(void *user, const struct cs_program *program, int rank,
+                             const struct cs_action *action)
+{
+    const struct permuted *p = user;
+    const struct cs_stage *stage = action->stage >= 0 ? &program->plan->stages[action->stage] : NULL;
+    (void)rank;
+    if (action->op != CS_OP_FWD && action->op != CS_OP_BWD)
+        return 0;
+    return p->weight[p->slot[action->slot]] *
+           (action->op == CS_OP_FWD ? stage->fwd_ns : stage->bwd_input_ns);
+}
+
+static void equal_slots_may_be_permuted(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        struct made m;
+        struct permuted p;
+        int slots = 2 + next_random(10);
+        int64_t makespan[2];
+        make(&m, 0, "1f1b");
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_program *program = NULL;
+        struct cs_sim_options options = {.cost = permuted_cost, .user = &p};
+        struct cs_sim_result r;
+        struct cs_err err;
+        assert_int_equal(cs_program_make(&m.plan, NULL, slots, false, arena, &program, &err),
+                         CS_OK);
+        for (int i = 0; i < slots; i++) {
+            p.slot[i] = i;
+            p.weight[i] = 3;
+        }
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(cs_simulate(program, &options, arena, &r, &err), CS_OK);
+            makespan[k] = r.makespan_ns;
+            for (int i = slots - 1; i > 0; i--) {
+                int other = next_random(i + 1), kept = p.slot[i];
+                p.slot[i] = p.slot[other];
+                p.slot[other] = kept;
+            }
+        }
+        assert_int_equal(makespan[0], makespan[1]);
+        cs_arena_free(arena);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_graphs_never_hang),
+        cmocka_unit_test(equal_slots_may_be_permuted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
