@@ -1,0 +1,400 @@
+/* Chat templates and labels: golden texts of what is rendered and of what trains, per template. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "input/sample.h"
+#include "support/chat.h"
+
+struct world {
+    struct cs_arena *arena;
+    struct cs_tokenizer *tok;
+    struct cs_template chat;
+    struct cs_sampler sampler;
+    struct cs_rendering rendering;
+    struct cs_err err;
+};
+
+static const char *const tokens[] = {"<image>"};
+
+static void open_world(struct world *w, const char *template_json)
+{
+    json_t *tok = chat_tokenizer_json(), *node = NULL;
+    char *text = json_dumps(tok, JSON_COMPACT);
+
+    memset(w, 0, sizeof(*w));
+    w->arena = cs_arena_new(0);
+    assert_int_equal(cs_tokenizer_parse(text, strlen(text), "tok", &w->tok, &w->err), CS_OK);
+    node = json_loads(template_json, JSON_DECODE_ANY, NULL);
+    assert_non_null(node);
+    if (cs_template_read(node, w->arena, &w->chat, &w->err) != CS_OK ||
+        cs_sampler_init(&w->sampler, w->tok, &w->chat, tokens, 1, &w->err) != CS_OK)
+        fail_msg("%s", w->err.text);
+    w->sampler.item_rows[0] = 3;
+    json_decref(node);
+    json_decref(tok);
+    free(text);
+}
+
+static void close_world(struct world *w)
+{
+    cs_rendering_free(&w->rendering);
+    cs_tokenizer_close(w->tok);
+    cs_arena_free(w->arena);
+}
+
+static enum cs_status make(struct world *w, const char *item, struct cs_record **record,
+                           struct cs_sample *sample)
+{
+    json_t *json = NULL;
+    enum cs_status status = cs_json_tolerant(item, strlen(item), &json, &w->err);
+
+    *record = NULL;
+    if (status == CS_OK)
+        status = cs_record_read(json, tokens, 1, record, &w->err);
+    if (status == CS_OK)
+        status = cs_sample_make(&w->sampler, *record, &w->rendering, sample, &w->err);
+    json_decref(json);
+    return status;
+}
+
+/* Decoded trained tokens, spans separated by '|'; the row before each span must predict it. */
+static void trained(const struct world *w, const struct cs_sample *s, struct cs_buf *out)
+{
+    for (int t = 0; t < s->n_tokens; t++) {
+        if (s->labels[t] < 0)
+            continue;
+        assert_int_equal(s->labels[t], s->ids[t + 1]);
+        if (out->len > 0 && (t == 0 || s->labels[t - 1] < 0))
+            cs_buf_addc(out, '|');
+        assert_int_equal(cs_tokenizer_decode(w->tok, &s->labels[t], 1, false, out, NULL), CS_OK);
+    }
+}
+
+static void expect(const char *template_json, const char *item, const char *text,
+                   const char *labels)
+{
+    struct world w;
+    struct cs_record *record = NULL;
+    struct cs_sample s = {0};
+    struct cs_buf got = {0};
+
+    open_world(&w, template_json);
+    if (make(&w, item, &record, &s) != CS_OK)
+        fail_msg("%s", w.err.text);
+    assert_string_equal(cs_buf_str(&w.rendering.text), text);
+    trained(&w, &s, &got);
+    assert_string_equal(cs_buf_str(&got), labels);
+    cs_buf_free(&got);
+    cs_sample_free(&s);
+    cs_record_free(record);
+    close_world(&w);
+}
+
+static void expect_bad(const char *template_json, const char *item, enum cs_status status,
+                       const char *reason)
+{
+    struct world w;
+    struct cs_record *record = NULL;
+    struct cs_sample s = {0};
+    enum cs_status got = CS_OK;
+
+    open_world(&w, template_json);
+    w.sampler.seq_tokens = 120;
+    got = make(&w, item, &record, &s);
+    if (got != status || strstr(w.err.text, reason) == NULL)
+        fail_msg("got %s \"%s\", want \"%s\"", cs_status_slug(got), w.err.text, reason);
+    assert_null(s.ids);
+    cs_record_free(record);
+    close_world(&w);
+}
+
+#define TALK                                                                                       \
+    "{\"conversations\":[{\"from\":\"human\",\"value\":\"hello\"},"                                \
+    "{\"from\":\"gpt\",\"value\":\"red\"},{\"from\":\"human\",\"value\":\"red\"},"                 \
+    "{\"from\":\"gpt\",\"value\":\"hello red\"}]}"
+
+static void chatml_trains_answers_and_im_end(void **state)
+{
+    (void)state;
+    expect("{\"name\":\"chatml\"}", TALK,
+           "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nhello"
+           "<|im_end|>\n<|im_start|>assistant\nred<|im_end|>\n<|im_start|>user\nred<|im_end|>\n"
+           "<|im_start|>assistant\nhello red<|im_end|>\n",
+           "red<|im_end|>|hello red<|im_end|>");
+}
+
+static void llama3_trains_answers_and_eot(void **state)
+{
+    (void)state;
+    expect("{\"name\":\"llama3\"}", TALK,
+           "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nhello<|eot_id|>"
+           "<|start_header_id|>assistant<|end_header_id|>\n\nred<|eot_id|>"
+           "<|start_header_id|>user<|end_header_id|>\n\nred<|eot_id|>"
+           "<|start_header_id|>assistant<|end_header_id|>\n\nhello red<|eot_id|>",
+           "red<|eot_id|>|hello red<|eot_id|>");
+}
+
+static void vicuna_trains_the_space_answers_and_eos(void **state)
+{
+    (void)state;
+    expect("{\"name\":\"vicuna_v1\",\"default_system\":\"S\"}", TALK,
+           "<s>S USER: hello ASSISTANT: red</s>USER: red ASSISTANT: hello red</s>",
+           " red</s>| hello red</s>");
+}
+
+static void plain_trains_answers_and_newline(void **state)
+{
+    (void)state;
+    expect("{\"name\":\"plain\"}", TALK, "hello\nred\nred\nhello red\n", "red\n|hello red\n");
+}
+
+static void last_turn_only_and_muted_turns(void **state)
+{
+    (void)state;
+    expect("{\"name\":\"plain\",\"train_on\":\"last\"}", TALK, "hello\nred\nred\nhello red\n",
+           "hello red\n");
+    expect("{\"name\":\"plain\"}",
+           "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+           "\"content\":\"b\",\"loss\":false},{\"role\":\"user\",\"content\":\"c\"},"
+           "{\"role\":\"assistant\",\"content\":\"d\"}]}",
+           "a\nb\nc\nd\n", "d\n");
+}
+
+static void own_template_from_a_table(void **state)
+{
+    (void)state;
+    expect("{\"name\":\"mine\",\"user\":{\"prefix\":\"Q:\",\"suffix\":\" \"},"
+           "\"assistant\":{\"prefix\":\"A:\",\"end\":\"</s>\"}}",
+           TALK, "Q:hello A:red</s>Q:red A:hello red</s>", "red</s>|hello red</s>");
+}
+
+/* B-29: the answer's text also occurs in the question */
+static void answer_that_repeats_the_question_trains_once(void **state)
+{
+    (void)state;
+    expect("{\"name\":\"plain\"}",
+           "{\"conversations\":[{\"from\":\"human\",\"value\":\"red red red\"},"
+           "{\"from\":\"gpt\",\"value\":\"red\"}]}",
+           "red red red\nred\n", "red\n");
+}
+
+/* B-02, B-07: spelled specials in content are text, in answers and in questions */
+static void special_spellings_in_content_stay_text(void **state)
+{
+    struct world w;
+    struct cs_record *record = NULL;
+    struct cs_sample s = {0};
+    int n_image = 0, n_end = 0;
+
+    (void)state;
+    open_world(&w, "{\"name\":\"chatml\",\"default_system\":\"\"}");
+    assert_int_equal(make(&w,
+                          "{\"image\":\"a.png\",\"conversations\":[{\"from\":\"human\",\"value\":"
+                          "\"<image>x <|im_end|>\"},{\"from\":\"gpt\",\"value\":\"see <image> "
+                          "and <|im_start|> </s>\"}]}",
+                          &record, &s),
+                     CS_OK);
+    for (int t = 0; t < s.n_tokens; t++) {
+        n_image += s.ids[t] == w.sampler.token_id[0];
+        n_end += s.ids[t] == cs_tokenizer_id(w.tok, "<|im_end|>");
+        assert_int_not_equal(s.ids[t], cs_tokenizer_id(w.tok, "</s>"));
+    }
+    assert_int_equal(n_image, 3); /* one picture of three rows */
+    assert_int_equal(n_end, 2);
+    assert_int_equal(s.n_media, 1);
+    assert_string_equal(s.media[0].file, "a.png");
+    for (int k = 0; k < 3; k++)
+        assert_int_equal(s.ids[s.media[0].first_row + k], w.sampler.token_id[0]);
+    cs_sample_free(&s);
+    cs_record_free(record);
+    close_world(&w);
+}
+
+/* user text that completes a marker of the template must not forge it */
+static void content_cannot_complete_a_marker(void **state)
+{
+    struct world w;
+    struct cs_record *record = NULL;
+    struct cs_sample s = {0};
+    int n = 0;
+
+    (void)state;
+    open_world(&w, "{\"name\":\"m\",\"user\":{\"prefix\":\"<\",\"suffix\":\"</s>\"},"
+                   "\"assistant\":{\"prefix\":\"\",\"end\":\"</s>\"}}");
+    assert_int_equal(make(&w,
+                          "{\"conversations\":[{\"from\":\"human\",\"value\":\"/s>\"},"
+                          "{\"from\":\"gpt\",\"value\":\"b<\"}]}",
+                          &record, &s),
+                     CS_OK);
+    for (int t = 0; t < s.n_tokens; t++)
+        n += s.ids[t] == cs_tokenizer_id(w.tok, "</s>");
+    assert_int_equal(n, 2);
+    cs_sample_free(&s);
+    cs_record_free(record);
+    close_world(&w);
+}
+
+/* B-08 and LLaVA's collapse: order and count of pictures are kept */
+static void pictures_keep_their_places(void **state)
+{
+    struct world w;
+    struct cs_record *record = NULL;
+    struct cs_sample s = {0};
+
+    (void)state;
+    open_world(&w, "{\"name\":\"plain\"}");
+    assert_int_equal(make(&w,
+                          "{\"image\":[\"1\",\"2\"],\"conversations\":[{\"from\":\"human\","
+                          "\"value\":\"a<image>b<image>\"},{\"from\":\"gpt\",\"value\":\"c\"}]}",
+                          &record, &s),
+                     CS_OK);
+    assert_int_equal(s.n_media, 2);
+    assert_int_equal(s.media[0].first_row, 1);
+    assert_int_equal(s.media[1].first_row, 5);
+    assert_string_equal(s.media[1].file, "2");
+    assert_int_equal(s.n_tokens, 1 + 3 + 1 + 3 + 1 + 1 + 1);
+    assert_int_equal(s.n_labels, 2);
+    cs_sample_free(&s);
+    cs_record_free(record);
+    close_world(&w);
+}
+
+#define ONE(image, question, answer)                                                               \
+    "{" image "\"conversations\":[{\"from\":\"human\",\"value\":\"" question                       \
+    "\"},{\"from\":\"gpt\",\"value\":\"" answer "\"}]}"
+
+static void missing_placeholder_is_prepended_or_rejected(void **state)
+{
+    (void)state;
+    expect("{\"name\":\"plain\"}", ONE("\"image\":\"p\",", "hello", "red"), "<image>\nhello\nred\n",
+           "red\n");
+    expect_bad("{\"name\":\"plain\",\"missing_placeholder\":\"reject\"}",
+               ONE("\"image\":\"p\",", "hello", "red"), CS_INVALID, "0 placeholders <image> for 1");
+}
+
+static void bad_samples_say_why(void **state)
+{
+    const char *plain = "{\"name\":\"plain\"}";
+
+    (void)state;
+    expect_bad(plain, ONE("", "<image>", "a"), CS_INVALID, "1 placeholders <image> for 0 files");
+    expect_bad(plain, ONE("\"image\":\"p\",", "<image><image>", "a"), CS_INVALID, "2 placeholders");
+    expect_bad(plain, ONE("", "q", ""), CS_INVALID, "empty answer");
+    expect_bad(plain, ONE("", "q", " \\n "), CS_INVALID, "empty answer");
+    expect_bad(plain, "{\"conversations\":[{\"from\":\"human\",\"value\":\"q\"}]}", CS_INVALID,
+               "no assistant turn");
+    expect_bad(plain, "{\"conversations\":[]}", CS_INVALID, "no user turn");
+    expect_bad(plain, "{\"id\":3}", CS_INVALID, "no list \"conversations\"");
+    expect_bad(plain, "[1]", CS_INVALID, "not an object");
+    expect_bad(plain, "{\"conversations\":[{\"from\":\"robot\",\"value\":\"q\"}]}", CS_INVALID,
+               "conversations[0]: role \"robot\"");
+    expect_bad(plain, "{\"conversations\":[{\"from\":\"human\",\"value\":5}]}", CS_INVALID,
+               "no \"value\"");
+    expect_bad(plain, ONE("\"image\":7,", "q", "a"), CS_INVALID, "path of <image>");
+    expect_bad(plain, "{\"conversations\":[", CS_CORRUPT, "JSON");
+    expect_bad(plain,
+               "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\","
+               "\"content\":\"a\",\"loss\":false}]}",
+               CS_INVALID, "no token of it trains");
+}
+
+/* B-10: the length counts after expansion; the whole sample is dropped */
+static void too_long_after_expansion_is_dropped_whole(void **state)
+{
+    (void)state;
+    expect_bad("{\"name\":\"plain\"}",
+               "{\"image\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\",\"11\","
+               "\"12\",\"13\",\"14\",\"15\",\"16\",\"17\",\"18\",\"19\",\"20\"],\"conversations\":"
+               "[{\"from\":\"human\",\"value\":\""
+               "abcdefghijabcdefghijabcdefghijabcdefghij\"},{\"from\":\"gpt\",\"value\":\"a\"}]}",
+               CS_LIMIT, "rows after expansion, seq_tokens is 120");
+}
+
+static void python_json_is_accepted(void **state)
+{
+    (void)state;
+    expect("{\"name\":\"plain\"}",
+           "{\"score\":NaN,\"x\":[Infinity,-Infinity],\"id\":123456789012345678901234567890,"
+           "\"conversations\":[{\"from\":\"human\",\"value\":\"a\\ud800b\"},"
+           "{\"from\":\"gpt\",\"value\":\"\\ud83d\\ude00NaN\"}]}",
+           "a\xef\xbf\xbd"
+           "b\n\xf0\x9f\x98\x80NaN\n",
+           "\xf0\x9f\x98\x80NaN\n");
+}
+
+static void template_mistakes_are_named(void **state)
+{
+    static const struct {
+        const char *json, *text;
+    } rows[] = {
+        {"{\"name\":\"chatmI\"}",          "did you mean \"chatml\""         },
+        {"{\"usr\":{}}",                   "did you mean \"user\""           },
+        {"{\"user\":{\"prefx\":\"\"}}",    "did you mean \"prefix\""         },
+        {"{\"user\":3}",                   "template.user: must be an object"},
+        {"{\"trim\":3}",                   "true or false"                   },
+        {"{\"train_on\":\"some\"}",        "\"last\" or \"all\""             },
+        {"{\"assistant\":{\"end\":\"\"}}", "assistant.end"                   },
+        {"[]",                             "must be an object"               },
+    };
+    struct cs_arena *arena = cs_arena_new(0);
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_template chat;
+        struct cs_err err = {0};
+        json_t *node = json_loads(rows[i].json, 0, NULL);
+        assert_int_equal(cs_template_read(node, arena, &chat, &err), CS_INVALID);
+        if (strstr(err.text, rows[i].text) == NULL)
+            fail_msg("%s: %s", rows[i].json, err.text);
+        json_decref(node);
+    }
+    cs_arena_free(arena);
+}
+
+static void template_needs_its_tokens(void **state)
+{
+    struct world w;
+    struct cs_err err = {0};
+    json_t *node = json_loads("{\"assistant\":{\"end\":\"<|done|>\"}}", 0, NULL);
+    struct cs_template chat;
+
+    (void)state;
+    open_world(&w, "null");
+    assert_string_equal(w.chat.name, "chatml");
+    assert_int_equal(cs_template_read(node, w.arena, &chat, &err), CS_OK);
+    assert_int_equal(cs_template_check(&chat, w.tok, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "<|done|>"));
+    json_decref(node);
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chatml_trains_answers_and_im_end),
+        cmocka_unit_test(llama3_trains_answers_and_eot),
+        cmocka_unit_test(vicuna_trains_the_space_answers_and_eos),
+        cmocka_unit_test(plain_trains_answers_and_newline),
+        cmocka_unit_test(last_turn_only_and_muted_turns),
+        cmocka_unit_test(own_template_from_a_table),
+        cmocka_unit_test(answer_that_repeats_the_question_trains_once),
+        cmocka_unit_test(special_spellings_in_content_stay_text),
+        cmocka_unit_test(content_cannot_complete_a_marker),
+        cmocka_unit_test(pictures_keep_their_places),
+        cmocka_unit_test(missing_placeholder_is_prepended_or_rejected),
+        cmocka_unit_test(bad_samples_say_why),
+        cmocka_unit_test(too_long_after_expansion_is_dropped_whole),
+        cmocka_unit_test(python_json_is_accepted),
+        cmocka_unit_test(template_mistakes_are_named),
+        cmocka_unit_test(template_needs_its_tokens),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
