@@ -1,0 +1,25 @@
+/* The journal of a job: one JSON object per line, appended; and its state file.
+ *
+ * Rows are the runner's own messages (runner.step, runner.state, runner.note), so that whoever
+ * reads the socket reads the journal with the same code. Of several runner.step rows with the same
+ * step and kind the last one holds. The end of a file may be torn after a crash; opening cuts it
+ * off. */
+#ifndef CS_RUNNER_JOURNAL_H
+#define CS_RUNNER_JOURNAL_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "core/base/status.h"
+
+struct cs_journal;
+
+enum cs_status cs_journal_open(const char *path, struct cs_journal **out,
+                               struct cs_err *err) CS_NODISCARD;
+void cs_journal_close(struct cs_journal *journal); /* syncs; accepts NULL */
+/* CS_NO_SPACE, CS_IO: the row is not in the file, rows before it are whole */
+enum cs_status cs_journal_add(struct cs_journal *journal, const json_t *row,
+                              struct cs_err *err) CS_NODISCARD;
+void cs_journal_sync(struct cs_journal *journal); /* when rows were added since the last time */
+
+#endif

@@ -1,0 +1,440 @@
+/* The life of a job: STARTING until all are ready, RUN, then PAUSED, CANCELLED, DONE or FAILED. */
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/str.h"
+#include "core/wire/wire.h"
+#include "runner/parts.h"
+
+static const struct timeval tick_time = {.tv_usec = 100000}, second_time = {.tv_sec = 1};
+static const struct timeval decide_time = {.tv_usec = 300000}, grace_time = {.tv_sec = 2};
+
+static void finish(struct cs_runner *r, enum cs_run_state state, const char *reason)
+{
+    if (r->is_over)
+        return;
+    r->is_over = true;
+    cs_run_set_state(r, state, reason);
+    cs_journal_sync(r->journal);
+    event_base_loopbreak(r->base);
+}
+
+/* Everybody shall end: politely, then not. */
+static void end_children(struct cs_runner *r)
+{
+    cs_pool_stop(r->pool);
+    cs_children_signal(r, SIGTERM);
+    event_add(r->kill_timer, &grace_time);
+}
+
+static void on_kill_timer(evutil_socket_t fd, short what, void *user)
+{
+    (void)fd;
+    (void)what;
+    struct cs_runner *r = user;
+    cs_children_signal(r, r->is_finishing ? SIGTERM : SIGKILL);
+    if (r->is_finishing) { /* a feeder that does not end by itself */
+        r->is_finishing = false;
+        event_add(r->kill_timer, &grace_time);
+    }
+}
+
+void cs_run_fail(struct cs_runner *r, const struct cs_err *err)
+{
+    if (r->is_failing || r->is_stop_now || r->is_over)
+        return;
+    r->is_failing = true;
+    r->failure = *err;
+    cs_run_note(r, CS_ERROR, "%s", err->text);
+    end_children(r);
+    cs_run_check_end(r);
+}
+
+static void on_decide(evutil_socket_t fd, short what, void *user)
+{
+    (void)fd;
+    (void)what;
+    struct cs_runner *r = user;
+    if (!r->is_failing && !r->is_over)
+        cs_blame_decide(r);
+}
+
+/* One death brings others within milliseconds: wait for them, then decide who was first. */
+void cs_run_trouble(struct cs_runner *r)
+{
+    if (r->is_failing || r->is_stop_now || r->is_over || r->is_finishing ||
+        event_pending(r->decide, EV_TIMEOUT, NULL))
+        return;
+    event_add(r->decide, &decide_time);
+}
+
+static bool have_workers_finished(const struct cs_runner *r)
+{
+    for (int i = 0; i < r->n_ranks; i++) {
+        const struct cs_child *child = &r->child[i];
+        if (!child->has_exited || !child->is_done || child->exit_code || child->signal)
+            return false;
+    }
+    return true;
+}
+
+static void finish_well(struct cs_runner *r)
+{
+    char text[1200];
+    if (r->has_final_save_failed) {
+        snprintf(text, sizeof text, "the final checkpoint of step %lld could not be written: %s",
+                 (long long)r->last_step, r->save_failure.text);
+        r->is_failing = true;
+        r->failure.status = CS_JOB_FAILED;
+        snprintf(r->failure.text, sizeof r->failure.text, "%.990s", text);
+        finish(r, CS_RUN_FAILED, text);
+        return;
+    }
+    snprintf(text, sizeof text, "%s after step %lld",
+             r->state == CS_RUN_PAUSING ? "paused" : "stopped", (long long)r->last_step);
+    if (r->last_step + 1 >= r->job.spec->steps)
+        finish(r, CS_RUN_DONE, NULL);
+    else if (r->state == CS_RUN_STOPPING)
+        finish(r, CS_RUN_CANCELLED, text);
+    else
+        finish(r, CS_RUN_PAUSED, text);
+}
+
+void cs_run_check_end(struct cs_runner *r)
+{
+    bool is_empty = cs_children_all_exited(r);
+    if (r->is_over)
+        return;
+    if (r->is_failing) {
+        if (is_empty)
+            finish(r, CS_RUN_FAILED, r->failure.text);
+        return;
+    }
+    if (r->is_stop_now) {
+        if (is_empty)
+            finish(r, CS_RUN_CANCELLED, "stopped without a checkpoint");
+        return;
+    }
+    if (!have_workers_finished(r))
+        return;
+    cs_saves_abandon(r);
+    event_del(r->decide);
+    if (is_empty) {
+        finish_well(r);
+    } else if (!r->is_finishing) {
+        r->is_finishing = true;
+        event_add(r->kill_timer, &grace_time);
+    }
+}
+
+static enum cs_status compare_programs(struct cs_runner *r, struct cs_err *err)
+{
+    for (int i = 1; i < r->n_ranks; i++)
+        if (strcmp(r->child[i].program_hash, r->child[0].program_hash) != 0)
+            return cs_fail(err, CS_PLAN,
+                           "rank %d lowered the plan to program %.12s, rank 0 to %.12s: are the "
+                           "binaries of one version?",
+                           i, r->child[i].program_hash, r->child[0].program_hash);
+    if (r->keys.program_hash[0] && strcmp(r->keys.program_hash, r->child[0].program_hash) != 0)
+        cs_log(r->log, CS_WARN, "program.hash", CS_KV("runner", (const char *)r->keys.program_hash),
+               CS_KV("workers", (const char *)r->child[0].program_hash));
+    return CS_OK;
+}
+
+void cs_run_ready(struct cs_runner *r)
+{
+    struct cs_err err = {0};
+    for (int i = 0; i <= r->n_ranks; i++)
+        if (!r->child[i].is_ready)
+            return;
+    if (r->is_failing || r->is_stop_now)
+        return;
+    if (compare_programs(r, &err) != CS_OK) {
+        cs_run_fail(r, &err);
+        return;
+    }
+    r->go_ns = r->row_ns = cs_now_ns();
+    json_t *go = cs_msg_new("worker.go");
+    for (int i = 0; i < r->n_ranks; i++)
+        cs_conn_send(r->child[i].conn, go);
+    json_decref(go);
+    if (r->state == CS_RUN_STARTING)
+        cs_run_set_state(r, CS_RUN_RUN, NULL);
+}
+
+static void ask_feeder(struct cs_runner *r, bool is_stop)
+{
+    json_t *msg = cs_msg_new("feeder.request");
+    cs_msg_set_bool(msg, "checkpoint", true);
+    cs_msg_set_bool(msg, "stop", is_stop);
+    cs_conn_send(cs_feeder(r)->conn, msg);
+    json_decref(msg);
+}
+
+void cs_run_ask_pause(struct cs_runner *r)
+{
+    if (r->is_stop_asked || r->is_failing || r->is_over)
+        return;
+    r->is_stop_asked = true;
+    ask_feeder(r, true);
+    cs_run_set_state(r, CS_RUN_PAUSING, "asked to pause");
+}
+
+void cs_run_ask_stop(struct cs_runner *r, bool is_now)
+{
+    if (r->is_failing || r->is_over || r->is_stop_now)
+        return;
+    if (!is_now && r->state == CS_RUN_STOPPING)
+        return;
+    if (!r->is_stop_asked && !is_now)
+        ask_feeder(r, true);
+    r->is_stop_asked = true;
+    cs_run_set_state(r, CS_RUN_STOPPING, is_now ? "asked to stop now" : "asked to stop");
+    if (is_now) {
+        r->is_stop_now = true;
+        end_children(r);
+        cs_run_check_end(r);
+    }
+}
+
+void cs_run_ask_checkpoint(struct cs_runner *r)
+{
+    if (!r->is_stop_asked && !r->is_failing && !r->is_over)
+        ask_feeder(r, false);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *user)
+{
+    (void)what;
+    struct cs_runner *r = user;
+    r->n_signals++;
+    if (number == SIGINT && r->n_signals > 1)
+        cs_run_ask_stop(r, true);
+    else
+        cs_run_ask_pause(r); /* repeated: the first one holds */
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *user)
+{
+    (void)fd;
+    (void)what;
+    cs_rows_drain(user);
+}
+
+static void on_second(evutil_socket_t fd, short what, void *user)
+{
+    (void)fd;
+    (void)what;
+    struct cs_runner *r = user;
+    cs_journal_sync(r->journal);
+    if (r->go_ns && !r->is_failing && !r->is_stop_now)
+        cs_blame_watch(r);
+}
+
+static enum cs_status make_loop(struct cs_runner *r, struct cs_err *err)
+{
+    struct event_config *config = event_config_new();
+    r->base = config ? event_base_new_with_config(config) : NULL;
+    if (config)
+        event_config_free(config);
+    if (!r->base)
+        return cs_fail(err, CS_INTERNAL, "cannot make an event loop");
+    signal(SIGPIPE, SIG_IGN);
+    r->tick = event_new(r->base, -1, EV_PERSIST, on_tick, r);
+    r->second = event_new(r->base, -1, EV_PERSIST, on_second, r);
+    r->decide = evtimer_new(r->base, on_decide, r);
+    r->kill_timer = evtimer_new(r->base, on_kill_timer, r);
+    r->sigterm = evsignal_new(r->base, SIGTERM, on_signal, r);
+    r->sigint = evsignal_new(r->base, SIGINT, on_signal, r);
+    event_add(r->tick, &tick_time);
+    event_add(r->second, &second_time);
+    event_add(r->sigterm, NULL);
+    event_add(r->sigint, NULL);
+    return CS_OK;
+}
+
+static void free_loop(struct cs_runner *r)
+{
+    struct event *all[] = {r->tick, r->second, r->decide, r->kill_timer, r->sigterm, r->sigint};
+    for (size_t i = 0; i < CS_ARRAY_LEN(all); i++)
+        if (all[i])
+            event_free(all[i]);
+    if (r->base)
+        event_base_free(r->base);
+}
+
+/* The launcher may go now; without a terminal nobody reads our output any more. */
+static void tell_started(struct cs_runner *r)
+{
+    if (r->options->started_fd != -1) {
+        if (cs_write_all(r->options->started_fd, "", 1, NULL) != CS_OK)
+            cs_log(r->log, CS_WARN, "started", CS_KV("text", "the launcher is gone"));
+        close(r->options->started_fd);
+    }
+    if (r->options->is_foreground)
+        return;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < 3 && null != -1; fd++)
+        dup2(null, fd);
+    if (null != -1)
+        close(null);
+}
+
+static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
+{
+    char path[CS_PATH_CAP + 32];
+    const struct cs_plan *plan = r->job.plan;
+    snprintf(path, sizeof path, "%s/journal", r->job.dir);
+    CS_TRY(cs_journal_open(path, &r->journal, err));
+    struct cs_trace_stage *stage =
+        CS_NEW_ARRAY(r->job.arena, struct cs_trace_stage, plan->n_stages);
+    for (int s = 0; s < plan->n_stages; s++) {
+        cs_str_copy(stage[s].name, sizeof stage[s].name, plan->stages[s].name);
+        stage[s].rank = plan->stages[s].rank;
+    }
+    struct cs_trace_head head = {.generation = (int32_t)r->job.generation,
+                                 .n_ranks = plan->n_ranks,
+                                 .n_stages = plan->n_stages,
+                                 .slots = plan->slots,
+                                 .predicted_ns = plan->predicted_step_ns,
+                                 .stage = stage};
+    cs_str_copy(head.spec_hash, sizeof head.spec_hash, r->job.spec->hash);
+    cs_str_copy(head.plan_hash, sizeof head.plan_hash, plan->hash);
+    snprintf(path, sizeof path, "%s/trace", r->job.dir);
+    return cs_tracelog_open(path, &head, 200, &r->trace, err);
+}
+
+/* Lower the expected program before anything starts: the verifier speaks here. */
+static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
+{
+    const struct cs_span_keys *keys;
+    r->n_ranks = r->job.plan->n_ranks;
+    r->last_step = r->job.first_step - 1;
+    r->checkpoint_step = r->job.checkpoint_step;
+    r->tokens = r->job.tokens;
+    r->samples = r->job.samples;
+    if (r->n_ranks > CS_HERE_DEVICES)
+        return cs_fail(err, CS_PLAN, "the plan needs %d ranks, this node offers %d", r->n_ranks,
+                       CS_HERE_DEVICES);
+    r->keys = (struct cs_keys){.plan = r->job.plan, .graph = r->job.graph, .arena = r->job.arena};
+    CS_TRY(cs_keys_get(&r->keys, r->job.plan->slots, false, &keys, err));
+    r->child = calloc((size_t)r->n_ranks + 1, sizeof *r->child);
+    CS_ASSERT(r->child);
+    for (int i = 0; i <= r->n_ranks; i++)
+        r->child[i] = (struct cs_child){.runner = r,
+                                        .rank = i < r->n_ranks ? i : -1,
+                                        .pidfd = -1,
+                                        .log_fd = -1,
+                                        .error_step = -1};
+    return CS_OK;
+}
+
+static enum cs_status start(struct cs_runner *r, struct cs_err *err)
+{
+    CS_TRY(prepare(r, err));
+    CS_TRY(make_loop(r, err));
+    CS_TRY(open_files(r, err));
+    CS_TRY(cs_control_open(r, err));
+    cs_run_set_state(r, CS_RUN_STARTING, NULL);
+    if (r->job.resume[0])
+        cs_run_note(r, CS_INFO, "going on from the checkpoint of step %lld",
+                    (long long)r->job.checkpoint_step);
+    if (r->job.first_step >= r->job.spec->steps) {
+        if (cs_job_weights_hash(&r->job, r->job.resume, r->weights_hash, err) != CS_OK)
+            return cs_wrap(err, err->status, "the finished checkpoint");
+        r->last_step = r->job.checkpoint_step;
+        finish(r, CS_RUN_DONE, "all steps were done already");
+        return CS_OK;
+    }
+    if (cs_ckpt_clean(r->job.ckpt_dir, r->job.spec->checkpoint_keep, err) != CS_OK)
+        cs_run_note(r, CS_WARN, "old checkpoints cannot be removed: %s", err->text);
+    return cs_children_start(r, err);
+}
+
+static void on_skip(void *user, const char *text)
+{
+    cs_log(user, CS_WARN, "checkpoint.skip", CS_KV("text", text));
+}
+
+/* The number of a job is its directory's name. */
+static int64_t number_of(const struct cs_runner_options *options, const char *dir)
+{
+    int64_t number = 0;
+    const char *slash = strrchr(dir, '/');
+    if (options->job > 0)
+        return options->job;
+    return slash && cs_str_to_i64(slash + 1, &number) && number > 0 ? number : 0;
+}
+
+static enum cs_status run(struct cs_runner *r, struct cs_err *err)
+{
+    CS_TRY(cs_job_open(r->options->job_dir, r->options->is_replan, on_skip, r->log, &r->job, err));
+    r->number = number_of(r->options, r->job.dir);
+    enum cs_status status = start(r, err);
+    if (status != CS_OK) {
+        if (r->journal)
+            cs_run_set_state(r, CS_RUN_FAILED, err->text);
+        return status;
+    }
+    tell_started(r);
+    if (!r->is_over)
+        event_base_dispatch(r->base);
+    if (r->state == CS_RUN_FAILED)
+        return cs_fail(err, CS_JOB_FAILED, "%s", r->reason);
+    return CS_OK;
+}
+
+static enum cs_status open_log(struct cs_runner *r, int *log_fd, struct cs_err *err)
+{
+    char dir[CS_PATH_CAP], path[CS_PATH_CAP + 16];
+    CS_TRY(cs_path(dir, err, "%s/logs", r->options->job_dir));
+    if (access(r->options->job_dir, W_OK | X_OK) == -1)
+        return cs_fail_errno(err, "job directory %s", r->options->job_dir);
+    CS_TRY(cs_mkdirs(dir, err));
+    snprintf(path, sizeof path, "%s/runner.log", dir);
+    *log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (*log_fd == -1)
+        return cs_fail_errno(err, "cannot open %s", path);
+    r->log = cs_log_new("cornstarch-runner");
+    CS_TRY(cs_log_to_fd(r->log, *log_fd, CS_LOG_TEXT, CS_INFO));
+    return r->options->is_foreground ? cs_log_to_fd(r->log, 2, CS_LOG_TEXT, CS_INFO) : CS_OK;
+}
+
+enum cs_status cs_runner_run(const struct cs_runner_options *options, struct cs_err *err)
+{
+    struct cs_runner *r = calloc(1, sizeof *r);
+    CS_ASSERT(r);
+    int log_fd = -1;
+    *r = (struct cs_runner){.options = options,
+                            .pool_fd = -1,
+                            .exact_match = (double)NAN,
+                            .checkpoint_step = -1,
+                            .last_step = -1};
+    enum cs_status status = open_log(r, &log_fd, err);
+    if (status == CS_OK)
+        status = run(r, err);
+    if (status != CS_OK && r->log)
+        cs_log(r->log, CS_ERROR, "end", CS_KV("text", (const char *)err->text));
+    cs_control_close(r);
+    cs_children_free(r);
+    cs_memory_free(r);
+    free(r->child);
+    cs_rows_free(r);
+    cs_saves_free(r);
+    free_loop(r);
+    cs_journal_close(r->journal);
+    cs_tracelog_close(r->trace);
+    json_decref(r->culprit);
+    cs_job_close(&r->job);
+    cs_log_free(r->log);
+    if (log_fd != -1)
+        close(log_fd);
+    free(r);
+    return status;
+}

@@ -1,0 +1,139 @@
+/* cornstarch-runner: options, the background, the exit code. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/options.h"
+#include "runner/runner.h"
+
+struct values {
+    bool is_foreground, is_replan;
+    int64_t job, hang_ns;
+    const char *socket;
+};
+
+static const struct cs_option options[] = {
+    {.name = "foreground",
+     .letter = 'f',
+     .type = CS_OPT_FLAG,
+     .dflt = "no",
+     .help = "stay in the foreground and log to the terminal",
+     .offset = offsetof(struct values, is_foreground)},
+    {.name = "replan",
+     .type = CS_OPT_FLAG,
+     .dflt = "no",
+     .help = "run although the plan is not the one that was previewed",
+     .offset = offsetof(struct values, is_replan)},
+    {.name = "job",
+     .type = CS_OPT_INT,
+     .min = 0,
+     .max = INT64_C(9007199254740991),
+     .dflt = "0",
+     .argname = "NUMBER",
+     .help = "number of the job (default: the name of JOBDIR)",
+     .offset = offsetof(struct values, job)},
+    {.name = "socket",
+     .type = CS_OPT_STRING,
+     .argname = "PATH",
+     .help = "control socket (default: job-NUMBER.sock in the runtime directory)",
+     .offset = offsetof(struct values,         socket)           },
+    {.name = "hang-limit",
+     .type = CS_OPT_DURATION,
+     .dflt = "30s",
+     .help = "report a rank that made no progress for so long; ten times that ends the job",
+     .offset = offsetof(struct values,hang_ns)         },
+};
+
+static const struct cs_program program = {
+    .name = "cornstarch-runner",
+    .version = CORNSTARCH_VERSION,
+    .summary = "run one training job from its job directory",
+    .usage = "[options] JOBDIR",
+    .options = options,
+    .n_options = CS_ARRAY_LEN(options),
+    .min_args = 1,
+    .max_args = 1,
+};
+
+/* Two runners on one job would write into each other's files: the lock lives as long as we do. */
+static enum cs_status lock_job(const char *dir, int *fd, struct cs_err *err)
+{
+    *fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd == -1)
+        return cs_fail_errno(err, "job directory %s", dir);
+    if (flock(*fd, LOCK_EX | LOCK_NB) == -1)
+        return cs_fail(err, CS_STATE, "another runner is at work in %s", dir);
+    return CS_OK;
+}
+
+static int run(const char *dir, const struct values *values, int started_fd)
+{
+    struct cs_err err = {0};
+    int lock_fd = -1;
+    const struct cs_runner_options run_options = {.job_dir = dir,
+                                                  .job = values->job,
+                                                  .socket = values->socket,
+                                                  .is_replan = values->is_replan,
+                                                  .is_foreground = values->is_foreground,
+                                                  .hang_ns = values->hang_ns,
+                                                  .started_fd = started_fd};
+    enum cs_status status = lock_job(dir, &lock_fd, &err);
+    if (status == CS_OK)
+        status = cs_runner_run(&run_options, &err);
+    if (status != CS_OK)
+        fprintf(stderr, "cornstarch-runner: %s\n", err.text);
+    if (lock_fd != -1)
+        close(lock_fd);
+    return cs_status_exit(status);
+}
+
+/* The parent leaves once the job is set up, or with the exit code of a job that could not be. */
+static int run_in_background(const char *dir, const struct values *values)
+{
+    int ends[2], code = 0;
+    char byte;
+    if (pipe2(ends, O_CLOEXEC) == -1) {
+        perror("cornstarch-runner: pipe");
+        return 1;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        setsid();
+        return run(dir, values, ends[1]);
+    }
+    close(ends[1]);
+    if (pid == -1) {
+        perror("cornstarch-runner: fork");
+        return 1;
+    }
+    if (read(ends[0], &byte, 1) == 1)
+        return 0;
+    return waitpid(pid, &code, 0) == pid && WIFEXITED(code) ? WEXITSTATUS(code) : 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct values values = {0};
+    struct cs_args args = {0};
+    struct cs_err err = {0};
+    struct cs_buf text = {0};
+    if (cs_options_parse(&program, argc, argv, &values, &args, &err) != CS_OK) {
+        fprintf(stderr, "cornstarch-runner: %s\n", err.text);
+        return cs_status_exit(CS_USAGE);
+    }
+    if (args.wants_help || args.wants_version) {
+        if (args.wants_help)
+            cs_options_help(&program, 80, &text);
+        else
+            cs_options_version(&program, &text);
+        fputs(cs_buf_str(&text), stdout);
+        cs_buf_free(&text);
+        return 0;
+    }
+    return values.is_foreground ? run(args.items[0], &values, -1)
+                                : run_in_background(args.items[0], &values);
+}

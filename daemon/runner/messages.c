@@ -1,0 +1,104 @@
+/* What workers and the feeder say: one handler per message. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/str.h"
+#include "core/wire/wire.h"
+#include "runner/parts.h"
+
+static void on_ready(struct cs_child *child, const json_t *msg)
+{
+    child->is_ready = true;
+    cs_str_copy(child->program_hash, sizeof child->program_hash,
+                cs_msg_str(msg, "program_hash", ""));
+    if (child->rank < 0)
+        cs_log(child->runner->log, CS_INFO, "feeder.ready",
+               CS_KV("samples", cs_msg_int(msg, "samples", 0)),
+               CS_KV("eval_samples", cs_msg_int(msg, "eval_samples", 0)));
+    else
+        cs_log(child->runner->log, CS_INFO, "worker.ready", CS_KV("rank", child->rank),
+               CS_KV("params", cs_msg_int(msg, "params", 0)),
+               CS_KV("trained", cs_msg_int(msg, "trained", 0)));
+    cs_run_ready(child->runner);
+}
+
+static void on_error(struct cs_child *child, const json_t *msg)
+{
+    child->error.status = cs_status_from_slug(cs_msg_str(msg, "status", ""));
+    if (child->error.status == CS_OK)
+        child->error.status = CS_INTERNAL;
+    snprintf(child->error.text, sizeof child->error.text, "%s", cs_msg_str(msg, "text", ""));
+    child->error_step = cs_msg_int(msg, "step", -1);
+    cs_str_copy(child->error_action, sizeof child->error_action, cs_msg_str(msg, "action", ""));
+    cs_run_trouble(child->runner);
+}
+
+static void on_done(struct cs_child *child, const json_t *msg)
+{
+    child->is_done = true;
+    cs_str_copy(child->weights_hash, sizeof child->weights_hash,
+                cs_msg_str(msg, "weights_hash", ""));
+}
+
+static void on_step(struct cs_child *child, const json_t *msg)
+{
+    cs_rows_report(child->runner, child, msg);
+}
+
+static void on_announced(struct cs_child *child, const json_t *msg)
+{
+    cs_rows_announce(child->runner, msg);
+}
+
+static void on_saved(struct cs_child *child, const json_t *msg)
+{
+    cs_save_reported(child->runner, msg, false);
+}
+
+static void on_save_failed(struct cs_child *child, const json_t *msg)
+{
+    cs_save_reported(child->runner, msg, true);
+}
+
+/* the first ones one by one, then every hundredth: quarantine.jsonl has them all */
+static void on_bad_sample(struct cs_child *child, const json_t *msg)
+{
+    struct cs_runner *r = child->runner;
+    uint64_t n = ++r->n_bad_samples;
+    if (n <= 20 || n % 100 == 0)
+        cs_run_note(r, CS_WARN, "sample %lld of %s was set aside (%llu so far): %s",
+                    (long long)cs_msg_int(msg, "index", -1),
+                    cs_msg_str(msg, "file", "the data set"), (unsigned long long)n,
+                    cs_msg_str(msg, "reason", ""));
+}
+
+static const struct {
+    const char *type;
+    bool is_feeder;
+    void (*handle)(struct cs_child *child, const json_t *msg);
+} handlers[] = {
+    {"worker.ready",       false, on_ready      },
+    {"worker.step",        false, on_step       },
+    {"worker.saved",       false, on_saved      },
+    {"worker.save_failed", false, on_save_failed},
+    {"worker.done",        false, on_done       },
+    {"worker.error",       false, on_error      },
+    {"feeder.ready",       true,  on_ready      },
+    {"feeder.step",        true,  on_announced  },
+    {"feeder.bad",         true,  on_bad_sample },
+    {"feeder.done",        true,  on_done       },
+    {"feeder.error",       true,  on_error      },
+};
+
+void cs_child_message(struct cs_child *child, const json_t *msg)
+{
+    const char *type = cs_msg_type(msg);
+    for (size_t i = 0; i < CS_ARRAY_LEN(handlers); i++) {
+        if (strcmp(handlers[i].type, type) == 0 && handlers[i].is_feeder == (child->rank < 0)) {
+            handlers[i].handle(child, msg);
+            return;
+        }
+    }
+    cs_log(child->runner->log, CS_WARN, "child.message", CS_KV("rank", child->rank),
+           CS_KV("type", type));
+}

@@ -1,0 +1,28 @@
+/* Start a child process: fork and exec with exactly the descriptors it shall have, dying with us.
+ */
+#ifndef CS_RUNNER_SPAWN_H
+#define CS_RUNNER_SPAWN_H
+
+#include <sys/types.h>
+
+#include "core/base/status.h"
+
+struct cs_spawn {
+    const char *path; /* executable */
+    const char *name; /* argv[0] */
+    const int *fds;   /* (n_fds) become 3, 4, ... in the child; everything else is closed */
+    int n_fds;
+    int output_fd; /* becomes 1 and 2; 0 is /dev/null */
+};
+
+/* *pidfd: readable when the child has ended. The child gets SIGKILL when the calling thread ends;
+ * its environment is ours with the thread counts and the locale set as numerics need them. A child
+ * whose program cannot be executed ends with code 127 and says why on its output. */
+enum cs_status cs_spawn(const struct cs_spawn *spawn, pid_t *pid, int *pidfd,
+                        struct cs_err *err) CS_NODISCARD;
+
+/* Directory of our executable "/" name, unless the environment variable says otherwise (tests). */
+enum cs_status cs_spawn_path(const char *name, const char *variable, char *out, size_t cap,
+                             struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,235 @@
+/* A finished step: its row for the journal and the daemon, its events for the trace, its spans. */
+#include <math.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/wire/wire.h"
+#include "runner/parts.h"
+
+static const int64_t spans_every_ns = 250000000;
+
+/* Take the events of training step `step` out of a rank's buffer; older ones and those of
+ * evaluations go, later ones stay. */
+static struct cs_span_events take_events(struct cs_child *child, int64_t step,
+                                         struct cs_arena *arena)
+{
+    struct cs_event *mine = CS_NEW_ARRAY(arena, struct cs_event, child->n_events);
+    uint32_t n = 0, kept = 0;
+    for (uint32_t i = 0; i < child->n_events; i++) {
+        const struct cs_event *e = &child->events[i];
+        bool is_eval = (e->flags & CS_EVENT_EVAL) != 0;
+        if (!is_eval && e->step == (uint32_t)step)
+            mine[n++] = *e;
+        else if (!is_eval && (int64_t)e->step > step)
+            child->events[kept++] = *e;
+    }
+    child->n_events = kept;
+    return (struct cs_span_events){mine, n};
+}
+
+/* First begin to last end of the ranks' STEP events, 0 when there are none. */
+static int64_t step_ns_of(const struct cs_span_events *events, int n_ranks)
+{
+    uint64_t from = UINT64_MAX, to = 0;
+    for (int r = 0; r < n_ranks; r++) {
+        for (uint32_t i = 0; i < events[r].n; i++) {
+            const struct cs_event *e = &events[r].event[i];
+            if (e->kind != CS_EVENT_STEP || e->end_ns < e->start_ns)
+                continue;
+            from = e->start_ns < from ? e->start_ns : from;
+            to = e->end_ns > to ? e->end_ns : to;
+        }
+    }
+    return to > from ? (int64_t)(to - from) : 0;
+}
+
+static json_t *rank_bubbles(const struct cs_span_step *spans)
+{
+    json_t *out = json_array();
+    for (int r = 0; r < spans->n_ranks; r++) {
+        int64_t busy_ns = 0;
+        for (int i = 0; i < spans->n_spans; i++)
+            if (spans->span[i].rank == r && spans->span[i].key.is_compute)
+                busy_ns += spans->span[i].end_ns - spans->span[i].start_ns;
+        json_array_append_new(out,
+                              spans->makespan_ns > 0
+                                  ? cs_json_num(1 - (double)busy_ns / (double)spans->makespan_ns)
+                                  : json_null());
+    }
+    return out;
+}
+
+static json_t *stage_bubbles(const struct cs_span_step *spans)
+{
+    json_t *out = json_array();
+    for (int s = 0; s < spans->n_stages; s++)
+        json_array_append_new(out, isnan(spans->bubble[s]) ? json_null()
+                                                           : cs_json_num(spans->bubble[s]));
+    return out;
+}
+
+static json_t *step_msg(struct cs_runner *r, const struct cs_row *row, const char *kind)
+{
+    json_t *msg = cs_msg_new("runner.step");
+    cs_msg_set_int(msg, "step", row->step);
+    cs_msg_set_str(msg, "kind", kind);
+    cs_msg_set_int(msg, "generation", r->job.generation);
+    cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
+    return msg;
+}
+
+static void set_spans(json_t *msg, const struct cs_span_step *spans)
+{
+    int64_t data_ns = 0;
+    for (int i = 0; i < spans->n_ranks; i++)
+        data_ns = spans->data_ns[i] > data_ns ? spans->data_ns[i] : data_ns;
+    cs_msg_set_int(msg, "makespan_ns", spans->makespan_ns);
+    cs_msg_set_int(msg, "data_wait_ns", data_ns); /* of the rank that waited longest */
+    cs_msg_set(msg, "bubble", rank_bubbles(spans));
+    cs_msg_set(msg, "stage_bubble", stage_bubbles(spans));
+}
+
+static void emit_train(struct cs_runner *r, const struct cs_row *row, int64_t step_ns,
+                       const struct cs_span_step *spans)
+{
+    json_t *msg = step_msg(r, row, "train");
+    if (row->has_loss && row->loss_tokens > 0)
+        cs_msg_set_num(msg, "loss", row->loss_sum / (double)row->loss_tokens);
+    cs_msg_set_int(msg, "trained_tokens", row->trained_tokens);
+    cs_msg_set_int(msg, "samples", row->samples);
+    cs_msg_set_int(msg, "slots", row->slots);
+    if (row->has_norm)
+        cs_msg_set_num(msg, "grad_norm", row->grad_norm);
+    cs_msg_set_num(msg, "lr", row->lr);
+    cs_msg_set_int(msg, "step_ns", step_ns);
+    cs_msg_set_int(msg, "messages_sent", row->messages);
+    cs_msg_set_int(msg, "bytes_sent", row->bytes);
+    if (spans->n_spans)
+        set_spans(msg, spans);
+    cs_run_emit(r, msg, true);
+}
+
+/* [rank, action, start_us, end_us, letter, stage, slot, peer, is_grad]: drawable without the
+ * program */
+static void emit_spans(struct cs_runner *r, const struct cs_row *row,
+                       const struct cs_span_step *spans)
+{
+    int64_t now_ns = cs_now_ns();
+    if (!cs_control_has_peers(r) || now_ns - r->spans_ns < spans_every_ns || !spans->n_spans)
+        return;
+    r->spans_ns = now_ns;
+    json_t *list = json_array();
+    for (int i = 0; i < spans->n_spans; i++) {
+        const struct cs_span *s = &spans->span[i];
+        char letter[2] = {s->key.letter, '\0'};
+        json_array_append_new(list, json_pack("[i,I,I,I,s,i,i,i,i]", s->rank, (json_int_t)s->action,
+                                              (json_int_t)(s->start_ns / 1000),
+                                              (json_int_t)(s->end_ns / 1000), letter, s->key.stage,
+                                              s->key.slot, s->key.peer, s->key.is_grad));
+    }
+    json_t *msg = cs_msg_new("runner.spans");
+    cs_msg_set_int(msg, "step", row->step);
+    cs_msg_set_int(msg, "slots", row->slots);
+    cs_msg_set_int(msg, "origin_ns", spans->start_ns);
+    cs_msg_set_int(msg, "makespan_ns", spans->makespan_ns);
+    cs_msg_set(msg, "stage_bubble", stage_bubbles(spans));
+    cs_msg_set(msg, "spans", list);
+    cs_run_emit(r, msg, false);
+}
+
+static void add_to_trace(struct cs_runner *r, const struct cs_row *row,
+                         const struct cs_span_events *events, const struct cs_span_keys *keys)
+{
+    uint64_t lost[CS_TRACE_MAX_RANKS];
+    struct cs_err err = {0};
+    for (int i = 0; i < r->n_ranks; i++) {
+        lost[i] = r->child[i].ring.lost;
+        r->child[i].ring.lost = 0;
+    }
+    const struct cs_trace_record record = {.type = CS_TRACE_STEP,
+                                           .step = row->step,
+                                           .n_slots = (int32_t)row->slots,
+                                           .n_ranks = r->n_ranks,
+                                           .generation = (int32_t)r->job.generation,
+                                           .wall_ns = cs_wall_ns(),
+                                           .lost = lost,
+                                           .events = events};
+    if (!r->trace || cs_tracelog_add(r->trace, &record, keys, &err) == CS_OK) {
+        r->is_trace_failed = false;
+    } else if (!r->is_trace_failed) {
+        r->is_trace_failed = true;
+        cs_run_note(r, CS_WARN, "the trace misses steps: %s", err.text);
+    }
+}
+
+static void train_done(struct cs_runner *r, const struct cs_row *row)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_span_events events[CS_TRACE_MAX_RANKS];
+    const struct cs_span_keys *keys = NULL;
+    struct cs_span_step spans = {0};
+    struct cs_err err = {0};
+    int64_t now_ns = cs_now_ns();
+    for (int i = 0; i < r->n_ranks; i++)
+        events[i] = take_events(&r->child[i], row->step, arena);
+    if (cs_keys_get(&r->keys, (int)row->slots, false, &keys, &err) == CS_OK) {
+        const struct cs_span_input in = {.n_ranks = r->n_ranks,
+                                         .n_stages = r->job.plan->n_stages,
+                                         .keys = keys,
+                                         .events = events};
+        cs_span_build(&in, arena, &spans);
+        add_to_trace(r, row, events, keys);
+    }
+    int64_t step_ns = step_ns_of(events, r->n_ranks);
+    if (step_ns == 0)
+        step_ns = now_ns - r->row_ns;
+    r->row_ns = now_ns;
+    r->slowest_ns = step_ns > r->slowest_ns ? step_ns : r->slowest_ns;
+    r->last_step = row->step;
+    r->tokens += row->trained_tokens;
+    r->samples += row->samples;
+    emit_train(r, row, step_ns, &spans);
+    emit_spans(r, row, &spans);
+    cs_arena_free(arena);
+    if (row->is_norm_unequal && !r->is_norm_told) {
+        r->is_norm_told = true;
+        cs_run_note(r, CS_ERROR, "ranks disagree on the gradient norm of step %lld",
+                    (long long)row->step);
+    }
+}
+
+static void eval_done(struct cs_runner *r, const struct cs_row *row)
+{
+    struct cs_eval *eval = &r->eval;
+    if (row->flags & CS_STEP_EVAL_FIRST)
+        *eval = (struct cs_eval){.start_ns = r->row_ns};
+    eval->correct += row->correct;
+    eval->samples += row->loss_samples;
+    eval->tokens += row->loss_tokens;
+    eval->loss_sum += row->loss_sum;
+    r->row_ns = cs_now_ns();
+    if (!(row->flags & CS_STEP_EVAL_LAST))
+        return;
+    json_t *msg = step_msg(r, row, "eval");
+    if (eval->tokens > 0)
+        cs_msg_set_num(msg, "loss", eval->loss_sum / (double)eval->tokens);
+    cs_msg_set_int(msg, "trained_tokens", eval->tokens);
+    cs_msg_set_int(msg, "samples", eval->samples);
+    cs_msg_set_int(msg, "correct", eval->correct);
+    cs_msg_set_int(msg, "step_ns", r->row_ns - eval->start_ns);
+    if (eval->samples > 0) {
+        r->exact_match = (double)eval->correct / (double)eval->samples;
+        cs_msg_set_num(msg, "exact_match", r->exact_match);
+    }
+    cs_run_emit(r, msg, true);
+}
+
+void cs_step_done(struct cs_runner *r, const struct cs_row *row)
+{
+    if (row->is_eval)
+        eval_done(r, row);
+    else
+        train_done(r, row);
+    if (row->flags & CS_STEP_CHECKPOINT)
+        cs_save_step_done(r, row);
+}
