@@ -133,7 +133,8 @@ static int64_t permuted_cost(void *user, const struct cs_program *program, int r
                              const struct cs_action *action)
 {
     const struct permuted *p = user;
-    const struct cs_stage *stage = action->stage >= 0 ? &program->plan->stages[action->stage] : NULL;
+    const struct cs_stage *stage =
+        action->stage >= 0 ? &program->plan->stages[action->stage] : NULL;
     (void)rank;
     if (action->op != CS_OP_FWD && action->op != CS_OP_BWD)
         return 0;

@@ -11,6 +11,10 @@
 #include <cmocka.h>
 
 #define T(...) ((const double[]){__VA_ARGS__})
+#define MODULE(name, feeds, n, f, b, w)                                                            \
+    {                                                                                              \
+        name, feeds, n, f, b, w                                                                    \
+    }
 #define RUN(modules, schedule, slots, hop)                                                         \
     run((modules), (int)CS_ARRAY_LEN(modules), (schedule), (slots), (hop))
 
@@ -33,9 +37,9 @@ static struct cs_lab_result run(const struct cs_lab_module *modules, int n, cons
 }
 
 static const struct cs_lab_module va_llm[] = {
-    {"v",   "llm", 1, T(1),       T(2),       NULL},
-    {"a",   "llm", 2, T(1, 1),    T(2, 2),    NULL},
-    {"llm", NULL,  3, T(1, 1, 1), T(2, 2, 2), NULL},
+    MODULE("v", "llm", 1, T(1), T(2), NULL),
+    MODULE("a", "llm", 2, T(1, 1), T(2, 2), NULL),
+    MODULE("llm", NULL, 3, T(1, 1, 1), T(2, 2, 2), NULL),
 };
 
 static void check_text(int stage, const char *want)
@@ -85,19 +89,20 @@ static void warm_up_decides_the_live_slots(void **state)
 static void simulated_times_are_33_36_36_33_31(void **state)
 {
     (void)state;
-    const struct cs_lab_module chain[] = {{"llm", NULL, 4, T(1, 1, 1, 1), T(2, 2, 2, 2), NULL}};
+    const struct cs_lab_module chain[] = {
+        MODULE("llm", NULL, 4, T(1, 1, 1, 1), T(2, 2, 2, 2), NULL)};
     const struct cs_lab_module frozen[] = {
-        {"v",   "llm", 1, T(3),       T(0),       NULL},
-        {"a",   "llm", 2, T(3, 3),    T(0, 0),    NULL},
-        {"llm", NULL,  3, T(1, 1, 1), T(2, 2, 2), NULL},
+        MODULE("v", "llm", 1, T(3), T(0), NULL),
+        MODULE("a", "llm", 2, T(3, 3), T(0, 0), NULL),
+        MODULE("llm", NULL, 3, T(1, 1, 1), T(2, 2, 2), NULL),
     };
     const struct cs_lab_module one[] = {
-        {"v",   "llm", 1, T(3),       T(0),       NULL},
-        {"llm", NULL,  3, T(1, 1, 1), T(2, 2, 2), NULL},
+        MODULE("v", "llm", 1, T(3), T(0), NULL),
+        MODULE("llm", NULL, 3, T(1, 1, 1), T(2, 2, 2), NULL),
     };
     const struct cs_lab_module light[] = {
-        {"v",   "llm", 1, T(1),       T(0),       NULL},
-        {"llm", NULL,  3, T(1, 1, 1), T(2, 2, 2), NULL},
+        MODULE("v", "llm", 1, T(1), T(0), NULL),
+        MODULE("llm", NULL, 3, T(1, 1, 1), T(2, 2, 2), NULL),
     };
     assert_true(RUN(chain, "1f1b", 8, 0).makespan == 33);
     assert_true(RUN(va_llm, "1f1b", 8, 0).makespan == 36);
@@ -110,14 +115,16 @@ static void simulated_times_are_33_36_36_33_31(void **state)
 static void frozen_aware_iteration_is_448_and_blind_568(void **state)
 {
     (void)state;
-    const struct cs_lab_module aware[] = {{"v", "llm", 1, T(24), T(0), NULL},
-                                          {"llm", NULL, 3, T(10, 10, 12), T(10, 10, 12), NULL}};
-    const struct cs_lab_module blind[] = {{"v", "llm", 2, T(12, 12), T(0, 0), NULL},
-                                          {"llm", NULL, 2, T(16, 16), T(16, 16), NULL}};
-    const struct cs_lab_module aware_re[] = {{"v", "llm", 1, T(24), T(0), NULL},
-                                             {"llm", NULL, 3, T(10, 10, 12), T(20, 20, 24), NULL}};
-    const struct cs_lab_module blind_re[] = {{"v", "llm", 2, T(12, 12), T(0, 0), NULL},
-                                             {"llm", NULL, 2, T(16, 16), T(32, 32), NULL}};
+    const struct cs_lab_module aware[] = {
+        MODULE("v", "llm", 1, T(24), T(0), NULL),
+        MODULE("llm", NULL, 3, T(10, 10, 12), T(10, 10, 12), NULL)};
+    const struct cs_lab_module blind[] = {MODULE("v", "llm", 2, T(12, 12), T(0, 0), NULL),
+                                          MODULE("llm", NULL, 2, T(16, 16), T(16, 16), NULL)};
+    const struct cs_lab_module aware_re[] = {
+        MODULE("v", "llm", 1, T(24), T(0), NULL),
+        MODULE("llm", NULL, 3, T(10, 10, 12), T(20, 20, 24), NULL)};
+    const struct cs_lab_module blind_re[] = {MODULE("v", "llm", 2, T(12, 12), T(0, 0), NULL),
+                                             MODULE("llm", NULL, 2, T(16, 16), T(32, 32), NULL)};
     assert_true(RUN(aware, "1f1b", 16, 0).makespan == 448);
     assert_true(RUN(blind, "1f1b", 16, 0).makespan == 568);
     assert_true(RUN(aware_re, "1f1b", 16, 0).makespan == 660);
@@ -129,21 +136,21 @@ static void parallel_beats_colocated_encoders(void **state)
     (void)state;
     static const int peaks[] = {5, 4, 3, 2, 1};
     const struct cs_lab_module parallel[] = {
-        {"v",   "llm", 1, T(2),       T(0),       NULL},
-        {"a",   "llm", 1, T(1),       T(0),       NULL},
-        {"llm", NULL,  3, T(1, 1, 1), T(1, 1, 1), NULL},
+        MODULE("v", "llm", 1, T(2), T(0), NULL),
+        MODULE("a", "llm", 1, T(1), T(0), NULL),
+        MODULE("llm", NULL, 3, T(1, 1, 1), T(1, 1, 1), NULL),
     };
     const struct cs_lab_module colocated[] = {
-        {"va",  "llm", 2, T(1.5, 1.5), T(0, 0),    NULL},
-        {"llm", NULL,  3, T(1, 1, 1),  T(1, 1, 1), NULL},
+        MODULE("va", "llm", 2, T(1.5, 1.5), T(0, 0), NULL),
+        MODULE("llm", NULL, 3, T(1, 1, 1), T(1, 1, 1), NULL),
     };
     const struct cs_lab_module trained[] = {
-        {"va",  "llm", 2, T(1.5, 1.5), T(1, 1),    NULL},
-        {"llm", NULL,  3, T(1, 1, 1),  T(1, 1, 1), NULL},
+        MODULE("va", "llm", 2, T(1.5, 1.5), T(1, 1), NULL),
+        MODULE("llm", NULL, 3, T(1, 1, 1), T(1, 1, 1), NULL),
     };
     const struct cs_lab_module short_llm[] = {
-        {"v",   "llm", 2, T(1, 1),     T(0, 0),     NULL},
-        {"llm", NULL,  2, T(1.5, 1.5), T(1.5, 1.5), NULL},
+        MODULE("v", "llm", 2, T(1, 1), T(0, 0), NULL),
+        MODULE("llm", NULL, 2, T(1.5, 1.5), T(1.5, 1.5), NULL),
     };
     assert_true(RUN(parallel, "1f1b", 8, 0).makespan == 22);
     assert_true(RUN(colocated, "1f1b", 8, 0).makespan == 23);
@@ -166,18 +173,18 @@ static void bubble_is_one_minus_busy_over_makespan(void **state)
 static void weight_gradients_add_to_the_backward(void **state)
 {
     (void)state;
-    const struct cs_lab_module split[] = {{"llm", NULL, 2, T(1, 1), T(0, 1), T(2, 1)}};
-    const struct cs_lab_module whole[] = {{"llm", NULL, 2, T(1, 1), T(2, 2), NULL}};
+    const struct cs_lab_module split[] = {MODULE("llm", NULL, 2, T(1, 1), T(0, 1), T(2, 1))};
+    const struct cs_lab_module whole[] = {MODULE("llm", NULL, 2, T(1, 1), T(2, 2), NULL)};
     assert_true(RUN(split, "1f1b", 5, 0).makespan == RUN(whole, "1f1b", 5, 0).makespan);
 }
 
 static void critical_path_adds_up_to_the_makespan(void **state)
 {
     (void)state;
-    const struct cs_lab_module two[] = {{"llm", NULL, 2, T(1, 2), T(2, 4), NULL}};
+    const struct cs_lab_module two[] = {MODULE("llm", NULL, 2, T(1, 2), T(2, 4), NULL)};
     struct cs_lab_result r = RUN(two, "1f1b", 2, 0.5);
-    static const char *const want[] = {"F0 llm.0",           "s0 llm.0 -> llm.1", "F0 llm.1",
-                                       "B0 llm.1",           "F1 llm.1",          "B1 llm.1",
+    static const char *const want[] = {"F0 llm.0",          "s0 llm.0 -> llm.1", "F0 llm.1",
+                                       "B0 llm.1",          "F1 llm.1",          "B1 llm.1",
                                        "s1 llm.1 -> llm.0", "B1 llm.0"};
     assert_true(r.makespan == 1 + 0.5 + 6 + 6 + 0.5 + 2);
     assert_int_equal(r.n_critical, CS_ARRAY_LEN(want));
@@ -189,9 +196,9 @@ static void order_of_the_modules_does_not_matter(void **state)
 {
     (void)state;
     const struct cs_lab_module turned[] = {
-        {"llm", NULL,  3, T(1, 1, 1), T(2, 2, 2), NULL},
-        {"a",   "llm", 2, T(1, 1),    T(2, 2),    NULL},
-        {"v",   "llm", 1, T(1),       T(2),       NULL},
+        MODULE("llm", NULL, 3, T(1, 1, 1), T(2, 2, 2), NULL),
+        MODULE("a", "llm", 2, T(1, 1), T(2, 2), NULL),
+        MODULE("v", "llm", 1, T(1), T(2), NULL),
     };
     struct cs_lab_result r = RUN(turned, "1f1b", 8, 0);
     assert_true(r.makespan == 36);
@@ -218,23 +225,22 @@ static void bad_experiments_are_refused(void **state)
     (void)state;
     struct cs_lab_options ok = {"1f1b", 4, 0}, none = {"1f1b", 0, 0}, name = {"1f1c", 4, 0},
                           hop = {"1f1b", 4, NAN};
-    const struct cs_lab_module good = {"llm", NULL, 1, T(1), T(1), NULL};
-    const struct cs_lab_module bad[][2] = {
-        {good,                                {"v", "lm", 1, T(1), T(1), NULL}      },
-        {{"a", "b", 1, T(1), T(1), NULL},     {"b", "a", 1, T(1), T(1), NULL}       },
-        {good,                                good                                  },
-        {good,                                {"v", "llm", 1, T(NAN), T(1), NULL}   },
-        {good,                                {"v", "llm", 1, T(1), T(-1), NULL}    },
-        {good,                                {"v", "llm", 0, T(1), T(1), NULL}     },
-        {good,                                {"v", "llm", 1, T(INFINITY), T(1), NULL}},
-    };
-    check_refused(bad[0], 2, &ok, CS_INVALID, "v feeds lm");
-    check_refused(bad[1], 2, &ok, CS_INVALID, "circle");
-    check_refused(bad[2], 2, &ok, CS_INVALID, "llm is there twice");
-    check_refused(bad[3], 2, &ok, CS_INVALID, "v.0");
-    check_refused(bad[4], 2, &ok, CS_INVALID, "v.0");
-    check_refused(bad[5], 2, &ok, CS_INVALID, "0 stages");
-    check_refused(bad[6], 2, &ok, CS_INVALID, "v.0");
+    const struct cs_lab_module good = MODULE("llm", NULL, 1, T(1), T(1), NULL);
+    const struct cs_lab_module stray[] = {good, MODULE("v", "lm", 1, T(1), T(1), NULL)};
+    const struct cs_lab_module circle[] = {MODULE("a", "b", 1, T(1), T(1), NULL),
+                                           MODULE("b", "a", 1, T(1), T(1), NULL)};
+    const struct cs_lab_module twice[] = {good, good};
+    const struct cs_lab_module nan[] = {good, MODULE("v", "llm", 1, T(NAN), T(1), NULL)};
+    const struct cs_lab_module minus[] = {good, MODULE("v", "llm", 1, T(1), T(-1), NULL)};
+    const struct cs_lab_module empty[] = {good, MODULE("v", "llm", 0, T(1), T(1), NULL)};
+    const struct cs_lab_module endless[] = {good, MODULE("v", "llm", 1, T(INFINITY), T(1), NULL)};
+    check_refused(stray, 2, &ok, CS_INVALID, "v feeds lm");
+    check_refused(circle, 2, &ok, CS_INVALID, "circle");
+    check_refused(twice, 2, &ok, CS_INVALID, "llm is there twice");
+    check_refused(nan, 2, &ok, CS_INVALID, "v.0");
+    check_refused(minus, 2, &ok, CS_INVALID, "v.0");
+    check_refused(empty, 2, &ok, CS_INVALID, "0 stages");
+    check_refused(endless, 2, &ok, CS_INVALID, "v.0");
     check_refused(&good, 0, &ok, CS_INVALID, "0 modules");
     check_refused(&good, 1, &none, CS_PLAN, "0 slots");
     check_refused(&good, 1, &name, CS_PLAN, "did you mean \"1f1b\"");

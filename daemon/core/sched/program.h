@@ -1,25 +1,26 @@
-/* Programs: for every rank a flat list of actions over slots. Worker and simulator interpret the same
- * program. Actions are private to core/sched and the worker: never on the wire or on disk; processes
- * receive the plan, lower it themselves and compare program hashes.
+/* Programs: for every rank a flat list of actions over slots. Worker and simulator interpret the
+ * same program. Actions are private to core/sched and the worker: never on the wire or on disk;
+ * processes receive the plan, lower it themselves and compare program hashes.
  *
- * Streams of a rank are FIFOs: an action starts when it is the head of its stream and its dependencies
- * (ids on the same rank) are done. Ranks meet only in matched SEND/RECV and in collectives.
- * COMM: a message is posted when its dependencies are done, every earlier message of the same (peer,
- * direction) is posted and every earlier collective is complete; other peers and directions are
- * independent (as in kernels/comm.h). A collective is posted when its dependencies are done, every
- * earlier message is posted and every earlier collective is complete. The k-th send of a pair of
- * ranks meets the k-th receive. Receives have no dependencies: boundary buffers exist for every slot.
+ * Streams of a rank are FIFOs: an action starts when it is the head of its stream and its
+ * dependencies (ids on the same rank) are done. Ranks meet only in matched SEND/RECV and in
+ * collectives. COMM: a message is posted when its dependencies are done, every earlier message of
+ * the same (peer, direction) is posted and every earlier collective is complete; other peers and
+ * directions are independent (as in kernels/comm.h). A collective is posted when its dependencies
+ * are done, every earlier message is posted and every earlier collective is complete. The k-th send
+ * of a pair of ranks meets the k-th receive. Receives have no dependencies: boundary buffers exist
+ * for every slot.
  *
  * What an action means for the worker:
  *   FWD   forward of `stage` on `slot`
- *   BWD   backward: input and weight gradients as the stage's layers need (frozen-aware; absent where
- *         the stage needs neither)        BWD_INPUT / BWD_WEIGHT: the two halves, zero-bubble only
+ *   BWD   backward: input and weight gradients as the stage's layers need (frozen-aware; absent
+ * where the stage needs neither)        BWD_INPUT / BWD_WEIGHT: the two halves, zero-bubble only
  *   SEND/RECV   rows of `edge` for `slot`; is_grad: the gradient, flowing to -> from. Peer: a rank.
- *               Edges between stages of one rank have no messages; the consumer depends on the producer
- *   TIED  exchange of the tied embedding's gradients between embed and head stage (after all backwards)
- *   NORM  sum of squares of every trainable tensor, all-gathered over all ranks (collective)
- *   STEP  clip factor, AdamW on the parameters this rank owns
- *   EVAL  forward-only programs: loss and exact match of the slot (head stage)        MARK  end of step */
+ *               Edges between stages of one rank have no messages; the consumer depends on the
+ * producer TIED  exchange of the tied embedding's gradients between embed and head stage (after all
+ * backwards) NORM  sum of squares of every trainable tensor, all-gathered over all ranks
+ * (collective) STEP  clip factor, AdamW on the parameters this rank owns EVAL  forward-only
+ * programs: loss and exact match of the slot (head stage)        MARK  end of step */
 #ifndef CS_SCHED_PROGRAM_H
 #define CS_SCHED_PROGRAM_H
 
@@ -27,16 +28,19 @@
 #include "core/plan/plan.h"
 
 #define CS_OPS_TABLE(X)                                                                            \
-    X(FWD, "F", COMPUTE) X(BWD, "B", COMPUTE) X(BWD_INPUT, "I", COMPUTE) X(BWD_WEIGHT, "W", COMPUTE) \
-    X(SEND, "s", COMM) X(RECV, "r", COMM) X(TIED, "T", COMM) X(NORM, "N", COMM)                    \
-    X(STEP, "O", COMPUTE) X(MARK, "M", COMPUTE)
+    X(FWD, "F", COMPUTE)                                                                           \
+    X(BWD, "B", COMPUTE) X(BWD_INPUT, "I", COMPUTE) X(BWD_WEIGHT, "W", COMPUTE) X(SEND, "s", COMM) \
+        X(RECV, "r", COMM) X(TIED, "T", COMM) X(NORM, "N", COMM) X(STEP, "O", COMPUTE)             \
+            X(MARK, "M", COMPUTE)
 
 enum cs_op {
+
 #define X(op, letter, stream) CS_OP_##op,
     CS_OPS_TABLE(X)
 #undef X
         CS_OP_COUNT
 };
+
 enum cs_stream { CS_STREAM_COMPUTE, CS_STREAM_COMM, CS_STREAM_COUNT };
 
 /* collective groups: cs_action.comm. All members of a group meet; a member's collectives block its
@@ -52,17 +56,18 @@ struct cs_action {
     uint8_t is_grad;
     uint8_t lead; /* 1: a slot of the next step */
     uint8_t part;
-    int16_t stage; /* plan->stages, -1: none */
-    int16_t edge;  /* plan->edges, -1: none */
-    int16_t peer;  /* rank, -1: none */
-    int16_t comm;  /* collective group, -1: none */
-    int32_t slot;  /* -1: none */
+    int16_t stage;              /* plan->stages, -1: none */
+    int16_t edge;               /* plan->edges, -1: none */
+    int16_t peer;               /* rank, -1: none */
+    int16_t comm;               /* collective group, -1: none */
+    int32_t slot;               /* -1: none */
     uint32_t first_dep, n_deps; /* in rank_program.deps: action ids of the same rank */
 };
 
 struct cs_rank_program {
     int32_t rank;
-    struct cs_action *actions; /* execution order of the merged list; per stream it is the FIFO order */
+    struct cs_action
+        *actions; /* execution order of the merged list; per stream it is the FIFO order */
     uint32_t n_actions;
     uint32_t *deps;
     uint32_t n_deps;
@@ -78,12 +83,13 @@ struct cs_program {
     char hash[65];
 };
 
-/* Lower a plan for n_slots slots (>= 1): generator of the plan's schedule, then the communication pass,
- * then the verifier. is_eval: forward only, no NORM/STEP. graph NULL: no exchange of a tied embedding
- * (plans made from numbers). CS_PLAN: unknown schedule, over the limits of an action's fields. */
-enum cs_status cs_program_make(const struct cs_plan *plan, const struct cs_graph *graph, int n_slots,
-                               bool is_eval, struct cs_arena *arena, struct cs_program **out,
-                               struct cs_err *err) CS_NODISCARD;
+/* Lower a plan for n_slots slots (>= 1): generator of the plan's schedule, then the communication
+ * pass, then the verifier. is_eval: forward only, no NORM/STEP. graph NULL: no exchange of a tied
+ * embedding (plans made from numbers). CS_PLAN: unknown schedule, over the limits of an action's
+ * fields. */
+enum cs_status cs_program_make(const struct cs_plan *plan, const struct cs_graph *graph,
+                               int n_slots, bool is_eval, struct cs_arena *arena,
+                               struct cs_program **out, struct cs_err *err) CS_NODISCARD;
 
 /* Compute-only order of one stage as text, "F0 F1 B0 ..." (cs.lab.program, tests) */
 void cs_program_text(const struct cs_program *program, int stage, struct cs_buf *out);
@@ -92,8 +98,8 @@ void cs_program_text(const struct cs_program *program, int stage, struct cs_buf 
 void cs_action_text(const struct cs_program *program, int rank, uint32_t id, struct cs_buf *out);
 
 /* The proof before anything starts: sends match receives (edge, slot, direction, order per pair and
- * direction), collectives in one order, graph acyclic, every F has its B iff the stage has a backward,
- * every trainable parameter exactly one STEP. Names the actions involved. */
+ * direction), collectives in one order, graph acyclic, every F has its B iff the stage has a
+ * backward, every trainable parameter exactly one STEP. Names the actions involved. */
 enum cs_status cs_program_verify(const struct cs_program *program, struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -1,6 +1,6 @@
-/* Discrete-event simulator: runs the programs of all ranks with numbers instead of work. Longest path:
- * start = max(stream free, dependencies, matched message), end = start + cost; no progress = deadlock,
- * reported with the heads of all streams. Emits the same events as a worker. */
+/* Discrete-event simulator: runs the programs of all ranks with numbers instead of work. Longest
+ * path: start = max(stream free, dependencies, matched message), end = start + cost; no progress =
+ * deadlock, reported with the heads of all streams. Emits the same events as a worker. */
 #ifndef CS_SCHED_SIM_H
 #define CS_SCHED_SIM_H
 
@@ -14,16 +14,17 @@ typedef int64_t (*cs_sim_cost)(void *user, const struct cs_program *program, int
 struct cs_sim_options {
     cs_sim_cost cost;
     void *user;
-    int64_t hop_ns;             /* default cost of a message: latency ... */
-    int64_t link_bytes_per_s;   /* ... plus bytes / bandwidth; 0: latency only. Transfers occupy nobody */
-    int32_t cores;              /* CPU ranks share this many cores; 0: unlimited */
+    int64_t hop_ns; /* default cost of a message: latency ... */
+    int64_t
+        link_bytes_per_s; /* ... plus bytes / bandwidth; 0: latency only. Transfers occupy nobody */
+    int32_t cores;        /* CPU ranks share this many cores; 0: unlimited */
 };
 
 struct cs_sim_result {
     int64_t makespan_ns;
-    int64_t *busy_ns;   /* (n_stages) compute time of the stage */
-    double *bubble;     /* (n_stages) 1 - busy / makespan */
-    int32_t *peak;      /* (n_stages) live slots: forward done, backward not (1 where there is none) */
+    int64_t *busy_ns; /* (n_stages) compute time of the stage */
+    double *bubble;   /* (n_stages) 1 - busy / makespan */
+    int32_t *peak; /* (n_stages) live slots: forward done, backward not (1 where there is none) */
     struct cs_event **events; /* (n_ranks) one per action, by action id */
     uint32_t *critical;       /* pairs (rank, action id) from the first to the last */
     int32_t n_critical;

@@ -102,7 +102,7 @@ static enum cs_status missing(const struct checker *c, const char *op, int32_t r
                               const char *subject, const char *other, int32_t slot,
                               const char *what)
 {
-    return cs_fail(c->err, CS_PLAN, "program refused: rank %d: %s of %s%s%s, slot %d %s", rank, op,
+    return cs_fail(c->err, CS_PLAN, "program refused: rank %d: %s %s%s%s, slot %d %s", rank, op,
                    subject, other ? " -> " : "", other ? other : "", slot, what);
 }
 
@@ -112,9 +112,9 @@ static enum cs_status check_stage(const struct checker *c, const struct cs_stage
     uint32_t fwd = c->fwd[stage_at(c, stage->id, slot)], bwd = c->bwd[stage_at(c, stage->id, slot)];
     bool wants = stage->has_backward && !c->program->is_eval;
     if (fwd == NONE)
-        return missing(c, "forward", stage->rank, stage->name, NULL, slot, "is missing");
+        return missing(c, "forward of", stage->rank, stage->name, NULL, slot, "is missing");
     if (wants && bwd == NONE)
-        return missing(c, "backward", stage->rank, stage->name, NULL, slot, "is missing");
+        return missing(c, "backward of", stage->rank, stage->name, NULL, slot, "is missing");
     if (!wants && bwd != NONE)
         return refuse(c, stage->rank, bwd, "is not wanted: the stage has no backward");
     if (wants && !depends_on(&c->program->rank[stage->rank], bwd, fwd))
