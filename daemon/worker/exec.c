@@ -1,5 +1,6 @@
 /* The compute stream and what both threads share; see exec.h. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -160,6 +161,7 @@ static enum cs_status run_compute(struct cs_exec *exec, struct cs_err *err)
     const struct cs_rank_program *p = exec->mine;
     for (uint32_t i = 0; i < p->n_fifo[CS_STREAM_COMPUTE]; i++) {
         const struct cs_action *a = &p->actions[p->fifo[CS_STREAM_COMPUTE][i]];
+        exec->current = a;
         wait_ready(exec, a);
         if (cs_exec_has_failed(exec))
             return CS_OK; /* the failure is reported after both threads have ended */
@@ -181,6 +183,7 @@ static enum cs_status run_alone(struct cs_exec *exec, struct cs_err *err)
             const struct cs_action *a = &p->actions[p->fifo[s][at[s]]];
             if (!cs_exec_is_ready(exec, a))
                 continue;
+            exec->current = a;
             CS_TRY(run_action(exec, a, err));
             at[s]++;
             has_run = true;
@@ -380,6 +383,18 @@ unsigned cs_exec_needs(const struct cs_exec *exec, bool is_eval)
             needs |= CS_INPUT_LABELS | (is_eval ? CS_INPUT_CORRECT : 0u);
     }
     return needs;
+}
+
+void cs_exec_where(const struct cs_exec *exec, char *out, size_t cap)
+{
+    const struct cs_action *a = exec->current;
+    if (a == NULL)
+        snprintf(out, cap, "%s", "");
+    else if (a->stage >= 0 && a->slot >= 0)
+        snprintf(out, cap, "%s %s slot %d", cs_op_letter((enum cs_op)a->op),
+                 exec->config.plan->stages[a->stage].name, a->slot);
+    else
+        snprintf(out, cap, "%s", cs_op_letter((enum cs_op)a->op));
 }
 
 const struct cs_stage_model *cs_exec_stage(const struct cs_exec *exec, int32_t stage)

@@ -45,6 +45,8 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
 
 /* CS_INPUT_* flags: what the stages of this rank read of a slot */
 unsigned cs_exec_needs(const struct cs_exec *exec, bool is_eval);
+/* the compute action in work or the last one, for people: "F llm.1 slot 2"; "" before the first */
+void cs_exec_where(const struct cs_exec *exec, char *out, size_t cap);
 /* a stage of this rank, NULL: elsewhere (tests) */
 const struct cs_stage_model *cs_exec_stage(const struct cs_exec *exec, int32_t stage);
 

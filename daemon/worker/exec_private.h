@@ -28,6 +28,7 @@ struct cs_exec {
     _Atomic uint8_t *done; /* (n_actions) */
     uint8_t *wakes_comm;   /* (n_actions) a communication action waits for it */
     uint32_t action_room;
+    const struct cs_action *current;   /* compute thread */
     int64_t messages_sent, bytes_sent; /* communication thread */
 
     /* between the threads */

@@ -1,0 +1,108 @@
+/* cornstarch-worker: one rank of a job. Started by cornstarch-runner with its control line on
+ * descriptor 3; prints nothing but what a library may say. Exit codes: 0 done, 1 wrong use or
+ * stopped, 6 failed (worker.error says why). */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/wire/wire.h"
+#include "worker/boot.h"
+
+enum { CONTROL_FD = 3, EXIT_FAILED = 6, EXIT_RUNNER_GONE = 5 };
+
+static void report_error(struct cs_control *control, const struct cs_boot *boot, int64_t step,
+                         const struct cs_err *err)
+{
+    char action[128] = "";
+    json_t *msg = cs_msg_new("worker.error");
+    if (boot->trainer != NULL)
+        cs_exec_where(boot->trainer->exec, action, sizeof action);
+    cs_msg_set_int(msg, "rank", boot->rank < 0 ? 0 : boot->rank);
+    cs_msg_set_int(msg, "step", step);
+    cs_msg_set_str(msg, "action", action);
+    cs_msg_set_str(msg, "status", cs_status_slug(err->status));
+    cs_msg_set_str(msg, "text", err->text);
+    cs_control_send(control, msg);
+    fprintf(stderr, "cornstarch-worker: rank %d: %s\n", boot->rank, err->text);
+}
+
+/* After worker.go the runner says nothing more: what arrives is the end of the line. A worker
+ * without its runner has nobody to report to. */
+static void *watch_runner(void *control)
+{
+    json_t *msg;
+    while (cs_control_read(control, &msg, NULL) != CS_PEER_GONE)
+        json_decref(msg);
+    _exit(EXIT_RUNNER_GONE);
+}
+
+static enum cs_status expect(struct cs_control *control, const char *type, json_t **msg,
+                             struct cs_err *err)
+{
+    CS_TRY(cs_control_read(control, msg, err));
+    if (strcmp(cs_msg_type(*msg), type) == 0)
+        return CS_OK;
+    const enum cs_status status =
+        cs_fail(err, CS_STATE, "the runner sent %s, %s was expected", cs_msg_type(*msg), type);
+    json_decref(*msg);
+    *msg = NULL;
+    return status;
+}
+
+static enum cs_status run(struct cs_control *control, struct cs_boot *boot,
+                          struct cs_session *session, struct cs_err *err)
+{
+    json_t *msg;
+    pthread_t watcher;
+    CS_TRY(cs_ops_cpu_selfcheck(err));
+    CS_TRY(expect(control, "worker.boot", &msg, err));
+    CS_TRY(cs_boot_open(msg, boot, err));
+    CS_TRY(cs_boot_ready(boot, &msg, err));
+    cs_control_send(control, msg);
+    CS_TRY(expect(control, "worker.go", &msg, err));
+    json_decref(msg);
+    if (pthread_create(&watcher, NULL, watch_runner, control) != 0)
+        return cs_fail(err, CS_NO_MEMORY, "the thread that watches the runner cannot be started");
+    pthread_detach(watcher);
+    *session = (struct cs_session){
+        .trainer = boot->trainer,
+        .pool = boot->pool,
+        .ring = boot->ring_memory != NULL ? &boot->ring : NULL,
+        .control = control,
+        .ckpt_dir = boot->ckpt_dir,
+        .rank = boot->rank,
+    };
+    return cs_session_run(session, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct cs_control *control = NULL;
+    struct cs_boot boot = {.rank = -1};
+    struct cs_session session = {.step = -1};
+    struct cs_err err = {0};
+    struct stat st;
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        printf("cornstarch-worker %s\n", CORNSTARCH_VERSION);
+        return 0;
+    }
+    if (argc != 1 || fstat(CONTROL_FD, &st) == -1 || !S_ISSOCK(st.st_mode)) {
+        fprintf(stderr, "cornstarch-worker: one rank of a job; cornstarch-runner starts it, with "
+                        "its control line on descriptor 3\n");
+        return 1;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    if (cs_control_new(CONTROL_FD, &control, &err) != CS_OK) {
+        fprintf(stderr, "cornstarch-worker: %s\n", err.text);
+        return EXIT_FAILED;
+    }
+    const enum cs_status status = run(control, &boot, &session, &err);
+    if (status == CS_OK || status == CS_INTERRUPTED)
+        /* the watcher reads the line until the process ends: nothing it uses is freed */
+        return status == CS_OK ? 0 : 1;
+    report_error(control, &boot, session.step, &err);
+    return EXIT_FAILED;
+}

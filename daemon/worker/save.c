@@ -1,0 +1,115 @@
+/* See save.h. */
+#include "worker/save.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cs_saver {
+    const struct cs_params *params;
+    char *dir;
+    int rank;
+    cs_save_done *done;
+    void *user;
+    struct cs_ckpt_param *param; /* pointing into copy */
+    int n;
+    float *copy; /* made at the first save, used again */
+    pthread_t thread;
+    bool is_running;
+    int64_t step;
+};
+
+enum cs_status cs_saver_new(const struct cs_params *params, const char *dir, int rank,
+                            cs_save_done *done, void *user, struct cs_saver **out,
+                            struct cs_err *err)
+{
+    struct cs_saver *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (s == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for checkpoints");
+    *s = (struct cs_saver){
+        .params = params,
+        .dir = strdup(dir),
+        .rank = rank,
+        .done = done,
+        .user = user,
+        .param = calloc((size_t)params->n + 1, sizeof *s->param),
+    };
+    if (s->dir == NULL || s->param == NULL) {
+        cs_saver_free(s);
+        return cs_fail(err, CS_NO_MEMORY, "no memory for checkpoints");
+    }
+    *out = s;
+    return CS_OK;
+}
+
+static void *write_files(void *arg)
+{
+    struct cs_saver *s = arg;
+    struct cs_ckpt_file files[2] = {{.bytes = 0}};
+    struct cs_err err = {0};
+    const enum cs_status status =
+        cs_ckpt_write_rank(s->dir, s->step, s->rank, s->param, s->n, files, &err);
+    s->done(s->user, s->step, status, files, &err);
+    return NULL;
+}
+
+static const float *copy_to(float **at, const float *from, int64_t n)
+{
+    float *to = *at;
+    memcpy(to, from, (size_t)n * sizeof *to);
+    *at += n;
+    return to;
+}
+
+static enum cs_status snapshot(struct cs_saver *s, struct cs_err *err)
+{
+    s->n = cs_params_owned(s->params, s->param);
+    size_t floats = 1;
+    for (int i = 0; i < s->n; i++)
+        floats += 3 * (size_t)s->param[i].param->count;
+    if (s->copy == NULL && (s->copy = malloc(floats * sizeof *s->copy)) == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to copy %zu bytes of parameters",
+                       floats * sizeof *s->copy);
+    float *at = s->copy;
+    for (int i = 0; i < s->n; i++) {
+        struct cs_ckpt_param *p = &s->param[i];
+        p->master = copy_to(&at, p->master, p->param->count);
+        p->exp_avg = copy_to(&at, p->exp_avg, p->param->count);
+        p->exp_avg_sq = copy_to(&at, p->exp_avg_sq, p->param->count);
+    }
+    return CS_OK;
+}
+
+void cs_saver_start(struct cs_saver *saver, int64_t step)
+{
+    static const struct cs_ckpt_file none[2];
+    struct cs_err err = {0};
+    cs_saver_wait(saver);
+    saver->step = step;
+    enum cs_status status = snapshot(saver, &err);
+    if (status == CS_OK && pthread_create(&saver->thread, NULL, write_files, saver) != 0)
+        status = cs_fail(&err, CS_NO_MEMORY, "the checkpoint's thread cannot be started");
+    saver->is_running = status == CS_OK;
+    if (status != CS_OK)
+        saver->done(saver->user, step, status, none, &err);
+}
+
+void cs_saver_wait(struct cs_saver *saver)
+{
+    if (!saver->is_running)
+        return;
+    pthread_join(saver->thread, NULL);
+    saver->is_running = false;
+}
+
+void cs_saver_free(struct cs_saver *saver)
+{
+    if (saver == NULL)
+        return;
+    cs_saver_wait(saver);
+    free(saver->dir);
+    free(saver->param);
+    free(saver->copy);
+    free(saver);
+}

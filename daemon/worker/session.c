@@ -1,0 +1,190 @@
+/* See session.h. */
+#include "worker/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/hash.h"
+#include "core/wire/wire.h"
+#include "worker/save.h"
+
+static void put_event(const struct cs_session *s, enum cs_event_kind kind, int64_t start_ns,
+                      int64_t end_ns, bool is_eval)
+{
+    if (s->ring == NULL)
+        return;
+    const struct cs_event event = {
+        .start_ns = (uint64_t)start_ns,
+        .end_ns = (uint64_t)end_ns,
+        .step = (uint32_t)s->step,
+        .action = UINT32_MAX,
+        .kind = (uint16_t)kind,
+        .flags = is_eval ? CS_EVENT_EVAL : 0,
+    };
+    cs_ring_put(s->ring, &event);
+}
+
+static void report_step(const struct cs_session *s, const struct cs_manifest *manifest,
+                        const struct cs_step_result *r)
+{
+    json_t *msg = cs_msg_new("worker.step");
+    cs_msg_set_int(msg, "rank", s->rank);
+    cs_msg_set_int(msg, "step", manifest->step);
+    cs_msg_set_str(msg, "kind", r->is_eval ? "eval" : "train");
+    if (r->has_loss) {
+        cs_msg_set_num(msg, "loss_sum", r->loss_sum);
+        cs_msg_set_int(msg, "trained_tokens", r->trained_tokens);
+        cs_msg_set_int(msg, "samples", r->is_eval ? r->n_samples : manifest->n_samples);
+        if (r->is_eval)
+            cs_msg_set_int(msg, "correct", r->n_exact);
+    }
+    if (!r->is_eval) {
+        cs_msg_set_num(msg, "grad_norm", r->grad_norm);
+        cs_msg_set_num(msg, "lr", r->lr);
+        cs_msg_set_bool(msg, "is_skipped", r->is_skipped);
+    }
+    cs_msg_set_int(msg, "messages_sent", r->counts.messages_sent);
+    cs_msg_set_int(msg, "bytes_sent", r->counts.bytes_sent);
+    cs_control_send(s->control, msg);
+}
+
+static void report_save(void *user, int64_t step, enum cs_status status,
+                        const struct cs_ckpt_file files[2], const struct cs_err *err)
+{
+    const struct cs_session *s = user;
+    json_t *msg = cs_msg_new(status == CS_OK ? "worker.saved" : "worker.save_failed");
+    cs_msg_set_int(msg, "rank", s->rank);
+    cs_msg_set_int(msg, "step", step);
+    if (status == CS_OK) {
+        json_t *list = json_array();
+        for (int i = 0; i < 2; i++) {
+            json_t *file = json_object();
+            cs_msg_set_str(file, "path", files[i].name);
+            cs_msg_set_int(file, "bytes", (int64_t)files[i].bytes);
+            cs_msg_set_str(file, "hash", files[i].xxh3);
+            json_array_append_new(list, file);
+        }
+        cs_msg_set(msg, "files", list);
+    } else {
+        json_t *error = json_object();
+        cs_msg_set_str(error, "status", cs_status_slug(status));
+        cs_msg_set_str(error, "text", err->text);
+        cs_msg_set(msg, "error", error);
+    }
+    cs_control_send(s->control, msg);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct cs_tensor *const *x = a, *const *y = b;
+    return strcmp((*x)->param->name, (*y)->param->name);
+}
+
+/* SHA-256 over name and values of the trained parameters this rank answers for, by name; with one
+ * rank it is the hash of the model. weights: [id, xxh3] of all it answers for, frozen ones too. */
+static void report_done(const struct cs_session *s)
+{
+    const struct cs_params *p = s->trainer->params;
+    const struct cs_tensor **list = calloc((size_t)p->n + 1, sizeof *list);
+    CS_ASSERT(list != NULL);
+    json_t *msg = cs_msg_new("worker.done"), *weights = json_array();
+    int n = 0;
+    char hash[65];
+    for (int32_t i = 0; i < p->n; i++) {
+        const struct cs_tensor *t = &p->tensor[i];
+        if (!t->is_counted)
+            continue;
+        cs_params_hash(t, hash);
+        json_array_append_new(weights, json_pack("[i, s]", (int)t->param->id, hash));
+        if (t->grad != NULL)
+            list[n++] = t;
+    }
+    qsort(list, (size_t)n, sizeof *list, by_name);
+    struct cs_sha256 *sha = cs_sha256_new();
+    for (int i = 0; i < n; i++) {
+        cs_sha256_add(sha, list[i]->param->name, strlen(list[i]->param->name) + 1);
+        cs_sha256_add(sha, list[i]->w, (size_t)list[i]->param->count * sizeof(float));
+    }
+    cs_sha256_end(sha, hash);
+    cs_sha256_free(sha);
+    free(list);
+    cs_msg_set_int(msg, "rank", s->rank);
+    cs_msg_set_int(msg, "step", s->step);
+    cs_msg_set_str(msg, "weights_hash", hash);
+    cs_msg_set(msg, "weights", weights);
+    cs_control_send(s->control, msg);
+}
+
+static void show_step(const struct cs_session *s)
+{
+    if (s->ring == NULL)
+        return;
+    atomic_store_explicit(&s->ring->head->step, s->step, memory_order_relaxed);
+    atomic_store_explicit(&s->ring->head->progress_ns, (uint64_t)cs_now_ns(), memory_order_relaxed);
+}
+
+static enum cs_status run_step(struct cs_session *s, const struct cs_manifest *manifest,
+                               struct cs_slot *slots, struct cs_err *err)
+{
+    struct cs_step_result result;
+    const int64_t start = cs_now_ns();
+    if (manifest->n_slots < 1 || manifest->n_slots > CS_STEP_MAX_SLOTS)
+        return cs_fail(err, CS_CORRUPT, "the manifest of step %lld has %d slots",
+                       (long long)manifest->step, manifest->n_slots);
+    for (int32_t i = 0; i < manifest->n_slots; i++)
+        cs_pool_slot(s->pool, manifest, i, &slots[i]);
+    CS_TRY(cs_trainer_step(s->trainer, manifest, slots, NULL, &result, err));
+    for (int32_t i = 0; i < manifest->n_slots; i++)
+        cs_pool_release(s->pool, manifest, i);
+    put_event(s, CS_EVENT_STEP, start, cs_now_ns(), result.is_eval);
+    report_step(s, manifest, &result);
+    return CS_OK;
+}
+
+static enum cs_status next_manifest(struct cs_session *s, struct cs_manifest *manifest,
+                                    struct cs_err *err)
+{
+    uint64_t waited = 0;
+    CS_TRY(cs_pool_next(s->pool, manifest, &waited, err));
+    s->step = manifest->step;
+    show_step(s);
+    const int64_t now = cs_now_ns();
+    if (waited > 0)
+        put_event(s, CS_EVENT_DATA, now - (int64_t)waited, now, manifest->kind == CS_STEP_EVAL);
+    return CS_OK;
+}
+
+static enum cs_status run_all(struct cs_session *s, struct cs_saver *saver, struct cs_slot *slots,
+                              struct cs_err *err)
+{
+    struct cs_manifest manifest;
+    do {
+        CS_TRY(next_manifest(s, &manifest, err));
+        CS_TRY(run_step(s, &manifest, slots, err));
+        if (manifest.flags & CS_STEP_CHECKPOINT) {
+            const int64_t start = cs_now_ns();
+            cs_saver_start(saver, manifest.step);
+            put_event(s, CS_EVENT_SAVE, start, cs_now_ns(), false);
+        }
+    } while (!(manifest.flags & CS_STEP_LAST));
+    cs_saver_wait(saver);
+    report_done(s);
+    return CS_OK;
+}
+
+enum cs_status cs_session_run(struct cs_session *session, struct cs_err *err)
+{
+    struct cs_saver *saver = NULL;
+    struct cs_slot *slots = calloc(CS_STEP_MAX_SLOTS, sizeof *slots);
+    session->step = -1;
+    enum cs_status status = slots != NULL
+                                ? cs_saver_new(session->trainer->params, session->ckpt_dir,
+                                               session->rank, report_save, session, &saver, err)
+                                : cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
+    if (status == CS_OK)
+        status = run_all(session, saver, slots, err);
+    cs_saver_free(saver);
+    free(slots);
+    return status;
+}
