@@ -142,6 +142,36 @@ static void frozen_encoder_has_no_backward_but_its_projector_has(void **state)
     done(&m);
 }
 
+static void freezing_changes_backward_times_only(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"train:vision.projector", "train:llm", ""};
+    struct made all;
+    make(&all, &(struct cs_test_spec){.seq_tokens = 64});
+    struct cs_layer_cost full[32], part[32];
+    assert_true(all.graph->n_layers <= 32);
+    cs_layer_costs(all.graph, &all.plan->budget, cs_device_class_find("cpu"), full);
+    for (size_t i = 0; i < CS_ARRAY_LEN(rules); i++) {
+        struct made m;
+        make(&m, &(struct cs_test_spec){.seq_tokens = 64, .rules = rules[i]});
+        cs_layer_costs(m.graph, &m.plan->budget, cs_device_class_find("cpu"), part);
+        for (int32_t l = 0; l < m.graph->n_layers; l++) {
+            const struct cs_layer *layer = &m.graph->layers[l];
+            assert_true(full[l].fwd_ns > 0);
+            assert_int_equal(part[l].fwd_ns, full[l].fwd_ns);
+            assert_true(part[l].bwd_input_ns <= full[l].bwd_input_ns);
+            assert_int_equal(part[l].bwd_weight_ns,
+                             layer->needs_weight_grad ? full[l].bwd_weight_ns : 0);
+            if (layer->needs_input_grad)
+                assert_int_equal(part[l].bwd_input_ns, full[l].bwd_input_ns);
+            if (!layer->needs_input_grad && !layer->needs_weight_grad)
+                assert_int_equal(part[l].bwd_input_ns, 0);
+        }
+        done(&m);
+    }
+    done(&all);
+}
+
 static void trained_llm_sends_nothing_to_frozen_encoders(void **state)
 {
     (void)state;
@@ -260,7 +290,7 @@ static void why_names_stages_bottleneck_and_the_other_rule(void **state)
     struct made m;
     make(&m, &(struct cs_test_spec){.llm_pp = 2, .rules = "train:vision.projector"});
     assert_int_equal(m.plan->n_why, 4);
-    assert_non_null(strstr(m.plan->why[0], "vision in 1 stages: vision.0"));
+    assert_non_null(strstr(m.plan->why[0], "vision in 1 stage: vision.0"));
     assert_non_null(strstr(m.plan->why[1], "llm.1"));
     assert_non_null(strstr(m.plan->why[2], "The bottleneck is "));
     assert_non_null(strstr(m.plan->why[3], "frozen-blind costs would give"));
@@ -523,6 +553,7 @@ int main(void)
         cmocka_unit_test(every_layer_is_on_one_stage),
         cmocka_unit_test(colocated_puts_all_on_one_rank),
         cmocka_unit_test(frozen_encoder_has_no_backward_but_its_projector_has),
+        cmocka_unit_test(freezing_changes_backward_times_only),
         cmocka_unit_test(trained_llm_sends_nothing_to_frozen_encoders),
         cmocka_unit_test(only_the_trained_encoder_gets_a_gradient),
         cmocka_unit_test(all_frozen_has_no_backward_at_all),

@@ -81,14 +81,25 @@ static struct matrices count_matrices(const struct cs_graph *graph, const struct
     return m;
 }
 
+/* Weights once, and the rows that every GEMM reads and writes. Independent of what is frozen. */
 static int64_t bytes_moved(const struct cs_graph *graph, const struct cs_layer *layer,
-                           int64_t tokens, int64_t flops, int element_bytes)
+                           const struct cs_layer_work *work, int64_t flops, int element_bytes)
 {
-    int64_t width = graph->modules[layer->module].arch.width;
+    const struct cs_arch *arch = &graph->modules[layer->module].arch;
+    int64_t elements = 2 * work->tokens * arch->width; /* what enters and what leaves */
     if (layer->kind == CS_LAYER_EMBED && flops == 0)
-        return 2 * tokens * width * element_bytes; /* the rows that are looked up, and the result */
-    return element_bytes * layer->n_elements +
-           cs_layer_saved_bytes(graph, layer, tokens) / 4 * element_bytes;
+        return elements * element_bytes; /* a look-up */
+    if (layer->kind == CS_LAYER_HEAD)
+        return ((int64_t)arch->vocab * arch->width +
+                work->label_rows * ((int64_t)arch->vocab + arch->width)) *
+               element_bytes;
+    for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
+        const struct cs_param *p = &graph->params[i];
+        elements += p->count;
+        if (p->n_dims == 2 && p->role != CS_PARAM_POSITION)
+            elements += work->tokens * (p->dim[0] + p->dim[1]);
+    }
+    return elements * element_bytes;
 }
 
 static void cost_layer(const struct cs_graph *graph, const struct cs_layer *layer,
@@ -98,7 +109,7 @@ static void cost_layer(const struct cs_graph *graph, const struct cs_layer *laye
     struct cs_layer_work work = cs_layer_work(graph, layer, budget);
     int64_t flops = cs_layer_fwd_flops(graph, layer, work.tokens, work.pairs, work.label_rows);
     int64_t gemm = cs_layer_fwd_flops(graph, layer, work.tokens, 0, work.label_rows);
-    int64_t bytes = bytes_moved(graph, layer, work.tokens, flops, cs_device_element_bytes(device));
+    int64_t bytes = bytes_moved(graph, layer, &work, flops, cs_device_element_bytes(device));
     int64_t math_ns = divide_up((u128)flops * 1000000000u, device->flops);
     int64_t move_ns = divide_up((u128)bytes * 1000000000u, device->bytes_per_s);
     *cost = (struct cs_layer_cost){.fwd_ns = math_ns > move_ns ? math_ns : move_ns};

@@ -251,7 +251,8 @@ static int64_t stage_ns(const struct cs_stage *s)
 static void explain_branch(struct planner *p, int32_t b)
 {
     struct cs_buf text = {0};
-    cs_buf_addf(&text, "%s in %d stages:", p->graph->branches[b].name, p->cuts.n_stages[b]);
+    cs_buf_addf(&text, "%s in %d stage%s:", p->graph->branches[b].name, p->cuts.n_stages[b],
+                p->cuts.n_stages[b] == 1 ? "" : "s");
     for (int32_t s = 0; s < p->plan->n_stages; s++) {
         const struct cs_stage *st = &p->plan->stages[s];
         if (st->branch == b)
