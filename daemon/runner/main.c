@@ -47,7 +47,7 @@ static const struct cs_option options[] = {
      .offset = offsetof(struct values,hang_ns)         },
 };
 
-static const struct cs_program program = {
+static const struct cs_cli program = {
     .name = "cornstarch-runner",
     .version = CORNSTARCH_VERSION,
     .summary = "run one training job from its job directory",

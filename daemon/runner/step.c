@@ -84,7 +84,7 @@ static void set_spans(json_t *msg, const struct cs_span_step *spans)
     for (int i = 0; i < spans->n_ranks; i++)
         data_ns = spans->data_ns[i] > data_ns ? spans->data_ns[i] : data_ns;
     cs_msg_set_int(msg, "makespan_ns", spans->makespan_ns);
-    cs_msg_set_int(msg, "data_wait_ns", data_ns); /* of the rank that waited longest */
+    cs_msg_set_int(msg, "data_wait_us", data_ns / 1000); /* of the rank that waited longest */
     cs_msg_set(msg, "bubble", rank_bubbles(spans));
     cs_msg_set(msg, "stage_bubble", stage_bubbles(spans));
 }
