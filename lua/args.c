@@ -1,6 +1,7 @@
 /* See args.h. */
 #include "lua/args.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/near.h"
@@ -38,9 +39,9 @@ static void unknown_key(lua_State *L, const struct cs_lua_function *f, const cha
     const char *near = cs_near(key, names, n);
     push_key_list(L, f);
     if (near)
-        luaL_error(L, "%s: unknown key '%s'; did you mean '%s'? (keys: %s)", f->name, key, near,
+        cs_lua_error(L, "%s: unknown key '%s'; did you mean '%s'? (keys: %s)", f->name, key, near,
                    lua_tostring(L, -1));
-    luaL_error(L, "%s: unknown key '%s' (keys: %s)", f->name, key, lua_tostring(L, -1));
+    cs_lua_error(L, "%s: unknown key '%s' (keys: %s)", f->name, key, lua_tostring(L, -1));
 }
 
 static bool is_choice(const char *values, const char *text)
@@ -61,9 +62,9 @@ static void wrong_type(lua_State *L, const struct cs_lua_function *f, const stru
     const struct cs_lua_value *value = cs_lua_value_test(L, -1);
     const char *got = value ? cs_lua_kind_name(value->kind) : luaL_typename(L, -1);
     if (arg->type == CS_ARG_VALUE)
-        luaL_error(L, "%s: '%s' must be made by %s, got %s", f->name, arg->key,
+        cs_lua_error(L, "%s: '%s' must be made by %s, got %s", f->name, arg->key,
                    cs_lua_kind_name(arg->kind), got);
-    luaL_error(L, "%s: '%s' must be %s, got %s", f->name, arg->key, type_names[arg->type], got);
+    cs_lua_error(L, "%s: '%s' must be %s, got %s", f->name, arg->key, type_names[arg->type], got);
 }
 
 static void check_value(lua_State *L, const struct cs_lua_function *f, const struct cs_arg *arg)
@@ -96,16 +97,15 @@ static void check_value(lua_State *L, const struct cs_lua_function *f, const str
     if (!ok)
         wrong_type(L, f, arg);
     if (arg->type == CS_ARG_STRING && arg->values && !is_choice(arg->values, lua_tostring(L, -1)))
-        luaL_error(L, "%s: '%s' must be one of %s, got '%s'", f->name, arg->key, arg->values,
+        cs_lua_error(L, "%s: '%s' must be one of %s, got '%s'", f->name, arg->key, arg->values,
                    lua_tostring(L, -1));
     if ((arg->type == CS_ARG_INT || arg->type == CS_ARG_NUMBER) && arg->min < arg->max) {
         double v = lua_tonumber(L, -1);
         if (!(v >= arg->min && v <= arg->max)) {
-            lua_pushnumber(L, arg->min);
-            lua_pushnumber(L, arg->max);
-            luaL_error(L, "%s: '%s' must lie between %s and %s, got %s", f->name, arg->key,
-                       luaL_tolstring(L, -2, NULL), luaL_tolstring(L, -2, NULL),
-                       luaL_tolstring(L, -5, NULL));
+            char text[160];
+            snprintf(text, sizeof(text), "'%s' must lie between %.15g and %.15g, got %.15g",
+                     arg->key, arg->min, arg->max, v);
+            cs_lua_error(L, "%s: %s", f->name, text);
         }
     }
 }
@@ -113,12 +113,12 @@ static void check_value(lua_State *L, const struct cs_lua_function *f, const str
 void cs_lua_args_check(lua_State *L, const struct cs_lua_function *f)
 {
     if (!lua_istable(L, 1))
-        luaL_error(L, "%s: takes one table of named arguments, got %s; write %s { ... }", f->name,
+        cs_lua_error(L, "%s: takes one table of named arguments, got %s; write %s { ... }", f->name,
                    luaL_typename(L, 1), f->name);
     lua_settop(L, 1);
     for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING)
-            luaL_error(L, "%s: arguments have names; position %d has none", f->name,
+            cs_lua_error(L, "%s: arguments have names; position %d has none", f->name,
                        (int)lua_tointeger(L, -2));
         const struct cs_arg *arg = find_arg(f, lua_tostring(L, -2));
         if (!arg)
@@ -129,43 +129,51 @@ void cs_lua_args_check(lua_State *L, const struct cs_lua_function *f)
     for (int i = 0; i < f->n_args; i++) {
         if (!f->args[i].is_required)
             continue;
-        if (lua_getfield(L, 1, f->args[i].key) == LUA_TNIL)
-            luaL_error(L, "%s: '%s' is missing (%s)", f->name, f->args[i].key, f->args[i].help);
+        lua_pushstring(L, f->args[i].key);
+        if (lua_rawget(L, 1) == LUA_TNIL)
+            cs_lua_error(L, "%s: '%s' is missing (%s)", f->name, f->args[i].key, f->args[i].help);
         lua_pop(L, 1);
     }
 }
 
+/* Raw: a metatable must not run code, nor make values that nothing keeps alive. */
+static int push_field(lua_State *L, const char *key)
+{
+    lua_pushstring(L, key);
+    return lua_rawget(L, 1);
+}
+
 const char *cs_lua_args_string(lua_State *L, const char *key, const char *fallback)
 {
-    const char *text = lua_getfield(L, 1, key) == LUA_TSTRING ? lua_tostring(L, -1) : fallback;
+    const char *text = push_field(L, key) == LUA_TSTRING ? lua_tostring(L, -1) : fallback;
     lua_pop(L, 1); /* the argument table keeps the string alive */
     return text;
 }
 
 lua_Integer cs_lua_args_int(lua_State *L, const char *key, lua_Integer fallback)
 {
-    lua_Integer v = lua_getfield(L, 1, key) == LUA_TNUMBER ? lua_tointeger(L, -1) : fallback;
+    lua_Integer v = push_field(L, key) == LUA_TNUMBER ? lua_tointeger(L, -1) : fallback;
     lua_pop(L, 1);
     return v;
 }
 
 double cs_lua_args_number(lua_State *L, const char *key, double fallback)
 {
-    double v = lua_getfield(L, 1, key) == LUA_TNUMBER ? lua_tonumber(L, -1) : fallback;
+    double v = push_field(L, key) == LUA_TNUMBER ? lua_tonumber(L, -1) : fallback;
     lua_pop(L, 1);
     return v;
 }
 
 bool cs_lua_args_bool(lua_State *L, const char *key, bool fallback)
 {
-    bool v = lua_getfield(L, 1, key) == LUA_TBOOLEAN ? lua_toboolean(L, -1) : fallback;
+    bool v = push_field(L, key) == LUA_TBOOLEAN ? lua_toboolean(L, -1) : fallback;
     lua_pop(L, 1);
     return v;
 }
 
 struct cs_lua_value *cs_lua_args_value(lua_State *L, const char *key)
 {
-    lua_getfield(L, 1, key);
+    push_field(L, key);
     struct cs_lua_value *value = cs_lua_value_test(L, -1);
     lua_pop(L, 1);
     return value;
@@ -174,20 +182,21 @@ struct cs_lua_value *cs_lua_args_value(lua_State *L, const char *key)
 json_t *cs_lua_args_json(lua_State *L, const char *key, const struct cs_lua_function *f)
 {
     const char *why;
-    if (lua_getfield(L, 1, key) == LUA_TNIL)
+    if (push_field(L, key) == LUA_TNIL)
         return NULL;
-    json_t *json = cs_lua_to_json(L, -1, &why);
-    if (!json)
-        luaL_error(L, "%s: '%s': %s", f->name, key, why);
-    lua_pop(L, 1);
-    return cs_lua_value_new(L, CS_LUA_BOX, json)->json;
+    struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
+    box->json = cs_lua_to_json(L, -2, &why);
+    if (!box->json)
+        cs_lua_error(L, "%s: '%s': %s", f->name, key, why);
+    lua_remove(L, -2);
+    return box->json;
 }
 
 void cs_lua_args_copy(lua_State *L, const struct cs_lua_function *f, json_t *object)
 {
     for (int i = 0; i < f->n_args; i++) {
         const struct cs_arg *arg = &f->args[i];
-        lua_getfield(L, 1, arg->key);
+        push_field(L, arg->key);
         if (arg->type == CS_ARG_STRING && lua_isstring(L, -1))
             json_object_set_new(object, arg->key, json_string(lua_tostring(L, -1)));
         else if (arg->type == CS_ARG_INT && lua_isnumber(L, -1))

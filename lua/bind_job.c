@@ -1,7 +1,9 @@
 /* cs.data.*, cs.optim.*, cs.lr.*, cs.job: what is trained on, how, and the job document itself. */
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lua/bind.h"
 #include "lua/json.h"
@@ -81,7 +83,7 @@ static void set_path(lua_State *L, const struct cs_lua_function *f, const char *
     if (!given)
         return;
     if (!realpath(given, path))
-        luaL_error(L, "%s: %s '%s' not found; is the path relative to where you started?", f->name,
+        cs_lua_error(L, "%s: %s '%s' not found; is the path relative to where you started?", f->name,
                    key, given);
     json_object_set_new(object, key, json_string(path));
 }
@@ -90,9 +92,9 @@ static int call_llava(lua_State *L)
 {
     const struct cs_lua_function *f = &functions[F_LLAVA];
     cs_lua_args_check(L, f);
-    struct cs_lua_value *value =
-        cs_lua_value_new(L, CS_LUA_DATA, json_pack("{s:s s:s}", "format", "llava", "images", ""));
+    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_DATA, NULL);
     int self = lua_gettop(L);
+    value->json = json_pack("{s:s s:s}", "format", "llava", "images", "");
     cs_lua_args_copy(L, f, value->json);
     set_path(L, f, "json", value->json);
     set_path(L, f, "images", value->json);
@@ -107,9 +109,9 @@ static int call_adamw(lua_State *L)
 {
     const struct cs_lua_function *f = &functions[F_ADAMW];
     cs_lua_args_check(L, f);
-    struct cs_lua_value *value =
-        cs_lua_value_new(L, CS_LUA_OPTIM, json_pack("{s:s}", "kind", "adamw"));
+    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_OPTIM, NULL);
     int self = lua_gettop(L);
+    value->json = json_pack("{s:s}", "kind", "adamw");
     cs_lua_args_copy(L, f, value->json);
     json_t *betas = cs_lua_args_json(L, "betas", f);
     if (betas)
@@ -123,7 +125,8 @@ static int make_lr(lua_State *L, int which, const char *kind)
     if (lua_gettop(L) == 0)
         lua_newtable(L);
     cs_lua_args_check(L, &functions[which]);
-    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_LR, json_pack("{s:s}", "kind", kind));
+    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_LR, NULL);
+    value->json = json_pack("{s:s}", "kind", kind);
     cs_lua_args_copy(L, &functions[which], value->json);
     return 1;
 }
@@ -156,14 +159,22 @@ static int fill_eval(lua_State *L)
 static int fill_checkpoint(lua_State *L)
 {
     json_t *checkpoint = lua_touserdata(L, 2);
+    char here[PATH_MAX];
     cs_lua_args_check(L, &checkpoint_function);
     cs_lua_args_copy(L, &checkpoint_function, checkpoint);
+    const char *dir = cs_lua_args_string(L, "dir", "");
+    if (dir[0] && dir[0] != '/') { /* it need not exist yet: relative to where the console runs */
+        if (!getcwd(here, sizeof(here)))
+            return cs_lua_error(L, "cs.job: checkpoint: the current directory is gone");
+        json_object_set_new(checkpoint, "dir", json_sprintf("%s/%s", here, dir));
+    }
     return 0;
 }
 
 static void nested(lua_State *L, const char *key, lua_CFunction fill, json_t *document)
 {
-    if (lua_getfield(L, 1, key) != LUA_TTABLE) {
+    lua_pushstring(L, key);
+    if (lua_rawget(L, 1) != LUA_TTABLE) {
         lua_pop(L, 1);
         return;
     }
@@ -197,10 +208,11 @@ static int call_job(lua_State *L)
     cs_lua_args_check(L, f);
     const struct cs_lua_value *plan = cs_lua_args_value(L, "plan");
     const struct cs_lua_value *lr = cs_lua_args_value(L, "lr");
+    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_JOB, NULL);
+    int self = lua_gettop(L);
     json_t *document =
         cs_lua_preview_document(json_object_get(plan->json, "model"), json_object_get(plan->json, "plan"));
-    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_JOB, document);
-    int self = lua_gettop(L);
+    value->json = document;
     json_object_set_new(document, "name", json_string(cs_lua_args_string(L, "name", name)));
     json_object_set_new(document, "seed", json_integer(cs_lua_args_int(L, "seed", 0)));
     json_object_set_new(document, "steps", json_integer(cs_lua_args_int(L, "steps", 1)));
@@ -222,7 +234,7 @@ static int job_spec(lua_State *L)
 {
     const struct cs_lua_value *value = cs_lua_value_test(L, 1);
     if (!value || value->kind != CS_LUA_JOB)
-        return luaL_error(L, "call it with a colon: job:spec()");
+        return cs_lua_error(L, "call it with a colon: job:spec()");
     cs_lua_push_json(L, value->json);
     return 1;
 }

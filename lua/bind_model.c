@@ -1,12 +1,12 @@
 /* cs.hf, cs.projector.*, cs.mllm and the methods of a model: composing modules, freezing them, asking
  * what trains. A model's JSON is the document's "model" part: modules and rules. */
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/units.h"
 #include "lua/bind.h"
-#include "lua/json.h"
 #include "store/hfdir.h"
 
 static const struct cs_arg hf_args[] = {
@@ -58,7 +58,7 @@ static const char *absolute(lua_State *L, const char *function, const char *dir)
 {
     char path[PATH_MAX];
     if (!realpath(dir, path))
-        luaL_error(L, "%s: directory '%s' not found; is the path relative to where you started?",
+        cs_lua_error(L, "%s: directory '%s' not found; is the path relative to where you started?",
                    function, dir);
     return lua_pushstring(L, path);
 }
@@ -74,14 +74,17 @@ static int call_hf(lua_State *L)
     }
     cs_lua_args_check(L, &functions[0]);
     const char *dir = absolute(L, "cs.hf", cs_lua_args_string(L, "dir", ""));
-    const char *part = cs_lua_args_string(L, "part", "");
-    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_HF, json_object());
+    const char *part = cs_lua_args_string(L, "part", ""),
+               *init = cs_lua_args_string(L, "init", "weights");
+    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_HF, NULL);
     struct cs_hfdir *hf = NULL;
+    value->json = json_object();
     if (cs_hfdir_open(dir, part, &hf, &err) != CS_OK)
-        return luaL_error(L, "cs.hf: %s", err.text);
+        return cs_lua_error(L, "cs.hf: %s", err.text);
+    /* nothing raises until hf is closed */
     const json_t *processor = cs_hfdir_processor(hf);
     json_object_set_new(value->json, "dir", json_string(dir));
-    json_object_set_new(value->json, "init", json_string(cs_lua_args_string(L, "init", "weights")));
+    json_object_set_new(value->json, "init", json_string(init));
     json_object_set_new(value->json, "config", json_deep_copy(cs_hfdir_config(hf)));
     if (processor)
         json_object_set_new(value->json, "processor", json_deep_copy(processor));
@@ -96,13 +99,13 @@ static int make_projector(lua_State *L, const struct cs_lua_function *function, 
     cs_lua_args_check(L, function);
     const char *from = cs_lua_args_string(L, "from", NULL);
     const char *dir = from ? absolute(L, function->name, from) : "";
-    struct cs_lua_value *value = cs_lua_value_new(
-        L, CS_LUA_PROJECTOR,
-        json_pack("{s:s s:i s:s s:s s:s}", "family", family, "layers", layers, "activation",
-                  cs_lua_args_string(L, "activation", "gelu"), "dir", dir, "init",
-                  from ? "weights" : "random"));
+    const char *activation = cs_lua_args_string(L, "activation", "gelu");
+    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_PROJECTOR, NULL);
+    value->json = json_pack("{s:s s:i s:s s:s s:s}", "family", family, "layers", layers,
+                            "activation", activation, "dir", dir, "init",
+                            from ? "weights" : "random");
     if (!value->json)
-        return luaL_error(L, "%s: a path is not valid UTF-8", function->name);
+        return cs_lua_error(L, "%s: a path is not valid UTF-8", function->name);
     return 1;
 }
 
@@ -124,25 +127,29 @@ static json_t *llm_module(const json_t *hf)
                      json_object_get(hf, "config"), "tokenizer", json_object_get(hf, "dir"));
 }
 
-/* The encoder table is at index 1 here: called through lua_call so that args readers apply. */
+/* The encoder's table is at index 1, the list of modules at index 2 (light userdata), its name at index
+ * 3: called through lua_call so that the readers of arguments apply. */
 static int add_encoder(lua_State *L)
 {
     json_t *modules = lua_touserdata(L, 2);
-    const char *name = lua_tostring(L, 3);
-    lua_pushvalue(L, 3); /* the check trims the stack to its table: keep the name alive */
-    lua_setfield(L, LUA_REGISTRYINDEX, "cs.encoder_name");
+    char name[128];
+    snprintf(name, sizeof(name), "%s", lua_tostring(L, 3));
     cs_lua_args_check(L, &encoder_function);
     const json_t *hf = cs_lua_args_value(L, "from")->json;
     const json_t *projector = cs_lua_args_value(L, "projector")->json;
+    const char *token = cs_lua_args_string(L, "token", "<image>");
+    lua_Integer feature_layer = cs_lua_args_int(L, "feature_layer", -1);
+    bool is_final = cs_lua_args_bool(L, "final_norm", false);
     json_t *encoder = json_pack("{s:o s:s s:O s:O s:O s:s}", "name", json_sprintf("%s.encoder", name),
                                 "kind", "encoder", "dir", json_object_get(hf, "dir"), "init",
                                 json_object_get(hf, "init"), "config", json_object_get(hf, "config"),
-                                "token", cs_lua_args_string(L, "token", "<image>"));
+                                "token", token);
+    if (!encoder)
+        return cs_lua_error(L, "cs.mllm: encoder: the token or name is not valid UTF-8");
     if (json_object_get(hf, "processor"))
         json_object_set(encoder, "processor", json_object_get(hf, "processor"));
-    if (!cs_lua_args_bool(L, "final_norm", false))
-        json_object_set_new(encoder, "feature_layer",
-                            json_integer(cs_lua_args_int(L, "feature_layer", -1)));
+    if (!is_final)
+        json_object_set_new(encoder, "feature_layer", json_integer(feature_layer));
     json_array_append_new(modules, encoder);
     json_t *p = json_deep_copy(projector);
     json_object_set_new(p, "name", json_sprintf("%s.projector", name));
@@ -151,42 +158,55 @@ static int add_encoder(lua_State *L)
     return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The encoders' table is on top of the stack. In the order of their names, so that equal scripts give
+ * equal documents. */
+static void add_encoders(lua_State *L, json_t *modules)
+{
+    const char *names[CS_MAX_ENCODERS]; /* kept alive by the table */
+    size_t n = 0;
+    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+        if (lua_type(L, -2) != LUA_TSTRING || !lua_istable(L, -1))
+            cs_lua_error(L, "cs.mllm: encoders = { NAME = { from = ..., projector = ... } }");
+        if (n == CS_MAX_ENCODERS)
+            cs_lua_error(L, "cs.mllm: at most %d encoders", CS_MAX_ENCODERS);
+        if (lua_rawlen(L, -2) > 64)
+            cs_lua_error(L, "cs.mllm: the name of an encoder may have 64 bytes");
+        names[n++] = lua_tostring(L, -2);
+    }
+    qsort(names, n, sizeof(names[0]), by_name);
+    for (size_t i = 0; i < n; i++) {
+        lua_pushcfunction(L, add_encoder);
+        lua_pushstring(L, names[i]);
+        lua_rawget(L, -3);
+        lua_pushlightuserdata(L, modules);
+        lua_pushstring(L, names[i]);
+        lua_call(L, 3, 0);
+    }
+}
+
 static int call_mllm(lua_State *L)
 {
     cs_lua_args_check(L, &functions[3]);
-    struct cs_lua_value *value = cs_lua_value_new(
-        L, CS_LUA_MODEL,
-        json_pack("{s:s s:[] s:[]}", "name", cs_lua_args_string(L, "name", "mllm"), "modules",
-                  "rules"));
-    json_t *modules = json_object_get(value->json, "modules");
+    const char *name = cs_lua_args_string(L, "name", "mllm");
+    const struct cs_lua_value *llm = cs_lua_args_value(L, "llm");
+    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_MODEL, NULL);
     int self = lua_gettop(L);
-    if (lua_getfield(L, 1, "encoders") == LUA_TTABLE) {
-        lua_newtable(L); /* names in sorted order, so that equal scripts give equal documents */
-        for (lua_pushnil(L); lua_next(L, -3); lua_pop(L, 1)) {
-            if (lua_type(L, -2) != LUA_TSTRING || !lua_istable(L, -1))
-                return luaL_error(L, "cs.mllm: encoders = { NAME = { from = ..., projector = ... } }");
-            lua_pushvalue(L, -2);
-            lua_rawseti(L, -4, (lua_Integer)lua_rawlen(L, -4) + 1);
-        }
-        lua_getglobal(L, "table");
-        lua_getfield(L, -1, "sort");
-        lua_pushvalue(L, -3);
-        lua_call(L, 1, 0);
-        lua_pop(L, 1);
-        for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, -1); i++) {
-            lua_pushcfunction(L, add_encoder);
-            lua_rawgeti(L, -2, i);
-            lua_getfield(L, -4, lua_tostring(L, -1));
-            lua_insert(L, -2);
-            lua_pushlightuserdata(L, modules);
-            lua_insert(L, -2);
-            lua_call(L, 3, 0);
-        }
-    }
-    json_array_append_new(modules, llm_module(cs_lua_args_value(L, "llm")->json));
+    value->json = json_pack("{s:s s:[] s:[]}", "name", name, "modules", "rules");
+    json_t *modules = json_object_get(value->json, "modules");
+    if (!modules)
+        return cs_lua_error(L, "cs.mllm: the name is not valid UTF-8");
+    lua_pushliteral(L, "encoders");
+    if (lua_rawget(L, 1) == LUA_TTABLE)
+        add_encoders(L, modules);
+    json_array_append_new(modules, llm_module(llm->json));
     lua_settop(L, self);
-    json_t *document = cs_lua_preview_document(value->json, NULL);
-    struct cs_lua_value *check = cs_lua_value_new(L, CS_LUA_BOX, document);
+    struct cs_lua_value *check = cs_lua_value_new(L, CS_LUA_BOX, NULL);
+    check->json = cs_lua_preview_document(value->json, NULL);
     cs_lua_build_graph(L, "cs.mllm", check, true);
     lua_settop(L, self);
     return 1;
@@ -198,7 +218,7 @@ static struct cs_lua_value *self_model(lua_State *L)
 {
     struct cs_lua_value *value = cs_lua_value_test(L, 1);
     if (!value || value->kind != CS_LUA_MODEL)
-        luaL_error(L, "call it with a colon: model:method()");
+        cs_lua_error(L, "call it with a colon: model:method()");
     return value;
 }
 
@@ -207,18 +227,18 @@ static int add_rules(lua_State *L, const char *op)
     const struct cs_lua_value *model = self_model(L);
     int n = lua_gettop(L);
     if (n < 2)
-        return luaL_error(L, "model:%s: which modules? e.g. model:%s(\"*.projector\")", op, op);
-    json_t *copy = json_deep_copy(model->json);
-    struct cs_lua_value *out = cs_lua_value_new(L, CS_LUA_MODEL, copy);
+        return cs_lua_error(L, "model:%s: which modules? e.g. model:%s(\"*.projector\")", op, op);
+    struct cs_lua_value *out = cs_lua_value_new(L, CS_LUA_MODEL, NULL);
+    out->json = json_deep_copy(model->json);
     for (int i = 2; i <= n; i++) {
         if (lua_type(L, i) != LUA_TSTRING)
-            return luaL_error(L, "model:%s: a module path or glob is a string", op);
+            return cs_lua_error(L, "model:%s: a module path or glob is a string", op);
         json_array_append_new(json_object_get(out->json, "rules"),
                               json_pack("{s:s s:s}", "op", op, "glob", lua_tostring(L, i)));
     }
     lua_pushfstring(L, "model:%s", op);
-    struct cs_lua_value *check =
-        cs_lua_value_new(L, CS_LUA_BOX, cs_lua_preview_document(out->json, NULL));
+    struct cs_lua_value *check = cs_lua_value_new(L, CS_LUA_BOX, NULL);
+    check->json = cs_lua_preview_document(out->json, NULL);
     cs_lua_build_graph(L, lua_tostring(L, -2), check, true);
     lua_pop(L, 2);
     return 1;
@@ -236,8 +256,8 @@ static int model_freeze(lua_State *L)
 
 static const struct cs_graph *model_graph(lua_State *L, struct cs_lua_value *model)
 {
-    struct cs_lua_value *built =
-        cs_lua_value_new(L, CS_LUA_BOX, cs_lua_preview_document(model->json, NULL));
+    struct cs_lua_value *built = cs_lua_value_new(L, CS_LUA_BOX, NULL);
+    built->json = cs_lua_preview_document(model->json, NULL);
     cs_lua_build_graph(L, "model", built, true);
     return built->graph; /* alive while the box is on the stack */
 }
@@ -260,12 +280,17 @@ static int model_modules(lua_State *L)
     lua_createtable(L, graph->n_layers, 0);
     for (int i = 0; i < graph->n_layers; i++) {
         const struct cs_layer *layer = &graph->layers[i];
-        json_t *row = json_pack("{s:s s:I s:I s:b s:b}", "path", layer->path, "params",
-                                (json_int_t)layer->n_elements, "trained", (json_int_t)layer->n_trained,
-                                "needs_weight_grad", layer->needs_weight_grad, "needs_input_grad",
-                                layer->needs_input_grad);
-        cs_lua_push_json(L, row);
-        json_decref(row);
+        lua_createtable(L, 0, 5);
+        lua_pushstring(L, layer->path);
+        lua_setfield(L, -2, "path");
+        lua_pushinteger(L, layer->n_elements);
+        lua_setfield(L, -2, "params");
+        lua_pushinteger(L, layer->n_trained);
+        lua_setfield(L, -2, "trained");
+        lua_pushboolean(L, layer->needs_weight_grad);
+        lua_setfield(L, -2, "needs_weight_grad");
+        lua_pushboolean(L, layer->needs_input_grad);
+        lua_setfield(L, -2, "needs_input_grad");
         lua_rawseti(L, -2, i + 1);
     }
     return 1;

@@ -1,7 +1,9 @@
 /* cs.cluster, cs.plan and the methods of a plan. A plan's JSON is the document's "plan" part plus the
  * model; the plan is computed at once, so that its errors carry the line of the script. */
+#include <stdio.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/sched/predict.h"
 #include "lua/bind.h"
 #include "lua/json.h"
@@ -41,14 +43,16 @@ static int call_cluster(lua_State *L)
     struct cs_err err;
     struct cs_lua_value *value;
     if (lua_type(L, 1) == LUA_TSTRING) {
-        value = cs_lua_value_new(L, CS_LUA_CLUSTER, json_string(lua_tostring(L, 1)));
+        value = cs_lua_value_new(L, CS_LUA_CLUSTER, NULL);
+        value->json = json_string(lua_tostring(L, 1));
     } else {
         cs_lua_args_check(L, &functions[0]);
-        value = cs_lua_value_new(L, CS_LUA_CLUSTER, json_object());
+        value = cs_lua_value_new(L, CS_LUA_CLUSTER, NULL);
+        value->json = json_object();
         cs_lua_args_copy(L, &functions[0], value->json);
     }
     if (cs_cluster_read(value->json, 8, &cluster, &err) != CS_OK)
-        return luaL_error(L, "cs.cluster: %s", err.text);
+        return cs_lua_error(L, "cs.cluster: %s", err.text);
     return 1;
 }
 
@@ -60,13 +64,13 @@ static void add_parallel(lua_State *L, json_t *plan)
     const char *name;
     json_t *row;
     if (!json_is_object(parallel))
-        luaL_error(L, "cs.plan: parallel = { MODULE = { pp = 1 } }");
+        cs_lua_error(L, "cs.plan: parallel = { MODULE = { pp = 1 } }");
     json_object_set(plan, "parallel", parallel);
     if (rows && json_is_object(rows)) {
         json_object_foreach(rows, name, row)
         {
             if (!json_is_integer(row) || !json_object_get(parallel, name))
-                luaL_error(L, "cs.plan: encoder_rows.%s must be a number of rows of an encoder", name);
+                cs_lua_error(L, "cs.plan: encoder_rows.%s must be a number of rows of an encoder", name);
         }
         json_object_set(plan, "encoder_rows", rows);
     }
@@ -82,7 +86,7 @@ static void compute(lua_State *L, struct cs_lua_value *value, struct cs_lua_valu
     if (st == CS_OK)
         st = cs_plan_predict(built->plan, built->graph, &cluster, built->arena, &err);
     if (st != CS_OK)
-        luaL_error(L, "cs.plan: %s", err.text);
+        cs_lua_error(L, "cs.plan: %s", err.text);
     value->arena = built->arena; /* move: the box gives its graph and plan to the value */
     value->spec = built->spec;
     value->graph = built->graph;
@@ -96,8 +100,9 @@ static int call_plan(lua_State *L)
     cs_lua_args_check(L, &functions[1]);
     const struct cs_lua_value *model = cs_lua_args_value(L, "model");
     const struct cs_lua_value *cluster = cs_lua_args_value(L, "cluster");
-    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_PLAN, json_object());
+    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_PLAN, NULL);
     int self = lua_gettop(L);
+    value->json = json_object();
     json_t *plan = json_object();
     json_object_set_new(value->json, "plan", plan);
     json_object_set(value->json, "model", model->json);
@@ -107,8 +112,8 @@ static int call_plan(lua_State *L)
     else
         json_object_set_new(plan, "cluster", json_string("here"));
     add_parallel(L, plan);
-    struct cs_lua_value *built =
-        cs_lua_value_new(L, CS_LUA_BOX, cs_lua_preview_document(model->json, plan));
+    struct cs_lua_value *built = cs_lua_value_new(L, CS_LUA_BOX, NULL);
+    built->json = cs_lua_preview_document(model->json, plan);
     cs_lua_build_graph(L, "cs.plan", built, true);
     compute(L, value, built);
     lua_settop(L, self);
@@ -121,16 +126,16 @@ static const struct cs_lua_value *self_plan(lua_State *L)
 {
     const struct cs_lua_value *value = cs_lua_value_test(L, 1);
     if (!value || value->kind != CS_LUA_PLAN)
-        luaL_error(L, "call it with a colon: plan:method()");
+        cs_lua_error(L, "call it with a colon: plan:method()");
     return value;
 }
 
 static int plan_stages(lua_State *L)
 {
     const struct cs_lua_value *self = self_plan(L);
-    json_t *json = cs_plan_json(self->plan, self->graph);
-    cs_lua_push_json(L, json_object_get(json, "stages"));
-    json_decref(json);
+    struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
+    box->json = cs_plan_json(self->plan, self->graph);
+    cs_lua_push_json(L, json_object_get(box->json, "stages"));
     return 1;
 }
 
@@ -180,9 +185,11 @@ static int plan_tostring(lua_State *L)
 {
     const struct cs_plan *plan = self_plan(L)->plan;
     plan_bubble(L);
-    double bubble = 100 * lua_tonumber(L, -1);
-    lua_pushfstring(L, "plan %s: %d ranks, %f ms/step predicted, bubble %f%%", plan->schedule,
-                    plan->n_ranks, (double)plan->predicted_step_ns / 1e6, bubble);
+    char step[CS_UNITS_CAP], text[160];
+    cs_duration_print(step, sizeof(step), (uint64_t)plan->predicted_step_ns);
+    snprintf(text, sizeof(text), "plan %s: %d ranks, %s a step predicted, bubble %.1f%%",
+             plan->schedule, plan->n_ranks, step, 100 * lua_tonumber(L, -1));
+    lua_pushstring(L, text);
     return 1;
 }
 

@@ -51,13 +51,24 @@ void cs_lua_close(struct cs_lua *lua)
     free(lua);
 }
 
+static int find_value(lua_State *L) /* protected: looking allocates */
+{
+    lua_pushlightuserdata(L, cs_lua_value_test(L, 1));
+    return 1;
+}
+
 static void take_result(struct cs_lua *lua, struct cs_script_result *out)
 {
     lua_State *L = lua->state.L;
     *out = (struct cs_script_result){.kind = CS_SCRIPT_NOTHING};
-    if (lua_gettop(L) == 0 || lua_isnil(L, 1))
+    if (lua_gettop(L) == 0 || lua_isnil(L, 1) || !lua_checkstack(L, 8))
         return;
-    const struct cs_lua_value *value = cs_lua_value_test(L, 1);
+    const struct cs_lua_value *value = NULL;
+    lua_pushcfunction(L, find_value);
+    lua_pushvalue(L, 1);
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK)
+        value = lua_touserdata(L, -1);
+    lua_pop(L, 1);
     out->kind = CS_SCRIPT_OTHER;
     if (value && value->kind == CS_LUA_JOB) {
         out->kind = CS_SCRIPT_JOB;
@@ -102,7 +113,7 @@ static void show_results(struct cs_lua *lua, struct cs_buf *shown)
 {
     lua_State *L = lua->state.L;
     int n = lua_gettop(L);
-    for (int i = 1; shown && i <= n; i++) {
+    for (int i = 1; shown && i <= n && lua_checkstack(L, 8); i++) {
         lua_pushcfunction(L, show);
         lua_pushvalue(L, i);
         if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_isstring(L, -1)) {

@@ -16,13 +16,12 @@ void cs_lua_push_json(lua_State *L, const json_t *json)
     switch (json ? json_typeof(json) : JSON_NULL) {
     case JSON_OBJECT:
         lua_newtable(L);
-        object = json_incref((json_t *)(uintptr_t)json);
+        object = (json_t *)(uintptr_t)json; /* the iterator wants it mutable and changes nothing */
         json_object_foreach(object, key, value)
         {
             cs_lua_push_json(L, value);
             lua_setfield(L, -2, key);
         }
-        json_decref(object);
         break;
     case JSON_ARRAY:
         lua_createtable(L, (int)json_array_size(json), 0);

@@ -84,8 +84,8 @@ static void each_area(void (*visit)(struct cs_buf *, const struct cs_lua_functio
 
 void cs_lua_meta(struct cs_buf *out)
 {
-    cs_buf_adds(out, "---@meta cornstarch\n-- Generated from the argument tables: scripts/gen-docs. Do "
-                     "not edit.\n\nlocal cs = {}\ncs.projector = {}\ncs.data = {}\ncs.optim = "
+    cs_buf_adds(out, "---@meta cornstarch\n-- Generated from the argument tables: cornstarch-console lua "
+                     "--meta. Do not edit.\n\nlocal cs = {}\ncs.projector = {}\ncs.data = {}\ncs.optim = "
                      "{}\ncs.lr = {}\ncs.lab = {}\n\n---@type string\ncs.version = \"\"\n\n");
     for (int kind = CS_LUA_HF; kind < CS_LUA_KIND_COUNT; kind++) {
         const char *name = cs_lua_kind_name((enum cs_lua_kind)kind);

@@ -79,12 +79,12 @@ void cs_lua_build_graph(lua_State *L, const char *function, struct cs_lua_value 
 {
     struct cs_err err;
     if (!value->json)
-        luaL_error(L, "%s: a name or path is not valid UTF-8", function);
+        cs_lua_error(L, "%s: a name or path is not valid UTF-8", function);
     if (!value->arena)
         value->arena = cs_arena_new(0);
     enum cs_status st = cs_spec_read(value->json, value->arena, &value->spec, &err);
     if (st == CS_OK)
         st = cs_graph_build(value->spec, allow_frozen, value->arena, &value->graph, &err);
     if (st != CS_OK)
-        luaL_error(L, "%s: %s", function, err.text);
+        cs_lua_error(L, "%s: %s", function, err.text);
 }

@@ -1,13 +1,14 @@
-/* See state.h. The four holes of a Lua sandbox and how they are closed: an over-budget script cannot
- * catch the error (the hook re-arms on every instruction), finalizers are refused, costly patterns are
- * refused before they start, dangerous libraries are not opened. */
+/* See state.h. The holes of a Lua sandbox and how they are closed: an over-budget script cannot catch
+ * the error (the hook re-arms on every instruction), finalizers are refused, library calls that are
+ * one instruction for the hook (patterns, rep, table functions) are bounded before they start,
+ * dangerous libraries are not opened. Random numbers start from a fixed seed: scripts are pure. */
 #include "lua/state.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOOK_EVERY = 1000, MAX_STRING = 1 << 24, MAX_SCRIPT = 4 << 20 };
+enum { HOOK_EVERY = 1000, MAX_STRING = 1 << 24, MAX_SCRIPT = 4 << 20, MAX_MOVE = 1 << 24 };
 
 static void *capped_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes)
 {
@@ -60,21 +61,52 @@ static int no_gc_setmetatable(lua_State *L)
     return 1;
 }
 
+/* Quantifiers, and %b, that can make the matcher try again: each multiplies the cost by the length. */
+static int pattern_power(const char *pattern, size_t n)
+{
+    int power = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (pattern[i] == '%' && i + 1 < n)
+            power += pattern[++i] == 'b';
+        else
+            power += pattern[i] != '\0' && strchr("*+-?", pattern[i]) != NULL;
+    }
+    return power > 0 && pattern[0] != '^' ? power + 1 : power; /* a start at every character */
+}
+
 /* One call of find/match/gmatch/gsub is one instruction for the hook, so its cost is bounded first:
- * about length ^ quantifiers steps. */
+ * about length ^ power steps. Upvalues: the library's function, whether argument 4 is "plain". */
 static int bounded_pattern(lua_State *L)
 {
     size_t len, pattern_len;
     luaL_checklstring(L, 1, &len);
     const char *pattern = luaL_checklstring(L, 2, &pattern_len);
-    int quantifiers = 0;
-    for (size_t i = 0; i < pattern_len; i++)
-        quantifiers += strchr("*+-?", pattern[i]) != NULL;
-    if (quantifiers > 1 && pow((double)len + 1, quantifiers) > 1e8)
+    bool is_plain = lua_toboolean(L, lua_upvalueindex(2)) && lua_toboolean(L, 4);
+    int power = is_plain ? 0 : pattern_power(pattern, pattern_len);
+    double steps = power ? pow((double)len + 1, power) : (double)len * (double)pattern_len / 16;
+    if (steps > 1e9)
         return luaL_error(L, "the pattern '%s' is too costly on %d characters", pattern, (int)len);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
+/* insert, remove, move ...: loops in C whose length a __len or the arguments decide */
+static int bounded_table(lua_State *L)
+{
+    int n = lua_gettop(L);
+    for (int i = 1; i <= n; i++)
+        if (lua_istable(L, i) && luaL_getmetafield(L, i, "__len") != LUA_TNIL)
+            return luaL_error(L, "table functions take no tables with __len");
+    if (lua_toboolean(L, lua_upvalueindex(2)) && n >= 4) {
+        double first = (double)luaL_checkinteger(L, 2), last = (double)luaL_checkinteger(L, 3);
+        if (last - first > MAX_MOVE)
+            return luaL_error(L, "table.move: more than %d items", MAX_MOVE);
+    }
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, n, LUA_MULTRET);
     return lua_gettop(L);
 }
 
@@ -122,8 +154,11 @@ static int script_require(lua_State *L)
               (*p >= 'A' && *p <= 'Z')))
             return luaL_error(L, "require: '%s' is not a module name", name);
     const char *path = lua_pushfstring(L, "%s/%s.lua", cs_buf_str(&state->folder), name);
-    if (luaL_loadfilex(L, path, "t") != LUA_OK)
+    int rc = luaL_loadfilex(L, path, "t");
+    if (rc == LUA_ERRFILE)
         return luaL_error(L, "require: module '%s' not found (looked for %s)", name, path);
+    if (rc != LUA_OK)
+        return lua_error(L); /* its own file and line */
     lua_call(L, 0, 1);
     if (lua_isnil(L, -1)) {
         lua_pop(L, 1);
@@ -136,11 +171,14 @@ static int script_require(lua_State *L)
     return 1;
 }
 
-static void wrap_field(lua_State *L, const char *table, const char *field, lua_CFunction wrapper)
+/* the wrapper's upvalues: the original and a switch of its own */
+static void wrap_field(lua_State *L, const char *table, const char *field, lua_CFunction wrapper,
+                       bool option)
 {
     lua_getglobal(L, table);
     lua_getfield(L, -1, field);
-    lua_pushcclosure(L, wrapper, 1);
+    lua_pushboolean(L, option);
+    lua_pushcclosure(L, wrapper, 2);
     lua_setfield(L, -2, field);
     lua_pop(L, 1);
 }
@@ -157,6 +195,7 @@ static int open_libraries(lua_State *L)
     };
     static const char *const removed[] = {"dofile", "loadfile", "load", "collectgarbage"};
     static const char *const patterns[] = {"find", "match", "gmatch", "gsub"};
+    static const char *const tables[] = {"insert", "remove", "move", "concat", "sort", "unpack"};
     for (size_t i = 0; i < CS_ARRAY_LEN(libs); i++) {
         luaL_requiref(L, libs[i].name, libs[i].func, 1);
         lua_pop(L, 1);
@@ -166,8 +205,15 @@ static int open_libraries(lua_State *L)
         lua_setglobal(L, removed[i]);
     }
     for (size_t i = 0; i < CS_ARRAY_LEN(patterns); i++)
-        wrap_field(L, "string", patterns[i], bounded_pattern);
-    wrap_field(L, "string", "rep", bounded_rep);
+        wrap_field(L, "string", patterns[i], bounded_pattern, strcmp(patterns[i], "find") == 0);
+    for (size_t i = 0; i < CS_ARRAY_LEN(tables); i++)
+        wrap_field(L, "table", tables[i], bounded_table, strcmp(tables[i], "move") == 0);
+    wrap_field(L, "string", "rep", bounded_rep, false);
+    lua_getglobal(L, "math");
+    lua_getfield(L, -1, "randomseed");
+    lua_pushinteger(L, 0);
+    lua_call(L, 1, 0);
+    lua_pop(L, 1);
     lua_getglobal(L, "string");
     lua_pushnil(L);
     lua_setfield(L, -2, "dump");
@@ -180,12 +226,9 @@ static int open_libraries(lua_State *L)
     return 0;
 }
 
-static int add_traceback(lua_State *L)
+static int to_text(lua_State *L)
 {
-    if (!lua_isstring(L, 1)) {
-        const char *text = luaL_tolstring(L, 1, NULL);
-        (void)text;
-    }
+    luaL_tolstring(L, 1, NULL); /* also of numbers: reading the message must not allocate */
     return 1;
 }
 
@@ -195,7 +238,8 @@ enum cs_status cs_lua_state_open(struct cs_lua_state *state, const struct cs_lua
     *state = (struct cs_lua_state){0};
     state->limit_bytes =
         limits && limits->memory_bytes ? limits->memory_bytes : (size_t)64 << 20;
-    state->left = limits && limits->instructions ? limits->instructions : 50000000;
+    state->budget = limits && limits->instructions ? limits->instructions : 50000000;
+    state->left = state->budget;
     state->L = lua_newstate(capped_alloc, state);
     if (!state->L)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a Lua state");
@@ -223,10 +267,12 @@ enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, c
 {
     lua_State *L = state->L;
     lua_settop(L, 0);
+    state->left = state->budget;
+    lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
     if (len > MAX_SCRIPT)
         return cs_fail(err, CS_LIMIT, "%s: a script may have %d bytes, this one has %zu", chunk,
                        MAX_SCRIPT, len);
-    lua_pushcfunction(L, add_traceback);
+    lua_pushcfunction(L, to_text);
     int rc = luaL_loadbufferx(L, text, len, chunk, "t");
     if (rc == LUA_OK)
         rc = lua_pcall(L, 0, LUA_MULTRET, 1);

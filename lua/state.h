@@ -20,7 +20,7 @@ struct cs_lua_limits {
 struct cs_lua_state {
     lua_State *L;
     size_t used_bytes, limit_bytes;
-    int64_t left;
+    int64_t left, budget; /* instructions; every run starts with the budget */
     struct cs_buf folder; /* of the script: where require looks */
     void (*print)(void *user, const char *text);
     void *print_user;

@@ -1,6 +1,8 @@
 /* See value.h. */
 #include "lua/value.h"
 
+#include <stdarg.h>
+
 static const char *const kind_names[] = {
 #define X(kind, name) name,
     CS_LUA_KINDS(X)
@@ -38,7 +40,7 @@ static int value_equal(lua_State *L)
 
 static int value_readonly(lua_State *L)
 {
-    return luaL_error(L, "%s values are immutable: methods return new values",
+    return cs_lua_error(L, "%s values are immutable: methods return new values",
                       cs_lua_kind_name(((struct cs_lua_value *)lua_touserdata(L, 1))->kind));
 }
 
@@ -93,7 +95,27 @@ void cs_lua_value_register(lua_State *L, enum cs_lua_kind kind, const luaL_Reg *
     lua_pop(L, 1);
 }
 
-int cs_lua_raise(lua_State *L, const struct cs_err *err)
+static void push_where(lua_State *L)
 {
-    return luaL_error(L, "%s", err->text);
+    lua_Debug ar;
+    for (int level = 1; lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "Sl", &ar);
+        if (ar.currentline > 0) {
+            const char *name = ar.source[0] == '@' ? ar.source + 1 : ar.short_src;
+            lua_pushfstring(L, "%s:%d: ", name, ar.currentline);
+            return;
+        }
+    }
+    lua_pushliteral(L, "");
+}
+
+int cs_lua_error(lua_State *L, const char *fmt, ...)
+{
+    va_list args;
+    push_where(L);
+    va_start(args, fmt);
+    lua_pushvfstring(L, fmt, args);
+    va_end(args);
+    lua_concat(L, 2);
+    return lua_error(L);
 }

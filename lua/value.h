@@ -29,14 +29,16 @@ struct cs_lua_value {
     struct cs_plan *plan;
 };
 
-/* Push a value that owns json (stolen, may be NULL). The pointer is valid while it is on the stack. */
+/* Push a value that owns json (stolen, may be NULL; lost when memory is out, so make big ones
+ * afterwards: v = new(L, kind, NULL); v->json = ...). The pointer is valid while it is on the stack. */
 struct cs_lua_value *cs_lua_value_new(lua_State *L, enum cs_lua_kind kind, json_t *json);
 struct cs_lua_value *cs_lua_value_test(lua_State *L, int index); /* NULL: not one of ours */
 const char *cs_lua_kind_name(enum cs_lua_kind kind);
 /* methods: a table for __index of a kind, NULL-terminated; tostring may be NULL */
 void cs_lua_value_register(lua_State *L, enum cs_lua_kind kind, const luaL_Reg *methods,
                            lua_CFunction tostring);
-/* raise the error as file:line: text */
-int cs_lua_raise(lua_State *L, const struct cs_err *err);
+/* Raise "file:line: text" with the place of the nearest Lua code on the stack, also when the failing
+ * C function was called by another one (nested argument tables). Never returns. */
+int cs_lua_error(lua_State *L, const char *fmt, ...);
 
 #endif

@@ -1,0 +1,337 @@
+/* cs.lab.*: the planner's pure functions on plain tables. Lists come in as Lua arrays, results are
+ * tables; whole numbers are Lua integers. Everything a call allocates hangs on one box on the stack,
+ * so that an error cannot leak it. */
+#include <math.h>
+#include <string.h>
+
+#include "core/model/graph.h"
+#include "core/plan/split.h"
+#include "core/sched/lab.h"
+#include "lua/bind.h"
+
+enum { MAX_ITEMS = 65536, MAX_MODULES = 1024, MAX_CELLS = 1 << 26 };
+
+static int call_needs(lua_State *L);
+static int call_split(lua_State *L);
+static int call_program(lua_State *L);
+static int call_simulate(lua_State *L);
+
+/* clang-format off */
+static const struct cs_arg needs_args[] = {
+    {"frozen", CS_ARG_LIST, true, NULL, 0, 0, 0, NULL, "true for every frozen layer, in dataflow order"},
+};
+static const struct cs_arg split_args[] = {
+    {"stages", CS_ARG_INT, true, NULL, 1, MAX_ITEMS, 0, NULL, "number of stages"},
+    {"costs", CS_ARG_LIST, false, NULL, 0, 0, 0, NULL, "cost of every layer; or fwd, bwd_input, bwd_weight and frozen"},
+    {"fwd", CS_ARG_LIST, false, NULL, 0, 0, 0, NULL, "forward time of every layer"},
+    {"bwd_input", CS_ARG_LIST, false, NULL, 0, 0, 0, "fwd", "time of the input gradient, where it is needed"},
+    {"bwd_weight", CS_ARG_LIST, false, NULL, 0, 0, 0, "fwd", "time of the weight gradient, where it is needed"},
+    {"frozen", CS_ARG_LIST, false, NULL, 0, 0, 0, "nothing", "true for every frozen layer"},
+    {"bytes", CS_ARG_LIST, false, NULL, 0, 0, 0, NULL, "memory of every layer, with cap"},
+    {"cap", CS_ARG_NUMBER, false, NULL, 0, 1e18, 0, "none", "largest memory of a stage"},
+};
+static const struct cs_arg module_args[] = {
+    {"name", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "of the module"},
+    {"feeds", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "module that takes its output"},
+    {"fwd", CS_ARG_LIST, true, NULL, 0, 0, 0, NULL, "forward time of every stage"},
+    {"bwd", CS_ARG_LIST, true, NULL, 0, 0, 0, NULL, "backward time of every stage; 0: no backward"},
+    {"wgrad", CS_ARG_LIST, false, NULL, 0, 0, 0, NULL, "weight gradients apart from bwd"},
+};
+static const struct cs_lua_function module_function = {"cs.lab: module", "", "", module_args, CS_ARRAY_LEN(module_args), NULL, NULL};
+#define PIPELINE_ARGS                                                                              \
+    {"modules", CS_ARG_LIST, true, NULL, 0, 0, 0, NULL, "{ { name = \"v\", feeds = \"llm\", fwd = { 1 }, bwd = { 2 } }, ... }"}, \
+    {"schedule", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"1f1b\"", "order of forward and backward: 1f1b, gpipe"},                \
+    {"slots", CS_ARG_INT, true, NULL, 1, 4096, 0, NULL, "slots of a step"}
+static const struct cs_arg program_args[] = {
+    PIPELINE_ARGS,
+};
+static const struct cs_arg simulate_args[] = {
+    PIPELINE_ARGS,
+    {"hop", CS_ARG_NUMBER, false, NULL, 0, 1e18, 0, "0", "time of every message between stages"},
+};
+
+enum { F_NEEDS, F_SPLIT, F_PROGRAM, F_SIMULATE };
+
+static const struct cs_lua_function functions[] = {
+    {"cs.lab.needs", "which layers need the gradient of their input and of their weights", "table", needs_args, CS_ARRAY_LEN(needs_args), call_needs, NULL},
+    {"cs.lab.split", "cut a chain of layers into stages: bottleneck and sizes", "table", split_args, CS_ARRAY_LEN(split_args), call_split, NULL},
+    {"cs.lab.program", "the order of work of every stage, e.g. [\"llm.0\"] = \"F0 F1 B0 ...\"", "table", program_args, CS_ARRAY_LEN(program_args), call_program, NULL},
+    {"cs.lab.simulate", "makespan, bubble and peak of every stage, critical path", "table", simulate_args, CS_ARRAY_LEN(simulate_args), call_simulate, NULL},
+};
+/* clang-format on */
+
+struct cs_lua_area cs_lua_area_lab(void)
+{
+    return (struct cs_lua_area){functions, CS_ARRAY_LEN(functions)};
+}
+
+static struct cs_arena *scratch(lua_State *L)
+{
+    struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
+    box->arena = cs_arena_new(0);
+    return box->arena;
+}
+
+static void push_number(lua_State *L, double value)
+{
+    if (value == floor(value) && fabs(value) < 9007199254740992.0)
+        lua_pushinteger(L, (lua_Integer)value);
+    else
+        lua_pushnumber(L, value);
+}
+
+/* The list at key of the table at index 1: pushed. Its length, at most max; -1 when absent. */
+static int push_list(lua_State *L, const struct cs_lua_function *f, const char *key, int max)
+{
+    lua_pushstring(L, key);
+    if (lua_rawget(L, 1) != LUA_TTABLE)
+        return -1;
+    size_t n = lua_rawlen(L, -1);
+    if (n > (size_t)max)
+        cs_lua_error(L, "%s: '%s' has more than %d items", f->name, key, max);
+    return (int)n;
+}
+
+/* NULL when absent. *n is set by the first list (when -1) and checked by the others. */
+static double *numbers(lua_State *L, const struct cs_lua_function *f, const char *key,
+                       struct cs_arena *arena, int *n)
+{
+    int len = push_list(L, f, key, MAX_ITEMS), is_number = 0;
+    if (len < 0) {
+        lua_pop(L, 1);
+        return NULL;
+    }
+    if (*n >= 0 && len != *n)
+        cs_lua_error(L, "%s: '%s' has %d items, the lists before it have %d", f->name, key, len,
+                     *n);
+    *n = len;
+    double *out = CS_NEW_ARRAY(arena, double, len + 1);
+    for (int i = 0; i < len; i++) {
+        int type = lua_rawgeti(L, -1, i + 1);
+        out[i] = lua_tonumberx(L, -1, &is_number);
+        if (type != LUA_TNUMBER || !is_number)
+            cs_lua_error(L, "%s: '%s' item %d must be a number, got %s", f->name, key, i + 1,
+                         luaL_typename(L, -1));
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return out;
+}
+
+static bool *booleans(lua_State *L, const struct cs_lua_function *f, const char *key,
+                      struct cs_arena *arena, int *n)
+{
+    int len = push_list(L, f, key, MAX_ITEMS);
+    if (len < 0) {
+        lua_pop(L, 1);
+        return NULL;
+    }
+    if (*n >= 0 && len != *n)
+        cs_lua_error(L, "%s: '%s' has %d items, the lists before it have %d", f->name, key, len,
+                     *n);
+    *n = len;
+    bool *out = CS_NEW_ARRAY(arena, bool, len + 1);
+    for (int i = 0; i < len; i++) {
+        if (lua_rawgeti(L, -1, i + 1) != LUA_TBOOLEAN)
+            cs_lua_error(L, "%s: '%s' item %d must be true or false, got %s", f->name, key, i + 1,
+                         luaL_typename(L, -1));
+        out[i] = lua_toboolean(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return out;
+}
+
+static void set_booleans(lua_State *L, const char *key, const bool *value, int n)
+{
+    lua_createtable(L, n, 0);
+    for (int i = 0; i < n; i++) {
+        lua_pushboolean(L, value[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, key);
+}
+
+static int call_needs(lua_State *L)
+{
+    const struct cs_lua_function *f = &functions[F_NEEDS];
+    cs_lua_args_check(L, f);
+    struct cs_arena *arena = scratch(L);
+    int n = -1;
+    bool *frozen = booleans(L, f, "frozen", arena, &n);
+    bool *input = CS_NEW_ARRAY(arena, bool, n + 1), *weight = CS_NEW_ARRAY(arena, bool, n + 1);
+    cs_graph_needs(frozen, n, input, weight);
+    lua_createtable(L, 0, 2);
+    set_booleans(L, "input", input, n);
+    set_booleans(L, "weight", weight, n);
+    return 1;
+}
+
+/* cost of a layer = fwd + [needs input] bwd_input + [needs weight] bwd_weight */
+static double *frozen_costs(lua_State *L, const struct cs_lua_function *f, struct cs_arena *arena,
+                            int *n)
+{
+    double *fwd = numbers(L, f, "fwd", arena, n);
+    if (!fwd)
+        cs_lua_error(L, "%s: give 'costs', or 'fwd' with 'frozen'", f->name);
+    double *bwd_input = numbers(L, f, "bwd_input", arena, n);
+    double *bwd_weight = numbers(L, f, "bwd_weight", arena, n);
+    bool *frozen = booleans(L, f, "frozen", arena, n);
+    bool *input = CS_NEW_ARRAY(arena, bool, *n + 1), *weight = CS_NEW_ARRAY(arena, bool, *n + 1);
+    double *cost = CS_NEW_ARRAY(arena, double, *n + 1);
+    if (!frozen)
+        frozen = CS_NEW_ARRAY(arena, bool, *n + 1);
+    cs_graph_needs(frozen, *n, input, weight);
+    for (int i = 0; i < *n; i++)
+        cost[i] = fwd[i] + (input[i] ? (bwd_input ? bwd_input : fwd)[i] : 0) +
+                  (weight[i] ? (bwd_weight ? bwd_weight : fwd)[i] : 0);
+    return cost;
+}
+
+static int call_split(lua_State *L)
+{
+    const struct cs_lua_function *f = &functions[F_SPLIT];
+    struct cs_err err;
+    double bottleneck = 0;
+    int n = -1;
+    cs_lua_args_check(L, f);
+    struct cs_arena *arena = scratch(L);
+    int stages = (int)cs_lua_args_int(L, "stages", 1);
+    double *cost = numbers(L, f, "costs", arena, &n);
+    if (!cost)
+        cost = frozen_costs(L, f, arena, &n);
+    double *bytes = numbers(L, f, "bytes", arena, &n);
+    struct cs_split_memory memory = {.weight = bytes, .cap = cs_lua_args_number(L, "cap", 0)};
+    if ((bytes != NULL) != (memory.cap > 0))
+        return cs_lua_error(L, "%s: 'bytes' and 'cap' (above 0) go together", f->name);
+    if ((int64_t)stages * n > MAX_CELLS)
+        return cs_lua_error(L, "%s: %d layers on %d stages are too many", f->name, n, stages);
+    memory.saved = bytes ? CS_NEW_ARRAY(arena, double, n + 1) : NULL;
+    int *sizes = CS_NEW_ARRAY(arena, int, stages + 1);
+    enum cs_status st = bytes ? cs_split_capped(cost, n, stages, &memory, sizes, &bottleneck, &err)
+                              : cs_split(cost, n, stages, sizes, &bottleneck, &err);
+    if (st != CS_OK)
+        return cs_lua_error(L, "%s: %s", f->name, err.text);
+    lua_createtable(L, 0, 2);
+    push_number(L, bottleneck);
+    lua_setfield(L, -2, "bottleneck");
+    lua_createtable(L, stages, 0);
+    for (int i = 0; i < stages; i++) {
+        lua_pushinteger(L, sizes[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "sizes");
+    return 1;
+}
+
+struct module_slot { /* what read_module fills */
+    struct cs_lab_module *module;
+    struct cs_arena *arena;
+};
+
+/* The module's table is at index 1, a module_slot at index 2 (light userdata). */
+static int read_module(lua_State *L)
+{
+    const struct cs_lua_function *f = &module_function;
+    const struct module_slot *slot = lua_touserdata(L, 2);
+    int n = -1;
+    cs_lua_args_check(L, f);
+    const char *name = cs_lua_args_string(L, "name", ""),
+               *feeds = cs_lua_args_string(L, "feeds", NULL);
+    *slot->module = (struct cs_lab_module){
+        .name = cs_arena_strdup(slot->arena, name),
+        .feeds = feeds ? cs_arena_strdup(slot->arena, feeds) : NULL,
+        .fwd = numbers(L, f, "fwd", slot->arena, &n),
+        .bwd = numbers(L, f, "bwd", slot->arena, &n),
+        .wgrad = numbers(L, f, "wgrad", slot->arena, &n),
+    };
+    slot->module->n_stages = n;
+    return 0;
+}
+
+static struct cs_lab *make_lab(lua_State *L, const struct cs_lua_function *f,
+                               struct cs_arena *arena)
+{
+    struct cs_err err;
+    struct cs_lab *lab = NULL;
+    const char *schedule = cs_lua_args_string(L, "schedule", "1f1b");
+    struct cs_lab_options options = {.schedule = cs_arena_strdup(arena, schedule),
+                                     .slots = (int32_t)cs_lua_args_int(L, "slots", 1),
+                                     .hop = cs_lua_args_number(L, "hop", 0)};
+    int n = push_list(L, f, "modules", MAX_MODULES);
+    int64_t stages = 0;
+    struct cs_lab_module *modules = CS_NEW_ARRAY(arena, struct cs_lab_module, n + 1);
+    for (int i = 0; i < n; i++) {
+        struct module_slot slot = {&modules[i], arena};
+        lua_pushcfunction(L, read_module);
+        if (lua_rawgeti(L, -2, i + 1) != LUA_TTABLE)
+            cs_lua_error(L, "%s: 'modules' item %d must be a table, got %s", f->name, i + 1,
+                         luaL_typename(L, -1));
+        lua_pushlightuserdata(L, &slot);
+        lua_call(L, 2, 0);
+        stages += modules[i].n_stages;
+    }
+    lua_pop(L, 1);
+    if (stages * options.slots > MAX_CELLS / 8)
+        cs_lua_error(L, "%s: %d slots on %d stages are too many", f->name, (int)options.slots,
+                     (int)stages);
+    if (cs_lab_make(modules, n, &options, arena, &lab, &err) != CS_OK)
+        cs_lua_error(L, "%s: %s", f->name, err.text);
+    return lab;
+}
+
+static int call_program(lua_State *L)
+{
+    const struct cs_lua_function *f = &functions[F_PROGRAM];
+    cs_lua_args_check(L, f);
+    struct cs_arena *arena = scratch(L);
+    const struct cs_lab *lab = make_lab(L, f, arena);
+    lua_createtable(L, 0, lab->n_stages);
+    for (int i = 0; i < lab->n_stages; i++) {
+        struct cs_buf text = {0};
+        cs_lab_text(lab, i, &text);
+        const char *kept = cs_arena_strdup(arena, cs_buf_str(&text)); /* pushing may raise */
+        cs_buf_free(&text);
+        lua_pushstring(L, kept);
+        lua_setfield(L, -2, lab->stage_name[i]);
+    }
+    return 1;
+}
+
+static void set_per_stage(lua_State *L, const char *key, const struct cs_lab *lab,
+                          const double *value, const int32_t *count)
+{
+    lua_createtable(L, 0, lab->n_stages);
+    for (int i = 0; i < lab->n_stages; i++) {
+        if (value)
+            push_number(L, value[i]);
+        else
+            lua_pushinteger(L, count[i]);
+        lua_setfield(L, -2, lab->stage_name[i]);
+    }
+    lua_setfield(L, -2, key);
+}
+
+static int call_simulate(lua_State *L)
+{
+    const struct cs_lua_function *f = &functions[F_SIMULATE];
+    struct cs_lab_result result;
+    struct cs_err err;
+    cs_lua_args_check(L, f);
+    struct cs_arena *arena = scratch(L);
+    const struct cs_lab *lab = make_lab(L, f, arena);
+    if (cs_lab_simulate(lab, arena, &result, &err) != CS_OK)
+        return cs_lua_error(L, "%s: %s", f->name, err.text);
+    lua_createtable(L, 0, 4);
+    push_number(L, result.makespan);
+    lua_setfield(L, -2, "makespan");
+    set_per_stage(L, "bubble", lab, result.bubble, NULL);
+    set_per_stage(L, "peak", lab, NULL, result.peak);
+    lua_createtable(L, result.n_critical, 0);
+    for (int i = 0; i < result.n_critical; i++) {
+        lua_pushstring(L, result.critical[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "critical_path");
+    return 1;
+}
