@@ -468,6 +468,30 @@ static void events_are_ordered_like_the_streams(void **state)
     done(&m);
 }
 
+static int64_t end_cost(void *user, const struct cs_program *program, int rank,
+                        const struct cs_action *action)
+{
+    (void)user;
+    (void)program;
+    return action->op == CS_OP_NORM ? 10 * (rank + 1) : action->op == CS_OP_STEP ? 1000 : 0;
+}
+
+static void norm_is_one_meeting_of_all_ranks(void **state)
+{
+    (void)state;
+    struct made m;
+    struct cs_sim_options options = {.cost = end_cost};
+    struct cs_sim_result r;
+    make(&m, &both, SLOTS, false);
+    assert_int_equal(cs_simulate(m.program, &options, m.arena, &r, &m.err), CS_OK);
+    assert_int_equal(r.makespan_ns, 30 + 1000); /* the slowest member decides */
+    for (int rank = 0; rank < 3; rank++) {
+        const struct cs_event *norm = &r.events[rank][find(&m, rank, CS_OP_NORM, 0, 0)->id];
+        assert_int_equal(norm->end_ns, 30);
+    }
+    done(&m);
+}
+
 static void schedules_of_planner_and_generators_agree(void **state)
 {
     (void)state;
@@ -508,6 +532,7 @@ int main(void)
         cmocka_unit_test(wild_indices_are_refused_before_use),
         cmocka_unit_test(prediction_leaves_the_hash_alone),
         cmocka_unit_test(events_are_ordered_like_the_streams),
+        cmocka_unit_test(norm_is_one_meeting_of_all_ranks),
         cmocka_unit_test(schedules_of_planner_and_generators_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,170 @@
+/* Costs of layers: the roofline and the frozen rule at the granularity of operators. */
+#include "core/plan/plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "tests/support/spec.h"
+
+enum { ROWS = 128, ITEMS = 5, ITEM_ROWS = 16, LABELS = (ROWS - ITEMS * ITEM_ROWS) / 2 };
+
+struct made {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_graph *graph;
+    struct cs_layer_cost cost[32];
+};
+
+static void make(struct made *m, const char *rules, const struct cs_device_class *device)
+{
+    const struct cs_slot_budget budget = {
+        .seq_tokens = ROWS,
+        .n_encoders = 1,
+        .enc[0] = {.rows = ITEMS * ITEM_ROWS, .items = ITEMS, .item_rows = ITEM_ROWS}
+    };
+    m->arena = cs_arena_new(0);
+    m->graph = cs_test_graph(&(struct cs_test_spec){.rules = rules}, m->arena, &m->root);
+    assert_true(m->graph->n_layers <= 32);
+    cs_layer_costs(m->graph, &budget, device, m->cost);
+}
+
+static void done(struct made *m)
+{
+    json_decref(m->root);
+    cs_arena_free(m->arena);
+}
+
+static int32_t layer_at(const struct made *m, const char *path)
+{
+    for (int32_t i = 0; i < m->graph->n_layers; i++)
+        if (strcmp(m->graph->layers[i].path, path) == 0)
+            return i;
+    fail_msg("no layer %s", path);
+    return -1;
+}
+
+static void near(int64_t got, double want)
+{
+    if (!((double)got >= want - 2 && (double)got <= want + 2))
+        fail_msg("%lld is not %.1f", (long long)got, want);
+}
+
+/* all math: memory so fast that only FLOPs count */
+static const struct cs_device_class math = {"math", 1000000000, INT64_MAX / 2, 1, 0, 0};
+static const struct cs_device_class memory = {"memory", INT64_MAX / 2, 1000000000, 1, 0, 0};
+
+static void split_flops(const struct made *m, int32_t layer, double *gemm, double *attention)
+{
+    const struct cs_layer *l = &m->graph->layers[layer];
+    bool is_llm = m->graph->modules[l->module].kind == CS_MODULE_LLM;
+    int64_t rows = is_llm ? ROWS : ITEMS * ITEM_ROWS;
+    int64_t pairs = is_llm ? ROWS * (ROWS + 1) / 2 : ITEMS * ITEM_ROWS * ITEM_ROWS;
+    *gemm = (double)cs_layer_fwd_flops(m->graph, l, rows, 0, LABELS);
+    *attention = (double)cs_layer_fwd_flops(m->graph, l, rows, pairs, LABELS) - *gemm;
+}
+
+static void trained_block_pays_two_gemms_and_two_and_a_half_attentions(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"vision.encoder.layers.1", "llm.layers.1"};
+    struct made m;
+    make(&m, "train:*", &math);
+    for (size_t i = 0; i < CS_ARRAY_LEN(paths); i++) {
+        int32_t at = layer_at(&m, paths[i]);
+        double gemm, attention;
+        split_flops(&m, at, &gemm, &attention);
+        assert_true(gemm > 0 && attention > 0);
+        near(m.cost[at].fwd_ns, gemm + attention);
+        near(m.cost[at].bwd_input_ns, gemm + 2.5 * attention);
+        near(m.cost[at].bwd_weight_ns, gemm);
+    }
+    done(&m);
+}
+
+static void frozen_block_below_a_trained_one_pays_data_gradients_only(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, "train:vision.projector", &math);
+    int32_t at = layer_at(&m, "llm.layers.0");
+    double gemm, attention;
+    split_flops(&m, at, &gemm, &attention);
+    near(m.cost[at].bwd_input_ns, gemm + 2.5 * attention);
+    assert_int_equal(m.cost[at].bwd_weight_ns, 0);
+    at = layer_at(&m, "vision.encoder.layers.1");
+    assert_int_equal(m.cost[at].bwd_input_ns + m.cost[at].bwd_weight_ns, 0);
+    done(&m);
+}
+
+static double share_of_first_gemm(const struct made *m, int32_t layer)
+{
+    const struct cs_layer *l = &m->graph->layers[layer];
+    double first = 0, all = 0;
+    for (int32_t i = l->first_param; i < l->first_param + l->n_params; i++) {
+        const struct cs_param *p = &m->graph->params[i];
+        bool is_qkv = p->role == CS_PARAM_Q_W || p->role == CS_PARAM_K_W || p->role == CS_PARAM_V_W;
+        if (p->n_dims == 2) {
+            all += (double)p->count;
+            first += is_qkv ? (double)p->count : 0;
+        }
+    }
+    return first / all;
+}
+
+static void first_trained_block_skips_the_gradient_of_its_input(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, "train:llm.layers.1-2", &math);
+    int32_t at = layer_at(&m, "llm.layers.1");
+    double gemm, attention;
+    split_flops(&m, at, &gemm, &attention);
+    double share = share_of_first_gemm(&m, at);
+    assert_true(share > 0.1 && share < 0.9);
+    near(m.cost[at].bwd_input_ns, gemm * (1 - share) + 2.5 * attention);
+    near(m.cost[at].bwd_weight_ns, gemm);
+    at = layer_at(&m, "llm.layers.2");
+    near(m.cost[at].bwd_input_ns, gemm + 2.5 * attention);
+    done(&m);
+}
+
+static void first_layer_of_patches_has_no_data_gradient(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, "train:*", &math);
+    int32_t at = layer_at(&m, "vision.encoder.embed");
+    assert_int_equal(m.cost[at].bwd_input_ns, 0);
+    near(m.cost[at].bwd_weight_ns, (double)m.cost[at].fwd_ns);
+    done(&m);
+}
+
+static void slow_memory_decides_by_bytes(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, "train:*", &memory);
+    int32_t embed = layer_at(&m, "llm.embed");
+    assert_int_equal(m.cost[embed].fwd_ns, 2 * ROWS * 48 * 4);
+    int32_t block = layer_at(&m, "llm.layers.0");
+    int64_t weights = 4 * m.graph->layers[block].n_elements;
+    assert_true(m.cost[block].fwd_ns > weights + 2 * ROWS * 48 * 4);
+    done(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trained_block_pays_two_gemms_and_two_and_a_half_attentions),
+        cmocka_unit_test(frozen_block_below_a_trained_one_pays_data_gradients_only),
+        cmocka_unit_test(first_trained_block_skips_the_gradient_of_its_input),
+        cmocka_unit_test(first_layer_of_patches_has_no_data_gradient),
+        cmocka_unit_test(slow_memory_decides_by_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
