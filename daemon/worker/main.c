@@ -4,11 +4,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/wire/wire.h"
+#include "worker/blas.h"
 #include "worker/boot.h"
 
 enum { CONTROL_FD = 3, EXIT_FAILED = 6, EXIT_RUNNER_GONE = 5 };
@@ -78,6 +80,14 @@ static enum cs_status run(struct cs_control *control, struct cs_boot *boot,
     return cs_session_run(session, err);
 }
 
+/* Start again with the kernels that fit the processor; where that fails the slow ones do. */
+static void use_better_kernels(char **argv)
+{
+    const char *core = cs_blas_better_core();
+    if (core != NULL && setenv("OPENBLAS_CORETYPE", core, 1) == 0)
+        execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
     struct cs_control *control = NULL;
@@ -94,6 +104,7 @@ int main(int argc, char **argv)
                         "its control line on descriptor 3\n");
         return 1;
     }
+    use_better_kernels(argv);
     signal(SIGPIPE, SIG_IGN);
     if (cs_control_new(CONTROL_FD, &control, &err) != CS_OK) {
         fprintf(stderr, "cornstarch-worker: %s\n", err.text);

@@ -1,0 +1,35 @@
+/* See blas.h. */
+#include "worker/blas.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+
+#if defined(__x86_64__)
+/* what OpenBLAS falls back to on a processor it does not know */
+static const char *const outdated[] = {"Katmai", "Coppermine", "Northwood", "Prescott", "Banias"};
+
+const char *cs_blas_better_core(void)
+{
+    const char *core = openblas_get_corename();
+    if (getenv("OPENBLAS_CORETYPE") != NULL)
+        return NULL;
+    for (size_t i = 0; i < CS_ARRAY_LEN(outdated); i++) {
+        if (strcmp(core, outdated[i]) != 0)
+            continue;
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+            return "SKYLAKEX";
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+            return "HASWELL";
+    }
+    return NULL;
+}
+#else
+const char *cs_blas_better_core(void)
+{
+    return NULL;
+}
+#endif
