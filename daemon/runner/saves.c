@@ -8,6 +8,7 @@
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 #include "runner/parts.h"
+#include "store/fsio.h"
 
 static struct cs_save *find_save(struct cs_runner *r, int64_t step)
 {
@@ -97,8 +98,19 @@ static void commit(struct cs_runner *r, const struct cs_save *save)
     cs_run_emit_state(r);
 }
 
+/* The other ranks' files of a save that failed: give the space back. */
+static void remove_files(struct cs_runner *r, const struct cs_save *save)
+{
+    char path[CS_PATH_CAP + 48];
+    struct cs_err err = {0};
+    snprintf(path, sizeof path, "%s/ckpt-%lld.tmp", r->job.ckpt_dir, (long long)save->step);
+    if (cs_fs_remove_tree(path, &err) != CS_OK)
+        cs_run_note(r, CS_WARN, "a failed checkpoint stays behind: %s", err.text);
+}
+
 static void fail_save(struct cs_runner *r, const struct cs_save *save)
 {
+    remove_files(r, save);
     cs_run_note(r, CS_ERROR, "ALARM: the checkpoint of step %lld failed, training goes on: %s",
                 (long long)save->step, save->failure);
     if (save->is_last) {
@@ -118,8 +130,7 @@ static void resolve(struct cs_runner *r, struct cs_save *save)
     else
         commit(r, save);
     drop_save(r, save);
-    /* leftovers may be another save's files under way: clean when there is none */
-    if (!r->saves && cs_ckpt_clean(r->job.ckpt_dir, r->job.spec->checkpoint_keep, &err) != CS_OK)
+    if (cs_ckpt_prune(r->job.ckpt_dir, r->job.spec->checkpoint_keep, &err) != CS_OK)
         cs_run_note(r, CS_WARN, "old checkpoints cannot be removed: %s", err.text);
     cs_run_check_end(r);
 }

@@ -41,6 +41,8 @@ enum cs_status cs_ckpt_commit(const char *dir, int64_t step, const char *spec_ha
                               struct cs_err *err) CS_NODISCARD;
 /* remove ckpt-*.tmp leftovers, and all but the newest keep committed ones (keep <= 0: keep all) */
 enum cs_status cs_ckpt_clean(const char *dir, int64_t keep, struct cs_err *err) CS_NODISCARD;
+/* the second half of it: safe while ranks write the next checkpoint */
+enum cs_status cs_ckpt_prune(const char *dir, int64_t keep, struct cs_err *err) CS_NODISCARD;
 /* newest committed step whose file sizes verify (hashes too with is_deep); CS_NOT_FOUND when none;
  * broken ones are skipped and named through on_skip (may be NULL) */
 enum cs_status cs_ckpt_latest(const char *dir, bool is_deep, int64_t *step, char *path,

@@ -116,6 +116,11 @@ static enum cs_status keep_newest(const char *dir, int64_t keep, struct cs_err *
     return st;
 }
 
+enum cs_status cs_ckpt_prune(const char *dir, int64_t keep, struct cs_err *err)
+{
+    return keep > 0 ? keep_newest(dir, keep, err) : CS_OK;
+}
+
 enum cs_status cs_ckpt_clean(const char *dir, int64_t keep, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
