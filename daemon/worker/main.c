@@ -111,9 +111,10 @@ int main(int argc, char **argv)
         return EXIT_FAILED;
     }
     const enum cs_status status = run(control, &boot, &session, &err);
-    if (status == CS_OK || status == CS_INTERRUPTED)
-        /* the watcher reads the line until the process ends: nothing it uses is freed */
-        return status == CS_OK ? 0 : 1;
-    report_error(control, &boot, session.step, &err);
-    return EXIT_FAILED;
+    const bool is_failed = status != CS_OK && status != CS_INTERRUPTED;
+    if (is_failed)
+        report_error(control, &boot, session.step, &err);
+    cs_boot_close(&boot);
+    /* control stays: the watcher reads from it until the process ends */
+    return is_failed ? EXIT_FAILED : status == CS_OK ? 0 : 1;
 }
