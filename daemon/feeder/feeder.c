@@ -1,0 +1,374 @@
+/* Steps, evaluations, flags. */
+#include "feeder/feeder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/io.h"
+#include "core/base/str.h"
+#include "core/wire/wire.h"
+#include "feeder/quarantine.h"
+#include "feeder/slots.h"
+#include "feeder/stream.h"
+
+enum { THREADS = 2, PROBE = 256 };
+
+/* One data set in use; the bad samples of both are treated alike. */
+struct set {
+    struct feeder *feeder;
+    const struct cs_spec_data *data;
+    struct cs_source *source;
+    struct cs_quarantine *quarantine;
+};
+
+struct feeder {
+    const struct cs_feeder_config *config;
+    const struct cs_spec *spec;
+    struct set train, eval;
+    struct cs_stream *stream;
+    struct cs_load
+        *batch; /* (batch_samples) the step under way; the first n_carried stay from the last */
+    bool *is_carried; /* (batch_samples) */
+    int n_carried;
+    int n_in_batch; /* to be freed */
+    struct cs_manifest manifest;
+    bool is_ending;
+};
+
+static enum cs_status on_bad(void *user, const struct cs_load *load, struct cs_err *err)
+{
+    struct set *set = user;
+    const struct cs_feeder_config *config = set->feeder->config;
+    const char *id = load->loaded.record != NULL ? load->loaded.record->id : "";
+    double allowed = set->data->max_bad_fraction * (double)cs_source_count(set->source);
+    char reason[2 * sizeof(load->err.text)];
+    struct cs_err why = {0};
+    bool is_new = false;
+    json_t *msg = NULL;
+
+    if (strcmp(set->data->on_bad_sample, "fail") == 0)
+        return cs_fail(err, CS_INVALID, "%s: sample %llu (id \"%.60s\"): %s",
+                       cs_source_path(set->source), (unsigned long long)load->index, id,
+                       load->err.text);
+    (void)cs_str_copy(reason, sizeof(reason), load->err.text);
+    /* a full disk must not end the training: the message tells what the file cannot */
+    if (cs_quarantine_add(set->quarantine, load, &is_new, &why) != CS_OK)
+        (void)snprintf(reason, sizeof(reason), "%.900s (not listed: %.900s)", load->err.text,
+                       why.text);
+    if (!is_new)
+        return CS_OK;
+    msg = cs_msg_new("feeder.bad");
+    cs_msg_set_str(msg, "id", id);
+    cs_msg_set_str(msg, "reason", reason);
+    cs_msg_set_str(msg, "file", cs_source_path(set->source));
+    cs_msg_set_int(msg, "index", (int64_t)load->index);
+    config->send(config->user, msg);
+    if ((double)cs_quarantine_count(set->quarantine) > allowed)
+        return cs_fail(
+            err, CS_INVALID,
+            "%s: %llu of %llu samples are bad, max_bad_fraction %g allows %g; the last: "
+            "sample %llu (id \"%.60s\"): %s",
+            cs_source_path(set->source), (unsigned long long)cs_quarantine_count(set->quarantine),
+            (unsigned long long)cs_source_count(set->source), set->data->max_bad_fraction, allowed,
+            (unsigned long long)load->index, id, load->err.text);
+    return CS_OK;
+}
+
+/* A set of which nothing can be used is refused before any step: the first samples are tried. */
+static enum cs_status probe(const struct set *set, struct cs_err *err)
+{
+    uint64_t n = cs_source_count(set->source);
+    struct cs_err first = {0};
+
+    for (uint64_t i = 0; i < n && i < PROBE; i++) {
+        struct cs_loaded loaded = {0};
+        struct cs_err why = {0};
+        enum cs_status status = cs_source_load(set->source, i, &loaded, &why);
+        cs_loaded_free(&loaded);
+        if (status == CS_OK)
+            return CS_OK;
+        if (i == 0)
+            first = why;
+    }
+    return cs_fail(err, CS_INVALID, "%s: none of the first %llu samples can be used; the first: %s",
+                   cs_source_path(set->source), (unsigned long long)(n < PROBE ? n : PROBE),
+                   first.text);
+}
+
+static enum cs_status open_set(struct feeder *f, struct set *set, const struct cs_spec_data *data,
+                               const char *name, struct cs_err *err)
+{
+    const struct cs_feeder_config *c = f->config;
+    char path[CS_PATH_CAP];
+
+    set->feeder = f;
+    set->data = data;
+    CS_TRY(cs_source_open(c->spec, c->graph, c->budget, data, c->cache_bytes, &set->source, err));
+    CS_TRY(cs_path(path, err, "%s/quarantine.jsonl", c->job_dir));
+    set->quarantine = cs_quarantine_open(path, name, set->source);
+    return probe(set, err);
+}
+
+static struct cs_stream_config stream_of(const struct feeder *f, struct set *set, bool is_eval)
+{
+    int64_t max = f->spec->eval_max_samples;
+    int depth = (int)(f->spec->batch_samples < 512 ? 2 * f->spec->batch_samples : 1024);
+
+    return (struct cs_stream_config){
+        .source = set->source,
+        .seed = f->spec->seed,
+        .is_ordered = is_eval,
+        .limit = max > 0 ? (uint64_t)max : UINT64_MAX,
+        .n_threads = f->config->n_threads > 0 ? f->config->n_threads : THREADS,
+        .depth = depth,
+        .bad = on_bad,
+        .user = set,
+    };
+}
+
+static json_t *rows_of(const struct feeder *f)
+{
+    const struct cs_manifest *m = &f->manifest;
+    json_t *rows = json_array();
+
+    for (int k = 0; k < m->n_slots; k++) {
+        json_t *row = json_array();
+        json_array_append_new(row, json_integer(m->n_tokens[k]));
+        for (int e = 0; e < f->config->budget->n_encoders; e++)
+            json_array_append_new(row, json_integer((json_int_t)m->n_items[k][e] *
+                                                    f->config->budget->enc[e].item_rows));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+/* Cursor after the step: what was carried comes first. */
+static json_t *cursor_of(const struct feeder *f)
+{
+    uint64_t *carried = calloc((size_t)f->n_carried + 1, sizeof(*carried));
+    json_t *cursor = NULL;
+
+    CS_ASSERT(carried != NULL);
+    for (int i = 0; i < f->n_carried; i++)
+        carried[i] = f->batch[i].index;
+    cursor = cs_stream_cursor(f->stream, carried, f->n_carried);
+    free(carried);
+    return cursor;
+}
+
+/* The message goes first: whoever sees the manifest's reports must already know of it. */
+static enum cs_status publish(struct feeder *f, struct cs_err *err)
+{
+    const struct cs_manifest *m = &f->manifest;
+    json_t *msg = cs_msg_new("feeder.step");
+
+    cs_msg_set_int(msg, "step", m->step);
+    cs_msg_set_str(msg, "kind", m->kind == CS_STEP_EVAL ? "eval" : "train");
+    cs_msg_set_int(msg, "flags", m->flags);
+    cs_msg_set_int(msg, "samples", m->n_samples);
+    cs_msg_set_int(msg, "trained_tokens", m->trained_tokens);
+    cs_msg_set(msg, "rows", rows_of(f));
+    cs_msg_set_int(msg, "carried", f->n_carried);
+    cs_msg_set(msg, "cursor", cursor_of(f));
+    f->config->send(f->config->user, msg);
+    return cs_pool_publish(f->config->pool, m, err);
+}
+
+/* Written samples go, carried ones move to the front. */
+static void keep_carried(struct feeder *f, struct cs_load *batch, int n)
+{
+    f->n_carried = 0;
+    for (int i = 0; i < n; i++) {
+        if (f->is_carried[i])
+            batch[f->n_carried++] = batch[i];
+        else
+            cs_load_free(&batch[i]);
+    }
+    f->n_in_batch = f->n_carried;
+}
+
+static bool is_stopping(const struct feeder *f)
+{
+    return f->config->request != NULL &&
+           (atomic_load(&f->config->request->stop) || atomic_load(&f->config->request->stop_now));
+}
+
+static bool has_eval_after(const struct feeder *f, int64_t step)
+{
+    if (!f->spec->has_eval)
+        return false;
+    return step + 1 == f->spec->steps ||
+           (f->spec->eval_every > 0 && (step + 1) % f->spec->eval_every == 0);
+}
+
+static uint32_t train_flags(struct feeder *f, int64_t step)
+{
+    struct cs_feeder_request *r = f->config->request;
+    bool is_stop = is_stopping(f);
+    bool is_last = is_stop || (step + 1 == f->spec->steps && !has_eval_after(f, step));
+    uint32_t flags = 0;
+
+    if (f->spec->checkpoint_every > 0 && (step + 1) % f->spec->checkpoint_every == 0 &&
+        step + 1 != f->spec->steps)
+        flags |= CS_STEP_CHECKPOINT;
+    if (r != NULL && atomic_exchange(&r->checkpoint, false))
+        flags |= CS_STEP_CHECKPOINT;
+    if (is_last) {
+        flags |= CS_STEP_LAST | CS_STEP_CHECKPOINT;
+        f->is_ending = true;
+    }
+    if (is_stop && atomic_load(&r->stop_now) && step + 1 != f->spec->steps)
+        flags &= ~(uint32_t)CS_STEP_CHECKPOINT;
+    return flags;
+}
+
+static enum cs_status train_step(struct feeder *f, int64_t step, struct cs_err *err)
+{
+    int n = (int)f->spec->batch_samples;
+
+    while (f->n_in_batch < n) {
+        bool has = false;
+        CS_TRY(cs_stream_next(f->stream, &f->batch[f->n_in_batch], &has, err));
+        CS_ASSERT(has);
+        f->n_in_batch++;
+    }
+    f->manifest = (struct cs_manifest){.step = step, .kind = CS_STEP_TRAIN};
+    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, f->batch, n, &f->manifest,
+                          f->is_carried, err));
+    keep_carried(f, f->batch, n);
+    f->manifest.flags = train_flags(f, step);
+    return publish(f, err);
+}
+
+/* One step of an evaluation; what does not fit it (more slots than a step has) goes to the next
+ * one. */
+struct pass {
+    struct cs_stream *stream;
+    struct cs_load
+        *batch; /* (batch_samples + 1): one more is loaded to know which step is the last */
+    bool *is_carried;
+    int n;
+    bool is_first, is_over;
+};
+
+static enum cs_status fill_pass(struct pass *p, int want, struct cs_err *err)
+{
+    bool has = true;
+
+    while (p->n < want && has) {
+        CS_TRY(cs_stream_next(p->stream, &p->batch[p->n], &has, err));
+        p->n += has;
+    }
+    return CS_OK;
+}
+
+static enum cs_status eval_step(struct feeder *f, struct pass *p, int64_t step, struct cs_err *err)
+{
+    bool is_final = step + 1 == f->spec->steps;
+    int n = (int)f->spec->batch_samples, left = 0;
+
+    CS_TRY(fill_pass(p, n + 1, err));
+    n = p->n < n ? p->n : n;
+    if (n == 0)
+        return cs_fail(err, CS_INVALID, "%s: no sample to evaluate can be used",
+                       cs_source_path(f->eval.source));
+    f->manifest = (struct cs_manifest){.step = step, .kind = CS_STEP_EVAL};
+    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, p->batch, n, &f->manifest,
+                          p->is_carried, err));
+    for (int i = 0; i < p->n; i++) {
+        if (i >= n || p->is_carried[i])
+            p->batch[left++] = p->batch[i];
+        else
+            cs_load_free(&p->batch[i]);
+    }
+    p->n = left;
+    p->is_over = left == 0 || is_stopping(f);
+    f->manifest.flags = p->is_first ? CS_STEP_EVAL_FIRST : 0;
+    p->is_first = false;
+    if (p->is_over)
+        f->manifest.flags |= CS_STEP_EVAL_LAST;
+    if (p->is_over && is_final) {
+        f->manifest.flags |= CS_STEP_LAST | CS_STEP_CHECKPOINT;
+        f->is_ending = true;
+    }
+    return publish(f, err);
+}
+
+static enum cs_status evaluate(struct feeder *f, int64_t step, struct cs_err *err)
+{
+    struct cs_stream_config config = stream_of(f, &f->eval, true);
+    size_t n = (size_t)f->spec->batch_samples + 1;
+    struct pass p = {.is_first = true};
+    enum cs_status status = CS_OK;
+
+    p.batch = calloc(n, sizeof(*p.batch));
+    p.is_carried = calloc(n, sizeof(*p.is_carried));
+    CS_ASSERT(p.batch != NULL && p.is_carried != NULL);
+    status = cs_stream_open(&config, NULL, &p.stream, err);
+    while (status == CS_OK && !p.is_over)
+        status = eval_step(f, &p, step, err);
+    for (int i = 0; i < p.n; i++)
+        cs_load_free(&p.batch[i]);
+    cs_stream_close(p.stream);
+    free(p.batch);
+    free(p.is_carried);
+    return status;
+}
+
+static enum cs_status open_all(struct feeder *f, struct cs_err *err)
+{
+    const struct cs_spec *spec = f->spec;
+    struct cs_stream_config config;
+    json_t *msg = NULL;
+
+    if (f->config->first_step >= spec->steps)
+        return cs_fail(err, CS_STATE, "all %lld steps of the job are done", (long long)spec->steps);
+    CS_TRY(open_set(f, &f->train, &spec->data, "train", err));
+    if (spec->has_eval)
+        CS_TRY(open_set(f, &f->eval, &spec->eval_data, "eval", err));
+    config = stream_of(f, &f->train, false);
+    CS_TRY(cs_stream_open(&config, f->config->cursor, &f->stream, err));
+    f->batch = calloc((size_t)spec->batch_samples, sizeof(*f->batch));
+    f->is_carried = calloc((size_t)spec->batch_samples, sizeof(*f->is_carried));
+    CS_ASSERT(f->batch != NULL && f->is_carried != NULL);
+    msg = cs_msg_new("feeder.ready");
+    cs_msg_set_int(msg, "samples", (int64_t)cs_source_count(f->train.source));
+    cs_msg_set_int(msg, "eval_samples",
+                   spec->has_eval ? (int64_t)cs_source_count(f->eval.source) : 0);
+    f->config->send(f->config->user, msg);
+    return CS_OK;
+}
+
+static void close_set(struct set *set)
+{
+    cs_quarantine_close(set->quarantine);
+    cs_source_close(set->source);
+}
+
+enum cs_status cs_feeder_run(const struct cs_feeder_config *config, struct cs_err *err)
+{
+    struct feeder *f = calloc(1, sizeof(*f));
+    enum cs_status status = CS_OK;
+
+    CS_ASSERT(f != NULL);
+    f->config = config;
+    f->spec = config->spec;
+    status = open_all(f, err);
+    for (int64_t step = config->first_step; status == CS_OK && !f->is_ending; step++) {
+        status = train_step(f, step, err);
+        if (status == CS_OK && !f->is_ending && has_eval_after(f, step))
+            status = evaluate(f, step, err);
+    }
+    if (status == CS_OK)
+        config->send(config->user, cs_msg_new("feeder.done"));
+    for (int i = 0; i < f->n_in_batch; i++)
+        cs_load_free(&f->batch[i]);
+    cs_stream_close(f->stream);
+    close_set(&f->train);
+    close_set(&f->eval);
+    free(f->batch);
+    free(f->is_carried);
+    free(f);
+    return status;
+}

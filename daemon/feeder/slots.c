@@ -1,0 +1,87 @@
+/* Writing slots: rows of the samples one behind the other, positions restart, one document per
+ * sample. */
+#include "feeder/slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void write_media(const struct cs_slot_budget *budget, struct cs_slot *slot,
+                        const struct cs_loaded *loaded, int32_t first_row)
+{
+    for (int i = 0; i < loaded->sample.n_media; i++) {
+        const struct cs_sample_media *m = &loaded->sample.media[i];
+        size_t bytes = (size_t)budget->enc[m->encoder].item_bytes;
+        int32_t rows = budget->enc[m->encoder].item_rows;
+        int32_t item = slot->head->n_items[m->encoder]++;
+        memcpy(slot->pixels[m->encoder] + (size_t)item * bytes, loaded->pixels[i], bytes);
+        for (int32_t r = 0; r < rows; r++)
+            slot->rows[m->encoder][(size_t)item * (size_t)rows + (size_t)r] =
+                first_row + m->first_row + r;
+    }
+}
+
+static void write_sample(const struct cs_slot_budget *budget, struct cs_slot *slot,
+                         const struct cs_load *load)
+{
+    const struct cs_sample *s = &load->loaded.sample;
+    struct cs_slot_head *head = slot->head;
+    int32_t first = head->n_tokens;
+
+    memcpy(slot->ids + first, s->ids, (size_t)s->n_tokens * sizeof(*s->ids));
+    memcpy(slot->labels + first, s->labels, (size_t)s->n_tokens * sizeof(*s->labels));
+    for (int32_t t = 0; t < s->n_tokens; t++) {
+        slot->doc[first + t] = head->n_samples;
+        slot->pos[first + t] = t;
+    }
+    write_media(budget, slot, &load->loaded, first);
+    slot->sample_ids[head->n_samples] = load->index;
+    slot->sample_rows[head->n_samples] = first;
+    head->n_samples++;
+    head->n_tokens += s->n_tokens;
+    head->n_labels += s->n_labels;
+    slot->sample_rows[head->n_samples] = head->n_tokens;
+}
+
+static void close_slot(struct cs_manifest *m, int at, const struct cs_slot *slot)
+{
+    m->n_tokens[at] = slot->head->n_tokens;
+    m->n_labels[at] = slot->head->n_labels;
+    memcpy(m->n_items[at], slot->head->n_items, sizeof(m->n_items[at]));
+    m->n_samples += slot->head->n_samples;
+    m->trained_tokens += slot->head->n_labels;
+}
+
+enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget *budget,
+                              const struct cs_load *samples, int n, struct cs_manifest *manifest,
+                              bool *is_carried, struct cs_err *err)
+{
+    struct cs_pack_sample *pack = calloc((size_t)n + 1, sizeof(*pack));
+    enum cs_status status = CS_OK;
+
+    CS_ASSERT(pack != NULL);
+    for (int i = 0; i < n; i++) {
+        pack[i].tokens = samples[i].loaded.sample.n_tokens;
+        memcpy(pack[i].items, samples[i].loaded.n_items, sizeof(pack[i].items));
+    }
+    manifest->n_slots = cs_pack(budget, CS_STEP_MAX_SLOTS, pack, n);
+    manifest->n_samples = manifest->trained_tokens = 0;
+    for (int k = 0; k < manifest->n_slots; k++) {
+        struct cs_slot slot;
+        uint64_t seq = 0;
+        status = cs_pool_take(pool, &slot, &seq, err);
+        if (status != CS_OK)
+            goto out;
+        if (k == 0)
+            manifest->first_slot = seq;
+        *slot.head = (struct cs_slot_head){.step = manifest->step, .slot = k};
+        for (int i = 0; i < n; i++)
+            if (pack[i].slot == k)
+                write_sample(budget, &slot, &samples[i]);
+        close_slot(manifest, k, &slot);
+    }
+    for (int i = 0; i < n; i++)
+        is_carried[i] = pack[i].slot == -1;
+out:
+    free(pack);
+    return status;
+}

@@ -1,0 +1,16 @@
+/* Samples of one step into slots of the pool, and the manifest that announces them. */
+#ifndef CS_FEEDER_SLOTS_H
+#define CS_FEEDER_SLOTS_H
+
+#include "core/data/pack.h"
+#include "core/data/pool.h"
+#include "feeder/loader.h"
+
+/* Pack the samples (order kept), take slots, write them, fill everything of *manifest except kind,
+ * step and flags, which are the caller's. is_carried[i] (n): sample i did not fit this step. Not
+ * published. */
+enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget *budget,
+                              const struct cs_load *samples, int n, struct cs_manifest *manifest,
+                              bool *is_carried, struct cs_err *err) CS_NODISCARD;
+
+#endif
