@@ -1,0 +1,25 @@
+/* Screens without a terminal: a canvas of any size as text. */
+#ifndef CS_CONSOLE_DUMP_H
+#define CS_CONSOLE_DUMP_H
+
+#include "console/glyph.h"
+#include "core/base/buf.h"
+
+/* Replays a trace file (with what lies beside it in its job directory), opens a view, presses keys
+ * ("3 j Space", "g g", "C-d", "Esc": separated by spaces), draws and appends rows lines to out.
+ * CS_USAGE: unknown view or key, with what there is. Sizes from 1x1 to 1000x1000. */
+struct cs_dump {
+    const char *trace; /* path */
+    const char *view;  /* "jobs" "model" "pipeline" "logs"; NULL: pipeline */
+    const char *keys;  /* NULL: none */
+    int cols, rows;
+    enum cs_glyph_set glyphs;
+};
+
+enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out,
+                              struct cs_err *err) CS_NODISCARD;
+/* "100x30" */
+enum cs_status cs_dump_size(const char *text, int *cols, int *rows,
+                            struct cs_err *err) CS_NODISCARD;
+
+#endif

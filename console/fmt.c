@@ -1,0 +1,90 @@
+/* Figures for screens; see fmt.h. */
+#include "console/fmt.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "core/base/units.h"
+
+void cs_fmt_ms(char *out, size_t cap, double ns)
+{
+    double ms = ns / 1e6;
+    if (!isfinite(ns) || ns < 0)
+        snprintf(out, cap, "-");
+    else
+        snprintf(out, cap, "%.*f", ms >= 99.995 ? 1 : ms >= 0.9995 ? 2 : 3, ms);
+}
+
+void cs_fmt_percent(char *out, size_t cap, double ratio)
+{
+    if (isfinite(ratio))
+        snprintf(out, cap, "%.1f%%", ratio * 100);
+    else
+        snprintf(out, cap, "-");
+}
+
+void cs_fmt_drift(char *out, size_t cap, double ratio)
+{
+    if (!isfinite(ratio))
+        snprintf(out, cap, "-");
+    else if (ratio >= 10)
+        snprintf(out, cap, "x%.3g", ratio + 1);
+    else
+        snprintf(out, cap, "%+.1f%%", ratio * 100);
+}
+
+void cs_fmt_loss(char *out, size_t cap, double loss)
+{
+    if (isnan(loss))
+        snprintf(out, cap, "nan");
+    else if (isinf(loss))
+        snprintf(out, cap, loss > 0 ? "inf" : "-inf");
+    else
+        snprintf(out, cap, fabs(loss) < 1000 ? "%.3f" : "%.3g", loss);
+}
+
+void cs_fmt_known_loss(char *out, size_t cap, double loss)
+{
+    if (isnan(loss))
+        snprintf(out, cap, "-");
+    else
+        cs_fmt_loss(out, cap, loss);
+}
+
+void cs_fmt_elapsed(char *out, size_t cap, int64_t ns)
+{
+    int64_t s = ns / 1000000000;
+    if (ns < 0)
+        snprintf(out, cap, "-");
+    else if (s < 3600)
+        snprintf(out, cap, "%02d:%02d", (int)(s / 60), (int)(s % 60));
+    else if (s < 86400)
+        snprintf(out, cap, "%02d:%02d:%02d", (int)(s / 3600), (int)(s / 60 % 60), (int)(s % 60));
+    else
+        snprintf(out, cap, "%lldd%02dh", (long long)(s / 86400), (int)(s / 3600 % 24));
+}
+
+void cs_fmt_clock(char *out, size_t cap, int64_t wall_ns)
+{
+    time_t seconds = (time_t)(wall_ns / 1000000000);
+    struct tm tm;
+    if (wall_ns <= 0 || !localtime_r(&seconds, &tm) || strftime(out, cap, "%H:%M:%S", &tm) == 0)
+        snprintf(out, cap, "-");
+}
+
+void cs_fmt_count(char *out, size_t cap, int64_t count)
+{
+    if (count < 0)
+        snprintf(out, cap, "-");
+    else
+        cs_count_print(out, cap, (uint64_t)count);
+}
+
+void cs_fmt_tokens(char *out, size_t cap, double per_s)
+{
+    if (!isfinite(per_s) || per_s < 0 || per_s > 1e18)
+        snprintf(out, cap, "-");
+    else
+        cs_count_print(out, cap, (uint64_t)llround(per_s));
+}

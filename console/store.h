@@ -1,0 +1,130 @@
+/* The store: what the console knows of its daemon. It mirrors the list of jobs and, for one
+ * selected job, its specification, graph, plan, predicted and measured timelines, step figures,
+ * notes and log lines. Fed with the daemon's messages as they come, or with a trace file; views
+ * read it. Nothing here talks to anybody. Memory is bounded: lists keep the newest entries.
+ *
+ * Whatever a peer sends is checked; what makes no sense is dropped. `version` moves with every
+ * change, so that a screen knows when to draw. */
+#ifndef CS_CONSOLE_STORE_H
+#define CS_CONSOLE_STORE_H
+
+#include <jansson.h>
+
+#include "console/timeline.h"
+#include "core/base/log.h"
+#include "core/trace/series.h"
+
+enum {
+    CS_STORE_JOBS = 1000,
+    CS_STORE_LOGS = 2000,
+    CS_STORE_NOTES = 200,
+    CS_STORE_LINE = 512, /* bytes of a line that are kept */
+    CS_STORE_SERIES = 1024
+};
+
+struct cs_store_job {
+    int64_t id;
+    char name[64], owner[32], state[16], reason[512], dir[512];
+    char spec_hash[65], plan_hash[65];
+    int64_t step, steps;                        /* finished, asked for; -1 unknown */
+    int64_t submitted_ns, started_ns, ended_ns; /* wall time, 0 unknown */
+    int64_t checkpoint_step;                    /* -1 none */
+    int64_t predicted_step_ns, step_ns;         /* 0 unknown */
+    int64_t generation;
+    double loss, bubble, exact_match; /* NaN unknown; bubble: mean over ranks */
+};
+
+struct cs_store_step { /* the last step of its kind */
+    int64_t step;      /* 0-based, -1 none */
+    int64_t step_ns, tokens, trained_tokens, samples, correct, slots; /* 0 unknown */
+    int64_t messages, bytes, data_wait_us, wall_ns;
+    double loss, grad_norm, lr;
+};
+
+struct cs_store_line {
+    int64_t wall_ns;
+    int32_t rank; /* -1 feeder, -2 runner, -3 a note of the daemon */
+    enum cs_log_level level;
+    char text[CS_STORE_LINE];
+};
+
+struct cs_store_lines { /* ring: the newest n of cap */
+    struct cs_store_line *line;
+    int cap, n, first;
+    int64_t total; /* ever added */
+};
+
+struct cs_store_stage {
+    char name[32];
+    int32_t rank;
+};
+
+/* what is derived from specification and plan */
+struct cs_store_model {
+    struct cs_arena *arena;
+    json_t *spec_json, *plan_json;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan; /* NULL: not planned yet */
+    const struct cs_device_class *device;
+    struct cs_layer_cost *layer_cost; /* (graph->n_layers) NULL without a plan */
+};
+
+struct cs_store {
+    uint64_t version;
+    bool is_connected, is_replay;
+    char node[64];
+    int64_t now_ns; /* wall time that elapsed times refer to; set by the owner */
+
+    struct cs_store_job *jobs; /* newest first */
+    int n_jobs;
+    int64_t job; /* selected, 0 none */
+
+    struct cs_store_model model;
+    bool wants_show;       /* the plan changed: somebody should ask job.show again */
+    char model_error[256]; /* why specification or plan could not be read */
+    struct cs_store_stage *stages;
+    int32_t n_stages, n_ranks;
+    struct cs_timeline predicted, measured;
+    struct cs_store_step train, eval;
+    struct cs_series *loss, *step_ms;
+    struct cs_store_lines logs, notes;
+    int64_t n_gaps; /* messages the daemon dropped for us */
+};
+
+struct cs_store *cs_store_new(void);
+void cs_store_free(struct cs_store *store); /* accepts NULL */
+/* forgets what belonged to the job before */
+void cs_store_select(struct cs_store *store, int64_t job);
+void cs_store_connected(struct cs_store *store, bool is_connected);
+/* Any message of a daemon. job.metrics and job.events carry no job: pass on only answers to
+ * questions about the selected one. Unknown messages are ignored. */
+void cs_store_message(struct cs_store *store, const json_t *msg);
+/* A trace file (core/trace/tracefile.h); it becomes the selected job, with the last step in it as
+ * the measured one. */
+enum cs_status cs_store_trace(struct cs_store *store, const void *bytes, size_t n,
+                              struct cs_err *err) CS_NODISCARD;
+/* A trace and what lies beside it in a job directory: spec.json, plan.json, journal, logs/. */
+enum cs_status cs_store_replay(struct cs_store *store, const char *trace_path,
+                               struct cs_err *err) CS_NODISCARD;
+/* Read documents of the selected job; plan may be NULL. A failure is kept in model_error. */
+void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t *plan);
+
+const struct cs_store_job *cs_store_find(const struct cs_store *store, int64_t job); /* NULL */
+const struct cs_store_job *cs_store_selected(const struct cs_store *store);          /* NULL */
+/* i-th of lines, 0 the oldest that is kept */
+const struct cs_store_line *cs_store_line(const struct cs_store_lines *lines, int i);
+bool cs_state_is_over(const char *state); /* DONE FAILED CANCELLED LOST */
+/* nanoseconds to the end at the present pace, -1 unknown */
+int64_t cs_store_eta_ns(const struct cs_store *store, const struct cs_store_job *job);
+/* of the selected job's last step, NaN unknown */
+double cs_store_tokens_per_s(const struct cs_store *store);
+
+/* Private to the store's files. */
+struct cs_store_job *cs_store_job_at(struct cs_store *store, int64_t id); /* made when unknown */
+void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_level level,
+                       int64_t wall_ns, const char *text);
+void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_selected);
+void cs_store_stages(struct cs_store *store, int32_t n_stages, int32_t n_ranks);
+
+#endif

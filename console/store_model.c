@@ -1,0 +1,66 @@
+/* Specification and plan of the selected job into graph, stages, costs and the predicted timeline.
+ */
+#include <string.h>
+
+#include "console/store.h"
+#include "core/base/str.h"
+
+static void fill_stages(struct cs_store *store, const struct cs_plan *plan)
+{
+    cs_store_stages(store, plan->n_stages, plan->n_ranks);
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        cs_str_copy(store->stages[s].name, sizeof store->stages[s].name, plan->stages[s].name);
+        store->stages[s].rank = plan->stages[s].rank;
+    }
+}
+
+static enum cs_status read_spec(struct cs_store_model *model, struct cs_err *err)
+{
+    struct cs_cluster cluster = {0};
+    CS_TRY(cs_spec_read(model->spec_json, model->arena, &model->spec, err));
+    CS_TRY(cs_graph_build(model->spec, true, model->arena, &model->graph, err));
+    json_t *here = json_string("here");
+    enum cs_status status =
+        cs_cluster_read(model->spec->cluster ? model->spec->cluster : here, 0, &cluster, err);
+    json_decref(here);
+    model->device = cluster.device;
+    return status;
+}
+
+static enum cs_status read_plan(struct cs_store *store, struct cs_err *err)
+{
+    struct cs_store_model *model = &store->model;
+    CS_TRY(cs_plan_read(model->plan_json, model->graph, model->arena, &model->plan, err));
+    model->layer_cost = CS_NEW_ARRAY(model->arena, struct cs_layer_cost, model->graph->n_layers);
+    cs_layer_costs(model->graph, &model->plan->budget, model->device, model->layer_cost);
+    fill_stages(store, model->plan);
+    if (store->is_replay && store->predicted.arena)
+        return CS_OK; /* the trace brought what was predicted then */
+    return cs_timeline_predict(&store->predicted, model->plan, model->graph, model->device, err);
+}
+
+void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t *plan)
+{
+    struct cs_store_model *model = &store->model;
+    struct cs_err err = {0};
+    char old_plan[65] = "";
+    if (!spec)
+        return;
+    if (model->plan)
+        memcpy(old_plan, model->plan->hash, sizeof old_plan);
+    cs_arena_free(model->arena);
+    json_decref(model->spec_json);
+    json_decref(model->plan_json);
+    *model = (struct cs_store_model){.arena = cs_arena_new(0),
+                                     .spec_json = json_deep_copy(spec),
+                                     .plan_json = plan ? json_deep_copy(plan) : NULL};
+    store->model_error[0] = '\0';
+    enum cs_status status = read_spec(model, &err);
+    if (status == CS_OK && plan)
+        status = read_plan(store, &err);
+    if (status != CS_OK)
+        cs_str_copy(store->model_error, sizeof store->model_error, err.text);
+    if (model->plan && old_plan[0] != '\0' && strcmp(old_plan, model->plan->hash) != 0)
+        cs_timeline_clear(&store->measured); /* it belongs to another plan */
+    store->version++;
+}
