@@ -102,6 +102,7 @@ static enum cs_status read_trainer(struct cs_job *job, struct cs_err *err)
     job->cursor = json_deep_copy(cs_msg_obj(trainer, "cursor"));
     job->tokens = cs_msg_int(trainer, "tokens", 0);
     job->samples = cs_msg_int(trainer, "samples", 0);
+    job->skipped = cs_msg_int(trainer, "skipped", 0);
     cs_ckpt_close(ckpt);
     if (!job->cursor)
         return cs_fail(

@@ -24,6 +24,7 @@ struct cs_job {
     int64_t checkpoint_step;  /* -1 none */
     int64_t first_step;       /* 0 without a checkpoint */
     int64_t tokens, samples;  /* trained before first_step */
+    int64_t skipped;          /* steps whose update was skipped, before first_step */
     json_t *cursor;           /* NULL without a checkpoint */
 };
 

@@ -58,17 +58,16 @@ struct cs_row {
     int64_t step, flags, samples, trained_tokens, slots;
     json_t *cursor;
     int n_reports;
-    bool has_loss, has_norm, is_norm_unequal;
+    bool has_loss, has_norm, is_norm_unequal, is_skipped;
     double loss_sum, grad_norm, lr;
     int64_t loss_tokens, correct, loss_samples, messages, bytes;
 };
 
 /* One checkpoint on its way. */
 struct cs_save {
-    int64_t step, tokens, samples, start_ns;
+    int64_t step, tokens, samples, skipped;
     json_t *cursor;
     bool is_step_done; /* the row is out: tokens are known */
-    bool is_last;      /* the workers end after it */
     int n_saved, n_failed;
     struct cs_ckpt_file *files;
     int n_files;
@@ -109,15 +108,16 @@ struct cs_runner {
     struct cs_save *saves;
     struct cs_eval eval;
     int64_t last_step, checkpoint_step; /* -1 none */
-    int64_t tokens, samples;            /* trained in all, with the runs before */
+    int64_t tokens, samples, skipped;   /* trained in all, with the runs before */
+    json_t *weights;                    /* name -> xxh3 of every parameter, from worker.done */
     int64_t row_ns, slowest_ns;         /* when the last row ended; the longest step */
     int64_t go_ns, spans_ns;
     uint64_t n_bad_samples;
     char weights_hash[65];
     double exact_match; /* of the last evaluation, NaN none */
     bool is_stop_asked, is_stop_now, is_failing, is_finishing, is_over;
-    bool has_final_save_failed, is_journal_failed, is_trace_failed, is_norm_told;
-    struct cs_err save_failure; /* of the final checkpoint */
+    bool is_journal_failed, is_trace_failed, is_norm_told;
+    struct cs_err save_failure; /* the last one */
     int n_signals;
     struct cs_control *control;
 };
@@ -131,6 +131,7 @@ void cs_run_note(struct cs_runner *r, enum cs_log_level level, const char *fmt, 
 void cs_run_set_state(struct cs_runner *r, enum cs_run_state state, const char *reason);
 json_t *cs_run_state_msg(const struct cs_runner *r);
 void cs_run_emit_state(struct cs_runner *r);
+void cs_run_write_weights(struct cs_runner *r); /* weights.json */
 
 /* children.c: processes and what they say */
 enum cs_status cs_children_start(struct cs_runner *r, struct cs_err *err) CS_NODISCARD;
@@ -163,7 +164,6 @@ void cs_save_expect(struct cs_runner *r, const struct cs_row *row);
 void cs_save_reported(struct cs_runner *r, const json_t *msg, bool is_failed);
 void cs_save_step_done(struct cs_runner *r, const struct cs_row *row);
 void cs_saves_abandon(struct cs_runner *r); /* nobody is left to report */
-bool cs_saves_pending(const struct cs_runner *r);
 void cs_saves_free(struct cs_runner *r);
 
 /* blame.c: where a rank is, who is to blame */

@@ -115,6 +115,25 @@ static void write_state_file(struct cs_runner *r, const json_t *msg)
     json_decref(doc);
 }
 
+/* DIR/weights.json: what every parameter was at the end, frozen ones too */
+void cs_run_write_weights(struct cs_runner *r)
+{
+    char path[CS_PATH_CAP + 16];
+    struct cs_buf text = {0};
+    struct cs_err err = {0};
+    if (json_object_size(r->weights) == 0)
+        return;
+    json_t *doc = cs_doc_new("cornstarch.weights/1");
+    cs_msg_set_int(doc, "step", r->last_step);
+    cs_msg_set(doc, "xxh3", json_incref(r->weights));
+    snprintf(path, sizeof path, "%s/weights.json", r->job.dir);
+    cs_json_pretty(doc, &text);
+    if (cs_write_file_atomic(path, text.data, text.len, 0600, &err) != CS_OK)
+        cs_run_note(r, CS_WARN, "%s", err.text);
+    cs_buf_free(&text);
+    json_decref(doc);
+}
+
 void cs_run_emit_state(struct cs_runner *r)
 {
     json_t *msg = cs_run_state_msg(r);

@@ -84,6 +84,7 @@ static void add_report(struct cs_row *row, const json_t *msg)
         row->grad_norm = norm;
     }
     row->lr = cs_msg_num(msg, "lr", row->lr);
+    row->is_skipped = row->is_skipped || cs_msg_bool(msg, "is_skipped", false);
     row->messages += cs_msg_int(msg, "messages_sent", 0);
     row->bytes += cs_msg_int(msg, "bytes_sent", 0);
     row->n_reports++;

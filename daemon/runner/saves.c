@@ -44,7 +44,6 @@ void cs_save_expect(struct cs_runner *r, const struct cs_row *row)
     struct cs_save *save = find_save(r, row->step);
     json_decref(save->cursor);
     save->cursor = json_incref(row->cursor);
-    save->is_last = (row->flags & CS_STEP_LAST) != 0;
 }
 
 static json_t *trainer_of(const struct cs_runner *r, const struct cs_save *save)
@@ -54,21 +53,10 @@ static json_t *trainer_of(const struct cs_runner *r, const struct cs_save *save)
     cs_msg_set_int(trainer, "seed", (int64_t)r->job.spec->seed);
     cs_msg_set_int(trainer, "tokens", save->tokens);
     cs_msg_set_int(trainer, "samples", save->samples);
+    cs_msg_set_int(trainer, "skipped", save->skipped);
     cs_msg_set_int(trainer, "generation", r->job.generation);
     cs_msg_set(trainer, "cursor", save->cursor ? json_incref(save->cursor) : json_null());
     return trainer;
-}
-
-/* The last checkpoint names the weights by their hash. */
-static void hash_final(struct cs_runner *r, const struct cs_save *save)
-{
-    char path[CS_PATH_CAP + 48];
-    struct cs_err err = {0};
-    snprintf(path, sizeof path, "%s/ckpt-%lld", r->job.ckpt_dir, (long long)save->step);
-    if (cs_job_weights_hash(&r->job, path, r->weights_hash, &err) != CS_OK) {
-        r->weights_hash[0] = '\0';
-        cs_run_note(r, CS_ERROR, "the final checkpoint cannot be read back: %s", err.text);
-    }
 }
 
 static void commit(struct cs_runner *r, const struct cs_save *save)
@@ -86,15 +74,12 @@ static void commit(struct cs_runner *r, const struct cs_save *save)
     if (status != CS_OK) {
         cs_run_note(r, CS_ERROR, "ALARM: the checkpoint of step %lld failed, training goes on: %s",
                     (long long)save->step, err.text);
-        r->has_final_save_failed = r->has_final_save_failed || save->is_last;
         r->save_failure = err;
         return;
     }
     r->checkpoint_step = save->step;
     cs_run_note(r, CS_INFO, "checkpoint of step %lld: %d files, %llu bytes", (long long)save->step,
                 save->n_files, (unsigned long long)bytes);
-    if (save->is_last)
-        hash_final(r, save);
     cs_run_emit_state(r);
 }
 
@@ -113,10 +98,7 @@ static void fail_save(struct cs_runner *r, const struct cs_save *save)
     remove_files(r, save);
     cs_run_note(r, CS_ERROR, "ALARM: the checkpoint of step %lld failed, training goes on: %s",
                 (long long)save->step, save->failure);
-    if (save->is_last) {
-        r->has_final_save_failed = true;
-        (void)cs_fail(&r->save_failure, CS_IO, "%s", save->failure);
-    }
+    (void)cs_fail(&r->save_failure, CS_IO, "%s", save->failure);
 }
 
 /* Done with when the step's row is out and every rank has spoken. */
@@ -141,6 +123,7 @@ void cs_save_step_done(struct cs_runner *r, const struct cs_row *row)
     save->is_step_done = true;
     save->tokens = r->tokens;
     save->samples = r->samples;
+    save->skipped = r->skipped;
     resolve(r, save);
 }
 
@@ -188,11 +171,6 @@ void cs_saves_abandon(struct cs_runner *r)
         fail_save(r, save);
         drop_save(r, save);
     }
-}
-
-bool cs_saves_pending(const struct cs_runner *r)
-{
-    return r->saves != NULL;
 }
 
 void cs_saves_free(struct cs_runner *r)

@@ -18,7 +18,8 @@ static struct cs_span_events take_events(struct cs_child *child, int64_t step,
     for (uint32_t i = 0; i < child->n_events; i++) {
         const struct cs_event *e = &child->events[i];
         bool is_eval = (e->flags & CS_EVENT_EVAL) != 0;
-        if (!is_eval && e->step == (uint32_t)step)
+        bool is_late_save = e->kind == CS_EVENT_SAVE && (int64_t)e->step < step;
+        if (!is_eval && (e->step == (uint32_t)step || is_late_save))
             mine[n++] = *e;
         else if (!is_eval && (int64_t)e->step > step)
             child->events[kept++] = *e;
@@ -101,6 +102,8 @@ static void emit_train(struct cs_runner *r, const struct cs_row *row, int64_t st
     if (row->has_norm)
         cs_msg_set_num(msg, "grad_norm", row->grad_norm);
     cs_msg_set_num(msg, "lr", row->lr);
+    if (row->is_skipped)
+        cs_msg_set_bool(msg, "is_skipped", true);
     cs_msg_set_int(msg, "step_ns", step_ns);
     cs_msg_set_int(msg, "messages_sent", row->messages);
     cs_msg_set_int(msg, "bytes_sent", row->bytes);
@@ -188,6 +191,10 @@ static void train_done(struct cs_runner *r, const struct cs_row *row)
     r->last_step = row->step;
     r->tokens += row->trained_tokens;
     r->samples += row->samples;
+    if (row->is_skipped && r->skipped++ % 100 == 0)
+        cs_run_note(r, CS_WARN,
+                    "the gradient of step %lld is not finite, its update was skipped (%lld so far)",
+                    (long long)row->step, (long long)r->skipped);
     emit_train(r, row, step_ns, &spans);
     emit_spans(r, row, &spans);
     cs_arena_free(arena);
