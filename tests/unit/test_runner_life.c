@@ -148,27 +148,33 @@ static bool has_note(const struct job *job, const char *part)
     return is_found;
 }
 
-/* processes whose environment names our runtime directory and that are not us */
+/* "" when it cannot be read; files of /proc have no size */
+static size_t read_proc(const char *pid, const char *name, char *out, size_t cap)
+{
+    char path[300];
+    snprintf(path, sizeof path, "/proc/%.20s/%s", pid, name);
+    FILE *file = fopen(path, "r");
+    size_t n = file ? fread(out, 1, cap - 1, file) : 0;
+    if (file)
+        fclose(file);
+    out[n] = '\0';
+    return n;
+}
+
+/* workers and feeders of this test: by their name and our runtime directory in their environment */
 static int count_left(const struct job *job)
 {
+    static char env[1 << 17], name[256];
     DIR *proc = opendir("/proc");
     struct dirent *entry;
     int n = 0;
+    assert_non_null(proc);
     while ((entry = readdir(proc))) {
-        char path[300], name[64] = "";
-        snprintf(path, sizeof path, "/proc/%.20s/environ", entry->d_name);
-        size_t bytes = 0;
-        char *env = atoi(entry->d_name) > 0 && atoi(entry->d_name) != getpid()
-                        ? tmpdir_read(path, &bytes)
-                        : NULL;
-        bool is_ours = env && memmem(env, bytes, job->dir, strlen(job->dir));
-        free(env);
-        snprintf(path, sizeof path, "/proc/%.20s/cmdline", entry->d_name);
-        char *cmd = is_ours ? tmpdir_read(path, &bytes) : NULL;
-        if (cmd)
-            snprintf(name, sizeof name, "%s", cmd);
-        n += strncmp(name, "cornstarch-", 11) == 0;
-        free(cmd);
+        read_proc(entry->d_name, "cmdline", name, sizeof name);
+        if (strncmp(name, "cornstarch-", 11) != 0)
+            continue;
+        size_t bytes = read_proc(entry->d_name, "environ", env, sizeof env);
+        n += memmem(env, bytes, job->dir, strlen(job->dir)) != NULL;
     }
     closedir(proc);
     return n;

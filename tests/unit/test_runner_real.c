@@ -1,0 +1,223 @@
+/* The runner with the real feeder and workers of this build: equal weights on one and on three
+ * ranks, and a run that was killed and resumed ends where an undisturbed one does, to the bit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/wire/line.h"
+#include "core/wire/wire.h"
+#include "runner/runner.h"
+#include "support/chat.h"
+#include "support/spec.h"
+#include "support/tmpdir.h"
+
+enum { SAMPLES = 40, STEPS = 12 };
+
+struct job {
+    char *dir;
+    char path[300];
+    struct cs_runner_options options;
+};
+
+static int setup(void **state)
+{
+    const char *bin = getenv("CORNSTARCH_BIN");
+    char worker[400], feeder[400];
+    struct job *job = calloc(1, sizeof *job);
+    snprintf(worker, sizeof worker, "%s/cornstarch-worker", bin ? bin : "build/bin");
+    snprintf(feeder, sizeof feeder, "%s/cornstarch-feeder", bin ? bin : "build/bin");
+    setenv("CORNSTARCH_WORKER", worker, 1);
+    setenv("CORNSTARCH_FEEDER", feeder, 1);
+    job->dir = tmpdir_new();
+    setenv("XDG_RUNTIME_DIR", job->dir, 1);
+    *state = job;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct job *job = *state;
+    tmpdir_free(job->dir);
+    free(job);
+    return 0;
+}
+
+static void write_data(const struct job *job)
+{
+    json_t *tokenizer = chat_tokenizer_json();
+    char *text = json_dumps(tokenizer, JSON_COMPACT);
+    struct cs_buf data = {0};
+    tmpdir_write(tmpdir_path(job->dir, "tokenizer.json"), text, strlen(text));
+    cs_buf_adds(&data, "[");
+    for (int i = 0; i < SAMPLES; i++)
+        cs_buf_addf(
+            &data,
+            "%s{\"id\":\"s%d\",\"conversations\":[{\"from\":\"human\",\"value\":\"what is %d "
+            "and %.*s\"},{\"from\":\"gpt\",\"value\":\"it is %d\"}]}\n",
+            i ? "," : "", i, i, i % 7, "aaaaaaa", i * 3 % 11);
+    cs_buf_adds(&data, "]");
+    tmpdir_write(tmpdir_path(job->dir, "train.json"), data.data, data.len);
+    cs_buf_free(&data);
+    free(text);
+    json_decref(tokenizer);
+}
+
+static void write_job(struct job *job, const char *name, const struct cs_test_spec *options)
+{
+    json_t *spec = cs_test_spec_json(options), *module;
+    json_t *modules = json_object_get(json_object_get(spec, "model"), "modules");
+    json_t *data = json_object_get(spec, "data");
+    char command[400];
+    struct cs_buf text = {0};
+    size_t i;
+    write_data(job);
+    json_array_foreach(modules, i, module)
+    {
+        if (strcmp(cs_msg_str(module, "kind", ""), "llm") != 0)
+            continue;
+        json_object_set_new(module, "tokenizer", json_string(job->dir));
+        json_object_set_new(json_object_get(module, "config"), "vocab_size", json_integer(300));
+    }
+    json_object_set_new(data, "json", json_string(tmpdir_path(job->dir, "train.json")));
+    json_object_set_new(data, "images", json_string(job->dir));
+    json_object_set_new(data, "template", json_pack("{s:s}", "name", "plain"));
+    json_object_set_new(spec, "checkpoint",
+                        json_pack("{s:i,s:i,s:s}", "every_steps", 4, "keep", 2, "dir", ""));
+    snprintf(job->path, sizeof job->path, "%s/%s", job->dir, name);
+    snprintf(command, sizeof command, "mkdir -p %s", job->path);
+    assert_int_equal(system(command), 0);
+    cs_json_pretty(spec, &text);
+    tmpdir_write(tmpdir_path(job->path, "spec.json"), text.data, text.len);
+    cs_buf_free(&text);
+    json_decref(spec);
+    job->options = (struct cs_runner_options){
+        .job_dir = job->path, .hang_ns = 30000000000, .started_fd = -1, .is_foreground = true};
+}
+
+static pid_t start(const struct job *job)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct cs_err err = {0};
+        if (!getenv("TEST_VERBOSE") && !freopen("/dev/null", "w", stderr))
+            _exit(99);
+        _exit((int)cs_runner_run(&job->options, &err));
+    }
+    assert_true(pid > 0);
+    return pid;
+}
+
+static void run_to_the_end(const struct job *job)
+{
+    int status = -1;
+    pid_t pid = start(job);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    json_t *state = json_load_file(tmpdir_path(job->path, "state.json"), 0, NULL);
+    if (status != 0)
+        fail_msg("%s", cs_msg_str(state, "reason", "no state file"));
+    assert_string_equal(cs_msg_str(state, "state", ""), "DONE");
+    json_decref(state);
+}
+
+/* losses by step, the last row of a step wins; returns the number of steps seen */
+static int losses_of(const struct job *job, double loss[STEPS])
+{
+    size_t n = 0;
+    int seen = 0;
+    char *text = tmpdir_read(tmpdir_path(job->path, "journal"), &n);
+    for (int i = 0; i < STEPS; i++)
+        loss[i] = -1;
+    for (char *line = text; line && *line;) {
+        char *end = strchr(line, '\n');
+        json_t *row = NULL;
+        if (!end) /* being written */
+            break;
+        assert_int_equal(cs_line_parse(line, (size_t)(end - line), &row, NULL), CS_OK);
+        int64_t step = cs_msg_int(row, "step", -1);
+        if (strcmp(cs_msg_type(row), "runner.step") == 0 && step >= 0 && step < STEPS) {
+            seen += loss[step] < 0;
+            loss[step] = cs_msg_num(row, "loss", -1);
+        }
+        json_decref(row);
+        line = end + 1;
+    }
+    free(text);
+    return seen;
+}
+
+static json_t *weights_of(const struct job *job)
+{
+    json_t *doc = json_load_file(tmpdir_path(job->path, "weights.json"), 0, NULL);
+    assert_non_null(doc);
+    assert_true(json_object_size(json_object_get(doc, "xxh3")) > 10);
+    return doc;
+}
+
+static void assert_same_end(const struct job *a, const struct job *b)
+{
+    double x[STEPS], y[STEPS];
+    assert_int_equal(losses_of(a, x), STEPS);
+    assert_int_equal(losses_of(b, y), STEPS);
+    for (int i = 0; i < STEPS; i++) {
+        assert_true(x[i] > 0);
+        assert_memory_equal(&x[i], &y[i], sizeof x[i]);
+    }
+    assert_true(x[STEPS - 1] < x[0]);
+    json_t *wa = weights_of(a), *wb = weights_of(b);
+    assert_true(json_equal(json_object_get(wa, "xxh3"), json_object_get(wb, "xxh3")));
+    json_decref(wa);
+    json_decref(wb);
+    json_t *sa = json_load_file(tmpdir_path(a->path, "state.json"), 0, NULL);
+    json_t *sb = json_load_file(tmpdir_path(b->path, "state.json"), 0, NULL);
+    assert_string_equal(cs_msg_str(sa, "weights_hash", "a"), cs_msg_str(sb, "weights_hash", "b"));
+    json_decref(sa);
+    json_decref(sb);
+}
+
+static void three_ranks_equal_two_to_the_bit(void **state)
+{
+    struct job *a = *state, b = *a;
+    write_job(a, "11", &(struct cs_test_spec){.llm_pp = 1, .steps = STEPS});
+    run_to_the_end(a);
+    write_job(&b, "12", &(struct cs_test_spec){.llm_pp = 2, .steps = STEPS});
+    run_to_the_end(&b);
+    assert_same_end(a, &b);
+}
+
+static void killed_and_resumed_equals_undisturbed_to_the_bit(void **state)
+{
+    struct job *a = *state, b = *a;
+    double loss[STEPS];
+    int status;
+    write_job(a, "21", &(struct cs_test_spec){.llm_pp = 2, .steps = STEPS});
+    run_to_the_end(a);
+    write_job(&b, "22", &(struct cs_test_spec){.llm_pp = 2, .steps = STEPS});
+    pid_t pid = start(&b);
+    while (waitpid(pid, &status, WNOHANG) == 0 && losses_of(&b, loss) < 6)
+        usleep(500);
+    kill(pid, SIGKILL); /* nothing to kill when it was faster: then the resume does nothing */
+    waitpid(pid, &status, 0);
+    run_to_the_end(&b);
+    assert_same_end(a, &b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(three_ranks_equal_two_to_the_bit, setup, teardown),
+        cmocka_unit_test_setup_teardown(killed_and_resumed_equals_undisturbed_to_the_bit, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
