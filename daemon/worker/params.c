@@ -226,6 +226,7 @@ void cs_params_free(struct cs_params *params)
     free(params->tensor);
     free(params->index);
     free(params->arena);
+    free(params->zeros);
     free(params);
 }
 
@@ -252,6 +253,8 @@ int cs_params_owned(const struct cs_params *params, struct cs_ckpt_param *out)
         const struct cs_tensor *t = &params->tensor[i];
         if (t->is_counted && t->grad != NULL)
             out[n++] = (struct cs_ckpt_param){t->param, t->w, t->exp_avg, t->exp_avg_sq};
+        else if (t->is_counted && t->is_restored)
+            out[n++] = (struct cs_ckpt_param){t->param, t->w, params->zeros, params->zeros};
     }
     return n;
 }

@@ -20,6 +20,7 @@ struct cs_tensor {
     float *exp_avg, *exp_avg_sq; /* NULL: frozen, or a tied view (its owner is updated) */
     bool is_tied_head;           /* the head's entry of the embedding */
     bool is_counted;             /* in the norm, in checkpoints, in the hash: once over all ranks */
+    bool is_restored; /* frozen, but from a checkpoint: it was trained before it was frozen */
 };
 
 struct cs_params {
@@ -34,6 +35,7 @@ struct cs_params {
     size_t bytes; /* of the arena */
     float *grads; /* all gradients, one block */
     size_t grad_bytes;
+    float *zeros; /* moments of restored parameters in checkpoints, NULL: there are none */
 };
 
 /* Plan the arena for the stages of a rank; weights are not filled, moments and gradients are 0. */
@@ -57,7 +59,9 @@ struct cs_tensor *cs_params_find(const struct cs_params *params, int32_t param_i
 void cs_params_zero_grads(struct cs_params *params);
 /* xxh3-128 of the weights of an entry */
 void cs_params_hash(const struct cs_tensor *tensor, char out[33]);
-/* entries that this rank writes to a checkpoint (room for n), pointing into the arena */
+/* What this rank writes to a checkpoint (room for n), pointing into the arena: what is trained, and
+ * what a checkpoint brought although it is frozen now, with moments of 0. Its source directory does
+ * not have those values. */
 int cs_params_owned(const struct cs_params *params, struct cs_ckpt_param *out);
 
 #endif

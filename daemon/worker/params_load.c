@@ -1,4 +1,5 @@
 /* Filling a rank's weights: from model directories, fresh, or from a checkpoint; see params.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/hash.h"
@@ -115,10 +116,26 @@ static enum cs_status resume_one(struct cs_tensor *t, const struct cs_ckpt *ckpt
         return CS_OK;
     }
     CS_TRY(status);
+    t->is_restored = t->grad == NULL;
     if (t->exp_avg == NULL)
         return CS_OK;
     CS_TRY(cs_ckpt_read(ckpt, t->param, "exp_avg", t->exp_avg, err));
     return cs_ckpt_read(ckpt, t->param, "exp_avg_sq", t->exp_avg_sq, err);
+}
+
+static enum cs_status make_zeros(struct cs_params *params, struct cs_err *err)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < params->n; i++)
+        if (params->tensor[i].is_restored && params->tensor[i].param->count > most)
+            most = params->tensor[i].param->count;
+    if (most == 0)
+        return CS_OK;
+    free(params->zeros);
+    params->zeros = calloc((size_t)most, sizeof *params->zeros);
+    return params->zeros != NULL
+               ? CS_OK
+               : cs_fail(err, CS_NO_MEMORY, "no memory for %lld moments", (long long)most);
 }
 
 enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *ckpt,
@@ -136,5 +153,5 @@ enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *
     }
     if (n_missing != NULL)
         *n_missing = missing;
-    return CS_OK;
+    return make_zeros(params, err);
 }

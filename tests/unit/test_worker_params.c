@@ -1,0 +1,328 @@
+/* Parameters of a rank: fresh values, source directories, places, what a checkpoint gets. */
+#include "worker/params.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "core/base/hash.h"
+#include "core/base/philox.h"
+#include "support/spec.h"
+#include "support/tmpdir.h"
+
+struct fixture {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan;
+    struct cs_params *params;
+};
+
+static void need(enum cs_status status, const struct cs_err *err)
+{
+    if (status != CS_OK)
+        fail_msg("%s: %s", cs_status_slug(status), err->text);
+}
+
+static void plan_document(struct fixture *f, json_t *root)
+{
+    struct cs_err err = {0};
+    struct cs_cluster cluster;
+    f->root = root;
+    f->arena = cs_arena_new(0);
+    need(cs_spec_read(root, f->arena, &f->spec, &err), &err);
+    need(cs_graph_build(f->spec, true, f->arena, &f->graph, &err), &err);
+    need(cs_cluster_read(f->spec->cluster, 0, &cluster, &err), &err);
+    need(cs_plan_make(f->spec, f->graph, &cluster, f->arena, &f->plan, &err), &err);
+}
+
+static void put_on_one_rank(struct fixture *f)
+{
+    for (int s = 0; s < f->plan->n_stages; s++)
+        f->plan->stages[s].rank = 0;
+    f->plan->n_ranks = 1;
+}
+
+static void open_fixture(struct fixture *f, const struct cs_test_spec *options, bool is_single,
+                         int rank)
+{
+    struct cs_err err = {0};
+    memset(f, 0, sizeof *f);
+    plan_document(f, cs_test_spec_json(options));
+    if (is_single)
+        put_on_one_rank(f);
+    need(cs_params_new(f->graph, f->plan, rank, &f->params, &err), &err);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    cs_params_free(f->params);
+    json_decref(f->root);
+    cs_arena_free(f->arena);
+}
+
+static void fresh_values_come_from_seed_and_name(void **state)
+{
+    static const struct cs_test_spec options = {.seed = 17};
+    struct fixture f;
+    struct cs_err err = {0};
+    int n_normal = 0, n_one = 0, n_zero = 0;
+    (void)state;
+    open_fixture(&f, &options, true, 0);
+    need(cs_params_load(f.params, 17, &err), &err);
+    assert_int_equal(f.params->n, f.graph->n_params);
+    for (int i = 0; i < f.params->n; i++) {
+        const struct cs_tensor *t = &f.params->tensor[i];
+        const uint64_t name = cs_fnv1a64(t->param->name, strlen(t->param->name));
+        const float range = f.graph->modules[t->param->module].arch.initializer_range;
+        n_normal += t->param->init == CS_INIT_NORMAL;
+        n_one += t->param->init == CS_INIT_ONE;
+        n_zero += t->param->init == CS_INIT_ZERO;
+        for (int64_t k = 0; k < t->param->count; k += 7) {
+            const float want =
+                t->param->init == CS_INIT_NORMAL
+                    ? (float)((double)range * (double)cs_philox_normal(17, name, (uint64_t)k))
+                : t->param->init == CS_INIT_ONE ? 1.0f
+                                                : 0.0f;
+            const double d = (double)t->w[k] - (double)want;
+            if (!(d < 1e-6 && d > -1e-6))
+                fail_msg("%s[%lld] is %g, not %g", t->param->name, (long long)k, (double)t->w[k],
+                         (double)want);
+        }
+    }
+    assert_true(n_normal > 0 && n_one > 0 && n_zero > 0);
+    close_fixture(&f);
+}
+
+static void every_rank_has_its_part_of_the_same_values(void **state)
+{
+    static const struct cs_test_spec options = {.vision_pp = 2, .llm_pp = 2, .seed = 5};
+    struct fixture one, part;
+    struct cs_err err = {0};
+    int n = 0;
+    (void)state;
+    open_fixture(&one, &options, true, 0);
+    need(cs_params_load(one.params, 5, &err), &err);
+    for (int r = 0; r < 4; r++) {
+        open_fixture(&part, &options, false, r);
+        need(cs_params_load(part.params, 5, &err), &err);
+        assert_true(part.params->bytes < one.params->bytes);
+        for (int i = 0; i < part.params->n; i++, n++) {
+            const struct cs_tensor *t = &part.params->tensor[i];
+            const struct cs_tensor *same = cs_params_find(one.params, t->param->id);
+            assert_string_equal(t->param->name, same->param->name);
+            assert_memory_equal(t->w, same->w, (size_t)t->param->count * sizeof(float));
+        }
+        close_fixture(&part);
+    }
+    assert_int_equal(n, one.params->n);
+    close_fixture(&one);
+}
+
+static const struct cs_tensor *find_role(const struct cs_params *p, int layer,
+                                         enum cs_param_role role)
+{
+    for (int i = 0; i < p->n; i++)
+        if (p->tensor[i].param->layer == layer && p->tensor[i].param->role == role)
+            return &p->tensor[i];
+    return NULL;
+}
+
+static void weights_of_one_product_are_neighbours(void **state)
+{
+    static const struct cs_test_spec options = {.is_qwen2 = true};
+
+    static const enum cs_param_role follows[][2] = {
+        {CS_PARAM_Q_W,    CS_PARAM_K_W },
+        {CS_PARAM_K_W,    CS_PARAM_V_W },
+        {CS_PARAM_Q_B,    CS_PARAM_K_B },
+        {CS_PARAM_K_B,    CS_PARAM_V_B },
+        {CS_PARAM_GATE_W, CS_PARAM_UP_W},
+    };
+    struct fixture f;
+    int n = 0;
+    (void)state;
+    open_fixture(&f, &options, true, 0);
+    for (int l = 0; l < f.graph->n_layers; l++)
+        for (size_t i = 0; i < CS_ARRAY_LEN(follows); i++) {
+            const struct cs_tensor *a = find_role(f.params, l, follows[i][0]);
+            const struct cs_tensor *b = find_role(f.params, l, follows[i][1]);
+            if (a == NULL || b == NULL)
+                continue;
+            assert_ptr_equal(a->w + a->param->count, b->w);
+            assert_ptr_equal(a->grad + a->param->count, b->grad);
+            assert_int_equal((uintptr_t)find_role(f.params, l, CS_PARAM_Q_W)->w % 64, 0);
+            n++;
+        }
+    assert_int_equal(n, 3 * 4 + 3 * 5);
+    close_fixture(&f);
+}
+
+static void frozen_parameters_have_weights_only(void **state)
+{
+    static const struct cs_test_spec options = {.rules = "train:vision.projector"};
+    struct fixture f, all;
+    (void)state;
+    open_fixture(&f, &options, true, 0);
+    open_fixture(&all, NULL, true, 0);
+    for (int i = 0; i < f.params->n; i++) {
+        const struct cs_tensor *t = &f.params->tensor[i];
+        assert_int_equal(t->grad != NULL, t->param->is_trainable);
+        assert_int_equal(t->exp_avg != NULL, t->param->is_trainable);
+        assert_int_equal(t->exp_avg_sq != NULL, t->param->is_trainable);
+    }
+    assert_true(f.params->bytes < all.params->bytes / 2);
+    close_fixture(&all);
+    close_fixture(&f);
+}
+
+static void a_tied_head_has_a_gradient_of_its_own(void **state)
+{
+    static const struct cs_test_spec options = {.is_tied = true, .llm_pp = 2};
+    struct fixture one, head;
+    (void)state;
+    open_fixture(&one, &options, true, 0);
+    assert_non_null(one.params->tied);
+    assert_ptr_equal(one.params->tied->w, one.params->embed->w);
+    assert_ptr_not_equal(one.params->tied->grad, one.params->embed->grad);
+    assert_non_null(one.params->tied->grad);
+    assert_null(one.params->tied->exp_avg); /* updated once, by the embedding's entry */
+    assert_false(one.params->tied->is_counted);
+    assert_true(one.params->embed->is_counted);
+    open_fixture(&head, &options, false, one.plan->stages[one.plan->head_stage].id);
+    assert_non_null(head.params->tied);
+    assert_null(head.params->embed);
+    assert_non_null(head.params->tied->exp_avg);
+    assert_false(head.params->tied->is_counted);
+    close_fixture(&head);
+    close_fixture(&one);
+}
+
+/* a copy of the golden llama without one tensor, or with another shape of it */
+static void write_model(const char *dir, const char *tensor, bool is_dropped)
+{
+    struct cs_err err = {0};
+    struct cs_st_file *file;
+    struct cs_st_out out[64];
+    size_t bytes;
+    int n = 0;
+    char *config = tmpdir_read(source_path("tests/golden/models/llama/config.json"), &bytes);
+    assert_non_null(config);
+    tmpdir_write(tmpdir_path(dir, "config.json"), config, bytes);
+    free(config);
+    need(cs_st_open(source_path("tests/golden/models/llama/model.safetensors"), &file, &err), &err);
+    for (int i = 0; i < cs_st_count(file); i++) {
+        const struct cs_st_tensor *t = cs_st_at(file, i);
+        const bool is_it = strcmp(t->name, tensor) == 0;
+        if (is_it && is_dropped)
+            continue;
+        out[n] = (struct cs_st_out){.name = t->name, .dtype = t->dtype, .data = t->data};
+        out[n].n_dims = is_it ? 1 : t->n_dims;
+        for (int d = 0; d < t->n_dims; d++)
+            out[n].dim[d] = t->dim[d];
+        if (is_it)
+            out[n].dim[0] = t->count;
+        n++;
+    }
+    need(cs_st_write(tmpdir_path(dir, "model.safetensors"), out, n, NULL, NULL, &err), &err);
+    cs_st_close(file);
+}
+
+static enum cs_status load_model(const char *dir, struct cs_err *err)
+{
+    const struct cs_test_spec options = {.n_encoders = -1, .llm_dir = dir};
+    struct fixture f = {0};
+    json_t *root = cs_test_spec_json(&options);
+    size_t bytes;
+    char *config = tmpdir_read(tmpdir_path(dir, "config.json"), &bytes);
+    json_object_set_new(
+        json_array_get(json_object_get(json_object_get(root, "model"), "modules"), 0), "config",
+        json_loadb(config, bytes, 0, NULL));
+    free(config);
+    plan_document(&f, root);
+    need(cs_params_new(f.graph, f.plan, 0, &f.params, err), err);
+    const enum cs_status status = cs_params_load(f.params, 0, err);
+    close_fixture(&f);
+    return status;
+}
+
+static void a_missing_tensor_is_refused_by_name(void **state)
+{
+    static const char name[] = "model.layers.1.mlp.up_proj.weight";
+    char *dir = tmpdir_new();
+    struct cs_err err = {0};
+    (void)state;
+    write_model(dir, "none", false);
+    need(load_model(dir, &err), &err);
+    write_model(dir, name, true);
+    assert_int_equal(load_model(dir, &err), CS_NOT_FOUND);
+    assert_non_null(strstr(err.text, name));
+    write_model(dir, name, false);
+    assert_int_equal(load_model(dir, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, name));
+    tmpdir_free(dir);
+}
+
+/* Train everything, save, freeze the projector: its values and not the source's come back, and the
+ * next checkpoint has them again. */
+static void what_was_trained_before_it_was_frozen_is_kept(void **state)
+{
+    static const struct cs_test_spec trained = {.seed = 1},
+                                     frozen = {.seed = 1, .rules = "train:llm.*"};
+    struct fixture f;
+    struct cs_err err = {0};
+    struct cs_ckpt *ckpt;
+    struct cs_ckpt_param owned[256];
+    struct cs_ckpt_file files[2];
+    char *dir = tmpdir_new(), path[4200];
+    int32_t n_missing;
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        open_fixture(&f, round == 0 ? &trained : &frozen, true, 0);
+        need(cs_params_load(f.params, 1, &err), &err);
+        struct cs_tensor *t = &f.params->tensor[0];
+        if (round == 0) {
+            assert_true(t->param->is_trainable);
+            t->w[0] = 123.0f;
+            t->exp_avg[0] = 4.0f;
+        } else {
+            snprintf(path, sizeof path, "%s/ckpt-%d", dir, round - 1);
+            need(cs_ckpt_open(path, &ckpt, &err), &err);
+            assert_true(t->w[0] < 100.0f);
+            need(cs_params_resume(f.params, ckpt, &n_missing, &err), &err);
+            cs_ckpt_close(ckpt);
+            assert_int_equal(n_missing, 0);
+            assert_false(t->param->is_trainable);
+            assert_true(t->w[0] > 122.0f);
+        }
+        const int n = cs_params_owned(f.params, owned);
+        assert_int_equal(n, f.graph->n_params);
+        need(cs_ckpt_write_rank(dir, round, 0, owned, n, files, &err), &err);
+        json_t *trainer = json_pack("{s:i}", "step", round);
+        need(cs_ckpt_commit(dir, round, f.spec->hash, f.plan->hash, trainer, files, 2, &err), &err);
+        json_decref(trainer);
+        close_fixture(&f);
+    }
+    tmpdir_free(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fresh_values_come_from_seed_and_name),
+        cmocka_unit_test(every_rank_has_its_part_of_the_same_values),
+        cmocka_unit_test(weights_of_one_product_are_neighbours),
+        cmocka_unit_test(frozen_parameters_have_weights_only),
+        cmocka_unit_test(a_tied_head_has_a_gradient_of_its_own),
+        cmocka_unit_test(a_missing_tensor_is_refused_by_name),
+        cmocka_unit_test(what_was_trained_before_it_was_frozen_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
