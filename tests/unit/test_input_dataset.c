@@ -1,0 +1,210 @@
+/* Data sets: array and lines, access by index, broken files and items, paths that leave the root,
+ * check. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "input/dataset.h"
+#include "support/tmpdir.h"
+
+static const char *const tokens[] = {"<image>"};
+
+#define ITEM(id)                                                                                   \
+    "{\"id\":\"" id "\",\"conversations\":[{\"from\":\"human\",\"value\":\"q ] , } \\\" [\"}]}"
+
+static enum cs_status open_text(const char *dir, const char *text, struct cs_dataset **set,
+                                struct cs_err *err)
+{
+    const char *path = tmpdir_path(dir, "data.json");
+
+    tmpdir_write(path, text, strlen(text));
+    return cs_dataset_open(path, "", tokens, 1, set, err);
+}
+
+static void expect_ids(const char *text, const char *ids)
+{
+    char *dir = tmpdir_new();
+    struct cs_dataset *set = NULL;
+    struct cs_err err = {0};
+    struct cs_buf got = {0};
+
+    if (open_text(dir, text, &set, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    for (uint64_t i = cs_dataset_count(set); i-- > 0;) { /* any order */
+        struct cs_record *record = NULL;
+        bool is_good = cs_dataset_read(set, i, &record, &err) == CS_OK;
+        cs_buf_addf(&got, "%s ", is_good ? record->id : "bad");
+        cs_record_free(record);
+    }
+    assert_string_equal(cs_buf_str(&got), ids);
+    cs_buf_free(&got);
+    cs_dataset_close(set);
+    tmpdir_free(dir);
+}
+
+static void arrays_and_lines_are_read(void **state)
+{
+    (void)state;
+    expect_ids("[" ITEM("a") "," ITEM("b") " ,\n " ITEM("c") "\n]\n", "c b a ");
+    expect_ids("\xef\xbb\xbf [ " ITEM("a") "]", "a ");
+    expect_ids(ITEM("a") "\n\n" ITEM("b") "\r\n" ITEM("c"), "c b a ");
+    expect_ids("[" ITEM("a") ", 7, \"x,]\", [1,[2]], " ITEM("b") "]", "b bad bad bad a ");
+    expect_ids(ITEM("a") "\n{broken\n" ITEM("b") "\n", "b bad a ");
+}
+
+static void broken_files_say_where(void **state)
+{
+    static const struct {
+        const char *text;
+        enum cs_status status;
+        const char *what;
+    } rows[] = {
+        {"[" ITEM("a") "," ITEM("b"), CS_CORRUPT, "inside item 1"                      },
+        {"[" ITEM("a") "] x",         CS_CORRUPT, "after the end"                      },
+        {"[]",                        CS_INVALID, "no samples"                         },
+        {"",                          CS_INVALID, "no samples"                         },
+        {"hello",                     CS_INVALID, "neither a JSON array nor JSON lines"},
+    };
+
+    char *dir = tmpdir_new();
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_dataset *set = NULL;
+        struct cs_err err = {0};
+        assert_int_equal(open_text(dir, rows[i].text, &set, &err), rows[i].status);
+        if (strstr(err.text, rows[i].what) == NULL || strstr(err.text, "data.json") == NULL)
+            fail_msg("%s", err.text);
+    }
+    struct cs_dataset *set = NULL;
+    assert_int_equal(cs_dataset_open("/nowhere/x.json", "", tokens, 1, &set, NULL), CS_NOT_FOUND);
+    tmpdir_free(dir);
+}
+
+/* more than one block, items across block borders */
+static void large_files_are_indexed_in_blocks(void **state)
+{
+    enum { N = 20000 };
+    struct cs_buf text = {0};
+    char *dir = tmpdir_new();
+    struct cs_dataset *set = NULL;
+    struct cs_err err = {0};
+
+    (void)state;
+    cs_buf_addc(&text, '[');
+    for (int i = 0; i < N; i++)
+        cs_buf_addf(&text,
+                    "%s{\"id\":%d,\"conversations\":[{\"from\":\"human\",\"value\":\"%0*d\"}]}",
+                    i == 0 ? "" : ",", i, 1 + i % 97, i);
+    cs_buf_addc(&text, ']');
+    assert_int_equal(open_text(dir, text.data, &set, &err), CS_OK);
+    assert_int_equal(cs_dataset_count(set), N);
+    for (int i = 0; i < N; i += 7) {
+        struct cs_record *record = NULL;
+        assert_int_equal(cs_dataset_read(set, (uint64_t)i, &record, &err), CS_OK);
+        assert_int_equal(atoi(record->id), i);
+        assert_int_equal(record->index, i);
+        cs_record_free(record);
+    }
+    cs_dataset_close(set);
+    cs_buf_free(&text);
+    tmpdir_free(dir);
+}
+
+static void paths_stay_below_the_root(void **state)
+{
+    char *dir = tmpdir_new(), *outside = tmpdir_new();
+    struct cs_dataset *set = NULL;
+    struct cs_err err = {0};
+    char path[CS_PATH_CAP];
+
+    static const struct {
+        const char *file;
+        enum cs_status status;
+    } rows[] = {
+        {"in.png",      CS_OK       },
+        {"./in.png",    CS_OK       },
+        {"missing.png", CS_NOT_FOUND},
+        {"../in.png",   CS_REFUSED  },
+        {"a/../in.png", CS_REFUSED  },
+        {"/etc/passwd", CS_REFUSED  },
+        {"link.png",    CS_REFUSED  },
+        {"..",          CS_REFUSED  },
+        {"inner.png",   CS_OK       },
+        {"..a.png",     CS_NOT_FOUND},
+    };
+
+    (void)state;
+    tmpdir_write(tmpdir_path(dir, "in.png"), "x", 1);
+    tmpdir_write(tmpdir_path(outside, "out.png"), "x", 1);
+    assert_int_equal(symlink(tmpdir_path(outside, "out.png"), tmpdir_path(dir, "link.png")), 0);
+    assert_int_equal(symlink("in.png", tmpdir_path(dir, "inner.png")), 0);
+    assert_int_equal(open_text(dir, "[" ITEM("a") "]", &set, &err), CS_OK);
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        enum cs_status got = cs_dataset_resolve(set, rows[i].file, path, &err);
+        if (got != rows[i].status)
+            fail_msg("%s: %s %s", rows[i].file, cs_status_slug(got),
+                     got == CS_OK ? path : err.text);
+        if (got != CS_OK)
+            assert_non_null(strstr(err.text, rows[i].file));
+    }
+    cs_dataset_close(set);
+    tmpdir_free(dir);
+    tmpdir_free(outside);
+}
+
+/* a string is one picture, lists keep their order, list content names files itself */
+static void pictures_of_a_record(void **state)
+{
+    static const struct {
+        const char *json;
+        int n;
+        const char *last;
+    } rows[] = {
+        {"{\"image\":\"a.png\",\"messages\":[]}",                                                     1, "a.png"},
+        {"{\"images\":[\"a\",\"b\",\"c\"],\"messages\":[]}",                                          3, "c"    },
+        {"{\"image\":null,\"messages\":[]}",                                                          0, NULL   },
+        {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"image\":\"x\"},"
+         "{\"type\":\"text\",\"text\":\"<image>\"},{\"type\":\"image\",\"path\":\"y\"}]}]}", 2, "y"    },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        json_t *json = json_loads(rows[i].json, 0, NULL);
+        struct cs_record *record = NULL;
+        struct cs_err err = {0};
+        if (cs_record_read(json, tokens, 1, &record, &err) != CS_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(record->n_files[0], rows[i].n);
+        if (rows[i].n > 0)
+            assert_string_equal(record->files[0][rows[i].n - 1], rows[i].last);
+        if (record->n_turns > 0) {
+            assert_int_equal(record->turns[0].n_parts, 3);
+            assert_int_equal(record->turns[0].parts[1].encoder,
+                             -1); /* spelled in a text part: text */
+        }
+        cs_record_free(record);
+        json_decref(json);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arrays_and_lines_are_read),
+        cmocka_unit_test(broken_files_say_where),
+        cmocka_unit_test(large_files_are_indexed_in_blocks),
+        cmocka_unit_test(paths_stay_below_the_root),
+        cmocka_unit_test(pictures_of_a_record),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
