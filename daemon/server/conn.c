@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <event2/buffer.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,7 +16,9 @@
 enum {
     LOW_BYTES = 64 * 1024,   /* events flow while less than this waits */
     HIGH_BYTES = 256 * 1024, /* requests are read while less than this waits */
-    MAX_SUBS = 16
+    MAX_SUBS = 16,
+    MAX_WAITERS = 1024,
+    STALL_S = 10 /* nothing taken for so long while HIGH_BYTES wait, or while closing: the end */
 };
 
 struct queued {
@@ -35,7 +36,7 @@ struct sub {
 struct gauge {
     struct gauge *next;
     int64_t job, sub;
-    char type[24];
+    char series[64]; /* type and kind: an evaluation does not hide behind the next step */
     json_t *message;
 };
 
@@ -59,6 +60,8 @@ struct cs_conn {
     int64_t next_sub;
     struct gauge *gauges;
     struct waiter *waiters;
+    int n_waiters;
+    int64_t taken_ns; /* when the peer last took bytes, or when nothing waited */
 };
 
 static void pump(struct cs_conn *conn);
@@ -108,15 +111,27 @@ void cs_conn_free(struct cs_conn *conn)
     free(conn);
 }
 
+/* A message over the line limit becomes an error with its id, so that a request is always answered.
+ */
 static void append(struct cs_conn *conn, const json_t *message)
 {
     struct cs_buf line = {0};
     struct cs_err err;
-    if (cs_msg_encode(message, &line, &err) == CS_OK)
-        evbuffer_add(conn->out, line.data, line.len);
-    else
+    if (cs_msg_encode(message, &line, &err) != CS_OK) {
         cs_log(conn->server->log, CS_ERROR, "conn.encode", CS_KV("error", (const char *)err.text));
+        json_t *error = cs_msg_error(message, &err);
+        CS_ASSERT(cs_msg_encode(error, &line, &err) == CS_OK);
+        json_decref(error);
+    }
+    if (evbuffer_get_length(conn->out) == 0)
+        conn->taken_ns = cs_now_ns();
+    CS_ASSERT(evbuffer_add(conn->out, line.data, line.len) == 0);
     cs_buf_free(&line);
+}
+
+uid_t cs_conn_uid(const struct cs_conn *conn)
+{
+    return conn->uid;
 }
 
 void cs_conn_reply(struct cs_conn *conn, json_t *message)
@@ -138,9 +153,24 @@ int64_t cs_conn_subscribe(struct cs_conn *conn, int64_t job, bool gauges, bool e
     if (conn->n_subs == MAX_SUBS)
         return -1;
     struct sub *sub = &conn->subs[conn->n_subs++];
-    *sub = (struct sub){.id = ++conn->next_sub, .job = job, .gauges = gauges, .events = events, .logs = logs};
+    *sub = (struct sub){
+        .id = ++conn->next_sub, .job = job, .gauges = gauges, .events = events, .logs = logs};
     sub->tail = &sub->head;
     return sub->id;
+}
+
+static void drop_gauges(struct cs_conn *conn, int64_t sub)
+{
+    for (struct gauge **at = &conn->gauges; *at;) {
+        struct gauge *g = *at;
+        if (g->sub != sub) {
+            at = &g->next;
+            continue;
+        }
+        *at = g->next;
+        json_decref(g->message);
+        free(g);
+    }
 }
 
 bool cs_conn_unsubscribe(struct cs_conn *conn, int64_t id)
@@ -149,6 +179,7 @@ bool cs_conn_unsubscribe(struct cs_conn *conn, int64_t id)
         if (conn->subs[i].id != id)
             continue;
         free_queue(&conn->subs[i]);
+        drop_gauges(conn, id);
         conn->subs[i] = conn->subs[--conn->n_subs];
         if (!conn->subs[i].head) /* the moved entry's tail points into its old place */
             conn->subs[i].tail = &conn->subs[i].head;
@@ -164,11 +195,14 @@ static json_t *addressed(const json_t *message, int64_t sub)
     return copy;
 }
 
-static void put_gauge(struct cs_conn *conn, const struct sub *sub, int64_t job, const json_t *message)
+static void put_gauge(struct cs_conn *conn, const struct sub *sub, int64_t job,
+                      const json_t *message)
 {
-    const char *type = cs_msg_type(message);
+    char series[64];
+    snprintf(series, sizeof(series), "%s %s", cs_msg_type(message),
+             cs_msg_str(message, "kind", ""));
     struct gauge *g = conn->gauges;
-    while (g && !(g->job == job && g->sub == sub->id && strcmp(g->type, type) == 0))
+    while (g && !(g->job == job && g->sub == sub->id && strcmp(g->series, series) == 0))
         g = g->next;
     if (!g) {
         g = calloc(1, sizeof(*g));
@@ -176,7 +210,7 @@ static void put_gauge(struct cs_conn *conn, const struct sub *sub, int64_t job, 
             return;
         g->job = job;
         g->sub = sub->id;
-        snprintf(g->type, sizeof(g->type), "%s", type);
+        memcpy(g->series, series, sizeof(series));
         g->next = conn->gauges;
         conn->gauges = g;
     }
@@ -259,15 +293,20 @@ static void flush_events(struct cs_conn *conn)
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-void cs_conn_wait(struct cs_conn *conn, const json_t *request, int64_t job)
+enum cs_status cs_conn_wait(struct cs_conn *conn, const json_t *request, int64_t job,
+                            struct cs_err *err)
 {
+    if (conn->n_waiters == MAX_WAITERS)
+        return cs_fail(err, CS_LIMIT, "more than %d requests wait on this connection", MAX_WAITERS);
     struct waiter *w = calloc(1, sizeof(*w));
     if (!w)
-        return;
+        return cs_fail(err, CS_NO_MEMORY, "no memory to wait");
+    conn->n_waiters++;
     w->job = job;
     w->request = json_incref((json_t *)(uintptr_t)request);
     w->next = conn->waiters;
     conn->waiters = w;
+    return CS_OK;
 }
 
 void cs_conn_job_ended(struct cs_server *server, int64_t job, const json_t *job_object)
@@ -285,6 +324,7 @@ void cs_conn_job_ended(struct cs_server *server, int64_t job, const json_t *job_
             append(conn, reply);
             json_decref(reply);
             *at = w->next;
+            conn->n_waiters--;
             json_decref(w->request);
             free(w);
         }
@@ -314,11 +354,102 @@ static void set_interest(struct cs_conn *conn)
     }
 }
 
-/* Only queue here; the write event sends, so that nobody's connection dies under a caller's feet. */
+/* Only queue here; the write event sends, so that nobody's connection dies under a caller's feet.
+ */
 static void pump(struct cs_conn *conn)
 {
     flush_events(conn);
     set_interest(conn);
+}
+
+static void end_with(struct cs_conn *conn, const struct cs_err *err)
+{
+    json_t *message = cs_msg_error(NULL, err);
+    append(conn, message);
+    json_decref(message);
+    conn->is_closing = true;
+}
+
+/* The first line must be a console's hello. Another major is told so before anything else of its
+ * message is looked at: it may have another schema. */
+static void greet(struct cs_conn *conn, const json_t *message)
+{
+    struct cs_err err;
+    struct cs_peer peer;
+    enum cs_status st = CS_OK;
+    if (strcmp(cs_msg_type(message), "hello") != 0 || cs_msg_is_reply(message))
+        st = cs_fail(&err, CS_STATE, "the first message must be hello, not '%.100s'",
+                     cs_msg_type(message));
+    if (st == CS_OK)
+        st = cs_hello_check(message, &peer, &err);
+    if (st != CS_OK) {
+        cs_log(conn->server->log, CS_INFO, "conn.hello", CS_KV("error", (const char *)err.text));
+        conn->is_closing = true;
+        cs_conn_fail(conn, message, &err);
+        return;
+    }
+    conn->is_greeted = true;
+    event_del(conn->hello_timer);
+    cs_line_reader_limit(conn->lines, 0);
+    json_t *ok = cs_hello_ok_new(message, CORNSTARCH_VERSION, conn->server->node, getpid());
+    cs_msg_set_str(ok, "role", cs_role_name(CS_ROLE_ADMIN)); /* one user's daemon: everything */
+    cs_conn_reply(conn, ok);
+}
+
+static void handle(struct cs_conn *conn, const json_t *message)
+{
+    struct cs_err err;
+    if (!conn->is_greeted) {
+        greet(conn, message);
+    } else if (strcmp(cs_msg_type(message), "error") == 0) {
+        cs_log(conn->server->log, CS_INFO,
+               "conn.error"); /* an answer to an error would go on forever */
+    } else if (cs_msg_check(message, &err) != CS_OK) {
+        cs_conn_fail(conn, message, &err);
+    } else if (cs_msg_is_reply(message)) {
+        (void)cs_fail(&err, CS_INVALID, "%s: a daemon takes no replies", cs_msg_type(message));
+        cs_conn_fail(conn, message, &err);
+    } else {
+        cs_rpc_handle(conn->server, conn, message);
+    }
+}
+
+/* Lines that have arrived, as long as their answers are taken: a peer that asks and does not read
+ * must not fill our memory. */
+static void take_lines(struct cs_conn *conn)
+{
+    struct cs_err err;
+    json_t *message = NULL;
+    while (!conn->is_closing && evbuffer_get_length(conn->out) < HIGH_BYTES) {
+        enum cs_status st = cs_line_next(conn->lines, &message, &err);
+        if (st != CS_OK) {
+            end_with(conn, &err); /* a peer that sends garbage is not worth guessing about */
+            return;
+        }
+        if (!message)
+            return;
+        handle(conn, message);
+        json_decref(message);
+    }
+}
+
+static void on_read(evutil_socket_t fd, short what, void *user)
+{
+    struct cs_conn *conn = user;
+    char bytes[CS_LINE_FEED_MAX];
+    struct cs_err err;
+    (void)what;
+    ssize_t n = read(fd, bytes, sizeof(bytes));
+    if (n == -1 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        cs_conn_free(conn);
+        return;
+    }
+    if (cs_line_feed(conn->lines, bytes, (size_t)n, &err) != CS_OK)
+        end_with(conn, &err);
+    take_lines(conn);
+    pump(conn);
 }
 
 static void on_write(evutil_socket_t fd, short what, void *user)
@@ -330,88 +461,55 @@ static void on_write(evutil_socket_t fd, short what, void *user)
         cs_conn_free(conn);
         return;
     }
+    if (n > 0)
+        conn->taken_ns = cs_now_ns();
     if (conn->is_closing && evbuffer_get_length(conn->out) == 0) {
         cs_conn_free(conn);
         return;
     }
-    pump(conn);
-}
-
-static void end_with(struct cs_conn *conn, const struct cs_err *err)
-{
-    json_t *message = cs_msg_error(NULL, err);
-    append(conn, message);
-    json_decref(message);
-    conn->is_closing = true;
-}
-
-static void greet(struct cs_conn *conn, const json_t *message)
-{
-    struct cs_err err;
-    struct cs_peer peer;
-    if (cs_hello_check(message, &peer, &err) != CS_OK) {
-        cs_conn_fail(conn, message, &err);
-        conn->is_closing = true;
-        return;
-    }
-    conn->is_greeted = true;
-    event_del(conn->hello_timer);
-    cs_line_reader_limit(conn->lines, 0);
-    cs_conn_reply(conn,
-                  cs_hello_ok_new(message, CORNSTARCH_VERSION, conn->server->node, getpid()));
-}
-
-static void handle(struct cs_conn *conn, const json_t *message)
-{
-    struct cs_err err;
-    if (cs_msg_check(message, &err) != CS_OK) {
-        cs_conn_fail(conn, message, &err);
-        conn->is_closing = conn->is_closing || !conn->is_greeted;
-    } else if (!conn->is_greeted) {
-        greet(conn, message);
-    } else {
-        cs_rpc_handle(conn->server, conn, message);
-    }
-}
-
-static void on_read(evutil_socket_t fd, short what, void *user)
-{
-    struct cs_conn *conn = user;
-    char bytes[CS_LINE_FEED_MAX];
-    struct cs_err err;
-    json_t *message = NULL;
-    (void)what;
-    ssize_t n = read(fd, bytes, sizeof(bytes));
-    if (n == 0 || (n == -1 && errno != EAGAIN && errno != EINTR)) {
-        cs_conn_free(conn);
-        return;
-    }
-    if (n == -1)
-        return;
-    if (cs_line_feed(conn->lines, bytes, (size_t)n, &err) != CS_OK)
-        end_with(conn, &err);
-    while (!conn->is_closing) {
-        enum cs_status st = cs_line_next(conn->lines, &message, &err);
-        if (st == CS_OK && !message)
-            break;
-        if (st == CS_OK) {
-            handle(conn, message);
-            json_decref(message);
-        } else {
-            end_with(conn, &err); /* a peer that sends garbage is not worth guessing about */
-        }
-    }
+    take_lines(conn); /* those that waited for room */
     pump(conn);
 }
 
 static void on_hello_timeout(evutil_socket_t fd, short what, void *user)
 {
+    struct cs_conn *conn = user;
     struct cs_err err;
     (void)fd;
     (void)what;
+    if (conn->is_closing)
+        return;
     (void)cs_fail(&err, CS_TIMEOUT, "no hello within the time limit");
-    end_with(user, &err);
-    pump(user);
+    end_with(conn, &err);
+    pump(conn);
+}
+
+void cs_conns_tick(struct cs_server *server)
+{
+    int64_t limit_ns = cs_now_ns() - (int64_t)STALL_S * 1000000000;
+    for (struct cs_conn *conn = server->conns, *next; conn; conn = next) {
+        size_t waiting = evbuffer_get_length(conn->out);
+        next = conn->next;
+        if ((waiting >= HIGH_BYTES || conn->is_closing) && conn->taken_ns < limit_ns) {
+            cs_log(server->log, CS_WARN, "conn.stalled", CS_KV("bytes", waiting));
+            cs_conn_free(conn);
+        }
+    }
+}
+
+/* Say why and close; a peer too slow for one line does not get to know. */
+static void refuse(struct cs_server *server, int fd, enum cs_status status, const char *text)
+{
+    struct cs_buf line = {0};
+    struct cs_err err;
+    (void)cs_fail(&err, status, "%s", text);
+    json_t *message = cs_msg_error(NULL, &err);
+    if (cs_msg_encode(message, &line, &err) == CS_OK)
+        (void)!send(fd, line.data, line.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    cs_log(server->log, CS_WARN, "conn.refused", CS_KV("reason", text));
+    json_decref(message);
+    cs_buf_free(&line);
+    close(fd);
 }
 
 void cs_conn_accept(struct cs_server *server, int fd)
@@ -419,28 +517,29 @@ void cs_conn_accept(struct cs_server *server, int fd)
     struct ucred peer;
     socklen_t len = sizeof(peer);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == -1 ||
-        (peer.uid != getuid() && peer.uid != 0) ||
-        server->n_conns >= server->config.max_connections) {
-        cs_log(server->log, CS_WARN, "conn.refused", CS_KV("connections", server->n_conns));
-        close(fd);
+        (peer.uid != geteuid() && peer.uid != 0)) {
+        refuse(server, fd, CS_REFUSED, "this daemon serves its own user only");
+        return;
+    }
+    if (server->n_conns >= server->config.max_connections) {
+        refuse(server, fd, CS_LIMIT, "too many connections; see --max-connections of cornstarchd");
         return;
     }
     struct cs_conn *conn = calloc(1, sizeof(*conn));
-    if (!conn) {
-        close(fd);
-        return;
-    }
+    CS_ASSERT(conn != NULL);
     int64_t timeout = server->config.hello_timeout_ns;
     struct timeval tv = {timeout / 1000000000, (timeout % 1000000000) / 1000};
     conn->server = server;
     conn->fd = fd;
     conn->uid = peer.uid;
+    conn->taken_ns = cs_now_ns();
     conn->out = evbuffer_new();
     conn->lines = cs_line_reader_new();
     conn->read_event = event_new(server->base, fd, EV_READ | EV_PERSIST, on_read, conn);
     conn->write_event = event_new(server->base, fd, EV_WRITE | EV_PERSIST, on_write, conn);
     conn->hello_timer = event_new(server->base, -1, 0, on_hello_timeout, conn);
-    CS_ASSERT(conn->out && conn->lines && conn->read_event && conn->write_event && conn->hello_timer);
+    CS_ASSERT(conn->out && conn->lines && conn->read_event && conn->write_event &&
+              conn->hello_timer);
     event_add(conn->hello_timer, &tv);
     conn->next = server->conns;
     server->conns = conn;

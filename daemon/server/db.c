@@ -13,47 +13,55 @@ enum { SCHEMA_VERSION = 1 };
 
 static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"
-    " state TEXT NOT NULL, owner TEXT NOT NULL, spec_hash TEXT, plan_hash TEXT, reason TEXT, dir TEXT,"
+    " state TEXT NOT NULL, owner TEXT NOT NULL, spec_hash TEXT, plan_hash TEXT, reason TEXT, dir "
+    "TEXT,"
     " step INTEGER, steps INTEGER, submitted_ns INTEGER, started_ns INTEGER, ended_ns INTEGER,"
     " generation INTEGER, checkpoint_step INTEGER, predicted_step_ns INTEGER, step_ns INTEGER,"
     " exit_code INTEGER, ranks INTEGER, journal_offset INTEGER, loss REAL, exact_match REAL);"
-    "CREATE TABLE IF NOT EXISTS step (job INTEGER NOT NULL REFERENCES job(id), step INTEGER NOT NULL,"
-    " kind TEXT NOT NULL, loss REAL, loss_text TEXT, grad_norm REAL, lr REAL, step_ms REAL, bubble REAL,"
+    "CREATE TABLE IF NOT EXISTS step (job INTEGER NOT NULL REFERENCES job(id), step INTEGER NOT "
+    "NULL,"
+    " kind TEXT NOT NULL, loss REAL, loss_text TEXT, grad_norm REAL, lr REAL, step_ms REAL, bubble "
+    "REAL,"
     " exact_match REAL, tokens INTEGER, trained_tokens INTEGER, samples INTEGER, wall_ns INTEGER,"
     " data_wait_us INTEGER, PRIMARY KEY (job, step, kind)) WITHOUT ROWID;"
-    "CREATE TABLE IF NOT EXISTS note (job INTEGER NOT NULL, wall_ns INTEGER, level TEXT, text TEXT);"
+    "CREATE TABLE IF NOT EXISTS note (job INTEGER NOT NULL, wall_ns INTEGER, level TEXT, text "
+    "TEXT);"
     "CREATE INDEX IF NOT EXISTS note_job ON note(job);";
 
 #define JOB_COLUMNS                                                                                \
-    "name, state, owner, spec_hash, plan_hash, reason, dir, step, steps, submitted_ns, started_ns, " \
-    "ended_ns, generation, checkpoint_step, predicted_step_ns, step_ns, exit_code, ranks, "          \
+    "name, state, owner, spec_hash, plan_hash, reason, dir, step, steps, submitted_ns, "           \
+    "started_ns, "                                                                                 \
+    "ended_ns, generation, checkpoint_step, predicted_step_ns, step_ns, exit_code, ranks, "        \
     "journal_offset, loss, exact_match"
 
 enum { Q_JOB_ADD, Q_JOB_SAVE, Q_JOBS, Q_STEP_PUT, Q_STEPS, Q_NOTE_ADD, Q_NOTES, Q_COUNT };
 
 static const char *const sql[Q_COUNT] = {
-    [Q_JOB_ADD] = "INSERT INTO job (" JOB_COLUMNS
-                  ") VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)",
-    [Q_JOB_SAVE] = "UPDATE job SET (" JOB_COLUMNS
-                   ") = (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)"
-                   " WHERE id = ?22",
+    [Q_JOB_ADD] =
+        "INSERT INTO job (" JOB_COLUMNS
+        ") VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)",
+    [Q_JOB_SAVE] =
+        "UPDATE job SET (" JOB_COLUMNS
+        ") = (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)"
+        " WHERE id = ?22",
     [Q_JOBS] = "SELECT " JOB_COLUMNS ", id FROM job ORDER BY id DESC LIMIT ?1",
     [Q_STEP_PUT] = "INSERT OR REPLACE INTO step (job, step, kind, loss, loss_text, grad_norm, lr,"
                    " step_ms, bubble, exact_match, tokens, trained_tokens, samples, wall_ns,"
                    " data_wait_us) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15)",
-    [Q_STEPS] = "SELECT step, kind, coalesce(loss_text, loss), grad_norm, lr, step_ms, bubble,"
-                " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us FROM step WHERE"
-                " job = ?1 AND step > ?2 AND (step % ?3 = 0 OR kind = 'eval') ORDER BY step, kind DESC"
-                " LIMIT ?4",
+    [Q_STEPS] =
+        "SELECT step, kind, coalesce(loss_text, loss), grad_norm, lr, step_ms, bubble,"
+        " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us FROM step WHERE"
+        " job = ?1 AND step > ?2 AND (step % ?3 = 0 OR kind = 'eval') ORDER BY step, kind DESC"
+        " LIMIT ?4",
     [Q_NOTE_ADD] = "INSERT INTO note (job, wall_ns, level, text) VALUES (?1,?2,?3,?4)",
-    [Q_NOTES] = "SELECT wall_ns, level, text FROM (SELECT rowid r, * FROM note WHERE job = ?1 ORDER BY"
-                " rowid DESC LIMIT ?2) ORDER BY r",
+    [Q_NOTES] =
+        "SELECT wall_ns, level, text FROM (SELECT rowid r, * FROM note WHERE job = ?1 ORDER BY"
+        " rowid DESC LIMIT ?2) ORDER BY r",
 };
 
-static const char *const step_columns[] = {"step",   "kind",        "loss",   "grad_norm",
-                                           "lr",     "step_ms",     "bubble", "exact_match",
-                                           "tokens", "trained_tokens", "samples", "wall_ns",
-                                           "data_wait_us"};
+static const char *const step_columns[] = {
+    "step",        "kind",   "loss",           "grad_norm", "lr",      "step_ms",     "bubble",
+    "exact_match", "tokens", "trained_tokens", "samples",   "wall_ns", "data_wait_us"};
 
 struct cs_db {
     sqlite3 *handle;
@@ -71,8 +79,27 @@ static enum cs_status fail(const struct cs_db *db, const char *what, struct cs_e
 static enum cs_status run(struct cs_db *db, const char *text, struct cs_err *err)
 {
     if (sqlite3_exec(db->handle, text, NULL, NULL, NULL) != SQLITE_OK)
-        return fail(db, text, err);
+        return fail(db, "changing", err);
     return CS_OK;
+}
+
+/* Real damage stops us: going on would spread it. A torn log is no damage, SQLite cuts it. */
+static enum cs_status check_pages(struct cs_db *db, struct cs_err *err)
+{
+    sqlite3_stmt *s = NULL;
+    char found[200] = "";
+    int rc = sqlite3_prepare_v2(db->handle, "PRAGMA quick_check(1)", -1, &s, NULL);
+    if (rc == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
+        snprintf(found, sizeof(found), "%s", (const char *)sqlite3_column_text(s, 0));
+    else
+        snprintf(found, sizeof(found), "%s", sqlite3_errmsg(db->handle));
+    sqlite3_finalize(s);
+    if (strcmp(found, "ok") == 0)
+        return CS_OK;
+    return cs_fail(err, CS_CORRUPT,
+                   "the history is damaged (%s); move it away to start with an empty one, the job "
+                   "directories keep their journals and checkpoints",
+                   found);
 }
 
 static enum cs_status check_version(struct cs_db *db, const char *path, struct cs_err *err)
@@ -101,12 +128,15 @@ enum cs_status cs_db_open(const char *path, struct cs_db **out, struct cs_err *e
         return cs_fail(err, CS_NO_MEMORY, "no memory for the database");
     enum cs_status st = CS_OK;
     if (sqlite3_open(path, &db->handle) != SQLITE_OK)
-        st = fail(db, path, err);
+        st = fail(db, "opening", err);
     sqlite3_busy_timeout(db->handle, 5000);
     if (st == CS_OK)
-        st = run(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
-                     "PRAGMA wal_autocheckpoint=1000; PRAGMA trusted_schema=OFF",
+        st = run(db,
+                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
+                 "PRAGMA wal_autocheckpoint=1000; PRAGMA trusted_schema=OFF",
                  err);
+    if (st == CS_OK)
+        st = check_pages(db, err);
     if (st == CS_OK)
         st = check_version(db, path, err);
     if (st == CS_OK)
@@ -142,10 +172,10 @@ static void bind_job(sqlite3_stmt *s, const struct cs_job_row *row)
 {
     const char *texts[] = {row->name,      row->state,  row->owner, row->spec_hash,
                            row->plan_hash, row->reason, row->dir};
-    const int64_t ints[] = {row->step,       row->steps,           row->submitted_ns,
-                            row->started_ns, row->ended_ns,        row->generation,
-                            row->checkpoint_step, row->predicted_step_ns, row->step_ns,
-                            row->exit_code,  row->ranks,           row->journal_offset};
+    const int64_t ints[] = {
+        row->step,     row->steps,      row->submitted_ns,    row->started_ns,
+        row->ended_ns, row->generation, row->checkpoint_step, row->predicted_step_ns,
+        row->step_ns,  row->exit_code,  row->ranks,           row->journal_offset};
     int at = 1;
     for (size_t i = 0; i < CS_ARRAY_LEN(texts); i++)
         bind_text(s, at++, texts[i]);
@@ -182,6 +212,18 @@ enum cs_status cs_db_job_add(struct cs_db *db, struct cs_job_row *row, struct cs
     return CS_OK;
 }
 
+enum cs_status cs_db_reserve_ids(struct cs_db *db, int64_t up_to, struct cs_err *err)
+{
+    char text[256];
+    snprintf(
+        text, sizeof(text),
+        "INSERT INTO sqlite_sequence (name, seq) SELECT 'job', 0 WHERE NOT EXISTS (SELECT 1 FROM"
+        " sqlite_sequence WHERE name = 'job');"
+        "UPDATE sqlite_sequence SET seq = max(seq, %lld) WHERE name = 'job'",
+        (long long)up_to);
+    return run(db, text, err);
+}
+
 enum cs_status cs_db_job_save(struct cs_db *db, const struct cs_job_row *row, bool is_durable,
                               struct cs_err *err)
 {
@@ -216,10 +258,11 @@ static void read_job(sqlite3_stmt *s, struct cs_job_row *row)
         {row->reason,    sizeof(row->reason)   },
         {row->dir,       sizeof(row->dir)      },
     };
-    int64_t *ints[] = {&row->step,       &row->steps,           &row->submitted_ns,
-                       &row->started_ns, &row->ended_ns,        &row->generation,
-                       &row->checkpoint_step, &row->predicted_step_ns, &row->step_ns,
-                       &row->exit_code,  &row->ranks,           &row->journal_offset};
+
+    int64_t *ints[] = {
+        &row->step,     &row->steps,      &row->submitted_ns,    &row->started_ns,
+        &row->ended_ns, &row->generation, &row->checkpoint_step, &row->predicted_step_ns,
+        &row->step_ns,  &row->exit_code,  &row->ranks,           &row->journal_offset};
     int at = 0;
     for (size_t i = 0; i < CS_ARRAY_LEN(texts); i++)
         copy_text(s, at++, texts[i].at, texts[i].cap);
@@ -259,6 +302,12 @@ enum cs_status cs_db_begin(struct cs_db *db, struct cs_err *err)
 enum cs_status cs_db_commit(struct cs_db *db, struct cs_err *err)
 {
     return run(db, "COMMIT", err);
+}
+
+void cs_db_rollback(struct cs_db *db)
+{
+    if (!sqlite3_get_autocommit(db->handle))
+        (void)!sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
 }
 
 enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_step_row *row,
@@ -320,15 +369,35 @@ static enum cs_status rows_json(struct cs_db *db, int query, json_t *rows, struc
     return st;
 }
 
+static int64_t step_of(const json_t *rows, size_t at)
+{
+    return json_integer_value(json_array_get(json_array_get(rows, at), 0));
+}
+
+/* Two rows more than asked for are read: a step has at most two, and they stay together. */
 enum cs_status cs_db_steps(struct cs_db *db, int64_t job, int64_t after, int64_t limit,
-                           int64_t every, json_t *rows, struct cs_err *err)
+                           int64_t every, json_t *rows, int64_t *next, struct cs_err *err)
 {
     sqlite3_stmt *s = db->query[Q_STEPS];
     sqlite3_bind_int64(s, 1, job);
     sqlite3_bind_int64(s, 2, after);
     sqlite3_bind_int64(s, 3, every > 0 ? every : 1);
-    sqlite3_bind_int64(s, 4, limit);
-    return rows_json(db, Q_STEPS, rows, err);
+    sqlite3_bind_int64(s, 4, limit + 2);
+    *next = -1;
+    CS_TRY(rows_json(db, Q_STEPS, rows, err));
+    size_t n = json_array_size(rows), keep = (size_t)limit;
+    if (n <= keep)
+        return CS_OK;
+    while (keep > 0 && step_of(rows, keep - 1) == step_of(rows, keep))
+        keep--;
+    if (keep == 0) /* the first step alone is over the limit */
+        for (keep = 1; keep < n && step_of(rows, keep) == step_of(rows, 0);)
+            keep++;
+    if (keep < n)
+        *next = step_of(rows, keep - 1);
+    while (json_array_size(rows) > keep)
+        json_array_remove(rows, json_array_size(rows) - 1);
+    return CS_OK;
 }
 
 enum cs_status cs_db_note_add(struct cs_db *db, int64_t job, int64_t wall_ns, const char *level,

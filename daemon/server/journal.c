@@ -1,5 +1,6 @@
-/* See journal.h. Rows are the runner's own messages. Notes and states reach the daemon live through the
- * socket; from the journal come the step rows, which must not have holes. */
+/* See journal.h. Rows are the runner's own messages. Step rows, notes and state changes come from
+ * here and only from here, so that each is in the database exactly once, whoever was running when.
+ */
 #include "server/journal.h"
 
 #include <errno.h>
@@ -7,12 +8,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 
-enum { CHUNK_BYTES = 1 << 20, MAX_ROW_BYTES = 1 << 20 };
+enum { CHUNK_BYTES = 1 << 20 };
 
 static double mean_bubble(const json_t *row)
 {
@@ -53,6 +55,50 @@ static enum cs_status put_step(struct cs_job *job, const json_t *m, struct cs_er
     return cs_db_step_put(job->server->db, job->row.id, &row, err);
 }
 
+static enum cs_status put_note(struct cs_job *job, const json_t *m, struct cs_err *err)
+{
+    return cs_db_note_add(job->server->db, job->row.id, cs_msg_int(m, "wall_ns", 0),
+                          cs_msg_str(m, "level", "info"), cs_msg_str(m, "text", ""), err);
+}
+
+static enum cs_status put_state(struct cs_job *job, const json_t *m, struct cs_err *err)
+{
+    char text[1100];
+    const char *state = cs_msg_str(m, "state", ""), *reason = cs_msg_str(m, "reason", "");
+    snprintf(text, sizeof(text), "%s%s%.1000s", state, reason[0] ? ": " : "", reason);
+    return cs_db_note_add(job->server->db, job->row.id, cs_msg_int(m, "wall_ns", 0),
+                          strcmp(state, "FAILED") == 0 ? "error" : "info", text, err);
+}
+
+/* Bad rows (the torn end of a killed runner) are told and skipped: the next one is whole. */
+static enum cs_status put_line(struct cs_job *job, const char *line, size_t n, struct cs_err *err)
+{
+    static const struct {
+        const char *type;
+        enum cs_status (*put)(struct cs_job *, const json_t *, struct cs_err *);
+    } rows[] = {
+        {"runner.step",  put_step },
+        {"runner.note",  put_note },
+        {"runner.state", put_state},
+    };
+    struct cs_err bad;
+    json_t *row = NULL;
+    enum cs_status st = cs_line_parse(line, n, &row, &bad);
+    if (st == CS_OK)
+        st = cs_msg_check(row, &bad);
+    if (st != CS_OK) {
+        cs_log(job->server->log, CS_WARN, "journal.row", CS_KV("job", job->row.id),
+               CS_KV("error", (const char *)bad.text));
+        st = CS_OK;
+    } else {
+        for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
+            if (strcmp(rows[i].type, cs_msg_type(row)) == 0)
+                st = rows[i].put(job, row, err);
+    }
+    json_decref(row);
+    return st;
+}
+
 static enum cs_status put_lines(struct cs_job *job, const char *bytes, size_t n, size_t *used,
                                 struct cs_err *err)
 {
@@ -60,58 +106,84 @@ static enum cs_status put_lines(struct cs_job *job, const char *bytes, size_t n,
     while (*used < n) {
         const char *line = bytes + *used;
         const char *end = memchr(line, '\n', n - *used);
-        json_t *row = NULL;
-        struct cs_err bad;
         if (!end)
             break;
+        CS_TRY(put_line(job, line, (size_t)(end - line), err));
         *used += (size_t)(end - line) + 1;
-        if (cs_line_parse(line, (size_t)(end - line), &row, &bad) != CS_OK) {
-            cs_log(job->server->log, CS_WARN, "journal.row", CS_KV("job", job->row.id),
-                   CS_KV("error", (const char *)bad.text));
-            continue; /* a torn row of a killed runner: the next one is whole */
-        }
-        enum cs_status st =
-            strcmp(cs_msg_type(row), "runner.step") == 0 ? put_step(job, row, err) : CS_OK;
-        json_decref(row);
-        if (st != CS_OK)
-            return st;
     }
     return CS_OK;
 }
 
-static enum cs_status import_chunk(struct cs_job *job, int fd, char *bytes, size_t *used,
+/* All rows of the chunk and the offset behind them in one transaction, or nothing of it. */
+static enum cs_status import_chunk(struct cs_job *job, const char *bytes, size_t n, size_t *used,
                                    struct cs_err *err)
 {
+    struct cs_db *db = job->server->db;
+    struct cs_job_row *before = malloc(sizeof(*before));
+    if (!before)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a job");
+    *before = job->row;
+    enum cs_status st = cs_db_begin(db, err);
+    if (st == CS_OK)
+        st = put_lines(job, bytes, n, used, err);
+    job->row.journal_offset += (int64_t)*used;
+    if (st == CS_OK)
+        st = cs_db_job_save(db, &job->row, false, err);
+    if (st == CS_OK)
+        st = cs_db_commit(db, err);
+    if (st != CS_OK) {
+        cs_db_rollback(db);
+        job->row = *before;
+        *used = 0;
+    }
+    free(before);
+    return st;
+}
+
+/* A row longer than the chunk gets a larger one; one longer than any line may be is skipped. */
+static enum cs_status import_from(struct cs_job *job, int fd, char **bytes, size_t *cap,
+                                  size_t *used, struct cs_err *err)
+{
     *used = 0;
-    ssize_t n = pread(fd, bytes, CHUNK_BYTES, job->row.journal_offset);
+    ssize_t n = pread(fd, *bytes, *cap, job->row.journal_offset);
     if (n == -1)
         return cs_fail_errno(err, "reading the journal of job %lld", (long long)job->row.id);
     if (n == 0)
         return CS_OK;
-    CS_TRY(cs_db_begin(job->server->db, err));
-    enum cs_status st = put_lines(job, bytes, (size_t)n, used, err);
-    job->row.journal_offset += (int64_t)*used;
-    if (st == CS_OK && *used)
-        st = cs_db_job_save(job->server->db, &job->row, false, err);
-    enum cs_status committed = cs_db_commit(job->server->db, st == CS_OK ? err : NULL);
-    return st != CS_OK ? st : committed;
+    if (memchr(*bytes, '\n', (size_t)n))
+        return import_chunk(job, *bytes, (size_t)n, used, err);
+    if ((size_t)n < *cap)
+        return CS_OK; /* the row is still being written */
+    if (*cap > CS_LINE_MAX) {
+        cs_log(job->server->log, CS_WARN, "journal.endless", CS_KV("job", job->row.id));
+        job->row.journal_offset += n;
+        *used = (size_t)n;
+        return CS_OK;
+    }
+    char *more = realloc(*bytes, 2 * *cap);
+    if (!more)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a row of %zu bytes", *cap);
+    *bytes = more;
+    *cap *= 2;
+    *used = 1; /* try again */
+    return CS_OK;
 }
 
 enum cs_status cs_journal_import(struct cs_job *job, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
-    size_t used;
+    struct stat sb = {0};
     CS_TRY(cs_path(path, err, "%s/journal", job->row.dir));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd == -1)
         return errno == ENOENT ? CS_OK : cs_fail_errno(err, "opening %s", path);
-    char *bytes = malloc(CHUNK_BYTES);
-    enum cs_status st = bytes ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for the journal");
-    do {
-        used = 0;
-        if (st == CS_OK)
-            st = import_chunk(job, fd, bytes, &used, err);
-    } while (st == CS_OK && used > 0);
+    if (fstat(fd, &sb) == 0 && sb.st_size < job->row.journal_offset)
+        job->row.journal_offset = 0; /* another file: rows are put again, in their old places */
+    size_t used = 1, cap = CHUNK_BYTES;
+    char *bytes = sb.st_size == job->row.journal_offset ? NULL : malloc(cap);
+    enum cs_status st = CS_OK;
+    while (bytes && st == CS_OK && used > 0)
+        st = import_from(job, fd, &bytes, &cap, &used, err);
     free(bytes);
     close(fd);
     return st;

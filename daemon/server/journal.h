@@ -1,4 +1,5 @@
-/* Import of a job's journal (JOBDIR/journal, one JSON line per step, note and state change) by offset. */
+/* Import of a job's journal (JOBDIR/journal, one JSON line per step, note and state change) by
+ * offset. */
 #ifndef CS_SERVER_JOURNAL_H
 #define CS_SERVER_JOURNAL_H
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
@@ -14,15 +15,18 @@ static int fail(const struct cs_err *err)
     return cs_status_exit(err->status);
 }
 
-/* The parent leaves once the child listens: whoever started us can connect at once. */
+/* The parent leaves once the child listens (whoever started us can connect at once), or with the
+ * exit code of a child that could not. Returns where the child tells, -1: in the foreground. */
 static int detach(struct cs_server *server)
 {
     int ready[2];
-    char ok = 0;
+    char code = 1;
     if (!server->config.is_background)
         return -1;
-    if (pipe2(ready, O_CLOEXEC) == -1)
-        return -1;
+    if (pipe2(ready, O_CLOEXEC) == -1) {
+        perror("cornstarchd: pipe");
+        exit(1);
+    }
     pid_t pid = fork();
     if (pid == -1) {
         perror("cornstarchd: fork");
@@ -30,7 +34,7 @@ static int detach(struct cs_server *server)
     }
     if (pid > 0) {
         close(ready[1]);
-        _exit(read(ready[0], &ok, 1) == 1 ? 0 : 1);
+        _exit(read(ready[0], &code, 1) == 1 ? code : 1);
     }
     close(ready[0]);
     setsid();
@@ -44,11 +48,12 @@ static int detach(struct cs_server *server)
     return ready[1];
 }
 
-static void say_ready(int fd)
+static void tell_starter(int fd, int code)
 {
+    char byte = (char)code;
     if (fd == -1)
         return;
-    if (write(fd, "1", 1) != 1)
+    if (write(fd, &byte, 1) != 1)
         perror("cornstarchd: the starter is gone");
     close(fd);
     int null = open("/dev/null", O_WRONLY);
@@ -58,38 +63,74 @@ static void say_ready(int fd)
     }
 }
 
-static enum cs_status open_log(struct cs_server *server, struct cs_err *err)
+/* In the background without a log file: daemon.log in the state directory. */
+static enum cs_status open_log(struct cs_server *server, char path[CS_PATH_CAP], struct cs_err *err)
 {
-    int fd = 2;
-    if (server->config.log_file) {
-        fd = open(server->config.log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-        if (fd == -1)
-            return cs_fail_errno(err, "opening the log %s", server->config.log_file);
+    struct cs_config *config = &server->config;
+    char dir[CS_PATH_CAP];
+    server->log_fd = 2;
+    if (config->is_background && !config->log_file) {
+        CS_TRY(config->state_dir ? cs_path(dir, err, "%s", config->state_dir)
+                                 : cs_dir_state(dir, err));
+        CS_TRY(cs_mkdirs(dir, err));
+        CS_TRY(cs_path(path, err, "%s/daemon.log", dir));
+        config->log_file = path;
+    }
+    if (config->log_file) {
+        server->log_fd = open(config->log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        if (server->log_fd == -1)
+            return cs_fail_errno(err, "opening the log %s", config->log_file);
     }
     server->log = cs_log_new("cornstarchd");
-    return cs_log_to_fd(server->log, fd, CS_LOG_TEXT, (enum cs_log_level)server->config.log_level);
+    return cs_log_to_fd(server->log, server->log_fd, CS_LOG_TEXT,
+                        (enum cs_log_level)config->log_level);
+}
+
+static int print_table(const char *what)
+{
+    struct cs_buf text = {0};
+    struct cs_err err;
+    int code = 0;
+    if (cs_docs_print(what, &text, &err) == CS_OK)
+        fputs(cs_buf_str(&text), stdout);
+    else
+        code = fail(&err);
+    cs_buf_free(&text);
+    return code;
 }
 
 int main(int argc, char **argv)
 {
-    struct cs_server server = {.listen_fd = -1, .lock_fd = -1};
+    struct cs_server server = {.listen_fd = -1, .lock_fd = -1, .runtime_lock_fd = -1, .log_fd = -1};
     struct cs_err err;
+    char log_path[CS_PATH_CAP];
     bool wants_exit;
+    int ready = -1;
+    umask(077);
+    if (argc == 2 && strncmp(argv[1], "--list-", 7) == 0)
+        return print_table(argv[1]);
     if (cs_config_read(argc, argv, &server.config, &wants_exit, &err) != CS_OK)
         return fail(&err);
-    if (wants_exit || server.config.check_only)
-        return 0;
-    if (open_log(&server, &err) != CS_OK)
-        return fail(&err);
-    int ready = detach(&server);
-    enum cs_status st = cs_server_open(&server, &err);
-    if (st == CS_OK) {
-        say_ready(ready);
-        st = cs_server_run(&server, &err);
+    server.argc = argc;
+    server.argv = argv;
+    enum cs_status st = CS_OK;
+    if (!wants_exit && !server.config.check_only) {
+        st = open_log(&server, log_path, &err);
+        if (st == CS_OK)
+            ready = detach(&server);
+        if (st == CS_OK)
+            st = cs_server_open(&server, &err);
+        if (st == CS_OK) {
+            tell_starter(ready, 0);
+            st = cs_server_run(&server, &err);
+            if (st != CS_OK)
+                fail(&err);
+        } else {
+            tell_starter(ready, fail(&err));
+        }
+        cs_server_close(&server);
+        cs_log_free(server.log);
     }
-    if (st != CS_OK)
-        fail(&err);
-    cs_server_close(&server);
-    cs_log_free(server.log);
-    return st == CS_OK ? 0 : cs_status_exit(st);
+    cs_config_free(&server.config);
+    return cs_status_exit(st);
 }

@@ -1,5 +1,5 @@
-/* Requests of consoles: one table, one handler each. A message is checked against the schema before it
- * comes here; a handler either replies or fails with the request's id. */
+/* Requests of consoles: one table, one handler each. A message is checked against the schema before
+ * it comes here; a handler either replies or fails with the request's id. */
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -8,18 +8,26 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/str.h"
+#include "core/model/spec.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "server/conn.h"
 #include "server/job.h"
+#include "server/journal.h"
 
-enum { MAX_LOG_BYTES = 1 << 20 };
+enum {
+    MAX_LOG_BYTES = 1 << 20,   /* of one answer; escaped at most six times as much */
+    MAX_JOBS_BYTES = 8 << 20,  /* likewise, as encoded */
+    MAX_PLAN_BYTES = 10 << 20, /* with a specification of 4 MiB below the line limit */
+    MAX_ROWS = 20000           /* of a series: 13 values each, far below what a reader takes */
+};
 
 struct call {
     struct cs_server *server;
     struct cs_conn *conn;
     const json_t *request;
-    json_t *reply; /* filled by the handler */
+    json_t *reply;    /* filled by the handler */
     bool is_deferred; /* the reply comes later */
 };
 
@@ -43,9 +51,17 @@ static enum cs_status do_jobs(struct call *c, struct cs_err *err)
 {
     int64_t limit = cs_msg_int(c->request, "limit", 1000);
     json_t *jobs = json_array();
+    size_t bytes = 0;
     (void)err;
-    for (size_t i = c->server->n_jobs; i-- > 0 && (int64_t)json_array_size(jobs) < limit;)
-        json_array_append_new(jobs, cs_job_object(c->server->jobs[i]));
+    for (size_t i = c->server->n_jobs; i-- > 0 && (int64_t)json_array_size(jobs) < limit;) {
+        json_t *job = cs_job_object(c->server->jobs[i]);
+        bytes += json_dumpb(job, NULL, 0, JSON_COMPACT) + 1;
+        if (bytes > MAX_JOBS_BYTES) {
+            json_decref(job);
+            break;
+        }
+        json_array_append_new(jobs, job);
+    }
     cs_msg_set(c->reply, "jobs", jobs);
     return CS_OK;
 }
@@ -53,23 +69,22 @@ static enum cs_status do_jobs(struct call *c, struct cs_err *err)
 static enum cs_status do_submit(struct call *c, struct cs_err *err)
 {
     int64_t id = 0;
-    const struct passwd *user = getpwuid(getuid());
-    CS_TRY(cs_job_submit(c->server, cs_msg_obj(c->request, "spec"),
-                         cs_msg_str(c->request, "plan_hash", ""),
-                         cs_msg_bool(c->request, "replan", false), user ? user->pw_name : "?", &id,
-                         err));
+    const struct passwd *user = getpwuid(cs_conn_uid(c->conn));
+    CS_TRY(cs_job_submit(
+        c->server, cs_msg_obj(c->request, "spec"), cs_msg_str(c->request, "plan_hash", ""),
+        cs_msg_bool(c->request, "replan", false), user ? user->pw_name : "?", &id, err));
     cs_msg_set_int(c->reply, "job", id);
     return CS_OK;
 }
 
-static json_t *read_document(const struct cs_job *job, const char *name)
+static json_t *read_document(const struct cs_job *job, const char *name, size_t max_bytes)
 {
     char path[CS_PATH_CAP];
     struct cs_buf text = {0};
     struct cs_err err;
     json_t *out = NULL;
     if (cs_path(path, &err, "%s/%s", job->row.dir, name) == CS_OK &&
-        cs_read_file(path, CS_LINE_MAX, &text, &err) == CS_OK)
+        cs_read_file(path, max_bytes, &text, &err) == CS_OK)
         (void)!cs_line_parse(cs_buf_str(&text), text.len, &out, &err);
     cs_buf_free(&text);
     return out;
@@ -79,7 +94,8 @@ static enum cs_status do_show(struct call *c, struct cs_err *err)
 {
     struct cs_job *job;
     CS_TRY(find_job(c, &job, err));
-    json_t *spec = read_document(job, "spec.json"), *plan = read_document(job, "plan.json");
+    json_t *spec = read_document(job, "spec.json", CS_SPEC_MAX_BYTES);
+    json_t *plan = read_document(job, "plan.json", MAX_PLAN_BYTES);
     cs_msg_set(c->reply, "job", cs_job_object(job));
     if (spec)
         cs_msg_set(c->reply, "spec", spec);
@@ -88,7 +104,8 @@ static enum cs_status do_show(struct call *c, struct cs_err *err)
     return CS_OK;
 }
 
-static enum cs_status give_order(struct call *c, enum cs_status (*order)(struct cs_job *, struct cs_err *),
+static enum cs_status give_order(struct call *c,
+                                 enum cs_status (*order)(struct cs_job *, struct cs_err *),
                                  struct cs_err *err)
 {
     struct cs_job *job;
@@ -129,28 +146,43 @@ static enum cs_status do_wait(struct call *c, struct cs_err *err)
     if (cs_job_is_over(job)) {
         cs_msg_set(c->reply, "job", cs_job_object(job));
     } else {
-        cs_conn_wait(c->conn, c->request, job->row.id);
+        CS_TRY(cs_conn_wait(c->conn, c->request, job->row.id, err));
         c->is_deferred = true;
     }
     return CS_OK;
 }
 
+/* what the runner wrote a moment ago belongs to the answer */
+static void import_news(struct cs_job *job)
+{
+    struct cs_err err;
+    if (cs_journal_import(job, &err) != CS_OK)
+        cs_log(job->server->log, CS_WARN, "journal.import", CS_KV("job", job->row.id),
+               CS_KV("error", (const char *)err.text));
+}
+
 static enum cs_status do_metrics(struct call *c, struct cs_err *err)
 {
     struct cs_job *job;
+    int64_t next = -1, limit = cs_msg_int(c->request, "limit", 10000);
     CS_TRY(find_job(c, &job, err));
+    import_news(job);
     json_t *rows = json_array();
     cs_msg_set(c->reply, "columns", cs_db_step_columns());
     cs_msg_set(c->reply, "rows", rows);
-    return cs_db_steps(c->server->db, job->row.id, cs_msg_int(c->request, "after_step", -1),
-                       cs_msg_int(c->request, "limit", 10000), cs_msg_int(c->request, "every", 1), rows,
-                       err);
+    CS_TRY(cs_db_steps(c->server->db, job->row.id, cs_msg_int(c->request, "after_step", -1),
+                       limit < MAX_ROWS ? limit : MAX_ROWS, cs_msg_int(c->request, "every", 1),
+                       rows, &next, err));
+    if (next >= 0)
+        cs_msg_set_int(c->reply, "next", next);
+    return CS_OK;
 }
 
 static enum cs_status do_events(struct call *c, struct cs_err *err)
 {
     struct cs_job *job;
     CS_TRY(find_job(c, &job, err));
+    import_news(job);
     json_t *rows = json_array();
     cs_msg_set(c->reply, "events", rows);
     return cs_db_notes(c->server->db, job->row.id, cs_msg_int(c->request, "limit", 100), rows, err);
@@ -178,50 +210,78 @@ static size_t tail_of(const char *bytes, size_t n, int64_t lines)
     return 0;
 }
 
-static enum cs_status do_log(struct call *c, struct cs_err *err)
+/* Whole lines of bytes[at, n) into an array; returns where they end. A line that fills the whole
+ * window is given out in pieces: a reader must get on. */
+static size_t take_log_lines(const char *bytes, size_t at, size_t n, int64_t limit, json_t *lines)
 {
-    struct cs_job *job;
-    char path[CS_PATH_CAP], name[32];
-    CS_TRY(find_job(c, &job, err));
-    int64_t offset = cs_msg_int(c->request, "offset", -1);
-    int64_t limit = cs_msg_int(c->request, "limit", 100);
-    log_name(cs_msg_int(c->request, "rank", 0), name, sizeof(name));
-    CS_TRY(cs_path(path, err, "%s/logs/%s", job->row.dir, name));
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd == -1)
-        return cs_fail(err, CS_NOT_FOUND, "job %lld has no log %s", (long long)job->row.id, name);
-    off_t end = lseek(fd, 0, SEEK_END);
-    bool is_tail = offset < 0;
-    if (is_tail)
-        offset = end > MAX_LOG_BYTES ? end - MAX_LOG_BYTES : 0;
-    char *bytes = malloc(MAX_LOG_BYTES);
-    ssize_t n = bytes ? pread(fd, bytes, MAX_LOG_BYTES, offset) : -1;
-    close(fd);
-    if (n < 0) {
-        free(bytes);
-        return cs_fail_errno(err, "reading %s", path);
+    if (n == MAX_LOG_BYTES && !memchr(bytes + at, '\n', n - at)) {
+        json_array_append_new(lines, cs_json_bytes(bytes + at, n - at));
+        return n;
     }
-    json_t *lines = json_array();
-    size_t at = is_tail ? tail_of(bytes, (size_t)n, limit) : 0;
-    while (at < (size_t)n && (int64_t)json_array_size(lines) < limit) {
-        const char *newline = memchr(bytes + at, '\n', (size_t)n - at);
+    while (at < n && (int64_t)json_array_size(lines) < limit) {
+        const char *newline = memchr(bytes + at, '\n', n - at);
         if (!newline)
             break;
         json_array_append_new(lines, cs_json_bytes(bytes + at, (size_t)(newline - bytes) - at));
         at = (size_t)(newline - bytes) + 1;
     }
+    return at;
+}
+
+/* *offset -1: the last window of the file, whose first line may be a piece of one */
+static enum cs_status read_window(const char *path, int64_t *offset, char *bytes, size_t *n,
+                                  struct cs_err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd == -1)
+        return cs_fail_errno(err, "there is no log %s", path);
+    off_t end = lseek(fd, 0, SEEK_END);
+    if (*offset < 0)
+        *offset = end > MAX_LOG_BYTES ? end - MAX_LOG_BYTES : 0;
+    ssize_t got = pread(fd, bytes, MAX_LOG_BYTES, *offset);
+    enum cs_status st = got == -1 ? cs_fail_errno(err, "reading %s", path) : CS_OK;
+    close(fd);
+    *n = got > 0 ? (size_t)got : 0;
+    return st;
+}
+
+static enum cs_status do_log(struct call *c, struct cs_err *err)
+{
+    struct cs_job *job;
+    char path[CS_PATH_CAP], name[32];
+    size_t n, at = 0;
+    CS_TRY(find_job(c, &job, err));
+    int64_t offset = cs_msg_int(c->request, "offset", -1);
+    int64_t limit = cs_msg_int(c->request, "limit", 100);
+    bool is_tail = offset < 0;
+    log_name(cs_msg_int(c->request, "rank", 0), name, sizeof(name));
+    CS_TRY(cs_path(path, err, "%s/logs/%s", job->row.dir, name));
+    char *bytes = malloc(MAX_LOG_BYTES);
+    if (!bytes)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a log");
+    enum cs_status st = read_window(path, &offset, bytes, &n, err);
+    if (st == CS_OK) {
+        json_t *lines = json_array();
+        if (is_tail)
+            at = tail_of(bytes, n, limit);
+        if (is_tail && at == 0 && offset > 0 && memchr(bytes, '\n', n))
+            at = (size_t)((char *)memchr(bytes, '\n', n) - bytes) + 1;
+        at = take_log_lines(bytes, at, n, limit, lines);
+        cs_msg_set(c->reply, "lines", lines);
+        cs_msg_set_int(c->reply, "next", offset + (int64_t)at);
+    }
     free(bytes);
-    cs_msg_set(c->reply, "lines", lines);
-    cs_msg_set_int(c->reply, "next", offset + (int64_t)at);
-    return CS_OK;
+    return st;
 }
 
 static enum cs_status do_sub_open(struct call *c, struct cs_err *err)
 {
-    int64_t sub = cs_conn_subscribe(c->conn, cs_msg_int(c->request, "job", 0),
-                                    cs_msg_bool(c->request, "gauges", true),
-                                    cs_msg_bool(c->request, "events", true),
-                                    cs_msg_bool(c->request, "logs", false));
+    struct cs_job *job;
+    if (cs_msg_int(c->request, "job", 0) > 0)
+        CS_TRY(find_job(c, &job, err));
+    int64_t sub = cs_conn_subscribe(
+        c->conn, cs_msg_int(c->request, "job", 0), cs_msg_bool(c->request, "gauges", true),
+        cs_msg_bool(c->request, "events", true), cs_msg_bool(c->request, "logs", false));
     if (sub < 0)
         return cs_fail(err, CS_LIMIT, "a connection has no more subscriptions; close one");
     cs_msg_set_int(c->reply, "sub", sub);
@@ -235,25 +295,64 @@ static enum cs_status do_sub_close(struct call *c, struct cs_err *err)
     return CS_OK;
 }
 
+/* Value of "KEY : VALUE" in a file of /proc; "" when it is not there. */
+static void proc_value(const char *path, const char *key, char *out, size_t cap)
+{
+    struct cs_buf text = {0};
+    struct cs_err err;
+    out[0] = '\0';
+    if (cs_read_file(path, 4 << 20, &text, &err) == CS_OK) {
+        const char *at = strstr(cs_buf_str(&text), key);
+        at = at ? strchr(at, ':') : NULL;
+        if (at) {
+            at += 1 + strspn(at + 1, " \t");
+            snprintf(out, cap, "%.*s", (int)strcspn(at, "\n"), at);
+        }
+    }
+    cs_buf_free(&text);
+}
+
+/* Devices go to the jobs that hold them in the order of the jobs: CPU ranks are not pinned. */
+static json_t *devices(const struct cs_server *server)
+{
+    json_t *out = json_array();
+    size_t at = 0;
+    int64_t rank = 0;
+    for (int64_t i = 0; i < server->config.cpu_devices; i++) {
+        while (at < server->n_jobs &&
+               (!cs_job_is_live(server->jobs[at]) || rank == server->jobs[at]->row.ranks)) {
+            at++;
+            rank = 0;
+        }
+        json_t *d = json_object();
+        json_object_set_new(d, "name", json_sprintf("cpu:%lld", (long long)i));
+        cs_msg_set_int(d, "job", at < server->n_jobs ? server->jobs[at]->row.id : 0);
+        cs_msg_set_int(d, "rank", at < server->n_jobs ? rank++ : -1);
+        json_array_append_new(out, d);
+    }
+    return out;
+}
+
 static enum cs_status do_node(struct call *c, struct cs_err *err)
 {
     struct sysinfo info;
-    json_t *devices = json_array();
+    char text[256];
+    int64_t available_kib;
     (void)err;
-    for (int64_t i = 0; i < c->server->config.cpu_devices; i++) {
-        json_t *d = json_object();
-        json_object_set_new(d, "name", json_sprintf("cpu:%lld", (long long)i));
-        json_array_append_new(devices, d);
-    }
     cs_msg_set_str(c->reply, "node", c->server->node);
     cs_msg_set_str(c->reply, "version", CORNSTARCH_VERSION);
     cs_msg_set_int(c->reply, "pid", getpid());
-    cs_msg_set(c->reply, "devices", devices);
+    cs_msg_set(c->reply, "devices", devices(c->server));
+    proc_value("/proc/cpuinfo", "model name", text, sizeof(text));
+    if (text[0])
+        cs_msg_set_str(c->reply, "cpu", text);
     cs_msg_set_int(c->reply, "cores", sysconf(_SC_NPROCESSORS_ONLN));
-    if (sysinfo(&info) == 0) {
+    if (sysinfo(&info) == 0)
         cs_msg_set_int(c->reply, "mem_bytes", (int64_t)(info.totalram * info.mem_unit));
-        cs_msg_set_int(c->reply, "mem_free_bytes", (int64_t)(info.freeram * info.mem_unit));
-    }
+    proc_value("/proc/meminfo", "MemAvailable", text, sizeof(text));
+    text[strcspn(text, " ")] = '\0';
+    if (cs_str_to_i64(text, &available_kib))
+        cs_msg_set_int(c->reply, "mem_free_bytes", available_kib * 1024);
     cs_msg_set_int(c->reply, "started_ns", c->server->started_ns);
     cs_msg_set_str(c->reply, "state_dir", c->server->state_dir);
     cs_msg_set_bool(c->reply, "draining", c->server->is_draining);
@@ -270,21 +369,25 @@ static enum cs_status do_daemon_stop(struct call *c, struct cs_err *err)
 static enum cs_status do_drain(struct call *c, struct cs_err *err)
 {
     int64_t running = 0;
-    struct cs_err ignored;
     (void)err;
-    c->server->is_draining = true;
-    for (size_t i = 0; i < c->server->n_jobs; i++) {
-        running += !cs_job_is_over(c->server->jobs[i]);
-        (void)!cs_job_pause(c->server->jobs[i], &ignored);
-    }
+    c->server->is_draining = true; /* the tick tells the runners */
+    for (size_t i = 0; i < c->server->n_jobs; i++)
+        running += cs_job_is_live(c->server->jobs[i]);
     cs_msg_set_int(c->reply, "jobs", running);
     return CS_OK;
+}
+
+static enum cs_status do_hello(struct call *c, struct cs_err *err)
+{
+    (void)c;
+    return cs_fail(err, CS_STATE, "hello was said already on this connection");
 }
 
 static const struct {
     const char *type;
     enum cs_status (*handle)(struct call *call, struct cs_err *err);
 } handlers[] = {
+    {"hello",          do_hello      },
     {"ping",           do_ping       },
     {"jobs.list",      do_jobs       },
     {"job.submit",     do_submit     },

@@ -48,29 +48,65 @@ static void lost(struct cs_runner_link *link)
     cs_job_runner_lost(job);
 }
 
-static void on_read(evutil_socket_t fd, short what, void *user)
+/* Messages that have arrived. A bad line is told and skipped: it must not take the others with it.
+ */
+static void deliver(struct cs_runner_link *link)
 {
-    struct cs_runner_link *link = user;
-    char bytes[CS_LINE_FEED_MAX];
     struct cs_err err;
     json_t *message = NULL;
-    (void)what;
-    ssize_t n = read(fd, bytes, sizeof(bytes));
-    if (n == -1 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n <= 0 || cs_line_feed(link->lines, bytes, (size_t)n, &err) != CS_OK) {
-        lost(link);
-        return;
-    }
-    link->is_busy = true;
-    while (!link->is_dead && cs_line_next(link->lines, &message, &err) == CS_OK && message) {
-        if (cs_msg_check(message, &err) == CS_OK)
+    while (!link->is_dead && !cs_line_reader_is_broken(link->lines)) {
+        enum cs_status st = cs_line_next(link->lines, &message, &err);
+        if (st == CS_OK && !message)
+            return;
+        if (st == CS_OK)
+            st = cs_msg_check(message, &err);
+        if (st == CS_OK)
             cs_job_runner_message(link->job, message);
         else
             cs_log(link->job->server->log, CS_WARN, "runner.message",
                    CS_KV("job", link->job->row.id), CS_KV("error", (const char *)err.text));
         json_decref(message);
     }
+}
+
+/* One read; false: nothing more for now. *is_lost: nothing more ever. */
+static bool read_some(struct cs_runner_link *link, bool *is_lost)
+{
+    char bytes[CS_LINE_FEED_MAX];
+    struct cs_err err;
+    ssize_t n = recv(link->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+    *is_lost = n == 0 || (n == -1 && errno != EAGAIN && errno != EINTR);
+    if (n <= 0)
+        return false;
+    if (cs_line_feed(link->lines, bytes, (size_t)n, &err) == CS_OK)
+        deliver(link);
+    *is_lost = cs_line_reader_is_broken(link->lines);
+    return !*is_lost && !link->is_dead;
+}
+
+static void on_read(evutil_socket_t fd, short what, void *user)
+{
+    struct cs_runner_link *link = user;
+    bool is_lost;
+    (void)fd;
+    (void)what;
+    link->is_busy = true;
+    read_some(link, &is_lost);
+    link->is_busy = false;
+    if (link->is_dead)
+        cs_runner_link_close(link);
+    else if (is_lost)
+        lost(link);
+}
+
+void cs_runner_link_drain(struct cs_runner_link *link)
+{
+    bool is_lost;
+    if (!link)
+        return;
+    link->is_busy = true;
+    while (read_some(link, &is_lost))
+        ;
     link->is_busy = false;
     if (link->is_dead)
         cs_runner_link_close(link);
@@ -105,15 +141,20 @@ enum cs_status cs_runner_link_open(struct cs_job *job, struct cs_runner_link **o
     int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/job-%lld.sock",
                      job->server->runtime_dir, (long long)job->row.id);
     if (n < 0 || (size_t)n >= sizeof(address.sun_path))
-        return cs_fail(err, CS_LIMIT, "the socket path of job %lld is too long; use a shorter --runtime-dir",
+        return cs_fail(err, CS_LIMIT,
+                       "the socket path of job %lld is too long; use a shorter --runtime-dir",
                        (long long)job->row.id);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd == -1)
         return cs_fail_errno(err, "socket");
     if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == -1) {
+        enum cs_status st =
+            errno == ENOENT || errno == ECONNREFUSED
+                ? cs_fail(err, CS_UNREACHABLE, "the runner of job %lld does not answer",
+                          (long long)job->row.id)
+                : cs_fail_errno(err, "connecting to %s", address.sun_path);
         close(fd);
-        return cs_fail(err, CS_UNREACHABLE, "the runner of job %lld does not answer",
-                       (long long)job->row.id);
+        return st;
     }
     struct cs_runner_link *link = calloc(1, sizeof(*link));
     CS_ASSERT(link != NULL);
@@ -130,8 +171,14 @@ enum cs_status cs_runner_link_open(struct cs_job *job, struct cs_runner_link **o
     return CS_OK;
 }
 
-/* In the child: a session of its own, no descriptors of the daemon, output to the job's log. */
-static _Noreturn void become_runner(const char *program, const char *dir, const char *log)
+struct runner_command {
+    char program[CS_PATH_CAP], socket[CS_PATH_CAP + 16], output[CS_PATH_CAP], number[32];
+    const char *dir;
+};
+
+/* In the child: a session of its own, no descriptors of the daemon, output beside the job's logs
+ * (the runner's log is its own; here end its last words). */
+static _Noreturn void become_runner(const struct runner_command *c)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -139,7 +186,7 @@ static _Noreturn void become_runner(const char *program, const char *dir, const 
     signal(SIGPIPE, SIG_DFL);
     setsid();
     int null = open("/dev/null", O_RDONLY);
-    int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    int out = open(c->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
     if (null != -1)
         dup2(null, 0);
     if (out != -1) {
@@ -147,26 +194,39 @@ static _Noreturn void become_runner(const char *program, const char *dir, const 
         dup2(out, 2);
     }
     close_range(3, ~0U, 0);
-    execl(program, program, dir, (char *)NULL);
+    execl(c->program, c->program, "--foreground", "--job", c->number, "--socket", c->socket, c->dir,
+          (char *)NULL);
+    fprintf(stderr, "cornstarch-runner: cannot run %s: %s\n", c->program, strerror(errno));
     _exit(127);
+}
+
+/* Beside us, or where $CORNSTARCH_RUNNER says (tests put a runner of their own there). */
+static enum cs_status find_program(char out[CS_PATH_CAP], struct cs_err *err)
+{
+    char self[CS_PATH_CAP];
+    const char *other = getenv("CORNSTARCH_RUNNER");
+    if (other && other[0])
+        return cs_path(out, err, "%s", other);
+    CS_TRY(cs_dir_self(self, err));
+    return cs_path(out, err, "%s/cornstarch-runner", self);
 }
 
 enum cs_status cs_runner_start(struct cs_job *job, struct cs_err *err)
 {
-    char program[CS_PATH_CAP], self[CS_PATH_CAP], log[CS_PATH_CAP];
-    CS_TRY(cs_dir_self(self, err));
-    CS_TRY(cs_path(program, err, "%s/cornstarch-runner", self));
-    CS_TRY(cs_path(log, err, "%s/logs", job->row.dir));
-    CS_TRY(cs_mkdirs(log, err));
-    CS_TRY(cs_path(log, err, "%s/logs/runner.log", job->row.dir));
-    if (access(program, X_OK) == -1)
-        return cs_fail_errno(err, "cannot run %s", program);
-    setenv("CORNSTARCH_RUNTIME_DIR", job->server->runtime_dir, 1);
+    struct runner_command c = {.dir = job->row.dir};
+    CS_TRY(find_program(c.program, err));
+    if (access(c.program, X_OK) == -1)
+        return cs_fail_errno(err, "cannot run %s", c.program);
+    CS_TRY(cs_path(c.output, err, "%s/logs", job->row.dir));
+    CS_TRY(cs_mkdirs(c.output, err));
+    CS_TRY(cs_path(c.output, err, "%s/logs/runner.err", job->row.dir));
+    snprintf(c.number, sizeof(c.number), "%lld", (long long)job->row.id);
+    snprintf(c.socket, sizeof(c.socket), "%s/job-%s.sock", job->server->runtime_dir, c.number);
     pid_t pid = fork();
     if (pid == -1)
         return cs_fail_errno(err, "fork");
     if (pid == 0)
-        become_runner(program, job->row.dir, log);
+        become_runner(&c);
     job->runner_pid = pid;
     return CS_OK;
 }

@@ -5,10 +5,12 @@
 
 #include "server/job.h"
 
-/* connect now; CS_UNREACHABLE when nobody listens */
+/* connect now; CS_UNREACHABLE when nobody listens, CS_IO when that is not known */
 enum cs_status cs_runner_link_open(struct cs_job *job, struct cs_runner_link **out,
                                    struct cs_err *err) CS_NODISCARD;
 void cs_runner_link_close(struct cs_runner_link *link); /* accepts NULL */
+/* deliver what has arrived already, before the connection of a runner that ended is closed */
+void cs_runner_link_drain(struct cs_runner_link *link);                 /* accepts NULL */
 void cs_runner_link_send(struct cs_runner_link *link, json_t *message); /* takes the reference */
 /* fork and exec cornstarch-runner JOBDIR in a session of its own; it outlives the daemon */
 enum cs_status cs_runner_start(struct cs_job *job, struct cs_err *err) CS_NODISCARD;

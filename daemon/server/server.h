@@ -25,14 +25,17 @@ struct cs_server {
     struct cs_db *db;
     char runtime_dir[CS_PATH_CAP], state_dir[CS_PATH_CAP], socket_path[CS_PATH_CAP];
     char node[256];
-    int listen_fd, lock_fd;
-    struct event *listen_event, *tick, *signals[4];
+    int listen_fd, lock_fd, runtime_lock_fd, log_fd;
+    int argc; /* of the command line, for a reload */
+    char **argv;
+    struct event *listen_event, *tick, *signals[5];
     struct cs_conn *conns; /* list */
     int n_conns;
     struct cs_job **jobs; /* by id, newest last */
     size_t n_jobs, cap_jobs;
-    int64_t started_ns;
-    bool is_draining, is_stopping;
+    int64_t started_ns, idle_since_ns;
+    bool is_draining, is_stopping,
+        is_deaf; /* deaf: out of descriptors, accepts again at the next tick */
 };
 
 enum cs_status cs_server_open(struct cs_server *server, struct cs_err *err) CS_NODISCARD;

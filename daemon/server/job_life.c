@@ -1,0 +1,436 @@
+/* A job's life with its runner: start, first contact, what it reports, its end; adoption after a
+ * restart of the daemon. A runner is alive as long as it holds the lock on the job directory. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/str.h"
+#include "core/wire/line.h"
+#include "core/wire/wire.h"
+#include "server/conn.h"
+#include "server/job_parts.h"
+#include "server/journal.h"
+#include "server/runner_link.h"
+
+enum { MAX_JOBS = 10000, CONNECT_TIMEOUT_S = 20, SECOND_NS = 1000000000 };
+
+/* --- start ------------------------------------------------------------------------------------ */
+
+/* the job directory's state file, NULL when there is none */
+static json_t *read_state_file(const struct cs_job *job)
+{
+    char path[CS_PATH_CAP];
+    struct cs_buf text = {0};
+    struct cs_err err;
+    json_t *state = NULL;
+    if (cs_path(path, &err, "%s/state.json", job->row.dir) == CS_OK &&
+        cs_read_file(path, 1 << 20, &text, &err) == CS_OK)
+        (void)!cs_line_parse(cs_buf_str(&text), text.len, &state, &err);
+    cs_buf_free(&text);
+    return state;
+}
+
+/* Never asked about a child of ours: the question takes the lock for a moment. */
+static bool is_runner_alive(const struct cs_job *job)
+{
+    int fd = open(job->row.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd == -1)
+        return false;
+    bool is_alive = flock(fd, LOCK_SH | LOCK_NB) == -1 && errno == EWOULDBLOCK;
+    close(fd);
+    return is_alive;
+}
+
+static int64_t devices_in_use(const struct cs_server *server)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < server->n_jobs; i++) {
+        const struct cs_job *job = server->jobs[i];
+        if (cs_job_is_live(job) || job->runner_pid)
+            n += job->row.ranks;
+    }
+    return n;
+}
+
+/* STARTING is on disk before the fork: whatever happens to us, nobody starts a second runner. */
+static void start(struct cs_job *job)
+{
+    struct cs_err err;
+    json_t *state = read_state_file(job);
+    job->row.generation = cs_msg_int(state, "generation", -1) + 1; /* as the runner counts */
+    json_decref(state);
+    job->deadline_ns = cs_now_ns() + (int64_t)CONNECT_TIMEOUT_S * SECOND_NS;
+    job->retry_ns = 0;
+    job->pending_stop = CS_STOP_NONE;
+    job->is_pause_sent = false;
+    cs_job_set_state(job, &(struct cs_job_change){.state = "STARTING", .is_in_journal = true});
+    if (cs_runner_start(job, &err) != CS_OK)
+        cs_job_set_state(job, &(struct cs_job_change){.state = "FAILED",
+                                                      .reason = err.text,
+                                                      .exit_code = cs_status_exit(CS_JOB_FAILED)});
+}
+
+void cs_jobs_start_queued(struct cs_server *server)
+{
+    int64_t used = devices_in_use(server);
+    for (size_t i = 0; i < server->n_jobs && !server->is_draining && !server->is_stopping; i++) {
+        struct cs_job *job = server->jobs[i];
+        if (strcmp(job->row.state, "QUEUED") != 0)
+            continue;
+        /* first come, first served: nobody overtakes. The job's last runner may still be ending. */
+        if (job->runner_pid || job->link || used + job->row.ranks > server->config.cpu_devices ||
+            is_runner_alive(job))
+            break;
+        start(job);
+        used += cs_job_is_live(job) ? job->row.ranks : 0;
+    }
+}
+
+/* --- end -------------------------------------------------------------------------------------- */
+
+static void import(struct cs_job *job)
+{
+    struct cs_err err;
+    if (cs_journal_import(job, &err) != CS_OK)
+        cs_log(job->server->log, CS_WARN, "journal.import", CS_KV("job", job->row.id),
+               CS_KV("error", (const char *)err.text));
+}
+
+/* What a runner that could not even begin said last: "cornstarch-runner: TEXT". */
+static void last_words(const struct cs_job *job, char *out, size_t cap)
+{
+    char path[CS_PATH_CAP];
+    struct cs_buf text = {0}, clean = {0};
+    struct cs_err err;
+    out[0] = '\0';
+    if (cs_path(path, &err, "%s/logs/runner.err", job->row.dir) == CS_OK &&
+        cs_read_file(path, 1 << 20, &text, &err) == CS_OK && text.len) {
+        while (text.len && text.data[text.len - 1] == '\n')
+            text.data[--text.len] = '\0';
+        const char *line = strrchr(text.data, '\n');
+        line = line ? line + 1 : text.data;
+        static const char prefix[] = "cornstarch-runner: ";
+        if (cs_str_starts(line, prefix))
+            line += sizeof(prefix) - 1;
+        cs_str_escape(&clean, line, strlen(line), false);
+        snprintf(out, cap, "%s", cs_buf_str(&clean));
+    }
+    cs_buf_free(&text);
+    cs_buf_free(&clean);
+}
+
+/* It ended without a final state: why, from the status of our child (-1: it was not ours). */
+static void settle_silent(struct cs_job *job, int status)
+{
+    char words[700], reason[1000];
+    int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    if (code != 0) {
+        last_words(job, words, sizeof(words));
+        snprintf(reason, sizeof(reason), "%s",
+                 words[0] ? words : "its runner could not start; see logs/runner.err");
+        cs_job_set_state(job, &(struct cs_job_change){.state = "FAILED",
+                                                      .reason = reason,
+                                                      .exit_code = code < 7 ? code : 6});
+        return;
+    }
+    if (status != -1 && WIFSIGNALED(status))
+        snprintf(
+            reason, sizeof(reason),
+            "its runner was ended by signal %d (%s); resume goes on from the newest checkpoint",
+            WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        snprintf(reason, sizeof(reason),
+                 "its runner ended without a word; resume goes on from the newest checkpoint");
+    cs_job_set_state(job, &(struct cs_job_change){.state = "LOST",
+                                                  .reason = reason,
+                                                  .exit_code = cs_status_exit(CS_JOB_FAILED)});
+}
+
+static void take_progress(struct cs_job *job, const json_t *message);
+
+/* The runner is gone: state.json tells how it ended, if it could still write it. A state of an
+ * earlier generation is not its own. */
+static void settle(struct cs_job *job, int status)
+{
+    bool is_over = false;
+    import(job);
+    json_t *state = read_state_file(job);
+    const char *name = cs_msg_str(state, "state", "");
+    if (cs_job_is_state(name, &is_over) && is_over &&
+        cs_msg_int(state, "generation", -1) >= job->row.generation) {
+        take_progress(job, state);
+        cs_job_set_state(job, &(struct cs_job_change){.state = name,
+                                                      .reason = cs_msg_str(state, "reason", NULL),
+                                                      .exit_code = cs_msg_int(state, "exit", 0),
+                                                      .is_in_journal = true});
+    } else {
+        settle_silent(job, status);
+    }
+    json_decref(state);
+}
+
+/* The end of a connection is not the end of a runner: the next tick connects again or finds it
+ * gone. */
+void cs_job_runner_lost(struct cs_job *job)
+{
+    job->deadline_ns = cs_now_ns();
+    job->retry_ns = 0;
+}
+
+static void child_ended(struct cs_job *job, int status)
+{
+    job->runner_pid = 0;
+    cs_runner_link_drain(job->link);
+    cs_runner_link_close(job->link);
+    job->link = NULL;
+    if (cs_job_is_live(job))
+        settle(job, status);
+    else
+        import(job);
+}
+
+void cs_jobs_reap(struct cs_server *server)
+{
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        for (size_t i = 0; i < server->n_jobs; i++)
+            if (server->jobs[i]->runner_pid == pid) {
+                child_ended(server->jobs[i], status);
+                break;
+            }
+    cs_jobs_start_queued(server);
+}
+
+static void connect_runner(struct cs_job *job)
+{
+    struct cs_err err;
+    if (cs_now_ns() < job->retry_ns)
+        return;
+    enum cs_status st = cs_runner_link_open(job, &job->link, &err);
+    if (st == CS_OK) {
+        job->deadline_ns = 0;
+        cs_runner_link_send(job->link, cs_msg_request("runner.status", 1));
+        if (job->pending_stop)
+            cs_job_send_stop(job);
+        return;
+    }
+    if (st != CS_UNREACHABLE)
+        cs_log(job->server->log, CS_WARN, "runner.connect", CS_KV("job", job->row.id),
+               CS_KV("error", (const char *)err.text));
+    if (st != CS_UNREACHABLE || cs_now_ns() < job->deadline_ns)
+        return;
+    if (job->runner_pid) { /* it never opened its socket; our child: its end is told by a signal */
+        if (job->pending_stop)
+            kill(job->runner_pid, SIGKILL);
+        return;
+    }
+    if (is_runner_alive(job)) /* its socket is gone: the journal still tells */
+        job->retry_ns = cs_now_ns() + SECOND_NS;
+    else
+        settle(job, -1);
+}
+
+/* --- what runners report ---------------------------------------------------------------------- */
+
+/* Fields that runner.state, runner.status replies and state.json share. A runner counts the last
+ * finished step from 0, -1 for none; a job shows how many steps are finished. */
+static void take_progress(struct cs_job *job, const json_t *message)
+{
+    struct cs_job_row *row = &job->row;
+    if (cs_msg_int(message, "step", -2) >= -1)
+        row->step = cs_msg_int(message, "step", -1) + 1;
+    row->generation = cs_msg_int(message, "generation", row->generation);
+    row->checkpoint_step = cs_msg_int(message, "checkpoint_step", row->checkpoint_step);
+    row->predicted_step_ns = cs_msg_int(message, "predicted_step_ns", row->predicted_step_ns);
+    const char *hash = cs_msg_str(message, "plan_hash", NULL);
+    if (hash && hash[0])
+        snprintf(row->plan_hash, sizeof(row->plan_hash), "%s", hash);
+}
+
+static void forward(struct cs_job *job, const json_t *message, const char *type,
+                    enum cs_event_class class)
+{
+    json_t *event = json_copy((json_t *)(uintptr_t)message);
+    CS_ASSERT(event != NULL);
+    cs_msg_set_str(event, "type", type);
+    json_object_del(event, "id");
+    cs_msg_set_int(event, "job", job->row.id);
+    cs_publish(job->server, class, job->row.id, event);
+    json_decref(event);
+}
+
+/* A final state is the last thing a runner says: everything before it is in the journal by then. */
+static void on_state(struct cs_job *job, const json_t *m)
+{
+    bool is_over = false;
+    const char *state = cs_msg_str(m, "state", "");
+    if (!cs_job_is_state(state, &is_over) || strcmp(state, "QUEUED") == 0) {
+        cs_log(job->server->log, CS_WARN, "runner.state", CS_KV("job", job->row.id),
+               CS_KV("state", state));
+        return;
+    }
+    if (!cs_job_is_live(job))
+        return; /* an echo: the job has ended or waits for its next runner */
+    if (is_over)
+        import(job);
+    take_progress(job, m);
+    cs_job_set_state(job, &(struct cs_job_change){.state = state,
+                                                  .reason = cs_msg_str(m, "reason", NULL),
+                                                  .exit_code = cs_msg_int(m, "exit", 0),
+                                                  .is_in_journal = true});
+}
+
+static void on_step(struct cs_job *job, const json_t *m)
+{
+    if (strcmp(cs_msg_str(m, "kind", "train"), "train") == 0) {
+        job->row.step = cs_msg_int(m, "step", 0) + 1;
+        job->row.loss = cs_msg_num(m, "loss", (double)NAN);
+        job->row.step_ns = cs_msg_int(m, "step_ns", job->row.step_ns);
+    }
+    forward(job, m, "event.step", CS_CLASS_GAUGE);
+}
+
+static void on_spans(struct cs_job *job, const json_t *m)
+{
+    forward(job, m, "event.spans", CS_CLASS_GAUGE);
+}
+
+static void on_log(struct cs_job *job, const json_t *m)
+{
+    forward(job, m, "event.log", CS_CLASS_LOG);
+}
+
+static void on_note(struct cs_job *job, const json_t *m)
+{
+    forward(job, m, "event.note", CS_CLASS_EVENT);
+}
+
+static void on_hello(struct cs_job *job, const json_t *m)
+{
+    struct cs_err err;
+    struct cs_peer peer;
+    enum cs_status st = cs_hello_check(m, &peer, &err);
+    if (st == CS_OK && cs_msg_int(m, "job", 0) != job->row.id)
+        st = cs_fail(&err, CS_STATE, "the runner on its socket works on job %lld",
+                     (long long)cs_msg_int(m, "job", 0));
+    if (st == CS_OK) {
+        job->row.generation = cs_msg_int(m, "generation", job->row.generation);
+        return;
+    }
+    cs_log(job->server->log, CS_ERROR, "runner.hello", CS_KV("job", job->row.id),
+           CS_KV("error", (const char *)err.text));
+    cs_runner_link_close(job->link);
+    job->link = NULL;
+    cs_job_runner_lost(job);
+    job->retry_ns = cs_now_ns() + 10 * (int64_t)SECOND_NS;
+}
+
+void cs_job_runner_message(struct cs_job *job, const json_t *message)
+{
+    static const struct {
+        const char *type;
+        void (*handle)(struct cs_job *, const json_t *);
+    } handlers[] = {
+        {"runner.hello",  on_hello},
+        {"runner.status", on_state},
+        {"runner.state",  on_state},
+        {"runner.step",   on_step },
+        {"runner.spans",  on_spans},
+        {"runner.log",    on_log  },
+        {"runner.note",   on_note },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(handlers); i++)
+        if (strcmp(cs_msg_type(message), handlers[i].type) == 0) {
+            handlers[i].handle(job, message);
+            return;
+        }
+}
+
+void cs_job_send_stop(struct cs_job *job)
+{
+    json_t *message = cs_msg_new("runner.stop");
+    cs_msg_set_bool(message, "now", job->pending_stop == CS_STOP_NOW);
+    job->pending_stop = CS_STOP_NONE;
+    cs_runner_link_send(job->link, message);
+}
+
+/* --- load, tick, free ------------------------------------------------------------------------- */
+
+static void load_one(void *user, const struct cs_job_row *row)
+{
+    cs_job_add(user, row);
+}
+
+/* Newest first in the database, oldest first here: the queue starts at the front. */
+static void reverse(struct cs_server *server)
+{
+    for (size_t i = 0, j = server->n_jobs; i + 1 < j; i++) {
+        struct cs_job *t = server->jobs[i];
+        server->jobs[i] = server->jobs[--j];
+        server->jobs[j] = t;
+    }
+}
+
+enum cs_status cs_jobs_load(struct cs_server *server, struct cs_err *err)
+{
+    CS_TRY(cs_db_jobs(server->db, MAX_JOBS, load_one, server, err));
+    reverse(server);
+    for (size_t i = 0; i < server->n_jobs; i++) {
+        struct cs_job *job = server->jobs[i];
+        import(job); /* rows that came while nobody listened, also of jobs that have ended */
+        if (!cs_job_is_live(job))
+            continue;
+        /* a living runner answers at once; one that was just being started gets its time */
+        bool is_young = strcmp(job->row.state, "STARTING") == 0 && !is_runner_alive(job);
+        job->deadline_ns = cs_now_ns() + (is_young ? 3 * (int64_t)SECOND_NS : 0);
+        cs_log(server->log, CS_INFO, "job.adopt", CS_KV("job", job->row.id));
+        connect_runner(job);
+    }
+    return CS_OK;
+}
+
+static void drain(struct cs_job *job)
+{
+    struct cs_err ignored;
+    if (!job->is_pause_sent && strcmp(job->row.state, "RUN") == 0)
+        job->is_pause_sent = cs_job_pause(job, &ignored) == CS_OK;
+}
+
+void cs_jobs_tick(struct cs_server *server)
+{
+    for (size_t i = 0; i < server->n_jobs; i++) {
+        struct cs_job *job = server->jobs[i];
+        if (job->is_unsaved)
+            cs_job_save(job);
+        if (!cs_job_is_live(job))
+            continue;
+        if (!job->link)
+            connect_runner(job);
+        int64_t before = job->row.journal_offset;
+        import(job);
+        if (job->row.journal_offset != before)
+            cs_job_publish(job);
+        if (server->is_draining)
+            drain(job);
+    }
+    cs_jobs_start_queued(server);
+}
+
+void cs_jobs_free(struct cs_server *server)
+{
+    for (size_t i = 0; i < server->n_jobs; i++) {
+        cs_runner_link_close(server->jobs[i]->link);
+        free(server->jobs[i]);
+    }
+    free(server->jobs);
+    server->jobs = NULL;
+    server->n_jobs = 0;
+}
