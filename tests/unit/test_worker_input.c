@@ -1,0 +1,214 @@
+/* Slots are checked before they are used, and prepared for the layers. */
+#include "worker/input.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "support/spec.h"
+#include "support/step.h"
+
+struct fixture {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_graph *graph;
+    struct cs_slot_budget budget;
+    struct cs_input_tables *tables;
+    struct cs_input input;
+    struct cs_test_step step;
+};
+
+enum { ROWS = 16, TEXT = 6, ALL = CS_INPUT_TOKENS | CS_INPUT_LABELS | CS_INPUT_CORRECT };
+
+/* two samples: one with a picture, then text; one of text only */
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    struct cs_err err = {0};
+    int32_t id[ROWS + TEXT], label[ROWS + TEXT];
+    int8_t encoder[ROWS + TEXT];
+    f->arena = cs_arena_new(0);
+    f->graph = cs_test_graph(NULL, f->arena, &f->root);
+    f->budget = (struct cs_slot_budget){.seq_tokens = 64, .n_encoders = 1};
+    f->budget.enc[0].items = 3;
+    f->budget.enc[0].item_rows = ROWS;
+    f->budget.enc[0].rows = 3 * ROWS;
+    f->budget.enc[0].item_bytes = 28 * 28 * 3;
+    f->budget.enc[0].height = f->budget.enc[0].width = 28;
+    f->budget.enc[0].channels = 3;
+    assert_int_equal(cs_input_tables_new(f->graph, &f->budget, &f->tables, &err), CS_OK);
+    cs_test_step_new(&f->step, &f->budget, 1, 0);
+    for (int i = 0; i < ROWS + TEXT; i++) {
+        id[i] = i < ROWS ? 198 : 10 + i;
+        encoder[i] = i < ROWS ? 0 : -1;
+        label[i] = i < ROWS + 2 ? -1 : 20 + i;
+    }
+    cs_test_step_add(&f->step, 0, ROWS + TEXT, id, label, encoder);
+    cs_test_step_add(&f->step, 0, TEXT, id + ROWS, label + ROWS, NULL);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    cs_input_free(&f->input);
+    cs_test_step_free(&f->step);
+    cs_input_tables_free(f->tables);
+    json_decref(f->root);
+    cs_arena_free(f->arena);
+    free(f);
+    return 0;
+}
+
+static enum cs_status prepare(struct fixture *f, struct cs_err *err)
+{
+    return cs_input_prepare(&f->input, f->tables, &f->step.manifest, 0, &f->step.slot[0], ALL, err);
+}
+
+static void a_good_slot_is_prepared(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_err err = {0};
+    if (prepare(f, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    const struct cs_input *in = &f->input;
+    assert_int_equal(in->n_tokens, ROWS + 2 * TEXT);
+    assert_int_equal(in->n_rows[0], ROWS);
+    for (int i = 0; i < ROWS; i++)
+        assert_int_equal(in->embed_ids[i], -1); /* a placeholder has no embedding */
+    for (int i = ROWS; i < in->n_tokens; i++)
+        assert_int_equal(in->embed_ids[i], f->step.slot[0].ids[i]);
+    assert_int_equal(in->llm_mask.n_segments, 2);
+    assert_int_equal(in->llm_mask.segment[1], ROWS + TEXT);
+    assert_int_equal(in->llm_mask.segment[2], ROWS + 2 * TEXT);
+    assert_int_equal(in->llm_mask.rule.kind, CS_MASK_CAUSAL);
+    assert_int_equal(in->enc_mask[0].n_segments, 1);
+    assert_int_equal(in->enc_mask[0].segment[1], ROWS);
+    assert_int_equal(in->enc_mask[0].rule.kind, CS_MASK_FULL);
+    assert_int_equal(in->n_labels, 8);
+    assert_int_equal(in->label_rows[0], ROWS + 2);
+    assert_int_equal(in->label_ids[0], 20 + ROWS + 2);
+    assert_int_equal(in->label_rows[4], ROWS + TEXT + 2);
+}
+
+static void rope_restarts_with_every_document(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_err err = {0};
+    assert_int_equal(prepare(f, &err), CS_OK);
+    const int half = f->tables->rot_half, second = ROWS + TEXT;
+    const struct cs_arch *arch = &f->graph->modules[f->graph->n_modules - 1].arch;
+    float inv_freq[64];
+    cs_arch_inv_freq(arch, inv_freq);
+    assert_int_equal(half, arch->head_dim / 2);
+    for (int i = 0; i < half; i++) {
+        const double angle = (double)(3.0f * inv_freq[i]);
+        assert_true(f->input.cos[(second)*half + i] == 1.0f);
+        assert_true(f->input.sin[(second)*half + i] == 0.0f);
+        assert_true(fabs((double)f->input.cos[(second + 3) * half + i] - cos(angle)) <= 1e-7);
+        assert_true(fabs((double)f->input.sin[(second + 3) * half + i] - sin(angle)) <= 1e-7);
+        assert_memory_equal(&f->input.cos[3 * half + i], &f->input.cos[(second + 3) * half + i],
+                            sizeof(float));
+    }
+}
+
+/* each of them would read or write outside a buffer, or train on something else */
+static void every_bad_value_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_slot *s = &f->step.slot[0];
+    struct cs_manifest *m = &f->step.manifest;
+
+    const struct {
+        int32_t *at, bad;
+        const char *text;
+    } rows[] = {
+        {&s->ids[ROWS],        199,       "199"  },
+        {&s->ids[ROWS + 1],    -1,        "-1"   },
+        {&s->ids[ROWS],        INT32_MAX, "token"},
+        {&s->labels[ROWS + 3], 199,       "199"  },
+        {&s->labels[ROWS],     5,         "label"},
+        {&s->labels[ROWS + 3], -1,        "label"},
+        {&s->pos[4],           64,        "64"   },
+        {&s->pos[4],           -1,        "-1"   },
+        {&s->rows[0][3],       2,         "row"  },
+        {&s->rows[0][3],       1000,      "1000" },
+        {&s->rows[0][0],       -1,        "-1"   },
+        {&s->head->n_tokens,   65,        "65"   },
+        {&s->head->n_labels,   7,         "7"    },
+        {&s->head->n_items[0], 2,         "items"},
+        {&s->head->n_samples,  5000,      "5000" },
+        {&m->n_tokens[0],      65,        "65"   },
+        {&m->n_tokens[0],      -1,        "-1"   },
+        {&m->n_labels[0],      100,       "100"  },
+        {&m->n_items[0][0],    4,         "4"    },
+        {&m->n_items[0][0],    -1,        "-1"   },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_err err = {0};
+        const int32_t good = *rows[i].at;
+        *rows[i].at = rows[i].bad;
+        if (prepare(f, &err) != CS_CORRUPT)
+            fail_msg("row %zu was not refused", i);
+        if (strstr(err.text, rows[i].text) == NULL)
+            fail_msg("row %zu: \"%s\" does not say %s", i, err.text, rows[i].text);
+        *rows[i].at = good;
+    }
+    assert_int_equal(prepare(f, NULL), CS_OK);
+}
+
+static void a_sample_is_exact_when_every_trained_token_is_right(void **state)
+{
+    struct fixture *f = *state;
+    int64_t n_samples, n_exact;
+    assert_int_equal(prepare(f, NULL), CS_OK);
+    memset(f->input.correct, 1, 8);
+    cs_input_exact(&f->input, &n_samples, &n_exact);
+    assert_int_equal(n_samples, 2);
+    assert_int_equal(n_exact, 2);
+    f->input.correct[7] = 0; /* the end of the turn of the second sample */
+    cs_input_exact(&f->input, &n_samples, &n_exact);
+    assert_int_equal(n_exact, 1);
+    f->input.correct[0] = 0;
+    cs_input_exact(&f->input, &n_samples, &n_exact);
+    assert_int_equal(n_samples, 2);
+    assert_int_equal(n_exact, 0);
+}
+
+static void an_empty_slot_is_fine(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_test_step empty;
+    struct cs_err err = {0};
+    int64_t n_samples, n_exact;
+    cs_test_step_new(&empty, &f->budget, 1, 0);
+    assert_int_equal(
+        cs_input_prepare(&f->input, f->tables, &empty.manifest, 0, &empty.slot[0], ALL, &err),
+        CS_OK);
+    assert_int_equal(f->input.n_labels, 0);
+    assert_int_equal(f->input.llm_mask.n_segments, 0);
+    cs_input_exact(&f->input, &n_samples, &n_exact);
+    assert_int_equal(n_samples, 0);
+    cs_test_step_free(&empty);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_good_slot_is_prepared, setup, teardown),
+        cmocka_unit_test_setup_teardown(rope_restarts_with_every_document, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_bad_value_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_sample_is_exact_when_every_trained_token_is_right, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(an_empty_slot_is_fine, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

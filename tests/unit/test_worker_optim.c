@@ -1,0 +1,177 @@
+/* The end of a step: norm, clipping, skipping, decay, AdamW. */
+#include "worker/optim.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "support/spec.h"
+
+struct fixture {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan;
+    struct cs_params *params;
+    struct cs_optim *optim;
+};
+
+static int setup(void **state)
+{
+    static const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 1};
+    struct fixture *f = calloc(1, sizeof *f);
+    struct cs_err err = {0};
+    struct cs_cluster cluster;
+    f->arena = cs_arena_new(0);
+    f->root = cs_test_spec_json(&options);
+    json_object_set_new(f->root, "optimizer",
+                        json_pack("{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i}", "kind", "adamw", "lr",
+                                  1e-2, "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1,
+                                  "clip", 1.0, "warmup_steps", 4));
+    if (cs_spec_read(f->root, f->arena, &f->spec, &err) != CS_OK ||
+        cs_graph_build(f->spec, false, f->arena, &f->graph, &err) != CS_OK ||
+        cs_cluster_read(f->spec->cluster, 0, &cluster, &err) != CS_OK ||
+        cs_plan_make(f->spec, f->graph, &cluster, f->arena, &f->plan, &err) != CS_OK ||
+        cs_params_new(f->graph, f->plan, 0, &f->params, &err) != CS_OK ||
+        cs_optim_new(f->spec, f->graph, f->plan, f->params, cs_ops_cpu(), 0, &f->optim, &err) !=
+            CS_OK ||
+        cs_params_load(f->params, 3, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    cs_optim_begin(f->optim);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    cs_optim_free(f->optim);
+    cs_params_free(f->params);
+    json_decref(f->root);
+    cs_arena_free(f->arena);
+    free(f);
+    return 0;
+}
+
+/* gradients of the loss sum: (i mod 7) - 3 in every tensor; returns the sum of squares */
+static double fill_gradients(struct fixture *f)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < f->params->n; i++)
+        for (int64_t k = 0; k < f->params->tensor[i].param->count; k++) {
+            f->params->tensor[i].grad[k] = (float)(k % 7 - 3);
+            sum += (double)((k % 7 - 3) * (k % 7 - 3));
+        }
+    return sum;
+}
+
+static void norm_is_of_the_mean_loss(void **state)
+{
+    struct fixture *f = *state;
+    const double sum = fill_gradients(f);
+    assert_int_equal(cs_optim_norm(f->optim, NULL, 50, 0, NULL), CS_OK);
+    assert_true(fabs(f->optim->grad_norm - sqrt(sum) / 50) <= 1e-12 * sqrt(sum));
+    const double clip = 1.0 / (sqrt(sum) / 50 + 1e-6);
+    assert_true(clip < 1.0);
+    assert_true(fabs((double)f->optim->grad_scale - clip / 50) <= 1e-7 * clip / 50);
+    assert_int_equal(cs_optim_norm(f->optim, NULL, 100000, 0, NULL), CS_OK);
+    assert_true(f->optim->grad_norm < 1.0); /* nothing to clip */
+    assert_true(f->optim->grad_scale == 1.0f / 100000.0f);
+}
+
+static void update_is_adamw_and_decays_matrices_only(void **state)
+{
+    struct fixture *f = *state;
+    int n_decayed = 0, n_plain = 0;
+    fill_gradients(f);
+    float **before = calloc((size_t)f->params->n, sizeof *before);
+    for (int32_t i = 0; i < f->params->n; i++) {
+        const struct cs_tensor *t = &f->params->tensor[i];
+        before[i] = malloc((size_t)t->param->count * sizeof(float));
+        memcpy(before[i], t->w, (size_t)t->param->count * sizeof(float));
+    }
+    assert_int_equal(cs_optim_norm(f->optim, NULL, 100000, 0, NULL), CS_OK);
+    cs_optim_update(f->optim, 0);
+    assert_true(fabs(f->optim->lr - 1e-2 / 4) <= 1e-12); /* the first of four warm-up steps */
+    for (int32_t i = 0; i < f->params->n; i++) {
+        const struct cs_tensor *t = &f->params->tensor[i];
+        const bool is_matrix = t->param->n_dims >= 2;
+        n_decayed += is_matrix;
+        n_plain += !is_matrix;
+        for (int64_t k = 0; k < t->param->count; k++) {
+            const double g = (double)t->grad[k] / 100000, w = (double)before[i][k];
+            const double m = 0.1 * g, v = 0.05 * g * g, lr = f->optim->lr;
+            const double want =
+                w * (1.0 - lr * (is_matrix ? 0.1 : 0.0)) - lr * (m / 0.1) / (sqrt(v / 0.05) + 1e-8);
+            if (!(fabs((double)t->w[k] - want) <= 2e-6 * (1.0 + fabs(want))))
+                fail_msg("%s[%lld] became %.9g, not %.9g", t->param->name, (long long)k,
+                         (double)t->w[k], want);
+        }
+        free(before[i]);
+    }
+    assert_true(n_decayed > 0 && n_plain > 0);
+    free(before);
+}
+
+static void assert_unchanged_by_a_step(struct fixture *f)
+{
+    char before[64][33], after[33];
+    assert_true(f->params->n <= 64);
+    for (int32_t i = 0; i < f->params->n; i++)
+        cs_params_hash(&f->params->tensor[i], before[i]);
+    cs_optim_update(f->optim, 7);
+    for (int32_t i = 0; i < f->params->n; i++) {
+        cs_params_hash(&f->params->tensor[i], after);
+        assert_string_equal(before[i], after);
+        assert_true(f->params->tensor[i].exp_avg[0] == 0.0f);
+    }
+}
+
+static void a_norm_that_is_not_finite_skips_the_step(void **state)
+{
+    static const float bad[] = {NAN, INFINITY};
+    struct fixture *f = *state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(bad); i++) {
+        cs_optim_begin(f->optim);
+        fill_gradients(f);
+        f->params->tensor[f->params->n / 2].grad[1] = bad[i];
+        assert_int_equal(cs_optim_norm(f->optim, NULL, 50, 0, NULL), CS_OK);
+        assert_true(f->optim->is_skipped);
+        assert_false(f->optim->grad_norm < 1e9);
+        assert_true(f->optim->n_skipped == (int64_t)i + 1);
+        assert_unchanged_by_a_step(f);
+    }
+    cs_optim_begin(f->optim); /* and the next step is a normal one */
+    fill_gradients(f);
+    assert_int_equal(cs_optim_norm(f->optim, NULL, 50, 0, NULL), CS_OK);
+    assert_false(f->optim->is_skipped);
+    assert_true(f->optim->grad_norm < 1e9);
+}
+
+static void a_step_without_a_trained_token_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(cs_optim_norm(f->optim, NULL, 0, 0, NULL), CS_OK);
+    assert_true(f->optim->grad_norm == 0.0);
+    assert_false(f->optim->is_skipped);
+    assert_unchanged_by_a_step(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(norm_is_of_the_mean_loss, setup, teardown),
+        cmocka_unit_test_setup_teardown(update_is_adamw_and_decays_matrices_only, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_norm_that_is_not_finite_skips_the_step, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_step_without_a_trained_token_changes_nothing, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
