@@ -11,11 +11,9 @@
 /* what OpenBLAS falls back to on a processor it does not know */
 static const char *const outdated[] = {"Katmai", "Coppermine", "Northwood", "Prescott", "Banias"};
 
-const char *cs_blas_better_core(void)
+static const char *better_core(void)
 {
     const char *core = openblas_get_corename();
-    if (getenv("OPENBLAS_CORETYPE") != NULL)
-        return NULL;
     for (size_t i = 0; i < CS_ARRAY_LEN(outdated); i++) {
         if (strcmp(core, outdated[i]) != 0)
             continue;
@@ -28,8 +26,19 @@ const char *cs_blas_better_core(void)
     return NULL;
 }
 #else
-const char *cs_blas_better_core(void)
+static const char *better_core(void)
 {
     return NULL;
 }
 #endif
+
+bool cs_blas_set_environment(void)
+{
+    bool is_changed = false;
+    const char *core = getenv("OPENBLAS_CORETYPE") == NULL ? better_core() : NULL;
+    if (core != NULL)
+        is_changed = setenv("OPENBLAS_CORETYPE", core, 1) == 0;
+    if (getenv("OPENBLAS_NUM_THREADS") == NULL)
+        is_changed = setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0 || is_changed;
+    return is_changed;
+}

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -80,14 +79,6 @@ static enum cs_status run(struct cs_control *control, struct cs_boot *boot,
     return cs_session_run(session, err);
 }
 
-/* Start again with the kernels that fit the processor; where that fails the slow ones do. */
-static void use_better_kernels(char **argv)
-{
-    const char *core = cs_blas_better_core();
-    if (core != NULL && setenv("OPENBLAS_CORETYPE", core, 1) == 0)
-        execv("/proc/self/exe", argv);
-}
-
 int main(int argc, char **argv)
 {
     struct cs_control *control = NULL;
@@ -104,7 +95,8 @@ int main(int argc, char **argv)
                         "its control line on descriptor 3\n");
         return 1;
     }
-    use_better_kernels(argv);
+    if (cs_blas_set_environment())
+        execv("/proc/self/exe", argv); /* where that fails the slow kernels do */
     signal(SIGPIPE, SIG_IGN);
     if (cs_control_new(CONTROL_FD, &control, &err) != CS_OK) {
         fprintf(stderr, "cornstarch-worker: %s\n", err.text);

@@ -56,10 +56,10 @@ static int shared(size_t bytes, void **memory)
     return fd;
 }
 
-static void make_plan(struct cluster *c)
+static void make_plan(struct cluster *c, const char *rules)
 {
-    static const struct cs_test_spec options = {
-        .is_tied = true, .vision_layers = 1, .llm_layers = 1};
+    const struct cs_test_spec options = {
+        .is_tied = true, .vision_layers = 1, .llm_layers = 1, .rules = rules};
     struct cs_err err = {0};
     struct cs_cluster here;
     c->arena = cs_arena_new(0);
@@ -317,11 +317,16 @@ static void read_done(struct cluster *c, struct run *out)
     }
 }
 
-static void open_cluster(struct cluster *c)
+static void open_with_rules(struct cluster *c, const char *rules)
 {
     memset(c, 0, sizeof *c);
     c->dir = tmpdir_new();
-    make_plan(c);
+    make_plan(c, rules);
+}
+
+static void open_cluster(struct cluster *c)
+{
+    open_with_rules(c, NULL);
 }
 
 static void close_cluster(struct cluster *c)
@@ -427,6 +432,36 @@ static void a_save_that_fails_does_not_stop_training(void **state)
     close_cluster(&c);
 }
 
+/* the first rank has nothing to store: its files are there and empty */
+static void a_frozen_rank_takes_part_in_checkpoints(void **state)
+{
+    struct cluster c;
+    struct run run = {.correct = 0};
+    char path[4096];
+    (void)state;
+    open_with_rules(&c, "train:llm.layers.*");
+    start_workers(&c, "");
+    feed(&c, 0, CS_STEP_TRAIN, CS_STEP_CHECKPOINT | CS_STEP_LAST);
+    read_step(&c, 0, &run);
+    commit(&c, 0, path);
+    read_done(&c, &run);
+    stop_workers(&c);
+    struct run again = {.correct = 0};
+    start_workers(&c, path);
+    feed(&c, 1, CS_STEP_TRAIN, CS_STEP_LAST);
+    read_step(&c, 1, &again);
+    read_done(&c, &again);
+    int n_same = 0;
+    for (int i = 0; i < c.graph->n_params; i++) {
+        const bool is_same = strcmp(run.weights[i], again.weights[i]) == 0;
+        assert_int_equal(is_same, !c.graph->params[i].is_trainable);
+        n_same += is_same;
+    }
+    assert_true(n_same > 0 && n_same < c.graph->n_params);
+    stop_workers(&c);
+    close_cluster(&c);
+}
+
 static void a_runner_that_dies_takes_its_workers_along(void **state)
 {
     struct cluster c;
@@ -490,6 +525,7 @@ int main(void)
         cmocka_unit_test(two_processes_and_a_resume_equal_one_rank),
         cmocka_unit_test(a_killed_peer_ends_the_other_with_peer_gone),
         cmocka_unit_test(a_save_that_fails_does_not_stop_training),
+        cmocka_unit_test(a_frozen_rank_takes_part_in_checkpoints),
         cmocka_unit_test(a_runner_that_dies_takes_its_workers_along),
         cmocka_unit_test(a_stopped_pool_ends_a_worker),
         cmocka_unit_test(a_corrupt_slot_is_named),
