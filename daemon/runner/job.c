@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/sched/predict.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "store/checkpoint.h"
@@ -80,14 +81,14 @@ static enum cs_status write_plan(struct cs_job *job, struct cs_err *err)
 
 static enum cs_status make_plan(struct cs_job *job, bool is_replan, struct cs_err *err)
 {
-    struct cs_cluster cluster;
     char path[CS_PATH_CAP + 16];
     snprintf(path, sizeof path, "%s/spec.json", job->dir);
     CS_TRY(read_json(path, &job->spec_json, err));
     CS_TRY(cs_spec_read(job->spec_json, job->arena, &job->spec, err));
     CS_TRY(cs_graph_build(job->spec, false, job->arena, &job->graph, err));
-    CS_TRY(cs_cluster_read(job->spec->cluster, CS_HERE_DEVICES, &cluster, err));
-    CS_TRY(cs_plan_make(job->spec, job->graph, &cluster, job->arena, &job->plan, err));
+    CS_TRY(cs_cluster_read(job->spec->cluster, CS_HERE_DEVICES, &job->cluster, err));
+    CS_TRY(cs_plan_make(job->spec, job->graph, &job->cluster, job->arena, &job->plan, err));
+    CS_TRY(cs_plan_predict(job->plan, job->graph, &job->cluster, job->arena, err));
     const char *previewed = job->spec->plan_hash;
     if (previewed && previewed[0] && strcmp(previewed, job->plan->hash) != 0 && !is_replan)
         return refuse_plan(job, err);

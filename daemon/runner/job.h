@@ -18,6 +18,7 @@ struct cs_job {
     struct cs_spec *spec;
     struct cs_graph *graph;
     struct cs_plan *plan;
+    struct cs_cluster cluster;
     int64_t generation; /* of this run: 0, 1, ... */
     /* the newest valid checkpoint, or none */
     char resume[CS_PATH_CAP]; /* "" none */

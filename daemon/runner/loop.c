@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/sched/predict.h"
 #include "core/wire/wire.h"
 #include "runner/parts.h"
 
@@ -258,7 +259,6 @@ static enum cs_status make_loop(struct cs_runner *r, struct cs_err *err)
         event_config_free(config);
     if (!r->base)
         return cs_fail(err, CS_INTERNAL, "cannot make an event loop");
-    signal(SIGPIPE, SIG_IGN);
     r->tick = event_new(r->base, -1, EV_PERSIST, on_tick, r);
     r->second = event_new(r->base, -1, EV_PERSIST, on_second, r);
     r->decide = evtimer_new(r->base, on_decide, r);
@@ -299,6 +299,37 @@ static void tell_started(struct cs_runner *r)
         close(null);
 }
 
+/* The simulated step goes into the trace, so that it can be drawn above the measured ones. */
+static enum cs_status write_predicted(struct cs_runner *r, struct cs_err *err)
+{
+    struct cs_device_class device = *r->job.cluster.device;
+    const struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
+    const struct cs_plan *plan = r->job.plan;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_program *program = NULL;
+    struct cs_sim_result sim;
+    const struct cs_span_keys *keys = NULL;
+    enum cs_status status =
+        cs_program_make(plan, r->job.graph, plan->slots, false, arena, &program, err);
+    if (status == CS_OK)
+        status = cs_simulate(program, &options, arena, &sim, err);
+    if (status == CS_OK)
+        status = cs_keys_get(&r->keys, plan->slots, false, &keys, err);
+    if (status == CS_OK) {
+        struct cs_span_events *events = CS_NEW_ARRAY(arena, struct cs_span_events, plan->n_ranks);
+        for (int i = 0; i < plan->n_ranks; i++)
+            events[i] = (struct cs_span_events){sim.events[i], program->rank[i].n_actions};
+        const struct cs_trace_record record = {.type = CS_TRACE_PREDICTED,
+                                               .step = -1,
+                                               .n_slots = plan->slots,
+                                               .n_ranks = plan->n_ranks,
+                                               .events = events};
+        status = cs_tracelog_predict(r->trace, &record, keys, err);
+    }
+    cs_arena_free(arena);
+    return status;
+}
+
 static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
 {
     char path[CS_PATH_CAP + 32];
@@ -320,7 +351,8 @@ static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
     cs_str_copy(head.spec_hash, sizeof head.spec_hash, r->job.spec->hash);
     cs_str_copy(head.plan_hash, sizeof head.plan_hash, plan->hash);
     snprintf(path, sizeof path, "%s/trace", r->job.dir);
-    return cs_tracelog_open(path, &head, 200, &r->trace, err);
+    CS_TRY(cs_tracelog_open(path, &head, 200, &r->trace, err));
+    return write_predicted(r, err);
 }
 
 /* Lower the expected program before anything starts: the verifier speaks here. */
@@ -388,6 +420,8 @@ static int64_t number_of(const struct cs_runner_options *options, const char *di
 
 static enum cs_status run(struct cs_runner *r, struct cs_err *err)
 {
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a full file is an error value */
     CS_TRY(cs_job_open(r->options->job_dir, r->options->is_replan, on_skip, r->log, &r->job, err));
     r->number = number_of(r->options, r->job.dir);
     enum cs_status status = start(r, err);

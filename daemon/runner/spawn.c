@@ -58,7 +58,7 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (int s = 1; s < NSIG; s++)
         if (s != SIGKILL && s != SIGSTOP)
-            signal(s, SIG_DFL);
+            signal(s, s == SIGXFSZ ? SIG_IGN : SIG_DFL); /* a full file is an error value */
 }
 
 static _Noreturn void child_failed(const char *what)

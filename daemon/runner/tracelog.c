@@ -17,6 +17,7 @@ struct cs_tracelog {
     size_t bytes;
     int n_steps;                             /* STEP records in the file */
     bool has_program[CS_STEP_MAX_SLOTS + 1]; /* by number of slots */
+    bool has_predicted;
     char path[CS_PATH_CAP];
 };
 
@@ -31,6 +32,7 @@ static size_t walk(struct cs_tracelog *log, const struct cs_buf *file, const cha
     struct cs_trace_record record;
     size_t at = 0, whole = 0;
     log->n_steps = 0;
+    log->has_predicted = false;
     memset(log->has_program, 0, sizeof log->has_program);
     if (cs_trace_head_decode(file->data, file->len, arena, &head, &at, NULL) == CS_OK &&
         (!plan_hash || strcmp(plan_hash, head.plan_hash) == 0)) {
@@ -42,6 +44,7 @@ static size_t walk(struct cs_tracelog *log, const struct cs_buf *file, const cha
             if (record.type == CS_TRACE_PROGRAM && record.n_slots >= 0 &&
                 record.n_slots <= CS_STEP_MAX_SLOTS)
                 log->has_program[record.n_slots] = true;
+            log->has_predicted = log->has_predicted || record.type == CS_TRACE_PREDICTED;
             if (to && is_kept)
                 cs_buf_add(to, file->data + whole, at - whole);
             whole = at;
@@ -127,32 +130,47 @@ static enum cs_status shrink(struct cs_tracelog *log, struct cs_err *err)
     return status;
 }
 
-enum cs_status cs_tracelog_add(struct cs_tracelog *log, const struct cs_trace_record *step,
-                               const struct cs_span_keys *keys, struct cs_err *err)
+/* The program, when it is new to the file, and the record. */
+static enum cs_status append(struct cs_tracelog *log, const struct cs_trace_record *record,
+                             const struct cs_span_keys *keys, struct cs_err *err)
 {
     struct cs_buf bytes = {0};
-    bool is_new = step->n_slots >= 0 && step->n_slots <= CS_STEP_MAX_SLOTS &&
-                  !log->has_program[step->n_slots];
+    bool is_new = record->n_slots >= 0 && record->n_slots <= CS_STEP_MAX_SLOTS &&
+                  !log->has_program[record->n_slots];
     if (is_new) {
         const struct cs_trace_record program = {.type = CS_TRACE_PROGRAM,
-                                                .n_slots = step->n_slots,
-                                                .n_ranks = step->n_ranks,
+                                                .n_slots = record->n_slots,
+                                                .n_ranks = record->n_ranks,
                                                 .keys = keys};
         cs_trace_record_encode(&program, &bytes);
     }
-    cs_trace_record_encode(step, &bytes);
+    cs_trace_record_encode(record, &bytes);
     enum cs_status status = cs_write_all(log->fd, bytes.data, bytes.len, err);
-    if (status != CS_OK) {
-        if (ftruncate(log->fd, (off_t)log->bytes) == -1)
-            status = cs_wrap(err, status, "the trace has a torn record");
-    } else {
+    if (status == CS_OK) {
         log->bytes += bytes.len;
-        log->n_steps++;
         if (is_new)
-            log->has_program[step->n_slots] = true;
+            log->has_program[record->n_slots] = true;
+    } else if (ftruncate(log->fd, (off_t)log->bytes) == -1) {
+        status = cs_wrap(err, status, "the trace has a torn record");
     }
     cs_buf_free(&bytes);
-    if (status == CS_OK && log->n_steps >= 2 * log->keep)
-        status = shrink(log, err);
     return status;
+}
+
+enum cs_status cs_tracelog_predict(struct cs_tracelog *log, const struct cs_trace_record *step,
+                                   const struct cs_span_keys *keys, struct cs_err *err)
+{
+    if (log->has_predicted)
+        return CS_OK;
+    CS_TRY(append(log, step, keys, err));
+    log->has_predicted = true;
+    return CS_OK;
+}
+
+enum cs_status cs_tracelog_add(struct cs_tracelog *log, const struct cs_trace_record *step,
+                               const struct cs_span_keys *keys, struct cs_err *err)
+{
+    CS_TRY(append(log, step, keys, err));
+    log->n_steps++;
+    return log->n_steps >= 2 * log->keep ? shrink(log, err) : CS_OK;
 }

@@ -13,6 +13,10 @@ struct cs_tracelog;
 enum cs_status cs_tracelog_open(const char *path, const struct cs_trace_head *head, int keep,
                                 struct cs_tracelog **out, struct cs_err *err) CS_NODISCARD;
 void cs_tracelog_close(struct cs_tracelog *log); /* accepts NULL */
+/* the simulated step, once per file; type PREDICTED */
+enum cs_status cs_tracelog_predict(struct cs_tracelog *log, const struct cs_trace_record *step,
+                                   const struct cs_span_keys *keys,
+                                   struct cs_err *err) CS_NODISCARD;
 /* keys: of the program of this step, written before its first use */
 enum cs_status cs_tracelog_add(struct cs_tracelog *log, const struct cs_trace_record *step,
                                const struct cs_span_keys *keys, struct cs_err *err) CS_NODISCARD;

@@ -1,5 +1,5 @@
-/* The runner with real processes that compute nothing (support/fake_ranks.h): how jobs end, resume,
- * pause, fail, and who is named for it. */
+/* The runner with real processes that compute nothing (support/pretend_ranks.h): how jobs end,
+ * resume, pause, fail, and who is named for it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "runner/runner.h"
-#include "support/fake_ranks.h"
+#include "support/pretend_ranks.h"
 #include "support/spec.h"
 #include "support/tmpdir.h"
 
@@ -189,7 +189,7 @@ static void check_trace(const struct job *job, int steps)
     struct cs_trace_record record;
     const struct cs_span_keys *keys[64] = {0};
     struct cs_err err = {0};
-    int n = 0;
+    int n = 0, n_predicted = 0;
     assert_non_null(file);
     assert_int_equal(cs_trace_head_decode(file, bytes, arena, &head, &at, &err), CS_OK);
     assert_int_equal(head.n_ranks, 3);
@@ -209,12 +209,18 @@ static void check_trace(const struct job *job, int steps)
         uint32_t actions = 0;
         for (int r = 0; r < head.n_ranks; r++)
             actions += in.keys[r].n;
+        if (record.type == CS_TRACE_PREDICTED) {
+            n_predicted++;
+            assert_int_equal(spans.makespan_ns, head.predicted_ns);
+            continue;
+        }
         assert_int_equal(record.step, n);
         assert_int_equal(spans.n_spans, actions); /* nothing lost, nothing foreign */
         assert_int_equal(spans.n_unknown, 0);
         n++;
     }
     assert_int_equal(n, steps);
+    assert_int_equal(n_predicted, 1);
     assert_int_equal(at, bytes);
     cs_arena_free(arena);
     free(file);
@@ -594,7 +600,7 @@ static void a_peer_that_does_not_read_gets_a_gap_marker(void **state)
 int main(int argc, char **argv)
 {
     (void)argc;
-    fake_main(argv);
+    pretend_main(argv);
     const struct CMUnitTest tests[] = {
         LIFE(a_run_ends_done_with_all_its_records),
         LIFE(a_killed_worker_is_named_with_step_and_action),

@@ -1,4 +1,4 @@
-#include "support/fake_ranks.h"
+#include "support/pretend_ranks.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -392,7 +392,7 @@ static void feed(struct fake *f)
     _exit(0);
 }
 
-void fake_main(char **argv)
+void pretend_main(char **argv)
 {
     struct fake f = {0};
     const char *slash = strrchr(argv[0], '/');

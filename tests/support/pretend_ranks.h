@@ -1,16 +1,16 @@
 /* A worker and a feeder that speak the runner's protocol over the real pool, rings and checkpoint
- * files, but compute nothing: for tests of the runner. A test program calls fake_main first thing
- * in main; when it was started by a runner (by the name in argv[0]) it plays that part and never
- * returns.
+ * files, but compute nothing: for tests of the runner. A test program calls pretend_main first
+ * thing in main; when it was started by a runner (by the name in argv[0]) it plays that part and
+ * never returns.
  *
  * The environment says what goes wrong:
  *   FAKE_FAULT      "RANK:STEP:WHAT", rank -1 the feeder; kill, exit, error, stop (SIGSTOP), mute
  * (exits 0 without a word), save (a save fails), ready (never ready) FAKE_STEP_MS    length of a
  * step FAKE_LOG_LINES  lines that rank 0 prints in every step FAKE_EVAL       set: an evaluation of
  * two manifests after every fifth step */
-#ifndef CS_TESTS_SUPPORT_FAKE_RANKS_H
-#define CS_TESTS_SUPPORT_FAKE_RANKS_H
+#ifndef CS_TESTS_SUPPORT_PRETEND_RANKS_H
+#define CS_TESTS_SUPPORT_PRETEND_RANKS_H
 
-void fake_main(char **argv);
+void pretend_main(char **argv);
 
 #endif
