@@ -104,6 +104,7 @@ static enum cs_status load_weights(struct cs_boot *b, struct cs_err *err)
         return CS_OK;
     CS_TRY(cs_ckpt_open(resume, &ckpt, err));
     const enum cs_status status = cs_params_resume(b->trainer->params, ckpt, NULL, err);
+    b->trainer->optim->n_skipped = cs_msg_int(cs_ckpt_trainer(ckpt), "skipped", 0);
     cs_ckpt_close(ckpt);
     return status;
 }

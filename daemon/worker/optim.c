@@ -192,7 +192,7 @@ void cs_optim_update(struct cs_optim *optim, int64_t step)
         .beta2 = (float)spec->beta2,
         .eps = (float)spec->eps,
         .grad_scale = optim->grad_scale,
-        .step = step + 1, /* skipped steps count too: a resumed run needs no memory of them */
+        .step = step + 1 - optim->n_skipped, /* updates made, this one included */
     };
     for (int32_t i = 0; i < p->n; i++) {
         struct cs_tensor *t = &p->tensor[i];

@@ -22,7 +22,8 @@ struct cs_optim {
     double *mine, *all;
     float *tied_peer; /* the other stage's gradient of the tied embedding */
     bool is_tied_summed;
-    int64_t n_skipped; /* updates skipped so far because the norm was not finite */
+    int64_t
+        n_skipped; /* updates skipped in the run because the norm was not finite; resume sets it */
     /* of the last step */
     double grad_norm, lr;
     bool is_skipped;

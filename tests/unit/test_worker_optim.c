@@ -148,11 +148,19 @@ static void a_norm_that_is_not_finite_skips_the_step(void **state)
         assert_true(f->optim->n_skipped == (int64_t)i + 1);
         assert_unchanged_by_a_step(f);
     }
-    cs_optim_begin(f->optim); /* and the next step is a normal one */
+    cs_optim_begin(f->optim); /* and the next step is a normal one, the first that updates */
     fill_gradients(f);
     assert_int_equal(cs_optim_norm(f->optim, NULL, 50, 0, NULL), CS_OK);
     assert_false(f->optim->is_skipped);
     assert_true(f->optim->grad_norm < 1e9);
+    const struct cs_tensor *t = &f->params->tensor[f->params->n - 1];
+    const float before = t->w[0];
+    assert_false(t->param->is_decayed && before == 0.0f);
+    cs_optim_update(f->optim, 2);
+    /* bias corrections of update 1: the step is lr times the gradient's sign, and decay */
+    const double lr = f->optim->lr, decay = t->param->is_decayed ? lr * 0.1 : 0.0;
+    assert_true(t->grad[0] == -3.0f);
+    assert_true(fabs((double)t->w[0] - ((double)before * (1.0 - decay) + lr)) <= 1e-6);
 }
 
 static void a_step_without_a_trained_token_changes_nothing(void **state)
