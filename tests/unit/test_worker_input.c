@@ -183,6 +183,32 @@ static void a_sample_is_exact_when_every_trained_token_is_right(void **state)
     assert_int_equal(n_exact, 0);
 }
 
+static void pixels_are_normalised_as_the_processor_says(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_input_tables *t;
+    struct cs_err err = {0};
+    struct cs_spec_module spec = *f->graph->modules[0].spec;
+    assert_true(f->tables->enc[0].rescale == 1.0f / 255.0f); /* SigLIP's, where it says nothing */
+    assert_true(f->tables->enc[0].mean[2] == 0.5f && f->tables->enc[0].std[2] == 0.5f);
+    json_t *processor = json_pack("{s:[f,f,f], s:[f,f,f], s:f}", "image_mean", 0.25, 0.5, 0.75,
+                                  "image_std", 0.125, 0.25, 0.5, "rescale_factor", 0.0078125);
+    spec.processor = processor;
+    f->graph->modules[0].spec = &spec;
+    assert_int_equal(cs_input_tables_new(f->graph, &f->budget, &t, &err), CS_OK);
+    assert_true(t->enc[0].rescale == 0.0078125f);
+    assert_true(t->enc[0].mean[0] == 0.25f && t->enc[0].mean[2] == 0.75f);
+    assert_true(t->enc[0].std[0] == 0.125f && t->enc[0].std[2] == 0.5f);
+    cs_input_tables_free(t);
+    json_object_set_new(processor, "image_std", json_pack("[f,f,f]", 0.5, 0.0, 0.5));
+    assert_int_equal(cs_input_tables_new(f->graph, &f->budget, &t, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "image_std[1]"));
+    json_object_set_new(processor, "image_mean", json_pack("[f,f]", 0.5, 0.5));
+    assert_int_equal(cs_input_tables_new(f->graph, &f->budget, &t, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "image_mean"));
+    json_decref(processor);
+}
+
 static void an_empty_slot_is_fine(void **state)
 {
     struct fixture *f = *state;
@@ -207,6 +233,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(rope_restarts_with_every_document, setup, teardown),
         cmocka_unit_test_setup_teardown(every_bad_value_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_sample_is_exact_when_every_trained_token_is_right, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(pixels_are_normalised_as_the_processor_says, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(an_empty_slot_is_fine, setup, teardown),
     };
