@@ -52,6 +52,8 @@ struct rank {
     enum cs_status status;
 };
 
+static const int single[16]; /* every stage on rank 0 */
+
 static void need(enum cs_status status, const struct cs_err *err)
 {
     if (status != CS_OK)
@@ -160,7 +162,8 @@ static void connect_ranks(struct rank *rank, int n)
         }
 }
 
-static void open_job(struct job *job, const struct cs_test_spec *options, bool is_single)
+/* ranks: of every stage, NULL: as planned */
+static void open_job(struct job *job, const struct cs_test_spec *options, const int *ranks)
 {
     struct cs_err err = {0};
     struct cs_cluster cluster;
@@ -171,10 +174,13 @@ static void open_job(struct job *job, const struct cs_test_spec *options, bool i
     need(cs_graph_build(job->spec, false, job->arena, &job->graph, &err), &err);
     need(cs_cluster_read(job->spec->cluster, 0, &cluster, &err), &err);
     need(cs_plan_make(job->spec, job->graph, &cluster, job->arena, &job->plan, &err), &err);
-    if (is_single) {
-        for (int s = 0; s < job->plan->n_stages; s++)
-            job->plan->stages[s].rank = 0;
+    if (ranks != NULL) {
         job->plan->n_ranks = 1;
+        for (int i = 0; i < job->plan->n_stages; i++) {
+            job->plan->stages[i].rank = ranks[i];
+            if (ranks[i] >= job->plan->n_ranks)
+                job->plan->n_ranks = ranks[i] + 1;
+        }
     }
     assert_true(job->graph->n_params < MAX_PARAMS - 1);
     /* samples with and without pictures; step 2 has none at all, its last slot is empty */
@@ -184,14 +190,14 @@ static void open_job(struct job *job, const struct cs_test_spec *options, bool i
     }
 }
 
-static void run_job(const struct cs_test_spec *options, bool is_single, struct outcome *out)
+static void run_job(const struct cs_test_spec *options, const int *ranks, struct outcome *out)
 {
     struct job job;
     struct rank rank[MAX_RANKS];
     pthread_t thread[MAX_RANKS];
     memset(out, 0, sizeof *out);
     memset(rank, 0, sizeof rank);
-    open_job(&job, options, is_single);
+    open_job(&job, options, ranks);
     const int n = job.plan->n_ranks;
     assert_in_range(n, 1, MAX_RANKS);
     connect_ranks(rank, n);
@@ -208,7 +214,10 @@ static void run_job(const struct cs_test_spec *options, bool is_single, struct o
             fail_msg("rank %d: %s", r, rank[r].err.text);
     out->n_params = job.graph->n_params;
     out->n_ranks = n;
-    if (job.plan->is_tied_across && n > 1) /* both ends of a tied embedding stay one */
+    const bool is_apart =
+        job.plan->is_tied_across &&
+        job.plan->stages[job.plan->embed_stage].rank != job.plan->stages[job.plan->head_stage].rank;
+    if (is_apart) /* both ends of a tied embedding stay one */
         assert_string_equal(out->tied_copy, out->hash[job.graph->tied_param]);
     else
         assert_string_equal(out->tied_copy, "");
@@ -252,13 +261,13 @@ static void layouts_equal_one_rank(struct cs_test_spec options)
         {3, 3}
     };
     struct outcome one, many;
-    run_job(&options, true, &one);
+    run_job(&options, single, &one);
     assert_int_equal(one.n_ranks, 1);
     assert_int_equal(one.messages, 0);
     for (size_t i = 0; i < CS_ARRAY_LEN(layouts); i++) {
         options.vision_pp = layouts[i][0];
         options.llm_pp = layouts[i][1];
-        run_job(&options, false, &many);
+        run_job(&options, NULL, &many);
         assert_int_equal(many.n_ranks, options.vision_pp + options.llm_pp);
         assert_same(&one, &many);
         assert_int_equal(many.messages, many.sends);
@@ -308,12 +317,35 @@ static void two_encoders_equal_one_rank(void **state)
     struct cs_test_spec options = {.seed = 7, .n_encoders = 2, .is_tied = true};
     struct outcome one, many;
     (void)state;
-    run_job(&options, true, &one);
+    run_job(&options, single, &one);
     options.llm_pp = 2;
-    run_job(&options, false, &many);
+    run_job(&options, NULL, &many);
     assert_int_equal(many.n_ranks, 4);
     assert_same(&one, &many);
     assert_int_equal(many.messages, many.sends);
+}
+
+/* several stages on a rank, also such that the rows come back to a rank they have been on */
+static void shared_ranks_equal_one_rank(void **state)
+{
+    static const int places[][4] = {
+        {0, 0, 1, 1},
+        {0, 1, 0, 1},
+        {1, 0, 1, 0},
+        {0, 1, 2, 1},
+        {0, 1, 2, 0},
+        {1, 0, 0, 1},
+    };
+    struct cs_test_spec options = {.seed = 8, .vision_pp = 2, .llm_pp = 2, .is_tied = true};
+    struct outcome one, many;
+    (void)state;
+    run_job(&options, single, &one);
+    for (size_t i = 0; i < CS_ARRAY_LEN(places); i++) {
+        run_job(&options, places[i], &many);
+        assert_true(many.n_ranks > 1);
+        assert_same(&one, &many);
+        assert_int_equal(many.messages, many.sends);
+    }
 }
 
 static void frozen_encoder_keeps_nothing(void **state)
@@ -321,9 +353,9 @@ static void frozen_encoder_keeps_nothing(void **state)
     struct cs_test_spec options = {.rules = "train:* freeze:vision.*"};
     struct outcome frozen, trained;
     (void)state;
-    run_job(&options, false, &frozen);
+    run_job(&options, NULL, &frozen);
     options.rules = "train:*";
-    run_job(&options, false, &trained);
+    run_job(&options, NULL, &trained);
     assert_int_equal(frozen.n_ranks, 2);
     assert_int_equal(frozen.saved[0], 0);
     assert_true(trained.saved[0] > 0);
@@ -340,6 +372,7 @@ int main(void)
         cmocka_unit_test(gpipe_layouts_equal_one_rank),
         cmocka_unit_test(frozen_layouts_equal_one_rank),
         cmocka_unit_test(two_encoders_equal_one_rank),
+        cmocka_unit_test(shared_ranks_equal_one_rank),
         cmocka_unit_test(frozen_encoder_keeps_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
