@@ -1,0 +1,295 @@
+/* A runner without workers, for tests of the daemon: the same command line, files, lock, socket and
+ * messages as cornstarch-runner, steps by the clock.
+ *
+ * The job's name in spec.json says how it behaves, words separated by commas: ms=N time of a step,
+ * kill=N SIGKILL to itself after step N, quit=N exit 0 without a word after step N, refuse: exit 4
+ * at the start as for another plan, late=MS open the socket so much later, deaf: close the socket
+ * of every peer at once, nosocket: never open one, flood=N notes per step,
+ * big=N of N bytes, hold: no step before a peer is there. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/io.h"
+#include "core/wire/line.h"
+#include "core/wire/wire.h"
+
+enum { MAX_PEERS = 8 };
+
+struct fake {
+    const char *dir, *socket;
+    char name[256];
+    int64_t job, steps, done, generation, checkpoint_step;
+    int journal, listener, n_peers;
+    int peers[MAX_PEERS];
+    struct cs_line_reader *lines[MAX_PEERS];
+    const char *state;
+    bool is_stopping, is_now, is_pausing;
+};
+
+static int64_t option(const struct fake *f, const char *key, int64_t dflt)
+{
+    const char *at = strstr(f->name, key);
+    return at ? strtoll(at + strlen(key), NULL, 10) : dflt;
+}
+
+static void send_line(struct fake *f, int peer, const json_t *msg)
+{
+    struct cs_buf line = {0};
+    struct cs_err err;
+    if (cs_msg_encode(msg, &line, &err) == CS_OK)
+        (void)!cs_write_all(f->peers[peer], line.data, line.len, &err);
+    cs_buf_free(&line);
+}
+
+static void tell(struct fake *f, json_t *msg, bool is_kept)
+{
+    struct cs_buf line = {0};
+    struct cs_err err;
+    cs_msg_set_int(msg, "job", f->job);
+    CS_ASSERT(cs_msg_encode(msg, &line, &err) == CS_OK);
+    if (is_kept)
+        CS_ASSERT(cs_write_all(f->journal, line.data, line.len, &err) == CS_OK);
+    for (int i = 0; i < f->n_peers; i++)
+        send_line(f, i, msg);
+    cs_buf_free(&line);
+    json_decref(msg);
+}
+
+static json_t *state_message(const struct fake *f, const char *type)
+{
+    json_t *msg = cs_msg_new(type);
+    cs_msg_set_str(msg, "state", f->state);
+    cs_msg_set_int(msg, "step", f->done - 1);
+    cs_msg_set_int(msg, "generation", f->generation);
+    cs_msg_set_int(msg, "checkpoint_step", f->checkpoint_step);
+    cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
+    return msg;
+}
+
+static void set_state(struct fake *f, const char *state)
+{
+    char path[CS_PATH_CAP];
+    struct cs_buf text = {0};
+    struct cs_err err;
+    f->state = state;
+    json_t *msg = state_message(f, "runner.state");
+    CS_ASSERT(cs_path(path, &err, "%s/state.json", f->dir) == CS_OK);
+    cs_json_pretty(msg, &text);
+    CS_ASSERT(cs_write_file_atomic(path, text.data, text.len, 0600, &err) == CS_OK);
+    cs_buf_free(&text);
+    tell(f, msg, true);
+}
+
+static json_t *read_json(const struct fake *f, const char *name)
+{
+    char path[CS_PATH_CAP];
+    struct cs_buf text = {0};
+    struct cs_err err;
+    json_t *out = NULL;
+    CS_ASSERT(cs_path(path, &err, "%s/%s", f->dir, name) == CS_OK);
+    if (cs_read_file(path, 1 << 24, &text, &err) == CS_OK)
+        (void)!cs_line_parse(cs_buf_str(&text), text.len, &out, &err);
+    cs_buf_free(&text);
+    return out;
+}
+
+static void listen_here(struct fake *f)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CS_ASSERT(strlen(f->socket) < sizeof(at.sun_path));
+    memcpy(at.sun_path, f->socket, strlen(f->socket) + 1);
+    unlink(f->socket);
+    CS_ASSERT(bind(f->listener, (struct sockaddr *)&at, sizeof(at)) == 0);
+    CS_ASSERT(listen(f->listener, 8) == 0);
+}
+
+static void welcome(struct fake *f)
+{
+    int fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd == -1)
+        return;
+    if (f->n_peers == MAX_PEERS || strstr(f->name, "deaf")) {
+        close(fd);
+        return;
+    }
+    int i = f->n_peers++;
+    f->peers[i] = fd;
+    f->lines[i] = cs_line_reader_new();
+    cs_line_reader_limit(f->lines[i], 0);
+    json_t *hello = cs_msg_new("runner.hello");
+    cs_msg_set_int(hello, "major", CS_PROTOCOL_MAJOR);
+    cs_msg_set_int(hello, "minor", CS_PROTOCOL_MINOR);
+    cs_msg_set_int(hello, "job", f->job);
+    cs_msg_set_int(hello, "pid", getpid());
+    cs_msg_set_int(hello, "generation", f->generation);
+    send_line(f, i, hello);
+    json_decref(hello);
+}
+
+static void obey(struct fake *f, int peer, const json_t *msg)
+{
+    const char *type = cs_msg_type(msg);
+    if (strcmp(type, "runner.status") == 0) {
+        json_t *status = state_message(f, "runner.status");
+        cs_msg_set_int(status, "id", cs_msg_id(msg));
+        cs_msg_set_bool(status, "reply", true);
+        send_line(f, peer, status);
+        json_decref(status);
+    } else if (strcmp(type, "runner.pause") == 0) {
+        f->is_pausing = true;
+    } else if (strcmp(type, "runner.stop") == 0) {
+        f->is_stopping = true;
+        f->is_now = cs_msg_bool(msg, "now", false);
+    } else if (strcmp(type, "runner.checkpoint") == 0) {
+        f->checkpoint_step = f->done - 1;
+        json_t *note = cs_msg_new("runner.note");
+        cs_msg_set_str(note, "level", "info");
+        cs_msg_set_str(note, "text", "checkpoint written");
+        cs_msg_set_int(note, "wall_ns", cs_wall_ns());
+        tell(f, note, true);
+    }
+}
+
+static void hear(struct fake *f, int peer)
+{
+    char bytes[4096];
+    struct cs_err err;
+    json_t *msg = NULL;
+    ssize_t n = read(f->peers[peer], bytes, sizeof(bytes));
+    if (n <= 0) {
+        close(f->peers[peer]);
+        cs_line_reader_free(f->lines[peer]);
+        f->n_peers--;
+        f->peers[peer] = f->peers[f->n_peers];
+        f->lines[peer] = f->lines[f->n_peers];
+        return;
+    }
+    CS_ASSERT(cs_line_feed(f->lines[peer], bytes, (size_t)n, &err) == CS_OK);
+    while (cs_line_next(f->lines[peer], &msg, &err) == CS_OK && msg) {
+        obey(f, peer, msg);
+        json_decref(msg);
+    }
+}
+
+static void serve(struct fake *f, int64_t until_ns)
+{
+    for (int64_t left; (left = until_ns - cs_now_ns()) > 0;) {
+        struct pollfd fds[MAX_PEERS + 1] = {
+            {.fd = f->listener, .events = POLLIN}
+        };
+        for (int i = 0; i < f->n_peers; i++)
+            fds[i + 1] = (struct pollfd){.fd = f->peers[i], .events = POLLIN};
+        int n = f->n_peers;
+        if (poll(fds, (nfds_t)n + 1, (int)(left / 1000000) + 1) <= 0)
+            continue;
+        for (int i = n; i > 0; i--)
+            if (fds[i].revents)
+                hear(f, i - 1);
+        if (fds[0].revents)
+            welcome(f);
+        if (f->is_stopping || f->is_pausing)
+            return;
+    }
+}
+
+static void do_step(struct fake *f)
+{
+    json_t *msg = cs_msg_new("runner.step");
+    cs_msg_set_int(msg, "step", f->done);
+    cs_msg_set_str(msg, "kind", "train");
+    cs_msg_set_num(msg, "loss", 10.0 / (double)(f->done + 1));
+    cs_msg_set_int(msg, "tokens", 100);
+    cs_msg_set_int(msg, "samples", 8);
+    cs_msg_set_int(msg, "step_ns", 1000000);
+    cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
+    tell(f, msg, true);
+    for (int64_t i = 0; i < option(f, "flood=", 0); i++) {
+        size_t bytes = (size_t)option(f, "big=", 20);
+        char *text = malloc(bytes + 1);
+        CS_ASSERT(text != NULL);
+        memset(text, 'x', bytes);
+        text[bytes] = '\0';
+        json_t *note = cs_msg_new("runner.note");
+        cs_msg_set_str(note, "level", "info");
+        cs_msg_set_str(note, "text", text);
+        tell(f, note, false);
+        free(text);
+    }
+    f->done++;
+    if (f->done == option(f, "kill=", -1))
+        raise(SIGKILL);
+    if (f->done == option(f, "quit=", -1))
+        _exit(0);
+}
+
+static void run(struct fake *f)
+{
+    int64_t ms = option(f, "ms=", 2);
+    set_state(f, "STARTING");
+    while (strstr(f->name, "hold") && f->n_peers == 0)
+        serve(f, cs_now_ns() + 10000000);
+    set_state(f, "RUN");
+    while (f->done < f->steps && !f->is_stopping && !f->is_pausing) {
+        serve(f, cs_now_ns() + ms * 1000000);
+        if (!f->is_stopping && !f->is_pausing)
+            do_step(f);
+    }
+    if (!f->is_now)
+        f->checkpoint_step = f->done - 1;
+    if (f->done < f->steps)
+        set_state(f, f->is_stopping ? "STOPPING" : "PAUSING");
+    set_state(f, f->done >= f->steps ? "DONE" : f->is_stopping ? "CANCELLED" : "PAUSED");
+}
+
+int main(int argc, char **argv)
+{
+    struct fake f = {.checkpoint_step = -1, .listener = -1, .state = "STARTING"};
+    char path[CS_PATH_CAP];
+    struct cs_err err;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--job") == 0 && i + 1 < argc)
+            f.job = atoll(argv[++i]);
+        else if (strcmp(argv[i], "--socket") == 0 && i + 1 < argc)
+            f.socket = argv[++i];
+        else if (argv[i][0] != '-')
+            f.dir = argv[i];
+    }
+    CS_ASSERT(f.dir && f.socket && f.job > 0);
+    signal(SIGPIPE, SIG_IGN);
+    json_t *spec = read_json(&f, "spec.json"), *state = read_json(&f, "state.json");
+    CS_ASSERT(spec != NULL);
+    snprintf(f.name, sizeof(f.name), "%s", cs_msg_str(spec, "name", ""));
+    f.steps = cs_msg_int(spec, "steps", 1);
+    f.generation = cs_msg_int(state, "generation", -1) + 1;
+    f.checkpoint_step = cs_msg_int(state, "checkpoint_step", -1);
+    f.done = f.checkpoint_step + 1;
+    json_decref(spec);
+    json_decref(state);
+    int lock = open(f.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (flock(lock, LOCK_EX | LOCK_NB) == -1 || strstr(f.name, "refuse")) {
+        fprintf(stderr, "cornstarch-runner: the plan differs from the previewed one\n");
+        return 4;
+    }
+    CS_ASSERT(cs_path(path, &err, "%s/journal", f.dir) == CS_OK);
+    f.journal = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    CS_ASSERT(f.journal != -1);
+    usleep((useconds_t)option(&f, "late=", 0) * 1000);
+    if (!strstr(f.name, "nosocket"))
+        listen_here(&f);
+    run(&f);
+    unlink(f.socket);
+    for (int i = 0; i < f.n_peers; i++)
+        cs_line_reader_free(f.lines[i]);
+    return 0;
+}
