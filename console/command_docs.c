@@ -1,0 +1,181 @@
+/* Help, listing, manual page and completion from the command table; see command.h. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "console/command.h"
+
+enum { MAX_OPTIONS = 32 };
+
+void cs_commands_help(int width, struct cs_buf *out)
+{
+    int n, widest = 0;
+    const struct cs_command *c = cs_commands(&n);
+    (void)width;
+    for (int i = 0; i < n; i++)
+        if ((int)strlen(c[i].name) > widest)
+            widest = (int)strlen(c[i].name);
+    cs_buf_adds(out, "usage: cornstarch-console [COMMAND [options] ...]\n\n"
+                     "Trains multimodal models; without a command the console opens.\n\ncommands:\n");
+    for (int i = 0; i < n; i++)
+        cs_buf_addf(out, "  %-*s  %s\n", widest, c[i].name, c[i].help);
+    cs_buf_adds(out, "\n'cornstarch-console COMMAND --help' tells the options of a command. Exit "
+                     "codes: 0 ok,\n1 usage or input, 2 not found, 3 refused, 4 plan invalid, 5 "
+                     "unreachable, 6 job failed.\n");
+}
+
+static const char *confirm_name(enum cs_confirm confirm)
+{
+    static const char *const names[] = {"none", "ask", "type-id"};
+    return names[confirm];
+}
+
+void cs_commands_list(struct cs_buf *out)
+{
+    int n;
+    const struct cs_command *c = cs_commands(&n);
+    for (int i = 0; i < n; i++) {
+        struct cs_option options[MAX_OPTIONS];
+        struct cs_buf list = {0};
+        char name[64], max[16];
+        size_t n_options = cs_command_options(&c[i], options, MAX_OPTIONS);
+        struct cs_cli cli = cs_command_cli(&c[i], options, n_options, name, sizeof(name));
+        snprintf(max, sizeof(max), c[i].max_args < 0 ? "-" : "%d", c[i].max_args);
+        cs_buf_addf(out, "%s\t%c\t%s\t%s\t%d\t%s\t%s\t%s\n", c[i].name, c[i].key ? c[i].key : '-',
+                    cs_role_name(c[i].role), confirm_name(c[i].confirm), c[i].min_args, max,
+                    c[i].usage, c[i].help);
+        cs_options_list(&cli, &list);
+        for (const char *p = cs_buf_str(&list); *p;) {
+            size_t len = strcspn(p, "\n");
+            cs_buf_addf(out, "\t%.*s\n", (int)len, p);
+            p += len + (p[len] == '\n');
+        }
+        cs_buf_free(&list);
+    }
+}
+
+/* mdoc takes a backslash and a leading dot or quote as its own */
+static void mdoc_text(struct cs_buf *out, const char *text)
+{
+    if (*text == '.' || *text == '\'')
+        cs_buf_adds(out, "\\&");
+    for (; *text; text++) {
+        if (*text == '\\')
+            cs_buf_adds(out, "\\e");
+        else if (*text == '-')
+            cs_buf_adds(out, "\\-");
+        else
+            cs_buf_addc(out, *text);
+    }
+}
+
+static void mdoc_option(struct cs_buf *out, const struct cs_option *o)
+{
+    cs_buf_adds(out, ".It Fl ");
+    if (o->letter)
+        cs_buf_addf(out, "%c , Fl ", o->letter);
+    cs_buf_addf(out, "\\-%s", o->name);
+    if (o->type != CS_OPT_FLAG)
+        cs_buf_addf(out, " Ar %s", o->argname ? o->argname : cs_option_type_name(o->type));
+    cs_buf_addc(out, '\n');
+    cs_buf_addc(out, (char)toupper((unsigned char)o->help[0]));
+    mdoc_text(out, o->help + 1);
+    for (int i = 0; o->choices && o->choices[i]; i++)
+        cs_buf_addf(out, "%s%s", i ? ", " : ": ", o->choices[i]);
+    if (o->dflt) {
+        cs_buf_adds(out, " (default ");
+        mdoc_text(out, o->dflt);
+        cs_buf_addc(out, ')');
+    }
+    cs_buf_adds(out, ".\n");
+}
+
+void cs_commands_mdoc(struct cs_buf *out)
+{
+    int n;
+    const struct cs_command *c = cs_commands(&n);
+    struct cs_option options[MAX_OPTIONS];
+    static const struct cs_command none;
+    for (int i = 0; i < n; i++) {
+        cs_buf_addf(out, ".It Cm %s Ar ", c[i].name);
+        mdoc_text(out, c[i].usage);
+        cs_buf_addf(out, "\n%c", toupper((unsigned char)c[i].help[0]));
+        mdoc_text(out, c[i].help + 1);
+        cs_buf_adds(out, ".\n");
+        if (c[i].n_options)
+            cs_buf_adds(out, ".Bl -tag -width Ds\n");
+        for (size_t o = 0; o < c[i].n_options; o++)
+            mdoc_option(out, &c[i].options[o]);
+        if (c[i].n_options)
+            cs_buf_adds(out, ".El\n");
+    }
+    cs_buf_adds(out, ".It Em every command\n.Bl -tag -width Ds\n");
+    size_t n_common = cs_command_options(&none, options, MAX_OPTIONS);
+    for (size_t o = 0; o < n_common; o++)
+        mdoc_option(out, &options[o]);
+    cs_buf_adds(out, ".El\n");
+}
+
+static void add_option_words(struct cs_buf *out, const struct cs_command *command)
+{
+    struct cs_option options[MAX_OPTIONS];
+    size_t n = cs_command_options(command, options, MAX_OPTIONS);
+    for (size_t o = 0; o < n; o++)
+        cs_buf_addf(out, "--%s ", options[o].name);
+    cs_buf_adds(out, "--help");
+}
+
+/* One function: the words typed so far pick the command, its options and files are offered. */
+static void bash_completion(struct cs_buf *out)
+{
+    int n;
+    const struct cs_command *c = cs_commands(&n);
+    cs_buf_adds(out, "# cornstarch-console: generated by cornstarch-console help --completion\n"
+                     "_cornstarch_console() {\n"
+                     "  local cur=${COMP_WORDS[COMP_CWORD]} words=\"${COMP_WORDS[*]:1}\" list=\n"
+                     "  case $words in\n");
+    for (int pass = 3; pass >= 1; pass--) /* longest names first */
+        for (int i = 0; i < n; i++) {
+            int words = 1;
+            for (const char *p = c[i].name; *p; p++)
+                words += *p == ' ';
+            if (words != pass)
+                continue;
+            cs_buf_addf(out, "    \"%s \"*) list=\"", c[i].name);
+            add_option_words(out, &c[i]);
+            cs_buf_adds(out, "\" ;;\n");
+        }
+    static const char *const groups[][2] = {
+        {"model",     "init show check"        },
+        {"data make", "shapes"                 },
+        {"data",      "make check"             },
+        {"daemon",    "start stop drain status"},
+    };
+    for (size_t g = 0; g < CS_ARRAY_LEN(groups); g++)
+        cs_buf_addf(out, "    \"%s \"*) list=\"%s\" ;;\n", groups[g][0], groups[g][1]);
+    cs_buf_adds(out, "    *) list=\"");
+    const char *last = "";
+    for (int i = 0; i < n; i++) {
+        size_t len = strcspn(c[i].name, " ");
+        if (strncmp(last, c[i].name, len) == 0 && (last[len] == ' ' || last[len] == '\0'))
+            continue;
+        cs_buf_addf(out, "%.*s ", (int)len, c[i].name);
+        last = c[i].name;
+    }
+    cs_buf_adds(out, "\" ;;\n  esac\n"
+                     "  COMPREPLY=($(compgen -W \"$list\" -- \"$cur\"))\n"
+                     "  [[ $cur == -* || $COMP_CWORD -lt 2 ]] || COMPREPLY+=($(compgen -f -- "
+                     "\"$cur\"))\n}\n"
+                     "complete -o filenames -F _cornstarch_console cornstarch-console\n");
+}
+
+bool cs_commands_completion(const char *shell, struct cs_buf *out)
+{
+    bool is_zsh = strcmp(shell, "zsh") == 0;
+    if (!is_zsh && strcmp(shell, "bash") != 0)
+        return false;
+    if (is_zsh)
+        cs_buf_adds(out, "autoload -U +X bashcompinit && bashcompinit\n");
+    bash_completion(out);
+    return true;
+}

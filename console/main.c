@@ -1,0 +1,13 @@
+/* cornstarch-console: what a user types at. */
+#include <locale.h>
+#include <signal.h>
+
+#include "console/cli.h"
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_ALL, "");
+    setlocale(LC_NUMERIC, "C"); /* numbers look the same everywhere */
+    signal(SIGPIPE, SIG_IGN);
+    return cs_cli_main(argc, argv);
+}
