@@ -1,21 +1,23 @@
 /* Packing: samples of one step, in keyed order, into ragged slots under the budgets.
  *
- * A step is exactly batch_samples samples whatever the layout; first-fit in order over the open slots
- * (deterministic), at most max_slots slots; what does not fit is carried, in order, to the next step.
- * A smaller sample behind a carried one may still be placed. A sample over a whole budget is carried. */
+ * A step is exactly batch_samples samples whatever the layout; first-fit in order over the open
+ * slots (deterministic), at most max_slots slots; what does not fit is carried, in order, to the
+ * next step. A smaller sample behind a carried one may still be placed. A sample over a whole
+ * budget is carried. */
 #ifndef CS_DATA_PACK_H
 #define CS_DATA_PACK_H
 
 #include "core/data/slot.h"
 
 struct cs_pack_sample {
-    int32_t tokens;                  /* LLM rows after expansion */
+    int32_t tokens; /* LLM rows after expansion */
     int32_t items[CS_MAX_ENCODERS];
     int32_t slot; /* out: slot index, -1 carried */
 };
 
 /* Returns the number of slots used. A sample larger than a whole budget must be refused
  * before, or it is carried for ever. */
-int cs_pack(const struct cs_slot_budget *budget, int max_slots, struct cs_pack_sample *sample, int n);
+int cs_pack(const struct cs_slot_budget *budget, int max_slots, struct cs_pack_sample *sample,
+            int n);
 
 #endif

@@ -1,7 +1,7 @@
-/* The slot pool: one shared memory area per job and node with a ring of manifests and a ring of slots.
- * One producer (feeder), n_readers consumers (workers). Every reader sees every manifest and releases
- * every slot once; a slot's memory is reused when all have. Waiting is by futex, in rounds of 100 ms,
- * and ends when `stop` is set by the runner (or by anybody who saw a death). */
+/* The slot pool: one shared memory area per job and node with a ring of manifests and a ring of
+ * slots. One producer (feeder), n_readers consumers (workers). Every reader sees every manifest and
+ * releases every slot once; a slot's memory is reused when all have. Waiting is by futex, in rounds
+ * of 100 ms, and ends when `stop` is set by the runner (or by anybody who saw a death). */
 #ifndef CS_DATA_POOL_H
 #define CS_DATA_POOL_H
 
@@ -34,7 +34,8 @@ enum cs_status cs_pool_next(struct cs_pool *pool, struct cs_manifest *out, uint6
                             struct cs_err *err) CS_NODISCARD;
 void cs_pool_slot(struct cs_pool *pool, const struct cs_manifest *manifest, int slot,
                   struct cs_slot *out);
-void cs_pool_release(struct cs_pool *pool, const struct cs_manifest *manifest, int slot); /* once per reader */
+void cs_pool_release(struct cs_pool *pool, const struct cs_manifest *manifest,
+                     int slot); /* once per reader */
 
 void cs_pool_stop(struct cs_pool *pool); /* wake everybody: they return CS_INTERRUPTED */
 

@@ -1,9 +1,9 @@
 /* Slots and manifests as the feeder writes them and the workers read them, in shared memory.
  *
  * A slot is ragged: n_tokens LLM rows (<= budget.seq_tokens) of packed samples, isolated by doc,
- * positions restart; n_items items (images) per encoder, and the LLM row that every encoder output row
- * replaces. CPU never pads. Labels are already shifted: label[t] is the token to predict at row t, or
- * -1; the shift never crosses a sample. */
+ * positions restart; n_items items (images) per encoder, and the LLM row that every encoder output
+ * row replaces. CPU never pads. Labels are already shifted: label[t] is the token to predict at row
+ * t, or -1; the shift never crosses a sample. */
 #ifndef CS_DATA_SLOT_H
 #define CS_DATA_SLOT_H
 
@@ -18,6 +18,7 @@ enum { CS_SLOT_MAX_SAMPLES = 1024, CS_STEP_MAX_SLOTS = 256 };
 struct cs_slot_layout {
     size_t bytes; /* of one slot, page multiple */
     size_t ids, labels, doc, pos, sample_ids, sample_rows;
+
     struct {
         size_t pixels; /* uint8 (items, height, width, channels) */
         size_t rows;   /* int32 (items * item_rows): LLM row of every encoder output row */
@@ -46,6 +47,7 @@ void cs_slot_view(const struct cs_slot_layout *layout, const struct cs_slot_budg
                   void *memory, struct cs_slot *out);
 
 enum cs_step_kind { CS_STEP_TRAIN, CS_STEP_EVAL };
+
 enum {
     CS_STEP_CHECKPOINT = 1, /* write a checkpoint after this step */
     CS_STEP_LAST = 2,       /* the workers end after this step (and its checkpoint) */
@@ -55,8 +57,8 @@ enum {
 
 /* One per step, published when every slot's samples are known good. */
 struct cs_manifest {
-    int64_t step;   /* training steps count from 0; an evaluation step carries the step it follows */
-    int32_t kind;   /* enum cs_step_kind */
+    int64_t step; /* training steps count from 0; an evaluation step carries the step it follows */
+    int32_t kind; /* enum cs_step_kind */
     uint32_t flags;
     int32_t n_slots;
     int64_t n_samples;
