@@ -4,5 +4,5 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/tools/oracle_venv.sh"
-oracle_venv "pillow<13" numpy # 13 chooses the order of the passes by cost; before, across comes first
+oracle_venv resize "pillow<13" numpy # 13 chooses the order of the passes by cost; before, across comes first
 "$venv/bin/python" "$here/oracle_resize.py" "$CORNSTARCH_BIN/tool_image" "$scratch"

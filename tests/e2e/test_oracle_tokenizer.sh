@@ -4,5 +4,5 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/tools/oracle_venv.sh"
-oracle_venv tokenizers
+oracle_venv tokenizer tokenizers
 "$venv/bin/python" "$here/oracle_tokenizer.py" "$CORNSTARCH_BIN/tool_tokenize" "$scratch" "${1:-10000}"
