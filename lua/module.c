@@ -70,7 +70,7 @@ json_t *cs_lua_preview_document(const json_t *model, const json_t *plan)
     return json_pack("{s:s s:O s:i s:i s:i s:o s:o s:{s:s s:s s:s} s:{s:s s:f}}", "schema",
                      "cornstarch.job/1", "name", json_object_get(model, "name"), "seed", 0, "steps",
                      1, "batch_samples", 1, "model", body, "plan", plan_part, "data", "format",
-                     "llava", "json", "preview", "images", "", "optimizer", "kind", "adamw", "lr",
+                     "llava", "json", "/preview", "images", "", "optimizer", "kind", "adamw", "lr",
                      1e-3);
 }
 
