@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ struct process {
     size_t memory_bytes;
     pthread_t control;
     bool has_control, is_cut; /* is_cut: the runner no longer reads */
+    _Atomic bool is_ending;
 };
 
 static void send_message(void *user, json_t *msg)
@@ -92,7 +94,8 @@ static void *control(void *arg)
         msg = NULL;
     }
     json_decref(msg);
-    cs_pool_stop(p->config.pool);
+    if (!atomic_load(&p->is_ending)) /* the workers still read what was published last */
+        cs_pool_stop(p->config.pool);
     return NULL;
 }
 
@@ -179,8 +182,9 @@ int main(int argc, char **argv)
         status = cs_feeder_run(&p.config, &err);
     if (status != CS_OK && status != CS_INTERRUPTED)
         tell_error(&p, &err);
-    if (p.has_control) { /* it sits in read(2): the runner closes, or we do */
-        (void)pthread_cancel(p.control);
+    if (p.has_control) { /* it sits in read(2): let that end, without stopping the pool */
+        atomic_store(&p.is_ending, true);
+        (void)shutdown(CONTROL_FD, SHUT_RD);
         (void)pthread_join(p.control, NULL);
     }
     if (p.config.pool != NULL)

@@ -210,12 +210,14 @@ static void feeds_to_the_last_step_and_ends(void **state)
     (void)state;
     start(&w, 3, NULL);
     expect(&w, "feeder.ready");
-    for (int s = 0; s < 3; s++) {
+    for (int s = 0; s < 3; s++)
         expect(&w, "feeder.step");
+    expect(&w, "feeder.done");
+    assert_null(receive(&w)); /* it has ended; what it published can still be read */
+    for (int s = 0; s < 3; s++) {
         assert_int_equal(consume(&w, &step), s == 2 ? CS_STEP_LAST | CS_STEP_CHECKPOINT : 0);
         assert_int_equal(step, s);
     }
-    expect(&w, "feeder.done");
     finish(&w, 0);
 }
 
