@@ -14,7 +14,8 @@ struct cs_mask_plan {
     const int32_t *item;  /* (n_tokens), NULL: all -1 */
     const uint64_t *word; /* (n_tokens), NULL: all text */
     int32_t n_segments;
-    const int32_t *segment; /* (n_segments + 1) first row of every document, ascending; last = n_tokens */
+    const int32_t
+        *segment; /* (n_segments + 1) first row of every document, ascending; last = n_tokens */
 };
 
 static inline struct cs_mask_token cs_mask_token_at(const struct cs_mask_plan *plan, int32_t row)
@@ -24,8 +25,8 @@ static inline struct cs_mask_token cs_mask_token_at(const struct cs_mask_plan *p
     return t;
 }
 
-/* Fill segment (room for n_tokens + 1) from doc; returns the number of segments. Rows of one document
- * are contiguous. */
+/* Fill segment (room for n_tokens + 1) from doc; returns the number of segments. Rows of one
+ * document are contiguous. */
 int32_t cs_mask_segments(const int32_t *doc, int32_t n_tokens, int32_t *segment);
 
 #endif
