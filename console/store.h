@@ -86,6 +86,7 @@ struct cs_store {
     struct cs_store_stage *stages;
     int32_t n_stages, n_ranks;
     struct cs_timeline predicted, measured;
+    bool is_measured_held; /* set by the owner: measured stays as it is */
     struct cs_store_step train, eval;
     struct cs_series *loss, *step_ms;
     struct cs_store_lines logs, notes;

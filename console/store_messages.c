@@ -193,7 +193,7 @@ static void on_metrics(struct cs_store *store, const json_t *msg)
 static void on_spans(struct cs_store *store, const json_t *msg)
 {
     const json_t *rows = cs_msg_arr(msg, "spans");
-    if (!is_selected(store, msg) || store->n_stages == 0)
+    if (!is_selected(store, msg) || store->n_stages == 0 || store->is_measured_held)
         return;
     int64_t slots = cs_msg_int(msg, "slots", store->model.plan ? store->model.plan->slots : 1);
     (void)!cs_timeline_rows(&store->measured, rows, cs_msg_int(msg, "step", 0),

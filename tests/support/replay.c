@@ -1,0 +1,217 @@
+#include "tests/support/replay.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "core/base/io.h"
+#include "core/sched/predict.h"
+#include "core/trace/tracefile.h"
+#include "core/wire/wire.h"
+#include "tests/support/tmpdir.h"
+
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != CS_OK)                                                                       \
+            fail_msg("%s", err.text);                                                              \
+    } while (0)
+
+enum { FIRST_STEP = 40 };
+
+static const int64_t wall_ns = INT64_C(1785000000000000000);
+
+struct cs_test_spec cs_test_replay_spec(void)
+{
+    return (struct cs_test_spec){.vision_layers = 6,
+                                 .vision_width = 256,
+                                 .llm_layers = 12,
+                                 .llm_width = 256,
+                                 .vision_pp = 1,
+                                 .llm_pp = 3,
+                                 .slots = 6,
+                                 .steps = 2000,
+                                 .rules = "train:* freeze:vision.encoder*"};
+}
+
+static int64_t measured_cost(void *user, const struct cs_program *program, int rank,
+                             const struct cs_action *action)
+{
+    const struct cs_device_class *device = user;
+    struct cs_device_class copy = *device;
+    int64_t ns = cs_predict_cost(&copy, program, rank, action);
+    ns += ns / 50;
+    if (action->stage >= 0 && action->stage == program->plan->n_stages - 1)
+        ns += ns / 10;
+    return ns;
+}
+
+static struct cs_span_keys *make_keys(const struct cs_program *program, struct cs_arena *arena)
+{
+    struct cs_span_keys *keys = CS_NEW_ARRAY(arena, struct cs_span_keys, program->n_ranks);
+    for (int r = 0; r < program->n_ranks; r++) {
+        const struct cs_rank_program *rank = &program->rank[r];
+        struct cs_span_key *key = CS_NEW_ARRAY(arena, struct cs_span_key, rank->n_actions);
+        for (uint32_t i = 0; i < rank->n_actions; i++) {
+            const struct cs_action *a = &rank->actions[i];
+            key[i] = (struct cs_span_key){.stage = a->stage,
+                                          .peer = a->peer,
+                                          .slot = a->slot,
+                                          .letter = cs_op_letter((enum cs_op)a->op)[0],
+                                          .is_compute =
+                                              cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE,
+                                          .is_grad = a->is_grad};
+        }
+        keys[r] = (struct cs_span_keys){key, rank->n_actions};
+    }
+    return keys;
+}
+
+/* Events of the simulator; a measured step also has a wait of 1000 ns per action before it. */
+static void add_record(struct cs_test_replay *t, enum cs_trace_type type, int64_t step,
+                       const struct cs_sim_result *sim)
+{
+    const struct cs_program *program = t->program;
+    struct cs_span_events *events = CS_NEW_ARRAY(t->arena, struct cs_span_events, program->n_ranks);
+    uint64_t *lost = CS_NEW_ARRAY(t->arena, uint64_t, program->n_ranks);
+    for (int r = 0; r < program->n_ranks; r++) {
+        uint32_t n = program->rank[r].n_actions;
+        struct cs_event *list = CS_NEW_ARRAY(t->arena, struct cs_event, n + 1);
+        memcpy(list, sim->events[r], n * sizeof *list);
+        list[n] =
+            (struct cs_event){.end_ns = 1000 * n, .kind = CS_EVENT_WAIT, .value = CS_WAIT_RECV};
+        events[r] = (struct cs_span_events){list, type == CS_TRACE_STEP ? n + 1 : n};
+    }
+    const struct cs_trace_record record = {.type = type,
+                                           .n_slots = program->n_slots,
+                                           .n_ranks = program->n_ranks,
+                                           .generation = 1,
+                                           .step = step,
+                                           .wall_ns = wall_ns,
+                                           .lost = lost,
+                                           .events = events};
+    cs_trace_record_encode(&record, &t->trace);
+}
+
+static void encode(struct cs_test_replay *t, int n_steps)
+{
+    struct cs_trace_stage *stages =
+        CS_NEW_ARRAY(t->arena, struct cs_trace_stage, t->plan->n_stages);
+    for (int s = 0; s < t->plan->n_stages; s++) {
+        snprintf(stages[s].name, sizeof stages[s].name, "%s", t->plan->stages[s].name);
+        stages[s].rank = t->plan->stages[s].rank;
+    }
+    struct cs_trace_head head = {.generation = 1,
+                                 .n_ranks = t->plan->n_ranks,
+                                 .n_stages = t->plan->n_stages,
+                                 .slots = t->plan->slots,
+                                 .predicted_ns = t->predicted.makespan_ns,
+                                 .stage = stages};
+    memcpy(head.plan_hash, t->plan->hash, sizeof head.plan_hash);
+    cs_trace_head_encode(&head, &t->trace);
+    const struct cs_trace_record program = {.type = CS_TRACE_PROGRAM,
+                                            .n_slots = t->program->n_slots,
+                                            .n_ranks = t->program->n_ranks,
+                                            .keys = make_keys(t->program, t->arena)};
+    cs_trace_record_encode(&program, &t->trace);
+    add_record(t, CS_TRACE_PREDICTED, -1, &t->predicted);
+    for (int i = 0; i < n_steps; i++)
+        add_record(t, CS_TRACE_STEP, FIRST_STEP + i, &t->measured);
+    t->last_step = FIRST_STEP + n_steps - 1;
+}
+
+void cs_test_replay_new(struct cs_test_replay *t, const struct cs_test_spec *spec, int n_steps)
+{
+    struct cs_err err = {.text = ""};
+    struct cs_spec *read = NULL;
+    struct cs_device_class device = *cs_device_class_find("cpu");
+    const struct cs_cluster cluster = {&device, 1, 64};
+    *t = (struct cs_test_replay){.arena = cs_arena_new(0)};
+    t->graph = cs_test_graph(spec, t->arena, &t->spec);
+    MUST(cs_spec_read(t->spec, t->arena, &read, &err));
+    MUST(cs_plan_make(read, t->graph, &cluster, t->arena, &t->plan, &err));
+    MUST(cs_plan_predict(t->plan, t->graph, &cluster, t->arena, &err));
+    MUST(cs_program_make(t->plan, t->graph, t->plan->slots, false, t->arena, &t->program, &err));
+    struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
+    MUST(cs_simulate(t->program, &options, t->arena, &t->predicted, &err));
+    options.cost = measured_cost;
+    MUST(cs_simulate(t->program, &options, t->arena, &t->measured, &err));
+    encode(t, n_steps);
+}
+
+void cs_test_replay_free(struct cs_test_replay *t)
+{
+    cs_arena_free(t->arena);
+    json_decref(t->spec);
+    cs_buf_free(&t->trace);
+}
+
+static void write_json(const char *dir, const char *name, json_t *value)
+{
+    struct cs_buf text = {0};
+    cs_json_canonical(value, &text);
+    tmpdir_write(tmpdir_path(dir, name), text.data, text.len);
+    cs_buf_free(&text);
+}
+
+static void write_journal(const struct cs_test_replay *t, const char *dir)
+{
+    struct cs_buf text = {0};
+    struct cs_err err = {.text = ""};
+    for (int64_t step = 0; step <= t->last_step; step++) {
+        json_t *row = cs_msg_new("runner.step");
+        cs_msg_set_int(row, "step", step);
+        cs_msg_set_str(row, "kind", "train");
+        cs_msg_set_num(row, "loss", 5.0 / (1.0 + 0.1 * (double)step));
+        cs_msg_set_num(row, "grad_norm", 1.25);
+        cs_msg_set_num(row, "lr", 0.002);
+        cs_msg_set_int(row, "trained_tokens", 96);
+        cs_msg_set_int(row, "step_ns", t->measured.makespan_ns);
+        cs_msg_set_int(row, "slots", t->plan->slots);
+        cs_msg_set_int(row, "wall_ns", wall_ns);
+        MUST(cs_msg_encode(row, &text, &err));
+        json_decref(row);
+    }
+    json_t *note = cs_msg_new("runner.note");
+    cs_msg_set_str(note, "level", "warn");
+    cs_msg_set_str(note, "text", "a sample was skipped: picture 17 is no PNG");
+    cs_msg_set_int(note, "wall_ns", wall_ns);
+    MUST(cs_msg_encode(note, &text, &err));
+    json_decref(note);
+    tmpdir_write(tmpdir_path(dir, "journal"), text.data, text.len);
+    cs_buf_free(&text);
+}
+
+static void write_logs(const struct cs_test_replay *t, const char *dir)
+{
+    char name[32], text[1024];
+    struct cs_err err = {.text = ""};
+    MUST(cs_mkdirs(tmpdir_path(dir, "logs"), &err));
+    for (int r = 0; r < t->plan->n_ranks; r++) {
+        int n = snprintf(text, sizeof text,
+                         "2026-07-25T17:20:0%d.118Z info worker.ready rank=%d\n"
+                         "2026-07-25T17:20:0%d.500Z debug worker.step step=41\n"
+                         "2026-07-25T17:20:0%d.900Z %s worker.step step=42 note=\"\x1b[31m\"\n",
+                         r, r, r, r, r == 1 ? "error" : "info");
+        snprintf(name, sizeof name, "logs/%d.log", r);
+        tmpdir_write(tmpdir_path(dir, name), text, (size_t)n);
+    }
+}
+
+const char *cs_test_replay_write(const struct cs_test_replay *t, const char *dir)
+{
+    json_t *plan = cs_plan_json(t->plan, t->graph);
+    write_json(dir, "spec.json", t->spec);
+    write_json(dir, "plan.json", plan);
+    json_decref(plan);
+    write_journal(t, dir);
+    write_logs(t, dir);
+    const char *path = tmpdir_path(dir, "trace");
+    tmpdir_write(path, t->trace.data, t->trace.len);
+    return path;
+}
