@@ -118,7 +118,7 @@ static void add_option(struct cs_buf *out, const struct cs_option *o, bool is_fi
     add_text(out, o->help);
     cs_buf_adds(out, ".\n");
     for (size_t i = 0; o->choices && o->choices[i]; i++)
-        cs_buf_addf(out, "%s\n.Cm %s%s\n", i ? "" : "One of", o->choices[i],
+        cs_buf_addf(out, "%s.Cm %s%s\n", i ? "" : "One of\n", o->choices[i],
                     o->choices[i + 1] ? " ," : " .");
     if (o->min || o->max)
         cs_buf_addf(out, "From %lld to %lld.\n", (long long)o->min, (long long)o->max);

@@ -184,6 +184,7 @@ static _Noreturn void become_runner(const struct runner_command *c)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     setsid();
     int null = open("/dev/null", O_RDONLY);
     int out = open(c->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);

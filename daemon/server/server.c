@@ -231,6 +231,7 @@ static void watch_signals(struct cs_server *server)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGCHLD, SIGHUP, SIGUSR1};
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file over its limit is an error like a full disk */
     for (size_t i = 0; i < CS_ARRAY_LEN(numbers); i++) {
         server->signals[i] = evsignal_new(server->base, numbers[i], on_signal, server);
         event_add(server->signals[i], NULL);

@@ -335,12 +335,11 @@ static void too_many_connections_are_told_so(void **state)
     int refused = 0;
     for (int i = 0; i < N; i++)
         c[i] = test_client_raw(*state);
+    static const char hello[] =
+        "{\"type\":\"hello\",\"id\":1,\"major\":1,\"minor\":0,\"program\":\"x\","
+        "\"version\":\"1\"}\n";
     for (int i = 0; i < N; i++)
-        (void)test_client_try(
-            c[i],
-            "{\"type\":\"hello\",\"id\":1,\"major\":1,\"minor\":0,\"program\":\"x\","
-            "\"version\":\"1\"}\n",
-            75);
+        (void)test_client_try(c[i], hello, sizeof(hello) - 1);
     for (int i = 0; i < N; i++) {
         json_t *m = test_client_next(c[i]);
         if (strcmp(cs_msg_type(m), "error") == 0)
