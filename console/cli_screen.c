@@ -45,7 +45,6 @@ bool cs_cli_has_screen(void)
     return isatty(0) && isatty(1) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-#if __has_include("console/ui.c")
 static enum cs_status show(struct cs_cmd *cmd, const struct cs_ui_options *ui, struct cs_err *err)
 {
     struct cs_ui_result result = {0};
@@ -56,14 +55,6 @@ static enum cs_status show(struct cs_cmd *cmd, const struct cs_ui_options *ui, s
     cmd->exit_code = result.is_over ? result.exit : 0;
     return CS_OK;
 }
-#else
-static enum cs_status show(struct cs_cmd *cmd, const struct cs_ui_options *ui, struct cs_err *err)
-{
-    (void)cmd;
-    (void)ui;
-    return cs_fail(err, CS_UNSUPPORTED, "this build has no screen");
-}
-#endif
 
 /* What a terminal without a screen gets: the jobs. */
 static enum cs_status list_jobs(struct cs_cmd *cmd, struct cs_err *err)

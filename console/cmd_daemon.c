@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "console/cli.h"
@@ -68,13 +69,29 @@ enum cs_status cs_cmd_daemon_status(struct cs_cmd *cmd, struct cs_err *err)
     return print_status(cmd, err);
 }
 
+/* Until nobody answers: the next command must not meet the daemon that is leaving. */
+static enum cs_status wait_for_end(const char *path, struct cs_err *err)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    int64_t end = cs_now_ns() + INT64_C(30000000000);
+    int fd;
+    while (cs_client_dial(path, &fd, NULL) == CS_OK) {
+        close(fd);
+        if (cs_now_ns() > end)
+            return cs_fail(err, CS_TIMEOUT, "the daemon at %s does not end", path);
+        nanosleep(&pause, NULL);
+    }
+    return CS_OK;
+}
+
 enum cs_status cs_cmd_daemon_stop(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *reply = NULL;
     CS_TRY(connect_running(cmd, err));
     CS_TRY(cs_client_call(cmd->client, cs_msg_new("daemon.stop"), &reply, err));
     json_decref(reply);
-    return say(cmd, "the daemon ends; running jobs go on and are found again by the next one", err);
+    CS_TRY(wait_for_end(cs_client_path(cmd->client), err));
+    return say(cmd, "the daemon has ended; running jobs go on and are found again by the next one", err);
 }
 
 enum cs_status cs_cmd_daemon_drain(struct cs_cmd *cmd, struct cs_err *err)

@@ -182,7 +182,6 @@ enum cs_status cs_cmd_help(struct cs_cmd *cmd, struct cs_err *err)
 
 /* --- dump ------------------------------------------------------------------------------------- */
 
-#if __has_include("console/dump.c")
 enum cs_status cs_cmd_dump(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct cs_buf text = {0};
@@ -199,10 +198,3 @@ enum cs_status cs_cmd_dump(struct cs_cmd *cmd, struct cs_err *err)
     cs_buf_free(&text);
     return st;
 }
-#else
-enum cs_status cs_cmd_dump(struct cs_cmd *cmd, struct cs_err *err)
-{
-    (void)cmd;
-    return cs_fail(err, CS_UNSUPPORTED, "this build has no screens");
-}
-#endif

@@ -67,7 +67,8 @@ static enum cs_status add_part(const char *path, const char *part, bool is_deep,
         cs_msg_set_int(row, "width", arch.width);
         cs_msg_set_int(row, "params", params);
         cs_msg_set_int(row, "tensors", n);
-        cs_msg_set_bool(row, "tokenizer", cs_hfdir_has_tokenizer(dir));
+        cs_msg_set_bool(row, "tokenizer",
+                        !is_projector && arch.kind == CS_MODULE_LLM && cs_hfdir_has_tokenizer(dir));
         json_array_append_new(parts, row);
     }
     cs_hfdir_close(dir);

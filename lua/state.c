@@ -5,6 +5,7 @@
 #include "lua/state.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,31 @@ struct cs_lua_state *cs_lua_state_of(lua_State *L)
     return state;
 }
 
+static void push_where(lua_State *L)
+{
+    lua_Debug ar;
+    for (int level = 0; lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "Sl", &ar);
+        if (ar.currentline > 0) {
+            const char *name = ar.source[0] == '@' ? ar.source + 1 : ar.short_src;
+            lua_pushfstring(L, "%s:%d: ", name, ar.currentline);
+            return;
+        }
+    }
+    lua_pushliteral(L, "");
+}
+
+int cs_lua_error(lua_State *L, const char *fmt, ...)
+{
+    va_list args;
+    push_where(L);
+    va_start(args, fmt);
+    lua_pushvfstring(L, fmt, args);
+    va_end(args);
+    lua_concat(L, 2);
+    return lua_error(L);
+}
+
 static void on_count(lua_State *L, lua_Debug *ar)
 {
     struct cs_lua_state *state = cs_lua_state_of(L);
@@ -42,7 +68,7 @@ static void on_count(lua_State *L, lua_Debug *ar)
     if (state->left > 0)
         return;
     lua_sethook(L, on_count, LUA_MASKCOUNT, 1);
-    luaL_error(L, "the script used up its instructions; move work out of loops");
+    cs_lua_error(L, "the script used up its instructions; move work out of loops");
 }
 
 static int no_gc_setmetatable(lua_State *L)
@@ -52,7 +78,7 @@ static int no_gc_setmetatable(lua_State *L)
         lua_pushliteral(L, "__gc");
         lua_rawget(L, 2);
         if (!lua_isnil(L, -1))
-            return luaL_error(L, "setmetatable: __gc is not available in scripts");
+            return cs_lua_error(L, "setmetatable: __gc is not available in scripts");
         lua_pop(L, 1);
     }
     lua_pushvalue(L, lua_upvalueindex(1));
@@ -85,7 +111,7 @@ static int bounded_pattern(lua_State *L)
     int power = is_plain ? 0 : pattern_power(pattern, pattern_len);
     double steps = power ? pow((double)len + 1, power) : (double)len * (double)pattern_len / 16;
     if (steps > 1e9)
-        return luaL_error(L, "the pattern '%s' is too costly on %d characters", pattern, (int)len);
+        return cs_lua_error(L, "the pattern '%s' is too costly on %d characters", pattern, (int)len);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
@@ -98,11 +124,11 @@ static int bounded_table(lua_State *L)
     int n = lua_gettop(L);
     for (int i = 1; i <= n; i++)
         if (lua_istable(L, i) && luaL_getmetafield(L, i, "__len") != LUA_TNIL)
-            return luaL_error(L, "table functions take no tables with __len");
+            return cs_lua_error(L, "table functions take no tables with __len");
     if (lua_toboolean(L, lua_upvalueindex(2)) && n >= 4) {
         double first = (double)luaL_checkinteger(L, 2), last = (double)luaL_checkinteger(L, 3);
         if (last - first > MAX_MOVE)
-            return luaL_error(L, "table.move: more than %d items", MAX_MOVE);
+            return cs_lua_error(L, "table.move: more than %d items", MAX_MOVE);
     }
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
@@ -116,7 +142,7 @@ static int bounded_rep(lua_State *L)
     luaL_checklstring(L, 1, &len);
     lua_Integer n = luaL_checkinteger(L, 2);
     if (n > 0 && len > 0 && (size_t)n > MAX_STRING / len)
-        return luaL_error(L, "string.rep: the result would be larger than %d bytes", MAX_STRING);
+        return cs_lua_error(L, "string.rep: the result would be larger than %d bytes", MAX_STRING);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, 1);
@@ -152,11 +178,11 @@ static int script_require(lua_State *L)
     for (const char *p = name; *p; p++)
         if (!(*p == '_' || *p == '-' || (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') ||
               (*p >= 'A' && *p <= 'Z')))
-            return luaL_error(L, "require: '%s' is not a module name", name);
+            return cs_lua_error(L, "require: '%s' is not a module name", name);
     const char *path = lua_pushfstring(L, "%s/%s.lua", cs_buf_str(&state->folder), name);
     int rc = luaL_loadfilex(L, path, "t");
     if (rc == LUA_ERRFILE)
-        return luaL_error(L, "require: module '%s' not found (looked for %s)", name, path);
+        return cs_lua_error(L, "require: module '%s' not found (looked for %s)", name, path);
     if (rc != LUA_OK)
         return lua_error(L); /* its own file and line */
     lua_call(L, 0, 1);

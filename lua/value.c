@@ -1,8 +1,6 @@
 /* See value.h. */
 #include "lua/value.h"
 
-#include <stdarg.h>
-
 static const char *const kind_names[] = {
 #define X(kind, name) name,
     CS_LUA_KINDS(X)
@@ -93,29 +91,4 @@ void cs_lua_value_register(lua_State *L, enum cs_lua_kind kind, const luaL_Reg *
         lua_setfield(L, -2, "__tostring");
     }
     lua_pop(L, 1);
-}
-
-static void push_where(lua_State *L)
-{
-    lua_Debug ar;
-    for (int level = 1; lua_getstack(L, level, &ar); level++) {
-        lua_getinfo(L, "Sl", &ar);
-        if (ar.currentline > 0) {
-            const char *name = ar.source[0] == '@' ? ar.source + 1 : ar.short_src;
-            lua_pushfstring(L, "%s:%d: ", name, ar.currentline);
-            return;
-        }
-    }
-    lua_pushliteral(L, "");
-}
-
-int cs_lua_error(lua_State *L, const char *fmt, ...)
-{
-    va_list args;
-    push_where(L);
-    va_start(args, fmt);
-    lua_pushvfstring(L, fmt, args);
-    va_end(args);
-    lua_concat(L, 2);
-    return lua_error(L);
 }

@@ -7,6 +7,7 @@
 #include <lauxlib.h>
 
 #include "core/plan/plan.h"
+#include "lua/state.h"
 
 #define CS_LUA_KINDS(X)                                                                            \
     X(BOX, "json") X(HF, "cs.hf") X(PROJECTOR, "cs.projector") X(MODEL, "cs.mllm")                 \
@@ -37,8 +38,5 @@ const char *cs_lua_kind_name(enum cs_lua_kind kind);
 /* methods: a table for __index of a kind, NULL-terminated; tostring may be NULL */
 void cs_lua_value_register(lua_State *L, enum cs_lua_kind kind, const luaL_Reg *methods,
                            lua_CFunction tostring);
-/* Raise "file:line: text" with the place of the nearest Lua code on the stack, also when the failing
- * C function was called by another one (nested argument tables). Never returns. */
-int cs_lua_error(lua_State *L, const char *fmt, ...);
 
 #endif

@@ -1,0 +1,107 @@
+-- Goldens of the planner's pure functions, through cs.lab: frozen rule, split, orders, simulated times.
+local cs = require "cornstarch"
+
+local function list(t)
+  local out = {}
+  for i, v in ipairs(t) do out[i] = tostring(v) end
+  return table.concat(out, " ")
+end
+
+local function same(what, got, want)
+  if got ~= want then error(what .. ": got " .. tostring(got) .. ", want " .. tostring(want), 2) end
+end
+
+local function whole(what, value)
+  same(what .. " is an integer", math.type(value), "integer")
+end
+
+local function times(v, n)
+  local out = {}
+  for i = 1, n do out[i] = v end
+  return out
+end
+
+-- who needs gradients
+local T, F = true, false
+local needs = cs.lab.needs { frozen = { T, T, F, T, T } }
+same("needs input", list(needs.input), "false false false true true")
+same("needs weight", list(needs.weight), "false false true false false")
+needs = cs.lab.needs { frozen = { T, T, T } }
+same("all frozen: input", list(needs.input), "false false false")
+same("all frozen: weight", list(needs.weight), "false false false")
+same("no layers", #cs.lab.needs { frozen = {} }.input, 0)
+
+-- cutting
+local function split(want, sizes, args)
+  local got = cs.lab.split(args)
+  same("bottleneck", got.bottleneck, want)
+  same("sizes", list(got.sizes), sizes)
+  return got
+end
+whole("bottleneck", split(17, "5 2 2", { costs = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, stages = 3 }).bottleneck)
+split(5, "1 4 1", { costs = { 5, 1, 1, 1, 1, 5 }, stages = 3 })
+split(6, "2 2 3", { costs = { 2, 2, 2, 2, 2, 2, 2 }, stages = 3 })
+split(1.5, "1 2", { costs = { 1.5, 0.25, 1 }, stages = 2 })
+-- 16 frozen LLM layers behind a trained projector: F = 2, input gradient only
+local fwd, bwd, frozen = times(2, 16), times(2, 16), times(true, 16)
+table.insert(fwd, 1, 0)
+table.insert(bwd, 1, 0)
+table.insert(frozen, 1, false)
+split(24, "6 5 6", { fwd = fwd, bwd_input = bwd, bwd_weight = bwd, frozen = frozen, stages = 3 })
+split(36, "6 5 6", { fwd = fwd, bwd_input = bwd, bwd_weight = bwd, stages = 3 }) -- blind: 3 x F
+split(3, "1 1", { fwd = { 3, 1 }, frozen = { true, false }, stages = 2 })       -- frozen first: forward only
+split(4, "2 2", { costs = { 1, 1, 2, 2 }, bytes = { 1, 1, 1, 1 }, cap = 2, stages = 2 })
+
+-- orders of six slots
+local M = {
+  { name = "v",   feeds = "llm", fwd = { 1 },       bwd = { 2 } },
+  { name = "a",   feeds = "llm", fwd = { 1, 1 },    bwd = { 2, 2 } },
+  { name = "llm",                fwd = { 1, 1, 1 }, bwd = { 2, 2, 2 } },
+}
+local program = cs.lab.program { modules = M, slots = 6 }
+local orders = {
+  ["v.0"]   = "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5",
+  ["a.0"]   = "F0 F1 F2 F3 F4 B0 F5 B1 B2 B3 B4 B5",
+  ["a.1"]   = "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5",
+  ["llm.0"] = "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5",
+  ["llm.1"] = "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5",
+  ["llm.2"] = "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5",
+}
+for stage, order in pairs(orders) do same("order of " .. stage, program[stage], order) end
+local n = 0
+for _ in pairs(program) do n = n + 1 end
+same("stages", n, 6)
+
+-- warm-up decides the live slots
+local function peaks(slots)
+  local p = cs.lab.simulate { modules = M, slots = slots }.peak
+  return list { p["v.0"], p["a.0"], p["a.1"], p["llm.0"], p["llm.1"], p["llm.2"] }
+end
+same("peaks", peaks(16), "4 5 4 3 2 1")
+same("peaks of two slots", peaks(2), "2 2 2 2 2 1")
+
+-- simulated times
+local function makespan(want, slots, modules, schedule)
+  local r = cs.lab.simulate { modules = modules, slots = slots, schedule = schedule }
+  same("makespan", r.makespan, want)
+  whole("makespan", r.makespan)
+  return r
+end
+local llm3 = { name = "llm", fwd = { 1, 1, 1 }, bwd = { 2, 2, 2 } }
+local chain = { { name = "llm", fwd = { 1, 1, 1, 1 }, bwd = { 2, 2, 2, 2 } } }
+makespan(33, 8, chain)
+makespan(33, 8, chain, "gpipe")
+makespan(36, 8, M)
+makespan(36, 8, { { name = "v", feeds = "llm", fwd = { 3 }, bwd = { 0 } }, { name = "a", feeds = "llm", fwd = { 3, 3 }, bwd = { 0, 0 } }, llm3 })
+makespan(33, 8, { { name = "v", feeds = "llm", fwd = { 3 }, bwd = { 0 } }, llm3 })
+local light = makespan(31, 8, { { name = "v", feeds = "llm", fwd = { 1 }, bwd = { 0 } }, llm3 })
+same("bubble of the frozen encoder", light.bubble["v.0"], 1 - 8 / 31)
+same("critical path starts with", light.critical_path[1], "F0 v.0")
+makespan(448, 16, { { name = "v", feeds = "llm", fwd = { 24 }, bwd = { 0 } }, { name = "llm", fwd = { 10, 10, 12 }, bwd = { 10, 10, 12 } } })
+makespan(568, 16, { { name = "v", feeds = "llm", fwd = { 12, 12 }, bwd = { 0, 0 } }, { name = "llm", fwd = { 16, 16 }, bwd = { 16, 16 } } })
+makespan(660, 16, { { name = "v", feeds = "llm", fwd = { 24 }, bwd = { 0 } }, { name = "llm", fwd = { 10, 10, 12 }, bwd = { 20, 20, 24 } } })
+makespan(840, 16, { { name = "v", feeds = "llm", fwd = { 12, 12 }, bwd = { 0, 0 } }, { name = "llm", fwd = { 16, 16 }, bwd = { 32, 32 } } })
+same("no backward is printed", cs.lab.program { modules = { { name = "v", feeds = "llm", fwd = { 1 }, bwd = { 0 } }, llm3 }, slots = 3 }["v.0"], "F0 F1 F2")
+same("a hop costs time", cs.lab.simulate { modules = { { name = "llm", fwd = { 1, 1 }, bwd = { 1, 1 } } }, slots = 1, hop = 2 }.makespan, 8)
+
+print "ok"

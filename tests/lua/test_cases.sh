@@ -1,0 +1,29 @@
+#!/bin/bash
+# Every row of cases.tsv through `cornstarch-console lua`: exit code and the whole output. "|" in the
+# expected column is a new line, a trailing "*" accepts any rest.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+console=${CORNSTARCH_BIN:?set it to the folder of the programs}/cornstarch-console
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0 rows=0
+while IFS= read -r line; do
+  case $line in '#'* | '') continue ;; esac
+  name=${line%%$'\t'*} rest=${line#*$'\t'}
+  want_rc=${rest%%$'\t'*} rest=${rest#*$'\t'}
+  args=${rest%%$'\t'*} want=${rest#*$'\t'}
+  want=${want//|/$'\n'}
+  rows=$((rows + 1))
+  got=$(eval "timeout 60 \"\$console\" lua $args" 2>err)
+  rc=$?
+  [ $rc -eq 0 ] || got=$(sed '1s/^cornstarch-console: //' err)
+  if [ "${want%\*}" != "$want" ]; then matches() { [[ $got == "${want%\*}"* ]]; }
+  else matches() { [ "$got" = "$want" ]; }; fi
+  if [ "$rc" != "$want_rc" ] || ! matches; then
+    failed=$((failed + 1))
+    printf 'FAIL %s\n  want %s: %s\n  got  %s: %s\n' "$name" "$want_rc" "$want" "$rc" "$got"
+  fi
+done <"$here/cases.tsv"
+printf '%s cases, %s failed\n' "$rows" "$failed"
+[ "$failed" -eq 0 ] && [ "$rows" -gt 0 ]
