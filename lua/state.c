@@ -194,6 +194,7 @@ static int script_require(lua_State *L)
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_insert(L, -2);
     lua_setfield(L, -2, name);
+    lua_pop(L, 1); /* the table of modules; the module is below */
     return 1;
 }
 

@@ -1,0 +1,262 @@
+---@meta cornstarch
+-- Generated from the argument tables: cornstarch-console lua --meta. Do not edit.
+
+local cs = {}
+cs.projector = {}
+cs.data = {}
+cs.optim = {}
+cs.lr = {}
+cs.lab = {}
+
+---@type string
+cs.version = ""
+
+---@class cs.hf
+local hf_ = {}
+
+---@class cs.projector
+local projector_ = {}
+
+---@class cs.mllm
+local mllm_ = {}
+
+---a new model in which the named modules train; globs, last match wins
+---@param ... string
+---@return cs.mllm
+function mllm_:train(...) end
+
+---a new model in which the named modules are frozen
+---@param ... string
+---@return cs.mllm
+function mllm_:freeze(...) end
+
+---number of parameters
+---@return integer
+function mllm_:params() end
+
+---number of trained parameters
+---@return integer
+function mllm_:trainable_params() end
+
+---one row per layer: path, params, trained, needs_weight_grad, needs_input_grad
+---@return table[]
+function mllm_:modules() end
+
+---@class cs.cluster
+local cluster_ = {}
+
+---@class cs.plan
+local plan_ = {}
+
+---one row per stage: name, rank, layers, times
+---@return table[]
+function plan_:stages() end
+
+---predicted time of a step
+---@return number
+function plan_:step_ms() end
+
+---predicted idle share of the ranks
+---@return number
+function plan_:bubble() end
+
+---ranks the plan needs
+---@return integer
+function plan_:ranks() end
+
+---why it was cut as it is
+---@return string
+function plan_:explain() end
+
+---SHA-256 of the plan
+---@return string
+function plan_:hash() end
+
+---@class cs.data
+local data_ = {}
+
+---@class cs.optim
+local optim_ = {}
+
+---@class cs.lr
+local lr_ = {}
+
+---@class cs.job
+local job_ = {}
+
+---the job document as a table
+---@return table
+function job_:spec() end
+
+---@class cs.hf.Args
+---@field dir string a Hugging Face model directory
+---@field part? "vision"|"llm"|"projector" component of a composite directory (llava)
+---@field init? "weights"|"random" read the weights, or start from random ones (default "weights")
+
+---@class cs.projector.mlp.Args
+---@field layers? integer linear layers (default 2)
+---@field activation? "gelu"|"gelu_pytorch_tanh"|"relu"|"silu"|"quick_gelu" between the layers (default "gelu")
+---@field from? string directory with trained weights; absent: random
+
+---@class cs.projector.linear.Args
+---@field from? string directory with trained weights; absent: random
+
+---@class cs.mllm.Args
+---@field name? string shown on the screens (default "mllm")
+---@field encoders? table name = { from = cs.hf ..., projector = ..., token = ... } (default {})
+---@field llm cs.hf the language model, cs.hf "DIR"
+
+---@class cs.cluster.Args
+---@field nodes? integer nodes (default 1)
+---@field devices_per_node? integer devices of a node (default 8)
+---@field device? string device class, e.g. cpu, a100-80g, h100-80g (default "cpu")
+
+---@class cs.plan.Args
+---@field model cs.mllm made by cs.mllm
+---@field cluster? cs.cluster where it runs (default cs.cluster "here")
+---@field parallel table stages of every module: { vision = { pp = 1 }, llm = { pp = 2 } }
+---@field modality? "encoder-parallel"|"encoder-colocated" own ranks for encoders, or shared with the llm (default "encoder-parallel")
+---@field schedule? "1f1b"|"gpipe" order of forward and backward (default "1f1b")
+---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
+---@field seq_tokens integer LLM rows of a slot
+---@field slots? integer slots a step is expected to fill (default 4)
+---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
+
+---@class cs.data.llava.Args
+---@field json string LLaVA JSON array or JSONL file
+---@field images? string folder that image paths are relative to
+---@field template? table chat template: a built-in name or typed segments (default { name = "chatml" })
+---@field on_bad_sample? "skip"|"fail" what a broken sample does (default "skip")
+---@field max_bad_fraction? number share of broken samples that ends the job (default 0.01)
+---@field shuffle_images? boolean a control: give every sample another sample's picture (default false)
+
+---@class cs.optim.adamw.Args
+---@field lr number peak learning rate
+---@field betas? table decay of the moments (default { 0.9, 0.999 })
+---@field eps? number added to the root of the second moment (default 1e-8)
+---@field weight_decay? number decoupled; not on biases and norms (default 0)
+---@field clip? number global gradient norm; 0: no clipping (default 1.0)
+---@field warmup_steps? integer linear warm-up (default 0)
+
+---@class cs.lr.cosine.Args
+---@field final_ratio? number learning rate at the end over the peak (default 0)
+
+---@class cs.lr.linear.Args
+---@field final_ratio? number learning rate at the end over the peak (default 0)
+
+---@class cs.job.Args
+---@field name? string shown on the screens (default the script's name)
+---@field plan cs.plan made by cs.plan
+---@field data cs.data what is trained on
+---@field eval? table { data = ..., every_steps = 500, metric = "exact_match", max_samples = 500 }
+---@field optimizer cs.optim cs.optim.adamw { lr = ... }
+---@field lr? cs.lr schedule of the learning rate (default cs.lr.constant {})
+---@field batch_samples integer samples of a step
+---@field steps integer optimizer steps
+---@field seed? integer decides order of samples and fresh parameters (default 0)
+---@field checkpoint? table { every_steps = 500, keep = 3, dir = ... }; one is always written at the end (default { every_steps = 0, keep = 3 })
+
+---@class cs.lab.needs.Args
+---@field frozen table true for every frozen layer, in dataflow order
+
+---@class cs.lab.split.Args
+---@field stages integer number of stages
+---@field costs? table cost of every layer; or fwd, bwd_input, bwd_weight and frozen
+---@field fwd? table forward time of every layer
+---@field bwd_input? table time of the input gradient, where it is needed (default fwd)
+---@field bwd_weight? table time of the weight gradient, where it is needed (default fwd)
+---@field frozen? table true for every frozen layer (default nothing)
+---@field bytes? table memory of every layer, with cap
+---@field cap? number largest memory of a stage (default none)
+
+---@class cs.lab.program.Args
+---@field modules table { { name = "v", feeds = "llm", fwd = { 1 }, bwd = { 2 } }, ... }
+---@field schedule? string order of forward and backward: 1f1b, gpipe (default "1f1b")
+---@field slots integer slots of a step
+
+---@class cs.lab.simulate.Args
+---@field modules table { { name = "v", feeds = "llm", fwd = { 1 }, bwd = { 2 } }, ... }
+---@field schedule? string order of forward and backward: 1f1b, gpipe (default "1f1b")
+---@field slots integer slots of a step
+---@field hop? number time of every message between stages (default 0)
+
+---a model directory as save_pretrained writes it
+---@param args string|cs.hf.Args
+---@return cs.hf
+function cs.hf(args) end
+
+---projector of linear layers with an activation between
+---@param args cs.projector.mlp.Args
+---@return cs.projector
+function cs.projector.mlp(args) end
+
+---projector of one linear layer
+---@param args cs.projector.linear.Args
+---@return cs.projector
+function cs.projector.linear(args) end
+
+---a multimodal model: encoders with projectors, and a language model
+---@param args cs.mllm.Args
+---@return cs.mllm
+function cs.mllm(args) end
+
+---the devices a plan may use: "here", or a table
+---@param args string|cs.cluster.Args
+---@return cs.cluster
+function cs.cluster(args) end
+
+---a parallel plan, computed and checked at once
+---@param args cs.plan.Args
+---@return cs.plan
+function cs.plan(args) end
+
+---conversations with pictures in LLaVA's JSON
+---@param args cs.data.llava.Args
+---@return cs.data
+function cs.data.llava(args) end
+
+---AdamW with decoupled weight decay
+---@param args cs.optim.adamw.Args
+---@return cs.optim
+function cs.optim.adamw(args) end
+
+---cosine decay after the warm-up
+---@param args cs.lr.cosine.Args
+---@return cs.lr
+function cs.lr.cosine(args) end
+
+---linear decay after the warm-up
+---@param args cs.lr.linear.Args
+---@return cs.lr
+function cs.lr.linear(args) end
+
+---constant after the warm-up
+---@return cs.lr
+function cs.lr.constant() end
+
+---a training job; a script returns it
+---@param args cs.job.Args
+---@return cs.job
+function cs.job(args) end
+
+---which layers need the gradient of their input and of their weights
+---@param args cs.lab.needs.Args
+---@return table
+function cs.lab.needs(args) end
+
+---cut a chain of layers into stages: bottleneck and sizes
+---@param args cs.lab.split.Args
+---@return table
+function cs.lab.split(args) end
+
+---the order of work of every stage, e.g. ["llm.0"] = "F0 F1 B0 ..."
+---@param args cs.lab.program.Args
+---@return table
+function cs.lab.program(args) end
+
+---makespan, bubble and peak of every stage, critical path
+---@param args cs.lab.simulate.Args
+---@return table
+function cs.lab.simulate(args) end
+
+return cs

@@ -1,0 +1,7 @@
+-- exit 1: bad/too_many_ranks.lua:6: cs.plan: *
+local cs = require "cornstarch"
+local vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" }
+local llm = cs.hf "build/shapes/llm"
+local model = cs.mllm { encoders = { vision = vision }, llm = llm }:train("*")
+local plan = cs.plan { model = model, parallel = { vision = { pp = 1 }, llm = { pp = 2 } }, cluster = cs.cluster { devices_per_node = 2 }, seq_tokens = 512 }
+return plan

@@ -1,0 +1,8 @@
+-- exit 0
+local cs = require "cornstarch"
+local vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" }
+local llm = cs.hf "build/shapes/llm"
+local model = cs.mllm { encoders = { vision = vision }, llm = llm }:train("*")
+local plan = cs.plan { model = model, parallel = { vision = { pp = 1 }, llm = { pp = 2 } }, seq_tokens = 512 }
+assert(require "helper" == 42)
+return plan

@@ -1,0 +1,39 @@
+#!/bin/bash
+# Scripts in good/ and bad/ through `cornstarch-console plan`: their first line says the exit code and,
+# for bad ones, the whole message ("*" at its end accepts any rest). Files without such a line are
+# modules that scripts require.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+console=${CORNSTARCH_BIN:?set it to the folder of the programs}/cornstarch-console
+examples=$here/../../lua/examples
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+mkdir build
+"$console" data make shapes build/shapes --train 8 --test 2 >/dev/null || exit 1
+"$console" model init "$examples/shapes-vision.json" build/shapes/vision >/dev/null || exit 1
+ASAN_OPTIONS=detect_leaks=0 "$console" model init "$examples/shapes-llm.json" build/shapes/llm --text build/shapes/text.txt --vocab 384 >/dev/null || exit 1
+ln -s "$here/good" good
+ln -s "$here/bad" bad
+failed=0 n=0
+for script in good/*.lua bad/*.lua; do
+  head=$(head -n 1 "$script")
+  [[ $head =~ ^--\ exit\ ([0-9]+):?\ ?(.*)$ ]] || continue
+  want_rc=${BASH_REMATCH[1]} want=${BASH_REMATCH[2]}
+  n=$((n + 1))
+  timeout 60 "$console" plan "$script" >out 2>err
+  rc=$?
+  got=$(sed '1s/^cornstarch-console: //' err)
+  case $want in
+    *'*') [[ $got == "${want%\*}"* ]] ;;
+    *) [ "$got" = "$want" ] ;;
+  esac
+  if [ $? -ne 0 ] || [ "$rc" -ne "$want_rc" ]; then
+    failed=$((failed + 1))
+    printf 'FAIL %s\n  want %s: %s\n  got  %s: %s\n' "$script" "$want_rc" "$want" "$rc" "$got"
+  fi
+done
+# the error as a document
+"$console" plan --json bad/unknown_key.lua 2>/dev/null | grep -q '"schema": "cornstarch.error/1"' || { echo "FAIL: no error document"; failed=1; }
+printf '%s scripts, %s failed\n' "$n" "$failed"
+[ "$failed" -eq 0 ] && [ "$n" -gt 20 ]
