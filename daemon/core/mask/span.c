@@ -71,8 +71,7 @@ static enum cs_status check(const struct cs_mask_span *span, int n, struct cs_ma
     return CS_OK;
 }
 
-/* bits of every modality of the document that span i belongs to, and its end; one pass per document
- */
+/* bits of every modality of the document that starts at span i */
 static uint64_t modalities_of(const struct cs_mask_span *span, int n, int i)
 {
     uint64_t bits = 0;
