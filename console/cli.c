@@ -53,7 +53,6 @@ static void print_help(const struct cs_cli *cli)
 static int top_option(char **argv)
 {
     struct cs_buf text = {0};
-    struct cs_err err;
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         cs_commands_help(cs_cmd_width(), &text);
     else if (strcmp(argv[1], "--version") == 0)
@@ -62,7 +61,6 @@ static int top_option(char **argv)
         return -1;
     cs_cmd_print(&text);
     cs_buf_free(&text);
-    (void)err;
     return 0;
 }
 
@@ -107,22 +105,37 @@ static int run_command(const struct cs_command *command, int argc, char **argv, 
     return st == CS_OK ? cmd.exit_code : report(&err, is_json);
 }
 
+/* Place of the command's first word: options that all commands have may stand before it. */
+static int find_words(int argc, char *const *argv)
+{
+    int i = 1;
+    while (i < argc && argv[i][0] == '-')
+        i += strcmp(argv[i], "--socket") == 0 || strcmp(argv[i], "-S") == 0 ? 2 : 1;
+    return i;
+}
+
+/* [name] [options] COMMAND [rest] becomes [name] [options] [rest] */
+static void remove_words(int at, int words, int argc, char **argv)
+{
+    memmove(argv + at, argv + at + words, (size_t)(argc - at - words + 1) * sizeof(*argv));
+}
+
 int cs_cli_main(int argc, char **argv)
 {
     struct cs_err err;
     const struct cs_command *command;
-    int words, code;
+    int words, code = 0, at = find_words(argc, argv);
     bool is_json = wants_json(argc, argv);
     if (argc >= 2 && (code = top_option(argv)) >= 0)
         return code;
-    if (argc < 2 || argv[1][0] == '-') {
+    if (at >= argc) {
         code = 0;
         return cs_cli_screen(argc, argv, &code, &err) == CS_OK ? code : report(&err, is_json);
     }
-    if (cs_command_find(argc - 1, argv + 1, &command, &words, &err) != CS_OK)
+    if (cs_command_find(argc - at, argv + at, &command, &words, &err) != CS_OK)
         return report(&err, is_json);
-    argv[words] = argv[0];
-    return run_command(command, argc - words, argv + words, is_json);
+    remove_words(at, words, argc, argv);
+    return run_command(command, argc - words, argv, is_json);
 }
 
 /* --- what commands share ---------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
--- exit 1: bad/glob_without_match.lua:5: model:train: *
+-- exit 1: bad/glob_without_match.lua:5: model:train: model.rules[0].glob "llm.leyers.*" matches no layer; did you mean "llm.layers.0"?
 local cs = require "cornstarch"
 local vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" }
 local llm = cs.hf "build/shapes/llm"
