@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
@@ -139,7 +140,7 @@ static void metrics_are_cut_at_steps_and_go_on(void **state)
 static void a_job_pauses_and_resumes_where_it_was(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=10", 60, 2);
+    int64_t job = test_submit(c, "ms=20,hold", 60, 2);
     expect_state(job, "RUN", "");
     order("job.checkpoint", job);
     order("job.pause", job);
@@ -248,7 +249,7 @@ static void a_runner_that_refuses_leaves_a_failed_job_with_its_words(void **stat
 static void an_old_state_file_does_not_speak_for_a_new_runner(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=5,kill=30", 60, 2);
+    int64_t job = test_submit(c, "ms=20,hold,kill=30", 60, 2);
     expect_state(job, "RUN", "");
     order("job.pause", job);
     expect_state(job, "PAUSED", "");
@@ -260,7 +261,7 @@ static void an_old_state_file_does_not_speak_for_a_new_runner(void **state)
 static void killing_the_daemon_loses_no_step(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=10", 120, 2), ended = test_submit(c, "ms=1", 30, 2);
+    int64_t job = test_submit(c, "ms=20,hold", 120, 2), ended = test_submit(c, "ms=1", 30, 2);
     expect_state(job, "RUN", "");
     for (int i = 0; i < 3; i++) {
         restart(SIGKILL);
@@ -278,12 +279,13 @@ static void killing_the_daemon_loses_no_step(void **state)
 static void a_job_may_end_while_no_daemon_runs(void **state)
 {
     (void)state;
-    int64_t done = test_submit(c, "ms=5", 60, 2), dead = test_submit(c, "ms=5,kill=30", 60, 2);
+    int64_t done = test_submit(c, "ms=10,hold", 60, 2),
+            dead = test_submit(c, "ms=10,hold,kill=30", 60, 2);
     expect_state(done, "RUN", "");
     expect_state(dead, "RUN", "");
     test_client_close(c);
     test_daemon_kill(&daemon_, SIGKILL);
-    usleep(900000);
+    usleep(1500000);
     test_daemon_start(&daemon_);
     c = test_client_open(&daemon_);
     expect_state(done, "DONE", "");
@@ -295,7 +297,7 @@ static void a_job_may_end_while_no_daemon_runs(void **state)
 static void sigterm_leaves_runners_alone(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=10", 100, 2);
+    int64_t job = test_submit(c, "ms=20,hold", 100, 2);
     expect_state(job, "RUN", "");
     test_client_close(c);
     kill(daemon_.pid, SIGTERM);
@@ -326,6 +328,47 @@ static void a_broken_connection_is_not_the_end_of_a_runner(void **state)
     restart(SIGKILL); /* adopted: nobody's child */
     expect_state(job, "DONE", "");
     expect_rows(job, 60);
+}
+
+static void garbage_from_a_runner_is_skipped(void **state)
+{
+    (void)state;
+    int64_t job = test_submit(c, "ms=5,hold,garbage", 20, 2);
+    expect_state(job, "DONE", "");
+    expect_rows(job, 20);
+}
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit = {bytes, RLIM_INFINITY};
+    assert_int_equal(prlimit(daemon_.pid, RLIMIT_FSIZE, &limit, NULL), 0);
+}
+
+/* The file size limit plays the full disk. */
+static void a_full_disk_refuses_new_jobs_and_loses_nothing_of_the_old(void **state)
+{
+    (void)state;
+    int64_t job = test_submit(c, "ms=10,hold", 120, 2),
+            short_job = test_submit(c, "ms=20,hold", 40, 2);
+    expect_state(job, "RUN", "");
+    expect_state(short_job, "RUN", "");
+    limit_files(4096);
+    json_t *spec = cs_test_spec_json(NULL);
+    json_t *reply = test_client_call(c, "job.submit", json_pack("{s:o}", "spec", spec));
+    assert_string_equal(cs_msg_type(reply), "error");
+    assert_non_null(strstr(cs_msg_str(cs_msg_obj(reply, "error"), "text", ""), "database"));
+    json_decref(reply);
+    expect_state(short_job, "DONE", ""); /* in memory; the database is behind */
+    json_decref(test_client_call(c, "jobs.list", NULL));
+    limit_files(RLIM_INFINITY);
+    expect_state(job, "DONE", "");
+    expect_rows(job, 120);
+    expect_rows(short_job, 40);
+    usleep(600000); /* two ticks: what could not be saved is */
+    restart(SIGKILL);
+    expect_state(job, "DONE", "");
+    expect_state(short_job, "DONE", "");
+    expect_rows(short_job, 40);
 }
 
 static void a_killed_daemon_finds_its_history_again(void **state)
@@ -446,6 +489,8 @@ int main(void)
         cmocka_unit_test(sigterm_leaves_runners_alone),
         cmocka_unit_test(a_runner_without_a_socket_is_followed_by_its_journal),
         cmocka_unit_test(a_broken_connection_is_not_the_end_of_a_runner),
+        cmocka_unit_test(garbage_from_a_runner_is_skipped),
+        cmocka_unit_test(a_full_disk_refuses_new_jobs_and_loses_nothing_of_the_old),
         cmocka_unit_test(a_killed_daemon_finds_its_history_again),
         cmocka_unit_test(a_second_daemon_is_refused),
         cmocka_unit_test(a_new_history_does_not_reuse_job_directories),

@@ -5,7 +5,8 @@
  * kill=N SIGKILL to itself after step N, quit=N exit 0 without a word after step N, refuse: exit 4
  * at the start as for another plan, late=MS open the socket so much later, deaf: close the socket
  * of every peer at once, nosocket: never open one, flood=N notes per step,
- * big=N of N bytes, hold: no step before a peer is there. */
+ * big=N of N bytes, hold: no step before a peer is there,
+ * garbage: every peer first gets lines that are wrong. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -127,6 +128,12 @@ static void welcome(struct fake *f)
     f->peers[i] = fd;
     f->lines[i] = cs_line_reader_new();
     cs_line_reader_limit(f->lines[i], 0);
+    static const char garbage[] =
+        "not JSON\n[1]\n{\"type\":\"runner.step\"}\n{\"type\":\"no.such\"}\n"
+        "{\"type\":\"runner.state\",\"state\":\"DANCING\"}\n"
+        "{\"type\":\"runner.state\",\"state\":\"QUEUED\"}\n\xff\xfe\n";
+    if (strstr(f->name, "garbage"))
+        (void)!write(fd, garbage, sizeof(garbage) - 1);
     json_t *hello = cs_msg_new("runner.hello");
     cs_msg_set_int(hello, "major", CS_PROTOCOL_MAJOR);
     cs_msg_set_int(hello, "minor", CS_PROTOCOL_MINOR);
