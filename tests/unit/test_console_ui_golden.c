@@ -1,0 +1,218 @@
+/* Every view at every designed size, from a trace that the simulator wrote, against committed text.
+ * GOLDEN_WRITE=1 in the environment writes the files anew; look at the difference before keeping
+ * it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "console/dump.h"
+#include "console/view.h"
+#include "core/base/str.h"
+#include "tests/support/replay.h"
+#include "tests/support/tmpdir.h"
+
+struct fixture {
+    struct cs_test_replay replay;
+    char *dir;
+    char trace[512];
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    struct cs_test_spec spec = cs_test_replay_spec();
+    setenv("TZ", "UTC", 1);
+    tzset();
+    cs_test_replay_new(&f->replay, &spec, 3);
+    f->dir = tmpdir_new();
+    snprintf(f->trace, sizeof f->trace, "%s", cs_test_replay_write(&f->replay, f->dir));
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    cs_test_replay_free(&f->replay);
+    tmpdir_free(f->dir);
+    free(f);
+    return 0;
+}
+
+static void render(const struct fixture *f, const char *view, int cols, int rows,
+                   enum cs_glyph_set glyphs, const char *keys, struct cs_buf *out)
+{
+    struct cs_err err = {.text = ""};
+    const struct cs_dump dump = {.trace = f->trace,
+                                 .view = view,
+                                 .keys = keys,
+                                 .cols = cols,
+                                 .rows = rows,
+                                 .glyphs = glyphs};
+    cs_buf_reset(out);
+    if (cs_dump_replay(&dump, out, &err) != CS_OK)
+        fail_msg("%s", err.text);
+}
+
+/* As many lines as rows, none wider than the screen. */
+static void check_shape(const struct cs_buf *text, int cols, int rows)
+{
+    int n = 0;
+    for (const char *at = cs_buf_str(text), *newline; (newline = strchr(at, '\n'));
+         at = newline + 1) {
+        assert_in_range(cs_utf8_width(at, (size_t)(newline - at)), 0, cols);
+        n++;
+    }
+    assert_int_equal(n, rows);
+}
+
+static void compare(const char *name, const struct cs_buf *text)
+{
+    char path[512];
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s", source_path(name));
+    if (getenv("GOLDEN_WRITE"))
+        tmpdir_write(path, text->data, text->len);
+    char *golden = tmpdir_read(path, &n);
+    if (!golden)
+        fail_msg("%s is missing", path);
+    if (n != text->len || memcmp(golden, text->data, n) != 0)
+        fail_msg("%s differs; now it is:\n%s", path, cs_buf_str(text));
+    free(golden);
+}
+
+static void check_view(const struct fixture *f, const char *name, const char *view,
+                       const char *keys)
+{
+    static const int sizes[][2] = {
+        {80,  24},
+        {100, 30},
+        {200, 60},
+    };
+    static const char *const sets[] = {"utf8", "ascii"};
+    struct cs_buf text = {0};
+    for (size_t s = 0; s < CS_ARRAY_LEN(sizes); s++)
+        for (int g = 0; g < CS_GLYPH_SETS; g++) {
+            char file[128];
+            render(f, view, sizes[s][0], sizes[s][1], (enum cs_glyph_set)g, keys, &text);
+            check_shape(&text, sizes[s][0], sizes[s][1]);
+            snprintf(file, sizeof file, "tests/golden/tui/%s-%dx%d-%s.txt", name, sizes[s][0],
+                     sizes[s][1], sets[g]);
+            compare(file, &text);
+        }
+    cs_buf_free(&text);
+}
+
+static void jobs_screens_are_as_committed(void **state)
+{
+    check_view(*state, "jobs", "jobs", NULL);
+}
+
+static void model_screens_are_as_committed(void **state)
+{
+    check_view(*state, "model", "model", NULL);
+}
+
+static void pipeline_screens_are_as_committed(void **state)
+{
+    check_view(*state, "pipeline", "pipeline", NULL);
+}
+
+static void logs_screens_are_as_committed(void **state)
+{
+    check_view(*state, "logs", "logs", NULL);
+}
+
+static void zoomed_screens_are_as_committed(void **state)
+{
+    check_view(*state, "pipeline-zoom", "jobs", "3 + + l l Space");
+}
+
+static void help_screens_are_as_committed(void **state)
+{
+    check_view(*state, "help", "pipeline", "?");
+}
+
+static void ascii_screens_hold_ascii_only(void **state)
+{
+    struct cs_buf text = {0};
+    for (int v = 0; v < CS_VIEW_COUNT; v++) {
+        render(*state, cs_view_row((enum cs_view)v)->name, 100, 30, CS_GLYPHS_ASCII, NULL, &text);
+        for (size_t i = 0; i < text.len; i++)
+            assert_true(text.data[i] == '\n' || (text.data[i] >= ' ' && text.data[i] <= '~'));
+    }
+    cs_buf_free(&text);
+}
+
+static void tiny_screens_are_one_status_line(void **state)
+{
+    struct cs_buf text = {0};
+    render(*state, "pipeline", 59, 14, CS_GLYPHS_ASCII, NULL, &text);
+    check_shape(&text, 59, 14);
+    const char *newline = strchr(cs_buf_str(&text), '\n');
+    assert_non_null(newline);
+    assert_int_equal(strspn(newline, "\n"), 14); /* nothing below the first line */
+    assert_non_null(strstr(cs_buf_str(&text), "job 1"));
+    cs_buf_free(&text);
+}
+
+static void badges_tell_frozen_from_trained(void **state)
+{
+    const struct fixture *f = *state;
+    struct cs_buf text = {0};
+    render(f, "model", 120, 40, CS_GLYPHS_ASCII, NULL, &text);
+    const char *projector = strstr(cs_buf_str(&text), "vision.projector");
+    const char *encoder = strstr(cs_buf_str(&text), "vision.encoder.layers");
+    assert_non_null(projector);
+    assert_non_null(encoder);
+    assert_true(strstr(encoder, "[frozen ]") < strchr(encoder, '\n'));
+    assert_true(strstr(projector, "[TRAIN  ]") < strchr(projector, '\n'));
+    cs_buf_free(&text);
+}
+
+static void bad_questions_are_answered_with_what_there_is(void **state)
+{
+    const struct fixture *f = *state;
+    struct cs_err err = {.text = ""};
+    struct cs_buf out = {0};
+    struct cs_dump dump = {.trace = f->trace, .view = "nonsense", .cols = 80, .rows = 24};
+    assert_int_equal(cs_dump_replay(&dump, &out, &err), CS_USAGE);
+    assert_non_null(strstr(err.text, "pipeline"));
+    dump.view = "jobs";
+    dump.keys = "j \x01";
+    assert_int_equal(cs_dump_replay(&dump, &out, &err), CS_USAGE);
+    dump.keys = NULL;
+    dump.trace = "/nowhere/trace";
+    assert_int_equal(cs_dump_replay(&dump, &out, &err), CS_NOT_FOUND);
+    int cols = 0, rows = 0;
+    assert_int_equal(cs_dump_size("80", &cols, &rows, &err), CS_USAGE);
+    assert_int_equal(cs_dump_size("0x24", &cols, &rows, &err), CS_USAGE);
+    assert_int_equal(cs_dump_size("80x24", &cols, &rows, &err), CS_OK);
+    assert_int_equal(cols * 1000 + rows, 80024);
+    assert_int_equal(out.len, 0);
+    cs_buf_free(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jobs_screens_are_as_committed),
+        cmocka_unit_test(model_screens_are_as_committed),
+        cmocka_unit_test(pipeline_screens_are_as_committed),
+        cmocka_unit_test(logs_screens_are_as_committed),
+        cmocka_unit_test(zoomed_screens_are_as_committed),
+        cmocka_unit_test(help_screens_are_as_committed),
+        cmocka_unit_test(ascii_screens_hold_ascii_only),
+        cmocka_unit_test(tiny_screens_are_one_status_line),
+        cmocka_unit_test(badges_tell_frozen_from_trained),
+        cmocka_unit_test(bad_questions_are_answered_with_what_there_is),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
