@@ -123,28 +123,27 @@ static void say_step(struct cs_plain *plain, int64_t done, const json_t *step)
                  left[0] ? strcat(left, " left") : "");
 }
 
-static void say_eval(struct cs_plain *plain, const json_t *step)
+static void say_eval(struct cs_plain *plain, int64_t done, const json_t *step)
 {
     char loss[CS_FMT_CAP];
     int64_t samples = cs_msg_int(step, "samples", 0), correct = cs_msg_int(step, "correct", 0);
     cs_fmt_known_loss(loss, sizeof loss, cs_msg_num(step, "loss", (double)NAN));
     if (samples > 0)
         cs_plain_say(plain, "evaluation after step %lld: exact match %.3f (%lld of %lld), loss %s",
-                     (long long)cs_msg_int(step, "step", 0) + 1, (double)correct / (double)samples,
-                     (long long)correct, (long long)samples, loss);
+                     (long long)done, (double)correct / (double)samples, (long long)correct,
+                     (long long)samples, loss);
     else
-        cs_plain_say(plain, "evaluation after step %lld: loss %s",
-                     (long long)cs_msg_int(step, "step", 0) + 1, loss);
+        cs_plain_say(plain, "evaluation after step %lld: loss %s", (long long)done, loss);
 }
 
 void cs_plain_step(struct cs_plain *plain, const json_t *step)
 {
-    int64_t done = cs_msg_int(step, "step", -1) + 1;
+    int64_t number = cs_msg_int(step, "step", -1), done = number + (number < INT64_MAX);
     double step_ns = (double)cs_msg_int(step, "step_ns", 0);
     if (done < 1)
         return;
     if (strcmp(cs_msg_str(step, "kind", "train"), "eval") == 0) {
-        say_eval(plain, step);
+        say_eval(plain, done, step);
         return;
     }
     if (step_ns > 0)

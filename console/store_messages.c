@@ -7,6 +7,8 @@
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 
+static const int64_t max_step = (int64_t)1 << 53; /* what the schema allows; sums stay in range */
+
 static double mean_of(const json_t *list)
 {
     double sum = 0, value;
@@ -124,7 +126,7 @@ void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_mi
         .loss = cs_msg_num(msg, "loss", (double)NAN),
         .grad_norm = cs_msg_num(msg, "grad_norm", (double)NAN),
         .lr = cs_msg_num(msg, "lr", (double)NAN)};
-    if (step.step < 0)
+    if (step.step < 0 || step.step > max_step)
         return;
     int64_t id = cs_msg_int(msg, "job", is_mine ? store->job : 0);
     struct cs_store_job *job =
@@ -181,7 +183,7 @@ static void on_metrics(struct cs_store *store, const json_t *msg)
         const char *kind =
             kind_at < 0 ? NULL : json_string_value(json_array_get(row, (size_t)kind_at));
         if (!json_is_integer(step) || json_integer_value(step) < 0 ||
-            (kind && strcmp(kind, "train") != 0) ||
+            json_integer_value(step) > max_step || (kind && strcmp(kind, "train") != 0) ||
             json_integer_value(step) <= cs_series_last_step(store->loss))
             continue; /* what arrived live meanwhile is newer */
         cs_series_put(store->loss, json_integer_value(step), cell(row, loss_at));
@@ -266,7 +268,8 @@ static void on_gap(struct cs_store *store, const json_t *msg)
 {
     int64_t count = cs_msg_int(msg, "count", 0);
     char text[96];
-    store->n_gaps += count > 0 ? count : 0;
+    if (count > 0 && count <= max_step && store->n_gaps <= max_step)
+        store->n_gaps += count;
     snprintf(text, sizeof text, "%lld messages were dropped: this console was too slow",
              (long long)count);
     cs_store_add_line(&store->logs, -3, CS_WARN, store->now_ns, text);

@@ -1,0 +1,162 @@
+/* Random sizes, keys and messages: no screen ever breaks, whatever comes in whatever order. Meant
+ * for AddressSanitizer. Sequences are the same in every run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "console/keys.h"
+#include "console/view.h"
+#include "core/base/str.h"
+#include "tests/support/replay.h"
+
+enum { ROUNDS = 3000 };
+
+struct random {
+    uint64_t state;
+};
+
+static uint32_t next(struct random *r, uint32_t below)
+{
+    r->state = r->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(r->state >> 33) % below;
+}
+
+static void check_text(const struct cs_canvas *canvas)
+{
+    struct cs_buf text = {0};
+    int rows = 0;
+    cs_canvas_text(canvas, &text);
+    for (const char *at = cs_buf_str(&text), *end; (end = strchr(at, '\n')); at = end + 1, rows++) {
+        assert_true(cs_utf8_valid(at, (size_t)(end - at)));
+        assert_in_range(cs_utf8_width(at, (size_t)(end - at)), 0, cs_canvas_cols(canvas));
+        assert_true(end == at || end[-1] != ' ');
+    }
+    assert_int_equal(rows, cs_canvas_rows(canvas));
+    cs_buf_free(&text);
+}
+
+static void press_any(struct random *r, struct cs_screen *screen, struct cs_store *store)
+{
+    static const int special[] = {CS_KEY_UP,   CS_KEY_DOWN,
+                                  CS_KEY_LEFT, CS_KEY_RIGHT,
+                                  CS_KEY_ESC,  CS_KEY_ENTER,
+                                  CS_KEY_TAB,  CS_KEY_BACKTAB,
+                                  CS_KEY_END,  CS_KEY_HOME,
+                                  CS_KEY_PGDN, CS_KEY_PGUP,
+                                  4,           21};
+    int key = next(r, 3) == 0 ? special[next(r, CS_ARRAY_LEN(special))] : (int)(' ' + next(r, 95));
+    if (cs_screen_key(screen, store, key) & CS_DO_SELECT)
+        screen->view = CS_VIEW_JOBS; /* one trace: nothing else to load */
+}
+
+static void feed_any(struct random *r, struct cs_store *store)
+{
+    json_t *msg = NULL;
+    switch (next(r, 5)) {
+    case 0:
+        msg = json_pack("{s:s,s:i,s:s}", "type", "event.log", "rank", (int)next(r, 6) - 2, "line",
+                        "2026-11-27T23:04:23.123Z error 日本語 \xc3\xa9 line");
+        break;
+    case 1:
+        msg = json_pack("{s:s,s:i,s:s,s:f,s:i}", "type", "event.step", "step", (int)next(r, 5000),
+                        "kind", next(r, 4) ? "train" : "eval", "loss", next(r, 900) / 100.0,
+                        "step_ns", (int)next(r, 1000000000));
+        break;
+    case 2:
+        msg = json_pack("{s:s,s:{s:i,s:s,s:s,s:i}}", "type", "event.job", "job", "id",
+                        1 + (int)next(r, 40), "name", "a job with quite a long name, 名前", "state",
+                        next(r, 2) ? "RUN" : "FAILED", "steps", 5000);
+        break;
+    case 3:
+        msg = json_pack("{s:s,s:s,s:s}", "type", "event.note", "level", "warn", "text", "note");
+        break;
+    default:
+        msg = json_pack("{s:s,s:i,s:i,s:[[i,i,i,i,s,i,i,i,i]]}", "type", "event.spans", "step", 3,
+                        "slots", 2, "spans", (int)next(r, 5), 0, (int)next(r, 1000),
+                        1000 + (int)next(r, 1000), "F", (int)next(r, 5), (int)next(r, 3), -1, 0);
+        break;
+    }
+    assert_non_null(msg);
+    cs_store_message(store, msg);
+    json_decref(msg);
+}
+
+static void storm(struct cs_store *store, uint64_t seed, enum cs_glyph_set glyphs)
+{
+    struct random r = {seed};
+    struct cs_screen screen;
+    struct cs_canvas *canvas = cs_canvas_new(80, 24);
+    cs_screen_init(&screen, glyphs);
+    for (int i = 0; i < ROUNDS; i++) {
+        if (next(&r, 4) == 0)
+            cs_canvas_resize(canvas, (int)next(&r, next(&r, 8) ? 130 : 420),
+                             (int)next(&r, next(&r, 8) ? 45 : 130));
+        for (uint32_t k = next(&r, 4); k > 0; k--)
+            press_any(&r, &screen, store);
+        if (next(&r, 2))
+            feed_any(&r, store);
+        store->is_connected = next(&r, 8) != 0;
+        cs_screen_draw(store, &screen, canvas);
+        if (i % 16 == 0)
+            check_text(canvas);
+    }
+    cs_canvas_free(canvas);
+}
+
+static void no_size_and_no_key_breaks_a_replayed_job(void **state)
+{
+    (void)state;
+    struct cs_test_replay replay;
+    struct cs_test_spec spec = cs_test_replay_spec();
+    struct cs_err err = {.text = ""};
+    struct cs_store *store = cs_store_new();
+    cs_test_replay_new(&replay, &spec, 2);
+    assert_int_equal(cs_store_trace(store, replay.trace.data, replay.trace.len, &err), CS_OK);
+    json_t *plan = cs_plan_json(replay.plan, replay.graph);
+    cs_store_documents(store, replay.spec, plan);
+    assert_string_equal(store->model_error, "");
+    storm(store, 1, CS_GLYPHS_UTF8);
+    storm(store, 2, CS_GLYPHS_ASCII);
+    json_decref(plan);
+    cs_store_free(store);
+    cs_test_replay_free(&replay);
+}
+
+static void no_size_and_no_key_breaks_an_empty_store(void **state)
+{
+    (void)state;
+    struct cs_store *store = cs_store_new();
+    storm(store, 3, CS_GLYPHS_UTF8);
+    cs_store_free(store);
+}
+
+/* 41 stages: more rows than any screen has */
+static void no_size_breaks_a_long_pipeline(void **state)
+{
+    (void)state;
+    struct cs_test_replay replay;
+    const struct cs_test_spec spec = {.llm_layers = 40, .llm_pp = 40, .slots = 8};
+    struct cs_err err = {.text = ""};
+    struct cs_store *store = cs_store_new();
+    cs_test_replay_new(&replay, &spec, 1);
+    assert_int_equal(cs_store_trace(store, replay.trace.data, replay.trace.len, &err), CS_OK);
+    storm(store, 4, CS_GLYPHS_UTF8);
+    cs_store_free(store);
+    cs_test_replay_free(&replay);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_size_and_no_key_breaks_a_replayed_job),
+        cmocka_unit_test(no_size_and_no_key_breaks_an_empty_store),
+        cmocka_unit_test(no_size_breaks_a_long_pipeline),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

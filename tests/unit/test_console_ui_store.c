@@ -1,0 +1,314 @@
+/* The store: messages as a daemon sends them, bounds, and input that makes no sense. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "console/store.h"
+#include "core/wire/wire.h"
+#include "tests/support/replay.h"
+
+enum { JOB = 41 };
+
+struct fixture {
+    struct cs_test_replay replay;
+    json_t *plan;
+    struct cs_store *store;
+};
+
+static void feed(struct cs_store *store, json_t *msg)
+{
+    assert_non_null(msg);
+    cs_store_message(store, msg);
+    json_decref(msg);
+}
+
+static json_t *job_object(const char *state, const char *plan_hash)
+{
+    return json_pack("{s:i,s:s,s:s,s:i,s:i,s:f,s:s}", "id", JOB, "name", "shapes", "state", state,
+                     "step", 7, "steps", 100, "loss", 2.5, "plan_hash", plan_hash);
+}
+
+static void feed_show(struct fixture *f)
+{
+    json_t *msg =
+        json_pack("{s:s,s:b,s:o,s:O,s:O}", "type", "job.show", "reply", 1, "job",
+                  job_object("RUN", f->replay.plan->hash), "spec", f->replay.spec, "plan", f->plan);
+    feed(f->store, msg);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    struct cs_test_spec spec = cs_test_replay_spec();
+    cs_test_replay_new(&f->replay, &spec, 1);
+    f->plan = cs_plan_json(f->replay.plan, f->replay.graph);
+    f->store = cs_store_new();
+    cs_store_select(f->store, JOB);
+    feed_show(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    cs_store_free(f->store);
+    json_decref(f->plan);
+    cs_test_replay_free(&f->replay);
+    free(f);
+    return 0;
+}
+
+static void a_shown_job_predicts_what_the_simulator_predicts(void **state)
+{
+    const struct fixture *f = *state;
+    const struct cs_timeline *predicted = &f->store->predicted;
+    assert_string_equal(f->store->model_error, "");
+    assert_non_null(predicted->arena);
+    assert_int_equal(predicted->spans.makespan_ns, f->replay.predicted.makespan_ns);
+    assert_int_equal(f->store->n_stages, f->replay.plan->n_stages);
+    for (int s = 0; s < f->store->n_stages; s++) {
+        assert_string_equal(f->store->stages[s].name, f->replay.plan->stages[s].name);
+        assert_int_equal(predicted->spans.busy_ns[s], f->replay.predicted.busy_ns[s]);
+        assert_true(fabs(predicted->spans.bubble[s] - f->replay.predicted.bubble[s]) <= 1e-12);
+    }
+}
+
+/* event.spans of the measured step: microseconds; with or without the columns that explain a row */
+static json_t *spans_message(const struct cs_test_replay *t, bool is_long)
+{
+    json_t *rows = json_array();
+    for (int r = 0; r < t->program->n_ranks; r++)
+        for (uint32_t i = 0; i < t->program->rank[r].n_actions; i++) {
+            const struct cs_action *a = &t->program->rank[r].actions[i];
+            const struct cs_event *e = &t->measured.events[r][i];
+            json_t *row = json_pack("[i,i,I,I]", r, (int)i, (json_int_t)(e->start_ns / 1000),
+                                    (json_int_t)(e->end_ns / 1000));
+            if (is_long) {
+                json_array_append_new(row, json_string(cs_op_letter((enum cs_op)a->op)));
+                json_array_append_new(row, json_integer(a->stage));
+                json_array_append_new(row, json_integer(a->slot));
+                json_array_append_new(row, json_integer(a->peer));
+                json_array_append_new(row, json_integer(a->is_grad));
+            }
+            json_array_append_new(rows, row);
+        }
+    return json_pack("{s:s,s:i,s:i,s:i,s:i,s:o}", "type", "event.spans", "job", JOB, "step", 7,
+                     "origin_ns", 5, "slots", t->program->n_slots, "spans", rows);
+}
+
+static void check_measured(const struct fixture *f)
+{
+    const struct cs_timeline *measured = &f->store->measured;
+    assert_non_null(measured->arena);
+    assert_int_equal(measured->step, 7);
+    assert_in_range(llabs(measured->spans.makespan_ns - f->replay.measured.makespan_ns), 0, 1000);
+    for (int s = 0; s < f->store->n_stages; s++)
+        assert_true(fabs(measured->spans.bubble[s] - f->replay.measured.bubble[s]) <= 1e-3);
+}
+
+static void spans_that_explain_themselves_become_the_timeline(void **state)
+{
+    struct fixture *f = *state;
+    feed(f->store, spans_message(&f->replay, true));
+    check_measured(f);
+}
+
+static void spans_by_action_are_read_through_the_program(void **state)
+{
+    struct fixture *f = *state;
+    feed(f->store, spans_message(&f->replay, false));
+    check_measured(f);
+}
+
+static void spans_of_other_jobs_or_without_sense_are_dropped(void **state)
+{
+    struct fixture *f = *state;
+    json_t *other = spans_message(&f->replay, true);
+    json_object_set_new(other, "job", json_integer(JOB + 1));
+    feed(f->store, other);
+    feed(f->store, json_pack("{s:s,s:i,s:[[i,i,i,i],[i,i,i,i],s,[s],[i,i,i,i,s,i,i,i,i]]}", "type",
+                             "event.spans", "step", 1, "spans", 99, 0, 1, 2, 0, 100000, 1, 2,
+                             "nonsense", "x", 0, 0, 9, 3, "F", 0, 0, 0, 0));
+    assert_null(f->store->measured.arena);
+}
+
+static void a_held_timeline_stands_still(void **state)
+{
+    struct fixture *f = *state;
+    f->store->is_measured_held = true;
+    feed(f->store, spans_message(&f->replay, true));
+    assert_null(f->store->measured.arena);
+}
+
+static void steps_move_job_series_and_figures(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 7; i < 12; i++)
+        feed(f->store,
+             json_pack("{s:s,s:i,s:i,s:s,s:f,s:i,s:i}", "type", "event.step", "job", JOB, "step", i,
+                       "kind", "train", "loss", 2.0, "step_ns", 50000000, "trained_tokens", 400));
+    feed(f->store, json_pack("{s:s,s:i,s:i,s:s,s:i,s:i}", "type", "event.step", "job", JOB, "step",
+                             11, "kind", "eval", "samples", 200, "correct", 197));
+    const struct cs_store_job *job = cs_store_selected(f->store);
+    assert_int_equal(job->step, 12);
+    assert_true(fabs(job->exact_match - 0.985) <= 1e-12);
+    assert_int_equal(cs_series_last_step(f->store->loss), 11);
+    assert_true(fabs(cs_store_tokens_per_s(f->store) - 8000) <= 1e-6);
+    assert_int_equal(cs_store_eta_ns(f->store, job), 88 * INT64_C(50000000));
+}
+
+static void metrics_fill_the_past_but_never_overwrite_the_present(void **state)
+{
+    struct fixture *f = *state;
+    feed(f->store,
+         json_pack("{s:s,s:b,s:[s,s,s,s],s:[[i,s,f,f],[i,s,s,n],[i,s,f,f]]}", "type", "job.metrics",
+                   "reply", 1, "columns", "step", "kind", "loss", "step_ms", "rows", 0, "train",
+                   4.0, 50.0, 1, "train", "nan", 1, "eval", 1.0, 2.0));
+    assert_int_equal(cs_series_last_step(f->store->loss), 1);
+    struct cs_series_bucket bucket[2];
+    assert_int_equal(cs_series_read(f->store->loss, 0, 2, 2, bucket), 2);
+    assert_int_equal(bucket[1].n_bad, 1);
+    feed(f->store, json_pack("{s:s,s:b,s:[s,s],s:[[i,f]]}", "type", "job.metrics", "reply", 1,
+                             "columns", "step", "loss", "rows", 0, 9.0));
+    assert_int_equal(cs_series_last_step(f->store->loss), 1);
+}
+
+static void another_plan_asks_for_the_job_again(void **state)
+{
+    struct fixture *f = *state;
+    feed(f->store, json_pack("{s:s,s:o}", "type", "event.job", "job",
+                             job_object("RUN", f->replay.plan->hash)));
+    assert_false(f->store->wants_show);
+    feed(f->store, json_pack("{s:s,s:o}", "type", "event.job", "job", job_object("RUN", "abcd")));
+    assert_true(f->store->wants_show);
+    feed_show(f);
+    assert_false(f->store->wants_show);
+}
+
+static void a_damaged_plan_is_told_not_drawn(void **state)
+{
+    struct fixture *f = *state;
+    json_t *plan = json_deep_copy(f->plan);
+    json_object_set_new(plan, "n_ranks", json_integer(-4));
+    cs_store_documents(f->store, f->replay.spec, plan);
+    assert_string_not_equal(f->store->model_error, "");
+    assert_non_null(f->store->model.graph); /* the model is still known */
+    json_decref(plan);
+}
+
+static void lists_keep_the_newest_and_count_all(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < CS_STORE_LOGS + 500; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "2026-11-27T23:04:23.123Z warn line n=%d", i);
+        feed(f->store, json_pack("{s:s,s:i,s:i,s:s}", "type", "event.log", "job", JOB, "rank", 1,
+                                 "line", line));
+    }
+    assert_int_equal(f->store->logs.n, CS_STORE_LOGS);
+    assert_int_equal(f->store->logs.total, CS_STORE_LOGS + 500);
+    assert_int_equal(cs_store_line(&f->store->logs, 0)->level, CS_WARN);
+    assert_non_null(strstr(cs_store_line(&f->store->logs, 0)->text, "n=500"));
+    for (int i = 1; i <= CS_STORE_JOBS + 50; i++)
+        feed(f->store, json_pack("{s:s,s:{s:i,s:s,s:s}}", "type", "event.job", "job", "id", 100 + i,
+                                 "name", "x", "state", "RUN"));
+    assert_int_equal(f->store->n_jobs, CS_STORE_JOBS);
+    assert_non_null(cs_store_selected(f->store)); /* the one we look at stays */
+    for (int i = 1; i < f->store->n_jobs; i++)
+        assert_true(f->store->jobs[i - 1].id > f->store->jobs[i].id);
+}
+
+static void long_lines_are_cut_between_characters(void **state)
+{
+    struct fixture *f = *state;
+    char line[3 * CS_STORE_LINE + 1];
+    for (int i = 0; i < CS_STORE_LINE; i++)
+        memcpy(line + 3 * i, "本", 3);
+    line[3 * CS_STORE_LINE] = '\0';
+    cs_store_add_line(&f->store->logs, 0, CS_INFO, 0, line);
+    const char *kept = cs_store_line(&f->store->logs, 0)->text;
+    assert_int_equal(strlen(kept) % 3, 0);
+    assert_true(strlen(kept) > CS_STORE_LINE - 8);
+}
+
+static void gaps_are_told(void **state)
+{
+    struct fixture *f = *state;
+    feed(f->store, json_pack("{s:s,s:i,s:i}", "type", "gap", "sub", 1, "count", 12));
+    assert_int_equal(f->store->n_gaps, 12);
+    assert_non_null(strstr(cs_store_line(&f->store->logs, 0)->text, "12 messages were dropped"));
+}
+
+/* Every message of the schema, as its example and with each field taken away or replaced. */
+static void no_message_of_the_schema_upsets_the_store(void **state)
+{
+    struct fixture *f = *state;
+    size_t n = 0, n_fields = 0;
+    const struct cs_message *messages = cs_schema_messages(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (messages[i].kind == CS_KIND_OBJECT || messages[i].kind == CS_KIND_DOCUMENT)
+            continue;
+        const struct cs_field *fields = cs_schema_fields(messages[i].id, &n_fields);
+        for (size_t k = 0; k <= n_fields; k++)
+            for (int how = 0; how < 3; how++) {
+                json_t *msg = cs_msg_example(&messages[i]);
+                json_t *value = how == 0   ? json_null()
+                                : how == 1 ? json_integer(INT64_MAX)
+                                           : json_pack("[[n],{},s]", "x");
+                if (k < n_fields)
+                    json_object_set_new(msg, fields[k].key, value);
+                else
+                    json_decref(value);
+                feed(f->store, msg);
+            }
+    }
+    assert_int_equal(f->store->job, JOB);
+}
+
+static void a_trace_replays_to_the_simulators_figures(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_err err = {.text = ""};
+    struct cs_store *store = cs_store_new();
+    assert_int_equal(cs_store_trace(store, f->replay.trace.data, f->replay.trace.len, &err), CS_OK);
+    assert_int_equal(store->predicted.spans.makespan_ns, f->replay.predicted.makespan_ns);
+    assert_int_equal(store->measured.spans.makespan_ns, f->replay.measured.makespan_ns);
+    assert_true(store->measured.has_waits);
+    for (size_t n = 0; n < f->replay.trace.len; n += 997) { /* torn anywhere: no crash, no leak */
+        struct cs_store *torn = cs_store_new();
+        (void)!cs_store_trace(torn, f->replay.trace.data, n, &err);
+        cs_store_free(torn);
+    }
+    cs_store_free(store);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_shown_job_predicts_what_the_simulator_predicts),
+        T(spans_that_explain_themselves_become_the_timeline),
+        T(spans_by_action_are_read_through_the_program),
+        T(spans_of_other_jobs_or_without_sense_are_dropped),
+        T(a_held_timeline_stands_still),
+        T(steps_move_job_series_and_figures),
+        T(metrics_fill_the_past_but_never_overwrite_the_present),
+        T(another_plan_asks_for_the_job_again),
+        T(a_damaged_plan_is_told_not_drawn),
+        T(lists_keep_the_newest_and_count_all),
+        T(long_lines_are_cut_between_characters),
+        T(gaps_are_told),
+        T(no_message_of_the_schema_upsets_the_store),
+        T(a_trace_replays_to_the_simulators_figures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
