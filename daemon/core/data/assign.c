@@ -1,0 +1,344 @@
+/* Policies of lanes and slots; see assign.h. */
+#include "core/data/assign.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/base/philox.h"
+#include "core/data/assign_list.h"
+#include "core/data/assign_order.h"
+
+enum { MAX_CELLS = 1 << 20 };
+
+/* What every policy works on. */
+struct job {
+    const struct cs_assign_samples *in;
+    const struct cs_assign_options *options;
+    struct cs_assign_result *out;
+    const double *both; /* (n) enc + llm */
+    struct cs_arena *arena;
+};
+
+/* Samples (of one lane), ascending. */
+struct subset {
+    int32_t n, *index;
+};
+
+static struct subset everything(const struct job *job)
+{
+    struct subset all = {job->in->n, CS_NEW_ARRAY(job->arena, int32_t, job->in->n)};
+    for (int32_t i = 0; i < all.n; i++)
+        all.index[i] = i;
+    return all;
+}
+
+static struct cs_list list_of(const struct subset *set, const double *cost, int32_t bins,
+                              int32_t *bin)
+{
+    return (struct cs_list){
+        set->n, set->index, 1, {cost, NULL, NULL},
+           bins, 0, bin
+    };
+}
+
+static void balance_into(const struct job *job, const struct subset *set, int32_t bins,
+                         int32_t *bin)
+{
+    struct cs_list list = list_of(set, job->in->enc, bins, bin);
+    list.dim[list.n_dims++] = job->in->llm;
+    if (job->in->tokens)
+        list.dim[list.n_dims++] = job->in->tokens;
+    cs_list_balance(&list, job->arena);
+}
+
+static void lanes_list2d(const struct job *job)
+{
+    const struct subset all = everything(job);
+    balance_into(job, &all, job->options->lanes, job->out->lane);
+}
+
+static void slots_list2d(const struct job *job, const struct subset *lane)
+{
+    balance_into(job, lane, job->options->slots, job->out->slot);
+}
+
+static void lanes_random(const struct job *job)
+{
+    const int32_t n = job->in->n, lanes = job->options->lanes, slots = job->options->slots;
+    int32_t *order = CS_NEW_ARRAY(job->arena, int32_t, n);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t j =
+            (int32_t)(cs_philox_uniform(job->options->seed, 1, (uint64_t)i) * (i + 1));
+        order[i] = order[j];
+        order[j] = i;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        job->out->lane[order[i]] = i % lanes;
+        job->out->slot[order[i]] = i / lanes % slots;
+    }
+}
+
+static void lpt_into(const struct job *job, const struct subset *set, const double *cost,
+                     int32_t bins, int32_t *bin)
+{
+    const struct cs_list list = list_of(set, cost, bins, bin);
+    cs_list_lpt(&list, job->arena);
+}
+
+static void lanes_lpt(const struct job *job)
+{
+    const struct subset all = everything(job);
+    lpt_into(job, &all, job->both, job->options->lanes, job->out->lane);
+}
+
+static void slots_lpt(const struct job *job, const struct subset *lane)
+{
+    lpt_into(job, lane, job->both, job->options->slots, job->out->slot);
+}
+
+static void lanes_lpt_enc(const struct job *job)
+{
+    const struct subset all = everything(job);
+    lpt_into(job, &all, job->in->enc, job->options->lanes, job->out->lane);
+}
+
+static void slots_lpt_enc(const struct job *job, const struct subset *lane)
+{
+    lpt_into(job, lane, job->in->enc, job->options->slots, job->out->slot);
+}
+
+/* equal counts: a lane holds at most ceil(n / lanes) samples */
+static void lanes_lpt_counted(const struct job *job)
+{
+    const struct subset all = everything(job);
+    struct cs_list list = list_of(&all, job->both, job->options->lanes, job->out->lane);
+    list.cap = all.n > 0 ? (all.n - 1) / job->options->lanes + 1 : 0;
+    cs_list_lpt(&list, job->arena);
+}
+
+static void slots_by_arrival(const struct job *job, const struct subset *lane)
+{
+    for (int32_t i = 0; i < lane->n; i++)
+        job->out->slot[lane->index[i]] = (int32_t)((int64_t)i * job->options->slots / lane->n);
+}
+
+/* Sums of the slots of one lane, before the result has its own. */
+static void slots_disttrain(const struct job *job, const struct subset *lane)
+{
+    const int32_t k = job->options->slots, e = job->options->enc_stages,
+                  l = job->options->llm_stages;
+    double *enc = CS_NEW_ARRAY(job->arena, double, k), *llm = CS_NEW_ARRAY(job->arena, double, k);
+    int32_t *order = CS_NEW_ARRAY(job->arena, int32_t, k),
+            *place = CS_NEW_ARRAY(job->arena, int32_t, k);
+    const struct cs_pipe pipe = {e > 0 ? e : 1, l > 0 ? l : 1, 2, 2};
+    const struct cs_pipe_slots slots = {k, enc, NULL, llm};
+    slots_by_arrival(job, lane);
+    for (int32_t i = 0; i < lane->n; i++) {
+        enc[job->out->slot[lane->index[i]]] += job->in->enc[lane->index[i]];
+        llm[job->out->slot[lane->index[i]]] += job->in->llm[lane->index[i]];
+    }
+    cs_order_disttrain(&pipe, &slots, job->arena, order);
+    for (int32_t i = 0; i < k; i++)
+        place[order[i]] = i;
+    for (int32_t i = 0; i < lane->n; i++)
+        job->out->slot[lane->index[i]] = place[job->out->slot[lane->index[i]]];
+}
+
+/* Entrain: by encoder work, each to the lane with the least LLM work so far. */
+static void lanes_entrain(const struct job *job)
+{
+    struct subset all = everything(job);
+    double *load = CS_NEW_ARRAY(job->arena, double, job->options->lanes);
+    cs_list_sort(all.index, all.n, job->in->enc, job->in->llm, job->arena);
+    for (int32_t i = 0; i < all.n; i++) {
+        int32_t least = 0;
+        for (int32_t l = 1; l < job->options->lanes; l++)
+            least = load[l] < load[least] ? l : least;
+        job->out->lane[all.index[i]] = least;
+        load[least] += job->in->llm[all.index[i]];
+    }
+}
+
+struct strata {
+    int32_t slots;
+    double *enc, *llm; /* (slots) loads so far */
+    bool is_literal;
+};
+
+/* Least encoder load. Text-only samples do not change it, so that all of them would end in one
+ * slot: they go to the least LLM load, and so do ties. */
+static int32_t stratum_slot(const struct strata *s, bool has_enc)
+{
+    int32_t best = 0;
+    for (int32_t b = 1; b < s->slots; b++) {
+        if (s->is_literal) {
+            best = s->enc[b] < s->enc[best] ? b : best;
+        } else {
+            const bool is_tie = !has_enc || s->enc[b] == s->enc[best];
+            if (is_tie ? s->llm[b] < s->llm[best] : s->enc[b] < s->enc[best])
+                best = b;
+        }
+    }
+    return best;
+}
+
+static int32_t limited_slots(const struct job *job, const struct subset *lane)
+{
+    double sum = 0, max = 0;
+    for (int32_t i = 0; i < lane->n; i++) {
+        sum += job->in->enc[lane->index[i]];
+        max = fmax(max, job->in->enc[lane->index[i]]);
+    }
+    if (!job->options->is_slots_limited || max == 0 || sum / max >= job->options->slots)
+        return job->options->slots;
+    return (int32_t)(sum / max); /* >= 1 */
+}
+
+static void slots_entrain(const struct job *job, const struct subset *lane)
+{
+    struct strata s = {.slots = limited_slots(job, lane),
+                       .is_literal = job->options->how == CS_ASSIGN_ENTRAIN_LITERAL};
+    int32_t *order = CS_NEW_ARRAY(job->arena, int32_t, lane->n);
+    const int32_t half = (lane->n + 1) / 2;
+    s.enc = CS_NEW_ARRAY(job->arena, double, s.slots);
+    s.llm = CS_NEW_ARRAY(job->arena, double, s.slots);
+    memcpy(order, lane->index, (size_t)lane->n * sizeof *order);
+    cs_list_sort(order, lane->n, job->in->llm, NULL, job->arena); /* upper half: much LLM work */
+    cs_list_sort(order, half, job->in->enc, s.is_literal ? NULL : job->in->llm, job->arena);
+    cs_list_sort(order + half, lane->n - half, job->in->enc, s.is_literal ? NULL : job->in->llm,
+                 job->arena);
+    for (int32_t i = 0; i < lane->n; i++) {
+        const int32_t sample = order[i], slot = stratum_slot(&s, job->in->enc[sample] > 0);
+        job->out->slot[sample] = slot;
+        s.enc[slot] += job->in->enc[sample];
+        s.llm[slot] += job->in->llm[sample];
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*lanes)(const struct job *job);
+    void (*slots)(const struct job *job, const struct subset *lane); /* NULL: done with the lanes */
+} policies[CS_ASSIGN_HOWS] = {
+    [CS_ASSIGN_LIST2D] = {"list2d",          lanes_list2d,      slots_list2d    },
+    [CS_ASSIGN_RANDOM] = {"random",          lanes_random,      NULL            },
+    [CS_ASSIGN_LPT] = {"lpt",             lanes_lpt,         slots_lpt       },
+    [CS_ASSIGN_LPT_ENC] = {"lpt_enc",         lanes_lpt_enc,     slots_lpt_enc   },
+    [CS_ASSIGN_LPT_LANES] = {"lpt_lanes",       lanes_lpt_counted, slots_by_arrival},
+    [CS_ASSIGN_DISTTRAIN] = {"disttrain",       lanes_lpt_counted, slots_disttrain },
+    [CS_ASSIGN_ENTRAIN] = {"entrain",         lanes_entrain,     slots_entrain   },
+    [CS_ASSIGN_ENTRAIN_LITERAL] = {"entrain_literal", lanes_entrain,     slots_entrain   },
+};
+
+const char *cs_assign_how_name(enum cs_assign_how how)
+{
+    return how < CS_ASSIGN_HOWS ? policies[how].name : "unknown";
+}
+
+bool cs_assign_how_from_name(const char *name, enum cs_assign_how *how)
+{
+    for (int i = 0; i < CS_ASSIGN_HOWS; i++)
+        if (strcmp(name, policies[i].name) == 0) {
+            *how = (enum cs_assign_how)i;
+            return true;
+        }
+    return false;
+}
+
+static bool is_cost(double value)
+{
+    return value >= 0 && value < INFINITY;
+}
+
+static enum cs_status check(const struct cs_assign_samples *in,
+                            const struct cs_assign_options *options, struct cs_err *err)
+{
+    if (in->n < 0 || options->lanes < 1 || options->slots < 1 || options->how >= CS_ASSIGN_HOWS ||
+        (int64_t)options->lanes * options->slots > MAX_CELLS)
+        return cs_fail(err, CS_INVALID,
+                       "%d samples on %d lanes of %d slots; lanes and slots must be at least 1 and "
+                       "their product at most %d",
+                       (int)in->n, (int)options->lanes, (int)options->slots, MAX_CELLS);
+    for (int32_t i = 0; i < in->n; i++)
+        if (!is_cost(in->enc[i]) || !is_cost(in->llm[i]) || (in->tokens && !is_cost(in->tokens[i])))
+            return cs_fail(err, CS_INVALID,
+                           "sample %d costs enc %g, llm %g; costs must be 0 or more", (int)i,
+                           in->enc[i], in->llm[i]);
+    return CS_OK;
+}
+
+static void assign_slots(const struct job *job)
+{
+    const int32_t n = job->in->n, lanes = job->options->lanes;
+    int32_t *first = CS_NEW_ARRAY(job->arena, int32_t, lanes + 1),
+            *index = CS_NEW_ARRAY(job->arena, int32_t, n);
+    for (int32_t i = 0; i < n; i++)
+        first[job->out->lane[i] + 1]++;
+    for (int32_t l = 0; l < lanes; l++)
+        first[l + 1] += first[l];
+    for (int32_t i = 0; i < n; i++) /* first[l] moves to the end of lane l ... */
+        index[first[job->out->lane[i]]++] = i;
+    for (int32_t l = 0; l < lanes; l++) { /* ... which is where lane l + 1 begins */
+        const int32_t begin = l > 0 ? first[l - 1] : 0;
+        const struct subset lane = {first[l] - begin, index + begin};
+        if (lane.n > 0)
+            policies[job->options->how].slots(job, &lane);
+    }
+}
+
+enum cs_status cs_assign(const struct cs_assign_samples *samples,
+                         const struct cs_assign_options *options, struct cs_arena *arena,
+                         struct cs_assign_result *out, struct cs_err *err)
+{
+    CS_TRY(check(samples, options, err));
+    const int32_t n = samples->n, cells = options->lanes * options->slots;
+    double *both = CS_NEW_ARRAY(arena, double, n);
+    const struct job job = {samples, options, out, both, arena};
+    *out = (struct cs_assign_result){
+        .lanes = options->lanes,
+        .slots = options->slots,
+        .lane = CS_NEW_ARRAY(arena, int32_t, n),
+        .slot = CS_NEW_ARRAY(arena, int32_t, n),
+        .llm_slot = CS_NEW_ARRAY(arena, int32_t, n),
+        .enc = CS_NEW_ARRAY(arena, double, cells),
+        .llm = CS_NEW_ARRAY(arena, double, cells),
+        .enc_back = CS_NEW_ARRAY(arena, double, cells),
+    };
+    for (int32_t i = 0; i < n; i++)
+        both[i] = samples->enc[i] + samples->llm[i];
+    policies[options->how].lanes(&job);
+    if (policies[options->how].slots)
+        assign_slots(&job);
+    for (int32_t i = 0; i < n; i++)
+        out->llm_slot[i] = out->slot[i];
+    cs_assign_sum(samples, out);
+    return CS_OK;
+}
+
+void cs_assign_sum(const struct cs_assign_samples *samples, struct cs_assign_result *result)
+{
+    const size_t bytes = (size_t)result->lanes * (size_t)result->slots * sizeof(double);
+    memset(result->enc, 0, bytes);
+    memset(result->llm, 0, bytes);
+    memset(result->enc_back, 0, bytes);
+    for (int32_t i = 0; i < samples->n; i++) {
+        const int32_t row = result->lane[i] * result->slots;
+        result->enc[row + result->slot[i]] += samples->enc[i];
+        result->llm[row + result->llm_slot[i]] += samples->llm[i];
+        result->enc_back[row + result->llm_slot[i]] += samples->enc[i];
+    }
+}
+
+void cs_assign_renumber(const struct cs_assign_samples *samples, struct cs_arena *arena,
+                        int32_t lane, const int32_t *order, struct cs_assign_result *result)
+{
+    int32_t *place = CS_NEW_ARRAY(arena, int32_t, result->slots);
+    for (int32_t i = 0; i < result->slots; i++)
+        place[order[i]] = i;
+    for (int32_t i = 0; i < samples->n; i++)
+        if (result->lane[i] == lane) {
+            result->slot[i] = place[result->slot[i]];
+            result->llm_slot[i] = place[result->llm_slot[i]];
+        }
+    cs_assign_sum(samples, result);
+}
