@@ -26,7 +26,8 @@ struct trainer {
     int n_merges;
 };
 
-/* GPT-2's reversible map: printable Latin-1 bytes stand for themselves, the rest for U+0100 and up. */
+/* GPT-2's reversible map: printable Latin-1 bytes stand for themselves, the rest for U+0100 and up.
+ */
 static uint32_t byte_char(int byte)
 {
     uint32_t next = 256;
@@ -77,8 +78,8 @@ static enum cs_status count_words(struct trainer *t, const char *text, size_t le
     for (size_t at = 0; at < len;) {
         size_t n = word_length(text + at, len - at);
         json_t *old = json_object_getn(counts, text + at, n);
-        if (json_object_setn_new(counts, text + at, n,
-                                 json_integer(json_integer_value(old) + 1)) != 0) {
+        if (json_object_setn_new(counts, text + at, n, json_integer(json_integer_value(old) + 1)) !=
+            0) {
             json_decref(counts);
             return cs_fail(err, CS_INVALID, "the text is not valid UTF-8 near byte %zu", at);
         }
@@ -130,8 +131,8 @@ static void apply_merge(struct trainer *t, int a, int b)
         struct word *word = &t->words[w];
         size_t n = 0;
         for (size_t i = 0; i < word->n; i++) {
-            bool is_pair = i + 1 < word->n && word->ids[i] == (uint32_t)a &&
-                           word->ids[i + 1] == (uint32_t)b;
+            bool is_pair =
+                i + 1 < word->n && word->ids[i] == (uint32_t)a && word->ids[i + 1] == (uint32_t)b;
             word->ids[n++] = is_pair ? (uint32_t)id : word->ids[i];
             i += is_pair;
         }
@@ -145,20 +146,19 @@ static json_t *document(const struct trainer *t, const char *const *special, int
     for (int i = 0; i < t->n_tokens; i++)
         json_object_setn_new(vocab, cs_buf_str(&t->token[i]), t->token[i].len, json_integer(i));
     for (int i = 0; i < t->n_merges; i++)
-        json_array_append_new(merges,
-                              json_pack("[s s]", cs_buf_str(&t->token[t->merges[i][0]]),
-                                        cs_buf_str(&t->token[t->merges[i][1]])));
+        json_array_append_new(merges, json_pack("[s s]", cs_buf_str(&t->token[t->merges[i][0]]),
+                                                cs_buf_str(&t->token[t->merges[i][1]])));
     for (int i = 0; i < n_special; i++)
-        json_array_append_new(added, json_pack("{s:i s:s s:b s:b s:b s:b s:b}", "id",
-                                               t->n_tokens + i, "content", special[i],
-                                               "single_word", 0, "lstrip", 0, "rstrip", 0,
-                                               "normalized", 0, "special", 1));
+        json_array_append_new(added,
+                              json_pack("{s:i s:s s:b s:b s:b s:b s:b}", "id", t->n_tokens + i,
+                                        "content", special[i], "single_word", 0, "lstrip", 0,
+                                        "rstrip", 0, "normalized", 0, "special", 1));
     json_t *byte_level = json_pack("{s:s s:b s:b s:b}", "type", "ByteLevel", "add_prefix_space", 0,
                                    "trim_offsets", 1, "use_regex", 1);
-    json_t *model = json_pack("{s:s s:n s:n s:n s:n s:b s:b s:b s:o s:o}", "type", "BPE", "dropout",
-                              "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
-                              "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab,
-                              "merges", merges);
+    json_t *model =
+        json_pack("{s:s s:n s:n s:n s:n s:b s:b s:b s:o s:o}", "type", "BPE", "dropout",
+                  "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
+                  "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges", merges);
     return json_pack("{s:s s:n s:n s:o s:n s:O s:O s:O s:o}", "version", "1.0", "truncation",
                      "padding", "added_tokens", added, "normalizer", "pre_tokenizer", byte_level,
                      "post_processor", byte_level, "decoder", byte_level, "model", model);

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,21 +93,41 @@ out:
 
 static enum cs_status add_processor(const char *dir, const struct cs_arch *arch, struct cs_err *err)
 {
-    json_t *p = json_pack(
-        "{s:s s:b s:b s:b s:b s:i s:f s:{s:i s:i} s:[f f f] s:[f f f]}", "image_processor_type",
-        "SiglipImageProcessor", "do_resize", 1, "do_rescale", 1, "do_normalize", 1, "do_convert_rgb",
-        1, "resample", 3, "rescale_factor", 1.0 / 255.0, "size", "height", arch->image_size, "width",
-        arch->image_size, "image_mean", 0.5, 0.5, 0.5, "image_std", 0.5, 0.5, 0.5);
+    json_t *p =
+        json_pack("{s:s s:b s:b s:b s:b s:i s:f s:{s:i s:i} s:[f f f] s:[f f f]}",
+                  "image_processor_type", "SiglipImageProcessor", "do_resize", 1, "do_rescale", 1,
+                  "do_normalize", 1, "do_convert_rgb", 1, "resample", 3, "rescale_factor",
+                  1.0 / 255.0, "size", "height", arch->image_size, "width", arch->image_size,
+                  "image_mean", 0.5, 0.5, 0.5, "image_std", 0.5, 0.5, 0.5);
     enum cs_status st = save_json(dir, "preprocessor_config.json", p, err);
     json_decref(p);
     return st;
+}
+
+/* Learned positions of a picture start as 2-D sines and cosines: half of the width for the row,
+ * half for the column, frequencies 10000^(-k / (width / 4)). Neighbours begin alike, so that
+ * "where" is learned long before random vectors would have sorted themselves. Source: He et al.,
+ * Masked Autoencoders Are Scalable Vision Learners, 2022 (there fixed). */
+static void fill_positions(int64_t rows, int64_t width, float *out)
+{
+    int64_t side = (int64_t)lround(sqrt((double)rows));
+    int64_t quarter = width >= 4 ? width / 4 : 1;
+    for (int64_t p = 0; p < rows; p++)
+        for (int64_t i = 0; i < width; i++) {
+            int64_t part = i / quarter; /* sin row, cos row, sin column, cos column */
+            double at = (double)(part < 2 ? p / side : p % side);
+            double angle = at * pow(10000.0, -(double)(i % quarter) / (double)quarter);
+            out[p * width + i] = (float)(part % 2 == 0 ? sin(angle) : cos(angle));
+        }
 }
 
 static void fill(const struct cs_tensor_info *info, const struct cs_arch *arch, uint64_t seed,
                  int64_t n, float *out)
 {
     uint64_t name = cs_fnv1a64(info->name, strlen(info->name));
-    if (info->init == CS_INIT_NORMAL)
+    if (info->role == CS_PARAM_POSITION)
+        fill_positions(info->dim[0], info->dim[1], out);
+    else if (info->init == CS_INIT_NORMAL)
         cs_philox_fill_normal(seed, name, 0, n, (double)arch->initializer_range, out);
     else
         for (int64_t i = 0; i < n; i++)
@@ -122,7 +143,8 @@ static enum cs_status save_weights(const struct cs_model_init *init, const struc
     struct cs_st_out *out = CS_NEW_ARRAY(arena, struct cs_st_out, n);
     for (int i = 0; i < n; i++) {
         int64_t count = 1;
-        out[i] = (struct cs_st_out){.name = info[i].name, .dtype = CS_F32, .n_dims = info[i].n_dims};
+        out[i] =
+            (struct cs_st_out){.name = info[i].name, .dtype = CS_F32, .n_dims = info[i].n_dims};
         for (int d = 0; d < info[i].n_dims; d++) {
             out[i].dim[d] = info[i].dim[d];
             count *= info[i].dim[d];

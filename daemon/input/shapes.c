@@ -12,12 +12,12 @@
 #include "core/base/io.h"
 #include "core/base/philox.h"
 
-enum { SIDE = 32, CELL = SIDE / 2, RADIUS = 5, KINDS = 4, QUESTIONS = 4 };
+enum { SIDE = 32, CELL = SIDE / 2, RADIUS = 6, KINDS = 4, QUESTIONS = 4 };
 
 static const char *const shape_names[KINDS] = {"circle", "square", "triangle", "cross"};
-static const char *const place_names[KINDS] = {"top left", "top right", "bottom left",
-                                               "bottom right"};
+static const char *const place_names[KINDS] = {"northwest", "northeast", "southwest", "southeast"};
 static const char *const count_names[KINDS] = {"one", "two", "three", "four"};
+
 static const struct {
     const char *name;
     uint8_t rgb[3];
@@ -29,11 +29,10 @@ static const struct {
 };
 
 struct picture {
-    int n;               /* shapes */
-    int cell[KINDS];     /* of shape i */
+    int n;           /* shapes */
+    int cell[KINDS]; /* of shape i */
     int shape[KINDS];
     int colour[KINDS];
-    int dx[KINDS], dy[KINDS]; /* offset of the centre, pixels */
 };
 
 struct dice {
@@ -63,8 +62,6 @@ static void draw_picture(struct dice *dice, struct picture *p)
     shuffle(dice, p->shape);
     for (int i = 0; i < p->n; i++) {
         p->colour[i] = roll(dice, KINDS);
-        p->dx[i] = roll(dice, 3) - 1;
-        p->dy[i] = roll(dice, 3) - 1;
     }
 }
 
@@ -87,8 +84,8 @@ static void paint(const struct picture *p, uint8_t pixels[SIDE][SIDE][3])
 {
     memset(pixels, 24, (size_t)SIDE * SIDE * 3);
     for (int i = 0; i < p->n; i++) {
-        int cx = (p->cell[i] % 2) * CELL + CELL / 2 + p->dx[i];
-        int cy = (p->cell[i] / 2) * CELL + CELL / 2 + p->dy[i];
+        int cx = (p->cell[i] % 2) * CELL + CELL / 2;
+        int cy = (p->cell[i] / 2) * CELL + CELL / 2;
         for (int y = -CELL / 2; y < CELL / 2; y++)
             for (int x = -CELL / 2; x < CELL / 2; x++)
                 if (covers(p->shape[i], x, y))
@@ -114,11 +111,11 @@ static void ask(const struct picture *p, int q, int i, char *question, size_t ca
 {
     switch (q) {
     case 0:
-        snprintf(question, cap, "What colour is the %s?", shape_names[p->shape[i]]);
+        snprintf(question, cap, "What colour is the shape in the %s?", place_names[p->cell[i]]);
         *answer = colours[p->colour[i]].name;
         break;
     case 1:
-        snprintf(question, cap, "Which shape is at the %s?", place_names[p->cell[i]]);
+        snprintf(question, cap, "Which shape is in the %s?", place_names[p->cell[i]]);
         *answer = shape_names[p->shape[i]];
         break;
     case 2:
@@ -131,32 +128,54 @@ static void ask(const struct picture *p, int q, int i, char *question, size_t ca
     }
 }
 
-static void add_samples(struct dice *dice, const struct picture *p, const char *set, int index,
-                        const char *image, json_t *samples, struct cs_buf *text)
+static void add_turns(struct dice *dice, const struct picture *p, int q, bool is_first,
+                      json_t *turns, struct cs_buf *text)
+{
+    char question[96];
+    const char *answer;
+    ask(p, q, roll(dice, p->n), question, sizeof(question), &answer);
+    json_array_append_new(turns,
+                          json_pack("{s:s s:o}", "from", "human", "value",
+                                    json_sprintf("%s%s", is_first ? "<image>\n" : "", question)));
+    json_array_append_new(turns, json_pack("{s:s s:s}", "from", "gpt", "value", answer));
+    cs_buf_addf(text, "user\n%s\nassistant\n%s\n", question, answer);
+}
+
+static void add_sample(json_t *samples, const char *set, int index, int q, const char *image,
+                       json_t *turns)
+{
+    json_array_append_new(samples, json_pack("{s:o s:s s:o}", "id",
+                                             json_sprintf("%s-%05d-%d", set, index, q), "image",
+                                             image, "conversations", turns));
+}
+
+/* Training: conversations of all questions in any order, one starting with each kind. Test: one
+ * question a sample, so that every answer is counted alone and has seen no other. */
+static void add_samples(struct dice *dice, const struct picture *p, const char *set, bool is_test,
+                        int index, const char *image, json_t *samples, struct cs_buf *text)
 {
     for (int q = 0; q < QUESTIONS; q++) {
-        char question[96];
-        const char *answer;
-        ask(p, q, roll(dice, p->n), question, sizeof(question), &answer);
-        json_t *human = json_pack("{s:s s:o}", "from", "human", "value",
-                                  json_sprintf("<image>\n%s", question));
-        json_t *gpt = json_pack("{s:s s:s}", "from", "gpt", "value", answer);
-        json_array_append_new(
-            samples, json_pack("{s:o s:s s:[o o]}", "id", json_sprintf("%s-%05d-%d", set, index, q),
-                               "image", image, "conversations", human, gpt));
-        cs_buf_addf(text, "%s\n%s\n", question, answer);
+        json_t *turns = json_array();
+        int order[KINDS];
+        shuffle(dice, order);
+        add_turns(dice, p, q, true, turns, text);
+        for (int i = 0; i < QUESTIONS && !is_test; i++)
+            if (order[i] != q)
+                add_turns(dice, p, order[i], false, turns, text);
+        add_sample(samples, set, index, q, image, turns);
     }
 }
 
-static enum cs_status make_set(const char *dir, const char *set, uint64_t seed, int n,
+static enum cs_status make_set(const char *dir, bool is_test, uint64_t seed, int n,
                                struct cs_buf *text, struct cs_err *err)
 {
+    const char *set = is_test ? "test" : "train";
     char path[CS_PATH_CAP], name[64];
     uint8_t pixels[SIDE][SIDE][3];
     enum cs_status st = CS_OK;
     json_t *samples = json_array();
     for (int i = 0; i < n && st == CS_OK; i++) {
-        struct dice dice = {seed, (uint64_t)i + (set[1] == 'e' ? UINT64_C(1) << 32 : 0), 0};
+        struct dice dice = {seed, (uint64_t)i + (is_test ? UINT64_C(1) << 32 : 0), 0};
         struct picture p;
         draw_picture(&dice, &p);
         paint(&p, pixels);
@@ -164,7 +183,7 @@ static enum cs_status make_set(const char *dir, const char *set, uint64_t seed, 
         st = cs_path(path, err, "%s/images/%s", dir, name);
         if (st == CS_OK)
             st = save_png(path, pixels, err);
-        add_samples(&dice, &p, set, i, name, samples, text);
+        add_samples(&dice, &p, set, is_test, i, name, samples, text);
     }
     if (st == CS_OK)
         st = cs_path(path, err, "%s/%s.json", dir, set);
@@ -185,9 +204,9 @@ enum cs_status cs_shapes_make(const char *dir, const struct cs_shapes_options *o
     if (st == CS_OK)
         st = cs_mkdirs(path, err);
     if (st == CS_OK)
-        st = make_set(dir, "train", options->seed, options->n_train, &text, err);
+        st = make_set(dir, false, options->seed, options->n_train, &text, err);
     if (st == CS_OK)
-        st = make_set(dir, "test", options->seed, options->n_test, &text, err);
+        st = make_set(dir, true, options->seed, options->n_test, &text, err);
     if (st == CS_OK)
         st = cs_path(path, err, "%s/text.txt", dir);
     if (st == CS_OK)
