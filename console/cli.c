@@ -170,8 +170,9 @@ static enum cs_status latest_job(struct cs_cmd *cmd, int64_t *id, struct cs_err 
     *id = cs_msg_int(first, "id", 0);
     json_decref(reply);
     if (*id == 0)
-        return cs_fail(err, CS_NOT_FOUND, "there are no jobs yet; 'cornstarch-console run SCRIPT' "
-                                          "makes one");
+        return cs_fail(err, CS_NOT_FOUND,
+                       "there are no jobs yet; 'cornstarch-console run SCRIPT' "
+                       "makes one");
     return CS_OK;
 }
 
@@ -233,9 +234,10 @@ enum cs_status cs_cmd_eval(const char *path, bool is_job, struct cs_script_resul
     bool is_plan = out->kind == CS_SCRIPT_PLAN;
     cs_script_result_free(out);
     if (is_plan)
-        return cs_fail(err, CS_INVALID, "%s returns a plan, which 'cornstarch-console plan' shows; a "
-                                        "job needs 'return cs.job { plan = ..., data = ... }'",
+        return cs_fail(err, CS_INVALID,
+                       "%s returns a plan, which 'cornstarch-console plan' shows; a "
+                       "job needs 'return cs.job { plan = ..., data = ... }'",
                        path);
-    return cs_fail(err, CS_INVALID, "%s returns no job: end it with 'return cs.job { ... }'%s", path,
-                   is_job ? "" : " or a plan");
+    return cs_fail(err, CS_INVALID, "%s returns no job: end it with 'return cs.job { ... }'%s",
+                   path, is_job ? "" : " or a plan");
 }

@@ -15,7 +15,8 @@ enum cs_status cs_cmd_call(struct cs_cmd *cmd, json_t *request, json_t **reply,
 /* "12" or "latest" -> the job's number */
 enum cs_status cs_cmd_job_id(struct cs_cmd *cmd, const char *text, int64_t *id,
                              struct cs_err *err) CS_NODISCARD;
-/* what --json prints: checked against the schema, pretty, on standard output; takes the reference */
+/* what --json prints: checked against the schema, pretty, on standard output; takes the reference
+ */
 enum cs_status cs_cmd_print_doc(json_t *doc, struct cs_err *err) CS_NODISCARD;
 void cs_cmd_print(const struct cs_buf *text);
 /* columns of the terminal on standard output; 0: no terminal, no limit */

@@ -2,13 +2,15 @@
 #ifndef CS_CONSOLE_CLI_SCREEN_H
 #define CS_CONSOLE_CLI_SCREEN_H
 
-#include "core/base/status.h"
 #include "console/command.h"
+#include "core/base/status.h"
 
-enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code,
+                             struct cs_err *err) CS_NODISCARD;
 /* is there a terminal that the screen can be shown on */
 bool cs_cli_has_screen(void);
 /* the screen on a job of cmd->client; CS_OK when the user left it */
-enum cs_status cs_cli_screen_on_job(struct cs_cmd *cmd, int64_t job, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_cli_screen_on_job(struct cs_cmd *cmd, int64_t job,
+                                    struct cs_err *err) CS_NODISCARD;
 
 #endif

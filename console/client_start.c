@@ -78,8 +78,8 @@ static enum cs_status start_daemon(const char *runtime, struct cs_err *err)
     int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd == -1)
         return cs_fail_errno(err, "opening the daemon's log %s", log);
-    const char *const argv[] = {program,       "--background", "--log-file", log, "--runtime-dir",
-                                runtime,       "--state-dir",  state,        NULL};
+    const char *const argv[] = {program, "--background", "--log-file", log, "--runtime-dir",
+                                runtime, "--state-dir",  state,        NULL};
     char *args[CS_ARRAY_LEN(argv)];
     memcpy(args, argv, sizeof(args)); /* execv wants char * and changes nothing */
     pid_t pid = fork();

@@ -57,8 +57,9 @@ static enum cs_status print_status(struct cs_cmd *cmd, struct cs_err *err)
 enum cs_status cs_cmd_daemon_start(struct cs_cmd *cmd, struct cs_err *err)
 {
     if (cmd->v.socket)
-        return cs_fail(err, CS_USAGE, "daemon start starts your own daemon: leave --socket out, or "
-                                      "set CORNSTARCH_RUNTIME_DIR");
+        return cs_fail(err, CS_USAGE,
+                       "daemon start starts your own daemon: leave --socket out, or "
+                       "set CORNSTARCH_RUNTIME_DIR");
     CS_TRY(cs_cmd_connect(cmd, err));
     return print_status(cmd, err);
 }
@@ -91,7 +92,8 @@ enum cs_status cs_cmd_daemon_stop(struct cs_cmd *cmd, struct cs_err *err)
     CS_TRY(cs_client_call(cmd->client, cs_msg_new("daemon.stop"), &reply, err));
     json_decref(reply);
     CS_TRY(wait_for_end(cs_client_path(cmd->client), err));
-    return say(cmd, "the daemon has ended; running jobs go on and are found again by the next one", err);
+    return say(cmd, "the daemon has ended; running jobs go on and are found again by the next one",
+               err);
 }
 
 enum cs_status cs_cmd_daemon_drain(struct cs_cmd *cmd, struct cs_err *err)
@@ -144,11 +146,12 @@ enum cs_status cs_cmd_proxy(struct cs_cmd *cmd, struct cs_err *err)
     int fd = -1;
     bool has_input = true, has_socket = true;
     CS_TRY(cmd->v.socket ? cs_path(path, err, "%s", cmd->v.socket) : cs_client_socket(path, err));
-    CS_TRY(cmd->v.socket ? cs_client_dial(path, &fd, err) : cs_client_dial_or_start(path, &fd, err));
+    CS_TRY(cmd->v.socket ? cs_client_dial(path, &fd, err)
+                         : cs_client_dial_or_start(path, &fd, err));
     enum cs_status st = CS_OK;
     while (st == CS_OK && has_socket) {
         struct pollfd p[] = {
-            {.fd = fd, .events = POLLIN},
+            {.fd = fd,                 .events = POLLIN},
             {.fd = has_input ? 0 : -1, .events = POLLIN},
         };
         if (poll(p, 2, -1) == -1 && errno != EINTR)

@@ -17,9 +17,8 @@ enum { MAX_BAD_SHOWN = 64 };
 enum cs_status cs_cmd_data_make_shapes(struct cs_cmd *cmd, struct cs_err *err)
 {
     char text[CS_PATH_CAP + 160];
-    struct cs_shapes_options options = {.seed = (uint64_t)cmd->v.seed,
-                                        .n_train = (int)cmd->v.train,
-                                        .n_test = (int)cmd->v.test};
+    struct cs_shapes_options options = {
+        .seed = (uint64_t)cmd->v.seed, .n_train = (int)cmd->v.train, .n_test = (int)cmd->v.test};
     CS_TRY(cs_shapes_make(cmd->args[0], &options, err));
     snprintf(text, sizeof(text), "wrote %s: %d training and %d held-out pictures with questions",
              cmd->args[0], options.n_train, options.n_test);
@@ -190,7 +189,8 @@ enum cs_status cs_cmd_data_check(struct cs_cmd *cmd, struct cs_err *err)
 
 /* --- inspect ---------------------------------------------------------------------------------- */
 
-/* Trained text in brackets that no data can forge on a terminal: reverse video there, [[ ]] else. */
+/* Trained text in brackets that no data can forge on a terminal: reverse video there, [[ ]] else.
+ */
 static void print_marked(const struct cs_rendering *r)
 {
     bool is_tty = isatty(1);
@@ -211,9 +211,9 @@ static void print_marked(const struct cs_rendering *r)
 
 static void print_sample(const struct cs_loaded *l, uint64_t index)
 {
-    printf("sample %llu%s%s: %d rows, %d of them trained, %d pictures\n",
-           (unsigned long long)index, l->record->id[0] ? " id " : "", l->record->id,
-           l->sample.n_tokens, l->sample.n_labels, l->sample.n_media);
+    printf("sample %llu%s%s: %d rows, %d of them trained, %d pictures\n", (unsigned long long)index,
+           l->record->id[0] ? " id " : "", l->record->id, l->sample.n_tokens, l->sample.n_labels,
+           l->sample.n_media);
     for (int i = 0; i < l->sample.n_media; i++)
         printf("  picture %d at row %d: %s\n", i, l->sample.media[i].first_row,
                l->sample.media[i].file);

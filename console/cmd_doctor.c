@@ -52,8 +52,8 @@ static void check_programs(json_t *checks)
         return;
     }
     for (size_t i = 0; i < CS_ARRAY_LEN(programs); i++) {
-        bool ok = cs_path(path, &err, "%s/%s", self, programs[i]) == CS_OK &&
-                  access(path, X_OK) == 0;
+        bool ok =
+            cs_path(path, &err, "%s/%s", self, programs[i]) == CS_OK && access(path, X_OK) == 0;
         snprintf(text, sizeof(text), "%s%s", path, ok ? "" : ": not there; build or install it");
         add_check(checks, programs[i], ok, text);
     }
@@ -75,14 +75,16 @@ static void check_daemon(struct cs_cmd *cmd, json_t *checks)
     const char *version = cs_msg_str(hello, "version", "?");
     bool is_same = strcmp(version, CORNSTARCH_VERSION) == 0;
     snprintf(text, sizeof(text), "version %s at %s%s", version, cs_client_path(cmd->client),
-             is_same ? "" : ": another version than this program; 'daemon stop' lets the next "
-                            "command start the new one");
+             is_same ? ""
+                     : ": another version than this program; 'daemon stop' lets the next "
+                       "command start the new one");
     add_check(checks, "daemon", is_same, text);
 }
 
 static void check_disk(json_t *checks)
 {
     enum { LEAST_BYTES = 1 << 30 };
+
     char dir[CS_PATH_CAP], text[CS_PATH_CAP + 100], bytes[CS_UNITS_CAP];
     struct statvfs fs;
     struct cs_err err;
@@ -117,7 +119,10 @@ enum cs_status cs_cmd_doctor(struct cs_cmd *cmd, struct cs_err *err)
         bool ok = cs_msg_bool(row, "ok", false), is_taste = i > 4 && i < 7; /* terminal, locale */
         all = all && (ok || is_taste);
         if (!cmd->v.json)
-            printf("%-5s %-18s %s\n", ok ? "ok" : is_taste ? "note" : "BAD",
+            printf("%-5s %-18s %s\n",
+                   ok         ? "ok"
+                   : is_taste ? "note"
+                              : "BAD",
                    cs_msg_str(row, "name", ""), cs_msg_str(row, "text", ""));
     }
     cmd->exit_code = all ? 0 : 1;

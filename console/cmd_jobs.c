@@ -305,6 +305,7 @@ static enum cs_status log_rank(const char *text, int64_t *rank, struct cs_err *e
         {"feeder", -1},
         {"runner", -2},
     };
+
     for (size_t i = 0; i < CS_ARRAY_LEN(names); i++)
         if (strcmp(text, names[i].name) == 0) {
             *rank = names[i].rank;
@@ -341,8 +342,8 @@ static void print_lines(const json_t *lines)
 
 static enum cs_status is_over(struct cs_cmd *cmd, int64_t job, bool *over, struct cs_err *err)
 {
-    static const char *const live[] = {"QUEUED", "RESERVED", "STARTING", "RUN",
-                                       "PAUSING", "STOPPING"};
+    static const char *const live[] = {"QUEUED", "RESERVED", "STARTING",
+                                       "RUN",    "PAUSING",  "STOPPING"};
     json_t *request = cs_msg_new("job.show"), *reply = NULL;
     cs_msg_set_int(request, "job", job);
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));

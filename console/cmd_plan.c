@@ -8,16 +8,16 @@
 #include "core/wire/wire.h"
 
 static const struct cs_column columns[] = {
-    {"STAGE",     5, 0, 0, CS_ALIGN_LEFT },
-    {"RANK",      4, 0, 0, CS_ALIGN_RIGHT},
-    {"LAYERS",    6, 0, 1, CS_ALIGN_LEFT },
-    {"PARAMS",    6, 0, 4, CS_ALIGN_RIGHT},
-    {"TRAINED",   7, 0, 3, CS_ALIGN_RIGHT},
-    {"FWD",       6, 0, 0, CS_ALIGN_RIGHT},
-    {"BWD INPUT", 9, 0, 2, CS_ALIGN_RIGHT},
+    {"STAGE",      5,  0, 0, CS_ALIGN_LEFT },
+    {"RANK",       4,  0, 0, CS_ALIGN_RIGHT},
+    {"LAYERS",     6,  0, 1, CS_ALIGN_LEFT },
+    {"PARAMS",     6,  0, 4, CS_ALIGN_RIGHT},
+    {"TRAINED",    7,  0, 3, CS_ALIGN_RIGHT},
+    {"FWD",        6,  0, 0, CS_ALIGN_RIGHT},
+    {"BWD INPUT",  9,  0, 2, CS_ALIGN_RIGHT},
     {"BWD WEIGHT", 10, 0, 2, CS_ALIGN_RIGHT},
-    {"MEMORY",    6, 0, 5, CS_ALIGN_RIGHT},
-    {"BUBBLE",    6, 0, 0, CS_ALIGN_RIGHT},
+    {"MEMORY",     6,  0, 5, CS_ALIGN_RIGHT},
+    {"BUBBLE",     6,  0, 0, CS_ALIGN_RIGHT},
 };
 
 static void layer_range(char *out, size_t cap, const struct cs_graph *graph,

@@ -145,10 +145,11 @@ static void on_interrupt(evutil_socket_t signal, short what, void *user)
 
 static void say_detached(struct watch *w)
 {
-    cs_plain_say(w->plain,
-                 "Detached: job %lld goes on. Come back with 'cornstarch-console', wait for its end "
-                 "with 'cornstarch-console wait %lld', end it with 'cornstarch-console stop %lld'.",
-                 (long long)w->job, (long long)w->job, (long long)w->job);
+    cs_plain_say(
+        w->plain,
+        "Detached: job %lld goes on. Come back with 'cornstarch-console', wait for its end "
+        "with 'cornstarch-console wait %lld', end it with 'cornstarch-console stop %lld'.",
+        (long long)w->job, (long long)w->job, (long long)w->job);
 }
 
 /* STEM-*.lua beside STEM.lua is the next lesson; else look at what was written */
@@ -174,8 +175,8 @@ static void next_command(const char *script, const char *export_dir, int64_t job
 static enum cs_status export_result(struct watch *w, const char *export_dir, struct cs_err *err)
 {
     struct cs_buf report = {0};
-    enum cs_status st =
-        cs_cmd_export_dir(cs_msg_str(w->last, "dir", ""), NULL, export_dir, "float32", &report, err);
+    enum cs_status st = cs_cmd_export_dir(cs_msg_str(w->last, "dir", ""), NULL, export_dir,
+                                          "float32", &report, err);
     cs_buf_free(&report);
     return st;
 }
@@ -277,7 +278,8 @@ static enum cs_status check_export_dir(const char *dir, struct cs_err *err)
     if (!d)
         return cs_fail_errno(err, "--export %s", dir);
     while ((entry = readdir(d)))
-        is_empty = is_empty && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0);
+        is_empty =
+            is_empty && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0);
     closedir(d);
     if (!is_empty)
         return cs_fail(err, CS_EXISTS, "--export %s: the directory is not empty; name a new one",

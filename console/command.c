@@ -119,6 +119,7 @@ static const struct cs_command commands[] = {
     {"version", 0, VIEWER, FREE, "[options]", "versions of program and protocol", cs_cmd_version, 0, 0, NO_OPTIONS},
     {"help", '?', VIEWER, FREE, "[options] [COMMAND ...]", "this list, or the options of a command", cs_cmd_help, 0, -1, OPTIONS(help_options)},
 };
+
 /* clang-format on */
 
 const struct cs_command *cs_commands(int *n)

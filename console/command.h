@@ -84,8 +84,8 @@ void cs_commands_help(int width, struct cs_buf *out);
 /* One line per command: name, key, role, confirmation, min and max arguments (- any), usage, help;
  * then its options as cs_options_list prints them, indented by a tab. Tab-separated. */
 void cs_commands_list(struct cs_buf *out);
-void cs_commands_mdoc(struct cs_buf *out);                               /* of cornstarch-console.1 */
-bool cs_commands_completion(const char *shell, struct cs_buf *out);      /* bash, zsh */
+void cs_commands_mdoc(struct cs_buf *out);                          /* of cornstarch-console.1 */
+bool cs_commands_completion(const char *shell, struct cs_buf *out); /* bash, zsh */
 
 /* handlers, by file */
 #define CS_COMMAND_HANDLER(name) enum cs_status name(struct cs_cmd *cmd, struct cs_err *err)

@@ -15,8 +15,9 @@ void cs_commands_help(int width, struct cs_buf *out)
     for (int i = 0; i < n; i++)
         if ((int)strlen(c[i].name) > widest)
             widest = (int)strlen(c[i].name);
-    cs_buf_adds(out, "usage: cornstarch-console [COMMAND [options] ...]\n\n"
-                     "Trains multimodal models; without a command the console opens.\n\ncommands:\n");
+    cs_buf_adds(out,
+                "usage: cornstarch-console [COMMAND [options] ...]\n\n"
+                "Trains multimodal models; without a command the console opens.\n\ncommands:\n");
     for (int i = 0; i < n; i++)
         cs_buf_addf(out, "  %-*s  %s\n", widest, c[i].name, c[i].help);
     cs_buf_adds(out, "\n'cornstarch-console COMMAND --help' tells the options of a command. Exit "
@@ -125,6 +126,27 @@ static void add_option_words(struct cs_buf *out, const struct cs_command *comman
     cs_buf_adds(out, "--help");
 }
 
+/* The first `words` words of command i start a group ("data", "data make") that no earlier command
+ * started: offer the words that can follow. */
+static void add_group(struct cs_buf *out, const struct cs_command *c, int n, int i, int words)
+{
+    size_t len = 0;
+    for (int w = 0; w < words; w++) {
+        len += strcspn(c[i].name + len, " ");
+        if (c[i].name[len] == '\0')
+            return;
+        len++; /* with the space behind it */
+    }
+    for (int k = 0; k < i; k++)
+        if (strncmp(c[k].name, c[i].name, len) == 0)
+            return;
+    cs_buf_addf(out, "    \"%.*s\"*) list=\"", (int)len, c[i].name);
+    for (int k = i; k < n; k++)
+        if (strncmp(c[k].name, c[i].name, len) == 0)
+            cs_buf_addf(out, "%.*s ", (int)strcspn(c[k].name + len, " "), c[k].name + len);
+    cs_buf_adds(out, "\" ;;\n");
+}
+
 /* One function: the words typed so far pick the command, its options and files are offered. */
 static void bash_completion(struct cs_buf *out)
 {
@@ -145,14 +167,9 @@ static void bash_completion(struct cs_buf *out)
             add_option_words(out, &c[i]);
             cs_buf_adds(out, "\" ;;\n");
         }
-    static const char *const groups[][2] = {
-        {"model",     "init show check"        },
-        {"data make", "shapes"                 },
-        {"data",      "make check"             },
-        {"daemon",    "start stop drain status"},
-    };
-    for (size_t g = 0; g < CS_ARRAY_LEN(groups); g++)
-        cs_buf_addf(out, "    \"%s \"*) list=\"%s\" ;;\n", groups[g][0], groups[g][1]);
+    for (int pass = 2; pass >= 1; pass--)
+        for (int i = 0; i < n; i++)
+            add_group(out, c, n, i, pass);
     cs_buf_adds(out, "    *) list=\"");
     const char *last = "";
     for (int i = 0; i < n; i++) {

@@ -40,7 +40,7 @@ static void unknown_key(lua_State *L, const struct cs_lua_function *f, const cha
     push_key_list(L, f);
     if (near)
         cs_lua_error(L, "%s: unknown key '%s'; did you mean '%s'? (keys: %s)", f->name, key, near,
-                   lua_tostring(L, -1));
+                     lua_tostring(L, -1));
     cs_lua_error(L, "%s: unknown key '%s' (keys: %s)", f->name, key, lua_tostring(L, -1));
 }
 
@@ -63,7 +63,7 @@ static void wrong_type(lua_State *L, const struct cs_lua_function *f, const stru
     const char *got = value ? cs_lua_kind_name(value->kind) : luaL_typename(L, -1);
     if (arg->type == CS_ARG_VALUE)
         cs_lua_error(L, "%s: '%s' must be made by %s, got %s", f->name, arg->key,
-                   cs_lua_kind_name(arg->kind), got);
+                     cs_lua_kind_name(arg->kind), got);
     cs_lua_error(L, "%s: '%s' must be %s, got %s", f->name, arg->key, type_names[arg->type], got);
 }
 
@@ -98,7 +98,7 @@ static void check_value(lua_State *L, const struct cs_lua_function *f, const str
         wrong_type(L, f, arg);
     if (arg->type == CS_ARG_STRING && arg->values && !is_choice(arg->values, lua_tostring(L, -1)))
         cs_lua_error(L, "%s: '%s' must be one of %s, got '%s'", f->name, arg->key, arg->values,
-                   lua_tostring(L, -1));
+                     lua_tostring(L, -1));
     if ((arg->type == CS_ARG_INT || arg->type == CS_ARG_NUMBER) && arg->min < arg->max) {
         double v = lua_tonumber(L, -1);
         if (!(v >= arg->min && v <= arg->max)) {
@@ -114,12 +114,12 @@ void cs_lua_args_check(lua_State *L, const struct cs_lua_function *f)
 {
     if (!lua_istable(L, 1))
         cs_lua_error(L, "%s: takes one table of named arguments, got %s; write %s { ... }", f->name,
-                   luaL_typename(L, 1), f->name);
+                     luaL_typename(L, 1), f->name);
     lua_settop(L, 1);
     for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING)
             cs_lua_error(L, "%s: arguments have names; position %d has none", f->name,
-                       (int)lua_tointeger(L, -2));
+                         (int)lua_tointeger(L, -2));
         const struct cs_arg *arg = find_arg(f, lua_tostring(L, -2));
         if (!arg)
             unknown_key(L, f, lua_tostring(L, -2));

@@ -22,15 +22,15 @@ struct cs_arg {
     const char *key;
     enum cs_arg_type type;
     bool is_required;
-    const char *values;     /* STRING: allowed choices; else NULL */
-    double min, max;        /* INT, NUMBER; min == max: no range */
-    enum cs_lua_kind kind;  /* VALUE */
-    const char *fallback;   /* default as Lua text, for the documentation; NULL: none */
+    const char *values;    /* STRING: allowed choices; else NULL */
+    double min, max;       /* INT, NUMBER; min == max: no range */
+    enum cs_lua_kind kind; /* VALUE */
+    const char *fallback;  /* default as Lua text, for the documentation; NULL: none */
     const char *help;
 };
 
 struct cs_lua_function {
-    const char *name;    /* "cs.plan" */
+    const char *name; /* "cs.plan" */
     const char *help;
     const char *returns; /* type name for editors */
     const struct cs_arg *args;
@@ -39,8 +39,8 @@ struct cs_lua_function {
     const char *positional; /* "dir string": one plain argument instead of a table; NULL: a table */
 };
 
-/* The table at index 1 against the rows; raises file:line: cs.plan: unknown key 'sedd'; did you mean
- * 'seed'? Afterwards every present key has the right type. */
+/* The table at index 1 against the rows; raises file:line: cs.plan: unknown key 'sedd'; did you
+ * mean 'seed'? Afterwards every present key has the right type. */
 void cs_lua_args_check(lua_State *L, const struct cs_lua_function *function);
 
 /* Readers for a checked table at index 1. Absent: fallback. */
@@ -50,8 +50,8 @@ double cs_lua_args_number(lua_State *L, const char *key, double fallback);
 bool cs_lua_args_bool(lua_State *L, const char *key, bool fallback);
 /* a DSL value, kept alive by the argument table; NULL when absent */
 struct cs_lua_value *cs_lua_args_value(lua_State *L, const char *key);
-/* plain data as JSON inside a box pushed on the stack (so that errors cannot leak); NULL when absent,
- * then nil is pushed. Borrowed reference. */
+/* plain data as JSON inside a box pushed on the stack (so that errors cannot leak); NULL when
+ * absent, then nil is pushed. Borrowed reference. */
 json_t *cs_lua_args_json(lua_State *L, const char *key, const struct cs_lua_function *function);
 
 /* Add key to object when present in the table: numbers, strings, booleans as they are. */

@@ -15,6 +15,7 @@ static int call_linear(lua_State *L);
 static int call_constant(lua_State *L);
 static int call_job(lua_State *L);
 
+/* clang-format off */
 static const struct cs_arg llava_args[] = {
     {"json", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "LLaVA JSON array or JSONL file"},
     {"images", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "folder that image paths are relative to"},
@@ -71,6 +72,8 @@ static const struct cs_lua_function functions[] = {
     {"cs.job", "a training job; a script returns it", "cs.job", job_args, CS_ARRAY_LEN(job_args), call_job, NULL},
 };
 
+/* clang-format on */
+
 struct cs_lua_area cs_lua_area_job(void)
 {
     return (struct cs_lua_area){functions, CS_ARRAY_LEN(functions)};
@@ -83,8 +86,8 @@ static void set_path(lua_State *L, const struct cs_lua_function *f, const char *
     if (!given)
         return;
     if (!realpath(given, path))
-        cs_lua_error(L, "%s: %s '%s' not found; is the path relative to where you started?", f->name,
-                   key, given);
+        cs_lua_error(L, "%s: %s '%s' not found; is the path relative to where you started?",
+                     f->name, key, given);
     json_object_set_new(object, key, json_string(path));
 }
 
@@ -210,8 +213,8 @@ static int call_job(lua_State *L)
     const struct cs_lua_value *lr = cs_lua_args_value(L, "lr");
     struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_JOB, NULL);
     int self = lua_gettop(L);
-    json_t *document =
-        cs_lua_preview_document(json_object_get(plan->json, "model"), json_object_get(plan->json, "plan"));
+    json_t *document = cs_lua_preview_document(json_object_get(plan->json, "model"),
+                                               json_object_get(plan->json, "plan"));
     value->json = document;
     json_object_set_new(document, "name", json_string(cs_lua_args_string(L, "name", name)));
     json_object_set_new(document, "seed", json_integer(cs_lua_args_int(L, "seed", 0)));

@@ -1,6 +1,6 @@
 /* cs.lab.*: the planner's pure functions on plain tables. Lists come in as Lua arrays, results are
- * tables; whole numbers are Lua integers. Everything a call allocates hangs on one box on the stack,
- * so that an error cannot leak it. */
+ * tables; whole numbers are Lua integers. Everything a call allocates hangs on one box on the
+ * stack, so that an error cannot leak it. */
 #include <math.h>
 #include <string.h>
 
@@ -58,6 +58,7 @@ static const struct cs_lua_function functions[] = {
     {"cs.lab.program", "the order of work of every stage, e.g. [\"llm.0\"] = \"F0 F1 B0 ...\"", "table", program_args, CS_ARRAY_LEN(program_args), call_program, NULL},
     {"cs.lab.simulate", "makespan, bubble and peak of every stage, critical path", "table", simulate_args, CS_ARRAY_LEN(simulate_args), call_simulate, NULL},
 };
+
 /* clang-format on */
 
 struct cs_lua_area cs_lua_area_lab(void)

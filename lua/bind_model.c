@@ -1,5 +1,5 @@
-/* cs.hf, cs.projector.*, cs.mllm and the methods of a model: composing modules, freezing them, asking
- * what trains. A model's JSON is the document's "model" part: modules and rules. */
+/* cs.hf, cs.projector.*, cs.mllm and the methods of a model: composing modules, freezing them,
+ * asking what trains. A model's JSON is the document's "model" part: modules and rules. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "lua/bind.h"
 #include "store/hfdir.h"
 
+/* clang-format off */
 static const struct cs_arg hf_args[] = {
     {"dir", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "a Hugging Face model directory"},
     {"part", CS_ARG_STRING, false, "vision|llm|projector", 0, 0, 0, NULL, "component of a composite directory (llava)"},
@@ -49,6 +50,8 @@ static const struct cs_lua_function functions[] = {
     {"cs.mllm", "a multimodal model: encoders with projectors, and a language model", "cs.mllm", mllm_args, CS_ARRAY_LEN(mllm_args), call_mllm, NULL},
 };
 
+/* clang-format on */
+
 struct cs_lua_area cs_lua_area_model(void)
 {
     return (struct cs_lua_area){functions, CS_ARRAY_LEN(functions)};
@@ -59,7 +62,7 @@ static const char *absolute(lua_State *L, const char *function, const char *dir)
     char path[PATH_MAX];
     if (!realpath(dir, path))
         cs_lua_error(L, "%s: directory '%s' not found; is the path relative to where you started?",
-                   function, dir);
+                     function, dir);
     return lua_pushstring(L, path);
 }
 
@@ -101,9 +104,9 @@ static int make_projector(lua_State *L, const struct cs_lua_function *function, 
     const char *dir = from ? absolute(L, function->name, from) : "";
     const char *activation = cs_lua_args_string(L, "activation", "gelu");
     struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_PROJECTOR, NULL);
-    value->json = json_pack("{s:s s:i s:s s:s s:s}", "family", family, "layers", layers,
-                            "activation", activation, "dir", dir, "init",
-                            from ? "weights" : "random");
+    value->json =
+        json_pack("{s:s s:i s:s s:s s:s}", "family", family, "layers", layers, "activation",
+                  activation, "dir", dir, "init", from ? "weights" : "random");
     if (!value->json)
         return cs_lua_error(L, "%s: a path is not valid UTF-8", function->name);
     return 1;
@@ -127,8 +130,8 @@ static json_t *llm_module(const json_t *hf)
                      json_object_get(hf, "config"), "tokenizer", json_object_get(hf, "dir"));
 }
 
-/* The encoder's table is at index 1, the list of modules at index 2 (light userdata), its name at index
- * 3: called through lua_call so that the readers of arguments apply. */
+/* The encoder's table is at index 1, the list of modules at index 2 (light userdata), its name at
+ * index 3: called through lua_call so that the readers of arguments apply. */
 static int add_encoder(lua_State *L)
 {
     json_t *modules = lua_touserdata(L, 2);
@@ -140,10 +143,10 @@ static int add_encoder(lua_State *L)
     const char *token = cs_lua_args_string(L, "token", "<image>");
     lua_Integer feature_layer = cs_lua_args_int(L, "feature_layer", -1);
     bool is_final = cs_lua_args_bool(L, "final_norm", false);
-    json_t *encoder = json_pack("{s:o s:s s:O s:O s:O s:s}", "name", json_sprintf("%s.encoder", name),
-                                "kind", "encoder", "dir", json_object_get(hf, "dir"), "init",
-                                json_object_get(hf, "init"), "config", json_object_get(hf, "config"),
-                                "token", token);
+    json_t *encoder =
+        json_pack("{s:o s:s s:O s:O s:O s:s}", "name", json_sprintf("%s.encoder", name), "kind",
+                  "encoder", "dir", json_object_get(hf, "dir"), "init", json_object_get(hf, "init"),
+                  "config", json_object_get(hf, "config"), "token", token);
     if (!encoder)
         return cs_lua_error(L, "cs.mllm: encoder: the token or name is not valid UTF-8");
     if (json_object_get(hf, "processor"))
@@ -163,8 +166,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The encoders' table is on top of the stack. In the order of their names, so that equal scripts give
- * equal documents. */
+/* The encoders' table is on top of the stack. In the order of their names, so that equal scripts
+ * give equal documents. */
 static void add_encoders(lua_State *L, json_t *modules)
 {
     const char *names[CS_MAX_ENCODERS]; /* kept alive by the table */

@@ -1,5 +1,5 @@
-/* cs.cluster, cs.plan and the methods of a plan. A plan's JSON is the document's "plan" part plus the
- * model; the plan is computed at once, so that its errors carry the line of the script. */
+/* cs.cluster, cs.plan and the methods of a plan. A plan's JSON is the document's "plan" part plus
+ * the model; the plan is computed at once, so that its errors carry the line of the script. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +11,7 @@
 static int call_cluster(lua_State *L);
 static int call_plan(lua_State *L);
 
+/* clang-format off */
 static const struct cs_arg cluster_args[] = {
     {"nodes", CS_ARG_INT, false, NULL, 1, 65536, 0, "1", "nodes"},
     {"devices_per_node", CS_ARG_INT, false, NULL, 1, 1024, 0, "8", "devices of a node"},
@@ -31,6 +32,8 @@ static const struct cs_lua_function functions[] = {
     {"cs.cluster", "the devices a plan may use: \"here\", or a table", "cs.cluster", cluster_args, CS_ARRAY_LEN(cluster_args), call_cluster, "name"},
     {"cs.plan", "a parallel plan, computed and checked at once", "cs.plan", plan_args, CS_ARRAY_LEN(plan_args), call_plan, NULL},
 };
+
+/* clang-format on */
 
 struct cs_lua_area cs_lua_area_plan(void)
 {
@@ -70,7 +73,8 @@ static void add_parallel(lua_State *L, json_t *plan)
         json_object_foreach(rows, name, row)
         {
             if (!json_is_integer(row) || !json_object_get(parallel, name))
-                cs_lua_error(L, "cs.plan: encoder_rows.%s must be a number of rows of an encoder", name);
+                cs_lua_error(L, "cs.plan: encoder_rows.%s must be a number of rows of an encoder",
+                             name);
         }
         json_object_set(plan, "encoder_rows", rows);
     }
@@ -145,7 +149,8 @@ static int plan_step_ms(lua_State *L)
     return 1;
 }
 
-/* busy-weighted: 1 - sum of busy / (ranks * makespan) equals the mean over stages that have a rank each */
+/* busy-weighted: 1 - sum of busy / (ranks * makespan) equals the mean over stages that have a rank
+ * each */
 static int plan_bubble(lua_State *L)
 {
     const struct cs_plan *plan = self_plan(L)->plan;

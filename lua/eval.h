@@ -1,5 +1,5 @@
-/* Evaluate scripts: what the console calls. A script is pure and returns a job or a plan; a chunk of
- * `lua -e` may return anything. Runs in the console process only. */
+/* Evaluate scripts: what the console calls. A script is pure and returns a job or a plan; a chunk
+ * of `lua -e` may return anything. Runs in the console process only. */
 #ifndef CS_LUA_EVAL_H
 #define CS_LUA_EVAL_H
 
@@ -15,7 +15,8 @@ enum cs_script_kind { CS_SCRIPT_NOTHING, CS_SCRIPT_JOB, CS_SCRIPT_PLAN, CS_SCRIP
 
 struct cs_script_result {
     enum cs_script_kind kind;
-    json_t *document; /* job: the spec; plan: a document with stand-ins for data; else NULL; owned */
+    json_t
+        *document; /* job: the spec; plan: a document with stand-ins for data; else NULL; owned */
 };
 
 enum cs_status cs_lua_open(const struct cs_lua_limits *limits,
@@ -26,8 +27,8 @@ void cs_lua_close(struct cs_lua *lua); /* accepts NULL */
 /* File errors name the path; script errors read "file:line: function: what". */
 enum cs_status cs_lua_run_file(struct cs_lua *lua, const char *path, struct cs_script_result *out,
                                struct cs_err *err) CS_NODISCARD;
-/* chunk: shown in errors, e.g. "-e"; results of the chunk are printed to shown (may be NULL), a bare
- * expression is accepted */
+/* chunk: shown in errors, e.g. "-e"; results of the chunk are printed to shown (may be NULL), a
+ * bare expression is accepted */
 enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char *text,
                                struct cs_script_result *out, struct cs_buf *shown,
                                struct cs_err *err) CS_NODISCARD;

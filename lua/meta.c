@@ -1,11 +1,12 @@
-/* Types for editors (lua/meta/cornstarch.lua, LuaLS) and the reference part of cornstarch-lua.7, both
- * generated from the argument tables. */
+/* Types for editors (lua/meta/cornstarch.lua, LuaLS) and the reference part of cornstarch-lua.7,
+ * both generated from the argument tables. */
 #include <ctype.h>
 #include <string.h>
 
 #include "lua/bind.h"
 #include "lua/eval.h"
 
+/* clang-format off */
 static const struct cs_lua_method methods[] = {
     {"cs.mllm", "train", "...: string", "cs.mllm", "a new model in which the named modules train; globs, last match wins"},
     {"cs.mllm", "freeze", "...: string", "cs.mllm", "a new model in which the named modules are frozen"},
@@ -21,6 +22,8 @@ static const struct cs_lua_method methods[] = {
     {"cs.job", "spec", "", "table", "the job document as a table"},
 };
 
+/* clang-format on */
+
 const struct cs_lua_method *cs_lua_methods(int *n)
 {
     *n = CS_ARRAY_LEN(methods);
@@ -29,7 +32,8 @@ const struct cs_lua_method *cs_lua_methods(int *n)
 
 static void add_type(struct cs_buf *out, const struct cs_arg *arg)
 {
-    static const char *const plain[] = {"string", "integer", "number", "boolean", "table", "", "table"};
+    static const char *const plain[] = {"string", "integer", "number", "boolean",
+                                        "table",  "",        "table"};
     if (arg->type == CS_ARG_VALUE) {
         cs_buf_adds(out, cs_lua_kind_name(arg->kind));
     } else if (arg->type == CS_ARG_STRING && arg->values) {
@@ -84,9 +88,10 @@ static void each_area(void (*visit)(struct cs_buf *, const struct cs_lua_functio
 
 void cs_lua_meta(struct cs_buf *out)
 {
-    cs_buf_adds(out, "---@meta cornstarch\n-- Generated from the argument tables: cornstarch-console lua "
-                     "--meta. Do not edit.\n\nlocal cs = {}\ncs.projector = {}\ncs.data = {}\ncs.optim = "
-                     "{}\ncs.lr = {}\ncs.lab = {}\n\n---@type string\ncs.version = \"\"\n\n");
+    cs_buf_adds(
+        out, "---@meta cornstarch\n-- Generated from the argument tables: cornstarch-console lua "
+             "--meta. Do not edit.\n\nlocal cs = {}\ncs.projector = {}\ncs.data = {}\ncs.optim = "
+             "{}\ncs.lr = {}\ncs.lab = {}\n\n---@type string\ncs.version = \"\"\n\n");
     for (int kind = CS_LUA_HF; kind < CS_LUA_KIND_COUNT; kind++) {
         const char *name = cs_lua_kind_name((enum cs_lua_kind)kind);
         cs_buf_addf(out, "---@class %s\nlocal %s_ = {}\n\n", name, name + 3);

@@ -1,7 +1,8 @@
-/* See state.h. The holes of a Lua sandbox and how they are closed: an over-budget script cannot catch
- * the error (the hook re-arms on every instruction), finalizers are refused, library calls that are
- * one instruction for the hook (patterns, rep, table functions) are bounded before they start,
- * dangerous libraries are not opened. Random numbers start from a fixed seed: scripts are pure. */
+/* See state.h. The holes of a Lua sandbox and how they are closed: an over-budget script cannot
+ * catch the error (the hook re-arms on every instruction), finalizers are refused, library calls
+ * that are one instruction for the hook (patterns, rep, table functions) are bounded before they
+ * start, dangerous libraries are not opened. Random numbers start from a fixed seed: scripts are
+ * pure. */
 #include "lua/state.h"
 
 #include <math.h>
@@ -87,7 +88,8 @@ static int no_gc_setmetatable(lua_State *L)
     return 1;
 }
 
-/* Quantifiers, and %b, that can make the matcher try again: each multiplies the cost by the length. */
+/* Quantifiers, and %b, that can make the matcher try again: each multiplies the cost by the length.
+ */
 static int pattern_power(const char *pattern, size_t n)
 {
     int power = 0;
@@ -111,7 +113,8 @@ static int bounded_pattern(lua_State *L)
     int power = is_plain ? 0 : pattern_power(pattern, pattern_len);
     double steps = power ? pow((double)len + 1, power) : (double)len * (double)pattern_len / 16;
     if (steps > 1e9)
-        return cs_lua_error(L, "the pattern '%s' is too costly on %d characters", pattern, (int)len);
+        return cs_lua_error(L, "the pattern '%s' is too costly on %d characters", pattern,
+                            (int)len);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
@@ -263,8 +266,7 @@ enum cs_status cs_lua_state_open(struct cs_lua_state *state, const struct cs_lua
                                  struct cs_err *err)
 {
     *state = (struct cs_lua_state){0};
-    state->limit_bytes =
-        limits && limits->memory_bytes ? limits->memory_bytes : (size_t)64 << 20;
+    state->limit_bytes = limits && limits->memory_bytes ? limits->memory_bytes : (size_t)64 << 20;
     state->budget = limits && limits->instructions ? limits->instructions : 50000000;
     state->left = state->budget;
     state->L = lua_newstate(capped_alloc, state);

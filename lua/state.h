@@ -35,8 +35,8 @@ struct cs_lua_state *cs_lua_state_of(lua_State *L);
 enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, const char *text,
                                 size_t len, struct cs_err *err) CS_NODISCARD;
 
-/* Raise "file:line: text" with the place of the nearest Lua code on the stack, also when the failing
- * C function was called by another one (nested argument tables). Never returns. */
+/* Raise "file:line: text" with the place of the nearest Lua code on the stack, also when the
+ * failing C function was called by another one (nested argument tables). Never returns. */
 int cs_lua_error(lua_State *L, const char *fmt, ...);
 
 #endif

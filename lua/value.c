@@ -39,7 +39,7 @@ static int value_equal(lua_State *L)
 static int value_readonly(lua_State *L)
 {
     return cs_lua_error(L, "%s values are immutable: methods return new values",
-                      cs_lua_kind_name(((struct cs_lua_value *)lua_touserdata(L, 1))->kind));
+                        cs_lua_kind_name(((struct cs_lua_value *)lua_touserdata(L, 1))->kind));
 }
 
 static void push_metatable(lua_State *L, enum cs_lua_kind kind)

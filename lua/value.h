@@ -1,5 +1,6 @@
-/* The immutable values of the DSL: one userdata shape, a kind, a JSON body and, for models and plans,
- * the graph and plan built from it. Methods return new values; nothing is changed in place. */
+/* The immutable values of the DSL: one userdata shape, a kind, a JSON body and, for models and
+ * plans, the graph and plan built from it. Methods return new values; nothing is changed in place.
+ */
 #ifndef CS_LUA_VALUE_H
 #define CS_LUA_VALUE_H
 
@@ -10,11 +11,12 @@
 #include "lua/state.h"
 
 #define CS_LUA_KINDS(X)                                                                            \
-    X(BOX, "json") X(HF, "cs.hf") X(PROJECTOR, "cs.projector") X(MODEL, "cs.mllm")                 \
-    X(CLUSTER, "cs.cluster") X(PLAN, "cs.plan") X(DATA, "cs.data") X(OPTIM, "cs.optim")            \
-    X(LR, "cs.lr") X(JOB, "cs.job")
+    X(BOX, "json")                                                                                 \
+    X(HF, "cs.hf") X(PROJECTOR, "cs.projector") X(MODEL, "cs.mllm") X(CLUSTER, "cs.cluster")       \
+        X(PLAN, "cs.plan") X(DATA, "cs.data") X(OPTIM, "cs.optim") X(LR, "cs.lr") X(JOB, "cs.job")
 
 enum cs_lua_kind {
+
 #define X(kind, name) CS_LUA_##kind,
     CS_LUA_KINDS(X)
 #undef X
@@ -31,7 +33,8 @@ struct cs_lua_value {
 };
 
 /* Push a value that owns json (stolen, may be NULL; lost when memory is out, so make big ones
- * afterwards: v = new(L, kind, NULL); v->json = ...). The pointer is valid while it is on the stack. */
+ * afterwards: v = new(L, kind, NULL); v->json = ...). The pointer is valid while it is on the
+ * stack. */
 struct cs_lua_value *cs_lua_value_new(lua_State *L, enum cs_lua_kind kind, json_t *json);
 struct cs_lua_value *cs_lua_value_test(lua_State *L, int index); /* NULL: not one of ours */
 const char *cs_lua_kind_name(enum cs_lua_kind kind);

@@ -20,8 +20,9 @@
 
 static char folder[64], path[96];
 
-static const char ok_line[] = "{\"type\":\"hello.ok\",\"id\":1,\"reply\":true,\"major\":1,\"minor\":0,"
-                              "\"version\":\"0\",\"node\":\"n\",\"pid\":7}\n";
+static const char ok_line[] =
+    "{\"type\":\"hello.ok\",\"id\":1,\"reply\":true,\"major\":1,\"minor\":0,"
+    "\"version\":\"0\",\"node\":\"n\",\"pid\":7}\n";
 
 static int listen_here(void)
 {

@@ -25,8 +25,8 @@ static void names_and_keys_are_unique(void **state)
 
 static void changing_jobs_needs_more_than_a_viewer(void **state)
 {
-    static const char *const names[] = {"run",    "submit", "pause",      "resume",
-                                        "stop",   "checkpoint", "daemon stop"};
+    static const char *const names[] = {"run",  "submit",     "pause",      "resume",
+                                        "stop", "checkpoint", "daemon stop"};
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(names); i++) {
         const struct cs_command *command = NULL;
