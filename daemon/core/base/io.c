@@ -227,10 +227,12 @@ enum cs_status cs_dir_runtime(char out[CS_PATH_CAP], struct cs_err *err)
 
 enum cs_status cs_dir_self(char out[CS_PATH_CAP], struct cs_err *err)
 {
-    ssize_t n = readlink("/proc/self/exe", out, CS_PATH_CAP - 1);
+    char self[CS_PATH_CAP];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (n == -1)
         return cs_fail_errno(err, "finding this program's own path");
-    out[n] = '\0';
+    self[n] = '\0';
+    strcpy(out, self);
     char *slash = strrchr(out, '/');
     if (!slash)
         return cs_fail(err, CS_INTERNAL, "own path %s is not absolute", out);
