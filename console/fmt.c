@@ -73,6 +73,16 @@ void cs_fmt_clock(char *out, size_t cap, int64_t wall_ns)
         snprintf(out, cap, "-");
 }
 
+void cs_fmt_clock_ms(char *out, size_t cap, int64_t wall_ns)
+{
+    char clock[CS_FMT_CAP];
+    cs_fmt_clock(clock, sizeof clock, wall_ns);
+    if (wall_ns > 0)
+        snprintf(out, cap, "%s.%03d", clock, (int)(wall_ns / 1000000 % 1000));
+    else
+        snprintf(out, cap, "-");
+}
+
 void cs_fmt_count(char *out, size_t cap, int64_t count)
 {
     if (count < 0)

@@ -12,10 +12,11 @@ void cs_fmt_ms(char *out, size_t cap, double ns); /* "231.0" "12.34" "0.123": mi
 void cs_fmt_percent(char *out, size_t cap, double ratio); /* 0.32 -> "32.0%" */
 void cs_fmt_drift(char *out, size_t cap, double ratio); /* 0.022 -> "+2.2%", from +1000% "x12.3" */
 void cs_fmt_loss(char *out, size_t cap, double loss);   /* "2.113", "nan", "inf" */
-void cs_fmt_known_loss(char *out, size_t cap, double loss); /* NaN is "-" */
-void cs_fmt_elapsed(char *out, size_t cap, int64_t ns);     /* "03:08" "01:02:03" "3d01h" */
-void cs_fmt_clock(char *out, size_t cap, int64_t wall_ns);  /* local "10:31:02" */
-void cs_fmt_count(char *out, size_t cap, int64_t count);    /* "999" "12.3k" */
-void cs_fmt_tokens(char *out, size_t cap, double per_s);    /* "69.4k" */
+void cs_fmt_known_loss(char *out, size_t cap, double loss);   /* NaN is "-" */
+void cs_fmt_elapsed(char *out, size_t cap, int64_t ns);       /* "03:08" "01:02:03" "3d01h" */
+void cs_fmt_clock(char *out, size_t cap, int64_t wall_ns);    /* local "10:31:02" */
+void cs_fmt_clock_ms(char *out, size_t cap, int64_t wall_ns); /* local "10:31:02.118" */
+void cs_fmt_count(char *out, size_t cap, int64_t count);      /* "999" "12.3k" */
+void cs_fmt_tokens(char *out, size_t cap, double per_s);      /* "69.4k" */
 
 #endif

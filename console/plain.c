@@ -205,13 +205,14 @@ static void report_bubbles(struct cs_plain *plain, const struct cs_store *store)
     }
 }
 
-void cs_plain_report(struct cs_plain *plain, const struct cs_store *store, const char *result_dir,
+void cs_plain_report(struct cs_plain *plain, struct cs_store *store, const char *result_dir,
                      const char *next_command)
 {
     const struct cs_store_job *job = cs_store_selected(store);
     char loss[CS_FMT_CAP];
     if (!job)
         return;
+    cs_store_adopt_trace(store);
     cs_fmt_known_loss(loss, sizeof loss, job->loss);
     cs_plain_say(plain, "job %lld (%s): %s%s%s", (long long)job->id, job->name, job->state,
                  job->reason[0] ? ": " : "", job->reason);

@@ -30,8 +30,9 @@ void cs_plain_note(struct cs_plain *plain, const char *level, const char *text);
 /* any sentence, kept clear of the progress line */
 void cs_plain_say(struct cs_plain *plain, const char *fmt, ...) CS_PRINTF(2, 3);
 /* The end of a run: state and reason, steps, loss, exact match, step time predicted and measured,
- * bubble of every stage, where the result lies, what to try next. Reads the selected job. */
-void cs_plain_report(struct cs_plain *plain, const struct cs_store *store, const char *result_dir,
+ * bubble of every stage, where the result lies, what to try next. Of the selected job; when no step
+ * was measured live, its trace is read. */
+void cs_plain_report(struct cs_plain *plain, struct cs_store *store, const char *result_dir,
                      const char *next_command);
 
 #endif

@@ -3,8 +3,10 @@
 #include "console/store.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/str.h"
 
@@ -14,13 +16,14 @@ static const struct cs_store_step no_step = {
 static void lines_init(struct cs_store_lines *lines, int cap)
 {
     lines->line = calloc((size_t)cap, sizeof *lines->line);
-    CS_ASSERT(lines->line);
+    lines->order = calloc((size_t)cap, sizeof *lines->order);
+    CS_ASSERT(lines->line && lines->order);
     lines->cap = cap;
 }
 
 static void lines_clear(struct cs_store_lines *lines)
 {
-    lines->n = lines->first = 0;
+    lines->n = 0;
     lines->total = 0;
 }
 
@@ -63,7 +66,9 @@ void cs_store_free(struct cs_store *store)
         return;
     forget_job(store);
     free(store->logs.line);
+    free(store->logs.order);
     free(store->notes.line);
+    free(store->notes.order);
     free(store->jobs);
     free(store);
 }
@@ -132,27 +137,80 @@ struct cs_store_job *cs_store_job_at(struct cs_store *store, int64_t id)
     return &store->jobs[at];
 }
 
-void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_level level,
-                       int64_t wall_ns, const char *text)
+static void set_text(struct cs_store_line *line, const char *text)
 {
-    int at = (lines->first + lines->n) % lines->cap;
-    if (lines->n == lines->cap)
-        lines->first = (lines->first + 1) % lines->cap;
-    else
-        lines->n++;
-    lines->line[at] = (struct cs_store_line){.rank = rank, .level = level, .wall_ns = wall_ns};
     size_t n = strlen(text), fits = n < CS_STORE_LINE - 1 ? n : CS_STORE_LINE - 1;
     while (fits > 0 && fits < n && ((unsigned char)text[fits] & 0xc0) == 0x80)
         fits--; /* not inside a character */
-    memcpy(lines->line[at].text, text, fits);
-    lines->line[at].text[fits] = '\0';
+    memcpy(line->text, text, fits);
+    line->text[fits] = '\0';
+}
+
+/* Lines of several files come one file after the other; they are merged by time. A line without a
+ * time stays behind the one before it. */
+void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_level level,
+                       int64_t wall_ns, const char *text)
+{
+    int *order = lines->order, n = lines->n;
+    int64_t sort_ns = wall_ns > 0 ? wall_ns : n > 0 ? lines->line[order[n - 1]].sort_ns : 0;
     lines->total++;
+    if (n == lines->cap && sort_ns < lines->line[order[0]].sort_ns)
+        return; /* older than all that is kept */
+    int slot = n < lines->cap ? n : order[0], at = n < lines->cap ? lines->n++ : n - 1;
+    if (n == lines->cap)
+        memmove(order, order + 1, (size_t)at * sizeof *order);
+    while (at > 0 && lines->line[order[at - 1]].sort_ns > sort_ns) {
+        order[at] = order[at - 1];
+        at--;
+    }
+    order[at] = slot;
+    struct cs_store_line *line = &lines->line[slot];
+    line->rank = rank;
+    line->level = level;
+    line->wall_ns = wall_ns;
+    line->sort_ns = sort_ns;
+    set_text(line, text);
+}
+
+static bool read_time(const char *text, int64_t *wall_ns)
+{
+    struct tm tm = {0};
+    int ms = 0, used = 0;
+    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ %n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+               &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &used) != 7 ||
+        used < 25 || tm.tm_year < 1970 || tm.tm_year > 2200) /* nanoseconds must fit */
+        return false;
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    *wall_ns = (int64_t)timegm(&tm) * 1000000000 + (int64_t)ms * 1000000;
+    return *wall_ns > 0;
+}
+
+void cs_store_add_log(struct cs_store_lines *lines, int32_t rank, const char *text)
+{
+    static const size_t stamp = 25; /* with the space behind it */
+    enum cs_log_level level = CS_INFO;
+    int64_t wall_ns = 0;
+    char word[8] = "";
+    if (!read_time(text, &wall_ns)) {
+        cs_store_add_line(lines, rank, CS_INFO, 0, text);
+        return;
+    }
+    text += stamp;
+    size_t n = strcspn(text, " ");
+    if (n < sizeof word)
+        memcpy(word, text, n);
+    if (cs_log_level_parse(word, &level))
+        text += n + (text[n] == ' ');
+    else
+        level = CS_INFO;
+    cs_store_add_line(lines, rank, level, wall_ns, text);
 }
 
 const struct cs_store_line *cs_store_line(const struct cs_store_lines *lines, int i)
 {
     CS_ASSERT(i >= 0 && i < lines->n);
-    return &lines->line[(lines->first + i) % lines->cap];
+    return &lines->line[lines->order[i]];
 }
 
 bool cs_state_is_over(const char *state)

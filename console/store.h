@@ -42,15 +42,17 @@ struct cs_store_step { /* the last step of its kind */
 };
 
 struct cs_store_line {
-    int64_t wall_ns;
-    int32_t rank; /* -1 feeder, -2 runner, -3 a note of the daemon */
+    int64_t wall_ns; /* 0 unknown */
+    int64_t sort_ns; /* the same, or of the line before it */
+    int32_t rank;    /* -1 feeder, -2 runner, -3 a note of the daemon */
     enum cs_log_level level;
     char text[CS_STORE_LINE];
 };
 
-struct cs_store_lines { /* ring: the newest n of cap */
+struct cs_store_lines { /* the newest cap lines, in the order of their times */
     struct cs_store_line *line;
-    int cap, n, first;
+    int *order; /* (n) indices in line */
+    int cap, n;
     int64_t total; /* ever added */
 };
 
@@ -108,6 +110,11 @@ enum cs_status cs_store_trace(struct cs_store *store, const void *bytes, size_t 
 /* A trace and what lies beside it in a job directory: spec.json, plan.json, journal, logs/. */
 enum cs_status cs_store_replay(struct cs_store *store, const char *trace_path,
                                struct cs_err *err) CS_NODISCARD;
+/* When nothing was measured live yet and the selected job's directory can be read from here: the
+ * last step of its trace, if it is of the same plan. */
+void cs_store_adopt_trace(struct cs_store *store);
+/* the lines of a job.log reply, which does not say whose they are */
+void cs_store_log_lines(struct cs_store *store, int32_t rank, const json_t *msg);
 /* Read documents of the selected job; plan may be NULL. A failure is kept in model_error. */
 void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t *plan);
 
@@ -125,6 +132,9 @@ double cs_store_tokens_per_s(const struct cs_store *store);
 struct cs_store_job *cs_store_job_at(struct cs_store *store, int64_t id); /* made when unknown */
 void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_level level,
                        int64_t wall_ns, const char *text);
+/* a line as programs of ours log it, "2026-11-27T23:04:23.123Z warn ..."; others are information
+ * without a time */
+void cs_store_add_log(struct cs_store_lines *lines, int32_t rank, const char *text);
 void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_selected);
 void cs_store_stages(struct cs_store *store, int32_t n_stages, int32_t n_ranks);
 

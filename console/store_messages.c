@@ -203,24 +203,11 @@ static void on_spans(struct cs_store *store, const json_t *msg)
                             store->n_stages, store->model.plan, store->model.graph, NULL);
 }
 
-/* "2026-11-27T23:04:23.123Z warn ..." -> warn; lines of another form are information */
-static enum cs_log_level level_of(const char *line)
-{
-    const char *space = strchr(line, ' ');
-    enum cs_log_level level = CS_INFO;
-    char word[8] = "";
-    if (space && strlen(space) > 1)
-        memcpy(word, space + 1,
-               strcspn(space + 1, " ") < sizeof word ? strcspn(space + 1, " ") : 0);
-    return cs_log_level_parse(word, &level) ? level : CS_INFO;
-}
-
 static void on_log(struct cs_store *store, const json_t *msg)
 {
-    const char *line = cs_msg_str(msg, "line", "");
     if (is_selected(store, msg))
-        cs_store_add_line(&store->logs, (int32_t)cs_msg_int(msg, "rank", -2), level_of(line), 0,
-                          line);
+        cs_store_add_log(&store->logs, (int32_t)cs_msg_int(msg, "rank", -2),
+                         cs_msg_str(msg, "line", ""));
 }
 
 static void add_note(struct cs_store *store, int64_t wall_ns, const char *level, const char *text)
@@ -254,14 +241,15 @@ static void on_events(struct cs_store *store, const json_t *msg)
     }
 }
 
-static void on_log_lines(struct cs_store *store, const json_t *msg)
+void cs_store_log_lines(struct cs_store *store, int32_t rank, const json_t *msg)
 {
     const json_t *lines = cs_msg_arr(msg, "lines");
     for (size_t i = 0; i < json_array_size(lines); i++) {
         const char *text = json_string_value(json_array_get(lines, i));
         if (text)
-            cs_store_add_line(&store->logs, -2, level_of(text), 0, text);
+            cs_store_add_log(&store->logs, rank, text);
     }
+    store->version++;
 }
 
 static void on_gap(struct cs_store *store, const json_t *msg)
@@ -291,7 +279,6 @@ static const struct {
     {"job.show",    true,  on_show     },
     {"job.metrics", true,  on_metrics  },
     {"job.events",  true,  on_events   },
-    {"job.log",     true,  on_log_lines},
     {"event.job",   false, on_job_event},
     {"event.step",  false, on_step     },
     {"event.spans", false, on_spans    },

@@ -14,6 +14,7 @@
 enum { MAX_PROGRAMS = 64 };
 
 static const size_t max_bytes = (size_t)1 << 30;
+static const size_t adopt_bytes = (size_t)64 << 20; /* read while the screen waits */
 
 struct replay {
     struct cs_store *store;
@@ -260,4 +261,24 @@ enum cs_status cs_store_replay(struct cs_store *store, const char *trace_path, s
     read_logs(store, dir);
     store->version++;
     return CS_OK;
+}
+
+void cs_store_adopt_trace(struct cs_store *store)
+{
+    const struct cs_store_job *job = cs_store_selected(store);
+    struct cs_buf bytes = {0};
+    char path[CS_PATH_CAP];
+    if (!job || !job->dir[0] || store->measured.arena || !store->model.plan)
+        return;
+    struct cs_store *file = cs_store_new();
+    if (cs_path(path, NULL, "%s/trace", job->dir) == CS_OK &&
+        cs_read_file(path, adopt_bytes, &bytes, NULL) == CS_OK &&
+        cs_store_trace(file, bytes.data, bytes.len, NULL) == CS_OK &&
+        strcmp(cs_store_selected(file)->plan_hash, store->model.plan->hash) == 0) {
+        store->measured = file->measured;
+        file->measured = (struct cs_timeline){.step = -1};
+        store->version++;
+    }
+    cs_buf_free(&bytes);
+    cs_store_free(file);
 }

@@ -19,6 +19,8 @@
 
 enum { DRAW_MS = 100, CLOCK_S = 5, METRIC_ROWS = 2000, EVENT_ROWS = 100, LIST_S = 10 };
 
+enum { LOG_RANKS = 16, LOG_LINES = 100, LOG_FIRST = -2 /* runner, feeder, rank 0 .. */ };
+
 struct ui {
     struct event_base *base;
     struct cs_client *client;
@@ -31,6 +33,7 @@ struct ui {
     uint64_t drawn_version;
     bool is_dirty, is_draw_armed;
     int64_t sub, metrics_id, events_id, show_id, sub_id, order_id; /* of the selected job */
+    int64_t log_id[LOG_RANKS]; /* of LOG_FIRST, LOG_FIRST + 1 ... */
     int64_t listed_ns;
     char end_state[16]; /* end of the watched job that was told */
 };
@@ -106,6 +109,19 @@ static void subscribe(struct ui *ui, int64_t job)
         ui->sub_id = id;
 }
 
+/* What was logged before: the last lines of the runner, the feeder and the first ranks. */
+static void ask_logs(struct ui *ui, int64_t job)
+{
+    for (int i = 0; i < LOG_RANKS; i++) {
+        json_t *request = cs_msg_new("job.log");
+        cs_msg_set_int(request, "job", job);
+        cs_msg_set_int(request, "rank", LOG_FIRST + i);
+        cs_msg_set_int(request, "offset", -1);
+        cs_msg_set_int(request, "limit", LOG_LINES);
+        ui->log_id[i] = cs_client_send(ui->client, request);
+    }
+}
+
 static void ask_job(struct ui *ui)
 {
     int64_t job = ui->store->job;
@@ -125,6 +141,8 @@ static void ask_job(struct ui *ui)
     cs_msg_set_int(events, "limit", EVENT_ROWS);
     ui->events_id = cs_client_send(ui->client, events);
     subscribe(ui, job);
+    if (ui->store->logs.total == 0)
+        ask_logs(ui, job);
 }
 
 static void select_job(struct ui *ui, int64_t job)
@@ -191,8 +209,19 @@ static bool is_stale_answer(const struct ui *ui, const json_t *msg)
     return false;
 }
 
+/* Index of the log that a message answers for, -1 none. */
+static int log_of(const struct ui *ui, const json_t *msg)
+{
+    for (int i = 0; i < LOG_RANKS && cs_msg_is_reply(msg); i++)
+        if (ui->log_id[i] > 0 && cs_msg_id(msg) == ui->log_id[i])
+            return i;
+    return -1;
+}
+
 static void on_error(struct ui *ui, const json_t *msg)
 {
+    if (log_of(ui, msg) >= 0)
+        return; /* a rank that does not exist, or has not logged yet */
     struct cs_err err = {.text = ""};
     (void)!cs_msg_to_err(msg, &err);
     say(ui, CS_STYLE_BAD, err.text);
@@ -208,7 +237,11 @@ static void on_message(void *user, const json_t *msg)
         on_error(ui, msg);
     if (strcmp(type, "sub.open") == 0 && cs_msg_id(msg) == ui->sub_id)
         ui->sub = cs_msg_int(msg, "sub", 0);
+    if (strcmp(type, "job.log") == 0 && log_of(ui, msg) >= 0)
+        cs_store_log_lines(ui->store, LOG_FIRST + log_of(ui, msg), msg);
     cs_store_message(ui->store, msg);
+    if (strcmp(type, "job.show") == 0)
+        cs_store_adopt_trace(ui->store);
     if (ui->store->wants_show) {
         ui->store->wants_show = false;
         ui->show_id = ask(ui, "job.show", ui->store->job);
@@ -395,6 +428,7 @@ enum cs_status cs_ui_run(struct event_base *base, struct cs_client *client,
     fill_result(&ui, result);
     close_all(&ui);
     cs_store_free(ui.store);
-    say_goodbye(result);
+    if (!options->is_watching || !result->is_over) /* else the caller reports */
+        say_goodbye(result);
     return CS_OK;
 }

@@ -34,28 +34,13 @@ static enum cs_style level_style(enum cs_log_level level)
     return styles[level];
 }
 
-/* "2026-11-27T23:04:23.123Z info step ..." -> clock "23:04:23.123", rest "step ..." */
-static const char *split_line(const struct cs_store_line *line, char *clock, size_t cap)
-{
-    const char *text = line->text;
-    if (strlen(text) > 25 && text[4] == '-' && text[10] == 'T' && text[23] == 'Z' &&
-        text[24] == ' ') {
-        snprintf(clock, cap, "%.12s", text + 11);
-        const char *rest = strchr(text + 25, ' ');
-        return rest ? rest + 1 : text + 25;
-    }
-    cs_fmt_clock(clock, cap, line->wall_ns);
-    if (line->wall_ns <= 0)
-        clock[0] = '\0';
-    return text;
-}
-
 static void draw_line(const struct cs_store_line *line, const struct cs_screen *screen,
                       struct cs_area area, int y)
 {
-    char clock[CS_FMT_CAP], rank[16];
+    char clock[CS_FMT_CAP] = "", rank[16];
     enum cs_style style = level_style(line->level);
-    const char *rest = split_line(line, clock, sizeof clock);
+    if (line->wall_ns > 0)
+        cs_fmt_clock_ms(clock, sizeof clock, line->wall_ns);
     rank_name(rank, sizeof rank, line->rank);
     int x = 1;
     if (area.w >= 60) {
@@ -64,7 +49,7 @@ static void draw_line(const struct cs_store_line *line, const struct cs_screen *
     }
     cs_draw(area, x, y, style, cs_log_level_name(line->level));
     cs_draw(area, x + 6, y, CS_STYLE_DIM, rank);
-    cs_draw_cut(area, x + 13, y, area.w - x - 14, style, screen->glyphs, rest);
+    cs_draw_cut(area, x + 13, y, area.w - x - 14, style, screen->glyphs, line->text);
 }
 
 void cs_view_logs(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)

@@ -92,6 +92,9 @@ static void draw_summary(const struct cs_store *store, const struct cs_screen *s
                          1);
         cs_fields_add(&fields, CS_STYLE_DIM, 4, "(%s)", drift);
     }
+    if (measured->arena && predicted->arena && measured->slots != predicted->slots)
+        cs_fields_add(&fields, CS_STYLE_DIM, 3, "%d slots, planned for %d", measured->slots,
+                      predicted->slots);
     if (store->model.plan)
         cs_fields_add(&fields, CS_STYLE_DIM, 5, "%s, %s", store->model.plan->schedule,
                       store->model.spec->stages);

@@ -7,7 +7,7 @@
 #include "console/widget.h"
 #include "core/base/str.h"
 
-enum { GAP = 2, SPARK_MAX = 256 };
+enum { GAP = 2, SPARK_MAX = 256, SPARK_BUCKETS = 1024 };
 
 static int width_of(const char *text)
 {
@@ -116,29 +116,43 @@ void cs_grid_row(const struct cs_grid *grid, struct cs_area area, int x, int y, 
 
 /* --- sparkline -------------------------------------------------------------------------------- */
 
+/* mean over the finite values of buckets [from, to), NaN when there are none */
+static double mean_of(const struct cs_series_bucket *bucket, uint32_t from, uint32_t to)
+{
+    double sum = 0;
+    uint32_t n = 0;
+    for (uint32_t i = from; i < to; i++) {
+        sum += bucket[i].sum;
+        n += bucket[i].n;
+    }
+    return n ? sum / n : (double)NAN;
+}
+
 int cs_spark_draw(const struct cs_series *series, struct cs_area area, int x, int y, int width,
                   enum cs_glyph_set glyphs, double *low, double *high)
 {
-    struct cs_series_bucket bucket[SPARK_MAX];
-    *low = *high = (double)NAN;
-    width = width < SPARK_MAX ? width : SPARK_MAX;
+    struct cs_series_bucket bucket[SPARK_BUCKETS];
+    double mean[SPARK_MAX];
     int64_t last = cs_series_last_step(series);
+    *low = *high = (double)NAN;
     if (width < 1 || last < 0)
         return 0;
-    int n = (int)cs_series_read(series, 0, last + 1, (uint32_t)width, bucket);
-    for (int i = 0; i < n; i++) {
-        double mean = cs_series_mean(&bucket[i]);
-        *low = isnan(*low) || mean < *low ? (isnan(mean) ? *low : mean) : *low;
-        *high = isnan(*high) || mean > *high ? (isnan(mean) ? *high : mean) : *high;
+    uint32_t n = cs_series_read(series, 0, last + 1, SPARK_BUCKETS, bucket);
+    uint32_t cells = (uint32_t)(width < SPARK_MAX ? width : SPARK_MAX);
+    cells = cells < n ? cells : n;
+    for (uint32_t i = 0; i < cells; i++) {
+        mean[i] = mean_of(bucket, i * n / cells, (i + 1) * n / cells);
+        *low = fmin(*low, mean[i]); /* NaN counts as missing */
+        *high = fmax(*high, mean[i]);
     }
-    for (int i = 0; i < n; i++) {
-        double mean = cs_series_mean(&bucket[i]), range = *high - *low;
-        if (isnan(mean)) {
-            cs_draw(area, x + i, y, CS_STYLE_BAD, "!"); /* nothing finite in these steps */
+    for (uint32_t i = 0; i < cells; i++) {
+        double range = *high - *low;
+        if (isnan(mean[i])) {
+            cs_draw(area, x + (int)i, y, CS_STYLE_BAD, "!"); /* nothing finite in these steps */
             continue;
         }
-        int level = range > 0 ? (int)((mean - *low) / range * (CS_SPARK_LEVELS - 1) + 0.5) : 0;
-        cs_draw(area, x + i, y, CS_STYLE_FORWARD, cs_glyph_spark(glyphs, level));
+        int level = range > 0 ? (int)((mean[i] - *low) / range * (CS_SPARK_LEVELS - 1) + 0.5) : 0;
+        cs_draw(area, x + (int)i, y, CS_STYLE_FORWARD, cs_glyph_spark(glyphs, level));
     }
-    return n;
+    return (int)cells;
 }
