@@ -14,6 +14,11 @@ struct cs_lua_area cs_lua_area_plan(void);
 struct cs_lua_area cs_lua_area_job(void);
 struct cs_lua_area cs_lua_area_lab(void);
 
+/* all of them, in the order of the manual */
+enum { CS_LUA_AREAS = 4 };
+
+void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS]);
+
 /* metatables with methods */
 void cs_lua_register_model(lua_State *L);
 void cs_lua_register_plan(lua_State *L);

@@ -79,9 +79,9 @@ static void add_function(struct cs_buf *out, const struct cs_lua_function *f)
 static void each_area(void (*visit)(struct cs_buf *, const struct cs_lua_function *),
                       struct cs_buf *out)
 {
-    const struct cs_lua_area areas[] = {cs_lua_area_model(), cs_lua_area_plan(), cs_lua_area_job(),
-                                        cs_lua_area_lab()};
-    for (size_t a = 0; a < CS_ARRAY_LEN(areas); a++)
+    struct cs_lua_area areas[CS_LUA_AREAS];
+    cs_lua_areas(areas);
+    for (size_t a = 0; a < CS_LUA_AREAS; a++)
         for (int i = 0; i < areas[a].n; i++)
             visit(out, &areas[a].functions[i]);
 }

@@ -27,17 +27,25 @@ static void install_function(lua_State *L, int module, const struct cs_lua_funct
     lua_settop(L, module);
 }
 
+void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS])
+{
+    out[0] = cs_lua_area_model();
+    out[1] = cs_lua_area_plan();
+    out[2] = cs_lua_area_job();
+    out[3] = cs_lua_area_lab();
+}
+
 void cs_lua_install(lua_State *L)
 {
-    const struct cs_lua_area areas[] = {cs_lua_area_model(), cs_lua_area_plan(), cs_lua_area_job(),
-                                        cs_lua_area_lab()};
+    struct cs_lua_area areas[CS_LUA_AREAS];
+    cs_lua_areas(areas);
     cs_lua_register_model(L);
     cs_lua_register_plan(L);
     cs_lua_register_job(L);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_newtable(L);
     int module = lua_gettop(L);
-    for (size_t a = 0; a < CS_ARRAY_LEN(areas); a++)
+    for (size_t a = 0; a < CS_LUA_AREAS; a++)
         for (int i = 0; i < areas[a].n; i++)
             install_function(L, module, &areas[a].functions[i]);
     lua_pushliteral(L, CORNSTARCH_VERSION);
