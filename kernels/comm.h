@@ -1,9 +1,10 @@
 /* The transport table: point-to-point and small collectives between the ranks of one job.
  *
- * Implementations: comm/socket.c (AF_UNIX stream pairs on a node), later NCCL and simulated. Semantics
- * follow NCCL: messages between two ranks in one direction are a FIFO, both sides know every size.
- * One thread (the worker's communication thread) owns a cs_comm. A dead peer ends every call with
- * CS_PEER_GONE naming the rank; nobody waits for ever (deadline in milliseconds, <= 0: none). */
+ * Implementations: comm/socket.c (AF_UNIX stream pairs on a node), later NCCL and simulated.
+ * Semantics follow NCCL: messages between two ranks in one direction are a FIFO, both sides know
+ * every size. One thread (the worker's communication thread) owns a cs_comm. A dead peer ends every
+ * call with CS_PEER_GONE naming the rank; nobody waits for ever (deadline in milliseconds, <= 0:
+ * none). */
 #ifndef CS_KERNELS_COMM_H
 #define CS_KERNELS_COMM_H
 
@@ -31,12 +32,13 @@ struct cs_comm_table {
      * bytes: done at once. */
     enum cs_status (*post)(struct cs_comm *comm, struct cs_xfer *xfer, struct cs_err *err);
     /* Move bytes of everything queued. Returns when at least one transfer completed, when wake_fd
-     * (-1: none) is readable (the caller drains it), or CS_TIMEOUT after deadline_ms. A dead peer is
-     * noticed only when something is queued for it or arrives from it. */
+     * (-1: none) is readable (the caller drains it), or CS_TIMEOUT after deadline_ms. A dead peer
+     * is noticed only when something is queued for it or arrives from it. */
     enum cs_status (*progress)(struct cs_comm *comm, int wake_fd, int deadline_ms,
                                struct cs_err *err);
-    /* post all, progress until all are done. All transfers of one call progress together (as inside ncclGroupStart/End): no order between
-     * peers can dead-lock. Returns when all are complete. Zero bytes are legal and send nothing. */
+    /* post all, progress until all are done. All transfers of one call progress together (as inside
+     * ncclGroupStart/End): no order between peers can dead-lock. Returns when all are complete.
+     * Zero bytes are legal and send nothing. */
     enum cs_status (*exchange)(struct cs_comm *comm, struct cs_xfer *xfer, int n, int deadline_ms,
                                struct cs_err *err);
     /* every rank contributes bytes[rank]; all (sum of bytes) is filled in rank order on every rank.

@@ -1,13 +1,13 @@
-/* The operator table: one signature per operator, implemented by kernels/cpu (reference, fp32) and by
- * the CUDA plugin. Operators allocate nothing and synchronise nothing; they run on the stream of the
- * context and use its workspace.
+/* The operator table: one signature per operator, implemented by kernels/cpu (reference, fp32) and
+ * by the CUDA plugin. Operators allocate nothing and synchronise nothing; they run on the stream of
+ * the context and use its workspace.
  *
- * dtypes: "act" is the activation and weight type of the back end (fp32 on CPU, bf16 on GPU), passed
- * as void *; gradients of weights, norms, optimizer state and losses are fp32 (or fp64 where said).
- * Matrices are row-major; a linear weight is (out, in) as in PyTorch. Every gradient of a weight is
- * ACCUMULATED (+=), every activation gradient is OVERWRITTEN, unless a comment says otherwise.
- * Row counts may be 0: then nothing happens. Results are deterministic and do not depend on the
- * alignment or on the address of a buffer. */
+ * dtypes: "act" is the activation and weight type of the back end (fp32 on CPU, bf16 on GPU),
+ * passed as void *; gradients of weights, norms, optimizer state and losses are fp32 (or fp64 where
+ * said). Matrices are row-major; a linear weight is (out, in) as in PyTorch. Every gradient of a
+ * weight is ACCUMULATED (+=), every activation gradient is OVERWRITTEN, unless a comment says
+ * otherwise. Row counts may be 0: then nothing happens. Results are deterministic and do not depend
+ * on the alignment or on the address of a buffer. */
 #ifndef CS_KERNELS_OPS_H
 #define CS_KERNELS_OPS_H
 
@@ -21,7 +21,7 @@
 
 enum cs_act {
     CS_ACT_NONE,
-    CS_ACT_GELU,       /* erf */
+    CS_ACT_GELU, /* erf */
     CS_ACT_GELU_TANH,
     CS_ACT_QUICK_GELU, /* x sigmoid(1.702 x) */
     CS_ACT_SILU,
@@ -76,7 +76,8 @@ struct cs_ops {
     /* y (rows, n) from x (rows, n); stat (rows, 2) fp32 keeps mean and 1/std (RMS: 0 and 1/rms) */
     void (*norm)(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
                  float offset, const void *x, const void *w, const void *b, void *y, float *stat);
-    /* dx = dx_in + d norm; dx_in NULL: 0 (it is the residual's gradient). dw, db NULL: not needed */
+    /* dx = dx_in + d norm; dx_in NULL: 0 (it is the residual's gradient). dw, db NULL: not needed
+     */
     void (*norm_grad)(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
                       const void *x, const void *w, const float *stat, const void *dy,
                       const void *dx_in, void *dx, float *dw, float *db);
@@ -100,8 +101,8 @@ struct cs_ops {
     void (*add)(struct cs_ctx *ctx, int64_t n, const void *a, const void *b, void *y);
 
     /* y (rows, n) = table[ids] * scale; an id < 0 gives a zero row */
-    void (*embed)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids, const void *table,
-                  float scale, void *y);
+    void (*embed)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
+                  const void *table, float scale, void *y);
     /* dtable[ids] fp32 += dy * scale in row order; ids < 0 skipped */
     void (*embed_grad)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
                        const void *dy, float scale, float *dtable);
@@ -112,30 +113,30 @@ struct cs_ops {
     void (*scatter_rows)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
                          const void *x, void *y, int add);
 
-    /* image patches: pixels uint8 (items, height, width, channels) -> y (items * ph * pw, channels *
-     * patch * patch) in (channel, row, column) order as a conv weight is stored, ph = height / patch;
-     * value = (pixel * rescale - mean[c]) / std[c] in fp32 */
+    /* image patches: pixels uint8 (items, height, width, channels) -> y (items * ph * pw, channels
+     * * patch * patch) in (channel, row, column) order as a conv weight is stored, ph = height /
+     * patch; value = (pixel * rescale - mean[c]) / std[c] in fp32 */
     void (*patches)(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t width,
                     int32_t channels, int32_t patch, const uint8_t *pixels, float rescale,
                     const float *mean, const float *std, void *y);
 
-    /* q (tokens, heads, head_dim), k and v (tokens, kv_heads, head_dim), o like q; lse (heads, tokens)
-     * fp32. A row that sees nothing gives o = 0, lse = -inf, and zero gradients. */
+    /* q (tokens, heads, head_dim), k and v (tokens, kv_heads, head_dim), o like q; lse (heads,
+     * tokens) fp32. A row that sees nothing gives o = 0, lse = -inf, and zero gradients. */
     void (*attention)(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                       const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,
                       void *o, float *lse);
     void (*attention_grad)(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                            const struct cs_mask_plan *mask, const void *q, const void *k,
-                           const void *v, const void *o, const float *lse, const void *d_o, void *dq,
-                           void *dk, void *dv);
+                           const void *v, const void *o, const float *lse, const void *d_o,
+                           void *dq, void *dk, void *dv);
     size_t (*attention_workspace)(const struct cs_attention_shape *shape,
                                   const struct cs_mask_plan *mask);
 
     /* Fused chunked linear + cross-entropy over rows that have a label (labels >= 0 all).
      * x (rows, in), w (vocab, in). loss: fp64, += sum over rows. correct (rows) uint8: 1 where the
-     * label is the argmax (lowest index wins a tie), may be NULL. dx (rows, in) act: gradient of the
-     * loss SUM, overwritten, NULL: forward only. dw (vocab, in) fp32: accumulated, NULL: frozen.
-     * softcap 0: none. Logits are never materialised for more than one chunk of rows. */
+     * label is the argmax (lowest index wins a tie), may be NULL. dx (rows, in) act: gradient of
+     * the loss SUM, overwritten, NULL: forward only. dw (vocab, in) fp32: accumulated, NULL:
+     * frozen. softcap 0: none. Logits are never materialised for more than one chunk of rows. */
     void (*linear_xent)(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *w, const int32_t *labels, float softcap, double *loss,
                         uint8_t *correct, void *dx, float *dw);
@@ -151,8 +152,8 @@ struct cs_ops {
 
 const struct cs_ops *cs_ops_cpu(void);
 
-/* Compare the back end's GEMM with plain C on odd shapes (some OpenBLAS builds compute wrong results
- * on recent processors). CS_INTERNAL with the shape that differs. */
+/* Compare the back end's GEMM with plain C on odd shapes (some OpenBLAS builds compute wrong
+ * results on recent processors). CS_INTERNAL with the shape that differs. */
 enum cs_status cs_ops_cpu_selfcheck(struct cs_err *err) CS_NODISCARD;
 
 #endif

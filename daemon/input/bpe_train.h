@@ -1,9 +1,9 @@
 /* Build a small byte-level BPE tokenizer from a text: what a new model directory gets.
  *
- * Words are split as GPT-2's ByteLevel pre-tokenizer does on plain text (optional leading space, then
- * letters, digits or other characters); the most frequent neighbouring pair is merged until the
- * vocabulary is full, ties by smallest pair of ids. The result is written in tokenizer.json's form:
- * 256 byte tokens, merges, then the special tokens. */
+ * Words are split as GPT-2's ByteLevel pre-tokenizer does on plain text (optional leading space,
+ * then letters, digits or other characters); the most frequent neighbouring pair is merged until
+ * the vocabulary is full, ties by smallest pair of ids. The result is written in tokenizer.json's
+ * form: 256 byte tokens, merges, then the special tokens. */
 #ifndef CS_INPUT_BPE_TRAIN_H
 #define CS_INPUT_BPE_TRAIN_H
 

@@ -1,8 +1,8 @@
 /* Make a new model directory from a configuration: config.json, fresh weights and, for a language
  * model, a tokenizer built from a text; for a vision encoder, preprocessor_config.json.
  *
- * Weights are a pure function of (seed, tensor name): Philox normal times initializer_range, norms 1,
- * biases 0. The directory reads like one that save_pretrained wrote. */
+ * Weights are a pure function of (seed, tensor name): Philox normal times initializer_range, norms
+ * 1, biases 0. The directory reads like one that save_pretrained wrote. */
 #ifndef CS_INPUT_MODEL_INIT_H
 #define CS_INPUT_MODEL_INIT_H
 
@@ -18,6 +18,7 @@ struct cs_model_init {
     uint64_t seed;
 };
 
-enum cs_status cs_model_init_make(const struct cs_model_init *init, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_model_init_make(const struct cs_model_init *init,
+                                  struct cs_err *err) CS_NODISCARD;
 
 #endif

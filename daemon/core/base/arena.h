@@ -1,4 +1,5 @@
-/* Bump allocator: compile-like passes (spec, graph, plan, program) allocate here and are freed whole.
+/* Bump allocator: compile-like passes (spec, graph, plan, program) allocate here and are freed
+ * whole.
  *
  * Memory is zeroed. Allocation beyond the limit, or when the system has none, aborts the process
  * through CS_ASSERT unless the caller uses cs_arena_try: sizes that came from a peer or a file must
@@ -6,8 +7,8 @@
 #ifndef CS_BASE_ARENA_H
 #define CS_BASE_ARENA_H
 
-#include <stddef.h>
 #include <stdarg.h>
+#include <stddef.h>
 
 #include "core/base/status.h"
 
@@ -22,7 +23,7 @@ char *cs_arena_strndup(struct cs_arena *arena, const char *text, size_t len);
 char *cs_arena_printf(struct cs_arena *arena, const char *fmt, ...) CS_PRINTF(2, 3);
 size_t cs_arena_used(const struct cs_arena *arena);
 
-#define CS_NEW(arena, type) ((type *)cs_arena_alloc((arena), sizeof(type)))
+#define CS_NEW(arena, type)          ((type *)cs_arena_alloc((arena), sizeof(type)))
 #define CS_NEW_ARRAY(arena, type, n) ((type *)cs_arena_array((arena), sizeof(type), (size_t)(n)))
 void *cs_arena_array(struct cs_arena *arena, size_t item_bytes, size_t n); /* checked product */
 

@@ -23,11 +23,21 @@ static const struct {
     int error;
     enum cs_status status;
 } errno_rows[] = {
-    {ENOENT, CS_NOT_FOUND}, {ENOTDIR, CS_NOT_FOUND},      {ENOSPC, CS_NO_SPACE},
-    {EDQUOT, CS_NO_SPACE},  {EFBIG, CS_NO_SPACE},         {ENOMEM, CS_NO_MEMORY},
-    {EPIPE, CS_PEER_GONE},  {ECONNRESET, CS_PEER_GONE},   {ECONNREFUSED, CS_UNREACHABLE},
-    {EACCES, CS_REFUSED},   {EPERM, CS_REFUSED},          {EROFS, CS_REFUSED},
-    {EEXIST, CS_EXISTS},    {ETIMEDOUT, CS_TIMEOUT},      {EINTR, CS_INTERRUPTED},
+    {ENOENT,       CS_NOT_FOUND  },
+    {ENOTDIR,      CS_NOT_FOUND  },
+    {ENOSPC,       CS_NO_SPACE   },
+    {EDQUOT,       CS_NO_SPACE   },
+    {EFBIG,        CS_NO_SPACE   },
+    {ENOMEM,       CS_NO_MEMORY  },
+    {EPIPE,        CS_PEER_GONE  },
+    {ECONNRESET,   CS_PEER_GONE  },
+    {ECONNREFUSED, CS_UNREACHABLE},
+    {EACCES,       CS_REFUSED    },
+    {EPERM,        CS_REFUSED    },
+    {EROFS,        CS_REFUSED    },
+    {EEXIST,       CS_EXISTS     },
+    {ETIMEDOUT,    CS_TIMEOUT    },
+    {EINTR,        CS_INTERRUPTED},
 };
 
 const char *cs_status_slug(enum cs_status status)

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#define CS_NODISCARD __attribute__((warn_unused_result))
+#define CS_NODISCARD          __attribute__((warn_unused_result))
 #define CS_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 
 /* code, slug (on the wire and in --json), text for people, exit code of the command line */
@@ -37,6 +37,7 @@
     X(INTERNAL, "internal", "internal error", 1)
 
 enum cs_status {
+
 #define X(code, slug, text, exit) CS_##code,
     CS_STATUS_TABLE(X)
 #undef X
@@ -56,7 +57,8 @@ int cs_status_exit(enum cs_status status);
 /* CS_INTERNAL for an unknown slug */
 enum cs_status cs_status_from_slug(const char *slug);
 
-/* Fill err (when not NULL) and return status: return cs_fail(err, CS_IO, "cannot open %s", path); */
+/* Fill err (when not NULL) and return status: return cs_fail(err, CS_IO, "cannot open %s", path);
+ */
 #define cs_fail(err, status, ...) cs_fail_at((err), (status), __FILE__, __LINE__, __VA_ARGS__)
 enum cs_status cs_fail_at(struct cs_err *err, enum cs_status status, const char *file, int line,
                           const char *fmt, ...) CS_PRINTF(5, 6);
@@ -67,7 +69,8 @@ enum cs_status cs_fail_at(struct cs_err *err, enum cs_status status, const char 
 enum cs_status cs_fail_errno_at(struct cs_err *err, const char *file, int line, const char *fmt,
                                 ...) CS_PRINTF(4, 5);
 
-/* Put "context: " before the text of err and return its status: return cs_wrap(err, st, "reading %s", p); */
+/* Put "context: " before the text of err and return its status: return cs_wrap(err, st, "reading
+ * %s", p); */
 enum cs_status cs_wrap(struct cs_err *err, enum cs_status status, const char *fmt, ...)
     CS_PRINTF(3, 4);
 

@@ -9,9 +9,9 @@
 #include "core/base/status.h"
 
 struct cs_device_class {
-    const char *name; /* "cpu", "h100-80g" ... */
-    int64_t flops;    /* usable FLOP/s of the training dtype */
-    int64_t bytes_per_s; /* memory bandwidth */
+    const char *name;                          /* "cpu", "h100-80g" ... */
+    int64_t flops;                             /* usable FLOP/s of the training dtype */
+    int64_t bytes_per_s;                       /* memory bandwidth */
     int64_t link_bytes_per_s, link_latency_ns; /* between ranks of one node */
     int64_t mem_bytes;
 };

@@ -1,7 +1,7 @@
 /* The plan value: which layers of which branch run as which stage on which rank, under which
- * schedule, with predicted times. Immutable, canonical JSON encoding ("cornstarch.plan/1"), SHA-256.
- * Pure: the same spec, cluster and profile give the same bytes on every machine. Times are integer
- * nanoseconds of one slot filled to its budgets. */
+ * schedule, with predicted times. Immutable, canonical JSON encoding ("cornstarch.plan/1"),
+ * SHA-256. Pure: the same spec, cluster and profile give the same bytes on every machine. Times are
+ * integer nanoseconds of one slot filled to its budgets. */
 #ifndef CS_PLAN_PLAN_H
 #define CS_PLAN_PLAN_H
 
@@ -12,19 +12,21 @@
 #include "core/plan/cluster.h"
 
 struct cs_stage {
-    const char *name;    /* "vision.0", "llm.1" */
-    int32_t id;          /* index in plan->stages; dataflow order: encoders' stages, then the llm's */
-    int32_t branch;      /* graph->branches */
-    int32_t index;       /* within the branch */
-    int32_t rank;        /* several stages may share a rank (colocated) */
-    int32_t first_layer, n_layers; /* graph->layers */
+    const char *name; /* "vision.0", "llm.1" */
+    int32_t id;       /* index in plan->stages; dataflow order: encoders' stages, then the llm's */
+    int32_t branch;   /* graph->branches */
+    int32_t index;    /* within the branch */
+    int32_t rank;     /* several stages may share a rank (colocated) */
+    int32_t first_layer, n_layers;               /* graph->layers */
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns; /* per slot */
-    bool has_backward;   /* a layer needs an input or weight gradient */
-    bool needs_input_grad; /* sends a gradient to its producers */
-    int64_t weight_bytes, state_bytes, saved_bytes; /* params; grads + optimizer; activations per slot */
+    bool has_backward;                           /* a layer needs an input or weight gradient */
+    bool needs_input_grad;                       /* sends a gradient to its producers */
+    int64_t weight_bytes, state_bytes,
+        saved_bytes; /* params; grads + optimizer; activations per slot */
 };
 
-/* rows flow from one stage to another: next stage of the branch, or an encoder's last stage to llm.0 */
+/* rows flow from one stage to another: next stage of the branch, or an encoder's last stage to
+ * llm.0 */
 struct cs_edge {
     int32_t id, from, to; /* stage ids */
     int32_t width;        /* elements per row */
@@ -39,7 +41,8 @@ struct cs_plan {
     const char *schedule; /* "1f1b", "gpipe" */
     int32_t slots;        /* slots a step is expected to have (preview, simulation) */
     struct cs_slot_budget budget;
-    bool is_tied_across; /* tied head: embedding and head on different stages, one exchange per step */
+    bool is_tied_across; /* tied head: embedding and head on different stages, one exchange per step
+                          */
     int32_t embed_stage, head_stage;
     int64_t predicted_step_ns;
     double *predicted_bubble; /* (n_stages) 1 - busy / makespan */
@@ -59,13 +62,15 @@ enum cs_status cs_plan_check_schedule(const char *name, struct cs_err *err) CS_N
  * predictions and reasons. */
 json_t *cs_plan_json(const struct cs_plan *plan, const struct cs_graph *graph);
 /* Read what cs_plan_json wrote, against the same graph; checks every index; recomputes the hash. */
-enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph, struct cs_arena *arena,
-                            struct cs_plan **out, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
+                            struct cs_arena *arena, struct cs_plan **out,
+                            struct cs_err *err) CS_NODISCARD;
 
 /* Costs of one layer for the budgets of a slot, roofline of the device class (core/plan/cost.c) */
 struct cs_layer_cost {
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
 };
+
 void cs_layer_costs(const struct cs_graph *graph, const struct cs_slot_budget *budget,
                     const struct cs_device_class *device, struct cs_layer_cost *cost);
 

@@ -20,7 +20,7 @@ struct cs_split_memory {
     double cap;
 };
 enum cs_status cs_split_capped(const double *cost, int n, int stages,
-                               const struct cs_split_memory *memory, int *sizes,
-                               double *bottleneck, struct cs_err *err) CS_NODISCARD;
+                               const struct cs_split_memory *memory, int *sizes, double *bottleneck,
+                               struct cs_err *err) CS_NODISCARD;
 
 #endif
