@@ -227,6 +227,13 @@ static double lower_bound(const struct cs_balance_job *job)
     return bound;
 }
 
+static int64_t default_nodes(const struct cs_balance_options *options)
+{
+    const int64_t nodes =
+        options->how == CS_BALANCE_EXACT ? CS_BALANCE_NODES : CS_BALANCE_BEST_NODES;
+    return options->ranks <= 16 ? nodes : nodes * 16 / options->ranks;
+}
+
 enum cs_status cs_balance(const double *work, int32_t n, const struct cs_balance_options *options,
                           struct cs_arena *arena, struct cs_balance_result *out, struct cs_err *err)
 {
@@ -237,9 +244,7 @@ enum cs_status cs_balance(const double *work, int32_t n, const struct cs_balance
         .ranks = options->ranks,
         .cap = options->cap,
         .seed = options->seed,
-        .max_nodes = options->nodes > 0                 ? options->nodes
-                     : options->how == CS_BALANCE_EXACT ? CS_BALANCE_NODES
-                                                        : CS_BALANCE_BEST_NODES,
+        .max_nodes = options->nodes > 0 ? options->nodes : default_nodes(options),
         .arena = arena,
         .owner = CS_NEW_ARRAY(arena, int32_t, n),
     };

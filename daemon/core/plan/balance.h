@@ -37,7 +37,8 @@ struct cs_balance_options {
     enum cs_balance_how how;
     int32_t ranks;
     int32_t cap;   /* most blocks of a rank, 0: none. ceil(n / ranks) makes equal tokens */
-    int64_t nodes; /* EXACT and BEST: visited at most; 0: CS_BALANCE_NODES, CS_BALANCE_BEST_NODES */
+    int64_t nodes; /* EXACT and BEST: visited at most; 0: CS_BALANCE_NODES, CS_BALANCE_BEST_NODES,
+                      both times 16 / ranks on more than 16 ranks (a node costs O(ranks)) */
     uint64_t seed; /* RANDOM */
 };
 
