@@ -13,9 +13,10 @@ enum cs_glyph_set { CS_GLYPHS_UTF8, CS_GLYPHS_ASCII, CS_GLYPH_SETS };
     X(VLINE, "│", "|")                                                                             \
     X(TOP_LEFT, "┌", "+")                                                                          \
     X(TOP_RIGHT, "┐", "+")                                                                         \
-    X(BOTTOM_LEFT, "└", "+") X(BOTTOM_RIGHT, "┘", "+") X(TEE_UP, "┴", "+") X(TEE_DOWN, "┬", "+")   \
-        X(TEE_RIGHT, "├", "+") X(TEE_LEFT, "┤", "+") X(CURSOR, "▸", ">") X(IDLE, "·", ".")         \
-            X(MORE, "…", "~") X(LEFT, "◂", "<") X(DOWN, "▾", "v") X(TO, "→", ">")
+    X(BOTTOM_LEFT, "└", "+")                                                                       \
+    X(BOTTOM_RIGHT, "┘", "+") X(TEE_UP, "┴", "+") X(TEE_DOWN, "┬", "+") X(TEE_RIGHT, "├", "+")     \
+        X(TEE_LEFT, "┤", "+") X(CURSOR, "▸", ">") X(IDLE, "·", ".") X(MORE, "…", "~")              \
+            X(LEFT, "◂", "<") X(DOWN, "▾", "v") X(TO, "→", ">")
 
 enum cs_glyph {
 

@@ -179,6 +179,11 @@ static unsigned press(struct cs_screen *screen, const struct cs_store *store, in
     }
     if (begun && screen->n_pending < (int)CS_ARRAY_LEN(screen->pending)) {
         screen->pending[screen->n_pending++] = key;
+        if (key == 3) {
+            snprintf(screen->message, sizeof screen->message,
+                     "C-c again leaves the console; jobs go on");
+            screen->message_style = CS_STYLE_DIM;
+        }
         return CS_DO_DRAW;
     }
     if (screen->n_pending > 0) { /* it went on differently: the key counts alone */

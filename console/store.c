@@ -250,6 +250,22 @@ void cs_store_stages(struct cs_store *store, int32_t n_stages, int32_t n_ranks)
     free(store->stages);
     store->stages = calloc(n_stages > 0 ? (size_t)n_stages : 1, sizeof *store->stages);
     CS_ASSERT(store->stages);
+    for (int32_t i = 0; i < n_stages; i++)
+        store->stages[i].work_ns = (double)NAN;
     store->n_stages = n_stages;
     store->n_ranks = n_ranks;
+}
+
+void cs_store_measured(struct cs_store *store)
+{
+    static const double weight = 0.1; /* of the newest step: single steps are noisy */
+    for (int32_t s = 0; s < store->n_stages; s++) {
+        struct cs_store_stage *stage = &store->stages[s];
+        struct cs_timeline_stage last = cs_timeline_stage(&store->measured, s, stage->rank);
+        double work_ns = cs_timeline_work_ns(&last);
+        if (isnan(stage->work_ns))
+            stage->work_ns = work_ns;
+        else if (!isnan(work_ns))
+            stage->work_ns += weight * (work_ns - stage->work_ns);
+    }
 }

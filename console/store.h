@@ -59,6 +59,7 @@ struct cs_store_lines { /* the newest cap lines, in the order of their times */
 struct cs_store_stage {
     char name[32];
     int32_t rank;
+    double work_ns; /* measured per slot, forward and backward; moving mean over steps, NaN none */
 };
 
 /* what is derived from specification and plan */
@@ -129,6 +130,7 @@ int64_t cs_store_eta_ns(const struct cs_store *store, const struct cs_store_job 
 double cs_store_tokens_per_s(const struct cs_store *store);
 
 /* Private to the store's files. */
+void cs_store_measured(struct cs_store *store); /* after `measured` was set: moves the means */
 struct cs_store_job *cs_store_job_at(struct cs_store *store, int64_t id); /* made when unknown */
 void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_level level,
                        int64_t wall_ns, const char *text);

@@ -1,17 +1,24 @@
 /* Specification and plan of the selected job into graph, stages, costs and the predicted timeline.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "console/store.h"
 #include "core/base/str.h"
 
-static void fill_stages(struct cs_store *store, const struct cs_plan *plan)
+static void fill_stages(struct cs_store *store, const struct cs_plan *plan, bool is_same_plan)
 {
+    struct cs_store_stage *old = store->stages; /* a replay has measured already */
+    int32_t n_old = store->n_stages;
+    store->stages = NULL;
     cs_store_stages(store, plan->n_stages, plan->n_ranks);
     for (int32_t s = 0; s < plan->n_stages; s++) {
         cs_str_copy(store->stages[s].name, sizeof store->stages[s].name, plan->stages[s].name);
         store->stages[s].rank = plan->stages[s].rank;
+        if (is_same_plan && s < n_old)
+            store->stages[s].work_ns = old[s].work_ns;
     }
+    free(old);
 }
 
 static enum cs_status read_spec(struct cs_store_model *model, struct cs_err *err)
@@ -27,15 +34,16 @@ static enum cs_status read_spec(struct cs_store_model *model, struct cs_err *err
     return status;
 }
 
-static enum cs_status read_plan(struct cs_store *store, struct cs_err *err)
+static enum cs_status read_plan(struct cs_store *store, const char *old_plan, struct cs_err *err)
 {
     struct cs_store_model *model = &store->model;
     CS_TRY(cs_plan_read(model->plan_json, model->graph, model->arena, &model->plan, err));
     model->layer_cost = CS_NEW_ARRAY(model->arena, struct cs_layer_cost, model->graph->n_layers);
     cs_layer_costs(model->graph, &model->plan->budget, model->device, model->layer_cost);
-    fill_stages(store, model->plan);
+    fill_stages(store, model->plan, strcmp(model->plan->hash, old_plan) == 0);
     if (store->is_replay && store->predicted.arena)
         return CS_OK; /* the trace brought what was predicted then */
+    cs_timeline_clear(&store->predicted);
     return cs_timeline_predict(&store->predicted, model->plan, model->graph, model->device, err);
 }
 
@@ -48,6 +56,8 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
         return;
     if (model->plan)
         memcpy(old_plan, model->plan->hash, sizeof old_plan);
+    else if (store->is_replay) /* what the trace says; only its own plan is given here */
+        cs_str_copy(old_plan, sizeof old_plan, plan ? cs_store_selected(store)->plan_hash : "");
     cs_arena_free(model->arena);
     json_decref(model->spec_json);
     json_decref(model->plan_json);
@@ -57,10 +67,10 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
     store->model_error[0] = '\0';
     enum cs_status status = read_spec(model, &err);
     if (status == CS_OK && plan)
-        status = read_plan(store, &err);
+        status = read_plan(store, old_plan, &err);
     if (status != CS_OK)
         cs_str_copy(store->model_error, sizeof store->model_error, err.text);
-    if (model->plan && old_plan[0] != '\0' && strcmp(old_plan, model->plan->hash) != 0)
+    if (model->plan && strcmp(old_plan, model->plan->hash) != 0)
         cs_timeline_clear(&store->measured); /* it belongs to another plan */
     store->version++;
 }

@@ -69,6 +69,7 @@ static void add_step(struct replay *replay, const struct cs_trace_record *record
     cs_timeline_set(to, &in, is_predicted ? -1 : record->step, record->n_slots);
     if (is_predicted)
         return;
+    cs_store_measured(store);
     replay->n_steps++;
     store->train.step = record->step;
     store->train.step_ns = to->spans.makespan_ns;
@@ -277,6 +278,8 @@ void cs_store_adopt_trace(struct cs_store *store)
         strcmp(cs_store_selected(file)->plan_hash, store->model.plan->hash) == 0) {
         store->measured = file->measured;
         file->measured = (struct cs_timeline){.step = -1};
+        for (int32_t i = 0; i < store->n_stages && i < file->n_stages; i++)
+            store->stages[i].work_ns = file->stages[i].work_ns;
         store->version++;
     }
     cs_buf_free(&bytes);

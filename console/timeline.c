@@ -272,3 +272,10 @@ struct cs_timeline_stage cs_timeline_stage(const struct cs_timeline *timeline, i
     }
     return out;
 }
+
+double cs_timeline_work_ns(const struct cs_timeline_stage *stage)
+{
+    if (isnan(stage->fwd_ns) || isnan(stage->bwd_ns))
+        return isnan(stage->fwd_ns) ? stage->bwd_ns : stage->fwd_ns;
+    return stage->fwd_ns + stage->bwd_ns;
+}

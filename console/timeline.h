@@ -44,6 +44,8 @@ enum cs_status cs_timeline_rows(struct cs_timeline *timeline, const json_t *rows
                                 struct cs_err *err) CS_NODISCARD;
 struct cs_timeline_stage cs_timeline_stage(const struct cs_timeline *timeline, int32_t stage,
                                            int32_t rank);
+/* forward and backward of one slot, NaN without either */
+double cs_timeline_work_ns(const struct cs_timeline_stage *stage);
 /* keys of every rank of a program, in arena */
 const struct cs_span_keys *cs_timeline_keys(const struct cs_program *program,
                                             struct cs_arena *arena);

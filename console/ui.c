@@ -19,6 +19,8 @@
 
 enum { DRAW_MS = 100, CLOCK_S = 5, METRIC_ROWS = 2000, EVENT_ROWS = 100, LIST_S = 10 };
 
+enum { INTERRUPT = 3 /* C-c: one is enough in run, as without the screen */ };
+
 enum { LOG_RANKS = 16, LOG_LINES = 100, LOG_FIRST = -2 /* runner, feeder, rank 0 .. */ };
 
 struct ui {
@@ -296,7 +298,8 @@ static void on_input(evutil_socket_t fd, short what, void *user)
     (void)fd;
     (void)what;
     while ((key = cs_term_key(ui->term, &is_gone)) >= 0) {
-        obey(ui, cs_screen_key(&ui->screen, ui->store, key));
+        bool is_detach = key == INTERRUPT && ui->options->is_watching && !ui->screen.prompt;
+        obey(ui, is_detach ? (unsigned)CS_DO_QUIT : cs_screen_key(&ui->screen, ui->store, key));
         had_key = true;
     }
     if (is_gone)

@@ -2,6 +2,7 @@
  * stage did with its time. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "console/fmt.h"
@@ -142,7 +143,7 @@ static int draw_chart(const struct chart *c, const struct cs_timeline *timeline,
         cs_draw_cut(c->area, 1, y + 1 + i, c->label_w - 2, CS_STYLE_TEXT, c->screen->glyphs, text);
         cs_gantt_row(&timeline->spans, s, stage->rank, window, c->width, cells);
         draw_cells(c, cells, y + 1 + i);
-        cs_fmt_percent(text, sizeof text, timeline->spans.bubble[s]);
+        cs_fmt_percent(text, sizeof text, cs_timeline_stage(timeline, s, stage->rank).bubble);
         cs_draw_right(c->area, c->area.w - 1, y + 1 + i, CS_STYLE_TEXT, text);
     }
     return 1 + c->parts.n;
@@ -194,31 +195,34 @@ static void draw_legend(const struct chart *c, int y)
 
 /* --- table ------------------------------------------------------------------------------------ */
 
-static double per_slot(const struct cs_timeline_stage *stage)
-{
-    double fwd = isnan(stage->fwd_ns) ? 0 : stage->fwd_ns;
-    return fwd + (isnan(stage->bwd_ns) ? 0 : stage->bwd_ns);
-}
-
-/* measured over predicted work of a slot, minus 1 */
+/* measured over predicted work of a slot, minus 1; measured: the mean over the last steps */
 static double drift_of(const struct cs_store *store, int32_t s)
 {
-    int32_t rank = store->stages[s].rank;
-    if (!store->predicted.arena || !store->measured.arena)
-        return (double)NAN;
-    struct cs_timeline_stage predicted = cs_timeline_stage(&store->predicted, s, rank);
-    struct cs_timeline_stage measured = cs_timeline_stage(&store->measured, s, rank);
-    return per_slot(&predicted) > 0 ? per_slot(&measured) / per_slot(&predicted) - 1 : (double)NAN;
+    struct cs_timeline_stage predicted =
+        cs_timeline_stage(&store->predicted, s, store->stages[s].rank);
+    double planned_ns = cs_timeline_work_ns(&predicted);
+    return planned_ns > 0 ? store->stages[s].work_ns / planned_ns - 1 : (double)NAN;
 }
 
-/* Slow: a stage that lost more than 5 % against its plan, compared with the stage that lost least.
- * The devices of a plan may all be faster or slower than assumed; that is nobody's fault. */
-static bool is_slow(const struct cs_store *store, int32_t s)
+static int compare_doubles(const void *a, const void *b)
 {
-    double least = INFINITY, own = drift_of(store, s);
-    for (int32_t i = 0; i < store->n_stages; i++)
-        least = fmin(least, drift_of(store, i));
-    return (1 + own) > 1.05 * (1 + least);
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Slow: 5 % further behind its plan than the median stage. All devices may be faster or slower than
+ * a plan assumed; that is nobody's fault. Returns the drift from which a stage is slow. */
+static double slow_from(const struct cs_store *store)
+{
+    double drift[MAX_SHOWN];
+    int n = 0;
+    for (int32_t i = 0; i < store->n_stages && n < MAX_SHOWN; i++)
+        if (!isnan(drift_of(store, i)))
+            drift[n++] = drift_of(store, i);
+    if (n < 2)
+        return INFINITY;
+    qsort(drift, (size_t)n, sizeof *drift, compare_doubles);
+    return 1.05 * (1 + drift[(n - 1) / 2]) - 1;
 }
 
 static void fill_row(const struct cs_store *store, int32_t s, const struct cs_timeline *timeline,
@@ -253,6 +257,7 @@ static void draw_table(const struct chart *c, int y)
         for (int k = 0; k < N_COLUMNS; k++)
             text[i * N_COLUMNS + k] = cell[i][k];
     }
+    double slow = slow_from(c->store);
     cs_grid_layout(&grid, text, c->parts.n, c->area.w - 2 - 6);
     cs_grid_title(&grid, c->area, 1, y);
     for (int i = 0; i < c->parts.n; i++) {
@@ -261,7 +266,7 @@ static void draw_table(const struct chart *c, int y)
                     &text[i * N_COLUMNS]);
         for (int k = 0; k < N_COLUMNS; k++)
             x += grid.width[k] > 0 ? grid.width[k] + CS_TABLE_GAP : 0;
-        if (is_slow(c->store, c->parts.first + i))
+        if (drift_of(c->store, c->parts.first + i) > slow)
             cs_draw(c->area, x, y + 1 + i, CS_STYLE_WARN, "slow");
     }
 }

@@ -204,6 +204,22 @@ static void a_damaged_plan_is_told_not_drawn(void **state)
     json_decref(plan);
 }
 
+static void a_plan_with_other_stages_leaves_no_old_timeline(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_test_replay other;
+    const struct cs_test_spec spec = {.llm_pp = 1, .llm_layers = 4};
+    cs_test_replay_new(&other, &spec, 1);
+    feed(f->store, spans_message(&f->replay, true));
+    json_t *plan = cs_plan_json(other.plan, other.graph);
+    cs_store_documents(f->store, other.spec, plan);
+    assert_int_equal(f->store->n_stages, 2);
+    assert_null(f->store->measured.arena);
+    assert_int_equal(f->store->predicted.spans.n_stages, 2);
+    json_decref(plan);
+    cs_test_replay_free(&other);
+}
+
 static void lists_keep_the_newest_and_count_all(void **state)
 {
     struct fixture *f = *state;
@@ -348,6 +364,7 @@ int main(void)
         T(metrics_fill_the_past_but_never_overwrite_the_present),
         T(another_plan_asks_for_the_job_again),
         T(a_damaged_plan_is_told_not_drawn),
+        T(a_plan_with_other_stages_leaves_no_old_timeline),
         T(lists_keep_the_newest_and_count_all),
         T(long_lines_are_cut_between_characters),
         T(logs_of_several_files_are_merged_by_time),
