@@ -96,12 +96,6 @@ static void slots_lpt(const struct job *job, const struct subset *lane)
     lpt_into(job, lane, job->both, job->options->slots, job->out->slot);
 }
 
-static void lanes_lpt_enc(const struct job *job)
-{
-    const struct subset all = everything(job);
-    lpt_into(job, &all, job->in->enc, job->options->lanes, job->out->lane);
-}
-
 static void slots_lpt_enc(const struct job *job, const struct subset *lane)
 {
     lpt_into(job, lane, job->in->enc, job->options->slots, job->out->slot);
@@ -223,7 +217,7 @@ static const struct {
     [CS_ASSIGN_LIST2D] = {"list2d",          lanes_list2d,      slots_list2d    },
     [CS_ASSIGN_RANDOM] = {"random",          lanes_random,      NULL            },
     [CS_ASSIGN_LPT] = {"lpt",             lanes_lpt,         slots_lpt       },
-    [CS_ASSIGN_LPT_ENC] = {"lpt_enc",         lanes_lpt_enc,     slots_lpt_enc   },
+    [CS_ASSIGN_LPT_ENC] = {"lpt_enc",         lanes_entrain,     slots_lpt_enc   },
     [CS_ASSIGN_LPT_LANES] = {"lpt_lanes",       lanes_lpt_counted, slots_by_arrival},
     [CS_ASSIGN_DISTTRAIN] = {"disttrain",       lanes_lpt_counted, slots_disttrain },
     [CS_ASSIGN_ENTRAIN] = {"entrain",         lanes_entrain,     slots_entrain   },

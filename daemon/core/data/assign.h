@@ -23,7 +23,7 @@ enum cs_assign_how {
     CS_ASSIGN_LIST2D,    /* least max(enc / all enc, llm / all llm, ...) after insertion: default */
     CS_ASSIGN_RANDOM,    /* keyed shuffle dealt round robin */
     CS_ASSIGN_LPT,       /* longest first on enc + llm, lanes and slots */
-    CS_ASSIGN_LPT_ENC,   /* the same on enc */
+    CS_ASSIGN_LPT_ENC,   /* slots by LPT on enc, lanes as ENTRAIN: what stratification is for */
     CS_ASSIGN_LPT_LANES, /* lanes of equal counts by LPT on enc + llm; slots in order of arrival */
     CS_ASSIGN_DISTTRAIN, /* LPT_LANES, then the slots of a lane reordered (assign_order.h) */
     CS_ASSIGN_ENTRAIN, /* stratified by LLM work, least encoder load; text-only samples and ties go
