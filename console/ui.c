@@ -105,15 +105,20 @@ static void subscribe(struct ui *ui, int64_t job)
     cs_msg_set_int(request, "job", job);
     cs_msg_set_bool(request, "gauges", job != 0);
     cs_msg_set_bool(request, "logs", job != 0);
-    cs_msg_set_bool(request, "events", true);
+    cs_msg_set_bool(request, "events", job == 0); /* of all jobs, once */
     int64_t id = cs_client_send(ui->client, request);
     if (job != 0)
         ui->sub_id = id;
 }
 
-/* What was logged before: the last lines of the runner, the feeder and the first ranks. */
-static void ask_logs(struct ui *ui, int64_t job)
+/* What happened before: state changes and notes, and the last lines of the runner, the feeder and
+ * the first ranks. */
+static void ask_past(struct ui *ui, int64_t job)
 {
+    json_t *events = cs_msg_new("job.events");
+    cs_msg_set_int(events, "job", job);
+    cs_msg_set_int(events, "limit", EVENT_ROWS);
+    ui->events_id = cs_client_send(ui->client, events);
     for (int i = 0; i < LOG_RANKS; i++) {
         json_t *request = cs_msg_new("job.log");
         cs_msg_set_int(request, "job", job);
@@ -130,7 +135,7 @@ static void ask_job(struct ui *ui)
     if (job == 0 || !cs_client_is_connected(ui->client))
         return;
     ui->show_id = ask(ui, "job.show", job);
-    json_t *metrics = cs_msg_new("job.metrics"), *events = cs_msg_new("job.events");
+    json_t *metrics = cs_msg_new("job.metrics");
     cs_msg_set_int(metrics, "job", job);
     cs_msg_set_int(metrics, "after_step", cs_series_last_step(ui->store->loss));
     cs_msg_set_int(metrics, "limit", METRIC_ROWS);
@@ -139,12 +144,9 @@ static void ask_job(struct ui *ui)
     if (known && known->step > METRIC_ROWS)
         cs_msg_set_int(metrics, "every", known->step / METRIC_ROWS + 1);
     ui->metrics_id = cs_client_send(ui->client, metrics);
-    cs_msg_set_int(events, "job", job);
-    cs_msg_set_int(events, "limit", EVENT_ROWS);
-    ui->events_id = cs_client_send(ui->client, events);
     subscribe(ui, job);
     if (ui->store->logs.total == 0)
-        ask_logs(ui, job);
+        ask_past(ui, job);
 }
 
 static void select_job(struct ui *ui, int64_t job)
@@ -248,6 +250,8 @@ static void on_message(void *user, const json_t *msg)
         ui->store->wants_show = false;
         ui->show_id = ask(ui, "job.show", ui->store->job);
     }
+    if (strcmp(type, "event.job") == 0 && ui->store->job != 0 && ui->store->logs.total == 0)
+        ask_past(ui, ui->store->job); /* it had not logged anything when we asked first */
     tell_end(ui);
     changed(ui);
 }
