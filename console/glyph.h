@@ -8,6 +8,7 @@
 enum cs_glyph_set { CS_GLYPHS_UTF8, CS_GLYPHS_ASCII, CS_GLYPH_SETS };
 
 /* id, UTF-8, ASCII */
+/* clang-format off: the width of these characters depends on the locale it runs in */
 #define CS_GLYPH_TABLE(X)                                                                          \
     X(HLINE, "─", "-")                                                                             \
     X(VLINE, "│", "|")                                                                             \
@@ -17,6 +18,8 @@ enum cs_glyph_set { CS_GLYPHS_UTF8, CS_GLYPHS_ASCII, CS_GLYPH_SETS };
     X(BOTTOM_RIGHT, "┘", "+") X(TEE_UP, "┴", "+") X(TEE_DOWN, "┬", "+") X(TEE_RIGHT, "├", "+")     \
         X(TEE_LEFT, "┤", "+") X(CURSOR, "▸", ">") X(IDLE, "·", ".") X(MORE, "…", "~")              \
             X(LEFT, "◂", "<") X(DOWN, "▾", "v") X(TO, "→", ">")
+
+/* clang-format on */
 
 enum cs_glyph {
 
