@@ -7,8 +7,8 @@
 
 enum cs_glyph_set { CS_GLYPHS_UTF8, CS_GLYPHS_ASCII, CS_GLYPH_SETS };
 
-/* id, UTF-8, ASCII */
-/* clang-format off: the width of these characters depends on the locale it runs in */
+/* id, UTF-8, ASCII. Not formatted: how wide these are to the formatter depends on its locale. */
+/* clang-format off */
 #define CS_GLYPH_TABLE(X)                                                                          \
     X(HLINE, "─", "-")                                                                             \
     X(VLINE, "│", "|")                                                                             \
