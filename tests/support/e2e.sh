@@ -55,9 +55,9 @@ fail() { # to stderr: it is also called in $(...)
   echo "FAILED: $*"
   "$C" jobs 2>&1 || true
   for dir in "$jobs"/*/; do
-    [ -d "$dir" ] || continue
+    grep -q '"state": "DONE"' "$dir/state.json" 2>/dev/null && continue
     echo "--- $dir"
-    tail -n 3 "$dir"/logs/*.log 2>/dev/null || true
+    tail -qn 3 "$dir"/logs/*.log 2>/dev/null || true
     grep -h '"runner.note"\|"reason"' "$dir/journal" 2>/dev/null | tail -n 5 || true
   done
   tail -n 5 "$work/state/cornstarch/daemon.log" 2>/dev/null || true
@@ -74,16 +74,16 @@ until_true() {
   done
 }
 
-# expect_rc N COMMAND...: exit code N; its output goes to $work/out
+# expect_rc N COMMAND...: exit code N; its output goes to $work/said
 expect_rc() {
   local want=$1 rc=0
   shift
-  "$@" >"$work/out" 2>&1 || rc=$?
-  [ $rc -eq "$want" ] || fail "exit $rc, not $want: $* ($(tail -n 3 "$work/out"))"
+  "$@" >"$work/said" 2>&1 || rc=$?
+  [ $rc -eq "$want" ] || fail "exit $rc, not $want: $* ($(tail -n 3 "$work/said"))"
 }
 
 expect_text() { # TEXT [FILE]
-  grep -qF -- "$1" "${2:-$work/out}" || fail "no '$1' in: $(tail -n 20 "${2:-$work/out}")"
+  grep -qF -- "$1" "${2:-$work/said}" || fail "no '$1' in: $(tail -n 20 "${2:-$work/said}")"
 }
 
 # field PATH < JSON: job.state, rows.0.2; empty for null and for what is not there
