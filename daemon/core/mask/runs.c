@@ -12,12 +12,22 @@ static enum cs_status check_rows(const struct cs_mask_plan *plan, struct cs_err 
 {
     if (plan->n_tokens < 1)
         return cs_fail(err, CS_INVALID, "the mask has no tokens");
-    for (int32_t i = 1; i < plan->n_tokens; i++)
-        if (plan->doc[i] == plan->doc[i - 1] && plan->pos[i] != plan->pos[i - 1] + 1)
-            return cs_fail(err, CS_INVALID,
-                           "row %d has position %d after %d in document %d; rows must be in "
-                           "document order",
-                           (int)i, (int)plan->pos[i], (int)plan->pos[i - 1], (int)plan->doc[i]);
+    for (int32_t s = 0; s < plan->n_segments; s++) {
+        const int32_t begin = plan->segment[s], end = plan->segment[s + 1];
+        const uint32_t shift = (uint32_t)plan->pos[begin] - (uint32_t)begin;
+        int32_t i;
+        uint32_t differs = 0; /* no early exit: the loop is vectorised */
+        for (i = begin; i < end; i++)
+            differs |= ((uint32_t)plan->pos[i] - (uint32_t)i) ^ shift;
+        if (differs == 0)
+            continue;
+        for (i = begin + 1; (uint32_t)plan->pos[i] - (uint32_t)i == shift;)
+            i++;
+        return cs_fail(err, CS_INVALID,
+                       "row %d has position %d after %d in document %d; rows must be in document "
+                       "order",
+                       (int)i, (int)plan->pos[i], (int)plan->pos[i - 1], (int)plan->doc[i]);
+    }
     for (int32_t s = 1; s < plan->n_segments; s++)
         if (plan->doc[plan->segment[s]] <= plan->doc[plan->segment[s - 1]])
             return cs_fail(err, CS_INVALID, "row %d: document %d comes after document %d",
@@ -26,15 +36,34 @@ static enum cs_status check_rows(const struct cs_mask_plan *plan, struct cs_err 
     return CS_OK;
 }
 
-static int32_t count_runs(const struct cs_mask_plan *plan)
+static bool are_repeats(const struct cs_mask_plan *plan, int32_t i, int32_t n)
 {
-    int32_t n = 1;
-    struct cs_mask_token last = cs_mask_class(plan->rule, cs_mask_token_at(plan, 0));
-    for (int32_t i = 1; i < plan->n_tokens; i++) {
-        const struct cs_mask_token own = cs_mask_class(plan->rule, cs_mask_token_at(plan, i));
-        n += !is_same_class(own, last);
-        last = own;
-    }
+    return (!plan->word ||
+            memcmp(plan->word + i, plan->word + i - 1, (size_t)n * sizeof *plan->word) == 0) &&
+           (!plan->item ||
+            memcmp(plan->item + i, plan->item + i - 1, (size_t)n * sizeof *plan->item) == 0);
+}
+
+/* The first row behind i that does not repeat the one before it; end when there is none. Most rows
+ * repeat, so many are compared at once. */
+static int32_t next_change(const struct cs_mask_plan *plan, int32_t i, int32_t end)
+{
+    enum { MANY = 64 };
+
+    for (i++; end - i >= MANY && are_repeats(plan, i, MANY);)
+        i += MANY;
+    while (i < end && are_repeats(plan, i, 1))
+        i++;
+    return i;
+}
+
+/* at least as many as there are runs */
+static int32_t count_changes(const struct cs_mask_plan *plan)
+{
+    int32_t n = 0;
+    for (int32_t d = 0; d < plan->n_segments; d++)
+        for (int32_t i = plan->segment[d]; i < plan->segment[d + 1]; n++)
+            i = next_change(plan, i, plan->segment[d + 1]);
     return n;
 }
 
@@ -59,26 +88,28 @@ enum cs_status cs_mask_runs_make(const struct cs_mask_plan *plan, struct cs_aren
                                  struct cs_mask_runs *out, struct cs_err *err)
 {
     CS_TRY(check_rows(plan, err));
-    const int32_t n_runs = count_runs(plan), n_docs = plan->n_segments;
-    struct cs_mask_run *run = CS_NEW_ARRAY(arena, struct cs_mask_run, n_runs);
-    struct cs_mask_token *known = CS_NEW_ARRAY(arena, struct cs_mask_token, n_runs);
+    const int32_t most = count_changes(plan), n_docs = plan->n_segments;
+    struct cs_mask_run *run = CS_NEW_ARRAY(arena, struct cs_mask_run, most);
+    struct cs_mask_token *known = CS_NEW_ARRAY(arena, struct cs_mask_token, most);
     int32_t *first = CS_NEW_ARRAY(arena, int32_t, n_docs + 1),
             *n_classes = CS_NEW_ARRAY(arena, int32_t, n_docs), r = -1;
     for (int32_t d = 0; d < n_docs; d++) {
+        const int32_t begin = plan->segment[d], end = plan->segment[d + 1];
         struct cs_mask_token last = {0};
         first[d] = r + 1;
-        for (int32_t i = plan->segment[d]; i < plan->segment[d + 1]; i++) {
+        for (int32_t i = begin, next; i < end; i = next) {
             const struct cs_mask_token token = cs_mask_token_at(plan, i),
                                        own = cs_mask_class(plan->rule, token);
-            if (i == plan->segment[d] || !is_same_class(own, last))
+            next = next_change(plan, i, end);
+            if (i == begin || !is_same_class(own, last))
                 run[++r] = (struct cs_mask_run){.row = i, .token = token};
-            run[r].rows++;
+            run[r].rows += next - i;
             last = own;
         }
         n_classes[d] = number_classes(plan->rule, run + first[d], r + 1 - first[d], known);
     }
     first[n_docs] = r + 1;
-    *out = (struct cs_mask_runs){plan->rule, plan->n_tokens, n_runs, n_docs, run, first, n_classes};
+    *out = (struct cs_mask_runs){plan->rule, plan->n_tokens, r + 1, n_docs, run, first, n_classes};
     return CS_OK;
 }
 

@@ -56,12 +56,15 @@ static int32_t next_rank(const struct search *s, double work, int32_t last)
     return next;
 }
 
-/* Room under the best load that the open ranks still have. */
+/* Room under the best load that the open ranks still have. Without a cap all ranks stay open and
+ * their room exceeds the work as long as the best load exceeds the mean, which the bound covers. */
 static bool has_room(const struct search *s, double work)
 {
     double room = 0;
+    if (s->job->cap == 0)
+        return true;
     for (int32_t r = 0; r < s->job->ranks; r++)
-        if (s->job->cap == 0 || s->blocks[r] < s->job->cap)
+        if (s->blocks[r] < s->job->cap)
             room += s->best_max - s->load[r];
     return room > work;
 }

@@ -35,8 +35,10 @@ void cs_balance_expand(const int32_t *owner, int32_t n_tokens, int32_t block, in
     }
     for (int32_t b = 0; b < n; b++) {
         const int32_t end = b < n - 1 ? (b + 1) * block : n_tokens;
+        int32_t *out_at = position + next[owner[b]];
         for (int32_t i = b * block; i < end; i++)
-            position[next[owner[b]]++] = i;
+            *out_at++ = i;
+        next[owner[b]] += end - b * block;
     }
     *out = (struct cs_token_split){n_tokens, ranks, first, position};
 }
