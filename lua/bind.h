@@ -13,9 +13,10 @@ struct cs_lua_area cs_lua_area_model(void);
 struct cs_lua_area cs_lua_area_plan(void);
 struct cs_lua_area cs_lua_area_job(void);
 struct cs_lua_area cs_lua_area_lab(void);
+struct cs_lua_area cs_lua_area_lab_data(void);
 
 /* all of them, in the order of the manual */
-enum { CS_LUA_AREAS = 4 };
+enum { CS_LUA_AREAS = 5 };
 
 void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS]);
 

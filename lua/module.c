@@ -33,6 +33,7 @@ void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS])
     out[1] = cs_lua_area_plan();
     out[2] = cs_lua_area_job();
     out[3] = cs_lua_area_lab();
+    out[4] = cs_lua_area_lab_data();
 }
 
 void cs_lua_install(lua_State *L)

@@ -159,7 +159,7 @@ static json_t *document(const struct trainer *t, const char *const *special, int
         json_pack("{s:s s:n s:n s:n s:n s:b s:b s:b s:o s:o}", "type", "BPE", "dropout",
                   "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
                   "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges", merges);
-    return json_pack("{s:s s:n s:n s:o s:n s:O s:O s:O s:o}", "version", "1.0", "truncation",
+    return json_pack("{s:s s:n s:n s:o s:n s:O s:O s:o s:o}", "version", "1.0", "truncation",
                      "padding", "added_tokens", added, "normalizer", "pre_tokenizer", byte_level,
                      "post_processor", byte_level, "decoder", byte_level, "model", model);
 }

@@ -104,31 +104,25 @@ static enum cs_status add_processor(const char *dir, const struct cs_arch *arch,
     return st;
 }
 
-/* Learned positions of a picture start as 2-D sines and cosines: half of the width for the row,
- * half for the column, frequencies 10000^(-k / (width / 4)). Neighbours begin alike, so that
- * "where" is learned long before random vectors would have sorted themselves. Source: He et al.,
- * Masked Autoencoders Are Scalable Vision Learners, 2022 (there fixed). */
-static void fill_positions(int64_t rows, int64_t width, float *out)
+/* Standard deviation of a fresh weight. Positions start as strong as the patches beside them, else
+ * attention by place is learned late; outputs of a block start small, so that its residual stream
+ * keeps its scale (GPT-2: 1 / sqrt(2 layers)). */
+static double spread(const struct cs_tensor_info *info, const struct cs_arch *arch)
 {
-    int64_t side = (int64_t)lround(sqrt((double)rows));
-    int64_t quarter = width >= 4 ? width / 4 : 1;
-    for (int64_t p = 0; p < rows; p++)
-        for (int64_t i = 0; i < width; i++) {
-            int64_t part = i / quarter; /* sin row, cos row, sin column, cos column */
-            double at = (double)(part < 2 ? p / side : p % side);
-            double angle = at * pow(10000.0, -(double)(i % quarter) / (double)quarter);
-            out[p * width + i] = (float)(part % 2 == 0 ? sin(angle) : cos(angle));
-        }
+    double std = (double)arch->initializer_range;
+    if (info->role == CS_PARAM_POSITION)
+        return std * sqrt((double)(arch->channels * arch->patch_size * arch->patch_size));
+    if (info->role == CS_PARAM_O_W || info->role == CS_PARAM_DOWN_W)
+        return std / sqrt(2.0 * arch->n_layers);
+    return std;
 }
 
 static void fill(const struct cs_tensor_info *info, const struct cs_arch *arch, uint64_t seed,
                  int64_t n, float *out)
 {
     uint64_t name = cs_fnv1a64(info->name, strlen(info->name));
-    if (info->role == CS_PARAM_POSITION)
-        fill_positions(info->dim[0], info->dim[1], out);
-    else if (info->init == CS_INIT_NORMAL)
-        cs_philox_fill_normal(seed, name, 0, n, (double)arch->initializer_range, out);
+    if (info->init == CS_INIT_NORMAL)
+        cs_philox_fill_normal(seed, name, 0, n, spread(info, arch), out);
     else
         for (int64_t i = 0; i < n; i++)
             out[i] = info->init == CS_INIT_ONE ? 1.0f : 0.0f;

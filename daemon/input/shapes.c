@@ -119,7 +119,8 @@ static void ask(const struct picture *p, int q, int i, char *question, size_t ca
         *answer = shape_names[p->shape[i]];
         break;
     case 2:
-        snprintf(question, cap, "Where is the %s?", shape_names[p->shape[i]]);
+        snprintf(question, cap, "Where is the %s %s?", colours[p->colour[i]].name,
+                 shape_names[p->shape[i]]);
         *answer = place_names[p->cell[i]];
         break;
     default:

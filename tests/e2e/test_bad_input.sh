@@ -18,7 +18,7 @@ mkdir -p "$work/base" && cd "$work/base" || exit 1
 examples=$here/../../lua/examples
 "$C" data make shapes data --train 8 --test 2 >/dev/null || exit 1
 "$C" model init "$examples/shapes-vision.json" data/vision >/dev/null || exit 1
-ASAN_OPTIONS=detect_leaks=0 "$C" model init "$examples/shapes-llm.json" data/llm --text data/text.txt --vocab 384 >/dev/null || exit 1
+"$C" model init "$examples/shapes-llm.json" data/llm --text data/text.txt --vocab 384 >/dev/null || exit 1
 cat >job.lua <<'LUA'
 local cs = require "cornstarch"
 local model = cs.mllm {
