@@ -11,7 +11,7 @@ command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
 bin=$(cd "$bin" && pwd)
 C=$bin/cornstarch-console
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-LIMIT_S=${E2E_LIMIT_S:-180}
+LIMIT_S=${E2E_LIMIT_S:-60}
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/cs-e2e.XXXXXX")
 mkdir -m 700 "$work/run" "$work/state" "$work/config"
