@@ -180,6 +180,32 @@ function job_:spec() end
 ---@field slots integer slots of a step
 ---@field hop? number time of every message between stages (default 0)
 
+---@class cs.lab.mask.Args
+---@field spans table { { "text", 2 }, { "vision", 576 }, { "pad", 3 }, ... }; doc = and item = inside a span: packed document, index of the image
+---@field rule? "causal"|"full"|"cornstarch"|"image_bidir"|"packed"|"window"|"prefix"|"item"|"modality_bidir" who sees whom (default "cornstarch")
+---@field sees? "all"|"text" what text sees under rules that look at modalities (default "all")
+---@field window? integer tokens, with rule = "window"
+---@field prefix? integer tokens, with rule = "prefix"
+---@field tile? table queries and keys of a tile (default { 128, 32 })
+
+---@class cs.lab.balance.Args
+---@field work table work of every block of tokens
+---@field ranks integer ranks that share them
+---@field how? "best"|"uniform"|"zigzag"|"striped"|"lpt"|"exact"|"random" the layout, or the best of all but random (default "best")
+---@field cap? integer most blocks of a rank (default none)
+---@field nodes? integer of the search, at most (default 4096, exact: 1048576)
+---@field seed? integer of random (default 0)
+
+---@class cs.lab.assign.Args
+---@field samples table { { enc = 3, llm = 5 }, ... }; tokens = in every sample: a third dimension of list2d
+---@field lanes integer data-parallel replicas
+---@field slots integer slots of a lane
+---@field how? "list2d"|"random"|"lpt"|"lpt_enc"|"lpt_lanes"|"disttrain"|"entrain"|"entrain_literal" the policy (default "list2d")
+---@field defer? boolean pairwise deferral afterwards: adds llm_slot and enc_back (default false)
+---@field enc_stages? integer of the pipeline, for disttrain (default 1)
+---@field llm_stages? integer of the pipeline, for disttrain (default 1)
+---@field seed? integer of random (default 0)
+
 ---a model directory as save_pretrained writes it
 ---@param args string|cs.hf.Args
 ---@return cs.hf
@@ -258,5 +284,20 @@ function cs.lab.program(args) end
 ---@param args cs.lab.simulate.Args
 ---@return table
 function cs.lab.simulate(args) end
+
+---allowed pairs, matrix, tile map and work of a mask made of spans
+---@param args cs.lab.mask.Args
+---@return table
+function cs.lab.mask(args) end
+
+---blocks of tokens to context-parallel ranks: owner of every block, load of every rank
+---@param args cs.lab.balance.Args
+---@return table
+function cs.lab.balance(args) end
+
+---samples of a step to lanes and slots: lane, slot, work of every slot
+---@param args cs.lab.assign.Args
+---@return table
+function cs.lab.assign(args) end
 
 return cs
