@@ -1,0 +1,86 @@
+#!/bin/bash
+# kill -9 of one worker, or of the feeder: the job fails and says which rank, stage, step and last action it was,
+# nothing of it is left behind, and a job beside it never notices.
+. "$(dirname "$0")/../support/e2e.sh"
+make_data 64
+write_job victim.lua vision=1 llm=2 slots=2 batch=32 steps=100000 'checkpoint={ every_steps = 5 }'
+write_job beside.lua vision=1 llm=1 slots=2 batch=8 steps=300 seed=3
+reference=$(done_job beside.lua)
+
+culprit() { # ID KEY
+  python3 - "$jobs/$1/journal" "$2" <<'PY'
+import json, sys
+rows = [json.loads(l) for l in open(sys.argv[1])]
+print([r["culprit"] for r in rows if "culprit" in r][-1].get(sys.argv[2], ""))
+PY
+}
+nothing_left() { # ID PIDS...
+  local id=$1 pid left
+  shift
+  until_true "the processes of job $id are gone" are_gone "$@"
+  [ ! -e "$sockets/job-$id.sock" ] || fail "job $id leaves its socket"
+  left=$(find "$jobs/$id" -name '*.tmp*')
+  [ -z "$left" ] || fail "job $id leaves $left"
+}
+has_ckpt() { ls "$jobs/$1/ckpt/" | grep -q '^ckpt-[0-9]*$'; }
+
+beside=$(submit beside.lua)
+
+# --- each worker in turn
+for rank in 0 1 2; do
+  stage=$(sed -n "$((rank + 1))p" <<<$'vision.0\nllm.0\nllm.1')
+  id=$(submit victim.lua)
+  wait_step "$id" 6
+  runner=$(runner_pid "$id")
+  workers=($(children "$runner" cornstarch-worker))
+  feeder=$(children "$runner" cornstarch-feeder)
+  [ ${#workers[@]} -eq 3 ] && [ -n "$feeder" ] || fail "job $id has ${#workers[@]} workers, feeder '$feeder'"
+  kill -9 "${workers[rank]}"
+  expect_rc 6 "$C" wait "$id"
+  expect_text "job $id: FAILED: rank $rank ($stage) died (signal 9) in step "
+  reason=$(job "$id" reason)
+  [[ $reason =~ \ in\ step\ ([0-9]+)\ (at\ .+|between two actions) ]] || fail "no step or action in '$reason'"
+  step=${BASH_REMATCH[1]}
+  [ "$(culprit "$id" pid)" = "${workers[rank]}" ] || fail "blamed process $(culprit "$id" pid)"
+  [ "$(culprit "$id" rank)" = $rank ] && [ "$(culprit "$id" signal)" = 9 ] || fail "blamed rank $(culprit "$id" rank)"
+  [ "$(culprit "$id" step)" = "$step" ] || fail "the reason names step $step, the culprit $(culprit "$id" step)"
+  # the newest row is at most one step behind the one it died in
+  done=$(jobs_py rows "$jobs/$id" | tail -n 1 | cut -d' ' -f1)
+  [ "$step" -ge "$done" ] && [ "$step" -le $((done + 2)) ] || fail "died in step $step after row $done"
+  nothing_left "$id" "$runner" "$feeder" "${workers[@]}"
+  has_ckpt "$id" || fail "the checkpoints before the death are gone"
+  [ "$(job "$id" exit)" = 6 ] || fail "the job's exit code is $(job "$id" exit)"
+done
+
+# --- the feeder
+id=$(submit victim.lua)
+wait_step "$id" 3
+runner=$(runner_pid "$id")
+workers=($(children "$runner" cornstarch-worker))
+feeder=$(children "$runner" cornstarch-feeder)
+kill -9 "$feeder"
+expect_rc 6 "$C" wait "$id"
+expect_text "job $id: FAILED: the feeder died (signal 9)"
+[ "$(culprit "$id" rank)" = -1 ] && [ "$(culprit "$id" pid)" = "$feeder" ] || fail "blamed rank $(culprit "$id" rank)"
+nothing_left "$id" "$runner" "$feeder" "${workers[@]}"
+
+# --- the runner: its children end with it, the daemon says so
+id=$(submit victim.lua)
+wait_step "$id" 3
+runner=$(runner_pid "$id")
+all=($(children "$runner" cornstarch-worker) $(children "$runner" cornstarch-feeder))
+kill -9 "$runner"
+expect_rc 6 "$C" wait "$id"
+expect_text "job $id: LOST: its runner was ended by signal 9"
+until_true "the children of a killed runner end" are_gone "${all[@]}"
+
+# --- the job beside them
+"$C" wait "$beside" >/dev/null || fail "the job beside failed: $(job "$beside" reason)"
+[ "$(job "$beside" generation)" = 0 ] || fail "the job beside was started again"
+jobs_py rows "$jobs/$reference" >one
+jobs_py rows "$jobs/$beside" >two
+[ "$(wc -l <one)" -eq 300 ] && cmp -s one two || fail "the job beside was touched: $(diff one two | head -n 4)"
+[ -n "$(our_pids cornstarchd)" ] || fail "our_pids sees nothing"
+[ -z "$(our_pids cornstarch-worker)$(our_pids cornstarch-feeder)$(our_pids cornstarch-runner)" ] ||
+  fail "processes are left: $(our_pids)"
+echo ok
