@@ -4,7 +4,8 @@
 
 #include "core/sched/order.h"
 
-/* order: one per rank. has_tied: exchange the tied embedding's gradients. Fills program->rank. */
+/* order: one per rank, of pipeline->options->n_slots slots. has_tied: exchange the tied embedding's
+ * gradients. Fills program->rank. */
 void cs_comm_pass(const struct cs_pipeline *pipeline, const struct cs_order *order, bool has_tied,
                   struct cs_arena *arena, struct cs_program *program);
 

@@ -4,8 +4,12 @@
 
 void cs_schedule_gpipe(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order)
 {
+    if (!pipeline->node[rank].has_backward) {
+        cs_order_forwards(pipeline, rank, order);
+        return;
+    }
     for (int32_t i = 0; i < pipeline->n_slots; i++)
         cs_order_fwd(pipeline, rank, i, order);
-    for (int32_t i = 0; pipeline->node[rank].has_backward && i < pipeline->n_slots; i++)
-        cs_order_bwd(pipeline, rank, i, order);
+    for (int32_t i = 0; i < pipeline->n_slots; i++)
+        cs_order_bwd(pipeline, rank, CS_OP_BWD, i, order);
 }

@@ -48,7 +48,7 @@ static const char *shape_of(const struct cs_program *program, int32_t rank, uint
         return "no such operation";
     if (a->stage < -1 || a->stage >= plan->n_stages || a->edge < -1 || a->edge >= plan->n_edges ||
         a->peer < -1 || a->peer >= program->n_ranks || a->comm < -1 || a->comm >= CS_COMM_COUNT ||
-        a->slot < -1 || a->slot >= program->n_slots || a->is_grad > 1)
+        a->slot < -1 || a->slot >= program->n_slots || a->is_grad > 1 || a->lead > 1)
         return "an index is out of range";
     if (is_message && (a->edge < 0 || a->peer < 0 || a->peer == rank || a->slot < 0))
         return "a message needs an edge, a slot and another rank";

@@ -9,21 +9,26 @@
  * in one total order. */
 #include "core/sched/order.h"
 
+void cs_order_one_to_one(const struct cs_pipeline *pipeline, int32_t rank, int32_t warm,
+                         struct cs_order *order)
+{
+    int32_t m = pipeline->n_slots;
+    warm = warm < m ? warm : m;
+    for (int32_t i = 0; i < warm; i++)
+        cs_order_fwd(pipeline, rank, i, order);
+    for (int32_t i = 0; i < m; i++) {
+        if (warm + i < m)
+            cs_order_fwd(pipeline, rank, warm + i, order);
+        cs_order_bwd(pipeline, rank, CS_OP_BWD, i, order);
+    }
+}
+
 void cs_schedule_1f1b(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order)
 {
     const struct cs_rank_node *node = &pipeline->node[rank];
-    int32_t m = pipeline->n_slots;
-    int32_t warm = pipeline->is_cyclic ? pipeline->longest_chain - 1 : node->depth;
-    if (warm > m || !node->has_backward)
-        warm = m;
-    for (int32_t i = 0; i < warm; i++)
-        cs_order_fwd(pipeline, rank, i, order);
-    if (!node->has_backward)
-        return;
-    for (int32_t i = 0; i < m - warm; i++) {
-        cs_order_fwd(pipeline, rank, warm + i, order);
-        cs_order_bwd(pipeline, rank, i, order);
-    }
-    for (int32_t i = m - warm; i < m; i++)
-        cs_order_bwd(pipeline, rank, i, order);
+    if (node->has_backward)
+        cs_order_one_to_one(pipeline, rank,
+                            pipeline->is_cyclic ? pipeline->longest_chain - 1 : node->depth, order);
+    else
+        cs_order_forwards(pipeline, rank, order);
 }

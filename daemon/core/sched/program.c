@@ -35,37 +35,60 @@ static bool trains_embedding(const struct cs_graph *graph)
 }
 
 /* little-endian, fixed widths: the same bytes on every machine */
-static void add_number(struct cs_sha256 *sha, int64_t value)
+static unsigned char *put(unsigned char *to, uint64_t value, size_t bytes)
 {
-    unsigned char bytes[8];
-    uint64_t bits = (uint64_t)value;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (unsigned char)(bits >> (8 * i));
-    cs_sha256_add(sha, bytes, sizeof bytes);
+    for (size_t i = 0; i < bytes; i++)
+        *to++ = (unsigned char)(value >> (8 * i));
+    return to;
 }
+
+static unsigned char *put_action(unsigned char *to, const struct cs_action *a)
+{
+    to = put(to, a->op, 1);
+    to = put(to, a->is_grad, 1);
+    to = put(to, a->lead, 1);
+    to = put(to, a->part, 1);
+    to = put(to, (uint16_t)a->stage, 2);
+    to = put(to, (uint16_t)a->edge, 2);
+    to = put(to, (uint16_t)a->peer, 2);
+    to = put(to, (uint16_t)a->comm, 2);
+    to = put(to, (uint32_t)a->slot, 4);
+    return put(to, a->n_deps, 4);
+}
+
+enum { ACTION_BYTES = 20, DEP_BYTES = 4, CHUNK_BYTES = 4096 };
 
 static void hash_rank(struct cs_sha256 *sha, const struct cs_rank_program *rank)
 {
-    add_number(sha, rank->n_actions);
+    unsigned char bytes[CHUNK_BYTES], *to = put(bytes, rank->n_actions, 4);
     for (uint32_t i = 0; i < rank->n_actions; i++) {
         const struct cs_action *a = &rank->actions[i];
-        const int64_t field[] = {a->op,   a->is_grad, a->lead, a->part, a->stage,
-                                 a->edge, a->peer,    a->comm, a->slot, a->n_deps};
-        for (size_t f = 0; f < CS_ARRAY_LEN(field); f++)
-            add_number(sha, field[f]);
-        for (uint32_t d = 0; d < a->n_deps; d++)
-            add_number(sha, rank->deps[a->first_dep + d]);
+        if (bytes + CHUNK_BYTES - to < ACTION_BYTES) {
+            cs_sha256_add(sha, bytes, (size_t)(to - bytes));
+            to = bytes;
+        }
+        to = put_action(to, a);
+        for (uint32_t d = 0; d < a->n_deps; d++) {
+            if (bytes + CHUNK_BYTES - to < DEP_BYTES) {
+                cs_sha256_add(sha, bytes, (size_t)(to - bytes));
+                to = bytes;
+            }
+            to = put(to, rank->deps[a->first_dep + d], DEP_BYTES);
+        }
     }
+    cs_sha256_add(sha, bytes, (size_t)(to - bytes));
 }
 
 static void hash_program(struct cs_program *program)
 {
     struct cs_sha256 *sha = cs_sha256_new();
-    cs_sha256_add(sha, "cornstarch.program/1", 20);
+    unsigned char bytes[16], *to = bytes;
+    to = put(to, (uint32_t)program->n_ranks, 4);
+    to = put(to, (uint32_t)program->n_slots, 4);
+    to = put(to, program->is_eval, 1);
+    cs_sha256_add(sha, "cornstarch.program/2", 20);
     cs_sha256_add(sha, program->plan->hash, sizeof program->plan->hash);
-    add_number(sha, program->n_ranks);
-    add_number(sha, program->n_slots);
-    add_number(sha, program->is_eval);
+    cs_sha256_add(sha, bytes, (size_t)(to - bytes));
     for (int32_t r = 0; r < program->n_ranks; r++)
         hash_rank(sha, &program->rank[r]);
     cs_sha256_end(sha, program->hash);
@@ -85,29 +108,83 @@ static enum cs_status check_limits(const struct cs_plan *plan, int n_slots, stru
     return CS_OK;
 }
 
-enum cs_status cs_program_make(const struct cs_plan *plan, const struct cs_graph *graph,
-                               int n_slots, bool is_eval, struct cs_arena *arena,
-                               struct cs_program **out, struct cs_err *err)
+static enum cs_status check_lead(const struct cs_pipeline *pipeline, struct cs_err *err)
 {
-    CS_TRY(cs_plan_check_schedule(plan->schedule, err));
-    const struct cs_schedule *schedule = cs_schedule_find(plan->schedule);
-    if (!schedule)
-        return cs_fail(err, CS_PLAN, "schedule \"%s\" has no generator", plan->schedule);
-    CS_TRY(check_limits(plan, n_slots, err));
-    struct cs_pipeline pipeline;
-    cs_pipeline_init(plan, n_slots, is_eval, arena, &pipeline);
-    struct cs_order *order = CS_NEW_ARRAY(arena, struct cs_order, plan->n_ranks);
-    for (int32_t r = 0; r < plan->n_ranks; r++) {
-        cs_order_init(&pipeline, r, arena, &order[r]);
-        schedule->order(&pipeline, r, &order[r]);
+    const struct cs_program_options *o = pipeline->options;
+    bool leads = false;
+    if (o->ahead < 0 || o->window < 0 || o->lead_before < 0 || o->lead_after < 0)
+        return cs_fail(err, CS_PLAN, "numbers of slots are not negative");
+    if (o->lead_before > o->n_slots || o->lead_after > o->n_slots)
+        return cs_fail(err, CS_PLAN, "%d leading slots in a step of %d",
+                       o->lead_before > o->lead_after ? o->lead_before : o->lead_after, o->n_slots);
+    for (int32_t r = 0; r < pipeline->n_ranks; r++)
+        leads = leads || pipeline->node[r].leads;
+    if (!leads && o->lead_before + o->lead_after > 0)
+        return cs_fail(err, CS_PLAN,
+                       "no slots of the next step can be computed: only encoders without any "
+                       "backward, on ranks of their own, may lead");
+    return CS_OK;
+}
+
+static enum cs_status make_orders(struct cs_pipeline *pipeline, const struct cs_schedule *schedule,
+                                  struct cs_arena *arena, struct cs_order **out, struct cs_err *err)
+{
+    struct cs_order *order = CS_NEW_ARRAY(arena, struct cs_order, pipeline->n_ranks + 1);
+    CS_TRY(check_lead(pipeline, err));
+    if (schedule->prepare)
+        CS_TRY(schedule->prepare(pipeline, arena, err));
+    for (int32_t r = 0; r < pipeline->n_ranks; r++) {
+        cs_order_init(pipeline, r, arena, &order[r]);
+        schedule->order(pipeline, r, &order[r]);
     }
+    *out = order;
+    return CS_OK;
+}
+
+static enum cs_status lower(const struct cs_plan *plan, const struct cs_graph *graph,
+                            const struct cs_program_options *options, struct cs_arena *scratch,
+                            struct cs_arena *arena, struct cs_program **out, struct cs_err *err)
+{
+    const struct cs_schedule *schedule = NULL;
+    struct cs_pipeline pipeline;
+    struct cs_order *order = NULL;
+    CS_TRY(cs_schedule_find(plan->schedule, &schedule, err));
+    CS_TRY(check_limits(plan, options->n_slots, err));
+    cs_pipeline_init(plan, options, cs_traits_make(plan, options->is_eval, options->share, scratch),
+                     scratch, &pipeline);
+    CS_TRY(make_orders(&pipeline, schedule, scratch, &order, err));
     struct cs_program *program = CS_NEW(arena, struct cs_program);
-    *program = (struct cs_program){
-        .plan = plan, .n_ranks = plan->n_ranks, .n_slots = n_slots, .is_eval = is_eval};
-    bool has_tied = plan->is_tied_across && !is_eval && trains_embedding(graph);
+    *program = (struct cs_program){.plan = plan,
+                                   .n_ranks = plan->n_ranks,
+                                   .n_slots = options->n_slots,
+                                   .is_eval = options->is_eval,
+                                   .ahead = options->ahead,
+                                   .lead_before = options->lead_before,
+                                   .lead_after = options->lead_after,
+                                   .share = options->share};
+    bool has_tied = plan->is_tied_across && !options->is_eval && trains_embedding(graph);
     cs_comm_pass(&pipeline, order, has_tied, arena, program);
     hash_program(program);
     CS_TRY(cs_program_verify(program, err));
     *out = program;
     return CS_OK;
+}
+
+enum cs_status cs_program_make_with(const struct cs_plan *plan, const struct cs_graph *graph,
+                                    const struct cs_program_options *options,
+                                    struct cs_arena *arena, struct cs_program **out,
+                                    struct cs_err *err)
+{
+    struct cs_arena *scratch = cs_arena_new(0);
+    enum cs_status status = lower(plan, graph, options, scratch, arena, out, err);
+    cs_arena_free(scratch);
+    return status;
+}
+
+enum cs_status cs_program_make(const struct cs_plan *plan, const struct cs_graph *graph,
+                               int n_slots, bool is_eval, struct cs_arena *arena,
+                               struct cs_program **out, struct cs_err *err)
+{
+    struct cs_program_options options = {.n_slots = n_slots, .is_eval = is_eval};
+    return cs_program_make_with(plan, graph, &options, arena, out, err);
 }

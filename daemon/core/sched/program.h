@@ -14,7 +14,9 @@
  * What an action means for the worker:
  *   FWD   forward of `stage` on `slot`
  *   BWD   backward: input and weight gradients as the stage's layers need (frozen-aware; absent
- * where the stage needs neither)        BWD_INPUT / BWD_WEIGHT: the two halves, zero-bubble only
+ * where the stage needs neither)        BWD_INPUT / BWD_WEIGHT: the two halves, zero-bubble only;
+ * each absent where the stage has no such work. A stage without BWD_INPUT receives its gradient in
+ * BWD_WEIGHT.
  *   SEND/RECV   rows of `edge` for `slot`; is_grad: the gradient, flowing to -> from. Peer: a rank.
  *               Edges between stages of one rank have no messages; the consumer depends on the
  * producer TIED  exchange of the tied embedding's gradients between embed and head stage (after all
@@ -30,8 +32,9 @@
 #define CS_OPS_TABLE(X)                                                                            \
     X(FWD, "F", COMPUTE)                                                                           \
     X(BWD, "B", COMPUTE)                                                                           \
-    X(BWD_INPUT, "I", COMPUTE) X(BWD_WEIGHT, "W", COMPUTE) X(SEND, "s", COMM) X(RECV, "r", COMM)   \
-        X(TIED, "T", COMM) X(NORM, "N", COMM) X(STEP, "O", COMPUTE) X(MARK, "M", COMPUTE)
+    X(BWD_INPUT, "I", COMPUTE)                                                                     \
+    X(BWD_WEIGHT, "W", COMPUTE) X(SEND, "s", COMM) X(RECV, "r", COMM) X(TIED, "T", COMM)           \
+        X(NORM, "N", COMM) X(STEP, "O", COMPUTE) X(MARK, "M", COMPUTE)
 
 enum cs_op {
 
@@ -75,10 +78,35 @@ struct cs_rank_program {
     uint32_t n_fifo[CS_STREAM_COUNT];
 };
 
+/* A stage that exists once on each of n ranks (colocated encoders): this copy runs slot i where
+ * i % n == at. n 0: all slots. */
+struct cs_slot_share {
+    int32_t n, at;
+};
+
+/* Leading: a fully frozen encoder, whose ranks have no backward at all, computes slots of the next
+ * step (actions with lead = 1) while this step drains. Its rows replace those of the same slot of
+ * this step once the consumer is done with them, so they take no memory. */
+struct cs_program_options {
+    int32_t n_slots;
+    bool is_eval;
+    /* Slots a forward-only stage may be ahead of its messages: it holds at most that many outputs,
+     * and its consumers at most two inputs that wait. 0: rows of every slot have room. */
+    int32_t ahead;
+    int32_t lead_before; /* leading stages computed so many slots in the step before, 0 in the first
+                          */
+    int32_t lead_after;  /* ... and compute so many of the next, 0 in the last; the others never do
+                          */
+    int32_t window;      /* anchors: groups of encoder slots that are ahead, >= 1; 0: 2 */
+    const struct cs_slot_share *share; /* (n_stages) or NULL; must outlive the program */
+};
+
 struct cs_program {
     const struct cs_plan *plan;
     int32_t n_ranks, n_slots;
     bool is_eval; /* forward only */
+    int32_t ahead, lead_before, lead_after;
+    const struct cs_slot_share *share; /* (n_stages), NULL: every stage runs every slot */
     struct cs_rank_program *rank;
     char hash[65];
 };
@@ -91,15 +119,26 @@ enum cs_status cs_program_make(const struct cs_plan *plan, const struct cs_graph
                                int n_slots, bool is_eval, struct cs_arena *arena,
                                struct cs_program **out, struct cs_err *err) CS_NODISCARD;
 
-/* Compute-only order of one stage as text, "F0 F1 B0 ..." (cs.lab.program, tests) */
+/* The same with all options, for every schedule of the table in order.c. zb-h1 and zb-h2: any plan.
+ * interleaved: the branch of the head has its stage i on rank i % p of its ranks. three-phase and
+ * anchors: encoders on the ranks of the head's branch, shared by slot. CS_PLAN: the plan does not
+ * fit the schedule, more leading slots than slots, leading slots without a fully frozen encoder. */
+enum cs_status cs_program_make_with(const struct cs_plan *plan, const struct cs_graph *graph,
+                                    const struct cs_program_options *options,
+                                    struct cs_arena *arena, struct cs_program **out,
+                                    struct cs_err *err) CS_NODISCARD;
+
+/* Compute-only order of one stage as text, "F0 F1 B0 ..." (cs.lab.program, tests); slots of the
+ * next step are marked, "F0'" */
 void cs_program_text(const struct cs_program *program, int stage, struct cs_buf *out);
 
 /* "rank 2: recv grad of edge vision.0 -> llm.0, slot 3" */
 void cs_action_text(const struct cs_program *program, int rank, uint32_t id, struct cs_buf *out);
 
 /* The proof before anything starts: sends match receives (edge, slot, direction, order per pair and
- * direction), collectives in one order, graph acyclic, every F has its B iff the stage has a
- * backward, every trainable parameter exactly one STEP. Names the actions involved. */
+ * direction), collectives in one order, graph acyclic, every F has its B (or its I and W) iff the
+ * stage has a backward, weight gradients in slot order, NORM after all of them, every trainable
+ * parameter exactly one STEP. Names the actions involved. */
 enum cs_status cs_program_verify(const struct cs_program *program, struct cs_err *err) CS_NODISCARD;
 
 #endif

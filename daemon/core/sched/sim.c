@@ -17,6 +17,10 @@ static double default_cost(const struct cs_sim_options *options, const struct cs
         return (double)stage->fwd_ns;
     if (action->op == CS_OP_BWD)
         return (double)(stage->bwd_input_ns + stage->bwd_weight_ns);
+    if (action->op == CS_OP_BWD_INPUT)
+        return (double)stage->bwd_input_ns;
+    if (action->op == CS_OP_BWD_WEIGHT)
+        return (double)stage->bwd_weight_ns;
     if (action->op != CS_OP_SEND)
         return 0;
     const struct cs_edge *edge = &plan->edges[action->edge];

@@ -23,7 +23,8 @@ void cs_program_text(const struct cs_program *program, int stage, struct cs_buf 
         const struct cs_action *a = &rank->actions[rank->fifo[CS_STREAM_COMPUTE][i]];
         if (a->stage != stage || a->slot < 0)
             continue;
-        cs_buf_addf(out, "%s%s%d", is_first ? "" : " ", cs_op_letter((enum cs_op)a->op), a->slot);
+        cs_buf_addf(out, "%s%s%d%s", is_first ? "" : " ", cs_op_letter((enum cs_op)a->op), a->slot,
+                    a->lead ? "'" : "");
         is_first = false;
     }
 }
@@ -40,5 +41,5 @@ void cs_action_text(const struct cs_program *program, int rank, uint32_t id, str
     else if (a->stage >= 0 && a->stage < plan->n_stages)
         cs_buf_addf(out, " of %s", plan->stages[a->stage].name);
     if (a->slot >= 0)
-        cs_buf_addf(out, ", slot %d", a->slot);
+        cs_buf_addf(out, ", slot %d%s", a->slot, a->lead ? " of the next step" : "");
 }

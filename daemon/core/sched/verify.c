@@ -4,29 +4,37 @@
 #include "core/sched/program.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/sched/net.h"
+#include "core/sched/traits.h"
 
 #define NONE CS_NET_NONE
+
+enum flow { ROWS, GRAD, LEAD_ROWS, N_FLOWS };
 
 struct checker {
     const struct cs_program *program;
     const struct cs_plan *plan;
+    const struct cs_stage_traits *traits;
     struct cs_arena *arena;
     struct cs_err *err;
     /* action ids on the rank of the stage or edge end, NONE: absent */
-    uint32_t *fwd, *bwd;   /* (n_stages, n_slots) */
-    uint32_t *send, *recv; /* (n_edges, 2, n_slots) */
+    uint32_t *work;        /* (n_stages, N_WORKS, n_slots) */
+    uint32_t *send, *recv; /* (n_edges, N_FLOWS, n_slots) */
 };
 
-static size_t stage_at(const struct checker *c, int32_t stage, int32_t slot)
+enum work { FORWARD, LEAD_FORWARD, WHOLE, INPUT, WEIGHT, N_WORKS };
+
+static uint32_t *work_at(const struct checker *c, int32_t stage, enum work work, int32_t slot)
 {
-    return (size_t)stage * (size_t)c->program->n_slots + (size_t)slot;
+    return &c->work[((size_t)stage * N_WORKS + (size_t)work) * (size_t)c->program->n_slots +
+                    (size_t)slot];
 }
 
-static size_t edge_at(const struct checker *c, int32_t edge, int is_grad, int32_t slot)
+static size_t edge_at(const struct checker *c, int32_t edge, int flow, int32_t slot)
 {
-    return ((size_t)edge * 2 + (size_t)is_grad) * (size_t)c->program->n_slots + (size_t)slot;
+    return ((size_t)edge * N_FLOWS + (size_t)flow) * (size_t)c->program->n_slots + (size_t)slot;
 }
 
 static enum cs_status refuse(const struct checker *c, int32_t rank, uint32_t id, const char *what)
@@ -41,17 +49,20 @@ static enum cs_status refuse(const struct checker *c, int32_t rank, uint32_t id,
 
 static uint32_t *cell_of(const struct checker *c, const struct cs_action *a)
 {
+    int flow = a->is_grad ? GRAD : a->lead ? LEAD_ROWS : ROWS;
     switch ((enum cs_op)a->op) {
     case CS_OP_FWD:
-        return &c->fwd[stage_at(c, a->stage, a->slot)];
+        return work_at(c, a->stage, a->lead ? LEAD_FORWARD : FORWARD, a->slot);
     case CS_OP_BWD:
-        return &c->bwd[stage_at(c, a->stage, a->slot)];
-    case CS_OP_SEND:
-        return &c->send[edge_at(c, a->edge, a->is_grad, a->slot)];
-    case CS_OP_RECV:
-        return &c->recv[edge_at(c, a->edge, a->is_grad, a->slot)];
+        return work_at(c, a->stage, WHOLE, a->slot);
     case CS_OP_BWD_INPUT:
+        return work_at(c, a->stage, INPUT, a->slot);
     case CS_OP_BWD_WEIGHT:
+        return work_at(c, a->stage, WEIGHT, a->slot);
+    case CS_OP_SEND:
+        return &c->send[edge_at(c, a->edge, flow, a->slot)];
+    case CS_OP_RECV:
+        return &c->recv[edge_at(c, a->edge, flow, a->slot)];
     case CS_OP_TIED:
     case CS_OP_NORM:
     case CS_OP_STEP:
@@ -60,6 +71,19 @@ static uint32_t *cell_of(const struct checker *c, const struct cs_action *a)
         break;
     }
     return NULL;
+}
+
+/* the backward that receives the gradient; the one that frees the slot; NONE: absent */
+static uint32_t grad_work(const struct checker *c, int32_t stage, int32_t slot)
+{
+    uint32_t whole = *work_at(c, stage, WHOLE, slot), input = *work_at(c, stage, INPUT, slot);
+    return whole != NONE ? whole : input != NONE ? input : *work_at(c, stage, WEIGHT, slot);
+}
+
+static uint32_t last_work(const struct checker *c, int32_t stage, int32_t slot)
+{
+    uint32_t weight = *work_at(c, stage, WEIGHT, slot), grad = grad_work(c, stage, slot);
+    return weight != NONE ? weight : grad != NONE ? grad : *work_at(c, stage, FORWARD, slot);
 }
 
 /* a message stands on the rank of its end of the edge and names the rank of the other end */
@@ -71,13 +95,22 @@ static bool is_at_its_end(const struct checker *c, int32_t rank, const struct cs
     return rank == (at_producer ? from : to) && a->peer == (at_producer ? to : from);
 }
 
+/* forwards of leading stages and what they send */
+static bool may_lead(const struct checker *c, const struct cs_action *a)
+{
+    if (a->op == CS_OP_FWD)
+        return c->traits[a->stage].leads;
+    return (a->op == CS_OP_SEND || a->op == CS_OP_RECV) && !a->is_grad &&
+           c->traits[c->plan->edges[a->edge].from].leads;
+}
+
 static enum cs_status register_rank(struct checker *c, int32_t rank)
 {
     const struct cs_rank_program *rp = &c->program->rank[rank];
     for (uint32_t id = 0; id < rp->n_actions; id++) {
         const struct cs_action *a = &rp->actions[id];
-        if (a->op == CS_OP_BWD_INPUT || a->op == CS_OP_BWD_WEIGHT)
-            return refuse(c, rank, id, "belongs to schedules that split the backward");
+        if (a->lead && !may_lead(c, a))
+            return refuse(c, rank, id, "does not belong to a fully frozen encoder");
         if ((a->op == CS_OP_SEND || a->op == CS_OP_RECV) && !is_at_its_end(c, rank, a))
             return refuse(c, rank, id, "is not at its end of the edge");
         uint32_t *cell = cell_of(c, a);
@@ -106,69 +139,142 @@ static enum cs_status missing(const struct checker *c, const char *op, int32_t r
                    subject, other ? " -> " : "", other ? other : "", slot, what);
 }
 
+/* present exactly if wanted */
+static enum cs_status check_presence(const struct checker *c, const struct cs_stage *stage,
+                                     enum work work, int32_t slot, bool wants)
+{
+    static const char *const name[N_WORKS] = {"forward of", "forward for the next step of",
+                                              "backward of", "input backward of",
+                                              "weight backward of"};
+    uint32_t id = *work_at(c, stage->id, work, slot);
+    if (wants && id == NONE)
+        return missing(c, name[work], stage->rank, stage->name, NULL, slot, "is missing");
+    if (wants || id == NONE)
+        return CS_OK;
+    return refuse(c, stage->rank, id,
+                  work >= WHOLE && !c->traits[stage->id].has_backward
+                      ? "is not wanted: the stage has no backward"
+                      : "is not wanted");
+}
+
 static enum cs_status check_stage(const struct checker *c, const struct cs_stage *stage,
                                   int32_t slot)
 {
-    uint32_t fwd = c->fwd[stage_at(c, stage->id, slot)], bwd = c->bwd[stage_at(c, stage->id, slot)];
-    bool wants = stage->has_backward && !c->program->is_eval;
-    if (fwd == NONE)
-        return missing(c, "forward of", stage->rank, stage->name, NULL, slot, "is missing");
-    if (wants && bwd == NONE)
-        return missing(c, "backward of", stage->rank, stage->name, NULL, slot, "is missing");
-    if (!wants && bwd != NONE)
-        return refuse(c, stage->rank, bwd, "is not wanted: the stage has no backward");
-    if (wants && !depends_on(&c->program->rank[stage->rank], bwd, fwd))
-        return refuse(c, stage->rank, bwd, "does not depend on its forward");
+    const struct cs_stage_traits *t = &c->traits[stage->id];
+    const struct cs_rank_program *rp = &c->program->rank[stage->rank];
+    bool runs = cs_stage_runs(t, slot), wants = t->has_backward && runs;
+    bool is_split =
+        *work_at(c, stage->id, INPUT, slot) != NONE || *work_at(c, stage->id, WEIGHT, slot) != NONE;
+    bool forward = runs && !cs_is_done_before(t, c->program->lead_before, slot);
+    bool leads = runs && t->leads && slot < c->program->lead_after;
+    CS_TRY(check_presence(c, stage, FORWARD, slot, forward));
+    CS_TRY(check_presence(c, stage, LEAD_FORWARD, slot, leads));
+    CS_TRY(check_presence(c, stage, WHOLE, slot, wants && !is_split));
+    CS_TRY(check_presence(c, stage, INPUT, slot, wants && is_split && t->has_input_part));
+    CS_TRY(check_presence(c, stage, WEIGHT, slot, wants && is_split && t->has_weight_part));
+    uint32_t fwd = *work_at(c, stage->id, FORWARD, slot), grad = grad_work(c, stage->id, slot),
+             last = last_work(c, stage->id, slot);
+    if (wants && !depends_on(rp, grad, fwd))
+        return refuse(c, stage->rank, grad, "does not depend on its forward");
+    if (wants && last != grad && !depends_on(rp, last, grad))
+        return refuse(c, stage->rank, last, "does not depend on its input backward");
     return CS_OK;
 }
 
-/* one direction of an edge for one slot: producer -> send, recv -> consumer, or a local dependency
- */
-static enum cs_status check_flow(const struct checker *c, const struct cs_edge *edge, int is_grad,
+struct ends { /* of a flow for a slot: the action that makes the rows, and the one that uses them */
+    const struct cs_stage *from, *to;
+    uint32_t made, used; /* used NONE: by the next step */
+    bool wants;
+};
+
+static struct ends ends_of(const struct checker *c, const struct cs_edge *edge, int flow,
+                           int32_t slot)
+{
+    const struct cs_stage *a = &c->plan->stages[edge->from], *b = &c->plan->stages[edge->to];
+    const struct cs_stage_traits *from = &c->traits[a->id], *to = &c->traits[b->id];
+    bool runs = cs_stage_runs(from, slot) && cs_stage_runs(to, slot);
+    if (flow == GRAD)
+        return (struct ends){b, a, grad_work(c, b->id, slot), grad_work(c, a->id, slot),
+                             runs && edge->has_grad && !c->program->is_eval};
+    if (flow == LEAD_ROWS)
+        return (struct ends){a, b, *work_at(c, a->id, LEAD_FORWARD, slot),
+                             *work_at(c, b->id, LEAD_FORWARD, slot),
+                             runs && from->leads && slot < c->program->lead_after};
+    return (struct ends){a, b, *work_at(c, a->id, FORWARD, slot), *work_at(c, b->id, FORWARD, slot),
+                         runs && !cs_is_done_before(from, c->program->lead_before, slot)};
+}
+
+/* rows for the next step must not overwrite rows that are still in use */
+static enum cs_status check_lead_recv(const struct checker *c, const struct cs_edge *edge,
+                                      int32_t slot, uint32_t recv)
+{
+    const struct cs_stage *to = &c->plan->stages[edge->to];
+    if (depends_on(&c->program->rank[to->rank], recv, last_work(c, to->id, slot)))
+        return CS_OK;
+    return refuse(c, to->rank, recv, "does not wait until the rows before it are used");
+}
+
+/* one flow of an edge for one slot: producer -> send, recv -> consumer, or a local dependency */
+static enum cs_status check_flow(const struct checker *c, const struct cs_edge *edge, int flow,
                                  int32_t slot)
 {
-    const struct cs_stage *from = &c->plan->stages[is_grad ? edge->to : edge->from];
-    const struct cs_stage *to = &c->plan->stages[is_grad ? edge->from : edge->to];
+    const struct ends x = ends_of(c, edge, flow, slot);
     const char *a = c->plan->stages[edge->from].name, *b = c->plan->stages[edge->to].name;
-    const struct cs_rank_program *source = &c->program->rank[from->rank];
-    const struct cs_rank_program *sink = &c->program->rank[to->rank];
-    uint32_t send = c->send[edge_at(c, edge->id, is_grad, slot)];
-    uint32_t recv = c->recv[edge_at(c, edge->id, is_grad, slot)];
-    uint32_t made = (is_grad ? c->bwd : c->fwd)[stage_at(c, from->id, slot)];
-    uint32_t used = (is_grad ? c->bwd : c->fwd)[stage_at(c, to->id, slot)];
-    bool wants = !is_grad || (edge->has_grad && !c->program->is_eval);
-    if (wants && (made == NONE || used == NONE))
-        return missing(c, "gradient of edge", from->rank, a, b, slot,
+    const struct cs_rank_program *source = &c->program->rank[x.from->rank];
+    const struct cs_rank_program *sink = &c->program->rank[x.to->rank];
+    uint32_t send = c->send[edge_at(c, edge->id, flow, slot)];
+    uint32_t recv = c->recv[edge_at(c, edge->id, flow, slot)];
+    bool is_for_next = flow == LEAD_ROWS && !c->traits[x.to->id].leads;
+    if (x.wants && (x.made == NONE || (x.used == NONE && !is_for_next)))
+        return missing(c, "gradient of edge", x.from->rank, a, b, slot,
                        "flows, but one of the stages has no backward");
-    if (!wants || from->rank == to->rank) {
+    if (!x.wants || x.from->rank == x.to->rank) {
         if (send != NONE)
-            return refuse(c, from->rank, send, "is not wanted");
+            return refuse(c, x.from->rank, send, "is not wanted");
         if (recv != NONE)
-            return refuse(c, to->rank, recv, "is not wanted");
-        return !wants || depends_on(sink, used, made)
+            return refuse(c, x.to->rank, recv, "is not wanted");
+        return !x.wants || depends_on(sink, x.used, x.made)
                    ? CS_OK
-                   : refuse(c, to->rank, used, "does not depend on what it consumes");
+                   : refuse(c, x.to->rank, x.used, "does not depend on what it consumes");
     }
     if (send == NONE)
-        return missing(c, is_grad ? "send grad of edge" : "send rows of edge", from->rank, a, b,
-                       slot, "is missing");
+        return missing(c, flow == GRAD ? "send grad of edge" : "send rows of edge", x.from->rank, a,
+                       b, slot, "is missing");
     if (recv == NONE)
-        return missing(c, is_grad ? "recv grad of edge" : "recv rows of edge", to->rank, a, b, slot,
-                       "is missing");
-    if (!depends_on(source, send, made))
-        return refuse(c, from->rank, send, "does not depend on its producer");
-    return depends_on(sink, used, recv) ? CS_OK
-                                        : refuse(c, to->rank, used, "does not wait for its rows");
+        return missing(c, flow == GRAD ? "recv grad of edge" : "recv rows of edge", x.to->rank, a,
+                       b, slot, "is missing");
+    if (!depends_on(source, send, x.made))
+        return refuse(c, x.from->rank, send, "does not depend on its producer");
+    if (is_for_next)
+        return check_lead_recv(c, edge, slot, recv);
+    return depends_on(sink, x.used, recv)
+               ? CS_OK
+               : refuse(c, x.to->rank, x.used, "does not wait for its rows");
 }
 
 static enum cs_status check_work(const struct checker *c)
 {
-    for (int32_t slot = 0; slot < c->program->n_slots; slot++) {
-        for (int32_t s = 0; s < c->plan->n_stages; s++)
+    for (int32_t s = 0; s < c->plan->n_stages; s++)
+        for (int32_t slot = 0; slot < c->program->n_slots; slot++)
             CS_TRY(check_stage(c, &c->plan->stages[s], slot));
-        for (int32_t e = 0; e < c->plan->n_edges; e++)
-            for (int is_grad = 0; is_grad < 2; is_grad++)
-                CS_TRY(check_flow(c, &c->plan->edges[e], is_grad, slot));
+    for (int32_t e = 0; e < c->plan->n_edges; e++)
+        for (int flow = 0; flow < N_FLOWS; flow++)
+            for (int32_t slot = 0; slot < c->program->n_slots; slot++)
+                CS_TRY(check_flow(c, &c->plan->edges[e], flow, slot));
+    return CS_OK;
+}
+
+/* Gradients are added in slot order, or sums would depend on the schedule. */
+static enum cs_status check_slot_order(const struct checker *c, int32_t rank, int32_t *last_slot)
+{
+    const struct cs_rank_program *rp = &c->program->rank[rank];
+    for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
+        const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
+        if (a->op != CS_OP_BWD && a->op != CS_OP_BWD_WEIGHT)
+            continue;
+        if (a->slot < last_slot[a->stage])
+            return refuse(c, rank, a->id, "comes after a later slot: gradients add in slot order");
+        last_slot[a->stage] = a->slot;
     }
     return CS_OK;
 }
@@ -301,8 +407,7 @@ static enum cs_status check_acyclic(const struct checker *c, const struct cs_net
 static uint32_t *absent_ids(struct cs_arena *arena, size_t n)
 {
     uint32_t *ids = CS_NEW_ARRAY(arena, uint32_t, n + 1);
-    for (size_t i = 0; i < n; i++)
-        ids[i] = NONE;
+    memset(ids, 0xff, n * sizeof *ids);
     return ids;
 }
 
@@ -311,15 +416,18 @@ static enum cs_status verify(struct checker *c)
     const struct cs_program *program = c->program;
     size_t slots = (size_t)program->n_slots;
     CS_TRY(cs_net_check_shape(program, true, c->err));
-    c->fwd = absent_ids(c->arena, (size_t)c->plan->n_stages * slots);
-    c->bwd = absent_ids(c->arena, (size_t)c->plan->n_stages * slots);
-    c->send = absent_ids(c->arena, 2 * (size_t)c->plan->n_edges * slots);
-    c->recv = absent_ids(c->arena, 2 * (size_t)c->plan->n_edges * slots);
+    c->traits = cs_traits_make(c->plan, program->is_eval, program->share, c->arena);
+    c->work = absent_ids(c->arena, (size_t)c->plan->n_stages * N_WORKS * slots);
+    c->send = absent_ids(c->arena, (size_t)c->plan->n_edges * N_FLOWS * slots);
+    c->recv = absent_ids(c->arena, (size_t)c->plan->n_edges * N_FLOWS * slots);
     for (int32_t r = 0; r < program->n_ranks; r++)
         CS_TRY(register_rank(c, r));
     CS_TRY(check_work(c));
-    for (int32_t r = 0; r < program->n_ranks; r++)
+    int32_t *last_slot = CS_NEW_ARRAY(c->arena, int32_t, c->plan->n_stages + 1);
+    for (int32_t r = 0; r < program->n_ranks; r++) {
         CS_TRY(check_end(c, r));
+        CS_TRY(check_slot_order(c, r, last_slot));
+    }
     struct cs_net net;
     cs_net_build(program, c->arena, &net);
     CS_TRY(check_pairs(c, &net));

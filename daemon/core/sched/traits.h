@@ -1,0 +1,32 @@
+/* What the actions of a stage are, from the plan alone: generators, communication pass, verifier
+ * and simulator ask here. Private to core/sched. */
+#ifndef CS_SCHED_TRAITS_H
+#define CS_SCHED_TRAITS_H
+
+#include "core/sched/program.h"
+
+struct cs_stage_traits {
+    bool has_backward;    /* false in programs that only run forward */
+    bool has_input_part;  /* a split backward has a BWD_INPUT ... */
+    bool has_weight_part; /* ... and a BWD_WEIGHT; at least one where there is a backward */
+    bool leads;           /* nothing on its rank and upstream of it has a backward; not the head */
+    struct cs_slot_share share;
+};
+
+/* (n_stages) */
+struct cs_stage_traits *cs_traits_make(const struct cs_plan *plan, bool is_eval,
+                                       const struct cs_slot_share *share, struct cs_arena *arena);
+
+static inline bool cs_stage_runs(const struct cs_stage_traits *traits, int32_t slot)
+{
+    return traits->share.n == 0 || slot % traits->share.n == traits->share.at;
+}
+
+/* slots of this step that a leading stage finds done */
+static inline bool cs_is_done_before(const struct cs_stage_traits *traits, int32_t lead_before,
+                                     int32_t slot)
+{
+    return traits->leads && slot < lead_before;
+}
+
+#endif
