@@ -1,0 +1,72 @@
+#!/bin/bash
+# A checkpoint that cannot be written (no room: RLIMIT_FSIZE of the workers; a directory that went away) raises an
+# alarm and training goes on; the checkpoints before it stay; when there is room again the next one is whole. Only
+# a last checkpoint that fails fails the job.
+. "$(dirname "$0")/../support/e2e.sh"
+command -v prlimit >/dev/null || { echo "skipped: no prlimit"; exit 77; }
+make_data 64
+write_job long.lua vision=1 llm=2 slots=2 batch=16 steps=100000 'checkpoint={ every_steps = 20, keep = 2 }'
+checkpoint_after() { local at; at=$(job "$1" checkpoint_step); [ "$at" -gt "$2" ]; }
+alarms() { grep -c '"ALARM: the checkpoint of step' "$jobs/$1/journal" || true; }
+more_alarms() { [ "$(alarms "$1")" -gt "$2" ]; }
+
+"$C" run --plain long.lua >console 2>&1 &
+console=$!
+until_true "the job is shown" grep -q 'is RUN' console
+id=$("$C" jobs --json | field jobs.0.id)
+until_true "a first checkpoint" checkpoint_after "$id" -1
+[ "$(alarms "$id")" -eq 0 ] || fail "an alarm without a reason"
+
+# --- no room
+runner=$(runner_pid "$id")
+workers=($(children "$runner" cornstarch-worker))
+for pid in "${workers[@]}"; do prlimit --pid "$pid" --fsize=16384:unlimited; done
+until_true "an alarm" more_alarms "$id" 0
+last=$(job "$id" checkpoint_step)
+at=$(job "$id" step)
+wait_step "$id" $((at + 45)) # past two more checkpoints
+[ "$(alarms "$id")" -ge 2 ] || fail "one alarm for several failed checkpoints"
+[ "$(job "$id" state)" = RUN ] || fail "a full disk ended the job: $(job "$id" reason)"
+[ "$(job "$id" checkpoint_step)" = "$last" ] || fail "a checkpoint was told that could not be written"
+until_true "the console tells the alarm" grep -q '^error: ALARM: the checkpoint of step .* failed, training goes on: .*File too large' console
+[ -e "$jobs/$id/ckpt/ckpt-$last/checkpoint.json" ] || fail "the last good checkpoint is gone"
+# an export of what is there still works
+expect_rc 0 "$C" export "$id" out1
+
+# --- room again
+for pid in "${workers[@]}"; do prlimit --pid "$pid" --fsize=unlimited:unlimited; done
+until_true "a checkpoint after there is room again" checkpoint_after "$id" "$last"
+last=$(job "$id" checkpoint_step)
+for dir in "$jobs/$id"/ckpt/*; do # at most the one being written is not whole
+  case $dir in *.tmp) [ "$dir" = "$(ls -d "$jobs/$id"/ckpt/*.tmp | tail -n 1)" ] || fail "$dir is left" ;; esac
+done
+
+# --- the directory is no directory any more
+seen=$(alarms "$id")
+mv "$jobs/$id/ckpt" "$jobs/$id/away"
+: >"$jobs/$id/ckpt"
+until_true "an alarm about the directory" more_alarms "$id" "$seen"
+at=$(job "$id" step)
+wait_step "$id" $((at + 5))
+[ "$(job "$id" state)" = RUN ] || fail "a lost directory ended the job: $(job "$id" reason)"
+rm "$jobs/$id/ckpt"
+mv "$jobs/$id/away" "$jobs/$id/ckpt"
+until_true "a checkpoint after the directory is back" checkpoint_after "$id" "$last"
+
+# --- the last one must not be lost silently
+for pid in "${workers[@]}"; do prlimit --pid "$pid" --fsize=16384:unlimited; done
+"$C" stop "$id" >/dev/null
+rc=0
+wait $console || rc=$?
+[ $rc -eq 6 ] || fail "a job whose last checkpoint failed: exit $rc: $(tail -n 3 console)"
+[ "$(job "$id" state)" = FAILED ] || fail "it is $(job "$id" state)"
+expect_text "the final checkpoint of step" console
+expect_text "File too large" console
+# it can go on from the one before
+expect_rc 0 "$C" resume "$id"
+wait_state "$id" RUN
+"$C" stop "$id" --now >/dev/null
+wait_state "$id" CANCELLED
+left=$(find "$jobs/$id/ckpt" -name '*.tmp')
+[ -z "$left" ] || fail "left behind: $left"
+echo "ok: $(alarms "$id") alarms"
