@@ -12,7 +12,11 @@ local model = cs.mllm {
 }:freeze("*"):train("vision.projector")
 
 local function samples(set)
-  return cs.data.llava { json = "build/shapes/" .. set .. ".json", images = "build/shapes/images" }
+  return cs.data.llava {
+    json = "build/shapes/" .. set .. ".json",
+    images = "build/shapes/images",
+    template = { name = "chatml", default_system = "" },
+  }
 end
 
 return cs.job {
@@ -26,7 +30,7 @@ return cs.job {
   eval = { data = samples "test", every_steps = 200, metric = "exact_match", max_samples = 512 },
   optimizer = cs.optim.adamw { lr = 2e-3, warmup_steps = 50 },
   lr = cs.lr.cosine {},
-  batch_samples = 24,
+  batch_samples = 32,
   steps = 800,
   seed = 18,
 }

@@ -10,7 +10,11 @@ local model = cs.mllm {
 }:train("*")                                           -- nothing is frozen: everything learns
 
 local function samples(set)
-  return cs.data.llava { json = "build/shapes/" .. set .. ".json", images = "build/shapes/images" }
+  return cs.data.llava {
+    json = "build/shapes/" .. set .. ".json",
+    images = "build/shapes/images",
+    template = { name = "chatml", default_system = "" },
+  }
 end
 
 return cs.job {
@@ -25,7 +29,7 @@ return cs.job {
   eval = { data = samples "test", every_steps = 500, metric = "exact_match", max_samples = 512 },
   optimizer = cs.optim.adamw { lr = 1e-3, warmup_steps = 100 },
   lr = cs.lr.cosine {},
-  batch_samples = 24,
-  steps = 3000,
+  batch_samples = 32,
+  steps = 2400,
   seed = 17,
 }
