@@ -1,6 +1,6 @@
-/* Event-driven longest path; see engine.h. Nodes leave a heap in the order in which they become
- * ready (ties: lower node), so that shared cores are given out in time order; with unlimited cores
- * the order does not matter. */
+/* Event-driven longest path; see engine.h. Where cores are shared, nodes leave a heap in the order
+ * in which they become ready (ties: lower node), so that cores are given out in time order. With
+ * unlimited cores the order does not matter, and a queue takes the place of the heap. */
 #include "core/sched/engine.h"
 
 struct event {
@@ -17,7 +17,8 @@ struct engine {
     double *ready;          /* (n_nodes) latest end of the predecessors seen so far */
     uint32_t *open, *cause; /* (n_nodes) predecessors left; the one that decided the start */
     struct event *heap;
-    uint32_t n_heap, n_done;
+    uint32_t *queue; /* (n_nodes) instead of the heap when cores are not shared */
+    uint32_t n_heap, n_queue, n_done;
     double *core_free;
     uint32_t *core_last;
 };
@@ -51,6 +52,14 @@ static struct event pop(struct engine *e)
     }
     e->heap[i] = last;
     return top;
+}
+
+static void make_ready(struct engine *e, uint32_t node)
+{
+    if (e->cores > 0)
+        push(e, node, e->ready[node]);
+    else
+        e->queue[e->n_queue++] = node;
 }
 
 static const struct cs_action *action_of(const struct engine *e, const struct cs_net_node *n)
@@ -113,12 +122,15 @@ static void release(struct engine *e, uint32_t node)
     const struct cs_net *net = e->net;
     for (uint32_t i = net->first_succ[node]; i < net->first_succ[node + 1]; i++) {
         uint32_t next = net->succs[i];
-        if (e->cause[next] == CS_NET_NONE || e->end[node] > e->ready[next]) {
+        uint32_t cause = e->cause[next];
+        /* ties: the lower node, whatever order the nodes come in */
+        if (cause == CS_NET_NONE || e->end[node] > e->ready[next] ||
+            (!(e->end[node] < e->ready[next]) && node < cause)) {
             e->ready[next] = e->end[node];
             e->cause[next] = node;
         }
         if (--e->open[next] == 0 && !net->node[next].is_dead)
-            push(e, next, e->ready[next]);
+            make_ready(e, next);
     }
 }
 
@@ -130,7 +142,10 @@ static void init(struct engine *e, struct cs_arena *arena)
     e->ready = CS_NEW_ARRAY(arena, double, n + 1);
     e->open = CS_NEW_ARRAY(arena, uint32_t, n + 1);
     e->cause = CS_NEW_ARRAY(arena, uint32_t, n + 1);
-    e->heap = CS_NEW_ARRAY(arena, struct event, n + 1);
+    if (e->cores > 0)
+        e->heap = CS_NEW_ARRAY(arena, struct event, n + 1);
+    else
+        e->queue = CS_NEW_ARRAY(arena, uint32_t, n + 1);
     e->core_free = CS_NEW_ARRAY(arena, double, e->cores > 0 ? e->cores : 1);
     e->core_last = CS_NEW_ARRAY(arena, uint32_t, e->cores > 0 ? e->cores : 1);
     for (uint32_t i = 0; i < n; i++) {
@@ -138,7 +153,7 @@ static void init(struct engine *e, struct cs_arena *arena)
         e->cause[i] = CS_NET_NONE;
         e->end[i] = -1;
         if (e->open[i] == 0 && !e->net->node[i].is_dead)
-            push(e, i, 0);
+            make_ready(e, i);
     }
 }
 
@@ -201,44 +216,19 @@ static void collect(const struct engine *e, struct cs_arena *arena, struct cs_en
     find_critical(e, last, arena, out);
 }
 
-static void count_stages(const struct cs_net *net, struct cs_arena *arena,
-                         struct cs_engine_result *out)
-{
-    int32_t n_stages = net->program->plan->n_stages;
-    int32_t *live = CS_NEW_ARRAY(arena, int32_t, n_stages);
-    out->busy = CS_NEW_ARRAY(arena, double, n_stages);
-    out->peak = CS_NEW_ARRAY(arena, int32_t, n_stages);
-    for (int32_t r = 0; r < net->program->n_ranks; r++) {
-        const struct cs_rank_program *rp = &net->program->rank[r];
-        for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
-            const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
-            if (a->stage < 0)
-                continue;
-            bool keeps =
-                net->program->plan->stages[a->stage].has_backward && !net->program->is_eval;
-            uint32_t node = net->base[r] + a->id;
-            out->busy[a->stage] += out->end[node] - out->start[node];
-            live[a->stage] += !keeps ? 0 : a->op == CS_OP_FWD ? 1 : a->op == CS_OP_BWD ? -1 : 0;
-            int32_t alive = keeps ? live[a->stage] : 1;
-            out->peak[a->stage] = alive > out->peak[a->stage] ? alive : out->peak[a->stage];
-        }
-    }
-}
-
 enum cs_status cs_engine_run(const struct cs_net *net, cs_engine_cost cost, void *user,
                              int32_t cores, struct cs_arena *arena, struct cs_engine_result *out,
                              struct cs_err *err)
 {
     struct engine e = {.net = net, .cost = cost, .user = user, .cores = cores};
     init(&e, arena);
-    while (e.n_heap > 0) {
-        struct event next = pop(&e);
-        run_node(&e, next.node, next.ready);
-        release(&e, next.node);
+    while (e.n_heap > 0 || e.n_done < e.n_queue) {
+        uint32_t next = cores > 0 ? pop(&e).node : e.queue[e.n_done];
+        run_node(&e, next, e.ready[next]);
+        release(&e, next);
     }
     if (e.n_done < net->n_nodes)
         return report_stall(&e, err);
     collect(&e, arena, out);
-    count_stages(net, arena, out);
     return CS_OK;
 }

@@ -100,7 +100,7 @@ void cs_schedule_interleaved(const struct cs_pipeline *pipe, int32_t rank, struc
     if (position < 0) {
         int32_t hops = pipe->tail[node->stages[0]] - (w.p * w.v - 1);
         if (node->has_backward)
-            cs_order_one_to_one(pipe, rank, pipe->head_ahead + hops - 1, order);
+            cs_order_one_to_one(pipe, rank, pipe->head_ahead + (hops > 1 ? hops : 1) - 1, order);
         else
             cs_order_forwards(pipe, rank, order);
         return;

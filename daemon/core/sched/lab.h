@@ -15,27 +15,51 @@ struct cs_lab_module {
 };
 
 struct cs_lab_options {
-    const char *schedule; /* "1f1b" */
+    const char *schedule; /* "1f1b", ...: the table in order.c */
     int32_t slots;
     double hop; /* time of every message between ranks; occupies nobody */
 };
 
-/* Stages in the order of the modules as given: stage i of module m is first[m] + i. Every stage has
- * its own rank. A stage whose backward takes no time has no backward. */
+/* All zero: as the schedule's name says. */
+struct cs_lab_tuning {
+    int32_t chunks; /* interleaved: of every stage of the last module, 0: 2. three-phase: 0: 1 */
+    int32_t window; /* anchors: groups that are encoded ahead, 0: 2 */
+    int32_t ahead;  /* see cs_program_options; 0: not bounded */
+    int32_t lead_before, lead_after; /* equal: a step in the steady state, see cs_program_options */
+};
+
+/* Stages in the order of the modules as given: stage i of module m is first[m] + i. A stage whose
+ * backward takes no time has no backward.
+ *
+ * gpipe, 1f1b, zb-*: every stage has its own rank. interleaved: the stages of the module that feeds
+ * none are cut into chunks of equal time; a stage here is a rank with all its chunks. three-phase,
+ * anchors: the stages of the module that feeds none have a rank each; every other module has as
+ * many stages as there are ranks, whatever was given: copies of the whole module, each with the sum
+ * of the given times and every p-th slot. */
 struct cs_lab {
     int32_t n_modules, n_stages;
     int32_t *first;          /* (n_modules) */
     const char **stage_name; /* (n_stages) "v.0" */
-    int32_t *plan_stage;     /* (n_stages) id in program->plan, which is in dataflow order */
+    int32_t *plan_stage;     /* (n_stages) id in program->plan, which is in dataflow order; of the
+                                first chunk */
+    int32_t *rank;           /* (n_stages) */
     const struct cs_program *program;
-    const double *fwd, *bwd; /* (n_stages) by plan stage */
+    /* by plan stage */
+    const double *fwd, *bwd, *wgrad; /* weight gradients are not in bwd */
+    const int32_t *stage_of;         /* stage as counted here */
+    const int32_t *chunk_of;         /* -1: the stage is not cut */
     double hop;
 };
 
 struct cs_lab_result {
-    double makespan;
-    double *bubble, *busy; /* (n_stages) */
-    int32_t *peak;         /* (n_stages) live slots */
+    double makespan;   /* with equal leads: the period of the steady state */
+    double *bubble;    /* (n_stages) 1 - busy / makespan, idle share of the stage's rank */
+    double *busy;      /* (n_stages) */
+    int32_t *peak;     /* (n_stages) live slots, a slot of a chunk counts one; 1 without backward */
+    int32_t *left;     /* (n_stages) live slots at the end: 0 */
+    double *span_idle; /* (n_stages) of its rank: last end - first start - busy */
+    double *exposed;   /* (n_stages) of its rank: idle while a message it needs is under way */
+    double *module_bubble; /* (n_modules) 1 - busy / (ranks * makespan), over its own ranks */
     const char **critical; /* "F0 v.0", messages "s0 v.0 -> llm.0" (hop > 0), first to last */
     int32_t n_critical;
 };
@@ -45,7 +69,13 @@ struct cs_lab_result {
 enum cs_status cs_lab_make(const struct cs_lab_module *modules, int n_modules,
                            const struct cs_lab_options *options, struct cs_arena *arena,
                            struct cs_lab **out, struct cs_err *err) CS_NODISCARD;
-/* "F0 F1 B0 ..." of a stage, counted as above */
+/* The same with all options. CS_PLAN also: too few slots for zb-h2, leading slots without an
+ * encoder that has no backward at all. */
+enum cs_status cs_lab_make_tuned(const struct cs_lab_module *modules, int n_modules,
+                                 const struct cs_lab_options *options,
+                                 const struct cs_lab_tuning *tuning, struct cs_arena *arena,
+                                 struct cs_lab **out, struct cs_err *err) CS_NODISCARD;
+/* "F0 F1 B0 ..." of a stage, chunks "F0.1", slots of the next step "F0'",, counted as above */
 void cs_lab_text(const struct cs_lab *lab, int stage, struct cs_buf *out);
 enum cs_status cs_lab_simulate(const struct cs_lab *lab, struct cs_arena *arena,
                                struct cs_lab_result *out, struct cs_err *err) CS_NODISCARD;

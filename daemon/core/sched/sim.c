@@ -63,23 +63,62 @@ static void copy_events(const struct cs_net *net, const struct cs_engine_result 
     }
 }
 
+static void count_stages(const struct cs_net *net, const struct cs_engine_result *run,
+                         struct cs_arena *arena, struct cs_sim_result *out)
+{
+    int32_t n = net->program->plan->n_stages;
+    struct cs_engine_count *count = CS_NEW_ARRAY(arena, struct cs_engine_count, n + 1);
+    int32_t *group = CS_NEW_ARRAY(arena, int32_t, n + 1);
+    for (int32_t s = 0; s < n; s++)
+        group[s] = s;
+    cs_engine_count(net, run, group, n, arena, count);
+    out->busy_ns = CS_NEW_ARRAY(arena, int64_t, n);
+    out->bubble = CS_NEW_ARRAY(arena, double, n);
+    out->peak = CS_NEW_ARRAY(arena, int32_t, n);
+    out->left = CS_NEW_ARRAY(arena, int32_t, n);
+    for (int32_t s = 0; s < n; s++) {
+        out->busy_ns[s] = (int64_t)count[s].busy;
+        out->bubble[s] = run->makespan > 0 ? 1 - count[s].busy / run->makespan : 0;
+        out->peak[s] = count[s].peak;
+        out->left[s] = count[s].left;
+    }
+}
+
+static void count_ranks(const struct cs_net *net, const struct cs_engine_result *run,
+                        struct cs_arena *arena, struct cs_sim_result *out)
+{
+    int32_t n = net->program->n_ranks;
+    struct cs_engine_rank *rank = CS_NEW_ARRAY(arena, struct cs_engine_rank, n + 1);
+    cs_engine_ranks(net, run, arena, rank);
+    out->span_idle_ns = CS_NEW_ARRAY(arena, int64_t, n);
+    out->exposed_ns = CS_NEW_ARRAY(arena, int64_t, n);
+    out->peak_bytes = CS_NEW_ARRAY(arena, int64_t, n);
+    for (int32_t r = 0; r < n; r++) {
+        out->span_idle_ns[r] = (int64_t)rank[r].span_idle;
+        out->exposed_ns[r] = (int64_t)rank[r].exposed;
+        out->peak_bytes[r] = rank[r].peak_bytes;
+    }
+    out->module_bubble =
+        cs_engine_modules(net->program->plan, rank, run->makespan, arena, &out->n_modules);
+}
+
 enum cs_status cs_simulate(const struct cs_program *program, const struct cs_sim_options *options,
                            struct cs_arena *arena, struct cs_sim_result *out, struct cs_err *err)
 {
     struct costs costs = {options};
+    struct cs_arena *scratch = cs_arena_new(0);
     struct cs_net net;
     struct cs_engine_result run;
-    int32_t n_stages = program->plan->n_stages;
-    CS_TRY(cs_net_check_shape(program, false, err));
-    cs_net_build(program, arena, &net);
-    CS_TRY(cs_engine_run(&net, engine_cost, &costs, options->cores, arena, &run, err));
-    *out = (struct cs_sim_result){.makespan_ns = (int64_t)run.makespan, .peak = run.peak};
-    out->busy_ns = CS_NEW_ARRAY(arena, int64_t, n_stages);
-    out->bubble = CS_NEW_ARRAY(arena, double, n_stages);
-    for (int32_t s = 0; s < n_stages; s++) {
-        out->busy_ns[s] = (int64_t)run.busy[s];
-        out->bubble[s] = run.makespan > 0 ? 1 - run.busy[s] / run.makespan : 0;
-    }
+    enum cs_status status = cs_net_check_shape(program, false, err);
+    if (status != CS_OK)
+        goto out;
+    cs_net_build(program, scratch, &net);
+    status = cs_engine_run(&net, engine_cost, &costs, options->cores, scratch, &run, err);
+    if (status != CS_OK)
+        goto out;
+    *out = (struct cs_sim_result){.makespan_ns = (int64_t)run.makespan};
+    count_stages(&net, &run, arena, out);
+    count_ranks(&net, &run, arena, out);
     copy_events(&net, &run, arena, out);
     out->n_critical = run.n_critical;
     out->critical = CS_NEW_ARRAY(arena, uint32_t, 2 * run.n_critical + 1);
@@ -87,5 +126,7 @@ enum cs_status cs_simulate(const struct cs_program *program, const struct cs_sim
         out->critical[2 * i] = (uint32_t)run.critical[i].rank;
         out->critical[2 * i + 1] = run.critical[i].action;
     }
-    return CS_OK;
+out:
+    cs_arena_free(scratch);
+    return status;
 }

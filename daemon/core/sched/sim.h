@@ -21,10 +21,19 @@ struct cs_sim_options {
 };
 
 struct cs_sim_result {
-    int64_t makespan_ns;
-    int64_t *busy_ns; /* (n_stages) compute time of the stage */
-    double *bubble;   /* (n_stages) 1 - busy / makespan */
-    int32_t *peak; /* (n_stages) live slots: forward done, backward not (1 where there is none) */
+    int64_t makespan_ns; /* of a program with equal leads: the period of the steady state */
+    int64_t *busy_ns;    /* (n_stages) compute time of the stage */
+    double *bubble;      /* (n_stages) 1 - busy / makespan */
+    int32_t *peak; /* (n_stages) live slots: forward done, last backward not (1 where there is none)
+                    */
+    int32_t *left; /* (n_stages) live slots at the end: 0 */
+    int32_t n_modules;
+    double *module_bubble; /* (n_modules) by cs_stage.branch: idle share of the module's ranks, work
+                              of other modules on them not counted idle */
+    int64_t *span_idle_ns; /* (n_ranks) last end - first start - busy */
+    int64_t *exposed_ns;   /* (n_ranks) idle before an action while a message or collective that it
+                              waits for is under way */
+    int64_t *peak_bytes;   /* (n_ranks) weights, gradients, optimizer state, saved activations */
     struct cs_event **events; /* (n_ranks) one per action, by action id */
     uint32_t *critical;       /* pairs (rank, action id) from the first to the last */
     int32_t n_critical;

@@ -1,0 +1,123 @@
+/* What a run of the engine means for stages and ranks; see engine.h. The actions of a rank's
+ * compute stream follow each other in time, so one walk along the stream gives every curve. */
+#include "core/sched/engine.h"
+#include "core/sched/traits.h"
+
+/* +1: the slot becomes live, -1: it is released */
+static int32_t change_of(const struct cs_stage_traits *t, const struct cs_action *a)
+{
+    if (!t->has_backward)
+        return 0;
+    if (a->op == CS_OP_FWD)
+        return 1;
+    bool releases = a->op == CS_OP_BWD || a->op == CS_OP_BWD_WEIGHT ||
+                    (a->op == CS_OP_BWD_INPUT && !t->has_weight_part);
+    return releases ? -1 : 0;
+}
+
+void cs_engine_count(const struct cs_net *net, const struct cs_engine_result *run,
+                     const int32_t *group, int32_t n_groups, struct cs_arena *arena,
+                     struct cs_engine_count *count)
+{
+    const struct cs_program *program = net->program;
+    const struct cs_stage_traits *traits =
+        cs_traits_make(program->plan, program->is_eval, program->share, arena);
+    for (int32_t g = 0; g < n_groups; g++)
+        count[g] = (struct cs_engine_count){0, 0, 0};
+    for (int32_t r = 0; r < program->n_ranks; r++) {
+        const struct cs_rank_program *rp = &program->rank[r];
+        for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
+            const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
+            if (a->stage < 0)
+                continue;
+            struct cs_engine_count *c = &count[group[a->stage]];
+            uint32_t node = net->base[r] + a->id;
+            c->busy += run->end[node] - run->start[node];
+            c->left += change_of(&traits[a->stage], a);
+            int32_t live = c->left > 0 || traits[a->stage].has_backward ? c->left : 1;
+            c->peak = live > c->peak ? live : c->peak;
+        }
+    }
+}
+
+/* how long messages and collectives that the action waits for ran between two times */
+static double waited_for(const struct cs_net *net, const struct cs_engine_result *run, int32_t rank,
+                         const struct cs_action *a, double from, double to)
+{
+    const struct cs_rank_program *rp = &net->program->rank[rank];
+    double most = 0;
+    for (uint32_t d = 0; d < a->n_deps; d++) {
+        uint32_t on = rp->deps[a->first_dep + d], node = net->base[rank] + on;
+        if (cs_op_stream((enum cs_op)rp->actions[on].op) != CS_STREAM_COMM)
+            continue;
+        double begin = run->start[node] > from ? run->start[node] : from;
+        double end = run->end[node] < to ? run->end[node] : to;
+        most = end - begin > most ? end - begin : most;
+    }
+    return most;
+}
+
+static struct cs_engine_rank count_rank(const struct cs_net *net,
+                                        const struct cs_engine_result *run,
+                                        const struct cs_stage_traits *traits, int32_t r)
+{
+    const struct cs_rank_program *rp = &net->program->rank[r];
+    const struct cs_stage *stages = net->program->plan->stages;
+    struct cs_engine_rank out = {0};
+    double first = -1, last = 0, before = 0;
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
+        const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
+        uint32_t node = net->base[r] + a->id;
+        double start = run->start[node], end = run->end[node];
+        if (start > before)
+            out.exposed += waited_for(net, run, r, a, before, start);
+        before = end;
+        if (a->stage < 0)
+            continue;
+        first = first < 0 ? start : first;
+        last = end;
+        out.busy += end - start;
+        bytes += change_of(&traits[a->stage], a) * stages[a->stage].saved_bytes;
+        out.peak_bytes = bytes > out.peak_bytes ? bytes : out.peak_bytes;
+    }
+    out.span_idle = first < 0 ? 0 : last - first - out.busy;
+    return out;
+}
+
+void cs_engine_ranks(const struct cs_net *net, const struct cs_engine_result *run,
+                     struct cs_arena *arena, struct cs_engine_rank *rank)
+{
+    const struct cs_program *program = net->program;
+    const struct cs_plan *plan = program->plan;
+    const struct cs_stage_traits *traits =
+        cs_traits_make(plan, program->is_eval, program->share, arena);
+    for (int32_t r = 0; r < program->n_ranks; r++)
+        rank[r] = count_rank(net, run, traits, r);
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        rank[plan->stages[s].rank].peak_bytes +=
+            plan->stages[s].weight_bytes + plan->stages[s].state_bytes;
+}
+
+double *cs_engine_modules(const struct cs_plan *plan, const struct cs_engine_rank *rank,
+                          double makespan, struct cs_arena *arena, int32_t *n_modules)
+{
+    int32_t n = 0;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        n = plan->stages[s].branch >= n ? plan->stages[s].branch + 1 : n;
+    double *bubble = CS_NEW_ARRAY(arena, double, n + 1), *busy = CS_NEW_ARRAY(arena, double, n + 1);
+    int32_t *ranks = CS_NEW_ARRAY(arena, int32_t, n + 1);
+    int32_t *seen = CS_NEW_ARRAY(arena, int32_t, plan->n_ranks + 1); /* branch + 1 */
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        int32_t branch = plan->stages[s].branch, r = plan->stages[s].rank;
+        if (seen[r] == branch + 1) /* stages come branch by branch */
+            continue;
+        seen[r] = branch + 1;
+        ranks[branch]++;
+        busy[branch] += rank[r].busy;
+    }
+    for (int32_t b = 0; b < n; b++)
+        bubble[b] = makespan > 0 && ranks[b] > 0 ? 1 - busy[b] / (ranks[b] * makespan) : 0;
+    *n_modules = n;
+    return bubble;
+}
