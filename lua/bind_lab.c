@@ -8,6 +8,7 @@
 #include "core/plan/split.h"
 #include "core/sched/lab.h"
 #include "lua/bind.h"
+#include "lua/lists.h"
 
 enum { MAX_ITEMS = 65536, MAX_MODULES = 1024, MAX_CELLS = 1 << 26 };
 
@@ -66,63 +67,10 @@ struct cs_lua_area cs_lua_area_lab(void)
     return (struct cs_lua_area){functions, CS_ARRAY_LEN(functions)};
 }
 
-static struct cs_arena *scratch(lua_State *L)
-{
-    struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
-    box->arena = cs_arena_new(0);
-    return box->arena;
-}
-
-static void push_number(lua_State *L, double value)
-{
-    if (value == floor(value) && fabs(value) < 9007199254740992.0)
-        lua_pushinteger(L, (lua_Integer)value);
-    else
-        lua_pushnumber(L, value);
-}
-
-/* The list at key of the table at index 1: pushed. Its length, at most max; -1 when absent. */
-static int push_list(lua_State *L, const struct cs_lua_function *f, const char *key, int max)
-{
-    lua_pushstring(L, key);
-    if (lua_rawget(L, 1) != LUA_TTABLE)
-        return -1;
-    size_t n = lua_rawlen(L, -1);
-    if (n > (size_t)max)
-        cs_lua_error(L, "%s: '%s' has more than %d items", f->name, key, max);
-    return (int)n;
-}
-
-/* NULL when absent. *n is set by the first list (when -1) and checked by the others. */
-static double *numbers(lua_State *L, const struct cs_lua_function *f, const char *key,
-                       struct cs_arena *arena, int *n)
-{
-    int len = push_list(L, f, key, MAX_ITEMS), is_number = 0;
-    if (len < 0) {
-        lua_pop(L, 1);
-        return NULL;
-    }
-    if (*n >= 0 && len != *n)
-        cs_lua_error(L, "%s: '%s' has %d items, the lists before it have %d", f->name, key, len,
-                     *n);
-    *n = len;
-    double *out = CS_NEW_ARRAY(arena, double, len + 1);
-    for (int i = 0; i < len; i++) {
-        int type = lua_rawgeti(L, -1, i + 1);
-        out[i] = lua_tonumberx(L, -1, &is_number);
-        if (type != LUA_TNUMBER || !is_number)
-            cs_lua_error(L, "%s: '%s' item %d must be a number, got %s", f->name, key, i + 1,
-                         luaL_typename(L, -1));
-        lua_pop(L, 1);
-    }
-    lua_pop(L, 1);
-    return out;
-}
-
 static bool *booleans(lua_State *L, const struct cs_lua_function *f, const char *key,
                       struct cs_arena *arena, int *n)
 {
-    int len = push_list(L, f, key, MAX_ITEMS);
+    int len = cs_lua_push_list(L, f, key, MAX_ITEMS);
     if (len < 0) {
         lua_pop(L, 1);
         return NULL;
@@ -157,7 +105,7 @@ static int call_needs(lua_State *L)
 {
     const struct cs_lua_function *f = &functions[F_NEEDS];
     cs_lua_args_check(L, f);
-    struct cs_arena *arena = scratch(L);
+    struct cs_arena *arena = cs_lua_scratch(L);
     int n = -1;
     bool *frozen = booleans(L, f, "frozen", arena, &n);
     bool *input = CS_NEW_ARRAY(arena, bool, n + 1), *weight = CS_NEW_ARRAY(arena, bool, n + 1);
@@ -172,11 +120,11 @@ static int call_needs(lua_State *L)
 static double *frozen_costs(lua_State *L, const struct cs_lua_function *f, struct cs_arena *arena,
                             int *n)
 {
-    double *fwd = numbers(L, f, "fwd", arena, n);
+    double *fwd = cs_lua_numbers(L, f, "fwd", arena, n);
     if (!fwd)
         cs_lua_error(L, "%s: give 'costs', or 'fwd' with 'frozen'", f->name);
-    double *bwd_input = numbers(L, f, "bwd_input", arena, n);
-    double *bwd_weight = numbers(L, f, "bwd_weight", arena, n);
+    double *bwd_input = cs_lua_numbers(L, f, "bwd_input", arena, n);
+    double *bwd_weight = cs_lua_numbers(L, f, "bwd_weight", arena, n);
     bool *frozen = booleans(L, f, "frozen", arena, n);
     bool *input = CS_NEW_ARRAY(arena, bool, *n + 1), *weight = CS_NEW_ARRAY(arena, bool, *n + 1);
     double *cost = CS_NEW_ARRAY(arena, double, *n + 1);
@@ -196,12 +144,12 @@ static int call_split(lua_State *L)
     double bottleneck = 0;
     int n = -1;
     cs_lua_args_check(L, f);
-    struct cs_arena *arena = scratch(L);
+    struct cs_arena *arena = cs_lua_scratch(L);
     int stages = (int)cs_lua_args_int(L, "stages", 1);
-    double *cost = numbers(L, f, "costs", arena, &n);
+    double *cost = cs_lua_numbers(L, f, "costs", arena, &n);
     if (!cost)
         cost = frozen_costs(L, f, arena, &n);
-    double *bytes = numbers(L, f, "bytes", arena, &n);
+    double *bytes = cs_lua_numbers(L, f, "bytes", arena, &n);
     struct cs_split_memory memory = {.weight = bytes, .cap = cs_lua_args_number(L, "cap", 0)};
     if ((bytes != NULL) != (memory.cap > 0))
         return cs_lua_error(L, "%s: 'bytes' and 'cap' (above 0) go together", f->name);
@@ -214,7 +162,7 @@ static int call_split(lua_State *L)
     if (st != CS_OK)
         return cs_lua_error(L, "%s: %s", f->name, err.text);
     lua_createtable(L, 0, 2);
-    push_number(L, bottleneck);
+    cs_lua_push_number(L, bottleneck);
     lua_setfield(L, -2, "bottleneck");
     lua_createtable(L, stages, 0);
     for (int i = 0; i < stages; i++) {
@@ -242,9 +190,9 @@ static int read_module(lua_State *L)
     *slot->module = (struct cs_lab_module){
         .name = cs_arena_strdup(slot->arena, name),
         .feeds = feeds ? cs_arena_strdup(slot->arena, feeds) : NULL,
-        .fwd = numbers(L, f, "fwd", slot->arena, &n),
-        .bwd = numbers(L, f, "bwd", slot->arena, &n),
-        .wgrad = numbers(L, f, "wgrad", slot->arena, &n),
+        .fwd = cs_lua_numbers(L, f, "fwd", slot->arena, &n),
+        .bwd = cs_lua_numbers(L, f, "bwd", slot->arena, &n),
+        .wgrad = cs_lua_numbers(L, f, "wgrad", slot->arena, &n),
     };
     slot->module->n_stages = n;
     return 0;
@@ -259,7 +207,7 @@ static struct cs_lab *make_lab(lua_State *L, const struct cs_lua_function *f,
     struct cs_lab_options options = {.schedule = cs_arena_strdup(arena, schedule),
                                      .slots = (int32_t)cs_lua_args_int(L, "slots", 1),
                                      .hop = cs_lua_args_number(L, "hop", 0)};
-    int n = push_list(L, f, "modules", MAX_MODULES);
+    int n = cs_lua_push_list(L, f, "modules", MAX_MODULES);
     int64_t stages = 0;
     struct cs_lab_module *modules = CS_NEW_ARRAY(arena, struct cs_lab_module, n + 1);
     for (int i = 0; i < n; i++) {
@@ -285,7 +233,7 @@ static int call_program(lua_State *L)
 {
     const struct cs_lua_function *f = &functions[F_PROGRAM];
     cs_lua_args_check(L, f);
-    struct cs_arena *arena = scratch(L);
+    struct cs_arena *arena = cs_lua_scratch(L);
     const struct cs_lab *lab = make_lab(L, f, arena);
     lua_createtable(L, 0, lab->n_stages);
     for (int i = 0; i < lab->n_stages; i++) {
@@ -305,7 +253,7 @@ static void set_per_stage(lua_State *L, const char *key, const struct cs_lab *la
     lua_createtable(L, 0, lab->n_stages);
     for (int i = 0; i < lab->n_stages; i++) {
         if (value)
-            push_number(L, value[i]);
+            cs_lua_push_number(L, value[i]);
         else
             lua_pushinteger(L, count[i]);
         lua_setfield(L, -2, lab->stage_name[i]);
@@ -319,12 +267,12 @@ static int call_simulate(lua_State *L)
     struct cs_lab_result result;
     struct cs_err err;
     cs_lua_args_check(L, f);
-    struct cs_arena *arena = scratch(L);
+    struct cs_arena *arena = cs_lua_scratch(L);
     const struct cs_lab *lab = make_lab(L, f, arena);
     if (cs_lab_simulate(lab, arena, &result, &err) != CS_OK)
         return cs_lua_error(L, "%s: %s", f->name, err.text);
     lua_createtable(L, 0, 4);
-    push_number(L, result.makespan);
+    cs_lua_push_number(L, result.makespan);
     lua_setfield(L, -2, "makespan");
     set_per_stage(L, "bubble", lab, result.bubble, NULL);
     set_per_stage(L, "peak", lab, NULL, result.peak);

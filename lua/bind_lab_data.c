@@ -10,6 +10,7 @@
 #include "core/data/defer.h"
 #include "core/mask/span.h"
 #include "core/plan/balance.h"
+#include "lua/lists.h"
 
 enum {
     MAX_ITEMS = 65536,
@@ -69,31 +70,6 @@ struct cs_lua_area cs_lua_area_lab_data(void)
     return (struct cs_lua_area){functions, CS_ARRAY_LEN(functions)};
 }
 
-static struct cs_arena *scratch(lua_State *L)
-{
-    struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
-    box->arena = cs_arena_new(0);
-    return box->arena;
-}
-
-static void push_number(lua_State *L, double value)
-{
-    if (value == floor(value) && fabs(value) < 9007199254740992.0)
-        lua_pushinteger(L, (lua_Integer)value);
-    else
-        lua_pushnumber(L, value);
-}
-
-static void set_numbers(lua_State *L, const char *key, const double *value, int n)
-{
-    lua_createtable(L, n, 0);
-    for (int i = 0; i < n; i++) {
-        push_number(L, value[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
-    lua_setfield(L, -2, key);
-}
-
 static void set_integers(lua_State *L, const char *key, const int32_t *value, int n)
 {
     lua_createtable(L, n, 0);
@@ -102,18 +78,6 @@ static void set_integers(lua_State *L, const char *key, const int32_t *value, in
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, key);
-}
-
-/* The list at key of the table at index 1: pushed. Its length, at most max; -1 when absent. */
-static int push_list(lua_State *L, const struct cs_lua_function *f, const char *key, int max)
-{
-    lua_pushstring(L, key);
-    if (lua_rawget(L, 1) != LUA_TTABLE)
-        return -1;
-    const size_t n = lua_rawlen(L, -1);
-    if (n > (size_t)max)
-        cs_lua_error(L, "%s: '%s' has more than %d items", f->name, key, max);
-    return (int)n;
 }
 
 /* Item i (from 0) of the list on top must be a table: pushed. */
@@ -178,7 +142,7 @@ static struct cs_mask_span *read_spans(lua_State *L, const struct cs_lua_functio
     struct names names = {.n = 0};
     int64_t tokens = 0;
     int32_t doc = 0;
-    *n = push_list(L, f, "spans", MAX_SPANS);
+    *n = cs_lua_push_list(L, f, "spans", MAX_SPANS);
     struct cs_mask_span *span = CS_NEW_ARRAY(arena, struct cs_mask_span, *n + 1);
     for (int i = 0; i < *n; i++) {
         push_item(L, f, "spans", i);
@@ -197,7 +161,7 @@ static struct cs_mask_span *read_spans(lua_State *L, const struct cs_lua_functio
 
 static void read_tile(lua_State *L, const struct cs_lua_function *f, int32_t tile[2])
 {
-    const int n = push_list(L, f, "tile", 2);
+    const int n = cs_lua_push_list(L, f, "tile", 2);
     if (n >= 0 && n != 2)
         cs_lua_error(L, "%s: 'tile' must have two numbers, queries and keys", f->name);
     for (int i = 0; i < n; i++) {
@@ -246,8 +210,8 @@ static void set_work(lua_State *L, const struct cs_mask_plan *mask,
         pairs[q] = (double)sum[q];
         active[q] = (double)(c.count[CS_TILE_PARTIAL] + c.count[CS_TILE_ALL]);
     }
-    set_numbers(L, "pairs", pairs, tiles->n_q);
-    set_numbers(L, "work", active, tiles->n_q);
+    cs_lua_set_numbers(L, "pairs", pairs, tiles->n_q);
+    cs_lua_set_numbers(L, "work", active, tiles->n_q);
 }
 
 static int call_mask(lua_State *L)
@@ -260,7 +224,7 @@ static int call_mask(lua_State *L)
     int32_t tile[2] = {128, 32};
     int n = 0;
     cs_lua_args_check(L, f);
-    struct cs_arena *arena = scratch(L);
+    struct cs_arena *arena = cs_lua_scratch(L);
     const struct cs_mask_span *span = read_spans(L, f, arena, &n);
     struct cs_mask_rule rule = {.window = (int32_t)cs_lua_args_int(L, "window", 0),
                                 .prefix = (int32_t)cs_lua_args_int(L, "prefix", 0)};
@@ -297,8 +261,8 @@ static int call_balance(lua_State *L)
     struct cs_balance_result r;
     int is_number = 0;
     cs_lua_args_check(L, f);
-    struct cs_arena *arena = scratch(L);
-    const int n = push_list(L, f, "work", MAX_ITEMS);
+    struct cs_arena *arena = cs_lua_scratch(L);
+    const int n = cs_lua_push_list(L, f, "work", MAX_ITEMS);
     double *work = CS_NEW_ARRAY(arena, double, n + 1);
     for (int i = 0; i < n; i++) {
         const int type = lua_rawgeti(L, -1, i + 1);
@@ -322,10 +286,10 @@ static int call_balance(lua_State *L)
         return cs_lua_error(L, "%s: %s", f->name, err.text);
     lua_createtable(L, 0, 6);
     set_integers(L, "owner", r.owner, n);
-    set_numbers(L, "load", r.load, options.ranks);
-    push_number(L, r.max);
+    cs_lua_set_numbers(L, "load", r.load, options.ranks);
+    cs_lua_push_number(L, r.max);
     lua_setfield(L, -2, "max");
-    push_number(L, r.mean);
+    cs_lua_push_number(L, r.mean);
     lua_setfield(L, -2, "mean");
     lua_pushstring(L, cs_balance_how_name(r.how));
     lua_setfield(L, -2, "how");
@@ -351,7 +315,7 @@ static bool cost(lua_State *L, const struct cs_lua_function *f, int i, const cha
 static struct cs_assign_samples read_samples(lua_State *L, const struct cs_lua_function *f,
                                              struct cs_arena *arena)
 {
-    const int n = push_list(L, f, "samples", MAX_ITEMS);
+    const int n = cs_lua_push_list(L, f, "samples", MAX_ITEMS);
     double *enc = CS_NEW_ARRAY(arena, double, n + 1), *llm = CS_NEW_ARRAY(arena, double, n + 1),
            *tokens = CS_NEW_ARRAY(arena, double, n + 1);
     int with_tokens = 0;
@@ -375,7 +339,7 @@ static int call_assign(lua_State *L)
     struct cs_err err;
     struct cs_assign_result r;
     cs_lua_args_check(L, f);
-    struct cs_arena *arena = scratch(L);
+    struct cs_arena *arena = cs_lua_scratch(L);
     const struct cs_assign_samples samples = read_samples(L, f, arena);
     struct cs_assign_options options = {
         .lanes = (int32_t)cs_lua_args_int(L, "lanes", 1),
@@ -397,11 +361,11 @@ static int call_assign(lua_State *L)
     lua_createtable(L, 0, 6);
     set_integers(L, "lane", r.lane, samples.n);
     set_integers(L, "slot", r.slot, samples.n);
-    set_numbers(L, "enc", r.enc, (int)cells);
-    set_numbers(L, "llm", r.llm, (int)cells);
+    cs_lua_set_numbers(L, "enc", r.enc, (int)cells);
+    cs_lua_set_numbers(L, "llm", r.llm, (int)cells);
     if (is_deferred) {
         set_integers(L, "llm_slot", r.llm_slot, samples.n);
-        set_numbers(L, "enc_back", r.enc_back, (int)cells);
+        cs_lua_set_numbers(L, "enc_back", r.enc_back, (int)cells);
     }
     return 1;
 }
