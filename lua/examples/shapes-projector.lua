@@ -23,7 +23,7 @@ return cs.job {
   plan = cs.plan {
     model = model,
     parallel = { vision = { pp = 1 }, llm = { pp = 2 } },
-    seq_tokens = 512,
+    seq_tokens = 576,
     slots = 8,
   },
   data = samples "train",

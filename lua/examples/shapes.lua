@@ -22,7 +22,7 @@ return cs.job {
     model = model,
     cluster = cs.cluster "here",
     parallel = { vision = { pp = 1 }, llm = { pp = 2 } },
-    seq_tokens = 512,
+    seq_tokens = 576,
     slots = 8,
   },
   data = samples "train",
