@@ -60,9 +60,7 @@ static void draw_picture(struct dice *dice, struct picture *p)
     p->n = 1 + roll(dice, KINDS);
     shuffle(dice, p->cell);
     shuffle(dice, p->shape);
-    for (int i = 0; i < p->n; i++) {
-        p->colour[i] = roll(dice, KINDS);
-    }
+    shuffle(dice, p->colour);
 }
 
 static bool covers(int shape, int x, int y) /* relative to the centre, in [-CELL/2, CELL/2) */
@@ -119,8 +117,7 @@ static void ask(const struct picture *p, int q, int i, char *question, size_t ca
         *answer = shape_names[p->shape[i]];
         break;
     case 2:
-        snprintf(question, cap, "Where is the %s %s?", colours[p->colour[i]].name,
-                 shape_names[p->shape[i]]);
+        snprintf(question, cap, "Where is the %s shape?", colours[p->colour[i]].name);
         *answer = place_names[p->cell[i]];
         break;
     default:
