@@ -13,8 +13,7 @@ struct engine {
     cs_engine_cost cost;
     void *user;
     int32_t cores;
-    double *start, *end;    /* (n_nodes) */
-    double *ready;          /* (n_nodes) latest end of the predecessors seen so far */
+    double *start, *end; /* (n_nodes) start: until it runs, latest end of the predecessors seen */
     uint32_t *open, *cause; /* (n_nodes) predecessors left; the one that decided the start */
     struct event *heap;
     uint32_t *queue; /* (n_nodes) instead of the heap when cores are not shared */
@@ -57,7 +56,7 @@ static struct event pop(struct engine *e)
 static void make_ready(struct engine *e, uint32_t node)
 {
     if (e->cores > 0)
-        push(e, node, e->ready[node]);
+        push(e, node, e->start[node]);
     else
         e->queue[e->n_queue++] = node;
 }
@@ -124,9 +123,9 @@ static void release(struct engine *e, uint32_t node)
         uint32_t next = net->succs[i];
         uint32_t cause = e->cause[next];
         /* ties: the lower node, whatever order the nodes come in */
-        if (cause == CS_NET_NONE || e->end[node] > e->ready[next] ||
-            (!(e->end[node] < e->ready[next]) && node < cause)) {
-            e->ready[next] = e->end[node];
+        if (cause == CS_NET_NONE || e->end[node] > e->start[next] ||
+            (!(e->end[node] < e->start[next]) && node < cause)) {
+            e->start[next] = e->end[node];
             e->cause[next] = node;
         }
         if (--e->open[next] == 0 && !net->node[next].is_dead)
@@ -139,7 +138,6 @@ static void init(struct engine *e, struct cs_arena *arena)
     uint32_t n = e->net->n_nodes;
     e->start = CS_NEW_ARRAY(arena, double, n + 1);
     e->end = CS_NEW_ARRAY(arena, double, n + 1);
-    e->ready = CS_NEW_ARRAY(arena, double, n + 1);
     e->open = CS_NEW_ARRAY(arena, uint32_t, n + 1);
     e->cause = CS_NEW_ARRAY(arena, uint32_t, n + 1);
     if (e->cores > 0)
@@ -224,7 +222,7 @@ enum cs_status cs_engine_run(const struct cs_net *net, cs_engine_cost cost, void
     init(&e, arena);
     while (e.n_heap > 0 || e.n_done < e.n_queue) {
         uint32_t next = cores > 0 ? pop(&e).node : e.queue[e.n_done];
-        run_node(&e, next, e.ready[next]);
+        run_node(&e, next, e.start[next]);
         release(&e, next);
     }
     if (e.n_done < net->n_nodes)

@@ -4,24 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct entry { /* one message action */
+/* messages of one rank to or from one peer, in FIFO order */
+struct segment {
     int32_t from, to;
-    uint32_t is_recv, place; /* place in its rank's stream */
-    uint32_t action;
-};
-
-struct arc {
-    uint32_t from, to;
+    uint32_t is_recv, n;
+    uint32_t first; /* in the list of messages, which is sorted by segment */
 };
 
 struct builder {
     struct cs_net *net;
     struct cs_arena *arena;
-    struct entry *entry;
-    uint32_t n_entries;
-    struct arc *arc;
-    uint32_t n_arcs, cap_arcs;
+    struct segment *segment;
+    uint32_t n_segments;
+    uint32_t *message; /* action ids */
+    uint32_t *last; /* (2 * n_ranks) what a rank knows of peer and direction, NONE between ranks */
+    uint32_t *touched; /* (2 * n_ranks) entries of last that are not NONE */
+    uint32_t n_touched;
+    bool is_filling; /* arcs are walked twice: counted, then written */
+    uint32_t *fill_pred, *fill_succ;
 };
+
+static bool is_message(const struct cs_action *a)
+{
+    return a->op == CS_OP_SEND || a->op == CS_OP_RECV;
+}
 
 static enum cs_status bad(const struct cs_program *program, int32_t rank, uint32_t id,
                           const char *what, struct cs_err *err)
@@ -39,7 +45,6 @@ static const char *shape_of(const struct cs_program *program, int32_t rank, uint
     const struct cs_plan *plan = program->plan;
     const struct cs_rank_program *rp = &program->rank[rank];
     const struct cs_action *a = &rp->actions[id];
-    bool is_message = a->op == CS_OP_SEND || a->op == CS_OP_RECV;
     bool is_compute = a->op == CS_OP_FWD || a->op == CS_OP_BWD || a->op == CS_OP_BWD_INPUT ||
                       a->op == CS_OP_BWD_WEIGHT;
     if (a->id != id)
@@ -50,7 +55,7 @@ static const char *shape_of(const struct cs_program *program, int32_t rank, uint
         a->peer < -1 || a->peer >= program->n_ranks || a->comm < -1 || a->comm >= CS_COMM_COUNT ||
         a->slot < -1 || a->slot >= program->n_slots || a->is_grad > 1 || a->lead > 1)
         return "an index is out of range";
-    if (is_message && (a->edge < 0 || a->peer < 0 || a->peer == rank || a->slot < 0))
+    if (is_message(a) && (a->edge < 0 || a->peer < 0 || a->peer == rank || a->slot < 0))
         return "a message needs an edge, a slot and another rank";
     if (is_compute && (a->stage < 0 || a->slot < 0 || plan->stages[a->stage].rank != rank))
         return "it needs a slot and a stage of this rank";
@@ -105,13 +110,14 @@ enum cs_status cs_net_check_shape(const struct cs_program *program, bool is_comp
 
 static void add_arc(struct builder *b, uint32_t from, uint32_t to)
 {
-    if (b->n_arcs == b->cap_arcs) {
-        b->cap_arcs *= 2;
-        struct arc *grown = CS_NEW_ARRAY(b->arena, struct arc, b->cap_arcs);
-        memcpy(grown, b->arc, b->n_arcs * sizeof *grown);
-        b->arc = grown;
+    struct cs_net *net = b->net;
+    if (!b->is_filling) {
+        net->node[to].n_preds++;
+        net->first_succ[from + 1]++;
+        return;
     }
-    b->arc[b->n_arcs++] = (struct arc){from, to};
+    net->preds[b->fill_pred[to]++] = from;
+    net->succs[b->fill_succ[from]++] = to;
 }
 
 static uint32_t add_meeting(struct builder *b, int32_t rank, uint32_t action, bool is_dead)
@@ -123,38 +129,99 @@ static uint32_t add_meeting(struct builder *b, int32_t rank, uint32_t action, bo
 
 static void join(struct builder *b, int32_t rank, uint32_t action, uint32_t meeting)
 {
-    uint32_t node = b->net->base[rank] + action;
-    add_arc(b, node, meeting);
-    b->net->done[node] = meeting;
+    b->net->done[b->net->base[rank] + action] = meeting;
 }
 
-static int by_channel(const void *left, const void *right)
+static uint32_t slot_of(const struct cs_action *a)
 {
-    const struct entry *a = left, *b = right;
-    if (a->from != b->from)
-        return a->from < b->from ? -1 : 1;
-    if (a->to != b->to)
-        return a->to < b->to ? -1 : 1;
-    if (a->is_recv != b->is_recv)
-        return a->is_recv < b->is_recv ? -1 : 1;
-    return a->place < b->place ? -1 : a->place > b->place;
+    return 2 * (uint32_t)a->peer + (a->op == CS_OP_RECV);
 }
 
-static void list_messages(struct builder *b)
+static void forget(struct builder *b)
+{
+    for (; b->n_touched > 0; b->n_touched--)
+        b->last[b->touched[b->n_touched - 1]] = CS_NET_NONE;
+}
+
+static void list_segments(struct builder *b)
 {
     const struct cs_program *program = b->net->program;
-    b->entry = CS_NEW_ARRAY(b->arena, struct entry, b->net->n_actions + 1);
+    uint32_t cap = 0;
     for (int32_t r = 0; r < program->n_ranks; r++) {
         const struct cs_rank_program *rp = &program->rank[r];
         for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMM]; i++) {
             const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMM][i]];
-            bool is_recv = a->op == CS_OP_RECV;
-            if (is_recv || a->op == CS_OP_SEND)
-                b->entry[b->n_entries++] =
-                    (struct entry){is_recv ? a->peer : r, is_recv ? r : a->peer, is_recv, i, a->id};
+            if (!is_message(a))
+                continue;
+            if (b->last[slot_of(a)] == CS_NET_NONE) {
+                if (b->n_segments == cap) {
+                    cap = cap ? 2 * cap : 256;
+                    struct segment *grown = CS_NEW_ARRAY(b->arena, struct segment, cap);
+                    if (b->n_segments)
+                        memcpy(grown, b->segment, b->n_segments * sizeof *grown);
+                    b->segment = grown;
+                }
+                bool is_recv = a->op == CS_OP_RECV;
+                b->touched[b->n_touched++] = slot_of(a);
+                b->last[slot_of(a)] = b->n_segments;
+                b->segment[b->n_segments++] =
+                    (struct segment){is_recv ? a->peer : r, is_recv ? r : a->peer, is_recv, 0, 0};
+            }
+            b->segment[b->last[slot_of(a)]].n++;
         }
+        forget(b);
     }
-    qsort(b->entry, b->n_entries, sizeof *b->entry, by_channel);
+}
+
+static int by_channel(const void *left, const void *right)
+{
+    const struct segment *a = left, *b = right;
+    if (a->from != b->from)
+        return a->from < b->from ? -1 : 1;
+    if (a->to != b->to)
+        return a->to < b->to ? -1 : 1;
+    return a->is_recv < b->is_recv ? -1 : a->is_recv > b->is_recv;
+}
+
+/* every segment's messages side by side, segments by (from, to), sends before receives */
+static void list_messages(struct builder *b)
+{
+    const struct cs_program *program = b->net->program;
+    uint32_t total = 0, *place = NULL;
+    list_segments(b);
+    if (b->n_segments)
+        qsort(b->segment, b->n_segments, sizeof *b->segment, by_channel);
+    /* segments of a rank, chained: of_rank -> next */
+    uint32_t *of_rank = CS_NEW_ARRAY(b->arena, uint32_t, program->n_ranks + 1);
+    uint32_t *next = CS_NEW_ARRAY(b->arena, uint32_t, b->n_segments + 1);
+    place = CS_NEW_ARRAY(b->arena, uint32_t, b->n_segments + 1);
+    for (int32_t r = 0; r < program->n_ranks; r++)
+        of_rank[r] = CS_NET_NONE;
+    for (uint32_t s = 0; s < b->n_segments; s++) {
+        struct segment *seg = &b->segment[s];
+        int32_t owner = seg->is_recv ? seg->to : seg->from;
+        seg->first = place[s] = total;
+        total += seg->n;
+        next[s] = of_rank[owner];
+        of_rank[owner] = s;
+    }
+    b->message = CS_NEW_ARRAY(b->arena, uint32_t, total + 1);
+    for (int32_t r = 0; r < program->n_ranks; r++) {
+        const struct cs_rank_program *rp = &program->rank[r];
+        for (uint32_t s = of_rank[r]; s != CS_NET_NONE; s = next[s]) {
+            const struct segment *seg = &b->segment[s];
+            uint32_t slot = 2 * (uint32_t)(seg->is_recv ? seg->from : seg->to) + seg->is_recv;
+            b->touched[b->n_touched++] = slot;
+            b->last[slot] = s;
+        }
+        for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMM]; i++) {
+            const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMM][i]];
+            if (is_message(a))
+                b->message[place[b->last[slot_of(a)]]++] = a->id;
+        }
+        forget(b);
+    }
+    b->net->pair = CS_NEW_ARRAY(b->arena, struct cs_net_pair, total + 1);
 }
 
 static bool tags_agree(const struct cs_action *a, const struct cs_action *b)
@@ -163,46 +230,71 @@ static bool tags_agree(const struct cs_action *a, const struct cs_action *b)
            a->part == b->part && a->lead == b->lead;
 }
 
-/* Messages of one pair in one direction complete in order: each meeting waits for the one before.
- */
-static void match_channel(struct builder *b, const struct entry *entry, uint32_t n_send,
-                          uint32_t n_recv)
+static void match_channel(struct builder *b, const struct segment *sends,
+                          const struct segment *recvs)
 {
     struct cs_net *net = b->net;
-    uint32_t before = CS_NET_NONE;
+    const struct segment *any = sends ? sends : recvs;
+    uint32_t n_send = sends ? sends->n : 0, n_recv = recvs ? recvs->n : 0;
     for (uint32_t k = 0; k < n_send || k < n_recv; k++) {
-        const struct entry *send = k < n_send ? &entry[k] : NULL;
-        const struct entry *recv = k < n_recv ? &entry[n_send + k] : NULL;
         struct cs_net_pair *pair = &net->pair[net->n_pairs++];
-        *pair = (struct cs_net_pair){entry->from, entry->to, send ? send->action : CS_NET_NONE,
-                                     recv ? recv->action : CS_NET_NONE, false};
-        pair->is_match = send && recv &&
+        *pair = (struct cs_net_pair){
+            any->from, any->to, k < n_send ? b->message[sends->first + k] : CS_NET_NONE,
+            k < n_recv ? b->message[recvs->first + k] : CS_NET_NONE, false};
+        bool has_send = pair->send != CS_NET_NONE, has_recv = pair->recv != CS_NET_NONE;
+        pair->is_match = has_send && has_recv &&
                          tags_agree(&net->program->rank[pair->from].actions[pair->send],
                                     &net->program->rank[pair->to].actions[pair->recv]);
-        uint32_t meeting = add_meeting(b, send ? pair->from : pair->to,
-                                       send ? pair->send : pair->recv, !pair->is_match);
-        if (send)
+        uint32_t meeting = add_meeting(b, has_send ? pair->from : pair->to,
+                                       has_send ? pair->send : pair->recv, !pair->is_match);
+        if (has_send)
             join(b, pair->from, pair->send, meeting);
-        if (recv)
+        if (has_recv)
             join(b, pair->to, pair->recv, meeting);
-        if (before != CS_NET_NONE)
-            add_arc(b, before, meeting);
-        before = meeting;
     }
 }
 
 static void match_messages(struct builder *b)
 {
     list_messages(b);
-    b->net->pair = CS_NEW_ARRAY(b->arena, struct cs_net_pair, b->n_entries + 1);
-    for (uint32_t i = 0; i < b->n_entries;) {
-        const struct entry *e = &b->entry[i];
-        uint32_t n_send = 0, n_recv = 0;
-        for (; i < b->n_entries && b->entry[i].from == e->from && b->entry[i].to == e->to; i++) {
-            n_send += !b->entry[i].is_recv;
-            n_recv += b->entry[i].is_recv;
+    for (uint32_t s = 0; s < b->n_segments;) {
+        const struct segment *one = &b->segment[s++], *sends = one->is_recv ? NULL : one,
+                             *recvs = one->is_recv ? one : NULL;
+        if (sends && s < b->n_segments && b->segment[s].from == one->from &&
+            b->segment[s].to == one->to)
+            recvs = &b->segment[s++];
+        match_channel(b, sends, recvs);
+    }
+}
+
+/* Messages of one pair in one direction complete in order: each meeting waits for the one before.
+ */
+static void walk_pairs(struct builder *b)
+{
+    const struct cs_net *net = b->net;
+    for (uint32_t i = 0; i < net->n_pairs; i++) {
+        const struct cs_net_pair *pair = &net->pair[i];
+        uint32_t meeting = net->n_actions + i;
+        if (pair->send != CS_NET_NONE)
+            add_arc(b, net->base[pair->from] + pair->send, meeting);
+        if (pair->recv != CS_NET_NONE)
+            add_arc(b, net->base[pair->to] + pair->recv, meeting);
+        if (i > 0 && pair[-1].from == pair->from && pair[-1].to == pair->to)
+            add_arc(b, meeting - 1, meeting);
+    }
+}
+
+/* members of collectives: all of them are done with a meeting that is no message */
+static void walk_groups(struct builder *b)
+{
+    const struct cs_net *net = b->net;
+    for (int32_t r = 0; r < net->program->n_ranks; r++) {
+        const struct cs_rank_program *rp = &net->program->rank[r];
+        for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMM]; i++) {
+            uint32_t node = net->base[r] + rp->fifo[CS_STREAM_COMM][i];
+            if (net->done[node] >= net->n_actions + net->n_pairs)
+                add_arc(b, node, net->done[node]);
         }
-        match_channel(b, e, n_send, n_recv);
     }
 }
 
@@ -260,42 +352,43 @@ static void match_group(struct builder *b, int32_t comm, int32_t nth)
 static void match_collectives(struct builder *b)
 {
     const struct cs_program *program = b->net->program;
-    b->net->group = CS_NEW_ARRAY(b->arena, struct cs_net_group, b->net->n_actions + 1);
+    int32_t n_groups[CS_COMM_COUNT] = {0}, total = 0;
     for (int32_t comm = 0; comm < CS_COMM_COUNT; comm++) {
-        int32_t most = 0;
         for (int32_t r = 0; r < program->n_ranks; r++) {
             int32_t n = is_member(program, comm, r) ? count_collectives(program, comm, r) : 0;
-            most = n > most ? n : most;
+            n_groups[comm] = n > n_groups[comm] ? n : n_groups[comm];
         }
-        for (int32_t nth = 0; nth < most; nth++)
-            match_group(b, comm, nth);
+        total += n_groups[comm];
     }
+    b->net->group = CS_NEW_ARRAY(b->arena, struct cs_net_group, total + 1);
+    for (int32_t comm = 0; comm < CS_COMM_COUNT; comm++)
+        for (int32_t nth = 0; nth < n_groups[comm]; nth++)
+            match_group(b, comm, nth);
 }
 
 /* posting: messages after those of the same peer and direction, collectives after everything */
-static void order_posts(struct builder *b, int32_t rank, uint32_t *last, uint32_t *touched)
+static void order_posts(struct builder *b, int32_t rank)
 {
     const struct cs_rank_program *rp = &b->net->program->rank[rank];
-    uint32_t base = b->net->base[rank], collective = CS_NET_NONE, n_touched = 0;
+    uint32_t base = b->net->base[rank], collective = CS_NET_NONE;
     for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMM]; i++) {
         const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMM][i]];
         if (collective != CS_NET_NONE)
             add_arc(b, b->net->done[base + collective], base + a->id);
         if (a->comm >= 0) {
-            for (uint32_t t = 0; t < n_touched; t++)
-                add_arc(b, base + last[touched[t]], base + a->id);
+            for (uint32_t t = 0; t < b->n_touched; t++)
+                add_arc(b, base + b->last[b->touched[t]], base + a->id);
             collective = a->id;
             continue;
         }
-        uint32_t channel = 2 * (uint32_t)a->peer + (a->op == CS_OP_RECV);
-        if (last[channel] == CS_NET_NONE)
-            touched[n_touched++] = channel;
+        uint32_t channel = slot_of(a);
+        if (b->last[channel] == CS_NET_NONE)
+            b->touched[b->n_touched++] = channel;
         else
-            add_arc(b, base + last[channel], base + a->id);
-        last[channel] = a->id;
+            add_arc(b, base + b->last[channel], base + a->id);
+        b->last[channel] = a->id;
     }
-    for (uint32_t t = 0; t < n_touched; t++)
-        last[touched[t]] = CS_NET_NONE;
+    forget(b);
 }
 
 static void order_rank(struct builder *b, int32_t rank)
@@ -333,48 +426,46 @@ static void make_nodes(struct builder *b)
     }
 }
 
-/* arcs, sorted by counting, in both directions */
-static void index_arcs(struct builder *b)
+static void walk_arcs(struct builder *b)
+{
+    walk_pairs(b);
+    walk_groups(b);
+    for (int32_t r = 0; r < b->net->program->n_ranks; r++) {
+        order_posts(b, r);
+        order_rank(b, r);
+    }
+}
+
+/* between the walks: where the arcs of every node go */
+static void place_arcs(struct builder *b)
 {
     struct cs_net *net = b->net;
-    uint32_t *fill = CS_NEW_ARRAY(b->arena, uint32_t, net->n_nodes + 1);
-    net->n_preds = b->n_arcs;
-    net->preds = CS_NEW_ARRAY(b->arena, uint32_t, b->n_arcs + 1);
-    net->succs = CS_NEW_ARRAY(b->arena, uint32_t, b->n_arcs + 1);
-    net->first_succ = CS_NEW_ARRAY(b->arena, uint32_t, net->n_nodes + 1);
-    for (uint32_t i = 0; i < b->n_arcs; i++) {
-        net->node[b->arc[i].to].n_preds++;
-        net->first_succ[b->arc[i].from + 1]++;
-    }
+    b->fill_pred = CS_NEW_ARRAY(b->arena, uint32_t, net->n_nodes + 1);
+    b->fill_succ = CS_NEW_ARRAY(b->arena, uint32_t, net->n_nodes + 1);
     for (uint32_t n = 0; n < net->n_nodes; n++) {
         net->first_succ[n + 1] += net->first_succ[n];
-        fill[n] = net->first_succ[n];
-        if (n > 0)
-            net->node[n].first_pred = net->node[n - 1].first_pred + net->node[n - 1].n_preds;
+        b->fill_succ[n] = net->first_succ[n];
+        net->node[n].first_pred = b->fill_pred[n] = net->n_preds;
+        net->n_preds += net->node[n].n_preds;
     }
-    for (uint32_t i = 0; i < b->n_arcs; i++)
-        net->succs[fill[b->arc[i].from]++] = b->arc[i].to;
-    for (uint32_t n = 0; n < net->n_nodes; n++)
-        fill[n] = net->node[n].first_pred;
-    for (uint32_t i = 0; i < b->n_arcs; i++)
-        net->preds[fill[b->arc[i].to]++] = b->arc[i].from;
+    net->preds = CS_NEW_ARRAY(b->arena, uint32_t, net->n_preds + 1);
+    net->succs = CS_NEW_ARRAY(b->arena, uint32_t, net->n_preds + 1);
+    b->is_filling = true;
 }
 
 void cs_net_build(const struct cs_program *program, struct cs_arena *arena, struct cs_net *net)
 {
     *net = (struct cs_net){.program = program};
-    struct builder b = {.net = net, .arena = arena, .cap_arcs = 1024};
-    b.arc = CS_NEW_ARRAY(arena, struct arc, b.cap_arcs);
+    struct builder b = {.net = net, .arena = arena};
+    b.last = CS_NEW_ARRAY(arena, uint32_t, 2 * program->n_ranks + 1);
+    b.touched = CS_NEW_ARRAY(arena, uint32_t, 2 * program->n_ranks + 1);
+    for (int32_t i = 0; i < 2 * program->n_ranks; i++)
+        b.last[i] = CS_NET_NONE;
     make_nodes(&b);
     match_messages(&b);
     match_collectives(&b);
-    uint32_t *last = CS_NEW_ARRAY(arena, uint32_t, 2 * program->n_ranks);
-    uint32_t *touched = CS_NEW_ARRAY(arena, uint32_t, 2 * program->n_ranks);
-    for (int32_t i = 0; i < 2 * program->n_ranks; i++)
-        last[i] = CS_NET_NONE;
-    for (int32_t r = 0; r < program->n_ranks; r++) {
-        order_posts(&b, r, last, touched);
-        order_rank(&b, r);
-    }
-    index_arcs(&b);
+    net->first_succ = CS_NEW_ARRAY(arena, uint32_t, net->n_nodes + 2);
+    walk_arcs(&b);
+    place_arcs(&b);
+    walk_arcs(&b);
 }
