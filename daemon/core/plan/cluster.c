@@ -10,12 +10,24 @@
 #define GIB ((int64_t)1 << 30)
 
 static const struct cs_device_class classes[] = {
-  /* name, FLOP/s, memory B/s, link B/s, link latency ns, memory */
-    {"cpu",       50000000000,     10000000000,   2000000000,   20000, 0        },
-    {"a40-48g",   149700000000000, 696000000000,  28000000000,  10000, 48 * GIB },
-    {"a100-80g",  312000000000000, 2039000000000, 250000000000, 8000,  80 * GIB },
-    {"h100-80g",  989000000000000, 3350000000000, 400000000000, 8000,  80 * GIB },
-    {"h200-141g", 989000000000000, 4800000000000, 400000000000, 8000,  141 * GIB},
+  /* name, FLOP/s, memory B/s, link B/s, link latency ns, memory, network B/s, latency ns */
+    {"cpu",       50000000000,     10000000000,   2000000000,   20000, 0,         1250000000,  50000},
+    {"a40-48g",   149700000000000, 696000000000,  28000000000,  10000, 48 * GIB,  6250000000,  20000},
+    {"a100-80g",  312000000000000, 2039000000000, 250000000000, 8000,  80 * GIB,  25000000000, 15000},
+    {"h100-80g",  989000000000000, 3350000000000, 400000000000, 8000,  80 * GIB,  50000000000, 12000},
+    {"h200-141g", 989000000000000, 4800000000000, 400000000000, 8000,  141 * GIB, 50000000000,
+     12000                                                                                          },
+};
+
+/* nodes that are sold as they are */
+static const struct preset {
+    const char *name, *device;
+    int32_t devices_per_node;
+} presets[] = {
+    {"a40x4",  "a40-48g",   4},
+    {"a100x8", "a100-80g",  8},
+    {"h100x8", "h100-80g",  8},
+    {"h200x8", "h200-141g", 8},
 };
 
 const struct cs_device_class *cs_device_class_find(const char *name)
@@ -48,15 +60,33 @@ static enum cs_status read_count(const json_t *json, const char *key, int32_t *o
     return CS_OK;
 }
 
+static enum cs_status take_preset(const json_t *name, struct cs_cluster *out, struct cs_err *err)
+{
+    char names[128] = "";
+    const char *given = json_string_value(name);
+    for (size_t i = 0; i < CS_ARRAY_LEN(presets); i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", presets[i].name);
+        if (!given || strcmp(presets[i].name, given) != 0)
+            continue;
+        out->device = cs_device_class_find(presets[i].device);
+        out->devices_per_node = presets[i].devices_per_node;
+        return CS_OK;
+    }
+    return cs_fail(err, CS_INVALID, "cluster preset \"%s\" is not known; accepted: %s",
+                   given ? given : "(not a string)", names);
+}
+
 static enum cs_status check_keys(const json_t *json, struct cs_err *err)
 {
-    static const char *const keys[] = {"nodes", "devices_per_node", "device"};
+    static const char *const keys[] = {"nodes", "devices_per_node", "device", "preset"};
     size_t known = 0;
     for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++)
         known += json_object_get(json, keys[i]) != NULL;
     if (known != json_object_size(json))
         return cs_fail(err, CS_INVALID,
-                       "cluster has an unknown key; accepted: nodes, devices_per_node, device");
+                       "cluster has an unknown key; accepted: nodes, devices_per_node, device, "
+                       "preset");
     return CS_OK;
 }
 
@@ -69,11 +99,19 @@ enum cs_status cs_cluster_read(const json_t *json, int here_devices, struct cs_c
             out->devices_per_node = here_devices;
         return CS_OK;
     }
+    if (json_is_string(json))
+        return take_preset(json, out, err);
     if (!json_is_object(json))
         return cs_fail(err, CS_INVALID,
                        "cluster must be \"here\" or an object such as {\"nodes\": 1, "
                        "\"devices_per_node\": 8, \"device\": \"cpu\"}");
     CS_TRY(check_keys(json, err));
+    if (json_object_get(json, "preset")) {
+        if (json_object_get(json, "device") || json_object_get(json, "devices_per_node"))
+            return cs_fail(err, CS_INVALID,
+                           "cluster.preset says device and devices_per_node; give only nodes");
+        CS_TRY(take_preset(json_object_get(json, "preset"), out, err));
+    }
     CS_TRY(read_count(json, "nodes", &out->n_nodes, err));
     CS_TRY(read_count(json, "devices_per_node", &out->devices_per_node, err));
     const json_t *device = json_object_get(json, "device");

@@ -14,6 +14,7 @@ struct cs_device_class {
     int64_t bytes_per_s;                       /* memory bandwidth */
     int64_t link_bytes_per_s, link_latency_ns; /* between ranks of one node */
     int64_t mem_bytes;
+    int64_t net_bytes_per_s, net_latency_ns; /* of one device to another node */
 };
 
 struct cs_cluster {
@@ -22,7 +23,8 @@ struct cs_cluster {
 };
 
 const struct cs_device_class *cs_device_class_find(const char *name); /* NULL: unknown */
-/* "here" (cpu, 8 devices, unless here_devices says otherwise) or
+/* "here" (cpu, 8 devices, unless here_devices says otherwise), the name of a preset ("h100x8": one
+ * node of it), {"preset": "h100x8", "nodes": 512}, or
  * {"nodes": 1, "devices_per_node": 8, "device": "cpu"} */
 enum cs_status cs_cluster_read(const json_t *json, int here_devices, struct cs_cluster *out,
                                struct cs_err *err) CS_NODISCARD;

@@ -1,0 +1,136 @@
+/* Checks of layouts; see layout.h. */
+#include "core/plan/layout.h"
+
+#include <string.h>
+
+static const char *const recompute_names[CS_RECOMPUTES] = {"none", "selective", "full"};
+
+const char *cs_recompute_name(enum cs_recompute recompute)
+{
+    return recompute_names[recompute];
+}
+
+bool cs_recompute_from_name(const char *name, enum cs_recompute *out)
+{
+    for (int i = 0; i < CS_RECOMPUTES; i++)
+        if (strcmp(recompute_names[i], name) == 0) {
+            *out = (enum cs_recompute)i;
+            return true;
+        }
+    return false;
+}
+
+static int64_t replica_ranks(const struct cs_layout *layout)
+{
+    int64_t ranks = 0;
+    for (int32_t b = 0; b < layout->n_branches; b++)
+        ranks += (int64_t)layout->branch[b].pp * layout->branch[b].tp * layout->branch[b].cp;
+    return ranks;
+}
+
+int32_t cs_layout_ranks(const struct cs_layout *layout)
+{
+    int64_t ranks = replica_ranks(layout) * layout->dp;
+    return ranks > INT32_MAX ? INT32_MAX : (int32_t)ranks;
+}
+
+enum cs_status cs_layout_check_tp(const struct cs_graph *graph, int32_t branch, int32_t tp,
+                                  struct cs_err *err)
+{
+    for (int32_t m = 0; m < graph->n_modules; m++) {
+        const struct cs_module *module = &graph->modules[m];
+        if (module->branch != branch)
+            continue;
+        bool is_projector = module->kind == CS_MODULE_PROJECTOR;
+
+        const struct {
+            const char *what;
+            int32_t n;
+        } row[] = {
+            {"attention heads", is_projector ? tp : module->arch.n_heads   },
+            {"key-value heads", is_projector ? tp : module->arch.n_kv_heads},
+            {"MLP width",       is_projector ? tp : module->arch.ffn_width },
+            {"width",           module->arch.width                         },
+        };
+
+        for (size_t i = 0; i < CS_ARRAY_LEN(row); i++)
+            if (row[i].n % tp != 0)
+                return cs_fail(err, CS_PLAN,
+                               "tp = %d does not divide the %s of %s, %d; choose a tp that does",
+                               tp, row[i].what, module->name, row[i].n);
+    }
+    return CS_OK;
+}
+
+bool cs_layout_stays_in_nodes(const struct cs_layout *layout, int32_t devices_per_node)
+{
+    int64_t base = 0;
+    for (int32_t b = 0; b < layout->n_branches; b++) {
+        int64_t block = (int64_t)layout->branch[b].tp * layout->branch[b].cp;
+        int64_t n = (int64_t)layout->branch[b].pp * layout->dp;
+        /* blocks of a branch follow each other: aligned ones in nodes they divide never straddle */
+        if (block > 1 && (devices_per_node % block != 0 || base % block != 0)) {
+            for (int64_t i = 0; i < n; i++) {
+                int64_t first = base + i * block, last = first + block - 1;
+                if (first / devices_per_node != last / devices_per_node)
+                    return false;
+            }
+        }
+        base += n * block;
+    }
+    return true;
+}
+
+static enum cs_status check_branch(const struct cs_layout *layout, const struct cs_graph *graph,
+                                   int32_t b, struct cs_err *err)
+{
+    const struct cs_branch_layout *at = &layout->branch[b];
+    if (at->tp < 1 || at->cp < 1 || at->pp < 1)
+        return cs_fail(err, CS_PLAN, "layout of %s: tp %d, cp %d, pp %d: each starts at 1",
+                       at->name, at->tp, at->cp, at->pp);
+    if (at->pp > graph->branches[b].n_layers)
+        return cs_fail(err, CS_PLAN,
+                       "layout of %s: pp = %d asks for more stages than its %d layers; choose pp "
+                       "<= %d",
+                       at->name, at->pp, graph->branches[b].n_layers, graph->branches[b].n_layers);
+    enum cs_status status = cs_layout_check_tp(graph, b, at->tp, err);
+    return status == CS_OK ? CS_OK : cs_wrap(err, status, "layout of %s", at->name);
+}
+
+enum cs_status cs_layout_check(const struct cs_layout *layout, const struct cs_graph *graph,
+                               const struct cs_cluster *cluster, struct cs_err *err)
+{
+    int64_t devices = (int64_t)cluster->n_nodes * cluster->devices_per_node;
+    if (layout->n_branches != graph->n_branches)
+        return cs_fail(err, CS_PLAN, "the layout has %d branches, the model %d", layout->n_branches,
+                       graph->n_branches);
+    if (layout->dp < 1 || layout->zero < 0 || layout->zero > 3)
+        return cs_fail(err, CS_PLAN, "dp is %d and zero %d: dp starts at 1, zero is 0 to 3",
+                       layout->dp, layout->zero);
+    for (int32_t b = 0; b < layout->n_branches; b++)
+        CS_TRY(check_branch(layout, graph, b, err));
+    if (replica_ranks(layout) * layout->dp > devices)
+        return cs_fail(err, CS_PLAN,
+                       "the layout needs %lld ranks (%d replicas of %lld) but the cluster has %lld "
+                       "devices; lower dp, pp, tp or cp",
+                       (long long)(replica_ranks(layout) * layout->dp), layout->dp,
+                       (long long)replica_ranks(layout), (long long)devices);
+    if (!layout->may_leave_node && !cs_layout_stays_in_nodes(layout, cluster->devices_per_node))
+        return cs_fail(err, CS_PLAN,
+                       "a tp * cp group would reach over nodes of %d devices; choose tp * cp that "
+                       "divides a node, or say that groups may leave it",
+                       cluster->devices_per_node);
+    return CS_OK;
+}
+
+enum cs_status cs_layout_check_runs(const struct cs_layout *layout, struct cs_err *err)
+{
+    bool is_bare = layout->dp == 1;
+    for (int32_t b = 0; b < layout->n_branches; b++)
+        is_bare = is_bare && layout->branch[b].tp == 1 && layout->branch[b].cp == 1 &&
+                  layout->branch[b].recompute == CS_RECOMPUTE_NONE;
+    return is_bare ? CS_OK
+                   : cs_fail(err, CS_PLAN,
+                             "layouts with tp, cp, dp or recompute are planned and simulated, not "
+                             "yet run: a job uses pp only");
+}
