@@ -247,6 +247,168 @@ static void bad_experiments_are_refused(void **state)
     check_refused(&good, 1, &hop, CS_INVALID, "hop");
 }
 
+static struct cs_lab_result tuned(const struct cs_lab_module *modules, int n, const char *schedule,
+                                  int slots, const struct cs_lab_tuning *tuning)
+{
+    struct cs_lab_options options = {schedule, slots, 0};
+    struct cs_lab_result result;
+    struct cs_err err = {.text = ""};
+    cs_arena_free(arena);
+    arena = cs_arena_new(0);
+    if (cs_lab_make_tuned(modules, n, &options, tuning, arena, &lab, &err) != CS_OK ||
+        cs_lab_simulate(lab, arena, &result, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return result;
+}
+
+static const struct cs_lab_module three[] = {
+    MODULE("llm", NULL, 3, T(1, 1, 1), T(1, 1, 1), T(1, 1, 1))};
+
+static void zb_h2_orders_are_the_golden_ones(void **state)
+{
+    (void)state;
+    RUN(three, "zb-h2", 6, 0);
+    check_text(0, "F0 F1 F2 F3 F4 F5 I0 W0 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5");
+    check_text(1, "F0 F1 F2 F3 I0 W0 F4 I1 W1 F5 I2 W2 I3 W3 I4 W4 I5 W5");
+    check_text(2, "F0 F1 I0 W0 F2 I1 W1 F3 I2 W2 F4 I3 W3 F5 I4 W4 I5 W5");
+}
+
+/* weights done <= inputs done <= forwards done <= slots, always */
+static void zero_bubble_counters_never_overtake(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"zb-h1", "zb-h2", "zb-h2-late"};
+    for (size_t k = 0; k < CS_ARRAY_LEN(names); k++)
+        for (int slots = 5; slots < 12; slots++) {
+            RUN(three, names[k], slots, 0);
+            for (int r = 0; r < 3; r++) {
+                int f = 0, b = 0, w = 0;
+                const struct cs_rank_program *rp = &lab->program->rank[r];
+                for (uint32_t i = 0; i < rp->n_actions; i++) {
+                    f += rp->actions[i].op == CS_OP_FWD;
+                    b += rp->actions[i].op == CS_OP_BWD_INPUT;
+                    w += rp->actions[i].op == CS_OP_BWD_WEIGHT;
+                    assert_true(0 <= w && w <= b && b <= f && f <= slots);
+                }
+                assert_int_equal(w, slots);
+            }
+        }
+}
+
+static void zb_h2_wants_2p_minus_1_slots(void **state)
+{
+    (void)state;
+    struct cs_lab_options few = {"zb-h2", 4, 0}, enough = {"zb-h2", 5, 0};
+    check_refused(three, 1, &few, CS_PLAN, "at least 5 slots are needed");
+    RUN(three, enough.schedule, enough.slots, 0);
+}
+
+static void zb_h1_delays_weights_by_the_position(void **state)
+{
+    (void)state;
+    RUN(three, "zb-h1", 5, 0);
+    check_text(0, "F0 F1 F2 I0 W0 F3 I1 W1 F4 I2 W2 I3 W3 I4 W4");
+    check_text(1, "F0 F1 I0 F2 I1 W0 F3 I2 W1 F4 I3 W2 I4 W3 W4");
+    check_text(2, "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 F4 I4 W2 W3 W4");
+}
+
+static void frozen_weights_have_no_weight_part(void **state)
+{
+    (void)state;
+    const struct cs_lab_module modules[] = {
+        MODULE("v", "llm", 1, T(1), T(0), NULL),
+        MODULE("p", "llm", 1, T(1), T(0), T(1)), /* nothing upstream: weights only */
+        MODULE("llm", NULL, 2, T(1, 1), T(1, 1), T(0, 0)),
+    };
+    RUN(modules, "zb-h1", 3, 0);
+    check_text(0, "F0 F1 F2");
+    check_text(1, "F0 F1 F2 W0 W1 W2");
+    check_text(2, "F0 F1 I0 F2 I1 I2");
+    check_text(3, "F0 I0 F1 I1 F2 I2");
+}
+
+static void chunks_are_printed_with_their_slots(void **state)
+{
+    (void)state;
+    const struct cs_lab_module llm[] = {MODULE("llm", NULL, 2, T(2, 2), T(4, 4), NULL)};
+    struct cs_lab_result r = RUN(llm, "interleaved", 2, 0);
+    check_text(0, "F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0");
+    check_text(1, "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 B0.0 B1.0");
+    assert_true(r.makespan == 2 * 6 + 1 * 3);
+    r = tuned(llm, 1, "interleaved", 2, &(struct cs_lab_tuning){.chunks = 1});
+    check_text(1, "F0 B0 F1 B1");
+}
+
+static void colocated_encoders_share_the_slots(void **state)
+{
+    (void)state;
+    const struct cs_lab_module modules[] = {MODULE("v", "llm", 1, T(2), T(2), NULL),
+                                            MODULE("llm", NULL, 2, T(1, 1), T(2, 2), NULL)};
+    RUN(modules, "three-phase", 4, 0);
+    assert_int_equal(lab->n_stages, 4);
+    assert_string_equal(lab->stage_name[1], "v.1");
+    check_text(0, "F0 F2 B0 B2");
+    check_text(1, "F1 F3 B1 B3");
+    check_text(2, "F0 F1 B0 F2 B1 F3 B2 B3");
+    assert_int_equal(lab->rank[1], lab->rank[3]);
+    struct cs_buf text = {0};
+    tuned(modules, 2, "anchors", 6, &(struct cs_lab_tuning){.window = 1});
+    const struct cs_rank_program *rp = &lab->program->rank[1];
+    for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
+        const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
+        bool is_encoder = a->stage >= 0 && lab->stage_of[a->stage] < 2;
+        if (a->stage >= 0)
+            cs_buf_addf(&text, "%s%d ",
+                        is_encoder ? (a->op == CS_OP_FWD ? "E" : "e")
+                                   : cs_op_letter((enum cs_op)a->op),
+                        a->slot);
+    }
+    assert_string_equal(cs_buf_str(&text),
+                        "E1 F0 B0 F1 E3 B1 F2 B2 e1 F3 E5 B3 F4 B4 e3 F5 B5 e5 ");
+    cs_buf_free(&text);
+}
+
+static void slots_of_the_next_step_are_marked(void **state)
+{
+    (void)state;
+    const struct cs_lab_module modules[] = {MODULE("v", "llm", 2, T(2, 2), T(0, 0), NULL),
+                                            MODULE("llm", NULL, 1, T(1), T(2), NULL)};
+    tuned(modules, 2, "1f1b", 3, &(struct cs_lab_tuning){.lead_before = 1, .lead_after = 2});
+    check_text(0, "F1 F2 F0' F1'");
+    check_text(1, "F1 F2 F0' F1'");
+    check_text(2, "F0 B0 F1 B1 F2 B2");
+}
+
+static void check_tuning_refused(const struct cs_lab_module *modules, int n, const char *schedule,
+                                 const struct cs_lab_tuning *tuning, const char *words)
+{
+    struct cs_arena *a = cs_arena_new(0);
+    struct cs_lab_options options = {schedule, 4, 0};
+    struct cs_err err = {.text = ""};
+    struct cs_lab *made = NULL;
+    assert_int_not_equal(cs_lab_make_tuned(modules, n, &options, tuning, a, &made, &err), CS_OK);
+    if (!strstr(err.text, words))
+        fail_msg("\"%s\" does not say \"%s\"", err.text, words);
+    cs_arena_free(a);
+}
+
+static void impossible_tunings_are_refused(void **state)
+{
+    (void)state;
+    const struct cs_lab_module apart[] = {MODULE("a", NULL, 1, T(1), T(1), NULL),
+                                          MODULE("b", NULL, 1, T(1), T(1), NULL)};
+    check_tuning_refused(va_llm, 3, "1f1b", &(struct cs_lab_tuning){.lead_after = 1},
+                         "only encoders without any backward");
+    check_tuning_refused(va_llm, 3, "1f1b", &(struct cs_lab_tuning){.lead_after = 5},
+                         "5 leading slots in a step of 4");
+    check_tuning_refused(va_llm, 3, "1f1b", &(struct cs_lab_tuning){.ahead = -1}, "not negative");
+    check_tuning_refused(three, 1, "interleaved", &(struct cs_lab_tuning){.chunks = -1}, "chunks");
+    check_tuning_refused(three, 1, "interleaved", &(struct cs_lab_tuning){.chunks = 9000},
+                         "more than");
+    check_tuning_refused(apart, 2, "interleaved", &(struct cs_lab_tuning){0},
+                         "modules a and b both feed none");
+}
+
 static int free_arena(void **state)
 {
     (void)state;
@@ -269,6 +431,15 @@ int main(void)
         cmocka_unit_test(critical_path_adds_up_to_the_makespan),
         cmocka_unit_test(order_of_the_modules_does_not_matter),
         cmocka_unit_test(bad_experiments_are_refused),
+        cmocka_unit_test(zb_h2_orders_are_the_golden_ones),
+        cmocka_unit_test(zero_bubble_counters_never_overtake),
+        cmocka_unit_test(zb_h2_wants_2p_minus_1_slots),
+        cmocka_unit_test(zb_h1_delays_weights_by_the_position),
+        cmocka_unit_test(frozen_weights_have_no_weight_part),
+        cmocka_unit_test(chunks_are_printed_with_their_slots),
+        cmocka_unit_test(colocated_encoders_share_the_slots),
+        cmocka_unit_test(slots_of_the_next_step_are_marked),
+        cmocka_unit_test(impossible_tunings_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, free_arena);
 }
