@@ -492,6 +492,140 @@ static void norm_is_one_meeting_of_all_ranks(void **state)
     done(&m);
 }
 
+/* the plan under another schedule than its own */
+static void remake(struct made *m, const char *schedule)
+{
+    m->plan->schedule = schedule;
+    if (cs_program_make(m->plan, m->graph, SLOTS + 2, false, m->arena, &m->program, &m->err) !=
+        CS_OK)
+        fail_msg("%s", m->err.text);
+}
+
+static void zero_bubble_splits_the_backward_of_a_plan(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"zb-h1", "zb-h2", "zb-h2-late"};
+    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++) {
+        struct made m;
+        make(&m, &(struct cs_test_spec){.llm_pp = 2, .is_tied = true}, SLOTS, false);
+        remake(&m, names[i]);
+        for (int r = 0; r < 3; r++) {
+            assert_int_equal(count(&m, r, CS_OP_BWD, 0), 0);
+            assert_int_equal(count(&m, r, CS_OP_BWD_INPUT, 0), SLOTS + 2);
+            assert_int_equal(count(&m, r, CS_OP_BWD_WEIGHT, 0), SLOTS + 2);
+        }
+        /* the tied exchange and the norm come after the last weight gradient */
+        uint32_t last = find(&m, 1, CS_OP_BWD_WEIGHT, 0, SLOTS + 1)->id;
+        const struct cs_rank_program *rp = &m.program->rank[1];
+        assert_int_equal(rp->deps[find(&m, 1, CS_OP_TIED, 0, 0)->first_dep], last);
+        assert_int_equal(rp->deps[find(&m, 1, CS_OP_NORM, 0, 0)->first_dep], last);
+        done(&m);
+    }
+}
+
+static void damaged_zero_bubble_programs_are_refused(void **state)
+{
+    (void)state;
+
+    static const struct {
+        enum cs_op op;
+        const char *drop_words, *deps_words;
+    } rows[] = {
+        {CS_OP_BWD_INPUT,  "rank 1: input backward of llm.0, slot 0 is missing",
+         "rank 1: input backward of llm.0, slot 0 does not depend on its forward"        },
+        {CS_OP_BWD_WEIGHT, "rank 1: weight backward of llm.0, slot 0 is missing",
+         "rank 1: weight backward of llm.0, slot 0 does not depend on its input backward"},
+    };
+
+    struct made m;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        make(&m, &both, SLOTS, false);
+        remake(&m, "zb-h1");
+        find(&m, 1, rows[i].op, 0, 0)->n_deps = 0;
+        check_refused(&m, (const char *const[]){rows[i].deps_words, NULL});
+        remake(&m, "zb-h1");
+        drop(&m.program->rank[1], find(&m, 1, rows[i].op, 0, 0)->id);
+        check_refused(&m, (const char *const[]){rows[i].drop_words, NULL});
+        done(&m);
+    }
+    make(&m, &both, SLOTS, false);
+    remake(&m, "zb-h1");
+    swap_ids(&m.program->rank[1], CS_STREAM_COMPUTE, find(&m, 1, CS_OP_BWD_WEIGHT, 0, 1)->id,
+             find(&m, 1, CS_OP_BWD_WEIGHT, 0, 2)->id);
+    check_refused(&m, (const char *const[]){"weight backward of llm.0, slot 1 comes after a later "
+                                            "slot",
+                                            NULL});
+    remake(&m, "zb-h1");
+    find(&m, 1, CS_OP_FWD, 0, 0)->lead = 1;
+    check_refused(&m, (const char *const[]){"does not belong to a fully frozen encoder", NULL});
+    done(&m);
+}
+
+static void frozen_plans_split_only_what_trains(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, &(struct cs_test_spec){.vision_pp = 2, .llm_pp = 2, .rules = "train:vision.projector"},
+         SLOTS, false);
+    remake(&m, "zb-h1");
+    assert_int_equal(count(&m, 0, CS_OP_BWD_INPUT, 0) + count(&m, 0, CS_OP_BWD_WEIGHT, 0), 0);
+    assert_int_equal(count(&m, 1, CS_OP_BWD_WEIGHT, 0), SLOTS + 2);
+    assert_int_equal(count(&m, 2, CS_OP_BWD_INPUT, 0), SLOTS + 2);
+    assert_int_equal(count(&m, 2, CS_OP_BWD_WEIGHT, 0), 0);
+    done(&m);
+}
+
+/* three ranks: encoder frozen with its projector trained on the second; the first may lead */
+static void leading_rows_wait_for_the_rows_before_them(void **state)
+{
+    (void)state;
+    struct made m;
+    struct cs_program_options how = {.n_slots = SLOTS, .lead_before = 2, .lead_after = 2};
+    make(&m, &(struct cs_test_spec){.vision_pp = 2, .llm_pp = 2, .rules = "train:vision.projector"},
+         SLOTS, false);
+    m.plan->schedule = "1f1b";
+    assert_int_equal(cs_program_make_with(m.plan, m.graph, &how, m.arena, &m.program, &m.err),
+                     CS_OK);
+    const struct cs_action *recv = find(&m, 1, CS_OP_RECV, 0, 2);
+    assert_int_equal(find(&m, 0, CS_OP_FWD, 0, 0)->slot, 2);
+    assert_int_equal(recv->lead, 1);
+    assert_int_equal(recv->slot, 0);
+    const struct cs_rank_program *rp = &m.program->rank[1];
+    assert_int_equal(rp->deps[recv->first_dep], find(&m, 1, CS_OP_BWD, 0, 0)->id);
+    find(&m, 1, CS_OP_RECV, 0, 2)->n_deps = 0;
+    check_refused(&m, (const char *const[]){"of the next step does not wait until the rows before "
+                                            "it are used",
+                                            NULL});
+    done(&m);
+}
+
+static void plans_that_do_not_fit_a_schedule_are_refused(void **state)
+{
+    (void)state;
+
+    static const struct {
+        const char *schedule, *words;
+        int slots;
+    } rows[] = {
+        {"zb-h2",       "at least 5 slots are needed", 4},
+        {"three-phase", "is not one of 2 copies",      4},
+        {"anchors",     "is not one of 2 copies",      4},
+        {"zb-h9",       "did you mean \"zb-h1\"",      4},
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct made m;
+        struct cs_program *none = NULL;
+        make(&m, &both, SLOTS, false);
+        m.plan->schedule = rows[i].schedule;
+        assert_int_equal(
+            cs_program_make(m.plan, m.graph, rows[i].slots, false, m.arena, &none, &m.err),
+            CS_PLAN);
+        check_says(&m, (const char *const[]){rows[i].words, NULL});
+        done(&m);
+    }
+}
+
 static void schedules_of_planner_and_generators_agree(void **state)
 {
     (void)state;
@@ -533,6 +667,11 @@ int main(void)
         cmocka_unit_test(prediction_leaves_the_hash_alone),
         cmocka_unit_test(events_are_ordered_like_the_streams),
         cmocka_unit_test(norm_is_one_meeting_of_all_ranks),
+        cmocka_unit_test(zero_bubble_splits_the_backward_of_a_plan),
+        cmocka_unit_test(damaged_zero_bubble_programs_are_refused),
+        cmocka_unit_test(frozen_plans_split_only_what_trains),
+        cmocka_unit_test(leading_rows_wait_for_the_rows_before_them),
+        cmocka_unit_test(plans_that_do_not_fit_a_schedule_are_refused),
         cmocka_unit_test(schedules_of_planner_and_generators_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
