@@ -7,7 +7,7 @@
 #include "core/sched/engine.h"
 #include "core/sched/order.h"
 
-enum { MAX_STAGES = 16384, DEFAULT_CHUNKS = 2 };
+enum { MAX_STAGES = 16384, MAX_CELLS = 1 << 23, DEFAULT_CHUNKS = 2 };
 
 struct maker {
     const struct cs_lab_module *modules;
@@ -272,6 +272,9 @@ static enum cs_status find_last(struct maker *m, const struct cs_lab_tuning *tun
 static void make_plan(struct maker *m, const struct cs_lab_options *options)
 {
     int32_t n = m->begin[m->n];
+    m->lab->module_name = CS_NEW_ARRAY(m->arena, const char *, m->n);
+    for (int i = 0; i < m->n; i++)
+        m->lab->module_name[i] = m->modules[i].name;
     m->lab->stage_name = CS_NEW_ARRAY(m->arena, const char *, m->lab->n_stages);
     m->lab->plan_stage = CS_NEW_ARRAY(m->arena, int32_t, m->lab->n_stages);
     m->lab->rank = CS_NEW_ARRAY(m->arena, int32_t, m->lab->n_stages);
@@ -308,6 +311,9 @@ enum cs_status cs_lab_make_tuned(const struct cs_lab_module *modules, int n_modu
     CS_TRY(sort_modules(&m, err));
     CS_TRY(find_last(&m, tuning, err));
     CS_TRY(count_stages(&m, err));
+    if ((int64_t)m.begin[m.n] * options->slots > MAX_CELLS)
+        return cs_fail(err, CS_INVALID, "%d slots on %d stages are too many", options->slots,
+                       m.begin[m.n]);
     make_plan(&m, options);
     struct cs_program_options how = {.n_slots = options->slots,
                                      .ahead = tuning->ahead,

@@ -38,11 +38,12 @@ struct cs_lab_tuning {
  * of the given times and every p-th slot. */
 struct cs_lab {
     int32_t n_modules, n_stages;
-    int32_t *first;          /* (n_modules) */
-    const char **stage_name; /* (n_stages) "v.0" */
-    int32_t *plan_stage;     /* (n_stages) id in program->plan, which is in dataflow order; of the
-                                first chunk */
-    int32_t *rank;           /* (n_stages) */
+    int32_t *first;           /* (n_modules) */
+    const char **module_name; /* (n_modules) */
+    const char **stage_name;  /* (n_stages) "v.0" */
+    int32_t *plan_stage;      /* (n_stages) id in program->plan, which is in dataflow order; of the
+                                 first chunk */
+    int32_t *rank;            /* (n_stages) */
     const struct cs_program *program;
     /* by plan stage */
     const double *fwd, *bwd, *wgrad; /* weight gradients are not in bwd */
@@ -64,8 +65,9 @@ struct cs_lab_result {
     int32_t n_critical;
 };
 
-/* CS_INVALID: no or too many stages, names twice or unknown, modules that feed each other in a
- * circle, times that are negative or not finite. CS_PLAN: unknown schedule. */
+/* CS_INVALID: no or too many stages, stages times slots over 2^23, names twice or unknown, modules
+ * that feed each other in a circle, times that are negative or not finite. CS_PLAN: unknown
+ * schedule. */
 enum cs_status cs_lab_make(const struct cs_lab_module *modules, int n_modules,
                            const struct cs_lab_options *options, struct cs_arena *arena,
                            struct cs_lab **out, struct cs_err *err) CS_NODISCARD;

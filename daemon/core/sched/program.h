@@ -35,8 +35,8 @@
     X(BWD_INPUT, "I", COMPUTE)                                                                     \
     X(BWD_WEIGHT, "W", COMPUTE)                                                                    \
     X(SEND, "s", COMM)                                                                             \
-    X(RECV, "r", COMM) X(TIED, "T", COMM) X(NORM, "N", COMM) X(STEP, "O", COMPUTE)                 \
-        X(MARK, "M", COMPUTE)
+    X(RECV, "r", COMM)                                                                             \
+    X(TIED, "T", COMM) X(NORM, "N", COMM) X(STEP, "O", COMPUTE) X(MARK, "M", COMPUTE)
 
 enum cs_op {
 
