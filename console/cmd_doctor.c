@@ -10,6 +10,7 @@
 #include "console/cli.h"
 #include "console/cli_screen.h"
 #include "console/dump.h"
+#include "console/manual.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
 
@@ -171,7 +172,7 @@ enum cs_status cs_cmd_help(struct cs_cmd *cmd, struct cs_err *err)
     if (cmd->v.list)
         cs_commands_list(&text);
     else if (cmd->v.mdoc)
-        cs_commands_mdoc(&text);
+        cs_manual_part((enum cs_manual_part)cmd->v.part, &text);
     else if (cmd->v.completion && !cs_commands_completion(cmd->v.completion, &text))
         st = cs_fail(err, CS_USAGE, "--completion knows bash and zsh, not '%.60s'",
                      cmd->v.completion);

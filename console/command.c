@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "console/manual.h"
 #include "core/base/near.h"
 
 #define AT(field) offsetof(struct cs_cmd_values, field)
@@ -42,7 +43,7 @@ static const struct cs_option stop_options[] = {
     {"now", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "without a checkpoint", AT(now)},
 };
 static const struct cs_option export_options[] = {
-    {"dtype", 0, CS_OPT_ENUM, 0, 0, "float32", NULL, cs_cmd_dtypes, "of the written weights", AT(dtype)},
+    {"dtype", 0, CS_OPT_ENUM, 0, 0, "float32", NULL, cs_cmd_dtypes, "type of the written weights", AT(dtype)},
 };
 static const struct cs_option init_options[] = {
     {"seed", 0, CS_OPT_INT, 0, INT64_MAX, "0", NULL, NULL, "decides the weights", AT(seed)},
@@ -65,15 +66,16 @@ static const struct cs_option lua_options[] = {
     {"instructions", 0, CS_OPT_INT, 1000, INT64_MAX, "50000000", NULL, NULL, "instructions a script may use", AT(instructions)},
 };
 static const struct cs_option dump_options[] = {
-    {"replay", 0, CS_OPT_STRING, 0, 0, NULL, "TRACE", NULL, "recorded trace", AT(replay)},
+    {"replay", 0, CS_OPT_STRING, 0, 0, NULL, "TRACE", NULL, "the trace of a job, in its directory", AT(replay)},
     {"view", 0, CS_OPT_STRING, 0, 0, "pipeline", "NAME", NULL, "jobs, model, pipeline or logs", AT(view)},
-    {"size", 0, CS_OPT_STRING, 0, 0, "100x30", "COLSxROWS", NULL, "of the screen", AT(size)},
+    {"size", 0, CS_OPT_STRING, 0, 0, "100x30", "COLSxROWS", NULL, "size of the screen", AT(size)},
     {"glyphs", 0, CS_OPT_ENUM, 0, 0, "utf8", NULL, glyph_sets, "characters to draw with", AT(glyphs)},
-    {"keys", 0, CS_OPT_STRING, 0, 0, NULL, "KEYS", NULL, "typed before the screen is taken", AT(keys)},
+    {"keys", 0, CS_OPT_STRING, 0, 0, NULL, "KEYS", NULL, "keys that are typed before the screen is taken", AT(keys)},
 };
 static const struct cs_option help_options[] = {
     {"list", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "every command and option, tab-separated", AT(list)},
     {"mdoc", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "the same for the manual page", AT(mdoc)},
+    {"part", 0, CS_OPT_ENUM, 0, 0, "commands", NULL, cs_manual_parts, "with --mdoc, another part of the manual pages", AT(part)},
     {"completion", 0, CS_OPT_STRING, 0, 0, NULL, "SHELL", NULL, "script for bash or zsh", AT(completion)},
 };
 

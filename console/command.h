@@ -38,6 +38,7 @@ struct cs_cmd_values {
     const char *replay, *view, *size, *keys;
     int glyphs; /* enum cs_glyph_set */
     bool list, mdoc;
+    int part; /* of the manual, with mdoc: enum cs_manual_part */
     const char *completion;
 };
 

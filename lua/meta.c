@@ -107,19 +107,46 @@ void cs_lua_meta(struct cs_buf *out)
     cs_buf_adds(out, "return cs\n");
 }
 
+/* "a|b|c" as words, without the quotes that mdoc would take as its own */
+static void manual_type(struct cs_buf *out, const struct cs_arg *arg)
+{
+    if (arg->type != CS_ARG_STRING || !arg->values) {
+        add_type(out, arg);
+        return;
+    }
+    for (const char *p = arg->values; *p; p++) {
+        if (*p == '|')
+            cs_buf_adds(out, ", ");
+        else
+            cs_buf_addc(out, *p);
+    }
+}
+
+/* Capital and full stop, unless the text begins with a name or with code. */
+static void manual_sentence(struct cs_buf *out, const char *text)
+{
+    size_t word = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+    bool is_word = word > 0 && strchr(" ,;:", text[word]) && strncmp(text + word, " = ", 3) != 0;
+    if (is_word)
+        cs_buf_addc(out, (char)toupper((unsigned char)*text++));
+    cs_buf_adds(out, text);
+}
+
 static void manual_function(struct cs_buf *out, const struct cs_lua_function *f)
 {
-    cs_buf_addf(out, ".Ss %s\n%c%s.\n", f->name, toupper((unsigned char)f->help[0]), f->help + 1);
+    cs_buf_addf(out, ".Ss %s\n", f->name);
+    manual_sentence(out, f->help);
+    cs_buf_adds(out, ".\n");
     if (!f->n_args)
         return;
     cs_buf_adds(out, ".Bl -tag -width Ds\n");
     for (int i = 0; i < f->n_args; i++) {
         const struct cs_arg *arg = &f->args[i];
         struct cs_buf type = {0};
-        add_type(&type, arg);
-        cs_buf_addf(out, ".It Cm %s Pq %s%s\n%c%s", arg->key, cs_buf_str(&type),
-                    arg->is_required ? ", required" : "", toupper((unsigned char)arg->help[0]),
-                    arg->help + 1);
+        manual_type(&type, arg);
+        cs_buf_addf(out, ".It Cm %s Pq %s%s\n", arg->key, cs_buf_str(&type),
+                    arg->is_required ? ", required" : "");
+        manual_sentence(out, arg->help);
         if (arg->fallback)
             cs_buf_addf(out, "; default %s", arg->fallback);
         cs_buf_adds(out, ".\n");
