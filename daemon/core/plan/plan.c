@@ -120,6 +120,16 @@ static enum cs_status make_budget(struct planner *p, struct cs_err *err)
     return CS_OK;
 }
 
+enum cs_status cs_plan_budget(const struct cs_spec *spec, const struct cs_graph *graph,
+                              struct cs_slot_budget *out, struct cs_err *err)
+{
+    struct cs_plan plan = {0};
+    struct planner p = {.spec = spec, .graph = graph, .plan = &plan};
+    CS_TRY(make_budget(&p, err));
+    *out = plan.budget;
+    return CS_OK;
+}
+
 static enum cs_status choose_counts(struct planner *p, struct cs_err *err)
 {
     for (int32_t b = 0; b < p->graph->n_branches; b++) {

@@ -56,6 +56,9 @@ struct cs_plan {
 enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
                             const struct cs_cluster *cluster, struct cs_arena *arena,
                             struct cs_plan **out, struct cs_err *err) CS_NODISCARD;
+/* The budgets of a slot for a spec: what cs_plan_make fills plan->budget with. */
+enum cs_status cs_plan_budget(const struct cs_spec *spec, const struct cs_graph *graph,
+                              struct cs_slot_budget *out, struct cs_err *err) CS_NODISCARD;
 /* The names of the schedules that programs can be made for; CS_PLAN lists them. */
 enum cs_status cs_plan_check_schedule(const char *name, struct cs_err *err) CS_NODISCARD;
 /* predicted_* are 0 and NULL until cs_plan_predict (core/sched/predict.h); the hash does not cover

@@ -1,0 +1,38 @@
+/* Exact peak bytes of a rank: what its stage holds, class by class. Closed form, no allocator.
+ *
+ *   weights     of its shard of every layer                       zero 3: / shards
+ *   grads       fp32, of what trains                              zero 2: / shards
+ *   optimizer   two moments, and an fp32 master below fp32        zero 1: / shards
+ *   activations saved per slot * slots in flight
+ *   boundary    two buffers for rows that enter and two for rows that leave, and one for each
+ *               gradient that flows: one in use, one on its way
+ *   workspace   what a layer needs while it runs: logits of the head; under full recompute the
+ *               activations of the one layer that is done again
+ * shards = dp * cp: parameters are equal on those ranks. Source: Cornstarch, in-flight microbatches
+ * and memory. */
+#ifndef CS_SEARCH_MEMORY_H
+#define CS_SEARCH_MEMORY_H
+
+#include "core/base/buf.h"
+#include "core/search/problem.h"
+
+struct cs_memory {
+    int64_t weights, grads, optimizer, activations, boundary, workspace;
+};
+
+struct cs_memory_load {
+    int32_t zero, shards;
+    int32_t in_flight;           /* slots of the stage */
+    int32_t chunks;              /* in_flight counts chunks, of which a stage has so many; 1 */
+    int64_t in_bytes, out_bytes; /* rows that enter and leave, of one slot */
+    bool has_in_grad, has_out_grad;
+};
+
+void cs_memory_add(const struct cs_search_layer *layer, int32_t n,
+                   const struct cs_memory_load *load, struct cs_memory *memory);
+int64_t cs_memory_total(const struct cs_memory *memory);
+/* "rank 5 (llm.2) needs 91.0 GiB of 80.0 GiB: 64.0 GiB activations of 4 slots in flight, ..." */
+void cs_memory_explain(const struct cs_memory *memory, int32_t rank, const char *stage,
+                       int32_t in_flight, int64_t cap, struct cs_buf *out);
+
+#endif

@@ -1,0 +1,267 @@
+/* From graph, cluster and profile to the numbers of a search; see problem.h. */
+#include "core/search/problem.h"
+
+#include <string.h>
+
+#include "core/plan/costs.h"
+#include "core/plan/place.h"
+
+enum { MAX_OPTIONS = 256 };
+
+struct builder {
+    const struct cs_graph *graph;
+    const struct cs_device_class *device;
+    const struct cs_profile *profile;
+    struct cs_slot_budget budget;
+    struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1, roofline */
+    struct cs_arena *arena;
+};
+
+struct at { /* one layer under one layout */
+    int32_t tp, cp;
+    enum cs_recompute recompute;
+    struct cs_layer_work work;
+    int64_t rows; /* of one rank */
+};
+
+static int64_t over(int64_t value, int64_t by)
+{
+    return (value + by - 1) / by;
+}
+
+static int64_t bytes_ns(int64_t bytes, int64_t bytes_per_s)
+{
+    return bytes_per_s > 0 ? (int64_t)((double)bytes * 1e9 / (double)bytes_per_s) : 0;
+}
+
+int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latency_ns)
+{
+    if (n < 2)
+        return 0;
+    return bytes_ns((int64_t)((double)bytes * 2 * (n - 1) / n), bytes_per_s) +
+           2 * (int64_t)(n - 1) * latency_ns;
+}
+
+/* A tensor that is cut by tp: the matrices of products with the biases of their output columns. */
+static bool is_cut(enum cs_param_role role)
+{
+    switch (role) {
+    case CS_PARAM_EMBED:
+    case CS_PARAM_Q_W:
+    case CS_PARAM_Q_B:
+    case CS_PARAM_K_W:
+    case CS_PARAM_K_B:
+    case CS_PARAM_V_W:
+    case CS_PARAM_V_B:
+    case CS_PARAM_O_W:
+    case CS_PARAM_GATE_W:
+    case CS_PARAM_UP_W:
+    case CS_PARAM_UP_B:
+    case CS_PARAM_DOWN_W:
+    case CS_PARAM_HEAD_W:
+    case CS_PARAM_PROJ1_W:
+    case CS_PARAM_PROJ1_B:
+    case CS_PARAM_PROJ2_W:
+        return true;
+    case CS_PARAM_POSITION:
+    case CS_PARAM_PATCH_W:
+    case CS_PARAM_PATCH_B:
+    case CS_PARAM_NORM1_W:
+    case CS_PARAM_NORM1_B:
+    case CS_PARAM_O_B:
+    case CS_PARAM_NORM2_W:
+    case CS_PARAM_NORM2_B:
+    case CS_PARAM_DOWN_B:
+    case CS_PARAM_NORM_W:
+    case CS_PARAM_NORM_B:
+    case CS_PARAM_PROJ2_B:
+    case CS_PARAM_ROLE_COUNT:
+        break;
+    }
+    return false;
+}
+
+static void count_bytes(const struct builder *b, const struct cs_layer *layer, int32_t tp,
+                        struct cs_search_layer *out)
+{
+    int64_t held = 0, trained = 0;
+    int element = cs_device_element_bytes(b->device);
+    for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
+        const struct cs_param *p = &b->graph->params[i];
+        int64_t n = is_cut(p->role) ? over(p->count, tp) : p->count;
+        held += n;
+        trained += p->is_trainable ? n : 0;
+    }
+    if (b->graph->is_tied && layer->kind == CS_LAYER_HEAD) { /* a copy of the embedding */
+        const struct cs_param *p = &b->graph->params[b->graph->tied_param];
+        held += over(p->count, tp);
+        trained += p->is_trainable ? over(p->count, tp) : 0;
+    }
+    out->weight_bytes = held * element;
+    out->grad_bytes = trained * 4;
+    out->optim_bytes = trained * (element == 4 ? 8 : 12);
+}
+
+/* Of what a block saves (graph.h), inputs, normed inputs and statistics are whole on every tp rank;
+ * heads and MLP are cut. */
+static void count_saved(const struct builder *b, const struct cs_layer *layer, const struct at *at,
+                        struct cs_search_layer *out)
+{
+    const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
+    int element = cs_device_element_bytes(b->device);
+    int64_t all = cs_layer_saved_bytes(b->graph, layer, at->rows) / 4 * element, whole = all;
+    int64_t row = (int64_t)element * at->rows, h = arch->width;
+    if (layer->kind == CS_LAYER_BLOCK && all > 0) {
+        int64_t stats = arch->norm == CS_ARCH_RMS_NORM ? 1 : 2;
+        whole = row * (4 * h + 2 * stats);
+    } else if (layer->kind == CS_LAYER_PROJECTOR && all > 0) {
+        whole = row * arch->in_width;
+    }
+    out->saved_bytes = whole + over(all - whole, at->tp);
+    if (layer->kind == CS_LAYER_HEAD)
+        out->work_bytes = over(at->work.label_rows, at->cp) * 4 * over(arch->vocab, at->tp);
+    bool can_redo = layer->kind == CS_LAYER_BLOCK && all > 0;
+    if (can_redo && at->recompute == CS_RECOMPUTE_SELECTIVE)
+        out->saved_bytes -= row * (2 * h + over(arch->ffn_width, at->tp));
+    if (can_redo && at->recompute == CS_RECOMPUTE_FULL) {
+        out->work_bytes = out->saved_bytes;
+        out->saved_bytes = row * h;
+    }
+}
+
+static int64_t redo_ns(const struct builder *b, const struct cs_layer *layer, const struct at *at,
+                       int64_t fwd_ns)
+{
+    const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
+    if (layer->kind != CS_LAYER_BLOCK || at->recompute == CS_RECOMPUTE_NONE)
+        return 0;
+    if (at->recompute == CS_RECOMPUTE_FULL)
+        return fwd_ns;
+    int64_t elements = at->rows * (2 * (int64_t)arch->width + over(arch->ffn_width, at->tp));
+    return bytes_ns(2 * elements * cs_device_element_bytes(b->device), b->device->bytes_per_s);
+}
+
+/* collectives of tp and cp inside a layer, forward; the backward has the same again */
+static int64_t collective_ns(const struct builder *b, const struct cs_layer *layer,
+                             const struct at *at)
+{
+    const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
+    const struct cs_device_class *d = b->device;
+    int element = cs_device_element_bytes(d);
+    bool is_lookup = layer->kind == CS_LAYER_EMBED && arch->kind == CS_MODULE_LLM;
+    int times = layer->kind == CS_LAYER_BLOCK                    ? 2
+                : layer->kind == CS_LAYER_PROJECTOR || is_lookup ? 1
+                                                                 : 0;
+    int64_t ns = times * cs_ring_ns(at->tp, at->rows * arch->width * element, d->link_bytes_per_s,
+                                    d->link_latency_ns);
+    if (layer->kind == CS_LAYER_BLOCK) {
+        int64_t kv = 2 * at->work.tokens * over((int64_t)arch->n_kv_heads * arch->head_dim, at->tp);
+        ns += cs_ring_ns(at->cp, kv * element, d->link_bytes_per_s, d->link_latency_ns) / 2;
+    }
+    return ns;
+}
+
+static void fill_layer(const struct builder *b, const struct cs_layer *layer, int32_t tp,
+                       int32_t cp, enum cs_recompute recompute, struct cs_search_layer *out)
+{
+    struct at at = {.tp = tp, .cp = cp, .recompute = recompute};
+    struct cs_layer_cost cost = b->cost[layer->id], measured;
+    bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
+    bool is_product = layer->kind == CS_LAYER_BLOCK || layer->kind == CS_LAYER_HEAD ||
+                      layer->kind == CS_LAYER_PROJECTOR;
+    int64_t shares = is_product ? (int64_t)tp * cp : cp;
+    at.work = cs_layer_work(b->graph, layer, &b->budget);
+    at.rows = over(at.work.tokens, cp);
+    *out = (struct cs_search_layer){.is_trained = layer->needs_weight_grad,
+                                    .needs_input_grad = layer->needs_input_grad};
+    if (cs_profile_cost(b->profile, b->graph, layer, tp, cp, at.work.tokens, &measured)) {
+        out->fwd_ns = measured.fwd_ns; /* with its collectives, as it ran */
+        out->bwd_input_ns = measured.bwd_input_ns;
+        out->bwd_weight_ns = measured.bwd_weight_ns;
+    } else {
+        int64_t wait_ns = collective_ns(b, layer, &at);
+        out->fwd_ns = over(cost.fwd_ns, shares) + wait_ns;
+        out->bwd_input_ns = over(cost.bwd_input_ns, shares) + (has_backward ? wait_ns : 0);
+        out->bwd_weight_ns = over(cost.bwd_weight_ns, shares);
+    }
+    int64_t redo = redo_ns(b, layer, &at, out->fwd_ns);
+    out->redo_ns = has_backward ? redo : 0;
+    out->blind_ns = 3 * out->fwd_ns + redo;
+    count_bytes(b, layer, tp, out);
+    count_saved(b, layer, &at, out);
+}
+
+static void add_options(const struct builder *b, int32_t branch, int32_t node,
+                        struct cs_search_branch *out)
+{
+    const struct cs_branch *from = &b->graph->branches[branch];
+    struct cs_search_option *option = CS_NEW_ARRAY(b->arena, struct cs_search_option, MAX_OPTIONS);
+    bool keeps = false;
+    for (int32_t l = from->first_layer; l < from->first_layer + from->n_layers; l++)
+        keeps = keeps || (b->graph->layers[l].kind == CS_LAYER_BLOCK &&
+                          cs_layer_saved_bytes(b->graph, &b->graph->layers[l], 1) > 0);
+    for (int32_t tp = 1; tp <= node; tp *= 2) {
+        if (cs_layout_check_tp(b->graph, branch, tp, NULL) != CS_OK)
+            continue;
+        for (int32_t cp = 1; tp * cp <= node; cp *= 2)
+            for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++) {
+                struct cs_search_layer *layer =
+                    CS_NEW_ARRAY(b->arena, struct cs_search_layer, from->n_layers);
+                for (int32_t i = 0; i < from->n_layers; i++)
+                    fill_layer(b, &b->graph->layers[from->first_layer + i], tp, cp,
+                               (enum cs_recompute)r, &layer[i]);
+                CS_ASSERT(out->n_options < MAX_OPTIONS);
+                option[out->n_options++] =
+                    (struct cs_search_option){tp, cp, (enum cs_recompute)r, layer};
+            }
+    }
+    out->option = option;
+}
+
+static void add_branch(const struct builder *b, int32_t branch, int32_t node,
+                       struct cs_search_branch *out)
+{
+    const struct cs_branch *from = &b->graph->branches[branch];
+    int64_t rows = from->encoder < 0 ? b->budget.seq_tokens : b->budget.enc[from->encoder].rows;
+    const struct cs_layer *first = &b->graph->layers[from->first_layer];
+    int element = cs_device_element_bytes(b->device);
+    out->name = from->name;
+    out->n_layers = from->n_layers;
+    out->inner_bytes = rows * cs_layer_arch(b->graph, first)->width * element;
+    out->out_bytes = from->encoder < 0 ? 0 : rows * from->out_width * element;
+    add_options(b, branch, node, out);
+}
+
+enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
+                                      const struct cs_cluster *cluster,
+                                      const struct cs_profile *profile, struct cs_arena *arena,
+                                      struct cs_search_problem **out, struct cs_err *err)
+{
+    struct builder b = {
+        .graph = graph, .device = cluster->device, .profile = profile, .arena = arena};
+    if (graph->n_branches > CS_SEARCH_MAX_BRANCHES)
+        return cs_fail(err, CS_PLAN, "the model has %d branches: 1 to %d can be planned",
+                       graph->n_branches, CS_SEARCH_MAX_BRANCHES);
+    if ((int64_t)cluster->n_nodes * cluster->devices_per_node > CS_LAYOUT_MAX_RANKS)
+        return cs_fail(err, CS_PLAN, "the cluster has more than %d devices", CS_LAYOUT_MAX_RANKS);
+    CS_TRY(cs_plan_budget(spec, graph, &b.budget, err));
+    if (profile)
+        CS_TRY(cs_profile_check(profile, graph, cluster->device, err));
+    b.cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, graph->n_layers);
+    cs_layer_costs(graph, &b.budget, cluster->device, b.cost);
+    struct cs_search_problem *problem = CS_NEW(arena, struct cs_search_problem);
+    *problem = (struct cs_search_problem){.n_branches = graph->n_branches,
+                                          .n_ranks = cluster->n_nodes * cluster->devices_per_node,
+                                          .ranks_per_node = cluster->devices_per_node,
+                                          .mem_bytes = cluster->device->mem_bytes,
+                                          .bytes_per_s = cluster->device->bytes_per_s,
+                                          .link_bytes_per_s = cluster->device->link_bytes_per_s,
+                                          .link_latency_ns = cluster->device->link_latency_ns,
+                                          .net_bytes_per_s = cluster->device->net_bytes_per_s,
+                                          .net_latency_ns = cluster->device->net_latency_ns};
+    int32_t node = cluster->devices_per_node < 64 ? cluster->devices_per_node : 64;
+    for (int32_t i = 0; i < graph->n_branches; i++)
+        add_branch(&b, i, node, &problem->branch[i]);
+    *out = problem;
+    return CS_OK;
+}

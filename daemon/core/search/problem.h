@@ -1,0 +1,62 @@
+/* What a search looks at: branches of layers, each with its costs and bytes on one rank under every
+ * (tp, cp, recompute) that is allowed. Plain numbers: made from a graph and a cluster, or by hand
+ * in experiments. Times in nanoseconds of one slot filled to its budgets, bytes of one rank. */
+#ifndef CS_SEARCH_PROBLEM_H
+#define CS_SEARCH_PROBLEM_H
+
+#include "core/plan/layout.h"
+#include "core/plan/plan.h"
+#include "core/plan/profile.h"
+
+struct cs_search_layer {
+    int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
+    int64_t redo_ns;  /* recomputed in the backward; 0 where there is none */
+    int64_t blind_ns; /* what a planner that ignores freezing takes: 3 F, and what is redone */
+    int64_t weight_bytes, grad_bytes, optim_bytes;
+    int64_t saved_bytes; /* per slot in flight */
+    int64_t work_bytes;  /* while the layer runs */
+    bool is_trained, needs_input_grad;
+};
+
+struct cs_search_option {
+    int32_t tp, cp;
+    enum cs_recompute recompute;
+    const struct cs_search_layer *layer; /* (n_layers) */
+};
+
+struct cs_search_branch {
+    const char *name;
+    int32_t n_layers, n_options;
+    const struct cs_search_option *option;
+    int64_t inner_bytes; /* rows between its stages, of one slot, before they are cut by tp * cp */
+    int64_t out_bytes;   /* rows it hands to the LLM */
+};
+
+enum { CS_SEARCH_MAX_BRANCHES = CS_LAYOUT_MAX_BRANCHES };
+
+struct cs_search_problem {
+    struct cs_search_branch branch[CS_SEARCH_MAX_BRANCHES]; /* the LLM is the last one */
+    int32_t n_branches;
+    int32_t n_ranks, ranks_per_node;
+    int64_t mem_bytes;                         /* of a rank, 0: no bound */
+    int64_t bytes_per_s;                       /* memory; 0: the optimizer takes no time */
+    int64_t link_bytes_per_s, link_latency_ns; /* within a node; 0: takes no time */
+    int64_t net_bytes_per_s, net_latency_ns;   /* between nodes */
+};
+
+/* tp in 1, 2, 4 ... that divide heads and widths, cp in 1, 2, 4 ... with tp * cp within a node,
+ * recompute none, selective, full where something is saved. profile may be NULL: the roofline.
+ *
+ * tp divides products and their parameters; norms and a look-up are done on every tp rank; a block
+ * all-reduces its rows twice each way (a projector, the embedding and the head once). cp divides
+ * the rows; a block gathers keys and values, and scatters their gradients. Collectives are rings
+ * over the link of a node: 2 (n - 1) / n bytes / bandwidth + 2 (n - 1) latency, a gather half of
+ * it. */
+enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
+                                      const struct cs_cluster *cluster,
+                                      const struct cs_profile *profile, struct cs_arena *arena,
+                                      struct cs_search_problem **out,
+                                      struct cs_err *err) CS_NODISCARD;
+int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latency_ns);
+
+#endif

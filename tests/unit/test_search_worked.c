@@ -1,0 +1,198 @@
+/* The search on plain numbers: the worked case of Cornstarch's stage partition, and memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "core/search/search.h"
+
+enum { ENC = 25, LLM = 16 };
+
+struct worked {
+    struct cs_search_layer enc[ENC], llm[LLM];
+    struct cs_search_option option[2];
+    struct cs_search_problem problem;
+};
+
+/* 24 frozen encoder layers of F = 1, a projector that trains and costs nothing, 16 frozen LLM
+ * layers of F = 2 and Bd = F, on 4 ranks */
+static void make(struct worked *w, bool redoes)
+{
+    memset(w, 0, sizeof(*w));
+    for (int i = 0; i < ENC - 1; i++)
+        w->enc[i] = (struct cs_search_layer){.fwd_ns = 1, .blind_ns = redoes ? 4 : 3};
+    w->enc[ENC - 1].is_trained = true;
+    for (int i = 0; i < LLM; i++)
+        w->llm[i] = (struct cs_search_layer){.fwd_ns = 2,
+                                             .bwd_input_ns = 2,
+                                             .redo_ns = redoes ? 2 : 0,
+                                             .blind_ns = redoes ? 8 : 6,
+                                             .needs_input_grad = true};
+    enum cs_recompute how = redoes ? CS_RECOMPUTE_FULL : CS_RECOMPUTE_NONE;
+    w->option[0] = (struct cs_search_option){1, 1, how, w->enc};
+    w->option[1] = (struct cs_search_option){1, 1, how, w->llm};
+    w->problem = (struct cs_search_problem){
+        .branch = {{.name = "vision", .n_layers = ENC, .n_options = 1, .option = &w->option[0]},
+                   {.name = "llm", .n_layers = LLM, .n_options = 1, .option = &w->option[1]}},
+        .n_branches = 2,
+        .n_ranks = 4,
+        .ranks_per_node = 4
+    };
+}
+
+static struct cs_search_result search(const struct worked *w, struct cs_arena *arena)
+{
+    struct cs_search_options options = {.batch_slots = 16,
+                                        .modalities = 1u << CS_SEARCH_PARALLEL,
+                                        .schedules = 1,
+                                        .dp = 1,
+                                        .n_simulate = 100};
+    struct cs_search_result result;
+    struct cs_err err;
+    if (cs_search_run(&w->problem, &options, arena, &result, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return result;
+}
+
+static void worked_case_is(bool redoes, int64_t aware, int64_t blind)
+{
+    struct worked w;
+    struct cs_arena *arena = cs_arena_new(0);
+    make(&w, redoes);
+    struct cs_search_result result = search(&w, arena);
+    const struct cs_search_plan *best = &result.plan[0];
+    assert_int_equal(best->step_ns, aware);
+    assert_int_equal(best->layout.branch[0].pp, 1);
+    assert_int_equal(best->layout.branch[1].pp, 3);
+    assert_int_equal(best->stage[1].n_layers, 5);
+    assert_int_equal(best->stage[2].n_layers, 5);
+    assert_int_equal(best->stage[3].n_layers, 6);
+    assert_false(best->is_blind_cut);
+    assert_non_null(result.blind);
+    assert_int_equal(result.blind->step_ns, blind);
+    assert_int_equal(result.blind->layout.branch[0].pp, 2);
+    assert_int_equal(result.blind->stage[0].n_layers, 12);
+    assert_int_equal(result.blind->stage[1].n_layers, 13);
+    assert_int_equal(result.blind->stage[2].n_layers, 8);
+    cs_arena_free(arena);
+}
+
+static void aware_448_and_blind_568(void **state)
+{
+    (void)state;
+    worked_case_is(false, 448, 568);
+}
+
+static void with_recompute_aware_660_and_blind_840(void **state)
+{
+    (void)state;
+    worked_case_is(true, 660, 840);
+}
+
+static void plans_come_fastest_first_and_name_the_bottleneck(void **state)
+{
+    struct worked w;
+    struct cs_arena *arena = cs_arena_new(0);
+    (void)state;
+    make(&w, false);
+    struct cs_search_result result = search(&w, arena);
+    assert_true(result.n_plans > 4);
+    for (int32_t i = 1; i < result.n_plans; i++)
+        assert_true(result.plan[i - 1].step_ns <= result.plan[i].step_ns);
+    assert_non_null(strstr(result.plan[0].why, "bottleneck vision.0"));
+    assert_non_null(strstr(result.plan[0].why, "frozen-blind planner would take 568 ns (1.27x)"));
+    assert_true(result.plan[0].is_pareto);
+    cs_arena_free(arena);
+}
+
+static void memory_classes_are_closed_forms(void **state)
+{
+    struct cs_search_layer layer[2] = {
+        {.weight_bytes = 100,
+         .grad_bytes = 40,
+         .optim_bytes = 120,
+         .saved_bytes = 7,
+         .work_bytes = 9},
+        {.weight_bytes = 11,     .saved_bytes = 5, .work_bytes = 30},
+    };
+    struct cs_memory_load load = {.zero = 1,
+                                  .shards = 4,
+                                  .in_flight = 3,
+                                  .chunks = 1,
+                                  .in_bytes = 10,
+                                  .out_bytes = 20,
+                                  .has_out_grad = true};
+    struct cs_memory m = {0};
+    (void)state;
+    cs_memory_add(layer, 2, &load, &m);
+    assert_int_equal(m.weights, 111);
+    assert_int_equal(m.grads, 40);
+    assert_int_equal(m.optimizer, 30);
+    assert_int_equal(m.activations, 36);
+    assert_int_equal(m.boundary, 2 * 10 + 3 * 20);
+    assert_int_equal(m.workspace, 30);
+    assert_int_equal(cs_memory_total(&m), 111 + 40 + 30 + 36 + 80 + 30);
+    load.zero = 3;
+    m = (struct cs_memory){0};
+    cs_memory_add(layer, 2, &load, &m);
+    assert_int_equal(m.weights, 25 + 3);
+    assert_int_equal(m.grads, 10);
+}
+
+static void what_does_not_fit_is_refused_with_figures(void **state)
+{
+    struct worked w;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_search_result result;
+    struct cs_err err;
+    struct cs_search_options options = {
+        .batch_slots = 16, .dp = 1, .modalities = 1u << CS_SEARCH_PARALLEL};
+    (void)state;
+    make(&w, false);
+    for (int i = 0; i < LLM; i++)
+        w.llm[i].weight_bytes = (int64_t)10 << 30;
+    w.problem.mem_bytes = (int64_t)16 << 30;
+    assert_int_equal(cs_search_run(&w.problem, &options, arena, &result, &err), CS_PLAN);
+    assert_non_null(strstr(err.text, "fits"));
+    w.problem.mem_bytes = (int64_t)60 << 30;
+    options.skip_blind = true;
+    assert_int_equal(cs_search_run(&w.problem, &options, arena, &result, &err), CS_OK);
+    assert_int_equal(result.plan[0].layout.branch[1].pp, 3);
+    assert_int_equal(result.plan[0].peak_bytes, (int64_t)60 << 30);
+    options.fix[1].pp = 40;
+    assert_int_equal(cs_search_run(&w.problem, &options, arena, &result, &err), CS_PLAN);
+    assert_non_null(strstr(err.text, "no layout of llm is possible"));
+    options.fix[1].pp = 0;
+    options.batch_slots = 0;
+    assert_int_equal(cs_search_run(&w.problem, &options, arena, &result, &err), CS_PLAN);
+    cs_arena_free(arena);
+}
+
+static void memory_refusal_names_rank_and_classes(void **state)
+{
+    struct cs_memory m = {.weights = (int64_t)27 << 30, .activations = (int64_t)64 << 30};
+    struct cs_buf text = {0};
+    (void)state;
+    cs_memory_explain(&m, 5, "llm.2", 4, (int64_t)80 << 30, &text);
+    assert_string_equal(cs_buf_str(&text),
+                        "rank 5 (llm.2) needs 91.0 GiB of 80.0 GiB: 64.0 GiB activations, 27.0 GiB "
+                        "weights, with 4 slots in flight");
+    cs_buf_free(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(aware_448_and_blind_568),
+        cmocka_unit_test(with_recompute_aware_660_and_blind_840),
+        cmocka_unit_test(plans_come_fastest_first_and_name_the_bottleneck),
+        cmocka_unit_test(memory_classes_are_closed_forms),
+        cmocka_unit_test(what_does_not_fit_is_refused_with_figures),
+        cmocka_unit_test(memory_refusal_names_rank_and_classes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
