@@ -41,8 +41,12 @@ static const struct cs_arg module_args[] = {
 static const struct cs_lua_function module_function = {"cs.lab: module", "", "", module_args, CS_ARRAY_LEN(module_args), NULL, NULL};
 #define PIPELINE_ARGS                                                                              \
     {"modules", CS_ARG_LIST, true, NULL, 0, 0, 0, NULL, "{ { name = \"v\", feeds = \"llm\", fwd = { 1 }, bwd = { 2 } }, ... }"}, \
-    {"schedule", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"1f1b\"", "order of forward and backward: 1f1b, gpipe"},                \
-    {"slots", CS_ARG_INT, true, NULL, 1, 4096, 0, NULL, "slots of a step"}
+    {"schedule", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"1f1b\"", "order of the work: 1f1b, gpipe, interleaved, zb-h1, zb-h2, zb-h2-late, three-phase, anchors"}, \
+    {"slots", CS_ARG_INT, true, NULL, 1, 4096, 0, NULL, "slots of a step"}, \
+    {"chunks", CS_ARG_INT, false, NULL, 1, 4096, 0, "2", "interleaved: chunks of every stage of the last module; three-phase: 1 unless given"}, \
+    {"window", CS_ARG_INT, false, NULL, 1, 4096, 0, "2", "anchors: groups of slots that are encoded ahead"}, \
+    {"ahead", CS_ARG_INT, false, NULL, 1, 4096, 0, "all", "slots that a stage without backward may be ahead of its messages"}, \
+    {"lead", CS_ARG_INT, false, NULL, 0, 4096, 0, "0", "slots of the next step that a frozen encoder computes while this one drains (steady state)"}
 static const struct cs_arg program_args[] = {
     PIPELINE_ARGS,
 };
@@ -57,7 +61,7 @@ static const struct cs_lua_function functions[] = {
     {"cs.lab.needs", "which layers need the gradient of their input and of their weights", "table", needs_args, CS_ARRAY_LEN(needs_args), call_needs, NULL},
     {"cs.lab.split", "cut a chain of layers into stages: bottleneck and sizes", "table", split_args, CS_ARRAY_LEN(split_args), call_split, NULL},
     {"cs.lab.program", "the order of work of every stage, e.g. [\"llm.0\"] = \"F0 F1 B0 ...\"", "table", program_args, CS_ARRAY_LEN(program_args), call_program, NULL},
-    {"cs.lab.simulate", "makespan, bubble and peak of every stage, critical path", "table", simulate_args, CS_ARRAY_LEN(simulate_args), call_simulate, NULL},
+    {"cs.lab.simulate", "makespan; bubble, peak, idle between first and last work, and exposed messages of every stage; bubble of every module; critical path", "table", simulate_args, CS_ARRAY_LEN(simulate_args), call_simulate, NULL},
 };
 
 /* clang-format on */
@@ -224,7 +228,13 @@ static struct cs_lab *make_lab(lua_State *L, const struct cs_lua_function *f,
     if (stages * options.slots > MAX_CELLS / 8)
         cs_lua_error(L, "%s: %d slots on %d stages are too many", f->name, (int)options.slots,
                      (int)stages);
-    if (cs_lab_make(modules, n, &options, arena, &lab, &err) != CS_OK)
+    int32_t lead = (int32_t)cs_lua_args_int(L, "lead", 0);
+    struct cs_lab_tuning tuning = {.chunks = (int32_t)cs_lua_args_int(L, "chunks", 0),
+                                   .window = (int32_t)cs_lua_args_int(L, "window", 0),
+                                   .ahead = (int32_t)cs_lua_args_int(L, "ahead", 0),
+                                   .lead_before = lead,
+                                   .lead_after = lead};
+    if (cs_lab_make_tuned(modules, n, &options, &tuning, arena, &lab, &err) != CS_OK)
         cs_lua_error(L, "%s: %s", f->name, err.text);
     return lab;
 }
@@ -271,11 +281,19 @@ static int call_simulate(lua_State *L)
     const struct cs_lab *lab = make_lab(L, f, arena);
     if (cs_lab_simulate(lab, arena, &result, &err) != CS_OK)
         return cs_lua_error(L, "%s: %s", f->name, err.text);
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 7);
     cs_lua_push_number(L, result.makespan);
     lua_setfield(L, -2, "makespan");
     set_per_stage(L, "bubble", lab, result.bubble, NULL);
     set_per_stage(L, "peak", lab, NULL, result.peak);
+    set_per_stage(L, "span_idle", lab, result.span_idle, NULL);
+    set_per_stage(L, "exposed", lab, result.exposed, NULL);
+    lua_createtable(L, 0, lab->n_modules);
+    for (int i = 0; i < lab->n_modules; i++) {
+        cs_lua_push_number(L, result.module_bubble[i]);
+        lua_setfield(L, -2, lab->module_name[i]);
+    }
+    lua_setfield(L, -2, "module_bubble");
     lua_createtable(L, result.n_critical, 0);
     for (int i = 0; i < result.n_critical; i++) {
         lua_pushstring(L, result.critical[i]);

@@ -171,13 +171,21 @@ function job_:spec() end
 
 ---@class cs.lab.program.Args
 ---@field modules table { { name = "v", feeds = "llm", fwd = { 1 }, bwd = { 2 } }, ... }
----@field schedule? string order of forward and backward: 1f1b, gpipe (default "1f1b")
+---@field schedule? string order of the work: 1f1b, gpipe, interleaved, zb-h1, zb-h2, zb-h2-late, three-phase, anchors (default "1f1b")
 ---@field slots integer slots of a step
+---@field chunks? integer interleaved: chunks of every stage of the last module; three-phase: 1 unless given (default 2)
+---@field window? integer anchors: groups of slots that are encoded ahead (default 2)
+---@field ahead? integer slots that a stage without backward may be ahead of its messages (default all)
+---@field lead? integer slots of the next step that a frozen encoder computes while this one drains (steady state) (default 0)
 
 ---@class cs.lab.simulate.Args
 ---@field modules table { { name = "v", feeds = "llm", fwd = { 1 }, bwd = { 2 } }, ... }
----@field schedule? string order of forward and backward: 1f1b, gpipe (default "1f1b")
+---@field schedule? string order of the work: 1f1b, gpipe, interleaved, zb-h1, zb-h2, zb-h2-late, three-phase, anchors (default "1f1b")
 ---@field slots integer slots of a step
+---@field chunks? integer interleaved: chunks of every stage of the last module; three-phase: 1 unless given (default 2)
+---@field window? integer anchors: groups of slots that are encoded ahead (default 2)
+---@field ahead? integer slots that a stage without backward may be ahead of its messages (default all)
+---@field lead? integer slots of the next step that a frozen encoder computes while this one drains (steady state) (default 0)
 ---@field hop? number time of every message between stages (default 0)
 
 ---@class cs.lab.mask.Args
@@ -280,7 +288,7 @@ function cs.lab.split(args) end
 ---@return table
 function cs.lab.program(args) end
 
----makespan, bubble and peak of every stage, critical path
+---makespan; bubble, peak, idle between first and last work, and exposed messages of every stage; bubble of every module; critical path
 ---@param args cs.lab.simulate.Args
 ---@return table
 function cs.lab.simulate(args) end

@@ -104,4 +104,25 @@ makespan(840, 16, { { name = "v", feeds = "llm", fwd = { 12, 12 }, bwd = { 0, 0 
 same("no backward is printed", cs.lab.program { modules = { { name = "v", feeds = "llm", fwd = { 1 }, bwd = { 0 } }, llm3 }, slots = 3 }["v.0"], "F0 F1 F2")
 same("a hop costs time", cs.lab.simulate { modules = { { name = "llm", fwd = { 1, 1 }, bwd = { 1, 1 } } }, slots = 1, hop = 2 }.makespan, 8)
 
+-- schedules beyond 1F1B
+local split = { { name = "llm", fwd = { 1, 1, 1 }, bwd = { 1, 1, 1 }, wgrad = { 1, 1, 1 } } }
+local zb = cs.lab.program { modules = split, schedule = "zb-h2", slots = 6 }
+same("zb-h2, first stage", zb["llm.0"], "F0 F1 F2 F3 F4 F5 B0 W0 B1 W1 B2 W2 B3 W3 B4 W4 B5 W5")
+same("zb-h2, second stage", zb["llm.1"], "F0 F1 F2 F3 B0 W0 F4 B1 W1 F5 B2 W2 B3 W3 B4 W4 B5 W5")
+same("zb-h2, third stage", zb["llm.2"], "F0 F1 B0 W0 F2 B1 W1 F3 B2 W2 F4 B3 W3 F5 B4 W4 B5 W5")
+makespan(8 * 3 + 2, 8, split, "zb-h1")
+makespan(8 * 3 + 2, 8, split, "zb-h2-late")
+local four = { { name = "llm", fwd = { 2, 2 }, bwd = { 4, 4 } } }
+same("chunks", cs.lab.program { modules = four, schedule = "interleaved", slots = 2, chunks = 2 }["llm.1"], "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 B0.0 B1.0")
+makespan(4 * 6 + 3, 4, four, "interleaved")
+local enc = { { name = "v", feeds = "llm", fwd = { 2 }, bwd = { 2 } }, four[1] }
+makespan(4 + 5 * 6 + 4, 4, enc, "three-phase")
+makespan(4 + 5 * 6 + 4, 4, enc, "anchors")
+local frozen = { { name = "v", feeds = "llm", fwd = { 6 }, bwd = { 0 } }, four[1] }
+same("plain", cs.lab.simulate { modules = frozen, slots = 8 }.makespan, 60)
+local lead = cs.lab.simulate { modules = frozen, slots = 8, lead = 2 }
+same("with slots of the next step", lead.makespan, 54)
+same("bubble of the encoder", lead.module_bubble.v, 1 - 48 / 54)
+same("leading slots", cs.lab.program { modules = frozen, slots = 3, lead = 1 }["v.0"], "F1 F2 F0'")
+
 print "ok"

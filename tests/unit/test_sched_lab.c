@@ -268,9 +268,9 @@ static void zb_h2_orders_are_the_golden_ones(void **state)
 {
     (void)state;
     RUN(three, "zb-h2", 6, 0);
-    check_text(0, "F0 F1 F2 F3 F4 F5 I0 W0 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5");
-    check_text(1, "F0 F1 F2 F3 I0 W0 F4 I1 W1 F5 I2 W2 I3 W3 I4 W4 I5 W5");
-    check_text(2, "F0 F1 I0 W0 F2 I1 W1 F3 I2 W2 F4 I3 W3 F5 I4 W4 I5 W5");
+    check_text(0, "F0 F1 F2 F3 F4 F5 B0 W0 B1 W1 B2 W2 B3 W3 B4 W4 B5 W5");
+    check_text(1, "F0 F1 F2 F3 B0 W0 F4 B1 W1 F5 B2 W2 B3 W3 B4 W4 B5 W5");
+    check_text(2, "F0 F1 B0 W0 F2 B1 W1 F3 B2 W2 F4 B3 W3 F5 B4 W4 B5 W5");
 }
 
 /* weights done <= inputs done <= forwards done <= slots, always */
@@ -307,9 +307,9 @@ static void zb_h1_delays_weights_by_the_position(void **state)
 {
     (void)state;
     RUN(three, "zb-h1", 5, 0);
-    check_text(0, "F0 F1 F2 I0 W0 F3 I1 W1 F4 I2 W2 I3 W3 I4 W4");
-    check_text(1, "F0 F1 I0 F2 I1 W0 F3 I2 W1 F4 I3 W2 I4 W3 W4");
-    check_text(2, "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 F4 I4 W2 W3 W4");
+    check_text(0, "F0 F1 F2 B0 W0 F3 B1 W1 F4 B2 W2 B3 W3 B4 W4");
+    check_text(1, "F0 F1 B0 F2 B1 W0 F3 B2 W1 F4 B3 W2 B4 W3 W4");
+    check_text(2, "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 F4 B4 W2 W3 W4");
 }
 
 static void frozen_weights_have_no_weight_part(void **state)
@@ -323,8 +323,8 @@ static void frozen_weights_have_no_weight_part(void **state)
     RUN(modules, "zb-h1", 3, 0);
     check_text(0, "F0 F1 F2");
     check_text(1, "F0 F1 F2 W0 W1 W2");
-    check_text(2, "F0 F1 I0 F2 I1 I2");
-    check_text(3, "F0 I0 F1 I1 F2 I2");
+    check_text(2, "F0 F1 B0 F2 B1 B2");
+    check_text(3, "F0 B0 F1 B1 F2 B2");
 }
 
 static void chunks_are_printed_with_their_slots(void **state)

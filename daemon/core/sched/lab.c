@@ -343,7 +343,8 @@ void cs_lab_text(const struct cs_lab *lab, int stage, struct cs_buf *out)
         const struct cs_action *a = &rank->actions[rank->fifo[CS_STREAM_COMPUTE][i]];
         if (a->stage < 0 || lab->stage_of[a->stage] != stage)
             continue;
-        cs_buf_addf(out, "%s%s%d", is_first ? "" : " ", cs_op_letter((enum cs_op)a->op), a->slot);
+        cs_buf_addf(out, "%s%s%d", is_first ? "" : " ", cs_program_letter((enum cs_op)a->op),
+                    a->slot);
         if (lab->chunk_of[a->stage] >= 0)
             cs_buf_addf(out, ".%d", lab->chunk_of[a->stage]);
         if (a->lead)
@@ -371,7 +372,7 @@ static const char *critical_text(const struct cs_lab *lab, const struct cs_engin
 {
     const struct cs_plan *plan = lab->program->plan;
     const struct cs_action *a = &lab->program->rank[step->rank].actions[step->action];
-    const char *letter = cs_op_letter((enum cs_op)a->op);
+    const char *letter = cs_program_letter((enum cs_op)a->op);
     if (a->edge < 0)
         return cs_arena_printf(arena, "%s%d %s", letter, a->slot, plan->stages[a->stage].name);
     const struct cs_edge *edge = &plan->edges[a->edge];

@@ -77,7 +77,8 @@ enum cs_status cs_lab_make_tuned(const struct cs_lab_module *modules, int n_modu
                                  const struct cs_lab_options *options,
                                  const struct cs_lab_tuning *tuning, struct cs_arena *arena,
                                  struct cs_lab **out, struct cs_err *err) CS_NODISCARD;
-/* "F0 F1 B0 ..." of a stage, chunks "F0.1", slots of the next step "F0'",, counted as above */
+/* "F0 F1 B0 ..." of a stage, chunks "F0.1", a split backward "B0" and "W0", slots of the next step
+ * "F0'",, counted as above */
 void cs_lab_text(const struct cs_lab *lab, int stage, struct cs_buf *out);
 enum cs_status cs_lab_simulate(const struct cs_lab *lab, struct cs_arena *arena,
                                struct cs_lab_result *out, struct cs_err *err) CS_NODISCARD;

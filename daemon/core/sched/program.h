@@ -130,8 +130,9 @@ enum cs_status cs_program_make_with(const struct cs_plan *plan, const struct cs_
                                     struct cs_arena *arena, struct cs_program **out,
                                     struct cs_err *err) CS_NODISCARD;
 
-/* Compute-only order of one stage as text, "F0 F1 B0 ..." (cs.lab.program, tests); slots of the
- * next step are marked, "F0'" */
+/* Compute-only order of one stage as text, "F0 F1 B0 ..." (cs.lab.program, tests). A split backward
+ * is "B0" and "W0"; slots of the next step are marked, "F0'". */
+const char *cs_program_letter(enum cs_op op);
 void cs_program_text(const struct cs_program *program, int stage, struct cs_buf *out);
 
 /* "rank 2: recv grad of edge vision.0 -> llm.0, slot 3" */

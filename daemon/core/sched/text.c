@@ -15,6 +15,11 @@ static const char *const words[] = {
 };
 _Static_assert(CS_ARRAY_LEN(words) == CS_OP_COUNT, "one word per operation");
 
+const char *cs_program_letter(enum cs_op op)
+{
+    return cs_op_letter(op == CS_OP_BWD_INPUT ? CS_OP_BWD : op);
+}
+
 void cs_program_text(const struct cs_program *program, int stage, struct cs_buf *out)
 {
     const struct cs_rank_program *rank = &program->rank[program->plan->stages[stage].rank];
@@ -23,8 +28,8 @@ void cs_program_text(const struct cs_program *program, int stage, struct cs_buf 
         const struct cs_action *a = &rank->actions[rank->fifo[CS_STREAM_COMPUTE][i]];
         if (a->stage != stage || a->slot < 0)
             continue;
-        cs_buf_addf(out, "%s%s%d%s", is_first ? "" : " ", cs_op_letter((enum cs_op)a->op), a->slot,
-                    a->lead ? "'" : "");
+        cs_buf_addf(out, "%s%s%d%s", is_first ? "" : " ", cs_program_letter((enum cs_op)a->op),
+                    a->slot, a->lead ? "'" : "");
         is_first = false;
     }
 }
