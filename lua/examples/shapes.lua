@@ -30,6 +30,6 @@ return cs.job {
   optimizer = cs.optim.adamw { lr = 1e-3, warmup_steps = 100 },
   lr = cs.lr.cosine {},
   batch_samples = 24,
-  steps = 2400,
+  steps = 1800,
   seed = 3,
 }
