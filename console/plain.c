@@ -116,7 +116,7 @@ static void say_step(struct cs_plain *plain, int64_t done, const json_t *step)
     char loss[CS_FMT_CAP], time[CS_UNITS_CAP], left[CS_UNITS_CAP] = "";
     cs_fmt_known_loss(loss, sizeof loss, cs_msg_num(step, "loss", (double)NAN));
     cs_duration_print(time, sizeof time, (uint64_t)(plain->mean_ns > 0 ? plain->mean_ns : 0));
-    if (left_ns(plain, done) >= 0)
+    if (plain->steps > done && left_ns(plain, done) >= 0)
         cs_duration_print(left, sizeof left, (uint64_t)left_ns(plain, done));
     cs_plain_say(plain, "step %lld of %lld: loss %s, %s per step%s%s", (long long)done,
                  (long long)plain->steps, loss, time, left[0] ? ", about " : "",
