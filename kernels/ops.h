@@ -35,6 +35,8 @@ enum cs_norm {
     CS_NORM_KINDS
 };
 
+struct cs_device_ops;
+
 struct cs_ctx {
     void *stream;    /* cudaStream_t, NULL on CPU */
     void *workspace; /* scratch, at least workspace_bytes(shape) of the operator */
@@ -148,6 +150,8 @@ struct cs_ops {
                   float *master, float *exp_avg, float *exp_avg_sq, void *w);
     /* *sum (fp64) = sum of squares of x (n) fp32, in a fixed order; overwrites */
     void (*sumsq)(struct cs_ctx *ctx, int64_t n, const float *x, double *sum);
+
+    const struct cs_device_ops *device; /* kernels/device.h; NULL: arrays are host memory */
 };
 
 const struct cs_ops *cs_ops_cpu(void);

@@ -1,0 +1,115 @@
+/* What the portable attention kernels share: the mask on the device, tiles in shared memory, the
+ * score. They take any head_dim up to 256, any stride and every mask rule; rows are fp32 inside.
+ *
+ * A block owns ROWS rows (queries, or keys in the pass for dk and dv) of one head and walks over
+ * tiles of KEYS rows of the other side. A warp owns PER_WARP of the rows, a lane one row of the
+ * tile; where sums over the tile are taken, a lane owns columns lane, lane + 32, ... instead. */
+#ifndef CS_CUDA_ATTENTION_CUH
+#define CS_CUDA_ATTENTION_CUH
+
+#include "kernels/cuda/cuda_ops.cuh"
+
+#define CS_ATT_WARPS    8
+#define CS_ATT_PER_WARP 4
+#define CS_ATT_ROWS     (CS_ATT_WARPS * CS_ATT_PER_WARP)
+#define CS_ATT_KEYS     32
+#define CS_ATT_THREADS  (CS_ATT_WARPS * 32)
+#define CS_ATT_MAX_DIM  256
+
+/* struct cs_mask_plan by value; its arrays are device memory */
+struct cs_att_row {
+    struct cs_mask_token token;
+    int32_t begin, end; /* its segment */
+};
+
+__device__ inline struct cs_mask_token cs_att_token(const struct cs_mask_plan &plan, int32_t row)
+{
+    return {plan.word != nullptr ? plan.word[row] : CS_MASK_TEXT, plan.doc[row], plan.pos[row],
+            plan.item != nullptr ? plan.item[row] : -1};
+}
+
+/* The last segment that begins at or before the row. */
+__device__ inline struct cs_att_row cs_att_row_at(const struct cs_mask_plan &plan, int32_t row)
+{
+    int32_t lo = 0, hi = plan.n_segments - 1;
+    while (lo < hi) {
+        const int32_t mid = lo + (hi - lo + 1) / 2;
+        if (plan.segment[mid] <= row)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return {cs_att_token(plan, row), plan.segment[lo], plan.segment[lo + 1]};
+}
+
+/* rows (0..count) of a matrix to (ROWS, STRIDE) fp32; zeros after the last row and column */
+template <typename T, int DIM, int STRIDE>
+__device__ inline void cs_att_load(const T *x, int64_t ld, int32_t count, int32_t head_dim,
+                                   float *to)
+{
+    for (int i = (int)threadIdx.x; i < CS_ATT_ROWS * DIM; i += CS_ATT_THREADS) {
+        const int row = i / DIM, col = i % DIM;
+        to[row * STRIDE + col] =
+            row < count && col < head_dim ? cs_to_float(x[row * ld + col]) : 0.0f;
+    }
+}
+
+/* dot[r] = own row r of this warp . row lane of the tile; own (ROWS, DIM), tile (KEYS, DIM + 1) */
+template <int DIM>
+__device__ inline void cs_att_dots(const float *own, const float *tile, float dot[CS_ATT_PER_WARP])
+{
+    const int lane = (int)threadIdx.x % 32, first = (int)threadIdx.x / 32 * CS_ATT_PER_WARP;
+    const float *t = tile + lane * (DIM + 1);
+    for (int r = 0; r < CS_ATT_PER_WARP; r++)
+        dot[r] = 0.0f;
+#pragma unroll 4
+    for (int d = 0; d < DIM; d += 4)
+#pragma unroll
+        for (int r = 0; r < CS_ATT_PER_WARP; r++) {
+            const float4 a = *(const float4 *)(own + (first + r) * DIM + d);
+            dot[r] += a.x * t[d] + a.y * t[d + 1] + a.z * t[d + 2] + a.w * t[d + 3];
+        }
+}
+
+/* z = cap(scale dot); *slope: dz / d(scale dot) */
+__device__ inline float cs_att_score(const struct cs_attention_shape &s, float dot, float *slope)
+{
+    const float z = s.scale * dot;
+    if (s.softcap == 0.0f) {
+        *slope = 1.0f;
+        return z;
+    }
+    const float t = tanhf(z / s.softcap);
+    *slope = 1.0f - t * t;
+    return s.softcap * t;
+}
+
+/* false, with an error in the handle, when the operator cannot take shape and plan */
+static inline bool cs_att_check(struct cs_ctx *ctx, const struct cs_attention_shape *s,
+                                const struct cs_mask_plan *mask)
+{
+    const bool is_good = mask->n_tokens == s->tokens && mask->n_segments > 0 && s->kv_heads > 0 &&
+                         s->heads % s->kv_heads == 0 && s->heads <= 65535 && s->head_dim > 0 &&
+                         s->head_dim <= CS_ATT_MAX_DIM;
+    if (!is_good)
+        CS_CUDA_REFUSE(ctx, CS_INVALID,
+                       "attention: %d tokens (mask plan: %d, %d segments), %d heads, %d kv heads, "
+                       "head size %d: sizes must agree and the head size be 1..%d",
+                       s->tokens, mask->n_tokens, mask->n_segments, s->heads, s->kv_heads,
+                       s->head_dim, CS_ATT_MAX_DIM);
+    return is_good;
+}
+
+/* Launch a kernel that uses bytes of dynamic shared memory, perhaps more than 48 KiB. */
+#define CS_ATT_LAUNCH(ctx, kernel, grid, bytes, ...)                                               \
+    do {                                                                                           \
+        CS_CUDA_NOTE(ctx,                                                                          \
+                     cudaFuncSetAttribute((const void *)(kernel),                                  \
+                                          cudaFuncAttributeMaxDynamicSharedMemorySize,             \
+                                          (int)(bytes)),                                           \
+                     "attention");                                                                 \
+        (kernel)<<<grid, CS_ATT_THREADS, bytes, cs_cuda_stream_of(ctx)>>>(__VA_ARGS__);            \
+        CS_CUDA_LAUNCHED(ctx, "attention");                                                        \
+    } while (0)
+
+#endif

@@ -1,0 +1,98 @@
+/* Column sums of a (rows, n) matrix, added to fp32 sums, deterministic: pass one writes partial
+ * sums of stripes of rows to the handle's scratch, pass two adds the stripes in order. How rows are
+ * cut depends on the shape only.
+ *
+ * A term is a device functor: term(row, col, count, out) gives count <= CS_PACK neighbours of a row
+ * as SUMS packs. */
+#ifndef CS_CUDA_COLSUM_CUH
+#define CS_CUDA_COLSUM_CUH
+
+#include "kernels/cuda/cuda_ops.cuh"
+
+#define CS_COLSUM_WARPS 8
+#define CS_COLSUM_COLS  (32 * CS_PACK)
+
+/* part (SUMS, stripes, n) */
+template <int SUMS, typename Term>
+__global__ void cs_colsum_stripes(int64_t rows, int64_t n, int64_t stripe_rows, Term term,
+                                  float *part)
+{
+    __shared__ float sums[CS_COLSUM_WARPS][CS_COLSUM_COLS];
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int64_t col = (int64_t)blockIdx.x * CS_COLSUM_COLS + lane * CS_PACK;
+    const int64_t first = (int64_t)blockIdx.y * stripe_rows;
+    const int64_t last = first + stripe_rows < rows ? first + stripe_rows : rows;
+    float total[SUMS][CS_PACK] = {};
+    if (col < n)
+        for (int64_t row = first + warp; row < last; row += CS_COLSUM_WARPS) {
+            float x[SUMS][CS_PACK];
+            term(row, col, n - col, x);
+            for (int s = 0; s < SUMS; s++)
+                for (int i = 0; i < CS_PACK; i++)
+                    total[s][i] += x[s][i];
+        }
+    for (int s = 0; s < SUMS; s++) {
+        __syncthreads();
+        for (int i = 0; i < CS_PACK; i++)
+            sums[warp][lane * CS_PACK + i] = total[s][i];
+        __syncthreads();
+        const int64_t out = (int64_t)blockIdx.x * CS_COLSUM_COLS + threadIdx.x;
+        if (out >= n)
+            continue;
+        float sum = 0.0f;
+        for (int w = 0; w < CS_COLSUM_WARPS; w++)
+            sum += sums[w][threadIdx.x];
+        part[((int64_t)s * gridDim.y + blockIdx.y) * n + out] = sum;
+    }
+}
+
+/* NULL sums are not wanted */
+template <int SUMS>
+__global__ void cs_colsum_add(int64_t n, int stripes, const float *part, float *sum0, float *sum1)
+{
+    const int64_t col = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (col >= n)
+        return;
+    for (int s = 0; s < SUMS; s++) {
+        float *out = s == 0 ? sum0 : sum1;
+        if (out == nullptr)
+            continue;
+        float sum = 0.0f;
+        for (int i = 0; i < stripes; i++)
+            sum += part[((int64_t)s * stripes + i) * n + col];
+        out[col] += sum;
+    }
+}
+
+template <int SUMS, typename Term>
+static void cs_colsum(struct cs_ctx *ctx, int64_t rows, int64_t n, Term term, float *sum0,
+                      float *sum1)
+{
+    if (rows <= 0 || n <= 0)
+        return;
+    static_assert(CS_COLSUM_WARPS * 32 == CS_COLSUM_COLS, "one thread adds one column");
+    const int64_t fit = (int64_t)(CS_CUDA_SCRATCH_BYTES / sizeof(float)) / (SUMS * n);
+    if (fit < 1) {
+        CS_CUDA_REFUSE(ctx, CS_LIMIT, "column sums of %lld columns", (long long)n);
+        return;
+    }
+    const int64_t col_blocks = (n + CS_COLSUM_COLS - 1) / CS_COLSUM_COLS;
+    int64_t stripes = (1056 + col_blocks - 1) / col_blocks; /* eight blocks for each of 132 SMs */
+    const int64_t useful = (rows + 31) / 32;
+    stripes = stripes < useful ? stripes : useful;
+    stripes = stripes < 256 ? stripes : 256;
+    stripes = stripes < fit ? stripes : fit;
+    const int64_t stripe_rows = (rows + stripes - 1) / stripes;
+    stripes = (rows + stripe_rows - 1) / stripe_rows;
+    float *part = (float *)cs_cuda_handle_of(ctx)->scratch;
+    const cudaStream_t stream = cs_cuda_stream_of(ctx);
+    cs_colsum_stripes<SUMS>
+        <<<dim3((unsigned)col_blocks, (unsigned)stripes), CS_COLSUM_COLS, 0, stream>>>(
+            rows, n, stripe_rows, term, part);
+    CS_CUDA_LAUNCHED(ctx, "column sums");
+    cs_colsum_add<SUMS>
+        <<<(unsigned)((n + 63) / 64), 64, 0, stream>>>(n, (int)stripes, part, sum0, sum1);
+    CS_CUDA_LAUNCHED(ctx, "column sums");
+}
+
+#endif

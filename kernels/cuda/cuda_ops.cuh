@@ -1,0 +1,95 @@
+/* Declarations of all operators (signatures and contracts: kernels/ops.h) for the act types fp32
+ * and bf16; every .cu file instantiates its own for both. */
+#ifndef CS_CUDA_OPS_CUH
+#define CS_CUDA_OPS_CUH
+
+#include "kernels/cuda/check.cuh"
+#include "kernels/cuda/pack.cuh"
+
+/* c = alpha op(a) op(b) + beta c with operands of type T and c of type T or fp32 */
+template <typename T, typename C>
+void cs_cuda_matmul(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k,
+                    float alpha, const void *a, int64_t lda, const void *b, int64_t ldb, float beta,
+                    void *c, int64_t ldc);
+struct cs_cuda_gemm_cache *cs_cuda_gemm_cache_new(void); /* NULL: no memory */
+void cs_cuda_gemm_cache_free(struct cs_cuda_gemm_cache *cache);
+
+template <typename T>
+void cs_cuda_gemm(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k,
+                  float alpha, const void *a, int64_t lda, const void *b, int64_t ldb, float beta,
+                  void *c, int64_t ldc);
+template <typename T>
+void cs_cuda_gemm_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t out, int64_t in, const void *dy,
+                        int64_t ld_dy, const void *x, int64_t ldx, float *dw);
+template <typename T>
+void cs_cuda_bias_add(struct cs_ctx *ctx, int64_t rows, int64_t n, void *y, int64_t ldy,
+                      const void *bias);
+template <typename T>
+void cs_cuda_bias_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
+                       float *db);
+template <typename T>
+void cs_cuda_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
+                  float offset, const void *x, const void *w, const void *b, void *y, float *stat);
+template <typename T>
+void cs_cuda_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
+                       const void *x, const void *w, const float *stat, const void *dy,
+                       const void *dx_in, void *dx, float *dw, float *db);
+template <typename T>
+void cs_cuda_rope(struct cs_ctx *ctx, int64_t rows, int32_t heads, int32_t head_dim,
+                  int32_t rot_dim, int64_t ldx, void *x, const float *cos, const float *sin,
+                  int inverse);
+template <typename T>
+void cs_cuda_act(struct cs_ctx *ctx, enum cs_act kind, int64_t n, const void *x, void *y);
+template <typename T>
+void cs_cuda_act_grad(struct cs_ctx *ctx, enum cs_act kind, int64_t n, const void *x,
+                      const void *dy, void *dx);
+template <typename T>
+void cs_cuda_gated(struct cs_ctx *ctx, enum cs_act kind, int64_t rows, int64_t n, const void *gate,
+                   const void *up, int64_t ld, void *y);
+template <typename T>
+void cs_cuda_gated_grad(struct cs_ctx *ctx, enum cs_act kind, int64_t rows, int64_t n,
+                        const void *gate, const void *up, int64_t ld, const void *dy, void *dgate,
+                        void *dup, int64_t ld_d);
+template <typename T>
+void cs_cuda_add(struct cs_ctx *ctx, int64_t n, const void *a, const void *b, void *y);
+template <typename T>
+void cs_cuda_embed(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
+                   const void *table, float scale, void *y);
+template <typename T>
+void cs_cuda_embed_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
+                        const void *dy, float scale, float *dtable);
+template <typename T>
+void cs_cuda_gather_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
+                         const void *x, void *y);
+template <typename T>
+void cs_cuda_scatter_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
+                          const void *x, void *y, int add);
+template <typename T>
+void cs_cuda_patches(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t width,
+                     int32_t channels, int32_t patch, const uint8_t *pixels, float rescale,
+                     const float *mean, const float *std, void *y);
+template <typename T>
+void cs_cuda_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                       const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,
+                       void *o, float *lse);
+template <typename T>
+void cs_cuda_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                            const struct cs_mask_plan *mask, const void *q, const void *k,
+                            const void *v, const void *o, const float *lse, const void *d_o,
+                            void *dq, void *dk, void *dv);
+size_t cs_cuda_attention_workspace(const struct cs_attention_shape *shape,
+                                   const struct cs_mask_plan *mask);
+template <typename T>
+void cs_cuda_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
+                         const void *w, const int32_t *labels, float softcap, double *loss,
+                         uint8_t *correct, void *dx, float *dw);
+template <typename T> size_t cs_cuda_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab);
+template <typename T>
+void cs_cuda_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
+                   float *master, float *exp_avg, float *exp_avg_sq, void *w);
+void cs_cuda_sumsq(struct cs_ctx *ctx, int64_t n, const float *x, double *sum);
+
+extern const struct cs_device_ops cs_cuda_device_ops; /* device.cu */
+extern const struct cs_ops cs_cuda_table_f32;         /* plugin.cu */
+
+#endif

@@ -1,0 +1,115 @@
+/* Eight neighbours of a row at a time, as fp32, whatever the type and the alignment: 16-byte
+ * accesses where the address allows, element by element where not and at the end of a row. The
+ * assignment of elements to threads is the same in both cases, so sums do not depend on the
+ * address. Also: sums over a warp and a block in a fixed order. */
+#ifndef CS_CUDA_PACK_CUH
+#define CS_CUDA_PACK_CUH
+
+#include <cuda_bf16.h>
+#include <stdint.h>
+
+#define CS_PACK 8
+
+__device__ inline float cs_to_float(float x)
+{
+    return x;
+}
+
+__device__ inline float cs_to_float(__nv_bfloat16 x)
+{
+    return __bfloat162float(x);
+}
+
+template <typename T> __device__ inline T cs_from_float(float x);
+
+template <> __device__ inline float cs_from_float<float>(float x)
+{
+    return x;
+}
+
+template <> __device__ inline __nv_bfloat16 cs_from_float<__nv_bfloat16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
+
+template <typename T> struct cs_pack_words {
+    uint4 word[CS_PACK * sizeof(T) / sizeof(uint4)];
+};
+
+/* out = p[0, count), zeros after it; count >= 1 */
+template <typename T>
+__device__ inline void cs_load_pack(const T *p, int64_t count, float out[CS_PACK])
+{
+    if (count >= CS_PACK && ((uintptr_t)p & 15) == 0) {
+        const cs_pack_words<T> w = *(const cs_pack_words<T> *)p;
+        T x[CS_PACK];
+        memcpy(x, &w, sizeof x);
+#pragma unroll
+        for (int i = 0; i < CS_PACK; i++)
+            out[i] = cs_to_float(x[i]);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        out[i] = i < count ? cs_to_float(p[i]) : 0.0f;
+}
+
+template <typename T>
+__device__ inline void cs_store_pack(T *p, int64_t count, const float in[CS_PACK])
+{
+    T x[CS_PACK];
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        x[i] = cs_from_float<T>(in[i]);
+    if (count >= CS_PACK && ((uintptr_t)p & 15) == 0) {
+        cs_pack_words<T> w;
+        memcpy(&w, x, sizeof w);
+        *(cs_pack_words<T> *)p = w;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        if (i < count)
+            p[i] = x[i];
+}
+
+/* Every lane gets the sum. */
+template <typename S> __device__ inline S cs_warp_sum(S x)
+{
+    for (int width = 16; width > 0; width /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, width);
+    return x;
+}
+
+__device__ inline float cs_warp_max(float x)
+{
+    for (int width = 16; width > 0; width /= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, width));
+    return x;
+}
+
+/* Every thread gets the sum; blocks of whole warps, called by all threads. */
+template <typename S> __device__ inline S cs_block_sum(S x)
+{
+    __shared__ S part[32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    x = cs_warp_sum(x);
+    __syncthreads(); /* the previous use of part is over */
+    if (lane == 0)
+        part[warp] = x;
+    __syncthreads();
+    S sum = 0;
+    for (int w = 0; w < warps; w++)
+        sum += part[w];
+    return sum;
+}
+
+/* Blocks for work items of which a block takes per_block in one round; kernels stride over the
+ * rest. */
+static inline unsigned cs_blocks(int64_t items, int64_t per_block)
+{
+    const int64_t n = (items + per_block - 1) / per_block, most = 1 << 20;
+    return (unsigned)(n < 1 ? 1 : n < most ? n : most);
+}
+
+#endif

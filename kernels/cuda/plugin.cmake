@@ -1,0 +1,43 @@
+# The CUDA plugin, where nvcc is found: build/lib/libcornstarch-cuda.so, opened by the worker only.
+# Nothing else links CUDA, so one set of binaries serves machines with and without it.
+if(CORNSTARCH_CUDA)
+  set(CMAKE_CUDA_ARCHITECTURES "90a-real;90-virtual") # before enable_language
+  check_language(CUDA)
+endif()
+if(CORNSTARCH_CUDA AND CMAKE_CUDA_COMPILER)
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/*.cu")
+  add_library(cornstarch-cuda MODULE ${cuda_sources})
+  target_include_directories(cornstarch-cuda PRIVATE daemon .)
+  target_compile_options(cornstarch-cuda PRIVATE -std=c++20 -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers)
+  if(CORNSTARCH_WERROR)
+    target_compile_options(cornstarch-cuda PRIVATE -Werror all-warnings -Xcompiler -Werror)
+  endif()
+  target_link_directories(cornstarch-cuda PRIVATE ${CUDAToolkit_LIBRARY_DIR})
+  target_link_libraries(cornstarch-cuda PRIVATE CUDA::cublasLt)
+  target_link_options(cornstarch-cuda PRIVATE LINKER:--disable-new-dtags LINKER:-z,defs
+    LINKER:--exclude-libs,ALL)
+  set_target_properties(cornstarch-cuda PROPERTIES
+    CUDA_RUNTIME_LIBRARY Static
+    CUDA_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib"
+    BUILD_RPATH "\$ORIGIN;/usr/local/cuda/lib64"
+    INSTALL_RPATH "\$ORIGIN;/usr/local/cuda/lib64")
+  install(TARGETS cornstarch-cuda LIBRARY DESTINATION lib)
+endif()
+
+# Tests and benchmarks that need a GPU (scripts/gpu-test): C programs that open the plugin.
+file(GLOB gpu_test_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu/*.c")
+if(TARGET cornstarch-cuda AND BUILD_TESTING AND gpu_test_sources)
+  add_executable(gpu_test_ops ${gpu_test_sources})
+  target_link_libraries(gpu_test_ops PRIVATE cs_flags cs_kernels_cpu cs_mask dl)
+  target_include_directories(gpu_test_ops PRIVATE tests)
+  add_dependencies(gpu_test_ops cornstarch-cuda)
+  if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/tests/bench/bench_gpu_ops.c")
+    add_executable(bench_gpu_ops tests/bench/bench_gpu_ops.c)
+    target_link_libraries(bench_gpu_ops PRIVATE cs_flags cs_base dl m)
+    add_dependencies(bench_gpu_ops cornstarch-cuda)
+  endif()
+endif()

@@ -1,0 +1,44 @@
+/* The plugin's border: two tables of operators (bf16, fp32) and the one exported function. */
+#include "kernels/cuda/cuda_ops.cuh"
+
+template <typename T> static constexpr struct cs_ops table(const char *name)
+{
+    return {
+        .version = CS_OPS_VERSION,
+        .name = name,
+        .act_bytes = sizeof(T),
+        .gemm = cs_cuda_gemm<T>,
+        .gemm_wgrad = cs_cuda_gemm_wgrad<T>,
+        .bias_add = cs_cuda_bias_add<T>,
+        .bias_grad = cs_cuda_bias_grad<T>,
+        .norm = cs_cuda_norm<T>,
+        .norm_grad = cs_cuda_norm_grad<T>,
+        .rope = cs_cuda_rope<T>,
+        .act = cs_cuda_act<T>,
+        .act_grad = cs_cuda_act_grad<T>,
+        .gated = cs_cuda_gated<T>,
+        .gated_grad = cs_cuda_gated_grad<T>,
+        .add = cs_cuda_add<T>,
+        .embed = cs_cuda_embed<T>,
+        .embed_grad = cs_cuda_embed_grad<T>,
+        .gather_rows = cs_cuda_gather_rows<T>,
+        .scatter_rows = cs_cuda_scatter_rows<T>,
+        .patches = cs_cuda_patches<T>,
+        .attention = cs_cuda_attention<T>,
+        .attention_grad = cs_cuda_attention_grad<T>,
+        .attention_workspace = cs_cuda_attention_workspace,
+        .linear_xent = cs_cuda_linear_xent<T>,
+        .linear_xent_workspace = cs_cuda_linear_xent_workspace<T>,
+        .adamw = cs_cuda_adamw<T>,
+        .sumsq = cs_cuda_sumsq,
+        .device = &cs_cuda_device_ops,
+    };
+}
+
+static const struct cs_ops table_bf16 = table<__nv_bfloat16>("cuda");
+const struct cs_ops cs_cuda_table_f32 = table<float>("cuda-f32");
+
+extern "C" __attribute__((visibility("default"))) const struct cs_ops *cs_cuda_ops(uint32_t version)
+{
+    return version == CS_OPS_VERSION ? &table_bf16 : nullptr;
+}

@@ -1,0 +1,73 @@
+/* What a back end with memory of its own offers besides the operators: memory, copies, streams,
+ * events and the operators' private state (the handle of cs_ctx). Plain C; found through
+ * cs_ops.device, NULL where operators work on host memory.
+ *
+ * Rules for operators of such a back end: every array is device memory, also the arrays that a
+ * struct cs_mask_plan points at (segment too), loss, sum, mean and std; structs are host memory.
+ * One handle serves one stream and one host thread at a time. A handle owns fixed scratch for
+ * operators that have no *_workspace query (column sums, sums of squares, GEMM). An operator that
+ * cannot be launched leaves its first error in the handle: status() returns it from then on. */
+#ifndef CS_KERNELS_DEVICE_H
+#define CS_KERNELS_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+struct cs_ops;
+
+#define CS_DEVICE_VERSION 1
+
+struct cs_device_properties {
+    char name[128];
+    size_t memory_bytes;
+    int32_t capability_major, capability_minor;
+    int32_t processors; /* multiprocessors */
+    int32_t l2_bytes;
+};
+
+struct cs_device_ops {
+    uint32_t version;
+    const struct cs_ops *ops_f32; /* the same operators with fp32 as act type */
+
+    /* CS_UNSUPPORTED: no driver, or it is too old; *n is 0 then */
+    enum cs_status (*count)(int *n, struct cs_err *err);
+    enum cs_status (*properties)(int index, struct cs_device_properties *out, struct cs_err *err);
+
+    /* Makes the device current in the calling thread; all calls with this handle come from threads
+     * for which it is. CS_UNSUPPORTED: no such device or compiled for another kind. */
+    enum cs_status (*open)(int index, void **handle, struct cs_err *err);
+    void (*close)(void *handle); /* NULL: nothing */
+    /* The first error of an operator, or of the device, noticed so far; does not wait. */
+    enum cs_status (*status)(void *handle, struct cs_err *err);
+
+    enum cs_status (*alloc)(void *handle, size_t bytes, void **p, struct cs_err *err);
+    void (*free)(void *handle, void *p);
+    /* page-locked host memory */
+    enum cs_status (*alloc_host)(void *handle, size_t bytes, void **p, struct cs_err *err);
+    void (*free_host)(void *handle, void *p);
+    /* in order of the stream; any direction; asynchronous for page-locked host memory */
+    enum cs_status (*copy)(void *handle, void *stream, void *to, const void *from, size_t bytes,
+                           struct cs_err *err);
+    enum cs_status (*fill)(void *handle, void *stream, void *p, int byte, size_t bytes,
+                           struct cs_err *err);
+
+    enum cs_status (*stream_create)(void *handle, void **stream, struct cs_err *err);
+    void (*stream_destroy)(void *handle, void *stream);
+    enum cs_status (*stream_sync)(void *handle, void *stream, struct cs_err *err);
+    enum cs_status (*event_create)(void *handle, void **event, struct cs_err *err);
+    void (*event_destroy)(void *handle, void *event);
+    enum cs_status (*event_record)(void *handle, void *event, void *stream, struct cs_err *err);
+    enum cs_status (*stream_wait)(void *handle, void *stream, void *event, struct cs_err *err);
+    /* CS_STATE: not reached yet */
+    enum cs_status (*event_query)(void *handle, void *event, struct cs_err *err);
+    enum cs_status (*event_elapsed)(void *handle, void *begin, void *end, double *ms,
+                                    struct cs_err *err);
+};
+
+/* The one symbol that libcornstarch-cuda.so exports: operators with bf16 as act type, NULL when
+ * version is not CS_OPS_VERSION. */
+typedef const struct cs_ops *cs_cuda_ops_fn(uint32_t version);
+
+#endif

@@ -1,0 +1,13 @@
+/* The groups of GPU operator tests; each runs its cases and prints one line per operator. */
+#ifndef CS_TESTS_GPU_GROUPS_H
+#define CS_TESTS_GPU_GROUPS_H
+
+#include "gpu/lab.h"
+
+void group_matmul(struct lab *lab); /* gemm, gemm_wgrad, bias_add, bias_grad */
+void group_rows(struct lab *lab);   /* norm, rope, activations, embed, gather, scatter, patches */
+void group_attention(struct lab *lab); /* attention and its gradient */
+void group_train(struct lab *lab);     /* linear_xent, adamw, sumsq */
+void group_errors(struct lab *lab);    /* what is refused, and how it is told */
+
+#endif

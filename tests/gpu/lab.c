@@ -1,0 +1,294 @@
+/* See lab.h. */
+#include "gpu/lab.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What outputs contain before the call: an element that only one side writes differs. */
+#define SENTINEL 77.0f
+
+uint32_t lab_bits(struct lab *lab)
+{
+    lab->seed = lab->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(lab->seed >> 33);
+}
+
+int lab_between(struct lab *lab, int lo, int hi)
+{
+    return lo + (int)(lab_bits(lab) % (uint32_t)(hi - lo + 1));
+}
+
+bool lab_is_bf16(const struct lab *lab)
+{
+    return lab->gpu->act_bytes == 2;
+}
+
+static uint16_t to_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (x != x)
+        return 0x7fff;
+    return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+static float from_bf16(uint16_t x)
+{
+    const uint32_t bits = (uint32_t)x << 16;
+    float out;
+    memcpy(&out, &bits, sizeof out);
+    return out;
+}
+
+float lab_round(const struct lab *lab, float x)
+{
+    return lab_is_bf16(lab) ? from_bf16(to_bf16(x)) : x;
+}
+
+static size_t host_size(enum lab_type type)
+{
+    static const size_t size[] = {0, 4, 4, 8, 4, 8, 1};
+    return size[type];
+}
+
+static size_t dev_size(const struct lab *lab, enum lab_type type)
+{
+    return type == LAB_ACT ? lab->gpu->act_bytes : host_size(type);
+}
+
+static void must(enum cs_status status, const struct cs_err *err)
+{
+    if (status == CS_OK)
+        return;
+    fprintf(stderr, "the GPU failed: %s\n", err->text);
+    exit(1);
+}
+
+static void *new_host(size_t bytes)
+{
+    void *p = malloc(bytes + 1);
+    if (p == NULL)
+        abort();
+    return p;
+}
+
+struct lab_tensor *lab_raw(struct lab *lab, struct lab_case *c, enum lab_type type, int64_t n)
+{
+    struct cs_err err;
+    if (c->n >= LAB_TENSORS)
+        abort();
+    struct lab_tensor *t = &c->t[c->n++];
+    *t = (struct lab_tensor){.type = type, .n = n};
+    t->host = new_host((size_t)n * host_size(type));
+    memset(t->host, 0, (size_t)n * host_size(type));
+    must(lab->device->alloc(lab->handle, (size_t)n * dev_size(lab, type) + 16, &t->dev, &err),
+         &err);
+    return t;
+}
+
+void lab_null(struct lab_case *c)
+{
+    c->t[c->n++] = (struct lab_tensor){.type = LAB_NONE};
+}
+
+struct lab_tensor *lab_real(struct lab *lab, struct lab_case *c, enum lab_type type, int64_t n,
+                            float lo, float hi)
+{
+    struct lab_tensor *t = lab_raw(lab, c, type, n);
+    float *x = t->host;
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = lo + (hi - lo) * ((float)lab_bits(lab) / 2147483648.0f);
+        if (type == LAB_ACT)
+            x[i] = lab_round(lab, x[i]);
+    }
+    return t;
+}
+
+struct lab_tensor *lab_output(struct lab *lab, struct lab_case *c, enum lab_type type, int64_t n,
+                              double rel, double scale)
+{
+    struct lab_tensor *t = lab_raw(lab, c, type, n);
+    t->rel = rel;
+    t->scale = scale;
+    if (type == LAB_ACT || type == LAB_F32)
+        for (int64_t i = 0; i < n; i++)
+            ((float *)t->host)[i] = SENTINEL;
+    return t;
+}
+
+/* host -> device format and back; the buffer has the device's size */
+static void pack(const struct lab *lab, const struct lab_tensor *t, const void *host, void *buffer)
+{
+    if (t->type == LAB_ACT && lab_is_bf16(lab))
+        for (int64_t i = 0; i < t->n; i++)
+            ((uint16_t *)buffer)[i] = to_bf16(((const float *)host)[i]);
+    else
+        memcpy(buffer, host, (size_t)t->n * host_size(t->type));
+}
+
+static void upload(struct lab *lab, const struct lab_tensor *t, const void *packed)
+{
+    struct cs_err err;
+    must(lab->device->copy(lab->handle, lab->stream, t->dev, packed,
+                           (size_t)t->n * dev_size(lab, t->type), &err),
+         &err);
+    must(lab->device->stream_sync(lab->handle, lab->stream, &err), &err);
+}
+
+static void *download(struct lab *lab, const struct lab_tensor *t)
+{
+    struct cs_err err;
+    const size_t bytes = (size_t)t->n * dev_size(lab, t->type);
+    void *p = new_host(bytes);
+    must(lab->device->copy(lab->handle, lab->stream, p, t->dev, bytes, &err), &err);
+    must(lab->device->stream_sync(lab->handle, lab->stream, &err), &err);
+    return p;
+}
+
+static double value_at(const struct lab *lab, enum lab_type type, const void *x, int64_t i,
+                       bool is_packed)
+{
+    switch (type) {
+    case LAB_ACT:
+        if (is_packed && lab_is_bf16(lab))
+            return (double)from_bf16(((const uint16_t *)x)[i]);
+        return (double)((const float *)x)[i];
+    case LAB_F32:
+        return (double)((const float *)x)[i];
+    case LAB_F64:
+        return ((const double *)x)[i];
+    case LAB_I32:
+        return ((const int32_t *)x)[i];
+    case LAB_U64:
+        return (double)((const uint64_t *)x)[i];
+    case LAB_U8:
+        return ((const uint8_t *)x)[i];
+    case LAB_NONE:
+        break;
+    }
+    return NAN;
+}
+
+static bool compare_counts(const struct lab_case *c, const struct lab_tensor *t, const void *gpu)
+{
+    const size_t size = host_size(t->type);
+    int64_t differ = 0;
+    for (int64_t i = 0; i < t->n; i++)
+        differ += memcmp((const char *)gpu + (size_t)i * size,
+                         (const char *)t->host + (size_t)i * size, size) != 0;
+    if ((double)differ <= t->rel * (double)t->n)
+        return true;
+    printf("    %s: tensor %d: %lld of %lld integers differ\n", c->what, (int)(t - c->t),
+           (long long)differ, (long long)t->n);
+    return false;
+}
+
+static bool compare(const struct lab *lab, const struct lab_case *c, const struct lab_tensor *t,
+                    const void *gpu)
+{
+    if (t->type == LAB_I32 || t->type == LAB_U64 || t->type == LAB_U8)
+        return compare_counts(c, t, gpu);
+    double largest = 0.0, worst = 0.0;
+    int64_t bad = 0, at = -1;
+    for (int64_t i = 0; i < t->n; i++) {
+        const double ref = fabs(value_at(lab, t->type, t->host, i, false));
+        if (ref < INFINITY && ref != (double)SENTINEL && ref > largest)
+            largest = ref;
+    }
+    for (int64_t i = 0; i < t->n; i++) {
+        const double ref = value_at(lab, t->type, t->host, i, false);
+        const double got = value_at(lab, t->type, gpu, i, true);
+        const double d = fabs(got - ref), tol = t->rel * fabs(ref) + t->scale * largest;
+        if (d <= tol || (isinf(ref) && got == ref))
+            continue;
+        bad++;
+        if (at < 0 || d > worst || d != d) {
+            worst = d;
+            at = i;
+        }
+    }
+    if (bad == 0)
+        return true;
+    printf("    %s: tensor %d: %lld of %lld differ, worst at %lld: gpu %.9g cpu %.9g (max %.3g)\n",
+           c->what, (int)(t - c->t), (long long)bad, (long long)t->n, (long long)at,
+           value_at(lab, t->type, gpu, at, true), value_at(lab, t->type, t->host, at, false),
+           largest);
+    return false;
+}
+
+static void pointers(const struct lab_case *c, bool is_dev, void **p)
+{
+    for (int i = 0; i < c->n; i++)
+        p[i] = c->t[i].type == LAB_NONE ? NULL : is_dev ? c->t[i].dev : c->t[i].host;
+}
+
+static bool gpu_call(struct lab *lab, const struct lab_case *c, void *const *packed)
+{
+    struct cs_err err;
+    void *p[LAB_TENSORS];
+    pointers(c, true, p);
+    for (int i = 0; i < c->n; i++)
+        if (c->t[i].type != LAB_NONE)
+            upload(lab, &c->t[i], packed[i]);
+    c->call(lab->gpu, &lab->dev_ctx, p, c->args);
+    must(lab->device->stream_sync(lab->handle, lab->stream, &err), &err);
+    if (lab->device->status(lab->handle, &err) == CS_OK)
+        return true;
+    printf("    %s: %s\n", c->what, err.text);
+    return false;
+}
+
+void lab_verdict(struct lab *lab, const char *name, bool is_good)
+{
+    if (!is_good)
+        printf("    %s: failed\n", name);
+    lab->group_passed += is_good;
+    lab->group_failed += !is_good;
+}
+
+void lab_run(struct lab *lab, struct lab_case *c)
+{
+    void *packed[LAB_TENSORS] = {0}, *first[LAB_TENSORS] = {0}, *p[LAB_TENSORS];
+    for (int i = 0; i < c->n; i++) {
+        packed[i] = new_host((size_t)c->t[i].n * dev_size(lab, c->t[i].type));
+        if (c->t[i].type != LAB_NONE)
+            pack(lab, &c->t[i], c->t[i].host, packed[i]);
+    }
+    pointers(c, false, p);
+    c->call(lab->cpu, &lab->host_ctx, p, c->args);
+    bool is_good = gpu_call(lab, c, packed);
+    for (int i = 0; i < c->n; i++)
+        if (c->t[i].type != LAB_NONE) {
+            first[i] = download(lab, &c->t[i]);
+            is_good = compare(lab, c, &c->t[i], first[i]) && is_good;
+        }
+    is_good = gpu_call(lab, c, packed) && is_good;
+    for (int i = 0; i < c->n; i++) {
+        if (c->t[i].type != LAB_NONE) {
+            void *second = download(lab, &c->t[i]);
+            if (memcmp(first[i], second, (size_t)c->t[i].n * dev_size(lab, c->t[i].type)) != 0) {
+                printf("    %s: tensor %d: a second run gives other bits\n", c->what, i);
+                is_good = false;
+            }
+            free(second);
+            lab->device->free(lab->handle, c->t[i].dev);
+        }
+        free(first[i]);
+        free(packed[i]);
+        free(c->t[i].host);
+    }
+    lab->group_passed += is_good;
+    lab->group_failed += !is_good;
+}
+
+void lab_group(struct lab *lab, const char *name)
+{
+    printf("%-4s %-14s %s: %d passed, %d failed\n", lab->group_failed == 0 ? "ok" : "FAIL", name,
+           lab_is_bf16(lab) ? "bf16" : "fp32", lab->group_passed, lab->group_failed);
+    fflush(stdout);
+    lab->passed += lab->group_passed;
+    lab->failed += lab->group_failed;
+    lab->group_passed = lab->group_failed = 0;
+}

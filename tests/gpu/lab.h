@@ -1,0 +1,64 @@
+/* A bench for comparing a GPU operator with its CPU twin. A case is a call and up to LAB_TENSORS
+ * tensors; every tensor exists on both sides with the same (rounded) contents, the call runs on
+ * both, then all tensors are compared, inputs and gaps between rows included. The call runs twice
+ * on the GPU from the same contents: the bits must be the same. */
+#ifndef CS_TESTS_GPU_LAB_H
+#define CS_TESTS_GPU_LAB_H
+
+#include "kernels/device.h"
+#include "kernels/ops.h"
+
+#define LAB_TENSORS 14
+
+enum lab_type { LAB_NONE, LAB_ACT, LAB_F32, LAB_F64, LAB_I32, LAB_U64, LAB_U8 };
+
+struct lab_tensor {
+    enum lab_type type; /* LAB_NONE: a NULL pointer is passed */
+    int64_t n;
+    void *host; /* LAB_ACT: float */
+    void *dev;
+    double rel, scale; /* |gpu - cpu| <= rel |cpu| + scale max|cpu|; integers: share that may differ
+                        */
+};
+
+struct lab {
+    const struct cs_ops *cpu, *gpu;
+    const struct cs_device_ops *device;
+    void *handle, *stream;
+    struct cs_ctx host_ctx, dev_ctx;
+    uint64_t seed;
+    int passed, failed;             /* cases */
+    int group_passed, group_failed; /* of the operator in work */
+};
+
+/* p: pointers of the tensors in order, on the side of ops */
+typedef void lab_call(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                      const void *args);
+
+struct lab_case {
+    const char *what;
+    lab_call *call;
+    const void *args;
+    int n;
+    struct lab_tensor t[LAB_TENSORS];
+};
+
+uint32_t lab_bits(struct lab *lab);
+int lab_between(struct lab *lab, int lo, int hi);
+
+/* Append a tensor. The value is what LAB_ACT and LAB_F32 are filled with: uniform in [lo, hi]. */
+struct lab_tensor *lab_real(struct lab *lab, struct lab_case *c, enum lab_type type, int64_t n,
+                            float lo, float hi);
+struct lab_tensor *lab_output(struct lab *lab, struct lab_case *c, enum lab_type type, int64_t n,
+                              double rel, double scale);
+struct lab_tensor *lab_raw(struct lab *lab, struct lab_case *c, enum lab_type type, int64_t n);
+void lab_null(struct lab_case *c);
+
+bool lab_is_bf16(const struct lab *lab);
+float lab_round(const struct lab *lab, float x); /* to the act type */
+/* Run, compare, print what differs, free the tensors. */
+void lab_run(struct lab *lab, struct lab_case *c);
+void lab_verdict(struct lab *lab, const char *name, bool is_good); /* a case without tensors */
+void lab_group(struct lab *lab, const char *name);                 /* prints the operator's line */
+
+#endif

@@ -1,0 +1,380 @@
+/* Row-wise and element-wise operators against their CPU twins. */
+#include "core/base/buf.h"
+#include "gpu/groups.h"
+
+static const int64_t sizes[][2] = {
+    {0,    64  },
+    {1,    1   },
+    {3,    7   },
+    {5,    127 },
+    {127,  128 },
+    {128,  129 },
+    {33,   1000},
+    {1000, 72  },
+    {17,   9001}
+};
+
+static double act_rel(const struct lab *lab)
+{
+    return lab_is_bf16(lab) ? 4e-3 : 2e-6;
+}
+
+/* ---- norms ---- */
+
+struct norm_args {
+    enum cs_norm kind;
+    int64_t rows, n;
+    float offset;
+};
+
+static void call_norm(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                      const void *args)
+{
+    const struct norm_args *g = args;
+    ops->norm(ctx, g->kind, g->rows, g->n, 1e-5f, g->offset, p[0], p[1], p[2], p[3], p[4]);
+}
+
+static void call_norm_grad(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                           const void *args)
+{
+    const struct norm_args *g = args;
+    ops->norm_grad(ctx, g->kind, g->rows, g->n, g->offset, p[0], p[1], p[2], p[3], p[4], p[5], p[6],
+                   p[7]);
+}
+
+static void one_norm(struct lab *lab, struct norm_args g)
+{
+    struct lab_case c = {.what = "norm", .call = call_norm, .args = &g};
+    lab_real(lab, &c, LAB_ACT, g.rows * g.n, -1, 3);
+    lab_real(lab, &c, LAB_ACT, g.n, -1, 1);
+    if (g.kind == CS_NORM_LAYER)
+        lab_real(lab, &c, LAB_ACT, g.n, -1, 1);
+    else
+        lab_null(&c);
+    lab_output(lab, &c, LAB_ACT, g.rows * g.n, act_rel(lab), 4e-6);
+    lab_output(lab, &c, LAB_F32, g.rows * 2, 1e-5, 1e-6);
+    lab_run(lab, &c);
+}
+
+static void one_norm_grad(struct lab *lab, struct norm_args g, bool has_residual, bool wants_dw)
+{
+    struct lab_case c = {.what = "norm_grad", .call = call_norm_grad, .args = &g};
+    lab_real(lab, &c, LAB_ACT, g.rows * g.n, -1, 3);
+    lab_real(lab, &c, LAB_ACT, g.n, -1, 1);
+    float *stat = lab_real(lab, &c, LAB_F32, g.rows * 2, 0.5f, 1.5f)->host;
+    for (int64_t i = 0; i < g.rows && g.kind == CS_NORM_RMS; i++)
+        stat[2 * i] = 0.0f;
+    lab_real(lab, &c, LAB_ACT, g.rows * g.n, -1, 1);
+    if (has_residual)
+        lab_real(lab, &c, LAB_ACT, g.rows * g.n, -1, 1);
+    else
+        lab_null(&c);
+    lab_output(lab, &c, LAB_ACT, g.rows * g.n, act_rel(lab), 1e-5);
+    for (int i = 0; i < 2; i++) {
+        if (!wants_dw || (i == 1 && g.kind == CS_NORM_RMS)) {
+            lab_null(&c);
+            continue;
+        }
+        struct lab_tensor *t = lab_real(lab, &c, LAB_F32, g.n, -1, 1);
+        t->rel = 1e-5;
+        t->scale = 1e-5;
+    }
+    lab_run(lab, &c);
+}
+
+static void test_norm(struct lab *lab)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
+        for (int kind = 0; kind < CS_NORM_KINDS; kind++)
+            one_norm(lab, (struct norm_args){(enum cs_norm)kind, sizes[i][0], sizes[i][1],
+                                             i % 2 == 0 ? 0.0f : 1.0f});
+    lab_group(lab, "norm");
+    for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
+        for (int kind = 0; kind < CS_NORM_KINDS; kind++)
+            for (int what = 0; what < 4; what++)
+                one_norm_grad(lab,
+                              (struct norm_args){(enum cs_norm)kind, sizes[i][0], sizes[i][1],
+                                                 i % 2 == 0 ? 0.0f : 1.0f},
+                              (what & 1) != 0, (what & 2) != 0);
+    lab_group(lab, "norm_grad");
+}
+
+/* ---- rope ---- */
+
+struct rope_args {
+    int64_t rows, ld;
+    int32_t heads, head_dim, rot_dim;
+    int inverse;
+};
+
+static void call_rope(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                      const void *args)
+{
+    const struct rope_args *g = args;
+    ops->rope(ctx, g->rows, g->heads, g->head_dim, g->rot_dim, g->ld, p[0], p[1], p[2], g->inverse);
+}
+
+static void test_rope(struct lab *lab)
+{
+    static const struct rope_args size[] = {
+        {0,    64,  1, 64,  64,  0},
+        {1,    64,  1, 64,  64,  0},
+        {127,  260, 4, 64,  64,  1},
+        {129,  384, 3, 128, 128, 0},
+        {1000, 200, 2, 80,  40,  0},
+        {33,   75,  5, 15,  6,   1}
+    };
+    for (size_t i = 0; i < CS_ARRAY_LEN(size); i++) {
+        struct lab_case c = {.what = "rope", .call = call_rope, .args = &size[i]};
+        struct lab_tensor *t = lab_real(lab, &c, LAB_ACT, size[i].rows * size[i].ld, -1, 1);
+        t->rel = act_rel(lab);
+        t->scale = 1e-6;
+        lab_real(lab, &c, LAB_F32, size[i].rows * size[i].rot_dim / 2, -1, 1);
+        lab_real(lab, &c, LAB_F32, size[i].rows * size[i].rot_dim / 2, -1, 1);
+        lab_run(lab, &c);
+    }
+    lab_group(lab, "rope");
+}
+
+/* ---- activations ---- */
+
+struct act_args {
+    enum cs_act kind;
+    int64_t rows, n, ld;
+};
+
+static void call_act(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p, const void *args)
+{
+    const struct act_args *g = args;
+    ops->act(ctx, g->kind, g->n, p[0], p[1]);
+}
+
+static void call_act_grad(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                          const void *args)
+{
+    const struct act_args *g = args;
+    ops->act_grad(ctx, g->kind, g->n, p[0], p[1], p[2]);
+}
+
+static void call_gated(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                       const void *args)
+{
+    const struct act_args *g = args;
+    ops->gated(ctx, g->kind, g->rows, g->n, p[0], p[1], g->ld, p[2]);
+}
+
+static void call_gated_grad(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                            const void *args)
+{
+    const struct act_args *g = args;
+    ops->gated_grad(ctx, g->kind, g->rows, g->n, p[0], p[1], g->ld, p[2], p[3], p[4], g->ld + 3);
+}
+
+static void call_add(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p, const void *args)
+{
+    ops->add(ctx, ((const struct act_args *)args)->n, p[0], p[1], p[1]);
+}
+
+static void one_act(struct lab *lab, struct act_args g)
+{
+    struct lab_case value = {.what = "act", .call = call_act, .args = &g};
+    lab_real(lab, &value, LAB_ACT, g.n, -6, 6);
+    lab_output(lab, &value, LAB_ACT, g.n, act_rel(lab), 1e-6);
+    lab_run(lab, &value);
+    struct lab_case grad = {.what = "act_grad", .call = call_act_grad, .args = &g};
+    lab_real(lab, &grad, LAB_ACT, g.n, -6, 6);
+    lab_real(lab, &grad, LAB_ACT, g.n, -1, 1);
+    lab_output(lab, &grad, LAB_ACT, g.n, act_rel(lab), 1e-6);
+    lab_run(lab, &grad);
+}
+
+static void one_gated(struct lab *lab, struct act_args g)
+{
+    struct lab_case value = {.what = "gated", .call = call_gated, .args = &g};
+    lab_real(lab, &value, LAB_ACT, g.rows * g.ld, -6, 6);
+    lab_real(lab, &value, LAB_ACT, g.rows * g.ld, -1, 1);
+    lab_output(lab, &value, LAB_ACT, g.rows * g.n, act_rel(lab), 1e-6);
+    lab_run(lab, &value);
+    struct lab_case grad = {.what = "gated_grad", .call = call_gated_grad, .args = &g};
+    lab_real(lab, &grad, LAB_ACT, g.rows * g.ld, -6, 6);
+    lab_real(lab, &grad, LAB_ACT, g.rows * g.ld, -1, 1);
+    lab_real(lab, &grad, LAB_ACT, g.rows * g.n, -1, 1);
+    lab_output(lab, &grad, LAB_ACT, g.rows * (g.ld + 3), act_rel(lab), 1e-6);
+    lab_output(lab, &grad, LAB_ACT, g.rows * (g.ld + 3), act_rel(lab), 1e-6);
+    lab_run(lab, &grad);
+}
+
+static void test_activations(struct lab *lab)
+{
+    for (int kind = 0; kind < CS_ACT_KINDS; kind++)
+        for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
+            one_act(lab, (struct act_args){(enum cs_act)kind, 1, sizes[i][0] * sizes[i][1], 0});
+    lab_group(lab, "act");
+    for (int kind = 0; kind < CS_ACT_KINDS; kind++)
+        for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
+            one_gated(lab, (struct act_args){(enum cs_act)kind, sizes[i][0], sizes[i][1],
+                                             sizes[i][1] + (i % 2 == 0 ? 0 : 8)});
+    lab_group(lab, "gated");
+    for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++) {
+        struct act_args g = {CS_ACT_NONE, 1, sizes[i][0] * sizes[i][1], 0};
+        struct lab_case c = {.what = "add", .call = call_add, .args = &g};
+        lab_real(lab, &c, LAB_ACT, g.n, -1, 1);
+        lab_real(lab, &c, LAB_ACT, g.n, -1, 1)->rel = act_rel(lab);
+        lab_run(lab, &c);
+    }
+    lab_group(lab, "add");
+}
+
+/* ---- rows by index ---- */
+
+struct row_args {
+    int64_t rows, n;
+    int32_t targets;
+    int add;
+};
+
+static void call_embed(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                       const void *args)
+{
+    const struct row_args *g = args;
+    ops->embed(ctx, g->rows, g->n, p[0], p[1], 1.5f, p[2]);
+}
+
+static void call_embed_grad(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                            const void *args)
+{
+    const struct row_args *g = args;
+    ops->embed_grad(ctx, g->rows, g->n, p[0], p[1], 1.5f, p[2]);
+}
+
+static void call_gather(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                        const void *args)
+{
+    const struct row_args *g = args;
+    ops->gather_rows(ctx, g->rows, g->n, p[0], p[1], p[2]);
+}
+
+static void call_scatter(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                         const void *args)
+{
+    const struct row_args *g = args;
+    ops->scatter_rows(ctx, g->rows, g->n, p[0], p[1], p[2], g->add);
+}
+
+static void random_ids(struct lab *lab, const struct row_args *g, struct lab_case *c)
+{
+    int32_t *ids = lab_raw(lab, c, LAB_I32, g->rows)->host;
+    for (int64_t i = 0; i < g->rows; i++)
+        ids[i] = lab_between(lab, 0, 9) == 0 ? -1 : lab_between(lab, 0, g->targets - 1);
+}
+
+/* every target at most once, in random order, some rows without one */
+static void distinct_ids(struct lab *lab, const struct row_args *g, struct lab_case *c)
+{
+    int32_t *ids = lab_raw(lab, c, LAB_I32, g->rows)->host;
+    for (int64_t i = 0; i < g->rows; i++) {
+        const int64_t j = lab_between(lab, 0, (int)i);
+        ids[i] = ids[j];
+        ids[j] = (int32_t)i;
+    }
+    for (int64_t i = 0; i < g->rows; i += 5)
+        ids[i] = -1;
+}
+
+static void one_row_case(struct lab *lab, const char *what, lab_call *call, struct row_args g)
+{
+    struct lab_case c = {.what = what, .call = call, .args = &g};
+    struct lab_tensor *t;
+    if (call == call_scatter)
+        distinct_ids(lab, &g, &c);
+    else
+        random_ids(lab, &g, &c);
+    if (call == call_embed || call == call_gather) {
+        lab_real(lab, &c, LAB_ACT, g.targets * g.n, -1, 1);
+        lab_output(lab, &c, LAB_ACT, g.rows * g.n, call == call_embed ? act_rel(lab) : 0, 0);
+    } else if (call == call_embed_grad) {
+        lab_real(lab, &c, LAB_ACT, g.rows * g.n, -1, 1);
+        t = lab_real(lab, &c, LAB_F32, g.targets * g.n, -1, 1);
+        t->rel = 1e-5;
+        t->scale = 2e-6;
+    } else {
+        lab_real(lab, &c, LAB_ACT, g.rows * g.n, -1, 1);
+        t = lab_real(lab, &c, LAB_ACT, g.rows * g.n, -1, 1);
+        t->rel = g.add ? act_rel(lab) : 0;
+    }
+    lab_run(lab, &c);
+}
+
+static void test_rows(struct lab *lab)
+{
+    static const struct {
+        const char *name;
+        lab_call *call;
+        int add;
+    } op[] = {
+        {"embed",        call_embed,      0},
+        {"embed_grad",   call_embed_grad, 0},
+        {"gather_rows",  call_gather,     0},
+        {"scatter_rows", call_scatter,    0},
+        {"scatter_add",  call_scatter,    1}
+    };
+
+    for (size_t o = 0; o < CS_ARRAY_LEN(op); o++) {
+        for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
+            for (int32_t targets = 1; targets <= 1000; targets *= 31)
+                one_row_case(lab, op[o].name, op[o].call,
+                             (struct row_args){sizes[i][0], sizes[i][1], targets, op[o].add});
+        lab_group(lab, op[o].name);
+    }
+}
+
+/* ---- patches ---- */
+
+struct patch_args {
+    int32_t items, height, width, channels, patch;
+};
+
+static void call_patches(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                         const void *args)
+{
+    const struct patch_args *g = args;
+    ops->patches(ctx, g->items, g->height, g->width, g->channels, g->patch, p[0], 1.0f / 255.0f,
+                 p[1], p[2], p[3]);
+}
+
+static void test_patches(struct lab *lab)
+{
+    static const struct patch_args size[] = {
+        {0, 28,  28, 3, 14},
+        {1, 1,   1,  1, 1 },
+        {2, 28,  42, 3, 14},
+        {3, 33,  50, 3, 7 },
+        {1, 384, 84, 4, 14},
+        {5, 16,  16, 1, 16}
+    };
+    for (size_t i = 0; i < CS_ARRAY_LEN(size); i++) {
+        const struct patch_args *g = &size[i];
+        struct lab_case c = {.what = "patches", .call = call_patches, .args = g};
+        const int64_t pixels = (int64_t)g->items * g->height * g->width * g->channels;
+        uint8_t *x = lab_raw(lab, &c, LAB_U8, pixels)->host;
+        for (int64_t j = 0; j < pixels; j++)
+            x[j] = (uint8_t)lab_bits(lab);
+        lab_real(lab, &c, LAB_F32, g->channels, 0.2f, 0.8f);
+        lab_real(lab, &c, LAB_F32, g->channels, 0.2f, 0.8f);
+        lab_output(lab, &c, LAB_ACT,
+                   (int64_t)g->items * (g->height / g->patch) * (g->width / g->patch) *
+                       g->channels * g->patch * g->patch,
+                   act_rel(lab), 1e-6);
+        lab_run(lab, &c);
+    }
+    lab_group(lab, "patches");
+}
+
+void group_rows(struct lab *lab)
+{
+    test_norm(lab);
+    test_rope(lab);
+    test_activations(lab);
+    test_rows(lab);
+    test_patches(lab);
+}
