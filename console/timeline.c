@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/sched/keys.h"
 #include "core/sched/predict.h"
 
 enum { MAX_SLOTS = 65536 };
@@ -34,31 +35,6 @@ void cs_timeline_set(struct cs_timeline *timeline, const struct cs_span_input *i
     cs_span_build(in, timeline->arena, &timeline->spans);
 }
 
-static struct cs_span_key key_of(const struct cs_action *action)
-{
-    enum cs_op op = (enum cs_op)action->op;
-    return (struct cs_span_key){.stage = action->stage,
-                                .peer = action->peer,
-                                .slot = action->slot,
-                                .letter = cs_op_letter(op)[0],
-                                .is_compute = cs_op_stream(op) == CS_STREAM_COMPUTE,
-                                .is_grad = action->is_grad};
-}
-
-const struct cs_span_keys *cs_timeline_keys(const struct cs_program *program,
-                                            struct cs_arena *arena)
-{
-    struct cs_span_keys *keys = CS_NEW_ARRAY(arena, struct cs_span_keys, program->n_ranks);
-    for (int32_t r = 0; r < program->n_ranks; r++) {
-        const struct cs_rank_program *rank = &program->rank[r];
-        struct cs_span_key *key = CS_NEW_ARRAY(arena, struct cs_span_key, rank->n_actions);
-        for (uint32_t i = 0; i < rank->n_actions; i++)
-            key[i] = key_of(&rank->actions[i]);
-        keys[r] = (struct cs_span_keys){key, rank->n_actions};
-    }
-    return keys;
-}
-
 enum cs_status cs_timeline_predict(struct cs_timeline *timeline, const struct cs_plan *plan,
                                    const struct cs_graph *graph,
                                    const struct cs_device_class *device, struct cs_err *err)
@@ -79,7 +55,7 @@ enum cs_status cs_timeline_predict(struct cs_timeline *timeline, const struct cs
             events[r] = (struct cs_span_events){sim.events[r], program->rank[r].n_actions};
         const struct cs_span_input in = {.n_ranks = program->n_ranks,
                                          .n_stages = plan->n_stages,
-                                         .keys = cs_timeline_keys(program, scratch),
+                                         .keys = cs_program_keys(program, scratch),
                                          .events = events};
         cs_timeline_set(timeline, &in, -1, plan->slots);
     }
@@ -192,7 +168,7 @@ static const struct cs_span_keys *program_keys(const struct cs_plan *plan,
     if (!plan || slots < 1 || slots > MAX_SLOTS ||
         cs_program_make(plan, graph, slots, false, arena, &program, NULL) != CS_OK)
         return NULL;
-    return cs_timeline_keys(program, arena);
+    return cs_program_keys(program, arena);
 }
 
 static bool needs_keys(const json_t *rows)

@@ -46,8 +46,5 @@ struct cs_timeline_stage cs_timeline_stage(const struct cs_timeline *timeline, i
                                            int32_t rank);
 /* forward and backward of one slot, NaN without either */
 double cs_timeline_work_ns(const struct cs_timeline_stage *stage);
-/* keys of every rank of a program, in arena */
-const struct cs_span_keys *cs_timeline_keys(const struct cs_program *program,
-                                            struct cs_arena *arena);
 
 #endif
