@@ -228,7 +228,8 @@ enum cs_status cs_cmd_eval(const char *path, bool is_job, struct cs_script_resul
     enum cs_status st = cs_lua_run_file(lua, path, out, err);
     cs_lua_close(lua);
     CS_TRY(st);
-    bool fits = out->kind == CS_SCRIPT_JOB || (!is_job && out->kind == CS_SCRIPT_PLAN);
+    bool fits = out->kind == CS_SCRIPT_JOB ||
+                (!is_job && (out->kind == CS_SCRIPT_PLAN || out->kind == CS_SCRIPT_SWEEP));
     if (fits)
         return CS_OK;
     bool is_plan = out->kind == CS_SCRIPT_PLAN;

@@ -23,6 +23,9 @@ static const struct cs_option run_options[] = {
     {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "another plan than previewed is fine", AT(replan)},
     {"export", 'o', CS_OPT_STRING, 0, 0, NULL, "DIR", NULL, "write the trained model to DIR at the end", AT(export_dir)},
 };
+static const struct cs_option plan_options[] = {
+    {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "of a sweep or search, the best N plans", AT(limit)},
+};
 static const struct cs_option submit_options[] = {
     {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "another plan than previewed is fine", AT(replan)},
 };
@@ -91,7 +94,7 @@ static const struct cs_option help_options[] = {
 static const struct cs_command commands[] = {
     {"run", 0, OWNER, FREE, "[options] SCRIPT", "submit a job and watch it to the end", cs_cmd_run, 1, 1, OPTIONS(run_options)},
     {"submit", 's', OWNER, FREE, "[options] SCRIPT", "submit a job and return", cs_cmd_submit, 1, 1, OPTIONS(submit_options)},
-    {"plan", 'p', VIEWER, FREE, "[options] SCRIPT", "the plan of a script: stages, predicted step, bubbles, reasons", cs_cmd_plan, 1, 1, NO_OPTIONS},
+    {"plan", 'p', VIEWER, FREE, "[options] SCRIPT", "the plan of a script: stages, predicted step, bubbles, reasons", cs_cmd_plan, 1, 1, OPTIONS(plan_options)},
     {"jobs", '1', VIEWER, FREE, "[options]", "all jobs, newest first", cs_cmd_jobs, 0, 0, OPTIONS(jobs_options)},
     {"show", 0, VIEWER, FREE, "[options] ID", "everything about one job", cs_cmd_show, 1, 1, NO_OPTIONS},
     {"metrics", 0, VIEWER, FREE, "[options] ID", "the step series of a job", cs_cmd_metrics, 1, 1, OPTIONS(metrics_options)},

@@ -8,7 +8,7 @@
 #include "lua/json.h"
 
 static const char *const type_names[] = {"a string", "an integer", "a number", "true or false",
-                                         "a table",  "a value",    "a list"};
+                                         "a table",  "a value",    "a list",   "a function"};
 
 static const struct cs_arg *find_arg(const struct cs_lua_function *f, const char *key)
 {
@@ -89,6 +89,9 @@ static void check_value(lua_State *L, const struct cs_lua_function *f, const str
     case CS_ARG_TABLE:
     case CS_ARG_LIST:
         ok = type == LUA_TTABLE;
+        break;
+    case CS_ARG_FUNCTION:
+        ok = type == LUA_TFUNCTION;
         break;
     case CS_ARG_VALUE:
         ok = value && value->kind == arg->kind;

@@ -16,6 +16,7 @@ enum cs_arg_type {
     CS_ARG_TABLE, /* plain data */
     CS_ARG_VALUE, /* a DSL value of kind */
     CS_ARG_LIST,  /* array of numbers, booleans or tables: checked by the function */
+    CS_ARG_FUNCTION,
 };
 
 struct cs_arg {

@@ -14,9 +14,10 @@ struct cs_lua_area cs_lua_area_plan(void);
 struct cs_lua_area cs_lua_area_job(void);
 struct cs_lua_area cs_lua_area_lab(void);
 struct cs_lua_area cs_lua_area_lab_data(void);
+struct cs_lua_area cs_lua_area_search(void);
 
 /* all of them, in the order of the manual */
-enum { CS_LUA_AREAS = 5 };
+enum { CS_LUA_AREAS = 6 };
 
 void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS]);
 
@@ -24,6 +25,7 @@ void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS]);
 void cs_lua_register_model(lua_State *L);
 void cs_lua_register_plan(lua_State *L);
 void cs_lua_register_job(lua_State *L);
+void cs_lua_register_search(lua_State *L);
 
 struct cs_lua_method { /* documentation of methods, for lua/meta and the manual */
     const char *owner, *name, *params, *returns, *help;

@@ -15,6 +15,7 @@ static int call_plan(lua_State *L);
 static const struct cs_arg cluster_args[] = {
     {"nodes", CS_ARG_INT, false, NULL, 1, 65536, 0, "1", "nodes"},
     {"devices_per_node", CS_ARG_INT, false, NULL, 1, 1024, 0, "8", "devices of a node"},
+    {"preset", CS_ARG_STRING, false, "a40x4|a100x8|h100x8|h200x8", 0, 0, 0, NULL, "nodes of a known kind instead of devices_per_node and device"},
     {"device", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"cpu\"", "device class, e.g. cpu, a100-80g, h100-80g"},
 };
 static const struct cs_arg plan_args[] = {
@@ -29,7 +30,7 @@ static const struct cs_arg plan_args[] = {
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
 };
 static const struct cs_lua_function functions[] = {
-    {"cs.cluster", "the devices a plan may use: \"here\", or a table", "cs.cluster", cluster_args, CS_ARRAY_LEN(cluster_args), call_cluster, "name"},
+    {"cs.cluster", "the devices a plan may use: \"here\", a preset such as \"h100x8\", or a table", "cs.cluster", cluster_args, CS_ARRAY_LEN(cluster_args), call_cluster, "name"},
     {"cs.plan", "a parallel plan, computed and checked at once", "cs.plan", plan_args, CS_ARRAY_LEN(plan_args), call_plan, NULL},
 };
 
@@ -47,7 +48,9 @@ static int call_cluster(lua_State *L)
     struct cs_lua_value *value;
     if (lua_type(L, 1) == LUA_TSTRING) {
         value = cs_lua_value_new(L, CS_LUA_CLUSTER, NULL);
-        value->json = json_string(lua_tostring(L, 1));
+        const char *name = lua_tostring(L, 1);
+        value->json =
+            strcmp(name, "here") == 0 ? json_string(name) : json_pack("{s:s}", "preset", name);
     } else {
         cs_lua_args_check(L, &functions[0]);
         value = cs_lua_value_new(L, CS_LUA_CLUSTER, NULL);

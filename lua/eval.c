@@ -73,6 +73,9 @@ static void take_result(struct cs_lua *lua, struct cs_script_result *out)
     if (value && value->kind == CS_LUA_JOB) {
         out->kind = CS_SCRIPT_JOB;
         out->document = json_deep_copy(value->json);
+    } else if (value && value->kind == CS_LUA_SWEEP) {
+        out->kind = CS_SCRIPT_SWEEP;
+        out->document = json_deep_copy(value->json);
     } else if (value && value->kind == CS_LUA_PLAN) {
         out->kind = CS_SCRIPT_PLAN;
         out->document = json_deep_copy(json_object_get(value->json, "document"));

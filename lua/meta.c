@@ -19,6 +19,9 @@ static const struct cs_lua_method methods[] = {
     {"cs.plan", "ranks", "", "integer", "ranks the plan needs"},
     {"cs.plan", "explain", "", "string", "why it was cut as it is"},
     {"cs.plan", "hash", "", "string", "SHA-256 of the plan"},
+    {"cs.sweep", "plans", "", "table[]", "one row per plan, the best first: parallel, schedule, step_ms, peak_memory_gib, bubble, ranks, why"},
+    {"cs.sweep", "blind", "", "table?", "cs.search: the row a frozen-blind planner would choose"},
+    {"cs.sweep", "json", "", "table", "the whole document that plan --json prints"},
     {"cs.job", "spec", "", "table", "the job document as a table"},
 };
 
@@ -33,7 +36,7 @@ const struct cs_lua_method *cs_lua_methods(int *n)
 static void add_type(struct cs_buf *out, const struct cs_arg *arg)
 {
     static const char *const plain[] = {"string", "integer", "number", "boolean",
-                                        "table",  "",        "table"};
+                                        "table",  "",        "table",  "function"};
     if (arg->type == CS_ARG_VALUE) {
         cs_buf_adds(out, cs_lua_kind_name(arg->kind));
     } else if (arg->type == CS_ARG_STRING && arg->values) {

@@ -34,6 +34,7 @@ void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS])
     out[2] = cs_lua_area_job();
     out[3] = cs_lua_area_lab();
     out[4] = cs_lua_area_lab_data();
+    out[5] = cs_lua_area_search();
 }
 
 void cs_lua_install(lua_State *L)
@@ -43,6 +44,7 @@ void cs_lua_install(lua_State *L)
     cs_lua_register_model(L);
     cs_lua_register_plan(L);
     cs_lua_register_job(L);
+    cs_lua_register_search(L);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_newtable(L);
     int module = lua_gettop(L);
