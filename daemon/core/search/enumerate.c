@@ -17,6 +17,7 @@ struct choice {
     int64_t worst_ns, total_ns;
     int64_t state_bytes; /* least a rank must hold on average, nothing sharded but the optimizer */
     int64_t optim_bytes, saved_bytes, grad_bytes;
+    bool is_light; /* fits with room to spare whatever the others do: bytes need no comparison */
 };
 
 struct choices {
@@ -34,6 +35,7 @@ struct walk {
     const struct choice *pick[CS_SEARCH_MAX_BRANCHES];
     struct cs_enumeration *out;
     int64_t order;
+    int64_t bound; /* of n_scored: every dp has its share */
 };
 
 int64_t cs_search_layer_ns(const struct cs_search_layer *layer, bool is_blind)
@@ -87,6 +89,15 @@ static bool is_allowed(const struct walk *w, int32_t branch, const struct cs_sea
     return (options->recomputes >> o->recompute & 1) != 0;
 }
 
+/* twice the average stage, with as many slots in flight as a pipeline of max_pp asks for */
+static bool is_light(const struct walk *w, const struct choice *c, int32_t pp)
+{
+    double slots = pp + w->options->max_pp;
+    slots = slots < w->options->batch_slots ? slots : w->options->batch_slots;
+    double bytes = (double)c->state_bytes + (double)c->optim_bytes + slots * (double)c->saved_bytes;
+    return w->problem->mem_bytes <= 0 || 2 * bytes / pp < 0.75 * (double)w->problem->mem_bytes;
+}
+
 static void add_choices(struct walk *w, int32_t b, int16_t o, struct cs_arena *arena)
 {
     const struct cs_search_branch *branch = &w->problem->branch[b];
@@ -111,6 +122,7 @@ static void add_choices(struct walk *w, int32_t b, int16_t o, struct cs_arena *a
         sum.pp = (int16_t)pp;
         sum.ranks = pp * sum.block;
         sum.worst_ns = worst[pp];
+        sum.is_light = is_light(w, &sum, pp);
         if (sum.ranks <= w->problem->n_ranks)
             w->branch[b].at[w->branch[b].n++] = sum;
     }
@@ -118,9 +130,11 @@ static void add_choices(struct walk *w, int32_t b, int16_t o, struct cs_arena *a
 
 static bool beats(const struct choice *a, const struct choice *b)
 {
-    return a->ranks <= b->ranks && a->worst_ns <= b->worst_ns && a->total_ns <= b->total_ns &&
-           a->state_bytes * b->pp <= b->state_bytes * a->pp &&
-           a->optim_bytes * b->pp <= b->optim_bytes * a->pp && a->saved_bytes <= b->saved_bytes;
+    if (a->ranks > b->ranks || a->worst_ns > b->worst_ns || a->total_ns > b->total_ns)
+        return false;
+    return a->is_light ||
+           (a->state_bytes * b->pp <= b->state_bytes * a->pp &&
+            a->optim_bytes * b->pp <= b->optim_bytes * a->pp && a->saved_bytes <= b->saved_bytes);
 }
 
 /* Drop what another choice beats in ranks, time and bytes; where there is little to do, nothing. */
@@ -195,12 +209,13 @@ static void offer(struct walk *w, const struct cs_candidate *candidate)
     out->n = n + 1;
 }
 
-static int64_t score(const struct walk *w)
+/* of the branches from `first` on: a lower bound of what more branches make of it */
+static int64_t score(const struct walk *w, int32_t first)
 {
     int32_t llm = w->problem->n_branches - 1;
     const struct choice *l = w->pick[llm];
     int64_t worst = l->worst_ns, chain = 0, shared = 0, slots = w->slots;
-    for (int32_t b = 0; b < llm; b++) {
+    for (int32_t b = first; b < llm; b++) {
         const struct choice *e = w->pick[b];
         worst = w->modality == CS_SEARCH_PARALLEL && e->worst_ns > worst ? e->worst_ns : worst;
         chain = e->total_ns > chain ? e->total_ns : chain;
@@ -249,7 +264,7 @@ static void finish(struct walk *w, int32_t ranks)
         c.option[b] = w->pick[b]->option;
         c.pp[b] = w->pick[b]->pp;
     }
-    c.score_ns = score(w) + sync_ns(w);
+    c.score_ns = score(w, 0) + sync_ns(w);
     offer(w, &c);
 }
 
@@ -266,6 +281,8 @@ static void pick_choice(struct walk *w, int32_t b, const struct choice *c, int32
         w->out->n_pruned++;
         return;
     }
+    if (w->out->n == w->keep && score(w, b) > w->out->best[w->keep - 1].score_ns)
+        return; /* no better than what is kept */
     pick_branch(w, b - 1, (int32_t)total);
 }
 
@@ -273,7 +290,7 @@ static void pick_choice(struct walk *w, int32_t b, const struct choice *c, int32
 static void pick_branch(struct walk *w, int32_t b, int32_t ranks)
 {
     int32_t llm = w->problem->n_branches - 1;
-    if (w->out->n_scored >= w->options->max_scored)
+    if (w->out->n_scored >= w->bound)
         return;
     if (b < 0) {
         finish(w, ranks);
@@ -302,10 +319,14 @@ enum cs_status cs_search_enumerate(const struct cs_search_problem *problem,
         .problem = problem, .options = options, .is_blind = is_blind, .keep = keep, .out = out};
     *out = (struct cs_enumeration){.best = CS_NEW_ARRAY(arena, struct cs_candidate, keep + 1)};
     CS_TRY(make_choices(&w, arena, err));
-    for (int32_t dp = 1; dp <= problem->n_ranks && dp <= options->batch_slots; dp++) {
+    int32_t most =
+        problem->n_ranks < options->batch_slots ? problem->n_ranks : options->batch_slots;
+    /* many replicas first: where there are ranks for them they win, and bound the rest */
+    for (int32_t dp = most; dp >= 1; dp--) {
         if (options->dp > 0 ? dp != options->dp : options->batch_slots % dp != 0)
             continue;
         w.dp = dp;
+        w.bound = out->n_scored + options->max_scored / 16;
         w.slots = (options->batch_slots + dp - 1) / dp;
         for (int m = 0; m < CS_SEARCH_MODALITIES; m++) {
             w.modality = (enum cs_search_modality)m;

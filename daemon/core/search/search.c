@@ -58,7 +58,10 @@ struct cs_search_options cs_search_defaults(const struct cs_search_options *opti
     return o;
 }
 
-enum { TRIES = 64 /* layouts cut for every one that is wanted */ };
+enum {
+    TRIES = 64, /* layouts cut for every one that is wanted */
+    ALIKE = 3   /* of those, layouts that differ in the encoders' ranks alone */
+};
 
 struct searcher {
     const struct cs_search_problem *problem;
@@ -104,6 +107,24 @@ static bool try_layout(struct searcher *s, const struct cs_candidate *candidate)
     return works;
 }
 
+static bool has_same_llm(const struct searcher *s, const struct cs_candidate *a,
+                         const struct cs_candidate *b)
+{
+    int32_t llm = s->problem->n_branches - 1;
+    return a->dp == b->dp && a->modality == b->modality && a->option[llm] == b->option[llm] &&
+           a->pp[llm] == b->pp[llm];
+}
+
+/* enough of its kind before it; all are tried where there are few */
+static bool is_repeated(const struct searcher *s, const struct cs_enumeration *all, int32_t i,
+                        int32_t wanted)
+{
+    int32_t alike = 0;
+    for (int32_t k = 0; k < i && all->n > wanted; k++)
+        alike += has_same_llm(s, &all->best[k], &all->best[i]);
+    return alike >= ALIKE;
+}
+
 static int by_time(const void *a, const void *b)
 {
     const struct cs_search_plan *x = *(struct cs_search_plan *const *)a,
@@ -127,7 +148,8 @@ static enum cs_status take_best(struct searcher *s, bool is_blind, int32_t wante
     int32_t n = 0;
     s->room = s->n_found + wanted * CS_SEARCH_SCHEDULES;
     for (int32_t i = 0; status == CS_OK && i < all.n && n < wanted; i++)
-        n += try_layout(s, &all.best[i]);
+        if (!is_repeated(s, &all, i, wanted))
+            n += try_layout(s, &all.best[i]);
     if (status == CS_OK) {
         s->out->n_scored += all.n_scored;
         s->out->n_pruned += all.n_pruned;
