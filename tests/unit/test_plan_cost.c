@@ -55,8 +55,10 @@ static void near(int64_t got, double want)
 }
 
 /* all math: memory so fast that only FLOPs count */
-static const struct cs_device_class math = {"math", 1000000000, INT64_MAX / 2, 1, 0, 0};
-static const struct cs_device_class memory = {"memory", INT64_MAX / 2, 1000000000, 1, 0, 0};
+static const struct cs_device_class math = {
+    .name = "math", .flops = 1000000000, .bytes_per_s = INT64_MAX / 2, .link_bytes_per_s = 1};
+static const struct cs_device_class memory = {
+    .name = "memory", .flops = INT64_MAX / 2, .bytes_per_s = 1000000000, .link_bytes_per_s = 1};
 
 static void split_flops(const struct made *m, int32_t layer, double *gemm, double *attention)
 {
