@@ -17,7 +17,8 @@ if(CORNSTARCH_CUDA AND CMAKE_CUDA_COMPILER)
   target_link_directories(cornstarch-cuda PRIVATE ${CUDAToolkit_LIBRARY_DIR})
   target_link_libraries(cornstarch-cuda PRIVATE CUDA::cublasLt)
   target_link_options(cornstarch-cuda PRIVATE LINKER:--disable-new-dtags LINKER:-z,defs
-    LINKER:--exclude-libs,ALL)
+    LINKER:--exclude-libs,ALL
+    LINKER:--as-needed)
   set_target_properties(cornstarch-cuda PROPERTIES
     CUDA_RUNTIME_LIBRARY Static
     CUDA_VISIBILITY_PRESET hidden
@@ -28,16 +29,11 @@ if(CORNSTARCH_CUDA AND CMAKE_CUDA_COMPILER)
   install(TARGETS cornstarch-cuda LIBRARY DESTINATION lib)
 endif()
 
-# Tests and benchmarks that need a GPU (scripts/gpu-test): C programs that open the plugin.
+# Tests that need a GPU (scripts/gpu-test): a C program that opens the plugin.
 file(GLOB gpu_test_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu/*.c")
 if(TARGET cornstarch-cuda AND BUILD_TESTING AND gpu_test_sources)
   add_executable(gpu_test_ops ${gpu_test_sources})
   target_link_libraries(gpu_test_ops PRIVATE cs_flags cs_kernels_cpu cs_mask dl)
   target_include_directories(gpu_test_ops PRIVATE tests)
   add_dependencies(gpu_test_ops cornstarch-cuda)
-  if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/tests/bench/bench_gpu_ops.c")
-    add_executable(bench_gpu_ops tests/bench/bench_gpu_ops.c)
-    target_link_libraries(bench_gpu_ops PRIVATE cs_flags cs_base dl m)
-    add_dependencies(bench_gpu_ops cornstarch-cuda)
-  endif()
 endif()
