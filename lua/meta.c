@@ -20,7 +20,7 @@ static const struct cs_lua_method methods[] = {
     {"cs.plan", "explain", "", "string", "why it was cut as it is"},
     {"cs.plan", "hash", "", "string", "SHA-256 of the plan"},
     {"cs.sweep", "plans", "", "table[]", "one row per plan, the best first: parallel, schedule, step_ms, peak_memory_gib, bubble, ranks, why"},
-    {"cs.sweep", "blind", "", "table?", "cs.search: the row a frozen-blind planner would choose"},
+    {"cs.sweep", "blind", "", "table?", "the row that a frozen-blind planner would choose; of a search"},
     {"cs.sweep", "json", "", "table", "the whole document that plan --json prints"},
     {"cs.job", "spec", "", "table", "the job document as a table"},
 };

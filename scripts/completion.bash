@@ -13,7 +13,7 @@ _cornstarch_console() {
     "daemon status "*) list="--json --socket --help" ;;
     "run "*) list="--plain --detach --replan --export --json --socket --help" ;;
     "submit "*) list="--replan --json --socket --help" ;;
-    "plan "*) list="--json --socket --help" ;;
+    "plan "*) list="--top --json --socket --help" ;;
     "jobs "*) list="--limit --json --socket --help" ;;
     "show "*) list="--json --socket --help" ;;
     "metrics "*) list="--after --every --limit --json --socket --help" ;;

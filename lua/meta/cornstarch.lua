@@ -88,6 +88,21 @@ local job_ = {}
 ---@return table
 function job_:spec() end
 
+---@class cs.sweep
+local sweep_ = {}
+
+---one row per plan, the best first: parallel, schedule, step_ms, peak_memory_gib, bubble, ranks, why
+---@return table[]
+function sweep_:plans() end
+
+---the row that a frozen-blind planner would choose; of a search
+---@return table?
+function sweep_:blind() end
+
+---the whole document that plan --json prints
+---@return table
+function sweep_:json() end
+
 ---@class cs.hf.Args
 ---@field dir string a Hugging Face model directory
 ---@field part? "vision"|"llm"|"projector" component of a composite directory (llava)
@@ -109,6 +124,7 @@ function job_:spec() end
 ---@class cs.cluster.Args
 ---@field nodes? integer nodes (default 1)
 ---@field devices_per_node? integer devices of a node (default 8)
+---@field preset? "a40x4"|"a100x8"|"h100x8"|"h200x8" nodes of a known kind instead of devices_per_node and device
 ---@field device? string device class, e.g. cpu, a100-80g, h100-80g (default "cpu")
 
 ---@class cs.plan.Args
@@ -214,6 +230,30 @@ function job_:spec() end
 ---@field llm_stages? integer of the pipeline, for disttrain (default 1)
 ---@field seed? integer of random (default 0)
 
+---@class cs.config.Args
+---@field model_type string family, as in a config.json; all other keys of one are accepted
+
+---@class cs.search.Args
+---@field model cs.mllm made by cs.mllm
+---@field cluster? cs.cluster where it would run (default cs.cluster "here")
+---@field seq_tokens integer LLM rows of a slot
+---@field batch_slots integer slots of a step, over all replicas
+---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
+---@field parallel? table what is not free: { vision = { pp = 1 }, llm = { tp = 8 } } (default {})
+---@field dp? integer replicas; absent: free
+---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated" where encoders run (default parallel and colocated)
+---@field schedule? "1f1b"|"gpipe"|"zb-h1"|"zb-h2"|"interleaved"|"three-phase"|"anchors" order of forward and backward (default 1f1b, zb-h1, interleaved, anchors)
+---@field recompute? "none"|"selective"|"full" activations that are made again in the backward (default what fits and is fastest)
+---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
+---@field simulate? integer layouts that are simulated (default 24)
+---@field top? integer plans that are kept (default 16)
+
+---@class cs.sweep.Args
+---@field over table values of every parameter: { llm_pp = { 1, 2, 4 } }
+---@field where? function function(p): whether to try this combination
+---@field build function function(p): its cs.plan or cs.search
+---@field rank_by? table step_ms, peak_memory_gib, bubble, ranks: the smallest first (default { "step_ms", "peak_memory_gib" })
+
 ---a model directory as save_pretrained writes it
 ---@param args string|cs.hf.Args
 ---@return cs.hf
@@ -234,7 +274,7 @@ function cs.projector.linear(args) end
 ---@return cs.mllm
 function cs.mllm(args) end
 
----the devices a plan may use: "here", or a table
+---the devices a plan may use: "here", a preset such as "h100x8", or a table
 ---@param args string|cs.cluster.Args
 ---@return cs.cluster
 function cs.cluster(args) end
@@ -307,5 +347,20 @@ function cs.lab.balance(args) end
 ---@param args cs.lab.assign.Args
 ---@return table
 function cs.lab.assign(args) end
+
+---a module by its config.json as a table, without weights: for planning
+---@param args cs.config.Args
+---@return cs.hf
+function cs.config(args) end
+
+---the fastest plans of a model on a cluster: layout, recompute and schedule are found
+---@param args cs.search.Args
+---@return cs.sweep
+function cs.search(args) end
+
+---plans of every combination of parameters, ranked
+---@param args cs.sweep.Args
+---@return cs.sweep
+function cs.sweep(args) end
 
 return cs
