@@ -5,8 +5,8 @@
 make_data 64
 steps=20
 
-# one that keeps going: batches large enough that a step takes some tens of milliseconds
-common=(vision=1 llm=2 slots=4 batch=48 steps=$steps 'checkpoint={ every_steps = 10, keep = 3 }')
+# batches so large that ten steps take long enough to be killed in
+common=(vision=1 llm=2 slots=4 batch=96 steps=$steps 'checkpoint={ every_steps = 10, keep = 3 }')
 
 kill_and_resume() { # FILE WHOM...: programs to kill
   local file=$1 base id runner pids end=FAILED
@@ -14,19 +14,17 @@ kill_and_resume() { # FILE WHOM...: programs to kill
   base=$(done_job "$file")
   [ "$(job "$base" checkpoint_step)" = 19 ] || fail "no checkpoint at the end"
   id=$(submit "$file")
-  until_true "job $id wrote a checkpoint" test -e "$jobs/$id/ckpt/ckpt-9/checkpoint.json"
+  wait_step "$id" 1
   runner=$(runner_pid "$id")
-  kill -STOP "$runner" # nobody cleans up between the first kill and the last
   pids=$(for name; do children "$runner" "$name"; done)
-  [ -n "$pids" ] || fail "job $id had no process to kill: it was too fast"
-  if [ "$1" = cornstarch-runner ]; then
+  [ "$(wc -w <<<"$pids")" -ge 3 ] || fail "job $id has the processes '$pids'"
+  if [ "$1" = cornstarch-runner ]; then # the runner first: nobody cleans up
     end=LOST
-    kill -9 "$runner" $(children "$runner" cornstarch-worker) $(children "$runner" cornstarch-feeder)
-  else
-    kill -9 $pids
-    kill -CONT "$runner"
+    pids="$runner $pids"
   fi
-  until_true "the processes of job $id are gone" are_gone "$runner" $pids
+  until_true "job $id wrote a checkpoint" test -e "$jobs/$id/ckpt/ckpt-9/checkpoint.json"
+  kill -9 $pids
+  until_true "the processes of job $id are gone" are_gone $pids
   wait_state "$id" $end
   expect_rc 6 "$C" wait "$id"
   [ "$(jobs_py rows "$jobs/$id" | wc -l)" -lt $steps ] || fail "job $id had ended before the kill"
