@@ -71,6 +71,16 @@ static void add_parallel(lua_State *L, json_t *plan)
     json_t *row;
     if (!json_is_object(parallel))
         cs_lua_error(L, "cs.plan: parallel = { MODULE = { pp = 1 } }");
+    json_object_foreach(parallel, name, row)
+    {
+        static const char *const planned[] = {"tp", "cp", "dp"};
+        for (size_t i = 0; i < CS_ARRAY_LEN(planned); i++)
+            if (json_object_get(row, planned[i]))
+                cs_lua_error(L,
+                             "cs.plan: parallel.%s.%s: layouts with tp, cp or dp are planned and "
+                             "simulated, not yet run: a job uses pp only; plan them with cs.search",
+                             name, planned[i]);
+    }
     json_object_set(plan, "parallel", parallel);
     if (rows && json_is_object(rows)) {
         json_object_foreach(rows, name, row)

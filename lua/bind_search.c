@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/io.h"
 #include "core/sched/predict.h"
 #include "core/sched/sim.h"
 #include "core/search/search.h"
 #include "lua/bind.h"
 #include "lua/json.h"
 
-enum { MAX_KEYS = 16, MAX_COMBINATIONS = 100000, MAX_PLANS = 1000 };
+enum { MAX_KEYS = 16, MAX_COMBINATIONS = 100000, MAX_PLANS = 1000, MAX_PROFILE_BYTES = 16 << 20 };
 
 static int call_config(lua_State *L);
 static int call_search(lua_State *L);
@@ -33,6 +34,7 @@ static const struct cs_arg search_args[] = {
     {"schedule", CS_ARG_STRING, false, "1f1b|gpipe|zb-h1|zb-h2|interleaved|three-phase|anchors", 0, 0, 0, "1f1b, zb-h1, interleaved, anchors", "order of forward and backward"},
     {"recompute", CS_ARG_STRING, false, "none|selective|full", 0, 0, 0, "what fits and is fastest", "activations that are made again in the backward"},
     {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules"},
+    {"profile", CS_ARG_STRING, false, NULL, 0, 0, 0, "a roofline of the device", "file of measured costs (cornstarch.profile/1)"},
     {"simulate", CS_ARG_INT, false, NULL, 1, 1000, 0, "24", "layouts that are simulated"},
     {"top", CS_ARG_INT, false, NULL, 1, MAX_PLANS, 0, "16", "plans that are kept"},
 };
@@ -148,6 +150,29 @@ static json_t *make_document(lua_State *L, const json_t *model)
     return document;
 }
 
+/* Costs measured before, NULL when none are named; in the box's arena. */
+static struct cs_profile *read_profile(lua_State *L, struct cs_arena *arena)
+{
+    const char *path = cs_lua_args_string(L, "profile", NULL);
+    struct cs_profile *profile = NULL;
+    struct cs_buf text = {0};
+    struct cs_err err;
+    json_error_t why;
+    if (!path)
+        return NULL;
+    enum cs_status st = cs_read_file(path, MAX_PROFILE_BYTES, &text, &err);
+    json_t *json = st == CS_OK ? json_loadb(cs_buf_str(&text), text.len, 0, &why) : NULL;
+    if (st == CS_OK && !json)
+        st = cs_fail(&err, CS_INVALID, "%s:%d: %s", path, why.line, why.text);
+    if (st == CS_OK)
+        st = cs_profile_read(json, arena, &profile, &err);
+    json_decref(json);
+    cs_buf_free(&text);
+    if (st != CS_OK)
+        cs_lua_error(L, "cs.search: profile: %s", err.text);
+    return profile;
+}
+
 static int call_search(lua_State *L)
 {
     cs_lua_args_check(L, &functions[F_SEARCH]);
@@ -163,10 +188,11 @@ static int call_search(lua_State *L)
     cs_lua_build_graph(L, "cs.search", built, true);
     read_options(L, &options);
     read_fixed(L, cs_lua_args_json(L, "parallel", &functions[F_SEARCH]), built->graph, &options);
+    const struct cs_profile *profile = read_profile(L, built->arena);
     enum cs_status st = cs_cluster_read(built->spec->cluster, 8, &cluster, &err);
     if (st == CS_OK)
-        st = cs_search(built->spec, built->graph, &cluster, NULL, &options, built->arena, &result,
-                       &err);
+        st = cs_search(built->spec, built->graph, &cluster, profile, &options, built->arena,
+                       &result, &err);
     if (st != CS_OK)
         return cs_lua_error(L, "cs.search: %s", err.text);
     value->json = cs_search_result_json(&result);

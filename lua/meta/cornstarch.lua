@@ -245,6 +245,7 @@ function sweep_:json() end
 ---@field schedule? "1f1b"|"gpipe"|"zb-h1"|"zb-h2"|"interleaved"|"three-phase"|"anchors" order of forward and backward (default 1f1b, zb-h1, interleaved, anchors)
 ---@field recompute? "none"|"selective"|"full" activations that are made again in the backward (default what fits and is fastest)
 ---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
+---@field profile? string file of measured costs (cornstarch.profile/1) (default a roofline of the device)
 ---@field simulate? integer layouts that are simulated (default 24)
 ---@field top? integer plans that are kept (default 16)
 

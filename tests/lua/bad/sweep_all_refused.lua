@@ -1,0 +1,9 @@
+-- exit 1: bad/sweep_all_refused.lua:7: cs.sweep: every plan was refused; the first: bad/sweep_all_refused.lua:8: cs.plan: *
+local cs = require "cornstarch"
+local llm = cs.config { model_type = "llama", hidden_size = 8192, intermediate_size = 28672, num_hidden_layers = 80,
+  num_attention_heads = 64, num_key_value_heads = 8, vocab_size = 128256, max_position_embeddings = 131072, rms_norm_eps = 1e-5,
+  hidden_act = "silu" }
+local model = cs.mllm { llm = llm }:train "llm"
+return cs.sweep { over = { pp = { 90, 100 } }, build = function(p)
+  return cs.plan { model = model, parallel = { llm = { pp = p.pp } }, seq_tokens = 4096 }
+end }
