@@ -109,8 +109,10 @@ static void one_backward(struct lab *lab, struct att_args a)
         o[i] = lab_round(lab, o[i]);
     (void)lse;
     lab_real(lab, &c, LAB_ACT, n * a.s.o_stride, -1, 1);
-    lab_output(lab, &c, LAB_ACT, n * a.s.q_stride, rel, scale);
-    lab_output(lab, &c, LAB_ACT, n * a.s.kv_stride, rel, scale);
+    /* dq and dk hang on dP - D: with one key in sight both are the same sum in two orders, and only
+     * rounding (some 1e-7 of sums of head_dim products of size 1) is left of them */
+    lab_output(lab, &c, LAB_ACT, n * a.s.q_stride, rel, scale)->floor = 2e-6;
+    lab_output(lab, &c, LAB_ACT, n * a.s.kv_stride, rel, scale)->floor = 2e-6;
     lab_output(lab, &c, LAB_ACT, n * a.s.kv_stride, rel, scale);
     lab_run(lab, &c);
 }

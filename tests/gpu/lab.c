@@ -200,7 +200,7 @@ static bool compare(const struct lab *lab, const struct lab_case *c, const struc
     for (int64_t i = 0; i < t->n; i++) {
         const double ref = value_at(lab, t->type, t->host, i, false);
         const double got = value_at(lab, t->type, gpu, i, true);
-        const double d = fabs(got - ref), tol = t->rel * fabs(ref) + t->scale * largest;
+        const double d = fabs(got - ref), tol = t->rel * fabs(ref) + t->scale * largest + t->floor;
         if (d <= tol || (isinf(ref) && got == ref))
             continue;
         bad++;

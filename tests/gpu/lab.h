@@ -17,8 +17,10 @@ struct lab_tensor {
     int64_t n;
     void *host; /* LAB_ACT: float */
     void *dev;
-    double rel, scale; /* |gpu - cpu| <= rel |cpu| + scale max|cpu|; integers: share that may differ
-                        */
+    /* |gpu - cpu| <= rel |cpu| + scale max|cpu| + floor; integers: rel is the share that may differ
+     */
+    double rel, scale;
+    double floor; /* noise of a difference of equal sums, where the true value is 0 */
 };
 
 struct lab {
