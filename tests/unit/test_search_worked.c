@@ -157,7 +157,7 @@ static void what_does_not_fit_is_refused_with_figures(void **state)
         w.llm[i].weight_bytes = (int64_t)10 << 30;
     w.problem.mem_bytes = (int64_t)16 << 30;
     assert_int_equal(cs_search_run(&w.problem, &options, arena, &result, &err), CS_PLAN);
-    assert_non_null(strstr(err.text, "fits"));
+    assert_non_null(strstr(err.text, "does not fit: llm alone needs 40.0 GiB on each of 4 ranks"));
     w.problem.mem_bytes = (int64_t)60 << 30;
     options.skip_blind = true;
     assert_int_equal(cs_search_run(&w.problem, &options, arena, &result, &err), CS_OK);

@@ -29,6 +29,8 @@ struct cs_enumeration {
     struct cs_candidate *best; /* ascending: score, ranks, order */
     int32_t n;
     int64_t n_scored, n_pruned;
+    int64_t least_bytes; /* of what was pruned: the smallest average of a rank, 0: nothing was */
+    int32_t least_branch, least_ranks;
 };
 /* The `keep` best layouts. */
 enum cs_status cs_search_enumerate(const struct cs_search_problem *problem,

@@ -243,13 +243,26 @@ static int64_t sync_ns(const struct walk *w)
 }
 
 /* average over the stages: if that does not fit, no cut does */
-static bool may_fit(const struct walk *w, int32_t b)
+static int64_t average_bytes(const struct walk *w, int32_t b)
 {
     const struct choice *c = w->pick[b];
     int32_t shards = w->dp * w->problem->branch[b].option[c->option].cp;
     int64_t optim = w->options->no_zero ? c->optim_bytes : c->optim_bytes / shards;
-    return w->problem->mem_bytes <= 0 ||
-           c->state_bytes + optim + c->saved_bytes <= w->problem->mem_bytes * c->pp;
+    return (c->state_bytes + optim + c->saved_bytes + c->pp - 1) / c->pp;
+}
+
+static bool may_fit(const struct walk *w, int32_t b)
+{
+    int64_t bytes = average_bytes(w, b);
+    if (w->problem->mem_bytes <= 0 || bytes <= w->problem->mem_bytes)
+        return true;
+    w->out->n_pruned++;
+    if (w->out->least_bytes == 0 || bytes < w->out->least_bytes) {
+        w->out->least_bytes = bytes;
+        w->out->least_branch = b;
+        w->out->least_ranks = w->pick[b]->ranks;
+    }
+    return false;
 }
 
 static void finish(struct walk *w, int32_t ranks)
@@ -277,10 +290,8 @@ static void pick_choice(struct walk *w, int32_t b, const struct choice *c, int32
     if (total * w->dp > w->problem->n_ranks)
         return;
     w->pick[b] = c;
-    if (is_own && !may_fit(w, b)) {
-        w->out->n_pruned++;
+    if (is_own && !may_fit(w, b))
         return;
-    }
     if (w->out->n == w->keep && score(w, b) > w->out->best[w->keep - 1].score_ns)
         return; /* no better than what is kept */
     pick_branch(w, b - 1, (int32_t)total);

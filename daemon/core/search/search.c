@@ -138,6 +138,25 @@ static int by_time(const void *a, const void *b)
     return (x->score_ns > y->score_ns) - (x->score_ns < y->score_ns);
 }
 
+static void refuse_all(struct searcher *s, const struct cs_enumeration *all)
+{
+    char need[CS_UNITS_CAP], have[CS_UNITS_CAP];
+    cs_bytes_print(need, sizeof(need), (uint64_t)all->least_bytes);
+    cs_bytes_print(have, sizeof(have), (uint64_t)s->problem->mem_bytes);
+    if (all->least_bytes > 0)
+        cs_fail(&s->why_not, CS_PLAN,
+                "does not fit: %s alone needs %s on each of %d ranks with one slot in flight, the "
+                "best of %lld layouts, and a rank has %s; use more or larger devices, fewer "
+                "seq_tokens, or freeze more",
+                s->problem->branch[all->least_branch].name, need, all->least_ranks,
+                (long long)all->n_pruned, have);
+    else
+        cs_fail(&s->why_not, CS_PLAN,
+                "no layout of all branches has room on %d ranks as asked; use more devices or "
+                "smaller dp, tp, cp, pp",
+                s->problem->n_ranks);
+}
+
 static enum cs_status take_best(struct searcher *s, bool is_blind, int32_t wanted,
                                 struct cs_err *err)
 {
@@ -155,10 +174,7 @@ static enum cs_status take_best(struct searcher *s, bool is_blind, int32_t wante
         s->out->n_pruned += all.n_pruned;
         s->out->n_simulated += n;
         if (all.n == 0 && s->why_not.text[0] == '\0')
-            cs_fail(&s->why_not, CS_PLAN,
-                    "no layout of %lld tried fits: parameters and activations of one slot are "
-                    "larger than the %d ranks hold; use more or larger devices",
-                    (long long)all.n_pruned, s->problem->n_ranks);
+            refuse_all(s, &all);
     }
     cs_arena_free(scratch);
     return status;
