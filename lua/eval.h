@@ -11,13 +11,18 @@
 
 struct cs_lua; /* a state with the cornstarch module installed */
 
-enum cs_script_kind { CS_SCRIPT_NOTHING, CS_SCRIPT_JOB, CS_SCRIPT_PLAN, CS_SCRIPT_SWEEP, CS_SCRIPT_OTHER };
+enum cs_script_kind {
+    CS_SCRIPT_NOTHING,
+    CS_SCRIPT_JOB,
+    CS_SCRIPT_PLAN,
+    CS_SCRIPT_SWEEP,
+    CS_SCRIPT_OTHER
+};
 
 struct cs_script_result {
     enum cs_script_kind kind;
-    json_t
-        *document; /* job: the spec; plan: a document with stand-ins for data; sweep: cornstarch.plans/1;
-                   * else NULL; owned */
+    json_t *document; /* job: the spec; plan: a document with stand-ins for data; sweep:
+                       * cornstarch.plans/1; else NULL; owned */
 };
 
 enum cs_status cs_lua_open(const struct cs_lua_limits *limits,
