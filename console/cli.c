@@ -120,6 +120,17 @@ static void remove_words(int at, int words, int argc, char **argv)
     memmove(argv + at, argv + at + words, (size_t)(argc - at - words + 1) * sizeof(*argv));
 }
 
+/* "model --help": the commands of the group */
+static bool show_group(const char *group)
+{
+    struct cs_buf list = {0};
+    bool is_group = cs_command_group_help(group, &list);
+    if (is_group)
+        printf("commands of %s:\n%s", group, cs_buf_str(&list));
+    cs_buf_free(&list);
+    return is_group;
+}
+
 int cs_cli_main(int argc, char **argv)
 {
     struct cs_err err;
@@ -132,6 +143,8 @@ int cs_cli_main(int argc, char **argv)
         code = 0;
         return cs_cli_screen(argc, argv, &code, &err) == CS_OK ? code : report(&err, is_json);
     }
+    if (argc - at == 2 && strcmp(argv[at + 1], "--help") == 0 && show_group(argv[at]))
+        return 0;
     if (cs_command_find(argc - at, argv + at, &command, &words, &err) != CS_OK)
         return report(&err, is_json);
     remove_words(at, words, argc, argv);

@@ -166,6 +166,15 @@ static enum cs_status group_error(int n, char *const *argv, struct cs_err *err)
     return CS_USAGE;
 }
 
+bool cs_command_group_help(const char *group, struct cs_buf *out)
+{
+    size_t len = strlen(group), before = out->len;
+    for (size_t i = 0; i < CS_ARRAY_LEN(commands); i++)
+        if (strncmp(commands[i].name, group, len) == 0 && commands[i].name[len] == ' ')
+            cs_buf_addf(out, "  %-17s %s\n", commands[i].name, commands[i].help);
+    return out->len > before;
+}
+
 enum cs_status cs_command_find(int n, char *const *argv, const struct cs_command **out, int *words,
                                struct cs_err *err)
 {

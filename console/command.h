@@ -70,6 +70,8 @@ struct cs_command {
 extern const char *const cs_cmd_dtypes[];
 
 const struct cs_command *cs_commands(int *n);
+/* The commands of a group ("model") with their help, one a line; false: there is no such group */
+bool cs_command_group_help(const char *group, struct cs_buf *out);
 /* The command that argv[0..n) starts with; *words: of its name. CS_USAGE with the nearest name, or
  * with the list of a group ("model" alone). */
 enum cs_status cs_command_find(int n, char *const *argv, const struct cs_command **out, int *words,

@@ -10,12 +10,13 @@
 #include "core/plan/plan.h"
 #include "lua/state.h"
 
+/* clang-format off */
 #define CS_LUA_KINDS(X)                                                                            \
-    X(BOX, "json")                                                                                 \
-    X(HF, "cs.hf")                                                                                 \
-    X(PROJECTOR, "cs.projector")                                                                   \
-    X(MODEL, "cs.mllm") X(CLUSTER, "cs.cluster") X(PLAN, "cs.plan") X(DATA, "cs.data")             \
-        X(OPTIM, "cs.optim") X(LR, "cs.lr") X(JOB, "cs.job") X(SWEEP, "cs.sweep")
+    X(BOX, "json") X(HF, "cs.hf") X(PROJECTOR, "cs.projector") X(MODEL, "cs.mllm")                 \
+    X(CLUSTER, "cs.cluster") X(PLAN, "cs.plan") X(DATA, "cs.data") X(OPTIM, "cs.optim")            \
+    X(LR, "cs.lr") X(JOB, "cs.job") X(SWEEP, "cs.sweep")
+
+/* clang-format on */
 
 enum cs_lua_kind {
 

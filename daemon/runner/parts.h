@@ -55,7 +55,7 @@ struct cs_child {
 /* What is known of one published manifest: the feeder's announcement and every rank's report. */
 struct cs_row {
     bool is_announced, is_eval;
-    int64_t step, flags, samples, trained_tokens, slots;
+    int64_t step, flags, samples, tokens, trained_tokens, slots;
     json_t *cursor;
     int n_reports;
     bool has_loss, has_norm, is_norm_unequal, is_skipped;

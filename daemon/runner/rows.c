@@ -59,6 +59,8 @@ void cs_rows_announce(struct cs_runner *r, const json_t *msg)
     const json_t *rows = cs_msg_arr(msg, "rows");
     row->slots =
         cs_msg_int(msg, "slots", rows ? (int64_t)json_array_size(rows) : r->job.plan->slots);
+    for (size_t i = 0; i < json_array_size(rows); i++) /* the first of a slot: LLM rows */
+        row->tokens += json_integer_value(json_array_get(json_array_get(rows, i), 0));
     row->cursor = json_deep_copy(cs_msg_obj(msg, "cursor"));
     if (row->flags & CS_STEP_CHECKPOINT)
         cs_save_expect(r, row);

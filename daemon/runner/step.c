@@ -96,6 +96,8 @@ static void emit_train(struct cs_runner *r, const struct cs_row *row, int64_t st
     json_t *msg = step_msg(r, row, "train");
     if (row->has_loss && row->loss_tokens > 0)
         cs_msg_set_num(msg, "loss", row->loss_sum / (double)row->loss_tokens);
+    if (row->tokens > 0)
+        cs_msg_set_int(msg, "tokens", row->tokens);
     cs_msg_set_int(msg, "trained_tokens", row->trained_tokens);
     cs_msg_set_int(msg, "samples", row->samples);
     cs_msg_set_int(msg, "slots", row->slots);

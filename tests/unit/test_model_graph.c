@@ -291,8 +291,8 @@ static void wrong_graphs_are_refused(void **state)
         {{.rules = "train:something.else.entirely"},
          "layers are like \"vision.encoder.embed\" and \"llm.head\""                                                                  },
         {{.rules = ""},
-         "nothing trains: model.rules leave all 11 layers frozen; add a rule such "
-         "as {\"op\": \"train\", \"glob\": \"vision.projector\"}"                                                                     },
+         "nothing trains: model.rules leave all 11 layers frozen; add "
+         "model:train(\"vision.projector\") or the like"                                                                              },
         {{.rules = "train:* freeze:*"},                                                          "nothing trains"                     },
         {{.has_feature_layer = true, .feature_layer = -4},
          "model.modules[0].feature_layer is -4; vision.encoder has 3 blocks, so -3 to -1 and 1 to "

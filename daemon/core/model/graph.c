@@ -255,8 +255,8 @@ enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, str
     CS_TRY(cs_graph_apply_rules(graph, spec, arena, err));
     if (graph->n_trained == 0 && !allow_frozen)
         return cs_fail(err, CS_INVALID,
-                       "nothing trains: model.rules leave all %d layers frozen; add a rule such as "
-                       "{\"op\": \"train\", \"glob\": \"%s\"}",
+                       "nothing trains: model.rules leave all %d layers frozen; add "
+                       "model:train(\"%s\") or the like",
                        graph->n_layers, graph->n_encoders > 0 ? graph->modules[1].name : "llm");
     cs_graph_mark_needs(graph, arena);
     *out = graph;

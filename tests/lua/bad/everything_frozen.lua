@@ -1,4 +1,4 @@
--- exit 1: bad/everything_frozen.lua:8: cs.job: nothing trains: model.rules leave all 8 layers frozen; add a rule such as {"op": "train", "glob": "vision.projector"}
+-- exit 1: bad/everything_frozen.lua:8: cs.job: nothing trains: model.rules leave all 8 layers frozen; add model:train("vision.projector") or the like
 local cs = require "cornstarch"
 local vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" }
 local llm = cs.hf "build/shapes/llm"
