@@ -6,6 +6,7 @@
 #include "console/cli_screen.h"
 #include "console/command.h"
 #include "console/manual.h"
+#include "core/base/mdoc.h"
 
 enum { MAX_OPTIONS = 32 };
 
@@ -71,21 +72,6 @@ void cs_commands_list(struct cs_buf *out)
     }
 }
 
-/* mdoc takes a backslash and a leading dot or quote as its own */
-static void mdoc_text(struct cs_buf *out, const char *text)
-{
-    if (*text == '.' || *text == '\'')
-        cs_buf_adds(out, "\\&");
-    for (; *text; text++) {
-        if (*text == '\\')
-            cs_buf_adds(out, "\\e");
-        else if (*text == '-')
-            cs_buf_adds(out, "\\-");
-        else
-            cs_buf_addc(out, *text);
-    }
-}
-
 void cs_commands_mdoc(struct cs_buf *out)
 {
     int n;
@@ -94,9 +80,9 @@ void cs_commands_mdoc(struct cs_buf *out)
     static const struct cs_command none;
     for (int i = 0; i < n; i++) {
         cs_buf_addf(out, ".It Cm %s Ar ", c[i].name);
-        mdoc_text(out, c[i].usage);
+        cs_mdoc_text(out, c[i].usage);
         cs_buf_addf(out, "\n%c", toupper((unsigned char)c[i].help[0]));
-        mdoc_text(out, c[i].help + 1);
+        cs_mdoc_text(out, c[i].help + 1);
         cs_buf_adds(out, ".\n");
         if (c[i].n_options)
             cs_buf_adds(out, ".Bl -tag -width Ds\n");

@@ -7,6 +7,7 @@
 #include "console/cli_screen.h"
 #include "console/command.h"
 #include "console/keys.h"
+#include "core/base/mdoc.h"
 #include "core/model/spec.h"
 
 enum { MAX_OPTIONS = 32 };
@@ -15,21 +16,6 @@ const char *const cs_manual_parts[] = {"commands", "screen", "keys", "job", NULL
 
 _Static_assert(CS_ARRAY_LEN(cs_manual_parts) == CS_MANUAL_PARTS + 1, "one name per part");
 
-/* mdoc takes a backslash and a leading dot or quote as its own */
-static void add_text(struct cs_buf *out, const char *text)
-{
-    if (*text == '.' || *text == '\'')
-        cs_buf_adds(out, "\\&");
-    for (; *text; text++) {
-        if (*text == '\\')
-            cs_buf_adds(out, "\\e");
-        else if (*text == '-')
-            cs_buf_adds(out, "\\-");
-        else
-            cs_buf_addc(out, *text);
-    }
-}
-
 /* A sentence of its own line: capital, unless it begins with a name, and full stop. */
 static void add_sentence(struct cs_buf *out, const char *text)
 {
@@ -37,7 +23,7 @@ static void add_sentence(struct cs_buf *out, const char *text)
     bool is_word = word > 0 && (text[word] == ' ' || text[word] == ',' || text[word] == ':');
     if (is_word)
         cs_buf_addc(out, (char)toupper((unsigned char)*text++));
-    add_text(out, text);
+    cs_mdoc_text(out, text);
     cs_buf_adds(out, ".\n");
 }
 
@@ -49,7 +35,7 @@ static void add_words(struct cs_buf *out, const char *words)
         if (*p == '|')
             cs_buf_adds(out, ", ");
         else
-            add_text(out, letter);
+            cs_mdoc_text(out, letter);
     }
 }
 
@@ -68,17 +54,17 @@ void cs_manual_option(struct cs_buf *out, const struct cs_option *o)
     if (o->letter)
         cs_buf_addf(out, "%c , Fl ", o->letter);
     cs_buf_adds(out, "\\-");
-    add_text(out, o->name);
+    cs_mdoc_text(out, o->name);
     if (o->type != CS_OPT_FLAG)
         cs_buf_addf(out, " Ar %s", o->argname ? o->argname : argument_names[o->type]);
     cs_buf_addc(out, '\n');
     cs_buf_addc(out, (char)toupper((unsigned char)o->help[0]));
-    add_text(out, o->help + 1);
+    cs_mdoc_text(out, o->help + 1);
     for (int i = 0; o->choices && o->choices[i]; i++)
         cs_buf_addf(out, "%s%s", i ? ", " : ": ", o->choices[i]);
     if (o->dflt) {
         cs_buf_adds(out, " (default ");
-        add_text(out, o->dflt);
+        cs_mdoc_text(out, o->dflt);
         cs_buf_addc(out, ')');
     }
     cs_buf_adds(out, ".\n");
@@ -104,9 +90,9 @@ static void add_keys_of(struct cs_buf *out, unsigned views, const char *title)
     for (int i = 0; i < n; i++)
         if (rows[i].views == views) {
             cs_buf_adds(out, ".It Ic \\&"); /* "?" alone would be punctuation */
-            add_text(out, rows[i].shown);
+            cs_mdoc_text(out, rows[i].shown);
             cs_buf_addc(out, '\n');
-            add_text(out, cs_key_row_help(&rows[i]));
+            cs_mdoc_text(out, cs_key_row_help(&rows[i]));
             cs_buf_addc(out, '\n');
         }
     cs_buf_adds(out, ".El\n");
@@ -157,7 +143,7 @@ static void add_spec_range(struct cs_buf *out, const struct cs_spec_key *key)
 static void add_spec_key(struct cs_buf *out, const struct cs_spec_key *key)
 {
     cs_buf_adds(out, ".It Va ");
-    add_text(out, key->key);
+    cs_mdoc_text(out, key->key);
     cs_buf_addf(out, "\n%c%s", toupper((unsigned char)spec_types[key->type][0]),
                 spec_types[key->type] + 1);
     add_spec_range(out, key);
@@ -165,7 +151,7 @@ static void add_spec_key(struct cs_buf *out, const struct cs_spec_key *key)
         cs_buf_adds(out, "; required");
     else if (key->fallback[0]) {
         cs_buf_adds(out, "; default ");
-        add_text(out, key->fallback);
+        cs_mdoc_text(out, key->fallback);
     }
     if (key->kind)
         cs_buf_addf(out, "; only of kind %s", key->kind);

@@ -2,23 +2,10 @@
  * between the markers of the pages. */
 #include <string.h>
 
+#include "core/base/mdoc.h"
 #include "core/base/status.h"
 #include "core/wire/wire.h"
 #include "server/config.h"
-
-/* text of a table into mdoc: no line starts with a control character, hyphens and backslashes plain
- */
-static void add_text(struct cs_buf *out, const char *text)
-{
-    if (*text == '.' || *text == '\'')
-        cs_buf_adds(out, "\\&");
-    for (; *text; text++) {
-        if (*text == '\\')
-            cs_buf_adds(out, "\\e");
-        else
-            cs_buf_addc(out, *text);
-    }
-}
 
 static void add_range(struct cs_buf *out, const struct cs_field *f)
 {
@@ -55,7 +42,7 @@ static void add_fields(struct cs_buf *out, enum cs_msg_id id)
             cs_buf_addf(out, " of %s", f->of);
         add_range(out, f);
         cs_buf_adds(out, f->is_required ? "; " : ", optional; ");
-        add_text(out, f->help);
+        cs_mdoc_text(out, f->help);
         cs_buf_addc(out, '\n');
     }
     cs_buf_adds(out, ".El\n");
@@ -67,7 +54,7 @@ static void add_message(struct cs_buf *out, const struct cs_message *m)
     if (m->from != CS_PARTY_NONE && m->to != CS_PARTY_NONE)
         cs_buf_addf(out, ", %s to %s", cs_party_name(m->from), cs_party_name(m->to));
     cs_buf_addc(out, '\n');
-    add_text(out, m->help);
+    cs_mdoc_text(out, m->help);
     cs_buf_adds(out, ".\n");
     add_fields(out, m->id);
 }
@@ -115,7 +102,7 @@ static void add_option(struct cs_buf *out, const struct cs_option *o, bool is_fi
         cs_buf_addf(out, ".It Fl %c , Fl -%s%s%s\n", o->letter, o->name, arg[0] ? " Ar " : "", arg);
     else
         cs_buf_addf(out, ".It Fl -%s%s%s\n", o->name, arg[0] ? " Ar " : "", arg);
-    add_text(out, o->help);
+    cs_mdoc_text(out, o->help);
     cs_buf_adds(out, ".\n");
     for (size_t i = 0; o->choices && o->choices[i]; i++)
         cs_buf_addf(out, "%s.Cm %s%s\n", i ? "" : "One of\n", o->choices[i],
