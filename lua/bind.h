@@ -14,10 +14,11 @@ struct cs_lua_area cs_lua_area_plan(void);
 struct cs_lua_area cs_lua_area_job(void);
 struct cs_lua_area cs_lua_area_lab(void);
 struct cs_lua_area cs_lua_area_lab_data(void);
+struct cs_lua_area cs_lua_area_lab_text(void);
 struct cs_lua_area cs_lua_area_search(void);
 
 /* all of them, in the order of the manual */
-enum { CS_LUA_AREAS = 6 };
+enum { CS_LUA_AREAS = 7 };
 
 void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS]);
 

@@ -35,6 +35,7 @@ void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS])
     out[3] = cs_lua_area_lab();
     out[4] = cs_lua_area_lab_data();
     out[5] = cs_lua_area_search();
+    out[6] = cs_lua_area_lab_text();
 }
 
 void cs_lua_install(lua_State *L)

@@ -255,6 +255,18 @@ function sweep_:json() end
 ---@field build function function(p): its cs.plan or cs.search
 ---@field rank_by? table step_ms, peak_memory_gib, bubble, ranks: the smallest first (default { "step_ms", "peak_memory_gib" })
 
+---@class cs.lab.tokens.Args
+---@field tokenizer string tokenizer.json, or the directory that holds it
+---@field text string what is encoded
+---@field special? boolean recognise special tokens in the text (default false)
+
+---@class cs.lab.render.Args
+---@field messages table { { role = "user", content = "<image> What is it?" }, { role = "assistant", content = "a cat" } }
+---@field template? table chat template: a built-in name or typed segments (default { name = "chatml" })
+---@field tokenizer? string with one: ids and labels as well
+---@field token? string placeholder in user turns (default "<image>")
+---@field rows? integer LLM rows of a picture (default 1)
+
 ---a model directory as save_pretrained writes it
 ---@param args string|cs.hf.Args
 ---@return cs.hf
@@ -363,5 +375,15 @@ function cs.search(args) end
 ---@param args cs.sweep.Args
 ---@return cs.sweep
 function cs.sweep(args) end
+
+---token ids of a text, with the bytes each came from
+---@param args cs.lab.tokens.Args
+---@return table
+function cs.lab.tokens(args) end
+
+---a conversation as the model sees it, in segments, and what of it trains
+---@param args cs.lab.render.Args
+---@return table
+function cs.lab.render(args) end
 
 return cs
