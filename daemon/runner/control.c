@@ -53,7 +53,7 @@ static void send_status(struct peer *peer, const json_t *request)
     cs_msg_set_int(msg, "generation", r->job.generation);
     cs_msg_set_int(msg, "checkpoint_step", r->checkpoint_step);
     cs_msg_set_str(msg, "plan_hash", r->job.plan->hash);
-    cs_msg_set_int(msg, "predicted_step_ns", r->job.plan->predicted_step_ns);
+    cs_msg_set_int(msg, "predicted_step_ns", r->predicted_step_ns);
     cs_msg_set(msg, "pids", pids);
     cs_msg_set_str(msg, "reason", r->reason);
     cs_conn_send(peer->conn, msg);

@@ -9,7 +9,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/str.h"
-#include "core/sched/predict.h"
 #include "core/wire/wire.h"
 #include "runner/parts.h"
 
@@ -299,37 +298,6 @@ static void tell_started(struct cs_runner *r)
         close(null);
 }
 
-/* The simulated step goes into the trace, so that it can be drawn above the measured ones. */
-static enum cs_status write_predicted(struct cs_runner *r, struct cs_err *err)
-{
-    struct cs_device_class device = *r->job.cluster.device;
-    const struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
-    const struct cs_plan *plan = r->job.plan;
-    struct cs_arena *arena = cs_arena_new(0);
-    struct cs_program *program = NULL;
-    struct cs_sim_result sim;
-    const struct cs_span_keys *keys = NULL;
-    enum cs_status status =
-        cs_program_make(plan, r->job.graph, plan->slots, false, arena, &program, err);
-    if (status == CS_OK)
-        status = cs_simulate(program, &options, arena, &sim, err);
-    if (status == CS_OK)
-        status = cs_keys_get(&r->keys, plan->slots, false, &keys, err);
-    if (status == CS_OK) {
-        struct cs_span_events *events = CS_NEW_ARRAY(arena, struct cs_span_events, plan->n_ranks);
-        for (int i = 0; i < plan->n_ranks; i++)
-            events[i] = (struct cs_span_events){sim.events[i], program->rank[i].n_actions};
-        const struct cs_trace_record record = {.type = CS_TRACE_PREDICTED,
-                                               .step = -1,
-                                               .n_slots = plan->slots,
-                                               .n_ranks = plan->n_ranks,
-                                               .events = events};
-        status = cs_tracelog_predict(r->trace, &record, keys, err);
-    }
-    cs_arena_free(arena);
-    return status;
-}
-
 static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
 {
     char path[CS_PATH_CAP + 32];
@@ -352,7 +320,7 @@ static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
     cs_str_copy(head.plan_hash, sizeof head.plan_hash, plan->hash);
     snprintf(path, sizeof path, "%s/trace", r->job.dir);
     CS_TRY(cs_tracelog_open(path, &head, 200, &r->trace, err));
-    return write_predicted(r, err);
+    return cs_run_predict(r, err);
 }
 
 /* Lower the expected program before anything starts: the verifier speaks here. */
@@ -360,6 +328,7 @@ static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
 {
     const struct cs_span_keys *keys;
     r->n_ranks = r->job.plan->n_ranks;
+    r->predicted_step_ns = r->job.plan->predicted_step_ns;
     r->last_step = r->job.first_step - 1;
     r->checkpoint_step = r->job.checkpoint_step;
     r->tokens = r->job.tokens;

@@ -6,6 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/data/pool.h"
+#include "core/sched/calibrate.h"
 #include "core/trace/ring.h"
 #include "runner/conn.h"
 #include "runner/job.h"
@@ -93,6 +94,8 @@ struct cs_runner {
     enum cs_run_state state;
     struct cs_err failure; /* why the state is FAILED */
     json_t *culprit;
+    struct cs_measured *measured; /* of this run's first steps; NULL: not on CPU ranks, or done */
+    int64_t predicted_step_ns;    /* the plan's, then the calibrated one */
     char reason[1000];
     struct cs_child *child; /* (n_ranks + 1) workers by rank, then the feeder */
     int n_ranks;
@@ -155,6 +158,11 @@ void cs_rows_drain(struct cs_runner *r); /* rings */
 void cs_rows_free(struct cs_runner *r);
 /* the manifest a rank works on, NULL when it is not announced */
 const struct cs_row *cs_rows_current(const struct cs_runner *r, const struct cs_child *child);
+
+/* predict.c: the simulated step in the trace; from costs of the plan, then from measured ones */
+enum cs_status cs_run_predict(struct cs_runner *r, struct cs_err *err) CS_NODISCARD;
+void cs_run_measure(struct cs_runner *r, int64_t step, const struct cs_span_keys *keys,
+                    const struct cs_span_events *events); /* of a training step */
 
 /* step.c: a finished row */
 void cs_step_done(struct cs_runner *r, const struct cs_row *row);

@@ -83,7 +83,7 @@ json_t *cs_run_state_msg(const struct cs_runner *r)
     cs_msg_set_int(msg, "checkpoint_step", r->checkpoint_step);
     cs_msg_set_str(msg, "plan_hash", r->job.plan->hash);
     cs_msg_set_str(msg, "spec_hash", r->job.spec->hash);
-    cs_msg_set_int(msg, "predicted_step_ns", r->job.plan->predicted_step_ns);
+    cs_msg_set_int(msg, "predicted_step_ns", r->predicted_step_ns);
     cs_msg_set_int(msg, "pid", getpid());
     cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
     if (r->reason[0])

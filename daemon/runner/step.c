@@ -184,6 +184,7 @@ static void train_done(struct cs_runner *r, const struct cs_row *row)
                                          .events = events};
         cs_span_build(&in, arena, &spans);
         add_to_trace(r, row, events, keys);
+        cs_run_measure(r, row->step, keys, events);
     }
     int64_t step_ns = step_ns_of(events, r->n_ranks);
     if (step_ns == 0)

@@ -160,8 +160,13 @@ static enum cs_status append(struct cs_tracelog *log, const struct cs_trace_reco
 enum cs_status cs_tracelog_predict(struct cs_tracelog *log, const struct cs_trace_record *step,
                                    const struct cs_span_keys *keys, struct cs_err *err)
 {
-    if (log->has_predicted)
-        return CS_OK;
+    return log->has_predicted ? CS_OK : cs_tracelog_predict_again(log, step, keys, err);
+}
+
+enum cs_status cs_tracelog_predict_again(struct cs_tracelog *log,
+                                         const struct cs_trace_record *step,
+                                         const struct cs_span_keys *keys, struct cs_err *err)
+{
     CS_TRY(append(log, step, keys, err));
     log->has_predicted = true;
     return CS_OK;

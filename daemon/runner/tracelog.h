@@ -17,6 +17,11 @@ void cs_tracelog_close(struct cs_tracelog *log); /* accepts NULL */
 enum cs_status cs_tracelog_predict(struct cs_tracelog *log, const struct cs_trace_record *step,
                                    const struct cs_span_keys *keys,
                                    struct cs_err *err) CS_NODISCARD;
+/* the same, whether there is one or not; readers take the last */
+enum cs_status cs_tracelog_predict_again(struct cs_tracelog *log,
+                                         const struct cs_trace_record *step,
+                                         const struct cs_span_keys *keys,
+                                         struct cs_err *err) CS_NODISCARD;
 /* keys: of the program of this step, written before its first use */
 enum cs_status cs_tracelog_add(struct cs_tracelog *log, const struct cs_trace_record *step,
                                const struct cs_span_keys *keys, struct cs_err *err) CS_NODISCARD;

@@ -96,11 +96,14 @@ static enum cs_status do_show(struct call *c, struct cs_err *err)
     CS_TRY(find_job(c, &job, err));
     json_t *spec = read_document(job, "spec.json", CS_SPEC_MAX_BYTES);
     json_t *plan = read_document(job, "plan.json", MAX_PLAN_BYTES);
+    json_t *profile = read_document(job, "profile.json", MAX_PLAN_BYTES);
     cs_msg_set(c->reply, "job", cs_job_object(job));
     if (spec)
         cs_msg_set(c->reply, "spec", spec);
     if (plan)
         cs_msg_set(c->reply, "plan", plan);
+    if (profile)
+        cs_msg_set(c->reply, "profile", profile);
     return CS_OK;
 }
 

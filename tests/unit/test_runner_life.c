@@ -270,6 +270,44 @@ static void a_run_ends_done_with_all_its_records(void **state)
     assert_int_equal(count_left(job), 0);
 }
 
+static void the_22nd_step_calibrates_the_prediction(void **state)
+{
+    struct job *job = *state;
+    write_job(job, 24, 0, "");
+    assert_int_equal(run(job), CS_OK);
+    size_t bytes = 0, at = 0, n_profile = 0;
+    char *file = tmpdir_read(tmpdir_path(job->path, "trace"), &bytes);
+    char *profile = tmpdir_read(tmpdir_path(job->path, "profile.json"), &n_profile);
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_trace_head head;
+    struct cs_trace_record record;
+    struct cs_err err = {0};
+    json_t *doc = json_loadb(profile, n_profile, 0, NULL), *end = state_of(job);
+    int64_t last_ns = 0;
+    int n = 0;
+    assert_int_equal(cs_msg_int(doc, "steps", 0), 20);
+    assert_string_equal(cs_msg_str(doc, "plan_hash", ""), cs_msg_str(end, "plan_hash", "-"));
+    assert_int_equal(cs_trace_head_decode(file, bytes, arena, &head, &at, &err), CS_OK);
+    while (cs_trace_record_decode(file, bytes, &at, arena, &record, &err) == CS_OK)
+        if (record.type == CS_TRACE_PREDICTED) {
+            n++;
+            last_ns = 0;
+            for (int r = 0; r < head.n_ranks; r++)
+                for (uint32_t i = 0; i < record.events[r].n; i++)
+                    if ((int64_t)record.events[r].event[i].end_ns > last_ns)
+                        last_ns = (int64_t)record.events[r].event[i].end_ns;
+        }
+    assert_int_equal(n, 2);
+    assert_int_equal(cs_msg_int(end, "predicted_step_ns", 0), last_ns);
+    assert_int_not_equal(last_ns, head.predicted_ns);
+    assert_true(has_note(job, "calibrated: predicted step"));
+    json_decref(doc);
+    json_decref(end);
+    cs_arena_free(arena);
+    free(file);
+    free(profile);
+}
+
 static void check_failure(struct job *job, const char *fault, int rank, const char *const *parts)
 {
     write_job(job, 12, 0, "");
@@ -603,6 +641,7 @@ int main(int argc, char **argv)
     pretend_main(argv);
     const struct CMUnitTest tests[] = {
         LIFE(a_run_ends_done_with_all_its_records),
+        LIFE(the_22nd_step_calibrates_the_prediction),
         LIFE(a_killed_worker_is_named_with_step_and_action),
         LIFE(a_failed_worker_is_blamed_not_its_victims),
         LIFE(an_exit_code_comes_with_the_last_output),
