@@ -189,7 +189,8 @@ static void report_times(struct cs_plain *plain, const struct cs_store *store,
         cs_duration_print(predicted, sizeof predicted, (uint64_t)predicted_ns);
     if (job->step_ns > 0)
         cs_duration_print(measured, sizeof measured, (uint64_t)job->step_ns);
-    cs_plain_say(plain, "  step time    predicted %s, measured %s", predicted, measured);
+    cs_plain_say(plain, "  step time    predicted %s%s, measured %s", predicted,
+                 store->is_calibrated ? " (calibrated)" : "", measured);
 }
 
 static void report_bubbles(struct cs_plain *plain, const struct cs_store *store)

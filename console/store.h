@@ -84,7 +84,9 @@ struct cs_store {
     int64_t job; /* selected, 0 none */
 
     struct cs_store_model model;
-    bool wants_show;       /* the plan changed: somebody should ask job.show again */
+    bool wants_show;       /* plan or prediction changed: somebody should ask job.show again */
+    int64_t shown_step_ns; /* predicted_step_ns of the last job.show */
+    bool is_calibrated;    /* predicted: with the measured costs of this very plan */
     char model_error[256]; /* why specification or plan could not be read */
     struct cs_store_stage *stages;
     int32_t n_stages, n_ranks;
@@ -118,6 +120,10 @@ void cs_store_adopt_trace(struct cs_store *store);
 void cs_store_log_lines(struct cs_store *store, int32_t rank, const json_t *msg);
 /* Read documents of the selected job; plan may be NULL. A failure is kept in model_error. */
 void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t *plan);
+
+/* Measured costs (core/sched/calibrate.h), after the documents: the selected job is predicted with
+ * them. NULL, of another plan or damaged: nothing happens. */
+void cs_store_profile(struct cs_store *store, const json_t *profile);
 
 const struct cs_store_job *cs_store_find(const struct cs_store *store, int64_t job); /* NULL */
 const struct cs_store_job *cs_store_selected(const struct cs_store *store);          /* NULL */

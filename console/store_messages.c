@@ -80,12 +80,12 @@ static void on_jobs(struct cs_store *store, const json_t *msg)
         read_job(store, json_array_get(jobs, i));
 }
 
-/* A plan other than the one that is shown: ask again. */
+/* A plan or a prediction other than the one that is shown: ask again. */
 static void check_plan(struct cs_store *store, const struct cs_store_job *job)
 {
     const char *shown = store->model.plan ? store->model.plan->hash : "";
     if (job && job->id == store->job && job->plan_hash[0] != '\0' &&
-        strcmp(job->plan_hash, shown) != 0)
+        (strcmp(job->plan_hash, shown) != 0 || job->predicted_step_ns != store->shown_step_ns))
         store->wants_show = true;
 }
 
@@ -100,7 +100,9 @@ static void on_show(struct cs_store *store, const json_t *msg)
     if (!job || job->id != store->job)
         return;
     store->wants_show = false;
+    store->shown_step_ns = job->predicted_step_ns;
     cs_store_documents(store, cs_msg_obj(msg, "spec"), cs_msg_obj(msg, "plan"));
+    cs_store_profile(store, cs_msg_obj(msg, "profile"));
 }
 
 static bool is_selected(const struct cs_store *store, const json_t *msg)

@@ -5,6 +5,7 @@
 
 #include "console/store.h"
 #include "core/base/str.h"
+#include "core/wire/wire.h"
 
 static void fill_stages(struct cs_store *store, const struct cs_plan *plan, bool is_same_plan)
 {
@@ -44,7 +45,8 @@ static enum cs_status read_plan(struct cs_store *store, const char *old_plan, st
     if (store->is_replay && store->predicted.arena)
         return CS_OK; /* the trace brought what was predicted then */
     cs_timeline_clear(&store->predicted);
-    return cs_timeline_predict(&store->predicted, model->plan, model->graph, model->device, err);
+    return cs_timeline_predict(&store->predicted, model->plan, model->graph, model->device, NULL, 0,
+                               err);
 }
 
 void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t *plan)
@@ -65,6 +67,7 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
                                      .spec_json = json_deep_copy(spec),
                                      .plan_json = plan ? json_deep_copy(plan) : NULL};
     store->model_error[0] = '\0';
+    store->is_calibrated = false;
     enum cs_status status = read_spec(model, &err);
     if (status == CS_OK && plan)
         status = read_plan(store, old_plan, &err);
@@ -73,4 +76,23 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
     if (model->plan && strcmp(old_plan, model->plan->hash) != 0)
         cs_timeline_clear(&store->measured); /* it belongs to another plan */
     store->version++;
+}
+
+void cs_store_profile(struct cs_store *store, const json_t *profile)
+{
+    const struct cs_store_model *model = &store->model;
+    struct cs_measured *measured = NULL;
+    int32_t cores = 0;
+    if (!profile || !model->plan ||
+        strcmp(cs_msg_str(profile, "plan_hash", ""), model->plan->hash) != 0)
+        return;
+    struct cs_arena *arena = cs_arena_new(0);
+    if (cs_measured_decode(profile, model->device, arena, &measured, &cores, NULL) == CS_OK &&
+        measured->n_stages == model->plan->n_stages && measured->n_ranks == model->plan->n_ranks &&
+        cs_timeline_predict(&store->predicted, model->plan, model->graph, model->device, measured,
+                            cores, NULL) == CS_OK) {
+        store->is_calibrated = true;
+        store->version++;
+    }
+    cs_arena_free(arena);
 }

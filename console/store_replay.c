@@ -161,7 +161,10 @@ static void read_documents(struct cs_store *store, const char *dir)
         plan = NULL;
     }
     if (spec) {
+        json_t *profile = read_json(dir, "profile.json");
         cs_store_documents(store, spec, plan);
+        cs_store_profile(store, profile);
+        json_decref(profile);
         cs_str_copy(job->name, sizeof job->name, cs_msg_str(spec, "name", job->name));
         job->steps = cs_msg_int(spec, "steps", job->steps);
     }

@@ -37,11 +37,15 @@ void cs_timeline_set(struct cs_timeline *timeline, const struct cs_span_input *i
 
 enum cs_status cs_timeline_predict(struct cs_timeline *timeline, const struct cs_plan *plan,
                                    const struct cs_graph *graph,
-                                   const struct cs_device_class *device, struct cs_err *err)
+                                   const struct cs_device_class *device,
+                                   struct cs_measured *measured, int32_t cores, struct cs_err *err)
 {
     struct cs_arena *scratch = cs_arena_new(0);
     struct cs_device_class costs = *device;
-    const struct cs_sim_options options = {.cost = cs_predict_cost, .user = &costs};
+    struct cs_sim_options options = {.cost = cs_predict_cost, .user = &costs};
+    if (measured)
+        options =
+            (struct cs_sim_options){.cost = cs_measured_sim_cost, .user = measured, .cores = cores};
     struct cs_program *program = NULL;
     struct cs_sim_result sim;
     enum cs_status status =

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "core/sched/calibrate.h"
 #include "core/sched/sim.h"
 #include "core/trace/span.h"
 
@@ -30,10 +31,12 @@ void cs_timeline_clear(struct cs_timeline *timeline);
 /* takes the place of what was there; the input is copied */
 void cs_timeline_set(struct cs_timeline *timeline, const struct cs_span_input *in, int64_t step,
                      int32_t slots);
-/* the programs of a plan, simulated with the costs that planning used */
+/* The programs of a plan, simulated with the costs that planning used, or with measured ones on so
+ * many cores (measured NULL: none, cores is not read). On failure the timeline stays. */
 enum cs_status cs_timeline_predict(struct cs_timeline *timeline, const struct cs_plan *plan,
                                    const struct cs_graph *graph,
                                    const struct cs_device_class *device,
+                                   struct cs_measured *measured, int32_t cores,
                                    struct cs_err *err) CS_NODISCARD;
 /* The rows of event.spans: [rank, action, start_us, end_us, letter, stage, slot, peer, is_grad], or
  * the first four of these, which need plan and graph (else NULL) for the program of `slots`. Rows

@@ -10,7 +10,7 @@
 #include "console/widget.h"
 #include "core/base/str.h"
 
-enum { N_COLUMNS = 10, CELL = 24, MAX_SHOWN = 128, BUBBLE_W = 10 };
+enum { N_COLUMNS = 10, CELL = 24, MAX_SHOWN = 128, BUBBLE_W = 10, WIDE = 96 };
 
 static const struct cs_column columns[N_COLUMNS] = {
     {"rank",      4,  5,  0, CS_ALIGN_LEFT },
@@ -79,7 +79,8 @@ static void draw_summary(const struct cs_store *store, const struct cs_screen *s
     if (predicted->arena) {
         cs_fmt_ms(ms, sizeof ms, (double)predicted->spans.makespan_ns);
         cs_fmt_percent(bubble, sizeof bubble, mean_bubble(predicted));
-        cs_fields_add(&fields, CS_STYLE_TEXT, 1, "predicted %s ms, bubble %s", ms, bubble);
+        cs_fields_add(&fields, CS_STYLE_TEXT, 1, "predicted%s %s ms, bubble %s",
+                      store->is_calibrated && area.w >= WIDE ? " (calibrated)" : "", ms, bubble);
     }
     if (measured->arena) {
         cs_fmt_ms(ms, sizeof ms, (double)measured->spans.makespan_ns);

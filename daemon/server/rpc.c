@@ -90,6 +90,13 @@ static json_t *read_document(const struct cs_job *job, const char *name, size_t 
     return out;
 }
 
+/* A run with another plan may have left its profile behind. */
+static bool is_of_plan(const json_t *profile, const json_t *plan)
+{
+    const char *hash = cs_msg_str(plan, "hash", "");
+    return hash[0] != '\0' && strcmp(cs_msg_str(profile, "plan_hash", ""), hash) == 0;
+}
+
 static enum cs_status do_show(struct call *c, struct cs_err *err)
 {
     struct cs_job *job;
@@ -102,8 +109,9 @@ static enum cs_status do_show(struct call *c, struct cs_err *err)
         cs_msg_set(c->reply, "spec", spec);
     if (plan)
         cs_msg_set(c->reply, "plan", plan);
-    if (profile)
-        cs_msg_set(c->reply, "profile", profile);
+    if (is_of_plan(profile, plan))
+        cs_msg_set(c->reply, "profile", json_incref(profile));
+    json_decref(profile);
     return CS_OK;
 }
 

@@ -193,6 +193,77 @@ static void another_plan_asks_for_the_job_again(void **state)
     assert_false(f->store->wants_show);
 }
 
+static json_t *profile_of(const struct fixture *f, const char *plan_hash)
+{
+    struct cs_measured *m =
+        cs_measured_new(f->replay.plan->n_stages, f->replay.plan->n_ranks, NULL, f->replay.arena);
+    for (int32_t row = 0; row < m->n_stages + m->n_ranks; row++)
+        for (int op = 0; op < CS_OP_COUNT; op++)
+            if (cs_op_stream((enum cs_op)op) == CS_STREAM_COMPUTE)
+                m->row[row][op] = (struct cs_measured_cost){20, 20 * (900 + 70 * row)};
+    json_t *profile = cs_measured_encode(m, 2);
+    json_object_set_new(profile, "plan_hash", json_string(plan_hash));
+    return profile;
+}
+
+static void feed_profile(struct fixture *f, json_t *profile, int64_t predicted_ns)
+{
+    json_t *job = job_object("RUN", f->replay.plan->hash);
+    json_object_set_new(job, "predicted_step_ns", json_integer(predicted_ns));
+    feed(f->store, json_pack("{s:s,s:b,s:o,s:O,s:O,s:o}", "type", "job.show", "reply", 1, "job",
+                             job, "spec", f->replay.spec, "plan", f->plan, "profile", profile));
+}
+
+static void a_profile_of_the_plan_calibrates_the_prediction(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_measured *m = NULL;
+    struct cs_sim_result sim;
+    int32_t cores;
+    json_t *profile = profile_of(f, f->replay.plan->hash);
+    assert_int_equal(
+        cs_measured_decode(profile, f->store->model.device, f->replay.arena, &m, &cores, NULL),
+        CS_OK);
+    const struct cs_sim_options options = {.cost = cs_measured_sim_cost, .user = m, .cores = cores};
+    assert_int_equal(cs_simulate(f->replay.program, &options, f->replay.arena, &sim, NULL), CS_OK);
+    assert_int_not_equal(sim.makespan_ns, f->replay.predicted.makespan_ns);
+    feed_profile(f, profile, sim.makespan_ns);
+    assert_true(f->store->is_calibrated);
+    assert_int_equal(f->store->predicted.spans.makespan_ns, sim.makespan_ns);
+    feed_show(f); /* without one it is the plan's again */
+    assert_false(f->store->is_calibrated);
+    assert_int_equal(f->store->predicted.spans.makespan_ns, f->replay.predicted.makespan_ns);
+}
+
+static void a_profile_of_another_plan_or_without_sense_is_ignored(void **state)
+{
+    struct fixture *f = *state;
+    json_t *bad[3] = {profile_of(f, "abcd"), profile_of(f, f->replay.plan->hash),
+                      profile_of(f, f->replay.plan->hash)};
+    json_object_set_new(bad[1], "stages", json_integer(f->replay.plan->n_stages + 1));
+    json_object_set_new(json_array_get(json_object_get(bad[2], "costs"), 0), "cpu_us",
+                        json_integer(INT64_MAX / 1000));
+    for (int i = 0; i < 3; i++) {
+        feed_profile(f, bad[i], 1);
+        assert_false(f->store->is_calibrated);
+        assert_int_equal(f->store->predicted.spans.makespan_ns, f->replay.predicted.makespan_ns);
+    }
+}
+
+static void another_prediction_asks_for_the_job_again(void **state)
+{
+    struct fixture *f = *state;
+    json_t *job = job_object("RUN", f->replay.plan->hash);
+    json_object_set_new(job, "predicted_step_ns", json_integer(4711));
+    json_t *event = json_pack("{s:s,s:o}", "type", "event.job", "job", job);
+    feed(f->store, json_incref(event));
+    assert_true(f->store->wants_show);
+    feed_profile(f, profile_of(f, f->replay.plan->hash), 4711);
+    assert_false(f->store->wants_show);
+    feed(f->store, event);
+    assert_false(f->store->wants_show);
+}
+
 static void a_damaged_plan_is_told_not_drawn(void **state)
 {
     struct fixture *f = *state;
@@ -363,6 +434,9 @@ int main(void)
         T(steps_move_job_series_and_figures),
         T(metrics_fill_the_past_but_never_overwrite_the_present),
         T(another_plan_asks_for_the_job_again),
+        T(a_profile_of_the_plan_calibrates_the_prediction),
+        T(a_profile_of_another_plan_or_without_sense_is_ignored),
+        T(another_prediction_asks_for_the_job_again),
         T(a_damaged_plan_is_told_not_drawn),
         T(a_plan_with_other_stages_leaves_no_old_timeline),
         T(lists_keep_the_newest_and_count_all),

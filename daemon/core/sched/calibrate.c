@@ -9,7 +9,8 @@ static const char schema[] = "cornstarch.profile.measured/1";
 
 enum { MAX_ROWS = 1 << 15 };
 
-static const int64_t max_sum_us = INT64_MAX / 1000; /* so that a mean in ns fits */
+static const int64_t max_sum_us = INT64_MAX / 1000;     /* so that a mean in ns fits */
+static const int64_t max_mean_us = INT64_C(3600000000); /* so that sums of a simulation fit */
 
 struct cs_measured *cs_measured_new(int32_t n_stages, int32_t n_ranks,
                                     const struct cs_device_class *device, struct cs_arena *arena)
@@ -126,6 +127,9 @@ static enum cs_status read_cost(struct cs_measured *m, const json_t *json, struc
                err));
     CS_TRY(get(json, "n", 1, INT64_MAX, &n, err));
     CS_TRY(get(json, "cpu_us", 0, max_sum_us, &cpu_us, err));
+    if (cpu_us / n > max_mean_us)
+        return cs_fail(err, CS_CORRUPT, "measured profile: op '%s' of %s %lld takes over an hour",
+                       letter, is_stage ? "stage" : "rank", (long long)at);
     m->row[is_stage ? at : m->n_stages + at][op] = (struct cs_measured_cost){n, cpu_us};
     return CS_OK;
 }
