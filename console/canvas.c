@@ -172,27 +172,6 @@ void cs_fill(struct cs_area area, int x, int y, int width, enum cs_style style, 
         put(area, i, y, code, 1, style);
 }
 
-void cs_box(struct cs_area area, enum cs_style style, enum cs_glyph_set glyphs, const char *title)
-{
-    int w = area.w, h = area.h;
-    if (w < 2 || h < 2)
-        return;
-    for (int y = 0; y < h; y++)
-        cs_fill(area, 0, y, w, CS_STYLE_TEXT, " ");
-    cs_fill(area, 1, 0, w - 2, style, cs_glyph(glyphs, CS_GLYPH_HLINE));
-    cs_fill(area, 1, h - 1, w - 2, style, cs_glyph(glyphs, CS_GLYPH_HLINE));
-    for (int y = 1; y < h - 1; y++) {
-        cs_draw(area, 0, y, style, cs_glyph(glyphs, CS_GLYPH_VLINE));
-        cs_draw(area, w - 1, y, style, cs_glyph(glyphs, CS_GLYPH_VLINE));
-    }
-    cs_draw(area, 0, 0, style, cs_glyph(glyphs, CS_GLYPH_TOP_LEFT));
-    cs_draw(area, w - 1, 0, style, cs_glyph(glyphs, CS_GLYPH_TOP_RIGHT));
-    cs_draw(area, 0, h - 1, style, cs_glyph(glyphs, CS_GLYPH_BOTTOM_LEFT));
-    cs_draw(area, w - 1, h - 1, style, cs_glyph(glyphs, CS_GLYPH_BOTTOM_RIGHT));
-    if (title && w > 8)
-        cs_drawf(cs_area_part(area, 2, 0, w - 4, 1), 0, 0, CS_STYLE_TITLE, " %s ", title);
-}
-
 void cs_restyle(struct cs_area area, enum cs_style style)
 {
     for (int y = 0; y < area.h; y++)

@@ -50,7 +50,6 @@ int cs_draw_right(struct cs_area area, int x_end, int y, enum cs_style style, co
 int cs_draw_cut(struct cs_area area, int x, int y, int width, enum cs_style style,
                 enum cs_glyph_set glyphs, const char *text);
 void cs_fill(struct cs_area area, int x, int y, int width, enum cs_style style, const char *glyph);
-void cs_box(struct cs_area area, enum cs_style style, enum cs_glyph_set glyphs, const char *title);
 void cs_restyle(struct cs_area area, enum cs_style style); /* every cell of the area */
 
 /* rows as lines without trailing spaces, each ended by a newline */

@@ -25,9 +25,6 @@ int cs_cmd_width(void);
 enum cs_status cs_cmd_eval(const char *path, bool is_job, struct cs_script_result *out,
                            struct cs_err *err) CS_NODISCARD;
 
-/* cmd_run.c: watch a job to its end with plain lines; the exit code of how it ended */
-enum cs_status cs_cmd_watch(struct cs_cmd *cmd, int64_t job, const char *export_dir,
-                            struct cs_err *err) CS_NODISCARD;
 /* cmd_export.c: write the model of a checkpoint of a job directory. step < 0: the newest */
 enum cs_status cs_cmd_export_dir(const char *job_dir, const char *ckpt, const char *dir,
                                  const char *dtype, struct cs_buf *report,

@@ -260,13 +260,6 @@ static enum cs_status watch(struct cs_cmd *cmd, int64_t job, const char *script,
     return st;
 }
 
-enum cs_status cs_cmd_watch(struct cs_cmd *cmd, int64_t job, const char *export_dir,
-                            struct cs_err *err)
-{
-    CS_TRY(cs_cmd_connect(cmd, err));
-    return watch(cmd, job, NULL, export_dir, err);
-}
-
 /* Before hours of training, not after them. */
 static enum cs_status check_export_dir(const char *dir, struct cs_err *err)
 {

@@ -235,12 +235,3 @@ enum cs_status cs_screen_keys(struct cs_screen *screen, struct cs_store *store, 
     }
     return CS_OK;
 }
-
-void cs_keys_list(struct cs_buf *out)
-{
-    for (int v = 0; v < CS_VIEW_COUNT; v++)
-        for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
-            if (rows[i].views & (1u << v))
-                cs_buf_addf(out, "%s\t%s\t%s\n", cs_view_row((enum cs_view)v)->name, rows[i].shown,
-                            cs_key_row_help(&rows[i]));
-}

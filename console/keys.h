@@ -61,8 +61,6 @@ struct cs_key_row {
 
 const struct cs_key_row *cs_key_rows(int *n);
 const char *cs_key_row_help(const struct cs_key_row *row);
-/* one line per key of every view, for the manual: view, keys, help; tab-separated */
-void cs_keys_list(struct cs_buf *out);
 
 /* Private to keys.c and keys_act.c. */
 typedef unsigned cs_key_act(struct cs_screen *screen, const struct cs_store *store, int argument);

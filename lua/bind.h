@@ -31,7 +31,6 @@ void cs_lua_register_search(lua_State *L);
 struct cs_lua_method { /* documentation of methods, for lua/meta and the manual */
     const char *owner, *name, *params, *returns, *help;
 };
-const struct cs_lua_method *cs_lua_methods(int *n);
 
 /* Install the module as package.loaded.cornstarch. */
 void cs_lua_install(lua_State *L);

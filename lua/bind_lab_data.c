@@ -1,7 +1,7 @@
 /* cs.lab.mask, balance, assign: masks to work, blocks to ranks, samples to lanes and slots, on
  * plain tables. Ranks, lanes, slots count from 0 in results; whole numbers are Lua integers.
  * Everything a call allocates hangs on one box on the stack, so that an error cannot leak it. */
-#include "lua/bind_lab_data.h"
+#include "lua/bind.h"
 
 #include <math.h>
 #include <string.h>

@@ -27,12 +27,6 @@ static const struct cs_lua_method methods[] = {
 
 /* clang-format on */
 
-const struct cs_lua_method *cs_lua_methods(int *n)
-{
-    *n = CS_ARRAY_LEN(methods);
-    return methods;
-}
-
 static void add_type(struct cs_buf *out, const struct cs_arg *arg)
 {
     static const char *const plain[] = {"string", "integer", "number", "boolean",

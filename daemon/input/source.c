@@ -171,21 +171,6 @@ const char *cs_source_path(const struct cs_source *s)
     return cs_dataset_path(s->set);
 }
 
-const struct cs_sampler *cs_source_sampler(const struct cs_source *s)
-{
-    return &s->sampler;
-}
-
-int cs_source_encoders(const struct cs_source *s)
-{
-    return s->n_encoders;
-}
-
-const struct cs_processor *cs_source_processor(const struct cs_source *s, int encoder)
-{
-    return &s->processor[encoder];
-}
-
 /* The control: the pictures of another sample, where it has some. */
 static void swap_files(const struct cs_source *s, struct cs_record *record)
 {

@@ -31,9 +31,6 @@ enum cs_status cs_source_open(const struct cs_spec *spec, const struct cs_graph 
 void cs_source_close(struct cs_source *source); /* accepts NULL */
 uint64_t cs_source_count(const struct cs_source *source);
 const char *cs_source_path(const struct cs_source *source);
-const struct cs_sampler *cs_source_sampler(const struct cs_source *source);
-int cs_source_encoders(const struct cs_source *source);
-const struct cs_processor *cs_source_processor(const struct cs_source *source, int encoder);
 
 /* Anything but CS_OK and CS_NO_MEMORY, CS_INTERRUPTED: the sample is bad and err says why. *out is
  * empty then, apart from the record where one could be read (its id is wanted for the report). */

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/io.h"
 #include "core/sched/predict.h"
@@ -51,7 +52,12 @@ enum cs_status cs_run_predict(struct cs_runner *r, struct cs_err *err)
 {
     struct cs_device_class device = *r->job.cluster.device;
     const struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
+    char path[CS_PATH_CAP + 16];
     int64_t step_ns;
+    /* a profile is of the run that measured it: until this one has, every reader shows the plan's
+     */
+    snprintf(path, sizeof path, "%s/profile.json", r->job.dir);
+    unlink(path);
     if (strcmp(device.name, "cpu") == 0)
         r->measured = cs_measured_new(r->job.plan->n_stages, r->job.plan->n_ranks,
                                       r->job.cluster.device, r->job.arena);

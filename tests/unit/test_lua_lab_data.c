@@ -1,6 +1,6 @@
 /* cs.lab.mask, balance and assign from scripts: shapes of results, defaults, errors with a place.
  */
-#include "lua/bind_lab_data.h"
+#include "lua/bind.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -101,8 +101,3 @@ char *cs_arena_printf(struct cs_arena *arena, const char *fmt, ...)
     va_end(ap);
     return text;
 }
-
-size_t cs_arena_used(const struct cs_arena *arena)
-{
-    return arena->used;
-}

@@ -21,7 +21,6 @@ void *cs_arena_try(struct cs_arena *arena, size_t bytes); /* NULL when over the 
 char *cs_arena_strdup(struct cs_arena *arena, const char *text);
 char *cs_arena_strndup(struct cs_arena *arena, const char *text, size_t len);
 char *cs_arena_printf(struct cs_arena *arena, const char *fmt, ...) CS_PRINTF(2, 3);
-size_t cs_arena_used(const struct cs_arena *arena);
 
 #define CS_NEW(arena, type)          ((type *)cs_arena_alloc((arena), sizeof(type)))
 #define CS_NEW_ARRAY(arena, type, n) ((type *)cs_arena_array((arena), sizeof(type), (size_t)(n)))

@@ -25,11 +25,6 @@ bool cs_search_modality_from_name(const char *name, enum cs_search_modality *out
     return false;
 }
 
-const char *cs_search_schedule_name(int schedule)
-{
-    return cs_search_schedules[schedule].name;
-}
-
 bool cs_search_schedule_from_name(const char *name, int *schedule)
 {
     for (int i = 0; i < CS_SEARCH_SCHEDULES; i++)

@@ -29,7 +29,6 @@ bool cs_search_modality_from_name(const char *name, enum cs_search_modality *out
 
 enum { CS_SEARCH_SCHEDULES = 7 };
 
-const char *cs_search_schedule_name(int schedule); /* 0 .. CS_SEARCH_SCHEDULES - 1 */
 bool cs_search_schedule_from_name(const char *name, int *schedule);
 
 /* Zero: free, or the default in brackets. */
