@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/io.h"
 #include "core/sched/program.h"
 #include "core/trace/tracefile.h"
 #include "core/wire/line.h"
@@ -306,6 +307,17 @@ static void the_22nd_step_calibrates_the_prediction(void **state)
     cs_arena_free(arena);
     free(file);
     free(profile);
+}
+
+static void a_run_does_not_keep_the_profile_of_another(void **state)
+{
+    struct job *job = *state;
+    struct cs_err err = {0};
+    write_job(job, 6, 0, ""); /* too short to measure one of its own */
+    const char *path = tmpdir_path(job->path, "profile.json");
+    assert_int_equal(cs_write_file_atomic(path, "{}", 2, 0600, &err), CS_OK);
+    assert_int_equal(run(job), CS_OK);
+    assert_int_equal(access(tmpdir_path(job->path, "profile.json"), F_OK), -1);
 }
 
 static void check_failure(struct job *job, const char *fault, int rank, const char *const *parts)
@@ -642,6 +654,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         LIFE(a_run_ends_done_with_all_its_records),
         LIFE(the_22nd_step_calibrates_the_prediction),
+        LIFE(a_run_does_not_keep_the_profile_of_another),
         LIFE(a_killed_worker_is_named_with_step_and_action),
         LIFE(a_failed_worker_is_blamed_not_its_victims),
         LIFE(an_exit_code_comes_with_the_last_output),
