@@ -46,8 +46,10 @@ struct cs_ctx {
 
 struct cs_attention_shape {
     int32_t tokens, heads, kv_heads, head_dim;
+    int32_t k_tokens;                      /* rows of k and v; 0: tokens */
     int32_t q_stride, kv_stride, o_stride; /* elements between rows (tokens) */
     float scale, softcap;                  /* softcap 0: none; else s = c tanh(s / c) */
+    bool is_deterministic; /* gradients equal to the bit from run to run; may be slower */
 };
 
 struct cs_adamw {
@@ -121,6 +123,13 @@ struct cs_ops {
     void (*patches)(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t width,
                     int32_t channels, int32_t patch, const uint8_t *pixels, float rescale,
                     const float *mean, const float *std, void *y);
+
+    /* Fill the lists and bitmaps of mask->cells (core/mask/cells.h) from the words of mask and,
+     * where set, mask->keys: all arrays are the caller's, q_row and k_row are given. NULL: the back
+     * end's attention works from documents. Workspace: mask_workspace bytes. */
+    void (*mask_build)(struct cs_ctx *ctx, const struct cs_mask_plan *mask,
+                       struct cs_mask_cells *cells);
+    size_t (*mask_workspace)(int32_t n_q_tiles, int32_t n_k_tiles, int32_t bitmap_room);
 
     /* q (tokens, heads, head_dim), k and v (tokens, kv_heads, head_dim), o like q; lse (heads,
      * tokens) fp32. A row that sees nothing gives o = 0, lse = -inf, and zero gradients. */

@@ -6,6 +6,8 @@
 
 #include "core/mask/rule.h"
 
+struct cs_mask_cells;
+
 struct cs_mask_plan {
     struct cs_mask_rule rule;
     int32_t n_tokens;
@@ -16,6 +18,10 @@ struct cs_mask_plan {
     int32_t n_segments;
     const int32_t
         *segment; /* (n_segments + 1) first row of every document, ascending; last = n_tokens */
+    /* Keys, where they are not the queries (context parallelism): the same fields of the key rows,
+     * rule and segments ignored. NULL: keys are the queries. */
+    const struct cs_mask_plan *keys;
+    const struct cs_mask_cells *cells; /* core/mask/cells.h; NULL: not built (CPU, portable) */
 };
 
 static inline struct cs_mask_token cs_mask_token_at(const struct cs_mask_plan *plan, int32_t row)
