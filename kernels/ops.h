@@ -58,6 +58,21 @@ struct cs_adamw {
     int64_t step;     /* 1 for the first update: bias correction */
 };
 
+/* One parameter of adamw_many: n elements each; w as in adamw. weight_decay replaces the one of the
+ * common struct cs_adamw. */
+struct cs_adamw_tensor {
+    int64_t n;
+    float weight_decay;
+    const float *grad;
+    float *master, *exp_avg, *exp_avg_sq;
+    void *w;
+};
+
+struct cs_sumsq_tensor {
+    int64_t n;
+    const float *x;
+};
+
 struct cs_ops {
     uint32_t version;
     const char *name; /* "cpu", "cuda" */
@@ -77,9 +92,31 @@ struct cs_ops {
     void (*bias_grad)(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
                       float *db);
 
+    /* A linear layer: y (rows, out) = act(x w^T + bias) + residual. x (rows, in) with row stride
+     * ldx, w (out, in); bias (out) or NULL; residual (rows, out) or NULL, not y itself. pre (rows,
+     * out) receives x w^T + bias for the backward, NULL: not needed, always NULL for CS_ACT_NONE.
+     * The same as gemm, bias_add, act and add in this order, with fewer roundings in between where
+     * the back end fuses them. */
+    void (*linear)(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *x,
+                   int64_t ldx, const void *w, const void *bias, const void *residual,
+                   enum cs_act act, void *pre, void *y);
+    /* dx (rows, in) = (dy w) act'(pre): the gradient with respect to the pre-activation of the
+     * layer below. dy (rows, out), w (out, in), pre (rows, in); CS_ACT_NONE: pre is NULL */
+    void (*linear_dgrad)(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
+                         const void *w, enum cs_act act, const void *pre, void *dx);
+    /* dw (out, in) fp32 += dy (rows, out)^T x (rows, in), db (out) fp32 += column sums of dy; each
+     * may be NULL */
+    void (*linear_wgrad)(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
+                         const void *x, float *dw, float *db);
+
     /* y (rows, n) from x (rows, n); stat (rows, 2) fp32 keeps mean and 1/std (RMS: 0 and 1/rms) */
     void (*norm)(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
                  float offset, const void *x, const void *w, const void *b, void *y, float *stat);
+    /* sum = a + b (rows, n) in act type, y and stat as norm of sum (the rounded one). sum may be a
+     * or b; bias NULL: none */
+    void (*add_norm)(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
+                     float offset, const void *a, const void *b, const void *w, const void *bias,
+                     void *sum, void *y, float *stat);
     /* dx = dx_in + d norm; dx_in NULL: 0 (it is the residual's gradient). dw, db NULL: not needed
      */
     void (*norm_grad)(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
@@ -159,6 +196,18 @@ struct cs_ops {
                   float *master, float *exp_avg, float *exp_avg_sq, void *w);
     /* *sum (fp64) = sum of squares of x (n) fp32, in a fixed order; overwrites */
     void (*sumsq)(struct cs_ctx *ctx, int64_t n, const float *x, double *sum);
+    /* The same for a list of tensors in few launches: the same bits as one call for each. The list
+     * is host memory and is read before the function returns. sum (n_tensors) */
+    void (*adamw_many)(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_adamw_tensor *tensor,
+                       const struct cs_adamw *hyper);
+    void (*sumsq_many)(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_sumsq_tensor *tensor,
+                       double *sum);
+    /* n elements: act type from fp32 (to nearest even), fp32 from act type; x and y apart */
+    void (*cast_to_act)(struct cs_ctx *ctx, int64_t n, const float *x, void *y);
+    void (*cast_to_f32)(struct cs_ctx *ctx, int64_t n, const void *x, float *y);
+    /* y = alpha x + beta y (n) fp32, each product rounded; beta 0: y is not read; y may be x */
+    void (*scale_add)(struct cs_ctx *ctx, int64_t n, float alpha, const float *x, float beta,
+                      float *y);
 
     const struct cs_device_ops *device; /* kernels/device.h; NULL: arrays are host memory */
 };

@@ -78,3 +78,14 @@ void cs_cpu_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, c
     if (w != NULL && w != (void *)master)
         memcpy(w, master, (size_t)n * sizeof *master);
 }
+
+void cs_cpu_adamw_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_adamw_tensor *tensor,
+                       const struct cs_adamw *hyper)
+{
+    for (int32_t i = 0; i < n_tensors; i++) {
+        const struct cs_adamw_tensor *t = &tensor[i];
+        struct cs_adamw own = *hyper;
+        own.weight_decay = t->weight_decay;
+        cs_cpu_adamw(ctx, t->n, &own, t->grad, t->master, t->exp_avg, t->exp_avg_sq, t->w);
+    }
+}

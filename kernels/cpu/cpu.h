@@ -66,8 +66,18 @@ void cs_cpu_bias_add(struct cs_ctx *ctx, int64_t rows, int64_t n, void *y, int64
                      const void *bias);
 void cs_cpu_bias_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
                       float *db);
+void cs_cpu_linear(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *x,
+                   int64_t ldx, const void *w, const void *bias, const void *residual,
+                   enum cs_act act, void *pre, void *y);
+void cs_cpu_linear_dgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
+                         const void *w, enum cs_act act, const void *pre, void *dx);
+void cs_cpu_linear_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
+                         const void *x, float *dw, float *db);
 void cs_cpu_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
                  float offset, const void *x, const void *w, const void *b, void *y, float *stat);
+void cs_cpu_add_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
+                     float offset, const void *a, const void *b, const void *w, const void *bias,
+                     void *sum, void *y, float *stat);
 void cs_cpu_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
                       const void *x, const void *w, const float *stat, const void *dy,
                       const void *dx_in, void *dx, float *dw, float *db);
@@ -109,5 +119,13 @@ size_t cs_cpu_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab);
 void cs_cpu_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
                   float *master, float *exp_avg, float *exp_avg_sq, void *w);
 void cs_cpu_sumsq(struct cs_ctx *ctx, int64_t n, const float *x, double *sum);
+void cs_cpu_adamw_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_adamw_tensor *tensor,
+                       const struct cs_adamw *hyper);
+void cs_cpu_sumsq_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_sumsq_tensor *tensor,
+                       double *sum);
+void cs_cpu_cast_to_act(struct cs_ctx *ctx, int64_t n, const float *x, void *y);
+void cs_cpu_cast_to_f32(struct cs_ctx *ctx, int64_t n, const void *x, float *y);
+void cs_cpu_scale_add(struct cs_ctx *ctx, int64_t n, float alpha, const float *x, float beta,
+                      float *y);
 
 #endif

@@ -126,6 +126,16 @@ void cs_cpu_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n,
     }
 }
 
+void cs_cpu_add_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
+                     float offset, const void *a, const void *b, const void *w, const void *bias,
+                     void *sum, void *y, float *stat)
+{
+    if (rows <= 0)
+        return;
+    cs_cpu_add(ctx, rows * n, a, b, sum);
+    cs_cpu_norm(ctx, kind, rows, n, eps, offset, sum, w, bias, y, stat);
+}
+
 void cs_cpu_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
                       const void *x, const void *w, const float *stat, const void *dy,
                       const void *dx_in, void *dx, float *dw, float *db)

@@ -22,3 +22,10 @@ void cs_cpu_sumsq(struct cs_ctx *ctx, int64_t n, const float *x, double *sum)
     (void)ctx;
     *sum = sum_squares(n, x);
 }
+
+void cs_cpu_sumsq_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_sumsq_tensor *tensor,
+                       double *sum)
+{
+    for (int32_t i = 0; i < n_tensors; i++)
+        cs_cpu_sumsq(ctx, tensor[i].n, tensor[i].x, &sum[i]);
+}

@@ -9,7 +9,11 @@ static const struct cs_ops ops_cpu = {
     .gemm_wgrad = cs_cpu_gemm_wgrad,
     .bias_add = cs_cpu_bias_add,
     .bias_grad = cs_cpu_bias_grad,
+    .linear = cs_cpu_linear,
+    .linear_dgrad = cs_cpu_linear_dgrad,
+    .linear_wgrad = cs_cpu_linear_wgrad,
     .norm = cs_cpu_norm,
+    .add_norm = cs_cpu_add_norm,
     .norm_grad = cs_cpu_norm_grad,
     .rope = cs_cpu_rope,
     .act = cs_cpu_act,
@@ -29,6 +33,11 @@ static const struct cs_ops ops_cpu = {
     .linear_xent_workspace = cs_cpu_linear_xent_workspace,
     .adamw = cs_cpu_adamw,
     .sumsq = cs_cpu_sumsq,
+    .adamw_many = cs_cpu_adamw_many,
+    .sumsq_many = cs_cpu_sumsq_many,
+    .cast_to_act = cs_cpu_cast_to_act,
+    .cast_to_f32 = cs_cpu_cast_to_f32,
+    .scale_add = cs_cpu_scale_add,
 };
 
 const struct cs_ops *cs_ops_cpu(void)
