@@ -4,8 +4,10 @@
  *
  * Rows are cut into tiles of at most CS_MASK_TILE, every row in exactly one; a tile is two halves
  * of at most CS_MASK_CELL rows. A cell is one half of a query tile against one half of a key tile:
- * empty, whole, or a bitmap of 64 x 64. Cells are what a warpgroup skips on its own, tiles are what
- * memory is fetched in. Tiles may start anywhere, so those of an encoder start at its images.
+ * empty, whole (all 64 x 64 pairs exist and are allowed), or a bitmap of 64 x 64: a cell at the
+ * ragged end of a tile has one even when all of its pairs are allowed. Cells are what a warpgroup
+ * skips on its own, tiles are what memory is fetched in. Tiles may start anywhere, so those of an
+ * encoder start at its images.
  *
  * One definition for the planner (counts), the CPU twin (cs_mask_cells_make) and the GPU builder
  * (cs_ops.mask_build): the same lists in the same order, entry by entry; numbers of bitmaps may
@@ -49,13 +51,44 @@ struct cs_mask_cells {
     int64_t *pairs;     /* (1) allowed pairs, for TFLOP/s and balance */
 };
 
+/* Word t of a bitmap, 0..127. row[i] bit j: row i of the cell sees (is seen by) column j. */
+CS_MASK_INLINE uint32_t cs_mask_cell_word(const uint64_t row[CS_MASK_CELL], int t)
+{
+    const int r = 16 * (t / 32) + t % 32 / 4, c = 2 * (t % 4);
+    const uint64_t low = row[r] >> c, high = row[r + 8] >> c;
+    uint32_t word = 0;
+    for (int j = 0; j < 8; j++)
+        word |= ((uint32_t)(low >> 8 * j & 3) | (uint32_t)(high >> 8 * j & 3) << 2) << 4 * j;
+    return word;
+}
+
+/* The same word of the transposed cell. */
+CS_MASK_INLINE uint32_t cs_mask_cell_word_t(const uint64_t row[CS_MASK_CELL], int t)
+{
+    const int r = 16 * (t / 32) + t % 32 / 4, c = 2 * (t % 4);
+    uint32_t word = 0;
+    for (int j = 0; j < 8; j++)
+        for (int i = 0; i < 2; i++) {
+            const uint64_t column = row[c + 8 * j + i] >> r;
+            word |= ((uint32_t)(column & 1) | (uint32_t)(column >> 8 & 1) << 2) << (4 * j + i);
+        }
+    return word;
+}
+
+/* Lay the arrays out in one block of memory, device memory too: bytes of the block, and the
+ * addresses, sizes and strides from its start (256-byte aligned). Nothing is read or written. */
+size_t cs_mask_cells_bytes(int32_t n_q, int32_t n_k, int32_t bitmap_room);
+void cs_mask_cells_place(void *block, int32_t n_q, int32_t n_k, int32_t bitmap_room,
+                         struct cs_mask_cells *out);
+
 /* Starts of tiles: row has room for n_tokens / CS_MASK_TILE + n_segments + 2. restart: a tile never
  * reaches over the end of a segment (encoders); else tiles of CS_MASK_TILE without a gap. Returns
  * the number of tiles. */
 int32_t cs_mask_tile_rows(const struct cs_mask_plan *plan, bool restart, int32_t *row);
 
 /* The CPU twin: asks the rule for every pair. k NULL: keys are the queries (n_tokens of plan).
- * Everything comes from the arena. CS_LIMIT: more tiles than an entry can name. */
+ * Everything comes from the arena. CS_LIMIT: more tiles than an entry can name. CS_INVALID: tiles
+ * that are empty, longer than CS_MASK_TILE, or do not end at the last row. */
 enum cs_status cs_mask_cells_make(const struct cs_mask_plan *q, const struct cs_mask_plan *k,
                                   const int32_t *q_row, int32_t n_q, const int32_t *k_row,
                                   int32_t n_k, struct cs_arena *arena, struct cs_mask_cells *out,
