@@ -14,8 +14,8 @@
 static struct cs_layout two(int32_t tp_a, int32_t cp_a, int32_t tp_b, int32_t cp_b)
 {
     return (struct cs_layout){
-        .branch = {{"enc", tp_a, cp_a, 2, CS_RECOMPUTE_NONE},
-                   {"llm", tp_b, cp_b, 2, CS_RECOMPUTE_NONE}},
+        .branch = {{.name = "enc", .tp = tp_a, .cp = cp_a, .pp = 2},
+                   {.name = "llm", .tp = tp_b, .cp = cp_b, .pp = 2}},
         .n_branches = 2
     };
 }
@@ -59,9 +59,9 @@ static void mesh_of_18_ranks_and_two_encoders(void **state)
     static const int32_t golden[] = {0, 0, 1, 1, 2, 2, 3,  3,  4,  4,  5,  5,  6,  6,
                                      7, 7, 8, 8, 9, 9, 10, 11, 12, 13, 14, 15, 16, 17};
     struct cs_layout layout = {
-        .branch = {{"enc1", 2, 1, 2, CS_RECOMPUTE_NONE},
-                   {"enc2", 2, 1, 3, CS_RECOMPUTE_NONE},
-                   {"llm", 4, 1, 2, CS_RECOMPUTE_NONE}},
+        .branch = {{.name = "enc1", .tp = 2, .cp = 1, .pp = 2},
+                   {.name = "enc2", .tp = 2, .cp = 1, .pp = 3},
+                   {.name = "llm", .tp = 4, .cp = 1, .pp = 2}},
         .n_branches = 3
     };
     (void)state;
@@ -71,9 +71,9 @@ static void mesh_of_18_ranks_and_two_encoders(void **state)
 static void replicas_of_27_ranks_fill_54_with_dp_2(void **state)
 {
     struct cs_layout layout = {
-        .branch = {{"vision", 2, 1, 1, CS_RECOMPUTE_NONE},
-                   {"audio", 1, 1, 1, CS_RECOMPUTE_NONE},
-                   {"llm", 4, 2, 3, CS_RECOMPUTE_NONE}},
+        .branch = {{.name = "vision", .tp = 2, .cp = 1, .pp = 1},
+                   {.name = "audio", .tp = 1, .cp = 1, .pp = 1},
+                   {.name = "llm", .tp = 4, .cp = 2, .pp = 3}},
         .n_branches = 3
     };
     struct cs_mesh *mesh = NULL;
@@ -143,10 +143,12 @@ static void broken_meshes_are_refused(void **state)
     assert_int_equal(cs_mesh_make(&layout, 10, arena, &mesh, &err), CS_PLAN);
     layout = two(0, 1, 1, 1);
     assert_int_equal(cs_mesh_make(&layout, 10, arena, &mesh, &err), CS_PLAN);
-    assert_int_equal(
-        cs_layout_check_runs(
-            &(struct cs_layout){.branch = {{"llm", 2, 1, 1, 0}}, .n_branches = 1, .dp = 1}, &err),
-        CS_PLAN);
+    assert_int_equal(cs_layout_check_runs(
+                         &(struct cs_layout){.branch = {{.name = "llm", .tp = 2, .cp = 1, .pp = 1}},
+                                             .n_branches = 1,
+                                             .dp = 1},
+                         &err),
+                     CS_PLAN);
     assert_non_null(strstr(err.text, "planned and simulated, not yet run"));
     cs_arena_free(arena);
 }
@@ -154,7 +156,8 @@ static void broken_meshes_are_refused(void **state)
 static void groups_stay_in_nodes_only_when_aligned(void **state)
 {
     struct cs_layout layout = {
-        .branch = {{"v", 1, 1, 1, CS_RECOMPUTE_NONE}, {"llm", 4, 2, 2, CS_RECOMPUTE_NONE}},
+        .branch = {{.name = "v", .tp = 1, .cp = 1, .pp = 1},
+                   {.name = "llm", .tp = 4, .cp = 2, .pp = 2}},
         .n_branches = 2,
         .dp = 1
     };

@@ -20,17 +20,37 @@ bool cs_recompute_from_name(const char *name, enum cs_recompute *out)
     return false;
 }
 
-static int64_t replica_ranks(const struct cs_layout *layout)
+static const char *const placement_names[CS_PLACEMENTS] = {"own", "colocated", "replicated"};
+
+const char *cs_placement_name(enum cs_placement placement)
+{
+    return placement_names[placement];
+}
+
+int32_t cs_layout_dp(const struct cs_layout *layout, int32_t branch)
+{
+    return layout->branch[branch].dp > 0 ? layout->branch[branch].dp : layout->dp;
+}
+
+int32_t cs_layout_zero(const struct cs_layout *layout, int32_t branch)
+{
+    return layout->branch[branch].shard > 0 ? layout->branch[branch].shard - 1 : layout->zero;
+}
+
+static int64_t all_ranks(const struct cs_layout *layout)
 {
     int64_t ranks = 0;
-    for (int32_t b = 0; b < layout->n_branches; b++)
-        ranks += (int64_t)layout->branch[b].pp * layout->branch[b].tp * layout->branch[b].cp;
+    for (int32_t b = 0; b < layout->n_branches; b++) {
+        const struct cs_branch_layout *at = &layout->branch[b];
+        if (at->place == CS_PLACE_OWN)
+            ranks += (int64_t)at->pp * at->tp * at->cp * cs_layout_dp(layout, b);
+    }
     return ranks;
 }
 
 int32_t cs_layout_ranks(const struct cs_layout *layout)
 {
-    int64_t ranks = replica_ranks(layout) * layout->dp;
+    int64_t ranks = all_ranks(layout);
     return ranks > INT32_MAX ? INT32_MAX : (int32_t)ranks;
 }
 
@@ -67,7 +87,9 @@ bool cs_layout_stays_in_nodes(const struct cs_layout *layout, int32_t devices_pe
     int64_t base = 0;
     for (int32_t b = 0; b < layout->n_branches; b++) {
         int64_t block = (int64_t)layout->branch[b].tp * layout->branch[b].cp;
-        int64_t n = (int64_t)layout->branch[b].pp * layout->dp;
+        int64_t n = (int64_t)layout->branch[b].pp * cs_layout_dp(layout, b);
+        if (layout->branch[b].place != CS_PLACE_OWN)
+            continue;
         /* blocks of a branch follow each other: aligned ones in nodes they divide never straddle */
         if (block > 1 && (devices_per_node % block != 0 || base % block != 0)) {
             for (int64_t i = 0; i < n; i++) {
@@ -79,6 +101,38 @@ bool cs_layout_stays_in_nodes(const struct cs_layout *layout, int32_t devices_pe
         base += n * block;
     }
     return true;
+}
+
+/* what only some placements and families can have */
+static enum cs_status check_place(const struct cs_layout *layout, int32_t b, struct cs_err *err)
+{
+    const struct cs_branch_layout *at = &layout->branch[b];
+    const struct cs_branch_layout *llm = &layout->branch[layout->n_branches - 1];
+    int32_t block = llm->tp * llm->cp, own = cs_layout_dp(layout, b), its = layout->dp;
+    if (at->ep > 1)
+        return cs_fail(err, CS_PLAN,
+                       "layout of %s: ep = %d, but its family has no experts to spread; leave ep "
+                       "out or choose 1",
+                       at->name, at->ep);
+    if (own < 1 || (own % its != 0 && its % own != 0))
+        return cs_fail(err, CS_PLAN,
+                       "layout of %s: dp = %d against %d of the LLM: one must divide the other",
+                       at->name, own, its);
+    if (at->place != CS_PLACE_OWN && at == llm)
+        return cs_fail(err, CS_PLAN, "layout of %s: the LLM has ranks of its own", at->name);
+    if (at->place != CS_PLACE_OWN && at->pp != 1)
+        return cs_fail(err, CS_PLAN,
+                       "layout of %s: pp = %d, but %s encoders stay whole: choose pp 1", at->name,
+                       at->pp, cs_placement_name(at->place));
+    if (at->place == CS_PLACE_COLOCATED && block % (at->tp * at->cp) != 0)
+        return cs_fail(err, CS_PLAN,
+                       "layout of %s: tp * cp = %d does not divide the %d ranks of an LLM stage",
+                       at->name, at->tp * at->cp, block);
+    if (at->place == CS_PLACE_REPLICATED && (at->tp != llm->tp || at->cp != llm->cp))
+        return cs_fail(err, CS_PLAN,
+                       "layout of %s: a replicated encoder has tp %d and cp %d of the LLM",
+                       at->name, llm->tp, llm->cp);
+    return CS_OK;
 }
 
 static enum cs_status check_branch(const struct cs_layout *layout, const struct cs_graph *graph,
@@ -93,6 +147,12 @@ static enum cs_status check_branch(const struct cs_layout *layout, const struct 
                        "layout of %s: pp = %d asks for more stages than its %d layers; choose pp "
                        "<= %d",
                        at->name, at->pp, graph->branches[b].n_layers, graph->branches[b].n_layers);
+    if (at->vpp > 1 && (int64_t)at->pp * at->vpp > graph->branches[b].n_layers)
+        return cs_fail(err, CS_PLAN,
+                       "layout of %s: %d stages of %d chunks are more than its %d layers; lower pp "
+                       "or vpp",
+                       at->name, at->pp, at->vpp, graph->branches[b].n_layers);
+    CS_TRY(check_place(layout, b, err));
     enum cs_status status = cs_layout_check_tp(graph, b, at->tp, err);
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "layout of %s", at->name);
 }
@@ -109,12 +169,12 @@ enum cs_status cs_layout_check(const struct cs_layout *layout, const struct cs_g
                        layout->dp, layout->zero);
     for (int32_t b = 0; b < layout->n_branches; b++)
         CS_TRY(check_branch(layout, graph, b, err));
-    if (replica_ranks(layout) * layout->dp > devices)
+    if (all_ranks(layout) > devices)
         return cs_fail(err, CS_PLAN,
                        "the layout needs %lld ranks (%d replicas of %lld) but the cluster has %lld "
                        "devices; lower dp, pp, tp or cp",
-                       (long long)(replica_ranks(layout) * layout->dp), layout->dp,
-                       (long long)replica_ranks(layout), (long long)devices);
+                       (long long)all_ranks(layout), layout->dp,
+                       (long long)(all_ranks(layout) / layout->dp), (long long)devices);
     if (!layout->may_leave_node && !cs_layout_stays_in_nodes(layout, cluster->devices_per_node))
         return cs_fail(err, CS_PLAN,
                        "a tp * cp group would reach over nodes of %d devices; choose tp * cp that "
@@ -128,7 +188,8 @@ enum cs_status cs_layout_check_runs(const struct cs_layout *layout, struct cs_er
     bool is_bare = layout->dp == 1;
     for (int32_t b = 0; b < layout->n_branches; b++)
         is_bare = is_bare && layout->branch[b].tp == 1 && layout->branch[b].cp == 1 &&
-                  layout->branch[b].recompute == CS_RECOMPUTE_NONE;
+                  layout->branch[b].recompute == CS_RECOMPUTE_NONE &&
+                  layout->branch[b].place == CS_PLACE_OWN && cs_layout_dp(layout, b) == 1;
     return is_bare ? CS_OK
                    : cs_fail(err, CS_PLAN,
                              "layouts with tp, cp, dp or recompute are planned and simulated, not "

@@ -19,10 +19,21 @@ enum cs_recompute { CS_RECOMPUTE_NONE, CS_RECOMPUTE_SELECTIVE, CS_RECOMPUTE_FULL
 const char *cs_recompute_name(enum cs_recompute recompute); /* "none", "selective", "full" */
 bool cs_recompute_from_name(const char *name, enum cs_recompute *out);
 
+/* Where a branch runs: ranks of its own; whole on the ranks of every LLM stage, which share its
+ * slots; or again on every LLM stage for every slot (a baseline). The LLM has ranks of its own. */
+enum cs_placement { CS_PLACE_OWN, CS_PLACE_COLOCATED, CS_PLACE_REPLICATED, CS_PLACEMENTS };
+
+const char *cs_placement_name(enum cs_placement placement); /* "own", "colocated", "replicated" */
+
 struct cs_branch_layout {
     const char *name;
     int32_t tp, cp, pp;
     enum cs_recompute recompute;
+    enum cs_placement place;
+    int32_t dp;    /* replicas of this branch, 0: as many as the layout says */
+    int32_t vpp;   /* chunks of every stage (interleaved), 0: 1 */
+    int32_t ep;    /* ranks that share the experts of a layer, 0: 1; families have none yet */
+    int32_t shard; /* 1 + zero level of this branch, 0: the layout's */
 };
 
 struct cs_layout {
@@ -33,9 +44,13 @@ struct cs_layout {
     bool may_leave_node; /* a tp * cp group may reach over nodes */
 };
 
-int32_t cs_layout_ranks(const struct cs_layout *layout); /* dp * sum of pp * tp * cp */
+int32_t cs_layout_ranks(const struct cs_layout *layout); /* sum of dp * pp * tp * cp, own ranks */
+int32_t cs_layout_dp(const struct cs_layout *layout, int32_t branch);
+int32_t cs_layout_zero(const struct cs_layout *layout, int32_t branch);
 /* CS_PLAN with figures and a hint: heads, kv heads and widths that tp does not divide, more stages
- * than layers, a tp * cp group over nodes, more ranks than devices. */
+ * than layers, experts that no family has, a dp that neither divides that of the LLM nor is divided
+ * by it, a placement that the LLM's ranks cannot hold, a tp * cp group over nodes, more ranks than
+ * devices. */
 enum cs_status cs_layout_check(const struct cs_layout *layout, const struct cs_graph *graph,
                                const struct cs_cluster *cluster, struct cs_err *err) CS_NODISCARD;
 /* the constraints of one branch alone: tp against its architectures */
@@ -44,19 +59,22 @@ enum cs_status cs_layout_check_tp(const struct cs_graph *graph, int32_t branch, 
 /* CS_PLAN unless it is a bare pipeline, which is what jobs run */
 enum cs_status cs_layout_check_runs(const struct cs_layout *layout,
                                     struct cs_err *err) CS_NODISCARD;
-/* Every tp * cp block lies in one node when ranks fill nodes in order. */
+/* Every tp * cp block of branches with ranks of their own lies in one node when ranks fill nodes in
+ * order. */
 bool cs_layout_stays_in_nodes(const struct cs_layout *layout, int32_t devices_per_node);
 
-/* cells: (n_stages, dp, cp, tp) with the largest cp and tp of all branches; a rank of a branch with
- * a smaller one stands in several cells. */
+/* cells: (n_stages, dp, cp, tp) with the largest dp, cp and tp of all branches; a rank of a branch
+ * with a smaller one stands in several cells. Stages are those of branches with ranks of their own.
+ */
 struct cs_mesh {
     int32_t n_stages, dp, cp, tp, n_ranks;
     const int32_t *rank;      /* cells */
     const int32_t *branch_of; /* (n_stages) */
 };
 
-/* world: ranks in all. CS_PLAN: no multiple of a replica's ranks, tp or cp that do not divide the
- * largest, a dp that is neither 0 nor world / replica. */
+/* world: ranks in all. CS_PLAN: tp, cp or dp that do not divide the largest. Where no branch has a
+ * dp of its own: world is no multiple of a replica's ranks, a dp that is neither 0 nor world /
+ * replica. Else: world is not the sum of the branches' ranks. */
 enum cs_status cs_mesh_make(const struct cs_layout *layout, int32_t world, struct cs_arena *arena,
                             struct cs_mesh **out, struct cs_err *err) CS_NODISCARD;
 int32_t cs_mesh_rank(const struct cs_mesh *mesh, int32_t stage, int32_t dp, int32_t cp, int32_t tp);

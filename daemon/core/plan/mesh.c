@@ -3,40 +3,76 @@
 
 #include "core/plan/layout.h"
 
-static enum cs_status check(const struct cs_layout *layout, int32_t world, struct cs_mesh *mesh,
-                            struct cs_err *err)
+static enum cs_status check_branch(const struct cs_branch_layout *at, struct cs_mesh *mesh,
+                                   struct cs_err *err)
 {
-    int64_t replica = 0;
+    if (at->tp < 1 || at->cp < 1 || at->pp < 1 || at->tp > 4096 || at->cp > 4096 || at->pp > 4096)
+        return cs_fail(err, CS_PLAN, "mesh of %s: tp %d, cp %d, pp %d: each is 1 to 4096", at->name,
+                       at->tp, at->cp, at->pp);
+    mesh->tp = at->tp > mesh->tp ? at->tp : mesh->tp;
+    mesh->cp = at->cp > mesh->cp ? at->cp : mesh->cp;
+    mesh->n_stages += at->pp;
+    return CS_OK;
+}
+
+/* dp of every branch: as asked, else as many replicas as the world holds */
+static enum cs_status find_replicas(const struct cs_layout *layout, int32_t world, int32_t *dp,
+                                    struct cs_err *err)
+{
+    int64_t replica = 0, fixed = 0;
+    bool has_own = false;
+    for (int32_t b = 0; b < layout->n_branches; b++) {
+        const struct cs_branch_layout *at = &layout->branch[b];
+        if (at->place != CS_PLACE_OWN)
+            continue;
+        replica += (int64_t)at->pp * at->tp * at->cp;
+        fixed += (int64_t)at->pp * at->tp * at->cp * cs_layout_dp(layout, b);
+        has_own = has_own || at->dp > 0;
+    }
+    if (has_own && fixed != world)
+        return cs_fail(err, CS_PLAN,
+                       "the branches take %lld ranks (dp * pp * tp * cp of each), not %d",
+                       (long long)fixed, world);
+    if (world < 1 || world > CS_LAYOUT_MAX_RANKS || (!has_own && world % replica != 0))
+        return cs_fail(err, CS_PLAN,
+                       "%d ranks are no multiple of a replica's %lld (sum of pp * tp * cp)", world,
+                       (long long)replica);
+    if (!has_own && layout->dp != 0 && layout->dp != world / replica)
+        return cs_fail(err, CS_PLAN, "dp is %d, but %d ranks hold %lld replicas of %lld",
+                       layout->dp, world, (long long)(world / replica), (long long)replica);
+    for (int32_t b = 0; b < layout->n_branches; b++)
+        dp[b] = has_own ? cs_layout_dp(layout, b) : (int32_t)(world / replica);
+    return CS_OK;
+}
+
+static enum cs_status check(const struct cs_layout *layout, int32_t world, struct cs_mesh *mesh,
+                            int32_t *dp, struct cs_err *err)
+{
     if (layout->n_branches < 1 || layout->n_branches > CS_LAYOUT_MAX_BRANCHES)
         return cs_fail(err, CS_PLAN, "a mesh of %d branches: 1 to %d", layout->n_branches,
                        CS_LAYOUT_MAX_BRANCHES);
-    mesh->tp = mesh->cp = 1;
+    mesh->tp = mesh->cp = mesh->dp = 1;
+    for (int32_t b = 0; b < layout->n_branches; b++)
+        if (layout->branch[b].place == CS_PLACE_OWN)
+            CS_TRY(check_branch(&layout->branch[b], mesh, err));
+    if (mesh->n_stages == 0)
+        return cs_fail(err, CS_PLAN, "a mesh without a branch that has ranks of its own");
+    CS_TRY(find_replicas(layout, world, dp, err));
+    for (int32_t b = 0; b < layout->n_branches; b++)
+        if (layout->branch[b].place == CS_PLACE_OWN && dp[b] > mesh->dp)
+            mesh->dp = dp[b];
     for (int32_t b = 0; b < layout->n_branches; b++) {
         const struct cs_branch_layout *at = &layout->branch[b];
-        if (at->tp < 1 || at->cp < 1 || at->pp < 1 || at->tp > 4096 || at->cp > 4096 ||
-            at->pp > 4096)
-            return cs_fail(err, CS_PLAN, "mesh of %s: tp %d, cp %d, pp %d: each is 1 to 4096",
-                           at->name, at->tp, at->cp, at->pp);
-        mesh->tp = at->tp > mesh->tp ? at->tp : mesh->tp;
-        mesh->cp = at->cp > mesh->cp ? at->cp : mesh->cp;
-        mesh->n_stages += at->pp;
-        replica += (int64_t)at->pp * at->tp * at->cp;
-    }
-    for (int32_t b = 0; b < layout->n_branches; b++) {
-        const struct cs_branch_layout *at = &layout->branch[b];
+        if (at->place != CS_PLACE_OWN)
+            continue;
         if (mesh->tp % at->tp != 0 || mesh->cp % at->cp != 0)
             return cs_fail(err, CS_PLAN,
                            "mesh of %s: tp %d and cp %d must divide the largest ones, %d and %d",
                            at->name, at->tp, at->cp, mesh->tp, mesh->cp);
+        if (mesh->dp % dp[b] != 0)
+            return cs_fail(err, CS_PLAN, "mesh of %s: dp %d must divide the largest one, %d",
+                           at->name, dp[b], mesh->dp);
     }
-    if (world < 1 || world > CS_LAYOUT_MAX_RANKS || world % replica != 0)
-        return cs_fail(err, CS_PLAN,
-                       "%d ranks are no multiple of a replica's %lld (sum of pp * tp * cp)", world,
-                       (long long)replica);
-    mesh->dp = (int32_t)(world / replica);
-    if (layout->dp != 0 && layout->dp != mesh->dp)
-        return cs_fail(err, CS_PLAN, "dp is %d, but %d ranks hold %d replicas of %lld", layout->dp,
-                       world, mesh->dp, (long long)replica);
     return CS_OK;
 }
 
@@ -44,7 +80,8 @@ enum cs_status cs_mesh_make(const struct cs_layout *layout, int32_t world, struc
                             struct cs_mesh **out, struct cs_err *err)
 {
     struct cs_mesh *mesh = CS_NEW(arena, struct cs_mesh);
-    CS_TRY(check(layout, world, mesh, err));
+    int32_t dp[CS_LAYOUT_MAX_BRANCHES];
+    CS_TRY(check(layout, world, mesh, dp, err));
     int64_t cells = (int64_t)mesh->n_stages * mesh->dp * mesh->cp * mesh->tp;
     if (cells > 64 * (int64_t)CS_LAYOUT_MAX_RANKS)
         return cs_fail(err, CS_PLAN, "a mesh of %lld cells is too large", (long long)cells);
@@ -54,12 +91,15 @@ enum cs_status cs_mesh_make(const struct cs_layout *layout, int32_t world, struc
     int64_t at = 0;
     for (int32_t b = 0; b < layout->n_branches; b++) {
         int32_t tp = layout->branch[b].tp, cp = layout->branch[b].cp;
-        for (int32_t s = 0; s < layout->branch[b].pp; s++, stage++) {
+        bool is_own = layout->branch[b].place == CS_PLACE_OWN;
+        for (int32_t s = 0; is_own && s < layout->branch[b].pp; s++, stage++) {
             branch_of[stage] = b;
-            for (int32_t d = 0; d < mesh->dp; d++, base += cp * tp)
+            for (int32_t d = 0; d < mesh->dp; d++)
                 for (int32_t c = 0; c < mesh->cp; c++)
                     for (int32_t t = 0; t < mesh->tp; t++)
-                        rank[at++] = base + c / (mesh->cp / cp) * tp + t / (mesh->tp / tp);
+                        rank[at++] = base + d / (mesh->dp / dp[b]) * cp * tp +
+                                     c / (mesh->cp / cp) * tp + t / (mesh->tp / tp);
+            base += dp[b] * cp * tp;
         }
     }
     mesh->rank = rank;

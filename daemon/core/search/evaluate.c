@@ -404,8 +404,11 @@ static void start(struct trial *t)
     for (int32_t b = 0; b < t->problem->n_branches; b++) {
         const struct cs_search_option *o = &t->problem->branch[b].option[c->option[b]];
         t->option[b] = o;
-        layout->branch[b] = (struct cs_branch_layout){t->problem->branch[b].name, o->tp, o->cp,
-                                                      c->pp[b], o->recompute};
+        layout->branch[b] = (struct cs_branch_layout){.name = t->problem->branch[b].name,
+                                                      .tp = o->tp,
+                                                      .cp = o->cp,
+                                                      .pp = c->pp[b],
+                                                      .recompute = o->recompute};
     }
 }
 
