@@ -8,12 +8,29 @@ if(CORNSTARCH_CUDA AND CMAKE_CUDA_COMPILER)
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)
   file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/*.cu")
+  # wgmma and setmaxnreg exist in sm_90a alone, not in PTX for later cards: *_sm90*.cu apart.
+  set(cuda_sources_sm90 ${cuda_sources})
+  list(FILTER cuda_sources_sm90 INCLUDE REGEX "_sm90[^/]*\\.cu$")
+  list(FILTER cuda_sources EXCLUDE REGEX "_sm90[^/]*\\.cu$")
   add_library(cornstarch-cuda MODULE ${cuda_sources})
-  target_include_directories(cornstarch-cuda PRIVATE daemon .)
-  target_compile_options(cornstarch-cuda PRIVATE -std=c++20 -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers)
-  if(CORNSTARCH_WERROR)
-    target_compile_options(cornstarch-cuda PRIVATE -Werror all-warnings -Xcompiler -Werror)
+  set(cuda_targets cornstarch-cuda)
+  if(cuda_sources_sm90)
+    add_library(cornstarch-cuda-sm90 OBJECT ${cuda_sources_sm90})
+    set_target_properties(cornstarch-cuda-sm90 PROPERTIES
+      CUDA_ARCHITECTURES 90a-real
+      CUDA_VISIBILITY_PRESET hidden
+      VISIBILITY_INLINES_HIDDEN ON
+      POSITION_INDEPENDENT_CODE ON)
+    target_sources(cornstarch-cuda PRIVATE $<TARGET_OBJECTS:cornstarch-cuda-sm90>)
+    list(APPEND cuda_targets cornstarch-cuda-sm90)
   endif()
+  foreach(target IN LISTS cuda_targets)
+    target_include_directories(${target} PRIVATE daemon .)
+    target_compile_options(${target} PRIVATE -std=c++20 -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers)
+    if(CORNSTARCH_WERROR)
+      target_compile_options(${target} PRIVATE -Werror all-warnings -Xcompiler -Werror)
+    endif()
+  endforeach()
   target_link_directories(cornstarch-cuda PRIVATE ${CUDAToolkit_LIBRARY_DIR})
   target_link_libraries(cornstarch-cuda PRIVATE CUDA::cublasLt)
   target_link_options(cornstarch-cuda PRIVATE LINKER:--disable-new-dtags LINKER:-z,defs
