@@ -3,43 +3,6 @@
 #include "core/sched/engine.h"
 #include "core/sched/traits.h"
 
-/* +1: the slot becomes live, -1: it is released */
-static int32_t change_of(const struct cs_stage_traits *t, const struct cs_action *a)
-{
-    if (!t->has_backward)
-        return 0;
-    if (a->op == CS_OP_FWD)
-        return 1;
-    bool releases = a->op == CS_OP_BWD || a->op == CS_OP_BWD_WEIGHT ||
-                    (a->op == CS_OP_BWD_INPUT && !t->has_weight_part);
-    return releases ? -1 : 0;
-}
-
-void cs_engine_count(const struct cs_net *net, const struct cs_engine_result *run,
-                     const int32_t *group, int32_t n_groups, struct cs_arena *arena,
-                     struct cs_engine_count *count)
-{
-    const struct cs_program *program = net->program;
-    const struct cs_stage_traits *traits =
-        cs_traits_make(program->plan, program->is_eval, program->share, arena);
-    for (int32_t g = 0; g < n_groups; g++)
-        count[g] = (struct cs_engine_count){0, 0, 0};
-    for (int32_t r = 0; r < program->n_ranks; r++) {
-        const struct cs_rank_program *rp = &program->rank[r];
-        for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
-            const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
-            if (a->stage < 0)
-                continue;
-            struct cs_engine_count *c = &count[group[a->stage]];
-            uint32_t node = net->base[r] + a->id;
-            c->busy += run->end[node] - run->start[node];
-            c->left += change_of(&traits[a->stage], a);
-            int32_t live = c->left > 0 || traits[a->stage].has_backward ? c->left : 1;
-            c->peak = live > c->peak ? live : c->peak;
-        }
-    }
-}
-
 /* how long messages and collectives that the action waits for ran between two times */
 static double waited_for(const struct cs_net *net, const struct cs_engine_result *run, int32_t rank,
                          const struct cs_action *a, double from, double to)
@@ -55,6 +18,56 @@ static double waited_for(const struct cs_net *net, const struct cs_engine_result
         most = end - begin > most ? end - begin : most;
     }
     return most;
+}
+
+struct walk {              /* along the compute stream of a rank */
+    double before, idle;   /* end of the action before, idle time so far */
+    double *idle_at_first; /* (n_groups) */
+};
+
+static void count_action(const struct cs_stage_traits *t, const struct cs_action *a, double start,
+                         double end, struct cs_engine_count *c, struct walk *walk, int32_t group)
+{
+    if (c->first < 0) {
+        c->first = start;
+        walk->idle_at_first[group] = walk->idle;
+    }
+    c->last = end;
+    c->span_idle = walk->idle - walk->idle_at_first[group];
+    c->busy += end - start;
+    c->fwd += a->op == CS_OP_FWD ? end - start : 0;
+    c->left += cs_live_change(t, a);
+    int32_t live = c->left > 0 || t->has_backward ? c->left : 1;
+    c->peak = live > c->peak ? live : c->peak;
+}
+
+void cs_engine_count(const struct cs_net *net, const struct cs_engine_result *run,
+                     const int32_t *group, int32_t n_groups, struct cs_arena *arena,
+                     struct cs_engine_count *count)
+{
+    const struct cs_program *program = net->program;
+    const struct cs_stage_traits *traits =
+        cs_traits_make(program->plan, program->is_eval, program->share, arena);
+    struct walk walk = {.idle_at_first = CS_NEW_ARRAY(arena, double, n_groups + 1)};
+    for (int32_t g = 0; g < n_groups; g++)
+        count[g] = (struct cs_engine_count){.first = -1};
+    for (int32_t r = 0; r < program->n_ranks; r++) {
+        const struct cs_rank_program *rp = &program->rank[r];
+        walk.before = walk.idle = 0;
+        for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
+            const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
+            uint32_t node = net->base[r] + a->id;
+            double start = run->start[node], end = run->end[node], before = walk.before;
+            walk.idle += start - before;
+            walk.before = end;
+            if (a->stage < 0)
+                continue;
+            struct cs_engine_count *c = &count[group[a->stage]];
+            if (start > before)
+                c->exposed += waited_for(net, run, r, a, before, start);
+            count_action(&traits[a->stage], a, start, end, c, &walk, group[a->stage]);
+        }
+    }
 }
 
 static struct cs_engine_rank count_rank(const struct cs_net *net,
@@ -78,9 +91,11 @@ static struct cs_engine_rank count_rank(const struct cs_net *net,
         first = first < 0 ? start : first;
         last = end;
         out.busy += end - start;
-        bytes += change_of(&traits[a->stage], a) * stages[a->stage].saved_bytes;
+        bytes += cs_live_change(&traits[a->stage], a) * stages[a->stage].saved_bytes;
         out.peak_bytes = bytes > out.peak_bytes ? bytes : out.peak_bytes;
     }
+    out.first = first < 0 ? 0 : first;
+    out.last = last;
     out.span_idle = first < 0 ? 0 : last - first - out.busy;
     return out;
 }

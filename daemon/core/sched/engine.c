@@ -1,36 +1,56 @@
-/* Event-driven longest path; see engine.h. Where cores are shared, nodes leave a heap in the order
- * in which they become ready (ties: lower node), so that cores are given out in time order. With
- * unlimited cores the order does not matter, and a queue takes the place of the heap. */
+/* Event-driven longest path; see engine.h. Where cores or links are shared, nodes leave a heap in
+ * the order in which they become ready (ties: lower node), so that cores are given out in time
+ * order; a message joins its links when its latency is over, and its end is only known when it
+ * leaves them. With nothing shared the order does not matter, and a queue takes the place of the
+ * heap. */
 #include "core/sched/engine.h"
 
+#include <string.h>
+
+#include "core/sched/circle.h"
+#include "core/sched/links.h"
+
+enum kind { LEAVES, JOINS, STARTS };
+
 struct event {
-    double ready;
-    uint32_t node;
+    double time;
+    uint32_t node, stamp;
+    uint8_t kind;
 };
 
 struct engine {
     const struct cs_net *net;
-    cs_engine_cost cost;
-    void *user;
-    int32_t cores;
+    const struct cs_engine_input *in;
+    struct cs_arena *arena;
+    struct cs_links links;
+    bool is_timed;       /* something is shared */
     double *start, *end; /* (n_nodes) start: until it runs, latest end of the predecessors seen */
     uint32_t *open, *cause; /* (n_nodes) predecessors left; the one that decided the start */
     struct event *heap;
-    uint32_t *queue; /* (n_nodes) instead of the heap when cores are not shared */
-    uint32_t n_heap, n_queue, n_done;
+    uint32_t *queue; /* (n_nodes) instead of the heap when nothing is shared */
+    uint32_t n_heap, cap_heap, n_queue, n_done;
     double *core_free;
     uint32_t *core_last;
 };
 
 static bool comes_before(const struct event *a, const struct event *b)
 {
-    return a->ready < b->ready || (!(a->ready > b->ready) && a->node < b->node);
+    if (a->time < b->time || a->time > b->time)
+        return a->time < b->time;
+    return a->kind != b->kind ? a->kind < b->kind : a->node < b->node;
 }
 
-static void push(struct engine *e, uint32_t node, double ready)
+static void push(struct engine *e, struct event new)
 {
+    if (e->n_heap == e->cap_heap) {
+        uint32_t cap = e->cap_heap ? 2 * e->cap_heap : 1024;
+        struct event *grown = CS_NEW_ARRAY(e->arena, struct event, cap);
+        if (e->n_heap > 0)
+            memcpy(grown, e->heap, e->n_heap * sizeof *grown);
+        e->heap = grown;
+        e->cap_heap = cap;
+    }
     uint32_t i = e->n_heap++;
-    struct event new = {ready, node};
     for (; i > 0 && comes_before(&new, &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
         e->heap[i] = e->heap[(i - 1) / 2];
     e->heap[i] = new;
@@ -55,8 +75,8 @@ static struct event pop(struct engine *e)
 
 static void make_ready(struct engine *e, uint32_t node)
 {
-    if (e->cores > 0)
-        push(e, node, e->start[node]);
+    if (e->is_timed)
+        push(e, (struct event){.time = e->start[node], .node = node, .kind = STARTS});
     else
         e->queue[e->n_queue++] = node;
 }
@@ -76,16 +96,16 @@ static double cost_of(const struct engine *e, uint32_t node)
     if (!n->is_meeting) {
         const struct cs_action *a = action_of(e, n);
         return cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE
-                   ? e->cost(e->user, net->program, n->rank, a)
+                   ? e->in->cost(e->in->user, net->program, n->rank, a)
                    : 0;
     }
     if (action_of(e, n)->op == CS_OP_SEND)
-        return e->cost(e->user, net->program, n->rank, action_of(e, n));
+        return e->in->cost(e->in->user, net->program, n->rank, action_of(e, n));
     for (uint32_t i = 0; i < n->n_preds; i++) {
         const struct cs_net_node *member = &net->node[net->preds[n->first_pred + i]];
-        double cost = member->is_meeting
-                          ? 0
-                          : e->cost(e->user, net->program, member->rank, action_of(e, member));
+        double cost = member->is_meeting ? 0
+                                         : e->in->cost(e->in->user, net->program, member->rank,
+                                                       action_of(e, member));
         most = cost > most ? cost : most;
     }
     return most;
@@ -93,7 +113,7 @@ static double cost_of(const struct engine *e, uint32_t node)
 
 static bool takes_core(const struct engine *e, uint32_t node, double cost)
 {
-    return e->cores > 0 && cost > 0 && !e->net->node[node].is_meeting;
+    return e->in->cores > 0 && cost > 0 && !e->net->node[node].is_meeting;
 }
 
 static void run_node(struct engine *e, uint32_t node, double ready)
@@ -101,7 +121,7 @@ static void run_node(struct engine *e, uint32_t node, double ready)
     double cost = cost_of(e, node), start = ready;
     if (takes_core(e, node, cost)) {
         int32_t best = 0;
-        for (int32_t c = 1; c < e->cores; c++)
+        for (int32_t c = 1; c < e->in->cores; c++)
             if (e->core_free[c] < e->core_free[best])
                 best = c;
         if (e->core_free[best] > start) {
@@ -133,6 +153,54 @@ static void release(struct engine *e, uint32_t node)
     }
 }
 
+/* false: the node shares no links, it runs at once */
+static bool start_transfer(struct engine *e, uint32_t node, double now)
+{
+    const struct cs_net_node *n = &e->net->node[node];
+    if (!e->in->node || !n->is_meeting || action_of(e, n)->op != CS_OP_SEND)
+        return false;
+    const struct cs_action *a = action_of(e, n);
+    double whole = cost_of(e, node);
+    double alone = e->in->latency ? e->in->latency(e->in->user, e->net->program, n->rank, a) : 0;
+    if (!(whole > alone))
+        return false;
+    e->start[node] = now;
+    e->end[node] = whole - alone; /* until it ends: its work */
+    push(e, (struct event){.time = now + alone, .node = node, .kind = JOINS});
+    return true;
+}
+
+static void tell_end(void *user, uint32_t transfer, uint32_t stamp, double at)
+{
+    struct engine *e = user;
+    push(e, (struct event){
+                .time = at, .node = e->net->n_actions + transfer, .stamp = stamp, .kind = LEAVES});
+}
+
+static void finish(struct engine *e, uint32_t node, double at)
+{
+    e->end[node] = at;
+    e->n_done++;
+    release(e, node);
+}
+
+static void step_timed(struct engine *e)
+{
+    struct event now = pop(e);
+    const struct cs_net_node *n = &e->net->node[now.node];
+    uint32_t transfer = now.node - e->net->n_actions; /* pairs are the first meetings */
+    if (now.kind == JOINS) {
+        cs_links_join(&e->links, transfer, n->rank, action_of(e, n)->peer, e->end[now.node],
+                      now.time);
+    } else if (now.kind == LEAVES) {
+        if (cs_links_leave(&e->links, transfer, now.stamp, now.time))
+            finish(e, now.node, now.time);
+    } else if (!start_transfer(e, now.node, now.time)) {
+        run_node(e, now.node, now.time);
+        release(e, now.node);
+    }
+}
+
 static void init(struct engine *e, struct cs_arena *arena)
 {
     uint32_t n = e->net->n_nodes;
@@ -140,12 +208,15 @@ static void init(struct engine *e, struct cs_arena *arena)
     e->end = CS_NEW_ARRAY(arena, double, n + 1);
     e->open = CS_NEW_ARRAY(arena, uint32_t, n + 1);
     e->cause = CS_NEW_ARRAY(arena, uint32_t, n + 1);
-    if (e->cores > 0)
-        e->heap = CS_NEW_ARRAY(arena, struct event, n + 1);
-    else
+    if (!e->is_timed)
         e->queue = CS_NEW_ARRAY(arena, uint32_t, n + 1);
-    e->core_free = CS_NEW_ARRAY(arena, double, e->cores > 0 ? e->cores : 1);
-    e->core_last = CS_NEW_ARRAY(arena, uint32_t, e->cores > 0 ? e->cores : 1);
+    if (e->in->node)
+        cs_links_init(&e->links, e->in->node, e->in->nic, e->net->program->n_ranks, e->net->n_pairs,
+                      e->in->is_whole, arena);
+    e->links.tell = tell_end;
+    e->links.user = e;
+    e->core_free = CS_NEW_ARRAY(arena, double, e->in->cores > 0 ? e->in->cores : 1);
+    e->core_last = CS_NEW_ARRAY(arena, uint32_t, e->in->cores > 0 ? e->in->cores : 1);
     for (uint32_t i = 0; i < n; i++) {
         e->open[i] = e->net->node[i].n_preds;
         e->cause[i] = CS_NET_NONE;
@@ -172,12 +243,18 @@ static void add_heads(const struct engine *e, int32_t rank, struct cs_buf *text)
 
 static enum cs_status report_stall(const struct engine *e, struct cs_err *err)
 {
-    struct cs_buf text = {0};
-    for (int32_t r = 0; r < e->net->program->n_ranks && text.len < 800; r++)
-        add_heads(e, r, &text);
-    enum cs_status status =
-        cs_fail(err, CS_PLAN, "dead-lock: no action can start; waiting: %s", cs_buf_str(&text));
-    cs_buf_free(&text);
+    struct cs_buf circle = {0}, heads = {0};
+    uint32_t *open = NULL;
+    bool waits = !cs_net_is_acyclic(e->net, e->arena, &open);
+    if (waits)
+        cs_net_circle_text(e->net, open, e->arena, &circle);
+    for (int32_t r = 0; r < e->net->program->n_ranks && heads.len < 800; r++)
+        add_heads(e, r, &heads);
+    enum cs_status status = cs_fail(
+        err, CS_PLAN, "dead-lock: no action can start; %s%s%swaiting: %s",
+        waits ? "in a circle: " : "", cs_buf_str(&circle), waits ? "; " : "", cs_buf_str(&heads));
+    cs_buf_free(&circle);
+    cs_buf_free(&heads);
     return status;
 }
 
@@ -214,14 +291,17 @@ static void collect(const struct engine *e, struct cs_arena *arena, struct cs_en
     find_critical(e, last, arena, out);
 }
 
-enum cs_status cs_engine_run(const struct cs_net *net, cs_engine_cost cost, void *user,
-                             int32_t cores, struct cs_arena *arena, struct cs_engine_result *out,
+enum cs_status cs_engine_run(const struct cs_net *net, const struct cs_engine_input *input,
+                             struct cs_arena *arena, struct cs_engine_result *out,
                              struct cs_err *err)
 {
-    struct engine e = {.net = net, .cost = cost, .user = user, .cores = cores};
+    struct engine e = {.net = net, .in = input, .arena = arena};
+    e.is_timed = input->cores > 0 || input->node;
     init(&e, arena);
-    while (e.n_heap > 0 || e.n_done < e.n_queue) {
-        uint32_t next = cores > 0 ? pop(&e).node : e.queue[e.n_done];
+    while (e.n_heap > 0)
+        step_timed(&e);
+    while (e.n_done < e.n_queue) {
+        uint32_t next = e.queue[e.n_done];
         run_node(&e, next, e.start[next]);
         release(&e, next);
     }

@@ -2,6 +2,9 @@
  * it holds, and which chain of actions the step's time is made of. Made by the simulator from a
  * program, or straight from a plan. Times are integer nanoseconds from the start of the step.
  *
+ * Of several copies of a program (cs_sim_options.copies) one of every class is there; ranks and
+ * stages count through them.
+ *
  * Ownership: everything lies in the arena given; names belong to the plan. */
 #ifndef CS_SCHED_FORECAST_H
 #define CS_SCHED_FORECAST_H
@@ -88,9 +91,8 @@ struct cs_forecast {
     struct cs_forecast_rank *rank;
     struct cs_forecast_stage *stage;
     struct cs_forecast_module *module;
-    struct cs_forecast_step *critical; /* actions that take time, first to last; the sum of their
-                                          times is the makespan (with shared cores or links: waiting
-                                          for those is in between) */
+    struct cs_forecast_step *critical; /* actions that take time, first to last, each from the end
+                                          of the one before: their times add up to the makespan */
     int32_t n_critical;
     char program_hash[65];
 };

@@ -417,7 +417,8 @@ enum cs_status cs_lab_simulate(const struct cs_lab *lab, struct cs_arena *arena,
     struct cs_lab mutable_lab = *lab; /* the engine's user pointer is not const */
     struct cs_arena *scratch = cs_arena_new(0);
     cs_net_build(lab->program, scratch, &net);
-    enum cs_status status = cs_engine_run(&net, lab_cost, &mutable_lab, 0, scratch, &run, err);
+    struct cs_engine_input input = {.cost = lab_cost, .user = &mutable_lab};
+    enum cs_status status = cs_engine_run(&net, &input, scratch, &run, err);
     if (status != CS_OK)
         goto out;
     *out = (struct cs_lab_result){.makespan = run.makespan, .n_critical = run.n_critical};

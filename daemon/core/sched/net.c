@@ -298,11 +298,18 @@ static void walk_groups(struct builder *b)
     }
 }
 
-static bool is_member(const struct cs_program *program, int32_t comm, int32_t rank)
+static int32_t ranks_of_copy(const struct cs_program *program)
+{
+    return program->n_copies > 1 ? program->n_ranks / program->n_copies : program->n_ranks;
+}
+
+/* Groups of one copy of a repeated program; its plan names the stages of the first. */
+static bool is_member(const struct cs_program *program, int32_t comm, int32_t copy, int32_t rank)
 {
     const struct cs_plan *plan = program->plan;
-    return comm == CS_COMM_WORLD || rank == plan->stages[plan->embed_stage].rank ||
-           rank == plan->stages[plan->head_stage].rank;
+    int32_t first = copy * ranks_of_copy(program);
+    return comm == CS_COMM_WORLD || rank == first + plan->stages[plan->embed_stage].rank ||
+           rank == first + plan->stages[plan->head_stage].rank;
 }
 
 /* the n-th collective of the group on this rank */
@@ -324,14 +331,25 @@ static int32_t count_collectives(const struct cs_program *program, int32_t comm,
     return n;
 }
 
-static void match_group(struct builder *b, int32_t comm, int32_t nth)
+/* most collectives of the group that a member has */
+static int32_t count_group(const struct cs_program *program, int32_t comm, int32_t copy)
+{
+    int32_t most = 0;
+    for (int32_t r = 0; r < program->n_ranks; r++) {
+        int32_t n = is_member(program, comm, copy, r) ? count_collectives(program, comm, r) : 0;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static void match_group(struct builder *b, int32_t comm, int32_t copy, int32_t nth)
 {
     struct cs_net *net = b->net;
     struct cs_net_group *group = &net->group[net->n_groups++];
     *group = (struct cs_net_group){comm, nth, -1, -1, CS_NET_NONE};
     uint32_t meeting = add_meeting(b, -1, CS_NET_NONE, false);
     for (int32_t r = 0; r < net->program->n_ranks; r++) {
-        if (!is_member(net->program, comm, r))
+        if (!is_member(net->program, comm, copy, r))
             continue;
         uint32_t id = find_collective(net->program, comm, r, nth);
         if (id == CS_NET_NONE) {
@@ -349,21 +367,24 @@ static void match_group(struct builder *b, int32_t comm, int32_t nth)
     net->node[meeting].action = group->action;
 }
 
+/* the world is one for all copies */
+static int32_t copies_of(const struct cs_program *program, int32_t comm)
+{
+    return comm == CS_COMM_WORLD || program->n_copies < 1 ? 1 : program->n_copies;
+}
+
 static void match_collectives(struct builder *b)
 {
     const struct cs_program *program = b->net->program;
-    int32_t n_groups[CS_COMM_COUNT] = {0}, total = 0;
-    for (int32_t comm = 0; comm < CS_COMM_COUNT; comm++) {
-        for (int32_t r = 0; r < program->n_ranks; r++) {
-            int32_t n = is_member(program, comm, r) ? count_collectives(program, comm, r) : 0;
-            n_groups[comm] = n > n_groups[comm] ? n : n_groups[comm];
-        }
-        total += n_groups[comm];
-    }
+    int32_t total = 0;
+    for (int32_t comm = 0; comm < CS_COMM_COUNT; comm++)
+        for (int32_t copy = 0; copy < copies_of(program, comm); copy++)
+            total += count_group(program, comm, copy);
     b->net->group = CS_NEW_ARRAY(b->arena, struct cs_net_group, total + 1);
     for (int32_t comm = 0; comm < CS_COMM_COUNT; comm++)
-        for (int32_t nth = 0; nth < n_groups[comm]; nth++)
-            match_group(b, comm, nth);
+        for (int32_t copy = 0; copy < copies_of(program, comm); copy++)
+            for (int32_t nth = 0, n = count_group(program, comm, copy); nth < n; nth++)
+                match_group(b, comm, copy, nth);
 }
 
 /* posting: messages after those of the same peer and direction, collectives after everything */

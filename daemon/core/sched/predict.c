@@ -2,6 +2,7 @@
 #include "core/sched/predict.h"
 
 #include "core/plan/costs.h"
+#include "core/sched/forecast.h"
 
 static int64_t bytes_ns(int64_t bytes, int64_t bytes_per_s)
 {
@@ -55,12 +56,41 @@ int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
     return 0;
 }
 
+int64_t cs_predict_latency(void *user, const struct cs_program *program, int rank,
+                           const struct cs_action *action)
+{
+    const struct cs_device_class *device = user;
+    (void)program;
+    (void)rank;
+    return action->op == CS_OP_SEND ? device->link_latency_ns : 0;
+}
+
+struct cs_sim_options cs_predict_options(const struct cs_sim_options *inputs,
+                                         struct cs_device_class *device)
+{
+    struct cs_sim_options options = inputs ? *inputs : (struct cs_sim_options){0};
+    if (!options.cost) {
+        options.cost = cs_predict_cost;
+        options.latency = cs_predict_latency;
+        options.user = device;
+    }
+    return options;
+}
+
 enum cs_status cs_plan_predict(struct cs_plan *plan, const struct cs_graph *graph,
                                const struct cs_cluster *cluster, struct cs_arena *arena,
                                struct cs_err *err)
 {
+    return cs_plan_predict_with(plan, graph, cluster, NULL, arena, err);
+}
+
+enum cs_status cs_plan_predict_with(struct cs_plan *plan, const struct cs_graph *graph,
+                                    const struct cs_cluster *cluster,
+                                    const struct cs_sim_options *inputs, struct cs_arena *arena,
+                                    struct cs_err *err)
+{
     struct cs_device_class device = *cluster->device;
-    struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
+    struct cs_sim_options options = cs_predict_options(inputs, &device);
     struct cs_arena *scratch = cs_arena_new(0);
     struct cs_program *program = NULL;
     struct cs_sim_result result;
@@ -76,4 +106,42 @@ enum cs_status cs_plan_predict(struct cs_plan *plan, const struct cs_graph *grap
     }
     cs_arena_free(scratch);
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "predicting the step time");
+}
+
+/* the plan under another schedule */
+static enum cs_status as_asked(const struct cs_plan *plan,
+                               const struct cs_forecast_options *options, struct cs_plan *out,
+                               struct cs_err *err)
+{
+    *out = *plan;
+    if (options->schedule)
+        out->schedule = options->schedule;
+    if (options->slots < 0)
+        return cs_fail(err, CS_PLAN, "%d slots: at least one is needed", options->slots);
+    if (options->slots > 0)
+        out->slots = options->slots;
+    return CS_OK;
+}
+
+enum cs_status cs_forecast_plan(const struct cs_plan *plan, const struct cs_graph *graph,
+                                const struct cs_device_class *device,
+                                const struct cs_forecast_options *options, struct cs_arena *arena,
+                                struct cs_forecast *out, struct cs_err *err)
+{
+    struct cs_arena *scratch = cs_arena_new(0);
+    struct cs_device_class costs = *device;
+    struct cs_plan asked;
+    struct cs_program *program = NULL;
+    enum cs_status status = as_asked(plan, options, &asked, err);
+    if (status == CS_OK)
+        status = cs_program_make(&asked, graph, asked.slots, false, scratch, &program, err);
+    if (status == CS_OK) {
+        struct cs_sim_options sim = cs_predict_options(options->sim, &costs);
+        status =
+            cs_forecast_program(program, &sim, cs_device_element_bytes(device), arena, out, err);
+    }
+    cs_arena_free(scratch);
+    return status == CS_OK ? CS_OK
+                           : cs_wrap(err, status, "simulating %s",
+                                     options->schedule ? options->schedule : plan->schedule);
 }

@@ -109,6 +109,7 @@ struct cs_program {
     bool is_eval; /* forward only */
     int32_t ahead, lead_before, lead_after;
     const struct cs_slot_share *share; /* (n_stages), NULL: every stage runs every slot */
+    int32_t n_copies; /* of a program repeated for the simulator, rank by rank; 0: it is not */
     struct cs_rank_program *rank;
     char hash[65];
 };

@@ -1,43 +1,9 @@
 /* The simulator in nanoseconds; see sim.h. */
 #include "core/sched/sim.h"
 
-#include "core/sched/engine.h"
+#include <string.h>
 
-struct costs {
-    const struct cs_sim_options *options;
-};
-
-/* the plan's stage times, and messages of fp32 rows over the link */
-static double default_cost(const struct cs_sim_options *options, const struct cs_program *program,
-                           const struct cs_action *action)
-{
-    const struct cs_plan *plan = program->plan;
-    const struct cs_stage *stage = action->stage >= 0 ? &plan->stages[action->stage] : NULL;
-    if (action->op == CS_OP_FWD)
-        return (double)stage->fwd_ns;
-    if (action->op == CS_OP_BWD)
-        return (double)(stage->bwd_input_ns + stage->bwd_weight_ns);
-    if (action->op == CS_OP_BWD_INPUT)
-        return (double)stage->bwd_input_ns;
-    if (action->op == CS_OP_BWD_WEIGHT)
-        return (double)stage->bwd_weight_ns;
-    if (action->op != CS_OP_SEND)
-        return 0;
-    const struct cs_edge *edge = &plan->edges[action->edge];
-    int64_t bytes = edge->max_rows * edge->width * 4, transfer_ns = 0;
-    if (options->link_bytes_per_s > 0)
-        transfer_ns = (int64_t)((double)bytes * 1e9 / (double)options->link_bytes_per_s);
-    return (double)(options->hop_ns + transfer_ns);
-}
-
-static double engine_cost(void *user, const struct cs_program *program, int rank,
-                          const struct cs_action *action)
-{
-    const struct cs_sim_options *options = ((const struct costs *)user)->options;
-    if (options->cost)
-        return (double)options->cost(options->user, program, rank, action);
-    return default_cost(options, program, action);
-}
+#include "core/sched/run.h"
 
 static void copy_events(const struct cs_net *net, const struct cs_engine_result *from,
                         struct cs_arena *arena, struct cs_sim_result *out)
@@ -73,6 +39,9 @@ static void count_stages(const struct cs_net *net, const struct cs_engine_result
         group[s] = s;
     cs_engine_count(net, run, group, n, arena, count);
     out->busy_ns = CS_NEW_ARRAY(arena, int64_t, n);
+    out->stage_exposed_ns = CS_NEW_ARRAY(arena, int64_t, n);
+    out->stage_span_ns = CS_NEW_ARRAY(arena, int64_t, n);
+    out->stage_span_idle_ns = CS_NEW_ARRAY(arena, int64_t, n);
     out->bubble = CS_NEW_ARRAY(arena, double, n);
     out->peak = CS_NEW_ARRAY(arena, int32_t, n);
     out->left = CS_NEW_ARRAY(arena, int32_t, n);
@@ -81,6 +50,9 @@ static void count_stages(const struct cs_net *net, const struct cs_engine_result
         out->bubble[s] = run->makespan > 0 ? 1 - count[s].busy / run->makespan : 0;
         out->peak[s] = count[s].peak;
         out->left[s] = count[s].left;
+        out->stage_exposed_ns[s] = (int64_t)count[s].exposed;
+        out->stage_span_ns[s] = (int64_t)(count[s].first < 0 ? 0 : count[s].last - count[s].first);
+        out->stage_span_idle_ns[s] = (int64_t)count[s].span_idle;
     }
 }
 
@@ -102,31 +74,40 @@ static void count_ranks(const struct cs_net *net, const struct cs_engine_result 
         cs_engine_modules(net->program->plan, rank, run->makespan, arena, &out->n_modules);
 }
 
+static void copy_critical(const struct cs_engine_result *run, struct cs_arena *arena,
+                          struct cs_sim_result *out)
+{
+    out->n_critical = run->n_critical;
+    out->critical = CS_NEW_ARRAY(arena, uint32_t, 2 * run->n_critical + 1);
+    for (int32_t i = 0; i < run->n_critical; i++) {
+        out->critical[2 * i] = (uint32_t)run->critical[i].rank;
+        out->critical[2 * i + 1] = run->critical[i].action;
+    }
+}
+
+static void copy_classes(const struct cs_repeat *repeat, struct cs_arena *arena,
+                         struct cs_sim_result *out)
+{
+    size_t n = (size_t)repeat->n_copies;
+    out->n_classes = repeat->n_classes;
+    out->class_of = CS_NEW_ARRAY(arena, int32_t, n + 1);
+    memcpy(out->class_of, repeat->class_of, n * sizeof *out->class_of);
+}
+
 enum cs_status cs_simulate(const struct cs_program *program, const struct cs_sim_options *options,
                            struct cs_arena *arena, struct cs_sim_result *out, struct cs_err *err)
 {
-    struct costs costs = {options};
     struct cs_arena *scratch = cs_arena_new(0);
-    struct cs_net net;
-    struct cs_engine_result run;
-    enum cs_status status = cs_net_check_shape(program, false, err);
-    if (status != CS_OK)
-        goto out;
-    cs_net_build(program, scratch, &net);
-    status = cs_engine_run(&net, engine_cost, &costs, options->cores, scratch, &run, err);
-    if (status != CS_OK)
-        goto out;
-    *out = (struct cs_sim_result){.makespan_ns = (int64_t)run.makespan};
-    count_stages(&net, &run, arena, out);
-    count_ranks(&net, &run, arena, out);
-    copy_events(&net, &run, arena, out);
-    out->n_critical = run.n_critical;
-    out->critical = CS_NEW_ARRAY(arena, uint32_t, 2 * run.n_critical + 1);
-    for (int32_t i = 0; i < run.n_critical; i++) {
-        out->critical[2 * i] = (uint32_t)run.critical[i].rank;
-        out->critical[2 * i + 1] = run.critical[i].action;
+    struct cs_sim_run run;
+    enum cs_status status = cs_sim_run(program, options, scratch, &run, err);
+    if (status == CS_OK) {
+        *out = (struct cs_sim_result){.makespan_ns = (int64_t)run.result.makespan};
+        count_stages(&run.net, &run.result, arena, out);
+        count_ranks(&run.net, &run.result, arena, out);
+        copy_events(&run.net, &run.result, arena, out);
+        copy_critical(&run.result, arena, out);
+        copy_classes(&run.repeat, arena, out);
     }
-out:
     cs_arena_free(scratch);
     return status;
 }

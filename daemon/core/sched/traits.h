@@ -29,4 +29,15 @@ static inline bool cs_is_done_before(const struct cs_stage_traits *traits, int32
     return traits->leads && slot < lead_before;
 }
 
+/* live slots of the action's stage: +1 it becomes live, -1 it is released */
+static inline int32_t cs_live_change(const struct cs_stage_traits *traits,
+                                     const struct cs_action *action)
+{
+    bool is_last = action->op == CS_OP_BWD || action->op == CS_OP_BWD_WEIGHT ||
+                   (action->op == CS_OP_BWD_INPUT && !traits->has_weight_part);
+    if (!traits->has_backward)
+        return 0;
+    return action->op == CS_OP_FWD ? 1 : is_last ? -1 : 0;
+}
+
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/sched/net.h"
+#include "core/sched/circle.h"
 #include "core/sched/traits.h"
 
 #define NONE CS_NET_NONE
@@ -347,61 +347,17 @@ static enum cs_status check_groups(const struct checker *c, const struct cs_net 
     return CS_OK;
 }
 
-/* What is left after all removable nodes are gone contains a circle: follow predecessors. */
-static enum cs_status report_circle(const struct checker *c, const struct cs_net *net,
-                                    const uint32_t *open)
-{
-    uint32_t node = 0, steps = 0;
-    struct cs_buf text = {0};
-    while (open[node] == 0)
-        node++;
-    uint32_t *seen = CS_NEW_ARRAY(c->arena, uint32_t, net->n_nodes);
-    while (!seen[node]) {
-        seen[node] = ++steps;
-        for (uint32_t i = 0; i < net->node[node].n_preds; i++) {
-            uint32_t before = net->preds[net->node[node].first_pred + i];
-            if (open[before] > 0) {
-                node = before;
-                break;
-            }
-        }
-    }
-    uint32_t start = node, shown = 0;
-    do {
-        const struct cs_net_node *n = &net->node[node];
-        if (!n->is_meeting && shown++ < 8) {
-            cs_buf_adds(&text, shown > 1 ? " waits for " : "");
-            cs_action_text(c->program, n->rank, n->action, &text);
-        }
-        for (uint32_t i = 0; i < n->n_preds; i++)
-            if (open[net->preds[n->first_pred + i]] > 0) {
-                node = net->preds[n->first_pred + i];
-                break;
-            }
-    } while (node != start);
-    enum cs_status status = cs_fail(c->err, CS_PLAN, "program refused, it would hang: %s%s",
-                                    cs_buf_str(&text), shown > 8 ? " ..." : "");
-    cs_buf_free(&text);
-    return status;
-}
-
 static enum cs_status check_acyclic(const struct checker *c, const struct cs_net *net)
 {
-    uint32_t *open = CS_NEW_ARRAY(c->arena, uint32_t, net->n_nodes + 1);
-    uint32_t *ready = CS_NEW_ARRAY(c->arena, uint32_t, net->n_nodes + 1);
-    uint32_t n_ready = 0, n_done = 0;
-    for (uint32_t n = 0; n < net->n_nodes; n++) {
-        open[n] = net->node[n].n_preds;
-        if (open[n] == 0)
-            ready[n_ready++] = n;
-    }
-    while (n_done < n_ready) {
-        uint32_t n = ready[n_done++];
-        for (uint32_t i = net->first_succ[n]; i < net->first_succ[n + 1]; i++)
-            if (--open[net->succs[i]] == 0)
-                ready[n_ready++] = net->succs[i];
-    }
-    return n_done == net->n_nodes ? CS_OK : report_circle(c, net, open);
+    uint32_t *open = NULL;
+    if (cs_net_is_acyclic(net, c->arena, &open))
+        return CS_OK;
+    struct cs_buf text = {0};
+    cs_net_circle_text(net, open, c->arena, &text);
+    enum cs_status status =
+        cs_fail(c->err, CS_PLAN, "program refused, it would hang: %s", cs_buf_str(&text));
+    cs_buf_free(&text);
+    return status;
 }
 
 static uint32_t *absent_ids(struct cs_arena *arena, size_t n)
