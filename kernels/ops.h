@@ -179,6 +179,15 @@ struct cs_ops {
                            void *dq, void *dk, void *dv);
     size_t (*attention_workspace)(const struct cs_attention_shape *shape,
                                   const struct cs_mask_plan *mask);
+    /* Results of the same queries over n_parts sets of keys that do not overlap become the result
+     * over all of them: lse = log sum exp(lse_i), o = sum exp(lse_i - lse) o_i, summed in fp32 in
+     * the order of the parts. part_o (n_parts) of o's shape, part_stride elements apart; part_lse
+     * (n_parts, heads, tokens). o and lse may be one of the parts. attention_grad of a part takes
+     * the merged o and lse; gradients of q are then summed over the parts. k_tokens, scale and
+     * strides of k and v are not looked at. */
+    void (*attention_merge)(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                            int32_t n_parts, int64_t part_stride, const void *part_o,
+                            const float *part_lse, void *o, float *lse);
 
     /* Fused chunked linear + cross-entropy over rows that have a label (labels >= 0 all).
      * x (rows, in), w (vocab, in). loss: fp64, += sum over rows. correct (rows) uint8: 1 where the

@@ -68,6 +68,9 @@ template <typename T>
 void cs_cuda_patches(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t width,
                      int32_t channels, int32_t patch, const uint8_t *pixels, float rescale,
                      const float *mean, const float *std, void *y);
+void cs_cuda_mask_build(struct cs_ctx *ctx, const struct cs_mask_plan *mask,
+                        struct cs_mask_cells *cells);
+size_t cs_cuda_mask_workspace(int32_t n_q_tiles, int32_t n_k_tiles, int32_t bitmap_room);
 template <typename T>
 void cs_cuda_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                        const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,

@@ -24,6 +24,8 @@ template <typename T> static constexpr struct cs_ops table(const char *name)
         .gather_rows = cs_cuda_gather_rows<T>,
         .scatter_rows = cs_cuda_scatter_rows<T>,
         .patches = cs_cuda_patches<T>,
+        .mask_build = cs_cuda_mask_build,
+        .mask_workspace = cs_cuda_mask_workspace,
         .attention = cs_cuda_attention<T>,
         .attention_grad = cs_cuda_attention_grad<T>,
         .attention_workspace = cs_cuda_attention_workspace,
