@@ -10,69 +10,15 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-enum { MAX_S = 24 };
+#include "tests/support/random_plan.h"
+
+enum { MAX_S = CS_TEST_MAX_STAGES };
 
 static uint64_t seed = 11;
 
 static int next_random(int below)
 {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (int)((seed >> 33) % (uint64_t)below);
-}
-
-struct made {
-    struct cs_plan plan;
-    struct cs_stage stage[MAX_S];
-    struct cs_edge edge[MAX_S];
-    int first[4], count[4], n_branches;
-};
-
-static void connect(struct made *m, int from, int to)
-{
-    struct cs_stage *a = &m->stage[from], *b = &m->stage[to];
-    bool has_grad = a->has_backward && b->has_backward;
-    m->edge[m->plan.n_edges] = (struct cs_edge){
-        .id = m->plan.n_edges, .from = from, .to = to, .width = 8, .has_grad = has_grad};
-    m->plan.n_edges++;
-}
-
-/* how: 0 every stage its own rank, 1 stage s of every branch on rank s, 2 encoders share ranks */
-static void make(struct made *m, int how, const char *schedule)
-{
-    memset(m, 0, sizeof *m);
-    m->n_branches = 2 + next_random(3);
-    int same = 1 + next_random(4), llm = m->n_branches - 1, id = 0;
-    for (int b = 0; b < m->n_branches; b++) {
-        bool trains = b == llm || next_random(2);
-        m->first[b] = id;
-        m->count[b] = how == 1 || (how == 2 && b != llm) ? same : 1 + next_random(5);
-        for (int s = 0; s < m->count[b]; s++, id++) {
-            int rank = how == 0 ? id : how == 1 || b != llm ? s : same + s;
-            m->stage[id] = (struct cs_stage){.name = "stage",
-                                             .id = id,
-                                             .branch = b,
-                                             .index = s,
-                                             .rank = rank,
-                                             .fwd_ns = 1 + next_random(9),
-                                             .bwd_input_ns = trains ? 1 + next_random(9) : 0,
-                                             .bwd_weight_ns = trains ? next_random(9) : 0,
-                                             .has_backward = trains};
-            if (rank >= m->plan.n_ranks)
-                m->plan.n_ranks = rank + 1;
-        }
-    }
-    m->plan.stages = m->stage;
-    m->plan.edges = m->edge;
-    m->plan.n_stages = id;
-    m->plan.schedule = schedule;
-    m->plan.embed_stage = m->first[llm];
-    m->plan.head_stage = id - 1;
-    for (int b = 0; b < m->n_branches; b++) {
-        for (int s = 0; s + 1 < m->count[b]; s++)
-            connect(m, m->first[b] + s, m->first[b] + s + 1);
-        if (b != llm)
-            connect(m, m->first[b] + m->count[b] - 1, m->first[llm]);
-    }
+    return cs_test_random(&seed, below);
 }
 
 static void check_counts(const struct cs_program *program, const struct cs_sim_result *r)
@@ -96,7 +42,7 @@ static void check_counts(const struct cs_program *program, const struct cs_sim_r
 }
 
 /* an encoder without backward whose ranks have none either */
-static bool may_lead(const struct made *m)
+static bool may_lead(const struct cs_test_random_plan *m)
 {
     for (int b = 0; b + 1 < m->n_branches; b++) {
         bool leads = true;
@@ -114,11 +60,11 @@ static void random_graphs_never_hang(void **state)
 {
     (void)state;
     for (int round = 0; round < 600; round++) {
-        struct made m;
+        struct cs_test_random_plan m;
         static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1", "zb-h2", "zb-h2-late"};
         const char *schedule = schedules[round % 5];
         int slots = (round % 5 >= 3 ? 2 * MAX_S : 1) + next_random(12);
-        make(&m, round % 3, schedule);
+        cs_test_random_plan(&m, &seed, (enum cs_test_placing)(round % 3), schedule);
         struct cs_arena *arena = cs_arena_new(0);
         struct cs_program *program = NULL, *again = NULL;
         struct cs_sim_options options = {.hop_ns = next_random(3)};
@@ -157,13 +103,13 @@ static void crossed_lists_are_refused_or_run(void **state)
     int refused = 0, stalled = 0;
     for (int round = 0; round < 600; round++) {
         static const char *const schedules[] = {"1f1b", "zb-h1", "zb-h2"};
-        struct made m;
+        struct cs_test_random_plan m;
         struct cs_arena *arena = cs_arena_new(0);
         struct cs_program *program = NULL;
         struct cs_sim_options options = {.hop_ns = 1};
         struct cs_sim_result r;
         struct cs_err err = {.text = ""}, why = {.text = ""};
-        make(&m, round % 3, schedules[round % 3]);
+        cs_test_random_plan(&m, &seed, (enum cs_test_placing)(round % 3), schedules[round % 3]);
         if (cs_program_make(&m.plan, NULL, 2 * MAX_S, false, arena, &program, &err) != CS_OK)
             fail_msg("%s", err.text);
         struct cs_rank_program *rp = &program->rank[next_random(m.plan.n_ranks)];
@@ -176,8 +122,13 @@ static void crossed_lists_are_refused_or_run(void **state)
         bool runs = cs_simulate(program, &options, arena, &r, &err) == CS_OK;
         if (passes && !runs)
             fail_msg("passed, but: %s", err.text);
-        if (!runs)
+        if (!runs) {
+            /* who waits for whom, and the verifier says the same */
             assert_non_null(strstr(err.text, "dead-lock"));
+            assert_non_null(strstr(err.text, "in a circle: rank"));
+            assert_non_null(strstr(err.text, " waits for rank"));
+            assert_false(passes);
+        }
         refused += !passes;
         stalled += !runs;
         cs_arena_free(arena);
@@ -207,11 +158,11 @@ static void equal_slots_may_be_permuted(void **state)
 {
     (void)state;
     for (int round = 0; round < 100; round++) {
-        struct made m;
+        struct cs_test_random_plan m;
         struct permuted p;
         int slots = 2 + next_random(10);
         int64_t makespan[2];
-        make(&m, 0, "1f1b");
+        cs_test_random_plan(&m, &seed, CS_TEST_OWN_RANKS, "1f1b");
         struct cs_arena *arena = cs_arena_new(0);
         struct cs_program *program = NULL;
         struct cs_sim_options options = {.cost = permuted_cost, .user = &p};

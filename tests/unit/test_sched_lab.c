@@ -417,6 +417,138 @@ static int free_arena(void **state)
     return 0;
 }
 
+static struct cs_lab_result disturbed(const struct cs_lab_inputs *inputs)
+{
+    struct cs_lab_result result;
+    struct cs_err err = {.text = ""};
+    if (cs_lab_simulate_with(lab, inputs, arena, &result, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return result;
+}
+
+/* v is ready at 1, a at 4; a hop of 10, of which 4 occupy nothing. v travels alone from 5 to 8,
+ * then both divide the link into llm: v arrives at 14, not 11, a at 17, not 14. */
+static void messages_that_share_a_link_divide_it(void **state)
+{
+    (void)state;
+    const struct cs_lab_module modules[] = {
+        MODULE("v", "llm", 1, T(1), T(0), NULL),
+        MODULE("a", "llm", 1, T(4), T(0), NULL),
+        MODULE("llm", NULL, 1, T(1), T(0), NULL),
+    };
+
+    static const struct {
+        int32_t per_node, per_nic;
+        double want;
+    } rows[] = {
+        {0, 0, 15}, /* nothing shared */
+        {1, 1, 18}, /* the NIC into llm */
+        {3, 1, 18}, /* one node: the port of llm's device */
+        {2, 2, 18}, /* v and a leave through one NIC as well */
+    };
+
+    assert_true(RUN(modules, "1f1b", 1, 10).makespan == 15);
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_lab_inputs in = {.latency = rows[i].per_node ? 4 : 0,
+                                   .ranks_per_node = rows[i].per_node,
+                                   .ranks_per_nic = rows[i].per_nic};
+        struct cs_lab_result r = disturbed(&in);
+        assert_true(r.makespan == rows[i].want);
+        assert_true(r.stage_exposed[2] == (i == 0 ? 13 : 16));
+    }
+    struct cs_lab_result r = disturbed(&(struct cs_lab_inputs){.latency = 4, .ranks_per_node = 1});
+    assert_int_equal(r.n_critical, 3);
+    assert_string_equal(r.critical[1], "s0 a.0 -> llm.0");
+}
+
+/* links into one rank and out of it do not meet */
+static void directions_are_links_of_their_own(void **state)
+{
+    (void)state;
+    const struct cs_lab_module chain[] = {MODULE("llm", NULL, 3, T(1, 1, 1), T(1, 1, 1), NULL)};
+    double plain = RUN(chain, "gpipe", 4, 2).makespan;
+    assert_true(disturbed(&(struct cs_lab_inputs){.ranks_per_node = 3}).makespan == plain);
+    /* all ranks behind one NIC: rows of one pair and rows of the other meet there */
+    struct cs_lab_inputs in = {.ranks_per_node = 1, .ranks_per_nic = 3};
+    assert_true(disturbed(&in).makespan > plain);
+}
+
+static void stragglers_slow_their_stage_or_rank(void **state)
+{
+    (void)state;
+    const struct cs_lab_module modules[] = {
+        MODULE("v", "llm", 1, T(4), T(4), NULL),
+        MODULE("llm", NULL, 2, T(1, 1), T(2, 2), NULL),
+    };
+    RUN(modules, "three-phase", 4, 0); /* v.0 v.1 llm.0 llm.1 on two ranks */
+    struct cs_lab_result r = disturbed(&(struct cs_lab_inputs){.stage_factor = T(1, 3, 1, 1)});
+    assert_true(r.busy[0] == 16 && r.busy[1] == 48 && r.busy[3] == 12);
+    r = disturbed(&(struct cs_lab_inputs){.rank_factor = T(1, 3)});
+    assert_true(r.busy[0] == 16 && r.busy[1] == 48 && r.busy[2] == 12 && r.busy[3] == 36);
+    r = disturbed(&(struct cs_lab_inputs){.rank_factor = T(1, 3, 1, 1), .copies = 2});
+    assert_int_equal(r.n_classes, 2);
+    assert_true(r.busy[3] == 36 && r.busy[4 + 3] == 12);
+}
+
+static void memory_follows_the_live_slots(void **state)
+{
+    (void)state;
+    const struct cs_lab_module chain[] = {MODULE("llm", NULL, 2, T(1, 1), T(2, 2), NULL)};
+    RUN(chain, "1f1b", 2, 0);
+    struct cs_lab_result r = disturbed(&(struct cs_lab_inputs){.bytes = T(10, 7)});
+    /* F0 0-1, F1 1-2, B0 4-6, B1 7-9;  F0 1-2, B0 2-4, F1 4-5, B1 5-7 */
+    static const struct cs_lab_point first[] = {
+        {0, 10},
+        {1, 20},
+        {6, 10},
+        {9, 0 }
+    };
+    static const struct cs_lab_point second[] = {
+        {0, 0},
+        {1, 7},
+        {4, 7},
+        {7, 0}
+    };
+    assert_int_equal(r.n_points[0], CS_ARRAY_LEN(first));
+    assert_int_equal(r.n_points[1], CS_ARRAY_LEN(second));
+    for (int i = 0; i < 4; i++) {
+        assert_true(r.curve[0][i].at == first[i].at && r.curve[0][i].bytes == first[i].bytes);
+        assert_true(r.curve[1][i].at == second[i].at && r.curve[1][i].bytes == second[i].bytes);
+    }
+    assert_null(disturbed(&(struct cs_lab_inputs){0}).curve);
+}
+
+static void bad_inputs_are_refused(void **state)
+{
+    (void)state;
+    const struct cs_lab_module chain[] = {MODULE("llm", NULL, 2, T(1, 1), T(2, 2), NULL)};
+
+    const struct {
+        struct cs_lab_inputs in;
+        const char *word;
+    } rows[] = {
+        {{.jitter = -0.1},                   "jitter is -0.1: 0 to 1"       },
+        {{.jitter = 1.5},                    "jitter is 1.5: 0 to 1"        },
+        {{.jitter = NAN},                    "jitter"                       },
+        {{.latency = 3},                     "latency is 3: 0 to the hop, 2"},
+        {{.rank_factor = T(1, -1)},          "factor of rank 1 is -1"       },
+        {{.rank_factor = T(1, NAN)},         "factor of rank 1"             },
+        {{.stage_factor = T(1, INFINITY)},   "factor of llm.1 is inf"       },
+        {{.bytes = T(-4, 1)},                "llm.0 keeps -4 bytes"         },
+        {{.copies = -1},                     "-1 copies"                    },
+        {{.copies = 40000, .is_full = true}, "40000 distinct copies"        },
+    };
+
+    RUN(chain, "1f1b", 2, 2);
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_lab_result r;
+        struct cs_err err = {.text = ""};
+        assert_int_not_equal(cs_lab_simulate_with(lab, &rows[i].in, arena, &r, &err), CS_OK);
+        if (!strstr(err.text, rows[i].word))
+            fail_msg("\"%s\" does not say \"%s\"", err.text, rows[i].word);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +563,11 @@ int main(void)
         cmocka_unit_test(critical_path_adds_up_to_the_makespan),
         cmocka_unit_test(order_of_the_modules_does_not_matter),
         cmocka_unit_test(bad_experiments_are_refused),
+        cmocka_unit_test(messages_that_share_a_link_divide_it),
+        cmocka_unit_test(directions_are_links_of_their_own),
+        cmocka_unit_test(stragglers_slow_their_stage_or_rank),
+        cmocka_unit_test(memory_follows_the_live_slots),
+        cmocka_unit_test(bad_inputs_are_refused),
         cmocka_unit_test(zb_h2_orders_are_the_golden_ones),
         cmocka_unit_test(zero_bubble_counters_never_overtake),
         cmocka_unit_test(zb_h2_wants_2p_minus_1_slots),

@@ -3,21 +3,38 @@
 #include "core/sched/engine.h"
 #include "core/sched/traits.h"
 
-/* how long messages and collectives that the action waits for ran between two times */
-static double waited_for(const struct cs_net *net, const struct cs_engine_result *run, int32_t rank,
-                         const struct cs_action *a, double from, double to)
+struct interval {
+    double begin, end;
+};
+
+/* the first part of [at, to] in which a message or collective that the action waits for runs */
+static bool next_wait(const struct cs_net *net, const struct cs_engine_result *run, int32_t rank,
+                      const struct cs_action *a, double at, double to, struct interval *out)
 {
     const struct cs_rank_program *rp = &net->program->rank[rank];
-    double most = 0;
+    bool is_found = false;
     for (uint32_t d = 0; d < a->n_deps; d++) {
         uint32_t on = rp->deps[a->first_dep + d], node = net->base[rank] + on;
         if (cs_op_stream((enum cs_op)rp->actions[on].op) != CS_STREAM_COMM)
             continue;
-        double begin = run->start[node] > from ? run->start[node] : from;
+        double begin = run->start[node] > at ? run->start[node] : at;
         double end = run->end[node] < to ? run->end[node] : to;
-        most = end - begin > most ? end - begin : most;
+        if (begin < end && (!is_found || begin < out->begin)) {
+            *out = (struct interval){begin, end};
+            is_found = true;
+        }
     }
-    return most;
+    return is_found;
+}
+
+static double waited_for(const struct cs_net *net, const struct cs_engine_result *run, int32_t rank,
+                         const struct cs_action *a, double from, double to)
+{
+    double sum = 0;
+    struct interval wait;
+    for (double at = from; next_wait(net, run, rank, a, at, to, &wait); at = wait.end)
+        sum += wait.end - wait.begin;
+    return sum;
 }
 
 struct walk {              /* along the compute stream of a rank */

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/sched/engine.h"
 #include "core/sched/order.h"
 
 enum { MAX_STAGES = 16384, MAX_CELLS = 1 << 23, DEFAULT_CHUNKS = 2 };
@@ -351,82 +350,4 @@ void cs_lab_text(const struct cs_lab *lab, int stage, struct cs_buf *out)
             cs_buf_addc(out, '\'');
         is_first = false;
     }
-}
-
-static double lab_cost(void *user, const struct cs_program *program, int rank,
-                       const struct cs_action *action)
-{
-    const struct cs_lab *lab = user;
-    (void)program;
-    (void)rank;
-    return action->op == CS_OP_FWD          ? lab->fwd[action->stage]
-           : action->op == CS_OP_BWD        ? lab->bwd[action->stage] + lab->wgrad[action->stage]
-           : action->op == CS_OP_BWD_INPUT  ? lab->bwd[action->stage]
-           : action->op == CS_OP_BWD_WEIGHT ? lab->wgrad[action->stage]
-           : action->op == CS_OP_SEND       ? lab->hop
-                                            : 0;
-}
-
-static const char *critical_text(const struct cs_lab *lab, const struct cs_engine_step *step,
-                                 struct cs_arena *arena)
-{
-    const struct cs_plan *plan = lab->program->plan;
-    const struct cs_action *a = &lab->program->rank[step->rank].actions[step->action];
-    const char *letter = cs_program_letter((enum cs_op)a->op);
-    if (a->edge < 0)
-        return cs_arena_printf(arena, "%s%d %s", letter, a->slot, plan->stages[a->stage].name);
-    const struct cs_edge *edge = &plan->edges[a->edge];
-    return cs_arena_printf(arena, "%s%d %s -> %s", letter, a->slot,
-                           plan->stages[a->is_grad ? edge->to : edge->from].name,
-                           plan->stages[a->is_grad ? edge->from : edge->to].name);
-}
-
-static void count(const struct cs_lab *lab, const struct cs_net *net,
-                  const struct cs_engine_result *run, struct cs_arena *arena,
-                  struct cs_lab_result *out)
-{
-    int32_t n = lab->n_stages, n_modules;
-    struct cs_engine_count *stage = CS_NEW_ARRAY(arena, struct cs_engine_count, n);
-    struct cs_engine_rank *rank = CS_NEW_ARRAY(arena, struct cs_engine_rank, lab->program->n_ranks);
-    cs_engine_count(net, run, lab->stage_of, n, arena, stage);
-    cs_engine_ranks(net, run, arena, rank);
-    out->bubble = CS_NEW_ARRAY(arena, double, n);
-    out->busy = CS_NEW_ARRAY(arena, double, n);
-    out->peak = CS_NEW_ARRAY(arena, int32_t, n);
-    out->left = CS_NEW_ARRAY(arena, int32_t, n);
-    out->span_idle = CS_NEW_ARRAY(arena, double, n);
-    out->exposed = CS_NEW_ARRAY(arena, double, n);
-    for (int32_t s = 0; s < n; s++) {
-        const struct cs_engine_rank *r = &rank[lab->rank[s]];
-        out->busy[s] = stage[s].busy;
-        out->peak[s] = stage[s].peak;
-        out->left[s] = stage[s].left;
-        out->bubble[s] = run->makespan > 0 ? 1 - r->busy / run->makespan : 0;
-        out->span_idle[s] = r->span_idle;
-        out->exposed[s] = r->exposed;
-    }
-    out->module_bubble =
-        cs_engine_modules(lab->program->plan, rank, run->makespan, arena, &n_modules);
-}
-
-enum cs_status cs_lab_simulate(const struct cs_lab *lab, struct cs_arena *arena,
-                               struct cs_lab_result *out, struct cs_err *err)
-{
-    struct cs_net net;
-    struct cs_engine_result run;
-    struct cs_lab mutable_lab = *lab; /* the engine's user pointer is not const */
-    struct cs_arena *scratch = cs_arena_new(0);
-    cs_net_build(lab->program, scratch, &net);
-    struct cs_engine_input input = {.cost = lab_cost, .user = &mutable_lab};
-    enum cs_status status = cs_engine_run(&net, &input, scratch, &run, err);
-    if (status != CS_OK)
-        goto out;
-    *out = (struct cs_lab_result){.makespan = run.makespan, .n_critical = run.n_critical};
-    count(lab, &net, &run, arena, out);
-    out->critical = CS_NEW_ARRAY(arena, const char *, run.n_critical + 1);
-    for (int32_t i = 0; i < run.n_critical; i++)
-        out->critical[i] = critical_text(lab, &run.critical[i], arena);
-out:
-    cs_arena_free(scratch);
-    return status;
 }

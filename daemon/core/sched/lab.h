@@ -52,6 +52,26 @@ struct cs_lab {
     double hop;
 };
 
+/* What disturbs a simulation; all zero: nothing. A rank is one of program->n_ranks, lab->rank says
+ * where a stage is; rank r of copy c is rank c * n_ranks + r. */
+struct cs_lab_inputs {
+    const double *rank_factor;  /* (copies * n_ranks) of its compute times, NULL: 1 */
+    const double *stage_factor; /* (n_stages), NULL: 1 */
+    double jitter;          /* 0 .. 1: every time is up to that part longer or shorter, evenly */
+    uint64_t seed;          /* of the jitter */
+    int32_t ranks_per_node; /* > 0: messages share links, see cs_sim_links ... */
+    int32_t ranks_per_nic;  /* ... and so many ranks a NIC towards other nodes; 0: 1 */
+    double latency;         /* part of the hop that occupies no link */
+    int32_t copies;         /* data-parallel copies, those alike simulated once; 0: 1 */
+    bool is_full;           /* simulate those alike too: the same result */
+    const double *bytes;    /* (n_stages) kept by a live slot, NULL: no memory curve */
+};
+
+struct cs_lab_point {
+    double at, bytes; /* from at on, until the next point */
+};
+
+/* Of several copies there is one of every class: entry [class * n_stages + stage]. */
 struct cs_lab_result {
     double makespan;   /* with equal leads: the period of the steady state */
     double *bubble;    /* (n_stages) 1 - busy / makespan, idle share of the stage's rank */
@@ -60,9 +80,18 @@ struct cs_lab_result {
     int32_t *left;     /* (n_stages) live slots at the end: 0 */
     double *span_idle; /* (n_stages) of its rank: last end - first start - busy */
     double *exposed;   /* (n_stages) of its rank: idle while a message it needs is under way */
+    double *stage_exposed; /* (n_stages) the same before actions of the stage alone */
+    double *span_bubble;   /* (n_stages) span_idle over last end - first start */
     double *module_bubble; /* (n_modules) 1 - busy / (ranks * makespan), over its own ranks */
-    const char **critical; /* "F0 v.0", messages "s0 v.0 -> llm.0" (hop > 0), first to last */
+    const char **critical; /* "F0 v.0", messages "s0 v.0 -> llm.0" (hop > 0), first to last; with
+                              several classes " (copy 3)" is added */
     int32_t n_critical;
+    int32_t n_classes;
+    int32_t *class_of; /* (copies) */
+    int32_t *first;    /* (n_classes) the first copy of the class */
+    struct cs_lab_point *
+        *curve;        /* (n_stages) what the stage's live slots hold; NULL without bytes */
+    int32_t *n_points; /* (n_stages) */
 };
 
 /* CS_INVALID: no or too many stages, stages times slots over 2^23, names twice or unknown, modules
@@ -82,5 +111,10 @@ enum cs_status cs_lab_make_tuned(const struct cs_lab_module *modules, int n_modu
 void cs_lab_text(const struct cs_lab *lab, int stage, struct cs_buf *out);
 enum cs_status cs_lab_simulate(const struct cs_lab *lab, struct cs_arena *arena,
                                struct cs_lab_result *out, struct cs_err *err) CS_NODISCARD;
+/* The same, disturbed. CS_INVALID: inputs that are negative or not finite, a jitter over 1, a
+ * latency over the hop; CS_PLAN: more distinct copies than programs have ranks for. */
+enum cs_status cs_lab_simulate_with(const struct cs_lab *lab, const struct cs_lab_inputs *inputs,
+                                    struct cs_arena *arena, struct cs_lab_result *out,
+                                    struct cs_err *err) CS_NODISCARD;
 
 #endif
