@@ -9,6 +9,8 @@
 
 #include "kernels/cuda/cuda_ops.cuh"
 
+#include "core/mask/cells.h" /* after the C11 spellings of check.cuh */
+
 bool cs_cuda_attention_fwd_sm90(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                                 const struct cs_mask_plan *mask, const void *q, const void *k,
                                 const void *v, void *o, float *lse);

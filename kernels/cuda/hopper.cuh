@@ -20,6 +20,13 @@ __device__ __forceinline__ uint32_t cs_smem(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
+__device__ __forceinline__ uint32_t cs_shared_word(uint32_t address)
+{
+    uint32_t word;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+    return word;
+}
+
 /* --- barriers in shared memory: 8 bytes each, addressed by cs_smem() ------------------------ */
 
 __device__ __forceinline__ void cs_mbar_init(uint32_t bar, uint32_t arrivals)
@@ -222,7 +229,6 @@ __device__ __forceinline__ uint32_t cs_pack_bf16(float lo, float hi)
 
 struct cs_tensor {
     CUtensorMapDataType type;
-    uint32_t element_bytes;
     void *base; /* 16-byte aligned */
     uint32_t rank;
     uint64_t size[3];   /* elements, innermost first */

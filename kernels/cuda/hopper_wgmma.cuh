@@ -28,6 +28,14 @@ template <int PENDING> __device__ __forceinline__ void cs_wgmma_wait(void)
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
+/* After the wait, before the first use of n accumulators: the compiler moves no use before it. */
+template <int N> __device__ __forceinline__ void cs_wgmma_settle(float *d)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+f"(d[i])::"memory");
+}
+
 /* How an operand lies in shared memory. CS_ROW_K: rows of the operand (m or n) one after the other,
  * k contiguous. CS_ROW_MN: rows of k, m or n contiguous ("transposed"). */
 enum cs_major { CS_ROW_K = 0, CS_ROW_MN = 1 };

@@ -1,0 +1,178 @@
+/* Entry of the forward pass; see attention_fwd_sm90.cuh. */
+#include "kernels/cuda/attention_fwd_sm90.cuh"
+
+/* Keys and values of the heads that are worked on together: well below the L2 cache (50 MB, of
+ * which each half of the chip sees one half near). */
+#define CS_FWD_SECTION_BYTES ((int64_t)20 << 20)
+
+static bool is_aligned(const void *p)
+{
+    return ((uintptr_t)p & 15) == 0;
+}
+
+/* A matrix (rows, heads, dim) as boxes of columns x 1 x box_rows */
+static bool map_rows(const void *base, int32_t dim, int32_t heads, int32_t rows, int32_t stride,
+                     int32_t columns, int32_t box_rows, CUtensorMap *map)
+{
+    const struct cs_tensor t = {
+        .type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        .base = (void *)base,
+        .rank = 3,
+        .size = {(uint64_t)dim,     (uint64_t)heads,      (uint64_t)rows},
+        .stride = {(uint64_t)dim * 2, (uint64_t)stride * 2},
+        .box = {(uint32_t)columns,                1,   (uint32_t)box_rows              },
+        .swizzle = columns == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
+                   : columns == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                   : CU_TENSOR_MAP_SWIZZLE_32B,
+    };
+    return cs_tensor_map(&t, map);
+}
+
+static bool map_bits(const struct cs_mask_cells *cells, const void *any, CUtensorMap *map)
+{
+    const bool has_room = cells->bits_q != nullptr && cells->bitmap_room > 0;
+    const struct cs_tensor t = {
+        .type = CU_TENSOR_MAP_DATA_TYPE_UINT32,
+        .base = has_room ? cells->bits_q : (void *)any, /* else no cell names a bitmap */
+        .rank = 2,
+        .size = {CS_MASK_TILE,     has_room ? (uint64_t)cells->bitmap_room : 1},
+        .stride = {CS_MASK_TILE * 4},
+        .box = {CS_MASK_TILE,               1                                           },
+        .swizzle = CU_TENSOR_MAP_SWIZZLE_NONE,
+    };
+    return cs_tensor_map(&t, map);
+}
+
+struct inputs {
+    const struct cs_attention_shape *shape;
+    const struct cs_mask_cells *cells;
+    const void *q, *k, *v;
+};
+
+template <class S> static bool make_maps(const struct inputs *in, struct cs_fwd_maps *m)
+{
+    const struct cs_attention_shape *s = in->shape;
+    const int32_t k_rows = s->k_tokens > 0 ? s->k_tokens : s->tokens;
+    const auto all = [&](int32_t columns, CUtensorMap *q, CUtensorMap *k, CUtensorMap *v) {
+        return map_rows(in->q, S::DIM, s->heads, s->tokens, s->q_stride, columns, CS_MASK_CELL,
+                        q) &&
+               map_rows(in->k, S::DIM, s->kv_heads, k_rows, s->kv_stride, columns, S::KEYS, k) &&
+               map_rows(in->v, S::DIM, s->kv_heads, k_rows, s->kv_stride, columns, S::KEYS, v);
+    };
+    return all(64, &m->q, &m->k, &m->v) &&
+           (S::TAIL == 0 || all(S::TAIL, &m->q_tail, &m->k_tail, &m->v_tail)) &&
+           map_bits(in->cells, in->q, &m->bits);
+}
+
+template <class S>
+static bool launch(struct cs_ctx *ctx, const struct inputs *in, const struct cs_fwd_args *args)
+{
+    struct cs_fwd_maps maps;
+    memset(&maps, 0, sizeof maps);
+    if (!make_maps<S>(in, &maps))
+        return false;
+    const size_t bytes = cs_fwd_layout<S>::ALIGN + cs_fwd_layout<S>::BYTES;
+    const cudaStream_t stream = cs_cuda_stream_of(ctx);
+    CS_CUDA_NOTE(ctx,
+                 cudaFuncSetAttribute(cs_fwd_kernel<S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      (int)bytes),
+                 "attention forward: shared memory");
+    CS_CUDA_NOTE(ctx, cudaMemsetAsync(args->counter, 0, sizeof *args->counter, stream),
+                 "attention forward: counter");
+    const unsigned blocks = (unsigned)cs_cuda_handle_of(ctx)->processors;
+    cs_fwd_kernel<S><<<blocks, CS_FWD_THREADS, bytes, stream>>>(*args, maps);
+    CS_CUDA_LAUNCHED(ctx, "attention forward");
+    return true;
+}
+
+typedef bool (*launch_fn)(struct cs_ctx *, const struct inputs *, const struct cs_fwd_args *);
+
+template <int DIM, int KEYS, int STAGES, int ITEMS> static launch_fn choose(bool is_capped)
+{
+    return is_capped ? launch<cs_fwd_shape<DIM, KEYS, STAGES, ITEMS, true>>
+                     : launch<cs_fwd_shape<DIM, KEYS, STAGES, ITEMS, false>>;
+}
+
+/* Stages as many as shared memory takes; NULL: no kernel for this head_dim. */
+static launch_fn launch_for(int32_t head_dim, bool is_capped)
+{
+    switch (head_dim) {
+    case 64:
+        return choose<64, 128, 4, 2>(is_capped);
+    case 72:
+        return choose<72, 128, 3, 2>(is_capped);
+    case 80:
+        return choose<80, 128, 3, 2>(is_capped);
+    case 96:
+        return choose<96, 128, 3, 2>(is_capped);
+    case 128:
+        return choose<128, 128, 2, 2>(is_capped);
+    case 256:
+        return choose<256, 64, 2, 1>(is_capped);
+    default:
+        return nullptr;
+    }
+}
+
+static int32_t section_of(const struct cs_attention_shape *s)
+{
+    const int64_t k_rows = s->k_tokens > 0 ? s->k_tokens : s->tokens;
+    const int64_t head_bytes = k_rows * s->head_dim * 2 * 2;
+    const int64_t fit = CS_FWD_SECTION_BYTES / head_bytes;
+    const int64_t kv_heads = fit < 1 ? 1 : fit > s->kv_heads ? s->kv_heads : fit;
+    return (int32_t)kv_heads * (s->heads / s->kv_heads);
+}
+
+static bool is_own(const struct cs_ctx *ctx, const struct inputs *in, const void *o)
+{
+    const struct cs_attention_shape *s = in->shape;
+    int major = 0;
+    return in->cells != nullptr && in->cells->n_q > 0 && s->kv_heads > 0 &&
+           s->heads % s->kv_heads == 0 && s->scale > 0.0f && s->softcap >= 0.0f &&
+           (s->q_stride | s->kv_stride | s->o_stride) % 8 == 0 && is_aligned(in->q) &&
+           is_aligned(in->k) && is_aligned(in->v) && is_aligned(o) &&
+           ctx->workspace_bytes >= sizeof(int32_t) &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
+                                  cs_cuda_handle_of(ctx)->device) == cudaSuccess &&
+           major == 9;
+}
+
+size_t cs_cuda_attention_fwd_sm90_workspace(const struct cs_attention_shape *shape,
+                                            const struct cs_mask_plan *mask)
+{
+    (void)shape, (void)mask;
+    return sizeof(int32_t); /* the counter of items */
+}
+
+bool cs_cuda_attention_fwd_sm90(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                                const struct cs_mask_plan *mask, const void *q, const void *k,
+                                const void *v, void *o, float *lse)
+{
+    const struct inputs in = {shape, mask->cells, q, k, v};
+    const bool is_capped = shape->softcap > 0.0f;
+    const launch_fn run = launch_for(shape->head_dim, is_capped);
+    if (run == nullptr || !is_own(ctx, &in, o))
+        return false;
+    const struct cs_mask_list *list = &in.cells->by_q;
+    const struct cs_fwd_args args = {
+        .n_q = in.cells->n_q,
+        .list_stride = list->stride,
+        .q_row = in.cells->q_row,
+        .k_row = in.cells->k_row,
+        .count = list->count,
+        .order = list->order,
+        .entry = list->entry,
+        .cell = (const int4 *)list->cell,
+        .tokens = shape->tokens,
+        .heads = shape->heads,
+        .group = shape->heads / shape->kv_heads,
+        .section = section_of(shape),
+        .o_stride = shape->o_stride,
+        .score_scale = is_capped ? shape->scale / shape->softcap : 1.0f,
+        .exp_scale = (is_capped ? shape->softcap : shape->scale) * CS_LOG2E,
+        .o = (__nv_bfloat16 *)o,
+        .lse = lse,
+        .counter = (int32_t *)ctx->workspace,
+    };
+    return run(ctx, &in, &args);
+}

@@ -1,0 +1,710 @@
+/* The forward pass of attention on Hopper: flash attention with an online softmax over the tiles
+ * that a mask has (core/mask/cells.h), persistent blocks, warp specialisation.
+ *
+ * A block is three warpgroups. The first only loads: one warp the work items, queries, keys and
+ * bitmaps, another the values, both by TMA into rings of shared memory. The other two own 64
+ * query rows each and compute. An item is (query tile, head); blocks take items from a counter, the
+ * dearest tiles first, and the next item's queries are loaded while the present one is computed.
+ *
+ * A warpgroup issues the scores of step j + 1 and, behind them, the product of step j with the
+ * values; while the tensor cores are busy with the latter it takes the softmax of the former. The
+ * two warpgroups take turns at issuing, so that one's softmax hides behind the other's products. A
+ * step of which a warpgroup's cells are all empty costs it nothing but its turn.
+ *
+ * Sources of the algorithm: FlashAttention-3 (arXiv 2407.08608), the online softmax of Milakov and
+ * Gimelshein; skipping the rescale of small growths: FlashAttention-4. */
+#ifndef CS_CUDA_ATTENTION_FWD_SM90_CUH
+#define CS_CUDA_ATTENTION_FWD_SM90_CUH
+
+#include "kernels/cuda/attention_sm90.cuh"
+#include "kernels/cuda/hopper.cuh"
+
+/* What the kernel reads besides its tensor maps; all pointers are device memory. */
+struct cs_fwd_args {
+    int32_t n_q, list_stride;
+    const int32_t *q_row, *k_row, *count, *order;
+    const uint32_t *entry;
+    const int4 *cell;
+    int32_t tokens, heads, group; /* group: query heads of a key head */
+    int32_t section;              /* heads that are worked on at the same time; see item_at */
+    int32_t o_stride;
+    float score_scale; /* of q . k, before the soft cap */
+    float exp_scale;   /* from (capped) scores to exponents of 2 */
+    __nv_bfloat16 *o;
+    float *lse;
+    int32_t *counter; /* 0 at the start */
+};
+
+/* What a head dimension needs. A matrix (rows, DIM) lies in shared memory as boxes of 64 columns
+ * under the 128-byte swizzle and, where DIM is no multiple of 64, one narrower box, filled up with
+ * zeros by TMA where DIM is no multiple of 16. */
+template <int DIM_, int KEYS_, int STAGES_, int ITEMS_, bool IS_CAPPED_> struct cs_fwd_shape {
+    static constexpr int DIM = DIM_;
+    static constexpr int KEYS = KEYS_;     /* of a step: a key tile (128) or a half of one (64) */
+    static constexpr int STAGES = STAGES_; /* steps in shared memory */
+    static constexpr int ITEMS = ITEMS_;   /* items in shared memory */
+    static constexpr bool IS_CAPPED = IS_CAPPED_;
+
+    static constexpr int PADDED = (DIM + 15) / 16 * 16;
+    static constexpr int WIDE = DIM / 64 * 64, TAIL = PADDED - WIDE;
+    static constexpr int CELLS = KEYS / CS_MASK_CELL; /* of a query half in a step */
+
+    static constexpr int Q_BYTES = CS_MASK_TILE * PADDED * 2; /* two halves, one after the other */
+    static constexpr int K_BYTES = KEYS * PADDED * 2;
+    static constexpr int BITMAP_BYTES = CS_MASK_TILE * 4; /* of a cell */
+    static constexpr int BITS_BYTES = 2 * CELLS * BITMAP_BYTES;
+    static_assert(KEYS == 128 || KEYS == 64);
+    static_assert(TAIL == 0 || TAIL == 16 || TAIL == 32);
+};
+
+struct cs_fwd_item {   /* in shared memory */
+    int32_t row, rows; /* query rows [row, row + rows); rows 0: no more items */
+    int32_t head, tile;
+    int32_t is_blind; /* these rows see nothing: there are no steps */
+};
+
+struct cs_fwd_step {    /* in shared memory */
+    int32_t cell[2][2]; /* [query half][key half] */
+    int32_t is_last;
+};
+
+/* Offsets in shared memory from its first multiple of 1024. */
+template <class S> struct cs_fwd_layout {
+    static constexpr int Q = 0;
+    static constexpr int K = Q + S::ITEMS * S::Q_BYTES;
+    static constexpr int V = K + S::STAGES * S::K_BYTES;
+    static constexpr int BITS = V + S::STAGES * S::K_BYTES;
+    static constexpr int BARRIERS = BITS + S::STAGES * S::BITS_BYTES;
+    static constexpr int ITEM_FULL = BARRIERS, ITEM_FREE = ITEM_FULL + 8 * S::ITEMS;
+    static constexpr int K_FULL = ITEM_FREE + 8 * S::ITEMS, K_FREE = K_FULL + 8 * S::STAGES;
+    static constexpr int V_FULL = K_FREE + 8 * S::STAGES, V_FREE = V_FULL + 8 * S::STAGES;
+    static constexpr int ITEM = V_FREE + 8 * S::STAGES;
+    static constexpr int STEP = ITEM + (int)sizeof(cs_fwd_item) * S::ITEMS;
+    static constexpr int BYTES = STEP + (int)sizeof(cs_fwd_step) * S::STAGES;
+    static constexpr int ALIGN = 1024;
+    static_assert(ALIGN + BYTES <= 232448, "more shared memory than a block can have");
+};
+
+enum {
+    CS_FWD_THREADS = 3 * CS_WARPGROUP,
+    CS_FWD_WARPS = 8,            /* that compute; each frees what it has read */
+    CS_FWD_LOAD_REGISTERS = 40,  /* of a thread that loads, */
+    CS_FWD_MATH_REGISTERS = 232, /* of one that computes */
+    CS_FWD_TURN = 1,             /* named barriers 1 and 2 */
+};
+
+struct cs_fwd_maps {
+    CUtensorMap q, k, v;                /* boxes of 64 columns */
+    CUtensorMap q_tail, k_tail, v_tail; /* the rest */
+    CUtensorMap bits;                   /* one bitmap */
+};
+
+/* --- items and steps, as both sides count them ------------------------------------------------ */
+
+/* Item number i: heads come in sections, so small that their keys and values stay in the L2 cache
+ * while all blocks work on them; in a section the dearest tiles come first, and a tile's heads one
+ * after the other. */
+__device__ __forceinline__ bool cs_fwd_item_at(const cs_fwd_args &a, int32_t i, int32_t *tile,
+                                               int32_t *head)
+{
+    if (i >= a.n_q * a.heads)
+        return false;
+    const int32_t per_section = a.n_q * a.section, first = i / per_section * a.section;
+    const int32_t heads = min(a.section, a.heads - first), at = i - first * a.n_q;
+    *tile = a.order[at / heads];
+    *head = first + at % heads;
+    return true;
+}
+
+/* One key tile against a query tile, fetched one ahead of its use. */
+struct cs_fwd_entry {
+    int32_t row;
+    int4 cell; /* [2 * query half + key half] */
+};
+
+__device__ __forceinline__ cs_fwd_entry cs_fwd_entry_at(const cs_fwd_args &a, size_t at)
+{
+    return {a.k_row[a.entry[at] & 0xffff], a.cell[at]};
+}
+
+/* load(first key row, cells, is last) for every step of a query tile. */
+template <class S, class Load>
+__device__ __forceinline__ void cs_fwd_each_step(const cs_fwd_args &a, int32_t tile, Load load)
+{
+    const int32_t count = a.count[tile];
+    const size_t at = (size_t)tile * (size_t)a.list_stride;
+    cs_fwd_entry next = {};
+    if (count > 0)
+        next = cs_fwd_entry_at(a, at);
+    for (int32_t i = 0; i < count; i++) {
+        const cs_fwd_entry now = next;
+        const bool is_last = i + 1 == count;
+        if (!is_last)
+            next = cs_fwd_entry_at(a, at + (size_t)i + 1);
+        const int4 c = now.cell;
+        if (S::CELLS == 2) {
+            load(now.row, c, is_last);
+            continue;
+        }
+        const bool has_low = c.x != CS_CELL_NONE || c.z != CS_CELL_NONE;
+        const bool has_high = c.y != CS_CELL_NONE || c.w != CS_CELL_NONE;
+        if (has_low)
+            load(now.row, {c.x, CS_CELL_NONE, c.z, CS_CELL_NONE}, is_last && !has_high);
+        if (has_high)
+            load(now.row + CS_MASK_CELL, {c.y, CS_CELL_NONE, c.w, CS_CELL_NONE}, is_last);
+    }
+}
+
+/* --- the warpgroup that loads ------------------------------------------------------------------
+ */
+
+/* rows (a multiple of 8) of one head from row on */
+template <class S>
+__device__ __forceinline__ void cs_fwd_load_rows(uint32_t to, uint32_t bar, const CUtensorMap *wide,
+                                                 const CUtensorMap *tail, int32_t rows,
+                                                 int32_t head, int32_t row)
+{
+#pragma unroll
+    for (int c = 0; c < S::WIDE; c += 64)
+        cs_tma_load(to + (uint32_t)(c * 2 * rows), wide, bar, c, head, row);
+    if (S::TAIL > 0)
+        cs_tma_load(to + (uint32_t)(S::WIDE * 2 * rows), tail, bar, S::WIDE, head, row);
+}
+
+template <class S>
+__device__ __forceinline__ void cs_fwd_load_queries(const cs_fwd_maps &maps, uint32_t to,
+                                                    uint32_t bar, int32_t head, int32_t row)
+{
+    cs_mbar_expect(bar, S::Q_BYTES);
+    for (int half = 0; half < 2; half++)
+        cs_fwd_load_rows<S>(to + (uint32_t)(half * S::Q_BYTES / 2), bar, &maps.q, &maps.q_tail,
+                            CS_MASK_CELL, head, row + half * CS_MASK_CELL);
+}
+
+/* The bitmaps of a step and, by expect, its keys: all count on one barrier. */
+template <class S>
+__device__ __forceinline__ void cs_fwd_load_bits(const CUtensorMap *map, uint32_t to, uint32_t bar,
+                                                 const int4 &cell)
+{
+    const int32_t bitmap[4] = {cell.x, cell.y, cell.z, cell.w};
+    uint32_t bytes = S::K_BYTES;
+#pragma unroll
+    for (int c = 0; c < 4; c++)
+        bytes += bitmap[c] >= 0 ? S::BITMAP_BYTES : 0;
+    cs_mbar_expect(bar, bytes);
+#pragma unroll
+    for (int c = 0; c < 4; c++)
+        if (bitmap[c] >= 0)
+            cs_tma_load(to + (uint32_t)((c / 2 * S::CELLS + c % 2) * S::BITMAP_BYTES), map, bar, 0,
+                        bitmap[c]);
+}
+
+/* One thread: items, queries, keys, bitmaps. */
+template <class S>
+__device__ __forceinline__ void cs_fwd_load_items(const cs_fwd_args &a, const cs_fwd_maps &maps,
+                                                  uint8_t *shared)
+{
+    using L = cs_fwd_layout<S>;
+    const uint32_t base = cs_smem(shared);
+    cs_fwd_item *const items = (cs_fwd_item *)(shared + L::ITEM);
+    cs_fwd_step *const steps = (cs_fwd_step *)(shared + L::STEP);
+    cs_ring<S::ITEMS> slot = {0, 0};
+    cs_ring<S::STAGES> stage = {0, 0};
+    for (;;) {
+        int32_t tile, head;
+        const bool is_item = cs_fwd_item_at(a, atomicAdd(a.counter, 1), &tile, &head);
+        const uint32_t full = base + L::ITEM_FULL + 8 * (uint32_t)slot.stage;
+        cs_mbar_wait(base + L::ITEM_FREE + 8 * (uint32_t)slot.stage, slot.parity ^ 1);
+        if (!is_item) {
+            items[slot.stage].rows = 0;
+            cs_mbar_arrive(full);
+            return;
+        }
+        const int32_t row = a.q_row[tile];
+        const bool is_blind = a.count[tile] == 0;
+        items[slot.stage] = {row, a.q_row[tile + 1] - row, head, tile, is_blind};
+        if (is_blind)
+            cs_mbar_arrive(full);
+        else
+            cs_fwd_load_queries<S>(maps, base + L::Q + (uint32_t)(slot.stage * S::Q_BYTES), full,
+                                   head, row);
+        slot.step();
+        cs_fwd_each_step<S>(a, tile, [&](int32_t k_row, const int4 &cell, bool is_last) {
+            const uint32_t i = (uint32_t)stage.stage, k_full = base + L::K_FULL + 8 * i;
+            cs_mbar_wait(base + L::K_FREE + 8 * i, stage.parity ^ 1);
+            steps[i] = {
+                {{cell.x, cell.y}, {cell.z, cell.w}},
+                is_last
+            };
+            cs_fwd_load_bits<S>(&maps.bits, base + L::BITS + i * S::BITS_BYTES, k_full, cell);
+            cs_fwd_load_rows<S>(base + L::K + i * S::K_BYTES, k_full, &maps.k, &maps.k_tail,
+                                S::KEYS, head / a.group, k_row);
+            stage.step();
+        });
+    }
+}
+
+/* One thread of another warp: values, behind the keys by as much as they are needed later. */
+template <class S>
+__device__ __forceinline__ void cs_fwd_load_values(const cs_fwd_args &a, const cs_fwd_maps &maps,
+                                                   uint8_t *shared)
+{
+    using L = cs_fwd_layout<S>;
+    const uint32_t base = cs_smem(shared);
+    const cs_fwd_item *const items = (const cs_fwd_item *)(shared + L::ITEM);
+    cs_ring<S::ITEMS> slot = {0, 0};
+    cs_ring<S::STAGES> stage = {0, 0};
+    for (;;) {
+        cs_mbar_wait(base + L::ITEM_FULL + 8 * (uint32_t)slot.stage, slot.parity);
+        const cs_fwd_item item = items[slot.stage];
+        cs_mbar_arrive(base + L::ITEM_FREE + 8 * (uint32_t)slot.stage);
+        slot.step();
+        if (item.rows == 0)
+            return;
+        cs_fwd_each_step<S>(a, item.tile, [&](int32_t k_row, const int4 &, bool) {
+            const uint32_t i = (uint32_t)stage.stage, v_full = base + L::V_FULL + 8 * i;
+            cs_mbar_wait(base + L::V_FREE + 8 * i, stage.parity ^ 1);
+            cs_mbar_expect(v_full, S::K_BYTES);
+            cs_fwd_load_rows<S>(base + L::V + i * S::K_BYTES, v_full, &maps.v, &maps.v_tail,
+                                S::KEYS, item.head / a.group, k_row);
+            stage.step();
+        });
+    }
+}
+
+/* --- the warpgroups that compute ---------------------------------------------------------------
+ */
+
+/* Where the online softmax of one row stands: p = exp2(s * exp_scale - max * exp_scale). */
+struct cs_fwd_row {
+    float max, sum; /* sum: of this thread's columns */
+};
+
+/* A larger maximum is taken up only when it matters: until then p grows up to 2^8, which neither
+ * bf16 nor the fp32 sums mind, and the accumulated output need not be rescaled. */
+#define CS_FWD_GROWTH 8.0f
+
+/* Bit i of a bitmap's word: whether the thread's accumulator i of a cell stays. */
+template <int N> __device__ __forceinline__ void cs_fwd_keep(float *s, uint32_t bits)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        s[i] = bits >> i & 1 ? s[i] : -INFINITY;
+}
+
+/* s = tanh(scale s); the factor after it is in exp_scale */
+template <int N> __device__ __forceinline__ void cs_fwd_cap(float *s, float scale)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const float e = cs_exp2(fabsf(s[i]) * (scale * 2 * CS_LOG2E));
+        s[i] = copysignf(1.0f - 2.0f * cs_reciprocal(1.0f + e), s[i]);
+    }
+}
+
+__device__ __forceinline__ float cs_quad_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+__device__ __forceinline__ float cs_quad_sum(float x)
+{
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+/* s becomes p; returns the factor by which what this row has so far must shrink. h: which of the
+ * thread's two rows. */
+template <int N>
+__device__ __forceinline__ float cs_fwd_softmax(float *s, int h, float scale, cs_fwd_row *row)
+{
+    float top = row->max;
+#pragma unroll
+    for (int i = 2 * h; i < N; i += 4)
+        top = fmaxf(top, fmaxf(s[i], s[i + 1]));
+    top = cs_quad_max(top);
+    float shrink = 1.0f;
+    if ((top - row->max) * scale > CS_FWD_GROWTH) { /* false for -inf - -inf */
+        shrink = cs_exp2((row->max - top) * scale);
+        row->max = top;
+    }
+    const float base = row->max == -INFINITY ? 0.0f : row->max * scale;
+    float sum = row->sum * shrink;
+#pragma unroll
+    for (int i = 2 * h; i < N; i += 4) {
+        s[i] = cs_exp2(s[i] * scale - base);
+        s[i + 1] = cs_exp2(s[i + 1] * scale - base);
+        sum += s[i] + s[i + 1];
+    }
+    row->sum = sum;
+    return shrink;
+}
+
+/* word[j] of lane c becomes word[c] of lane j, among the four lanes of a quad */
+__device__ __forceinline__ void cs_quad_transpose(uint32_t (&word)[4], int lane)
+{
+#pragma unroll
+    for (int step = 1; step <= 2; step++) {
+        const bool is_odd = lane & step;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (i & step)
+                continue;
+            const uint32_t got =
+                __shfl_xor_sync(0xffffffffu, is_odd ? word[i] : word[i + step], step);
+            if (is_odd)
+                word[i] = got;
+            else
+                word[i + step] = got;
+        }
+    }
+}
+
+/* Everything a computing thread carries. */
+template <class S> struct cs_fwd_math {
+    using L = cs_fwd_layout<S>;
+    static constexpr int OUT = S::PADDED / 2;
+    float out[OUT];           /* (64, PADDED): WIDE columns, then TAIL */
+    float score[S::KEYS / 2]; /* (64, KEYS) */
+    uint32_t weight[S::KEYS / 4];
+    cs_fwd_row row[2];
+    cs_ring<S::STAGES> stage;
+    uint32_t base;
+    int group, thread;
+
+    __device__ __forceinline__ uint32_t bar(int first, int32_t i) const
+    {
+        return base + (uint32_t)(first + 8 * i);
+    }
+
+    /* Every warp for itself: what it has read may be overwritten. */
+    __device__ __forceinline__ void free_stage(int first, int32_t i) const
+    {
+        __syncwarp();
+        if (thread % 32 == 0)
+            cs_mbar_arrive(bar(first, i));
+    }
+
+    __device__ __forceinline__ void take_turn(void) const
+    {
+        cs_bar_sync(CS_FWD_TURN + group, 2 * CS_WARPGROUP);
+    }
+
+    __device__ __forceinline__ void give_turn(void) const
+    {
+        cs_bar_arrive(CS_FWD_TURN + (group ^ 1), 2 * CS_WARPGROUP);
+    }
+
+    /* score = q k^T; issued, not waited for */
+    __device__ __forceinline__ void issue_scores(uint32_t q, int32_t i)
+    {
+        const uint32_t k = base + (uint32_t)(L::K + i * S::K_BYTES);
+        cs_wgmma_settle<S::KEYS / 2>(score);
+        cs_wgmma_fence();
+#pragma unroll
+        for (int c = 0; c < S::WIDE; c += 16) {
+            const uint32_t box = (uint32_t)(c / 64 * 128), step = (uint32_t)(c % 64 * 2);
+            cs_wgmma<S::KEYS>::template ss<CS_ROW_K, CS_ROW_K>(
+                score, cs_wgmma_operand<CS_SWIZZLE_128>(q + box * CS_MASK_CELL + step),
+                cs_wgmma_operand<CS_SWIZZLE_128>(k + box * S::KEYS + step), c > 0);
+        }
+        if constexpr (S::TAIL > 0) {
+#pragma unroll
+            for (int c = 0; c < S::TAIL; c += 16) {
+                const uint32_t at = S::WIDE * 2, step = (uint32_t)(c * 2);
+                cs_wgmma<S::KEYS>::template ss<CS_ROW_K, CS_ROW_K>(
+                    score, cs_wgmma_operand<2 * S::TAIL>(q + at * CS_MASK_CELL + step),
+                    cs_wgmma_operand<2 * S::TAIL>(k + at * S::KEYS + step), true);
+            }
+        }
+        cs_wgmma_commit();
+    }
+
+    /* out += weight v */
+    __device__ __forceinline__ void issue_values(int32_t i)
+    {
+        const uint32_t v = base + (uint32_t)(L::V + i * S::K_BYTES);
+        cs_wgmma_settle<OUT>(out);
+        cs_wgmma_fence();
+#pragma unroll
+        for (int c = 0; c < S::KEYS; c += 16) {
+            cs_wgmma<S::WIDE>::template rs<CS_ROW_MN>(
+                out, weight + c / 4,
+                cs_wgmma_operand<CS_SWIZZLE_128>(v + (uint32_t)(c * 128), S::KEYS * 128), true);
+            if constexpr (S::TAIL > 0)
+                cs_wgmma<S::TAIL>::template rs<CS_ROW_MN>(
+                    out + S::WIDE / 2, weight + c / 4,
+                    cs_wgmma_operand<2 * S::TAIL>(
+                        v + (uint32_t)(S::WIDE * 2 * S::KEYS + c * 2 * S::TAIL)),
+                    true);
+        }
+        cs_wgmma_commit();
+    }
+
+    /* Drop the scores that the mask forbids. */
+    __device__ __forceinline__ void mask(const int32_t (&cell)[2], int32_t i)
+    {
+        const uint32_t bits =
+            base + (uint32_t)(L::BITS + i * S::BITS_BYTES + group * S::CELLS * S::BITMAP_BYTES);
+#pragma unroll
+        for (int c = 0; c < S::CELLS; c++) {
+            if (cell[c] == CS_CELL_ALL)
+                continue;
+            uint32_t word = 0;
+            if (cell[c] >= 0)
+                word = cs_shared_word(bits + (uint32_t)(c * S::BITMAP_BYTES + thread * 4));
+            cs_fwd_keep<CS_MASK_CELL / 2>(score + c * CS_MASK_CELL / 2, word);
+        }
+    }
+
+    /* After the scores have come: to weights, not yet packed. Returns the factors for out. */
+    __device__ __forceinline__ float2 soften(const cs_fwd_args &a, const int32_t (&cell)[2])
+    {
+        cs_wgmma_settle<S::KEYS / 2>(score);
+        const int32_t i = stage.stage;
+        if constexpr (S::IS_CAPPED)
+            cs_fwd_cap<S::KEYS / 2>(score, a.score_scale);
+        mask(cell, i);
+        free_stage(L::K_FREE, i);
+        const float first = cs_fwd_softmax<S::KEYS / 2>(score, 0, a.exp_scale, &row[0]);
+        return {first, cs_fwd_softmax<S::KEYS / 2>(score, 1, a.exp_scale, &row[1])};
+    }
+
+    __device__ __forceinline__ void pack(void)
+    {
+#pragma unroll
+        for (int i = 0; i < S::KEYS / 4; i++)
+            weight[i] = cs_pack_bf16(score[2 * i], score[2 * i + 1]);
+    }
+
+    /* After the values have come. */
+    __device__ __forceinline__ void shrink(float2 by)
+    {
+        cs_wgmma_settle<OUT>(out);
+        if (!__any_sync(0xffffffffu, by.x != 1.0f || by.y != 1.0f))
+            return;
+#pragma unroll
+        for (int i = 0; i < OUT; i += 4) {
+            out[i] *= by.x;
+            out[i + 1] *= by.x;
+            out[i + 2] *= by.y;
+            out[i + 3] *= by.y;
+        }
+    }
+
+    /* What the present step holds for this warpgroup. */
+    __device__ __forceinline__ void look(const cs_fwd_step *steps, int32_t (&cell)[2],
+                                         bool *is_last) const
+    {
+        cs_mbar_wait(bar(L::K_FULL, stage.stage), stage.parity);
+        const cs_fwd_step &step = steps[stage.stage];
+        cell[0] = step.cell[group][0];
+        cell[1] = step.cell[group][1];
+        *is_last = step.is_last;
+    }
+
+    __device__ __forceinline__ void skip(void)
+    {
+        take_turn();
+        give_turn();
+        free_stage(L::K_FREE, stage.stage);
+        cs_mbar_wait(bar(L::V_FULL, stage.stage), stage.parity);
+        free_stage(L::V_FREE, stage.stage);
+        stage.step();
+    }
+
+    /* The first step of a run: nothing to overlap it with but the other warpgroup. */
+    __device__ __forceinline__ void begin_run(const cs_fwd_args &a, uint32_t q,
+                                              const int32_t (&cell)[2])
+    {
+        take_turn();
+        issue_scores(q, stage.stage);
+        give_turn();
+        cs_wgmma_wait<0>();
+        const float2 factors = soften(a, cell);
+        shrink(factors);
+        pack();
+    }
+
+    /* The scores of the present step beside the values of the last one. */
+    __device__ __forceinline__ void go_on(const cs_fwd_args &a, uint32_t q,
+                                          const int32_t (&cell)[2], const cs_ring<S::STAGES> &last)
+    {
+        take_turn();
+        issue_scores(q, stage.stage);
+        cs_mbar_wait(bar(L::V_FULL, last.stage), last.parity);
+        issue_values(last.stage);
+        give_turn();
+        cs_wgmma_wait<1>();
+        const float2 factors = soften(a, cell);
+        cs_wgmma_wait<0>();
+        free_stage(L::V_FREE, last.stage);
+        shrink(factors);
+        pack();
+    }
+
+    __device__ __forceinline__ void end_run(const cs_ring<S::STAGES> &last)
+    {
+        cs_mbar_wait(bar(L::V_FULL, last.stage), last.parity);
+        issue_values(last.stage);
+        cs_wgmma_wait<0>();
+        cs_wgmma_settle<OUT>(out);
+        free_stage(L::V_FREE, last.stage);
+    }
+
+    /* All steps of an item; q: this warpgroup's half of the queries. Runs of steps that concern
+     * this warpgroup, with others between them. */
+    __device__ __forceinline__ void attend(const cs_fwd_args &a, uint32_t q,
+                                           const cs_fwd_step *steps)
+    {
+        int32_t cell[2];
+        bool is_last;
+        look(steps, cell, &is_last);
+        for (;;) {
+            if (is_empty(cell)) {
+                skip();
+                if (is_last)
+                    return;
+                look(steps, cell, &is_last);
+                continue;
+            }
+            begin_run(a, q, cell);
+            cs_ring<S::STAGES> last = stage;
+            stage.step();
+            bool is_over = is_last;
+            while (!is_over) {
+                look(steps, cell, &is_last);
+                if (is_empty(cell))
+                    break;
+                go_on(a, q, cell, last);
+                last = stage;
+                stage.step();
+                is_over = is_last;
+            }
+            end_run(last);
+            if (is_over)
+                return;
+        }
+    }
+
+    static __device__ __forceinline__ bool is_empty(const int32_t (&cell)[2])
+    {
+        return cell[0] == CS_CELL_NONE && (S::CELLS == 1 || cell[1] == CS_CELL_NONE);
+    }
+
+    __device__ __forceinline__ void begin_item(void)
+    {
+#pragma unroll
+        for (int i = 0; i < OUT; i++)
+            out[i] = 0.0f;
+        row[0] = row[1] = {-INFINITY, 0.0f};
+    }
+
+    /* out and lse of the rows of this item that exist. Threads of a quad hold neighbouring columns
+     * of one row: they exchange them so that each writes 16 bytes. */
+    __device__ __forceinline__ void write(const cs_fwd_args &a, const cs_fwd_item &item) const
+    {
+        const int lane = thread % 4;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int32_t at = group * CS_MASK_CELL + thread / 32 * 16 + thread % 32 / 4 + 8 * h;
+            const bool is_row = at < item.rows;
+            const float sum = cs_quad_sum(row[h].sum);
+            const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
+            if (is_row && lane == 0)
+                a.lse[(int64_t)item.head * a.tokens + item.row + at] =
+                    sum > 0.0f ? row[h].max * a.exp_scale * CS_LN2 + logf(sum) : -INFINITY;
+            __nv_bfloat16 *const to =
+                a.o + (int64_t)(item.row + at) * a.o_stride + (int64_t)item.head * S::DIM;
+#pragma unroll
+            for (int j = 0; j + 4 <= S::DIM / 8; j += 4) {
+                uint32_t word[4];
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    word[c] = cs_pack_bf16(out[4 * (j + c) + 2 * h] * inverse,
+                                           out[4 * (j + c) + 2 * h + 1] * inverse);
+                cs_quad_transpose(word, lane);
+                if (is_row)
+                    *(uint4 *)(to + 8 * (j + lane)) = {word[0], word[1], word[2], word[3]};
+            }
+#pragma unroll
+            for (int j = S::DIM / 32 * 4; j < S::DIM / 8; j++)
+                if (is_row)
+                    *(uint32_t *)(to + 8 * j + 2 * lane) = cs_pack_bf16(
+                        out[4 * j + 2 * h] * inverse, out[4 * j + 2 * h + 1] * inverse);
+        }
+    }
+};
+
+template <class S>
+__device__ __forceinline__ void cs_fwd_compute(const cs_fwd_args &a, const uint8_t *shared)
+{
+    using L = cs_fwd_layout<S>;
+    cs_fwd_math<S> m;
+    m.base = cs_smem(shared);
+    m.group = (int)threadIdx.x / CS_WARPGROUP - 1;
+    m.thread = (int)threadIdx.x % CS_WARPGROUP;
+    m.stage = {0, 0};
+    if (m.group == 1)
+        m.give_turn();
+    cs_ring<S::ITEMS> slot = {0, 0};
+    for (;;) {
+        cs_mbar_wait(m.bar(L::ITEM_FULL, slot.stage), slot.parity);
+        const cs_fwd_item item = ((const cs_fwd_item *)(shared + L::ITEM))[slot.stage];
+        if (item.rows == 0)
+            return;
+        m.begin_item();
+        if (!item.is_blind)
+            m.attend(a,
+                     m.base + (uint32_t)(L::Q + slot.stage * S::Q_BYTES + m.group * S::Q_BYTES / 2),
+                     (const cs_fwd_step *)(shared + L::STEP));
+        m.free_stage(L::ITEM_FREE, slot.stage);
+        slot.step();
+        m.write(a, item);
+    }
+}
+
+/* --- the kernel --------------------------------------------------------------------------------
+ */
+
+template <class S> __device__ __forceinline__ void cs_fwd_init_barriers(uint32_t base)
+{
+    using L = cs_fwd_layout<S>;
+    for (int i = 0; i < S::ITEMS; i++) {
+        cs_mbar_init(base + (uint32_t)(L::ITEM_FULL + 8 * i), 1);
+        cs_mbar_init(base + (uint32_t)(L::ITEM_FREE + 8 * i), CS_FWD_WARPS + 1);
+    }
+    for (int i = 0; i < S::STAGES; i++) {
+        cs_mbar_init(base + (uint32_t)(L::K_FULL + 8 * i), 1);
+        cs_mbar_init(base + (uint32_t)(L::V_FULL + 8 * i), 1);
+        cs_mbar_init(base + (uint32_t)(L::K_FREE + 8 * i), CS_FWD_WARPS);
+        cs_mbar_init(base + (uint32_t)(L::V_FREE + 8 * i), CS_FWD_WARPS);
+    }
+    cs_mbar_init_done();
+}
+
+template <class S>
+__global__ void __launch_bounds__(CS_FWD_THREADS, 1)
+    cs_fwd_kernel(const __grid_constant__ cs_fwd_args a, const __grid_constant__ cs_fwd_maps maps)
+{
+    extern __shared__ uint8_t unaligned[];
+    uint8_t *const shared =
+        unaligned + (cs_fwd_layout<S>::ALIGN - cs_smem(unaligned) % cs_fwd_layout<S>::ALIGN) %
+                        cs_fwd_layout<S>::ALIGN;
+    if (threadIdx.x == 0)
+        cs_fwd_init_barriers<S>(cs_smem(shared));
+    __syncthreads();
+    if (threadIdx.x < CS_WARPGROUP) {
+        cs_registers_give<CS_FWD_LOAD_REGISTERS>();
+        if (threadIdx.x == 0)
+            cs_fwd_load_items<S>(a, maps, shared);
+        else if (threadIdx.x == 32)
+            cs_fwd_load_values<S>(a, maps, shared);
+    } else {
+        cs_registers_take<CS_FWD_MATH_REGISTERS>();
+        cs_fwd_compute<S>(a, shared);
+    }
+}
+
+#endif
