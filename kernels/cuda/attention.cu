@@ -1,117 +1,37 @@
-/* Attention forward, portable path: online softmax (Milakov and Gimelshein 2018, as in
- * FlashAttention) over tiles of keys; tiles in which no pair is allowed are skipped before anything
- * of them is loaded. o and lse are OVERWRITTEN. */
-#include "kernels/cuda/attention.cuh"
+/* The attention operators: which kernel runs. bf16 with the lists of core/mask/cells.h goes to the
+ * kernels of the card where it has some, everything else to the portable path. Also the merging of
+ * partial results. */
+#include "kernels/cuda/attention_portable.cuh"
+#include "kernels/cuda/attention_sm90.cuh"
 
-/* One row's running softmax; the same in all lanes. */
-struct softmax {
-    float max, sum;
-    bool has_seen;
-};
+/* A build without the kernels of Hopper cards has none of these. */
+__attribute__((weak)) decltype(cs_cuda_attention_fwd_sm90) cs_cuda_attention_fwd_sm90;
+__attribute__((weak)) decltype(cs_cuda_attention_bwd_sm90) cs_cuda_attention_bwd_sm90;
+__attribute__((
+    weak)) decltype(cs_cuda_attention_fwd_sm90_workspace) cs_cuda_attention_fwd_sm90_workspace;
+__attribute__((
+    weak)) decltype(cs_cuda_attention_bwd_sm90_workspace) cs_cuda_attention_bwd_sm90_workspace;
 
-/* q, o (tokens, heads, head_dim); k, v (tokens, kv_heads, head_dim); lse (heads, tokens). Block:
- * ROWS queries of head blockIdx.y. */
-template <typename T, int CHUNKS>
-__global__ void __launch_bounds__(CS_ATT_THREADS)
-    forward_kernel(struct cs_attention_shape s, struct cs_mask_plan plan, const T *q, const T *k,
-                   const T *v, T *o, float *lse)
+#define HAS(function) ((function) != nullptr)
+
+#define MERGE_THREADS 256
+
+template <typename T> static constexpr bool is_bf16 = sizeof(T) == sizeof(__nv_bfloat16);
+
+static size_t largest(size_t a, size_t b)
 {
-    constexpr int DIM = CHUNKS * 32;
-    extern __shared__ float4 dynamic[];
-    float *qs = (float *)dynamic, *ks = qs + CS_ATT_ROWS * DIM, *vs = ks + CS_ATT_KEYS * (DIM + 1);
-    __shared__ float ps[CS_ATT_WARPS][CS_ATT_KEYS][CS_ATT_PER_WARP];
-    __shared__ struct cs_att_row own[CS_ATT_ROWS];
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    const int32_t q0 = (int32_t)blockIdx.x * CS_ATT_ROWS, head = (int32_t)blockIdx.y;
-    const int32_t rows = min(CS_ATT_ROWS, s.tokens - q0);
-    const int64_t kv = (int64_t)(head / (s.heads / s.kv_heads)) * s.head_dim;
-    const int64_t qo = (int64_t)head * s.head_dim;
-
-    cs_att_load<T, DIM, DIM>(q + (int64_t)q0 * s.q_stride + qo, s.q_stride, rows, s.head_dim, qs);
-    if ((int)threadIdx.x < rows)
-        own[threadIdx.x] = cs_att_row_at(plan, q0 + (int32_t)threadIdx.x);
-    __syncthreads();
-
-    struct softmax state[CS_ATT_PER_WARP];
-    float acc[CS_ATT_PER_WARP][CHUNKS] = {};
-    for (int r = 0; r < CS_ATT_PER_WARP; r++)
-        state[r] = {-INFINITY, 0.0f, false};
-    const int32_t end = own[rows - 1].end;
-    for (int32_t k0 = own[0].begin; k0 < end; k0 += CS_ATT_KEYS) {
-        const int32_t key = k0 + lane;
-        bool allow[CS_ATT_PER_WARP] = {}, any = false;
-        if (key < end) {
-            const struct cs_mask_token token = cs_att_token(plan, key);
-            for (int r = 0; r < CS_ATT_PER_WARP; r++) {
-                const int i = warp * CS_ATT_PER_WARP + r;
-                allow[r] = i < rows && key >= own[i].begin && key < own[i].end &&
-                           cs_mask_allows(plan.rule, own[i].token, token);
-                any = any || allow[r];
-            }
-        }
-        if (!__syncthreads_or(any)) /* also: everybody is done with the last tile */
-            continue;
-        const int32_t keys = min(CS_ATT_KEYS, end - k0);
-        cs_att_load<T, DIM, DIM + 1>(k + (int64_t)k0 * s.kv_stride + kv, s.kv_stride, keys,
-                                     s.head_dim, ks);
-        cs_att_load<T, DIM, DIM>(v + (int64_t)k0 * s.kv_stride + kv, s.kv_stride, keys, s.head_dim,
-                                 vs);
-        __syncthreads();
-        if (!__any_sync(0xffffffffu, any))
-            continue;
-        float dot[CS_ATT_PER_WARP];
-        cs_att_dots<DIM>(qs, ks, dot);
-        for (int r = 0; r < CS_ATT_PER_WARP; r++) {
-            float slope, p = 0.0f;
-            const float z = allow[r] ? cs_att_score(s, dot[r], &slope) : -INFINITY;
-            if (__any_sync(0xffffffffu, allow[r])) {
-                const float max = fmaxf(state[r].max, cs_warp_max(z));
-                const float shrink = state[r].has_seen ? expf(state[r].max - max) : 0.0f;
-                p = allow[r] ? expf(z - max) : 0.0f;
-                state[r] = {max, state[r].sum * shrink + cs_warp_sum(p), true};
-                for (int c = 0; c < CHUNKS; c++)
-                    acc[r][c] *= shrink;
-            }
-            ps[warp][lane][r] = p;
-        }
-        __syncwarp();
-        for (int j = 0; j < CS_ATT_KEYS; j++) {
-            const float4 p = *(const float4 *)ps[warp][j];
-#pragma unroll
-            for (int c = 0; c < CHUNKS; c++) {
-                const float value = vs[j * DIM + c * 32 + lane];
-                acc[0][c] += p.x * value;
-                acc[1][c] += p.y * value;
-                acc[2][c] += p.z * value;
-                acc[3][c] += p.w * value;
-            }
-        }
-        __syncwarp();
-    }
-    for (int r = 0; r < CS_ATT_PER_WARP; r++) {
-        const int32_t row = q0 + warp * CS_ATT_PER_WARP + r;
-        if (row >= s.tokens)
-            break;
-        const float inv = state[r].has_seen ? 1.0f / state[r].sum : 0.0f;
-        for (int c = 0; c < CHUNKS; c++)
-            if (c * 32 + lane < s.head_dim)
-                o[(int64_t)row * s.o_stride + qo + c * 32 + lane] =
-                    cs_from_float<T>(acc[r][c] * inv);
-        if (lane == 0)
-            lse[(int64_t)head * s.tokens + row] =
-                state[r].has_seen ? state[r].max + logf(state[r].sum) : -INFINITY;
-    }
+    return a > b ? a : b;
 }
 
-template <typename T, int CHUNKS>
-static void launch(struct cs_ctx *ctx, const struct cs_attention_shape *s,
-                   const struct cs_mask_plan *mask, const T *q, const T *k, const T *v, T *o,
-                   float *lse)
+size_t cs_cuda_attention_workspace(const struct cs_attention_shape *shape,
+                                   const struct cs_mask_plan *mask)
 {
-    const dim3 grid((unsigned)((s->tokens + CS_ATT_ROWS - 1) / CS_ATT_ROWS), (unsigned)s->heads);
-    const size_t bytes = (size_t)(3 * 32 * CHUNKS * 32 + 32) * sizeof(float);
-    auto *kernel = forward_kernel<T, CHUNKS>;
-    CS_ATT_LAUNCH(ctx, kernel, grid, bytes, *s, *mask, q, k, v, o, lse);
+    size_t bytes = cs_att_backward_workspace(shape);
+    if (HAS(cs_cuda_attention_fwd_sm90_workspace) && mask->cells != nullptr)
+        bytes = largest(bytes, cs_cuda_attention_fwd_sm90_workspace(shape, mask));
+    if (HAS(cs_cuda_attention_bwd_sm90_workspace) && mask->cells != nullptr)
+        bytes = largest(bytes, cs_cuda_attention_bwd_sm90_workspace(shape, mask));
+    return bytes;
 }
 
 template <typename T>
@@ -121,17 +41,89 @@ void cs_cuda_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shap
 {
     if (shape->tokens <= 0 || shape->heads <= 0 || !cs_att_check(ctx, shape, mask))
         return;
-    auto *run = shape->head_dim <= 32    ? launch<T, 1>
-                : shape->head_dim <= 64  ? launch<T, 2>
-                : shape->head_dim <= 96  ? launch<T, 3>
-                : shape->head_dim <= 128 ? launch<T, 4>
-                                         : launch<T, 8>;
-    run(ctx, shape, mask, (const T *)q, (const T *)k, (const T *)v, (T *)o, lse);
+    if (is_bf16<T> && HAS(cs_cuda_attention_fwd_sm90) &&
+        cs_cuda_attention_fwd_sm90(ctx, shape, mask, q, k, v, o, lse))
+        return;
+    cs_att_forward<T>(ctx, shape, mask, q, k, v, o, lse);
+}
+
+template <typename T>
+void cs_cuda_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                            const struct cs_mask_plan *mask, const void *q, const void *k,
+                            const void *v, const void *o, const float *lse, const void *d_o,
+                            void *dq, void *dk, void *dv)
+{
+    if (shape->tokens <= 0 || shape->heads <= 0 || !cs_att_check(ctx, shape, mask))
+        return;
+    if (is_bf16<T> && HAS(cs_cuda_attention_bwd_sm90) &&
+        cs_cuda_attention_bwd_sm90(ctx, shape, mask, q, k, v, o, lse, d_o, dq, dk, dv))
+        return;
+    cs_att_backward<T>(ctx, shape, mask, q, k, v, o, lse, d_o, dq, dk, dv);
+}
+
+/* ---- merging ---- */
+
+/* One block per row (tokens) of one head. The own row of every part is read before o is written, so
+ * o and lse may be a part. */
+template <typename T>
+__global__ void __launch_bounds__(MERGE_THREADS)
+    merge_kernel(struct cs_attention_shape s, int32_t n, int64_t part_stride, const T *part_o,
+                 const float *part_lse, T *o, float *lse)
+{
+    const int32_t row = (int32_t)blockIdx.x, head = (int32_t)blockIdx.y;
+    const int64_t at = (int64_t)row * s.o_stride + (int64_t)head * s.head_dim;
+    const int64_t at_lse = (int64_t)head * s.tokens + row;
+    const int64_t lse_stride = (int64_t)s.heads * s.tokens;
+    float max = -INFINITY, sum = 0.0f;
+    for (int32_t p = 0; p < n; p++)
+        max = fmaxf(max, part_lse[p * lse_stride + at_lse]);
+    const bool sees = max != -INFINITY;
+    for (int32_t p = 0; sees && p < n; p++)
+        sum += expf(part_lse[p * lse_stride + at_lse] - max);
+    const float all = sees ? max + logf(sum) : -INFINITY;
+    for (int32_t d = (int32_t)threadIdx.x; d < s.head_dim; d += (int32_t)blockDim.x) {
+        float x = 0.0f;
+        for (int32_t p = 0; sees && p < n; p++) {
+            const float own = part_lse[p * lse_stride + at_lse];
+            if (own != -INFINITY)
+                x += expf(own - all) * cs_to_float(part_o[p * part_stride + at + d]);
+        }
+        o[at + d] = cs_from_float<T>(x);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+        lse[at_lse] = all;
+}
+
+template <typename T>
+void cs_cuda_attention_merge(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                             int32_t n_parts, int64_t part_stride, const void *part_o,
+                             const float *part_lse, void *o, float *lse)
+{
+    if (shape->tokens <= 0 || shape->heads <= 0)
+        return;
+    if (n_parts < 1 || shape->heads > 65535) {
+        CS_CUDA_REFUSE(ctx, CS_INVALID, "attention_merge: %d parts of %d heads", n_parts,
+                       shape->heads);
+        return;
+    }
+    const dim3 grid((unsigned)shape->tokens, (unsigned)shape->heads);
+    const unsigned threads = (unsigned)min(MERGE_THREADS, (shape->head_dim + 31) / 32 * 32);
+    merge_kernel<T><<<grid, threads, 0, cs_cuda_stream_of(ctx)>>>(
+        *shape, n_parts, part_stride, (const T *)part_o, part_lse, (T *)o, lse);
+    CS_CUDA_LAUNCHED(ctx, "attention_merge");
 }
 
 #define INSTANTIATE(T)                                                                             \
     template void cs_cuda_attention<T>(struct cs_ctx *, const struct cs_attention_shape *,         \
                                        const struct cs_mask_plan *, const void *, const void *,    \
-                                       const void *, void *, float *);
+                                       const void *, void *, float *);                             \
+    template void cs_cuda_attention_grad<T>(struct cs_ctx *, const struct cs_attention_shape *,    \
+                                            const struct cs_mask_plan *, const void *,             \
+                                            const void *, const void *, const void *,              \
+                                            const float *, const void *, void *, void *, void *);  \
+    template void cs_cuda_attention_merge<T>(struct cs_ctx *, const struct cs_attention_shape *,   \
+                                             int32_t, int64_t, const void *, const float *,        \
+                                             void *, float *);
 INSTANTIATE(float)
 INSTANTIATE(__nv_bfloat16)

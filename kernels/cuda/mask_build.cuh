@@ -4,19 +4,12 @@
 #define CS_CUDA_MASK_BUILD_CUH
 
 #include "kernels/cuda/cuda_ops.cuh"
+#include "kernels/cuda/mask_token.cuh"
 
 #include "core/mask/cells.h"
 
 #define CS_MASK_THREADS 128 /* of every kernel; a bitmap has one word for each */
 #define CS_HALF_RUNS    4
-
-/* struct cs_mask_plan by value; its arrays are device memory */
-__device__ inline struct cs_mask_token cs_mask_token_of(const struct cs_mask_plan &plan,
-                                                        int32_t row)
-{
-    return {plan.word != nullptr ? plan.word[row] : CS_MASK_TEXT, plan.doc[row], plan.pos[row],
-            plan.item != nullptr ? plan.item[row] : -1};
-}
 
 /* Neighbours of one class (cs_mask_class) in a half tile. */
 struct cs_half_run {

@@ -46,11 +46,24 @@ if(CORNSTARCH_CUDA AND CMAKE_CUDA_COMPILER)
   install(TARGETS cornstarch-cuda LIBRARY DESTINATION lib)
 endif()
 
-# Tests that need a GPU (scripts/gpu-test): a C program that opens the plugin.
+# Tests that need a GPU (scripts/gpu-test): C programs that open the plugin. attention_*: a program of
+# their own, with naive kernels to compare with.
 file(GLOB gpu_test_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu/*.c")
+file(GLOB gpu_attention_sources CONFIGURE_DEPENDS
+  "${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu/attention_*.c"
+  "${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu/attention_*.cu")
+list(FILTER gpu_test_sources EXCLUDE REGEX "/attention_[a-z_]*\\.c$")
 if(TARGET cornstarch-cuda AND BUILD_TESTING AND gpu_test_sources)
   add_executable(gpu_test_ops ${gpu_test_sources})
   target_link_libraries(gpu_test_ops PRIVATE cs_flags cs_kernels_cpu cs_mask dl)
   target_include_directories(gpu_test_ops PRIVATE tests)
   add_dependencies(gpu_test_ops cornstarch-cuda)
+endif()
+if(TARGET cornstarch-cuda AND BUILD_TESTING AND gpu_attention_sources)
+  add_executable(gpu_test_attention ${gpu_attention_sources})
+  target_link_libraries(gpu_test_attention PRIVATE cs_flags cs_kernels_cpu cs_mask dl)
+  target_include_directories(gpu_test_attention PRIVATE tests)
+  target_compile_options(gpu_test_attention PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
+  set_target_properties(gpu_test_attention PROPERTIES CUDA_RUNTIME_LIBRARY Static)
+  add_dependencies(gpu_test_attention cornstarch-cuda)
 endif()

@@ -29,6 +29,7 @@ template <typename T> static constexpr struct cs_ops table(const char *name)
         .attention = cs_cuda_attention<T>,
         .attention_grad = cs_cuda_attention_grad<T>,
         .attention_workspace = cs_cuda_attention_workspace,
+        .attention_merge = cs_cuda_attention_merge<T>,
         .linear_xent = cs_cuda_linear_xent<T>,
         .linear_xent_workspace = cs_cuda_linear_xent_workspace<T>,
         .adamw = cs_cuda_adamw<T>,

@@ -2,7 +2,7 @@
  * kernels/cpu/attention.c). Deterministic without atomics: one pass over queries gives dq, another
  * over keys gives dk and dv; each row's sums run over tiles, and over the query heads of a kv head,
  * in ascending order. dq, dk and dv are OVERWRITTEN. */
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_portable.cuh"
 
 /* dot (heads, tokens) = rowsum(dO o); one warp a row */
 template <typename T>
@@ -87,7 +87,7 @@ __device__ inline void store_rows(T *x, int64_t ld, int32_t rows, int32_t head_d
  * of kv head blockIdx.y and gives dk and dv. */
 template <typename T, int CHUNKS, bool OWNS_KEYS>
 __global__ void __launch_bounds__(CS_ATT_THREADS)
-    backward_kernel(struct cs_attention_shape s, struct cs_mask_plan plan, struct grad_args<T> g)
+    backward_kernel(struct cs_attention_shape s, struct cs_att_mask mask, struct grad_args<T> g)
 {
     constexpr int DIM = CHUNKS * 32;
     extern __shared__ float4 dynamic[];
@@ -98,13 +98,16 @@ __global__ void __launch_bounds__(CS_ATT_THREADS)
     __shared__ struct cs_att_row own[CS_ATT_ROWS];
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const int32_t first = (int32_t)blockIdx.x * CS_ATT_ROWS, group = s.heads / s.kv_heads;
-    const int32_t rows = min(CS_ATT_ROWS, s.tokens - first), own_head = (int32_t)blockIdx.y;
+    const int32_t all = OWNS_KEYS ? mask.k.n_tokens : s.tokens;
+    const int32_t rows = min(CS_ATT_ROWS, all - first), own_head = (int32_t)blockIdx.y;
     const struct side<T> mine = OWNS_KEYS ? key_side(s, g, own_head) : query_side(s, g, own_head);
 
     cs_att_load<T, DIM, DIM>(mine.x0 + first * mine.ld0, mine.ld0, rows, s.head_dim, own0);
     cs_att_load<T, DIM, DIM>(mine.x1 + first * mine.ld1, mine.ld1, rows, s.head_dim, own1);
+    const bool is_in_order = cs_att_is_in_order(mask);
     if ((int)threadIdx.x < rows)
-        own[threadIdx.x] = cs_att_row_at(plan, first + (int32_t)threadIdx.x);
+        own[threadIdx.x] =
+            cs_att_row_at(mask, OWNS_KEYS, is_in_order, first + (int32_t)threadIdx.x);
     __syncthreads();
 
     float acc0[CS_ATT_PER_WARP][CHUNKS] = {}, acc1[CS_ATT_PER_WARP][CHUNKS] = {};
@@ -119,12 +122,13 @@ __global__ void __launch_bounds__(CS_ATT_THREADS)
             const int32_t row = t0 + lane;
             bool allow[CS_ATT_PER_WARP] = {}, any = false;
             if (row < end) {
-                const struct cs_mask_token token = cs_att_token(plan, row);
+                const struct cs_mask_token token =
+                    cs_mask_token_of(OWNS_KEYS ? mask.q : mask.k, row);
                 for (int r = 0; r < CS_ATT_PER_WARP; r++) {
                     const int i = warp * CS_ATT_PER_WARP + r;
                     allow[r] = i < rows && row >= own[i].begin && row < own[i].end &&
-                               (OWNS_KEYS ? cs_mask_allows(plan.rule, token, own[i].token)
-                                          : cs_mask_allows(plan.rule, own[i].token, token));
+                               (OWNS_KEYS ? cs_mask_allows(mask.q.rule, token, own[i].token)
+                                          : cs_mask_allows(mask.q.rule, own[i].token, token));
                     any = any || allow[r];
                 }
             }
@@ -170,35 +174,36 @@ __global__ void __launch_bounds__(CS_ATT_THREADS)
     }
 }
 
+static unsigned blocks_of(int32_t rows)
+{
+    return (unsigned)((rows + CS_ATT_ROWS - 1) / CS_ATT_ROWS);
+}
+
 template <typename T, int CHUNKS>
 static void launch(struct cs_ctx *ctx, const struct cs_attention_shape *s,
                    const struct cs_mask_plan *mask, const struct grad_args<T> *g)
 {
-    const unsigned blocks = (unsigned)((s->tokens + CS_ATT_ROWS - 1) / CS_ATT_ROWS);
     const size_t bytes = (size_t)(4 * 32 * CHUNKS * 32 + 64) * sizeof(float);
     auto *queries = backward_kernel<T, CHUNKS, false>, *keys = backward_kernel<T, CHUNKS, true>;
-    CS_ATT_LAUNCH(ctx, queries, dim3(blocks, (unsigned)s->heads), bytes, *s, *mask, *g);
-    CS_ATT_LAUNCH(ctx, keys, dim3(blocks, (unsigned)s->kv_heads), bytes, *s, *mask, *g);
+    CS_ATT_LAUNCH(ctx, queries, dim3(blocks_of(s->tokens), (unsigned)s->heads), bytes, *s,
+                  cs_att_mask_of(mask), *g);
+    CS_ATT_LAUNCH(ctx, keys, dim3(blocks_of(cs_att_keys(s)), (unsigned)s->kv_heads), bytes, *s,
+                  cs_att_mask_of(mask), *g);
 }
 
 #define ALIGN(bytes) (((size_t)(bytes) + 255) & ~(size_t)255)
 
-size_t cs_cuda_attention_workspace(const struct cs_attention_shape *shape,
-                                   const struct cs_mask_plan *mask)
+size_t cs_att_backward_workspace(const struct cs_attention_shape *shape)
 {
-    (void)mask;
     return 256 + ALIGN((size_t)shape->heads * (size_t)shape->tokens * sizeof(float));
 }
 
 template <typename T>
-void cs_cuda_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
-                            const struct cs_mask_plan *mask, const void *q, const void *k,
-                            const void *v, const void *o, const float *lse, const void *d_o,
-                            void *dq, void *dk, void *dv)
+void cs_att_backward(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                     const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,
+                     const void *o, const float *lse, const void *d_o, void *dq, void *dk, void *dv)
 {
-    if (shape->tokens <= 0 || shape->heads <= 0 || !cs_att_check(ctx, shape, mask))
-        return;
-    if (ctx->workspace_bytes < cs_cuda_attention_workspace(shape, mask)) {
+    if (ctx->workspace_bytes < cs_att_backward_workspace(shape)) {
         CS_CUDA_REFUSE(ctx, CS_INVALID, "attention_grad: workspace of %zu bytes is too small",
                        ctx->workspace_bytes);
         return;
@@ -224,9 +229,9 @@ void cs_cuda_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape 
 }
 
 #define INSTANTIATE(T)                                                                             \
-    template void cs_cuda_attention_grad<T>(struct cs_ctx *, const struct cs_attention_shape *,    \
-                                            const struct cs_mask_plan *, const void *,             \
-                                            const void *, const void *, const void *,              \
-                                            const float *, const void *, void *, void *, void *);
+    template void cs_att_backward<T>(struct cs_ctx *, const struct cs_attention_shape *,           \
+                                     const struct cs_mask_plan *, const void *, const void *,      \
+                                     const void *, const void *, const float *, const void *,      \
+                                     void *, void *, void *);
 INSTANTIATE(float)
 INSTANTIATE(__nv_bfloat16)

@@ -1,13 +1,19 @@
 /* What the portable attention kernels share: the mask on the device, tiles in shared memory, the
  * score. They take any head_dim up to 256, any stride and every mask rule; rows are fp32 inside.
+ * They ask the rule, not the lists of core/mask/cells.h: the path for fp32, for cards and shapes
+ * that have no kernel of their own, and for masks without lists.
+ *
+ * A row looks at the rows of its document, where the rows of every document are neighbours and the
+ * keys are the queries; in any other order it looks at all.
  *
  * A block owns ROWS rows (queries, or keys in the pass for dk and dv) of one head and walks over
  * tiles of KEYS rows of the other side. A warp owns PER_WARP of the rows, a lane one row of the
  * tile; where sums over the tile are taken, a lane owns columns lane, lane + 32, ... instead. */
-#ifndef CS_CUDA_ATTENTION_CUH
-#define CS_CUDA_ATTENTION_CUH
+#ifndef CS_CUDA_ATTENTION_PORTABLE_CUH
+#define CS_CUDA_ATTENTION_PORTABLE_CUH
 
 #include "kernels/cuda/cuda_ops.cuh"
+#include "kernels/cuda/mask_token.cuh"
 
 #define CS_ATT_WARPS    8
 #define CS_ATT_PER_WARP 4
@@ -16,30 +22,43 @@
 #define CS_ATT_THREADS  (CS_ATT_WARPS * 32)
 #define CS_ATT_MAX_DIM  256
 
-/* struct cs_mask_plan by value; its arrays are device memory */
-struct cs_att_row {
-    struct cs_mask_token token;
-    int32_t begin, end; /* its segment */
+/* The two sides of a mask by value; the arrays are device memory. */
+struct cs_att_mask {
+    struct cs_mask_plan q, k;
+    bool has_keys; /* k is not q */
 };
 
-__device__ inline struct cs_mask_token cs_att_token(const struct cs_mask_plan &plan, int32_t row)
+struct cs_att_row {
+    struct cs_mask_token token;
+    int32_t begin, end; /* rows of the other side that it may see or be seen by */
+};
+
+/* The same in all threads of the block: do the documents ascend, so that each is one segment? */
+__device__ inline bool cs_att_is_in_order(const struct cs_att_mask &mask)
 {
-    return {plan.word != nullptr ? plan.word[row] : CS_MASK_TEXT, plan.doc[row], plan.pos[row],
-            plan.item != nullptr ? plan.item[row] : -1};
+    bool ascends = !mask.has_keys;
+    for (int32_t s = 1 + (int32_t)threadIdx.x; ascends && s < mask.q.n_segments;
+         s += CS_ATT_THREADS)
+        ascends = mask.q.doc[mask.q.segment[s]] > mask.q.doc[mask.q.segment[s - 1]];
+    return __syncthreads_and(ascends) != 0;
 }
 
-/* The last segment that begins at or before the row. */
-__device__ inline struct cs_att_row cs_att_row_at(const struct cs_mask_plan &plan, int32_t row)
+/* Row of the queries or keys; in order: its segment is the last one that begins at or before it. */
+__device__ inline struct cs_att_row cs_att_row_at(const struct cs_att_mask &mask, bool is_key,
+                                                  bool is_in_order, int32_t row)
 {
-    int32_t lo = 0, hi = plan.n_segments - 1;
+    const struct cs_mask_token token = cs_mask_token_of(is_key ? mask.k : mask.q, row);
+    if (!is_in_order)
+        return {token, 0, is_key ? mask.q.n_tokens : mask.k.n_tokens};
+    int32_t lo = 0, hi = mask.q.n_segments - 1;
     while (lo < hi) {
         const int32_t mid = lo + (hi - lo + 1) / 2;
-        if (plan.segment[mid] <= row)
+        if (mask.q.segment[mid] <= row)
             lo = mid;
         else
             hi = mid - 1;
     }
-    return {cs_att_token(plan, row), plan.segment[lo], plan.segment[lo + 1]};
+    return {token, mask.q.segment[lo], mask.q.segment[lo + 1]};
 }
 
 /* rows (0..count) of a matrix to (ROWS, STRIDE) fp32; zeros after the last row and column */
@@ -84,19 +103,31 @@ __device__ inline float cs_att_score(const struct cs_attention_shape &s, float d
     return s.softcap * t;
 }
 
+static inline int32_t cs_att_keys(const struct cs_attention_shape *s)
+{
+    return s->k_tokens > 0 ? s->k_tokens : s->tokens;
+}
+
+static inline struct cs_att_mask cs_att_mask_of(const struct cs_mask_plan *mask)
+{
+    return {*mask, mask->keys != nullptr ? *mask->keys : *mask, mask->keys != nullptr};
+}
+
 /* false, with an error in the handle, when the operator cannot take shape and plan */
 static inline bool cs_att_check(struct cs_ctx *ctx, const struct cs_attention_shape *s,
                                 const struct cs_mask_plan *mask)
 {
-    const bool is_good = mask->n_tokens == s->tokens && mask->n_segments > 0 && s->kv_heads > 0 &&
+    const int32_t keys = mask->keys != nullptr ? mask->keys->n_tokens : mask->n_tokens;
+    const bool is_good = mask->n_tokens == s->tokens && keys == cs_att_keys(s) &&
+                         (mask->n_segments > 0 || mask->keys != nullptr) && s->kv_heads > 0 &&
                          s->heads % s->kv_heads == 0 && s->heads <= 65535 && s->head_dim > 0 &&
                          s->head_dim <= CS_ATT_MAX_DIM;
     if (!is_good)
         CS_CUDA_REFUSE(ctx, CS_INVALID,
-                       "attention: %d tokens (mask plan: %d, %d segments), %d heads, %d kv heads, "
-                       "head size %d: sizes must agree and the head size be 1..%d",
-                       s->tokens, mask->n_tokens, mask->n_segments, s->heads, s->kv_heads,
-                       s->head_dim, CS_ATT_MAX_DIM);
+                       "attention: %d tokens, %d keys (mask plan: %d, %d, %d segments), %d heads, "
+                       "%d kv heads, head size %d: sizes must agree and the head size be 1..%d",
+                       s->tokens, cs_att_keys(s), mask->n_tokens, keys, mask->n_segments, s->heads,
+                       s->kv_heads, s->head_dim, CS_ATT_MAX_DIM);
     return is_good;
 }
 
@@ -111,5 +142,18 @@ static inline bool cs_att_check(struct cs_ctx *ctx, const struct cs_attention_sh
         (kernel)<<<grid, CS_ATT_THREADS, bytes, cs_cuda_stream_of(ctx)>>>(__VA_ARGS__);            \
         CS_CUDA_LAUNCHED(ctx, "attention");                                                        \
     } while (0)
+
+/* attention_portable.cu, attention_portable_grad.cu: the operators of kernels/ops.h, shape and plan
+ * checked */
+template <typename T>
+void cs_att_forward(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                    const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,
+                    void *o, float *lse);
+template <typename T>
+void cs_att_backward(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                     const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,
+                     const void *o, const float *lse, const void *d_o, void *dq, void *dk,
+                     void *dv);
+size_t cs_att_backward_workspace(const struct cs_attention_shape *shape);
 
 #endif
