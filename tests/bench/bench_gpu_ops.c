@@ -147,8 +147,14 @@ static void attention(struct bench *b, const int64_t *n, bool is_grad)
 {
     const int32_t *pos = ids(b) + (1 << 20), *doc = pos + (1 << 18), *segment = doc + (1 << 18);
     const int32_t heads = (int32_t)n[1], kv = (int32_t)n[2], d = (int32_t)n[3];
-    const struct cs_attention_shape s = {
-        (int32_t)n[0], heads, kv, d, heads * d, kv * d, heads * d, 1.0f / sqrtf((float)d), 0.0f};
+    const struct cs_attention_shape s = {.tokens = (int32_t)n[0],
+                                         .heads = heads,
+                                         .kv_heads = kv,
+                                         .head_dim = d,
+                                         .q_stride = heads * d,
+                                         .kv_stride = kv * d,
+                                         .o_stride = heads * d,
+                                         .scale = 1.0f / sqrtf((float)d)};
     const struct cs_mask_plan plan = {.rule = {.kind = CS_MASK_CAUSAL},
                                       .n_tokens = s.tokens,
                                       .doc = doc,
