@@ -1,5 +1,7 @@
 /* Attention and its gradient: per document, per block of Q_BLOCK query rows (counted from the start
- * of the document), per head, with small GEMMs over the keys that the block can see.
+ * of the document), per head, with small GEMMs over the keys that the block can see. Keys of their
+ * own, and rows whose documents do not ascend, are taken as one document of all rows: slower, and
+ * right in any order.
  *
  *     z = cap(scale q k^T), P = exp(z - lse), o = P v                       (softmax in fp32)
  *     dS = P (dO v^T - D) cap'(z), D = rowsum(dO o), dq = scale dS k, dk = scale dS^T q, dv = P^T
@@ -27,19 +29,42 @@ enum segment_mask {
 struct block {
     enum segment_mask mask;
     int32_t q0, q1, k0, k1;
-    const uint8_t *allow; /* SEGMENT_RULE: (q1 - q0, segment rows), first column: segment start */
-    int32_t allow_stride, segment_start;
+    const uint8_t
+        *allow; /* SEGMENT_RULE: (q1 - q0, keys of the span), first column: its first key */
+    int32_t allow_stride, first_key;
     uint8_t sees[Q_BLOCK]; /* does the row see anything */
 };
 
 struct scratch {
-    float *z, *p, *dp; /* (Q_BLOCK, longest segment) each; p, dp: backward only */
+    float *z, *p, *dp; /* (Q_BLOCK, longest span of keys) each; p, dp: backward only */
     uint8_t *allow;
 };
 
-static int32_t longest_segment(const struct cs_mask_plan *mask)
+/* Rows of queries and the keys that they can see at most. */
+struct span {
+    int32_t q0, q1, k0, k1;
+    enum segment_mask mask;
+};
+
+static const struct cs_mask_plan *keys_of(const struct cs_mask_plan *mask)
+{
+    return mask->keys != NULL ? mask->keys : mask;
+}
+
+/* Is every document one segment, and does it hold all that its rows can see? */
+static bool is_in_order(const struct cs_mask_plan *mask)
+{
+    for (int32_t s = 1; s < mask->n_segments; s++)
+        if (mask->doc[mask->segment[s]] <= mask->doc[mask->segment[s - 1]])
+            return false;
+    return mask->keys == NULL;
+}
+
+static int32_t longest_span(const struct cs_mask_plan *mask)
 {
     int32_t longest = 0;
+    if (!is_in_order(mask))
+        return keys_of(mask)->n_tokens;
     for (int32_t s = 0; s < mask->n_segments; s++) {
         const int32_t n = mask->segment[s + 1] - mask->segment[s];
         longest = n > longest ? n : longest;
@@ -51,13 +76,13 @@ size_t cs_cpu_attention_workspace(const struct cs_attention_shape *shape,
                                   const struct cs_mask_plan *mask)
 {
     (void)shape;
-    const size_t area = (size_t)Q_BLOCK * (size_t)longest_segment(mask);
+    const size_t area = (size_t)Q_BLOCK * (size_t)longest_span(mask);
     return 3 * cs_carve_bound(area * sizeof(float)) + cs_carve_bound(area);
 }
 
 static struct scratch take_scratch(const struct cs_ctx *ctx, const struct cs_mask_plan *mask)
 {
-    const size_t area = (size_t)Q_BLOCK * (size_t)longest_segment(mask);
+    const size_t area = (size_t)Q_BLOCK * (size_t)longest_span(mask);
     struct cs_carve carve = cs_carve_begin(ctx);
     struct scratch s;
     s.z = cs_carve_take(&carve, area * sizeof(float));
@@ -88,10 +113,11 @@ static enum segment_mask classify(const struct cs_mask_plan *plan, int32_t begin
 }
 
 /* Evaluate the rule for all pairs of the block; narrows the key range to what is seen. */
-static void evaluate_rule(const struct cs_mask_plan *plan, int32_t begin, int32_t end,
-                          struct block *b, uint8_t *allow)
+static void evaluate_rule(const struct cs_mask_plan *plan, const struct span *span, struct block *b,
+                          uint8_t *allow)
 {
-    const int32_t n = end - begin;
+    const struct cs_mask_plan *keys = keys_of(plan);
+    const int32_t begin = span->k0, end = span->k1, n = end - begin;
     b->k0 = end;
     b->k1 = begin;
     for (int32_t i = b->q0; i < b->q1; i++) {
@@ -99,7 +125,7 @@ static void evaluate_rule(const struct cs_mask_plan *plan, int32_t begin, int32_
         uint8_t *row = allow + (int64_t)(i - b->q0) * n;
         int32_t first = end, last = begin - 1;
         for (int32_t j = begin; j < end; j++) {
-            row[j - begin] = cs_mask_allows(plan->rule, q, cs_mask_token_at(plan, j));
+            row[j - begin] = cs_mask_allows(plan->rule, q, cs_mask_token_at(keys, j));
             if (row[j - begin]) {
                 first = first < j ? first : j;
                 last = j;
@@ -113,19 +139,27 @@ static void evaluate_rule(const struct cs_mask_plan *plan, int32_t begin, int32_
         b->k0 = b->k1 = begin;
     b->allow = allow;
     b->allow_stride = n;
-    b->segment_start = begin;
+    b->first_key = begin;
 }
 
-static struct block make_block(const struct cs_mask_plan *plan, enum segment_mask kind,
-                               int32_t begin, int32_t end, int32_t q0, uint8_t *allow)
+static struct span span_at(const struct cs_mask_plan *plan, bool in_order, int32_t i)
 {
-    struct block b = {.mask = kind, .q0 = q0, .k0 = begin, .k1 = end};
-    b.q1 = end - q0 < Q_BLOCK ? end : q0 + Q_BLOCK;
+    if (!in_order)
+        return (struct span){0, plan->n_tokens, 0, keys_of(plan)->n_tokens, SEGMENT_RULE};
+    const int32_t begin = plan->segment[i], end = plan->segment[i + 1];
+    return (struct span){begin, end, begin, end, classify(plan, begin, end)};
+}
+
+static struct block make_block(const struct cs_mask_plan *plan, const struct span *span, int32_t q0,
+                               uint8_t *allow)
+{
+    struct block b = {.mask = span->mask, .q0 = q0, .k0 = span->k0, .k1 = span->k1};
+    b.q1 = span->q1 - q0 < Q_BLOCK ? span->q1 : q0 + Q_BLOCK;
     memset(b.sees, 1, sizeof b.sees);
-    if (kind == SEGMENT_CAUSAL)
+    if (span->mask == SEGMENT_CAUSAL)
         b.k1 = b.q1;
-    if (kind == SEGMENT_RULE)
-        evaluate_rule(plan, begin, end, &b, allow);
+    if (span->mask == SEGMENT_RULE)
+        evaluate_rule(plan, span, &b, allow);
     return b;
 }
 
@@ -137,8 +171,7 @@ static void mask_row(const struct block *b, int32_t i, float value, float *x)
         for (int32_t j = i + 1 - b->k0; j < n; j++)
             x[j] = value;
     if (b->mask == SEGMENT_RULE)
-        cs_rows_select(n,
-                       b->allow + (int64_t)(i - b->q0) * b->allow_stride + b->k0 - b->segment_start,
+        cs_rows_select(n, b->allow + (int64_t)(i - b->q0) * b->allow_stride + b->k0 - b->first_key,
                        value, x);
 }
 
@@ -177,11 +210,17 @@ static void forward_head(const struct cs_attention_shape *s, const struct block 
     }
 }
 
+static int32_t key_rows(const struct cs_attention_shape *shape)
+{
+    return shape->k_tokens > 0 ? shape->k_tokens : shape->tokens;
+}
+
 static void check_plan(const struct cs_attention_shape *shape, const struct cs_mask_plan *mask)
 {
     CS_ASSERT(mask->n_tokens == shape->tokens);
-    CS_ASSERT(mask->n_segments > 0 && mask->segment[0] == 0 &&
-              mask->segment[mask->n_segments] == shape->tokens);
+    CS_ASSERT(keys_of(mask)->n_tokens == key_rows(shape));
+    CS_ASSERT(mask->keys != NULL || (mask->n_segments > 0 && mask->segment[0] == 0 &&
+                                     mask->segment[mask->n_segments] == shape->tokens));
     CS_ASSERT(shape->kv_heads > 0 && shape->heads % shape->kv_heads == 0);
 }
 
@@ -194,11 +233,11 @@ void cs_cpu_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shape
     check_plan(shape, mask);
     const struct scratch tmp = take_scratch(ctx, mask);
     const int32_t d = shape->head_dim, group = shape->heads / shape->kv_heads;
-    for (int32_t g = 0; g < mask->n_segments; g++) {
-        const int32_t begin = mask->segment[g], end = mask->segment[g + 1];
-        const enum segment_mask kind = classify(mask, begin, end);
-        for (int32_t q0 = begin; q0 < end; q0 += Q_BLOCK) {
-            const struct block b = make_block(mask, kind, begin, end, q0, tmp.allow);
+    const bool in_order = is_in_order(mask);
+    for (int32_t i = 0; i < (in_order ? mask->n_segments : 1); i++) {
+        const struct span span = span_at(mask, in_order, i);
+        for (int32_t q0 = span.q0; q0 < span.q1; q0 += Q_BLOCK) {
+            const struct block b = make_block(mask, &span, q0, tmp.allow);
             for (int32_t h = 0; h < shape->heads; h++) {
                 const int64_t kv = (int64_t)(h / group) * d, qo = (int64_t)h * d;
                 forward_head(shape, &b, (const float *)q + qo, (const float *)k + kv,
@@ -257,7 +296,7 @@ static void backward_head(const struct cs_attention_shape *s, const struct block
 static void zero_heads(const struct cs_attention_shape *s, float *dk, float *dv)
 {
     const size_t bytes = (size_t)s->kv_heads * (size_t)s->head_dim * sizeof(float);
-    for (int64_t i = 0; i < s->tokens; i++) {
+    for (int64_t i = 0; i < key_rows(s); i++) {
         memset(dk + i * s->kv_stride, 0, bytes);
         memset(dv + i * s->kv_stride, 0, bytes);
     }
@@ -273,12 +312,12 @@ void cs_cpu_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape *
     check_plan(shape, mask);
     const struct scratch tmp = take_scratch(ctx, mask);
     const int32_t d = shape->head_dim, group = shape->heads / shape->kv_heads;
+    const bool in_order = is_in_order(mask);
     zero_heads(shape, dk, dv);
-    for (int32_t g = 0; g < mask->n_segments; g++) {
-        const int32_t begin = mask->segment[g], end = mask->segment[g + 1];
-        const enum segment_mask kind = classify(mask, begin, end);
-        for (int32_t q0 = begin; q0 < end; q0 += Q_BLOCK) {
-            const struct block b = make_block(mask, kind, begin, end, q0, tmp.allow);
+    for (int32_t i = 0; i < (in_order ? mask->n_segments : 1); i++) {
+        const struct span span = span_at(mask, in_order, i);
+        for (int32_t q0 = span.q0; q0 < span.q1; q0 += Q_BLOCK) {
+            const struct block b = make_block(mask, &span, q0, tmp.allow);
             for (int32_t h = 0; h < shape->heads; h++) {
                 const int64_t kv = (int64_t)(h / group) * d, qo = (int64_t)h * d;
                 const struct grad_head head = {

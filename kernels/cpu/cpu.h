@@ -112,6 +112,9 @@ void cs_cpu_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape *
                            void *dq, void *dk, void *dv);
 size_t cs_cpu_attention_workspace(const struct cs_attention_shape *shape,
                                   const struct cs_mask_plan *mask);
+void cs_cpu_attention_merge(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                            int32_t n_parts, int64_t part_stride, const void *part_o,
+                            const float *part_lse, void *o, float *lse);
 void cs_cpu_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *w, const int32_t *labels, float softcap, double *loss,
                         uint8_t *correct, void *dx, float *dw);

@@ -29,6 +29,7 @@ static const struct cs_ops ops_cpu = {
     .attention = cs_cpu_attention,
     .attention_grad = cs_cpu_attention_grad,
     .attention_workspace = cs_cpu_attention_workspace,
+    .attention_merge = cs_cpu_attention_merge,
     .linear_xent = cs_cpu_linear_xent,
     .linear_xent_workspace = cs_cpu_linear_xent_workspace,
     .adamw = cs_cpu_adamw,
