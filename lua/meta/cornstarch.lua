@@ -203,6 +203,13 @@ function sweep_:json() end
 ---@field ahead? integer slots that a stage without backward may be ahead of its messages (default all)
 ---@field lead? integer slots of the next step that a frozen encoder computes while this one drains (steady state) (default 0)
 ---@field hop? number time of every message between stages (default 0)
+---@field stragglers? table { { stage = "llm.1", factor = 1.5 }, { rank = 0, copy = 3, factor = 2 }, ... } (default none)
+---@field jitter? number every time is up to that part longer or shorter, evenly spread (default 0)
+---@field seed? integer of the jitter: the same seed, the same times (default 0)
+---@field ranks_per_node? integer messages that share a device's port in a node, or a NIC between nodes, divide it (default links are not shared)
+---@field ranks_per_nic? integer ranks that share a NIC towards other nodes (default 1)
+---@field latency? number part of hop in which a message occupies no link (default 0)
+---@field copies? integer data-parallel copies of all ranks; those alike are simulated once (default 1)
 
 ---@class cs.lab.mask.Args
 ---@field spans table { { "text", 2 }, { "vision", 576 }, { "pad", 3 }, ... }; doc = and item = inside a span: packed document, index of the image
@@ -341,7 +348,7 @@ function cs.lab.split(args) end
 ---@return table
 function cs.lab.program(args) end
 
----makespan; bubble, peak, idle between first and last work, and exposed messages of every stage; bubble of every module; critical path
+---makespan; bubble, peak, idle between first and last work, and exposed messages of every stage; bubble of every module; critical path; classes of copies; memory over time
 ---@param args cs.lab.simulate.Args
 ---@return table
 function cs.lab.simulate(args) end

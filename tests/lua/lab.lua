@@ -125,4 +125,48 @@ same("with slots of the next step", lead.makespan, 54)
 same("bubble of the encoder", lead.module_bubble.v, 1 - 48 / 54)
 same("leading slots", cs.lab.program { modules = frozen, slots = 3, lead = 1 }["v.0"], "F1 F2 F0'")
 
+-- what disturbs a step
+local function disturbed(args)
+  args.modules, args.slots = args.modules or chain, args.slots or 8
+  return cs.lab.simulate(args)
+end
+same("a slow last stage", disturbed { stragglers = { { stage = "llm.3", factor = 2 } } }.makespan, 8 * 6 + 9)
+same("a slow rank", disturbed { stragglers = { { rank = 3, factor = 2 } } }.makespan, 8 * 6 + 9)
+local r = disturbed { copies = 1024, stragglers = { { rank = 3, copy = 7, factor = 2 } } }
+same("one slow rank of 4096", r.makespan, 8 * 6 + 9)
+same("two classes", #r.classes, 2)
+same("copies alike", r.classes[1].copies, 1023)
+same("the other", r.classes[2].first, 7)
+same("its bubble", r.classes[2].bubble["llm.3"], 1 - 48 / 57)
+same("bubble of the rest", r.bubble["llm.3"], 1 - 24 / 57)
+same("no jitter", disturbed { jitter = 0, seed = 5 }.makespan, 33)
+local one, two = disturbed { jitter = 0.1, seed = 5 }.makespan, disturbed { jitter = 0.1, seed = 6 }.makespan
+same("the same seed", disturbed { jitter = 0.1, seed = 5 }.makespan, one)
+same("another seed", one ~= two, true)
+local meet = {
+  { name = "v", feeds = "llm", fwd = { 1 }, bwd = { 0 } },
+  { name = "a", feeds = "llm", fwd = { 4 }, bwd = { 0 } },
+  { name = "llm", fwd = { 1 }, bwd = { 0 }, bytes = { 3 } },
+}
+same("links of their own", disturbed { modules = meet, slots = 1, hop = 10 }.makespan, 15)
+r = disturbed { modules = meet, slots = 1, hop = 10, latency = 4, ranks_per_node = 1 }
+same("a shared link", r.makespan, 18)
+same("exposed", r.stage_exposed["llm.0"], 16)
+local m = disturbed { modules = { { name = "llm", fwd = { 1, 1 }, bwd = { 2, 2 }, bytes = { 10, 7 } } }, slots = 2 }.memory["llm.0"]
+same("points", #m, 4)
+same("most", m[2].bytes, 20)
+same("end", m[4].at .. " " .. m[4].bytes, "9 0")
+same("span", disturbed {}.span_bubble["llm.3"], 0)
+for words, args in pairs {
+  ["there is no stage llm.9"] = { stragglers = { { stage = "llm.9", factor = 2 } } },
+  ["rank 4 of copy 0: there are 4 ranks in 1 copies"] = { stragglers = { { rank = 4, copy = 0, factor = 2 } } },
+  ["give stage, or rank"] = { stragglers = { { factor = 2 } } },
+  ["'stragglers' item 1 must be a table, got number"] = { stragglers = { 2 } },
+  ["latency is 3: 0 to the hop, 1"] = { hop = 1, latency = 3 },
+  ["unknown key 'straggler'; did you mean 'stragglers'"] = { straggler = {} },
+} do
+  local ok, why = pcall(disturbed, args)
+  if ok or not tostring(why):find(words, 1, true) then error(tostring(why) .. " does not say " .. words) end
+end
+
 print "ok"

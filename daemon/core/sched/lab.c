@@ -272,8 +272,11 @@ static void make_plan(struct maker *m, const struct cs_lab_options *options)
 {
     int32_t n = m->begin[m->n];
     m->lab->module_name = CS_NEW_ARRAY(m->arena, const char *, m->n);
-    for (int i = 0; i < m->n; i++)
+    m->lab->is_copied = CS_NEW_ARRAY(m->arena, bool, m->n);
+    for (int i = 0; i < m->n; i++) {
         m->lab->module_name[i] = m->modules[i].name;
+        m->lab->is_copied[i] = is_copied(m, i);
+    }
     m->lab->stage_name = CS_NEW_ARRAY(m->arena, const char *, m->lab->n_stages);
     m->lab->plan_stage = CS_NEW_ARRAY(m->arena, int32_t, m->lab->n_stages);
     m->lab->rank = CS_NEW_ARRAY(m->arena, int32_t, m->lab->n_stages);

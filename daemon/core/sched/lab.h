@@ -44,6 +44,7 @@ struct cs_lab {
     int32_t *plan_stage;      /* (n_stages) id in program->plan, which is in dataflow order; of the
                                  first chunk */
     int32_t *rank;            /* (n_stages) */
+    bool *is_copied;          /* (n_modules) whole copies of the module, one a stage */
     const struct cs_program *program;
     /* by plan stage */
     const double *fwd, *bwd, *wgrad; /* weight gradients are not in bwd */
