@@ -64,6 +64,15 @@ struct cs_device_ops {
     enum cs_status (*event_query)(void *handle, void *event, struct cs_err *err);
     enum cs_status (*event_elapsed)(void *handle, void *begin, void *end, double *ms,
                                     struct cs_err *err);
+
+    /* How plans of matrix products are chosen from now on. candidates 0 (so it begins): the
+     * library's first. Else the first product of a shape outside of stream capture times that many
+     * candidates (at most 64; 8 find what there is to find) on memory of its own, which takes tens
+     * of milliseconds and waits for the device. path NULL or a file: choices found there for this
+     * card and library version are taken without timing, new ones are appended; it is created where
+     * it is missing, workers may share it. Other choices round differently: use one file where runs
+     * must agree to the bit. CS_IO: the file cannot be opened, CS_INVALID: candidates. */
+    enum cs_status (*tune)(void *handle, int32_t candidates, const char *path, struct cs_err *err);
 };
 
 /* The one symbol that libcornstarch-cuda.so exports: operators with bf16 as act type, NULL when

@@ -1,54 +1,9 @@
 /* Activations, alone and gated, and the sum of two tensors. Everything is OVERWRITTEN; an output
- * may be one of the inputs. The kind is a template argument: no branch per element. */
-#include "kernels/cuda/cuda_ops.cuh"
+ * may be one of the inputs. A thread reads all that it needs before it writes. */
+#include "kernels/cuda/activation.cuh"
 
-#define SQRT_HALF       0.707106781f
-#define INV_SQRT_2PI    0.398942280f
-#define SQRT_2_OVER_PI  0.797884561f
-#define GELU_CUBE       0.044715f
-#define QUICK_STEEPNESS 1.702f
-
-__device__ inline float sigmoid(float x)
-{
-    return 1.0f / (1.0f + expf(-x));
-}
-
-template <enum cs_act KIND> __device__ inline float value_of(float x)
-{
-    if (KIND == CS_ACT_GELU)
-        return 0.5f * x * (1.0f + erff(x * SQRT_HALF));
-    if (KIND == CS_ACT_GELU_TANH)
-        return 0.5f * x * (1.0f + tanhf(SQRT_2_OVER_PI * (x + GELU_CUBE * x * x * x)));
-    if (KIND == CS_ACT_QUICK_GELU)
-        return x * sigmoid(QUICK_STEEPNESS * x);
-    if (KIND == CS_ACT_SILU)
-        return x * sigmoid(x);
-    if (KIND == CS_ACT_RELU)
-        return x < 0.0f ? 0.0f : x; /* NaN stays */
-    return x;
-}
-
-template <enum cs_act KIND> __device__ inline float slope_of(float x)
-{
-    if (KIND == CS_ACT_GELU)
-        return 0.5f * (1.0f + erff(x * SQRT_HALF)) + x * INV_SQRT_2PI * expf(-0.5f * x * x);
-    if (KIND == CS_ACT_GELU_TANH) {
-        const float t = tanhf(SQRT_2_OVER_PI * (x + GELU_CUBE * x * x * x));
-        const float inner = SQRT_2_OVER_PI * (1.0f + 3.0f * GELU_CUBE * x * x);
-        return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
-    }
-    if (KIND == CS_ACT_QUICK_GELU) {
-        const float s = sigmoid(QUICK_STEEPNESS * x);
-        return s + QUICK_STEEPNESS * x * s * (1.0f - s);
-    }
-    if (KIND == CS_ACT_SILU) {
-        const float s = sigmoid(x);
-        return s * (1.0f + x * (1.0f - s));
-    }
-    if (KIND == CS_ACT_RELU)
-        return x <= 0.0f ? 0.0f : 1.0f;
-    return 1.0f;
-}
+#define THREADS 256
+#define AT_ONCE 2 /* packs of a thread on their way together */
 
 /* Every operator here is a matrix (rows, n) of packs; NULL inputs are not read. */
 struct rows_args {
@@ -59,45 +14,84 @@ struct rows_args {
     int64_t ld_y;
 };
 
-/* y = act(a) (b NULL) or act(a) b */
-template <typename T, enum cs_act KIND> __global__ void value_kernel(struct rows_args g)
+/* Place of pack i; false: there is none. */
+struct place {
+    int64_t row, col, count;
+};
+
+__device__ inline bool find_place(const struct rows_args &g, int64_t i, struct place *at)
 {
     const int64_t packs = (g.n + CS_PACK - 1) / CS_PACK;
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.rows * packs;
-         i += step) {
-        const int64_t row = i / packs, col = (i - row * packs) * CS_PACK, count = g.n - col;
-        float x[CS_PACK], up[CS_PACK];
-        cs_load_pack((const T *)g.a + row * g.ld_ab + col, count, x);
-        if (g.b != nullptr)
-            cs_load_pack((const T *)g.b + row * g.ld_ab + col, count, up);
+    at->row = cs_row_of(i, packs);
+    at->col = (i - at->row * packs) * CS_PACK;
+    at->count = g.n - at->col;
+    return at->row < g.rows;
+}
+
+/* y = act(a) (b NULL) or act(a) b */
+template <typename T, enum cs_act KIND, bool IS_GATED>
+__global__ void __launch_bounds__(THREADS) value_kernel(struct rows_args g)
+{
+    float x[AT_ONCE][CS_PACK], up[AT_ONCE][CS_PACK];
+    struct place at[AT_ONCE];
+    bool is_there[AT_ONCE];
+    const int64_t first = (int64_t)blockIdx.x * THREADS * AT_ONCE + threadIdx.x;
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) {
+        is_there[u] = find_place(g, first + u * THREADS, &at[u]);
+        if (!is_there[u])
+            continue;
+        const int64_t from = at[u].row * g.ld_ab + at[u].col;
+        cs_load_pack((const T *)g.a + from, at[u].count, x[u]);
+        if (IS_GATED)
+            cs_load_pack((const T *)g.b + from, at[u].count, up[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) {
+        if (!is_there[u])
+            continue;
+#pragma unroll
         for (int j = 0; j < CS_PACK; j++)
-            x[j] = value_of<KIND>(x[j]) * (g.b != nullptr ? up[j] : 1.0f);
-        cs_store_pack((T *)g.y + row * g.ld_y + col, count, x);
+            x[u][j] = cs_act_value<T, KIND>(x[u][j]) * (IS_GATED ? up[u][j] : 1.0f);
+        cs_store_pack((T *)g.y + at[u].row * g.ld_y + at[u].col, at[u].count, x[u]);
     }
 }
 
 /* c = dy. b NULL: y = dy act'(a); else y = dy b act'(a), z = dy act(a) */
-template <typename T, enum cs_act KIND> __global__ void slope_kernel(struct rows_args g)
+template <typename T, enum cs_act KIND, bool IS_GATED>
+__global__ void __launch_bounds__(THREADS) slope_kernel(struct rows_args g)
 {
-    const int64_t packs = (g.n + CS_PACK - 1) / CS_PACK;
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.rows * packs;
-         i += step) {
-        const int64_t row = i / packs, col = (i - row * packs) * CS_PACK, count = g.n - col;
-        float x[CS_PACK], up[CS_PACK], d[CS_PACK], out[CS_PACK];
-        cs_load_pack((const T *)g.a + row * g.ld_ab + col, count, x);
-        cs_load_pack((const T *)g.c + row * g.ld_c + col, count, d);
-        if (g.b != nullptr)
-            cs_load_pack((const T *)g.b + row * g.ld_ab + col, count, up);
-        for (int j = 0; j < CS_PACK; j++)
-            out[j] = d[j] * (g.b != nullptr ? up[j] : 1.0f) * slope_of<KIND>(x[j]);
-        cs_store_pack((T *)g.y + row * g.ld_y + col, count, out);
-        if (g.z == nullptr)
+    float x[AT_ONCE][CS_PACK], up[AT_ONCE][CS_PACK], d[AT_ONCE][CS_PACK];
+    struct place at[AT_ONCE];
+    bool is_there[AT_ONCE];
+    const int64_t first = (int64_t)blockIdx.x * THREADS * AT_ONCE + threadIdx.x;
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) {
+        is_there[u] = find_place(g, first + u * THREADS, &at[u]);
+        if (!is_there[u])
             continue;
+        const int64_t from = at[u].row * g.ld_ab + at[u].col;
+        cs_load_pack((const T *)g.a + from, at[u].count, x[u]);
+        if (IS_GATED)
+            cs_load_pack((const T *)g.b + from, at[u].count, up[u]);
+        cs_load_pack((const T *)g.c + at[u].row * g.ld_c + at[u].col, at[u].count, d[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) {
+        if (!is_there[u])
+            continue;
+        const int64_t to = at[u].row * g.ld_y + at[u].col;
+        float out[CS_PACK];
+#pragma unroll
         for (int j = 0; j < CS_PACK; j++)
-            out[j] = d[j] * value_of<KIND>(x[j]);
-        cs_store_pack((T *)g.z + row * g.ld_y + col, count, out);
+            out[j] = d[u][j] * (IS_GATED ? up[u][j] : 1.0f) * cs_act_slope<T, KIND>(x[u][j]);
+        cs_store_pack((T *)g.y + to, at[u].count, out);
+        if constexpr (IS_GATED) {
+#pragma unroll
+            for (int j = 0; j < CS_PACK; j++)
+                out[j] = d[u][j] * cs_act_value<T, KIND>(x[u][j]);
+            cs_store_pack((T *)g.z + to, at[u].count, out);
+        }
     }
 }
 
@@ -116,30 +110,34 @@ template <typename T> __global__ void add_kernel(int64_t n, const T *a, const T 
 
 typedef void kernel_fn(struct rows_args g);
 
-template <typename T> struct kernels {
-    kernel_fn *value, *slope;
+struct kernels {
+    kernel_fn *value, *slope, *gated_value, *gated_slope;
 };
 
 #define KIND_ROW(K)                                                                                \
     {                                                                                              \
-        value_kernel<T, K>, slope_kernel<T, K>                                                     \
+        value_kernel<T, K, false>, slope_kernel<T, K, false>, value_kernel<T, K, true>,            \
+            slope_kernel<T, K, true>                                                               \
     }
 
 template <typename T>
 static void launch(struct cs_ctx *ctx, enum cs_act kind, bool wants_slope,
                    const struct rows_args *g)
 {
-    static const struct kernels<T> of_kind[] = {
-        KIND_ROW(CS_ACT_NONE), KIND_ROW(CS_ACT_GELU), KIND_ROW(CS_ACT_GELU_TANH),
-            KIND_ROW(CS_ACT_QUICK_GELU), KIND_ROW(CS_ACT_SILU), KIND_ROW(CS_ACT_RELU),
+    static const struct kernels of_kind[] = {
+        KIND_ROW(CS_ACT_NONE),       KIND_ROW(CS_ACT_GELU), KIND_ROW(CS_ACT_GELU_TANH),
+        KIND_ROW(CS_ACT_QUICK_GELU), KIND_ROW(CS_ACT_SILU), KIND_ROW(CS_ACT_RELU),
     };
 
     static_assert(sizeof of_kind / sizeof of_kind[0] == CS_ACT_KINDS, "one row per activation");
     if (g->rows <= 0 || g->n <= 0)
         return;
-    kernel_fn *kernel = wants_slope ? of_kind[kind].slope : of_kind[kind].value;
-    const int64_t packs = (g->n + CS_PACK - 1) / CS_PACK;
-    kernel<<<cs_blocks(g->rows * packs, 256), 256, 0, cs_cuda_stream_of(ctx)>>>(*g);
+    const struct kernels *k = &of_kind[kind];
+    kernel_fn *const kernel = g->b != nullptr ? (wants_slope ? k->gated_slope : k->gated_value)
+                                              : (wants_slope ? k->slope : k->value);
+    const int64_t packs = (g->n + CS_PACK - 1) / CS_PACK, per_block = THREADS * AT_ONCE;
+    const int64_t blocks = (g->rows * packs + per_block - 1) / per_block;
+    kernel<<<(unsigned)blocks, THREADS, 0, cs_cuda_stream_of(ctx)>>>(*g);
     CS_CUDA_LAUNCHED(ctx, "activation");
 }
 

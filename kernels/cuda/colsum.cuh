@@ -24,6 +24,7 @@ __global__ void cs_colsum_stripes(int64_t rows, int64_t n, int64_t stripe_rows, 
     const int64_t last = first + stripe_rows < rows ? first + stripe_rows : rows;
     float total[SUMS][CS_PACK] = {};
     if (col < n)
+#pragma unroll 4
         for (int64_t row = first + warp; row < last; row += CS_COLSUM_WARPS) {
             float x[SUMS][CS_PACK];
             term(row, col, n - col, x);
@@ -46,22 +47,47 @@ __global__ void cs_colsum_stripes(int64_t rows, int64_t n, int64_t stripe_rows, 
     }
 }
 
-/* NULL sums are not wanted */
+#define CS_COLSUM_ADD_COLS  32
+#define CS_COLSUM_ADD_LANES 8
+
+/* sum0, sum1 (n) += part (SUMS, stripes, n); NULL sums are not wanted. Lane l of a column adds
+ * stripes l, l + 8 ..., the lanes are added in order. */
 template <int SUMS>
 __global__ void cs_colsum_add(int64_t n, int stripes, const float *part, float *sum0, float *sum1)
 {
-    const int64_t col = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (col >= n)
-        return;
+    __shared__ float lanes[CS_COLSUM_ADD_LANES][CS_COLSUM_ADD_COLS];
+    const int c = (int)threadIdx.x % CS_COLSUM_ADD_COLS, l = (int)threadIdx.x / CS_COLSUM_ADD_COLS;
+    const int64_t col = (int64_t)blockIdx.x * CS_COLSUM_ADD_COLS + c;
     for (int s = 0; s < SUMS; s++) {
-        float *out = s == 0 ? sum0 : sum1;
+        float *out = s == 0 ? sum0 : sum1, sum = 0.0f;
         if (out == nullptr)
             continue;
-        float sum = 0.0f;
-        for (int i = 0; i < stripes; i++)
-            sum += part[((int64_t)s * stripes + i) * n + col];
+        if (col < n) {
+            const float *from = part + (int64_t)s * stripes * n + col;
+#pragma unroll 8
+            for (int i = l; i < stripes; i += CS_COLSUM_ADD_LANES)
+                sum += from[(int64_t)i * n];
+        }
+        __syncthreads(); /* the last use of lanes is over */
+        lanes[l][c] = sum;
+        __syncthreads();
+        if (l > 0 || col >= n)
+            continue;
+        for (int i = 1; i < CS_COLSUM_ADD_LANES; i++)
+            sum += lanes[i][c];
         out[col] += sum;
     }
+}
+
+template <int SUMS>
+static void cs_colsum_finish(struct cs_ctx *ctx, int64_t n, int stripes, const float *part,
+                             float *sum0, float *sum1)
+{
+    const int64_t blocks = (n + CS_COLSUM_ADD_COLS - 1) / CS_COLSUM_ADD_COLS;
+    cs_colsum_add<SUMS>
+        <<<(unsigned)blocks, CS_COLSUM_ADD_COLS * CS_COLSUM_ADD_LANES, 0, cs_cuda_stream_of(ctx)>>>(
+            n, stripes, part, sum0, sum1);
+    CS_CUDA_LAUNCHED(ctx, "column sums");
 }
 
 template <int SUMS, typename Term>
@@ -90,9 +116,7 @@ static void cs_colsum(struct cs_ctx *ctx, int64_t rows, int64_t n, Term term, fl
         <<<dim3((unsigned)col_blocks, (unsigned)stripes), CS_COLSUM_COLS, 0, stream>>>(
             rows, n, stripe_rows, term, part);
     CS_CUDA_LAUNCHED(ctx, "column sums");
-    cs_colsum_add<SUMS>
-        <<<(unsigned)((n + 63) / 64), 64, 0, stream>>>(n, (int)stripes, part, sum0, sum1);
-    CS_CUDA_LAUNCHED(ctx, "column sums");
+    cs_colsum_finish<SUMS>(ctx, n, (int)stripes, part, sum0, sum1);
 }
 
 #endif

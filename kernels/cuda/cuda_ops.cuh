@@ -28,6 +28,20 @@ template <typename T>
 void cs_cuda_bias_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
                        float *db);
 template <typename T>
+void cs_cuda_linear(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *x,
+                    int64_t ldx, const void *w, const void *bias, const void *residual,
+                    enum cs_act act, void *pre, void *y);
+template <typename T>
+void cs_cuda_linear_dgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
+                          const void *w, enum cs_act act, const void *pre, void *dx);
+template <typename T>
+void cs_cuda_linear_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
+                          const void *x, float *dw, float *db);
+template <typename T>
+void cs_cuda_add_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
+                      float offset, const void *a, const void *b, const void *w, const void *bias,
+                      void *sum, void *y, float *stat);
+template <typename T>
 void cs_cuda_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
                   float offset, const void *x, const void *w, const void *b, void *y, float *stat);
 template <typename T>
@@ -95,6 +109,18 @@ template <typename T>
 void cs_cuda_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
                    float *master, float *exp_avg, float *exp_avg_sq, void *w);
 void cs_cuda_sumsq(struct cs_ctx *ctx, int64_t n, const float *x, double *sum);
+template <typename T>
+void cs_cuda_adamw_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_adamw_tensor *tensor,
+                        const struct cs_adamw *hyper);
+void cs_cuda_sumsq_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_sumsq_tensor *tensor,
+                        double *sum);
+template <typename T>
+void cs_cuda_cast_to_act(struct cs_ctx *ctx, int64_t n, const float *x, void *y);
+template <typename T>
+void cs_cuda_cast_to_f32(struct cs_ctx *ctx, int64_t n, const void *x, float *y);
+void cs_cuda_scale_add(struct cs_ctx *ctx, int64_t n, float alpha, const float *x, float beta,
+                       float *y);
+enum cs_status cs_cuda_tune(void *handle, int32_t candidates, const char *path, struct cs_err *err);
 
 extern const struct cs_device_ops cs_cuda_device_ops; /* device.cu */
 extern const struct cs_ops cs_cuda_table_f32;         /* plugin.cu */

@@ -240,4 +240,5 @@ const struct cs_device_ops cs_cuda_device_ops = {
     .stream_wait = stream_wait,
     .event_query = event_query,
     .event_elapsed = event_elapsed,
+    .tune = cs_cuda_tune,
 };

@@ -1,165 +1,6 @@
-/* Matrix products through cuBLASLt. It is column-major: a row-major (m, n) matrix is its (n, m), so
- * c = op(a) op(b) is asked for as c^T = op(b)^T op(a)^T with the operands swapped and no copy.
- *
- * Accumulation is fp32. Split-K sums go through the workspace in fp32 and a fixed order, never
- * through atomics. Plans (descriptor, layouts, algorithm) are kept by shape, types, transposes,
- * leading dimensions and alignment; what cuBLASLt has no kernel for runs in a plain tiled kernel.
- */
-#include <stdlib.h>
-#include <string.h>
-
-#include "kernels/cuda/cuda_ops.cuh"
-
-struct gemm_key {
-    int64_t m, n, k, lda, ldb, ldc; /* row-major */
-    int32_t trans_a, trans_b, in_type, out_type;
-    int32_t align_a, align_b, align_c; /* bytes: 1..16 */
-    int32_t has_beta;
-};
-
-struct gemm_plan {
-    struct gemm_key key;
-    cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t a, b, c;
-    cublasLtMatmulAlgo_t algo;
-    bool is_used, has_algo;
-};
-
-#define PLAN_SLOTS  1024 /* open addressing; a full table drops the plan in the way */
-#define PLAN_PROBES 16
-
-struct cs_cuda_gemm_cache {
-    struct gemm_plan plan[PLAN_SLOTS];
-};
-
-static void drop_plan(struct gemm_plan *p)
-{
-    if (p->a != nullptr)
-        cublasLtMatrixLayoutDestroy(p->a);
-    if (p->b != nullptr)
-        cublasLtMatrixLayoutDestroy(p->b);
-    if (p->c != nullptr)
-        cublasLtMatrixLayoutDestroy(p->c);
-    if (p->desc != nullptr)
-        cublasLtMatmulDescDestroy(p->desc);
-    *p = {};
-}
-
-struct cs_cuda_gemm_cache *cs_cuda_gemm_cache_new(void)
-{
-    return (struct cs_cuda_gemm_cache *)calloc(1, sizeof(struct cs_cuda_gemm_cache));
-}
-
-void cs_cuda_gemm_cache_free(struct cs_cuda_gemm_cache *cache)
-{
-    if (cache == nullptr)
-        return;
-    for (int i = 0; i < PLAN_SLOTS; i++)
-        drop_plan(&cache->plan[i]);
-    free(cache);
-}
-
-/* FNV-1a over the key's words */
-static uint64_t hash_key(const struct gemm_key *key)
-{
-    const unsigned char *byte = (const unsigned char *)key;
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < sizeof *key; i++)
-        h = (h ^ byte[i]) * UINT64_C(1099511628211);
-    return h ^ (h >> 29);
-}
-
-static int32_t alignment_of(const void *p)
-{
-    const uintptr_t bits = (uintptr_t)p | 16;
-    return (int32_t)(bits & (~bits + 1));
-}
-
-static bool set_preference(cublasLtMatmulPreference_t pref, const struct gemm_key *key)
-{
-    const uint64_t workspace = CS_CUDA_GEMM_BYTES;
-    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    /* operands are swapped */
-    const uint32_t a = (uint32_t)key->align_b, b = (uint32_t)key->align_a;
-    const uint32_t c = (uint32_t)key->align_c;
-
-    const struct {
-        cublasLtMatmulPreferenceAttributes_t name;
-        const void *value;
-        size_t bytes;
-    } attribute[] = {
-        {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,   &workspace, sizeof workspace},
-        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof reduction},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a,         sizeof a        },
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b,         sizeof b        },
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c,         sizeof c        },
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c,         sizeof c        },
-    };
-
-    for (const auto &at : attribute)
-        if (cublasLtMatmulPreferenceSetAttribute(pref, at.name, at.value, at.bytes) !=
-            CUBLAS_STATUS_SUCCESS)
-            return false;
-    return true;
-}
-
-/* Descriptor and layouts; false: cuBLASLt refuses them. */
-static bool describe(struct gemm_plan *p)
-{
-    const struct gemm_key *key = &p->key;
-    const cudaDataType_t in = (cudaDataType_t)key->in_type, out = (cudaDataType_t)key->out_type;
-    const cublasOperation_t op_a = key->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasOperation_t op_b = key->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const uint64_t m = (uint64_t)key->m, n = (uint64_t)key->n, k = (uint64_t)key->k;
-    return cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) ==
-               CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_a,
-                                          sizeof op_a) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &op_b,
-                                          sizeof op_b) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatrixLayoutCreate(&p->a, in, key->trans_b ? k : n, key->trans_b ? n : k,
-                                      key->ldb) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatrixLayoutCreate(&p->b, in, key->trans_a ? m : k, key->trans_a ? k : m,
-                                      key->lda) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatrixLayoutCreate(&p->c, out, n, m, key->ldc) == CUBLAS_STATUS_SUCCESS;
-}
-
-static void make_plan(const struct cs_cuda_handle *h, struct gemm_plan *p)
-{
-    cublasLtMatmulPreference_t pref = nullptr;
-    cublasLtMatmulHeuristicResult_t found = {};
-    int n_found = 0;
-    if (describe(p) && cublasLtMatmulPreferenceCreate(&pref) == CUBLAS_STATUS_SUCCESS &&
-        set_preference(pref, &p->key) &&
-        cublasLtMatmulAlgoGetHeuristic(h->blas, p->desc, p->a, p->b, p->c, p->c, pref, 1, &found,
-                                       &n_found) == CUBLAS_STATUS_SUCCESS &&
-        n_found > 0 && found.state == CUBLAS_STATUS_SUCCESS) {
-        p->algo = found.algo;
-        p->has_algo = true;
-    }
-    if (pref != nullptr)
-        cublasLtMatmulPreferenceDestroy(pref);
-}
-
-static struct gemm_plan *find_plan(const struct cs_cuda_handle *h, const struct gemm_key *key)
-{
-    const uint64_t hash = hash_key(key);
-    struct gemm_plan *slot = nullptr;
-    for (int i = 0; i < PLAN_PROBES; i++) {
-        slot = &h->gemm->plan[(hash + (uint64_t)i) % PLAN_SLOTS];
-        if (!slot->is_used)
-            break;
-        if (memcmp(&slot->key, key, sizeof *key) == 0)
-            return slot;
-    }
-    drop_plan(slot);
-    slot->key = *key;
-    slot->is_used = true;
-    make_plan(h, slot);
-    return slot;
-}
-
-/* ---- the plain kernel ---- */
+/* Matrix products: cuBLASLt through the cache of plans (gemm_plan.cu); what it has no kernel for
+ * runs in a plain tiled kernel here. */
+#include "kernels/cuda/gemm.cuh"
 
 #define TILE 16
 
@@ -212,9 +53,6 @@ static void launch_plain(struct cs_ctx *ctx, const struct plain_args *g, const v
     CS_CUDA_LAUNCHED(ctx, "gemm");
 }
 
-template <typename T> static constexpr cudaDataType_t type_of = CUDA_R_32F;
-template <> constexpr cudaDataType_t type_of<__nv_bfloat16> = CUDA_R_16BF;
-
 template <typename T, typename C>
 void cs_cuda_matmul(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k,
                     float alpha, const void *a, int64_t lda, const void *b, int64_t ldb, float beta,
@@ -222,31 +60,25 @@ void cs_cuda_matmul(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int
 {
     if (m <= 0 || n <= 0)
         return;
+    const struct cs_gemm g = {.trans_a = trans_a,
+                              .trans_b = trans_b,
+                              .m = m,
+                              .n = n,
+                              .k = k,
+                              .lda = lda,
+                              .ldb = ldb,
+                              .ldc = ldc,
+                              .alpha = alpha,
+                              .beta = beta,
+                              .a = a,
+                              .b = b,
+                              .c = c,
+                              .d = c,
+                              .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
+    if (cs_cuda_gemm_run<T, C>(ctx, &g))
+        return;
     const struct plain_args plain = {m, n, k, lda, ldb, ldc, trans_a, trans_b, alpha, beta};
-    if (k <= 0) {
-        launch_plain<T, C>(ctx, &plain, a, b, c);
-        return;
-    }
-    struct cs_cuda_handle *h = cs_cuda_handle_of(ctx);
-    struct gemm_key key;
-    memset(&key, 0, sizeof key); /* compared and hashed as bytes */
-    key.m = m, key.n = n, key.k = k;
-    key.lda = lda, key.ldb = ldb, key.ldc = ldc;
-    key.trans_a = trans_a != 0, key.trans_b = trans_b != 0;
-    key.in_type = type_of<T>, key.out_type = type_of<C>;
-    key.align_a = alignment_of(a), key.align_b = alignment_of(b), key.align_c = alignment_of(c);
-    key.has_beta = beta != 0.0f;
-    const struct gemm_plan *p = find_plan(h, &key);
-    if (!p->has_algo) {
-        launch_plain<T, C>(ctx, &plain, a, b, c);
-        return;
-    }
-    const cublasStatus_t status =
-        cublasLtMatmul(h->blas, p->desc, &alpha, b, p->a, a, p->b, &beta, c, p->c, c, p->c,
-                       &p->algo, h->gemm_workspace, CS_CUDA_GEMM_BYTES, cs_cuda_stream_of(ctx));
-    if (status != CUBLAS_STATUS_SUCCESS)
-        CS_CUDA_REFUSE(ctx, CS_INTERNAL, "gemm of %lld x %lld x %lld: %s", (long long)m,
-                       (long long)n, (long long)k, cublasLtGetStatusString(status));
+    launch_plain<T, C>(ctx, &plain, a, b, c);
 }
 
 template <typename T>

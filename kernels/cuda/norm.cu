@@ -1,139 +1,204 @@
-/* LayerNorm and RMSNorm: one block a row, sums in fp32 in a fixed order. y and dx are OVERWRITTEN,
- * dw and db ACCUMULATED (colsum.cuh). Formulas: kernels/cpu/norm.c. */
-#include "kernels/cuda/colsum.cuh"
+/* LayerNorm and RMSNorm forward, alone or with the residual sum before it; sums in fp32 in a fixed
+ * order. sum, y and stat are OVERWRITTEN. Formulas: kernels/cpu/norm.c. */
+#include "kernels/cuda/norm.cuh"
 
-#define THREADS 256
+/* a, b, sum, y (rows, n); w, bias (n); stat (rows, 2) */
+struct norm_args {
+    int64_t rows, n;
+    float eps, offset;
+    const void *a, *b, *w, *bias;
+    void *sum, *y;
+    float *stat;
+};
 
-/* x, y (rows, n); w, b (n); stat (rows, 2) */
-template <typename T, bool IS_LAYER>
-__global__ void norm_kernel(int64_t rows, int64_t n, float eps, float offset, const T *x,
-                            const T *w, const T *b, T *y, float *stat)
+template <typename T, bool IS_LAYER, bool ADDS, int P, int G>
+__global__ void __launch_bounds__(CS_NORM_THREADS) norm_kernel(struct norm_args g)
 {
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        const T *in = x + row * n;
+    __shared__ struct cs_norm_slots slots;
+    constexpr int GROUP = 32 * G, GROUPS = CS_NORM_THREADS / GROUP;
+    const int t = (int)threadIdx.x % GROUP;
+    const float inv_n = 1.0f / (float)g.n;
+    int turn = 0;
+    for (int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / GROUP; row < g.rows;
+         row += (int64_t)gridDim.x * GROUPS) {
+        cs_pack_words<T> x[P], w[P];
+        float v[CS_PACK], u[CS_PACK];
+        float2 sums = {0.0f, 0.0f};
+#pragma unroll
+        for (int p = 0; p < P; p++) {
+            const int64_t col = (p * GROUP + t) * CS_PACK, at = row * g.n + col;
+            x[p] = cs_load_words((const T *)g.a + at, g.n - col);
+            if constexpr (ADDS)
+                w[p] = cs_load_words((const T *)g.b + at, g.n - col);
+        }
+        if constexpr (ADDS) {
+#pragma unroll
+            for (int p = 0; p < P; p++) {
+                const int64_t col = (p * GROUP + t) * CS_PACK;
+                cs_unpack(x[p], v);
+                cs_unpack(w[p], u);
+#pragma unroll
+                for (int i = 0; i < CS_PACK; i++)
+                    v[i] += u[i];
+                x[p] = cs_pack_up<T>(v);
+                if (col < g.n)
+                    cs_store_pack((T *)g.sum + row * g.n + col, g.n - col, v);
+            }
+        }
+#pragma unroll
+        for (int p = 0; p < P; p++) {
+            const int64_t col = (p * GROUP + t) * CS_PACK;
+            w[p] = cs_load_words((const T *)g.w + col, g.n - col);
+            cs_unpack(x[p], v);
+#pragma unroll
+            for (int i = 0; i < CS_PACK; i++)
+                sums.x += IS_LAYER ? v[i] : v[i] * v[i];
+        }
+        sums = cs_group_sum<G>(&slots, turn++, sums);
+        float mean = 0.0f;
+        if constexpr (IS_LAYER) {
+            mean = sums.x * inv_n;
+            sums.x = 0.0f;
+#pragma unroll
+            for (int p = 0; p < P; p++) {
+                const int64_t count = g.n - (p * GROUP + t) * CS_PACK;
+                cs_unpack(x[p], v);
+#pragma unroll
+                for (int i = 0; i < CS_PACK; i++)
+                    sums.x += i < count ? (v[i] - mean) * (v[i] - mean) : 0.0f;
+            }
+            sums = cs_group_sum<G>(&slots, turn++, sums);
+        }
+        const float rstd = 1.0f / sqrtf(sums.x * inv_n + g.eps);
+#pragma unroll
+        for (int p = 0; p < P; p++) {
+            const int64_t col = (p * GROUP + t) * CS_PACK;
+            float bias[CS_PACK] = {};
+            if (col >= g.n)
+                continue;
+            if (g.bias != nullptr)
+                cs_load_pack((const T *)g.bias + col, g.n - col, bias);
+            cs_unpack(x[p], v);
+            cs_unpack(w[p], u);
+#pragma unroll
+            for (int i = 0; i < CS_PACK; i++)
+                v[i] = (v[i] - mean) * rstd * (g.offset + u[i]) + bias[i];
+            cs_store_pack((T *)g.y + row * g.n + col, g.n - col, v);
+        }
+        if (t == 0) {
+            g.stat[2 * row] = mean;
+            g.stat[2 * row + 1] = rstd;
+        }
+    }
+}
+
+/* One block a row that does not fit registers. */
+template <typename T, bool IS_LAYER>
+__global__ void __launch_bounds__(CS_NORM_THREADS) wide_norm_kernel(struct norm_args g)
+{
+    for (int64_t row = blockIdx.x; row < g.rows; row += gridDim.x) {
+        const T *in = (const T *)g.a + row * g.n, *w = (const T *)g.w, *b = (const T *)g.bias;
         float v[CS_PACK], mean = 0.0f, sum = 0.0f;
         if (IS_LAYER) {
-            for (int64_t c = threadIdx.x * CS_PACK; c < n; c += THREADS * CS_PACK) {
-                cs_load_pack(in + c, n - c, v);
+            for (int64_t c = threadIdx.x * CS_PACK; c < g.n; c += CS_NORM_THREADS * CS_PACK) {
+                cs_load_pack(in + c, g.n - c, v);
                 for (int i = 0; i < CS_PACK; i++)
                     sum += v[i];
             }
-            mean = cs_block_sum(sum) / (float)n;
+            mean = cs_block_sum(sum) / (float)g.n;
             sum = 0.0f;
         }
-        for (int64_t c = threadIdx.x * CS_PACK; c < n; c += THREADS * CS_PACK) {
-            cs_load_pack(in + c, n - c, v);
+        for (int64_t c = threadIdx.x * CS_PACK; c < g.n; c += CS_NORM_THREADS * CS_PACK) {
+            cs_load_pack(in + c, g.n - c, v);
             for (int i = 0; i < CS_PACK; i++)
-                sum += c + i < n ? (v[i] - mean) * (v[i] - mean) : 0.0f;
+                sum += c + i < g.n ? (v[i] - mean) * (v[i] - mean) : 0.0f;
         }
-        const float rstd = 1.0f / sqrtf(cs_block_sum(sum) / (float)n + eps);
-        for (int64_t c = threadIdx.x * CS_PACK; c < n; c += THREADS * CS_PACK) {
+        const float rstd = 1.0f / sqrtf(cs_block_sum(sum) / (float)g.n + g.eps);
+        for (int64_t c = threadIdx.x * CS_PACK; c < g.n; c += CS_NORM_THREADS * CS_PACK) {
             float weight[CS_PACK], bias[CS_PACK] = {};
-            cs_load_pack(in + c, n - c, v);
-            cs_load_pack(w + c, n - c, weight);
+            cs_load_pack(in + c, g.n - c, v);
+            cs_load_pack(w + c, g.n - c, weight);
             if (b != nullptr)
-                cs_load_pack(b + c, n - c, bias);
+                cs_load_pack(b + c, g.n - c, bias);
             for (int i = 0; i < CS_PACK; i++)
-                v[i] = (v[i] - mean) * rstd * (offset + weight[i]) + bias[i];
-            cs_store_pack(y + row * n + c, n - c, v);
+                v[i] = (v[i] - mean) * rstd * (g.offset + weight[i]) + bias[i];
+            cs_store_pack((T *)g.y + row * g.n + c, g.n - c, v);
         }
         if (threadIdx.x == 0) {
-            stat[2 * row] = mean;
-            stat[2 * row + 1] = rstd;
+            g.stat[2 * row] = mean;
+            g.stat[2 * row + 1] = rstd;
         }
     }
 }
 
-/* dx (rows, n) = dx_in + gradient; dx may be dy or dx_in */
-template <typename T, bool IS_LAYER>
-__global__ void norm_dx_kernel(int64_t rows, int64_t n, float offset, const T *x, const T *w,
-                               const float *stat, const T *dy, const T *dx_in, T *dx)
+typedef void kernel_fn(struct norm_args g);
+
+template <typename T, bool IS_LAYER, bool ADDS>
+static void launch(struct cs_ctx *ctx, const struct norm_args *g)
 {
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        const float mean = stat[2 * row], rstd = stat[2 * row + 1];
-        float v[CS_PACK], d[CS_PACK], weight[CS_PACK], sum_g = 0.0f, sum_gh = 0.0f;
-        for (int64_t c = threadIdx.x * CS_PACK; c < n; c += THREADS * CS_PACK) {
-            cs_load_pack(x + row * n + c, n - c, v);
-            cs_load_pack(dy + row * n + c, n - c, d);
-            cs_load_pack(w + c, n - c, weight);
-            for (int i = 0; i < CS_PACK; i++) { /* d is 0 after the end of the row */
-                const float g = d[i] * (offset + weight[i]);
-                sum_g += g;
-                sum_gh += g * ((v[i] - mean) * rstd);
-            }
-        }
-        const float avg_gh = cs_block_sum(sum_gh) / (float)n;
-        const float avg_g = IS_LAYER ? cs_block_sum(sum_g) / (float)n : 0.0f;
-        for (int64_t c = threadIdx.x * CS_PACK; c < n; c += THREADS * CS_PACK) {
-            float res[CS_PACK] = {};
-            cs_load_pack(x + row * n + c, n - c, v);
-            cs_load_pack(dy + row * n + c, n - c, d);
-            cs_load_pack(w + c, n - c, weight);
-            if (dx_in != nullptr)
-                cs_load_pack(dx_in + row * n + c, n - c, res);
-            for (int i = 0; i < CS_PACK; i++) {
-                const float h = (v[i] - mean) * rstd, g = d[i] * (offset + weight[i]);
-                v[i] = res[i] + rstd * (g - avg_g - h * avg_gh);
-            }
-            cs_store_pack(dx + row * n + c, n - c, v);
-        }
-    }
+    kernel_fn *kernel = g->n <= CS_NORM_WIDEST ? CS_NORM_PICK(g->n, norm_kernel, T, IS_LAYER, ADDS)
+                                               : wide_norm_kernel<T, IS_LAYER>;
+    const int64_t groups = g->n <= CS_NORM_WIDEST ? cs_norm_groups(g->n) : 1;
+    kernel<<<cs_blocks(g->rows, groups), CS_NORM_THREADS, 0, cs_cuda_stream_of(ctx)>>>(*g);
+    CS_CUDA_LAUNCHED(ctx, "norm");
 }
-
-/* sum 0: dy h, sum 1: dy */
-template <typename T> struct norm_term {
-    const T *x, *dy;
-    const float *stat;
-    int64_t n;
-
-    __device__ void operator()(int64_t row, int64_t col, int64_t count, float out[2][CS_PACK]) const
-    {
-        const float mean = stat[2 * row], rstd = stat[2 * row + 1];
-        float v[CS_PACK];
-        cs_load_pack(x + row * n + col, count, v);
-        cs_load_pack(dy + row * n + col, count, out[1]);
-        for (int i = 0; i < CS_PACK; i++)
-            out[0][i] = out[1][i] * ((v[i] - mean) * rstd);
-    }
-};
 
 template <typename T>
 void cs_cuda_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
                   float offset, const void *x, const void *w, const void *b, void *y, float *stat)
 {
+    const bool is_layer = kind == CS_NORM_LAYER;
+    const struct norm_args g = {.rows = rows,
+                                .n = n,
+                                .eps = eps,
+                                .offset = is_layer ? 0.0f : offset,
+                                .a = x,
+                                .w = w,
+                                .bias = b,
+                                .y = y,
+                                .stat = stat};
     if (rows <= 0 || n <= 0)
         return;
-    const bool is_layer = kind == CS_NORM_LAYER;
-    auto *kernel = is_layer ? norm_kernel<T, true> : norm_kernel<T, false>;
-    kernel<<<cs_blocks(rows, 1), THREADS, 0, cs_cuda_stream_of(ctx)>>>(
-        rows, n, eps, is_layer ? 0.0f : offset, (const T *)x, (const T *)w, (const T *)b, (T *)y,
-        stat);
-    CS_CUDA_LAUNCHED(ctx, "norm");
+    if (is_layer)
+        launch<T, true, false>(ctx, &g);
+    else
+        launch<T, false, false>(ctx, &g);
 }
 
 template <typename T>
-void cs_cuda_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
-                       const void *x, const void *w, const float *stat, const void *dy,
-                       const void *dx_in, void *dx, float *dw, float *db)
+void cs_cuda_add_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
+                      float offset, const void *a, const void *b, const void *w, const void *bias,
+                      void *sum, void *y, float *stat)
 {
+    const bool is_layer = kind == CS_NORM_LAYER;
+    const struct norm_args g = {.rows = rows,
+                                .n = n,
+                                .eps = eps,
+                                .offset = is_layer ? 0.0f : offset,
+                                .a = a,
+                                .b = b,
+                                .w = w,
+                                .bias = bias,
+                                .sum = sum,
+                                .y = y,
+                                .stat = stat};
     if (rows <= 0 || n <= 0)
         return;
-    const bool is_layer = kind == CS_NORM_LAYER;
-    /* the sums first: dx may overwrite dy */
-    if (dw != nullptr || db != nullptr)
-        cs_colsum<2>(ctx, rows, n, norm_term<T>{(const T *)x, (const T *)dy, stat, n}, dw, db);
-    auto *kernel = is_layer ? norm_dx_kernel<T, true> : norm_dx_kernel<T, false>;
-    kernel<<<cs_blocks(rows, 1), THREADS, 0, cs_cuda_stream_of(ctx)>>>(
-        rows, n, is_layer ? 0.0f : offset, (const T *)x, (const T *)w, stat, (const T *)dy,
-        (const T *)dx_in, (T *)dx);
-    CS_CUDA_LAUNCHED(ctx, "norm_grad");
+    if (n > CS_NORM_WIDEST) {
+        cs_cuda_add<T>(ctx, rows * n, a, b, sum);
+        cs_cuda_norm<T>(ctx, kind, rows, n, eps, offset, sum, w, bias, y, stat);
+    } else if (is_layer) {
+        launch<T, true, true>(ctx, &g);
+    } else {
+        launch<T, false, true>(ctx, &g);
+    }
 }
 
 #define INSTANTIATE(T)                                                                             \
     template void cs_cuda_norm<T>(struct cs_ctx *, enum cs_norm, int64_t, int64_t, float, float,   \
                                   const void *, const void *, const void *, void *, float *);      \
-    template void cs_cuda_norm_grad<T>(struct cs_ctx *, enum cs_norm, int64_t, int64_t, float,     \
-                                       const void *, const void *, const float *, const void *,    \
-                                       const void *, void *, float *, float *);
+    template void cs_cuda_add_norm<T>(struct cs_ctx *, enum cs_norm, int64_t, int64_t, float,      \
+                                      float, const void *, const void *, const void *,             \
+                                      const void *, void *, void *, float *);
 INSTANTIATE(float)
 INSTANTIATE(__nv_bfloat16)

@@ -1,55 +1,95 @@
-/* The optimizer: AdamW in the order of operations of kernels/cpu/adamw.c, and the sum of squares
- * for the global norm (fp64, two passes in a fixed order). master, moments and w are OVERWRITTEN.
- */
+/* The optimizer: AdamW in the order of operations of kernels/cpu/adamw.c, and sums of squares for
+ * the global norm (fp64, in a fixed order), each for one tensor or a list. A list travels as a
+ * kernel parameter, up to LIST tensors a launch; blocks take chunks of CHUNK elements and find
+ * their tensor by bisection. master, moments and w are OVERWRITTEN. */
 #include <math.h>
 
 #include "kernels/cuda/cuda_ops.cuh"
 
+#define THREADS 256
+#define CHUNK   (THREADS * CS_PACK * 16)
+#define LIST    40 /* a kernel's parameters may take 4 KiB */
+
+static int64_t chunks_of(int64_t n)
+{
+    return n <= 0 ? 0 : (n + CHUNK - 1) / CHUNK;
+}
+
+/* The tensor that block at works for: first (n + 1) counts the blocks before each. */
+__device__ inline int tensor_of(int n, const uint32_t *first, uint32_t at)
+{
+    int low = 0, high = n - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (first[middle] <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 struct step {
-    float grad_scale, keep;         /* keep: 1 - lr weight_decay */
+    float grad_scale;               /* of every gradient */
     float take1, beta2, take2, eps; /* take: 1 - beta */
     float root_bc2, size;           /* sqrt(1 - beta2^t), lr / (1 - beta1^t) */
 };
 
+struct adamw_one {
+    int64_t n;
+    const float *grad;
+    float *master, *exp_avg, *exp_avg_sq;
+    void *w;    /* NULL: none */
+    float keep; /* 1 - lr weight_decay */
+};
+
+struct adamw_list {
+    struct step s;
+    int n;
+    uint32_t first[LIST + 1];
+    struct adamw_one of[LIST];
+};
+
+static_assert(sizeof(struct adamw_list) <= 4096, "fits a kernel's parameters");
+
 template <typename T>
-__global__ void adamw_kernel(int64_t n, struct step s, const float *grad, float *master,
-                             float *exp_avg, float *exp_avg_sq, T *w)
+__global__ void __launch_bounds__(THREADS) adamw_kernel(const __grid_constant__ adamw_list list)
 {
-    const int64_t stride = (int64_t)gridDim.x * blockDim.x * CS_PACK;
-    for (int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * CS_PACK; i < n;
-         i += stride) {
+    const int at = tensor_of(list.n, list.first, blockIdx.x);
+    const struct adamw_one &t = list.of[at];
+    const struct step s = list.s;
+    const float keep = t.keep;
+    const int64_t begin = (int64_t)(blockIdx.x - list.first[at]) * CHUNK;
+    const int64_t end = begin + CHUNK < t.n ? begin + CHUNK : t.n;
+    for (int64_t i = begin + threadIdx.x * CS_PACK; i < end; i += THREADS * CS_PACK) {
+        const int64_t count = t.n - i;
         float g[CS_PACK], p[CS_PACK], m[CS_PACK], v[CS_PACK];
-        cs_load_pack(grad + i, n - i, g);
-        cs_load_pack(master + i, n - i, p);
-        cs_load_pack(exp_avg + i, n - i, m);
-        cs_load_pack(exp_avg_sq + i, n - i, v);
+        cs_load_pack(t.grad + i, count, g);
+        cs_load_pack(t.master + i, count, p);
+        cs_load_pack(t.exp_avg + i, count, m);
+        cs_load_pack(t.exp_avg_sq + i, count, v);
 #pragma unroll
         for (int j = 0; j < CS_PACK; j++) {
             const float d = g[j] * s.grad_scale;
             m[j] = m[j] + s.take1 * (d - m[j]);
             v[j] = v[j] * s.beta2 + s.take2 * d * d;
-            p[j] = p[j] * s.keep - s.size * m[j] / (sqrtf(v[j]) / s.root_bc2 + s.eps);
+            p[j] = p[j] * keep - s.size * m[j] / (sqrtf(v[j]) / s.root_bc2 + s.eps);
         }
-        cs_store_pack(master + i, n - i, p);
-        cs_store_pack(exp_avg + i, n - i, m);
-        cs_store_pack(exp_avg_sq + i, n - i, v);
-        if (w != nullptr)
-            cs_store_pack(w + i, n - i, p);
+        cs_store_pack(t.master + i, count, p);
+        cs_store_pack(t.exp_avg + i, count, m);
+        cs_store_pack(t.exp_avg_sq + i, count, v);
+        if (t.w != nullptr)
+            cs_store_pack((T *)t.w + i, count, p);
     }
 }
 
-template <typename T>
-void cs_cuda_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
-                   float *master, float *exp_avg, float *exp_avg_sq, void *w)
+static struct step step_of(const struct cs_adamw *hyper)
 {
-    if (n <= 0)
-        return;
     const double lr = hyper->lr, beta1 = hyper->beta1, beta2 = hyper->beta2;
     const double bc1 = 1.0 - pow(beta1, (double)hyper->step);
     const double bc2 = 1.0 - pow(beta2, (double)hyper->step);
-    const struct step s = {
+    return {
         .grad_scale = hyper->grad_scale,
-        .keep = (float)(1.0 - lr * (double)hyper->weight_decay),
         .take1 = (float)(1.0 - beta1),
         .beta2 = hyper->beta2,
         .take2 = (float)(1.0 - beta2),
@@ -57,21 +97,76 @@ void cs_cuda_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, 
         .root_bc2 = (float)sqrt(bc2),
         .size = (float)(lr / bc1),
     };
-    T *copy = w != (void *)master ? (T *)w : nullptr;
-    adamw_kernel<T><<<cs_blocks(n, 256 * CS_PACK), 256, 0, cs_cuda_stream_of(ctx)>>>(
-        n, s, grad, master, exp_avg, exp_avg_sq, copy);
-    CS_CUDA_LAUNCHED(ctx, "adamw");
 }
 
-#define SQUARE_BLOCKS 1056 /* whatever the card: the order of the sum is the same everywhere */
-
-/* part (SQUARE_BLOCKS) */
-static __global__ void squares_kernel(int64_t n, const float *x, double *part)
+template <typename T> static void launch_adamw(struct cs_ctx *ctx, struct adamw_list *list)
 {
-    const int64_t stride = (int64_t)gridDim.x * blockDim.x * CS_PACK;
+    const uint32_t blocks = list->first[list->n];
+    if (blocks > 0) {
+        adamw_kernel<T><<<blocks, THREADS, 0, cs_cuda_stream_of(ctx)>>>(*list);
+        CS_CUDA_LAUNCHED(ctx, "adamw");
+    }
+    list->n = 0;
+}
+
+template <typename T>
+void cs_cuda_adamw_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_adamw_tensor *tensor,
+                        const struct cs_adamw *hyper)
+{
+    struct adamw_list list = {.s = step_of(hyper)};
+    for (int32_t i = 0; i < n_tensors; i++) {
+        const struct cs_adamw_tensor *t = &tensor[i];
+        if (t->n <= 0)
+            continue;
+        list.of[list.n] = {.n = t->n,
+                           .grad = t->grad,
+                           .master = t->master,
+                           .exp_avg = t->exp_avg,
+                           .exp_avg_sq = t->exp_avg_sq,
+                           .w = t->w != (void *)t->master ? t->w : nullptr,
+                           .keep = (float)(1.0 - (double)hyper->lr * (double)t->weight_decay)};
+        list.first[list.n + 1] = list.first[list.n] + (uint32_t)chunks_of(t->n);
+        list.n++;
+        if (list.n == LIST)
+            launch_adamw<T>(ctx, &list);
+    }
+    launch_adamw<T>(ctx, &list);
+}
+
+template <typename T>
+void cs_cuda_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
+                   float *master, float *exp_avg, float *exp_avg_sq, void *w)
+{
+    const struct cs_adamw_tensor one = {.n = n,
+                                        .weight_decay = hyper->weight_decay,
+                                        .grad = grad,
+                                        .master = master,
+                                        .exp_avg = exp_avg,
+                                        .exp_avg_sq = exp_avg_sq,
+                                        .w = w};
+    cs_cuda_adamw_many<T>(ctx, 1, &one, hyper);
+}
+
+/* ---- sums of squares ---- */
+
+struct squares_list {
+    int n;
+    uint32_t first[LIST + 1];
+    struct cs_sumsq_tensor of[LIST];
+    double *part; /* one for each block */
+    double *sum;  /* (n) */
+};
+
+static __global__ void __launch_bounds__(THREADS)
+    squares_kernel(const __grid_constant__ squares_list list)
+{
+    const int at = tensor_of(list.n, list.first, blockIdx.x);
+    const float *x = list.of[at].x;
+    const int64_t n = list.of[at].n, begin = (int64_t)(blockIdx.x - list.first[at]) * CHUNK;
+    const int64_t end = begin + CHUNK < n ? begin + CHUNK : n;
     double sum = 0.0;
-    for (int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * CS_PACK; i < n;
-         i += stride) {
+#pragma unroll 4
+    for (int64_t i = begin + threadIdx.x * CS_PACK; i < end; i += THREADS * CS_PACK) {
         float v[CS_PACK];
         cs_load_pack(x + i, n - i, v);
 #pragma unroll
@@ -80,31 +175,66 @@ static __global__ void squares_kernel(int64_t n, const float *x, double *part)
     }
     sum = cs_block_sum(sum);
     if (threadIdx.x == 0)
-        part[blockIdx.x] = sum;
+        list.part[blockIdx.x] = sum;
 }
 
-static __global__ void squares_total(const double *part, int parts, double *sum)
+/* Block: one tensor. An empty one has the sum 0. */
+static __global__ void squares_total(const __grid_constant__ squares_list list)
 {
+    const uint32_t begin = list.first[blockIdx.x], end = list.first[blockIdx.x + 1];
     double mine = 0.0;
-    for (int i = (int)threadIdx.x; i < parts; i += (int)blockDim.x)
-        mine += part[i];
+    for (uint32_t i = begin + threadIdx.x; i < end; i += blockDim.x)
+        mine += list.part[i];
     mine = cs_block_sum(mine);
     if (threadIdx.x == 0)
-        *sum = mine;
+        list.sum[blockIdx.x] = mine;
+}
+
+static void launch_squares(struct cs_ctx *ctx, struct squares_list *list)
+{
+    const cudaStream_t stream = cs_cuda_stream_of(ctx);
+    const uint32_t blocks = list->first[list->n];
+    if (list->n > 0) {
+        if (blocks > 0)
+            squares_kernel<<<blocks, THREADS, 0, stream>>>(*list);
+        squares_total<<<(unsigned)list->n, THREADS, 0, stream>>>(*list);
+        CS_CUDA_LAUNCHED(ctx, "sumsq");
+    }
+    list->sum += list->n;
+    list->n = 0;
+}
+
+void cs_cuda_sumsq_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_sumsq_tensor *tensor,
+                        double *sum)
+{
+    const int64_t most = (int64_t)(CS_CUDA_SCRATCH_BYTES / sizeof(double));
+    struct squares_list list = {.part = (double *)cs_cuda_handle_of(ctx)->scratch, .sum = sum};
+    for (int32_t i = 0; i < n_tensors; i++) {
+        const int64_t chunks = chunks_of(tensor[i].n);
+        if (chunks > most) {
+            CS_CUDA_REFUSE(ctx, CS_LIMIT, "sum of squares of %lld elements",
+                           (long long)tensor[i].n);
+            return;
+        }
+        if (list.n == LIST || list.first[list.n] + chunks > most)
+            launch_squares(ctx, &list);
+        list.of[list.n] = tensor[i];
+        list.first[list.n + 1] = list.first[list.n] + (uint32_t)chunks;
+        list.n++;
+    }
+    launch_squares(ctx, &list);
 }
 
 void cs_cuda_sumsq(struct cs_ctx *ctx, int64_t n, const float *x, double *sum)
 {
-    double *part = (double *)cs_cuda_handle_of(ctx)->scratch;
-    const cudaStream_t stream = cs_cuda_stream_of(ctx);
-    squares_kernel<<<SQUARE_BLOCKS, 256, 0, stream>>>(n, x, part);
-    CS_CUDA_LAUNCHED(ctx, "sumsq");
-    squares_total<<<1, 256, 0, stream>>>(part, SQUARE_BLOCKS, sum);
-    CS_CUDA_LAUNCHED(ctx, "sumsq");
+    const struct cs_sumsq_tensor one = {n, x};
+    cs_cuda_sumsq_many(ctx, 1, &one, sum);
 }
 
 #define INSTANTIATE(T)                                                                             \
     template void cs_cuda_adamw<T>(struct cs_ctx *, int64_t, const struct cs_adamw *,              \
-                                   const float *, float *, float *, float *, void *);
+                                   const float *, float *, float *, float *, void *);              \
+    template void cs_cuda_adamw_many<T>(struct cs_ctx *, int32_t, const struct cs_adamw_tensor *,  \
+                                        const struct cs_adamw *);
 INSTANTIATE(float)
 INSTANTIATE(__nv_bfloat16)

@@ -36,6 +36,41 @@ template <typename T> struct cs_pack_words {
     uint4 word[CS_PACK * sizeof(T) / sizeof(uint4)];
 };
 
+/* The words of p[0, count), zeros after it; count <= 0: nothing is read */
+template <typename T> __device__ inline cs_pack_words<T> cs_load_words(const T *p, int64_t count)
+{
+    if (count >= CS_PACK && ((uintptr_t)p & 15) == 0)
+        return *(const cs_pack_words<T> *)p;
+    T x[CS_PACK];
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        x[i] = i < count ? p[i] : cs_from_float<T>(0.0f);
+    cs_pack_words<T> w;
+    memcpy(&w, x, sizeof w);
+    return w;
+}
+
+template <typename T>
+__device__ inline void cs_unpack(const cs_pack_words<T> &w, float out[CS_PACK])
+{
+    T x[CS_PACK];
+    memcpy(x, &w, sizeof x);
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        out[i] = cs_to_float(x[i]);
+}
+
+template <typename T> __device__ inline cs_pack_words<T> cs_pack_up(const float in[CS_PACK])
+{
+    T x[CS_PACK];
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        x[i] = cs_from_float<T>(in[i]);
+    cs_pack_words<T> w;
+    memcpy(&w, x, sizeof w);
+    return w;
+}
+
 /* out = p[0, count), zeros after it; count >= 1 */
 template <typename T>
 __device__ inline void cs_load_pack(const T *p, int64_t count, float out[CS_PACK])
@@ -71,6 +106,12 @@ __device__ inline void cs_store_pack(T *p, int64_t count, const float in[CS_PACK
     for (int i = 0; i < CS_PACK; i++)
         if (i < count)
             p[i] = x[i];
+}
+
+/* i / per_row; the 64-bit division is several times slower. */
+__device__ inline int64_t cs_row_of(int64_t i, int64_t per_row)
+{
+    return ((i | per_row) >> 32) == 0 ? (int64_t)((uint32_t)i / (uint32_t)per_row) : i / per_row;
 }
 
 /* Every lane gets the sum. */

@@ -11,7 +11,11 @@ template <typename T> static constexpr struct cs_ops table(const char *name)
         .gemm_wgrad = cs_cuda_gemm_wgrad<T>,
         .bias_add = cs_cuda_bias_add<T>,
         .bias_grad = cs_cuda_bias_grad<T>,
+        .linear = cs_cuda_linear<T>,
+        .linear_dgrad = cs_cuda_linear_dgrad<T>,
+        .linear_wgrad = cs_cuda_linear_wgrad<T>,
         .norm = cs_cuda_norm<T>,
+        .add_norm = cs_cuda_add_norm<T>,
         .norm_grad = cs_cuda_norm_grad<T>,
         .rope = cs_cuda_rope<T>,
         .act = cs_cuda_act<T>,
@@ -34,6 +38,11 @@ template <typename T> static constexpr struct cs_ops table(const char *name)
         .linear_xent_workspace = cs_cuda_linear_xent_workspace<T>,
         .adamw = cs_cuda_adamw<T>,
         .sumsq = cs_cuda_sumsq,
+        .adamw_many = cs_cuda_adamw_many<T>,
+        .sumsq_many = cs_cuda_sumsq_many,
+        .cast_to_act = cs_cuda_cast_to_act<T>,
+        .cast_to_f32 = cs_cuda_cast_to_f32<T>,
+        .scale_add = cs_cuda_scale_add,
         .device = &cs_cuda_device_ops,
     };
 }

@@ -5,7 +5,9 @@
 #include "gpu/lab.h"
 
 void group_matmul(struct lab *lab); /* gemm, gemm_wgrad, bias_add, bias_grad */
-void group_rows(struct lab *lab);   /* norm, rope, activations, embed, gather, scatter, patches */
+void group_linear(struct lab *lab); /* linear, linear_dgrad, linear_wgrad, tuned plans */
+void group_rows(
+    struct lab *lab); /* norm, add_norm, rope, activations, embed, gather, scatter, patches */
 void group_attention(struct lab *lab); /* attention and its gradient */
 void group_train(struct lab *lab);     /* linear_xent, adamw, sumsq */
 void group_errors(struct lab *lab);    /* what is refused, and how it is told */

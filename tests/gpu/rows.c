@@ -11,6 +11,11 @@ static const int64_t sizes[][2] = {
     {128,  129 },
     {33,   1000},
     {1000, 72  },
+    {300,  1152},
+    {5,    1536},
+    {700,  2048},
+    {9,    4096},
+    {6,    8192},
     {17,   9001}
 };
 
@@ -34,6 +39,23 @@ static void call_norm(const struct cs_ops *ops, struct cs_ctx *ctx, void *const 
     ops->norm(ctx, g->kind, g->rows, g->n, 1e-5f, g->offset, p[0], p[1], p[2], p[3], p[4]);
 }
 
+static void call_add_norm(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                          const void *args)
+{
+    const struct norm_args *g = args;
+    ops->add_norm(ctx, g->kind, g->rows, g->n, 1e-5f, g->offset, p[0], p[1], p[2], p[3], p[4], p[5],
+                  p[6]);
+}
+
+/* the sum in place of b */
+static void call_add_norm_in_place(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                                   const void *args)
+{
+    const struct norm_args *g = args;
+    ops->add_norm(ctx, g->kind, g->rows, g->n, 1e-5f, g->offset, p[0], p[1], p[2], p[3], p[1], p[4],
+                  p[5]);
+}
+
 static void call_norm_grad(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
                            const void *args)
 {
@@ -53,6 +75,28 @@ static void one_norm(struct lab *lab, struct norm_args g)
         lab_null(&c);
     lab_output(lab, &c, LAB_ACT, g.rows * g.n, act_rel(lab), 4e-6);
     lab_output(lab, &c, LAB_F32, g.rows * 2, 1e-5, 1e-6);
+    lab_run(lab, &c);
+}
+
+static void one_add_norm(struct lab *lab, struct norm_args g, bool is_in_place)
+{
+    struct lab_case c = {.what = "add_norm",
+                         .call = is_in_place ? call_add_norm_in_place : call_add_norm,
+                         .args = &g};
+    lab_real(lab, &c, LAB_ACT, g.rows * g.n, -1, 3);
+    lab_real(lab, &c, LAB_ACT, g.rows * g.n, -1, 3)->rel = is_in_place ? act_rel(lab) : 0;
+    lab_real(lab, &c, LAB_ACT, g.n, -1, 1);
+    if (g.kind == CS_NORM_LAYER)
+        lab_real(lab, &c, LAB_ACT, g.n, -1, 1);
+    else
+        lab_null(&c);
+    if (!is_in_place)
+        lab_output(lab, &c, LAB_ACT, g.rows * g.n, act_rel(lab), 0);
+    /* bf16: the norm of the rounded sum, the twin's is not rounded */
+    lab_output(lab, &c, LAB_ACT, g.rows * g.n, lab_is_bf16(lab) ? 8e-3 : 2e-6,
+               lab_is_bf16(lab) ? 4e-3 : 4e-6);
+    lab_output(lab, &c, LAB_F32, g.rows * 2, lab_is_bf16(lab) ? 4e-3 : 1e-5,
+               lab_is_bf16(lab) ? 2e-3 : 1e-6);
     lab_run(lab, &c);
 }
 
@@ -89,6 +133,13 @@ static void test_norm(struct lab *lab)
             one_norm(lab, (struct norm_args){(enum cs_norm)kind, sizes[i][0], sizes[i][1],
                                              i % 2 == 0 ? 0.0f : 1.0f});
     lab_group(lab, "norm");
+    for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
+        for (int kind = 0; kind < 2 * CS_NORM_KINDS; kind++)
+            one_add_norm(lab,
+                         (struct norm_args){(enum cs_norm)(kind / 2), sizes[i][0], sizes[i][1],
+                                            i % 2 == 0 ? 0.0f : 1.0f},
+                         kind % 2 != 0);
+    lab_group(lab, "add_norm");
     for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
         for (int kind = 0; kind < CS_NORM_KINDS; kind++)
             for (int what = 0; what < 4; what++)

@@ -34,6 +34,7 @@ static void run_all(struct lab *lab, const struct cs_ops *gpu)
     lab->gpu = gpu;
     group_errors(lab);
     group_matmul(lab);
+    group_linear(lab);
     group_rows(lab);
     group_attention(lab);
     group_train(lab);

@@ -114,6 +114,119 @@ static void call_sumsq(const struct cs_ops *ops, struct cs_ctx *ctx, void *const
     ops->sumsq(ctx, *(const int64_t *)args, p[0], p[1]);
 }
 
+/* Lists: the host pointers of a case are cut into tensors of uneven sizes, some of them empty. */
+#define MANY 93
+
+struct many_args {
+    int64_t total, begin[MANY + 1];
+    struct cs_adamw hyper;
+};
+
+static void cut(struct lab *lab, struct many_args *g, int64_t largest)
+{
+    g->begin[0] = 0;
+    for (int i = 0; i < MANY; i++)
+        g->begin[i + 1] = g->begin[i] + (i % 7 == 3    ? 0
+                                         : i % 31 == 0 ? largest
+                                                       : (int64_t)lab_between(lab, 1, 3000));
+    g->total = g->begin[MANY];
+}
+
+static void call_adamw_many(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                            const void *args)
+{
+    const struct many_args *g = args;
+    struct cs_adamw_tensor list[MANY];
+    for (int i = 0; i < MANY; i++) {
+        const int64_t at = g->begin[i];
+        list[i] = (struct cs_adamw_tensor){g->begin[i + 1] - at,
+                                           i % 2 == 0 ? 0.1f : 0.0f,
+                                           (const float *)p[0] + at,
+                                           (float *)p[1] + at,
+                                           (float *)p[2] + at,
+                                           (float *)p[3] + at,
+                                           i % 5 == 4 ? NULL
+                                                      : (char *)p[4] + (size_t)at * ops->act_bytes};
+    }
+    ops->adamw_many(ctx, MANY, list, &g->hyper);
+}
+
+static void call_sumsq_many(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                            const void *args)
+{
+    const struct many_args *g = args;
+    struct cs_sumsq_tensor list[MANY];
+    for (int i = 0; i < MANY; i++)
+        list[i] = (struct cs_sumsq_tensor){g->begin[i + 1] - g->begin[i],
+                                           (const float *)p[0] + g->begin[i]};
+    ops->sumsq_many(ctx, MANY, list, p[1]);
+}
+
+/* A list gives the bits of single calls; both are compared with the twin. */
+static void call_sumsq_one_by_one(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                                  const void *args)
+{
+    const struct many_args *g = args;
+    call_sumsq_many(ops, ctx, p, args);
+    for (int i = 0; i < MANY; i++)
+        ops->sumsq(ctx, g->begin[i + 1] - g->begin[i], (const float *)p[0] + g->begin[i],
+                   (double *)p[1] + i);
+}
+
+static void test_lists(struct lab *lab)
+{
+    static const int64_t largest[] = {1, 32768, 32769, 700001};
+    for (size_t i = 0; i < CS_ARRAY_LEN(largest); i++) {
+        struct many_args g = {
+            .hyper = {1e-3f, 0.9f, 0.95f, 1e-8f, 7.0f, 0.125f, 3}
+        };
+        cut(lab, &g, largest[i]);
+        struct lab_case c = {.what = "adamw_many", .call = call_adamw_many, .args = &g};
+        lab_real(lab, &c, LAB_F32, g.total, -1, 1);
+        lab_real(lab, &c, LAB_F32, g.total, -1, 1)->rel = 2e-6;
+        lab_real(lab, &c, LAB_F32, g.total, -1, 1)->rel = 2e-6;
+        lab_real(lab, &c, LAB_F32, g.total, 0, 1)->rel = 2e-6;
+        c.t[1].scale = c.t[2].scale = c.t[3].scale = 1e-6;
+        lab_output(lab, &c, LAB_ACT, g.total, lab_is_bf16(lab) ? 8e-3 : 2e-6, 1e-6);
+        lab_run(lab, &c);
+        for (int one = 0; one < 2; one++) {
+            struct lab_case s = {.what = "sumsq_many",
+                                 .call = one ? call_sumsq_one_by_one : call_sumsq_many,
+                                 .args = &g};
+            lab_real(lab, &s, LAB_F32, g.total, -1, 1);
+            lab_output(lab, &s, LAB_F64, MANY, 1e-12, 0);
+            lab_run(lab, &s);
+        }
+    }
+    lab_group(lab, "lists");
+}
+
+static void call_casts(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                       const void *args)
+{
+    const int64_t n = *(const int64_t *)args;
+    ops->cast_to_act(ctx, n, p[0], p[1]);
+    ops->cast_to_f32(ctx, n, p[2], p[3]);
+    ops->scale_add(ctx, n, 0.3f, p[0], 0.0f, p[4]);
+    ops->scale_add(ctx, n, -1.7f, p[0], 0.9f, p[5]);
+    ops->scale_add(ctx, n, 1.0f, p[5], 0.5f, p[5]);
+}
+
+static void test_casts(struct lab *lab, const int64_t *size, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct lab_case c = {.what = "casts", .call = call_casts, .args = &size[i]};
+        lab_real(lab, &c, LAB_F32, size[i], -3, 3);
+        lab_output(lab, &c, LAB_ACT, size[i], lab_is_bf16(lab) ? 3.91e-3 : 0, 0);
+        lab_real(lab, &c, LAB_ACT, size[i], -3, 3);
+        lab_output(lab, &c, LAB_F32, size[i], 0, 0);
+        lab_output(lab, &c, LAB_F32, size[i], 0, 0);
+        lab_real(lab, &c, LAB_F32, size[i], -3, 3);
+        lab_run(lab, &c);
+    }
+    lab_group(lab, "casts");
+}
+
 static void test_optimizer(struct lab *lab)
 {
     static const int64_t size[] = {0, 1, 7, 127, 128, 129, 1000, 3000001};
@@ -141,12 +254,14 @@ static void test_optimizer(struct lab *lab)
         lab_run(lab, &c);
     }
     lab_group(lab, "sumsq");
+    test_casts(lab, size, CS_ARRAY_LEN(size));
 }
 
 void group_train(struct lab *lab)
 {
     test_xent(lab);
     test_optimizer(lab);
+    test_lists(lab);
 }
 
 /* On a handle of its own: the error stays in it. */
