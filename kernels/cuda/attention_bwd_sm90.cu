@@ -265,19 +265,25 @@ template <int N> __device__ __forceinline__ void forget(float (&x)[N])
         asm volatile("" : "=f"(x[i]));
 }
 
+/* The operand bytes further on in shared memory: addresses have no carry out of their field. */
+__device__ __forceinline__ uint64_t further(uint64_t operand, uint32_t bytes)
+{
+    return (operand & 0xffffffff00000000) | ((uint32_t)operand + (bytes >> 4));
+}
+
 /* d (64 keys, 64 queries) = keys queries^T, both (64, DIM) */
 template <int DIM>
 __device__ __forceinline__ void products(float (&d)[32], uint32_t keys, uint32_t queries)
 {
     using L = layout<DIM>;
+    const uint64_t a = cs_wgmma_operand<CS_SWIZZLE_128>(keys);
+    const uint64_t b = cs_wgmma_operand<CS_SWIZZLE_128>(queries);
     forget(d);
 #pragma unroll
-    for (int k = 0; k < L::K_STEPS; k++) {
-        const uint32_t panel = k / 4, in = k % 4 * 32;
-        cs_wgmma<64>::ss<CS_ROW_K, CS_ROW_K>(
-            d, cs_wgmma_operand<CS_SWIZZLE_128>(keys + panel * L::KEY_PANEL + in),
-            cs_wgmma_operand<CS_SWIZZLE_128>(queries + panel * L::QUERY_PANEL + in), k > 0);
-    }
+    for (int k = 0; k < L::K_STEPS; k++)
+        cs_wgmma<64>::ss<CS_ROW_K, CS_ROW_K>(d, further(a, k / 4 * L::KEY_PANEL + k % 4 * 32),
+                                             further(b, k / 4 * L::QUERY_PANEL + k % 4 * 32),
+                                             k > 0);
 }
 
 /* d (64 keys, DIM) += weight (64 keys, 64 queries) queries (64, DIM) */
@@ -285,24 +291,23 @@ template <int DIM>
 __device__ __forceinline__ void add_weighted(float (&d)[DIM / 2], const uint32_t (&weight)[16],
                                              uint32_t queries)
 {
-    using L = layout<DIM>;
+    const uint64_t b = cs_wgmma_operand<CS_SWIZZLE_128>(queries, layout<DIM>::QUERY_PANEL);
 #pragma unroll
     for (int k = 0; k < CS_BWD_ROWS / 16; k++)
-        cs_wgmma<DIM>::template rs<CS_ROW_MN>(
-            d, weight + 4 * k,
-            cs_wgmma_operand<CS_SWIZZLE_128>(queries + k * 16 * 128, L::QUERY_PANEL), true);
+        cs_wgmma<DIM>::template rs<CS_ROW_MN>(d, weight + 4 * k, further(b, k * 16 * 128), true);
 }
 
 /* d (64 queries, N) = ds^T keys; ds (128 keys, 64 queries), keys (128, N) */
 template <int N>
 __device__ __forceinline__ void query_gradient(float (&d)[N / 2], uint32_t ds, uint32_t keys)
 {
+    const uint64_t a = cs_wgmma_operand<CS_SWIZZLE_128>(ds);
+    const uint64_t b = cs_wgmma_operand<CS_SWIZZLE_128>(keys);
     forget(d);
 #pragma unroll
     for (int k = 0; k < CS_MASK_TILE / 16; k++)
-        cs_wgmma<N>::template ss<CS_ROW_MN, CS_ROW_MN>(
-            d, cs_wgmma_operand<CS_SWIZZLE_128>(ds + k * 16 * 128),
-            cs_wgmma_operand<CS_SWIZZLE_128>(keys + k * 16 * 128), k > 0);
+        cs_wgmma<N>::template ss<CS_ROW_MN, CS_ROW_MN>(d, further(a, k * 16 * 128),
+                                                       further(b, k * 16 * 128), k > 0);
 }
 
 /* One bit for each of s; see core/mask/cells.h. */
@@ -456,59 +461,78 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
         if (item.x < 0)
             break;
         float dk[DIM / 2] = {}, dv[DIM / 2] = {};
-        for (bool is_last = item.z == 0; !is_last; ring.step()) {
-            const uint32_t q = base + L::Q + ring.stage * L::QUERY_BYTES;
-            const uint32_t d_o = base + L::DO + ring.stage * L::QUERY_BYTES;
-            const uint32_t ds_both = base + L::DS + ring.stage * 2 * L::DS_BYTES;
-            const float *stat =
-                (const float *)(shared + L::STAT + ring.stage * CS_BWD_STAT_BYTES) +
-                threadIdx.x % 4 * 2;
-            float s[32], dp[32], dq[N / 2];
-            uint32_t p[16], ds[16];
-
+        if (item.z > 0) {
+            float s[32];
             cs_mbar_wait(base + L::Q_FULL + 8 * ring.stage, ring.parity);
             cs_wgmma_fence();
-            products<DIM>(s, own_keys, q);
+            products<DIM>(s, own_keys, base + L::Q + ring.stage * L::QUERY_BYTES);
             cs_wgmma_commit();
-            const int4 step = *((const int4 *)(shared + L::STEP) + ring.stage);
-            const int32_t cell = wg == 0 ? step.x : step.y;
-            const uint32_t keep = bits_of(a, cell);
-            cs_mbar_wait(base + L::DO_FULL + 8 * ring.stage, ring.parity);
-            cs_wgmma_fence();
-            products<DIM>(dp, own_values, d_o);
-            cs_wgmma_commit();
+            int4 step = *((const int4 *)(shared + L::STEP) + ring.stage);
+            int32_t cell = wg == 0 ? step.x : step.y;
+            uint32_t keep = bits_of(a, cell);
+            cs_wgmma_wait<0>();
+            for (bool is_last = false; !is_last;) {
+                const uint32_t q = base + L::Q + ring.stage * L::QUERY_BYTES;
+                const uint32_t d_o = base + L::DO + ring.stage * L::QUERY_BYTES;
+                const uint32_t ds_both = base + L::DS + ring.stage * 2 * L::DS_BYTES;
+                const float *stat =
+                    (const float *)(shared + L::STAT + ring.stage * CS_BWD_STAT_BYTES) +
+                    threadIdx.x % 4 * 2;
+                float dp[32], dq[N / 2];
+                uint32_t p[16], ds[16];
 
-            cs_wgmma_wait<1>(); /* S */
-            hold(s);
-            if (cell != CS_CELL_ALL)
-                mask_scores(s, keep);
-            probabilities<CAP>(s, p, stat, a);
-            cs_wgmma_fence();
-            add_weighted<DIM>(dv, p, d_o);
-            cs_wgmma_commit();
+                cs_mbar_wait(base + L::DO_FULL + 8 * ring.stage, ring.parity);
+                cs_wgmma_fence();
+                products<DIM>(dp, own_values, d_o);
+                cs_wgmma_commit();
+                hold(s);
+                if (cell != CS_CELL_ALL)
+                    mask_scores(s, keep);
+                probabilities<CAP>(s, p, stat, a);
+                cs_wgmma_fence();
+                add_weighted<DIM>(dv, p, d_o);
+                cs_wgmma_commit();
 
-            cs_wgmma_wait<1>(); /* dP */
-            hold(dp);
-            score_gradient(s, dp, ds, stat);
-            store_ds(ds, ds_both + wg * L::DS_BYTES);
-            cs_fence_async();
-            cs_wgmma_fence();
-            add_weighted<DIM>(dk, ds, q);
-            cs_wgmma_commit();
-            cs_wgmma_wait<1>(); /* dV */
-            if (is_elected)
-                cs_mbar_arrive(base + L::DO_FREE + 8 * ring.stage);
+                cs_wgmma_wait<1>(); /* dP */
+                hold(dp);
+                score_gradient(s, dp, ds, stat);
+                store_ds(ds, ds_both + wg * L::DS_BYTES);
+                cs_fence_async();
+                cs_wgmma_fence();
+                add_weighted<DIM>(dk, ds, q);
+                cs_wgmma_commit();
+                cs_wgmma_wait<1>(); /* dV */
+                if (is_elected)
+                    cs_mbar_arrive(base + L::DO_FREE + 8 * ring.stage);
 
-            cs_bar_sync(BAR_DS, 2 * CS_WARPGROUP);
-            cs_wgmma_fence();
-            query_gradient<N>(dq, ds_both, dq_keys);
-            cs_wgmma_commit();
-            is_last = step.w & 1;
-            cs_wgmma_wait<0>(); /* dK, dQ */
-            if (is_elected)
-                cs_mbar_arrive(base + L::Q_FREE + 8 * ring.stage);
-            hold(dq);
-            hand_over_dq<N>(dq, dq_stage, add, step.z, step.w >> 1, wg);
+                cs_bar_sync(BAR_DS, 2 * CS_WARPGROUP);
+                cs_wgmma_fence();
+                query_gradient<N>(dq, ds_both, dq_keys);
+                cs_wgmma_commit();
+                cs_wgmma_wait<1>(); /* dK */
+                if (is_elected)
+                    cs_mbar_arrive(base + L::Q_FREE + 8 * ring.stage);
+
+                /* After the last step S is computed from whatever is there, and not used: a
+                 * branch around it would make the compiler wait after every wgmma. */
+                const int32_t half = step.z, rank = step.w >> 1;
+                is_last = step.w & 1;
+                ring.step();
+                if (!is_last)
+                    cs_mbar_wait(base + L::Q_FULL + 8 * ring.stage, ring.parity);
+                cs_wgmma_fence();
+                products<DIM>(s, own_keys, base + L::Q + ring.stage * L::QUERY_BYTES);
+                cs_wgmma_commit();
+                if (!is_last) {
+                    step = *((const int4 *)(shared + L::STEP) + ring.stage);
+                    cell = wg == 0 ? step.x : step.y;
+                    keep = bits_of(a, cell);
+                }
+                cs_wgmma_wait<1>(); /* dQ */
+                hold(dq);
+                hand_over_dq<N>(dq, dq_stage, add, half, rank, wg);
+                cs_wgmma_wait<0>(); /* S */
+            }
         }
         if (is_elected)
             cs_mbar_arrive(base + L::KEYS_FREE);
@@ -545,7 +569,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     using L = layout<DIM>;
     extern __shared__ uint8_t dynamic[];
     uint8_t *shared = dynamic + (1024 - cs_smem(dynamic) % 1024) % 1024;
-    const int wg = (int)threadIdx.x / CS_WARPGROUP, warp = (int)threadIdx.x / 32;
+    /* from one lane: the compiler sees that they are the same for a warp */
+    const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0), wg = warp / 4;
     if (threadIdx.x == 0)
         init_barriers<DIM>(cs_smem(shared));
     __syncthreads();
