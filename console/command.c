@@ -70,7 +70,7 @@ static const struct cs_option lua_options[] = {
 };
 static const struct cs_option dump_options[] = {
     {"replay", 0, CS_OPT_STRING, 0, 0, NULL, "TRACE", NULL, "the trace of a job, in its directory", AT(replay)},
-    {"view", 0, CS_OPT_STRING, 0, 0, "pipeline", "NAME", NULL, "jobs, model, pipeline or logs", AT(view)},
+    {"view", 0, CS_OPT_STRING, 0, 0, "pipeline", "NAME", NULL, "jobs, model, pipeline, logs or plan", AT(view)},
     {"size", 0, CS_OPT_STRING, 0, 0, "100x30", "COLSxROWS", NULL, "size of the screen", AT(size)},
     {"glyphs", 0, CS_OPT_ENUM, 0, 0, "utf8", NULL, glyph_sets, "characters to draw with", AT(glyphs)},
     {"keys", 0, CS_OPT_STRING, 0, 0, NULL, "KEYS", NULL, "keys that are typed before the screen is taken", AT(keys)},

@@ -10,7 +10,7 @@
  * CS_USAGE: unknown view or key, with what there is. Sizes from 1x1 to 1000x1000. */
 struct cs_dump {
     const char *trace; /* path */
-    const char *view;  /* "jobs" "model" "pipeline" "logs"; NULL: pipeline */
+    const char *view;  /* "jobs" "model" "pipeline" "logs" "plan"; NULL: pipeline */
     const char *keys;  /* NULL: none */
     int cols, rows;
     enum cs_glyph_set glyphs;

@@ -16,6 +16,15 @@ void cs_fmt_ms(char *out, size_t cap, double ns)
         snprintf(out, cap, "%.*f", ms >= 99.995 ? 1 : ms >= 0.9995 ? 2 : 3, ms);
 }
 
+void cs_fmt_gib(char *out, size_t cap, int64_t bytes)
+{
+    double gib = (double)bytes / (1 << 30);
+    if (bytes < 0)
+        snprintf(out, cap, "-");
+    else
+        snprintf(out, cap, "%.*f", gib >= 9.995 ? 1 : gib >= 0.9995 ? 2 : 4, gib);
+}
+
 void cs_fmt_percent(char *out, size_t cap, double ratio)
 {
     if (isfinite(ratio))

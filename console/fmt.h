@@ -8,7 +8,8 @@
 
 enum { CS_FMT_CAP = 32 };
 
-void cs_fmt_ms(char *out, size_t cap, double ns); /* "231.0" "12.34" "0.123": milliseconds */
+void cs_fmt_ms(char *out, size_t cap, double ns);      /* "231.0" "12.34" "0.123": milliseconds */
+void cs_fmt_gib(char *out, size_t cap, int64_t bytes); /* "81.2" "3.04" "0.0123": GiB */
 void cs_fmt_percent(char *out, size_t cap, double ratio); /* 0.32 -> "32.0%" */
 void cs_fmt_drift(char *out, size_t cap, double ratio); /* 0.022 -> "+2.2%", from +1000% "x12.3" */
 void cs_fmt_loss(char *out, size_t cap, double loss);   /* "2.113", "nan", "inf" */

@@ -12,6 +12,7 @@
 #define MODEL    (1u << CS_VIEW_MODEL)
 #define PIPELINE (1u << CS_VIEW_PIPELINE)
 #define LOGS     (1u << CS_VIEW_LOGS)
+#define PLAN     (1u << CS_VIEW_PLAN)
 
 /* clang-format off */
 static const struct cs_key_row rows[] = {
@@ -28,6 +29,27 @@ static const struct cs_key_row rows[] = {
     {"-",             "-",         PIPELINE, "",       0, NULL,         "zoom out",                                 cs_act_zoom, -1},
     {"Space",         "Space",     PIPELINE, "hold",   3, NULL,         "hold the timeline still, or let it go on", cs_act_hold, 0},
     {"x",             "x",         PIPELINE, "scale",  4, NULL,         "time axis: automatic, shared, one each",   cs_act_scale, 0},
+    {"p",             "p",         PIPELINE, "what-if", 5, NULL,        "other plans than this one (Plan view)",    cs_act_whatif, 0},
+    {"t",             "t",         PLAN,     "",       0, NULL,         "timeline: predicted, critical path marked", cs_act_part, CS_PLAN_TIMELINE},
+    {"m",             "m",         PLAN,     "",       0, NULL,         "memory of every rank",                     cs_act_part, CS_PLAN_MEMORY},
+    {"w",             "w",         PLAN,     "",       0, NULL,         "what-if: other cuts, schedules, layouts",  cs_act_part, CS_PLAN_WHATIF},
+    {"b",             "b",         PLAN,     "",       0, NULL,         "balance of a sample batch's tokens",       cs_act_part, CS_PLAN_BALANCE},
+    {"c",             "c",         PLAN,     "",       0, NULL,         "critical path as a list",                  cs_act_part, CS_PLAN_PATH},
+    {"p",             "p",         PLAN,     "part",   1, NULL,         "next part",                                cs_act_next_part, 1},
+    {"s",             "s",         PLAN,     "schedule", 2, NULL,       "preview the next schedule",                cs_act_schedule, 1},
+    {"S",             "S",         PLAN,     "",       0, NULL,         "preview the schedule before",              cs_act_schedule, -1},
+    {"]",             "]",         PLAN,     "slots",  3, NULL,         "preview twice the slots",                  cs_act_slots, 1},
+    {"[",             "[",         PLAN,     "",       0, NULL,         "preview half the slots",                   cs_act_slots, -1},
+    {"f",             "f",         PLAN,     "",       0, NULL,         "preview the frozen-blind cut, or back",    cs_act_cut, 0},
+    {"o",             "o",         PLAN,     "",       0, NULL,         "preview encoders colocated with the LLM, or back", cs_act_layout, 0},
+    {"u",             "u",         PLAN,     "own",    3, NULL,         "back to the job's own plan",               cs_act_own, 0},
+    {"Enter",         "Enter",     PLAN,     "look",   4, NULL,         "what-if: look at the row under the cursor", cs_act_choose, 0},
+    {"h,Left",        "h Left",    PLAN,     "",       0, NULL,         "earlier; balance: slot before",            cs_act_sideways, -1},
+    {"l,Right",       "l Right",   PLAN,     "scroll", 5, NULL,         "later; balance: next slot",                cs_act_sideways, 1},
+    {"+,=",           "+",         PLAN,     "zoom",   4, NULL,         "zoom in; balance: one rank more",          cs_act_plus, 1},
+    {"-",             "-",         PLAN,     "",       0, NULL,         "zoom out; balance: one rank less",         cs_act_plus, -1},
+    {"a",             "a",         PLAN,     "",       0, NULL,         "rows: what fits best, every stage, groups",     cs_act_rows, 0},
+    {"r",             "r",         PLAN,     "",       0, NULL,         "balance: next rule of the attention mask", cs_act_mask, 0},
     {"v",             "v",         LOGS,     "level",  2, NULL,         "least level that is shown",                cs_act_level, 0},
     {"r",             "r",         LOGS,     "rank",   3, NULL,         "one rank after the other, then all",       cs_act_rank, 0},
     {"F",             "F",         LOGS,     "follow", 2, NULL,         "follow the newest line",                   cs_act_follow, 0},
@@ -38,6 +60,7 @@ static const struct cs_key_row rows[] = {
     {"2",             "2",         ALL,      "",       0, NULL,         "Model",                                    cs_act_view, CS_VIEW_MODEL},
     {"3",             "3",         ALL,      "",       0, NULL,         "Pipeline",                                 cs_act_view, CS_VIEW_PIPELINE},
     {"7",             "7",         ALL,      "",       0, NULL,         "Logs",                                     cs_act_view, CS_VIEW_LOGS},
+    {"9",             "9",         ALL,      "",       0, NULL,         "Plan",                                     cs_act_view, CS_VIEW_PLAN},
     {"Tab,g t",       "Tab gt",    ALL,      "view",   1, NULL,         "next view",                                cs_act_cycle, 1},
     {"S-Tab,g T",     "S-Tab gT",  ALL,      "",       0, NULL,         "view before",                              cs_act_cycle, -1},
     {"Esc,Backspace", "Esc",       ALL,      "",       0, NULL,         "back to the jobs",                         cs_act_back, 0},
@@ -215,6 +238,8 @@ static enum cs_status press_word(struct cs_screen *screen, struct cs_store *stor
                 return cs_fail(err, CS_USAGE, "unknown key \"%.*s\"", (int)n, word);
             key = (int)code;
         }
+        while (cs_screen_prepare(store, screen)) /* keys look at what is shown */
+            ;
         *todo |= cs_screen_key(screen, store, key);
         if (*todo & CS_DO_SELECT)
             cs_store_select(store, screen->cursor_job);

@@ -94,6 +94,9 @@ static void move(struct cs_screen *screen, const struct cs_store *store, int row
     case CS_VIEW_LOGS:
         move_logs(screen, store, rows);
         break;
+    case CS_VIEW_PLAN:
+        cs_plan_move(screen, store, rows);
+        break;
     case CS_VIEW_COUNT:
         break;
     }
@@ -125,7 +128,7 @@ unsigned cs_act_open(struct cs_screen *screen, const struct cs_store *store, int
         return CS_DO_DRAW;
     screen->cursor_job = job->id;
     screen->view = CS_VIEW_PIPELINE;
-    screen->stage_top = screen->model_top = 0;
+    screen->stage_top = screen->model_top = screen->plan_top = screen->plan_cursor = 0;
     screen->is_log_still = screen->is_held = false;
     return job->id != store->job ? CS_DO_SELECT : CS_DO_DRAW;
 }

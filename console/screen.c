@@ -11,12 +11,13 @@
 #include "core/base/str.h"
 
 static const struct cs_view_row views[CS_VIEW_COUNT] = {
-    [CS_VIEW_JOBS] = {"jobs",     "Jobs",     "Jobs",  1, {CS_VIEW_PIPELINE, CS_VIEW_LOGS}, cs_view_jobs    },
+    [CS_VIEW_JOBS] = {"jobs",     "Jobs",     "Jobs",  1, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_jobs    },
     [CS_VIEW_MODEL] =
-        {"model",    "Model",    "Model", 2, {CS_VIEW_PIPELINE, CS_VIEW_LOGS}, cs_view_model   },
+        {"model",    "Model",    "Model", 2, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_model   },
     [CS_VIEW_PIPELINE] =
-        {"pipeline", "Pipeline", "Pipe",  3, {CS_VIEW_MODEL, CS_VIEW_LOGS},    cs_view_pipeline},
-    [CS_VIEW_LOGS] = {"logs",     "Logs",     "Logs",  7, {CS_VIEW_PIPELINE, CS_VIEW_JOBS}, cs_view_logs    },
+        {"pipeline", "Pipeline", "Pipe",  3, {CS_VIEW_MODEL, CS_VIEW_LOGS},     cs_view_pipeline},
+    [CS_VIEW_LOGS] = {"logs",     "Logs",     "Logs",  7, {CS_VIEW_PIPELINE, CS_VIEW_JOBS},  cs_view_logs    },
+    [CS_VIEW_PLAN] = {"plan",     "Plan",     "Plan",  9, {CS_VIEW_MODEL, CS_VIEW_PIPELINE}, cs_view_plan    },
 };
 
 void cs_screen_init(struct cs_screen *screen, enum cs_glyph_set glyphs)

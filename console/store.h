@@ -10,7 +10,9 @@
 
 #include <jansson.h>
 
+#include "console/batch.h"
 #include "console/timeline.h"
+#include "console/whatif.h"
 #include "core/base/log.h"
 #include "core/trace/series.h"
 
@@ -70,7 +72,25 @@ struct cs_store_model {
     struct cs_graph *graph;
     struct cs_plan *plan; /* NULL: not planned yet */
     const struct cs_device_class *device;
+    struct cs_cluster cluster;
     struct cs_layer_cost *layer_cost; /* (graph->n_layers) NULL without a plan */
+    struct cs_measured *measured;     /* costs that the prediction is made with, or NULL */
+    int32_t cores;                    /* with measured */
+    struct cs_variant_base base;      /* of previews; base.plan NULL: there is nothing to preview */
+};
+
+/* What a screen wants to show of plans beside what the daemon says. */
+struct cs_store_want {
+    bool has_preview, has_whatif, has_batch;
+    struct cs_variant variant;
+    struct cs_batch_want batch;
+};
+
+/* Made on demand by cs_store_prepare and kept until plan, costs or the wish change. */
+struct cs_store_previews {
+    struct cs_preview preview;
+    struct cs_whatif whatif; /* n 0: not listed yet */
+    struct cs_batch batch;
 };
 
 struct cs_store {
@@ -91,6 +111,7 @@ struct cs_store {
     struct cs_store_stage *stages;
     int32_t n_stages, n_ranks;
     struct cs_timeline predicted, measured;
+    struct cs_store_previews previews;
     bool is_measured_held; /* set by the owner: measured stays as it is */
     struct cs_store_step train, eval;
     struct cs_series *loss, *step_ms;
@@ -125,6 +146,11 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
  * them. NULL, of another plan or damaged: nothing happens. */
 void cs_store_profile(struct cs_store *store, const json_t *profile);
 
+/* Makes the next piece of what a screen wants, if it is not there: the preview, the batch, a row of
+ * what-if. Returns whether more is left, so that its owner can answer keys in between. Without a
+ * plan nothing happens. */
+bool cs_store_prepare(struct cs_store *store, const struct cs_store_want *want);
+
 const struct cs_store_job *cs_store_find(const struct cs_store *store, int64_t job); /* NULL */
 const struct cs_store_job *cs_store_selected(const struct cs_store *store);          /* NULL */
 /* i-th of lines, 0 the oldest that is kept */
@@ -145,5 +171,8 @@ void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_l
 void cs_store_add_log(struct cs_store_lines *lines, int32_t rank, const char *text);
 void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_selected);
 void cs_store_stages(struct cs_store *store, int32_t n_stages, int32_t n_ranks);
+void cs_store_forget_previews(struct cs_store *store);
+/* plan and costs are complete: model.base from them */
+void cs_store_base(struct cs_store *store);
 
 #endif

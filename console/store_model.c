@@ -24,14 +24,13 @@ static void fill_stages(struct cs_store *store, const struct cs_plan *plan, bool
 
 static enum cs_status read_spec(struct cs_store_model *model, struct cs_err *err)
 {
-    struct cs_cluster cluster = {0};
     CS_TRY(cs_spec_read(model->spec_json, model->arena, &model->spec, err));
     CS_TRY(cs_graph_build(model->spec, true, model->arena, &model->graph, err));
     json_t *here = json_string("here");
-    enum cs_status status =
-        cs_cluster_read(model->spec->cluster ? model->spec->cluster : here, 0, &cluster, err);
+    enum cs_status status = cs_cluster_read(model->spec->cluster ? model->spec->cluster : here, 0,
+                                            &model->cluster, err);
     json_decref(here);
-    model->device = cluster.device;
+    model->device = model->cluster.device;
     return status;
 }
 
@@ -60,6 +59,7 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
         memcpy(old_plan, model->plan->hash, sizeof old_plan);
     else if (store->is_replay) /* what the trace says; only its own plan is given here */
         cs_str_copy(old_plan, sizeof old_plan, plan ? cs_store_selected(store)->plan_hash : "");
+    cs_store_forget_previews(store);
     cs_arena_free(model->arena);
     json_decref(model->spec_json);
     json_decref(model->plan_json);
@@ -71,6 +71,8 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
     enum cs_status status = read_spec(model, &err);
     if (status == CS_OK && plan)
         status = read_plan(store, old_plan, &err);
+    if (status == CS_OK && plan)
+        cs_store_base(store);
     if (status != CS_OK)
         cs_str_copy(store->model_error, sizeof store->model_error, err.text);
     if (model->plan && strcmp(old_plan, model->plan->hash) != 0)
@@ -80,19 +82,21 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
 
 void cs_store_profile(struct cs_store *store, const json_t *profile)
 {
-    const struct cs_store_model *model = &store->model;
+    struct cs_store_model *model = &store->model;
     struct cs_measured *measured = NULL;
     int32_t cores = 0;
     if (!profile || !model->plan ||
         strcmp(cs_msg_str(profile, "plan_hash", ""), model->plan->hash) != 0)
         return;
-    struct cs_arena *arena = cs_arena_new(0);
-    if (cs_measured_decode(profile, model->device, arena, &measured, &cores, NULL) == CS_OK &&
+    if (cs_measured_decode(profile, model->device, model->arena, &measured, &cores, NULL) ==
+            CS_OK &&
         measured->n_stages == model->plan->n_stages && measured->n_ranks == model->plan->n_ranks &&
         cs_timeline_predict(&store->predicted, model->plan, model->graph, model->device, measured,
                             cores, NULL) == CS_OK) {
         store->is_calibrated = true;
+        model->measured = measured;
+        model->cores = cores;
+        cs_store_base(store);
         store->version++;
     }
-    cs_arena_free(arena);
 }

@@ -24,6 +24,7 @@ static const struct {
     [CS_STYLE_BACKWARD] = {{YELLOW, OWN, 0},            {OWN, OWN, CS_ATTR_BOLD}                    },
     [CS_STYLE_OPTIMIZER] = {{MAGENTA, OWN, 0},           {OWN, OWN, CS_ATTR_UNDERLINE}               },
     [CS_STYLE_IDLE] = {{OWN, OWN, CS_ATTR_DIM},     {OWN, OWN, CS_ATTR_DIM}                     },
+    [CS_STYLE_CRITICAL] = {{BLACK, CYAN, 0},            {OWN, OWN, CS_ATTR_REVERSE}                 },
     [CS_STYLE_FROZEN] = {{BLUE, OWN, CS_ATTR_BOLD},   {OWN, OWN, 0}                               },
     [CS_STYLE_PASSES] = {{CYAN, OWN, 0},              {OWN, OWN, 0}                               },
     [CS_STYLE_TRAINS] = {{YELLOW, OWN, CS_ATTR_BOLD}, {OWN, OWN, CS_ATTR_BOLD}                    },

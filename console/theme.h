@@ -19,7 +19,8 @@ enum cs_style {
     CS_STYLE_BACKWARD,
     CS_STYLE_OPTIMIZER,
     CS_STYLE_IDLE,
-    CS_STYLE_FROZEN, /* badges */
+    CS_STYLE_CRITICAL, /* a Gantt cell on the critical path */
+    CS_STYLE_FROZEN,   /* badges */
     CS_STYLE_PASSES,
     CS_STYLE_TRAINS,
     CS_STYLE_GOOD,

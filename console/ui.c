@@ -17,7 +17,14 @@
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 
-enum { DRAW_MS = 100, CLOCK_S = 5, METRIC_ROWS = 2000, EVENT_ROWS = 100, LIST_S = 10 };
+enum {
+    DRAW_MS = 100,
+    PIECE_MS = 10,
+    CLOCK_S = 5,
+    METRIC_ROWS = 2000,
+    EVENT_ROWS = 100,
+    LIST_S = 10
+};
 
 enum { INTERRUPT = 3 /* C-c: one is enough in run, as without the screen */ };
 
@@ -66,10 +73,15 @@ static void draw_now(struct ui *ui)
         cs_canvas_resize(ui->canvas, cols, rows);
     ui->store->now_ns = cs_wall_ns();
     ui->store->is_measured_held = ui->screen.is_held;
+    bool is_more = cs_screen_prepare(ui->store, &ui->screen);
     cs_screen_draw(ui->store, &ui->screen, ui->canvas);
     cs_term_flush(ui->term, ui->canvas);
-    ui->is_dirty = false;
+    ui->is_dirty = is_more;
     ui->drawn_version = ui->store->version;
+    if (is_more) { /* the next piece, after whatever keys there are */
+        ui->is_draw_armed = true;
+        event_add(ui->draw, &(const struct timeval){0, PIECE_MS * 1000});
+    }
 }
 
 static void on_draw(evutil_socket_t fd, short what, void *user)

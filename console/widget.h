@@ -68,6 +68,9 @@ struct cs_window {
 
 /* the part of [0, whole_ns) that is shown: 1/zoom of it, from `scroll` (share of the whole) on */
 struct cs_window cs_gantt_window(int64_t whole_ns, int zoom, double scroll);
+
+enum { CS_GANTT_ALL = -2 /* as a stage: every stage of the rank */ };
+
 /* One cell per column. A column shows the span that covers most of it, when computing covers at
  * least half of it, or when a span shorter than a column lies there and the row has no more spans
  * than columns. Times outside the window are cut. */

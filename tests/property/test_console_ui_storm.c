@@ -102,6 +102,8 @@ static void storm(struct cs_store *store, uint64_t seed, enum cs_glyph_set glyph
         if (next(&r, 2))
             feed_any(&r, store);
         store->is_connected = next(&r, 8) != 0;
+        if (next(&r, 3) > 0) /* else it is drawn with what there is */
+            cs_screen_prepare(store, &screen);
         cs_screen_draw(store, &screen, canvas);
         if (i % 16 == 0)
             check_text(canvas);
@@ -147,6 +149,11 @@ static void no_size_breaks_a_long_pipeline(void **state)
     cs_test_replay_new(&replay, &spec, 1);
     assert_int_equal(cs_store_trace(store, replay.trace.data, replay.trace.len, &err), CS_OK);
     storm(store, 4, CS_GLYPHS_UTF8);
+    json_t *plan = cs_plan_json(replay.plan, replay.graph); /* and with its plan to preview */
+    cs_store_documents(store, replay.spec, plan);
+    assert_string_equal(store->model_error, "");
+    storm(store, 5, CS_GLYPHS_ASCII);
+    json_decref(plan);
     cs_store_free(store);
     cs_test_replay_free(&replay);
 }

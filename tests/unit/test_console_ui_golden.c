@@ -138,13 +138,25 @@ static void zoomed_screens_are_as_committed(void **state)
 static void help_screens_are_as_committed(void **state)
 {
     check_view(*state, "help", "pipeline", "?");
+    check_view(*state, "help-plan", "plan", "?");
+}
+
+static void plan_screens_are_as_committed(void **state)
+{
+    check_view(*state, "plan-timeline", "plan", "t");
+    check_view(*state, "plan-memory", "plan", "m");
+    check_view(*state, "plan-whatif", "plan", "w j j j");
+    check_view(*state, "plan-balance", "plan", "b + j j");
+    check_view(*state, "plan-path", "plan", "c C-d");
+    check_view(*state, "plan-preview", "pipeline", "p j j j j j j Enter t");
 }
 
 static void ascii_screens_hold_ascii_only(void **state)
 {
     struct cs_buf text = {0};
     for (int v = 0; v < CS_VIEW_COUNT; v++) {
-        render(*state, cs_view_row((enum cs_view)v)->name, 100, 30, CS_GLYPHS_ASCII, NULL, &text);
+        render(*state, cs_view_row((enum cs_view)v)->name, 100, 30, CS_GLYPHS_ASCII,
+               v == CS_VIEW_PLAN ? "b" : NULL, &text);
         for (size_t i = 0; i < text.len; i++)
             assert_true(text.data[i] == '\n' || (text.data[i] >= ' ' && text.data[i] <= '~'));
     }
@@ -209,6 +221,7 @@ int main(void)
         cmocka_unit_test(logs_screens_are_as_committed),
         cmocka_unit_test(zoomed_screens_are_as_committed),
         cmocka_unit_test(help_screens_are_as_committed),
+        cmocka_unit_test(plan_screens_are_as_committed),
         cmocka_unit_test(ascii_screens_hold_ascii_only),
         cmocka_unit_test(tiny_screens_are_one_status_line),
         cmocka_unit_test(badges_tell_frozen_from_trained),
