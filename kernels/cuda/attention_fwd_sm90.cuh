@@ -88,8 +88,8 @@ template <class S> struct cs_fwd_layout {
 enum {
     CS_FWD_THREADS = 3 * CS_WARPGROUP,
     CS_FWD_WARPS = 8,            /* that compute; each frees what it has read */
-    CS_FWD_LOAD_REGISTERS = 40,  /* of a thread that loads, */
-    CS_FWD_MATH_REGISTERS = 232, /* of one that computes */
+    CS_FWD_LOAD_REGISTERS = 56,  /* of a thread that loads, */
+    CS_FWD_MATH_REGISTERS = 224, /* of one that computes */
     CS_FWD_TURN = 1,             /* named barriers 1 and 2 */
 };
 
@@ -116,42 +116,27 @@ __device__ __forceinline__ bool cs_fwd_item_at(const cs_fwd_args &a, int32_t i, 
     return true;
 }
 
-/* One key tile against a query tile, fetched one ahead of its use. */
-struct cs_fwd_entry {
-    int32_t row;
-    int4 cell; /* [2 * query half + key half] */
-};
-
-__device__ __forceinline__ cs_fwd_entry cs_fwd_entry_at(const cs_fwd_args &a, size_t at)
-{
-    return {a.k_row[a.entry[at] & 0xffff], a.cell[at]};
-}
-
 /* load(first key row, cells, is last) for every step of a query tile. */
 template <class S, class Load>
 __device__ __forceinline__ void cs_fwd_each_step(const cs_fwd_args &a, int32_t tile, Load load)
 {
-    const int32_t count = a.count[tile];
-    const size_t at = (size_t)tile * (size_t)a.list_stride;
-    cs_fwd_entry next = {};
-    if (count > 0)
-        next = cs_fwd_entry_at(a, at);
+    const int32_t count = __ldg(a.count + tile);
+    const uint32_t *entry = a.entry + (int64_t)tile * a.list_stride;
+    const int4 *cells = a.cell + (int64_t)tile * a.list_stride;
     for (int32_t i = 0; i < count; i++) {
-        const cs_fwd_entry now = next;
+        const int32_t row = __ldg(a.k_row + (__ldg(entry + i) & 0xffff));
+        const int4 c = __ldg(cells + i); /* [2 * query half + key half] */
         const bool is_last = i + 1 == count;
-        if (!is_last)
-            next = cs_fwd_entry_at(a, at + (size_t)i + 1);
-        const int4 c = now.cell;
         if (S::CELLS == 2) {
-            load(now.row, c, is_last);
+            load(row, c, is_last);
             continue;
         }
         const bool has_low = c.x != CS_CELL_NONE || c.z != CS_CELL_NONE;
         const bool has_high = c.y != CS_CELL_NONE || c.w != CS_CELL_NONE;
         if (has_low)
-            load(now.row, {c.x, CS_CELL_NONE, c.z, CS_CELL_NONE}, is_last && !has_high);
+            load(row, {c.x, CS_CELL_NONE, c.z, CS_CELL_NONE}, is_last && !has_high);
         if (has_high)
-            load(now.row + CS_MASK_CELL, {c.y, CS_CELL_NONE, c.w, CS_CELL_NONE}, is_last);
+            load(row + CS_MASK_CELL, {c.y, CS_CELL_NONE, c.w, CS_CELL_NONE}, is_last);
     }
 }
 
@@ -400,6 +385,9 @@ template <class S> struct cs_fwd_math {
     __device__ __forceinline__ void issue_scores(uint32_t q, int32_t i)
     {
         const uint32_t k = base + (uint32_t)(L::K + i * S::K_BYTES);
+        /* Else the compiler computes the descriptors of all steps of k before the loop over keys
+         * and keeps them in registers. */
+        asm volatile("" : "+r"(q));
         cs_wgmma_settle<S::KEYS / 2>(score);
         cs_wgmma_fence();
 #pragma unroll
