@@ -5,14 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/io.h"
 #include "core/sched/predict.h"
 #include "core/sched/sim.h"
-#include "core/search/search.h"
 #include "lua/bind.h"
 #include "lua/json.h"
+#include "lua/search_read.h"
 
-enum { MAX_KEYS = 16, MAX_COMBINATIONS = 100000, MAX_PLANS = 1000, MAX_PROFILE_BYTES = 16 << 20 };
+enum { MAX_KEYS = 16, MAX_COMBINATIONS = 100000, MAX_PLANS = 1000 };
 
 static int call_config(lua_State *L);
 static int call_search(lua_State *L);
@@ -28,14 +27,24 @@ static const struct cs_arg search_args[] = {
     {"seq_tokens", CS_ARG_INT, true, NULL, 8, 1 << 20, 0, NULL, "LLM rows of a slot"},
     {"batch_slots", CS_ARG_INT, true, NULL, 1, 1 << 20, 0, NULL, "slots of a step, over all replicas"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
-    {"parallel", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "what is not free: { vision = { pp = 1 }, llm = { tp = 8 } }"},
-    {"dp", CS_ARG_INT, false, NULL, 1, 1 << 20, 0, NULL, "replicas; absent: free"},
-    {"modality", CS_ARG_STRING, false, "encoder-parallel|encoder-colocated|encoder-replicated", 0, 0, 0, "parallel and colocated", "where encoders run"},
+    {"parallel", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "what is not free, of tp, cp, pp, dp, vpp and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } }"},
+    {"dp", CS_ARG_INT, false, NULL, 1, 1 << 20, 0, NULL, "replicas of the LLM; absent: free"},
+    {"modality", CS_ARG_STRING, false, "encoder-parallel|encoder-colocated|encoder-replicated|mixed", 0, 0, 0, "parallel, colocated and mixed", "where encoders run"},
     {"schedule", CS_ARG_STRING, false, "1f1b|gpipe|zb-h1|zb-h2|interleaved|three-phase|anchors", 0, 0, 0, "1f1b, zb-h1, interleaved, anchors", "order of forward and backward"},
     {"recompute", CS_ARG_STRING, false, "none|selective|full", 0, 0, 0, "what fits and is fastest", "activations that are made again in the backward"},
+    {"zero", CS_ARG_INT, false, NULL, 0, 3, 0, "the cheapest of 1, 2, 3 that fits", "what replicas share: 1 optimizer, 2 and gradients, 3 and weights; 0 nothing"},
+    {"max_vpp", CS_ARG_INT, false, NULL, 2, 16, 0, "4", "interleaved: most chunks of a stage"},
+    {"leave_node", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "tp * cp groups may reach over nodes"},
+    {"planner", CS_ARG_STRING, false, "cornstarch|blind|disttrain|entrain", 0, 0, 0, "\"cornstarch\"", "whose layouts, cut, formula and data policy"},
+    {"samples", CS_ARG_TABLE, false, NULL, 0, 0, 0, "full slots", "rank by ragged batches: { { vision = 576, llm = 700 }, ... } or quantiles of each branch { vision = { 0, 576, 2304 }, llm = { 20, 300, 4000 } }"},
+    {"batches", CS_ARG_INT, false, NULL, 1, 256, 0, "8", "steps that are drawn from samples"},
+    {"batch_samples", CS_ARG_INT, false, NULL, 1, 1 << 20, 0, "what fills the slots to 7/8", "samples of a step"},
+    {"seed", CS_ARG_INT, false, NULL, 0, 9007199254740991.0, 0, "0", "decides the drawn samples"},
+    {"compare", CS_ARG_BOOL, false, NULL, 0, 0, 0, "true", "also find what the other planners choose"},
+    {"explain", CS_ARG_BOOL, false, NULL, 0, 0, 0, "true", "say why, and which constraints bind"},
     {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules"},
     {"profile", CS_ARG_STRING, false, NULL, 0, 0, 0, "a roofline of the device", "file of measured costs (cornstarch.profile/1)"},
-    {"simulate", CS_ARG_INT, false, NULL, 1, 1000, 0, "24", "layouts that are simulated"},
+    {"simulate", CS_ARG_INT, false, NULL, 1, 1000, 0, "50", "layouts that are simulated"},
     {"top", CS_ARG_INT, false, NULL, 1, MAX_PLANS, 0, "16", "plans that are kept"},
 };
 static const struct cs_arg sweep_args[] = {
@@ -77,64 +86,6 @@ static int call_config(lua_State *L)
 
 /* cs.search */
 
-static int32_t branch_index(const struct cs_graph *graph, const char *name)
-{
-    for (int32_t b = 0; b < graph->n_branches; b++)
-        if (strcmp(graph->branches[b].name, name) == 0)
-            return b;
-    return -1;
-}
-
-static void read_fixed(lua_State *L, const json_t *parallel, const struct cs_graph *graph,
-                       struct cs_search_options *options)
-{
-    const char *name, *key;
-    json_t *row, *number;
-    if (parallel && !json_is_object(parallel))
-        cs_lua_error(L, "cs.search: parallel = { MODULE = { tp = 1, cp = 1, pp = 1 } }");
-    json_object_foreach((json_t *)(uintptr_t)parallel, name, row)
-    {
-        int32_t b = branch_index(graph, name);
-        if (b < 0 || !json_is_object(row))
-            cs_lua_error(L, "cs.search: parallel.%s: the model has no such branch, or not a table",
-                         name);
-        json_object_foreach(row, key, number)
-        {
-            json_int_t n = json_integer_value(number);
-            int32_t *at = strcmp(key, "tp") == 0   ? &options->fix[b].tp
-                          : strcmp(key, "cp") == 0 ? &options->fix[b].cp
-                          : strcmp(key, "pp") == 0 ? &options->fix[b].pp
-                                                   : NULL;
-            if (!at || !json_is_integer(number) || n < 1 || n > 4096)
-                cs_lua_error(L, "cs.search: parallel.%s.%s: tp, cp and pp are 1 to 4096", name,
-                             key);
-            *at = (int32_t)n;
-        }
-    }
-}
-
-static void read_options(lua_State *L, struct cs_search_options *options)
-{
-    const char *modality = cs_lua_args_string(L, "modality", NULL);
-    const char *schedule = cs_lua_args_string(L, "schedule", NULL);
-    const char *recompute = cs_lua_args_string(L, "recompute", NULL);
-    enum cs_search_modality m;
-    enum cs_recompute r;
-    int s = 0;
-    options->batch_slots = (int32_t)cs_lua_args_int(L, "batch_slots", 1);
-    options->dp = (int32_t)cs_lua_args_int(L, "dp", 0);
-    options->n_simulate = (int32_t)cs_lua_args_int(L, "simulate", 0);
-    options->top = (int32_t)cs_lua_args_int(L, "top", 0);
-    options->is_blind_only =
-        strcmp(cs_lua_args_string(L, "stages", "frozen-aware"), "frozen-blind") == 0;
-    if (modality && cs_search_modality_from_name(modality, &m))
-        options->modalities = 1u << m;
-    if (schedule && cs_search_schedule_from_name(schedule, &s))
-        options->schedules = 1u << s;
-    if (recompute && cs_recompute_from_name(recompute, &r))
-        options->recomputes = 1u << r;
-}
-
 /* the document of a job with the stand-in of one stage per branch */
 static json_t *make_document(lua_State *L, const json_t *model)
 {
@@ -150,34 +101,12 @@ static json_t *make_document(lua_State *L, const json_t *model)
     return document;
 }
 
-/* Costs measured before, NULL when none are named; in the box's arena. */
-static struct cs_profile *read_profile(lua_State *L, struct cs_arena *arena)
-{
-    const char *path = cs_lua_args_string(L, "profile", NULL);
-    struct cs_profile *profile = NULL;
-    struct cs_buf text = {0};
-    struct cs_err err;
-    json_error_t why;
-    if (!path)
-        return NULL;
-    enum cs_status st = cs_read_file(path, MAX_PROFILE_BYTES, &text, &err);
-    json_t *json = st == CS_OK ? json_loadb(cs_buf_str(&text), text.len, 0, &why) : NULL;
-    if (st == CS_OK && !json)
-        st = cs_fail(&err, CS_INVALID, "%s:%d: %s", path, why.line, why.text);
-    if (st == CS_OK)
-        st = cs_profile_read(json, arena, &profile, &err);
-    json_decref(json);
-    cs_buf_free(&text);
-    if (st != CS_OK)
-        cs_lua_error(L, "cs.search: profile: %s", err.text);
-    return profile;
-}
-
 static int call_search(lua_State *L)
 {
     cs_lua_args_check(L, &functions[F_SEARCH]);
     const struct cs_lua_value *model = cs_lua_args_value(L, "model");
     struct cs_search_options options = {0};
+    struct cs_search_samples samples;
     struct cs_search_result result;
     struct cs_cluster cluster;
     struct cs_err err;
@@ -186,9 +115,8 @@ static int call_search(lua_State *L)
     struct cs_lua_value *built = cs_lua_value_new(L, CS_LUA_BOX, NULL);
     built->json = make_document(L, model->json);
     cs_lua_build_graph(L, "cs.search", built, true);
-    read_options(L, &options);
-    read_fixed(L, cs_lua_args_json(L, "parallel", &functions[F_SEARCH]), built->graph, &options);
-    const struct cs_profile *profile = read_profile(L, built->arena);
+    cs_lua_read_search(L, &functions[F_SEARCH], built->graph, built->arena, &options, &samples);
+    const struct cs_profile *profile = cs_lua_read_profile(L, built->arena);
     enum cs_status st = cs_cluster_read(built->spec->cluster, 8, &cluster, &err);
     if (st == CS_OK)
         st = cs_search(built->spec, built->graph, &cluster, profile, &options, built->arena,

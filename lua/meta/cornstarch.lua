@@ -246,14 +246,24 @@ function sweep_:json() end
 ---@field seq_tokens integer LLM rows of a slot
 ---@field batch_slots integer slots of a step, over all replicas
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
----@field parallel? table what is not free: { vision = { pp = 1 }, llm = { tp = 8 } } (default {})
----@field dp? integer replicas; absent: free
----@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated" where encoders run (default parallel and colocated)
+---@field parallel? table what is not free, of tp, cp, pp, dp, vpp and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } } (default {})
+---@field dp? integer replicas of the LLM; absent: free
+---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"mixed" where encoders run (default parallel, colocated and mixed)
 ---@field schedule? "1f1b"|"gpipe"|"zb-h1"|"zb-h2"|"interleaved"|"three-phase"|"anchors" order of forward and backward (default 1f1b, zb-h1, interleaved, anchors)
 ---@field recompute? "none"|"selective"|"full" activations that are made again in the backward (default what fits and is fastest)
+---@field zero? integer what replicas share: 1 optimizer, 2 and gradients, 3 and weights; 0 nothing (default the cheapest of 1, 2, 3 that fits)
+---@field max_vpp? integer interleaved: most chunks of a stage (default 4)
+---@field leave_node? boolean tp * cp groups may reach over nodes (default false)
+---@field planner? "cornstarch"|"blind"|"disttrain"|"entrain" whose layouts, cut, formula and data policy (default "cornstarch")
+---@field samples? table rank by ragged batches: { { vision = 576, llm = 700 }, ... } or quantiles of each branch { vision = { 0, 576, 2304 }, llm = { 20, 300, 4000 } } (default full slots)
+---@field batches? integer steps that are drawn from samples (default 8)
+---@field batch_samples? integer samples of a step (default what fills the slots to 7/8)
+---@field seed? integer decides the drawn samples (default 0)
+---@field compare? boolean also find what the other planners choose (default true)
+---@field explain? boolean say why, and which constraints bind (default true)
 ---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
 ---@field profile? string file of measured costs (cornstarch.profile/1) (default a roofline of the device)
----@field simulate? integer layouts that are simulated (default 24)
+---@field simulate? integer layouts that are simulated (default 50)
 ---@field top? integer plans that are kept (default 16)
 
 ---@class cs.sweep.Args

@@ -63,7 +63,8 @@ static struct cs_search_options parallel_1f1b(void)
                                       .modalities = 1u << CS_SEARCH_PARALLEL,
                                       .schedules = 1,
                                       .dp = 1,
-                                      .n_simulate = 100};
+                                      .n_simulate = 100,
+                                      .n_refine = -1};
 }
 
 struct brute {
@@ -129,7 +130,7 @@ static void cuts_are_the_best_there_are(void **state)
         struct cs_err err;
         struct cs_arena *arena = cs_arena_new(0);
         draw_problem(&s, false);
-        options.skip_blind = true;
+        options.skip_planners = true;
         if (cs_search_run(&s.problem, &options, arena, &result, &err) != CS_OK)
             fail_msg("%s", err.text);
         for (int32_t i = 0; i < result.n_plans; i++) {
@@ -162,7 +163,7 @@ static void all_stage_counts_are_tried(void **state)
         struct cs_err err;
         struct cs_arena *arena = cs_arena_new(0);
         draw_problem(&s, false);
-        options.skip_blind = true;
+        options.skip_planners = true;
         options.top = 100;
         assert_int_equal(cs_search_run(&s.problem, &options, arena, &result, &err), CS_OK);
         int32_t expected = 0;
@@ -213,7 +214,7 @@ static void dearer_layers_never_lower_the_best_score(void **state)
         struct cs_err err;
         struct cs_arena *arena = cs_arena_new(0);
         draw_problem(&s, false);
-        options.skip_blind = true;
+        options.skip_planners = true;
         options.top = 100;
         assert_int_equal(cs_search_run(&s.problem, &options, arena, &before, &err), CS_OK);
         for (int b = 0; b < 2; b++)

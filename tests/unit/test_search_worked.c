@@ -50,7 +50,8 @@ static struct cs_search_result search(const struct worked *w, struct cs_arena *a
                                         .modalities = 1u << CS_SEARCH_PARALLEL,
                                         .schedules = 1,
                                         .dp = 1,
-                                        .n_simulate = 100};
+                                        .n_simulate = 100,
+                                        .n_refine = -1};
     struct cs_search_result result;
     struct cs_err err;
     if (cs_search_run(&w->problem, &options, arena, &result, &err) != CS_OK)
@@ -159,7 +160,7 @@ static void what_does_not_fit_is_refused_with_figures(void **state)
     assert_int_equal(cs_search_run(&w.problem, &options, arena, &result, &err), CS_PLAN);
     assert_non_null(strstr(err.text, "does not fit: llm alone needs 40.0 GiB on each of 4 ranks"));
     w.problem.mem_bytes = (int64_t)60 << 30;
-    options.skip_blind = true;
+    options.skip_planners = true;
     assert_int_equal(cs_search_run(&w.problem, &options, arena, &result, &err), CS_OK);
     assert_int_equal(result.plan[0].layout.branch[1].pp, 3);
     assert_int_equal(result.plan[0].peak_bytes, (int64_t)60 << 30);

@@ -7,23 +7,43 @@
 struct cs_candidate {
     int64_t score_ns;
     int64_t order; /* of the enumeration: the last tie break */
-    int32_t dp, n_ranks;
+    int32_t n_ranks, dp;
+    int32_t own_dp[CS_SEARCH_MAX_BRANCHES]; /* replicas of the branch; colocated: on LLM ranks */
     int16_t option[CS_SEARCH_MAX_BRANCHES], pp[CS_SEARCH_MAX_BRANCHES];
-    uint8_t modality;
-    bool is_blind; /* cut and scored by blind costs */
+    uint8_t place[CS_SEARCH_MAX_BRANCHES], zero[CS_SEARCH_MAX_BRANCHES];
+    uint8_t planner;
 };
 
 struct cs_schedule_row {
     const char *name;
-    unsigned modalities; /* bits that it orders */
-    int32_t chunks;
+    bool takes_own, takes_colocated, takes_replicated; /* encoders */
+    bool is_interleaved;
 };
 
 extern const struct cs_schedule_row cs_search_schedules[CS_SEARCH_SCHEDULES];
 
+/* A share of a slot's time: num / den. parts > 1: replicas share its items; times > 1: one replica
+ * has the slots of several. */
+struct cs_share {
+    int64_t num, den;
+};
+
+struct cs_share cs_share_of(const struct cs_search_branch *branch, int32_t parts, int32_t times);
+int64_t cs_share_ns(struct cs_share share, int64_t value);
+/* of the branch's slots, given the candidate's layout */
+struct cs_share cs_candidate_share(const struct cs_search_problem *problem,
+                                   const struct cs_candidate *candidate, int32_t branch);
+enum cs_search_modality cs_candidate_modality(const struct cs_search_problem *problem,
+                                              const struct cs_candidate *candidate);
+
 /* the options with their defaults filled in */
 struct cs_search_options cs_search_defaults(const struct cs_search_options *options);
-int64_t cs_search_layer_ns(const struct cs_search_layer *layer, bool is_blind);
+int64_t cs_search_layer_ns(const struct cs_search_layer *layer, enum cs_search_cut cut);
+/* of zero levels 2 and 3: time of collectives over `shards` ranks, of bytes */
+int64_t cs_search_gather_ns(const struct cs_search_problem *problem, int32_t shards, int32_t tp,
+                            int64_t bytes);
+/* levels in the order of what they cost: 1, 0, 2, 3 */
+int cs_search_next_zero(unsigned zeros, int zero); /* -1: before the first; returns -1: none */
 
 struct cs_enumeration {
     struct cs_candidate *best; /* ascending: score, ranks, order */
@@ -32,17 +52,53 @@ struct cs_enumeration {
     int64_t least_bytes; /* of what was pruned: the smallest average of a rank, 0: nothing was */
     int32_t least_branch, least_ranks;
 };
-/* The `keep` best layouts. */
+
+/* The `keep` best layouts by the rules and the formula of options->planner. */
 enum cs_status cs_search_enumerate(const struct cs_search_problem *problem,
-                                   const struct cs_search_options *options, bool is_blind,
-                                   int32_t keep, struct cs_arena *arena, struct cs_enumeration *out,
+                                   const struct cs_search_options *options, int32_t keep,
+                                   struct cs_arena *arena, struct cs_enumeration *out,
                                    struct cs_err *err) CS_NODISCARD;
-/* Cut, lower, simulate. CS_PLAN: does not fit in memory, or the schedule cannot order it;
- * nearest: bytes of the rank that needs most, when memory is the reason. */
+
+/* A candidate that became a plan, with what is needed to try changes of it. */
+struct cs_found {
+    struct cs_search_plan *plan;
+    struct cs_candidate candidate; /* with the zero levels that fit */
+    int schedule;
+    int32_t chunks;
+    int *sizes[CS_SEARCH_MAX_BRANCHES]; /* layers of every stage, LLM: of every chunk */
+    bool is_refined;
+};
+
+/* Cut (unless sizes are given), simulate, count memory. CS_PLAN: does not fit in memory, or the
+ * schedule cannot order it; nearest: bytes of the rank that needs most, when memory is the reason.
+ * found: candidate, schedule and chunks are read, the rest is filled. */
 enum cs_status cs_search_evaluate(const struct cs_search_problem *problem,
-                                  const struct cs_search_options *options,
-                                  const struct cs_candidate *candidate, int schedule,
-                                  struct cs_arena *arena, struct cs_search_plan **out,
-                                  int64_t *nearest, struct cs_err *err) CS_NODISCARD;
+                                  const struct cs_search_options *options, struct cs_found *found,
+                                  struct cs_arena *arena, int64_t *nearest,
+                                  struct cs_err *err) CS_NODISCARD;
+/* Lower and verify: the programs that would run. */
+enum cs_status cs_search_prove(const struct cs_search_problem *problem,
+                               const struct cs_search_options *options,
+                               const struct cs_found *found, struct cs_err *err) CS_NODISCARD;
+/* Batches, dealt once for every (planner, replicas, slots). */
+struct cs_sampler;
+enum cs_status cs_sampler_make(const struct cs_search_problem *problem,
+                               const struct cs_search_options *options, struct cs_arena *arena,
+                               struct cs_sampler **out, struct cs_err *err) CS_NODISCARD;
+int32_t cs_sampler_batches(const struct cs_sampler *sampler);
+/* Mean and 95th percentile (nearest rank) of the steps of all batches into the plan. */
+enum cs_status cs_search_sample(struct cs_sampler *sampler, struct cs_found *found,
+                                struct cs_err *err) CS_NODISCARD;
+/* Move layers between neighbouring stages while that is faster; a small plan: all cuts. */
+void cs_search_refine(const struct cs_search_problem *problem,
+                      const struct cs_search_options *options, struct cs_found *found,
+                      struct cs_arena *arena);
+/* fills result->explain; best: that of result->plan[0] */
+void cs_search_explain(const struct cs_search_problem *problem,
+                       const struct cs_search_options *options, const struct cs_found *best,
+                       struct cs_arena *arena, struct cs_search_result *result);
+/* what a plan takes longer than the best, and by what */
+const char *cs_search_loses(const struct cs_search_plan *best, const struct cs_search_plan *plan,
+                            struct cs_arena *arena);
 
 #endif

@@ -3,182 +3,84 @@
  * Chain of stages with times t: (slots - 1) * max t + sum of t along the longest way (source:
  * Cornstarch, stage partition; heterogeneity reference, closed forms). Colocated encoders share
  * slots among the LLM's stages: ceil(slots / pp) * t each; replicated ones add to every stage. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/search/candidate.h"
+#include "core/search/choices.h"
 
-enum { MAX_CROSS = 1 << 20 };
-
-struct choice {
-    int16_t option, pp;
-    int32_t ranks, block; /* tp * cp * pp, tp * cp */
-    int64_t worst_ns, total_ns;
-    int64_t state_bytes; /* least a rank must hold on average, nothing sharded but the optimizer */
-    int64_t optim_bytes, saved_bytes, grad_bytes;
-    bool is_light; /* fits with room to spare whatever the others do: bytes need no comparison */
-};
-
-struct choices {
-    struct choice *at;
-    int32_t n;
+struct pick {
+    const struct cs_choice *c;
+    int64_t worst_ns, total_ns, saved_bytes; /* with its share of a slot */
+    int32_t dp;
+    int zero;
 };
 
 struct walk {
     const struct cs_search_problem *problem;
     const struct cs_search_options *options;
-    struct choices branch[CS_SEARCH_MAX_BRANCHES];
-    bool is_blind;
+    const struct cs_planner_rules *rules;
+    struct cs_choices branch[CS_SEARCH_MAX_BRANCHES];
+    int32_t share[CS_SEARCH_MAX_BRANCHES]; /* of a replica's ranks, rules->is_proportional */
+    bool is_small;
     int32_t keep, dp, slots;
-    enum cs_search_modality modality;
-    const struct choice *pick[CS_SEARCH_MAX_BRANCHES];
+    struct pick pick[CS_SEARCH_MAX_BRANCHES];
     struct cs_enumeration *out;
     int64_t order;
     int64_t bound; /* of n_scored: every dp has its share */
 };
 
-int64_t cs_search_layer_ns(const struct cs_search_layer *layer, bool is_blind)
+struct cs_share cs_share_of(const struct cs_search_branch *branch, int32_t parts, int32_t times)
 {
-    return is_blind ? layer->blind_ns
-                    : layer->fwd_ns + layer->bwd_input_ns + layer->bwd_weight_ns + layer->redo_ns;
+    int64_t items = branch->n_items > parts ? branch->n_items : parts;
+    return (struct cs_share){(items + parts - 1) / parts * times, items};
 }
 
-/* worst[k] = smallest bottleneck of all layers on k stages, k = 1 .. max */
-static void bottlenecks(const struct cs_search_layer *layer, int32_t n, int32_t max, bool is_blind,
-                        struct cs_arena *arena, int64_t *worst)
+int64_t cs_share_ns(struct cs_share share, int64_t value)
 {
-    int64_t *sum = CS_NEW_ARRAY(arena, int64_t, n + 1);
-    int64_t *best = CS_NEW_ARRAY(arena, int64_t, n + 1);
-    for (int32_t i = 0; i < n; i++)
-        sum[i + 1] = sum[i] + cs_search_layer_ns(&layer[i], is_blind);
-    memcpy(best, sum, ((size_t)n + 1) * sizeof(int64_t));
-    worst[1] = best[n];
-    for (int32_t k = 2; k <= max; k++) {
-        int32_t i = n - 1;
-        /* best is ascending and the cut moves left with the end: one sweep */
-        for (int32_t j = n; j >= k; j--) {
-            i = i < j - 1 ? i : j - 1;
-            while (i > k - 1 && best[i] > sum[j] - sum[i])
-                i--;
-            int64_t low = best[i] > sum[j] - sum[i] ? best[i] : sum[j] - sum[i];
-            if (i + 1 < j) {
-                int64_t high =
-                    best[i + 1] > sum[j] - sum[i + 1] ? best[i + 1] : sum[j] - sum[i + 1];
-                low = high < low ? high : low;
-            }
-            best[j] = low;
-        }
-        worst[k] = best[n];
+    return share.num == share.den ? value : (value * share.num + share.den - 1) / share.den;
+}
+
+static int32_t parts_on_llm(const struct cs_search_problem *problem, int32_t b, int32_t option,
+                            int32_t llm_option)
+{
+    const struct cs_search_option *own = &problem->branch[b].option[option];
+    const struct cs_search_option *its =
+        &problem->branch[problem->n_branches - 1].option[llm_option];
+    return its->tp * its->cp / (own->tp * own->cp);
+}
+
+struct cs_share cs_candidate_share(const struct cs_search_problem *problem,
+                                   const struct cs_candidate *c, int32_t b)
+{
+    int32_t parts = 1, times = 1;
+    if (c->place[b] == CS_PLACE_COLOCATED)
+        parts = parts_on_llm(problem, b, c->option[b], c->option[problem->n_branches - 1]);
+    else if (c->place[b] == CS_PLACE_OWN && c->own_dp[b] > c->dp)
+        parts = c->own_dp[b] / c->dp;
+    else if (c->place[b] == CS_PLACE_OWN)
+        times = c->dp / c->own_dp[b];
+    return cs_share_of(&problem->branch[b], parts, times);
+}
+
+int64_t cs_search_gather_ns(const struct cs_search_problem *problem, int32_t shards, int32_t tp,
+                            int64_t bytes)
+{
+    bool leaves = (int64_t)shards * tp > problem->ranks_per_node;
+    return cs_ring_ns(shards, bytes, leaves ? problem->net_bytes_per_s : problem->link_bytes_per_s,
+                      leaves ? problem->net_latency_ns : problem->link_latency_ns) /
+           2;
+}
+
+int cs_search_next_zero(unsigned zeros, int zero)
+{
+    static const int order[] = {1, 0, 2, 3};
+    bool is_after = zero < 0;
+    for (size_t i = 0; i < CS_ARRAY_LEN(order); i++) {
+        if (is_after && (zeros >> order[i] & 1) != 0)
+            return order[i];
+        is_after = is_after || order[i] == zero;
     }
-}
-
-/* every count up to 16, then in growing steps: neighbours differ by little there */
-static bool is_tried(int32_t pp)
-{
-    return pp <= 16 || (pp <= 32 && pp % 2 == 0) || pp % 8 == 0;
-}
-
-static bool is_allowed(const struct walk *w, int32_t branch, const struct cs_search_option *o)
-{
-    const struct cs_search_options *options = w->options;
-    if (options->fix[branch].tp > 0 && options->fix[branch].tp != o->tp)
-        return false;
-    if (options->fix[branch].cp > 0 && options->fix[branch].cp != o->cp)
-        return false;
-    return (options->recomputes >> o->recompute & 1) != 0;
-}
-
-/* twice the average stage, with as many slots in flight as a pipeline of max_pp asks for */
-static bool is_light(const struct walk *w, const struct choice *c, int32_t pp)
-{
-    double slots = pp + w->options->max_pp;
-    slots = slots < w->options->batch_slots ? slots : w->options->batch_slots;
-    double bytes = (double)c->state_bytes + (double)c->optim_bytes + slots * (double)c->saved_bytes;
-    return w->problem->mem_bytes <= 0 || 2 * bytes / pp < 0.75 * (double)w->problem->mem_bytes;
-}
-
-static void add_choices(struct walk *w, int32_t b, int16_t o, struct cs_arena *arena)
-{
-    const struct cs_search_branch *branch = &w->problem->branch[b];
-    const struct cs_search_option *option = &branch->option[o];
-    int32_t max = branch->n_layers < w->options->max_pp ? branch->n_layers : w->options->max_pp;
-    int32_t fixed = w->options->fix[b].pp;
-    max = fixed > max && fixed <= branch->n_layers ? fixed : max;
-    int64_t *worst = CS_NEW_ARRAY(arena, int64_t, max + 1);
-    struct choice sum = {.option = o, .block = option->tp * option->cp};
-    bottlenecks(option->layer, branch->n_layers, max, w->is_blind, arena, worst);
-    for (int32_t i = 0; i < branch->n_layers; i++) {
-        const struct cs_search_layer *l = &option->layer[i];
-        sum.total_ns += cs_search_layer_ns(l, w->is_blind);
-        sum.state_bytes += l->weight_bytes + l->grad_bytes;
-        sum.optim_bytes += l->optim_bytes;
-        sum.saved_bytes += l->saved_bytes;
-        sum.grad_bytes += l->grad_bytes;
-    }
-    for (int32_t pp = 1; pp <= max; pp++) {
-        if (fixed > 0 ? pp != fixed : !is_tried(pp))
-            continue;
-        sum.pp = (int16_t)pp;
-        sum.ranks = pp * sum.block;
-        sum.worst_ns = worst[pp];
-        sum.is_light = is_light(w, &sum, pp);
-        if (sum.ranks <= w->problem->n_ranks)
-            w->branch[b].at[w->branch[b].n++] = sum;
-    }
-}
-
-static bool beats(const struct choice *a, const struct choice *b)
-{
-    if (a->ranks > b->ranks || a->worst_ns > b->worst_ns || a->total_ns > b->total_ns)
-        return false;
-    return a->is_light ||
-           (a->state_bytes * b->pp <= b->state_bytes * a->pp &&
-            a->optim_bytes * b->pp <= b->optim_bytes * a->pp && a->saved_bytes <= b->saved_bytes);
-}
-
-/* Drop what another choice beats in ranks, time and bytes; where there is little to do, nothing. */
-static void prune(struct walk *w)
-{
-    double cross = 1;
-    for (int32_t b = 0; b < w->problem->n_branches; b++)
-        cross *= w->branch[b].n;
-    if (cross <= MAX_CROSS / 32.0)
-        return;
-    for (int32_t b = 0; b < w->problem->n_branches; b++) {
-        struct choices *c = &w->branch[b];
-        int32_t n = 0;
-        for (int32_t i = 0; i < c->n; i++) {
-            bool is_beaten = false;
-            for (int32_t k = 0; k < n && !is_beaten; k++)
-                is_beaten = beats(&c->at[k], &c->at[i]);
-            for (int32_t k = i + 1; k < c->n && !is_beaten; k++)
-                is_beaten = beats(&c->at[k], &c->at[i]) && !beats(&c->at[i], &c->at[k]);
-            if (!is_beaten)
-                c->at[n++] = c->at[i];
-        }
-        c->n = n;
-    }
-}
-
-static enum cs_status make_choices(struct walk *w, struct cs_arena *arena, struct cs_err *err)
-{
-    for (int32_t b = 0; b < w->problem->n_branches; b++) {
-        const struct cs_search_branch *branch = &w->problem->branch[b];
-        int64_t room = (int64_t)branch->n_options * (branch->n_layers + 1);
-        w->branch[b].at = CS_NEW_ARRAY(arena, struct choice, room);
-        for (int16_t o = 0; o < branch->n_options; o++)
-            if (is_allowed(w, b, &branch->option[o]))
-                add_choices(w, b, o, arena);
-        if (w->branch[b].n == 0)
-            return cs_fail(err, CS_PLAN,
-                           "no layout of %s is possible: tp %d, cp %d, pp %d as asked (0: free) on "
-                           "%d ranks, with %d layers; ask for others",
-                           branch->name, w->options->fix[b].tp, w->options->fix[b].cp,
-                           w->options->fix[b].pp, w->problem->n_ranks, branch->n_layers);
-    }
-    prune(w);
-    return CS_OK;
+    return -1;
 }
 
 static bool is_before(const struct cs_candidate *a, const struct cs_candidate *b)
@@ -213,138 +115,262 @@ static void offer(struct walk *w, const struct cs_candidate *candidate)
 static int64_t score(const struct walk *w, int32_t first)
 {
     int32_t llm = w->problem->n_branches - 1;
-    const struct choice *l = w->pick[llm];
-    int64_t worst = l->worst_ns, chain = 0, shared = 0, slots = w->slots;
+    const struct pick *l = &w->pick[llm];
+    int64_t worst = l->worst_ns, chain = 0, shared = 0, repeated = 0, slots = w->slots;
+    int64_t slowest = 0, pp = l->c->pp;
     for (int32_t b = first; b < llm; b++) {
-        const struct choice *e = w->pick[b];
-        worst = w->modality == CS_SEARCH_PARALLEL && e->worst_ns > worst ? e->worst_ns : worst;
-        chain = e->total_ns > chain ? e->total_ns : chain;
-        shared += e->total_ns;
+        const struct pick *e = &w->pick[b];
+        switch ((enum cs_placement)e->c->place) {
+        case CS_PLACE_COLOCATED:
+            shared += e->total_ns;
+            break;
+        case CS_PLACE_REPLICATED:
+            repeated += e->total_ns;
+            break;
+        case CS_PLACE_OWN:
+        case CS_PLACEMENTS:
+            slowest = e->worst_ns > slowest ? e->worst_ns : slowest;
+            if (w->rules->sums_encoders)
+                chain += e->total_ns;
+            else
+                chain = e->total_ns > chain ? e->total_ns : chain;
+            break;
+        }
     }
-    if (w->modality == CS_SEARCH_COLOCATED)
-        return (slots - 1) * worst + l->total_ns + (slots + l->pp - 1) / l->pp * shared;
-    if (w->modality == CS_SEARCH_REPLICATED)
-        return (slots - 1) * (worst + shared) + l->total_ns + l->pp * shared;
-    return (slots - 1) * worst + chain + l->total_ns;
+    worst += repeated;
+    worst = slowest > worst ? slowest : worst;
+    return (slots - 1) * worst + chain + l->total_ns + pp * repeated +
+           (slots + pp - 1) / pp * shared;
+}
+
+static int32_t shards_of(const struct walk *w, int32_t b)
+{
+    return w->pick[b].dp * w->problem->branch[b].option[w->pick[b].c->option].cp;
 }
 
 static int64_t sync_ns(const struct walk *w)
 {
+    static const int times[] = {2, 2, 1, 0}; /* zero 2 and 3 reduce in their slots */
     int64_t worst = 0;
     for (int32_t b = 0; b < w->problem->n_branches; b++) {
-        const struct cs_search_option *o = &w->problem->branch[b].option[w->pick[b]->option];
-        bool leaves = (int64_t)w->dp * o->cp * o->tp > w->problem->ranks_per_node;
-        int64_t ns = cs_ring_ns(w->dp * o->cp, w->pick[b]->grad_bytes / w->pick[b]->pp,
-                                leaves ? w->problem->net_bytes_per_s : w->problem->link_bytes_per_s,
-                                leaves ? w->problem->net_latency_ns : w->problem->link_latency_ns);
+        const struct pick *p = &w->pick[b];
+        const struct cs_search_option *o = &w->problem->branch[b].option[p->c->option];
+        int64_t ns = times[p->zero] * cs_search_gather_ns(w->problem, shards_of(w, b), o->tp,
+                                                          p->c->grad_bytes / p->c->pp);
         worst = ns > worst ? ns : worst;
     }
     return worst;
 }
 
-/* average over the stages: if that does not fit, no cut does */
-static int64_t average_bytes(const struct walk *w, int32_t b)
+static int64_t shard(int64_t bytes, bool is_sharded, int32_t shards)
 {
-    const struct choice *c = w->pick[b];
-    int32_t shards = w->dp * w->problem->branch[b].option[c->option].cp;
-    int64_t optim = w->options->no_zero ? c->optim_bytes : c->optim_bytes / shards;
-    return (c->state_bytes + optim + c->saved_bytes + c->pp - 1) / c->pp;
+    return is_sharded ? bytes / shards : bytes;
 }
 
-static bool may_fit(const struct walk *w, int32_t b)
+/* Average over the stages: if that does not fit with one slot in flight, no cut does. Where there
+ * are many layouts, with most of the slots that are in flight on average. */
+static int64_t average_bytes(const struct walk *w, int32_t b, int zero)
 {
-    int64_t bytes = average_bytes(w, b);
-    if (w->problem->mem_bytes <= 0 || bytes <= w->problem->mem_bytes)
-        return true;
+    const struct pick *p = &w->pick[b];
+    int32_t llm = w->problem->n_branches - 1, shards = shards_of(w, b), pp = p->c->pp;
+    int64_t state = shard(p->c->weight_bytes, zero >= 3, shards) +
+                    shard(p->c->grad_bytes, zero >= 2, shards) +
+                    shard(p->c->optim_bytes, zero >= 1, shards);
+    int64_t alive = 1, halves = pp + 1 + (b == llm ? 0 : 2 * w->pick[llm].c->pp);
+    if (!w->is_small) {
+        alive = halves < 2 * w->slots ? halves : 2 * (int64_t)w->slots;
+        alive = 3 * alive / 8 > 1 ? 3 * alive / 8 : 1;
+    }
+    return (state + alive * p->saved_bytes + pp - 1) / pp;
+}
+
+/* the cheapest zero level under which the branch may fit */
+static bool may_fit(struct walk *w, int32_t b)
+{
+    int64_t bytes = 0;
+    struct pick *p = &w->pick[b];
+    for (int z = cs_search_next_zero(w->options->zeros, -1); z >= 0;
+         z = cs_search_next_zero(w->options->zeros, z)) {
+        p->zero = z;
+        if (w->problem->mem_bytes <= 0)
+            return true;
+        bytes = average_bytes(w, b, z);
+        if (bytes <= w->problem->mem_bytes)
+            return true;
+    }
     w->out->n_pruned++;
     if (w->out->least_bytes == 0 || bytes < w->out->least_bytes) {
         w->out->least_bytes = bytes;
         w->out->least_branch = b;
-        w->out->least_ranks = w->pick[b]->ranks;
+        w->out->least_ranks = p->c->ranks;
     }
     return false;
 }
 
+/* collectives of zero 2 and 3 in every slot */
+static void add_zero_ns(struct walk *w, int32_t b)
+{
+    struct pick *p = &w->pick[b];
+    if (p->zero < 2)
+        return;
+    int32_t tp = w->problem->branch[b].option[p->c->option].tp, shards = shards_of(w, b);
+    int64_t ns = cs_search_gather_ns(w->problem, shards, tp, p->c->grad_bytes);
+    if (p->zero >= 3)
+        ns += cs_search_gather_ns(w->problem, shards, tp, p->c->weight_bytes) *
+              (p->c->has_backward ? 2 : 1);
+    p->worst_ns += ns / p->c->pp;
+    p->total_ns += ns;
+}
+
 static void finish(struct walk *w, int32_t ranks)
 {
-    struct cs_candidate c = {.dp = w->dp,
-                             .n_ranks = ranks * w->dp,
-                             .modality = (uint8_t)w->modality,
-                             .is_blind = w->is_blind,
-                             .order = w->order++};
+    struct cs_candidate c = {
+        .dp = w->dp, .n_ranks = ranks, .planner = w->options->planner, .order = w->order++};
     w->out->n_scored++;
     for (int32_t b = 0; b < w->problem->n_branches; b++) {
-        c.option[b] = w->pick[b]->option;
-        c.pp[b] = w->pick[b]->pp;
+        c.option[b] = w->pick[b].c->option;
+        c.pp[b] = w->pick[b].c->pp;
+        c.place[b] = w->pick[b].c->place;
+        c.own_dp[b] = w->pick[b].dp;
+        c.zero[b] = (uint8_t)w->pick[b].zero;
     }
     c.score_ns = score(w, 0) + sync_ns(w);
-    offer(w, &c);
+    enum cs_search_modality modality = cs_candidate_modality(w->problem, &c);
+    if ((w->options->modalities >> modality & 1) != 0 || w->rules->is_own_only)
+        offer(w, &c);
 }
 
 static void pick_branch(struct walk *w, int32_t b, int32_t ranks);
 
-static void pick_choice(struct walk *w, int32_t b, const struct choice *c, int32_t ranks)
+/* replicas of the branch and its share of a slot; false: it cannot be beside that LLM */
+static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
 {
-    bool is_own = w->modality == CS_SEARCH_PARALLEL || b == w->problem->n_branches - 1;
-    int64_t total = ranks + (int64_t)(is_own ? c->ranks : 0);
-    if (total * w->dp > w->problem->n_ranks)
+    struct pick *p = &w->pick[b];
+    int32_t llm = w->problem->n_branches - 1, fixed = w->options->fix[b].dp, parts = 1;
+    *p = (struct pick){.c = c,
+                       .worst_ns = c->worst_ns,
+                       .total_ns = c->total_ns,
+                       .saved_bytes = c->saved_bytes,
+                       .dp = w->dp};
+    if (c->place == CS_PLACE_OWN) {
+        p->dp = c->ratio >= 0 ? w->dp << c->ratio : w->dp >> -c->ratio;
+        bool divides = c->ratio >= 0 || p->dp << -c->ratio == w->dp;
+        return divides && p->dp >= 1 && (fixed <= 0 || fixed == p->dp);
+    }
+    const struct cs_choice *its = w->pick[llm].c;
+    if (its->block % c->block != 0)
+        return false;
+    if (c->place == CS_PLACE_REPLICATED) {
+        const struct cs_search_option *own = &w->problem->branch[b].option[c->option];
+        const struct cs_search_option *o = &w->problem->branch[llm].option[its->option];
+        return own->tp == o->tp && own->cp == o->cp && (fixed <= 0 || fixed == w->dp);
+    }
+    parts = its->block / c->block;
+    p->dp = w->dp * its->pp * parts;
+    struct cs_share share = cs_share_of(&w->problem->branch[b], parts, 1);
+    p->total_ns = cs_share_ns(share, c->total_ns);
+    p->saved_bytes = cs_share_ns(share, c->saved_bytes);
+    return (parts == 1 || parts <= w->problem->branch[b].n_items) && (fixed <= 0 || fixed == p->dp);
+}
+
+static void pick_choice(struct walk *w, int32_t b, const struct cs_choice *c, int32_t ranks)
+{
+    bool is_own = c->place == CS_PLACE_OWN;
+    if (w->rules->is_proportional && c->ranks != w->share[b])
         return;
-    w->pick[b] = c;
-    if (is_own && !may_fit(w, b))
+    if (!settle(w, b, c))
         return;
+    int64_t total = ranks + (is_own ? (int64_t)c->ranks * w->pick[b].dp : 0);
+    if (total > w->problem->n_ranks || (is_own && !may_fit(w, b)))
+        return;
+    if (!is_own)
+        w->pick[b].zero = cs_search_next_zero(w->options->zeros, -1);
+    add_zero_ns(w, b);
     if (w->out->n == w->keep && score(w, b) > w->out->best[w->keep - 1].score_ns)
         return; /* no better than what is kept */
     pick_branch(w, b - 1, (int32_t)total);
 }
 
-/* the LLM first: colocated encoders take its tp and cp */
+/* the LLM first: colocated encoders live on its ranks */
 static void pick_branch(struct walk *w, int32_t b, int32_t ranks)
 {
-    int32_t llm = w->problem->n_branches - 1;
     if (w->out->n_scored >= w->bound)
         return;
     if (b < 0) {
         finish(w, ranks);
         return;
     }
-    for (int32_t i = 0; i < w->branch[b].n; i++) {
-        const struct choice *c = &w->branch[b].at[i];
-        if (w->modality != CS_SEARCH_PARALLEL && b != llm) {
-            const struct cs_search_option *own = &w->problem->branch[b].option[c->option];
-            const struct cs_search_option *its =
-                &w->problem->branch[llm].option[w->pick[llm]->option];
-            int32_t first = w->options->fix[b].pp > 0 ? w->options->fix[b].pp : 1;
-            if (c->pp != first || own->tp != its->tp || own->cp != its->cp)
-                continue;
+    for (int32_t i = 0; i < w->branch[b].n; i++)
+        pick_choice(w, b, &w->branch[b].at[i], ranks);
+}
+
+/* ranks of a replica in proportion to the work of a full slot, at least one each, rounded down;
+ * what is left over goes to the largest remainders */
+static void deal_ranks(struct walk *w)
+{
+    double work[CS_SEARCH_MAX_BRANCHES], all = 0, rest[CS_SEARCH_MAX_BRANCHES];
+    int32_t n = w->problem->n_branches, ranks = w->problem->n_ranks / w->dp, left = ranks;
+    for (int32_t b = 0; b < n; b++) {
+        const struct cs_search_branch *branch = &w->problem->branch[b];
+        work[b] = 0;
+        for (int32_t i = 0; i < branch->n_layers; i++)
+            work[b] += (double)cs_search_layer_ns(&branch->option[0].layer[i], CS_CUT_TRUE);
+        all += work[b];
+    }
+    for (int32_t b = 0; b < n; b++) {
+        double exact = all > 0 ? ranks * work[b] / all : 1;
+        w->share[b] = exact < 1 ? 1 : (int32_t)exact;
+        rest[b] = exact - w->share[b];
+        left -= w->share[b];
+    }
+    for (; left > 0; left--) {
+        int32_t most = 0;
+        for (int32_t b = 1; b < n; b++)
+            most = rest[b] > rest[most] ? b : most;
+        w->share[most]++;
+        rest[most] -= 1;
+    }
+    for (int32_t b = 0; b < n; b++) { /* what a layout can have of it */
+        int32_t best = 0;
+        for (int32_t i = 0; i < w->branch[b].n; i++) {
+            int32_t r = w->branch[b].at[i].ranks;
+            best = r > best && r <= w->share[b] ? r : best;
         }
-        pick_choice(w, b, c, ranks);
+        w->share[b] = best;
+    }
+}
+
+/* what divides one step in equal slots, many replicas first: where there are ranks for them they
+ * win, and bound the rest */
+static void walk_all(struct walk *w)
+{
+    const struct cs_search_options *options = w->options;
+    int32_t most =
+        w->problem->n_ranks < options->batch_slots ? w->problem->n_ranks : options->batch_slots;
+    for (int32_t dp = most; dp >= 1; dp--) {
+        if (options->dp > 0 ? dp != options->dp : options->batch_slots % dp != 0)
+            continue;
+        w->dp = dp;
+        w->bound = w->out->n_scored + options->max_scored / 16;
+        w->slots = (options->batch_slots + dp - 1) / dp;
+        if (w->rules->is_proportional)
+            deal_ranks(w);
+        pick_branch(w, w->problem->n_branches - 1, 0);
     }
 }
 
 enum cs_status cs_search_enumerate(const struct cs_search_problem *problem,
-                                   const struct cs_search_options *options, bool is_blind,
-                                   int32_t keep, struct cs_arena *arena, struct cs_enumeration *out,
+                                   const struct cs_search_options *options, int32_t keep,
+                                   struct cs_arena *arena, struct cs_enumeration *out,
                                    struct cs_err *err)
 {
-    struct walk w = {
-        .problem = problem, .options = options, .is_blind = is_blind, .keep = keep, .out = out};
+    struct walk w = {.problem = problem,
+                     .options = options,
+                     .rules = &cs_planner_rules[options->planner],
+                     .keep = keep,
+                     .out = out};
     *out = (struct cs_enumeration){.best = CS_NEW_ARRAY(arena, struct cs_candidate, keep + 1)};
-    CS_TRY(make_choices(&w, arena, err));
-    int32_t most =
-        problem->n_ranks < options->batch_slots ? problem->n_ranks : options->batch_slots;
-    /* many replicas first: where there are ranks for them they win, and bound the rest */
-    for (int32_t dp = most; dp >= 1; dp--) {
-        if (options->dp > 0 ? dp != options->dp : options->batch_slots % dp != 0)
-            continue;
-        w.dp = dp;
-        w.bound = out->n_scored + options->max_scored / 16;
-        w.slots = (options->batch_slots + dp - 1) / dp;
-        for (int m = 0; m < CS_SEARCH_MODALITIES; m++) {
-            w.modality = (enum cs_search_modality)m;
-            /* a model without encoders has one modality */
-            if ((options->modalities >> m & 1) != 0 && (problem->n_branches > 1 || m == 0))
-                pick_branch(&w, problem->n_branches - 1, 0);
-        }
-    }
+    CS_TRY(cs_choices_make(problem, options, arena, w.branch, &w.is_small, err));
+    walk_all(&w);
     return CS_OK;
 }

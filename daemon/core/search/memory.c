@@ -8,6 +8,12 @@ static int64_t shard(int64_t bytes, bool is_sharded, int32_t shards)
     return is_sharded && shards > 1 ? (bytes + shards - 1) / shards : bytes;
 }
 
+int64_t cs_memory_work(const struct cs_search_layer *layer, int zero)
+{
+    return layer->work_bytes + (zero >= 2 ? layer->grad_bytes : 0) +
+           (zero >= 3 ? layer->weight_bytes : 0);
+}
+
 void cs_memory_add(const struct cs_search_layer *layer, int32_t n,
                    const struct cs_memory_load *load, struct cs_memory *memory)
 {
@@ -18,7 +24,8 @@ void cs_memory_add(const struct cs_search_layer *layer, int32_t n,
         memory->grads += shard(layer[i].grad_bytes, load->zero >= 2, load->shards);
         memory->optimizer += shard(layer[i].optim_bytes, load->zero >= 1, load->shards);
         saved += layer[i].saved_bytes;
-        workspace = layer[i].work_bytes > workspace ? layer[i].work_bytes : workspace;
+        int64_t work = cs_memory_work(&layer[i], load->zero);
+        workspace = work > workspace ? work : workspace;
     }
     memory->activations += (saved * load->in_flight + chunks - 1) / chunks;
     memory->boundary += (2 + (load->has_in_grad ? 1 : 0)) * load->in_bytes +

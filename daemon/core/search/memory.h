@@ -7,7 +7,8 @@
  *   boundary    two buffers for rows that enter and two for rows that leave, and one for each
  *               gradient that flows: one in use, one on its way
  *   workspace   what a layer needs while it runs: logits of the head; under full recompute the
- *               activations of the one layer that is done again
+ *               activations of the one layer that is done again; what zero 2 and 3 make whole:
+ *               its gradients, its weights
  * shards = dp * cp: parameters are equal on those ranks. Source: Cornstarch, in-flight microbatches
  * and memory. */
 #ifndef CS_SEARCH_MEMORY_H
@@ -28,6 +29,8 @@ struct cs_memory_load {
     bool has_in_grad, has_out_grad;
 };
 
+/* workspace of one layer */
+int64_t cs_memory_work(const struct cs_search_layer *layer, int zero);
 void cs_memory_add(const struct cs_search_layer *layer, int32_t n,
                    const struct cs_memory_load *load, struct cs_memory *memory);
 int64_t cs_memory_total(const struct cs_memory *memory);

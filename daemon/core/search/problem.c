@@ -14,6 +14,7 @@ struct builder {
     const struct cs_profile *profile;
     struct cs_slot_budget budget;
     struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1, roofline */
+    int32_t node, widest;       /* ranks of a node; of a tp * cp group */
     struct cs_arena *arena;
 };
 
@@ -141,22 +142,28 @@ static int64_t redo_ns(const struct builder *b, const struct cs_layer *layer, co
     return bytes_ns(2 * elements * cs_device_element_bytes(b->device), b->device->bytes_per_s);
 }
 
+static int64_t group_ring_ns(const struct builder *b, const struct at *at, int32_t n, int64_t bytes)
+{
+    const struct cs_device_class *d = b->device;
+    bool leaves = at->tp * at->cp > b->node;
+    return cs_ring_ns(n, bytes, leaves ? d->net_bytes_per_s : d->link_bytes_per_s,
+                      leaves ? d->net_latency_ns : d->link_latency_ns);
+}
+
 /* collectives of tp and cp inside a layer, forward; the backward has the same again */
 static int64_t collective_ns(const struct builder *b, const struct cs_layer *layer,
                              const struct at *at)
 {
     const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
-    const struct cs_device_class *d = b->device;
-    int element = cs_device_element_bytes(d);
+    int element = cs_device_element_bytes(b->device);
     bool is_lookup = layer->kind == CS_LAYER_EMBED && arch->kind == CS_MODULE_LLM;
     int times = layer->kind == CS_LAYER_BLOCK                    ? 2
                 : layer->kind == CS_LAYER_PROJECTOR || is_lookup ? 1
                                                                  : 0;
-    int64_t ns = times * cs_ring_ns(at->tp, at->rows * arch->width * element, d->link_bytes_per_s,
-                                    d->link_latency_ns);
+    int64_t ns = times * group_ring_ns(b, at, at->tp, at->rows * arch->width * element);
     if (layer->kind == CS_LAYER_BLOCK) {
         int64_t kv = 2 * at->work.tokens * over((int64_t)arch->n_kv_heads * arch->head_dim, at->tp);
-        ns += cs_ring_ns(at->cp, kv * element, d->link_bytes_per_s, d->link_latency_ns) / 2;
+        ns += group_ring_ns(b, at, at->cp, kv * element) / 2;
     }
     return ns;
 }
@@ -191,8 +198,7 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, in
     count_saved(b, layer, &at, out);
 }
 
-static void add_options(const struct builder *b, int32_t branch, int32_t node,
-                        struct cs_search_branch *out)
+static void add_options(const struct builder *b, int32_t branch, struct cs_search_branch *out)
 {
     const struct cs_branch *from = &b->graph->branches[branch];
     struct cs_search_option *option = CS_NEW_ARRAY(b->arena, struct cs_search_option, MAX_OPTIONS);
@@ -200,10 +206,10 @@ static void add_options(const struct builder *b, int32_t branch, int32_t node,
     for (int32_t l = from->first_layer; l < from->first_layer + from->n_layers; l++)
         keeps = keeps || (b->graph->layers[l].kind == CS_LAYER_BLOCK &&
                           cs_layer_saved_bytes(b->graph, &b->graph->layers[l], 1) > 0);
-    for (int32_t tp = 1; tp <= node; tp *= 2) {
+    for (int32_t tp = 1; tp <= b->widest; tp *= 2) {
         if (cs_layout_check_tp(b->graph, branch, tp, NULL) != CS_OK)
             continue;
-        for (int32_t cp = 1; tp * cp <= node; cp *= 2)
+        for (int32_t cp = 1; tp * cp <= b->widest; cp *= 2)
             for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++) {
                 struct cs_search_layer *layer =
                     CS_NEW_ARRAY(b->arena, struct cs_search_layer, from->n_layers);
@@ -218,8 +224,21 @@ static void add_options(const struct builder *b, int32_t branch, int32_t node,
     out->option = option;
 }
 
-static void add_branch(const struct builder *b, int32_t branch, int32_t node,
-                       struct cs_search_branch *out)
+/* of the forward FLOPs of a full slot; encoders attend within an item, whose size is given */
+static double quad_share(const struct builder *b, const struct cs_branch *from)
+{
+    int64_t all = 0, linear = 0;
+    for (int32_t l = from->first_layer; from->encoder < 0 && l < from->first_layer + from->n_layers;
+         l++) {
+        const struct cs_layer *layer = &b->graph->layers[l];
+        struct cs_layer_work work = cs_layer_work(b->graph, layer, &b->budget);
+        all += cs_layer_fwd_flops(b->graph, layer, work.tokens, work.pairs, work.label_rows);
+        linear += cs_layer_fwd_flops(b->graph, layer, work.tokens, 0, work.label_rows);
+    }
+    return all > 0 ? (double)(all - linear) / (double)all : 0;
+}
+
+static void add_branch(const struct builder *b, int32_t branch, struct cs_search_branch *out)
 {
     const struct cs_branch *from = &b->graph->branches[branch];
     int64_t rows = from->encoder < 0 ? b->budget.seq_tokens : b->budget.enc[from->encoder].rows;
@@ -229,13 +248,17 @@ static void add_branch(const struct builder *b, int32_t branch, int32_t node,
     out->n_layers = from->n_layers;
     out->inner_bytes = rows * cs_layer_arch(b->graph, first)->width * element;
     out->out_bytes = from->encoder < 0 ? 0 : rows * from->out_width * element;
-    add_options(b, branch, node, out);
+    out->n_items = from->encoder < 0 ? 0 : b->budget.enc[from->encoder].items;
+    out->rows = rows;
+    out->quad_share = quad_share(b, from);
+    add_options(b, branch, out);
 }
 
 enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
                                       const struct cs_cluster *cluster,
-                                      const struct cs_profile *profile, struct cs_arena *arena,
-                                      struct cs_search_problem **out, struct cs_err *err)
+                                      const struct cs_profile *profile, bool may_leave_node,
+                                      struct cs_arena *arena, struct cs_search_problem **out,
+                                      struct cs_err *err)
 {
     struct builder b = {
         .graph = graph, .device = cluster->device, .profile = profile, .arena = arena};
@@ -259,9 +282,11 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                           .link_latency_ns = cluster->device->link_latency_ns,
                                           .net_bytes_per_s = cluster->device->net_bytes_per_s,
                                           .net_latency_ns = cluster->device->net_latency_ns};
-    int32_t node = cluster->devices_per_node < 64 ? cluster->devices_per_node : 64;
+    b.node = cluster->devices_per_node;
+    b.widest = may_leave_node && problem->n_ranks > b.node ? problem->n_ranks : b.node;
+    b.widest = b.widest < 64 ? b.widest : 64;
     for (int32_t i = 0; i < graph->n_branches; i++)
-        add_branch(&b, i, node, &problem->branch[i]);
+        add_branch(&b, i, &problem->branch[i]);
     *out = problem;
     return CS_OK;
 }

@@ -30,6 +30,10 @@ struct cs_search_branch {
     const struct cs_search_option *option;
     int64_t inner_bytes; /* rows between its stages, of one slot, before they are cut by tp * cp */
     int64_t out_bytes;   /* rows it hands to the LLM */
+    int32_t n_items; /* of a slot: what more replicas of an encoder share; 0: it cannot be shared */
+    int64_t rows;    /* of a slot */
+    double
+        quad_share; /* of its time in a full slot that grows with the square of a sample's rows */
 };
 
 enum { CS_SEARCH_MAX_BRANCHES = CS_LAYOUT_MAX_BRANCHES };
@@ -44,18 +48,19 @@ struct cs_search_problem {
     int64_t net_bytes_per_s, net_latency_ns;   /* between nodes */
 };
 
-/* tp in 1, 2, 4 ... that divide heads and widths, cp in 1, 2, 4 ... with tp * cp within a node,
- * recompute none, selective, full where something is saved. profile may be NULL: the roofline.
+/* tp in 1, 2, 4 ... that divide heads and widths, cp in 1, 2, 4 ... with tp * cp within a node (or
+ * up to 64 ranks when groups may leave it), recompute none, selective, full where something is
+ * saved. profile may be NULL: the roofline.
  *
  * tp divides products and their parameters; norms and a look-up are done on every tp rank; a block
  * all-reduces its rows twice each way (a projector, the embedding and the head once). cp divides
  * the rows; a block gathers keys and values, and scatters their gradients. Collectives are rings
- * over the link of a node: 2 (n - 1) / n bytes / bandwidth + 2 (n - 1) latency, a gather half of
- * it. */
+ * over the link of a node, or of the network where the group leaves it: 2 (n - 1) / n bytes /
+ * bandwidth + 2 (n - 1) latency, a gather half of it. */
 enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
                                       const struct cs_cluster *cluster,
-                                      const struct cs_profile *profile, struct cs_arena *arena,
-                                      struct cs_search_problem **out,
+                                      const struct cs_profile *profile, bool may_leave_node,
+                                      struct cs_arena *arena, struct cs_search_problem **out,
                                       struct cs_err *err) CS_NODISCARD;
 int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latency_ns);
 

@@ -1,4 +1,4 @@
-/* See search.h. */
+/* The order of a search; see search.h. */
 #include "core/search/search.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "core/search/candidate.h"
 
 static const char *const modality_names[CS_SEARCH_MODALITIES] = {
-    "encoder-parallel", "encoder-colocated", "encoder-replicated"};
+    "encoder-parallel", "encoder-colocated", "encoder-replicated", "mixed"};
 
 const char *cs_search_modality_name(enum cs_search_modality modality)
 {
@@ -41,20 +41,23 @@ struct cs_search_options cs_search_defaults(const struct cs_search_options *opti
     static const char *const usual[] = {"1f1b", "zb-h1", "interleaved", "anchors"};
     int at = 0;
     if (o.modalities == 0)
-        o.modalities = 1u << CS_SEARCH_PARALLEL | 1u << CS_SEARCH_COLOCATED;
+        o.modalities = 1u << CS_SEARCH_PARALLEL | 1u << CS_SEARCH_COLOCATED | 1u << CS_SEARCH_MIXED;
     for (size_t i = 0; options->schedules == 0 && i < CS_ARRAY_LEN(usual); i++)
         if (cs_search_schedule_from_name(usual[i], &at))
             o.schedules |= 1u << at;
     o.recomputes = o.recomputes ? o.recomputes : (1u << CS_RECOMPUTES) - 1;
+    o.zeros = o.zeros ? o.zeros : 1u << 1 | 1u << 2 | 1u << 3;
     o.max_pp = o.max_pp ? o.max_pp : 64;
+    o.max_vpp = o.max_vpp ? o.max_vpp : 4;
     o.top = o.top ? o.top : 16;
-    o.n_simulate = o.n_simulate ? o.n_simulate : 24;
+    o.n_simulate = o.n_simulate ? o.n_simulate : 50;
+    o.n_refine = o.n_refine ? o.n_refine : 4;
     o.max_scored = o.max_scored ? o.max_scored : 20000000;
     return o;
 }
 
 enum {
-    TRIES = 64, /* layouts cut for every one that is wanted */
+    TRIES = 32, /* layouts cut for every one that is wanted */
     ALIKE = 3   /* of those, layouts that differ in the encoders' ranks alone */
 };
 
@@ -63,42 +66,78 @@ struct searcher {
     struct cs_search_options options;
     struct cs_arena *arena;
     struct cs_search_result *out;
-    struct cs_search_plan **found;
+    struct cs_found *found;
     int32_t n_found, room;
     int64_t nearest; /* bytes of the plan that failed by least */
     struct cs_err why_not;
 };
 
+static bool has_place(const struct searcher *s, const struct cs_candidate *c,
+                      enum cs_placement place)
+{
+    for (int32_t b = 0; b + 1 < s->problem->n_branches; b++)
+        if (c->place[b] == (uint8_t)place)
+            return true;
+    return false;
+}
+
 static bool orders(const struct searcher *s, int schedule, const struct cs_candidate *c)
 {
-    return (s->options.schedules >> schedule & 1) != 0 &&
-           (cs_search_schedules[schedule].modalities >> c->modality & 1) != 0;
+    const struct cs_schedule_row *row = &cs_search_schedules[schedule];
+    bool has_own = has_place(s, c, CS_PLACE_OWN), has_shared = has_place(s, c, CS_PLACE_COLOCATED);
+    if ((s->options.schedules >> schedule & 1) == 0)
+        return false;
+    if (has_shared && !has_own && row->takes_own) /* anchors and three-phase are never worse */
+        return false;
+    if (!row->takes_own && !has_shared)
+        return false;
+    return (!has_own || row->takes_own) && (!has_shared || row->takes_colocated) &&
+           (!has_place(s, c, CS_PLACE_REPLICATED) || row->takes_replicated);
+}
+
+static void note_failure(struct searcher *s, int64_t nearest, const struct cs_err *err)
+{
+    bool is_nearer = nearest > 0 && (s->nearest == 0 || nearest < s->nearest);
+    if (s->why_not.text[0] == '\0' || is_nearer)
+        s->why_not = *err;
+    if (is_nearer)
+        s->nearest = nearest;
+}
+
+static bool try_schedule(struct searcher *s, const struct cs_candidate *candidate, int schedule,
+                         int32_t chunks)
+{
+    struct cs_found *found = &s->found[s->n_found];
+    struct cs_err err = {.text = ""};
+    int64_t nearest = 0;
+    *found = (struct cs_found){.candidate = *candidate, .schedule = schedule, .chunks = chunks};
+    if (cs_search_evaluate(s->problem, &s->options, found, s->arena, &nearest, &err) == CS_OK) {
+        s->n_found++;
+        return true;
+    }
+    note_failure(s, nearest, &err);
+    return false;
 }
 
 /* under every schedule; whether one of them works */
 static bool try_layout(struct searcher *s, const struct cs_candidate *candidate)
 {
-    bool works = false, is_big = false;
-    for (int i = 0; i < CS_SEARCH_SCHEDULES && s->n_found < s->room; i++) {
-        struct cs_search_plan *plan = NULL;
-        struct cs_err err = {.text = ""};
-        int64_t nearest = 0;
+    bool works = false, is_tried = false;
+    int32_t llm = s->problem->n_branches - 1, fixed = s->options.fix[llm].vpp;
+    for (int i = 0; i < CS_SEARCH_SCHEDULES; i++) {
         if (!orders(s, i, candidate))
             continue;
-        if (cs_search_evaluate(s->problem, &s->options, candidate, i, s->arena, &plan, &nearest,
-                               &err) == CS_OK) {
-            s->found[s->n_found++] = plan;
-            works = true;
-            continue;
+        bool is_cut = cs_search_schedules[i].is_interleaved;
+        int32_t first = is_cut ? 2 : 1, last = is_cut ? s->options.max_vpp : 1;
+        if (fixed > 0) {
+            first = first > fixed ? first : fixed;
+            last = fixed;
         }
-        is_big = true;
-        if (s->why_not.text[0] == '\0' ||
-            (nearest > 0 && (s->nearest == 0 || nearest < s->nearest)))
-            s->why_not = err;
-        if (nearest > 0 && (s->nearest == 0 || nearest < s->nearest))
-            s->nearest = nearest;
+        is_tried = is_tried || first <= last;
+        for (int32_t v = first; v <= last && s->n_found < s->room; v++)
+            works |= try_schedule(s, candidate, i, v);
     }
-    s->out->n_too_big += is_big && !works;
+    s->out->n_too_big += is_tried && !works;
     return works;
 }
 
@@ -106,8 +145,8 @@ static bool has_same_llm(const struct searcher *s, const struct cs_candidate *a,
                          const struct cs_candidate *b)
 {
     int32_t llm = s->problem->n_branches - 1;
-    return a->dp == b->dp && a->modality == b->modality && a->option[llm] == b->option[llm] &&
-           a->pp[llm] == b->pp[llm];
+    return a->dp == b->dp && a->option[llm] == b->option[llm] && a->pp[llm] == b->pp[llm] &&
+           memcmp(a->place, b->place, sizeof(a->place)) == 0;
 }
 
 /* enough of its kind before it; all are tried where there are few */
@@ -120,17 +159,32 @@ static bool is_repeated(const struct searcher *s, const struct cs_enumeration *a
     return alike >= ALIKE;
 }
 
+static int64_t time_of(const struct cs_search_plan *plan)
+{
+    return plan->mean_ns > 0 ? plan->mean_ns : plan->step_ns;
+}
+
 static int by_time(const void *a, const void *b)
 {
-    const struct cs_search_plan *x = *(struct cs_search_plan *const *)a,
-                                *y = *(struct cs_search_plan *const *)b;
-    if (x->step_ns != y->step_ns)
-        return x->step_ns < y->step_ns ? -1 : 1;
+    const struct cs_search_plan *x = ((const struct cs_found *)a)->plan,
+                                *y = ((const struct cs_found *)b)->plan;
+    if ((x->mean_ns > 0) != (y->mean_ns > 0))
+        return x->mean_ns > 0 ? -1 : 1;
+    if (time_of(x) != time_of(y))
+        return time_of(x) < time_of(y) ? -1 : 1;
     if (x->peak_bytes != y->peak_bytes)
         return x->peak_bytes < y->peak_bytes ? -1 : 1;
     if (x->n_ranks != y->n_ranks)
         return x->n_ranks < y->n_ranks ? -1 : 1;
-    return (x->score_ns > y->score_ns) - (x->score_ns < y->score_ns);
+    if (x->score_ns != y->score_ns)
+        return x->score_ns < y->score_ns ? -1 : 1;
+    const struct cs_found *f = a, *g = b; /* a total order: qsort is not stable */
+    if (f->candidate.order != g->candidate.order)
+        return f->candidate.order < g->candidate.order ? -1 : 1;
+    if (f->candidate.planner != g->candidate.planner)
+        return f->candidate.planner < g->candidate.planner ? -1 : 1;
+    return f->schedule != g->schedule ? (f->schedule > g->schedule) - (f->schedule < g->schedule)
+                                      : (f->chunks > g->chunks) - (f->chunks < g->chunks);
 }
 
 static void refuse_all(struct searcher *s, const struct cs_enumeration *all)
@@ -140,7 +194,7 @@ static void refuse_all(struct searcher *s, const struct cs_enumeration *all)
     cs_bytes_print(have, sizeof(have), (uint64_t)s->problem->mem_bytes);
     if (all->least_bytes > 0)
         cs_fail(&s->why_not, CS_PLAN,
-                "does not fit: %s alone needs %s on each of %d ranks with one slot in flight, the "
+                "does not fit: %s alone needs %s on each of %d ranks with few slots in flight, the "
                 "best of %lld layouts, and a rank has %s; use more or larger devices, fewer "
                 "seq_tokens, or freeze more",
                 s->problem->branch[all->least_branch].name, need, all->least_ranks,
@@ -152,15 +206,14 @@ static void refuse_all(struct searcher *s, const struct cs_enumeration *all)
                 s->problem->n_ranks);
 }
 
-static enum cs_status take_best(struct searcher *s, bool is_blind, int32_t wanted,
-                                struct cs_err *err)
+/* by the rules of options.planner */
+static enum cs_status take_best(struct searcher *s, int32_t wanted, struct cs_err *err)
 {
     struct cs_enumeration all;
     struct cs_arena *scratch = cs_arena_new(0);
     enum cs_status status =
-        cs_search_enumerate(s->problem, &s->options, is_blind, wanted * TRIES, scratch, &all, err);
+        cs_search_enumerate(s->problem, &s->options, wanted * TRIES, scratch, &all, err);
     int32_t n = 0;
-    s->room = s->n_found + wanted * CS_SEARCH_SCHEDULES;
     for (int32_t i = 0; status == CS_OK && i < all.n && n < wanted; i++)
         if (!is_repeated(s, &all, i, wanted))
             n += try_layout(s, &all.best[i]);
@@ -185,17 +238,36 @@ static void mark_pareto(struct cs_search_plan *plan, int32_t n)
     }
 }
 
-/* what the frozen-blind planner takes: the first by its own score that fits, at true costs, under
- * the schedule that serves it best */
-static enum cs_status find_blind(struct searcher *s, struct cs_err *err)
+/* What each of the other planners takes: the first by its own formula that fits, at true costs,
+ * under the schedule that serves it best. They stand among the candidates. */
+static void find_choices(struct searcher *s)
 {
-    int32_t first = s->n_found;
-    CS_TRY(take_best(s, true, 1, err));
-    if (s->n_found == first)
-        return CS_OK;
-    qsort(s->found + first, (size_t)(s->n_found - first), sizeof(s->found[0]), by_time);
-    s->out->blind = s->found[first];
-    return CS_OK;
+    struct cs_search_options own = s->options;
+    for (int p = 0; p < CS_PLANNERS; p++) {
+        struct cs_err err = {.text = ""};
+        int32_t first = s->n_found;
+        if (p == (int)own.planner || p == CS_PLANNER_CORNSTARCH)
+            continue;
+        s->options.planner = (enum cs_search_planner)p;
+        if (cs_planner_rules[p].is_plain_1f1b)
+            s->options.schedules = 1;
+        s->why_not = (struct cs_err){.text = ""};
+        s->nearest = 0;
+        enum cs_status status = take_best(s, 1, &err);
+        if (s->n_found == first)
+            s->out->choice[p].why_not =
+                cs_arena_strdup(s->arena, status == CS_OK ? s->why_not.text : err.text);
+        else
+            qsort(s->found + first, (size_t)(s->n_found - first), sizeof(s->found[0]), by_time);
+        s->n_found = s->n_found > first ? first + 1 : first;
+        if (s->n_found > first)
+            s->out->choice[p].plan = s->found[first].plan;
+        s->out->choice[p].planner = (enum cs_search_planner)p;
+        s->options = own;
+    }
+    s->why_not = (struct cs_err){.text = ""};
+    s->nearest = 0;
+    s->out->blind = s->out->choice[CS_PLANNER_BLIND].plan;
 }
 
 static void add_comparison(struct searcher *s, struct cs_search_plan *plan)
@@ -204,9 +276,86 @@ static void add_comparison(struct searcher *s, struct cs_search_plan *plan)
     if (!blind || plan == blind)
         return;
     char step[CS_UNITS_CAP];
-    cs_duration_print(step, sizeof(step), (uint64_t)blind->step_ns);
+    cs_duration_print(step, sizeof(step), (uint64_t)time_of(blind));
     plan->why = cs_arena_printf(s->arena, "%s; a frozen-blind planner would take %s (%.2fx)",
-                                plan->why, step, (double)blind->step_ns / (double)plan->step_ns);
+                                plan->why, step, (double)time_of(blind) / (double)time_of(plan));
+}
+
+/* the best by full slots, and what the planners chose, on batches */
+static enum cs_status sample_best(struct searcher *s, struct cs_err *err)
+{
+    struct cs_sampler *sampler = NULL;
+    struct cs_arena *scratch = cs_arena_new(0);
+    enum cs_status status = cs_sampler_make(s->problem, &s->options, scratch, &sampler, err);
+    for (int32_t i = 0; status == CS_OK && i < s->n_found; i++) {
+        bool is_choice = false;
+        for (int p = 0; p < CS_PLANNERS; p++)
+            is_choice = is_choice || s->out->choice[p].plan == s->found[i].plan;
+        if (i < s->options.n_simulate || is_choice)
+            status = cs_search_sample(sampler, &s->found[i], err);
+    }
+    if (status == CS_OK)
+        s->out->n_batches = cs_sampler_batches(sampler);
+    cs_arena_free(scratch);
+    return status;
+}
+
+static enum cs_status rank(struct searcher *s, struct cs_err *err)
+{
+    qsort(s->found, (size_t)s->n_found, sizeof(s->found[0]), by_time);
+    for (int32_t i = 0, n = 0; i < s->n_found && n < s->options.n_refine; i++) {
+        bool is_choice = s->found[i].candidate.planner != (uint8_t)s->options.planner;
+        if (is_choice) /* shown as its planner would run it */
+            continue;
+        cs_search_refine(s->problem, &s->options, &s->found[i], s->arena);
+        n++;
+    }
+    qsort(s->found, (size_t)s->n_found, sizeof(s->found[0]), by_time);
+    if (s->options.samples) {
+        CS_TRY(sample_best(s, err));
+        qsort(s->found, (size_t)s->n_found, sizeof(s->found[0]), by_time);
+    }
+    return CS_OK;
+}
+
+static enum cs_status hand_back(struct searcher *s, struct cs_err *err)
+{
+    struct cs_search_result *out = s->out;
+    out->plan = CS_NEW_ARRAY(s->arena, struct cs_search_plan, s->n_found);
+    int32_t top = s->n_found < s->options.top ? s->n_found : s->options.top;
+    for (int32_t i = 0; i < s->n_found; i++) {
+        if (i < top) {
+            CS_TRY(cs_search_prove(s->problem, &s->options, &s->found[i], err));
+            add_comparison(s, s->found[i].plan);
+        }
+        out->plan[i] = *s->found[i].plan;
+        if (i > 0 && i < top)
+            out->plan[i].loses = cs_search_loses(&out->plan[0], &out->plan[i], s->arena);
+    }
+    mark_pareto(out->plan, s->n_found);
+    out->n_plans = top;
+    out->choice[s->options.planner] =
+        (struct cs_search_choice){.planner = s->options.planner, .plan = &out->plan[0]};
+    if (s->options.explains)
+        cs_search_explain(s->problem, &s->options, &s->found[0], s->arena, out);
+    return CS_OK;
+}
+
+static enum cs_status check_options(const struct cs_search_problem *problem,
+                                    const struct cs_search_options *o, struct cs_err *err)
+{
+    if (o->batch_slots < 1 || o->batch_slots > 1 << 20)
+        return cs_fail(err, CS_PLAN, "batch_slots is %d: 1 to %d", o->batch_slots, 1 << 20);
+    if (o->dp > o->batch_slots)
+        return cs_fail(err, CS_PLAN, "dp = %d replicas, but a step has %d slots; lower dp", o->dp,
+                       o->batch_slots);
+    for (int32_t b = 0; b < problem->n_branches; b++)
+        if (o->fix[b].ep > 1)
+            return cs_fail(err, CS_PLAN,
+                           "parallel.%s.ep = %d: its family has no experts to spread; leave ep out "
+                           "or choose 1",
+                           problem->branch[b].name, o->fix[b].ep);
+    return CS_OK;
 }
 
 enum cs_status cs_search_run(const struct cs_search_problem *problem,
@@ -216,40 +365,18 @@ enum cs_status cs_search_run(const struct cs_search_problem *problem,
     struct searcher s = {
         .problem = problem, .options = cs_search_defaults(options), .arena = arena, .out = out};
     *out = (struct cs_search_result){0};
-    if (options->batch_slots < 1 || options->batch_slots > 1 << 20)
-        return cs_fail(err, CS_PLAN, "batch_slots is %d: 1 to %d", options->batch_slots, 1 << 20);
-    if (s.options.dp > options->batch_slots)
-        return cs_fail(err, CS_PLAN, "dp = %d replicas, but a step has %d slots; lower dp",
-                       s.options.dp, options->batch_slots);
-    s.found = CS_NEW_ARRAY(arena, struct cs_search_plan *,
-                           (s.options.n_simulate + 1) * CS_SEARCH_SCHEDULES);
-    if (!options->skip_blind && !options->is_blind_only)
-        CS_TRY(find_blind(&s, err));
-    CS_TRY(take_best(&s, options->is_blind_only, s.options.n_simulate, err));
+    CS_TRY(check_options(problem, &s.options, err));
+    s.room = (s.options.n_simulate + CS_PLANNERS) * (CS_SEARCH_SCHEDULES + s.options.max_vpp);
+    s.found = CS_NEW_ARRAY(arena, struct cs_found, s.room + 1);
+    if (cs_planner_rules[s.options.planner].is_plain_1f1b && options->schedules == 0)
+        s.options.schedules = 1;
+    if (!s.options.skip_planners)
+        find_choices(&s);
+    CS_TRY(take_best(&s, s.options.n_simulate, err));
     if (s.n_found == 0)
         return cs_fail(err, CS_PLAN, "%s",
                        s.why_not.text[0] ? s.why_not.text
                                          : "no schedule that was asked for orders such a plan");
-    qsort(s.found, (size_t)s.n_found, sizeof(s.found[0]), by_time);
-    out->plan = CS_NEW_ARRAY(arena, struct cs_search_plan, s.n_found);
-    for (int32_t i = 0; i < s.n_found; i++) {
-        if (out->n_plans < s.options.top)
-            add_comparison(&s, s.found[i]);
-        out->plan[i] = *s.found[i];
-    }
-    mark_pareto(out->plan, s.n_found);
-    out->n_plans = s.n_found < s.options.top ? s.n_found : s.options.top;
-    return CS_OK;
-}
-
-enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *graph,
-                         const struct cs_cluster *cluster, const struct cs_profile *profile,
-                         const struct cs_search_options *options, struct cs_arena *arena,
-                         struct cs_search_result *out, struct cs_err *err)
-{
-    struct cs_search_options own = *options;
-    struct cs_search_problem *problem = NULL;
-    own.batch_slots = own.batch_slots > 0 ? own.batch_slots : spec->slots;
-    CS_TRY(cs_search_problem_make(spec, graph, cluster, profile, arena, &problem, err));
-    return cs_search_run(problem, &own, arena, out, err);
+    CS_TRY(rank(&s, err));
+    return hand_back(&s, err);
 }

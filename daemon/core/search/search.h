@@ -1,25 +1,37 @@
-/* Search for the fastest plan: modality x schedule x (tp, cp, pp, recompute) of every branch x dp.
+/* Search for the fastest plan: placement of every encoder x (tp, cp, pp, dp, zero, recompute) of
+ * every branch x schedule and its chunks.
  *
  * Enumerate layouts that the cluster holds, drop those whose parameters cannot fit, score each with
- * a closed form, then cut (capped by memory), lower, verify and simulate the best ones under every
- * schedule. One pipeline of sum(pp) ranks stands for all: ranks that differ in dp, cp or tp only
+ * a closed form, then cut (every stage under its own memory cap) and simulate the best ones under
+ * every schedule; refine the cuts of the first few by moving layers between neighbours; lower and
+ * verify what is handed back. One pipeline stands for all: ranks that differ in dp, cp or tp only
  * run in lockstep. Many slots: two lengths past the warm-up are simulated and the period continued.
  *
+ * dp of an encoder may differ from the LLM's when one divides the other: with twice as many
+ * replicas each takes half of the items of a slot, with half as many the slots of two LLM replicas.
+ * Colocated encoders may have a smaller tp * cp than the LLM's ranks, which then share the items.
+ *
  * step = pipeline + gradients of the slowest stage (a ring over dp * cp, not overlapped) +
- * optimizer. Deterministic: bounded by counts, never by time; ties go to less memory, fewer ranks,
- * and the candidate enumerated first. Messages all take the time of the slowest edge of the plan.
+ * optimizer. zero 1 shards the optimizer and costs nothing; 2 reduces gradients in every slot; 3
+ * also gathers weights in every forward and backward. Of recompute and zero the cheapest level that
+ * fits is taken. Deterministic: bounded by counts, never by time; ties go to less memory, fewer
+ * ranks, and the candidate enumerated first. Messages take the time of their edge.
  *
  * The frozen-blind planner cuts and chooses by 3 F per layer; its choice is shown at true costs and
- * stands among the candidates too, so that the first plan is never slower than it. */
+ * stands among the candidates too, so that the first plan is never slower than it. Published
+ * planners are restrictions of the same search (planners.h). */
 #ifndef CS_SEARCH_SEARCH_H
 #define CS_SEARCH_SEARCH_H
 
 #include "core/search/memory.h"
+#include "core/search/planners.h"
+#include "core/search/samples.h"
 
 enum cs_search_modality {
     CS_SEARCH_PARALLEL,   /* every branch has its own ranks */
     CS_SEARCH_COLOCATED,  /* the LLM's ranks hold whole encoders and share their slots */
     CS_SEARCH_REPLICATED, /* every LLM stage runs all encoders for every slot: a baseline */
+    CS_SEARCH_MIXED,      /* encoders that differ in that */
     CS_SEARCH_MODALITIES
 };
 
@@ -33,24 +45,30 @@ bool cs_search_schedule_from_name(const char *name, int *schedule);
 
 /* Zero: free, or the default in brackets. */
 struct cs_search_options {
+    enum cs_search_planner planner;
     int32_t batch_slots; /* slots of a step over all replicas; needed */
-    unsigned modalities; /* bits [parallel and colocated] */
+    unsigned modalities; /* bits [parallel, colocated and mixed] */
     unsigned schedules;  /* bits of the table [1f1b, zb-h1, interleaved, anchors] */
     unsigned recomputes; /* bits [all] */
-    int32_t dp;
+    unsigned zeros;      /* bits of levels 0 to 3 [1, 2 and 3] */
+    int32_t dp;          /* of the LLM */
 
     struct {
-        int32_t tp, cp, pp;
+        int32_t tp, cp, pp, dp, vpp, ep;
+        int32_t place; /* 1 + enum cs_placement */
     } fix[CS_SEARCH_MAX_BRANCHES];
 
-    bool no_zero; /* the optimizer is not sharded; else zero = 1 */
     bool may_leave_node;
-    bool is_blind_only; /* rank what the frozen-blind planner would consider */
-    bool skip_blind;    /* do not look for its choice */
+    bool skip_planners; /* do not look for what the other planners would choose */
+    bool explains;      /* fill result->explain */
     int32_t max_pp;     /* of a branch [64] */
+    int32_t max_vpp;    /* chunks of a stage when interleaved [4] */
     int32_t top;        /* plans handed back [16] */
-    int32_t n_simulate; /* layouts [24] */
+    int32_t n_simulate; /* layouts [50] */
+    int32_t n_refine;   /* plans whose cuts are refined [4]; -1: none */
     int64_t max_scored; /* layouts scored at most [20 million] */
+
+    const struct cs_search_samples *samples; /* rank by their batches; NULL: by full slots */
 };
 
 struct cs_search_stage {
@@ -64,27 +82,48 @@ struct cs_search_stage {
 };
 
 struct cs_search_plan {
+    enum cs_search_planner planner; /* whose rules cut it */
     enum cs_search_modality modality;
     const char *schedule;
     struct cs_layout layout;
     bool is_blind_cut;
-    int32_t slots; /* of a replica */
+    bool is_refined; /* layers were moved after the cut */
+    int32_t slots;   /* of a replica of the LLM */
     int32_t n_ranks, n_stages;
-    const struct cs_search_stage *stage;
-    int64_t score_ns; /* closed form */
+    struct cs_search_stage *stage;
+    int64_t score_ns; /* closed form, by the rules of its planner */
     int64_t pipeline_ns, sync_ns, optim_ns, step_ns;
+    int64_t mean_ns, p95_ns; /* steps of the sampled batches; 0: none */
     int64_t peak_bytes;
     double bubble;  /* idle share of the ranks during the pipeline */
     bool is_pareto; /* none handed back is better in both time and memory */
     const char *why;
+    const char *loses; /* against the first plan: how much, and by what; NULL: it is the first */
+};
+
+/* What another planner takes, at true costs. */
+struct cs_search_choice {
+    enum cs_search_planner planner;
+    const struct cs_search_plan *plan; /* NULL: why it has none */
+    const char *why_not;
+};
+
+struct cs_search_explain {
+    const char **cut; /* sentences: why this cut, what the bottleneck is */
+    int32_t n_cut;
+    const char **bind; /* constraints, and what the best plan without them would take */
+    int32_t n_bind;
 };
 
 struct cs_search_result {
     struct cs_search_plan *plan; /* (n_plans) fastest first */
     int32_t n_plans;
     const struct cs_search_plan *blind; /* at true costs; NULL: skipped, or nothing of it fits */
-    int64_t n_scored, n_pruned;         /* layouts; pruned: parameters cannot fit */
-    int32_t n_simulated, n_too_big;     /* too big: did not fit once they were cut */
+    struct cs_search_choice choice[CS_PLANNERS]; /* plan NULL and why_not NULL: not looked for */
+    struct cs_search_explain explain;
+    int32_t n_batches;              /* sampled */
+    int64_t n_scored, n_pruned;     /* layouts; pruned: parameters cannot fit */
+    int32_t n_simulated, n_too_big; /* too big: did not fit once they were cut */
 };
 
 /* CS_PLAN when nothing can be planned: the figures of the plan that came nearest. */

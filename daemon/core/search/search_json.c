@@ -7,8 +7,11 @@ static json_t *layout_json(const struct cs_layout *layout)
     for (int32_t b = 0; b < layout->n_branches; b++) {
         const struct cs_branch_layout *at = &layout->branch[b];
         json_object_set_new(all, at->name,
-                            json_pack("{s:i s:i s:i s:s}", "tp", at->tp, "cp", at->cp, "pp", at->pp,
-                                      "recompute", cs_recompute_name(at->recompute)));
+                            json_pack("{s:i s:i s:i s:i s:i s:i s:s s:s}", "tp", at->tp, "cp",
+                                      at->cp, "pp", at->pp, "dp", cs_layout_dp(layout, b), "vpp",
+                                      at->vpp > 0 ? at->vpp : 1, "zero", cs_layout_zero(layout, b),
+                                      "recompute", cs_recompute_name(at->recompute), "place",
+                                      cs_placement_name(at->place)));
     }
     return all;
 }
@@ -26,20 +29,64 @@ static json_t *stage_json(const struct cs_search_stage *s)
         (json_int_t)m->boundary, "workspace", (json_int_t)m->workspace);
 }
 
+static const char *cut_name(const struct cs_search_plan *plan)
+{
+    static const char *const names[] = {[CS_CUT_TRUE] = "frozen-aware",
+                                        [CS_CUT_BLIND] = "frozen-blind",
+                                        [CS_CUT_LAYERS] = "equal-layers"};
+    return names[cs_planner_rules[plan->planner].cut];
+}
+
+static json_t *number_or_null(int64_t value)
+{
+    return value > 0 ? json_integer((json_int_t)value) : json_null();
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text ? json_string(text) : json_null();
+}
+
 json_t *cs_search_plan_json(const struct cs_search_plan *plan)
 {
     json_t *stages = json_array();
     for (int32_t i = 0; i < plan->n_stages; i++)
         json_array_append_new(stages, stage_json(&plan->stage[i]));
     return json_pack(
-        "{s:s s:s s:s s:o s:i s:i s:i s:i s:I s:I s:I s:I s:I s:f s:b s:s s:o}", "modality",
-        cs_search_modality_name(plan->modality), "schedule", plan->schedule, "cut",
-        plan->is_blind_cut ? "frozen-blind" : "frozen-aware", "parallel",
-        layout_json(&plan->layout), "dp", plan->layout.dp, "zero", plan->layout.zero, "slots",
-        plan->slots, "ranks", plan->n_ranks, "step_ns", (json_int_t)plan->step_ns, "pipeline_ns",
-        (json_int_t)plan->pipeline_ns, "sync_ns", (json_int_t)plan->sync_ns, "optimizer_ns",
-        (json_int_t)plan->optim_ns, "peak_memory_bytes", (json_int_t)plan->peak_bytes, "bubble",
-        plan->bubble, "pareto", plan->is_pareto, "why", plan->why, "stages", stages);
+        "{s:s s:s s:s s:s s:o s:i s:i s:i s:i s:I s:I s:I s:I s:I s:o s:o s:I s:f s:b s:s s:o s:o}",
+        "planner", cs_planner_rules[plan->planner].name, "modality",
+        cs_search_modality_name(plan->modality), "schedule", plan->schedule, "cut", cut_name(plan),
+        "parallel", layout_json(&plan->layout), "dp", plan->layout.dp, "zero", plan->layout.zero,
+        "slots", plan->slots, "ranks", plan->n_ranks, "step_ns", (json_int_t)plan->step_ns,
+        "pipeline_ns", (json_int_t)plan->pipeline_ns, "sync_ns", (json_int_t)plan->sync_ns,
+        "optimizer_ns", (json_int_t)plan->optim_ns, "score_ns", (json_int_t)plan->score_ns,
+        "mean_ns", number_or_null(plan->mean_ns), "p95_ns", number_or_null(plan->p95_ns),
+        "peak_memory_bytes", (json_int_t)plan->peak_bytes, "bubble", plan->bubble, "pareto",
+        plan->is_pareto, "why", plan->why, "loses", text_or_null(plan->loses), "stages", stages);
+}
+
+static json_t *sentences(const char *const *text, int32_t n)
+{
+    json_t *all = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(all, json_string(text[i]));
+    return all;
+}
+
+/* one row per planner that was looked for: what it takes, at true costs */
+static json_t *planners_json(const struct cs_search_result *result)
+{
+    json_t *all = json_array();
+    for (int p = 0; p < CS_PLANNERS; p++) {
+        const struct cs_search_choice *c = &result->choice[p];
+        if (!c->plan && !c->why_not)
+            continue;
+        json_array_append_new(
+            all, json_pack("{s:s s:o s:o}", "planner", cs_planner_rules[p].name, "plan",
+                           c->plan ? cs_search_plan_json(c->plan) : json_null(), "why_not",
+                           c->plan ? json_null() : text_or_null(c->why_not)));
+    }
+    return all;
 }
 
 json_t *cs_search_result_json(const struct cs_search_result *result)
@@ -47,9 +94,16 @@ json_t *cs_search_result_json(const struct cs_search_result *result)
     json_t *plans = json_array();
     for (int32_t i = 0; i < result->n_plans; i++)
         json_array_append_new(plans, cs_search_plan_json(&result->plan[i]));
-    return json_pack("{s:s s:o s:o s:{s:I s:I s:i s:i}}", "schema", "cornstarch.plans/1", "plans",
-                     plans, "frozen_blind",
-                     result->blind ? cs_search_plan_json(result->blind) : json_null(), "search",
-                     "scored", (json_int_t)result->n_scored, "pruned", (json_int_t)result->n_pruned,
-                     "simulated", result->n_simulated, "too_big", result->n_too_big);
+    json_t *root = json_pack(
+        "{s:s s:o s:o s:o s:{s:I s:I s:i s:i s:i}}", "schema", "cornstarch.plans/1", "plans", plans,
+        "frozen_blind", result->blind ? cs_search_plan_json(result->blind) : json_null(),
+        "planners", planners_json(result), "search", "scored", (json_int_t)result->n_scored,
+        "pruned", (json_int_t)result->n_pruned, "simulated", result->n_simulated, "too_big",
+        result->n_too_big, "batches", result->n_batches);
+    const struct cs_search_explain *e = &result->explain;
+    if (e->n_cut > 0)
+        json_object_set_new(root, "explain",
+                            json_pack("{s:o s:o}", "cut", sentences(e->cut, e->n_cut), "binds",
+                                      sentences(e->bind, e->n_bind)));
+    return root;
 }

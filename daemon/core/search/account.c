@@ -1,0 +1,175 @@
+/* What a lowered plan holds and what its step costs beside the pipeline; see trial.h. */
+#include "core/search/account.h"
+
+#include "core/base/units.h"
+
+/* one entry per rank of the pipeline's branches, chunks together */
+static void name_stages(const struct cs_trial *t, struct cs_arena *arena,
+                        struct cs_search_plan *plan)
+{
+    int32_t n = 0, base = 0;
+    for (int32_t b = 0; b <= t->llm; b++)
+        n += t->c->place[b] == CS_PLACE_OWN ? t->c->pp[b] : 0;
+    struct cs_search_stage *stage = CS_NEW_ARRAY(arena, struct cs_search_stage, n);
+    plan->stage = stage;
+    plan->n_stages = n;
+    for (int32_t b = 0; b <= t->llm; b++) {
+        int32_t pp = t->c->place[b] == CS_PLACE_OWN ? t->c->pp[b] : 0;
+        for (int32_t s = 0; s < pp; s++, stage++) {
+            *stage = (struct cs_search_stage){
+                .name = cs_arena_printf(arena, "%s.%d", t->problem->branch[b].name, s),
+                .branch = b,
+                .index = s,
+                .rank = base};
+            for (int32_t c = s; c < cs_trial_stages(t, b); c += pp) {
+                const struct cs_stage *st = &t->plan->stages[t->first_stage[b] + c];
+                stage->n_layers += st->n_layers;
+                stage->fwd_ns += st->fwd_ns;
+                stage->bwd_input_ns += st->bwd_input_ns;
+                stage->bwd_weight_ns += st->bwd_weight_ns;
+            }
+            base += t->c->own_dp[b] * t->option[b]->tp * t->option[b]->cp;
+        }
+    }
+}
+
+static void count_stage(const struct cs_trial *t, struct cs_search_stage *st, int64_t activations)
+{
+    int32_t b = st->branch, layer = 0;
+    for (int32_t c = 0; c < cs_trial_stages(t, b); c++) {
+        int32_t n = t->found->sizes[b][c];
+        if (c % t->c->pp[b] == st->index) {
+            struct cs_memory_load load = cs_trial_load(t, b, c, layer, layer + n);
+            cs_memory_add(t->layer[b] + layer, n, &load, &st->memory);
+        }
+        layer += n;
+    }
+    if (b == t->llm)
+        cs_trial_add_encoders(t, &st->memory);
+    st->memory.activations = activations;
+}
+
+void cs_account_memory(const struct cs_trial *t, const struct cs_replay *replay,
+                       struct cs_arena *arena, struct cs_search_plan *plan)
+{
+    int32_t *slots = CS_NEW_ARRAY(t->scratch, int32_t, t->plan->n_stages + 1);
+    int64_t *bytes = CS_NEW_ARRAY(t->scratch, int64_t, t->plan->n_ranks + 1);
+    cs_replay_peaks(replay, t->group, t->saved, slots, bytes, t->scratch);
+    name_stages(t, arena, plan);
+    plan->peak_bytes = 0;
+    for (int32_t i = 0; i < plan->n_stages; i++) {
+        struct cs_search_stage *st = &plan->stage[i];
+        count_stage(t, st, bytes[t->first_rank[st->branch] + st->index]);
+        st->in_flight = slots[t->first_stage[st->branch] + st->index];
+        int64_t all = cs_memory_total(&st->memory);
+        plan->peak_bytes = all > plan->peak_bytes ? all : plan->peak_bytes;
+    }
+}
+
+enum cs_status cs_account_check(struct cs_trial *t, const struct cs_search_plan *plan,
+                                struct cs_err *err)
+{
+    if (t->problem->mem_bytes <= 0 || plan->peak_bytes <= t->problem->mem_bytes)
+        return CS_OK;
+    t->nearest = plan->peak_bytes;
+    for (int32_t i = 0; i < plan->n_stages; i++) {
+        const struct cs_search_stage *st = &plan->stage[i];
+        if (cs_memory_total(&st->memory) != plan->peak_bytes)
+            continue;
+        struct cs_buf text = {0};
+        t->tight_branch = st->branch;
+        cs_memory_explain(&st->memory, st->rank, st->name, st->in_flight, t->problem->mem_bytes,
+                          &text);
+        enum cs_status status = cs_fail(err, CS_PLAN, "does not fit: %s", cs_buf_str(&text));
+        cs_buf_free(&text);
+        return status;
+    }
+    return CS_OK;
+}
+
+/* whole gradients of a rank: what a ring over its replicas carries */
+static int64_t grads_of(const struct cs_trial *t, const struct cs_search_stage *st)
+{
+    int64_t bytes = 0;
+    int32_t b = st->branch, layer = 0;
+    for (int32_t c = 0; c < cs_trial_stages(t, b); c++) {
+        for (int32_t i = 0; c % t->c->pp[b] == st->index && i < t->found->sizes[b][c]; i++)
+            bytes += t->layer[b][layer + i].grad_bytes;
+        layer += t->found->sizes[b][c];
+    }
+    return bytes;
+}
+
+/* zero 2 has reduced gradients in its slots and gathers weights only, zero 3 does both in slots */
+static int64_t exchange_ns(const struct cs_trial *t, int32_t b, int64_t bytes)
+{
+    static const int times[] = {2, 2, 1, 0};
+    return times[t->c->zero[b]] *
+           cs_search_gather_ns(t->problem, cs_trial_shards(t, b), t->option[b]->tp, bytes);
+}
+
+void cs_account_step(const struct cs_trial *t, struct cs_search_plan *plan)
+{
+    int64_t encoders = 0;
+    plan->sync_ns = plan->optim_ns = 0;
+    for (int32_t e = 0; e < t->llm; e++) {
+        int64_t bytes = 0;
+        for (int32_t i = 0; t->c->place[e] != CS_PLACE_OWN && i < t->problem->branch[e].n_layers;
+             i++)
+            bytes += t->layer[e][i].grad_bytes;
+        encoders += exchange_ns(t, e, bytes);
+    }
+    for (int32_t i = 0; i < plan->n_stages; i++) {
+        const struct cs_search_stage *st = &plan->stage[i];
+        const struct cs_memory *m = &st->memory;
+        int64_t sync =
+            exchange_ns(t, st->branch, grads_of(t, st)) + (st->branch == t->llm ? encoders : 0);
+        int64_t optim = t->problem->bytes_per_s > 0
+                            ? (int64_t)(2e9 * (double)(m->grads + m->optimizer) /
+                                        (double)t->problem->bytes_per_s)
+                            : 0;
+        plan->sync_ns = sync > plan->sync_ns ? sync : plan->sync_ns;
+        plan->optim_ns = optim > plan->optim_ns ? optim : plan->optim_ns;
+    }
+    plan->step_ns = plan->pipeline_ns + plan->sync_ns + plan->optim_ns;
+}
+
+void cs_account_bubbles(const struct cs_trial *t, const struct cs_replay *r, const int64_t *cost,
+                        double step_of, struct cs_search_plan *plan)
+{
+    double *busy = CS_NEW_ARRAY(t->scratch, double, t->plan->n_ranks + 1);
+    plan->bubble = 0;
+    for (int32_t i = 0; i < r->n_items; i++)
+        busy[r->item[i].rank] += (double)cost[i];
+    for (int32_t i = 0; i < plan->n_stages; i++) {
+        struct cs_search_stage *st = &plan->stage[i];
+        int32_t rank = t->first_rank[st->branch] + st->index;
+        st->bubble = step_of > 0 ? 1 - busy[rank] / step_of : 0;
+        plan->bubble += st->bubble / plan->n_stages;
+    }
+}
+
+void cs_account_say(const struct cs_trial *t, struct cs_arena *arena, struct cs_search_plan *plan)
+{
+    const struct cs_search_stage *worst = &plan->stage[0];
+    for (int32_t i = 1; i < plan->n_stages; i++) {
+        const struct cs_search_stage *s = &plan->stage[i];
+        if (s->fwd_ns + s->bwd_input_ns + s->bwd_weight_ns >
+            worst->fwd_ns + worst->bwd_input_ns + worst->bwd_weight_ns)
+            worst = s;
+    }
+    char f[CS_UNITS_CAP], b[CS_UNITS_CAP], mem[CS_UNITS_CAP];
+    int64_t bwd = worst->bwd_input_ns + worst->bwd_weight_ns;
+    static const char *const rules[] = {[CS_CUT_TRUE] = "",
+                                        [CS_CUT_BLIND] = "; cut as if everything trained",
+                                        [CS_CUT_LAYERS] = "; stages of equal numbers of layers"};
+    cs_duration_print(f, sizeof(f), (uint64_t)worst->fwd_ns);
+    cs_duration_print(b, sizeof(b), (uint64_t)bwd);
+    cs_bytes_print(mem, sizeof(mem), (uint64_t)plan->peak_bytes);
+    plan->why = cs_arena_printf(arena,
+                                "bottleneck %s: %d layers, F %s + B %s a slot, %d slots of a "
+                                "replica; bubble %.1f%%; largest rank %s%s%s",
+                                worst->name, worst->n_layers, f, bwd > 0 ? b : "nothing", t->slots,
+                                100 * plan->bubble, mem, rules[cs_planner_rules[t->c->planner].cut],
+                                plan->is_refined ? "; layers moved after the cut" : "");
+}

@@ -1,0 +1,180 @@
+/* The cut of every branch: contiguous min-max dynamic programming, every stage under the memory cap
+ * with the slots that are in flight at its place. The number of stages is given, so the distance of
+ * a stage from the end is known; the cap forbids transitions. O(stages * layers^2) at most: a stage
+ * that costs more than the best cut so far is not extended. Source: Cornstarch, stage partition and
+ * memory-aware scheduling. */
+#include <string.h>
+
+#include "core/base/units.h"
+#include "core/search/trial.h"
+
+struct cutter {
+    const struct cs_trial *t;
+    int32_t b, n, stages;
+    int64_t cap;            /* 0: none */
+    int64_t *sum;           /* (n + 1) prefix sums of costs */
+    int64_t *state, *saved; /* (n + 1) prefix sums of bytes */
+    int64_t *best;          /* (stages + 1, n + 1), -1: impossible */
+    int32_t *from;
+    int64_t fewest; /* bytes of the smallest stage that does not fit */
+};
+
+static int32_t depth_of(const struct cs_trial *t, int32_t b, int32_t s)
+{
+    return cs_trial_stages(t, b) - 1 - s + (b == t->llm ? 0 : t->c->pp[t->llm]);
+}
+
+static int32_t longest_chain(const struct cs_trial *t)
+{
+    int32_t most = 0;
+    for (int32_t e = 0; e < t->llm; e++)
+        most = cs_trial_stages(t, e) > most ? cs_trial_stages(t, e) : most;
+    return most + t->c->pp[t->llm];
+}
+
+/* Slots whose activations a stage keeps, by schedule: 1F1B keeps one more than there are stages
+ * behind it; zb-h1 delays weight gradients, so every stage keeps as many as the first. */
+static int64_t in_flight(const struct cs_trial *t, int32_t b, int32_t s)
+{
+    const struct cs_schedule_row *row = &cs_search_schedules[t->found->schedule];
+    int64_t depth = depth_of(t, b, s), alive = depth + 1, slots = t->slots, p = t->c->pp[t->llm];
+    if (strcmp(row->name, "gpipe") == 0)
+        alive = slots;
+    else if (strcmp(row->name, "zb-h1") == 0)
+        alive = longest_chain(t);
+    else if (strcmp(row->name, "zb-h2") == 0)
+        alive = 2 * depth + 1;
+    else if (row->is_interleaved && b == t->llm) /* of one chunk: every v-th */
+        alive = (2 * (p - 1 - s % p) + (t->chunks - 1) * p + t->chunks) / t->chunks;
+    return alive < slots ? alive : slots;
+}
+
+static int64_t cost_of(const struct cs_trial *t, const struct cs_search_layer *l)
+{
+    enum cs_search_cut cut = cs_planner_rules[t->c->planner].cut;
+    return cut == CS_CUT_LAYERS ? 1 : cs_search_layer_ns(l, cut);
+}
+
+static bool fits(struct cutter *x, int32_t s, int32_t first, int32_t end, int64_t work)
+{
+    if (x->cap <= 0)
+        return true;
+    struct cs_memory_load load = cs_trial_load(x->t, x->b, s, first, end);
+    struct cs_memory boundary = {0};
+    cs_memory_add(NULL, 0, &load, &boundary);
+    int64_t bytes = x->state[end] - x->state[first] + boundary.boundary + work +
+                    in_flight(x->t, x->b, s) * (x->saved[end] - x->saved[first]);
+    if (bytes > x->cap && (x->fewest == 0 || bytes < x->fewest))
+        x->fewest = bytes;
+    return bytes <= x->cap;
+}
+
+static void fill_cell(struct cutter *x, int32_t k, int32_t j)
+{
+    int64_t width = x->n + 1, *best = &x->best[k * width + j], work = 0;
+    *best = -1;
+    for (int32_t i = j - 1; i >= k - 1; i--) {
+        const struct cs_search_layer *l = &x->t->layer[x->b][i];
+        int64_t before = x->best[(k - 1) * width + i], stage = x->sum[j] - x->sum[i];
+        int64_t own = cs_memory_work(l, x->t->c->zero[x->b]);
+        work = own > work ? own : work;
+        if (*best >= 0 && stage > *best)
+            break;
+        int64_t value = before > stage ? before : stage;
+        if (before < 0 || (*best >= 0 && value > *best) || !fits(x, k - 1, i, j, work))
+            continue;
+        *best = value;
+        x->from[k * width + j] = i;
+    }
+}
+
+static void prepare(struct cutter *x)
+{
+    const struct cs_trial *t = x->t;
+    x->sum = CS_NEW_ARRAY(t->scratch, int64_t, x->n + 1);
+    x->state = CS_NEW_ARRAY(t->scratch, int64_t, x->n + 1);
+    x->saved = CS_NEW_ARRAY(t->scratch, int64_t, x->n + 1);
+    for (int32_t i = 0; i < x->n; i++) {
+        const struct cs_search_layer *l = &t->layer[x->b][i];
+        struct cs_memory held = {0};
+        struct cs_memory_load load = {.zero = t->c->zero[x->b], .shards = cs_trial_shards(t, x->b)};
+        cs_memory_add(l, 1, &load, &held);
+        x->sum[i + 1] = x->sum[i] + cost_of(t, l);
+        x->state[i + 1] = x->state[i] + held.weights + held.grads + held.optimizer;
+        x->saved[i + 1] = x->saved[i] + l->saved_bytes;
+    }
+    int64_t cells = ((int64_t)x->stages + 1) * (x->n + 1);
+    x->best = CS_NEW_ARRAY(t->scratch, int64_t, cells);
+    x->from = CS_NEW_ARRAY(t->scratch, int32_t, cells);
+}
+
+/* what encoders on the LLM's ranks take of them: colocated ones with two groups of slots ahead, or
+ * all of them; replicated ones with the slots of the first stage */
+static int64_t taken(const struct cs_trial *t)
+{
+    struct cs_memory memory = {0};
+    bool is_all = strcmp(cs_search_schedules[t->found->schedule].name, "three-phase") == 0;
+    int64_t p = t->c->pp[t->llm], groups = (t->slots + p - 1) / p;
+    int64_t shared = is_all || groups < 3 ? groups : 3, repeated = p < t->slots ? p : t->slots;
+    cs_trial_add_encoders(t, &memory);
+    for (int32_t e = 0; e < t->llm; e++)
+        for (int32_t i = 0; t->c->place[e] != CS_PLACE_OWN && i < t->problem->branch[e].n_layers;
+             i++)
+            memory.activations += t->layer[e][i].saved_bytes *
+                                  (t->c->place[e] == CS_PLACE_COLOCATED ? shared : repeated);
+    return cs_memory_total(&memory) - memory.workspace;
+}
+
+static enum cs_status refuse(struct cs_trial *t, const struct cutter *x, struct cs_err *err)
+{
+    char need[CS_UNITS_CAP], have[CS_UNITS_CAP];
+    cs_bytes_print(need, sizeof(need), (uint64_t)x->fewest);
+    cs_bytes_print(have, sizeof(have), (uint64_t)x->cap);
+    t->tight_branch = x->b;
+    t->nearest = x->fewest + (t->problem->mem_bytes - x->cap);
+    return cs_fail(err, CS_PLAN,
+                   "does not fit: no cut of %s into %d stages leaves every stage under %s; the "
+                   "smallest stage that does not fit needs %s",
+                   t->problem->branch[x->b].name, x->stages, have, need);
+}
+
+static enum cs_status cut_branch(struct cs_trial *t, int32_t b, struct cs_arena *arena,
+                                 struct cs_err *err)
+{
+    struct cutter x = {.t = t,
+                       .b = b,
+                       .n = t->problem->branch[b].n_layers,
+                       .stages = cs_trial_stages(t, b),
+                       .cap = t->problem->mem_bytes};
+    if (x.cap > 0 && b == t->llm) {
+        x.cap -= taken(t);
+        x.cap = x.cap < 1 ? 1 : x.cap / t->chunks;
+    }
+    if (x.stages > x.n)
+        return cs_fail(err, CS_PLAN, "%d stages for %d layers of %s", x.stages, x.n,
+                       t->problem->branch[b].name);
+    prepare(&x);
+    int64_t width = x.n + 1;
+    for (int32_t j = 0; j <= x.n; j++)
+        x.best[j] = j == 0 ? 0 : -1;
+    for (int32_t k = 1; k <= x.stages; k++)
+        for (int32_t j = 0; j <= x.n; j++)
+            fill_cell(&x, k, j);
+    if (x.best[x.stages * width + x.n] < 0)
+        return refuse(t, &x, err);
+    t->found->sizes[b] = CS_NEW_ARRAY(arena, int, x.stages);
+    for (int32_t k = x.stages, end = x.n; k >= 1; k--) {
+        int32_t first = x.from[k * width + end];
+        t->found->sizes[b][k - 1] = end - first;
+        end = first;
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_trial_cut(struct cs_trial *t, struct cs_arena *arena, struct cs_err *err)
+{
+    for (int32_t b = 0; b <= t->llm; b++)
+        if (cs_trial_stages(t, b) > 0)
+            CS_TRY(cut_branch(t, b, arena, err));
+    return CS_OK;
+}

@@ -1,0 +1,293 @@
+/* Why this plan: what its cut balances, what moving a layer would cost, what others lose, and which
+ * constraints bind; see search.h. Sentences for people, figures from the same evaluation. */
+#include <string.h>
+
+#include "core/base/units.h"
+#include "core/search/candidate.h"
+
+enum { MAX_SENTENCES = 24 };
+
+struct writer {
+    const struct cs_search_problem *problem;
+    const struct cs_search_options *options;
+    const struct cs_found *best;
+    struct cs_arena *arena;
+    struct cs_search_result *result;
+};
+
+static int64_t slot_ns(const struct cs_search_stage *s)
+{
+    return s->fwd_ns + s->bwd_input_ns + s->bwd_weight_ns;
+}
+
+static const char *duration(const struct writer *w, int64_t ns)
+{
+    char text[CS_UNITS_CAP];
+    cs_duration_print(text, sizeof(text), (uint64_t)(ns > 0 ? ns : 0));
+    return cs_arena_strdup(w->arena, text);
+}
+
+static void say(const char **sentence, int32_t *n, const char *text)
+{
+    if (*n < MAX_SENTENCES)
+        sentence[(*n)++] = text;
+}
+
+static const struct cs_search_stage *slowest(const struct cs_search_plan *plan)
+{
+    const struct cs_search_stage *worst = &plan->stage[0];
+    for (int32_t i = 1; i < plan->n_stages; i++)
+        worst = slot_ns(&plan->stage[i]) > slot_ns(worst) ? &plan->stage[i] : worst;
+    return worst;
+}
+
+/* "vision 25; llm 5 5 6", equal neighbours as "12 x 7" */
+static const char *cut_text(const struct writer *w, const struct cs_search_plan *plan)
+{
+    struct cs_buf text = {0};
+    for (int32_t i = 0; i < plan->n_stages;) {
+        const struct cs_search_stage *s = &plan->stage[i];
+        int32_t same = 1;
+        while (i + same < plan->n_stages && plan->stage[i + same].branch == s->branch &&
+               plan->stage[i + same].n_layers == s->n_layers)
+            same++;
+        if (s->index == 0)
+            cs_buf_addf(&text, "%s%s", text.len ? "; " : "", w->problem->branch[s->branch].name);
+        cs_buf_addf(&text, same > 1 ? " %d x %d" : " %d", s->n_layers, same);
+        i += same;
+    }
+    const char *out = cs_arena_strdup(w->arena, cs_buf_str(&text));
+    cs_buf_free(&text);
+    return out;
+}
+
+static void say_cut(const struct writer *w, const char **out, int32_t *n)
+{
+    const struct cs_search_plan *plan = w->best->plan;
+    const struct cs_search_stage *worst = slowest(plan);
+    int64_t sum = 0;
+    for (int32_t i = 0; i < plan->n_stages; i++)
+        sum += slot_ns(&plan->stage[i]);
+    say(out, n, cs_arena_printf(w->arena, "layers of every stage: %s", cut_text(w, plan)));
+    say(out, n,
+        cs_arena_printf(w->arena,
+                        "the slowest stage, %s, takes %s of a slot (F %s, B %s), the average "
+                        "stage %s; with %d slots that alone is %s of %s",
+                        worst->name, duration(w, slot_ns(worst)), duration(w, worst->fwd_ns),
+                        duration(w, worst->bwd_input_ns + worst->bwd_weight_ns),
+                        duration(w, sum / plan->n_stages), plan->slots,
+                        duration(w, plan->slots * slot_ns(worst)), duration(w, plan->step_ns)));
+    say(out, n,
+        cs_arena_printf(w->arena,
+                        "after the pipeline: gradients %s, optimizer %s; %.1f%% of the "
+                        "pipeline is idle",
+                        duration(w, plan->sync_ns), duration(w, plan->optim_ns),
+                        100 * plan->bubble));
+}
+
+static void say_freezing(const struct writer *w, const char **out, int32_t *n)
+{
+    const struct cs_candidate *c = &w->best->candidate;
+    for (int32_t b = 0; b < w->problem->n_branches; b++) {
+        const struct cs_search_branch *branch = &w->problem->branch[b];
+        int32_t none = 0, input_only = 0;
+        for (int32_t i = 0; i < branch->n_layers; i++) {
+            const struct cs_search_layer *l = &branch->option[c->option[b]].layer[i];
+            none += l->bwd_input_ns + l->bwd_weight_ns == 0;
+            input_only += l->bwd_input_ns > 0 && l->bwd_weight_ns == 0;
+        }
+        if (none + input_only > 0)
+            say(out, n,
+                cs_arena_printf(w->arena,
+                                "%s: of %d layers %d have no backward and %d only pass gradients "
+                                "on; a frozen-blind planner counts three forwards for each",
+                                branch->name, branch->n_layers, none, input_only));
+    }
+}
+
+/* the same plan with one layer moved across a boundary of the slowest stage */
+static void say_move(const struct writer *w, int from, int to, const char **out, int32_t *n)
+{
+    const struct cs_search_stage *worst = slowest(w->best->plan);
+    int32_t b = worst->branch, stages = w->best->candidate.pp[b];
+    struct cs_found next = *w->best;
+    struct cs_err err;
+    int64_t nearest = 0;
+    if (w->best->chunks > 1 || from < 0 || to < 0 || from >= stages || to >= stages ||
+        w->best->sizes[b][from] < 2)
+        return;
+    next.sizes[b] = CS_NEW_ARRAY(w->arena, int, stages);
+    memcpy(next.sizes[b], w->best->sizes[b], (size_t)stages * sizeof(int));
+    next.sizes[b][from]--;
+    next.sizes[b][to]++;
+    const char *name = w->problem->branch[b].name;
+    if (cs_search_evaluate(w->problem, w->options, &next, w->arena, &nearest, &err) != CS_OK) {
+        say(out, n,
+            cs_arena_printf(w->arena, "one layer from %s.%d to %s.%d: %s", name, from, name, to,
+                            err.text));
+        return;
+    }
+    int64_t more = next.plan->step_ns - w->best->plan->step_ns;
+    say(out, n,
+        cs_arena_printf(w->arena, "one layer from %s.%d to %s.%d: slowest %s, step %s (%s%s)", name,
+                        from, name, to, duration(w, slot_ns(slowest(next.plan))),
+                        duration(w, next.plan->step_ns), more < 0 ? "-" : "+",
+                        duration(w, more < 0 ? -more : more)));
+}
+
+static void say_moves(const struct writer *w, const char **out, int32_t *n)
+{
+    const struct cs_search_stage *worst = slowest(w->best->plan);
+    int s = worst->index;
+    if (w->best->candidate.place[worst->branch] != CS_PLACE_OWN)
+        return;
+    say_move(w, s, s - 1, out, n);
+    say_move(w, s, s + 1, out, n);
+}
+
+static void say_planners(const struct writer *w, const char **out, int32_t *n)
+{
+    const struct cs_search_plan *best = w->best->plan;
+    for (int p = 0; p < CS_PLANNERS; p++) {
+        const struct cs_search_choice *c = &w->result->choice[p];
+        if (p == (int)w->options->planner || (!c->plan && !c->why_not))
+            continue;
+        if (!c->plan) {
+            say(out, n,
+                cs_arena_printf(w->arena, "planner %s finds nothing: %s", cs_planner_rules[p].name,
+                                c->why_not));
+            continue;
+        }
+        const struct cs_search_stage *worst = slowest(c->plan);
+        bool is_sampled = best->mean_ns > 0 && c->plan->mean_ns > 0;
+        int64_t its = is_sampled ? c->plan->mean_ns : c->plan->step_ns,
+                own = is_sampled ? best->mean_ns : best->step_ns;
+        say(out, n,
+            cs_arena_printf(w->arena,
+                            "planner %s would cut %s: slowest %s with %s a slot, step %s (%.2fx)",
+                            cs_planner_rules[p].name, cut_text(w, c->plan), worst->name,
+                            duration(w, slot_ns(worst)), duration(w, its),
+                            own > 0 ? (double)its / (double)own : 1));
+    }
+}
+
+/* What the best plan takes when one constraint is lifted. */
+static const struct cs_search_plan *without(const struct writer *w,
+                                            const struct cs_search_problem *problem)
+{
+    struct cs_search_options options = *w->options;
+    struct cs_search_result *result = CS_NEW(w->arena, struct cs_search_result);
+    struct cs_err err;
+    options.skip_planners = true;
+    options.explains = false;
+    options.samples = NULL;
+    options.n_simulate = 6;
+    options.n_refine = 1;
+    options.top = 1;
+    if (cs_search_run(problem, &options, w->arena, result, &err) != CS_OK)
+        return NULL;
+    return &result->plan[0];
+}
+
+static void say_memory(const struct writer *w, const char **out, int32_t *n)
+{
+    struct cs_search_problem *free_of = CS_NEW(w->arena, struct cs_search_problem);
+    const struct cs_search_plan *best = w->best->plan;
+    char cap[CS_UNITS_CAP], need[CS_UNITS_CAP];
+    if (w->problem->mem_bytes <= 0)
+        return;
+    *free_of = *w->problem;
+    free_of->mem_bytes = 0;
+    const struct cs_search_plan *plan = without(w, free_of);
+    cs_bytes_print(cap, sizeof(cap), (uint64_t)w->problem->mem_bytes);
+    if (!plan || plan->step_ns >= best->step_ns) {
+        cs_bytes_print(need, sizeof(need), (uint64_t)best->peak_bytes);
+        say(out, n,
+            cs_arena_printf(w->arena,
+                            "memory does not bind: %s of %s used, and without "
+                            "the limit no faster plan was found",
+                            need, cap));
+        return;
+    }
+    cs_bytes_print(need, sizeof(need), (uint64_t)plan->peak_bytes);
+    say(out, n,
+        cs_arena_printf(w->arena,
+                        "memory binds: with more than %s a rank, %s would take %s "
+                        "(%.1f%% less), needing %s",
+                        cap, plan->schedule, duration(w, plan->step_ns),
+                        100 - 100.0 * (double)plan->step_ns / (double)best->step_ns, need));
+}
+
+static void say_ranks(const struct writer *w, const char **out, int32_t *n)
+{
+    const struct cs_search_plan *best = w->best->plan;
+    if (best->n_ranks < w->problem->n_ranks)
+        say(out, n,
+            cs_arena_printf(w->arena,
+                            "%d of %d ranks stay idle: %d slots go to a number of replicas that "
+                            "divides them, and no layout of all ranks is faster",
+                            w->problem->n_ranks - best->n_ranks, w->problem->n_ranks,
+                            w->options->batch_slots));
+}
+
+void cs_search_explain(const struct cs_search_problem *problem,
+                       const struct cs_search_options *options, const struct cs_found *best,
+                       struct cs_arena *arena, struct cs_search_result *result)
+{
+    struct writer w = {problem, options, best, arena, result};
+    struct cs_search_explain *e = &result->explain;
+    e->cut = CS_NEW_ARRAY(arena, const char *, MAX_SENTENCES);
+    e->bind = CS_NEW_ARRAY(arena, const char *, MAX_SENTENCES);
+    say_cut(&w, e->cut, &e->n_cut);
+    say_freezing(&w, e->cut, &e->n_cut);
+    say_moves(&w, e->cut, &e->n_cut);
+    say_planners(&w, e->cut, &e->n_cut);
+    say_memory(&w, e->bind, &e->n_bind);
+    say_ranks(&w, e->bind, &e->n_bind);
+}
+
+/* What others lose */
+
+struct loss {
+    const char *what;
+    double ns;
+};
+
+static bool redoes_more(const struct cs_search_plan *best, const struct cs_search_plan *plan)
+{
+    for (int32_t b = 0; b < plan->layout.n_branches; b++)
+        if (plan->layout.branch[b].recompute > best->layout.branch[b].recompute)
+            return true;
+    return false;
+}
+
+const char *cs_search_loses(const struct cs_search_plan *best, const struct cs_search_plan *plan,
+                            struct cs_arena *arena)
+{
+    double p = (double)plan->pipeline_ns, q = (double)best->pipeline_ns;
+    double work = p * (1 - plan->bubble) - q * (1 - best->bubble);
+    double idle = p * plan->bubble - q * best->bubble;
+    const char *why = plan->n_ranks < best->n_ranks ? "more work per rank, of fewer ranks"
+                      : redoes_more(best, plan)     ? "more work per rank, with more recompute"
+                                                    : "more work per rank";
+    struct loss loss[] = {
+        {why,                              work                                     },
+        {"more idle time in the pipeline", idle                                     },
+        {"a longer exchange of gradients", (double)(plan->sync_ns - best->sync_ns)  },
+        {"a longer optimizer",             (double)(plan->optim_ns - best->optim_ns)},
+    };
+    size_t most = 0;
+    bool is_sampled = plan->mean_ns > 0 && best->mean_ns > 0;
+    int64_t its = is_sampled ? plan->mean_ns : plan->step_ns,
+            own = is_sampled ? best->mean_ns : best->step_ns;
+    for (size_t i = 1; i < CS_ARRAY_LEN(loss); i++)
+        most = loss[i].ns > loss[most].ns ? i : most;
+    if (its <= own)
+        return "nothing in time";
+    char part[CS_UNITS_CAP];
+    double percent = own > 0 ? 100.0 * (double)(its - own) / (double)own : 0;
+    if (!(loss[most].ns > 0)) /* as fast when slots are full, slower on ragged ones */
+        return cs_arena_printf(arena, "+%.1f%%: more on ragged slots", percent);
+    cs_duration_print(part, sizeof(part), (uint64_t)loss[most].ns);
+    return cs_arena_printf(arena, "+%.1f%%: %s of %s", percent, part, loss[most].what);
+}

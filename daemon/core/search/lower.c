@@ -1,0 +1,300 @@
+/* From a candidate and its cut to stages, edges, times and bytes; see trial.h. */
+#include <math.h>
+#include <string.h>
+
+#include "core/search/trial.h"
+
+static void fill_layers(struct cs_trial *t, int32_t b)
+{
+    const struct cs_search_branch *branch = &t->problem->branch[b];
+    struct cs_share share = cs_candidate_share(t->problem, t->c, b);
+    struct cs_search_layer *out =
+        CS_NEW_ARRAY(t->scratch, struct cs_search_layer, branch->n_layers + 1);
+    int32_t shards = cs_trial_shards(t, b), tp = t->option[b]->tp;
+    int zero = t->c->zero[b];
+    for (int32_t i = 0; i < branch->n_layers; i++) {
+        struct cs_search_layer *l = &out[i];
+        *l = t->option[b]->layer[i];
+        bool has_backward = l->bwd_input_ns + l->bwd_weight_ns > 0;
+        l->fwd_ns = cs_share_ns(share, l->fwd_ns);
+        l->bwd_input_ns = cs_share_ns(share, l->bwd_input_ns);
+        l->bwd_weight_ns = cs_share_ns(share, l->bwd_weight_ns);
+        l->redo_ns = cs_share_ns(share, l->redo_ns);
+        l->blind_ns = cs_share_ns(share, l->blind_ns);
+        l->saved_bytes = cs_share_ns(share, l->saved_bytes);
+        l->work_bytes = cs_share_ns(share, l->work_bytes);
+        if (zero >= 2)
+            l->bwd_weight_ns += cs_search_gather_ns(t->problem, shards, tp, l->grad_bytes);
+        if (zero >= 3) {
+            int64_t gather = cs_search_gather_ns(t->problem, shards, tp, l->weight_bytes);
+            l->fwd_ns += gather;
+            l->bwd_input_ns += has_backward ? gather : 0;
+        }
+    }
+    t->layer[b] = out;
+}
+
+static void fill_trains(struct cs_trial *t, int32_t b)
+{
+    int32_t n = t->problem->branch[b].n_layers;
+    bool trains = false;
+    for (int32_t e = 0; b == t->llm && e < t->llm; e++)
+        trains = trains || t->trains[e][t->problem->branch[e].n_layers];
+    t->trains[b] = CS_NEW_ARRAY(t->scratch, bool, n + 1);
+    for (int32_t i = 0; i <= n; i++) {
+        t->trains[b][i] = trains;
+        trains = trains || (i < n && t->layer[b][i].is_trained);
+    }
+}
+
+void cs_trial_start(struct cs_trial *t, const struct cs_search_problem *problem,
+                    const struct cs_search_options *options, struct cs_found *found,
+                    struct cs_arena *scratch)
+{
+    *t = (struct cs_trial){.problem = problem,
+                           .options = options,
+                           .found = found,
+                           .c = &found->candidate,
+                           .llm = problem->n_branches - 1,
+                           .chunks = found->chunks,
+                           .scratch = scratch};
+    t->slots = (options->batch_slots + t->c->dp - 1) / t->c->dp;
+    for (int32_t b = 0; b < problem->n_branches; b++) {
+        t->option[b] = &problem->branch[b].option[t->c->option[b]];
+        fill_layers(t, b);
+        fill_trains(t, b);
+    }
+}
+
+int32_t cs_trial_stages(const struct cs_trial *t, int32_t b)
+{
+    if (t->c->place[b] != CS_PLACE_OWN)
+        return 0;
+    return t->c->pp[b] * (b == t->llm ? t->chunks : 1);
+}
+
+int32_t cs_trial_shards(const struct cs_trial *t, int32_t b)
+{
+    return t->c->own_dp[b] * t->option[b]->cp;
+}
+
+int64_t cs_trial_rows(const struct cs_trial *t, int32_t from, bool is_out, int32_t cp)
+{
+    const struct cs_search_branch *branch = &t->problem->branch[from];
+    return ((is_out ? branch->out_bytes : branch->inner_bytes) + cp - 1) / cp;
+}
+
+static int64_t shared_rows(const struct cs_trial *t, int32_t b, bool is_out)
+{
+    return cs_share_ns(cs_candidate_share(t->problem, t->c, b),
+                       cs_trial_rows(t, b, is_out, t->option[b]->cp));
+}
+
+struct cs_memory_load cs_trial_load(const struct cs_trial *t, int32_t b, int32_t s, int32_t first,
+                                    int32_t end)
+{
+    bool is_last = s == cs_trial_stages(t, b) - 1;
+    struct cs_memory_load load = {.zero = t->c->zero[b],
+                                  .shards = cs_trial_shards(t, b),
+                                  .chunks = 1,
+                                  .in_bytes = s > 0 ? shared_rows(t, b, false) : 0,
+                                  .has_in_grad = s > 0 && t->trains[b][first],
+                                  .has_out_grad = t->trains[b][end]};
+    load.out_bytes = !is_last      ? shared_rows(t, b, false)
+                     : b == t->llm ? 0
+                                   : shared_rows(t, b, true);
+    for (int32_t e = 0; b == t->llm && s == 0 && e < t->llm; e++)
+        if (t->c->place[e] == CS_PLACE_OWN) {
+            load.in_bytes += cs_trial_rows(t, e, true, t->option[b]->cp);
+            load.has_in_grad = load.has_in_grad || t->trains[e][t->problem->branch[e].n_layers];
+        }
+    return load;
+}
+
+void cs_trial_add_encoders(const struct cs_trial *t, struct cs_memory *memory)
+{
+    for (int32_t e = 0; e < t->llm; e++) {
+        if (t->c->place[e] == CS_PLACE_OWN)
+            continue;
+        struct cs_memory_load load = {.zero = t->c->zero[e],
+                                      .shards = cs_trial_shards(t, e),
+                                      .out_bytes = shared_rows(t, e, true)};
+        cs_memory_add(t->layer[e], t->problem->branch[e].n_layers, &load, memory);
+    }
+}
+
+/* Lowering */
+
+static struct cs_trial_part *part_of(const struct cs_trial *t, int32_t stage, int32_t b)
+{
+    return &t->part[stage * t->problem->n_branches + b];
+}
+
+static void add_part(struct cs_trial *t, int32_t stage, int32_t b, const struct cs_search_layer *l,
+                     int32_t n)
+{
+    struct cs_trial_part *part = part_of(t, stage, b);
+    struct cs_stage *st = &t->plan->stages[stage];
+    for (int32_t i = 0; i < n; i++, l++) {
+        part->fwd_ns += l->fwd_ns;
+        part->bwd_input_ns += l->bwd_input_ns + l->redo_ns;
+        part->bwd_weight_ns += l->bwd_weight_ns;
+        t->saved[stage] += l->saved_bytes;
+    }
+    st->fwd_ns += part->fwd_ns;
+    st->bwd_input_ns += part->bwd_input_ns;
+    st->bwd_weight_ns += part->bwd_weight_ns;
+    st->has_backward = st->bwd_input_ns + st->bwd_weight_ns > 0;
+}
+
+static void add_stage(struct cs_trial *t, int32_t b, int32_t index, int32_t rank,
+                      const struct cs_search_layer *layer, int32_t n)
+{
+    int32_t id = t->plan->n_stages++;
+    t->plan->stages[id] = (struct cs_stage){.name = t->problem->branch[b].name,
+                                            .id = id,
+                                            .branch = b,
+                                            .index = index,
+                                            .rank = rank,
+                                            .n_layers = n};
+    t->group[id] = id;
+    add_part(t, id, b, layer, n);
+}
+
+static void add_own(struct cs_trial *t, int32_t b)
+{
+    int32_t n = cs_trial_stages(t, b), ranks = t->c->pp[b], layer = 0;
+    t->first_stage[b] = t->plan->n_stages;
+    t->first_rank[b] = t->plan->n_ranks;
+    for (int32_t s = 0; s < n; s++) {
+        int32_t id = t->plan->n_stages;
+        add_stage(t, b, s, t->first_rank[b] + s % ranks, t->layer[b] + layer,
+                  t->found->sizes[b][s]);
+        t->group[id] = t->first_stage[b] + s % ranks;
+        layer += t->found->sizes[b][s];
+    }
+    t->plan->n_ranks += ranks;
+}
+
+/* whole encoders: a copy on every rank of the LLM, each with every p-th slot; or in every stage */
+static void add_on_llm(struct cs_trial *t, int32_t b, int32_t first_rank)
+{
+    int32_t p = t->c->pp[t->llm], n = t->problem->branch[b].n_layers;
+    t->first_stage[b] = t->plan->n_stages;
+    for (int32_t r = 0; r < p; r++) {
+        t->share[t->plan->n_stages] = (struct cs_slot_share){p, r};
+        add_stage(t, b, r, first_rank + r, t->layer[b], n);
+    }
+}
+
+static void add_edge(struct cs_trial *t, int32_t from, int32_t to)
+{
+    struct cs_plan *plan = t->plan;
+    bool has_grad = plan->stages[from].has_backward && plan->stages[to].has_backward;
+    plan->edges[plan->n_edges] =
+        (struct cs_edge){.id = plan->n_edges, .from = from, .to = to, .has_grad = has_grad};
+    plan->stages[to].needs_input_grad = plan->stages[to].needs_input_grad || has_grad;
+    plan->n_edges++;
+}
+
+/* first rank of the cluster on which a stage's ranks are */
+static int32_t cluster_rank(const struct cs_trial *t, int32_t stage)
+{
+    const struct cs_stage *s = &t->plan->stages[stage];
+    int32_t base = 0, b = t->c->place[s->branch] == CS_PLACE_OWN ? s->branch : t->llm;
+    int32_t index = s->rank - t->first_rank[b];
+    for (int32_t e = 0; e < b; e++)
+        if (t->c->place[e] == CS_PLACE_OWN)
+            base += t->c->own_dp[e] * t->c->pp[e] * t->option[e]->tp * t->option[e]->cp;
+    return base + index * t->c->own_dp[b] * t->option[b]->tp * t->option[b]->cp;
+}
+
+static int64_t hop_ns(const struct cs_trial *t, const struct cs_edge *edge)
+{
+    const struct cs_search_problem *p = t->problem;
+    int32_t b = t->plan->stages[edge->from].branch, ranks = t->option[b]->tp * t->option[b]->cp;
+    bool is_out = t->plan->stages[edge->to].branch != b;
+    if (t->plan->stages[edge->from].rank == t->plan->stages[edge->to].rank)
+        return 0;
+    int64_t bytes = cs_share_ns(cs_candidate_share(p, t->c, b), cs_trial_rows(t, b, is_out, ranks));
+    bool leaves = cluster_rank(t, edge->from) / p->ranks_per_node !=
+                  cluster_rank(t, edge->to) / p->ranks_per_node;
+    int64_t rate = leaves ? p->net_bytes_per_s : p->link_bytes_per_s;
+    if (rate <= 0)
+        return 0;
+    return (leaves ? p->net_latency_ns : p->link_latency_ns) +
+           (int64_t)((double)bytes * 1e9 / (double)rate);
+}
+
+static void add_edges(struct cs_trial *t)
+{
+    int32_t to = t->first_stage[t->llm];
+    for (int32_t b = 0; b <= t->llm; b++) {
+        int32_t first = t->first_stage[b], n = cs_trial_stages(t, b);
+        for (int32_t s = 0; s + 1 < n; s++)
+            add_edge(t, first + s, first + s + 1);
+        if (b == t->llm || t->c->place[b] == CS_PLACE_REPLICATED)
+            continue;
+        if (t->c->place[b] == CS_PLACE_OWN)
+            add_edge(t, first + n - 1, to);
+        for (int32_t r = 0; t->c->place[b] == CS_PLACE_COLOCATED && r < t->c->pp[t->llm]; r++)
+            add_edge(t, first + r, to);
+    }
+    for (int32_t e = 0; e < t->plan->n_edges; e++)
+        t->hop[e] = hop_ns(t, &t->plan->edges[e]);
+}
+
+static int32_t most_stages(const struct cs_trial *t)
+{
+    int32_t n = 0;
+    for (int32_t b = 0; b <= t->llm; b++)
+        n += t->c->place[b] == CS_PLACE_OWN ? cs_trial_stages(t, b) : t->c->pp[t->llm];
+    return n;
+}
+
+void cs_trial_lower(struct cs_trial *t)
+{
+    int32_t n = most_stages(t), llm_rank = 0;
+    t->plan = CS_NEW(t->scratch, struct cs_plan);
+    t->plan->stages = CS_NEW_ARRAY(t->scratch, struct cs_stage, n + 1);
+    t->plan->edges = CS_NEW_ARRAY(t->scratch, struct cs_edge, n + 1);
+    t->share = CS_NEW_ARRAY(t->scratch, struct cs_slot_share, n + 1);
+    t->group = CS_NEW_ARRAY(t->scratch, int32_t, n + 1);
+    t->part = CS_NEW_ARRAY(t->scratch, struct cs_trial_part, (n + 1) * t->problem->n_branches);
+    t->saved = CS_NEW_ARRAY(t->scratch, int64_t, n + 1);
+    t->hop = CS_NEW_ARRAY(t->scratch, int64_t, n + 1);
+    for (int32_t b = 0; b < t->llm; b++)
+        llm_rank += t->c->place[b] == CS_PLACE_OWN ? t->c->pp[b] : 0;
+    for (int32_t b = 0; b <= t->llm; b++) {
+        if (t->c->place[b] == CS_PLACE_OWN)
+            add_own(t, b);
+        else if (t->c->place[b] == CS_PLACE_COLOCATED)
+            add_on_llm(t, b, llm_rank);
+    }
+    for (int32_t b = 0; b < t->llm; b++)
+        for (int32_t s = 0; t->c->place[b] == CS_PLACE_REPLICATED && s < t->c->pp[t->llm]; s++)
+            add_part(t, t->first_stage[t->llm] + s, b, t->layer[b], t->problem->branch[b].n_layers);
+    t->plan->schedule = cs_search_schedules[t->found->schedule].name;
+    t->plan->slots = t->slots;
+    t->plan->head_stage = t->plan->embed_stage = t->plan->n_stages - 1;
+    add_edges(t);
+}
+
+enum cs_status cs_trial_replay(const struct cs_trial *t, int32_t slots, struct cs_replay **out,
+                               struct cs_err *err)
+{
+    return cs_replay_make(t->plan, t->share, slots, t->scratch, out, err);
+}
+
+int64_t *cs_trial_costs(const struct cs_trial *t, const struct cs_replay *r)
+{
+    int64_t *cost = CS_NEW_ARRAY(t->scratch, int64_t, r->n_items + 1);
+    for (int32_t i = 0; i < r->n_items; i++) {
+        const struct cs_stage *s = &t->plan->stages[r->item[i].stage];
+        cost[i] = r->item[i].op == CS_OP_FWD         ? s->fwd_ns
+                  : r->item[i].op == CS_OP_BWD       ? s->bwd_input_ns + s->bwd_weight_ns
+                  : r->item[i].op == CS_OP_BWD_INPUT ? s->bwd_input_ns
+                                                     : s->bwd_weight_ns;
+    }
+    return cost;
+}

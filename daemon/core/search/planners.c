@@ -1,0 +1,41 @@
+/* See planners.h. */
+#include "core/search/planners.h"
+
+#include <string.h>
+
+/* clang-format off */
+const struct cs_planner_rules cs_planner_rules[CS_PLANNERS] = {
+    [CS_PLANNER_CORNSTARCH] = {.name = "cornstarch", .has_cp = true, .how = CS_ASSIGN_LIST2D},
+    [CS_PLANNER_BLIND] = {.name = "blind",
+                          .cut = CS_CUT_BLIND,
+                          .has_cp = true,
+                          .how = CS_ASSIGN_LIST2D},
+    [CS_PLANNER_DISTTRAIN] = {.name = "disttrain",
+                              .cut = CS_CUT_LAYERS,
+                              .is_own_only = true,
+                              .is_plain_1f1b = true,
+                              .sums_encoders = true,
+                              .uses_means = true,
+                              .how = CS_ASSIGN_DISTTRAIN},
+    [CS_PLANNER_ENTRAIN] = {.name = "entrain",
+                            .is_own_only = true,
+                            .has_one_dp = true,
+                            .has_cp = true,
+                            .is_proportional = true,
+                            .is_plain_1f1b = true,
+                            .sums_encoders = true,
+                            .how = CS_ASSIGN_ENTRAIN,
+                            .defers = true},
+};
+
+/* clang-format on */
+
+bool cs_planner_from_name(const char *name, enum cs_search_planner *out)
+{
+    for (int i = 0; i < CS_PLANNERS; i++)
+        if (strcmp(cs_planner_rules[i].name, name) == 0) {
+            *out = (enum cs_search_planner)i;
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,47 @@
+/* Published planners as restrictions of the search: which layouts they look at, how they cut, by
+ * which formula they choose, and how they deal samples to slots. What they choose is simulated at
+ * true costs, all on the same batches.
+ *
+ *   cornstarch  everything
+ *   blind       like it, but every layer is taken to cost three forwards, whatever is frozen
+ *   disttrain   ranks of their own for every branch, each with its own tp and dp, no cp; stages of
+ *               equal numbers of layers; least warm-up + steady beats; LPT over replicas, slots
+ *               reordered. Source: DistTrain (SIGCOMM 2025), whose formulas are reconstructed
+ *   entrain     one dp for all branches, ranks of a replica dealt in proportion to work; min-max
+ *               cut of true costs; least sum of all stages + steady beats; slots stratified by LLM
+ *               work, pairwise deferral. Source: Entrain (arXiv 2605.27918). Its encoders form one
+ *               module; here each has its share of the ranks */
+#ifndef CS_SEARCH_PLANNERS_H
+#define CS_SEARCH_PLANNERS_H
+
+#include "core/data/assign.h"
+
+enum cs_search_planner {
+    CS_PLANNER_CORNSTARCH,
+    CS_PLANNER_BLIND,
+    CS_PLANNER_DISTTRAIN,
+    CS_PLANNER_ENTRAIN,
+    CS_PLANNERS
+};
+
+enum cs_search_cut { CS_CUT_TRUE, CS_CUT_BLIND, CS_CUT_LAYERS };
+
+struct cs_planner_rules {
+    const char *name;
+    enum cs_search_cut cut;
+    bool is_own_only; /* encoders never share ranks with the LLM */
+    bool has_one_dp;  /* of all branches */
+    bool has_cp;
+    bool is_proportional; /* ranks of a replica in proportion to work */
+    bool is_plain_1f1b;
+    bool sums_encoders; /* the warm-up counts every encoder, not the longest */
+    bool uses_means;    /* a beat is work / stages, not the slowest stage */
+    enum cs_assign_how how;
+    bool defers;
+};
+
+extern const struct cs_planner_rules cs_planner_rules[CS_PLANNERS];
+
+bool cs_planner_from_name(const char *name, enum cs_search_planner *out);
+
+#endif

@@ -1,0 +1,227 @@
+/* See replay.h. */
+#include "core/search/replay.h"
+
+#include "core/sched/order.h"
+
+struct edges { /* edge ids that enter or leave a stage */
+    int32_t *first, *id;
+};
+
+struct maker {
+    const struct cs_plan *plan;
+    const struct cs_stage_traits *traits;
+    struct cs_pipeline pipeline;
+    struct cs_order *order; /* (n_ranks) */
+    struct edges in, out;   /* out: gradients that come back */
+    int32_t n_slots;
+    int32_t *fwd_at, *back_at; /* (n_stages, n_slots) items, -1: not yet */
+    int32_t *last;             /* (n_ranks) item, -1 */
+    uint32_t *next;            /* (n_ranks) of the order */
+    struct cs_replay *replay;
+    int32_t n_waits;
+};
+
+static enum cs_status make_orders(struct maker *m, const struct cs_program_options *options,
+                                  struct cs_arena *scratch, struct cs_err *err)
+{
+    const struct cs_schedule *schedule = NULL;
+    CS_TRY(cs_schedule_find(m->plan->schedule, &schedule, err));
+    m->traits = cs_traits_make(m->plan, false, options->share, scratch);
+    cs_pipeline_init(m->plan, options, m->traits, scratch, &m->pipeline);
+    if (schedule->prepare)
+        CS_TRY(schedule->prepare(&m->pipeline, scratch, err));
+    m->order = CS_NEW_ARRAY(scratch, struct cs_order, m->plan->n_ranks + 1);
+    for (int32_t r = 0; r < m->plan->n_ranks; r++) {
+        cs_order_init(&m->pipeline, r, scratch, &m->order[r]);
+        schedule->order(&m->pipeline, r, &m->order[r]);
+        m->replay->n_items += (int32_t)m->order[r].n;
+    }
+    return CS_OK;
+}
+
+static void list_edges(const struct maker *m, bool is_out, struct cs_arena *scratch,
+                       struct edges *e)
+{
+    const struct cs_plan *plan = m->plan;
+    e->first = CS_NEW_ARRAY(scratch, int32_t, plan->n_stages + 2);
+    e->id = CS_NEW_ARRAY(scratch, int32_t, plan->n_edges + 1);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t i = 0; i < plan->n_edges; i++) {
+            const struct cs_edge *edge = &plan->edges[i];
+            int32_t stage = is_out ? edge->from : edge->to;
+            if (is_out && !edge->has_grad)
+                continue;
+            if (pass == 0)
+                e->first[stage + 2]++;
+            else
+                e->id[e->first[stage + 1]++] = i;
+        }
+        for (int32_t s = 0; pass == 0 && s < plan->n_stages; s++)
+            e->first[s + 2] += e->first[s + 1];
+    }
+}
+
+/* the item after which the gradient of the stage's input is there */
+static bool ends_input(const struct cs_stage_traits *t, enum cs_op op)
+{
+    return op == CS_OP_BWD || op == CS_OP_BWD_INPUT ||
+           (op == CS_OP_BWD_WEIGHT && !t->has_input_part);
+}
+
+static int32_t *cell(const struct maker *m, int32_t *table, int32_t stage, int32_t slot)
+{
+    return &table[(int64_t)stage * m->n_slots + slot];
+}
+
+/* Items of other stages that the next one of a rank waits for; false: one of them is not there. */
+static bool find_waits(struct maker *m, const struct cs_order_item *x)
+{
+    const struct cs_stage_traits *t = &m->traits[x->stage];
+    bool is_fwd = x->op == CS_OP_FWD;
+    const struct edges *e = is_fwd ? &m->in : &m->out;
+    int32_t n = m->n_waits;
+    if (!is_fwd && !ends_input(t, (enum cs_op)x->op))
+        return true; /* weight half: after the input half of its rank */
+    for (int32_t i = e->first[x->stage]; i < e->first[x->stage + 1]; i++) {
+        const struct cs_edge *edge = &m->plan->edges[e->id[i]];
+        int32_t other = is_fwd ? edge->from : edge->to;
+        if (!cs_stage_runs(&m->traits[other], x->slot))
+            continue;
+        int32_t item = *cell(m, is_fwd ? m->fwd_at : m->back_at, other, x->slot);
+        if (item < 0)
+            return false;
+        bool is_own = m->plan->stages[other].rank == m->plan->stages[x->stage].rank;
+        m->replay->wait[n++] = (struct cs_replay_wait){item, is_own ? -1 : edge->id};
+    }
+    m->n_waits = n;
+    return true;
+}
+
+static bool releases(const struct cs_stage_traits *t, enum cs_op op)
+{
+    return op == CS_OP_BWD || op == CS_OP_BWD_WEIGHT ||
+           (op == CS_OP_BWD_INPUT && !t->has_weight_part);
+}
+
+static void emit(struct maker *m, int32_t rank, const struct cs_order_item *x, int32_t at)
+{
+    struct cs_replay *r = m->replay;
+    const struct cs_stage_traits *t = &m->traits[x->stage];
+    if (m->last[rank] >= 0)
+        r->wait[m->n_waits++] = (struct cs_replay_wait){m->last[rank], -1};
+    r->item[at] = (struct cs_replay_item){.stage = x->stage,
+                                          .slot = x->slot,
+                                          .rank = (int16_t)rank,
+                                          .op = x->op,
+                                          .releases = releases(t, (enum cs_op)x->op)};
+    r->first_wait[at + 1] = m->n_waits;
+    if (x->op == CS_OP_FWD)
+        *cell(m, m->fwd_at, x->stage, x->slot) = at;
+    else if (ends_input(t, (enum cs_op)x->op))
+        *cell(m, m->back_at, x->stage, x->slot) = at;
+    m->last[rank] = at;
+}
+
+/* every rank as far as it can, again and again */
+static enum cs_status weave(struct maker *m, struct cs_err *err)
+{
+    int32_t at = 0, before = -1;
+    while (at < m->replay->n_items && at > before) {
+        before = at;
+        for (int32_t r = 0; r < m->plan->n_ranks; r++)
+            while (m->next[r] < m->order[r].n && find_waits(m, &m->order[r].item[m->next[r]])) {
+                emit(m, r, &m->order[r].item[m->next[r]], at++);
+                m->next[r]++;
+            }
+    }
+    if (at < m->replay->n_items)
+        return cs_fail(err, CS_PLAN, "schedule %s dead-locks on such a plan", m->plan->schedule);
+    return CS_OK;
+}
+
+static int32_t *table_of(const struct maker *m, struct cs_arena *scratch)
+{
+    int64_t n = (int64_t)m->plan->n_stages * m->n_slots;
+    int32_t *table = CS_NEW_ARRAY(scratch, int32_t, n + 1);
+    for (int64_t i = 0; i < n; i++)
+        table[i] = -1;
+    return table;
+}
+
+static enum cs_status make(struct maker *m, const struct cs_program_options *options,
+                           struct cs_arena *scratch, struct cs_arena *arena, struct cs_err *err)
+{
+    struct cs_replay *r = m->replay;
+    CS_TRY(make_orders(m, options, scratch, err));
+    list_edges(m, false, scratch, &m->in);
+    list_edges(m, true, scratch, &m->out);
+    r->item = CS_NEW_ARRAY(arena, struct cs_replay_item, r->n_items + 1);
+    r->first_wait = CS_NEW_ARRAY(arena, int32_t, r->n_items + 2);
+    /* its rank, every edge once forward and once backward, and what is noted too early */
+    int64_t waits = r->n_items + ((int64_t)m->n_slots + 1) * 2 * m->plan->n_edges;
+    r->wait = CS_NEW_ARRAY(arena, struct cs_replay_wait, waits + 1);
+    m->fwd_at = table_of(m, scratch);
+    m->back_at = table_of(m, scratch);
+    m->next = CS_NEW_ARRAY(scratch, uint32_t, m->plan->n_ranks + 1);
+    m->last = CS_NEW_ARRAY(scratch, int32_t, m->plan->n_ranks + 1);
+    for (int32_t i = 0; i < m->plan->n_ranks; i++)
+        m->last[i] = -1;
+    return weave(m, err);
+}
+
+enum cs_status cs_replay_make(const struct cs_plan *plan, const struct cs_slot_share *share,
+                              int32_t n_slots, struct cs_arena *arena, struct cs_replay **out,
+                              struct cs_err *err)
+{
+    struct cs_program_options options = {.n_slots = n_slots, .share = share};
+    struct maker m = {.plan = plan, .n_slots = n_slots};
+    struct cs_arena *scratch = cs_arena_new(0);
+    m.replay = CS_NEW(arena, struct cs_replay);
+    *m.replay = (struct cs_replay){.plan = plan, .n_slots = n_slots};
+    enum cs_status status = make(&m, &options, scratch, arena, err);
+    cs_arena_free(scratch);
+    *out = m.replay;
+    return status;
+}
+
+int64_t cs_replay_run(const struct cs_replay *r, const int64_t *cost, const int64_t *hop,
+                      int64_t *end)
+{
+    int64_t makespan = 0;
+    for (int32_t i = 0; i < r->n_items; i++) {
+        int64_t start = 0;
+        for (int32_t w = r->first_wait[i]; w < r->first_wait[i + 1]; w++) {
+            const struct cs_replay_wait *wait = &r->wait[w];
+            int64_t at = end[wait->item] + (wait->edge >= 0 ? hop[wait->edge] : 0);
+            start = at > start ? at : start;
+        }
+        end[i] = start + cost[i];
+        makespan = end[i] > makespan ? end[i] : makespan;
+    }
+    return makespan;
+}
+
+void cs_replay_peaks(const struct cs_replay *r, const int32_t *group, const int64_t *saved,
+                     int32_t *slots, int64_t *bytes, struct cs_arena *scratch)
+{
+    int32_t *live = CS_NEW_ARRAY(scratch, int32_t, r->plan->n_stages + 1);
+    int64_t *held = CS_NEW_ARRAY(scratch, int64_t, r->plan->n_ranks + 1);
+    for (int32_t s = 0; s < r->plan->n_stages; s++)
+        slots[s] = 1;
+    for (int32_t k = 0; k < r->plan->n_ranks; k++)
+        bytes[k] = 0;
+    for (int32_t i = 0; i < r->n_items; i++) {
+        const struct cs_replay_item *x = &r->item[i];
+        bool keeps = r->plan->stages[x->stage].has_backward;
+        int32_t g = group[x->stage];
+        if (x->op == CS_OP_FWD && keeps) {
+            live[g]++;
+            held[x->rank] += saved[x->stage];
+        } else if (x->releases && keeps) {
+            live[g]--;
+            held[x->rank] -= saved[x->stage];
+        }
+        slots[g] = live[g] > slots[g] ? live[g] : slots[g];
+        bytes[x->rank] = held[x->rank] > bytes[x->rank] ? held[x->rank] : bytes[x->rank];
+    }
+}

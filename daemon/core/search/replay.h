@@ -1,0 +1,42 @@
+/* The compute order of a schedule, run with many sets of numbers: what makes hundreds of plans and
+ * thousands of batches affordable. The generators of core/sched give every rank's order; lowering
+ * to programs adds messages that occupy nobody, so the longest path over compute actions and
+ * latencies is the simulator's, to the nanosecond (a test keeps both equal). Only plans that are
+ * handed back are lowered and verified. */
+#ifndef CS_SEARCH_REPLAY_H
+#define CS_SEARCH_REPLAY_H
+
+#include "core/sched/program.h"
+
+struct cs_replay_item {
+    int32_t stage, slot;
+    int16_t rank;
+    uint8_t op;    /* FWD, BWD, BWD_INPUT, BWD_WEIGHT */
+    bool releases; /* what the stage keeps of the slot is free after it */
+};
+
+struct cs_replay {
+    const struct cs_plan *plan;
+    int32_t n_items, n_slots;
+    struct cs_replay_item *item; /* everything an item waits for stands before it */
+    int32_t *first_wait;         /* (n_items + 1) */
+
+    struct cs_replay_wait {
+        int32_t item, edge; /* edge -1: on its own rank */
+    } * wait;
+};
+
+/* CS_PLAN: the schedule cannot order such a plan, or the order never ends. */
+enum cs_status cs_replay_make(const struct cs_plan *plan, const struct cs_slot_share *share,
+                              int32_t n_slots, struct cs_arena *arena, struct cs_replay **out,
+                              struct cs_err *err) CS_NODISCARD;
+/* cost: (n_items) ns; hop: (n_edges) ns of a message; end: (n_items) scratch. The makespan. */
+int64_t cs_replay_run(const struct cs_replay *replay, const int64_t *cost, const int64_t *hop,
+                      int64_t *end);
+/* Most live slots of every group of stages of one rank (1 where there is no backward), and the most
+ * bytes that live slots keep on every rank when a slot of stage s keeps saved[s].
+ * group: (n_stages) an index below n_stages; slots: (n_stages) by group; bytes: (n_ranks). */
+void cs_replay_peaks(const struct cs_replay *replay, const int32_t *group, const int64_t *saved,
+                     int32_t *slots, int64_t *bytes, struct cs_arena *scratch);
+
+#endif

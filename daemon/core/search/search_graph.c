@@ -1,0 +1,86 @@
+/* A search over a model on a cluster, and the constraints that only the model and the cluster know;
+ * see search.h. */
+#include "core/base/units.h"
+#include "core/search/candidate.h"
+
+static void add_sentence(struct cs_search_explain *e, struct cs_arena *arena, const char *text)
+{
+    const char **all = CS_NEW_ARRAY(arena, const char *, e->n_bind + 1);
+    for (int32_t i = 0; i < e->n_bind; i++)
+        all[i] = e->bind[i];
+    all[e->n_bind++] = text;
+    e->bind = all;
+}
+
+/* the first tp of every branch that its shapes refuse */
+static void explain_heads(const struct cs_graph *graph, const struct cs_cluster *cluster,
+                          struct cs_arena *arena, struct cs_search_explain *e)
+{
+    for (int32_t b = 0; b < graph->n_branches; b++)
+        for (int32_t tp = 2; tp <= cluster->devices_per_node && tp <= 64; tp *= 2) {
+            struct cs_err err;
+            if (cs_layout_check_tp(graph, b, tp, &err) == CS_OK)
+                continue;
+            add_sentence(e, arena,
+                         cs_arena_printf(arena, "shapes bind: %s; larger ones neither", err.text));
+            break;
+        }
+}
+
+/* the best plan when tp * cp groups may leave a node */
+static void explain_nodes(const struct cs_spec *spec, const struct cs_graph *graph,
+                          const struct cs_cluster *cluster, const struct cs_profile *profile,
+                          const struct cs_search_options *options, struct cs_arena *arena,
+                          struct cs_search_result *out)
+{
+    struct cs_search_options free_of = *options;
+    struct cs_search_problem *problem = NULL;
+    struct cs_search_result result;
+    struct cs_err err;
+    char step[CS_UNITS_CAP];
+    if (cluster->n_nodes < 2 || options->may_leave_node)
+        return;
+    free_of.may_leave_node = free_of.skip_planners = true;
+    free_of.explains = false;
+    free_of.samples = NULL;
+    free_of.n_simulate = 6;
+    free_of.n_refine = 1;
+    free_of.top = 1;
+    if (cs_search_problem_make(spec, graph, cluster, profile, true, arena, &problem, &err) !=
+            CS_OK ||
+        cs_search_run(problem, &free_of, arena, &result, &err) != CS_OK ||
+        result.plan[0].step_ns >= out->plan[0].step_ns) {
+        add_sentence(&out->explain, arena,
+                     cs_arena_printf(arena,
+                                     "nodes do not bind: no faster plan was found whose tp * cp "
+                                     "groups reach over nodes of %d",
+                                     cluster->devices_per_node));
+        return;
+    }
+    cs_duration_print(step, sizeof(step), (uint64_t)result.plan[0].step_ns);
+    add_sentence(&out->explain, arena,
+                 cs_arena_printf(arena,
+                                 "nodes bind: with tp * cp groups over nodes of %d the step would "
+                                 "take %s (%.1f%% less)",
+                                 cluster->devices_per_node, step,
+                                 100 - 100.0 * (double)result.plan[0].step_ns /
+                                           (double)out->plan[0].step_ns));
+}
+
+enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *graph,
+                         const struct cs_cluster *cluster, const struct cs_profile *profile,
+                         const struct cs_search_options *options, struct cs_arena *arena,
+                         struct cs_search_result *out, struct cs_err *err)
+{
+    struct cs_search_options own = *options;
+    struct cs_search_problem *problem = NULL;
+    own.batch_slots = own.batch_slots > 0 ? own.batch_slots : spec->slots;
+    CS_TRY(cs_search_problem_make(spec, graph, cluster, profile, own.may_leave_node, arena,
+                                  &problem, err));
+    CS_TRY(cs_search_run(problem, &own, arena, out, err));
+    if (own.explains) {
+        explain_nodes(spec, graph, cluster, profile, &own, arena, out);
+        explain_heads(graph, cluster, arena, &out->explain);
+    }
+    return CS_OK;
+}

@@ -1,0 +1,67 @@
+/* Private to core/search: one layout under one schedule, on its way from a cut to a plan value that
+ * orders, costs and bytes are taken from. Built anew for every evaluation. */
+#ifndef CS_SEARCH_TRIAL_H
+#define CS_SEARCH_TRIAL_H
+
+#include "core/search/candidate.h"
+#include "core/search/replay.h"
+
+struct cs_trial_part { /* of a stage's times, by branch */
+    int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
+};
+
+struct cs_trial {
+    const struct cs_search_problem *problem;
+    const struct cs_search_options *options;
+    struct cs_found *found;
+    const struct cs_candidate *c;
+    int32_t llm, slots, chunks;
+    const struct cs_search_option *option[CS_SEARCH_MAX_BRANCHES];
+    /* layers with the branch's share of a slot and the collectives of its zero level */
+    struct cs_search_layer *layer[CS_SEARCH_MAX_BRANCHES];
+    bool *trains[CS_SEARCH_MAX_BRANCHES]; /* (n_layers + 1) something before this layer trains */
+    struct cs_arena *scratch;
+
+    /* lowered */
+    struct cs_plan *plan;
+    struct cs_slot_share *share; /* (n_stages) */
+    int32_t *group;              /* (n_stages) first chunk of its rank and branch */
+    struct cs_trial_part *part;  /* (n_stages, n_branches) */
+    int64_t *saved;              /* (n_stages) bytes that a slot keeps */
+    int64_t *hop;                /* (n_edges) */
+    int32_t first_stage[CS_SEARCH_MAX_BRANCHES];
+    int32_t first_rank[CS_SEARCH_MAX_BRANCHES]; /* of the pipeline; own branches */
+
+    int32_t tight_branch; /* what did not fit */
+    int64_t nearest;
+};
+
+/* scratch is the caller's and outlives the trial */
+void cs_trial_start(struct cs_trial *trial, const struct cs_search_problem *problem,
+                    const struct cs_search_options *options, struct cs_found *found,
+                    struct cs_arena *scratch);
+
+/* stages of the branch with ranks of their own, chunks counted; 0: it has none */
+int32_t cs_trial_stages(const struct cs_trial *trial, int32_t branch);
+int32_t cs_trial_shards(const struct cs_trial *trial, int32_t branch);
+/* rows of one slot that a rank of a branch with that cp holds */
+int64_t cs_trial_rows(const struct cs_trial *trial, int32_t from, bool is_out, int32_t cp);
+/* memory of layers first .. end as stage s of the branch, without activations */
+struct cs_memory_load cs_trial_load(const struct cs_trial *trial, int32_t branch, int32_t s,
+                                    int32_t first, int32_t end);
+/* whole encoders on a rank of the LLM: without activations */
+void cs_trial_add_encoders(const struct cs_trial *trial, struct cs_memory *memory);
+
+/* Every branch into found->sizes: smallest bottleneck by the planner's rule, every stage under the
+ * cap with as many slots in flight as its place asks for; ties: the earliest cut. CS_PLAN. */
+enum cs_status cs_trial_cut(struct cs_trial *trial, struct cs_arena *arena,
+                            struct cs_err *err) CS_NODISCARD;
+/* stages, edges, times and bytes from found->sizes */
+void cs_trial_lower(struct cs_trial *trial);
+/* orders for so many slots, in the scratch arena */
+enum cs_status cs_trial_replay(const struct cs_trial *trial, int32_t slots, struct cs_replay **out,
+                               struct cs_err *err) CS_NODISCARD;
+/* (n_items) of full slots */
+int64_t *cs_trial_costs(const struct cs_trial *trial, const struct cs_replay *replay);
+
+#endif
