@@ -17,6 +17,27 @@
 
 struct cs_ops;
 
+enum { CS_DEVICE_COMM_ID = 128 };
+
+/* Collectives and messages between devices (NCCL). Communicators are made for the device that is
+ * current; calls of one communicator come from one thread, abort from any. Everything is enqueued
+ * on the stream that is given; nothing waits for the device. CS_UNSUPPORTED: the library is not
+ * there. */
+struct cs_device_comm_ops {
+    enum cs_status (*new_id)(char id[CS_DEVICE_COMM_ID], struct cs_err *err);
+    /* all n ranks call it; returns when the communicator is ready and connected */
+    enum cs_status (*open)(const char id[CS_DEVICE_COMM_ID], int rank, int n, void **comm,
+                           struct cs_err *err);
+    enum cs_status (*send)(void *comm, const void *data, size_t bytes, int peer, void *stream,
+                           struct cs_err *err);
+    enum cs_status (*recv)(void *comm, void *data, size_t bytes, int peer, void *stream,
+                           struct cs_err *err);
+    /* CS_PEER_GONE: an error was noticed beside the calls */
+    enum cs_status (*check)(void *comm, struct cs_err *err);
+    void (*abort)(void *comm); /* ends what is under way and frees it */
+    void (*close)(void *comm); /* NULL: nothing */
+};
+
 #define CS_DEVICE_VERSION 1
 
 struct cs_device_properties {
@@ -30,6 +51,7 @@ struct cs_device_properties {
 struct cs_device_ops {
     uint32_t version;
     const struct cs_ops *ops_f32; /* the same operators with fp32 as act type */
+    const struct cs_device_comm_ops *comm;
 
     /* CS_UNSUPPORTED: no driver, or it is too old; *n is 0 then */
     enum cs_status (*count)(int *n, struct cs_err *err);

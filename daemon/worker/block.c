@@ -1,7 +1,6 @@
 /* One pre-norm transformer block: x2 = x + o(attention(rope(qkv(norm1 x)))), y = x2 + mlp(norm2
  * x2). q, k and v are one matrix product over neighbouring weights, gate and up another. */
 #include <math.h>
-#include <string.h>
 
 #include "worker/layers.h"
 
@@ -22,7 +21,7 @@ static struct block_dims dims_of(const struct cs_arch *a)
 
 static const struct cs_mask_plan *mask_of(const struct cs_run *run, const struct cs_layer_model *l)
 {
-    return l->encoder < 0 ? &run->input->llm_mask : &run->input->enc_mask[l->encoder];
+    return l->encoder < 0 ? &run->input->at.llm_mask : &run->input->at.enc_mask[l->encoder];
 }
 
 static struct cs_attention_shape shape_of(const struct cs_arch *a, int64_t rows)
@@ -51,16 +50,16 @@ static struct cs_ctx attention_ctx(struct cs_run *run, const struct cs_attention
     return ctx;
 }
 
-static void rotate(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, float *qkv,
+static void rotate(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *qkv,
                    int inverse)
 {
     const struct cs_arch *a = l->arch;
-    if (l->encoder >= 0 || run->input->cos == NULL)
+    if (l->encoder >= 0 || run->input->at.cos == NULL)
         return;
     /* k follows q: all their heads turn in one call */
     run->ops->rope(run->ctx, rows, a->n_heads + a->n_kv_heads, a->head_dim,
-                   2 * run->input->tables->rot_half, dims_of(a).qkv, qkv, run->input->cos,
-                   run->input->sin, inverse);
+                   2 * run->input->tables->rot_half, dims_of(a).qkv, qkv, run->input->at.cos,
+                   run->input->at.sin, inverse);
 }
 
 static void attend(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
@@ -70,11 +69,11 @@ static void attend(struct cs_run *run, const struct cs_layer_model *l, int64_t r
     const struct block_dims d = dims_of(l->arch);
     const struct cs_mask_plan *mask = mask_of(run, l);
     struct cs_ctx ctx = attention_ctx(run, &shape, mask);
-    run->ops->attention(&ctx, &shape, mask, kept->qkv, kept->qkv + d.q, kept->qkv + d.q + d.kv,
-                        kept->o, kept->lse);
+    run->ops->attention(&ctx, &shape, mask, kept->qkv, cs_run_at(run, kept->qkv, d.q),
+                        cs_run_at(run, kept->qkv, d.q + d.kv), kept->o, kept->lse);
 }
 
-static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, float *y,
+static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *y,
                     struct cs_kept *kept)
 {
     const struct cs_arch *a = l->arch;
@@ -82,8 +81,8 @@ static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     const struct cs_tensor *const *w = l->weight;
     if (a->is_gated_mlp) {
         cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_GATE_W], NULL, kept->up);
-        run->ops->gated(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up, kept->up + d.ffn,
-                        d.up, kept->a);
+        run->ops->gated(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up,
+                        cs_run_at(run, kept->up, d.ffn), d.up, kept->a);
     } else {
         cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_UP_W], w[CS_PARAM_UP_B],
                       kept->up);
@@ -94,7 +93,7 @@ static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
 }
 
 static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                      const struct cs_layer_ends *ends, const float *x, float *y,
+                      const struct cs_layer_ends *ends, const void *x, void *y,
                       struct cs_kept *kept)
 {
     (void)ends;
@@ -105,13 +104,13 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const struct cs_tensor *const *w = l->weight;
     /* inputs of products are read again by weight gradients only */
     const bool is_trained = l->layer->needs_weight_grad;
-    kept->stat1 = cs_run_keep(run, true, rows * 2);
+    kept->stat1 = cs_run_keep_f32(run, true, rows * 2);
     kept->h1 = cs_run_keep(run, is_trained, rows * d.width);
     kept->qkv = cs_run_keep(run, true, rows * d.qkv);
     kept->o = cs_run_keep(run, true, rows * d.q);
-    kept->lse = cs_run_keep(run, true, rows * a->n_heads);
+    kept->lse = cs_run_keep_f32(run, true, rows * a->n_heads);
     kept->x2 = cs_run_keep(run, true, rows * d.width);
-    kept->stat2 = cs_run_keep(run, true, rows * 2);
+    kept->stat2 = cs_run_keep_f32(run, true, rows * 2);
     kept->h2 = cs_run_keep(run, is_trained, rows * d.width);
     kept->up = cs_run_keep(run, true, rows * d.up);
     kept->a = cs_run_keep(run, is_trained, rows * d.ffn);
@@ -129,21 +128,22 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
 
 /* dh2 (rows, width) from dy */
 static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                    const float *dy, float *dh2, const struct cs_kept *kept)
+                    const void *dy, void *dh2, const struct cs_kept *kept)
 {
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(a);
     const struct cs_tensor *const *w = l->weight;
     const struct cs_tensor *up_w = a->is_gated_mlp ? w[CS_PARAM_GATE_W] : w[CS_PARAM_UP_W];
     const struct cs_tensor *up_b = a->is_gated_mlp ? NULL : w[CS_PARAM_UP_B];
-    float *da = cs_scratch_floats(run->scratch, rows * d.ffn);
-    float *dup = cs_scratch_floats(run->scratch, rows * d.up);
+    void *da = cs_run_take(run, rows * d.ffn);
+    void *dup = cs_run_take(run, rows * d.up);
     cs_run_linear_wgrad(run, rows, d.ffn, d.width, dy, kept->a, w[CS_PARAM_DOWN_W],
                         w[CS_PARAM_DOWN_B]);
     cs_run_linear_dgrad(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W], da);
     if (a->is_gated_mlp)
-        run->ops->gated_grad(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up, kept->up + d.ffn,
-                             d.up, da, dup, dup + d.ffn, d.up);
+        run->ops->gated_grad(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up,
+                             cs_run_at(run, kept->up, d.ffn), d.up, da, dup,
+                             cs_run_at(run, dup, d.ffn), d.up);
     else
         run->ops->act_grad(run->ctx, (enum cs_act)a->act, rows * d.ffn, kept->up, da, dup);
     cs_run_linear_wgrad(run, rows, d.width, d.up, dup, kept->h2, up_w, up_b);
@@ -152,15 +152,16 @@ static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
 
 /* dqkv (rows, qkv) from the gradient of the attention's output */
 static void attend_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                       const float *d_o, float *dqkv, const struct cs_kept *kept)
+                       const void *d_o, void *dqkv, const struct cs_kept *kept)
 {
     const struct cs_attention_shape shape = shape_of(l->arch, rows);
     const struct block_dims d = dims_of(l->arch);
     const struct cs_mask_plan *mask = mask_of(run, l);
     struct cs_ctx ctx = attention_ctx(run, &shape, mask);
-    const float *q = kept->qkv;
-    run->ops->attention_grad(&ctx, &shape, mask, q, q + d.q, q + d.q + d.kv, kept->o, kept->lse,
-                             d_o, dqkv, dqkv + d.q, dqkv + d.q + d.kv);
+    void *q = kept->qkv;
+    run->ops->attention_grad(&ctx, &shape, mask, q, cs_run_at(run, q, d.q),
+                             cs_run_at(run, q, d.q + d.kv), kept->o, kept->lse, d_o, dqkv,
+                             cs_run_at(run, dqkv, d.q), cs_run_at(run, dqkv, d.q + d.kv));
     rotate(run, l, rows, dqkv, 1);
 }
 
@@ -170,7 +171,7 @@ static bool has_grad(const struct cs_tensor *t)
 }
 
 static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                      const struct cs_layer_ends *ends, const float *dy, float *dx,
+                      const struct cs_layer_ends *ends, const void *dy, void *dx,
                       const struct cs_kept *kept)
 {
     (void)ends;
@@ -179,10 +180,10 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(a);
     const struct cs_tensor *const *w = l->weight;
-    float *dh = cs_scratch_floats(run->scratch, rows * d.width);
-    float *dx2 = cs_scratch_floats(run->scratch, rows * d.width);
-    float *d_o = cs_scratch_floats(run->scratch, rows * d.q);
-    float *dqkv = cs_scratch_floats(run->scratch, rows * d.qkv);
+    void *dh = cs_run_take(run, rows * d.width);
+    void *dx2 = cs_run_take(run, rows * d.width);
+    void *d_o = cs_run_take(run, rows * d.q);
+    void *dqkv = cs_run_take(run, rows * d.qkv);
 
     mlp_bwd(run, l, rows, dy, dh, kept);
     cs_run_norm_grad(run, a, rows, kept->x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], kept->stat2,
@@ -196,7 +197,7 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
         return;
     cs_run_linear_dgrad(run, rows, d.width, d.qkv, dqkv, w[CS_PARAM_Q_W], dh);
     if (dx == NULL)
-        dx = cs_scratch_floats(run->scratch, rows * d.width);
+        dx = cs_run_take(run, rows * d.width);
     cs_run_norm_grad(run, a, rows, kept->x, w[CS_PARAM_NORM1_W], w[CS_PARAM_NORM1_B], kept->stat1,
                      dh, dx2, dx);
 }

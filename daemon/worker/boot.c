@@ -94,6 +94,15 @@ static enum cs_status map_memory(struct cs_boot *b, struct cs_err *err)
     return cs_pool_attach(b->pool_memory, b->pool_bytes, &b->plan->budget, b->rank, &b->pool, err);
 }
 
+static enum cs_status open_device(struct cs_boot *b, struct cs_err *err)
+{
+    CS_TRY(cs_device_open(cs_msg_str(b->msg, "device", "cpu:0"),
+                          cs_msg_str(b->msg, "precision", NULL), &b->device, err));
+    if (b->device.mem == NULL || b->plan->n_ranks == 1)
+        return CS_OK;
+    return cs_lanes_new(&b->device, b->plan, b->rank, b->comm, 0, &b->lanes, err);
+}
+
 /* Fresh or source weights first, then what the checkpoint holds of them. */
 static enum cs_status load_weights(struct cs_boot *b, struct cs_err *err)
 {
@@ -114,12 +123,14 @@ static enum cs_status open_all(struct cs_boot *b, struct cs_err *err)
     CS_TRY(read_values(b, err));
     CS_TRY(map_memory(b, err));
     CS_TRY(connect_peers(b, err));
+    CS_TRY(open_device(b, err));
     const struct cs_trainer_config config = {
         .spec = b->spec,
         .graph = b->graph,
         .plan = b->plan,
-        .ops = cs_ops_cpu(),
+        .device = &b->device,
         .comm = b->comm,
+        .lanes = b->lanes,
         .ring = b->ring_memory != NULL ? &b->ring : NULL,
         .rank = b->rank,
         .deadline_ms = (int)cs_msg_int(b->msg, "deadline_ms", 0),
@@ -138,6 +149,8 @@ enum cs_status cs_boot_open(json_t *msg, struct cs_boot *boot, struct cs_err *er
 void cs_boot_close(struct cs_boot *boot)
 {
     cs_trainer_free(boot->trainer);
+    cs_lanes_free(boot->lanes);
+    cs_device_close(&boot->device);
     if (boot->comm != NULL)
         boot->comm->table->free(boot->comm);
     cs_pool_detach(boot->pool);

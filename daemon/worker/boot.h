@@ -18,6 +18,8 @@ struct cs_boot {
     struct cs_ring ring;
     struct cs_pool *pool;
     struct cs_comm *comm;
+    struct cs_device device;
+    struct cs_lanes *lanes; /* GPUs only */
     struct cs_trainer *trainer;
 };
 

@@ -4,30 +4,35 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-struct free_buffer {
-    struct free_buffer *next;
+struct buffer {
+    struct buffer *next; /* in the free list */
+    void *data;
+    void *last_use; /* event, NULL on the host */
+    bool is_used;   /* last_use was recorded */
 };
 
 struct cs_boundary {
     const struct cs_plan *plan;
+    struct cs_device *device;
     pthread_mutex_t lock;
-    struct free_buffer **free_list; /* (n_edges) */
-    float **at;                     /* (n_slots, n_edges, 2) */
+    struct buffer **free_list; /* (n_edges) */
+    struct buffer **at;        /* (n_slots, n_edges, 2) */
     int32_t n_slots, room;
 };
 
-enum cs_status cs_boundary_new(const struct cs_plan *plan, struct cs_boundary **out,
-                               struct cs_err *err)
+enum cs_status cs_boundary_new(const struct cs_plan *plan, struct cs_device *device,
+                               struct cs_boundary **out, struct cs_err *err)
 {
     struct cs_boundary *b = calloc(1, sizeof *b);
     *out = NULL;
     if (b != NULL)
-        b->free_list = calloc((size_t)plan->n_edges + 1, sizeof(struct free_buffer *));
+        b->free_list = calloc((size_t)plan->n_edges + 1, sizeof(struct buffer *));
     if (b == NULL || b->free_list == NULL) {
         free(b);
         return cs_fail(err, CS_NO_MEMORY, "no memory for the boundaries between stages");
     }
     b->plan = plan;
+    b->device = device;
     pthread_mutex_init(&b->lock, NULL);
     *out = b;
     return CS_OK;
@@ -44,7 +49,39 @@ static void give_all(struct cs_boundary *b)
     for (int32_t slot = 0; slot < b->n_slots; slot++)
         for (int32_t edge = 0; edge < b->plan->n_edges; edge++)
             for (int is_grad = 0; is_grad < 2; is_grad++)
-                cs_boundary_give(b, edge, slot, is_grad);
+                cs_boundary_give(b, edge, slot, is_grad, b->device->stream);
+}
+
+static size_t buffer_bytes(const struct cs_boundary *b, int32_t edge)
+{
+    const struct cs_edge *e = &b->plan->edges[edge];
+    return (size_t)e->max_rows * (size_t)e->width * b->device->ops->act_bytes + 64;
+}
+
+static void free_buffer(struct cs_boundary *b, int32_t edge, struct buffer *buffer)
+{
+    cs_device_free(b->device, buffer->data, buffer_bytes(b, edge));
+    if (buffer->last_use != NULL)
+        b->device->mem->event_destroy(b->device->handle, buffer->last_use);
+    free(buffer);
+}
+
+static enum cs_status new_buffer(struct cs_boundary *b, int32_t edge, struct buffer **out,
+                                 struct cs_err *err)
+{
+    const struct cs_device_ops *mem = b->device->mem;
+    struct buffer *buffer = calloc(1, sizeof *buffer);
+    *out = NULL;
+    if (buffer == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a boundary buffer");
+    enum cs_status status = cs_device_alloc(b->device, buffer_bytes(b, edge), &buffer->data, err);
+    if (status == CS_OK && mem != NULL)
+        status = mem->event_create(b->device->handle, &buffer->last_use, err);
+    if (status != CS_OK)
+        free_buffer(b, edge, buffer);
+    else
+        *out = buffer;
+    return status;
 }
 
 void cs_boundary_free(struct cs_boundary *boundary)
@@ -54,9 +91,9 @@ void cs_boundary_free(struct cs_boundary *boundary)
     give_all(boundary);
     for (int32_t e = 0; e < boundary->plan->n_edges; e++)
         while (boundary->free_list[e] != NULL) {
-            struct free_buffer *first = boundary->free_list[e];
+            struct buffer *first = boundary->free_list[e];
             boundary->free_list[e] = first->next;
-            free(first);
+            free_buffer(boundary, e, first);
         }
     pthread_mutex_destroy(&boundary->lock);
     free(boundary->free_list);
@@ -80,47 +117,47 @@ enum cs_status cs_boundary_begin(struct cs_boundary *boundary, int32_t n_slots, 
     return CS_OK;
 }
 
-static size_t buffer_bytes(const struct cs_edge *edge)
+enum cs_status cs_boundary_take(struct cs_boundary *boundary, int32_t edge, int32_t slot,
+                                int is_grad, int64_t rows, void *stream, void **out,
+                                struct cs_err *err)
 {
-    const size_t bytes = (size_t)edge->max_rows * (size_t)edge->width * sizeof(float);
-    return (bytes + 64 + 63) / 64 * 64;
-}
-
-float *cs_boundary_take(struct cs_boundary *boundary, int32_t edge, int32_t slot, int is_grad,
-                        int64_t rows)
-{
+    const struct cs_device *d = boundary->device;
     const size_t at = index_of(boundary, edge, slot, is_grad);
     CS_ASSERT(boundary->at[at] == NULL && rows <= boundary->plan->edges[edge].max_rows);
+    *out = NULL;
     if (rows == 0)
-        return NULL;
+        return CS_OK;
     pthread_mutex_lock(&boundary->lock);
-    struct free_buffer *first = boundary->free_list[edge];
-    if (first != NULL)
-        boundary->free_list[edge] = first->next;
+    struct buffer *buffer = boundary->free_list[edge];
+    if (buffer != NULL)
+        boundary->free_list[edge] = buffer->next;
     pthread_mutex_unlock(&boundary->lock);
-    void *buffer = first;
     if (buffer == NULL)
-        buffer = aligned_alloc(64, buffer_bytes(&boundary->plan->edges[edge]));
-    CS_ASSERT(buffer != NULL);
+        CS_TRY(new_buffer(boundary, edge, &buffer, err));
     boundary->at[at] = buffer;
-    return boundary->at[at];
+    *out = buffer->data;
+    return buffer->is_used ? d->mem->stream_wait(d->handle, stream, buffer->last_use, err) : CS_OK;
 }
 
-float *cs_boundary_at(const struct cs_boundary *boundary, int32_t edge, int32_t slot, int is_grad)
+void *cs_boundary_at(const struct cs_boundary *boundary, int32_t edge, int32_t slot, int is_grad)
 {
-    return boundary->at[index_of(boundary, edge, slot, is_grad)];
+    const struct buffer *buffer = boundary->at[index_of(boundary, edge, slot, is_grad)];
+    return buffer != NULL ? buffer->data : NULL;
 }
 
-void cs_boundary_give(struct cs_boundary *boundary, int32_t edge, int32_t slot, int is_grad)
+void cs_boundary_give(struct cs_boundary *boundary, int32_t edge, int32_t slot, int is_grad,
+                      void *stream)
 {
+    const struct cs_device *d = boundary->device;
     const size_t at = index_of(boundary, edge, slot, is_grad);
-    void *buffer = boundary->at[at];
+    struct buffer *buffer = boundary->at[at];
     if (buffer == NULL)
         return;
     boundary->at[at] = NULL;
-    struct free_buffer *first = buffer;
+    if (d->mem != NULL) /* an event that cannot be recorded shows at the next wait */
+        buffer->is_used = d->mem->event_record(d->handle, buffer->last_use, stream, NULL) == CS_OK;
     pthread_mutex_lock(&boundary->lock);
-    first->next = boundary->free_list[edge];
-    boundary->free_list[edge] = first;
+    buffer->next = boundary->free_list[edge];
+    boundary->free_list[edge] = buffer;
     pthread_mutex_unlock(&boundary->lock);
 }

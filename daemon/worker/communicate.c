@@ -51,7 +51,7 @@ static void complete(struct comm_run *c, uint32_t i)
     c->state[i] = DONE;
     c->moved_ns = cs_now_ns();
     if (a->op == CS_OP_SEND)
-        cs_boundary_give(exec->boundary, a->edge, a->slot, a->is_grad);
+        cs_boundary_give(exec->boundary, a->edge, a->slot, a->is_grad, NULL);
     cs_exec_event(exec, CS_EVENT_ACTION, a->id, c->start_ns[i], c->moved_ns, 0);
     cs_exec_finish(exec, a->id);
 }
@@ -70,8 +70,10 @@ static enum cs_status post(struct comm_run *c, uint32_t i, struct cs_err *err)
     const bool is_send = a->op == CS_OP_SEND;
     c->start_ns[i] = c->moved_ns = cs_now_ns();
     cs_exec_show(exec, 1, (int32_t)a->id);
-    float *data = is_send ? cs_boundary_at(exec->boundary, a->edge, a->slot, a->is_grad)
-                          : cs_boundary_take(exec->boundary, a->edge, a->slot, a->is_grad, rows);
+    void *data = cs_boundary_at(exec->boundary, a->edge, a->slot, a->is_grad);
+    if (!is_send)
+        CS_TRY(
+            cs_boundary_take(exec->boundary, a->edge, a->slot, a->is_grad, rows, NULL, &data, err));
     if (rows == 0) {
         complete(c, i);
         return CS_OK;
@@ -79,7 +81,7 @@ static enum cs_status post(struct comm_run *c, uint32_t i, struct cs_err *err)
     c->xfer[i] = (struct cs_xfer){
         .peer = a->peer,
         .data = data,
-        .bytes = (size_t)rows * (size_t)edge->width * sizeof(float),
+        .bytes = (size_t)rows * (size_t)edge->width * exec->config.device->ops->act_bytes,
         .is_send = is_send,
     };
     c->state[i] = POSTED;

@@ -4,9 +4,8 @@
 #include "worker/exec_private.h"
 
 struct ends {
-    const float *x;
-    float *y, *dx;
-    const float *dy;
+    const void *x, *dy;
+    void *y, *dx;
     struct cs_layer_ends layer;
 };
 
@@ -28,6 +27,7 @@ static struct cs_saved *take_saved(struct cs_exec *exec, int32_t stage, int32_t 
     struct cs_saved *s = exec->n_spare[stage] > 0 ? exec->spare[stage][--exec->n_spare[stage]]
                                                   : calloc(1, sizeof *s);
     CS_ASSERT(s != NULL);
+    s->memory.device = exec->config.device;
     exec->saved[slot * exec->config.plan->n_stages + stage] = s;
     return s;
 }
@@ -44,7 +44,9 @@ static void give_saved(struct cs_exec *exec, int32_t stage, int32_t slot)
 
 static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t slot)
 {
-    return (struct cs_run){.ops = exec->config.ops,
+    *ctx = cs_device_ctx(exec->config.device);
+    return (struct cs_run){.device = exec->config.device,
+                           .ops = exec->config.device->ops,
                            .ctx = ctx,
                            .scratch = &exec->scratch,
                            .input = &exec->inputs[slot]};
@@ -55,9 +57,8 @@ static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, s
     const struct cs_plan *plan = exec->config.plan;
     const struct cs_stage_model *stage = exec->stage[a->stage];
     struct ends e = {0};
-    struct cs_ctx ctx = {0};
+    struct cs_ctx ctx;
     struct cs_run run = run_on(exec, &ctx, a->slot);
-    (void)err;
     for (int32_t i = 0; i < plan->n_edges; i++) {
         const struct cs_edge *edge = &plan->edges[i];
         if (edge->to == a->stage && is_fill(exec, edge))
@@ -66,8 +67,9 @@ static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, s
         else if (edge->to == a->stage)
             e.x = cs_boundary_at(exec->boundary, i, a->slot, 0);
         if (edge->from == a->stage)
-            e.y = cs_boundary_take(exec->boundary, i, a->slot, 0,
-                                   cs_exec_edge_rows(exec, i, a->slot));
+            CS_TRY(cs_boundary_take(exec->boundary, i, a->slot, 0,
+                                    cs_exec_edge_rows(exec, i, a->slot),
+                                    exec->config.device->stream, &e.y, err));
     }
     struct cs_saved *saved =
         stage->has_backward && !exec->program->is_eval ? take_saved(exec, a->stage, a->slot) : NULL;
@@ -79,7 +81,7 @@ static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, s
     }
     for (int32_t i = 0; i < plan->n_edges; i++)
         if (plan->edges[i].to == a->stage)
-            cs_boundary_give(exec->boundary, i, a->slot, 0);
+            cs_boundary_give(exec->boundary, i, a->slot, 0, exec->config.device->stream);
     return CS_OK;
 }
 
@@ -89,7 +91,7 @@ static enum cs_status backward(struct cs_exec *exec, const struct cs_action *a, 
     const struct cs_stage_model *stage = exec->stage[a->stage];
     struct cs_saved *saved = exec->saved[a->slot * plan->n_stages + a->stage];
     struct ends e = {0};
-    struct cs_ctx ctx = {0};
+    struct cs_ctx ctx;
     struct cs_run run = run_on(exec, &ctx, a->slot);
     if (saved == NULL)
         return cs_fail(err, CS_INTERNAL, "backward of stage %s on slot %d has no forward",
@@ -102,8 +104,9 @@ static enum cs_status backward(struct cs_exec *exec, const struct cs_action *a, 
             e.dy = cs_boundary_at(exec->boundary, i, a->slot, 1);
         if (edge->to != a->stage)
             continue;
-        float *d =
-            cs_boundary_take(exec->boundary, i, a->slot, 1, cs_exec_edge_rows(exec, i, a->slot));
+        void *d;
+        CS_TRY(cs_boundary_take(exec->boundary, i, a->slot, 1, cs_exec_edge_rows(exec, i, a->slot),
+                                exec->config.device->stream, &d, err));
         if (is_fill(exec, edge))
             e.layer.d_fill[encoder_of_edge(exec, edge)] = d;
         else
@@ -113,7 +116,7 @@ static enum cs_status backward(struct cs_exec *exec, const struct cs_action *a, 
     give_saved(exec, a->stage, a->slot);
     for (int32_t i = 0; i < plan->n_edges; i++)
         if (plan->edges[i].has_grad && plan->edges[i].from == a->stage)
-            cs_boundary_give(exec->boundary, i, a->slot, 1);
+            cs_boundary_give(exec->boundary, i, a->slot, 1, exec->config.device->stream);
     return CS_OK;
 }
 

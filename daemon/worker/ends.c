@@ -1,29 +1,25 @@
 /* The layers at the ends of a module: embeddings, final norm, projector, head with the loss. */
-#include <string.h>
-
 #include "worker/layers.h"
 
 /* ---- embedding ---- */
 
-static float *make_patches(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                           int64_t columns)
+static const void *make_patches(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                                int64_t columns)
 {
     const struct cs_input *in = run->input;
     const struct cs_arch *a = l->arch;
-    const struct cs_input_tables *t = in->tables;
     const int32_t e = l->encoder;
-    float *patches = cs_scratch_floats(run->scratch, rows * columns);
-    if (in->patches[e] != NULL)
-        memcpy(patches, in->patches[e], (size_t)(rows * columns) * sizeof *patches);
-    else
-        run->ops->patches(run->ctx, in->n_items[e], a->image_size, a->image_size, a->channels,
-                          a->patch_size, in->slot.pixels[e], t->enc[e].rescale, t->enc[e].mean,
-                          t->enc[e].std, patches);
+    if (in->at.patches[e] != NULL)
+        return in->at.patches[e];
+    void *patches = cs_run_take(run, rows * columns);
+    run->ops->patches(run->ctx, in->n_items[e], a->image_size, a->image_size, a->channels,
+                      a->patch_size, in->at.pixels[e], in->tables->enc[e].rescale, in->at.mean[e],
+                      in->at.std[e], patches);
     return patches;
 }
 
 /* y = patches w^T + b + position of the row inside its item */
-static void patch_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, float *y)
+static void patch_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *y)
 {
     const struct cs_arch *a = l->arch;
     const int64_t columns = (int64_t)a->channels * a->patch_size * a->patch_size;
@@ -36,7 +32,7 @@ static void patch_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
 }
 
 static void patch_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                      const float *dy)
+                      const void *dy)
 {
     const struct cs_arch *a = l->arch;
     const int64_t columns = (int64_t)a->channels * a->patch_size * a->patch_size;
@@ -50,7 +46,7 @@ static void patch_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
 }
 
 static void embed_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                      const struct cs_layer_ends *ends, const float *x, float *y,
+                      const struct cs_layer_ends *ends, const void *x, void *y,
                       struct cs_kept *kept)
 {
     (void)x;
@@ -62,16 +58,16 @@ static void embed_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
         return;
     }
     const struct cs_input *in = run->input;
-    run->ops->embed(run->ctx, rows, l->arch->width, in->embed_ids, l->weight[CS_PARAM_EMBED]->w,
+    run->ops->embed(run->ctx, rows, l->arch->width, in->at.embed_ids, l->weight[CS_PARAM_EMBED]->w,
                     l->arch->embed_scale, y);
     for (int e = 0; e < CS_MAX_ENCODERS; e++)
         if (in->n_rows[e] > 0)
-            run->ops->scatter_rows(run->ctx, in->n_rows[e], l->arch->width, in->fill[e],
+            run->ops->scatter_rows(run->ctx, in->n_rows[e], l->arch->width, in->at.fill[e],
                                    ends->fill[e], y, 0);
 }
 
 static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                      const struct cs_layer_ends *ends, const float *dy, float *dx,
+                      const struct cs_layer_ends *ends, const void *dy, void *dx,
                       const struct cs_kept *kept)
 {
     (void)dx;
@@ -85,11 +81,11 @@ static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const struct cs_input *in = run->input;
     const struct cs_tensor *table = l->weight[CS_PARAM_EMBED];
     if (table->grad != NULL)
-        run->ops->embed_grad(run->ctx, rows, l->arch->width, in->embed_ids, dy,
+        run->ops->embed_grad(run->ctx, rows, l->arch->width, in->at.embed_ids, dy,
                              l->arch->embed_scale, table->grad);
     for (int e = 0; e < CS_MAX_ENCODERS; e++)
         if (in->n_rows[e] > 0 && ends->d_fill[e] != NULL)
-            run->ops->gather_rows(run->ctx, in->n_rows[e], l->arch->width, in->fill[e], dy,
+            run->ops->gather_rows(run->ctx, in->n_rows[e], l->arch->width, in->at.fill[e], dy,
                                   ends->d_fill[e]);
 }
 
@@ -98,22 +94,21 @@ const struct cs_layer_ops cs_layer_embed = {embed_fwd, embed_bwd, false};
 /* ---- final norm of an encoder ---- */
 
 static void norm_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                     const struct cs_layer_ends *ends, const float *x, float *y,
-                     struct cs_kept *kept)
+                     const struct cs_layer_ends *ends, const void *x, void *y, struct cs_kept *kept)
 {
     (void)ends;
-    kept->stat1 = cs_run_keep(run, true, rows * 2);
+    kept->stat1 = cs_run_keep_f32(run, true, rows * 2);
     cs_run_norm(run, l->arch, rows, x, l->weight[CS_PARAM_NORM_W], l->weight[CS_PARAM_NORM_B], y,
                 kept->stat1);
 }
 
 static void norm_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                     const struct cs_layer_ends *ends, const float *dy, float *dx,
+                     const struct cs_layer_ends *ends, const void *dy, void *dx,
                      const struct cs_kept *kept)
 {
     (void)ends;
     if (dx == NULL)
-        dx = cs_scratch_floats(run->scratch, rows * l->arch->width);
+        dx = cs_run_take(run, rows * l->arch->width);
     cs_run_norm_grad(run, l->arch, rows, kept->x, l->weight[CS_PARAM_NORM_W],
                      l->weight[CS_PARAM_NORM_B], kept->stat1, dy, NULL, dx);
 }
@@ -123,7 +118,7 @@ const struct cs_layer_ops cs_layer_norm = {norm_fwd, norm_bwd, true};
 /* ---- projector: linear, or linear - activation - linear ---- */
 
 static void projector_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                          const struct cs_layer_ends *ends, const float *x, float *y,
+                          const struct cs_layer_ends *ends, const void *x, void *y,
                           struct cs_kept *kept)
 {
     (void)ends;
@@ -142,7 +137,7 @@ static void projector_fwd(struct cs_run *run, const struct cs_layer_model *l, in
 }
 
 static void projector_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                          const struct cs_layer_ends *ends, const float *dy, float *dx,
+                          const struct cs_layer_ends *ends, const void *dy, void *dx,
                           const struct cs_kept *kept)
 {
     (void)ends;
@@ -150,8 +145,8 @@ static void projector_bwd(struct cs_run *run, const struct cs_layer_model *l, in
     const struct cs_tensor *w1 = l->weight[CS_PARAM_PROJ1_W], *w2 = l->weight[CS_PARAM_PROJ2_W];
     if (w2 != NULL) {
         const int64_t mid = w1->param->dim[0];
-        float *da = cs_scratch_floats(run->scratch, rows * mid);
-        float *dh = cs_scratch_floats(run->scratch, rows * mid);
+        void *da = cs_run_take(run, rows * mid);
+        void *dh = cs_run_take(run, rows * mid);
         cs_run_linear_wgrad(run, rows, mid, a->width, dy, kept->a, w2, l->weight[CS_PARAM_PROJ2_B]);
         cs_run_linear_dgrad(run, rows, mid, a->width, dy, w2, da);
         run->ops->act_grad(run->ctx, (enum cs_act)a->act, rows * mid, kept->up, da, dh);
@@ -171,8 +166,7 @@ const struct cs_layer_ops cs_layer_projector = {projector_fwd, projector_bwd, tr
  * after the norm, the weight's gradient is complete. Labels come in row order, slots in slot order,
  * so sums have one order in every layout. */
 static void head_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                     const struct cs_layer_ends *ends, const float *x, float *y,
-                     struct cs_kept *kept)
+                     const struct cs_layer_ends *ends, const void *x, void *y, struct cs_kept *kept)
 {
     (void)rows;
     (void)ends;
@@ -182,26 +176,25 @@ static void head_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     const int64_t n = in->n_labels, width = a->width;
     const struct cs_tensor *w = l->weight[CS_PARAM_HEAD_W];
     const bool is_training = run->keep != NULL;
-    in->loss = 0.0;
     if (n == 0)
         return;
-    float *picked = cs_run_keep(run, true, n * width);
+    void *picked = cs_run_keep(run, true, n * width);
     kept->x = picked;
-    kept->stat1 = cs_run_keep(run, true, n * 2);
+    kept->stat1 = cs_run_keep_f32(run, true, n * 2);
     kept->h2 = is_training && l->needs_backward ? cs_run_keep(run, true, n * width) : NULL;
-    float *h = cs_scratch_floats(run->scratch, n * width);
-    run->ops->gather_rows(run->ctx, n, width, in->label_rows, x, picked);
+    void *h = cs_run_take(run, n * width);
+    run->ops->gather_rows(run->ctx, n, width, in->at.label_rows, x, picked);
     cs_run_norm(run, a, n, picked, l->weight[CS_PARAM_NORM_W], l->weight[CS_PARAM_NORM_B], h,
                 kept->stat1);
     struct cs_ctx ctx = *run->ctx;
     ctx.workspace_bytes = run->ops->linear_xent_workspace(n, width, a->vocab);
     ctx.workspace = cs_scratch_take(run->scratch, ctx.workspace_bytes);
-    run->ops->linear_xent(&ctx, n, width, a->vocab, h, w->w, in->label_ids, 0.0f, &in->loss,
-                          in->correct, kept->h2, is_training ? w->grad : NULL);
+    run->ops->linear_xent(&ctx, n, width, a->vocab, h, w->w, in->at.label_ids, 0.0f, &in->loss,
+                          in->at.correct, kept->h2, is_training ? w->grad : NULL);
 }
 
 static void head_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                     const struct cs_layer_ends *ends, const float *dy, float *dx,
+                     const struct cs_layer_ends *ends, const void *dy, void *dx,
                      const struct cs_kept *kept)
 {
     (void)ends;
@@ -209,14 +202,14 @@ static void head_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     const struct cs_input *in = run->input;
     const int64_t n = in->n_labels, width = l->arch->width;
     if (dx != NULL && rows > 0)
-        memset(dx, 0, (size_t)(rows * width) * sizeof *dx);
+        cs_device_zero(run->device, dx, (size_t)(rows * width) * run->ops->act_bytes);
     if (n == 0)
         return;
-    float *d = cs_scratch_floats(run->scratch, n * width);
+    void *d = cs_run_take(run, n * width);
     cs_run_norm_grad(run, l->arch, n, kept->x, l->weight[CS_PARAM_NORM_W],
                      l->weight[CS_PARAM_NORM_B], kept->stat1, kept->h2, NULL, d);
     if (dx != NULL)
-        run->ops->scatter_rows(run->ctx, n, width, in->label_rows, d, dx, 0);
+        run->ops->scatter_rows(run->ctx, n, width, in->at.label_rows, d, dx, 0);
 }
 
 const struct cs_layer_ops cs_layer_head = {head_fwd, head_bwd, false};

@@ -216,15 +216,10 @@ static void free_saved(struct cs_exec *exec)
 {
     const int32_t n = exec->config.plan->n_stages;
     for (int32_t i = 0; exec->saved != NULL && i < exec->saved_room * n; i++)
-        if (exec->saved[i] != NULL) {
-            cs_scratch_free(&exec->saved[i]->memory);
-            free(exec->saved[i]);
-        }
+        cs_saved_free(exec->saved[i]);
     for (int32_t s = 0; exec->spare != NULL && s < n; s++) {
-        for (int32_t i = 0; i < exec->n_spare[s]; i++) {
-            cs_scratch_free(&exec->spare[s][i]->memory);
-            free(exec->spare[s][i]);
-        }
+        for (int32_t i = 0; i < exec->n_spare[s]; i++)
+            cs_saved_free(exec->spare[s][i]);
         free(exec->spare[s]);
     }
     free(exec->saved);
@@ -297,7 +292,9 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
     cs_scratch_reset(&exec->scratch);
     if (!program->is_eval)
         cs_optim_begin(exec->config.optim);
-    CS_TRY(exec->config.comm == NULL ? run_alone(exec, err) : run_both(exec, err));
+    CS_TRY(exec->config.device->mem != NULL ? cs_exec_enqueue(exec, err)
+           : exec->config.comm == NULL      ? run_alone(exec, err)
+                                            : run_both(exec, err));
     *counts = (struct cs_exec_counts){exec->messages_sent, exec->bytes_sent, exec->saved_peak};
     return CS_OK;
 }
@@ -327,6 +324,7 @@ enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec *
     if (e == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the interpreter");
     e->config = *config;
+    e->scratch.device = config->device;
     e->wake_fd = -1;
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->ring_lock, NULL);
@@ -343,7 +341,7 @@ enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec *
     if (status == CS_OK)
         status = make_stages(e, err);
     if (status == CS_OK)
-        status = cs_boundary_new(config->plan, &e->boundary, err);
+        status = cs_boundary_new(config->plan, config->device, &e->boundary, err);
     if (status != CS_OK) {
         cs_exec_free(e);
         return status;
@@ -361,6 +359,7 @@ void cs_exec_free(struct cs_exec *exec)
     free_saved(exec);
     cs_boundary_free(exec->boundary);
     cs_scratch_free(&exec->scratch);
+    cs_exec_free_marks(exec);
     free(exec->stage);
     free(exec->done);
     free(exec->wakes_comm);
@@ -376,8 +375,12 @@ unsigned cs_exec_needs(const struct cs_exec *exec, bool is_eval)
 {
     unsigned needs = 0;
     for (int32_t s = 0; s < exec->config.plan->n_stages; s++) {
-        if (exec->stage[s] == NULL || exec->stage[s]->encoder >= 0)
+        if (exec->stage[s] == NULL)
             continue;
+        if (exec->stage[s]->encoder >= 0) {
+            needs |= exec->stage[s]->is_first ? CS_INPUT_PIXELS : 0u;
+            continue;
+        }
         needs |= CS_INPUT_TOKENS;
         if (exec->stage[s]->is_last)
             needs |= CS_INPUT_LABELS | (is_eval ? CS_INPUT_CORRECT : 0u);

@@ -4,13 +4,15 @@
  * transport and runs the communication stream: a send or receive is posted when its dependencies
  * are done and everything before it in its lane (peer and direction) is posted; collectives wait
  * for all earlier communication. With a single rank both streams are run by the caller. The first
- * failure of either thread ends the step on both and is what the caller gets. */
+ * failure of either thread ends the step on both and is what the caller gets. On a device with
+ * streams the caller enqueues everything (enqueue.c). */
 #ifndef CS_WORKER_EXEC_H
 #define CS_WORKER_EXEC_H
 
 #include "core/sched/program.h"
 #include "core/trace/ring.h"
 #include "kernels/comm.h"
+#include "worker/lanes.h"
 #include "worker/optim.h"
 #include "worker/stage.h"
 
@@ -20,9 +22,10 @@ struct cs_exec_config {
     const struct cs_graph *graph;
     const struct cs_plan *plan;
     const struct cs_params *params;
-    const struct cs_ops *ops;
+    struct cs_device *device;
     struct cs_optim *optim; /* NULL: evaluation programs only */
     struct cs_comm *comm;   /* NULL: single rank */
+    struct cs_lanes *lanes; /* between devices with memory of their own; else NULL */
     struct cs_ring *ring;   /* NULL: no events */
     int rank;
     int deadline_ms; /* how long nothing at all may arrive while something is awaited, 0: for ever

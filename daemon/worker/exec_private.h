@@ -38,6 +38,11 @@ struct cs_exec {
     struct cs_err failure; /* under lock */
     int wake_fd;           /* eventfd: the compute thread did something; -1: single rank */
     pthread_mutex_t ring_lock;
+
+    /* devices with streams: events of every action, and two of the step */
+    struct cs_mark *mark;
+    uint32_t n_marks;
+    void *base, *reached;
 };
 
 /* all dependencies of an action are done */
@@ -62,5 +67,8 @@ enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *act
 enum cs_status cs_exec_collective(struct cs_exec *exec, const struct cs_action *action,
                                   struct cs_err *err) CS_NODISCARD;
 void *cs_exec_communicate(void *exec);
+/* enqueue.c: run the whole step on a device with streams */
+enum cs_status cs_exec_enqueue(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;
+void cs_exec_free_marks(struct cs_exec *exec);
 
 #endif

@@ -153,7 +153,11 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
     *input = (struct cs_input){
         .tables = tables,
         .memory = memory,
+        .staging = input->staging,
+        .placed = input->placed,
+        .room = input->room,
         .slot = *slot,
+        .needs = needs,
         .n_tokens = manifest->n_tokens[index],
         .n_labels = manifest->n_labels[index],
     };
@@ -168,11 +172,6 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
     if (needs & CS_INPUT_CORRECT)
         input->correct = cs_scratch_take(&input->memory, (size_t)input->n_labels);
     return CS_OK;
-}
-
-void cs_input_free(struct cs_input *input)
-{
-    cs_scratch_free(&input->memory);
 }
 
 void cs_input_exact(const struct cs_input *input, int64_t *n_samples, int64_t *n_exact)

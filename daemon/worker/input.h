@@ -9,10 +9,12 @@
 #include "core/data/slot.h"
 #include "core/mask/plan.h"
 #include "core/model/graph.h"
+#include "worker/device.h"
 #include "worker/scratch.h"
 
-/* Constants of a graph and its budgets, shared by all slots. */
+/* Constants of a graph and its budgets, shared by all slots. Host memory. */
 struct cs_input_tables {
+    struct cs_device *device;
     const struct cs_graph *graph;
     const struct cs_slot_budget *budget;
     int32_t vocab, rot_half, n_positions;
@@ -25,16 +27,32 @@ struct cs_input_tables {
     } enc[CS_MAX_ENCODERS];
 };
 
-enum cs_status cs_input_tables_new(const struct cs_graph *graph,
+/* device: where slots are used; NULL: the host */
+enum cs_status cs_input_tables_new(const struct cs_graph *graph, struct cs_device *device,
                                    const struct cs_slot_budget *budget,
                                    struct cs_input_tables **out, struct cs_err *err) CS_NODISCARD;
 void cs_input_tables_free(struct cs_input_tables *tables); /* accepts NULL */
 
-/* One slot of a step. Memory is reused by the next step. */
+/* What operators read of a slot, in the memory of the device. */
+struct cs_input_arrays {
+    const int32_t *embed_ids, *label_rows, *label_ids;
+    const int32_t *fill[CS_MAX_ENCODERS];
+    const float *cos, *sin;
+    const uint8_t *pixels[CS_MAX_ENCODERS];
+    const void *patches[CS_MAX_ENCODERS]; /* acts, NULL: pixels */
+    const float *mean[CS_MAX_ENCODERS], *std[CS_MAX_ENCODERS];
+    struct cs_mask_plan llm_mask, enc_mask[CS_MAX_ENCODERS];
+    double *loss;     /* (1) added to by the head */
+    uint8_t *correct; /* (n_labels), evaluation only, else NULL */
+};
+
+/* One slot of a step: checked and prepared on the host, then placed where the device reads it.
+ * Memory is reused by the next step. */
 struct cs_input {
     const struct cs_input_tables *tables;
     struct cs_scratch memory;
     struct cs_slot slot;
+    unsigned needs;
     /* instead of slot.pixels: normalised patches (items * item_rows, channels * patch * patch) fp32
      */
     const float *patches[CS_MAX_ENCODERS];
@@ -45,12 +63,21 @@ struct cs_input {
     struct cs_mask_plan llm_mask, enc_mask[CS_MAX_ENCODERS];
     float *cos, *sin;                /* (n_tokens, rot_half) */
     int32_t *label_rows, *label_ids; /* (n_labels) */
-    /* results, written by the head */
+    /* results of the head, valid after cs_input_fetch */
     double loss;      /* sum over the labels */
     uint8_t *correct; /* (n_labels), evaluation only, else NULL */
+
+    struct cs_input_arrays at;
+    char *staging, *placed; /* one block each: page-locked host memory, its copy on the device */
+    size_t room;
 };
 
-enum cs_input_need { CS_INPUT_TOKENS = 1, CS_INPUT_LABELS = 2, CS_INPUT_CORRECT = 4 };
+enum cs_input_need {
+    CS_INPUT_TOKENS = 1,
+    CS_INPUT_LABELS = 2,
+    CS_INPUT_CORRECT = 4,
+    CS_INPUT_PIXELS = 8
+};
 
 /* needs: which stages this rank has (flags of enum cs_input_need; encoders need counts only). The
  * counts come from the manifest and must agree with the slot's head. */
@@ -58,6 +85,11 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
                                 const struct cs_manifest *manifest, int index,
                                 const struct cs_slot *slot, unsigned needs,
                                 struct cs_err *err) CS_NODISCARD;
+/* Fill input->at: pointers to what was prepared, or one asynchronous copy of it. Before the first
+ * action of the step. */
+enum cs_status cs_input_place(struct cs_input *input, struct cs_err *err) CS_NODISCARD;
+/* Bring the results of the head to the host; waits for the device. */
+enum cs_status cs_input_fetch(struct cs_input *input, struct cs_err *err) CS_NODISCARD;
 void cs_input_free(struct cs_input *input);
 
 /* Evaluation: samples of the slot, and how many have every trained token right. Samples without a

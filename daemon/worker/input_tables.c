@@ -118,7 +118,7 @@ static enum cs_status make_encoder(struct cs_input_tables *t, int32_t e, struct 
     return read_pixels(t, e, module, err);
 }
 
-enum cs_status cs_input_tables_new(const struct cs_graph *graph,
+enum cs_status cs_input_tables_new(const struct cs_graph *graph, struct cs_device *device,
                                    const struct cs_slot_budget *budget,
                                    struct cs_input_tables **out, struct cs_err *err)
 {
@@ -126,6 +126,7 @@ enum cs_status cs_input_tables_new(const struct cs_graph *graph,
     *out = NULL;
     if (t == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the tables of the inputs");
+    t->device = device;
     t->graph = graph;
     t->budget = budget;
     t->n_positions = budget->seq_tokens;

@@ -11,21 +11,42 @@ _Static_assert((int)CS_ARCH_QUICK_GELU == (int)CS_ACT_QUICK_GELU, "activations")
 _Static_assert((int)CS_ARCH_SILU == (int)CS_ACT_SILU, "activations");
 _Static_assert((int)CS_ARCH_RELU == (int)CS_ACT_RELU, "activations");
 
-float *cs_run_keep(struct cs_run *run, bool is_needed, int64_t n)
+static struct cs_scratch *memory_of(struct cs_run *run, bool is_needed)
 {
-    return cs_scratch_floats(is_needed && run->keep != NULL ? run->keep : run->scratch, n);
+    return is_needed && run->keep != NULL ? run->keep : run->scratch;
 }
 
-void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *x,
-                   const struct cs_tensor *w, const struct cs_tensor *b, float *y)
+void *cs_run_keep(struct cs_run *run, bool is_needed, int64_t n)
+{
+    CS_ASSERT(n >= 0);
+    return cs_scratch_take(memory_of(run, is_needed), (size_t)n * run->ops->act_bytes);
+}
+
+float *cs_run_keep_f32(struct cs_run *run, bool is_needed, int64_t n)
+{
+    return cs_scratch_floats(memory_of(run, is_needed), n);
+}
+
+void *cs_run_take(struct cs_run *run, int64_t n)
+{
+    return cs_run_keep(run, false, n);
+}
+
+void *cs_run_at(const struct cs_run *run, void *base, int64_t n)
+{
+    return (char *)base + (size_t)n * run->ops->act_bytes;
+}
+
+void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
+                   const struct cs_tensor *w, const struct cs_tensor *b, void *y)
 {
     run->ops->gemm(run->ctx, 0, 1, rows, out, in, 1.0f, x, in, w->w, in, 0.0f, y, out);
     if (b != NULL)
         run->ops->bias_add(run->ctx, rows, out, y, out, b->w);
 }
 
-void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *dy,
-                         const float *x, const struct cs_tensor *w, const struct cs_tensor *b)
+void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
+                         const void *x, const struct cs_tensor *w, const struct cs_tensor *b)
 {
     if (rows == 0)
         return;
@@ -35,22 +56,22 @@ void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t o
         run->ops->bias_grad(run->ctx, rows, out, dy, out, b->grad);
 }
 
-void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *dy,
-                         const struct cs_tensor *w, float *dx)
+void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
+                         const struct cs_tensor *w, void *dx)
 {
     run->ops->gemm(run->ctx, 0, 0, rows, in, out, 1.0f, dy, out, w->w, in, 0.0f, dx, in);
 }
 
-void cs_run_norm(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const float *x,
-                 const struct cs_tensor *w, const struct cs_tensor *b, float *y, float *stat)
+void cs_run_norm(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
+                 const struct cs_tensor *w, const struct cs_tensor *b, void *y, float *stat)
 {
     run->ops->norm(run->ctx, (enum cs_norm)arch->norm, rows, arch->width, arch->norm_eps,
                    arch->norm_offset, x, w->w, b != NULL ? b->w : NULL, y, stat);
 }
 
-void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const float *x,
+void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
                       const struct cs_tensor *w, const struct cs_tensor *b, const float *stat,
-                      const float *dy, const float *dx_in, float *dx)
+                      const void *dy, const void *dx_in, void *dx)
 {
     run->ops->norm_grad(run->ctx, (enum cs_norm)arch->norm, rows, arch->width, arch->norm_offset, x,
                         w->w, stat, dy, dx_in, dx, w->grad, b != NULL ? b->grad : NULL);

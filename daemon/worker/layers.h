@@ -3,19 +3,21 @@
  * own.
  *
  * rows: rows of the stage's branch in this slot (LLM tokens, or encoder rows); 0 is legal. x, y,
- * dy, dx: (rows, width) fp32. What a backward needs is put into `kept`, in memory of `keep`; keep
+ * dy, dx: (rows, width) of the device's act type (fp32 on the host, bf16 or fp32 on a GPU), in the
+ * device's memory. What a backward needs is put into `kept`, in memory of `keep`; keep
  * NULL is inference: everything is scratch and nothing survives the layer. Gradients of weights are
  * added, and only where tensor->grad is set; dx NULL: not needed. */
 #ifndef CS_WORKER_LAYERS_H
 #define CS_WORKER_LAYERS_H
 
-#include "kernels/ops.h"
+#include "worker/device.h"
 #include "worker/input.h"
 #include "worker/params.h"
 
 /* One call's surroundings. */
 struct cs_run {
-    const struct cs_ops *ops;
+    struct cs_device *device;
+    const struct cs_ops *ops; /* the device's */
     struct cs_ctx *ctx;
     struct cs_scratch *scratch; /* rewound after every layer */
     struct cs_scratch *keep;    /* activations for the backward, NULL: inference */
@@ -35,26 +37,27 @@ struct cs_layer_model {
 
 /* Activations of one layer and slot; only the fields of its kind are set. */
 struct cs_kept {
-    const float *x;       /* (rows, in_width) input */
+    const void *x;        /* (rows, in_width) input */
     float *stat1, *stat2; /* (rows, 2) of norm1, norm2 */
-    float *h1, *h2;       /* (rows, width) after norm1, norm2 */
-    float *qkv;           /* (rows, (heads + 2 kv_heads) * head_dim), q and k rotated */
-    float *o, *lse;       /* (rows, heads * head_dim), (heads, rows) */
-    float *x2;            /* (rows, width) after attention's residual */
-    float *up, *a;        /* (rows, ffn or 2 ffn: gate, up), (rows, ffn) */
+    void *h1, *h2;        /* (rows, width) after norm1, norm2 */
+    void *qkv;            /* (rows, (heads + 2 kv_heads) * head_dim), q and k rotated */
+    void *o;              /* (rows, heads * head_dim) */
+    float *lse;           /* (heads, rows) */
+    void *x2;             /* (rows, width) after attention's residual */
+    void *up, *a;         /* (rows, ffn or 2 ffn: gate, up), (rows, ffn) */
 };
 
 /* Rows that enter and leave at the ends of a stage, beside x and y. */
 struct cs_layer_ends {
-    const float *fill[CS_MAX_ENCODERS]; /* forward: encoder rows for the LLM embedding */
-    float *d_fill[CS_MAX_ENCODERS];     /* backward: their gradients, NULL: not needed */
+    const void *fill[CS_MAX_ENCODERS]; /* forward: encoder rows for the LLM embedding */
+    void *d_fill[CS_MAX_ENCODERS];     /* backward: their gradients, NULL: not needed */
 };
 
 struct cs_layer_ops {
     void (*fwd)(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                const struct cs_layer_ends *ends, const float *x, float *y, struct cs_kept *kept);
+                const struct cs_layer_ends *ends, const void *x, void *y, struct cs_kept *kept);
     void (*bwd)(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                const struct cs_layer_ends *ends, const float *dy, float *dx,
+                const struct cs_layer_ends *ends, const void *dy, void *dx,
                 const struct cs_kept *kept);
     bool keeps_input; /* the backward reads kept->x */
 };
@@ -65,22 +68,28 @@ const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind);
 extern const struct cs_layer_ops cs_layer_block, cs_layer_embed, cs_layer_norm, cs_layer_projector,
     cs_layer_head;
 
-/* memory that outlives the forward when it is needed, scratch otherwise */
-float *cs_run_keep(struct cs_run *run, bool is_needed, int64_t n);
+/* memory for n acts that outlives the forward when it is needed, scratch otherwise; the same for n
+ * fp32 values */
+void *cs_run_keep(struct cs_run *run, bool is_needed, int64_t n);
+float *cs_run_keep_f32(struct cs_run *run, bool is_needed, int64_t n);
+/* scratch for n acts */
+void *cs_run_take(struct cs_run *run, int64_t n);
+/* the n-th act of an array */
+void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
 /* y (rows, out) = x (rows, in) w^T + b; w is the first of a fused group, b may be NULL */
-void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *x,
-                   const struct cs_tensor *w, const struct cs_tensor *b, float *y);
+void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
+                   const struct cs_tensor *w, const struct cs_tensor *b, void *y);
 /* gradients of w and b from dy (rows, out) and x (rows, in), where they are trained */
-void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *dy,
-                         const float *x, const struct cs_tensor *w, const struct cs_tensor *b);
+void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
+                         const void *x, const struct cs_tensor *w, const struct cs_tensor *b);
 /* dx (rows, in) = dy (rows, out) w */
-void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const float *dy,
-                         const struct cs_tensor *w, float *dx);
-void cs_run_norm(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const float *x,
-                 const struct cs_tensor *w, const struct cs_tensor *b, float *y, float *stat);
+void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
+                         const struct cs_tensor *w, void *dx);
+void cs_run_norm(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
+                 const struct cs_tensor *w, const struct cs_tensor *b, void *y, float *stat);
 /* dx = dx_in + gradient through the norm; gradients of w and b where they are trained */
-void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const float *x,
+void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
                       const struct cs_tensor *w, const struct cs_tensor *b, const float *stat,
-                      const float *dy, const float *dx_in, float *dx);
+                      const void *dy, const void *dx_in, void *dx);
 
 #endif

@@ -44,9 +44,27 @@ static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *gra
     return CS_OK;
 }
 
+static enum cs_status take_device(struct cs_optim *o, const struct cs_tensor *tied, size_t n,
+                                  struct cs_err *err)
+{
+    void *p;
+    if (tied != NULL && tied->grad != NULL) {
+        o->tied_bytes = (size_t)tied->param->count * sizeof *o->tied_peer;
+        CS_TRY(cs_device_alloc(o->device, o->tied_bytes, &p, err));
+        o->tied_peer = p;
+    }
+    o->squares = o->mine;
+    if (o->device->mem == NULL)
+        return CS_OK;
+    CS_TRY(cs_device_alloc(o->device, n * sizeof *o->squares, &p, err));
+    o->squares = p;
+    o->square_bytes = n * sizeof *o->squares;
+    return CS_OK;
+}
+
 enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *graph,
                             const struct cs_plan *plan, struct cs_params *params,
-                            const struct cs_ops *ops, int rank, struct cs_optim **out,
+                            struct cs_device *device, int rank, struct cs_optim **out,
                             struct cs_err *err)
 {
     const size_t n = (size_t)graph->n_params + 1;
@@ -55,7 +73,7 @@ enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *g
     if (o == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
     *o = (struct cs_optim){.spec = spec,
-                           .ops = ops,
+                           .device = device,
                            .params = params,
                            .rank = rank,
                            .n_ranks = plan->n_ranks,
@@ -65,11 +83,10 @@ enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *g
                            .all = calloc(n, sizeof *o->all)};
     enum cs_status status = CS_OK;
     const struct cs_tensor *tied = params->tied != NULL ? params->tied : params->embed;
-    if (tied != NULL && tied->grad != NULL)
-        o->tied_peer = malloc((size_t)tied->param->count * sizeof *o->tied_peer);
-    if (o->bytes == NULL || o->at == NULL || o->mine == NULL || o->all == NULL ||
-        (tied != NULL && tied->grad != NULL && o->tied_peer == NULL))
+    if (o->bytes == NULL || o->at == NULL || o->mine == NULL || o->all == NULL)
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
+    if (status == CS_OK)
+        status = take_device(o, tied, n, err);
     if (status == CS_OK)
         status = plan_gather(o, graph, plan, err);
     if (status != CS_OK) {
@@ -86,9 +103,11 @@ void cs_optim_free(struct cs_optim *optim)
         return;
     free(optim->bytes);
     free(optim->at);
-    free(optim->mine);
     free(optim->all);
-    free(optim->tied_peer);
+    cs_device_free(optim->device, optim->tied_peer, optim->tied_bytes);
+    if (optim->squares != optim->mine)
+        cs_device_free(optim->device, optim->squares, optim->square_bytes);
+    free(optim->mine);
     free(optim);
 }
 
@@ -102,36 +121,51 @@ void cs_optim_begin(struct cs_optim *optim)
     optim->is_skipped = false;
 }
 
+bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out)
+{
+    const struct cs_params *p = optim->params;
+    const struct cs_tensor *own = p->embed != NULL ? p->embed : p->tied;
+    if (own == NULL || own->grad == NULL || optim->is_tied_summed)
+        return false;
+    const bool is_here = p->embed_rank == p->head_rank;
+    *out = (struct cs_tied_exchange){
+        .peer = is_here            ? -1
+                : p->embed != NULL ? p->head_rank
+                                   : p->embed_rank,
+        .mine = own->grad,
+        .theirs = is_here ? p->tied->grad : optim->tied_peer,
+        .bytes = (size_t)own->param->count * sizeof(float),
+    };
+    return true;
+}
+
 /* own = embedding's + head's; addition of two numbers commutes to the bit, so it does not matter
  * which of them is here */
-static void add_gradient(struct cs_optim *o, struct cs_tensor *own, const float *other)
+void cs_optim_tied_end(struct cs_optim *optim, const struct cs_tied_exchange *x)
 {
-    struct cs_ctx ctx = {0};
-    o->ops->add(&ctx, own->param->count, own->grad, other, own->grad);
-    o->is_tied_summed = true;
+    const struct cs_device *d = optim->device;
+    const struct cs_ops *f32 = d->mem != NULL ? d->mem->ops_f32 : d->ops;
+    struct cs_ctx ctx = cs_device_ctx(d);
+    f32->add(&ctx, (int64_t)(x->bytes / sizeof(float)), x->mine, x->theirs, x->mine);
+    optim->is_tied_summed = true;
 }
 
 enum cs_status cs_optim_tied(struct cs_optim *optim, struct cs_comm *comm, int deadline_ms,
                              struct cs_err *err)
 {
-    struct cs_params *p = optim->params;
-    struct cs_tensor *own = p->embed != NULL ? p->embed : p->tied;
-    if (own == NULL || own->grad == NULL || optim->is_tied_summed)
+    struct cs_tied_exchange t;
+    if (!cs_optim_tied_begin(optim, &t))
         return CS_OK;
-    if (p->embed_rank == p->head_rank) {
-        add_gradient(optim, p->embed, p->tied->grad);
-        return CS_OK;
+    if (t.peer >= 0) {
+        if (comm == NULL)
+            return cs_fail(err, CS_INTERNAL, "the tied embedding's other stage cannot be reached");
+        struct cs_xfer x[2] = {
+            {.peer = t.peer, .data = t.mine, .bytes = t.bytes, .is_send = 1},
+            {.peer = t.peer,              .data = t.theirs,               .bytes = t.bytes }
+        };
+        CS_TRY(comm->table->exchange(comm, x, 2, deadline_ms, err));
     }
-    if (comm == NULL)
-        return cs_fail(err, CS_INTERNAL, "the tied embedding's other stage cannot be reached");
-    const int peer = p->embed != NULL ? p->head_rank : p->embed_rank;
-    const size_t bytes = (size_t)own->param->count * sizeof(float);
-    struct cs_xfer x[2] = {
-        {.peer = peer, .data = own->grad, .bytes = bytes,     .is_send = 1},
-        {.peer = peer,            .data = optim->tied_peer,                  .bytes = bytes}
-    };
-    CS_TRY(comm->table->exchange(comm, x, 2, deadline_ms, err));
-    add_gradient(optim, own, optim->tied_peer);
+    cs_optim_tied_end(optim, &t);
     return CS_OK;
 }
 
@@ -147,16 +181,20 @@ enum cs_status cs_optim_norm(struct cs_optim *optim, struct cs_comm *comm, int64
                              int deadline_ms, struct cs_err *err)
 {
     struct cs_params *p = optim->params;
-    struct cs_ctx ctx = {0};
+    struct cs_ctx ctx = cs_device_ctx(optim->device);
     if (p->embed_rank >= 0 && p->embed_rank == p->head_rank)
         CS_TRY(cs_optim_tied(optim, NULL, deadline_ms, err));
     optim->n_mine = 0;
     for (int32_t i = 0; i < p->n; i++) {
         const struct cs_tensor *t = &p->tensor[i];
         if (t->is_counted && t->grad != NULL)
-            optim->ops->sumsq(&ctx, t->param->count, t->grad, &optim->mine[optim->n_mine++]);
+            optim->device->ops->sumsq(&ctx, t->param->count, t->grad,
+                                      &optim->squares[optim->n_mine++]);
     }
     CS_ASSERT((size_t)optim->n_mine * sizeof(double) == optim->bytes[optim->rank]);
+    if (optim->squares != optim->mine)
+        CS_TRY(cs_device_read(optim->device, optim->mine, optim->squares, optim->bytes[optim->rank],
+                              err));
     if (optim->n_ranks > 1)
         CS_TRY(
             comm->table->allgather(comm, optim->mine, optim->all, optim->bytes, deadline_ms, err));
@@ -182,7 +220,7 @@ void cs_optim_update(struct cs_optim *optim, int64_t step)
 {
     const struct cs_spec *spec = optim->spec;
     struct cs_params *p = optim->params;
-    struct cs_ctx ctx = {0};
+    struct cs_ctx ctx = cs_device_ctx(optim->device);
     optim->lr = spec->lr * cs_spec_lr(spec, step);
     if (optim->grad_scale == 0.0f)
         return;
@@ -199,7 +237,7 @@ void cs_optim_update(struct cs_optim *optim, int64_t step)
         if (t->exp_avg == NULL)
             continue;
         hyper.weight_decay = t->param->is_decayed ? (float)spec->weight_decay : 0.0f;
-        optim->ops->adamw(&ctx, t->param->count, &hyper, t->grad, t->w, t->exp_avg, t->exp_avg_sq,
-                          t->w);
+        optim->device->ops->adamw(&ctx, t->param->count, &hyper, t->grad, t->master, t->exp_avg,
+                                  t->exp_avg_sq, t->w);
     }
 }

@@ -8,19 +8,21 @@
 #define CS_WORKER_OPTIM_H
 
 #include "kernels/comm.h"
-#include "kernels/ops.h"
+#include "worker/device.h"
 #include "worker/params.h"
 
 struct cs_optim {
     const struct cs_spec *spec;
-    const struct cs_ops *ops;
+    struct cs_device *device;
     struct cs_params *params;
     int rank, n_ranks;
     size_t *bytes; /* (n_ranks) of the gathered squares */
     int32_t *at;   /* (n_counted) where the square of the n-th trained parameter is in all */
     int32_t n_counted, n_mine;
     double *mine, *all;
+    double *squares;  /* what operators write; mine itself on the host */
     float *tied_peer; /* the other stage's gradient of the tied embedding */
+    size_t tied_bytes, square_bytes;
     bool is_tied_summed;
     int64_t
         n_skipped; /* updates skipped in the run because the norm was not finite; resume sets it */
@@ -32,12 +34,24 @@ struct cs_optim {
 
 enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *graph,
                             const struct cs_plan *plan, struct cs_params *params,
-                            const struct cs_ops *ops, int rank, struct cs_optim **out,
+                            struct cs_device *device, int rank, struct cs_optim **out,
                             struct cs_err *err) CS_NODISCARD;
 void cs_optim_free(struct cs_optim *optim); /* accepts NULL */
 
 /* clears gradients and the step's results */
 void cs_optim_begin(struct cs_optim *optim);
+
+/* The two gradients of a tied embedding, where they are to be summed. */
+struct cs_tied_exchange {
+    int peer; /* the other stage's rank, -1: both are here */
+    float *mine, *theirs;
+    size_t bytes;
+};
+
+/* false: nothing is tied, trained, or left to do. Else: send mine to peer, fill theirs, then end.
+ */
+bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out);
+void cs_optim_tied_end(struct cs_optim *optim, const struct cs_tied_exchange *x);
 /* Sum the tied embedding's two gradients. comm NULL or both stages on this rank: locally. */
 enum cs_status cs_optim_tied(struct cs_optim *optim, struct cs_comm *comm, int deadline_ms,
                              struct cs_err *err) CS_NODISCARD;

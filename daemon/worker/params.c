@@ -137,23 +137,26 @@ static void plan_places(struct planner *a)
     CS_ASSERT(a->n == p->n);
 }
 
-static void assign(struct cs_params *p, const struct place *place, int64_t w_floats,
-                   int64_t grad_floats)
+static void assign(struct cs_params *p, const struct place *place, int64_t grad_floats)
 {
-    float *w = p->arena, *grad = w + w_floats, *m = grad + grad_floats, *v = m + grad_floats;
+    const bool is_f32 = cs_device_is_f32(p->device);
+    float *grad = p->state, *m = grad + grad_floats, *v = m + grad_floats, *apart = v + grad_floats;
     p->grads = grad;
     p->grad_bytes = (size_t)grad_floats * sizeof(float);
     for (int32_t i = 0; i < p->n; i++) {
         struct cs_tensor *t = &p->tensor[place[i].tensor];
-        t->w = w + place[i].w_at;
+        t->w = (char *)p->weights + (size_t)place[i].w_at * p->device->ops->act_bytes;
+        t->master = is_f32 ? t->w : NULL;
         if (!t->param->is_trainable)
             continue;
         t->grad = grad + place[i].grad_at;
         t->exp_avg = m + place[i].grad_at;
         t->exp_avg_sq = v + place[i].grad_at;
+        t->master = is_f32 ? t->w : (void *)(apart + place[i].grad_at);
     }
     if (p->tied != NULL && p->embed != NULL) { /* both stages here: one set of weights */
         p->tied->w = p->embed->w;
+        p->tied->master = p->embed->master;
         p->tied->exp_avg = p->tied->exp_avg_sq = NULL;
     }
 }
@@ -174,8 +177,35 @@ static enum cs_status check_groups(const struct cs_params *p, struct cs_err *err
     return CS_OK;
 }
 
+/* Both blocks and, where the device has memory of its own, room on the host for one tensor as fp32
+ * and as acts. */
+static enum cs_status take_memory(struct cs_params *p, int64_t w_acts, int64_t grad_floats,
+                                  struct cs_err *err)
+{
+    const bool is_f32 = cs_device_is_f32(p->device);
+    void *state;
+    int64_t most = 1;
+    p->weight_bytes = (size_t)w_acts * p->device->ops->act_bytes;
+    p->state_bytes = (size_t)grad_floats * (is_f32 ? 3 : 4) * sizeof(float);
+    CS_TRY(cs_device_alloc(p->device, p->weight_bytes, &p->weights, err));
+    CS_TRY(cs_device_alloc(p->device, p->state_bytes, &state, err));
+    p->state = state;
+    cs_device_zero(p->device, p->weights, p->weight_bytes);
+    cs_device_zero(p->device, p->state, p->state_bytes);
+    if (p->device->mem == NULL)
+        return CS_OK;
+    for (int32_t i = 0; i < p->n; i++)
+        most = p->tensor[i].param->count > most ? p->tensor[i].param->count : most;
+    p->staging = malloc((size_t)most * (sizeof(float) + p->device->ops->act_bytes));
+    if (p->staging == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to load tensors of %lld elements",
+                       (long long)most);
+    p->staging_count = most;
+    return cs_device_sync(p->device, err);
+}
+
 enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan *plan, int rank,
-                             struct cs_params **out, struct cs_err *err)
+                             struct cs_device *device, struct cs_params **out, struct cs_err *err)
 {
     enum cs_status status = CS_OK;
     struct cs_params *p = calloc(1, sizeof *p);
@@ -196,20 +226,19 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the table of parameters");
         goto out;
     }
+    p->device = device;
     add_entries(p, plan, rank);
     status = check_groups(p, err);
     if (status != CS_OK)
         goto out;
     plan_places(&a);
-    p->bytes = ((size_t)a.w_at + 3 * (size_t)a.grad_at + ALIGN_FLOATS) * sizeof(float);
-    p->arena = aligned_alloc(ALIGN_FLOATS * sizeof(float), p->bytes);
-    if (p->arena == NULL) {
-        status = cs_fail(err, CS_NO_MEMORY, "rank %d needs %zu bytes for parameters and optimizer",
-                         rank, p->bytes);
+    status = take_memory(p, a.w_at, a.grad_at, err);
+    if (status != CS_OK) {
+        status = cs_wrap(err, status, "rank %d needs %zu bytes for parameters, %zu to train them",
+                         rank, p->weight_bytes, p->state_bytes);
         goto out;
     }
-    memset(p->arena, 0, p->bytes);
-    assign(p, a.place, a.w_at, a.grad_at);
+    assign(p, a.place, a.grad_at);
     *out = p;
     p = NULL;
 out:
@@ -223,10 +252,14 @@ void cs_params_free(struct cs_params *params)
 {
     if (params == NULL)
         return;
+    for (int32_t i = 0; params->tensor != NULL && i < params->n; i++)
+        free(params->tensor[i].restored);
     free(params->tensor);
     free(params->index);
-    free(params->arena);
+    cs_device_free(params->device, params->weights, params->weight_bytes);
+    cs_device_free(params->device, params->state, params->state_bytes);
     free(params->zeros);
+    free(params->staging);
     free(params);
 }
 
@@ -238,12 +271,55 @@ struct cs_tensor *cs_params_find(const struct cs_params *params, int32_t param_i
 
 void cs_params_zero_grads(struct cs_params *params)
 {
-    memset(params->grads, 0, params->grad_bytes);
+    cs_device_zero(params->device, params->grads, params->grad_bytes);
 }
 
-void cs_params_hash(const struct cs_tensor *tensor, char out[33])
+/* Where the acts of a tensor lie in the staging memory: behind its fp32 values. */
+static uint16_t *staged_acts(const struct cs_params *p)
 {
-    cs_xxh3_128_hex(tensor->w, (size_t)tensor->param->count * sizeof(float), out);
+    return (uint16_t *)(void *)(p->staging + p->staging_count);
+}
+
+enum cs_status cs_params_values(struct cs_params *params, const struct cs_tensor *tensor,
+                                const float **out, struct cs_err *err)
+{
+    const size_t n = (size_t)tensor->param->count;
+    *out = tensor->restored != NULL ? tensor->restored : tensor->master;
+    if (params->staging == NULL || tensor->restored != NULL)
+        return CS_OK;
+    *out = params->staging;
+    if (tensor->master != NULL)
+        return cs_device_read(params->device, params->staging, tensor->master, n * sizeof(float),
+                              err);
+    uint16_t *acts = staged_acts(params);
+    CS_TRY(cs_device_read(params->device, acts, tensor->w, n * sizeof *acts, err));
+    for (size_t i = 0; i < n; i++)
+        params->staging[i] = cs_f32_from_bf16(acts[i]);
+    return CS_OK;
+}
+
+enum cs_status cs_params_set(struct cs_params *params, struct cs_tensor *tensor, const float *host,
+                             struct cs_err *err)
+{
+    const size_t n = (size_t)tensor->param->count;
+    if (tensor->master != NULL && host != tensor->master)
+        cs_device_copy(params->device, tensor->master, host, n * sizeof *host);
+    if (!cs_device_is_f32(params->device)) {
+        uint16_t *acts = staged_acts(params);
+        for (size_t i = 0; i < n; i++)
+            acts[i] = cs_bf16_from_f32(host[i]);
+        cs_device_copy(params->device, tensor->w, acts, n * sizeof *acts);
+    }
+    return cs_device_sync(params->device, err); /* host is the caller's again */
+}
+
+enum cs_status cs_params_hash(struct cs_params *params, const struct cs_tensor *tensor,
+                              char out[33], struct cs_err *err)
+{
+    const float *values;
+    CS_TRY(cs_params_values(params, tensor, &values, err));
+    cs_xxh3_128_hex(values, (size_t)tensor->param->count * sizeof *values, out);
+    return CS_OK;
 }
 
 int cs_params_owned(const struct cs_params *params, struct cs_ckpt_param *out)
@@ -252,9 +328,11 @@ int cs_params_owned(const struct cs_params *params, struct cs_ckpt_param *out)
     for (int32_t i = 0; i < params->n; i++) {
         const struct cs_tensor *t = &params->tensor[i];
         if (t->is_counted && t->grad != NULL)
-            out[n++] = (struct cs_ckpt_param){t->param, t->w, t->exp_avg, t->exp_avg_sq};
+            out[n++] = (struct cs_ckpt_param){t->param, t->master, t->exp_avg, t->exp_avg_sq};
         else if (t->is_counted && t->is_restored)
-            out[n++] = (struct cs_ckpt_param){t->param, t->w, params->zeros, params->zeros};
+            out[n++] =
+                (struct cs_ckpt_param){t->param, t->restored != NULL ? t->restored : t->master,
+                                       params->zeros, params->zeros};
     }
     return n;
 }

@@ -1,5 +1,6 @@
-/* The parameters one rank holds: fp32 weights of every layer of its stages; trainable ones also
- * have a gradient and AdamW's two moments. One arena, planned from the graph and the plan.
+/* The parameters one rank holds, in the memory of its device: weights of every layer of its stages
+ * in the act type; trainable ones also have an fp32 master, a gradient and AdamW's two moments.
+ * Where acts are fp32, weight and master are one array. Planned from the graph and the plan.
  *
  * Weights of one layer that one GEMM reads (q, k, v; gate, up) lie side by side without gaps, in
  * all four areas, so that the fused matrix is a view. A tied head on the rank of the head stage is
@@ -12,15 +13,18 @@
 #include "core/plan/plan.h"
 #include "store/checkpoint.h"
 #include "store/hfdir.h"
+#include "worker/device.h"
 
 struct cs_tensor {
     const struct cs_param *param;
-    float *w;                    /* (param->dim) master and weight in one: fp32 */
+    void *w;                     /* (param->dim) acts, what operators read */
+    float *master;               /* fp32; w itself where acts are fp32, else NULL: frozen */
     float *grad;                 /* of the loss sum; NULL: frozen */
     float *exp_avg, *exp_avg_sq; /* NULL: frozen, or a tied view (its owner is updated) */
     bool is_tied_head;           /* the head's entry of the embedding */
     bool is_counted;             /* in the norm, in checkpoints, in the hash: once over all ranks */
     bool is_restored; /* frozen, but from a checkpoint: it was trained before it was frozen */
+    float *restored;  /* host memory, what the checkpoint held; NULL: master has it */
 };
 
 struct cs_params {
@@ -31,16 +35,21 @@ struct cs_params {
     struct cs_tensor *tied;        /* the head's entry, NULL: untied or head stage elsewhere */
     struct cs_tensor *embed;       /* the embedding's entry when tied, NULL: elsewhere */
     int32_t embed_rank, head_rank; /* when tied, else -1 */
-    float *arena;
-    size_t bytes; /* of the arena */
-    float *grads; /* all gradients, one block */
+    struct cs_device *device;
+    void *weights; /* one block of acts */
+    float *state;  /* one block: gradients, moments, masters where they are apart */
+    size_t weight_bytes, state_bytes;
+    float *grads; /* all gradients, one block in state */
     size_t grad_bytes;
-    float *zeros; /* moments of restored parameters in checkpoints, NULL: there are none */
+    float *zeros;   /* host: moments of restored parameters in checkpoints, NULL: there are none */
+    float *staging; /* host: one tensor on its way, NULL: the device is the host */
+    int64_t staging_count; /* elements it has room for */
 };
 
 /* Plan the arena for the stages of a rank; weights are not filled, moments and gradients are 0. */
 enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan *plan, int rank,
-                             struct cs_params **out, struct cs_err *err) CS_NODISCARD;
+                             struct cs_device *device, struct cs_params **out,
+                             struct cs_err *err) CS_NODISCARD;
 void cs_params_free(struct cs_params *params); /* accepts NULL */
 
 /* Fill the weights: module init "weights" from its directory (CS_NOT_FOUND names a missing tensor,
@@ -57,11 +66,19 @@ enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *
 /* the entry of a parameter on this rank, NULL: not here */
 struct cs_tensor *cs_params_find(const struct cs_params *params, int32_t param_id);
 void cs_params_zero_grads(struct cs_params *params);
-/* xxh3-128 of the weights of an entry */
-void cs_params_hash(const struct cs_tensor *tensor, char out[33]);
-/* What this rank writes to a checkpoint (room for n), pointing into the arena: what is trained, and
- * what a checkpoint brought although it is frozen now, with moments of 0. Its source directory does
- * not have those values. */
+/* The fp32 values of an entry on the host, valid until the next call: its master, or its weights
+ * where it has none. Waits for the device. */
+enum cs_status cs_params_values(struct cs_params *params, const struct cs_tensor *tensor,
+                                const float **out, struct cs_err *err) CS_NODISCARD;
+/* Replace the values of an entry: master and weights. */
+enum cs_status cs_params_set(struct cs_params *params, struct cs_tensor *tensor, const float *host,
+                             struct cs_err *err) CS_NODISCARD;
+/* xxh3-128 of the fp32 values of an entry */
+enum cs_status cs_params_hash(struct cs_params *params, const struct cs_tensor *tensor,
+                              char out[33], struct cs_err *err) CS_NODISCARD;
+/* What this rank writes to a checkpoint (room for n), pointing into device memory: what is trained,
+ * and what a checkpoint brought although it is frozen now, with moments of 0 (host memory). Its
+ * source directory does not have those values. */
 int cs_params_owned(const struct cs_params *params, struct cs_ckpt_param *out);
 
 #endif

@@ -47,8 +47,14 @@ static enum cs_status check_shape(const struct cs_param *param, const struct cs_
                    (long long)param->count);
 }
 
+/* Where values of an entry are made: in place, or on their way to the device. */
+static float *host_of(const struct cs_params *params, const struct cs_tensor *t)
+{
+    return params->staging != NULL ? params->staging : t->master;
+}
+
 static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_module *module,
-                                  struct cs_tensor *t, struct cs_err *err)
+                                  const struct cs_tensor *t, float *host, struct cs_err *err)
 {
     const struct cs_param *param = t->param;
     const struct cs_st_tensor *found = cs_hfdir_tensor(dir, param->tensor, param->alt);
@@ -58,22 +64,23 @@ static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_mo
                        "module should have init \"random\"",
                        param->tensor, module->name, module->spec->dir);
     CS_TRY(check_shape(param, found, err));
-    return cs_st_read_f32(found, 0, param->count, t->w, err);
+    return cs_st_read_f32(found, 0, param->count, host, err);
 }
 
-static void fill_fresh(const struct cs_module *module, uint64_t seed, struct cs_tensor *t)
+static void fill_fresh(const struct cs_module *module, uint64_t seed, const struct cs_tensor *t,
+                       float *host)
 {
     const struct cs_param *param = t->param;
     if (param->init == CS_INIT_NORMAL) {
         const uint64_t name = cs_fnv1a64(param->name, strlen(param->name));
         cs_philox_fill_normal(seed, name, 0, param->count, (double)module->arch.initializer_range,
-                              t->w);
+                              host);
         return;
     }
     /* a norm that multiplies by (offset + w) starts as the identity too */
     const float one = 1.0f - module->arch.norm_offset;
     for (int64_t i = 0; i < param->count; i++)
-        t->w[i] = param->init == CS_INIT_ONE ? one : 0.0f;
+        host[i] = param->init == CS_INIT_ONE ? one : 0.0f;
 }
 
 static enum cs_status load_module(struct cs_params *params, const struct cs_module *module,
@@ -87,14 +94,15 @@ static enum cs_status load_module(struct cs_params *params, const struct cs_modu
         struct cs_tensor *t = &params->tensor[i];
         if (t->param->module != id || (t->is_tied_head && params->embed != NULL))
             continue;
-        if (is_fresh) {
-            fill_fresh(module, seed, t);
-            continue;
-        }
-        if (dir == NULL)
+        float *host = host_of(params, t);
+        if (is_fresh)
+            fill_fresh(module, seed, t, host);
+        else if (dir == NULL)
             status = open_source(module, &dir, err);
+        if (status == CS_OK && !is_fresh)
+            status = read_tensor(dir, module, t, host, err);
         if (status == CS_OK)
-            status = read_tensor(dir, module, t, err);
+            status = cs_params_set(params, t, host, err);
     }
     cs_hfdir_close(dir);
     return status;
@@ -107,20 +115,49 @@ enum cs_status cs_params_load(struct cs_params *params, uint64_t seed, struct cs
     return CS_OK;
 }
 
-static enum cs_status resume_one(struct cs_tensor *t, const struct cs_ckpt *ckpt,
-                                 int32_t *n_missing, struct cs_err *err)
+/* Moments, through the staging memory where the device has its own. */
+static enum cs_status resume_state(struct cs_params *params, const struct cs_tensor *t,
+                                   const struct cs_ckpt *ckpt, const char *what, float *to,
+                                   struct cs_err *err)
 {
-    const enum cs_status status = cs_ckpt_read(ckpt, t->param, "master", t->w, err);
+    float *host = params->staging != NULL ? params->staging : to;
+    CS_TRY(cs_ckpt_read(ckpt, t->param, what, host, err));
+    if (host == to)
+        return CS_OK;
+    cs_device_copy(params->device, to, host, (size_t)t->param->count * sizeof *host);
+    return cs_device_sync(params->device, err);
+}
+
+/* bf16 weights alone would lose what the checkpoint holds. */
+static enum cs_status keep_restored(struct cs_tensor *t, const float *host, struct cs_err *err)
+{
+    const size_t bytes = (size_t)t->param->count * sizeof *host;
+    if (t->master != NULL)
+        return CS_OK;
+    if (t->restored == NULL && (t->restored = malloc(bytes)) == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to keep %s", t->param->name);
+    memcpy(t->restored, host, bytes);
+    return CS_OK;
+}
+
+static enum cs_status resume_one(struct cs_params *params, struct cs_tensor *t,
+                                 const struct cs_ckpt *ckpt, int32_t *n_missing, struct cs_err *err)
+{
+    float *host = host_of(params, t);
+    const enum cs_status status = cs_ckpt_read(ckpt, t->param, "master", host, err);
     if (status == CS_NOT_FOUND) {
         *n_missing += t->is_counted ? 1 : 0;
         return CS_OK;
     }
     CS_TRY(status);
+    CS_TRY(cs_params_set(params, t, host, err));
     t->is_restored = t->grad == NULL;
+    if (t->is_restored)
+        CS_TRY(keep_restored(t, host, err));
     if (t->exp_avg == NULL)
         return CS_OK;
-    CS_TRY(cs_ckpt_read(ckpt, t->param, "exp_avg", t->exp_avg, err));
-    return cs_ckpt_read(ckpt, t->param, "exp_avg_sq", t->exp_avg_sq, err);
+    CS_TRY(resume_state(params, t, ckpt, "exp_avg", t->exp_avg, err));
+    return resume_state(params, t, ckpt, "exp_avg_sq", t->exp_avg_sq, err);
 }
 
 static enum cs_status make_zeros(struct cs_params *params, struct cs_err *err)
@@ -147,7 +184,7 @@ enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *
         if (t->is_tied_head && params->embed != NULL)
             continue;
         /* Frozen now but stored: it was trained before it was frozen, its values count. */
-        const enum cs_status status = resume_one(t, ckpt, &missing, err);
+        const enum cs_status status = resume_one(params, t, ckpt, &missing, err);
         if (status != CS_OK)
             return cs_wrap(err, status, "resuming %s", t->param->name);
     }

@@ -54,10 +54,10 @@ static void *write_files(void *arg)
     return NULL;
 }
 
-static const float *copy_to(float **at, const float *from, int64_t n)
+static const float *copy_to(struct cs_device *device, float **at, const float *from, int64_t n)
 {
     float *to = *at;
-    memcpy(to, from, (size_t)n * sizeof *to);
+    cs_device_copy(device, to, from, (size_t)n * sizeof *to);
     *at += n;
     return to;
 }
@@ -71,14 +71,15 @@ static enum cs_status snapshot(struct cs_saver *s, struct cs_err *err)
     if (s->copy == NULL && (s->copy = malloc(floats * sizeof *s->copy)) == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to copy %zu bytes of parameters",
                        floats * sizeof *s->copy);
+    struct cs_device *device = s->params->device;
     float *at = s->copy;
     for (int i = 0; i < s->n; i++) {
         struct cs_ckpt_param *p = &s->param[i];
-        p->master = copy_to(&at, p->master, p->param->count);
-        p->exp_avg = copy_to(&at, p->exp_avg, p->param->count);
-        p->exp_avg_sq = copy_to(&at, p->exp_avg_sq, p->param->count);
+        p->master = copy_to(device, &at, p->master, p->param->count);
+        p->exp_avg = copy_to(device, &at, p->exp_avg, p->param->count);
+        p->exp_avg_sq = copy_to(device, &at, p->exp_avg_sq, p->param->count);
     }
-    return CS_OK;
+    return cs_device_sync(device, err);
 }
 
 void cs_saver_start(struct cs_saver *saver, int64_t step)

@@ -1,19 +1,27 @@
 /* See scratch.h. */
 #include "worker/scratch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "core/base/status.h"
+#include "worker/device.h"
 
-#define ALIGN       ((size_t)64)
+#define ALIGN       ((size_t)256)
 #define FIRST_CHUNK ((size_t)64 * 1024)
 
 static void add_chunk(struct cs_scratch *s, size_t bytes)
 {
+    struct cs_err err = {0};
+    void *data;
     CS_ASSERT(s->n_chunks < CS_SCRATCH_MAX_CHUNKS);
     bytes = (bytes + ALIGN - 1) & ~(ALIGN - 1);
-    char *data = aligned_alloc(ALIGN, bytes);
-    CS_ASSERT(data != NULL);
+    if (cs_device_alloc(s->device, bytes, &data, &err) != CS_OK) {
+        fprintf(stderr,
+                "activations do not fit: %s; fewer seq_tokens, more pipeline stages or recompute "
+                "need less\n",
+                err.text);
+        abort();
+    }
     s->chunk[s->n_chunks].data = data;
     s->chunk[s->n_chunks].bytes = bytes;
     s->n_chunks++;
@@ -22,14 +30,14 @@ static void add_chunk(struct cs_scratch *s, size_t bytes)
 static void drop_chunks(struct cs_scratch *s)
 {
     for (int i = 0; i < s->n_chunks; i++)
-        free(s->chunk[i].data);
+        cs_device_free(s->device, s->chunk[i].data, s->chunk[i].bytes);
     s->n_chunks = 0;
 }
 
 void cs_scratch_free(struct cs_scratch *scratch)
 {
     drop_chunks(scratch);
-    *scratch = (struct cs_scratch){0};
+    *scratch = (struct cs_scratch){.device = scratch->device};
 }
 
 size_t cs_scratch_capacity(const struct cs_scratch *scratch)

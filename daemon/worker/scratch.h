@@ -1,17 +1,21 @@
 /* Bump memory for activations: taken in pieces, rewound or reset whole, reused for ever.
  *
  * It grows while the first slots show how much they need; after a reset everything lies in one
- * piece, so that a running job allocates nothing. Pieces are 64-byte aligned and not cleared. Not
- * thread-safe: one thread owns it. Memory is out: the process ends (CS_ASSERT). */
+ * piece, so that a running job allocates nothing. Pieces are 256-byte aligned and not cleared. Not
+ * thread-safe: one thread owns it. Memory is out: the process says so and ends. */
 #ifndef CS_WORKER_SCRATCH_H
 #define CS_WORKER_SCRATCH_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+struct cs_device;
+
 enum { CS_SCRATCH_MAX_CHUNKS = 48 };
 
 struct cs_scratch {
+    struct cs_device *device; /* whose memory; NULL: the host's */
+
     struct {
         char *data;
         size_t bytes;
@@ -28,7 +32,7 @@ struct cs_scratch_mark {
     size_t offset, used;
 };
 
-void cs_scratch_free(struct cs_scratch *scratch); /* zero-initialised before use */
+void cs_scratch_free(struct cs_scratch *scratch); /* zero-initialised before use; keeps device */
 void cs_scratch_reset(struct cs_scratch *scratch);
 void *cs_scratch_take(struct cs_scratch *scratch, size_t bytes);
 float *cs_scratch_floats(struct cs_scratch *scratch, int64_t n);

@@ -83,28 +83,32 @@ static int by_name(const void *a, const void *b)
 
 /* SHA-256 over name and values of the trained parameters this rank answers for, by name; with one
  * rank it is the hash of the model. weights: [id, xxh3] of all it answers for, frozen ones too. */
-static void report_done(const struct cs_session *s)
+static enum cs_status report_done(const struct cs_session *s, struct cs_err *err)
 {
-    const struct cs_params *p = s->trainer->params;
+    struct cs_params *p = s->trainer->params;
     const struct cs_tensor **list = calloc((size_t)p->n + 1, sizeof *list);
     CS_ASSERT(list != NULL);
     json_t *msg = cs_msg_new("worker.done"), *weights = json_array();
+    enum cs_status status = CS_OK;
+    const float *values;
     int n = 0;
-    char hash[65];
-    for (int32_t i = 0; i < p->n; i++) {
+    char hash[65] = "";
+    for (int32_t i = 0; status == CS_OK && i < p->n; i++) {
         const struct cs_tensor *t = &p->tensor[i];
         if (!t->is_counted)
             continue;
-        cs_params_hash(t, hash);
+        status = cs_params_hash(p, t, hash, err);
         json_array_append_new(weights, json_pack("[i, s]", (int)t->param->id, hash));
         if (t->grad != NULL)
             list[n++] = t;
     }
     qsort(list, (size_t)n, sizeof *list, by_name);
     struct cs_sha256 *sha = cs_sha256_new();
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; status == CS_OK && i < n; i++) {
+        status = cs_params_values(p, list[i], &values, err);
         cs_sha256_add(sha, list[i]->param->name, strlen(list[i]->param->name) + 1);
-        cs_sha256_add(sha, list[i]->w, (size_t)list[i]->param->count * sizeof(float));
+        if (status == CS_OK)
+            cs_sha256_add(sha, values, (size_t)list[i]->param->count * sizeof *values);
     }
     cs_sha256_end(sha, hash);
     cs_sha256_free(sha);
@@ -113,7 +117,11 @@ static void report_done(const struct cs_session *s)
     cs_msg_set_int(msg, "step", s->step);
     cs_msg_set_str(msg, "weights_hash", hash);
     cs_msg_set(msg, "weights", weights);
-    cs_control_send(s->control, msg);
+    if (status == CS_OK)
+        cs_control_send(s->control, msg);
+    else
+        json_decref(msg);
+    return status;
 }
 
 static void show_step(const struct cs_session *s)
@@ -169,8 +177,7 @@ static enum cs_status run_all(struct cs_session *s, struct cs_saver *saver, stru
         }
     } while (!(manifest.flags & CS_STEP_LAST));
     cs_saver_wait(saver);
-    report_done(s);
-    return CS_OK;
+    return report_done(s, err);
 }
 
 enum cs_status cs_session_run(struct cs_session *session, struct cs_err *err)

@@ -103,13 +103,13 @@ static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
 
 /* Where layer i writes: the stage's end, the memory that layer i + 1 keeps, or one of two buffers
  * that take turns. */
-static float *output_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
-                        float *y, float *const turn[2])
+static void *output_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+                       void *y, void *const turn[2])
 {
     if (i == s->stage->n_layers - 1)
         return y;
     if (run->keep != NULL && keeps_input(s, i + 1))
-        return cs_scratch_floats(run->keep, rows * s->layer[i].out_width);
+        return cs_run_keep(run, true, rows * s->layer[i].out_width);
     return turn[i & 1];
 }
 
@@ -124,27 +124,36 @@ static int64_t widest(const struct cs_stage_model *s)
 }
 
 /* The first layer's input lies in a boundary buffer that is given back after the forward. */
-static const float *keep_copy(struct cs_run *run, const float *x, int64_t n)
+static const void *keep_copy(struct cs_run *run, const void *x, int64_t n)
 {
-    float *copy = cs_scratch_floats(run->keep, n);
-    if (n > 0)
-        memcpy(copy, x, (size_t)n * sizeof *copy);
+    void *copy = cs_run_keep(run, true, n);
+    cs_device_copy(run->device, copy, x, (size_t)n * run->ops->act_bytes);
     return copy;
 }
 
-void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const float *x,
-                  const struct cs_layer_ends *ends, float *y, struct cs_saved *saved)
+void cs_saved_free(struct cs_saved *saved)
+{
+    if (saved == NULL)
+        return;
+    cs_scratch_free(&saved->memory);
+    free(saved->kept);
+    free(saved);
+}
+
+void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const void *x,
+                  const struct cs_layer_ends *ends, void *y, struct cs_saved *saved)
 {
     const int64_t rows = cs_stage_rows(stage, run->input);
     const int32_t n = stage->stage->n_layers;
     const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
     const int64_t width = widest(stage);
-    float *turn[2] = {cs_scratch_floats(run->scratch, rows * width),
-                      cs_scratch_floats(run->scratch, rows * width)};
+    void *turn[2] = {cs_run_take(run, rows * width), cs_run_take(run, rows * width)};
     struct cs_kept none;
     run->keep = saved != NULL ? &saved->memory : NULL;
     if (saved != NULL) {
-        saved->kept = cs_scratch_take(run->keep, (size_t)n * sizeof *saved->kept);
+        if (saved->kept == NULL)
+            saved->kept = malloc((size_t)n * sizeof *saved->kept);
+        CS_ASSERT(saved->kept != NULL);
         memset(saved->kept, 0, (size_t)n * sizeof *saved->kept);
         if (keeps_input(stage, 0))
             x = keep_copy(run, x, rows * stage->layer[0].in_width);
@@ -153,7 +162,7 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     for (int32_t i = 0; i < n; i++) {
         const struct cs_layer_model *l = &stage->layer[i];
         struct cs_kept *kept = saved != NULL && i >= stage->lowest ? &saved->kept[i] : &none;
-        float *out = output_of(stage, run, i, rows, y, turn);
+        void *out = output_of(stage, run, i, rows, y, turn);
         const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
         memset(&none, 0, sizeof none);
         kept->x = x;
@@ -166,19 +175,18 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     cs_scratch_rewind(run->scratch, start);
 }
 
-void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const float *dy,
-                  float *dx, const struct cs_layer_ends *ends, const struct cs_saved *saved)
+void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const void *dy, void *dx,
+                  const struct cs_layer_ends *ends, const struct cs_saved *saved)
 {
     const int64_t rows = cs_stage_rows(stage, run->input);
     const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
     const int64_t width = widest(stage);
-    float *turn[2] = {cs_scratch_floats(run->scratch, rows * width),
-                      cs_scratch_floats(run->scratch, rows * width)};
+    void *turn[2] = {cs_run_take(run, rows * width), cs_run_take(run, rows * width)};
     run->keep = NULL;
     for (int32_t i = stage->stage->n_layers - 1; i >= stage->lowest; i--) {
         const struct cs_layer_model *l = &stage->layer[i];
         const bool is_end = i == 0;
-        float *out = is_end ? dx : i > stage->lowest ? turn[i & 1] : NULL;
+        void *out = is_end ? dx : i > stage->lowest ? turn[i & 1] : NULL;
         const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
         cs_layer_ops_of(l->layer->kind)->bwd(run, l, rows, ends, dy, out, &saved->kept[i]);
         cs_scratch_rewind(run->scratch, mark);

@@ -25,8 +25,10 @@ void cs_stage_free(struct cs_stage_model *stage); /* accepts NULL */
 /* What a stage keeps of one slot between forward and backward. */
 struct cs_saved {
     struct cs_scratch memory;
-    struct cs_kept *kept; /* (n_layers), in memory */
+    struct cs_kept *kept; /* (n_layers) */
 };
+
+void cs_saved_free(struct cs_saved *saved); /* accepts NULL */
 
 /* rows of the stage's branch in a slot */
 int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input *input);
@@ -34,10 +36,10 @@ int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input 
 /* x: rows from the stage before (NULL for the first stage of a branch); ends->fill: encoder rows
  * for the LLM's embedding. y: where the last layer's rows go (NULL for the head). saved NULL:
  * evaluation, or nothing of this stage needs a backward. */
-void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const float *x,
-                  const struct cs_layer_ends *ends, float *y, struct cs_saved *saved);
+void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const void *x,
+                  const struct cs_layer_ends *ends, void *y, struct cs_saved *saved);
 /* dy: gradient of y (NULL for the head); dx: gradient of x, NULL where none is needed */
-void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const float *dy,
-                  float *dx, const struct cs_layer_ends *ends, const struct cs_saved *saved);
+void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const void *dy, void *dx,
+                  const struct cs_layer_ends *ends, const struct cs_saved *saved);
 
 #endif

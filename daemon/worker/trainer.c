@@ -25,16 +25,17 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
     t->inputs = calloc(CS_STEP_MAX_SLOTS, sizeof *t->inputs);
     if (t->inputs == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
-    CS_TRY(cs_input_tables_new(c->graph, &plan->budget, &t->tables, err));
-    CS_TRY(cs_params_new(c->graph, plan, c->rank, &t->params, err));
-    CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->ops, c->rank, &t->optim, err));
+    CS_TRY(cs_input_tables_new(c->graph, c->device, &plan->budget, &t->tables, err));
+    CS_TRY(cs_params_new(c->graph, plan, c->rank, c->device, &t->params, err));
+    CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->device, c->rank, &t->optim, err));
     const struct cs_exec_config exec = {
         .graph = c->graph,
         .plan = plan,
         .params = t->params,
-        .ops = c->ops,
+        .device = c->device,
         .optim = t->optim,
         .comm = plan->n_ranks > 1 ? c->comm : NULL,
+        .lanes = c->lanes,
         .ring = c->ring,
         .rank = c->rank,
         .deadline_ms = c->deadline_ms,
@@ -109,11 +110,12 @@ enum cs_status cs_trainer_program(struct cs_trainer *trainer, int n_slots, bool 
     return CS_OK;
 }
 
-static void collect(struct cs_trainer *t, const struct cs_manifest *manifest,
-                    struct cs_step_result *result)
+static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *manifest,
+                              struct cs_step_result *result, struct cs_err *err)
 {
     for (int32_t s = 0; t->has_head && s < manifest->n_slots; s++) {
         int64_t n_samples, n_exact;
+        CS_TRY(cs_input_fetch(&t->inputs[s], err));
         result->loss_sum += t->inputs[s].loss;
         if (!result->is_eval)
             continue;
@@ -122,10 +124,11 @@ static void collect(struct cs_trainer *t, const struct cs_manifest *manifest,
         result->n_exact += n_exact;
     }
     if (result->is_eval)
-        return;
+        return CS_OK;
     result->grad_norm = t->optim->grad_norm;
     result->lr = t->optim->lr;
     result->is_skipped = t->optim->is_skipped;
+    return CS_OK;
 }
 
 enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manifest *manifest,
@@ -150,8 +153,8 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
         CS_TRY(cs_input_prepare(in, trainer->tables, manifest, s, &slots[s], needs, err));
         for (int e = 0; patches != NULL && e < CS_MAX_ENCODERS; e++)
             in->patches[e] = patches[s][e];
+        CS_TRY(cs_input_place(in, err));
     }
     CS_TRY(cs_exec_run(trainer->exec, program, manifest, trainer->inputs, &result->counts, err));
-    collect(trainer, manifest, result);
-    return CS_OK;
+    return collect(trainer, manifest, result, err);
 }

@@ -10,9 +10,10 @@ struct cs_trainer_config {
     const struct cs_spec *spec;
     const struct cs_graph *graph; /* graph, plan, spec: borrowed, outlive the trainer */
     const struct cs_plan *plan;
-    const struct cs_ops *ops;
-    struct cs_comm *comm; /* borrowed; NULL when the plan has one rank */
-    struct cs_ring *ring; /* borrowed; NULL: no events */
+    struct cs_device *device; /* borrowed */
+    struct cs_comm *comm;     /* borrowed; NULL when the plan has one rank */
+    struct cs_lanes *lanes;   /* borrowed; NULL: the device is the host, or one rank */
+    struct cs_ring *ring;     /* borrowed; NULL: no events */
     int rank;
     int deadline_ms; /* see struct cs_exec_config */
 };

@@ -122,7 +122,8 @@ void cs_cuda_scale_add(struct cs_ctx *ctx, int64_t n, float alpha, const float *
                        float *y);
 enum cs_status cs_cuda_tune(void *handle, int32_t candidates, const char *path, struct cs_err *err);
 
-extern const struct cs_device_ops cs_cuda_device_ops; /* device.cu */
-extern const struct cs_ops cs_cuda_table_f32;         /* plugin.cu */
+extern const struct cs_device_ops cs_cuda_device_ops;    /* device.cu */
+extern const struct cs_ops cs_cuda_table_f32;            /* plugin.cu */
+extern const struct cs_device_comm_ops cs_cuda_comm_ops; /* nccl.cu */
 
 #endif

@@ -220,6 +220,7 @@ static enum cs_status event_elapsed(void *, void *begin, void *end, double *ms, 
 const struct cs_device_ops cs_cuda_device_ops = {
     .version = CS_DEVICE_VERSION,
     .ops_f32 = &cs_cuda_table_f32,
+    .comm = &cs_cuda_comm_ops,
     .count = count,
     .properties = properties,
     .open = open_handle,

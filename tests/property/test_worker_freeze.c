@@ -14,6 +14,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "support/device.h"
 #include "support/spec.h"
 #include "support/step.h"
 
@@ -42,7 +43,7 @@ static void open_job(struct job *j, const struct cs_test_spec *options)
         j->plan->stages[s].rank = 0;
     j->plan->n_ranks = 1;
     const struct cs_trainer_config config = {
-        .spec = j->spec, .graph = j->graph, .plan = j->plan, .ops = cs_ops_cpu()};
+        .spec = j->spec, .graph = j->graph, .plan = j->plan, .device = cs_test_device()};
     if (cs_trainer_new(&config, &j->trainer, &err) != CS_OK ||
         cs_params_load(j->trainer->params, 9, &err) != CS_OK)
         fail_msg("%s", err.text);

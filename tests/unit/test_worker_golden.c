@@ -13,6 +13,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "support/device.h"
 #include "support/spec.h"
 #include "support/step.h"
 #include "support/tmpdir.h"
@@ -201,7 +202,7 @@ static void open_fixture(struct fixture *f, const char *family)
         f->plan->stages[s].rank = 0;
     f->plan->n_ranks = 1;
     const struct cs_trainer_config config = {
-        .spec = f->spec, .graph = f->graph, .plan = f->plan, .ops = cs_ops_cpu()};
+        .spec = f->spec, .graph = f->graph, .plan = f->plan, .device = cs_test_device()};
     need(cs_trainer_new(&config, &f->trainer, &err), &err);
     need(cs_params_load(f->trainer->params, f->spec->seed, &err), &err);
     if (cs_st_find(f->golden, "in.x") != NULL)
@@ -384,7 +385,11 @@ static void llm_forward_equals(const char *family)
     struct cs_saved saved = {0};
     struct cs_ctx ctx = {0};
     struct cs_layer_ends ends = {0};
-    struct cs_run run = {.ops = cs_ops_cpu(), .ctx = &ctx, .scratch = &scratch, .input = in};
+    struct cs_run run = {.device = cs_test_device(),
+                         .ops = cs_test_device()->ops,
+                         .ctx = &ctx,
+                         .scratch = &scratch,
+                         .input = in};
     need(cs_input_prepare(in, f.trainer->tables, &f.step.manifest, 0, &f.step.slot[0],
                           CS_INPUT_TOKENS | CS_INPUT_LABELS, &err),
          &err);
@@ -484,7 +489,8 @@ static double run_encoder(struct encoder_run *e)
 {
     struct cs_ctx ctx = {0};
     const struct cs_layer_ends ends = {0};
-    struct cs_run run = {.ops = cs_ops_cpu(),
+    struct cs_run run = {.device = cs_test_device(),
+                         .ops = cs_test_device()->ops,
                          .ctx = &ctx,
                          .scratch = &e->scratch,
                          .input = &e->f.trainer->inputs[0]};

@@ -42,7 +42,7 @@ static int setup(void **state)
     f->budget.enc[0].item_bytes = 28 * 28 * 3;
     f->budget.enc[0].height = f->budget.enc[0].width = 28;
     f->budget.enc[0].channels = 3;
-    assert_int_equal(cs_input_tables_new(f->graph, &f->budget, &f->tables, &err), CS_OK);
+    assert_int_equal(cs_input_tables_new(f->graph, NULL, &f->budget, &f->tables, &err), CS_OK);
     cs_test_step_new(&f->step, &f->budget, 1, 0);
     for (int i = 0; i < ROWS + TEXT; i++) {
         id[i] = i < ROWS ? 198 : 10 + i;
@@ -195,16 +195,16 @@ static void pixels_are_normalised_as_the_processor_says(void **state)
                                   "image_std", 0.125, 0.25, 0.5, "rescale_factor", 0.0078125);
     spec.processor = processor;
     f->graph->modules[0].spec = &spec;
-    assert_int_equal(cs_input_tables_new(f->graph, &f->budget, &t, &err), CS_OK);
+    assert_int_equal(cs_input_tables_new(f->graph, NULL, &f->budget, &t, &err), CS_OK);
     assert_true(t->enc[0].rescale == 0.0078125f);
     assert_true(t->enc[0].mean[0] == 0.25f && t->enc[0].mean[2] == 0.75f);
     assert_true(t->enc[0].std[0] == 0.125f && t->enc[0].std[2] == 0.5f);
     cs_input_tables_free(t);
     json_object_set_new(processor, "image_std", json_pack("[f,f,f]", 0.5, 0.0, 0.5));
-    assert_int_equal(cs_input_tables_new(f->graph, &f->budget, &t, &err), CS_INVALID);
+    assert_int_equal(cs_input_tables_new(f->graph, NULL, &f->budget, &t, &err), CS_INVALID);
     assert_non_null(strstr(err.text, "image_std[1]"));
     json_object_set_new(processor, "image_mean", json_pack("[f,f]", 0.5, 0.5));
-    assert_int_equal(cs_input_tables_new(f->graph, &f->budget, &t, &err), CS_INVALID);
+    assert_int_equal(cs_input_tables_new(f->graph, NULL, &f->budget, &t, &err), CS_INVALID);
     assert_non_null(strstr(err.text, "image_mean"));
     json_decref(processor);
 }

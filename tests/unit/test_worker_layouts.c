@@ -16,6 +16,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "support/device.h"
 #include "support/spec.h"
 #include "support/step.h"
 
@@ -83,7 +84,8 @@ static void hash_all(const struct cs_trainer *t, char (*out)[33])
 {
     for (int32_t i = 0; i < t->params->n; i++)
         if (t->params->tensor[i].is_counted)
-            cs_params_hash(&t->params->tensor[i], out[t->params->tensor[i].param->id]);
+            CS_ASSERT(cs_params_hash(t->params, &t->params->tensor[i],
+                                     out[t->params->tensor[i].param->id], NULL) == CS_OK);
 }
 
 static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err *err)
@@ -119,7 +121,7 @@ static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err 
     }
     hash_all(t, o->hash);
     if (t->params->tied != NULL && t->params->embed == NULL)
-        cs_params_hash(t->params->tied, o->tied_copy);
+        CS_TRY(cs_params_hash(t->params, t->params->tied, o->tied_copy, err));
     return CS_OK;
 }
 
@@ -135,7 +137,7 @@ static void *run_rank(void *arg)
         .spec = r->job->spec,
         .graph = r->job->graph,
         .plan = r->job->plan,
-        .ops = cs_ops_cpu(),
+        .device = cs_test_device(),
         .comm = comm,
         .rank = r->rank,
         .deadline_ms = 60000,

@@ -11,6 +11,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "support/device.h"
 #include "support/spec.h"
 
 struct fixture {
@@ -39,8 +40,8 @@ static int setup(void **state)
         cs_graph_build(f->spec, false, f->arena, &f->graph, &err) != CS_OK ||
         cs_cluster_read(f->spec->cluster, 0, &cluster, &err) != CS_OK ||
         cs_plan_make(f->spec, f->graph, &cluster, f->arena, &f->plan, &err) != CS_OK ||
-        cs_params_new(f->graph, f->plan, 0, &f->params, &err) != CS_OK ||
-        cs_optim_new(f->spec, f->graph, f->plan, f->params, cs_ops_cpu(), 0, &f->optim, &err) !=
+        cs_params_new(f->graph, f->plan, 0, cs_test_device(), &f->params, &err) != CS_OK ||
+        cs_optim_new(f->spec, f->graph, f->plan, f->params, cs_test_device(), 0, &f->optim, &err) !=
             CS_OK ||
         cs_params_load(f->params, 3, &err) != CS_OK)
         fail_msg("%s", err.text);
@@ -95,7 +96,7 @@ static void update_is_adamw_and_decays_matrices_only(void **state)
     for (int32_t i = 0; i < f->params->n; i++) {
         const struct cs_tensor *t = &f->params->tensor[i];
         before[i] = malloc((size_t)t->param->count * sizeof(float));
-        memcpy(before[i], t->w, (size_t)t->param->count * sizeof(float));
+        memcpy(before[i], t->master, (size_t)t->param->count * sizeof(float));
     }
     assert_int_equal(cs_optim_norm(f->optim, NULL, 100000, 0, NULL), CS_OK);
     cs_optim_update(f->optim, 0);
@@ -110,9 +111,9 @@ static void update_is_adamw_and_decays_matrices_only(void **state)
             const double m = 0.1 * g, v = 0.05 * g * g, lr = f->optim->lr;
             const double want =
                 w * (1.0 - lr * (is_matrix ? 0.1 : 0.0)) - lr * (m / 0.1) / (sqrt(v / 0.05) + 1e-8);
-            if (!(fabs((double)t->w[k] - want) <= 2e-6 * (1.0 + fabs(want))))
+            if (!(fabs((double)t->master[k] - want) <= 2e-6 * (1.0 + fabs(want))))
                 fail_msg("%s[%lld] became %.9g, not %.9g", t->param->name, (long long)k,
-                         (double)t->w[k], want);
+                         (double)t->master[k], want);
         }
         free(before[i]);
     }
@@ -125,10 +126,10 @@ static void assert_unchanged_by_a_step(struct fixture *f)
     char before[64][33], after[33];
     assert_true(f->params->n <= 64);
     for (int32_t i = 0; i < f->params->n; i++)
-        cs_params_hash(&f->params->tensor[i], before[i]);
+        CS_ASSERT(cs_params_hash(f->params, &f->params->tensor[i], before[i], NULL) == CS_OK);
     cs_optim_update(f->optim, 7);
     for (int32_t i = 0; i < f->params->n; i++) {
-        cs_params_hash(&f->params->tensor[i], after);
+        CS_ASSERT(cs_params_hash(f->params, &f->params->tensor[i], after, NULL) == CS_OK);
         assert_string_equal(before[i], after);
         assert_true(f->params->tensor[i].exp_avg[0] == 0.0f);
     }
@@ -154,13 +155,13 @@ static void a_norm_that_is_not_finite_skips_the_step(void **state)
     assert_false(f->optim->is_skipped);
     assert_true(f->optim->grad_norm < 1e9);
     const struct cs_tensor *t = &f->params->tensor[f->params->n - 1];
-    const float before = t->w[0];
+    const float before = t->master[0];
     assert_false(t->param->is_decayed && before == 0.0f);
     cs_optim_update(f->optim, 2);
     /* bias corrections of update 1: the step is lr times the gradient's sign, and decay */
     const double lr = f->optim->lr, decay = t->param->is_decayed ? lr * 0.1 : 0.0;
     assert_true(t->grad[0] == -3.0f);
-    assert_true(fabs((double)t->w[0] - ((double)before * (1.0 - decay) + lr)) <= 1e-6);
+    assert_true(fabs((double)t->master[0] - ((double)before * (1.0 - decay) + lr)) <= 1e-6);
 }
 
 static void a_step_without_a_trained_token_changes_nothing(void **state)

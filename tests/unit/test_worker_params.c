@@ -13,6 +13,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/philox.h"
+#include "support/device.h"
 #include "support/spec.h"
 #include "support/tmpdir.h"
 
@@ -58,7 +59,7 @@ static void open_fixture(struct fixture *f, const struct cs_test_spec *options, 
     plan_document(f, cs_test_spec_json(options));
     if (is_single)
         put_on_one_rank(f);
-    need(cs_params_new(f->graph, f->plan, rank, &f->params, &err), &err);
+    need(cs_params_new(f->graph, f->plan, rank, cs_test_device(), &f->params, &err), &err);
 }
 
 static void close_fixture(struct fixture *f)
@@ -91,10 +92,10 @@ static void fresh_values_come_from_seed_and_name(void **state)
                     ? (float)((double)range * (double)cs_philox_normal(17, name, (uint64_t)k))
                 : t->param->init == CS_INIT_ONE ? 1.0f
                                                 : 0.0f;
-            const double d = (double)t->w[k] - (double)want;
+            const double d = (double)t->master[k] - (double)want;
             if (!(d < 1e-6 && d > -1e-6))
-                fail_msg("%s[%lld] is %g, not %g", t->param->name, (long long)k, (double)t->w[k],
-                         (double)want);
+                fail_msg("%s[%lld] is %g, not %g", t->param->name, (long long)k,
+                         (double)t->master[k], (double)want);
         }
     }
     assert_true(n_normal > 0 && n_one > 0 && n_zero > 0);
@@ -113,7 +114,7 @@ static void every_rank_has_its_part_of_the_same_values(void **state)
     for (int r = 0; r < 4; r++) {
         open_fixture(&part, &options, false, r);
         need(cs_params_load(part.params, 5, &err), &err);
-        assert_true(part.params->bytes < one.params->bytes);
+        assert_true(part.params->weight_bytes < one.params->weight_bytes);
         for (int i = 0; i < part.params->n; i++, n++) {
             const struct cs_tensor *t = &part.params->tensor[i];
             const struct cs_tensor *same = cs_params_find(one.params, t->param->id);
@@ -156,7 +157,7 @@ static void weights_of_one_product_are_neighbours(void **state)
             const struct cs_tensor *b = find_role(f.params, l, follows[i][1]);
             if (a == NULL || b == NULL)
                 continue;
-            assert_ptr_equal(a->w + a->param->count, b->w);
+            assert_ptr_equal(a->master + a->param->count, b->master);
             assert_ptr_equal(a->grad + a->param->count, b->grad);
             assert_int_equal((uintptr_t)find_role(f.params, l, CS_PARAM_Q_W)->w % 64, 0);
             n++;
@@ -178,7 +179,8 @@ static void frozen_parameters_have_weights_only(void **state)
         assert_int_equal(t->exp_avg != NULL, t->param->is_trainable);
         assert_int_equal(t->exp_avg_sq != NULL, t->param->is_trainable);
     }
-    assert_true(f.params->bytes < all.params->bytes / 2);
+    assert_true(f.params->weight_bytes + f.params->state_bytes <
+                (all.params->weight_bytes + all.params->state_bytes) / 2);
     close_fixture(&all);
     close_fixture(&f);
 }
@@ -247,7 +249,7 @@ static enum cs_status load_model(const char *dir, struct cs_err *err)
         json_loadb(config, bytes, 0, NULL));
     free(config);
     plan_document(&f, root);
-    need(cs_params_new(f.graph, f.plan, 0, &f.params, err), err);
+    need(cs_params_new(f.graph, f.plan, 0, cs_test_device(), &f.params, err), err);
     const enum cs_status status = cs_params_load(f.params, 0, err);
     close_fixture(&f);
     return status;
@@ -290,17 +292,17 @@ static void what_was_trained_before_it_was_frozen_is_kept(void **state)
         struct cs_tensor *t = &f.params->tensor[0];
         if (round == 0) {
             assert_true(t->param->is_trainable);
-            t->w[0] = 123.0f;
+            t->master[0] = 123.0f;
             t->exp_avg[0] = 4.0f;
         } else {
             snprintf(path, sizeof path, "%s/ckpt-%d", dir, round - 1);
             need(cs_ckpt_open(path, &ckpt, &err), &err);
-            assert_true(t->w[0] < 100.0f);
+            assert_true(t->master[0] < 100.0f);
             need(cs_params_resume(f.params, ckpt, &n_missing, &err), &err);
             cs_ckpt_close(ckpt);
             assert_int_equal(n_missing, 0);
             assert_false(t->param->is_trainable);
-            assert_true(t->w[0] > 122.0f);
+            assert_true(t->master[0] > 122.0f);
         }
         const int n = cs_params_owned(f.params, owned);
         assert_int_equal(n, f.graph->n_params);

@@ -19,6 +19,7 @@
 
 #include "core/base/hash.h"
 #include "core/wire/wire.h"
+#include "support/device.h"
 #include "support/spec.h"
 #include "support/step.h"
 #include "support/tmpdir.h"
@@ -226,7 +227,7 @@ static void run_here(struct cluster *c, struct run *out)
     for (int s = 0; s < plan.n_stages; s++)
         plan.stages[s].rank = 0;
     const struct cs_trainer_config config = {
-        .spec = c->spec, .graph = c->graph, .plan = &plan, .ops = cs_ops_cpu()};
+        .spec = c->spec, .graph = c->graph, .plan = &plan, .device = cs_test_device()};
     need(cs_trainer_new(&config, &t, &err), &err);
     need(cs_params_load(t->params, c->spec->seed, &err), &err);
     for (int s = 0; s < N_STEPS; s++) {
@@ -246,7 +247,9 @@ static void run_here(struct cluster *c, struct run *out)
     }
     for (int32_t i = 0; i < t->params->n; i++)
         if (t->params->tensor[i].is_counted)
-            cs_params_hash(&t->params->tensor[i], out->weights[t->params->tensor[i].param->id]);
+            need(cs_params_hash(t->params, &t->params->tensor[i],
+                                out->weights[t->params->tensor[i].param->id], &err),
+                 &err);
     cs_trainer_free(t);
 }
 

@@ -1,0 +1,57 @@
+/* Where a rank computes: the host, or one GPU through the CUDA plugin. Memory, copies and waiting
+ * are the same few calls for both; on the host "device memory" is ordinary memory, copies happen at
+ * once and nothing is ever awaited.
+ *
+ * Copies and fills run in order of the device's stream. Trouble is kept (first error wins) and
+ * returned by cs_device_sync, so that layers stay free of error paths. One thread at a time. */
+#ifndef CS_WORKER_DEVICE_H
+#define CS_WORKER_DEVICE_H
+
+#include "kernels/device.h"
+#include "kernels/ops.h"
+
+struct cs_device {
+    const struct cs_ops *ops;
+    const struct cs_device_ops *mem; /* NULL: arrays are host memory */
+    void *handle, *stream;           /* of the plugin; stream: compute */
+    void *plugin;                    /* dlopen */
+    int index;
+    size_t allocated; /* bytes of device memory in use */
+    struct cs_err error;
+};
+
+/* The host. */
+void cs_device_cpu(struct cs_device *out);
+/* name: "cpu:N" or "cuda:N"; precision: "bf16" or "fp32" (NULL: bf16; the host computes in fp32).
+ * CS_UNSUPPORTED: no plugin, no driver, no such GPU. The device becomes current in this thread. */
+enum cs_status cs_device_open(const char *name, const char *precision, struct cs_device *out,
+                              struct cs_err *err) CS_NODISCARD;
+void cs_device_close(struct cs_device *device); /* zero-initialised is fine */
+
+/* acts are fp32, so that weights and their fp32 masters are one array */
+static inline bool cs_device_is_f32(const struct cs_device *device)
+{
+    return device->ops->act_bytes == sizeof(float);
+}
+
+struct cs_ctx cs_device_ctx(const struct cs_device *device);
+
+/* 256-byte aligned, not cleared; device NULL: the host. CS_NO_MEMORY says how much was asked for
+ * and is in use. */
+enum cs_status cs_device_alloc(struct cs_device *device, size_t bytes, void **out,
+                               struct cs_err *err) CS_NODISCARD;
+void cs_device_free(struct cs_device *device, void *p, size_t bytes); /* accepts NULL */
+/* host memory that copies of this device run from and to without waiting (page-locked) */
+enum cs_status cs_device_alloc_host(struct cs_device *device, size_t bytes, void **out,
+                                    struct cs_err *err) CS_NODISCARD;
+void cs_device_free_host(struct cs_device *device, void *p); /* accepts NULL */
+
+void cs_device_copy(struct cs_device *device, void *to, const void *from, size_t bytes);
+void cs_device_zero(struct cs_device *device, void *p, size_t bytes);
+/* wait for everything; the first error since the last one was returned */
+enum cs_status cs_device_sync(struct cs_device *device, struct cs_err *err) CS_NODISCARD;
+/* copy to host memory and wait */
+enum cs_status cs_device_read(struct cs_device *device, void *host, const void *from, size_t bytes,
+                              struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,205 @@
+/* The interpreter on a device with streams: every action of a step is enqueued in program order by
+ * one thread, which waits for nothing. Streams of the device wait for each other through events;
+ * the list is in topological order, so what an action waits for is on its way when it is enqueued.
+ *
+ * Compute and collectives run on the device's compute stream, each lane (peer and direction) of the
+ * messages on a stream of its own. Begin and end of every action are events; they become times when
+ * the step is over. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/base/clock.h"
+#include "worker/exec_private.h"
+
+enum { SPIN_NS = 200 * 1000, NAP_NS = 50 * 1000, CHECK_NS = 100 * 1000 * 1000 };
+
+struct cs_mark {
+    void *begin, *end; /* events with times */
+};
+
+static const struct cs_device_ops *mem_of(const struct cs_exec *exec)
+{
+    return exec->config.device->mem;
+}
+
+static bool is_message(const struct cs_action *a)
+{
+    return a->op == CS_OP_SEND || a->op == CS_OP_RECV;
+}
+
+static void *stream_of(const struct cs_exec *exec, const struct cs_action *a)
+{
+    return is_message(a) ? cs_lanes_stream(exec->config.lanes, a->peer, a->op == CS_OP_SEND)
+                         : exec->config.device->stream;
+}
+
+static enum cs_status reserve_marks(struct cs_exec *exec, struct cs_err *err)
+{
+    const uint32_t n = exec->mine->n_actions;
+    void *handle = exec->config.device->handle;
+    if (exec->base == NULL)
+        CS_TRY(mem_of(exec)->event_create(handle, &exec->base, err));
+    if (n <= exec->n_marks)
+        return CS_OK;
+    struct cs_mark *grown = realloc(exec->mark, n * sizeof *grown);
+    if (grown == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the times of %u actions", n);
+    exec->mark = grown;
+    for (; exec->n_marks < n; exec->n_marks++) {
+        struct cs_mark *m = &exec->mark[exec->n_marks];
+        m->begin = m->end = NULL;
+        CS_TRY(mem_of(exec)->event_create(handle, &m->begin, err));
+        CS_TRY(mem_of(exec)->event_create(handle, &m->end, err));
+    }
+    return CS_OK;
+}
+
+void cs_exec_free_marks(struct cs_exec *exec)
+{
+    if (exec->base == NULL)
+        return;
+    void *handle = exec->config.device->handle;
+    for (uint32_t i = 0; i < exec->n_marks; i++) {
+        mem_of(exec)->event_destroy(handle, exec->mark[i].begin);
+        mem_of(exec)->event_destroy(handle, exec->mark[i].end);
+    }
+    mem_of(exec)->event_destroy(handle, exec->base);
+    mem_of(exec)->event_destroy(handle, exec->reached);
+    free(exec->mark);
+}
+
+static enum cs_status check_time(const struct cs_exec *exec, int64_t start, struct cs_err *err)
+{
+    const int64_t limit_ms = exec->config.deadline_ms;
+    if (exec->config.lanes != NULL)
+        CS_TRY(cs_lanes_check(exec->config.lanes, err));
+    if (limit_ms <= 0 || cs_now_ns() - start < limit_ms * 1000000)
+        return CS_OK;
+    return cs_fail(err, CS_TIMEOUT, "rank %d: the device did not finish within %lld ms",
+                   exec->config.rank, (long long)limit_ms);
+}
+
+/* Until everything enqueued on the compute stream is done. A peer that died would make it wait for
+ * ever: the lanes are asked now and then. */
+static enum cs_status await(struct cs_exec *exec, struct cs_err *err)
+{
+    const struct cs_device *d = exec->config.device;
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    const int64_t start = cs_now_ns();
+    int64_t checked = start;
+    if (exec->reached == NULL)
+        CS_TRY(d->mem->event_create(d->handle, &exec->reached, err));
+    CS_TRY(d->mem->event_record(d->handle, exec->reached, d->stream, err));
+    for (;;) {
+        const enum cs_status status = d->mem->event_query(d->handle, exec->reached, err);
+        if (status != CS_STATE)
+            return status;
+        const int64_t now = cs_now_ns();
+        if (now - start > SPIN_NS)
+            nanosleep(&nap, NULL);
+        if (now - checked < CHECK_NS)
+            continue;
+        checked = now;
+        CS_TRY(check_time(exec, start, err));
+    }
+}
+
+static enum cs_status message(struct cs_exec *exec, const struct cs_action *a, void *stream,
+                              struct cs_err *err)
+{
+    const struct cs_edge *edge = &exec->config.plan->edges[a->edge];
+    const int64_t rows = cs_exec_edge_rows(exec, a->edge, a->slot);
+    const size_t bytes = (size_t)rows * (size_t)edge->width * exec->config.device->ops->act_bytes;
+    const bool is_send = a->op == CS_OP_SEND;
+    void *data = cs_boundary_at(exec->boundary, a->edge, a->slot, a->is_grad);
+    if (!is_send)
+        CS_TRY(cs_boundary_take(exec->boundary, a->edge, a->slot, a->is_grad, rows, stream, &data,
+                                err));
+    if (rows == 0)
+        return CS_OK;
+    CS_TRY(cs_lanes_move(exec->config.lanes, a->peer, is_send, data, bytes, err));
+    if (!is_send)
+        return CS_OK;
+    exec->messages_sent++;
+    exec->bytes_sent += (int64_t)bytes;
+    cs_boundary_give(exec->boundary, a->edge, a->slot, a->is_grad, stream);
+    return CS_OK;
+}
+
+/* Both stages' gradients of a tied embedding: over the lanes, then added on the compute stream. */
+static enum cs_status tied(struct cs_exec *exec, struct cs_err *err)
+{
+    const struct cs_device *d = exec->config.device;
+    struct cs_tied_exchange x;
+    if (!cs_optim_tied_begin(exec->config.optim, &x))
+        return CS_OK;
+    if (x.peer >= 0)
+        CS_TRY(cs_lanes_exchange(exec->config.lanes, x.peer, x.mine, x.theirs, x.bytes, d->stream,
+                                 err));
+    cs_optim_tied_end(exec->config.optim, &x);
+    return CS_OK;
+}
+
+static enum cs_status run_op(struct cs_exec *exec, const struct cs_action *a, void *stream,
+                             struct cs_err *err)
+{
+    if (is_message(a))
+        return message(exec, a, stream, err);
+    if (a->op == CS_OP_TIED)
+        return tied(exec, err);
+    if (a->op != CS_OP_NORM)
+        return cs_exec_compute(exec, a, err);
+    CS_TRY(await(exec, err)); /* the norm waits anyway, without an eye on the peers */
+    return cs_exec_collective(exec, a, err);
+}
+
+static enum cs_status enqueue(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+{
+    const struct cs_device *d = exec->config.device;
+    const struct cs_rank_program *p = exec->mine;
+    void *stream = stream_of(exec, a);
+    cs_exec_show(exec, is_message(a), (int32_t)a->id);
+    for (uint32_t i = 0; i < a->n_deps; i++) {
+        const struct cs_action *dep = &p->actions[p->deps[a->first_dep + i]];
+        if (stream_of(exec, dep) != stream)
+            CS_TRY(d->mem->stream_wait(d->handle, stream, exec->mark[dep->id].end, err));
+    }
+    CS_TRY(d->mem->event_record(d->handle, exec->mark[a->id].begin, stream, err));
+    CS_TRY(run_op(exec, a, stream, err));
+    return d->mem->event_record(d->handle, exec->mark[a->id].end, stream, err);
+}
+
+/* Times of all actions: the base event was recorded at base_ns on an idle stream. */
+static enum cs_status report(struct cs_exec *exec, int64_t base_ns, struct cs_err *err)
+{
+    const struct cs_device *d = exec->config.device;
+    if (exec->config.ring == NULL)
+        return CS_OK;
+    for (uint32_t i = 0; i < exec->mine->n_actions; i++) {
+        double begin, end;
+        CS_TRY(d->mem->event_elapsed(d->handle, exec->base, exec->mark[i].begin, &begin, err));
+        CS_TRY(d->mem->event_elapsed(d->handle, exec->base, exec->mark[i].end, &end, err));
+        cs_exec_event(exec, CS_EVENT_ACTION, i, base_ns + (int64_t)(begin * 1e6),
+                      base_ns + (int64_t)(end * 1e6), 0);
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_exec_enqueue(struct cs_exec *exec, struct cs_err *err)
+{
+    struct cs_device *d = exec->config.device;
+    CS_TRY(reserve_marks(exec, err));
+    CS_TRY(d->mem->event_record(d->handle, exec->base, d->stream, err));
+    const int64_t base_ns = cs_now_ns();
+    for (uint32_t i = 0; i < exec->mine->n_actions; i++) {
+        exec->current = &exec->mine->actions[i];
+        CS_TRY(enqueue(exec, exec->current, err));
+    }
+    CS_TRY(await(exec, err));
+    if (exec->config.lanes != NULL)
+        CS_TRY(cs_lanes_await(exec->config.lanes, err));
+    CS_TRY(cs_device_sync(d, err));
+    cs_exec_show(exec, 0, -1);
+    cs_exec_show(exec, 1, -1);
+    return report(exec, base_ns, err);
+}

@@ -1,0 +1,169 @@
+/* A prepared slot goes to where the device reads it; see input.h. On the host that is where it is.
+ * A GPU gets one block: everything is copied into page-locked memory and sent in one piece. */
+#include <string.h>
+
+#include "store/safetensors.h"
+#include "worker/input.h"
+
+enum { ALIGN = 256 };
+
+/* Pieces of the block, walked twice: to know its size, then to fill it. */
+struct block {
+    struct cs_device *device;
+    bool is_host;
+    char *staging, *placed; /* NULL: the first walk */
+    size_t used;
+};
+
+static size_t take(struct block *b, size_t bytes)
+{
+    const size_t at = b->used;
+    b->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return at;
+}
+
+/* where the device reads a copy of host memory; NULL stays NULL */
+static const void *put(struct block *b, const void *host, size_t bytes)
+{
+    if (b->is_host || host == NULL)
+        return host;
+    const size_t at = take(b, bytes);
+    if (b->staging == NULL)
+        return NULL;
+    if (bytes > 0)
+        memcpy(b->staging + at, host, bytes);
+    return b->placed + at;
+}
+
+/* where the device writes a result of which the host keeps a copy; starts as 0 */
+static void *put_result(struct block *b, void *host, size_t bytes)
+{
+    if (host != NULL)
+        memset(host, 0, bytes);
+    if (b->is_host || host == NULL)
+        return host;
+    const size_t at = take(b, bytes);
+    if (b->staging == NULL)
+        return NULL;
+    memset(b->staging + at, 0, bytes);
+    return b->placed + at;
+}
+
+/* fp32 values as acts */
+static const void *put_acts(struct block *b, const float *host, int64_t n)
+{
+    if (host == NULL || b->is_host || cs_device_is_f32(b->device))
+        return put(b, host, (size_t)n * sizeof(float));
+    const size_t at = take(b, (size_t)n * sizeof(uint16_t));
+    if (b->staging == NULL)
+        return NULL;
+    uint16_t *out = (uint16_t *)(void *)(b->staging + at);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = cs_bf16_from_f32(host[i]);
+    return b->placed + at;
+}
+
+static struct cs_mask_plan put_mask(struct block *b, const struct cs_mask_plan *mask)
+{
+    struct cs_mask_plan out = *mask;
+    const size_t bytes = (size_t)mask->n_tokens * sizeof(int32_t);
+    out.doc = put(b, mask->doc, bytes);
+    out.pos = put(b, mask->pos, bytes);
+    out.item = put(b, mask->item, bytes);
+    out.word = put(b, mask->word, (size_t)mask->n_tokens * sizeof *mask->word);
+    out.segment = put(b, mask->segment, ((size_t)mask->n_segments + 1) * sizeof *mask->segment);
+    return out;
+}
+
+static void place_encoder(struct cs_input *in, struct block *b, int32_t e)
+{
+    const struct cs_input_tables *t = in->tables;
+    const int64_t row = (int64_t)t->budget->enc[e].item_bytes / t->budget->enc[e].item_rows;
+    in->at.fill[e] = put(b, in->fill[e], (size_t)in->n_rows[e] * sizeof(int32_t));
+    if ((in->needs & CS_INPUT_PIXELS) == 0)
+        return;
+    in->at.enc_mask[e] = put_mask(b, &in->enc_mask[e]);
+    in->at.mean[e] = put(b, t->enc[e].mean, sizeof t->enc[e].mean);
+    in->at.std[e] = put(b, t->enc[e].std, sizeof t->enc[e].std);
+    in->at.patches[e] = put_acts(b, in->patches[e], in->n_rows[e] * row);
+    in->at.pixels[e] = in->patches[e] != NULL
+                           ? NULL
+                           : put(b, in->slot.pixels[e],
+                                 (size_t)in->n_items[e] * (size_t)t->budget->enc[e].item_bytes);
+}
+
+static void place_all(struct cs_input *in, struct block *b)
+{
+    const struct cs_input_tables *t = in->tables;
+    const size_t n = (size_t)in->n_tokens, labels = (size_t)in->n_labels;
+    const size_t rope = n * (size_t)t->rot_half * sizeof(float);
+    for (int32_t e = 0; e < t->budget->n_encoders; e++)
+        place_encoder(in, b, e);
+    in->at.embed_ids = put(b, in->embed_ids, n * sizeof(int32_t));
+    in->at.cos = put(b, in->cos, rope);
+    in->at.sin = put(b, in->sin, rope);
+    in->at.label_rows = put(b, in->label_rows, labels * sizeof(int32_t));
+    in->at.label_ids = put(b, in->label_ids, labels * sizeof(int32_t));
+    in->at.llm_mask = put_mask(b, &in->llm_mask);
+    in->at.loss = put_result(b, &in->loss, sizeof in->loss);
+    in->at.correct = put_result(b, in->correct, labels);
+}
+
+static void drop_block(struct cs_input *in)
+{
+    struct cs_device *device = in->tables->device;
+    cs_device_free_host(device, in->staging);
+    cs_device_free(device, in->placed, in->room);
+    in->staging = in->placed = NULL;
+    in->room = 0;
+}
+
+static enum cs_status reserve(struct cs_input *in, size_t bytes, struct cs_err *err)
+{
+    struct cs_device *device = in->tables->device;
+    void *host = NULL, *placed = NULL;
+    if (bytes <= in->room)
+        return CS_OK;
+    drop_block(in);
+    CS_TRY(cs_device_alloc_host(device, bytes, &host, err));
+    in->staging = host;
+    CS_TRY(cs_device_alloc(device, bytes, &placed, err));
+    in->placed = placed;
+    in->room = bytes;
+    return CS_OK;
+}
+
+enum cs_status cs_input_place(struct cs_input *input, struct cs_err *err)
+{
+    struct cs_device *device = input->tables->device;
+    struct block b = {.device = device, .is_host = device == NULL || device->mem == NULL};
+    place_all(input, &b);
+    if (b.is_host)
+        return CS_OK;
+    const size_t bytes = b.used;
+    /* slots differ in size: room for the largest comes with the first ones */
+    CS_TRY(reserve(input, bytes > input->room ? bytes + bytes / 4 : bytes, err));
+    b.staging = input->staging;
+    b.placed = input->placed;
+    b.used = 0;
+    place_all(input, &b);
+    cs_device_copy(device, input->placed, input->staging, bytes);
+    return CS_OK;
+}
+
+enum cs_status cs_input_fetch(struct cs_input *input, struct cs_err *err)
+{
+    struct cs_device *device = input->tables->device;
+    if (device == NULL || device->mem == NULL || input->at.loss == NULL)
+        return CS_OK;
+    if (input->correct != NULL && input->n_labels > 0)
+        cs_device_copy(device, input->correct, input->at.correct, (size_t)input->n_labels);
+    return cs_device_read(device, &input->loss, input->at.loss, sizeof input->loss, err);
+}
+
+void cs_input_free(struct cs_input *input)
+{
+    if (input->tables != NULL)
+        drop_block(input);
+    cs_scratch_free(&input->memory);
+}

@@ -1,0 +1,187 @@
+/* See lanes.h. */
+#include "worker/lanes.h"
+
+#include <stdlib.h>
+
+struct lane {
+    int peer; /* -1: nothing flows */
+    void *comm, *stream, *event;
+};
+
+struct cs_lanes {
+    struct cs_device *device;
+    int rank, n_ranks;
+    struct lane *lane; /* (n_ranks, 2) by peer: received from, sent to */
+};
+
+static const struct cs_device_comm_ops *nccl_of(const struct cs_lanes *l)
+{
+    return l->device->mem->comm;
+}
+
+static struct lane *lane_of(const struct cs_lanes *l, int peer, bool is_send)
+{
+    return &l->lane[2 * peer + (is_send ? 1 : 0)];
+}
+
+/* pair[from * n + to]: messages flow that way */
+static void find_pairs(const struct cs_plan *plan, bool *pair)
+{
+    const int n = plan->n_ranks;
+    for (int32_t e = 0; e < plan->n_edges; e++) {
+        const int from = plan->stages[plan->edges[e].from].rank;
+        const int to = plan->stages[plan->edges[e].to].rank;
+        pair[from * n + to] |= from != to;
+        pair[to * n + from] |= from != to && plan->edges[e].has_grad;
+    }
+    if (plan->is_tied_across) {
+        const int a = plan->stages[plan->embed_stage].rank, b = plan->stages[plan->head_stage].rank;
+        pair[a * n + b] |= a != b;
+        pair[b * n + a] |= a != b;
+    }
+}
+
+/* The sender makes the id and sends it over the sockets. */
+static enum cs_status open_lane(struct cs_lanes *l, int from, int to, struct cs_comm *comm,
+                                int deadline_ms, struct cs_err *err)
+{
+    const bool is_send = from == l->rank;
+    const int peer = is_send ? to : from;
+    struct lane *lane = lane_of(l, peer, is_send);
+    char id[CS_DEVICE_COMM_ID] = {0};
+    struct cs_xfer x = {.peer = peer, .data = id, .bytes = sizeof id, .is_send = is_send};
+    if (is_send)
+        CS_TRY(nccl_of(l)->new_id(id, err));
+    CS_TRY(comm->table->exchange(comm, &x, 1, deadline_ms, err));
+    lane->peer = peer;
+    CS_TRY(l->device->mem->stream_create(l->device->handle, &lane->stream, err));
+    CS_TRY(l->device->mem->event_create(l->device->handle, &lane->event, err));
+    return nccl_of(l)->open(id, is_send ? 0 : 1, 2, &lane->comm, err);
+}
+
+static enum cs_status open_all(struct cs_lanes *l, const struct cs_plan *plan, struct cs_comm *comm,
+                               int deadline_ms, struct cs_err *err)
+{
+    const int n = plan->n_ranks;
+    bool *pair = calloc((size_t)n * (size_t)n, sizeof *pair);
+    if (pair == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for %d peers", n);
+    find_pairs(plan, pair);
+    enum cs_status status = CS_OK;
+    for (int i = 0; status == CS_OK && i < n * n; i++)
+        if (pair[i] && (i / n == l->rank || i % n == l->rank)) {
+            status = open_lane(l, i / n, i % n, comm, deadline_ms, err);
+            if (status != CS_OK)
+                status =
+                    cs_wrap(err, status, "opening the way from rank %d to rank %d", i / n, i % n);
+        }
+    free(pair);
+    return status;
+}
+
+enum cs_status cs_lanes_new(struct cs_device *device, const struct cs_plan *plan, int rank,
+                            struct cs_comm *comm, int deadline_ms, struct cs_lanes **out,
+                            struct cs_err *err)
+{
+    struct cs_lanes *l = calloc(1, sizeof *l);
+    *out = NULL;
+    if (l != NULL)
+        l->lane = calloc(2 * (size_t)plan->n_ranks, sizeof *l->lane);
+    if (l == NULL || l->lane == NULL) {
+        free(l);
+        return cs_fail(err, CS_NO_MEMORY, "no memory for %d peers", plan->n_ranks);
+    }
+    l->device = device;
+    l->rank = rank;
+    l->n_ranks = plan->n_ranks;
+    for (int i = 0; i < 2 * l->n_ranks; i++)
+        l->lane[i].peer = -1;
+    const enum cs_status status = open_all(l, plan, comm, deadline_ms, err);
+    if (status != CS_OK) {
+        cs_lanes_abort(l);
+        cs_lanes_free(l);
+        return status;
+    }
+    *out = l;
+    return CS_OK;
+}
+
+void cs_lanes_free(struct cs_lanes *lanes)
+{
+    if (lanes == NULL)
+        return;
+    for (int i = 0; i < 2 * lanes->n_ranks; i++) {
+        struct lane *lane = &lanes->lane[i];
+        if (lane->comm != NULL)
+            nccl_of(lanes)->close(lane->comm);
+        if (lane->event != NULL)
+            lanes->device->mem->event_destroy(lanes->device->handle, lane->event);
+        if (lane->stream != NULL)
+            lanes->device->mem->stream_destroy(lanes->device->handle, lane->stream);
+    }
+    free(lanes->lane);
+    free(lanes);
+}
+
+void *cs_lanes_stream(const struct cs_lanes *lanes, int peer, bool is_send)
+{
+    return lane_of(lanes, peer, is_send)->stream;
+}
+
+enum cs_status cs_lanes_move(struct cs_lanes *lanes, int peer, bool is_send, void *data,
+                             size_t bytes, struct cs_err *err)
+{
+    const struct lane *lane = lane_of(lanes, peer, is_send);
+    if (lane->comm == NULL)
+        return cs_fail(err, CS_INTERNAL, "no way %s rank %d", is_send ? "to" : "from", peer);
+    return is_send ? nccl_of(lanes)->send(lane->comm, data, bytes, 1, lane->stream, err)
+                   : nccl_of(lanes)->recv(lane->comm, data, bytes, 0, lane->stream, err);
+}
+
+enum cs_status cs_lanes_exchange(struct cs_lanes *lanes, int peer, void *mine, void *theirs,
+                                 size_t bytes, void *stream, struct cs_err *err)
+{
+    const struct cs_device *d = lanes->device;
+    for (int is_send = 0; is_send < 2; is_send++) {
+        struct lane *lane = lane_of(lanes, peer, is_send != 0);
+        CS_TRY(d->mem->event_record(d->handle, lane->event, stream, err));
+        CS_TRY(d->mem->stream_wait(d->handle, lane->stream, lane->event, err));
+        CS_TRY(cs_lanes_move(lanes, peer, is_send != 0, is_send ? mine : theirs, bytes, err));
+    }
+    for (int is_send = 0; is_send < 2; is_send++) {
+        struct lane *lane = lane_of(lanes, peer, is_send != 0);
+        CS_TRY(d->mem->event_record(d->handle, lane->event, lane->stream, err));
+        CS_TRY(d->mem->stream_wait(d->handle, stream, lane->event, err));
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_lanes_check(struct cs_lanes *lanes, struct cs_err *err)
+{
+    for (int i = 0; i < 2 * lanes->n_ranks; i++) {
+        struct cs_err why = {0};
+        if (lanes->lane[i].comm != NULL &&
+            nccl_of(lanes)->check(lanes->lane[i].comm, &why) != CS_OK)
+            return cs_fail(err, CS_PEER_GONE, "rank %d: messages with rank %d have failed: %s",
+                           lanes->rank, lanes->lane[i].peer, why.text);
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_lanes_await(struct cs_lanes *lanes, struct cs_err *err)
+{
+    const struct cs_device *d = lanes->device;
+    for (int i = 0; i < 2 * lanes->n_ranks; i++)
+        if (lanes->lane[i].stream != NULL)
+            CS_TRY(d->mem->stream_sync(d->handle, lanes->lane[i].stream, err));
+    return cs_lanes_check(lanes, err);
+}
+
+void cs_lanes_abort(struct cs_lanes *lanes)
+{
+    for (int i = 0; i < 2 * lanes->n_ranks; i++) {
+        if (lanes->lane[i].comm != NULL)
+            nccl_of(lanes)->abort(lanes->lane[i].comm);
+        lanes->lane[i].comm = NULL;
+    }
+}

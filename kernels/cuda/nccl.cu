@@ -1,0 +1,206 @@
+/* Messages between devices through NCCL, opened when the first communicator is asked for: the
+ * plugin also serves machines without it. Communicators are non-blocking, so that a peer that never
+ * comes or dies cannot hold a call for ever. */
+#include <dlfcn.h>
+#include <nccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/cuda/cuda_ops.cuh"
+
+static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as bytes");
+
+/* Multiprocessors that one lane may take: enough for a tenth of NVLink, which hides behind compute,
+ * and few enough not to slow that down. */
+enum { LANE_CTAS = 4, OPEN_S = 60, WARM_UP_BYTES = 256 };
+
+#define NCCL_FUNCTIONS(X)                                                                          \
+    X(ncclGetUniqueId)                                                                             \
+    X(ncclCommInitRankConfig)                                                                      \
+    X(ncclCommGetAsyncError)                                                                       \
+    X(ncclCommAbort) X(ncclCommDestroy) X(ncclSend) X(ncclRecv) X(ncclGetErrorString)
+
+struct nccl {
+#define X(name) decltype(&::name) name;
+    NCCL_FUNCTIONS(X)
+#undef X
+};
+
+struct comm {
+    ncclComm_t nccl;
+};
+
+/* CS_UNSUPPORTED: not there, or too old. */
+static enum cs_status functions(const struct nccl **out, struct cs_err *err)
+{
+    static struct nccl table; /* filled once; the worker opens lanes from one thread */
+    static bool is_filled;
+    *out = &table;
+    if (is_filled)
+        return CS_OK;
+    setenv("NCCL_NVLS_ENABLE", "0", 1); /* NVLink multicast stays off */
+    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr)
+        return cs_cuda_fail(err, __FILE__, __LINE__, CS_UNSUPPORTED,
+                            "NCCL, which connects GPUs, cannot be opened: %s", dlerror());
+#define X(name)                                                                                    \
+    table.name = (decltype(&::name))dlsym(library, #name);                                         \
+    if (table.name == nullptr)                                                                     \
+        return cs_cuda_fail(err, __FILE__, __LINE__, CS_UNSUPPORTED, "libnccl.so.2 has no %s",     \
+                            #name);
+    NCCL_FUNCTIONS(X)
+#undef X
+    is_filled = true;
+    return CS_OK;
+}
+
+static enum cs_status fail(const struct nccl *n, const char *what, ncclResult_t code,
+                           struct cs_err *err)
+{
+    const bool is_peer = code == ncclRemoteError || code == ncclSystemError;
+    return cs_cuda_fail(err, __FILE__, __LINE__, is_peer ? CS_PEER_GONE : CS_INTERNAL, "%s: %s",
+                        what, n->ncclGetErrorString(code));
+}
+
+static enum cs_status check(void *handle, struct cs_err *err)
+{
+    const struct comm *c = (const struct comm *)handle;
+    const struct nccl *n;
+    CS_TRY(functions(&n, err));
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t code = n->ncclCommGetAsyncError(c->nccl, &state);
+    if (code != ncclSuccess)
+        return fail(n, "ncclCommGetAsyncError", code, err);
+    return state == ncclSuccess || state == ncclInProgress ? CS_OK : fail(n, "NCCL", state, err);
+}
+
+/* A call of a non-blocking communicator is over when it is no longer in progress. */
+static enum cs_status settle(const struct nccl *n, const struct comm *c, const char *what,
+                             ncclResult_t code, struct cs_err *err)
+{
+    const struct timespec nap = {0, 20000};
+    for (long waited = 0; code == ncclInProgress; waited++) {
+        ncclResult_t state;
+        const ncclResult_t asked = n->ncclCommGetAsyncError(c->nccl, &state);
+        if (asked != ncclSuccess)
+            return fail(n, what, asked, err);
+        code = state;
+        if (code != ncclInProgress)
+            break;
+        if (waited > OPEN_S * 50000L)
+            return cs_cuda_fail(err, __FILE__, __LINE__, CS_TIMEOUT,
+                                "%s: the other rank did not come within %d s", what, OPEN_S);
+        if (waited > 100)
+            nanosleep(&nap, nullptr);
+    }
+    return code == ncclSuccess ? CS_OK : fail(n, what, code, err);
+}
+
+static enum cs_status new_id(char id[CS_DEVICE_COMM_ID], struct cs_err *err)
+{
+    const struct nccl *n;
+    ncclUniqueId unique;
+    CS_TRY(functions(&n, err));
+    const ncclResult_t code = n->ncclGetUniqueId(&unique);
+    if (code != ncclSuccess)
+        return fail(n, "ncclGetUniqueId", code, err);
+    memcpy(id, &unique, sizeof unique);
+    return CS_OK;
+}
+
+static enum cs_status send(void *handle, const void *data, size_t bytes, int peer, void *stream,
+                           struct cs_err *err)
+{
+    struct comm *c = (struct comm *)handle;
+    const struct nccl *n;
+    CS_TRY(functions(&n, err));
+    return settle(n, c, "ncclSend",
+                  n->ncclSend(data, bytes, ncclInt8, peer, c->nccl, (cudaStream_t)stream), err);
+}
+
+static enum cs_status recv(void *handle, void *data, size_t bytes, int peer, void *stream,
+                           struct cs_err *err)
+{
+    struct comm *c = (struct comm *)handle;
+    const struct nccl *n;
+    CS_TRY(functions(&n, err));
+    return settle(n, c, "ncclRecv",
+                  n->ncclRecv(data, bytes, ncclInt8, peer, c->nccl, (cudaStream_t)stream), err);
+}
+
+static void abort_comm(void *handle)
+{
+    struct comm *c = (struct comm *)handle;
+    const struct nccl *n;
+    if (c == nullptr)
+        return;
+    if (functions(&n, nullptr) == CS_OK && c->nccl != nullptr)
+        n->ncclCommAbort(c->nccl);
+    free(c);
+}
+
+static void close_comm(void *handle)
+{
+    struct comm *c = (struct comm *)handle;
+    const struct nccl *n;
+    if (c == nullptr)
+        return;
+    if (functions(&n, nullptr) == CS_OK && c->nccl != nullptr)
+        n->ncclCommDestroy(c->nccl);
+    free(c);
+}
+
+/* The first message of a pair connects it: here, not in the middle of a step. */
+static enum cs_status connect(struct comm *c, int rank, struct cs_err *err)
+{
+    void *data;
+    cudaStream_t stream;
+    CS_CUDA(err, cudaMalloc(&data, WARM_UP_BYTES));
+    CS_CUDA(err, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    enum cs_status status = rank == 0 ? send(c, data, WARM_UP_BYTES, 1, stream, err)
+                                      : recv(c, data, WARM_UP_BYTES, 0, stream, err);
+    if (status == CS_OK && cudaStreamSynchronize(stream) != cudaSuccess)
+        status = cs_cuda_fail(err, __FILE__, __LINE__, CS_PEER_GONE, "the first message failed");
+    cudaStreamDestroy(stream);
+    cudaFree(data);
+    return status;
+}
+
+static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int n_ranks, void **out,
+                                struct cs_err *err)
+{
+    const struct nccl *n;
+    ncclUniqueId unique;
+    *out = nullptr;
+    CS_TRY(functions(&n, err));
+    struct comm *c = (struct comm *)calloc(1, sizeof *c);
+    if (c == nullptr)
+        return cs_cuda_fail(err, __FILE__, __LINE__, CS_NO_MEMORY, "no memory for a communicator");
+    memcpy(&unique, id, sizeof unique);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    config.minCTAs = 1;
+    config.maxCTAs = LANE_CTAS;
+    enum cs_status status =
+        settle(n, c, "ncclCommInitRankConfig",
+               n->ncclCommInitRankConfig(&c->nccl, n_ranks, unique, rank, &config), err);
+    if (status == CS_OK && n_ranks == 2)
+        status = connect(c, rank, err);
+    if (status != CS_OK)
+        abort_comm(c);
+    else
+        *out = c;
+    return status;
+}
+
+const struct cs_device_comm_ops cs_cuda_comm_ops = {
+    .new_id = new_id,
+    .open = open_comm,
+    .send = send,
+    .recv = recv,
+    .check = check,
+    .abort = abort_comm,
+    .close = close_comm,
+};
