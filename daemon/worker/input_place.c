@@ -80,9 +80,9 @@ static void place_encoder(struct cs_input *in, struct block *b, int32_t e)
     const struct cs_input_tables *t = in->tables;
     const int64_t row = (int64_t)t->budget->enc[e].item_bytes / t->budget->enc[e].item_rows;
     in->at.fill[e] = put(b, in->fill[e], (size_t)in->n_rows[e] * sizeof(int32_t));
-    if ((in->needs & CS_INPUT_PIXELS) == 0)
-        return;
     in->at.enc_mask[e] = put_mask(b, &in->enc_mask[e]);
+    if ((in->needs & CS_INPUT_PIXELS) == 0) /* a later stage's rank reads none */
+        return;
     in->at.mean[e] = put(b, t->enc[e].mean, sizeof t->enc[e].mean);
     in->at.std[e] = put(b, t->enc[e].std, sizeof t->enc[e].std);
     in->at.patches[e] = put_acts(b, in->patches[e], in->n_rows[e] * row);

@@ -393,6 +393,7 @@ static void llm_forward_equals(const char *family)
     need(cs_input_prepare(in, f.trainer->tables, &f.step.manifest, 0, &f.step.slot[0],
                           CS_INPUT_TOKENS | CS_INPUT_LABELS, &err),
          &err);
+    need(cs_input_place(in, &err), &err);
     cs_stage_fwd(stage, &run, NULL, &ends, NULL, &saved);
     for (int i = 1; i < stage->stage->n_layers - 1; i++) {
         char name[32];
@@ -465,10 +466,11 @@ static void open_encoder(struct encoder_run *e)
     struct cs_input *in = &e->f.trainer->inputs[0];
     cs_test_step_new(&e->f.step, &e->f.plan->budget, 1, 0);
     e->f.step.slot[0].head->n_items[0] = e->f.step.manifest.n_items[0][0] = e->f.n_pictures;
-    need(cs_input_prepare(in, e->f.trainer->tables, &e->f.step.manifest, 0, &e->f.step.slot[0], 0,
-                          &err),
+    need(cs_input_prepare(in, e->f.trainer->tables, &e->f.step.manifest, 0, &e->f.step.slot[0],
+                          CS_INPUT_PIXELS, &err),
          &err);
     in->patches[0] = e->f.patches;
+    need(cs_input_place(in, &err), &err);
     e->probe = values(&e->f, "in.probe", &e->count);
     e->y = malloc((size_t)e->count * sizeof *e->y);
     assert_non_null(e->y);
