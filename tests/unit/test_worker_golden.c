@@ -69,30 +69,78 @@ static double scalar(const struct fixture *f, const char *name)
     return out;
 }
 
-static void assert_close(const char *what, int64_t n, const float *got, const float *want,
+/* acts of the device as fp32 on the host; the caller frees */
+static float *fetch(const void *acts, int64_t n)
+{
+    struct cs_device *d = cs_test_device();
+    struct cs_err err = {0};
+    float *out = malloc(((size_t)n + 1) * sizeof *out);
+    uint16_t *bf16 = malloc(((size_t)n + 1) * sizeof *bf16);
+    assert_non_null(out);
+    assert_non_null(bf16);
+    need(cs_device_read(d, cs_device_is_f32(d) ? (void *)out : (void *)bf16, acts,
+                        (size_t)n * d->ops->act_bytes, &err),
+         &err);
+    for (int64_t i = 0; i < n && !cs_device_is_f32(d); i++)
+        out[i] = cs_f32_from_bf16(bf16[i]);
+    free(bf16);
+    return out;
+}
+
+/* In bf16 single values are rounded: the direction of the whole is compared. */
+static void assert_cosine(const char *what, int64_t n, const float *got, const float *want)
+{
+    double both = 0, ours = 0, theirs = 0;
+    for (int64_t i = 0; i < n; i++) {
+        both += (double)got[i] * (double)want[i];
+        ours += (double)got[i] * (double)got[i];
+        theirs += (double)want[i] * (double)want[i];
+    }
+    if (!(both / sqrt(ours * theirs) > 0.999))
+        fail_msg("%s: cosine %.6f", what, both / sqrt(ours * theirs));
+}
+
+/* losses and norms: the tolerance of fp32, or what bf16 allows */
+static double allowed(double tolerance)
+{
+    return cs_device_is_f32(cs_test_device()) ? tolerance : 3e-2;
+}
+
+static void assert_close(const char *what, int64_t n, const void *acts, const float *want,
                          double tolerance)
 {
-    for (int64_t i = 0; i < n; i++) {
+    float *got = fetch(acts, n);
+    if (!cs_device_is_f32(cs_test_device()))
+        assert_cosine(what, n, got, want);
+    for (int64_t i = 0; i < n && cs_device_is_f32(cs_test_device()); i++) {
         const double d = fabs((double)got[i] - (double)want[i]);
         if (!(d <= tolerance))
             fail_msg("%s[%lld] is %.9g, transformers has %.9g", what, (long long)i, (double)got[i],
                      (double)want[i]);
     }
+    free(got);
 }
 
 /* ||got * scale - want|| <= 1e-3 ||want|| + noise. The gradient of a key's bias is zero, because it
  * shifts a row of scores: there rounding noise meets rounding noise. */
-static void assert_norm_close(const char *what, int64_t n, const float *got, double scale,
+static void assert_norm_close(const char *what, int64_t n, const float *grad, double scale,
                               const float *want, double noise)
 {
     double diff = 0, norm = 0;
+    struct cs_err err = {0};
+    float *got = malloc((size_t)n * sizeof *got);
+    assert_non_null(got);
+    need(cs_device_read(cs_test_device(), got, grad, (size_t)n * sizeof *got, &err), &err);
     for (int64_t i = 0; i < n; i++) {
         const double d = (double)got[i] * scale - (double)want[i];
         diff += d * d;
         norm += (double)want[i] * (double)want[i];
     }
-    if (!(sqrt(diff) <= 1e-3 * sqrt(norm) + noise))
+    /* bf16: 0.045 is the angle whose cosine is 0.999 */
+    const bool is_f32 = cs_device_is_f32(cs_test_device());
+    if (!(sqrt(diff) <= (is_f32 ? 1e-3 : 4.5e-2) * sqrt(norm) + (is_f32 ? 1.0 : 3e3) * noise))
         fail_msg("%s: off by %.3g of %.3g", what, sqrt(diff), sqrt(norm));
+    free(got);
 }
 
 static json_t *read_config(const char *family)
@@ -331,15 +379,15 @@ static void check_five_steps(struct fixture *f)
         const double mean = r.loss_sum / (double)r.trained_tokens;
         if (i == 0) {
             const double want = scalar(f, "out.loss");
-            if (!(fabs(mean - want) <= 1e-5 * fabs(want)))
+            if (!(fabs(mean - want) <= allowed(1e-5) * fabs(want)))
                 fail_msg("loss %.9g, transformers has %.9g", mean, want);
             assert_int_equal(
                 check_gradients(f, CS_MODULE_LLM, true, 1.0 / (double)r.trained_tokens),
                 count_gradients(f));
         }
-        if (!(fabs(mean - (double)loss[i]) <= 1e-4))
+        if (!(fabs(mean - (double)loss[i]) <= allowed(1e-4)))
             fail_msg("loss of step %d is %.9g, transformers has %.9g", i, mean, (double)loss[i]);
-        if (!(fabs(r.grad_norm - (double)norm[i]) <= 1e-3 * (double)norm[i]))
+        if (!(fabs(r.grad_norm - (double)norm[i]) <= allowed(1e-3) * (double)norm[i]))
             fail_msg("norm of step %d is %.9g, transformers has %.9g", i, r.grad_norm,
                      (double)norm[i]);
     }
@@ -349,11 +397,13 @@ static void check_five_steps(struct fixture *f)
 
 /* Final norm and output weights on the rows that the head picked, in fp64. */
 static void check_logits(const struct fixture *f, const struct cs_stage_model *stage,
-                         const struct cs_input *in, const float *picked)
+                         const struct cs_input *in, const void *rows)
 {
     const struct cs_layer_model *head = &stage->layer[stage->stage->n_layers - 1];
     const int width = head->arch->width, vocab = head->arch->vocab;
-    const float *w = head->weight[CS_PARAM_HEAD_W]->w, *g = head->weight[CS_PARAM_NORM_W]->w;
+    float *w = fetch(head->weight[CS_PARAM_HEAD_W]->w, (int64_t)vocab * width);
+    float *g = fetch(head->weight[CS_PARAM_NORM_W]->w, width);
+    float *picked = fetch(rows, (int64_t)in->n_labels * width);
     float *logits = values(f, "out.logits", NULL);
     for (int r = 0; r < in->n_labels; r++) {
         const float *x = picked + r * width;
@@ -366,11 +416,14 @@ static void check_logits(const struct fixture *f, const struct cs_stage_model *s
             for (int i = 0; i < width; i++)
                 z += (double)x[i] * rstd * (double)g[i] * (double)w[v * width + i];
             const double want = (double)logits[in->label_rows[r] * vocab + v];
-            if (!(fabs(z - want) <= 1e-4 * (1.0 + fabs(want))))
+            if (!(fabs(z - want) <= allowed(1e-4) * (1.0 + fabs(want))))
                 fail_msg("logit (%d, %d) is %.9g, transformers has %.9g", r, v, z, want);
         }
     }
     free(logits);
+    free(w);
+    free(g);
+    free(picked);
 }
 
 static void llm_forward_equals(const char *family)
@@ -381,9 +434,9 @@ static void llm_forward_equals(const char *family)
     make_step(&f);
     const struct cs_stage_model *stage = cs_exec_stage(f.trainer->exec, 0);
     struct cs_input *in = &f.trainer->inputs[0];
-    struct cs_scratch scratch = {0};
-    struct cs_saved saved = {0};
-    struct cs_ctx ctx = {0};
+    struct cs_scratch scratch = {.device = cs_test_device()};
+    struct cs_saved saved = {.memory = {.device = cs_test_device()}};
+    struct cs_ctx ctx = cs_device_ctx(cs_test_device());
     struct cs_layer_ends ends = {0};
     struct cs_run run = {.device = cs_test_device(),
                          .ops = cs_test_device()->ops,
@@ -407,6 +460,7 @@ static void llm_forward_equals(const char *family)
     check_logits(&f, stage, in, saved.kept[stage->stage->n_layers - 1].x);
     cs_scratch_free(&scratch);
     cs_scratch_free(&saved.memory);
+    free(saved.kept);
     close_fixture(&f);
 }
 
@@ -447,9 +501,29 @@ struct encoder_run {
     struct cs_stage_model *stage;
     struct cs_scratch scratch;
     struct cs_saved saved;
-    float *y, *probe;
+    float *probe;
+    void *y, *d_y; /* acts: output, and the probe as its gradient */
     int64_t count;
 };
+
+/* n acts in the memory of the device, filled from fp32 values unless they are NULL */
+static void *new_acts(int64_t n, const float *host)
+{
+    struct cs_device *d = cs_test_device();
+    struct cs_err err = {0};
+    void *out;
+    const size_t bytes = (size_t)n * d->ops->act_bytes;
+    uint16_t *bf16 = malloc((size_t)n * sizeof *bf16);
+    assert_non_null(bf16);
+    need(cs_device_alloc(d, bytes, &out, &err), &err);
+    for (int64_t i = 0; i < n && host != NULL; i++)
+        bf16[i] = cs_bf16_from_f32(host[i]);
+    if (host != NULL)
+        cs_device_copy(d, out, cs_device_is_f32(d) ? (const void *)host : bf16, bytes);
+    need(cs_device_sync(d, &err), &err);
+    free(bf16);
+    return out;
+}
 
 static void open_encoder(struct encoder_run *e)
 {
@@ -472,8 +546,9 @@ static void open_encoder(struct encoder_run *e)
     in->patches[0] = e->f.patches;
     need(cs_input_place(in, &err), &err);
     e->probe = values(&e->f, "in.probe", &e->count);
-    e->y = malloc((size_t)e->count * sizeof *e->y);
-    assert_non_null(e->y);
+    e->scratch.device = e->saved.memory.device = cs_test_device();
+    e->y = new_acts(e->count, NULL);
+    e->d_y = new_acts(e->count, e->probe);
 }
 
 static void close_encoder(struct encoder_run *e)
@@ -481,15 +556,17 @@ static void close_encoder(struct encoder_run *e)
     cs_scratch_free(&e->scratch);
     cs_scratch_free(&e->saved.memory);
     cs_stage_free(e->stage);
+    free(e->saved.kept);
     free(e->probe);
-    free(e->y);
+    cs_device_free(cs_test_device(), e->y, 0);
+    cs_device_free(cs_test_device(), e->d_y, 0);
     close_fixture(&e->f);
 }
 
 /* forward and backward; returns the probe's loss */
 static double run_encoder(struct encoder_run *e)
 {
-    struct cs_ctx ctx = {0};
+    struct cs_ctx ctx = cs_device_ctx(cs_test_device());
     const struct cs_layer_ends ends = {0};
     struct cs_run run = {.device = cs_test_device(),
                          .ops = cs_test_device()->ops,
@@ -500,9 +577,11 @@ static double run_encoder(struct encoder_run *e)
     cs_optim_begin(e->f.trainer->optim);
     cs_scratch_reset(&e->saved.memory);
     cs_stage_fwd(e->stage, &run, NULL, &ends, e->y, &e->saved);
-    cs_stage_bwd(e->stage, &run, e->probe, NULL, &ends, &e->saved);
+    cs_stage_bwd(e->stage, &run, e->d_y, NULL, &ends, &e->saved);
+    float *y = fetch(e->y, e->count);
     for (int64_t i = 0; i < e->count; i++)
-        sum += (double)e->y[i] * (double)e->probe[i];
+        sum += (double)y[i] * (double)e->probe[i];
+    free(y);
     return sum;
 }
 
@@ -537,10 +616,10 @@ static void siglip_five_steps_equal(void **state)
     for (int step = 0; step < 5; step++) {
         const double got = run_encoder(&e), want = (double)loss[step];
         /* a sum of 1536 products, not a mean: relative to its size */
-        if (!(fabs(got - want) <= 1e-4 * (1.0 + fabs(want))))
+        if (!(fabs(got - want) <= allowed(1e-4) * (1.0 + fabs(want))))
             fail_msg("loss of step %d is %.9g, transformers has %.9g", step, got, want);
         need(cs_optim_norm(optim, NULL, 1, 0, &err), &err);
-        if (!(fabs(optim->grad_norm - (double)norm[step]) <= 1e-3 * (double)norm[step]))
+        if (!(fabs(optim->grad_norm - (double)norm[step]) <= allowed(1e-3) * (double)norm[step]))
             fail_msg("norm of step %d is %.9g, transformers has %.9g", step, optim->grad_norm,
                      (double)norm[step]);
         cs_optim_update(optim, step);
