@@ -84,12 +84,11 @@ static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
         run->ops->gated(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up,
                         cs_run_at(run, kept->up, d.ffn), d.up, kept->a);
     } else {
-        cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_UP_W], w[CS_PARAM_UP_B],
-                      kept->up);
-        run->ops->act(run->ctx, (enum cs_act)a->act, rows * d.ffn, kept->up, kept->a);
+        cs_run_linear_act(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_UP_W], w[CS_PARAM_UP_B],
+                          NULL, (enum cs_act)a->act, kept->up, kept->a);
     }
-    cs_run_linear(run, rows, d.ffn, d.width, kept->a, w[CS_PARAM_DOWN_W], w[CS_PARAM_DOWN_B], y);
-    run->ops->add(run->ctx, rows * d.width, kept->x2, y, y);
+    cs_run_linear_act(run, rows, d.ffn, d.width, kept->a, w[CS_PARAM_DOWN_W], w[CS_PARAM_DOWN_B],
+                      kept->x2, CS_ACT_NONE, NULL, y);
 }
 
 static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
@@ -119,8 +118,8 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     cs_run_linear(run, rows, d.width, d.qkv, kept->h1, w[CS_PARAM_Q_W], w[CS_PARAM_Q_B], kept->qkv);
     rotate(run, l, rows, kept->qkv, 0);
     attend(run, l, rows, kept);
-    cs_run_linear(run, rows, d.q, d.width, kept->o, w[CS_PARAM_O_W], w[CS_PARAM_O_B], kept->x2);
-    run->ops->add(run->ctx, rows * d.width, x, kept->x2, kept->x2);
+    cs_run_linear_act(run, rows, d.q, d.width, kept->o, w[CS_PARAM_O_W], w[CS_PARAM_O_B], x,
+                      CS_ACT_NONE, NULL, kept->x2);
     cs_run_norm(run, a, rows, kept->x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], kept->h2,
                 kept->stat2);
     mlp_fwd(run, l, rows, y, kept);
@@ -135,17 +134,19 @@ static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     const struct cs_tensor *const *w = l->weight;
     const struct cs_tensor *up_w = a->is_gated_mlp ? w[CS_PARAM_GATE_W] : w[CS_PARAM_UP_W];
     const struct cs_tensor *up_b = a->is_gated_mlp ? NULL : w[CS_PARAM_UP_B];
-    void *da = cs_run_take(run, rows * d.ffn);
     void *dup = cs_run_take(run, rows * d.up);
     cs_run_linear_wgrad(run, rows, d.ffn, d.width, dy, kept->a, w[CS_PARAM_DOWN_W],
                         w[CS_PARAM_DOWN_B]);
-    cs_run_linear_dgrad(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W], da);
-    if (a->is_gated_mlp)
+    if (a->is_gated_mlp) {
+        void *da = cs_run_take(run, rows * d.ffn);
+        cs_run_linear_dgrad(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W], da);
         run->ops->gated_grad(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up,
                              cs_run_at(run, kept->up, d.ffn), d.up, da, dup,
                              cs_run_at(run, dup, d.ffn), d.up);
-    else
-        run->ops->act_grad(run->ctx, (enum cs_act)a->act, rows * d.ffn, kept->up, da, dup);
+    } else {
+        cs_run_linear_dgrad_act(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W],
+                                (enum cs_act)a->act, kept->up, dup);
+    }
     cs_run_linear_wgrad(run, rows, d.width, d.up, dup, kept->h2, up_w, up_b);
     cs_run_linear_dgrad(run, rows, d.width, d.up, dup, up_w, dh2);
 }

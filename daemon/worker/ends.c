@@ -131,8 +131,8 @@ static void projector_fwd(struct cs_run *run, const struct cs_layer_model *l, in
     const int64_t mid = w1->param->dim[0];
     kept->up = cs_run_keep(run, true, rows * mid);
     kept->a = cs_run_keep(run, l->layer->needs_weight_grad, rows * mid);
-    cs_run_linear(run, rows, a->in_width, mid, x, w1, l->weight[CS_PARAM_PROJ1_B], kept->up);
-    run->ops->act(run->ctx, (enum cs_act)a->act, rows * mid, kept->up, kept->a);
+    cs_run_linear_act(run, rows, a->in_width, mid, x, w1, l->weight[CS_PARAM_PROJ1_B], NULL,
+                      (enum cs_act)a->act, kept->up, kept->a);
     cs_run_linear(run, rows, mid, a->width, kept->a, w2, l->weight[CS_PARAM_PROJ2_B], y);
 }
 
@@ -145,11 +145,10 @@ static void projector_bwd(struct cs_run *run, const struct cs_layer_model *l, in
     const struct cs_tensor *w1 = l->weight[CS_PARAM_PROJ1_W], *w2 = l->weight[CS_PARAM_PROJ2_W];
     if (w2 != NULL) {
         const int64_t mid = w1->param->dim[0];
-        void *da = cs_run_take(run, rows * mid);
         void *dh = cs_run_take(run, rows * mid);
         cs_run_linear_wgrad(run, rows, mid, a->width, dy, kept->a, w2, l->weight[CS_PARAM_PROJ2_B]);
-        cs_run_linear_dgrad(run, rows, mid, a->width, dy, w2, da);
-        run->ops->act_grad(run->ctx, (enum cs_act)a->act, rows * mid, kept->up, da, dh);
+        cs_run_linear_dgrad_act(run, rows, mid, a->width, dy, w2, (enum cs_act)a->act, kept->up,
+                                dh);
         dy = dh;
     }
     const int64_t out = w1->param->dim[0];

@@ -378,7 +378,7 @@ unsigned cs_exec_needs(const struct cs_exec *exec, bool is_eval)
         if (exec->stage[s] == NULL)
             continue;
         if (exec->stage[s]->encoder >= 0) {
-            needs |= exec->stage[s]->is_first ? CS_INPUT_PIXELS : 0u;
+            needs |= CS_INPUT_ROWS | (exec->stage[s]->is_first ? CS_INPUT_PIXELS : 0u);
             continue;
         }
         needs |= CS_INPUT_TOKENS;

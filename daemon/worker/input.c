@@ -148,19 +148,21 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
                                 const struct cs_manifest *manifest, int index,
                                 const struct cs_slot *slot, unsigned needs, struct cs_err *err)
 {
-    struct cs_scratch memory = input->memory;
-    cs_scratch_reset(&memory);
+    struct cs_input old = *input; /* its memory is used again */
+    cs_scratch_reset(&old.memory);
     *input = (struct cs_input){
         .tables = tables,
-        .memory = memory,
-        .staging = input->staging,
-        .placed = input->placed,
-        .room = input->room,
+        .memory = old.memory,
+        .staging = old.staging,
+        .placed = old.placed,
+        .room = old.room,
+        .llm_lists = old.llm_lists,
         .slot = *slot,
         .needs = needs,
         .n_tokens = manifest->n_tokens[index],
         .n_labels = manifest->n_labels[index],
     };
+    memcpy(input->enc_lists, old.enc_lists, sizeof input->enc_lists);
     memcpy(input->n_items, manifest->n_items[index], sizeof input->n_items);
     CS_TRY(check_counts(input, tables->budget, index, err));
     for (int32_t e = 0; e < tables->budget->n_encoders; e++)

@@ -7,7 +7,7 @@
 #define CS_WORKER_INPUT_H
 
 #include "core/data/slot.h"
-#include "core/mask/plan.h"
+#include "core/mask/cells.h"
 #include "core/model/graph.h"
 #include "worker/device.h"
 #include "worker/scratch.h"
@@ -46,6 +46,15 @@ struct cs_input_arrays {
     uint8_t *correct; /* (n_labels), evaluation only, else NULL */
 };
 
+/* Lists of tiles of one mask, where the device's attention works from them. */
+struct cs_input_mask {
+    struct cs_mask_cells cells;
+    void *memory; /* device: lists, bitmaps, workspace of the builder */
+    size_t bytes;
+    int32_t *row;       /* host: first rows of the tiles */
+    int32_t *n_bitmaps; /* page-locked: how many the builder found */
+};
+
 /* One slot of a step: checked and prepared on the host, then placed where the device reads it.
  * Memory is reused by the next step. */
 struct cs_input {
@@ -70,13 +79,15 @@ struct cs_input {
     struct cs_input_arrays at;
     char *staging, *placed; /* one block each: page-locked host memory, its copy on the device */
     size_t room;
+    struct cs_input_mask llm_lists, enc_lists[CS_MAX_ENCODERS];
 };
 
 enum cs_input_need {
     CS_INPUT_TOKENS = 1,
     CS_INPUT_LABELS = 2,
     CS_INPUT_CORRECT = 4,
-    CS_INPUT_PIXELS = 8
+    CS_INPUT_PIXELS = 8,
+    CS_INPUT_ROWS = 16, /* stages of an encoder */
 };
 
 /* needs: which stages this rank has (flags of enum cs_input_need; encoders need counts only). The
@@ -88,6 +99,8 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
 /* Fill input->at: pointers to what was prepared, or one asynchronous copy of it. Before the first
  * action of the step. */
 enum cs_status cs_input_place(struct cs_input *input, struct cs_err *err) CS_NODISCARD;
+/* After the step. CS_LIMIT: a mask is in more pieces than there is room for, the step is void. */
+enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err) CS_NODISCARD;
 /* Bring the results of the head to the host; waits for the device. */
 enum cs_status cs_input_fetch(struct cs_input *input, struct cs_err *err) CS_NODISCARD;
 void cs_input_free(struct cs_input *input);

@@ -3,27 +3,18 @@
 #include <string.h>
 
 #include "store/safetensors.h"
-#include "worker/input.h"
+#include "worker/input_private.h"
 
 enum { ALIGN = 256 };
 
-/* Pieces of the block, walked twice: to know its size, then to fill it. */
-struct block {
-    struct cs_device *device;
-    bool is_host;
-    char *staging, *placed; /* NULL: the first walk */
-    size_t used;
-};
-
-static size_t take(struct block *b, size_t bytes)
+static size_t take(struct cs_input_block *b, size_t bytes)
 {
     const size_t at = b->used;
     b->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
     return at;
 }
 
-/* where the device reads a copy of host memory; NULL stays NULL */
-static const void *put(struct block *b, const void *host, size_t bytes)
+const void *cs_input_put(struct cs_input_block *b, const void *host, size_t bytes)
 {
     if (b->is_host || host == NULL)
         return host;
@@ -35,8 +26,14 @@ static const void *put(struct block *b, const void *host, size_t bytes)
     return b->placed + at;
 }
 
+void *cs_input_put_mirror(struct cs_input_block *b, size_t bytes)
+{
+    const size_t at = take(b, bytes);
+    return b->staging != NULL ? b->staging + at : NULL;
+}
+
 /* where the device writes a result of which the host keeps a copy; starts as 0 */
-static void *put_result(struct block *b, void *host, size_t bytes)
+static void *put_result(struct cs_input_block *b, void *host, size_t bytes)
 {
     if (host != NULL)
         memset(host, 0, bytes);
@@ -50,10 +47,10 @@ static void *put_result(struct block *b, void *host, size_t bytes)
 }
 
 /* fp32 values as acts */
-static const void *put_acts(struct block *b, const float *host, int64_t n)
+static const void *put_acts(struct cs_input_block *b, const float *host, int64_t n)
 {
     if (host == NULL || b->is_host || cs_device_is_f32(b->device))
-        return put(b, host, (size_t)n * sizeof(float));
+        return cs_input_put(b, host, (size_t)n * sizeof(float));
     const size_t at = take(b, (size_t)n * sizeof(uint16_t));
     if (b->staging == NULL)
         return NULL;
@@ -63,48 +60,79 @@ static const void *put_acts(struct block *b, const float *host, int64_t n)
     return b->placed + at;
 }
 
-static struct cs_mask_plan put_mask(struct block *b, const struct cs_mask_plan *mask)
+static struct cs_mask_plan put_mask(struct cs_input_block *b, const struct cs_mask_plan *mask)
 {
     struct cs_mask_plan out = *mask;
     const size_t bytes = (size_t)mask->n_tokens * sizeof(int32_t);
-    out.doc = put(b, mask->doc, bytes);
-    out.pos = put(b, mask->pos, bytes);
-    out.item = put(b, mask->item, bytes);
-    out.word = put(b, mask->word, (size_t)mask->n_tokens * sizeof *mask->word);
-    out.segment = put(b, mask->segment, ((size_t)mask->n_segments + 1) * sizeof *mask->segment);
+    out.doc = cs_input_put(b, mask->doc, bytes);
+    out.pos = cs_input_put(b, mask->pos, bytes);
+    out.item = cs_input_put(b, mask->item, bytes);
+    out.word = cs_input_put(b, mask->word, (size_t)mask->n_tokens * sizeof *mask->word);
+    out.segment =
+        cs_input_put(b, mask->segment, ((size_t)mask->n_segments + 1) * sizeof *mask->segment);
     return out;
 }
 
-static void place_encoder(struct cs_input *in, struct block *b, int32_t e)
+/* Attention of this device works from lists, and this rank has layers that attend. */
+static bool has_lists(const struct cs_input *in, unsigned need)
+{
+    const struct cs_device *device = in->tables->device;
+    return device != NULL && device->ops->mask_build != NULL && (in->needs & need) != 0;
+}
+
+static enum cs_status build_lists(struct cs_input *in, struct cs_err *err)
+{
+    struct cs_device *device = in->tables->device;
+    if (has_lists(in, CS_INPUT_TOKENS))
+        CS_TRY(cs_input_masks_build(&in->llm_lists, &in->at.llm_mask, device, err));
+    for (int32_t e = 0; has_lists(in, CS_INPUT_ROWS) && e < in->tables->budget->n_encoders; e++)
+        CS_TRY(cs_input_masks_build(&in->enc_lists[e], &in->at.enc_mask[e], device, err));
+    return CS_OK;
+}
+
+enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err)
+{
+    CS_TRY(cs_input_masks_check(&input->llm_lists, err));
+    for (int32_t e = 0; e < input->tables->budget->n_encoders; e++)
+        CS_TRY(cs_input_masks_check(&input->enc_lists[e], err));
+    return CS_OK;
+}
+
+static void place_encoder(struct cs_input *in, struct cs_input_block *b, int32_t e)
 {
     const struct cs_input_tables *t = in->tables;
     const int64_t row = (int64_t)t->budget->enc[e].item_bytes / t->budget->enc[e].item_rows;
-    in->at.fill[e] = put(b, in->fill[e], (size_t)in->n_rows[e] * sizeof(int32_t));
+    in->at.fill[e] = cs_input_put(b, in->fill[e], (size_t)in->n_rows[e] * sizeof(int32_t));
     in->at.enc_mask[e] = put_mask(b, &in->enc_mask[e]);
+    if (has_lists(in, CS_INPUT_ROWS))
+        cs_input_masks_put(&in->enc_lists[e], &in->enc_mask[e], true, b);
     if ((in->needs & CS_INPUT_PIXELS) == 0) /* a later stage's rank reads none */
         return;
-    in->at.mean[e] = put(b, t->enc[e].mean, sizeof t->enc[e].mean);
-    in->at.std[e] = put(b, t->enc[e].std, sizeof t->enc[e].std);
+    in->at.mean[e] = cs_input_put(b, t->enc[e].mean, sizeof t->enc[e].mean);
+    in->at.std[e] = cs_input_put(b, t->enc[e].std, sizeof t->enc[e].std);
     in->at.patches[e] = put_acts(b, in->patches[e], in->n_rows[e] * row);
-    in->at.pixels[e] = in->patches[e] != NULL
-                           ? NULL
-                           : put(b, in->slot.pixels[e],
-                                 (size_t)in->n_items[e] * (size_t)t->budget->enc[e].item_bytes);
+    in->at.pixels[e] =
+        in->patches[e] != NULL
+            ? NULL
+            : cs_input_put(b, in->slot.pixels[e],
+                           (size_t)in->n_items[e] * (size_t)t->budget->enc[e].item_bytes);
 }
 
-static void place_all(struct cs_input *in, struct block *b)
+static void place_all(struct cs_input *in, struct cs_input_block *b)
 {
     const struct cs_input_tables *t = in->tables;
     const size_t n = (size_t)in->n_tokens, labels = (size_t)in->n_labels;
     const size_t rope = n * (size_t)t->rot_half * sizeof(float);
     for (int32_t e = 0; e < t->budget->n_encoders; e++)
         place_encoder(in, b, e);
-    in->at.embed_ids = put(b, in->embed_ids, n * sizeof(int32_t));
-    in->at.cos = put(b, in->cos, rope);
-    in->at.sin = put(b, in->sin, rope);
-    in->at.label_rows = put(b, in->label_rows, labels * sizeof(int32_t));
-    in->at.label_ids = put(b, in->label_ids, labels * sizeof(int32_t));
+    in->at.embed_ids = cs_input_put(b, in->embed_ids, n * sizeof(int32_t));
+    in->at.cos = cs_input_put(b, in->cos, rope);
+    in->at.sin = cs_input_put(b, in->sin, rope);
+    in->at.label_rows = cs_input_put(b, in->label_rows, labels * sizeof(int32_t));
+    in->at.label_ids = cs_input_put(b, in->label_ids, labels * sizeof(int32_t));
     in->at.llm_mask = put_mask(b, &in->llm_mask);
+    if (has_lists(in, CS_INPUT_TOKENS))
+        cs_input_masks_put(&in->llm_lists, &in->llm_mask, false, b);
     in->at.loss = put_result(b, &in->loss, sizeof in->loss);
     in->at.correct = put_result(b, in->correct, labels);
 }
@@ -136,7 +164,7 @@ static enum cs_status reserve(struct cs_input *in, size_t bytes, struct cs_err *
 enum cs_status cs_input_place(struct cs_input *input, struct cs_err *err)
 {
     struct cs_device *device = input->tables->device;
-    struct block b = {.device = device, .is_host = device == NULL || device->mem == NULL};
+    struct cs_input_block b = {.device = device, .is_host = device == NULL || device->mem == NULL};
     place_all(input, &b);
     if (b.is_host)
         return CS_OK;
@@ -148,7 +176,7 @@ enum cs_status cs_input_place(struct cs_input *input, struct cs_err *err)
     b.used = 0;
     place_all(input, &b);
     cs_device_copy(device, input->placed, input->staging, bytes);
-    return CS_OK;
+    return build_lists(input, err);
 }
 
 enum cs_status cs_input_fetch(struct cs_input *input, struct cs_err *err)
@@ -163,7 +191,11 @@ enum cs_status cs_input_fetch(struct cs_input *input, struct cs_err *err)
 
 void cs_input_free(struct cs_input *input)
 {
-    if (input->tables != NULL)
+    if (input->tables != NULL) {
         drop_block(input);
+        cs_input_masks_free(&input->llm_lists, input->tables->device);
+        for (int e = 0; e < CS_MAX_ENCODERS; e++)
+            cs_input_masks_free(&input->enc_lists[e], input->tables->device);
+    }
     cs_scratch_free(&input->memory);
 }

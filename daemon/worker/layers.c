@@ -37,29 +37,39 @@ void *cs_run_at(const struct cs_run *run, void *base, int64_t n)
     return (char *)base + (size_t)n * run->ops->act_bytes;
 }
 
+void cs_run_linear_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
+                       const struct cs_tensor *w, const struct cs_tensor *b, const void *residual,
+                       enum cs_act act, void *pre, void *y)
+{
+    run->ops->linear(run->ctx, rows, in, out, x, in, w->w, b != NULL ? b->w : NULL, residual, act,
+                     pre, y);
+}
+
 void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                    const struct cs_tensor *w, const struct cs_tensor *b, void *y)
 {
-    run->ops->gemm(run->ctx, 0, 1, rows, out, in, 1.0f, x, in, w->w, in, 0.0f, y, out);
-    if (b != NULL)
-        run->ops->bias_add(run->ctx, rows, out, y, out, b->w);
+    cs_run_linear_act(run, rows, in, out, x, w, b, NULL, CS_ACT_NONE, NULL, y);
 }
 
 void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const void *x, const struct cs_tensor *w, const struct cs_tensor *b)
 {
-    if (rows == 0)
-        return;
-    if (w->grad != NULL)
-        run->ops->gemm_wgrad(run->ctx, rows, out, in, dy, out, x, in, w->grad);
-    if (b != NULL && b->grad != NULL)
-        run->ops->bias_grad(run->ctx, rows, out, dy, out, b->grad);
+    float *db = b != NULL ? b->grad : NULL;
+    if (rows > 0 && (w->grad != NULL || db != NULL))
+        run->ops->linear_wgrad(run->ctx, rows, in, out, dy, x, w->grad, db);
+}
+
+void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
+                             const void *dy, const struct cs_tensor *w, enum cs_act act,
+                             const void *pre, void *dx)
+{
+    run->ops->linear_dgrad(run->ctx, rows, in, out, dy, w->w, act, pre, dx);
 }
 
 void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const struct cs_tensor *w, void *dx)
 {
-    run->ops->gemm(run->ctx, 0, 0, rows, in, out, 1.0f, dy, out, w->w, in, 0.0f, dx, in);
+    cs_run_linear_dgrad_act(run, rows, in, out, dy, w, CS_ACT_NONE, NULL, dx);
 }
 
 void cs_run_norm(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,

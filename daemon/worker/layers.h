@@ -79,9 +79,18 @@ void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
 /* y (rows, out) = x (rows, in) w^T + b; w is the first of a fused group, b may be NULL */
 void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                    const struct cs_tensor *w, const struct cs_tensor *b, void *y);
+/* y = act(x w^T + b) + residual; residual NULL: 0; pre: keeps x w^T + b for the backward, NULL: not
+ */
+void cs_run_linear_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
+                       const struct cs_tensor *w, const struct cs_tensor *b, const void *residual,
+                       enum cs_act act, void *pre, void *y);
 /* gradients of w and b from dy (rows, out) and x (rows, in), where they are trained */
 void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const void *x, const struct cs_tensor *w, const struct cs_tensor *b);
+/* dx (rows, in) = (dy (rows, out) w) act'(pre), the gradient before the activation below */
+void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
+                             const void *dy, const struct cs_tensor *w, enum cs_act act,
+                             const void *pre, void *dx);
 /* dx (rows, in) = dy (rows, out) w */
 void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const struct cs_tensor *w, void *dx);

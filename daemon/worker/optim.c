@@ -44,6 +44,26 @@ static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *gra
     return CS_OK;
 }
 
+static void list_tensors(struct cs_optim *o)
+{
+    for (int32_t i = 0; i < o->params->n; i++) {
+        const struct cs_tensor *t = &o->params->tensor[i];
+        const int64_t n = t->param->count;
+        if (t->is_counted && t->grad != NULL)
+            o->square[o->n_mine++] = (struct cs_sumsq_tensor){n, t->grad};
+        if (t->exp_avg != NULL)
+            o->update[o->n_updates++] = (struct cs_adamw_tensor){
+                .n = n,
+                .weight_decay = t->param->is_decayed ? (float)o->spec->weight_decay : 0.0f,
+                .grad = t->grad,
+                .master = t->master,
+                .exp_avg = t->exp_avg,
+                .exp_avg_sq = t->exp_avg_sq,
+                .w = t->w,
+            };
+    }
+}
+
 static enum cs_status take_device(struct cs_optim *o, const struct cs_tensor *tied, size_t n,
                                   struct cs_err *err)
 {
@@ -79,16 +99,21 @@ enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *g
                            .n_ranks = plan->n_ranks,
                            .bytes = calloc((size_t)plan->n_ranks + 1, sizeof *o->bytes),
                            .at = calloc(n, sizeof *o->at),
+                           .square = calloc(n, sizeof *o->square),
+                           .update = calloc(n, sizeof *o->update),
                            .mine = calloc(n, sizeof *o->mine),
                            .all = calloc(n, sizeof *o->all)};
     enum cs_status status = CS_OK;
     const struct cs_tensor *tied = params->tied != NULL ? params->tied : params->embed;
-    if (o->bytes == NULL || o->at == NULL || o->mine == NULL || o->all == NULL)
+    if (o->bytes == NULL || o->at == NULL || o->mine == NULL || o->all == NULL ||
+        o->square == NULL || o->update == NULL)
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
     if (status == CS_OK)
         status = take_device(o, tied, n, err);
     if (status == CS_OK)
         status = plan_gather(o, graph, plan, err);
+    if (status == CS_OK)
+        list_tensors(o);
     if (status != CS_OK) {
         cs_optim_free(o);
         return status;
@@ -108,6 +133,8 @@ void cs_optim_free(struct cs_optim *optim)
     if (optim->squares != optim->mine)
         cs_device_free(optim->device, optim->squares, optim->square_bytes);
     free(optim->mine);
+    free(optim->square);
+    free(optim->update);
     free(optim);
 }
 
@@ -180,17 +207,11 @@ static double total_of(const struct cs_optim *o)
 enum cs_status cs_optim_norm(struct cs_optim *optim, struct cs_comm *comm, int64_t trained_tokens,
                              int deadline_ms, struct cs_err *err)
 {
-    struct cs_params *p = optim->params;
+    const struct cs_params *p = optim->params;
     struct cs_ctx ctx = cs_device_ctx(optim->device);
     if (p->embed_rank >= 0 && p->embed_rank == p->head_rank)
         CS_TRY(cs_optim_tied(optim, NULL, deadline_ms, err));
-    optim->n_mine = 0;
-    for (int32_t i = 0; i < p->n; i++) {
-        const struct cs_tensor *t = &p->tensor[i];
-        if (t->is_counted && t->grad != NULL)
-            optim->device->ops->sumsq(&ctx, t->param->count, t->grad,
-                                      &optim->squares[optim->n_mine++]);
-    }
+    optim->device->ops->sumsq_many(&ctx, optim->n_mine, optim->square, optim->squares);
     CS_ASSERT((size_t)optim->n_mine * sizeof(double) == optim->bytes[optim->rank]);
     if (optim->squares != optim->mine)
         CS_TRY(cs_device_read(optim->device, optim->mine, optim->squares, optim->bytes[optim->rank],
@@ -219,12 +240,11 @@ enum cs_status cs_optim_norm(struct cs_optim *optim, struct cs_comm *comm, int64
 void cs_optim_update(struct cs_optim *optim, int64_t step)
 {
     const struct cs_spec *spec = optim->spec;
-    struct cs_params *p = optim->params;
     struct cs_ctx ctx = cs_device_ctx(optim->device);
     optim->lr = spec->lr * cs_spec_lr(spec, step);
     if (optim->grad_scale == 0.0f)
         return;
-    struct cs_adamw hyper = {
+    const struct cs_adamw hyper = {
         .lr = (float)optim->lr,
         .beta1 = (float)spec->beta1,
         .beta2 = (float)spec->beta2,
@@ -232,12 +252,5 @@ void cs_optim_update(struct cs_optim *optim, int64_t step)
         .grad_scale = optim->grad_scale,
         .step = step + 1 - optim->n_skipped, /* updates made, this one included */
     };
-    for (int32_t i = 0; i < p->n; i++) {
-        struct cs_tensor *t = &p->tensor[i];
-        if (t->exp_avg == NULL)
-            continue;
-        hyper.weight_decay = t->param->is_decayed ? (float)spec->weight_decay : 0.0f;
-        optim->device->ops->adamw(&ctx, t->param->count, &hyper, t->grad, t->master, t->exp_avg,
-                                  t->exp_avg_sq, t->w);
-    }
+    optim->device->ops->adamw_many(&ctx, optim->n_updates, optim->update, &hyper);
 }

@@ -19,6 +19,9 @@ struct cs_optim {
     size_t *bytes; /* (n_ranks) of the gathered squares */
     int32_t *at;   /* (n_counted) where the square of the n-th trained parameter is in all */
     int32_t n_counted, n_mine;
+    struct cs_sumsq_tensor *square; /* (n_mine) what this rank counts */
+    struct cs_adamw_tensor *update; /* (n_updates) what it trains */
+    int32_t n_updates;
     double *mine, *all;
     double *squares;  /* what operators write; mine itself on the host */
     float *tied_peer; /* the other stage's gradient of the tied embedding */

@@ -156,5 +156,7 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
         CS_TRY(cs_input_place(in, err));
     }
     CS_TRY(cs_exec_run(trainer->exec, program, manifest, trainer->inputs, &result->counts, err));
+    for (int32_t s = 0; s < manifest->n_slots; s++)
+        CS_TRY(cs_input_check(&trainer->inputs[s], err));
     return collect(trainer, manifest, result, err);
 }

@@ -541,7 +541,7 @@ static void open_encoder(struct encoder_run *e)
     cs_test_step_new(&e->f.step, &e->f.plan->budget, 1, 0);
     e->f.step.slot[0].head->n_items[0] = e->f.step.manifest.n_items[0][0] = e->f.n_pictures;
     need(cs_input_prepare(in, e->f.trainer->tables, &e->f.step.manifest, 0, &e->f.step.slot[0],
-                          CS_INPUT_PIXELS, &err),
+                          CS_INPUT_PIXELS | CS_INPUT_ROWS, &err),
          &err);
     in->patches[0] = e->f.patches;
     need(cs_input_place(in, &err), &err);

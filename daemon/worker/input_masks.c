@@ -1,0 +1,112 @@
+/* Lists of tiles for attention kernels that work from them (core/mask/cells.h): one set per slot
+ * and branch, built on the device by the operator mask_build, used by all layers both ways. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/input_private.h"
+
+enum { ALIGN = 256, BITMAPS_PER_TILE = 32 };
+
+/* Bytes one after the other; base NULL: only counts. */
+struct carver {
+    char *base;
+    size_t used;
+};
+
+static void *carve(struct carver *c, size_t bytes)
+{
+    void *p = c->base != NULL ? c->base + c->used : NULL;
+    c->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return p;
+}
+
+static void carve_list(struct carver *c, struct cs_mask_list *list, int32_t n, int32_t stride)
+{
+    const size_t entries = (size_t)n * (size_t)stride;
+    list->n = n;
+    list->stride = stride;
+    list->count = carve(c, (size_t)n * sizeof *list->count);
+    list->entry = carve(c, entries * sizeof *list->entry);
+    list->cell = carve(c, entries * sizeof *list->cell);
+    list->order = carve(c, (size_t)n * sizeof *list->order);
+}
+
+/* Distinct bitmaps are few: those of a diagonal, and of the borders of documents and spans. */
+static int32_t bitmap_room(int32_t tiles)
+{
+    const int64_t all = (int64_t)CS_MASK_CELLS * tiles * tiles;
+    const int64_t usual = (int64_t)BITMAPS_PER_TILE * (tiles + 8);
+    return (int32_t)(all < usual ? all : usual);
+}
+
+static void carve_cells(struct carver *c, struct cs_mask_cells *cells, int32_t tiles)
+{
+    cells->n_q = cells->n_k = tiles;
+    carve_list(c, &cells->by_q, tiles, tiles);
+    carve_list(c, &cells->by_k, tiles, tiles);
+    cells->bitmap_room = bitmap_room(tiles);
+    const size_t bytes = (size_t)cells->bitmap_room * 128 * sizeof(uint32_t);
+    cells->bits_q = carve(c, bytes);
+    cells->bits_k = carve(c, bytes);
+    cells->n_bitmaps = carve(c, sizeof *cells->n_bitmaps);
+    cells->pairs = carve(c, sizeof *cells->pairs);
+}
+
+void cs_input_masks_put(struct cs_input_mask *m, const struct cs_mask_plan *mask, bool restart,
+                        struct cs_input_block *b)
+{
+    const size_t room = (size_t)(mask->n_tokens / CS_MASK_TILE + mask->n_segments + 2);
+    if (b->staging == NULL) {
+        free(m->row);
+        m->row = malloc(room * sizeof *m->row);
+        CS_ASSERT(m->row != NULL);
+        m->cells.n_q = cs_mask_tile_rows(mask, restart, m->row);
+    }
+    m->cells.q_row = m->cells.k_row =
+        cs_input_put(b, m->row, ((size_t)m->cells.n_q + 1) * sizeof *m->row);
+    m->n_bitmaps = cs_input_put_mirror(b, sizeof *m->n_bitmaps);
+}
+
+enum cs_status cs_input_masks_build(struct cs_input_mask *m, struct cs_mask_plan *mask,
+                                    struct cs_device *device, struct cs_err *err)
+{
+    const int32_t tiles = m->cells.n_q;
+    struct carver count = {.base = NULL};
+    struct cs_mask_cells unused;
+    struct cs_ctx ctx = cs_device_ctx(device);
+    if (tiles == 0)
+        return CS_OK;
+    carve_cells(&count, &unused, tiles);
+    ctx.workspace_bytes = device->ops->mask_workspace(tiles, tiles, unused.bitmap_room);
+    const size_t bytes = count.used + ctx.workspace_bytes;
+    if (bytes > m->bytes) {
+        cs_device_free(device, m->memory, m->bytes);
+        m->bytes = 0;
+        CS_TRY(cs_device_alloc(device, bytes + bytes / 4, &m->memory, err));
+        m->bytes = bytes + bytes / 4;
+    }
+    struct carver c = {.base = m->memory};
+    carve_cells(&c, &m->cells, tiles);
+    ctx.workspace = c.base + c.used;
+    mask->cells = &m->cells;
+    device->ops->mask_build(&ctx, mask, &m->cells);
+    cs_device_copy(device, m->n_bitmaps, m->cells.n_bitmaps, sizeof *m->n_bitmaps);
+    return CS_OK;
+}
+
+enum cs_status cs_input_masks_check(const struct cs_input_mask *m, struct cs_err *err)
+{
+    if (m->cells.n_q == 0 || m->n_bitmaps == NULL || *m->n_bitmaps <= m->cells.bitmap_room)
+        return CS_OK;
+    return cs_fail(err, CS_LIMIT,
+                   "the attention mask of a slot has %d different pieces of 64 x 64, there is room "
+                   "for %d: longer documents or fewer spans per slot need fewer",
+                   *m->n_bitmaps, m->cells.bitmap_room);
+}
+
+void cs_input_masks_free(struct cs_input_mask *m, struct cs_device *device)
+{
+    cs_device_free(device, m->memory, m->bytes);
+    free(m->row);
+    *m = (struct cs_input_mask){.memory = NULL};
+}

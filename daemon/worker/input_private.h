@@ -1,0 +1,33 @@
+/* What input_place.c and input_masks.c share. */
+#ifndef CS_WORKER_INPUT_PRIVATE_H
+#define CS_WORKER_INPUT_PRIVATE_H
+
+#include "worker/input.h"
+
+/* Pieces of the block of a slot, walked twice: to know its size (staging NULL), then to fill it. On
+ * the host nothing is copied. */
+struct cs_input_block {
+    struct cs_device *device;
+    bool is_host;
+    char *staging, *placed;
+    size_t used;
+};
+
+/* where the device reads a copy of host memory; NULL stays NULL */
+const void *cs_input_put(struct cs_input_block *block, const void *host, size_t bytes);
+/* page-locked host memory for a result that is copied back without waiting; NULL in the first walk
+ */
+void *cs_input_put_mirror(struct cs_input_block *block, size_t bytes);
+
+/* The tiles' first rows into the block; mask: as the host has it. */
+void cs_input_masks_put(struct cs_input_mask *mask_lists, const struct cs_mask_plan *mask,
+                        bool restart, struct cs_input_block *block);
+/* After the block is on its way: mask as the device has it; sets mask->cells. */
+enum cs_status cs_input_masks_build(struct cs_input_mask *mask_lists, struct cs_mask_plan *mask,
+                                    struct cs_device *device, struct cs_err *err) CS_NODISCARD;
+/* After the step: CS_LIMIT, more bitmaps than room; what was computed is wrong then. */
+enum cs_status cs_input_masks_check(const struct cs_input_mask *mask_lists,
+                                    struct cs_err *err) CS_NODISCARD;
+void cs_input_masks_free(struct cs_input_mask *mask_lists, struct cs_device *device);
+
+#endif
