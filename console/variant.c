@@ -12,6 +12,9 @@ enum layout { AS_ASKED, CHUNKS, SHARED };
 
 enum { N_CHUNKS = 2 };
 
+/* Cutting takes stages * layers^2: what is looked at must not keep a screen waiting. */
+static const double most_cutting = 3e8;
+
 static const struct {
     const char *name;
     enum layout layout;
@@ -48,14 +51,28 @@ static bool is_colocated(const struct cs_variant *variant)
     return strcmp(variant->modality, "encoder-colocated") == 0;
 }
 
+/* Stages of a branch go round its ranks in turn. */
+static int32_t ranks_of(const struct cs_plan *plan, int32_t branch)
+{
+    int32_t n = 0, first = -1;
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        if (plan->stages[s].branch != branch)
+            continue;
+        if (plan->stages[s].rank == first)
+            break;
+        first = n++ == 0 ? plan->stages[s].rank : first;
+    }
+    return n;
+}
+
 struct cs_variant cs_variant_own(const struct cs_variant_base *base)
 {
     struct cs_variant v = {.is_blind = strcmp(base->spec->stages, "frozen-blind") == 0,
                            .slots = base->plan->slots};
     cs_str_copy(v.schedule, sizeof v.schedule, base->plan->schedule);
     cs_str_copy(v.modality, sizeof v.modality, base->spec->modality);
-    for (int32_t s = 0; s < base->plan->n_stages; s++)
-        v.pp[base->plan->stages[s].branch]++;
+    for (int32_t b = 0; b < base->graph->n_branches; b++)
+        v.pp[b] = ranks_of(base->plan, b);
     return v;
 }
 
@@ -213,6 +230,42 @@ static void stretch_stages(const struct cs_layer_cost *cost, struct cs_plan *pla
     }
 }
 
+/* The job's own stages under another schedule or with other slots: nothing is cut. */
+static bool has_own_cut(const struct cs_variant *v, const struct cs_variant *own,
+                        const struct cs_graph *graph)
+{
+    struct cs_variant same = *v;
+    cs_str_copy(same.schedule, sizeof same.schedule, own->schedule);
+    same.slots = own->slots;
+    return layout_of(v->schedule) == AS_ASKED && layout_of(own->schedule) == AS_ASKED &&
+           cs_variant_is_equal(&same, own, graph);
+}
+
+static struct cs_plan *copy_plan(const struct cs_plan *from, struct cs_arena *arena)
+{
+    struct cs_plan *plan = CS_NEW(arena, struct cs_plan);
+    *plan = *from;
+    plan->stages = CS_NEW_ARRAY(arena, struct cs_stage, from->n_stages);
+    memcpy(plan->stages, from->stages, (size_t)from->n_stages * sizeof *plan->stages);
+    return plan;
+}
+
+static enum cs_status check_cutting(const struct cs_variant_base *base, const struct cs_variant *v,
+                                    struct cs_err *err)
+{
+    double work = 0;
+    for (int32_t b = 0; b < base->graph->n_branches; b++) {
+        double layers = base->graph->branches[b].n_layers;
+        work += layers * layers * v->pp[b];
+    }
+    if (work <= most_cutting)
+        return CS_OK;
+    return cs_fail(err, CS_PLAN,
+                   "cutting %d layers for %d ranks takes too long here; cornstarch-console plan "
+                   "does it",
+                   base->graph->n_layers, cs_variant_ranks(v, base->graph));
+}
+
 enum cs_status cs_variant_make(const struct cs_variant_base *base, const struct cs_variant *variant,
                                struct cs_arena *arena, struct cs_variant_plan *out,
                                struct cs_err *err)
@@ -229,9 +282,15 @@ enum cs_status cs_variant_make(const struct cs_variant_base *base, const struct 
                        variant->schedule);
     if (variant->pp[llm] > INT16_MAX / N_CHUNKS)
         return cs_fail(err, CS_PLAN, "%d ranks are too many", variant->pp[llm]);
-    struct cs_spec spec = request_of(base, variant);
-    cluster.n_nodes = 100000; /* chunks are no ranks, and looking is free */
-    CS_TRY(cs_plan_make(&spec, base->graph, &cluster, arena, &plan, err));
+    if (has_own_cut(variant, &own, base->graph)) {
+        plan = copy_plan(base->plan, arena);
+        plan->slots = variant->slots;
+    } else {
+        struct cs_spec spec = request_of(base, variant);
+        CS_TRY(check_cutting(base, variant, err));
+        cluster.n_nodes = 100000; /* chunks are no ranks, and looking is free */
+        CS_TRY(cs_plan_make(&spec, base->graph, &cluster, arena, &plan, err));
+    }
     plan->schedule = cs_arena_strdup(arena, variant->schedule);
     if (base->measured_cost)
         stretch_stages(base->measured_cost, plan);

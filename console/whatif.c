@@ -223,8 +223,11 @@ static void search(struct cs_whatif *w, const struct cs_variant_base *base)
     struct cs_search_result result;
     struct cs_err err = {.text = ""};
     w->is_searched = true;
-    if (cs_search(base->spec, base->graph, base->cluster, NULL, &options, arena, &result, &err) ==
-        CS_OK) {
+    if (base->graph->n_layers > CS_WHATIF_LAYERS)
+        cs_fail(&err, CS_PLAN, "%d layers: too many to search here; cornstarch-console plan does",
+                base->graph->n_layers);
+    else if (cs_search(base->spec, base->graph, base->cluster, NULL, &options, arena, &result,
+                       &err) == CS_OK) {
         int64_t own_ns = roofline_ns(base);
         for (int32_t i = 0; i < result.n_plans && i < CS_WHATIF_BEST; i++) {
             char name[48];
@@ -233,7 +236,8 @@ static void search(struct cs_whatif *w, const struct cs_variant_base *base)
         }
         if (result.blind)
             take_plan(w, base, result.blind, "search: blind", own_ns);
-    } else if (w->n < CS_WHATIF_ROWS) {
+    }
+    if (err.text[0] && w->n < CS_WHATIF_ROWS) {
         struct cs_whatif_row *row = &w->row[w->n++];
         *row = (struct cs_whatif_row){.kind = CS_WHATIF_SEARCH,
                                       .is_done = true,

@@ -10,7 +10,7 @@
 
 #include "console/preview.h"
 
-enum { CS_WHATIF_ROWS = 32, CS_WHATIF_BEST = 5 };
+enum { CS_WHATIF_ROWS = 32, CS_WHATIF_BEST = 5, CS_WHATIF_LAYERS = 400 /* to search */ };
 
 enum cs_whatif_kind { CS_WHATIF_VARIANT, CS_WHATIF_SEARCH };
 
