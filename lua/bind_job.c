@@ -43,6 +43,8 @@ static const struct cs_arg job_args[] = {
     {"optimizer", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_OPTIM, NULL, "cs.optim.adamw { lr = ... }"},
     {"lr", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_LR, "cs.lr.constant {}", "schedule of the learning rate"},
     {"batch_samples", CS_ARG_INT, true, NULL, 1, 1 << 20, 0, NULL, "samples of a step"},
+    {"balance", CS_ARG_STRING, false, "list2d|lpt|entrain|random|stream", 0, 0, 0, "\"list2d\"", "which slot of its step a sample sits in; stream: as they come"},
+    {"slot_order", CS_ARG_STRING, false, "kept|searched", 0, 0, 0, "\"kept\"", "searched: the order of a step's slots that takes least on the simulator"},
     {"steps", CS_ARG_INT, true, NULL, 1, 1e12, 0, NULL, "optimizer steps"},
     {"seed", CS_ARG_INT, false, NULL, 0, 9e15, 0, "0", "decides order of samples and fresh parameters"},
     {"checkpoint", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{ every_steps = 0, keep = 3 }", "{ every_steps = 500, keep = 3, dir = ... }; one is always written at the end"},
@@ -221,6 +223,11 @@ static int call_job(lua_State *L)
     json_object_set_new(document, "steps", json_integer(cs_lua_args_int(L, "steps", 1)));
     json_object_set_new(document, "batch_samples",
                         json_integer(cs_lua_args_int(L, "batch_samples", 1)));
+    static const char *const words[] = {"balance", "slot_order"}; /* absent: the defaults */
+    for (size_t i = 0; i < CS_ARRAY_LEN(words); i++)
+        if (cs_lua_args_string(L, words[i], NULL))
+            json_object_set_new(document, words[i],
+                                json_string(cs_lua_args_string(L, words[i], NULL)));
     json_object_set_new(document, "plan_hash", json_string(plan->plan->hash));
     json_object_set(document, "data", cs_lua_args_value(L, "data")->json);
     json_object_set(document, "optimizer", cs_lua_args_value(L, "optimizer")->json);

@@ -27,6 +27,7 @@ struct feeder {
     const struct cs_spec *spec;
     struct set train, eval;
     struct cs_stream *stream;
+    struct cs_step_balance *balance; /* of training steps; NULL: none */
     struct cs_load
         *batch; /* (batch_samples) the step under way; the first n_carried stay from the last */
     bool *is_carried; /* (batch_samples) */
@@ -234,7 +235,7 @@ static enum cs_status train_step(struct feeder *f, int64_t step, struct cs_err *
         f->n_in_batch++;
     }
     f->manifest = (struct cs_manifest){.step = step, .kind = CS_STEP_TRAIN};
-    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, f->batch, n, &f->manifest,
+    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, f->balance, f->batch, n, &f->manifest,
                           f->is_carried, err));
     keep_carried(f, f->batch, n);
     f->manifest.flags = train_flags(f, step);
@@ -274,7 +275,7 @@ static enum cs_status eval_step(struct feeder *f, struct pass *p, int64_t step, 
         return cs_fail(err, CS_INVALID, "%s: no sample to evaluate can be used",
                        cs_source_path(f->eval.source));
     f->manifest = (struct cs_manifest){.step = step, .kind = CS_STEP_EVAL};
-    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, p->batch, n, &f->manifest,
+    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, NULL, p->batch, n, &f->manifest,
                           p->is_carried, err));
     for (int i = 0; i < p->n; i++) {
         if (i >= n || p->is_carried[i])
@@ -327,6 +328,8 @@ static enum cs_status open_all(struct feeder *f, struct cs_err *err)
     CS_TRY(open_set(f, &f->train, &spec->data, "train", err));
     if (spec->has_eval)
         CS_TRY(open_set(f, &f->eval, &spec->eval_data, "eval", err));
+    if (f->config->plan != NULL)
+        CS_TRY(cs_step_balance_new(spec, f->config->graph, f->config->plan, &f->balance, err));
     config = stream_of(f, &f->train, false);
     CS_TRY(cs_stream_open(&config, f->config->cursor, &f->stream, err));
     f->batch = calloc((size_t)spec->batch_samples, sizeof(*f->batch));
@@ -344,6 +347,18 @@ static void close_set(struct set *set)
 {
     cs_quarantine_close(set->quarantine);
     cs_source_close(set->source);
+}
+
+/* The line in the feeder's log that says what the balance was worth. */
+static void report_balance(const struct feeder *f)
+{
+    struct cs_buf line = {0};
+
+    if (f->balance == NULL)
+        return;
+    cs_step_balance_report(f->balance, &line);
+    fputs(cs_buf_str(&line), stderr);
+    cs_buf_free(&line);
 }
 
 enum cs_status cs_feeder_run(const struct cs_feeder_config *config, struct cs_err *err)
@@ -364,6 +379,8 @@ enum cs_status cs_feeder_run(const struct cs_feeder_config *config, struct cs_er
         config->send(config->user, cs_msg_new("feeder.done"));
     for (int i = 0; i < f->n_in_batch; i++)
         cs_load_free(&f->batch[i]);
+    report_balance(f);
+    cs_step_balance_free(f->balance);
     cs_stream_close(f->stream);
     close_set(&f->train);
     close_set(&f->eval);

@@ -5,12 +5,15 @@
  * evaluation pass follows: the held-out samples in file order, at most eval_max_samples, in steps
  * of batch_samples.
  *
+ * Samples of a training step are spread over its slots as the specification's balance says
+ * (balance.h); those of an evaluation stay in file order.
+ *
  * Flags: CS_STEP_CHECKPOINT on every checkpoint_every-th step, on request, and on the last
  * manifest. CS_STEP_LAST on the last manifest of all: that of the last step, or of the evaluation
  * after it. A stop request makes the next training step the last one (an evaluation under way is
  * cut short).
  *
- * What is published depends on (specification, cursor, first step, requests) only. */
+ * What is published depends on (specification, plan, cursor, first step, requests) only. */
 #ifndef CS_FEEDER_FEEDER_H
 #define CS_FEEDER_FEEDER_H
 
@@ -19,6 +22,7 @@
 #include "core/data/pool.h"
 #include "core/model/graph.h"
 #include "core/model/spec.h"
+#include "core/plan/plan.h"
 
 /* Set by another thread, taken by the feeder at the next manifest. */
 struct cs_feeder_request {
@@ -29,6 +33,7 @@ struct cs_feeder_config {
     const struct cs_spec *spec;
     const struct cs_graph *graph;
     const struct cs_slot_budget *budget;
+    const struct cs_plan *plan; /* what the balance weighs samples by; NULL: no balance */
     struct cs_pool *pool;
     const char *job_dir;  /* quarantine.jsonl goes there */
     const json_t *cursor; /* NULL: from the start */

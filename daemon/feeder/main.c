@@ -133,6 +133,7 @@ static enum cs_status boot(struct process *p, struct cs_err *err)
     p->config.spec = spec;
     p->config.graph = graph;
     p->config.budget = &plan->budget;
+    p->config.plan = plan;
     p->config.job_dir = cs_msg_str(p->boot, "job_dir", "");
     p->config.cursor = cs_msg_obj(p->boot, "cursor");
     p->config.first_step = cs_msg_int(p->boot, "first_step", 0);

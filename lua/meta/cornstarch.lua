@@ -168,6 +168,8 @@ function sweep_:json() end
 ---@field optimizer cs.optim cs.optim.adamw { lr = ... }
 ---@field lr? cs.lr schedule of the learning rate (default cs.lr.constant {})
 ---@field batch_samples integer samples of a step
+---@field balance? "list2d"|"lpt"|"entrain"|"random"|"stream" which slot of its step a sample sits in; stream: as they come (default "list2d")
+---@field slot_order? "kept"|"searched" searched: the order of a step's slots that takes least on the simulator (default "kept")
 ---@field steps integer optimizer steps
 ---@field seed? integer decides order of samples and fresh parameters (default 0)
 ---@field checkpoint? table { every_steps = 500, keep = 3, dir = ... }; one is always written at the end (default { every_steps = 0, keep = 3 })

@@ -99,7 +99,7 @@ static void send_json(struct world *w, json_t *msg)
 
 static void start(struct world *w, int steps, const char *broken)
 {
-    struct cs_pool_shape shape = {.n_slots = 8, .n_manifests = 4, .n_readers = 1};
+    struct cs_pool_shape shape = {.n_slots = 16, .n_manifests = 4, .n_readers = 1};
     const char *bin = getenv("CORNSTARCH_BIN");
     char path[CS_PATH_CAP];
     int pair[2];

@@ -37,6 +37,7 @@ struct world {
     struct cs_spec *spec;
     struct cs_graph *graph;
     struct cs_slot_budget budget;
+    struct cs_plan *plan;
     void *memory;
     struct cs_pool *producer, *reader;
     struct cs_feeder_config config;
@@ -115,11 +116,13 @@ static void set_up_files(struct world *w, const int *bad, int n_bad)
 
 static void set_up(struct world *w)
 {
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 8};
     struct cs_pool_shape shape = {.n_slots = 12, .n_manifests = 4, .n_readers = 1};
 
     w->arena = cs_arena_new(0);
     if (cs_spec_read(w->root, w->arena, &w->spec, &w->err) != CS_OK ||
-        cs_graph_build(w->spec, true, w->arena, &w->graph, &w->err) != CS_OK)
+        cs_graph_build(w->spec, true, w->arena, &w->graph, &w->err) != CS_OK ||
+        cs_plan_make(w->spec, w->graph, &cluster, w->arena, &w->plan, &w->err) != CS_OK)
         fail_msg("%s", w->err.text);
     w->budget = (struct cs_slot_budget){.seq_tokens = 100, .n_encoders = 1};
     w->budget.enc[0].items = 4;
@@ -128,6 +131,7 @@ static void set_up(struct world *w)
     w->budget.enc[0].height = w->budget.enc[0].width = SIDE;
     w->budget.enc[0].channels = 3;
     w->budget.enc[0].item_bytes = SIDE * SIDE * 3;
+    w->plan->budget = w->budget;
     size_t bytes = cs_pool_bytes(&shape, &w->budget);
     w->memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     assert_non_null(w->memory);
@@ -140,6 +144,7 @@ static void set_up(struct world *w)
     w->config = (struct cs_feeder_config){.spec = w->spec,
                                           .graph = w->graph,
                                           .budget = &w->budget,
+                                          .plan = w->plan,
                                           .pool = w->producer,
                                           .job_dir = w->dir,
                                           .n_threads = 2,
@@ -322,15 +327,16 @@ static void same_seen(const struct seen *a, const struct seen *b)
 }
 
 /* also through an epoch's end, with bad samples, and with another number of threads */
-static void resume_equals_uninterrupted(void **state)
+static void resume_under(const char *balance, const char *slot_order)
 {
     static const int bad[] = {4, 11};
     struct world w;
     struct seen *whole = NULL;
     json_t *cursor = NULL;
 
-    (void)state;
     set_up_files(&w, bad, 2);
+    json_object_set_new(w.root, "balance", json_string(balance));
+    json_object_set_new(w.root, "slot_order", json_string(slot_order));
     set_up(&w);
     run(&w);
     assert_int_equal(w.n_seen, 8);
@@ -354,6 +360,60 @@ static void resume_equals_uninterrupted(void **state)
         json_decref(cursor);
     }
     tear_down(&w, false);
+}
+
+static const char *const policies[] = {"stream", "list2d", "lpt", "entrain", "random"};
+
+static void resume_equals_uninterrupted(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < CS_ARRAY_LEN(policies); p++)
+        resume_under(policies[p], p % 2 ? "searched" : "kept");
+}
+
+/* samples of a step by number: tokens and labels in the order of the samples */
+static void sort_samples(struct seen *seen)
+{
+    qsort(seen->sample, (size_t)seen->n_samples, sizeof(*seen->sample), compare_u64);
+}
+
+static void a_step_holds_the_same_samples_under_every_policy(void **state)
+{
+    struct world w;
+    struct seen *streamed = NULL;
+    int n_moved = 0;
+
+    (void)state;
+    set_up_files(&w, NULL, 0);
+    for (size_t p = 0; p < CS_ARRAY_LEN(policies); p++) {
+        json_object_set_new(w.root, "balance", json_string(policies[p]));
+        set_up(&w);
+        run(&w);
+        assert_int_equal(w.status, CS_OK);
+        assert_int_equal(w.n_seen, 8);
+        for (int s = 0; p > 0 && s < w.n_seen; s++) {
+            struct seen *now = &w.seen[s], *then = &streamed[s];
+            n_moved += now->manifest.n_slots != then->manifest.n_slots ||
+                       memcmp(now->sample, then->sample, sizeof(now->sample)) != 0;
+            sort_samples(now);
+            sort_samples(then);
+            assert_int_equal(now->n_samples, then->n_samples);
+            assert_memory_equal(now->sample, then->sample, sizeof(now->sample));
+            assert_int_equal(now->manifest.trained_tokens, then->manifest.trained_tokens);
+            assert_int_equal(now->manifest.n_slots, 4); /* as many as the plan expects */
+            for (int e = 0; e < 4; e++)
+                assert_true(now->manifest.n_tokens[e] > 0);
+        }
+        if (p == 0) {
+            streamed = w.seen;
+            w.seen = NULL;
+        }
+        tear_down(&w, true);
+    }
+    assert_true(n_moved > 8);
+    free(streamed);
+    json_decref(w.root);
+    tmpdir_free(w.dir);
 }
 
 static void bad_samples_are_replaced_counted_and_listed(void **state)
@@ -522,6 +582,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_is_keyed_over_epochs),
         cmocka_unit_test(resume_equals_uninterrupted),
+        cmocka_unit_test(a_step_holds_the_same_samples_under_every_policy),
         cmocka_unit_test(bad_samples_are_replaced_counted_and_listed),
         cmocka_unit_test(too_many_bad_samples_end_the_job),
         cmocka_unit_test(data_of_which_nothing_is_usable_is_refused_at_start),

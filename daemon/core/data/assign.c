@@ -36,19 +36,23 @@ static struct cs_list list_of(const struct subset *set, const double *cost, int3
                               int32_t *bin)
 {
     return (struct cs_list){
-        set->n, set->index, 1, {cost, NULL, NULL},
-           bins, 0, bin
-    };
+        .n = set->n, .index = set->index, .n_dims = 1, .dim = {cost}, .bins = bins, .bin = bin};
 }
 
 static void balance_into(const struct job *job, const struct subset *set, int32_t bins,
                          int32_t *bin)
 {
     struct cs_list list = list_of(set, job->in->enc, bins, bin);
+    if (job->options->n_enc_parts > 0) {
+        list.n_dims = job->options->n_enc_parts;
+        for (int32_t d = 0; d < list.n_dims; d++)
+            list.dim[d] = job->options->enc_part[d];
+    }
     list.dim[list.n_dims++] = job->in->llm;
     if (job->in->tokens)
         list.dim[list.n_dims++] = job->in->tokens;
-    cs_list_balance(&list, job->arena);
+    list.room = bin == job->out->slot ? job->options->room : NULL;
+    (void)cs_list_balance(&list, job->arena);
 }
 
 static void lanes_list2d(const struct job *job)
@@ -72,17 +76,26 @@ static void lanes_random(const struct job *job)
         order[i] = order[j];
         order[j] = i;
     }
-    for (int32_t i = 0; i < n; i++) {
+    const struct cs_list_fill fill = cs_list_fill_make(job->options->room, slots, job->arena);
+    for (int32_t i = 0; i < n; i++) { /* dealt; a full slot is passed over */
+        int32_t slot = i / lanes % slots, tries = 0;
+        while (tries < slots && !cs_list_fits(&fill, order[i], slot)) {
+            slot = (slot + 1) % slots;
+            tries++;
+        }
         job->out->lane[order[i]] = i % lanes;
-        job->out->slot[order[i]] = i / lanes % slots;
+        job->out->slot[order[i]] = tries < slots ? slot : -1;
+        if (tries < slots)
+            cs_list_put(&fill, order[i], slot);
     }
 }
 
 static void lpt_into(const struct job *job, const struct subset *set, const double *cost,
                      int32_t bins, int32_t *bin)
 {
-    const struct cs_list list = list_of(set, cost, bins, bin);
-    cs_list_lpt(&list, job->arena);
+    struct cs_list list = list_of(set, cost, bins, bin);
+    list.room = bin == job->out->slot ? job->options->room : NULL;
+    (void)cs_list_lpt(&list, job->arena);
 }
 
 static void lanes_lpt(const struct job *job)
@@ -107,13 +120,24 @@ static void lanes_lpt_counted(const struct job *job)
     const struct subset all = everything(job);
     struct cs_list list = list_of(&all, job->both, job->options->lanes, job->out->lane);
     list.cap = all.n > 0 ? (all.n - 1) / job->options->lanes + 1 : 0;
-    cs_list_lpt(&list, job->arena);
+    (void)cs_list_lpt(&list, job->arena);
 }
 
+/* equal counts; a slot that is full ends before */
 static void slots_by_arrival(const struct job *job, const struct subset *lane)
 {
-    for (int32_t i = 0; i < lane->n; i++)
-        job->out->slot[lane->index[i]] = (int32_t)((int64_t)i * job->options->slots / lane->n);
+    const int32_t slots = job->options->slots;
+    const struct cs_list_fill fill = cs_list_fill_make(job->options->room, slots, job->arena);
+    int32_t slot = 0;
+    for (int32_t i = 0; i < lane->n; i++) {
+        const int32_t sample = lane->index[i], due = (int32_t)((int64_t)i * slots / lane->n);
+        slot = slot > due ? slot : due;
+        while (slot < slots && !cs_list_fits(&fill, sample, slot))
+            slot++;
+        job->out->slot[sample] = slot < slots ? slot : -1;
+        if (slot < slots)
+            cs_list_put(&fill, sample, slot);
+    }
 }
 
 /* Sums of the slots of one lane, before the result has its own. */
@@ -128,14 +152,19 @@ static void slots_disttrain(const struct job *job, const struct subset *lane)
     const struct cs_pipe_slots slots = {k, enc, NULL, llm};
     slots_by_arrival(job, lane);
     for (int32_t i = 0; i < lane->n; i++) {
-        enc[job->out->slot[lane->index[i]]] += job->in->enc[lane->index[i]];
-        llm[job->out->slot[lane->index[i]]] += job->in->llm[lane->index[i]];
+        const int32_t slot = job->out->slot[lane->index[i]];
+        if (slot < 0)
+            continue;
+        enc[slot] += job->in->enc[lane->index[i]];
+        llm[slot] += job->in->llm[lane->index[i]];
     }
     cs_order_disttrain(&pipe, &slots, job->arena, order);
     for (int32_t i = 0; i < k; i++)
         place[order[i]] = i;
-    for (int32_t i = 0; i < lane->n; i++)
-        job->out->slot[lane->index[i]] = place[job->out->slot[lane->index[i]]];
+    for (int32_t i = 0; i < lane->n; i++) {
+        int32_t *slot = &job->out->slot[lane->index[i]];
+        *slot = *slot < 0 ? -1 : place[*slot];
+    }
 }
 
 /* Entrain: by encoder work, each to the lane with the least LLM work so far. */
@@ -156,23 +185,26 @@ static void lanes_entrain(const struct job *job)
 struct strata {
     int32_t slots;
     double *enc, *llm; /* (slots) loads so far */
+    struct cs_list_fill fill;
     bool is_literal;
 };
 
-/* Least encoder load. Text-only samples do not change it, so that all of them would end in one
- * slot: they go to the least LLM load, and so do ties. */
-static int32_t stratum_slot(const struct strata *s, bool has_enc)
+/* Is slot a better than b? Least encoder load. Text-only samples do not change it, so that all of
+ * them would end in one slot: they go to the least LLM load, and so do ties. */
+static bool is_emptier(const struct strata *s, int32_t a, int32_t b, bool has_enc)
 {
-    int32_t best = 0;
-    for (int32_t b = 1; b < s->slots; b++) {
-        if (s->is_literal) {
-            best = s->enc[b] < s->enc[best] ? b : best;
-        } else {
-            const bool is_tie = !has_enc || s->enc[b] == s->enc[best];
-            if (is_tie ? s->llm[b] < s->llm[best] : s->enc[b] < s->enc[best])
-                best = b;
-        }
-    }
+    if (s->is_literal || (has_enc && s->enc[a] != s->enc[b]))
+        return s->enc[a] < s->enc[b];
+    return s->llm[a] < s->llm[b];
+}
+
+/* -1: no slot has room */
+static int32_t stratum_slot(const struct strata *s, int32_t sample, bool has_enc)
+{
+    int32_t best = -1;
+    for (int32_t b = 0; b < s->slots; b++)
+        if ((best < 0 || is_emptier(s, b, best, has_enc)) && cs_list_fits(&s->fill, sample, b))
+            best = b;
     return best;
 }
 
@@ -196,14 +228,18 @@ static void slots_entrain(const struct job *job, const struct subset *lane)
     const int32_t half = (lane->n + 1) / 2;
     s.enc = CS_NEW_ARRAY(job->arena, double, s.slots);
     s.llm = CS_NEW_ARRAY(job->arena, double, s.slots);
+    s.fill = cs_list_fill_make(job->options->room, s.slots, job->arena);
     memcpy(order, lane->index, (size_t)lane->n * sizeof *order);
     cs_list_sort(order, lane->n, job->in->llm, NULL, job->arena); /* upper half: much LLM work */
     cs_list_sort(order, half, job->in->enc, s.is_literal ? NULL : job->in->llm, job->arena);
     cs_list_sort(order + half, lane->n - half, job->in->enc, s.is_literal ? NULL : job->in->llm,
                  job->arena);
     for (int32_t i = 0; i < lane->n; i++) {
-        const int32_t sample = order[i], slot = stratum_slot(&s, job->in->enc[sample] > 0);
+        const int32_t sample = order[i], slot = stratum_slot(&s, sample, job->in->enc[sample] > 0);
         job->out->slot[sample] = slot;
+        if (slot < 0)
+            continue;
+        cs_list_put(&s.fill, sample, slot);
         s.enc[slot] += job->in->enc[sample];
         s.llm[slot] += job->in->llm[sample];
     }
@@ -253,6 +289,10 @@ static enum cs_status check(const struct cs_assign_samples *in,
                        "%d samples on %d lanes of %d slots; lanes and slots must be at least 1 and "
                        "their product at most %d",
                        (int)in->n, (int)options->lanes, (int)options->slots, MAX_CELLS);
+    if ((options->room && options->lanes != 1) || options->n_enc_parts > CS_LIST_DIMS - 2)
+        return cs_fail(err, CS_INVALID,
+                       "room is limited with one lane only, and at most %d encoders are apart",
+                       CS_LIST_DIMS - 2);
     for (int32_t i = 0; i < in->n; i++)
         if (!is_cost(in->enc[i]) || !is_cost(in->llm[i]) || (in->tokens && !is_cost(in->tokens[i])))
             return cs_fail(err, CS_INVALID,
@@ -303,8 +343,10 @@ enum cs_status cs_assign(const struct cs_assign_samples *samples,
     policies[options->how].lanes(&job);
     if (policies[options->how].slots)
         assign_slots(&job);
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
         out->llm_slot[i] = out->slot[i];
+        out->n_unplaced += out->slot[i] < 0;
+    }
     cs_assign_sum(samples, out);
     return CS_OK;
 }
@@ -317,6 +359,8 @@ void cs_assign_sum(const struct cs_assign_samples *samples, struct cs_assign_res
     memset(result->enc_back, 0, bytes);
     for (int32_t i = 0; i < samples->n; i++) {
         const int32_t row = result->lane[i] * result->slots;
+        if (result->slot[i] < 0)
+            continue;
         result->enc[row + result->slot[i]] += samples->enc[i];
         result->llm[row + result->llm_slot[i]] += samples->llm[i];
         result->enc_back[row + result->llm_slot[i]] += samples->enc[i];
@@ -330,7 +374,7 @@ void cs_assign_renumber(const struct cs_assign_samples *samples, struct cs_arena
     for (int32_t i = 0; i < result->slots; i++)
         place[order[i]] = i;
     for (int32_t i = 0; i < samples->n; i++)
-        if (result->lane[i] == lane) {
+        if (result->lane[i] == lane && result->slot[i] >= 0) {
             result->slot[i] = place[result->slot[i]];
             result->llm_slot[i] = place[result->llm_slot[i]];
         }

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/arena.h"
+#include "core/data/assign_list.h"
 
 enum cs_assign_how {
     CS_ASSIGN_LIST2D,    /* least max(enc / all enc, llm / all llm, ...) after insertion: default */
@@ -38,6 +38,13 @@ struct cs_assign_options {
     uint64_t seed;                  /* RANDOM */
     int32_t enc_stages, llm_stages; /* DISTTRAIN; 0: 1 */
     bool is_slots_limited; /* ENTRAIN*: no more slots than all enc / largest enc (their K_eff) */
+    /* Limits of a slot, with one lane only. A sample that its policy finds no room for has slot -1
+     * and counts nowhere. NULL: none. */
+    const struct cs_list_room *room;
+    /* LIST2D: the encoders one by one, each (n), when they run on ranks of their own; they take the
+     * place of enc there. At most CS_LIST_DIMS - 2. */
+    const double *const *enc_part;
+    int32_t n_enc_parts;
 };
 
 struct cs_assign_samples {
@@ -53,10 +60,11 @@ struct cs_assign_result {
     int32_t *llm_slot;    /* (n) slot whose LLM pass consumes it: slot, unless deferred */
     double *enc, *llm;    /* work of encoder forward, of the LLM */
     double *enc_back;     /* encoder work whose backward runs with the slot: by llm_slot */
+    int32_t n_unplaced;   /* samples without a slot: room */
 };
 
-/* CS_INVALID: no lanes or slots, more than 2^20 cells, a cost that is negative or not finite. No
- * samples is legal. O(n log n + n * (lanes + slots)). */
+/* CS_INVALID: no lanes or slots, more than 2^20 cells, a cost that is negative or not finite, room
+ * with several lanes. No samples is legal. O(n log n + n * (lanes + slots)). */
 enum cs_status cs_assign(const struct cs_assign_samples *samples,
                          const struct cs_assign_options *options, struct cs_arena *arena,
                          struct cs_assign_result *out, struct cs_err *err) CS_NODISCARD;

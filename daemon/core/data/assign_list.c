@@ -30,7 +30,37 @@ void cs_list_sort(int32_t *index, int32_t n, const double *key, const double *se
         index[i] = item[i].sample;
 }
 
-void cs_list_lpt(const struct cs_list *list, struct cs_arena *arena)
+struct cs_list_fill cs_list_fill_make(const struct cs_list_room *room, int32_t bins,
+                                      struct cs_arena *arena)
+{
+    struct cs_list_fill fill = {.room = room};
+    if (room)
+        fill.used = CS_NEW_ARRAY(arena, int64_t, (size_t)bins * (size_t)room->n);
+    return fill;
+}
+
+static int64_t size_of(const struct cs_list_room *room, int32_t r, int32_t sample)
+{
+    return room->size[r] ? room->size[r][sample] : 1;
+}
+
+bool cs_list_fits(const struct cs_list_fill *fill, int32_t sample, int32_t bin)
+{
+    const struct cs_list_room *room = fill->room;
+    for (int32_t r = 0; room && r < room->n; r++)
+        if (fill->used[(int64_t)bin * room->n + r] + size_of(room, r, sample) > room->limit[r])
+            return false;
+    return true;
+}
+
+void cs_list_put(const struct cs_list_fill *fill, int32_t sample, int32_t bin)
+{
+    const struct cs_list_room *room = fill->room;
+    for (int32_t r = 0; room && r < room->n; r++)
+        fill->used[(int64_t)bin * room->n + r] += size_of(room, r, sample);
+}
+
+int32_t cs_list_lpt(const struct cs_list *list, struct cs_arena *arena)
 {
     const double *cost = list->dim[0];
     double *load = CS_NEW_ARRAY(arena, double, list->bins);
@@ -39,15 +69,24 @@ void cs_list_lpt(const struct cs_list *list, struct cs_arena *arena)
     for (int32_t i = 0; i < list->n; i++)
         order[i] = list->index[i];
     cs_list_sort(order, list->n, cost, NULL, arena);
+    const struct cs_list_fill fill = cs_list_fill_make(list->room, list->bins, arena);
+    int32_t unplaced = 0;
     for (int32_t i = 0; i < list->n; i++) {
         int32_t least = -1;
         for (int32_t b = 0; b < list->bins; b++)
-            if ((list->cap == 0 || count[b] < list->cap) && (least < 0 || load[b] < load[least]))
+            if ((list->cap == 0 || count[b] < list->cap) && (least < 0 || load[b] < load[least]) &&
+                cs_list_fits(&fill, order[i], b))
                 least = b;
         list->bin[order[i]] = least;
+        if (least < 0) {
+            unplaced++;
+            continue;
+        }
         load[least] += cost[order[i]];
         count[least]++;
+        cs_list_put(&fill, order[i], least);
     }
+    return unplaced;
 }
 
 /* Items divided by the sum of every dimension, heaviest dimension first. */
@@ -83,32 +122,51 @@ static struct share *make_shares(const struct cs_list *list, struct cs_arena *ar
     return share;
 }
 
-void cs_list_balance(const struct cs_list *list, struct cs_arena *arena)
+/* How full a bin would be with a share: the largest dimension, and the sum over all of them. */
+struct fullness {
+    double max, sum;
+};
+
+static struct fullness after_insertion(const double *load, const struct share *share, int32_t dims)
+{
+    struct fullness f = {0, 0};
+    for (int32_t d = 0; d < dims; d++) {
+        const double after = load[d] + share->part[d];
+        f.max = after > f.max ? after : f.max;
+        f.sum += after;
+    }
+    return f;
+}
+
+int32_t cs_list_balance(const struct cs_list *list, struct cs_arena *arena)
 {
     const struct share *share = make_shares(list, arena);
+    const struct cs_list_fill fill = cs_list_fill_make(list->room, list->bins, arena);
     double(*load)[CS_LIST_DIMS] = cs_arena_array(arena, sizeof *load, (size_t)list->bins);
-    int32_t *count = CS_NEW_ARRAY(arena, int32_t, list->bins);
+    int32_t *count = CS_NEW_ARRAY(arena, int32_t, list->bins), unplaced = 0;
     for (int32_t i = 0; i < list->n; i++) {
         int32_t best = -1;
-        double best_max = 0, best_sum = 0;
+        struct fullness least = {0, 0};
         for (int32_t b = 0; b < list->bins; b++) {
-            double max = 0, sum = 0;
             if (list->cap > 0 && count[b] == list->cap)
                 continue;
-            for (int32_t d = 0; d < CS_LIST_DIMS; d++) {
-                const double after = load[b][d] + share[i].part[d];
-                max = after > max ? after : max;
-                sum += after;
-            }
-            if (best < 0 || max < best_max || (max == best_max && sum < best_sum)) {
+            const struct fullness f = after_insertion(load[b], &share[i], list->n_dims);
+            const bool is_better =
+                best < 0 || f.max < least.max || (f.max == least.max && f.sum < least.sum);
+            if (is_better && cs_list_fits(&fill, share[i].sample, b)) {
                 best = b;
-                best_max = max;
-                best_sum = sum;
+                least = f;
             }
         }
         list->bin[share[i].sample] = best;
+        if (best < 0) {
+            unplaced++;
+            continue;
+        }
         count[best]++;
-        for (int32_t d = 0; d < CS_LIST_DIMS; d++)
+        cs_list_put(&fill, share[i].sample, best);
+        for (int32_t d = 0; d < list->n_dims; d++)
             load[best][d] += share[i].part[d];
     }
+    return unplaced;
 }

@@ -14,7 +14,7 @@
 
 /* clang-format off */
 /* Document (schema "cornstarch.job/1"; man cornstarch-job.5 is generated from the key table):
- *   name, seed, steps, batch_samples
+ *   name, seed, steps, batch_samples, balance (which slot a sample sits in), slot_order
  *   model.modules[]: name, kind (encoder|projector|llm), dir (absolute HF directory or ""), config (the
  *     directory's config.json as it is), init ("weights"|"random"), encoder: token, processor (its
  *     preprocessor_config.json), feature_layer (int as in LLaVA: -1 last block, -2 ...; null: after the
@@ -67,6 +67,8 @@ struct cs_spec {
     const char *name;
     uint64_t seed;
     int64_t steps, batch_samples;
+    const char *balance;    /* "list2d" | "lpt" | "entrain" | "random" | "stream" */
+    const char *slot_order; /* "kept" | "searched" */
     struct cs_spec_module module[CS_MAX_MODULES];
     int32_t n_modules;
     struct cs_spec_rule *rules;

@@ -1,0 +1,171 @@
+/* See balance.h. */
+#include "feeder/balance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/data/spread.h"
+#include "feeder/slot_order.h"
+#include "feeder/weigh.h"
+
+/* Sums over the steps, for the log. */
+struct tally {
+    int64_t stream_slots, spread_slots;
+    int64_t steps, kept; /* kept: steps of which no policy made slots under the budgets */
+    double stream[CS_MAX_ENCODERS + 1], spread[CS_MAX_ENCODERS + 1]; /* by branch */
+    double before_ns, after_ns;                                      /* of the order search */
+};
+
+struct cs_step_balance {
+    const struct cs_spec *spec;
+    const struct cs_graph *graph;
+    const struct cs_plan *plan;
+    struct cs_spread policy; /* without the work */
+    struct cs_weigh weigh;
+    struct cs_slot_order *order; /* NULL: slots stay in the policy's order */
+    struct tally tally;
+};
+
+enum cs_status cs_step_balance_new(const struct cs_spec *spec, const struct cs_graph *graph,
+                                   const struct cs_plan *plan, struct cs_step_balance **out,
+                                   struct cs_err *err)
+{
+    struct cs_spread policy = {.slots = plan->slots, .n_encoders = plan->budget.n_encoders};
+    struct cs_step_balance *b = NULL;
+
+    *out = NULL;
+    if (!cs_spread_from_name(spec->balance, &policy))
+        return cs_fail(err, CS_INVALID, "balance \"%s\" is not known", spec->balance);
+    b = calloc(1, sizeof(*b));
+    CS_ASSERT(b != NULL);
+    b->spec = spec;
+    b->graph = graph;
+    b->plan = plan;
+    b->policy = policy;
+    cs_weigh_make(graph, plan, &b->weigh);
+    if (strcmp(spec->slot_order, "searched") == 0)
+        b->order = cs_slot_order_new(plan, graph);
+    *out = b;
+    return CS_OK;
+}
+
+void cs_step_balance_free(struct cs_step_balance *b)
+{
+    if (b == NULL)
+        return;
+    cs_slot_order_free(b->order);
+    free(b);
+}
+
+/* Work of every sample by branch, in the graph's order. */
+static const double **weigh_samples(const struct cs_step_balance *b, const struct cs_load *samples,
+                                    const struct cs_pack_sample *pack, int n,
+                                    struct cs_arena *arena)
+{
+    const double **work = cs_arena_array(arena, sizeof(*work), (size_t)b->graph->n_branches);
+
+    for (int32_t k = 0; k < b->graph->n_branches; k++) {
+        const int32_t e = b->graph->branches[k].encoder;
+        double *of = CS_NEW_ARRAY(arena, double, n);
+        for (int i = 0; i < n; i++)
+            of[i] =
+                e >= 0 ? cs_weigh_encoder(&b->weigh, e, pack[i].items[e])
+                       : cs_weigh_llm(&b->weigh, pack[i].tokens, samples[i].loaded.sample.n_labels);
+        work[k] = of;
+    }
+    return work;
+}
+
+static void note(double *sum, const struct cs_step_balance *b, const double *const *work,
+                 const struct cs_pack_sample *pack, int n)
+{
+    for (int32_t k = 0; k < b->graph->n_branches && k <= CS_MAX_ENCODERS; k++)
+        sum[k] += cs_spread_largest(pack, n, work[k]);
+}
+
+/* Work of every slot over that of a full one. */
+static double *shares(const struct cs_step_balance *b, const double *const *work,
+                      const struct cs_pack_sample *pack, int n, int n_slots, struct cs_arena *arena)
+{
+    double *share = CS_NEW_ARRAY(arena, double, b->graph->n_branches *n_slots);
+
+    for (int32_t k = 0; k < b->graph->n_branches; k++) {
+        const double full = cs_weigh_full(&b->weigh, b->graph->branches[k].encoder);
+        for (int i = 0; i < n && full > 0; i++)
+            if (pack[i].slot >= 0)
+                share[k * n_slots + pack[i].slot] += work[k][i] / full;
+    }
+    return share;
+}
+
+static enum cs_status search_order(struct cs_step_balance *b, uint64_t key,
+                                   const double *const *work, struct cs_pack_sample *pack, int n,
+                                   int n_slots, struct cs_arena *arena, struct cs_err *err)
+{
+    int32_t order[CS_STEP_MAX_SLOTS];
+    double before = 0, after = 0;
+
+    if (b->order == NULL || n_slots < 2)
+        return CS_OK;
+    CS_TRY(cs_slot_order_search(b->order, shares(b, work, pack, n, n_slots, arena), n_slots, key,
+                                order, &before, &after, err));
+    cs_spread_reorder(pack, n, order, n_slots);
+    b->tally.before_ns += before;
+    b->tally.after_ns += after;
+    return CS_OK;
+}
+
+enum cs_status cs_step_balance_step(struct cs_step_balance *b, int64_t step,
+                                    const struct cs_load *samples, struct cs_pack_sample *pack,
+                                    int n, int *n_slots, struct cs_err *err)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    const double *const *work = weigh_samples(b, samples, pack, n, arena);
+    struct cs_spread policy = b->policy;
+    bool is_spread = false;
+    enum cs_status status = CS_OK;
+
+    /* a key of its own for every step: 2^64 over the golden ratio spreads neighbours */
+    policy.key = b->spec->seed + UINT64_C(0x9e3779b97f4a7c15) * ((uint64_t)step + 1);
+    for (int32_t k = 0; k < b->graph->n_branches; k++) {
+        const int32_t e = b->graph->branches[k].encoder;
+        if (e >= 0)
+            policy.enc[e] = work[k];
+        else
+            policy.llm = work[k];
+    }
+    note(b->tally.stream, b, work, pack, n);
+    b->tally.stream_slots += *n_slots;
+    status =
+        cs_spread(&b->plan->budget, &policy, CS_STEP_MAX_SLOTS, pack, n, n_slots, &is_spread, err);
+    if (status == CS_OK)
+        status = search_order(b, policy.key, work, pack, n, *n_slots, arena, err);
+    note(b->tally.spread, b, work, pack, n);
+    b->tally.spread_slots += *n_slots;
+    b->tally.steps++;
+    b->tally.kept += !policy.is_kept && !is_spread;
+    cs_arena_free(arena);
+    return status;
+}
+
+void cs_step_balance_report(const struct cs_step_balance *b, struct cs_buf *out)
+{
+    const struct tally *t = &b->tally;
+    const double steps = (double)t->steps;
+
+    if (t->steps == 0)
+        return;
+    cs_buf_addf(out, "balance %s: %lld steps of %.1f slots; the largest has of the step's work",
+                b->spec->balance, (long long)t->steps, (double)t->spread_slots / steps);
+    for (int32_t k = 0; k < b->graph->n_branches && k <= CS_MAX_ENCODERS; k++)
+        cs_buf_addf(out, "%s %s %.1f %% (stream order %.1f %%)", k > 0 ? "," : "",
+                    b->graph->branches[k].name, 100 * t->spread[k] / steps,
+                    100 * t->stream[k] / steps);
+    if (t->kept > 0)
+        cs_buf_addf(out, "; %lld steps stayed in stream order: their slots are too full",
+                    (long long)t->kept);
+    if (t->before_ns > 0)
+        cs_buf_addf(out, "; the searched order saves %.1f %% of the simulated step",
+                    100 * (1 - t->after_ns / t->before_ns));
+    cs_buf_adds(out, "\n");
+}

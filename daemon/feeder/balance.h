@@ -1,0 +1,32 @@
+/* The balance of a job's training steps: which slot every sample of a step sits in, by the policy
+ * that the specification names (balance, slot_order), with the plan's costs.
+ *
+ * A function of (specification, plan, step, its samples): a resumed job makes the same slots. Which
+ * samples a step holds is decided before (core/data/pack.h) and never changes here. */
+#ifndef CS_FEEDER_BALANCE_H
+#define CS_FEEDER_BALANCE_H
+
+#include "core/base/buf.h"
+#include "core/data/pack.h"
+#include "core/model/graph.h"
+#include "core/plan/plan.h"
+#include "feeder/loader.h"
+
+struct cs_step_balance;
+
+/* spec, graph and plan must outlive it. CS_INVALID: a policy that is not known. */
+enum cs_status cs_step_balance_new(const struct cs_spec *spec, const struct cs_graph *graph,
+                                   const struct cs_plan *plan, struct cs_step_balance **out,
+                                   struct cs_err *err) CS_NODISCARD;
+void cs_step_balance_free(struct cs_step_balance *job); /* accepts NULL */
+
+/* pack (n): as cs_pack left it; samples (n) the same ones. */
+enum cs_status cs_step_balance_step(struct cs_step_balance *job, int64_t step,
+                                    const struct cs_load *samples, struct cs_pack_sample *pack,
+                                    int n, int *n_slots, struct cs_err *err) CS_NODISCARD;
+
+/* One line for the log: the largest slot's share of a step's work per branch, as balanced and in
+ * stream order, on average over the steps so far. Nothing before the first. */
+void cs_step_balance_report(const struct cs_step_balance *job, struct cs_buf *out);
+
+#endif

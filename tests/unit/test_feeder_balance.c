@@ -1,0 +1,244 @@
+/* What a sample costs, and the slots of a step that follow from it: without pool, files or threads.
+ */
+#include "feeder/balance.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "core/data/spread.h"
+#include "feeder/slot_order.h"
+#include "feeder/weigh.h"
+#include "support/spec.h"
+
+enum { N = 40 };
+
+static struct cs_arena *arena;
+static json_t *roots; /* documents that specifications point into */
+
+static int make_arena(void **state)
+{
+    (void)state;
+    arena = cs_arena_new(0);
+    roots = json_array();
+    return 0;
+}
+
+static int free_arena(void **state)
+{
+    (void)state;
+    cs_arena_free(arena);
+    json_decref(roots);
+    return 0;
+}
+
+struct job {
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan;
+};
+
+/* The model of the test specification on vision + llm stages. */
+static struct job make_job(int vision, int llm, const char *balance, const char *slot_order)
+{
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 16};
+    json_t *root = cs_test_spec_json(
+        &(struct cs_test_spec){.vision_pp = vision, .llm_pp = llm, .slots = 6, .seed = 9});
+    struct job j;
+    struct cs_err err = {.text = ""};
+    json_array_append_new(roots, root);
+    json_object_set_new(root, "balance", json_string(balance));
+    json_object_set_new(root, "slot_order", json_string(slot_order));
+    if (cs_spec_read(root, arena, &j.spec, &err) != CS_OK ||
+        cs_graph_build(j.spec, true, arena, &j.graph, &err) != CS_OK ||
+        cs_plan_make(j.spec, j.graph, &cluster, arena, &j.plan, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return j;
+}
+
+/* Samples of one step as the loader hands them out: those with a picture come first. */
+static struct cs_load *make_samples(const struct job *j, struct cs_pack_sample *pack)
+{
+    struct cs_load *load = cs_arena_array(arena, sizeof(*load), N);
+    for (int i = 0; i < N; i++) {
+        load[i].loaded.sample.n_tokens = 3 + i * 7 % 23 + (i < 20 ? 16 : 0);
+        load[i].loaded.sample.n_labels = 1 + i % 4;
+        load[i].loaded.n_items[0] = i < 20 ? 1 : 0;
+        pack[i] = (struct cs_pack_sample){.tokens = load[i].loaded.sample.n_tokens,
+                                          .items = {load[i].loaded.n_items[0]}};
+        assert_true(pack[i].tokens <= j->plan->budget.seq_tokens);
+    }
+    return load;
+}
+
+static int balance(const struct job *j, int64_t step, struct cs_pack_sample *pack)
+{
+    const struct cs_load *samples = make_samples(j, pack);
+    struct cs_step_balance *b = NULL;
+    struct cs_err err = {.text = ""};
+    int n_slots = cs_pack(&j->plan->budget, CS_STEP_MAX_SLOTS, pack, N);
+    if (cs_step_balance_new(j->spec, j->graph, j->plan, &b, &err) != CS_OK ||
+        cs_step_balance_step(b, step, samples, pack, N, &n_slots, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    cs_step_balance_free(b);
+    return n_slots;
+}
+
+/* A full slot of one document costs what the plan says; items are linear, tokens are not. */
+static void costs_are_those_of_the_plan(void **state)
+{
+    (void)state;
+    const struct job j = make_job(1, 2, "list2d", "kept");
+    const struct cs_slot_budget *budget = &j.plan->budget;
+    struct cs_weigh w;
+    double vision = 0, llm = 0;
+    cs_weigh_make(j.graph, j.plan, &w);
+    for (int32_t s = 0; s < j.plan->n_stages; s++) {
+        const struct cs_stage *st = &j.plan->stages[s];
+        *(j.graph->branches[st->branch].encoder >= 0 ? &vision : &llm) +=
+            (double)(st->fwd_ns + st->bwd_input_ns + st->bwd_weight_ns);
+    }
+    assert_true(vision > 0 && llm > 0);
+    assert_true(fabs(cs_weigh_encoder(&w, 0, budget->enc[0].items) - vision) <= 1e-9 * vision);
+    assert_true(cs_weigh_encoder(&w, 0, 0) == 0);
+    const double full = cs_weigh_llm(&w, budget->seq_tokens, budget->seq_tokens / 2);
+    assert_true(fabs(full - llm) <= 1e-9 * llm);
+    assert_true(cs_weigh_full(&w, 0) == vision && cs_weigh_full(&w, -1) == llm);
+    const double half = cs_weigh_llm(&w, budget->seq_tokens / 2, budget->seq_tokens / 4);
+    assert_true(half > 0 && 2 * half < full); /* attention of a packed sample is its own */
+    assert_true(cs_weigh_llm(&w, 9, 2) > cs_weigh_llm(&w, 9, 1));
+}
+
+static void a_layout_does_not_change_the_slots(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"stream", "list2d", "lpt", "entrain", "random"};
+    for (size_t p = 0; p < CS_ARRAY_LEN(policies); p++) {
+        struct cs_pack_sample one[N], other[N];
+        const struct job a = make_job(1, 1, policies[p], "kept");
+        const struct job b = make_job(2, 2, policies[p], "kept");
+        assert_int_not_equal(a.plan->n_stages, b.plan->n_stages);
+        assert_int_equal(balance(&a, 3, one), balance(&b, 3, other));
+        assert_memory_equal(one, other, sizeof(one));
+    }
+}
+
+static void only_random_depends_on_the_step(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"stream", "list2d", "lpt", "entrain", "random"};
+    for (size_t p = 0; p < CS_ARRAY_LEN(policies); p++) {
+        struct cs_pack_sample one[N], other[N];
+        const struct job j = make_job(1, 1, policies[p], "kept");
+        balance(&j, 3, one);
+        balance(&j, 3, other);
+        assert_memory_equal(one, other, sizeof(one));
+        balance(&j, 4, other);
+        assert_int_equal(memcmp(one, other, sizeof(one)) != 0, strcmp(policies[p], "random") == 0);
+    }
+}
+
+static void list2d_evens_both_branches(void **state)
+{
+    (void)state;
+    struct cs_pack_sample streamed[N], spread[N];
+    const struct job a = make_job(1, 1, "stream", "kept");
+    const struct job b = make_job(1, 1, "list2d", "kept");
+    const int n = balance(&a, 0, streamed), m = balance(&b, 0, spread);
+    double enc[N], llm[N];
+    struct cs_weigh w;
+    cs_weigh_make(a.graph, a.plan, &w);
+    for (int i = 0; i < N; i++) {
+        enc[i] = cs_weigh_encoder(&w, 0, streamed[i].items[0]);
+        llm[i] = cs_weigh_llm(&w, streamed[i].tokens, 1 + i % 4);
+    }
+    assert_true(m >= n);
+    assert_true(cs_spread_largest(spread, N, enc) < cs_spread_largest(streamed, N, enc));
+    assert_true(cs_spread_largest(spread, N, llm) < 1.15 / m);
+}
+
+static void the_searched_order_permutes_slots_and_saves_time(void **state)
+{
+    (void)state;
+    struct cs_pack_sample kept[N], searched[N], again[N];
+    const struct job a = make_job(2, 2, "random", "kept");
+    const struct job b = make_job(2, 2, "random", "searched");
+    int32_t slot_of[CS_STEP_MAX_SLOTS];
+    const int n = balance(&a, 0, kept);
+    assert_int_equal(balance(&b, 0, searched), n);
+    balance(&b, 0, again);
+    assert_memory_equal(searched, again, sizeof(again));
+    for (int s = 0; s < n; s++)
+        slot_of[s] = -1;
+    for (int i = 0; i < N; i++) { /* whole slots move */
+        assert_true(slot_of[kept[i].slot] < 0 || slot_of[kept[i].slot] == searched[i].slot);
+        slot_of[kept[i].slot] = searched[i].slot;
+    }
+    double share[2][16] = {{0}}, before = 0, after = 0;
+    int32_t order[8];
+    struct cs_err err = {.text = ""};
+    struct cs_slot_order *s = cs_slot_order_new(b.plan, b.graph);
+    for (int k = 0; k < 8; k++) {
+        share[0][k] = 0.1 * (k * 5 % 8 + 1);
+        (&share[0][0])[8 + k] = 0.1 * (k * 3 % 8 + 1);
+    }
+    if (cs_slot_order_search(s, &share[0][0], 8, 1, order, &before, &after, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    assert_true(after < before && after > 0.5 * before);
+    int seen = 0;
+    for (int k = 0; k < 8; k++)
+        seen |= 1 << order[k];
+    assert_int_equal(seen, 255);
+    for (int k = 0; k < 16; k++) /* equal slots: nothing to gain */
+        (&share[0][0])[k] = 0.25;
+    assert_int_equal(cs_slot_order_search(s, &share[0][0], 8, 1, order, &before, &after, &err),
+                     CS_OK);
+    assert_true(after == before);
+    cs_slot_order_free(s);
+}
+
+static void the_report_names_branches_and_gain(void **state)
+{
+    (void)state;
+    const struct job j = make_job(1, 2, "list2d", "searched");
+    struct cs_pack_sample pack[N];
+    const struct cs_load *samples = make_samples(&j, pack);
+    struct cs_step_balance *b = NULL;
+    struct cs_buf line = {0};
+    struct cs_err err = {.text = ""};
+    assert_int_equal(cs_step_balance_new(j.spec, j.graph, j.plan, &b, &err), CS_OK);
+    cs_step_balance_report(b, &line);
+    assert_int_equal(line.len, 0);
+    int n_slots = cs_pack(&j.plan->budget, CS_STEP_MAX_SLOTS, pack, N);
+    assert_int_equal(cs_step_balance_step(b, 0, samples, pack, N, &n_slots, &err), CS_OK);
+    cs_step_balance_report(b, &line);
+    static const char *const want[] = {
+        "balance list2d: 1 steps of ", " slots", "vision ", "llm ", "(stream order ",
+        "the searched order saves"};
+    for (size_t i = 0; i < CS_ARRAY_LEN(want); i++)
+        if (!strstr(cs_buf_str(&line), want[i]))
+            fail_msg("'%s' lacks '%s'", cs_buf_str(&line), want[i]);
+    cs_buf_free(&line);
+    cs_step_balance_free(b);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_arena, free_arena)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(costs_are_those_of_the_plan),
+        TEST(a_layout_does_not_change_the_slots),
+        TEST(only_random_depends_on_the_step),
+        TEST(list2d_evens_both_branches),
+        TEST(the_searched_order_permutes_slots_and_saves_time),
+        TEST(the_report_names_branches_and_gain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
