@@ -4,16 +4,6 @@
 #include "kernels/cuda/attention_portable.cuh"
 #include "kernels/cuda/attention_sm90.cuh"
 
-/* A build without the kernels of Hopper cards has none of these. */
-__attribute__((weak)) decltype(cs_cuda_attention_fwd_sm90) cs_cuda_attention_fwd_sm90;
-__attribute__((weak)) decltype(cs_cuda_attention_bwd_sm90) cs_cuda_attention_bwd_sm90;
-__attribute__((
-    weak)) decltype(cs_cuda_attention_fwd_sm90_workspace) cs_cuda_attention_fwd_sm90_workspace;
-__attribute__((
-    weak)) decltype(cs_cuda_attention_bwd_sm90_workspace) cs_cuda_attention_bwd_sm90_workspace;
-
-#define HAS(function) ((function) != nullptr)
-
 #define MERGE_THREADS 256
 
 template <typename T> static constexpr bool is_bf16 = sizeof(T) == sizeof(__nv_bfloat16);
@@ -26,12 +16,9 @@ static size_t largest(size_t a, size_t b)
 size_t cs_cuda_attention_workspace(const struct cs_attention_shape *shape,
                                    const struct cs_mask_plan *mask)
 {
-    size_t bytes = cs_att_backward_workspace(shape);
-    if (HAS(cs_cuda_attention_fwd_sm90_workspace) && mask->cells != nullptr)
-        bytes = largest(bytes, cs_cuda_attention_fwd_sm90_workspace(shape, mask));
-    if (HAS(cs_cuda_attention_bwd_sm90_workspace) && mask->cells != nullptr)
-        bytes = largest(bytes, cs_cuda_attention_bwd_sm90_workspace(shape, mask));
-    return bytes;
+    const size_t hopper = largest(cs_cuda_attention_fwd_sm90_workspace(shape, mask),
+                                  cs_cuda_attention_bwd_sm90_workspace(shape, mask));
+    return largest(cs_att_backward_workspace(shape), hopper);
 }
 
 template <typename T>
@@ -41,8 +28,7 @@ void cs_cuda_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shap
 {
     if (shape->tokens <= 0 || shape->heads <= 0 || !cs_att_check(ctx, shape, mask))
         return;
-    if (is_bf16<T> && HAS(cs_cuda_attention_fwd_sm90) &&
-        cs_cuda_attention_fwd_sm90(ctx, shape, mask, q, k, v, o, lse))
+    if (is_bf16<T> && cs_cuda_attention_fwd_sm90(ctx, shape, mask, q, k, v, o, lse))
         return;
     cs_att_forward<T>(ctx, shape, mask, q, k, v, o, lse);
 }
@@ -55,7 +41,7 @@ void cs_cuda_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape 
 {
     if (shape->tokens <= 0 || shape->heads <= 0 || !cs_att_check(ctx, shape, mask))
         return;
-    if (is_bf16<T> && HAS(cs_cuda_attention_bwd_sm90) &&
+    if (is_bf16<T> &&
         cs_cuda_attention_bwd_sm90(ctx, shape, mask, q, k, v, o, lse, d_o, dq, dk, dv))
         return;
     cs_att_backward<T>(ctx, shape, mask, q, k, v, o, lse, d_o, dq, dk, dv);
