@@ -260,9 +260,9 @@ __device__ __forceinline__ void cs_fwd_load_values(const cs_fwd_args &a, const c
 /* --- the warpgroups that compute ---------------------------------------------------------------
  */
 
-/* Where the online softmax of one row stands: p = exp2(s * exp_scale - max * exp_scale). */
-struct cs_fwd_row {
-    float max, sum; /* sum: of this thread's columns */
+/* Where the online softmax of a thread's two rows stands: p = exp2((s - max) * exp_scale). */
+struct cs_fwd_rows {
+    float max[2], sum[2]; /* sum: of this thread's columns */
 };
 
 /* A larger maximum is taken up only when it matters: until then p grows up to 2^8, which neither
@@ -299,31 +299,39 @@ __device__ __forceinline__ float cs_quad_sum(float x)
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-/* s becomes p; returns the factor by which what this row has so far must shrink. h: which of the
- * thread's two rows. */
+/* Scores become weights; returns the factors by which what both rows have so far must shrink. The
+ * rows go side by side and without branches, so that each hides the latency of the other. */
 template <int N>
-__device__ __forceinline__ float cs_fwd_softmax(float *s, int h, float scale, cs_fwd_row *row)
+__device__ __forceinline__ float2 cs_fwd_softmax(float *s, float scale, cs_fwd_rows *rows)
 {
-    float top = row->max;
+    float top[2] = {rows->max[0], rows->max[1]}, base[2], shrink[2], more[2] = {0.0f, 0.0f};
 #pragma unroll
-    for (int i = 2 * h; i < N; i += 4)
-        top = fmaxf(top, fmaxf(s[i], s[i + 1]));
-    top = cs_quad_max(top);
-    float shrink = 1.0f;
-    if ((top - row->max) * scale > CS_FWD_GROWTH) { /* false for -inf - -inf */
-        shrink = cs_exp2((row->max - top) * scale);
-        row->max = top;
+    for (int i = 0; i < N; i += 4) {
+        top[0] = fmaxf(top[0], fmaxf(s[i], s[i + 1]));
+        top[1] = fmaxf(top[1], fmaxf(s[i + 2], s[i + 3]));
     }
-    const float base = row->max == -INFINITY ? 0.0f : row->max * scale;
-    float sum = row->sum * shrink;
 #pragma unroll
-    for (int i = 2 * h; i < N; i += 4) {
-        s[i] = cs_exp2(s[i] * scale - base);
-        s[i + 1] = cs_exp2(s[i + 1] * scale - base);
-        sum += s[i] + s[i + 1];
+    for (int h = 0; h < 2; h++) {
+        top[h] = cs_quad_max(top[h]);
+        /* false for -inf - -inf, which is no number */
+        const bool is_larger = (top[h] - rows->max[h]) * scale > CS_FWD_GROWTH;
+        shrink[h] = is_larger ? cs_exp2((rows->max[h] - top[h]) * scale) : 1.0f;
+        rows->max[h] = is_larger ? top[h] : rows->max[h];
+        base[h] = rows->max[h] == -INFINITY ? 0.0f : rows->max[h] * scale;
+        rows->sum[h] *= shrink[h];
     }
-    row->sum = sum;
-    return shrink;
+#pragma unroll
+    for (int i = 0; i < N; i += 4)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            s[i + 2 * h] = cs_exp2(s[i + 2 * h] * scale - base[h]);
+            s[i + 2 * h + 1] = cs_exp2(s[i + 2 * h + 1] * scale - base[h]);
+            rows->sum[h] += s[i + 2 * h];
+            more[h] += s[i + 2 * h + 1];
+        }
+    rows->sum[0] += more[0];
+    rows->sum[1] += more[1];
+    return {shrink[0], shrink[1]};
 }
 
 /* word[j] of lane c becomes word[c] of lane j, among the four lanes of a quad */
@@ -353,7 +361,7 @@ template <class S> struct cs_fwd_math {
     float out[OUT];           /* (64, PADDED): WIDE columns, then TAIL */
     float score[S::KEYS / 2]; /* (64, KEYS) */
     uint32_t weight[S::KEYS / 4];
-    cs_fwd_row row[2];
+    cs_fwd_rows rows;
     cs_ring<S::STAGES> stage;
     uint32_t base;
     int group, thread;
@@ -455,8 +463,7 @@ template <class S> struct cs_fwd_math {
             cs_fwd_cap<S::KEYS / 2>(score, a.score_scale);
         mask(cell, i);
         free_stage(L::K_FREE, i);
-        const float first = cs_fwd_softmax<S::KEYS / 2>(score, 0, a.exp_scale, &row[0]);
-        return {first, cs_fwd_softmax<S::KEYS / 2>(score, 1, a.exp_scale, &row[1])};
+        return cs_fwd_softmax<S::KEYS / 2>(score, a.exp_scale, &rows);
     }
 
     __device__ __forceinline__ void pack(void)
@@ -586,7 +593,10 @@ template <class S> struct cs_fwd_math {
 #pragma unroll
         for (int i = 0; i < OUT; i++)
             out[i] = 0.0f;
-        row[0] = row[1] = {-INFINITY, 0.0f};
+        rows = {
+            {-INFINITY, -INFINITY},
+            {0.0f,      0.0f     }
+        };
     }
 
     /* out and lse of the rows of this item that exist. Threads of a quad hold neighbouring columns
@@ -598,11 +608,11 @@ template <class S> struct cs_fwd_math {
         for (int h = 0; h < 2; h++) {
             const int32_t at = group * CS_MASK_CELL + thread / 32 * 16 + thread % 32 / 4 + 8 * h;
             const bool is_row = at < item.rows;
-            const float sum = cs_quad_sum(row[h].sum);
+            const float sum = cs_quad_sum(rows.sum[h]);
             const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
             if (is_row && lane == 0)
                 a.lse[(int64_t)item.head * a.tokens + item.row + at] =
-                    sum > 0.0f ? row[h].max * a.exp_scale * CS_LN2 + logf(sum) : -INFINITY;
+                    sum > 0.0f ? rows.max[h] * a.exp_scale * CS_LN2 + logf(sum) : -INFINITY;
             __nv_bfloat16 *const to =
                 a.o + (int64_t)(item.row + at) * a.o_stride + (int64_t)item.head * S::DIM;
 #pragma unroll
