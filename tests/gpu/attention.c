@@ -1,5 +1,6 @@
-/* Attention and its gradient against the CPU twin: every mask rule, packed documents, padding,
- * grouped heads, head sizes that are no multiple of anything, rows wider than the heads. */
+/* Attention without lists, its gradient, and merging against the CPU twin: every mask rule, packed
+ * documents, padding, grouped heads, head sizes that are no multiple of anything, rows wider than
+ * the heads. */
 #include <math.h>
 #include <string.h>
 
@@ -117,6 +118,54 @@ static void one_backward(struct lab *lab, struct att_args a)
     lab_run(lab, &c);
 }
 
+struct merge_args {
+    struct cs_attention_shape s;
+    int32_t parts;
+};
+
+static void call_merge(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                       const void *args)
+{
+    const struct merge_args *a = args;
+    ops->attention_merge(ctx, &a->s, a->parts, (int64_t)a->s.tokens * a->s.o_stride, p[0], p[1],
+                         p[2], p[3]);
+}
+
+/* Parts of which some see nothing in a row. */
+static void one_merge(struct lab *lab, struct merge_args a)
+{
+    struct lab_case c = {.what = "attention_merge", .call = call_merge, .args = &a};
+    const int64_t n = (int64_t)a.s.tokens * a.s.o_stride, rows = (int64_t)a.s.heads * a.s.tokens;
+    lab_real(lab, &c, LAB_ACT, a.parts * n, -2, 2);
+    float *lse = lab_real(lab, &c, LAB_F32, a.parts * rows, -9, 9)->host;
+    for (int64_t i = 0; i < a.parts * rows; i++)
+        lse[i] = lab_between(lab, 0, 2) == 0 ? -INFINITY : lse[i];
+    lab_output(lab, &c, LAB_ACT, n, lab_is_bf16(lab) ? 4e-3 : 1e-5, 1e-5);
+    lab_output(lab, &c, LAB_F32, rows, 1e-5, 1e-6);
+    lab_run(lab, &c);
+}
+
+static void merges(struct lab *lab)
+{
+    static const int sizes[][4] = {
+        {1,   1, 64,  1}, /* tokens, heads, head_dim, parts */
+        {77,  3, 72,  2},
+        {500, 8, 128, 5},
+        {33,  2, 256, 3}
+    };
+    for (int i = 0; i < 4; i++) {
+        const int *n = sizes[i];
+        one_merge(lab, (struct merge_args){
+                           .s = {.tokens = n[0],
+                                 .heads = n[1],
+                                 .head_dim = n[2],
+                                 .o_stride = n[1] * n[2] + 8 * (i & 1)},
+                           .parts = n[3]
+        });
+    }
+    lab_group(lab, "attention_merge");
+}
+
 static struct att_args make(enum cs_mask_kind kind, int tokens, int heads, int kv_heads, int dim,
                             int pad, float softcap)
 {
@@ -165,4 +214,5 @@ void group_attention(struct lab *lab)
     for (int i = 0; i < n; i++)
         one_backward(lab, a[i]);
     lab_group(lab, "attention_grad");
+    merges(lab);
 }

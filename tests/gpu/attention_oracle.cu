@@ -1,0 +1,481 @@
+/* See attention_oracle.h. */
+#include "gpu/attention_oracle.h"
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/mask_token.cuh"
+#define _Noreturn [[noreturn]] /* C11 spelling in core/base/status.h */
+#include "kernels/ops.h"
+#undef _Noreturn
+
+#define THREADS 256
+#define TILE    32 /* of a product: 16 x 16 threads, 2 x 2 elements each */
+
+struct att_oracle {
+    cudaStream_t stream;
+    char *pool;
+    size_t bytes, used;
+    struct att_difference *difference; /* device */
+    unsigned long long *number;        /* device */
+};
+
+#define MUST(call) must((call), #call)
+
+static void must(cudaError_t code, const char *what)
+{
+    if (code == cudaSuccess)
+        return;
+    printf("%s: %s\n", what, cudaGetErrorString(code));
+    exit(1);
+}
+
+static unsigned blocks(int64_t n)
+{
+    return (unsigned)((n + THREADS - 1) / THREADS);
+}
+
+/* ---- numbers ---- */
+
+__device__ static double read(const void *x, bool is_bf16, int64_t i)
+{
+    return is_bf16 ? (double)__bfloat162float(((const __nv_bfloat16 *)x)[i])
+                   : (double)((const float *)x)[i];
+}
+
+__device__ static double rounded(double x, bool is_eager)
+{
+    return is_eager ? (double)__bfloat162float(__float2bfloat16_rn((float)x)) : x;
+}
+
+__device__ static uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+__global__ void random_kernel(void *x, bool is_bf16, int64_t n, uint64_t seed)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n)
+        return;
+    const uint64_t bits = mix(seed * UINT64_C(0x2545f4914f6cdd1d) + (uint64_t)i);
+    const float u = ((float)(bits >> 40) + 0.5f) / 16777216.0f;
+    const float v = (float)(bits & 0xffffff) / 16777216.0f;
+    const float z = sqrtf(-2.0f * logf(u)) * cospif(2.0f * v);
+    if (is_bf16)
+        ((__nv_bfloat16 *)x)[i] = __float2bfloat16_rn(z);
+    else
+        ((float *)x)[i] = z;
+}
+
+/* (rows, width) with a stride to dense fp64 */
+__global__ void widen_kernel(const void *x, bool is_bf16, int64_t rows, int64_t width,
+                             int64_t stride, double *to)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < rows * width)
+        to[i] = read(x, is_bf16, i / width * stride + i % width);
+}
+
+/* ---- products ---- */
+
+struct matrix { /* element (row, col) of head h: p[h / group * head + row * down + col * right] */
+    double *p;
+    int64_t group, head, down, right;
+};
+
+__device__ static double element(const struct matrix &m, int64_t h, int64_t row, int64_t col)
+{
+    return m.p[h / m.group * m.head + row * m.down + col * m.right];
+}
+
+/* c (m, n) = alpha a (m, k) b (k, n) for every head blockIdx.z */
+__global__ void __launch_bounds__(THREADS)
+    product_kernel(int64_t m, int64_t n, int64_t k, double alpha, struct matrix a, struct matrix b,
+                   struct matrix c, bool is_eager)
+{
+    __shared__ double as[TILE][TILE + 1], bs[TILE][TILE + 1];
+    const int x = (int)threadIdx.x % 16, y = (int)threadIdx.x / 16;
+    const int64_t row = (int64_t)blockIdx.y * TILE, col = (int64_t)blockIdx.x * TILE;
+    const int64_t h = blockIdx.z;
+    double sum[2][2] = {};
+    for (int64_t k0 = 0; k0 < k; k0 += TILE) {
+        for (int i = (int)threadIdx.x; i < TILE * TILE; i += THREADS) {
+            const int r = i / TILE, j = i % TILE;
+            as[r][j] = row + r < m && k0 + j < k ? element(a, h, row + r, k0 + j) : 0.0;
+            bs[r][j] = k0 + r < k && col + j < n ? element(b, h, k0 + r, col + j) : 0.0;
+        }
+        __syncthreads();
+        for (int j = 0; j < TILE; j++)
+            for (int r = 0; r < 2; r++)
+                for (int q = 0; q < 2; q++)
+                    sum[r][q] += as[y + 16 * r][j] * bs[j][x + 16 * q];
+        __syncthreads();
+    }
+    for (int r = 0; r < 2; r++)
+        for (int q = 0; q < 2; q++) {
+            const int64_t i = row + y + 16 * r, j = col + x + 16 * q;
+            if (i < m && j < n)
+                c.p[h / c.group * c.head + i * c.down + j * c.right] =
+                    rounded(alpha * sum[r][q], is_eager);
+        }
+}
+
+static void product(struct att_oracle *o, int64_t heads, int64_t m, int64_t n, int64_t k,
+                    double alpha, struct matrix a, struct matrix b, struct matrix c, bool is_eager)
+{
+    const dim3 grid((unsigned)((n + TILE - 1) / TILE), (unsigned)((m + TILE - 1) / TILE),
+                    (unsigned)heads);
+    product_kernel<<<grid, THREADS, 0, o->stream>>>(m, n, k, alpha, a, b, c, is_eager);
+    MUST(cudaGetLastError());
+}
+
+static struct matrix transposed(struct matrix m)
+{
+    const int64_t down = m.down;
+    m.down = m.right;
+    m.right = down;
+    return m;
+}
+
+/* ---- softmax and its gradient ---- */
+
+__device__ static double block_fold(double x, bool is_max)
+{
+    __shared__ double all[THREADS];
+    __syncthreads();
+    all[threadIdx.x] = x;
+    __syncthreads();
+    for (int n = THREADS / 2; n > 0; n /= 2) {
+        if ((int)threadIdx.x < n) {
+            const double other = all[threadIdx.x + n];
+            all[threadIdx.x] = is_max ? fmax(all[threadIdx.x], other) : all[threadIdx.x] + other;
+        }
+        __syncthreads();
+    }
+    return all[0];
+}
+
+/* z (heads, rows, keys): scale q.k on entry, capped on return; p = softmax over the allowed keys.
+ * One block per row and head. */
+__global__ void __launch_bounds__(THREADS)
+    softmax_kernel(struct cs_mask_plan q, struct cs_mask_plan k, double cap, double *z, double *p,
+                   double *lse, bool is_eager)
+{
+    const int32_t row = (int32_t)blockIdx.x, keys = k.n_tokens;
+    const int64_t at = ((int64_t)blockIdx.y * q.n_tokens + row) * keys;
+    const struct cs_mask_token own = cs_mask_token_of(q, row);
+    double max = -INFINITY, sum = 0.0;
+    for (int32_t j = (int32_t)threadIdx.x; j < keys; j += THREADS) {
+        if (cap != 0.0)
+            z[at + j] = rounded(cap * tanh(z[at + j] / cap), is_eager);
+        const bool allowed = cs_mask_allows(q.rule, own, cs_mask_token_of(k, j));
+        p[at + j] = allowed ? z[at + j] : -INFINITY;
+        max = fmax(max, p[at + j]);
+    }
+    max = block_fold(max, true);
+    for (int32_t j = (int32_t)threadIdx.x; max != -INFINITY && j < keys; j += THREADS)
+        sum += exp(p[at + j] - max);
+    sum = block_fold(sum, false);
+    const double all = max == -INFINITY ? -INFINITY : max + log(sum);
+    for (int32_t j = (int32_t)threadIdx.x; j < keys; j += THREADS)
+        p[at + j] = max == -INFINITY ? 0.0 : rounded(exp(p[at + j] - all), is_eager);
+    if (threadIdx.x == 0)
+        lse[(int64_t)blockIdx.y * q.n_tokens + row] = all;
+}
+
+/* ds (on entry dp) = p (dp - sum p dp) cap'(z) */
+__global__ void __launch_bounds__(THREADS) slope_kernel(int64_t keys, double cap, const double *z,
+                                                        const double *p, double *ds, bool is_eager)
+{
+    const int64_t at = ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) * keys;
+    double dot = 0.0;
+    for (int64_t j = threadIdx.x; j < keys; j += THREADS)
+        dot += p[at + j] * ds[at + j];
+    dot = block_fold(dot, false);
+    for (int64_t j = threadIdx.x; j < keys; j += THREADS) {
+        const double t = cap != 0.0 ? z[at + j] / cap : 0.0;
+        ds[at + j] = rounded(p[at + j] * (ds[at + j] - dot) * (1.0 - t * t), is_eager);
+    }
+}
+
+/* y (rows, kv_heads, dim) = sum over the heads of a group of x (rows, heads, dim) */
+__global__ void group_kernel(const double *x, int64_t rows, int64_t heads, int64_t group,
+                             int64_t dim, double *y, bool is_eager)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, kv = heads / group;
+    if (i >= rows * kv * dim)
+        return;
+    const int64_t row = i / (kv * dim), head = i / dim % kv, d = i % dim;
+    double sum = 0.0;
+    for (int64_t g = 0; g < group; g++)
+        sum += x[(row * heads + head * group + g) * dim + d];
+    y[i] = rounded(sum, is_eager);
+}
+
+/* ---- the whole ---- */
+
+static double *take(struct att_oracle *o, int64_t n)
+{
+    const size_t bytes = ((size_t)n * sizeof(double) + 255) / 256 * 256;
+    if (o->used + bytes > o->bytes) {
+        printf("the oracle needs more than %zu bytes\n", o->bytes);
+        exit(1);
+    }
+    double *p = (double *)(o->pool + o->used);
+    o->used += bytes;
+    return p;
+}
+
+static double *widen(struct att_oracle *o, const void *x, bool is_bf16, int64_t rows, int64_t width,
+                     int64_t stride)
+{
+    double *to = take(o, rows * width);
+    widen_kernel<<<blocks(rows * width), THREADS, 0, o->stream>>>(x, is_bf16, rows, width, stride,
+                                                                  to);
+    MUST(cudaGetLastError());
+    return to;
+}
+
+struct widened {
+    double *q, *k, *v, *d_o;      /* dense */
+    double *z, *p, *ds, *by_head; /* (heads, rows, keys) and (keys, heads, dim) */
+};
+
+static void run(struct att_oracle *o, const struct cs_attention_shape *s,
+                const struct cs_mask_plan *plan, const struct widened *w, bool is_eager,
+                struct att_reference *out)
+{
+    const struct cs_mask_plan *keys = plan->keys != nullptr ? plan->keys : plan;
+    const int64_t m = s->tokens, n = keys->n_tokens, d = s->head_dim, heads = s->heads;
+    const int64_t kv = s->kv_heads, group = heads / kv;
+    *out = {take(o, m * heads * d), take(o, heads * m), take(o, m * heads * d), take(o, n * kv * d),
+            take(o, n * kv * d)};
+    const struct matrix q = {w->q, 1, d, heads * d, 1}, d_o = {w->d_o, 1, d, heads * d, 1};
+    const struct matrix k = {w->k, group, d, kv * d, 1}, v = {w->v, group, d, kv * d, 1};
+    const struct matrix z = {w->z, 1, m * n, n, 1}, p = {w->p, 1, m * n, n, 1};
+    const struct matrix ds = {w->ds, 1, m * n, n, 1}, by_head = {w->by_head, 1, d, heads * d, 1};
+    const struct matrix result = {out->o, 1, d, heads * d, 1}, dq = {out->dq, 1, d, heads * d, 1};
+    const dim3 rows((unsigned)m, (unsigned)heads);
+    const double scale = s->scale, cap = s->softcap;
+    product(o, heads, m, n, d, scale, q, transposed(k), z, is_eager);
+    softmax_kernel<<<rows, THREADS, 0, o->stream>>>(*plan, *keys, cap, w->z, w->p, out->lse,
+                                                    is_eager);
+    product(o, heads, m, d, n, 1.0, p, v, result, is_eager);
+    product(o, heads, m, n, d, 1.0, d_o, transposed(v), ds, is_eager);
+    slope_kernel<<<rows, THREADS, 0, o->stream>>>(n, cap, w->z, w->p, w->ds, is_eager);
+    product(o, heads, m, d, n, scale, ds, k, dq, is_eager);
+    product(o, heads, n, d, m, scale, transposed(ds), q, by_head, is_eager);
+    group_kernel<<<blocks(n * kv * d), THREADS, 0, o->stream>>>(w->by_head, n, heads, group, d,
+                                                                out->dk, is_eager);
+    product(o, heads, n, d, m, 1.0, transposed(p), d_o, by_head, is_eager);
+    group_kernel<<<blocks(n * kv * d), THREADS, 0, o->stream>>>(w->by_head, n, heads, group, d,
+                                                                out->dv, is_eager);
+    MUST(cudaGetLastError());
+}
+
+void att_oracle_run(struct att_oracle *o, const struct cs_attention_shape *s,
+                    const struct cs_mask_plan *plan, const struct att_operands *x,
+                    struct att_reference *exact, struct att_reference *eager)
+{
+    const int64_t m = s->tokens, n = plan->keys != nullptr ? plan->keys->n_tokens : m;
+    const int64_t d = s->head_dim, heads = s->heads, kv = s->kv_heads;
+    o->used = 0;
+    struct widened w = {};
+    w.q = widen(o, x->q, x->is_bf16, m, heads * d, s->q_stride);
+    w.k = widen(o, x->k, x->is_bf16, n, kv * d, s->kv_stride);
+    w.v = widen(o, x->v, x->is_bf16, n, kv * d, s->kv_stride);
+    w.d_o = widen(o, x->d_o, x->is_bf16, m, heads * d, s->o_stride);
+    w.z = take(o, heads * m * n);
+    w.p = take(o, heads * m * n);
+    w.ds = take(o, heads * m * n);
+    w.by_head = take(o, heads * n * d);
+    run(o, s, plan, &w, false, exact);
+    run(o, s, plan, &w, true, eager);
+}
+
+struct att_oracle *att_oracle_new(void *stream)
+{
+    struct att_oracle *o = (struct att_oracle *)calloc(1, sizeof *o);
+    size_t all = 0;
+    if (o == nullptr)
+        abort();
+    o->stream = (cudaStream_t)stream;
+    MUST(cudaMemGetInfo(&o->bytes, &all));
+    o->bytes = o->bytes / 4 * 3;
+    MUST(cudaMalloc((void **)&o->pool, o->bytes));
+    MUST(cudaMalloc((void **)&o->difference, sizeof *o->difference));
+    MUST(cudaMalloc((void **)&o->number, sizeof *o->number));
+    return o;
+}
+
+void att_oracle_free(struct att_oracle *o)
+{
+    MUST(cudaFree(o->pool));
+    MUST(cudaFree(o->difference));
+    MUST(cudaFree(o->number));
+    free(o);
+}
+
+void att_random(void *stream, void *x, bool is_bf16, int64_t n, uint64_t seed)
+{
+    random_kernel<<<blocks(n), THREADS, 0, (cudaStream_t)stream>>>(x, is_bf16, n, seed);
+    MUST(cudaGetLastError());
+}
+
+/* ---- comparing ---- */
+
+/* Numbers that are not negative order like their bits, NaN above all. */
+__device__ static void keep_largest(unsigned long long *bits, double x)
+{
+    *bits = max(*bits, (unsigned long long)__double_as_longlong(fabs(x)));
+}
+
+__device__ static void store_largest(double *to, unsigned long long bits)
+{
+    for (int i = 16; i > 0; i /= 2)
+        bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, i));
+    if (threadIdx.x % 32 == 0)
+        atomicMax((unsigned long long *)to, bits);
+}
+
+/* One warp per row and head. A row is bad when its error, in the mean over its elements, is beyond
+ * three times that of the eager program, 0.4 % of the row (bf16) and the noise of sums of 0. */
+__global__ void __launch_bounds__(THREADS)
+    compare_kernel(const void *x, bool is_bf16, int64_t stride, int64_t rows, int32_t heads,
+                   int32_t dim, const double *exact, const double *eager,
+                   struct att_difference *out)
+{
+    const int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / 32;
+    const int lane = (int)threadIdx.x % 32;
+    if (at >= rows * heads)
+        return;
+    double error = 0.0, excuse = 0.0, size = 0.0;
+    unsigned long long worst = 0, worst_eager = 0, largest = 0;
+    for (int32_t d = lane; d < dim; d += 32) {
+        const double want = exact[at * dim + d];
+        const double off = read(x, is_bf16, at / heads * stride + at % heads * dim + d) - want;
+        const double eager_off = eager != nullptr ? eager[at * dim + d] - want : 0.0;
+        keep_largest(&worst, off);
+        keep_largest(&worst_eager, eager_off);
+        keep_largest(&largest, want);
+        error += off * off;
+        excuse += eager_off * eager_off;
+        size += want * want;
+    }
+    for (int i = 16; i > 0; i /= 2) {
+        error += __shfl_xor_sync(0xffffffffu, error, i);
+        excuse += __shfl_xor_sync(0xffffffffu, excuse, i);
+        size += __shfl_xor_sync(0xffffffffu, size, i);
+    }
+    store_largest(&out->worst, worst);
+    store_largest(&out->worst_eager, worst_eager);
+    store_largest(&out->largest, largest);
+    const double share = is_bf16 ? 4e-3 : 2e-5, noise = is_bf16 ? 3e-5 : 1e-5;
+    const bool is_good =
+        sqrt(error) <= 3.0 * sqrt(excuse) + share * sqrt(size) + noise * sqrt((double)dim);
+    if (lane == 0 && !is_good) {
+        atomicAdd((unsigned long long *)&out->bad_rows, 1ull);
+        out->bad_row = at;
+    }
+}
+
+struct att_difference att_compare(struct att_oracle *o, const void *x, bool is_bf16, int64_t stride,
+                                  int32_t rows, int32_t heads, int32_t dim, const double *exact,
+                                  const double *eager)
+{
+    struct att_difference host;
+    MUST(cudaMemsetAsync(o->difference, 0, sizeof host, o->stream));
+    compare_kernel<<<blocks((int64_t)rows * heads * 32), THREADS, 0, o->stream>>>(
+        x, is_bf16, stride, rows, heads, dim, exact, eager, o->difference);
+    MUST(cudaGetLastError());
+    MUST(cudaMemcpyAsync(&host, o->difference, sizeof host, cudaMemcpyDeviceToHost, o->stream));
+    MUST(cudaStreamSynchronize(o->stream));
+    return host;
+}
+
+static uint64_t fetch_number(struct att_oracle *o)
+{
+    unsigned long long n;
+    MUST(cudaGetLastError());
+    MUST(cudaMemcpyAsync(&n, o->number, sizeof n, cudaMemcpyDeviceToHost, o->stream));
+    MUST(cudaStreamSynchronize(o->stream));
+    return n;
+}
+
+__global__ void lse_kernel(const float *lse, const double *exact, int64_t n, double tol,
+                           unsigned long long *bad)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n)
+        return;
+    const double got = (double)lse[i], want = exact[i];
+    if (!(fabs(got - want) <= tol * (1.0 + fabs(want))) && !(isinf(want) && got == want))
+        atomicAdd(bad, 1ull);
+}
+
+int64_t att_compare_lse(struct att_oracle *o, const float *lse, const double *exact, int64_t n,
+                        double tol)
+{
+    MUST(cudaMemsetAsync(o->number, 0, sizeof *o->number, o->stream));
+    lse_kernel<<<blocks(n), THREADS, 0, o->stream>>>(lse, exact, n, tol, o->number);
+    return (int64_t)fetch_number(o);
+}
+
+__global__ void gap_kernel(const uint16_t *x, int64_t rows, int64_t stride, int64_t used,
+                           unsigned long long *changed)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < rows * stride && i % stride >= used && x[i] != 0xffff)
+        atomicAdd(changed, 1ull);
+}
+
+int64_t att_changed_gap(struct att_oracle *o, const void *x, int32_t rows, int64_t stride,
+                        int64_t used)
+{
+    MUST(cudaMemsetAsync(o->number, 0, sizeof *o->number, o->stream));
+    gap_kernel<<<blocks(rows * stride), THREADS, 0, o->stream>>>((const uint16_t *)x, rows, stride,
+                                                                 used, o->number);
+    return (int64_t)fetch_number(o);
+}
+
+__global__ void hash_kernel(const uint32_t *x, int64_t n, unsigned long long *sum)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < n)
+        atomicAdd(sum, (unsigned long long)mix((uint64_t)i << 32 | x[i]));
+}
+
+uint64_t att_hash(struct att_oracle *o, const void *x, size_t bytes)
+{
+    MUST(cudaMemsetAsync(o->number, 0, sizeof *o->number, o->stream));
+    hash_kernel<<<blocks((int64_t)(bytes / 4)), THREADS, 0, o->stream>>>(
+        (const uint32_t *)x, (int64_t)(bytes / 4), o->number);
+    return fetch_number(o);
+}
+
+void att_download(struct att_oracle *o, double *host, const double *x, int64_t n)
+{
+    MUST(cudaMemcpyAsync(host, x, (size_t)n * sizeof *x, cudaMemcpyDeviceToHost, o->stream));
+    MUST(cudaStreamSynchronize(o->stream));
+}
+
+void att_download_rows(struct att_oracle *o, float *host, const void *x, bool is_bf16, int32_t rows,
+                       int64_t stride, int32_t width)
+{
+    const int64_t n = (int64_t)rows * width;
+    double *dense = widen(o, x, is_bf16, rows, width, stride);
+    double *wide = (double *)malloc((size_t)n * sizeof *wide);
+    if (wide == nullptr)
+        abort();
+    att_download(o, wide, dense, n);
+    for (int64_t i = 0; i < n; i++)
+        host[i] = (float)wide[i];
+    free(wide);
+}
