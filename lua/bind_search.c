@@ -28,7 +28,7 @@ static const struct cs_arg search_args[] = {
     {"batch_slots", CS_ARG_INT, true, NULL, 1, 1 << 20, 0, NULL, "slots of a step, over all replicas"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
     {"parallel", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "what is not free, of tp, cp, pp, dp, vpp and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } }"},
-    {"dp", CS_ARG_INT, false, NULL, 1, 1 << 20, 0, NULL, "replicas of the LLM; absent: free"},
+    {"dp", CS_ARG_INT, false, NULL, 1, 1 << 20, 0, NULL, "replicas of all branches with ranks of their own (of one: in parallel); absent: free"},
     {"modality", CS_ARG_STRING, false, "encoder-parallel|encoder-colocated|encoder-replicated|mixed", 0, 0, 0, "parallel, colocated and mixed", "where encoders run"},
     {"schedule", CS_ARG_STRING, false, "1f1b|gpipe|zb-h1|zb-h2|interleaved|three-phase|anchors", 0, 0, 0, "1f1b, zb-h1, interleaved, anchors", "order of forward and backward"},
     {"recompute", CS_ARG_STRING, false, "none|selective|full", 0, 0, 0, "what fits and is fastest", "activations that are made again in the backward"},

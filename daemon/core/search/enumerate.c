@@ -247,6 +247,8 @@ static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
 {
     struct pick *p = &w->pick[b];
     int32_t llm = w->problem->n_branches - 1, fixed = w->options->fix[b].dp, parts = 1;
+    if (fixed <= 0 && c->place == CS_PLACE_OWN && b != llm)
+        fixed = w->options->dp;
     *p = (struct pick){.c = c,
                        .worst_ns = c->worst_ns,
                        .total_ns = c->total_ns,
@@ -347,8 +349,10 @@ static void walk_all(struct walk *w)
     const struct cs_search_options *options = w->options;
     int32_t most =
         w->problem->n_ranks < options->batch_slots ? w->problem->n_ranks : options->batch_slots;
+    int32_t llm = w->problem->n_branches - 1;
+    int32_t fixed = options->fix[llm].dp > 0 ? options->fix[llm].dp : options->dp;
     for (int32_t dp = most; dp >= 1; dp--) {
-        if (options->dp > 0 ? dp != options->dp : options->batch_slots % dp != 0)
+        if (fixed > 0 ? dp != fixed : options->batch_slots % dp != 0)
             continue;
         w->dp = dp;
         w->bound = w->out->n_scored + options->max_scored / 16;

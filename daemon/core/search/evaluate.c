@@ -84,7 +84,7 @@ static enum cs_status replay_slots(const struct cs_trial *t, int32_t slots, stru
 {
     CS_TRY(cs_trial_replay(t, slots, out, err));
     *cost = cs_trial_costs(t, *out);
-    int64_t *end = CS_NEW_ARRAY(t->scratch, int64_t, (*out)->n_items + 1);
+    int64_t *end = CS_NEW_ARRAY(t->scratch, int64_t, cs_replay_scratch(*out));
     *makespan = cs_replay_run(*out, *cost, t->hop, end);
     return CS_OK;
 }

@@ -12,9 +12,11 @@ struct maker {
     const struct cs_stage_traits *traits;
     struct cs_pipeline pipeline;
     struct cs_order *order; /* (n_ranks) */
-    struct edges in, out;   /* out: gradients that come back */
+    struct edges in, out;
     int32_t n_slots;
     int32_t *fwd_at, *back_at; /* (n_stages, n_slots) items, -1: not yet */
+    int32_t *sent;             /* (n_edges, 2, n_slots) messages of rows and gradients */
+    int32_t *channel;          /* (n_ranks, n_ranks) -1: none yet */
     int32_t *last;             /* (n_ranks) item, -1 */
     uint32_t *next;            /* (n_ranks) of the order */
     struct cs_replay *replay;
@@ -47,10 +49,7 @@ static void list_edges(const struct maker *m, bool is_out, struct cs_arena *scra
     e->id = CS_NEW_ARRAY(scratch, int32_t, plan->n_edges + 1);
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < plan->n_edges; i++) {
-            const struct cs_edge *edge = &plan->edges[i];
-            int32_t stage = is_out ? edge->from : edge->to;
-            if (is_out && !edge->has_grad)
-                continue;
+            int32_t stage = is_out ? plan->edges[i].from : plan->edges[i].to;
             if (pass == 0)
                 e->first[stage + 2]++;
             else
@@ -73,7 +72,17 @@ static int32_t *cell(const struct maker *m, int32_t *table, int32_t stage, int32
     return &table[(int64_t)stage * m->n_slots + slot];
 }
 
-/* Items of other stages that the next one of a rank waits for; false: one of them is not there. */
+static int32_t *message_at(const struct maker *m, int32_t edge, bool is_grad, int32_t slot)
+{
+    return cell(m, m->sent, 2 * edge + is_grad, slot);
+}
+
+static bool is_local(const struct maker *m, const struct cs_edge *edge)
+{
+    return m->plan->stages[edge->from].rank == m->plan->stages[edge->to].rank;
+}
+
+/* What the next item of a rank waits for beside its rank; false: some of it is not there. */
 static bool find_waits(struct maker *m, const struct cs_order_item *x)
 {
     const struct cs_stage_traits *t = &m->traits[x->stage];
@@ -85,16 +94,38 @@ static bool find_waits(struct maker *m, const struct cs_order_item *x)
     for (int32_t i = e->first[x->stage]; i < e->first[x->stage + 1]; i++) {
         const struct cs_edge *edge = &m->plan->edges[e->id[i]];
         int32_t other = is_fwd ? edge->from : edge->to;
-        if (!cs_stage_runs(&m->traits[other], x->slot))
+        if (!cs_stage_runs(&m->traits[other], x->slot) || (!is_fwd && !edge->has_grad))
             continue;
-        int32_t item = *cell(m, is_fwd ? m->fwd_at : m->back_at, other, x->slot);
-        if (item < 0)
+        bool is_own = is_local(m, edge);
+        int32_t at = is_own ? *cell(m, is_fwd ? m->fwd_at : m->back_at, other, x->slot)
+                            : *message_at(m, edge->id, !is_fwd, x->slot);
+        if (at < 0)
             return false;
-        bool is_own = m->plan->stages[other].rank == m->plan->stages[x->stage].rank;
-        m->replay->wait[n++] = (struct cs_replay_wait){item, is_own ? -1 : edge->id};
+        m->replay->wait[n++] = is_own ? at : -1 - at;
     }
     m->n_waits = n;
     return true;
+}
+
+/* rows after a forward, gradients after the item that makes them, in the order of the edges */
+static void send(struct maker *m, const struct cs_order_item *x)
+{
+    struct cs_replay *r = m->replay;
+    bool is_fwd = x->op == CS_OP_FWD;
+    const struct edges *e = is_fwd ? &m->out : &m->in;
+    for (int32_t i = e->first[x->stage]; i < e->first[x->stage + 1]; i++) {
+        const struct cs_edge *edge = &m->plan->edges[e->id[i]];
+        int32_t other = is_fwd ? edge->to : edge->from;
+        if (is_local(m, edge) || (!is_fwd && !edge->has_grad) ||
+            !cs_stage_runs(&m->traits[other], x->slot))
+            continue;
+        int32_t from = m->plan->stages[x->stage].rank, to = m->plan->stages[other].rank;
+        int32_t *channel = &m->channel[from * m->plan->n_ranks + to];
+        if (*channel < 0)
+            *channel = r->n_channels++;
+        *message_at(m, edge->id, !is_fwd, x->slot) = r->n_messages;
+        r->message[r->n_messages++] = (struct cs_replay_message){edge->id, *channel};
+    }
 }
 
 static bool releases(const struct cs_stage_traits *t, enum cs_op op)
@@ -108,7 +139,7 @@ static void emit(struct maker *m, int32_t rank, const struct cs_order_item *x, i
     struct cs_replay *r = m->replay;
     const struct cs_stage_traits *t = &m->traits[x->stage];
     if (m->last[rank] >= 0)
-        r->wait[m->n_waits++] = (struct cs_replay_wait){m->last[rank], -1};
+        r->wait[m->n_waits++] = m->last[rank];
     r->item[at] = (struct cs_replay_item){.stage = x->stage,
                                           .slot = x->slot,
                                           .rank = (int16_t)rank,
@@ -120,6 +151,9 @@ static void emit(struct maker *m, int32_t rank, const struct cs_order_item *x, i
     else if (ends_input(t, (enum cs_op)x->op))
         *cell(m, m->back_at, x->stage, x->slot) = at;
     m->last[rank] = at;
+    if (x->op == CS_OP_FWD || ends_input(t, (enum cs_op)x->op))
+        send(m, x);
+    r->first_message[at + 1] = r->n_messages;
 }
 
 /* every rank as far as it can, again and again */
@@ -139,9 +173,8 @@ static enum cs_status weave(struct maker *m, struct cs_err *err)
     return CS_OK;
 }
 
-static int32_t *table_of(const struct maker *m, struct cs_arena *scratch)
+static int32_t *table_of(struct cs_arena *scratch, int64_t n)
 {
-    int64_t n = (int64_t)m->plan->n_stages * m->n_slots;
     int32_t *table = CS_NEW_ARRAY(scratch, int32_t, n + 1);
     for (int64_t i = 0; i < n; i++)
         table[i] = -1;
@@ -159,13 +192,16 @@ static enum cs_status make(struct maker *m, const struct cs_program_options *opt
     r->first_wait = CS_NEW_ARRAY(arena, int32_t, r->n_items + 2);
     /* its rank, every edge once forward and once backward, and what is noted too early */
     int64_t waits = r->n_items + ((int64_t)m->n_slots + 1) * 2 * m->plan->n_edges;
-    r->wait = CS_NEW_ARRAY(arena, struct cs_replay_wait, waits + 1);
-    m->fwd_at = table_of(m, scratch);
-    m->back_at = table_of(m, scratch);
+    r->wait = CS_NEW_ARRAY(arena, int32_t, waits + 1);
+    r->first_message = CS_NEW_ARRAY(arena, int32_t, r->n_items + 2);
+    r->message = CS_NEW_ARRAY(arena, struct cs_replay_message,
+                              (int64_t)m->n_slots * 2 * m->plan->n_edges + 1);
+    m->fwd_at = table_of(scratch, (int64_t)m->plan->n_stages * m->n_slots);
+    m->back_at = table_of(scratch, (int64_t)m->plan->n_stages * m->n_slots);
+    m->sent = table_of(scratch, (int64_t)m->plan->n_edges * 2 * m->n_slots);
+    m->channel = table_of(scratch, (int64_t)m->plan->n_ranks * m->plan->n_ranks);
+    m->last = table_of(scratch, m->plan->n_ranks);
     m->next = CS_NEW_ARRAY(scratch, uint32_t, m->plan->n_ranks + 1);
-    m->last = CS_NEW_ARRAY(scratch, int32_t, m->plan->n_ranks + 1);
-    for (int32_t i = 0; i < m->plan->n_ranks; i++)
-        m->last[i] = -1;
     return weave(m, err);
 }
 
@@ -184,19 +220,31 @@ enum cs_status cs_replay_make(const struct cs_plan *plan, const struct cs_slot_s
     return status;
 }
 
-int64_t cs_replay_run(const struct cs_replay *r, const int64_t *cost, const int64_t *hop,
-                      int64_t *end)
+int64_t cs_replay_scratch(const struct cs_replay *r)
 {
+    return (int64_t)r->n_items + r->n_messages + r->n_channels;
+}
+
+int64_t cs_replay_run(const struct cs_replay *r, const int64_t *cost, const int64_t *hop,
+                      int64_t *scratch)
+{
+    int64_t *end = scratch, *arrival = end + r->n_items, *free_at = arrival + r->n_messages;
     int64_t makespan = 0;
+    for (int32_t c = 0; c < r->n_channels; c++)
+        free_at[c] = 0;
     for (int32_t i = 0; i < r->n_items; i++) {
         int64_t start = 0;
         for (int32_t w = r->first_wait[i]; w < r->first_wait[i + 1]; w++) {
-            const struct cs_replay_wait *wait = &r->wait[w];
-            int64_t at = end[wait->item] + (wait->edge >= 0 ? hop[wait->edge] : 0);
+            int64_t at = r->wait[w] >= 0 ? end[r->wait[w]] : arrival[-1 - r->wait[w]];
             start = at > start ? at : start;
         }
         end[i] = start + cost[i];
         makespan = end[i] > makespan ? end[i] : makespan;
+        for (int32_t k = r->first_message[i]; k < r->first_message[i + 1]; k++) {
+            int64_t *channel = &free_at[r->message[k].channel];
+            *channel = (*channel > end[i] ? *channel : end[i]) + hop[r->message[k].edge];
+            arrival[k] = *channel;
+        }
     }
     return makespan;
 }

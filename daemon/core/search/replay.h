@@ -1,8 +1,8 @@
 /* The compute order of a schedule, run with many sets of numbers: what makes hundreds of plans and
  * thousands of batches affordable. The generators of core/sched give every rank's order; lowering
- * to programs adds messages that occupy nobody, so the longest path over compute actions and
- * latencies is the simulator's, to the nanosecond (a test keeps both equal). Only plans that are
- * handed back are lowered and verified. */
+ * to programs adds messages that occupy no rank; those of one rank to another arrive one after the
+ * other. The longest path over both is the simulator's, to the nanosecond (a test keeps them
+ * equal). Only plans that are handed back are lowered and verified. */
 #ifndef CS_SEARCH_REPLAY_H
 #define CS_SEARCH_REPLAY_H
 
@@ -17,22 +17,26 @@ struct cs_replay_item {
 
 struct cs_replay {
     const struct cs_plan *plan;
-    int32_t n_items, n_slots;
+    int32_t n_items, n_slots, n_messages, n_channels;
     struct cs_replay_item *item; /* everything an item waits for stands before it */
     int32_t *first_wait;         /* (n_items + 1) */
+    int32_t *wait;               /* items of the same rank; messages as -1 - index */
+    int32_t *first_message;      /* (n_items + 1) what is sent after the item, in that order */
 
-    struct cs_replay_wait {
-        int32_t item, edge; /* edge -1: on its own rank */
-    } * wait;
+    struct cs_replay_message {
+        int32_t edge, channel; /* channel: of a rank to another */
+    } * message;
 };
 
 /* CS_PLAN: the schedule cannot order such a plan, or the order never ends. */
 enum cs_status cs_replay_make(const struct cs_plan *plan, const struct cs_slot_share *share,
                               int32_t n_slots, struct cs_arena *arena, struct cs_replay **out,
                               struct cs_err *err) CS_NODISCARD;
-/* cost: (n_items) ns; hop: (n_edges) ns of a message; end: (n_items) scratch. The makespan. */
+/* numbers of scratch that cs_replay_run needs */
+int64_t cs_replay_scratch(const struct cs_replay *replay);
+/* cost: (n_items) ns; hop: (n_edges) ns of a message. The makespan. */
 int64_t cs_replay_run(const struct cs_replay *replay, const int64_t *cost, const int64_t *hop,
-                      int64_t *end);
+                      int64_t *scratch);
 /* Most live slots of every group of stages of one rank (1 where there is no backward), and the most
  * bytes that live slots keep on every rank when a slot of stage s keeps saved[s].
  * group: (n_stages) an index below n_stages; slots: (n_stages) by group; bytes: (n_ranks). */

@@ -103,7 +103,7 @@ static enum cs_status sample(struct cs_sampler *s, struct cs_trial *t, struct cs
     CS_TRY(find_loads(s, t, &dealt, err));
     CS_TRY(cs_trial_replay(t, t->slots, &replay, err));
     int64_t *cost = CS_NEW_ARRAY(t->scratch, int64_t, replay->n_items + 1);
-    int64_t *end = CS_NEW_ARRAY(t->scratch, int64_t, replay->n_items + 1);
+    int64_t *end = CS_NEW_ARRAY(t->scratch, int64_t, cs_replay_scratch(replay));
     for (int32_t k = 0; k < n; k++) {
         for (int32_t lane = 0; lane < t->c->dp; lane++) {
             fill_costs(t, replay, &dealt->loads[k], lane, cost);

@@ -346,8 +346,9 @@ static enum cs_status check_options(const struct cs_search_problem *problem,
 {
     if (o->batch_slots < 1 || o->batch_slots > 1 << 20)
         return cs_fail(err, CS_PLAN, "batch_slots is %d: 1 to %d", o->batch_slots, 1 << 20);
-    if (o->dp > o->batch_slots)
-        return cs_fail(err, CS_PLAN, "dp = %d replicas, but a step has %d slots; lower dp", o->dp,
+    int32_t own = o->fix[problem->n_branches - 1].dp, dp = own > 0 ? own : o->dp;
+    if (dp > o->batch_slots)
+        return cs_fail(err, CS_PLAN, "dp = %d replicas, but a step has %d slots; lower dp", dp,
                        o->batch_slots);
     for (int32_t b = 0; b < problem->n_branches; b++)
         if (o->fix[b].ep > 1)

@@ -51,7 +51,7 @@ struct cs_search_options {
     unsigned schedules;  /* bits of the table [1f1b, zb-h1, interleaved, anchors] */
     unsigned recomputes; /* bits [all] */
     unsigned zeros;      /* bits of levels 0 to 3 [1, 2 and 3] */
-    int32_t dp;          /* of the LLM */
+    int32_t dp;          /* of all branches with ranks of their own; fix[].dp: of one */
 
     struct {
         int32_t tp, cp, pp, dp, vpp, ep;
