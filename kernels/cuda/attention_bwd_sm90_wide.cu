@@ -1,0 +1,144 @@
+/* Attention backward for Hopper, heads of 256: as attention_bwd_sm90.cu, but dK and dV of 128 keys
+ * would fill the register file. An item is 64 keys (half a tile); S and dP are split between the
+ * warpgroups by queries, dK, dV and dQ by columns, P and dS go through shared memory. */
+#include "kernels/cuda/attention_bwd_sm90_math.cuh"
+
+#define PRODUCER_REGISTERS 40
+#define CONSUMER_REGISTERS 232
+#define THREADS            (3 * CS_WARPGROUP)
+#define COLUMNS            128               /* of a warpgroup */
+#define QUERIES            (CS_BWD_ROWS / 2) /* of a warpgroup */
+#define PIECE              (COLUMNS / 2)     /* columns of dQ handed over at once */
+
+using L = cs_bwd_layout<2 * COLUMNS, CS_BWD_ROWS, 1, 2, CS_BWD_STAGES>;
+
+/* d (64 keys, COLUMNS) += weight (64 keys, 64 queries) queries (64, COLUMNS) */
+__device__ __forceinline__ void add_weighted(float (&d)[COLUMNS / 2], uint32_t weight,
+                                             uint32_t queries)
+{
+    const uint64_t a = cs_wgmma_operand<CS_SWIZZLE_128>(weight);
+    const uint64_t b = cs_wgmma_operand<CS_SWIZZLE_128>(queries, L::QUERY_PANEL);
+#pragma unroll
+    for (int k = 0; k < CS_BWD_ROWS / 16; k++)
+        cs_wgmma<COLUMNS>::ss<CS_ROW_K, CS_ROW_MN>(d, further(a, k * 32), further(b, k * 16 * 128),
+                                                   true);
+}
+
+template <bool CAP>
+__device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *shared, int wg)
+{
+    constexpr int OWN_QUERIES = QUERIES * 128; /* bytes of their rows in a panel */
+    const uint32_t base = cs_smem(shared);
+    const bool is_elected = threadIdx.x % 32 == 0;
+    const uint32_t query_columns = wg * (COLUMNS / CS_BWD_PANEL) * L::QUERY_PANEL;
+    const uint32_t key_columns = wg * (COLUMNS / CS_BWD_PANEL) * L::KEY_PANEL;
+
+    struct cs_ring<CS_BWD_STAGES> ring = {
+        0, 0
+    };
+
+    uint32_t do_parity = 0;
+    for (uint32_t keys_parity = 0;; keys_parity ^= 1) {
+        cs_mbar_wait(base + L::KEYS_FULL, keys_parity);
+        const int4 item = *(const int4 *)(shared + L::ITEM);
+        if (item.x < 0)
+            break;
+        float dk[COLUMNS / 2] = {}, dv[COLUMNS / 2] = {};
+        for (bool is_last = item.w == 0; !is_last; ring.step(), do_parity ^= 1) {
+            const uint32_t q = base + L::Q + ring.stage * L::QUERY_BYTES, d_o = base + L::DO;
+            const uint32_t p_at = base + L::P + ring.stage * 2 * L::P_BYTES;
+            const uint32_t ds_at = p_at + L::P_BYTES;
+            const float *stat = (const float *)(shared + L::STAT + ring.stage * CS_BWD_STAT_BYTES) +
+                                wg * QUERIES + threadIdx.x % 4 * 2;
+            float s[QUERIES / 2], dp[QUERIES / 2], dq[COLUMNS / 2];
+            uint32_t p[QUERIES / 4], ds[QUERIES / 4];
+
+            cs_mbar_wait(base + L::Q_FULL + 8 * ring.stage, ring.parity);
+            cs_wgmma_fence();
+            products<L, QUERIES>(s, base + L::K, q + wg * OWN_QUERIES);
+            cs_wgmma_commit();
+            const int4 step = *((const int4 *)(shared + L::STEP) + ring.stage);
+            const uint32_t keep = bits_of(a, step.x) >> (wg * QUERIES / 2);
+            cs_mbar_wait(base + L::DO_FULL, do_parity);
+            cs_wgmma_fence();
+            products<L, QUERIES>(dp, base + L::V, d_o + wg * OWN_QUERIES);
+            cs_wgmma_commit();
+
+            cs_wgmma_wait<1>(); /* S */
+            hold(s);
+            if (step.x != CS_CELL_ALL)
+                mask_scores<QUERIES>(s, keep);
+            probabilities<QUERIES, CAP>(s, p, stat, a);
+            store_packed<QUERIES>(p, p_at, wg * QUERIES / 8);
+            cs_wgmma_wait<0>(); /* dP */
+            hold(dp);
+            score_gradient<QUERIES>(s, dp, ds, stat);
+            store_packed<QUERIES>(ds, ds_at, wg * QUERIES / 8);
+            cs_fence_async();
+            cs_bar_sync(BAR_DS, 2 * CS_WARPGROUP);
+
+            cs_wgmma_fence();
+            add_weighted(dv, p_at, d_o + query_columns);
+            cs_wgmma_commit();
+            query_gradient<L, COLUMNS>(dq, ds_at, base + L::K + key_columns);
+            cs_wgmma_commit();
+            add_weighted(dk, ds_at, q + query_columns);
+            cs_wgmma_commit();
+            cs_wgmma_wait<2>(); /* dV */
+            if (is_elected)
+                cs_mbar_arrive(base + L::DO_FREE);
+            cs_wgmma_wait<1>(); /* dQ */
+            hold(dq);
+            is_last = step.w & 1;
+            hand_over_dq<L, PIECE>(dq, shared, step.z, step.w >> 1, wg);
+            hand_over_dq<L, PIECE>(dq + PIECE / 2, shared, step.z, step.w >> 1, wg);
+            cs_wgmma_wait<0>(); /* dK */
+            if (is_elected)
+                cs_mbar_arrive(base + L::Q_FREE + 8 * ring.stage);
+        }
+        if (is_elected)
+            cs_mbar_arrive(base + L::KEYS_FREE);
+        hold(dk);
+        hold(dv);
+        store_keys<L, COLUMNS>(a, dk, a.scale, item.x, item.z, item.y, wg * COLUMNS, a.dk,
+                               a.dk_part);
+        store_keys<L, COLUMNS>(a, dv, 1.0f, item.x, item.z, item.y, wg * COLUMNS, a.dv, a.dv_part);
+    }
+    hand_over_end<L>(shared, wg);
+}
+
+template <bool CAP>
+__global__ void __launch_bounds__(THREADS, 1)
+    cs_bwd_wide_kernel(const __grid_constant__ struct cs_bwd_maps maps,
+                       const __grid_constant__ struct cs_bwd_args a)
+{
+    extern __shared__ uint8_t dynamic[];
+    uint8_t *shared = dynamic + (1024 - cs_smem(dynamic) % 1024) % 1024;
+    const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0), wg = warp / 4;
+    if (threadIdx.x == 0)
+        init_barriers<L>(cs_smem(shared));
+    __syncthreads();
+    if (wg == 2) {
+        cs_registers_give<PRODUCER_REGISTERS>();
+        if (warp == CONSUMER_WARPS)
+            produce<L>(a, maps, shared);
+        else if (warp <= CONSUMER_WARPS + 2)
+            add_dq<L>(a, shared, warp - CONSUMER_WARPS - 1);
+    } else {
+        cs_registers_take<CONSUMER_REGISTERS>();
+        consume<CAP>(a, shared, wg);
+    }
+}
+
+void cs_bwd_wide(struct cs_ctx *ctx, const struct cs_bwd_maps &maps, const struct cs_bwd_args &a)
+{
+    auto *kernel = a.softcap != 0.0f ? cs_bwd_wide_kernel<true> : cs_bwd_wide_kernel<false>;
+    CS_CUDA_NOTE(ctx,
+                 cudaFuncSetAttribute((const void *)kernel,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, L::BYTES),
+                 "attention_grad");
+    const int items = a.n_k * L::TILE_PARTS * a.kv_heads * a.parts;
+    const unsigned blocks = (unsigned)min(items, cs_cuda_handle_of(ctx)->processors);
+    kernel<<<blocks, THREADS, L::BYTES, cs_cuda_stream_of(ctx)>>>(maps, a);
+    CS_CUDA_LAUNCHED(ctx, "attention_grad");
+}
