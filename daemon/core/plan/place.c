@@ -12,6 +12,60 @@ int32_t cs_place_depth(const struct cs_graph *graph, const struct cs_cuts *cuts,
     return graph->branches[branch].encoder < 0 ? own : own + cuts->n_stages[graph->n_branches - 1];
 }
 
+static const char *const modalities[] = {"encoder-parallel", "encoder-colocated",
+                                         "encoder-replicated"};
+
+enum cs_status cs_placing_make(const char *modality, const struct cs_schedule_info *schedule,
+                               struct cs_placing *out, struct cs_err *err)
+{
+    /* by layout of the schedule */
+    static const enum cs_modality fits[] = {
+        [CS_LAYOUT_CHUNKS] = CS_MODALITY_PARALLEL, [CS_LAYOUT_COLOCATED] = CS_MODALITY_COLOCATED};
+
+    size_t m = 0;
+    while (m < CS_ARRAY_LEN(modalities) && strcmp(modality, modalities[m]) != 0)
+        m++;
+    if (m == CS_ARRAY_LEN(modalities))
+        return cs_fail(err, CS_PLAN,
+                       "plan.modality \"%s\" is not known; accepted: encoder-parallel, "
+                       "encoder-colocated, encoder-replicated",
+                       modality);
+    *out = (struct cs_placing){(enum cs_modality)m, schedule,
+                               schedule->layout == CS_LAYOUT_CHUNKS ? CS_PLAN_CHUNKS : 1};
+    if (schedule->layout != CS_LAYOUT_STAGES && out->modality != fits[schedule->layout])
+        return cs_fail(err, CS_PLAN,
+                       "schedule %s (%s) does not go with modality %s; choose %s, or schedule "
+                       "1f1b, gpipe or zb-h1",
+                       schedule->name, schedule->help, modality,
+                       modalities[fits[schedule->layout]]);
+    return CS_OK;
+}
+
+bool cs_placing_copies(const struct cs_placing *placing)
+{
+    return placing->modality == CS_MODALITY_REPLICATED ||
+           placing->schedule->layout == CS_LAYOUT_COLOCATED;
+}
+
+static enum cs_status check_copies(const struct cs_graph *graph, const struct cs_placing *placing,
+                                   const struct cs_cuts *cuts, struct cs_err *err)
+{
+    for (int32_t b = 0; b + 1 < graph->n_branches; b++)
+        if (cuts->n_stages[b] != 1)
+            return cs_fail(err, CS_PLAN,
+                           "%s under %s puts a whole copy of %s on each rank of %s, but it has pp "
+                           "= %d; set plan.parallel.%s.pp = 1",
+                           modalities[placing->modality], placing->schedule->name,
+                           graph->branches[b].name, graph->branches[graph->n_branches - 1].name,
+                           cuts->n_stages[b], graph->branches[b].name);
+    if (graph->n_branches == 1)
+        return cs_fail(err, CS_PLAN,
+                       "%s under %s copies encoders to the ranks of the LLM, and the model has "
+                       "none; choose encoder-parallel with 1f1b",
+                       modalities[placing->modality], placing->schedule->name);
+    return CS_OK;
+}
+
 static enum cs_status check_colocated(const struct cs_graph *graph, const struct cs_cuts *cuts,
                                       struct cs_err *err)
 {
@@ -28,52 +82,97 @@ static enum cs_status check_colocated(const struct cs_graph *graph, const struct
     return CS_OK;
 }
 
-enum cs_status cs_place_stages(const struct cs_graph *graph, const char *modality,
+/* one stage of a branch, its layers first .. first + n */
+static struct cs_stage *add_stage(struct cs_plan *plan, const struct cs_graph *graph, int32_t b,
+                                  int32_t index, int32_t rank, struct cs_arena *arena)
+{
+    struct cs_stage *stage = &plan->stages[plan->n_stages];
+    *stage =
+        (struct cs_stage){.name = cs_arena_printf(arena, "%s.%d", graph->branches[b].name, index),
+                          .id = plan->n_stages++,
+                          .branch = b,
+                          .index = index,
+                          .rank = rank};
+    if (rank >= plan->n_ranks)
+        plan->n_ranks = rank + 1;
+    return stage;
+}
+
+static void place_copies(const struct cs_graph *graph, int32_t b, int32_t copies,
+                         struct cs_arena *arena, struct cs_plan *plan)
+{
+    for (int32_t r = 0; r < copies; r++) {
+        struct cs_stage *stage = add_stage(plan, graph, b, r, r, arena);
+        stage->first_layer = graph->branches[b].first_layer;
+        stage->n_layers = graph->branches[b].n_layers;
+        stage->copies = copies;
+    }
+}
+
+static void place_cut(const struct cs_graph *graph, const struct cs_placing *placing,
+                      const struct cs_cuts *cuts, int32_t b, int32_t base, struct cs_arena *arena,
+                      struct cs_plan *plan)
+{
+    int32_t layer = graph->branches[b].first_layer;
+    int32_t ranks =
+        b == graph->n_branches - 1 ? cuts->n_stages[b] / placing->chunks : cuts->n_stages[b];
+    for (int32_t s = 0; s < cuts->n_stages[b]; s++) {
+        struct cs_stage *stage = add_stage(plan, graph, b, s, base + s % ranks, arena);
+        stage->first_layer = layer;
+        stage->n_layers = cuts->sizes[b][s];
+        layer += stage->n_layers;
+    }
+}
+
+static void place_shares(const struct cs_graph *graph, int32_t copies, struct cs_arena *arena,
+                         struct cs_plan *plan)
+{
+    struct cs_slot_share *share = CS_NEW_ARRAY(arena, struct cs_slot_share, plan->n_stages);
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (graph->branches[plan->stages[s].branch].encoder >= 0)
+            share[s] = (struct cs_slot_share){copies, plan->stages[s].index};
+    plan->share = share;
+}
+
+enum cs_status cs_place_stages(const struct cs_graph *graph, const struct cs_placing *placing,
                                const struct cs_cuts *cuts, struct cs_arena *arena,
                                struct cs_plan *plan, struct cs_err *err)
 {
-    bool is_colocated = strcmp(modality, "encoder-colocated") == 0;
-    if (!is_colocated && strcmp(modality, "encoder-parallel") != 0)
-        return cs_fail(err, CS_PLAN,
-                       "plan.modality \"%s\" is not known; accepted: encoder-parallel, "
-                       "encoder-colocated",
-                       modality);
-    if (is_colocated)
+    int32_t llm = graph->n_branches - 1, p = cuts->n_stages[llm] / placing->chunks, n = 0;
+    bool has_copies = cs_placing_copies(placing);
+    if (has_copies)
+        CS_TRY(check_copies(graph, placing, cuts, err));
+    else if (placing->modality == CS_MODALITY_COLOCATED)
         CS_TRY(check_colocated(graph, cuts, err));
     for (int32_t b = 0; b < graph->n_branches; b++)
-        plan->n_stages += cuts->n_stages[b];
-    plan->stages = CS_NEW_ARRAY(arena, struct cs_stage, plan->n_stages);
-    int32_t id = 0;
+        n += has_copies && b < llm ? p : cuts->n_stages[b];
+    plan->n_stages = plan->n_ranks = 0;
+    plan->stages = CS_NEW_ARRAY(arena, struct cs_stage, n);
     for (int32_t b = 0; b < graph->n_branches; b++) {
-        int32_t layer = graph->branches[b].first_layer;
-        for (int32_t s = 0; s < cuts->n_stages[b]; s++, id++) {
-            plan->stages[id] = (struct cs_stage){
-                .name = cs_arena_printf(arena, "%s.%d", graph->branches[b].name, s),
-                .id = id,
-                .branch = b,
-                .index = s,
-                .rank = is_colocated ? s : id,
-                .first_layer = layer,
-                .n_layers = cuts->sizes[b][s]};
-            layer += cuts->sizes[b][s];
-            if (plan->stages[id].rank >= plan->n_ranks)
-                plan->n_ranks = plan->stages[id].rank + 1;
-        }
+        bool is_own = placing->modality == CS_MODALITY_PARALLEL;
+        if (has_copies && b < llm)
+            place_copies(graph, b, p, arena, plan);
+        else
+            place_cut(graph, placing, cuts, b, is_own ? plan->n_ranks : 0, arena, plan);
     }
+    if (placing->schedule->layout == CS_LAYOUT_COLOCATED)
+        place_shares(graph, p, arena, plan);
     return CS_OK;
 }
 
-/* the next stage of the branch; an encoder's last stage feeds the first of the llm */
+/* the next stage of the branch; an encoder's last stage feeds the first of the llm, and so does
+ * every copy that shares the slots; a copy that runs all of them feeds the stage on its rank */
 static int32_t consumer_of(const struct cs_graph *graph, const struct cs_plan *plan, int32_t id)
 {
     const struct cs_stage *stage = &plan->stages[id];
-    if (id + 1 < plan->n_stages && plan->stages[id + 1].branch == stage->branch)
+    bool is_copy = stage->copies > 1;
+    if (!is_copy && id + 1 < plan->n_stages && plan->stages[id + 1].branch == stage->branch)
         return id + 1;
     if (graph->branches[stage->branch].encoder < 0)
         return -1;
     for (int32_t i = id + 1; i < plan->n_stages; i++)
         if (plan->stages[i].branch == graph->n_branches - 1)
-            return i;
+            return is_copy && !plan->share ? i + stage->index : i;
     return -1;
 }
 

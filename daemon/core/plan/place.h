@@ -3,7 +3,7 @@
 #ifndef CS_PLAN_PLACE_H
 #define CS_PLAN_PLACE_H
 
-#include "core/plan/plan.h"
+#include "core/plan/plan_schedule.h"
 
 enum { CS_MAX_BRANCHES = CS_MAX_ENCODERS + 1 };
 
@@ -12,11 +12,23 @@ struct cs_cuts {
     int *sizes[CS_MAX_BRANCHES];       /* layers per stage */
 };
 
-/* stages in dataflow order, names, ids and layers; ranks by modality:
- *   encoder-parallel   every stage has its own rank, in the order of the stages
- *   encoder-colocated  stage s of every branch on rank s; all branches have the same number of
- * stages CS_PLAN when the modality is unknown or the counts do not allow it. */
-enum cs_status cs_place_stages(const struct cs_graph *graph, const char *modality,
+enum cs_modality { CS_MODALITY_PARALLEL, CS_MODALITY_COLOCATED, CS_MODALITY_REPLICATED };
+
+struct cs_placing {
+    enum cs_modality modality;
+    const struct cs_schedule_info *schedule;
+    int32_t chunks; /* of an LLM stage, 1: it is not cut further */
+};
+
+/* CS_PLAN: not a modality, or not one that the schedule has, with the one that it has */
+enum cs_status cs_placing_make(const char *modality, const struct cs_schedule_info *schedule,
+                               struct cs_placing *out, struct cs_err *err) CS_NODISCARD;
+/* encoders are copied to the ranks of the LLM; their cut is one stage */
+bool cs_placing_copies(const struct cs_placing *placing);
+
+/* stages in dataflow order, names, ids, layers, ranks and shares, see cs_plan_make; the LLM's cut
+ * has chunks times its ranks. CS_PLAN when the counts do not allow it. */
+enum cs_status cs_place_stages(const struct cs_graph *graph, const struct cs_placing *placing,
                                const struct cs_cuts *cuts, struct cs_arena *arena,
                                struct cs_plan *plan, struct cs_err *err) CS_NODISCARD;
 /* edges, has_backward, needs_input_grad, tied stages: what follows from stages, graph and budgets

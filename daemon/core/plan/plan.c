@@ -12,24 +12,13 @@
 
 enum { MAX_ITEMS = 256, TEXT_PER_ITEM = 8, MAX_WHY = 3 * CS_MAX_BRANCHES + 4 };
 
-static const char *const schedules[] = {"1f1b", "gpipe"};
-
-enum cs_status cs_plan_check_schedule(const char *name, struct cs_err *err)
-{
-    for (size_t i = 0; i < CS_ARRAY_LEN(schedules); i++)
-        if (strcmp(schedules[i], name) == 0)
-            return CS_OK;
-    const char *near = cs_near(name, schedules, (int)CS_ARRAY_LEN(schedules));
-    return cs_fail(err, CS_PLAN, "schedule \"%s\" is not known; accepted: 1f1b, gpipe%s%s%s", name,
-                   near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
-}
-
 struct planner {
     const struct cs_spec *spec;
     const struct cs_graph *graph;
     const struct cs_cluster *cluster;
     struct cs_arena *arena;
     struct cs_layer_cost *cost; /* (graph->n_layers) */
+    struct cs_placing placing;
     struct cs_cuts cuts;
     struct cs_plan *plan;
 };
@@ -130,22 +119,36 @@ enum cs_status cs_plan_budget(const struct cs_spec *spec, const struct cs_graph 
     return CS_OK;
 }
 
+static enum cs_status refuse_count(const struct planner *p, int32_t b, int32_t pp, int32_t chunks,
+                                   struct cs_err *err)
+{
+    const struct cs_branch *branch = &p->graph->branches[b];
+    if (chunks > 1)
+        return cs_fail(err, CS_PLAN,
+                       "schedule %s cuts each of the %d stages of %s in %d chunks: %d layers are "
+                       "needed, it has %d; choose plan.parallel.%s.pp <= %d, or 1f1b",
+                       p->plan->schedule, pp, branch->name, chunks, pp * chunks, branch->n_layers,
+                       branch->name, branch->n_layers / chunks);
+    return cs_fail(err, CS_PLAN,
+                   "plan.parallel.%s.pp = %d asks for more stages than layers: branch %s "
+                   "has %d layers; choose pp <= %d",
+                   branch->name, pp, branch->name, branch->n_layers, branch->n_layers);
+}
+
 static enum cs_status choose_counts(struct planner *p, struct cs_err *err)
 {
     for (int32_t b = 0; b < p->graph->n_branches; b++) {
         const struct cs_branch *branch = &p->graph->branches[b];
         const struct cs_spec_parallel *given = parallel_of(p, b);
         int32_t pp = given ? given->pp : 1;
+        int32_t chunks = b == p->graph->n_branches - 1 ? p->placing.chunks : 1;
         if (pp < 1)
             return cs_fail(err, CS_PLAN, "plan.parallel.%s.pp is %d: it starts at 1", branch->name,
                            pp);
-        if (pp > branch->n_layers)
-            return cs_fail(err, CS_PLAN,
-                           "plan.parallel.%s.pp = %d asks for more stages than layers: branch %s "
-                           "has %d layers; choose pp <= %d",
-                           branch->name, pp, branch->name, branch->n_layers, branch->n_layers);
-        p->cuts.n_stages[b] = pp;
-        p->cuts.sizes[b] = CS_NEW_ARRAY(p->arena, int, pp);
+        if (pp > branch->n_layers / chunks)
+            return refuse_count(p, b, pp, chunks, err);
+        p->cuts.n_stages[b] = pp * chunks;
+        p->cuts.sizes[b] = CS_NEW_ARRAY(p->arena, int, pp *chunks);
     }
     return CS_OK;
 }
@@ -167,13 +170,73 @@ static double *branch_costs(struct planner *p, int32_t b, bool is_blind)
     return cost;
 }
 
-static int64_t alive_slots(const struct planner *p, int32_t b, int32_t stage)
+/* copies of encoders run a share of the slots, whatever the LLM does meanwhile */
+static double alive_in_copies(const struct planner *p)
 {
-    int64_t slots = p->spec->slots;
-    if (strcmp(p->plan->schedule, "gpipe") == 0)
-        return slots;
-    int64_t alive = cs_place_depth(p->graph, &p->cuts, b, stage) + 1;
+    int32_t ranks = p->cuts.n_stages[p->graph->n_branches - 1] / p->placing.chunks;
+    double own = (p->spec->slots + ranks - 1) / ranks; /* whole */
+    bool is_bounded = strcmp(p->plan->schedule, "anchors") == 0;
+    return is_bounded && own > CS_ANCHOR_WINDOW + 1 ? CS_ANCHOR_WINDOW + 1 : own;
+}
+
+/* slots of a chunk, on average over the chunks of its rank */
+static double alive_in_chunks(const struct planner *p, int32_t stage)
+{
+    int32_t v = p->placing.chunks, n = p->cuts.n_stages[p->graph->n_branches - 1] / v;
+    return (2.0 * (n - 1 - stage % n) + (v - 1.0) * n + 1) / v;
+}
+
+/* stages on the longest chain: what all ranks warm up by when they feed each other in a circle */
+static int32_t longest_chain(const struct planner *p)
+{
+    int32_t llm = p->graph->n_branches - 1, longest = 0;
+    for (int32_t b = 0; b < llm; b++)
+        longest = p->cuts.n_stages[b] > longest ? p->cuts.n_stages[b] : longest;
+    return longest + p->cuts.n_stages[llm];
+}
+
+/* slots of a stage that are live at once; exact but for chunks and what runs ahead of them */
+static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
+{
+    const char *schedule = p->plan->schedule;
+    int32_t llm = p->graph->n_branches - 1, path = longest_chain(p);
+    bool is_circle = p->placing.modality == CS_MODALITY_COLOCATED &&
+                     !cs_placing_copies(&p->placing) && llm > 0 && p->cuts.n_stages[llm] > 1;
+    double slots = p->spec->slots, depth = cs_place_depth(p->graph, &p->cuts, b, stage), alive;
+    if (p->placing.schedule->layout == CS_LAYOUT_COLOCATED && b < llm)
+        return alive_in_copies(p);
+    if (p->placing.modality == CS_MODALITY_REPLICATED) /* copies pace with the stage beside them */
+        depth = p->cuts.n_stages[llm] - 1 - stage;
+    if (is_circle)
+        depth = path - 1;
+    alive = depth + 1;
+    if (p->placing.chunks > 1)
+        alive = b == llm ? alive_in_chunks(p, stage) : alive + p->cuts.n_stages[llm];
+    if (strcmp(schedule, "gpipe") == 0)
+        alive = slots;
+    if (strcmp(schedule, "zb-h1") == 0)
+        alive = path;
+    if (strcmp(schedule, "zb-h2") == 0)
+        alive = 2 * depth + 2;
+    if (strcmp(schedule, "zb-h2-late") == 0)
+        alive = 2 * path - 1;
     return alive < slots ? alive : slots;
+}
+
+/* what copies of encoders leave of a rank */
+static double cap_of(const struct planner *p, int32_t b)
+{
+    double cap = (double)p->cluster->device->mem_bytes;
+    int32_t llm = p->graph->n_branches - 1;
+    for (int32_t e = 0; cap > 0 && b == llm && cs_placing_copies(&p->placing) && e < llm; e++)
+        for (int32_t i = 0; i < p->graph->branches[e].n_layers; i++) {
+            struct cs_layer_bytes bytes =
+                cs_layer_bytes(p->graph, &p->graph->layers[p->graph->branches[e].first_layer + i],
+                               &p->plan->budget, p->cluster->device);
+            cap -= (double)(bytes.weight + bytes.state);
+            cap -= alive_slots(p, e, 0) * (double)bytes.saved;
+        }
+    return cap < 1 && p->cluster->device->mem_bytes > 0 ? 1 : cap;
 }
 
 static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, int *sizes,
@@ -193,8 +256,8 @@ static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, 
         saved[i] = (double)bytes.saved;
     }
     for (int s = 0; s < stages; s++)
-        alive[s] = (double)alive_slots(p, b, s);
-    struct cs_split_memory memory = {weight, saved, alive, (double)p->cluster->device->mem_bytes};
+        alive[s] = alive_slots(p, b, s);
+    struct cs_split_memory memory = {weight, saved, alive, cap_of(p, b)};
     enum cs_status status =
         cs_split_capped(cost, branch->n_layers, stages, &memory, sizes, NULL, err);
     return status == CS_OK
@@ -236,7 +299,7 @@ static enum cs_status check_memory(const struct planner *p, struct cs_err *err)
             const struct cs_stage *st = &p->plan->stages[s];
             if (st->rank == r)
                 bytes += st->weight_bytes + st->state_bytes +
-                         alive_slots(p, st->branch, st->index) * st->saved_bytes;
+                         (int64_t)(alive_slots(p, st->branch, st->index) * (double)st->saved_bytes);
         }
         if (bytes > cap)
             return cs_fail(err, CS_PLAN,
@@ -333,7 +396,8 @@ enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *g
     if (graph->n_branches < 1 || graph->n_branches > CS_MAX_BRANCHES)
         return cs_fail(err, CS_PLAN, "the model has %d branches: 1 to %d can be planned",
                        graph->n_branches, CS_MAX_BRANCHES);
-    CS_TRY(cs_plan_check_schedule(spec->schedule, err));
+    CS_TRY(cs_plan_schedule_find(spec->schedule, &p.placing.schedule, err));
+    CS_TRY(cs_placing_make(spec->modality, p.placing.schedule, &p.placing, err));
     p.plan = CS_NEW(arena, struct cs_plan);
     p.plan->schedule = cs_arena_strdup(arena, spec->schedule);
     p.plan->slots = spec->slots;
@@ -343,10 +407,11 @@ enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *g
     p.cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, graph->n_layers);
     cs_layer_costs(graph, &p.plan->budget, cluster->device, p.cost);
     CS_TRY(split_all(&p, err));
-    CS_TRY(cs_place_stages(graph, spec->modality, &p.cuts, arena, p.plan, err));
+    CS_TRY(cs_place_stages(graph, &p.placing, &p.cuts, arena, p.plan, err));
     CS_TRY(check_devices(&p, err));
     cs_place_derive(graph, arena, p.plan);
     cs_place_costs(graph, cluster->device, p.cost, p.plan);
+    CS_TRY(cs_plan_check_fits(p.plan, err));
     CS_TRY(check_memory(&p, err));
     CS_TRY(explain(&p, err));
     CS_TRY(cs_plan_hash(p.plan, graph, p.plan->hash, err));

@@ -17,6 +17,7 @@ struct cs_stage {
     int32_t branch;   /* graph->branches */
     int32_t index;    /* within the branch */
     int32_t rank;     /* several stages may share a rank (colocated) */
+    int32_t copies;   /* > 1: the whole branch, which as many ranks have; index: of the copy */
     int32_t first_layer, n_layers;               /* graph->layers */
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns; /* per slot */
     bool has_backward;                           /* a layer needs an input or weight gradient */
@@ -34,12 +35,21 @@ struct cs_edge {
     int64_t max_rows;     /* budget: rows of one slot */
 };
 
+/* A stage that exists once on each of n ranks (colocated encoders): this copy runs slot i where
+ * i % n == at. n 0: all slots. */
+struct cs_slot_share {
+    int32_t n, at;
+};
+
 struct cs_plan {
     struct cs_stage *stages;
     struct cs_edge *edges;
     int32_t n_stages, n_edges, n_ranks;
-    const char *schedule; /* "1f1b", "gpipe" */
-    int32_t slots;        /* slots a step is expected to have (preview, simulation) */
+    const char *schedule; /* "1f1b", ...: the table in plan_schedule.c */
+    /* (n_stages) or NULL: every stage runs every slot. Under three-phase and anchors an encoder is
+     * as many stages as the LLM has ranks: "vision.2" is its copy on the LLM's rank 2. */
+    const struct cs_slot_share *share;
+    int32_t slots; /* slots a step is expected to have (preview, simulation) */
     struct cs_slot_budget budget;
     bool is_tied_across; /* tied head: embedding and head on different stages, one exchange per step
                           */
@@ -51,7 +61,14 @@ struct cs_plan {
     char hash[65];
 };
 
-/* Plan a spec on a cluster. Errors (CS_PLAN): more stages than layers, more ranks than devices, an
+/* Plan a spec on a cluster. Modality and schedule decide the placing:
+ *   encoder-parallel    every stage on a rank of its own; interleaved: the LLM's pp ranks have two
+ *                       stages each, chunk by chunk
+ *   encoder-colocated   stage s of every branch on rank s; three-phase, anchors: a copy of every
+ *                       encoder (pp 1) on each rank of the LLM, which share the slots
+ *   encoder-replicated  a copy of every encoder (pp 1) on each rank of the LLM, for every slot: the
+ *                       baseline that pays in time for what colocated copies share
+ * Errors (CS_PLAN): more stages than layers, more ranks than devices, an
  * item larger than seq_tokens ... each with the figures and a hint. */
 enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
                             const struct cs_cluster *cluster, struct cs_arena *arena,

@@ -126,6 +126,10 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
         json_object_set_new(one, "name", json_string(plan->stages[s].name));
         json_object_set_new(one, "branch",
                             json_string(graph->branches[plan->stages[s].branch].name));
+        if (plan->share && plan->share[s].n > 0)
+            json_object_set_new(
+                one, "share",
+                json_pack("{s:i,s:i}", "n", plan->share[s].n, "at", plan->share[s].at));
         json_array_append_new(stages, one);
     }
     for (int32_t e = 0; e < plan->n_edges; e++) {
@@ -223,27 +227,89 @@ static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *er
     return CS_OK;
 }
 
-/* stages cover all layers in order, branch by branch */
+/* Stages cover all layers in order, branch by branch; or those of an encoder are copies of it, one
+ * on each rank of the LLM. */
 static enum cs_status check_cover(const struct reader *r, struct cs_err *err)
 {
     int32_t id = 0;
     for (int32_t b = 0; b < r->graph->n_branches; b++) {
         const struct cs_branch *branch = &r->graph->branches[b];
-        int32_t layer = branch->first_layer, end = layer + branch->n_layers, index = 0;
-        for (; layer < end; id++, index++) {
-            const struct cs_stage *s = &r->plan->stages[id];
+        int32_t first = branch->first_layer, layer = first, end = layer + branch->n_layers;
+        bool is_copied = branch->encoder >= 0 && id + 1 < r->plan->n_stages &&
+                         r->plan->stages[id + 1].branch == b &&
+                         r->plan->stages[id + 1].first_layer == first;
+        for (int32_t index = 0; layer < end; id++, index++) {
+            struct cs_stage *s = &r->plan->stages[id];
             if (id >= r->plan->n_stages || s->branch != b || s->index != index ||
-                s->first_layer != layer || s->n_layers < 1 || s->n_layers > end - layer)
+                s->first_layer != layer || s->n_layers < 1 || s->n_layers > end - layer ||
+                (is_copied && s->n_layers != end - first))
                 return cs_fail(err, CS_CORRUPT,
                                "plan: stages[%d] does not continue branch %s at layer %d (stage "
                                "%d): the plan is for another model",
                                id, branch->name, layer, index);
-            layer += s->n_layers;
+            bool is_last_copy = id + 1 >= r->plan->n_stages || r->plan->stages[id + 1].branch != b;
+            layer = is_copied && !is_last_copy ? first : layer + s->n_layers;
+            s->copies = is_copied ? -1 : 0; /* counted below */
         }
     }
     if (id != r->plan->n_stages)
         return cs_fail(err, CS_CORRUPT, "plan: %d stages, but the layers end after %d",
                        r->plan->n_stages, id);
+    for (int32_t s = r->plan->n_stages - 1, n = 0; s >= 0; s--) {
+        struct cs_stage *stage = &r->plan->stages[s];
+        if (stage->copies == 0)
+            continue;
+        n = n > stage->index ? n : stage->index + 1; /* the last copy comes first */
+        stage->copies = n;
+        n = stage->index == 0 ? 0 : n;
+    }
+    return CS_OK;
+}
+
+/* copies of an encoder: as many as the LLM has stages, each on the rank of one */
+static enum cs_status check_copies(const struct reader *r, struct cs_err *err)
+{
+    const struct cs_plan *plan = r->plan;
+    int32_t llm = 0;
+    while (llm < plan->n_stages && plan->stages[llm].branch != r->graph->n_branches - 1)
+        llm++;
+    for (int32_t s = 0; s < llm; s++) {
+        const struct cs_stage *stage = &plan->stages[s];
+        int32_t copies = stage->copies > 1 ? stage->copies : 1, at = llm + stage->index;
+        bool is_shared = plan->share && plan->share[s].n > 0;
+        if (copies > 1 && (copies > plan->n_stages - llm || stage->rank != plan->stages[at].rank))
+            return cs_fail(err, CS_CORRUPT,
+                           "plan: stages[%d] (%s) is a copy that is not on the rank of stage %d "
+                           "of the llm",
+                           s, stage->name, stage->index);
+        if (is_shared && (plan->share[s].n != copies || plan->share[s].at != stage->index))
+            return cs_fail(err, CS_CORRUPT,
+                           "plan: stages[%d].share must be {\"n\": %d, \"at\": %d}", s, copies,
+                           stage->index);
+    }
+    return CS_OK;
+}
+
+static enum cs_status read_share(struct reader *r, struct cs_err *err)
+{
+    struct cs_slot_share *share = CS_NEW_ARRAY(r->arena, struct cs_slot_share, r->plan->n_stages);
+    for (int32_t s = 0; s < r->plan->n_stages; s++) {
+        const json_t *stage = json_array_get(json_object_get(r->json, "stages"), (size_t)s);
+        const json_t *json = json_object_get(stage, "share");
+        json_int_t n = json_integer_value(json_object_get(json, "n"));
+        json_int_t at = json_integer_value(json_object_get(json, "at"));
+        if (!json)
+            continue;
+        bool is_encoder = r->graph->branches[r->plan->stages[s].branch].encoder >= 0;
+        if (!is_encoder || !json_is_integer(json_object_get(json, "at")) || n < 1 ||
+            n > r->plan->n_stages || at < 0 || at >= n)
+            return cs_fail(err, CS_CORRUPT,
+                           "plan: stages[%d].share must say which slots a copy of an encoder "
+                           "runs: {\"n\": copies, \"at\": 0 .. n - 1}",
+                           s);
+        share[s] = (struct cs_slot_share){(int32_t)n, (int32_t)at};
+        r->plan->share = share;
+    }
     return CS_OK;
 }
 
@@ -262,16 +328,18 @@ static enum cs_status read_stages(struct reader *r, struct cs_err *err)
 {
     const json_t *list = json_object_get(r->json, "stages");
     size_t n = json_array_size(list);
-    if (!json_is_array(list) || n < 1 || n > (size_t)r->graph->n_layers)
-        return cs_fail(err, CS_CORRUPT, "plan: stages must be an array of 1 to %d",
-                       r->graph->n_layers);
+    size_t most = (size_t)r->graph->n_layers * (size_t)r->graph->n_branches; /* with copies */
+    if (!json_is_array(list) || n < 1 || n > most)
+        return cs_fail(err, CS_CORRUPT, "plan: stages must be an array of 1 to %zu", most);
     CS_TRY(read_count(r, "n_ranks", 1, (int32_t)n, &r->plan->n_ranks, err));
     r->plan->n_stages = (int32_t)n;
     r->plan->stages = CS_NEW_ARRAY(r->arena, struct cs_stage, n);
     for (int32_t s = 0; s < r->plan->n_stages; s++)
         CS_TRY(read_stage(r, s, err));
     CS_TRY(check_cover(r, err));
-    return check_ranks(r, err);
+    CS_TRY(check_ranks(r, err));
+    CS_TRY(read_share(r, err));
+    return check_copies(r, err);
 }
 
 static enum cs_status read_encoder(struct reader *r, const json_t *json, int32_t e,
@@ -431,6 +499,7 @@ enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
     CS_TRY(read_count(&r, "embed_stage", 0, r.plan->n_stages - 1, &r.plan->embed_stage, err));
     CS_TRY(read_count(&r, "head_stage", 0, r.plan->n_stages - 1, &r.plan->head_stage, err));
     CS_TRY(check_derived(&r, err));
+    CS_TRY(cs_plan_check_fits(r.plan, err));
     CS_TRY(read_predictions(&r, err));
     CS_TRY(cs_plan_hash(r.plan, graph, r.plan->hash, err));
     const char *hash = json_string_value(json_object_get(json, "hash"));

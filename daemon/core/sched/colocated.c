@@ -10,8 +10,6 @@
  *              slots per rank. Source: bounded look-ahead of MegaScale-Omni and BigMac. */
 #include "core/sched/order.h"
 
-enum { DEFAULT_WINDOW = 2 };
-
 struct place {
     const struct cs_pipeline *pipe;
     int32_t rank, position, p, n_encoders, n_groups;
@@ -76,7 +74,7 @@ void cs_schedule_anchors(const struct cs_pipeline *pipe, int32_t rank, struct cs
 {
     struct place x = place_of(pipe, rank, order);
     int32_t m = pipe->n_slots, stage = pipe->node[rank].stages[x.n_encoders];
-    int32_t window = pipe->options->window > 0 ? pipe->options->window : DEFAULT_WINDOW;
+    int32_t window = pipe->options->window > 0 ? pipe->options->window : CS_ANCHOR_WINDOW;
     int32_t warm = x.p - 1 - x.position, group = 0;
     for (int32_t g = 0; g < window && g < x.n_groups; g++)
         encode(&x, CS_OP_FWD, g);

@@ -10,8 +10,8 @@
  * With a bound on running ahead, a forward-only stage waits for its send of slot i - ahead, and
  * rows of slot i are received once their consumer has computed slot i - 2.
  *
- * End of a training step: TIED, NORM over all ranks, STEP, MARK. MARK also waits for the last send
- * to every peer, after which all boundary buffers are free. */
+ * End of a training step: TIED, COPIES, NORM over all ranks, STEP, MARK. MARK also waits for the
+ * last send to every peer, after which all boundary buffers are free. */
 #include "core/sched/comm.h"
 
 #include <string.h>
@@ -362,8 +362,11 @@ static void add_sends(struct pass *p, const struct cs_order_item *item)
 /* the gradients of the stage's weights are complete */
 static uint32_t last_backward(const struct pass *p, int32_t stage)
 {
-    uint32_t weight = p->done[stage_at(p, stage, WEIGHT_WORK, p->pipe->n_slots - 1)];
-    return weight != NONE ? weight : p->done[stage_at(p, stage, GRAD_WORK, p->pipe->n_slots - 1)];
+    int32_t slot = cs_last_slot(&p->pipe->traits[stage], p->pipe->n_slots);
+    if (slot < 0)
+        return NONE;
+    uint32_t weight = p->done[stage_at(p, stage, WEIGHT_WORK, slot)];
+    return weight != NONE ? weight : p->done[stage_at(p, stage, GRAD_WORK, slot)];
 }
 
 /* the two ranks of the exchange; one rank that has both stages adds locally (peer -1) */
@@ -385,6 +388,26 @@ static uint32_t add_tied(struct pass *p, int32_t rank)
     return id;
 }
 
+/* Sums over copies, branch by branch on every rank: one order for all. Returns the first, *n how
+ * many follow each other. */
+static uint32_t add_copies(struct pass *p, int32_t rank, uint32_t *n)
+{
+    const struct cs_rank_node *node = &p->pipe->node[rank];
+    uint32_t first = p->out->n_actions;
+    for (int32_t i = 0; i < node->n_stages; i++) {
+        int32_t stage = node->stages[i];
+        if (!cs_sums_over_copies(p->plan, p->pipe->traits, stage))
+            continue;
+        struct cs_action action = blank(CS_OP_COPIES);
+        action.stage = (int16_t)stage;
+        action.comm = (int16_t)(CS_COMM_COPIES + p->plan->stages[stage].branch);
+        add_action(p, action);
+        add_dep(p, last_backward(p, stage));
+    }
+    *n = p->out->n_actions - first;
+    return first;
+}
+
 /* Rows that arrive for the next step. They stand before the end of this one. */
 static uint32_t add_lead_receives(struct pass *p, int32_t rank)
 {
@@ -402,12 +425,14 @@ static void add_end(struct pass *p, int32_t rank, uint32_t last_compute)
     uint32_t first_lead = p->out->n_actions;
     uint32_t last_lead = add_lead_receives(p, rank);
     if (!p->pipe->is_eval) {
-        uint32_t tied = add_tied(p, rank);
+        uint32_t tied = add_tied(p, rank), n_sums, sums = add_copies(p, rank, &n_sums);
         struct cs_action norm = blank(CS_OP_NORM);
         norm.comm = CS_COMM_WORLD;
         uint32_t norm_id = add_action(p, norm);
         add_dep(p, last_compute);
         add_dep(p, tied);
+        for (uint32_t i = 0; i < n_sums; i++)
+            add_dep(p, sums + i);
         last_compute = add_action(p, blank(CS_OP_STEP));
         add_dep(p, norm_id);
     }

@@ -4,15 +4,15 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/sched/order.h"
+#include "core/plan/plan_schedule.h"
 
-enum { MAX_STAGES = 16384, MAX_CELLS = 1 << 23, DEFAULT_CHUNKS = 2 };
+enum { MAX_STAGES = 16384, MAX_CELLS = 1 << 23, DEFAULT_CHUNKS = CS_PLAN_CHUNKS };
 
 struct maker {
     const struct cs_lab_module *modules;
     int n;
     struct cs_arena *arena;
-    const struct cs_schedule *schedule;
+    const struct cs_schedule_info *schedule;
     int32_t *feeds; /* index of the consumer, -1: none */
     int32_t *order; /* modules in dataflow order */
     int32_t last;   /* the last of them */
@@ -169,6 +169,7 @@ static void add_copies(struct maker *m, int32_t module)
         m->share[id] = (struct cs_slot_share){p, r};
         m->lab->plan_stage[stage] = id;
         m->plan->stages[id] = stage_with(m, id, module, r);
+        m->plan->stages[id].copies = p;
     }
 }
 
@@ -263,7 +264,7 @@ static enum cs_status find_last(struct maker *m, const struct cs_lab_tuning *tun
                            "that all others feed",
                            m->schedule->name, m->modules[i].name, m->modules[m->last].name);
     m->chunks = m->schedule->layout == CS_LAYOUT_CHUNKS ? (chunks ? chunks : DEFAULT_CHUNKS)
-                : m->schedule->order == cs_schedule_three_phase && chunks ? chunks
+                : strcmp(m->schedule->name, "three-phase") == 0 && chunks ? chunks
                                                                           : 1;
     return CS_OK;
 }
@@ -307,7 +308,7 @@ enum cs_status cs_lab_make_tuned(const struct cs_lab_module *modules, int n_modu
     struct maker m = {.modules = modules, .n = n_modules, .arena = arena};
     struct cs_program *program = NULL;
     m.lab = CS_NEW(arena, struct cs_lab);
-    CS_TRY(cs_schedule_find(options->schedule, &m.schedule, err));
+    CS_TRY(cs_plan_schedule_find(options->schedule, &m.schedule, err));
     CS_TRY(check_input(&m, options, tuning, err));
     CS_TRY(link_modules(&m, err));
     CS_TRY(sort_modules(&m, err));

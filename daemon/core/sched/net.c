@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/sched/collective.h"
+
 /* messages of one rank to or from one peer, in FIFO order */
 struct segment {
     int32_t from, to;
@@ -52,15 +54,17 @@ static const char *shape_of(const struct cs_program *program, int32_t rank, uint
     if (a->op >= CS_OP_COUNT)
         return "no such operation";
     if (a->stage < -1 || a->stage >= plan->n_stages || a->edge < -1 || a->edge >= plan->n_edges ||
-        a->peer < -1 || a->peer >= program->n_ranks || a->comm < -1 || a->comm >= CS_COMM_COUNT ||
-        a->slot < -1 || a->slot >= program->n_slots || a->is_grad > 1 || a->lead > 1)
+        a->peer < -1 || a->peer >= program->n_ranks || a->comm < -1 || a->slot < -1 ||
+        a->slot >= program->n_slots || a->is_grad > 1 || a->lead > 1)
         return "an index is out of range";
     if (is_message(a) && (a->edge < 0 || a->peer < 0 || a->peer == rank || a->slot < 0))
         return "a message needs an edge, a slot and another rank";
     if (is_compute && (a->stage < 0 || a->slot < 0 || plan->stages[a->stage].rank != rank))
         return "it needs a slot and a stage of this rank";
-    if ((a->op == CS_OP_NORM || a->op == CS_OP_TIED) != (a->comm >= 0))
-        return "collectives, and nothing else, belong to a group";
+    if (a->op == CS_OP_COPIES && (a->stage < 0 || plan->stages[a->stage].rank != rank))
+        return "it needs a stage of this rank";
+    if (a->comm != cs_collective_group(plan, a))
+        return "collectives, and nothing else, belong to a group, each kind to its own";
     if (a->first_dep > rp->n_deps || a->n_deps > rp->n_deps - a->first_dep)
         return "its dependencies are out of range";
     for (uint32_t d = 0; d < a->n_deps; d++)
@@ -298,95 +302,6 @@ static void walk_groups(struct builder *b)
     }
 }
 
-static int32_t ranks_of_copy(const struct cs_program *program)
-{
-    return program->n_copies > 1 ? program->n_ranks / program->n_copies : program->n_ranks;
-}
-
-/* Groups of one copy of a repeated program; its plan names the stages of the first. */
-static bool is_member(const struct cs_program *program, int32_t comm, int32_t copy, int32_t rank)
-{
-    const struct cs_plan *plan = program->plan;
-    int32_t first = copy * ranks_of_copy(program);
-    return comm == CS_COMM_WORLD || rank == first + plan->stages[plan->embed_stage].rank ||
-           rank == first + plan->stages[plan->head_stage].rank;
-}
-
-/* the n-th collective of the group on this rank */
-static uint32_t find_collective(const struct cs_program *program, int32_t comm, int32_t rank,
-                                int32_t nth)
-{
-    const struct cs_rank_program *rp = &program->rank[rank];
-    for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMM]; i++)
-        if (rp->actions[rp->fifo[CS_STREAM_COMM][i]].comm == comm && nth-- == 0)
-            return rp->fifo[CS_STREAM_COMM][i];
-    return CS_NET_NONE;
-}
-
-static int32_t count_collectives(const struct cs_program *program, int32_t comm, int32_t rank)
-{
-    int32_t n = 0;
-    for (uint32_t i = 0; i < program->rank[rank].n_fifo[CS_STREAM_COMM]; i++)
-        n += program->rank[rank].actions[program->rank[rank].fifo[CS_STREAM_COMM][i]].comm == comm;
-    return n;
-}
-
-/* most collectives of the group that a member has */
-static int32_t count_group(const struct cs_program *program, int32_t comm, int32_t copy)
-{
-    int32_t most = 0;
-    for (int32_t r = 0; r < program->n_ranks; r++) {
-        int32_t n = is_member(program, comm, copy, r) ? count_collectives(program, comm, r) : 0;
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
-static void match_group(struct builder *b, int32_t comm, int32_t copy, int32_t nth)
-{
-    struct cs_net *net = b->net;
-    struct cs_net_group *group = &net->group[net->n_groups++];
-    *group = (struct cs_net_group){comm, nth, -1, -1, CS_NET_NONE};
-    uint32_t meeting = add_meeting(b, -1, CS_NET_NONE, false);
-    for (int32_t r = 0; r < net->program->n_ranks; r++) {
-        if (!is_member(net->program, comm, copy, r))
-            continue;
-        uint32_t id = find_collective(net->program, comm, r, nth);
-        if (id == CS_NET_NONE) {
-            group->absent = r;
-            net->node[meeting].is_dead = true;
-            continue;
-        }
-        join(b, r, id, meeting);
-        if (group->rank < 0) {
-            group->rank = r;
-            group->action = id;
-        }
-    }
-    net->node[meeting].rank = group->rank;
-    net->node[meeting].action = group->action;
-}
-
-/* the world is one for all copies */
-static int32_t copies_of(const struct cs_program *program, int32_t comm)
-{
-    return comm == CS_COMM_WORLD || program->n_copies < 1 ? 1 : program->n_copies;
-}
-
-static void match_collectives(struct builder *b)
-{
-    const struct cs_program *program = b->net->program;
-    int32_t total = 0;
-    for (int32_t comm = 0; comm < CS_COMM_COUNT; comm++)
-        for (int32_t copy = 0; copy < copies_of(program, comm); copy++)
-            total += count_group(program, comm, copy);
-    b->net->group = CS_NEW_ARRAY(b->arena, struct cs_net_group, total + 1);
-    for (int32_t comm = 0; comm < CS_COMM_COUNT; comm++)
-        for (int32_t copy = 0; copy < copies_of(program, comm); copy++)
-            for (int32_t nth = 0, n = count_group(program, comm, copy); nth < n; nth++)
-                match_group(b, comm, copy, nth);
-}
-
 /* posting: messages after those of the same peer and direction, collectives after everything */
 static void order_posts(struct builder *b, int32_t rank)
 {
@@ -484,7 +399,7 @@ void cs_net_build(const struct cs_program *program, struct cs_arena *arena, stru
         b.last[i] = CS_NET_NONE;
     make_nodes(&b);
     match_messages(&b);
-    match_collectives(&b);
+    cs_net_match_collectives(net, arena);
     net->first_succ = CS_NEW_ARRAY(arena, uint32_t, net->n_nodes + 2);
     walk_arcs(&b);
     place_arcs(&b);

@@ -4,39 +4,27 @@
 
 #include <string.h>
 
-#include "core/base/near.h"
-
 static const struct cs_schedule schedules[] = {
-    {"1f1b",        cs_schedule_1f1b,        NULL,                   CS_LAYOUT_STAGES,    false},
-    {"gpipe",       cs_schedule_gpipe,       NULL,                   CS_LAYOUT_STAGES,    false},
-    {"interleaved", cs_schedule_interleaved, cs_prepare_interleaved, CS_LAYOUT_CHUNKS,    false},
-    {"zb-h1",       cs_schedule_zb_h1,       NULL,                   CS_LAYOUT_STAGES,    true },
-    {"zb-h2",       cs_schedule_zb_h2,       cs_prepare_zb_h2,       CS_LAYOUT_STAGES,    true },
-    {"zb-h2-late",  cs_schedule_zb_h2_late,  cs_prepare_zb_h2,       CS_LAYOUT_STAGES,    true },
-    {"three-phase", cs_schedule_three_phase, cs_prepare_colocated,   CS_LAYOUT_COLOCATED, false},
-    {"anchors",     cs_schedule_anchors,     cs_prepare_colocated,   CS_LAYOUT_COLOCATED, false},
+    {"1f1b",        cs_schedule_1f1b,        NULL                  },
+    {"gpipe",       cs_schedule_gpipe,       NULL                  },
+    {"interleaved", cs_schedule_interleaved, cs_prepare_interleaved},
+    {"zb-h1",       cs_schedule_zb_h1,       NULL                  },
+    {"zb-h2",       cs_schedule_zb_h2,       cs_prepare_zb_h2      },
+    {"zb-h2-late",  cs_schedule_zb_h2_late,  cs_prepare_zb_h2      },
+    {"three-phase", cs_schedule_three_phase, cs_prepare_colocated  },
+    {"anchors",     cs_schedule_anchors,     cs_prepare_colocated  },
 };
 
 enum cs_status cs_schedule_find(const char *name, const struct cs_schedule **out,
                                 struct cs_err *err)
 {
-    const char *names[CS_ARRAY_LEN(schedules)];
-    struct cs_buf list = {0};
-    for (size_t i = 0; i < CS_ARRAY_LEN(schedules); i++) {
-        names[i] = schedules[i].name;
-        cs_buf_addf(&list, "%s%s", i ? ", " : "", names[i]);
-        if (strcmp(name, names[i]) == 0) {
+    CS_TRY(cs_plan_check_schedule(name, err));
+    for (size_t i = 0; i < CS_ARRAY_LEN(schedules); i++)
+        if (strcmp(name, schedules[i].name) == 0) {
             *out = &schedules[i];
-            cs_buf_free(&list);
             return CS_OK;
         }
-    }
-    const char *near = cs_near(name, names, (int)CS_ARRAY_LEN(names));
-    enum cs_status status = cs_fail(
-        err, CS_PLAN, "schedule \"%s\" is not known; accepted: %s%s%s%s", name, cs_buf_str(&list),
-        near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
-    cs_buf_free(&list);
-    return status;
+    return cs_fail(err, CS_INTERNAL, "schedule %s has no generator", name);
 }
 
 /* Longest paths by relaxation. Edges are visited from the last producer to the first, which settles

@@ -4,6 +4,7 @@
 #ifndef CS_SCHED_ORDER_H
 #define CS_SCHED_ORDER_H
 
+#include "core/plan/plan_schedule.h"
 #include "core/sched/program.h"
 #include "core/sched/traits.h"
 
@@ -52,15 +53,10 @@ typedef void (*cs_schedule_order)(const struct cs_pipeline *pipeline, int32_t ra
 typedef enum cs_status (*cs_schedule_prepare)(struct cs_pipeline *pipeline, struct cs_arena *arena,
                                               struct cs_err *err);
 
-/* what a schedule does to the places of stages; the lab builds its plans accordingly */
-enum cs_schedule_layout { CS_LAYOUT_STAGES, CS_LAYOUT_CHUNKS, CS_LAYOUT_COLOCATED };
-
 struct cs_schedule {
-    const char *name;
+    const char *name; /* as in core/plan/plan_schedule.c, which says the rest */
     cs_schedule_order order;
     cs_schedule_prepare prepare; /* NULL: takes any plan */
-    enum cs_schedule_layout layout;
-    bool splits_backward;
 };
 
 /* CS_PLAN lists the names */

@@ -27,6 +27,15 @@ static int64_t message_ns(const struct cs_plan *plan, const struct cs_action *ac
     return device->link_latency_ns + bytes_ns(bytes, device->link_bytes_per_s);
 }
 
+/* ring all-reduce of the fp32 gradients, which are a third of the state on CPUs, else a quarter */
+static int64_t copies_ns(const struct cs_stage *stage, const struct cs_device_class *device)
+{
+    int64_t n = stage->copies > 1 ? stage->copies : 1;
+    int64_t bytes = stage->state_bytes / (cs_device_element_bytes(device) == 4 ? 3 : 4);
+    return 2 * (n - 1) * device->link_latency_ns +
+           bytes_ns(2 * bytes / n * (n - 1), device->link_bytes_per_s);
+}
+
 int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
                         const struct cs_action *action)
 {
@@ -46,6 +55,8 @@ int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
     case CS_OP_TIED:
     case CS_OP_NORM:
         return program->n_ranks > 1 ? device->link_latency_ns : 0;
+    case CS_OP_COPIES:
+        return copies_ns(&plan->stages[action->stage], device);
     case CS_OP_STEP:
         return step_ns(plan, rank, device);
     case CS_OP_RECV:
@@ -94,8 +105,8 @@ enum cs_status cs_plan_predict_with(struct cs_plan *plan, const struct cs_graph 
     struct cs_arena *scratch = cs_arena_new(0);
     struct cs_program *program = NULL;
     struct cs_sim_result result;
-    enum cs_status status =
-        cs_program_make(plan, graph, plan->slots, false, scratch, &program, err);
+    struct cs_program_options how = {.n_slots = plan->slots};
+    enum cs_status status = cs_program_make_with(plan, graph, &how, scratch, &program, err);
     if (status == CS_OK)
         status = cs_simulate(program, &options, scratch, &result, err);
     if (status == CS_OK) {
@@ -133,8 +144,9 @@ enum cs_status cs_forecast_plan(const struct cs_plan *plan, const struct cs_grap
     struct cs_plan asked;
     struct cs_program *program = NULL;
     enum cs_status status = as_asked(plan, options, &asked, err);
+    struct cs_program_options how = {.n_slots = asked.slots};
     if (status == CS_OK)
-        status = cs_program_make(&asked, graph, asked.slots, false, scratch, &program, err);
+        status = cs_program_make_with(&asked, graph, &how, scratch, &program, err);
     if (status == CS_OK) {
         struct cs_sim_options sim = cs_predict_options(options->sim, &costs);
         status =

@@ -150,8 +150,9 @@ static enum cs_status lower(const struct cs_plan *plan, const struct cs_graph *g
     struct cs_order *order = NULL;
     CS_TRY(cs_schedule_find(plan->schedule, &schedule, err));
     CS_TRY(check_limits(plan, options->n_slots, err));
-    cs_pipeline_init(plan, options, cs_traits_make(plan, options->is_eval, options->share, scratch),
-                     scratch, &pipeline);
+    const struct cs_slot_share *share = options->share ? options->share : plan->share;
+    cs_pipeline_init(plan, options, cs_traits_make(plan, options->is_eval, share, scratch), scratch,
+                     &pipeline);
     CS_TRY(make_orders(&pipeline, schedule, scratch, &order, err));
     struct cs_program *program = CS_NEW(arena, struct cs_program);
     *program = (struct cs_program){.plan = plan,
@@ -161,7 +162,7 @@ static enum cs_status lower(const struct cs_plan *plan, const struct cs_graph *g
                                    .ahead = options->ahead,
                                    .lead_before = options->lead_before,
                                    .lead_after = options->lead_after,
-                                   .share = options->share};
+                                   .share = share};
     bool has_tied = plan->is_tied_across && !options->is_eval && trains_embedding(graph);
     cs_comm_pass(&pipeline, order, has_tied, arena, program);
     hash_program(program);
@@ -186,5 +187,6 @@ enum cs_status cs_program_make(const struct cs_plan *plan, const struct cs_graph
                                struct cs_program **out, struct cs_err *err)
 {
     struct cs_program_options options = {.n_slots = n_slots, .is_eval = is_eval};
+    CS_TRY(cs_plan_check_runs(plan, err));
     return cs_program_make_with(plan, graph, &options, arena, out, err);
 }

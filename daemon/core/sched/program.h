@@ -20,9 +20,11 @@
  *   SEND/RECV   rows of `edge` for `slot`; is_grad: the gradient, flowing to -> from. Peer: a rank.
  *               Edges between stages of one rank have no messages; the consumer depends on the
  * producer TIED  exchange of the tied embedding's gradients between embed and head stage (after all
- * backwards) NORM  sum of squares of every trainable tensor, all-gathered over all ranks
- * (collective) STEP  clip factor, AdamW on the parameters this rank owns EVAL  forward-only
- * programs: loss and exact match of the slot (head stage)        MARK  end of step */
+ * backwards) COPIES  sum of the gradients of the stage over the ranks that have a copy of its
+ * branch, in order of the copies (after all its backwards; collective) NORM  sum of squares of
+ * every trainable tensor, all-gathered over all ranks (collective) STEP  clip factor, AdamW on the
+ * parameters this rank owns EVAL  forward-only programs: loss and exact match of the slot (head
+ * stage)        MARK  end of step */
 #ifndef CS_SCHED_PROGRAM_H
 #define CS_SCHED_PROGRAM_H
 
@@ -36,7 +38,8 @@
     X(BWD_WEIGHT, "W", COMPUTE)                                                                    \
     X(SEND, "s", COMM)                                                                             \
     X(RECV, "r", COMM)                                                                             \
-    X(TIED, "T", COMM) X(NORM, "N", COMM) X(STEP, "O", COMPUTE) X(MARK, "M", COMPUTE)
+    X(TIED, "T", COMM)                                                                             \
+    X(NORM, "N", COMM) X(STEP, "O", COMPUTE) X(MARK, "M", COMPUTE) X(COPIES, "C", COMM)
 
 enum cs_op {
 
@@ -49,8 +52,8 @@ enum cs_op {
 enum cs_stream { CS_STREAM_COMPUTE, CS_STREAM_COMM, CS_STREAM_COUNT };
 
 /* collective groups: cs_action.comm. All members of a group meet; a member's collectives block its
- * COMM stream, messages do not. */
-enum { CS_COMM_WORLD, CS_COMM_TIED, CS_COMM_COUNT };
+ * COMM stream, messages do not. CS_COMM_COPIES + b: the ranks that have a copy of branch b. */
+enum { CS_COMM_WORLD, CS_COMM_TIED, CS_COMM_COPIES };
 
 const char *cs_op_letter(enum cs_op op);
 enum cs_stream cs_op_stream(enum cs_op op);
@@ -80,12 +83,6 @@ struct cs_rank_program {
     uint32_t n_fifo[CS_STREAM_COUNT];
 };
 
-/* A stage that exists once on each of n ranks (colocated encoders): this copy runs slot i where
- * i % n == at. n 0: all slots. */
-struct cs_slot_share {
-    int32_t n, at;
-};
-
 /* Leading: a fully frozen encoder, whose ranks have no backward at all, computes slots of the next
  * step (actions with lead = 1) while this step drains. Its rows replace those of the same slot of
  * this step once the consumer is done with them, so they take no memory. */
@@ -100,7 +97,7 @@ struct cs_program_options {
     int32_t lead_after;  /* ... and compute so many of the next, 0 in the last; the others never do
                           */
     int32_t window;      /* anchors: groups of encoder slots that are ahead, >= 1; 0: 2 */
-    const struct cs_slot_share *share; /* (n_stages) or NULL; must outlive the program */
+    const struct cs_slot_share *share; /* (n_stages), must outlive the program; NULL: the plan's */
 };
 
 struct cs_program {
@@ -114,10 +111,11 @@ struct cs_program {
     char hash[65];
 };
 
-/* Lower a plan for n_slots slots (>= 1): generator of the plan's schedule, then the communication
- * pass, then the verifier. is_eval: forward only, no NORM/STEP. graph NULL: no exchange of a tied
- * embedding (plans made from numbers). CS_PLAN: unknown schedule, over the limits of an action's
- * fields. */
+/* What processes run: lower a plan for n_slots slots (>= 1): generator of the plan's schedule, then
+ * the communication pass, then the verifier. is_eval: forward only, no NORM/STEP. graph NULL: no
+ * exchange of a tied embedding (plans made from numbers). CS_PLAN: unknown schedule, over the
+ * limits of an action's fields. CS_UNSUPPORTED: workers do not run such plans (cs_plan_check_runs);
+ * those are lowered by cs_program_make_with, to be simulated. */
 enum cs_status cs_program_make(const struct cs_plan *plan, const struct cs_graph *graph,
                                int n_slots, bool is_eval, struct cs_arena *arena,
                                struct cs_program **out, struct cs_err *err) CS_NODISCARD;

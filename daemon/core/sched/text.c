@@ -12,6 +12,7 @@ static const char *const words[] = {
     [CS_OP_NORM] = "gradient norm",
     [CS_OP_STEP] = "optimizer step",
     [CS_OP_MARK] = "end of step",
+    [CS_OP_COPIES] = "sum of gradients over the copies",
 };
 _Static_assert(CS_ARRAY_LEN(words) == CS_OP_COUNT, "one word per operation");
 

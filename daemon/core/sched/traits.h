@@ -29,6 +29,22 @@ static inline bool cs_is_done_before(const struct cs_stage_traits *traits, int32
     return traits->leads && slot < lead_before;
 }
 
+/* the last slot of a step that the stage runs, -1: none */
+static inline int32_t cs_last_slot(const struct cs_stage_traits *traits, int32_t n_slots)
+{
+    int32_t slot = n_slots - 1;
+    while (slot >= 0 && !cs_stage_runs(traits, slot))
+        slot--;
+    return slot;
+}
+
+/* a copy whose gradients are summed with those of the others */
+static inline bool cs_sums_over_copies(const struct cs_plan *plan,
+                                       const struct cs_stage_traits *traits, int32_t stage)
+{
+    return plan->stages[stage].copies > 1 && traits[stage].has_backward;
+}
+
 /* live slots of the action's stage: +1 it becomes live, -1 it is released */
 static inline int32_t cs_live_change(const struct cs_stage_traits *traits,
                                      const struct cs_action *action)

@@ -22,6 +22,7 @@ struct checker {
     /* action ids on the rank of the stage or edge end, NONE: absent */
     uint32_t *work;        /* (n_stages, N_WORKS, n_slots) */
     uint32_t *send, *recv; /* (n_edges, N_FLOWS, n_slots) */
+    int32_t *sums;         /* (n_ranks) copies whose gradients are summed */
 };
 
 enum work { FORWARD, LEAD_FORWARD, WHOLE, INPUT, WEIGHT, N_WORKS };
@@ -67,6 +68,7 @@ static uint32_t *cell_of(const struct checker *c, const struct cs_action *a)
     case CS_OP_NORM:
     case CS_OP_STEP:
     case CS_OP_MARK:
+    case CS_OP_COPIES:
     case CS_OP_COUNT:
         break;
     }
@@ -279,6 +281,34 @@ static enum cs_status check_slot_order(const struct checker *c, int32_t rank, in
     return CS_OK;
 }
 
+/* sums over copies: one of every copy that has a backward, after the last of it, before NORM */
+static enum cs_status check_copies(const struct checker *c, int32_t rank, uint32_t norm)
+{
+    const struct cs_rank_program *rp = &c->program->rank[rank];
+    int32_t wants = c->sums[rank], seen = 0;
+    for (uint32_t id = 0; id < rp->n_actions; id++) {
+        const struct cs_action *a = &rp->actions[id];
+        if (a->op != CS_OP_COPIES)
+            continue;
+        int32_t slot = cs_last_slot(&c->traits[a->stage], c->program->n_slots);
+        if (!cs_sums_over_copies(c->plan, c->traits, a->stage))
+            return refuse(c, rank, id, "is not wanted");
+        for (uint32_t k = 0; k < id; k++)
+            if (rp->actions[k].op == CS_OP_COPIES && rp->actions[k].stage == a->stage)
+                return refuse(c, rank, id, "is there twice");
+        if (slot >= 0 && !depends_on(rp, id, last_work(c, a->stage, slot)))
+            return refuse(c, rank, id, "does not wait for the last backward of its stage");
+        if (!depends_on(rp, norm, id))
+            return refuse(c, rank, norm, "does not wait for the sum over the copies");
+        seen++;
+    }
+    return seen == wants ? CS_OK
+                         : cs_fail(c->err, CS_PLAN,
+                                   "program refused: rank %d sums gradients over copies %d times, "
+                                   "not %d",
+                                   rank, seen, wants);
+}
+
 /* one NORM and one STEP per training rank, after all its backwards; one MARK, last of all */
 static enum cs_status check_end(const struct checker *c, int32_t rank)
 {
@@ -288,7 +318,7 @@ static enum cs_status check_end(const struct checker *c, int32_t rank)
     for (uint32_t id = 0; id < rp->n_actions; id++) {
         uint8_t op = rp->actions[id].op;
         uint32_t most = op == CS_OP_MARK || op == CS_OP_TIED ? 1 : wants;
-        if (cell_of(c, &rp->actions[id]))
+        if (cell_of(c, &rp->actions[id]) || op == CS_OP_COPIES)
             continue;
         at[op] = id;
         if (++seen[op] > most)
@@ -309,7 +339,7 @@ static enum cs_status check_end(const struct checker *c, int32_t rank)
         return refuse(c, rank, at[CS_OP_MARK], "is not the last of its stream");
     if (wants && rp->fifo[CS_STREAM_COMPUTE][n - 2] != at[CS_OP_STEP])
         return refuse(c, rank, at[CS_OP_STEP], "is not the last work of its stream");
-    return CS_OK;
+    return check_copies(c, rank, at[CS_OP_NORM]);
 }
 
 static enum cs_status check_pairs(const struct checker *c, const struct cs_net *net)
@@ -379,6 +409,9 @@ static enum cs_status verify(struct checker *c)
     for (int32_t r = 0; r < program->n_ranks; r++)
         CS_TRY(register_rank(c, r));
     CS_TRY(check_work(c));
+    c->sums = CS_NEW_ARRAY(c->arena, int32_t, program->n_ranks + 1);
+    for (int32_t s = 0; s < c->plan->n_stages && !program->is_eval; s++)
+        c->sums[c->plan->stages[s].rank] += cs_sums_over_copies(c->plan, c->traits, s);
     int32_t *last_slot = CS_NEW_ARRAY(c->arena, int32_t, c->plan->n_stages + 1);
     for (int32_t r = 0; r < program->n_ranks; r++) {
         CS_TRY(check_end(c, r));

@@ -1,0 +1,226 @@
+/* Schedules and the plans that fit them; see plan_schedule.h. */
+#include "core/plan/plan_schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/buf.h"
+#include "core/base/near.h"
+
+/* clang-format off */
+static const struct cs_schedule_info schedules[] = {
+    {"1f1b",        CS_LAYOUT_STAGES,    false, "one forward, one backward, over the graph of stages"},
+    {"gpipe",       CS_LAYOUT_STAGES,    false, "all forwards, then all backwards"},
+    {"interleaved", CS_LAYOUT_CHUNKS,    false, "1F1B over chunks: a rank of the LLM has several stages"},
+    {"zb-h1",       CS_LAYOUT_STAGES,    true,  "weight gradients fill bubbles, memory of 1F1B"},
+    {"zb-h2",       CS_LAYOUT_STAGES,    true,  "no bubble between first and last work, twice the live slots"},
+    {"zb-h2-late",  CS_LAYOUT_STAGES,    true,  "zb-h2 with weight gradients as late as memory allows"},
+    {"three-phase", CS_LAYOUT_COLOCATED, false, "encoders of all slots, then the LLM, then the encoders' backwards"},
+    {"anchors",     CS_LAYOUT_COLOCATED, false, "encoders a few groups of slots ahead of the LLM"},
+};
+
+/* clang-format on */
+
+const struct cs_schedule_info *cs_plan_schedule(int i)
+{
+    return i >= 0 && i < (int)CS_ARRAY_LEN(schedules) ? &schedules[i] : NULL;
+}
+
+enum cs_status cs_plan_schedule_find(const char *name, const struct cs_schedule_info **out,
+                                     struct cs_err *err)
+{
+    const char *names[CS_ARRAY_LEN(schedules)];
+    struct cs_buf list = {0};
+    for (size_t i = 0; i < CS_ARRAY_LEN(schedules); i++) {
+        names[i] = schedules[i].name;
+        cs_buf_addf(&list, "%s%s", i ? ", " : "", names[i]);
+        if (strcmp(name, names[i]) == 0) {
+            if (out)
+                *out = &schedules[i];
+            cs_buf_free(&list);
+            return CS_OK;
+        }
+    }
+    const char *near = cs_near(name, names, (int)CS_ARRAY_LEN(names));
+    enum cs_status status = cs_fail(
+        err, CS_PLAN, "schedule \"%s\" is not known; accepted: %s%s%s%s", name, cs_buf_str(&list),
+        near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
+    cs_buf_free(&list);
+    return status;
+}
+
+enum cs_status cs_plan_check_schedule(const char *name, struct cs_err *err)
+{
+    return cs_plan_schedule_find(name, NULL, err);
+}
+
+/* Edges are in the order of their producers, which come before their consumers. */
+int32_t cs_plan_longest_chain(const struct cs_plan *plan)
+{
+    int32_t longest = 0;
+    int32_t *after = calloc((size_t)plan->n_stages + 1, sizeof *after);
+    for (int32_t e = plan->n_edges - 1; after && e >= 0; e--) {
+        const struct cs_edge *edge = &plan->edges[e];
+        if (after[edge->from] < after[edge->to] + 1)
+            after[edge->from] = after[edge->to] + 1;
+    }
+    for (int32_t s = 0; after && s < plan->n_stages; s++)
+        longest = after[s] > longest ? after[s] : longest;
+    free(after);
+    return longest + 1;
+}
+
+static bool has_encoder(const struct cs_plan *plan)
+{
+    return plan->stages[0].branch != plan->stages[plan->head_stage].branch;
+}
+
+static bool shares(const struct cs_plan *plan, int32_t stage)
+{
+    return plan->share && plan->share[stage].n > 0;
+}
+
+/* the head's branch: stages first .. n_stages - 1, of which p in a row have ranks of their own */
+static int32_t first_of_head(const struct cs_plan *plan)
+{
+    int32_t head = plan->stages[plan->head_stage].branch, first = plan->n_stages - 1;
+    while (first > 0 && plan->stages[first - 1].branch == head)
+        first--;
+    return first;
+}
+
+static int32_t ranks_of_head(const struct cs_plan *plan, int32_t first)
+{
+    int32_t p = 1;
+    while (first + p < plan->n_stages && plan->stages[first + p].rank != plan->stages[first].rank)
+        p++;
+    return p;
+}
+
+/* stage i of the head's branch on the i % p-th of its ranks */
+static enum cs_status check_chunks(const struct cs_plan *plan, const char *schedule,
+                                   struct cs_err *err)
+{
+    int32_t first = first_of_head(plan), n = plan->n_stages - first, p = ranks_of_head(plan, first);
+    for (int32_t i = 0; i < n; i++) {
+        const struct cs_stage *stage = &plan->stages[first + i];
+        bool is_out = stage->rank != plan->stages[first + i % p].rank;
+        for (int32_t k = 0; i < p && k < i; k++)
+            is_out = is_out || stage->rank == plan->stages[first + k].rank;
+        if (is_out)
+            return cs_fail(err, CS_PLAN,
+                           "schedule %s: stage %s is on rank %d, out of turn: stage i belongs on "
+                           "rank i modulo the ranks of its module; 1f1b takes any ranks",
+                           schedule, stage->name, stage->rank);
+    }
+    if (n % p != 0)
+        return cs_fail(err, CS_PLAN,
+                       "schedule %s: %d stages do not fill %d ranks evenly; 1f1b takes any number",
+                       schedule, n, p);
+    return CS_OK;
+}
+
+static enum cs_status check_interleaved(const struct cs_plan *plan, struct cs_err *err)
+{
+    int32_t head = plan->stages[plan->head_stage].branch;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        for (int32_t o = 0; plan->stages[s].branch != head && o < plan->n_stages; o++)
+            if (o != s && plan->stages[o].rank == plan->stages[s].rank)
+                return cs_fail(err, CS_PLAN,
+                               "schedule interleaved: stage %s shares rank %d with %s: encoders "
+                               "need ranks of their own, modality encoder-parallel; 1f1b takes "
+                               "shared ranks",
+                               plan->stages[s].name, plan->stages[s].rank, plan->stages[o].name);
+    return CS_OK;
+}
+
+/* every encoder a copy on each rank of the LLM, copy r with slots i % p == r */
+static enum cs_status check_copies(const struct cs_plan *plan, const char *schedule,
+                                   struct cs_err *err)
+{
+    int32_t llm = first_of_head(plan), p = ranks_of_head(plan, llm);
+    if (!has_encoder(plan))
+        return cs_fail(err, CS_PLAN,
+                       "schedule %s shares encoders between the ranks of the LLM, and the model "
+                       "has none; 1f1b fits",
+                       schedule);
+    for (int32_t s = 0; s < llm; s++) {
+        const struct cs_stage *stage = &plan->stages[s];
+        bool is_copy = shares(plan, s) && plan->share[s].n == p &&
+                       plan->share[s].at == stage->index && stage->index < p &&
+                       stage->rank == plan->stages[llm + stage->index].rank;
+        if (!is_copy)
+            return cs_fail(err, CS_PLAN,
+                           "schedule %s: %s is not one of %d copies of an encoder on the ranks of "
+                           "%s, each with its share of the slots; 1f1b takes stages",
+                           schedule, stage->name, p, plan->stages[llm].name);
+    }
+    return CS_OK;
+}
+
+/* Ranks on the longest path of the graph of ranks; where they feed each other in a circle, stages
+ * on the longest chain: what warm-ups are counted from. */
+int32_t cs_plan_longest_path(const struct cs_plan *plan)
+{
+    int32_t *after = calloc((size_t)plan->n_ranks + 1, sizeof *after), longest = 0, pass = 0;
+    bool changed = after != NULL;
+    for (; changed && pass <= plan->n_ranks; pass++) {
+        changed = false;
+        for (int32_t e = plan->n_edges - 1; e >= 0; e--) {
+            int32_t from = plan->stages[plan->edges[e].from].rank;
+            int32_t to = plan->stages[plan->edges[e].to].rank;
+            if (from == to || after[from] > after[to])
+                continue;
+            after[from] = after[to] + 1;
+            changed = true;
+        }
+    }
+    for (int32_t r = 0; after && r < plan->n_ranks; r++)
+        longest = after[r] > longest ? after[r] : longest;
+    free(after);
+    return changed ? cs_plan_longest_chain(plan) : longest + 1;
+}
+
+static enum cs_status check_zb_h2(const struct cs_plan *plan, struct cs_err *err)
+{
+    int32_t path = cs_plan_longest_path(plan);
+    if (plan->slots < 2 * path - 1)
+        return cs_fail(err, CS_PLAN,
+                       "schedule %s: %d slots on a path of %d ranks: at least %d slots are needed "
+                       "(twice the ranks, less one); zb-h1 takes fewer",
+                       plan->schedule, plan->slots, path, 2 * path - 1);
+    return CS_OK;
+}
+
+enum cs_status cs_plan_check_fits(const struct cs_plan *plan, struct cs_err *err)
+{
+    const struct cs_schedule_info *info = NULL;
+    CS_TRY(cs_plan_schedule_find(plan->schedule, &info, err));
+    if (info->layout == CS_LAYOUT_COLOCATED)
+        CS_TRY(check_copies(plan, info->name, err));
+    if (info->layout != CS_LAYOUT_STAGES)
+        CS_TRY(check_chunks(plan, info->name, err));
+    if (info->layout == CS_LAYOUT_CHUNKS)
+        CS_TRY(check_interleaved(plan, err));
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (info->layout != CS_LAYOUT_COLOCATED && shares(plan, s))
+            return cs_fail(err, CS_PLAN,
+                           "schedule %s runs every slot on every stage, but %s has only slots i "
+                           "with i %% %d = %d; three-phase and anchors share slots",
+                           info->name, plan->stages[s].name, plan->share[s].n, plan->share[s].at);
+    if (strncmp(info->name, "zb-h2", 5) == 0)
+        CS_TRY(check_zb_h2(plan, err));
+    return CS_OK;
+}
+
+enum cs_status cs_plan_check_runs(const struct cs_plan *plan, struct cs_err *err)
+{
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].copies > 1)
+            return cs_fail(err, CS_UNSUPPORTED,
+                           "%s is one of %d copies of an encoder: such plans are simulated, not "
+                           "yet run; choose modality encoder-parallel or encoder-colocated with "
+                           "1f1b",
+                           plan->stages[s].name, plan->stages[s].copies);
+    return CS_OK;
+}
