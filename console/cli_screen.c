@@ -94,6 +94,18 @@ enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code, struct cs_er
     return st;
 }
 
+enum cs_status cs_cli_screen_on_store(struct cs_store *store, struct cs_err *err)
+{
+    const struct cs_ui_options ui = {.store = store};
+    struct cs_ui_result result = {0};
+    struct event_base *base = event_base_new();
+    if (!base)
+        return cs_fail(err, CS_INTERNAL, "no event loop");
+    enum cs_status st = cs_ui_run(base, NULL, &ui, &result, err);
+    event_base_free(base);
+    return st;
+}
+
 enum cs_status cs_cli_screen_on_job(struct cs_cmd *cmd, int64_t job, struct cs_err *err)
 {
     struct cs_ui_options ui = {.job = job, .is_watching = true};

@@ -13,6 +13,10 @@ bool cs_cli_has_screen(void);
 enum cs_status cs_cli_screen_on_job(struct cs_cmd *cmd, int64_t job,
                                     struct cs_err *err) CS_NODISCARD;
 
+struct cs_store;
+/* the screen on a store, without a daemon */
+enum cs_status cs_cli_screen_on_store(struct cs_store *store, struct cs_err *err) CS_NODISCARD;
+
 /* options without a command, for help and manual */
 const struct cs_option *cs_cli_screen_options(size_t *n);
 

@@ -9,7 +9,6 @@
 
 #include "console/cli.h"
 #include "console/cli_screen.h"
-#include "console/dump.h"
 #include "console/manual.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
@@ -180,25 +179,6 @@ enum cs_status cs_cmd_help(struct cs_cmd *cmd, struct cs_err *err)
         st = help_of(cmd->n, cmd->args, &text, err);
     else if (!cmd->v.completion)
         cs_commands_help(cs_cmd_width(), &text);
-    if (st == CS_OK)
-        cs_cmd_print(&text);
-    cs_buf_free(&text);
-    return st;
-}
-
-/* --- dump ------------------------------------------------------------------------------------- */
-
-enum cs_status cs_cmd_dump(struct cs_cmd *cmd, struct cs_err *err)
-{
-    struct cs_buf text = {0};
-    struct cs_dump dump = {.trace = cmd->v.replay,
-                           .view = cmd->v.view,
-                           .keys = cmd->v.keys,
-                           .glyphs = (enum cs_glyph_set)cmd->v.glyphs};
-    if (!dump.trace)
-        return cs_fail(err, CS_USAGE, "dump needs --replay TRACE, a job directory's trace file");
-    CS_TRY(cs_dump_size(cmd->v.size, &dump.cols, &dump.rows, err));
-    enum cs_status st = cs_dump_replay(&dump, &text, err);
     if (st == CS_OK)
         cs_cmd_print(&text);
     cs_buf_free(&text);

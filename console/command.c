@@ -25,6 +25,7 @@ static const struct cs_option run_options[] = {
 };
 static const struct cs_option plan_options[] = {
     {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "of a sweep or search, the best N plans", AT(limit)},
+    {"view", 'v', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "look at the plan in the console's Plan view; nothing is submitted", AT(screen)},
 };
 static const struct cs_option submit_options[] = {
     {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "another plan than previewed is fine", AT(replan)},
@@ -70,7 +71,8 @@ static const struct cs_option lua_options[] = {
 };
 static const struct cs_option dump_options[] = {
     {"replay", 0, CS_OPT_STRING, 0, 0, NULL, "TRACE", NULL, "the trace of a job, in its directory", AT(replay)},
-    {"view", 0, CS_OPT_STRING, 0, 0, "pipeline", "NAME", NULL, "jobs, model, pipeline, logs or plan", AT(view)},
+    {"script", 0, CS_OPT_STRING, 0, 0, NULL, "SCRIPT", NULL, "instead of a trace: the plan of a script", AT(script)},
+    {"view", 0, CS_OPT_STRING, 0, 0, NULL, "NAME", NULL, "jobs, model, pipeline, logs or plan; default: pipeline, of a script plan", AT(view)},
     {"size", 0, CS_OPT_STRING, 0, 0, "100x30", "COLSxROWS", NULL, "size of the screen", AT(size)},
     {"glyphs", 0, CS_OPT_ENUM, 0, 0, "utf8", NULL, glyph_sets, "characters to draw with", AT(glyphs)},
     {"keys", 0, CS_OPT_STRING, 0, 0, NULL, "KEYS", NULL, "keys that are typed before the screen is taken", AT(keys)},
@@ -94,7 +96,7 @@ static const struct cs_option help_options[] = {
 static const struct cs_command commands[] = {
     {"run", 0, OWNER, FREE, "[options] SCRIPT", "submit a job and watch it to the end", cs_cmd_run, 1, 1, OPTIONS(run_options)},
     {"submit", 's', OWNER, FREE, "[options] SCRIPT", "submit a job and return", cs_cmd_submit, 1, 1, OPTIONS(submit_options)},
-    {"plan", 'p', VIEWER, FREE, "[options] SCRIPT", "the plan of a script: stages, predicted step, bubbles, reasons", cs_cmd_plan, 1, 1, OPTIONS(plan_options)},
+    {"plan", 'p', VIEWER, FREE, "[options] SCRIPT", "the plan of a script: stages, predicted step, bubbles, reasons", cs_cmd_plan_view, 1, 1, OPTIONS(plan_options)},
     {"jobs", '1', VIEWER, FREE, "[options]", "all jobs, newest first", cs_cmd_jobs, 0, 0, OPTIONS(jobs_options)},
     {"show", 0, VIEWER, FREE, "[options] ID", "everything about one job", cs_cmd_show, 1, 1, NO_OPTIONS},
     {"metrics", 0, VIEWER, FREE, "[options] ID", "the step series of a job", cs_cmd_metrics, 1, 1, OPTIONS(metrics_options)},
@@ -113,7 +115,7 @@ static const struct cs_command commands[] = {
     {"data check", 0, VIEWER, FREE, "[options] SCRIPT", "decode and count every sample of a script's data", cs_cmd_data_check, 1, 1, NO_OPTIONS},
     {"inspect", 0, VIEWER, FREE, "[options] SCRIPT", "one sample as the model sees it, trained tokens marked", cs_cmd_inspect, 1, 1, OPTIONS(inspect_options)},
     {"lua", 0, VIEWER, FREE, "[options] [FILE]", "evaluate a script or a text", cs_cmd_lua, 0, 1, OPTIONS(lua_options)},
-    {"dump", 0, VIEWER, FREE, "[options] --replay TRACE", "a screen as text, from a recorded trace", cs_cmd_dump, 0, 0, OPTIONS(dump_options)},
+    {"dump", 0, VIEWER, FREE, "[options] --replay TRACE", "a screen as text, from a recorded trace or of a script", cs_cmd_dump, 0, 0, OPTIONS(dump_options)},
     {"doctor", 0, VIEWER, FREE, "[options]", "check terminal, daemon, disk and versions", cs_cmd_doctor, 0, 0, NO_OPTIONS},
     {"daemon start", 0, ADMIN, FREE, "[options]", "start your own daemon", cs_cmd_daemon_start, 0, 0, NO_OPTIONS},
     {"daemon stop", 0, ADMIN, ASK, "[options]", "end the daemon; running jobs go on", cs_cmd_daemon_stop, 0, 0, NO_OPTIONS},

@@ -35,8 +35,9 @@ struct cs_cmd_values {
     bool meta, manual;
     int64_t memory, instructions;
     /* dump, help */
-    const char *replay, *view, *size, *keys;
-    int glyphs; /* enum cs_glyph_set */
+    const char *replay, *script, *view, *size, *keys;
+    bool screen; /* plan: in the Plan view */
+    int glyphs;  /* enum cs_glyph_set */
     bool list, mdoc;
     int part; /* of the manual, with mdoc: enum cs_manual_part */
     const char *completion;
@@ -95,6 +96,7 @@ bool cs_commands_completion(const char *shell, struct cs_buf *out); /* bash, zsh
 CS_COMMAND_HANDLER(cs_cmd_run);
 CS_COMMAND_HANDLER(cs_cmd_submit);
 CS_COMMAND_HANDLER(cs_cmd_plan);
+CS_COMMAND_HANDLER(cs_cmd_plan_view); /* cs_cmd_plan unless the view is asked for */
 CS_COMMAND_HANDLER(cs_cmd_jobs);
 CS_COMMAND_HANDLER(cs_cmd_show);
 CS_COMMAND_HANDLER(cs_cmd_metrics);

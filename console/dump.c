@@ -46,14 +46,15 @@ enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out, st
 {
     struct cs_screen screen;
     cs_screen_init(&screen, dump->glyphs);
-    screen.view = CS_VIEW_PIPELINE;
+    screen.view = dump->trace ? CS_VIEW_PIPELINE : CS_VIEW_PLAN;
     if (dump->view && !cs_view_find(dump->view, &screen.view))
         return unknown_view(dump->view, err);
     if (!is_side(dump->cols) || !is_side(dump->rows))
         return cs_fail(err, CS_USAGE, "a screen of %d x %d; sides go from 1 to %d", dump->cols,
                        dump->rows, MAX_SIDE);
     struct cs_store *store = cs_store_new();
-    enum cs_status status = cs_store_replay(store, dump->trace, err);
+    enum cs_status status = dump->trace ? cs_store_replay(store, dump->trace, err)
+                                        : cs_store_script(store, dump->spec, err);
     if (status == CS_OK && dump->keys)
         status = cs_screen_keys(&screen, store, dump->keys, err);
     if (status == CS_OK) {

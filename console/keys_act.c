@@ -247,7 +247,7 @@ static unsigned order(struct cs_screen *screen, const struct cs_store *store, co
     const struct cs_store_job *job = cs_screen_job(store, screen);
     if (!job || store->is_replay) {
         say(screen, CS_STYLE_WARN,
-            job ? "this is a replay: there is no job to order about" : "there is no job here");
+            job ? "nothing runs here: there is no job to order about" : "there is no job here");
         return CS_DO_DRAW;
     }
     if (cs_state_is_over(job->state)) {

@@ -60,7 +60,7 @@ static void forget_job(struct cs_store *store)
     store->loss = store->step_ms = NULL;
     store->n_stages = store->n_ranks = 0;
     store->shown_step_ns = 0;
-    store->is_calibrated = false;
+    store->is_calibrated = store->is_uncalibrated = false;
 }
 
 void cs_store_free(struct cs_store *store)

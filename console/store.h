@@ -89,13 +89,15 @@ struct cs_store_want {
 /* Made on demand by cs_store_prepare and kept until plan, costs or the wish change. */
 struct cs_store_previews {
     struct cs_preview preview;
+    int64_t own_ns;          /* step of the job's own variant, 0: not simulated yet, -1: cannot */
     struct cs_whatif whatif; /* n 0: not listed yet */
     struct cs_batch batch;
 };
 
 struct cs_store {
     uint64_t version;
-    bool is_connected, is_replay;
+    bool is_connected;
+    bool is_replay; /* a trace or a script: nobody to give orders to */
     char node[64];
     int64_t now_ns; /* wall time that elapsed times refer to; set by the owner */
 
@@ -107,6 +109,7 @@ struct cs_store {
     bool wants_show;       /* plan or prediction changed: somebody should ask job.show again */
     int64_t shown_step_ns; /* predicted_step_ns of the last job.show */
     bool is_calibrated;    /* predicted: with the measured costs of this very plan */
+    bool is_uncalibrated;  /* the job predicts with measured costs, which the daemon did not send */
     char model_error[256]; /* why specification or plan could not be read */
     struct cs_store_stage *stages;
     int32_t n_stages, n_ranks;
@@ -133,6 +136,10 @@ enum cs_status cs_store_trace(struct cs_store *store, const void *bytes, size_t 
                               struct cs_err *err) CS_NODISCARD;
 /* A trace and what lies beside it in a job directory: spec.json, plan.json, journal, logs/. */
 enum cs_status cs_store_replay(struct cs_store *store, const char *trace_path,
+                               struct cs_err *err) CS_NODISCARD;
+/* The plan of a job's specification that was not submitted, as a job of its own; nothing can be
+ * ordered about it. CS_PLAN and what reading a specification gives. */
+enum cs_status cs_store_script(struct cs_store *store, const json_t *spec,
                                struct cs_err *err) CS_NODISCARD;
 /* When nothing was measured live yet and the selected job's directory can be read from here: the
  * last step of its trace, if it is of the same plan. */

@@ -94,6 +94,15 @@ static void on_job_event(struct cs_store *store, const json_t *msg)
     check_plan(store, read_job(store, cs_msg_obj(msg, "job")));
 }
 
+/* A daemon that knows no profiles sends a prediction that its costs do not explain. */
+static void check_costs(struct cs_store *store, const struct cs_store_job *job)
+{
+    static const double alike = 1e-3;
+    double ours = (double)store->predicted.spans.makespan_ns, its = (double)job->predicted_step_ns;
+    store->is_uncalibrated = !store->is_calibrated && store->predicted.arena && ours > 0 &&
+                             its > 0 && fabs(its / ours - 1) > alike;
+}
+
 static void on_show(struct cs_store *store, const json_t *msg)
 {
     const struct cs_store_job *job = read_job(store, cs_msg_obj(msg, "job"));
@@ -103,6 +112,7 @@ static void on_show(struct cs_store *store, const json_t *msg)
     store->shown_step_ns = job->predicted_step_ns;
     cs_store_documents(store, cs_msg_obj(msg, "spec"), cs_msg_obj(msg, "plan"));
     cs_store_profile(store, cs_msg_obj(msg, "profile"));
+    check_costs(store, job);
 }
 
 static bool is_selected(const struct cs_store *store, const json_t *msg)

@@ -67,7 +67,9 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
                                      .spec_json = json_deep_copy(spec),
                                      .plan_json = plan ? json_deep_copy(plan) : NULL};
     store->model_error[0] = '\0';
-    store->is_calibrated = false;
+    store->is_uncalibrated = false;
+    if (!store->is_replay) /* a trace says what it was predicted with */
+        store->is_calibrated = false;
     enum cs_status status = read_spec(model, &err);
     if (status == CS_OK && plan)
         status = read_plan(store, old_plan, &err);

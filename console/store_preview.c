@@ -8,6 +8,7 @@ void cs_store_forget_previews(struct cs_store *store)
 {
     cs_preview_clear(&store->previews.preview);
     cs_batch_clear(&store->previews.batch);
+    store->previews.own_ns = 0;
     store->previews.whatif = (struct cs_whatif){.n = 0};
     store->model.base = (struct cs_variant_base){.plan = NULL};
 }
@@ -31,6 +32,19 @@ static bool is_same_batch(const struct cs_batch_want *a, const struct cs_batch_w
     return a->ranks == b->ranks && a->slot == b->slot && a->mask == b->mask;
 }
 
+static void make_preview(struct cs_store *store, const struct cs_variant *variant)
+{
+    struct cs_store_previews *p = &store->previews;
+    const struct cs_variant_base *base = &store->model.base;
+    struct cs_variant own = cs_variant_own(base);
+    cs_preview_make(&p->preview, base, p->own_ns == 0 ? &own : variant);
+    if (p->own_ns == 0)
+        p->own_ns = p->preview.made.plan ? p->preview.forecast.makespan_ns : -1;
+    if (!cs_variant_is_equal(&p->preview.variant, variant, base->graph))
+        cs_preview_make(&p->preview, base, variant);
+    store->version++;
+}
+
 bool cs_store_prepare(struct cs_store *store, const struct cs_store_want *want)
 {
     struct cs_store_previews *p = &store->previews;
@@ -40,8 +54,7 @@ bool cs_store_prepare(struct cs_store *store, const struct cs_store_want *want)
     if (want->has_preview &&
         (!p->preview.arena ||
          !cs_variant_is_equal(&p->preview.variant, &want->variant, base->graph))) {
-        cs_preview_make(&p->preview, base, &want->variant);
-        store->version++;
+        make_preview(store, &want->variant);
         return true;
     }
     if (want->has_batch && (!p->batch.arena || !is_same_batch(&p->batch.want, &want->batch))) {

@@ -67,8 +67,11 @@ static void add_step(struct replay *replay, const struct cs_trace_record *record
                                      .keys = keys,
                                      .events = record->events};
     cs_timeline_set(to, &in, is_predicted ? -1 : record->step, record->n_slots);
-    if (is_predicted)
+    if (is_predicted) { /* again, with measured costs: no longer what planning said */
+        store->is_calibrated =
+            replay->head.predicted_ns > 0 && to->spans.makespan_ns != replay->head.predicted_ns;
         return;
+    }
     cs_store_measured(store);
     replay->n_steps++;
     store->train.step = record->step;

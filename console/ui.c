@@ -163,6 +163,8 @@ static void ask_job(struct ui *ui)
 
 static void select_job(struct ui *ui, int64_t job)
 {
+    if (!ui->client)
+        return; /* there is only one */
     if (ui->sub > 0) {
         json_t *close = cs_msg_new("sub.close");
         cs_msg_set_int(close, "sub", ui->sub);
@@ -349,7 +351,7 @@ static void on_clock(evutil_socket_t fd, short what, void *user)
     struct ui *ui = user;
     (void)fd;
     (void)what;
-    if (cs_now_ns() - ui->listed_ns > LIST_S * INT64_C(1000000000) &&
+    if (ui->client && cs_now_ns() - ui->listed_ns > LIST_S * INT64_C(1000000000) &&
         cs_client_is_connected(ui->client))
         ask_list(ui);
     changed(ui);
@@ -385,8 +387,10 @@ static void free_event(struct event *event)
 
 static void close_all(struct ui *ui)
 {
-    cs_client_on_message(ui->client, NULL, NULL);
-    cs_client_on_state(ui->client, NULL, NULL);
+    if (ui->client) {
+        cs_client_on_message(ui->client, NULL, NULL);
+        cs_client_on_state(ui->client, NULL, NULL);
+    }
     free_event(ui->input);
     free_event(ui->winch);
     free_event(ui->draw);
@@ -430,7 +434,7 @@ enum cs_status cs_ui_run(struct event_base *base, struct cs_client *client,
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C");
     CS_TRY(cs_term_open(options->color, &ui.term, err));
-    ui.store = cs_store_new();
+    ui.store = options->store ? options->store : cs_store_new();
     ui.canvas = cs_canvas_new(1, 1);
     cs_screen_init(&ui.screen, cs_glyph_choose(options->glyphs, nl_langinfo(CODESET)));
     ui.screen.is_read_only = options->is_read_only;
@@ -438,14 +442,20 @@ enum cs_status cs_ui_run(struct event_base *base, struct cs_client *client,
     ui.screen.cursor_job = options->job;
     if (options->job)
         cs_store_select(ui.store, options->job);
+    if (options->store)
+        ui.screen.view = CS_VIEW_PLAN;
     open_events(&ui);
-    cs_client_on_message(client, on_message, &ui);
-    cs_client_on_state(client, on_state, &ui);
-    on_state(&ui, cs_client_is_connected(client));
+    if (client) {
+        cs_client_on_message(client, on_message, &ui);
+        cs_client_on_state(client, on_state, &ui);
+        on_state(&ui, cs_client_is_connected(client));
+    }
     draw_now(&ui);
     event_base_dispatch(base);
     fill_result(&ui, result);
     close_all(&ui);
+    if (options->store)
+        return CS_OK;
     cs_store_free(ui.store);
     if (!options->is_watching || !result->is_over) /* else the caller reports */
         say_goodbye(result);

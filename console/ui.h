@@ -7,12 +7,15 @@
 #include "console/glyph.h"
 #include "console/theme.h"
 
+struct cs_store;
+
 struct cs_ui_options {
-    int64_t job;        /* opens on this job's Pipeline; 0: the list of jobs */
-    bool is_watching;   /* run mode: shows the end of `job` and stays until q */
-    bool is_read_only;  /* no orders to jobs */
-    const char *color;  /* "auto" "always" "never"; NULL: auto */
-    const char *glyphs; /* "auto" "utf8" "ascii"; NULL: auto */
+    struct cs_store *store; /* shown as it is, in the Plan view, without a client; borrowed */
+    int64_t job;            /* opens on this job's Pipeline; 0: the list of jobs */
+    bool is_watching;       /* run mode: shows the end of `job` and stays until q */
+    bool is_read_only;      /* no orders to jobs */
+    const char *color;      /* "auto" "always" "never"; NULL: auto */
+    const char *glyphs;     /* "auto" "utf8" "ascii"; NULL: auto */
 };
 
 struct cs_ui_result {
@@ -22,7 +25,8 @@ struct cs_ui_result {
     int exit;       /* exit code a waiting console takes: 0 unless the watched job failed */
 };
 
-/* Takes over the terminal and the client's callbacks until the user leaves. CS_UNSUPPORTED:
+/* Takes over the terminal and the client's callbacks until the user leaves. client NULL: with a
+ * store. CS_UNSUPPORTED:
  * standard input or output is no terminal, or it cannot place the cursor (fall back to plain
  * output). The terminal is always given back as it was; how to come back is printed on standard
  * output. */

@@ -74,13 +74,21 @@ static void draw_summary(const struct cs_store *store, const struct cs_screen *s
     const struct cs_timeline *predicted = &store->predicted, *measured = &store->measured;
     struct cs_fields fields = {0};
     char ms[CS_FMT_CAP], bubble[CS_FMT_CAP], drift[CS_FMT_CAP];
+    const struct cs_store_job *job = cs_store_selected(store);
+    int64_t its_ns = job ? job->predicted_step_ns : 0;
     if (measured->arena)
         cs_fields_add(&fields, CS_STYLE_TITLE, 0, "step %lld", (long long)measured->step);
     if (predicted->arena) {
         cs_fmt_ms(ms, sizeof ms, (double)predicted->spans.makespan_ns);
         cs_fmt_percent(bubble, sizeof bubble, mean_bubble(predicted));
-        cs_fields_add(&fields, CS_STYLE_TEXT, 1, "predicted%s %s ms, bubble %s",
-                      store->is_calibrated && area.w >= WIDE ? " (calibrated)" : "", ms, bubble);
+        cs_fields_add(&fields, CS_STYLE_TEXT, 1, "%s %s ms, bubble %s",
+                      !store->is_calibrated ? "predicted"
+                      : area.w >= WIDE      ? "predicted (calibrated)"
+                                            : "calibrated",
+                      ms, bubble);
+        cs_fmt_ms(ms, sizeof ms, (double)its_ns);
+        if (store->is_uncalibrated)
+            cs_fields_add(&fields, CS_STYLE_WARN, 2, "(not calibrated: the job says %s ms)", ms);
     }
     if (measured->arena) {
         cs_fmt_ms(ms, sizeof ms, (double)measured->spans.makespan_ns);

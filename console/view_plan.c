@@ -66,7 +66,7 @@ void cs_plan_rows_note(const struct cs_plan_rows_shown *rows, int n, const char 
 
 static void draw_tabs(const struct cs_screen *screen, struct cs_area area, bool is_own)
 {
-    static const char *const note[] = {"[preview]", "[the job's plan]"};
+    static const char *const note[] = {"[preview]", "[own plan]"};
     int x = 1;
     for (int p = 0; p < CS_PLAN_PARTS; p++) {
         bool is_on = (enum cs_plan_part)p == screen->plan_part;
@@ -85,10 +85,11 @@ static void draw_figures(const struct cs_store *store, const struct cs_preview *
                          struct cs_fields *fields)
 {
     char ms[CS_FMT_CAP], bubble[CS_FMT_CAP], drift[CS_FMT_CAP], gib[CS_FMT_CAP];
-    int64_t own_ns = store->predicted.spans.makespan_ns;
+    int64_t own_ns = store->previews.own_ns, cap = store->model.device->mem_bytes;
+    int64_t peak = p->memory[p->peak_rank].total;
     cs_fmt_ms(ms, sizeof ms, (double)p->forecast.makespan_ns);
     cs_fmt_percent(bubble, sizeof bubble, p->bubble);
-    cs_fmt_gib(gib, sizeof gib, p->memory[p->peak_rank].total);
+    cs_fmt_gib(gib, sizeof gib, peak);
     cs_fields_add(fields, CS_STYLE_TITLE, 0, "step %s ms", ms);
     if (!is_own && own_ns > 0) {
         double own_slots = store->model.base.plan->slots, slots = p->variant.slots;
@@ -98,7 +99,11 @@ static void draw_figures(const struct cs_store *store, const struct cs_preview *
         cs_fields_add(fields, CS_STYLE_TEXT, 2, is_alike ? "(%s)" : "(%s a slot)", drift);
     }
     cs_fields_add(fields, CS_STYLE_TEXT, 1, "bubble %s", bubble);
-    cs_fields_add(fields, CS_STYLE_TEXT, 3, "peak %s GiB on rank %d", gib, p->peak_rank);
+    if (cap > 0 && peak > cap)
+        cs_fields_add(fields, CS_STYLE_BAD, 0, "does not fit: %s GiB on rank %d", gib,
+                      p->peak_rank);
+    else
+        cs_fields_add(fields, CS_STYLE_TEXT, 3, "peak %s GiB on rank %d", gib, p->peak_rank);
 }
 
 static void draw_summary(const struct cs_store *store, const struct cs_variant *variant,
@@ -119,7 +124,9 @@ static void draw_summary(const struct cs_store *store, const struct cs_variant *
     cs_fields_add(&fields, CS_STYLE_DIM, 5, "%s cut",
                   variant->is_blind ? "frozen-blind" : "frozen-aware");
     cs_fields_add(&fields, CS_STYLE_DIM, 6, "%s",
-                  store->is_calibrated ? "measured costs" : "roofline costs");
+                  store->model.measured ? "measured costs" : "roofline costs");
+    if (store->is_uncalibrated || (store->is_calibrated && !store->model.measured))
+        cs_fields_add(&fields, CS_STYLE_WARN, 3, "(measured costs did not come)");
     cs_fields_draw(&fields, area, 1, 1);
 }
 

@@ -7,7 +7,7 @@
 #include "console/view_plan.h"
 #include "core/base/str.h"
 
-enum { CELL = 96, MAX_SHOWN = 256, MAX_COLUMNS = 9, BAR_LEAST = 16, BAR_MOST = 60 };
+enum { CELL = 96, MAX_SHOWN = 256, MAX_COLUMNS = 9, BAR_LEAST = 14, BAR_MOST = 60 };
 
 struct cells {
     int n_columns, n;
@@ -34,14 +34,14 @@ static int grid_width(const struct cs_grid *grid)
  */
 
 static const struct cs_column memory_columns[] = {
-    {"rank",        4, 9,  0, CS_ALIGN_LEFT },
-    {"stages",      6, 18, 1, CS_ALIGN_LEFT },
-    {"weights",     7, 8,  3, CS_ALIGN_RIGHT},
-    {"gradients",   9, 9,  4, CS_ALIGN_RIGHT},
-    {"optimizer",   9, 9,  5, CS_ALIGN_RIGHT},
-    {"activations", 8, 11, 6, CS_ALIGN_RIGHT},
-    {"boundary",    8, 8,  7, CS_ALIGN_RIGHT},
-    {"GiB",         6, 7,  0, CS_ALIGN_RIGHT},
+    {"rank",    4, 9,  0, CS_ALIGN_LEFT },
+    {"stages",  8, 18, 1, CS_ALIGN_LEFT },
+    {"weights", 7, 8,  3, CS_ALIGN_RIGHT},
+    {"grads",   6, 8,  4, CS_ALIGN_RIGHT},
+    {"optim",   6, 8,  5, CS_ALIGN_RIGHT},
+    {"activ",   6, 8,  2, CS_ALIGN_RIGHT},
+    {"bound",   6, 8,  6, CS_ALIGN_RIGHT},
+    {"GiB",     6, 8,  0, CS_ALIGN_RIGHT},
 };
 
 static const struct {
@@ -152,11 +152,12 @@ static void draw_memory_foot(const struct cs_store *store, struct cs_area area, 
         cs_fields_add(&fields, held_looks[h].style, h < 4 ? 2 : 3, "%c %s", held_looks[h].mark,
                       cs_preview_held_name((enum cs_preview_held)h));
     cs_fmt_gib(gib, sizeof gib, device->mem_bytes);
-    if (device->mem_bytes > 0)
+    if (device->mem_bytes > 0) {
         cs_fields_add(&fields, CS_STYLE_DIM, 1, "bar: %s GiB of a %s", gib, device->name);
-    else
-        cs_fields_add(&fields, CS_STYLE_DIM, 1, "bar: the fullest rank (%s: no bound known)",
-                      device->name);
+    } else {
+        cs_fields_add(&fields, CS_STYLE_DIM, 1, "bar: fullest rank");
+        cs_fields_add(&fields, CS_STYLE_DIM, 4, "(%s: no bound known)", device->name);
+    }
     cs_fields_draw(&fields, area, 1, y);
 }
 
@@ -206,14 +207,14 @@ void cs_plan_memory_draw(const struct cs_store *store, const struct cs_screen *s
  */
 
 static const struct cs_column whatif_columns[] = {
-    {"  what if", 12, 20, 0, CS_ALIGN_LEFT },
-    {"schedule",  8,  11, 4, CS_ALIGN_LEFT },
-    {"layout",    8,  30, 3, CS_ALIGN_LEFT },
+    {"  what if", 18, 20, 0, CS_ALIGN_LEFT },
+    {"schedule",  11, 11, 4, CS_ALIGN_LEFT },
+    {"layout",    16, 36, 3, CS_ALIGN_LEFT },
     {"ranks",     5,  5,  6, CS_ALIGN_RIGHT},
     {"step ms",   7,  9,  0, CS_ALIGN_RIGHT},
     {"delta",     6,  8,  0, CS_ALIGN_RIGHT},
     {"bubble",    6,  7,  1, CS_ALIGN_RIGHT},
-    {"peak GiB",  8,  9,  3, CS_ALIGN_RIGHT},
+    {"peak GiB ", 9,  10, 2, CS_ALIGN_RIGHT},
 };
 
 enum { WHATIF_STEP = 4 /* from here on: figures */ };
@@ -233,8 +234,9 @@ int cs_plan_whatif_want(const struct cs_store *store, const struct cs_screen *sc
 
 /* cursor: as a mark before the name; is_shown: the preview is about it */
 static void fill_whatif(const struct cs_whatif_row *row, const char *cursor, bool is_shown,
-                        char cell[MAX_COLUMNS][CELL])
+                        int64_t cap, char cell[MAX_COLUMNS][CELL])
 {
+    char gib[CS_FMT_CAP];
     snprintf(cell[0], CELL, "%s%c%s", cursor, is_shown ? '*' : ' ', row->name);
     cs_str_copy(cell[1], CELL, row->schedule);
     cs_str_copy(cell[2], CELL, row->layout);
@@ -245,7 +247,8 @@ static void fill_whatif(const struct cs_whatif_row *row, const char *cursor, boo
         cs_fmt_ms(cell[4], CELL, row->step_ns > 0 ? (double)row->step_ns : (double)NAN);
     cs_fmt_drift(cell[5], CELL, row->delta);
     cs_fmt_percent(cell[6], CELL, row->bubble);
-    cs_fmt_gib(cell[7], CELL, row->peak_bytes);
+    cs_fmt_gib(gib, sizeof gib, row->peak_bytes);
+    snprintf(cell[7], CELL, "%s%c", gib, cap > 0 && row->peak_bytes > cap ? '!' : ' ');
 }
 
 /* its reason in place of the figures */
@@ -259,12 +262,13 @@ static void draw_refused(const struct cs_whatif_row *row, const struct cs_grid *
     cs_draw_cut(area, x, y, area.w - x - 1, CS_STYLE_DIM, glyphs, row->error);
 }
 
-static enum cs_style whatif_style(const struct cs_whatif_row *row, bool is_own)
+static enum cs_style whatif_style(const struct cs_whatif_row *row, bool is_own, int64_t cap)
 {
-    return is_own                ? CS_STYLE_TITLE
-           : row->error[0]       ? CS_STYLE_DIM
-           : row->delta < -0.005 ? CS_STYLE_GOOD
-                                 : CS_STYLE_TEXT;
+    return is_own                             ? CS_STYLE_TITLE
+           : cap > 0 && row->peak_bytes > cap ? CS_STYLE_BAD
+           : row->error[0]                    ? CS_STYLE_DIM
+           : row->delta < -0.005              ? CS_STYLE_GOOD
+                                              : CS_STYLE_TEXT;
 }
 
 /* below the table: about the row under the cursor */
@@ -276,10 +280,14 @@ static void draw_whatif_foot(const struct cs_store *store, const struct cs_scree
         screen->plan_cursor < w->n ? &w->row[screen->plan_cursor] : NULL;
     const char *note =
         "* shown   delta: of the time per slot   Enter shows the row under the cursor";
+    int64_t cap = store->model.device->mem_bytes;
     if (row && row->error[0])
         note = row->error;
+    else if (row && cap > 0 && row->peak_bytes > cap)
+        note = "! does not fit: more than the device has";
     else if (row && row->kind == CS_WHATIF_SEARCH)
-        note = "search: roofline costs of the cluster, delta against the plan at the same costs";
+        note = "search: roofline costs, every rank a device of its own; delta against the plan at "
+               "these";
     cs_draw_cut(area, 1, y, area.w - 2, row && row->error[0] ? CS_STYLE_WARN : CS_STYLE_DIM,
                 screen->glyphs, note);
 }
@@ -302,7 +310,7 @@ void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *s
                     i == screen->plan_cursor ? cs_glyph(screen->glyphs, CS_GLYPH_CURSOR) : " ",
                     has_shown && w->row[i].is_variant && w->row[i].kind == CS_WHATIF_VARIANT &&
                         cs_variant_is_equal(&w->row[i].variant, &shown, store->model.graph),
-                    c.text[i]);
+                    store->model.device->mem_bytes, c.text[i]);
     point_at_cells(&c);
     cs_grid_layout(&grid, c.cell, c.n, area.w - 2);
     cs_grid_title(&grid, area, 1, 0);
@@ -312,8 +320,9 @@ void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *s
             continue;
         }
         const struct cs_whatif_row *row = &w->row[top + i];
-        cs_grid_row(&grid, area, 1, 1 + i, whatif_style(row, top + i == 0), NULL, screen->glyphs,
-                    &c.cell[(top + i) * c.n_columns]);
+        cs_grid_row(&grid, area, 1, 1 + i,
+                    whatif_style(row, top + i == 0, store->model.device->mem_bytes), NULL,
+                    screen->glyphs, &c.cell[(top + i) * c.n_columns]);
         if (row->error[0])
             draw_refused(row, &grid, screen->glyphs, area, 1 + i);
         if (top + i == screen->plan_cursor)
@@ -326,13 +335,13 @@ void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *s
  */
 
 static const struct cs_column path_columns[] = {
-    {"#",              3,  5,  3, CS_ALIGN_RIGHT},
+    {"#",              3,  5,  4, CS_ALIGN_RIGHT},
     {"start ms",       8,  9,  0, CS_ALIGN_RIGHT},
     {"takes ms",       8,  9,  0, CS_ALIGN_RIGHT},
-    {"idle ms",        7,  8,  2, CS_ALIGN_RIGHT},
+    {"idle ms",        7,  8,  3, CS_ALIGN_RIGHT},
     {"rank",           4,  5,  0, CS_ALIGN_RIGHT},
-    {"action",         10, 22, 0, CS_ALIGN_LEFT },
-    {"why not before", 14, 56, 1, CS_ALIGN_LEFT },
+    {"action",         18, 22, 0, CS_ALIGN_LEFT },
+    {"why not before", 30, 56, 1, CS_ALIGN_LEFT },
 };
 
 int cs_plan_path_want(const struct cs_store *store, const struct cs_screen *screen, int width)

@@ -6,7 +6,7 @@
 #include "console/fmt.h"
 #include "console/view_plan.h"
 
-enum { BUBBLE_W = 10, EXPOSED_W = 9, WIDE = 110, AXIS = 1, PATH = 1, LEGEND = 1 };
+enum { BUBBLE_W = 10, EXPOSED_W = 12, WIDE = 110, AXIS = 1, PATH = 1, LEGEND = 1 };
 
 static const char path_marks[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
@@ -205,7 +205,7 @@ static void draw_axis(const struct chart *c, int y)
     cs_draw(c->area, c->label_w, y, CS_STYLE_DIM, axis);
     cs_draw(c->area, c->label_w + c->width, y, CS_STYLE_DIM, unit);
     cs_draw_right(c->area, c->area.w - 1, y, CS_STYLE_DIM,
-                  c->has_exposed ? "bubble  exposed" : "bubble");
+                  c->has_exposed ? "bubble  exposed ms" : "bubble");
 }
 
 void cs_plan_timeline_draw(const struct cs_store *store, const struct cs_screen *screen,

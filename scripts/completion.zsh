@@ -14,7 +14,7 @@ _cornstarch_console() {
     "daemon status "*) list="--json --socket --help" ;;
     "run "*) list="--plain --detach --replan --export --json --socket --help" ;;
     "submit "*) list="--replan --json --socket --help" ;;
-    "plan "*) list="--top --json --socket --help" ;;
+    "plan "*) list="--top --view --json --socket --help" ;;
     "jobs "*) list="--limit --json --socket --help" ;;
     "show "*) list="--json --socket --help" ;;
     "metrics "*) list="--after --every --limit --json --socket --help" ;;
@@ -28,7 +28,7 @@ _cornstarch_console() {
     "export "*) list="--dtype --json --socket --help" ;;
     "inspect "*) list="--sample --json --socket --help" ;;
     "lua "*) list="--execute --meta --manual --memory --instructions --json --socket --help" ;;
-    "dump "*) list="--replay --view --size --glyphs --keys --json --socket --help" ;;
+    "dump "*) list="--replay --script --view --size --glyphs --keys --json --socket --help" ;;
     "doctor "*) list="--json --socket --help" ;;
     "proxy "*) list="--json --socket --help" ;;
     "raw "*) list="--json --socket --help" ;;

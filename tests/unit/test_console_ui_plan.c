@@ -300,7 +300,7 @@ static void keys_change_the_preview_and_u_goes_back(void **state)
     show(f, "t s ] u");
     forecast(f, f->replay.plan, "1f1b", f->replay.plan->slots, &c);
     check_summary(f, &c);
-    find(f, 0, "[the job's plan]");
+    find(f, 0, "[own plan]");
     show(f, "w j j j Enter m"); /* the row of zb-h1 */
     forecast(f, f->replay.plan, "zb-h1", f->replay.plan->slots, &c);
     check_summary(f, &c);

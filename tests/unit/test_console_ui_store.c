@@ -10,7 +10,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/store.h"
+#include "console/view.h"
+#include "core/trace/tracefile.h"
 #include "core/wire/wire.h"
 #include "tests/support/replay.h"
 
@@ -235,6 +236,71 @@ static void a_profile_of_the_plan_calibrates_the_prediction(void **state)
     assert_int_equal(f->store->predicted.spans.makespan_ns, f->replay.predicted.makespan_ns);
 }
 
+static bool screen_says(struct fixture *f, enum cs_view view, int cols, const char *text)
+{
+    struct cs_buf out = {0};
+    struct cs_screen screen;
+    struct cs_canvas *canvas = cs_canvas_new(cols, 30);
+    cs_screen_init(&screen, CS_GLYPHS_ASCII);
+    screen.view = view;
+    while (cs_screen_prepare(f->store, &screen))
+        ;
+    cs_screen_draw(f->store, &screen, canvas);
+    cs_canvas_text(canvas, &out);
+    bool says = strstr(cs_buf_str(&out), text) != NULL;
+    cs_buf_free(&out);
+    cs_canvas_free(canvas);
+    return says;
+}
+
+static void previews_of_a_calibrated_job_have_measured_costs(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_preview preview = {0};
+    json_t *profile = profile_of(f, f->replay.plan->hash);
+    json_t *costs = json_object_get(profile, "costs");
+    for (size_t i = json_array_size(costs); i-- > 0;) { /* what layers cost, nothing of ranks */
+        const char *op = json_string_value(json_object_get(json_array_get(costs, i), "op"));
+        if (strcmp(op, "F") != 0 && strcmp(op, "B") != 0)
+            json_array_remove(costs, i);
+    }
+    feed_profile(f, profile, 0);
+    assert_true(f->store->is_calibrated);
+    const struct cs_variant_base *base = &f->store->model.base;
+    struct cs_variant variant = cs_variant_own(base);
+    cs_preview_make(&preview, base, &variant);
+    assert_int_equal(preview.forecast.makespan_ns, f->store->predicted.spans.makespan_ns);
+    int64_t own_ns = preview.forecast.makespan_ns;
+    /* the same stages planned anew: layers stretched as their stages were give the same step, up to
+     * the rounding of every layer */
+    variant.is_blind = !variant.is_blind;
+    struct cs_variant_plan made;
+    assert_int_equal(cs_variant_make(base, &variant, f->replay.arena, &made, NULL), CS_OK);
+    for (int32_t s = 0; s < made.plan->n_stages; s++)
+        assert_int_equal(made.plan->stages[s].n_layers, f->replay.plan->stages[s].n_layers);
+    cs_preview_make(&preview, base, &variant);
+    assert_true(fabs((double)preview.forecast.makespan_ns / (double)own_ns - 1) < 1e-3);
+    cs_preview_clear(&preview);
+    assert_true(screen_says(f, CS_VIEW_PLAN, 140, "measured costs"));
+    assert_true(screen_says(f, CS_VIEW_PIPELINE, 80, "calibrated"));
+}
+
+/* A daemon that knows nothing of profiles: the job's own prediction is not that of these costs. */
+static void a_prediction_that_the_costs_do_not_explain_is_said(void **state)
+{
+    struct fixture *f = *state;
+    int64_t ours = f->replay.predicted.makespan_ns;
+    feed_profile(f, json_object(), ours);
+    assert_false(f->store->is_uncalibrated);
+    assert_false(screen_says(f, CS_VIEW_PIPELINE, 120, "not calibrated"));
+    feed_profile(f, json_object(), ours / 2);
+    assert_true(f->store->is_uncalibrated);
+    assert_true(screen_says(f, CS_VIEW_PIPELINE, 120, "not calibrated: the job says 147."));
+    assert_true(screen_says(f, CS_VIEW_PLAN, 120, "measured costs did not come"));
+    feed_profile(f, profile_of(f, f->replay.plan->hash), ours / 2);
+    assert_false(f->store->is_uncalibrated);
+}
+
 static void a_profile_of_another_plan_or_without_sense_is_ignored(void **state)
 {
     struct fixture *f = *state;
@@ -404,6 +470,35 @@ static void no_message_of_the_schema_upsets_the_store(void **state)
     assert_int_equal(f->store->job, JOB);
 }
 
+/* The prediction in the trace is not the one of planning: it was made again with measured costs,
+ * whether or not their profile can be read. */
+static void a_trace_predicted_again_is_labelled_without_its_profile(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_err err = {.text = ""};
+    struct cs_trace_head head;
+    struct cs_buf trace = {0};
+    size_t at = 0;
+    struct cs_store *store = cs_store_new();
+    assert_int_equal(cs_trace_head_decode(f->replay.trace.data, f->replay.trace.len,
+                                          f->replay.arena, &head, &at, &err),
+                     CS_OK);
+    head.predicted_ns *= 2;
+    cs_trace_head_encode(&head, &trace);
+    cs_buf_add(&trace, f->replay.trace.data + at, f->replay.trace.len - at);
+    assert_int_equal(cs_store_trace(store, trace.data, trace.len, &err), CS_OK);
+    assert_true(store->is_calibrated);
+    cs_store_documents(store, f->replay.spec, f->plan);
+    assert_true(store->is_calibrated);
+    struct fixture shown = {.store = store};
+    assert_true(screen_says(&shown, CS_VIEW_PIPELINE, 120, "predicted (calibrated)"));
+    assert_true(screen_says(&shown, CS_VIEW_PLAN, 120, "measured costs did not come"));
+    assert_int_equal(cs_store_trace(store, f->replay.trace.data, f->replay.trace.len, &err), CS_OK);
+    assert_false(store->is_calibrated);
+    cs_store_free(store);
+    cs_buf_free(&trace);
+}
+
 static void a_trace_replays_to_the_simulators_figures(void **state)
 {
     struct fixture *f = *state;
@@ -435,6 +530,9 @@ int main(void)
         T(metrics_fill_the_past_but_never_overwrite_the_present),
         T(another_plan_asks_for_the_job_again),
         T(a_profile_of_the_plan_calibrates_the_prediction),
+        T(previews_of_a_calibrated_job_have_measured_costs),
+        T(a_prediction_that_the_costs_do_not_explain_is_said),
+        T(a_trace_predicted_again_is_labelled_without_its_profile),
         T(a_profile_of_another_plan_or_without_sense_is_ignored),
         T(another_prediction_asks_for_the_job_again),
         T(a_damaged_plan_is_told_not_drawn),

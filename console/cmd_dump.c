@@ -1,0 +1,80 @@
+/* dump and plan --view: screens of a trace or of a script, without a daemon. */
+#include <stdio.h>
+
+#include "console/cli.h"
+#include "console/cli_screen.h"
+#include "console/dump.h"
+#include "console/store.h"
+
+/* --view without a terminal */
+enum { TEXT_COLS = 100, TEXT_ROWS = 30 };
+
+/* The specification of a script that returns one plan. */
+static enum cs_status eval(const char *script, struct cs_script_result *out, struct cs_err *err)
+{
+    CS_TRY(cs_cmd_eval(script, false, out, err));
+    if (out->kind != CS_SCRIPT_SWEEP)
+        return CS_OK;
+    cs_script_result_free(out);
+    return cs_fail(
+        err, CS_INVALID,
+        "%s returns many plans, and a view shows one; 'cornstarch-console plan %s' lists "
+        "them",
+        script, script);
+}
+
+static enum cs_status print_dump(struct cs_dump *dump, struct cs_err *err)
+{
+    struct cs_buf text = {0};
+    enum cs_status st = cs_dump_replay(dump, &text, err);
+    if (st == CS_OK)
+        cs_cmd_print(&text);
+    cs_buf_free(&text);
+    return st;
+}
+
+enum cs_status cs_cmd_dump(struct cs_cmd *cmd, struct cs_err *err)
+{
+    struct cs_script_result result = {0};
+    struct cs_dump dump = {.trace = cmd->v.replay,
+                           .view = cmd->v.view,
+                           .keys = cmd->v.keys,
+                           .glyphs = (enum cs_glyph_set)cmd->v.glyphs};
+    if (!dump.trace == !cmd->v.script)
+        return cs_fail(err, CS_USAGE,
+                       "dump needs --replay TRACE, a job directory's trace file, or --script "
+                       "SCRIPT");
+    CS_TRY(cs_dump_size(cmd->v.size, &dump.cols, &dump.rows, err));
+    if (cmd->v.script)
+        CS_TRY(eval(cmd->v.script, &result, err));
+    dump.spec = result.document;
+    enum cs_status st = print_dump(&dump, err);
+    cs_script_result_free(&result);
+    return st;
+}
+
+static enum cs_status show(const json_t *spec, struct cs_err *err)
+{
+    struct cs_dump dump = {.spec = spec, .cols = TEXT_COLS, .rows = TEXT_ROWS};
+    if (!cs_cli_has_screen())
+        return print_dump(&dump, err);
+    struct cs_store *store = cs_store_new();
+    enum cs_status st = cs_store_script(store, spec, err);
+    if (st == CS_OK)
+        st = cs_cli_screen_on_store(store, err);
+    cs_store_free(store);
+    return st == CS_UNSUPPORTED ? print_dump(&dump, err) : st;
+}
+
+enum cs_status cs_cmd_plan_view(struct cs_cmd *cmd, struct cs_err *err)
+{
+    struct cs_script_result result = {0};
+    if (!cmd->v.screen)
+        return cs_cmd_plan(cmd, err);
+    if (cmd->v.json)
+        return cs_fail(err, CS_USAGE, "--view draws a screen; leave out --json");
+    CS_TRY(eval(cmd->args[0], &result, err));
+    enum cs_status st = show(result.document, err);
+    cs_script_result_free(&result);
+    return st;
+}
