@@ -121,7 +121,7 @@ static void draw_summary(const struct cs_store *store, const struct cs_variant *
     cs_fields_add(&fields, CS_STYLE_TEXT, 0, "%s, %d slot%s", variant->schedule, variant->slots,
                   variant->slots == 1 ? "" : "s");
     cs_fields_add(&fields, CS_STYLE_TEXT, 4, "%s", layout);
-    cs_fields_add(&fields, CS_STYLE_DIM, 5, "%s cut",
+    cs_fields_add(&fields, CS_STYLE_DIM, 5, "%s",
                   variant->is_blind ? "frozen-blind" : "frozen-aware");
     cs_fields_add(&fields, CS_STYLE_DIM, 6, "%s",
                   store->model.measured ? "measured costs" : "roofline costs");
