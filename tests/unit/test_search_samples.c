@@ -1,0 +1,303 @@
+/* Ragged batches: what is drawn, how it is dealt, what steps of it cost, and Pareto marks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "core/search/search.h"
+
+enum { ENC = 4, LLM = 8 };
+
+struct model {
+    struct cs_search_layer enc[ENC], llm[LLM];
+    struct cs_search_option option[2];
+    struct cs_search_problem problem;
+};
+
+/* full slots: 100 rows of pictures, 200 of the LLM; every layer trains */
+static void make(struct model *m)
+{
+    memset(m, 0, sizeof(*m));
+    for (int i = 0; i < ENC; i++)
+        m->enc[i] = (struct cs_search_layer){.fwd_ns = 1000,
+                                             .bwd_weight_ns = 1000,
+                                             .bwd_input_ns = i ? 1000 : 0,
+                                             .blind_ns = 3000,
+                                             .saved_bytes = 10,
+                                             .is_trained = true};
+    for (int i = 0; i < LLM; i++)
+        m->llm[i] = (struct cs_search_layer){.fwd_ns = 2000,
+                                             .bwd_weight_ns = 2000,
+                                             .bwd_input_ns = 2000,
+                                             .blind_ns = 6000,
+                                             .saved_bytes = 20,
+                                             .is_trained = true};
+    m->option[0] = (struct cs_search_option){1, 1, CS_RECOMPUTE_NONE, m->enc};
+    m->option[1] = (struct cs_search_option){1, 1, CS_RECOMPUTE_NONE, m->llm};
+    m->problem = (struct cs_search_problem){
+        .branch = {{.name = "vision",
+                    .n_layers = ENC,
+                    .n_options = 1,
+                    .option = &m->option[0],
+                    .rows = 100,
+                    .n_items = 4},
+                   {.name = "llm",
+                    .n_layers = LLM,
+                    .n_options = 1,
+                    .option = &m->option[1],
+                    .rows = 200}},
+        .n_branches = 2,
+        .n_ranks = 6,
+        .ranks_per_node = 8
+    };
+}
+
+static const int32_t pictures[] = {0, 0, 25, 50, 100}, words[] = {5, 20, 60, 200};
+
+static struct cs_search_samples quantiles(void)
+{
+    struct cs_search_samples s = {.n_batches = 6, .seed = 3};
+    s.quantile[0].value = pictures;
+    s.quantile[0].n = 5;
+    s.quantile[1].value = words;
+    s.quantile[1].n = 4;
+    return s;
+}
+
+static struct cs_search_batches drawn(const struct model *m, const struct cs_search_samples *s,
+                                      struct cs_arena *arena)
+{
+    struct cs_search_batches batches;
+    struct cs_err err;
+    if (cs_samples_draw(&m->problem, s, 12, arena, &batches, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return batches;
+}
+
+static void quantiles_are_drawn_in_proportion(void **state)
+{
+    struct model m;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_search_samples s = quantiles();
+    int64_t zero = 0, low = 0, n = 20000;
+    double sum = 0;
+    (void)state;
+    make(&m);
+    s.n_batches = 1;
+    s.n_samples = (int32_t)n;
+    struct cs_search_batches b = drawn(&m, &s, arena);
+    for (int64_t i = 0; i < n; i++) {
+        int32_t rows = b.rows[2 * i];
+        assert_in_range(rows, 0, 100);
+        assert_in_range(b.rows[2 * i + 1], 5, 200);
+        zero += rows == 0;
+        low += rows < 25;
+        sum += rows;
+    }
+    /* a quarter between 0 and 0 and a 25th of the next quarter; half below 25; the mean of pieces
+     */
+    assert_true(llabs(zero - n * 26 / 100) < n / 50);
+    assert_true(llabs(low - n / 2) < n / 50);
+    double mean = (0 + 12.5 + 37.5 + 75) / 4;
+    assert_true(sum / (double)n - mean < 1.5 && mean - sum / (double)n < 1.5);
+    cs_arena_free(arena);
+}
+
+static void samples_of_a_list_come_whole(void **state)
+{
+    static const int32_t list[] = {0, 10, 100, 20, 25, 30};
+    struct model m;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_search_samples s = {.row = list, .n_rows = 3, .n_batches = 4, .n_samples = 50};
+    int seen[3] = {0};
+    (void)state;
+    make(&m);
+    struct cs_search_batches b = drawn(&m, &s, arena), again = drawn(&m, &s, arena);
+    assert_memory_equal(b.rows, again.rows, 4 * 50 * 2 * sizeof(int32_t));
+    for (int i = 0; i < 200; i++)
+        for (int k = 0; k < 3; k++)
+            if (b.rows[(size_t)2 * (size_t)i] == list[2 * k]) {
+                assert_int_equal(b.rows[2 * i + 1], list[2 * k + 1]);
+                seen[k]++;
+            }
+    assert_int_equal(seen[0] + seen[1] + seen[2], 200);
+    assert_true(seen[0] > 30 && seen[1] > 30 && seen[2] > 30);
+    s.seed = 9;
+    again = drawn(&m, &s, arena);
+    assert_memory_not_equal(b.rows, again.rows, 4 * 50 * 2 * sizeof(int32_t));
+    cs_arena_free(arena);
+}
+
+/* absent: as many as fill the fuller branch to 7/8 */
+static void steps_are_filled_to_seven_eighths(void **state)
+{
+    static const int32_t list[] = {50, 50};
+    struct model m;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_search_samples s = {.row = list, .n_rows = 1};
+    (void)state;
+    make(&m);
+    struct cs_search_batches b = drawn(&m, &s, arena); /* half of the pictures of a slot each */
+    assert_int_equal(b.n_samples, 12 * 2 * 7 / 8);
+    assert_int_equal(b.n_batches, 8);
+    cs_arena_free(arena);
+}
+
+static void work_is_kept_by_every_policy(void **state)
+{
+    struct model m;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_search_samples s = quantiles();
+    (void)state;
+    make(&m);
+    m.problem.branch[1].quad_share = 0.25;
+    struct cs_search_batches b = drawn(&m, &s, arena);
+    double expected[2] = {0};
+    for (int32_t i = 0; i < b.n_samples; i++) {
+        double x = b.rows[2 * i] / 100.0, y = b.rows[2 * i + 1] / 200.0;
+        expected[0] += x;
+        expected[1] += 0.75 * y + 0.25 * y * y;
+    }
+    for (int p = 0; p < CS_PLANNERS; p++) {
+        struct cs_search_loads loads;
+        struct cs_err err;
+        if (cs_samples_deal(&m.problem, &b, 0, &cs_planner_rules[p], 2, 6, 2, 3, arena, &loads,
+                            &err) != CS_OK)
+            fail_msg("%s", err.text);
+        for (int k = 0; k < 2; k++) {
+            double fwd = 0, bwd = 0;
+            for (int i = 0; i < 12; i++) {
+                fwd += loads.fwd[k][i];
+                bwd += loads.bwd[k][i];
+            }
+            assert_true(fwd - expected[k] < 1e-9 && expected[k] - fwd < 1e-9);
+            assert_true(bwd - expected[k] < 1e-9 && expected[k] - bwd < 1e-9);
+        }
+    }
+    cs_arena_free(arena);
+}
+
+static struct cs_search_result search(const struct model *m, const struct cs_search_samples *s,
+                                      int32_t slots, struct cs_arena *arena)
+{
+    struct cs_search_options options = {.batch_slots = slots, .samples = s, .top = 50};
+    struct cs_search_result result;
+    struct cs_err err;
+    if (cs_search_run(&m->problem, &options, arena, &result, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return result;
+}
+
+/* samples that fill every slot exactly: steps are those of full slots */
+static void full_slots_cost_what_full_slots_cost(void **state)
+{
+    static const int32_t list[] = {100, 200};
+    struct model m;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_search_samples s = {.row = list, .n_rows = 1, .n_batches = 3, .n_samples = 12};
+    (void)state;
+    make(&m);
+    struct cs_search_result r = search(&m, &s, 12, arena);
+    assert_int_equal(r.n_batches, 3);
+    for (int32_t i = 0; i < r.n_plans; i++) {
+        assert_int_equal(r.plan[i].mean_ns, r.plan[i].step_ns);
+        assert_int_equal(r.plan[i].p95_ns, r.plan[i].step_ns);
+    }
+    cs_arena_free(arena);
+}
+
+static void ragged_batches_rank_by_their_mean(void **state)
+{
+    struct model m;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_search_samples s = quantiles();
+    int n_tail = 0;
+    (void)state;
+    make(&m);
+    struct cs_search_result r = search(&m, &s, 12, arena), again = search(&m, &s, 12, arena);
+    assert_true(r.n_plans > 5);
+    for (int32_t i = 0; i < r.n_plans; i++) {
+        assert_true(r.plan[i].mean_ns > 0 && r.plan[i].p95_ns >= r.plan[i].mean_ns);
+        assert_true(i == 0 || r.plan[i].mean_ns >= r.plan[i - 1].mean_ns);
+        assert_int_equal(r.plan[i].mean_ns, again.plan[i].mean_ns);
+        n_tail += r.plan[i].p95_ns > r.plan[i].mean_ns;
+    }
+    assert_true(n_tail > 0);
+    for (int p = 0; p < CS_PLANNERS; p++)
+        if (r.choice[p].plan)
+            assert_true(r.choice[p].plan->mean_ns >= r.plan[0].mean_ns);
+    cs_arena_free(arena);
+}
+
+static void pareto_plans_are_not_dominated(void **state)
+{
+    struct model m;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_search_samples s = quantiles();
+    int n = 0;
+    (void)state;
+    make(&m);
+    for (int sampled = 0; sampled < 2; sampled++) {
+        struct cs_search_result r = search(&m, sampled ? &s : NULL, 12, arena);
+        for (int32_t i = 0; i < r.n_plans; i++) {
+            bool is_dominated = false;
+            const struct cs_search_plan *p = &r.plan[i];
+            for (int32_t k = 0; k < r.n_plans; k++) {
+                const struct cs_search_plan *q = &r.plan[k];
+                int64_t t = sampled ? p->mean_ns : p->step_ns,
+                        u = sampled ? q->mean_ns : q->step_ns;
+                is_dominated = is_dominated || (u <= t && q->peak_bytes < p->peak_bytes) ||
+                               (u < t && q->peak_bytes <= p->peak_bytes);
+            }
+            if (p->is_pareto)
+                assert_false(is_dominated);
+            n += p->is_pareto;
+        }
+        assert_true(r.plan[0].is_pareto);
+    }
+    assert_true(n > 2);
+    cs_arena_free(arena);
+}
+
+static void broken_samples_are_refused(void **state)
+{
+    static const int32_t down[] = {10, 5}, negative[] = {-1, 5};
+    struct model m;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_search_batches b;
+    struct cs_err err;
+    (void)state;
+    make(&m);
+    struct cs_search_samples s = quantiles();
+    s.quantile[1].value = down;
+    s.quantile[1].n = 2;
+    assert_int_equal(cs_samples_draw(&m.problem, &s, 12, arena, &b, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "rows of llm"));
+    s.quantile[1].n = 1;
+    assert_int_equal(cs_samples_draw(&m.problem, &s, 12, arena, &b, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "at least 2"));
+    s = (struct cs_search_samples){.row = negative, .n_rows = 1};
+    assert_int_equal(cs_samples_draw(&m.problem, &s, 12, arena, &b, &err), CS_INVALID);
+    s.n_rows = 0;
+    assert_int_equal(cs_samples_draw(&m.problem, &s, 12, arena, &b, &err), CS_INVALID);
+    cs_arena_free(arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quantiles_are_drawn_in_proportion),
+        cmocka_unit_test(samples_of_a_list_come_whole),
+        cmocka_unit_test(steps_are_filled_to_seven_eighths),
+        cmocka_unit_test(work_is_kept_by_every_policy),
+        cmocka_unit_test(full_slots_cost_what_full_slots_cost),
+        cmocka_unit_test(ragged_batches_rank_by_their_mean),
+        cmocka_unit_test(pareto_plans_are_not_dominated),
+        cmocka_unit_test(broken_samples_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
