@@ -95,45 +95,147 @@ static void random_graphs_never_hang(void **state)
     }
 }
 
-/* Two compute actions of one rank exchange their places. What the verifier lets through runs to its
- * end; what waits in a circle stalls. */
-static void crossed_lists_are_refused_or_run(void **state)
+struct tally {
+    int refused, stalled, hangs;
+};
+
+/* What the verifier lets through runs to its end; what waits in a circle stalls, and both say who
+ * waits for whom. */
+static void check_damaged(const struct cs_program *program, struct cs_arena *arena,
+                          struct tally *tally)
+{
+    struct cs_sim_options options = {.hop_ns = 1};
+    struct cs_sim_result r;
+    struct cs_err err = {.text = ""}, why = {.text = ""};
+    bool passes = cs_program_verify(program, &why) == CS_OK;
+    bool runs = cs_simulate(program, &options, arena, &r, &err) == CS_OK;
+    bool hangs = strstr(why.text, "it would hang") != NULL;
+    if (passes && !runs)
+        fail_msg("passed, but: %s", err.text);
+    if (hangs && runs)
+        fail_msg("refused, but it runs: %s", why.text);
+    if (!runs)
+        assert_non_null(strstr(err.text, "dead-lock"));
+    if (hangs) {
+        assert_non_null(strstr(err.text, "in a circle: rank"));
+        assert_non_null(strstr(err.text, " waits for rank"));
+        assert_non_null(strstr(why.text, " waits for rank"));
+    }
+    tally->refused += !passes;
+    tally->stalled += !runs;
+    tally->hangs += hangs;
+}
+
+static void swap_two(uint32_t *list, int n)
+{
+    uint32_t *one = &list[next_random(n)], *other = &list[next_random(n)], kept = *one;
+    *one = *other;
+    *other = kept;
+}
+
+static struct cs_program *random_program(int round, struct cs_test_random_plan *m,
+                                         struct cs_arena *arena)
+{
+    static const char *const schedules[] = {"1f1b", "zb-h1", "zb-h2", "gpipe"};
+    struct cs_program *program = NULL;
+    struct cs_err err = {.text = ""};
+    cs_test_random_plan(m, &seed, (enum cs_test_placing)(round % 3), schedules[round / 3 % 4]);
+    if (cs_program_make(&m->plan, NULL, 2 * MAX_S, false, arena, &program, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return program;
+}
+
+/* Two compute actions of one rank exchange their places. */
+static void crossed_work_is_refused_and_stalls_or_runs(void **state)
 {
     (void)state;
-    int refused = 0, stalled = 0;
+    struct tally tally = {0};
     for (int round = 0; round < 600; round++) {
-        static const char *const schedules[] = {"1f1b", "zb-h1", "zb-h2"};
         struct cs_test_random_plan m;
         struct cs_arena *arena = cs_arena_new(0);
-        struct cs_program *program = NULL;
-        struct cs_sim_options options = {.hop_ns = 1};
-        struct cs_sim_result r;
-        struct cs_err err = {.text = ""}, why = {.text = ""};
-        cs_test_random_plan(&m, &seed, (enum cs_test_placing)(round % 3), schedules[round % 3]);
-        if (cs_program_make(&m.plan, NULL, 2 * MAX_S, false, arena, &program, &err) != CS_OK)
-            fail_msg("%s", err.text);
+        struct cs_program *program = random_program(round, &m, arena);
         struct cs_rank_program *rp = &program->rank[next_random(m.plan.n_ranks)];
-        int n = (int)rp->n_fifo[CS_STREAM_COMPUTE] - 2;
-        uint32_t *one = &rp->fifo[CS_STREAM_COMPUTE][next_random(n)];
-        uint32_t *other = &rp->fifo[CS_STREAM_COMPUTE][next_random(n)], kept = *one;
-        *one = *other;
-        *other = kept;
-        bool passes = cs_program_verify(program, &why) == CS_OK;
-        bool runs = cs_simulate(program, &options, arena, &r, &err) == CS_OK;
-        if (passes && !runs)
-            fail_msg("passed, but: %s", err.text);
-        if (!runs) {
-            /* who waits for whom, and the verifier says the same */
-            assert_non_null(strstr(err.text, "dead-lock"));
-            assert_non_null(strstr(err.text, "in a circle: rank"));
-            assert_non_null(strstr(err.text, " waits for rank"));
-            assert_false(passes);
-        }
-        refused += !passes;
-        stalled += !runs;
+        swap_two(rp->fifo[CS_STREAM_COMPUTE], (int)rp->n_fifo[CS_STREAM_COMPUTE] - 2);
+        check_damaged(program, arena, &tally);
         cs_arena_free(arena);
     }
-    assert_in_range(stalled, 200, refused);
+    assert_in_range(tally.stalled, 200, tally.refused);
+    assert_in_range(tally.hangs, 50, tally.stalled);
+}
+
+/* Two messages or collectives of one rank exchange their places: they meet others, or hang. */
+static void crossed_messages_are_refused_and_stall_or_run(void **state)
+{
+    (void)state;
+    struct tally tally = {0};
+    for (int round = 0; round < 600; round++) {
+        struct cs_test_random_plan m;
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_program *program = random_program(round, &m, arena);
+        struct cs_rank_program *rp = &program->rank[next_random(m.plan.n_ranks)];
+        swap_two(rp->fifo[CS_STREAM_COMM], (int)rp->n_fifo[CS_STREAM_COMM]);
+        check_damaged(program, arena, &tally);
+        cs_arena_free(arena);
+    }
+    assert_in_range(tally.stalled, 100, tally.refused);
+}
+
+/* An arc that is not there: an action must wait for one that comes after it on its rank, or for one
+ * of another rank that waits for it. */
+static void crossed_dependencies_hang_and_stall(void **state)
+{
+    (void)state;
+    struct tally tally = {0};
+    for (int round = 0; round < 300; round++) {
+        struct cs_test_random_plan m;
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_program *program = random_program(round, &m, arena);
+        struct cs_rank_program *rp = &program->rank[next_random(m.plan.n_ranks)];
+        uint32_t n = rp->n_fifo[CS_STREAM_COMPUTE], i = (uint32_t)next_random((int)n - 1);
+        uint32_t first = rp->fifo[CS_STREAM_COMPUTE][i];
+        uint32_t later =
+            rp->fifo[CS_STREAM_COMPUTE][i + 1 + (uint32_t)next_random((int)(n - i - 1))];
+        struct cs_action *a = &rp->actions[first];
+        uint32_t *deps = CS_NEW_ARRAY(arena, uint32_t, rp->n_deps + a->n_deps + 1);
+        memcpy(deps, rp->deps, rp->n_deps * sizeof *deps);
+        memcpy(deps + rp->n_deps, rp->deps + a->first_dep, a->n_deps * sizeof *deps);
+        deps[rp->n_deps + a->n_deps] = later;
+        a->first_dep = rp->n_deps;
+        rp->n_deps += ++a->n_deps;
+        rp->deps = deps;
+        check_damaged(program, arena, &tally);
+        cs_arena_free(arena);
+    }
+    assert_int_equal(tally.hangs, 300);
+    assert_int_equal(tally.stalled, 300);
+}
+
+/* The memory check passes at exactly what the simulator counts at the peak. */
+static void memory_limit_is_the_simulated_peak(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        struct cs_test_random_plan m;
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_program *program = random_program(round, &m, arena);
+        struct cs_sim_options options = {.hop_ns = 1};
+        struct cs_sim_result r;
+        struct cs_err err = {.text = ""};
+        struct cs_program_limits limits = {0, 0};
+        int64_t most = 0;
+        assert_int_equal(cs_program_check_limits(program, &limits, &err), CS_OK);
+        assert_int_equal(cs_simulate(program, &options, arena, &r, &err), CS_OK);
+        for (int32_t rank = 0; rank < program->n_ranks; rank++)
+            most = r.peak_bytes[rank] > most ? r.peak_bytes[rank] : most;
+        limits.mem_bytes = most;
+        if (cs_program_check_limits(program, &limits, &err) != CS_OK)
+            fail_msg("%s", err.text);
+        limits.mem_bytes = most - 1;
+        assert_int_equal(cs_program_check_limits(program, &limits, &err), CS_PLAN);
+        assert_non_null(strstr(err.text, "program refused: rank "));
+        assert_non_null(strstr(err.text, "activations of live slots"));
+        cs_arena_free(arena);
+    }
 }
 
 struct permuted {
@@ -192,7 +294,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_never_hang),
-        cmocka_unit_test(crossed_lists_are_refused_or_run),
+        cmocka_unit_test(crossed_work_is_refused_and_stalls_or_runs),
+        cmocka_unit_test(crossed_messages_are_refused_and_stall_or_run),
+        cmocka_unit_test(crossed_dependencies_hang_and_stall),
+        cmocka_unit_test(memory_limit_is_the_simulated_peak),
         cmocka_unit_test(equal_slots_may_be_permuted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,10 @@ enum cs_status cs_plan_predict_with(struct cs_plan *plan, const struct cs_graph 
     struct cs_program *program = NULL;
     struct cs_sim_result result;
     struct cs_program_options how = {.n_slots = plan->slots};
+    struct cs_program_limits limits = {device.mem_bytes, device.mem_bytes > 0 ? CS_MAX_LANES : 0};
     enum cs_status status = cs_program_make_with(plan, graph, &how, scratch, &program, err);
+    if (status == CS_OK)
+        status = cs_program_check_limits(program, &limits, err);
     if (status == CS_OK)
         status = cs_simulate(program, &options, scratch, &result, err);
     if (status == CS_OK) {

@@ -5,7 +5,8 @@
 
 #include "core/sched/sim.h"
 
-/* Fills predicted_step_ns and predicted_bubble of the plan; its hash does not change. */
+/* Fills predicted_step_ns and predicted_bubble of the plan; its hash does not change. CS_PLAN: the
+ * program is over the memory of the device, or too many ranks feed one. */
 enum cs_status cs_plan_predict(struct cs_plan *plan, const struct cs_graph *graph,
                                const struct cs_cluster *cluster, struct cs_arena *arena,
                                struct cs_err *err) CS_NODISCARD;

@@ -139,8 +139,25 @@ void cs_action_text(const struct cs_program *program, int rank, uint32_t id, str
 
 /* The proof before anything starts: sends match receives (edge, slot, direction, order per pair and
  * direction), collectives in one order, graph acyclic, every F has its B (or its I and W) iff the
- * stage has a backward, weight gradients in slot order, NORM after all of them, every trainable
- * parameter exactly one STEP. Names the actions involved. */
+ * stage has a backward, weight gradients in slot order, sums over copies, NORM after all of them,
+ * every trainable parameter exactly one STEP. Names the actions involved. */
 enum cs_status cs_program_verify(const struct cs_program *program, struct cs_err *err) CS_NODISCARD;
+
+/* What the ranks have; 0: no limit. */
+struct cs_program_limits {
+    int64_t mem_bytes; /* for weights, gradients, optimizer and the activations of live slots;
+                          boundary buffers, whose number depends on times, are in forecasts */
+    int32_t lanes; /* peers times directions in which messages may be under way at once on a rank:
+                      on accelerators each may hold a kernel that waits */
+};
+
+/* most lanes on accelerators: half the multiprocessors of a card stay free */
+enum { CS_MAX_LANES = 64 };
+
+/* CS_PLAN names the first action that is over a limit, with the figures. The program must be
+ * verified. */
+enum cs_status cs_program_check_limits(const struct cs_program *program,
+                                       const struct cs_program_limits *limits,
+                                       struct cs_err *err) CS_NODISCARD;
 
 #endif
