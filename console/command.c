@@ -25,6 +25,8 @@ static const struct cs_option run_options[] = {
 };
 static const struct cs_option plan_options[] = {
     {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "of a sweep or search, the best N plans", AT(limit)},
+    {"explain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "why this plan, what binds, what the next ones lose", AT(explain)},
+    {"compare", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "beside it what other planners choose, at true costs", AT(compare)},
     {"view", 'v', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "look at the plan in the console's Plan view; nothing is submitted", AT(screen)},
 };
 static const struct cs_option submit_options[] = {

@@ -41,7 +41,7 @@ static const struct cs_key_row rows[] = {
     {"]",             "]",         PLAN,     "slots",  3, NULL,         "preview twice the slots",                  cs_act_slots, 1},
     {"[",             "[",         PLAN,     "",       0, NULL,         "preview half the slots",                   cs_act_slots, -1},
     {"f",             "f",         PLAN,     "",       0, NULL,         "preview the frozen-blind cut, or back",    cs_act_cut, 0},
-    {"o",             "o",         PLAN,     "",       0, NULL,         "preview encoders colocated with the LLM, or back", cs_act_layout, 0},
+    {"o",             "o",         PLAN,     "",       0, NULL,         "preview encoders apart, colocated, replicated", cs_act_layout, 0},
     {"u",             "u",         PLAN,     "own",    3, NULL,         "back to the job's own plan",               cs_act_own, 0},
     {"Enter",         "Enter",     PLAN,     "look",   4, NULL,         "what-if: look at the row under the cursor", cs_act_choose, 0},
     {"h,Left",        "h Left",    PLAN,     "",       0, NULL,         "earlier; balance: slot before",            cs_act_sideways, -1},

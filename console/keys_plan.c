@@ -117,29 +117,17 @@ unsigned cs_act_cut(struct cs_screen *screen, const struct cs_store *store, int 
     return look_at(screen, store, &v);
 }
 
-/* between encoders on ranks of their own and encoders cut like the LLM, on as many ranks */
 unsigned cs_act_layout(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
-    struct cs_variant v, own;
+    struct cs_variant v;
+    int n = 0, at = 0;
     (void)argument;
     if (!cs_screen_variant(store, screen, &v))
         return CS_DO_DRAW;
-    own = cs_variant_own(&store->model.base);
-    if (cs_variant_shares(&v))
-        cs_variant_set_schedule(&store->model.base, "1f1b", &v);
-    bool to_parallel = strcmp(v.modality, "encoder-parallel") != 0;
-    int32_t llm = store->model.graph->n_branches - 1;
-    int32_t ranks = cs_variant_ranks(&v, store->model.graph);
-    cs_str_copy(v.modality, sizeof v.modality,
-                to_parallel ? "encoder-parallel" : "encoder-colocated");
-    if (strcmp(v.modality, own.modality) == 0) {
-        memcpy(v.pp, own.pp, sizeof v.pp);
-        return look_at(screen, store, &v);
-    }
-    for (int32_t b = 0; b <= llm; b++)
-        v.pp[b] = to_parallel ? 1 : ranks;
-    if (to_parallel)
-        v.pp[llm] = ranks > llm ? ranks - llm : 1;
+    for (; cs_variant_modality(n); n++)
+        if (strcmp(cs_variant_modality(n), v.modality) == 0)
+            at = n;
+    cs_variant_set_modality(&store->model.base, cs_variant_modality((at + 1) % n), &v);
     return look_at(screen, store, &v);
 }
 

@@ -136,9 +136,14 @@ const struct cs_forecast_action *cs_preview_action(const struct cs_preview *p, i
     return &p->forecast.rank[l->rank].action[l->id];
 }
 
+static bool is_message(const struct cs_forecast_action *a)
+{
+    return a->op == CS_OP_SEND || a->op == CS_OP_RECV;
+}
+
 static bool is_collective(const struct cs_forecast_action *a)
 {
-    return a->op == CS_OP_NORM || a->op == CS_OP_TIED;
+    return cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMM && !is_message(a);
 }
 
 static enum cs_preview_why why_of(const struct cs_preview *p, int32_t i)
@@ -148,9 +153,9 @@ static enum cs_preview_why why_of(const struct cs_preview *p, int32_t i)
     const struct cs_forecast_action *a = cs_preview_action(p, i), *b = cs_preview_action(p, i - 1);
     if (is_collective(a) || is_collective(b))
         return CS_WHY_MEETING;
-    if (a->op == CS_OP_SEND || a->op == CS_OP_RECV)
+    if (is_message(a))
         return CS_WHY_SENT;
-    if (b->op == CS_OP_SEND || b->op == CS_OP_RECV)
+    if (is_message(b))
         return CS_WHY_MESSAGE;
     return p->link[i].rank == p->link[i - 1].rank ? CS_WHY_BUSY : CS_WHY_CORE;
 }
@@ -189,11 +194,13 @@ static void action_text(const struct cs_preview *p, int32_t rank,
                         const struct cs_forecast_action *a, char *out, size_t cap)
 {
     struct cs_span_key key = span_of(rank, a).key;
-    if (a->op == CS_OP_SEND || a->op == CS_OP_RECV) {
+    if (is_message(a)) {
         snprintf(out, cap, "%s %d %s rank %d", a->is_grad ? "gradient" : "rows", a->slot + 1,
                  a->op == CS_OP_SEND ? "to" : "from", a->peer);
-    } else if (a->stage >= 0) {
+    } else if (a->stage >= 0 && a->slot >= 0) {
         snprintf(out, cap, "%c%d %s", key.letter, a->slot + 1, p->forecast.stage[a->stage].name);
+    } else if (a->op == CS_OP_COPIES) {
+        snprintf(out, cap, "sum of %s", p->forecast.stage[a->stage].name);
     } else {
         cs_span_key_text(&key, out, cap);
     }
@@ -242,7 +249,7 @@ static enum cs_status simulate(struct cs_preview *p, const struct cs_variant_bas
 {
     struct cs_program *program = NULL;
     struct cs_variant_costs costs = {base, p->made.is_own};
-    const struct cs_program_options options = {.n_slots = p->variant.slots, .share = p->made.share};
+    const struct cs_program_options options = {.n_slots = p->variant.slots};
     const struct cs_sim_options sim = {
         .cost = cs_variant_cost, .user = &costs, .cores = base->measured ? base->cores : 0};
     CS_TRY(cs_program_make_with(p->made.plan, base->graph, &options, p->arena, &program, err));

@@ -48,8 +48,8 @@ enum cs_status cs_timeline_predict(struct cs_timeline *timeline, const struct cs
             (struct cs_sim_options){.cost = cs_measured_sim_cost, .user = measured, .cores = cores};
     struct cs_program *program = NULL;
     struct cs_sim_result sim;
-    enum cs_status status =
-        cs_program_make(plan, graph, plan->slots, false, scratch, &program, err);
+    const struct cs_program_options how = {.n_slots = plan->slots}; /* also what no worker runs */
+    enum cs_status status = cs_program_make_with(plan, graph, &how, scratch, &program, err);
     if (status == CS_OK)
         status = cs_simulate(program, &options, scratch, &sim, err);
     if (status == CS_OK) {

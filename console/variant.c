@@ -6,44 +6,40 @@
 
 #include "core/base/str.h"
 #include "core/plan/costs.h"
+#include "core/plan/plan_schedule.h"
 #include "core/sched/predict.h"
 
-enum layout { AS_ASKED, CHUNKS, SHARED };
-
-enum { N_CHUNKS = 2 };
+static const char apart[] = "encoder-parallel";
 
 /* Cutting takes stages * layers^2: what is looked at must not keep a screen waiting. */
 static const double most_cutting = 3e8;
 
-static const struct {
-    const char *name;
-    enum layout layout;
-} schedules[] = {
-    {"1f1b",        AS_ASKED},
-    {"gpipe",       AS_ASKED},
-    {"zb-h1",       AS_ASKED},
-    {"zb-h2",       AS_ASKED},
-    {"interleaved", CHUNKS  },
-    {"three-phase", SHARED  },
-    {"anchors",     SHARED  },
-};
-
 const char *cs_variant_schedule(int i)
 {
-    return i >= 0 && i < (int)CS_ARRAY_LEN(schedules) ? schedules[i].name : NULL;
+    const struct cs_schedule_info *info = cs_plan_schedule(i);
+    return info ? info->name : NULL;
 }
 
-static enum layout layout_of(const char *schedule)
+static enum cs_schedule_layout layout_of(const char *schedule)
 {
-    for (size_t i = 0; i < CS_ARRAY_LEN(schedules); i++)
-        if (strcmp(schedules[i].name, schedule) == 0)
-            return schedules[i].layout;
-    return AS_ASKED;
+    const struct cs_schedule_info *info = NULL;
+    return cs_plan_schedule_find(schedule, &info, NULL) == CS_OK ? info->layout : CS_LAYOUT_STAGES;
 }
 
 bool cs_variant_shares(const struct cs_variant *variant)
 {
-    return layout_of(variant->schedule) == SHARED;
+    return layout_of(variant->schedule) == CS_LAYOUT_COLOCATED;
+}
+
+static bool is_replicated(const struct cs_variant *variant)
+{
+    return strcmp(variant->modality, "encoder-replicated") == 0;
+}
+
+/* encoders are whole on the ranks of the LLM: their own counts mean nothing */
+static bool copies(const struct cs_variant *variant)
+{
+    return cs_variant_shares(variant) || is_replicated(variant);
 }
 
 static bool is_colocated(const struct cs_variant *variant)
@@ -82,7 +78,7 @@ bool cs_variant_is_equal(const struct cs_variant *a, const struct cs_variant *b,
     bool is_equal = strcmp(a->schedule, b->schedule) == 0 && a->is_blind == b->is_blind &&
                     a->slots == b->slots &&
                     (cs_variant_shares(a) || strcmp(a->modality, b->modality) == 0);
-    for (int32_t i = cs_variant_shares(a) ? graph->n_branches - 1 : 0; i < graph->n_branches; i++)
+    for (int32_t i = copies(a) ? graph->n_branches - 1 : 0; i < graph->n_branches; i++)
         is_equal = is_equal && a->pp[i] == b->pp[i];
     return is_equal;
 }
@@ -90,26 +86,71 @@ bool cs_variant_is_equal(const struct cs_variant *a, const struct cs_variant *b,
 int32_t cs_variant_ranks(const struct cs_variant *variant, const struct cs_graph *graph)
 {
     int32_t n = variant->pp[graph->n_branches - 1];
-    if (cs_variant_shares(variant) || is_colocated(variant))
+    if (copies(variant) || is_colocated(variant))
         return n;
     for (int32_t b = 0; b + 1 < graph->n_branches; b++)
         n += variant->pp[b];
     return n;
 }
 
+/* as the job has it, when its stages suit a schedule that leaves them where they are */
+static bool take_own_stages(const struct cs_variant_base *base, int32_t ranks,
+                            struct cs_variant *variant)
+{
+    struct cs_variant own = cs_variant_own(base);
+    if (layout_of(own.schedule) != CS_LAYOUT_STAGES || cs_variant_ranks(&own, base->graph) != ranks)
+        return false;
+    memcpy(variant->pp, own.pp, sizeof variant->pp);
+    cs_str_copy(variant->modality, sizeof variant->modality, own.modality);
+    return true;
+}
+
+static void move_apart(const struct cs_graph *graph, int32_t ranks, struct cs_variant *variant)
+{
+    int32_t llm = graph->n_branches - 1;
+    for (int32_t b = 0; b < llm; b++)
+        variant->pp[b] = 1;
+    variant->pp[llm] = ranks > llm ? ranks - llm : 1;
+    cs_str_copy(variant->modality, sizeof variant->modality, apart);
+}
+
 void cs_variant_set_schedule(const struct cs_variant_base *base, const char *schedule,
                              struct cs_variant *variant)
 {
-    int32_t llm = base->graph->n_branches - 1;
-    bool was_shared = cs_variant_shares(variant);
+    enum cs_schedule_layout old = layout_of(variant->schedule), new = layout_of(schedule);
     int32_t ranks = cs_variant_ranks(variant, base->graph);
+    bool is_apart = strcmp(variant->modality, apart) == 0;
     cs_str_copy(variant->schedule, sizeof variant->schedule, schedule);
-    if (cs_variant_shares(variant)) {
-        variant->pp[llm] = ranks;
-    } else if (was_shared) {
-        struct cs_variant own = cs_variant_own(base);
+    if (new == CS_LAYOUT_COLOCATED)
+        variant->pp[base->graph->n_branches - 1] = ranks;
+    else if (new == CS_LAYOUT_STAGES && old != new &&take_own_stages(base, ranks, variant))
+        return;
+    else if (old == CS_LAYOUT_COLOCATED || (new == CS_LAYOUT_CHUNKS && !is_apart))
+        move_apart(base->graph, ranks, variant);
+}
+
+const char *cs_variant_modality(int i)
+{
+    static const char *const modalities[] = {apart, "encoder-colocated", "encoder-replicated"};
+    return i >= 0 && i < (int)CS_ARRAY_LEN(modalities) ? modalities[i] : NULL;
+}
+
+void cs_variant_set_modality(const struct cs_variant_base *base, const char *modality,
+                             struct cs_variant *variant)
+{
+    struct cs_variant own = cs_variant_own(base);
+    int32_t llm = base->graph->n_branches - 1, ranks = cs_variant_ranks(variant, base->graph);
+    if (layout_of(variant->schedule) != CS_LAYOUT_STAGES)
+        cs_str_copy(variant->schedule, sizeof variant->schedule, "1f1b");
+    cs_str_copy(variant->modality, sizeof variant->modality, modality);
+    if (strcmp(modality, own.modality) == 0 && !cs_variant_shares(&own)) {
         memcpy(variant->pp, own.pp, sizeof variant->pp);
+        return;
     }
+    for (int32_t b = 0; b <= llm; b++)
+        variant->pp[b] = ranks;
+    if (strcmp(modality, apart) == 0)
+        move_apart(base->graph, ranks, variant);
 }
 
 void cs_variant_layout_text(const struct cs_variant *variant, const struct cs_graph *graph,
@@ -117,9 +158,11 @@ void cs_variant_layout_text(const struct cs_variant *variant, const struct cs_gr
 {
     int32_t llm = graph->n_branches - 1;
     size_t at = 0;
-    if (graph->n_branches > 1 && (cs_variant_shares(variant) || is_colocated(variant))) {
-        snprintf(out, cap, "%s %d", cs_variant_shares(variant) ? "shared" : "colocated",
-                 variant->pp[llm]);
+    if (graph->n_branches > 1 && (copies(variant) || is_colocated(variant))) {
+        const char *how = cs_variant_shares(variant) ? "shared"
+                          : is_replicated(variant)   ? "replicated"
+                                                     : "colocated";
+        snprintf(out, cap, "%s %d", how, variant->pp[llm]);
         return;
     }
     for (int32_t b = 0; b <= llm && at < cap; b++) {
@@ -143,78 +186,38 @@ static void set_parallel(struct cs_spec *spec, const char *branch, int32_t pp)
         spec->parallel[spec->n_parallel++] = (struct cs_spec_parallel){branch, pp, 0};
 }
 
-/* The plan request, with the stages that the schedule's layout is made from. */
 static struct cs_spec request_of(const struct cs_variant_base *base, const struct cs_variant *v)
 {
-    enum layout layout = layout_of(v->schedule);
+    static const char *const modality[] = {[CS_LAYOUT_STAGES] = NULL,
+                                           [CS_LAYOUT_CHUNKS] = apart,
+                                           [CS_LAYOUT_COLOCATED] = "encoder-colocated"};
     struct cs_spec spec = *base->spec;
+    const char *fixed = modality[layout_of(v->schedule)];
     int32_t llm = base->graph->n_branches - 1;
-    spec.schedule = strcmp(v->schedule, "gpipe") == 0 ? "gpipe" : "1f1b";
-    spec.modality = layout == AS_ASKED ? v->modality : "encoder-parallel";
+    spec.schedule = v->schedule;
+    spec.modality = fixed ? fixed : v->modality;
     spec.stages = v->is_blind ? "frozen-blind" : "frozen-aware";
     spec.slots = v->slots;
-    for (int32_t b = 0; b <= llm; b++) {
-        int32_t pp = layout == SHARED && b < llm ? 1 : v->pp[b];
-        set_parallel(&spec, base->graph->branches[b].name,
-                     layout == CHUNKS && b == llm ? N_CHUNKS * pp : pp);
-    }
+    for (int32_t b = 0; b <= llm; b++)
+        set_parallel(&spec, base->graph->branches[b].name, copies(v) && b < llm ? 1 : v->pp[b]);
     return spec;
 }
 
-/* stage i of the LLM on its rank i % p */
-static void place_chunks(const struct cs_variant *v, int32_t llm, struct cs_plan *plan)
+/* Planned as the planner does; when it refuses, once more on devices of any size: what does not fit
+ * can be looked at. */
+static enum cs_status plan_anew(const struct cs_variant_base *base, const struct cs_variant *v,
+                                struct cs_arena *arena, struct cs_plan **out, struct cs_err *err)
 {
-    int32_t first = plan->n_stages - N_CHUNKS * v->pp[llm];
-    for (int32_t s = first; s < plan->n_stages; s++)
-        plan->stages[s].rank = first + (s - first) % v->pp[llm];
-    plan->n_ranks = first + v->pp[llm];
-}
-
-static int32_t new_id(const struct cs_plan *from, int32_t n_encoders, int32_t p, int32_t id)
-{
-    bool is_encoder = id < n_encoders;
-    (void)from;
-    return is_encoder ? id * p : n_encoders * p + id - n_encoders;
-}
-
-/* one stage per encoder and the LLM's p: p copies of every encoder */
-static const struct cs_slot_share *place_copies(const struct cs_variant *v, int32_t llm,
-                                                struct cs_arena *arena, struct cs_plan *plan)
-{
-    int32_t p = v->pp[llm], n = llm * p + p, n_edges = 0;
-    struct cs_stage *stages = CS_NEW_ARRAY(arena, struct cs_stage, n);
-    struct cs_edge *edges = CS_NEW_ARRAY(arena, struct cs_edge, n);
-    struct cs_slot_share *share = CS_NEW_ARRAY(arena, struct cs_slot_share, n);
-    for (int32_t s = 0; s < plan->n_stages; s++) {
-        int32_t copies = s < llm ? p : 1, first = new_id(plan, llm, p, s);
-        for (int32_t r = 0; r < copies; r++) {
-            struct cs_stage *to = &stages[first + r];
-            *to = plan->stages[s];
-            to->id = first + r;
-            to->rank = s < llm ? r : s - llm;
-            to->index = s < llm ? r : to->index;
-            if (s < llm)
-                to->name = cs_arena_printf(arena, "%s/%d", plan->stages[s].name, r);
-            share[first + r] = s < llm ? (struct cs_slot_share){p, r} : (struct cs_slot_share){0};
-        }
-    }
-    for (int32_t e = 0; e < plan->n_edges; e++) {
-        const struct cs_edge *from = &plan->edges[e];
-        for (int32_t r = 0; r < (from->from < llm ? p : 1); r++, n_edges++) {
-            edges[n_edges] = *from;
-            edges[n_edges].id = n_edges;
-            edges[n_edges].from = new_id(plan, llm, p, from->from) + r;
-            edges[n_edges].to = new_id(plan, llm, p, from->to);
-        }
-    }
-    plan->embed_stage = new_id(plan, llm, p, plan->embed_stage);
-    plan->head_stage = new_id(plan, llm, p, plan->head_stage);
-    plan->stages = stages;
-    plan->edges = edges;
-    plan->n_stages = n;
-    plan->n_edges = n_edges;
-    plan->n_ranks = p;
-    return share;
+    struct cs_spec spec = request_of(base, v);
+    struct cs_cluster cluster = *base->cluster;
+    struct cs_device_class endless = *cluster.device;
+    cluster.n_nodes = 100000; /* looking is free */
+    enum cs_status status = cs_plan_make(&spec, base->graph, &cluster, arena, out, err);
+    if (status != CS_PLAN || endless.mem_bytes == 0)
+        return status;
+    endless.mem_bytes = INT64_MAX / 2;
+    cluster.device = &endless;
+    return cs_plan_make(&spec, base->graph, &cluster, arena, out, NULL) == CS_OK ? CS_OK : status;
 }
 
 static void stretch_stages(const struct cs_layer_cost *cost, struct cs_plan *plan)
@@ -237,8 +240,8 @@ static bool has_own_cut(const struct cs_variant *v, const struct cs_variant *own
     struct cs_variant same = *v;
     cs_str_copy(same.schedule, sizeof same.schedule, own->schedule);
     same.slots = own->slots;
-    return layout_of(v->schedule) == AS_ASKED && layout_of(own->schedule) == AS_ASKED &&
-           cs_variant_is_equal(&same, own, graph);
+    return layout_of(v->schedule) == CS_LAYOUT_STAGES &&
+           layout_of(own->schedule) == CS_LAYOUT_STAGES && cs_variant_is_equal(&same, own, graph);
 }
 
 static struct cs_plan *copy_plan(const struct cs_plan *from, struct cs_arena *arena)
@@ -256,7 +259,8 @@ static enum cs_status check_cutting(const struct cs_variant_base *base, const st
     double work = 0;
     for (int32_t b = 0; b < base->graph->n_branches; b++) {
         double layers = base->graph->branches[b].n_layers;
-        work += layers * layers * v->pp[b];
+        bool is_cut_twice = layout_of(v->schedule) == CS_LAYOUT_CHUNKS;
+        work += layers * layers * v->pp[b] * (is_cut_twice ? CS_PLAN_CHUNKS : 1);
     }
     if (work <= most_cutting)
         return CS_OK;
@@ -271,34 +275,24 @@ enum cs_status cs_variant_make(const struct cs_variant_base *base, const struct 
                                struct cs_err *err)
 {
     struct cs_variant own = cs_variant_own(base);
-    struct cs_cluster cluster = *base->cluster;
     struct cs_plan *plan = NULL;
     *out = (struct cs_variant_plan){.plan = base->plan, .is_own = true};
     if (cs_variant_is_equal(variant, &own, base->graph))
         return CS_OK;
-    int32_t llm = base->graph->n_branches - 1;
-    if (cs_variant_shares(variant) && llm == 0)
+    if (cs_variant_shares(variant) && base->graph->n_branches == 1)
         return cs_fail(err, CS_PLAN, "%s shares encoders, and the model has none",
                        variant->schedule);
-    if (variant->pp[llm] > INT16_MAX / N_CHUNKS)
-        return cs_fail(err, CS_PLAN, "%d ranks are too many", variant->pp[llm]);
     if (has_own_cut(variant, &own, base->graph)) {
         plan = copy_plan(base->plan, arena);
-        plan->slots = variant->slots;
     } else {
-        struct cs_spec spec = request_of(base, variant);
         CS_TRY(check_cutting(base, variant, err));
-        cluster.n_nodes = 100000; /* chunks are no ranks, and looking is free */
-        CS_TRY(cs_plan_make(&spec, base->graph, &cluster, arena, &plan, err));
+        CS_TRY(plan_anew(base, variant, arena, &plan, err));
     }
     plan->schedule = cs_arena_strdup(arena, variant->schedule);
+    plan->slots = variant->slots;
     if (base->measured_cost)
         stretch_stages(base->measured_cost, plan);
     *out = (struct cs_variant_plan){.plan = plan};
-    if (layout_of(variant->schedule) == CHUNKS)
-        place_chunks(variant, llm, plan);
-    if (layout_of(variant->schedule) == SHARED)
-        out->share = place_copies(variant, llm, arena, plan);
     return CS_OK;
 }
 

@@ -2,9 +2,8 @@
  * What the Plan view previews; nothing is submitted. Pure.
  *
  * The job's own variant is the plan that the daemon sent. Every other one is planned anew from the
- * specification. Three layouts follow from the schedule: interleaved cuts the LLM in twice as many
- * stages as it has ranks; three-phase and anchors put a copy of every encoder on each rank of the
- * LLM, which share the slots; the others have the specification's modality. */
+ * specification, but for those that only order the same stages differently. Some schedules ask for
+ * a modality (core/plan/plan_schedule.h); with the others it is the variant's. */
 #ifndef CS_CONSOLE_VARIANT_H
 #define CS_CONSOLE_VARIANT_H
 
@@ -17,8 +16,8 @@ struct cs_variant {
     char modality[24];
     bool is_blind; /* cut as if everything trained */
     int32_t slots;
-    int32_t
-        pp[CS_VARIANT_BRANCHES]; /* ranks of every branch; of shared encoders it means nothing */
+    int32_t pp[CS_VARIANT_BRANCHES]; /* ranks of every branch; of encoders that are whole on the
+                                        LLM's ranks it means nothing */
 };
 
 /* What variants are made from; borrowed. */
@@ -36,8 +35,7 @@ struct cs_variant_base {
 
 struct cs_variant_plan {
     const struct cs_plan *plan;
-    const struct cs_slot_share *share; /* (n_stages) or NULL */
-    bool is_own;                       /* base->plan itself */
+    bool is_own; /* base->plan itself */
 };
 
 /* the schedules that a variant may have, NULL: past the end */
@@ -50,9 +48,14 @@ bool cs_variant_is_equal(const struct cs_variant *a, const struct cs_variant *b,
                          const struct cs_graph *graph);
 /* ranks in all */
 int32_t cs_variant_ranks(const struct cs_variant *variant, const struct cs_graph *graph);
-/* The same number of ranks under another schedule: ranks move from shared encoders to the LLM and
- * back to what the job has. */
+/* The same number of ranks under another schedule. Where that leaves stages in place they are the
+ * job's own, if those are as many; where encoders had none, they get one rank each. */
 void cs_variant_set_schedule(const struct cs_variant_base *base, const char *schedule,
+                             struct cs_variant *variant);
+/* the modalities that a variant may have, NULL: past the end */
+const char *cs_variant_modality(int i);
+/* The same number of ranks in another modality; a schedule that asks for its own becomes 1f1b. */
+void cs_variant_set_modality(const struct cs_variant_base *base, const char *modality,
                              struct cs_variant *variant);
 /* "vision 1 + llm 3", "colocated 4", "shared 4" */
 void cs_variant_layout_text(const struct cs_variant *variant, const struct cs_graph *graph,

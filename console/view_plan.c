@@ -33,6 +33,19 @@ static const struct cs_plan_part_row parts[CS_PLAN_PARTS] = {
                           true },
 };
 
+void cs_plan_rank_name(const struct cs_forecast *f, int32_t rank, char *out, size_t cap)
+{
+    const char *last = "-";
+    int n = 0;
+    for (int32_t s = 0; s < f->n_stages; s++)
+        if (f->stage[s].rank == rank && n++ >= 0)
+            last = f->stage[s].name;
+    if (n > 1)
+        snprintf(out, cap, "%s +%d", last, n - 1);
+    else
+        snprintf(out, cap, "%s", last);
+}
+
 struct cs_plan_rows_shown cs_plan_rows_share(const struct cs_screen *screen, int n, int room,
                                              int top)
 {

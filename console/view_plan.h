@@ -15,6 +15,9 @@ struct cs_plan_part_row {
     bool needs_preview;
 };
 
+/* the last of the rank's stages, and how many more: "llm.0 +1" */
+void cs_plan_rank_name(const struct cs_forecast *forecast, int32_t rank, char *out, size_t cap);
+
 int cs_plan_timeline_want(const struct cs_store *store, const struct cs_screen *screen, int width);
 int cs_plan_memory_want(const struct cs_store *store, const struct cs_screen *screen, int width);
 int cs_plan_whatif_want(const struct cs_store *store, const struct cs_screen *screen, int width);

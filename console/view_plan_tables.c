@@ -72,19 +72,6 @@ static int32_t fullest(const struct cs_preview *p, int32_t first, int32_t end)
     return best;
 }
 
-static void name_stages(const struct cs_preview *p, int32_t rank, char *out, size_t cap)
-{
-    const char *first = "-";
-    int n = 0;
-    for (int32_t s = 0; s < p->forecast.n_stages; s++)
-        if (p->forecast.stage[s].rank == rank && n++ == 0)
-            first = p->forecast.stage[s].name;
-    if (n > 1)
-        snprintf(out, cap, "%s +%d", first, n - 1);
-    else
-        cs_str_copy(out, cap, first);
-}
-
 static void fill_memory(const struct cs_preview *p, int32_t first, int32_t end,
                         char cell[MAX_COLUMNS][CELL])
 {
@@ -93,7 +80,7 @@ static void fill_memory(const struct cs_preview *p, int32_t first, int32_t end,
         snprintf(cell[0], CELL, "%d-%d", first, end - 1);
     else
         snprintf(cell[0], CELL, "%d", first);
-    name_stages(p, rank, cell[1], CELL);
+    cs_plan_rank_name(&p->forecast, rank, cell[1], CELL);
     for (int h = 0; h < CS_PREVIEW_HELD; h++)
         cs_fmt_gib(cell[2 + h], CELL, p->memory[rank].bytes[h]);
     cs_fmt_gib(cell[2 + CS_PREVIEW_HELD], CELL, p->memory[rank].total);
@@ -273,22 +260,30 @@ static enum cs_style whatif_style(const struct cs_whatif_row *row, bool is_own, 
 
 /* below the table: about the row under the cursor */
 static void draw_whatif_foot(const struct cs_store *store, const struct cs_screen *screen,
-                             struct cs_area area, int y)
+                             int n_hidden, struct cs_area area, int y)
 {
     const struct cs_whatif *w = &store->previews.whatif;
     const struct cs_whatif_row *row =
         screen->plan_cursor < w->n ? &w->row[screen->plan_cursor] : NULL;
-    const char *note =
-        "* shown   delta: of the time per slot   Enter shows the row under the cursor";
+    const char *note = "* shown   delta: of the time per slot   Enter shows the row";
     int64_t cap = store->model.device->mem_bytes;
     if (row && row->error[0])
         note = row->error;
     else if (row && cap > 0 && row->peak_bytes > cap)
         note = "! does not fit: more than the device has";
+    else if (row && row->is_done && row->kind == CS_WHATIF_VARIANT && !row->runs)
+        note = "simulated only: workers do not run such plans yet";
     else if (row && row->kind == CS_WHATIF_SEARCH)
         note = "search: roofline costs, every rank a device of its own; delta against the plan at "
                "these";
-    cs_draw_cut(area, 1, y, area.w - 2, row && row->error[0] ? CS_STYLE_WARN : CS_STYLE_DIM,
+    int width = area.w - 2;
+    if (n_hidden > 0) {
+        char more[32];
+        snprintf(more, sizeof more, "  %d more (j/k)", n_hidden);
+        cs_draw_right(area, area.w - 1, y, CS_STYLE_DIM, more);
+        width -= (int)strlen(more);
+    }
+    cs_draw_cut(area, 1, y, width, row && row->error[0] ? CS_STYLE_WARN : CS_STYLE_DIM,
                 screen->glyphs, note);
 }
 
@@ -328,7 +323,7 @@ void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *s
         if (top + i == screen->plan_cursor)
             cs_restyle(cs_area_part(area, 0, 1 + i, area.w, 1), CS_STYLE_CURSOR);
     }
-    draw_whatif_foot(store, screen, area, 1 + (room > 0 ? room : 1));
+    draw_whatif_foot(store, screen, total - room, area, 1 + (room > 0 ? room : 1));
 }
 
 /* --- critical path -----------------------------------------------------------------------------

@@ -59,20 +59,6 @@ static void draw_figures(const struct chart *c, double bubble, int64_t exposed_n
     cs_draw_right(c->area, x, y, CS_STYLE_TEXT, text);
 }
 
-/* the stages of a rank: "llm.0 +1" */
-static void name_rank(const struct cs_forecast *f, int32_t rank, char *out, size_t cap)
-{
-    const char *last = "";
-    int n = 0;
-    for (int32_t s = 0; s < f->n_stages; s++)
-        if (f->stage[s].rank == rank && n++ >= 0)
-            last = f->stage[s].name;
-    if (n > 1)
-        snprintf(out, cap, "%d %s +%d", rank, last, n - 1);
-    else
-        snprintf(out, cap, "%d %s", rank, last);
-}
-
 /* at: a stage, or a rank */
 static void draw_one(const struct chart *c, int32_t at, int y)
 {
@@ -83,10 +69,11 @@ static void draw_one(const struct chart *c, int32_t at, int y)
     struct cs_span_step all = cs_preview_spans(c->preview, rank, false);
     struct cs_span_step path = cs_preview_spans(c->preview, rank, true);
     char text[64];
+    int n = snprintf(text, sizeof text, "%d ", rank);
     if (c->is_by_rank)
-        name_rank(f, rank, text, sizeof text);
+        cs_plan_rank_name(f, rank, text + n, sizeof text - (size_t)n);
     else
-        snprintf(text, sizeof text, "%d %s", rank, f->stage[at].name);
+        snprintf(text + n, sizeof text - (size_t)n, "%s", f->stage[at].name);
     cs_draw_cut(c->area, 1, y, c->label_w - 2, CS_STYLE_TEXT, c->screen->glyphs, text);
     cs_gantt_row(&all, stage, rank, c->window, c->width, cells);
     cs_gantt_row(&path, stage, rank, c->window, c->width, critical);

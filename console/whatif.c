@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/str.h"
+#include "core/plan/plan_schedule.h"
 #include "core/search/search.h"
 
 static void add_row(struct cs_whatif *w, const struct cs_variant_base *base, const char *name,
@@ -57,26 +58,20 @@ static void add_move(struct cs_whatif *w, const struct cs_variant_base *base, in
 
 static void add_layouts(struct cs_whatif *w, const struct cs_variant_base *base)
 {
-    struct cs_variant v = cs_variant_own(base);
-    int32_t llm = base->graph->n_branches - 1, ranks = cs_variant_ranks(&v, base->graph);
-    if (cs_variant_shares(&v) || llm == 0)
+    static const char *const names[] = {"apart", "colocated", "replicated"};
+    struct cs_variant own = cs_variant_own(base);
+    int32_t llm = base->graph->n_branches - 1;
+    if (llm == 0)
         return;
-    if (strcmp(v.modality, "encoder-parallel") != 0) {
-        cs_str_copy(v.modality, sizeof v.modality, "encoder-parallel");
-        for (int32_t b = 0; b < llm; b++)
-            v.pp[b] = 1;
-        v.pp[llm] = ranks > llm ? ranks - llm : 1;
-        add_row(w, base, "encoders apart", &v);
-        return;
-    }
-    for (int32_t b = 0; b < llm; b++) {
+    for (int32_t b = 0; strcmp(own.modality, cs_variant_modality(0)) == 0 && b < llm; b++) {
         add_move(w, base, llm, b);
         add_move(w, base, b, llm);
     }
-    cs_str_copy(v.modality, sizeof v.modality, "encoder-colocated");
-    for (int32_t b = 0; b <= llm; b++)
-        v.pp[b] = ranks;
-    add_row(w, base, "colocated", &v);
+    for (int i = 0; cs_variant_modality(i); i++) {
+        struct cs_variant v = own;
+        cs_variant_set_modality(base, cs_variant_modality(i), &v);
+        add_row(w, base, names[i], &v);
+    }
 }
 
 static void add_slots(struct cs_whatif *w, const struct cs_variant_base *base)
@@ -126,6 +121,7 @@ static void fill_row(struct cs_whatif *w, const struct cs_variant_base *base,
     if (!preview.made.plan) {
         cs_str_copy(row->error, sizeof row->error, preview.error);
     } else {
+        row->runs = cs_plan_check_runs(preview.made.plan, NULL) == CS_OK;
         row->step_ns = preview.forecast.makespan_ns;
         row->bubble = preview.bubble;
         row->peak_bytes = preview.memory[preview.peak_rank].total;

@@ -20,6 +20,7 @@ struct cs_whatif_row {
     struct cs_variant variant; /* of searched layouts that are pipelines too */
     bool is_variant;           /* variant says how to look at it */
     bool is_done;
+    bool runs; /* workers run such plans */
     char layout[64], schedule[16];
     int32_t ranks;      /* 0 unknown */
     int64_t step_ns;    /* 0: it cannot be planned, see error */

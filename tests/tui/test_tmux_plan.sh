@@ -33,7 +33,7 @@ wait_for '\[preview\]'
 wait_for '^ critical path  0'
 mux send-keys u
 wait_for '\[own plan\]'
-mux send-keys s s s s
+mux send-keys s s
 wait_for 'interleaved, [0-9]+ slots'
 mux send-keys u m
 wait_for 'W weights  G gradients'

@@ -148,7 +148,7 @@ static void plan_screens_are_as_committed(void **state)
     check_view(*state, "plan-whatif", "plan", "w j j j");
     check_view(*state, "plan-balance", "plan", "b + j j");
     check_view(*state, "plan-path", "plan", "c C-d");
-    check_view(*state, "plan-preview", "pipeline", "p j j j j j j Enter t");
+    check_view(*state, "plan-preview", "pipeline", "p j j j j j j j Enter t");
 }
 
 static void ascii_screens_hold_ascii_only(void **state)

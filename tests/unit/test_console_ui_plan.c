@@ -301,7 +301,7 @@ static void keys_change_the_preview_and_u_goes_back(void **state)
     forecast(f, f->replay.plan, "1f1b", f->replay.plan->slots, &c);
     check_summary(f, &c);
     find(f, 0, "[own plan]");
-    show(f, "w j j j Enter m"); /* the row of zb-h1 */
+    show(f, "w j j j j Enter m"); /* the row of zb-h1 */
     forecast(f, f->replay.plan, "zb-h1", f->replay.plan->slots, &c);
     check_summary(f, &c);
 }
@@ -327,6 +327,69 @@ static void the_path_list_is_a_chain_as_long_as_the_step(void **state)
     }
     assert_int_equal(n, (int)number_after(f->line[at - 1], " "));
     assert_near(sum, (double)f->replay.predicted.makespan_ns / 1e6, 0.5);
+}
+
+/* A job of any schedule is previewed as it is, and cycling through all schedules ends there. */
+static void check_own_schedule(const char *schedule, const char *modality, int pp)
+{
+    struct cs_err err = {.text = ""};
+    const struct cs_test_spec options = {.vision_layers = 6,
+                                         .llm_layers = 12,
+                                         .vision_pp = pp,
+                                         .llm_pp = 3,
+                                         .slots = 8,
+                                         .modality = modality};
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 64};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_store *store = cs_store_new();
+    struct cs_screen screen;
+    struct cs_plan *plan = NULL;
+    struct cs_spec *read = NULL;
+    json_t *spec = NULL;
+    struct cs_graph *graph = cs_test_graph(&options, arena, &spec);
+    assert_int_equal(cs_spec_read(spec, arena, &read, &err), CS_OK);
+    read->schedule = schedule; /* whether or not jobs may ask for it yet */
+    if (cs_plan_make(read, graph, &cluster, arena, &plan, &err) != CS_OK)
+        fail_msg("%s: %s", schedule, err.text);
+    json_t *json = cs_plan_json(plan, graph);
+    cs_store_select(store, 1);
+    cs_store_documents(store, spec, json);
+    assert_string_equal(store->model_error, "");
+    cs_screen_init(&screen, CS_GLYPHS_ASCII);
+    screen.view = CS_VIEW_PLAN;
+    screen.plan_part = CS_PLAN_WHATIF;
+    while (cs_screen_prepare(store, &screen))
+        ;
+    const struct cs_preview *p = &store->previews.preview;
+    assert_string_equal(p->error, "");
+    assert_true(p->made.is_own);
+    assert_int_equal(p->forecast.makespan_ns, store->predicted.spans.makespan_ns);
+    assert_int_equal(store->previews.whatif.row[0].step_ns, p->forecast.makespan_ns);
+    for (int i = 0; cs_variant_schedule(i); i++) {
+        assert_int_equal(cs_screen_keys(&screen, store, "s", &err), CS_OK);
+        while (cs_screen_prepare(store, &screen))
+            ;
+        if (p->error[0])
+            assert_non_null(strstr(p->error, "schedule ")); /* refused in words */
+        else
+            assert_int_equal(p->forecast.n_ranks, store->model.plan->n_ranks);
+    }
+    assert_string_equal(screen.variant.schedule, schedule);
+    cs_store_free(store);
+    json_decref(spec);
+    json_decref(json);
+    cs_arena_free(arena);
+}
+
+static void jobs_of_every_schedule_are_previewed(void **state)
+{
+    (void)state;
+    check_own_schedule("gpipe", "encoder-parallel", 2);
+    check_own_schedule("interleaved", "encoder-parallel", 1);
+    check_own_schedule("zb-h1", "encoder-parallel", 1);
+    check_own_schedule("1f1b", "encoder-colocated", 3);
+    check_own_schedule("three-phase", "encoder-colocated", 1);
+    check_own_schedule("anchors", "encoder-colocated", 1);
 }
 
 /* --- balance -----------------------------------------------------------------------------------
@@ -534,6 +597,7 @@ int main(void)
         cmocka_unit_test(the_other_cut_is_the_planners),
         cmocka_unit_test(keys_change_the_preview_and_u_goes_back),
         cmocka_unit_test(the_path_list_is_a_chain_as_long_as_the_step),
+        cmocka_unit_test(jobs_of_every_schedule_are_previewed),
         cmocka_unit_test(balance_shows_what_the_balancer_says),
         cmocka_unit_test(a_drawn_batch_fills_its_slot_within_the_budgets),
         cmocka_unit_test(long_pipelines_are_shown_in_groups),
