@@ -131,8 +131,8 @@ function sweep_:json() end
 ---@field model cs.mllm made by cs.mllm
 ---@field cluster? cs.cluster where it runs (default cs.cluster "here")
 ---@field parallel table stages of every module: { vision = { pp = 1 }, llm = { pp = 2 } }
----@field modality? "encoder-parallel"|"encoder-colocated" own ranks for encoders, or shared with the llm (default "encoder-parallel")
----@field schedule? "1f1b"|"gpipe" order of forward and backward (default "1f1b")
+---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated" own ranks for encoders, shared with the llm, or a copy for every slot on each rank of the llm (default "encoder-parallel")
+---@field schedule? "1f1b"|"gpipe"|"interleaved"|"zb-h1"|"zb-h2"|"zb-h2-late"|"three-phase"|"anchors" order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders (default "1f1b")
 ---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
 ---@field seq_tokens integer LLM rows of a slot
 ---@field slots? integer slots a step is expected to fill (default 4)
@@ -249,7 +249,7 @@ function sweep_:json() end
 ---@field batch_slots integer slots of a step, over all replicas
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
 ---@field parallel? table what is not free, of tp, cp, pp, dp, vpp and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } } (default {})
----@field dp? integer replicas of the LLM; absent: free
+---@field dp? integer replicas of all branches with ranks of their own (of one: in parallel); absent: free
 ---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"mixed" where encoders run (default parallel, colocated and mixed)
 ---@field schedule? "1f1b"|"gpipe"|"zb-h1"|"zb-h2"|"interleaved"|"three-phase"|"anchors" order of forward and backward (default 1f1b, zb-h1, interleaved, anchors)
 ---@field recompute? "none"|"selective"|"full" activations that are made again in the backward (default what fits and is fastest)

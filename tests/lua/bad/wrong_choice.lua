@@ -1,4 +1,4 @@
--- exit 1: bad/wrong_choice.lua:6: cs.plan: 'schedule' must be one of 1f1b|gpipe, got '1f1c'
+-- exit 1: bad/wrong_choice.lua:6: cs.plan: 'schedule' must be one of 1f1b|gpipe|interleaved|zb-h1|zb-h2|zb-h2-late|three-phase|anchors, got '1f1c'
 local cs = require "cornstarch"
 local vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" }
 local llm = cs.hf "build/shapes/llm"
