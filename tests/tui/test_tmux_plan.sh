@@ -65,4 +65,21 @@ mux send-keys 1 Enter
 wait_for 'CANCELLED'
 mux send-keys q
 wait_for '^EXIT [0-9]'
+
+# the same view of a script, without a daemon: nothing to give orders to
+"$console" daemon stop >/dev/null
+open_screen 100 30 "$console plan --view shapes.lua"
+wait_for '\[timeline\] .*\[own plan\]'
+wait_for 'job 1 shapes  NOT RUN'
+mux send-keys w
+wait_for 'search: no. 1'
+mux send-keys X
+wait_for 'nothing runs here'
+mux send-keys 1
+wait_for '\[1 Jobs\]'
+mux send-keys Enter
+wait_for '\[3 Pipeline\]'
+mux send-keys q
+wait_for '^EXIT 0'
+[ -z "$(daemon_pids)" ] || fail "a daemon was started for a script"
 echo ok
