@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "console/cli.h"
+#include "console/explain.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/sched/predict.h"
@@ -85,105 +86,25 @@ static void print_plan(const struct cs_plan *plan, const struct cs_graph *graph)
     cs_buf_free(&text);
 }
 
-static enum cs_status make(const json_t *document, struct cs_arena *arena, struct cs_graph **graph,
-                           struct cs_plan **plan, struct cs_err *err)
-{
-    struct cs_spec *spec = NULL;
-    struct cs_cluster cluster;
-    CS_TRY(cs_spec_read(document, arena, &spec, err));
-    CS_TRY(cs_graph_build(spec, true, arena, graph, err));
-    CS_TRY(cs_cluster_read(spec->cluster, 8, &cluster, err));
-    CS_TRY(cs_plan_make(spec, *graph, &cluster, arena, plan, err));
-    return cs_plan_predict(*plan, *graph, &cluster, arena, err);
-}
-
-/* Sweeps and searches: one row per plan. */
-
-static const struct cs_column sweep_columns[] = {
-    {"#",        2,  0, 0, CS_ALIGN_RIGHT},
-    {"STEP",     6,  0, 0, CS_ALIGN_RIGHT},
-    {"MEMORY",   6,  0, 0, CS_ALIGN_RIGHT},
-    {"BUBBLE",   6,  0, 1, CS_ALIGN_RIGHT},
-    {"RANKS",    5,  0, 0, CS_ALIGN_RIGHT},
-    {"SCHEDULE", 8,  0, 0, CS_ALIGN_LEFT },
-    {"LAYOUT",   12, 0, 0, CS_ALIGN_LEFT },
-};
-
-static json_int_t int_of(const json_t *row, const char *key)
-{
-    return json_integer_value(json_object_get(row, key));
-}
-
-/* "dp 8  vision tp2 pp1  llm tp8 pp4 full", or the parameters of a sweep */
-static void layout_text(const json_t *row, struct cs_buf *out)
-{
-    const char *name;
-    json_t *at;
-    json_t *parameters = json_object_get(row, "parameters");
-    json_object_foreach(parameters, name, at)
-    {
-        char *text = json_dumps(at, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
-        cs_buf_addf(out, "%s%s=%s", out->len ? " " : "", name, text ? text : "?");
-        free(text);
-    }
-    if (json_object_size(parameters) > 0)
-        return;
-    cs_buf_addf(out, "dp %d", (int)int_of(row, "dp"));
-    json_object_foreach(json_object_get(row, "parallel"), name, at)
-    {
-        const char *recompute = json_string_value(json_object_get(at, "recompute"));
-        cs_buf_addf(out, "  %s tp%d cp%d pp%d %s", name, (int)int_of(at, "tp"),
-                    (int)int_of(at, "cp"), (int)int_of(at, "pp"), recompute ? recompute : "");
-    }
-}
-
-static void add_row(struct cs_table *table, const json_t *row, const char *number)
-{
-    char step[CS_UNITS_CAP], memory[CS_UNITS_CAP], bubble[32], ranks[16];
-    const char *schedule = json_string_value(json_object_get(row, "schedule"));
-    struct cs_buf layout = {0};
-    duration(step, int_of(row, "step_ns"));
-    cs_bytes_print(memory, sizeof(memory), (uint64_t)int_of(row, "peak_memory_bytes"));
-    snprintf(bubble, sizeof(bubble), "%.1f%%",
-             100 * json_number_value(json_object_get(row, "bubble")));
-    snprintf(ranks, sizeof(ranks), "%d", (int)int_of(row, "ranks"));
-    layout_text(row, &layout);
-    const char *cells[] = {
-        number, step, memory, bubble, ranks, schedule ? schedule : "", cs_buf_str(&layout)};
-    cs_table_add(table, cells);
-    cs_buf_free(&layout);
-}
-
-static void print_sweep(const json_t *document)
+static void print_explain(const json_t *explain, bool compares)
 {
     struct cs_buf text = {0};
-    struct cs_table *table = cs_table_new(sweep_columns, CS_ARRAY_LEN(sweep_columns));
-    const json_t *plans = json_object_get(document, "plans");
-    const json_t *blind = json_object_get(document, "frozen_blind");
-    for (size_t i = 0; i < json_array_size(plans); i++) {
-        char number[24];
-        snprintf(number, sizeof(number), "%zu", i + 1);
-        add_row(table, json_array_get(plans, i), number);
-    }
-    if (json_is_object(blind))
-        add_row(table, blind, "b");
-    cs_table_render(table, cs_cmd_width(), true, &text);
-    cs_table_free(table);
-    const char *why = json_string_value(json_object_get(json_array_get(plans, 0), "why"));
-    const json_t *search = json_object_get(document, "search");
-    const json_t *sweep = json_object_get(document, "sweep");
-    cs_buf_addf(&text, "\n1: %s\n", why ? why : "");
-    if (json_is_object(blind))
-        cs_buf_adds(&text, "b: what a planner that ignores freezing would choose\n");
-    if (json_is_object(search))
-        cs_buf_addf(&text, "%lld layouts scored, %lld pruned, %lld simulated, %lld did not fit\n",
-                    (long long)int_of(search, "scored"), (long long)int_of(search, "pruned"),
-                    (long long)int_of(search, "simulated"), (long long)int_of(search, "too_big"));
-    if (json_is_object(sweep))
-        cs_buf_addf(&text, "%lld plans tried, %lld refused\n", (long long)int_of(sweep, "tried"),
-                    (long long)int_of(sweep, "refused"));
+    if (!explain)
+        return;
+    cs_explain_text(explain, compares, &text);
     cs_cmd_print(&text);
     cs_buf_free(&text);
+}
+
+static enum cs_status make(const json_t *document, struct cs_arena *arena, struct cs_spec **spec,
+                           struct cs_graph **graph, struct cs_plan **plan, struct cs_err *err)
+{
+    struct cs_cluster cluster;
+    CS_TRY(cs_spec_read(document, arena, spec, err));
+    CS_TRY(cs_graph_build(*spec, true, arena, graph, err));
+    CS_TRY(cs_cluster_read((*spec)->cluster, 8, &cluster, err));
+    CS_TRY(cs_plan_make(*spec, *graph, &cluster, arena, plan, err));
+    return cs_plan_predict(*plan, *graph, &cluster, arena, err);
 }
 
 static enum cs_status show_sweep(struct cs_cmd *cmd, json_t *document, struct cs_err *err)
@@ -192,7 +113,10 @@ static enum cs_status show_sweep(struct cs_cmd *cmd, json_t *document, struct cs
     while ((int64_t)json_array_size(plans) > cmd->v.limit)
         json_array_remove(plans, json_array_size(plans) - 1);
     if (!cmd->v.json) {
-        print_sweep(document);
+        struct cs_buf text = {0};
+        cs_sweep_text(document, cmd->v.explain, cmd->v.compare, &text);
+        cs_cmd_print(&text);
+        cs_buf_free(&text);
         return CS_OK;
     }
     json_t *doc = cs_doc_new("cornstarch.plans/1");
@@ -203,6 +127,7 @@ static enum cs_status show_sweep(struct cs_cmd *cmd, json_t *document, struct cs
 enum cs_status cs_cmd_plan(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct cs_script_result result;
+    struct cs_spec *spec = NULL;
     struct cs_graph *graph = NULL;
     struct cs_plan *plan = NULL;
     CS_TRY(cs_cmd_eval(cmd->args[0], false, &result, err));
@@ -212,15 +137,22 @@ enum cs_status cs_cmd_plan(struct cs_cmd *cmd, struct cs_err *err)
         return shown;
     }
     struct cs_arena *arena = cs_arena_new(0);
-    enum cs_status st = make(result.document, arena, &graph, &plan, err);
+    enum cs_status st = make(result.document, arena, &spec, &graph, &plan, err);
+    json_t *explain = NULL;
+    if (st == CS_OK && (cmd->v.explain || cmd->v.compare))
+        st = cs_plan_explain(spec, graph, plan, arena, &explain, err);
     if (st == CS_OK && cmd->v.json) {
         json_t *doc = cs_doc_new("cornstarch.plans/1"), *plans = json_array();
         json_array_append_new(plans, cs_plan_json(plan, graph));
         cs_msg_set(doc, "plans", plans);
+        if (explain)
+            json_object_update(doc, explain);
         st = cs_cmd_print_doc(doc, err);
     } else if (st == CS_OK) {
         print_plan(plan, graph);
+        print_explain(explain, cmd->v.compare);
     }
+    json_decref(explain);
     cs_arena_free(arena);
     cs_script_result_free(&result);
     return st;

@@ -33,6 +33,12 @@ static void say(const char **sentence, int32_t *n, const char *text)
         sentence[(*n)++] = text;
 }
 
+/* by batches where there are any */
+static int64_t time_of(const struct cs_search_plan *plan)
+{
+    return plan->mean_ns > 0 ? plan->mean_ns : plan->step_ns;
+}
+
 static const struct cs_search_stage *slowest(const struct cs_search_plan *plan)
 {
     const struct cs_search_stage *worst = &plan->stage[0];
@@ -180,7 +186,6 @@ static const struct cs_search_plan *without(const struct writer *w,
     struct cs_err err;
     options.skip_planners = true;
     options.explains = false;
-    options.samples = NULL;
     options.n_simulate = 6;
     options.n_refine = 1;
     options.top = 1;
@@ -200,7 +205,7 @@ static void say_memory(const struct writer *w, const char **out, int32_t *n)
     free_of->mem_bytes = 0;
     const struct cs_search_plan *plan = without(w, free_of);
     cs_bytes_print(cap, sizeof(cap), (uint64_t)w->problem->mem_bytes);
-    if (!plan || plan->step_ns >= best->step_ns) {
+    if (!plan || time_of(plan) >= time_of(best)) {
         cs_bytes_print(need, sizeof(need), (uint64_t)best->peak_bytes);
         say(out, n,
             cs_arena_printf(w->arena,
@@ -214,8 +219,8 @@ static void say_memory(const struct writer *w, const char **out, int32_t *n)
         cs_arena_printf(w->arena,
                         "memory binds: with more than %s a rank, %s would take %s "
                         "(%.1f%% less), needing %s",
-                        cap, plan->schedule, duration(w, plan->step_ns),
-                        100 - 100.0 * (double)plan->step_ns / (double)best->step_ns, need));
+                        cap, plan->schedule, duration(w, time_of(plan)),
+                        100 - 100.0 * (double)time_of(plan) / (double)time_of(best), need));
 }
 
 static void say_ranks(const struct writer *w, const char **out, int32_t *n)
@@ -224,8 +229,8 @@ static void say_ranks(const struct writer *w, const char **out, int32_t *n)
     if (best->n_ranks < w->problem->n_ranks)
         say(out, n,
             cs_arena_printf(w->arena,
-                            "%d of %d ranks stay idle: %d slots go to a number of replicas that "
-                            "divides them, and no layout of all ranks is faster",
+                            "%d of %d ranks stay idle: replicas divide %d slots evenly, and of the "
+                            "layouts as asked none that uses more ranks is faster",
                             w->problem->n_ranks - best->n_ranks, w->problem->n_ranks,
                             w->options->batch_slots));
 }

@@ -300,6 +300,41 @@ static enum cs_status sample_best(struct searcher *s, struct cs_err *err)
     return status;
 }
 
+static bool is_same(const struct searcher *s, const struct cs_found *a, const struct cs_found *b)
+{
+    const struct cs_candidate *c = &a->candidate, *d = &b->candidate;
+    int32_t n = s->problem->n_branches;
+    if (a->schedule != b->schedule || a->chunks != b->chunks || c->dp != d->dp ||
+        cs_planner_rules[c->planner].how != cs_planner_rules[d->planner].how)
+        return false;
+    for (int32_t k = 0; k < n; k++) {
+        if (c->option[k] != d->option[k] || c->pp[k] != d->pp[k] || c->own_dp[k] != d->own_dp[k] ||
+            c->place[k] != d->place[k] || c->zero[k] != d->zero[k])
+            return false;
+        size_t stages = (size_t)c->pp[k] * (size_t)(k == n - 1 ? a->chunks : 1);
+        if (c->place[k] == CS_PLACE_OWN &&
+            memcmp(a->sizes[k], b->sizes[k], stages * sizeof(int)) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Another planner's choice may be one of ours: equal plans once, as ours. Ascending in time. */
+static void drop_repeated(struct searcher *s)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < s->n_found; i++) {
+        int32_t same = n - 1;
+        while (same >= 0 && !is_same(s, &s->found[same], &s->found[i]))
+            same--;
+        if (same < 0)
+            s->found[n++] = s->found[i];
+        else if (s->found[i].candidate.planner == (uint8_t)s->options.planner)
+            s->found[same] = s->found[i];
+    }
+    s->n_found = n;
+}
+
 static enum cs_status rank(struct searcher *s, struct cs_err *err)
 {
     qsort(s->found, (size_t)s->n_found, sizeof(s->found[0]), by_time);
@@ -314,7 +349,10 @@ static enum cs_status rank(struct searcher *s, struct cs_err *err)
     if (s->options.samples) {
         CS_TRY(sample_best(s, err));
         qsort(s->found, (size_t)s->n_found, sizeof(s->found[0]), by_time);
+        while (s->found[s->n_found - 1].plan->mean_ns == 0) /* what was not sampled is last */
+            s->n_found--;
     }
+    drop_repeated(s);
     return CS_OK;
 }
 
