@@ -190,7 +190,10 @@ static void report_times(struct cs_plain *plain, const struct cs_store *store,
     if (job->step_ns > 0)
         cs_duration_print(measured, sizeof measured, (uint64_t)job->step_ns);
     cs_plain_say(plain, "  step time    predicted %s%s, measured %s", predicted,
-                 store->is_calibrated ? " (calibrated)" : "", measured);
+                 store->is_calibrated     ? " (calibrated)"
+                 : store->is_uncalibrated ? " (not calibrated)"
+                                          : "",
+                 measured);
 }
 
 static void report_bubbles(struct cs_plain *plain, const struct cs_store *store)

@@ -252,6 +252,9 @@ static enum cs_status simulate(struct cs_preview *p, const struct cs_variant_bas
     const struct cs_program_options options = {.n_slots = p->variant.slots};
     const struct cs_sim_options sim = {
         .cost = cs_variant_cost, .user = &costs, .cores = base->measured ? base->cores : 0};
+    if ((int64_t)p->made.plan->n_stages * p->variant.slots > CS_PREVIEW_CELLS)
+        return cs_fail(err, CS_PLAN, "%d stages with %d slots are too many to simulate here",
+                       p->made.plan->n_stages, p->variant.slots);
     CS_TRY(cs_program_make_with(p->made.plan, base->graph, &options, p->arena, &program, err));
     return cs_forecast_program(program, &sim, element_bytes, p->arena, &p->forecast, err);
 }

@@ -7,6 +7,9 @@
 #include "core/sched/forecast.h"
 #include "core/trace/span.h"
 
+/* stages times slots that are simulated while a screen waits */
+enum { CS_PREVIEW_CELLS = 1 << 18 };
+
 enum cs_preview_held {
     CS_PREVIEW_WEIGHTS,
     CS_PREVIEW_GRADS,

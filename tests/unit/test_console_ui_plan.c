@@ -560,6 +560,8 @@ static void long_pipelines_are_shown_in_groups(void **state)
     assert_non_null(strstr(cs_buf_str(&text), "80.0 GiB of a h100-80g"));
     draw(&b, "w", &text); /* what would take long says so */
     assert_non_null(strstr(cs_buf_str(&text), "too many to search here"));
+    draw(&b, "t ] ] ] ] ] ] ]", &text);
+    assert_non_null(strstr(cs_buf_str(&text), "601 stages with 1024 slots are too many"));
     cs_buf_free(&text);
     big_free(&b);
 }
