@@ -238,6 +238,69 @@ static void memory_limit_is_the_simulated_peak(void **state)
     }
 }
 
+/* two branches of p stages on p ranks */
+static void make_grid(struct cs_test_random_plan *m, int p, int fwd, int bwd, const char *schedule)
+{
+    memset(m, 0, sizeof *m);
+    for (int id = 0; id < 2 * p; id++) {
+        m->stage[id] = (struct cs_stage){.name = "stage",
+                                         .id = id,
+                                         .branch = id / p,
+                                         .index = id % p,
+                                         .rank = id % p,
+                                         .fwd_ns = fwd,
+                                         .bwd_input_ns = bwd,
+                                         .has_backward = true};
+        if (id > 0)
+            m->edge[id - 1] =
+                (struct cs_edge){.id = id - 1, .from = id - 1, .to = id, .has_grad = true};
+    }
+    m->plan = (struct cs_plan){.stages = m->stage,
+                               .edges = m->edge,
+                               .n_stages = 2 * p,
+                               .n_edges = 2 * p - 1,
+                               .n_ranks = p,
+                               .schedule = schedule,
+                               .embed_stage = p,
+                               .head_stage = 2 * p - 1};
+}
+
+static struct cs_sim_result run_grid(int p, int m, int fwd, int bwd, const char *schedule,
+                                     struct cs_arena *arena)
+{
+    struct cs_test_random_plan plan;
+    struct cs_program *program = NULL;
+    struct cs_sim_options options = {0};
+    struct cs_sim_result r;
+    struct cs_err err = {.text = ""};
+    make_grid(&plan, p, fwd, bwd, schedule);
+    if (cs_program_make(&plan.plan, NULL, m, false, arena, &program, &err) != CS_OK ||
+        cs_simulate(program, &options, arena, &r, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return r;
+}
+
+/* encoder and LLM on the same ranks take what an interleaved pipeline of two chunks takes */
+static void colocated_branches_are_two_chunks(void **state)
+{
+    (void)state;
+    for (int p = 2; p <= 8; p++)
+        for (int m = p; m <= 4 * p; m += p) {
+            struct cs_arena *arena = cs_arena_new(0);
+            int f = 1 + m % 3, b = 1 + p % 4, t = 2 * (f + b);
+            struct cs_sim_result one = run_grid(p, m, f, b, "1f1b", arena);
+            struct cs_sim_result all = run_grid(p, m, f, b, "gpipe", arena);
+            assert_int_equal(one.makespan_ns, m * t + (p - 1) * t / 2);
+            assert_int_equal(all.makespan_ns, m * t + (p - 1) * t / 2);
+            for (int s = 0; s < p; s++) {
+                int units = 2 * (p - s - 1) + p + 1, held = one.peak[s] + one.peak[p + s];
+                assert_in_range(held, 1, 2 * m < units + p ? 2 * m : units + p);
+                assert_int_equal(all.peak[s], m);
+            }
+            cs_arena_free(arena);
+        }
+}
+
 struct permuted {
     int slot[64];
     int64_t weight[64]; /* of a sample */
@@ -298,6 +361,7 @@ int main(void)
         cmocka_unit_test(crossed_messages_are_refused_and_stall_or_run),
         cmocka_unit_test(crossed_dependencies_hang_and_stall),
         cmocka_unit_test(memory_limit_is_the_simulated_peak),
+        cmocka_unit_test(colocated_branches_are_two_chunks),
         cmocka_unit_test(equal_slots_may_be_permuted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

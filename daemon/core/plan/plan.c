@@ -179,10 +179,10 @@ static double alive_in_copies(const struct planner *p)
     return is_bounded && own > CS_ANCHOR_WINDOW + 1 ? CS_ANCHOR_WINDOW + 1 : own;
 }
 
-/* slots of a chunk, on average over the chunks of its rank */
-static double alive_in_chunks(const struct planner *p, int32_t stage)
+/* slots of a chunk, on average over the v chunks of its rank */
+static double alive_in_chunks(const struct planner *p, int32_t v, int32_t stage)
 {
-    int32_t v = p->placing.chunks, n = p->cuts.n_stages[p->graph->n_branches - 1] / v;
+    int32_t n = p->cuts.n_stages[p->graph->n_branches - 1] / p->placing.chunks;
     return (2.0 * (n - 1 - stage % n) + (v - 1.0) * n + 1) / v;
 }
 
@@ -211,7 +211,10 @@ static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
         depth = path - 1;
     alive = depth + 1;
     if (p->placing.chunks > 1)
-        alive = b == llm ? alive_in_chunks(p, stage) : alive + p->cuts.n_stages[llm];
+        alive =
+            b == llm ? alive_in_chunks(p, p->placing.chunks, stage) : alive + p->cuts.n_stages[llm];
+    if (is_circle && strcmp(schedule, "1f1b") == 0) /* encoders and LLM are two chunks */
+        alive = alive_in_chunks(p, 2, stage);
     if (strcmp(schedule, "gpipe") == 0)
         alive = slots;
     if (strcmp(schedule, "zb-h1") == 0)

@@ -4,6 +4,10 @@
 
 void cs_schedule_gpipe(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order)
 {
+    if (pipeline->is_grid) {
+        cs_order_grid_gpipe(pipeline, rank, order);
+        return;
+    }
     if (!pipeline->node[rank].has_backward) {
         cs_order_forwards(pipeline, rank, order);
         return;

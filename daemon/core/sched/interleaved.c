@@ -43,11 +43,27 @@ static struct virtual_item item_at(const struct walk *w, int32_t k, bool is_back
                                  k / (w->p * w->v) * w->p + k % w->p};
 }
 
+/* chunk 0: the encoders of the rank, chunk 1: its stage of the head, the last */
+static void emit_grid(const struct cs_pipeline *pipe, int32_t rank, enum cs_op op,
+                      const struct virtual_item *item, struct cs_order *order)
+{
+    const struct cs_rank_node *node = &pipe->node[rank];
+    int32_t first = item->chunk == 0 ? 0 : node->n_stages - 1;
+    int32_t n = item->chunk == 0 ? node->n_stages - 1 : 1;
+    for (int32_t i = 0; i < n && item->slot < pipe->n_slots; i++)
+        cs_order_stage(pipe, op, node->stages[first + (op == CS_OP_FWD ? i : n - 1 - i)],
+                       item->slot, order);
+}
+
 static void emit(const struct cs_pipeline *pipe, const struct walk *w, int32_t rank, int32_t k,
                  enum cs_op op, struct cs_order *order)
 {
     struct virtual_item item = item_at(w, k, op == CS_OP_BWD);
     const struct cs_rank_node *node = &pipe->node[rank];
+    if (pipe->is_grid) {
+        emit_grid(pipe, rank, op, &item, order);
+        return;
+    }
     /* colocated encoders come first in the node's list */
     int32_t stage = node->stages[node->n_stages - w->v + item.chunk];
     if (item.slot < w->m)
@@ -92,6 +108,35 @@ enum cs_status cs_prepare_interleaved(struct cs_pipeline *pipe, struct cs_arena 
     return CS_OK;
 }
 
+static void one_to_one(const struct cs_pipeline *pipe, const struct walk *w, int32_t rank,
+                       struct cs_order *order)
+{
+    int32_t warm = warm_of(w, pipe->head_position[rank]);
+    for (int32_t k = 0; k < warm; k++)
+        emit(pipe, w, rank, k, CS_OP_FWD, order);
+    for (int32_t k = 0; k < w->n; k++) {
+        if (warm + k < w->n)
+            emit(pipe, w, rank, warm + k, CS_OP_FWD, order);
+        emit(pipe, w, rank, k, CS_OP_BWD, order);
+    }
+}
+
+void cs_order_grid_1f1b(const struct cs_pipeline *pipe, int32_t rank, struct cs_order *order)
+{
+    struct walk w = walk_of(pipe);
+    one_to_one(pipe, &w, rank, order);
+}
+
+void cs_order_grid_gpipe(const struct cs_pipeline *pipe, int32_t rank, struct cs_order *order)
+{
+    for (int32_t chunk = 0; chunk < 2; chunk++)
+        for (int32_t slot = 0; slot < pipe->n_slots; slot++)
+            emit_grid(pipe, rank, CS_OP_FWD, &(struct virtual_item){chunk, slot}, order);
+    for (int32_t chunk = 1; chunk >= 0; chunk--)
+        for (int32_t slot = 0; slot < pipe->n_slots; slot++)
+            emit_grid(pipe, rank, CS_OP_BWD, &(struct virtual_item){chunk, slot}, order);
+}
+
 void cs_schedule_interleaved(const struct cs_pipeline *pipe, int32_t rank, struct cs_order *order)
 {
     struct walk w = walk_of(pipe);
@@ -105,12 +150,5 @@ void cs_schedule_interleaved(const struct cs_pipeline *pipe, int32_t rank, struc
             cs_order_forwards(pipe, rank, order);
         return;
     }
-    int32_t warm = warm_of(&w, position);
-    for (int32_t k = 0; k < warm; k++)
-        emit(pipe, &w, rank, k, CS_OP_FWD, order);
-    for (int32_t k = 0; k < w.n; k++) {
-        if (warm + k < w.n)
-            emit(pipe, &w, rank, warm + k, CS_OP_FWD, order);
-        emit(pipe, &w, rank, k, CS_OP_BWD, order);
-    }
+    one_to_one(pipe, &w, rank, order);
 }

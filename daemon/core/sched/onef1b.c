@@ -2,11 +2,13 @@
  * w = min(slots, rank nodes after this one on the longest path to the loss). A chain through any
  * encoder then looks like an ordinary 1F1B pipeline. Source: Cornstarch, multimodal 1F1B.
  *
- * Where stages share ranks so that rank nodes feed each other in a circle (all branches colocated
- * on several ranks), warm-ups that differ from rank to rank would dead-lock. There every rank uses
- * the same one, as long as the longest chain of stages: all ranks run the same sequence of phases
- * F(i), B(i), and inside a phase stages run in dataflow order, so every dependency points backwards
- * in one total order. */
+ * Where stage s of every branch is on rank s (all branches colocated on several ranks), encoders
+ * and LLM are one chain that goes over the ranks twice: two chunks of an interleaved pipeline, and
+ * its order. Where stages share ranks in another way so that rank nodes feed each other in a
+ * circle, warm-ups that differ from rank to rank would dead-lock. There every rank uses the same
+ * one, as long as the longest chain of stages: all ranks run the same sequence of phases F(i),
+ * B(i), and inside a phase stages run in dataflow order, so every dependency points backwards in
+ * one total order. */
 #include "core/sched/order.h"
 
 void cs_order_one_to_one(const struct cs_pipeline *pipeline, int32_t rank, int32_t warm,
@@ -26,7 +28,9 @@ void cs_order_one_to_one(const struct cs_pipeline *pipeline, int32_t rank, int32
 void cs_schedule_1f1b(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order)
 {
     const struct cs_rank_node *node = &pipeline->node[rank];
-    if (node->has_backward)
+    if (pipeline->is_grid)
+        cs_order_grid_1f1b(pipeline, rank, order);
+    else if (node->has_backward)
         cs_order_one_to_one(pipeline, rank,
                             pipeline->is_cyclic ? pipeline->longest_chain - 1 : node->depth, order);
     else

@@ -83,6 +83,31 @@ static void list_stages(struct cs_pipeline *p, struct cs_arena *arena)
     }
 }
 
+/* Every branch has p stages, stage s on the rank of the head's stage s, which has no other. A bound
+ * on what encoders are ahead by leaves no room for groups of p slots. */
+static void find_grid(struct cs_pipeline *pipe, struct cs_arena *arena)
+{
+    const struct cs_plan *plan = pipe->plan;
+    int32_t p = plan->n_ranks, head = plan->n_stages - p, n_branches = plan->n_stages / p;
+    if (head < p || plan->n_stages % p != 0 || n_branches < 2 || pipe->options->ahead > 0)
+        return;
+    pipe->head_position = CS_NEW_ARRAY(arena, int32_t, p + 1);
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        const struct cs_stage *stage = &plan->stages[s];
+        if (stage->index != s % p || stage->rank != plan->stages[head + s % p].rank ||
+            stage->copies > 1 || pipe->traits[s].share.n > 0 ||
+            stage->branch != plan->stages[s - s % p].branch)
+            return;
+        pipe->head_position[stage->rank] = stage->index;
+    }
+    for (int32_t e = 0; e < plan->n_edges; e++)
+        if (plan->edges[e].to != plan->edges[e].from + 1 && plan->edges[e].to != head)
+            return;
+    pipe->is_grid = true;
+    pipe->n_head_ranks = p;
+    pipe->n_chunks = 2;
+}
+
 void cs_pipeline_init(const struct cs_plan *plan, const struct cs_program_options *options,
                       const struct cs_stage_traits *traits, struct cs_arena *arena,
                       struct cs_pipeline *out)
@@ -96,6 +121,8 @@ void cs_pipeline_init(const struct cs_plan *plan, const struct cs_program_option
     out->node = CS_NEW_ARRAY(arena, struct cs_rank_node, plan->n_ranks + 1);
     list_stages(out, arena);
     out->is_cyclic = !settle_depths(plan, out->node);
+    if (out->is_cyclic)
+        find_grid(out, arena);
     out->tail = tails(plan, arena);
     for (int32_t s = 0; s < plan->n_stages; s++)
         if (out->tail[s] + 1 > out->longest_chain)

@@ -35,7 +35,8 @@ struct cs_pipeline {
     struct cs_rank_node *node;            /* (n_ranks) */
     int32_t n_ranks, n_slots;
     bool is_eval;
-    bool is_cyclic;        /* stages share ranks so that rank nodes feed each other in a circle */
+    bool is_cyclic; /* stages share ranks so that rank nodes feed each other in a circle ... */
+    bool is_grid;   /* ... because stage s of every branch is on the s-th rank of the head */
     int32_t longest_chain; /* stages on the longest path */
     int32_t *tail;         /* (n_stages) stages after this one on the longest path */
     int32_t max_depth;     /* of the nodes */
@@ -101,6 +102,10 @@ void cs_order_bwd(const struct cs_pipeline *pipeline, int32_t rank, enum cs_op o
                   struct cs_order *order);
 /* a rank without backward: forwards of the slots that are not there yet, then of the next step's */
 void cs_order_forwards(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order);
+/* a grid, as if encoders and head were two chunks of an interleaved pipeline: 1F1B; all forwards,
+ * then all backwards */
+void cs_order_grid_1f1b(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order);
+void cs_order_grid_gpipe(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order);
 /* F(0..warm-1); F(warm+i), B(i); the remaining B */
 void cs_order_one_to_one(const struct cs_pipeline *pipeline, int32_t rank, int32_t warm,
                          struct cs_order *order);
