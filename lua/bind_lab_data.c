@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/data/assign.h"
+#include "core/data/assign_order.h"
 #include "core/data/defer.h"
 #include "core/mask/span.h"
 #include "core/plan/balance.h"
@@ -50,9 +50,13 @@ static const struct cs_arg assign_args[] = {
     {"slots", CS_ARG_INT, true, NULL, 1, MAX_CELLS, 0, NULL, "slots of a lane"},
     {"how", CS_ARG_STRING, false, "list2d|random|lpt|lpt_enc|lpt_lanes|disttrain|entrain|entrain_literal", 0, 0, 0, "\"list2d\"", "the policy"},
     {"defer", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "pairwise deferral afterwards: adds llm_slot and enc_back"},
-    {"enc_stages", CS_ARG_INT, false, NULL, 1, 4096, 0, "1", "of the pipeline, for disttrain"},
-    {"llm_stages", CS_ARG_INT, false, NULL, 1, 4096, 0, "1", "of the pipeline, for disttrain"},
-    {"seed", CS_ARG_INT, false, NULL, 0, 9007199254740992.0, 0, "0", "of random"},
+    {"order", CS_ARG_STRING, false, "kept|sorted|disttrain|searched", 0, 0, 0, "\"kept\"", "of the slots of a lane afterwards; searched: hill climbing on the makespan"},
+    {"rounds", CS_ARG_INT, false, NULL, 1, 100000, 0, "300", "makespans that searched tries for a lane"},
+    {"enc_stages", CS_ARG_INT, false, NULL, 1, 4096, 0, "1", "of the pipeline, for orders and the makespan"},
+    {"llm_stages", CS_ARG_INT, false, NULL, 1, 4096, 0, "1", "of the pipeline, for orders and the makespan"},
+    {"enc_backward", CS_ARG_NUMBER, false, NULL, 0, 1000, 0, "2", "backward over forward; 0: frozen"},
+    {"llm_backward", CS_ARG_NUMBER, false, NULL, 0, 1000, 0, "2", "backward over forward"},
+    {"seed", CS_ARG_INT, false, NULL, 0, 9007199254740992.0, 0, "0", "of random and searched"},
 };
 
 enum { F_MASK, F_BALANCE, F_ASSIGN };
@@ -60,7 +64,7 @@ enum { F_MASK, F_BALANCE, F_ASSIGN };
 static const struct cs_lua_function functions[] = {
     {"cs.lab.mask", "allowed pairs, matrix, tile map and work of a mask made of spans", "table", mask_args, CS_ARRAY_LEN(mask_args), call_mask, NULL},
     {"cs.lab.balance", "blocks of tokens to context-parallel ranks: owner of every block, load of every rank", "table", balance_args, CS_ARRAY_LEN(balance_args), call_balance, NULL},
-    {"cs.lab.assign", "samples of a step to lanes and slots: lane, slot, work of every slot", "table", assign_args, CS_ARRAY_LEN(assign_args), call_assign, NULL},
+    {"cs.lab.assign", "samples of a step to lanes and slots: lane, slot, work of every slot, makespan of the slowest lane under 1F1B, even: of equal slots", "table", assign_args, CS_ARRAY_LEN(assign_args), call_assign, NULL},
 };
 
 /* clang-format on */
@@ -333,6 +337,44 @@ static struct cs_assign_samples read_samples(lua_State *L, const struct cs_lua_f
     return (struct cs_assign_samples){n, enc, llm, with_tokens > 0 ? tokens : NULL};
 }
 
+/* The order of slots, then makespan and even of the result on top. */
+static void order_slots(lua_State *L, const struct cs_lua_function *f,
+                        const struct cs_assign_samples *samples, struct cs_assign_result *r,
+                        struct cs_arena *arena)
+{
+    struct cs_order_lanes options = {
+        .pipe = {.enc_stages = (int32_t)cs_lua_args_int(L, "enc_stages", 1),
+                 .llm_stages = (int32_t)cs_lua_args_int(L, "llm_stages", 1),
+                 .enc_backward = cs_lua_args_number(L, "enc_backward", 2),
+                 .llm_backward = cs_lua_args_number(L, "llm_backward", 2)},
+        .rounds = (int32_t)cs_lua_args_int(L, "rounds", 0),
+        .seed = (uint64_t)cs_lua_args_int(L, "seed", 0)
+    };
+    const struct cs_pipe *pipe = &options.pipe;
+    const int64_t stages = (int64_t)pipe->enc_stages + pipe->llm_stages;
+    const char *name = cs_lua_args_string(L, "order", "kept");
+    if (!cs_order_from_name(name, &options.how))
+        cs_lua_error(L, "%s: unknown order", f->name);
+    if (options.how != CS_ORDER_KEPT && cs_lua_args_bool(L, "defer", false))
+        cs_lua_error(L, "%s: 'defer' makes the order of slots itself; leave out 'order'", f->name);
+    int64_t runs = options.how == CS_ORDER_SEARCHED
+                       ? (options.rounds > 0 ? options.rounds : CS_ORDER_ROUNDS)
+                       : (options.how == CS_ORDER_DISTTRAIN ? r->slots : 1);
+    if (stages * r->lanes * r->slots > MAX_STEPS / (runs + 1))
+        cs_lua_error(L, "%s: order '%s' of %d lanes of %d slots on %d stages is too much work",
+                     f->name, name, (int)r->lanes, (int)r->slots, (int)stages);
+    cs_order_lanes(samples, &options, arena, r);
+    double enc = 0, llm = 0;
+    for (int32_t i = 0; i < samples->n; i++) {
+        enc += samples->enc[i] / r->lanes;
+        llm += samples->llm[i] / r->lanes;
+    }
+    cs_lua_push_number(L, cs_order_makespan(pipe, r, arena));
+    lua_setfield(L, -2, "makespan");
+    cs_lua_push_number(L, cs_pipe_even(pipe, r->slots, enc, llm, arena));
+    lua_setfield(L, -2, "even");
+}
+
 static int call_assign(lua_State *L)
 {
     const struct cs_lua_function *f = &functions[F_ASSIGN];
@@ -358,7 +400,8 @@ static int call_assign(lua_State *L)
     if (cs_assign(&samples, &options, arena, &r, &err) != CS_OK ||
         (is_deferred && cs_defer(&samples, arena, &r, &err) != CS_OK))
         return cs_lua_error(L, "%s: %s", f->name, err.text);
-    lua_createtable(L, 0, 6);
+    lua_createtable(L, 0, 8);
+    order_slots(L, f, &samples, &r, arena);
     set_integers(L, "lane", r.lane, samples.n);
     set_integers(L, "slot", r.slot, samples.n);
     cs_lua_set_numbers(L, "enc", r.enc, (int)cells);

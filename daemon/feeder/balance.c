@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/data/spread.h"
-#include "feeder/slot_order.h"
-#include "feeder/weigh.h"
+#include "core/search/slot_order.h"
+#include "core/search/weigh.h"
 
 /* Sums over the steps, for the log. */
 struct tally {

@@ -235,9 +235,13 @@ function sweep_:json() end
 ---@field slots integer slots of a lane
 ---@field how? "list2d"|"random"|"lpt"|"lpt_enc"|"lpt_lanes"|"disttrain"|"entrain"|"entrain_literal" the policy (default "list2d")
 ---@field defer? boolean pairwise deferral afterwards: adds llm_slot and enc_back (default false)
----@field enc_stages? integer of the pipeline, for disttrain (default 1)
----@field llm_stages? integer of the pipeline, for disttrain (default 1)
----@field seed? integer of random (default 0)
+---@field order? "kept"|"sorted"|"disttrain"|"searched" of the slots of a lane afterwards; searched: hill climbing on the makespan (default "kept")
+---@field rounds? integer makespans that searched tries for a lane (default 300)
+---@field enc_stages? integer of the pipeline, for orders and the makespan (default 1)
+---@field llm_stages? integer of the pipeline, for orders and the makespan (default 1)
+---@field enc_backward? number backward over forward; 0: frozen (default 2)
+---@field llm_backward? number backward over forward (default 2)
+---@field seed? integer of random and searched (default 0)
 
 ---@class cs.config.Args
 ---@field model_type string family, as in a config.json; all other keys of one are accepted
@@ -375,7 +379,7 @@ function cs.lab.mask(args) end
 ---@return table
 function cs.lab.balance(args) end
 
----samples of a step to lanes and slots: lane, slot, work of every slot
+---samples of a step to lanes and slots: lane, slot, work of every slot, makespan of the slowest lane under 1F1B, even: of equal slots
 ---@param args cs.lab.assign.Args
 ---@return table
 function cs.lab.assign(args) end

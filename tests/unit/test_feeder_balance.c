@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "core/data/spread.h"
-#include "feeder/slot_order.h"
-#include "feeder/weigh.h"
+#include "core/search/slot_order.h"
+#include "core/search/weigh.h"
 #include "support/spec.h"
 
 enum { N = 40 };

@@ -1,5 +1,5 @@
 /* See slot_order.h. */
-#include "feeder/slot_order.h"
+#include "core/search/slot_order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 
 struct cs_slot_order {
     const struct cs_plan *plan;
-    const struct cs_graph *graph;
+    const struct cs_graph *graph; /* NULL: a plan made from numbers */
+    int32_t n_branches;
     struct cs_arena *arena;                            /* of the programs */
     struct cs_program *program[CS_STEP_MAX_SLOTS + 1]; /* by number of slots, made when needed */
 };
@@ -33,6 +34,9 @@ struct cs_slot_order *cs_slot_order_new(const struct cs_plan *plan, const struct
     CS_ASSERT(s != NULL);
     s->plan = plan;
     s->graph = graph;
+    for (int32_t i = 0; i < plan->n_stages; i++)
+        if (plan->stages[i].branch >= s->n_branches)
+            s->n_branches = plan->stages[i].branch + 1;
     s->arena = cs_arena_new(0);
     return s;
 }
@@ -114,7 +118,7 @@ enum cs_status cs_slot_order_search(struct cs_slot_order *s, const double *share
     if (rounds >= 1 && n_slots > 1) {
         struct cs_arena *arena = cs_arena_new(0);
         double *weight = CS_NEW_ARRAY(arena, double, n_slots);
-        for (int32_t b = 0; b < s->graph->n_branches; b++)
+        for (int32_t b = 0; b < s->n_branches; b++)
             for (int i = 0; i < n_slots; i++)
                 weight[i] += share[b * n_slots + i];
         const struct cs_order_search search = {.n = n_slots,

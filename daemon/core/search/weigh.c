@@ -1,5 +1,5 @@
 /* See weigh.h. */
-#include "feeder/weigh.h"
+#include "core/search/weigh.h"
 
 /* Forward and backward of all stages of a branch, for a slot filled to its budgets. */
 static double branch_ns(const struct cs_plan *plan, int32_t branch)

@@ -4,8 +4,8 @@
  * The order decides in which order gradients are added. It depends on the layout, because the
  * program does; so two layouts of a job with a searched order agree within rounding, not in every
  * bit. Messages take no time here: what is compared is how the work of the slots interlocks. */
-#ifndef CS_FEEDER_SLOT_ORDER_H
-#define CS_FEEDER_SLOT_ORDER_H
+#ifndef CS_SEARCH_SLOT_ORDER_H
+#define CS_SEARCH_SLOT_ORDER_H
 
 #include "core/model/graph.h"
 #include "core/plan/plan.h"
@@ -15,6 +15,7 @@ struct cs_slot_order;
 /* Simulated actions of one search, at most: what bounds its time, the same on every machine. */
 enum { CS_SLOT_ORDER_ACTIONS = 1 << 18 };
 
+/* plan and graph must outlive it; graph NULL: a plan made from numbers. */
 struct cs_slot_order *cs_slot_order_new(const struct cs_plan *plan, const struct cs_graph *graph);
 void cs_slot_order_free(struct cs_slot_order *s); /* accepts NULL */
 

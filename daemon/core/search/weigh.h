@@ -8,8 +8,8 @@
  *
  * The sum over the stages of a branch does not depend on where it is cut, so neither does what
  * follows from these costs. */
-#ifndef CS_FEEDER_WEIGH_H
-#define CS_FEEDER_WEIGH_H
+#ifndef CS_SEARCH_WEIGH_H
+#define CS_SEARCH_WEIGH_H
 
 #include "core/model/graph.h"
 #include "core/plan/plan.h"
