@@ -160,6 +160,16 @@ static __global__ void fill_random(size_t n, bool is_bf16, void *x)
     }
 }
 
+static bool has_bias(int64_t epilogue)
+{
+    return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
+}
+
+static bool has_aux(int64_t epilogue)
+{
+    return (epilogue & 128) != 0; /* the bit that all epilogues with an auxiliary matrix share */
+}
+
 static size_t size_of(int64_t type)
 {
     return type == CUDA_R_16BF ? 2 : 4;
@@ -175,10 +185,7 @@ static bool make_trial(const struct cs_gemm_key *key, cudaStream_t stream, struc
                                (size_t)key->m * (size_t)key->ldc,
                                key->beta == 2 ? (size_t)key->m * (size_t)key->ldc : 0,
                                (size_t)key->n,
-                               key->epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
-                                       key->epilogue == CUBLASLT_EPILOGUE_BIAS
-                                   ? 0
-                                   : (size_t)key->m * (size_t)key->n};
+                               has_aux(key->epilogue) ? (size_t)key->m * (size_t)key->n : 0};
     const size_t width[] = {in, in, out, out, out, out};
     void **const part[] = {&t->a, &t->b, &t->d, &t->c, &t->bias, &t->aux};
     size_t total = FLUSH_BYTES;
@@ -263,11 +270,15 @@ static void choose(const struct cs_cuda_handle *h, struct cs_gemm_plan *p, const
     }
 }
 
-/* Point the descriptor at the trial's vectors; cs_cuda_gemm_run sets the call's own afterwards. */
+/* Point the descriptor at the trial's vectors; cs_cuda_gemm_run sets the call's own afterwards.
+ * What the epilogue does not use must not be set. */
 static bool aim_at(struct cs_gemm_plan *p, const void *bias, const void *aux)
 {
-    return cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-                                          sizeof bias) == CUBLAS_STATUS_SUCCESS &&
+    if (has_bias(p->key.epilogue) &&
+        cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                       sizeof bias) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    return !has_aux(p->key.epilogue) ||
            cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux,
                                           sizeof aux) == CUBLAS_STATUS_SUCCESS;
 }

@@ -43,58 +43,79 @@ __global__ void scatter_kernel(int64_t rows, int64_t n, const int32_t *index, co
     }
 }
 
-#define GRAD_THREADS 256
-#define GRAD_COLS    (GRAD_THREADS * 4)
+/* ---- the gradient of the embedding: rows sorted by id first, so that a block finds all rows of
+ * its id next to each other, in row order ---- */
 
-/* Block (i, c): if row i is the first of its id, all rows of that id are added in order, columns
- * [c GRAD_COLS, ...). Matching rows are collected GRAD_THREADS at a time: every thread looks at one
- * id, its place in the list is the number of matches before it. */
-template <typename T>
-__global__ void embed_grad_kernel(int64_t rows, int64_t n, const int32_t *ids, const T *dy,
-                                  float scale, float *dtable)
+#define GRAD_THREADS 256
+#define GRAD_COLS    (GRAD_THREADS * CS_PACK)
+#define RANK_THREADS 256
+#define RANK_IDS     1024 /* ids that a block of the ranking compares with */
+
+/* rank[i] += rows of this block's RANK_IDS that come before row i in the order of (id, row) */
+static __global__ void __launch_bounds__(RANK_THREADS)
+    rank_kernel(int64_t rows, const int32_t *ids, int32_t *rank)
 {
-    __shared__ int32_t list[GRAD_THREADS];
-    __shared__ int32_t in_warp[GRAD_THREADS / 32];
-    const int64_t row = blockIdx.x, col = (int64_t)blockIdx.y * GRAD_COLS + threadIdx.x;
-    const int32_t id = ids[row];
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    if (id < 0)
+    __shared__ int4 others[RANK_IDS / 4];
+    const int64_t first = (int64_t)blockIdx.y * RANK_IDS;
+    for (int i = (int)threadIdx.x; i < RANK_IDS; i += RANK_THREADS)
+        ((int32_t *)others)[i] = first + i < rows ? ids[first + i] : INT32_MAX;
+    __syncthreads();
+    const int64_t i = (int64_t)blockIdx.x * RANK_THREADS + threadIdx.x;
+    if (i >= rows)
         return;
-    bool is_later = false;
-    for (int64_t i = threadIdx.x; i < row; i += GRAD_THREADS)
-        is_later = is_later || ids[i] == id;
-    if (__syncthreads_or(is_later))
-        return;
-    float *out = dtable + (int64_t)id * n;
-    float sum[4];
-    for (int j = 0; j < 4; j++)
-        sum[j] = col + j * GRAD_THREADS < n ? out[col + j * GRAD_THREADS] : 0.0f;
-    for (int64_t first = row; first < rows; first += GRAD_THREADS) {
-        const int64_t mine = first + threadIdx.x;
-        const bool is_match = mine < rows && ids[mine] == id;
-        const unsigned votes = __ballot_sync(0xffffffffu, is_match);
-        if (lane == 0)
-            in_warp[warp] = __popc(votes);
-        __syncthreads();
-        int at = __popc(votes & ((1u << lane) - 1)), total = 0;
-        for (int w = 0; w < GRAD_THREADS / 32; w++) {
-            at += w < warp ? in_warp[w] : 0;
-            total += in_warp[w];
-        }
-        if (is_match)
-            list[at] = (int32_t)threadIdx.x;
-        __syncthreads();
-        for (int m = 0; m < total; m++) {
-            const T *from = dy + (first + list[m]) * n;
-            for (int j = 0; j < 4; j++)
-                if (col + j * GRAD_THREADS < n)
-                    sum[j] += cs_to_float(from[col + j * GRAD_THREADS]) * scale;
-        }
-        __syncthreads();
+    const int32_t id = ids[i];
+    /* rows [0, equal) of the others also count when they have the same id */
+    const int64_t before = i - first;
+    const int equal = before < 0 ? 0 : before > RANK_IDS ? RANK_IDS : (int)before;
+    int count = 0;
+    for (int j = 0; j < RANK_IDS / 4; j++) {
+        const int4 v = others[j];
+        count += v.x < id || (v.x == id && 4 * j < equal);
+        count += v.y < id || (v.y == id && 4 * j + 1 < equal);
+        count += v.z < id || (v.z == id && 4 * j + 2 < equal);
+        count += v.w < id || (v.w == id && 4 * j + 3 < equal);
     }
-    for (int j = 0; j < 4; j++)
-        if (col + j * GRAD_THREADS < n)
-            out[col + j * GRAD_THREADS] = sum[j];
+    if (count > 0)
+        atomicAdd(&rank[i], count); /* whole numbers: the order of additions does not matter */
+}
+
+/* order[rank[i]] = i, sorted[rank[i]] = ids[i] */
+static __global__ void order_kernel(int64_t rows, const int32_t *ids, const int32_t *rank,
+                                    int32_t *order, int32_t *sorted)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= rows)
+        return;
+    order[rank[i]] = (int32_t)i;
+    sorted[rank[i]] = ids[i];
+}
+
+/* Block (p, c): if place p is the first of its id, all rows of that id are added in order, columns
+ * [c GRAD_COLS, ...). */
+template <typename T>
+__global__ void __launch_bounds__(GRAD_THREADS)
+    embed_grad_kernel(int64_t rows, int64_t n, const int32_t *order, const int32_t *sorted,
+                      const T *dy, float scale, float *dtable)
+{
+    const int64_t place = blockIdx.x, col = (int64_t)blockIdx.y * GRAD_COLS + threadIdx.x * CS_PACK;
+    const int32_t id = sorted[place];
+    const int32_t before = place > 0 ? sorted[place - 1] : -1;
+    if (id < 0 || id == before || col >= n)
+        return;
+    float *out = dtable + (int64_t)id * n + col, sum[CS_PACK];
+    int64_t end = place + 1;
+    cs_load_pack(out, n - col, sum);
+    while (end < rows && sorted[end] == id)
+        end++;
+#pragma unroll 4
+    for (int64_t p = place; p < end; p++) {
+        float v[CS_PACK];
+        cs_load_pack(dy + (int64_t)order[p] * n + col, n - col, v);
+#pragma unroll
+        for (int j = 0; j < CS_PACK; j++)
+            sum[j] += v[j] * scale;
+    }
+    cs_store_pack(out, n - col, sum);
 }
 
 static unsigned row_blocks(int64_t rows, int64_t n)
@@ -119,9 +140,21 @@ void cs_cuda_embed_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32
 {
     if (rows <= 0 || n <= 0)
         return;
+    if (rows > (int64_t)(CS_CUDA_SCRATCH_BYTES / (3 * sizeof(int32_t)))) {
+        CS_CUDA_REFUSE(ctx, CS_LIMIT, "embed_grad of %lld rows", (long long)rows);
+        return;
+    }
+    const cudaStream_t stream = cs_cuda_stream_of(ctx);
+    int32_t *rank = (int32_t *)cs_cuda_handle_of(ctx)->scratch, *order = rank + rows;
+    int32_t *sorted = order + rows;
+    const unsigned blocks = (unsigned)((rows + RANK_THREADS - 1) / RANK_THREADS);
+    CS_CUDA_NOTE(ctx, cudaMemsetAsync(rank, 0, (size_t)rows * sizeof *rank, stream), "embed_grad");
+    rank_kernel<<<dim3(blocks, (unsigned)((rows + RANK_IDS - 1) / RANK_IDS)), RANK_THREADS, 0,
+                  stream>>>(rows, ids, rank);
+    order_kernel<<<blocks, RANK_THREADS, 0, stream>>>(rows, ids, rank, order, sorted);
     const dim3 grid((unsigned)rows, (unsigned)((n + GRAD_COLS - 1) / GRAD_COLS));
-    embed_grad_kernel<T><<<grid, GRAD_THREADS, 0, cs_cuda_stream_of(ctx)>>>(
-        rows, n, ids, (const T *)dy, scale, dtable);
+    embed_grad_kernel<T>
+        <<<grid, GRAD_THREADS, 0, stream>>>(rows, n, order, sorted, (const T *)dy, scale, dtable);
     CS_CUDA_LAUNCHED(ctx, "embed_grad");
 }
 

@@ -6,17 +6,12 @@
 
 #include "kernels/cuda/cuda_ops.cuh"
 
-#define THREADS      512
-#define CHUNK_ROWS   4096
-#define CHUNK_LOGITS ((int64_t)1 << 27) /* 256 MiB in bf16, unless one row is larger */
+#define THREADS      1024
+#define CHUNK_ROWS   8192
+#define CHUNK_LOGITS ((int64_t)1 << 29) /* 1 GiB in bf16, unless one row is larger */
+#define LEAST_ROWS   128
+#define STASH_BYTES  ((int64_t)208 << 10) /* of a row, in shared memory between its two passes */
 #define ALIGN(bytes) (((size_t)(bytes) + 255) & ~(size_t)255)
-
-static int64_t chunk_rows(int64_t vocab)
-{
-    const int64_t fit = CHUNK_LOGITS / (vocab > 0 ? vocab : 1);
-    const int64_t most = fit < CHUNK_ROWS ? fit : CHUNK_ROWS;
-    return most < 1 ? 1 : most < 128 ? most : most / 128 * 128;
-}
 
 /* Elements between rows of logits: a multiple of CS_PACK, so that GEMM and loads are aligned. */
 static int64_t logits_stride(int64_t vocab)
@@ -24,14 +19,33 @@ static int64_t logits_stride(int64_t vocab)
     return (vocab + CS_PACK - 1) / CS_PACK * CS_PACK;
 }
 
+template <typename T> static size_t bytes_for(int64_t rows, int64_t chunk, int64_t vocab)
+{
+    return 256 + ALIGN((size_t)rows * sizeof(double)) +
+           ALIGN((size_t)chunk * (size_t)logits_stride(vocab) * sizeof(T));
+}
+
+/* Rows of a chunk when at most `most` rows fit: chunks of nearly equal size, whole tiles of a GEMM.
+ */
+static int64_t even_chunk(int64_t rows, int64_t most)
+{
+    if (rows <= most)
+        return rows;
+    const int64_t n = (rows + most - 1) / most, even = (rows + n - 1) / n;
+    const int64_t tiles = (even + LEAST_ROWS - 1) / LEAST_ROWS * LEAST_ROWS;
+    return tiles <= most ? tiles : most;
+}
+
+static int64_t best_chunk(int64_t rows, int64_t vocab)
+{
+    const int64_t fit = CHUNK_LOGITS / (vocab > 0 ? vocab : 1);
+    return even_chunk(rows, fit < LEAST_ROWS ? LEAST_ROWS : fit < CHUNK_ROWS ? fit : CHUNK_ROWS);
+}
+
 template <typename T> size_t cs_cuda_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab)
 {
     (void)in;
-    if (rows <= 0)
-        return 0;
-    const int64_t chunk = chunk_rows(vocab), m = rows < chunk ? rows : chunk;
-    return 256 + ALIGN((size_t)rows * sizeof(double)) +
-           ALIGN((size_t)m * (size_t)logits_stride(vocab) * sizeof(T));
+    return rows <= 0 ? 0 : bytes_for<T>(rows, best_chunk(rows, vocab), vocab);
 }
 
 /* Maximum with its first place, and the sum of exp(z - max). */
@@ -47,27 +61,49 @@ __device__ inline struct row_state merge(struct row_state a, struct row_state b)
     return {max, a.sum * expf(a.max - max) + b.sum * expf(b.max - max), is_b ? b.at : a.at};
 }
 
-/* State of one row, the same in all threads. NaN do not win the maximum; they come back in sum. */
-template <typename T> __device__ struct row_state scan_row(int64_t vocab, const T *z, float softcap)
+/* bf16 logits leave nothing to gain from the last bits of an exponential */
+template <typename T> __device__ inline float exp_of(float x)
+{
+    return sizeof(T) == 2 ? __expf(x) : expf(x);
+}
+
+template <typename T, bool IS_CAPPED>
+__device__ inline struct row_state take_pack(struct row_state s, const float v[CS_PACK], int64_t c,
+                                             int64_t vocab, float softcap)
+{
+    struct row_state t = {s.max, 0.0f, s.at};
+    float z[CS_PACK];
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++) {
+        z[i] = IS_CAPPED ? softcap * tanhf(v[i] / softcap) : v[i];
+        if (c + i < vocab && z[i] > t.max) {
+            t.max = z[i];
+            t.at = c + i;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        t.sum += c + i < vocab ? exp_of<T>(z[i] - t.max) : 0.0f;
+    t.sum += s.sum * exp_of<T>(s.max - t.max);
+    return t;
+}
+
+/* State of one row, the same in all threads. NaN do not win the maximum; they come back in sum. The
+ * first packs of the row are left in stash, each thread's own for itself. */
+template <typename T, bool IS_CAPPED>
+__device__ struct row_state scan_row(int64_t vocab, const T *z, float softcap,
+                                     cs_pack_words<T> *stash, int64_t stashed)
 {
     __shared__ struct row_state part[THREADS / 32];
     struct row_state s = {-FLT_MAX, 0.0f, vocab};
-    for (int64_t c = threadIdx.x * CS_PACK; c < vocab; c += THREADS * CS_PACK) {
+#pragma unroll 4
+    for (int64_t p = threadIdx.x; p * CS_PACK < vocab; p += THREADS) {
+        const cs_pack_words<T> w = cs_load_words(z + p * CS_PACK, vocab - p * CS_PACK);
         float v[CS_PACK];
-        cs_load_pack(z + c, vocab - c, v);
-        struct row_state t = {s.max, 0.0f, s.at};
-        for (int i = 0; i < CS_PACK; i++) {
-            if (softcap != 0.0f)
-                v[i] = softcap * tanhf(v[i] / softcap);
-            if (c + i < vocab && v[i] > t.max) {
-                t.max = v[i];
-                t.at = c + i;
-            }
-        }
-        for (int i = 0; i < CS_PACK; i++)
-            t.sum += c + i < vocab ? expf(v[i] - t.max) : 0.0f;
-        t.sum += s.sum * expf(s.max - t.max);
-        s = t;
+        if (p < stashed)
+            stash[p] = w;
+        cs_unpack(w, v);
+        s = take_pack<T, IS_CAPPED>(s, v, p * CS_PACK, vocab, softcap);
     }
     for (int width = 16; width > 0; width /= 2) {
         const struct row_state other = {__shfl_xor_sync(0xffffffffu, s.max, width),
@@ -84,40 +120,75 @@ template <typename T> __device__ struct row_state scan_row(int64_t vocab, const 
     return s;
 }
 
-/* z (rows, stride): logits, with WANTS_GRAD replaced by the gradient of the row's loss. A label
- * outside of the vocabulary gives the loss NaN. */
-template <typename T, bool WANTS_GRAD>
-__global__ void xent_kernel(int64_t vocab, int64_t stride, T *z, const int32_t *labels,
-                            float softcap, double *loss, uint8_t *correct)
+struct xent_args {
+    int64_t vocab, stride, stashed; /* stashed: packs of a row */
+    void *z;                        /* (rows, stride) */
+    const int32_t *labels;
+    float softcap;
+    double *loss;     /* (rows) */
+    uint8_t *correct; /* (rows), NULL: not wanted */
+};
+
+/* z: logits, with WANTS_GRAD replaced by the gradient of the row's loss. A label outside of the
+ * vocabulary gives the loss NaN. */
+template <typename T, bool WANTS_GRAD, bool IS_CAPPED>
+__global__ void __launch_bounds__(THREADS) xent_kernel(struct xent_args g)
 {
-    const int64_t row = blockIdx.x;
-    T *zr = z + row * stride;
-    const int64_t label = labels[row];
+    extern __shared__ uint4 dynamic[];
+    cs_pack_words<T> *stash = (cs_pack_words<T> *)dynamic;
+    const int64_t row = blockIdx.x, vocab = g.vocab, label = g.labels[row];
+    const float softcap = g.softcap;
+    T *zr = (T *)g.z + row * g.stride;
     const bool is_valid = label >= 0 && label < vocab;
-    const struct row_state s = scan_row(vocab, zr, softcap);
-    float target = is_valid ? cs_to_float(zr[label]) : NAN;
-    if (softcap != 0.0f)
-        target = softcap * tanhf(target / softcap);
+    const struct row_state s =
+        scan_row<T, IS_CAPPED>(vocab, zr, softcap, stash, WANTS_GRAD ? g.stashed : 0);
     if (threadIdx.x == 0) {
-        loss[row] = log((double)s.sum) + ((double)s.max - (double)target);
-        if (correct != nullptr)
-            correct[row] = s.at == label && s.sum == s.sum;
+        float target = is_valid ? cs_to_float(zr[label]) : NAN;
+        if (IS_CAPPED)
+            target = softcap * tanhf(target / softcap);
+        g.loss[row] = log((double)s.sum) + ((double)s.max - (double)target);
+        if (g.correct != nullptr)
+            g.correct[row] = s.at == label && s.sum == s.sum;
     }
     if (!WANTS_GRAD)
         return;
-    __syncthreads(); /* everybody has read the label's logit */
+    __syncthreads(); /* the label's logit has been read */
     const float inv_sum = 1.0f / s.sum;
-    for (int64_t c = threadIdx.x * CS_PACK; c < vocab; c += THREADS * CS_PACK) {
+#pragma unroll 2
+    for (int64_t p = threadIdx.x; p * CS_PACK < vocab; p += THREADS) {
+        const int64_t c = p * CS_PACK;
         float v[CS_PACK];
-        cs_load_pack(zr + c, vocab - c, v);
+        cs_unpack(p < g.stashed ? stash[p] : cs_load_words(zr + c, vocab - c), v);
+#pragma unroll
         for (int i = 0; i < CS_PACK; i++) {
-            const float t = softcap != 0.0f ? tanhf(v[i] / softcap) : 0.0f;
-            const float capped = softcap != 0.0f ? softcap * t : v[i];
-            const float p = expf(capped - s.max) * inv_sum - (c + i == label ? 1.0f : 0.0f);
-            v[i] = p * (1.0f - t * t);
+            const float t = IS_CAPPED ? tanhf(v[i] / softcap) : 0.0f;
+            const float capped = IS_CAPPED ? softcap * t : v[i];
+            v[i] = exp_of<T>(capped - s.max) * inv_sum;
+            if (c + i == label)
+                v[i] -= 1.0f;
+            if (IS_CAPPED)
+                v[i] *= 1.0f - t * t;
         }
         cs_store_pack(zr + c, vocab - c, v);
     }
+}
+
+template <typename T>
+static void launch_rows(struct cs_ctx *ctx, int64_t rows, bool wants_grad, struct xent_args *g)
+{
+    const bool is_capped = g->softcap != 0.0f;
+    auto *kernel = wants_grad
+                       ? (is_capped ? xent_kernel<T, true, true> : xent_kernel<T, true, false>)
+                       : (is_capped ? xent_kernel<T, false, true> : xent_kernel<T, false, false>);
+    const int64_t row_bytes = g->stride * (int64_t)sizeof(T);
+    const int64_t bytes = !wants_grad ? 0 : row_bytes < STASH_BYTES ? row_bytes : STASH_BYTES;
+    g->stashed = bytes / (int64_t)sizeof(cs_pack_words<T>);
+    CS_CUDA_NOTE(
+        ctx,
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)STASH_BYTES),
+        "linear_xent");
+    kernel<<<(unsigned)rows, THREADS, (size_t)bytes, cs_cuda_stream_of(ctx)>>>(*g);
+    CS_CUDA_LAUNCHED(ctx, "linear_xent");
 }
 
 /* *total += sum of loss (rows), one block */
@@ -134,20 +205,28 @@ static __global__ void add_losses(int64_t rows, const double *loss, double *tota
 struct xent_buffers {
     double *row_loss; /* (rows) */
     void *logits;     /* (chunk, stride) */
+    int64_t chunk;    /* as many rows as the workspace holds, at most the best number */
 };
 
 template <typename T>
-static bool take_buffers(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab,
-                         struct xent_buffers *out)
+static bool take_buffers(struct cs_ctx *ctx, int64_t rows, int64_t vocab, struct xent_buffers *out)
 {
-    if (ctx->workspace_bytes < cs_cuda_linear_xent_workspace<T>(rows, in, vocab)) {
-        CS_CUDA_REFUSE(ctx, CS_INVALID, "linear_xent: workspace of %zu bytes is too small",
-                       ctx->workspace_bytes);
+    const uintptr_t base = (uintptr_t)ctx->workspace, at = ALIGN(base);
+    const size_t lost = at - base + ALIGN((size_t)rows * sizeof(double));
+    const int64_t least = rows < LEAST_ROWS ? rows : LEAST_ROWS, best = best_chunk(rows, vocab);
+    const int64_t row_bytes = logits_stride(vocab) * (int64_t)sizeof(T);
+    const int64_t fit = ctx->workspace_bytes > lost && row_bytes > 0
+                            ? (int64_t)(ctx->workspace_bytes - lost) / row_bytes
+                            : 0;
+    if (fit < least) {
+        CS_CUDA_REFUSE(ctx, CS_INVALID,
+                       "linear_xent: workspace of %zu bytes is too small, %lld rows need %zu",
+                       ctx->workspace_bytes, (long long)least, bytes_for<T>(rows, least, vocab));
         return false;
     }
-    const uintptr_t at = ALIGN((uintptr_t)ctx->workspace);
     out->row_loss = (double *)at;
     out->logits = (void *)(at + ALIGN((size_t)rows * sizeof(double)));
+    out->chunk = best <= fit ? best : even_chunk(rows, fit / LEAST_ROWS * LEAST_ROWS);
     return true;
 }
 
@@ -157,27 +236,29 @@ void cs_cuda_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t v
                          uint8_t *correct, void *dx, float *dw)
 {
     struct xent_buffers b;
-    if (rows <= 0 || !take_buffers<T>(ctx, rows, in, vocab, &b))
+    if (rows <= 0 || !take_buffers<T>(ctx, rows, vocab, &b))
         return;
-    const cudaStream_t stream = cs_cuda_stream_of(ctx);
-    const int64_t chunk = chunk_rows(vocab), ld = logits_stride(vocab);
+    const int64_t ld = logits_stride(vocab);
     const bool wants_grad = dx != nullptr || dw != nullptr;
-    auto *kernel = wants_grad ? xent_kernel<T, true> : xent_kernel<T, false>;
-    for (int64_t first = 0; first < rows; first += chunk) {
-        const int64_t m = rows - first < chunk ? rows - first : chunk;
+    for (int64_t first = 0; first < rows; first += b.chunk) {
+        const int64_t m = rows - first < b.chunk ? rows - first : b.chunk;
         const T *xc = (const T *)x + first * in;
+        struct xent_args g = {.vocab = vocab,
+                              .stride = ld,
+                              .z = b.logits,
+                              .labels = labels + first,
+                              .softcap = softcap,
+                              .loss = b.row_loss + first,
+                              .correct = correct != nullptr ? correct + first : nullptr};
         cs_cuda_gemm<T>(ctx, 0, 1, m, vocab, in, 1.0f, xc, in, w, in, 0.0f, b.logits, ld);
-        kernel<<<(unsigned)m, THREADS, 0, stream>>>(vocab, ld, (T *)b.logits, labels + first,
-                                                    softcap, b.row_loss + first,
-                                                    correct != nullptr ? correct + first : nullptr);
-        CS_CUDA_LAUNCHED(ctx, "linear_xent");
+        launch_rows<T>(ctx, m, wants_grad, &g);
         if (dx != nullptr)
             cs_cuda_gemm<T>(ctx, 0, 0, m, in, vocab, 1.0f, b.logits, ld, w, in, 0.0f,
                             (T *)dx + first * in, in);
         if (dw != nullptr)
             cs_cuda_gemm_wgrad<T>(ctx, m, vocab, in, b.logits, ld, xc, in, dw);
     }
-    add_losses<<<1, 512, 0, stream>>>(rows, b.row_loss, loss);
+    add_losses<<<1, 512, 0, cs_cuda_stream_of(ctx)>>>(rows, b.row_loss, loss);
     CS_CUDA_LAUNCHED(ctx, "linear_xent");
 }
 

@@ -1,7 +1,12 @@
-/* Roofline of the CUDA operators: bench_gpu_ops [PLUGIN]. For every operator at real sizes: median
- * milliseconds, GB/s or TFLOP/s, and the share of the copy bandwidth or of the 8192^3 GEMM measured
- * in the same run. Random data (zeros draw less power and run faster), operands larger than the L2
- * where the operator's own are. bf16; attention counts allowed pairs only. */
+/* Roofline of the CUDA operators: bench_gpu_ops [PLUGIN [NAME...]]; NAME: only rows that begin so.
+ * For every operator at real sizes: median milliseconds, GB/s or TFLOP/s, and the share of the copy
+ * bandwidth or of the 8192^3 GEMM measured in the same run. Random data (zeros draw less power and
+ * run faster); before every run other memory is read, so that nothing of the operands is in the L2.
+ * Bytes are those that must move, with every operand once. bf16; attention counts allowed pairs
+ * only.
+ *
+ * Products have three rates, measured in turns: with the library's first plan, with the plan chosen
+ * among 8 candidates (what a tuned job runs, the rate of the table), and with the best of 64. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,13 +21,16 @@
 #define WARMUP     3
 #define ROUNDS     11
 
+enum { FIRST, TUNED, BEST, VARIANTS }; /* handles with 0, 8 and 64 candidates for plans */
+
 struct bench {
     const struct cs_ops *ops;
     const struct cs_device_ops *device;
     void *handle, *stream, *begin, *end;
     char *pool, *ints; /* random bf16; int32 below 8192 */
-    struct cs_ctx ctx;
+    struct cs_ctx ctx, variant[VARIANTS];
     double copy_gbps, gemm_tflops;
+    char *const *only; /* NULL-terminated */
 };
 
 struct item {
@@ -30,6 +38,7 @@ struct item {
     void (*call)(struct bench *b, const int64_t *n);
     int64_t n[6];
     double bytes, flops; /* one of them 0 */
+    bool is_product;
 };
 
 static void must(enum cs_status status, const struct cs_err *err)
@@ -73,6 +82,53 @@ static void do_wgrad(struct bench *b, const int64_t *n)
     b->ops->gemm_wgrad(&b->ctx, n[0], n[1], n[2], at(b, 0), n[1], at(b, 4), n[2], at_f32(b, 8));
 }
 
+/* n: rows, in, out, act, 1: bias, 2: residual, 4: pre */
+static void do_linear(struct bench *b, const int64_t *n)
+{
+    b->ops->linear(&b->ctx, n[0], n[1], n[2], at(b, 0), n[1], at(b, 4), n[4] & 1 ? at(b, 5) : NULL,
+                   n[4] & 2 ? at(b, 6) : NULL, (enum cs_act)n[3], n[4] & 4 ? at(b, 12) : NULL,
+                   at(b, 8));
+}
+
+/* the same as the plain operators in their order */
+static void do_linear_apart(struct bench *b, const int64_t *n)
+{
+    void *product = n[4] & 4 ? at(b, 12) : at(b, 8);
+    b->ops->gemm(&b->ctx, 0, 1, n[0], n[2], n[1], 1.0f, at(b, 0), n[1], at(b, 4), n[1], 0.0f,
+                 product, n[2]);
+    if (n[4] & 1)
+        b->ops->bias_add(&b->ctx, n[0], n[2], product, n[2], at(b, 5));
+    if (n[3] != CS_ACT_NONE)
+        b->ops->act(&b->ctx, (enum cs_act)n[3], n[0] * n[2], product, at(b, 8));
+    if (n[4] & 2)
+        b->ops->add(&b->ctx, n[0] * n[2], at(b, 6), at(b, 8), at(b, 8));
+}
+
+static void do_linear_dgrad(struct bench *b, const int64_t *n)
+{
+    b->ops->linear_dgrad(&b->ctx, n[0], n[1], n[2], at(b, 0), at(b, 4), (enum cs_act)n[3],
+                         at(b, 12), at(b, 8));
+}
+
+static void do_linear_dgrad_apart(struct bench *b, const int64_t *n)
+{
+    b->ops->gemm(&b->ctx, 0, 0, n[0], n[1], n[2], 1.0f, at(b, 0), n[2], at(b, 4), n[1], 0.0f,
+                 at(b, 8), n[1]);
+    b->ops->act_grad(&b->ctx, (enum cs_act)n[3], n[0] * n[1], at(b, 12), at(b, 8), at(b, 8));
+}
+
+static void do_linear_wgrad(struct bench *b, const int64_t *n)
+{
+    b->ops->linear_wgrad(&b->ctx, n[0], n[1], n[2], at(b, 0), at(b, 4), at_f32(b, 8),
+                         at_f32(b, 12));
+}
+
+static void do_add_norm(struct bench *b, const int64_t *n)
+{
+    b->ops->add_norm(&b->ctx, (enum cs_norm)n[2], n[0], n[1], 1e-5f, 0.0f, at(b, 0), at(b, 2),
+                     at(b, 4), at(b, 5), at(b, 6), at(b, 8), at_f32(b, 12));
+}
+
 static void do_norm(struct bench *b, const int64_t *n)
 {
     b->ops->norm(&b->ctx, (enum cs_norm)n[2], n[0], n[1], 1e-5f, 0.0f, at(b, 0), at(b, 4), at(b, 5),
@@ -81,9 +137,9 @@ static void do_norm(struct bench *b, const int64_t *n)
 
 static void do_norm_grad(struct bench *b, const int64_t *n)
 {
-    float *dw = n[3] ? at_f32(b, 16) : NULL;
+    float *dw = n[3] ? at_f32(b, 16) : NULL, *db = n[3] > 1 ? at_f32(b, 17) : NULL;
     b->ops->norm_grad(&b->ctx, (enum cs_norm)n[2], n[0], n[1], 0.0f, at(b, 0), at(b, 4),
-                      at_f32(b, 12), at(b, 2), at(b, 6), at(b, 8), dw, NULL);
+                      at_f32(b, 12), at(b, 2), at(b, 6), at(b, 8), dw, db);
 }
 
 static void do_gated(struct bench *b, const int64_t *n)
@@ -129,6 +185,56 @@ static void do_adamw(struct bench *b, const int64_t *n)
     const struct cs_adamw hyper = {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 1.0f, 10};
     b->ops->adamw(&b->ctx, n[0], &hyper, at_f32(b, 0), at_f32(b, 4), at_f32(b, 8), at_f32(b, 12),
                   at(b, 16));
+}
+
+/* a list as an LLM of 1.2 billion parameters has it: n tensors of n[1] elements, each with a norm
+ */
+#define LIST 256
+
+static void do_adamw_many(struct bench *b, const int64_t *n)
+{
+    const struct cs_adamw hyper = {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 1.0f, 10};
+    struct cs_adamw_tensor list[2 * LIST];
+    int64_t begin = 0;
+    for (int64_t i = 0; i < 2 * n[0]; i++) {
+        const int64_t m = i % 2 == 0 ? n[1] : 2048;
+        list[i] = (struct cs_adamw_tensor){m,
+                                           0.1f,
+                                           at_f32(b, 0) + begin,
+                                           at_f32(b, 4) + begin,
+                                           at_f32(b, 8) + begin,
+                                           at_f32(b, 12) + begin,
+                                           at(b, 16) + 2 * begin};
+        begin += m;
+    }
+    b->ops->adamw_many(&b->ctx, (int32_t)(2 * n[0]), list, &hyper);
+}
+
+static void do_sumsq_many(struct bench *b, const int64_t *n)
+{
+    struct cs_sumsq_tensor list[2 * LIST];
+    int64_t begin = 0;
+    for (int64_t i = 0; i < 2 * n[0]; i++) {
+        list[i] = (struct cs_sumsq_tensor){i % 2 == 0 ? n[1] : 2048, at_f32(b, 0) + begin};
+        begin += list[i].n;
+    }
+    b->ops->sumsq_many(&b->ctx, (int32_t)(2 * n[0]), list, (double *)(void *)at(b, 16));
+}
+
+static void do_cast(struct bench *b, const int64_t *n)
+{
+    b->ops->cast_to_act(&b->ctx, n[0], at_f32(b, 0), at(b, 8));
+}
+
+static void do_scale_add(struct bench *b, const int64_t *n)
+{
+    b->ops->scale_add(&b->ctx, n[0], 0.5f, at_f32(b, 0), 1.0f, at_f32(b, 8));
+}
+
+static void do_patches(struct bench *b, const int64_t *n)
+{
+    b->ops->patches(&b->ctx, (int32_t)n[0], (int32_t)n[1], (int32_t)n[1], 3, (int32_t)n[2],
+                    (const uint8_t *)at(b, 0), 1.0f / 255.0f, at_f32(b, 4), at_f32(b, 5), at(b, 8));
 }
 
 static void do_sumsq(struct bench *b, const int64_t *n)
@@ -184,43 +290,78 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double median_ms(struct bench *b, const struct item *item)
+/* Fill the L2 with clean lines of memory that no operator uses. */
+static void empty_l2(struct bench *b)
+{
+    b->ops->sumsq(&b->ctx, (int64_t)1 << 25, at_f32(b, 38), (double *)(void *)at(b, 39));
+}
+
+static double one_ms(struct bench *b, const struct item *item)
 {
     struct cs_err err;
-    double ms[ROUNDS];
-    for (int i = 0; i < WARMUP; i++)
-        item->call(b, item->n);
-    for (int i = 0; i < ROUNDS; i++) {
-        must(b->device->event_record(b->handle, b->begin, b->stream, &err), &err);
-        item->call(b, item->n);
-        must(b->device->event_record(b->handle, b->end, b->stream, &err), &err);
-        must(b->device->stream_sync(b->handle, b->stream, &err), &err);
-        must(b->device->event_elapsed(b->handle, b->begin, b->end, &ms[i], &err), &err);
+    double ms = 0.0;
+    empty_l2(b);
+    must(b->device->event_record(b->handle, b->begin, b->stream, &err), &err);
+    item->call(b, item->n);
+    must(b->device->event_record(b->handle, b->end, b->stream, &err), &err);
+    must(b->device->stream_sync(b->handle, b->stream, &err), &err);
+    must(b->device->event_elapsed(b->handle, b->begin, b->end, &ms, &err), &err);
+    return ms;
+}
+
+/* Medians of the variants from to to, measured in turns */
+static void medians(struct bench *b, const struct item *item, int from, int to, double *median)
+{
+    struct cs_err err;
+    double ms[VARIANTS][ROUNDS];
+    for (int round = -WARMUP; round < ROUNDS; round++)
+        for (int v = from; v <= to; v++) {
+            b->ctx = b->variant[v];
+            const double one = one_ms(b, item);
+            if (round >= 0)
+                ms[v][round] = one;
+        }
+    for (int v = from; v <= to; v++) {
+        must(b->device->status(b->variant[v].handle, &err), &err);
+        qsort(ms[v], ROUNDS, sizeof ms[v][0], by_value);
+        median[v] = ms[v][ROUNDS / 2];
     }
-    must(b->device->status(b->handle, &err), &err);
-    qsort(ms, ROUNDS, sizeof ms[0], by_value);
-    return ms[ROUNDS / 2];
+}
+
+static bool is_chosen(const struct bench *b, const struct item *item)
+{
+    if (b->only[0] == NULL || strcmp(item->name, "copy") == 0 || strcmp(item->name, "gemm") == 0)
+        return true;
+    for (int i = 0; b->only[i] != NULL; i++)
+        if (strncmp(item->name, b->only[i], strlen(b->only[i])) == 0)
+            return true;
+    return false;
 }
 
 static void run(struct bench *b, const struct item *item)
 {
     char shape[80] = "";
+    double ms[VARIANTS] = {0};
     for (int i = 0; i < 4 && item->n[i] > 0; i++)
         snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld", i ? "x" : "",
                  (long long)item->n[i]);
-    const double ms = median_ms(b, item);
+    medians(b, item, item->is_product ? FIRST : TUNED, item->is_product ? BEST : TUNED, ms);
     if (item->bytes > 0) {
-        const double gbps = item->bytes / ms / 1e6;
+        const double gbps = item->bytes / ms[TUNED] / 1e6;
         if (b->copy_gbps == 0.0)
             b->copy_gbps = gbps;
-        printf("%-16s %-24s %9.4f ms %8.1f GB/s    %5.1f %% of copy\n", item->name, shape, ms, gbps,
-               100.0 * gbps / b->copy_gbps);
+        printf("%-16s %-20s %9.4f ms %8.1f GB/s    %5.1f %% of copy\n", item->name, shape,
+               ms[TUNED], gbps, 100.0 * gbps / b->copy_gbps);
     } else {
-        const double tflops = item->flops / ms / 1e9;
+        const double tflops = item->flops / ms[TUNED] / 1e9;
         if (b->gemm_tflops == 0.0)
             b->gemm_tflops = tflops;
-        printf("%-16s %-24s %9.4f ms %8.1f TFLOP/s %5.1f %% of gemm\n", item->name, shape, ms,
+        printf("%-16s %-20s %9.4f ms %8.1f TFLOP/s %5.1f %% of gemm", item->name, shape, ms[TUNED],
                tflops, 100.0 * tflops / b->gemm_tflops);
+        if (item->is_product)
+            printf(", first plan %7.4f ms, best of 64 %7.4f ms: %5.1f %%", ms[FIRST], ms[BEST],
+                   100.0 * ms[BEST] / ms[TUNED]);
+        printf("\n");
     }
     fflush(stdout);
 }
@@ -229,62 +370,123 @@ static void run(struct bench *b, const struct item *item)
 /* forward y = x w^T, input gradient, weight gradient of a linear layer */
 #define FORWARD(M, IN, OUT)                                                                        \
     {                                                                                              \
-        "gemm forward", do_gemm, {M, OUT, IN, 0, 1}, 0, 2.0 * (M) * (IN) * (OUT)                   \
+        "gemm forward", do_gemm, {M, OUT, IN, 0, 1}, 0, 2.0 * (M) * (IN) * (OUT), true             \
     }
 #define DGRAD(M, IN, OUT)                                                                          \
     {                                                                                              \
-        "gemm dgrad", do_gemm, {M, IN, OUT, 0, 0}, 0, 2.0 * (M) * (IN) * (OUT)                     \
+        "gemm dgrad", do_gemm, {M, IN, OUT, 0, 0}, 0, 2.0 * (M) * (IN) * (OUT), true               \
     }
 #define WGRAD(M, IN, OUT)                                                                          \
     {                                                                                              \
-        "gemm wgrad", do_wgrad, {M, OUT, IN}, 0, 2.0 * (M) * (IN) * (OUT)                          \
+        "gemm wgrad", do_wgrad, {M, OUT, IN}, 0, 2.0 * (M) * (IN) * (OUT), true                    \
     }
+#define ALL(M, IN, OUT) FORWARD(M, IN, OUT), DGRAD(M, IN, OUT), WGRAD(M, IN, OUT)
+/* a layer with epilogue HAS (1: bias, 2: residual, 4: pre-activation), fused and apart */
+#define FUSED(M, IN, OUT, ACT, HAS)                                                                \
+    {                                                                                              \
+        "linear", do_linear, {M, IN, OUT, ACT, HAS}, 0, 2.0 * (M) * (IN) * (OUT), true             \
+    }
+#define APART(M, IN, OUT, ACT, HAS)                                                                \
+    {                                                                                              \
+        "linear apart", do_linear_apart, {M, IN, OUT, ACT, HAS}, 0, 2.0 * (M) * (IN) * (OUT), true \
+    }
+#define LINEAR(M, IN, OUT, ACT, HAS) FUSED(M, IN, OUT, ACT, HAS), APART(M, IN, OUT, ACT, HAS)
 #define PAIRS(S) ((double)(S) * ((S) + 1) / 2)
 
 static const struct item items[] = {
-    {"copy",            do_copy,           {1024 * MI},                     2.0 * 1024 * 1048576,                  0                            },
-    {"gemm",            do_gemm,           {8192, 8192, 8192, 0, 1},        0,                                     2.0 * 8192 * 8192 * 8192     },
-    FORWARD(8192, 2048, 3072),
-    DGRAD(8192, 2048, 3072),
-    WGRAD(8192, 2048, 3072),
-    FORWARD(8192, 2048, 2048),
-    DGRAD(8192, 2048, 2048),
-    WGRAD(8192, 2048, 2048),
-    FORWARD(8192, 2048, 16384),
-    DGRAD(8192, 2048, 16384),
-    WGRAD(8192, 2048, 16384),
-    FORWARD(8192, 8192, 2048),
-    DGRAD(8192, 8192, 2048),
-    WGRAD(8192, 8192, 2048),
-    FORWARD(11664, 1152, 3456),
-    DGRAD(11664, 1152, 3456),
-    WGRAD(11664, 1152, 3456),
-    FORWARD(11664, 1152, 4304),
-    DGRAD(11664, 1152, 4304),
-    WGRAD(11664, 1152, 4304),
-    FORWARD(11664, 4304, 1152),
-    DGRAD(11664, 4304, 1152),
-    WGRAD(11664, 4304, 1152),
-    {"rmsnorm",         do_norm,           {8192, 4096, CS_NORM_RMS},       4.0 * 8192 * 4096,                     0                            },
-    {"rmsnorm",         do_norm,           {8192, 2048, CS_NORM_RMS},       4.0 * 8192 * 2048,                     0                            },
-    {"layernorm",       do_norm,           {65536, 1152, CS_NORM_LAYER},    4.0 * 65536 * 1152,                    0                            },
-    {"rmsnorm dx",      do_norm_grad,      {65536, 2048, CS_NORM_RMS, 0},   8.0 * 65536 * 2048,                    0                            },
-    {"rmsnorm dx dw",   do_norm_grad,      {65536, 2048, CS_NORM_RMS, 1},   8.0 * 65536 * 2048,                    0                            },
-    {"layernorm dx dw", do_norm_grad,      {65536, 1152, CS_NORM_LAYER, 1}, 8.0 * 65536 * 1152,                    0                            },
-    {"silu gated",      do_gated,          {8192, 8192},                    6.0 * 8192 * 8192,                     0                            },
-    {"silu gated grad", do_gated_grad,     {8192, 8192},                    10.0 * 8192 * 8192,                    0                            },
-    {"gelu tanh",       do_act,            {16384, 4304},                   4.0 * 16384 * 4304,                    0                            },
-    {"rope",            do_rope,           {32768, 32, 64},                 4.0 * 32768 * 2048 + 8.0 * 32768 * 32, 0                            },
-    {"bias add",        do_bias,           {32768, 3456},                   4.0 * 32768 * 3456,                    0                            },
-    {"bias grad",       do_bias_grad,      {32768, 3456},                   2.0 * 32768 * 3456,                    0                            },
-    {"embed grad",      do_embed_grad,     {8192, 2048},                    10.0 * 8192 * 2048,                    0                            },
-    {"adamw",           do_adamw,          {256 * MI},                      30.0 * 256 * 1048576,                  0                            },
-    {"sumsq",           do_sumsq,          {256 * MI},                      4.0 * 256 * 1048576,                   0                            },
-    {"linear xent",     do_xent,           {4096, 2048, 128256},            0,                                     6.0 * 4096 * 2048 * 128256   },
-    {"attention",       do_attention,      {4096, 32, 8, 64},               0,                                     4.0 * 64 * 32 * PAIRS(4096)  },
-    {"attention grad",  do_attention_grad, {4096, 32, 8, 64},               0,                                     10.0 * 64 * 32 * PAIRS(4096) },
-    {"attention",       do_attention,      {4096, 32, 8, 128},              0,                                     4.0 * 128 * 32 * PAIRS(4096) },
-    {"attention grad",  do_attention_grad, {4096, 32, 8, 128},              0,                                     10.0 * 128 * 32 * PAIRS(4096)},
+    {"copy",               do_copy,         {1024 * MI},                           2.0 * 1024 * 1048576,                  0,                             false},
+    {"gemm",               do_gemm,         {8192, 8192, 8192, 0, 1},              0,                                     2.0 * 8192 * 8192 * 8192,      true },
+ /* Llama-3.2-1B at 4096 and 8192 rows, SigLIP-so400m at 4 and 16 images */
+    ALL(4096, 2048, 3072),
+    ALL(4096, 2048, 2048),
+    ALL(4096, 2048, 16384),
+    ALL(4096, 8192, 2048),
+    ALL(8192, 2048, 3072),
+    ALL(8192, 2048, 2048),
+    ALL(8192, 2048, 16384),
+    ALL(8192, 8192, 2048),
+    ALL(2916, 1152, 3456),
+    ALL(2916, 1152, 1152),
+    ALL(2916, 1152, 4304),
+    ALL(2916, 4304, 1152),
+    ALL(11664, 1152, 3456),
+    ALL(11664, 1152, 4304),
+    ALL(11664, 4304, 1152),
+    LINEAR(2916, 1152, 3456, CS_ACT_NONE, 1),
+    LINEAR(2916, 4304, 1152, CS_ACT_NONE, 3),
+    LINEAR(2916, 1152, 4304, CS_ACT_GELU_TANH, 5),
+    LINEAR(2916, 1152, 4304, CS_ACT_GELU_TANH, 1),
+    LINEAR(11664, 1152, 4304, CS_ACT_GELU_TANH, 5),
+    LINEAR(11664, 4304, 1152, CS_ACT_NONE, 3),
+    LINEAR(4096, 8192, 2048, CS_ACT_NONE, 2),
+    LINEAR(4096, 2048, 2048, CS_ACT_NONE, 2),
+    LINEAR(4096, 1152, 2048, CS_ACT_GELU, 5),
+    {"linear dgrad",
+     do_linear_dgrad,                       {2916, 4304, 1152, CS_ACT_GELU_TANH},
+     0,                                                                                                                   2.0 * 2916 * 1152 * 4304,
+     true                                                                                                                                                     },
+    {"linear dgrad apart",
+     do_linear_dgrad_apart,                 {2916, 4304, 1152, CS_ACT_GELU_TANH},
+     0,                                                                                                                   2.0 * 2916 * 1152 * 4304,
+     true                                                                                                                                                     },
+    {"linear dgrad",
+     do_linear_dgrad,                       {11664, 4304, 1152, CS_ACT_GELU_TANH},
+     0,                                                                                                                   2.0 * 11664 * 1152 * 4304,
+     true                                                                                                                                                     },
+    {"linear dgrad apart",
+     do_linear_dgrad_apart,                 {11664, 4304, 1152, CS_ACT_GELU_TANH},
+     0,                                                                                                                   2.0 * 11664 * 1152 * 4304,
+     true                                                                                                                                                     },
+    {"linear wgrad",       do_linear_wgrad, {2916, 1152, 4304},                    0,                                     2.0 * 2916 * 1152 * 4304,      true },
+    {"linear wgrad",       do_linear_wgrad, {11664, 1152, 4304},                   0,                                     2.0 * 11664 * 1152 * 4304,     true },
+    {"rmsnorm",            do_norm,         {4096, 2048, CS_NORM_RMS},             4.0 * 4096 * 2048,                     0,                             false},
+    {"rmsnorm",            do_norm,         {8192, 2048, CS_NORM_RMS},             4.0 * 8192 * 2048,                     0,                             false},
+    {"rmsnorm",            do_norm,         {8192, 4096, CS_NORM_RMS},             4.0 * 8192 * 4096,                     0,                             false},
+    {"rmsnorm",            do_norm,         {65536, 2048, CS_NORM_RMS},            4.0 * 65536 * 2048,                    0,                             false},
+    {"layernorm",          do_norm,         {11664, 1152, CS_NORM_LAYER},          4.0 * 11664 * 1152,                    0,                             false},
+    {"layernorm",          do_norm,         {65536, 1152, CS_NORM_LAYER},          4.0 * 65536 * 1152,                    0,                             false},
+    {"add rmsnorm",        do_add_norm,     {8192, 2048, CS_NORM_RMS},             8.0 * 8192 * 2048,                     0,                             false},
+    {"add rmsnorm",        do_add_norm,     {65536, 2048, CS_NORM_RMS},            8.0 * 65536 * 2048,                    0,                             false},
+    {"add layernorm",      do_add_norm,     {65536, 1152, CS_NORM_LAYER},          8.0 * 65536 * 1152,                    0,                             false},
+    {"rmsnorm dx",         do_norm_grad,    {65536, 2048, CS_NORM_RMS, 0},         8.0 * 65536 * 2048,                    0,                             false},
+    {"rmsnorm dx dw",      do_norm_grad,    {8192, 2048, CS_NORM_RMS, 1},          8.0 * 8192 * 2048,                     0,                             false},
+    {"rmsnorm dx dw",      do_norm_grad,    {65536, 2048, CS_NORM_RMS, 1},         8.0 * 65536 * 2048,                    0,                             false},
+    {"layernorm dx dw",
+     do_norm_grad,                          {11664, 1152, CS_NORM_LAYER, 2},
+     8.0 * 11664 * 1152,
+     0,                                                                                                                                                  false},
+    {"layernorm dx dw",
+     do_norm_grad,                          {65536, 1152, CS_NORM_LAYER, 2},
+     8.0 * 65536 * 1152,
+     0,                                                                                                                                                  false},
+    {"silu gated",         do_gated,        {8192, 8192},                          6.0 * 8192 * 8192,                     0,                             false},
+    {"silu gated grad",    do_gated_grad,   {8192, 8192},                          10.0 * 8192 * 8192,                    0,                             false},
+    {"gelu tanh",          do_act,          {16384, 4304},                         4.0 * 16384 * 4304,                    0,                             false},
+    {"rope",               do_rope,         {8192, 40, 64},                        4.0 * 8192 * 2560 + 8.0 * 8192 * 32,   0,                             false},
+    {"rope",               do_rope,         {32768, 32, 64},                       4.0 * 32768 * 2048 + 8.0 * 32768 * 32, 0,                             false},
+    {"bias add",           do_bias,         {32768, 3456},                         4.0 * 32768 * 3456,                    0,                             false},
+    {"bias grad",          do_bias_grad,    {11664, 4304},                         2.0 * 11664 * 4304,                    0,                             false},
+    {"bias grad",          do_bias_grad,    {32768, 3456},                         2.0 * 32768 * 3456,                    0,                             false},
+    {"embed grad",         do_embed_grad,   {8192, 2048},                          10.0 * 8192 * 2048,                    0,                             false},
+    {"patches",            do_patches,      {64, 384, 14},                         3.0 * 64 * 378 * 378 * 3,              0,                             false},
+    {"adamw",              do_adamw,        {256 * MI},                            30.0 * 256 * 1048576,                  0,                             false},
+    {"adamw many",         do_adamw_many,   {112, 2 * MI},                         30.0 * 112 * (2 * 1048576 + 2048),     0,                             false},
+    {"sumsq",              do_sumsq,        {256 * MI},                            4.0 * 256 * 1048576,                   0,                             false},
+    {"sumsq many",         do_sumsq_many,   {112, 2 * MI},                         4.0 * 112 * (2 * 1048576 + 2048),      0,                             false},
+    {"cast to bf16",       do_cast,         {256 * MI},                            6.0 * 256 * 1048576,                   0,                             false},
+    {"scale add",          do_scale_add,    {256 * MI},                            12.0 * 256 * 1048576,                  0,                             false},
+    {"linear xent",        do_xent,         {4096, 2048, 128256},                  0,                                     6.0 * 4096 * 2048 * 128256,    false},
+    {"linear xent",        do_xent,         {1024, 2048, 128256},                  0,                                     6.0 * 1024 * 2048 * 128256,    false},
+    {"attention",          do_attention,    {4096, 32, 8, 64},                     0,                                     4.0 * 64 * 32 * PAIRS(4096),   false},
+    {"attention grad",
+     do_attention_grad,                     {4096, 32, 8, 64},
+     0,                                                                                                                   10.0 * 64 * 32 * PAIRS(4096),
+     false                                                                                                                                                    },
+    {"attention",          do_attention,    {4096, 32, 8, 128},                    0,                                     4.0 * 128 * 32 * PAIRS(4096),  false},
+    {"attention grad",
+     do_attention_grad,                     {4096, 32, 8, 128},
+     0,                                                                                                                   10.0 * 128 * 32 * PAIRS(4096),
+     false                                                                                                                                                    },
 };
 
 static void fill(struct bench *b)
@@ -331,7 +533,15 @@ static void set_up(struct bench *b)
     must(b->device->alloc(b->handle, workspace_bytes, &workspace, &err), &err);
     b->pool = pool;
     b->ints = ints;
-    b->ctx = (struct cs_ctx){b->stream, workspace, workspace_bytes, b->handle};
+    static const int candidates[VARIANTS] = {0, 8, 64};
+    for (int v = 0; v < VARIANTS; v++) {
+        void *handle = b->handle;
+        if (v > 0)
+            must(b->device->open(0, &handle, &err), &err);
+        must(b->device->tune(handle, candidates[v], NULL, &err), &err);
+        b->variant[v] = (struct cs_ctx){b->stream, workspace, workspace_bytes, handle};
+    }
+    b->ctx = b->variant[FIRST];
     printf("%s, %d processors, bf16, median of %d\n", props.name, props.processors, ROUNDS);
     fill(b);
 }
@@ -346,10 +556,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", plugin == NULL ? dlerror() : "not a plugin of this version");
         return 77;
     }
-    struct bench b = {.ops = get(CS_OPS_VERSION), .device = get(CS_OPS_VERSION)->device};
+    struct bench b = {.ops = get(CS_OPS_VERSION),
+                      .device = get(CS_OPS_VERSION)->device,
+                      .only = argv + (argc > 2 ? 2 : argc)};
     set_up(&b);
     for (size_t i = 0; i < CS_ARRAY_LEN(items); i++)
-        run(&b, &items[i]);
-    b.device->close(b.handle);
+        if (is_chosen(&b, &items[i]))
+            run(&b, &items[i]);
+    for (int v = 0; v < VARIANTS; v++)
+        b.device->close(b.variant[v].handle);
     return 0;
 }

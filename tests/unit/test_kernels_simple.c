@@ -566,7 +566,7 @@ static void sum_of_squares_is_fp64_and_ignores_the_address(void **state)
     assert_true(first == 0);
 }
 
-static void the_table_has_no_empty_slot(void **state)
+static void only_the_mask_builder_is_left_out_of_the_table(void **state)
 {
     (void)state;
     const struct cs_ops *t = ops();
@@ -575,9 +575,11 @@ static void the_table_has_no_empty_slot(void **state)
     assert_int_equal(t->act_bytes, 4);
     assert_null(t->device); /* arrays are host memory */
     const char *at = (const char *)&t->gemm, *end = (const char *)&t->device;
+    const char *builder = (const char *)&t->mask_build, *size = (const char *)&t->mask_workspace;
     for (void (*f)(void) = NULL; at < end; at += sizeof f) {
         memcpy(&f, at, sizeof f);
-        assert_true(f != NULL);
+        /* attention of the CPU works from documents: nothing to build */
+        assert_true((f == NULL) == (at == builder || at == size));
     }
 }
 
@@ -603,7 +605,7 @@ int main(void)
         cmocka_unit_test(adamw_follows_the_textbook_for_ten_steps),
         cmocka_unit_test(adamw_first_step_moves_by_the_learning_rate),
         cmocka_unit_test(sum_of_squares_is_fp64_and_ignores_the_address),
-        cmocka_unit_test(the_table_has_no_empty_slot),
+        cmocka_unit_test(only_the_mask_builder_is_left_out_of_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
