@@ -167,21 +167,26 @@ static int64_t shard(int64_t bytes, bool is_sharded, int32_t shards)
     return is_sharded ? bytes / shards : bytes;
 }
 
+static int64_t state_bytes(const struct walk *w, int32_t b, int zero)
+{
+    const struct pick *p = &w->pick[b];
+    int32_t shards = shards_of(w, b);
+    return shard(p->c->weight_bytes, zero >= 3, shards) +
+           shard(p->c->grad_bytes, zero >= 2, shards) + shard(p->c->optim_bytes, zero >= 1, shards);
+}
+
 /* Average over the stages: if that does not fit with one slot in flight, no cut does. Where there
  * are many layouts, with most of the slots that are in flight on average. */
 static int64_t average_bytes(const struct walk *w, int32_t b, int zero)
 {
     const struct pick *p = &w->pick[b];
-    int32_t llm = w->problem->n_branches - 1, shards = shards_of(w, b), pp = p->c->pp;
-    int64_t state = shard(p->c->weight_bytes, zero >= 3, shards) +
-                    shard(p->c->grad_bytes, zero >= 2, shards) +
-                    shard(p->c->optim_bytes, zero >= 1, shards);
+    int32_t llm = w->problem->n_branches - 1, pp = p->c->pp;
     int64_t alive = 1, halves = pp + 1 + (b == llm ? 0 : 2 * w->pick[llm].c->pp);
     if (!w->is_small) {
         alive = halves < 2 * w->slots ? halves : 2 * (int64_t)w->slots;
         alive = 3 * alive / 8 > 1 ? 3 * alive / 8 : 1;
     }
-    return (state + alive * p->saved_bytes + pp - 1) / pp;
+    return (state_bytes(w, b, zero) + alive * p->saved_bytes + pp - 1) / pp;
 }
 
 /* the cheapest zero level under which the branch may fit */
@@ -222,7 +227,31 @@ static void add_zero_ns(struct walk *w, int32_t b)
     p->total_ns += ns;
 }
 
-static void finish(struct walk *w, int32_t ranks)
+/* Whole encoders beside a stage of the LLM; raises their zero level while that is needed. */
+static bool shared_fit(struct walk *w)
+{
+    int32_t llm = w->problem->n_branches - 1;
+    int64_t cap = w->problem->mem_bytes, base = average_bytes(w, llm, w->pick[llm].zero);
+    for (int32_t e = 0; e < llm; e++) {
+        struct pick *p = &w->pick[e];
+        if (p->c->place == CS_PLACE_OWN)
+            continue;
+        while (cap > 0 && base + state_bytes(w, e, p->zero) + p->saved_bytes > cap) {
+            int next = cs_search_next_zero(w->options->zeros, p->zero);
+            if (next < 0)
+                break;
+            p->zero = next;
+        }
+        base += state_bytes(w, e, p->zero) + p->saved_bytes;
+        add_zero_ns(w, e);
+    }
+    if (cap <= 0 || base <= cap)
+        return true;
+    w->out->n_pruned++;
+    return false;
+}
+
+static void offer_pick(struct walk *w, int32_t ranks)
 {
     struct cs_candidate c = {
         .dp = w->dp, .n_ranks = ranks, .planner = w->options->planner, .order = w->order++};
@@ -238,6 +267,15 @@ static void finish(struct walk *w, int32_t ranks)
     enum cs_search_modality modality = cs_candidate_modality(w->problem, &c);
     if ((w->options->modalities >> modality & 1) != 0 || w->rules->is_own_only)
         offer(w, &c);
+}
+
+static void finish(struct walk *w, int32_t ranks)
+{
+    struct pick before[CS_SEARCH_MAX_BRANCHES];
+    memcpy(before, w->pick, sizeof(before));
+    if (shared_fit(w))
+        offer_pick(w, ranks);
+    memcpy(w->pick, before, sizeof(before));
 }
 
 static void pick_branch(struct walk *w, int32_t b, int32_t ranks);
@@ -285,9 +323,10 @@ static void pick_choice(struct walk *w, int32_t b, const struct cs_choice *c, in
     int64_t total = ranks + (is_own ? (int64_t)c->ranks * w->pick[b].dp : 0);
     if (total > w->problem->n_ranks || (is_own && !may_fit(w, b)))
         return;
-    if (!is_own)
+    if (is_own)
+        add_zero_ns(w, b);
+    else /* with the others, once the rank is full */
         w->pick[b].zero = cs_search_next_zero(w->options->zeros, -1);
-    add_zero_ns(w, b);
     if (w->out->n == w->keep && score(w, b) > w->out->best[w->keep - 1].score_ns)
         return; /* no better than what is kept */
     pick_branch(w, b - 1, (int32_t)total);

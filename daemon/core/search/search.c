@@ -238,33 +238,44 @@ static void mark_pareto(struct cs_search_plan *plan, int32_t n)
     }
 }
 
-/* What each of the other planners takes: the first by its own formula that fits, at true costs,
- * under the schedule that serves it best. They stand among the candidates. */
-static void find_choices(struct searcher *s)
+/* What one planner takes: the first by its own formula that fits, at true costs, under the schedule
+ * that serves it best. Its formula does not count what higher zero levels cost in every slot, so it
+ * gets them only when nothing fits without. */
+static void find_choice(struct searcher *s, enum cs_search_planner p)
 {
-    struct cs_search_options own = s->options;
-    for (int p = 0; p < CS_PLANNERS; p++) {
-        struct cs_err err = {.text = ""};
-        int32_t first = s->n_found;
-        if (p == (int)own.planner || p == CS_PLANNER_CORNSTARCH)
-            continue;
-        s->options.planner = (enum cs_search_planner)p;
-        if (cs_planner_rules[p].is_plain_1f1b)
-            s->options.schedules = 1;
+    const struct cs_search_options own = s->options;
+    const int zero = cs_search_next_zero(own.zeros, -1);
+    struct cs_err err = {.text = ""};
+    int32_t first = s->n_found;
+    enum cs_status status = CS_OK;
+    s->options.planner = p;
+    if (cs_planner_rules[p].is_plain_1f1b)
+        s->options.schedules = 1;
+    s->options.zeros = 1u << zero;
+    for (int attempt = 0; attempt < 2 && s->n_found == first; attempt++) {
         s->why_not = (struct cs_err){.text = ""};
         s->nearest = 0;
-        enum cs_status status = take_best(s, 1, &err);
-        if (s->n_found == first)
-            s->out->choice[p].why_not =
-                cs_arena_strdup(s->arena, status == CS_OK ? s->why_not.text : err.text);
-        else
-            qsort(s->found + first, (size_t)(s->n_found - first), sizeof(s->found[0]), by_time);
-        s->n_found = s->n_found > first ? first + 1 : first;
-        if (s->n_found > first)
-            s->out->choice[p].plan = s->found[first].plan;
-        s->out->choice[p].planner = (enum cs_search_planner)p;
-        s->options = own;
+        status = take_best(s, 1, &err);
+        s->options.zeros = own.zeros;
     }
+    s->options = own;
+    s->out->choice[p].planner = p;
+    if (s->n_found == first) {
+        s->out->choice[p].why_not =
+            cs_arena_strdup(s->arena, status == CS_OK ? s->why_not.text : err.text);
+        return;
+    }
+    qsort(s->found + first, (size_t)(s->n_found - first), sizeof(s->found[0]), by_time);
+    s->n_found = first + 1;
+    s->out->choice[p].plan = s->found[first].plan;
+}
+
+/* of the other planners; they stand among the candidates */
+static void find_choices(struct searcher *s)
+{
+    for (int p = 0; p < CS_PLANNERS; p++)
+        if (p != (int)s->options.planner && p != CS_PLANNER_CORNSTARCH)
+            find_choice(s, (enum cs_search_planner)p);
     s->why_not = (struct cs_err){.text = ""};
     s->nearest = 0;
     s->out->blind = s->out->choice[CS_PLANNER_BLIND].plan;
@@ -319,12 +330,22 @@ static bool is_same(const struct searcher *s, const struct cs_found *a, const st
     return true;
 }
 
+/* the schedules and placements of other planners are their own */
+static bool is_asked(const struct searcher *s, const struct cs_found *f)
+{
+    return (s->options.schedules >> f->schedule & 1) != 0 &&
+           (s->options.modalities >> f->plan->modality & 1) != 0;
+}
+
 /* Another planner's choice may be one of ours: equal plans once, as ours. Ascending in time. */
 static void drop_repeated(struct searcher *s)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < s->n_found; i++) {
         int32_t same = n - 1;
+        if (s->found[i].candidate.planner != (uint8_t)s->options.planner &&
+            !is_asked(s, &s->found[i]))
+            continue;
         while (same >= 0 && !is_same(s, &s->found[same], &s->found[i]))
             same--;
         if (same < 0)
@@ -412,10 +433,11 @@ enum cs_status cs_search_run(const struct cs_search_problem *problem,
     if (!s.options.skip_planners)
         find_choices(&s);
     CS_TRY(take_best(&s, s.options.n_simulate, err));
-    if (s.n_found == 0)
+    if (s.n_found > 0)
+        CS_TRY(rank(&s, err));
+    if (s.n_found == 0) /* or nothing but plans of other planners that were not asked for */
         return cs_fail(err, CS_PLAN, "%s",
                        s.why_not.text[0] ? s.why_not.text
                                          : "no schedule that was asked for orders such a plan");
-    CS_TRY(rank(&s, err));
     return hand_back(&s, err);
 }
