@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "core/sched/forecast.h"
 #include "core/sched/lab.h"
-#include "core/sched/sim.h"
 
 enum { SLOTS = 64, ROUNDS = 3 };
 
@@ -83,6 +83,76 @@ static void time_one(int n, const char *schedule)
     free(plan.edges);
 }
 
+/* 256 data-parallel copies of 16 ranks: alike, one of them slow, every one simulated, and links
+ * that messages share; and what a view is given of the 4096 stages */
+static void time_copies(void)
+{
+    enum { RANKS = 16, COPIES = 256 };
+
+    static int32_t slow[RANKS * COPIES], node[RANKS * COPIES], nic[RANKS * COPIES];
+    struct cs_plan plan;
+    struct cs_program *program = NULL;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err;
+    for (int32_t r = 0; r < RANKS * COPIES; r++) {
+        slow[r] = r == 1000 ? 1500 : 1000;
+        node[r] = r / 8;
+        nic[r] = r / 8 * 8;
+    }
+    const struct cs_sim_links links = {node, nic};
+
+    const struct {
+        const char *name;
+        struct cs_sim_options options;
+    } rows[] = {
+        {"alike",                  {.hop_ns = 10, .copies = COPIES}                       },
+        {"one rank slow",          {.hop_ns = 10, .copies = COPIES, .rank_permille = slow}},
+        {"every one",              {.hop_ns = 10, .copies = COPIES, .is_full = true}      },
+        {"jitter",                 {.hop_ns = 10, .copies = COPIES, .jitter_permille = 50}},
+        {"links shared, NIC of 8",
+         {.link_bytes_per_s = 1000000000, .links = &links, .copies = COPIES}              },
+    };
+
+    make_chain(&plan, RANKS, "1f1b");
+    if (cs_program_make(&plan, NULL, SLOTS, false, arena, &program, &err) != CS_OK)
+        abort();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct cs_arena *scratch = cs_arena_new(0);
+        struct cs_sim_result result;
+        double start = seconds();
+        if (cs_simulate(program, &rows[i].options, scratch, &result, &err) != CS_OK)
+            abort();
+        printf("%d copies of %d ranks, %-24s %3d classes   simulate %8.2f ms   step %lld ns\n",
+               COPIES, RANKS, rows[i].name, result.n_classes, (seconds() - start) * 1e3,
+               (long long)result.makespan_ns);
+        cs_arena_free(scratch);
+    }
+    cs_arena_free(arena);
+    free(plan.stages);
+    free(plan.edges);
+}
+
+static void time_forecast(int n)
+{
+    struct cs_plan plan;
+    struct cs_program *program = NULL;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_sim_options options = {.hop_ns = 10};
+    struct cs_forecast forecast;
+    struct cs_err err;
+    make_chain(&plan, n, "1f1b");
+    if (cs_program_make(&plan, NULL, SLOTS, false, arena, &program, &err) != CS_OK)
+        abort();
+    double start = seconds();
+    if (cs_forecast_program(program, &options, 4, arena, &forecast, &err) != CS_OK)
+        abort();
+    printf("forecast of %d stages, memory curves and critical path of %d actions: %.1f ms\n", n,
+           forecast.n_critical, (seconds() - start) * 1e3);
+    cs_arena_free(arena);
+    free(plan.stages);
+    free(plan.edges);
+}
+
 static void compare(const char *what, const struct cs_lab_module *modules, int n, int slots,
                     const char *schedule, const struct cs_lab_tuning *tuning, double plain)
 {
@@ -148,6 +218,8 @@ int main(void)
     time_one(4096, "zb-h1");
     getrusage(RUSAGE_SELF, &usage);
     printf("peak memory %.0f MiB\n", (double)usage.ru_maxrss / 1024);
+    time_copies();
+    time_forecast(4096);
     frozen_encoder();
     return 0;
 }

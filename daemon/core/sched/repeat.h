@@ -31,8 +31,8 @@ struct cs_repeat_origin {
 static inline struct cs_repeat_origin cs_repeat_origin(const struct cs_repeat *repeat, int32_t rank,
                                                        uint32_t id)
 {
-    int32_t n = repeat->original->n_ranks, own = rank % n;
-    return (struct cs_repeat_origin){repeat->first[rank / n], own,
+    int32_t n = repeat->original->n_ranks, copy = rank < n ? 0 : rank / n, own = rank - copy * n;
+    return (struct cs_repeat_origin){repeat->first[copy], own,
                                      &repeat->original->rank[own].actions[id]};
 }
 
