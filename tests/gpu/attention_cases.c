@@ -39,12 +39,12 @@ static bool check_side(struct att_oracle *oracle, const struct att_setup *s, boo
     const struct {
         const char *name, *x;
         int32_t stride;
-        const double *exact, *eager;
+        const double *exact, *eager, *noise;
     } one[2][2] = {
-        {{"o", s->o, shape->o_stride, exact->o, eager->o},
-         {"dq", s->dq, shape->q_stride, exact->dq, eager->dq}            },
-        {{"dk", s->dkv, shape->kv_stride, exact->dk, eager->dk},
-         {"dv", s->dkv + s->v_at, shape->kv_stride, exact->dv, eager->dv}},
+        {{"o", s->o, shape->o_stride, exact->o, eager->o, NULL},
+         {"dq", s->dq, shape->q_stride, exact->dq, eager->dq, exact->dq_noise} },
+        {{"dk", s->dkv, shape->kv_stride, exact->dk, eager->dk, exact->dk_noise},
+         {"dv", s->dkv + s->v_at, shape->kv_stride, exact->dv, eager->dv, NULL}},
     };
 
     const int32_t rows = is_key ? s->mask.n_keys : s->c.tokens;
@@ -53,7 +53,8 @@ static bool check_side(struct att_oracle *oracle, const struct att_setup *s, boo
     for (int i = 0; i < 2; i++) {
         const struct att_difference d = att_compare(
             oracle, one[is_key][i].x, is_bf16, one[is_key][i].stride, rows, heads, shape->head_dim,
-            one[is_key][i].exact, is_bf16 ? one[is_key][i].eager : NULL);
+            one[is_key][i].exact, is_bf16 ? one[is_key][i].eager : NULL,
+            is_bf16 ? one[is_key][i].noise : NULL);
         is_good = is_close(one[is_key][i].name, &d, is_bf16, heads) && is_good;
     }
     return is_good;

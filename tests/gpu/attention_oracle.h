@@ -19,9 +19,12 @@ struct att_operands {
 };
 
 /* Dense: o, dq (tokens, heads, head_dim), dk, dv (keys, kv_heads, head_dim), lse (heads, tokens).
- */
+ * noise: what dq and dk are off by, one standard deviation at most, when rowsum(dO o) is taken from
+ * an o that was rounded to bf16, as every flash attention does. It matters where dq is a difference
+ * of nearly equal numbers. Only exact has it. */
 struct att_reference {
     double *o, *lse, *dq, *dk, *dv;
+    double *dq_noise, *dk_noise;
 };
 
 /* A result, for the host. */
@@ -49,10 +52,10 @@ void att_oracle_run(struct att_oracle *oracle, const struct cs_attention_shape *
                     const struct cs_mask_plan *plan, const struct att_operands *x,
                     struct att_reference *exact, struct att_reference *eager);
 
-/* x (rows, heads, dim) with a stride against dense references; eager may be NULL */
+/* x (rows, heads, dim) with a stride against dense references; eager and noise may be NULL */
 struct att_difference att_compare(struct att_oracle *oracle, const void *x, bool is_bf16,
                                   int64_t stride, int32_t rows, int32_t heads, int32_t dim,
-                                  const double *exact, const double *eager);
+                                  const double *exact, const double *eager, const double *noise);
 /* n values of lse that are off by more than tol, or wrongly (not) infinite */
 int64_t att_compare_lse(struct att_oracle *oracle, const float *lse, const double *exact, int64_t n,
                         double tol);
