@@ -266,6 +266,7 @@ static void draw_whatif_foot(const struct cs_store *store, const struct cs_scree
     const struct cs_whatif_row *row =
         screen->plan_cursor < w->n ? &w->row[screen->plan_cursor] : NULL;
     const char *note = "* shown   delta: of the time per slot   Enter shows the row";
+    char whole[192];
     int64_t cap = store->model.device->mem_bytes;
     if (row && row->error[0])
         note = row->error;
@@ -273,9 +274,11 @@ static void draw_whatif_foot(const struct cs_store *store, const struct cs_scree
         note = "! does not fit: more than the device has";
     else if (row && row->is_done && row->kind == CS_WHATIF_VARIANT && !row->runs)
         note = "simulated only: workers do not run such plans yet";
-    else if (row && row->kind == CS_WHATIF_SEARCH)
-        note = "search: roofline costs, every rank a device of its own; delta against the plan at "
-               "these";
+    else if (row && row->kind == CS_WHATIF_SEARCH) {
+        snprintf(whole, sizeof whole, "%s   (roofline costs, each rank a device of its own)",
+                 row->layout);
+        note = whole;
+    }
     int width = area.w - 2;
     if (n_hidden > 0) {
         char more[32];

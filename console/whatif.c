@@ -133,28 +133,37 @@ static void fill_row(struct cs_whatif *w, const struct cs_variant_base *base,
 /* --- search ------------------------------------------------------------------------------------
  */
 
-static void layout_text(const struct cs_search_plan *plan, char *out, size_t cap)
+static void branch_text(const struct cs_layout *l, int32_t b, struct cs_buf *text)
 {
-    const struct cs_layout *l = &plan->layout;
-    bool is_copied = plan->modality != CS_SEARCH_PARALLEL && l->n_branches > 1;
+    static const char *const recompute[] = {
+        [CS_RECOMPUTE_NONE] = "", [CS_RECOMPUTE_SELECTIVE] = " sel", [CS_RECOMPUTE_FULL] = " full"};
+    const struct cs_branch_layout *x = &l->branch[b];
+    int32_t zero = x->shard > 0 ? x->shard - 1 : l->zero;
+    cs_buf_adds(text, x->name);
+    if (x->place == CS_PLACE_OWN)
+        cs_buf_addf(text, " %d", x->pp);
+    else
+        cs_buf_adds(text, x->place == CS_PLACE_COLOCATED ? " shared" : " replicated");
+    if (x->tp > 1)
+        cs_buf_addf(text, " tp%d", x->tp);
+    if (x->cp > 1)
+        cs_buf_addf(text, " cp%d", x->cp);
+    if (x->dp > 0 && x->dp != l->dp)
+        cs_buf_addf(text, " dp%d", x->dp);
+    if (zero != 1 && l->dp * x->cp > 1)
+        cs_buf_addf(text, " z%d", zero);
+    cs_buf_adds(text, recompute[x->recompute]);
+}
+
+/* "dp 2: llm 2 tp4 + vision shared": the LLM first, it decides the ranks */
+static void layout_text(const struct cs_layout *l, char *out, size_t cap)
+{
     struct cs_buf text = {0};
     if (l->dp > 1)
         cs_buf_addf(&text, "dp %d: ", l->dp);
-    if (is_copied)
-        cs_buf_adds(&text, plan->modality == CS_SEARCH_COLOCATED ? "shared " : "replicated ");
-    for (int32_t b = is_copied ? l->n_branches - 1 : 0; b < l->n_branches; b++) {
-        const struct cs_branch_layout *x = &l->branch[b];
-        cs_buf_addf(&text,
-                    b > 0 && !is_copied ? " + %s %d"
-                    : is_copied         ? "%.0s%d"
-                                        : "%s %d",
-                    x->name, x->pp);
-        if (x->tp > 1)
-            cs_buf_addf(&text, " tp%d", x->tp);
-        if (x->cp > 1)
-            cs_buf_addf(&text, " cp%d", x->cp);
-        if (x->recompute != CS_RECOMPUTE_NONE)
-            cs_buf_addf(&text, " %s", x->recompute == CS_RECOMPUTE_FULL ? "full" : "sel");
+    for (int32_t i = 0; i < l->n_branches; i++) {
+        cs_buf_adds(&text, i ? " + " : "");
+        branch_text(l, i == 0 ? l->n_branches - 1 : i - 1, &text);
     }
     cs_str_copy(out, cap, cs_buf_str(&text));
     cs_buf_free(&text);
@@ -164,18 +173,25 @@ static void layout_text(const struct cs_search_plan *plan, char *out, size_t cap
 static bool variant_of(const struct cs_search_plan *plan, const struct cs_variant_base *base,
                        struct cs_variant *out)
 {
-    bool is_bare = plan->layout.dp == 1 && plan->modality != CS_SEARCH_REPLICATED;
+    static const char *const modality[] = {[CS_PLACE_OWN] = "encoder-parallel",
+                                           [CS_PLACE_COLOCATED] = "encoder-colocated",
+                                           [CS_PLACE_REPLICATED] = "encoder-replicated"};
+    const struct cs_layout *l = &plan->layout;
+    bool is_bare = l->dp == 1;
     *out = cs_variant_own(base);
     cs_str_copy(out->schedule, sizeof out->schedule, plan->schedule);
-    cs_str_copy(out->modality, sizeof out->modality, "encoder-parallel");
+    cs_str_copy(out->modality, sizeof out->modality, modality[l->branch[0].place]);
     out->is_blind = plan->is_blind_cut;
     out->slots = plan->slots;
-    for (int32_t b = 0; b < plan->layout.n_branches; b++) {
-        const struct cs_branch_layout *x = &plan->layout.branch[b];
-        is_bare = is_bare && x->tp == 1 && x->cp == 1 && x->recompute == CS_RECOMPUTE_NONE;
+    for (int32_t b = 0; b < l->n_branches; b++) {
+        const struct cs_branch_layout *x = &l->branch[b];
+        bool is_alike = b + 1 == l->n_branches || x->place == l->branch[0].place;
+        is_bare = is_bare && is_alike && x->tp == 1 && x->cp == 1 && x->dp <= 1 &&
+                  x->recompute == CS_RECOMPUTE_NONE;
         out->pp[b] = x->pp;
     }
-    return is_bare;
+    bool is_shared = l->n_branches > 1 && l->branch[0].place == CS_PLACE_COLOCATED;
+    return is_bare && cs_variant_shares(out) == is_shared;
 }
 
 static void take_plan(struct cs_whatif *w, const struct cs_variant_base *base,
@@ -195,7 +211,7 @@ static void take_plan(struct cs_whatif *w, const struct cs_variant_base *base,
     row->is_variant = variant_of(plan, base, &row->variant);
     cs_str_copy(row->name, sizeof row->name, name);
     cs_str_copy(row->schedule, sizeof row->schedule, plan->schedule);
-    layout_text(plan, row->layout, sizeof row->layout);
+    layout_text(&plan->layout, row->layout, sizeof row->layout);
 }
 
 /* the job's plan with the costs that the search counts with */

@@ -21,7 +21,7 @@ struct cs_whatif_row {
     bool is_variant;           /* variant says how to look at it */
     bool is_done;
     bool runs; /* workers run such plans */
-    char layout[64], schedule[16];
+    char layout[120], schedule[16];
     int32_t ranks;      /* 0 unknown */
     int64_t step_ns;    /* 0: it cannot be planned, see error */
     double delta;       /* step over the plan's, minus 1; per slot where the slots differ; NaN */
