@@ -392,6 +392,99 @@ static void jobs_of_every_schedule_are_previewed(void **state)
     check_own_schedule("anchors", "encoder-colocated", 1);
 }
 
+/* How long a rank computed nothing before a time, from all its actions. */
+static int64_t idle_before(const struct cs_forecast *f, int32_t rank, int64_t start_ns)
+{
+    int64_t last_ns = 0;
+    for (uint32_t i = 0; i < f->rank[rank].n_actions; i++) {
+        const struct cs_forecast_action *a = &f->rank[rank].action[i];
+        bool is_compute = cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE;
+        if (is_compute && a->start_ns < start_ns && a->end_ns > last_ns && a->end_ns > a->start_ns)
+            last_ns = a->end_ns;
+    }
+    return start_ns - last_ns;
+}
+
+static void check_link(const struct cs_preview *p, int32_t i, int32_t cores)
+{
+    const struct cs_preview_link *link = &p->link[i];
+    const struct cs_forecast_action *a = cs_preview_action(p, i);
+    bool is_compute = cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE;
+    assert_int_equal(link->idle_ns,
+                     is_compute ? idle_before(&p->forecast, link->rank, a->start_ns) : 0);
+    if (i == 0) {
+        assert_int_equal(link->why, CS_WHY_FIRST);
+        return;
+    }
+    const struct cs_forecast_action *b = cs_preview_action(p, i - 1);
+    bool was_compute = cs_op_stream((enum cs_op)b->op) == CS_STREAM_COMPUTE;
+    assert_int_equal(a->start_ns, b->end_ns);
+    switch (link->why) {
+    case CS_WHY_FIRST:
+        fail_msg("link %d is not the first", i);
+        break;
+    case CS_WHY_BUSY:
+        assert_true(is_compute && was_compute && link->rank == p->link[i - 1].rank);
+        break;
+    case CS_WHY_MESSAGE:
+        assert_int_equal(b->op, CS_OP_SEND);
+        assert_int_equal(b->peer, link->rank);
+        assert_true(is_compute);
+        break;
+    case CS_WHY_SENT:
+        assert_int_equal(a->op, CS_OP_SEND);
+        assert_int_equal(p->link[i - 1].rank, link->rank);
+        break;
+    case CS_WHY_MEETING: /* a sum over ranks, or what comes after one */
+        assert_true((!is_compute && a->op != CS_OP_SEND) || (!was_compute && b->op != CS_OP_SEND));
+        break;
+    case CS_WHY_CORE:
+        assert_true(cores > 0 && is_compute && was_compute && link->rank != p->link[i - 1].rank);
+        break;
+    }
+}
+
+static void reasons_of_the_critical_path_are_true(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_err err = {.text = ""};
+    struct cs_spec *spec = NULL;
+    struct cs_preview preview = {0};
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 64};
+    struct cs_arena *arena = f->replay.arena;
+    const struct cs_plan *plan = f->replay.plan;
+    int32_t n_cores = 0;
+    assert_int_equal(cs_spec_read(f->replay.spec, arena, &spec, &err), CS_OK);
+    struct cs_measured *m = cs_measured_new(plan->n_stages, plan->n_ranks, cluster.device, arena);
+    for (int32_t row = 0; row < plan->n_stages; row++)
+        for (int op = CS_OP_FWD; op <= CS_OP_BWD; op++)
+            m->row[row][op] = (struct cs_measured_cost){20, 20 * (900 + 70 * row)};
+    for (int32_t cores = 0; cores <= 2; cores++) {
+        struct cs_variant_base base = {.spec = spec,
+                                       .graph = f->replay.graph,
+                                       .cluster = &cluster,
+                                       .plan = plan,
+                                       .measured = cores > 0 ? m : NULL,
+                                       .cores = cores};
+        if (cores > 0)
+            cs_variant_stretch(&base, arena);
+        for (int s = 0; cs_variant_schedule(s); s++) {
+            struct cs_variant variant = cs_variant_own(&base);
+            cs_variant_set_schedule(&base, cs_variant_schedule(s), &variant);
+            variant.slots = 12;
+            cs_preview_make(&preview, &base, &variant);
+            assert_string_equal(preview.error, "");
+            assert_true(preview.n_links > 10);
+            for (int32_t i = 0; i < preview.n_links; i++) {
+                check_link(&preview, i, cores);
+                n_cores += preview.link[i].why == CS_WHY_CORE;
+            }
+        }
+    }
+    assert_true(n_cores > 0);
+    cs_preview_clear(&preview);
+}
+
 /* --- balance -----------------------------------------------------------------------------------
  */
 
@@ -599,6 +692,7 @@ int main(void)
         cmocka_unit_test(the_other_cut_is_the_planners),
         cmocka_unit_test(keys_change_the_preview_and_u_goes_back),
         cmocka_unit_test(the_path_list_is_a_chain_as_long_as_the_step),
+        cmocka_unit_test(reasons_of_the_critical_path_are_true),
         cmocka_unit_test(jobs_of_every_schedule_are_previewed),
         cmocka_unit_test(balance_shows_what_the_balancer_says),
         cmocka_unit_test(a_drawn_batch_fills_its_slot_within_the_budgets),
