@@ -44,6 +44,6 @@ void att_test_pairs(struct att_lab *lab);    /* pairwise covering set of everyth
 void att_test_product(struct att_lab *lab);  /* every rule, length up to 512, size, group */
 void att_test_portable(struct att_lab *lab); /* the portable kernels */
 void att_test_same(struct att_lab *lab);     /* deterministic: equal to the bit over 20 runs */
-void att_test_small(struct att_lab *lab);    /* few and short, for compute-sanitizer */
+void att_test_small(struct att_lab *lab); /* few and short, not compared: for compute-sanitizer */
 
 #endif
