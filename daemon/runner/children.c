@@ -181,7 +181,8 @@ static void send_boot(struct cs_runner *r, struct cs_child *child)
         cs_msg_set_int(msg, "ring_fd", FIRST_FD + 2);
         cs_msg_set(msg, "peers", peers);
         char device[32];
-        snprintf(device, sizeof device, "cpu:%d", child->rank);
+        const bool is_cpu = strcmp(r->job.cluster.device->name, "cpu") == 0;
+        snprintf(device, sizeof device, "%s:%d", is_cpu ? "cpu" : "cuda", child->rank);
         cs_msg_set_str(msg, "device", device);
     } else {
         cs_msg_set_int(msg, "first_step", r->job.first_step);

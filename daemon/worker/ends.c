@@ -188,7 +188,7 @@ static void head_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     struct cs_ctx ctx = *run->ctx;
     ctx.workspace_bytes = run->ops->linear_xent_workspace(n, width, a->vocab);
     ctx.workspace = cs_scratch_take(run->scratch, ctx.workspace_bytes);
-    run->ops->linear_xent(&ctx, n, width, a->vocab, h, w->w, in->at.label_ids, 0.0f, &in->loss,
+    run->ops->linear_xent(&ctx, n, width, a->vocab, h, w->w, in->at.label_ids, 0.0f, in->at.loss,
                           in->at.correct, kept->h2, is_training ? w->grad : NULL);
 }
 

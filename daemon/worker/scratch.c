@@ -60,6 +60,15 @@ void cs_scratch_reset(struct cs_scratch *scratch)
     scratch->used = 0;
 }
 
+/* The host's memory is only taken when it is written to: grow by doubling. A device's is taken at
+ * once: grow by an eighth. */
+static size_t growth_of(const struct cs_scratch *s)
+{
+    const size_t capacity = cs_scratch_capacity(s);
+    const size_t grown = s->device != NULL && s->device->mem != NULL ? capacity / 8 : capacity;
+    return grown > FIRST_CHUNK ? grown : FIRST_CHUNK;
+}
+
 void *cs_scratch_take(struct cs_scratch *scratch, size_t bytes)
 {
     CS_ASSERT(bytes < SIZE_MAX / 4);
@@ -70,8 +79,7 @@ void *cs_scratch_take(struct cs_scratch *scratch, size_t bytes)
         scratch->offset = 0;
     }
     if (scratch->at == scratch->n_chunks) {
-        const size_t grown = cs_scratch_capacity(scratch);
-        const size_t least = grown > FIRST_CHUNK ? grown : FIRST_CHUNK;
+        const size_t least = growth_of(scratch);
         add_chunk(scratch, need > least ? need : least);
     }
     void *p = scratch->chunk[scratch->at].data + scratch->offset;

@@ -11,7 +11,7 @@
 
 struct cs_device;
 
-enum { CS_SCRATCH_MAX_CHUNKS = 48 };
+enum { CS_SCRATCH_MAX_CHUNKS = 192 };
 
 struct cs_scratch {
     struct cs_device *device; /* whose memory; NULL: the host's */
