@@ -43,6 +43,7 @@ static const struct setting settings[] = {
 /* What a rank tells the parent, in shared memory. */
 struct report {
     int64_t begin_ns[64], end_ns[64], step_ns[64], busy_ns[64]; /* by step */
+    int64_t op_ns[CS_OP_COUNT];                                 /* of the last step */
     size_t allocated;
     double loss;
     char error[512];
@@ -230,11 +231,13 @@ static void read_events(struct cs_ring *ring, const struct cs_rank_program *p, s
     const uint32_t n = cs_ring_get(ring, events, RING);
     r->begin_ns[step] = INT64_MAX;
     r->end_ns[step] = r->busy_ns[step] = 0;
+    memset(r->op_ns, 0, sizeof r->op_ns);
     for (uint32_t i = 0; i < n; i++) {
         const struct cs_event *e = &events[i];
         if (e->kind != CS_EVENT_ACTION)
             continue;
         const enum cs_op op = (enum cs_op)p->actions[e->action].op;
+        r->op_ns[op] += (int64_t)(e->end_ns - e->start_ns);
         if (op != CS_OP_FWD && op != CS_OP_BWD && op != CS_OP_BWD_INPUT && op != CS_OP_BWD_WEIGHT)
             continue;
         const int64_t begin = (int64_t)e->start_ns, end = (int64_t)e->end_ns;
@@ -342,6 +345,10 @@ static void print(const struct options *o, const struct job *j, const struct set
            loss);
     for (int32_t i = 0; i < j->plan->n_stages; i++)
         printf(" %d", j->plan->stages[i].n_layers);
+    printf("\n                 last step of rank 0, ms:");
+    for (int op = 0; op < CS_OP_COUNT; op++)
+        if (r[0].op_ns[op] > 0)
+            printf(" %s %.2f", cs_op_letter((enum cs_op)op), (double)r[0].op_ns[op] / 1e6);
     printf("\n");
     fflush(stdout);
 }
