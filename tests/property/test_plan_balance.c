@@ -6,9 +6,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
+
+#include "core/mask/span.h"
 
 enum { MAX_BLOCKS = 12 };
 
@@ -162,6 +165,87 @@ static void the_optimum_is_monotone(void **state)
     }
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* What looks at work only does not see where a block stands; scaling changes no owner. */
+static void permuted_and_scaled_blocks_load_alike(void **state)
+{
+    (void)state;
+
+    static const enum cs_balance_how hows[] = {CS_BALANCE_LPT, CS_BALANCE_EXACT, CS_BALANCE_BEST};
+
+    for (int c = 0; c < 200; c++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        double work[200], other[200];
+        const int32_t n = random_work(work, 1, c % 3 == 0 ? 12 : 200, 1000), ranks = between(1, 8);
+        for (int32_t b = 0; b < n; b++)
+            other[b] = work[n - 1 - b];
+        for (size_t h = 0; h < CS_ARRAY_LEN(hows); h++) {
+            const struct cs_balance_options o = {
+                .how = hows[h], .ranks = ranks, .nodes = 2000, .cap = (n - 1) / ranks + 1};
+            struct cs_balance_result a, b;
+            const double max = run(work, n, o, &a, arena);
+            if (hows[h] == CS_BALANCE_LPT) { /* the others may stop at another of equal worth */
+                assert_true(run(other, n, o, &b, arena) == max);
+                qsort(a.load, (size_t)ranks, sizeof *a.load, by_value);
+                qsort(b.load, (size_t)ranks, sizeof *b.load, by_value);
+                assert_memory_equal(a.load, b.load, (size_t)ranks * sizeof *a.load);
+            }
+            double scaled[200];
+            for (int32_t k = 0; k < n; k++)
+                scaled[k] = 8 * work[k];
+            assert_true(run(scaled, n, o, &b, arena) == 8 * max);
+            assert_memory_equal(a.owner, b.owner, (size_t)n * sizeof *a.owner);
+            int32_t blocks[8] = {0}; /* the cap makes tokens equal to one block */
+            for (int32_t k = 0; k < n; k++)
+                assert_true(++blocks[a.owner[k]] <= o.cap);
+        }
+        cs_arena_free(arena);
+    }
+}
+
+/* Lengths that no block divides: every rank's positions are whole blocks but for the last one, and
+ * the loads are the sums of what the mask says of these rows. */
+static void ragged_sequences_carry_the_work_of_their_rows(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 60; c++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        const int32_t text = between(1, 900), image = between(0, 900), tail = between(0, 900);
+        const struct cs_mask_span span[] = {
+            {CS_SPAN_TEXT, text,  0, -1},
+            {0,            image, 0, -1},
+            {CS_SPAN_TEXT, tail,  0, -1}
+        };
+        static const struct cs_balance_cost cost = {1, 0, 0, 50};
+        const struct cs_balance_options o = {.how = CS_BALANCE_LPT, .ranks = between(1, 4)};
+        struct cs_mask_plan mask;
+        struct cs_mask_runs runs;
+        struct cs_token_split split;
+        struct cs_balance_result r;
+        struct cs_err err = {.text = ""};
+        if (cs_mask_from_spans(span, 3, (struct cs_mask_rule){CS_MASK_CORNSTARCH, 0, 0},
+                               CS_TEXT_SEES_ALL, arena, &mask, &err) != CS_OK ||
+            cs_mask_runs_make(&mask, arena, &runs, &err) != CS_OK ||
+            cs_balance_tokens(&mask, &cost, &o, arena, &split, &r, &err) != CS_OK)
+            fail_msg("%s", err.text);
+        int32_t *pairs = CS_NEW_ARRAY(arena, int32_t, mask.n_tokens);
+        cs_mask_row_pairs(&runs, arena, pairs);
+        for (int32_t k = 0; k < o.ranks; k++) {
+            double load = 0;
+            for (int32_t i = split.first[k]; i < split.first[k + 1]; i++)
+                load += pairs[split.position[i]] + 50;
+            assert_true(load == r.load[k]);
+        }
+        assert_int_equal(split.first[o.ranks], mask.n_tokens);
+        cs_arena_free(arena);
+    }
+}
+
 static void every_position_is_owned_once(void **state)
 {
     (void)state;
@@ -210,6 +294,8 @@ int main(void)
         cmocka_unit_test(a_capped_search_equals_brute_force),
         cmocka_unit_test(the_best_is_never_worse_than_any_other),
         cmocka_unit_test(the_optimum_is_monotone),
+        cmocka_unit_test(permuted_and_scaled_blocks_load_alike),
+        cmocka_unit_test(ragged_sequences_carry_the_work_of_their_rows),
         cmocka_unit_test(every_position_is_owned_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

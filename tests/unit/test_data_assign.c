@@ -221,6 +221,61 @@ static void names_of_policies_come_back(void **state)
     assert_false(cs_assign_how_from_name("snake", &how));
 }
 
+/* Room for two samples of a slot, and for 10 tokens: what the policy alone would crowd is kept
+ * apart, and what fits nowhere is said. */
+static void room_is_never_exceeded(void **state)
+{
+    (void)state;
+
+    static const enum cs_assign_how hows[] = {
+        CS_ASSIGN_LIST2D, CS_ASSIGN_LPT,       CS_ASSIGN_ENTRAIN,  CS_ASSIGN_ENTRAIN_LITERAL,
+        CS_ASSIGN_RANDOM, CS_ASSIGN_LPT_LANES, CS_ASSIGN_DISTTRAIN};
+    const struct cs_assign_samples s = {6, COSTS(9, 1, 1, 1, 1, 1), COSTS(9, 1, 1, 1, 1, 1), NULL};
+    for (size_t h = 0; h < CS_ARRAY_LEN(hows); h++)
+        for (int32_t tokens = 4; tokens <= 6; tokens++) {
+            const int32_t size[] = {tokens, tokens, tokens, tokens, tokens, tokens};
+            const struct cs_list_room room = {
+                .n = 2, .size = {size, NULL},
+                     .limit = {10,   2   }
+            };
+            const struct cs_assign_options o = {
+                .how = hows[h], .lanes = 1, .slots = 3, .room = &room};
+            struct cs_assign_result r;
+            int32_t count[3] = {0}, unplaced = 0;
+            assert_int_equal(cs_assign(&s, &o, arena, &r, NULL), CS_OK);
+            for (int i = 0; i < 6; i++) {
+                unplaced += r.slot[i] < 0;
+                if (r.slot[i] >= 0)
+                    count[r.slot[i]]++;
+            }
+            for (int k = 0; k < 3; k++)
+                assert_true(count[k] <= (tokens <= 5 ? 2 : 1));
+            assert_int_equal(unplaced, tokens <= 5 ? 0 : 3);
+            assert_int_equal(r.n_unplaced, unplaced);
+        }
+    const struct cs_list_room room = {.n = 1, .limit = {1}};
+    const struct cs_assign_options two = {.lanes = 2, .slots = 3, .room = &room};
+    struct cs_assign_result r;
+    struct cs_err err = {.text = ""};
+    assert_int_equal(cs_assign(&s, &two, arena, &r, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "one lane"));
+}
+
+/* Two encoders on ranks of their own: as one sum slots look even, apart they are not. */
+static void encoders_are_balanced_one_by_one(void **state)
+{
+    (void)state;
+    const double vision[] = {4, 4, 0, 0}, audio[] = {0, 0, 4, 4};
+    const double *const parts[] = {vision, audio};
+    const struct cs_assign_samples s = {4, COSTS(4, 4, 4, 4), COSTS(1, 1, 1, 1), NULL};
+    const struct cs_assign_options o = {
+        .lanes = 1, .slots = 2, .enc_part = parts, .n_enc_parts = 2};
+    struct cs_assign_result r;
+    assert_int_equal(cs_assign(&s, &o, arena, &r, NULL), CS_OK);
+    assert_int_not_equal(r.slot[0], r.slot[1]);
+    assert_int_not_equal(r.slot[2], r.slot[3]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_arena, free_arena)
 
 int main(void)
@@ -238,6 +293,8 @@ int main(void)
         TEST(deferral_moves_half_the_difference),
         TEST(bad_requests_are_refused_with_reasons),
         TEST(names_of_policies_come_back),
+        TEST(room_is_never_exceeded),
+        TEST(encoders_are_balanced_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

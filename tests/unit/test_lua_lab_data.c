@@ -171,6 +171,38 @@ static void too_many_modalities_are_refused(void **state)
            "assert(not ok and why:find(\"more than 61 modalities\"), why)\n");
 }
 
+static void orders_of_slots_change_the_makespan_only(void **state)
+{
+    (void)state;
+    passes(
+        "local samples = {}\n"
+        "for i = 1, 24 do samples[i] = { enc = i * 7 % 11, llm = i * 5 % 13 + 1 } end\n"
+        "local r, sum = {}, {}\n"
+        "for _, order in ipairs { \"kept\", \"sorted\", \"disttrain\", \"searched\" } do\n"
+        "  r[order] = cs.lab.assign { samples = samples, lanes = 2, slots = 6, how = \"random\",\n"
+        "    order = order, enc_stages = 2, llm_stages = 3 }\n"
+        "  sum[order] = 0\n"
+        "  for i = 1, 12 do sum[order] = sum[order] + r[order].enc[i] * 1000 + r[order].llm[i] "
+        "end\n"
+        "  assert(sum[order] == sum.kept and r[order].even == r.kept.even)\n"
+        "  for i = 1, 24 do assert(r[order].lane[i] == r.kept.lane[i]) end\n"
+        "end\n"
+        "assert(r.searched.makespan < r.kept.makespan, r.searched.makespan)\n"
+        "assert(r.searched.makespan >= 0.5 * r.kept.even)\n");
+    /* one stage each, equal slots: (m + p - 1) (f + b) = (4 + 1) * 3 */
+    passes("local s = {} for i = 1, 4 do s[i] = { enc = 1, llm = 1 } end\n"
+           "local r = cs.lab.assign { samples = s, lanes = 1, slots = 4 }\n"
+           "assert(r.makespan == 15 and r.even == 15 and math.type(r.makespan) == \"integer\")\n"
+           "r = cs.lab.assign { samples = s, lanes = 1, slots = 4, enc_backward = 0 }\n"
+           "assert(r.makespan == 13, r.makespan)\n"); /* one forward in front of 4 * 3 */
+    struct cs_err err;
+    assert_int_not_equal(run("cs.lab.assign { samples = { { enc = 1, llm = 1 } }, lanes = 1, "
+                             "slots = 2, defer = true, order = \"sorted\" }",
+                             &err),
+                         CS_OK);
+    assert_non_null(strstr(err.text, "leave out 'order'"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +213,7 @@ int main(void)
         cmocka_unit_test(assign_gives_lanes_slots_and_sums),
         cmocka_unit_test(errors_name_function_key_and_item),
         cmocka_unit_test(too_many_modalities_are_refused),
+        cmocka_unit_test(orders_of_slots_change_the_makespan_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

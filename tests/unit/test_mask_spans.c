@@ -2,6 +2,7 @@
 #include "core/mask/runs.h"
 #include "core/mask/span.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -249,6 +250,74 @@ static void pairs_on_real_shapes_follow_the_formulas(void **state)
     assert_int_equal(pairs(), INT64_C(2158) * 2159 / 2 + 1458 * 1457 / 2);
 }
 
+/* Tile counts of 8192 tokens at 128 x 128: whole and partial tiles, and how much of the executed
+ * area is allowed pairs. per_doc times in every document. */
+struct shape {
+    const char *name;
+    enum cs_mask_kind kind;
+    int32_t docs, per_doc, lead, image, tail; /* text, picture, text */
+    int64_t full, partial;                    /* -1: the table has no count */
+    double area, efficiency;
+    double tall; /* efficiency of tiles of 192 x 128, 0: not checked */
+};
+
+static void check_shape(const struct shape *s)
+{
+    struct cs_mask_span span[64];
+    struct cs_mask_tiles tiles;
+    int n = 0;
+    for (int32_t i = 0; i < s->docs * s->per_doc; i++) {
+        const int32_t doc = i / s->per_doc;
+        if (s->lead > 0)
+            span[n++] = (struct cs_mask_span){CS_SPAN_TEXT, s->lead, doc, -1};
+        if (s->image > 0)
+            span[n++] = (struct cs_mask_span){0, s->image, doc, -1};
+        if (s->tail > 0)
+            span[n++] = (struct cs_mask_span){CS_SPAN_TEXT, s->tail, doc, -1};
+    }
+    make(span, n, (struct cs_mask_rule){s->kind, 0, 0}, CS_TEXT_SEES_ALL);
+    const double all = (double)pairs(), tokens = plan.n_tokens;
+    for (int32_t q = 128; q <= (s->tall > 0 ? 192 : 128); q += 64) {
+        const double want = q == 128 ? s->efficiency : s->tall;
+        assert_int_equal(cs_mask_tiles_make(&runs, q, 128, arena, &tiles, NULL), CS_OK);
+        const struct cs_mask_tile_counts c = cs_mask_tiles_count(&tiles, -1);
+        const double executed = (double)(c.count[CS_TILE_ALL] + c.count[CS_TILE_PARTIAL]) * q * 128;
+        if (!(fabs(all / executed - want) <= 0.0051))
+            fail_msg("%s: efficiency of %d x 128 is %.4f, want %.2f", s->name, (int)q,
+                     all / executed, want);
+        if (q == 128 && s->full >= 0) {
+            assert_int_equal(c.count[CS_TILE_ALL], s->full);
+            assert_int_equal(c.count[CS_TILE_PARTIAL], s->partial);
+        }
+    }
+    if (!(fabs(all / (tokens * tokens) - s->area) <= 0.00051))
+        fail_msg("%s: area %.5f, want %.3f", s->name, all / (tokens * tokens), s->area);
+}
+
+static void tile_counts_on_real_shapes_are_the_measured_ones(void **state)
+{
+    (void)state;
+    static const struct shape shapes[] = {
+        {"causal",             CS_MASK_CAUSAL,      1,  1,  8192, 0,    0,   2016, 64,  .500, .98, .96},
+        {"8 documents",        CS_MASK_CAUSAL,      8,  1,  1024, 0,    0,   224,  64,  .063, .89, .72},
+        {"8 (35 + 729 + 260)", CS_MASK_IMAGE_BIDIR, 8,  1,  35,   729,  260, 304,  104, .094, .95, .82},
+        {"isolated",           CS_MASK_CORNSTARCH,  8,  1,  35,   729,  260, 264,  144, .091, .92, .79},
+        {"8 (64 + 576 + 384)", CS_MASK_IMAGE_BIDIR, 8,  1,  64,   576,  384, -1,   -1,  .082, .92, .80},
+        {"isolated",           CS_MASK_CORNSTARCH,  8,  1,  64,   576,  384, -1,   -1,  .078, .87, .76},
+        {"2 x 8 (256 + 256)",  CS_MASK_IMAGE_BIDIR, 2,  8,  0,    256,  256, -1,   -1,  .258, .99, .92},
+        {"isolated",           CS_MASK_ITEM,        2,  8,  0,    256,  256, -1,   -1,  .148, .97, .67},
+        {"16 (196 + 316)",     CS_MASK_IMAGE_BIDIR, 1,  16, 0,    196,  316, -1,   -1,  .505, .99, .96},
+        {"isolated",           CS_MASK_ITEM,        1,  16, 0,    196,  316, -1,   -1,  .325, .82, .71},
+        {"4 (1500 + 548)",     CS_MASK_IMAGE_BIDIR, 4,  1,  0,    1500, 548, -1,   -1,  .192, .97, .91},
+        {"11 SigLIP pictures", CS_MASK_FULL,        11, 1,  0,    729,  0,   -1,   -1,  .091, .75, .71},
+        {"14 CLIP pictures",   CS_MASK_FULL,        14, 1,  0,    577,  0,   -1,   -1,  .071, .69, .64},
+        {"31 ViT pictures",    CS_MASK_FULL,        31, 1,  0,    257,  0,   -1,   -1,  .032, .50, .45},
+        {"5 Whisper clips",    CS_MASK_FULL,        5,  1,  0,    1500, 0,   -1,   -1,  .200, .87, .83},
+    };
+    for (size_t i = 0; i < CS_ARRAY_LEN(shapes); i++)
+        check_shape(&shapes[i]);
+}
+
 static void damaged_spans_are_refused_with_reasons(void **state)
 {
     (void)state;
@@ -320,6 +389,7 @@ int main(void)
         cmocka_unit_test(the_mixed_sequence_has_the_golden_tile_map),
         cmocka_unit_test(whole_tiles_at_a_ragged_edge_count_as_all),
         cmocka_unit_test(pairs_on_real_shapes_follow_the_formulas),
+        cmocka_unit_test(tile_counts_on_real_shapes_are_the_measured_ones),
         cmocka_unit_test(damaged_spans_are_refused_with_reasons),
         cmocka_unit_test(permuted_rows_are_refused),
         cmocka_unit_test(names_of_rules_come_back),

@@ -9,6 +9,8 @@
 #include "core/sched/program.h"
 #include "core/sched/sim.h"
 
+enum { FINE = 1024 /* parts of a nanosecond: small shares of short stages must not be equal */ };
+
 struct cs_slot_order {
     const struct cs_plan *plan;
     const struct cs_graph *graph; /* NULL: a plan made from numbers */
@@ -69,7 +71,7 @@ static int64_t action_ns(void *user, const struct cs_program *program, int rank,
     else if (action->op == CS_OP_BWD_WEIGHT)
         ns = stage->bwd_weight_ns;
     const double share = q->share[stage->branch * program->n_slots + q->order[action->slot]];
-    return (int64_t)((double)ns * share + 0.5);
+    return (int64_t)((double)ns * share * FINE + 0.5);
 }
 
 static double makespan(void *user, const int32_t *order, int32_t n)
@@ -86,7 +88,7 @@ static double makespan(void *user, const int32_t *order, int32_t n)
     q->order = order;
     q->status = cs_simulate(q->program, &options, arena, &result, q->err);
     cs_arena_free(arena);
-    return q->status == CS_OK ? (double)result.makespan_ns : INFINITY;
+    return q->status == CS_OK ? (double)result.makespan_ns / FINE : INFINITY;
 }
 
 static int64_t count_actions(const struct cs_program *program)

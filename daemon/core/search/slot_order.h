@@ -13,7 +13,7 @@
 struct cs_slot_order;
 
 /* Simulated actions of one search, at most: what bounds its time, the same on every machine. */
-enum { CS_SLOT_ORDER_ACTIONS = 1 << 18 };
+enum { CS_SLOT_ORDER_ACTIONS = 1 << 17 };
 
 /* plan and graph must outlive it; graph NULL: a plan made from numbers. */
 struct cs_slot_order *cs_slot_order_new(const struct cs_plan *plan, const struct cs_graph *graph);
