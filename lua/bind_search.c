@@ -415,6 +415,40 @@ static int sweep_blind(lua_State *L)
     return 1;
 }
 
+/* { planner=, plan= row or nil, why_not= } of every planner that was looked for */
+static int sweep_planners(lua_State *L)
+{
+    const json_t *planners = json_object_get(self_json(L), "planners");
+    lua_createtable(L, (int)json_array_size(planners), 0);
+    for (size_t i = 0; i < json_array_size(planners); i++) {
+        const json_t *row = json_array_get(planners, i), *plan = json_object_get(row, "plan");
+        lua_createtable(L, 0, 3);
+        cs_lua_push_json(L, json_object_get(row, "planner"));
+        lua_setfield(L, -2, "planner");
+        if (json_is_object(plan))
+            push_row(L, plan);
+        else
+            lua_pushnil(L);
+        lua_setfield(L, -2, "plan");
+        if (json_is_string(json_object_get(row, "why_not"))) {
+            cs_lua_push_json(L, json_object_get(row, "why_not"));
+            lua_setfield(L, -2, "why_not");
+        }
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+static int sweep_explain(lua_State *L)
+{
+    const json_t *explain = json_object_get(self_json(L), "explain");
+    if (explain)
+        cs_lua_push_json(L, explain);
+    else
+        lua_pushnil(L);
+    return 1;
+}
+
 static int sweep_json(lua_State *L)
 {
     cs_lua_push_json(L, self_json(L));
@@ -424,10 +458,12 @@ static int sweep_json(lua_State *L)
 void cs_lua_register_search(lua_State *L)
 {
     static const luaL_Reg methods[] = {
-        {"plans", sweep_plans},
-        {"blind", sweep_blind},
-        {"json",  sweep_json },
-        {NULL,    NULL       },
+        {"plans",    sweep_plans   },
+        {"blind",    sweep_blind   },
+        {"planners", sweep_planners},
+        {"explain",  sweep_explain },
+        {"json",     sweep_json    },
+        {NULL,       NULL          },
     };
     cs_lua_value_register(L, CS_LUA_SWEEP, methods, NULL);
 }

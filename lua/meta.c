@@ -21,6 +21,8 @@ static const struct cs_lua_method methods[] = {
     {"cs.plan", "hash", "", "string", "SHA-256 of the plan"},
     {"cs.sweep", "plans", "", "table[]", "one row per plan, the best first: parallel, schedule, step_ms, peak_memory_gib, bubble, ranks, why"},
     {"cs.sweep", "blind", "", "table?", "the row that a frozen-blind planner would choose; of a search"},
+    {"cs.sweep", "planners", "", "table[]", "what every planner chooses: planner, plan (its row), why_not; of a search"},
+    {"cs.sweep", "explain", "", "table?", "why the first plan, and what binds: { cut = {...}, binds = {...} }; of a search"},
     {"cs.sweep", "json", "", "table", "the whole document that plan --json prints"},
     {"cs.job", "spec", "", "table", "the job document as a table"},
 };

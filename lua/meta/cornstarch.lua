@@ -99,6 +99,14 @@ function sweep_:plans() end
 ---@return table?
 function sweep_:blind() end
 
+---what every planner chooses: planner, plan (its row), why_not; of a search
+---@return table[]
+function sweep_:planners() end
+
+---why the first plan, and what binds: { cut = {...}, binds = {...} }; of a search
+---@return table?
+function sweep_:explain() end
+
 ---the whole document that plan --json prints
 ---@return table
 function sweep_:json() end
