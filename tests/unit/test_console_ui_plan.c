@@ -31,24 +31,35 @@ struct fixture {
     int n_lines;
 };
 
-static int set_up(void **state)
+static void fixture_new(struct fixture **out, const struct cs_test_spec *spec)
 {
-    struct fixture *f = calloc(1, sizeof *f);
-    struct cs_test_spec spec = cs_test_replay_spec();
-    cs_test_replay_new(&f->replay, &spec, 2);
+    struct fixture *f = *out = calloc(1, sizeof *f);
+    assert_non_null(f);
+    cs_test_replay_new(&f->replay, spec, 2);
     f->dir = tmpdir_new();
     snprintf(f->trace, sizeof f->trace, "%s", cs_test_replay_write(&f->replay, f->dir));
+}
+
+static void fixture_free(struct fixture *f)
+{
+    cs_test_replay_free(&f->replay);
+    cs_buf_free(&f->text);
+    tmpdir_free(f->dir);
+    free(f);
+}
+
+static int set_up(void **state)
+{
+    const struct cs_test_spec spec = cs_test_replay_spec();
+    struct fixture *f = NULL;
+    fixture_new(&f, &spec);
     *state = f;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct fixture *f = *state;
-    cs_test_replay_free(&f->replay);
-    cs_buf_free(&f->text);
-    tmpdir_free(f->dir);
-    free(f);
+    fixture_free(*state);
     return 0;
 }
 
@@ -265,25 +276,36 @@ static void what_if_rows_are_simulated_plans(void **state)
     assert_non_null(strstr(f->line[row_of(f, " zb-h2")], "6 slots on a path"));
 }
 
+/* A model whose cut depends on what is frozen: the first half of the llm needs no backward. */
 static void the_other_cut_is_the_planners(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture *f = NULL;
     struct cs_err err = {.text = ""};
     struct cs_spec *spec = NULL;
     struct cs_plan *plan = NULL;
     struct cs_forecast c;
+    struct cs_test_spec options = cs_test_replay_spec();
     const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 64};
+    (void)state;
+    options.rules = "train:* freeze:vision* freeze:llm.embed freeze:llm.layers.0-5";
+    fixture_new(&f, &options);
     json_t *other = json_deep_copy(f->replay.spec);
     json_object_set_new(json_object_get(other, "plan"), "stages", json_string("frozen-blind"));
     if (cs_spec_read(other, f->replay.arena, &spec, &err) != CS_OK ||
         cs_plan_make(spec, f->replay.graph, &cluster, f->replay.arena, &plan, &err) != CS_OK)
         fail_msg("%s", err.text);
-    show(f, "w");
+    assert_int_not_equal(plan->stages[1].n_layers, f->replay.plan->stages[1].n_layers);
     forecast(f, plan, "1f1b", plan->slots, &c);
+    assert_true(c.makespan_ns > f->replay.predicted.makespan_ns * 11 / 10);
+    show(f, "w");
     check_row(f, "frozen-blind cut", &c, 1);
     show(f, "t f");
     check_summary(f, &c);
+    show(f, "t f f");
+    forecast(f, f->replay.plan, "1f1b", plan->slots, &c);
+    check_summary(f, &c);
     json_decref(other);
+    fixture_free(f);
 }
 
 static void keys_change_the_preview_and_u_goes_back(void **state)
@@ -390,6 +412,38 @@ static void jobs_of_every_schedule_are_previewed(void **state)
     check_own_schedule("1f1b", "encoder-colocated", 3);
     check_own_schedule("three-phase", "encoder-colocated", 1);
     check_own_schedule("anchors", "encoder-colocated", 1);
+}
+
+/* Where stages share ranks a row is a rank, with all that its stages do. */
+static void shared_ranks_have_a_row_each(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_err err = {.text = ""};
+    struct cs_spec *spec = NULL;
+    struct cs_plan *plan = NULL;
+    struct cs_forecast c;
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 64};
+    assert_int_equal(cs_spec_read(f->replay.spec, f->replay.arena, &spec, &err), CS_OK);
+    spec->schedule = "three-phase";
+    spec->modality = "encoder-colocated";
+    for (int32_t i = 0; i < spec->n_parallel; i++)
+        spec->parallel[i].pp = strcmp(spec->parallel[i].branch, "llm") == 0 ? 4 : 1;
+    assert_int_equal(cs_plan_make(spec, f->replay.graph, &cluster, f->replay.arena, &plan, &err),
+                     CS_OK);
+    forecast(f, plan, "three-phase", plan->slots, &c);
+    show(f, "w j j j j j j j Enter t");
+    int at = find(f, 0, " rank stage");
+    for (int32_t r = 0; r < c.n_ranks; r++) {
+        double busy = 0;
+        for (int32_t s = 0; s < c.n_stages; s++)
+            busy += c.stage[s].rank == r ? (double)c.stage[s].busy_ns : 0;
+        const char *line = f->line[at + 1 + r];
+        assert_near(number_from_end(line, 2), 100 * (1 - busy / (double)c.makespan_ns), 0.1);
+        assert_non_null(strstr(line, " +1"));
+    }
+    assert_non_null(strstr(f->line[at + 1 + c.n_ranks], " critical path"));
+    show(f, "w j j j j j j j Enter t a"); /* every stage */
+    assert_non_null(strstr(f->line[find(f, 0, " rank stage") + 2 * c.n_ranks], " llm.3"));
 }
 
 /* How long a rank computed nothing before a time, from all its actions. */
@@ -543,6 +597,39 @@ static void balance_shows_what_the_balancer_says(void **state)
     cs_batch_clear(&batch);
 }
 
+/* Over the batch every slot waits for its own fullest rank. */
+static void the_batch_waits_for_the_fullest_rank_of_every_slot(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_err err = {.text = ""};
+    struct cs_spec *spec = NULL;
+    struct cs_slot_budget budget = f->replay.plan->budget;
+    double max[CS_BALANCE_HOWS] = {0}, mean[CS_BALANCE_HOWS] = {0};
+    struct cs_batch b = {0};
+
+    enum { SLOTS = 3, RANKS = 5 };
+
+    budget.seq_tokens = 2048;
+    assert_int_equal(cs_spec_read(f->replay.spec, f->replay.arena, &spec, &err), CS_OK);
+    for (int32_t s = 0; s < SLOTS; s++) {
+        const struct cs_batch_want want = {.ranks = RANKS, .slot = s};
+        cs_batch_make(&b, spec, f->replay.graph, &budget, SLOTS, &want);
+        for (int how = 0; how < CS_BALANCE_HOWS; how++) {
+            double most = 0, sum = 0;
+            for (int32_t r = 0; r < RANKS; r++) {
+                most = fmax(most, b.rule[how].load[r]);
+                sum += b.rule[how].load[r];
+            }
+            max[how] += most;
+            mean[how] += sum / RANKS;
+        }
+    }
+    for (int how = 0; how < CS_BALANCE_HOWS; how++)
+        assert_true(fabs(b.rule[how].batch_ratio - max[how] / mean[how]) < 1e-9);
+    assert_true(b.rule[CS_BALANCE_STRIPED].batch_ratio > b.rule[CS_BALANCE_BEST].batch_ratio);
+    cs_batch_clear(&b);
+}
+
 static void a_drawn_batch_fills_its_slot_within_the_budgets(void **state)
 {
     struct fixture *f = *state;
@@ -692,9 +779,11 @@ int main(void)
         cmocka_unit_test(the_other_cut_is_the_planners),
         cmocka_unit_test(keys_change_the_preview_and_u_goes_back),
         cmocka_unit_test(the_path_list_is_a_chain_as_long_as_the_step),
+        cmocka_unit_test(shared_ranks_have_a_row_each),
         cmocka_unit_test(reasons_of_the_critical_path_are_true),
         cmocka_unit_test(jobs_of_every_schedule_are_previewed),
         cmocka_unit_test(balance_shows_what_the_balancer_says),
+        cmocka_unit_test(the_batch_waits_for_the_fullest_rank_of_every_slot),
         cmocka_unit_test(a_drawn_batch_fills_its_slot_within_the_budgets),
         cmocka_unit_test(long_pipelines_are_shown_in_groups),
         cmocka_unit_test(groups_show_means_and_maxima),
