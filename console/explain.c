@@ -139,10 +139,10 @@ static double against(const json_t *row, const json_t *best)
 }
 
 /* what every planner takes, at true costs */
-static void planners_text(const json_t *planners, struct cs_buf *out)
+static void planners_text(const json_t *planners, const json_t *best, struct cs_buf *out)
 {
     struct cs_table *table = cs_table_new(planner_columns, CS_ARRAY_LEN(planner_columns));
-    const json_t *row, *best = json_object_get(json_array_get(planners, 0), "plan");
+    const json_t *row;
     size_t i;
     json_array_foreach((json_t *)(uintptr_t)planners, i, row)
     {
@@ -243,7 +243,7 @@ void cs_sweep_text(const json_t *document, bool explains, bool compares, struct 
         cs_buf_adds(out, "b: what a planner that ignores freezing would choose\n");
     counts_text(document, out);
     if (compares && json_array_size(planners) > 0)
-        planners_text(planners, out);
+        planners_text(planners, json_array_get(plans, 0), out);
     if (explains && explain) {
         list_text("why plan 1", json_object_get(explain, "cut"), out);
         list_text("what binds", json_object_get(explain, "binds"), out);
@@ -259,6 +259,7 @@ void cs_explain_text(const json_t *explanation, bool compares, struct cs_buf *ou
 {
     const json_t *explain = json_object_get(explanation, "explain");
     const json_t *others = json_object_get(explanation, "others"), *row;
+    const json_t *planners = json_object_get(explanation, "planners");
     size_t i;
     list_text("why this plan", json_object_get(explain, "cut"), out);
     list_text("what binds", json_object_get(explain, "binds"), out);
@@ -273,7 +274,7 @@ void cs_explain_text(const json_t *explanation, bool compares, struct cs_buf *ou
         cs_buf_free(&c.layout);
     }
     if (compares)
-        planners_text(json_object_get(explanation, "planners"), out);
+        planners_text(planners, json_object_get(json_array_get(planners, 0), "plan"), out);
 }
 
 /* A given plan */

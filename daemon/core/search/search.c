@@ -330,10 +330,12 @@ static bool is_same(const struct searcher *s, const struct cs_found *a, const st
     return true;
 }
 
-/* the schedules and placements of other planners are their own */
+/* a search by the rules of one planner hands back its plans only; else what was asked for: other
+ * planners have schedules and placements of their own */
 static bool is_asked(const struct searcher *s, const struct cs_found *f)
 {
-    return (s->options.schedules >> f->schedule & 1) != 0 &&
+    return s->options.planner == CS_PLANNER_CORNSTARCH &&
+           (s->options.schedules >> f->schedule & 1) != 0 &&
            (s->options.modalities >> f->plan->modality & 1) != 0;
 }
 
