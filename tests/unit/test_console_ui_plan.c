@@ -769,6 +769,49 @@ static void groups_show_means_and_maxima(void **state)
     big_free(&b);
 }
 
+/* On devices of a size: what needs more can be looked at, and is marked everywhere. */
+static void what_does_not_fit_is_marked(void **state)
+{
+    struct cs_err err = {.text = ""};
+    struct cs_buf text = {0};
+    const struct cs_test_spec options = {.vision_layers = 4,
+                                         .llm_layers = 24,
+                                         .llm_width = 4096,
+                                         .llm_pp = 4,
+                                         .slots = 32,
+                                         .seq_tokens = 8192};
+    struct big b = {.store = cs_store_new()};
+    json_t *spec = cs_test_spec_json(&options);
+    (void)state;
+    json_object_set_new(json_object_get(spec, "plan"), "cluster",
+                        json_pack("{s:s}", "preset", "h100x8"));
+    if (cs_store_script(b.store, spec, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    draw(&b, "w j j", &text); /* gpipe keeps every slot */
+    const char *row = strstr(cs_buf_str(&text), "gpipe");
+    assert_non_null(row);
+    assert_true(memchr(row, '!', strcspn(row, "\n")) != NULL);
+    assert_non_null(strstr(cs_buf_str(&text), "! does not fit"));
+    const struct cs_whatif *w = &b.store->previews.whatif;
+    for (int i = 0; i < w->n; i++)
+        if (strcmp(w->row[i].name, "gpipe") == 0)
+            assert_true(w->row[i].peak_bytes > b.store->model.device->mem_bytes);
+    assert_true(w->row[0].peak_bytes < b.store->model.device->mem_bytes);
+    draw(&b, "m s", &text);
+    assert_non_null(strstr(cs_buf_str(&text), "does not fit: "));
+    const struct cs_preview *p = &b.store->previews.preview;
+    char where[64];
+    snprintf(where, sizeof where, "GiB on rank %d", p->peak_rank);
+    assert_true(p->peak_rank > 0 && strstr(cs_buf_str(&text), where) != NULL);
+    draw(&b, "w j j j j j j j", &text); /* three-phase */
+    assert_non_null(strstr(cs_buf_str(&text), "workers do not run such plans yet"));
+    draw(&b, "w j j j", &text); /* interleaved */
+    assert_null(strstr(cs_buf_str(&text), "workers do not run such plans yet"));
+    cs_buf_free(&text);
+    cs_store_free(b.store);
+    json_decref(spec);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -786,6 +829,7 @@ int main(void)
         cmocka_unit_test(the_batch_waits_for_the_fullest_rank_of_every_slot),
         cmocka_unit_test(a_drawn_batch_fills_its_slot_within_the_budgets),
         cmocka_unit_test(long_pipelines_are_shown_in_groups),
+        cmocka_unit_test(what_does_not_fit_is_marked),
         cmocka_unit_test(groups_show_means_and_maxima),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
