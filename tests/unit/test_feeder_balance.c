@@ -44,12 +44,12 @@ struct job {
     struct cs_plan *plan;
 };
 
-/* The model of the test specification on vision + llm stages. */
-static struct job make_job(int vision, int llm, const char *balance, const char *slot_order)
+static struct job make_placed(const char *modality, int vision, int llm, const char *balance,
+                              const char *slot_order)
 {
     const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 16};
-    json_t *root = cs_test_spec_json(
-        &(struct cs_test_spec){.vision_pp = vision, .llm_pp = llm, .slots = 6, .seed = 9});
+    json_t *root = cs_test_spec_json(&(struct cs_test_spec){
+        .vision_pp = vision, .llm_pp = llm, .slots = 6, .seed = 9, .modality = modality});
     struct job j;
     struct cs_err err = {.text = ""};
     json_array_append_new(roots, root);
@@ -60,6 +60,12 @@ static struct job make_job(int vision, int llm, const char *balance, const char 
         cs_plan_make(j.spec, j.graph, &cluster, arena, &j.plan, &err) != CS_OK)
         fail_msg("%s", err.text);
     return j;
+}
+
+/* The model of the test specification on vision + llm stages. */
+static struct job make_job(int vision, int llm, const char *balance, const char *slot_order)
+{
+    return make_placed("encoder-parallel", vision, llm, balance, slot_order);
 }
 
 /* Samples of one step as the loader hands them out: those with a picture come first. */
@@ -123,8 +129,12 @@ static void a_layout_does_not_change_the_slots(void **state)
         struct cs_pack_sample one[N], other[N];
         const struct job a = make_job(1, 1, policies[p], "kept");
         const struct job b = make_job(2, 2, policies[p], "kept");
+        const struct job c = make_placed("encoder-replicated", 1, 2, policies[p], "kept");
         assert_int_not_equal(a.plan->n_stages, b.plan->n_stages);
+        assert_int_equal(c.plan->stages[0].copies, 2);
         assert_int_equal(balance(&a, 3, one), balance(&b, 3, other));
+        assert_memory_equal(one, other, sizeof(one));
+        assert_int_equal(balance(&c, 3, other), balance(&a, 3, one));
         assert_memory_equal(one, other, sizeof(one));
     }
 }

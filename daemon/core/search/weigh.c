@@ -1,13 +1,14 @@
 /* See weigh.h. */
 #include "core/search/weigh.h"
 
-/* Forward and backward of all stages of a branch, for a slot filled to its budgets. */
+/* Forward and backward of all stages of a branch, for a slot filled to its budgets. Of copies one
+ * counts. */
 static double branch_ns(const struct cs_plan *plan, int32_t branch)
 {
     int64_t ns = 0;
     for (int32_t s = 0; s < plan->n_stages; s++) {
         const struct cs_stage *st = &plan->stages[s];
-        if (st->branch == branch)
+        if (st->branch == branch && (st->copies <= 1 || st->index == 0))
             ns += st->fwd_ns + st->bwd_input_ns + st->bwd_weight_ns;
     }
     return (double)ns;
