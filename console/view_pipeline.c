@@ -59,13 +59,14 @@ static struct parts share_rows(const struct cs_store *store, const struct cs_scr
     return p;
 }
 
+/* Over ranks: stages that share one are busy together. */
 static double mean_bubble(const struct cs_timeline *timeline)
 {
-    double sum = 0;
+    double busy = 0;
     for (int32_t s = 0; s < timeline->spans.n_stages; s++)
-        sum += timeline->spans.bubble[s];
-    return timeline->arena && timeline->spans.n_stages ? sum / timeline->spans.n_stages
-                                                       : (double)NAN;
+        busy += 1 - timeline->spans.bubble[s];
+    return timeline->arena && timeline->spans.n_ranks ? 1 - busy / timeline->spans.n_ranks
+                                                      : (double)NAN;
 }
 
 static void draw_summary(const struct cs_store *store, const struct cs_screen *screen,

@@ -351,6 +351,21 @@ static void the_path_list_is_a_chain_as_long_as_the_step(void **state)
     assert_near(sum, (double)f->replay.predicted.makespan_ns / 1e6, 0.5);
 }
 
+static double bubble_on(struct cs_store *store, struct cs_screen *screen, enum cs_view view)
+{
+    struct cs_buf text = {0};
+    struct cs_canvas *canvas = cs_canvas_new(120, 30);
+    screen->view = view;
+    while (cs_screen_prepare(store, screen))
+        ;
+    cs_screen_draw(store, screen, canvas);
+    cs_canvas_text(canvas, &text);
+    double bubble = number_after(cs_buf_str(&text), "bubble ");
+    cs_buf_free(&text);
+    cs_canvas_free(canvas);
+    return bubble;
+}
+
 /* A job of any schedule is previewed as it is, and cycling through all schedules ends there. */
 static void check_own_schedule(const char *schedule, const char *modality, int pp)
 {
@@ -387,6 +402,8 @@ static void check_own_schedule(const char *schedule, const char *modality, int p
     assert_true(p->made.is_own);
     assert_int_equal(p->forecast.makespan_ns, store->predicted.spans.makespan_ns);
     assert_int_equal(store->previews.whatif.row[0].step_ns, p->forecast.makespan_ns);
+    assert_near(bubble_on(store, &screen, CS_VIEW_PIPELINE),
+                bubble_on(store, &screen, CS_VIEW_PLAN), 0.1);
     for (int i = 0; cs_variant_schedule(i); i++) {
         assert_int_equal(cs_screen_keys(&screen, store, "s", &err), CS_OK);
         while (cs_screen_prepare(store, &screen))
