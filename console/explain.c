@@ -264,7 +264,8 @@ void cs_explain_text(const json_t *explanation, bool compares, struct cs_buf *ou
     list_text("why this plan", json_object_get(explain, "cut"), out);
     list_text("what binds", json_object_get(explain, "binds"), out);
     if (json_array_size(others) > 0)
-        cs_buf_adds(out, "\nthe best pipelines with other numbers of stages and schedules\n");
+        cs_buf_adds(out,
+                    "\nthe best plans with other numbers of stages, schedules and placements\n");
     json_array_foreach((json_t *)(uintptr_t)others, i, row)
     {
         struct cells c;
@@ -279,20 +280,10 @@ void cs_explain_text(const json_t *explanation, bool compares, struct cs_buf *ou
 
 /* A given plan */
 
-static int32_t stages_of(const struct cs_plan *plan, int32_t branch)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < plan->n_stages; i++)
-        n += plan->stages[i].branch == branch;
-    return n;
-}
-
-/* pipelines as jobs run them */
+/* what jobs run: one replica, neither tp nor cp, everything kept */
 static struct cs_search_options bare(const struct cs_plan *plan, const struct cs_graph *graph)
 {
     struct cs_search_options o = {.batch_slots = plan->slots,
-                                  .modalities = 1u << CS_SEARCH_PARALLEL,
-                                  .schedules = 3, /* 1f1b, gpipe */
                                   .recomputes = 1u << CS_RECOMPUTE_NONE,
                                   .zeros = 1,
                                   .dp = 1,
@@ -301,6 +292,56 @@ static struct cs_search_options bare(const struct cs_plan *plan, const struct cs
         o.fix[b].tp = o.fix[b].cp = 1;
     return o;
 }
+
+static int32_t ranks_of(const struct cs_plan *plan, int32_t branch, int32_t *n_stages)
+{
+    int32_t first = INT32_MAX, last = -1;
+    *n_stages = 0;
+    for (int32_t i = 0; i < plan->n_stages; i++) {
+        if (plan->stages[i].branch != branch)
+            continue;
+        ++*n_stages;
+        first = plan->stages[i].rank < first ? plan->stages[i].rank : first;
+        last = plan->stages[i].rank > last ? plan->stages[i].rank : last;
+    }
+    return last - first + 1;
+}
+
+/* the options under which the plan is the only layout */
+static enum cs_status fix_plan(const struct cs_spec *spec, const struct cs_graph *graph,
+                               const struct cs_plan *plan, struct cs_search_options *o,
+                               struct cs_err *err)
+{
+    int32_t llm = graph->n_branches - 1, n = 0;
+    int schedule = 0;
+    const char *modality = spec->modality ? spec->modality : "encoder-parallel";
+    enum cs_search_modality of;
+    bool is_known = cs_search_modality_from_name(modality, &of) && of != CS_SEARCH_MIXED &&
+                    cs_search_schedule_from_name(plan->schedule, &schedule);
+    bool is_shared =
+        strcmp(plan->schedule, "anchors") == 0 || strcmp(plan->schedule, "three-phase") == 0;
+    if (!is_known || (llm > 0 && of == CS_SEARCH_COLOCATED) != is_shared)
+        return cs_fail(err, CS_PLAN,
+                       "a plan that is %s under %s cannot be explained: the search does not know "
+                       "it; ask for parallel or replicated encoders, or for anchors",
+                       modality, plan->schedule);
+    o->schedules = 1u << schedule;
+    o->modalities = 1u << (llm > 0 ? of : CS_SEARCH_PARALLEL);
+    o->fix[llm].pp = ranks_of(plan, llm, &n);
+    o->fix[llm].vpp = n / o->fix[llm].pp;
+    for (int32_t b = 0; b < llm; b++) {
+        (void)ranks_of(plan, b, &n);
+        o->fix[b].place =
+            1 + (int32_t)of; /* placements and the first modalities are in one order */
+        o->fix[b].pp = of == CS_SEARCH_PARALLEL ? n : 1;
+    }
+    return CS_OK;
+}
+
+_Static_assert((int)CS_PLACE_OWN == (int)CS_SEARCH_PARALLEL &&
+                   (int)CS_PLACE_COLOCATED == (int)CS_SEARCH_COLOCATED &&
+                   (int)CS_PLACE_REPLICATED == (int)CS_SEARCH_REPLICATED,
+               "one order");
 
 static json_t *others_json(const struct cs_search_result *found, const struct cs_search_plan *given)
 {
@@ -326,18 +367,10 @@ enum cs_status cs_plan_explain(const struct cs_spec *spec, const struct cs_graph
     struct cs_search_options options = bare(plan, graph), own = options;
     struct cs_search_result given, found;
     struct cs_cluster cluster;
-    int schedule = 0;
     CS_TRY(cs_cluster_read(spec->cluster, 8, &cluster, err));
-    if (!cs_search_schedule_from_name(plan->schedule, &schedule) || plan->n_ranks != plan->n_stages)
-        return cs_fail(err, CS_PLAN,
-                       "schedule %s with %d stages on %d ranks cannot be explained: only pipelines "
-                       "with one stage per rank",
-                       plan->schedule, plan->n_stages, plan->n_ranks);
-    own.schedules = 1u << schedule;
+    CS_TRY(fix_plan(spec, graph, plan, &own, err));
     own.explains = true;
     own.n_refine = -1; /* cut as the plan is */
-    for (int32_t b = 0; b < graph->n_branches; b++)
-        own.fix[b].pp = stages_of(plan, b);
     CS_TRY(cs_search(spec, graph, &cluster, NULL, &own, arena, &given, err));
     options.skip_planners = true;
     CS_TRY(cs_search(spec, graph, &cluster, NULL, &options, arena, &found, err));

@@ -11,9 +11,9 @@
  * the others lose; compares: the choices of other planners. */
 void cs_sweep_text(const json_t *document, bool explains, bool compares, struct cs_buf *out);
 /* Explanation of one given plan: {"explain": {"cut": [...], "binds": [...]}, "planners": [...],
- * "others": [...]}: the same cut under search, and the best plans with other numbers of stages.
- * What jobs run is a pipeline without replicas, tp or cp, so are the others. CS_PLAN: the search
- * finds no such plan. */
+ * "others": [...]}: the same cut under search, and the best plans with other numbers of stages,
+ * schedules and placements, without replicas, tp or cp like the plan itself. CS_PLAN: a placement
+ * that the search does not know. */
 enum cs_status cs_plan_explain(const struct cs_spec *spec, const struct cs_graph *graph,
                                const struct cs_plan *plan, struct cs_arena *arena, json_t **out,
                                struct cs_err *err) CS_NODISCARD;
