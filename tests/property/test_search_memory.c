@@ -266,6 +266,80 @@ static void peaks_are_what_the_definitions_say(void **state)
     }
 }
 
+/* of one shape of plan: the smallest slowest stage of all cuts under the cap */
+struct cuts {
+    struct brute x;
+    int64_t best; /* INT64_MAX: none fits */
+};
+
+static void each_capped(struct cuts *c, int b, int stage, int left)
+{
+    struct brute *x = &c->x;
+    if (stage == x->pp[b] - 1) {
+        int64_t worst = 0;
+        const struct cs_search_layer *l = x->s->layer[b][x->recompute[b]];
+        x->size[b][stage] = left;
+        for (int k = 0; k < x->pp[b]; k++) {
+            int64_t sum = 0;
+            int depth = x->pp[b] - 1 - k + (b == 0 ? x->pp[1] : 0);
+            bool has_backward = false;
+            for (int i = 0; i < x->size[b][k]; i++, l++) {
+                sum += l->fwd_ns + l->bwd_input_ns + l->bwd_weight_ns + l->redo_ns;
+                has_backward = has_backward || l->bwd_input_ns + l->bwd_weight_ns > 0;
+            }
+            int live = has_backward ? (depth + 1 < SLOTS ? depth + 1 : SLOTS) : 1;
+            if (bytes_of(x, b, k, live) > x->s->problem.mem_bytes)
+                return;
+            worst = sum > worst ? sum : worst;
+        }
+        c->best = worst < c->best ? worst : c->best;
+        return;
+    }
+    for (int size = 1; size <= left - (x->pp[b] - 1 - stage); size++) {
+        x->size[b][stage] = size;
+        each_capped(c, b, stage + 1, left - size);
+    }
+}
+
+static void capped_cuts_have_the_smallest_bottleneck(void **state)
+{
+    int n_plans = 0;
+    (void)state;
+    state_of = 37;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        struct small s;
+        struct cs_search_options options = everything();
+        struct cs_search_result result;
+        struct cs_err err;
+        struct cs_arena *arena = cs_arena_new(0);
+        draw_problem(&s);
+        options.n_refine = -1;
+        bool works = cs_search_run(&s.problem, &options, arena, &result, &err) == CS_OK;
+        for (int32_t p = 0; works && p < result.n_plans; p++) {
+            const struct cs_search_plan *plan = &result.plan[p];
+            struct cuts c = {.x = {.s = &s}};
+            for (int b = 0; b < 2; b++) {
+                c.x.pp[b] = plan->layout.branch[b].pp;
+                c.x.recompute[b] = (int)plan->layout.branch[b].recompute;
+            }
+            for (int b = 0; b < 2; b++) {
+                int64_t worst = 0;
+                c.best = INT64_MAX;
+                each_capped(&c, b, 0, s.problem.branch[b].n_layers);
+                for (int32_t i = 0; i < plan->n_stages; i++) {
+                    const struct cs_search_stage *st = &plan->stage[i];
+                    int64_t ns = st->fwd_ns + st->bwd_input_ns + st->bwd_weight_ns;
+                    worst = st->branch == b && ns > worst ? ns : worst;
+                }
+                assert_int_equal(worst, c.best);
+            }
+            n_plans++;
+        }
+        cs_arena_free(arena);
+    }
+    assert_true(n_plans > 10 * TRIALS);
+}
+
 static void more_memory_is_never_slower(void **state)
 {
     int n = 0;
@@ -297,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_is_the_best_of_all_that_fit),
         cmocka_unit_test(peaks_are_what_the_definitions_say),
+        cmocka_unit_test(capped_cuts_have_the_smallest_bottleneck),
         cmocka_unit_test(more_memory_is_never_slower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
