@@ -31,8 +31,8 @@ static void make_random(struct cs_arena *arena, struct cs_mask_plan *plan)
     int32_t doc = 0;
     for (int i = 0; i < n; i++) {
         doc += i > 0 && between(0, 4) == 0;
-        span[i] = (struct cs_mask_span){between(-2, 3), between(i == 0, 70), doc,
-                                        between(0, 2) ? CS_SPAN_OWN_ITEM : between(0, 2)};
+        span[i] = (struct cs_mask_span){between(-2, 3), between(i == 0, between(0, 3) ? 70 : 300),
+                                        doc, between(0, 2) ? CS_SPAN_OWN_ITEM : between(0, 2)};
     }
     struct cs_err err = {.text = ""};
     const enum cs_mask_text text = between(0, 3) ? CS_TEXT_SEES_ALL : CS_TEXT_SEES_TEXT;
@@ -250,11 +250,32 @@ static void counts_equal_the_tile_map(void **state)
     }
 }
 
+/* Valid tiles, within the room that is promised. */
+static void tiles_at_runs_are_tiles(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5 * CASES; i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_mask_plan plan;
+        make_random(arena, &plan);
+        const int32_t room = cs_mask_tile_room(&plan);
+        int32_t *row = CS_NEW_ARRAY(arena, int32_t, room);
+        const int32_t n = cs_mask_tile_rows_at_runs(&plan, row);
+        assert_true(n < room);
+        assert_int_equal(row[0], 0);
+        assert_int_equal(row[n], plan.n_tokens);
+        for (int32_t t = 0; t < n; t++)
+            assert_in_range(row[t + 1] - row[t], 1, CS_MASK_TILE);
+        cs_arena_free(arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_equal_the_dense_mask),
         cmocka_unit_test(counts_equal_the_tile_map),
+        cmocka_unit_test(tiles_at_runs_are_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

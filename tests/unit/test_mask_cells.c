@@ -103,6 +103,26 @@ static void tiles_start_at_documents(void **state)
     cs_arena_free(m.arena);
 }
 
+/* 50 + 30 short rows, an image of 200, 60 of text, an image of 128, 10 of text */
+static void tiles_do_not_mix_long_runs_with_others(void **state)
+{
+    (void)state;
+    const struct cs_mask_span span[] = {
+        {CS_SPAN_TEXT, 50,  0, CS_SPAN_OWN_ITEM},
+        {0,            30,  0, CS_SPAN_OWN_ITEM},
+        {0,            200, 0, CS_SPAN_OWN_ITEM},
+        {CS_SPAN_TEXT, 60,  0, CS_SPAN_OWN_ITEM},
+        {0,            128, 0, CS_SPAN_OWN_ITEM},
+        {CS_SPAN_TEXT, 10,  0, CS_SPAN_OWN_ITEM}
+    };
+    static const int32_t want[] = {0, 80, 208, 280, 340, 468, 478};
+    struct made m = make(span, 6, CS_MASK_ITEM, false);
+    int32_t *row = CS_NEW_ARRAY(m.arena, int32_t, cs_mask_tile_room(&m.plan));
+    assert_int_equal(cs_mask_tile_rows_at_runs(&m.plan, row), 6);
+    assert_memory_equal(row, want, sizeof want);
+    cs_arena_free(m.arena);
+}
+
 static void padding_meets_nothing_and_is_still_a_tile(void **state)
 {
     (void)state;
@@ -178,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(causal_diagonal_is_partial_and_the_rest_whole),
         cmocka_unit_test(tiles_start_at_documents),
+        cmocka_unit_test(tiles_do_not_mix_long_runs_with_others),
         cmocka_unit_test(padding_meets_nothing_and_is_still_a_tile),
         cmocka_unit_test(a_bitmap_is_in_the_order_of_an_accumulator),
         cmocka_unit_test(tiles_that_do_not_cover_the_rows_are_refused),

@@ -23,6 +23,48 @@ int32_t cs_mask_tile_rows(const struct cs_mask_plan *plan, bool restart, int32_t
     return n;
 }
 
+static bool is_same_class(const struct cs_mask_plan *plan, int32_t a, int32_t b)
+{
+    const struct cs_mask_token x = cs_mask_class(plan->rule, cs_mask_token_at(plan, a)),
+                               y = cs_mask_class(plan->rule, cs_mask_token_at(plan, b));
+    return x.word == y.word && x.item == y.item && x.doc == y.doc;
+}
+
+static int32_t run_end(const struct cs_mask_plan *plan, int32_t begin)
+{
+    int32_t end = begin + 1;
+    while (end < plan->n_tokens && is_same_class(plan, begin, end))
+        end++;
+    return end;
+}
+
+/* A long run gives at most rows / CS_MASK_TILE + 1 tiles and one more for what stands before it. */
+int32_t cs_mask_tile_room(const struct cs_mask_plan *plan)
+{
+    return 3 * (plan->n_tokens / CS_MASK_TILE) + plan->n_segments + 2;
+}
+
+int32_t cs_mask_tile_rows_at_runs(const struct cs_mask_plan *plan, int32_t *row)
+{
+    int32_t n = 0, at = 0;
+    for (int32_t begin = 0, end; begin < plan->n_tokens; begin = end) {
+        end = run_end(plan, begin);
+        const bool is_long = end - begin >= CS_MASK_TILE;
+        const int32_t stop = is_long ? begin : (end < plan->n_tokens ? at : end);
+        /* short runs are held back until a long one, or the end, says where to cut */
+        for (; at < stop; n++) {
+            row[n] = at;
+            at = stop - at < CS_MASK_TILE ? stop : at + CS_MASK_TILE;
+        }
+        for (; is_long && at < end; n++) {
+            row[n] = at;
+            at = end - at < CS_MASK_TILE ? end : at + CS_MASK_TILE;
+        }
+    }
+    row[n] = plan->n_tokens;
+    return n;
+}
+
 /* ---- one block of memory ---- */
 
 static size_t take(size_t *at, size_t items, size_t item_bytes)

@@ -85,6 +85,12 @@ void cs_mask_cells_place(void *block, int32_t n_q, int32_t n_k, int32_t bitmap_r
  * reaches over the end of a segment (encoders); else tiles of CS_MASK_TILE without a gap. Returns
  * the number of tiles. */
 int32_t cs_mask_tile_rows(const struct cs_mask_plan *plan, bool restart, int32_t *row);
+/* The same for query tiles of rules under which neighbours of different classes see very different
+ * keys (CORNSTARCH, ITEM): a tile that starts or ends in a run of at least CS_MASK_TILE rows of one
+ * class does not reach over its ends, so no image shares a tile with the text around it. row has
+ * room for cs_mask_tile_room(plan) numbers. */
+int32_t cs_mask_tile_rows_at_runs(const struct cs_mask_plan *plan, int32_t *row);
+int32_t cs_mask_tile_room(const struct cs_mask_plan *plan);
 
 /* The CPU twin: asks the rule for every pair. k NULL: keys are the queries (n_tokens of plan).
  * Everything comes from the arena. CS_LIMIT: more tiles than an entry can name. CS_INVALID: tiles
