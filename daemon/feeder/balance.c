@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/data/spread.h"
+#include "core/sched/program.h"
 #include "core/search/slot_order.h"
 #include "core/search/weigh.h"
 
@@ -26,6 +27,27 @@ struct cs_step_balance {
     struct tally tally;
 };
 
+/* Some schedules cannot run a step of few slots. Better said at the start than in the step that has
+ * too few. */
+static enum cs_status check_fewest(const struct cs_step_balance *b, struct cs_err *err)
+{
+    const int64_t batch = b->spec->batch_samples;
+    const int32_t expected =
+        b->plan->slots < CS_STEP_MAX_SLOTS ? b->plan->slots : CS_STEP_MAX_SLOTS;
+    const int fewest = b->policy.is_kept ? 1 : batch < expected ? (int)batch : expected;
+    struct cs_arena *scratch = cs_arena_new(0);
+    struct cs_program *program = NULL;
+    const struct cs_program_options options = {.n_slots = fewest};
+    enum cs_status status =
+        cs_program_make_with(b->plan, b->graph, &options, scratch, &program, err);
+
+    cs_arena_free(scratch);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "balance %s may make %d slots of %lld samples",
+                       b->spec->balance, fewest, (long long)batch);
+    return CS_OK;
+}
+
 enum cs_status cs_step_balance_new(const struct cs_spec *spec, const struct cs_graph *graph,
                                    const struct cs_plan *plan, struct cs_step_balance **out,
                                    struct cs_err *err)
@@ -45,6 +67,11 @@ enum cs_status cs_step_balance_new(const struct cs_spec *spec, const struct cs_g
     cs_weigh_make(graph, plan, &b->weigh);
     if (strcmp(spec->slot_order, "searched") == 0)
         b->order = cs_slot_order_new(plan, graph);
+    enum cs_status status = check_fewest(b, err);
+    if (status != CS_OK) {
+        cs_step_balance_free(b);
+        return status;
+    }
     *out = b;
     return CS_OK;
 }

@@ -14,7 +14,8 @@
 
 struct cs_step_balance;
 
-/* spec, graph and plan must outlive it. CS_INVALID: a policy that is not known. */
+/* spec, graph and plan must outlive it. CS_INVALID: a policy that is not known. CS_PLAN: the plan's
+ * schedule needs more slots than a step is sure to have. */
 enum cs_status cs_step_balance_new(const struct cs_spec *spec, const struct cs_graph *graph,
                                    const struct cs_plan *plan, struct cs_step_balance **out,
                                    struct cs_err *err) CS_NODISCARD;

@@ -213,6 +213,27 @@ static void the_searched_order_permutes_slots_and_saves_time(void **state)
     cs_slot_order_free(s);
 }
 
+/* zb-h2 on two ranks needs three slots; stream order may pack a step into one. */
+static void a_step_of_too_few_slots_is_refused_at_the_start(void **state)
+{
+    (void)state;
+    struct job j = make_job(1, 1, "list2d", "kept");
+    struct cs_step_balance *b = NULL;
+    struct cs_err err = {.text = ""};
+    j.plan->schedule = "zb-h2";
+    assert_int_equal(cs_step_balance_new(j.spec, j.graph, j.plan, &b, &err), CS_OK);
+    cs_step_balance_free(b);
+    j.spec->balance = "stream";
+    assert_int_equal(cs_step_balance_new(j.spec, j.graph, j.plan, &b, &err), CS_PLAN);
+    assert_null(b);
+    assert_non_null(strstr(err.text, "balance stream may make 1 slots"));
+    assert_non_null(strstr(err.text, "at least 3 slots are needed"));
+    j.spec->balance = "list2d";
+    j.spec->batch_samples = 2;
+    assert_int_equal(cs_step_balance_new(j.spec, j.graph, j.plan, &b, &err), CS_PLAN);
+    assert_non_null(strstr(err.text, "2 slots of 2 samples"));
+}
+
 static void the_report_names_branches_and_gain(void **state)
 {
     (void)state;
@@ -248,6 +269,7 @@ int main(void)
         TEST(only_random_depends_on_the_step),
         TEST(list2d_evens_both_branches),
         TEST(the_searched_order_permutes_slots_and_saves_time),
+        TEST(a_step_of_too_few_slots_is_refused_at_the_start),
         TEST(the_report_names_branches_and_gain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

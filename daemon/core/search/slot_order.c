@@ -110,7 +110,9 @@ enum cs_status cs_slot_order_search(struct cs_slot_order *s, const double *share
     CS_ASSERT(n_slots >= 1 && n_slots <= CS_STEP_MAX_SLOTS);
     program = &s->program[n_slots];
     if (*program == NULL)
-        CS_TRY(cs_program_make(s->plan, s->graph, n_slots, false, s->arena, program, err));
+        CS_TRY(cs_program_make_with(s->plan, s->graph,
+                                    &(struct cs_program_options){.n_slots = n_slots}, s->arena,
+                                    program, err));
     q.program = *program;
     for (int i = 0; i < n_slots; i++)
         order[i] = i;
