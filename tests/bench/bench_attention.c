@@ -40,27 +40,49 @@ enum layout {
     LAYOUT_IMAGES
 };
 
+enum tiling { TILES_PLAIN, TILES_AT_DOCS, QUERY_TILES_AT_RUNS, TILES_AT_RUNS };
+
 struct bench_case {
     const char *name;
     enum cs_mask_kind kind;
     enum layout layout;
+    enum tiling tiling;
     int32_t heads, kv_heads, dim, tokens[3];
 };
 
 static const struct bench_case cases[] = {
-    {"causal",       CS_MASK_CAUSAL,      LAYOUT_TEXT,       32, 8,  128, {8192, 16384, 32768}},
-    {"full",         CS_MASK_FULL,        LAYOUT_TEXT,       32, 8,  128, {8192, 16384, 32768}},
-    {"packed",       CS_MASK_IMAGE_BIDIR, LAYOUT_MIXED_DOCS, 32, 8,  128, {8192, 16384, 32768}},
-    {"isolated",     CS_MASK_ITEM,        LAYOUT_MIXED,      32, 8,  128, {8192, 16384, 32768}},
-    {"video",        CS_MASK_ITEM,        LAYOUT_VIDEO,      32, 8,  128, {8192, 16384, 32768}},
-    {"short",        CS_MASK_CAUSAL,      LAYOUT_DOCS,       32, 8,  128, {8192, 16384, 32768}},
-    {"d64-causal",   CS_MASK_CAUSAL,      LAYOUT_TEXT,       32, 8,  64,  {8192, 16384, 32768}},
-    {"d64-packed",   CS_MASK_IMAGE_BIDIR, LAYOUT_MIXED_DOCS, 32, 8,  64,  {8192, 16384, 32768}},
-    {"d64-isolated", CS_MASK_ITEM,        LAYOUT_MIXED,      32, 8,  64,  {8192, 16384, 32768}},
-    {"siglip",       CS_MASK_FULL,        LAYOUT_IMAGES,     16, 16, 72,  {8019, 16038, 32076}},
-    {"d80-images",   CS_MASK_FULL,        LAYOUT_IMAGES,     16, 16, 80,  {16038}             },
-    {"d96-causal",   CS_MASK_CAUSAL,      LAYOUT_TEXT,       32, 32, 96,  {8192}              },
-    {"d256-causal",  CS_MASK_CAUSAL,      LAYOUT_TEXT,       8,  4,  256, {8192, 16384}       },
+    {"causal",       CS_MASK_CAUSAL, LAYOUT_TEXT,       TILES_PLAIN,   32, 8,  128, {8192, 16384, 32768}},
+    {"full",         CS_MASK_FULL,   LAYOUT_TEXT,       TILES_PLAIN,   32, 8,  128, {8192, 16384, 32768}},
+    {"packed",
+     CS_MASK_IMAGE_BIDIR,            LAYOUT_MIXED_DOCS,
+     TILES_PLAIN,                                                      32,
+     8,                                                                        128,
+     {8192, 16384, 32768}                                                                               },
+    {"isolated",     CS_MASK_ITEM,   LAYOUT_MIXED,      TILES_PLAIN,   32, 8,  128, {8192, 16384, 32768}},
+    {"isolated-q",
+     CS_MASK_ITEM,                   LAYOUT_MIXED,
+     QUERY_TILES_AT_RUNS,                                              32,
+     8,                                                                        128,
+     {8192, 16384, 32768}                                                                               },
+    {"isolated-qk",  CS_MASK_ITEM,   LAYOUT_MIXED,      TILES_AT_RUNS, 32, 8,  128, {8192, 16384, 32768}},
+    {"video",        CS_MASK_ITEM,   LAYOUT_VIDEO,      TILES_PLAIN,   32, 8,  128, {8192, 16384, 32768}},
+    {"short",        CS_MASK_CAUSAL, LAYOUT_DOCS,       TILES_PLAIN,   32, 8,  128, {8192, 16384, 32768}},
+    {"short-docs",   CS_MASK_CAUSAL, LAYOUT_DOCS,       TILES_AT_DOCS, 32, 8,  128, {8192, 16384, 32768}},
+    {"d64-causal",   CS_MASK_CAUSAL, LAYOUT_TEXT,       TILES_PLAIN,   32, 8,  64,  {8192, 16384, 32768}},
+    {"d64-packed",
+     CS_MASK_IMAGE_BIDIR,            LAYOUT_MIXED_DOCS,
+     TILES_PLAIN,                                                      32,
+     8,                                                                        64,
+     {8192, 16384, 32768}                                                                               },
+    {"d64-isolated",
+     CS_MASK_ITEM,                   LAYOUT_MIXED,
+     QUERY_TILES_AT_RUNS,                                              32,
+     8,                                                                        64,
+     {8192, 16384, 32768}                                                                               },
+    {"siglip",       CS_MASK_FULL,   LAYOUT_IMAGES,     TILES_AT_DOCS, 16, 16, 72,  {8019, 16038, 32076}},
+    {"d80-images",   CS_MASK_FULL,   LAYOUT_IMAGES,     TILES_AT_DOCS, 16, 16, 80,  {16038}             },
+    {"d96-causal",   CS_MASK_CAUSAL, LAYOUT_TEXT,       TILES_PLAIN,   32, 32, 96,  {8192}              },
+    {"d256-causal",  CS_MASK_CAUSAL, LAYOUT_TEXT,       TILES_PLAIN,   8,  4,  256, {8192, 16384}       },
 };
 
 static void must(enum cs_status status, const struct cs_err *err)
@@ -157,6 +179,15 @@ struct mask {
     struct cs_mask_cells cells;
 };
 
+static int32_t make_tiles(const struct cs_mask_plan *plan, enum tiling tiling, bool is_query,
+                          struct cs_arena *arena, int32_t **row)
+{
+    *row = CS_NEW_ARRAY(arena, int32_t, cs_mask_tile_room(plan));
+    if (tiling == TILES_AT_RUNS || (is_query && tiling == QUERY_TILES_AT_RUNS))
+        return cs_mask_tile_rows_at_runs(plan, *row);
+    return cs_mask_tile_rows(plan, tiling == TILES_AT_DOCS, *row);
+}
+
 static char *place_mask(struct bench *b, const struct bench_case *c, int32_t n,
                         struct cs_arena *arena, char *at, struct mask *m)
 {
@@ -174,8 +205,9 @@ static char *place_mask(struct bench *b, const struct bench_case *c, int32_t n,
                                     .word = t.word,
                                     .segment = segment};
     m->host.n_segments = cs_mask_segments(t.doc, n, segment);
-    int32_t *row = CS_NEW_ARRAY(arena, int32_t, n / CS_MASK_TILE + m->host.n_segments + 2);
-    const int32_t tiles = cs_mask_tile_rows(&m->host, c->layout == LAYOUT_IMAGES, row);
+    int32_t *q_row, *k_row;
+    const int32_t n_q = make_tiles(&m->host, c->tiling, true, arena, &q_row);
+    const int32_t n_k = make_tiles(&m->host, c->tiling, false, arena, &k_row);
     const size_t words = (size_t)n * sizeof(int32_t);
     m->dev = m->host;
     m->dev.word = upload(b, &at, t.word, 2 * words);
@@ -183,10 +215,10 @@ static char *place_mask(struct bench *b, const struct bench_case *c, int32_t n,
     m->dev.pos = upload(b, &at, t.pos, words);
     m->dev.item = upload(b, &at, t.item, words);
     m->dev.segment = upload(b, &at, segment, ((size_t)m->host.n_segments + 1) * sizeof *segment);
-    cs_mask_cells_place(at, tiles, tiles, BITMAP_ROOM, &m->cells);
-    at += cs_mask_cells_bytes(tiles, tiles, BITMAP_ROOM);
-    m->cells.q_row = upload(b, &at, row, ((size_t)tiles + 1) * sizeof *row);
-    m->cells.k_row = m->cells.q_row;
+    cs_mask_cells_place(at, n_q, n_k, BITMAP_ROOM, &m->cells);
+    at += cs_mask_cells_bytes(n_q, n_k, BITMAP_ROOM);
+    m->cells.q_row = upload(b, &at, q_row, ((size_t)n_q + 1) * sizeof *q_row);
+    m->cells.k_row = upload(b, &at, k_row, ((size_t)n_k + 1) * sizeof *k_row);
     m->dev.cells = &m->cells;
     return at;
 }

@@ -30,8 +30,8 @@ static bool is_close(const char *what, const struct att_difference *d, bool is_b
     return false;
 }
 
-static bool check_side(struct att_oracle *oracle, const struct att_setup *s, bool is_key,
-                       const struct att_reference *exact, const struct att_reference *eager)
+bool att_check_side(struct att_oracle *oracle, const struct att_setup *s, bool is_key,
+                    const struct att_reference *exact, const struct att_reference *eager)
 {
     const struct cs_attention_shape *shape = &s->shape;
     const bool is_bf16 = s->c.path != ATT_F32;
@@ -76,7 +76,7 @@ static bool check_gaps(struct att_oracle *oracle, const struct att_setup *s)
     return changed == 0;
 }
 
-static struct att_operands operands_of(const struct att_setup *s)
+struct att_operands att_operands_of(const struct att_setup *s)
 {
     return (struct att_operands){s->q, s->kv, s->kv + s->v_at, s->d_o, s->c.path != ATT_F32};
 }
@@ -84,12 +84,12 @@ static struct att_operands operands_of(const struct att_setup *s)
 static bool check_case(struct att_lab *lab, struct att_oracle *oracle, const struct att_setup *s)
 {
     struct att_reference exact, eager;
-    const struct att_operands x = operands_of(s);
+    const struct att_operands x = att_operands_of(s);
     att_run(lab, s);
     att_no_errors(lab);
     att_oracle_run(oracle, &s->shape, &s->plan, &x, &exact, &eager);
-    bool is_good = check_side(oracle, s, false, &exact, &eager);
-    is_good = check_side(oracle, s, true, &exact, &eager) && is_good;
+    bool is_good = att_check_side(oracle, s, false, &exact, &eager);
+    is_good = att_check_side(oracle, s, true, &exact, &eager) && is_good;
     const int64_t n = (int64_t)s->shape.heads * s->c.tokens;
     const int64_t bad = att_compare_lse(oracle, s->lse, exact.lse, n, s->c.is_capped ? 3e-3 : 2e-4);
     if (bad != 0)
@@ -97,7 +97,7 @@ static bool check_case(struct att_lab *lab, struct att_oracle *oracle, const str
     return check_gaps(oracle, s) && bad == 0 && is_good;
 }
 
-static void verdict(struct att_lab *lab, const struct att_case *c, bool is_good)
+void att_verdict(struct att_lab *lab, const struct att_case *c, bool is_good)
 {
     lab->passed += is_good;
     lab->failed += !is_good;
@@ -114,7 +114,7 @@ static void one(struct att_lab *lab, struct att_oracle *oracle, const struct att
 {
     struct att_setup s;
     att_set_up(lab, c, &s);
-    verdict(lab, c, check_case(lab, oracle, &s));
+    att_verdict(lab, c, check_case(lab, oracle, &s));
     att_tear_down(lab, &s);
 }
 
@@ -285,7 +285,7 @@ void att_test_small(struct att_lab *lab)
         att_run(lab, &s);
         att_sync(lab);
         att_no_errors(lab);
-        verdict(lab, &c, true);
+        att_verdict(lab, &c, true);
         att_tear_down(lab, &s);
     }
     printf("ok   attention, few and short, not compared: %d ran\n", lab->passed - passed);
@@ -321,7 +321,7 @@ void att_test_same(struct att_lab *lab)
         att_no_errors(lab);
         if (other > 0)
             printf("    %d of %d runs give other bits\n", other, RUNS - 1);
-        verdict(lab, &c, other == 0);
+        att_verdict(lab, &c, other == 0);
         att_tear_down(lab, &s);
     }
     part_end(lab, &part);
@@ -364,7 +364,7 @@ static bool is_equal(struct att_oracle *oracle, const char *what, const float *c
 static bool compare_with_cpu(struct att_oracle *oracle, const struct att_setup *s, struct host *h)
 {
     struct att_reference exact, eager;
-    const struct att_operands x = operands_of(s);
+    const struct att_operands x = att_operands_of(s);
     struct cs_attention_shape dense = s->shape;
     const int64_t m = s->c.tokens, n = s->mask.n_keys;
     const int32_t qw = dense.heads * dense.head_dim, kw = dense.kv_heads * dense.head_dim;
@@ -417,7 +417,7 @@ void att_test_oracle(struct att_lab *lab)
             struct att_setup s;
             c.path = ATT_F32;
             att_set_up(lab, &c, &s);
-            verdict(lab, &c, check_oracle(part.oracle, &s));
+            att_verdict(lab, &c, check_oracle(part.oracle, &s));
             att_tear_down(lab, &s);
         }
     part_end(lab, &part);

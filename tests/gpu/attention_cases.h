@@ -38,12 +38,19 @@ void att_tear_down(struct att_lab *lab, struct att_setup *s);
 /* Poison outputs and workspace, run forward and backward. */
 void att_run(struct att_lab *lab, const struct att_setup *s);
 
+/* Outputs against the references: o and dq, or dk and dv; prints what is off. */
+bool att_check_side(struct att_oracle *oracle, const struct att_setup *s, bool is_key,
+                    const struct att_reference *exact, const struct att_reference *eager);
+struct att_operands att_operands_of(const struct att_setup *s);
+void att_verdict(struct att_lab *lab, const struct att_case *c, bool is_good);
+
 /* Parts of the test program */
 void att_test_oracle(struct att_lab *lab);   /* the naive kernels against the CPU operator */
 void att_test_pairs(struct att_lab *lab);    /* pairwise covering set of everything */
 void att_test_product(struct att_lab *lab);  /* every rule, length up to 512, size, group */
 void att_test_portable(struct att_lab *lab); /* the portable kernels */
 void att_test_same(struct att_lab *lab);     /* deterministic: equal to the bit over 20 runs */
+void att_test_merge(struct att_lab *lab);    /* parts of the keys, merged */
 void att_test_small(struct att_lab *lab); /* few and short, not compared: for compute-sanitizer */
 
 #endif

@@ -249,6 +249,18 @@ void att_mask_upload(struct att_lab *lab, const struct att_mask *m)
         att_copy(lab, (char *)m->tokens + bytes, m->keys.word, plan_bytes(&m->keys));
 }
 
+static void place_lists(struct att_lab *lab, struct att_mask *out)
+{
+    out->list_bytes = cs_mask_cells_bytes(out->n_q, out->n_k, BITMAP_ROOM);
+    out->lists = att_alloc(lab, out->list_bytes);
+    att_fill(lab, out->lists, 0xcd, out->list_bytes);
+    cs_mask_cells_place(out->lists, out->n_q, out->n_k, BITMAP_ROOM, &out->cells);
+    att_copy(lab, (void *)(uintptr_t)out->cells.q_row, out->q_row,
+             ((size_t)out->n_q + 1) * sizeof(int32_t));
+    att_copy(lab, (void *)(uintptr_t)out->cells.k_row, out->k_row,
+             ((size_t)out->n_k + 1) * sizeof(int32_t));
+}
+
 void att_mask_make(struct att_lab *lab, enum cs_mask_kind kind, int32_t tokens,
                    enum att_order order, struct att_mask *out)
 {
@@ -270,17 +282,34 @@ void att_mask_make(struct att_lab *lab, enum cs_mask_kind kind, int32_t tokens,
     if (has_keys)
         out->n_k = tiles_of(lab, out->arena, &out->keys, order, &out->k_row);
     out->tokens = att_alloc(lab, plan_bytes(&out->plan) + plan_bytes(&out->keys));
-    out->list_bytes = cs_mask_cells_bytes(out->n_q, out->n_k, BITMAP_ROOM);
-    out->lists = att_alloc(lab, out->list_bytes);
-    att_fill(lab, out->lists, 0xcd, out->list_bytes);
-    cs_mask_cells_place(out->lists, out->n_q, out->n_k, BITMAP_ROOM, &out->cells);
-    att_copy(lab, (void *)(uintptr_t)out->cells.q_row, out->q_row,
-             ((size_t)out->n_q + 1) * sizeof(int32_t));
-    att_copy(lab, (void *)(uintptr_t)out->cells.k_row, out->k_row,
-             ((size_t)out->n_k + 1) * sizeof(int32_t));
+    place_lists(lab, out);
     att_mask_upload(lab, out);
     out->dev = on_device(&out->plan, out->tokens);
     out->dev_keys = on_device(&out->keys, (char *)out->tokens + plan_bytes(&out->plan));
+}
+
+static struct cs_mask_plan rows_of(const struct cs_mask_plan *plan, int32_t begin, int32_t end)
+{
+    return (struct cs_mask_plan){.rule = plan->rule,
+                                 .n_tokens = end - begin,
+                                 .doc = plan->doc + begin,
+                                 .pos = plan->pos + begin,
+                                 .item = plan->item + begin,
+                                 .word = plan->word + begin};
+}
+
+void att_mask_part(struct att_lab *lab, const struct att_mask *whole, int32_t begin, int32_t end,
+                   struct att_mask *out)
+{
+    *out = (struct att_mask){.arena = cs_arena_new(0),
+                             .plan = whole->plan,
+                             .keys = rows_of(&whole->keys, begin, end),
+                             .dev = whole->dev,
+                             .dev_keys = rows_of(&whole->dev_keys, begin, end),
+                             .n_keys = end - begin};
+    out->n_q = tiles_of(lab, out->arena, &out->plan, ATT_PLAIN, &out->q_row);
+    out->n_k = tiles_of(lab, out->arena, &out->keys, ATT_PLAIN, &out->k_row);
+    place_lists(lab, out);
 }
 
 void att_mask_build(struct att_lab *lab, struct att_mask *m)
@@ -297,6 +326,7 @@ void att_mask_build(struct att_lab *lab, struct att_mask *m)
 void att_mask_free(struct att_lab *lab, struct att_mask *m)
 {
     att_free(lab, m->lists);
-    att_free(lab, m->tokens);
+    if (m->tokens != NULL)
+        att_free(lab, m->tokens);
     cs_arena_free(m->arena);
 }

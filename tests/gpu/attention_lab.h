@@ -55,6 +55,10 @@ const char *att_order_name(enum att_order order);
  * on the device and room for its lists, which are poisoned. */
 void att_mask_make(struct att_lab *lab, enum cs_mask_kind kind, int32_t tokens,
                    enum att_order order, struct att_mask *out);
+/* The queries of whole against its keys [begin, end): a mask of its own with plain tiles, whose
+ * tokens are those of whole (which has keys, and must outlive it). */
+void att_mask_part(struct att_lab *lab, const struct att_mask *whole, int32_t begin, int32_t end,
+                   struct att_mask *out);
 /* Upload the tokens again (the lists stay). */
 void att_mask_upload(struct att_lab *lab, const struct att_mask *mask);
 void att_mask_build(struct att_lab *lab, struct att_mask *mask);

@@ -17,6 +17,7 @@ static const struct part {
     {"same",     att_test_same,     false},
     {"product",  att_test_product,  false},
     {"portable", att_test_portable, false},
+    {"merge",    att_test_merge,    false},
     {"small",    att_test_small,    true },
 };
 

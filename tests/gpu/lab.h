@@ -1,7 +1,8 @@
 /* A bench for comparing a GPU operator with its CPU twin. A case is a call and up to LAB_TENSORS
  * tensors; every tensor exists on both sides with the same (rounded) contents, the call runs on
  * both, then all tensors are compared, inputs and gaps between rows included. The call runs twice
- * on the GPU from the same contents: the bits must be the same. */
+ * on the GPU from the same contents, and a third time recorded into a graph: the bits must be the
+ * same. */
 #ifndef CS_TESTS_GPU_LAB_H
 #define CS_TESTS_GPU_LAB_H
 
