@@ -263,6 +263,46 @@ static void pareto_plans_are_not_dominated(void **state)
     cs_arena_free(arena);
 }
 
+static void ranks_are_dealt_in_proportion(void **state)
+{
+    static const struct {
+        double work[3];
+        int32_t n, ranks, share[3];
+    } row[] = {
+        {{1, 3},       2, 8,  {2, 6}   },
+        {{0, 1},       2, 4,  {1, 3}   },
+        {{1, 1, 1},    3, 4,  {2, 1, 1}},
+        {{1, 2, 4},    3, 10, {1, 3, 6}},
+        {{.1, .1, 10}, 3, 4,  {1, 1, 2}},
+        {{0, 0},       2, 2,  {1, 1}   },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+        int32_t share[3];
+        cs_planner_deal(row[i].work, row[i].n, row[i].ranks, share);
+        for (int32_t b = 0; b < row[i].n; b++)
+            assert_int_equal(share[b], row[i].share[b]);
+    }
+}
+
+/* one kind of sample settles at once; text without pictures beside many pictures later, and later
+ * still where there are more ranks to deal */
+static void least_batches_settle_the_deal(void **state)
+{
+    static const int32_t same[] = {50, 50}, mixed[] = {0, 60, 0, 20, 100, 30, 40, 200};
+    struct model m;
+    struct cs_search_samples one = {.row = same, .n_rows = 1}, many = {.row = mixed, .n_rows = 4};
+    (void)state;
+    make(&m);
+    assert_int_equal(cs_samples_least_batch(&m.problem, &one, 16), 1);
+    int32_t few = cs_samples_least_batch(&m.problem, &many, 6);
+    int32_t more = cs_samples_least_batch(&m.problem, &many, 16);
+    assert_true(few > 1);
+    assert_true(more == 0 || more >= few);
+    assert_int_equal(cs_samples_least_batch(&m.problem, &many, 1), 0); /* fewer than branches */
+}
+
 static void broken_samples_are_refused(void **state)
 {
     static const int32_t down[] = {10, 5}, negative[] = {-1, 5};
@@ -297,6 +337,8 @@ int main(void)
         cmocka_unit_test(full_slots_cost_what_full_slots_cost),
         cmocka_unit_test(ragged_batches_rank_by_their_mean),
         cmocka_unit_test(pareto_plans_are_not_dominated),
+        cmocka_unit_test(ranks_are_dealt_in_proportion),
+        cmocka_unit_test(least_batches_settle_the_deal),
         cmocka_unit_test(broken_samples_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,7 +85,7 @@ struct cs_sampler;
 enum cs_status cs_sampler_make(const struct cs_search_problem *problem,
                                const struct cs_search_options *options, struct cs_arena *arena,
                                struct cs_sampler **out, struct cs_err *err) CS_NODISCARD;
-int32_t cs_sampler_batches(const struct cs_sampler *sampler);
+const struct cs_search_batches *cs_sampler_batches(const struct cs_sampler *sampler);
 /* Mean and 95th percentile (nearest rank) of the steps of all batches into the plan. */
 enum cs_status cs_search_sample(struct cs_sampler *sampler, struct cs_found *found,
                                 struct cs_err *err) CS_NODISCARD;

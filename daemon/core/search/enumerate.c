@@ -345,32 +345,18 @@ static void pick_branch(struct walk *w, int32_t b, int32_t ranks)
         pick_choice(w, b, &w->branch[b].at[i], ranks);
 }
 
-/* ranks of a replica in proportion to the work of a full slot, at least one each, rounded down;
- * what is left over goes to the largest remainders */
+/* ranks of a replica in proportion to work, as many as a layout can use */
 static void deal_ranks(struct walk *w)
 {
-    double work[CS_SEARCH_MAX_BRANCHES], all = 0, rest[CS_SEARCH_MAX_BRANCHES];
-    int32_t n = w->problem->n_branches, ranks = w->problem->n_ranks / w->dp, left = ranks;
+    double work[CS_SEARCH_MAX_BRANCHES];
+    int32_t n = w->problem->n_branches;
     for (int32_t b = 0; b < n; b++) {
         const struct cs_search_branch *branch = &w->problem->branch[b];
-        work[b] = 0;
-        for (int32_t i = 0; i < branch->n_layers; i++)
+        work[b] = w->options->work[b];
+        for (int32_t i = 0; i < branch->n_layers && w->options->work[n - 1] <= 0; i++)
             work[b] += (double)cs_search_layer_ns(&branch->option[0].layer[i], CS_CUT_TRUE);
-        all += work[b];
     }
-    for (int32_t b = 0; b < n; b++) {
-        double exact = all > 0 ? ranks * work[b] / all : 1;
-        w->share[b] = exact < 1 ? 1 : (int32_t)exact;
-        rest[b] = exact - w->share[b];
-        left -= w->share[b];
-    }
-    for (; left > 0; left--) {
-        int32_t most = 0;
-        for (int32_t b = 1; b < n; b++)
-            most = rest[b] > rest[most] ? b : most;
-        w->share[most]++;
-        rest[most] -= 1;
-    }
+    cs_planner_deal(work, n, w->problem->n_ranks / w->dp, w->share);
     for (int32_t b = 0; b < n; b++) { /* what a layout can have of it */
         int32_t best = 0;
         for (int32_t i = 0; i < w->branch[b].n; i++) {

@@ -235,6 +235,26 @@ static void say_ranks(const struct writer *w, const char **out, int32_t *n)
                             w->options->batch_slots));
 }
 
+static void say_batch(const struct writer *w, const char **out, int32_t *n)
+{
+    const struct cs_search_result *r = w->result;
+    if (r->n_batches == 0 || !r->choice[CS_PLANNER_ENTRAIN].plan)
+        return;
+    if (r->least_batch == 0)
+        say(out, n,
+            "samples: ranks dealt in proportion to the work of a batch never settle; a "
+            "split of ranks fixed in advance depends on which samples were looked at");
+    else
+        say(out, n,
+            cs_arena_printf(w->arena,
+                            "samples: ranks dealt in proportion to work settle from %d samples, a "
+                            "step has %d%s",
+                            r->least_batch, r->n_samples,
+                            r->n_samples < r->least_batch
+                                ? ": single steps want other splits than the plan's"
+                                : ""));
+}
+
 void cs_search_explain(const struct cs_search_problem *problem,
                        const struct cs_search_options *options, const struct cs_found *best,
                        struct cs_arena *arena, struct cs_search_result *result)
@@ -249,6 +269,7 @@ void cs_search_explain(const struct cs_search_problem *problem,
     say_planners(&w, e->cut, &e->n_cut);
     say_memory(&w, e->bind, &e->n_bind);
     say_ranks(&w, e->bind, &e->n_bind);
+    say_batch(&w, e->bind, &e->n_bind);
 }
 
 /* What others lose */

@@ -39,3 +39,32 @@ bool cs_planner_from_name(const char *name, enum cs_search_planner *out)
         }
     return false;
 }
+
+void cs_planner_deal(const double *work, int32_t n, int32_t ranks, int32_t *share)
+{
+    double all = 0;
+    int32_t left = ranks;
+    for (int32_t b = 0; b < n; b++)
+        all += work[b];
+    for (int32_t b = 0; b < n; b++) {
+        double exact = all > 0 ? ranks * work[b] / all : 1;
+        share[b] = exact < 1 ? 1 : (int32_t)exact;
+        left -= share[b];
+    }
+    for (; left < 0; left++) { /* branches that were rounded up to one */
+        int32_t most = 0;
+        for (int32_t b = 1; b < n; b++)
+            most = share[b] > share[most] ? b : most;
+        share[most]--;
+    }
+    for (; left > 0; left--) {
+        int32_t most = 0;
+        double rest = -1e300;
+        for (int32_t b = 0; b < n; b++) {
+            double own = (all > 0 ? ranks * work[b] / all : 1) - share[b];
+            most = own > rest ? b : most;
+            rest = own > rest ? own : rest;
+        }
+        share[most]++;
+    }
+}

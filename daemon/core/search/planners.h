@@ -43,5 +43,8 @@ struct cs_planner_rules {
 extern const struct cs_planner_rules cs_planner_rules[CS_PLANNERS];
 
 bool cs_planner_from_name(const char *name, enum cs_search_planner *out);
+/* Ranks in proportion to work: at least one each, rounded down, what is left to the largest
+ * remainders, ties to the first. n <= ranks. */
+void cs_planner_deal(const double *work, int32_t n, int32_t ranks, int32_t *share);
 
 #endif

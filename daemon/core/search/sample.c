@@ -30,9 +30,9 @@ enum cs_status cs_sampler_make(const struct cs_search_problem *problem,
                            err);
 }
 
-int32_t cs_sampler_batches(const struct cs_sampler *sampler)
+const struct cs_search_batches *cs_sampler_batches(const struct cs_sampler *sampler)
 {
-    return sampler->batches.n_batches;
+    return &sampler->batches;
 }
 
 static enum cs_status find_loads(struct cs_sampler *s, const struct cs_trial *t,

@@ -4,7 +4,16 @@
 #include "core/base/philox.h"
 #include "core/data/defer.h"
 
-enum { BATCHES = 8, MAX_BATCHES = 256, MAX_SAMPLES = 1 << 20, MAX_ROWS = 1 << 24 };
+enum {
+    BATCHES = 8,
+    MAX_BATCHES = 256,
+    MAX_SAMPLES = 1 << 20,
+    MAX_ROWS = 1 << 24,
+    MAX_LEAST = 1 << 14
+};
+
+/* ceil(ln 0.05 / ln 0.95) */
+enum { AGREEING = 59 };
 
 static enum cs_status check_values(const struct cs_search_problem *problem, const int32_t *value,
                                    int32_t n, int32_t branch, bool ascends, struct cs_err *err)
@@ -17,15 +26,15 @@ static enum cs_status check_values(const struct cs_search_problem *problem, cons
     return CS_OK;
 }
 
-static enum cs_status check(const struct cs_search_problem *problem,
-                            const struct cs_search_samples *s, struct cs_err *err)
+enum cs_status cs_samples_check(const struct cs_search_problem *problem,
+                                const struct cs_search_samples *s, struct cs_err *err)
 {
     if (s->n_batches < 0 || s->n_batches > MAX_BATCHES || s->n_samples < 0 ||
         s->n_samples > MAX_SAMPLES)
         return cs_fail(err, CS_INVALID, "samples: %d batches of %d: at most %d of %d", s->n_batches,
                        s->n_samples, MAX_BATCHES, MAX_SAMPLES);
-    if (s->row && s->n_rows < 1)
-        return cs_fail(err, CS_INVALID, "samples: the list is empty");
+    if (s->row && (s->n_rows < 1 || s->n_rows > MAX_SAMPLES))
+        return cs_fail(err, CS_INVALID, "samples: a list of %d: 1 to %d", s->n_rows, MAX_SAMPLES);
     if (s->row)
         return check_values(problem, s->row, s->n_rows * problem->n_branches, 0, false, err);
     for (int32_t b = 0; b < problem->n_branches; b++) {
@@ -92,7 +101,7 @@ enum cs_status cs_samples_draw(const struct cs_search_problem *problem,
                                struct cs_arena *arena, struct cs_search_batches *out,
                                struct cs_err *err)
 {
-    CS_TRY(check(problem, samples, err));
+    CS_TRY(cs_samples_check(problem, samples, err));
     *out = (struct cs_search_batches){
         .n_batches = samples->n_batches ? samples->n_batches : BATCHES,
         .n_samples =
@@ -126,6 +135,49 @@ static double full_ns(const struct cs_search_branch *branch)
         sum += (double)(l->fwd_ns + l->bwd_input_ns + l->bwd_weight_ns);
     }
     return sum;
+}
+
+void cs_samples_work(const struct cs_search_problem *problem,
+                     const struct cs_search_samples *samples, int32_t stream, int32_t n,
+                     double *work)
+{
+    double full[CS_SEARCH_MAX_BRANCHES];
+    for (int32_t b = 0; b < problem->n_branches; b++) {
+        full[b] = full_ns(&problem->branch[b]);
+        work[b] = 0;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        int32_t rows[CS_SEARCH_MAX_BRANCHES];
+        draw_one(problem, samples, MAX_BATCHES + stream, i, rows);
+        for (int32_t b = 0; b < problem->n_branches; b++)
+            work[b] += full[b] * work_of(&problem->branch[b], rows[b]);
+    }
+}
+
+static bool is_settled(const struct cs_search_problem *problem,
+                       const struct cs_search_samples *samples, int32_t ranks, int32_t n)
+{
+    double work[CS_SEARCH_MAX_BRANCHES];
+    int32_t reference[CS_SEARCH_MAX_BRANCHES], share[CS_SEARCH_MAX_BRANCHES];
+    cs_samples_work(problem, samples, 0, n, work);
+    cs_planner_deal(work, problem->n_branches, ranks, reference);
+    for (int32_t k = 1; k <= AGREEING; k++) {
+        cs_samples_work(problem, samples, k, n, work);
+        cs_planner_deal(work, problem->n_branches, ranks, share);
+        for (int32_t b = 0; b < problem->n_branches; b++)
+            if (share[b] != reference[b])
+                return false;
+    }
+    return true;
+}
+
+int32_t cs_samples_least_batch(const struct cs_search_problem *problem,
+                               const struct cs_search_samples *samples, int32_t ranks)
+{
+    for (int32_t n = 1; n <= MAX_LEAST && ranks >= problem->n_branches; n *= 2)
+        if (is_settled(problem, samples, ranks, n))
+            return n;
+    return 0;
 }
 
 static void add_loads(const struct cs_search_problem *problem, const int32_t *rows, int32_t n,

@@ -292,6 +292,17 @@ static void add_comparison(struct searcher *s, struct cs_search_plan *plan)
                                 plan->why, step, (double)time_of(blind) / (double)time_of(plan));
 }
 
+/* the branches' shares in the work of many samples */
+static enum cs_status weigh_branches(struct searcher *s, struct cs_err *err)
+{
+    enum { MANY = 4096 };
+
+    CS_TRY(cs_samples_check(s->problem, s->options.samples, err));
+    if (s->options.work[s->problem->n_branches - 1] <= 0)
+        cs_samples_work(s->problem, s->options.samples, 0, MANY, s->options.work);
+    return CS_OK;
+}
+
 /* the best by full slots, and what the planners chose, on batches */
 static enum cs_status sample_best(struct searcher *s, struct cs_err *err)
 {
@@ -305,8 +316,14 @@ static enum cs_status sample_best(struct searcher *s, struct cs_err *err)
         if (i < s->options.n_simulate || is_choice)
             status = cs_search_sample(sampler, &s->found[i], err);
     }
-    if (status == CS_OK)
-        s->out->n_batches = cs_sampler_batches(sampler);
+    if (status == CS_OK) {
+        const struct cs_search_plan *dealt = s->out->choice[CS_PLANNER_ENTRAIN].plan;
+        s->out->n_batches = cs_sampler_batches(sampler)->n_batches;
+        s->out->n_samples = cs_sampler_batches(sampler)->n_samples;
+        if (dealt)
+            s->out->least_batch = cs_samples_least_batch(s->problem, s->options.samples,
+                                                         s->problem->n_ranks / dealt->layout.dp);
+    }
     cs_arena_free(scratch);
     return status;
 }
@@ -432,6 +449,8 @@ enum cs_status cs_search_run(const struct cs_search_problem *problem,
     s.found = CS_NEW_ARRAY(arena, struct cs_found, s.room + 1);
     if (cs_planner_rules[s.options.planner].is_plain_1f1b && options->schedules == 0)
         s.options.schedules = 1;
+    if (s.options.samples) /* checks them, too */
+        CS_TRY(weigh_branches(&s, err));
     if (!s.options.skip_planners)
         find_choices(&s);
     CS_TRY(take_best(&s, s.options.n_simulate, err));

@@ -69,6 +69,8 @@ struct cs_search_options {
     int64_t max_scored; /* layouts scored at most [20 million] */
 
     const struct cs_search_samples *samples; /* rank by their batches; NULL: by full slots */
+    /* by branch, for planners that deal ranks in proportion [of samples, else of full slots] */
+    double work[CS_SEARCH_MAX_BRANCHES];
 };
 
 struct cs_search_stage {
@@ -121,7 +123,8 @@ struct cs_search_result {
     const struct cs_search_plan *blind; /* at true costs; NULL: skipped, or nothing of it fits */
     struct cs_search_choice choice[CS_PLANNERS]; /* plan NULL and why_not NULL: not looked for */
     struct cs_search_explain explain;
-    int32_t n_batches;              /* sampled */
+    int32_t n_batches, n_samples; /* sampled steps, samples of each */
+    int32_t least_batch; /* samples that settle a deal of ranks by work (entrain), 0: unknown */
     int64_t n_scored, n_pruned;     /* layouts; pruned: parameters cannot fit */
     int32_t n_simulated, n_too_big; /* too big: did not fit once they were cut */
 };

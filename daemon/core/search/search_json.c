@@ -100,6 +100,9 @@ json_t *cs_search_result_json(const struct cs_search_result *result)
         "planners", planners_json(result), "search", "scored", (json_int_t)result->n_scored,
         "pruned", (json_int_t)result->n_pruned, "simulated", result->n_simulated, "too_big",
         result->n_too_big, "batches", result->n_batches);
+    json_t *search = json_object_get(root, "search");
+    json_object_set_new(search, "batch_samples", number_or_null(result->n_samples));
+    json_object_set_new(search, "least_batch_samples", number_or_null(result->least_batch));
     const struct cs_search_explain *e = &result->explain;
     if (e->n_cut > 0)
         json_object_set_new(root, "explain",
