@@ -108,11 +108,12 @@ static void anchors_of_a_plan_hold_few_encoder_slots(void **state)
     (void)state;
     struct made m;
     struct cs_forecast anchors, phases;
+    const struct cs_cluster cpus = {cs_device_class_find("cpu"), 1, 16};
     make(&m, &(struct cs_test_spec){.llm_pp = 2, .slots = 12}, "anchors", "encoder-colocated");
-    assert_int_equal(cs_forecast_plan(m.plan, m.graph, cs_device_class_find("cpu"),
-                                      &(struct cs_forecast_options){0}, m.arena, &anchors, &m.err),
+    assert_int_equal(cs_forecast_plan(m.plan, m.graph, &cpus, &(struct cs_forecast_options){0},
+                                      m.arena, &anchors, &m.err),
                      CS_OK);
-    assert_int_equal(cs_forecast_plan(m.plan, m.graph, cs_device_class_find("cpu"),
+    assert_int_equal(cs_forecast_plan(m.plan, m.graph, &cpus,
                                       &(struct cs_forecast_options){.schedule = "three-phase"},
                                       m.arena, &phases, &m.err),
                      CS_OK);
@@ -143,10 +144,10 @@ static void replicated_pays_what_shared_copies_divide(void **state)
     (void)state;
     struct made m;
     struct cs_forecast shared, every;
-    const struct cs_device_class *cpu = cs_device_class_find("cpu");
+    const struct cs_cluster cpus = {cs_device_class_find("cpu"), 1, 16};
     const struct cs_test_spec options = {.llm_pp = 2, .slots = 8, .vision_layers = 6};
     make(&m, &options, "three-phase", "encoder-colocated");
-    assert_int_equal(cs_forecast_plan(m.plan, m.graph, cpu, &(struct cs_forecast_options){0},
+    assert_int_equal(cs_forecast_plan(m.plan, m.graph, &cpus, &(struct cs_forecast_options){0},
                                       m.arena, &shared, &m.err),
                      CS_OK);
     int64_t one =
@@ -154,7 +155,7 @@ static void replicated_pays_what_shared_copies_divide(void **state)
     assert_int_equal(shared.stage[0].busy_ns, 4 * one);
     done(&m);
     make(&m, &options, "1f1b", "encoder-replicated");
-    assert_int_equal(cs_forecast_plan(m.plan, m.graph, cpu, &(struct cs_forecast_options){0},
+    assert_int_equal(cs_forecast_plan(m.plan, m.graph, &cpus, &(struct cs_forecast_options){0},
                                       m.arena, &every, &m.err),
                      CS_OK);
     for (int stage = 0; stage < 2; stage++)

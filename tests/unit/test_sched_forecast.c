@@ -43,8 +43,7 @@ static void done(struct made *m)
 static struct cs_forecast forecast(struct made *m, const struct cs_forecast_options *options)
 {
     struct cs_forecast out;
-    if (cs_forecast_plan(m->plan, m->graph, m->cluster.device, options, m->arena, &out, &m->err) !=
-        CS_OK)
+    if (cs_forecast_plan(m->plan, m->graph, &m->cluster, options, m->arena, &out, &m->err) != CS_OK)
         fail_msg("%s", m->err.text);
     return out;
 }
@@ -195,7 +194,8 @@ static void forecasts_agree_with_the_simulator(void **state)
     for (size_t k = 0; k < CS_ARRAY_LEN(schedules); k++) {
         struct cs_device_class device = *m.cluster.device;
         struct cs_sim_options options = cs_predict_options(NULL, &device);
-        struct cs_forecast f = forecast(&m, &(struct cs_forecast_options){schedules[k], 0, NULL});
+        struct cs_forecast f =
+            forecast(&m, &(struct cs_forecast_options){.schedule = schedules[k]});
         struct cs_program *program = NULL;
         struct cs_sim_result r;
         m.plan->schedule = schedules[k];
@@ -254,7 +254,7 @@ static void inputs_reach_the_prediction(void **state)
     static const int32_t slow[] = {1000, 1000, 2000};
     struct cs_sim_options inputs = {.rank_permille = slow};
     struct cs_forecast plain = forecast(&m, &(struct cs_forecast_options){0});
-    struct cs_forecast late = forecast(&m, &(struct cs_forecast_options){NULL, 0, &inputs});
+    struct cs_forecast late = forecast(&m, &(struct cs_forecast_options){.sim = &inputs});
     assert_true(late.makespan_ns > plain.makespan_ns);
     assert_int_equal(late.stage[2].busy_ns, 2 * plain.stage[2].busy_ns);
     assert_int_equal(late.stage[1].busy_ns, plain.stage[1].busy_ns);
@@ -263,6 +263,41 @@ static void inputs_reach_the_prediction(void **state)
     assert_int_equal(m.plan->predicted_step_ns, late.makespan_ns);
     assert_int_equal(cs_plan_predict(m.plan, m.graph, &m.cluster, m.arena, &m.err), CS_OK);
     assert_int_equal(m.plan->predicted_step_ns, plain.makespan_ns);
+    done(&m);
+}
+
+/* two ranks a node: the message between nodes takes the network's time; shared links never help */
+static void other_nodes_are_reached_over_the_network(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, &(struct cs_test_spec){.n_encoders = 2, .llm_pp = 2, .slots = 6});
+    struct cs_device_class gpu = *cs_device_class_find("h100-80g");
+    gpu.net_latency_ns = 5000;
+    gpu.net_bytes_per_s = 1000000000;
+    m.cluster = (struct cs_cluster){&gpu, 1, 8};
+    struct cs_forecast one = forecast(&m, &(struct cs_forecast_options){0});
+    m.cluster.devices_per_node = 2; /* vision, depth | llm.0, llm.1 */
+    struct cs_forecast two = forecast(&m, &(struct cs_forecast_options){0});
+    struct cs_forecast shared = forecast(&m, &(struct cs_forecast_options){.shares_links = true});
+    for (int rank = 0; rank < 4; rank++)
+        for (uint32_t i = 0; i < two.rank[rank].n_actions; i++) {
+            const struct cs_forecast_action *a = &two.rank[rank].action[i],
+                                            *in_node = &one.rank[rank].action[i],
+                                            *s = &shared.rank[rank].action[i];
+            if (a->op != CS_OP_SEND)
+                continue;
+            const struct cs_edge *edge = &m.plan->edges[a->edge];
+            int64_t bytes = edge->max_rows * edge->width * 2;
+            bool leaves = rank / 2 != a->peer / 2;
+            assert_int_equal(a->end_ns - a->start_ns,
+                             leaves ? 5000 + bytes : in_node->end_ns - in_node->start_ns);
+            assert_true(s->end_ns - s->start_ns >= a->end_ns - a->start_ns);
+        }
+    assert_true(two.makespan_ns > one.makespan_ns);
+    assert_true(shared.makespan_ns >= two.makespan_ns);
+    assert_int_equal(cs_plan_predict(m.plan, m.graph, &m.cluster, m.arena, &m.err), CS_OK);
+    assert_int_equal(m.plan->predicted_step_ns, two.makespan_ns);
     done(&m);
 }
 
@@ -279,21 +314,21 @@ static void impossible_forecasts_are_refused(void **state)
         struct cs_forecast_options options;
         const char *word;
     } rows[] = {
-        {{"1f1c", 0, NULL},  "did you mean \"1f1b\""      },
-        {{"zb-h2", 4, NULL}, "at least 5 slots are needed"},
-        {{NULL, -1, NULL},   "-1 slots"                   },
+        {{.schedule = "1f1c"},              "did you mean \"1f1b\""      },
+        {{.schedule = "zb-h2", .slots = 4}, "at least 5 slots are needed"},
+        {{.slots = -1},                     "-1 slots"                   },
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        assert_int_equal(cs_forecast_plan(m.plan, m.graph, m.cluster.device, &rows[i].options,
-                                          m.arena, &out, &m.err),
-                         CS_PLAN);
+        assert_int_equal(
+            cs_forecast_plan(m.plan, m.graph, &m.cluster, &rows[i].options, m.arena, &out, &m.err),
+            CS_PLAN);
         if (!strstr(m.err.text, rows[i].word))
             fail_msg("\"%s\" does not say \"%s\"", m.err.text, rows[i].word);
     }
-    struct cs_forecast_options with = {NULL, 0, &bad};
-    assert_int_equal(
-        cs_forecast_plan(m.plan, m.graph, m.cluster.device, &with, m.arena, &out, &m.err), CS_PLAN);
+    struct cs_forecast_options with = {.sim = &bad};
+    assert_int_equal(cs_forecast_plan(m.plan, m.graph, &m.cluster, &with, m.arena, &out, &m.err),
+                     CS_PLAN);
     assert_non_null(strstr(m.err.text, "stage 1 is -1 thousandths"));
     done(&m);
 }
@@ -306,6 +341,7 @@ int main(void)
         cmocka_unit_test(forecasts_agree_with_the_simulator),
         cmocka_unit_test(frozen_encoders_hold_nothing_but_rows_on_their_way),
         cmocka_unit_test(inputs_reach_the_prediction),
+        cmocka_unit_test(other_nodes_are_reached_over_the_network),
         cmocka_unit_test(impossible_forecasts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,14 +108,15 @@ struct cs_forecast_options {
     const char *schedule;             /* NULL: the plan's; see core/plan/plan_schedule.h */
     int32_t slots;                    /* 0: the plan's */
     const struct cs_sim_options *sim; /* NULL: none of its inputs; without a cost function: the
-                                         costs and links of the device */
+                                         costs and links of the cluster */
+    bool shares_links; /* messages divide the ports and NICs of the cluster's devices */
 };
 
 /* Lowers and simulates a plan. CS_PLAN: the plan does not fit the schedule (what would fit is
  * said).
  */
 enum cs_status cs_forecast_plan(const struct cs_plan *plan, const struct cs_graph *graph,
-                                const struct cs_device_class *device,
+                                const struct cs_cluster *cluster,
                                 const struct cs_forecast_options *options, struct cs_arena *arena,
                                 struct cs_forecast *out, struct cs_err *err) CS_NODISCARD;
 

@@ -19,12 +19,11 @@ static int64_t step_ns(const struct cs_plan *plan, int rank, const struct cs_dev
     return bytes_ns(bytes, device->bytes_per_s);
 }
 
-static int64_t message_ns(const struct cs_plan *plan, const struct cs_action *action,
-                          const struct cs_device_class *device)
+static int64_t message_bytes(const struct cs_plan *plan, const struct cs_action *action,
+                             const struct cs_device_class *device)
 {
     const struct cs_edge *edge = &plan->edges[action->edge];
-    int64_t bytes = edge->max_rows * edge->width * cs_device_element_bytes(device);
-    return device->link_latency_ns + bytes_ns(bytes, device->link_bytes_per_s);
+    return edge->max_rows * edge->width * cs_device_element_bytes(device);
 }
 
 /* ring all-reduce of the fp32 gradients, which are a third of the state on CPUs, else a quarter */
@@ -51,7 +50,8 @@ int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
     case CS_OP_BWD_WEIGHT:
         return plan->stages[action->stage].bwd_weight_ns;
     case CS_OP_SEND:
-        return message_ns(plan, action, device);
+        return device->link_latency_ns +
+               bytes_ns(message_bytes(plan, action, device), device->link_bytes_per_s);
     case CS_OP_TIED:
     case CS_OP_NORM:
         return program->n_ranks > 1 ? device->link_latency_ns : 0;
@@ -88,6 +88,63 @@ struct cs_sim_options cs_predict_options(const struct cs_sim_options *inputs,
     return options;
 }
 
+/* a cluster whose nodes ranks fill in order */
+struct network {
+    struct cs_device_class device;
+    int32_t per_node; /* ranks */
+};
+
+static bool leaves_node(const struct network *net, int rank, const struct cs_action *action)
+{
+    return net->per_node > 0 && rank / net->per_node != action->peer / net->per_node;
+}
+
+static int64_t network_cost(void *user, const struct cs_program *program, int rank,
+                            const struct cs_action *action)
+{
+    struct network *net = user;
+    if (action->op != CS_OP_SEND || !leaves_node(net, rank, action))
+        return cs_predict_cost(&net->device, program, rank, action);
+    return net->device.net_latency_ns + bytes_ns(message_bytes(program->plan, action, &net->device),
+                                                 net->device.net_bytes_per_s);
+}
+
+static int64_t network_latency(void *user, const struct cs_program *program, int rank,
+                               const struct cs_action *action)
+{
+    struct network *net = user;
+    return leaves_node(net, rank, action) ? net->device.net_latency_ns
+                                          : cs_predict_latency(&net->device, program, rank, action);
+}
+
+/* inputs with the costs of the cluster where they have none */
+static struct cs_sim_options network_options(const struct cs_sim_options *inputs,
+                                             struct network *net)
+{
+    struct cs_sim_options options = inputs ? *inputs : (struct cs_sim_options){0};
+    if (options.cost)
+        return options;
+    options.cost = network_cost;
+    options.latency = network_latency;
+    options.user = net;
+    return options;
+}
+
+/* every device has a port in its node and a NIC towards others */
+static const struct cs_sim_links *network_links(const struct network *net, int64_t n_ranks,
+                                                struct cs_arena *arena)
+{
+    struct cs_sim_links *links = CS_NEW(arena, struct cs_sim_links);
+    int32_t *node = CS_NEW_ARRAY(arena, int32_t, n_ranks + 1);
+    int32_t *nic = CS_NEW_ARRAY(arena, int32_t, n_ranks + 1);
+    for (int32_t r = 0; r < n_ranks; r++) {
+        node[r] = net->per_node > 0 ? r / net->per_node : 0;
+        nic[r] = r;
+    }
+    *links = (struct cs_sim_links){node, nic};
+    return links;
+}
+
 enum cs_status cs_plan_predict(struct cs_plan *plan, const struct cs_graph *graph,
                                const struct cs_cluster *cluster, struct cs_arena *arena,
                                struct cs_err *err)
@@ -100,13 +157,14 @@ enum cs_status cs_plan_predict_with(struct cs_plan *plan, const struct cs_graph 
                                     const struct cs_sim_options *inputs, struct cs_arena *arena,
                                     struct cs_err *err)
 {
-    struct cs_device_class device = *cluster->device;
-    struct cs_sim_options options = cs_predict_options(inputs, &device);
+    struct network net = {*cluster->device, cluster->devices_per_node};
+    struct cs_sim_options options = network_options(inputs, &net);
     struct cs_arena *scratch = cs_arena_new(0);
     struct cs_program *program = NULL;
     struct cs_sim_result result;
     struct cs_program_options how = {.n_slots = plan->slots};
-    struct cs_program_limits limits = {device.mem_bytes, device.mem_bytes > 0 ? CS_MAX_LANES : 0};
+    struct cs_program_limits limits = {net.device.mem_bytes,
+                                       net.device.mem_bytes > 0 ? CS_MAX_LANES : 0};
     enum cs_status status = cs_program_make_with(plan, graph, &how, scratch, &program, err);
     if (status == CS_OK)
         status = cs_program_check_limits(program, &limits, err);
@@ -138,12 +196,12 @@ static enum cs_status as_asked(const struct cs_plan *plan,
 }
 
 enum cs_status cs_forecast_plan(const struct cs_plan *plan, const struct cs_graph *graph,
-                                const struct cs_device_class *device,
+                                const struct cs_cluster *cluster,
                                 const struct cs_forecast_options *options, struct cs_arena *arena,
                                 struct cs_forecast *out, struct cs_err *err)
 {
     struct cs_arena *scratch = cs_arena_new(0);
-    struct cs_device_class costs = *device;
+    struct network net = {*cluster->device, cluster->devices_per_node};
     struct cs_plan asked;
     struct cs_program *program = NULL;
     enum cs_status status = as_asked(plan, options, &asked, err);
@@ -151,9 +209,12 @@ enum cs_status cs_forecast_plan(const struct cs_plan *plan, const struct cs_grap
     if (status == CS_OK)
         status = cs_program_make_with(&asked, graph, &how, scratch, &program, err);
     if (status == CS_OK) {
-        struct cs_sim_options sim = cs_predict_options(options->sim, &costs);
-        status =
-            cs_forecast_program(program, &sim, cs_device_element_bytes(device), arena, out, err);
+        struct cs_sim_options sim = network_options(options->sim, &net);
+        int64_t copies = sim.copies > 1 ? sim.copies : 1;
+        if (options->shares_links && !sim.links)
+            sim.links = network_links(&net, copies * asked.n_ranks, scratch);
+        status = cs_forecast_program(program, &sim, cs_device_element_bytes(&net.device), arena,
+                                     out, err);
     }
     cs_arena_free(scratch);
     return status == CS_OK ? CS_OK

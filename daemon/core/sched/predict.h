@@ -1,5 +1,6 @@
 /* Predictions of a plan: the simulator over its expected slots, roofline costs and the links and
- * memory of the cluster's device class. */
+ * memory of the cluster's device class. Ranks fill nodes in order; a message to another node takes
+ * the network's latency and bandwidth. */
 #ifndef CS_SCHED_PREDICT_H
 #define CS_SCHED_PREDICT_H
 
@@ -20,7 +21,7 @@ enum cs_status cs_plan_predict_with(struct cs_plan *plan, const struct cs_graph 
  * what is returned */
 struct cs_sim_options cs_predict_options(const struct cs_sim_options *inputs,
                                          struct cs_device_class *device);
-/* The cost function it uses; user: const struct cs_device_class. */
+/* The cost function of one node; user: const struct cs_device_class. */
 int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
                         const struct cs_action *action);
 /* the part of it in which a message occupies no link */
