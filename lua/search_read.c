@@ -6,7 +6,7 @@
 #include "core/base/io.h"
 #include "core/base/near.h"
 
-enum { MAX_PROFILE_BYTES = 16 << 20, MAX_LIST = 1 << 20 };
+enum { MAX_FILE_BYTES = 64 << 20, MAX_LIST = 1 << 20 };
 
 static int32_t branch_index(const struct cs_graph *graph, const char *name)
 {
@@ -142,11 +142,37 @@ static void read_quantiles(lua_State *L, const json_t *table, const struct cs_gr
     }
 }
 
+/* a document (new reference) */
+static json_t *read_json(lua_State *L, const char *key, const char *path)
+{
+    struct cs_buf text = {0};
+    struct cs_err err;
+    json_error_t why;
+    json_t *json = NULL;
+    enum cs_status st = cs_read_file(path, MAX_FILE_BYTES, &text, &err);
+    if (st == CS_OK) {
+        json = json_loadb(cs_buf_str(&text), text.len, 0, &why);
+        if (!json)
+            st = cs_fail(&err, CS_INVALID, "%s:%d: %s", path, why.line, why.text);
+    }
+    cs_buf_free(&text);
+    if (st != CS_OK)
+        cs_lua_error(L, "cs.search: %s: %s", key, err.text);
+    return json;
+}
+
 static void read_samples(lua_State *L, const struct cs_lua_function *function,
                          const struct cs_graph *graph, struct cs_arena *arena,
                          struct cs_search_options *options, struct cs_search_samples *samples)
 {
     const json_t *table = cs_lua_args_json(L, "samples", function);
+    const char *path = cs_lua_args_string(L, "samples_file", NULL);
+    if (table && path)
+        cs_lua_error(L, "cs.search: samples and samples_file: one of them");
+    if (path) {
+        struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
+        table = box->json = read_json(L, "samples_file", path);
+    }
     if (!table)
         return;
     *samples =
@@ -202,19 +228,12 @@ struct cs_profile *cs_lua_read_profile(lua_State *L, struct cs_arena *arena)
 {
     const char *path = cs_lua_args_string(L, "profile", NULL);
     struct cs_profile *profile = NULL;
-    struct cs_buf text = {0};
     struct cs_err err;
-    json_error_t why;
     if (!path)
         return NULL;
-    enum cs_status st = cs_read_file(path, MAX_PROFILE_BYTES, &text, &err);
-    json_t *json = st == CS_OK ? json_loadb(cs_buf_str(&text), text.len, 0, &why) : NULL;
-    if (st == CS_OK && !json)
-        st = cs_fail(&err, CS_INVALID, "%s:%d: %s", path, why.line, why.text);
-    if (st == CS_OK)
-        st = cs_profile_read(json, arena, &profile, &err);
+    json_t *json = read_json(L, "profile", path);
+    enum cs_status st = cs_profile_read(json, arena, &profile, &err);
     json_decref(json);
-    cs_buf_free(&text);
     if (st != CS_OK)
         cs_lua_error(L, "cs.search: profile: %s", err.text);
     return profile;

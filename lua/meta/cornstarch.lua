@@ -270,6 +270,7 @@ function sweep_:json() end
 ---@field leave_node? boolean tp * cp groups may reach over nodes (default false)
 ---@field planner? "cornstarch"|"blind"|"disttrain"|"entrain" whose layouts, cut, formula and data policy (default "cornstarch")
 ---@field samples? table rank by ragged batches: { { vision = 576, llm = 700 }, ... } or quantiles of each branch { vision = { 0, 576, 2304 }, llm = { 20, 300, 4000 } } (default full slots)
+---@field samples_file? string the same as a JSON file, made from a data set: [{"vision": 576, "llm": 700}, ...]
 ---@field batches? integer steps that are drawn from samples (default 8)
 ---@field batch_samples? integer samples of a step (default what fills the slots to 7/8)
 ---@field seed? integer decides the drawn samples (default 0)
