@@ -18,6 +18,7 @@ static const struct cs_lua_method methods[] = {
     {"cs.plan", "bubble", "", "number", "predicted idle share of the ranks"},
     {"cs.plan", "ranks", "", "integer", "ranks the plan needs"},
     {"cs.plan", "explain", "", "string", "why it was cut as it is"},
+    {"cs.plan", "simulate", "args: table?", "table", "a step: step_ms, bubble, stages, ranks with memory over time, critical_path; args: schedule, slots, stragglers, jitter, seed, copies, share_links"},
     {"cs.plan", "hash", "", "string", "SHA-256 of the plan"},
     {"cs.sweep", "plans", "", "table[]", "one row per plan, the best first: parallel, schedule, step_ms, peak_memory_gib, bubble, ranks, why"},
     {"cs.sweep", "blind", "", "table?", "the row that a frozen-blind planner would choose; of a search"},

@@ -68,6 +68,11 @@ function plan_:ranks() end
 ---@return string
 function plan_:explain() end
 
+---a step: step_ms, bubble, stages, ranks with memory over time, critical_path; args: schedule, slots, stragglers, jitter, seed, copies, share_links
+---@param ... string
+---@return table
+function plan_:simulate(...) end
+
 ---SHA-256 of the plan
 ---@return string
 function plan_:hash() end

@@ -169,4 +169,46 @@ for words, args in pairs {
   if ok or not tostring(why):find(words, 1, true) then error(tostring(why) .. " does not say " .. words) end
 end
 
+-- a plan, simulated
+local siglip = cs.config {
+  model_type = "siglip_vision_model", hidden_size = 256, intermediate_size = 1024, num_hidden_layers = 6, num_attention_heads = 4,
+  image_size = 112, patch_size = 14, num_channels = 3, hidden_act = "gelu_pytorch_tanh",
+}
+local llama = cs.config {
+  model_type = "llama", hidden_size = 512, num_hidden_layers = 8, intermediate_size = 1024, num_attention_heads = 8, num_key_value_heads = 4,
+  vocab_size = 4096, max_position_embeddings = 4096, rms_norm_eps = 1e-5, hidden_act = "silu",
+}
+local model = cs.mllm { encoders = { vision = { from = siglip, projector = cs.projector.mlp {}, token = "<image>" } }, llm = llama }:train("*")
+local function plan(schedule, modality)
+  return cs.plan { model = model, cluster = cs.cluster { preset = "h100x8" }, parallel = { vision = { pp = 1 }, llm = { pp = 2 } },
+    schedule = schedule, modality = modality, seq_tokens = 512, slots = 8 }
+end
+local p = plan("1f1b")
+local s = p:simulate()
+same("step", s.step_ms, p:step_ms())
+same("bubble", math.abs(s.bubble - p:bubble()) < 1e-12, true)
+same("ranks", #s.ranks, 3)
+same("live slots", s.stages["llm.0"].peak, 2)
+same("first on the path", s.critical_path[1], "F0 vision.0")
+same("memory at the end", s.ranks[2].memory[#s.ranks[2].memory].activations, 0)
+same("gpipe keeps all", p:simulate { schedule = "gpipe" }.stages["llm.0"].peak, 8)
+local late = p:simulate { stragglers = { { stage = "llm.1", factor = 2 } } }
+same("twice as long", late.stages["llm.1"].fwd_ms, 2 * s.stages["llm.1"].fwd_ms)
+same("a slow copy", p:simulate { copies = 64, stragglers = { { rank = 2, copy = 9, factor = 2 } } }.classes, 2)
+same("a slow rank", p:simulate { stragglers = { { rank = 2, factor = 2 } } }.step_ms > s.step_ms, true)
+same("shared links", p:simulate { share_links = true }.step_ms >= s.step_ms, true)
+same("jitter", p:simulate { jitter = 0.1, seed = 3 }.step_ms, p:simulate { jitter = 0.1, seed = 3 }.step_ms)
+same("copies share", plan("three-phase", "encoder-colocated"):simulate().stages["vision.1"].peak, 4)
+same("copies ahead", plan("anchors", "encoder-colocated"):simulate().stages["vision.1"].peak <= 3, true)
+same("copies of every slot", plan("1f1b", "encoder-replicated"):ranks(), 2)
+for words, args in pairs {
+  ["4 slots on a path of 3 ranks: at least 5 slots are needed"] = { schedule = "zb-h2", slots = 4 },
+  ["vision.0 is not one of 2 copies of an encoder"] = { schedule = "anchors" },
+  ["there is no stage llm.7"] = { stragglers = { { stage = "llm.7", factor = 2 } } },
+  ["did you mean 'slots'"] = { slot = 3 },
+} do
+  local ok, why = pcall(p.simulate, p, args)
+  if ok or not tostring(why):find(words, 1, true) then error(tostring(why) .. " does not say " .. words) end
+end
+
 print "ok"
