@@ -63,9 +63,17 @@ struct cs_fwd_item {   /* in shared memory */
     int32_t is_blind; /* these rows see nothing: there are no steps */
 };
 
-struct cs_fwd_step {    /* in shared memory */
-    int32_t cell[2][2]; /* [query half][key half] */
-    int32_t is_last;
+/* What a step holds for a warpgroup; the first two are shifted by the number of its cell. */
+enum {
+    CS_FWD_MASKED = 1, /* some of the cell is forbidden, */
+    CS_FWD_BITMAP = 4, /* and a bitmap says what, else all of it */
+    CS_FWD_EMPTY = 16, /* no cell allows anything */
+    CS_FWD_LAST = 32,  /* of the item */
+    CS_FWD_OVER = 64,  /* no step: what comes behind the last one */
+};
+
+struct cs_fwd_step {  /* in shared memory */
+    int32_t flags[2]; /* of each warpgroup */
 };
 
 /* Offsets in shared memory from its first multiple of 1024. */
@@ -184,6 +192,17 @@ __device__ __forceinline__ void cs_fwd_load_bits(const CUtensorMap *map, uint32_
                         bitmap[c]);
 }
 
+/* low, high: cells of one warpgroup */
+template <class S> __device__ __forceinline__ int32_t cs_fwd_flags(int32_t low, int32_t high)
+{
+    const int32_t of_low =
+        (low != CS_CELL_ALL ? CS_FWD_MASKED : 0) | (low >= 0 ? CS_FWD_BITMAP : 0);
+    const int32_t of_high =
+        (high != CS_CELL_ALL ? CS_FWD_MASKED : 0) | (high >= 0 ? CS_FWD_BITMAP : 0);
+    const bool is_empty = low == CS_CELL_NONE && (S::CELLS == 1 || high == CS_CELL_NONE);
+    return of_low | of_high << 1 | (is_empty ? CS_FWD_EMPTY : 0);
+}
+
 /* One thread: items, queries, keys, bitmaps. */
 template <class S>
 __device__ __forceinline__ void cs_fwd_load_items(const cs_fwd_args &a, const cs_fwd_maps &maps,
@@ -217,10 +236,9 @@ __device__ __forceinline__ void cs_fwd_load_items(const cs_fwd_args &a, const cs
         cs_fwd_each_step<S>(a, tile, [&](int32_t k_row, const int4 &cell, bool is_last) {
             const uint32_t i = (uint32_t)stage.stage, k_full = base + L::K_FULL + 8 * i;
             cs_mbar_wait(base + L::K_FREE + 8 * i, stage.parity ^ 1);
-            steps[i] = {
-                {{cell.x, cell.y}, {cell.z, cell.w}},
-                is_last
-            };
+            const int32_t last = is_last ? CS_FWD_LAST : 0;
+            steps[i].flags[0] = cs_fwd_flags<S>(cell.x, cell.y) | last;
+            steps[i].flags[1] = cs_fwd_flags<S>(cell.z, cell.w) | last;
             cs_fwd_load_bits<S>(&maps.bits, base + L::BITS + i * S::BITS_BYTES, k_full, cell);
             cs_fwd_load_rows<S>(base + L::K + i * S::K_BYTES, k_full, &maps.k, &maps.k_tail,
                                 S::KEYS, head / a.group, k_row);
@@ -281,10 +299,8 @@ template <int N> __device__ __forceinline__ void cs_fwd_keep(float *s, uint32_t 
 template <int N> __device__ __forceinline__ void cs_fwd_cap(float *s, float scale)
 {
 #pragma unroll
-    for (int i = 0; i < N; i++) {
-        const float e = cs_exp2(fabsf(s[i]) * (scale * 2 * CS_LOG2E));
-        s[i] = copysignf(1.0f - 2.0f * cs_reciprocal(1.0f + e), s[i]);
-    }
+    for (int i = 0; i < N; i++)
+        s[i] = 1.0f - 2.0f * cs_reciprocal(1.0f + cs_exp2(s[i] * (scale * 2 * CS_LOG2E)));
 }
 
 __device__ __forceinline__ float cs_quad_max(float x)
@@ -354,6 +370,17 @@ __device__ __forceinline__ void cs_quad_transpose(uint32_t (&word)[4], int lane)
     }
 }
 
+/* What a step holds for one thread. */
+struct cs_fwd_view {
+    int32_t flags;
+    uint32_t bits[2]; /* of a cell that has a bitmap, else 0 */
+
+    __device__ __forceinline__ bool is(int32_t flag) const
+    {
+        return flags & flag;
+    }
+};
+
 /* Everything a computing thread carries. */
 template <class S> struct cs_fwd_math {
     using L = cs_fwd_layout<S>;
@@ -392,27 +419,29 @@ template <class S> struct cs_fwd_math {
     /* score = q k^T; issued, not waited for */
     __device__ __forceinline__ void issue_scores(uint32_t q, int32_t i)
     {
-        const uint32_t k = base + (uint32_t)(L::K + i * S::K_BYTES);
-        /* Else the compiler computes the descriptors of all steps of k before the loop over keys
-         * and keeps them in registers. */
+        /* Else the compiler computes the operands of all steps of k before the loop over keys and
+         * keeps them in registers. */
         asm volatile("" : "+r"(q));
+        q = cs_uniform(q);
+        const uint32_t k = cs_uniform(base + (uint32_t)(L::K + i * S::K_BYTES));
+        const uint64_t q_wide = cs_wgmma_operand<CS_SWIZZLE_128>(q);
+        const uint64_t k_wide = cs_wgmma_operand<CS_SWIZZLE_128>(k);
         cs_wgmma_settle<S::KEYS / 2>(score);
         cs_wgmma_fence();
 #pragma unroll
         for (int c = 0; c < S::WIDE; c += 16) {
             const uint32_t box = (uint32_t)(c / 64 * 128), step = (uint32_t)(c % 64 * 2);
             cs_wgmma<S::KEYS>::template ss<CS_ROW_K, CS_ROW_K>(
-                score, cs_wgmma_operand<CS_SWIZZLE_128>(q + box * CS_MASK_CELL + step),
-                cs_wgmma_operand<CS_SWIZZLE_128>(k + box * S::KEYS + step), c > 0);
+                score, cs_wgmma_advance(q_wide, box * CS_MASK_CELL + step),
+                cs_wgmma_advance(k_wide, box * S::KEYS + step), c > 0);
         }
         if constexpr (S::TAIL > 0) {
+            const uint64_t q_tail = cs_wgmma_operand<2 * S::TAIL>(q + S::WIDE * 2 * CS_MASK_CELL);
+            const uint64_t k_tail = cs_wgmma_operand<2 * S::TAIL>(k + S::WIDE * 2 * S::KEYS);
 #pragma unroll
-            for (int c = 0; c < S::TAIL; c += 16) {
-                const uint32_t at = S::WIDE * 2, step = (uint32_t)(c * 2);
+            for (uint32_t c = 0; c < S::TAIL; c += 16)
                 cs_wgmma<S::KEYS>::template ss<CS_ROW_K, CS_ROW_K>(
-                    score, cs_wgmma_operand<2 * S::TAIL>(q + at * CS_MASK_CELL + step),
-                    cs_wgmma_operand<2 * S::TAIL>(k + at * S::KEYS + step), true);
-            }
+                    score, cs_wgmma_advance(q_tail, c * 2), cs_wgmma_advance(k_tail, c * 2), true);
         }
         cs_wgmma_commit();
     }
@@ -420,50 +449,44 @@ template <class S> struct cs_fwd_math {
     /* out += weight v */
     __device__ __forceinline__ void issue_values(int32_t i)
     {
-        const uint32_t v = base + (uint32_t)(L::V + i * S::K_BYTES);
+        const uint32_t v = cs_uniform(base + (uint32_t)(L::V + i * S::K_BYTES));
+        const uint64_t wide = cs_wgmma_operand<CS_SWIZZLE_128>(v, S::KEYS * 128);
         cs_wgmma_settle<OUT>(out);
         cs_wgmma_fence();
 #pragma unroll
-        for (int c = 0; c < S::KEYS; c += 16) {
-            cs_wgmma<S::WIDE>::template rs<CS_ROW_MN>(
-                out, weight + c / 4,
-                cs_wgmma_operand<CS_SWIZZLE_128>(v + (uint32_t)(c * 128), S::KEYS * 128), true);
+        for (uint32_t c = 0; c < S::KEYS; c += 16) {
+            cs_wgmma<S::WIDE>::template rs<CS_ROW_MN>(out, weight + c / 4,
+                                                      cs_wgmma_advance(wide, c * 128), true);
             if constexpr (S::TAIL > 0)
                 cs_wgmma<S::TAIL>::template rs<CS_ROW_MN>(
                     out + S::WIDE / 2, weight + c / 4,
-                    cs_wgmma_operand<2 * S::TAIL>(
-                        v + (uint32_t)(S::WIDE * 2 * S::KEYS + c * 2 * S::TAIL)),
+                    cs_wgmma_advance(cs_wgmma_operand<2 * S::TAIL>(v + S::WIDE * 2 * S::KEYS),
+                                     c * 2 * S::TAIL),
                     true);
         }
         cs_wgmma_commit();
     }
 
     /* Drop the scores that the mask forbids. */
-    __device__ __forceinline__ void mask(const int32_t (&cell)[2], int32_t i)
+    __device__ __forceinline__ void mask(const cs_fwd_view &view)
     {
-        const uint32_t bits =
-            base + (uint32_t)(L::BITS + i * S::BITS_BYTES + group * S::CELLS * S::BITMAP_BYTES);
 #pragma unroll
-        for (int c = 0; c < S::CELLS; c++) {
-            if (cell[c] == CS_CELL_ALL)
-                continue;
-            uint32_t word = 0;
-            if (cell[c] >= 0)
-                word = cs_shared_word(bits + (uint32_t)(c * S::BITMAP_BYTES + thread * 4));
-            cs_fwd_keep<CS_MASK_CELL / 2>(score + c * CS_MASK_CELL / 2, word);
-        }
+        for (int c = 0; c < S::CELLS; c++)
+            if (view.is(CS_FWD_MASKED << c))
+                cs_fwd_keep<CS_MASK_CELL / 2>(score + c * CS_MASK_CELL / 2, view.bits[c]);
     }
 
     /* After the scores have come: to weights, not yet packed. Returns the factors for out. */
-    __device__ __forceinline__ float2 soften(const cs_fwd_args &a, const int32_t (&cell)[2])
+    __device__ __forceinline__ float2 soften(const cs_fwd_args &a, const cs_fwd_view &view)
     {
+        free_stage(L::K_FREE, stage.stage);
         cs_wgmma_settle<S::KEYS / 2>(score);
-        const int32_t i = stage.stage;
         if constexpr (S::IS_CAPPED)
             cs_fwd_cap<S::KEYS / 2>(score, a.score_scale);
-        mask(cell, i);
-        free_stage(L::K_FREE, i);
-        return cs_fwd_softmax<S::KEYS / 2>(score, a.exp_scale, &rows);
+        mask(view);
+        const float2 factors = cs_fwd_softmax<S::KEYS / 2>(score, a.exp_scale, &rows);
+        cs_wgmma_settle<S::KEYS / 2>(score);
+        return factors;
     }
 
     __device__ __forceinline__ void pack(void)
@@ -488,15 +511,21 @@ template <class S> struct cs_fwd_math {
         }
     }
 
-    /* What the present step holds for this warpgroup. */
-    __device__ __forceinline__ void look(const cs_fwd_step *steps, int32_t (&cell)[2],
-                                         bool *is_last) const
+    /* The present step, as soon as its keys are there. */
+    __device__ __forceinline__ cs_fwd_view look(const cs_fwd_step *steps) const
     {
-        cs_mbar_wait(bar(L::K_FULL, stage.stage), stage.parity);
-        const cs_fwd_step &step = steps[stage.stage];
-        cell[0] = step.cell[group][0];
-        cell[1] = step.cell[group][1];
-        *is_last = step.is_last;
+        const int32_t i = stage.stage;
+        cs_mbar_wait(bar(L::K_FULL, i), stage.parity);
+        const uint32_t bits =
+            base + (uint32_t)(L::BITS + i * S::BITS_BYTES + group * S::CELLS * S::BITMAP_BYTES);
+        cs_fwd_view view = {
+            steps[i].flags[group], {0, 0}
+        };
+#pragma unroll
+        for (int c = 0; c < S::CELLS; c++)
+            if (view.is(CS_FWD_BITMAP << c))
+                view.bits[c] = cs_shared_word(bits + (uint32_t)(c * S::BITMAP_BYTES + thread * 4));
+        return view;
     }
 
     __device__ __forceinline__ void skip(void)
@@ -506,25 +535,40 @@ template <class S> struct cs_fwd_math {
         free_stage(L::K_FREE, stage.stage);
         cs_mbar_wait(bar(L::V_FULL, stage.stage), stage.parity);
         free_stage(L::V_FREE, stage.stage);
+    }
+
+    /* To the step after view; behind the last one, nothing. */
+    __device__ __forceinline__ cs_fwd_view advance(const cs_fwd_view &view,
+                                                   const cs_fwd_step *steps)
+    {
         stage.step();
+        if (view.is(CS_FWD_LAST))
+            return {
+                CS_FWD_EMPTY | CS_FWD_OVER, {0, 0}
+            };
+        return look(steps);
     }
 
     /* The first step of a run: nothing to overlap it with but the other warpgroup. */
     __device__ __forceinline__ void begin_run(const cs_fwd_args &a, uint32_t q,
-                                              const int32_t (&cell)[2])
+                                              const cs_fwd_view &view)
     {
         take_turn();
         issue_scores(q, stage.stage);
         give_turn();
         cs_wgmma_wait<0>();
-        const float2 factors = soften(a, cell);
+        const float2 factors = soften(a, view);
         shrink(factors);
         pack();
     }
 
-    /* The scores of the present step beside the values of the last one. */
-    __device__ __forceinline__ void go_on(const cs_fwd_args &a, uint32_t q,
-                                          const int32_t (&cell)[2], const cs_ring<S::STAGES> &last)
+    /* The scores of the present step beside the values of the last one; returns the next step. It
+     * is looked at between the softmax and the wait for the values: the branches there keep the
+     * compiler from doing the softmax behind that wait, where nothing would overlap it. */
+    __device__ __forceinline__ cs_fwd_view go_on(const cs_fwd_args &a, uint32_t q,
+                                                 const cs_fwd_view &view,
+                                                 const cs_ring<S::STAGES> &last,
+                                                 const cs_fwd_step *steps)
     {
         take_turn();
         issue_scores(q, stage.stage);
@@ -532,11 +576,13 @@ template <class S> struct cs_fwd_math {
         issue_values(last.stage);
         give_turn();
         cs_wgmma_wait<1>();
-        const float2 factors = soften(a, cell);
+        const float2 factors = soften(a, view);
+        const cs_fwd_view next = advance(view, steps);
         cs_wgmma_wait<0>();
         free_stage(L::V_FREE, last.stage);
         shrink(factors);
         pack();
+        return next;
     }
 
     __device__ __forceinline__ void end_run(const cs_ring<S::STAGES> &last)
@@ -553,39 +599,23 @@ template <class S> struct cs_fwd_math {
     __device__ __forceinline__ void attend(const cs_fwd_args &a, uint32_t q,
                                            const cs_fwd_step *steps)
     {
-        int32_t cell[2];
-        bool is_last;
-        look(steps, cell, &is_last);
-        for (;;) {
-            if (is_empty(cell)) {
+        cs_fwd_view view = look(steps);
+        while (!view.is(CS_FWD_OVER)) {
+            if (view.is(CS_FWD_EMPTY)) {
                 skip();
-                if (is_last)
-                    return;
-                look(steps, cell, &is_last);
+                view = advance(view, steps);
                 continue;
             }
-            begin_run(a, q, cell);
+            begin_run(a, q, view);
             cs_ring<S::STAGES> last = stage;
-            stage.step();
-            bool is_over = is_last;
-            while (!is_over) {
-                look(steps, cell, &is_last);
-                if (is_empty(cell))
-                    break;
-                go_on(a, q, cell, last);
-                last = stage;
-                stage.step();
-                is_over = is_last;
+            view = advance(view, steps);
+            while (!view.is(CS_FWD_EMPTY)) {
+                const cs_ring<S::STAGES> present = stage;
+                view = go_on(a, q, view, last, steps);
+                last = present;
             }
             end_run(last);
-            if (is_over)
-                return;
         }
-    }
-
-    static __device__ __forceinline__ bool is_empty(const int32_t (&cell)[2])
-    {
-        return cell[0] == CS_CELL_NONE && (S::CELLS == 1 || cell[1] == CS_CELL_NONE);
     }
 
     __device__ __forceinline__ void begin_item(void)

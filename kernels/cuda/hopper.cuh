@@ -20,6 +20,13 @@ __device__ __forceinline__ uint32_t cs_smem(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
+/* x of the warp's first lane: tells the compiler that x is the same in all lanes, so that it
+ * computes with it in uniform registers (operands of wgmma). */
+__device__ __forceinline__ uint32_t cs_uniform(uint32_t x)
+{
+    return __shfl_sync(0xffffffffu, x, 0);
+}
+
 __device__ __forceinline__ uint32_t cs_shared_word(uint32_t address)
 {
     uint32_t word;

@@ -56,6 +56,13 @@ __device__ __forceinline__ uint64_t cs_wgmma_operand(uint32_t address, uint32_t 
            (uint64_t)(8 * SWIZZLE >> 4) << 32 | mode << 62;
 }
 
+/* The same operand bytes further on: a step of k. Shared memory ends below 2^18, so no carry leaves
+ * the address. */
+__device__ __forceinline__ uint64_t cs_wgmma_advance(uint64_t operand, uint32_t bytes)
+{
+    return (operand & 0xffffffff00000000u) | ((uint32_t)operand + (bytes >> 4));
+}
+
 /* ss: is_sum false starts from 0 instead of d; a constant after unrolling costs nothing. */
 template <int N> struct cs_wgmma;
 
