@@ -38,7 +38,7 @@ static const struct cs_spec_key keys[] = {
     INT64("", "seed", 0, MAX_INT, "0", R(seed), "of fresh parameters and of the order of samples"),
     INT64("", "steps", 1, 1e12, NULL, R(steps), "optimizer steps"),
     INT64("", "batch_samples", 1, 1048576, NULL, R(batch_samples), "samples of one step, over all ranks"),
-    WORD("", "balance", "list2d|lpt|entrain|random|stream", "list2d", R(balance), "which slot of its step a sample sits in; stream: as they come. Never which samples a step holds"),
+    WORD("", "balance", "list2d|lpt|entrain|random|stream", "list2d", R(balance), "which slot of its step a sample sits in, never which samples a step holds; stream: as they come"),
     WORD("", "slot_order", "kept|searched", "kept", R(slot_order), "of the slots of a step; searched: on the simulator, then layouts agree within rounding only"),
     GROUP("", "model", NULL, "modules and what trains"),
     GROUP("", "plan", NULL, "how the modules are laid out"),
