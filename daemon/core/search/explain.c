@@ -33,12 +33,6 @@ static void say(const char **sentence, int32_t *n, const char *text)
         sentence[(*n)++] = text;
 }
 
-/* by batches where there are any */
-static int64_t time_of(const struct cs_search_plan *plan)
-{
-    return plan->mean_ns > 0 ? plan->mean_ns : plan->step_ns;
-}
-
 static const struct cs_search_stage *slowest(const struct cs_search_plan *plan)
 {
     const struct cs_search_stage *worst = &plan->stage[0];
@@ -177,7 +171,7 @@ static void say_planners(const struct writer *w, const char **out, int32_t *n)
     }
 }
 
-/* What the best plan takes when one constraint is lifted. */
+/* What the best plan takes when one constraint is lifted, at full slots. */
 static const struct cs_search_plan *without(const struct writer *w,
                                             const struct cs_search_problem *problem)
 {
@@ -186,6 +180,7 @@ static const struct cs_search_plan *without(const struct writer *w,
     struct cs_err err;
     options.skip_planners = true;
     options.explains = false;
+    options.samples = NULL;
     options.n_simulate = 6;
     options.n_refine = 1;
     options.top = 1;
@@ -198,6 +193,7 @@ static void say_memory(const struct writer *w, const char **out, int32_t *n)
 {
     struct cs_search_problem *free_of = CS_NEW(w->arena, struct cs_search_problem);
     const struct cs_search_plan *best = w->best->plan;
+    int64_t least = w->result->least_step_ns;
     char cap[CS_UNITS_CAP], need[CS_UNITS_CAP];
     if (w->problem->mem_bytes <= 0)
         return;
@@ -205,7 +201,7 @@ static void say_memory(const struct writer *w, const char **out, int32_t *n)
     free_of->mem_bytes = 0;
     const struct cs_search_plan *plan = without(w, free_of);
     cs_bytes_print(cap, sizeof(cap), (uint64_t)w->problem->mem_bytes);
-    if (!plan || time_of(plan) >= time_of(best)) {
+    if (!plan || plan->step_ns >= least) {
         cs_bytes_print(need, sizeof(need), (uint64_t)best->peak_bytes);
         say(out, n,
             cs_arena_printf(w->arena,
@@ -219,8 +215,8 @@ static void say_memory(const struct writer *w, const char **out, int32_t *n)
         cs_arena_printf(w->arena,
                         "memory binds: with more than %s a rank, %s would take %s "
                         "(%.1f%% less), needing %s",
-                        cap, plan->schedule, duration(w, time_of(plan)),
-                        100 - 100.0 * (double)time_of(plan) / (double)time_of(best), need));
+                        cap, plan->schedule, duration(w, plan->step_ns),
+                        100 - 100.0 * (double)plan->step_ns / (double)least, need));
 }
 
 static void say_ranks(const struct writer *w, const char **out, int32_t *n)

@@ -407,6 +407,8 @@ static enum cs_status hand_back(struct searcher *s, struct cs_err *err)
             add_comparison(s, s->found[i].plan);
         }
         out->plan[i] = *s->found[i].plan;
+        if (i == 0 || out->plan[i].step_ns < out->least_step_ns)
+            out->least_step_ns = out->plan[i].step_ns;
         if (i > 0 && i < top)
             out->plan[i].loses = cs_search_loses(&out->plan[0], &out->plan[i], s->arena);
     }

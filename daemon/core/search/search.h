@@ -120,6 +120,7 @@ struct cs_search_explain {
 struct cs_search_result {
     struct cs_search_plan *plan; /* (n_plans) fastest first */
     int32_t n_plans;
+    int64_t least_step_ns;              /* of all found, at full slots */
     const struct cs_search_plan *blind; /* at true costs; NULL: skipped, or nothing of it fits */
     struct cs_search_choice choice[CS_PLANNERS]; /* plan NULL and why_not NULL: not looked for */
     struct cs_search_explain explain;

@@ -27,11 +27,6 @@ static void explain_heads(const struct cs_graph *graph, const struct cs_cluster 
         }
 }
 
-static int64_t time_of(const struct cs_search_plan *plan)
-{
-    return plan->mean_ns > 0 ? plan->mean_ns : plan->step_ns;
-}
-
 /* the best plan when tp * cp groups may leave a node */
 static void explain_nodes(const struct cs_spec *spec, const struct cs_graph *graph,
                           const struct cs_cluster *cluster, const struct cs_profile *profile,
@@ -47,13 +42,14 @@ static void explain_nodes(const struct cs_spec *spec, const struct cs_graph *gra
         return;
     free_of.may_leave_node = free_of.skip_planners = true;
     free_of.explains = false;
+    free_of.samples = NULL; /* compared at full slots */
     free_of.n_simulate = 6;
     free_of.n_refine = 1;
     free_of.top = 1;
     if (cs_search_problem_make(spec, graph, cluster, profile, true, arena, &problem, &err) !=
             CS_OK ||
         cs_search_run(problem, &free_of, arena, &result, &err) != CS_OK ||
-        time_of(&result.plan[0]) >= time_of(&out->plan[0])) {
+        result.plan[0].step_ns >= out->least_step_ns) {
         add_sentence(&out->explain, arena,
                      cs_arena_printf(arena,
                                      "nodes do not bind: no faster plan was found whose tp * cp "
@@ -61,14 +57,14 @@ static void explain_nodes(const struct cs_spec *spec, const struct cs_graph *gra
                                      cluster->devices_per_node));
         return;
     }
-    cs_duration_print(step, sizeof(step), (uint64_t)time_of(&result.plan[0]));
-    add_sentence(&out->explain, arena,
-                 cs_arena_printf(arena,
-                                 "nodes bind: with tp * cp groups over nodes of %d the step would "
-                                 "take %s (%.1f%% less)",
-                                 cluster->devices_per_node, step,
-                                 100 - 100.0 * (double)time_of(&result.plan[0]) /
-                                           (double)time_of(&out->plan[0])));
+    cs_duration_print(step, sizeof(step), (uint64_t)result.plan[0].step_ns);
+    add_sentence(
+        &out->explain, arena,
+        cs_arena_printf(arena,
+                        "nodes bind: with tp * cp groups over nodes of %d the step would "
+                        "take %s (%.1f%% less)",
+                        cluster->devices_per_node, step,
+                        100 - 100.0 * (double)result.plan[0].step_ns / (double)out->least_step_ns));
 }
 
 enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *graph,
