@@ -193,7 +193,7 @@ static void forecasts_agree_with_the_simulator(void **state)
     make(&m, &(struct cs_test_spec){.n_encoders = 2, .llm_pp = 2, .slots = 5});
     for (size_t k = 0; k < CS_ARRAY_LEN(schedules); k++) {
         struct cs_device_class device = *m.cluster.device;
-        struct cs_sim_options options = cs_predict_options(NULL, &device);
+        struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
         struct cs_forecast f =
             forecast(&m, &(struct cs_forecast_options){.schedule = schedules[k]});
         struct cs_program *program = NULL;

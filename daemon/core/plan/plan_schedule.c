@@ -55,7 +55,7 @@ enum cs_status cs_plan_check_schedule(const char *name, struct cs_err *err)
 }
 
 /* Edges are in the order of their producers, which come before their consumers. */
-int32_t cs_plan_longest_chain(const struct cs_plan *plan)
+static int32_t longest_chain(const struct cs_plan *plan)
 {
     int32_t longest = 0;
     int32_t *after = calloc((size_t)plan->n_stages + 1, sizeof *after);
@@ -160,7 +160,7 @@ static enum cs_status check_copies(const struct cs_plan *plan, const char *sched
 
 /* Ranks on the longest path of the graph of ranks; where they feed each other in a circle, stages
  * on the longest chain: what warm-ups are counted from. */
-int32_t cs_plan_longest_path(const struct cs_plan *plan)
+static int32_t longest_path(const struct cs_plan *plan)
 {
     int32_t *after = calloc((size_t)plan->n_ranks + 1, sizeof *after), longest = 0, pass = 0;
     bool changed = after != NULL;
@@ -178,12 +178,12 @@ int32_t cs_plan_longest_path(const struct cs_plan *plan)
     for (int32_t r = 0; after && r < plan->n_ranks; r++)
         longest = after[r] > longest ? after[r] : longest;
     free(after);
-    return changed ? cs_plan_longest_chain(plan) : longest + 1;
+    return changed ? longest_chain(plan) : longest + 1;
 }
 
 static enum cs_status check_zb_h2(const struct cs_plan *plan, struct cs_err *err)
 {
-    int32_t path = cs_plan_longest_path(plan);
+    int32_t path = longest_path(plan);
     if (plan->slots < 2 * path - 1)
         return cs_fail(err, CS_PLAN,
                        "schedule %s: %d slots on a path of %d ranks: at least %d slots are needed "

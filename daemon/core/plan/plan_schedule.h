@@ -35,8 +35,4 @@ enum cs_status cs_plan_check_fits(const struct cs_plan *plan, struct cs_err *err
  * encoders. */
 enum cs_status cs_plan_check_runs(const struct cs_plan *plan, struct cs_err *err) CS_NODISCARD;
 
-/* stages on the longest chain of stages */
-int32_t cs_plan_longest_chain(const struct cs_plan *plan);
-int32_t cs_plan_longest_path(const struct cs_plan *plan);
-
 #endif

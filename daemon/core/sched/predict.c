@@ -67,27 +67,6 @@ int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
     return 0;
 }
 
-int64_t cs_predict_latency(void *user, const struct cs_program *program, int rank,
-                           const struct cs_action *action)
-{
-    const struct cs_device_class *device = user;
-    (void)program;
-    (void)rank;
-    return action->op == CS_OP_SEND ? device->link_latency_ns : 0;
-}
-
-struct cs_sim_options cs_predict_options(const struct cs_sim_options *inputs,
-                                         struct cs_device_class *device)
-{
-    struct cs_sim_options options = inputs ? *inputs : (struct cs_sim_options){0};
-    if (!options.cost) {
-        options.cost = cs_predict_cost;
-        options.latency = cs_predict_latency;
-        options.user = device;
-    }
-    return options;
-}
-
 /* a cluster whose nodes ranks fill in order */
 struct network {
     struct cs_device_class device;
@@ -112,9 +91,10 @@ static int64_t network_cost(void *user, const struct cs_program *program, int ra
 static int64_t network_latency(void *user, const struct cs_program *program, int rank,
                                const struct cs_action *action)
 {
-    struct network *net = user;
+    const struct network *net = user;
+    (void)program;
     return leaves_node(net, rank, action) ? net->device.net_latency_ns
-                                          : cs_predict_latency(&net->device, program, rank, action);
+                                          : net->device.link_latency_ns;
 }
 
 /* inputs with the costs of the cluster where they have none */

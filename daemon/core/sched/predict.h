@@ -17,15 +17,8 @@ enum cs_status cs_plan_predict_with(struct cs_plan *plan, const struct cs_graph 
                                     const struct cs_cluster *cluster,
                                     const struct cs_sim_options *inputs, struct cs_arena *arena,
                                     struct cs_err *err) CS_NODISCARD;
-/* inputs (NULL: none) with the costs of the device where they have none; the device must outlive
- * what is returned */
-struct cs_sim_options cs_predict_options(const struct cs_sim_options *inputs,
-                                         struct cs_device_class *device);
 /* The cost function of one node; user: const struct cs_device_class. */
 int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
                         const struct cs_action *action);
-/* the part of it in which a message occupies no link */
-int64_t cs_predict_latency(void *user, const struct cs_program *program, int rank,
-                           const struct cs_action *action);
 
 #endif
