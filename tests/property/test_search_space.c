@@ -359,7 +359,42 @@ static void zero_levels_are_taken_when_nothing_cheaper_fits(void **state)
     cs_arena_free(arena);
 }
 
-static void experts_are_refused(void **state)
+/* chunks that are asked for come alone, and are whole layers on the right ranks */
+static void chunks_are_those_asked_for(void **state)
+{
+    (void)state;
+    state_of = 71;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        struct model m;
+        struct cs_search_options options = all_of(12);
+        struct cs_arena *arena = cs_arena_new(0);
+        draw_model(&m, 16);
+        m.problem.branch[2].n_layers = MAX;
+        for (int i = 0; i < MAX; i++) {
+            draw_layer(&m.layer[2][0][i], true, true);
+            for (int t = 1; t < TPS; t++)
+                m.layer[2][t][i] = over_tp(&m.layer[2][0][i], 1 << t);
+        }
+        options.fix[2].vpp = 1 + trial % 3;
+        options.skip_planners = true;
+        struct cs_search_result r = run(&m, &options, arena);
+        for (int32_t i = 0; i < r.n_plans; i++) {
+            bool is_cut = strcmp(r.plan[i].schedule, "interleaved") == 0;
+            int32_t layers = 0;
+            assert_int_equal(r.plan[i].layout.branch[2].vpp, options.fix[2].vpp);
+            assert_int_equal(is_cut, options.fix[2].vpp > 1);
+            for (int32_t k = 0; k < r.plan[i].n_stages; k++)
+                if (r.plan[i].stage[k].branch == 2) {
+                    layers += r.plan[i].stage[k].n_layers;
+                    assert_true(r.plan[i].stage[k].n_layers >= options.fix[2].vpp);
+                }
+            assert_int_equal(layers, MAX);
+        }
+        cs_arena_free(arena);
+    }
+}
+
+static void what_cannot_be_is_refused(void **state)
 {
     struct model m;
     struct cs_search_options options = all_of(8);
@@ -372,6 +407,14 @@ static void experts_are_refused(void **state)
     options.fix[2].ep = 2;
     assert_int_equal(cs_search_run(&m.problem, &options, arena, &result, &err), CS_PLAN);
     assert_non_null(strstr(err.text, "parallel.llm.ep = 2: its family has no experts"));
+    options.fix[2].ep = 0;
+    options.fix[0].vpp = 2;
+    assert_int_equal(cs_search_run(&m.problem, &options, arena, &result, &err), CS_PLAN);
+    assert_non_null(strstr(err.text, "parallel.a.vpp = 2: only stages of the LLM"));
+    options.fix[0].vpp = 0;
+    options.fix[2].place = 1 + CS_PLACE_COLOCATED;
+    assert_int_equal(cs_search_run(&m.problem, &options, arena, &result, &err), CS_PLAN);
+    assert_non_null(strstr(err.text, "the LLM has ranks of its own"));
     cs_arena_free(arena);
 }
 
@@ -384,7 +427,8 @@ int main(void)
         cmocka_unit_test(no_planner_beats_the_search),
         cmocka_unit_test(planners_keep_their_rules),
         cmocka_unit_test(zero_levels_are_taken_when_nothing_cheaper_fits),
-        cmocka_unit_test(experts_are_refused),
+        cmocka_unit_test(chunks_are_those_asked_for),
+        cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,6 +110,61 @@ static void plans_come_fastest_first_and_name_the_bottleneck(void **state)
     cs_arena_free(arena);
 }
 
+static bool says(const char *const *sentence, int32_t n, const char *words)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (strstr(sentence[i], words))
+            return true;
+    return false;
+}
+
+static void explanations_carry_the_figures(void **state)
+{
+    struct worked w;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_search_options options = {.batch_slots = 16,
+                                        .modalities = 1u << CS_SEARCH_PARALLEL,
+                                        .schedules = 1,
+                                        .dp = 1,
+                                        .n_refine = -1,
+                                        .explains = true};
+    struct cs_search_result r;
+    struct cs_err err;
+    (void)state;
+    make(&w, false);
+    assert_int_equal(cs_search_run(&w.problem, &options, arena, &r, &err), CS_OK);
+    const struct cs_search_explain *e = &r.explain;
+    assert_true(says(e->cut, e->n_cut, "layers of every stage: vision 25; llm 5 x 2 6"));
+    assert_true(says(e->cut, e->n_cut,
+                     "slowest stage, vision.0, takes 24 ns of a slot (F 24 ns, B 0 ns), the "
+                     "average stage 22 ns; with 16 slots that alone is 384 ns of 448 ns"));
+    assert_true(says(e->cut, e->n_cut, "vision: of 25 layers 25 have no backward"));
+    assert_true(says(e->cut, e->n_cut, "llm: of 16 layers 0 have no backward and 16 only pass"));
+    assert_true(says(e->cut, e->n_cut,
+                     "planner blind would cut vision 12 13; llm 8 x 2: slowest llm.0 with 32 ns a "
+                     "slot, step 568 ns (1.27x)"));
+    assert_int_equal(e->n_bind, 0); /* no limits, no idle ranks */
+    for (int32_t i = 1; i < r.n_plans; i++)
+        assert_true(r.plan[i].loses &&
+                    (r.plan[i].loses[0] == '+' || strcmp(r.plan[i].loses, "nothing in time") == 0));
+    assert_null(r.plan[0].loses);
+    for (int i = 0; i < LLM; i++) /* a stage of six layers no longer fits */
+        w.llm[i].weight_bytes = 100;
+    w.problem.mem_bytes = 599;
+    options.fix[0].pp = 1;
+    options.fix[1].pp = 3;
+    assert_int_equal(cs_search_run(&w.problem, &options, arena, &r, &err), CS_PLAN);
+    w.problem.mem_bytes = 600;
+    for (int i = 0; i < 5; i++) { /* heavy and cheap: what fits is not what is fast */
+        w.llm[i].fwd_ns = w.llm[i].bwd_input_ns = 1;
+        w.enc[i].fwd_ns = w.enc[i + 5].fwd_ns = w.enc[i + 10].fwd_ns = 0;
+    }
+    assert_int_equal(cs_search_run(&w.problem, &options, arena, &r, &err), CS_OK);
+    assert_true(
+        says(r.explain.bind, r.explain.n_bind, "memory binds: with more than 600 B a rank"));
+    cs_arena_free(arena);
+}
+
 static void memory_classes_are_closed_forms(void **state)
 {
     struct cs_search_layer layer[2] = {
@@ -191,6 +246,7 @@ int main(void)
         cmocka_unit_test(aware_448_and_blind_568),
         cmocka_unit_test(with_recompute_aware_660_and_blind_840),
         cmocka_unit_test(plans_come_fastest_first_and_name_the_bottleneck),
+        cmocka_unit_test(explanations_carry_the_figures),
         cmocka_unit_test(memory_classes_are_closed_forms),
         cmocka_unit_test(what_does_not_fit_is_refused_with_figures),
         cmocka_unit_test(memory_refusal_names_rank_and_classes),

@@ -129,9 +129,9 @@ static bool try_layout(struct searcher *s, const struct cs_candidate *candidate)
             continue;
         bool is_cut = cs_search_schedules[i].is_interleaved;
         int32_t first = is_cut ? 2 : 1, last = is_cut ? s->options.max_vpp : 1;
-        if (fixed > 0) {
+        if (fixed > 0) { /* 1: nothing interleaved; more: nothing else */
             first = first > fixed ? first : fixed;
-            last = fixed;
+            last = is_cut || fixed == 1 ? fixed : 0;
         }
         is_tried = is_tried || first <= last;
         for (int32_t v = first; v <= last && s->n_found < s->room; v++)
@@ -430,12 +430,24 @@ static enum cs_status check_options(const struct cs_search_problem *problem,
     if (dp > o->batch_slots)
         return cs_fail(err, CS_PLAN, "dp = %d replicas, but a step has %d slots; lower dp", dp,
                        o->batch_slots);
-    for (int32_t b = 0; b < problem->n_branches; b++)
+    for (int32_t b = 0; b < problem->n_branches; b++) {
+        bool is_llm = b == problem->n_branches - 1;
+        if (!is_llm && o->fix[b].vpp > 1)
+            return cs_fail(err, CS_PLAN,
+                           "parallel.%s.vpp = %d: only stages of the LLM are cut in chunks; leave "
+                           "vpp out",
+                           problem->branch[b].name, o->fix[b].vpp);
+        if (is_llm && o->fix[b].place > 1 + (int32_t)CS_PLACE_OWN)
+            return cs_fail(err, CS_PLAN,
+                           "parallel.%s.place = %s: the LLM has ranks of its own; place encoders",
+                           problem->branch[b].name,
+                           cs_placement_name((enum cs_placement)(o->fix[b].place - 1)));
         if (o->fix[b].ep > 1)
             return cs_fail(err, CS_PLAN,
                            "parallel.%s.ep = %d: its family has no experts to spread; leave ep out "
                            "or choose 1",
                            problem->branch[b].name, o->fix[b].ep);
+    }
     return CS_OK;
 }
 
