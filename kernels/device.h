@@ -6,7 +6,23 @@
  * struct cs_mask_plan points at (segment too), loss, sum, mean and std; structs are host memory.
  * One handle serves one stream and one host thread at a time. A handle owns fixed scratch for
  * operators that have no *_workspace query (column sums, sums of squares, GEMM). An operator that
- * cannot be launched leaves its first error in the handle: status() returns it from then on. */
+ * cannot be launched leaves its first error in the handle: status() returns it from then on.
+ *
+ * Capture: no operator allocates, waits or creates anything while its stream is captured, but its
+ * first run loads its kernels. So before it is captured an operator has run once outside, with the
+ * same act type and
+ *     gemm, gemm_wgrad, linear*       the same shape, strides, alignment of pointers (up to 16
+ *                                     bytes) and presence of bias, residual, pre: makes the plan
+ *                                     (and measures it: tune). Not met: the library's first plan
+ *     linear_xent                     the same rows, in, vocab, workspace and wants
+ *     act*, gated*                    the same kind
+ *     norm, add_norm, norm_grad       the same kind, n and presence of gradients
+ *     attention*, mask_build          the same head_dim and shape
+ *     adamw*, sumsq*, embed_grad,
+ *     bias*, casts and the rest       once, whatever the shape
+ * A captured adamw keeps its hyperparameters: record the optimizer anew when they change, or leave
+ * it out. The scratch of the handle is reused by its next operator: replay graphs of one handle on
+ * its stream only. */
 #ifndef CS_KERNELS_DEVICE_H
 #define CS_KERNELS_DEVICE_H
 
@@ -95,6 +111,14 @@ struct cs_device_ops {
      * it is missing, workers may share it. Other choices round differently: use one file where runs
      * must agree to the bit. CS_IO: the file cannot be opened, CS_INVALID: candidates. */
     enum cs_status (*tune)(void *handle, int32_t candidates, const char *path, struct cs_err *err);
+
+    /* Graphs: what is launched on the stream between begin and end, by this thread, is recorded
+     * instead of run, and replayed by launch with the same pointers, sizes and hyperparameters.
+     * What a recorded operator needs to have done before: the rule at the top. */
+    enum cs_status (*capture_begin)(void *handle, void *stream, struct cs_err *err);
+    enum cs_status (*capture_end)(void *handle, void *stream, void **graph, struct cs_err *err);
+    enum cs_status (*graph_launch)(void *handle, void *graph, void *stream, struct cs_err *err);
+    void (*graph_destroy)(void *handle, void *graph); /* NULL: nothing */
 };
 
 /* The one symbol that libcornstarch-cuda.so exports: operators with bf16 as act type, NULL when

@@ -217,6 +217,37 @@ static enum cs_status event_elapsed(void *, void *begin, void *end, double *ms, 
     return CS_OK;
 }
 
+static enum cs_status capture_begin(void *, void *stream, struct cs_err *err)
+{
+    CS_CUDA(err, cudaStreamBeginCapture((cudaStream_t)stream, cudaStreamCaptureModeThreadLocal));
+    return CS_OK;
+}
+
+static enum cs_status capture_end(void *, void *stream, void **graph, struct cs_err *err)
+{
+    cudaGraph_t recorded = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    *graph = nullptr;
+    CS_CUDA(err, cudaStreamEndCapture((cudaStream_t)stream, &recorded));
+    const cudaError_t code = cudaGraphInstantiate(&exec, recorded, 0);
+    cudaGraphDestroy(recorded);
+    CS_CUDA(err, code);
+    *graph = exec;
+    return CS_OK;
+}
+
+static enum cs_status graph_launch(void *, void *graph, void *stream, struct cs_err *err)
+{
+    CS_CUDA(err, cudaGraphLaunch((cudaGraphExec_t)graph, (cudaStream_t)stream));
+    return CS_OK;
+}
+
+static void graph_destroy(void *, void *graph)
+{
+    if (graph != nullptr)
+        cudaGraphExecDestroy((cudaGraphExec_t)graph);
+}
+
 const struct cs_device_ops cs_cuda_device_ops = {
     .version = CS_DEVICE_VERSION,
     .ops_f32 = &cs_cuda_table_f32,
@@ -242,4 +273,8 @@ const struct cs_device_ops cs_cuda_device_ops = {
     .event_query = event_query,
     .event_elapsed = event_elapsed,
     .tune = cs_cuda_tune,
+    .capture_begin = capture_begin,
+    .capture_end = capture_end,
+    .graph_launch = graph_launch,
+    .graph_destroy = graph_destroy,
 };

@@ -314,8 +314,29 @@ static bool runs_again(struct lab *lab, const struct lab_case *c, void *const *p
     return is_good;
 }
 
+static void free_tensors(struct lab *lab, const struct lab_case *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        if (c->t[i].type != LAB_NONE)
+            lab->device->free(lab->handle, c->t[i].dev);
+        free(c->t[i].host);
+    }
+}
+
+static bool is_left_out(const struct lab *lab, const struct lab_case *c)
+{
+    int64_t total = 0;
+    for (int i = 0; i < c->n; i++)
+        total += c->t[i].n;
+    return lab->most > 0 && total > lab->most;
+}
+
 void lab_run(struct lab *lab, struct lab_case *c)
 {
+    if (is_left_out(lab, c)) {
+        free_tensors(lab, c);
+        return;
+    }
     void *packed[LAB_TENSORS] = {0}, *first[LAB_TENSORS] = {0}, *p[LAB_TENSORS];
     for (int i = 0; i < c->n; i++) {
         packed[i] = new_host((size_t)c->t[i].n * dev_size(lab, c->t[i].type));
@@ -333,12 +354,10 @@ void lab_run(struct lab *lab, struct lab_case *c)
     is_good = runs_again(lab, c, packed, first, PLAIN) && is_good;
     is_good = runs_again(lab, c, packed, first, RECORDED) && is_good;
     for (int i = 0; i < c->n; i++) {
-        if (c->t[i].type != LAB_NONE)
-            lab->device->free(lab->handle, c->t[i].dev);
         free(first[i]);
         free(packed[i]);
-        free(c->t[i].host);
     }
+    free_tensors(lab, c);
     lab->group_passed += is_good;
     lab->group_failed += !is_good;
 }
