@@ -7,7 +7,8 @@
  * said). Matrices are row-major; a linear weight is (out, in) as in PyTorch. Every gradient of a
  * weight is ACCUMULATED (+=), every activation gradient is OVERWRITTEN, unless a comment says
  * otherwise. Row counts may be 0: then nothing happens. Results are deterministic and do not depend
- * on the alignment or on the address of a buffer. */
+ * on the alignment or on the address of a buffer; only products on a GPU may round differently where
+ * pointers are not aligned to 16 bytes, or where plans are measured (tune in kernels/device.h). */
 #ifndef CS_KERNELS_OPS_H
 #define CS_KERNELS_OPS_H
 
@@ -197,6 +198,8 @@ struct cs_ops {
     void (*linear_xent)(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *w, const int32_t *labels, float softcap, double *loss,
                         uint8_t *correct, void *dx, float *dw);
+    /* Bytes for chunks of the best size. A GPU also takes less (a chunk of min(rows, 128) is the
+     * least): smaller chunks, dw is read and written once for each. */
     size_t (*linear_xent_workspace)(int64_t rows, int64_t in, int64_t vocab);
 
     /* decoupled decay first, then the update; w act copy of master is written when w != NULL and
