@@ -7,8 +7,9 @@
  * said). Matrices are row-major; a linear weight is (out, in) as in PyTorch. Every gradient of a
  * weight is ACCUMULATED (+=), every activation gradient is OVERWRITTEN, unless a comment says
  * otherwise. Row counts may be 0: then nothing happens. Results are deterministic and do not depend
- * on the alignment or on the address of a buffer; only products on a GPU may round differently where
- * pointers are not aligned to 16 bytes, or where plans are measured (tune in kernels/device.h). */
+ * on the alignment or on the address of a buffer; only products on a GPU may round differently
+ * where pointers are not aligned to 16 bytes, or where plans are measured (tune in
+ * kernels/device.h). */
 #ifndef CS_KERNELS_OPS_H
 #define CS_KERNELS_OPS_H
 
