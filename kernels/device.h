@@ -51,7 +51,8 @@ struct cs_device_comm_ops {
     /* CS_PEER_GONE: an error was noticed beside the calls */
     enum cs_status (*check)(void *comm, struct cs_err *err);
     void (*abort)(void *comm); /* ends what is under way and frees it */
-    void (*close)(void *comm); /* NULL: nothing */
+    /* all its ranks call it, and it waits for them; NULL: nothing */
+    void (*close)(void *comm);
 };
 
 #define CS_DEVICE_VERSION 1

@@ -106,18 +106,28 @@ enum cs_status cs_lanes_new(struct cs_device *device, const struct cs_plan *plan
     return CS_OK;
 }
 
+static void close_lane(struct cs_lanes *l, struct lane *lane)
+{
+    if (lane->comm != NULL)
+        nccl_of(l)->close(lane->comm);
+    if (lane->event != NULL)
+        l->device->mem->event_destroy(l->device->handle, lane->event);
+    if (lane->stream != NULL)
+        l->device->mem->stream_destroy(l->device->handle, lane->stream);
+}
+
+/* Both ends of a lane close it together: in the order of opening, which is the same on all ranks.
+ */
 void cs_lanes_free(struct cs_lanes *lanes)
 {
     if (lanes == NULL)
         return;
-    for (int i = 0; i < 2 * lanes->n_ranks; i++) {
-        struct lane *lane = &lanes->lane[i];
-        if (lane->comm != NULL)
-            nccl_of(lanes)->close(lane->comm);
-        if (lane->event != NULL)
-            lanes->device->mem->event_destroy(lanes->device->handle, lane->event);
-        if (lane->stream != NULL)
-            lanes->device->mem->stream_destroy(lanes->device->handle, lane->stream);
+    if (cs_lanes_check(lanes, NULL) != CS_OK)
+        cs_lanes_abort(lanes);
+    for (int i = 0; i < lanes->n_ranks * lanes->n_ranks; i++) {
+        const int from = i / lanes->n_ranks, to = i % lanes->n_ranks;
+        if (from != to && (from == lanes->rank || to == lanes->rank))
+            close_lane(lanes, lane_of(lanes, from == lanes->rank ? to : from, from == lanes->rank));
     }
     free(lanes->lane);
     free(lanes);
@@ -179,6 +189,8 @@ enum cs_status cs_lanes_await(struct cs_lanes *lanes, struct cs_err *err)
 
 void cs_lanes_abort(struct cs_lanes *lanes)
 {
+    if (lanes == NULL)
+        return;
     for (int i = 0; i < 2 * lanes->n_ranks; i++) {
         if (lanes->lane[i].comm != NULL)
             nccl_of(lanes)->abort(lanes->lane[i].comm);

@@ -17,7 +17,9 @@ struct cs_lanes;
 enum cs_status cs_lanes_new(struct cs_device *device, const struct cs_plan *plan, int rank,
                             struct cs_comm *comm, int deadline_ms, struct cs_lanes **out,
                             struct cs_err *err) CS_NODISCARD;
-void cs_lanes_free(struct cs_lanes *lanes); /* accepts NULL */
+/* Accepts NULL. Lanes that work are closed together with their peers, so every rank must come here;
+ * after cs_lanes_abort, or when a peer is gone, nobody is waited for. */
+void cs_lanes_free(struct cs_lanes *lanes);
 
 void *cs_lanes_stream(const struct cs_lanes *lanes, int peer, bool is_send);
 /* enqueue one message on its lane */
@@ -30,6 +32,6 @@ enum cs_status cs_lanes_exchange(struct cs_lanes *lanes, int peer, void *mine, v
 enum cs_status cs_lanes_check(struct cs_lanes *lanes, struct cs_err *err) CS_NODISCARD;
 /* until all messages are through */
 enum cs_status cs_lanes_await(struct cs_lanes *lanes, struct cs_err *err) CS_NODISCARD;
-void cs_lanes_abort(struct cs_lanes *lanes);
+void cs_lanes_abort(struct cs_lanes *lanes); /* accepts NULL */
 
 #endif

@@ -104,8 +104,10 @@ int main(int argc, char **argv)
     }
     const enum cs_status status = run(control, &boot, &session, &err);
     const bool is_failed = status != CS_OK && status != CS_INTERRUPTED;
-    if (is_failed)
+    if (is_failed) {
         report_error(control, &boot, session.step, &err);
+        cs_lanes_abort(boot.lanes); /* nobody else may come to close them */
+    }
     cs_boot_close(&boot);
     /* control stays: the watcher reads from it until the process ends */
     return is_failed ? EXIT_FAILED : status == CS_OK ? 0 : 1;

@@ -20,7 +20,9 @@ enum { LANE_CTAS = 4, OPEN_S = 60, WARM_UP_BYTES = 256 };
     X(ncclGetUniqueId)                                                                             \
     X(ncclCommInitRankConfig)                                                                      \
     X(ncclCommGetAsyncError)                                                                       \
-    X(ncclCommAbort) X(ncclCommDestroy) X(ncclSend) X(ncclRecv) X(ncclGetErrorString)
+    X(ncclCommAbort)                                                                               \
+    X(ncclCommFinalize)                                                                            \
+    X(ncclCommDestroy) X(ncclSend) X(ncclRecv) X(ncclGetErrorString)
 
 struct nccl {
 #define X(name) decltype(&::name) name;
@@ -147,8 +149,13 @@ static void close_comm(void *handle)
     const struct nccl *n;
     if (c == nullptr)
         return;
-    if (functions(&n, nullptr) == CS_OK && c->nccl != nullptr)
-        n->ncclCommDestroy(c->nccl);
+    if (functions(&n, nullptr) == CS_OK && c->nccl != nullptr) {
+        const ncclResult_t code = n->ncclCommFinalize(c->nccl);
+        if (settle(n, c, "ncclCommFinalize", code, nullptr) == CS_OK)
+            n->ncclCommDestroy(c->nccl);
+        else
+            n->ncclCommAbort(c->nccl);
+    }
     free(c);
 }
 

@@ -339,7 +339,7 @@ static void print(const struct options *o, const struct job *j, const struct set
     qsort(whole, (size_t)n, sizeof *whole, by_value);
     const double t = (double)span[n / 2] / 1e9, all = (double)whole[n / 2] / 1e9;
     printf("%-16s fwd+bwd %8.2f ms  step %8.2f ms  %8.0f tok/s  MFU %.3f  busy %.3f  mem %.1f GiB  "
-           "loss %.3f  layers",
+           "loss %.6f  layers",
            s->name, t * 1e3, all * 1e3, o->seq * o->slots / t,
            flops(o, s) * o->slots / t / ranks / 989e12, busy / 1e9 / t, (double)most / 1073741824.0,
            loss);
@@ -454,6 +454,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_worker_step: numbers out of range\n");
         return 1;
     }
+    setvbuf(stdout, NULL, _IOLBF, 0);
     printf("%s %s vision=%d llm=%d slots=%d seq=%d images=%d\n", o.device, o.precision, o.vision,
            o.llm, o.slots, o.seq, o.images);
     for (int i = 0; i < (int)CS_ARRAY_LEN(settings); i++)
