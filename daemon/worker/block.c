@@ -73,6 +73,15 @@ static void attend(struct cs_run *run, const struct cs_layer_model *l, int64_t r
                         cs_run_at(run, kept->qkv, d.q + d.kv), kept->o, kept->lse);
 }
 
+/* a from up */
+static void gate(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                 struct cs_kept *kept)
+{
+    const struct block_dims d = dims_of(l->arch);
+    run->ops->gated(run->ctx, (enum cs_act)l->arch->act, rows, d.ffn, kept->up,
+                    cs_run_at(run, kept->up, d.ffn), d.up, kept->a);
+}
+
 static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *y,
                     struct cs_kept *kept)
 {
@@ -81,12 +90,13 @@ static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     const struct cs_tensor *const *w = l->weight;
     if (a->is_gated_mlp) {
         cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_GATE_W], NULL, kept->up);
-        run->ops->gated(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up,
-                        cs_run_at(run, kept->up, d.ffn), d.up, kept->a);
+        gate(run, l, rows, kept);
     } else {
         cs_run_linear_act(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_UP_W], w[CS_PARAM_UP_B],
                           NULL, (enum cs_act)a->act, kept->up, kept->a);
     }
+    if (y == NULL)
+        return;
     cs_run_linear_act(run, rows, d.ffn, d.width, kept->a, w[CS_PARAM_DOWN_W], w[CS_PARAM_DOWN_B],
                       kept->x2, CS_ACT_NONE, NULL, y);
 }
@@ -101,8 +111,8 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(a);
     const struct cs_tensor *const *w = l->weight;
-    /* inputs of products are read again by weight gradients only */
-    const bool is_trained = l->layer->needs_weight_grad;
+    /* inputs of products are read again by weight gradients only, and are cheap to make again */
+    const bool is_trained = l->layer->needs_weight_grad && run->recompute == CS_RECOMPUTE_NONE;
     kept->stat1 = cs_run_keep_f32(run, true, rows * 2);
     kept->h1 = cs_run_keep(run, is_trained, rows * d.width);
     kept->qkv = cs_run_keep(run, true, rows * d.qkv);
@@ -123,6 +133,9 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     cs_run_norm(run, a, rows, kept->x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], kept->h2,
                 kept->stat2);
     mlp_fwd(run, l, rows, y, kept);
+    if (is_trained || run->keep == NULL)
+        return;
+    kept->h1 = kept->h2 = kept->a = NULL; /* they were scratch */
 }
 
 /* dh2 (rows, width) from dy */
@@ -134,7 +147,7 @@ static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     const struct cs_tensor *const *w = l->weight;
     const struct cs_tensor *up_w = a->is_gated_mlp ? w[CS_PARAM_GATE_W] : w[CS_PARAM_UP_W];
     const struct cs_tensor *up_b = a->is_gated_mlp ? NULL : w[CS_PARAM_UP_B];
-    void *dup = cs_run_take(run, rows * d.up);
+    void *dup = cs_run_hold(run, rows * d.up);
     cs_run_linear_wgrad(run, rows, d.ffn, d.width, dy, kept->a, w[CS_PARAM_DOWN_W],
                         w[CS_PARAM_DOWN_B]);
     if (a->is_gated_mlp) {
@@ -171,20 +184,45 @@ static bool has_grad(const struct cs_tensor *t)
     return t != NULL && t->grad != NULL;
 }
 
+/* What weight gradients read and selective recompute did not keep: the same operators on the same
+ * inputs give the same bits. */
+static struct cs_kept restore(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                              const struct cs_kept *kept)
+{
+    const struct cs_arch *a = l->arch;
+    const struct block_dims d = dims_of(a);
+    const struct cs_tensor *const *w = l->weight;
+    struct cs_kept all = *kept;
+    if (kept->h1 != NULL || !l->layer->needs_weight_grad)
+        return all;
+    float *stat = cs_run_keep_f32(run, false, rows * 2);
+    all.h1 = cs_run_hold(run, rows * d.width);
+    all.h2 = cs_run_hold(run, rows * d.width);
+    all.a = cs_run_hold(run, rows * d.ffn);
+    cs_run_norm(run, a, rows, all.x, w[CS_PARAM_NORM1_W], w[CS_PARAM_NORM1_B], all.h1, stat);
+    cs_run_norm(run, a, rows, all.x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], all.h2, stat);
+    if (a->is_gated_mlp)
+        gate(run, l, rows, &all);
+    else
+        run->ops->act(run->ctx, (enum cs_act)a->act, rows * d.ffn, all.up, all.a);
+    return all;
+}
+
 static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                       const struct cs_layer_ends *ends, const void *dy, void *dx,
-                      const struct cs_kept *kept)
+                      const struct cs_kept *saved)
 {
     (void)ends;
     if (rows == 0)
         return;
+    const struct cs_kept all = restore(run, l, rows, saved), *kept = &all;
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(a);
     const struct cs_tensor *const *w = l->weight;
     void *dh = cs_run_take(run, rows * d.width);
-    void *dx2 = cs_run_take(run, rows * d.width);
+    void *dx2 = cs_run_hold(run, rows * d.width);
     void *d_o = cs_run_take(run, rows * d.q);
-    void *dqkv = cs_run_take(run, rows * d.qkv);
+    void *dqkv = cs_run_hold(run, rows * d.qkv);
 
     mlp_bwd(run, l, rows, dy, dh, kept);
     cs_run_norm_grad(run, a, rows, kept->x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], kept->stat2,
@@ -203,4 +241,4 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                      dh, dx2, dx);
 }
 
-const struct cs_layer_ops cs_layer_block = {block_fwd, block_bwd, true};
+const struct cs_layer_ops cs_layer_block = {block_fwd, block_bwd, true, true};

@@ -37,9 +37,17 @@ static void give_saved(struct cs_exec *exec, int32_t stage, int32_t slot)
     struct cs_saved **at = &exec->saved[slot * exec->config.plan->n_stages + stage];
     struct cs_saved *s = *at;
     *at = NULL;
+    s->is_split = false;
     exec->saved_bytes -= s->memory.used;
     cs_scratch_reset(&s->memory);
     exec->spare[stage][exec->n_spare[stage]++] = s;
+}
+
+static void count_saved(struct cs_exec *exec, size_t bytes)
+{
+    exec->saved_bytes += bytes;
+    if (exec->saved_bytes > exec->saved_peak)
+        exec->saved_peak = exec->saved_bytes;
 }
 
 static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t slot)
@@ -74,18 +82,17 @@ static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, s
     struct cs_saved *saved =
         stage->has_backward && !exec->program->is_eval ? take_saved(exec, a->stage, a->slot) : NULL;
     cs_stage_fwd(stage, &run, e.x, &e.layer, e.y, saved);
-    if (saved != NULL) {
-        exec->saved_bytes += saved->memory.used;
-        if (exec->saved_bytes > exec->saved_peak)
-            exec->saved_peak = exec->saved_bytes;
-    }
+    if (saved != NULL)
+        count_saved(exec, saved->memory.used);
     for (int32_t i = 0; i < plan->n_edges; i++)
         if (plan->edges[i].to == a->stage)
             cs_boundary_give(exec->boundary, i, a->slot, 0, exec->config.device->stream);
     return CS_OK;
 }
 
-static enum cs_status backward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+/* The whole backward, or its input half: then what the weight half needs stays saved. */
+static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action *a, bool is_half,
+                                   struct cs_err *err)
 {
     const struct cs_plan *plan = exec->config.plan;
     const struct cs_stage_model *stage = exec->stage[a->stage];
@@ -112,11 +119,42 @@ static enum cs_status backward(struct cs_exec *exec, const struct cs_action *a, 
         else
             e.dx = d;
     }
+    saved->is_split = is_half;
+    const size_t before = saved->memory.used;
     cs_stage_bwd(stage, &run, e.dy, e.dx, &e.layer, saved);
-    give_saved(exec, a->stage, a->slot);
+    count_saved(exec, saved->memory.used - before);
+    if (saved->later.n == 0)
+        give_saved(exec, a->stage, a->slot);
     for (int32_t i = 0; i < plan->n_edges; i++)
         if (plan->edges[i].has_grad && plan->edges[i].from == a->stage)
             cs_boundary_give(exec->boundary, i, a->slot, 1, exec->config.device->stream);
+    return CS_OK;
+}
+
+static enum cs_status backward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+{
+    return run_backward(exec, a, false, err);
+}
+
+static enum cs_status backward_input(struct cs_exec *exec, const struct cs_action *a,
+                                     struct cs_err *err)
+{
+    return run_backward(exec, a, true, err);
+}
+
+/* Of a stage without an input half: its whole backward. */
+static enum cs_status backward_weight(struct cs_exec *exec, const struct cs_action *a,
+                                      struct cs_err *err)
+{
+    struct cs_saved *saved = exec->saved[a->slot * exec->config.plan->n_stages + a->stage];
+    struct cs_ctx ctx;
+    struct cs_run run = run_on(exec, &ctx, a->slot);
+    if (saved == NULL) /* the input half left nothing */
+        return CS_OK;
+    if (!saved->is_split)
+        return run_backward(exec, a, false, err);
+    cs_stage_bwd_weight(&run, saved);
+    give_saved(exec, a->stage, a->slot);
     return CS_OK;
 }
 
@@ -143,6 +181,8 @@ enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *act
                                                     struct cs_err *) = {
         [CS_OP_FWD] = forward,
         [CS_OP_BWD] = backward,
+        [CS_OP_BWD_INPUT] = backward_input,
+        [CS_OP_BWD_WEIGHT] = backward_weight,
         [CS_OP_STEP] = update,
         [CS_OP_MARK] = mark,
     };

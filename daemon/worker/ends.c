@@ -11,7 +11,7 @@ static const void *make_patches(struct cs_run *run, const struct cs_layer_model 
     const int32_t e = l->encoder;
     if (in->at.patches[e] != NULL)
         return in->at.patches[e];
-    void *patches = cs_run_take(run, rows * columns);
+    void *patches = cs_run_hold(run, rows * columns);
     run->ops->patches(run->ctx, in->n_items[e], a->image_size, a->image_size, a->channels,
                       a->patch_size, in->at.pixels[e], in->tables->enc[e].rescale, in->at.mean[e],
                       in->at.std[e], patches);
@@ -89,7 +89,7 @@ static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                                   ends->d_fill[e]);
 }
 
-const struct cs_layer_ops cs_layer_embed = {embed_fwd, embed_bwd, false};
+const struct cs_layer_ops cs_layer_embed = {embed_fwd, embed_bwd, false, false};
 
 /* ---- final norm of an encoder ---- */
 
@@ -113,7 +113,7 @@ static void norm_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
                      l->weight[CS_PARAM_NORM_B], kept->stat1, dy, NULL, dx);
 }
 
-const struct cs_layer_ops cs_layer_norm = {norm_fwd, norm_bwd, true};
+const struct cs_layer_ops cs_layer_norm = {norm_fwd, norm_bwd, true, false};
 
 /* ---- projector: linear, or linear - activation - linear ---- */
 
@@ -145,7 +145,7 @@ static void projector_bwd(struct cs_run *run, const struct cs_layer_model *l, in
     const struct cs_tensor *w1 = l->weight[CS_PARAM_PROJ1_W], *w2 = l->weight[CS_PARAM_PROJ2_W];
     if (w2 != NULL) {
         const int64_t mid = w1->param->dim[0];
-        void *dh = cs_run_take(run, rows * mid);
+        void *dh = cs_run_hold(run, rows * mid);
         cs_run_linear_wgrad(run, rows, mid, a->width, dy, kept->a, w2, l->weight[CS_PARAM_PROJ2_B]);
         cs_run_linear_dgrad_act(run, rows, mid, a->width, dy, w2, (enum cs_act)a->act, kept->up,
                                 dh);
@@ -157,7 +157,7 @@ static void projector_bwd(struct cs_run *run, const struct cs_layer_model *l, in
         cs_run_linear_dgrad(run, rows, a->in_width, out, dy, w1, dx);
 }
 
-const struct cs_layer_ops cs_layer_projector = {projector_fwd, projector_bwd, true};
+const struct cs_layer_ops cs_layer_projector = {projector_fwd, projector_bwd, true, false};
 
 /* ---- head: rows with a label only, final norm, logits and loss in one pass ---- */
 
@@ -211,4 +211,4 @@ static void head_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
         run->ops->scatter_rows(run->ctx, n, width, in->at.label_rows, d, dx, 0);
 }
 
-const struct cs_layer_ops cs_layer_head = {head_fwd, head_bwd, false};
+const struct cs_layer_ops cs_layer_head = {head_fwd, head_bwd, false, false};

@@ -1,6 +1,8 @@
 /* What the layers share: linear and norm over parameters, the table of kinds; see layers.h. */
 #include "worker/layers.h"
 
+#include <stdlib.h>
+
 /* The enums of core/model and of the operators are the same numbers: one is passed for the other.
  */
 _Static_assert((int)CS_ARCH_LAYER_NORM == (int)CS_NORM_LAYER, "norm kinds");
@@ -32,6 +34,13 @@ void *cs_run_take(struct cs_run *run, int64_t n)
     return cs_run_keep(run, false, n);
 }
 
+void *cs_run_hold(struct cs_run *run, int64_t n)
+{
+    if (run->later == NULL)
+        return cs_run_take(run, n);
+    return cs_scratch_take(run->later->held, (size_t)n * run->ops->act_bytes);
+}
+
 void *cs_run_at(const struct cs_run *run, void *base, int64_t n)
 {
     return (char *)base + (size_t)n * run->ops->act_bytes;
@@ -51,12 +60,39 @@ void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, co
     cs_run_linear_act(run, rows, in, out, x, w, b, NULL, CS_ACT_NONE, NULL, y);
 }
 
+static void make(struct cs_run *run, const struct cs_wgrad *g)
+{
+    run->ops->linear_wgrad(run->ctx, g->rows, g->in, g->out, g->dy, g->x, g->w->grad,
+                           g->b != NULL ? g->b->grad : NULL);
+}
+
+static void note(struct cs_later *later, const struct cs_wgrad *g)
+{
+    if (later->n == later->room) {
+        later->room = later->room > 0 ? 2 * later->room : 64;
+        later->wgrad = realloc(later->wgrad, (size_t)later->room * sizeof *later->wgrad);
+        CS_ASSERT(later->wgrad != NULL);
+    }
+    later->wgrad[later->n++] = *g;
+}
+
 void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const void *x, const struct cs_tensor *w, const struct cs_tensor *b)
 {
-    float *db = b != NULL ? b->grad : NULL;
-    if (rows > 0 && (w->grad != NULL || db != NULL))
-        run->ops->linear_wgrad(run->ctx, rows, in, out, dy, x, w->grad, db);
+    const struct cs_wgrad g = {rows, in, out, dy, x, w, b};
+    if (rows == 0 || (w->grad == NULL && (b == NULL || b->grad == NULL)))
+        return;
+    if (run->later != NULL)
+        note(run->later, &g);
+    else
+        make(run, &g);
+}
+
+void cs_run_later(struct cs_run *run, struct cs_later *later)
+{
+    for (int32_t i = 0; i < later->n; i++)
+        make(run, &later->wgrad[i]);
+    later->n = 0;
 }
 
 void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out,

@@ -10,17 +10,33 @@
 #ifndef CS_WORKER_LAYERS_H
 #define CS_WORKER_LAYERS_H
 
+#include "core/plan/layout.h"
 #include "worker/device.h"
 #include "worker/input.h"
 #include "worker/params.h"
+
+/* Weight gradients of linear layers that a split backward leaves for later (zero-bubble schedules):
+ * dy and x stay where they are until then. */
+struct cs_later {
+    struct cs_wgrad {
+        int64_t rows, in, out;
+        const void *dy, *x;
+        const struct cs_tensor *w, *b;
+    } * wgrad;
+
+    int32_t n, room;
+    struct cs_scratch *held; /* memory of dy and x */
+};
 
 /* One call's surroundings. */
 struct cs_run {
     struct cs_device *device;
     const struct cs_ops *ops; /* the device's */
     struct cs_ctx *ctx;
-    struct cs_scratch *scratch; /* rewound after every layer */
-    struct cs_scratch *keep;    /* activations for the backward, NULL: inference */
+    struct cs_scratch *scratch;  /* rewound after every layer */
+    struct cs_scratch *keep;     /* activations for the backward, NULL: inference */
+    struct cs_later *later;      /* NULL: weight gradients are made at once */
+    enum cs_recompute recompute; /* what the backward makes again instead of keeping it */
     struct cs_input *input;
 };
 
@@ -35,7 +51,8 @@ struct cs_layer_model {
     bool fill_has_grad[CS_MAX_ENCODERS]; /* LLM embedding: gradients to send to the encoders */
 };
 
-/* Activations of one layer and slot; only the fields of its kind are set. */
+/* Activations of one layer and slot; only the fields of its kind are set. Those that can be made
+ * again from the others (selective: h1, h2 and a of a block) are NULL when they were not kept. */
 struct cs_kept {
     const void *x;        /* (rows, in_width) input */
     float *stat1, *stat2; /* (rows, 2) of norm1, norm2 */
@@ -60,6 +77,8 @@ struct cs_layer_ops {
                 const struct cs_layer_ends *ends, const void *dy, void *dx,
                 const struct cs_kept *kept);
     bool keeps_input; /* the backward reads kept->x */
+    /* under full recompute only x is kept, and the backward begins with fwd (y NULL: not needed) */
+    bool can_redo;
 };
 
 const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind);
@@ -74,6 +93,8 @@ void *cs_run_keep(struct cs_run *run, bool is_needed, int64_t n);
 float *cs_run_keep_f32(struct cs_run *run, bool is_needed, int64_t n);
 /* scratch for n acts */
 void *cs_run_take(struct cs_run *run, int64_t n);
+/* scratch for n acts that a weight gradient reads: held where those come later */
+void *cs_run_hold(struct cs_run *run, int64_t n);
 /* the n-th act of an array */
 void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
 /* y (rows, out) = x (rows, in) w^T + b; w is the first of a fused group, b may be NULL */
@@ -84,9 +105,11 @@ void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, co
 void cs_run_linear_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                        const struct cs_tensor *w, const struct cs_tensor *b, const void *residual,
                        enum cs_act act, void *pre, void *y);
-/* gradients of w and b from dy (rows, out) and x (rows, in), where they are trained */
+/* gradients of w and b from dy (rows, out) and x (rows, in), where they are trained; or a note in
+ * run->later */
 void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const void *x, const struct cs_tensor *w, const struct cs_tensor *b);
+void cs_run_later(struct cs_run *run, struct cs_later *later); /* make them, in order; empties it */
 /* dx (rows, in) = (dy (rows, out) w) act'(pre), the gradient before the activation below */
 void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
                              const void *dy, const struct cs_tensor *w, enum cs_act act,

@@ -123,10 +123,16 @@ static int64_t widest(const struct cs_stage_model *s)
     return width;
 }
 
-/* The first layer's input lies in a boundary buffer that is given back after the forward. */
-static const void *keep_copy(struct cs_run *run, const void *x, int64_t n)
+/* Of such a layer only the input is kept. */
+static bool is_redone(const struct cs_stage_model *s, int32_t layer)
 {
-    void *copy = cs_run_keep(run, true, n);
+    return s->recompute == CS_RECOMPUTE_FULL &&
+           cs_layer_ops_of(s->layer[layer].layer->kind)->can_redo;
+}
+
+/* The first layer's input lies in a boundary buffer that is given back after the forward. */
+static const void *copy_to(struct cs_run *run, void *copy, const void *x, int64_t n)
+{
     cs_device_copy(run->device, copy, x, (size_t)n * run->ops->act_bytes);
     return copy;
 }
@@ -136,6 +142,7 @@ void cs_saved_free(struct cs_saved *saved)
     if (saved == NULL)
         return;
     cs_scratch_free(&saved->memory);
+    free(saved->later.wgrad);
     free(saved->kept);
     free(saved);
 }
@@ -150,13 +157,15 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     void *turn[2] = {cs_run_take(run, rows * width), cs_run_take(run, rows * width)};
     struct cs_kept none;
     run->keep = saved != NULL ? &saved->memory : NULL;
+    run->recompute = stage->recompute;
     if (saved != NULL) {
         if (saved->kept == NULL)
             saved->kept = malloc((size_t)n * sizeof *saved->kept);
         CS_ASSERT(saved->kept != NULL);
         memset(saved->kept, 0, (size_t)n * sizeof *saved->kept);
         if (keeps_input(stage, 0))
-            x = keep_copy(run, x, rows * stage->layer[0].in_width);
+            x = copy_to(run, cs_run_keep(run, true, rows * stage->layer[0].in_width), x,
+                        rows * stage->layer[0].in_width);
     }
     struct cs_scratch *const keep = run->keep;
     for (int32_t i = 0; i < n; i++) {
@@ -166,7 +175,7 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
         memset(&none, 0, sizeof none);
         kept->x = x;
-        run->keep = i >= stage->lowest ? keep : NULL;
+        run->keep = i >= stage->lowest && !is_redone(stage, i) ? keep : NULL;
         cs_layer_ops_of(l->layer->kind)->fwd(run, l, rows, ends, x, out, kept);
         run->keep = keep;
         cs_scratch_rewind(run->scratch, mark);
@@ -175,22 +184,58 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     cs_scratch_rewind(run->scratch, start);
 }
 
+/* Where layer i writes the gradient of its input, NULL: nobody reads it. */
+static void *grad_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+                     void *dx, void *const turn[2])
+{
+    if (i == 0)
+        return dx;
+    if (i == s->lowest)
+        return NULL;
+    return run->later != NULL ? cs_run_hold(run, rows * s->layer[i].in_width) : turn[i & 1];
+}
+
+static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+                      const struct cs_layer_ends *ends, const void *dy, void *dx,
+                      const struct cs_saved *saved)
+{
+    const struct cs_layer_model *l = &s->layer[i];
+    const struct cs_layer_ops *ops = cs_layer_ops_of(l->layer->kind);
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    struct cs_kept kept = saved->kept[i];
+    if (is_redone(s, i)) {
+        kept = (struct cs_kept){.x = kept.x};
+        ops->fwd(run, l, rows, ends, kept.x, NULL, &kept);
+    }
+    ops->bwd(run, l, rows, ends, dy, dx, &kept);
+    cs_scratch_rewind(run->scratch, mark);
+}
+
 void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const void *dy, void *dx,
-                  const struct cs_layer_ends *ends, const struct cs_saved *saved)
+                  const struct cs_layer_ends *ends, struct cs_saved *saved)
 {
     const int64_t rows = cs_stage_rows(stage, run->input);
+    const int64_t n = rows * stage->layer[stage->stage->n_layers - 1].out_width;
     const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
     const int64_t width = widest(stage);
     void *turn[2] = {cs_run_take(run, rows * width), cs_run_take(run, rows * width)};
-    run->keep = NULL;
+    saved->later.held = &saved->memory;
+    run->later = saved->is_split ? &saved->later : NULL;
+    run->keep = saved->is_split ? &saved->memory : NULL;
+    run->recompute = stage->recompute;
+    if (saved->is_split && dy != NULL) /* its buffer is given back before the weight half */
+        dy = copy_to(run, cs_run_hold(run, n), dy, n);
     for (int32_t i = stage->stage->n_layers - 1; i >= stage->lowest; i--) {
-        const struct cs_layer_model *l = &stage->layer[i];
-        const bool is_end = i == 0;
-        void *out = is_end ? dx : i > stage->lowest ? turn[i & 1] : NULL;
-        const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-        cs_layer_ops_of(l->layer->kind)->bwd(run, l, rows, ends, dy, out, &saved->kept[i]);
-        cs_scratch_rewind(run->scratch, mark);
+        void *out = grad_of(stage, run, i, rows, dx, turn);
+        bwd_layer(stage, run, i, rows, ends, dy, out, saved);
         dy = out;
     }
     cs_scratch_rewind(run->scratch, start);
+}
+
+void cs_stage_bwd_weight(struct cs_run *run, struct cs_saved *saved)
+{
+    run->keep = NULL;
+    run->later = NULL;
+    cs_run_later(run, &saved->later);
 }

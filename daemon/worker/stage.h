@@ -15,6 +15,7 @@ struct cs_stage_model {
     int32_t lowest; /* first layer whose backward runs, n_layers: none */
     bool is_first;  /* begins with the embedding */
     bool is_last;   /* ends with the head */
+    enum cs_recompute recompute;
 };
 
 enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *plan,
@@ -26,6 +27,8 @@ void cs_stage_free(struct cs_stage_model *stage); /* accepts NULL */
 struct cs_saved {
     struct cs_scratch memory;
     struct cs_kept *kept; /* (n_layers) */
+    struct cs_later later;
+    bool is_split; /* the input half of its backward has run, or is to run */
 };
 
 void cs_saved_free(struct cs_saved *saved); /* accepts NULL */
@@ -38,8 +41,11 @@ int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input 
  * evaluation, or nothing of this stage needs a backward. */
 void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const void *x,
                   const struct cs_layer_ends *ends, void *y, struct cs_saved *saved);
-/* dy: gradient of y (NULL for the head); dx: gradient of x, NULL where none is needed */
+/* dy: gradient of y (NULL for the head); dx: gradient of x, NULL where none is needed.
+ * saved->is_split: the input half only, what the weight half reads stays in saved. */
 void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const void *dy, void *dx,
-                  const struct cs_layer_ends *ends, const struct cs_saved *saved);
+                  const struct cs_layer_ends *ends, struct cs_saved *saved);
+/* the weight half of a split backward */
+void cs_stage_bwd_weight(struct cs_run *run, struct cs_saved *saved);
 
 #endif
