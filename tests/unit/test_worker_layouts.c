@@ -314,6 +314,45 @@ static void frozen_layouts_equal_one_rank(void **state)
     }
 }
 
+/* Input and weight gradients as two actions, several stages on a rank, against whole backwards on
+ * one rank. */
+static void other_schedules_equal_one_rank(void **state)
+{
+    static const char *const rules[] = {
+        "train:*",
+        "train:vision.projector",
+        "train:* freeze:vision.encoder*",
+        "train:* freeze:llm*",
+        "train:vision.encoder* train:llm.layers.1",
+        "train:llm.head",
+        "train:llm.embed",
+    };
+
+    static const struct {
+        const char *name;
+        int vision, llm;
+    } schedules[] = {
+        {"zb-h1",       2, 3},
+        {"zb-h2",       1, 1},
+        {"interleaved", 1, 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rules); i++) {
+        struct cs_test_spec options = {.seed = 9, .is_tied = i % 2 == 0, .rules = rules[i]};
+        struct outcome one, many;
+        run_job(&options, single, &one);
+        for (size_t k = 0; k < CS_ARRAY_LEN(schedules); k++) {
+            options.schedule = schedules[k].name;
+            options.vision_pp = schedules[k].vision;
+            options.llm_pp = schedules[k].llm;
+            run_job(&options, NULL, &many);
+            assert_same(&one, &many);
+            assert_int_equal(many.messages, many.sends);
+        }
+    }
+}
+
 static void two_encoders_equal_one_rank(void **state)
 {
     struct cs_test_spec options = {.seed = 7, .n_encoders = 2, .is_tied = true};
@@ -373,6 +412,7 @@ int main(void)
         cmocka_unit_test(tied_layouts_equal_one_rank),
         cmocka_unit_test(gpipe_layouts_equal_one_rank),
         cmocka_unit_test(frozen_layouts_equal_one_rank),
+        cmocka_unit_test(other_schedules_equal_one_rank),
         cmocka_unit_test(two_encoders_equal_one_rank),
         cmocka_unit_test(shared_ranks_equal_one_rank),
         cmocka_unit_test(frozen_encoder_keeps_nothing),
