@@ -81,12 +81,11 @@ struct att_operands att_operands_of(const struct att_setup *s)
     return (struct att_operands){s->q, s->kv, s->kv + s->v_at, s->d_o, s->c.path != ATT_F32};
 }
 
-static bool check_case(struct att_lab *lab, struct att_oracle *oracle, const struct att_setup *s)
+/* Outputs as they are against the oracle for the operands as they are. */
+static bool check_results(struct att_oracle *oracle, const struct att_setup *s)
 {
     struct att_reference exact, eager;
     const struct att_operands x = att_operands_of(s);
-    att_run(lab, s);
-    att_no_errors(lab);
     att_oracle_run(oracle, &s->shape, &s->plan, &x, &exact, &eager);
     bool is_good = att_check_side(oracle, s, false, &exact, &eager);
     is_good = att_check_side(oracle, s, true, &exact, &eager) && is_good;
@@ -95,6 +94,13 @@ static bool check_case(struct att_lab *lab, struct att_oracle *oracle, const str
     if (bad != 0)
         printf("    lse: %lld of %lld are off\n", (long long)bad, (long long)n);
     return check_gaps(oracle, s) && bad == 0 && is_good;
+}
+
+static bool check_case(struct att_lab *lab, struct att_oracle *oracle, const struct att_setup *s)
+{
+    att_run(lab, s);
+    att_no_errors(lab);
+    return check_results(oracle, s);
 }
 
 void att_verdict(struct att_lab *lab, const struct att_case *c, bool is_good)
@@ -289,6 +295,37 @@ void att_test_small(struct att_lab *lab)
         att_tear_down(lab, &s);
     }
     printf("ok   attention, few and short, not compared: %d ran\n", lab->passed - passed);
+}
+
+/* A recorded step (lists, forward, backward) is right for the operands and the mask that it finds.
+ */
+void att_test_graph(struct att_lab *lab)
+{
+    struct part part = part_begin(lab, "attention, recorded and replayed under other masks");
+    for (int n = 0; n < 2 * DIMS; n++) {
+        const int value[FACTORS] = {n % CS_MASK_KINDS, 5 + n % 2, n % DIMS,
+                                    n % GROUPS,        ATT_PLAIN, 0};
+        const struct att_case c = case_of(value, n);
+        struct att_setup s;
+        struct att_mask other;
+        att_set_up(lab, &c, &s);
+        att_mask_make(lab, c.kind, c.tokens, ATT_PLAIN, &other);
+        att_run(lab, &s); /* loads the kernels */
+        att_record(lab);
+        att_mask_build(lab, &s.mask);
+        att_run(lab, &s);
+        void *graph = att_recorded(lab);
+        att_mask_take_tokens(lab, &s.mask, &other);
+        att_random(lab->stream, s.q, true, (int64_t)(s.q_bytes / 2), lab->seed + 3);
+        att_replay(lab, graph);
+        att_sync(lab);
+        att_no_errors(lab);
+        att_verdict(lab, &c, check_results(part.oracle, &s));
+        lab->dev->graph_destroy(lab->handle, graph);
+        att_mask_free(lab, &other);
+        att_tear_down(lab, &s);
+    }
+    part_end(lab, &part);
 }
 
 /* ---- deterministic ---- */

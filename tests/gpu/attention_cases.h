@@ -51,6 +51,7 @@ void att_test_product(struct att_lab *lab);  /* every rule, length up to 512, si
 void att_test_portable(struct att_lab *lab); /* the portable kernels */
 void att_test_same(struct att_lab *lab);     /* deterministic: equal to the bit over 20 runs */
 void att_test_merge(struct att_lab *lab);    /* parts of the keys, merged */
+void att_test_graph(struct att_lab *lab);    /* recorded and replayed */
 void att_test_small(struct att_lab *lab); /* few and short, not compared: for compute-sanitizer */
 
 #endif

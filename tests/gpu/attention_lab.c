@@ -92,6 +92,26 @@ void att_no_errors(struct att_lab *lab)
     att_must(lab->dev->status(lab->handle, &err), &err);
 }
 
+void att_record(struct att_lab *lab)
+{
+    struct cs_err err;
+    att_must(lab->dev->capture_begin(lab->handle, lab->stream, &err), &err);
+}
+
+void *att_recorded(struct att_lab *lab)
+{
+    struct cs_err err;
+    void *graph = NULL;
+    att_must(lab->dev->capture_end(lab->handle, lab->stream, &graph, &err), &err);
+    return graph;
+}
+
+void att_replay(struct att_lab *lab, void *graph)
+{
+    struct cs_err err;
+    att_must(lab->dev->graph_launch(lab->handle, graph, lab->stream, &err), &err);
+}
+
 /* ---- masks ---- */
 
 int32_t att_between(struct att_lab *lab, int32_t lo, int32_t hi)
@@ -241,7 +261,7 @@ static struct cs_mask_plan on_device(const struct cs_mask_plan *host, void *bloc
     return dev;
 }
 
-void att_mask_upload(struct att_lab *lab, const struct att_mask *m)
+static void upload(struct att_lab *lab, const struct att_mask *m)
 {
     const size_t bytes = plan_bytes(&m->plan);
     att_copy(lab, m->tokens, m->plan.word, bytes);
@@ -283,7 +303,7 @@ void att_mask_make(struct att_lab *lab, enum cs_mask_kind kind, int32_t tokens,
         out->n_k = tiles_of(lab, out->arena, &out->keys, order, &out->k_row);
     out->tokens = att_alloc(lab, plan_bytes(&out->plan) + plan_bytes(&out->keys));
     place_lists(lab, out);
-    att_mask_upload(lab, out);
+    upload(lab, out);
     out->dev = on_device(&out->plan, out->tokens);
     out->dev_keys = on_device(&out->keys, (char *)out->tokens + plan_bytes(&out->plan));
 }
@@ -310,6 +330,14 @@ void att_mask_part(struct att_lab *lab, const struct att_mask *whole, int32_t be
     out->n_q = tiles_of(lab, out->arena, &out->plan, ATT_PLAIN, &out->q_row);
     out->n_k = tiles_of(lab, out->arena, &out->keys, ATT_PLAIN, &out->k_row);
     place_lists(lab, out);
+}
+
+void att_mask_take_tokens(struct att_lab *lab, struct att_mask *m, const struct att_mask *other)
+{
+    CS_ASSERT(m->plan.n_tokens == other->plan.n_tokens && m->keys.n_tokens == 0);
+    memcpy((void *)(uintptr_t)m->plan.word, other->plan.word, plan_bytes(&m->plan));
+    m->plan.n_segments = other->plan.n_segments;
+    upload(lab, m);
 }
 
 void att_mask_build(struct att_lab *lab, struct att_mask *m)

@@ -48,6 +48,11 @@ void att_sync(struct att_lab *lab);
 /* Errors of operators so far: prints them, ends the program (they stick to the handle). */
 void att_no_errors(struct att_lab *lab);
 
+/* What is launched between record and recorded is not run, but by every replay. */
+void att_record(struct att_lab *lab);
+void *att_recorded(struct att_lab *lab);
+void att_replay(struct att_lab *lab, void *graph);
+
 int32_t att_between(struct att_lab *lab, int32_t lo, int32_t hi);
 const char *att_order_name(enum att_order order);
 
@@ -59,8 +64,9 @@ void att_mask_make(struct att_lab *lab, enum cs_mask_kind kind, int32_t tokens,
  * tokens are those of whole (which has keys, and must outlive it). */
 void att_mask_part(struct att_lab *lab, const struct att_mask *whole, int32_t begin, int32_t end,
                    struct att_mask *out);
-/* Upload the tokens again (the lists stay). */
-void att_mask_upload(struct att_lab *lab, const struct att_mask *mask);
+/* The tokens of other become those of mask, here and on the device; as many, order plain. The rule
+ * stays: a recorded launch has it in its arguments. */
+void att_mask_take_tokens(struct att_lab *lab, struct att_mask *mask, const struct att_mask *other);
 void att_mask_build(struct att_lab *lab, struct att_mask *mask);
 void att_mask_free(struct att_lab *lab, struct att_mask *mask);
 

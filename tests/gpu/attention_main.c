@@ -18,6 +18,7 @@ static const struct part {
     {"product",  att_test_product,  false},
     {"portable", att_test_portable, false},
     {"merge",    att_test_merge,    false},
+    {"graph",    att_test_graph,    false},
     {"small",    att_test_small,    true },
 };
 
