@@ -232,12 +232,13 @@ static void script_print(void *user, const char *text)
     fprintf(stderr, "%s\n", text);
 }
 
-enum cs_status cs_cmd_eval(const char *path, bool is_job, struct cs_script_result *out,
-                           struct cs_err *err)
+enum cs_status cs_cmd_eval(const char *path, bool is_job, const struct cs_here *here,
+                           struct cs_script_result *out, struct cs_err *err)
 {
     struct cs_lua *lua = NULL;
+    const struct cs_lua_limits limits = {.here = *here};
     *out = (struct cs_script_result){0};
-    CS_TRY(cs_lua_open(NULL, script_print, NULL, &lua, err));
+    CS_TRY(cs_lua_open(&limits, script_print, NULL, &lua, err));
     enum cs_status st = cs_lua_run_file(lua, path, out, err);
     cs_lua_close(lua);
     CS_TRY(st);

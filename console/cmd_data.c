@@ -51,8 +51,9 @@ static void close_data(struct job_data *d)
 
 static enum cs_status open_job(const char *script, struct job_data *d, struct cs_err *err)
 {
+    const struct cs_here here = {0}; /* data does not depend on it */
     *d = (struct job_data){0};
-    CS_TRY(cs_cmd_eval(script, true, &d->script, err));
+    CS_TRY(cs_cmd_eval(script, true, &here, &d->script, err));
     d->arena = cs_arena_new(0);
     CS_TRY(cs_spec_read(d->script.document, d->arena, &d->spec, err));
     return cs_graph_build(d->spec, true, d->arena, &d->graph, err);

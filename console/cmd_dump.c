@@ -10,9 +10,11 @@
 enum { TEXT_COLS = 100, TEXT_ROWS = 30 };
 
 /* The specification of a script that returns one plan. */
-static enum cs_status eval(const char *script, struct cs_script_result *out, struct cs_err *err)
+static enum cs_status eval(const struct cs_cmd *cmd, const char *script, struct cs_here *here,
+                           struct cs_script_result *out, struct cs_err *err)
 {
-    CS_TRY(cs_cmd_eval(script, false, out, err));
+    CS_TRY(cs_cmd_here_local(cmd, here, err));
+    CS_TRY(cs_cmd_eval(script, false, here, out, err));
     if (out->kind != CS_SCRIPT_SWEEP)
         return CS_OK;
     cs_script_result_free(out);
@@ -46,19 +48,20 @@ enum cs_status cs_cmd_dump(struct cs_cmd *cmd, struct cs_err *err)
                        "SCRIPT");
     CS_TRY(cs_dump_size(cmd->v.size, &dump.cols, &dump.rows, err));
     if (cmd->v.script)
-        CS_TRY(eval(cmd->v.script, &result, err));
+        CS_TRY(eval(cmd, cmd->v.script, &dump.here, &result, err));
     dump.spec = result.document;
     enum cs_status st = print_dump(&dump, err);
     cs_script_result_free(&result);
     return st;
 }
 
-static enum cs_status show(const json_t *spec, struct cs_err *err)
+static enum cs_status show(const json_t *spec, const struct cs_here *here, struct cs_err *err)
 {
-    struct cs_dump dump = {.spec = spec, .cols = TEXT_COLS, .rows = TEXT_ROWS};
+    struct cs_dump dump = {.spec = spec, .here = *here, .cols = TEXT_COLS, .rows = TEXT_ROWS};
     if (!cs_cli_has_screen())
         return print_dump(&dump, err);
     struct cs_store *store = cs_store_new();
+    store->here = *here;
     enum cs_status st = cs_store_script(store, spec, err);
     if (st == CS_OK)
         st = cs_cli_screen_on_store(store, err);
@@ -69,12 +72,13 @@ static enum cs_status show(const json_t *spec, struct cs_err *err)
 enum cs_status cs_cmd_plan_view(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct cs_script_result result = {0};
+    struct cs_here here;
     if (!cmd->v.screen)
         return cs_cmd_plan(cmd, err);
     if (cmd->v.json)
         return cs_fail(err, CS_USAGE, "--view draws a screen; leave out --json");
-    CS_TRY(eval(cmd->args[0], &result, err));
-    enum cs_status st = show(result.document, err);
+    CS_TRY(eval(cmd, cmd->args[0], &here, &result, err));
+    enum cs_status st = show(result.document, &here, err);
     cs_script_result_free(&result);
     return st;
 }

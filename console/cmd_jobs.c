@@ -1,4 +1,4 @@
-/* Commands about jobs that exist: jobs, show, metrics, logs, the orders, wait, nodes. */
+/* Commands about jobs that exist: jobs, show, metrics, logs, the orders, wait. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -469,34 +469,4 @@ enum cs_status cs_cmd_wait(struct cs_cmd *cmd, struct cs_err *err)
                cs_msg_str(job, "reason", ""));
     json_decref(reply);
     return st;
-}
-
-/* --- node ------------------------------------------------------------------------------------- */
-
-enum cs_status cs_cmd_node(struct cs_cmd *cmd, struct cs_err *err)
-{
-    static const char *const keys[] = {"node",  "version",   "devices",       "cpu",
-                                       "cores", "mem_bytes", "mem_free_bytes"};
-    json_t *reply = NULL, *device;
-    char all[CS_UNITS_CAP], unused[CS_UNITS_CAP];
-    size_t i;
-    CS_TRY(cs_cmd_call(cmd, cs_msg_new("node.show"), &reply, err));
-    if (cmd->v.json) {
-        json_t *doc = cs_doc_new("cornstarch.node/1");
-        for (i = 0; i < CS_ARRAY_LEN(keys); i++)
-            if (json_object_get(reply, keys[i]))
-                cs_msg_set(doc, keys[i], json_incref(json_object_get(reply, keys[i])));
-        json_decref(reply);
-        return cs_cmd_print_doc(doc, err);
-    }
-    cs_bytes_print(all, sizeof(all), (uint64_t)cs_msg_int(reply, "mem_bytes", 0));
-    cs_bytes_print(unused, sizeof(unused), (uint64_t)cs_msg_int(reply, "mem_free_bytes", 0));
-    printf("node     %s (cornstarchd %s)\ncores    %lld\nmemory   %s, %s free\ndevices ",
-           cs_msg_str(reply, "node", ""), cs_msg_str(reply, "version", ""),
-           (long long)cs_msg_int(reply, "cores", 0), all, unused);
-    json_array_foreach(cs_msg_arr(reply, "devices"), i, device)
-        printf(" %s", cs_msg_str(device, "name", "?"));
-    printf("\n");
-    json_decref(reply);
-    return CS_OK;
 }

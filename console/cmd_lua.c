@@ -42,6 +42,7 @@ enum cs_status cs_cmd_lua(struct cs_cmd *cmd, struct cs_err *err)
     }
     if ((cmd->v.code != NULL) == (cmd->n > 0))
         return cs_fail(err, CS_USAGE, "give either a FILE or -e CODE");
+    CS_TRY(cs_cmd_here_local(cmd, &limits.here, err));
     CS_TRY(cs_lua_open(&limits, cmd->v.json ? print_aside : print_line, NULL, &lua, err));
     enum cs_status st = evaluate(cmd, lua, &result, &text, err);
     cs_lua_close(lua);

@@ -96,13 +96,14 @@ static void print_explain(const json_t *explain, bool compares)
     cs_buf_free(&text);
 }
 
-static enum cs_status make(const json_t *document, struct cs_arena *arena, struct cs_spec **spec,
-                           struct cs_graph **graph, struct cs_plan **plan, struct cs_err *err)
+static enum cs_status make(const json_t *document, const struct cs_here *here,
+                           struct cs_arena *arena, struct cs_spec **spec, struct cs_graph **graph,
+                           struct cs_plan **plan, struct cs_err *err)
 {
     struct cs_cluster cluster;
     CS_TRY(cs_spec_read(document, arena, spec, err));
     CS_TRY(cs_graph_build(*spec, true, arena, graph, err));
-    CS_TRY(cs_cluster_read((*spec)->cluster, 8, &cluster, err));
+    CS_TRY(cs_cluster_read_here((*spec)->cluster, here, &cluster, err));
     CS_TRY(cs_plan_make(*spec, *graph, &cluster, arena, plan, err));
     return cs_plan_predict(*plan, *graph, &cluster, arena, err);
 }
@@ -130,17 +131,19 @@ enum cs_status cs_cmd_plan(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_spec *spec = NULL;
     struct cs_graph *graph = NULL;
     struct cs_plan *plan = NULL;
-    CS_TRY(cs_cmd_eval(cmd->args[0], false, &result, err));
+    struct cs_here here;
+    CS_TRY(cs_cmd_here_local(cmd, &here, err));
+    CS_TRY(cs_cmd_eval(cmd->args[0], false, &here, &result, err));
     if (result.kind == CS_SCRIPT_SWEEP) {
         enum cs_status shown = show_sweep(cmd, result.document, err);
         cs_script_result_free(&result);
         return shown;
     }
     struct cs_arena *arena = cs_arena_new(0);
-    enum cs_status st = make(result.document, arena, &spec, &graph, &plan, err);
+    enum cs_status st = make(result.document, &here, arena, &spec, &graph, &plan, err);
     json_t *explain = NULL;
     if (st == CS_OK && (cmd->v.explain || cmd->v.compare))
-        st = cs_plan_explain(spec, graph, plan, arena, &explain, err);
+        st = cs_plan_explain(spec, graph, plan, &here, arena, &explain, err);
     if (st == CS_OK && cmd->v.json) {
         json_t *doc = cs_doc_new("cornstarch.plans/1"), *plans = json_array();
         json_array_append_new(plans, cs_plan_json(plan, graph));

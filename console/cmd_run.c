@@ -32,7 +32,9 @@ static enum cs_status submit(struct cs_cmd *cmd, const char *script, int64_t *jo
 {
     struct cs_script_result result;
     json_t *reply = NULL, *request;
-    CS_TRY(cs_cmd_eval(script, true, &result, err));
+    struct cs_here here;
+    CS_TRY(cs_cmd_here(cmd, &here, err));
+    CS_TRY(cs_cmd_eval(script, true, &here, &result, err));
     request = cs_msg_new("job.submit");
     cs_msg_set_str(request, "plan_hash", cs_msg_str(result.document, "plan_hash", ""));
     cs_msg_set_bool(request, "replan", cmd->v.replan);

@@ -27,6 +27,7 @@ static const struct cs_option plan_options[] = {
     {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "of a sweep or search, the best N plans", AT(limit)},
     {"explain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "why this plan, what binds, what the next ones lose", AT(explain)},
     {"compare", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "beside it what other planners choose, at true costs", AT(compare)},
+    {"devices", 'D', CS_OPT_STRING, 0, 0, NULL, "CLASS:N", NULL, "what cs.cluster \"here\" is, such as h100-80g:4 or cpu:8; default: the GPUs of this machine, else 8 CPU ranks", AT(devices)},
     {"view", 'v', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "look at the plan in the console's Plan view; nothing is submitted", AT(screen)},
 };
 static const struct cs_option submit_options[] = {
@@ -68,6 +69,7 @@ static const struct cs_option lua_options[] = {
     {"execute", 'e', CS_OPT_STRING, 0, 0, NULL, "CODE", NULL, "run this text", AT(code)},
     {"meta", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "print the types for editors", AT(meta)},
     {"manual", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "print the reference part of cornstarch-lua(7)", AT(manual)},
+    {"devices", 0, CS_OPT_STRING, 0, 0, NULL, "CLASS:N", NULL, "what cs.cluster \"here\" is, such as h100-80g:4 or cpu:8; default: the GPUs of this machine, else 8 CPU ranks", AT(devices)},
     {"memory", 0, CS_OPT_SIZE, 1 << 20, INT64_C(1) << 40, "64MiB", NULL, NULL, "memory a script may use", AT(memory)},
     {"instructions", 0, CS_OPT_INT, 1000, INT64_MAX, "50000000", NULL, NULL, "instructions a script may use", AT(instructions)},
 };
@@ -75,6 +77,7 @@ static const struct cs_option dump_options[] = {
     {"replay", 0, CS_OPT_STRING, 0, 0, NULL, "TRACE", NULL, "the trace of a job, in its directory", AT(replay)},
     {"script", 0, CS_OPT_STRING, 0, 0, NULL, "SCRIPT", NULL, "instead of a trace: the plan of a script", AT(script)},
     {"view", 0, CS_OPT_STRING, 0, 0, NULL, "NAME", NULL, "jobs, model, pipeline, logs or plan; default: pipeline, of a script plan", AT(view)},
+    {"devices", 0, CS_OPT_STRING, 0, 0, NULL, "CLASS:N", NULL, "what cs.cluster \"here\" is, such as h100-80g:4 or cpu:8; default: the GPUs of this machine, else 8 CPU ranks", AT(devices)},
     {"size", 0, CS_OPT_STRING, 0, 0, "100x30", "COLSxROWS", NULL, "size of the screen", AT(size)},
     {"glyphs", 0, CS_OPT_ENUM, 0, 0, "utf8", NULL, glyph_sets, "characters to draw with", AT(glyphs)},
     {"keys", 0, CS_OPT_STRING, 0, 0, NULL, "KEYS", NULL, "keys that are typed before the screen is taken", AT(keys)},
@@ -109,6 +112,7 @@ static const struct cs_command commands[] = {
     {"checkpoint", 'C', OWNER, ASK, "[options] ID", "write a checkpoint after this step", cs_cmd_checkpoint, 1, 1, NO_OPTIONS},
     {"wait", 0, VIEWER, FREE, "[options] ID", "wait until a job has ended or paused; the exit code says how", cs_cmd_wait, 1, 1, NO_OPTIONS},
     {"nodes", 0, VIEWER, FREE, "[options]", "the daemon's node and its devices", cs_cmd_node, 0, 0, NO_OPTIONS},
+    {"gpus", '6', VIEWER, FREE, "[options]", "the node's GPUs: load, memory, power, temperature, clocks, who uses them", cs_cmd_gpus, 0, 0, NO_OPTIONS},
     {"export", 'E', OWNER, FREE, "[options] CHECKPOINT|ID DIR", "write a trained model as directories that transformers loads", cs_cmd_export, 2, 2, OPTIONS(export_options)},
     {"model init", 0, OWNER, FREE, "[options] CONFIG DIR", "make a model directory with fresh weights", cs_cmd_model_init, 2, 2, OPTIONS(init_options)},
     {"model show", 0, VIEWER, FREE, "[options] DIR", "family, sizes and tensors of a model directory", cs_cmd_model_show, 1, 1, NO_OPTIONS},

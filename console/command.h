@@ -34,6 +34,7 @@ struct cs_cmd_values {
     const char *code;
     bool meta, manual;
     int64_t memory, instructions;
+    const char *devices;
     /* dump, help */
     const char *replay, *script, *view, *size, *keys;
     bool screen; /* plan: in the Plan view */
@@ -108,6 +109,7 @@ CS_COMMAND_HANDLER(cs_cmd_stop);
 CS_COMMAND_HANDLER(cs_cmd_checkpoint);
 CS_COMMAND_HANDLER(cs_cmd_wait);
 CS_COMMAND_HANDLER(cs_cmd_node);
+CS_COMMAND_HANDLER(cs_cmd_gpus);
 CS_COMMAND_HANDLER(cs_cmd_export);
 CS_COMMAND_HANDLER(cs_cmd_model_init);
 CS_COMMAND_HANDLER(cs_cmd_model_show);

@@ -53,6 +53,7 @@ enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out, st
         return cs_fail(err, CS_USAGE, "a screen of %d x %d; sides go from 1 to %d", dump->cols,
                        dump->rows, MAX_SIDE);
     struct cs_store *store = cs_store_new();
+    store->here = dump->here;
     enum cs_status status = dump->trace ? cs_store_replay(store, dump->trace, err)
                                         : cs_store_script(store, dump->spec, err);
     if (status == CS_OK && dump->keys)

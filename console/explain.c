@@ -361,13 +361,13 @@ static json_t *others_json(const struct cs_search_result *found, const struct cs
 }
 
 enum cs_status cs_plan_explain(const struct cs_spec *spec, const struct cs_graph *graph,
-                               const struct cs_plan *plan, struct cs_arena *arena, json_t **out,
-                               struct cs_err *err)
+                               const struct cs_plan *plan, const struct cs_here *here,
+                               struct cs_arena *arena, json_t **out, struct cs_err *err)
 {
     struct cs_search_options options = bare(plan, graph), own = options;
     struct cs_search_result given, found;
     struct cs_cluster cluster;
-    CS_TRY(cs_cluster_read(spec->cluster, 8, &cluster, err));
+    CS_TRY(cs_cluster_read_here(spec->cluster, here, &cluster, err));
     CS_TRY(fix_plan(spec, graph, plan, &own, err));
     own.explains = true;
     own.n_refine = -1; /* cut as the plan is */

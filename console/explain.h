@@ -15,7 +15,8 @@ void cs_sweep_text(const json_t *document, bool explains, bool compares, struct 
  * schedules and placements, without replicas, tp or cp like the plan itself. CS_PLAN: a placement
  * that the search does not know. */
 enum cs_status cs_plan_explain(const struct cs_spec *spec, const struct cs_graph *graph,
-                               const struct cs_plan *plan, struct cs_arena *arena, json_t **out,
+                               const struct cs_plan *plan, const struct cs_here *here,
+                               struct cs_arena *arena, json_t **out,
                                struct cs_err *err) CS_NODISCARD;
 void cs_explain_text(const json_t *explanation, bool compares, struct cs_buf *out);
 

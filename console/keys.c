@@ -11,6 +11,7 @@
 #define JOBS     (1u << CS_VIEW_JOBS)
 #define MODEL    (1u << CS_VIEW_MODEL)
 #define PIPELINE (1u << CS_VIEW_PIPELINE)
+#define GPUS     (1u << CS_VIEW_GPUS)
 #define LOGS     (1u << CS_VIEW_LOGS)
 #define PLAN     (1u << CS_VIEW_PLAN)
 
@@ -50,6 +51,8 @@ static const struct cs_key_row rows[] = {
     {"-",             "-",         PLAN,     "",       0, NULL,         "zoom out; balance: one rank less",         cs_act_plus, -1},
     {"a",             "a",         PLAN,     "",       0, NULL,         "rows: what fits best, every stage, groups",     cs_act_rows, 0},
     {"r",             "r",         PLAN,     "",       0, NULL,         "balance: next rule of the attention mask", cs_act_mask, 0},
+    {"o",             "o",         GPUS,     "sort",   2, NULL,         "order: number, load, memory, power, temperature", cs_act_gpu_sort, 0},
+    {"f",             "f",         GPUS,     "job",    3, NULL,         "only the GPUs of the selected job, or all", cs_act_gpu_mine, 0},
     {"v",             "v",         LOGS,     "level",  2, NULL,         "least level that is shown",                cs_act_level, 0},
     {"r",             "r",         LOGS,     "rank",   3, NULL,         "one rank after the other, then all",       cs_act_rank, 0},
     {"F",             "F",         LOGS,     "follow", 2, NULL,         "follow the newest line",                   cs_act_follow, 0},
@@ -59,6 +62,7 @@ static const struct cs_key_row rows[] = {
     {"1",             "1",         ALL,      "",       0, NULL,         "Jobs",                                     cs_act_view, CS_VIEW_JOBS},
     {"2",             "2",         ALL,      "",       0, NULL,         "Model",                                    cs_act_view, CS_VIEW_MODEL},
     {"3",             "3",         ALL,      "",       0, NULL,         "Pipeline",                                 cs_act_view, CS_VIEW_PIPELINE},
+    {"6",             "6",         ALL,      "",       0, NULL,         "GPUs",                                     cs_act_view, CS_VIEW_GPUS},
     {"7",             "7",         ALL,      "",       0, NULL,         "Logs",                                     cs_act_view, CS_VIEW_LOGS},
     {"9",             "9",         ALL,      "",       0, NULL,         "Plan",                                     cs_act_view, CS_VIEW_PLAN},
     {"Tab,g t",       "Tab gt",    ALL,      "view",   1, NULL,         "next view",                                cs_act_cycle, 1},

@@ -74,6 +74,29 @@ static void move_logs(struct cs_screen *screen, const struct cs_store *store, in
     screen->log_bottom = at;
 }
 
+static void move_gpus(struct cs_screen *screen, const struct cs_store *store, int rows)
+{
+    int list[CS_STORE_GPUS];
+    int n = cs_gpu_list(store, screen, list, CS_STORE_GPUS);
+    screen->gpu_cursor = n > 0 ? clamp(screen->gpu_cursor + rows, 0, n - 1) : 0;
+}
+
+unsigned cs_act_gpu_sort(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    screen->gpu_sort = (enum cs_gpu_sort)((screen->gpu_sort + 1) % CS_GPU_SORTS);
+    return CS_DO_DRAW;
+}
+
+unsigned cs_act_gpu_mine(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)argument;
+    screen->gpus_of_job = !screen->gpus_of_job;
+    move_gpus(screen, store, 0);
+    return CS_DO_DRAW;
+}
+
 static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
 {
     int n_layers = store->model.graph ? store->model.graph->n_layers : 0;
@@ -90,6 +113,9 @@ static void move(struct cs_screen *screen, const struct cs_store *store, int row
         break;
     case CS_VIEW_PIPELINE:
         screen->stage_top = clamp(screen->stage_top + rows, 0, store->n_stages - 1);
+        break;
+    case CS_VIEW_GPUS:
+        move_gpus(screen, store, rows);
         break;
     case CS_VIEW_LOGS:
         move_logs(screen, store, rows);

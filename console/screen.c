@@ -16,6 +16,7 @@ static const struct cs_view_row views[CS_VIEW_COUNT] = {
         {"model",    "Model",    "Model", 2, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_model   },
     [CS_VIEW_PIPELINE] =
         {"pipeline", "Pipeline", "Pipe",  3, {CS_VIEW_MODEL, CS_VIEW_LOGS},     cs_view_pipeline},
+    [CS_VIEW_GPUS] = {"gpus",     "GPUs",     "GPU",   6, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_gpus    },
     [CS_VIEW_LOGS] = {"logs",     "Logs",     "Logs",  7, {CS_VIEW_PIPELINE, CS_VIEW_JOBS},  cs_view_logs    },
     [CS_VIEW_PLAN] = {"plan",     "Plan",     "Plan",  9, {CS_VIEW_MODEL, CS_VIEW_PIPELINE}, cs_view_plan    },
 };

@@ -73,6 +73,7 @@ void cs_store_free(struct cs_store *store)
     free(store->notes.line);
     free(store->notes.order);
     free(store->jobs);
+    free(store->gpus.gpu);
     free(store);
 }
 

@@ -21,7 +21,10 @@ enum {
     CS_STORE_LOGS = 2000,
     CS_STORE_NOTES = 200,
     CS_STORE_LINE = 512, /* bytes of a line that are kept */
-    CS_STORE_SERIES = 1024
+    CS_STORE_SERIES = 1024,
+    CS_STORE_GPUS = 64,
+    CS_STORE_GPU_HISTORY = 120,
+    CS_STORE_GPU_PROCESSES = 16
 };
 
 struct cs_store_job {
@@ -41,6 +44,30 @@ struct cs_store_step { /* the last step of its kind */
     int64_t step_ns, tokens, trained_tokens, samples, correct, slots; /* 0 unknown */
     int64_t messages, bytes, data_wait_us, wall_ns;
     double loss, grad_norm, lr;
+};
+
+struct cs_store_gpu_process {
+    int64_t pid, mem_bytes; /* -1 unknown */
+    char command[64];       /* "" unknown */
+};
+
+struct cs_store_gpu { /* integers: -1 unknown; shares: 0..1, NaN unknown */
+    char name[16], model[96], error[96], throttle[96];
+    double busy, mem_busy;
+    int64_t mem_bytes, mem_used_bytes, power_mw, power_limit_mw, temp_c, slowdown_c;
+    int64_t sm_mhz, sm_max_mhz, mem_mhz, energy_mj;
+    int64_t pcie_gen, pcie_max_gen, pcie_width, pcie_max_width;
+    int64_t job, rank;                    /* who holds it; job 0: nobody */
+    int n_history, n_processes;           /* n_processes -1: unknown */
+    double history[CS_STORE_GPU_HISTORY]; /* busy, a second apart, the newest last */
+    struct cs_store_gpu_process process[CS_STORE_GPU_PROCESSES];
+};
+
+struct cs_store_gpus {
+    struct cs_store_gpu *gpu;
+    int n;
+    bool is_known; /* the daemon has told */
+    char note[256];
 };
 
 struct cs_store_line {
@@ -96,6 +123,7 @@ struct cs_store_previews {
 
 struct cs_store {
     uint64_t version;
+    struct cs_here here; /* what cs.cluster "here" is to the daemon, or to a script */
     bool is_connected;
     bool is_replay; /* a trace or a script: nobody to give orders to */
     char node[64];
@@ -119,6 +147,7 @@ struct cs_store {
     struct cs_store_step train, eval;
     struct cs_series *loss, *step_ms;
     struct cs_store_lines logs, notes;
+    struct cs_store_gpus gpus;
     int64_t n_gaps; /* messages the daemon dropped for us */
 };
 
@@ -177,6 +206,7 @@ void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_l
  * without a time */
 void cs_store_add_log(struct cs_store_lines *lines, int32_t rank, const char *text);
 void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_selected);
+void cs_store_gpus_message(struct cs_store *store, const json_t *msg);
 void cs_store_stages(struct cs_store *store, int32_t n_stages, int32_t n_ranks);
 void cs_store_forget_previews(struct cs_store *store);
 /* plan and costs are complete: model.base from them */

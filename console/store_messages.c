@@ -281,23 +281,33 @@ static void on_hello(struct cs_store *store, const json_t *msg)
     cs_str_copy(store->node, sizeof store->node, cs_msg_str(msg, "node", ""));
 }
 
+static void on_node(struct cs_store *store, const json_t *msg)
+{
+    struct cs_here here;
+    on_hello(store, msg);
+    if (cs_here_read(cs_msg_str(msg, "here", ""), &here, NULL) == CS_OK)
+        store->here = here;
+    cs_store_gpus_message(store, msg);
+}
+
 static const struct {
     const char *type;
     bool is_reply;
     void (*handle)(struct cs_store *store, const json_t *msg);
 } handlers[] = {
-    {"hello.ok",    true,  on_hello    },
-    {"node.show",   true,  on_hello    },
-    {"jobs.list",   true,  on_jobs     },
-    {"job.show",    true,  on_show     },
-    {"job.metrics", true,  on_metrics  },
-    {"job.events",  true,  on_events   },
-    {"event.job",   false, on_job_event},
-    {"event.step",  false, on_step     },
-    {"event.spans", false, on_spans    },
-    {"event.log",   false, on_log      },
-    {"event.note",  false, on_note     },
-    {"gap",         false, on_gap      },
+    {"hello.ok",    true,  on_hello             },
+    {"node.show",   true,  on_node              },
+    {"jobs.list",   true,  on_jobs              },
+    {"job.show",    true,  on_show              },
+    {"job.metrics", true,  on_metrics           },
+    {"job.events",  true,  on_events            },
+    {"event.job",   false, on_job_event         },
+    {"event.step",  false, on_step              },
+    {"event.spans", false, on_spans             },
+    {"event.log",   false, on_log               },
+    {"event.note",  false, on_note              },
+    {"event.gpus",  false, cs_store_gpus_message},
+    {"gap",         false, on_gap               },
 };
 
 void cs_store_message(struct cs_store *store, const json_t *msg)

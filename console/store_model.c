@@ -22,13 +22,14 @@ static void fill_stages(struct cs_store *store, const struct cs_plan *plan, bool
     free(old);
 }
 
-static enum cs_status read_spec(struct cs_store_model *model, struct cs_err *err)
+static enum cs_status read_spec(struct cs_store *store, struct cs_err *err)
 {
+    struct cs_store_model *model = &store->model;
     CS_TRY(cs_spec_read(model->spec_json, model->arena, &model->spec, err));
     CS_TRY(cs_graph_build(model->spec, true, model->arena, &model->graph, err));
     json_t *here = json_string("here");
-    enum cs_status status = cs_cluster_read(model->spec->cluster ? model->spec->cluster : here, 0,
-                                            &model->cluster, err);
+    enum cs_status status = cs_cluster_read_here(model->spec->cluster ? model->spec->cluster : here,
+                                                 &store->here, &model->cluster, err);
     json_decref(here);
     model->device = model->cluster.device;
     return status;
@@ -70,7 +71,7 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
     store->is_uncalibrated = false;
     if (!store->is_replay) /* a trace says what it was predicted with */
         store->is_calibrated = false;
-    enum cs_status status = read_spec(model, &err);
+    enum cs_status status = read_spec(store, &err);
     if (status == CS_OK && plan)
         status = read_plan(store, old_plan, &err);
     if (status == CS_OK && plan)

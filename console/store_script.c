@@ -4,10 +4,8 @@
 #include "core/sched/predict.h"
 #include "core/wire/wire.h"
 
-enum { HERE_DEVICES = 8 };
-
-static enum cs_status plan_of(const json_t *spec, struct cs_arena *arena, json_t **out,
-                              struct cs_err *err)
+static enum cs_status plan_of(const json_t *spec, const struct cs_here *here,
+                              struct cs_arena *arena, json_t **out, struct cs_err *err)
 {
     struct cs_spec *read = NULL;
     struct cs_graph *graph = NULL;
@@ -15,7 +13,7 @@ static enum cs_status plan_of(const json_t *spec, struct cs_arena *arena, json_t
     struct cs_cluster cluster;
     CS_TRY(cs_spec_read(spec, arena, &read, err));
     CS_TRY(cs_graph_build(read, true, arena, &graph, err));
-    CS_TRY(cs_cluster_read(read->cluster, HERE_DEVICES, &cluster, err));
+    CS_TRY(cs_cluster_read_here(read->cluster, here, &cluster, err));
     CS_TRY(cs_plan_make(read, graph, &cluster, arena, &plan, err));
     *out = cs_plan_json(plan, graph);
     return CS_OK;
@@ -25,7 +23,7 @@ enum cs_status cs_store_script(struct cs_store *store, const json_t *spec, struc
 {
     json_t *plan = NULL;
     struct cs_arena *arena = cs_arena_new(0);
-    enum cs_status status = plan_of(spec, arena, &plan, err);
+    enum cs_status status = plan_of(spec, &store->here, arena, &plan, err);
     cs_arena_free(arena);
     CS_TRY(status);
     struct cs_store_job *job = cs_store_job_at(store, 1);

@@ -44,7 +44,8 @@ struct ui {
     int64_t sub, metrics_id, events_id, show_id, sub_id, order_id; /* of the selected job */
     int64_t log_id[LOG_RANKS]; /* of LOG_FIRST, LOG_FIRST + 1 ... */
     int64_t listed_ns;
-    char end_state[16]; /* end of the watched job that was told */
+    int64_t gpus_id, gpus_sub; /* of event.gpus: while the GPUs are on the screen */
+    char end_state[16];        /* end of the watched job that was told */
 };
 
 /* --- drawing: at most one screen per DRAW_MS -----------------------------------------------------
@@ -161,6 +162,26 @@ static void ask_job(struct ui *ui)
         ask_past(ui, job);
 }
 
+/* GPUs are read every second only while somebody looks at them. */
+static void watch_gpus(struct ui *ui)
+{
+    bool is_wanted = ui->screen.view == CS_VIEW_GPUS;
+    if (!ui->client || !cs_client_is_connected(ui->client))
+        return;
+    if (is_wanted && ui->gpus_sub == 0 && ui->gpus_id == 0) {
+        json_t *open = cs_msg_new("sub.open");
+        cs_msg_set_bool(open, "gauges", false);
+        cs_msg_set_bool(open, "events", false);
+        cs_msg_set_bool(open, "gpus", true);
+        ui->gpus_id = cs_client_send(ui->client, open);
+    } else if (!is_wanted && ui->gpus_sub > 0) {
+        json_t *close = cs_msg_new("sub.close");
+        cs_msg_set_int(close, "sub", ui->gpus_sub);
+        cs_client_send(ui->client, close);
+        ui->gpus_sub = 0;
+    }
+}
+
 static void select_job(struct ui *ui, int64_t job)
 {
     if (!ui->client)
@@ -255,6 +276,11 @@ static void on_message(void *user, const json_t *msg)
         on_error(ui, msg);
     if (strcmp(type, "sub.open") == 0 && cs_msg_id(msg) == ui->sub_id)
         ui->sub = cs_msg_int(msg, "sub", 0);
+    if (strcmp(type, "sub.open") == 0 && cs_msg_id(msg) == ui->gpus_id) {
+        ui->gpus_sub = cs_msg_int(msg, "sub", 0);
+        ui->gpus_id = 0;
+        watch_gpus(ui);
+    }
     if (strcmp(type, "job.log") == 0 && log_of(ui, msg) >= 0)
         cs_store_log_lines(ui->store, LOG_FIRST + log_of(ui, msg), msg);
     cs_store_message(ui->store, msg);
@@ -275,10 +301,12 @@ static void start_session(struct ui *ui)
     const json_t *hello = cs_client_hello(ui->client);
     if (hello)
         cs_str_copy(ui->store->node, sizeof ui->store->node, cs_msg_str(hello, "node", ""));
-    ui->sub = 0;
+    ui->sub = ui->gpus_sub = ui->gpus_id = 0;
+    ask(ui, "node.show", 0);
     ask_list(ui);
     subscribe(ui, 0);
     ask_job(ui);
+    watch_gpus(ui);
 }
 
 static void on_state(void *user, bool is_connected)
@@ -305,6 +333,7 @@ static void obey(struct ui *ui, unsigned todo)
         cs_term_suspend(ui->term);
     if (todo & CS_DO_QUIT)
         event_base_loopbreak(ui->base);
+    watch_gpus(ui);
     ui->is_dirty = true;
 }
 

@@ -1,5 +1,5 @@
 /* Views: pure functions of (store, screen state) into an area of the canvas, of any size. One table
- * lists them; the numbers are keys. 4 Tokens, 5 Metrics, 6 GPUs and 8 Lua keep theirs free.
+ * lists them; the numbers are keys. 4 Tokens, 5 Metrics and 8 Lua keep theirs free.
  *
  * The Plan view shows simulations that somebody has to make before it is drawn: cs_screen_prepare.
  */
@@ -13,6 +13,7 @@ enum cs_view {
     CS_VIEW_JOBS,
     CS_VIEW_MODEL,
     CS_VIEW_PIPELINE,
+    CS_VIEW_GPUS,
     CS_VIEW_LOGS,
     CS_VIEW_PLAN,
     CS_VIEW_COUNT
@@ -33,6 +34,15 @@ enum cs_plan_part {
 enum cs_plan_rows { CS_PLAN_ROWS_AUTO, CS_PLAN_ROWS_EACH, CS_PLAN_ROWS_GROUPS, CS_PLAN_ROWS_COUNT };
 
 enum cs_scale { CS_SCALE_AUTO, CS_SCALE_SAME, CS_SCALE_OWN, CS_SCALE_COUNT };
+
+enum cs_gpu_sort {
+    CS_GPU_BY_NUMBER,
+    CS_GPU_BY_LOAD,
+    CS_GPU_BY_MEMORY,
+    CS_GPU_BY_POWER,
+    CS_GPU_BY_TEMP,
+    CS_GPU_SORTS
+};
 
 enum cs_prompt {
     CS_PROMPT_NONE,
@@ -73,6 +83,10 @@ struct cs_screen {
     int batch_ranks, batch_slot; /* Balance; ranks 0: as the plan or CS_BATCH_DEFAULT_RANKS */
     enum cs_mask_kind batch_mask;
 
+    int gpu_cursor; /* GPUs: row */
+    enum cs_gpu_sort gpu_sort;
+    bool gpus_of_job; /* only those of the selected job */
+
     enum cs_log_level log_level;
     int log_rank;       /* CS_RANK_ALL or a rank as in the store */
     bool is_log_still;  /* not following */
@@ -111,6 +125,8 @@ void cs_view_model(const struct cs_store *store, const struct cs_screen *screen,
                    struct cs_area area);
 void cs_view_pipeline(const struct cs_store *store, const struct cs_screen *screen,
                       struct cs_area area);
+void cs_view_gpus(const struct cs_store *store, const struct cs_screen *screen,
+                  struct cs_area area);
 void cs_view_logs(const struct cs_store *store, const struct cs_screen *screen,
                   struct cs_area area);
 void cs_view_plan(const struct cs_store *store, const struct cs_screen *screen,
@@ -125,6 +141,8 @@ const struct cs_store_job *cs_screen_job(const struct cs_store *store,
 bool cs_screen_variant(const struct cs_store *store, const struct cs_screen *screen,
                        struct cs_variant *variant);
 int32_t cs_screen_batch_ranks(const struct cs_screen *screen);
+/* the GPUs shown, in the order of their rows, as indices of store->gpus; returns how many */
+int cs_gpu_list(const struct cs_store *store, const struct cs_screen *screen, int *out, int cap);
 /* whether Logs shows a line */
 bool cs_log_is_shown(const struct cs_screen *screen, const struct cs_store_line *line);
 

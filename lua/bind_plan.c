@@ -76,7 +76,7 @@ static int call_cluster(lua_State *L)
         value->json = json_object();
         cs_lua_args_copy(L, &functions[0], value->json);
     }
-    if (cs_cluster_read(value->json, 8, &cluster, &err) != CS_OK)
+    if (cs_cluster_read_here(value->json, &cs_lua_state_of(L)->here, &cluster, &err) != CS_OK)
         return cs_lua_error(L, "cs.cluster: %s", err.text);
     return 1;
 }
@@ -116,7 +116,8 @@ static void compute(lua_State *L, struct cs_lua_value *value, struct cs_lua_valu
 {
     struct cs_cluster cluster;
     struct cs_err err;
-    enum cs_status st = cs_cluster_read(built->spec->cluster, 8, &cluster, &err);
+    enum cs_status st =
+        cs_cluster_read_here(built->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
     if (st == CS_OK)
         st = cs_plan_make(built->spec, built->graph, &cluster, built->arena, &built->plan, &err);
     if (st == CS_OK)
@@ -400,7 +401,8 @@ static int simulate(lua_State *L)
                                           .sim = &sim,
                                           .shares_links =
                                               cs_lua_args_bool(L, "share_links", false)};
-    enum cs_status st = cs_cluster_read(self->spec->cluster, 8, &cluster, &err);
+    enum cs_status st =
+        cs_cluster_read_here(self->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
     if (st == CS_OK)
         st = cs_forecast_plan(self->plan, self->graph, &cluster, &options, arena, &forecast, &err);
     if (st != CS_OK)

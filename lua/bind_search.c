@@ -118,7 +118,8 @@ static int call_search(lua_State *L)
     cs_lua_build_graph(L, "cs.search", built, true);
     cs_lua_read_search(L, &functions[F_SEARCH], built->graph, built->arena, &options, &samples);
     const struct cs_profile *profile = cs_lua_read_profile(L, built->arena);
-    enum cs_status st = cs_cluster_read(built->spec->cluster, 8, &cluster, &err);
+    enum cs_status st =
+        cs_cluster_read_here(built->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
     if (st == CS_OK)
         st = cs_search(built->spec, built->graph, &cluster, profile, &options, built->arena,
                        &result, &err);
@@ -200,7 +201,8 @@ static json_t *plan_row(lua_State *L, const struct cs_lua_value *value)
     int64_t peak = 0;
     double busy = 0;
     box->arena = cs_arena_new(0);
-    enum cs_status st = cs_cluster_read(value->spec->cluster, 8, &cluster, &err);
+    enum cs_status st =
+        cs_cluster_read_here(value->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
     if (st == CS_OK)
         st = cs_program_make(plan, value->graph, plan->slots, false, box->arena, &program, &err);
     struct cs_device_class device = *cluster.device;

@@ -14,7 +14,7 @@ _cornstarch_console() {
     "daemon status "*) list="--json --socket --help" ;;
     "run "*) list="--plain --detach --replan --export --json --socket --help" ;;
     "submit "*) list="--replan --json --socket --help" ;;
-    "plan "*) list="--top --explain --compare --view --json --socket --help" ;;
+    "plan "*) list="--top --explain --compare --devices --view --json --socket --help" ;;
     "jobs "*) list="--limit --json --socket --help" ;;
     "show "*) list="--json --socket --help" ;;
     "metrics "*) list="--after --every --limit --json --socket --help" ;;
@@ -25,10 +25,11 @@ _cornstarch_console() {
     "checkpoint "*) list="--json --socket --help" ;;
     "wait "*) list="--json --socket --help" ;;
     "nodes "*) list="--json --socket --help" ;;
+    "gpus "*) list="--json --socket --help" ;;
     "export "*) list="--dtype --json --socket --help" ;;
     "inspect "*) list="--sample --json --socket --help" ;;
-    "lua "*) list="--execute --meta --manual --memory --instructions --json --socket --help" ;;
-    "dump "*) list="--replay --script --view --size --glyphs --keys --json --socket --help" ;;
+    "lua "*) list="--execute --meta --manual --devices --memory --instructions --json --socket --help" ;;
+    "dump "*) list="--replay --script --view --devices --size --glyphs --keys --json --socket --help" ;;
     "doctor "*) list="--json --socket --help" ;;
     "proxy "*) list="--json --socket --help" ;;
     "raw "*) list="--json --socket --help" ;;
@@ -38,7 +39,7 @@ _cornstarch_console() {
     "model "*) list="init show check " files= ;;
     "data "*) list="make check " files= ;;
     "daemon "*) list="start stop drain status " files= ;;
-    *) list="run submit plan jobs show metrics logs pause resume stop checkpoint wait nodes export model data inspect lua dump doctor daemon proxy raw version help " ;;
+    *) list="run submit plan jobs show metrics logs pause resume stop checkpoint wait nodes gpus export model data inspect lua dump doctor daemon proxy raw version help " ;;
   esac
   COMPREPLY=($(compgen -W "$list" -- "$cur"))
   [[ -z $files || $cur == -* || $COMP_CWORD -lt 2 ]] || COMPREPLY+=($(compgen -f -- "$cur"))

@@ -79,14 +79,17 @@ static enum cs_status write_plan(struct cs_job *job, struct cs_err *err)
     return status;
 }
 
-static enum cs_status make_plan(struct cs_job *job, bool is_replan, struct cs_err *err)
+static enum cs_status make_plan(struct cs_job *job, const struct cs_here *given, bool is_replan,
+                                struct cs_err *err)
 {
     char path[CS_PATH_CAP + 16];
+    const struct cs_here cpu = {.devices = CS_HERE_DEVICES};
+    const struct cs_here *here = given->device ? given : &cpu;
     snprintf(path, sizeof path, "%s/spec.json", job->dir);
     CS_TRY(read_json(path, &job->spec_json, err));
     CS_TRY(cs_spec_read(job->spec_json, job->arena, &job->spec, err));
     CS_TRY(cs_graph_build(job->spec, false, job->arena, &job->graph, err));
-    CS_TRY(cs_cluster_read(job->spec->cluster, CS_HERE_DEVICES, &job->cluster, err));
+    CS_TRY(cs_cluster_read_here(job->spec->cluster, here, &job->cluster, err));
     CS_TRY(cs_plan_make(job->spec, job->graph, &job->cluster, job->arena, &job->plan, err));
     CS_TRY(cs_plan_predict(job->plan, job->graph, &job->cluster, job->arena, err));
     const char *previewed = job->spec->plan_hash;
@@ -142,14 +145,15 @@ static void read_generation(struct cs_job *job)
     json_decref(state);
 }
 
-enum cs_status cs_job_open(const char *dir, bool is_replan, void (*on_skip)(void *, const char *),
-                           void *user, struct cs_job *out, struct cs_err *err)
+enum cs_status cs_job_open(const char *dir, const struct cs_here *here, bool is_replan,
+                           void (*on_skip)(void *, const char *), void *user, struct cs_job *out,
+                           struct cs_err *err)
 {
     *out = (struct cs_job){.checkpoint_step = -1};
     out->arena = cs_arena_new(0);
     if (!realpath(dir, out->dir))
         return cs_fail_errno(err, "job directory %s", dir);
-    CS_TRY(make_plan(out, is_replan, err));
+    CS_TRY(make_plan(out, here, is_replan, err));
     const char *elsewhere = out->spec->checkpoint_dir;
     if (elsewhere && elsewhere[0])
         CS_TRY(cs_path(out->ckpt_dir, err, "%s", elsewhere));

@@ -29,11 +29,12 @@ struct cs_job {
     json_t *cursor;           /* NULL without a checkpoint */
 };
 
-/* Reads DIR/spec.json, plans, writes DIR/plan.json. CS_PLAN with the difference when the plan is
- * not the one the spec was previewed with, unless is_replan. Broken checkpoints are named through
- * on_skip. */
-enum cs_status cs_job_open(const char *dir, bool is_replan, void (*on_skip)(void *, const char *),
-                           void *user, struct cs_job *out, struct cs_err *err) CS_NODISCARD;
+/* Reads DIR/spec.json, plans (here: what its "here" is), writes DIR/plan.json. CS_PLAN with the
+ * difference when the plan is not the one the spec was previewed with, unless is_replan. Broken
+ * checkpoints are named through on_skip. */
+enum cs_status cs_job_open(const char *dir, const struct cs_here *here, bool is_replan,
+                           void (*on_skip)(void *, const char *), void *user, struct cs_job *out,
+                           struct cs_err *err) CS_NODISCARD;
 void cs_job_close(struct cs_job *job);
 
 /* "vision.0+llm.0": the stages of a rank; "no stage" where it has none */

@@ -173,6 +173,7 @@ void cs_run_ready(struct cs_runner *r)
         return;
     }
     r->go_ns = r->row_ns = cs_now_ns();
+    cs_energy_begin(r);
     json_t *go = cs_msg_new("worker.go");
     for (int i = 0; i < r->n_ranks; i++)
         cs_conn_send(r->child[i].conn, go);
@@ -323,6 +324,14 @@ static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
     return cs_run_predict(r, err);
 }
 
+/* as the daemon says for GPUs; without it the usual number */
+static int here_devices(const struct cs_runner *r)
+{
+    const struct cs_here *here = &r->options->here;
+    const bool is_gpu = strcmp(r->job.cluster.device->name, "cpu") != 0;
+    return is_gpu && here->device && here->devices > 0 ? here->devices : CS_HERE_DEVICES;
+}
+
 /* Lower the expected program before anything starts: the verifier speaks here. */
 static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
 {
@@ -334,9 +343,9 @@ static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
     r->tokens = r->job.tokens;
     r->samples = r->job.samples;
     r->skipped = r->job.skipped;
-    if (r->n_ranks > CS_HERE_DEVICES)
+    if (r->n_ranks > here_devices(r))
         return cs_fail(err, CS_PLAN, "the plan needs %d ranks, this node offers %d", r->n_ranks,
-                       CS_HERE_DEVICES);
+                       here_devices(r));
     r->keys = (struct cs_keys){.plan = r->job.plan, .graph = r->job.graph, .arena = r->job.arena};
     CS_TRY(cs_keys_get(&r->keys, r->job.plan->slots, false, &keys, err));
     r->child = calloc((size_t)r->n_ranks + 1, sizeof *r->child);
@@ -391,7 +400,8 @@ static enum cs_status run(struct cs_runner *r, struct cs_err *err)
 {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a full file is an error value */
-    CS_TRY(cs_job_open(r->options->job_dir, r->options->is_replan, on_skip, r->log, &r->job, err));
+    CS_TRY(cs_job_open(r->options->job_dir, &r->options->here, r->options->is_replan, on_skip,
+                       r->log, &r->job, err));
     r->number = number_of(r->options, r->job.dir);
     enum cs_status status = start(r, err);
     if (status != CS_OK) {
@@ -444,6 +454,7 @@ enum cs_status cs_runner_run(const struct cs_runner_options *options, struct cs_
     free(r->child);
     cs_rows_free(r);
     cs_saves_free(r);
+    cs_energy_end(r);
     free_loop(r);
     cs_journal_close(r->journal);
     cs_tracelog_close(r->trace);

@@ -12,7 +12,7 @@
 struct values {
     bool is_foreground, is_replan;
     int64_t job, hang_ns;
-    const char *socket;
+    const char *socket, *devices;
 };
 
 static const struct cs_option options[] = {
@@ -40,11 +40,16 @@ static const struct cs_option options[] = {
      .argname = "PATH",
      .help = "control socket (default: job-NUMBER.sock in the runtime directory)",
      .offset = offsetof(struct values,         socket)           },
+    {.name = "devices",
+     .type = CS_OPT_STRING,
+     .argname = "CLASS:N",
+     .help = "what cs.cluster \"here\" is, such as h100-80g:4 (default: 8 CPU ranks)",
+     .offset = offsetof(struct values,devices)           },
     {.name = "hang-limit",
      .type = CS_OPT_DURATION,
      .dflt = "30s",
      .help = "report a rank that made no progress for so long; ten times that ends the job",
-     .offset = offsetof(struct values,hang_ns)         },
+     .offset = offsetof(struct values,     hang_ns)         },
 };
 
 static const struct cs_cli program = {
@@ -73,14 +78,16 @@ static int run(const char *dir, const struct values *values, int started_fd)
 {
     struct cs_err err = {0};
     int lock_fd = -1;
-    const struct cs_runner_options run_options = {.job_dir = dir,
-                                                  .job = values->job,
-                                                  .socket = values->socket,
-                                                  .is_replan = values->is_replan,
-                                                  .is_foreground = values->is_foreground,
-                                                  .hang_ns = values->hang_ns,
-                                                  .started_fd = started_fd};
+    struct cs_runner_options run_options = {.job_dir = dir,
+                                            .job = values->job,
+                                            .socket = values->socket,
+                                            .is_replan = values->is_replan,
+                                            .is_foreground = values->is_foreground,
+                                            .hang_ns = values->hang_ns,
+                                            .started_fd = started_fd};
     enum cs_status status = lock_job(dir, &lock_fd, &err);
+    if (status == CS_OK && values->devices)
+        status = cs_here_read(values->devices, &run_options.here, &err);
     if (status == CS_OK)
         status = cs_runner_run(&run_options, &err);
     if (status != CS_OK)

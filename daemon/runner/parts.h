@@ -29,6 +29,7 @@ enum cs_run_state {
 };
 
 struct cs_runner;
+struct cs_energy;
 
 /* A worker or the feeder. */
 struct cs_child {
@@ -123,6 +124,7 @@ struct cs_runner {
     struct cs_err save_failure; /* the last one */
     int n_signals;
     struct cs_control *control;
+    struct cs_energy *energy; /* NULL: not on GPUs, or not begun */
 };
 
 /* records.c: what happened, to the journal, the state file and the daemon */
@@ -166,6 +168,11 @@ void cs_run_measure(struct cs_runner *r, int64_t step, const struct cs_span_keys
 
 /* step.c: a finished row */
 void cs_step_done(struct cs_runner *r, const struct cs_row *row);
+
+/* energy.c: what the ranks' GPUs used, in mJ since the last call; -1 unknown */
+void cs_energy_begin(struct cs_runner *r);
+int64_t cs_energy_take(struct cs_runner *r);
+void cs_energy_end(struct cs_runner *r);
 
 /* saves.c: checkpoints */
 void cs_save_expect(struct cs_runner *r, const struct cs_row *row);

@@ -90,6 +90,13 @@ static void set_spans(json_t *msg, const struct cs_span_step *spans)
     cs_msg_set(msg, "stage_bubble", stage_bubbles(spans));
 }
 
+static void set_energy(struct cs_runner *r, json_t *msg)
+{
+    int64_t energy_mj = cs_energy_take(r);
+    if (energy_mj >= 0)
+        cs_msg_set_int(msg, "energy_mj", energy_mj);
+}
+
 static void emit_train(struct cs_runner *r, const struct cs_row *row, int64_t step_ns,
                        const struct cs_span_step *spans)
 {
@@ -109,6 +116,7 @@ static void emit_train(struct cs_runner *r, const struct cs_row *row, int64_t st
     cs_msg_set_int(msg, "step_ns", step_ns);
     cs_msg_set_int(msg, "messages_sent", row->messages);
     cs_msg_set_int(msg, "bytes_sent", row->bytes);
+    set_energy(r, msg);
     if (spans->n_spans)
         set_spans(msg, spans);
     cs_run_emit(r, msg, true);
@@ -227,6 +235,7 @@ static void eval_done(struct cs_runner *r, const struct cs_row *row)
     cs_msg_set_int(msg, "samples", eval->samples);
     cs_msg_set_int(msg, "correct", eval->correct);
     cs_msg_set_int(msg, "step_ns", r->row_ns - eval->start_ns);
+    set_energy(r, msg);
     if (eval->samples > 0) {
         r->exact_match = (double)eval->correct / (double)eval->samples;
         cs_msg_set_num(msg, "exact_match", r->exact_match);

@@ -8,6 +8,7 @@
 
 #include "core/base/io.h"
 #include "core/base/log.h"
+#include "core/base/str.h"
 
 static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 
@@ -29,6 +30,8 @@ static const struct cs_option options[] = {
      AT(log_level)                                                                                                                       },
     {"cpu-devices",     0,   CS_OPT_INT,      1,  1024,  "8",    NULL,   NULL,   "ranks this node offers on CPU cores",
      AT(cpu_devices)                                                                                                                     },
+    {"devices",         0,   CS_OPT_STRING,   0,  0,     "auto", "WHAT", NULL,
+     "what this node offers: auto, cpu:N or cuda:N; auto: its GPUs where it has some",                                  AT(devices)      },
     {"max-connections", 0,   CS_OPT_INT,      1,  10000, "256",  NULL,   NULL,   "consoles at the same time",
      AT(max_connections)                                                                                                                 },
     {"hello-timeout",   0,   CS_OPT_DURATION, 0,  0,     "5s",   NULL,   NULL,   "time a peer has for its hello",
@@ -189,6 +192,24 @@ out:
     return st;
 }
 
+enum cs_status cs_offer_read(const char *text, struct cs_offer *out, struct cs_err *err)
+{
+    static const char *const names[] = {
+        [CS_OFFER_AUTO] = "auto", [CS_OFFER_CPU] = "cpu", [CS_OFFER_CUDA] = "cuda"};
+    size_t n = strcspn(text, ":");
+    for (int kind = 0; kind < (int)CS_ARRAY_LEN(names); kind++) {
+        *out = (struct cs_offer){.kind = (enum cs_offer_kind)kind};
+        if (strlen(names[kind]) != n || memcmp(names[kind], text, n) != 0)
+            continue;
+        if (text[n] == '\0')
+            return CS_OK;
+        if (kind != CS_OFFER_AUTO && cs_str_to_i64(text + n + 1, &out->n) && out->n >= 1 &&
+            out->n <= 1024)
+            return CS_OK;
+    }
+    return cs_fail(err, CS_USAGE, "devices is auto, cpu:N or cuda:N (1..1024), not '%.100s'", text);
+}
+
 void cs_config_free(struct cs_config *config)
 {
     for (int i = 0; i < config->n_file_args; i++)
@@ -206,6 +227,9 @@ enum cs_status cs_config_read(int argc, char **argv, struct cs_config *out, bool
     *out = (struct cs_config){0};
     *wants_exit = false;
     enum cs_status st = parse(argc, argv, out, &args, err);
+    struct cs_offer offer;
+    if (st == CS_OK && out->devices)
+        st = cs_offer_read(out->devices, &offer, err);
     if (st != CS_OK)
         cs_config_free(out);
     if (st == CS_OK && (args.wants_help || args.wants_version)) {

@@ -13,6 +13,7 @@ struct cs_config {
     int log_level; /* enum cs_log_level */
     bool is_background, check_only;
     int64_t cpu_devices; /* ranks the node offers on CPU cores */
+    const char *devices; /* see cs_offer_read */
     int64_t max_connections;
     int64_t hello_timeout_ns;
     int64_t queue_entries; /* events a slow console may be behind */
@@ -32,6 +33,17 @@ void cs_config_take_reloadable(struct cs_config *config, const struct cs_config 
 /* Hidden options for scripts/gen-docs: --list-messages, --list-options, --list-config print their
  * part of the manual pages as mdoc. CS_NOT_FOUND: another word. */
 enum cs_status cs_docs_print(const char *what, struct cs_buf *out, struct cs_err *err) CS_NODISCARD;
+/* What --devices says a node offers. */
+enum cs_offer_kind { CS_OFFER_AUTO, CS_OFFER_CPU, CS_OFFER_CUDA };
+
+struct cs_offer {
+    enum cs_offer_kind kind;
+    int64_t n; /* 0: all */
+};
+
+/* "auto", "cpu", "cpu:N", "cuda", "cuda:N" */
+enum cs_status cs_offer_read(const char *text, struct cs_offer *out,
+                             struct cs_err *err) CS_NODISCARD;
 const struct cs_cli *cs_config_cli(void);
 bool cs_config_is_reloadable(const char *name);
 bool cs_config_is_for_file(const char *name);

@@ -28,7 +28,7 @@ struct queued {
 
 struct sub {
     int64_t id, job; /* job 0: all */
-    bool gauges, events, logs;
+    struct cs_sub_wants wants;
     struct queued *head, **tail;
     int64_t n, dropped;
 };
@@ -148,13 +148,12 @@ void cs_conn_fail(struct cs_conn *conn, const json_t *request, const struct cs_e
 
 /* --- subscriptions --------------------------------------------------------------------------- */
 
-int64_t cs_conn_subscribe(struct cs_conn *conn, int64_t job, bool gauges, bool events, bool logs)
+int64_t cs_conn_subscribe(struct cs_conn *conn, int64_t job, const struct cs_sub_wants *wants)
 {
     if (conn->n_subs == MAX_SUBS)
         return -1;
     struct sub *sub = &conn->subs[conn->n_subs++];
-    *sub = (struct sub){
-        .id = ++conn->next_sub, .job = job, .gauges = gauges, .events = events, .logs = logs};
+    *sub = (struct sub){.id = ++conn->next_sub, .job = job, .wants = *wants};
     sub->tail = &sub->head;
     return sub->id;
 }
@@ -245,10 +244,11 @@ void cs_publish(struct cs_server *server, enum cs_event_class class, int64_t job
         next = conn->next;
         for (int i = 0; i < conn->n_subs; i++) {
             struct sub *sub = &conn->subs[i];
-            const bool wanted[] = {sub->gauges, sub->events, sub->logs};
-            if (!wanted[class] || (sub->job != 0 && sub->job != job))
+            const bool wanted[] = {sub->wants.gauges, sub->wants.events, sub->wants.logs,
+                                   sub->wants.gpus};
+            if (!wanted[class] || (sub->job != 0 && sub->job != job && class != CS_CLASS_GPUS))
                 continue;
-            if (class == CS_CLASS_GAUGE)
+            if (class == CS_CLASS_GAUGE || class == CS_CLASS_GPUS)
                 put_gauge(conn, sub, job, message);
             else
                 put_event(conn, sub, message);
@@ -257,6 +257,15 @@ void cs_publish(struct cs_server *server, enum cs_event_class class, int64_t job
         if (is_new)
             pump(conn);
     }
+}
+
+bool cs_conns_watch_gpus(const struct cs_server *server)
+{
+    for (const struct cs_conn *conn = server->conns; conn; conn = conn->next)
+        for (int i = 0; i < conn->n_subs; i++)
+            if (conn->subs[i].wants.gpus)
+                return true;
+    return false;
 }
 
 static void flush_events(struct cs_conn *conn)

@@ -9,7 +9,7 @@
 
 #include "server/server.h"
 
-enum cs_event_class { CS_CLASS_GAUGE, CS_CLASS_EVENT, CS_CLASS_LOG };
+enum cs_event_class { CS_CLASS_GAUGE, CS_CLASS_EVENT, CS_CLASS_LOG, CS_CLASS_GPUS };
 
 void cs_conn_accept(struct cs_server *server, int fd);
 void cs_conn_free(struct cs_conn *conn);
@@ -17,8 +17,14 @@ uid_t cs_conn_uid(const struct cs_conn *conn);
 void cs_conns_tick(struct cs_server *server);              /* ends those that take nothing */
 void cs_conn_reply(struct cs_conn *conn, json_t *message); /* takes the reference */
 void cs_conn_fail(struct cs_conn *conn, const json_t *request, const struct cs_err *err);
-/* subscription id */
-int64_t cs_conn_subscribe(struct cs_conn *conn, int64_t job, bool gauges, bool events, bool logs);
+
+struct cs_sub_wants {
+    bool gauges, events, logs, gpus;
+};
+
+/* subscription id, -1: too many */
+int64_t cs_conn_subscribe(struct cs_conn *conn, int64_t job, const struct cs_sub_wants *wants);
+bool cs_conns_watch_gpus(const struct cs_server *server);
 bool cs_conn_unsubscribe(struct cs_conn *conn, int64_t id);
 /* to every subscription of the class on job; message is borrowed */
 void cs_publish(struct cs_server *server, enum cs_event_class class, int64_t job,

@@ -9,7 +9,7 @@
 
 #include "core/wire/wire.h"
 
-enum { SCHEMA_VERSION = 1 };
+enum { SCHEMA_VERSION = 2 };
 
 static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"
@@ -17,40 +17,51 @@ static const char schema_sql[] =
     "TEXT,"
     " step INTEGER, steps INTEGER, submitted_ns INTEGER, started_ns INTEGER, ended_ns INTEGER,"
     " generation INTEGER, checkpoint_step INTEGER, predicted_step_ns INTEGER, step_ns INTEGER,"
-    " exit_code INTEGER, ranks INTEGER, journal_offset INTEGER, loss REAL, exact_match REAL);"
+    " exit_code INTEGER, ranks INTEGER, journal_offset INTEGER, loss REAL, exact_match REAL,"
+    " device TEXT, gpus TEXT, energy_mj INTEGER, energy_steps INTEGER, energy_tokens INTEGER);"
     "CREATE TABLE IF NOT EXISTS step (job INTEGER NOT NULL REFERENCES job(id), step INTEGER NOT "
     "NULL,"
     " kind TEXT NOT NULL, loss REAL, loss_text TEXT, grad_norm REAL, lr REAL, step_ms REAL, bubble "
     "REAL,"
     " exact_match REAL, tokens INTEGER, trained_tokens INTEGER, samples INTEGER, wall_ns INTEGER,"
-    " data_wait_us INTEGER, PRIMARY KEY (job, step, kind)) WITHOUT ROWID;"
+    " data_wait_us INTEGER, energy_mj INTEGER, PRIMARY KEY (job, step, kind)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS note (job INTEGER NOT NULL, wall_ns INTEGER, level TEXT, text "
     "TEXT);"
     "CREATE INDEX IF NOT EXISTS note_job ON note(job);";
+
+/* from version 1, which knew no GPUs */
+static const char upgrade_sql[] =
+    "BEGIN; ALTER TABLE job ADD COLUMN device TEXT; ALTER TABLE job ADD COLUMN gpus TEXT;"
+    "ALTER TABLE job ADD COLUMN energy_mj INTEGER; ALTER TABLE job ADD COLUMN energy_steps INTEGER;"
+    "ALTER TABLE job ADD COLUMN energy_tokens INTEGER;"
+    "ALTER TABLE step ADD COLUMN energy_mj INTEGER; PRAGMA user_version = 2; COMMIT;";
 
 #define JOB_COLUMNS                                                                                \
     "name, state, owner, spec_hash, plan_hash, reason, dir, step, steps, submitted_ns, "           \
     "started_ns, "                                                                                 \
     "ended_ns, generation, checkpoint_step, predicted_step_ns, step_ns, exit_code, ranks, "        \
-    "journal_offset, loss, exact_match"
+    "journal_offset, energy_mj, energy_steps, energy_tokens, device, gpus, loss, exact_match"
 
 enum { Q_JOB_ADD, Q_JOB_SAVE, Q_JOBS, Q_STEP_PUT, Q_STEPS, Q_NOTE_ADD, Q_NOTES, Q_COUNT };
 
 static const char *const sql[Q_COUNT] = {
     [Q_JOB_ADD] =
         "INSERT INTO job (" JOB_COLUMNS
-        ") VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)",
+        ") VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,"
+        "?22,?23,?24,?25,?26)",
     [Q_JOB_SAVE] =
         "UPDATE job SET (" JOB_COLUMNS
-        ") = (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)"
-        " WHERE id = ?22",
+        ") = (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,"
+        "?22,?23,?24,?25,?26) WHERE id = ?27",
     [Q_JOBS] = "SELECT " JOB_COLUMNS ", id FROM job ORDER BY id DESC LIMIT ?1",
     [Q_STEP_PUT] = "INSERT OR REPLACE INTO step (job, step, kind, loss, loss_text, grad_norm, lr,"
                    " step_ms, bubble, exact_match, tokens, trained_tokens, samples, wall_ns,"
-                   " data_wait_us) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15)",
+                   " data_wait_us, energy_mj)"
+                   " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)",
     [Q_STEPS] =
         "SELECT step, kind, coalesce(loss_text, loss), grad_norm, lr, step_ms, bubble,"
-        " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us FROM step WHERE"
+        " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us, energy_mj FROM step"
+        " WHERE"
         " job = ?1 AND step > ?2 AND (step % ?3 = 0 OR kind = 'eval') ORDER BY step, kind DESC"
         " LIMIT ?4",
     [Q_NOTE_ADD] = "INSERT INTO note (job, wall_ns, level, text) VALUES (?1,?2,?3,?4)",
@@ -60,8 +71,8 @@ static const char *const sql[Q_COUNT] = {
 };
 
 static const char *const step_columns[] = {
-    "step",        "kind",   "loss",           "grad_norm", "lr",      "step_ms",     "bubble",
-    "exact_match", "tokens", "trained_tokens", "samples",   "wall_ns", "data_wait_us"};
+    "step",        "kind",   "loss",           "grad_norm", "lr",      "step_ms",      "bubble",
+    "exact_match", "tokens", "trained_tokens", "samples",   "wall_ns", "data_wait_us", "energy_mj"};
 
 struct cs_db {
     sqlite3 *handle;
@@ -117,6 +128,8 @@ static enum cs_status check_version(struct cs_db *db, const char *path, struct c
                        "%s was written by a newer cornstarchd (schema %d, this one knows %d)", path,
                        version, SCHEMA_VERSION);
     char text[64];
+    if (version == 1)
+        return run(db, upgrade_sql, err);
     snprintf(text, sizeof(text), "PRAGMA user_version = %d", SCHEMA_VERSION);
     return version == SCHEMA_VERSION ? CS_OK : run(db, text, err);
 }
@@ -173,14 +186,17 @@ static void bind_job(sqlite3_stmt *s, const struct cs_job_row *row)
     const char *texts[] = {row->name,      row->state,  row->owner, row->spec_hash,
                            row->plan_hash, row->reason, row->dir};
     const int64_t ints[] = {
-        row->step,     row->steps,      row->submitted_ns,    row->started_ns,
-        row->ended_ns, row->generation, row->checkpoint_step, row->predicted_step_ns,
-        row->step_ns,  row->exit_code,  row->ranks,           row->journal_offset};
+        row->step,      row->steps,        row->submitted_ns,    row->started_ns,
+        row->ended_ns,  row->generation,   row->checkpoint_step, row->predicted_step_ns,
+        row->step_ns,   row->exit_code,    row->ranks,           row->journal_offset,
+        row->energy_mj, row->energy_steps, row->energy_tokens};
     int at = 1;
     for (size_t i = 0; i < CS_ARRAY_LEN(texts); i++)
         bind_text(s, at++, texts[i]);
     for (size_t i = 0; i < CS_ARRAY_LEN(ints); i++)
         sqlite3_bind_int64(s, at++, ints[i]);
+    bind_text(s, at++, row->device);
+    bind_text(s, at++, row->gpus);
     sqlite3_bind_double(s, at++, row->loss);
     sqlite3_bind_double(s, at, row->exact_match);
 }
@@ -229,7 +245,7 @@ enum cs_status cs_db_job_save(struct cs_db *db, const struct cs_job_row *row, bo
 {
     CS_TRY(set_durable(db, is_durable, err));
     bind_job(db->query[Q_JOB_SAVE], row);
-    sqlite3_bind_int64(db->query[Q_JOB_SAVE], 22, row->id);
+    sqlite3_bind_int64(db->query[Q_JOB_SAVE], 27, row->id);
     return finish(db, Q_JOB_SAVE, err);
 }
 
@@ -260,14 +276,17 @@ static void read_job(sqlite3_stmt *s, struct cs_job_row *row)
     };
 
     int64_t *ints[] = {
-        &row->step,     &row->steps,      &row->submitted_ns,    &row->started_ns,
-        &row->ended_ns, &row->generation, &row->checkpoint_step, &row->predicted_step_ns,
-        &row->step_ns,  &row->exit_code,  &row->ranks,           &row->journal_offset};
+        &row->step,      &row->steps,        &row->submitted_ns,    &row->started_ns,
+        &row->ended_ns,  &row->generation,   &row->checkpoint_step, &row->predicted_step_ns,
+        &row->step_ns,   &row->exit_code,    &row->ranks,           &row->journal_offset,
+        &row->energy_mj, &row->energy_steps, &row->energy_tokens};
     int at = 0;
     for (size_t i = 0; i < CS_ARRAY_LEN(texts); i++)
         copy_text(s, at++, texts[i].at, texts[i].cap);
     for (size_t i = 0; i < CS_ARRAY_LEN(ints); i++)
         *ints[i] = sqlite3_column_int64(s, at++);
+    copy_text(s, at++, row->device, sizeof(row->device));
+    copy_text(s, at++, row->gpus, sizeof(row->gpus));
     row->loss = real_or_nan(s, at++);
     row->exact_match = real_or_nan(s, at++);
     row->id = sqlite3_column_int64(s, at);
@@ -328,6 +347,8 @@ enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_ste
         sqlite3_bind_double(s, at++, reals[i]);
     for (size_t i = 0; i < CS_ARRAY_LEN(ints); i++)
         sqlite3_bind_int64(s, at++, ints[i]);
+    if (row->energy_mj >= 0)
+        sqlite3_bind_int64(s, at, row->energy_mj);
     return finish(db, Q_STEP_PUT, err);
 }
 

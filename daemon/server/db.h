@@ -19,6 +19,9 @@ struct cs_job_row {
     int64_t step, steps, submitted_ns, started_ns, ended_ns, generation, checkpoint_step;
     int64_t predicted_step_ns, step_ns, exit_code, ranks, journal_offset;
     double loss, exact_match; /* NAN: unknown */
+    char device[8];           /* what its ranks are: "cpu" or "cuda" */
+    char gpus[256];           /* numbers of the GPUs it holds or held last, "2,3" */
+    int64_t energy_mj, energy_steps, energy_tokens; /* of training steps with a known energy */
 };
 
 enum cs_status cs_db_open(const char *path, struct cs_db **out, struct cs_err *err) CS_NODISCARD;
@@ -43,6 +46,7 @@ struct cs_step_row {
     const char *kind; /* "train" | "eval" */
     double loss, grad_norm, lr, step_ms, bubble, exact_match;
     int64_t tokens, trained_tokens, samples, wall_ns, data_wait_us;
+    int64_t energy_mj; /* -1 unknown */
 };
 enum cs_status cs_db_begin(struct cs_db *db, struct cs_err *err) CS_NODISCARD; /* a batch of rows */
 enum cs_status cs_db_commit(struct cs_db *db, struct cs_err *err) CS_NODISCARD;

@@ -12,6 +12,7 @@
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "server/conn.h"
+#include "server/gpus.h"
 #include "server/job_parts.h"
 #include "server/runner_link.h"
 
@@ -122,6 +123,13 @@ json_t *cs_job_object(const struct cs_job *job)
     set_positive(o, "step_ns", row->step_ns);
     if (!isnan(row->exact_match))
         cs_msg_set_num(o, "exact_match", row->exact_match);
+    if (row->energy_steps > 0) {
+        cs_msg_set_int(o, "energy_mj", row->energy_mj);
+        cs_msg_set_int(o, "step_energy_mj", row->energy_mj / row->energy_steps);
+    }
+    if (row->energy_mj > 0)
+        cs_msg_set_num(o, "tokens_per_j",
+                       (double)row->energy_tokens / ((double)row->energy_mj / 1000));
     return o;
 }
 
@@ -253,6 +261,27 @@ static int64_t ranks_of(const struct cs_spec *spec)
     return strcmp(spec->modality, "encoder-colocated") == 0 ? most : sum;
 }
 
+/* CPU ranks or GPUs, as the plan's cluster says; more than there are would queue forever. */
+static enum cs_status choose_devices(const struct cs_server *server, const struct cs_spec *spec,
+                                     struct cs_job_row *row, struct cs_err *err)
+{
+    struct cs_cluster cluster;
+    CS_TRY(cs_cluster_read_here(spec->cluster, cs_node_here(server), &cluster, err));
+    const bool is_gpu = strcmp(cluster.device->name, "cpu") != 0;
+    const long long offered = (long long)cs_node_offers(server, is_gpu);
+    snprintf(row->device, sizeof(row->device), "%s", is_gpu ? "cuda" : "cpu");
+    row->ranks = ranks_of(spec);
+    if (is_gpu && offered == 0)
+        return cs_fail(err, CS_PLAN,
+                       "the plan is for %s and this node offers no GPU (%s); device = \"cpu\" runs "
+                       "it on CPU cores",
+                       cluster.device->name, cs_node_gpus_note(server));
+    if (row->ranks > offered)
+        return cs_fail(err, CS_PLAN, "the plan needs %lld ranks, this node offers %lld %s",
+                       (long long)row->ranks, offered, is_gpu ? "GPUs" : "CPU devices");
+    return CS_OK;
+}
+
 static enum cs_status write_spec(const struct cs_job *job, const json_t *spec, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
@@ -284,12 +313,9 @@ enum cs_status cs_job_submit(struct cs_server *server, const json_t *document,
     enum cs_status st = cs_spec_read(copy, arena, &spec, err);
     if (st != CS_OK)
         goto out;
-    row.ranks = ranks_of(spec);
-    if (row.ranks > server->config.cpu_devices) {
-        st = cs_fail(err, CS_PLAN, "the plan needs %lld ranks, this node offers %lld CPU devices",
-                     (long long)row.ranks, (long long)server->config.cpu_devices);
+    st = choose_devices(server, spec, &row, err);
+    if (st != CS_OK)
         goto out;
-    }
     snprintf(row.name, sizeof(row.name), "%s", spec->name);
     snprintf(row.state, sizeof(row.state), "QUEUED");
     snprintf(row.owner, sizeof(row.owner), "%s", owner);

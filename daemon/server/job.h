@@ -30,9 +30,10 @@ enum cs_status cs_job_pause(struct cs_job *job, struct cs_err *err) CS_NODISCARD
 enum cs_status cs_job_resume(struct cs_job *job, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_job_checkpoint(struct cs_job *job, struct cs_err *err) CS_NODISCARD;
-json_t *cs_job_object(const struct cs_job *job); /* the wire's job object */
-bool cs_job_is_over(const struct cs_job *job);   /* nothing will happen without an order */
-bool cs_job_is_live(const struct cs_job *job);   /* a runner should exist: it holds devices */
+json_t *cs_job_object(const struct cs_job *job);  /* the wire's job object */
+bool cs_job_is_over(const struct cs_job *job);    /* nothing will happen without an order */
+bool cs_job_is_on_gpus(const struct cs_job *job); /* its ranks are GPUs */
+bool cs_job_is_live(const struct cs_job *job);    /* a runner should exist: it holds devices */
 
 /* a message of the job's runner (link), its end of stream, the end of our child */
 void cs_job_runner_message(struct cs_job *job, const json_t *message);

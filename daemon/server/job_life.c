@@ -15,6 +15,7 @@
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "server/conn.h"
+#include "server/gpus.h"
 #include "server/job_parts.h"
 #include "server/journal.h"
 #include "server/runner_link.h"
@@ -48,17 +49,6 @@ static bool is_runner_alive(const struct cs_job *job)
     return is_alive;
 }
 
-static int64_t devices_in_use(const struct cs_server *server)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < server->n_jobs; i++) {
-        const struct cs_job *job = server->jobs[i];
-        if (cs_job_is_live(job) || job->runner_pid)
-            n += job->row.ranks;
-    }
-    return n;
-}
-
 /* STARTING is on disk before the fork: whatever happens to us, nobody starts a second runner. */
 static void start(struct cs_job *job)
 {
@@ -70,6 +60,7 @@ static void start(struct cs_job *job)
     job->retry_ns = 0;
     job->pending_stop = CS_STOP_NONE;
     job->is_pause_sent = false;
+    cs_node_lease(job);
     cs_job_set_state(job, &(struct cs_job_change){.state = "STARTING", .is_in_journal = true});
     if (cs_runner_start(job, &err) != CS_OK)
         cs_job_set_state(job, &(struct cs_job_change){.state = "FAILED",
@@ -79,17 +70,17 @@ static void start(struct cs_job *job)
 
 void cs_jobs_start_queued(struct cs_server *server)
 {
-    int64_t used = devices_in_use(server);
     for (size_t i = 0; i < server->n_jobs && !server->is_draining && !server->is_stopping; i++) {
         struct cs_job *job = server->jobs[i];
         if (strcmp(job->row.state, "QUEUED") != 0)
             continue;
         /* first come, first served: nobody overtakes. The job's last runner may still be ending. */
-        if (job->runner_pid || job->link || used + job->row.ranks > server->config.cpu_devices ||
+        const bool is_gpu = cs_job_is_on_gpus(job);
+        if (job->runner_pid || job->link ||
+            cs_node_held(server, is_gpu) + job->row.ranks > cs_node_offers(server, is_gpu) ||
             is_runner_alive(job))
             break;
         start(job);
-        used += cs_job_is_live(job) ? job->row.ranks : 0;
     }
 }
 

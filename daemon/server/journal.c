@@ -42,6 +42,7 @@ static enum cs_status put_step(struct cs_job *job, const json_t *m, struct cs_er
         .samples = cs_msg_int(m, "samples", 0),
         .wall_ns = cs_msg_int(m, "wall_ns", 0),
         .data_wait_us = cs_msg_int(m, "data_wait_us", 0),
+        .energy_mj = cs_msg_int(m, "energy_mj", -1),
     };
     if (strcmp(row.kind, "eval") == 0) {
         if (row.samples > 0)
@@ -51,6 +52,11 @@ static enum cs_status put_step(struct cs_job *job, const json_t *m, struct cs_er
         job->row.step = row.step + 1;
         job->row.loss = row.loss;
         job->row.step_ns = cs_msg_int(m, "step_ns", job->row.step_ns);
+        if (row.energy_mj >= 0 && row.tokens > 0) {
+            job->row.energy_mj += row.energy_mj;
+            job->row.energy_steps++;
+            job->row.energy_tokens += row.tokens;
+        }
     }
     return cs_db_step_put(job->server->db, job->row.id, &row, err);
 }
@@ -177,8 +183,10 @@ enum cs_status cs_journal_import(struct cs_job *job, struct cs_err *err)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd == -1)
         return errno == ENOENT ? CS_OK : cs_fail_errno(err, "opening %s", path);
-    if (fstat(fd, &sb) == 0 && sb.st_size < job->row.journal_offset)
+    if (fstat(fd, &sb) == 0 && sb.st_size < job->row.journal_offset) {
         job->row.journal_offset = 0; /* another file: rows are put again, in their old places */
+        job->row.energy_mj = job->row.energy_steps = job->row.energy_tokens = 0;
+    }
     size_t used = 1, cap = CHUNK_BYTES;
     char *bytes = sb.st_size == job->row.journal_offset ? NULL : malloc(cap);
     enum cs_status st = CS_OK;

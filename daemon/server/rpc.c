@@ -13,6 +13,7 @@
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "server/conn.h"
+#include "server/gpus.h"
 #include "server/job.h"
 #include "server/journal.h"
 
@@ -290,9 +291,11 @@ static enum cs_status do_sub_open(struct call *c, struct cs_err *err)
     struct cs_job *job;
     if (cs_msg_int(c->request, "job", 0) > 0)
         CS_TRY(find_job(c, &job, err));
-    int64_t sub = cs_conn_subscribe(
-        c->conn, cs_msg_int(c->request, "job", 0), cs_msg_bool(c->request, "gauges", true),
-        cs_msg_bool(c->request, "events", true), cs_msg_bool(c->request, "logs", false));
+    const struct cs_sub_wants wants = {.gauges = cs_msg_bool(c->request, "gauges", true),
+                                       .events = cs_msg_bool(c->request, "events", true),
+                                       .logs = cs_msg_bool(c->request, "logs", false),
+                                       .gpus = cs_msg_bool(c->request, "gpus", false)};
+    int64_t sub = cs_conn_subscribe(c->conn, cs_msg_int(c->request, "job", 0), &wants);
     if (sub < 0)
         return cs_fail(err, CS_LIMIT, "a connection has no more subscriptions; close one");
     cs_msg_set_int(c->reply, "sub", sub);
@@ -323,25 +326,17 @@ static void proc_value(const char *path, const char *key, char *out, size_t cap)
     cs_buf_free(&text);
 }
 
-/* Devices go to the jobs that hold them in the order of the jobs: CPU ranks are not pinned. */
-static json_t *devices(const struct cs_server *server)
+static void set_gpus(struct call *c)
 {
-    json_t *out = json_array();
-    size_t at = 0;
-    int64_t rank = 0;
-    for (int64_t i = 0; i < server->config.cpu_devices; i++) {
-        while (at < server->n_jobs &&
-               (!cs_job_is_live(server->jobs[at]) || rank == server->jobs[at]->row.ranks)) {
-            at++;
-            rank = 0;
-        }
-        json_t *d = json_object();
-        json_object_set_new(d, "name", json_sprintf("cpu:%lld", (long long)i));
-        cs_msg_set_int(d, "job", at < server->n_jobs ? server->jobs[at]->row.id : 0);
-        cs_msg_set_int(d, "rank", at < server->n_jobs ? rank++ : -1);
-        json_array_append_new(out, d);
+    char here[64];
+    if (cs_node_here(c->server)->device) {
+        cs_here_print(cs_node_here(c->server), here, sizeof(here));
+        cs_msg_set_str(c->reply, "here", here);
     }
-    return out;
+    if (cs_node_driver(c->server)[0])
+        cs_msg_set_str(c->reply, "driver", cs_node_driver(c->server));
+    if (cs_node_gpus_note(c->server)[0])
+        cs_msg_set_str(c->reply, "gpus_note", cs_node_gpus_note(c->server));
 }
 
 static enum cs_status do_node(struct call *c, struct cs_err *err)
@@ -353,7 +348,9 @@ static enum cs_status do_node(struct call *c, struct cs_err *err)
     cs_msg_set_str(c->reply, "node", c->server->node);
     cs_msg_set_str(c->reply, "version", CORNSTARCH_VERSION);
     cs_msg_set_int(c->reply, "pid", getpid());
-    cs_msg_set(c->reply, "devices", devices(c->server));
+    cs_msg_set(c->reply, "devices",
+               cs_node_devices(c->server, cs_msg_bool(c->request, "gpus", false)));
+    set_gpus(c);
     proc_value("/proc/cpuinfo", "model name", text, sizeof(text));
     if (text[0])
         cs_msg_set_str(c->reply, "cpu", text);

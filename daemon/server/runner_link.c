@@ -1,6 +1,8 @@
 /* See runner_link.h. */
 #include "server/runner_link.h"
 
+#include "server/gpus.h"
+
 #include <errno.h>
 #include <event2/buffer.h>
 #include <fcntl.h>
@@ -173,6 +175,7 @@ enum cs_status cs_runner_link_open(struct cs_job *job, struct cs_runner_link **o
 
 struct runner_command {
     char program[CS_PATH_CAP], socket[CS_PATH_CAP + 16], output[CS_PATH_CAP], number[32];
+    char visible[4096], here[64]; /* "" leave it: CPU ranks */
     const char *dir;
 };
 
@@ -195,8 +198,16 @@ static _Noreturn void become_runner(const struct runner_command *c)
         dup2(out, 2);
     }
     close_range(3, ~0U, 0);
-    execl(c->program, c->program, "--foreground", "--job", c->number, "--socket", c->socket, c->dir,
-          (char *)NULL);
+    if (c->visible[0]) {
+        setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1); /* as NVML counts */
+        setenv("CUDA_VISIBLE_DEVICES", c->visible, 1);
+    }
+    if (c->here[0])
+        execl(c->program, c->program, "--foreground", "--job", c->number, "--socket", c->socket,
+              "--devices", c->here, c->dir, (char *)NULL);
+    else
+        execl(c->program, c->program, "--foreground", "--job", c->number, "--socket", c->socket,
+              c->dir, (char *)NULL);
     fprintf(stderr, "cornstarch-runner: cannot run %s: %s\n", c->program, strerror(errno));
     _exit(127);
 }
@@ -223,6 +234,9 @@ enum cs_status cs_runner_start(struct cs_job *job, struct cs_err *err)
     CS_TRY(cs_path(c.output, err, "%s/logs/runner.err", job->row.dir));
     snprintf(c.number, sizeof(c.number), "%lld", (long long)job->row.id);
     snprintf(c.socket, sizeof(c.socket), "%s/job-%s.sock", job->server->runtime_dir, c.number);
+    cs_node_visible(job, c.visible, sizeof(c.visible));
+    if (cs_node_here(job->server)->device)
+        cs_here_print(cs_node_here(job->server), c.here, sizeof(c.here));
     pid_t pid = fork();
     if (pid == -1)
         return cs_fail_errno(err, "fork");

@@ -16,6 +16,7 @@
 #include "core/base/clock.h"
 #include "core/base/str.h"
 #include "server/conn.h"
+#include "server/gpus.h"
 #include "server/job.h"
 
 enum { TICK_MS = 250, BACKLOG = 64 };
@@ -128,6 +129,7 @@ static void on_tick(evutil_socket_t fd, short what, void *user)
         return;
     cs_jobs_tick(server);
     cs_conns_tick(server);
+    cs_node_tick(server);
     if (server->is_deaf) {
         server->is_deaf = false;
         event_add(server->listen_event, NULL);
@@ -254,6 +256,7 @@ enum cs_status cs_server_open(struct cs_server *server, struct cs_err *err)
     if (!server->base)
         return cs_fail(err, CS_INTERNAL, "no event loop");
     watch_signals(server);
+    CS_TRY(cs_node_open(server, err));
     CS_TRY(cs_jobs_load(server, err));
     server->tick = event_new(server->base, -1, EV_PERSIST, on_tick, server);
     event_add(server->tick, &tick);
@@ -292,6 +295,7 @@ void cs_server_close(struct cs_server *server)
     }
     if (server->base)
         event_base_free(server->base);
+    cs_node_close(server);
     cs_db_close(server->db);
     const int locks[] = {server->runtime_lock_fd, server->lock_fd};
     for (size_t i = 0; i < CS_ARRAY_LEN(locks); i++)

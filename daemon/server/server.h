@@ -17,6 +17,7 @@
 
 struct cs_conn;
 struct cs_job;
+struct cs_node;
 
 struct cs_server {
     struct cs_config config;
@@ -29,7 +30,8 @@ struct cs_server {
     int argc; /* of the command line, for a reload */
     char **argv;
     struct event *listen_event, *tick, *signals[5];
-    struct cs_conn *conns; /* list */
+    struct cs_node *node_devices; /* gpus.h */
+    struct cs_conn *conns;        /* list */
     int n_conns;
     struct cs_job **jobs; /* by id, newest last */
     size_t n_jobs, cap_jobs;

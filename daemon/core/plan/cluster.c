@@ -4,7 +4,9 @@
  * a common server, there only to weigh layers against each other. */
 #include "core/plan/cluster.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define GIB ((int64_t)1 << 30)
@@ -45,6 +47,79 @@ static void class_names(char *text, size_t size)
         int n = snprintf(text + used, size - used, "%s%s", i ? ", " : "", classes[i].name);
         used += n > 0 ? (size_t)n : 0;
     }
+}
+
+/* Whether text holds the word: "A40" is in "NVIDIA A40", not in "RTX A4000" or "GH200". */
+static bool has_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)); at++)
+        if ((at == text || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[n]))
+            return true;
+    return false;
+}
+
+/* Of 80 GiB on the label a card may show a little less. */
+static bool has_memory(const struct cs_device_class *class, int64_t mem_bytes)
+{
+    return mem_bytes <= 0 || mem_bytes >= class->mem_bytes / 100 * 92;
+}
+
+const struct cs_device_class *cs_device_class_of_gpu(const char *name, int64_t mem_bytes,
+                                                     char *note, size_t cap)
+{
+    static const struct {
+        const char *word, *class;
+    } named[] = {
+        {"H200", "h200-141g"},
+        {"H100", "h100-80g" },
+        {"A100", "a100-80g" },
+        {"A40",  "a40-48g"  },
+    };
+
+    const struct cs_device_class *best = NULL;
+    note[0] = '\0';
+    for (size_t i = 0; i < CS_ARRAY_LEN(named); i++) {
+        const struct cs_device_class *class = cs_device_class_find(named[i].class);
+        if (has_word(name, named[i].word) && has_memory(class, mem_bytes))
+            return class;
+    }
+    for (size_t i = 1; i < CS_ARRAY_LEN(classes); i++)
+        if (mem_bytes > 0 && has_memory(&classes[i], mem_bytes) &&
+            (!best || classes[i].mem_bytes > best->mem_bytes))
+            best = &classes[i];
+    best = best ? best : &classes[1];
+    snprintf(note, cap, "%s has no figures of its own and is planned as %s%s", name, best->name,
+             has_memory(best, mem_bytes) ? "" : ", which has more memory");
+    return best;
+}
+
+enum cs_status cs_here_read(const char *text, struct cs_here *out, struct cs_err *err)
+{
+    char name[64];
+    char *end = NULL;
+    const char *colon = strrchr(text, ':');
+    long n = colon ? strtol(colon + 1, &end, 10) : 0;
+    snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - text) : 0, text);
+    *out = (struct cs_here){.device = cs_device_class_find(name)};
+    if (!out->device || end == colon + 1 || *end || n < 1 || n > 1024) {
+        char names[256];
+        class_names(names, sizeof names);
+        return cs_fail(err, CS_INVALID,
+                       "devices are CLASS:NUMBER such as cpu:8 or h100-80g:4, not \"%.100s\"; "
+                       "classes: %s",
+                       text, names);
+    }
+    out->devices = (int32_t)n;
+    return CS_OK;
+}
+
+void cs_here_print(const struct cs_here *here, char *out, size_t cap)
+{
+    out[0] = '\0';
+    if (here->device || here->devices > 0)
+        snprintf(out, cap, "%s:%d", here->device ? here->device->name : "cpu",
+                 here->devices > 0 ? (int)here->devices : 8);
 }
 
 static enum cs_status read_count(const json_t *json, const char *key, int32_t *out,
@@ -93,10 +168,19 @@ static enum cs_status check_keys(const json_t *json, struct cs_err *err)
 enum cs_status cs_cluster_read(const json_t *json, int here_devices, struct cs_cluster *out,
                                struct cs_err *err)
 {
+    const struct cs_here here = {.devices = here_devices};
+    return cs_cluster_read_here(json, &here, out, err);
+}
+
+enum cs_status cs_cluster_read_here(const json_t *json, const struct cs_here *here,
+                                    struct cs_cluster *out, struct cs_err *err)
+{
     *out = (struct cs_cluster){.device = &classes[0], .n_nodes = 1, .devices_per_node = 8};
     if (json_is_string(json) && strcmp(json_string_value(json), "here") == 0) {
-        if (here_devices > 0)
-            out->devices_per_node = here_devices;
+        if (here && here->device)
+            out->device = here->device;
+        if (here && here->devices > 0)
+            out->devices_per_node = here->devices;
         return CS_OK;
     }
     if (json_is_string(json))

@@ -22,11 +22,28 @@ struct cs_cluster {
     int32_t n_nodes, devices_per_node;
 };
 
+/* What "here" is: the GPUs of the node that is asked, else its CPU cores. */
+struct cs_here {
+    const struct cs_device_class *device; /* NULL: CPU cores */
+    int32_t devices;                      /* 0: as many as is usual */
+};
+
 const struct cs_device_class *cs_device_class_find(const char *name); /* NULL: unknown */
+/* The class a GPU is planned as, from its product name ("NVIDIA H100 80GB HBM3"); one that has no
+ * class of its own is planned as the largest whose memory it has, and note says so ("": nothing to
+ * say). mem_bytes <= 0: unknown. */
+const struct cs_device_class *cs_device_class_of_gpu(const char *name, int64_t mem_bytes,
+                                                     char *note, size_t cap);
+/* "h100-80g:4", "cpu:8": CLASS:DEVICES */
+enum cs_status cs_here_read(const char *text, struct cs_here *out, struct cs_err *err) CS_NODISCARD;
+void cs_here_print(const struct cs_here *here, char *out, size_t cap); /* "": CPU, as usual */
 /* "here" (cpu, 8 devices, unless here_devices says otherwise), the name of a preset ("h100x8": one
  * node of it), {"preset": "h100x8", "nodes": 512}, or
  * {"nodes": 1, "devices_per_node": 8, "device": "cpu"} */
 enum cs_status cs_cluster_read(const json_t *json, int here_devices, struct cs_cluster *out,
                                struct cs_err *err) CS_NODISCARD;
+/* the same where "here" may be GPUs; here NULL: CPU cores, 8 of them */
+enum cs_status cs_cluster_read_here(const json_t *json, const struct cs_here *here,
+                                    struct cs_cluster *out, struct cs_err *err) CS_NODISCARD;
 
 #endif

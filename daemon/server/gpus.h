@@ -1,0 +1,34 @@
+/* The node's GPUs in the daemon: found once at its start, read every second while somebody watches
+ * or a job runs on them, and at a question when the last reading is old; leased to jobs.
+ *
+ * A node offers its GPUs where it has some and CPU ranks beside them for plans that say
+ * device = "cpu"; --devices narrows that. */
+#ifndef CS_SERVER_GPUS_H
+#define CS_SERVER_GPUS_H
+
+#include "core/plan/cluster.h"
+#include "server/job.h"
+
+/* Finds the GPUs and settles what --devices offers. No GPUs is no error unless they are asked for.
+ */
+enum cs_status cs_node_open(struct cs_server *server, struct cs_err *err) CS_NODISCARD;
+void cs_node_close(struct cs_server *server);
+void cs_node_tick(struct cs_server *server); /* reads and publishes when it is time */
+
+/* what cs.cluster "here" means on this node */
+const struct cs_here *cs_node_here(const struct cs_server *server);
+const char *cs_node_gpus_note(const struct cs_server *server); /* "" nothing to say */
+const char *cs_node_driver(const struct cs_server *server);    /* "" unknown */
+/* everything jobs can use, as device objects; is_gpus_only: no CPU ranks. Reads the GPUs when the
+ * last reading is older than half a second. */
+json_t *cs_node_devices(struct cs_server *server, bool is_gpus_only);
+
+/* how many ranks of the kind the node offers, and how many of them jobs hold */
+int64_t cs_node_offers(const struct cs_server *server, bool is_gpu);
+int64_t cs_node_held(const struct cs_server *server, bool is_gpu);
+/* row.gpus becomes the lowest free GPUs; call it when there are enough */
+void cs_node_lease(struct cs_job *job);
+/* what CUDA_VISIBLE_DEVICES of the job's processes says; "" for CPU ranks */
+void cs_node_visible(const struct cs_job *job, char *out, size_t cap);
+
+#endif
