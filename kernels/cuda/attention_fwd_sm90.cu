@@ -87,10 +87,10 @@ static bool launch(struct cs_ctx *ctx, const struct inputs *in, const struct cs_
 
 typedef bool (*launch_fn)(struct cs_ctx *, const struct inputs *, const struct cs_fwd_args *);
 
-template <int DIM, int KEYS, int STAGES, int ITEMS> static launch_fn choose(bool is_capped)
+template <int DIM, int KEYS, int K_STAGES, int V_STAGES> static launch_fn choose(bool is_capped)
 {
-    return is_capped ? launch<cs_fwd_shape<DIM, KEYS, STAGES, ITEMS, true>>
-                     : launch<cs_fwd_shape<DIM, KEYS, STAGES, ITEMS, false>>;
+    return is_capped ? launch<cs_fwd_shape<DIM, KEYS, K_STAGES, V_STAGES, true>>
+                     : launch<cs_fwd_shape<DIM, KEYS, K_STAGES, V_STAGES, false>>;
 }
 
 /* Stages as many as shared memory takes; NULL: no kernel for this head_dim. */
@@ -98,17 +98,17 @@ static launch_fn launch_for(int32_t head_dim, bool is_capped)
 {
     switch (head_dim) {
     case 64:
-        return choose<64, 128, 4, 2>(is_capped);
+        return choose<64, 128, 4, 4>(is_capped);
     case 72:
-        return choose<72, 128, 3, 2>(is_capped);
+        return choose<72, 128, 4, 4>(is_capped);
     case 80:
-        return choose<80, 128, 3, 2>(is_capped);
+        return choose<80, 128, 4, 4>(is_capped);
     case 96:
-        return choose<96, 128, 3, 2>(is_capped);
+        return choose<96, 128, 4, 3>(is_capped);
     case 128:
-        return choose<128, 128, 2, 2>(is_capped);
+        return choose<128, 128, 3, 2>(is_capped);
     case 256:
-        return choose<256, 64, 2, 1>(is_capped);
+        return choose<256, 64, 2, 2>(is_capped);
     default:
         return nullptr;
     }

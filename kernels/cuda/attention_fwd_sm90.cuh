@@ -1,10 +1,11 @@
 /* The forward pass of attention on Hopper: flash attention with an online softmax over the tiles
  * that a mask has (core/mask/cells.h), persistent blocks, warp specialisation.
  *
- * A block is three warpgroups. The first only loads: one warp the work items, queries, keys and
- * bitmaps, another the values, both by TMA into rings of shared memory. The other two own 64
- * query rows each and compute. An item is (query tile, head); blocks take items from a counter, the
- * dearest tiles first, and the next item's queries are loaded while the present one is computed.
+ * A block is three warpgroups. The first only loads, by TMA: one warp takes the work items and
+ * loads keys and bitmaps, another the values, a third the queries; keys and values go into rings,
+ * so that the next item's are there when it begins. The other two warpgroups own 64 query rows each
+ * and compute. An item is (query tile, head); blocks take items from a counter, the dearest tiles
+ * first.
  *
  * A warpgroup issues the scores of step j + 1 and, behind them, the product of step j with the
  * values; while the tensor cores are busy with the latter it takes the softmax of the former. The
@@ -38,11 +39,11 @@ struct cs_fwd_args {
 /* What a head dimension needs. A matrix (rows, DIM) lies in shared memory as boxes of 64 columns
  * under the 128-byte swizzle and, where DIM is no multiple of 64, one narrower box, filled up with
  * zeros by TMA where DIM is no multiple of 16. */
-template <int DIM_, int KEYS_, int STAGES_, int ITEMS_, bool IS_CAPPED_> struct cs_fwd_shape {
+template <int DIM_, int KEYS_, int K_STAGES_, int V_STAGES_, bool IS_CAPPED_> struct cs_fwd_shape {
     static constexpr int DIM = DIM_;
-    static constexpr int KEYS = KEYS_;     /* of a step: a key tile (128) or a half of one (64) */
-    static constexpr int STAGES = STAGES_; /* steps in shared memory */
-    static constexpr int ITEMS = ITEMS_;   /* items in shared memory */
+    static constexpr int KEYS = KEYS_; /* of a step: a key tile (128) or a half of one (64) */
+    static constexpr int K_STAGES = K_STAGES_; /* steps of which keys are in shared memory, */
+    static constexpr int V_STAGES = V_STAGES_; /* and values, which are needed one step later */
     static constexpr bool IS_CAPPED = IS_CAPPED_;
 
     static constexpr int PADDED = (DIM + 15) / 16 * 16;
@@ -56,6 +57,8 @@ template <int DIM_, int KEYS_, int STAGES_, int ITEMS_, bool IS_CAPPED_> struct 
     static_assert(KEYS == 128 || KEYS == 64);
     static_assert(TAIL == 0 || TAIL == 16 || TAIL == 32);
 };
+
+enum { CS_FWD_ITEMS = 2 }; /* that are known at the same time */
 
 struct cs_fwd_item {   /* in shared memory */
     int32_t row, rows; /* query rows [row, row + rows); rows 0: no more items */
@@ -79,16 +82,17 @@ struct cs_fwd_step {  /* in shared memory */
 /* Offsets in shared memory from its first multiple of 1024. */
 template <class S> struct cs_fwd_layout {
     static constexpr int Q = 0;
-    static constexpr int K = Q + S::ITEMS * S::Q_BYTES;
-    static constexpr int V = K + S::STAGES * S::K_BYTES;
-    static constexpr int BITS = V + S::STAGES * S::K_BYTES;
-    static constexpr int BARRIERS = BITS + S::STAGES * S::BITS_BYTES;
-    static constexpr int ITEM_FULL = BARRIERS, ITEM_FREE = ITEM_FULL + 8 * S::ITEMS;
-    static constexpr int K_FULL = ITEM_FREE + 8 * S::ITEMS, K_FREE = K_FULL + 8 * S::STAGES;
-    static constexpr int V_FULL = K_FREE + 8 * S::STAGES, V_FREE = V_FULL + 8 * S::STAGES;
-    static constexpr int ITEM = V_FREE + 8 * S::STAGES;
-    static constexpr int STEP = ITEM + (int)sizeof(cs_fwd_item) * S::ITEMS;
-    static constexpr int BYTES = STEP + (int)sizeof(cs_fwd_step) * S::STAGES;
+    static constexpr int K = Q + S::Q_BYTES;
+    static constexpr int V = K + S::K_STAGES * S::K_BYTES;
+    static constexpr int BITS = V + S::V_STAGES * S::K_BYTES;
+    static constexpr int BARRIERS = BITS + S::K_STAGES * S::BITS_BYTES;
+    static constexpr int ITEM_FULL = BARRIERS, ITEM_FREE = ITEM_FULL + 8 * CS_FWD_ITEMS;
+    static constexpr int Q_FULL = ITEM_FREE + 8 * CS_FWD_ITEMS, Q_FREE = Q_FULL + 8;
+    static constexpr int K_FULL = Q_FREE + 8, K_FREE = K_FULL + 8 * S::K_STAGES;
+    static constexpr int V_FULL = K_FREE + 8 * S::K_STAGES, V_FREE = V_FULL + 8 * S::V_STAGES;
+    static constexpr int ITEM = V_FREE + 8 * S::V_STAGES;
+    static constexpr int STEP = ITEM + (int)sizeof(cs_fwd_item) * CS_FWD_ITEMS;
+    static constexpr int BYTES = STEP + (int)sizeof(cs_fwd_step) * S::K_STAGES;
     static constexpr int ALIGN = 1024;
     static_assert(ALIGN + BYTES <= 232448, "more shared memory than a block can have");
 };
@@ -164,16 +168,6 @@ __device__ __forceinline__ void cs_fwd_load_rows(uint32_t to, uint32_t bar, cons
         cs_tma_load(to + (uint32_t)(S::WIDE * 2 * rows), tail, bar, S::WIDE, head, row);
 }
 
-template <class S>
-__device__ __forceinline__ void cs_fwd_load_queries(const cs_fwd_maps &maps, uint32_t to,
-                                                    uint32_t bar, int32_t head, int32_t row)
-{
-    cs_mbar_expect(bar, S::Q_BYTES);
-    for (int half = 0; half < 2; half++)
-        cs_fwd_load_rows<S>(to + (uint32_t)(half * S::Q_BYTES / 2), bar, &maps.q, &maps.q_tail,
-                            CS_MASK_CELL, head, row + half * CS_MASK_CELL);
-}
-
 /* The bitmaps of a step and, by expect, its keys: all count on one barrier. */
 template <class S>
 __device__ __forceinline__ void cs_fwd_load_bits(const CUtensorMap *map, uint32_t to, uint32_t bar,
@@ -203,17 +197,17 @@ template <class S> __device__ __forceinline__ int32_t cs_fwd_flags(int32_t low, 
     return of_low | of_high << 1 | (is_empty ? CS_FWD_EMPTY : 0);
 }
 
-/* One thread: items, queries, keys, bitmaps. */
+/* One thread: items, keys, bitmaps. */
 template <class S>
-__device__ __forceinline__ void cs_fwd_load_items(const cs_fwd_args &a, const cs_fwd_maps &maps,
-                                                  uint8_t *shared)
+__device__ __forceinline__ void cs_fwd_load_keys(const cs_fwd_args &a, const cs_fwd_maps &maps,
+                                                 uint8_t *shared)
 {
     using L = cs_fwd_layout<S>;
     const uint32_t base = cs_smem(shared);
     cs_fwd_item *const items = (cs_fwd_item *)(shared + L::ITEM);
     cs_fwd_step *const steps = (cs_fwd_step *)(shared + L::STEP);
-    cs_ring<S::ITEMS> slot = {0, 0};
-    cs_ring<S::STAGES> stage = {0, 0};
+    cs_ring<CS_FWD_ITEMS> slot = {0, 0};
+    cs_ring<S::K_STAGES> stage = {0, 0};
     for (;;) {
         int32_t tile, head;
         const bool is_item = cs_fwd_item_at(a, atomicAdd(a.counter, 1), &tile, &head);
@@ -225,13 +219,8 @@ __device__ __forceinline__ void cs_fwd_load_items(const cs_fwd_args &a, const cs
             return;
         }
         const int32_t row = a.q_row[tile];
-        const bool is_blind = a.count[tile] == 0;
-        items[slot.stage] = {row, a.q_row[tile + 1] - row, head, tile, is_blind};
-        if (is_blind)
-            cs_mbar_arrive(full);
-        else
-            cs_fwd_load_queries<S>(maps, base + L::Q + (uint32_t)(slot.stage * S::Q_BYTES), full,
-                                   head, row);
+        items[slot.stage] = {row, a.q_row[tile + 1] - row, head, tile, a.count[tile] == 0};
+        cs_mbar_arrive(full);
         slot.step();
         cs_fwd_each_step<S>(a, tile, [&](int32_t k_row, const int4 &cell, bool is_last) {
             const uint32_t i = (uint32_t)stage.stage, k_full = base + L::K_FULL + 8 * i;
@@ -247,16 +236,14 @@ __device__ __forceinline__ void cs_fwd_load_items(const cs_fwd_args &a, const cs
     }
 }
 
-/* One thread of another warp: values, behind the keys by as much as they are needed later. */
-template <class S>
-__device__ __forceinline__ void cs_fwd_load_values(const cs_fwd_args &a, const cs_fwd_maps &maps,
-                                                   uint8_t *shared)
+/* load(item) for every item that has steps, in a thread of another warp. */
+template <class S, class Load>
+__device__ __forceinline__ void cs_fwd_each_item(uint8_t *shared, Load load)
 {
     using L = cs_fwd_layout<S>;
     const uint32_t base = cs_smem(shared);
     const cs_fwd_item *const items = (const cs_fwd_item *)(shared + L::ITEM);
-    cs_ring<S::ITEMS> slot = {0, 0};
-    cs_ring<S::STAGES> stage = {0, 0};
+    cs_ring<CS_FWD_ITEMS> slot = {0, 0};
     for (;;) {
         cs_mbar_wait(base + L::ITEM_FULL + 8 * (uint32_t)slot.stage, slot.parity);
         const cs_fwd_item item = items[slot.stage];
@@ -264,15 +251,45 @@ __device__ __forceinline__ void cs_fwd_load_values(const cs_fwd_args &a, const c
         slot.step();
         if (item.rows == 0)
             return;
+        if (!item.is_blind)
+            load(item);
+    }
+}
+
+template <class S>
+__device__ __forceinline__ void cs_fwd_load_queries(const cs_fwd_maps &maps, uint8_t *shared)
+{
+    using L = cs_fwd_layout<S>;
+    const uint32_t base = cs_smem(shared), full = base + L::Q_FULL;
+    uint32_t parity = 1;
+    cs_fwd_each_item<S>(shared, [&](const cs_fwd_item &item) {
+        cs_mbar_wait(base + L::Q_FREE, parity);
+        parity ^= 1;
+        cs_mbar_expect(full, S::Q_BYTES);
+        for (int half = 0; half < 2; half++)
+            cs_fwd_load_rows<S>(base + (uint32_t)(L::Q + half * S::Q_BYTES / 2), full, &maps.q,
+                                &maps.q_tail, CS_MASK_CELL, item.head,
+                                item.row + half * CS_MASK_CELL);
+    });
+}
+
+template <class S>
+__device__ __forceinline__ void cs_fwd_load_values(const cs_fwd_args &a, const cs_fwd_maps &maps,
+                                                   uint8_t *shared)
+{
+    using L = cs_fwd_layout<S>;
+    const uint32_t base = cs_smem(shared);
+    cs_ring<S::V_STAGES> stage = {0, 0};
+    cs_fwd_each_item<S>(shared, [&](const cs_fwd_item &item) {
         cs_fwd_each_step<S>(a, item.tile, [&](int32_t k_row, const int4 &, bool) {
-            const uint32_t i = (uint32_t)stage.stage, v_full = base + L::V_FULL + 8 * i;
+            const uint32_t i = (uint32_t)stage.stage, full = base + L::V_FULL + 8 * i;
             cs_mbar_wait(base + L::V_FREE + 8 * i, stage.parity ^ 1);
-            cs_mbar_expect(v_full, S::K_BYTES);
-            cs_fwd_load_rows<S>(base + L::V + i * S::K_BYTES, v_full, &maps.v, &maps.v_tail,
-                                S::KEYS, item.head / a.group, k_row);
+            cs_mbar_expect(full, S::K_BYTES);
+            cs_fwd_load_rows<S>(base + L::V + i * S::K_BYTES, full, &maps.v, &maps.v_tail, S::KEYS,
+                                item.head / a.group, k_row);
             stage.step();
         });
-    }
+    });
 }
 
 /* --- the warpgroups that compute ---------------------------------------------------------------
@@ -389,7 +406,8 @@ template <class S> struct cs_fwd_math {
     float score[S::KEYS / 2]; /* (64, KEYS) */
     uint32_t weight[S::KEYS / 4];
     cs_fwd_rows rows;
-    cs_ring<S::STAGES> stage;
+    cs_ring<S::K_STAGES> keys;   /* the present step */
+    cs_ring<S::V_STAGES> values; /* the step whose values come next */
     uint32_t base;
     int group, thread;
 
@@ -404,6 +422,25 @@ template <class S> struct cs_fwd_math {
         __syncwarp();
         if (thread % 32 == 0)
             cs_mbar_arrive(bar(first, i));
+    }
+
+    /* Behind the last step of an item the queries are free as well. */
+    __device__ __forceinline__ void free_keys(const cs_fwd_view &view) const
+    {
+        free_stage(L::K_FREE, keys.stage);
+        if (view.is(CS_FWD_LAST))
+            free_stage(L::Q_FREE, 0);
+    }
+
+    __device__ __forceinline__ void free_values(void)
+    {
+        free_stage(L::V_FREE, values.stage);
+        values.step();
+    }
+
+    __device__ __forceinline__ void wait_values(void) const
+    {
+        cs_mbar_wait(bar(L::V_FULL, values.stage), values.parity);
     }
 
     __device__ __forceinline__ void take_turn(void) const
@@ -479,7 +516,7 @@ template <class S> struct cs_fwd_math {
     /* After the scores have come: to weights, not yet packed. Returns the factors for out. */
     __device__ __forceinline__ float2 soften(const cs_fwd_args &a, const cs_fwd_view &view)
     {
-        free_stage(L::K_FREE, stage.stage);
+        free_keys(view);
         cs_wgmma_settle<S::KEYS / 2>(score);
         if constexpr (S::IS_CAPPED)
             cs_fwd_cap<S::KEYS / 2>(score, a.score_scale);
@@ -514,12 +551,15 @@ template <class S> struct cs_fwd_math {
     /* The present step, as soon as its keys are there. */
     __device__ __forceinline__ cs_fwd_view look(const cs_fwd_step *steps) const
     {
-        const int32_t i = stage.stage;
-        cs_mbar_wait(bar(L::K_FULL, i), stage.parity);
+        const int32_t i = keys.stage;
+        cs_mbar_wait(bar(L::K_FULL, i), keys.parity);
         const uint32_t bits =
             base + (uint32_t)(L::BITS + i * S::BITS_BYTES + group * S::CELLS * S::BITMAP_BYTES);
+        int32_t flags = 0;
+        if (thread % 32 == 0) /* which also frees it: no other lane reads what loaders store */
+            flags = steps[i].flags[group];
         cs_fwd_view view = {
-            steps[i].flags[group], {0, 0}
+            (int32_t)cs_uniform((uint32_t)flags), {0, 0}
         };
 #pragma unroll
         for (int c = 0; c < S::CELLS; c++)
@@ -528,20 +568,20 @@ template <class S> struct cs_fwd_math {
         return view;
     }
 
-    __device__ __forceinline__ void skip(void)
+    __device__ __forceinline__ void skip(const cs_fwd_view &view)
     {
         take_turn();
         give_turn();
-        free_stage(L::K_FREE, stage.stage);
-        cs_mbar_wait(bar(L::V_FULL, stage.stage), stage.parity);
-        free_stage(L::V_FREE, stage.stage);
+        free_keys(view);
+        wait_values();
+        free_values();
     }
 
     /* To the step after view; behind the last one, nothing. */
     __device__ __forceinline__ cs_fwd_view advance(const cs_fwd_view &view,
                                                    const cs_fwd_step *steps)
     {
-        stage.step();
+        keys.step();
         if (view.is(CS_FWD_LAST))
             return {
                 CS_FWD_EMPTY | CS_FWD_OVER, {0, 0}
@@ -554,7 +594,7 @@ template <class S> struct cs_fwd_math {
                                               const cs_fwd_view &view)
     {
         take_turn();
-        issue_scores(q, stage.stage);
+        issue_scores(q, keys.stage);
         give_turn();
         cs_wgmma_wait<0>();
         const float2 factors = soften(a, view);
@@ -566,32 +606,30 @@ template <class S> struct cs_fwd_math {
      * is looked at between the softmax and the wait for the values: the branches there keep the
      * compiler from doing the softmax behind that wait, where nothing would overlap it. */
     __device__ __forceinline__ cs_fwd_view go_on(const cs_fwd_args &a, uint32_t q,
-                                                 const cs_fwd_view &view,
-                                                 const cs_ring<S::STAGES> &last,
-                                                 const cs_fwd_step *steps)
+                                                 const cs_fwd_view &view, const cs_fwd_step *steps)
     {
         take_turn();
-        issue_scores(q, stage.stage);
-        cs_mbar_wait(bar(L::V_FULL, last.stage), last.parity);
-        issue_values(last.stage);
+        issue_scores(q, keys.stage);
+        wait_values();
+        issue_values(values.stage);
         give_turn();
         cs_wgmma_wait<1>();
         const float2 factors = soften(a, view);
         const cs_fwd_view next = advance(view, steps);
         cs_wgmma_wait<0>();
-        free_stage(L::V_FREE, last.stage);
+        free_values();
         shrink(factors);
         pack();
         return next;
     }
 
-    __device__ __forceinline__ void end_run(const cs_ring<S::STAGES> &last)
+    __device__ __forceinline__ void end_run(void)
     {
-        cs_mbar_wait(bar(L::V_FULL, last.stage), last.parity);
-        issue_values(last.stage);
+        wait_values();
+        issue_values(values.stage);
         cs_wgmma_wait<0>();
         cs_wgmma_settle<OUT>(out);
-        free_stage(L::V_FREE, last.stage);
+        free_values();
     }
 
     /* All steps of an item; q: this warpgroup's half of the queries. Runs of steps that concern
@@ -602,19 +640,15 @@ template <class S> struct cs_fwd_math {
         cs_fwd_view view = look(steps);
         while (!view.is(CS_FWD_OVER)) {
             if (view.is(CS_FWD_EMPTY)) {
-                skip();
+                skip(view);
                 view = advance(view, steps);
                 continue;
             }
             begin_run(a, q, view);
-            cs_ring<S::STAGES> last = stage;
             view = advance(view, steps);
-            while (!view.is(CS_FWD_EMPTY)) {
-                const cs_ring<S::STAGES> present = stage;
-                view = go_on(a, q, view, last, steps);
-                last = present;
-            }
-            end_run(last);
+            while (!view.is(CS_FWD_EMPTY))
+                view = go_on(a, q, view, steps);
+            end_run();
         }
     }
 
@@ -665,6 +699,19 @@ template <class S> struct cs_fwd_math {
     }
 };
 
+/* By one lane, which also frees it, for the warp. */
+__device__ __forceinline__ cs_fwd_item cs_fwd_take_item(const cs_fwd_item *from)
+{
+    cs_fwd_item item = {};
+    if (threadIdx.x % 32 == 0)
+        item = *from;
+    item.row = __shfl_sync(0xffffffffu, item.row, 0);
+    item.rows = __shfl_sync(0xffffffffu, item.rows, 0);
+    item.head = __shfl_sync(0xffffffffu, item.head, 0);
+    item.is_blind = __shfl_sync(0xffffffffu, item.is_blind, 0);
+    return item;
+}
+
 template <class S>
 __device__ __forceinline__ void cs_fwd_compute(const cs_fwd_args &a, const uint8_t *shared)
 {
@@ -673,22 +720,27 @@ __device__ __forceinline__ void cs_fwd_compute(const cs_fwd_args &a, const uint8
     m.base = cs_smem(shared);
     m.group = (int)threadIdx.x / CS_WARPGROUP - 1;
     m.thread = (int)threadIdx.x % CS_WARPGROUP;
-    m.stage = {0, 0};
+    m.keys = {0, 0};
+    m.values = {0, 0};
     if (m.group == 1)
         m.give_turn();
-    cs_ring<S::ITEMS> slot = {0, 0};
+    const uint32_t q = m.base + (uint32_t)(L::Q + m.group * S::Q_BYTES / 2);
+    uint32_t q_parity = 0;
+    cs_ring<CS_FWD_ITEMS> slot = {0, 0};
     for (;;) {
         cs_mbar_wait(m.bar(L::ITEM_FULL, slot.stage), slot.parity);
-        const cs_fwd_item item = ((const cs_fwd_item *)(shared + L::ITEM))[slot.stage];
+        const cs_fwd_item item =
+            cs_fwd_take_item((const cs_fwd_item *)(shared + L::ITEM) + slot.stage);
+        m.free_stage(L::ITEM_FREE, slot.stage);
+        slot.step();
         if (item.rows == 0)
             return;
         m.begin_item();
-        if (!item.is_blind)
-            m.attend(a,
-                     m.base + (uint32_t)(L::Q + slot.stage * S::Q_BYTES + m.group * S::Q_BYTES / 2),
-                     (const cs_fwd_step *)(shared + L::STEP));
-        m.free_stage(L::ITEM_FREE, slot.stage);
-        slot.step();
+        if (!item.is_blind) {
+            cs_mbar_wait(m.base + L::Q_FULL, q_parity);
+            q_parity ^= 1;
+            m.attend(a, q, (const cs_fwd_step *)(shared + L::STEP));
+        }
         m.write(a, item);
     }
 }
@@ -699,16 +751,18 @@ __device__ __forceinline__ void cs_fwd_compute(const cs_fwd_args &a, const uint8
 template <class S> __device__ __forceinline__ void cs_fwd_init_barriers(uint32_t base)
 {
     using L = cs_fwd_layout<S>;
-    for (int i = 0; i < S::ITEMS; i++) {
-        cs_mbar_init(base + (uint32_t)(L::ITEM_FULL + 8 * i), 1);
-        cs_mbar_init(base + (uint32_t)(L::ITEM_FREE + 8 * i), CS_FWD_WARPS + 1);
-    }
-    for (int i = 0; i < S::STAGES; i++) {
-        cs_mbar_init(base + (uint32_t)(L::K_FULL + 8 * i), 1);
-        cs_mbar_init(base + (uint32_t)(L::V_FULL + 8 * i), 1);
-        cs_mbar_init(base + (uint32_t)(L::K_FREE + 8 * i), CS_FWD_WARPS);
-        cs_mbar_init(base + (uint32_t)(L::V_FREE + 8 * i), CS_FWD_WARPS);
-    }
+    const auto init = [&](int first, int n, uint32_t arrivals) {
+        for (int i = 0; i < n; i++)
+            cs_mbar_init(base + (uint32_t)(first + 8 * i), arrivals);
+    };
+    init(L::ITEM_FULL, CS_FWD_ITEMS, 1);
+    init(L::ITEM_FREE, CS_FWD_ITEMS, CS_FWD_WARPS + 2); /* and the loaders of queries, values */
+    init(L::Q_FULL, 1, 1);
+    init(L::Q_FREE, 1, CS_FWD_WARPS);
+    init(L::K_FULL, S::K_STAGES, 1);
+    init(L::K_FREE, S::K_STAGES, CS_FWD_WARPS);
+    init(L::V_FULL, S::V_STAGES, 1);
+    init(L::V_FREE, S::V_STAGES, CS_FWD_WARPS);
     cs_mbar_init_done();
 }
 
@@ -726,9 +780,11 @@ __global__ void __launch_bounds__(CS_FWD_THREADS, 1)
     if (threadIdx.x < CS_WARPGROUP) {
         cs_registers_give<CS_FWD_LOAD_REGISTERS>();
         if (threadIdx.x == 0)
-            cs_fwd_load_items<S>(a, maps, shared);
+            cs_fwd_load_keys<S>(a, maps, shared);
         else if (threadIdx.x == 32)
             cs_fwd_load_values<S>(a, maps, shared);
+        else if (threadIdx.x == 64)
+            cs_fwd_load_queries<S>(maps, shared);
     } else {
         cs_registers_take<CS_FWD_MATH_REGISTERS>();
         cs_fwd_compute<S>(a, shared);
