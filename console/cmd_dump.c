@@ -1,10 +1,12 @@
 /* dump and plan --view: screens of a trace or of a script, without a daemon. */
 #include <stdio.h>
+#include <string.h>
 
 #include "console/cli.h"
 #include "console/cli_screen.h"
 #include "console/dump.h"
 #include "console/store.h"
+#include "core/wire/wire.h"
 
 /* --view without a terminal */
 enum { TEXT_COLS = 100, TEXT_ROWS = 30 };
@@ -35,6 +37,13 @@ static enum cs_status print_dump(struct cs_dump *dump, struct cs_err *err)
     return st;
 }
 
+static enum cs_status ask_gpus(struct cs_cmd *cmd, json_t **node, struct cs_err *err)
+{
+    json_t *request = cs_msg_new("node.show");
+    cs_msg_set_bool(request, "gpus", true);
+    return cs_cmd_call(cmd, request, node, err);
+}
+
 enum cs_status cs_cmd_dump(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct cs_script_result result = {0};
@@ -42,15 +51,22 @@ enum cs_status cs_cmd_dump(struct cs_cmd *cmd, struct cs_err *err)
                            .view = cmd->v.view,
                            .keys = cmd->v.keys,
                            .glyphs = (enum cs_glyph_set)cmd->v.glyphs};
-    if (!dump.trace == !cmd->v.script)
+    json_t *node = NULL;
+    if (!dump.trace && !cmd->v.script && dump.view && strcmp(dump.view, "gpus") == 0) {
+        CS_TRY(ask_gpus(cmd, &node, err));
+        dump.node = node;
+    } else if (!dump.trace == !cmd->v.script) {
         return cs_fail(err, CS_USAGE,
                        "dump needs --replay TRACE, a job directory's trace file, or --script "
-                       "SCRIPT");
-    CS_TRY(cs_dump_size(cmd->v.size, &dump.cols, &dump.rows, err));
-    if (cmd->v.script)
-        CS_TRY(eval(cmd, cmd->v.script, &dump.here, &result, err));
+                       "SCRIPT; --view gpus alone asks the daemon");
+    }
+    enum cs_status st = cs_dump_size(cmd->v.size, &dump.cols, &dump.rows, err);
+    if (st == CS_OK && cmd->v.script)
+        st = eval(cmd, cmd->v.script, &dump.here, &result, err);
     dump.spec = result.document;
-    enum cs_status st = print_dump(&dump, err);
+    if (st == CS_OK)
+        st = print_dump(&dump, err);
+    json_decref(node);
     cs_script_result_free(&result);
     return st;
 }

@@ -76,7 +76,7 @@ static const struct cs_option lua_options[] = {
 static const struct cs_option dump_options[] = {
     {"replay", 0, CS_OPT_STRING, 0, 0, NULL, "TRACE", NULL, "the trace of a job, in its directory", AT(replay)},
     {"script", 0, CS_OPT_STRING, 0, 0, NULL, "SCRIPT", NULL, "instead of a trace: the plan of a script", AT(script)},
-    {"view", 0, CS_OPT_STRING, 0, 0, NULL, "NAME", NULL, "jobs, model, pipeline, logs or plan; default: pipeline, of a script plan", AT(view)},
+    {"view", 0, CS_OPT_STRING, 0, 0, NULL, "NAME", NULL, "jobs, model, pipeline, gpus, logs or plan; default: pipeline, of a script plan", AT(view)},
     {"devices", 0, CS_OPT_STRING, 0, 0, NULL, "CLASS:N", NULL, "what cs.cluster \"here\" is, such as h100-80g:4 or cpu:8; default: the GPUs of this machine, else 8 CPU ranks", AT(devices)},
     {"size", 0, CS_OPT_STRING, 0, 0, "100x30", "COLSxROWS", NULL, "size of the screen", AT(size)},
     {"glyphs", 0, CS_OPT_ENUM, 0, 0, "utf8", NULL, glyph_sets, "characters to draw with", AT(glyphs)},
@@ -121,7 +121,7 @@ static const struct cs_command commands[] = {
     {"data check", 0, VIEWER, FREE, "[options] SCRIPT", "decode and count every sample of a script's data", cs_cmd_data_check, 1, 1, NO_OPTIONS},
     {"inspect", 0, VIEWER, FREE, "[options] SCRIPT", "one sample as the model sees it, trained tokens marked", cs_cmd_inspect, 1, 1, OPTIONS(inspect_options)},
     {"lua", 0, VIEWER, FREE, "[options] [FILE]", "evaluate a script or a text", cs_cmd_lua, 0, 1, OPTIONS(lua_options)},
-    {"dump", 0, VIEWER, FREE, "[options] --replay TRACE", "a screen as text, from a recorded trace or of a script", cs_cmd_dump, 0, 0, OPTIONS(dump_options)},
+    {"dump", 0, VIEWER, FREE, "[options] --replay TRACE", "a screen as text, from a recorded trace or of a script; --view gpus alone: of the daemon's node", cs_cmd_dump, 0, 0, OPTIONS(dump_options)},
     {"doctor", 0, VIEWER, FREE, "[options]", "check terminal, daemon, disk and versions", cs_cmd_doctor, 0, 0, NO_OPTIONS},
     {"daemon start", 0, ADMIN, FREE, "[options]", "start your own daemon", cs_cmd_daemon_start, 0, 0, NO_OPTIONS},
     {"daemon stop", 0, ADMIN, ASK, "[options]", "end the daemon; running jobs go on", cs_cmd_daemon_stop, 0, 0, NO_OPTIONS},
