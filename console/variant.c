@@ -183,7 +183,7 @@ static void set_parallel(struct cs_spec *spec, const char *branch, int32_t pp)
             return;
         }
     if (spec->n_parallel < (int32_t)CS_ARRAY_LEN(spec->parallel))
-        spec->parallel[spec->n_parallel++] = (struct cs_spec_parallel){branch, pp, 0};
+        spec->parallel[spec->n_parallel++] = (struct cs_spec_parallel){.branch = branch, .pp = pp};
 }
 
 static struct cs_spec request_of(const struct cs_variant_base *base, const struct cs_variant *v)

@@ -59,6 +59,7 @@ enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *
     s->stage = plan_stage;
     s->encoder = graph->branches[plan_stage->branch].encoder;
     s->lowest = n;
+    s->recompute = (enum cs_recompute)plan_stage->recompute;
     for (int32_t i = n - 1; i >= 0; i--) {
         struct cs_layer_model *l = &s->layer[i];
         l->layer = &graph->layers[plan_stage->first_layer + i];

@@ -87,6 +87,13 @@ static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
         json_object_set_new(parallel, "vision", json_pack("{s:i}", "pp", or_int(o->vision_pp, 1)));
     if (n_encoders > 1)
         json_object_set_new(parallel, "depth", json_pack("{s:i}", "pp", or_int(o->depth_pp, 1)));
+    json_t *row;
+    const char *name;
+    json_object_foreach(parallel, name, row)
+    {
+        if (o->recompute != NULL)
+            json_object_set_new(row, "recompute", json_string(o->recompute));
+    }
     return parallel;
 }
 

@@ -20,6 +20,7 @@ struct cs_test_spec {
     int feature_layer;
     const char *rules;     /* ["train:*"] "train:vision.projector freeze:llm.layers.0-1"; "" none */
     const char *schedule;  /* ["1f1b"] */
+    const char *recompute; /* ["none"] of every branch */
     const char *modality;  /* ["encoder-parallel"] */
     int seq_tokens, slots; /* [128] [4] */
     int batch_samples, steps; /* [8] [10] */

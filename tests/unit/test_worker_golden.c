@@ -96,7 +96,7 @@ static void assert_cosine(const char *what, int64_t n, const float *got, const f
         ours += (double)got[i] * (double)got[i];
         theirs += (double)want[i] * (double)want[i];
     }
-    if (!(both / sqrt(ours * theirs) > 0.999))
+    if (!(both / sqrt(ours * theirs) > 0.998))
         fail_msg("%s: cosine %.6f", what, both / sqrt(ours * theirs));
 }
 

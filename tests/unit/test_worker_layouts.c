@@ -353,6 +353,34 @@ static void other_schedules_equal_one_rank(void **state)
     }
 }
 
+/* What is made again has the bits of what is kept, and less is kept. */
+static void recompute_changes_memory_only(void **state)
+{
+    static const char *const rules[] = {"train:*", "train:* freeze:llm*", "train:vision.projector"};
+    static const char *const schedules[] = {"1f1b", "zb-h1"};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rules) * CS_ARRAY_LEN(schedules); i++) {
+        struct cs_test_spec options = {.seed = 10,
+                                       .is_tied = i % 2 == 0,
+                                       .rules = rules[i / 2],
+                                       .schedule = schedules[i % 2],
+                                       .llm_pp = 2};
+        struct outcome kept, again;
+        run_job(&options, NULL, &kept);
+        size_t before = kept.saved[2];
+        for (const char *const *level = (const char *const[]){"selective", "full", NULL}; *level;
+             level++) {
+            options.recompute = *level;
+            run_job(&options, NULL, &again);
+            assert_same(&kept, &again);
+            if (options.schedule == schedules[0] && i / 2 == 0) {
+                assert_true(again.saved[2] < before);
+                before = again.saved[2];
+            }
+        }
+    }
+}
+
 static void two_encoders_equal_one_rank(void **state)
 {
     struct cs_test_spec options = {.seed = 7, .n_encoders = 2, .is_tied = true};
@@ -413,6 +441,7 @@ int main(void)
         cmocka_unit_test(gpipe_layouts_equal_one_rank),
         cmocka_unit_test(frozen_layouts_equal_one_rank),
         cmocka_unit_test(other_schedules_equal_one_rank),
+        cmocka_unit_test(recompute_changes_memory_only),
         cmocka_unit_test(two_encoders_equal_one_rank),
         cmocka_unit_test(shared_ranks_equal_one_rank),
         cmocka_unit_test(frozen_encoder_keeps_nothing),

@@ -21,7 +21,7 @@
  *     final norm); projector: layers, activation, family ("mlp"|"linear"); llm: tokenizer (directory)
  *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins;
  *     nothing matches: frozen
- *   plan: cluster ("here" or object), modality, parallel{branch:{pp}}, schedule, seq_tokens, slots,
+ *   plan: cluster ("here" or object), modality, parallel{branch:{pp, recompute}}, schedule, seq_tokens, slots,
  *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind")
  *   plan_hash: of the previewed plan ("" : none)
  *   data: format "llava", json, images, template{...}, on_bad_sample, max_bad_fraction, shuffle_images
@@ -51,7 +51,8 @@ struct cs_spec_rule {
 struct cs_spec_parallel {
     const char *branch;
     int32_t pp;
-    int64_t encoder_rows; /* rows budget of a slot, 0: derived */
+    int64_t encoder_rows;  /* rows budget of a slot, 0: derived */
+    const char *recompute; /* "none" | "selective" | "full" */
 };
 
 struct cs_spec_data {

@@ -78,6 +78,7 @@ static const struct cs_spec_key keys[] = {
     WORD("plan", "stages", "frozen-aware|frozen-blind", "frozen-aware", R(stages), "whether the split knows what is frozen"),
 
     INT32("plan.parallel.*", "pp", 1, 1024, "1", PAR(pp), "pipeline stages of the branch"),
+    WORD("plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),
 
     WORD("data", "format", "llava", "llava", D(format), "of the file"),
     PATH("data", "json", NULL, D(json), "the samples"),

@@ -37,6 +37,11 @@ void cs_place_derive(const struct cs_graph *graph, struct cs_arena *arena, struc
 /* times and bytes of every stage */
 void cs_place_costs(const struct cs_graph *graph, const struct cs_device_class *device,
                     const struct cs_layer_cost *cost, struct cs_plan *plan);
+/* After the costs: the recompute of every stage from the request, what it no longer keeps, and the
+ * time it takes. */
+void cs_place_recompute(const struct cs_spec *spec, const struct cs_graph *graph,
+                        const struct cs_device_class *device, const struct cs_layer_cost *cost,
+                        struct cs_plan *plan);
 /* longest chain of stages after this one; index: of the stage in its branch */
 int32_t cs_place_depth(const struct cs_graph *graph, const struct cs_cuts *cuts, int32_t branch,
                        int32_t index);

@@ -414,6 +414,7 @@ enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *g
     CS_TRY(check_devices(&p, err));
     cs_place_derive(graph, arena, p.plan);
     cs_place_costs(graph, cluster->device, p.cost, p.plan);
+    cs_place_recompute(spec, graph, cluster->device, p.cost, p.plan);
     CS_TRY(cs_plan_check_fits(p.plan, err));
     CS_TRY(check_memory(&p, err));
     CS_TRY(explain(&p, err));

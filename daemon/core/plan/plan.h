@@ -22,6 +22,7 @@ struct cs_stage {
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns; /* per slot */
     bool has_backward;                           /* a layer needs an input or weight gradient */
     bool needs_input_grad;                       /* sends a gradient to its producers */
+    int32_t recompute;                           /* enum cs_recompute */
     int64_t weight_bytes, state_bytes,
         saved_bytes; /* params; grads + optimizer; activations per slot */
 };

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/plan/layout.h"
 #include "core/plan/place.h"
 
 #define SCHEMA "cornstarch.plan/1"
@@ -126,6 +127,10 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
         json_object_set_new(one, "name", json_string(plan->stages[s].name));
         json_object_set_new(one, "branch",
                             json_string(graph->branches[plan->stages[s].branch].name));
+        if (plan->stages[s].recompute != CS_RECOMPUTE_NONE) /* older plans have no such key */
+            json_object_set_new(
+                one, "recompute",
+                json_string(cs_recompute_name((enum cs_recompute)plan->stages[s].recompute)));
         if (plan->share && plan->share[s].n > 0)
             json_object_set_new(
                 one, "share",
@@ -290,6 +295,21 @@ static enum cs_status check_copies(const struct reader *r, struct cs_err *err)
     return CS_OK;
 }
 
+static enum cs_status read_recompute(struct reader *r, struct cs_err *err)
+{
+    for (int32_t s = 0; s < r->plan->n_stages; s++) {
+        const json_t *stage = json_array_get(json_object_get(r->json, "stages"), (size_t)s);
+        const json_t *json = json_object_get(stage, "recompute");
+        enum cs_recompute level = CS_RECOMPUTE_NONE;
+        if (json &&
+            !(json_is_string(json) && cs_recompute_from_name(json_string_value(json), &level)))
+            return cs_fail(err, CS_CORRUPT,
+                           "plan: stages[%d].recompute must be none, selective or full", s);
+        r->plan->stages[s].recompute = (int32_t)level;
+    }
+    return CS_OK;
+}
+
 static enum cs_status read_share(struct reader *r, struct cs_err *err)
 {
     struct cs_slot_share *share = CS_NEW_ARRAY(r->arena, struct cs_slot_share, r->plan->n_stages);
@@ -338,6 +358,7 @@ static enum cs_status read_stages(struct reader *r, struct cs_err *err)
         CS_TRY(read_stage(r, s, err));
     CS_TRY(check_cover(r, err));
     CS_TRY(check_ranks(r, err));
+    CS_TRY(read_recompute(r, err));
     CS_TRY(read_share(r, err));
     return check_copies(r, err);
 }
