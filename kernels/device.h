@@ -81,6 +81,7 @@ struct cs_device_ops {
     /* The first error of an operator, or of the device, noticed so far; does not wait. */
     enum cs_status (*status)(void *handle, struct cs_err *err);
 
+    /* alloc does not wait for what runs on the device, free does */
     enum cs_status (*alloc)(void *handle, size_t bytes, void **p, struct cs_err *err);
     void (*free)(void *handle, void *p);
     /* page-locked host memory */

@@ -39,7 +39,7 @@ static void give_saved(struct cs_exec *exec, int32_t stage, int32_t slot)
     *at = NULL;
     s->is_split = false;
     exec->saved_bytes -= s->memory.used;
-    cs_scratch_reset(&s->memory);
+    cs_scratch_clear(&s->memory); /* put together between steps: that waits for the device */
     exec->spare[stage][exec->n_spare[stage]++] = s;
 }
 

@@ -49,6 +49,8 @@ static enum cs_status open_plugin(struct cs_device *d, struct cs_err *err)
 static enum cs_status open_cuda(struct cs_device *d, const char *precision, struct cs_err *err)
 {
     int n;
+    /* loading a kernel late may wait for one that waits for a peer */
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     CS_TRY(open_plugin(d, err));
     if (precision != NULL && strcmp(precision, "fp32") == 0)
         d->ops = d->mem->ops_f32;

@@ -290,6 +290,9 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
     CS_TRY(reserve_saved(exec, program->n_slots, err));
     CS_TRY(cs_boundary_begin(exec->boundary, program->n_slots, err));
     cs_scratch_reset(&exec->scratch);
+    for (int32_t s = 0; s < exec->config.plan->n_stages; s++)
+        for (int32_t i = 0; i < exec->n_spare[s]; i++)
+            cs_scratch_reset(&exec->spare[s][i]->memory);
     if (!program->is_eval)
         cs_optim_begin(exec->config.optim);
     CS_TRY(exec->config.device->mem != NULL ? cs_exec_enqueue(exec, err)

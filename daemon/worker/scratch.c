@@ -48,6 +48,13 @@ size_t cs_scratch_capacity(const struct cs_scratch *scratch)
     return bytes;
 }
 
+void cs_scratch_clear(struct cs_scratch *scratch)
+{
+    scratch->at = 0;
+    scratch->offset = 0;
+    scratch->used = 0;
+}
+
 void cs_scratch_reset(struct cs_scratch *scratch)
 {
     if (scratch->n_chunks > 1) {
@@ -55,9 +62,7 @@ void cs_scratch_reset(struct cs_scratch *scratch)
         drop_chunks(scratch);
         add_chunk(scratch, bytes);
     }
-    scratch->at = 0;
-    scratch->offset = 0;
-    scratch->used = 0;
+    cs_scratch_clear(scratch);
 }
 
 /* The host's memory is only taken when it is written to: grow by doubling. A device's is taken at

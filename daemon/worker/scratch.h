@@ -33,6 +33,8 @@ struct cs_scratch_mark {
 };
 
 void cs_scratch_free(struct cs_scratch *scratch); /* zero-initialised before use; keeps device */
+/* everything is free again; reset also puts the pieces together, which waits for the device */
+void cs_scratch_clear(struct cs_scratch *scratch);
 void cs_scratch_reset(struct cs_scratch *scratch);
 void *cs_scratch_take(struct cs_scratch *scratch, size_t bytes);
 float *cs_scratch_floats(struct cs_scratch *scratch, int64_t n);

@@ -22,7 +22,8 @@ struct cs_cuda_handle {
     cublasLtHandle_t blas;
     struct cs_cuda_gemm_cache *gemm;
     void *gemm_workspace, *scratch;
-    struct cs_err error; /* status CS_OK: none so far */
+    cudaStream_t allocating; /* memory comes from a pool, in order of this stream */
+    struct cs_err error;     /* status CS_OK: none so far */
 };
 
 /* Fill err (when not NULL) and return status; text as for printf. */

@@ -68,15 +68,30 @@ static void close_handle(void *handle)
     cs_cuda_gemm_cache_free(h->gemm);
     if (h->blas != nullptr)
         cublasLtDestroy(h->blas);
+    if (h->allocating != nullptr)
+        cudaStreamDestroy(h->allocating);
     cudaFree(h->gemm_workspace);
     cudaFree(h->scratch);
     free(h);
+}
+
+/* cudaMalloc may wait for everything that runs, also for a message whose peer waits for us: a pool
+ * that keeps its memory does not. */
+static enum cs_status open_pool(struct cs_cuda_handle *h, struct cs_err *err)
+{
+    cudaMemPool_t pool;
+    uint64_t keep = UINT64_MAX;
+    CS_CUDA(err, cudaStreamCreateWithFlags(&h->allocating, cudaStreamNonBlocking));
+    CS_CUDA(err, cudaDeviceGetDefaultMemPool(&pool, h->device));
+    CS_CUDA(err, cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+    return CS_OK;
 }
 
 static enum cs_status fill_handle(struct cs_cuda_handle *h, struct cs_err *err)
 {
     CS_CUDA(err, cudaSetDevice(h->device));
     CS_CUDA(err, cudaDeviceGetAttribute(&h->processors, cudaDevAttrMultiProcessorCount, h->device));
+    CS_TRY(open_pool(h, err));
     CS_CUDA(err, cudaMalloc(&h->gemm_workspace, CS_CUDA_GEMM_BYTES));
     CS_CUDA(err, cudaMalloc(&h->scratch, CS_CUDA_SCRATCH_BYTES));
     const cublasStatus_t blas = cublasLtCreate(&h->blas);
@@ -118,10 +133,12 @@ static enum cs_status status(void *handle, struct cs_err *err)
     return h->error.status;
 }
 
-static enum cs_status alloc(void *, size_t bytes, void **p, struct cs_err *err)
+static enum cs_status alloc(void *handle, size_t bytes, void **p, struct cs_err *err)
 {
+    const struct cs_cuda_handle *h = (const struct cs_cuda_handle *)handle;
     *p = nullptr;
-    CS_CUDA(err, cudaMalloc(p, bytes));
+    CS_CUDA(err, cudaMallocAsync(p, bytes, h->allocating));
+    CS_CUDA(err, cudaStreamSynchronize(h->allocating));
     return CS_OK;
 }
 
