@@ -1,10 +1,12 @@
 /* Commands about jobs that exist: jobs, show, metrics, logs, the orders, wait. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "console/cli.h"
+#include "console/fmt.h"
 #include "core/base/clock.h"
 #include "core/base/str.h"
 #include "core/base/table.h"
@@ -154,6 +156,10 @@ static void put_job(struct cs_buf *out, const json_t *job)
     snprintf(text, sizeof(text), "predicted %s   measured %s   bubble %s", predicted, measured,
              bubble);
     put_text(out, "step time", text);
+    cs_fmt_energy(text, sizeof(text), cs_msg_int(job, "energy_mj", -1),
+                  cs_msg_int(job, "step_energy_mj", -1),
+                  cs_msg_num(job, "tokens_per_j", (double)NAN));
+    put_text(out, "energy", text);
     put_time(out, "submitted", cs_msg_int(job, "submitted_ns", 0));
     put_time(out, "started", cs_msg_int(job, "started_ns", 0));
     put_time(out, "ended", cs_msg_int(job, "ended_ns", 0));

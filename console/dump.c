@@ -43,11 +43,10 @@ enum cs_status cs_dump_size(const char *text, int *cols, int *rows, struct cs_er
 }
 
 /* The GPUs of a node as its daemon answered. */
-static enum cs_status show_node(struct cs_store *store, const json_t *node)
+static void show_node(struct cs_store *store, const json_t *node)
 {
     cs_store_connected(store, true);
     cs_store_message(store, node);
-    return CS_OK;
 }
 
 enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out, struct cs_err *err)
@@ -63,8 +62,10 @@ enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out, st
     struct cs_store *store = cs_store_new();
     store->here = dump->here;
     enum cs_status status = dump->trace  ? cs_store_replay(store, dump->trace, err)
-                            : dump->node ? show_node(store, dump->node)
-                                         : cs_store_script(store, dump->spec, err);
+                            : dump->spec ? cs_store_script(store, dump->spec, err)
+                                         : CS_OK;
+    if (status == CS_OK && dump->node)
+        show_node(store, dump->node);
     if (status == CS_OK && dump->keys)
         status = cs_screen_keys(&screen, store, dump->keys, err);
     if (status == CS_OK) {

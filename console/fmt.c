@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "core/base/status.h"
 #include "core/base/units.h"
 
 void cs_fmt_ms(char *out, size_t cap, double ns)
@@ -106,4 +107,27 @@ void cs_fmt_tokens(char *out, size_t cap, double per_s)
         snprintf(out, cap, "-");
     else
         cs_count_print(out, cap, (uint64_t)llround(per_s));
+}
+
+static void joules(char *out, size_t cap, double j)
+{
+    static const char *const units[] = {"mJ", "J", "kJ", "MJ", "GJ", "TJ"};
+    size_t unit = 0;
+    double v = j * 1e3;
+    for (; v >= 999.5 && unit + 1 < CS_ARRAY_LEN(units); unit++)
+        v /= 1e3;
+    snprintf(out, cap, "%.*f %s", v < 9.995 ? 2 : v < 99.95 ? 1 : 0, v, units[unit]);
+}
+
+void cs_fmt_energy(char *out, size_t cap, int64_t all_mj, int64_t step_mj, double tokens_per_j)
+{
+    char all[CS_FMT_CAP], step[CS_FMT_CAP], tokens[CS_FMT_CAP] = "-";
+    out[0] = '\0';
+    if (all_mj < 0 || step_mj < 0)
+        return;
+    joules(all, sizeof all, (double)all_mj / 1e3);
+    joules(step, sizeof step, (double)step_mj / 1e3);
+    if (isfinite(tokens_per_j) && tokens_per_j >= 0 && tokens_per_j < 1e15)
+        snprintf(tokens, sizeof tokens, tokens_per_j < 99.95 ? "%.3g" : "%.0f", tokens_per_j);
+    snprintf(out, cap, "%s/step   %s tokens/J   %s in all", step, tokens, all);
 }

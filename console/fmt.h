@@ -19,5 +19,7 @@ void cs_fmt_clock(char *out, size_t cap, int64_t wall_ns);    /* local "10:31:02
 void cs_fmt_clock_ms(char *out, size_t cap, int64_t wall_ns); /* local "10:31:02.118" */
 void cs_fmt_count(char *out, size_t cap, int64_t count);      /* "999" "12.3k" */
 void cs_fmt_tokens(char *out, size_t cap, double per_s);      /* "69.4k" */
+/* of GPUs: "12.3 J/step   456 tokens/J   3.21 kJ in all"; takes 120 bytes, "" when not measured */
+void cs_fmt_energy(char *out, size_t cap, int64_t all_mj, int64_t step_mj, double tokens_per_j);
 
 #endif

@@ -227,6 +227,10 @@ void cs_plain_report(struct cs_plain *plain, struct cs_store *store, const char 
     if (isfinite(job->exact_match))
         cs_plain_say(plain, "  held-out exact match: %.2f", job->exact_match);
     report_times(plain, store, job);
+    char energy[120];
+    cs_fmt_energy(energy, sizeof energy, job->energy_mj, job->step_energy_mj, job->tokens_per_j);
+    if (energy[0])
+        cs_plain_say(plain, "  energy       %s (of its GPUs)", energy);
     report_bubbles(plain, store);
     if (result_dir)
         cs_plain_say(plain, "  result       %s", result_dir);

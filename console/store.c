@@ -135,6 +135,9 @@ struct cs_store_job *cs_store_job_at(struct cs_store *store, int64_t id)
                                             .step = -1,
                                             .steps = -1,
                                             .checkpoint_step = -1,
+                                            .energy_mj = -1,
+                                            .step_energy_mj = -1,
+                                            .tokens_per_j = (double)NAN,
                                             .loss = (double)NAN,
                                             .bubble = (double)NAN,
                                             .exact_match = (double)NAN};

@@ -36,7 +36,9 @@ struct cs_store_job {
     int64_t checkpoint_step;                    /* -1 none */
     int64_t predicted_step_ns, step_ns;         /* 0 unknown */
     int64_t generation;
-    double loss, bubble, exact_match; /* NaN unknown; bubble: mean over ranks */
+    int64_t energy_mj, step_energy_mj; /* -1 not measured */
+    double tokens_per_j;               /* NaN not measured */
+    double loss, bubble, exact_match;  /* NaN unknown; bubble: mean over ranks */
 };
 
 struct cs_store_step { /* the last step of its kind */

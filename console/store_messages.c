@@ -61,12 +61,15 @@ static struct cs_store_job *read_job(struct cs_store *store, const json_t *o)
         {&job->predicted_step_ns, "predicted_step_ns"},
         {&job->step_ns,           "step_ns"          },
         {&job->generation,        "generation"       },
+        {&job->energy_mj,         "energy_mj"        },
+        {&job->step_energy_mj,    "step_energy_mj"   },
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(ints); i++)
         *ints[i].to = cs_msg_int(o, ints[i].key, *ints[i].to);
     job->loss = cs_msg_num(o, "loss", job->loss);
     job->exact_match = cs_msg_num(o, "exact_match", job->exact_match);
+    job->tokens_per_j = cs_msg_num(o, "tokens_per_j", job->tokens_per_j);
     if (cs_msg_arr(o, "bubble"))
         job->bubble = mean_of(cs_msg_arr(o, "bubble"));
     return job;

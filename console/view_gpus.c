@@ -20,8 +20,8 @@ static const struct cs_column columns[N_COLUMNS] = {
     {"POWER",  5, 0,  1, CS_ALIGN_RIGHT},
     {"TEMP",   4, 0,  0, CS_ALIGN_RIGHT},
     {"MHZ",    4, 0,  3, CS_ALIGN_RIGHT},
-    {"HOLDS",  4, 22, 7, CS_ALIGN_LEFT },
-    {"JOB",    3, 0,  2, CS_ALIGN_LEFT },
+    {"HOLDS",  9, 22, 7, CS_ALIGN_LEFT },
+    {"JOB",    5, 0,  2, CS_ALIGN_LEFT },
     {"STAGE",  5, 14, 5, CS_ALIGN_LEFT },
 };
 
@@ -98,6 +98,10 @@ static void memory_cell(char *out, const struct cs_store_gpu *gpu, int width,
         snprintf(used, sizeof used, "%.1f", (double)gpu->mem_used_bytes / (1 << 30));
     if (gpu->mem_bytes >= 0)
         snprintf(all, sizeof all, "%.0f", (double)gpu->mem_bytes / (1 << 30));
+    if (gpu->mem_used_bytes < 0 && gpu->mem_bytes < 0) {
+        snprintf(out, CELL, "%s    -", text);
+        return;
+    }
     snprintf(out, CELL, width < 8 ? "%s %4s/%s" : "%s %4s/%s GiB", text, used, all);
 }
 
@@ -114,7 +118,10 @@ static void power_cell(char *out, const struct cs_store_gpu *gpu)
     char drawn[CELL], limit[CELL];
     number(drawn, gpu->power_mw, 1000, "");
     number(limit, gpu->power_limit_mw, 1000, "");
-    snprintf(out, CELL, "%.20s/%.20s W", drawn, limit);
+    if (gpu->power_mw < 0 && gpu->power_limit_mw < 0)
+        snprintf(out, CELL, "-");
+    else
+        snprintf(out, CELL, "%.20s/%.20s W", drawn, limit);
 }
 
 static void stage_cell(char *out, const struct cs_store *store, const struct cs_store_gpu *gpu)
@@ -261,7 +268,7 @@ static void draw_processes(const struct cs_store_gpu *gpu, struct cs_area area, 
         cs_draw(area, 12, y, CS_STYLE_DIM, gpu->n_processes == 0 ? "none" : "not known");
         return;
     }
-    cs_draw(area, 1, y++, CS_STYLE_TITLE, "PID       GPU MEM    COMMAND");
+    cs_draw(area, 1, y++, CS_STYLE_TITLE, "PID        GPU MEM    COMMAND");
     for (int i = 0; i < gpu->n_processes && y < area.h; i++, y++) {
         const struct cs_store_gpu_process *p = &gpu->process[i];
         char memory[CELL] = "-", line[2 * CELL];

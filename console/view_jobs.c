@@ -230,6 +230,10 @@ static void draw_details(const struct cs_store *store, const struct cs_screen *s
         put(&d, "reason", "%s", job->reason);
     if (isfinite(job->exact_match))
         put(&d, "held-out", "exact match %.3f", job->exact_match);
+    char energy[120];
+    cs_fmt_energy(energy, sizeof energy, job->energy_mj, job->step_energy_mj, job->tokens_per_j);
+    if (energy[0])
+        put(&d, "energy", "%s", energy);
     if (job->id != store->job) {
         put(&d, "", "Enter opens it");
         return;

@@ -58,7 +58,7 @@ static void press_any(struct random *r, struct cs_screen *screen, struct cs_stor
 static void feed_any(struct random *r, struct cs_store *store)
 {
     json_t *msg = NULL;
-    switch (next(r, 5)) {
+    switch (next(r, 6)) {
     case 0:
         msg = json_pack("{s:s,s:i,s:s}", "type", "event.log", "rank", (int)next(r, 6) - 2, "line",
                         "2026-11-27T23:04:23.123Z error 日本語 \xc3\xa9 line");
@@ -72,6 +72,14 @@ static void feed_any(struct random *r, struct cs_store *store)
         msg = json_pack("{s:s,s:{s:i,s:s,s:s,s:i}}", "type", "event.job", "job", "id",
                         1 + (int)next(r, 40), "name", "a job with quite a long name, 名前", "state",
                         next(r, 2) ? "RUN" : "FAILED", "steps", 5000);
+        break;
+    case 4:
+        msg = json_pack("{s:s,s:s,s:[{s:s,s:f,s:i,s:i,s:I,s:[f,n,f]},{s:s,s:s,s:s}]}", "type",
+                        "event.gpus", "gpus_note", next(r, 2) ? "" : "a note, 名前", "devices",
+                        "name", "cuda:0", "busy", next(r, 140) / 100.0, "temp_c",
+                        (int)next(r, 120) - 9, "job", (int)next(r, 3), "mem_used_bytes",
+                        (json_int_t)next(r, 1000) << 30, "history", 0.5, next(r, 9) / 8.0, "name",
+                        next(r, 2) ? "cuda:1" : "cpu:1", "error", "GPU is lost", "model", "名");
         break;
     case 3:
         msg = json_pack("{s:s,s:s,s:s}", "type", "event.note", "level", "warn", "text", "note");

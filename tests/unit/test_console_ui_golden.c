@@ -22,6 +22,7 @@ struct fixture {
     struct cs_test_replay replay;
     char *dir;
     char trace[512];
+    json_t *node;
 };
 
 static int set_up(void **state)
@@ -51,6 +52,7 @@ static void render(const struct fixture *f, const char *view, int cols, int rows
 {
     struct cs_err err = {.text = ""};
     const struct cs_dump dump = {.trace = f->trace,
+                                 .node = f->node,
                                  .view = view,
                                  .keys = keys,
                                  .cols = cols,
@@ -108,6 +110,19 @@ static void check_view(const struct fixture *f, const char *name, const char *vi
             compare(file, &text);
         }
     cs_buf_free(&text);
+}
+
+/* eight cards of a recorded reading: two jobs, a hot card, one that is lost, one without figures */
+static void gpus_screens_are_as_committed(void **state)
+{
+    struct fixture *f = *state;
+    json_error_t where;
+    f->node = json_load_file(source_path("tests/golden/gpus.json"), 0, &where);
+    if (!f->node)
+        fail_msg("%s", where.text);
+    check_view(f, "gpus", "gpus", "j j j");
+    json_decref(f->node);
+    f->node = NULL;
 }
 
 static void jobs_screens_are_as_committed(void **state)
@@ -215,6 +230,7 @@ static void bad_questions_are_answered_with_what_there_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpus_screens_are_as_committed),
         cmocka_unit_test(jobs_screens_are_as_committed),
         cmocka_unit_test(model_screens_are_as_committed),
         cmocka_unit_test(pipeline_screens_are_as_committed),
