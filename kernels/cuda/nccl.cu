@@ -14,7 +14,7 @@ static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as 
 
 /* Multiprocessors that one lane may take: enough for a tenth of NVLink, which hides behind compute,
  * and few enough not to slow that down. */
-enum { LANE_CTAS = 4, OPEN_S = 60, WARM_UP_BYTES = 256 };
+enum { LANE_CTAS = 4, OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
 
 #define NCCL_FUNCTIONS(X)                                                                          \
     X(ncclGetUniqueId)                                                                             \
@@ -159,7 +159,9 @@ static void close_comm(void *handle)
     free(c);
 }
 
-/* The first message of a pair connects it: here, not in the middle of a step. */
+/* The first message of a pair connects it, and more channels the larger it is, which takes memory
+ * and waits for the device: here, not in the middle of a step, where what runs may wait for the
+ * peer. */
 static enum cs_status connect(struct comm *c, int rank, struct cs_err *err)
 {
     void *data;
