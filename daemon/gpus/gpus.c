@@ -10,12 +10,17 @@
 
 typedef struct nvml_device *device; /* opaque */
 
-enum { OK = 0, LOST = 15, NAME_BYTES = 96 };
+enum { OK = 0, NOT_SUPPORTED = 3, LOST = 15, NAME_BYTES = 96 };
 
 enum { CLOCK_SM = 1, CLOCK_MEM = 2, SENSOR_GPU = 0, THRESHOLD_SLOWDOWN = 1 };
 
 struct memory {
     unsigned long long total, free, used;
+};
+
+struct memory_v2 { /* the same without what the driver keeps for itself */
+    unsigned version;
+    unsigned long long total, reserved, free, used;
 };
 
 struct busy {
@@ -42,6 +47,7 @@ struct nvml {
     int (*by_index)(unsigned, device *);
     get_text *name, *uuid;
     int (*memory)(device, struct memory *);
+    int (*memory_v2)(device, struct memory_v2 *);
     int (*busy)(device, struct busy *);
     get_u32 *power, *power_limit, *pcie_gen, *pcie_max_gen, *pcie_width, *pcie_max_width;
     get_of_kind *temperature, *threshold, *clock, *max_clock;
@@ -65,6 +71,7 @@ static const struct {
     {"nvmlDeviceGetName",                       NULL,                                        AT(name),           true },
     {"nvmlDeviceGetUUID",                       NULL,                                        AT(uuid),           false},
     {"nvmlDeviceGetMemoryInfo",                 NULL,                                        AT(memory),         false},
+    {"nvmlDeviceGetMemoryInfo_v2",              NULL,                                        AT(memory_v2),      false},
     {"nvmlDeviceGetUtilizationRates",           NULL,                                        AT(busy),           false},
     {"nvmlDeviceGetPowerUsage",                 NULL,                                        AT(power),          false},
     {"nvmlDeviceGetEnforcedPowerLimit",         NULL,                                        AT(power_limit),    false},
@@ -154,13 +161,23 @@ static void read_processes(const struct nvml *nvml, device d, struct cs_gpu *out
             (struct cs_gpu_process){.pid = list[i].pid, .mem_bytes = bytes(list[i].used)};
 }
 
+static int read_memory(const struct nvml *nvml, device d, struct memory *out)
+{
+    struct memory_v2 v2 = {.version = sizeof v2 | 2u << 24};
+    if (nvml->memory_v2 && nvml->memory_v2(d, &v2) == OK) {
+        *out = (struct memory){.total = v2.total, .free = v2.free, .used = v2.used};
+        return OK;
+    }
+    return nvml->memory ? nvml->memory(d, out) : NOT_SUPPORTED;
+}
+
 /* The memory question tells whether the card is there at all. */
 static void read_gpu(const struct nvml *nvml, device d, struct cs_gpu *out)
 {
     struct memory memory = {0};
     struct busy busy = {0};
-    int code = nvml->memory ? nvml->memory(d, &memory) : OK;
-    bool has_memory = nvml->memory && code == OK;
+    int code = read_memory(nvml, d, &memory);
+    bool has_memory = code == OK;
     bool has_busy = nvml->busy && nvml->busy(d, &busy) == OK;
     out->error[0] = '\0';
     if (code == LOST)

@@ -172,6 +172,7 @@ static void an_old_driver_lacks_functions_and_serves_the_others(void **state)
     assert_int_equal(g->throttle, CS_GPU_UNKNOWN);
     assert_int_equal(g->pcie_width, CS_GPU_UNKNOWN);
     assert_int_equal(g->temp_c, 58);
+    assert_int_equal(g->mem_used_bytes, 15252586496 + 600000000); /* all that it can tell */
     assert_int_equal(cs_gpus_energy_mj(gpus, 0), CS_GPU_UNKNOWN);
     cs_gpus_close(gpus);
 }

@@ -24,6 +24,11 @@ struct memory {
     unsigned long long total, free, used;
 };
 
+struct memory_v2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
 struct busy {
     unsigned gpu, memory;
 };
@@ -101,6 +106,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct nvml_device **out);
 int nvmlDeviceGetName(struct nvml_device *d, char *out, unsigned cap);
 int nvmlDeviceGetUUID(struct nvml_device *d, char *out, unsigned cap);
 int nvmlDeviceGetMemoryInfo(struct nvml_device *d, struct memory *out);
+int nvmlDeviceGetMemoryInfo_v2(struct nvml_device *d, struct memory_v2 *out);
 int nvmlDeviceGetUtilizationRates(struct nvml_device *d, struct busy *out);
 int nvmlDeviceGetPowerUsage(struct nvml_device *d, unsigned *out);
 int nvmlDeviceGetEnforcedPowerLimit(struct nvml_device *d, unsigned *out);
@@ -178,15 +184,32 @@ int nvmlDeviceGetUUID(struct nvml_device *d, char *out, unsigned cap)
     return OK;
 }
 
+/* used: with what the driver keeps for itself */
 int nvmlDeviceGetMemoryInfo(struct nvml_device *d, struct memory *out)
 {
     int code = number(d, "mem_total", 85520809984ULL, &out->total);
     if (code != OK)
         return code;
     code = number(d, "mem_used", 15252586496ULL, &out->used);
+    out->used += out->used < out->total / 2 ? 600000000 : 0;
     out->free = out->total - out->used;
     return code;
 }
+
+#ifndef FAKE_NVML_OLD
+int nvmlDeviceGetMemoryInfo_v2(struct nvml_device *d, struct memory_v2 *out)
+{
+    if (out->version != (sizeof *out | 2u << 24))
+        return BAD_ARGUMENT;
+    out->reserved = 600000000;
+    int code = number(d, "mem_total", 85520809984ULL, &out->total);
+    if (code != OK)
+        return code;
+    code = number(d, "mem_used", 15252586496ULL, &out->used);
+    out->free = out->total - out->used - out->reserved;
+    return code;
+}
+#endif
 
 int nvmlDeviceGetUtilizationRates(struct nvml_device *d, struct busy *out)
 {
