@@ -39,7 +39,7 @@ struct cs_cmd_values {
     const char *replay, *script, *view, *size, *keys;
     bool screen; /* plan: in the Plan view */
     bool explain, compare;
-    int glyphs;  /* enum cs_glyph_set */
+    int glyphs; /* enum cs_glyph_set */
     bool list, mdoc;
     int part; /* of the manual, with mdoc: enum cs_manual_part */
     const char *completion;

@@ -65,9 +65,10 @@ const char *cs_key_row_help(const struct cs_key_row *row);
 /* Private to keys.c and keys_act.c. */
 typedef unsigned cs_key_act(struct cs_screen *screen, const struct cs_store *store, int argument);
 cs_key_act cs_act_view, cs_act_cycle, cs_act_move, cs_act_page, cs_act_edge, cs_act_open,
-    cs_act_back, cs_act_zoom, cs_act_scroll, cs_act_hold, cs_act_scale, cs_act_level, cs_act_rank, cs_act_gpu_sort, cs_act_gpu_mine,
-    cs_act_follow, cs_act_help, cs_act_quit, cs_act_repaint, cs_act_suspend, cs_act_pause,
-    cs_act_checkpoint, cs_act_stop; /* the last three: argument is enum cs_confirm */
+    cs_act_back, cs_act_zoom, cs_act_scroll, cs_act_hold, cs_act_scale, cs_act_level, cs_act_rank,
+    cs_act_gpu_sort, cs_act_gpu_mine, cs_act_follow, cs_act_help, cs_act_quit, cs_act_repaint,
+    cs_act_suspend, cs_act_pause, cs_act_checkpoint,
+    cs_act_stop; /* the last three: argument is enum cs_confirm */
 /* of the Plan view, keys_plan.c */
 cs_key_act cs_act_part, cs_act_next_part, cs_act_whatif, cs_act_schedule, cs_act_slots, cs_act_cut,
     cs_act_layout, cs_act_own, cs_act_choose, cs_act_rows, cs_act_mask, cs_act_plus,

@@ -33,6 +33,7 @@ void cs_config_take_reloadable(struct cs_config *config, const struct cs_config 
 /* Hidden options for scripts/gen-docs: --list-messages, --list-options, --list-config print their
  * part of the manual pages as mdoc. CS_NOT_FOUND: another word. */
 enum cs_status cs_docs_print(const char *what, struct cs_buf *out, struct cs_err *err) CS_NODISCARD;
+
 /* What --devices says a node offers. */
 enum cs_offer_kind { CS_OFFER_AUTO, CS_OFFER_CPU, CS_OFFER_CUDA };
 
