@@ -20,7 +20,7 @@ end
 return cs.job {
   plan = cs.plan {
     model = model,
-    cluster = cs.cluster "here",
+    cluster = cs.cluster { device = "cpu" },           -- also where there are GPUs; "here" would take those
     parallel = { vision = { pp = 1 }, llm = { pp = 2 } },
     seq_tokens = 576,
     slots = 6,

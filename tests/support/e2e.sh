@@ -17,6 +17,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/cs-e2e.XXXXXX")
 mkdir -m 700 "$work/run" "$work/state" "$work/config"
 unset CORNSTARCH_RUNTIME_DIR CORNSTARCH_STATE_DIR CORNSTARCH_RUNNER
 export XDG_RUNTIME_DIR=$work/run XDG_STATE_HOME=$work/state XDG_CONFIG_HOME=$work/config
+export CORNSTARCH_NVML=${CORNSTARCH_NVML:-none} # CPU ranks, also on a machine with GPUs
 export E2E_TAG=$work LC_ALL=C.UTF-8 NO_COLOR=1
 sockets=$work/run/cornstarch
 jobs=$work/state/cornstarch/jobs

@@ -13,6 +13,7 @@ mkdir -m 700 "$work/run" "$work/state"
 : >"$work/empty.conf"
 export CORNSTARCH_RUNTIME_DIR="$work/run" CORNSTARCH_STATE_DIR="$work/state" LC_ALL=C.UTF-8 TZ=UTC
 unset NO_COLOR TMUX
+export CORNSTARCH_NVML="${CORNSTARCH_NVML:-none}" # CPU ranks, also on a machine with GPUs
 
 server=0
 mux() {
