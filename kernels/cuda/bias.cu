@@ -31,13 +31,13 @@ void cs_cuda_bias_add(struct cs_ctx *ctx, int64_t rows, int64_t n, void *y, int6
     CS_CUDA_LAUNCHED(ctx, "bias_add");
 }
 
-template <typename T> struct plain_term {
+template <typename T, bool WHOLE> struct plain_term {
     const T *dy;
     int64_t ld;
 
     __device__ void operator()(int64_t row, int64_t col, int64_t count, float out[1][CS_PACK]) const
     {
-        cs_load_pack(dy + row * ld + col, count, out[0]);
+        cs_unpack(cs_load_words<WHOLE>(dy + row * ld + col, (int32_t)count), out[0]);
     }
 };
 
@@ -45,7 +45,10 @@ template <typename T>
 void cs_cuda_bias_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
                        float *db)
 {
-    cs_colsum<1>(ctx, rows, n, plain_term<T>{(const T *)dy, ld_dy}, db, nullptr);
+    if (n % CS_PACK == 0 && cs_is_whole(ld_dy, dy))
+        cs_colsum<1>(ctx, rows, n, plain_term<T, true>{(const T *)dy, ld_dy}, db, nullptr);
+    else
+        cs_colsum<1>(ctx, rows, n, plain_term<T, false>{(const T *)dy, ld_dy}, db, nullptr);
 }
 
 #define INSTANTIATE(T)                                                                             \

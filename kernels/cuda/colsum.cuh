@@ -48,7 +48,7 @@ __global__ void cs_colsum_stripes(int64_t rows, int64_t n, int64_t stripe_rows, 
 }
 
 #define CS_COLSUM_ADD_COLS  32
-#define CS_COLSUM_ADD_LANES 8
+#define CS_COLSUM_ADD_LANES 32
 
 /* sum0, sum1 (n) += part (SUMS, stripes, n); NULL sums are not wanted. Lane l of a column adds
  * stripes l, l + 8 ..., the lanes are added in order. */

@@ -15,7 +15,7 @@ struct cs_gemm {
     const void *a, *b, *c;
     void *d;
     cublasLtEpilogue_t epilogue;
-    const void *bias; /* (n), 16-byte aligned; the BGRAD epilogues write it */
+    const void *bias; /* (n), 16-byte aligned */
     const void *aux;  /* (m, n) contiguous, 16-byte aligned: pre-activation, read or written */
 };
 

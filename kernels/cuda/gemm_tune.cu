@@ -16,7 +16,9 @@
 
 #include "kernels/cuda/gemm.cuh"
 
-#define ROUNDS      5
+#define ROUNDS      9
+#define TRIES       2 /* rounds after which only candidates near the best go on */
+#define NEAR        1.1f
 #define FLUSH_BYTES ((size_t)128 << 20)
 #define ALGO_WORDS  (sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t))
 
@@ -160,6 +162,17 @@ static __global__ void fill_random(size_t n, bool is_bf16, void *x)
     }
 }
 
+/* Leaves clean lines in the L2: lines that must be written back would cost the product time. */
+static __global__ void read_all(size_t n, const uint4 *x, uint4 *never)
+{
+    const size_t step = (size_t)gridDim.x * blockDim.x;
+    uint32_t any = 0;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
+        any |= x[i].x & x[i].y & x[i].z & x[i].w;
+    if (any == 0xfffffff7u) /* not in memory that is all ones or all zeros */
+        *never = {};
+}
+
 static bool has_bias(int64_t epilogue)
 {
     return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
@@ -195,6 +208,7 @@ static bool make_trial(const struct cs_gemm_key *key, cudaStream_t stream, struc
         return false;
     char *at = t->memory;
     t->flush = at;
+    cudaMemsetAsync(at, 0, FLUSH_BYTES, stream);
     at += FLUSH_BYTES;
     for (int i = 0; i < 6; i++) {
         *part[i] = at;
@@ -223,7 +237,8 @@ static float one_run(const struct cs_cuda_handle *h, const struct cs_gemm_plan *
 {
     const float alpha = 1.0f, beta = p->key.beta != 0 ? 1.0f : 0.0f;
     float ms = -1.0f;
-    cudaMemsetAsync(t->flush, 1, FLUSH_BYTES, stream);
+    read_all<<<1024, 256, 0, stream>>>(FLUSH_BYTES / sizeof(uint4), (const uint4 *)t->flush,
+                                       (uint4 *)t->flush);
     cudaEventRecord(t->begin, stream);
     const cublasStatus_t status =
         cublasLtMatmul(h->blas, p->desc, &alpha, t->b, p->a, t->a, p->b, &beta, t->c, p->c, t->d,
@@ -237,33 +252,53 @@ static float one_run(const struct cs_cuda_handle *h, const struct cs_gemm_plan *
     return ms;
 }
 
-static float median_of(float *x)
+static float median_of(float *x, int n)
 {
-    for (int i = 1; i < ROUNDS; i++)
+    for (int i = 1; i < n; i++)
         for (int j = i; j > 0 && x[j - 1] > x[j]; j--) {
             const float y = x[j];
             x[j] = x[j - 1];
             x[j - 1] = y;
         }
-    return x[ROUNDS / 2];
+    return x[n / 2];
+}
+
+/* Candidates of found (n) within NEAR of the fastest of ms, failed ones left out; returns how many.
+ */
+static int keep_near(cublasLtMatmulHeuristicResult_t *found, float (*ms)[ROUNDS], int n)
+{
+    float best = -1.0f;
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        ms[i][0] = ms[i][0] < 0.0f || ms[i][0] < ms[i][1] ? ms[i][0] : ms[i][1];
+        if (ms[i][0] >= 0.0f && (best < 0.0f || ms[i][0] < best))
+            best = ms[i][0];
+    }
+    for (int i = 0; i < n; i++)
+        if (ms[i][0] >= 0.0f && ms[i][0] <= best * NEAR)
+            found[kept++] = found[i];
+    return kept;
 }
 
 static void choose(const struct cs_cuda_handle *h, struct cs_gemm_plan *p, const struct trial *t,
                    cudaStream_t stream)
 {
     cublasLtMatmulHeuristicResult_t found[CS_GEMM_MOST];
-    float ms[CS_GEMM_MOST][ROUNDS], best = 0.0f;
+    float ms[CS_GEMM_MOST][ROUNDS], best = -1.0f;
+    const int most = h->gemm->candidates;
     int n = 0;
-    cs_cuda_gemm_candidates(
-        h, p, 4 * h->gemm->candidates < CS_GEMM_MOST ? 4 * h->gemm->candidates : CS_GEMM_MOST,
-        found, &n);
-    n = n < h->gemm->candidates ? n : h->gemm->candidates;
-    for (int round = -1; round < ROUNDS; round++) /* -1: warm-up, loads the kernels */
+    cs_cuda_gemm_candidates(h, p, 4 * most < CS_GEMM_MOST ? 4 * most : CS_GEMM_MOST, found, &n);
+    n = n < most ? n : most;
+    for (int round = -1; round < TRIES; round++) /* -1: warm-up, loads the kernels */
         for (int i = 0; i < n; i++)
             ms[i][round < 0 ? 0 : round] = one_run(h, p, t, &found[i].algo, stream);
+    n = keep_near(found, ms, n);
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < n; i++)
+            ms[i][round] = one_run(h, p, t, &found[i].algo, stream);
     for (int i = 0; i < n; i++) {
-        const float mine = median_of(ms[i]);
-        if (ms[i][0] >= 0.0f && (best == 0.0f || mine < best)) {
+        const float mine = median_of(ms[i], ROUNDS);
+        if (ms[i][0] >= 0.0f && (best < 0.0f || mine < best)) {
             best = mine;
             p->algo = found[i].algo;
         }

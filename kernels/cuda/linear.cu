@@ -152,6 +152,8 @@ void cs_cuda_linear_dgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t 
         cs_cuda_act_grad<T>(ctx, act, rows * in, pre, dx, dx);
 }
 
+/* The library's sums of columns beside dw (BGRADB) were slower than the two apart: 0.0749 against
+ * 0.0658 ms at 2916 x 1152 x 4304, 0.2340 against 0.2206 ms at 11664 rows. */
 template <typename T>
 void cs_cuda_linear_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
                           const void *x, float *dw, float *db)

@@ -11,44 +11,44 @@ struct norm_args {
     float *stat;
 };
 
-template <typename T, bool IS_LAYER, bool ADDS, int P, int G>
+template <typename T, bool IS_LAYER, bool ADDS, bool WHOLE, int P, int G>
 __global__ void __launch_bounds__(CS_NORM_THREADS) norm_kernel(struct norm_args g)
 {
     __shared__ struct cs_norm_slots slots;
     constexpr int GROUP = 32 * G, GROUPS = CS_NORM_THREADS / GROUP;
-    const int t = (int)threadIdx.x % GROUP;
-    const float inv_n = 1.0f / (float)g.n;
+    const int t = (int)threadIdx.x % GROUP, n = (int)g.n;
+    const float inv_n = 1.0f / (float)n;
     int turn = 0;
     for (int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / GROUP; row < g.rows;
          row += (int64_t)gridDim.x * GROUPS) {
+        const int64_t begin = row * n;
         cs_pack_words<T> x[P], w[P];
         float v[CS_PACK], u[CS_PACK];
         float2 sums = {0.0f, 0.0f};
 #pragma unroll
         for (int p = 0; p < P; p++) {
-            const int64_t col = (p * GROUP + t) * CS_PACK, at = row * g.n + col;
-            x[p] = cs_load_words((const T *)g.a + at, g.n - col);
+            const int col = (p * GROUP + t) * CS_PACK;
+            x[p] = cs_load_words<WHOLE>((const T *)g.a + begin + col, n - col);
             if constexpr (ADDS)
-                w[p] = cs_load_words((const T *)g.b + at, g.n - col);
+                w[p] = cs_load_words<WHOLE>((const T *)g.b + begin + col, n - col);
         }
         if constexpr (ADDS) {
 #pragma unroll
             for (int p = 0; p < P; p++) {
-                const int64_t col = (p * GROUP + t) * CS_PACK;
+                const int col = (p * GROUP + t) * CS_PACK;
                 cs_unpack(x[p], v);
                 cs_unpack(w[p], u);
 #pragma unroll
                 for (int i = 0; i < CS_PACK; i++)
                     v[i] += u[i];
                 x[p] = cs_pack_up<T>(v);
-                if (col < g.n)
-                    cs_store_pack((T *)g.sum + row * g.n + col, g.n - col, v);
+                cs_store_words<WHOLE>((T *)g.sum + begin + col, n - col, v);
             }
         }
 #pragma unroll
         for (int p = 0; p < P; p++) {
-            const int64_t col = (p * GROUP + t) * CS_PACK;
-            w[p] = cs_load_words((const T *)g.w + col, g.n - col);
+            const int col = (p * GROUP + t) * CS_PACK;
+            w[p] = cs_load_words<WHOLE>((const T *)g.w + col, n - col);
             cs_unpack(x[p], v);
 #pragma unroll
             for (int i = 0; i < CS_PACK; i++)
@@ -61,38 +61,35 @@ __global__ void __launch_bounds__(CS_NORM_THREADS) norm_kernel(struct norm_args 
             sums.x = 0.0f;
 #pragma unroll
             for (int p = 0; p < P; p++) {
-                const int64_t count = g.n - (p * GROUP + t) * CS_PACK;
+                const int count = n - (p * GROUP + t) * CS_PACK;
                 cs_unpack(x[p], v);
 #pragma unroll
                 for (int i = 0; i < CS_PACK; i++)
-                    sums.x += i < count ? (v[i] - mean) * (v[i] - mean) : 0.0f;
+                    if (WHOLE ? count > 0 : i < count)
+                        sums.x += (v[i] - mean) * (v[i] - mean);
             }
             sums = cs_group_sum<G>(&slots, turn++, sums);
         }
-        const float rstd = 1.0f / sqrtf(sums.x * inv_n + g.eps);
+        const float rstd = rsqrtf(sums.x * inv_n + g.eps);
 #pragma unroll
         for (int p = 0; p < P; p++) {
-            const int64_t col = (p * GROUP + t) * CS_PACK;
+            const int col = (p * GROUP + t) * CS_PACK;
             float bias[CS_PACK] = {};
-            if (col >= g.n)
-                continue;
-            if (g.bias != nullptr)
-                cs_load_pack((const T *)g.bias + col, g.n - col, bias);
+            if (IS_LAYER && g.bias != nullptr)
+                cs_unpack(cs_load_words<WHOLE>((const T *)g.bias + col, n - col), bias);
             cs_unpack(x[p], v);
             cs_unpack(w[p], u);
 #pragma unroll
             for (int i = 0; i < CS_PACK; i++)
                 v[i] = (v[i] - mean) * rstd * (g.offset + u[i]) + bias[i];
-            cs_store_pack((T *)g.y + row * g.n + col, g.n - col, v);
+            cs_store_words<WHOLE>((T *)g.y + begin + col, n - col, v);
         }
-        if (t == 0) {
-            g.stat[2 * row] = mean;
-            g.stat[2 * row + 1] = rstd;
-        }
+        if (t == 0)
+            *(float2 *)(g.stat + 2 * row) = {mean, rstd};
     }
 }
 
-/* One block a row that does not fit registers. */
+/* One block a row that does not fit registers, or an RMSNorm with a bias. */
 template <typename T, bool IS_LAYER>
 __global__ void __launch_bounds__(CS_NORM_THREADS) wide_norm_kernel(struct norm_args g)
 {
@@ -133,13 +130,41 @@ __global__ void __launch_bounds__(CS_NORM_THREADS) wide_norm_kernel(struct norm_
 
 typedef void kernel_fn(struct norm_args g);
 
+struct choice {
+    kernel_fn *kernel;
+    int64_t groups; /* rows that a block works on at a time */
+};
+
+#define HELD(P, G)                                                                                 \
+    {                                                                                              \
+        norm_kernel<T, IS_LAYER, ADDS, WHOLE, P, G>, CS_NORM_WARPS / G                             \
+    }
+
+template <typename T, bool IS_LAYER, bool ADDS, bool WHOLE> static struct choice pick(int64_t n)
+{
+    if (n <= 256)
+        return HELD(1, 1);
+    if (n <= 512)
+        return HELD(2, 1);
+    if (n <= 1280)
+        return HELD(5, 1);
+    if (n <= 2048)
+        return HELD(2, 4);
+    if (n <= 4096)
+        return HELD(2, 8);
+    return HELD(4, 8);
+}
+
 template <typename T, bool IS_LAYER, bool ADDS>
 static void launch(struct cs_ctx *ctx, const struct norm_args *g)
 {
-    kernel_fn *kernel = g->n <= CS_NORM_WIDEST ? CS_NORM_PICK(g->n, norm_kernel, T, IS_LAYER, ADDS)
-                                               : wide_norm_kernel<T, IS_LAYER>;
-    const int64_t groups = g->n <= CS_NORM_WIDEST ? cs_norm_groups(g->n) : 1;
-    kernel<<<cs_blocks(g->rows, groups), CS_NORM_THREADS, 0, cs_cuda_stream_of(ctx)>>>(*g);
+    const int64_t n = g->n;
+    const bool is_whole = cs_is_whole(n, g->a) && cs_is_whole(n, g->b) && cs_is_whole(n, g->w) &&
+                          cs_is_whole(n, g->bias) && cs_is_whole(n, g->sum) && cs_is_whole(n, g->y);
+    struct choice c = {wide_norm_kernel<T, IS_LAYER>, 1};
+    if (n <= CS_NORM_WIDEST && (IS_LAYER || g->bias == nullptr))
+        c = is_whole ? pick<T, IS_LAYER, ADDS, true>(n) : pick<T, IS_LAYER, ADDS, false>(n);
+    c.kernel<<<cs_blocks(g->rows, c.groups), CS_NORM_THREADS, 0, cs_cuda_stream_of(ctx)>>>(*g);
     CS_CUDA_LAUNCHED(ctx, "norm");
 }
 
@@ -184,7 +209,7 @@ void cs_cuda_add_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64
                                 .stat = stat};
     if (rows <= 0 || n <= 0)
         return;
-    if (n > CS_NORM_WIDEST) {
+    if (n > CS_NORM_WIDEST || (!is_layer && bias != nullptr)) {
         cs_cuda_add<T>(ctx, rows * n, a, b, sum);
         cs_cuda_norm<T>(ctx, kind, rows, n, eps, offset, sum, w, bias, y, stat);
     } else if (is_layer) {

@@ -1,7 +1,7 @@
 /* What the kernels of the norms share: a group of G warps holds one row in registers, P packs a
- * thread. Pack (p 32 G + t) of the row belongs to thread t of the group: the order of sums depends
- * on n only. Rows of more than CS_NORM_WIDEST elements take the kernels that read a row several
- * times. */
+ * thread (WHOLE: all packs are whole and aligned; the sums are the same). Pack (p 32 G + t) of the
+ * row belongs to thread t of the group: the order of sums depends on n only. Rows of more than
+ * CS_NORM_WIDEST elements take the kernels that read a row several times. */
 #ifndef CS_CUDA_NORM_CUH
 #define CS_CUDA_NORM_CUH
 
@@ -10,22 +10,6 @@
 #define CS_NORM_THREADS 256
 #define CS_NORM_WARPS   (CS_NORM_THREADS / 32)
 #define CS_NORM_WIDEST  (4 * 8 * 32 * CS_PACK)
-
-/* KERNEL<..., P, G> for rows of n elements */
-#define CS_NORM_PICK(n, KERNEL, ...)                                                               \
-    ((n) <= 256    ? KERNEL<__VA_ARGS__, 1, 1>                                                     \
-     : (n) <= 512  ? KERNEL<__VA_ARGS__, 2, 1>                                                     \
-     : (n) <= 1024 ? KERNEL<__VA_ARGS__, 4, 1>                                                     \
-     : (n) <= 1536 ? KERNEL<__VA_ARGS__, 3, 2>                                                     \
-     : (n) <= 2048 ? KERNEL<__VA_ARGS__, 4, 2>                                                     \
-     : (n) <= 4096 ? KERNEL<__VA_ARGS__, 4, 4>                                                     \
-                   : KERNEL<__VA_ARGS__, 4, 8>)
-
-/* Groups of a block that works on rows of n elements; the G of CS_NORM_PICK */
-static inline int64_t cs_norm_groups(int64_t n)
-{
-    return n <= 1024 ? 8 : n <= 2048 ? 4 : n <= 4096 ? 2 : 1;
-}
 
 /* Where warps of a group leave their sums; two, used in turns, so that one barrier a sum is enough:
  * who writes a slot again has passed a barrier that all its readers have reached. */

@@ -4,7 +4,10 @@
 #include "kernels/cuda/colsum.cuh"
 #include "kernels/cuda/norm.cuh"
 
-#define PART_BLOCKS 264 /* whatever the card: the order of the sums is the same everywhere */
+/* Blocks that leave a partial sum, whatever the card: the order of the sums is the same everywhere.
+ */
+#define LAYER_PARTS 264
+#define RMS_PARTS   396
 
 /* x, dy, dx_in, dx (rows, n); w (n); stat (rows, 2); part (2, blocks, n): dw, then db */
 struct grad_args {
@@ -47,37 +50,38 @@ __device__ inline void leave_part(int64_t n, const float (*mine)[CS_PACK], float
     __syncthreads();
 }
 
-template <typename T, bool IS_LAYER, bool WANTS_SUMS, int P, int G>
-__global__ void __launch_bounds__(CS_NORM_THREADS,
-                                  sizeof(T) == 2 && !(IS_LAYER && WANTS_SUMS) ? 2 : 1)
+template <typename T, bool IS_LAYER, bool WANTS_SUMS, bool WHOLE, int P, int G>
+__global__ void __launch_bounds__(CS_NORM_THREADS, sizeof(T) == 2 && WHOLE && P < 4 ? 2 : 1)
     norm_grad_kernel(struct grad_args g)
 {
     __shared__ struct cs_norm_slots slots;
     __shared__ float block_sums[WANTS_SUMS ? P * CS_PACK * 32 * G : 1];
     constexpr int GROUP = 32 * G, GROUPS = CS_NORM_THREADS / GROUP;
-    const int t = (int)threadIdx.x % GROUP;
-    const float inv_n = 1.0f / (float)g.n;
+    const int t = (int)threadIdx.x % GROUP, n = (int)g.n;
+    const float inv_n = 1.0f / (float)n;
     cs_pack_words<T> w[P];
     float dw[WANTS_SUMS ? P : 1][CS_PACK] = {}, db[WANTS_SUMS && IS_LAYER ? P : 1][CS_PACK] = {};
     int turn = 0;
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        const int64_t col = (p * GROUP + t) * CS_PACK;
-        w[p] = cs_load_words((const T *)g.w + col, g.n - col);
+        const int col = (p * GROUP + t) * CS_PACK;
+        w[p] = cs_load_words<WHOLE>((const T *)g.w + col, n - col);
     }
     for (int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / GROUP; row < g.rows;
          row += (int64_t)gridDim.x * GROUPS) {
+        const int64_t begin = row * n;
         cs_pack_words<T> x[P], d[P], res[P];
         float v[CS_PACK], dy[CS_PACK], weight[CS_PACK];
         float2 sums = {0.0f, 0.0f}; /* g h, g */
 #pragma unroll
         for (int p = 0; p < P; p++) {
-            const int64_t col = (p * GROUP + t) * CS_PACK, at = row * g.n + col;
-            x[p] = cs_load_words((const T *)g.x + at, g.n - col);
-            d[p] = cs_load_words((const T *)g.dy + at, g.n - col);
-            res[p] = cs_load_words((const T *)g.dx_in + at, g.dx_in != nullptr ? g.n - col : 0);
+            const int col = (p * GROUP + t) * CS_PACK;
+            x[p] = cs_load_words<WHOLE>((const T *)g.x + begin + col, n - col);
+            d[p] = cs_load_words<WHOLE>((const T *)g.dy + begin + col, n - col);
+            res[p] = cs_load_words<WHOLE>((const T *)g.dx_in + begin + col,
+                                          g.dx_in != nullptr ? n - col : 0);
         }
-        const float mean = g.stat[2 * row], rstd = g.stat[2 * row + 1];
+        const float2 stat = *(const float2 *)(g.stat + 2 * row); /* mean, rstd */
 #pragma unroll
         for (int p = 0; p < P; p++) {
             cs_unpack(x[p], v);
@@ -85,7 +89,7 @@ __global__ void __launch_bounds__(CS_NORM_THREADS,
             cs_unpack(w[p], weight);
 #pragma unroll
             for (int i = 0; i < CS_PACK; i++) { /* dy is 0 after the end of the row */
-                const float h = (v[i] - mean) * rstd, gr = dy[i] * (g.offset + weight[i]);
+                const float h = (v[i] - stat.x) * stat.y, gr = dy[i] * (g.offset + weight[i]);
                 sums.x += gr * h;
                 if constexpr (IS_LAYER)
                     sums.y += gr;
@@ -99,7 +103,7 @@ __global__ void __launch_bounds__(CS_NORM_THREADS,
         const float avg_gh = sums.x * inv_n, avg_g = IS_LAYER ? sums.y * inv_n : 0.0f;
 #pragma unroll
         for (int p = 0; p < P; p++) {
-            const int64_t col = (p * GROUP + t) * CS_PACK;
+            const int col = (p * GROUP + t) * CS_PACK;
             float out[CS_PACK];
             cs_unpack(x[p], v);
             cs_unpack(d[p], dy);
@@ -107,11 +111,10 @@ __global__ void __launch_bounds__(CS_NORM_THREADS,
             cs_unpack(res[p], out);
 #pragma unroll
             for (int i = 0; i < CS_PACK; i++) {
-                const float h = (v[i] - mean) * rstd, gr = dy[i] * (g.offset + weight[i]);
-                out[i] += rstd * (gr - avg_g - h * avg_gh);
+                const float h = (v[i] - stat.x) * stat.y, gr = dy[i] * (g.offset + weight[i]);
+                out[i] += stat.y * (gr - avg_g - h * avg_gh);
             }
-            if (col < g.n)
-                cs_store_pack((T *)g.dx + row * g.n + col, g.n - col, out);
+            cs_store_words<WHOLE>((T *)g.dx + begin + col, n - col, out);
         }
     }
     if constexpr (WANTS_SUMS) {
@@ -193,27 +196,61 @@ static void launch_wide(struct cs_ctx *ctx, const struct grad_args *g, float *dw
     CS_CUDA_LAUNCHED(ctx, "norm_grad");
 }
 
+struct choice {
+    kernel_fn *kernel;
+    int64_t groups; /* rows that a block works on at a time */
+};
+
+#define HELD(P, G)                                                                                 \
+    {                                                                                              \
+        norm_grad_kernel<T, IS_LAYER, WANTS_SUMS, WHOLE, P, G>, CS_NORM_WARPS / G                  \
+    }
+
+template <typename T, bool IS_LAYER, bool WANTS_SUMS, bool WHOLE>
+static struct choice pick(int64_t n)
+{
+    if (n <= 256)
+        return HELD(1, 1);
+    if (n <= 512)
+        return HELD(2, 1);
+    if (n <= 1024)
+        return HELD(2, 2);
+    if (n <= 1536)
+        return HELD(3, 2);
+    if (n <= 2048)
+        return HELD(2, 4);
+    if (n <= 4096)
+        return HELD(2, 8);
+    return HELD(4, 8);
+}
+
 template <typename T, bool IS_LAYER>
 static void launch(struct cs_ctx *ctx, struct grad_args *g, float *dw, float *db)
 {
+    const int64_t n = g->n;
     const bool wants_sums = dw != nullptr || db != nullptr;
-    if (g->n > CS_NORM_WIDEST || (!IS_LAYER && db != nullptr)) {
+    const bool is_whole = cs_is_whole(n, g->x) && cs_is_whole(n, g->w) && cs_is_whole(n, g->dy) &&
+                          cs_is_whole(n, g->dx_in) && cs_is_whole(n, g->dx);
+    if (n > CS_NORM_WIDEST || (!IS_LAYER && db != nullptr)) {
         launch_wide<T, IS_LAYER>(ctx, g, dw, db);
         return;
     }
-    static_assert(2 * PART_BLOCKS * CS_NORM_WIDEST * sizeof(float) <= CS_CUDA_SCRATCH_BYTES,
+    static_assert(2 * RMS_PARTS * CS_NORM_WIDEST * sizeof(float) <= CS_CUDA_SCRATCH_BYTES,
                   "partial sums fit the scratch");
-    kernel_fn *kernel = wants_sums ? CS_NORM_PICK(g->n, norm_grad_kernel, T, IS_LAYER, true)
-                                   : CS_NORM_PICK(g->n, norm_grad_kernel, T, IS_LAYER, false);
-    unsigned blocks = cs_blocks(g->rows, cs_norm_groups(g->n));
-    blocks = wants_sums && blocks > PART_BLOCKS ? PART_BLOCKS : blocks;
+    const struct choice c =
+        wants_sums
+            ? (is_whole ? pick<T, IS_LAYER, true, true>(n) : pick<T, IS_LAYER, true, false>(n))
+            : (is_whole ? pick<T, IS_LAYER, false, true>(n) : pick<T, IS_LAYER, false, false>(n));
+    const unsigned parts = IS_LAYER ? LAYER_PARTS : RMS_PARTS;
+    unsigned blocks = cs_blocks(g->rows, c.groups);
+    blocks = wants_sums && blocks > parts ? parts : blocks;
     g->part = (float *)cs_cuda_handle_of(ctx)->scratch;
-    kernel<<<blocks, CS_NORM_THREADS, 0, cs_cuda_stream_of(ctx)>>>(*g);
+    c.kernel<<<blocks, CS_NORM_THREADS, 0, cs_cuda_stream_of(ctx)>>>(*g);
     CS_CUDA_LAUNCHED(ctx, "norm_grad");
     if (wants_sums && IS_LAYER)
-        cs_colsum_finish<2>(ctx, g->n, (int)blocks, g->part, dw, db);
+        cs_colsum_finish<2>(ctx, n, (int)blocks, g->part, dw, db);
     else if (wants_sums)
-        cs_colsum_finish<1>(ctx, g->n, (int)blocks, g->part, dw, nullptr);
+        cs_colsum_finish<1>(ctx, n, (int)blocks, g->part, dw, nullptr);
 }
 
 template <typename T>

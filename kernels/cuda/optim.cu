@@ -6,13 +6,14 @@
 
 #include "kernels/cuda/cuda_ops.cuh"
 
-#define THREADS 256
-#define CHUNK   (THREADS * CS_PACK * 16)
-#define LIST    40 /* a kernel's parameters may take 4 KiB */
+#define THREADS      256
+#define ADAM_CHUNK   (THREADS * CS_PACK)      /* stores in a loop would hold up the next loads */
+#define SQUARE_CHUNK (THREADS * CS_PACK * 16) /* sets the order of the sum */
+#define LIST         40                       /* a kernel's parameters may take 4 KiB */
 
-static int64_t chunks_of(int64_t n)
+static int64_t chunks_of(int64_t n, int64_t chunk)
 {
-    return n <= 0 ? 0 : (n + CHUNK - 1) / CHUNK;
+    return n <= 0 ? 0 : (n + chunk - 1) / chunk;
 }
 
 /* The tensor that block at works for: first (n + 1) counts the blocks before each. */
@@ -59,28 +60,27 @@ __global__ void __launch_bounds__(THREADS) adamw_kernel(const __grid_constant__ 
     const struct adamw_one &t = list.of[at];
     const struct step s = list.s;
     const float keep = t.keep;
-    const int64_t begin = (int64_t)(blockIdx.x - list.first[at]) * CHUNK;
-    const int64_t end = begin + CHUNK < t.n ? begin + CHUNK : t.n;
-    for (int64_t i = begin + threadIdx.x * CS_PACK; i < end; i += THREADS * CS_PACK) {
-        const int64_t count = t.n - i;
-        float g[CS_PACK], p[CS_PACK], m[CS_PACK], v[CS_PACK];
-        cs_load_pack(t.grad + i, count, g);
-        cs_load_pack(t.master + i, count, p);
-        cs_load_pack(t.exp_avg + i, count, m);
-        cs_load_pack(t.exp_avg_sq + i, count, v);
+    const int64_t i = (int64_t)(blockIdx.x - list.first[at]) * ADAM_CHUNK + threadIdx.x * CS_PACK;
+    const int64_t count = t.n - i;
+    if (count <= 0)
+        return;
+    float g[CS_PACK], p[CS_PACK], m[CS_PACK], v[CS_PACK];
+    cs_load_pack(t.grad + i, count, g);
+    cs_load_pack(t.master + i, count, p);
+    cs_load_pack(t.exp_avg + i, count, m);
+    cs_load_pack(t.exp_avg_sq + i, count, v);
 #pragma unroll
-        for (int j = 0; j < CS_PACK; j++) {
-            const float d = g[j] * s.grad_scale;
-            m[j] = m[j] + s.take1 * (d - m[j]);
-            v[j] = v[j] * s.beta2 + s.take2 * d * d;
-            p[j] = p[j] * keep - s.size * m[j] / (sqrtf(v[j]) / s.root_bc2 + s.eps);
-        }
-        cs_store_pack(t.master + i, count, p);
-        cs_store_pack(t.exp_avg + i, count, m);
-        cs_store_pack(t.exp_avg_sq + i, count, v);
-        if (t.w != nullptr)
-            cs_store_pack((T *)t.w + i, count, p);
+    for (int j = 0; j < CS_PACK; j++) {
+        const float d = g[j] * s.grad_scale;
+        m[j] = m[j] + s.take1 * (d - m[j]);
+        v[j] = v[j] * s.beta2 + s.take2 * d * d;
+        p[j] = p[j] * keep - s.size * m[j] / (sqrtf(v[j]) / s.root_bc2 + s.eps);
     }
+    cs_store_pack(t.master + i, count, p);
+    cs_store_pack(t.exp_avg + i, count, m);
+    cs_store_pack(t.exp_avg_sq + i, count, v);
+    if (t.w != nullptr)
+        cs_store_pack((T *)t.w + i, count, p);
 }
 
 static struct step step_of(const struct cs_adamw *hyper)
@@ -125,7 +125,7 @@ void cs_cuda_adamw_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_a
                            .exp_avg_sq = t->exp_avg_sq,
                            .w = t->w != (void *)t->master ? t->w : nullptr,
                            .keep = (float)(1.0 - (double)hyper->lr * (double)t->weight_decay)};
-        list.first[list.n + 1] = list.first[list.n] + (uint32_t)chunks_of(t->n);
+        list.first[list.n + 1] = list.first[list.n] + (uint32_t)chunks_of(t->n, ADAM_CHUNK);
         list.n++;
         if (list.n == LIST)
             launch_adamw<T>(ctx, &list);
@@ -162,8 +162,8 @@ static __global__ void __launch_bounds__(THREADS)
 {
     const int at = tensor_of(list.n, list.first, blockIdx.x);
     const float *x = list.of[at].x;
-    const int64_t n = list.of[at].n, begin = (int64_t)(blockIdx.x - list.first[at]) * CHUNK;
-    const int64_t end = begin + CHUNK < n ? begin + CHUNK : n;
+    const int64_t n = list.of[at].n, begin = (int64_t)(blockIdx.x - list.first[at]) * SQUARE_CHUNK;
+    const int64_t end = begin + SQUARE_CHUNK < n ? begin + SQUARE_CHUNK : n;
     double sum = 0.0;
 #pragma unroll 4
     for (int64_t i = begin + threadIdx.x * CS_PACK; i < end; i += THREADS * CS_PACK) {
@@ -210,7 +210,7 @@ void cs_cuda_sumsq_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_s
     const int64_t most = (int64_t)(CS_CUDA_SCRATCH_BYTES / sizeof(double));
     struct squares_list list = {.part = (double *)cs_cuda_handle_of(ctx)->scratch, .sum = sum};
     for (int32_t i = 0; i < n_tensors; i++) {
-        const int64_t chunks = chunks_of(tensor[i].n);
+        const int64_t chunks = chunks_of(tensor[i].n, SQUARE_CHUNK);
         if (chunks > most) {
             CS_CUDA_REFUSE(ctx, CS_LIMIT, "sum of squares of %lld elements",
                            (long long)tensor[i].n);

@@ -50,6 +50,19 @@ template <typename T> __device__ inline cs_pack_words<T> cs_load_words(const T *
     return w;
 }
 
+/* The same where a pack is whole and aligned or not there at all: no other way to read is compiled,
+ * which leaves more registers. */
+template <bool IS_WHOLE, typename T>
+__device__ inline cs_pack_words<T> cs_load_words(const T *p, int32_t count)
+{
+    if constexpr (!IS_WHOLE)
+        return cs_load_words(p, (int64_t)count);
+    cs_pack_words<T> w = {};
+    if (count > 0)
+        w = *(const cs_pack_words<T> *)p;
+    return w;
+}
+
 template <typename T>
 __device__ inline void cs_unpack(const cs_pack_words<T> &w, float out[CS_PACK])
 {
@@ -106,6 +119,24 @@ __device__ inline void cs_store_pack(T *p, int64_t count, const float in[CS_PACK
     for (int i = 0; i < CS_PACK; i++)
         if (i < count)
             p[i] = x[i];
+}
+
+/* count <= 0: nothing is written */
+template <bool IS_WHOLE, typename T>
+__device__ inline void cs_store_words(T *p, int32_t count, const float in[CS_PACK])
+{
+    if (count <= 0)
+        return;
+    if constexpr (IS_WHOLE)
+        *(cs_pack_words<T> *)p = cs_pack_up<T>(in);
+    else
+        cs_store_pack(p, count, in);
+}
+
+/* Rows of n elements at p consist of whole, aligned packs; NULL does. */
+static inline bool cs_is_whole(int64_t n, const void *p)
+{
+    return n % CS_PACK == 0 && ((uintptr_t)p & 15) == 0;
 }
 
 /* i / per_row; the 64-bit division is several times slower. */

@@ -6,12 +6,42 @@
 #define THREADS    256
 #define TILE_BYTES (24 << 10) /* shared memory for pixels, unless one patch is larger */
 #define MAX_BYTES  (200 << 10)
+#define CHANNELS   64 /* whose factors are kept in shared memory */
 
 struct patch_args {
     int32_t height, width, channels, patch, ph, pw;
-    int32_t tile; /* patches side by side */
+    int32_t tile, pitch; /* patches side by side; bytes between lines of the tile */
     float rescale;
 };
+
+/* lines of span bytes, stride bytes apart, to lines of pitch bytes */
+__device__ inline void load_tile(const uint8_t *from, int64_t stride, int32_t lines, int32_t span,
+                                 int32_t pitch, uint8_t *to)
+{
+    const bool is_aligned = (((uintptr_t)from | (uintptr_t)stride) & 15) == 0;
+    const int32_t words = is_aligned ? span / 16 : 0, rest = span - words * 16;
+    for (int32_t i = (int32_t)threadIdx.x; i < lines * words; i += THREADS) {
+        const int32_t r = i / words, at = (i - r * words) * 16;
+        *(uint4 *)(to + r * pitch + at) = *(const uint4 *)(from + r * stride + at);
+    }
+    for (int32_t i = (int32_t)threadIdx.x; i < lines * rest; i += THREADS) {
+        const int32_t r = i / rest, at = words * 16 + i - r * rest;
+        to[r * pitch + at] = from[r * stride + at];
+    }
+}
+
+/* Where an element of a tile's rows comes from: patch, channel, row and column in the patch. */
+struct source {
+    int32_t p, c, r, x;
+};
+
+__device__ inline struct source find_source(const struct patch_args &g, int32_t i)
+{
+    const int32_t area = g.patch * g.patch, row_size = g.channels * area;
+    const int32_t p = i / row_size, in_row = i - p * row_size, c = in_row / area;
+    const int32_t in_area = in_row - c * area, r = in_area / g.patch;
+    return {p, c, r, in_area - r * g.patch};
+}
 
 /* pixels (items, height, width, channels); y (items ph pw, channels, patch, patch); mean, std
  * (channels). Block: (tile of a line, line of patches, item). */
@@ -20,57 +50,44 @@ __global__ void __launch_bounds__(THREADS)
     patches_kernel(struct patch_args g, const uint8_t *pixels, const float *mean, const float *std,
                    T *y)
 {
-    extern __shared__ uint8_t tile[];
-    const int32_t area = g.patch * g.patch, row_size = g.channels * area;
+    extern __shared__ uint4 tile_words[];
+    __shared__ float2 factor[CHANNELS]; /* value = pixel x + y */
+    uint8_t *tile = (uint8_t *)tile_words;
+    const int32_t row_size = g.channels * g.patch * g.patch;
     const int32_t first = (int32_t)blockIdx.x * g.tile;
     const int32_t count = first + g.tile < g.pw ? g.tile : g.pw - first;
-    const int32_t span = count * g.patch * g.channels; /* bytes of a line of the tile */
-    const int64_t item = blockIdx.z, py = blockIdx.y;
-    const uint8_t *from =
-        pixels +
-        ((item * g.height + py * g.patch) * g.width + (int64_t)first * g.patch) * g.channels;
-    for (int32_t r = 0; r < g.patch; r++) {
-        const uint8_t *line = from + (int64_t)r * g.width * g.channels;
-        uint8_t *to = tile + r * span;
-        if ((((uintptr_t)line | (uintptr_t)to) & 3) == 0) {
-            for (int32_t i = (int32_t)threadIdx.x; i < span / 4; i += THREADS)
-                ((uint32_t *)to)[i] = ((const uint32_t *)line)[i];
-            for (int32_t i = span / 4 * 4 + (int32_t)threadIdx.x; i < span; i += THREADS)
-                to[i] = line[i];
-        } else {
-            for (int32_t i = (int32_t)threadIdx.x; i < span; i += THREADS)
-                to[i] = line[i];
-        }
-    }
+    const int64_t item = blockIdx.z, py = blockIdx.y, stride = (int64_t)g.width * g.channels;
+    for (int32_t c = (int32_t)threadIdx.x; c < g.channels; c += THREADS)
+        factor[c] = {g.rescale / std[c], -mean[c] / std[c]};
+    load_tile(pixels + (item * g.height + py * g.patch) * stride +
+                  (int64_t)first * g.patch * g.channels,
+              stride, g.patch, count * g.patch * g.channels, g.pitch, tile);
     __syncthreads();
     T *out = y + ((item * g.ph + py) * g.pw + first) * row_size;
     const int32_t total = count * row_size;
     /* packs begin where y is aligned: the first one may stick out before the tile */
     const int32_t head = (int32_t)(((uintptr_t)out & 15) / sizeof(T));
     for (int32_t i = (int32_t)threadIdx.x * CS_PACK - head; i < total; i += THREADS * CS_PACK) {
-        const int32_t begin = i < 0 ? 0 : i;
-        int32_t p = begin / row_size, rest = begin - p * row_size, c = rest / area;
-        rest -= c * area;
-        int32_t r = rest / g.patch, x = rest - r * g.patch;
+        struct source s = find_source(g, i < 0 ? 0 : i);
+        float2 f = factor[s.c];
+        const uint8_t *from = tile + s.r * g.pitch + (s.p * g.patch + s.x) * g.channels + s.c;
         float v[CS_PACK];
 #pragma unroll
         for (int j = 0; j < CS_PACK; j++) {
             v[j] = 0.0f;
             if (i + j < 0 || i + j >= total)
                 continue;
-            const float pixel =
-                (float)tile[r * span + (p * g.patch + x) * g.channels + c] * g.rescale;
-            v[j] = __fdividef(pixel - mean[c], std[c]);
-            if (++x < g.patch)
+            v[j] = (float)*from * f.x + f.y;
+            from += g.channels;
+            if (++s.x < g.patch)
                 continue;
-            x = 0;
-            if (++r < g.patch)
+            s.x = 0;
+            from += g.pitch - g.patch * g.channels;
+            if (++s.r < g.patch || i + j + 1 >= total)
                 continue;
-            r = 0;
-            if (++c < g.channels)
-                continue;
-            c = 0;
-            p++;
+            s = find_source(g, i + j + 1); /* another channel or patch */
+            f = factor[s.c];
+            from = tile + s.p * g.patch * g.channels + s.c;
         }
         if (i >= 0) {
             cs_store_pack(out + i, total - i, v);
@@ -98,21 +115,27 @@ void cs_cuda_patches(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t 
     const int64_t bytes = (int64_t)channels * patch * patch; /* of a patch */
     if (items <= 0 || g.ph <= 0 || g.pw <= 0 || bytes <= 0)
         return;
-    if (bytes > MAX_BYTES || g.ph > 65535 || items > 65535) {
-        CS_CUDA_REFUSE(ctx, CS_LIMIT, "patches of %d x %d pixels, %d items", (int)patch, (int)patch,
-                       (int)items);
+    if (bytes > MAX_BYTES / 2 || g.ph > 65535 || items > 65535 || channels > CHANNELS) {
+        CS_CUDA_REFUSE(ctx, CS_LIMIT, "patches of %d x %d pixels, %d channels, %d items",
+                       (int)patch, (int)patch, (int)channels, (int)items);
         return;
     }
     g.tile = bytes > TILE_BYTES ? 1 : (int32_t)(TILE_BYTES / bytes);
     g.tile = g.tile < g.pw ? g.tile : g.pw;
-    if (g.tile * bytes > (48 << 10))
+    g.pitch = (g.tile * patch * channels + 15) / 16 * 16;
+    const int32_t shared = g.pitch * patch;
+    if (shared > MAX_BYTES) {
+        CS_CUDA_REFUSE(ctx, CS_LIMIT, "patches of %d x %d pixels", (int)patch, (int)patch);
+        return;
+    }
+    if (shared > (40 << 10))
         CS_CUDA_NOTE(ctx,
                      cudaFuncSetAttribute(patches_kernel<T>,
                                           cudaFuncAttributeMaxDynamicSharedMemorySize, MAX_BYTES),
                      "patches");
     const dim3 grid((unsigned)((g.pw + g.tile - 1) / g.tile), (unsigned)g.ph, (unsigned)items);
-    patches_kernel<T><<<grid, THREADS, (size_t)(g.tile * bytes), cs_cuda_stream_of(ctx)>>>(
-        g, pixels, mean, std, (T *)y);
+    patches_kernel<T>
+        <<<grid, THREADS, (size_t)shared, cs_cuda_stream_of(ctx)>>>(g, pixels, mean, std, (T *)y);
     CS_CUDA_LAUNCHED(ctx, "patches");
 }
 

@@ -64,16 +64,18 @@ static __global__ void __launch_bounds__(RANK_THREADS)
     if (i >= rows)
         return;
     const int32_t id = ids[i];
-    /* rows [0, equal) of the others also count when they have the same id */
-    const int64_t before = i - first;
-    const int equal = before < 0 ? 0 : before > RANK_IDS ? RANK_IDS : (int)before;
+    const int64_t before = i - first; /* others before row i count also when they have its id */
     int count = 0;
-    for (int j = 0; j < RANK_IDS / 4; j++) {
-        const int4 v = others[j];
-        count += v.x < id || (v.x == id && 4 * j < equal);
-        count += v.y < id || (v.y == id && 4 * j + 1 < equal);
-        count += v.z < id || (v.z == id && 4 * j + 2 < equal);
-        count += v.w < id || (v.w == id && 4 * j + 3 < equal);
+    if (before >= RANK_IDS || before < 0) {
+        const int32_t below = before < 0 ? id : id + 1;
+#pragma unroll 8
+        for (int j = 0; j < RANK_IDS / 4; j++) {
+            const int4 v = others[j];
+            count += (v.x < below) + (v.y < below) + (v.z < below) + (v.w < below);
+        }
+    } else {
+        for (int j = 0; j < RANK_IDS; j++)
+            count += ((int32_t *)others)[j] < id + (j < before ? 1 : 0);
     }
     if (count > 0)
         atomicAdd(&rank[i], count); /* whole numbers: the order of additions does not matter */

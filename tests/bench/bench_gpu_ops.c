@@ -123,6 +123,12 @@ static void do_linear_wgrad(struct bench *b, const int64_t *n)
                          at_f32(b, 12));
 }
 
+static void do_linear_wgrad_apart(struct bench *b, const int64_t *n)
+{
+    b->ops->gemm_wgrad(&b->ctx, n[0], n[2], n[1], at(b, 0), n[2], at(b, 4), n[1], at_f32(b, 8));
+    b->ops->bias_grad(&b->ctx, n[0], n[2], at(b, 0), n[2], at_f32(b, 12));
+}
+
 static void do_add_norm(struct bench *b, const int64_t *n)
 {
     b->ops->add_norm(&b->ctx, (enum cs_norm)n[2], n[0], n[1], 1e-5f, 0.0f, at(b, 0), at(b, 2),
@@ -338,6 +344,18 @@ static bool is_chosen(const struct bench *b, const struct item *item)
     return false;
 }
 
+/* GB/s of a copy that moves as many bytes, up to the big copy's: launching and the first and last
+ * wave weigh on small ones */
+static double copy_of_size(struct bench *b, double bytes)
+{
+    struct item copy = {.name = "", .call = do_copy, .n = {(int64_t)(bytes / 2.0)}};
+    double ms[VARIANTS] = {0};
+    if (copy.n[0] > (int64_t)1 << 30)
+        return b->copy_gbps;
+    medians(b, &copy, TUNED, TUNED, ms);
+    return bytes / ms[TUNED] / 1e6;
+}
+
 static void run(struct bench *b, const struct item *item)
 {
     char shape[80] = "";
@@ -350,8 +368,9 @@ static void run(struct bench *b, const struct item *item)
         const double gbps = item->bytes / ms[TUNED] / 1e6;
         if (b->copy_gbps == 0.0)
             b->copy_gbps = gbps;
-        printf("%-16s %-20s %9.4f ms %8.1f GB/s    %5.1f %% of copy\n", item->name, shape,
-               ms[TUNED], gbps, 100.0 * gbps / b->copy_gbps);
+        printf("%-16s %-20s %9.4f ms %8.1f GB/s    %5.1f %% of copy, %5.1f %% of one that small\n",
+               item->name, shape, ms[TUNED], gbps, 100.0 * gbps / b->copy_gbps,
+               100.0 * gbps / copy_of_size(b, item->bytes));
     } else {
         const double tflops = item->flops / ms[TUNED] / 1e9;
         if (b->gemm_tflops == 0.0)
@@ -391,7 +410,7 @@ static void run(struct bench *b, const struct item *item)
         "linear apart", do_linear_apart, {M, IN, OUT, ACT, HAS}, 0, 2.0 * (M) * (IN) * (OUT), true \
     }
 #define LINEAR(M, IN, OUT, ACT, HAS) FUSED(M, IN, OUT, ACT, HAS), APART(M, IN, OUT, ACT, HAS)
-#define PAIRS(S) ((double)(S) * ((S) + 1) / 2)
+#define PAIRS(S)                     ((double)(S) * ((S) + 1) / 2)
 
 static const struct item items[] = {
     {"copy",               do_copy,         {1024 * MI},                           2.0 * 1024 * 1048576,                  0,                             false},
@@ -438,7 +457,15 @@ static const struct item items[] = {
      0,                                                                                                                   2.0 * 11664 * 1152 * 4304,
      true                                                                                                                                                     },
     {"linear wgrad",       do_linear_wgrad, {2916, 1152, 4304},                    0,                                     2.0 * 2916 * 1152 * 4304,      true },
+    {"linear wgrad apart",
+     do_linear_wgrad_apart,                 {2916, 1152, 4304},
+     0,                                                                                                                   2.0 * 2916 * 1152 * 4304,
+     true                                                                                                                                                     },
     {"linear wgrad",       do_linear_wgrad, {11664, 1152, 4304},                   0,                                     2.0 * 11664 * 1152 * 4304,     true },
+    {"linear wgrad apart",
+     do_linear_wgrad_apart,                 {11664, 1152, 4304},
+     0,                                                                                                                   2.0 * 11664 * 1152 * 4304,
+     true                                                                                                                                                     },
     {"rmsnorm",            do_norm,         {4096, 2048, CS_NORM_RMS},             4.0 * 4096 * 2048,                     0,                             false},
     {"rmsnorm",            do_norm,         {8192, 2048, CS_NORM_RMS},             4.0 * 8192 * 2048,                     0,                             false},
     {"rmsnorm",            do_norm,         {8192, 4096, CS_NORM_RMS},             4.0 * 8192 * 4096,                     0,                             false},

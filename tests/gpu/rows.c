@@ -230,7 +230,7 @@ static void one_act(struct lab *lab, struct act_args g)
 {
     struct lab_case value = {.what = "act", .call = call_act, .args = &g};
     lab_real(lab, &value, LAB_ACT, g.n, -6, 6);
-    lab_output(lab, &value, LAB_ACT, g.n, act_rel(lab), 1e-6);
+    lab_output(lab, &value, LAB_ACT, g.n, act_rel(lab), 1e-6)->floor = 1e-6; /* 1 + tanh near 0 */
     lab_run(lab, &value);
     struct lab_case grad = {.what = "act_grad", .call = call_act_grad, .args = &g};
     lab_real(lab, &grad, LAB_ACT, g.n, -6, 6);
