@@ -1,5 +1,55 @@
-/* Entry of the forward pass; see attention_fwd_sm90.cuh. */
-#include "kernels/cuda/attention_fwd_sm90.cuh"
+/* The kernel of the forward pass and its entry; see attention_fwd_sm90.cuh. */
+#include "kernels/cuda/attention_fwd_sm90_load.cuh"
+#include "kernels/cuda/attention_fwd_sm90_math.cuh"
+
+/* --- the kernel --------------------------------------------------------------------------------
+ */
+
+template <class S> __device__ __forceinline__ void cs_fwd_init_barriers(uint32_t base)
+{
+    using L = cs_fwd_layout<S>;
+    const auto init = [&](int first, int n, uint32_t arrivals) {
+        for (int i = 0; i < n; i++)
+            cs_mbar_init(base + (uint32_t)(first + 8 * i), arrivals);
+    };
+    init(L::ITEM_FULL, CS_FWD_ITEMS, 1);
+    init(L::ITEM_FREE, CS_FWD_ITEMS, CS_FWD_WARPS + 2); /* and the loaders of queries, values */
+    init(L::Q_FULL, 1, 1);
+    init(L::Q_FREE, 1, CS_FWD_WARPS);
+    init(L::K_FULL, S::K_STAGES, 1);
+    init(L::K_FREE, S::K_STAGES, CS_FWD_WARPS);
+    init(L::V_FULL, S::V_STAGES, 1);
+    init(L::V_FREE, S::V_STAGES, CS_FWD_WARPS);
+    cs_mbar_init_done();
+}
+
+template <class S>
+__global__ void __launch_bounds__(CS_FWD_THREADS, 1)
+    cs_fwd_kernel(const __grid_constant__ cs_fwd_args a, const __grid_constant__ cs_fwd_maps maps)
+{
+    extern __shared__ uint8_t unaligned[];
+    uint8_t *const shared =
+        unaligned + (cs_fwd_layout<S>::ALIGN - cs_smem(unaligned) % cs_fwd_layout<S>::ALIGN) %
+                        cs_fwd_layout<S>::ALIGN;
+    if (threadIdx.x == 0)
+        cs_fwd_init_barriers<S>(cs_smem(shared));
+    __syncthreads();
+    if (threadIdx.x < CS_WARPGROUP) {
+        cs_registers_give<CS_FWD_LOAD_REGISTERS>();
+        if (threadIdx.x == 0)
+            cs_fwd_load_keys<S>(a, maps, shared);
+        else if (threadIdx.x == 32)
+            cs_fwd_load_values<S>(a, maps, shared);
+        else if (threadIdx.x == 64)
+            cs_fwd_load_queries<S>(maps, shared);
+    } else {
+        cs_registers_take<CS_FWD_MATH_REGISTERS>();
+        cs_fwd_compute<S>(a, shared);
+    }
+}
+
+/* --- the entry ---------------------------------------------------------------------------------
+ */
 
 /* Keys and values of the heads that are worked on together: well below the L2 cache (50 MB, of
  * which each half of the chip sees one half near). */

@@ -1,0 +1,458 @@
+/* Attention forward on Hopper: the warpgroups that compute. Scores, softmax, values and the output
+ * of 64 query rows each. */
+#ifndef CS_CUDA_ATTENTION_FWD_SM90_MATH_CUH
+#define CS_CUDA_ATTENTION_FWD_SM90_MATH_CUH
+
+#include "kernels/cuda/attention_fwd_sm90.cuh"
+
+/* Where the online softmax of a thread's two rows stands: p = exp2((s - max) * exp_scale). */
+struct cs_fwd_rows {
+    float max[2], sum[2]; /* sum: of this thread's columns */
+};
+
+/* A larger maximum is taken up only when it matters: until then p grows up to 2^8, which neither
+ * bf16 nor the fp32 sums mind, and the accumulated output need not be rescaled. */
+#define CS_FWD_GROWTH 8.0f
+
+/* Bit i of a bitmap's word: whether the thread's accumulator i of a cell stays. */
+template <int N> __device__ __forceinline__ void cs_fwd_keep(float *s, uint32_t bits)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        s[i] = bits >> i & 1 ? s[i] : -INFINITY;
+}
+
+/* s = tanh(scale s); the factor after it is in exp_scale */
+template <int N> __device__ __forceinline__ void cs_fwd_cap(float *s, float scale)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        s[i] = 1.0f - 2.0f * cs_reciprocal(1.0f + cs_exp2(s[i] * (scale * 2 * CS_LOG2E)));
+}
+
+__device__ __forceinline__ float cs_quad_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+__device__ __forceinline__ float cs_quad_sum(float x)
+{
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+/* Scores become weights; returns the factors by which what both rows have so far must shrink. The
+ * rows go side by side and without branches, so that each hides the latency of the other. */
+template <int N>
+__device__ __forceinline__ float2 cs_fwd_softmax(float *s, float scale, cs_fwd_rows *rows)
+{
+    float top[2] = {rows->max[0], rows->max[1]}, base[2], shrink[2], more[2] = {0.0f, 0.0f};
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+        top[0] = fmaxf(top[0], fmaxf(s[i], s[i + 1]));
+        top[1] = fmaxf(top[1], fmaxf(s[i + 2], s[i + 3]));
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        top[h] = cs_quad_max(top[h]);
+        /* false for -inf - -inf, which is no number */
+        const bool is_larger = (top[h] - rows->max[h]) * scale > CS_FWD_GROWTH;
+        shrink[h] = is_larger ? cs_exp2((rows->max[h] - top[h]) * scale) : 1.0f;
+        rows->max[h] = is_larger ? top[h] : rows->max[h];
+        base[h] = rows->max[h] == -INFINITY ? 0.0f : rows->max[h] * scale;
+        rows->sum[h] *= shrink[h];
+    }
+#pragma unroll
+    for (int i = 0; i < N; i += 4)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            s[i + 2 * h] = cs_exp2(s[i + 2 * h] * scale - base[h]);
+            s[i + 2 * h + 1] = cs_exp2(s[i + 2 * h + 1] * scale - base[h]);
+            rows->sum[h] += s[i + 2 * h];
+            more[h] += s[i + 2 * h + 1];
+        }
+    rows->sum[0] += more[0];
+    rows->sum[1] += more[1];
+    return {shrink[0], shrink[1]};
+}
+
+/* word[j] of lane c becomes word[c] of lane j, among the four lanes of a quad */
+__device__ __forceinline__ void cs_quad_transpose(uint32_t (&word)[4], int lane)
+{
+#pragma unroll
+    for (int step = 1; step <= 2; step++) {
+        const bool is_odd = lane & step;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (i & step)
+                continue;
+            const uint32_t got =
+                __shfl_xor_sync(0xffffffffu, is_odd ? word[i] : word[i + step], step);
+            if (is_odd)
+                word[i] = got;
+            else
+                word[i + step] = got;
+        }
+    }
+}
+
+/* What a step holds for one thread. */
+struct cs_fwd_view {
+    int32_t flags;
+    uint32_t bits[2]; /* of a cell that has a bitmap, else 0 */
+
+    __device__ __forceinline__ bool is(int32_t flag) const
+    {
+        return flags & flag;
+    }
+};
+
+/* Everything a computing thread carries. */
+template <class S> struct cs_fwd_math {
+    using L = cs_fwd_layout<S>;
+    static constexpr int OUT = S::PADDED / 2;
+    float out[OUT];           /* (64, PADDED): WIDE columns, then TAIL */
+    float score[S::KEYS / 2]; /* (64, KEYS) */
+    uint32_t weight[S::KEYS / 4];
+    cs_fwd_rows rows;
+    cs_ring<S::K_STAGES> keys;   /* the present step */
+    cs_ring<S::V_STAGES> values; /* the step whose values come next */
+    uint32_t base;
+    int group, thread;
+
+    __device__ __forceinline__ uint32_t bar(int first, int32_t i) const
+    {
+        return base + (uint32_t)(first + 8 * i);
+    }
+
+    /* Every warp for itself: what it has read may be overwritten. */
+    __device__ __forceinline__ void free_stage(int first, int32_t i) const
+    {
+        __syncwarp();
+        if (thread % 32 == 0)
+            cs_mbar_arrive(bar(first, i));
+    }
+
+    /* Behind the last step of an item the queries are free as well. */
+    __device__ __forceinline__ void free_keys(const cs_fwd_view &view) const
+    {
+        free_stage(L::K_FREE, keys.stage);
+        if (view.is(CS_FWD_LAST))
+            free_stage(L::Q_FREE, 0);
+    }
+
+    __device__ __forceinline__ void free_values(void)
+    {
+        free_stage(L::V_FREE, values.stage);
+        values.step();
+    }
+
+    __device__ __forceinline__ void wait_values(void) const
+    {
+        cs_mbar_wait(bar(L::V_FULL, values.stage), values.parity);
+    }
+
+    __device__ __forceinline__ void take_turn(void) const
+    {
+        cs_bar_sync(CS_FWD_TURN + group, 2 * CS_WARPGROUP);
+    }
+
+    __device__ __forceinline__ void give_turn(void) const
+    {
+        cs_bar_arrive(CS_FWD_TURN + (group ^ 1), 2 * CS_WARPGROUP);
+    }
+
+    /* score = q k^T; issued, not waited for */
+    __device__ __forceinline__ void issue_scores(uint32_t q, int32_t i)
+    {
+        /* Else the compiler computes the operands of all steps of k before the loop over keys and
+         * keeps them in registers. */
+        asm volatile("" : "+r"(q));
+        q = cs_uniform(q);
+        const uint32_t k = cs_uniform(base + (uint32_t)(L::K + i * S::K_BYTES));
+        const uint64_t q_wide = cs_wgmma_operand<CS_SWIZZLE_128>(q);
+        const uint64_t k_wide = cs_wgmma_operand<CS_SWIZZLE_128>(k);
+        cs_wgmma_settle<S::KEYS / 2>(score);
+        cs_wgmma_fence();
+#pragma unroll
+        for (int c = 0; c < S::WIDE; c += 16) {
+            const uint32_t box = (uint32_t)(c / 64 * 128), step = (uint32_t)(c % 64 * 2);
+            cs_wgmma<S::KEYS>::template ss<CS_ROW_K, CS_ROW_K>(
+                score, cs_wgmma_advance(q_wide, box * CS_MASK_CELL + step),
+                cs_wgmma_advance(k_wide, box * S::KEYS + step), c > 0);
+        }
+        if constexpr (S::TAIL > 0) {
+            const uint64_t q_tail = cs_wgmma_operand<2 * S::TAIL>(q + S::WIDE * 2 * CS_MASK_CELL);
+            const uint64_t k_tail = cs_wgmma_operand<2 * S::TAIL>(k + S::WIDE * 2 * S::KEYS);
+#pragma unroll
+            for (uint32_t c = 0; c < S::TAIL; c += 16)
+                cs_wgmma<S::KEYS>::template ss<CS_ROW_K, CS_ROW_K>(
+                    score, cs_wgmma_advance(q_tail, c * 2), cs_wgmma_advance(k_tail, c * 2), true);
+        }
+        cs_wgmma_commit();
+    }
+
+    /* out += weight v */
+    __device__ __forceinline__ void issue_values(int32_t i)
+    {
+        const uint32_t v = cs_uniform(base + (uint32_t)(L::V + i * S::K_BYTES));
+        const uint64_t wide = cs_wgmma_operand<CS_SWIZZLE_128>(v, S::KEYS * 128);
+        cs_wgmma_settle<OUT>(out);
+        cs_wgmma_fence();
+#pragma unroll
+        for (uint32_t c = 0; c < S::KEYS; c += 16) {
+            cs_wgmma<S::WIDE>::template rs<CS_ROW_MN>(out, weight + c / 4,
+                                                      cs_wgmma_advance(wide, c * 128), true);
+            if constexpr (S::TAIL > 0)
+                cs_wgmma<S::TAIL>::template rs<CS_ROW_MN>(
+                    out + S::WIDE / 2, weight + c / 4,
+                    cs_wgmma_advance(cs_wgmma_operand<2 * S::TAIL>(v + S::WIDE * 2 * S::KEYS),
+                                     c * 2 * S::TAIL),
+                    true);
+        }
+        cs_wgmma_commit();
+    }
+
+    /* Drop the scores that the mask forbids. */
+    __device__ __forceinline__ void mask(const cs_fwd_view &view)
+    {
+#pragma unroll
+        for (int c = 0; c < S::CELLS; c++)
+            if (view.is(CS_FWD_MASKED << c))
+                cs_fwd_keep<CS_MASK_CELL / 2>(score + c * CS_MASK_CELL / 2, view.bits[c]);
+    }
+
+    /* After the scores have come: to weights, not yet packed. Returns the factors for out. */
+    __device__ __forceinline__ float2 soften(const cs_fwd_args &a, const cs_fwd_view &view)
+    {
+        free_keys(view);
+        cs_wgmma_settle<S::KEYS / 2>(score);
+        if constexpr (S::IS_CAPPED)
+            cs_fwd_cap<S::KEYS / 2>(score, a.score_scale);
+        mask(view);
+        const float2 factors = cs_fwd_softmax<S::KEYS / 2>(score, a.exp_scale, &rows);
+        cs_wgmma_settle<S::KEYS / 2>(score);
+        return factors;
+    }
+
+    __device__ __forceinline__ void pack(void)
+    {
+#pragma unroll
+        for (int i = 0; i < S::KEYS / 4; i++)
+            weight[i] = cs_pack_bf16(score[2 * i], score[2 * i + 1]);
+    }
+
+    /* After the values have come. */
+    __device__ __forceinline__ void shrink(float2 by)
+    {
+        cs_wgmma_settle<OUT>(out);
+        if (!__any_sync(0xffffffffu, by.x != 1.0f || by.y != 1.0f))
+            return;
+#pragma unroll
+        for (int i = 0; i < OUT; i += 4) {
+            out[i] *= by.x;
+            out[i + 1] *= by.x;
+            out[i + 2] *= by.y;
+            out[i + 3] *= by.y;
+        }
+    }
+
+    /* The present step, as soon as its keys are there. */
+    __device__ __forceinline__ cs_fwd_view look(const cs_fwd_step *steps) const
+    {
+        const int32_t i = keys.stage;
+        cs_mbar_wait(bar(L::K_FULL, i), keys.parity);
+        const uint32_t bits =
+            base + (uint32_t)(L::BITS + i * S::BITS_BYTES + group * S::CELLS * S::BITMAP_BYTES);
+        int32_t flags = 0;
+        if (thread % 32 == 0) /* which also frees it: no other lane reads what loaders store */
+            flags = steps[i].flags[group];
+        cs_fwd_view view = {
+            (int32_t)cs_uniform((uint32_t)flags), {0, 0}
+        };
+#pragma unroll
+        for (int c = 0; c < S::CELLS; c++)
+            if (view.is(CS_FWD_BITMAP << c))
+                view.bits[c] = cs_shared_word(bits + (uint32_t)(c * S::BITMAP_BYTES + thread * 4));
+        return view;
+    }
+
+    __device__ __forceinline__ void skip(const cs_fwd_view &view)
+    {
+        take_turn();
+        give_turn();
+        free_keys(view);
+        wait_values();
+        free_values();
+    }
+
+    /* To the step after view; behind the last one, nothing. */
+    __device__ __forceinline__ cs_fwd_view advance(const cs_fwd_view &view,
+                                                   const cs_fwd_step *steps)
+    {
+        keys.step();
+        if (view.is(CS_FWD_LAST))
+            return {
+                CS_FWD_EMPTY | CS_FWD_OVER, {0, 0}
+            };
+        return look(steps);
+    }
+
+    /* The first step of a run: nothing to overlap it with but the other warpgroup. */
+    __device__ __forceinline__ void begin_run(const cs_fwd_args &a, uint32_t q,
+                                              const cs_fwd_view &view)
+    {
+        take_turn();
+        issue_scores(q, keys.stage);
+        give_turn();
+        cs_wgmma_wait<0>();
+        const float2 factors = soften(a, view);
+        shrink(factors);
+        pack();
+    }
+
+    /* The scores of the present step beside the values of the last one; returns the next step. It
+     * is looked at between the softmax and the wait for the values: the branches there keep the
+     * compiler from doing the softmax behind that wait, where nothing would overlap it. */
+    __device__ __forceinline__ cs_fwd_view go_on(const cs_fwd_args &a, uint32_t q,
+                                                 const cs_fwd_view &view, const cs_fwd_step *steps)
+    {
+        take_turn();
+        issue_scores(q, keys.stage);
+        wait_values();
+        issue_values(values.stage);
+        give_turn();
+        cs_wgmma_wait<1>();
+        const float2 factors = soften(a, view);
+        const cs_fwd_view next = advance(view, steps);
+        cs_wgmma_wait<0>();
+        free_values();
+        shrink(factors);
+        pack();
+        return next;
+    }
+
+    __device__ __forceinline__ void end_run(void)
+    {
+        wait_values();
+        issue_values(values.stage);
+        cs_wgmma_wait<0>();
+        cs_wgmma_settle<OUT>(out);
+        free_values();
+    }
+
+    /* All steps of an item; q: this warpgroup's half of the queries. Runs of steps that concern
+     * this warpgroup, with others between them. */
+    __device__ __forceinline__ void attend(const cs_fwd_args &a, uint32_t q,
+                                           const cs_fwd_step *steps)
+    {
+        cs_fwd_view view = look(steps);
+        while (!view.is(CS_FWD_OVER)) {
+            if (view.is(CS_FWD_EMPTY)) {
+                skip(view);
+                view = advance(view, steps);
+                continue;
+            }
+            begin_run(a, q, view);
+            view = advance(view, steps);
+            while (!view.is(CS_FWD_EMPTY))
+                view = go_on(a, q, view, steps);
+            end_run();
+        }
+    }
+
+    __device__ __forceinline__ void begin_item(void)
+    {
+#pragma unroll
+        for (int i = 0; i < OUT; i++)
+            out[i] = 0.0f;
+        rows = {
+            {-INFINITY, -INFINITY},
+            {0.0f,      0.0f     }
+        };
+    }
+
+    /* out and lse of the rows of this item that exist. Threads of a quad hold neighbouring columns
+     * of one row: they exchange them so that each writes 16 bytes. */
+    __device__ __forceinline__ void write(const cs_fwd_args &a, const cs_fwd_item &item) const
+    {
+        const int lane = thread % 4;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int32_t at = group * CS_MASK_CELL + thread / 32 * 16 + thread % 32 / 4 + 8 * h;
+            const bool is_row = at < item.rows;
+            const float sum = cs_quad_sum(rows.sum[h]);
+            const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
+            if (is_row && lane == 0)
+                a.lse[(int64_t)item.head * a.tokens + item.row + at] =
+                    sum > 0.0f ? rows.max[h] * a.exp_scale * CS_LN2 + logf(sum) : -INFINITY;
+            __nv_bfloat16 *const to =
+                a.o + (int64_t)(item.row + at) * a.o_stride + (int64_t)item.head * S::DIM;
+#pragma unroll
+            for (int j = 0; j + 4 <= S::DIM / 8; j += 4) {
+                uint32_t word[4];
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    word[c] = cs_pack_bf16(out[4 * (j + c) + 2 * h] * inverse,
+                                           out[4 * (j + c) + 2 * h + 1] * inverse);
+                cs_quad_transpose(word, lane);
+                if (is_row)
+                    *(uint4 *)(to + 8 * (j + lane)) = {word[0], word[1], word[2], word[3]};
+            }
+#pragma unroll
+            for (int j = S::DIM / 32 * 4; j < S::DIM / 8; j++)
+                if (is_row)
+                    *(uint32_t *)(to + 8 * j + 2 * lane) = cs_pack_bf16(
+                        out[4 * j + 2 * h] * inverse, out[4 * j + 2 * h + 1] * inverse);
+        }
+    }
+};
+
+/* By one lane, which also frees it, for the warp. */
+__device__ __forceinline__ cs_fwd_item cs_fwd_take_item(const cs_fwd_item *from)
+{
+    cs_fwd_item item = {};
+    if (threadIdx.x % 32 == 0)
+        item = *from;
+    item.row = __shfl_sync(0xffffffffu, item.row, 0);
+    item.rows = __shfl_sync(0xffffffffu, item.rows, 0);
+    item.head = __shfl_sync(0xffffffffu, item.head, 0);
+    item.is_blind = __shfl_sync(0xffffffffu, item.is_blind, 0);
+    return item;
+}
+
+template <class S>
+__device__ __forceinline__ void cs_fwd_compute(const cs_fwd_args &a, const uint8_t *shared)
+{
+    using L = cs_fwd_layout<S>;
+    cs_fwd_math<S> m;
+    m.base = cs_smem(shared);
+    m.group = (int)threadIdx.x / CS_WARPGROUP - 1;
+    m.thread = (int)threadIdx.x % CS_WARPGROUP;
+    m.keys = {0, 0};
+    m.values = {0, 0};
+    if (m.group == 1)
+        m.give_turn();
+    const uint32_t q = m.base + (uint32_t)(L::Q + m.group * S::Q_BYTES / 2);
+    uint32_t q_parity = 0;
+    cs_ring<CS_FWD_ITEMS> slot = {0, 0};
+    for (;;) {
+        cs_mbar_wait(m.bar(L::ITEM_FULL, slot.stage), slot.parity);
+        const cs_fwd_item item =
+            cs_fwd_take_item((const cs_fwd_item *)(shared + L::ITEM) + slot.stage);
+        m.free_stage(L::ITEM_FREE, slot.stage);
+        slot.step();
+        if (item.rows == 0)
+            return;
+        m.begin_item();
+        if (!item.is_blind) {
+            cs_mbar_wait(m.base + L::Q_FULL, q_parity);
+            q_parity ^= 1;
+            m.attend(a, q, (const cs_fwd_step *)(shared + L::STEP));
+        }
+        m.write(a, item);
+    }
+}
+
+#endif
