@@ -30,6 +30,10 @@ static const struct cs_option plan_options[] = {
     {"devices", 'D', CS_OPT_STRING, 0, 0, NULL, "CLASS:N", NULL, "what cs.cluster \"here\" is, such as h100-80g:4 or cpu:8; default: the GPUs of this machine, else 8 CPU ranks", AT(devices)},
     {"view", 'v', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "look at the plan in the console's Plan view; nothing is submitted", AT(screen)},
 };
+static const struct cs_option profile_options[] = {
+    {"output", 'o', CS_OPT_STRING, 0, 0, NULL, "FILE", NULL, "write the profile to FILE, for cs.search", AT(output)},
+    {"devices", 'D', CS_OPT_STRING, 0, 0, NULL, "CLASS:N", NULL, "what cs.cluster \"here\" is, such as h100-80g:4 or cpu:8; default: the GPUs of this machine, else 8 CPU ranks", AT(devices)},
+};
 static const struct cs_option submit_options[] = {
     {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "another plan than previewed is fine", AT(replan)},
 };
@@ -102,6 +106,7 @@ static const struct cs_command commands[] = {
     {"run", 0, OWNER, FREE, "[options] SCRIPT", "submit a job and watch it to the end", cs_cmd_run, 1, 1, OPTIONS(run_options)},
     {"submit", 's', OWNER, FREE, "[options] SCRIPT", "submit a job and return", cs_cmd_submit, 1, 1, OPTIONS(submit_options)},
     {"plan", 'p', VIEWER, FREE, "[options] SCRIPT", "the plan of a script: stages, predicted step, bubbles, reasons", cs_cmd_plan_view, 1, 1, OPTIONS(plan_options)},
+    {"profile", 0, VIEWER, FREE, "[options] SCRIPT", "measure the layers of a script's model on this machine", cs_cmd_profile, 1, 1, OPTIONS(profile_options)},
     {"jobs", '1', VIEWER, FREE, "[options]", "all jobs, newest first", cs_cmd_jobs, 0, 0, OPTIONS(jobs_options)},
     {"show", 0, VIEWER, FREE, "[options] ID", "everything about one job", cs_cmd_show, 1, 1, NO_OPTIONS},
     {"metrics", 0, VIEWER, FREE, "[options] ID", "the step series of a job", cs_cmd_metrics, 1, 1, OPTIONS(metrics_options)},

@@ -37,7 +37,8 @@ struct cs_cmd_values {
     const char *devices;
     /* dump, help */
     const char *replay, *script, *view, *size, *keys;
-    bool screen; /* plan: in the Plan view */
+    const char *output; /* profile */
+    bool screen;        /* plan: in the Plan view */
     bool explain, compare;
     int glyphs; /* enum cs_glyph_set */
     bool list, mdoc;
@@ -98,6 +99,7 @@ bool cs_commands_completion(const char *shell, struct cs_buf *out); /* bash, zsh
 CS_COMMAND_HANDLER(cs_cmd_run);
 CS_COMMAND_HANDLER(cs_cmd_submit);
 CS_COMMAND_HANDLER(cs_cmd_plan);
+CS_COMMAND_HANDLER(cs_cmd_profile);
 CS_COMMAND_HANDLER(cs_cmd_plan_view); /* cs_cmd_plan unless the view is asked for */
 CS_COMMAND_HANDLER(cs_cmd_jobs);
 CS_COMMAND_HANDLER(cs_cmd_show);

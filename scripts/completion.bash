@@ -15,6 +15,7 @@ _cornstarch_console() {
     "run "*) list="--plain --detach --replan --export --json --socket --help" ;;
     "submit "*) list="--replan --json --socket --help" ;;
     "plan "*) list="--top --explain --compare --devices --view --json --socket --help" ;;
+    "profile "*) list="--output --devices --json --socket --help" ;;
     "jobs "*) list="--limit --json --socket --help" ;;
     "show "*) list="--json --socket --help" ;;
     "metrics "*) list="--after --every --limit --json --socket --help" ;;
@@ -39,7 +40,7 @@ _cornstarch_console() {
     "model "*) list="init show check " files= ;;
     "data "*) list="make check " files= ;;
     "daemon "*) list="start stop drain status " files= ;;
-    *) list="run submit plan jobs show metrics logs pause resume stop checkpoint wait nodes gpus export model data inspect lua dump doctor daemon proxy raw version help " ;;
+    *) list="run submit plan profile jobs show metrics logs pause resume stop checkpoint wait nodes gpus export model data inspect lua dump doctor daemon proxy raw version help " ;;
   esac
   COMPREPLY=($(compgen -W "$list" -- "$cur"))
   [[ -z $files || $cur == -* || $COMP_CWORD -lt 2 ]] || COMPREPLY+=($(compgen -f -- "$cur"))

@@ -11,6 +11,7 @@
 #include "core/wire/wire.h"
 #include "worker/blas.h"
 #include "worker/boot.h"
+#include "worker/profile.h"
 
 enum { CONTROL_FD = 3, EXIT_FAILED = 6, EXIT_RUNNER_GONE = 5 };
 
@@ -90,7 +91,8 @@ int main(int argc, char **argv)
         printf("cornstarch-worker %s\n", CORNSTARCH_VERSION);
         return 0;
     }
-    if (argc != 1 || fstat(CONTROL_FD, &st) == -1 || !S_ISSOCK(st.st_mode)) {
+    const bool is_profile = argc == 2 && strcmp(argv[1], "--profile") == 0;
+    if (!is_profile && (argc != 1 || fstat(CONTROL_FD, &st) == -1 || !S_ISSOCK(st.st_mode))) {
         fprintf(stderr, "cornstarch-worker: one rank of a job; cornstarch-runner starts it, with "
                         "its control line on descriptor 3\n");
         return 1;
@@ -98,6 +100,8 @@ int main(int argc, char **argv)
     if (cs_blas_set_environment())
         execv("/proc/self/exe", argv); /* where that fails the slow kernels do */
     signal(SIGPIPE, SIG_IGN);
+    if (is_profile)
+        return cs_profile_program();
     if (cs_control_new(CONTROL_FD, &control, &err) != CS_OK) {
         fprintf(stderr, "cornstarch-worker: %s\n", err.text);
         return EXIT_FAILED;

@@ -1,0 +1,113 @@
+/* Measured costs of layers: complete, plausible, and what planners read. */
+#include "worker/measure.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/device.h"
+#include "support/spec.h"
+
+static void need(enum cs_status status, const struct cs_err *err)
+{
+    if (status != CS_OK)
+        fail_msg("%s: %s", cs_status_slug(status), err->text);
+}
+
+static int64_t at(const struct cs_profile *p, const char *module, enum cs_layer_kind kind,
+                  int64_t rows, int part)
+{
+    for (int32_t i = 0; i < p->n_rows; i++) {
+        const struct cs_quadratic *parts[] = {&p->row[i].fwd, &p->row[i].bwd_input,
+                                              &p->row[i].bwd_weight};
+        if (p->row[i].kind == kind && strcmp(p->row[i].module, module) == 0)
+            return cs_quadratic_ns(parts[part], rows);
+    }
+    fail_msg("no row for %s", module);
+    return 0;
+}
+
+/* every kind of layer of every module once, with the key of the model that was asked about */
+static void every_kind_of_layer_is_measured(void **state)
+{
+    static const struct {
+        const char *module;
+        enum cs_layer_kind kind;
+    } kinds[] = {
+        {"vision.encoder",   CS_LAYER_EMBED    },
+        {"vision.encoder",   CS_LAYER_BLOCK    },
+        {"vision.encoder",   CS_LAYER_NORM     },
+        {"vision.projector", CS_LAYER_PROJECTOR},
+        {"llm",              CS_LAYER_EMBED    },
+        {"llm",              CS_LAYER_BLOCK    },
+        {"llm",              CS_LAYER_HEAD     },
+    };
+    const struct cs_test_spec options = {.is_tied = true, .rules = "train:vision.projector"};
+    const struct cs_device_class *cpu = cs_device_class_find("cpu");
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {0};
+    struct cs_profile *p, *again;
+    json_t *root, *json;
+    struct cs_graph *graph = cs_test_graph(&options, arena, &root);
+    (void)state;
+    need(cs_measure(root, cpu, cs_test_device(), arena, &p, &err), &err);
+    assert_int_equal(p->n_rows, CS_ARRAY_LEN(kinds));
+    for (size_t i = 0; i < CS_ARRAY_LEN(kinds); i++)
+        assert_true(at(p, kinds[i].module, kinds[i].kind, 64, 0) > 0);
+    assert_true(at(p, "llm", CS_LAYER_BLOCK, 128, 1) > 0);
+    assert_true(at(p, "llm", CS_LAYER_BLOCK, 128, 2) > 0);
+    assert_int_equal(at(p, "vision.encoder", CS_LAYER_EMBED, 16, 1), 0); /* nothing is upstream */
+    need(cs_profile_check(p, graph, cpu, &err), &err);
+
+    json = cs_profile_json(p);
+    need(cs_profile_read(json, arena, &again, &err), &err);
+    assert_int_equal(again->n_rows, p->n_rows);
+    assert_string_equal(again->key, p->key);
+
+    /* frozen layers leave their parts out when a planner asks */
+    struct cs_layer_cost cost;
+    for (int32_t l = 0; l < graph->n_layers; l++) {
+        const struct cs_layer *layer = &graph->layers[l];
+        assert_true(cs_profile_cost(p, graph, layer, 1, 1, 64, &cost));
+        assert_true(layer->needs_weight_grad || cost.bwd_weight_ns == 0);
+        assert_true(layer->needs_input_grad || cost.bwd_input_ns == 0);
+    }
+    json_decref(json);
+    json_decref(root);
+    cs_arena_free(arena);
+}
+
+/* a wider model is another key, and slower */
+static void a_profile_of_other_shapes_is_refused(void **state)
+{
+    const struct cs_device_class *cpu = cs_device_class_find("cpu");
+    struct cs_test_spec options = {.llm_width = 48}, wide = {.llm_width = 192};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {0};
+    struct cs_profile *p, *q;
+    json_t *root, *other;
+    (void)state;
+    (void)cs_test_graph(&options, arena, &root);
+    struct cs_graph *graph = cs_test_graph(&wide, arena, &other);
+    need(cs_measure(root, cpu, cs_test_device(), arena, &p, &err), &err);
+    need(cs_measure(other, cpu, cs_test_device(), arena, &q, &err), &err);
+    assert_int_equal(cs_profile_check(p, graph, cpu, &err), CS_PLAN);
+    need(cs_profile_check(q, graph, cpu, &err), &err);
+    json_decref(root);
+    json_decref(other);
+    cs_arena_free(arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_of_layer_is_measured),
+        cmocka_unit_test(a_profile_of_other_shapes_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
