@@ -73,7 +73,7 @@ static void exec_daemon(const struct test_daemon *daemon)
     dup2(fd, 2);
     setenv("CORNSTARCH_RUNNER", program("fake_runner"), 1);
     setenv("XDG_CONFIG_HOME", daemon->dir, 1);
-    setenv("CORNSTARCH_NVML", "none", 0); /* CPU ranks, also on a machine with GPUs */
+    setenv("CORNSTARCH_NVML", "none", 0);              /* CPU ranks, also on a machine with GPUs */
     setenv("ASAN_OPTIONS", "quarantine_size_mb=1", 1); /* memory is measured */
     execv(program("cornstarchd"), (char *const *)(uintptr_t)argv);
     _exit(127);
