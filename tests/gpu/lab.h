@@ -30,7 +30,7 @@ struct lab {
     void *handle, *stream;
     struct cs_ctx host_ctx, dev_ctx;
     uint64_t seed;
-    int64_t most; /* cases of more elements are left out; 0: none */
+    int64_t most;                   /* cases of more elements are left out; 0: none */
     int passed, failed;             /* cases */
     int group_passed, group_failed; /* of the operator in work */
 };
