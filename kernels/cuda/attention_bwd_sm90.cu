@@ -261,6 +261,10 @@ static void launch_all(struct cs_ctx *ctx, const struct cs_bwd_maps &maps,
 #define ITEMS_PER_PROCESSOR 3
 #define PROCESSORS          132
 
+/* Items of a block of columns: two for each processor, so that the longest of the last block are
+ * over in time (measured on causal masks), but no more, for the cache. */
+#define BLOCK_TILES 256
+
 static int32_t parts_of(const struct cs_attention_shape *s, const struct cs_mask_cells *cells)
 {
     const int32_t group = s->heads / s->kv_heads;
@@ -315,6 +319,8 @@ static struct cs_bwd_args args_of(const struct cs_attention_shape *s,
     a.group = s->heads / s->kv_heads;
     a.parts = parts_of(s, cells);
     a.heads_per_item = a.group / a.parts;
+    /* in turn: as few items as possible that wait for each other */
+    a.block = s->is_deterministic ? a.kv_heads * a.parts : (BLOCK_TILES + a.n_k - 1) / a.n_k;
     a.scale = s->scale;
     a.softcap = s->softcap;
     a.is_ordered = s->is_deterministic;

@@ -30,6 +30,7 @@ struct cs_bwd_args {
     int32_t n_q, n_k;
     int32_t tokens, heads, kv_heads, head_dim, q_stride, kv_stride, o_stride;
     int32_t group, parts, heads_per_item; /* parts * heads_per_item = group = heads / kv_heads */
+    int32_t block; /* columns whose items come before those of the next (see item_of) */
     float scale, softcap;
     bool is_ordered; /* sums of dq in the order of ranks */
     const void *o, *d_o;

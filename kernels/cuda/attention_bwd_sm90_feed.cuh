@@ -188,25 +188,38 @@ template <typename L> struct producer {
     }
 };
 
+/* The item with this number. Columns are taken in blocks, so that what the items at work read and
+ * add to fits the L2 cache; inside a block the longest tiles come first, in turn: in ascending
+ * order, so that nobody waits for an item that has not started. */
+template <typename L>
+__device__ __forceinline__ struct item item_of(const struct cs_bwd_args &a, int32_t number)
+{
+    const int32_t columns = a.kv_heads * a.parts, tiles = a.n_k * L::TILE_PARTS;
+    if (number >= tiles * columns)
+        return {-1, 0, 0, 0};
+    const int32_t before = number / (tiles * a.block) * a.block; /* columns of earlier blocks */
+    const int32_t width = min(a.block, columns - before), in_block = number - before * tiles;
+    const int32_t nth = in_block / width, tile = nth / L::TILE_PARTS;
+    struct item w;
+    w.tile = a.is_ordered ? tile : a.by_k.order[tile];
+    w.part = nth % L::TILE_PARTS;
+    w.column = before + in_block % width;
+    w.count = a.by_k.count[w.tile];
+    return w;
+}
+
 template <typename L>
 __device__ __forceinline__ void produce(const struct cs_bwd_args &a, const struct cs_bwd_maps &maps,
                                         uint8_t *shared)
 {
-    const int32_t columns = a.kv_heads * a.parts, per_tile = columns * L::TILE_PARTS;
-
     struct producer<L> to = {
         a, maps, shared, cs_smem(shared), {0, 0}, {0, 0}, 1, false
     };
 
     for (bool is_end = false; !is_end;) {
-        int32_t next = threadIdx.x % 32 == 0 ? atomicAdd(a.next, 1) : 0;
-        next = __shfl_sync(0xffffffffu, next, 0);
-        is_end = next >= a.n_k * per_tile;
-        struct item w = {-1, next % per_tile / columns, next % columns, 0};
-        if (!is_end) { /* in turn: tiles in ascending order, else the longest first */
-            w.tile = a.is_ordered ? next / per_tile : a.by_k.order[next / per_tile];
-            w.count = a.by_k.count[w.tile];
-        }
+        const int32_t number = threadIdx.x % 32 == 0 ? atomicAdd(a.next, 1) : 0;
+        const struct item w = item_of<L>(a, __shfl_sync(0xffffffffu, number, 0));
+        is_end = w.tile < 0;
         to.has_keys = false;
         const int32_t head = w.column * a.heads_per_item; /* parts of a group are neighbours */
         for (int32_t h = 0; h < (w.count > 0 ? a.heads_per_item : 0); h++)
