@@ -258,7 +258,8 @@ static int64_t ranks_of(const struct cs_spec *spec)
         sum += spec->parallel[i].pp;
         most = spec->parallel[i].pp > most ? spec->parallel[i].pp : most;
     }
-    return strcmp(spec->modality, "encoder-colocated") == 0 ? most : sum;
+    /* colocated and copied encoders use the ranks of the LLM */
+    return strcmp(spec->modality, "encoder-parallel") == 0 ? sum : most;
 }
 
 /* CPU ranks or GPUs, as the plan's cluster says; more than there are would queue forever. */
