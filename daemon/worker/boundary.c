@@ -7,8 +7,9 @@
 struct buffer {
     struct buffer *next; /* in the free list */
     void *data;
-    void *last_use; /* event, NULL on the host */
-    bool is_used;   /* last_use was recorded */
+    void *last_use;    /* event, NULL on the host */
+    void *last_stream; /* where it was recorded */
+    bool is_used;      /* last_use was recorded */
 };
 
 struct cs_boundary {
@@ -117,26 +118,44 @@ enum cs_status cs_boundary_begin(struct cs_boundary *boundary, int32_t n_slots, 
     return CS_OK;
 }
 
+/* Programs are proved free of stalls with a buffer for every slot. A message may take long, or wait
+ * for its peer: whoever waited for the last use of a buffer by one would add a dependency that the
+ * proof does not know, and such a circle once held two ranks for ever. So a buffer is taken again
+ * only by the stream that used it last, or when that use is over. */
+static bool is_free_for(const struct cs_device *d, const struct buffer *buffer, const void *stream)
+{
+    return !buffer->is_used || buffer->last_stream == stream ||
+           d->mem->event_query(d->handle, buffer->last_use, NULL) == CS_OK;
+}
+
+static struct buffer *take_free(struct cs_boundary *b, int32_t edge, const void *stream)
+{
+    pthread_mutex_lock(&b->lock);
+    struct buffer **link = &b->free_list[edge];
+    while (*link != NULL && !is_free_for(b->device, *link, stream))
+        link = &(*link)->next;
+    struct buffer *found = *link;
+    if (found != NULL)
+        *link = found->next;
+    pthread_mutex_unlock(&b->lock);
+    return found;
+}
+
 enum cs_status cs_boundary_take(struct cs_boundary *boundary, int32_t edge, int32_t slot,
                                 int is_grad, int64_t rows, void *stream, void **out,
                                 struct cs_err *err)
 {
-    const struct cs_device *d = boundary->device;
     const size_t at = index_of(boundary, edge, slot, is_grad);
     CS_ASSERT(boundary->at[at] == NULL && rows <= boundary->plan->edges[edge].max_rows);
     *out = NULL;
     if (rows == 0)
         return CS_OK;
-    pthread_mutex_lock(&boundary->lock);
-    struct buffer *buffer = boundary->free_list[edge];
-    if (buffer != NULL)
-        boundary->free_list[edge] = buffer->next;
-    pthread_mutex_unlock(&boundary->lock);
+    struct buffer *buffer = take_free(boundary, edge, stream);
     if (buffer == NULL)
         CS_TRY(new_buffer(boundary, edge, &buffer, err));
     boundary->at[at] = buffer;
     *out = buffer->data;
-    return buffer->is_used ? d->mem->stream_wait(d->handle, stream, buffer->last_use, err) : CS_OK;
+    return CS_OK;
 }
 
 void *cs_boundary_at(const struct cs_boundary *boundary, int32_t edge, int32_t slot, int is_grad)
@@ -154,8 +173,10 @@ void cs_boundary_give(struct cs_boundary *boundary, int32_t edge, int32_t slot, 
     if (buffer == NULL)
         return;
     boundary->at[at] = NULL;
-    if (d->mem != NULL) /* an event that cannot be recorded shows at the next wait */
+    if (d->mem != NULL) { /* a failed record leaves its error in the device */
         buffer->is_used = d->mem->event_record(d->handle, buffer->last_use, stream, NULL) == CS_OK;
+        buffer->last_stream = stream;
+    }
     pthread_mutex_lock(&boundary->lock);
     buffer->next = boundary->free_list[edge];
     boundary->free_list[edge] = buffer;

@@ -4,7 +4,7 @@
  * Buffers lie in the device's memory, have the size of the edge's budget and are reused. Zero rows
  * have no buffer (NULL) and no message. take and give lock; a buffer itself is handed over through
  * the program's dependencies. On a device with streams, give notes where the last use stands on the
- * giver's stream and the next taker's stream waits for it. */
+ * giver's stream; a buffer is taken again by that stream, or when that use is over. */
 #ifndef CS_WORKER_BOUNDARY_H
 #define CS_WORKER_BOUNDARY_H
 

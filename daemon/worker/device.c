@@ -51,6 +51,9 @@ static enum cs_status open_cuda(struct cs_device *d, const char *precision, stru
     int n;
     /* loading a kernel late may wait for one that waits for a peer */
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    /* streams that share a queue of the device wait for each other: a message would hold computing
+     */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     CS_TRY(open_plugin(d, err));
     if (precision != NULL && strcmp(precision, "fp32") == 0)
         d->ops = d->mem->ops_f32;

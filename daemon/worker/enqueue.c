@@ -5,6 +5,7 @@
  * Compute and collectives run on the device's compute stream, each lane (peer and direction) of the
  * messages on a stream of its own. Begin and end of every action are events; they become times when
  * the step is over. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -68,6 +69,28 @@ void cs_exec_free_marks(struct cs_exec *exec)
     free(exec->mark);
 }
 
+/* What the device is at, by stream: the first action that has not ended on each. */
+static void first_open(const struct cs_exec *exec, char *out, size_t cap)
+{
+    const struct cs_device *d = exec->config.device;
+    const void *seen[2 * CS_MAX_LANES + 1];
+    int n_seen = 0;
+    struct cs_buf text = {0};
+    for (uint32_t i = 0; i <= exec->current->id && n_seen < (int)CS_ARRAY_LEN(seen); i++) {
+        const void *stream = stream_of(exec, &exec->mine->actions[i]);
+        bool is_seen = d->mem->event_query(d->handle, exec->mark[i].end, NULL) == CS_OK;
+        for (int k = 0; k < n_seen; k++)
+            is_seen = is_seen || seen[k] == stream;
+        if (is_seen)
+            continue;
+        seen[n_seen++] = stream;
+        cs_buf_adds(&text, text.len > 0 ? "; " : "");
+        cs_action_text(exec->program, exec->config.rank, i, &text);
+    }
+    snprintf(out, cap, "%s", cs_buf_str(&text));
+    cs_buf_free(&text);
+}
+
 static enum cs_status check_time(const struct cs_exec *exec, int64_t start, struct cs_err *err)
 {
     const int64_t limit_ms = exec->config.deadline_ms;
@@ -75,8 +98,10 @@ static enum cs_status check_time(const struct cs_exec *exec, int64_t start, stru
         CS_TRY(cs_lanes_check(exec->config.lanes, err));
     if (limit_ms <= 0 || cs_now_ns() - start < limit_ms * 1000000)
         return CS_OK;
-    return cs_fail(err, CS_TIMEOUT, "rank %d: the device did not finish within %lld ms",
-                   exec->config.rank, (long long)limit_ms);
+    char where[256];
+    first_open(exec, where, sizeof where);
+    return cs_fail(err, CS_TIMEOUT, "rank %d: the device did not finish within %lld ms; open: %s",
+                   exec->config.rank, (long long)limit_ms, where);
 }
 
 /* Until everything enqueued on the compute stream is done. A peer that died would make it wait for

@@ -274,7 +274,7 @@ static void run_rank(const struct options *o, const struct job *j, int rank, con
                                              .lanes = lanes,
                                              .ring = &ring,
                                              .rank = rank,
-                                             .deadline_ms = 120000};
+                                             .deadline_ms = 30000};
     must(cs_trainer_new(&config, &t, &err), &err);
     fill_weights(t->params);
 
