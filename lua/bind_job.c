@@ -45,6 +45,7 @@ static const struct cs_arg job_args[] = {
     {"batch_samples", CS_ARG_INT, true, NULL, 1, 1 << 20, 0, NULL, "samples of a step"},
     {"balance", CS_ARG_STRING, false, "list2d|lpt|entrain|random|stream", 0, 0, 0, "\"list2d\"", "which slot of its step a sample sits in; stream: as they come"},
     {"slot_order", CS_ARG_STRING, false, "kept|searched", 0, 0, 0, "\"kept\"", "searched: the order of a step's slots that takes least on the simulator"},
+    {"precision", CS_ARG_STRING, false, "bf16|fp32", 0, 0, 0, "bf16 on GPUs, fp32 on CPU ranks", "what ranks compute in; parameters are updated in fp32 either way. CPU ranks compute in fp32 only"},
     {"steps", CS_ARG_INT, true, NULL, 1, 1e12, 0, NULL, "optimizer steps"},
     {"seed", CS_ARG_INT, false, NULL, 0, 9e15, 0, "0", "decides order of samples and fresh parameters"},
     {"checkpoint", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{ every_steps = 0, keep = 3 }", "{ every_steps = 500, keep = 3, dir = ... }; one is always written at the end"},
@@ -205,6 +206,15 @@ static void script_name(lua_State *L, char *out, size_t cap)
         *dot = '\0';
 }
 
+static void check_precision(lua_State *L, const struct cs_spec *spec)
+{
+    struct cs_cluster cluster;
+    struct cs_err err;
+    if (cs_cluster_read_here(spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err) != CS_OK ||
+        cs_spec_check_precision(spec, cluster.device->name, &err) != CS_OK)
+        cs_lua_error(L, "cs.job: %s", err.text);
+}
+
 static int call_job(lua_State *L)
 {
     const struct cs_lua_function *f = &functions[F_JOB];
@@ -223,7 +233,8 @@ static int call_job(lua_State *L)
     json_object_set_new(document, "steps", json_integer(cs_lua_args_int(L, "steps", 1)));
     json_object_set_new(document, "batch_samples",
                         json_integer(cs_lua_args_int(L, "batch_samples", 1)));
-    static const char *const words[] = {"balance", "slot_order"}; /* absent: the defaults */
+    static const char *const words[] = {"balance", "slot_order",
+                                        "precision"}; /* absent: defaults */
     for (size_t i = 0; i < CS_ARRAY_LEN(words); i++)
         if (cs_lua_args_string(L, words[i], NULL))
             json_object_set_new(document, words[i],
@@ -236,6 +247,7 @@ static int call_job(lua_State *L)
     nested(L, "eval", fill_eval, document);
     nested(L, "checkpoint", fill_checkpoint, document);
     cs_lua_build_graph(L, "cs.job", value, false);
+    check_precision(L, value->spec);
     lua_settop(L, self);
     return 1;
 }

@@ -184,6 +184,8 @@ static void send_boot(struct cs_runner *r, struct cs_child *child)
         const bool is_cpu = strcmp(r->job.cluster.device->name, "cpu") == 0;
         snprintf(device, sizeof device, "%s:%d", is_cpu ? "cpu" : "cuda", child->rank);
         cs_msg_set_str(msg, "device", device);
+        if (r->job.spec->precision[0] != '\0')
+            cs_msg_set_str(msg, "precision", r->job.spec->precision);
     } else {
         cs_msg_set_int(msg, "first_step", r->job.first_step);
         if (r->job.cursor)

@@ -90,6 +90,7 @@ static enum cs_status make_plan(struct cs_job *job, const struct cs_here *given,
     CS_TRY(cs_spec_read(job->spec_json, job->arena, &job->spec, err));
     CS_TRY(cs_graph_build(job->spec, false, job->arena, &job->graph, err));
     CS_TRY(cs_cluster_read_here(job->spec->cluster, here, &job->cluster, err));
+    CS_TRY(cs_spec_check_precision(job->spec, job->cluster.device->name, err));
     CS_TRY(cs_plan_make(job->spec, job->graph, &job->cluster, job->arena, &job->plan, err));
     CS_TRY(cs_plan_predict(job->plan, job->graph, &job->cluster, job->arena, err));
     const char *previewed = job->spec->plan_hash;

@@ -268,6 +268,7 @@ static enum cs_status choose_devices(const struct cs_server *server, const struc
 {
     struct cs_cluster cluster;
     CS_TRY(cs_cluster_read_here(spec->cluster, cs_node_here(server), &cluster, err));
+    CS_TRY(cs_spec_check_precision(spec, cluster.device->name, err));
     const bool is_gpu = strcmp(cluster.device->name, "cpu") != 0;
     const long long offered = (long long)cs_node_offers(server, is_gpu);
     snprintf(row->device, sizeof(row->device), "%s", is_gpu ? "cuda" : "cpu");

@@ -77,6 +77,7 @@ static void defaults_are_those_of_the_table(void **state)
     assert_string_equal(spec->schedule, "1f1b");
     assert_string_equal(spec->stages, "frozen-aware");
     assert_string_equal(spec->plan_hash, "");
+    assert_string_equal(spec->precision, "");
     assert_null(spec->cluster);
     assert_true(fabs(spec->beta1 - 0.9) <= 0 && fabs(spec->beta2 - 0.999) <= 0);
     assert_true(fabs(spec->eps - 1e-8) <= 0 && fabs(spec->weight_decay) <= 0);
@@ -109,6 +110,7 @@ static void every_value_arrives(void **state)
                                .rules = "train:vision.projector freeze:llm.layers.0-1"});
     (void)state;
     mutate(root, "seed", "17");
+    mutate(root, "precision", "\"fp32\"");
     mutate(root, "plan.encoder_rows", "{\"depth\": 64}");
     mutate(root, "plan.cluster", "{\"ranks\": 8}");
     mutate(root, "optimizer.betas", "[0.8, 0.95]");
@@ -121,6 +123,7 @@ static void every_value_arrives(void **state)
     mutate(root, "model.modules.4.tokenizer", "\"/tok\"");
     const struct cs_spec *spec = must_read(root, arena);
     assert_int_equal(spec->seed, 17);
+    assert_string_equal(spec->precision, "fp32");
     assert_int_equal(spec->n_modules, 5);
     assert_int_equal(spec->module[0].kind, CS_MODULE_ENCODER);
     assert_string_equal(spec->module[2].token, "<depth>");
@@ -195,6 +198,8 @@ static void every_mistake_is_named(void **state)
         {"steps",                         "0",                        "steps is 0; it must be a whole number from 1 to 1000000000000"      },
         {"steps",                         "null",                     "steps is null; it must be a whole number"                           },
         {"batch_samples",                 "\"16\"",                   "batch_samples is \"16\"; it must be a whole number"                 },
+        {"precision",                     "\"fp16\"",                 "precision is \"fp16\"; accepted: bf16|fp32"                         },
+        {"precision",                     "32",                       "precision is 32; it must be a string"                               },
         {"plan_hash",                     "\"xyz\"",                  "plan_hash is neither empty nor 64 digits of lower-case hex"         },
         {"model",                         NULL,                       "model is missing"                                                   },
         {"model",                         "null",                     "model is null"                                                      },
@@ -387,6 +392,36 @@ static void limits_hold(void **state)
     json_decref(text);
 }
 
+static void bf16_is_refused_on_cpu_ranks_only(void **state)
+{
+    static const struct {
+        const char *value, *device;
+        enum cs_status status;
+    } rows[] = {
+        {NULL,       "cpu",      CS_OK     },
+        {"\"fp32\"", "cpu",      CS_OK     },
+        {"\"bf16\"", "cpu",      CS_INVALID},
+        {NULL,       "h100-80g", CS_OK     },
+        {"\"fp32\"", "h100-80g", CS_OK     },
+        {"\"bf16\"", "h100-80g", CS_OK     },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_err err = {.text = ""};
+        json_t *root = cs_test_spec_json(NULL);
+        if (rows[i].value != NULL)
+            mutate(root, "precision", rows[i].value);
+        const struct cs_spec *spec = must_read(root, arena);
+        assert_int_equal(cs_spec_check_precision(spec, rows[i].device, &err), rows[i].status);
+        if (rows[i].status != CS_OK)
+            assert_non_null(strstr(err.text, "CPU ranks compute in fp32"));
+        json_decref(root);
+        cs_arena_free(arena);
+    }
+}
+
 static void learning_rates_equal_the_formulas(void **state)
 {
     struct cs_spec spec = {.steps = 110, .warmup_steps = 10, .lr_kind = "cosine"};
@@ -436,6 +471,7 @@ int main(void)
         cmocka_unit_test(every_mistake_is_named),
         cmocka_unit_test(placeholders_must_differ),
         cmocka_unit_test(limits_hold),
+        cmocka_unit_test(bf16_is_refused_on_cpu_ranks_only),
         cmocka_unit_test(learning_rates_equal_the_formulas),
         cmocka_unit_test(table_is_fit_for_a_manual),
     };

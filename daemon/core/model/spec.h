@@ -14,7 +14,7 @@
 
 /* clang-format off */
 /* Document (schema "cornstarch.job/1"; man cornstarch-job.5 is generated from the key table):
- *   name, seed, steps, batch_samples, balance (which slot a sample sits in), slot_order
+ *   name, seed, steps, batch_samples, balance (which slot a sample sits in), slot_order, precision
  *   model.modules[]: name, kind (encoder|projector|llm), dir (absolute HF directory or ""), config (the
  *     directory's config.json as it is), init ("weights"|"random"), encoder: token, processor (its
  *     preprocessor_config.json), feature_layer (int as in LLaVA: -1 last block, -2 ...; null: after the
@@ -70,6 +70,7 @@ struct cs_spec {
     int64_t steps, batch_samples;
     const char *balance;    /* "list2d" | "lpt" | "entrain" | "random" | "stream" */
     const char *slot_order; /* "kept" | "searched" */
+    const char *precision;  /* "bf16" | "fp32", "": what the ranks' devices usually compute in */
     struct cs_spec_module module[CS_MAX_MODULES];
     int32_t n_modules;
     struct cs_spec_rule *rules;
@@ -123,6 +124,10 @@ const struct cs_spec_key *cs_spec_keys(int *n);
  */
 enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct cs_spec **out,
                             struct cs_err *err) CS_NODISCARD;
+/* Whether ranks of a device class ("cpu", "h100-80g" ...) compute in the precision that is asked
+ * for: CPU ranks do in fp32 only. CS_INVALID says what to do. */
+enum cs_status cs_spec_check_precision(const struct cs_spec *spec, const char *device,
+                                       struct cs_err *err) CS_NODISCARD;
 /* lr factor of optimizer step s (0-based), in [0, 1]: transformers' constant, linear and cosine
  * schedules with warm-up. The warm-up is (s + 1) / warmup_steps, one step ahead of transformers',
  * whose first step has factor 0 and so changes nothing; from s = warmup_steps on both are equal.

@@ -191,3 +191,14 @@ enum cs_status cs_spec_check(const struct cs_spec_reader *reader, const struct c
                        "plan_hash is neither empty nor 64 digits of lower-case hex");
     return CS_OK;
 }
+
+enum cs_status cs_spec_check_precision(const struct cs_spec *spec, const char *device,
+                                       struct cs_err *err)
+{
+    if (strcmp(device, "cpu") != 0 || strcmp(spec->precision, "bf16") != 0)
+        return CS_OK;
+    return cs_fail(
+        err, CS_INVALID,
+        "precision is \"bf16\", but CPU ranks compute in fp32: leave precision out (GPUs "
+        "then compute in bf16), or plan for GPUs");
+}
