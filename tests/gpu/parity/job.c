@@ -1,0 +1,253 @@
+/* A job at real widths on one rank, trainers of it, weights and slots; see parity.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/philox.h"
+#include "gpu/parity/parity.h"
+
+/* Prime: rows of matrices that repeat the block are all different. */
+enum { BLOCK = 1048573 };
+
+void parity_must(enum cs_status status, const struct cs_err *err)
+{
+    if (status == CS_OK)
+        return;
+    fprintf(stderr, "gpu_test_parity: %s: %s\n", cs_status_slug(status), err->text);
+    exit(1);
+}
+
+static json_t *siglip_config(const struct parity_shape *s)
+{
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f}", "model_type",
+                     "siglip_vision_model", "hidden_size", 1152, "intermediate_size", 4304,
+                     "num_hidden_layers", s->vision_layers, "num_attention_heads", 16,
+                     "num_channels", 3, "image_size", s->image, "patch_size", 14, "hidden_act",
+                     "gelu_pytorch_tanh", "layer_norm_eps", 1e-6);
+}
+
+static json_t *llama_config(const struct parity_shape *s)
+{
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:b, s:{s:s, s:f}}",
+                     "model_type", "llama", "hidden_size", 2048, "intermediate_size", 8192,
+                     "num_hidden_layers", s->llm_layers, "num_attention_heads", 32,
+                     "num_key_value_heads", 8, "head_dim", 64, "vocab_size", s->vocab,
+                     "max_position_embeddings", 131072, "hidden_act", "silu", "rms_norm_eps", 1e-5,
+                     "tie_word_embeddings", 1, "rope_parameters", "rope_type", "default",
+                     "rope_theta", 500000.0);
+}
+
+/* The directory's own configuration, through the loader. */
+static json_t *read_config(const char *dir)
+{
+    struct cs_hfdir *open = NULL;
+    struct cs_err err = {0};
+    parity_must(cs_hfdir_open(dir, "", &open, &err), &err);
+    json_t *config = json_deep_copy(cs_hfdir_config(open));
+    cs_hfdir_close(open);
+    return config;
+}
+
+static json_t *modules(const struct parity_shape *s)
+{
+    json_t *list = json_array();
+
+    const struct {
+        const char *name, *kind, *part;
+    } row[] = {
+        {"vision.encoder",   "encoder",   "encoder"  },
+        {"vision.projector", "projector", "projector"},
+        {"llm",              "llm",       "llm"      },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(row); i++) {
+        char dir[1100] = "";
+        if (s->dir != NULL)
+            snprintf(dir, sizeof dir, "%s/%s", s->dir, row[i].part);
+        json_t *m = json_pack("{s:s, s:s, s:s, s:s}", "name", row[i].name, "kind", row[i].kind,
+                              "dir", dir, "init", s->dir != NULL ? "weights" : "random");
+        if (i == 1) {
+            json_object_set_new(m, "family", json_string("mlp"));
+            json_object_set_new(m, "layers", json_integer(2));
+        } else {
+            json_object_set_new(m, "config",
+                                s->dir != NULL ? read_config(dir)
+                                : i == 0       ? siglip_config(s)
+                                               : llama_config(s));
+        }
+        if (i == 0)
+            json_object_set_new(m, "token", json_string("<image>"));
+        json_array_append_new(list, m);
+    }
+    return list;
+}
+
+static json_t *rules(const struct parity_shape *s)
+{
+    json_t *list = json_array();
+
+    const struct {
+        bool is_frozen;
+        const char *glob;
+    } rule[] = {
+        {s->is_encoder_frozen,   "vision.encoder"  },
+        {s->is_projector_frozen, "vision.projector"},
+        {s->is_llm_frozen,       "llm"             },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rule); i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s}", "op", rule[i].is_frozen ? "freeze" : "train",
+                                        "glob", rule[i].glob));
+    return list;
+}
+
+static json_t *document(const struct parity_shape *s)
+{
+    return json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:{s:{s:i, s:i, s:s}, s:s, s:s, s:{s:{s:i}, "
+        "s:{s:i}}, s:i, s:i}, s:{s:s, s:s, s:s}, s:{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i}, "
+        "s:{s:s}}",
+        "schema", "cornstarch.job/1", "name", "parity", "seed", 1, "steps", 100, "batch_samples",
+        s->slots, "model", "modules", modules(s), "rules", rules(s), "plan", "cluster", "nodes", 1,
+        "devices_per_node", 2, "device", "h100-80g", "modality", "encoder-parallel", "schedule",
+        "1f1b", "parallel", "vision", "pp", 1, "llm", "pp", 1, "seq_tokens", s->seq_tokens, "slots",
+        s->slots, "data", "format", "llava", "json", "/nowhere.json", "images", "/nowhere",
+        "optimizer", "kind", "adamw", "lr", s->lr, "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay",
+        0.1, "clip", 1.0, "warmup_steps", 0, "lr", "kind", "constant");
+}
+
+void parity_job_open(struct parity_job *job, const struct parity_shape *shape)
+{
+    struct cs_err err = {0};
+    struct cs_cluster cluster;
+    job->arena = cs_arena_new(0);
+    job->root = document(shape);
+    parity_must(cs_spec_read(job->root, job->arena, &job->spec, &err), &err);
+    parity_must(cs_graph_build(job->spec, false, job->arena, &job->graph, &err), &err);
+    parity_must(cs_cluster_read(job->spec->cluster, 0, &cluster, &err), &err);
+    parity_must(cs_plan_make(job->spec, job->graph, &cluster, job->arena, &job->plan, &err), &err);
+    for (int i = 0; i < job->plan->n_stages; i++)
+        job->plan->stages[i].rank = 0;
+    job->plan->n_ranks = 1;
+    job->plan->is_tied_across = false;
+}
+
+void parity_job_close(struct parity_job *job)
+{
+    json_decref(job->root);
+    cs_arena_free(job->arena);
+    *job = (struct parity_job){0};
+}
+
+void parity_subject_open(struct parity_subject *s, const struct parity_job *job, const char *label,
+                         const char *device, const char *precision)
+{
+    struct cs_err err = {0};
+    s->label = label;
+    parity_must(cs_device_open(device, precision, &s->device, &err), &err);
+    const struct cs_trainer_config config = {
+        .spec = job->spec, .graph = job->graph, .plan = job->plan, .device = &s->device};
+    parity_must(cs_trainer_new(&config, &s->trainer, &err), &err);
+}
+
+void parity_subject_close(struct parity_subject *s)
+{
+    cs_trainer_free(s->trainer);
+    cs_device_close(&s->device);
+    *s = (struct parity_subject){0};
+}
+
+void parity_fill_weights(struct parity_subject *s)
+{
+    struct cs_params *p = s->trainer->params;
+    struct cs_err err = {0};
+    float *block = malloc(BLOCK * sizeof *block), *values = NULL;
+    int64_t room = 0;
+    cs_philox_fill_normal(1, 2, 0, BLOCK, 0.02, block);
+    for (int32_t i = 0; i < p->n; i++) {
+        struct cs_tensor *t = &p->tensor[i];
+        const int64_t n = t->param->count;
+        if (t->is_tied_head && p->embed != NULL)
+            continue;
+        if (n > room) {
+            free(values);
+            values = malloc((size_t)n * sizeof *values);
+            room = n;
+        }
+        /* where in the block a tensor begins is a matter of its name */
+        int64_t at =
+            (int64_t)(cs_fnv1a64(t->param->name, strlen(t->param->name)) % (uint64_t)BLOCK);
+        for (int64_t k = 0; k < n;) {
+            const int64_t part = n - k < BLOCK - at ? n - k : BLOCK - at;
+            memcpy(values + k, block + at, (size_t)part * sizeof *values);
+            k += part;
+            at = 0;
+        }
+        for (int64_t k = 0; k < n && t->param->init == CS_INIT_ONE; k++)
+            values[k] = 1.0f + 5.0f * values[k];
+        parity_must(cs_params_set(p, t, values, &err), &err);
+    }
+    free(values);
+    free(block);
+}
+
+void parity_batch_new(struct parity_batch *b, const struct cs_slot_budget *budget, int slots)
+{
+    struct cs_slot_layout layout;
+    memset(b, 0, sizeof *b);
+    CS_ASSERT(slots <= (int)CS_ARRAY_LEN(b->slot));
+    cs_slot_layout_make(budget, &layout);
+    b->memory = calloc((size_t)slots, layout.bytes);
+    CS_ASSERT(b->memory != NULL);
+    for (int s = 0; s < slots; s++) {
+        cs_slot_view(&layout, budget, b->memory + (size_t)s * layout.bytes, &b->slot[s]);
+        b->slot[s].head->slot = s;
+    }
+    b->manifest.n_slots = slots;
+}
+
+void parity_batch_free(struct parity_batch *b)
+{
+    free(b->memory);
+    b->memory = NULL;
+}
+
+void parity_add_sample(struct parity_batch *b, const struct cs_slot_budget *budget, int slot, int n,
+                       const int32_t *id, const int32_t *label, const uint8_t *is_image,
+                       const uint8_t *pixels)
+{
+    struct cs_slot *s = &b->slot[slot];
+    struct cs_slot_head *head = s->head;
+    const int first = head->n_tokens, sample = head->n_samples,
+              item_rows = budget->enc[0].item_rows;
+    int filled = 0;
+    CS_ASSERT(first + n <= budget->seq_tokens);
+    for (int i = 0; i < n; i++) {
+        const int row = first + i;
+        s->ids[row] = id[i];
+        s->labels[row] = i + 1 < n && label[i + 1] >= 0 ? label[i + 1] : -1;
+        s->doc[row] = sample;
+        s->pos[row] = i;
+        head->n_labels += s->labels[row] >= 0;
+        if (is_image[i])
+            s->rows[0][head->n_items[0] * item_rows + filled++] = row;
+    }
+    CS_ASSERT(filled % item_rows == 0);
+    CS_ASSERT(head->n_items[0] + filled / item_rows <= budget->enc[0].items);
+    if (pixels != NULL)
+        memcpy(s->pixels[0] + (size_t)head->n_items[0] * (size_t)budget->enc[0].item_bytes, pixels,
+               (size_t)(filled / item_rows) * (size_t)budget->enc[0].item_bytes);
+    head->n_items[0] += filled / item_rows;
+    head->n_tokens += n;
+    s->sample_ids[sample] = (uint64_t)sample;
+    s->sample_rows[sample] = first;
+    s->sample_rows[sample + 1] = first + n;
+    head->n_samples++;
+    b->manifest.n_samples++;
+    b->manifest.n_tokens[slot] = head->n_tokens;
+    b->manifest.trained_tokens += head->n_labels - b->manifest.n_labels[slot];
+    b->manifest.n_labels[slot] = head->n_labels;
+    b->manifest.n_items[slot][0] = head->n_items[0];
+}

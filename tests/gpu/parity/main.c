@@ -1,0 +1,95 @@
+/* Parity of the training step on a GPU, in fp32 and bf16.
+ *
+ *   gpu_test_parity [steps] [OPTION...]      against our CPU path, at real widths with few layers
+ *   gpu_test_parity full DIR [OPTION...]     against PyTorch at full depth; DIR: full_depth.py's
+ *
+ * Options: device=cuda:0 (cpu:0: the CPU against itself), steps=20, short=5 (steps of the other
+ * frozen settings), vocab=32000, case=-1 (one setting only), bf16=1 (0: fp32 only).
+ * Prints figures and "N passed, N failed". Exit: 0 all passed, 1 not, 77 no GPU. */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gpu/parity/parity.h"
+#include "worker/blas.h"
+
+/* OpenBLAS reads its environment when it starts. */
+static void use_cores(char **argv)
+{
+    enum { MOST = 16 };
+
+    cpu_set_t set;
+    char text[16];
+    bool is_changed = false;
+    if (getenv("OPENBLAS_NUM_THREADS") == NULL && sched_getaffinity(0, sizeof set, &set) == 0) {
+        const int n = CPU_COUNT(&set);
+        snprintf(text, sizeof text, "%d", n < MOST ? n : MOST);
+        is_changed = setenv("OPENBLAS_NUM_THREADS", text, 1) == 0;
+    }
+    is_changed = cs_blas_set_environment() || is_changed;
+    if (is_changed)
+        execv("/proc/self/exe", argv); /* where it cannot: only slower */
+}
+
+static bool read_option(struct parity_options *o, const char *arg)
+{
+    int is_bf16 = 1;
+
+    const struct {
+        const char *name;
+        int *number;
+    } table[] = {
+        {"steps=", &o->steps      },
+        {"short=", &o->short_steps},
+        {"vocab=", &o->vocab      },
+        {"case=",  &o->only       },
+        {"bf16=",  &is_bf16       },
+    };
+
+    static const char device[] = "device=";
+    if (strncmp(arg, device, sizeof device - 1) == 0) {
+        snprintf(o->device, sizeof o->device, "%s", arg + sizeof device - 1);
+        return true;
+    }
+    for (size_t i = 0; i < CS_ARRAY_LEN(table); i++)
+        if (strncmp(arg, table[i].name, strlen(table[i].name)) == 0) {
+            *table[i].number = atoi(arg + strlen(table[i].name));
+            o->is_fp32_only = o->is_fp32_only || is_bf16 == 0;
+            return true;
+        }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    struct parity_options o = {
+        .device = "cuda:0", .steps = 20, .short_steps = 5, .vocab = 32000, .only = -1};
+    struct parity_tally tally = {0};
+    int at = 1;
+    const bool is_full = argc > 2 && strcmp(argv[1], "full") == 0;
+    if (is_full)
+        snprintf(o.dir, sizeof o.dir, "%s", argv[2]);
+    at += is_full ? 2 : argc > 1 && strcmp(argv[1], "steps") == 0;
+    for (; at < argc; at++)
+        if (!read_option(&o, argv[at])) {
+            fprintf(stderr, "gpu_test_parity: unknown argument %s\n", argv[at]);
+            return 1;
+        }
+    if (o.steps < 1 || o.short_steps < 1 || o.vocab < 2) {
+        fprintf(stderr, "gpu_test_parity: numbers out of range\n");
+        return 1;
+    }
+    use_cores(argv);
+    struct cs_device device;
+    struct cs_err err = {0};
+    if (cs_device_open(o.device, "fp32", &device, &err) != CS_OK) {
+        fprintf(stderr, "gpu_test_parity: %s\n", err.text);
+        return 77;
+    }
+    cs_device_close(&device);
+    (is_full ? parity_full : parity_steps)(&tally, &o);
+    printf("%d passed, %d failed\n", tally.passed, tally.failed);
+    return tally.failed == 0 ? 0 : 1;
+}
