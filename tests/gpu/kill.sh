@@ -1,0 +1,104 @@
+#!/bin/bash
+# kill -9 in the middle of training on GPUs: tests/gpu/kill.sh [--gpus N] [--rounds N] [--wide] [--cpu] [BUILD]
+#   --gpus N    ranks of the job, a pipeline (default 2)
+#   --rounds N  how many times a rank is killed at a random moment while it trains (default 6), beside one while the
+#               job starts, one of the feeder and one of the runner
+#   --seed N    decides ranks and moments (default: of the clock; it is printed)
+#   --wide      widths of SigLIP-so400m and Llama-3.2-1B, so that most moments are within messages and kernels
+#   --cpu       CPU ranks, to try the script where there is no GPU
+#   BUILD       build directory with bin and lib (default: build)
+# Every time the job must be FAILED (LOST where its runner was killed) within 10 s and name who died, no process of it
+# may be left, the GPUs must be free, and the next job on the same daemon must train.
+# Prints a line per round and "N passed, N failed". Exit: 0 all passed, 1 not, 77 no such GPUs.
+set -u
+gpus=2 rounds=6 is_cpu=no build=build size=small seed=$(($(date +%s) % 32768))
+while [ $# -gt 0 ]; do
+  case $1 in
+    --gpus) gpus=${2:?--gpus needs a number}; shift ;;
+    --rounds) rounds=${2:?--rounds needs a number}; shift ;;
+    --seed) seed=${2:?--seed needs a number}; shift ;;
+    --wide) size=wide ;;
+    --cpu) is_cpu=yes ;;
+    -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    -*) echo "kill.sh: $1 is no option; --help tells them" >&2; exit 1 ;;
+    *) build=$1 ;;
+  esac
+  shift
+done
+. "$(dirname "$0")/node.sh"
+LIMIT_S=120
+RANDOM=$seed
+make_model $size 512
+init=weights
+[ $size = small ] || init=random
+seq=576
+[ $size = small ] || seq=2304
+write_node_job victim.lua "$gpus" name='"victim"' init=$init seq=$seq steps=100000000
+write_node_job after.lua "$gpus" name='"after"' init=$init seq=$seq steps=10
+remember_memory
+passed=0 failed=0
+echo "seed $seed, GPU memory before: $(gpu_memory | tr '\n' ' ')MiB"
+
+are_there() { [ -n "$(children "$runner" cornstarch-worker)" ]; }
+has_runner() { runner=$(runner_pid "$id" 2>/dev/null) && [ -n "$runner" ] && kill -0 "$runner" 2>/dev/null; }
+is_over() { case $(job "$id" state) in FAILED | LOST) ;; *) return 1 ;; esac; }
+
+# round WHEN WHO: start|train, a rank, feeder or runner
+round() {
+  local when=$1 who=$2 victim want began took free delay all
+  id=$(submit victim.lua)
+  until_true "job $id has a runner" has_runner
+  if [ "$when" = start ]; then
+    until_true "job $id has workers" are_there
+  else
+    wait_step "$id" 5
+  fi
+  delay=$((RANDOM % 1000))
+  sleep "$(printf '0.%03d' $delay)"
+  workers=($(children "$runner" cornstarch-worker))
+  feeder=$(children "$runner" cornstarch-feeder)
+  all=("$runner" $feeder "${workers[@]}")
+  case $who in
+    feeder) victim=$feeder want="the feeder died (signal 9)" ;;
+    runner) victim=$runner want="its runner was ended by signal 9" ;;
+    *) victim=$(cs_worker_of "$who") want="rank $who (" ;;
+  esac
+  [ -n "$victim" ] || fail "round $when $who: nobody to kill"
+  began=$(now_ms)
+  kill -9 "$victim"
+  until_true "job $id is over" is_over
+  took=$(($(now_ms) - began))
+  until_true "the processes of job $id are gone" are_gone "${all[@]}"
+  until_true "the GPUs are free" are_gpus_free
+  free=$(($(now_ms) - began))
+  local reason verdict=ok
+  reason=$(job "$id" reason)
+  [[ $reason == "$want"* ]] || verdict="FAILED: it does not start with '$want'"
+  case $who in feeder | runner) ;; *) [[ $reason == *"died (signal 9)"* ]] || verdict="FAILED: no 'died (signal 9)'" ;; esac
+  [ $took -le 10000 ] && [ $free -le 10000 ] || verdict="FAILED: slow"
+  if [ "$verdict" = ok ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  printf '%-5s %-6s +%3d ms: over after %d ms, all free after %d ms: %s: %s\n' "$when" "$who" $delay $took $free "$verdict" "$reason"
+}
+# the process of a rank: its log is the runner's pipe, its rank is known from what it was started for
+cs_worker_of() { echo "${workers[$1]}"; }
+
+# after a death the node trains as before
+next_job() {
+  local id
+  id=$(submit after.lua)
+  if "$C" wait "$id" >/dev/null && [ "$(jobs_py rows "$jobs/$id" | wc -l)" -eq 10 ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: the next job is $(job "$id" state): $(job "$id" reason)"
+  fi
+}
+for ((i = 0; i < rounds; i++)); do round train $((i < gpus ? i : RANDOM % gpus)); done
+next_job
+round start $((RANDOM % gpus))
+round train feeder
+round train runner
+next_job
+[ -z "$(our_pids cornstarch-worker)$(our_pids cornstarch-feeder)$(our_pids cornstarch-runner)" ] || fail "processes are left: $(our_pids)"
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

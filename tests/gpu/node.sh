@@ -1,0 +1,109 @@
+# Sourced by soak.sh and kill.sh (bash): the programs of a build directory as a node with GPUs, with a private
+# daemon (tests/support/e2e.sh). The caller has set: build (the directory), gpus (how many a job takes), is_cpu
+# ("yes": CPU ranks instead, to try the scripts where there is no GPU).
+build=$(cd "$build" 2>/dev/null && pwd) || { echo "there is no build directory; give it as the last argument" >&2; exit 1; }
+export CORNSTARCH_BIN=$build/bin
+export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if [ $is_cpu = no ]; then
+  n=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null | wc -l) || n=0
+  [ "$n" -gt 0 ] || { echo "skipped: no GPU (nvidia-smi shows none); --cpu runs on CPU ranks" >&2; exit 77; }
+  [ "$n" -ge "$gpus" ] || { echo "skipped: $gpus GPUs are asked for, this machine has $n" >&2; exit 77; }
+  [ -e "$build/lib/libcornstarch-cuda.so" ] || { echo "$build/lib/libcornstarch-cuda.so is missing" >&2; exit 1; }
+  export CORNSTARCH_NVML=${CORNSTARCH_NVML:-libnvidia-ml.so.1}
+  cluster='cs.cluster "here"'
+else
+  cluster='cs.cluster { device = "cpu" }'
+fi
+. "$(dirname "${BASH_SOURCE[0]}")/../support/e2e.sh"
+
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+
+# children PID NAME: without pgrep, which bare machines lack
+children() {
+  local file pid
+  for file in /proc/"$1"/task/*/children; do
+    for pid in $(cat "$file" 2>/dev/null); do
+      case $(readlink "/proc/$pid/exe" 2>/dev/null) in "$bin/$2") echo "$pid" ;; esac
+    done
+  done
+}
+
+# memory in use per GPU, MiB, one line each
+gpu_memory() { [ $is_cpu = yes ] || nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits; }
+gpu_processes() { [ $is_cpu = yes ] || nvidia-smi --query-compute-apps=pid --format=csv,noheader; }
+memory_before=
+remember_memory() { memory_before=$(gpu_memory); }
+# no process computes and no GPU holds more than it did before, give or take what the driver keeps
+are_gpus_free() {
+  [ -z "$(gpu_processes)" ] || return 1
+  paste <(echo "$memory_before") <(gpu_memory) | awk '$2 > $1 + 64 { bad = 1 } END { exit bad }'
+}
+
+# layout N: Lua of the plan for N ranks
+layout() {
+  if [ "$1" -eq 1 ]; then
+    echo 'modality = "encoder-colocated", parallel = { vision = { pp = 1 }, llm = { pp = 1 } },'
+  else
+    echo "parallel = { vision = { pp = 1 }, llm = { pp = $(($1 - 1)) } },"
+  fi
+}
+
+# make_model small|wide: data/vision and data/llm beside the sample data; wide: widths of SigLIP-so400m and
+# Llama-3.2-1B, four layers each, fresh weights
+make_model() {
+  "$C" data make shapes data --train "$2" --test 256 --seed 1 >/dev/null
+  cp "$root/lua/examples/shapes-vision.json" vision.json
+  cp "$root/lua/examples/shapes-llm.json" llm.json
+  if [ "$1" = wide ]; then
+    sed -i 's/"image_size": 32/"image_size": 224/; s/"patch_size": 4/"patch_size": 14/' vision.json
+    sed -i 's/"max_position_embeddings": 1024/"max_position_embeddings": 8192/' llm.json
+  fi
+  "$C" model init vision.json data/vision --seed 1 >/dev/null
+  "$C" model init llm.json data/llm --seed 2 --text data/text.txt --vocab 384 >/dev/null
+  [ "$1" = wide ] || return 0
+  widen data/vision hidden_size=1152 intermediate_size=4304 num_hidden_layers=4 num_attention_heads=16 initializer_range=0.02
+  widen data/llm hidden_size=2048 intermediate_size=8192 num_hidden_layers=4 num_attention_heads=32 \
+    num_key_value_heads=8 head_dim=64 initializer_range=0.02
+}
+widen() { # DIR KEY=NUMBER...: the weights go, the job starts from fresh ones
+  rm -f "$1"/*.safetensors*
+  python3 - "$@" <<'PY'
+import json, sys
+path = sys.argv[1] + "/config.json"
+config = json.load(open(path))
+for pair in sys.argv[2:]:
+    key, value = pair.split("=")
+    config[key] = float(value) if "." in value else int(value)
+json.dump(config, open(path, "w"))
+PY
+}
+
+# write_node_job FILE RANKS KEY=VALUE...: as write_job of e2e.sh, for the node's devices
+write_node_job() {
+  local file=$1 ranks=$2 pair
+  local -A v=([init]=weights [slots]=4 [seq]=576 [batch]=16 [steps]=20 [seed]=1 [checkpoint]='{}' [eval]=nil [lr]=1e-3
+    [precision]=nil [name]=nil)
+  shift 2
+  for pair; do v[${pair%%=*}]=${pair#*=}; done
+  cat >"$file" <<LUA
+local cs = require "cornstarch"
+local model = cs.mllm {
+  encoders = { vision = {
+    from = cs.hf { dir = "data/vision", init = "${v[init]}" }, projector = cs.projector.mlp {}, token = "<image>" } },
+  llm = cs.hf { dir = "data/llm", init = "${v[init]}" },
+}:train("*")
+local function samples(set)
+  return cs.data.llava { json = "data/" .. set .. ".json", images = "data/images", template = { name = "chatml", default_system = "" } }
+end
+return cs.job {
+  name = ${v[name]},
+  plan = cs.plan {
+    model = model, cluster = $cluster, $(layout "$ranks")
+    seq_tokens = ${v[seq]}, slots = ${v[slots]},
+  },
+  data = samples "train", eval = ${v[eval]}, checkpoint = ${v[checkpoint]}, precision = ${v[precision]},
+  optimizer = cs.optim.adamw { lr = ${v[lr]}, warmup_steps = 50 }, batch_samples = ${v[batch]},
+  steps = ${v[steps]}, seed = ${v[seed]},
+}
+LUA
+}

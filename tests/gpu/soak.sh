@@ -1,0 +1,118 @@
+#!/bin/bash
+# A long run through the daemon: tests/gpu/soak.sh [--minutes M] [--gpus N] [--wide] [--cpu] [BUILD]
+#   --minutes M  how long (default 8; fractions are fine)
+#   --gpus N     ranks of the job (default 1: everything on one)
+#   --wide       widths of SigLIP-so400m and Llama-3.2-1B, four layers each, instead of the sample job's
+#   --cpu        CPU ranks, to try the script where there is no GPU
+#   BUILD        build directory with bin and lib (default: build)
+# Passes when, once the run is warm, memory of every process and GPU stays where it is (third against fourth quarter:
+# 1 % or 4 MiB more; without the shared rings and slots, whose size is fixed), the step time does not drift (second against fourth quarter: 3 %), the loss is a number
+# throughout and falls, and nothing is left afterwards. Prints the figures. Exit: 0 passed, 1 not, 77 no such GPUs.
+set -u
+minutes=8 gpus=1 size=small is_cpu=no build=build
+while [ $# -gt 0 ]; do
+  case $1 in
+    --minutes) minutes=${2:?--minutes needs a number}; shift ;;
+    --gpus) gpus=${2:?--gpus needs a number}; shift ;;
+    --wide) size=wide ;;
+    --cpu) is_cpu=yes ;;
+    -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    -*) echo "soak.sh: $1 is no option; --help tells them" >&2; exit 1 ;;
+    *) build=$1 ;;
+  esac
+  shift
+done
+. "$(dirname "$0")/node.sh"
+seconds=$(python3 -c 'import sys; print(int(60 * float(sys.argv[1])))' "$minutes")
+[ "$seconds" -ge 20 ] || fail "--minutes $minutes: at least 20 s are needed to see anything"
+make_model $size 2048
+if [ $size = wide ]; then
+  write_node_job soak.lua "$gpus" name='"soak"' init=random seq=2304 slots=4 batch=24 lr=2e-4 steps=100000000
+else
+  write_node_job soak.lua "$gpus" name='"soak"' batch=24 slots=6 steps=100000000 \
+    checkpoint='{ every_steps = 2000, keep = 2 }' \
+    eval='{ data = samples "test", every_steps = 2000, metric = "exact_match", max_samples = 128 }'
+fi
+remember_memory
+id=$(submit soak.lua)
+LIMIT_S=120 wait_step "$id" 30
+runner=$(runner_pid "$id")
+daemon=$(our_pids cornstarchd)
+feeder=$(children "$runner" cornstarch-feeder)
+workers=($(children "$runner" cornstarch-worker))
+[ ${#workers[@]} -eq "$gpus" ] || fail "${#workers[@]} workers, not $gpus"
+
+# what a process holds by itself; the shared rings and slots are of fixed size, and count as they are first touched
+rss() { awk '/^Rss(Anon|File):/ { n += $2 } END { print n }' "/proc/$1/status"; }
+sample() { # one line a process and GPU: ms, what, KiB
+  local ms k
+  ms=$(now_ms)
+  for k in daemon runner feeder; do echo "$ms $k $(rss "${!k}")"; done
+  for k in "${!workers[@]}"; do echo "$ms worker-$k $(rss "${workers[k]}")"; done
+  gpu_memory | awk -v ms="$ms" '{ print ms, "gpu-" NR - 1, $1 * 1024 }'
+}
+end=$((SECONDS + seconds))
+while [ $SECONDS -lt $end ]; do
+  sample >>samples || fail "a process is gone: $(job "$id" state), $(job "$id" reason)"
+  sleep 1
+done
+energy=$("$C" show "$id" --json | field job.energy_mj || true)
+state_is "$id" RUN || fail "the job is $(job "$id" state): $(job "$id" reason)"
+if [ $size = wide ]; then "$C" stop "$id" --now >/dev/null; else "$C" stop "$id" >/dev/null; fi
+wait_state "$id" CANCELLED
+until_true "the job's processes are gone" are_gone "$runner" "$feeder" "${workers[@]}"
+until_true "the GPUs are free" are_gpus_free
+
+python3 - samples "$jobs/$id/journal" <<'PY'
+import json, math, statistics, sys
+from collections import defaultdict
+
+series = defaultdict(list)
+for line in open(sys.argv[1]):
+    ms, name, kib = line.split()
+    series[name].append((int(ms), int(kib) / 1024))
+first = min(s[0][0] for s in series.values())
+last = max(s[-1][0] for s in series.values())
+quarter = lambda ms: min(3, int(4 * (ms - first) / (last - first + 1)))
+bad = []
+print(f"{'memory, MiB':<14}{'1st':>10}{'2nd':>10}{'3rd':>10}{'4th quarter':>13}{'most':>10}")
+for name, points in series.items():
+    q = [[v for t, v in points if quarter(t) == i] for i in range(4)]
+    if any(not x for x in q):
+        sys.exit(f"too few samples of {name}")
+    middle = [statistics.median(x) for x in q]
+    grown = middle[3] - middle[2]
+    if not grown <= max(0.01 * middle[2], 4):
+        bad.append(f"{name} grew by {grown:.1f} MiB in the last half")
+    print(f"{name:<14}" + "".join(f"{m:>10.1f}" for m in middle[:3]) + f"{middle[3]:>13.1f}{max(v for _, v in points):>10.1f}")
+
+rows = []
+for line in open(sys.argv[2], "rb"):
+    if not line.endswith(b"\n"):
+        break
+    row = json.loads(line)
+    if row["type"] == "runner.step" and row.get("kind") == "train":
+        rows.append(row)
+losses = [r.get("loss") for r in rows]
+if not rows or any(not isinstance(x, (int, float)) or not math.isfinite(x) for x in losses):
+    sys.exit("a loss is missing or not a number")
+inside = [r for r in rows if first <= r["wall_ns"] / 1e6 <= last]
+q = [[r["step_ns"] / 1e6 for r in inside if quarter(r["wall_ns"] / 1e6) == i] for i in range(4)]
+if any(len(x) < 10 for x in q):
+    sys.exit("too few steps")
+middle = [statistics.median(x) for x in q]
+drift = middle[3] / middle[1] - 1
+print("step, ms      " + "".join(f"{m:>10.3f}" for m in middle[:3]) + f"{middle[3]:>13.3f}{max(map(max, q)):>10.3f}")
+if not abs(drift) <= 0.03:
+    bad.append(f"the step time drifts by {100 * drift:+.1f} %")
+early, late = statistics.median(losses[:10]), statistics.median(losses[-50:])
+if not late < early:
+    bad.append(f"the loss goes from {early:.3f} to {late:.3f}")
+joules = [r["energy_mj"] / 1e3 for r in inside if isinstance(r.get("energy_mj"), int) and r["energy_mj"] >= 0]
+print(f"{len(rows)} steps, {len(inside)} of them in {(last - first) / 1e3:.0f} s, drift {100 * drift:+.2f} %, loss {early:.3f} -> {late:.3f}"
+      + (f", {sum(joules) / len(inside):.2f} J/step" if joules else ""))
+for text in bad:
+    print("FAILED:", text)
+sys.exit(bool(bad))
+PY
+echo "ok: memory and step time stay where they are"
