@@ -89,10 +89,10 @@ void parity_gradients(struct parity_tally *tally, const struct parity_job *job,
         const struct cs_param *param = &job->graph->params[i];
         const struct cs_tensor *t = cs_params_find(s->trainer->params, i);
         const float *other;
-        if (t == NULL || t->grad == NULL)
+        if (!param->is_trainable)
             continue;
-        if (!want(user, param, &other)) {
-            parity_check(tally, false, "%s: no gradient to compare with for %s", s->label,
+        if (t == NULL || t->grad == NULL || !want(user, param, &other)) {
+            parity_check(tally, false, "%s: no gradient, or none to compare with, of %s", s->label,
                          param->name);
             continue;
         }

@@ -56,7 +56,7 @@ static double scalar(const struct figures *f, const char *name)
 static void open_figures(struct figures *f, const char *dir)
 {
     struct cs_err err = {0};
-    char path[1100];
+    char path[PATH_MAX + 32];
     int n_labels;
     memset(f, 0, sizeof *f);
     f->peer_cosine = 1.0;

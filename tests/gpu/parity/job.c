@@ -62,7 +62,7 @@ static json_t *modules(const struct parity_shape *s)
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(row); i++) {
-        char dir[1100] = "";
+        char dir[PATH_MAX + 32] = "";
         if (s->dir != NULL)
             snprintf(dir, sizeof dir, "%s/%s", s->dir, row[i].part);
         json_t *m = json_pack("{s:s, s:s, s:s, s:s}", "name", row[i].name, "kind", row[i].kind,

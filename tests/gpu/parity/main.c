@@ -69,8 +69,10 @@ int main(int argc, char **argv)
     struct parity_tally tally = {0};
     int at = 1;
     const bool is_full = argc > 2 && strcmp(argv[1], "full") == 0;
-    if (is_full)
-        snprintf(o.dir, sizeof o.dir, "%s", argv[2]);
+    if (is_full && realpath(argv[2], o.dir) == NULL) {
+        fprintf(stderr, "gpu_test_parity: no folder %s\n", argv[2]);
+        return 1;
+    }
     at += is_full ? 2 : argc > 1 && strcmp(argv[1], "steps") == 0;
     for (; at < argc; at++)
         if (!read_option(&o, argv[at])) {

@@ -4,6 +4,8 @@
 #ifndef CS_TESTS_GPU_PARITY_H
 #define CS_TESTS_GPU_PARITY_H
 
+#include <limits.h>
+
 #include "worker/trainer.h"
 
 /* What is built: SigLIP + two-layer MLP + Llama at the widths of so400m and 3.2-1B. */
@@ -103,8 +105,8 @@ void parity_print_worst(const char *label, const struct parity_worst *worst);
 extern const struct parity_limits parity_limits_f32, parity_limits_bf16;
 
 struct parity_options {
-    char device[16]; /* compared with the CPU, or with PyTorch's figures */
-    char dir[1024];  /* of full */
+    char device[16];    /* compared with the CPU, or with PyTorch's figures */
+    char dir[PATH_MAX]; /* of full, absolute */
     int steps, short_steps, vocab, only;
     bool is_fp32_only;
 };

@@ -64,17 +64,78 @@ struct series {
     int at;
 };
 
-static void follow(struct parity_tally *tally, struct series *s, const char *setting,
-                   const char *label, const char *what, int step, double got, double want,
-                   double limit)
+/* One trainer against the CPU's. */
+struct runner {
+    struct parity_subject subject;
+    const struct parity_limits *limits; /* NULL: the CPU itself */
+    struct cs_step_result result;       /* of the last step */
+    double mean;                        /* its loss */
+    struct series loss, norm;
+    struct parity_worst worst;
+    int64_t spent_ns;
+};
+
+struct race {
+    const char *name;
+    struct parity_job job;
+    struct parity_batch batch[BATCHES];
+    struct runner runner[SUBJECTS]; /* the first is the CPU */
+    int n;
+};
+
+static void open_race(struct race *r, const struct parity_options *o,
+                      const struct parity_shape *setting)
+{
+    static const struct {
+        const char *label, *precision;
+        const struct parity_limits *limits;
+    } row[SUBJECTS] = {
+        {"CPU",      "fp32", NULL               },
+        {"GPU fp32", "fp32", &parity_limits_f32 },
+        {"GPU bf16", "bf16", &parity_limits_bf16},
+    };
+
+    struct parity_shape shape = *setting;
+    memset(r, 0, sizeof *r);
+    shape.image = IMAGE;
+    shape.vision_layers = shape.llm_layers = 2;
+    shape.vocab = o->vocab;
+    shape.seq_tokens = SEQ;
+    shape.slots = SLOTS;
+    shape.lr = 1e-4;
+    r->name = shape.name;
+    r->n = strncmp(o->device, "cpu", 3) == 0 || o->is_fp32_only ? 2 : SUBJECTS;
+    parity_job_open(&r->job, &shape);
+    for (int i = 0; i < BATCHES; i++)
+        make_batch(&r->batch[i], &r->job.plan->budget, o->vocab, (uint64_t)i + 1);
+    for (int k = 0; k < r->n; k++) {
+        r->runner[k].limits = row[k].limits;
+        parity_subject_open(&r->runner[k].subject, &r->job, row[k].label,
+                            k == 0 ? "cpu:0" : o->device, row[k].precision);
+        parity_fill_weights(&r->runner[k].subject);
+    }
+}
+
+static void close_race(struct race *r)
+{
+    for (int k = 0; k < r->n; k++)
+        parity_subject_close(&r->runner[k].subject);
+    for (int i = 0; i < BATCHES; i++)
+        parity_batch_free(&r->batch[i]);
+    parity_job_close(&r->job);
+}
+
+static void follow(struct parity_tally *tally, struct series *s, const struct race *r,
+                   const struct runner *one, const char *what, int step, double got, double want)
 {
     const double off = fabs(got - want) / fabs(want);
     if (!(off <= s->worst)) {
         s->worst = off;
         s->at = step;
     }
-    parity_check(tally, off <= limit, "%s, %s: %s of step %d is %.7g, the CPU has %.7g", setting,
-                 label, what, step, got, want);
+    parity_check(tally, off <= one->limits->series,
+                 "%s, %s: %s of step %d is %.7g, the CPU has %.7g", r->name, one->subject.label,
+                 what, step, got, want);
 }
 
 static bool cpu_gradient(void *user, const struct cs_param *param, const float **out)
@@ -85,78 +146,60 @@ static bool cpu_gradient(void *user, const struct cs_param *param, const float *
     return *out != NULL;
 }
 
+static void run_step(struct parity_tally *tally, struct race *r, int step)
+{
+    struct parity_batch *b = &r->batch[step % BATCHES];
+    struct cs_err err = {0};
+    b->manifest.step = step;
+    for (int k = 0; k < r->n; k++) {
+        struct runner *one = &r->runner[k];
+        const int64_t from = cs_now_ns();
+        parity_must(
+            cs_trainer_step(one->subject.trainer, &b->manifest, b->slot, NULL, &one->result, &err),
+            &err);
+        one->spent_ns += cs_now_ns() - from;
+        one->mean = one->result.loss_sum / (double)one->result.trained_tokens;
+        if (k == 0)
+            continue;
+        follow(tally, &one->loss, r, one, "loss", step, one->mean, r->runner[0].mean);
+        follow(tally, &one->norm, r, one, "gradient norm", step, one->result.grad_norm,
+               r->runner[0].result.grad_norm);
+        if (step == 0)
+            parity_gradients(tally, &r->job, &one->subject, 1.0, cpu_gradient,
+                             &r->runner[0].subject, one->limits, &one->worst);
+    }
+}
+
 static void run_setting(struct parity_tally *tally, const struct parity_options *o,
                         const struct parity_shape *setting, int steps)
 {
-    struct parity_shape shape = *setting;
-    struct parity_job job;
-    struct parity_batch batch[BATCHES];
-    struct parity_subject subject[SUBJECTS] = {0};
-    const struct parity_limits *limits[SUBJECTS] = {NULL, &parity_limits_f32, &parity_limits_bf16};
-    struct series loss[SUBJECTS] = {0}, norm[SUBJECTS] = {0};
-    struct parity_worst worst[SUBJECTS] = {0};
-    struct cs_step_result result[SUBJECTS];
-    struct cs_err err = {0};
-    double mean[SUBJECTS], ends[2][2];
-    int64_t spent[SUBJECTS] = {0};
-    const bool is_gpu = strncmp(o->device, "cpu", 3) != 0;
-    const int n = is_gpu && !o->is_fp32_only ? SUBJECTS : 2;
-    shape.image = IMAGE;
-    shape.vision_layers = shape.llm_layers = 2;
-    shape.vocab = o->vocab;
-    shape.seq_tokens = SEQ;
-    shape.slots = SLOTS;
-    shape.lr = 1e-4;
+    struct race *r = malloc(sizeof *r);
+    double loss = NAN, norm = NAN;
     const int64_t begin = cs_now_ns();
-    parity_job_open(&job, &shape);
-    for (int i = 0; i < BATCHES; i++)
-        make_batch(&batch[i], &job.plan->budget, o->vocab, (uint64_t)i + 1);
-    parity_subject_open(&subject[0], &job, "CPU", "cpu:0", "fp32");
-    parity_subject_open(&subject[1], &job, "GPU fp32", o->device, "fp32");
-    if (n > 2)
-        parity_subject_open(&subject[2], &job, "GPU bf16", o->device, "bf16");
-    for (int k = 0; k < n; k++)
-        parity_fill_weights(&subject[k]);
+    CS_ASSERT(r != NULL);
+    open_race(r, o, setting);
     for (int step = 0; step < steps; step++) {
-        struct parity_batch *b = &batch[step % BATCHES];
-        b->manifest.step = step;
-        for (int k = 0; k < n; k++) {
-            const int64_t from = cs_now_ns();
-            parity_must(
-                cs_trainer_step(subject[k].trainer, &b->manifest, b->slot, NULL, &result[k], &err),
-                &err);
-            spent[k] += cs_now_ns() - from;
-            mean[k] = result[k].loss_sum / (double)result[k].trained_tokens;
-            if (k == 0)
-                continue;
-            follow(tally, &loss[k], shape.name, subject[k].label, "loss", step, mean[k], mean[0],
-                   limits[k]->series);
-            follow(tally, &norm[k], shape.name, subject[k].label, "gradient norm", step,
-                   result[k].grad_norm, result[0].grad_norm, limits[k]->series);
-            if (step == 0)
-                parity_gradients(tally, &job, &subject[k], 1.0, cpu_gradient, &subject[0],
-                                 limits[k], &worst[k]);
+        run_step(tally, r, step);
+        if (step == 0) {
+            loss = r->runner[0].mean;
+            norm = r->runner[0].result.grad_norm;
         }
-        ends[step > 0][0] = mean[0];
-        ends[step > 0][1] = result[0].grad_norm;
     }
     printf("%s: %d steps, loss %.4f to %.4f, gradient norm %.4f to %.4f; CPU %.2f s a step; %.1f s "
            "in all\n",
-           shape.name, steps, ends[0][0], ends[1][0], ends[0][1], ends[1][1],
-           (double)spent[0] / 1e9 / steps, (double)(cs_now_ns() - begin) / 1e9);
-    for (int k = 1; k < n; k++) {
+           r->name, steps, loss, r->runner[0].mean, norm, r->runner[0].result.grad_norm,
+           (double)r->runner[0].spent_ns / 1e9 / steps, (double)(cs_now_ns() - begin) / 1e9);
+    for (int k = 1; k < r->n; k++) {
+        const struct runner *one = &r->runner[k];
         printf(
             "  %-9s loss off by at most %.3g (step %d), norm by %.3g (step %d); %.1f ms a step\n",
-            subject[k].label, loss[k].worst, loss[k].at, norm[k].worst, norm[k].at,
-            (double)spent[k] / 1e6 / steps);
-        parity_print_worst(subject[k].label, &worst[k]);
+            one->subject.label, one->loss.worst, one->loss.at, one->norm.worst, one->norm.at,
+            (double)one->spent_ns / 1e6 / steps);
+        parity_print_worst(one->subject.label, &one->worst);
     }
     fflush(stdout);
-    for (int k = 0; k < n; k++)
-        parity_subject_close(&subject[k]);
-    for (int i = 0; i < BATCHES; i++)
-        parity_batch_free(&batch[i]);
-    parity_job_close(&job);
+    close_race(r);
+    free(r);
 }
 
 void parity_steps(struct parity_tally *tally, const struct parity_options *options)
