@@ -45,7 +45,7 @@ static const struct cs_arg job_args[] = {
     {"batch_samples", CS_ARG_INT, true, NULL, 1, 1 << 20, 0, NULL, "samples of a step"},
     {"balance", CS_ARG_STRING, false, "list2d|lpt|entrain|random|stream", 0, 0, 0, "\"list2d\"", "which slot of its step a sample sits in; stream: as they come"},
     {"slot_order", CS_ARG_STRING, false, "kept|searched", 0, 0, 0, "\"kept\"", "searched: the order of a step's slots that takes least on the simulator"},
-    {"precision", CS_ARG_STRING, false, "bf16|fp32", 0, 0, 0, "bf16 on GPUs, fp32 on CPU ranks", "what ranks compute in; parameters are updated in fp32 either way. CPU ranks compute in fp32 only"},
+    {"precision", CS_ARG_STRING, false, "bf16|fp32", 0, 0, 0, "bf16 on GPUs, fp32 on CPU ranks", "what ranks compute in, with parameters updated in fp32 either way; CPU ranks compute in fp32 only"},
     {"steps", CS_ARG_INT, true, NULL, 1, 1e12, 0, NULL, "optimizer steps"},
     {"seed", CS_ARG_INT, false, NULL, 0, 9e15, 0, "0", "decides order of samples and fresh parameters"},
     {"checkpoint", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{ every_steps = 0, keep = 3 }", "{ every_steps = 500, keep = 3, dir = ... }; one is always written at the end"},

@@ -183,7 +183,7 @@ function sweep_:json() end
 ---@field batch_samples integer samples of a step
 ---@field balance? "list2d"|"lpt"|"entrain"|"random"|"stream" which slot of its step a sample sits in; stream: as they come (default "list2d")
 ---@field slot_order? "kept"|"searched" searched: the order of a step's slots that takes least on the simulator (default "kept")
----@field precision? "bf16"|"fp32" what ranks compute in; parameters are updated in fp32 either way. CPU ranks compute in fp32 only (default bf16 on GPUs, fp32 on CPU ranks)
+---@field precision? "bf16"|"fp32" what ranks compute in, with parameters updated in fp32 either way; CPU ranks compute in fp32 only (default bf16 on GPUs, fp32 on CPU ranks)
 ---@field steps integer optimizer steps
 ---@field seed? integer decides order of samples and fresh parameters (default 0)
 ---@field checkpoint? table { every_steps = 500, keep = 3, dir = ... }; one is always written at the end (default { every_steps = 0, keep = 3 })

@@ -40,7 +40,7 @@ static const struct cs_spec_key keys[] = {
     INT64("", "batch_samples", 1, 1048576, NULL, R(batch_samples), "samples of one step, over all ranks"),
     WORD("", "balance", "list2d|lpt|entrain|random|stream", "list2d", R(balance), "which slot of its step a sample sits in, never which samples a step holds; stream: as they come"),
     WORD("", "slot_order", "kept|searched", "kept", R(slot_order), "of the slots of a step; searched: on the simulator, then layouts agree within rounding only"),
-    WORD("", "precision", "bf16|fp32", "", R(precision), "what GPUs compute in; default: bf16 with fp32 masters. CPU ranks compute in fp32"),
+    WORD("", "precision", "bf16|fp32", "", R(precision), "what GPUs compute in, by default bf16 with fp32 masters; CPU ranks compute in fp32"),
     GROUP("", "model", NULL, "modules and what trains"),
     GROUP("", "plan", NULL, "how the modules are laid out"),
     TEXT("", "plan_hash", 64, "", R(plan_hash), "of the plan that was previewed; empty: none"),
