@@ -1,8 +1,8 @@
 #!/bin/bash
 # kill -9 in the middle of training on GPUs: tests/gpu/kill.sh [--gpus N] [--rounds N] [--wide] [--cpu] [BUILD]
 #   --gpus N    ranks of the job, a pipeline (default 2)
-#   --rounds N  how many times a rank is killed at a random moment while it trains (default 6), beside one while the
-#               job starts, one of the feeder and one of the runner
+#   --rounds N  how many times a rank is killed at a random moment while it trains (default 6), beside: one that waits
+#               within a message, one that the others wait for, one while the job starts, the feeder, the runner
 #   --seed N    decides ranks and moments (default: of the clock; it is printed)
 #   --wide      widths of SigLIP-so400m and Llama-3.2-1B, so that most moments are within messages and kernels
 #   --cpu       CPU ranks, to try the script where there is no GPU
@@ -43,15 +43,17 @@ are_there() { [ -n "$(children "$runner" cornstarch-worker)" ]; }
 has_runner() { runner=$(runner_pid "$id" 2>/dev/null) && [ -n "$runner" ] && kill -0 "$runner" 2>/dev/null; }
 is_over() { case $(job "$id" state) in FAILED | LOST) ;; *) return 1 ;; esac; }
 
-# round WHEN WHO: start|train, a rank, feeder or runner
+# round WHEN WHO: start|train|wait|peer, a rank, feeder or runner. wait: another rank is held, so that this one waits
+# for its message when it dies; peer: it is held itself, the others wait for it
 round() {
-  local when=$1 who=$2 victim want began took free delay all
+  local when=$1 who=$2 victim want began took free delay all held=
   id=$(submit victim.lua)
   until_true "job $id has a runner" has_runner
   if [ "$when" = start ]; then
     until_true "job $id has workers" are_there
   else
     wait_step "$id" 5
+    [ $is_cpu = yes ] || ! are_gpus_free || fail "the GPUs look free while job $id trains: this test sees nothing"
   fi
   delay=$((RANDOM % 1000))
   sleep "$(printf '0.%03d' $delay)"
@@ -61,11 +63,17 @@ round() {
   case $who in
     feeder) victim=$feeder want="the feeder died (signal 9)" ;;
     runner) victim=$runner want="its runner was ended by signal 9" ;;
-    *) victim=$(cs_worker_of "$who") want="rank $who (" ;;
+    *) victim=${workers[who]} want="rank $who (" ;;
   esac
   [ -n "$victim" ] || fail "round $when $who: nobody to kill"
+  case $when in wait) held=${workers[(who + 1) % gpus]} ;; peer) held=$victim ;; esac
+  if [ -n "$held" ]; then
+    kill -STOP "$held"
+    sleep 0.5
+  fi
   began=$(now_ms)
   kill -9 "$victim"
+  [ -z "$held" ] || kill -CONT "$held" 2>/dev/null || true
   until_true "job $id is over" is_over
   took=$(($(now_ms) - began))
   until_true "the processes of job $id are gone" are_gone "${all[@]}"
@@ -79,8 +87,6 @@ round() {
   if [ "$verdict" = ok ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
   printf '%-5s %-6s +%3d ms: over after %d ms, all free after %d ms: %s: %s\n' "$when" "$who" $delay $took $free "$verdict" "$reason"
 }
-# the process of a rank: its log is the runner's pipe, its rank is known from what it was started for
-cs_worker_of() { echo "${workers[$1]}"; }
 
 # after a death the node trains as before
 next_job() {
@@ -94,6 +100,10 @@ next_job() {
   fi
 }
 for ((i = 0; i < rounds; i++)); do round train $((i < gpus ? i : RANDOM % gpus)); done
+if [ "$gpus" -gt 1 ]; then
+  round wait $((RANDOM % gpus))
+  round peer $((RANDOM % gpus))
+fi
 next_job
 round start $((RANDOM % gpus))
 round train feeder

@@ -50,41 +50,44 @@ sample() { # one line a process and GPU: ms, what, KiB
   for k in daemon runner feeder; do echo "$ms $k $(rss "${!k}")"; done
   for k in "${!workers[@]}"; do echo "$ms worker-$k $(rss "${workers[k]}")"; done
   gpu_memory | awk -v ms="$ms" '{ print ms, "gpu-" NR - 1, $1 * 1024 }'
+  [ $is_cpu = yes ] || nvidia-smi --query-gpu=clocks.sm --format=csv,noheader,nounits | awk -v ms="$ms" 'NR == 1 { print ms, "clock", $1 }'
 }
 end=$((SECONDS + seconds))
 while [ $SECONDS -lt $end ]; do
   sample >>samples || fail "a process is gone: $(job "$id" state), $(job "$id" reason)"
   sleep 1
 done
-energy=$("$C" show "$id" --json | field job.energy_mj || true)
 state_is "$id" RUN || fail "the job is $(job "$id" state): $(job "$id" reason)"
 if [ $size = wide ]; then "$C" stop "$id" --now >/dev/null; else "$C" stop "$id" >/dev/null; fi
 wait_state "$id" CANCELLED
 until_true "the job's processes are gone" are_gone "$runner" "$feeder" "${workers[@]}"
 until_true "the GPUs are free" are_gpus_free
 
-python3 - samples "$jobs/$id/journal" <<'PY'
+python3 - samples "$jobs/$id/journal" <<'PY' || exit 1
 import json, math, statistics, sys
 from collections import defaultdict
 
 series = defaultdict(list)
 for line in open(sys.argv[1]):
-    ms, name, kib = line.split()
-    series[name].append((int(ms), int(kib) / 1024))
+    ms, name, value = line.split()
+    series[name].append((int(ms), int(value)))
+clock = series.pop("clock", [])
 first = min(s[0][0] for s in series.values())
 last = max(s[-1][0] for s in series.values())
 quarter = lambda ms: min(3, int(4 * (ms - first) / (last - first + 1)))
+def show(name, quarters, form="10.1f"):
+    print(f"{name:<14}" + "".join(f"{statistics.median(x):>{form}}" for x in quarters) + f"{max(map(max, quarters)):>{form}}")
+
 bad = []
-print(f"{'memory, MiB':<14}{'1st':>10}{'2nd':>10}{'3rd':>10}{'4th quarter':>13}{'most':>10}")
+print(f"{'memory, MiB':<14}{'1st':>10}{'2nd':>10}{'3rd':>10}{'4th q.':>10}{'most':>10}")
 for name, points in series.items():
-    q = [[v for t, v in points if quarter(t) == i] for i in range(4)]
+    q = [[v / 1024 for t, v in points if quarter(t) == i] for i in range(4)]
     if any(not x for x in q):
         sys.exit(f"too few samples of {name}")
-    middle = [statistics.median(x) for x in q]
-    grown = middle[3] - middle[2]
-    if not grown <= max(0.01 * middle[2], 4):
-        bad.append(f"{name} grew by {grown:.1f} MiB in the last half")
-    print(f"{name:<14}" + "".join(f"{m:>10.1f}" for m in middle[:3]) + f"{middle[3]:>13.1f}{max(v for _, v in points):>10.1f}")
+    before, after = statistics.median(q[2]), statistics.median(q[3])
+    if not after - before <= max(0.01 * before, 4):
+        bad.append(f"{name} grew by {after - before:.1f} MiB in the last half")
+    show(name, q)
 
 rows = []
 for line in open(sys.argv[2], "rb"):
@@ -97,12 +100,15 @@ losses = [r.get("loss") for r in rows]
 if not rows or any(not isinstance(x, (int, float)) or not math.isfinite(x) for x in losses):
     sys.exit("a loss is missing or not a number")
 inside = [r for r in rows if first <= r["wall_ns"] / 1e6 <= last]
-q = [[r["step_ns"] / 1e6 for r in inside if quarter(r["wall_ns"] / 1e6) == i] for i in range(4)]
+q = [[r for r in inside if quarter(r["wall_ns"] / 1e6) == i] for i in range(4)]
 if any(len(x) < 10 for x in q):
     sys.exit("too few steps")
-middle = [statistics.median(x) for x in q]
-drift = middle[3] / middle[1] - 1
-print("step, ms      " + "".join(f"{m:>10.3f}" for m in middle[:3]) + f"{middle[3]:>13.3f}{max(map(max, q)):>10.3f}")
+steps = [[r["step_ns"] / 1e6 for r in x] for x in q]
+drift = statistics.median(steps[3]) / statistics.median(steps[1]) - 1
+show("step, ms", steps, "10.3f")
+show("data wait, ms", [[(r.get("data_wait_us") or 0) / 1e3 for r in x] for x in q], "10.3f")
+if clock:
+    show("gpu-0, MHz", [[v for t, v in clock if quarter(t) == i] for i in range(4)], "10.0f")
 if not abs(drift) <= 0.03:
     bad.append(f"the step time drifts by {100 * drift:+.1f} %")
 early, late = statistics.median(losses[:10]), statistics.median(losses[-50:])
