@@ -1,12 +1,29 @@
 /* The attention operators: which kernel runs. bf16 with the lists of core/mask/cells.h goes to the
- * kernels of the card where it has some, everything else to the portable path. Also the merging of
- * partial results. */
+ * kernels of the card where it has some, else to those that every card since 8.0 can run;
+ * everything else to the portable path. Also the merging of partial results.
+ *
+ * For tests and comparisons the environment can take kernels out: CORNSTARCH_ATTENTION_KERNELS=mma
+ * leaves out those of the card, =portable those as well that every card can run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/attention_mma.cuh"
 #include "kernels/cuda/attention_portable.cuh"
 #include "kernels/cuda/attention_sm90.cuh"
 
 #define MERGE_THREADS 256
 
 template <typename T> static constexpr bool is_bf16 = sizeof(T) == sizeof(__nv_bfloat16);
+
+enum kernels { PORTABLE, MMA, OWN };
+
+static enum kernels best_kernels(void)
+{
+    const char *best = getenv("CORNSTARCH_ATTENTION_KERNELS");
+    if (best == nullptr)
+        return OWN;
+    return strcmp(best, "portable") == 0 ? PORTABLE : strcmp(best, "mma") == 0 ? MMA : OWN;
+}
 
 static size_t largest(size_t a, size_t b)
 {
@@ -18,7 +35,8 @@ size_t cs_cuda_attention_workspace(const struct cs_attention_shape *shape,
 {
     const size_t hopper = largest(cs_cuda_attention_fwd_sm90_workspace(shape, mask),
                                   cs_cuda_attention_bwd_sm90_workspace(shape, mask));
-    return largest(cs_att_backward_workspace(shape), hopper);
+    return largest(largest(cs_att_backward_workspace(shape), hopper),
+                   cs_cuda_attention_bwd_mma_workspace(shape, mask));
 }
 
 template <typename T>
@@ -28,7 +46,10 @@ void cs_cuda_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shap
 {
     if (shape->tokens <= 0 || shape->heads <= 0 || !cs_att_check(ctx, shape, mask))
         return;
-    if (is_bf16<T> && cs_cuda_attention_fwd_sm90(ctx, shape, mask, q, k, v, o, lse))
+    const enum kernels best = is_bf16<T> ? best_kernels() : PORTABLE;
+    if (best >= OWN && cs_cuda_attention_fwd_sm90(ctx, shape, mask, q, k, v, o, lse))
+        return;
+    if (best >= MMA && cs_cuda_attention_fwd_mma(ctx, shape, mask, q, k, v, o, lse))
         return;
     cs_att_forward<T>(ctx, shape, mask, q, k, v, o, lse);
 }
@@ -41,8 +62,12 @@ void cs_cuda_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape 
 {
     if (shape->tokens <= 0 || shape->heads <= 0 || !cs_att_check(ctx, shape, mask))
         return;
-    if (is_bf16<T> &&
+    const enum kernels best = is_bf16<T> ? best_kernels() : PORTABLE;
+    if (best >= OWN &&
         cs_cuda_attention_bwd_sm90(ctx, shape, mask, q, k, v, o, lse, d_o, dq, dk, dv))
+        return;
+    if (best >= MMA &&
+        cs_cuda_attention_bwd_mma(ctx, shape, mask, q, k, v, o, lse, d_o, dq, dk, dv))
         return;
     cs_att_backward<T>(ctx, shape, mask, q, k, v, o, lse, d_o, dq, dk, dv);
 }

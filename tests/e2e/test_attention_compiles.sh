@@ -1,7 +1,8 @@
 #!/bin/sh
-# What the compiler says of the kernels written for Hopper (kernels/cuda/*_sm90*.cu): no register is
-# spilled to memory, and no group of wgmma is serialised (ptxas messages C7508 to C7515). Both cost
-# half the speed and no test of results sees them. Needs nvcc, no GPU.
+# What the compiler says of the attention kernels: no register is spilled to memory in those for
+# Hopper (kernels/cuda/*_sm90*.cu) and in those for every card (kernels/cuda/attention_mma*.cu, here
+# for compute capability 8.0 and 9.0), and no group of wgmma is serialised (ptxas messages C7508 to
+# C7515). Both cost half the speed and no test of results sees them. Needs nvcc, no GPU.
 set -u
 cd "${CORNSTARCH_SOURCE:-.}"
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
@@ -10,19 +11,22 @@ out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 
 report() {
-    "$nvcc" -std=c++20 -O3 -gencode arch=compute_90a,code=sm_90a -I. -Idaemon -Xptxas -v -cubin -o "$out/$2.cubin" "$1" \
-        >"$out/$2.log" 2>&1 || echo "does not compile" >>"$out/$2.failed"
+    "$nvcc" -std=c++20 -O3 -gencode "arch=compute_$2,code=sm_$2" -I. -Idaemon -Xptxas -v -cubin -o "$out/$3.cubin" "$1" \
+        >"$out/$3.log" 2>&1 || echo "does not compile" >>"$out/$3.failed"
 }
 
-sources=$(ls kernels/cuda/*_sm90*.cu)
-for source in $sources; do
-    report "$source" "$(basename "$source" .cu)" &
+# SOURCE:ARCHITECTURE
+jobs=$(ls kernels/cuda/*_sm90*.cu | sed 's/$/:90a/'
+    ls kernels/cuda/attention_mma*.cu | sed 's/\(.*\)/\1:80\n\1:90a/')
+for job in $jobs; do
+    report "${job%:*}" "${job#*:}" "$(basename "${job%:*}" .cu)-${job#*:}" &
 done
 wait
 
 bad=0
-for source in $sources; do
-    name=$(basename "$source" .cu)
+for job in $jobs; do
+    source="${job%:*} for ${job#*:}"
+    name=$(basename "${job%:*}" .cu)-${job#*:}
     log=$out/$name.log
     if [ -e "$out/$name.failed" ]; then
         cat "$log" >&2

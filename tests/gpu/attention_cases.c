@@ -230,22 +230,28 @@ static struct att_case case_of(const int *value, int number)
                              .is_deterministic = number % 4 == 0};
 }
 
-void att_test_pairs(struct att_lab *lab)
+static void pairs(struct att_lab *lab, struct att_oracle *oracle, enum att_path path)
 {
-    struct part part = part_begin(lab, "attention, every pair of properties");
     struct cover cover = {.left = pairs_of_values()};
     int value[FACTORS];
     for (int n = 0; cover.left > 0 && (next_case(&cover, value) || force_case(&cover, value));
          n++) {
-        const struct att_case c = case_of(value, n);
-        one(lab, part.oracle, &c);
+        struct att_case c = case_of(value, n);
+        c.path = path;
+        one(lab, oracle, &c);
     }
+}
+
+void att_test_pairs(struct att_lab *lab)
+{
+    struct part part = part_begin(lab, "attention, every pair of properties");
+    pairs(lab, part.oracle, ATT_LISTS);
     part_end(lab, &part);
 }
 
-void att_test_product(struct att_lab *lab)
+/* Every stride-th case of the product. */
+static void product(struct att_lab *lab, struct att_oracle *oracle, enum att_path path, int stride)
 {
-    struct part part = part_begin(lab, "attention, every rule, length to 512, size and group");
     int n = 0;
     for (int kind = 0; kind < CS_MASK_KINDS; kind++)
         for (int length = 0; length < SHORT; length++)
@@ -253,9 +259,25 @@ void att_test_product(struct att_lab *lab)
                 for (int group = 0; group < GROUPS; group++, n++) {
                     const int value[FACTORS] = {kind,  length,         dim,
                                                 group, n % ATT_ORDERS, n % 5 == 4};
-                    const struct att_case c = case_of(value, n);
-                    one(lab, part.oracle, &c);
+                    struct att_case c = case_of(value, n);
+                    c.path = path;
+                    if (n % stride == 0)
+                        one(lab, oracle, &c);
                 }
+}
+
+void att_test_product(struct att_lab *lab)
+{
+    struct part part = part_begin(lab, "attention, every rule, length to 512, size and group");
+    product(lab, part.oracle, ATT_LISTS, 1);
+    part_end(lab, &part);
+}
+
+void att_test_mma(struct att_lab *lab)
+{
+    struct part part = part_begin(lab, "attention, kernels for every card since 8.0");
+    pairs(lab, part.oracle, ATT_MMA);
+    product(lab, part.oracle, ATT_MMA, 5);
     part_end(lab, &part);
 }
 
@@ -277,7 +299,8 @@ void att_test_portable(struct att_lab *lab)
 void att_test_small(struct att_lab *lab)
 {
     const int passed = lab->passed;
-    for (int n = 0; n < 2 * DIMS; n++) {
+    for (int i = 0; i < 4 * DIMS; i++) {
+        const int n = i % (2 * DIMS);
         const int value[FACTORS] = {n % 2 == 0 ? CS_MASK_IMAGE_BIDIR : CS_MASK_CORNSTARCH,
                                     n < DIMS ? 4 : 1,
                                     n % DIMS,
@@ -286,6 +309,7 @@ void att_test_small(struct att_lab *lab)
                                     n == 3};
         struct att_case c = case_of(value, n);
         struct att_setup s;
+        c.path = i < 2 * DIMS ? ATT_LISTS : ATT_MMA;
         c.is_deterministic = n >= DIMS;
         att_set_up(lab, &c, &s);
         att_run(lab, &s);
@@ -305,9 +329,10 @@ void att_test_graph(struct att_lab *lab)
     for (int n = 0; n < 2 * DIMS; n++) {
         const int value[FACTORS] = {n % CS_MASK_KINDS, 5 + n % 2, n % DIMS,
                                     n % GROUPS,        ATT_PLAIN, 0};
-        const struct att_case c = case_of(value, n);
+        struct att_case c = case_of(value, n);
         struct att_setup s;
         struct att_mask other;
+        c.path = n % 3 == 2 ? ATT_MMA : ATT_LISTS;
         att_set_up(lab, &c, &s);
         att_mask_make(lab, c.kind, c.tokens, ATT_PLAIN, &other);
         att_run(lab, &s); /* loads the kernels */
@@ -341,17 +366,19 @@ void att_test_same(struct att_lab *lab)
     enum { RUNS = 20 };
 
     struct part part = part_begin(lab, "attention, deterministic: the same bits in 20 runs");
-    for (int n = 0; n < 2 * DIMS; n++) {
+    for (int i = 0; i < 4 * DIMS; i++) {
+        const int n = i % (2 * DIMS);
         const int value[FACTORS] = {n % CS_MASK_KINDS, n < DIMS ? 8 : 6, n % DIMS,
                                     (n + 1) % GROUPS,  n % ATT_ORDERS,   0};
         struct att_case c = case_of(value, n);
         struct att_setup s;
+        c.path = i < 2 * DIMS ? ATT_LISTS : ATT_MMA;
         c.is_deterministic = true;
         att_set_up(lab, &c, &s);
         att_run(lab, &s);
         const uint64_t first = hash_all(part.oracle, &s);
         int other = 0;
-        for (int i = 1; i < RUNS; i++) {
+        for (int again = 1; again < RUNS; again++) {
             att_run(lab, &s);
             other += hash_all(part.oracle, &s) != first;
         }

@@ -7,6 +7,7 @@
 
 enum att_path {
     ATT_LISTS, /* bf16 over the lists of the mask: the kernels of the card */
+    ATT_MMA,   /* the same, but the kernels that every card since 8.0 can run */
     ATT_RULE,  /* bf16 without lists: the portable kernels */
     ATT_F32,   /* fp32: the portable kernels */
     ATT_PATHS
@@ -45,9 +46,10 @@ struct att_operands att_operands_of(const struct att_setup *s);
 void att_verdict(struct att_lab *lab, const struct att_case *c, bool is_good);
 
 /* Parts of the test program */
-void att_test_oracle(struct att_lab *lab);   /* the naive kernels against the CPU operator */
-void att_test_pairs(struct att_lab *lab);    /* pairwise covering set of everything */
-void att_test_product(struct att_lab *lab);  /* every rule, length up to 512, size, group */
+void att_test_oracle(struct att_lab *lab);  /* the naive kernels against the CPU operator */
+void att_test_pairs(struct att_lab *lab);   /* pairwise covering set of everything */
+void att_test_product(struct att_lab *lab); /* every rule, length up to 512, size, group */
+void att_test_mma(struct att_lab *lab); /* the kernels of every card: pairs and a part of product */
 void att_test_portable(struct att_lab *lab); /* the portable kernels */
 void att_test_same(struct att_lab *lab);     /* deterministic: equal to the bit over 20 runs */
 void att_test_merge(struct att_lab *lab);    /* parts of the keys, merged */

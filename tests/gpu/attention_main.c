@@ -16,6 +16,7 @@ static const struct part {
     {"pairs",    att_test_pairs,    false},
     {"same",     att_test_same,     false},
     {"product",  att_test_product,  false},
+    {"mma",      att_test_mma,      false},
     {"portable", att_test_portable, false},
     {"merge",    att_test_merge,    false},
     {"graph",    att_test_graph,    false},

@@ -88,7 +88,8 @@ void att_test_merge(struct att_lab *lab)
                                    .tokens = n < CS_MASK_KINDS ? 300 : 1000,
                                    .dim = dims[n % 4],
                                    .group = n % 3 == 0 ? 4 : 1,
-                                   .order = ATT_ZIGZAG};
+                                   .order = ATT_ZIGZAG,
+                                   .path = n % 2 == 0 ? ATT_LISTS : ATT_MMA};
         struct att_setup s;
         att_set_up(lab, &c, &s);
         att_verdict(lab, &c, check(lab, oracle, &s));

@@ -1,13 +1,14 @@
 /* Operands of a case of attention, and running it. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/mask/span.h"
 #include "gpu/attention_cases.h"
 
 void att_describe(const struct att_case *c)
 {
-    static const char *const path[ATT_PATHS] = {"lists", "rule", "fp32"};
+    static const char *const path[ATT_PATHS] = {"lists", "lists, mma", "rule", "fp32"};
     printf("    %s, %d tokens, size %d, group %d, %s, %s%s%s%s\n", cs_mask_kind_name(c->kind),
            (int)c->tokens, (int)c->dim, (int)c->group, att_order_name(c->order), path[c->path],
            c->is_capped ? ", capped" : "", c->is_deterministic ? ", deterministic" : "",
@@ -38,7 +39,9 @@ void att_set_up(struct att_lab *lab, const struct att_case *c, struct att_setup 
     att_mask_make(lab, c->kind, c->tokens, c->order, &s->mask);
     att_mask_build(lab, &s->mask);
     s->plan = s->mask.dev;
-    s->plan.cells = c->path == ATT_LISTS ? &s->mask.cells : NULL;
+    s->plan.cells = c->path == ATT_LISTS || c->path == ATT_MMA ? &s->mask.cells : NULL;
+    if (c->path == ATT_MMA)
+        setenv("CORNSTARCH_ATTENTION_KERNELS", "mma", 1); /* see kernels/cuda/attention.cu */
     s->c.tokens = s->mask.plan.n_tokens;
     s->shape = shape_of(&s->c, s->mask.n_keys);
     const size_t act = s->ops->act_bytes, q_rows = (size_t)s->c.tokens;
@@ -62,6 +65,8 @@ void att_set_up(struct att_lab *lab, const struct att_case *c, struct att_setup 
 void att_tear_down(struct att_lab *lab, struct att_setup *s)
 {
     char *const block[] = {s->q, s->kv, s->o, s->d_o, s->dq, s->dkv};
+    if (s->c.path == ATT_MMA)
+        unsetenv("CORNSTARCH_ATTENTION_KERNELS");
     for (int i = 0; i < 6; i++)
         att_free(lab, block[i]);
     att_free(lab, s->lse);

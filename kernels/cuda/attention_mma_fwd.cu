@@ -1,0 +1,270 @@
+/* Attention forward with mma.sync: flash attention with an online softmax over the cells that a
+ * mask has. A block is four warps that own 32 query rows each (16 where heads are wide) of one
+ * head; keys and values go through a ring of slots in shared memory, filled by asynchronous copies
+ * one step ahead. Two blocks share a multiprocessor, so that one's softmax hides behind the other's
+ * products. Sources of the algorithm: FlashAttention-2 (arXiv 2307.08691), the online softmax of
+ * Milakov and Gimelshein; skipping the rescale of small growths: FlashAttention-4. */
+#include "kernels/cuda/attention_mma_walk.cuh"
+
+#define STEP   64 /* keys */
+#define N      (STEP / 8)
+#define GROWTH 8.0f /* exponents of 2 that a row's weights may grow by before it is rescaled */
+
+struct args {
+    struct cs_mma_side side;
+    const __nv_bfloat16 *q, *k, *v;
+    __nv_bfloat16 *o;
+    float *lse;
+    int32_t tokens, group, q_stride, kv_stride, o_stride;
+    float score_scale; /* of q . k, under the soft cap */
+    float exp_scale;   /* from (capped) scores to exponents of 2 */
+};
+
+/* M: tiles of 16 rows of a warp. SLOTS 3: keys of the next step are loaded beside those of this
+ * one; 2: beside its values. */
+template <int DIM, int M_, int SLOTS_> struct layout {
+    using rows = cs_mma_rows<DIM>;
+    static constexpr int M = M_, SLOTS = SLOTS_, ROWS = CS_MMA_WARPS * 16 * M;
+    static constexpr int SLOT = STEP * rows::PITCH, Q = SLOTS * SLOT;
+    static constexpr int LIST = Q + ROWS * rows::PITCH;
+    static constexpr int BYTES = LIST + (int)sizeof(struct cs_mma_steps);
+    static_assert(BYTES <= 101376, "shared memory of a block on cards of compute capability 8.9");
+    static_assert(SLOT % 128 == 0);
+};
+
+/* Where the online softmax of a thread's two rows stands: p = exp2((s - max) * exp_scale). */
+struct softmax {
+    float max[2], sum[2]; /* sum: of this thread's columns */
+};
+
+/* Scores become weights; returns the factors by which what both rows have so far must shrink. */
+__device__ __forceinline__ float2 soften(float (&s)[N][4], float scale, softmax *r)
+{
+    float top[2] = {r->max[0], r->max[1]}, base[2], shrink[2];
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            top[i / 2] = fmaxf(top[i / 2], s[n][i]);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        top[h] = cs_mma_quad_max(top[h]);
+        /* false for -inf - -inf, which is no number */
+        const bool is_larger = (top[h] - r->max[h]) * scale > GROWTH;
+        shrink[h] = is_larger ? cs_mma_exp2((r->max[h] - top[h]) * scale) : 1.0f;
+        r->max[h] = is_larger ? top[h] : r->max[h];
+        base[h] = r->max[h] == -INFINITY ? 0.0f : r->max[h] * scale;
+        r->sum[h] *= shrink[h];
+    }
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            s[n][i] = cs_mma_exp2(s[n][i] * scale - base[i / 2]);
+            r->sum[i / 2] += s[n][i];
+        }
+    return {shrink[0], shrink[1]};
+}
+
+template <int TILES> __device__ __forceinline__ void shrink_by(float (&o)[TILES][4], float2 by)
+{
+    if (!__any_sync(0xffffffffu, by.x != 1.0f || by.y != 1.0f))
+        return;
+#pragma unroll
+    for (int n = 0; n < TILES; n++) {
+        o[n][0] *= by.x;
+        o[n][1] *= by.x;
+        o[n][2] *= by.y;
+        o[n][3] *= by.y;
+    }
+}
+
+__device__ __forceinline__ void keep_allowed(float (&s)[N][4], uint32_t bits)
+{
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            s[n][i] = (bits >> (4 * n + i) & 1) != 0 ? s[n][i] : -INFINITY;
+}
+
+template <class L, bool CAP>
+__global__ void __launch_bounds__(CS_MMA_THREADS, 2) forward_kernel(const __grid_constant__ args a)
+{
+    using R = typename L::rows;
+    extern __shared__ __align__(128) uint8_t shared[];
+    const uint32_t base = cs_mma_address(shared);
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const cs_mma_item first_look = cs_mma_item_of<L::ROWS>(a.side);
+    if (first_look.rows == 0)
+        return;
+    const int32_t half = L::M == 2 ? -1 : first_look.half;
+    const int own = L::M == 2 ? warp / 2 : first_look.half; /* half of the tile */
+    const int first = L::M == 2 ? warp % 2 * 2 : warp;      /* tile of 16 rows in it */
+    const int32_t kv = first_look.head / a.group * R::DIM;
+    cs_mma_walk<STEP> walk(a.side, (struct cs_mma_steps *)(shared + L::LIST), half);
+    const auto load = [&](int slot, const __nv_bfloat16 *x) {
+        R::template load<STEP>(base + (uint32_t)(slot * L::SLOT),
+                               x + (int64_t)walk.row() * a.kv_stride + kv, a.kv_stride,
+                               walk.rows());
+    };
+
+    float o[L::M][R::N_TILES][4] = {};
+    softmax r[L::M];
+#pragma unroll
+    for (int m = 0; m < L::M; m++)
+        r[m] = {
+            {-INFINITY, -INFINITY},
+            {0.0f,      0.0f     }
+        };
+    R::template load<L::ROWS>(
+        base + L::Q, a.q + (int64_t)first_look.row * a.q_stride + (int64_t)first_look.head * R::DIM,
+        a.q_stride, first_look.rows);
+    walk.begin(first_look.tile, 1);
+    bool has_step = walk.next();
+    if (has_step) {
+        load(0, a.k);
+        cs_mma_commit();
+        if (L::SLOTS == 3) {
+            load(1, a.v);
+            cs_mma_commit();
+        }
+    }
+    for (int slot = 0; has_step;) {
+        const int k_slot = slot, v_slot = L::SLOTS == 3 ? (slot + 1) % 3 : 1;
+        const int32_t cell = walk.now().cell[own];
+        uint32_t bits[L::M];
+#pragma unroll
+        for (int m = 0; m < L::M; m++)
+            bits[m] = cs_mma_bits(a.side, cell, first + m, 0);
+        if (L::SLOTS == 3)
+            has_step = walk.next();
+
+        cs_mma_wait<L::SLOTS - 2>();
+        __syncthreads();
+        if (L::SLOTS == 2)
+            load(1, a.v);
+        else if (has_step)
+            load((slot + 2) % 3, a.k);
+        cs_mma_commit();
+        uint32_t p[L::M][N / 2][4];
+        if (cell != CS_CELL_NONE) {
+            float s[L::M][N][4];
+            R::template products<L::M, N>(s, base + L::Q + (uint32_t)(warp * 16 * L::M * R::PITCH),
+                                          base + (uint32_t)(k_slot * L::SLOT));
+#pragma unroll
+            for (int m = 0; m < L::M; m++) {
+                if (CAP)
+#pragma unroll
+                    for (int n = 0; n < N; n++)
+#pragma unroll
+                        for (int i = 0; i < 4; i++)
+                            s[m][n][i] = cs_mma_tanh(s[m][n][i] * a.score_scale);
+                if (cell != CS_CELL_ALL)
+                    keep_allowed(s[m], bits[m]);
+                shrink_by(o[m], soften(s[m], a.exp_scale, &r[m]));
+                cs_mma_pack_left<N>(s[m], p[m]);
+            }
+        }
+
+        if (L::SLOTS == 2)
+            has_step = walk.next();
+        cs_mma_wait<L::SLOTS - 2>();
+        __syncthreads();
+        if (has_step)
+            load(k_slot, L::SLOTS == 2 ? a.k : a.v);
+        cs_mma_commit();
+        if (cell != CS_CELL_NONE)
+            R::template add<L::M, N>(o, p, base + (uint32_t)(v_slot * L::SLOT));
+        if (L::SLOTS == 3)
+            slot = (slot + 2) % 3;
+    }
+
+    cs_mma_commit(); /* queries of rows that see nothing */
+    cs_mma_wait<0>();
+    __syncthreads();
+    const cs_mma_item w = cs_mma_item_of<L::ROWS>(a.side);
+    float inverse[L::M][2];
+#pragma unroll
+    for (int m = 0; m < L::M; m++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const float sum = cs_mma_quad_sum(r[m].sum[h]);
+            const int32_t row = (warp * L::M + m) * 16 + h * 8 + lane / 4;
+            inverse[m][h] = sum > 0.0f ? 1.0f / sum : 0.0f;
+            if (lane % 4 == 0 && row < w.rows)
+                a.lse[(int64_t)w.head * a.tokens + w.row + row] =
+                    sum > 0.0f ? r[m].max[h] * a.exp_scale * CS_MMA_LN2 + logf(sum) : -INFINITY;
+        }
+    const int32_t at = warp * 16 * L::M;
+    R::template store<L::M>(o, inverse, shared + L::Q + at * R::PITCH,
+                            a.o + (int64_t)(w.row + at) * a.o_stride + (int64_t)w.head * R::DIM,
+                            a.o_stride, w.rows - at);
+}
+
+template <int DIM, int M, int SLOTS> static void launch(struct cs_ctx *ctx, const args &a, bool cap)
+{
+    using L = layout<DIM, M, SLOTS>;
+    auto *kernel = cap ? forward_kernel<L, true> : forward_kernel<L, false>;
+    CS_CUDA_NOTE(ctx,
+                 cudaFuncSetAttribute((const void *)kernel,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, L::BYTES),
+                 "attention");
+    const unsigned blocks = (unsigned)(a.side.n * (CS_MASK_TILE / L::ROWS) * a.side.heads);
+    kernel<<<blocks, CS_MMA_THREADS, L::BYTES, cs_cuda_stream_of(ctx)>>>(a);
+    CS_CUDA_LAUNCHED(ctx, "attention");
+}
+
+typedef void (*launch_fn)(struct cs_ctx *, const args &, bool);
+
+static launch_fn launch_for(int32_t head_dim)
+{
+    static const struct {
+        int32_t dim;
+        launch_fn run;
+    } table[] = {
+        {64,  launch<64,  2, 3>},
+        {72,  launch<72,  2, 3>},
+        {80,  launch<80,  2, 3>},
+        {96,  launch<96,  2, 3>},
+        {128, launch<128, 2, 3>},
+        {256, launch<256, 1, 2>},
+    };
+
+    for (const auto &row : table)
+        if (row.dim == head_dim)
+            return row.run;
+    return nullptr;
+}
+
+bool cs_cuda_attention_fwd_mma(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
+                               const struct cs_mask_plan *mask, const void *q, const void *k,
+                               const void *v, void *o, float *lse)
+{
+    const launch_fn run = launch_for(shape->head_dim);
+    const uintptr_t any = (uintptr_t)q | (uintptr_t)k | (uintptr_t)v | (uintptr_t)o;
+    if (run == nullptr || !cs_mma_is_own(ctx, shape, mask, any))
+        return false;
+    const int32_t group = shape->heads / shape->kv_heads;
+    const int64_t keys = shape->k_tokens > 0 ? shape->k_tokens : shape->tokens;
+    const bool is_capped = shape->softcap > 0.0f;
+    const args a = {
+        .side = cs_mma_side_of(
+            mask->cells, false, shape->heads,
+            group * cs_mma_section(ctx, shape, keys, (int64_t)mask->cells->n_q * group)),
+        .q = (const __nv_bfloat16 *)q,
+        .k = (const __nv_bfloat16 *)k,
+        .v = (const __nv_bfloat16 *)v,
+        .o = (__nv_bfloat16 *)o,
+        .lse = lse,
+        .tokens = shape->tokens,
+        .group = group,
+        .q_stride = shape->q_stride,
+        .kv_stride = shape->kv_stride,
+        .o_stride = shape->o_stride,
+        .score_scale = is_capped ? shape->scale / shape->softcap : 1.0f,
+        .exp_scale = (is_capped ? shape->softcap : shape->scale) * CS_MMA_LOG2E,
+    };
+    run(ctx, a, is_capped);
+    return true;
+}
