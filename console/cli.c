@@ -235,10 +235,16 @@ static void script_print(void *user, const char *text)
 enum cs_status cs_cmd_eval(const char *path, bool is_job, const struct cs_here *here,
                            struct cs_script_result *out, struct cs_err *err)
 {
-    struct cs_lua *lua = NULL;
     const struct cs_lua_limits limits = {.here = *here};
+    return cs_cmd_eval_with(path, is_job, &limits, out, err);
+}
+
+enum cs_status cs_cmd_eval_with(const char *path, bool is_job, const struct cs_lua_limits *limits,
+                                struct cs_script_result *out, struct cs_err *err)
+{
+    struct cs_lua *lua = NULL;
     *out = (struct cs_script_result){0};
-    CS_TRY(cs_lua_open(&limits, script_print, NULL, &lua, err));
+    CS_TRY(cs_lua_open(limits, script_print, NULL, &lua, err));
     enum cs_status st = cs_lua_run_file(lua, path, out, err);
     cs_lua_close(lua);
     CS_TRY(st);

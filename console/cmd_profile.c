@@ -1,5 +1,6 @@
 /* profile: measure the layers of a script's model on this machine. A worker does it in a process of
- * its own (the console computes nothing); what it measures is what cs.search takes as profile. */
+ * its own (the console computes nothing); what it measures is what cs.plan and cs.search take as
+ * profile. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -123,17 +124,24 @@ static const struct cs_layer *layer_of(const struct cs_graph *graph,
     return NULL;
 }
 
-static void add_row(struct cs_table *table, const struct model *m, const struct cs_profile_row *row)
+static void add_row(struct cs_table *table, const struct model *m, const struct cs_profile *profile,
+                    const struct cs_profile_row *row)
 {
-    const struct cs_quadratic *parts[] = {&row->fwd, &row->bwd_input, &row->bwd_weight};
+    struct cs_layer_cost cost;
     const struct cs_layer *layer = layer_of(m->graph, row);
     char cell[3][CS_UNITS_CAP], rows[32];
     if (layer == NULL)
         return;
-    const int64_t n = cs_layer_work(m->graph, layer, &m->budget).tokens;
+    struct cs_layer trained = *layer;
+    trained.needs_weight_grad = trained.needs_input_grad = true;
+    const struct cs_layer_work work = cs_layer_work(m->graph, layer, &m->budget);
+    const int64_t n = cs_profile_rows(layer, work.tokens, work.label_rows);
+    if (!cs_profile_cost(profile, m->graph, &trained, row->tp, row->cp, n, &cost))
+        return;
+    const int64_t parts[] = {cost.fwd_ns, cost.bwd_input_ns, cost.bwd_weight_ns};
     snprintf(rows, sizeof rows, "%lld", (long long)n);
     for (size_t i = 0; i < CS_ARRAY_LEN(parts); i++)
-        cs_duration_print(cell[i], CS_UNITS_CAP, (uint64_t)cs_quadratic_ns(parts[i], n));
+        cs_duration_print(cell[i], CS_UNITS_CAP, (uint64_t)parts[i]);
     const char *cells[] = {row->module, layer->path, rows, cell[0], cell[1], cell[2]};
     cs_table_add(table, cells);
 }
@@ -151,7 +159,7 @@ static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *js
         return cs_cmd_print_doc(json_incref(json), err);
     struct cs_table *table = cs_table_new(columns, CS_ARRAY_LEN(columns));
     for (int32_t i = 0; i < profile->n_rows; i++)
-        add_row(table, m, &profile->row[i]);
+        add_row(table, m, profile, &profile->row[i]);
     cs_table_render(table, cs_cmd_width(), true, &text);
     cs_table_free(table);
     cs_buf_addf(&text,
@@ -159,8 +167,8 @@ static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *js
                 "trained\n",
                 profile->device);
     if (cmd->v.output != NULL)
-        cs_buf_addf(&text, "%s: use it as profile = \"%s\" of cs.search\n", cmd->v.output,
-                    cmd->v.output);
+        cs_buf_addf(&text, "%s: use it as profile = \"%s\" of cs.plan or cs.search\n",
+                    cmd->v.output, cmd->v.output);
     else
         cs_buf_addf(&text, "keep it with --output FILE\n");
     cs_cmd_print(&text);
@@ -174,7 +182,9 @@ enum cs_status cs_cmd_profile(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_here here;
     json_t *profile = NULL;
     CS_TRY(cs_cmd_here_local(cmd, &here, err));
-    CS_TRY(cs_cmd_eval(cmd->args[0], false, &here, &result, err));
+    /* an older profile that the script names may be missing or of other shapes */
+    const struct cs_lua_limits limits = {.here = here, .skips_profiles = true};
+    CS_TRY(cs_cmd_eval_with(cmd->args[0], false, &limits, &result, err));
     if (result.kind == CS_SCRIPT_SWEEP) {
         cs_script_result_free(&result);
         return cs_fail(err, CS_INVALID, "%s gives several plans; profile takes a job or one plan",
@@ -186,6 +196,8 @@ enum cs_status cs_cmd_profile(struct cs_cmd *cmd, struct cs_err *err)
         const bool is_cpu = strcmp(m.cluster.device->name, "cpu") == 0;
         json_t *request = json_pack("{s:O, s:s, s:s}", "document", result.document, "device",
                                     is_cpu ? "cpu:0" : "cuda:0", "class", m.cluster.device->name);
+        if (m.spec->precision[0] != '\0')
+            cs_msg_set_str(request, "precision", m.spec->precision);
         status = ask_worker(request, &profile, err);
         json_decref(request);
     }

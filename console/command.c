@@ -31,7 +31,7 @@ static const struct cs_option plan_options[] = {
     {"view", 'v', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "look at the plan in the console's Plan view; nothing is submitted", AT(screen)},
 };
 static const struct cs_option profile_options[] = {
-    {"output", 'o', CS_OPT_STRING, 0, 0, NULL, "FILE", NULL, "write the profile to FILE, for cs.search", AT(output)},
+    {"output", 'o', CS_OPT_STRING, 0, 0, NULL, "FILE", NULL, "write the profile to FILE, for cs.plan and cs.search", AT(output)},
     {"devices", 'D', CS_OPT_STRING, 0, 0, NULL, "CLASS:N", NULL, "what cs.cluster \"here\" is, such as h100-80g:4 or cpu:8; default: the GPUs of this machine, else 8 CPU ranks", AT(devices)},
 };
 static const struct cs_option submit_options[] = {

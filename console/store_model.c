@@ -5,6 +5,7 @@
 
 #include "console/store.h"
 #include "core/base/str.h"
+#include "core/plan/costs.h"
 #include "core/wire/wire.h"
 
 static void fill_stages(struct cs_store *store, const struct cs_plan *plan, bool is_same_plan)
@@ -40,7 +41,8 @@ static enum cs_status read_plan(struct cs_store *store, const char *old_plan, st
     struct cs_store_model *model = &store->model;
     CS_TRY(cs_plan_read(model->plan_json, model->graph, model->arena, &model->plan, err));
     model->layer_cost = CS_NEW_ARRAY(model->arena, struct cs_layer_cost, model->graph->n_layers);
-    cs_layer_costs(model->graph, &model->plan->budget, model->device, model->layer_cost);
+    CS_TRY(cs_spec_layer_costs(model->spec, model->graph, &model->plan->budget, model->device,
+                               model->arena, model->layer_cost, NULL, err));
     fill_stages(store, model->plan, strcmp(model->plan->hash, old_plan) == 0);
     if (store->is_replay && store->predicted.arena)
         return CS_OK; /* the trace brought what was predicted then */

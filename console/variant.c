@@ -341,7 +341,9 @@ void cs_variant_stretch(struct cs_variant_base *base, struct cs_arena *arena)
     const struct cs_plan *plan = base->plan;
     const struct cs_program program = {.plan = plan, .n_ranks = plan->n_ranks};
     struct cs_layer_cost *cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, base->graph->n_layers);
-    cs_layer_costs(base->graph, &plan->budget, base->cluster->device, cost);
+    if (cs_spec_layer_costs(base->spec, base->graph, &plan->budget, base->cluster->device, arena,
+                            cost, NULL, NULL) != CS_OK)
+        cs_layer_costs(base->graph, &plan->budget, base->cluster->device, cost);
     for (int32_t s = 0; s < plan->n_stages; s++) {
         const struct cs_stage *st = &plan->stages[s];
         double fwd = stretch_of(base->measured, s, st->rank, CS_OP_FWD, st->fwd_ns);

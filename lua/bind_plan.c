@@ -9,6 +9,7 @@
 #include "lua/bind.h"
 #include "lua/json.h"
 #include "lua/lists.h"
+#include "lua/search_read.h"
 
 static int call_cluster(lua_State *L);
 static int call_plan(lua_State *L);
@@ -30,6 +31,7 @@ static const struct cs_arg plan_args[] = {
     {"seq_tokens", CS_ARG_INT, true, NULL, 8, 1 << 20, 0, NULL, "LLM rows of a slot"},
     {"slots", CS_ARG_INT, false, NULL, 1, 256, 0, "4", "slots a step is expected to fill"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
+    {"profile", CS_ARG_STRING, false, NULL, 0, 0, 0, "a roofline of the device", "file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job"},
 };
 static const struct cs_arg simulate_args[] = {
     {"schedule", CS_ARG_STRING, false, NULL, 0, 0, 0, "the plan's", "another schedule that the plan fits"},
@@ -149,6 +151,10 @@ static int call_plan(lua_State *L)
     else
         json_object_set_new(plan, "cluster", json_string("here"));
     add_parallel(L, plan);
+    json_object_del(plan, "profile"); /* the file's name */
+    json_t *profile = cs_lua_profile_json(L, "cs.plan");
+    if (profile)
+        json_object_set_new(plan, "profile", profile);
     struct cs_lua_value *built = cs_lua_value_new(L, CS_LUA_BOX, NULL);
     built->json = cs_lua_preview_document(model->json, plan);
     cs_lua_build_graph(L, "cs.plan", built, true);

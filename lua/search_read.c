@@ -143,7 +143,7 @@ static void read_quantiles(lua_State *L, const json_t *table, const struct cs_gr
 }
 
 /* a document (new reference) */
-static json_t *read_json(lua_State *L, const char *key, const char *path)
+static json_t *read_json(lua_State *L, const char *function, const char *key, const char *path)
 {
     struct cs_buf text = {0};
     struct cs_err err;
@@ -157,7 +157,7 @@ static json_t *read_json(lua_State *L, const char *key, const char *path)
     }
     cs_buf_free(&text);
     if (st != CS_OK)
-        cs_lua_error(L, "cs.search: %s: %s", key, err.text);
+        cs_lua_error(L, "%s: %s: %s", function, key, err.text);
     return json;
 }
 
@@ -171,7 +171,7 @@ static void read_samples(lua_State *L, const struct cs_lua_function *function,
         cs_lua_error(L, "cs.search: samples and samples_file: one of them");
     if (path) {
         struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
-        table = box->json = read_json(L, "samples_file", path);
+        table = box->json = read_json(L, "cs.search", "samples_file", path);
     }
     if (!table)
         return;
@@ -224,14 +224,20 @@ void cs_lua_read_search(lua_State *L, const struct cs_lua_function *function,
     read_samples(L, function, graph, arena, options, samples);
 }
 
-struct cs_profile *cs_lua_read_profile(lua_State *L, struct cs_arena *arena)
+json_t *cs_lua_profile_json(lua_State *L, const char *function)
 {
     const char *path = cs_lua_args_string(L, "profile", NULL);
+    return path && !cs_lua_state_of(L)->skips_profiles ? read_json(L, function, "profile", path)
+                                                       : NULL;
+}
+
+struct cs_profile *cs_lua_read_profile(lua_State *L, struct cs_arena *arena)
+{
     struct cs_profile *profile = NULL;
     struct cs_err err;
-    if (!path)
+    json_t *json = cs_lua_profile_json(L, "cs.search");
+    if (!json)
         return NULL;
-    json_t *json = read_json(L, "profile", path);
     enum cs_status st = cs_profile_read(json, arena, &profile, &err);
     json_decref(json);
     if (st != CS_OK)

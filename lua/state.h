@@ -16,12 +16,14 @@ struct cs_lua_limits {
     size_t memory_bytes;  /* 0: 64 MiB */
     int64_t instructions; /* 0: 50 million */
     struct cs_here here;  /* what cs.cluster "here" is; zero: CPU ranks */
+    bool skips_profiles;  /* files named as profile are not read: they are about to be measured */
 };
 
 /* One per state, reached through the extra space of every coroutine. */
 struct cs_lua_state {
     lua_State *L;
     struct cs_here here;
+    bool skips_profiles;
     size_t used_bytes, limit_bytes;
     int64_t left, budget; /* instructions; every run starts with the budget */
     struct cs_buf folder; /* of the script: where require looks */

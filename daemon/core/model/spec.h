@@ -22,7 +22,8 @@
  *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins;
  *     nothing matches: frozen
  *   plan: cluster ("here" or object), modality, parallel{branch:{pp, recompute}}, schedule, seq_tokens, slots,
- *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind")
+ *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind"), profile (null or a
+ *     cornstarch.profile/1: what layers cost as it was measured)
  *   plan_hash: of the previewed plan ("" : none)
  *   data: format "llava", json, images, template{...}, on_bad_sample, max_bad_fraction, shuffle_images
  *   eval: null or {data, every_steps, metric, max_samples}
@@ -76,6 +77,7 @@ struct cs_spec {
     struct cs_spec_rule *rules;
     int32_t n_rules;
     const char *modality, *schedule, *stages, *plan_hash;
+    const json_t *profile; /* measured costs (core/plan/profile.h), NULL: none */
     const json_t *cluster; /* an object, or NULL or the string "here": the ranks of this machine */
     struct cs_spec_parallel parallel[CS_MAX_ENCODERS + 1];
     int32_t n_parallel;

@@ -77,6 +77,7 @@ static const struct cs_spec_key keys[] = {
     INT32("plan", "slots", 1, 4096, "4", R(slots), "micro-batches in flight of one step"),
     GROUP("plan", "encoder_rows", "{}", "per encoder: rows of one slot; absent: derived"),
     WORD("plan", "stages", "frozen-aware|frozen-blind", "frozen-aware", R(stages), "whether the split knows what is frozen"),
+    FREE("plan", "profile", "null", R(profile), "measured costs that the plan is made from: what `cornstarch-console profile` wrote; null: a roofline of the device"),
 
     INT32("plan.parallel.*", "pp", 1, 1024, "1", PAR(pp), "pipeline stages of the branch"),
     WORD("plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),

@@ -10,6 +10,8 @@
  * the text rows carry labels, an embedding look-up is bytes only. */
 #include "core/plan/costs.h"
 
+#include <string.h>
+
 __extension__ typedef unsigned __int128 u128;
 
 static int64_t divide_up(u128 value, int64_t by)
@@ -134,4 +136,114 @@ void cs_layer_costs(const struct cs_graph *graph, const struct cs_slot_budget *b
 {
     for (int32_t i = 0; i < graph->n_layers; i++)
         cost_layer(graph, &graph->layers[i], budget, device, &cost[i]);
+}
+
+/* A layer that trains with nothing trainable before it pays the inner part of bwd_input: the same
+ * share as in the roofline. */
+static int64_t inner_input_ns(const struct cs_graph *graph, const struct cs_layer *layer,
+                              const struct cs_slot_budget *budget,
+                              const struct cs_device_class *device,
+                              const struct cs_profile *profile, int64_t rows)
+{
+    struct cs_layer passing = *layer;
+    struct cs_layer_cost own = {0}, whole = {0}, measured = {0};
+    passing.needs_input_grad = true;
+    cost_layer(graph, layer, budget, device, &own);
+    cost_layer(graph, &passing, budget, device, &whole);
+    if (!cs_profile_cost(profile, graph, &passing, 1, 1, rows, &measured))
+        return 0;
+    return scale(measured.bwd_input_ns, own.bwd_input_ns, whole.bwd_input_ns);
+}
+
+static enum cs_status check_precision(const struct cs_spec *spec, const struct cs_profile *profile,
+                                      const struct cs_device_class *device, struct cs_err *err)
+{
+    const bool is_cpu = cs_device_element_bytes(device) == 4;
+    const char *asked = spec->precision && spec->precision[0] ? spec->precision
+                        : is_cpu                              ? "fp32"
+                                                              : "bf16";
+    if (profile->precision[0] == '\0' || strcmp(profile->precision, asked) == 0)
+        return CS_OK;
+    return cs_fail(err, CS_PLAN,
+                   "the profile was measured in %s, the job computes in %s; measure again with "
+                   "'cornstarch-console profile SCRIPT --output FILE', or plan without a profile",
+                   profile->precision, asked);
+}
+
+static enum cs_status take_profile(const struct cs_spec *spec, const struct cs_graph *graph,
+                                   const struct cs_slot_budget *budget,
+                                   const struct cs_device_class *device,
+                                   const struct cs_profile *profile, struct cs_layer_cost *cost,
+                                   struct cs_err *err)
+{
+    CS_TRY(cs_profile_check(profile, graph, device, err));
+    CS_TRY(check_precision(spec, profile, device, err));
+    for (int32_t i = 0; i < graph->n_layers; i++) {
+        const struct cs_layer *layer = &graph->layers[i];
+        const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
+        const int64_t rows = cs_profile_rows(layer, work.tokens, work.label_rows);
+        if (!cs_profile_cost(profile, graph, layer, 1, 1, rows, &cost[i]))
+            return cs_fail(err, CS_PLAN,
+                           "the profile has no costs of %s on one rank; measure again with "
+                           "'cornstarch-console profile SCRIPT --output FILE'",
+                           layer->path);
+        if (layer->needs_weight_grad && !layer->needs_input_grad)
+            cost[i].bwd_input_ns = inner_input_ns(graph, layer, budget, device, profile, rows);
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_graph *graph,
+                                   const struct cs_slot_budget *budget,
+                                   const struct cs_device_class *device, struct cs_arena *arena,
+                                   struct cs_layer_cost *cost, const struct cs_profile **out,
+                                   struct cs_err *err)
+{
+    struct cs_profile *profile = NULL;
+    if (out != NULL)
+        *out = NULL;
+    cs_layer_costs(graph, budget, device, cost);
+    if (spec->profile == NULL || json_is_null(spec->profile))
+        return CS_OK;
+    enum cs_status status = cs_profile_read(spec->profile, arena, &profile, err);
+    if (status == CS_OK)
+        status = take_profile(spec, graph, budget, device, profile, cost, err);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "plan.profile");
+    if (out != NULL)
+        *out = profile;
+    return CS_OK;
+}
+
+/* The head's copy of a tied embedding that is on the embedding's own rank: it has a gradient, but
+ * counts in the norm and is updated as the embedding. */
+static int64_t tied_copy(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage)
+{
+    if (!graph->is_tied || stage != plan->head_stage ||
+        plan->stages[plan->embed_stage].rank != plan->stages[stage].rank)
+        return 0;
+    const struct cs_param *table = &graph->params[graph->tied_param];
+    return table->is_trainable ? table->count : 0;
+}
+
+void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_class *device,
+                         const struct cs_profile *profile, struct cs_plan *plan)
+{
+    const int64_t state = cs_device_element_bytes(device) == 4 ? 12 : 16; /* bytes a parameter */
+    for (int32_t s = 0; profile && s < plan->n_stages; s++) {
+        struct cs_stage *stage = &plan->stages[s];
+        const struct cs_layer *first = &graph->layers[graph->branches[stage->branch].first_layer];
+        const struct cs_profile_row *row = cs_profile_find(profile, graph, first, 1, 1);
+        const int64_t grads = stage->state_bytes / state, copy = tied_copy(graph, plan, s);
+        if (row != NULL)
+            stage->prepare_ns =
+                cs_quadratic_ns(&row->prepare, cs_layer_work(graph, first, &plan->budget).tokens);
+        if (!profile->has_step || grads == 0)
+            continue;
+        stage->clear_ns = cs_quadratic_ns(&profile->clear, grads);
+        stage->norm_ns = cs_quadratic_ns(&profile->norm, grads - copy);
+        stage->update_ns = cs_quadratic_ns(&profile->update, grads - copy);
+        if (copy > 0) /* both gradients are added: two numbers read, one written */
+            stage->norm_ns += divide_up((u128)copy * 12 * 1000000000u, device->bytes_per_s);
+    }
 }

@@ -4,6 +4,7 @@
 #define CS_PLAN_COSTS_H
 
 #include "core/plan/plan.h"
+#include "core/plan/profile.h"
 
 struct cs_layer_work {
     int64_t tokens;     /* rows of the slot that pass the layer */
@@ -15,5 +16,16 @@ struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs
                                    const struct cs_slot_budget *budget);
 /* bytes of one weight or activation element: 4 on CPUs, 2 on GPUs */
 int cs_device_element_bytes(const struct cs_device_class *device);
+/* Costs of all layers for a spec: measured where it brings a profile, else the roofline. out may be
+ * NULL; NULL in it: there is none. CS_INVALID, CS_PLAN: plan.profile is no profile, of another
+ * device or precision, of other shapes, or without a layer of the model. */
+enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_graph *graph,
+                                   const struct cs_slot_budget *budget,
+                                   const struct cs_device_class *device, struct cs_arena *arena,
+                                   struct cs_layer_cost *cost, const struct cs_profile **out,
+                                   struct cs_err *err) CS_NODISCARD;
+/* What a step costs beside its layers, into the stages of a plan whose layers are placed. */
+void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_class *device,
+                         const struct cs_profile *profile, struct cs_plan *plan);
 
 #endif

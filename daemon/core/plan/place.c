@@ -237,6 +237,9 @@ void cs_place_derive(const struct cs_graph *graph, struct cs_arena *arena, struc
         if (plan->stages[s].branch == graph->n_branches - 1)
             plan->embed_stage = s;
     plan->is_tied_across = graph->is_tied && plan->embed_stage != plan->head_stage;
+    plan->tied_bytes = 0;
+    if (plan->is_tied_across && graph->params[graph->tied_param].is_trainable)
+        plan->tied_bytes = graph->params[graph->tied_param].count * (int64_t)sizeof(float);
 }
 
 struct cs_layer_bytes cs_layer_bytes(const struct cs_graph *graph, const struct cs_layer *layer,

@@ -6,6 +6,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/near.h"
+#include "core/plan/costs.h"
 #include "core/plan/place.h"
 #include "core/plan/plan_json.h"
 #include "core/plan/split.h"
@@ -407,13 +408,16 @@ enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *g
     CS_TRY(check_branches(&p, err));
     CS_TRY(make_budget(&p, err));
     CS_TRY(choose_counts(&p, err));
+    const struct cs_profile *profile;
     p.cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, graph->n_layers);
-    cs_layer_costs(graph, &p.plan->budget, cluster->device, p.cost);
+    CS_TRY(cs_spec_layer_costs(spec, graph, &p.plan->budget, cluster->device, arena, p.cost,
+                               &profile, err));
     CS_TRY(split_all(&p, err));
     CS_TRY(cs_place_stages(graph, &p.placing, &p.cuts, arena, p.plan, err));
     CS_TRY(check_devices(&p, err));
     cs_place_derive(graph, arena, p.plan);
     cs_place_costs(graph, cluster->device, p.cost, p.plan);
+    cs_place_step_costs(graph, cluster->device, profile, p.plan);
     cs_place_recompute(spec, graph, cluster->device, p.cost, p.plan);
     CS_TRY(cs_plan_check_fits(p.plan, err));
     CS_TRY(check_memory(&p, err));

@@ -25,6 +25,9 @@ struct cs_stage {
     int32_t recompute;                           /* enum cs_recompute */
     int64_t weight_bytes, state_bytes,
         saved_bytes; /* params; grads + optimizer; activations per slot */
+    /* measured (a profile), 0: not. Of a slot: preparing its input on this rank; of a step, for
+     * what trains here: gradients to 0, their squares, the optimizer */
+    int64_t prepare_ns, clear_ns, norm_ns, update_ns;
 };
 
 /* rows flow from one stage to another: next stage of the branch, or an encoder's last stage to
@@ -55,6 +58,7 @@ struct cs_plan {
     bool is_tied_across; /* tied head: embedding and head on different stages, one exchange per step
                           */
     int32_t embed_stage, head_stage;
+    int64_t tied_bytes; /* fp32 gradient of the table that they exchange, 0: none */
     int64_t predicted_step_ns;
     double *predicted_bubble; /* (n_stages) 1 - busy / makespan */
     const char **why;         /* sentences: what was tried, what was the bottleneck */

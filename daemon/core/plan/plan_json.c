@@ -52,6 +52,13 @@ static const struct field stage_fields[] = {
     STAGE(state_bytes, FIELD_I64),
     STAGE(saved_bytes, FIELD_I64),
 };
+/* only where a profile was measured: written unless all are 0 */
+static const struct field measured_fields[] = {
+    STAGE(prepare_ns, FIELD_I64),
+    STAGE(clear_ns, FIELD_I64),
+    STAGE(norm_ns, FIELD_I64),
+    STAGE(update_ns, FIELD_I64),
+};
 static const struct field edge_fields[] = {
     EDGE(id, FIELD_I32),    EDGE(from, FIELD_I32),      EDGE(to, FIELD_I32),
     EDGE(width, FIELD_I32), EDGE(has_grad, FIELD_BOOL), EDGE(max_rows, FIELD_I64),
@@ -117,6 +124,11 @@ static json_t *budget_json(const struct cs_slot_budget *budget)
     return object;
 }
 
+static bool is_measured(const struct cs_stage *s)
+{
+    return s->prepare_ns > 0 || s->clear_ns > 0 || s->norm_ns > 0 || s->update_ns > 0;
+}
+
 /* all that is hashed */
 static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *graph)
 {
@@ -131,6 +143,8 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
             json_object_set_new(
                 one, "recompute",
                 json_string(cs_recompute_name((enum cs_recompute)plan->stages[s].recompute)));
+        if (is_measured(&plan->stages[s]))
+            write_fields(one, &plan->stages[s], measured_fields, CS_ARRAY_LEN(measured_fields));
         if (plan->share && plan->share[s].n > 0)
             json_object_set_new(
                 one, "share",
@@ -211,6 +225,9 @@ static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *er
     char where[32];
     snprintf(where, sizeof where, "stages[%d]", id);
     CS_TRY(read_fields(json, stage, stage_fields, CS_ARRAY_LEN(stage_fields), where, err));
+    if (json_object_get(json, measured_fields[0].key) != NULL)
+        CS_TRY(
+            read_fields(json, stage, measured_fields, CS_ARRAY_LEN(measured_fields), where, err));
     const char *branch = json_string_value(json_object_get(json, "branch"));
     const char *name = json_string_value(json_object_get(json, "name"));
     stage->branch = -1;
@@ -443,6 +460,7 @@ static enum cs_status check_derived(struct reader *r, struct cs_err *err)
                        "plan: embed_stage, head_stage, is_tied_across must be %d, %d, %s",
                        want.embed_stage, want.head_stage, want.is_tied_across ? "true" : "false");
     plan->is_tied_across = want.is_tied_across;
+    plan->tied_bytes = want.tied_bytes;
     return CS_OK;
 }
 

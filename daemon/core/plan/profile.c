@@ -2,6 +2,8 @@
 #include "core/plan/profile.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/buf.h"
@@ -32,21 +34,57 @@ void cs_profile_key(const struct cs_graph *graph, const struct cs_device_class *
     cs_buf_free(&text);
 }
 
-static enum cs_status read_quadratic(const json_t *row, const char *key, size_t index,
+static enum cs_status read_quadratic(const json_t *row, const char *key, const char *where,
                                      struct cs_quadratic *out, struct cs_err *err)
 {
     const json_t *list = json_object_get(row, key);
     double *part[] = {&out->a, &out->b, &out->c};
     if (json_array_size(list) != 3)
-        return cs_fail(err, CS_INVALID, "profile.layers[%zu].%s must be three numbers [a, b, c]",
-                       index, key);
+        return cs_fail(err, CS_INVALID, "profile.%s.%s must be three numbers [a, b, c]", where,
+                       key);
     for (size_t i = 0; i < 3; i++) {
         const json_t *number = json_array_get(list, i);
         *part[i] = json_number_value(number);
         if (!json_is_number(number) || !isfinite(*part[i]))
-            return cs_fail(err, CS_INVALID, "profile.layers[%zu].%s[%zu] is not a number", index,
-                           key, i);
+            return cs_fail(err, CS_INVALID, "profile.%s.%s[%zu] is not a number", where, key, i);
     }
+    return CS_OK;
+}
+
+/* The named parts of an object; those that are optional may be absent. */
+struct part {
+    const char *key;
+    size_t offset;
+    bool is_optional;
+};
+
+#define ROW(key, is_optional)                                                                      \
+    {                                                                                              \
+#key, offsetof(struct cs_profile_row, key), is_optional                                    \
+    }
+#define STEP(key, is_optional)                                                                     \
+    {                                                                                              \
+#key, offsetof(struct cs_profile, key), is_optional                                        \
+    }
+
+static const struct part row_parts[] = {
+    ROW(fwd, false),       ROW(fwd_input, true),   ROW(fwd_weight, true),
+    ROW(bwd_input, false), ROW(bwd_weight, false), ROW(prepare, true),
+};
+static const struct part step_parts[] = {
+    STEP(clear, false),
+    STEP(norm, false),
+    STEP(update, false),
+};
+
+static enum cs_status read_parts(const json_t *json, const char *where, const struct part *part,
+                                 size_t n, void *record, struct cs_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (json_object_get(json, part[i].key) != NULL || !part[i].is_optional)
+            CS_TRY(read_quadratic(json, part[i].key, where,
+                                  (struct cs_quadratic *)(void *)((char *)record + part[i].offset),
+                                  err));
     return CS_OK;
 }
 
@@ -71,9 +109,9 @@ static enum cs_status read_row(const json_t *json, size_t index, struct cs_arena
     row->kind = (enum cs_layer_kind)at;
     row->tp = (int32_t)tp;
     row->cp = (int32_t)cp;
-    CS_TRY(read_quadratic(json, "fwd", index, &row->fwd, err));
-    CS_TRY(read_quadratic(json, "bwd_input", index, &row->bwd_input, err));
-    return read_quadratic(json, "bwd_weight", index, &row->bwd_weight, err);
+    char where[48];
+    snprintf(where, sizeof where, "layers[%zu]", index);
+    return read_parts(json, where, row_parts, CS_ARRAY_LEN(row_parts), row, err);
 }
 
 enum cs_status cs_profile_read(const json_t *json, struct cs_arena *arena, struct cs_profile **out,
@@ -82,7 +120,8 @@ enum cs_status cs_profile_read(const json_t *json, struct cs_arena *arena, struc
     const char *schema = json_string_value(json_object_get(json, "schema"));
     const char *key = json_string_value(json_object_get(json, "key"));
     const char *device = json_string_value(json_object_get(json, "device"));
-    const json_t *layers = json_object_get(json, "layers");
+    const char *precision = json_string_value(json_object_get(json, "precision"));
+    const json_t *layers = json_object_get(json, "layers"), *step = json_object_get(json, "step");
     if (!schema || strcmp(schema, "cornstarch.profile/1") != 0)
         return cs_fail(err, CS_INVALID, "not a profile: its schema is not cornstarch.profile/1");
     if (!key || strlen(key) != 64 || !device || !json_is_array(layers))
@@ -91,6 +130,10 @@ enum cs_status cs_profile_read(const json_t *json, struct cs_arena *arena, struc
     struct cs_profile *profile = CS_NEW(arena, struct cs_profile);
     memcpy(profile->key, key, sizeof(profile->key));
     profile->device = cs_arena_strdup(arena, device);
+    profile->precision = cs_arena_strdup(arena, precision ? precision : "");
+    profile->has_step = step != NULL;
+    if (profile->has_step)
+        CS_TRY(read_parts(step, "step", step_parts, CS_ARRAY_LEN(step_parts), profile, err));
     profile->n_rows = (int32_t)json_array_size(layers);
     profile->row = CS_NEW_ARRAY(arena, struct cs_profile_row, profile->n_rows + 1);
     for (int32_t i = 0; i < profile->n_rows; i++)
@@ -107,10 +150,18 @@ enum cs_status cs_profile_check(const struct cs_profile *profile, const struct c
     cs_profile_key(graph, device, key);
     if (strcmp(key, profile->key) == 0)
         return CS_OK;
-    return cs_fail(err, CS_PLAN,
-                   "the profile was measured on a %s for other shapes (key %.12s, this model on %s "
-                   "has %.12s); measure again, or plan without a profile",
-                   profile->device, profile->key, device->name, key);
+    if (strcmp(device->name, profile->device) != 0)
+        return cs_fail(err, CS_PLAN,
+                       "the profile was measured on a %s, the plan is for a %s; measure there with "
+                       "'cornstarch-console profile SCRIPT --output FILE', or plan without a "
+                       "profile",
+                       profile->device, device->name);
+    return cs_fail(
+        err, CS_PLAN,
+        "the profile was measured for modules of other shapes (key %.12s, this model on "
+        "a %s has %.12s); measure again with 'cornstarch-console profile SCRIPT --output "
+        "FILE', or plan without a profile",
+        profile->key, device->name, key);
 }
 
 static json_t *quadratic_json(const struct cs_quadratic *q)
@@ -118,37 +169,72 @@ static json_t *quadratic_json(const struct cs_quadratic *q)
     return json_pack("[f, f, f]", q->a, q->b, q->c);
 }
 
+static void write_parts(json_t *json, const struct part *part, size_t n, const void *record)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct cs_quadratic *q =
+            (const struct cs_quadratic *)(const void *)((const char *)record + part[i].offset);
+        const bool is_zero = q->a == 0.0 && q->b == 0.0 && q->c == 0.0;
+        if (!is_zero || !part[i].is_optional)
+            json_object_set_new(json, part[i].key, quadratic_json(q));
+    }
+}
+
 json_t *cs_profile_json(const struct cs_profile *profile)
 {
-    json_t *layers = json_array();
+    json_t *layers = json_array(), *step = NULL;
     for (int32_t i = 0; i < profile->n_rows; i++) {
         const struct cs_profile_row *row = &profile->row[i];
-        json_array_append_new(layers,
-                              json_pack("{s:s s:s s:i s:i s:o s:o s:o}", "module", row->module,
-                                        "kind", kind_names[row->kind], "tp", row->tp, "cp", row->cp,
-                                        "fwd", quadratic_json(&row->fwd), "bwd_input",
-                                        quadratic_json(&row->bwd_input), "bwd_weight",
-                                        quadratic_json(&row->bwd_weight)));
+        json_t *json = json_pack("{s:s s:s s:i s:i}", "module", row->module, "kind",
+                                 kind_names[row->kind], "tp", row->tp, "cp", row->cp);
+        write_parts(json, row_parts, CS_ARRAY_LEN(row_parts), row);
+        json_array_append_new(layers, json);
     }
-    return json_pack("{s:s s:s s:s s:o}", "schema", "cornstarch.profile/1", "key", profile->key,
-                     "device", profile->device, "layers", layers);
+    json_t *json = json_pack("{s:s s:s s:s s:o}", "schema", "cornstarch.profile/1", "key",
+                             profile->key, "device", profile->device, "layers", layers);
+    if (profile->precision && profile->precision[0])
+        json_object_set_new(json, "precision", json_string(profile->precision));
+    if (profile->has_step) {
+        step = json_object();
+        write_parts(step, step_parts, CS_ARRAY_LEN(step_parts), profile);
+        json_object_set_new(json, "step", step);
+    }
+    return json;
+}
+
+int64_t cs_profile_rows(const struct cs_layer *layer, int64_t tokens, int64_t label_rows)
+{
+    return layer->kind == CS_LAYER_HEAD ? label_rows : tokens;
+}
+
+const struct cs_profile_row *cs_profile_find(const struct cs_profile *profile,
+                                             const struct cs_graph *graph,
+                                             const struct cs_layer *layer, int32_t tp, int32_t cp)
+{
+    for (int32_t i = 0; profile && i < profile->n_rows; i++) {
+        const struct cs_profile_row *row = &profile->row[i];
+        if (row->kind == layer->kind && row->tp == tp && row->cp == cp &&
+            strcmp(row->module, graph->modules[layer->module].name) == 0)
+            return row;
+    }
+    return NULL;
 }
 
 bool cs_profile_cost(const struct cs_profile *profile, const struct cs_graph *graph,
                      const struct cs_layer *layer, int32_t tp, int32_t cp, int64_t rows,
                      struct cs_layer_cost *out)
 {
-    for (int32_t i = 0; profile && i < profile->n_rows; i++) {
-        const struct cs_profile_row *row = &profile->row[i];
-        if (row->kind != layer->kind || row->tp != tp || row->cp != cp ||
-            strcmp(row->module, graph->modules[layer->module].name) != 0)
-            continue;
-        bool is_trained = layer->needs_weight_grad;
-        *out = (struct cs_layer_cost){
-            .fwd_ns = cs_quadratic_ns(&row->fwd, rows),
-            .bwd_input_ns = layer->needs_input_grad ? cs_quadratic_ns(&row->bwd_input, rows) : 0,
-            .bwd_weight_ns = is_trained ? cs_quadratic_ns(&row->bwd_weight, rows) : 0};
-        return true;
-    }
-    return false;
+    const struct cs_profile_row *row = cs_profile_find(profile, graph, layer, tp, cp);
+    if (row == NULL)
+        return false;
+    const bool is_trained = layer->needs_weight_grad, passes = layer->needs_input_grad;
+    *out = (struct cs_layer_cost){
+        .fwd_ns = cs_quadratic_ns(&row->fwd, rows),
+        .bwd_input_ns = passes ? cs_quadratic_ns(&row->bwd_input, rows) : 0,
+        .bwd_weight_ns = is_trained ? cs_quadratic_ns(&row->bwd_weight, rows) : 0};
+    if (passes || is_trained)
+        out->fwd_ns += cs_quadratic_ns(&row->fwd_input, rows);
+    if (is_trained)
+        out->fwd_ns += cs_quadratic_ns(&row->fwd_weight, rows);
+    return true;
 }

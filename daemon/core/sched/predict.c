@@ -9,14 +9,51 @@ static int64_t bytes_ns(int64_t bytes, int64_t bytes_per_s)
     return bytes_per_s > 0 ? (int64_t)((double)bytes * 1e9 / (double)bytes_per_s) : 0;
 }
 
-/* The optimizer reads and writes gradients, moments and weights of what trains: memory-bound. */
-static int64_t step_ns(const struct cs_plan *plan, int rank, const struct cs_device_class *device)
+/* Slots are prepared before the first action of a step, once for all stages that a branch has on
+ * the rank; measured, else not counted. */
+static int64_t prepare_ns(const struct cs_program *program, int rank)
 {
-    int64_t bytes = 0;
-    for (int32_t s = 0; s < plan->n_stages; s++)
-        if (plan->stages[s].rank == rank)
-            bytes += 2 * plan->stages[s].state_bytes;
-    return bytes_ns(bytes, device->bytes_per_s);
+    const struct cs_plan *plan = program->plan;
+    int64_t sum = 0, most = 0;
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        const struct cs_stage *stage = &plan->stages[s];
+        if (s > 0 && stage->branch != plan->stages[s - 1].branch) {
+            sum += most;
+            most = 0;
+        }
+        if (stage->rank == rank && stage->prepare_ns > most)
+            most = stage->prepare_ns;
+    }
+    return (sum + most) * program->n_slots;
+}
+
+/* The optimizer, and what else a step does beside slots; all ranks do that at the same time, so it
+ * counts where they end together. Not measured: it reads and writes gradients, moments and weights
+ * of what trains, bound by memory. */
+static int64_t step_ns(const struct cs_program *program, int rank,
+                       const struct cs_device_class *device)
+{
+    const struct cs_plan *plan = program->plan;
+    int64_t bytes = 0, measured = 0;
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        const struct cs_stage *stage = &plan->stages[s];
+        if (stage->rank != rank)
+            continue;
+        measured += stage->clear_ns + stage->update_ns;
+        if (stage->update_ns == 0)
+            bytes += 2 * stage->state_bytes;
+    }
+    return prepare_ns(program, rank) + measured + bytes_ns(bytes, device->bytes_per_s);
+}
+
+static int64_t norm_ns(const struct cs_program *program, int rank,
+                       const struct cs_device_class *device)
+{
+    int64_t ns = program->n_ranks > 1 ? device->link_latency_ns : 0;
+    for (int32_t s = 0; s < program->plan->n_stages; s++)
+        if (program->plan->stages[s].rank == rank)
+            ns += program->plan->stages[s].norm_ns;
+    return ns;
 }
 
 static int64_t message_bytes(const struct cs_plan *plan, const struct cs_action *action,
@@ -24,6 +61,14 @@ static int64_t message_bytes(const struct cs_plan *plan, const struct cs_action 
 {
     const struct cs_edge *edge = &plan->edges[action->edge];
     return edge->max_rows * edge->width * cs_device_element_bytes(device);
+}
+
+/* Both ranks send the fp32 gradient of the table and add what comes: two numbers read, one written.
+ */
+static int64_t tied_ns(const struct cs_plan *plan, const struct cs_device_class *device)
+{
+    return device->link_latency_ns + bytes_ns(plan->tied_bytes, device->link_bytes_per_s) +
+           bytes_ns(3 * plan->tied_bytes, device->bytes_per_s);
 }
 
 /* ring all-reduce of the fp32 gradients, which are a third of the state on CPUs, else a quarter */
@@ -53,12 +98,13 @@ int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
         return device->link_latency_ns +
                bytes_ns(message_bytes(plan, action, device), device->link_bytes_per_s);
     case CS_OP_TIED:
+        return program->n_ranks > 1 ? tied_ns(plan, device) : 0;
     case CS_OP_NORM:
-        return program->n_ranks > 1 ? device->link_latency_ns : 0;
+        return norm_ns(program, rank, device);
     case CS_OP_COPIES:
         return copies_ns(&plan->stages[action->stage], device);
     case CS_OP_STEP:
-        return step_ns(plan, rank, device);
+        return step_ns(program, rank, device);
     case CS_OP_RECV:
     case CS_OP_MARK:
     case CS_OP_COUNT:

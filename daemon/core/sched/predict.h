@@ -1,5 +1,6 @@
-/* Predictions of a plan: the simulator over its expected slots, roofline costs and the links and
- * memory of the cluster's device class. Ranks fill nodes in order; a message to another node takes
+/* Predictions of a plan: the simulator over its expected slots, the costs in the plan (measured
+ * where the spec brings a profile, else a roofline) and the links and memory of the cluster's
+ * device class. Ranks fill nodes in order; a message to another node takes
  * the network's latency and bandwidth. */
 #ifndef CS_SCHED_PREDICT_H
 #define CS_SCHED_PREDICT_H

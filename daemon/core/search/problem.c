@@ -181,7 +181,8 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, in
     at.rows = over(at.work.tokens, cp);
     *out = (struct cs_search_layer){.is_trained = layer->needs_weight_grad,
                                     .needs_input_grad = layer->needs_input_grad};
-    if (cs_profile_cost(b->profile, b->graph, layer, tp, cp, at.work.tokens, &measured)) {
+    const int64_t x = cs_profile_rows(layer, at.work.tokens, at.work.label_rows);
+    if (cs_profile_cost(b->profile, b->graph, layer, tp, cp, x, &measured)) {
         out->fwd_ns = measured.fwd_ns; /* with its collectives, as it ran */
         out->bwd_input_ns = measured.bwd_input_ns;
         out->bwd_weight_ns = measured.bwd_weight_ns;
