@@ -2,10 +2,13 @@
  * gradient norms, every gradient of the first step; the other frozen settings for fewer steps.
  *
  * A slot has 512 rows, so pictures are of 224 px (256 rows): one of 384 px has 729. */
+#include <cblas.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "gpu/parity/parity.h"
@@ -202,12 +205,70 @@ static void run_setting(struct parity_tally *tally, const struct parity_options 
     free(r);
 }
 
+/* How many threads the CPU's products get: the first setting runs longest. */
+static int threads_of(int setting, int cores)
+{
+    const int n = setting == 0 ? cores / 2 : cores / 6;
+    return n > 0 ? n : 1;
+}
+
+/* Each setting is a process of its own; the tally comes back through a pipe. */
+static pid_t start(const struct parity_options *o, int setting, int threads, int *from)
+{
+    int ends[2];
+    CS_ASSERT(pipe(ends) == 0);
+    fflush(stdout);
+    const pid_t pid = fork();
+    CS_ASSERT(pid >= 0);
+    *from = ends[0];
+    if (pid > 0) {
+        close(ends[1]);
+        return pid;
+    }
+    struct parity_tally tally = {0};
+    if (threads > 0)
+        openblas_set_num_threads(threads);
+    run_setting(&tally, o, &shapes[setting], setting == 0 ? o->steps : o->short_steps);
+    fflush(stdout);
+    _exit(write(ends[1], &tally, sizeof tally) == (ssize_t)sizeof tally ? 0 : 1);
+}
+
+static void finish(struct parity_tally *tally, int setting, pid_t pid, int from)
+{
+    struct parity_tally own = {0};
+    int status = 0;
+    const bool is_whole = read(from, &own, sizeof own) == (ssize_t)sizeof own;
+    waitpid(pid, &status, 0);
+    close(from);
+    parity_check(tally, is_whole && status == 0,
+                 "%s: the process ended with status %d before its "
+                 "last check",
+                 shapes[setting].name, status);
+    tally->passed += own.passed;
+    tally->failed += own.failed;
+}
+
 void parity_steps(struct parity_tally *tally, const struct parity_options *options)
 {
+    enum { N = (int)CS_ARRAY_LEN(shapes), ENOUGH = 8 };
+
+    pid_t pid[N] = {0};
+    int from[N];
+    const char *given = getenv("OPENBLAS_NUM_THREADS");
+    const int cores = given != NULL ? atoi(given) : 1;
+    /* side by side where there are cores and memory for it */
+    const bool is_together =
+        options->only < 0 && cores >= ENOUGH && strncmp(options->device, "cpu", 3) != 0;
     printf("SigLIP 1152/4304, 16 heads + MLP + Llama 2048/8192, 32/8 heads, vocabulary %d, 2+2 "
-           "layers, %d slots of %d rows, pictures of %d px\n",
-           options->vocab, SLOTS, SEQ, IMAGE);
-    for (int i = 0; i < (int)CS_ARRAY_LEN(shapes); i++)
-        if (options->only < 0 || options->only == i)
-            run_setting(tally, options, &shapes[i], i == 0 ? options->steps : options->short_steps);
+           "layers, %d slots of %d rows, pictures of %d px, %d threads\n",
+           options->vocab, SLOTS, SEQ, IMAGE, cores);
+    for (int i = 0; i < N; i++) {
+        if (options->only >= 0 && options->only != i)
+            continue;
+        pid[i] = start(options, i, is_together ? threads_of(i, cores) : 0, &from[i]);
+        if (!is_together)
+            finish(tally, i, pid[i], from[i]);
+    }
+    for (int i = 0; is_together && i < N; i++)
+        finish(tally, i, pid[i], from[i]);
 }
