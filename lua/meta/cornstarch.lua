@@ -150,6 +150,7 @@ function sweep_:json() end
 ---@field seq_tokens integer LLM rows of a slot
 ---@field slots? integer slots a step is expected to fill (default 4)
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
+---@field profile? string file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job (default a roofline of the device)
 
 ---@class cs.data.llava.Args
 ---@field json string LLaVA JSON array or JSONL file

@@ -151,11 +151,12 @@ enum cs_status cs_profile_check(const struct cs_profile *profile, const struct c
     if (strcmp(key, profile->key) == 0)
         return CS_OK;
     if (strcmp(device->name, profile->device) != 0)
-        return cs_fail(err, CS_PLAN,
-                       "the profile was measured on a %s, the plan is for a %s; measure there with "
-                       "'cornstarch-console profile SCRIPT --output FILE', or plan without a "
-                       "profile",
-                       profile->device, device->name);
+        return cs_fail(
+            err, CS_PLAN,
+            "the profile was measured on a %s, the plan is for a %s; measure again there "
+            "with 'cornstarch-console profile SCRIPT --output FILE', or plan without a "
+            "profile",
+            profile->device, device->name);
     return cs_fail(
         err, CS_PLAN,
         "the profile was measured for modules of other shapes (key %.12s, this model on "

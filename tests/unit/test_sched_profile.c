@@ -1,0 +1,372 @@
+/* Plans from measured costs: cuts and times follow the profile, what is frozen leaves its parts
+ * out, what was measured on something else is refused. */
+#include "core/plan/profile.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "core/plan/costs.h"
+#include "core/sched/predict.h"
+#include "tests/support/spec.h"
+
+struct made {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_cluster cluster;
+    struct cs_plan *plan;
+    struct cs_err err;
+};
+
+/* [0, 0, ns]: the same at any number of rows */
+static json_t *flat(int ns)
+{
+    return json_pack("[i, i, i]", 0, 0, ns);
+}
+
+static void add_layer(json_t *profile, const char *module, const char *kind, int fwd, int input,
+                      int weight)
+{
+    json_array_append_new(json_object_get(profile, "layers"),
+                          json_pack("{s:s, s:s, s:i, s:i, s:o, s:o, s:o}", "module", module, "kind",
+                                    kind, "tp", 1, "cp", 1, "fwd", flat(fwd), "bwd_input",
+                                    flat(input), "bwd_weight", flat(weight)));
+}
+
+static json_t *row_at(json_t *profile, size_t i)
+{
+    return json_array_get(json_object_get(profile, "layers"), i);
+}
+
+/* Of the text-only model: embed, block, head, with the key that the device asks for. */
+static json_t *text_profile(const struct cs_graph *graph, const char *device)
+{
+    char key[65];
+    cs_profile_key(graph, cs_device_class_find(device), key);
+    json_t *profile = json_pack("{s:s, s:s, s:s, s:[]}", "schema", "cornstarch.profile/1", "key",
+                                key, "device", device, "layers");
+    add_layer(profile, "llm", "embed", 400, 0, 600);
+    add_layer(profile, "llm", "block", 1000, 1100, 900);
+    add_layer(profile, "llm", "head", 3000, 3000, 3000);
+    return profile;
+}
+
+/* The document of options with a profile; profile: stolen. The plan is made once more from it. */
+static enum cs_status make(struct made *m, const struct cs_test_spec *options, json_t *profile)
+{
+    m->root = cs_test_spec_json(options);
+    json_object_set_new(json_object_get(m->root, "plan"), "profile", profile);
+    m->cluster = (struct cs_cluster){cs_device_class_find("cpu"), 1, 8};
+    if (cs_spec_read(m->root, m->arena, &m->spec, &m->err) != CS_OK ||
+        cs_graph_build(m->spec, true, m->arena, &m->graph, &m->err) != CS_OK)
+        fail_msg("%s", m->err.text);
+    return cs_plan_make(m->spec, m->graph, &m->cluster, m->arena, &m->plan, &m->err);
+}
+
+static void need(const struct made *m, enum cs_status status)
+{
+    if (status != CS_OK)
+        fail_msg("%s: %s", cs_status_slug(status), m->err.text);
+}
+
+static void done(struct made *m, json_t *first)
+{
+    json_decref(m->root);
+    json_decref(first);
+    cs_arena_free(m->arena);
+}
+
+/* embed 1000, four blocks of 3000, head 9000: 1000 + 3 * 3000 = 10000 | 3000 + 9000 = 12000 */
+static void the_cut_is_the_one_of_the_measured_costs(void **state)
+{
+    const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 4, .llm_pp = 2};
+    struct made m = {.arena = cs_arena_new(0)};
+    json_t *first;
+    struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+    (void)state;
+    need(&m, make(&m, &options, text_profile(graph, "cpu")));
+    assert_int_equal(m.plan->n_stages, 2);
+    assert_int_equal(m.plan->stages[0].n_layers, 4);
+    assert_int_equal(m.plan->stages[1].n_layers, 2);
+    assert_int_equal(m.plan->stages[0].fwd_ns, 400 + 3 * 1000);
+    /* nothing is before the embedding; it trains, so blocks pass a gradient */
+    assert_int_equal(m.plan->stages[0].bwd_input_ns, 3 * 1100);
+    assert_int_equal(m.plan->stages[0].bwd_weight_ns, 600 + 3 * 900);
+    assert_int_equal(m.plan->stages[1].fwd_ns, 4000);
+    assert_int_equal(m.plan->stages[1].bwd_input_ns, 1100 + 3000);
+    assert_int_equal(m.plan->stages[1].bwd_weight_ns, 900 + 3000);
+    done(&m, first);
+
+    /* a head that costs as much as a block: 1000 + 2 * 3000 = 7000 | 3 * 3000 = 9000 */
+    m = (struct made){.arena = cs_arena_new(0)};
+    graph = cs_test_graph(&options, m.arena, &first);
+    json_t *even = text_profile(graph, "cpu");
+    json_object_set_new(row_at(even, 2), "fwd", flat(1000));
+    json_object_set_new(row_at(even, 2), "bwd_input", flat(1000));
+    json_object_set_new(row_at(even, 2), "bwd_weight", flat(1000));
+    need(&m, make(&m, &options, even));
+    assert_int_equal(m.plan->stages[0].n_layers, 3);
+    assert_int_equal(m.plan->stages[1].n_layers, 3);
+    done(&m, first);
+}
+
+/* What comes on top of a forward does so only where a gradient passes, or the layer trains. */
+static void freezing_leaves_its_parts_out(void **state)
+{
+    const struct cs_test_spec options = {
+        .n_encoders = -1, .llm_layers = 3, .rules = "freeze:* train:llm.layers.1"};
+    struct made m = {.arena = cs_arena_new(0)};
+    struct cs_layer_cost cost[8];
+    json_t *first;
+    struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+    json_t *profile = text_profile(graph, "cpu");
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        json_object_set_new(row_at(profile, i), "fwd_input", flat(10));
+        json_object_set_new(row_at(profile, i), "fwd_weight", flat(7));
+    }
+    need(&m, make(&m, &options, profile));
+    need(&m, cs_spec_layer_costs(m.spec, m.graph, &m.plan->budget, m.cluster.device, m.arena, cost,
+                                 NULL, &m.err));
+    assert_int_equal(cost[0].fwd_ns, 400); /* embed: nothing passes */
+    assert_int_equal(cost[1].fwd_ns, 1000);
+    assert_int_equal(cost[1].bwd_input_ns + cost[1].bwd_weight_ns, 0);
+    /* trains, with nothing before it: the inner part of its input half, not all of it */
+    assert_int_equal(cost[2].fwd_ns, 1017);
+    assert_int_equal(cost[2].bwd_weight_ns, 900);
+    assert_in_range(cost[2].bwd_input_ns, 550, 1099);
+    assert_int_equal(cost[3].fwd_ns, 1010); /* frozen, passes */
+    assert_int_equal(cost[3].bwd_input_ns, 1100);
+    assert_int_equal(cost[3].bwd_weight_ns, 0);
+    assert_int_equal(cost[4].fwd_ns, 3010);
+    assert_int_equal(cost[4].bwd_input_ns, 3000);
+    done(&m, first);
+}
+
+/* x of a head: rows with a label; of all others: rows of the slot */
+static void costs_are_taken_at_the_rows_of_a_slot(void **state)
+{
+    const struct cs_test_spec options = {.n_encoders = -1, .seq_tokens = 64, .rules = ""};
+    struct made m = {.arena = cs_arena_new(0)};
+    json_t *first;
+    struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+    json_t *profile = text_profile(graph, "cpu");
+    (void)state;
+    json_object_set_new(row_at(profile, 0), "fwd", flat(0));
+    json_object_set_new(row_at(profile, 1), "fwd", json_pack("[f, f, f]", 0.5, 2.0, 3.0));
+    json_object_set_new(row_at(profile, 2), "fwd", json_pack("[f, f, f]", 0.0, 10.0, 5.0));
+    need(&m, make(&m, &options, profile));
+    /* three blocks, and a head on half of the rows */
+    assert_int_equal(m.plan->stages[0].fwd_ns, 3 * (2048 + 128 + 3) + 10 * 32 + 5);
+    done(&m, first);
+}
+
+static json_t *with_step(json_t *profile)
+{
+    json_t *per = json_pack("[f, f, f]", 0.0, 0.25, 100.0);
+    json_t *step = json_pack("{s:O, s:O, s:o}", "clear", per, "norm", per, "update",
+                             json_pack("[f, f, f]", 0.0, 2.0, 50.0));
+    json_decref(per);
+    json_object_set_new(profile, "step", step);
+    json_object_set_new(row_at(profile, 0), "prepare", flat(70));
+    json_object_set_new(profile, "precision", json_string("fp32"));
+    return profile;
+}
+
+/* One rank: the simulated step is the sum of what was measured. */
+static void a_step_is_predicted_from_all_that_was_measured(void **state)
+{
+    const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 2, .slots = 5};
+    struct made m = {.arena = cs_arena_new(0)};
+    json_t *first;
+    struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+    (void)state;
+    need(&m, make(&m, &options, with_step(text_profile(graph, "cpu"))));
+    need(&m, cs_plan_predict(m.plan, m.graph, &m.cluster, m.arena, &m.err));
+    const int64_t n = m.graph->n_trained, quarter = (n + 2) / 4;
+    const int64_t slot = 1000 + 2 * 3000 + 9000;
+    assert_int_equal(m.plan->stages[0].clear_ns, quarter + 100);
+    assert_int_equal(m.plan->stages[0].update_ns, 2 * n + 50);
+    assert_int_equal(m.plan->predicted_step_ns,
+                     5 * slot + 5 * 70 + 2 * (quarter + 100) + 2 * n + 50);
+    done(&m, first);
+}
+
+/* A tied table has two gradients, but is one parameter of the norm and of the optimizer. */
+static void a_tied_table_is_updated_once(void **state)
+{
+    const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 2, .is_tied = true};
+    struct made m = {.arena = cs_arena_new(0)};
+    json_t *first;
+    struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+    (void)state;
+    need(&m, make(&m, &options, with_step(text_profile(graph, "cpu"))));
+    const int64_t table = m.graph->params[m.graph->tied_param].count, n = m.graph->n_trained;
+    assert_true(table > 0);
+    assert_int_equal(m.plan->stages[0].update_ns, 2 * n + 50);
+    assert_int_equal(m.plan->stages[0].clear_ns, (n + table + 2) / 4 + 100);
+    assert_true(m.plan->stages[0].norm_ns > (n + 2) / 4 + 100); /* both are added */
+    done(&m, first);
+}
+
+/* Across ranks its gradient is a message of all its bytes. */
+static void a_tied_exchange_takes_the_bytes_of_its_table(void **state)
+{
+    const struct cs_test_spec options = {
+        .n_encoders = -1, .llm_layers = 2, .llm_pp = 2, .is_tied = true};
+    struct made m = {.arena = cs_arena_new(0)};
+    json_t *first;
+    struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+    (void)state;
+    need(&m, make(&m, &options, text_profile(graph, "cpu")));
+    const int64_t bytes = 4 * m.graph->params[m.graph->tied_param].count;
+    const struct cs_program program = {.plan = m.plan, .n_ranks = 2, .n_slots = 1};
+    const struct cs_action tied = {.op = CS_OP_TIED, .stage = -1};
+    struct cs_device_class device = *m.cluster.device;
+    assert_int_equal(m.plan->tied_bytes, bytes);
+    assert_in_range(cs_predict_cost(&device, &program, 0, &tied),
+                    device.link_latency_ns + bytes * 1000 / 2000,
+                    device.link_latency_ns + bytes); /* 2 GB/s, and reading them */
+    done(&m, first);
+}
+
+static void a_plan_keeps_what_was_measured_when_it_is_written(void **state)
+{
+    const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 2};
+    struct made m = {.arena = cs_arena_new(0)};
+    struct cs_plan *read;
+    json_t *first;
+    struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+    (void)state;
+    need(&m, make(&m, &options, with_step(text_profile(graph, "cpu"))));
+    json_t *json = cs_plan_json(m.plan, m.graph);
+    need(&m, cs_plan_read(json, m.graph, m.arena, &read, &m.err));
+    assert_string_equal(read->hash, m.plan->hash);
+    assert_int_equal(read->stages[0].prepare_ns, 70);
+    assert_int_equal(read->stages[0].norm_ns, m.plan->stages[0].norm_ns);
+    assert_int_equal(read->stages[0].update_ns, m.plan->stages[0].update_ns);
+    json_decref(json);
+    done(&m, first);
+}
+
+static void a_profile_is_written_as_it_was_read(void **state)
+{
+    const struct cs_test_spec options = {.n_encoders = -1};
+    struct made m = {.arena = cs_arena_new(0)};
+    struct cs_profile *read;
+    json_t *first;
+    struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+    json_t *profile = with_step(text_profile(graph, "cpu"));
+    (void)state;
+    json_object_set_new(row_at(profile, 1), "fwd_input", json_pack("[f, f, f]", 0.125, -2.5, 1e6));
+    json_object_set_new(row_at(profile, 1), "fwd_weight", json_pack("[f, f, f]", 1e-9, 0.1, 7.0));
+    need(&m, cs_profile_read(profile, m.arena, &read, &m.err));
+    json_t *again = cs_profile_json(read);
+    struct cs_profile *twice;
+    need(&m, cs_profile_read(again, m.arena, &twice, &m.err));
+    assert_true(twice->has_step);
+    assert_string_equal(twice->precision, "fp32");
+    assert_true(twice->update.b == 2.0 && twice->clear.c == 100.0);
+    assert_true(twice->row[1].fwd_input.a == 0.125 && twice->row[1].fwd_input.b == -2.5);
+    assert_true(twice->row[1].fwd_weight.a == 1e-9 && twice->row[1].fwd_weight.b == 0.1);
+    assert_true(twice->row[0].prepare.c == 70.0);
+    json_t *third = cs_profile_json(twice);
+    assert_true(json_equal(again, third));
+    json_decref(third);
+    json_decref(again);
+    json_decref(profile);
+    done(&m, first);
+}
+
+static void refused(const struct cs_test_spec *options, json_t *(*change)(json_t *profile),
+                    const char *device, const char *says)
+{
+    const struct cs_test_spec measured = {.n_encoders = -1};
+    struct made m = {.arena = cs_arena_new(0)};
+    json_t *first;
+    struct cs_graph *graph = cs_test_graph(&measured, m.arena, &first);
+    const enum cs_status status = make(&m, options, change(text_profile(graph, device)));
+    assert_true(status == CS_PLAN || status == CS_INVALID);
+    if (strstr(m.err.text, says) == NULL || strstr(m.err.text, "plan.profile") == NULL)
+        fail_msg("%s", m.err.text);
+    done(&m, first);
+}
+
+static json_t *as_it_is(json_t *profile)
+{
+    return profile;
+}
+
+static json_t *without_head(json_t *profile)
+{
+    json_array_remove(json_object_get(profile, "layers"), 2);
+    return profile;
+}
+
+static json_t *of_bf16(json_t *profile)
+{
+    json_object_set_new(profile, "precision", json_string("bf16"));
+    return profile;
+}
+
+static json_t *with_half_a_step(json_t *profile)
+{
+    json_object_set_new(profile, "step", json_pack("{s:o}", "clear", flat(1)));
+    return profile;
+}
+
+static json_t *with_a_word(json_t *profile)
+{
+    json_object_set_new(row_at(profile, 0), "prepare", json_string("soon"));
+    return profile;
+}
+
+static void what_was_measured_on_something_else_is_refused(void **state)
+{
+    const struct cs_test_spec same = {.n_encoders = -1}, wide = {.n_encoders = -1, .llm_width = 96};
+    (void)state;
+    refused(&same, as_it_is, "h100-80g", "measured on a h100-80g, the plan is for a cpu");
+    refused(&wide, as_it_is, "cpu", "other shapes");
+    refused(&wide, as_it_is, "cpu", "cornstarch-console profile SCRIPT --output FILE");
+    refused(&same, without_head, "cpu", "no costs of llm.head");
+    refused(&same, of_bf16, "cpu", "measured in bf16, the job computes in fp32");
+    refused(&same, with_half_a_step, "cpu", "profile.step.norm must be three numbers");
+    refused(&same, with_a_word, "cpu", "profile.layers[0].prepare must be three numbers");
+}
+
+/* freezing is no part of a profile's key: the same file serves every setting */
+static void a_profile_serves_every_frozen_setting(void **state)
+{
+    const struct cs_test_spec train = {.n_encoders = -1}, freeze = {.n_encoders = -1, .rules = ""};
+    struct made m = {.arena = cs_arena_new(0)};
+    json_t *first;
+    struct cs_graph *graph = cs_test_graph(&train, m.arena, &first);
+    (void)state;
+    need(&m, make(&m, &freeze, text_profile(graph, "cpu")));
+    assert_int_equal(m.plan->stages[0].fwd_ns, 400 + 3 * 1000 + 3000);
+    assert_int_equal(m.plan->stages[0].bwd_input_ns + m.plan->stages[0].bwd_weight_ns, 0);
+    done(&m, first);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_cut_is_the_one_of_the_measured_costs),
+        cmocka_unit_test(freezing_leaves_its_parts_out),
+        cmocka_unit_test(costs_are_taken_at_the_rows_of_a_slot),
+        cmocka_unit_test(a_step_is_predicted_from_all_that_was_measured),
+        cmocka_unit_test(a_tied_table_is_updated_once),
+        cmocka_unit_test(a_tied_exchange_takes_the_bytes_of_its_table),
+        cmocka_unit_test(a_plan_keeps_what_was_measured_when_it_is_written),
+        cmocka_unit_test(a_profile_is_written_as_it_was_read),
+        cmocka_unit_test(what_was_measured_on_something_else_is_refused),
+        cmocka_unit_test(a_profile_serves_every_frozen_setting),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
