@@ -4,8 +4,9 @@
  *   gpu_test_parity full DIR [OPTION...]     against PyTorch at full depth; DIR: full_depth.py's
  *
  * Options: device=cuda:0 (cpu:0: the CPU against itself), steps=20, short=5 (steps of the other
- * frozen settings), vocab=32000, case=-1 (one setting only), bf16=1 (0: fp32 only).
- * Prints figures and "N passed, N failed". Exit: 0 all passed, 1 not, 77 no GPU. */
+ * frozen settings), vocab=32000, case=-1 (one setting only), bf16=1 (0: fp32 only), threads (of the
+ * CPU path; default: the cores, at most 16). Prints figures and "N passed, N failed". Exit: 0 all
+ * passed, 1 not, 77 no GPU. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,22 +17,14 @@
 #include "gpu/parity/parity.h"
 #include "worker/blas.h"
 
-/* OpenBLAS reads its environment when it starts. */
-static void use_cores(char **argv)
+/* Cores of this process, at most as many as products of this size can use. */
+static int count_cores(void)
 {
     enum { MOST = 16 };
 
     cpu_set_t set;
-    char text[16];
-    bool is_changed = false;
-    if (getenv("OPENBLAS_NUM_THREADS") == NULL && sched_getaffinity(0, sizeof set, &set) == 0) {
-        const int n = CPU_COUNT(&set);
-        snprintf(text, sizeof text, "%d", n < MOST ? n : MOST);
-        is_changed = setenv("OPENBLAS_NUM_THREADS", text, 1) == 0;
-    }
-    is_changed = cs_blas_set_environment() || is_changed;
-    if (is_changed)
-        execv("/proc/self/exe", argv); /* where it cannot: only slower */
+    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < MOST ? n : MOST;
 }
 
 static bool read_option(struct parity_options *o, const char *arg)
@@ -42,11 +35,12 @@ static bool read_option(struct parity_options *o, const char *arg)
         const char *name;
         int *number;
     } table[] = {
-        {"steps=", &o->steps      },
-        {"short=", &o->short_steps},
-        {"vocab=", &o->vocab      },
-        {"case=",  &o->only       },
-        {"bf16=",  &is_bf16       },
+        {"steps=",   &o->steps      },
+        {"short=",   &o->short_steps},
+        {"vocab=",   &o->vocab      },
+        {"case=",    &o->only       },
+        {"threads=", &o->threads    },
+        {"bf16=",    &is_bf16       },
     };
 
     static const char device[] = "device=";
@@ -81,8 +75,12 @@ static bool has_device(const char *name)
 
 int main(int argc, char **argv)
 {
-    struct parity_options o = {
-        .device = "cuda:0", .steps = 20, .short_steps = 5, .vocab = 32000, .only = -1};
+    struct parity_options o = {.device = "cuda:0",
+                               .steps = 20,
+                               .short_steps = 5,
+                               .vocab = 32000,
+                               .only = -1,
+                               .threads = count_cores()};
     struct parity_tally tally = {0};
     int at = 1;
     const bool is_full = argc > 2 && strcmp(argv[1], "full") == 0;
@@ -96,11 +94,13 @@ int main(int argc, char **argv)
             fprintf(stderr, "gpu_test_parity: unknown argument %s\n", argv[at]);
             return 1;
         }
-    if (o.steps < 1 || o.short_steps < 1 || o.vocab < 2) {
+    if (o.steps < 1 || o.short_steps < 1 || o.vocab < 2 || o.threads < 1) {
         fprintf(stderr, "gpu_test_parity: numbers out of range\n");
         return 1;
     }
-    use_cores(argv);
+    /* OpenBLAS reads its environment when it starts; where it cannot start again: only slower */
+    if (cs_blas_set_environment())
+        execv("/proc/self/exe", argv);
     if (!has_device(o.device))
         return 77;
     (is_full ? parity_full : parity_steps)(&tally, &o);

@@ -107,7 +107,7 @@ extern const struct parity_limits parity_limits_f32, parity_limits_bf16;
 struct parity_options {
     char device[16];    /* compared with the CPU, or with PyTorch's figures */
     char dir[PATH_MAX]; /* of full, absolute */
-    int steps, short_steps, vocab, only;
+    int steps, short_steps, vocab, only, threads;
     bool is_fp32_only;
 };
 

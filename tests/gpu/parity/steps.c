@@ -226,8 +226,7 @@ static pid_t start(const struct parity_options *o, int setting, int threads, int
         return pid;
     }
     struct parity_tally tally = {0};
-    if (threads > 0)
-        openblas_set_num_threads(threads);
+    openblas_set_num_threads(threads);
     run_setting(&tally, o, &shapes[setting], setting == 0 ? o->steps : o->short_steps);
     fflush(stdout);
     _exit(write(ends[1], &tally, sizeof tally) == (ssize_t)sizeof tally ? 0 : 1);
@@ -254,8 +253,7 @@ void parity_steps(struct parity_tally *tally, const struct parity_options *optio
 
     pid_t pid[N] = {0};
     int from[N];
-    const char *given = getenv("OPENBLAS_NUM_THREADS");
-    const int cores = given != NULL ? atoi(given) : 1;
+    const int cores = options->threads;
     /* side by side where there are cores and memory for it */
     const bool is_together =
         options->only < 0 && cores >= ENOUGH && strncmp(options->device, "cpu", 3) != 0;
@@ -265,7 +263,7 @@ void parity_steps(struct parity_tally *tally, const struct parity_options *optio
     for (int i = 0; i < N; i++) {
         if (options->only >= 0 && options->only != i)
             continue;
-        pid[i] = start(options, i, is_together ? threads_of(i, cores) : 0, &from[i]);
+        pid[i] = start(options, i, is_together ? threads_of(i, cores) : cores, &from[i]);
         if (!is_together)
             finish(tally, i, pid[i], from[i]);
     }
