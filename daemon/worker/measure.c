@@ -28,7 +28,8 @@ enum part { FWD, FWD_PASSING, BWD_PASSING, FWD_TRAINED, BWD_TRAINED, PARTS };
 enum step_part { CLEAR, NORM, UPDATE, STEP_PARTS };
 
 struct curve {
-    int n, main; /* points, the one that counts most */
+    int n, main;  /* points, the one that counts most */
+    int unknowns; /* 3 where attention is over all rows, else 2: time is linear in them */
     double x[POINTS], y[PARTS][POINTS];
 };
 
@@ -138,9 +139,10 @@ static enum cs_status time_one(const struct measuring *m, struct cs_subject *s, 
 
 /* ---- fits ---- */
 
-/* Least squares of relative errors, a and c only where there are points enough: the normal
- * equations of at most three unknowns, by elimination, in x relative to its largest value. */
-static struct cs_quadratic fit(int n, int main, int most_unknowns, const double *x, const double *y)
+/* Least squares of relative errors: the normal equations of at most three unknowns (b, then c, then
+ * a), by elimination, in x relative to its largest value. */
+static struct cs_quadratic solve(int n, int main, int most_unknowns, const double *x,
+                                 const double *y)
 {
     double eq[3][4] = {{0.0}}, power[3], scale = 0.0;
     const int unknowns = n < most_unknowns ? n : most_unknowns;
@@ -173,9 +175,18 @@ static struct cs_quadratic fit(int n, int main, int most_unknowns, const double 
     return (struct cs_quadratic){value[2] / (scale * scale), value[1] / scale, value[0]};
 }
 
+/* Times do not fall as rows grow: what noise made so is fitted with fewer unknowns. */
+static struct cs_quadratic fit(int n, int main, int most_unknowns, const double *x, const double *y)
+{
+    struct cs_quadratic q = solve(n, main, most_unknowns, x, y);
+    for (int unknowns = most_unknowns - 1; unknowns > 0 && (q.a < 0.0 || q.b < 0.0); unknowns--)
+        q = solve(n, main, unknowns, x, y);
+    return q;
+}
+
 static struct cs_quadratic fit_part(const struct curve *curve, enum part part)
 {
-    return fit(curve->n, curve->main, 3, curve->x, curve->y[part]);
+    return fit(curve->n, curve->main, curve->unknowns, curve->x, curve->y[part]);
 }
 
 static struct cs_quadratic less(struct cs_quadratic p, struct cs_quadratic q)
@@ -307,6 +318,7 @@ static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct c
     };
     if (points_of(m, l, &curve, point) == 0)
         return cs_fail(err, CS_PLAN, "a slot has no rows for %s", l->path);
+    curve.unknowns = l->kind == CS_LAYER_BLOCK && encoder_of(m, l) < 0 ? 3 : 2;
     config.graph = m->passing;
     CS_TRY(measure_one(m, &config, point, &curve, row, err));
     config.graph = m->trained;

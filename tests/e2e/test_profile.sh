@@ -1,0 +1,58 @@
+#!/bin/bash
+# A job planned from measured costs: profile writes the file that its script names, the plan has what was measured,
+# the file's content travels with the job, and a file of other shapes or another device is refused with the way out.
+. "$(dirname "$0")/../support/e2e.sh"
+
+make_data 16
+write_job job.lua steps=3 llm=2 'plan=profile = "profile.json"'
+write_job plain.lua steps=3 llm=2
+
+# the file is not there yet: everything but profile says so
+expect_rc 1 "$C" plan job.lua
+expect_text "cs.plan: profile: opening profile.json: No such file or directory"
+expect_rc 0 "$C" profile job.lua --devices cpu:8 --output profile.json
+expect_text "profile.json: use it as profile = \"profile.json\" of cs.plan or cs.search"
+[ "$(field schema <profile.json)" = cornstarch.profile/1 ] || fail "no profile was written"
+[ "$(field precision <profile.json)" = fp32 ] || fail "the profile has no precision"
+python3 - <<'PY' || fail "the profile is not complete"
+import json
+p = json.load(open("profile.json"))
+kinds = {(l["module"], l["kind"]) for l in p["layers"]}
+assert kinds == {("vision.encoder", "embed"), ("vision.encoder", "block"),
+                 ("vision.projector", "projector"), ("llm", "embed"), ("llm", "block"), ("llm", "head")}, kinds
+assert set(p["step"]) == {"clear", "norm", "update"}
+at = lambda q, x: (q[0] * x + q[1]) * x + q[2]
+for l in p["layers"]:
+    assert at(l["fwd"], 256) > 0, l
+assert at(p["step"]["update"], 100000) > at(p["step"]["clear"], 100000) > 0
+PY
+
+# the plan has the measured times, the plain one the roofline's
+"$C" plan job.lua --json >measured.plan
+"$C" plan plain.lua --json >plain.plan
+cmp -s measured.plan plain.plan && fail "the profile changes nothing"
+grep -q '"update_ns"' measured.plan || fail "the optimizer's time is not in the plan"
+grep -q '"update_ns"' plain.plan && fail "a roofline has measured times"
+
+# what is in the file travels with the job: the runner plans the same without it
+id=$("$C" submit job.lua --json | field job.id)
+mv profile.json away.json
+"$C" wait "$id" >/dev/null || fail "job $id: $(job "$id" reason)"
+[ "$(field plan.profile.schema <"$jobs/$id/spec.json")" = cornstarch.profile/1 ] || fail "the specification has no profile"
+grep -q '"update_ns"' "$jobs/$id/plan.json" || fail "the job's plan was not made from the profile"
+mv away.json profile.json
+
+# other shapes, another device
+sed 's/"intermediate_size": [0-9]*/"intermediate_size": 200/' "$root/lua/examples/shapes-llm.json" >wide.json
+"$C" model init wide.json data/wide --seed 2 --text data/text.txt --vocab 384 >/dev/null
+write_job wide.lua 'llm_dir="data/wide"' 'plan=profile = "profile.json"'
+expect_rc 1 "$C" plan wide.lua
+expect_text "plan.profile: the profile was measured for modules of other shapes"
+expect_text "measure again with 'cornstarch-console profile SCRIPT --output FILE'"
+write_job gpus.lua 'plan=profile = "profile.json", cluster = cs.cluster "h100x8"'
+expect_rc 1 "$C" plan gpus.lua
+expect_text "plan.profile: the profile was measured on a cpu, the plan is for a h100-80g"
+# an older file is no obstacle to measuring again
+expect_rc 0 "$C" profile wide.lua --devices cpu:8 --output profile.json
+expect_rc 0 "$C" plan wide.lua
+echo "profiles: written, planned from, carried along, refused"
