@@ -59,6 +59,7 @@ struct report {
     int64_t begin_ns[MAX_STEPS], end_ns[MAX_STEPS], step_ns[MAX_STEPS];
     int64_t op_ns[MAX_STAGES + 1][CS_OP_COUNT]; /* sums over the steps that count */
     int32_t n_op[MAX_STAGES + 1][CS_OP_COUNT];
+    int64_t least_ns[CS_OP_COUNT]; /* of messages: without waiting for the other side; 0: none */
 };
 
 static void must(enum cs_status status, const struct cs_err *err)
@@ -298,6 +299,8 @@ static void add_event(struct report *r, int step, const struct cs_action *a, int
     if (step >= WARM_UP) {
         r->op_ns[row][a->op] += end - begin;
         r->n_op[row][a->op]++;
+        if (r->least_ns[a->op] == 0 || end - begin < r->least_ns[a->op])
+            r->least_ns[a->op] = end - begin;
     }
     if (!is_compute((enum cs_op)a->op))
         return;
@@ -426,6 +429,21 @@ static void print_actions(const struct job *j, const struct report *sum)
         }
 }
 
+/* the shortest of a rank, which waited least for the other side */
+static void print_messages(const struct job *j, const struct report *r)
+{
+    for (int k = 0; k < j->plan->n_ranks; k++)
+        for (uint32_t i = 0; i < j->program->rank[k].n_actions; i++) {
+            const struct cs_action *a = &j->program->rank[k].actions[i];
+            struct cs_device_class device = j->device;
+            if (a->op != CS_OP_SEND || r[k].least_ns[CS_OP_SEND] == 0)
+                continue;
+            print_pair("least send", (double)cs_predict_cost(&device, j->program, k, a),
+                       (double)r[k].least_ns[CS_OP_SEND]);
+            break;
+        }
+}
+
 static void print(const struct options *o, const struct job *j, const struct setting *s,
                   const struct report *r)
 {
@@ -467,6 +485,7 @@ static void print(const struct options *o, const struct job *j, const struct set
                (double)span[n / 2]);
     print_pair("step", (double)j->predicted.makespan_ns, (double)whole[n / 2]);
     print_actions(j, &sum);
+    print_messages(j, r);
     fflush(stdout);
 }
 

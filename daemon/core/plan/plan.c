@@ -389,6 +389,9 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
             worst = &p->plan->stages[s];
     say(p, cs_arena_printf(p->arena, "The bottleneck is %s with %lld us per slot.", worst->name,
                            (long long)(stage_ns(worst) / 1000)));
+    if (json_is_object(p->spec->profile))
+        say(p, cs_arena_printf(p->arena, "Costs of layers were measured on a %s.",
+                               p->cluster->device->name));
     return explain_other_rule(p, err);
 }
 
