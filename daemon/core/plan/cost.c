@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "core/plan/place.h"
+
 __extension__ typedef unsigned __int128 u128;
 
 static int64_t divide_up(u128 value, int64_t by)
@@ -234,7 +236,10 @@ void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_cl
         struct cs_stage *stage = &plan->stages[s];
         const struct cs_layer *first = &graph->layers[graph->branches[stage->branch].first_layer];
         const struct cs_profile_row *row = cs_profile_find(profile, graph, first, 1, 1);
-        const int64_t grads = stage->state_bytes / state, copy = tied_copy(graph, plan, s);
+        const int64_t copy = tied_copy(graph, plan, s);
+        int64_t grads = 0;
+        for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++)
+            grads += cs_layer_bytes(graph, &graph->layers[l], &plan->budget, device).state / state;
         if (row != NULL)
             stage->prepare_ns =
                 cs_quadratic_ns(&row->prepare, cs_layer_work(graph, first, &plan->budget).tokens);
