@@ -1,6 +1,7 @@
 /* The kernel of the forward pass and its entry; see attention_fwd_sm90.cuh. */
 #include "kernels/cuda/attention_fwd_sm90_load.cuh"
 #include "kernels/cuda/attention_fwd_sm90_math.cuh"
+#include "kernels/cuda/attention_sm90_maps.cuh"
 
 /* --- the kernel --------------------------------------------------------------------------------
  */
@@ -60,22 +61,35 @@ static bool is_aligned(const void *p)
     return ((uintptr_t)p & 15) == 0;
 }
 
-/* A matrix (rows, heads, dim) as boxes of columns x 1 x box_rows */
-static bool map_rows(const void *base, int32_t dim, int32_t heads, int32_t rows, int32_t stride,
-                     int32_t columns, int32_t box_rows, CUtensorMap *map)
+/* Shares of an item that is cut, at most: who joins the pieces reads all of them. */
+#define CS_FWD_MOST_SHARES 8
+
+/* Multiprocessors of a Hopper card, at most; on more blocks nothing is cut. */
+#define CS_FWD_PROCESSORS 132
+
+static size_t padded(size_t bytes)
 {
-    const struct cs_tensor t = {
-        .type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-        .base = (void *)base,
-        .rank = 3,
-        .size = {(uint64_t)dim,     (uint64_t)heads,      (uint64_t)rows},
-        .stride = {(uint64_t)dim * 2, (uint64_t)stride * 2},
-        .box = {(uint32_t)columns,                1,   (uint32_t)box_rows              },
-        .swizzle = columns == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
-                   : columns == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
-                                   : CU_TENSOR_MAP_SWIZZLE_32B,
-    };
-    return cs_tensor_map(&t, map);
+    return (bytes + 255) / 256 * 256;
+}
+
+/* The counter of items and those of the pieces of cut ones. */
+static size_t counters_bytes(int32_t cut)
+{
+    return padded(((size_t)1 + 2 * (size_t)cut) * sizeof(int32_t));
+}
+
+static size_t pieces_bytes(int32_t shares, int32_t head_dim)
+{
+    const size_t columns = ((size_t)head_dim + 15) / 16 * 16;
+    const size_t piece = CS_MASK_CELL * columns + 4 * CS_WARPGROUP;
+    return (size_t)shares * 4 * piece * sizeof(float);
+}
+
+/* Items of the last round of the blocks, and their shares. */
+static void cut_of(int32_t items, int32_t blocks, int32_t *cut, int32_t *shares)
+{
+    *cut = items % blocks;
+    *shares = *cut * CS_FWD_MOST_SHARES < blocks ? *cut * CS_FWD_MOST_SHARES : blocks;
 }
 
 static bool map_bits(const struct cs_mask_cells *cells, const void *any, CUtensorMap *map)
@@ -104,10 +118,12 @@ template <class S> static bool make_maps(const struct inputs *in, struct cs_fwd_
     const struct cs_attention_shape *s = in->shape;
     const int32_t k_rows = s->k_tokens > 0 ? s->k_tokens : s->tokens;
     const auto all = [&](int32_t columns, CUtensorMap *q, CUtensorMap *k, CUtensorMap *v) {
-        return map_rows(in->q, S::DIM, s->heads, s->tokens, s->q_stride, columns, CS_MASK_CELL,
-                        q) &&
-               map_rows(in->k, S::DIM, s->kv_heads, k_rows, s->kv_stride, columns, S::KEYS, k) &&
-               map_rows(in->v, S::DIM, s->kv_heads, k_rows, s->kv_stride, columns, S::KEYS, v);
+        return cs_attention_map_rows(in->q, s->tokens, s->heads, S::DIM, s->q_stride, columns,
+                                     CS_MASK_CELL, q) &&
+               cs_attention_map_rows(in->k, k_rows, s->kv_heads, S::DIM, s->kv_stride, columns,
+                                     S::KEYS, k) &&
+               cs_attention_map_rows(in->v, k_rows, s->kv_heads, S::DIM, s->kv_stride, columns,
+                                     S::KEYS, v);
     };
     return all(64, &m->q, &m->k, &m->v) &&
            (S::TAIL == 0 || all(S::TAIL, &m->q_tail, &m->k_tail, &m->v_tail)) &&
@@ -127,8 +143,8 @@ static bool launch(struct cs_ctx *ctx, const struct inputs *in, const struct cs_
                  cudaFuncSetAttribute(cs_fwd_kernel<S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       (int)bytes),
                  "attention forward: shared memory");
-    CS_CUDA_NOTE(ctx, cudaMemsetAsync(args->counter, 0, sizeof *args->counter, stream),
-                 "attention forward: counter");
+    CS_CUDA_NOTE(ctx, cudaMemsetAsync(args->counter, 0, counters_bytes(args->cut), stream),
+                 "attention forward: counters");
     const unsigned blocks = (unsigned)cs_cuda_handle_of(ctx)->processors;
     cs_fwd_kernel<S><<<blocks, CS_FWD_THREADS, bytes, stream>>>(*args, maps);
     CS_CUDA_LAUNCHED(ctx, "attention forward");
@@ -181,7 +197,7 @@ static bool is_own(const struct cs_ctx *ctx, const struct inputs *in, const void
            s->heads % s->kv_heads == 0 && s->scale > 0.0f && s->softcap >= 0.0f &&
            (s->q_stride | s->kv_stride | s->o_stride) % 8 == 0 && is_aligned(in->q) &&
            is_aligned(in->k) && is_aligned(in->v) && is_aligned(o) &&
-           ctx->workspace_bytes >= sizeof(int32_t) &&
+           ctx->workspace_bytes >= 256 + counters_bytes(0) &&
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
                                   cs_cuda_handle_of(ctx)->device) == cudaSuccess &&
            major == 9;
@@ -190,8 +206,23 @@ static bool is_own(const struct cs_ctx *ctx, const struct inputs *in, const void
 size_t cs_cuda_attention_fwd_sm90_workspace(const struct cs_attention_shape *shape,
                                             const struct cs_mask_plan *mask)
 {
-    (void)shape, (void)mask;
-    return sizeof(int32_t); /* the counter of items */
+    if (mask->cells == nullptr)
+        return 0;
+    int32_t cut, shares;
+    cut_of(mask->cells->n_q * shape->heads, CS_FWD_PROCESSORS, &cut, &shares);
+    return 256 + counters_bytes(cut) + pieces_bytes(shares, shape->head_dim);
+}
+
+/* The counters and, where there is room, what is needed to cut items. */
+static void place(const struct cs_ctx *ctx, int32_t head_dim, struct cs_fwd_args *a)
+{
+    uint8_t *const at = (uint8_t *)padded((size_t)ctx->workspace);
+    cut_of(a->n_q * a->heads, cs_cuda_handle_of(ctx)->processors, &a->cut, &a->shares);
+    if (256 + counters_bytes(a->cut) + pieces_bytes(a->shares, head_dim) > ctx->workspace_bytes)
+        a->cut = a->shares = 0;
+    a->counter = (int32_t *)at;
+    a->arrived = a->counter + 1;
+    a->piece = (float *)(at + counters_bytes(a->cut));
 }
 
 bool cs_cuda_attention_fwd_sm90(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
@@ -204,7 +235,7 @@ bool cs_cuda_attention_fwd_sm90(struct cs_ctx *ctx, const struct cs_attention_sh
     if (run == nullptr || !is_own(ctx, &in, o))
         return false;
     const struct cs_mask_list *list = &in.cells->by_q;
-    const struct cs_fwd_args args = {
+    struct cs_fwd_args args = {
         .n_q = in.cells->n_q,
         .list_stride = list->stride,
         .q_row = in.cells->q_row,
@@ -222,7 +253,7 @@ bool cs_cuda_attention_fwd_sm90(struct cs_ctx *ctx, const struct cs_attention_sh
         .exp_scale = (is_capped ? shape->softcap : shape->scale) * CS_LOG2E,
         .o = (__nv_bfloat16 *)o,
         .lse = lse,
-        .counter = (int32_t *)ctx->workspace,
     };
+    place(ctx, shape->head_dim, &args);
     return run(ctx, &in, &args);
 }

@@ -12,6 +12,10 @@
  * two warpgroups take turns at issuing, so that one's softmax hides behind the other's products. A
  * step of which a warpgroup's cells are all empty costs it nothing but its turn.
  *
+ * Items of equal cost (a full mask) rarely fill the last round of the blocks: those of that round
+ * are cut along their keys into shares of equal length, one for each block. A warpgroup leaves what
+ * it has of a cut item in memory; the last one to do so adds the pieces, in the order of the keys.
+ *
  * Sources of the algorithm: FlashAttention-3 (arXiv 2407.08608), the online softmax of Milakov and
  * Gimelshein; skipping the rescale of small growths: FlashAttention-4. */
 #ifndef CS_CUDA_ATTENTION_FWD_SM90_CUH
@@ -34,6 +38,10 @@ struct cs_fwd_args {
     __nv_bfloat16 *o;
     float *lse;
     int32_t *counter; /* 0 at the start */
+    int32_t cut;      /* items at the end that may be cut; 0: none */
+    int32_t shares;   /* ... into so many */
+    float *piece;     /* (shares, 2 pieces, 2 warpgroups, S::PIECE) */
+    int32_t *arrived; /* (cut, 2) pieces in memory, by warpgroup; 0 at the start */
 };
 
 /* What a head dimension needs. A matrix (rows, DIM) lies in shared memory as boxes of 64 columns
@@ -54,16 +62,20 @@ template <int DIM_, int KEYS_, int K_STAGES_, int V_STAGES_, bool IS_CAPPED_> st
     static constexpr int K_BYTES = KEYS * PADDED * 2;
     static constexpr int BITMAP_BYTES = CS_MASK_TILE * 4; /* of a cell */
     static constexpr int BITS_BYTES = 2 * CELLS * BITMAP_BYTES;
+    static constexpr int PIECE = CS_MASK_CELL * PADDED + 4 * CS_WARPGROUP; /* out, then rows */
     static_assert(KEYS == 128 || KEYS == 64);
     static_assert(TAIL == 0 || TAIL == 16 || TAIL == 32);
 };
 
-enum { CS_FWD_ITEMS = 2 }; /* that are known at the same time */
+enum { CS_FWD_ITEMS = 3 }; /* that are known at the same time */
 
 struct cs_fwd_item {   /* in shared memory */
     int32_t row, rows; /* query rows [row, row + rows); rows 0: no more items */
     int32_t head, tile;
-    int32_t is_blind; /* these rows see nothing: there are no steps */
+    int32_t first, end; /* entries of the tile's list; none: these rows see nothing */
+    int32_t pieces;     /* that the item was cut into; 1: not cut, and what follows is not set */
+    int32_t nth_cut;    /* which of the items that were cut */
+    int32_t share, first_share; /* of this piece, of the first one of the item */
 };
 
 /* What a step holds for a warpgroup; the first two are shifted by the number of its cell. */
@@ -92,7 +104,8 @@ template <class S> struct cs_fwd_layout {
     static constexpr int V_FULL = K_FREE + 8 * S::K_STAGES, V_FREE = V_FULL + 8 * S::V_STAGES;
     static constexpr int ITEM = V_FREE + 8 * S::V_STAGES;
     static constexpr int STEP = ITEM + (int)sizeof(cs_fwd_item) * CS_FWD_ITEMS;
-    static constexpr int BYTES = STEP + (int)sizeof(cs_fwd_step) * S::K_STAGES;
+    static constexpr int ARRIVED = STEP + (int)sizeof(cs_fwd_step) * S::K_STAGES; /* (2) int32 */
+    static constexpr int BYTES = ARRIVED + 8;
     static constexpr int ALIGN = 1024;
     static_assert(ALIGN + BYTES <= 232448, "more shared memory than a block can have");
 };
@@ -102,7 +115,8 @@ enum {
     CS_FWD_WARPS = 8,            /* that compute; each frees what it has read */
     CS_FWD_LOAD_REGISTERS = 56,  /* of a thread that loads, */
     CS_FWD_MATH_REGISTERS = 224, /* of one that computes */
-    CS_FWD_TURN = 1,             /* named barriers 1 and 2 */
+    CS_FWD_TURN = 1,             /* named barriers 1 and 2, */
+    CS_FWD_JOIN = 3,             /* 3 and 4 */
 };
 
 struct cs_fwd_maps {
@@ -128,17 +142,17 @@ __device__ __forceinline__ bool cs_fwd_item_at(const cs_fwd_args &a, int32_t i, 
     return true;
 }
 
-/* load(first key row, cells, is last) for every step of a query tile. */
+/* load(first key row, cells, is last) for every step of an item. */
 template <class S, class Load>
-__device__ __forceinline__ void cs_fwd_each_step(const cs_fwd_args &a, int32_t tile, Load load)
+__device__ __forceinline__ void cs_fwd_each_step(const cs_fwd_args &a, const cs_fwd_item &item,
+                                                 Load load)
 {
-    const int32_t count = __ldg(a.count + tile);
-    const uint32_t *entry = a.entry + (int64_t)tile * a.list_stride;
-    const int4 *cells = a.cell + (int64_t)tile * a.list_stride;
-    for (int32_t i = 0; i < count; i++) {
+    const uint32_t *entry = a.entry + (int64_t)item.tile * a.list_stride;
+    const int4 *cells = a.cell + (int64_t)item.tile * a.list_stride;
+    for (int32_t i = item.first; i < item.end; i++) {
         const int32_t row = __ldg(a.k_row + (__ldg(entry + i) & 0xffff));
         const int4 c = __ldg(cells + i); /* [2 * query half + key half] */
-        const bool is_last = i + 1 == count;
+        const bool is_last = i + 1 == item.end;
         if (S::CELLS == 2) {
             load(row, c, is_last);
             continue;

@@ -47,6 +47,72 @@ template <class S> __device__ __forceinline__ int32_t cs_fwd_flags(int32_t low, 
     return of_low | of_high << 1 | (is_empty ? CS_FWD_EMPTY : 0);
 }
 
+/* What one number of the counter stands for: an item, or a share of those that were cut, which is
+ * the end of one and, perhaps, the begin of the next. */
+struct cs_fwd_work {
+    int32_t item, first, end; /* entries of its list */
+    int32_t rest;             /* entries of the next item that follow */
+    int32_t share, length;    /* length: entries of every item that was cut, 0: not cut */
+};
+
+/* Entries of each of the last items if they are worth cutting, else 0: when all are equally long,
+ * and a share saves more than it costs to join the pieces. */
+__device__ __forceinline__ int32_t cs_fwd_cut_length(const cs_fwd_args &a)
+{
+    const int32_t costs = 4; /* steps */
+    int32_t tile, head;
+    if (a.cut == 0 || !cs_fwd_item_at(a, a.n_q * a.heads - a.cut, &tile, &head))
+        return 0;
+    const int32_t length = a.count[tile], section = head / a.section;
+    cs_fwd_item_at(a, a.n_q * a.heads - 1, &tile, &head);
+    const bool is_even = a.count[tile] == length && head / a.section == section;
+    return is_even && length * a.cut >= costs * a.shares &&
+                   length * (a.shares - a.cut) > costs * a.shares
+               ? length
+               : 0;
+}
+
+__device__ __forceinline__ cs_fwd_work cs_fwd_work_of(const cs_fwd_args &a, int32_t number)
+{
+    const int32_t n = a.n_q * a.heads, whole = n - a.cut;
+    int32_t length = 0, tile, head;
+    if (number >= whole && (length = cs_fwd_cut_length(a)) > 0) {
+        const int32_t share = number - whole, all = length * a.cut;
+        if (share >= a.shares)
+            return {n, 0, 0, 0, 0, 0};
+        const int32_t begin = share * all / a.shares, end = (share + 1) * all / a.shares;
+        const int32_t first = begin % length, entries = end - begin;
+        const int32_t here = min(entries, length - first);
+        return {whole + begin / length, first, first + here, entries - here, share, length};
+    }
+    if (!cs_fwd_item_at(a, number, &tile, &head))
+        return {n, 0, 0, 0, 0, 0};
+    return {number, 0, a.count[tile], 0, 0, 0};
+}
+
+/* Which share has entry number i of those that were cut, all together. */
+__device__ __forceinline__ int32_t cs_fwd_share_of(const cs_fwd_args &a, int32_t length, int32_t i)
+{
+    return ((i + 1) * a.shares - 1) / (length * a.cut);
+}
+
+__device__ __forceinline__ cs_fwd_item cs_fwd_item_of(const cs_fwd_args &a, const cs_fwd_work &w)
+{
+    int32_t tile, head;
+    if (!cs_fwd_item_at(a, w.item, &tile, &head))
+        return {};
+    const int32_t row = a.q_row[tile];
+    cs_fwd_item item = {row, a.q_row[tile + 1] - row, head, tile, w.first, w.end, 1, 0, 0, 0};
+    if (w.length > 0) {
+        item.nth_cut = w.item - (a.n_q * a.heads - a.cut);
+        item.share = w.share;
+        item.first_share = cs_fwd_share_of(a, w.length, item.nth_cut * w.length);
+        item.pieces =
+            cs_fwd_share_of(a, w.length, (item.nth_cut + 1) * w.length - 1) + 1 - item.first_share;
+    }
+    return item;
+}
+
 /* One thread: items, keys, bitmaps. */
 template <class S>
 __device__ __forceinline__ void cs_fwd_load_keys(const cs_fwd_args &a, const cs_fwd_maps &maps,
@@ -58,21 +124,18 @@ __device__ __forceinline__ void cs_fwd_load_keys(const cs_fwd_args &a, const cs_
     cs_fwd_step *const steps = (cs_fwd_step *)(shared + L::STEP);
     cs_ring<CS_FWD_ITEMS> slot = {0, 0};
     cs_ring<S::K_STAGES> stage = {0, 0};
+    cs_fwd_work work = {};
     for (;;) {
-        int32_t tile, head;
-        const bool is_item = cs_fwd_item_at(a, atomicAdd(a.counter, 1), &tile, &head);
-        const uint32_t full = base + L::ITEM_FULL + 8 * (uint32_t)slot.stage;
+        work = work.rest > 0 ? cs_fwd_work{work.item + 1, 0, work.rest, 0, work.share, work.length}
+                             : cs_fwd_work_of(a, atomicAdd(a.counter, 1));
+        const cs_fwd_item item = cs_fwd_item_of(a, work);
         cs_mbar_wait(base + L::ITEM_FREE + 8 * (uint32_t)slot.stage, slot.parity ^ 1);
-        if (!is_item) {
-            items[slot.stage].rows = 0;
-            cs_mbar_arrive(full);
+        items[slot.stage] = item;
+        cs_mbar_arrive(base + L::ITEM_FULL + 8 * (uint32_t)slot.stage);
+        if (item.rows == 0)
             return;
-        }
-        const int32_t row = a.q_row[tile];
-        items[slot.stage] = {row, a.q_row[tile + 1] - row, head, tile, a.count[tile] == 0};
-        cs_mbar_arrive(full);
         slot.step();
-        cs_fwd_each_step<S>(a, tile, [&](int32_t k_row, const int4 &cell, bool is_last) {
+        cs_fwd_each_step<S>(a, item, [&](int32_t k_row, const int4 &cell, bool is_last) {
             const uint32_t i = (uint32_t)stage.stage, k_full = base + L::K_FULL + 8 * i;
             cs_mbar_wait(base + L::K_FREE + 8 * i, stage.parity ^ 1);
             const int32_t last = is_last ? CS_FWD_LAST : 0;
@@ -80,7 +143,7 @@ __device__ __forceinline__ void cs_fwd_load_keys(const cs_fwd_args &a, const cs_
             steps[i].flags[1] = cs_fwd_flags<S>(cell.z, cell.w) | last;
             cs_fwd_load_bits<S>(&maps.bits, base + L::BITS + i * S::BITS_BYTES, k_full, cell);
             cs_fwd_load_rows<S>(base + L::K + i * S::K_BYTES, k_full, &maps.k, &maps.k_tail,
-                                S::KEYS, head / a.group, k_row);
+                                S::KEYS, item.head / a.group, k_row);
             stage.step();
         });
     }
@@ -101,7 +164,7 @@ __device__ __forceinline__ void cs_fwd_each_item(uint8_t *shared, Load load)
         slot.step();
         if (item.rows == 0)
             return;
-        if (!item.is_blind)
+        if (item.first < item.end)
             load(item);
     }
 }
@@ -131,7 +194,7 @@ __device__ __forceinline__ void cs_fwd_load_values(const cs_fwd_args &a, const c
     const uint32_t base = cs_smem(shared);
     cs_ring<S::V_STAGES> stage = {0, 0};
     cs_fwd_each_item<S>(shared, [&](const cs_fwd_item &item) {
-        cs_fwd_each_step<S>(a, item.tile, [&](int32_t k_row, const int4 &, bool) {
+        cs_fwd_each_step<S>(a, item, [&](int32_t k_row, const int4 &, bool) {
             const uint32_t i = (uint32_t)stage.stage, full = base + L::V_FULL + 8 * i;
             cs_mbar_wait(base + L::V_FREE + 8 * i, stage.parity ^ 1);
             cs_mbar_expect(full, S::K_BYTES);

@@ -373,6 +373,58 @@ template <class S> struct cs_fwd_math {
         };
     }
 
+    /* Leaves what there is of an item that was cut in memory; returns true to the last warpgroup
+     * to do so, which has the sum of all pieces then. arrived: a word of shared memory. */
+    __device__ __forceinline__ bool join(const cs_fwd_args &a, const cs_fwd_item &item,
+                                         int32_t *arrived)
+    {
+        /* of two items in one share the numbers follow each other */
+        float *const first = a.piece + (int64_t)((item.nth_cut % 2) * 2 + group) * S::PIECE;
+        float *const own = first + (int64_t)item.share * 4 * S::PIECE + 4 * thread;
+#pragma unroll
+        for (int i = 0; i < OUT; i += 4)
+            __stcg((float4 *)(own + i * CS_WARPGROUP),
+                   make_float4(out[i], out[i + 1], out[i + 2], out[i + 3]));
+        __stcg((float4 *)(own + OUT * CS_WARPGROUP),
+               make_float4(rows.max[0], rows.max[1], rows.sum[0], rows.sum[1]));
+        __threadfence();
+        cs_bar_sync(CS_FWD_JOIN + group, CS_WARPGROUP);
+        if (thread == 0)
+            *arrived = atomicAdd(a.arrived + 2 * item.nth_cut + group, 1);
+        cs_bar_sync(CS_FWD_JOIN + group, CS_WARPGROUP);
+        if (*arrived != item.pieces - 1)
+            return false;
+        __threadfence();
+        begin_item();
+        for (int32_t i = 0; i < item.pieces; i++)
+            add(a, first + (int64_t)(item.first_share + i) * 4 * S::PIECE + 4 * thread);
+        return true;
+    }
+
+    /* One more piece. */
+    __device__ __forceinline__ void add(const cs_fwd_args &a, const float *piece)
+    {
+        const float4 more = __ldcg((const float4 *)(piece + OUT * CS_WARPGROUP));
+        const float max[2] = {more.x, more.y}, sum[2] = {more.z, more.w};
+        float old[2], by[2];
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const float top = fmaxf(rows.max[h], max[h]), base = top == -INFINITY ? 0.0f : top;
+            old[h] = cs_exp2((rows.max[h] - base) * a.exp_scale);
+            by[h] = cs_exp2((max[h] - base) * a.exp_scale);
+            rows.max[h] = top;
+            rows.sum[h] = rows.sum[h] * old[h] + sum[h] * by[h];
+        }
+#pragma unroll
+        for (int i = 0; i < OUT; i += 4) {
+            const float4 x = __ldcg((const float4 *)(piece + i * CS_WARPGROUP));
+            out[i] = out[i] * old[0] + x.x * by[0];
+            out[i + 1] = out[i + 1] * old[0] + x.y * by[0];
+            out[i + 2] = out[i + 2] * old[1] + x.z * by[1];
+            out[i + 3] = out[i + 3] * old[1] + x.w * by[1];
+        }
+    }
+
     /* out and lse of the rows of this item that exist. Threads of a quad hold neighbouring columns
      * of one row: they exchange them so that each writes 16 bytes. */
     __device__ __forceinline__ void write(const cs_fwd_args &a, const cs_fwd_item &item) const
@@ -409,21 +461,14 @@ template <class S> struct cs_fwd_math {
     }
 };
 
-/* By one lane, which also frees it, for the warp. */
-__device__ __forceinline__ cs_fwd_item cs_fwd_take_item(const cs_fwd_item *from)
+/* A word that a loader stored, by one lane, which also frees it, for the warp. */
+__device__ __forceinline__ int32_t cs_fwd_word(const int32_t *from)
 {
-    cs_fwd_item item = {};
-    if (threadIdx.x % 32 == 0)
-        item = *from;
-    item.row = __shfl_sync(0xffffffffu, item.row, 0);
-    item.rows = __shfl_sync(0xffffffffu, item.rows, 0);
-    item.head = __shfl_sync(0xffffffffu, item.head, 0);
-    item.is_blind = __shfl_sync(0xffffffffu, item.is_blind, 0);
-    return item;
+    return __shfl_sync(0xffffffffu, threadIdx.x % 32 == 0 ? *from : 0, 0);
 }
 
 template <class S>
-__device__ __forceinline__ void cs_fwd_compute(const cs_fwd_args &a, const uint8_t *shared)
+__device__ __forceinline__ void cs_fwd_compute(const cs_fwd_args &a, uint8_t *shared)
 {
     using L = cs_fwd_layout<S>;
     cs_fwd_math<S> m;
@@ -439,18 +484,30 @@ __device__ __forceinline__ void cs_fwd_compute(const cs_fwd_args &a, const uint8
     cs_ring<CS_FWD_ITEMS> slot = {0, 0};
     for (;;) {
         cs_mbar_wait(m.bar(L::ITEM_FULL, slot.stage), slot.parity);
-        const cs_fwd_item item =
-            cs_fwd_take_item((const cs_fwd_item *)(shared + L::ITEM) + slot.stage);
-        m.free_stage(L::ITEM_FREE, slot.stage);
-        slot.step();
-        if (item.rows == 0)
+        const cs_fwd_item *const now = (const cs_fwd_item *)(shared + L::ITEM) + slot.stage;
+        if (cs_fwd_word(&now->rows) == 0)
             return;
         m.begin_item();
-        if (!item.is_blind) {
+        if (cs_fwd_word(&now->first) < cs_fwd_word(&now->end)) {
             cs_mbar_wait(m.base + L::Q_FULL, q_parity);
             q_parity ^= 1;
             m.attend(a, q, (const cs_fwd_step *)(shared + L::STEP));
         }
+        /* not before: it would fill registers all the time */
+        cs_fwd_item item = {};
+        item.row = cs_fwd_word(&now->row);
+        item.rows = cs_fwd_word(&now->rows);
+        item.head = cs_fwd_word(&now->head);
+        item.pieces = cs_fwd_word(&now->pieces);
+        if (item.pieces > 1) {
+            item.nth_cut = cs_fwd_word(&now->nth_cut);
+            item.share = cs_fwd_word(&now->share);
+            item.first_share = cs_fwd_word(&now->first_share);
+        }
+        m.free_stage(L::ITEM_FREE, slot.stage);
+        slot.step();
+        if (item.pieces > 1 && !m.join(a, item, (int32_t *)(shared + L::ARRIVED) + m.group))
+            continue;
         m.write(a, item);
     }
 }

@@ -1,8 +1,9 @@
-/* Attention under multimodal masks: bench_attention PLUGIN [--masks DIR] [CASE...]. A CASE is the
- * begin of a name. For every case: how long the lists of the mask take to build, what is in them,
- * and median milliseconds and TFLOP/s of allowed pairs (4 D a pair and head forward, 10 D backward)
- * of forward, backward and deterministic backward; bf16, normally distributed operands. --masks
- * writes the tokens of every mask for tests/bench/attention_peer.py, which measures others. */
+/* Attention under multimodal masks: bench_attention PLUGIN [--masks DIR] [CASE...], or
+ * bench_attention --list for the names. A CASE is the begin of a name. For every case: how long the
+ * lists of the mask take to build, what is in them, and median milliseconds and TFLOP/s of allowed
+ * pairs (4 D a pair and head forward, 10 D backward) of forward, backward and deterministic
+ * backward; bf16, normally distributed operands. --masks writes the tokens of every mask for
+ * tests/bench/attention_peer.py, which measures others. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -465,26 +466,39 @@ static bool is_wanted(const char *name, int n, char **wanted)
     return n == 0;
 }
 
+/* b NULL: prints the names */
+static void each_case(struct bench *b, int n, char **wanted)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int s = 0; s < 3 && cases[i].tokens[s] > 0; s++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s-%d", cases[i].name, (int)cases[i].tokens[s]);
+            if (b == NULL)
+                puts(name);
+            else if (is_wanted(name, n, wanted))
+                measure(b, &cases[i], cases[i].tokens[s]);
+        }
+}
+
 int main(int argc, char **argv)
 {
     struct bench b = {0};
     int first = 2;
     if (argc < 2) {
-        fprintf(stderr, "usage: %s PLUGIN [--masks DIR] [CASE...]\n", argv[0]);
+        fprintf(stderr, "usage: %s PLUGIN [--masks DIR] [CASE...], or %s --list\n", argv[0],
+                argv[0]);
         return 1;
+    }
+    if (strcmp(argv[1], "--list") == 0) {
+        each_case(NULL, 0, NULL);
+        return 0;
     }
     if (argc > 3 && strcmp(argv[2], "--masks") == 0) {
         b.mask_dir = argv[3];
         first = 4;
     }
     open_device(&b, argv[1]);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        for (int s = 0; s < 3 && cases[i].tokens[s] > 0; s++) {
-            char name[64];
-            snprintf(name, sizeof name, "%s-%d", cases[i].name, (int)cases[i].tokens[s]);
-            if (is_wanted(name, argc - first, argv + first))
-                measure(&b, &cases[i], cases[i].tokens[s]);
-        }
+    each_case(&b, argc - first, argv + first);
     b.dev->close(b.handle);
     return 0;
 }
