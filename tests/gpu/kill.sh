@@ -52,7 +52,7 @@ round() {
   if [ "$when" = start ]; then
     until_true "job $id has workers" are_there
   else
-    wait_step "$id" 5
+    wait_training "$id" 5
     [ $is_cpu = yes ] || ! are_gpus_free || fail "the GPUs look free while job $id trains: this test sees nothing"
   fi
   delay=$((RANDOM % 1000))

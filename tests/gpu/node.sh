@@ -28,6 +28,16 @@ children() {
   done
 }
 
+# wait_training ID STEPS: fails at once when the job ends instead
+wait_training() {
+  local end=$((SECONDS + LIMIT_S))
+  until step_is "$1" "$2"; do
+    case $(job "$1" state) in FAILED | LOST | CANCELLED) fail "job $1 is $(job "$1" state): $(job "$1" reason)" ;; esac
+    [ $SECONDS -lt $end ] || fail "job $1 did not finish $2 steps in $LIMIT_S s"
+    sleep 0.05
+  done
+}
+
 # memory in use per GPU, MiB, one line each
 gpu_memory() { [ $is_cpu = yes ] || nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits; }
 gpu_processes() { [ $is_cpu = yes ] || nvidia-smi --query-compute-apps=pid --format=csv,noheader; }
