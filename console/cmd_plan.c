@@ -78,7 +78,7 @@ static void print_plan(const struct cs_plan *plan, const struct cs_graph *graph)
     cs_table_free(table);
     duration(step, plan->predicted_step_ns);
     cs_buf_addf(&text, "\n%s, %d slots on %d ranks, predicted step %s\n", plan->schedule,
-                plan->slots, plan->n_ranks, step);
+                plan->slots, cs_plan_world(plan), step);
     for (int i = 0; i < plan->n_why; i++)
         cs_buf_addf(&text, "  %s\n", plan->why[i]);
     cs_buf_addf(&text, "plan %s\n", plan->hash);

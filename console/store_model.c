@@ -13,7 +13,7 @@ static void fill_stages(struct cs_store *store, const struct cs_plan *plan, bool
     struct cs_store_stage *old = store->stages; /* a replay has measured already */
     int32_t n_old = store->n_stages;
     store->stages = NULL;
-    cs_store_stages(store, plan->n_stages, plan->n_ranks);
+    cs_store_stages(store, plan->n_stages, cs_plan_world(plan));
     for (int32_t s = 0; s < plan->n_stages; s++) {
         cs_str_copy(store->stages[s].name, sizeof store->stages[s].name, plan->stages[s].name);
         store->stages[s].rank = plan->stages[s].rank;

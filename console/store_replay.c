@@ -54,6 +54,15 @@ static void add_program(struct replay *replay, const struct cs_trace_record *rec
     replay->program[replay->n_programs++] = (struct program){record->n_slots, keys};
 }
 
+/* stages name the ranks of the first replica */
+static int32_t replicas_of(const struct cs_trace_head *head)
+{
+    int32_t ranks = 1;
+    for (int32_t s = 0; s < head->n_stages; s++)
+        ranks = head->stage[s].rank >= ranks ? head->stage[s].rank + 1 : ranks;
+    return head->n_ranks / ranks;
+}
+
 static void add_step(struct replay *replay, const struct cs_trace_record *record)
 {
     struct cs_store *store = replay->store;
@@ -64,6 +73,7 @@ static void add_step(struct replay *replay, const struct cs_trace_record *record
         return;
     const struct cs_span_input in = {.n_ranks = record->n_ranks,
                                      .n_stages = replay->head.n_stages,
+                                     .replicas = replicas_of(&replay->head),
                                      .keys = keys,
                                      .events = record->events};
     cs_timeline_set(to, &in, is_predicted ? -1 : record->step, record->n_slots);

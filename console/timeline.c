@@ -48,16 +48,18 @@ enum cs_status cs_timeline_predict(struct cs_timeline *timeline, const struct cs
             (struct cs_sim_options){.cost = cs_measured_sim_cost, .user = measured, .cores = cores};
     struct cs_program *program = NULL;
     struct cs_sim_result sim;
-    const struct cs_program_options how = {.n_slots = plan->slots}; /* also what no worker runs */
+    const struct cs_program_options how = {
+        .n_slots = cs_plan_own_slots(plan, plan->slots)}; /* also what no worker runs */
     enum cs_status status = cs_program_make_with(plan, graph, &how, scratch, &program, err);
     if (status == CS_OK)
         status = cs_simulate(program, &options, scratch, &sim, err);
     if (status == CS_OK) {
-        struct cs_span_events *events =
-            CS_NEW_ARRAY(scratch, struct cs_span_events, program->n_ranks);
-        for (int32_t r = 0; r < program->n_ranks; r++)
-            events[r] = (struct cs_span_events){sim.events[r], program->rank[r].n_actions};
-        const struct cs_span_input in = {.n_ranks = program->n_ranks,
+        const int32_t n = program->n_ranks, world = cs_plan_world(plan);
+        struct cs_span_events *events = CS_NEW_ARRAY(scratch, struct cs_span_events, world);
+        for (int32_t r = 0; r < world; r++) /* replicas are alike */
+            events[r] = (struct cs_span_events){sim.events[r % n], program->rank[r % n].n_actions};
+        const struct cs_span_input in = {.n_ranks = world,
+                                         .replicas = plan->dp,
                                          .n_stages = plan->n_stages,
                                          .keys = cs_program_keys(program, scratch),
                                          .events = events};
@@ -170,7 +172,8 @@ static const struct cs_span_keys *program_keys(const struct cs_plan *plan,
 {
     struct cs_program *program = NULL;
     if (!plan || slots < 1 || slots > MAX_SLOTS ||
-        cs_program_make(plan, graph, slots, false, arena, &program, NULL) != CS_OK)
+        cs_program_make(plan, graph, cs_plan_own_slots(plan, slots), false, arena, &program,
+                        NULL) != CS_OK)
         return NULL;
     return cs_program_keys(program, arena);
 }
@@ -201,8 +204,11 @@ enum cs_status cs_timeline_rows(struct cs_timeline *timeline, const json_t *rows
         keys[r] = (struct cs_span_keys){tables[r].key, tables[r].n};
         n += tables[r].n;
     }
-    const struct cs_span_input in = {
-        .n_ranks = n_ranks, .n_stages = n_stages, .keys = keys, .events = events};
+    const struct cs_span_input in = {.n_ranks = n_ranks,
+                                     .n_stages = n_stages,
+                                     .replicas = plan != NULL ? plan->dp : 1,
+                                     .keys = keys,
+                                     .events = events};
     if (n > 0)
         cs_timeline_set(timeline, &in, step, slots);
     cs_arena_free(scratch);

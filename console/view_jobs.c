@@ -163,8 +163,8 @@ static void put_plan(struct detail *d, const struct cs_store *store)
     cs_fmt_ms(ms, sizeof ms,
               store->predicted.arena ? (double)store->predicted.spans.makespan_ns : (double)NAN);
     put(d, "plan", "%s   %d stages, %d ranks   %s   %d slots x %d tokens   predicted %s ms",
-        store->model.spec->modality, plan->n_stages, plan->n_ranks, plan->schedule, plan->slots,
-        plan->budget.seq_tokens, ms);
+        store->model.spec->modality, plan->n_stages, cs_plan_world(plan), plan->schedule,
+        plan->slots, plan->budget.seq_tokens, ms);
 }
 
 static void put_loss(struct detail *d, const struct cs_store *store)

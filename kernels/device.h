@@ -35,6 +35,12 @@ struct cs_ops;
 
 enum { CS_DEVICE_COMM_ID = 128 };
 
+/* what a communicator is for: how much of the device it may take */
+enum cs_device_comm_kind {
+    CS_DEVICE_COMM_LANE, /* two ranks, messages one way, beside computing */
+    CS_DEVICE_COMM_GROUP /* collectives of large buffers */
+};
+
 /* Collectives and messages between devices (NCCL). Communicators are made for the device that is
  * current; calls of one communicator come from one thread, abort from any. Everything is enqueued
  * on the stream that is given; nothing waits for the device. CS_UNSUPPORTED: the library is not
@@ -42,12 +48,19 @@ enum { CS_DEVICE_COMM_ID = 128 };
 struct cs_device_comm_ops {
     enum cs_status (*new_id)(char id[CS_DEVICE_COMM_ID], struct cs_err *err);
     /* all n ranks call it; returns when the communicator is ready and connected */
-    enum cs_status (*open)(const char id[CS_DEVICE_COMM_ID], int rank, int n, void **comm,
-                           struct cs_err *err);
+    enum cs_status (*open)(const char id[CS_DEVICE_COMM_ID], int rank, int n,
+                           enum cs_device_comm_kind kind, void **comm, struct cs_err *err);
     enum cs_status (*send)(void *comm, const void *data, size_t bytes, int peer, void *stream,
                            struct cs_err *err);
     enum cs_status (*recv)(void *comm, void *data, size_t bytes, int peer, void *stream,
                            struct cs_err *err);
+    /* sums of n arrays of n * count fp32 values; part `rank` of them to `to`, which may lie in
+     * place */
+    enum cs_status (*reduce_scatter)(void *comm, const float *from, float *to, size_t count,
+                                     void *stream, struct cs_err *err);
+    /* bytes of every rank, in rank order, to `to`; from may lie in place */
+    enum cs_status (*all_gather)(void *comm, const void *from, void *to, size_t bytes, void *stream,
+                                 struct cs_err *err);
     /* CS_PEER_GONE: an error was noticed beside the calls */
     enum cs_status (*check)(void *comm, struct cs_err *err);
     void (*abort)(void *comm); /* ends what is under way and frees it */
@@ -55,7 +68,7 @@ struct cs_device_comm_ops {
     void (*close)(void *comm);
 };
 
-#define CS_DEVICE_VERSION 1
+#define CS_DEVICE_VERSION 2
 
 struct cs_device_properties {
     char name[128];

@@ -30,6 +30,7 @@ static const struct cs_arg plan_args[] = {
     {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules"},
     {"seq_tokens", CS_ARG_INT, true, NULL, 8, 1 << 20, 0, NULL, "LLM rows of a slot"},
     {"slots", CS_ARG_INT, false, NULL, 1, 256, 0, "4", "slots a step is expected to fill"},
+    {"dp", CS_ARG_INT, false, NULL, 1, 1024, 0, "1", "data parallelism: replicas of all stages on ranks of their own, each runs its share of the slots"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
     {"profile", CS_ARG_STRING, false, NULL, 0, 0, 0, "a roofline of the device", "file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job"},
 };
@@ -94,13 +95,20 @@ static void add_parallel(lua_State *L, json_t *plan)
         cs_lua_error(L, "cs.plan: parallel = { MODULE = { pp = 1 } }");
     json_object_foreach(parallel, name, row)
     {
-        static const char *const planned[] = {"tp", "cp", "dp"};
+        static const char *const planned[] = {"tp", "cp"};
+        if (json_object_get(row, "dp"))
+            cs_lua_error(
+                L,
+                "cs.plan: parallel.%s.dp: a job has one dp for all modules: cs.plan { dp = "
+                "%d, ... }; others are planned with cs.search",
+                name, (int)json_integer_value(json_object_get(row, "dp")));
         for (size_t i = 0; i < CS_ARRAY_LEN(planned); i++)
             if (json_object_get(row, planned[i]))
-                cs_lua_error(L,
-                             "cs.plan: parallel.%s.%s: layouts with tp, cp or dp are planned and "
-                             "simulated, not yet run: a job uses pp only; plan them with cs.search",
-                             name, planned[i]);
+                cs_lua_error(
+                    L,
+                    "cs.plan: parallel.%s.%s: layouts with tp or cp are planned and "
+                    "simulated, not yet run: a job uses pp and dp; plan them with cs.search",
+                    name, planned[i]);
     }
     json_object_set(plan, "parallel", parallel);
     if (rows && json_is_object(rows)) {

@@ -37,7 +37,7 @@ static enum cs_status check_fewest(const struct cs_step_balance *b, struct cs_er
     const int fewest = b->policy.is_kept ? 1 : batch < expected ? (int)batch : expected;
     struct cs_arena *scratch = cs_arena_new(0);
     struct cs_program *program = NULL;
-    const struct cs_program_options options = {.n_slots = fewest};
+    const struct cs_program_options options = {.n_slots = cs_plan_own_slots(b->plan, fewest)};
     enum cs_status status =
         cs_program_make_with(b->plan, b->graph, &options, scratch, &program, err);
 
@@ -161,6 +161,9 @@ enum cs_status cs_step_balance_step(struct cs_step_balance *b, int64_t step,
         else
             policy.llm = work[k];
     }
+    /* every replica as many slots, and none of them empty */
+    const int whole = cs_plan_own_slots(b->plan, *n_slots) * cs_plan_replicas(b->plan);
+    policy.slots = whole > policy.slots ? whole : policy.slots;
     note(b->tally.stream, b, work, pack, n);
     b->tally.stream_slots += *n_slots;
     status =

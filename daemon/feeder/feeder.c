@@ -224,6 +224,11 @@ static uint32_t train_flags(struct feeder *f, int64_t step)
     return flags;
 }
 
+static int32_t replicas_of(const struct feeder *f)
+{
+    return f->config->plan != NULL ? cs_plan_replicas(f->config->plan) : 1;
+}
+
 static enum cs_status train_step(struct feeder *f, int64_t step, struct cs_err *err)
 {
     int n = (int)f->spec->batch_samples;
@@ -235,8 +240,8 @@ static enum cs_status train_step(struct feeder *f, int64_t step, struct cs_err *
         f->n_in_batch++;
     }
     f->manifest = (struct cs_manifest){.step = step, .kind = CS_STEP_TRAIN};
-    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, f->balance, f->batch, n, &f->manifest,
-                          f->is_carried, err));
+    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, f->balance, f->batch, n,
+                          replicas_of(f), &f->manifest, f->is_carried, err));
     keep_carried(f, f->batch, n);
     f->manifest.flags = train_flags(f, step);
     return publish(f, err);
@@ -275,8 +280,8 @@ static enum cs_status eval_step(struct feeder *f, struct pass *p, int64_t step, 
         return cs_fail(err, CS_INVALID, "%s: no sample to evaluate can be used",
                        cs_source_path(f->eval.source));
     f->manifest = (struct cs_manifest){.step = step, .kind = CS_STEP_EVAL};
-    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, NULL, p->batch, n, &f->manifest,
-                          p->is_carried, err));
+    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, NULL, p->batch, n, replicas_of(f),
+                          &f->manifest, p->is_carried, err));
     for (int i = 0; i < p->n; i++) {
         if (i >= n || p->is_carried[i])
             p->batch[left++] = p->batch[i];

@@ -53,7 +53,8 @@ static void close_slot(struct cs_manifest *m, int at, const struct cs_slot *slot
 
 enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget *budget,
                               struct cs_step_balance *balance, const struct cs_load *samples, int n,
-                              struct cs_manifest *manifest, bool *is_carried, struct cs_err *err)
+                              int32_t replicas, struct cs_manifest *manifest, bool *is_carried,
+                              struct cs_err *err)
 {
     struct cs_pack_sample *pack = calloc((size_t)n + 1, sizeof(*pack));
     enum cs_status status = CS_OK;
@@ -63,12 +64,13 @@ enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget 
         pack[i].tokens = samples[i].loaded.sample.n_tokens;
         memcpy(pack[i].items, samples[i].loaded.n_items, sizeof(pack[i].items));
     }
-    manifest->n_slots = cs_pack(budget, CS_STEP_MAX_SLOTS, pack, n);
+    manifest->n_slots = cs_pack(budget, CS_STEP_MAX_SLOTS / replicas * replicas, pack, n);
     if (balance != NULL)
         status = cs_step_balance_step(balance, manifest->step, samples, pack, n, &manifest->n_slots,
                                       err);
     if (status != CS_OK)
         goto out;
+    manifest->n_slots = (manifest->n_slots + replicas - 1) / replicas * replicas;
     manifest->n_samples = manifest->trained_tokens = 0;
     for (int k = 0; k < manifest->n_slots; k++) {
         struct cs_slot slot;

@@ -16,7 +16,7 @@ struct cs_keys {
     char program_hash[65]; /* of the training program with the plan's number of slots */
 };
 
-/* (plan->n_ranks) tables for a step of n_slots slots; they live in keys->arena */
+/* (ranks of all replicas) tables for a step of n_slots slots; they live in keys->arena */
 enum cs_status cs_keys_get(struct cs_keys *keys, int n_slots, bool is_eval,
                            const struct cs_span_keys **out, struct cs_err *err) CS_NODISCARD;
 

@@ -312,7 +312,7 @@ static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
         stage[s].rank = plan->stages[s].rank;
     }
     struct cs_trace_head head = {.generation = (int32_t)r->job.generation,
-                                 .n_ranks = plan->n_ranks,
+                                 .n_ranks = cs_plan_world(plan),
                                  .n_stages = plan->n_stages,
                                  .slots = plan->slots,
                                  .predicted_ns = plan->predicted_step_ns,
@@ -336,7 +336,7 @@ static int here_devices(const struct cs_runner *r)
 static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
 {
     const struct cs_span_keys *keys;
-    r->n_ranks = r->job.plan->n_ranks;
+    r->n_ranks = cs_plan_world(r->job.plan);
     r->predicted_step_ns = r->job.plan->predicted_step_ns;
     r->last_step = r->job.first_step - 1;
     r->checkpoint_step = r->job.checkpoint_step;

@@ -27,10 +27,11 @@ static struct cs_pool_shape pool_shape(const struct cs_job *job)
     int64_t expected = job->plan->slots > 0 ? job->plan->slots : 1;
     int64_t worst =
         job->spec->batch_samples < CS_STEP_MAX_SLOTS ? job->spec->batch_samples : CS_STEP_MAX_SLOTS;
+    worst += cs_plan_replicas(job->plan); /* empty slots, so that every replica has as many */
     int64_t n = worst + expected > 2 * expected ? worst + expected : 2 * expected;
     return (struct cs_pool_shape){.n_slots = (uint32_t)n,
                                   .n_manifests = POOL_MANIFESTS,
-                                  .n_readers = (uint32_t)job->plan->n_ranks};
+                                  .n_readers = (uint32_t)cs_plan_world(job->plan)};
 }
 
 enum cs_status cs_memory_make(struct cs_runner *r, int *ring_fds, struct cs_err *err)

@@ -16,14 +16,17 @@ static enum cs_status write_record(struct cs_runner *r, const struct cs_program 
 {
     const struct cs_span_keys *keys = NULL;
     const struct cs_plan *plan = r->job.plan;
-    struct cs_span_events *events = CS_NEW_ARRAY(arena, struct cs_span_events, plan->n_ranks);
+    const int32_t world = cs_plan_world(plan);
+    struct cs_span_events *events = CS_NEW_ARRAY(arena, struct cs_span_events, world);
     CS_TRY(cs_keys_get(&r->keys, plan->slots, false, &keys, err));
-    for (int i = 0; i < plan->n_ranks; i++)
-        events[i] = (struct cs_span_events){sim->events[i], program->rank[i].n_actions};
+    for (int i = 0; i < world; i++) { /* one replica was simulated: they are alike */
+        const int at = i % plan->n_ranks;
+        events[i] = (struct cs_span_events){sim->events[at], program->rank[at].n_actions};
+    }
     const struct cs_trace_record record = {.type = CS_TRACE_PREDICTED,
                                            .step = -1,
                                            .n_slots = plan->slots,
-                                           .n_ranks = plan->n_ranks,
+                                           .n_ranks = world,
                                            .events = events};
     return is_again ? cs_tracelog_predict_again(r->trace, &record, keys, err)
                     : cs_tracelog_predict(r->trace, &record, keys, err);
@@ -36,8 +39,8 @@ static enum cs_status simulate(struct cs_runner *r, const struct cs_sim_options 
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_program *program = NULL;
     struct cs_sim_result sim;
-    enum cs_status status =
-        cs_program_make(plan, r->job.graph, plan->slots, false, arena, &program, err);
+    enum cs_status status = cs_program_make(
+        plan, r->job.graph, cs_plan_own_slots(plan, plan->slots), false, arena, &program, err);
     if (status == CS_OK)
         status = cs_simulate(program, options, arena, &sim, err);
     if (status == CS_OK)

@@ -188,6 +188,7 @@ static void train_done(struct cs_runner *r, const struct cs_row *row)
     if (cs_keys_get(&r->keys, (int)row->slots, false, &keys, &err) == CS_OK) {
         const struct cs_span_input in = {.n_ranks = r->n_ranks,
                                          .n_stages = r->job.plan->n_stages,
+                                         .replicas = r->job.plan->dp,
                                          .keys = keys,
                                          .events = events};
         cs_span_build(&in, arena, &spans);

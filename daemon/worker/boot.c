@@ -36,9 +36,10 @@ static enum cs_status read_values(struct cs_boot *b, struct cs_err *err)
     CS_TRY(cs_spec_read(cs_msg_obj(b->msg, "spec"), b->arena, &b->spec, err));
     CS_TRY(cs_graph_build(b->spec, true, b->arena, &b->graph, err));
     CS_TRY(cs_plan_read(cs_msg_obj(b->msg, "plan"), b->graph, b->arena, &b->plan, err));
-    if (ranks != b->plan->n_ranks || b->rank < 0 || b->rank >= b->plan->n_ranks)
+    const int world = cs_plan_world(b->plan);
+    if (ranks != world || b->rank < 0 || b->rank >= world)
         return cs_fail(err, CS_INVALID, "worker.boot: rank %d of %lld, but the plan has %d ranks",
-                       b->rank, (long long)ranks, b->plan->n_ranks);
+                       b->rank, (long long)ranks, world);
     const char *elsewhere = b->spec->checkpoint_dir;
     const char *job_dir = cs_msg_str(b->msg, "job_dir", "");
     const bool is_elsewhere = elsewhere != NULL && *elsewhere != '\0';
@@ -53,7 +54,7 @@ static enum cs_status read_values(struct cs_boot *b, struct cs_err *err)
 
 static enum cs_status connect_peers(struct cs_boot *b, struct cs_err *err)
 {
-    const int n = b->plan->n_ranks;
+    const int n = cs_plan_world(b->plan);
     json_t *peers = cs_msg_arr(b->msg, "peers"), *peer;
     size_t i;
     if (n == 1)
@@ -98,9 +99,10 @@ static enum cs_status open_device(struct cs_boot *b, struct cs_err *err)
 {
     CS_TRY(cs_device_open(cs_msg_str(b->msg, "device", "cpu:0"),
                           cs_msg_str(b->msg, "precision", NULL), &b->device, err));
-    if (b->device.mem == NULL || b->plan->n_ranks == 1)
-        return CS_OK;
-    return cs_lanes_new(&b->device, b->plan, b->rank, b->comm, 0, &b->lanes, err);
+    if (b->device.mem != NULL && b->plan->n_ranks > 1)
+        CS_TRY(cs_lanes_new(&b->device, b->plan, b->rank, b->comm, 0, &b->lanes, err));
+    return cs_replicas_new(&b->device, b->plan, b->rank, b->comm,
+                           (int)cs_msg_int(b->msg, "deadline_ms", 0), &b->replicas, err);
 }
 
 /* Fresh or source weights first, then what the checkpoint holds of them. */
@@ -131,6 +133,7 @@ static enum cs_status open_all(struct cs_boot *b, struct cs_err *err)
         .device = &b->device,
         .comm = b->comm,
         .lanes = b->lanes,
+        .replicas = b->replicas,
         .ring = b->ring_memory != NULL ? &b->ring : NULL,
         .rank = b->rank,
         .deadline_ms = (int)cs_msg_int(b->msg, "deadline_ms", 0),
@@ -150,6 +153,7 @@ void cs_boot_close(struct cs_boot *boot)
 {
     cs_trainer_free(boot->trainer);
     cs_lanes_free(boot->lanes);
+    cs_replicas_free(boot->replicas);
     cs_device_close(&boot->device);
     if (boot->comm != NULL)
         boot->comm->table->free(boot->comm);
@@ -167,7 +171,7 @@ void cs_boot_close(struct cs_boot *boot)
 enum cs_status cs_boot_ready(struct cs_boot *boot, json_t **ready, struct cs_err *err)
 {
     const struct cs_program *program;
-    const int slots = boot->plan->slots > 0 ? boot->plan->slots : 1;
+    const int slots = boot->plan->slots > 0 ? cs_plan_own_slots(boot->plan, boot->plan->slots) : 1;
     CS_TRY(cs_trainer_program(boot->trainer, slots, false, &program, err));
     int64_t held = 0, trained = 0;
     for (int32_t i = 0; i < boot->trainer->params->n; i++) {

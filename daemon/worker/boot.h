@@ -11,7 +11,7 @@ struct cs_boot {
     struct cs_spec *spec;
     struct cs_graph *graph;
     struct cs_plan *plan;
-    int rank;
+    int rank; /* of all replicas' */
     char *ckpt_dir;
     void *ring_memory, *pool_memory;
     size_t ring_bytes, pool_bytes;
@@ -19,7 +19,8 @@ struct cs_boot {
     struct cs_pool *pool;
     struct cs_comm *comm;
     struct cs_device device;
-    struct cs_lanes *lanes; /* GPUs only */
+    struct cs_lanes *lanes;       /* GPUs only */
+    struct cs_replicas *replicas; /* NULL: one */
     struct cs_trainer *trainer;
 };
 

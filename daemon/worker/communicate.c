@@ -28,7 +28,7 @@ static const struct cs_action *action_at(const struct comm_run *c, uint32_t i)
 
 static bool is_collective(const struct cs_action *a)
 {
-    return a->op == CS_OP_TIED || a->op == CS_OP_NORM;
+    return a->comm >= 0;
 }
 
 enum cs_status cs_exec_collective(struct cs_exec *exec, const struct cs_action *action,
@@ -40,6 +40,12 @@ enum cs_status cs_exec_collective(struct cs_exec *exec, const struct cs_action *
     if (action->op == CS_OP_NORM)
         return cs_optim_norm(c->optim, c->comm, exec->manifest->trained_tokens, c->deadline_ms,
                              err);
+    if (action->op == CS_OP_REDUCE && c->replicas != NULL) {
+        CS_TRY(cs_optim_tied_here(c->optim, err));
+        return cs_replicas_reduce(c->replicas, err);
+    }
+    if (action->op == CS_OP_GATHER && c->replicas != NULL)
+        return cs_replicas_gather(c->replicas, err);
     return cs_fail(err, CS_INTERNAL, "action %u (%s) is no collective", action->id,
                    cs_op_letter((enum cs_op)action->op));
 }
@@ -79,7 +85,7 @@ static enum cs_status post(struct comm_run *c, uint32_t i, struct cs_err *err)
         return CS_OK;
     }
     c->xfer[i] = (struct cs_xfer){
-        .peer = a->peer,
+        .peer = exec->config.first_rank + a->peer,
         .data = data,
         .bytes = (size_t)rows * (size_t)edge->width * exec->config.device->ops->act_bytes,
         .is_send = is_send,
@@ -160,8 +166,8 @@ static enum cs_status check_deadline(const struct comm_run *c, struct cs_err *er
         if (c->state[i] == POSTED)
             return cs_fail(err, CS_TIMEOUT,
                            "rank %d: action %u with rank %d did not move for %lld ms",
-                           c->exec->config.rank, action_at(c, i)->id, action_at(c, i)->peer,
-                           (long long)limit_ms);
+                           c->exec->config.first_rank + c->exec->config.rank, action_at(c, i)->id,
+                           c->exec->config.first_rank + action_at(c, i)->peer, (long long)limit_ms);
     return CS_OK;
 }
 

@@ -50,6 +50,38 @@ static void count_saved(struct cs_exec *exec, size_t bytes)
         exec->saved_peak = exec->saved_bytes;
 }
 
+/* errors of what is enqueued show when the device is waited for */
+static void note(struct cs_exec *exec, enum cs_status status, const struct cs_err *err)
+{
+    if (status != CS_OK && exec->config.device->error.status == CS_OK)
+        exec->config.device->error = *err;
+}
+
+/* The head also reads the embedding's weights: it waits for all that is left. */
+static void before_layer(void *user, int32_t layer)
+{
+    struct cs_exec *exec = user;
+    struct cs_err err = {0};
+    const bool is_head = exec->config.graph->layers[layer].kind == CS_LAYER_HEAD;
+    note(exec, cs_replicas_need(exec->config.replicas, is_head ? -1 : layer, &err), &err);
+}
+
+static void layer_done(void *user, int32_t layer)
+{
+    struct cs_exec *exec = user;
+    struct cs_err err = {0};
+    note(exec, cs_replicas_layer_done(exec->config.replicas, layer, &err), &err);
+}
+
+/* Replicas' weights come in before the first layer that reads them, gradients go out behind the
+ * last backward that adds to them. */
+static const struct cs_watch *watch_of(struct cs_exec *exec, int32_t slot)
+{
+    const bool is_last = slot == exec->program->n_slots - 1;
+    exec->watch = (struct cs_watch){before_layer, is_last ? layer_done : NULL, exec};
+    return exec->config.replicas != NULL ? &exec->watch : NULL;
+}
+
 static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t slot)
 {
     *ctx = cs_device_ctx(exec->config.device);
@@ -57,7 +89,8 @@ static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t sl
                            .ops = exec->config.device->ops,
                            .ctx = ctx,
                            .scratch = &exec->scratch,
-                           .input = &exec->inputs[slot]};
+                           .input = &exec->inputs[slot],
+                           .watch = watch_of(exec, slot)};
 }
 
 static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
@@ -153,7 +186,7 @@ static enum cs_status backward_weight(struct cs_exec *exec, const struct cs_acti
         return CS_OK;
     if (!saved->is_split)
         return run_backward(exec, a, false, err);
-    cs_stage_bwd_weight(&run, saved);
+    cs_stage_bwd_weight(exec->stage[a->stage], &run, saved);
     give_saved(exec, a->stage, a->slot);
     return CS_OK;
 }

@@ -31,7 +31,15 @@ static bool is_message(const struct cs_action *a)
 static void *stream_of(const struct cs_exec *exec, const struct cs_action *a)
 {
     return is_message(a) ? cs_lanes_stream(exec->config.lanes, a->peer, a->op == CS_OP_SEND)
-                         : exec->config.device->stream;
+           : a->op == CS_OP_GATHER ? cs_replicas_stream(exec->config.replicas)
+                                   : exec->config.device->stream;
+}
+
+/* The step is over when its weights are updated. They may still be on their way to the replicas:
+ * each layer of the next step waits for its own. */
+static bool is_awaited(const struct cs_action *dep)
+{
+    return dep->op != CS_OP_GATHER;
 }
 
 static enum cs_status reserve_marks(struct cs_exec *exec, struct cs_err *err)
@@ -96,12 +104,13 @@ static enum cs_status check_time(const struct cs_exec *exec, int64_t start, stru
     const int64_t limit_ms = exec->config.deadline_ms;
     if (exec->config.lanes != NULL)
         CS_TRY(cs_lanes_check(exec->config.lanes, err));
+    CS_TRY(cs_replicas_check(exec->config.replicas, err));
     if (limit_ms <= 0 || cs_now_ns() - start < limit_ms * 1000000)
         return CS_OK;
     char where[256];
     first_open(exec, where, sizeof where);
     return cs_fail(err, CS_TIMEOUT, "rank %d: the device did not finish within %lld ms; open: %s",
-                   exec->config.rank, (long long)limit_ms, where);
+                   exec->config.first_rank + exec->config.rank, (long long)limit_ms, where);
 }
 
 /* Until everything enqueued on the compute stream is done. A peer that died would make it wait for
@@ -173,8 +182,10 @@ static enum cs_status run_op(struct cs_exec *exec, const struct cs_action *a, vo
     if (a->op == CS_OP_TIED)
         return tied(exec, err);
     if (a->op != CS_OP_NORM)
-        return cs_exec_compute(exec, a, err);
+        return a->comm >= 0 ? cs_exec_collective(exec, a, err) : cs_exec_compute(exec, a, err);
     CS_TRY(await(exec, err)); /* the norm waits anyway, without an eye on the peers */
+    for (int32_t s = 0; s < exec->program->n_slots; s++)
+        CS_TRY(cs_input_check(&exec->inputs[s], err)); /* before anything is updated */
     return cs_exec_collective(exec, a, err);
 }
 
@@ -186,7 +197,7 @@ static enum cs_status enqueue(struct cs_exec *exec, const struct cs_action *a, s
     cs_exec_show(exec, is_message(a), (int32_t)a->id);
     for (uint32_t i = 0; i < a->n_deps; i++) {
         const struct cs_action *dep = &p->actions[p->deps[a->first_dep + i]];
-        if (stream_of(exec, dep) != stream)
+        if (is_awaited(dep) && stream_of(exec, dep) != stream)
             CS_TRY(d->mem->stream_wait(d->handle, stream, exec->mark[dep->id].end, err));
     }
     CS_TRY(d->mem->event_record(d->handle, exec->mark[a->id].begin, stream, err));
@@ -202,6 +213,9 @@ static enum cs_status report(struct cs_exec *exec, int64_t base_ns, struct cs_er
         return CS_OK;
     for (uint32_t i = 0; i < exec->mine->n_actions; i++) {
         double begin, end;
+        if (!is_awaited(&exec->mine->actions[i]) &&
+            d->mem->event_query(d->handle, exec->mark[i].end, NULL) != CS_OK)
+            continue; /* its end is not known yet */
         CS_TRY(d->mem->event_elapsed(d->handle, exec->base, exec->mark[i].begin, &begin, err));
         CS_TRY(d->mem->event_elapsed(d->handle, exec->base, exec->mark[i].end, &end, err));
         cs_exec_event(exec, CS_EVENT_ACTION, i, base_ns + (int64_t)(begin * 1e6),

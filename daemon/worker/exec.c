@@ -110,7 +110,7 @@ static enum cs_wait wait_of(const struct cs_exec *exec, const struct cs_action *
             return CS_WAIT_RECV;
         if (op == CS_OP_SEND)
             return CS_WAIT_SEND;
-        if (op == CS_OP_NORM || op == CS_OP_TIED)
+        if (exec->mine->actions[id].comm >= 0)
             return CS_WAIT_COLLECTIVE;
     }
     return CS_WAIT_DEPENDENCY;
@@ -272,6 +272,12 @@ static enum cs_status reserve_actions(struct cs_exec *exec, struct cs_err *err)
     return CS_OK;
 }
 
+static void begin_update(struct cs_exec *exec)
+{
+    cs_optim_begin(exec->config.optim);
+    cs_replicas_begin(exec->config.replicas);
+}
+
 enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *program,
                            const struct cs_manifest *manifest, struct cs_input *inputs,
                            struct cs_exec_counts *counts, struct cs_err *err)
@@ -294,7 +300,7 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
         for (int32_t i = 0; i < exec->n_spare[s]; i++)
             cs_scratch_reset(&exec->spare[s][i]->memory);
     if (!program->is_eval)
-        cs_optim_begin(exec->config.optim);
+        begin_update(exec);
     CS_TRY(exec->config.device->mem != NULL ? cs_exec_enqueue(exec, err)
            : exec->config.comm == NULL      ? run_alone(exec, err)
                                             : run_both(exec, err));

@@ -14,6 +14,7 @@
 #include "kernels/comm.h"
 #include "worker/lanes.h"
 #include "worker/optim.h"
+#include "worker/replicas.h"
 #include "worker/stage.h"
 
 struct cs_exec;
@@ -23,11 +24,13 @@ struct cs_exec_config {
     const struct cs_plan *plan;
     const struct cs_params *params;
     struct cs_device *device;
-    struct cs_optim *optim; /* NULL: evaluation programs only */
-    struct cs_comm *comm;   /* NULL: single rank */
-    struct cs_lanes *lanes; /* between devices with memory of their own; else NULL */
-    struct cs_ring *ring;   /* NULL: no events */
-    int rank;
+    struct cs_optim *optim;       /* NULL: evaluation programs only */
+    struct cs_comm *comm;         /* of all ranks; NULL: single rank */
+    struct cs_lanes *lanes;       /* between devices with memory of their own; else NULL */
+    struct cs_replicas *replicas; /* NULL: one */
+    struct cs_ring *ring;         /* NULL: no events */
+    int rank;                     /* in the replica, as programs and plans name it */
+    int first_rank;               /* the replica's rank 0 among all */
     int deadline_ms; /* how long nothing at all may arrive while something is awaited, 0: for ever
                       */
 };

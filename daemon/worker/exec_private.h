@@ -13,6 +13,7 @@ struct cs_exec {
     struct cs_stage_model **stage; /* (n_stages), NULL: other ranks' */
     struct cs_boundary *boundary;
     struct cs_scratch scratch; /* of the compute thread */
+    struct cs_watch watch;
 
     /* saved activations: (n_slots, n_stages) in use, and sets to reuse per stage */
     struct cs_saved **saved, ***spare;

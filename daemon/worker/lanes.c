@@ -10,7 +10,8 @@ struct lane {
 
 struct cs_lanes {
     struct cs_device *device;
-    int rank, n_ranks;
+    int rank, n_ranks; /* in the replica */
+    int first;         /* the replica's rank 0 among all */
     struct lane *lane; /* (n_ranks, 2) by peer: received from, sent to */
 };
 
@@ -49,14 +50,15 @@ static enum cs_status open_lane(struct cs_lanes *l, int from, int to, struct cs_
     const int peer = is_send ? to : from;
     struct lane *lane = lane_of(l, peer, is_send);
     char id[CS_DEVICE_COMM_ID] = {0};
-    struct cs_xfer x = {.peer = peer, .data = id, .bytes = sizeof id, .is_send = is_send};
+    struct cs_xfer x = {
+        .peer = l->first + peer, .data = id, .bytes = sizeof id, .is_send = is_send};
     if (is_send)
         CS_TRY(nccl_of(l)->new_id(id, err));
     CS_TRY(comm->table->exchange(comm, &x, 1, deadline_ms, err));
     lane->peer = peer;
     CS_TRY(l->device->mem->stream_create(l->device->handle, &lane->stream, err));
     CS_TRY(l->device->mem->event_create(l->device->handle, &lane->event, err));
-    return nccl_of(l)->open(id, is_send ? 0 : 1, 2, &lane->comm, err);
+    return nccl_of(l)->open(id, is_send ? 0 : 1, 2, CS_DEVICE_COMM_LANE, &lane->comm, err);
 }
 
 static enum cs_status open_all(struct cs_lanes *l, const struct cs_plan *plan, struct cs_comm *comm,
@@ -92,7 +94,8 @@ enum cs_status cs_lanes_new(struct cs_device *device, const struct cs_plan *plan
         return cs_fail(err, CS_NO_MEMORY, "no memory for %d peers", plan->n_ranks);
     }
     l->device = device;
-    l->rank = rank;
+    l->rank = rank % plan->n_ranks;
+    l->first = rank - l->rank;
     l->n_ranks = plan->n_ranks;
     for (int i = 0; i < 2 * l->n_ranks; i++)
         l->lane[i].peer = -1;

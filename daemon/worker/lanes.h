@@ -12,7 +12,8 @@
 struct cs_lanes;
 
 /* Lanes for every edge of the plan between this rank and others, both ways where a gradient flows
- * back, and between the ranks of a tied embedding. comm: the job's sockets, borrowed for the call.
+ * back, and between the ranks of a tied embedding. rank: of all; peers are ranks of the same
+ * replica, here and below. comm: the sockets of all ranks, borrowed for the call.
  * CS_UNSUPPORTED: no NCCL. */
 enum cs_status cs_lanes_new(struct cs_device *device, const struct cs_plan *plan, int rank,
                             struct cs_comm *comm, int deadline_ms, struct cs_lanes **out,

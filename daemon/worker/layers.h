@@ -28,6 +28,13 @@ struct cs_later {
     struct cs_scratch *held; /* memory of dy and x */
 };
 
+/* Who wants to know where a stage is; layer: of graph->layers. NULL functions: not wanted. */
+struct cs_watch {
+    void (*before)(void *user, int32_t layer); /* its forward is about to read weights */
+    void (*done)(void *user, int32_t layer);   /* its gradients of this slot are enqueued */
+    void *user;
+};
+
 /* One call's surroundings. */
 struct cs_run {
     struct cs_device *device;
@@ -38,6 +45,7 @@ struct cs_run {
     struct cs_later *later;      /* NULL: weight gradients are made at once */
     enum cs_recompute recompute; /* what the backward makes again instead of keeping it */
     struct cs_input *input;
+    const struct cs_watch *watch; /* NULL: nobody */
 };
 
 /* A layer bound to the parameters of this rank. */

@@ -110,6 +110,7 @@ int main(int argc, char **argv)
     const bool is_failed = status != CS_OK && status != CS_INTERRUPTED;
     if (is_failed) {
         report_error(control, &boot, session.step, &err);
+        cs_replicas_abort(boot.replicas);
         cs_lanes_abort(boot.lanes); /* nobody else may come to close them */
     }
     cs_boot_close(&boot);

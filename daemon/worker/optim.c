@@ -13,7 +13,8 @@ static int owner_of(const struct cs_plan *plan, int32_t layer)
     return -1;
 }
 
-/* Rank r's squares lie together, in the order of parameter ids. */
+/* Rank r's squares lie together, in the order of parameter ids; those of a replica behind those of
+ * the one before. */
 static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *graph,
                                   const struct cs_plan *plan, struct cs_err *err)
 {
@@ -32,7 +33,8 @@ static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *gra
     }
     int32_t n = 0, first = 0;
     for (int r = 0; r < plan->n_ranks; r++) {
-        o->bytes[r] = (size_t)count[r] * sizeof(double);
+        for (int k = 0; k < o->n_replicas; k++)
+            o->bytes[k * plan->n_ranks + r] = (size_t)count[r] * sizeof(double);
         const int32_t begin = first;
         first += count[r];
         count[r] = begin;
@@ -48,18 +50,18 @@ static void list_tensors(struct cs_optim *o)
 {
     for (int32_t i = 0; i < o->params->n; i++) {
         const struct cs_tensor *t = &o->params->tensor[i];
-        const int64_t n = t->param->count;
+        const int64_t n = t->own_n;
         if (t->is_counted && t->grad != NULL)
-            o->square[o->n_mine++] = (struct cs_sumsq_tensor){n, t->grad};
-        if (t->exp_avg != NULL)
+            o->square[o->n_mine++] = (struct cs_sumsq_tensor){n, t->grad + t->own_at};
+        if (t->exp_avg != NULL && n > 0)
             o->update[o->n_updates++] = (struct cs_adamw_tensor){
                 .n = n,
                 .weight_decay = t->param->is_decayed ? (float)o->spec->weight_decay : 0.0f,
-                .grad = t->grad,
+                .grad = t->grad + t->own_at,
                 .master = t->master,
                 .exp_avg = t->exp_avg,
                 .exp_avg_sq = t->exp_avg_sq,
-                .w = t->w,
+                .w = (char *)t->w + (size_t)t->own_at * o->device->ops->act_bytes,
             };
     }
 }
@@ -96,13 +98,14 @@ enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *g
                            .device = device,
                            .params = params,
                            .rank = rank,
-                           .n_ranks = plan->n_ranks,
-                           .bytes = calloc((size_t)plan->n_ranks + 1, sizeof *o->bytes),
+                           .n_ranks = cs_plan_world(plan),
+                           .n_replicas = cs_plan_replicas(plan),
+                           .bytes = calloc((size_t)cs_plan_world(plan) + 1, sizeof *o->bytes),
                            .at = calloc(n, sizeof *o->at),
                            .square = calloc(n, sizeof *o->square),
                            .update = calloc(n, sizeof *o->update),
                            .mine = calloc(n, sizeof *o->mine),
-                           .all = calloc(n, sizeof *o->all)};
+                           .all = calloc(n * (size_t)cs_plan_replicas(plan), sizeof *o->all)};
     enum cs_status status = CS_OK;
     const struct cs_tensor *tied = params->tied != NULL ? params->tied : params->embed;
     if (o->bytes == NULL || o->at == NULL || o->mine == NULL || o->all == NULL ||
@@ -186,9 +189,10 @@ enum cs_status cs_optim_tied(struct cs_optim *optim, struct cs_comm *comm, int d
     if (t.peer >= 0) {
         if (comm == NULL)
             return cs_fail(err, CS_INTERNAL, "the tied embedding's other stage cannot be reached");
+        const int first = optim->rank - optim->rank % (optim->n_ranks / optim->n_replicas);
         struct cs_xfer x[2] = {
-            {.peer = t.peer, .data = t.mine, .bytes = t.bytes, .is_send = 1},
-            {.peer = t.peer,              .data = t.theirs,               .bytes = t.bytes }
+            {.peer = first + t.peer, .data = t.mine, .bytes = t.bytes,        .is_send = 1},
+            {.peer = first + t.peer,                      .data = t.theirs,               .bytes = t.bytes}
         };
         CS_TRY(comm->table->exchange(comm, x, 2, deadline_ms, err));
     }
@@ -196,21 +200,27 @@ enum cs_status cs_optim_tied(struct cs_optim *optim, struct cs_comm *comm, int d
     return CS_OK;
 }
 
+enum cs_status cs_optim_tied_here(struct cs_optim *optim, struct cs_err *err)
+{
+    const struct cs_params *p = optim->params;
+    const bool is_here = p->embed_rank >= 0 && p->embed_rank == p->head_rank;
+    return is_here ? cs_optim_tied(optim, NULL, 0, err) : CS_OK;
+}
+
 static double total_of(const struct cs_optim *o)
 {
     double total = 0.0;
     for (int32_t i = 0; i < o->n_counted; i++)
-        total += o->all[o->at[i]];
+        for (int32_t k = 0; k < o->n_replicas; k++)
+            total += o->all[k * o->n_counted + o->at[i]];
     return total;
 }
 
 enum cs_status cs_optim_norm(struct cs_optim *optim, struct cs_comm *comm, int64_t trained_tokens,
                              int deadline_ms, struct cs_err *err)
 {
-    const struct cs_params *p = optim->params;
     struct cs_ctx ctx = cs_device_ctx(optim->device);
-    if (p->embed_rank >= 0 && p->embed_rank == p->head_rank)
-        CS_TRY(cs_optim_tied(optim, NULL, deadline_ms, err));
+    CS_TRY(cs_optim_tied_here(optim, err));
     optim->device->ops->sumsq_many(&ctx, optim->n_mine, optim->square, optim->squares);
     CS_ASSERT((size_t)optim->n_mine * sizeof(double) == optim->bytes[optim->rank]);
     if (optim->squares != optim->mine)

@@ -3,7 +3,8 @@
  * Gradients are of the loss sum; the norm reported is that of the mean over the step's trained
  * tokens, as torch's clip_grad_norm_ sees it. The squares of every trainable tensor are summed in
  * fp64 by its owner, gathered by all ranks and added in the order of parameter ids, so every rank
- * has the same number in every layout. A norm that is not finite skips the update on every rank. */
+ * has the same number in every layout. With replicas each owns a part of every tensor, and the
+ * parts are added in their order. A norm that is not finite skips the update on every rank. */
 #ifndef CS_WORKER_OPTIM_H
 #define CS_WORKER_OPTIM_H
 
@@ -15,9 +16,10 @@ struct cs_optim {
     const struct cs_spec *spec;
     struct cs_device *device;
     struct cs_params *params;
-    int rank, n_ranks;
+    int rank, n_ranks; /* of all replicas */
+    int n_replicas;
     size_t *bytes; /* (n_ranks) of the gathered squares */
-    int32_t *at;   /* (n_counted) where the square of the n-th trained parameter is in all */
+    int32_t *at; /* (n_counted) where the square of the n-th trained parameter is in a replica's */
     int32_t n_counted, n_mine;
     struct cs_sumsq_tensor *square; /* (n_mine) what this rank counts */
     struct cs_adamw_tensor *update; /* (n_updates) what it trains */
@@ -58,6 +60,9 @@ void cs_optim_tied_end(struct cs_optim *optim, const struct cs_tied_exchange *x)
 /* Sum the tied embedding's two gradients. comm NULL or both stages on this rank: locally. */
 enum cs_status cs_optim_tied(struct cs_optim *optim, struct cs_comm *comm, int deadline_ms,
                              struct cs_err *err) CS_NODISCARD;
+/* The same where both stages are on this rank; programs have no action for that. Done once a step.
+ */
+enum cs_status cs_optim_tied_here(struct cs_optim *optim, struct cs_err *err) CS_NODISCARD;
 /* Squares, gathering, norm and clip factor. trained_tokens 0: nothing to update. */
 enum cs_status cs_optim_norm(struct cs_optim *optim, struct cs_comm *comm, int64_t trained_tokens,
                              int deadline_ms, struct cs_err *err) CS_NODISCARD;

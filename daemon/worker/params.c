@@ -6,7 +6,11 @@
 
 #include "core/base/hash.h"
 
-enum { ALIGN_FLOATS = 16, GROUP_MEMBERS = 3 };
+enum {
+    ALIGN_FLOATS = 16,
+    GROUP_MEMBERS = 3,
+    BUCKET_FLOATS = 6 << 20 /* 24 MiB: what a message between devices needs to be at full speed */
+};
 
 /* Placement inside a layer: roles of one group are neighbours. */
 static const struct {
@@ -23,10 +27,11 @@ static const struct {
       [CS_PARAM_UP_W] = {3, 1},
 };
 
-/* One parameter's place; trainable ones have a second place that gradient and moments share. */
+/* One parameter's place. Trainable ones are at the same place in weights and gradients, frozen ones
+ * behind them, in weights only. */
 struct place {
     int32_t tensor; /* index in params->tensor */
-    int64_t w_at, grad_at;
+    int64_t at;
 };
 
 static int32_t stage_layers(const struct cs_plan *plan, int rank, int32_t stage,
@@ -93,71 +98,180 @@ static int64_t align_up(int64_t at)
 }
 
 struct planner {
-    const struct cs_params *params;
+    struct cs_params *params;
+    const struct cs_plan *plan;
+    int rank;
     struct place *place;
     bool *is_placed; /* (params->n) */
     int32_t n;
-    int64_t w_at, grad_at;
+    int64_t at;          /* weights so far */
+    int64_t grad_floats; /* gradients so far */
 };
+
+static bool is_view(const struct cs_params *p, const struct cs_tensor *t)
+{
+    return t->is_tied_head && p->embed != NULL;
+}
 
 static void put(struct planner *a, int32_t tensor)
 {
-    const struct cs_tensor *t = &a->params->tensor[tensor];
-    const bool is_view = t->is_tied_head && a->params->embed != NULL;
-    a->place[a->n++] = (struct place){tensor, a->w_at, a->grad_at};
+    a->place[a->n++] = (struct place){tensor, a->at};
     a->is_placed[tensor] = true;
-    a->w_at += is_view ? 0 : t->param->count;
-    a->grad_at += t->param->is_trainable ? t->param->count : 0;
+    a->at += a->params->tensor[tensor].param->count;
 }
 
-/* Places in the order of layers and groups. Tensors of one group follow each other without a gap in
- * all areas, because a layer's parameters are trained or frozen together. */
+/* An entry and the rest of its group. Tensors of one group follow each other without a gap, because
+ * a layer's parameters are trained or frozen together. */
+static void put_group(struct planner *a, int32_t i)
+{
+    const struct cs_params *p = a->params;
+    const struct cs_param *first = p->tensor[i].param;
+    const int group = places[first->role].group;
+    a->at = align_up(a->at);
+    if (group == 0) {
+        put(a, i);
+        return;
+    }
+    for (int order = 0; order < GROUP_MEMBERS; order++)
+        for (int32_t j = i; j < p->n && p->tensor[j].param->layer == first->layer; j++)
+            if (places[p->tensor[j].param->role].group == group &&
+                places[p->tensor[j].param->role].order == order)
+                put(a, j);
+}
+
+static int32_t stage_of(const struct planner *a, int32_t layer)
+{
+    for (int32_t s = 0; s < a->plan->n_stages; s++)
+        if (a->plan->stages[s].rank == a->rank && layer >= a->plan->stages[s].first_layer &&
+            layer < a->plan->stages[s].first_layer + a->plan->stages[s].n_layers)
+            return s;
+    return -1;
+}
+
+/* All replicas' parts are equal and begin at whole cache lines. */
+static void close_bucket(struct planner *a)
+{
+    struct cs_params *p = a->params;
+    struct cs_bucket *b = &p->bucket[p->n_buckets];
+    const int64_t unit = (int64_t)ALIGN_FLOATS * p->n_replicas;
+    a->at = b->at + (a->at - b->at + unit - 1) / unit * unit;
+    b->n = a->at - b->at;
+    p->n_buckets += b->n > 0;
+    p->bucket[p->n_buckets] = (struct cs_bucket){.at = a->at};
+}
+
+/* The embedding's gradient is complete when it has met the head's. */
+static bool is_late(const struct cs_params *p, const struct cs_tensor *t)
+{
+    return p->graph->is_tied && has_embedding_role(p->graph, t->param);
+}
+
+/* Trainable entries in the order of layers and groups, in buckets. */
+static void place_trained(struct planner *a)
+{
+    struct cs_params *p = a->params;
+    p->bucket[0] = (struct cs_bucket){.at = 0};
+    for (int32_t i = 0; i < p->n; i++) {
+        const struct cs_tensor *t = &p->tensor[i];
+        struct cs_bucket *b = &p->bucket[p->n_buckets];
+        const int32_t layer = t->param->layer;
+        if (!t->param->is_trainable || a->is_placed[i] || is_view(p, t))
+            continue;
+        const bool is_empty = a->at == b->at;
+        const bool is_full = !is_empty && b->end_layer <= layer &&
+                             (a->at - b->at >= BUCKET_FLOATS || b->first_layer < 0 ||
+                              stage_of(a, b->first_layer) != stage_of(a, layer));
+        if (is_full || (!is_empty && is_late(p, t)))
+            close_bucket(a);
+        b = &p->bucket[p->n_buckets];
+        if (a->at == b->at)
+            b->first_layer = is_late(p, t) ? -1 : layer;
+        b->end_layer = layer + 1;
+        const int32_t before = a->n;
+        put_group(a, i);
+        for (int32_t k = before; k < a->n; k++)
+            p->tensor[a->place[k].tensor].bucket = p->n_buckets;
+        if (is_late(p, t))
+            close_bucket(a);
+    }
+    close_bucket(a);
+    a->grad_floats = a->at;
+}
+
 static void plan_places(struct planner *a)
 {
     const struct cs_params *p = a->params;
-    for (int32_t i = 0; i < p->n; i++) {
-        const struct cs_param *first = p->tensor[i].param;
-        const int group = places[first->role].group;
-        if (a->is_placed[i])
-            continue;
-        a->w_at = align_up(a->w_at);
-        a->grad_at = align_up(a->grad_at);
-        if (group == 0) {
-            put(a, i);
-            continue;
-        }
-        for (int order = 0; order < GROUP_MEMBERS; order++)
-            for (int32_t j = i; j < p->n && p->tensor[j].param->layer == first->layer; j++)
-                if (places[p->tensor[j].param->role].group == group &&
-                    places[p->tensor[j].param->role].order == order)
-                    put(a, j);
+    for (int32_t i = 0; i < p->n; i++)
+        p->tensor[i].bucket = -1;
+    place_trained(a);
+    for (int32_t i = 0; i < p->n; i++)
+        if (!a->is_placed[i] && !is_view(p, &p->tensor[i]))
+            put_group(a, i);
+    a->at = align_up(a->at);
+    if (p->tied != NULL &&
+        p->embed != NULL) { /* weights are the embedding's, the gradient its own */
+        a->place[a->n++] = (struct place){(int32_t)(p->tied - p->tensor), a->grad_floats};
+        if (p->tied->param->is_trainable)
+            a->grad_floats = align_up(a->grad_floats + p->tied->param->count);
     }
-    a->w_at = align_up(a->w_at);
-    a->grad_at = align_up(a->grad_at);
     CS_ASSERT(a->n == p->n);
 }
 
-static void assign(struct cs_params *p, const struct place *place, int64_t grad_floats)
+void cs_params_part(const struct cs_params *params, const struct cs_tensor *t, int32_t replica,
+                    int64_t *at, int64_t *n)
+{
+    *at = 0;
+    *n = t->param->count;
+    if (t->bucket < 0 || params->n_replicas == 1)
+        return;
+    const struct cs_bucket *b = &params->bucket[t->bucket];
+    const int64_t part = b->n / params->n_replicas, first = t->grad - params->grads;
+    const int64_t begin = b->at + part * replica - first, end = begin + part;
+    *at = begin < 0 ? 0 : begin > t->param->count ? t->param->count : begin;
+    *n = (end < 0 ? 0 : end > t->param->count ? t->param->count : end) - *at;
+}
+
+/* where an element of gradients is among this replica's parts of the buckets */
+static int64_t own_place(const struct cs_params *p, const struct cs_tensor *t)
+{
+    const struct cs_bucket *b = &p->bucket[t->bucket];
+    const int64_t begin = b->at + b->n / p->n_replicas * p->replica;
+    if (t->own_n == 0)
+        return b->at / p->n_replicas;
+    return b->at / p->n_replicas + (t->grad - p->grads + t->own_at - begin);
+}
+
+static void assign(struct cs_params *p, const struct planner *a)
 {
     const bool is_f32 = cs_device_is_f32(p->device);
-    float *grad = p->state, *m = grad + grad_floats, *v = m + grad_floats, *apart = v + grad_floats;
-    p->grads = grad;
-    p->grad_bytes = (size_t)grad_floats * sizeof(float);
+    const struct cs_bucket *last = &p->bucket[p->n_buckets];
+    const int64_t own = last->at / p->n_replicas;
+    float *m = p->state + a->grad_floats, *v = m + own, *apart = v + own;
+    p->grads = p->state;
+    p->grad_bytes = (size_t)a->grad_floats * sizeof(float);
     for (int32_t i = 0; i < p->n; i++) {
-        struct cs_tensor *t = &p->tensor[place[i].tensor];
-        t->w = (char *)p->weights + (size_t)place[i].w_at * p->device->ops->act_bytes;
+        const struct place *place = &a->place[i];
+        struct cs_tensor *t = &p->tensor[place->tensor];
+        if (is_view(p, t)) {
+            t->grad = t->param->is_trainable ? p->grads + place->at : NULL;
+            continue;
+        }
+        t->w = (char *)p->weights + (size_t)place->at * p->device->ops->act_bytes;
         t->master = is_f32 ? t->w : NULL;
+        t->own_n = t->param->count;
         if (!t->param->is_trainable)
             continue;
-        t->grad = grad + place[i].grad_at;
-        t->exp_avg = m + place[i].grad_at;
-        t->exp_avg_sq = v + place[i].grad_at;
-        t->master = is_f32 ? t->w : (void *)(apart + place[i].grad_at);
+        t->grad = p->grads + place->at;
+        cs_params_part(p, t, p->replica, &t->own_at, &t->own_n);
+        t->exp_avg = m + own_place(p, t);
+        t->exp_avg_sq = v + own_place(p, t);
+        t->master = is_f32 ? (float *)t->w + t->own_at : apart + own_place(p, t);
     }
     if (p->tied != NULL && p->embed != NULL) { /* both stages here: one set of weights */
         p->tied->w = p->embed->w;
         p->tied->master = p->embed->master;
-        p->tied->exp_avg = p->tied->exp_avg_sq = NULL;
+        p->tied->own_at = p->embed->own_at;
+        p->tied->own_n = p->embed->own_n;
     }
 }
 
@@ -179,20 +293,20 @@ static enum cs_status check_groups(const struct cs_params *p, struct cs_err *err
 
 /* Both blocks and, where the device has memory of its own, room on the host for one tensor as fp32
  * and as acts. */
-static enum cs_status take_memory(struct cs_params *p, int64_t w_acts, int64_t grad_floats,
-                                  struct cs_err *err)
+static enum cs_status take_memory(struct cs_params *p, const struct planner *a, struct cs_err *err)
 {
     const bool is_f32 = cs_device_is_f32(p->device);
+    const int64_t own = p->bucket[p->n_buckets].at / p->n_replicas;
     void *state;
     int64_t most = 1;
-    p->weight_bytes = (size_t)w_acts * p->device->ops->act_bytes;
-    p->state_bytes = (size_t)grad_floats * (is_f32 ? 3 : 4) * sizeof(float);
+    p->weight_bytes = (size_t)a->at * p->device->ops->act_bytes;
+    p->state_bytes = (size_t)(a->grad_floats + own * (is_f32 ? 2 : 3)) * sizeof(float);
     CS_TRY(cs_device_alloc(p->device, p->weight_bytes, &p->weights, err));
     CS_TRY(cs_device_alloc(p->device, p->state_bytes, &state, err));
     p->state = state;
     cs_device_zero(p->device, p->weights, p->weight_bytes);
     cs_device_zero(p->device, p->state, p->state_bytes);
-    if (p->device->mem == NULL)
+    if (p->device->mem == NULL && p->n_replicas == 1)
         return CS_OK;
     for (int32_t i = 0; i < p->n; i++)
         most = p->tensor[i].param->count > most ? p->tensor[i].param->count : most;
@@ -211,6 +325,8 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
     struct cs_params *p = calloc(1, sizeof *p);
     const size_t room = (size_t)graph->n_params + 1;
     struct planner a = {.params = p,
+                        .plan = plan,
+                        .rank = rank % plan->n_ranks,
                         .place = calloc(room, sizeof *a.place),
                         .is_placed = calloc(room, sizeof *a.is_placed)};
     *out = NULL;
@@ -220,25 +336,28 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
     }
     p->graph = graph;
     p->embed_rank = p->head_rank = -1;
+    p->n_replicas = cs_plan_replicas(plan);
+    p->replica = rank / plan->n_ranks;
     p->tensor = calloc((size_t)graph->n_params + 1, sizeof *p->tensor);
+    p->bucket = calloc((size_t)graph->n_params + 2, sizeof *p->bucket);
     p->index = calloc((size_t)graph->n_params + 1, sizeof *p->index);
-    if (p->tensor == NULL || p->index == NULL) {
+    if (p->tensor == NULL || p->index == NULL || p->bucket == NULL) {
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the table of parameters");
         goto out;
     }
     p->device = device;
-    add_entries(p, plan, rank);
+    add_entries(p, plan, a.rank);
     status = check_groups(p, err);
     if (status != CS_OK)
         goto out;
     plan_places(&a);
-    status = take_memory(p, a.w_at, a.grad_at, err);
+    status = take_memory(p, &a, err);
     if (status != CS_OK) {
         status = cs_wrap(err, status, "rank %d needs %zu bytes for parameters, %zu to train them",
                          rank, p->weight_bytes, p->state_bytes);
         goto out;
     }
-    assign(p, a.place, a.grad_at);
+    assign(p, &a);
     *out = p;
     p = NULL;
 out:
@@ -256,6 +375,7 @@ void cs_params_free(struct cs_params *params)
         free(params->tensor[i].restored);
     free(params->tensor);
     free(params->index);
+    free(params->bucket);
     cs_device_free(params->device, params->weights, params->weight_bytes);
     cs_device_free(params->device, params->state, params->state_bytes);
     free(params->zeros);
@@ -284,11 +404,14 @@ enum cs_status cs_params_values(struct cs_params *params, const struct cs_tensor
                                 const float **out, struct cs_err *err)
 {
     const size_t n = (size_t)tensor->param->count;
-    *out = tensor->restored != NULL ? tensor->restored : tensor->master;
-    if (params->staging == NULL || tensor->restored != NULL)
+    const bool is_f32 = cs_device_is_f32(params->device);
+    *out = tensor->restored != NULL ? tensor->restored : tensor->w;
+    if (tensor->restored != NULL || params->device->mem == NULL)
         return CS_OK;
     *out = params->staging;
-    if (tensor->master != NULL)
+    if (is_f32)
+        return cs_device_read(params->device, params->staging, tensor->w, n * sizeof(float), err);
+    if (tensor->master != NULL && tensor->own_n == tensor->param->count)
         return cs_device_read(params->device, params->staging, tensor->master, n * sizeof(float),
                               err);
     uint16_t *acts = staged_acts(params);
@@ -302,14 +425,18 @@ enum cs_status cs_params_set(struct cs_params *params, struct cs_tensor *tensor,
                              struct cs_err *err)
 {
     const size_t n = (size_t)tensor->param->count;
-    if (tensor->master != NULL && host != tensor->master)
-        cs_device_copy(params->device, tensor->master, host, n * sizeof *host);
-    if (!cs_device_is_f32(params->device)) {
-        uint16_t *acts = staged_acts(params);
-        for (size_t i = 0; i < n; i++)
-            acts[i] = cs_bf16_from_f32(host[i]);
-        cs_device_copy(params->device, tensor->w, acts, n * sizeof *acts);
+    if (cs_device_is_f32(params->device)) {
+        if (host != tensor->w)
+            cs_device_copy(params->device, tensor->w, host, n * sizeof *host);
+        return cs_device_sync(params->device, err);
     }
+    if (tensor->master != NULL)
+        cs_device_copy(params->device, tensor->master, host + tensor->own_at,
+                       (size_t)tensor->own_n * sizeof *host);
+    uint16_t *acts = staged_acts(params);
+    for (size_t i = 0; i < n; i++)
+        acts[i] = cs_bf16_from_f32(host[i]);
+    cs_device_copy(params->device, tensor->w, acts, n * sizeof *acts);
     return cs_device_sync(params->device, err); /* host is the caller's again */
 }
 
@@ -322,17 +449,21 @@ enum cs_status cs_params_hash(struct cs_params *params, const struct cs_tensor *
     return CS_OK;
 }
 
-int cs_params_owned(const struct cs_params *params, struct cs_ckpt_param *out)
+int cs_params_listed(const struct cs_params *params, const struct cs_tensor **out)
 {
     int n = 0;
     for (int32_t i = 0; i < params->n; i++) {
         const struct cs_tensor *t = &params->tensor[i];
-        if (t->is_counted && t->grad != NULL)
-            out[n++] = (struct cs_ckpt_param){t->param, t->master, t->exp_avg, t->exp_avg_sq};
-        else if (t->is_counted && t->is_restored)
-            out[n++] =
-                (struct cs_ckpt_param){t->param, t->restored != NULL ? t->restored : t->master,
-                                       params->zeros, params->zeros};
+        if (t->is_counted && (t->grad != NULL || t->is_restored))
+            out[n++] = t;
     }
     return n;
+}
+
+struct cs_ckpt_param cs_params_state(const struct cs_params *params, const struct cs_tensor *t)
+{
+    if (t->grad != NULL)
+        return (struct cs_ckpt_param){t->param, t->master, t->exp_avg, t->exp_avg_sq};
+    return (struct cs_ckpt_param){t->param, t->restored != NULL ? t->restored : t->master,
+                                  params->zeros, params->zeros};
 }

@@ -17,14 +17,27 @@
 
 struct cs_tensor {
     const struct cs_param *param;
-    void *w;                     /* (param->dim) acts, what operators read */
-    float *master;               /* fp32; w itself where acts are fp32, else NULL: frozen */
-    float *grad;                 /* of the loss sum; NULL: frozen */
+    void *w;     /* (param->dim) acts, what operators read */
+    float *grad; /* of the loss sum; NULL: frozen */
+    /* elements own_at .. own_at + own_n - 1 are updated by this rank: all of them, or this
+     * replica's part (possibly none). The next three have that part only. */
+    int64_t own_at, own_n;
+    float *master;               /* fp32; in w where acts are fp32, else NULL: frozen */
     float *exp_avg, *exp_avg_sq; /* NULL: frozen, or a tied view (its owner is updated) */
+    int32_t bucket;              /* -1: frozen, or a tied view */
     bool is_tied_head;           /* the head's entry of the embedding */
     bool is_counted;             /* in the norm, in checkpoints, in the hash: once over all ranks */
     bool is_restored; /* frozen, but from a checkpoint: it was trained before it was frozen */
     float *restored;  /* host memory, what the checkpoint held; NULL: master has it */
+};
+
+/* Gradients that replicas sum together: those of some layers of one stage, one behind the other.
+ * The acts of the same parameters lie at the same places of `weights`. Its floats are dealt out
+ * evenly: replica k updates the k-th part (ZeRO, Rajbhandari et al. 2020, stage 1). */
+struct cs_bucket {
+    int64_t at, n;                  /* floats in grads, a multiple of the replicas */
+    int32_t first_layer, end_layer; /* graph->layers; it is complete when first_layer's backward is
+                                     * done; -1: after the tied exchange */
 };
 
 struct cs_params {
@@ -41,12 +54,16 @@ struct cs_params {
     size_t weight_bytes, state_bytes;
     float *grads; /* all gradients, one block in state */
     size_t grad_bytes;
+    int32_t n_replicas, replica;
+    struct cs_bucket *bucket; /* (n_buckets) in order of layers */
+    int32_t n_buckets;
     float *zeros;   /* host: moments of restored parameters in checkpoints, NULL: there are none */
-    float *staging; /* host: one tensor on its way, NULL: the device is the host */
+    float *staging; /* host: one tensor on its way, NULL: one replica on the host */
     int64_t staging_count; /* elements it has room for */
 };
 
-/* Plan the arena for the stages of a rank; weights are not filled, moments and gradients are 0. */
+/* Plan the arena for the stages of a rank (of all replicas' ranks); weights are not filled, moments
+ * and gradients are 0. */
 enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan *plan, int rank,
                              struct cs_device *device, struct cs_params **out,
                              struct cs_err *err) CS_NODISCARD;
@@ -67,7 +84,7 @@ enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *
 struct cs_tensor *cs_params_find(const struct cs_params *params, int32_t param_id);
 void cs_params_zero_grads(struct cs_params *params);
 /* The fp32 values of an entry on the host, valid until the next call: its master, or its weights
- * where it has none. Waits for the device. */
+ * where it has none or only a part. Waits for the device. */
 enum cs_status cs_params_values(struct cs_params *params, const struct cs_tensor *tensor,
                                 const float **out, struct cs_err *err) CS_NODISCARD;
 /* Replace the values of an entry: master and weights. */
@@ -76,9 +93,14 @@ enum cs_status cs_params_set(struct cs_params *params, struct cs_tensor *tensor,
 /* xxh3-128 of the fp32 values of an entry */
 enum cs_status cs_params_hash(struct cs_params *params, const struct cs_tensor *tensor,
                               char out[33], struct cs_err *err) CS_NODISCARD;
-/* What this rank writes to a checkpoint (room for n), pointing into device memory: what is trained,
- * and what a checkpoint brought although it is frozen now, with moments of 0 (host memory). Its
- * source directory does not have those values. */
-int cs_params_owned(const struct cs_params *params, struct cs_ckpt_param *out);
+/* The entries of this rank that checkpoints hold (room for n): what is trained, and what a
+ * checkpoint brought although it is frozen now; its source directory does not have those values. */
+int cs_params_listed(const struct cs_params *params, const struct cs_tensor **out);
+/* What an entry is in a checkpoint, pointing into device memory and to this replica's part; moments
+ * of a frozen one are 0 (host memory). */
+struct cs_ckpt_param cs_params_state(const struct cs_params *params, const struct cs_tensor *t);
+/* the elements of an entry that a replica updates */
+void cs_params_part(const struct cs_params *params, const struct cs_tensor *t, int32_t replica,
+                    int64_t *at, int64_t *n);
 
 #endif

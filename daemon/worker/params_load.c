@@ -50,7 +50,7 @@ static enum cs_status check_shape(const struct cs_param *param, const struct cs_
 /* Where values of an entry are made: in place, or on their way to the device. */
 static float *host_of(const struct cs_params *params, const struct cs_tensor *t)
 {
-    return params->staging != NULL ? params->staging : t->master;
+    return params->staging != NULL ? params->staging : t->w;
 }
 
 static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_module *module,
@@ -124,7 +124,7 @@ static enum cs_status resume_state(struct cs_params *params, const struct cs_ten
     CS_TRY(cs_ckpt_read(ckpt, t->param, what, host, err));
     if (host == to)
         return CS_OK;
-    cs_device_copy(params->device, to, host, (size_t)t->param->count * sizeof *host);
+    cs_device_copy(params->device, to, host + t->own_at, (size_t)t->own_n * sizeof *host);
     return cs_device_sync(params->device, err);
 }
 

@@ -6,12 +6,14 @@
 #include <string.h>
 
 struct cs_saver {
-    const struct cs_params *params;
+    struct cs_params *params;
+    struct cs_replicas *replicas; /* NULL: one */
     char *dir;
     int rank;
     cs_save_done *done;
     void *user;
-    struct cs_ckpt_param *param; /* pointing into copy */
+    const struct cs_tensor **tensor; /* what is stored */
+    struct cs_ckpt_param *param;     /* pointing into copy */
     int n;
     float *copy; /* made at the first save, used again */
     pthread_t thread;
@@ -19,8 +21,8 @@ struct cs_saver {
     int64_t step;
 };
 
-enum cs_status cs_saver_new(const struct cs_params *params, const char *dir, int rank,
-                            cs_save_done *done, void *user, struct cs_saver **out,
+enum cs_status cs_saver_new(struct cs_params *params, struct cs_replicas *replicas, const char *dir,
+                            int rank, cs_save_done *done, void *user, struct cs_saver **out,
                             struct cs_err *err)
 {
     struct cs_saver *s = calloc(1, sizeof *s);
@@ -29,13 +31,15 @@ enum cs_status cs_saver_new(const struct cs_params *params, const char *dir, int
         return cs_fail(err, CS_NO_MEMORY, "no memory for checkpoints");
     *s = (struct cs_saver){
         .params = params,
+        .replicas = replicas,
         .dir = strdup(dir),
         .rank = rank,
         .done = done,
         .user = user,
+        .tensor = calloc((size_t)params->n + 1, sizeof *s->tensor),
         .param = calloc((size_t)params->n + 1, sizeof *s->param),
     };
-    if (s->dir == NULL || s->param == NULL) {
+    if (s->dir == NULL || s->tensor == NULL || s->param == NULL) {
         cs_saver_free(s);
         return cs_fail(err, CS_NO_MEMORY, "no memory for checkpoints");
     }
@@ -54,32 +58,47 @@ static void *write_files(void *arg)
     return NULL;
 }
 
-static const float *copy_to(struct cs_device *device, float **at, const float *from, int64_t n)
+/* One array of an entry behind what is copied already; replicas but the first only send it. */
+static enum cs_status copy_to(struct cs_saver *s, const struct cs_tensor *t, float **at,
+                              const float **array, struct cs_err *err)
 {
     float *to = *at;
-    cs_device_copy(device, to, from, (size_t)n * sizeof *to);
-    *at += n;
-    return to;
+    CS_TRY(cs_replicas_collect(s->replicas, s->params, t, *array, to, err));
+    *at += s->params->replica == 0 ? t->param->count : 0;
+    *array = to;
+    return CS_OK;
+}
+
+static enum cs_status make_room(struct cs_saver *s, struct cs_err *err)
+{
+    size_t floats = 1;
+    for (int i = 0; i < s->n; i++) {
+        const size_t own = (size_t)s->tensor[i]->own_n;
+        floats = s->params->replica == 0 ? floats + 3 * (size_t)s->tensor[i]->param->count
+                 : own > floats          ? own
+                                         : floats;
+    }
+    if (s->copy == NULL && (s->copy = malloc(floats * sizeof *s->copy)) == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to copy %zu bytes of parameters",
+                       floats * sizeof *s->copy);
+    return CS_OK;
 }
 
 static enum cs_status snapshot(struct cs_saver *s, struct cs_err *err)
 {
-    s->n = cs_params_owned(s->params, s->param);
-    size_t floats = 1;
-    for (int i = 0; i < s->n; i++)
-        floats += 3 * (size_t)s->param[i].param->count;
-    if (s->copy == NULL && (s->copy = malloc(floats * sizeof *s->copy)) == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory to copy %zu bytes of parameters",
-                       floats * sizeof *s->copy);
-    struct cs_device *device = s->params->device;
+    s->n = cs_params_listed(s->params, s->tensor);
+    CS_TRY(make_room(s, err));
     float *at = s->copy;
     for (int i = 0; i < s->n; i++) {
         struct cs_ckpt_param *p = &s->param[i];
-        p->master = copy_to(device, &at, p->master, p->param->count);
-        p->exp_avg = copy_to(device, &at, p->exp_avg, p->param->count);
-        p->exp_avg_sq = copy_to(device, &at, p->exp_avg_sq, p->param->count);
+        *p = cs_params_state(s->params, s->tensor[i]);
+        CS_TRY(copy_to(s, s->tensor[i], &at, &p->master, err));
+        CS_TRY(copy_to(s, s->tensor[i], &at, &p->exp_avg, err));
+        CS_TRY(copy_to(s, s->tensor[i], &at, &p->exp_avg_sq, err));
     }
-    return cs_device_sync(device, err);
+    if (s->params->replica != 0)
+        s->n = 0;
+    return CS_OK;
 }
 
 void cs_saver_start(struct cs_saver *saver, int64_t step)
@@ -110,6 +129,7 @@ void cs_saver_free(struct cs_saver *saver)
         return;
     cs_saver_wait(saver);
     free(saver->dir);
+    free(saver->tensor);
     free(saver->param);
     free(saver->copy);
     free(saver);

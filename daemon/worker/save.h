@@ -1,11 +1,12 @@
 /* Checkpoints beside training: the trainable parameters are copied at the end of a step, a thread
  * of its own writes the copy. One save is under way at most; the next one waits for it. A save that
- * fails is reported and training goes on. */
+ * fails is reported and training goes on. With replicas the first of them collects the parts of all
+ * and writes; the files of the others are empty. */
 #ifndef CS_WORKER_SAVE_H
 #define CS_WORKER_SAVE_H
 
 #include "store/checkpoint.h"
-#include "worker/params.h"
+#include "worker/replicas.h"
 
 struct cs_saver;
 
@@ -13,8 +14,8 @@ struct cs_saver;
 typedef void cs_save_done(void *user, int64_t step, enum cs_status status,
                           const struct cs_ckpt_file files[2], const struct cs_err *err);
 
-enum cs_status cs_saver_new(const struct cs_params *params, const char *dir, int rank,
-                            cs_save_done *done, void *user, struct cs_saver **out,
+enum cs_status cs_saver_new(struct cs_params *params, struct cs_replicas *replicas, const char *dir,
+                            int rank, cs_save_done *done, void *user, struct cs_saver **out,
                             struct cs_err *err) CS_NODISCARD;
 /* copies, starts the writer, returns; waits for the save before this one */
 void cs_saver_start(struct cs_saver *saver, int64_t step);

@@ -81,6 +81,30 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->param->name, (*y)->param->name);
 }
 
+/* Whole values of an entry; replicas but the first only give their part. */
+static enum cs_status whole_values(const struct cs_session *s, const struct cs_tensor *t,
+                                   const float **out, struct cs_err *err)
+{
+    struct cs_params *p = s->trainer->params;
+    if (p->n_replicas == 1 || t->grad == NULL)
+        return cs_params_values(p, t, out, err);
+    *out = p->staging;
+    return cs_replicas_collect(s->trainer->config.replicas, p, t, t->master, p->staging, err);
+}
+
+static enum cs_status add_weight(const struct cs_session *s, const struct cs_tensor *t,
+                                 json_t *list, struct cs_err *err)
+{
+    const float *values;
+    char hash[33];
+    CS_TRY(whole_values(s, t, &values, err));
+    if (s->trainer->params->replica != 0)
+        return CS_OK;
+    cs_xxh3_128_hex(values, (size_t)t->param->count * sizeof *values, hash);
+    json_array_append_new(list, json_pack("[i, s]", (int)t->param->id, hash));
+    return CS_OK;
+}
+
 /* SHA-256 over name and values of the trained parameters this rank answers for, by name; with one
  * rank it is the hash of the model. weights: [id, xxh3] of all it answers for, frozen ones too. */
 static enum cs_status report_done(const struct cs_session *s, struct cs_err *err)
@@ -97,15 +121,14 @@ static enum cs_status report_done(const struct cs_session *s, struct cs_err *err
         const struct cs_tensor *t = &p->tensor[i];
         if (!t->is_counted)
             continue;
-        status = cs_params_hash(p, t, hash, err);
-        json_array_append_new(weights, json_pack("[i, s]", (int)t->param->id, hash));
+        status = add_weight(s, t, weights, err);
         if (t->grad != NULL)
             list[n++] = t;
     }
     qsort(list, (size_t)n, sizeof *list, by_name);
     struct cs_sha256 *sha = cs_sha256_new();
     for (int i = 0; status == CS_OK && i < n; i++) {
-        status = cs_params_values(p, list[i], &values, err);
+        status = whole_values(s, list[i], &values, err);
         cs_sha256_add(sha, list[i]->param->name, strlen(list[i]->param->name) + 1);
         if (status == CS_OK)
             cs_sha256_add(sha, values, (size_t)list[i]->param->count * sizeof *values);
@@ -115,7 +138,7 @@ static enum cs_status report_done(const struct cs_session *s, struct cs_err *err
     free(list);
     cs_msg_set_int(msg, "rank", s->rank);
     cs_msg_set_int(msg, "step", s->step);
-    cs_msg_set_str(msg, "weights_hash", hash);
+    cs_msg_set_str(msg, "weights_hash", p->replica == 0 ? hash : "");
     cs_msg_set(msg, "weights", weights);
     if (status == CS_OK)
         cs_control_send(s->control, msg);
@@ -185,10 +208,11 @@ enum cs_status cs_session_run(struct cs_session *session, struct cs_err *err)
     struct cs_saver *saver = NULL;
     struct cs_slot *slots = calloc(CS_STEP_MAX_SLOTS, sizeof *slots);
     session->step = -1;
-    enum cs_status status = slots != NULL
-                                ? cs_saver_new(session->trainer->params, session->ckpt_dir,
-                                               session->rank, report_save, session, &saver, err)
-                                : cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
+    enum cs_status status =
+        slots != NULL
+            ? cs_saver_new(session->trainer->params, session->trainer->config.replicas,
+                           session->ckpt_dir, session->rank, report_save, session, &saver, err)
+            : cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
     if (status == CS_OK)
         status = run_all(session, saver, slots, err);
     cs_saver_free(saver);

@@ -148,6 +148,13 @@ void cs_saved_free(struct cs_saved *saved)
     free(saved);
 }
 
+static void tell(const struct cs_stage_model *s, void (*what)(void *, int32_t),
+                 const struct cs_watch *watch, int32_t i)
+{
+    if (what != NULL)
+        what(watch->user, s->stage->first_layer + i);
+}
+
 void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const void *x,
                   const struct cs_layer_ends *ends, void *y, struct cs_saved *saved)
 {
@@ -174,6 +181,8 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         struct cs_kept *kept = saved != NULL && i >= stage->lowest ? &saved->kept[i] : &none;
         void *out = output_of(stage, run, i, rows, y, turn);
         const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+        if (run->watch != NULL)
+            tell(stage, run->watch->before, run->watch, i);
         memset(&none, 0, sizeof none);
         kept->x = x;
         run->keep = i >= stage->lowest && !is_redone(stage, i) ? keep : NULL;
@@ -229,14 +238,19 @@ void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     for (int32_t i = stage->stage->n_layers - 1; i >= stage->lowest; i--) {
         void *out = grad_of(stage, run, i, rows, dx, turn);
         bwd_layer(stage, run, i, rows, ends, dy, out, saved);
+        if (run->watch != NULL && !saved->is_split)
+            tell(stage, run->watch->done, run->watch, i);
         dy = out;
     }
     cs_scratch_rewind(run->scratch, start);
 }
 
-void cs_stage_bwd_weight(struct cs_run *run, struct cs_saved *saved)
+void cs_stage_bwd_weight(const struct cs_stage_model *stage, struct cs_run *run,
+                         struct cs_saved *saved)
 {
     run->keep = NULL;
     run->later = NULL;
     cs_run_later(run, &saved->later);
+    for (int32_t i = stage->stage->n_layers - 1; run->watch != NULL && i >= stage->lowest; i--)
+        tell(stage, run->watch->done, run->watch, i);
 }

@@ -46,6 +46,7 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
 void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const void *dy, void *dx,
                   const struct cs_layer_ends *ends, struct cs_saved *saved);
 /* the weight half of a split backward */
-void cs_stage_bwd_weight(struct cs_run *run, struct cs_saved *saved);
+void cs_stage_bwd_weight(const struct cs_stage_model *stage, struct cs_run *run,
+                         struct cs_saved *saved);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Programs differ in the number of slots only; few numbers occur in one run. */
 struct cs_program_entry {
@@ -17,27 +18,36 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
 {
     const struct cs_trainer_config *c = &t->config;
     const struct cs_plan *plan = c->plan;
-    if (c->rank < 0 || c->rank >= plan->n_ranks)
-        return cs_fail(err, CS_INVALID, "rank %d of a plan with %d ranks", c->rank, plan->n_ranks);
-    if (plan->n_ranks > 1 && c->comm == NULL)
-        return cs_fail(err, CS_INVALID, "a plan with %d ranks needs a transport", plan->n_ranks);
-    t->has_head = plan->stages[plan->head_stage].rank == c->rank;
+    const int world = cs_plan_world(plan), rank = c->rank % plan->n_ranks;
+    if (c->rank < 0 || c->rank >= world)
+        return cs_fail(err, CS_INVALID, "rank %d of a plan with %d ranks", c->rank, world);
+    if (world > 1 && c->comm == NULL)
+        return cs_fail(err, CS_INVALID, "a plan with %d ranks needs a transport", world);
+    if (world > plan->n_ranks && c->replicas == NULL)
+        return cs_fail(err, CS_INVALID, "a plan with %d replicas needs them", plan->dp);
+    t->has_head = plan->stages[plan->head_stage].rank == rank;
     t->inputs = calloc(CS_STEP_MAX_SLOTS, sizeof *t->inputs);
-    if (t->inputs == NULL)
+    t->slot = calloc(CS_STEP_MAX_SLOTS, sizeof *t->slot);
+    t->own = calloc(1, sizeof *t->own);
+    if (t->inputs == NULL || t->slot == NULL || t->own == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
     CS_TRY(cs_input_tables_new(c->graph, c->device, &plan->budget, &t->tables, err));
     CS_TRY(cs_params_new(c->graph, plan, c->rank, c->device, &t->params, err));
     CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->device, c->rank, &t->optim, err));
+    if (c->replicas != NULL)
+        CS_TRY(cs_replicas_bind(c->replicas, t->params, err));
     const struct cs_exec_config exec = {
         .graph = c->graph,
         .plan = plan,
         .params = t->params,
         .device = c->device,
         .optim = t->optim,
-        .comm = plan->n_ranks > 1 ? c->comm : NULL,
+        .comm = world > 1 ? c->comm : NULL,
         .lanes = c->lanes,
+        .replicas = c->replicas,
         .ring = c->ring,
-        .rank = c->rank,
+        .rank = rank,
+        .first_rank = c->rank - rank,
         .deadline_ms = c->deadline_ms,
     };
     return cs_exec_new(&exec, &t->exec, err);
@@ -76,6 +86,8 @@ void cs_trainer_free(struct cs_trainer *trainer)
     for (int i = 0; trainer->inputs != NULL && i < CS_STEP_MAX_SLOTS; i++)
         cs_input_free(&trainer->inputs[i]);
     free(trainer->inputs);
+    free(trainer->slot);
+    free(trainer->own);
     cs_input_tables_free(trainer->tables);
     free(trainer);
 }
@@ -131,32 +143,59 @@ static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *ma
     return CS_OK;
 }
 
+/* The slots of this replica, as a step of its own; its divisor stays that of the whole step. */
+static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *manifest,
+                               const struct cs_slot *slots, int64_t *n_labels, struct cs_err *err)
+{
+    const int dp = cs_plan_replicas(t->config.plan);
+    const int replica = t->config.rank / t->config.plan->n_ranks;
+    if (manifest->n_slots < 1 || manifest->n_slots > CS_STEP_MAX_SLOTS ||
+        manifest->n_slots % dp != 0)
+        return cs_fail(err, CS_CORRUPT, "the manifest of step %lld has %d slots for %d replicas",
+                       (long long)manifest->step, manifest->n_slots, dp);
+    struct cs_manifest *own = t->own;
+    *own = *manifest;
+    own->n_slots = manifest->n_slots / dp;
+    *n_labels = 0;
+    for (int32_t i = 0; i < own->n_slots; i++) {
+        const int32_t s = i * dp + replica;
+        own->n_tokens[i] = manifest->n_tokens[s];
+        own->n_labels[i] = manifest->n_labels[s];
+        memcpy(own->n_items[i], manifest->n_items[s], sizeof own->n_items[i]);
+        t->slot[i] = slots[s];
+        *n_labels += manifest->n_labels[s];
+    }
+    return CS_OK;
+}
+
 enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manifest *manifest,
                                const struct cs_slot *slots,
                                const float *const (*patches)[CS_MAX_ENCODERS],
                                struct cs_step_result *result, struct cs_err *err)
 {
     const struct cs_program *program;
+    const struct cs_manifest *own = trainer->own;
+    const int dp = cs_plan_replicas(trainer->config.plan);
+    const int replica = trainer->config.rank / trainer->config.plan->n_ranks;
+    int64_t n_labels = 0;
+    CS_TRY(take_own(trainer, manifest, slots, &n_labels, err));
     *result = (struct cs_step_result){
         .is_eval = manifest->kind == CS_STEP_EVAL,
         .has_loss = trainer->has_head,
-        .trained_tokens = manifest->trained_tokens,
+        .trained_tokens = dp > 1 ? n_labels : manifest->trained_tokens,
         .grad_norm = NAN,
     };
-    if (manifest->n_slots < 1 || manifest->n_slots > CS_STEP_MAX_SLOTS)
-        return cs_fail(err, CS_CORRUPT, "the manifest of step %lld has %d slots",
-                       (long long)manifest->step, manifest->n_slots);
     const unsigned needs = cs_exec_needs(trainer->exec, result->is_eval);
-    CS_TRY(cs_trainer_program(trainer, manifest->n_slots, result->is_eval, &program, err));
-    for (int32_t s = 0; s < manifest->n_slots; s++) {
+    CS_TRY(cs_trainer_program(trainer, own->n_slots, result->is_eval, &program, err));
+    for (int32_t s = 0; s < own->n_slots; s++) {
         struct cs_input *in = &trainer->inputs[s];
-        CS_TRY(cs_input_prepare(in, trainer->tables, manifest, s, &slots[s], needs, err));
+        CS_TRY(cs_input_prepare(in, trainer->tables, own, s, &trainer->slot[s], needs, err));
         for (int e = 0; patches != NULL && e < CS_MAX_ENCODERS; e++)
-            in->patches[e] = patches[s][e];
+            in->patches[e] = patches[s * dp + replica][e];
         CS_TRY(cs_input_place(in, err));
     }
-    CS_TRY(cs_exec_run(trainer->exec, program, manifest, trainer->inputs, &result->counts, err));
-    for (int32_t s = 0; s < manifest->n_slots; s++)
+    CS_TRY(cs_exec_run(trainer->exec, program, own, trainer->inputs, &result->counts, err));
+    for (int32_t s = 0; s < own->n_slots; s++)
         CS_TRY(cs_input_check(&trainer->inputs[s], err));
-    return collect(trainer, manifest, result, err);
+    return collect(trainer, own, result, err);
 }

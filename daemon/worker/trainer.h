@@ -10,12 +10,13 @@ struct cs_trainer_config {
     const struct cs_spec *spec;
     const struct cs_graph *graph; /* graph, plan, spec: borrowed, outlive the trainer */
     const struct cs_plan *plan;
-    struct cs_device *device; /* borrowed */
-    struct cs_comm *comm;     /* borrowed; NULL when the plan has one rank */
-    struct cs_lanes *lanes;   /* borrowed; NULL: the device is the host, or one rank */
-    struct cs_ring *ring;     /* borrowed; NULL: no events */
-    int rank;
-    int deadline_ms; /* see struct cs_exec_config */
+    struct cs_device *device;     /* borrowed */
+    struct cs_comm *comm;         /* of all ranks, borrowed; NULL when there is one */
+    struct cs_lanes *lanes;       /* borrowed; NULL: the device is the host, or one rank */
+    struct cs_replicas *replicas; /* borrowed; NULL: one */
+    struct cs_ring *ring;         /* borrowed; NULL: no events */
+    int rank;                     /* of all replicas' ranks */
+    int deadline_ms;              /* see struct cs_exec_config */
 };
 
 struct cs_trainer {
@@ -26,14 +27,16 @@ struct cs_trainer {
     struct cs_input_tables *tables;
     struct cs_input *inputs; /* (CS_STEP_MAX_SLOTS) memory is reused */
     struct cs_program_entry *programs;
-    bool has_head; /* the rank that knows the loss */
+    bool has_head;           /* the rank that knows the loss, one in every replica */
+    struct cs_manifest *own; /* of a step: this replica's slots */
+    struct cs_slot *slot;    /* (CS_STEP_MAX_SLOTS) those slots */
 };
 
 struct cs_step_result {
     bool is_eval;
     bool has_loss;              /* this rank has the head */
-    double loss_sum;            /* over the trained tokens, slots in order */
-    int64_t trained_tokens;     /* of the whole step */
+    double loss_sum;            /* over the trained tokens of this replica, slots in order */
+    int64_t trained_tokens;     /* of this replica */
     int64_t n_samples, n_exact; /* evaluation: samples with a trained token, all of them right */
     double grad_norm;           /* of the mean loss, before clipping; NaN in evaluation */
     double lr;
@@ -50,7 +53,8 @@ void cs_trainer_free(struct cs_trainer *trainer); /* accepts NULL */
 enum cs_status cs_trainer_program(struct cs_trainer *trainer, int n_slots, bool is_eval,
                                   const struct cs_program **out, struct cs_err *err) CS_NODISCARD;
 
-/* Run one step of the manifest on its slots (manifest->n_slots). patches (may be NULL): per slot
+/* Run one step of the manifest on its slots (manifest->n_slots, of all replicas: it takes its own).
+ * patches (may be NULL): per slot
  * and encoder normalised patches in place of pixels, see struct cs_input. */
 enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manifest *manifest,
                                const struct cs_slot *slots,

@@ -12,9 +12,11 @@
 
 static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as bytes");
 
-/* Multiprocessors that one lane may take: enough for a tenth of NVLink, which hides behind compute,
- * and few enough not to slow that down. */
-enum { LANE_CTAS = 4, OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
+/* Multiprocessors that one communicator may take. Lane: enough for a tenth of NVLink, which hides
+ * behind compute, and few enough not to slow that down. */
+static const int max_ctas[] = {4 /* lane */, 16 /* group */};
+
+enum { OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
 
 #define NCCL_FUNCTIONS(X)                                                                          \
     X(ncclGetUniqueId)                                                                             \
@@ -22,7 +24,8 @@ enum { LANE_CTAS = 4, OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
     X(ncclCommGetAsyncError)                                                                       \
     X(ncclCommAbort)                                                                               \
     X(ncclCommFinalize)                                                                            \
-    X(ncclCommDestroy) X(ncclSend) X(ncclRecv) X(ncclGetErrorString)
+    X(ncclCommDestroy)                                                                             \
+    X(ncclSend) X(ncclRecv) X(ncclReduceScatter) X(ncclAllGather) X(ncclGetErrorString)
 
 struct nccl {
 #define X(name) decltype(&::name) name;
@@ -132,6 +135,28 @@ static enum cs_status recv(void *handle, void *data, size_t bytes, int peer, voi
                   n->ncclRecv(data, bytes, ncclInt8, peer, c->nccl, (cudaStream_t)stream), err);
 }
 
+static enum cs_status reduce_scatter(void *handle, const float *from, float *to, size_t count,
+                                     void *stream, struct cs_err *err)
+{
+    struct comm *c = (struct comm *)handle;
+    const struct nccl *n;
+    CS_TRY(functions(&n, err));
+    return settle(
+        n, c, "ncclReduceScatter",
+        n->ncclReduceScatter(from, to, count, ncclFloat32, ncclSum, c->nccl, (cudaStream_t)stream),
+        err);
+}
+
+static enum cs_status all_gather(void *handle, const void *from, void *to, size_t bytes,
+                                 void *stream, struct cs_err *err)
+{
+    struct comm *c = (struct comm *)handle;
+    const struct nccl *n;
+    CS_TRY(functions(&n, err));
+    return settle(n, c, "ncclAllGather",
+                  n->ncclAllGather(from, to, bytes, ncclInt8, c->nccl, (cudaStream_t)stream), err);
+}
+
 static void abort_comm(void *handle)
 {
     struct comm *c = (struct comm *)handle;
@@ -159,17 +184,31 @@ static void close_comm(void *handle)
     free(c);
 }
 
-/* The first message of a pair connects it, and more channels the larger it is, which takes memory
+/* What a communicator does first. */
+static enum cs_status warm_up(struct comm *c, enum cs_device_comm_kind kind, int rank, int n_ranks,
+                              char *data, cudaStream_t stream, struct cs_err *err)
+{
+    const size_t part = WARM_UP_BYTES / (size_t)n_ranks / 256 * 256;
+    if (kind == CS_DEVICE_COMM_LANE)
+        return rank == 0 ? send(c, data, WARM_UP_BYTES, 1, stream, err)
+                         : recv(c, data, WARM_UP_BYTES, 0, stream, err);
+    CS_TRY(reduce_scatter(c, (const float *)data, (float *)(data + part * (size_t)rank), part / 4,
+                          stream, err));
+    return all_gather(c, data + part * (size_t)rank, data, part, stream, err);
+}
+
+/* The first message connects a communicator, and more channels the larger it is, which takes memory
  * and waits for the device: here, not in the middle of a step, where what runs may wait for the
  * peer. */
-static enum cs_status connect(struct comm *c, int rank, struct cs_err *err)
+static enum cs_status connect(struct comm *c, enum cs_device_comm_kind kind, int rank, int n_ranks,
+                              struct cs_err *err)
 {
-    void *data;
+    char *data;
     cudaStream_t stream;
     CS_CUDA(err, cudaMalloc(&data, WARM_UP_BYTES));
+    CS_CUDA(err, cudaMemset(data, 0, WARM_UP_BYTES));
     CS_CUDA(err, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    enum cs_status status = rank == 0 ? send(c, data, WARM_UP_BYTES, 1, stream, err)
-                                      : recv(c, data, WARM_UP_BYTES, 0, stream, err);
+    enum cs_status status = warm_up(c, kind, rank, n_ranks, data, stream, err);
     if (status == CS_OK && cudaStreamSynchronize(stream) != cudaSuccess)
         status = cs_cuda_fail(err, __FILE__, __LINE__, CS_PEER_GONE, "the first message failed");
     cudaStreamDestroy(stream);
@@ -177,8 +216,8 @@ static enum cs_status connect(struct comm *c, int rank, struct cs_err *err)
     return status;
 }
 
-static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int n_ranks, void **out,
-                                struct cs_err *err)
+static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int n_ranks,
+                                enum cs_device_comm_kind kind, void **out, struct cs_err *err)
 {
     const struct nccl *n;
     ncclUniqueId unique;
@@ -191,12 +230,12 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     config.minCTAs = 1;
-    config.maxCTAs = LANE_CTAS;
+    config.maxCTAs = max_ctas[kind];
     enum cs_status status =
         settle(n, c, "ncclCommInitRankConfig",
                n->ncclCommInitRankConfig(&c->nccl, n_ranks, unique, rank, &config), err);
-    if (status == CS_OK && n_ranks == 2)
-        status = connect(c, rank, err);
+    if (status == CS_OK)
+        status = connect(c, kind, rank, n_ranks, err);
     if (status != CS_OK)
         abort_comm(c);
     else
@@ -209,6 +248,8 @@ const struct cs_device_comm_ops cs_cuda_comm_ops = {
     .open = open_comm,
     .send = send,
     .recv = recv,
+    .reduce_scatter = reduce_scatter,
+    .all_gather = all_gather,
     .check = check,
     .abort = abort_comm,
     .close = close_comm,

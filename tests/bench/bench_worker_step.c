@@ -2,12 +2,14 @@
  * or as a pipeline of several processes: the peer of vlm_step.py and pipeline.py.
  *
  *   bench_worker_step [device=cuda] [precision=bf16] [vision=0] [llm=1] [slots=1] [seq=4096]
- *                     [images=4] [steps=8] [case=-1] [schedule=1f1b]
+ *                     [images=4] [steps=8] [case=-1] [schedule=1f1b] [dp=1]
+ *                     [modality=encoder-parallel] [recompute=none]
  *
- * vision and llm: pipeline stages; vision=0: everything on one rank. Prints for every frozen
- * setting the median of forward and backward, the optimizer's share, LLM tokens/s of forward and
- * backward, and the share of 989 TFLOP/s per rank counted as the peers count: all rows through the
- * head, only what the frozen setting needs. */
+ * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas; slots, of a
+ * step, are dealt out to them. Prints for every frozen setting the median of forward and backward,
+ * the optimizer's share, LLM tokens/s of forward and backward, and the share of 989 TFLOP/s per
+ * rank counted as the peers count: all rows through the head, only what the frozen setting needs.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +26,8 @@
 enum { MAX_RANKS = 8, RING = 1 << 14, IMAGE_ROWS = 729, WARM_UP = 3, BLOCK = 1 << 20 };
 
 struct options {
-    char device[16], precision[8], schedule[16];
-    int vision, llm, slots, seq, images, steps, only;
+    char device[16], precision[8], schedule[16], modality[24], recompute[12];
+    int vision, llm, slots, seq, images, steps, only, dp;
 };
 
 struct setting {
@@ -123,14 +125,15 @@ static json_t *rules(const struct setting *s)
 static json_t *document(const struct options *o, const struct setting *s)
 {
     json_t *root = json_pack(
-        "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:{s:{s:i, s:i, s:s}, s:s, s:s, s:{s:{s:i}, "
-        "s:{s:i}}, s:i, s:i}, s:{s:s, s:s, s:s}, s:{s:s, s:f}}",
+        "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:{s:{s:i, s:i, s:s}, s:s, s:s, "
+        "s:{s:{s:i, s:s}, s:{s:i, s:s}}, s:i, s:i, s:i}, s:{s:s, s:s, s:s}, s:{s:s, s:f}}",
         "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100, "batch_samples",
         o->slots, "model", "modules", modules(), "rules", rules(s), "plan", "cluster", "nodes", 1,
-        "devices_per_node", MAX_RANKS, "device", "h100-80g", "modality", "encoder-parallel",
-        "schedule", o->schedule, "parallel", "vision", "pp", o->vision > 0 ? o->vision : 1, "llm",
-        "pp", o->llm, "seq_tokens", o->seq, "slots", o->slots, "data", "format", "llava", "json",
-        "/nowhere.json", "images", "/nowhere", "optimizer", "kind", "adamw", "lr", 1e-5);
+        "devices_per_node", MAX_RANKS, "device", "h100-80g", "modality", o->modality, "schedule",
+        o->schedule, "parallel", "vision", "pp", o->vision > 0 ? o->vision : 1, "recompute",
+        o->recompute, "llm", "pp", o->llm, "recompute", o->recompute, "seq_tokens", o->seq, "slots",
+        o->slots, "dp", o->dp, "data", "format", "llava", "json", "/nowhere.json", "images",
+        "/nowhere", "optimizer", "kind", "adamw", "lr", 1e-5);
     if (root == NULL) {
         fprintf(stderr, "bench_worker_step: the document cannot be made\n");
         exit(1);
@@ -254,6 +257,7 @@ static void run_rank(const struct options *o, const struct job *j, int rank, con
     struct cs_device device;
     struct cs_comm *comm = NULL;
     struct cs_lanes *lanes = NULL;
+    struct cs_replicas *replicas = NULL;
     struct cs_trainer *t;
     struct cs_ring ring;
     char name[32];
@@ -262,16 +266,18 @@ static void run_rank(const struct options *o, const struct job *j, int rank, con
     must(cs_ring_attach(memory, cs_ring_bytes(RING), &ring, &err), &err);
     snprintf(name, sizeof name, "%s:%d", o->device, rank);
     must(cs_device_open(name, o->precision, &device, &err), &err);
-    if (j->plan->n_ranks > 1)
-        must(cs_comm_socket_new(rank, j->plan->n_ranks, fds, &comm, &err), &err);
-    if (comm != NULL && device.mem != NULL)
+    if (cs_plan_world(j->plan) > 1)
+        must(cs_comm_socket_new(rank, cs_plan_world(j->plan), fds, &comm, &err), &err);
+    if (j->plan->n_ranks > 1 && device.mem != NULL)
         must(cs_lanes_new(&device, j->plan, rank, comm, 60000, &lanes, &err), &err);
+    must(cs_replicas_new(&device, j->plan, rank, comm, 60000, &replicas, &err), &err);
     const struct cs_trainer_config config = {.spec = j->spec,
                                              .graph = j->graph,
                                              .plan = j->plan,
                                              .device = &device,
                                              .comm = comm,
                                              .lanes = lanes,
+                                             .replicas = replicas,
                                              .ring = &ring,
                                              .rank = rank,
                                              .deadline_ms = 30000};
@@ -288,21 +294,22 @@ static void run_rank(const struct options *o, const struct job *j, int rank, con
         fill_slot(o, &j->plan->budget, &slot[s], &manifest, s);
     }
     const struct cs_program *program;
-    must(cs_trainer_program(t, o->slots, false, &program, &err), &err);
+    must(cs_trainer_program(t, cs_plan_own_slots(j->plan, o->slots), false, &program, &err), &err);
     for (int i = 0; i < o->steps; i++) {
         struct cs_step_result result;
         manifest.step = i;
         const int64_t start = cs_now_ns();
         must(cs_trainer_step(t, &manifest, slot, NULL, &result, &err), &err);
         r->step_ns[i] = cs_now_ns() - start;
-        read_events(&ring, &program->rank[rank], r, i);
+        read_events(&ring, &program->rank[rank % program->n_ranks], r, i);
         if (result.has_loss)
-            r->loss = result.loss_sum / (double)result.trained_tokens;
+            r->loss = result.loss_sum / (double)manifest.trained_tokens;
     }
     r->allocated = device.allocated;
     free(pool);
     cs_trainer_free(t);
     cs_lanes_free(lanes);
+    cs_replicas_free(replicas);
     if (comm != NULL)
         comm->table->free(comm);
     cs_device_close(&device);
@@ -321,7 +328,7 @@ static void print(const struct options *o, const struct job *j, const struct set
     int64_t span[64], whole[64];
     double busy = 0.0, loss = 0.0;
     size_t most = 0;
-    const int n = o->steps - WARM_UP, ranks = j->plan->n_ranks;
+    const int n = o->steps - WARM_UP, ranks = cs_plan_world(j->plan);
     for (int i = 0; i < n; i++) {
         int64_t begin = INT64_MAX, end = 0;
         for (int k = 0; k < ranks; k++) {
@@ -330,7 +337,7 @@ static void print(const struct options *o, const struct job *j, const struct set
             end = one->end_ns[i + WARM_UP] > end ? one->end_ns[i + WARM_UP] : end;
             busy += (double)one->busy_ns[i + WARM_UP] / n / ranks;
             most = one->allocated > most ? one->allocated : most;
-            loss = one->loss != 0.0 ? one->loss : loss;
+            loss += i == 0 ? one->loss : 0.0; /* the heads' parts */
         }
         span[i] = end - begin;
         whole[i] = r[0].step_ns[i + WARM_UP];
@@ -338,11 +345,12 @@ static void print(const struct options *o, const struct job *j, const struct set
     qsort(span, (size_t)n, sizeof *span, by_value);
     qsort(whole, (size_t)n, sizeof *whole, by_value);
     const double t = (double)span[n / 2] / 1e9, all = (double)whole[n / 2] / 1e9;
-    printf("%-16s fwd+bwd %8.2f ms  step %8.2f ms  %8.0f tok/s  MFU %.3f  busy %.3f  mem %.1f GiB  "
-           "loss %.6f  layers",
-           s->name, t * 1e3, all * 1e3, o->seq * o->slots / t,
-           flops(o, s) * o->slots / t / ranks / 989e12, busy / 1e9 / t, (double)most / 1073741824.0,
-           loss);
+    printf(
+        "%-16s fwd+bwd %8.2f ms  step %8.2f ms  %8.0f tok/s (%.0f with optimizer)  MFU %.3f  busy "
+        "%.3f  mem %.1f GiB  loss %.6f  layers",
+        s->name, t * 1e3, all * 1e3, o->seq * o->slots / t, o->seq * o->slots / all,
+        flops(o, s) * o->slots / t / ranks / 989e12, busy / 1e9 / t, (double)most / 1073741824.0,
+        loss);
     for (int32_t i = 0; i < j->plan->n_stages; i++)
         printf(" %d", j->plan->stages[i].n_layers);
     printf("\n                 last step of rank 0, ms:");
@@ -358,7 +366,7 @@ static void run_setting(const struct options *o, const struct setting *s)
     struct job j;
     int fds[MAX_RANKS][MAX_RANKS];
     open_job(&j, o, s);
-    const int n = j.plan->n_ranks;
+    const int n = cs_plan_world(j.plan);
     struct report *r = mmap(NULL, sizeof *r * MAX_RANKS, PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (int a = 0; a < n; a++)
@@ -412,6 +420,9 @@ static void read_option(struct options *o, const char *arg)
         {"device",    NULL,       o->device,    sizeof o->device   },
         {"precision", NULL,       o->precision, sizeof o->precision},
         {"schedule",  NULL,       o->schedule,  sizeof o->schedule },
+        {"modality",  NULL,       o->modality,  sizeof o->modality },
+        {"recompute", NULL,       o->recompute, sizeof o->recompute},
+        {"dp",        &o->dp,     NULL,         0                  },
         {"vision",    &o->vision, NULL,         0                  },
         {"llm",       &o->llm,    NULL,         0                  },
         {"slots",     &o->slots,  NULL,         0                  },
@@ -441,6 +452,9 @@ int main(int argc, char **argv)
     struct options o = {.device = "cuda",
                         .precision = "bf16",
                         .schedule = "1f1b",
+                        .modality = "encoder-parallel",
+                        .recompute = "none",
+                        .dp = 1,
                         .llm = 1,
                         .slots = 1,
                         .seq = 4096,
@@ -450,13 +464,13 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         read_option(&o, argv[i]);
     if (o.steps <= WARM_UP || o.steps > 64 || o.slots > CS_STEP_MAX_SLOTS || o.slots < 1 ||
-        o.llm < 1 || o.vision + o.llm > MAX_RANKS) {
+        o.llm < 1 || o.dp < 1 || (o.vision + o.llm) * o.dp > MAX_RANKS) {
         fprintf(stderr, "bench_worker_step: numbers out of range\n");
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%s %s vision=%d llm=%d slots=%d seq=%d images=%d\n", o.device, o.precision, o.vision,
-           o.llm, o.slots, o.seq, o.images);
+    printf("%s %s vision=%d llm=%d dp=%d slots=%d seq=%d images=%d %s %s\n", o.device, o.precision,
+           o.vision, o.llm, o.dp, o.slots, o.seq, o.images, o.modality, o.schedule);
     for (int i = 0; i < (int)CS_ARRAY_LEN(settings); i++)
         if (o.only < 0 || o.only == i)
             run_setting(&o, &settings[i]);

@@ -18,6 +18,19 @@ same() {
     fail "$3: the checkpoint's weights differ"
   compared=$((compared + 1))
 }
+# losses and gradient norms of job $2 within 1e-4 of those of job $1: sums over replicas are made in another order
+near() {
+  jobs_py rows "$jobs/$1" >one
+  jobs_py rows "$jobs/$2" >two
+  python3 - <<'PY' || fail "$3: losses differ from one rank"
+import math, sys
+one, two = ([[float(x) for x in line.split()] for line in open(name)] for name in ("one", "two"))
+assert len(one) == len(two) == 20, (len(one), len(two))
+worst = max(abs(a - b) / max(abs(a), 1e-3) for x, y in zip(one, two) for a, b in zip(x, y))
+assert all(math.isfinite(a) for x in two for a in x) and worst <= 1e-4, worst
+PY
+  compared=$((compared + 1))
+}
 ranks_are() { # ID RANKS
   [ "$("$C" show "$1" --json | field plan.n_ranks)" = "$2" ] || fail "job $1 does not run on $2 ranks"
 }
@@ -69,6 +82,19 @@ for head in llm tied; do
       jobs_py counts "$jobs/$id" | awk '$2 > 1 { n++ } END { exit !n }' || fail "every step fits one slot"
     fi
   done
+done
+
+# --- replicas: 2 and 4 times everything on one rank, 2 times 1+1 ranks; steps of 3 samples leave a slot empty
+common=('llm_dir="data/tied"' 'json="data/mixed.json"' batch=3 seq=192 slots=4)
+write_job one.lua "${common[@]}" 'modality="encoder-colocated"'
+base=$(done_job one.lua)
+for layout in 2:encoder-colocated 4:encoder-colocated 2:encoder-parallel; do
+  dp=${layout%:*}
+  write_job dp.lua "${common[@]}" "modality=\"${layout#*:}\"" "plan=dp = $dp,"
+  id=$(done_job dp.lua)
+  [ "$("$C" show "$id" --json | field plan.dp)" = "$dp" ] || fail "job $id does not have $dp replicas"
+  near "$base" "$id" "$dp replicas, ${layout#*:}"
+  [ "$("$C" show "$id" --json | field ranks)" != 0 ] || fail "no ranks"
 done
 
 # --- two encoders: 1 and 1+1+2 ranks

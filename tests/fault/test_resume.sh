@@ -57,4 +57,6 @@ write_job runner.lua "${common[@]}"
 kill_and_resume runner.lua cornstarch-runner cornstarch-worker cornstarch-feeder
 write_job workers.lua "${common[@]}" 'train=:freeze("*"):train("vision.projector", "llm")' seed=9 lr=1e-3
 kill_and_resume workers.lua cornstarch-worker
+write_job replicas.lua "${common[@]}" llm=1 'plan=dp = 2,'
+kill_and_resume replicas.lua cornstarch-worker
 echo "ok"

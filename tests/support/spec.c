@@ -114,16 +114,17 @@ json_t *cs_test_spec_json(const struct cs_test_spec *options)
                            cs_test_llm_config(or_int(o->llm_layers, 3), or_int(o->llm_width, 48),
                                               o->is_tied, o->is_qwen2)));
     json_t *root = json_pack(
-        "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:{s:s, s:s, s:s, s:o, s:i, s:i}, s:{s:s, s:s, "
+        "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:{s:s, s:s, s:s, s:o, s:i, s:i, s:i}, s:{s:s, "
+        "s:s, "
         "s:s}, s:{s:s, s:f}}",
         "schema", "cornstarch.job/1", "name", "test", "seed", o->seed, "steps",
         or_int(o->steps, 10), "batch_samples", or_int(o->batch_samples, 8), "model", "modules",
         modules, "rules", make_rules(or_text(o->rules, "train:*")), "plan", "cluster", "here",
         "modality", or_text(o->modality, "encoder-parallel"), "schedule",
         or_text(o->schedule, "1f1b"), "parallel", make_parallel(o, n_encoders), "seq_tokens",
-        or_int(o->seq_tokens, 128), "slots", or_int(o->slots, 4), "data", "format", "llava", "json",
-        or_text(o->json, "/nowhere/train.json"), "images", or_text(o->images, "/nowhere/images"),
-        "optimizer", "kind", "adamw", "lr", 1e-3);
+        or_int(o->seq_tokens, 128), "slots", or_int(o->slots, 4), "dp", or_int(o->dp, 1), "data",
+        "format", "llava", "json", or_text(o->json, "/nowhere/train.json"), "images",
+        or_text(o->images, "/nowhere/images"), "optimizer", "kind", "adamw", "lr", 1e-3);
     assert_non_null(root);
     return root;
 }

@@ -1,5 +1,6 @@
-/* Every pipeline layout gives the bits of one rank: losses, norms, weights. Ranks are threads that
- * talk through the socket transport. */
+/* Every pipeline layout gives the bits of one rank: losses, norms, weights; replicas agree with
+ * each other to the bit and with one rank to 1e-5. Ranks are threads that talk through the socket
+ * transport. */
 #include "worker/trainer.h"
 
 #include <math.h>
@@ -20,13 +21,15 @@
 #include "support/spec.h"
 #include "support/step.h"
 
-enum { MAX_RANKS = 8, MAX_PARAMS = 256, N_STEPS = 4, N_SLOTS = 3 };
+enum { MAX_RANKS = 8, MAX_PARAMS = 256, N_STEPS = 4, N_SLOTS = 3, REPLICA_SLOTS = 4 };
 
 struct outcome {
     double loss[N_STEPS], norm[N_STEPS];
     char hash[MAX_PARAMS][33];
     char before[MAX_PARAMS][33];
-    char tied_copy[33]; /* the head's copy of the embedding, "": there is none */
+    char tied_copy[33];       /* the head's copy of the embedding, "": there is none */
+    float *value[MAX_PARAMS]; /* of replica 0 at the end, where they are kept */
+    bool keeps_values;
     int n_params;
     int64_t messages, bytes; /* as sent */
     int64_t sends;           /* as the programs say, without those of zero rows */
@@ -64,7 +67,7 @@ static void need(enum cs_status status, const struct cs_err *err)
 /* messages with rows that a rank's program sends in this step */
 static int64_t count_sends(const struct cs_trainer *t, const struct cs_program *program)
 {
-    const struct cs_rank_program *p = &program->rank[t->config.rank];
+    const struct cs_rank_program *p = &program->rank[t->config.rank % program->n_ranks];
     int64_t n = 0;
     for (uint32_t i = 0; i < p->n_actions; i++) {
         const struct cs_action *a = &p->actions[i];
@@ -80,12 +83,37 @@ static int64_t count_sends(const struct cs_trainer *t, const struct cs_program *
 
 static pthread_mutex_t outcome_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* replicas have the same values */
 static void hash_all(const struct cs_trainer *t, char (*out)[33])
 {
-    for (int32_t i = 0; i < t->params->n; i++)
-        if (t->params->tensor[i].is_counted)
-            CS_ASSERT(cs_params_hash(t->params, &t->params->tensor[i],
-                                     out[t->params->tensor[i].param->id], NULL) == CS_OK);
+    for (int32_t i = 0; i < t->params->n; i++) {
+        const struct cs_tensor *tensor = &t->params->tensor[i];
+        char hash[33];
+        if (!tensor->is_counted)
+            continue;
+        CS_ASSERT(cs_params_hash(t->params, tensor, hash, NULL) == CS_OK);
+        pthread_mutex_lock(&outcome_lock);
+        char *known = out[tensor->param->id];
+        CS_ASSERT(known[0] == '\0' || strcmp(known, hash) == 0);
+        memcpy(known, hash, sizeof hash);
+        pthread_mutex_unlock(&outcome_lock);
+    }
+}
+
+static enum cs_status keep_values(const struct cs_trainer *t, struct outcome *o, struct cs_err *err)
+{
+    for (int32_t i = 0; o->keeps_values && t->params->replica == 0 && i < t->params->n; i++) {
+        const struct cs_tensor *tensor = &t->params->tensor[i];
+        const float *values;
+        if (!tensor->is_counted)
+            continue;
+        CS_TRY(cs_params_values(t->params, tensor, &values, err));
+        float *copy = malloc((size_t)tensor->param->count * sizeof *copy);
+        CS_ASSERT(copy != NULL);
+        memcpy(copy, values, (size_t)tensor->param->count * sizeof *copy);
+        o->value[tensor->param->id] = copy;
+    }
+    return CS_OK;
 }
 
 static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err *err)
@@ -101,7 +129,7 @@ static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err 
         CS_TRY(cs_trainer_program(t, step->manifest.n_slots, false, &program, err));
         pthread_mutex_lock(&outcome_lock);
         if (result.has_loss) {
-            o->loss[s] = result.loss_sum;
+            o->loss[s] += result.loss_sum;
             o->norm[s] = result.grad_norm;
         }
         o->messages += result.counts.messages_sent;
@@ -115,11 +143,14 @@ static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err 
     eval.kind = CS_STEP_EVAL;
     CS_TRY(cs_trainer_step(t, &eval, r->job->step[0].slot, NULL, &result, err));
     if (result.has_loss) {
-        o->eval_samples = result.n_samples;
-        o->eval_exact = result.n_exact;
-        o->eval_loss = result.loss_sum;
+        pthread_mutex_lock(&outcome_lock);
+        o->eval_samples += result.n_samples;
+        o->eval_exact += result.n_exact;
+        o->eval_loss += result.loss_sum;
+        pthread_mutex_unlock(&outcome_lock);
     }
     hash_all(t, o->hash);
+    CS_TRY(keep_values(t, o, err));
     if (t->params->tied != NULL && t->params->embed == NULL)
         CS_TRY(cs_params_hash(t->params, t->params->tied, o->tied_copy, err));
     return CS_OK;
@@ -129,16 +160,21 @@ static void *run_rank(void *arg)
 {
     struct rank *r = arg;
     struct cs_comm *comm = NULL;
+    struct cs_replicas *replicas = NULL;
     struct cs_trainer *t = NULL;
-    const int n = r->job->plan->n_ranks;
+    const int n = cs_plan_world(r->job->plan);
     if (n > 1)
         r->status = cs_comm_socket_new(r->rank, n, r->fds, &comm, &r->err);
+    if (r->status == CS_OK)
+        r->status = cs_replicas_new(cs_test_device(), r->job->plan, r->rank, comm, 60000, &replicas,
+                                    &r->err);
     const struct cs_trainer_config config = {
         .spec = r->job->spec,
         .graph = r->job->graph,
         .plan = r->job->plan,
         .device = cs_test_device(),
         .comm = comm,
+        .replicas = replicas,
         .rank = r->rank,
         .deadline_ms = 60000,
     };
@@ -147,6 +183,7 @@ static void *run_rank(void *arg)
     if (r->status == CS_OK)
         r->status = train(r, t, &r->err);
     cs_trainer_free(t);
+    cs_replicas_free(replicas);
     if (comm != NULL)
         comm->table->free(comm);
     return NULL;
@@ -187,7 +224,8 @@ static void open_job(struct job *job, const struct cs_test_spec *options, const 
     assert_true(job->graph->n_params < MAX_PARAMS - 1);
     /* samples with and without pictures; step 2 has none at all, its last slot is empty */
     for (int s = 0; s < N_STEPS; s++) {
-        cs_test_step_new(&job->step[s], &job->plan->budget, N_SLOTS, s);
+        cs_test_step_new(&job->step[s], &job->plan->budget,
+                         options->slots == REPLICA_SLOTS ? REPLICA_SLOTS : N_SLOTS, s);
         cs_test_step_random(&job->step[s], (uint64_t)s + 5, 199, s == 2 ? 0 : 60);
     }
 }
@@ -198,9 +236,10 @@ static void run_job(const struct cs_test_spec *options, const int *ranks, struct
     struct rank rank[MAX_RANKS];
     pthread_t thread[MAX_RANKS];
     memset(out, 0, sizeof *out);
+    out->keeps_values = options->slots == REPLICA_SLOTS;
     memset(rank, 0, sizeof rank);
     open_job(&job, options, ranks);
-    const int n = job.plan->n_ranks;
+    const int n = cs_plan_world(job.plan);
     assert_in_range(n, 1, MAX_RANKS);
     connect_ranks(rank, n);
     for (int r = 0; r < n; r++) {
@@ -417,6 +456,85 @@ static void shared_ranks_equal_one_rank(void **state)
     }
 }
 
+/* Frobenius norms: |a - b| <= 1e-4 |b| after some steps of AdamW */
+static void assert_near(const float *a, const float *b, int64_t n, const char *name)
+{
+    double apart = 0.0, size = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        apart += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    if (!(sqrt(apart) <= 1e-4 * sqrt(size) + 1e-7))
+        fail_msg("%s: %g apart, of %g", name, sqrt(apart), sqrt(size));
+}
+
+static void assert_replicas_near(const struct cs_test_spec *options, const struct outcome *one,
+                                 const struct outcome *many)
+{
+    struct job job;
+    open_job(&job, options, NULL);
+    for (int s = 0; s < N_STEPS; s++) {
+        if (!(fabs(one->loss[s] - many->loss[s]) <= 1e-5 * one->loss[s]) ||
+            !(fabs(one->norm[s] - many->norm[s]) <= 1e-5 * one->norm[s]))
+            fail_msg("step %d: loss %.9g and %.9g, norm %.9g and %.9g", s, one->loss[s],
+                     many->loss[s], one->norm[s], many->norm[s]);
+        cs_test_step_free(&job.step[s]);
+    }
+    assert_int_equal(one->eval_samples, many->eval_samples);
+    assert_int_equal(one->eval_exact, many->eval_exact);
+    assert_true(fabs(one->eval_loss - many->eval_loss) <= 1e-5 * one->eval_loss);
+    for (int i = 0; i < job.graph->n_params; i++)
+        if (job.graph->params[i].role != CS_PARAM_K_B) /* gradient 0 but for rounding: AdamW makes
+                                                          steps of noise of it */
+            assert_near(many->value[i], one->value[i], job.graph->params[i].count,
+                        job.graph->params[i].name);
+    json_decref(job.root);
+    cs_arena_free(job.arena);
+}
+
+static void free_values(struct outcome *o)
+{
+    for (int i = 0; i < MAX_PARAMS; i++)
+        free(o->value[i]);
+}
+
+static void replicas_agree_with_one_rank(void **state)
+{
+    static const struct {
+        const char *rules, *schedule;
+        int dp, vision, llm; /* llm 0: all on one rank */
+        bool is_tied;
+    } rows[] = {
+        {"train:*",                        "1f1b",  2, 1, 0, true },
+        {"train:*",                        "1f1b",  4, 1, 0, false},
+        {"train:*",                        "1f1b",  2, 1, 2, true },
+        {"train:*",                        "zb-h1", 2, 2, 2, true },
+        {"train:* freeze:vision.encoder*", "1f1b",  2, 1, 1, false},
+        {"train:vision.projector",         "1f1b",  2, 1, 2, false},
+        {"train:* freeze:llm*",            "1f1b",  2, 2, 1, true },
+        {"train:llm.embed",                "1f1b",  2, 1, 2, true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = {
+            .seed = 11, .slots = REPLICA_SLOTS, .is_tied = rows[i].is_tied, .rules = rows[i].rules};
+        struct outcome one, many;
+        run_job(&options, single, &one);
+        options.dp = rows[i].dp;
+        options.schedule = rows[i].schedule;
+        options.vision_pp = rows[i].vision;
+        options.llm_pp = rows[i].llm > 0 ? rows[i].llm : 1;
+        run_job(&options, rows[i].llm > 0 ? NULL : single, &many);
+        assert_int_equal(many.n_ranks,
+                         rows[i].dp * (rows[i].llm > 0 ? rows[i].vision + rows[i].llm : 1));
+        assert_replicas_near(&options, &one, &many);
+        assert_int_equal(many.messages, many.sends);
+        free_values(&one);
+        free_values(&many);
+    }
+}
+
 static void frozen_encoder_keeps_nothing(void **state)
 {
     struct cs_test_spec options = {.rules = "train:* freeze:vision.*"};
@@ -444,6 +562,7 @@ int main(void)
         cmocka_unit_test(recompute_changes_memory_only),
         cmocka_unit_test(two_encoders_equal_one_rank),
         cmocka_unit_test(shared_ranks_equal_one_rank),
+        cmocka_unit_test(replicas_agree_with_one_rank),
         cmocka_unit_test(frozen_encoder_keeps_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@
  *     final norm); projector: layers, activation, family ("mlp"|"linear"); llm: tokenizer (directory)
  *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins;
  *     nothing matches: frozen
- *   plan: cluster ("here" or object), modality, parallel{branch:{pp, recompute}}, schedule, seq_tokens, slots,
+ *   plan: cluster ("here" or object), modality, parallel{branch:{pp, recompute}}, schedule, seq_tokens, slots, dp,
  *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind"), profile (null or a
  *     cornstarch.profile/1: what layers cost as it was measured)
  *   plan_hash: of the previewed plan ("" : none)
@@ -81,7 +81,7 @@ struct cs_spec {
     const json_t *cluster; /* an object, or NULL or the string "here": the ranks of this machine */
     struct cs_spec_parallel parallel[CS_MAX_ENCODERS + 1];
     int32_t n_parallel;
-    int32_t seq_tokens, slots;
+    int32_t seq_tokens, slots, dp;
     struct cs_spec_data data, eval_data;
     bool has_eval;
     const char *eval_metric; /* "exact_match" | "loss" */

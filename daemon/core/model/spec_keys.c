@@ -75,6 +75,7 @@ static const struct cs_spec_key keys[] = {
     WORD("plan", "schedule", "1f1b|gpipe|interleaved|zb-h1|zb-h2|zb-h2-late|three-phase|anchors", "1f1b", R(schedule), "order of forwards and backwards"),
     INT32("plan", "seq_tokens", 1, 16777216, NULL, R(seq_tokens), "LLM rows of one slot"),
     INT32("plan", "slots", 1, 4096, "4", R(slots), "micro-batches in flight of one step"),
+    INT32("plan", "dp", 1, 1024, "1", R(dp), "data parallelism: replicas of all stages, each on ranks of its own; a step's slots are dealt out to them"),
     GROUP("plan", "encoder_rows", "{}", "per encoder: rows of one slot; absent: derived"),
     WORD("plan", "stages", "frozen-aware|frozen-blind", "frozen-aware", R(stages), "whether the split knows what is frozen"),
     FREE("plan", "profile", "null", R(profile), "measured costs that the plan is made from: what `cornstarch-console profile` wrote; null: a roofline of the device"),

@@ -265,6 +265,12 @@ struct cs_layer_bytes cs_layer_bytes(const struct cs_graph *graph, const struct 
         .saved = keeps ? cs_layer_saved_bytes(graph, layer, work.tokens) / 4 * element : 0};
 }
 
+int64_t cs_replica_state(int64_t state, const struct cs_device_class *device, int32_t dp)
+{
+    const int64_t grads = state / (cs_device_element_bytes(device) == 4 ? 3 : 4);
+    return dp > 1 ? grads + (state - grads) / dp : state;
+}
+
 void cs_place_costs(const struct cs_graph *graph, const struct cs_device_class *device,
                     const struct cs_layer_cost *cost, struct cs_plan *plan)
 {
@@ -277,7 +283,7 @@ void cs_place_costs(const struct cs_graph *graph, const struct cs_device_class *
             stage->bwd_input_ns += cost[l].bwd_input_ns;
             stage->bwd_weight_ns += cost[l].bwd_weight_ns;
             stage->weight_bytes += bytes.weight;
-            stage->state_bytes += bytes.state;
+            stage->state_bytes += cs_replica_state(bytes.state, device, plan->dp);
             stage->saved_bytes += bytes.saved;
         }
     }

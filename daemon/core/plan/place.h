@@ -47,6 +47,9 @@ int32_t cs_place_depth(const struct cs_graph *graph, const struct cs_cuts *cuts,
                        int32_t index);
 
 /* bytes of one layer: parameters, gradients with optimizer state, activations kept per slot */
+/* what a replica keeps of a layer's state: all gradients, its part of the rest */
+int64_t cs_replica_state(int64_t state, const struct cs_device_class *device, int32_t dp);
+
 struct cs_layer_bytes {
     int64_t weight, state, saved;
 };

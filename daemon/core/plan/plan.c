@@ -110,6 +110,22 @@ static enum cs_status make_budget(struct planner *p, struct cs_err *err)
     return CS_OK;
 }
 
+int32_t cs_plan_replicas(const struct cs_plan *plan)
+{
+    return plan->dp > 1 ? plan->dp : 1;
+}
+
+int32_t cs_plan_world(const struct cs_plan *plan)
+{
+    return plan->n_ranks * cs_plan_replicas(plan);
+}
+
+int cs_plan_own_slots(const struct cs_plan *plan, int n_slots)
+{
+    const int dp = cs_plan_replicas(plan);
+    return (n_slots + dp - 1) / dp;
+}
+
 enum cs_status cs_plan_budget(const struct cs_spec *spec, const struct cs_graph *graph,
                               struct cs_slot_budget *out, struct cs_err *err)
 {
@@ -175,7 +191,7 @@ static double *branch_costs(struct planner *p, int32_t b, bool is_blind)
 static double alive_in_copies(const struct planner *p)
 {
     int32_t ranks = p->cuts.n_stages[p->graph->n_branches - 1] / p->placing.chunks;
-    double own = (p->spec->slots + ranks - 1) / ranks; /* whole */
+    double own = (cs_plan_own_slots(p->plan, p->spec->slots) + ranks - 1) / ranks; /* whole */
     bool is_bounded = strcmp(p->plan->schedule, "anchors") == 0;
     return is_bounded && own > CS_ANCHOR_WINDOW + 1 ? CS_ANCHOR_WINDOW + 1 : own;
 }
@@ -203,7 +219,8 @@ static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
     int32_t llm = p->graph->n_branches - 1, path = longest_chain(p);
     bool is_circle = p->placing.modality == CS_MODALITY_COLOCATED &&
                      !cs_placing_copies(&p->placing) && llm > 0 && p->cuts.n_stages[llm] > 1;
-    double slots = p->spec->slots, depth = cs_place_depth(p->graph, &p->cuts, b, stage), alive;
+    double slots = cs_plan_own_slots(p->plan, p->spec->slots),
+           depth = cs_place_depth(p->graph, &p->cuts, b, stage), alive;
     if (p->placing.schedule->layout == CS_LAYOUT_COLOCATED && b < llm)
         return alive_in_copies(p);
     if (p->placing.modality == CS_MODALITY_REPLICATED) /* copies pace with the stage beside them */
@@ -237,7 +254,8 @@ static double cap_of(const struct planner *p, int32_t b)
             struct cs_layer_bytes bytes =
                 cs_layer_bytes(p->graph, &p->graph->layers[p->graph->branches[e].first_layer + i],
                                &p->plan->budget, p->cluster->device);
-            cap -= (double)(bytes.weight + bytes.state);
+            cap -= (double)(bytes.weight +
+                            cs_replica_state(bytes.state, p->cluster->device, p->plan->dp));
             cap -= alive_slots(p, e, 0) * (double)bytes.saved;
         }
     return cap < 1 && p->cluster->device->mem_bytes > 0 ? 1 : cap;
@@ -256,7 +274,8 @@ static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, 
         struct cs_layer_bytes bytes =
             cs_layer_bytes(p->graph, &p->graph->layers[branch->first_layer + i], &p->plan->budget,
                            p->cluster->device);
-        weight[i] = (double)(bytes.weight + bytes.state);
+        weight[i] =
+            (double)(bytes.weight + cs_replica_state(bytes.state, p->cluster->device, p->plan->dp));
         saved[i] = (double)bytes.saved;
     }
     for (int s = 0; s < stages; s++)
@@ -284,13 +303,29 @@ static enum cs_status split_all(struct planner *p, struct cs_err *err)
 static enum cs_status check_devices(const struct planner *p, struct cs_err *err)
 {
     int64_t devices = (int64_t)p->cluster->n_nodes * p->cluster->devices_per_node;
-    if (p->plan->n_ranks > devices)
+    if (cs_plan_world(p->plan) > devices)
         return cs_fail(err, CS_PLAN,
                        "the plan needs %d ranks but the cluster has %lld devices (%d nodes x %d "
-                       "%s); lower pp or use a larger cluster",
-                       p->plan->n_ranks, (long long)devices, p->cluster->n_nodes,
-                       p->cluster->devices_per_node, p->cluster->device->name);
+                       "%s); lower pp%s or use a larger cluster",
+                       cs_plan_world(p->plan), (long long)devices, p->cluster->n_nodes,
+                       p->cluster->devices_per_node, p->cluster->device->name,
+                       cs_plan_replicas(p->plan) > 1 ? " or dp" : "");
     return CS_OK;
+}
+
+/* replicas take turns at the slots of a step: each must have as many */
+static enum cs_status check_replicas(const struct planner *p, struct cs_err *err)
+{
+    const int32_t dp = cs_plan_replicas(p->plan);
+    if (dp > 1 && strcmp(p->spec->slot_order, "searched") == 0)
+        return cs_fail(err, CS_PLAN,
+                       "plan.dp is %d and slot_order \"searched\": the order of the slots is "
+                       "searched for one pipeline; choose slot_order = \"kept\"",
+                       dp);
+    if (p->spec->slots % dp == 0)
+        return CS_OK;
+    return cs_fail(err, CS_PLAN, "plan.dp is %d but plan.slots %d: give slots = %d, a multiple", dp,
+                   p->spec->slots, (p->spec->slots + dp - 1) / dp * dp);
 }
 
 /* several stages may share a rank, so the split's cap per stage is not the whole check */
@@ -408,6 +443,8 @@ enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *g
     p.plan = CS_NEW(arena, struct cs_plan);
     p.plan->schedule = cs_arena_strdup(arena, spec->schedule);
     p.plan->slots = spec->slots;
+    p.plan->dp = spec->dp;
+    CS_TRY(check_replicas(&p, err));
     CS_TRY(check_branches(&p, err));
     CS_TRY(make_budget(&p, err));
     CS_TRY(choose_counts(&p, err));

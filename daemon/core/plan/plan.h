@@ -48,12 +48,15 @@ struct cs_slot_share {
 struct cs_plan {
     struct cs_stage *stages;
     struct cs_edge *edges;
-    int32_t n_stages, n_edges, n_ranks;
+    int32_t n_stages, n_edges;
+    int32_t n_ranks; /* of one replica: the ranks that stages name */
+    int32_t dp;      /* replicas; below 2: one. Rank r of replica k is rank k * n_ranks + r of all;
+                      * replica k runs slot i of a step where i % dp == k */
     const char *schedule; /* "1f1b", ...: the table in plan_schedule.c */
     /* (n_stages) or NULL: every stage runs every slot. Under three-phase and anchors an encoder is
      * as many stages as the LLM has ranks: "vision.2" is its copy on the LLM's rank 2. */
     const struct cs_slot_share *share;
-    int32_t slots; /* slots a step is expected to have (preview, simulation) */
+    int32_t slots; /* slots a step is expected to have, over all replicas */
     struct cs_slot_budget budget;
     bool is_tied_across; /* tied head: embedding and head on different stages, one exchange per step
                           */
@@ -78,6 +81,9 @@ struct cs_plan {
 enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
                             const struct cs_cluster *cluster, struct cs_arena *arena,
                             struct cs_plan **out, struct cs_err *err) CS_NODISCARD;
+int32_t cs_plan_replicas(const struct cs_plan *plan);           /* 1 .. */
+int32_t cs_plan_world(const struct cs_plan *plan);              /* ranks in all */
+int cs_plan_own_slots(const struct cs_plan *plan, int n_slots); /* of a step, most of a replica */
 /* The budgets of a slot for a spec: what cs_plan_make fills plan->budget with. */
 enum cs_status cs_plan_budget(const struct cs_spec *spec, const struct cs_graph *graph,
                               struct cs_slot_budget *out, struct cs_err *err) CS_NODISCARD;

@@ -160,6 +160,8 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
     json_object_set_new(object, "schedule", json_string(plan->schedule));
     json_object_set_new(object, "slots", json_integer(plan->slots));
     json_object_set_new(object, "n_ranks", json_integer(plan->n_ranks));
+    if (plan->dp > 1) /* plans of one replica have no such key */
+        json_object_set_new(object, "dp", json_integer(plan->dp));
     json_object_set_new(object, "stages", stages);
     json_object_set_new(object, "edges", edges);
     json_object_set_new(object, "budget", budget_json(&plan->budget));
@@ -515,7 +517,8 @@ static enum cs_status check_keys(const json_t *json, struct cs_err *err)
     for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++)
         if (!json_object_get(json, keys[i]))
             return cs_fail(err, CS_CORRUPT, "plan: key \"%s\" is missing", keys[i]);
-    if (json_object_size(json) != CS_ARRAY_LEN(keys))
+    const size_t optional = json_object_get(json, "dp") != NULL ? 1 : 0;
+    if (json_object_size(json) != CS_ARRAY_LEN(keys) + optional)
         return cs_fail(err, CS_CORRUPT, "plan: there are keys that " SCHEMA " does not know");
     return CS_OK;
 }
@@ -533,6 +536,8 @@ enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
     CS_TRY(cs_plan_check_schedule(schedule ? schedule : "", err));
     r.plan->schedule = cs_arena_strdup(arena, schedule);
     CS_TRY(read_count(&r, "slots", 1, INT32_MAX, &r.plan->slots, err));
+    if (json_object_get(json, "dp") != NULL)
+        CS_TRY(read_count(&r, "dp", 2, 1024, &r.plan->dp, err));
     CS_TRY(read_stages(&r, err));
     CS_TRY(read_budget(&r, err));
     CS_TRY(read_count(&r, "embed_stage", 0, r.plan->n_stages - 1, &r.plan->embed_stage, err));

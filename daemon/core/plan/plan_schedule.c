@@ -184,11 +184,12 @@ static int32_t longest_path(const struct cs_plan *plan)
 static enum cs_status check_zb_h2(const struct cs_plan *plan, struct cs_err *err)
 {
     int32_t path = longest_path(plan);
-    if (plan->slots < 2 * path - 1)
+    const int slots = cs_plan_own_slots(plan, plan->slots);
+    if (slots < 2 * path - 1)
         return cs_fail(err, CS_PLAN,
                        "schedule %s: %d slots on a path of %d ranks: at least %d slots are needed "
                        "(twice the ranks, less one); zb-h1 takes fewer",
-                       plan->schedule, plan->slots, path, 2 * path - 1);
+                       plan->schedule, slots, path, 2 * path - 1);
     return CS_OK;
 }
 

@@ -7,6 +7,8 @@ int32_t cs_collective_group(const struct cs_plan *plan, const struct cs_action *
         return CS_COMM_WORLD;
     if (action->op == CS_OP_TIED)
         return CS_COMM_TIED;
+    if (action->op == CS_OP_REDUCE || action->op == CS_OP_GATHER)
+        return CS_COMM_REPLICAS;
     return action->op == CS_OP_COPIES ? CS_COMM_COPIES + plan->stages[action->stage].branch : -1;
 }
 
@@ -37,6 +39,8 @@ static bool is_member(const struct matcher *m, int32_t comm, int32_t rank)
 {
     const struct cs_plan *plan = m->program->plan;
     int32_t own = rank % m->ranks_of_copy;
+    if (comm == CS_COMM_REPLICAS)
+        return false;
     return comm != CS_COMM_TIED || own == plan->stages[plan->embed_stage].rank ||
            own == plan->stages[plan->head_stage].rank;
 }

@@ -10,7 +10,8 @@
  * With a bound on running ahead, a forward-only stage waits for its send of slot i - ahead, and
  * rows of slot i are received once their consumer has computed slot i - 2.
  *
- * End of a training step: TIED, COPIES, NORM over all ranks, STEP, MARK. MARK also waits for the
+ * End of a training step: TIED, COPIES, REDUCE, NORM over all ranks, STEP, GATHER, MARK (REDUCE and
+ * GATHER with replicas only). MARK also waits for the
  * last send to every peer, after which all boundary buffers are free. */
 #include "core/sched/comm.h"
 
@@ -408,6 +409,13 @@ static uint32_t add_copies(struct pass *p, int32_t rank, uint32_t *n)
     return first;
 }
 
+static uint32_t add_between_replicas(struct pass *p, enum cs_op op)
+{
+    struct cs_action action = blank(op);
+    action.comm = CS_COMM_REPLICAS;
+    return p->plan->dp > 1 ? add_action(p, action) : NONE;
+}
+
 /* Rows that arrive for the next step. They stand before the end of this one. */
 static uint32_t add_lead_receives(struct pass *p, int32_t rank)
 {
@@ -423,9 +431,16 @@ static uint32_t add_lead_receives(struct pass *p, int32_t rank)
 static void add_end(struct pass *p, int32_t rank, uint32_t last_compute)
 {
     uint32_t first_lead = p->out->n_actions;
-    uint32_t last_lead = add_lead_receives(p, rank);
+    uint32_t last_lead = add_lead_receives(p, rank), gathered = NONE;
     if (!p->pipe->is_eval) {
         uint32_t tied = add_tied(p, rank), n_sums, sums = add_copies(p, rank, &n_sums);
+        uint32_t reduce = add_between_replicas(p, CS_OP_REDUCE);
+        if (reduce != NONE)
+            add_dep(p, last_compute);
+        for (uint32_t i = 0; reduce != NONE && i < n_sums; i++)
+            add_dep(p, sums + i);
+        if (reduce != NONE)
+            add_dep(p, tied);
         struct cs_action norm = blank(CS_OP_NORM);
         norm.comm = CS_COMM_WORLD;
         uint32_t norm_id = add_action(p, norm);
@@ -433,11 +448,17 @@ static void add_end(struct pass *p, int32_t rank, uint32_t last_compute)
         add_dep(p, tied);
         for (uint32_t i = 0; i < n_sums; i++)
             add_dep(p, sums + i);
+        add_dep(p, reduce);
         last_compute = add_action(p, blank(CS_OP_STEP));
         add_dep(p, norm_id);
+        uint32_t gather = add_between_replicas(p, CS_OP_GATHER);
+        if (gather != NONE)
+            add_dep(p, last_compute);
+        gathered = gather;
     }
     add_action(p, blank(CS_OP_MARK));
     add_dep(p, last_compute);
+    add_dep(p, gathered);
     for (uint32_t id = first_lead; last_lead != NONE && id <= last_lead; id++)
         add_dep(p, id);
     for (int32_t c = p->first_out[rank]; c >= 0; c = p->channel[c].next_out)
@@ -458,7 +479,7 @@ static void fill_fifos(struct pass *p)
 /* Room for what the rank can have: its compute, its messages, the end of the step. */
 static void reserve(struct pass *p, int32_t rank, const struct cs_order *order)
 {
-    size_t actions = order->n + 4;
+    size_t actions = order->n + 6;
     for (int32_t c = p->first_out[rank]; c >= 0; c = p->channel[c].next_out)
         actions += p->channel[c].n;
     for (int32_t c = p->first_in[rank]; c >= 0; c = p->channel[c].next_in)

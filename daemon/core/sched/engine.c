@@ -86,8 +86,8 @@ static const struct cs_action *action_of(const struct engine *e, const struct cs
     return &e->net->program->rank[n->rank].actions[n->action];
 }
 
-/* actions of the COMM stream cost nothing to post; their meeting costs what its sender or its most
- * expensive member says */
+/* actions of the COMM stream cost nothing to post, but those that meet other replicas; their
+ * meeting costs what its sender or its most expensive member says */
 static double cost_of(const struct engine *e, uint32_t node)
 {
     const struct cs_net *net = e->net;
@@ -95,7 +95,7 @@ static double cost_of(const struct engine *e, uint32_t node)
     double most = 0;
     if (!n->is_meeting) {
         const struct cs_action *a = action_of(e, n);
-        return cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE
+        return cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE || a->comm == CS_COMM_REPLICAS
                    ? e->in->cost(e->in->user, net->program, n->rank, a)
                    : 0;
     }

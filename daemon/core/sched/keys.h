@@ -5,7 +5,8 @@
 #include "core/sched/program.h"
 #include "core/trace/span.h"
 
-/* (n_ranks) tables, one key per action id; they live in arena */
+/* (n_ranks of all replicas) tables, one key per action id, peers among all ranks and slots of the
+ * whole step; they live in arena */
 const struct cs_span_keys *cs_program_keys(const struct cs_program *program,
                                            struct cs_arena *arena);
 

@@ -40,6 +40,8 @@ static double plain_cost(const struct cs_lab *lab, const struct cs_action *a)
     case CS_OP_STEP:
     case CS_OP_MARK:
     case CS_OP_COPIES:
+    case CS_OP_REDUCE:
+    case CS_OP_GATHER:
     case CS_OP_COUNT:
         break;
     }

@@ -27,7 +27,7 @@ static int64_t prepare_ns(const struct cs_program *program, int rank)
     return (sum + most) * program->n_slots;
 }
 
-/* The optimizer, and what else a step does beside slots; all ranks do that at the same time, so it
+/* The optimizer, of which a replica does its part, and what else a step does beside slots; all ranks do that at the same time, so it
  * counts where they end together. Not measured: it reads and writes gradients, moments and weights
  * of what trains, bound by memory. */
 static int64_t step_ns(const struct cs_program *program, int rank,
@@ -39,7 +39,7 @@ static int64_t step_ns(const struct cs_program *program, int rank,
         const struct cs_stage *stage = &plan->stages[s];
         if (stage->rank != rank)
             continue;
-        measured += stage->clear_ns + stage->update_ns;
+        measured += stage->clear_ns + stage->update_ns / cs_plan_replicas(plan);
         if (stage->update_ns == 0)
             bytes += 2 * stage->state_bytes;
     }
@@ -49,10 +49,11 @@ static int64_t step_ns(const struct cs_program *program, int rank,
 static int64_t norm_ns(const struct cs_program *program, int rank,
                        const struct cs_device_class *device)
 {
-    int64_t ns = program->n_ranks > 1 ? device->link_latency_ns : 0;
+    const int32_t dp = cs_plan_replicas(program->plan);
+    int64_t ns = program->n_ranks * dp > 1 ? device->link_latency_ns : 0;
     for (int32_t s = 0; s < program->plan->n_stages; s++)
         if (program->plan->stages[s].rank == rank)
-            ns += program->plan->stages[s].norm_ns;
+            ns += program->plan->stages[s].norm_ns / dp;
     return ns;
 }
 
@@ -80,6 +81,22 @@ static int64_t copies_ns(const struct cs_stage *stage, const struct cs_device_cl
            bytes_ns(2 * bytes / n * (n - 1), device->link_bytes_per_s);
 }
 
+/* half a ring over the replicas: every rank sends all parts but its own. The weights that return
+ * are acts, the gradients fp32. */
+static int64_t replicas_ns(const struct cs_plan *plan, int rank, enum cs_op op,
+                           const struct cs_device_class *device)
+{
+    const double dp = cs_plan_replicas(plan);
+    const int element = cs_device_element_bytes(device);
+    double grads = 0;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].rank == rank)
+            grads += (double)plan->stages[s].state_bytes / (1 + (element == 4 ? 2 : 3) / dp);
+    const double bytes = op == CS_OP_REDUCE ? grads : grads / 4 * element;
+    return (int64_t)(dp - 1) * device->link_latency_ns +
+           bytes_ns((int64_t)(bytes * (dp - 1) / dp), device->link_bytes_per_s);
+}
+
 int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
                         const struct cs_action *action)
 {
@@ -105,6 +122,9 @@ int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
         return copies_ns(&plan->stages[action->stage], device);
     case CS_OP_STEP:
         return step_ns(program, rank, device);
+    case CS_OP_REDUCE:
+    case CS_OP_GATHER:
+        return replicas_ns(plan, rank, (enum cs_op)action->op, device);
     case CS_OP_RECV:
     case CS_OP_MARK:
     case CS_OP_COUNT:
@@ -188,7 +208,7 @@ enum cs_status cs_plan_predict_with(struct cs_plan *plan, const struct cs_graph 
     struct cs_arena *scratch = cs_arena_new(0);
     struct cs_program *program = NULL;
     struct cs_sim_result result;
-    struct cs_program_options how = {.n_slots = plan->slots};
+    struct cs_program_options how = {.n_slots = cs_plan_own_slots(plan, plan->slots)};
     struct cs_program_limits limits = {net.device.mem_bytes,
                                        net.device.mem_bytes > 0 ? CS_MAX_LANES : 0};
     enum cs_status status = cs_program_make_with(plan, graph, &how, scratch, &program, err);

@@ -22,7 +22,10 @@
  * producer TIED  exchange of the tied embedding's gradients between embed and head stage (after all
  * backwards) COPIES  sum of the gradients of the stage over the ranks that have a copy of its
  * branch, in order of the copies (after all its backwards; collective) NORM  sum of squares of
- * every trainable tensor, all-gathered over all ranks (collective) STEP  clip factor, AdamW on the
+ * every trainable tensor, all-gathered over all ranks (collective) REDUCE  with replicas: the
+ * gradients of this rank's weights summed over the same rank of every replica, of which each keeps
+ * its part (reduce-scatter, before NORM) GATHER  the updated weights back to all of them (after
+ * STEP) STEP  clip factor, AdamW on the
  * parameters this rank owns EVAL  forward-only programs: loss and exact match of the slot (head
  * stage)        MARK  end of step */
 #ifndef CS_SCHED_PROGRAM_H
@@ -39,7 +42,9 @@
     X(SEND, "s", COMM)                                                                             \
     X(RECV, "r", COMM)                                                                             \
     X(TIED, "T", COMM)                                                                             \
-    X(NORM, "N", COMM) X(STEP, "O", COMPUTE) X(MARK, "M", COMPUTE) X(COPIES, "C", COMM)
+    X(NORM, "N", COMM)                                                                             \
+    X(STEP, "O", COMPUTE)                                                                          \
+    X(MARK, "M", COMPUTE) X(COPIES, "C", COMM) X(REDUCE, "R", COMM) X(GATHER, "G", COMM)
 
 enum cs_op {
 
@@ -52,8 +57,10 @@ enum cs_op {
 enum cs_stream { CS_STREAM_COMPUTE, CS_STREAM_COMM, CS_STREAM_COUNT };
 
 /* collective groups: cs_action.comm. All members of a group meet; a member's collectives block its
- * COMM stream, messages do not. CS_COMM_COPIES + b: the ranks that have a copy of branch b. */
-enum { CS_COMM_WORLD, CS_COMM_TIED, CS_COMM_COPIES };
+ * COMM stream, messages do not. CS_COMM_COPIES + b: the ranks that have a copy of branch b.
+ * CS_COMM_REPLICAS: the same rank of every replica; a program is of one replica, so nobody else of
+ * it is a member. */
+enum { CS_COMM_WORLD, CS_COMM_TIED, CS_COMM_REPLICAS, CS_COMM_COPIES };
 
 const char *cs_op_letter(enum cs_op op);
 enum cs_stream cs_op_stream(enum cs_op op);

@@ -13,6 +13,8 @@ static const char *const words[] = {
     [CS_OP_STEP] = "optimizer step",
     [CS_OP_MARK] = "end of step",
     [CS_OP_COPIES] = "sum of gradients over the copies",
+    [CS_OP_REDUCE] = "sum of gradients over the replicas",
+    [CS_OP_GATHER] = "weights from the replicas",
 };
 _Static_assert(CS_ARRAY_LEN(words) == CS_OP_COUNT, "one word per operation");
 

@@ -69,6 +69,8 @@ static uint32_t *cell_of(const struct checker *c, const struct cs_action *a)
     case CS_OP_STEP:
     case CS_OP_MARK:
     case CS_OP_COPIES:
+    case CS_OP_REDUCE:
+    case CS_OP_GATHER:
     case CS_OP_COUNT:
         break;
     }
@@ -309,6 +311,29 @@ static enum cs_status check_copies(const struct checker *c, int32_t rank, uint32
                                    rank, seen, wants);
 }
 
+/* with replicas: gradients are summed before their norm, updated weights are everywhere at the end
+ */
+static enum cs_status check_replicas(const struct checker *c, int32_t rank, const uint32_t *seen,
+                                     const uint32_t *at)
+{
+    const struct cs_rank_program *rp = &c->program->rank[rank];
+    const uint32_t wants = !c->program->is_eval && c->plan->dp > 1 ? 1 : 0;
+    if (seen[CS_OP_REDUCE] != wants || seen[CS_OP_GATHER] != wants)
+        return cs_fail(c->err, CS_PLAN,
+                       "program refused: rank %d sums gradients over replicas %u times and gathers "
+                       "weights %u times, not %u",
+                       rank, seen[CS_OP_REDUCE], seen[CS_OP_GATHER], wants);
+    if (wants && seen[CS_OP_TIED] && !depends_on(rp, at[CS_OP_REDUCE], at[CS_OP_TIED]))
+        return refuse(c, rank, at[CS_OP_REDUCE], "does not wait for the tied embedding");
+    if (wants && !depends_on(rp, at[CS_OP_NORM], at[CS_OP_REDUCE]))
+        return refuse(c, rank, at[CS_OP_NORM], "does not wait for the sum over the replicas");
+    if (wants && !depends_on(rp, at[CS_OP_GATHER], at[CS_OP_STEP]))
+        return refuse(c, rank, at[CS_OP_GATHER], "does not wait for the optimizer step");
+    if (wants && !depends_on(rp, at[CS_OP_MARK], at[CS_OP_GATHER]))
+        return refuse(c, rank, at[CS_OP_MARK], "does not wait for the weights");
+    return CS_OK;
+}
+
 /* one NORM and one STEP per training rank, after all its backwards; one MARK, last of all */
 static enum cs_status check_end(const struct checker *c, int32_t rank)
 {
@@ -339,6 +364,7 @@ static enum cs_status check_end(const struct checker *c, int32_t rank)
         return refuse(c, rank, at[CS_OP_MARK], "is not the last of its stream");
     if (wants && rp->fifo[CS_STREAM_COMPUTE][n - 2] != at[CS_OP_STEP])
         return refuse(c, rank, at[CS_OP_STEP], "is not the last work of its stream");
+    CS_TRY(check_replicas(c, rank, seen, at));
     return check_copies(c, rank, at[CS_OP_NORM]);
 }
 

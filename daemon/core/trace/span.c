@@ -65,6 +65,7 @@ void cs_span_build(const struct cs_span_input *in, struct cs_arena *arena, struc
     uint64_t start_ns, end_ns;
     int32_t n = find_bounds(in, &start_ns, &end_ns);
     size_t ranks = (size_t)in->n_ranks;
+    const int replicas = in->replicas > 1 ? in->replicas : 1;
     *out = (struct cs_span_step){
         .start_ns = n ? (int64_t)start_ns : 0,
         .makespan_ns = n ? (int64_t)(end_ns - start_ns) : 0,
@@ -82,7 +83,7 @@ void cs_span_build(const struct cs_span_input *in, struct cs_arena *arena, struc
             add_event(in, r, &in->events[r].event[i], out);
     for (int s = 0; s < in->n_stages; s++)
         out->bubble[s] = out->makespan_ns > 0
-                             ? 1 - (double)out->busy_ns[s] / (double)out->makespan_ns
+                             ? 1 - (double)out->busy_ns[s] / replicas / (double)out->makespan_ns
                              : (double)NAN;
 }
 
@@ -94,6 +95,8 @@ static const struct {
     {'N', "gradient norm"                             },
     {'O', "optimizer step"                            },
     {'M', "end of the step"                           },
+    {'R', "sum of the gradients over the replicas"    },
+    {'G', "updated weights of the replicas"           },
 };
 
 void cs_span_key_text(const struct cs_span_key *key, char *out, size_t cap)

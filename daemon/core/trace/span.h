@@ -20,7 +20,7 @@
 struct cs_span_key {
     int16_t stage, peer; /* -1: none */
     int32_t slot;        /* -1: none */
-    char letter;         /* cs_op_letter: F B I W s r T N O M */
+    char letter;         /* cs_op_letter: F B I W s r T N O M C R G */
     uint8_t is_compute;  /* runs on the compute stream */
     uint8_t is_grad;
     uint8_t reserved;
@@ -40,6 +40,8 @@ struct cs_span_events {
 
 struct cs_span_input {
     int32_t n_ranks, n_stages;
+    int32_t replicas; /* that every stage is on; below 2: one. Its busy time is theirs together, its
+                       * bubble their mean */
     const struct cs_span_keys *keys;     /* (n_ranks) of the program of this step */
     const struct cs_span_events *events; /* (n_ranks) of this step */
 };
