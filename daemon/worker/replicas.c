@@ -16,9 +16,9 @@ struct cs_replicas {
     int64_t part_room;
     /* devices */
     void *nccl, *stream, *event;
-    void **arrived;     /* (n_buckets) events: weights are here */
-    bool *is_started;   /* (n_buckets) sum is on its way */
-    bool *is_awaited;   /* (n_buckets) weights may still be on their way */
+    void **arrived;   /* (n_buckets) events: weights are here */
+    bool *is_started; /* (n_buckets) sum is on its way */
+    bool *is_awaited; /* (n_buckets) weights may still be on their way */
     int32_t n_awaited;
 };
 
@@ -93,8 +93,8 @@ static enum cs_status gather_on_host(struct cs_replicas *r, const struct cs_buck
                                               .data = weights_of(r, b, r->mine),
                                               .bytes = bytes,
                                               .is_send = 1};
-        r->xfer[n_xfers++] = (struct cs_xfer){
-            .peer = rank_of(r, to), .data = weights_of(r, b, to), .bytes = bytes};
+        r->xfer[n_xfers++] =
+            (struct cs_xfer){.peer = rank_of(r, to), .data = weights_of(r, b, to), .bytes = bytes};
     }
     return exchange(r, n_xfers, err);
 }
@@ -209,9 +209,8 @@ static enum cs_status receive_parts(struct cs_replicas *r, const struct cs_tenso
     for (int k = 1; k < r->n; k++) {
         int64_t at, n;
         cs_params_part(r->params, t, k, &at, &n);
-        r->xfer[n_xfers++] = (struct cs_xfer){.peer = rank_of(r, k),
-                                              .data = host + at,
-                                              .bytes = (size_t)n * sizeof *host};
+        r->xfer[n_xfers++] = (struct cs_xfer){
+            .peer = rank_of(r, k), .data = host + at, .bytes = (size_t)n * sizeof *host};
     }
     return exchange(r, n_xfers, err);
 }
@@ -277,9 +276,8 @@ enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *p
                               .stride = plan->n_ranks,
                               .deadline_ms = deadline_ms,
                               .xfer = calloc(2 * (size_t)plan->dp, sizeof *r->xfer)};
-    enum cs_status status = r->xfer != NULL ? CS_OK
-                                            : cs_fail(err, CS_NO_MEMORY,
-                                                      "no memory for %d replicas", plan->dp);
+    enum cs_status status =
+        r->xfer != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for %d replicas", plan->dp);
     if (status == CS_OK && device->mem != NULL)
         status = open_nccl(r, err);
     if (status != CS_OK) {

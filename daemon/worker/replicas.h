@@ -1,5 +1,5 @@
-/* Data parallelism: the same rank of every replica holds the same weights and sees other slots. Once
- * a step their gradients are summed (reduce-scatter: each keeps its part of every bucket, see
+/* Data parallelism: the same rank of every replica holds the same weights and sees other slots.
+ * Once a step their gradients are summed (reduce-scatter: each keeps its part of every bucket, see
  * worker/params.h), each updates its part, and the updated weights are gathered by all (ZeRO-1,
  * Rajbhandari et al. 2020).
  *

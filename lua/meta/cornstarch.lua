@@ -149,6 +149,7 @@ function sweep_:json() end
 ---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
 ---@field seq_tokens integer LLM rows of a slot
 ---@field slots? integer slots a step is expected to fill (default 4)
+---@field dp? integer data parallelism: replicas of all stages on ranks of their own, each runs its share of the slots (default 1)
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
 ---@field profile? string file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job (default a roofline of the device)
 
