@@ -27,9 +27,9 @@ static int64_t prepare_ns(const struct cs_program *program, int rank)
     return (sum + most) * program->n_slots;
 }
 
-/* The optimizer, of which a replica does its part, and what else a step does beside slots; all ranks do that at the same time, so it
- * counts where they end together. Not measured: it reads and writes gradients, moments and weights
- * of what trains, bound by memory. */
+/* The optimizer, of which a replica does its part, and what else a step does beside slots; all
+ * ranks do that at the same time, so it counts where they end together. Not measured: it reads and
+ * writes gradients, moments and weights of what trains, bound by memory. */
 static int64_t step_ns(const struct cs_program *program, int rank,
                        const struct cs_device_class *device)
 {
