@@ -9,18 +9,19 @@
 #include "worker/measure_layer.h"
 
 enum {
-    POINTS = 4,
+    POINTS = 3,
     SAMPLES = 5,
     MAX_REPEATS = 4096,
     CHAIN =
         4, /* layers in a row on a GPU: weights of one may stay in its cache, a model's do not */
     GPU_LEAST_NS = 15 * 1000 * 1000,
     CPU_LEAST_NS = 3 * 1000 * 1000,
+    GPU_WARM_NS = 60 * 1000 * 1000, /* until its clock is what it is under this load */
     MAX_ROWS = 64
 };
 
 /* the point that planners ask for weighs as much as that many others */
-static const double main_weight = 16.0;
+static const double main_weight = 100.0;
 
 /* the ways a layer runs: forward alone, keeping for a gradient that passes, keeping to train */
 enum part { FWD, FWD_PASSING, BWD_PASSING, FWD_TRAINED, BWD_TRAINED, PARTS };
@@ -98,12 +99,14 @@ static enum cs_status time_pair(const struct measuring *m, struct cs_subject *s,
                                 double *bwd, struct cs_err *err)
 {
     const bool is_keeping = bwd != NULL;
+    const int64_t warm = m->device->mem != NULL ? GPU_WARM_NS : 0;
     double f[SAMPLES], b[SAMPLES];
-    int64_t f_ns = 0, b_ns = 0;
-    for (int i = 0; i < 3; i++) { /* memory grows, plans are made */
+    int64_t f_ns = 0, b_ns = 0, spent = 0;
+    for (int i = 0; i < 3 || spent < warm; i++) { /* memory grows, plans are made */
         CS_TRY(cs_subject_fwd(s, 1, is_keeping, &f_ns, err));
         if (is_keeping)
             CS_TRY(cs_subject_bwd(s, 1, &b_ns, err));
+        spent += f_ns + b_ns;
     }
     const int n_f = repeats_of(m, f_ns), n_b = repeats_of(m, b_ns);
     for (int i = 0; i < SAMPLES; i++) {
@@ -200,27 +203,27 @@ struct point {
     int64_t rows, labels;
 };
 
-/* Rows of the slot up to its budget; of the head, rows with a label about what planners assume. */
+/* Rows of the slot up to its budget; of the head, rows with a label about what planners assume. As
+ * many as there are unknowns, in eighths of the most. */
 static int points_of(const struct measuring *m, const struct cs_layer *layer, struct curve *curve,
                      struct point *out)
 {
+    static const int64_t line[] = {4, 8}, square[] = {2, 4, 8}, head[] = {4, 8, 16};
     const struct cs_layer_work work = cs_layer_work(m->trained, layer, &m->budget);
+    const bool is_head = layer->kind == CS_LAYER_HEAD, is_square = curve->unknowns == 3;
+    const int64_t *eighths = is_head ? head : is_square ? square : line;
     const int32_t e = encoder_of(m, layer);
     const int64_t most = work.tokens, unit = e < 0 ? 1 : m->budget.enc[e].item_rows;
+    const int64_t main = is_head ? work.label_rows : most;
     int n = 0;
-    for (int i = 1; i <= POINTS; i++) {
-        struct point p = {most * i / POINTS / unit * unit, 1};
-        int64_t x = p.rows;
-        if (layer->kind == CS_LAYER_HEAD) {
-            x = work.label_rows * i / 2;
-            p = (struct point){most, x};
-        }
+    for (int i = 0; i < (is_head || is_square ? 3 : 2); i++) {
+        const int64_t x = main * eighths[i] / 8 / unit * unit;
         if (x < 1 || x > most || (n > 0 && (double)x <= curve->x[n - 1]))
             continue;
-        if (x == (layer->kind == CS_LAYER_HEAD ? work.label_rows : most))
+        if (x == main)
             curve->main = n;
         curve->x[n] = (double)x;
-        out[n++] = p;
+        out[n++] = (struct point){is_head ? most : x, is_head ? x : 1};
     }
     curve->n = n;
     return n;
@@ -307,7 +310,7 @@ static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct c
                                        .device = m->device,
                                        .layer = layer,
                                        .n_layers = chain_of(m, layer)};
-    struct curve curve = {0};
+    struct curve curve = {.unknowns = l->kind == CS_LAYER_BLOCK && encoder_of(m, l) < 0 ? 3 : 2};
     struct point point[POINTS];
     struct cs_profile_row *row = &m->profile->row[m->profile->n_rows++];
     *row = (struct cs_profile_row){
@@ -318,7 +321,6 @@ static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct c
     };
     if (points_of(m, l, &curve, point) == 0)
         return cs_fail(err, CS_PLAN, "a slot has no rows for %s", l->path);
-    curve.unknowns = l->kind == CS_LAYER_BLOCK && encoder_of(m, l) < 0 ? 3 : 2;
     config.graph = m->passing;
     CS_TRY(measure_one(m, &config, point, &curve, row, err));
     config.graph = m->trained;

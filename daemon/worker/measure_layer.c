@@ -80,24 +80,27 @@ static enum cs_status make_slot(struct cs_subject *s, int64_t rows, int64_t labe
     return cs_input_place(&s->input, err);
 }
 
-/* acts of unit size that are no zeros and not alike */
+/* random normals, a block of them repeated: making all would take longer than measuring */
 static enum cs_status new_acts(struct cs_subject *s, int64_t n, void **out, size_t *bytes,
                                struct cs_err *err)
 {
     struct cs_device *d = s->config.device;
-    *bytes = (size_t)n * d->ops->act_bytes;
-    CS_TRY(cs_device_alloc(d, *bytes, out, err));
-    float *host = malloc(((size_t)n + 1) * sizeof *host);
-    uint16_t *acts = malloc(((size_t)n + 1) * sizeof *acts);
-    enum cs_status status =
-        host != NULL && acts != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for rows");
-    if (status == CS_OK)
-        cs_philox_fill_normal(3, 4, 0, n, 1.0, host);
-    for (int64_t i = 0; status == CS_OK && i < n; i++)
-        acts[i] = cs_bf16_from_f32(host[i]);
+    const size_t size = d->ops->act_bytes;
+    const int64_t block = n < BLOCK ? n : BLOCK;
+    float *host = malloc(((size_t)block + 1) * sizeof *host);
+    uint16_t *acts = malloc(((size_t)block + 1) * sizeof *acts);
+    *bytes = (size_t)n * size;
+    enum cs_status status = host != NULL && acts != NULL
+                                ? cs_device_alloc(d, *bytes, out, err)
+                                : cs_fail(err, CS_NO_MEMORY, "no memory for rows");
     if (status == CS_OK) {
-        cs_device_copy(d, *out, cs_device_is_f32(d) ? (const void *)host : (const void *)acts,
-                       *bytes);
+        cs_philox_fill_normal(3, 4, 0, block, 1.0, host);
+        for (int64_t i = 0; i < block; i++)
+            acts[i] = cs_bf16_from_f32(host[i]);
+        const void *from = cs_device_is_f32(d) ? (const void *)host : (const void *)acts;
+        for (int64_t at = 0; at < n; at += block)
+            cs_device_copy(d, (char *)*out + (size_t)at * size, from,
+                           (size_t)(n - at < block ? n - at : block) * size);
         status = cs_device_sync(d, err);
     }
     free(host);

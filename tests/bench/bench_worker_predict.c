@@ -120,12 +120,12 @@ enum { IMAGE_ROWS = 729 };
 
 static json_t *document(const struct options *o, const struct setting *s, json_t *profile)
 {
-    json_t *plan =
-        json_pack("{s:{s:i, s:i, s:s}, s:s, s:s, s:{s:{s:i}, s:{s:i}}, s:{s:i}, s:i, s:i}",
-                  "cluster", "nodes", 1, "devices_per_node", MAX_RANKS, "device", o->class,
-                  "modality", "encoder-parallel", "schedule", o->schedule, "parallel", "vision",
-                  "pp", o->vision > 0 ? o->vision : 1, "llm", "pp", o->llm, "encoder_rows",
-                  "vision", IMAGE_ROWS * o->images, "seq_tokens", o->seq, "slots", o->slots);
+    json_t *plan = json_pack(
+        "{s:{s:i, s:i, s:s}, s:s, s:s, s:{s:{s:i}, s:{s:i}}, s:{s:i}, s:i, s:i}", "cluster",
+        "nodes", 1, "devices_per_node", MAX_RANKS, "device", o->class, "modality",
+        o->vision > 0 ? "encoder-parallel" : "encoder-colocated", "schedule", o->schedule,
+        "parallel", "vision", "pp", o->vision > 0 ? o->vision : 1, "llm", "pp", o->llm,
+        "encoder_rows", "vision", IMAGE_ROWS * o->images, "seq_tokens", o->seq, "slots", o->slots);
     json_t *root =
         json_pack("{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f}}",
                   "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100,
@@ -165,12 +165,6 @@ static void open_job(struct job *j, const struct options *o, const struct settin
     must(cs_graph_build(j->spec, false, j->arena, &j->graph, &err), &err);
     must(cs_cluster_read(j->spec->cluster, 0, &j->cluster, &err), &err);
     must(cs_plan_make(j->spec, j->graph, &j->cluster, j->arena, &j->plan, &err), &err);
-    if (o->vision == 0) {
-        for (int i = 0; i < j->plan->n_stages; i++)
-            j->plan->stages[i].rank = 0;
-        j->plan->n_ranks = 1;
-        j->plan->is_tied_across = false;
-    }
     j->device = *j->cluster.device;
     const struct cs_sim_options options = {.cost = cs_predict_cost, .user = &j->device};
     must(cs_program_make(j->plan, j->graph, o->slots, false, j->arena, &j->program, &err), &err);
@@ -597,7 +591,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         read_option(&o, argv[i]);
     if (o.steps <= WARM_UP || o.steps > MAX_STEPS || o.slots > CS_STEP_MAX_SLOTS || o.slots < 1 ||
-        o.llm < 1 || o.vision + o.llm > MAX_RANKS || o.scale < 1 || o.images < 1) {
+        o.llm < 1 || (o.vision == 0 && o.llm > 1) || o.vision + o.llm > MAX_RANKS || o.scale < 1 ||
+        o.images < 1) {
         fprintf(stderr, "bench_worker_predict: numbers out of range\n");
         return 1;
     }

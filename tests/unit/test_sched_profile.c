@@ -57,16 +57,22 @@ static json_t *text_profile(const struct cs_graph *graph, const char *device)
     return profile;
 }
 
-/* The document of options with a profile; profile: stolen. The plan is made once more from it. */
-static enum cs_status make(struct made *m, const struct cs_test_spec *options, json_t *profile)
+/* The plan of options with a profile, which is stolen. */
+static enum cs_status make_on(struct made *m, const struct cs_test_spec *options, json_t *profile,
+                              const char *device)
 {
     m->root = cs_test_spec_json(options);
     json_object_set_new(json_object_get(m->root, "plan"), "profile", profile);
-    m->cluster = (struct cs_cluster){cs_device_class_find("cpu"), 1, 8};
+    m->cluster = (struct cs_cluster){cs_device_class_find(device), 1, 8};
     if (cs_spec_read(m->root, m->arena, &m->spec, &m->err) != CS_OK ||
         cs_graph_build(m->spec, true, m->arena, &m->graph, &m->err) != CS_OK)
         fail_msg("%s", m->err.text);
     return cs_plan_make(m->spec, m->graph, &m->cluster, m->arena, &m->plan, &m->err);
+}
+
+static enum cs_status make(struct made *m, const struct cs_test_spec *options, json_t *profile)
+{
+    return make_on(m, options, profile, "cpu");
 }
 
 static void need(const struct made *m, enum cs_status status)
@@ -236,6 +242,39 @@ static void a_tied_exchange_takes_the_bytes_of_its_table(void **state)
     done(&m, first);
 }
 
+/* Of the 132 multiprocessors of a GPU every lane holds 4: rows one way, gradients the other. */
+static void messages_take_their_part_of_a_device(void **state)
+{
+    static const struct {
+        const char *rules;
+        int lanes;
+    } cases[] = {
+        {"train:*",                 2},
+        {"freeze:* train:llm.head", 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(cases); i++) {
+        const struct cs_test_spec options = {
+            .n_encoders = -1, .llm_layers = 4, .llm_pp = 2, .rules = cases[i].rules};
+        struct made m = {.arena = cs_arena_new(0)};
+        json_t *first;
+        struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+        need(&m, make_on(&m, &options, text_profile(graph, "h100-80g"), "h100-80g"));
+        const int n = m.plan->stages[0].n_layers - 1, left = 132 - 4 * cases[i].lanes;
+        assert_int_equal(m.plan->stages[0].fwd_ns, ((400 + n * 1000) * 132 + left - 1) / left);
+        done(&m, first);
+    }
+    /* one rank has no messages */
+    const struct cs_test_spec alone = {.n_encoders = -1, .llm_layers = 4};
+    struct made m = {.arena = cs_arena_new(0)};
+    json_t *first;
+    struct cs_graph *graph = cs_test_graph(&alone, m.arena, &first);
+    need(&m, make_on(&m, &alone, text_profile(graph, "h100-80g"), "h100-80g"));
+    assert_int_equal(m.plan->stages[0].fwd_ns, 400 + 4 * 1000 + 3000);
+    done(&m, first);
+}
+
 static void a_plan_keeps_what_was_measured_when_it_is_written(void **state)
 {
     const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 2};
@@ -363,6 +402,7 @@ int main(void)
         cmocka_unit_test(a_step_is_predicted_from_all_that_was_measured),
         cmocka_unit_test(a_tied_table_is_updated_once),
         cmocka_unit_test(a_tied_exchange_takes_the_bytes_of_its_table),
+        cmocka_unit_test(messages_take_their_part_of_a_device),
         cmocka_unit_test(a_plan_keeps_what_was_measured_when_it_is_written),
         cmocka_unit_test(a_profile_is_written_as_it_was_read),
         cmocka_unit_test(what_was_measured_on_something_else_is_refused),

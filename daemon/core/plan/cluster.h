@@ -15,7 +15,12 @@ struct cs_device_class {
     int64_t link_bytes_per_s, link_latency_ns; /* between ranks of one node */
     int64_t mem_bytes;
     int64_t net_bytes_per_s, net_latency_ns; /* of one device to another node */
+    int32_t units; /* multiprocessors that kernels share, 0: messages take none of the device */
 };
+
+/* multiprocessors that the kernel of a lane (messages of a peer in one direction) holds, moving or
+ * waiting: what kernels/cuda/nccl.cu allows it */
+enum { CS_LANE_UNITS = 4 };
 
 struct cs_cluster {
     const struct cs_device_class *device;

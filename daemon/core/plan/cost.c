@@ -228,10 +228,44 @@ static int64_t tied_copy(const struct cs_graph *graph, const struct cs_plan *pla
     return table->is_trainable ? table->count : 0;
 }
 
+/* lanes of a rank: peers that it sends to, and that it receives from */
+static int32_t lanes_of(const struct cs_plan *plan, int32_t rank)
+{
+    int32_t n = 0;
+    for (int32_t peer = 0; peer < plan->n_ranks; peer++) {
+        bool sends = false, receives = false;
+        for (int32_t e = 0; peer != rank && e < plan->n_edges; e++) {
+            const struct cs_edge *edge = &plan->edges[e];
+            const int32_t from = plan->stages[edge->from].rank, to = plan->stages[edge->to].rank;
+            const bool is_out = from == rank && to == peer, is_in = from == peer && to == rank;
+            sends |= is_out || (is_in && edge->has_grad);
+            receives |= is_in || (is_out && edge->has_grad);
+        }
+        n += (int32_t)sends + (int32_t)receives;
+    }
+    return n;
+}
+
+/* Layers were measured on a device that they had to themselves. */
+static void share_device(const struct cs_device_class *device, struct cs_plan *plan)
+{
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        struct cs_stage *stage = &plan->stages[s];
+        const int64_t left = device->units - CS_LANE_UNITS * lanes_of(plan, stage->rank);
+        if (left <= 0 || left >= device->units)
+            continue;
+        stage->fwd_ns = scale(stage->fwd_ns, device->units, left);
+        stage->bwd_input_ns = scale(stage->bwd_input_ns, device->units, left);
+        stage->bwd_weight_ns = scale(stage->bwd_weight_ns, device->units, left);
+    }
+}
+
 void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_class *device,
                          const struct cs_profile *profile, struct cs_plan *plan)
 {
     const int64_t state = cs_device_element_bytes(device) == 4 ? 12 : 16; /* bytes a parameter */
+    if (profile)
+        share_device(device, plan);
     for (int32_t s = 0; profile && s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
         const struct cs_layer *first = &graph->layers[graph->branches[stage->branch].first_layer];

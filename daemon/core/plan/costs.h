@@ -24,7 +24,8 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
                                    const struct cs_device_class *device, struct cs_arena *arena,
                                    struct cs_layer_cost *cost, const struct cs_profile **out,
                                    struct cs_err *err) CS_NODISCARD;
-/* What a step costs beside its layers, into the stages of a plan whose layers are placed. */
+/* What a step costs beside its layers, into the stages of a plan whose layers are placed; their
+ * measured times grow by what messages of their ranks take of the device. profile NULL: nothing. */
 void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_class *device,
                          const struct cs_profile *profile, struct cs_plan *plan);
 
