@@ -56,7 +56,7 @@ static void any_kill_leaves_a_verified_checkpoint(void **state)
     (void)state;
     srand(7);
     /* a busy machine gets longer, until some kills did fall between saves */
-    for (int kill_no = 0; kill_no < KILLS || (n_moved <= 3 && kill_no < 40 * KILLS); kill_no++) {
+    for (int kill_no = 0; kill_no < KILLS || (n_moved <= 3 && kill_no < 20 * KILLS); kill_no++) {
         int64_t step = -1;
         int n_skipped = 0, status = 0;
         const struct timespec pause = {0,
