@@ -14,7 +14,7 @@ static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as 
 
 /* Multiprocessors that one communicator may take. Lane: enough for a tenth of NVLink, which hides
  * behind compute, and few enough not to slow that down. */
-static const int max_ctas[] = {4 /* lane */, 16 /* group */};
+static const int max_ctas[] = {2 /* lane */, 16 /* group */};
 
 enum { OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
 

@@ -310,6 +310,8 @@ static void impossible_plans_are_refused_with_figures(void **state)
         {{.llm_pp = 9},                                  64, {"plan.parallel.llm.pp = 9", "branch llm", "5 layers"}             },
         {{.vision_pp = 7},                               64, {"plan.parallel.vision.pp = 7", "more stages than layers", "pp <="}},
         {{.llm_pp = 4},                                  4,  {"5 ranks", "4 devices", "lower pp"}                               },
+        {{.llm_pp = 2, .dp = 3, .slots = 6},             8,  {"9 ranks", "8 devices", "or dp"}                                  },
+        {{.dp = 3, .slots = 4},                          64, {"plan.dp is 3", "plan.slots 4", "slots = 6"}                      },
         {{.seq_tokens = 15},                             8,  {"16 rows", "seq_tokens = 15", "24 or more"}                       },
         {{.llm_pp = 2, .modality = "encoder-colocated"},
          8,                                                  {"vision has pp = 1", "llm has pp = 2", "same pp"}                 },
@@ -359,9 +361,9 @@ static void encoding_round_trips_and_the_hash_is_stable(void **state)
 {
     (void)state;
     const struct cs_test_spec o = {.n_encoders = 2,
-                                   .depth_pp = 2,
                                    .llm_pp = 2,
                                    .is_tied = true,
+                                   .dp = 2,
                                    .rules = "train:depth.projector train:llm"};
     struct made m, other;
     struct cs_plan *read = NULL;
@@ -381,6 +383,7 @@ static void encoding_round_trips_and_the_hash_is_stable(void **state)
     again = json_dumps(second, JSON_SORT_KEYS);
     assert_string_equal(text, again);
     assert_true(read->predicted_bubble[2] == 1.0 / 3);
+    assert_int_equal(read->dp, 2);
     free(text);
     free(again);
     json_decref(json);
@@ -401,7 +404,8 @@ static void other_plans_have_other_hashes(void **state)
         { .llm_pp = 2,           .schedule = "gpipe"},
         {           .llm_pp = 2,           .slots = 5},
         {           .llm_pp = 2,           .seq_tokens = 64},
-        {           .llm_pp = 2,           .rules = "train:llm"}
+        {           .llm_pp = 2,           .rules = "train:llm"},
+        {           .llm_pp = 2,           .dp = 2}
     };
     char hash[CS_ARRAY_LEN(o)][65];
     for (size_t i = 0; i < CS_ARRAY_LEN(o); i++) {

@@ -292,6 +292,55 @@ static void dropped_work_is_refused(void **state)
     }
 }
 
+/* gradients over replicas before their norm, weights after the update; nothing of it without them
+ */
+static void replicas_sum_gradients_and_gather_weights(void **state)
+{
+    static const struct cs_test_spec twice = {.llm_pp = 2, .dp = 2, .is_tied = true};
+
+    static const struct {
+        enum cs_op op;
+        const char *words;
+    } rows[] = {
+        {CS_OP_REDUCE, "rank 1 sums gradients over replicas 0 times and gathers weights 1"},
+        {CS_OP_GATHER, "rank 1 sums gradients over replicas 1 times and gathers weights 0"},
+    };
+
+    (void)state;
+    struct made m;
+    make(&m, &twice, SLOTS / 2, false);
+    assert_int_equal(cs_plan_world(m.plan), 2 * m.program->n_ranks);
+    for (int r = 0; r < m.program->n_ranks; r++) {
+        const uint32_t reduce = find(&m, r, CS_OP_REDUCE, 0, 0)->id;
+        const uint32_t gather = find(&m, r, CS_OP_GATHER, 0, 0)->id;
+        assert_int_equal(count(&m, r, CS_OP_REDUCE, 0), 1);
+        assert_int_equal(count(&m, r, CS_OP_GATHER, 0), 1);
+        assert_true(reduce < find(&m, r, CS_OP_NORM, 0, 0)->id);
+        assert_true(find(&m, r, CS_OP_STEP, 0, 0)->id < gather);
+        if (count(&m, r, CS_OP_TIED, 0))
+            assert_true(find(&m, r, CS_OP_TIED, 0, 0)->id < reduce);
+    }
+    struct cs_program *eval;
+    assert_int_equal(cs_program_make(m.plan, m.graph, 2, true, m.arena, &eval, &m.err), CS_OK);
+    m.program = eval;
+    assert_int_equal(count(&m, 0, CS_OP_REDUCE, 0) + count(&m, 0, CS_OP_GATHER, 0), 0);
+    done(&m);
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        make(&m, &twice, SLOTS / 2, false);
+        drop(&m.program->rank[1], find(&m, 1, rows[i].op, 0, 0)->id);
+        check_refused(&m, (const char *const[]){rows[i].words, NULL});
+        done(&m);
+    }
+    make(&m, &twice, SLOTS / 2, false);
+    find(&m, 1, CS_OP_GATHER, 0, 0)->n_deps = 0;
+    check_refused(&m, (const char *const[]){"rank 1: weights from the replicas",
+                                            "does not wait for the optimizer step", NULL});
+    done(&m);
+    make(&m, &both, SLOTS, false);
+    assert_int_equal(count(&m, 1, CS_OP_REDUCE, 0) + count(&m, 1, CS_OP_GATHER, 0), 0);
+    done(&m);
+}
+
 static void missing_collective_member_stalls(void **state)
 {
     (void)state;
@@ -658,6 +707,7 @@ int main(void)
         cmocka_unit_test(swapped_receives_are_refused_and_stall),
         cmocka_unit_test(dropped_receive_is_refused_and_stalls),
         cmocka_unit_test(dropped_work_is_refused),
+        cmocka_unit_test(replicas_sum_gradients_and_gather_weights),
         cmocka_unit_test(missing_collective_member_stalls),
         cmocka_unit_test(swapped_collectives_are_refused_and_stall),
         cmocka_unit_test(circle_across_ranks_names_them),

@@ -318,6 +318,51 @@ static void what_was_trained_before_it_was_frozen_is_kept(void **state)
     tmpdir_free(dir);
 }
 
+/* Buckets hold every trained entry once, in equal parts: over the replicas every element is updated
+ * exactly once, and weights lie where gradients do. */
+static void replicas_update_every_element_once(void **state)
+{
+    static const char *const rules[] = {"train:*", "train:* freeze:vision.encoder*",
+                                        "train:vision.projector train:llm.layers.1"};
+    (void)state;
+    for (size_t i = 0; i < 4 * CS_ARRAY_LEN(rules); i++) {
+        const int dp = 1 + (int)i % 4;
+        const struct cs_test_spec options = {
+            .seed = 3, .is_tied = i % 2 == 0, .rules = rules[i / 4], .dp = dp, .slots = 12};
+        struct fixture f;
+        int64_t *updated = NULL, n_floats = 0;
+        for (int k = 0; k < dp; k++) {
+            open_fixture(&f, &options, true, k);
+            const struct cs_params *p = f.params;
+            for (int32_t b = 0, at = 0; b < p->n_buckets; b++) {
+                assert_int_equal(p->bucket[b].at, at);
+                assert_int_equal(p->bucket[b].n % (16 * dp), 0);
+                at += (int32_t)p->bucket[b].n;
+                n_floats = at;
+            }
+            if (updated == NULL)
+                updated = calloc((size_t)n_floats + 1, sizeof *updated);
+            for (int32_t t = 0; t < p->n; t++) {
+                const struct cs_tensor *x = &p->tensor[t];
+                if (x->bucket < 0)
+                    continue;
+                const int64_t at = x->grad - p->grads;
+                assert_ptr_equal((char *)x->w,
+                                 (char *)p->weights + (size_t)at * p->device->ops->act_bytes);
+                for (int64_t e = x->own_at; e < x->own_at + x->own_n; e++)
+                    updated[at + e]++;
+                if (k == dp - 1)
+                    for (int64_t e = 0; e < x->param->count; e++)
+                        assert_int_equal(updated[at + e], 1);
+            }
+            assert_true((int64_t)(p->state_bytes / sizeof(float)) >=
+                        (int64_t)(p->grad_bytes / sizeof(float)) + 2 * n_floats / dp);
+            close_fixture(&f);
+        }
+        free(updated);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +373,7 @@ int main(void)
         cmocka_unit_test(a_tied_head_has_a_gradient_of_its_own),
         cmocka_unit_test(a_missing_tensor_is_refused_by_name),
         cmocka_unit_test(what_was_trained_before_it_was_frozen_is_kept),
+        cmocka_unit_test(replicas_update_every_element_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
