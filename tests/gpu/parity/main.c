@@ -103,6 +103,7 @@ int main(int argc, char **argv)
         execv("/proc/self/exe", argv);
     if (!has_device(o.device))
         return 77;
+    setvbuf(stdout, NULL, _IOFBF, 1 << 16); /* settings side by side print in one piece each */
     (is_full ? parity_full : parity_steps)(&tally, &o);
     printf("%d passed, %d failed\n", tally.passed, tally.failed);
     return tally.failed == 0 ? 0 : 1;
