@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 . "$(dirname "$0")/node.sh"
-LIMIT_S=120
+LIMIT_S=${E2E_LIMIT_S:-120}
 RANDOM=$seed
 make_model $size 512
 init=weights

@@ -35,7 +35,7 @@ else
 fi
 remember_memory
 id=$(submit soak.lua)
-LIMIT_S=120 wait_training "$id" 30
+LIMIT_S=${E2E_LIMIT_S:-120} wait_training "$id" 30
 runner=$(runner_pid "$id")
 daemon=$(our_pids cornstarchd)
 feeder=$(children "$runner" cornstarch-feeder)
