@@ -3,13 +3,15 @@
  * same slots (random weights), on one rank or as a pipeline of several processes.
  *
  *   bench_worker_predict [device=cuda] [class=h100-80g] [precision=bf16] [vision=0] [llm=1]
- *                        [slots=1] [seq=4096] [images=4] [steps=10] [case=-1] [schedule=1f1b]
- *                        [profile=FILE] [save=FILE] [scale=1]
+ *                        [dp=1] [slots=1] [seq=4096] [images=4] [steps=10] [case=-1]
+ *                        [schedule=1f1b] [modality=encoder-parallel] [profile=FILE] [save=FILE]
+ *                        [scale=1]
  *
- * vision and llm: pipeline stages; vision=0: everything on one rank. profile: read instead of
- * measured; save: where it is written. scale: divides widths and layers, for a look on CPU ranks.
- * Half of the text rows have labels, as planners assume. Prints for every frozen setting forward
- * and backward together, the whole step, and every action: predicted, measured, difference. */
+ * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas. profile: read
+ * instead of measured; save: where it is written. scale: divides widths and layers, for a look on
+ * CPU ranks. Half of the text rows have labels, as planners assume. Prints for every frozen setting
+ * forward and backward together, the whole step, and every action: predicted, measured, difference.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -38,8 +40,8 @@ enum {
 };
 
 struct options {
-    char device[16], class[16], precision[8], schedule[16], profile[256], save[256];
-    int vision, llm, slots, seq, images, steps, only, scale;
+    char device[16], class[16], precision[8], schedule[16], modality[24], profile[256], save[256];
+    int vision, llm, dp, slots, seq, images, steps, only, scale;
 };
 
 struct setting {
@@ -121,11 +123,11 @@ enum { IMAGE_ROWS = 729 };
 static json_t *document(const struct options *o, const struct setting *s, json_t *profile)
 {
     json_t *plan = json_pack(
-        "{s:{s:i, s:i, s:s}, s:s, s:s, s:{s:{s:i}, s:{s:i}}, s:{s:i}, s:i, s:i}", "cluster",
+        "{s:{s:i, s:i, s:s}, s:s, s:s, s:{s:{s:i}, s:{s:i}}, s:{s:i}, s:i, s:i, s:i}", "cluster",
         "nodes", 1, "devices_per_node", MAX_RANKS, "device", o->class, "modality",
-        o->vision > 0 ? "encoder-parallel" : "encoder-colocated", "schedule", o->schedule,
-        "parallel", "vision", "pp", o->vision > 0 ? o->vision : 1, "llm", "pp", o->llm,
-        "encoder_rows", "vision", IMAGE_ROWS * o->images, "seq_tokens", o->seq, "slots", o->slots);
+        o->vision > 0 ? o->modality : "encoder-colocated", "schedule", o->schedule, "parallel",
+        "vision", "pp", o->vision > 0 ? o->vision : 1, "llm", "pp", o->llm, "encoder_rows",
+        "vision", IMAGE_ROWS * o->images, "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
     json_t *root =
         json_pack("{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f}}",
                   "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100,
@@ -167,7 +169,9 @@ static void open_job(struct job *j, const struct options *o, const struct settin
     must(cs_plan_make(j->spec, j->graph, &j->cluster, j->arena, &j->plan, &err), &err);
     j->device = *j->cluster.device;
     const struct cs_sim_options options = {.cost = cs_predict_cost, .user = &j->device};
-    must(cs_program_make(j->plan, j->graph, o->slots, false, j->arena, &j->program, &err), &err);
+    must(cs_program_make(j->plan, j->graph, cs_plan_own_slots(j->plan, o->slots), false, j->arena,
+                         &j->program, &err),
+         &err);
     must(cs_simulate(j->program, &options, j->arena, &j->predicted, &err), &err);
     const struct cs_layer *head = &j->graph->layers[j->graph->n_layers - 1];
     j->n_labels = (int)cs_layer_work(j->graph, head, &j->plan->budget).label_rows;
@@ -329,14 +333,14 @@ static void run_steps(const struct options *o, const struct job *j, struct cs_tr
         cs_slot_view(&layout, &j->plan->budget, pool + (size_t)s * layout.bytes, &slot[s]);
         fill_slot(o, j, &slot[s], &manifest, s);
     }
-    must(cs_trainer_program(t, o->slots, false, &program, &err), &err);
+    must(cs_trainer_program(t, cs_plan_own_slots(j->plan, o->slots), false, &program, &err), &err);
     for (int i = 0; i < o->steps; i++) {
         struct cs_step_result result;
         manifest.step = i;
         const int64_t start = cs_now_ns();
         must(cs_trainer_step(t, &manifest, slot, NULL, &result, &err), &err);
         r->step_ns[i] = cs_now_ns() - start;
-        read_events(ring, &program->rank[rank], r, i);
+        read_events(ring, &program->rank[rank % program->n_ranks], r, i);
     }
     free(pool);
 }
@@ -348,6 +352,7 @@ static void run_rank(const struct options *o, const struct job *j, int rank, con
     struct cs_device device;
     struct cs_comm *comm = NULL;
     struct cs_lanes *lanes = NULL;
+    struct cs_replicas *replicas = NULL;
     struct cs_trainer *t;
     struct cs_ring ring;
     char name[32];
@@ -356,16 +361,18 @@ static void run_rank(const struct options *o, const struct job *j, int rank, con
     must(cs_ring_attach(memory, cs_ring_bytes(RING), &ring, &err), &err);
     snprintf(name, sizeof name, "%s:%d", o->device, rank);
     must(cs_device_open(name, o->precision, &device, &err), &err);
-    if (j->plan->n_ranks > 1)
-        must(cs_comm_socket_new(rank, j->plan->n_ranks, fds, &comm, &err), &err);
-    if (comm != NULL && device.mem != NULL)
+    if (cs_plan_world(j->plan) > 1)
+        must(cs_comm_socket_new(rank, cs_plan_world(j->plan), fds, &comm, &err), &err);
+    if (j->plan->n_ranks > 1 && device.mem != NULL)
         must(cs_lanes_new(&device, j->plan, rank, comm, 60000, &lanes, &err), &err);
+    must(cs_replicas_new(&device, j->plan, rank, comm, 60000, &replicas, &err), &err);
     const struct cs_trainer_config config = {.spec = j->spec,
                                              .graph = j->graph,
                                              .plan = j->plan,
                                              .device = &device,
                                              .comm = comm,
                                              .lanes = lanes,
+                                             .replicas = replicas,
                                              .ring = &ring,
                                              .rank = rank,
                                              .deadline_ms = 30000};
@@ -374,6 +381,7 @@ static void run_rank(const struct options *o, const struct job *j, int rank, con
     run_steps(o, j, t, &ring, rank, r);
     cs_trainer_free(t);
     cs_lanes_free(lanes);
+    cs_replicas_free(replicas);
     if (comm != NULL)
         comm->table->free(comm);
     cs_device_close(&device);
@@ -444,13 +452,14 @@ static void print(const struct options *o, const struct job *j, const struct set
     static struct report sum;
     static struct report predicted;
     int64_t span[MAX_STEPS], whole[MAX_STEPS];
-    const int n = o->steps - WARM_UP, ranks = j->plan->n_ranks;
+    const int n = o->steps - WARM_UP, world = cs_plan_world(j->plan);
+    const int ranks = j->plan->n_ranks; /* actions are those of the first replica */
     memset(&sum, 0, sizeof sum);
     memset(&predicted, 0, sizeof predicted);
     predicted.begin_ns[0] = INT64_MAX;
     for (int i = 0; i < n; i++) {
         int64_t begin = INT64_MAX, end = 0;
-        for (int k = 0; k < ranks; k++) {
+        for (int k = 0; k < world; k++) {
             begin = r[k].begin_ns[i + WARM_UP] < begin ? r[k].begin_ns[i + WARM_UP] : begin;
             end = r[k].end_ns[i + WARM_UP] > end ? r[k].end_ns[i + WARM_UP] : end;
         }
@@ -502,7 +511,7 @@ static void run_setting(const struct options *o, const struct setting *s, json_t
     pid_t pid[MAX_RANKS];
     bool is_bad = false;
     open_job(&j, o, s, profile);
-    const int n = j.plan->n_ranks;
+    const int n = cs_plan_world(j.plan);
     struct report *r = mmap(NULL, sizeof *r * MAX_RANKS, PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     connect_all(n, fds);
@@ -548,6 +557,8 @@ static void read_option(struct options *o, const char *arg)
         {"class",     NULL,       o->class,     sizeof o->class    },
         {"precision", NULL,       o->precision, sizeof o->precision},
         {"schedule",  NULL,       o->schedule,  sizeof o->schedule },
+        {"modality",  NULL,       o->modality,  sizeof o->modality },
+        {"dp",        &o->dp,     NULL,         0                  },
         {"profile",   NULL,       o->profile,   sizeof o->profile  },
         {"save",      NULL,       o->save,      sizeof o->save     },
         {"vision",    &o->vision, NULL,         0                  },
@@ -581,7 +592,9 @@ int main(int argc, char **argv)
                         .class = "h100-80g",
                         .precision = "bf16",
                         .schedule = "1f1b",
+                        .modality = "encoder-parallel",
                         .llm = 1,
+                        .dp = 1,
                         .slots = 1,
                         .seq = 4096,
                         .images = 4,
@@ -591,8 +604,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         read_option(&o, argv[i]);
     if (o.steps <= WARM_UP || o.steps > MAX_STEPS || o.slots > CS_STEP_MAX_SLOTS || o.slots < 1 ||
-        o.llm < 1 || (o.vision == 0 && o.llm > 1) || o.vision + o.llm > MAX_RANKS || o.scale < 1 ||
-        o.images < 1) {
+        o.llm < 1 || (o.vision == 0 && o.llm > 1) || o.dp < 1 ||
+        (o.vision + o.llm) * o.dp > MAX_RANKS || o.scale < 1 || o.images < 1) {
         fprintf(stderr, "bench_worker_predict: numbers out of range\n");
         return 1;
     }
@@ -603,9 +616,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_worker_predict: no profile\n");
         return 1;
     }
-    printf("%s %s vision=%d llm=%d slots=%d seq=%d images=%d %s, profile in %.1f s\n", o.device,
-           o.precision, o.vision, o.llm, o.slots, o.seq, o.images, o.schedule,
-           (double)(cs_now_ns() - start) / 1e9);
+    printf("%s %s vision=%d llm=%d dp=%d slots=%d seq=%d images=%d %s %s, profile in %.1f s\n",
+           o.device, o.precision, o.vision, o.llm, o.dp, o.slots, o.seq, o.images,
+           o.vision > 0 ? o.modality : "one rank", o.schedule, (double)(cs_now_ns() - start) / 1e9);
     for (int i = 0; i < (int)CS_ARRAY_LEN(settings); i++)
         if (o.only < 0 || o.only == i)
             run_setting(&o, &settings[i], profile);

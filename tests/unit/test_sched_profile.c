@@ -242,7 +242,7 @@ static void a_tied_exchange_takes_the_bytes_of_its_table(void **state)
     done(&m, first);
 }
 
-/* Of the 132 multiprocessors of a GPU every lane holds 4: rows one way, gradients the other. */
+/* Of the 132 multiprocessors of a GPU every lane holds some: rows one way, gradients the other. */
 static void messages_take_their_part_of_a_device(void **state)
 {
     static const struct {
@@ -261,7 +261,7 @@ static void messages_take_their_part_of_a_device(void **state)
         json_t *first;
         struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
         need(&m, make_on(&m, &options, text_profile(graph, "h100-80g"), "h100-80g"));
-        const int n = m.plan->stages[0].n_layers - 1, left = 132 - 4 * cases[i].lanes;
+        const int n = m.plan->stages[0].n_layers - 1, left = 132 - CS_LANE_UNITS * cases[i].lanes;
         assert_int_equal(m.plan->stages[0].fwd_ns, ((400 + n * 1000) * 132 + left - 1) / left);
         done(&m, first);
     }

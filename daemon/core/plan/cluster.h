@@ -20,7 +20,7 @@ struct cs_device_class {
 
 /* multiprocessors that the kernel of a lane (messages of a peer in one direction) holds, moving or
  * waiting: what kernels/cuda/nccl.cu allows it */
-enum { CS_LANE_UNITS = 4 };
+enum { CS_LANE_UNITS = 2 };
 
 struct cs_cluster {
     const struct cs_device_class *device;
