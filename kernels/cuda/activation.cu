@@ -3,7 +3,12 @@
 #include "kernels/cuda/activation.cuh"
 
 #define THREADS 256
-#define AT_ONCE 2 /* packs of a thread on their way together */
+
+/* Packs of a thread on their way together, by the number of its inputs. */
+__host__ __device__ constexpr int at_once(int inputs)
+{
+    return inputs == 1 ? 4 : 2;
+}
 
 /* Every operator here is a matrix (rows, n) of packs; NULL inputs are not read. */
 struct rows_args {
@@ -14,83 +19,88 @@ struct rows_args {
     int64_t ld_y;
 };
 
-/* Place of pack i; false: there is none. */
+/* Place of a pack; count 0: there is none. */
 struct place {
-    int64_t row, col, count;
+    int64_t row, col;
+    int32_t count;
 };
 
-__device__ inline bool find_place(const struct rows_args &g, int64_t i, struct place *at)
+__device__ inline struct place find_place(const struct rows_args &g, int64_t i)
 {
-    const int64_t packs = (g.n + CS_PACK - 1) / CS_PACK;
-    at->row = cs_row_of(i, packs);
-    at->col = (i - at->row * packs) * CS_PACK;
-    at->count = g.n - at->col;
-    return at->row < g.rows;
+    const int64_t packs = (g.n + CS_PACK - 1) / CS_PACK, row = cs_row_of(i, packs);
+    const int64_t col = (i - row * packs) * CS_PACK, rest = g.n - col;
+    return {row, col, row >= g.rows ? 0 : rest < CS_PACK ? (int32_t)rest : CS_PACK};
 }
 
-/* y = act(a) (b NULL) or act(a) b */
-template <typename T, enum cs_act KIND, bool IS_GATED>
+/* y = act(a) (b NULL) or act(a) b. WHOLE: all packs are whole and aligned. */
+template <typename T, enum cs_act KIND, bool IS_GATED, bool WHOLE>
 __global__ void __launch_bounds__(THREADS) value_kernel(struct rows_args g)
 {
-    float x[AT_ONCE][CS_PACK], up[AT_ONCE][CS_PACK];
-    struct place at[AT_ONCE];
-    bool is_there[AT_ONCE];
-    const int64_t first = (int64_t)blockIdx.x * THREADS * AT_ONCE + threadIdx.x;
+    constexpr int N = at_once(IS_GATED ? 2 : 1);
+    cs_pack_words<T> a[N], b[N];
+    struct place at[N];
+    const int64_t first = (int64_t)blockIdx.x * THREADS * N + threadIdx.x;
 #pragma unroll
-    for (int u = 0; u < AT_ONCE; u++) {
-        is_there[u] = find_place(g, first + u * THREADS, &at[u]);
-        if (!is_there[u])
-            continue;
+    for (int u = 0; u < N; u++) {
+        at[u] = find_place(g, first + u * THREADS);
         const int64_t from = at[u].row * g.ld_ab + at[u].col;
-        cs_load_pack((const T *)g.a + from, at[u].count, x[u]);
-        if (IS_GATED)
-            cs_load_pack((const T *)g.b + from, at[u].count, up[u]);
+        a[u] = cs_load_words<WHOLE>((const T *)g.a + from, at[u].count);
+        if constexpr (IS_GATED)
+            b[u] = cs_load_words<WHOLE>((const T *)g.b + from, at[u].count);
     }
 #pragma unroll
-    for (int u = 0; u < AT_ONCE; u++) {
-        if (!is_there[u])
-            continue;
+    for (int u = 0; u < N; u++) {
+        float x[CS_PACK], up[CS_PACK];
+        cs_unpack(a[u], x);
+        if constexpr (IS_GATED)
+            cs_unpack(b[u], up);
 #pragma unroll
         for (int j = 0; j < CS_PACK; j++)
-            x[u][j] = cs_act_value<T, KIND>(x[u][j]) * (IS_GATED ? up[u][j] : 1.0f);
-        cs_store_pack((T *)g.y + at[u].row * g.ld_y + at[u].col, at[u].count, x[u]);
+            x[j] = cs_act_value<T, KIND>(x[j]) * (IS_GATED ? up[j] : 1.0f);
+        cs_store_words<WHOLE>((T *)g.y + at[u].row * g.ld_y + at[u].col, at[u].count, x);
     }
 }
 
 /* c = dy. b NULL: y = dy act'(a); else y = dy b act'(a), z = dy act(a) */
-template <typename T, enum cs_act KIND, bool IS_GATED>
+template <typename T, enum cs_act KIND, bool IS_GATED, bool WHOLE>
 __global__ void __launch_bounds__(THREADS) slope_kernel(struct rows_args g)
 {
-    float x[AT_ONCE][CS_PACK], up[AT_ONCE][CS_PACK], d[AT_ONCE][CS_PACK];
-    struct place at[AT_ONCE];
-    bool is_there[AT_ONCE];
-    const int64_t first = (int64_t)blockIdx.x * THREADS * AT_ONCE + threadIdx.x;
+    constexpr int N = at_once(IS_GATED ? 3 : 2);
+    cs_pack_words<T> a[N], b[N], c[N];
+    struct place at[N];
+    const int64_t first = (int64_t)blockIdx.x * THREADS * N + threadIdx.x;
 #pragma unroll
-    for (int u = 0; u < AT_ONCE; u++) {
-        is_there[u] = find_place(g, first + u * THREADS, &at[u]);
-        if (!is_there[u])
-            continue;
+    for (int u = 0; u < N; u++) {
+        at[u] = find_place(g, first + u * THREADS);
         const int64_t from = at[u].row * g.ld_ab + at[u].col;
-        cs_load_pack((const T *)g.a + from, at[u].count, x[u]);
-        if (IS_GATED)
-            cs_load_pack((const T *)g.b + from, at[u].count, up[u]);
-        cs_load_pack((const T *)g.c + at[u].row * g.ld_c + at[u].col, at[u].count, d[u]);
+        a[u] = cs_load_words<WHOLE>((const T *)g.a + from, at[u].count);
+        if constexpr (IS_GATED)
+            b[u] = cs_load_words<WHOLE>((const T *)g.b + from, at[u].count);
+        c[u] = cs_load_words<WHOLE>((const T *)g.c + at[u].row * g.ld_c + at[u].col, at[u].count);
     }
 #pragma unroll
-    for (int u = 0; u < AT_ONCE; u++) {
-        if (!is_there[u])
-            continue;
+    for (int u = 0; u < N; u++) {
         const int64_t to = at[u].row * g.ld_y + at[u].col;
-        float out[CS_PACK];
+        float x[CS_PACK], up[CS_PACK], d[CS_PACK];
+        cs_unpack(a[u], x);
+        cs_unpack(c[u], d);
+        if constexpr (IS_GATED)
+            cs_unpack(b[u], up);
 #pragma unroll
-        for (int j = 0; j < CS_PACK; j++)
-            out[j] = d[u][j] * (IS_GATED ? up[u][j] : 1.0f) * cs_act_slope<T, KIND>(x[u][j]);
-        cs_store_pack((T *)g.y + to, at[u].count, out);
+        for (int j = 0; j < CS_PACK; j++) {
+            const float slope = cs_act_slope<T, KIND>(x[j]);
+            if constexpr (IS_GATED) {
+                up[j] = d[j] * up[j] * slope;
+                d[j] *= cs_act_value<T, KIND>(x[j]);
+            } else {
+                d[j] *= slope;
+            }
+        }
         if constexpr (IS_GATED) {
-#pragma unroll
-            for (int j = 0; j < CS_PACK; j++)
-                out[j] = d[u][j] * cs_act_value<T, KIND>(x[u][j]);
-            cs_store_pack((T *)g.z + to, at[u].count, out);
+            cs_store_words<WHOLE>((T *)g.y + to, at[u].count, up);
+            cs_store_words<WHOLE>((T *)g.z + to, at[u].count, d);
+        } else {
+            cs_store_words<WHOLE>((T *)g.y + to, at[u].count, d);
         }
     }
 }
@@ -99,9 +109,10 @@ template <typename T> __global__ void add_kernel(int64_t n, const T *a, const T 
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x * CS_PACK;
     for (int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * CS_PACK; i < n; i += step) {
+        const cs_pack_words<T> wa = cs_load_words(a + i, n - i), wb = cs_load_words(b + i, n - i);
         float x[CS_PACK], z[CS_PACK];
-        cs_load_pack(a + i, n - i, x);
-        cs_load_pack(b + i, n - i, z);
+        cs_unpack(wa, x);
+        cs_unpack(wb, z);
         for (int j = 0; j < CS_PACK; j++)
             x[j] += z[j];
         cs_store_pack(y + i, n - i, x);
@@ -116,13 +127,11 @@ struct kernels {
 
 #define KIND_ROW(K)                                                                                \
     {                                                                                              \
-        value_kernel<T, K, false>, slope_kernel<T, K, false>, value_kernel<T, K, true>,            \
-            slope_kernel<T, K, true>                                                               \
+        value_kernel<T, K, false, WHOLE>, slope_kernel<T, K, false, WHOLE>,                        \
+            value_kernel<T, K, true, WHOLE>, slope_kernel<T, K, true, WHOLE>                       \
     }
 
-template <typename T>
-static void launch(struct cs_ctx *ctx, enum cs_act kind, bool wants_slope,
-                   const struct rows_args *g)
+template <typename T, bool WHOLE> static const struct kernels *kernels_of(enum cs_act kind)
 {
     static const struct kernels of_kind[] = {
         KIND_ROW(CS_ACT_NONE),       KIND_ROW(CS_ACT_GELU), KIND_ROW(CS_ACT_GELU_TANH),
@@ -130,12 +139,24 @@ static void launch(struct cs_ctx *ctx, enum cs_act kind, bool wants_slope,
     };
 
     static_assert(sizeof of_kind / sizeof of_kind[0] == CS_ACT_KINDS, "one row per activation");
+    return &of_kind[kind];
+}
+
+template <typename T>
+static void launch(struct cs_ctx *ctx, enum cs_act kind, bool wants_slope,
+                   const struct rows_args *g)
+{
     if (g->rows <= 0 || g->n <= 0)
         return;
-    const struct kernels *k = &of_kind[kind];
-    kernel_fn *const kernel = g->b != nullptr ? (wants_slope ? k->gated_slope : k->gated_value)
-                                              : (wants_slope ? k->slope : k->value);
-    const int64_t packs = (g->n + CS_PACK - 1) / CS_PACK, per_block = THREADS * AT_ONCE;
+    const bool is_whole = g->n % CS_PACK == 0 && cs_is_whole(g->ld_ab, g->a) &&
+                          cs_is_whole(g->ld_ab, g->b) && cs_is_whole(g->ld_c, g->c) &&
+                          cs_is_whole(g->ld_y, g->y) && cs_is_whole(g->ld_y, g->z);
+    const bool is_gated = g->b != nullptr;
+    const struct kernels *k = is_whole ? kernels_of<T, true>(kind) : kernels_of<T, false>(kind);
+    kernel_fn *const kernel = is_gated ? (wants_slope ? k->gated_slope : k->gated_value)
+                                       : (wants_slope ? k->slope : k->value);
+    const int64_t packs = (g->n + CS_PACK - 1) / CS_PACK;
+    const int64_t per_block = THREADS * at_once(1 + is_gated + wants_slope);
     const int64_t blocks = (g->rows * packs + per_block - 1) / per_block;
     kernel<<<(unsigned)blocks, THREADS, 0, cs_cuda_stream_of(ctx)>>>(*g);
     CS_CUDA_LAUNCHED(ctx, "activation");

@@ -1,37 +1,54 @@
 /* Rotary position embedding, rotate-half form, in place (OVERWRITTEN); see kernels/cpu/rope.c. */
 #include "kernels/cuda/cuda_ops.cuh"
 
+#define THREADS 256
+#define HEADS   4 /* that a thread turns by the same angles */
+
 struct rope_args {
     int64_t rows, ldx;
     int32_t heads, head_dim, half, packs; /* packs: of one half */
     float sign;
 };
 
-/* x (rows, heads, head_dim), row stride ldx; cos, sin (rows, half). A thread turns a pack of pairs.
- */
-template <typename T>
-__global__ void rope_kernel(struct rope_args g, T *x, const float *cos, const float *sin)
+/* x (rows, heads, head_dim), row stride ldx; cos, sin (rows, half). A thread turns a pack of pairs
+ * of HEADS heads. WHOLE: all packs are whole and aligned. */
+template <typename T, bool WHOLE>
+__global__ void __launch_bounds__(THREADS)
+    rope_kernel(struct rope_args g, T *x, const float *cos, const float *sin)
 {
-    const int64_t per_row = (int64_t)g.heads * g.packs, step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.rows * per_row;
-         i += step) {
-        const int64_t row = cs_row_of(i, per_row);
-        const int32_t in_row = (int32_t)(i - row * per_row), head = in_row / g.packs;
-        const int32_t pair = (in_row - head * g.packs) * CS_PACK, count = g.half - pair;
-        T *at = x + row * g.ldx + (int64_t)head * g.head_dim + pair;
-        float a[CS_PACK], b[CS_PACK], c[CS_PACK], s[CS_PACK];
-        cs_load_pack(at, count, a);
-        cs_load_pack(at + g.half, count, b);
-        cs_load_pack(cos + row * g.half + pair, count, c);
-        cs_load_pack(sin + row * g.half + pair, count, s);
+    const int32_t apart =
+        (g.heads + HEADS - 1) / HEADS; /* neighbours in a warp are neighbours in x */
+    const int64_t per_row = (int64_t)apart * g.packs;
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, row = cs_row_of(i, per_row);
+    if (row >= g.rows)
+        return;
+    const int32_t in_row = (int32_t)(i - row * per_row), first = in_row / g.packs;
+    const int32_t pair = in_row % g.packs * CS_PACK, count = g.half - pair;
+    T *at = x + row * g.ldx + (int64_t)first * g.head_dim + pair;
+    cs_pack_words<T> low[HEADS], high[HEADS];
+#pragma unroll
+    for (int h = 0; h < HEADS; h++) {
+        const int32_t there = first + h * apart < g.heads ? count : 0;
+        low[h] = cs_load_words<WHOLE>(at + h * apart * g.head_dim, there);
+        high[h] = cs_load_words<WHOLE>(at + h * apart * g.head_dim + g.half, there);
+    }
+    float c[CS_PACK], s[CS_PACK];
+    cs_unpack(cs_load_words<WHOLE>(cos + row * g.half + pair, count), c);
+    cs_unpack(cs_load_words<WHOLE>(sin + row * g.half + pair, count), s);
+#pragma unroll
+    for (int h = 0; h < HEADS; h++) {
+        const int32_t there = first + h * apart < g.heads ? count : 0;
+        float a[CS_PACK], b[CS_PACK];
+        cs_unpack(low[h], a);
+        cs_unpack(high[h], b);
 #pragma unroll
         for (int j = 0; j < CS_PACK; j++) {
-            const float turn = g.sign * s[j], first = a[j];
-            a[j] = first * c[j] - b[j] * turn;
-            b[j] = b[j] * c[j] + first * turn;
+            const float turn = g.sign * s[j], real = a[j];
+            a[j] = real * c[j] - b[j] * turn;
+            b[j] = b[j] * c[j] + real * turn;
         }
-        cs_store_pack(at, count, a);
-        cs_store_pack(at + g.half, count, b);
+        cs_store_words<WHOLE>(at + h * apart * g.head_dim, there, a);
+        cs_store_words<WHOLE>(at + h * apart * g.head_dim + g.half, there, b);
     }
 }
 
@@ -45,7 +62,11 @@ void cs_cuda_rope(struct cs_ctx *ctx, int64_t rows, int32_t heads, int32_t head_
         return;
     const struct rope_args g = {
         rows, ldx, heads, head_dim, half, (half + CS_PACK - 1) / CS_PACK, inverse ? -1.0f : 1.0f};
-    rope_kernel<T><<<cs_blocks(rows * heads * g.packs, 256), 256, 0, cs_cuda_stream_of(ctx)>>>(
+    const bool is_whole = cs_is_whole(half, cos) && cs_is_whole(half, sin) && cs_is_whole(ldx, x) &&
+                          head_dim % CS_PACK == 0;
+    auto *kernel = is_whole ? rope_kernel<T, true> : rope_kernel<T, false>;
+    const int64_t items = rows * ((heads + HEADS - 1) / HEADS) * g.packs;
+    kernel<<<(unsigned)((items + THREADS - 1) / THREADS), THREADS, 0, cs_cuda_stream_of(ctx)>>>(
         g, (T *)x, cos, sin);
     CS_CUDA_LAUNCHED(ctx, "rope");
 }

@@ -14,6 +14,7 @@ static const int64_t sizes[][2] = {
     {300,  1152},
     {5,    1536},
     {700,  2048},
+    {3,    3000},
     {9,    4096},
     {6,    8192},
     {17,   9001}
@@ -126,28 +127,40 @@ static void one_norm_grad(struct lab *lab, struct norm_args g, bool has_residual
     lab_run(lab, &c);
 }
 
+static void one_size_of_norms(struct lab *lab, int64_t rows, int64_t n, float offset)
+{
+    for (int kind = 0; kind < CS_NORM_KINDS; kind++)
+        one_norm(lab, (struct norm_args){(enum cs_norm)kind, rows, n, offset});
+    for (int kind = 0; kind < 2 * CS_NORM_KINDS; kind++)
+        one_add_norm(lab, (struct norm_args){(enum cs_norm)(kind / 2), rows, n, offset},
+                     kind % 2 != 0);
+    for (int kind = 0; kind < CS_NORM_KINDS; kind++)
+        for (int what = 0; what < 4; what++)
+            one_norm_grad(lab, (struct norm_args){(enum cs_norm)kind, rows, n, offset},
+                          (what & 1) != 0, (what & 2) != 0);
+}
+
 static void test_norm(struct lab *lab)
 {
+    /* so many rows that every block works on several, and steps between the numbers of columns at
+     * which other kernels are taken */
+    static const int64_t more[][2] = {
+        {9000, 40  },
+        {5000, 264 },
+        {1300, 640 },
+        {1700, 1152},
+        {1100, 2048},
+        {600,  2056},
+        {3,    5000},
+        {37,   4104},
+        {260,  1288},
+    };
+
     for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
-        for (int kind = 0; kind < CS_NORM_KINDS; kind++)
-            one_norm(lab, (struct norm_args){(enum cs_norm)kind, sizes[i][0], sizes[i][1],
-                                             i % 2 == 0 ? 0.0f : 1.0f});
-    lab_group(lab, "norm");
-    for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
-        for (int kind = 0; kind < 2 * CS_NORM_KINDS; kind++)
-            one_add_norm(lab,
-                         (struct norm_args){(enum cs_norm)(kind / 2), sizes[i][0], sizes[i][1],
-                                            i % 2 == 0 ? 0.0f : 1.0f},
-                         kind % 2 != 0);
-    lab_group(lab, "add_norm");
-    for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
-        for (int kind = 0; kind < CS_NORM_KINDS; kind++)
-            for (int what = 0; what < 4; what++)
-                one_norm_grad(lab,
-                              (struct norm_args){(enum cs_norm)kind, sizes[i][0], sizes[i][1],
-                                                 i % 2 == 0 ? 0.0f : 1.0f},
-                              (what & 1) != 0, (what & 2) != 0);
-    lab_group(lab, "norm_grad");
+        one_size_of_norms(lab, sizes[i][0], sizes[i][1], i % 2 == 0 ? 0.0f : 1.0f);
+    for (size_t i = 0; i < CS_ARRAY_LEN(more); i++)
+        one_size_of_norms(lab, more[i][0], more[i][1], i % 2 == 0 ? 0.0f : 1.0f);
+    lab_group(lab, "norms");
 }
 
 /* ---- rope ---- */
@@ -173,6 +186,7 @@ static void test_rope(struct lab *lab)
         {127,  260, 4, 64,  64,  1},
         {129,  384, 3, 128, 128, 0},
         {1000, 200, 2, 80,  40,  0},
+        {65,   640, 9, 64,  64,  1},
         {33,   75,  5, 15,  6,   1}
     };
     for (size_t i = 0; i < CS_ARRAY_LEN(size); i++) {
@@ -214,11 +228,18 @@ static void call_gated(const struct cs_ops *ops, struct cs_ctx *ctx, void *const
     ops->gated(ctx, g->kind, g->rows, g->n, p[0], p[1], g->ld, p[2]);
 }
 
+/* whole packs, and rows that begin anywhere */
+static int64_t grad_stride(const struct act_args *g)
+{
+    return g->ld + (g->ld % 16 == 0 ? 8 : 3);
+}
+
 static void call_gated_grad(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
                             const void *args)
 {
     const struct act_args *g = args;
-    ops->gated_grad(ctx, g->kind, g->rows, g->n, p[0], p[1], g->ld, p[2], p[3], p[4], g->ld + 3);
+    ops->gated_grad(ctx, g->kind, g->rows, g->n, p[0], p[1], g->ld, p[2], p[3], p[4],
+                    grad_stride(g));
 }
 
 static void call_add(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p, const void *args)
@@ -250,8 +271,8 @@ static void one_gated(struct lab *lab, struct act_args g)
     lab_real(lab, &grad, LAB_ACT, g.rows * g.ld, -6, 6);
     lab_real(lab, &grad, LAB_ACT, g.rows * g.ld, -1, 1);
     lab_real(lab, &grad, LAB_ACT, g.rows * g.n, -1, 1);
-    lab_output(lab, &grad, LAB_ACT, g.rows * (g.ld + 3), act_rel(lab), 1e-6);
-    lab_output(lab, &grad, LAB_ACT, g.rows * (g.ld + 3), act_rel(lab), 1e-6);
+    lab_output(lab, &grad, LAB_ACT, g.rows * grad_stride(&g), act_rel(lab), 1e-6);
+    lab_output(lab, &grad, LAB_ACT, g.rows * grad_stride(&g), act_rel(lab), 1e-6);
     lab_run(lab, &grad);
 }
 
@@ -396,12 +417,16 @@ static void call_patches(const struct cs_ops *ops, struct cs_ctx *ctx, void *con
 static void test_patches(struct lab *lab)
 {
     static const struct patch_args size[] = {
-        {0, 28,  28, 3, 14},
-        {1, 1,   1,  1, 1 },
-        {2, 28,  42, 3, 14},
-        {3, 33,  50, 3, 7 },
-        {1, 384, 84, 4, 14},
-        {5, 16,  16, 1, 16}
+        {0, 28,  28,  3, 14},
+        {1, 1,   1,   1, 1 },
+        {2, 28,  42,  3, 14},
+        {3, 33,  50,  3, 7 },
+        {1, 384, 84,  4, 14},
+        {5, 16,  16,  1, 16},
+        {2, 384, 384, 3, 14},
+        {1, 70,  130, 3, 16},
+        {1, 100, 75,  8, 25},
+        {1, 64,  96,  8, 32}
     };
     for (size_t i = 0; i < CS_ARRAY_LEN(size); i++) {
         const struct patch_args *g = &size[i];
