@@ -15,11 +15,8 @@
  *
  * Third warpgroup: warp 0 walks the lists and loads, warps 1 and 2 add dQ of one warpgroup each
  * (and wait for their turn in a deterministic run). */
-#include "kernels/cuda/attention_bwd_sm90_math.cuh"
-
-#define PRODUCER_REGISTERS 40
-#define CONSUMER_REGISTERS 232
-#define THREADS            (3 * CS_WARPGROUP)
+#include "kernels/cuda/attention_bwd_sm90_roles.cuh"
+#include "kernels/cuda/attention_sm90_maps.cuh"
 
 /* d (64 keys, DIM) += weight (64 keys, 64 queries) queries (64, DIM) */
 template <typename L>
@@ -50,18 +47,18 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
 
     for (uint32_t keys_parity = 0;; keys_parity ^= 1) {
         cs_mbar_wait(base + L::KEYS_FULL, keys_parity);
-        const int4 item = *(const int4 *)(shared + L::ITEM);
-        if (item.x < 0)
+        const struct item item = read_item(shared + L::ITEM);
+        if (item.tile < 0)
             break;
         float dk[DIM / 2] = {}, dv[DIM / 2] = {};
-        if (item.w > 0) {
+        if (item.count > 0) {
             float s[32];
             cs_mbar_wait(base + L::Q_FULL + 8 * ring.stage, ring.parity);
             cs_wgmma_fence();
             products<L, 64>(s, own_keys, base + L::Q + ring.stage * L::QUERY_BYTES);
             cs_wgmma_commit();
-            int4 step = *((const int4 *)(shared + L::STEP) + ring.stage);
-            int32_t cell = wg == 0 ? step.x : step.y;
+            const struct step *const steps = (const struct step *)(shared + L::STEP);
+            int32_t cell = read_by_one(&steps[ring.stage].cell[wg]);
             uint32_t keep = bits_of(a, cell);
             cs_wgmma_wait<0>();
             for (bool is_last = false; !is_last;) {
@@ -102,14 +99,17 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
                 cs_wgmma_fence();
                 query_gradient<L, N>(dq, ds_both, dq_keys);
                 cs_wgmma_commit();
-                cs_wgmma_wait<1>(); /* dK */
-                if (is_elected)
+                cs_wgmma_wait<1>();          /* dK */
+                int32_t half = 0, flags = 0; /* of the first lane */
+                if (is_elected) {
+                    half = steps[ring.stage].half;
+                    flags = steps[ring.stage].flags;
                     cs_mbar_arrive(base + L::Q_FREE + 8 * ring.stage);
+                }
 
                 /* After the last step S is computed from whatever is there, and not used: a
                  * branch around it would make the compiler wait after every wgmma. */
-                const int32_t half = step.z, rank = step.w >> 1;
-                is_last = step.w & 1;
+                is_last = of_first_lane(flags) & 1;
                 ring.step();
                 if (!is_last)
                     cs_mbar_wait(base + L::Q_FULL + 8 * ring.stage, ring.parity);
@@ -117,13 +117,12 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
                 products<L, 64>(s, own_keys, base + L::Q + ring.stage * L::QUERY_BYTES);
                 cs_wgmma_commit();
                 if (!is_last) {
-                    step = *((const int4 *)(shared + L::STEP) + ring.stage);
-                    cell = wg == 0 ? step.x : step.y;
+                    cell = read_by_one(&steps[ring.stage].cell[wg]);
                     keep = bits_of(a, cell);
                 }
                 cs_wgmma_wait<1>(); /* dQ */
                 hold(dq);
-                hand_over_dq<L, N>(dq, shared, half, rank, wg);
+                hand_over_dq<L, N>(dq, shared, half, flags >> 1, wg, (uint32_t)ring.stage);
                 cs_wgmma_wait<0>(); /* S */
             }
         }
@@ -131,58 +130,37 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
             cs_mbar_arrive(base + L::KEYS_FREE);
         hold(dk);
         hold(dv);
-        store_keys<L, DIM>(a, dk, a.scale, item.x, item.z, wg, 0, a.dk, a.dk_part);
-        store_keys<L, DIM>(a, dv, 1.0f, item.x, item.z, wg, 0, a.dv, a.dv_part);
+        store_keys<L, DIM>(a, dk, a.scale, item.tile, item.column, wg, 0, a.dk, a.dk_part);
+        store_keys<L, DIM>(a, dv, 1.0f, item.tile, item.column, wg, 0, a.dv, a.dv_part);
     }
-    hand_over_end<L>(shared, wg);
+    hand_over_end<L>(shared, wg, (uint32_t)ring.stage ^ 1);
 }
 
+template <int DIM> using layout = cs_bwd_layout<DIM, CS_MASK_TILE, CS_BWD_STAGES, 1, CS_BWD_STAGES>;
+
 template <int DIM, bool CAP>
-__global__ void __launch_bounds__(THREADS, 1)
+__global__ void __launch_bounds__(CS_BWD_THREADS, 1)
     cs_bwd_kernel(const __grid_constant__ struct cs_bwd_maps maps,
                   const __grid_constant__ struct cs_bwd_args a)
 {
-    using L = cs_bwd_layout<DIM, CS_MASK_TILE, CS_BWD_STAGES, 1, CS_BWD_STAGES>;
-    extern __shared__ uint8_t dynamic[];
-    uint8_t *shared = dynamic + (1024 - cs_smem(dynamic) % 1024) % 1024;
-    /* from one lane: the compiler sees that they are the same for a warp */
-    const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0), wg = warp / 4;
-    if (threadIdx.x == 0)
-        init_barriers<L>(cs_smem(shared));
-    __syncthreads();
-    if (wg == 2) {
-        cs_registers_give<PRODUCER_REGISTERS>();
-        if (warp == CONSUMER_WARPS)
-            produce<L>(a, maps, shared);
-        else if (warp <= CONSUMER_WARPS + 2)
-            add_dq<L>(a, shared, warp - CONSUMER_WARPS - 1);
-    } else {
-        cs_registers_take<CONSUMER_REGISTERS>();
+    using L = layout<DIM>;
+    cs_bwd_play<L>(a, maps, [&](uint8_t *shared, int wg) {
         if constexpr (2 * L::DQ_FIRST == DIM)
             consume<L, L::DQ_FIRST, CAP>(a, shared, wg);
         else if (wg == 0)
             consume<L, L::DQ_FIRST, CAP>(a, shared, 0);
         else
             consume<L, DIM - L::DQ_FIRST, CAP>(a, shared, 1);
-    }
+    });
 }
 
 /* --- host ------------------------------------------------------------------------------------ */
 
-/* Rows (tokens, heads, dim) of bf16 in boxes of 64 columns of one head. */
-static bool map_rows(const void *x, int32_t tokens, int32_t heads, int32_t dim, int32_t stride,
-                     uint32_t rows, CUtensorMap *map)
+template <int DIM>
+static void launch(struct cs_ctx *ctx, const struct cs_bwd_maps &maps, const struct cs_bwd_args &a)
 {
-    const struct cs_tensor t = {
-        CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-        (void *)x,
-        3,
-        {(uint64_t)dim,     (uint64_t)heads,      (uint64_t)tokens},
-        {(uint64_t)dim * 2, (uint64_t)stride * 2},
-        {CS_BWD_PANEL,                1,                 rows                },
-        CU_TENSOR_MAP_SWIZZLE_128B
-    };
-    return cs_tensor_map(&t, map);
+    cs_bwd_launch<layout<DIM>>(
+        ctx, maps, a, a.softcap != 0.0f ? cs_bwd_kernel<DIM, true> : cs_bwd_kernel<DIM, false>);
 }
 
 static bool map_statistics(const struct cs_bwd_args &a, CUtensorMap *map)
@@ -199,45 +177,31 @@ static bool map_statistics(const struct cs_bwd_args &a, CUtensorMap *map)
     return cs_tensor_map(&t, map);
 }
 
-template <int DIM, bool CAP>
-static void launch(struct cs_ctx *ctx, const struct cs_bwd_maps &maps, const struct cs_bwd_args &a)
-{
-    auto *kernel = cs_bwd_kernel<DIM, CAP>;
-    const int bytes = cs_bwd_layout<DIM, CS_MASK_TILE, CS_BWD_STAGES, 1, CS_BWD_STAGES>::BYTES;
-    CS_CUDA_NOTE(ctx,
-                 cudaFuncSetAttribute((const void *)kernel,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-                 "attention_grad");
-    const int items = a.n_k * a.kv_heads * a.parts;
-    const unsigned blocks = (unsigned)min(items, cs_cuda_handle_of(ctx)->processors);
-    kernel<<<blocks, THREADS, bytes, cs_cuda_stream_of(ctx)>>>(maps, a);
-    CS_CUDA_LAUNCHED(ctx, "attention_grad");
-}
+typedef void (*pass_fn)(struct cs_ctx *, const struct cs_bwd_maps &, const struct cs_bwd_args &);
 
-typedef void (*launch_fn)(struct cs_ctx *, const struct cs_bwd_maps &, const struct cs_bwd_args &);
-
-static launch_fn launch_of(int32_t dim, bool is_capped)
+/* The main kernel for heads of dim; NULL: none */
+static pass_fn main_pass_of(int32_t dim)
 {
     static const struct {
         int32_t dim;
-        launch_fn plain, capped;
+        pass_fn pass;
     } table[] = {
-        {64,      launch<64, false>,          launch<64, true>},
-        {72,  launch<72,           false>,                         launch<72, true>},
-        {80, launch<80,false>,launch<80, true>},
-        {96,      launch<96,      false>,                         launch<96, true>},
-        {128,  launch<128,           false>,                         launch<128, true>},
-        {256, cs_bwd_wide,cs_bwd_wide},
+        {64,  launch<64> },
+        {72,  launch<72> },
+        {80,  launch<80> },
+        {96,  launch<96> },
+        {128, launch<128>},
+        {256, cs_bwd_wide},
     };
 
     for (const auto &row : table)
         if (row.dim == dim)
-            return is_capped ? row.capped : row.plain;
+            return row.pass;
     return nullptr;
 }
 
-static void launch_all(struct cs_ctx *ctx, const struct cs_bwd_maps &maps,
-                       const struct cs_bwd_args &a, launch_fn main_pass)
+static void run(struct cs_ctx *ctx, const struct cs_bwd_maps &maps, const struct cs_bwd_args &a,
+                pass_fn main_pass)
 {
     cs_bwd_before(ctx, a);
     main_pass(ctx, maps, a);
@@ -323,6 +287,8 @@ static struct cs_bwd_args args_of(const struct cs_attention_shape *s,
     a.block = s->is_deterministic ? a.kv_heads * a.parts : (BLOCK_TILES + a.n_k - 1) / a.n_k;
     a.scale = s->scale;
     a.softcap = s->softcap;
+    a.to_log2 = (s->softcap == 0.0f ? s->scale : s->softcap) * CS_LOG2E;
+    a.to_tanh = s->softcap == 0.0f ? 0.0f : 2.0f * CS_LOG2E * s->scale / s->softcap;
     a.is_ordered = s->is_deterministic;
     return a;
 }
@@ -331,7 +297,7 @@ static struct cs_bwd_args args_of(const struct cs_attention_shape *s,
 
 static bool is_own_shape(const struct cs_attention_shape *s, const struct cs_mask_plan *mask)
 {
-    return mask->cells != nullptr && launch_of(s->head_dim, false) != nullptr && s->tokens > 0 &&
+    return mask->cells != nullptr && main_pass_of(s->head_dim) != nullptr && s->tokens > 0 &&
            s->heads > 0 && s->kv_heads > 0 && s->heads % s->kv_heads == 0 && s->heads <= 65535 &&
            s->q_stride % 8 == 0 && s->kv_stride % 8 == 0 && s->o_stride % 8 == 0 &&
            mask->cells->n_q > 0 && mask->cells->n_k > 0;
@@ -381,18 +347,22 @@ bool cs_cuda_attention_bwd_sm90(struct cs_ctx *ctx, const struct cs_attention_sh
     a.dv = dv;
     const int32_t dim = shape->head_dim;
     const int32_t k_tokens = shape->k_tokens > 0 ? shape->k_tokens : shape->tokens;
-    const uint32_t keys = dim > 128 ? CS_BWD_ROWS : CS_MASK_TILE; /* of an item */
+    const int32_t keys = dim > 128 ? CS_BWD_ROWS : CS_MASK_TILE; /* of an item */
+    const auto map_rows = [&](const void *x, int32_t rows, int32_t heads, int32_t stride,
+                              int32_t box, CUtensorMap *map) {
+        return cs_attention_map_rows(x, rows, heads, dim, stride, CS_BWD_PANEL, box, map);
+    };
     struct cs_bwd_maps maps;
     const bool is_mapped =
-        map_rows(q, shape->tokens, shape->heads, dim, shape->q_stride, CS_BWD_ROWS, &maps.q) &&
-        map_rows(d_o, shape->tokens, shape->heads, dim, shape->o_stride, CS_BWD_ROWS, &maps.d_o) &&
-        map_rows(k, k_tokens, shape->kv_heads, dim, shape->kv_stride, keys, &maps.k) &&
-        map_rows(v, k_tokens, shape->kv_heads, dim, shape->kv_stride, keys, &maps.v) &&
+        map_rows(q, shape->tokens, shape->heads, shape->q_stride, CS_BWD_ROWS, &maps.q) &&
+        map_rows(d_o, shape->tokens, shape->heads, shape->o_stride, CS_BWD_ROWS, &maps.d_o) &&
+        map_rows(k, k_tokens, shape->kv_heads, shape->kv_stride, keys, &maps.k) &&
+        map_rows(v, k_tokens, shape->kv_heads, shape->kv_stride, keys, &maps.v) &&
         map_statistics(a, &maps.stat);
     if (!is_mapped) {
         CS_CUDA_REFUSE(ctx, CS_INTERNAL, "attention_grad: no tensor map for head size %d", dim);
         return true;
     }
-    launch_all(ctx, maps, a, launch_of(dim, shape->softcap != 0.0f));
+    run(ctx, maps, a, main_pass_of(dim));
     return true;
 }

@@ -32,6 +32,8 @@ struct cs_bwd_args {
     int32_t group, parts, heads_per_item; /* parts * heads_per_item = group = heads / kv_heads */
     int32_t block; /* columns whose items come before those of the next (see item_of) */
     float scale, softcap;
+    float to_log2;   /* from a score (under a cap from its tanh) to the exponent of 2 */
+    float to_tanh;   /* from a score to the argument of tanh_of; no cap: 0 */
     bool is_ordered; /* sums of dq in the order of ranks */
     const void *o, *d_o;
     const float *lse;

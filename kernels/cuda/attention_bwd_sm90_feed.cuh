@@ -6,11 +6,9 @@
 
 #include "kernels/cuda/attention_bwd_sm90.cuh"
 
-/* Named barriers; + warpgroup where there are two. */
-enum { BAR_P = 1, BAR_DS = 2, BAR_DQ_FULL = 3, BAR_DQ_FREE = 5 };
+enum { BAR_DS = 1 }; /* named barrier */
 
 #define CONSUMER_WARPS 8
-#define DQ_THREADS     (CS_WARPGROUP + 32) /* a warpgroup and the warp that adds its dQ */
 
 /* What the producer says about a step, next to its queries: cells of 64 keys each (the second is
  * not used by items of 64 keys), which sum of dQ, rank << 1 | is last of the item. */
@@ -53,7 +51,9 @@ template <int COLUMNS, int KEY_ROWS, int STAGES_DO, int PIECES, int STAGES_P> st
     static constexpr int Q_FULL = KEYS_FREE + 8, Q_FREE = Q_FULL + 8 * CS_BWD_STAGES;
     static constexpr int DO_FULL = Q_FREE + 8 * CS_BWD_STAGES;
     static constexpr int DO_FREE = DO_FULL + 8 * DO_STAGES;
-    static constexpr int BYTES = DO_FREE + 8 * DO_STAGES + 1024; /* room to align */
+    static constexpr int DQ_FULL = DO_FREE + 8 * DO_STAGES,
+                         DQ_FREE = DQ_FULL + 16;      /* (warpgroup) */
+    static constexpr int BYTES = DQ_FREE + 16 + 1024; /* room to align */
     static_assert(BYTES <= 232448, "shared memory of a Hopper block");
 };
 
@@ -69,7 +69,30 @@ template <typename L> __device__ __forceinline__ void init_barriers(uint32_t bas
         cs_mbar_init(base + L::DO_FULL + 8 * i, 1);
         cs_mbar_init(base + L::DO_FREE + 8 * i, CONSUMER_WARPS);
     }
+    for (int i = 0; i < 2; i++) {
+        cs_mbar_init(base + L::DQ_FULL + 8 * i, CONSUMER_WARPS / 2);
+        cs_mbar_init(base + L::DQ_FREE + 8 * i, 1);
+    }
     cs_mbar_init_done();
+}
+
+__device__ __forceinline__ int32_t of_first_lane(int32_t x)
+{
+    return __shfl_sync(0xffffffffu, x, 0);
+}
+
+/* What the producer says, read by the lane that frees it later: no other lane can be late. */
+__device__ __forceinline__ int32_t read_by_one(const int32_t *from)
+{
+    return of_first_lane(threadIdx.x % 32 == 0 ? *from : 0);
+}
+
+__device__ __forceinline__ struct item read_item(const void *from)
+{
+    int4 x = {0, 0, 0, 0};
+    if (threadIdx.x % 32 == 0)
+        x = *(const int4 *)from;
+    return {of_first_lane(x.x), of_first_lane(x.y), of_first_lane(x.z), of_first_lane(x.w)};
 }
 
 /* --- producer -------------------------------------------------------------------------------- */
@@ -248,70 +271,71 @@ __device__ __forceinline__ void fence_global_async(void)
     asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-/* What a warpgroup hands over, piece after piece: 64 rows of some columns in fragment order. A turn
- * begins with the first piece of a half and ends when the last one is in memory. */
+/* One lane: what a warpgroup hands over, piece after piece: 64 rows of some columns in fragment
+ * order. A turn begins with the first piece of a half and ends when the last one is in memory. */
 template <typename L>
 __device__ __forceinline__ void add_dq(const struct cs_bwd_args &a, uint8_t *shared, int wg)
 {
-    const bool is_elected = threadIdx.x % 32 == 0;
     const int first = CS_BWD_ROWS * L::DQ_FIRST * wg; /* floats */
     const int floats = CS_BWD_ROWS * (wg == 0 ? L::DQ_FIRST : L::DIM - L::DQ_FIRST) / L::DQ_PIECES;
-    const uint32_t from = cs_smem(shared) + L::DQ + wg * CS_BWD_ROWS * L::DQ_PIECE * 4;
-    cs_bar_arrive(BAR_DQ_FREE + wg, DQ_THREADS);
-    for (int piece = 0;; piece = (piece + 1) % L::DQ_PIECES) {
-        cs_bar_sync(BAR_DQ_FULL + wg, DQ_THREADS);
+    const uint32_t base = cs_smem(shared);
+    const uint32_t from = base + L::DQ + wg * CS_BWD_ROWS * L::DQ_PIECE * 4;
+    uint32_t parity = 0;
+    for (int piece = 0;; piece = (piece + 1) % L::DQ_PIECES, parity ^= 1) {
+        cs_mbar_wait(base + L::DQ_FULL + 8 * wg, parity);
         const int2 what = *((const int2 *)(shared + L::ADD) + wg);
         if (what.x < 0)
             break;
         int32_t *turn = a.turn + 2 * (int64_t)what.x + wg;
-        if (is_elected) {
-            if (a.is_ordered && piece == 0) {
-                while (load_acquire(turn) != what.y) {
-                }
-                fence_global_async();
+        if (a.is_ordered && piece == 0) {
+            while (load_acquire(turn) != what.y) {
             }
-            cs_bulk_add_f32(a.dq_sum + (int64_t)what.x * CS_BWD_ROWS * L::DIM + first +
-                                piece * floats,
-                            from, (uint32_t)floats * 4);
-            cs_bulk_commit();
-            cs_bulk_wait_read<0>();
+            fence_global_async();
         }
-        __syncwarp();
-        cs_bar_arrive(BAR_DQ_FREE + wg, DQ_THREADS);
-        if (is_elected && a.is_ordered && piece == L::DQ_PIECES - 1) {
+        cs_bulk_add_f32(a.dq_sum + (int64_t)what.x * CS_BWD_ROWS * L::DIM + first + piece * floats,
+                        from, (uint32_t)floats * 4);
+        cs_bulk_commit();
+        cs_bulk_wait_read<0>();
+        cs_mbar_arrive(base + L::DQ_FREE + 8 * wg);
+        if (a.is_ordered && piece == L::DQ_PIECES - 1) {
             cs_bulk_wait<0>();
             fence_global_async();
             store_release(turn, what.y + 1);
         }
     }
-    if (is_elected)
-        cs_bulk_wait<0>();
+    cs_bulk_wait<0>();
 }
 
-/* A warpgroup's columns of dQ to its stage, for the warp that adds them. */
+/* A warpgroup's columns of dQ to its stage, for the lane that adds them. half, rank: known to the
+ * first lanes of warps. parity: of what is handed over, 1 first. */
 template <typename L, int N>
 __device__ __forceinline__ void hand_over_dq(const float *dq, uint8_t *shared, int32_t half,
-                                             int32_t rank, int wg)
+                                             int32_t rank, int wg, uint32_t parity)
 {
     const int t = (int)threadIdx.x % CS_WARPGROUP;
     uint8_t *stage = shared + L::DQ + wg * CS_BWD_ROWS * L::DQ_PIECE * 4 + t * 16;
-    cs_bar_sync(BAR_DQ_FREE + wg, DQ_THREADS);
+    cs_mbar_wait(cs_smem(shared) + L::DQ_FREE + 8 * wg, parity);
 #pragma unroll
     for (int i = 0; i < N / 8; i++)
         *(float4 *)(stage + i * 2048) =
             make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
+    cs_fence_async();
+    __syncwarp();
     if (t == 0)
         *((int2 *)(shared + L::ADD) + wg) = make_int2(half, rank);
-    cs_fence_async();
-    cs_bar_arrive(BAR_DQ_FULL + wg, DQ_THREADS);
+    if (t % 32 == 0)
+        cs_mbar_arrive(cs_smem(shared) + L::DQ_FULL + 8 * wg);
 }
 
-template <typename L> __device__ __forceinline__ void hand_over_end(uint8_t *shared, int wg)
+template <typename L>
+__device__ __forceinline__ void hand_over_end(uint8_t *shared, int wg, uint32_t parity)
 {
-    cs_bar_sync(BAR_DQ_FREE + wg, DQ_THREADS);
+    if (threadIdx.x % 32 != 0)
+        return;
+    cs_mbar_wait(cs_smem(shared) + L::DQ_FREE + 8 * wg, parity);
     if (threadIdx.x % CS_WARPGROUP == 0)
         *((int2 *)(shared + L::ADD) + wg) = make_int2(-1, 0);
-    cs_bar_arrive(BAR_DQ_FULL + wg, DQ_THREADS);
+    cs_mbar_arrive(cs_smem(shared) + L::DQ_FULL + 8 * wg);
 }
 
 #endif

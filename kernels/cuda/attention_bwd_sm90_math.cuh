@@ -71,10 +71,12 @@ template <int N> __device__ __forceinline__ void mask_scores(float (&s)[N / 2], 
         s[i] = (keep >> i & 1) != 0 ? s[i] : -INFINITY;
 }
 
-/* tanh by exp2: the approximate instruction is too coarse under an exponential */
+/* tanh, of x times 2 / ln 2, by exp2: the approximate instruction is too coarse under an
+ * exponential
+ */
 __device__ __forceinline__ float tanh_of(float x)
 {
-    return 1.0f - 2.0f * cs_reciprocal(1.0f + cs_exp2(2.0f * CS_LOG2E * x));
+    return 1.0f - 2.0f * cs_reciprocal(1.0f + cs_exp2(x));
 }
 
 /* Scores to probabilities: packed in p for dV, and times the slope of the cap in s for dS. */
@@ -82,7 +84,7 @@ template <int N, bool CAP>
 __device__ __forceinline__ void probabilities(float (&s)[N / 2], uint32_t (&p)[N / 4],
                                               const float *stat, const struct cs_bwd_args &a)
 {
-    const float unit = CAP ? 1.0f : a.scale * CS_LOG2E;
+    const float unit = CAP ? 1.0f : a.to_log2;
 #pragma unroll
     for (int j = 0; j < N / 8; j++) {
         const float2 lse = *(const float2 *)(stat + 8 * j);
@@ -92,9 +94,9 @@ __device__ __forceinline__ void probabilities(float (&s)[N / 2], uint32_t (&p)[N
             if (CAP) {
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const float t = tanh_of(x[i] * (a.scale / a.softcap));
+                    const float t = tanh_of(x[i] * a.to_tanh);
                     slope[i] = 1.0f - t * t;
-                    x[i] = x[i] == -INFINITY ? x[i] : t * (a.softcap * CS_LOG2E);
+                    x[i] = x[i] == -INFINITY ? x[i] : t * a.to_log2;
                 }
             }
             x[0] = cs_exp2(x[0] * unit + lse.x);

@@ -1,14 +1,11 @@
 /* Attention backward for Hopper, heads of 256: as attention_bwd_sm90.cu, but dK and dV of 128 keys
  * would fill the register file. An item is 64 keys (half a tile); S and dP are split between the
  * warpgroups by queries, dK, dV and dQ by columns, P and dS go through shared memory. */
-#include "kernels/cuda/attention_bwd_sm90_math.cuh"
+#include "kernels/cuda/attention_bwd_sm90_roles.cuh"
 
-#define PRODUCER_REGISTERS 40
-#define CONSUMER_REGISTERS 232
-#define THREADS            (3 * CS_WARPGROUP)
-#define COLUMNS            128               /* of a warpgroup */
-#define QUERIES            (CS_BWD_ROWS / 2) /* of a warpgroup */
-#define PIECE              (COLUMNS / 2)     /* columns of dQ handed over at once */
+#define COLUMNS 128               /* of a warpgroup */
+#define QUERIES (CS_BWD_ROWS / 2) /* of a warpgroup */
+#define PIECE   (COLUMNS / 2)     /* columns of dQ handed over at once */
 
 using L = cs_bwd_layout<2 * COLUMNS, CS_BWD_ROWS, 1, 2, CS_BWD_STAGES>;
 
@@ -40,11 +37,11 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
     uint32_t do_parity = 0;
     for (uint32_t keys_parity = 0;; keys_parity ^= 1) {
         cs_mbar_wait(base + L::KEYS_FULL, keys_parity);
-        const int4 item = *(const int4 *)(shared + L::ITEM);
-        if (item.x < 0)
+        const struct item item = read_item(shared + L::ITEM);
+        if (item.tile < 0)
             break;
         float dk[COLUMNS / 2] = {}, dv[COLUMNS / 2] = {};
-        for (bool is_last = item.w == 0; !is_last; ring.step(), do_parity ^= 1) {
+        for (bool is_last = item.count == 0; !is_last; ring.step(), do_parity ^= 1) {
             const uint32_t q = base + L::Q + ring.stage * L::QUERY_BYTES, d_o = base + L::DO;
             const uint32_t p_at = base + L::P + ring.stage * 2 * L::P_BYTES;
             const uint32_t ds_at = p_at + L::P_BYTES;
@@ -57,8 +54,9 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
             cs_wgmma_fence();
             products<L, QUERIES>(s, base + L::K, q + wg * OWN_QUERIES);
             cs_wgmma_commit();
-            const int4 step = *((const int4 *)(shared + L::STEP) + ring.stage);
-            const uint32_t keep = bits_of(a, step.x) >> (wg * QUERIES / 2);
+            const struct step *const step = (const struct step *)(shared + L::STEP) + ring.stage;
+            const int32_t cell = read_by_one(&step->cell[0]);
+            const uint32_t keep = bits_of(a, cell) >> (wg * QUERIES / 2);
             cs_mbar_wait(base + L::DO_FULL, do_parity);
             cs_wgmma_fence();
             products<L, QUERIES>(dp, base + L::V, d_o + wg * OWN_QUERIES);
@@ -66,7 +64,7 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
 
             cs_wgmma_wait<1>(); /* S */
             hold(s);
-            if (step.x != CS_CELL_ALL)
+            if (cell != CS_CELL_ALL)
                 mask_scores<QUERIES>(s, keep);
             probabilities<QUERIES, CAP>(s, p, stat, a);
             store_packed<QUERIES>(p, p_at, wg * QUERIES / 8);
@@ -89,9 +87,14 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
                 cs_mbar_arrive(base + L::DO_FREE);
             cs_wgmma_wait<1>(); /* dQ */
             hold(dq);
-            is_last = step.w & 1;
-            hand_over_dq<L, PIECE>(dq, shared, step.z, step.w >> 1, wg);
-            hand_over_dq<L, PIECE>(dq + PIECE / 2, shared, step.z, step.w >> 1, wg);
+            int32_t half = 0, flags = 0; /* of the first lane */
+            if (is_elected) {
+                half = step->half;
+                flags = step->flags;
+            }
+            is_last = of_first_lane(flags) & 1;
+            hand_over_dq<L, PIECE>(dq, shared, half, flags >> 1, wg, 1);
+            hand_over_dq<L, PIECE>(dq + PIECE / 2, shared, half, flags >> 1, wg, 0);
             cs_wgmma_wait<0>(); /* dK */
             if (is_elected)
                 cs_mbar_arrive(base + L::Q_FREE + 8 * ring.stage);
@@ -100,45 +103,24 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
             cs_mbar_arrive(base + L::KEYS_FREE);
         hold(dk);
         hold(dv);
-        store_keys<L, COLUMNS>(a, dk, a.scale, item.x, item.z, item.y, wg * COLUMNS, a.dk,
-                               a.dk_part);
-        store_keys<L, COLUMNS>(a, dv, 1.0f, item.x, item.z, item.y, wg * COLUMNS, a.dv, a.dv_part);
+        store_keys<L, COLUMNS>(a, dk, a.scale, item.tile, item.column, item.part, wg * COLUMNS,
+                               a.dk, a.dk_part);
+        store_keys<L, COLUMNS>(a, dv, 1.0f, item.tile, item.column, item.part, wg * COLUMNS, a.dv,
+                               a.dv_part);
     }
-    hand_over_end<L>(shared, wg);
+    hand_over_end<L>(shared, wg, 1);
 }
 
 template <bool CAP>
-__global__ void __launch_bounds__(THREADS, 1)
+__global__ void __launch_bounds__(CS_BWD_THREADS, 1)
     cs_bwd_wide_kernel(const __grid_constant__ struct cs_bwd_maps maps,
                        const __grid_constant__ struct cs_bwd_args a)
 {
-    extern __shared__ uint8_t dynamic[];
-    uint8_t *shared = dynamic + (1024 - cs_smem(dynamic) % 1024) % 1024;
-    const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0), wg = warp / 4;
-    if (threadIdx.x == 0)
-        init_barriers<L>(cs_smem(shared));
-    __syncthreads();
-    if (wg == 2) {
-        cs_registers_give<PRODUCER_REGISTERS>();
-        if (warp == CONSUMER_WARPS)
-            produce<L>(a, maps, shared);
-        else if (warp <= CONSUMER_WARPS + 2)
-            add_dq<L>(a, shared, warp - CONSUMER_WARPS - 1);
-    } else {
-        cs_registers_take<CONSUMER_REGISTERS>();
-        consume<CAP>(a, shared, wg);
-    }
+    cs_bwd_play<L>(a, maps, [&](uint8_t *shared, int wg) { consume<CAP>(a, shared, wg); });
 }
 
 void cs_bwd_wide(struct cs_ctx *ctx, const struct cs_bwd_maps &maps, const struct cs_bwd_args &a)
 {
-    auto *kernel = a.softcap != 0.0f ? cs_bwd_wide_kernel<true> : cs_bwd_wide_kernel<false>;
-    CS_CUDA_NOTE(ctx,
-                 cudaFuncSetAttribute((const void *)kernel,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, L::BYTES),
-                 "attention_grad");
-    const int items = a.n_k * L::TILE_PARTS * a.kv_heads * a.parts;
-    const unsigned blocks = (unsigned)min(items, cs_cuda_handle_of(ctx)->processors);
-    kernel<<<blocks, THREADS, L::BYTES, cs_cuda_stream_of(ctx)>>>(maps, a);
-    CS_CUDA_LAUNCHED(ctx, "attention_grad");
+    cs_bwd_launch<L>(ctx, maps, a,
+                     a.softcap != 0.0f ? cs_bwd_wide_kernel<true> : cs_bwd_wide_kernel<false>);
 }

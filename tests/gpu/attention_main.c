@@ -14,6 +14,7 @@ static const struct part {
     {"mask",     att_test_builder,  false},
     {"oracle",   att_test_oracle,   false},
     {"pairs",    att_test_pairs,    false},
+    {"cut",      att_test_cut,      false},
     {"same",     att_test_same,     false},
     {"product",  att_test_product,  false},
     {"mma",      att_test_mma,      false},
