@@ -23,6 +23,7 @@ __global__ void cs_colsum_stripes(int64_t rows, int64_t n, int64_t stripe_rows, 
     const int64_t first = (int64_t)blockIdx.y * stripe_rows;
     const int64_t last = first + stripe_rows < rows ? first + stripe_rows : rows;
     float total[SUMS][CS_PACK] = {};
+    cudaTriggerProgrammaticLaunchCompletion(); /* cs_colsum_add may be put beside this one */
     if (col < n)
 #pragma unroll 4
         for (int64_t row = first + warp; row < last; row += CS_COLSUM_WARPS) {
@@ -50,44 +51,50 @@ __global__ void cs_colsum_stripes(int64_t rows, int64_t n, int64_t stripe_rows, 
 #define CS_COLSUM_ADD_COLS  32
 #define CS_COLSUM_ADD_LANES 32
 
-/* sum0, sum1 (n) += part (SUMS, stripes, n); NULL sums are not wanted. Lane l of a column adds
- * stripes l, l + 8 ..., the lanes are added in order. */
-template <int SUMS>
-__global__ void cs_colsum_add(int64_t n, int stripes, const float *part, float *sum0, float *sum1)
+/* sum0, sum1 (n) += part (SUMS, stripes, n), block (columns, sum); NULL sums are not wanted. Lane l
+ * of a column adds stripes l, l + CS_COLSUM_ADD_LANES ..., the lanes are added in order. Starts
+ * while the kernel before it ends, and waits for its memory. */
+static __global__ void __launch_bounds__(CS_COLSUM_ADD_COLS *CS_COLSUM_ADD_LANES)
+    cs_colsum_add(int64_t n, int stripes, const float *part, float *sum0, float *sum1)
 {
     __shared__ float lanes[CS_COLSUM_ADD_LANES][CS_COLSUM_ADD_COLS];
     const int c = (int)threadIdx.x % CS_COLSUM_ADD_COLS, l = (int)threadIdx.x / CS_COLSUM_ADD_COLS;
     const int64_t col = (int64_t)blockIdx.x * CS_COLSUM_ADD_COLS + c;
-    for (int s = 0; s < SUMS; s++) {
-        float *out = s == 0 ? sum0 : sum1, sum = 0.0f;
-        if (out == nullptr)
-            continue;
-        if (col < n) {
-            const float *from = part + (int64_t)s * stripes * n + col;
+    float *out = blockIdx.y == 0 ? sum0 : sum1, sum = 0.0f;
+    cudaGridDependencySynchronize();
+    if (out == nullptr)
+        return;
+    if (col < n) {
+        const float *from = part + (int64_t)blockIdx.y * stripes * n + col;
 #pragma unroll 8
-            for (int i = l; i < stripes; i += CS_COLSUM_ADD_LANES)
-                sum += from[(int64_t)i * n];
-        }
-        __syncthreads(); /* the last use of lanes is over */
-        lanes[l][c] = sum;
-        __syncthreads();
-        if (l > 0 || col >= n)
-            continue;
-        for (int i = 1; i < CS_COLSUM_ADD_LANES; i++)
-            sum += lanes[i][c];
-        out[col] += sum;
+        for (int i = l; i < stripes; i += CS_COLSUM_ADD_LANES)
+            sum += from[(int64_t)i * n];
     }
+    lanes[l][c] = sum;
+    __syncthreads();
+    if (l > 0 || col >= n)
+        return;
+#pragma unroll
+    for (int i = 1; i < CS_COLSUM_ADD_LANES; i++)
+        sum += lanes[i][c];
+    out[col] += sum;
 }
 
 template <int SUMS>
 static void cs_colsum_finish(struct cs_ctx *ctx, int64_t n, int stripes, const float *part,
                              float *sum0, float *sum1)
 {
-    const int64_t blocks = (n + CS_COLSUM_ADD_COLS - 1) / CS_COLSUM_ADD_COLS;
-    cs_colsum_add<SUMS>
-        <<<(unsigned)blocks, CS_COLSUM_ADD_COLS * CS_COLSUM_ADD_LANES, 0, cs_cuda_stream_of(ctx)>>>(
-            n, stripes, part, sum0, sum1);
-    CS_CUDA_LAUNCHED(ctx, "column sums");
+    cudaLaunchAttribute early = {};
+    cudaLaunchConfig_t config = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = dim3((unsigned)((n + CS_COLSUM_ADD_COLS - 1) / CS_COLSUM_ADD_COLS), SUMS);
+    config.blockDim = dim3(CS_COLSUM_ADD_COLS * CS_COLSUM_ADD_LANES);
+    config.stream = cs_cuda_stream_of(ctx);
+    config.attrs = &early;
+    config.numAttrs = 1;
+    CS_CUDA_NOTE(ctx, cudaLaunchKernelEx(&config, cs_colsum_add, n, stripes, part, sum0, sum1),
+                 "column sums");
 }
 
 template <int SUMS, typename Term>

@@ -11,81 +11,126 @@ struct norm_args {
     float *stat;
 };
 
-template <typename T, bool IS_LAYER, bool ADDS, bool WHOLE, int P, int G>
-__global__ void __launch_bounds__(CS_NORM_THREADS) norm_kernel(struct norm_args g)
+template <typename T, bool ADDS, int P, int R> struct norm_rows {
+    cs_pack_words<T> a[R][P], b[ADDS ? R : 1][P];
+};
+
+/* Rows first ... of a group, for its thread t; zeros where there is no row or column */
+template <typename T, bool ADDS, bool WHOLE, int P, int L, int R>
+__device__ inline void load_rows(const struct norm_args &g, int64_t first, int t,
+                                 struct norm_rows<T, ADDS, P, R> *to)
 {
-    __shared__ struct cs_norm_slots slots;
-    constexpr int GROUP = 32 * G, GROUPS = CS_NORM_THREADS / GROUP;
-    const int t = (int)threadIdx.x % GROUP, n = (int)g.n;
+    const int n = (int)g.n;
+#pragma unroll
+    for (int r = 0; r < R; r++)
+#pragma unroll
+        for (int p = 0; p < P; p++) {
+            const int col = (p * L + t) * CS_PACK, count = first + r < g.rows ? n - col : 0;
+            const int64_t at = (first + r) * n + col;
+            to->a[r][p] = cs_load_words<WHOLE>((const T *)g.a + at, count);
+            if constexpr (ADDS)
+                to->b[r][p] = cs_load_words<WHOLE>((const T *)g.b + at, count);
+        }
+}
+
+/* a of a row += b, rounded, also to g.sum */
+template <typename T, bool WHOLE, int P, int L, int R>
+__device__ inline void add_rows(const struct norm_args &g, int64_t first, int t,
+                                struct norm_rows<T, true, P, R> *x)
+{
+    const int n = (int)g.n;
+#pragma unroll
+    for (int r = 0; r < R; r++)
+#pragma unroll
+        for (int p = 0; p < P; p++) {
+            const int col = (p * L + t) * CS_PACK, count = first + r < g.rows ? n - col : 0;
+            float v[CS_PACK], u[CS_PACK];
+            cs_unpack(x->a[r][p], v);
+            cs_unpack(x->b[r][p], u);
+#pragma unroll
+            for (int i = 0; i < CS_PACK; i++)
+                v[i] += u[i];
+            x->a[r][p] = cs_pack_up<T>(v);
+            cs_store_words<WHOLE>((T *)g.sum + (first + r) * n + col, count, v);
+        }
+}
+
+template <typename T, bool IS_LAYER, bool ADDS, bool WHOLE, int P, int L, int R, int BLOCK,
+          int LEAST>
+__global__ void __launch_bounds__(BLOCK, sizeof(T) == 2 && WHOLE ? LEAST : 1)
+    norm_kernel(struct norm_args g)
+{
+    __shared__ struct cs_norm_slots<R, BLOCK> slots;
+    constexpr int GROUPS = BLOCK / L;
+    const int t = cs_in_group<L, GROUPS>(), n = (int)g.n;
+    const bool has_bias = g.bias != nullptr;
     const float inv_n = 1.0f / (float)n;
     int turn = 0;
-    for (int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / GROUP; row < g.rows;
-         row += (int64_t)gridDim.x * GROUPS) {
-        const int64_t begin = row * n;
-        cs_pack_words<T> x[P], w[P];
-        float v[CS_PACK], u[CS_PACK];
-        float2 sums = {0.0f, 0.0f};
+    for (int64_t begin = (int64_t)blockIdx.x * GROUPS * R; begin < g.rows;
+         begin += (int64_t)gridDim.x * GROUPS * R) {
+        const int64_t first = begin + cs_group<L, GROUPS>() * R;
+        struct norm_rows<T, ADDS, P, R> x;
+        float v[CS_PACK], sum[R] = {}, mean[R] = {};
+        load_rows<T, ADDS, WHOLE, P, L, R>(g, first, t, &x);
+        if constexpr (ADDS)
+            add_rows<T, WHOLE, P, L, R>(g, first, t, &x);
 #pragma unroll
-        for (int p = 0; p < P; p++) {
-            const int col = (p * GROUP + t) * CS_PACK;
-            x[p] = cs_load_words<WHOLE>((const T *)g.a + begin + col, n - col);
-            if constexpr (ADDS)
-                w[p] = cs_load_words<WHOLE>((const T *)g.b + begin + col, n - col);
-        }
-        if constexpr (ADDS) {
+        for (int r = 0; r < R; r++)
 #pragma unroll
             for (int p = 0; p < P; p++) {
-                const int col = (p * GROUP + t) * CS_PACK;
-                cs_unpack(x[p], v);
-                cs_unpack(w[p], u);
+                cs_unpack(x.a[r][p], v);
 #pragma unroll
                 for (int i = 0; i < CS_PACK; i++)
-                    v[i] += u[i];
-                x[p] = cs_pack_up<T>(v);
-                cs_store_words<WHOLE>((T *)g.sum + begin + col, n - col, v);
+                    sum[r] += IS_LAYER ? v[i] : v[i] * v[i];
             }
-        }
-#pragma unroll
-        for (int p = 0; p < P; p++) {
-            const int col = (p * GROUP + t) * CS_PACK;
-            w[p] = cs_load_words<WHOLE>((const T *)g.w + col, n - col);
-            cs_unpack(x[p], v);
-#pragma unroll
-            for (int i = 0; i < CS_PACK; i++)
-                sums.x += IS_LAYER ? v[i] : v[i] * v[i];
-        }
-        sums = cs_group_sum<G>(&slots, turn++, sums);
-        float mean = 0.0f;
+        cs_group_sums<R, L, BLOCK>(&slots, turn++, sum);
         if constexpr (IS_LAYER) {
-            mean = sums.x * inv_n;
-            sums.x = 0.0f;
 #pragma unroll
-            for (int p = 0; p < P; p++) {
-                const int count = n - (p * GROUP + t) * CS_PACK;
-                cs_unpack(x[p], v);
+            for (int r = 0; r < R; r++) {
+                mean[r] = sum[r] * inv_n;
+                sum[r] = 0.0f;
 #pragma unroll
-                for (int i = 0; i < CS_PACK; i++)
-                    if (WHOLE ? count > 0 : i < count)
-                        sums.x += (v[i] - mean) * (v[i] - mean);
+                for (int p = 0; p < P; p++) {
+                    const int count = n - (p * L + t) * CS_PACK;
+                    cs_unpack(x.a[r][p], v);
+#pragma unroll
+                    for (int i = 0; i < CS_PACK; i++)
+                        if (WHOLE ? count > 0 : i < count)
+                            sum[r] += (v[i] - mean[r]) * (v[i] - mean[r]);
+                }
             }
-            sums = cs_group_sum<G>(&slots, turn++, sums);
+            cs_group_sums<R, L, BLOCK>(&slots, turn++, sum);
         }
-        const float rstd = rsqrtf(sums.x * inv_n + g.eps);
+        float rstd[R];
+#pragma unroll
+        for (int r = 0; r < R; r++)
+            rstd[r] = rsqrtf(sum[r] * inv_n + g.eps);
 #pragma unroll
         for (int p = 0; p < P; p++) {
-            const int col = (p * GROUP + t) * CS_PACK;
-            float bias[CS_PACK] = {};
-            if (IS_LAYER && g.bias != nullptr)
-                cs_unpack(cs_load_words<WHOLE>((const T *)g.bias + col, n - col), bias);
-            cs_unpack(x[p], v);
-            cs_unpack(w[p], u);
+            const int col = (p * L + t) * CS_PACK;
+            float w[CS_PACK], bias[CS_PACK] = {};
+            cs_unpack(cs_load_words<WHOLE>((const T *)g.w + col, n - col), w);
+            if constexpr (IS_LAYER)
+                cs_unpack(cs_load_words<WHOLE>((const T *)g.bias + col, has_bias ? n - col : 0),
+                          bias);
+            else
 #pragma unroll
-            for (int i = 0; i < CS_PACK; i++)
-                v[i] = (v[i] - mean) * rstd * (g.offset + u[i]) + bias[i];
-            cs_store_words<WHOLE>((T *)g.y + begin + col, n - col, v);
+                for (int i = 0; i < CS_PACK; i++)
+                    w[i] += g.offset;
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                cs_unpack(x.a[r][p], v);
+#pragma unroll
+                for (int i = 0; i < CS_PACK; i++)
+                    v[i] = (v[i] - mean[r]) * rstd[r] * w[i] + bias[i];
+                cs_store_words<WHOLE>((T *)g.y + (first + r) * n + col,
+                                      first + r < g.rows ? n - col : 0, v);
+            }
         }
-        if (t == 0)
-            *(float2 *)(g.stat + 2 * row) = {mean, rstd};
+#pragma unroll
+        for (int r = 0; r < R; r++)
+            if (t == 0 && first + r < g.rows)
+                *(float2 *)(g.stat + 2 * (first + r)) = {mean[r], rstd[r]};
     }
 }
 
@@ -132,27 +177,37 @@ typedef void kernel_fn(struct norm_args g);
 
 struct choice {
     kernel_fn *kernel;
-    int64_t groups; /* rows that a block works on at a time */
+    int threads, rows; /* of a block; rows that it works on at a time */
 };
 
-#define HELD(P, G)                                                                                 \
+/* P packs a thread, groups of L threads, R rows of each, THREADS in a block, at least LEAST blocks
+ * on a processor */
+#define HELD(P, L, R, THREADS, LEAST)                                                              \
     {                                                                                              \
-        norm_kernel<T, IS_LAYER, ADDS, WHOLE, P, G>, CS_NORM_WARPS / G                             \
+        norm_kernel<T, IS_LAYER, ADDS, WHOLE, P, L, R, THREADS, LEAST>, THREADS, THREADS / L *R    \
     }
 
 template <typename T, bool IS_LAYER, bool ADDS, bool WHOLE> static struct choice pick(int64_t n)
 {
+    constexpr int FEWER = IS_LAYER ? 1 : 0; /* LayerNorm takes more registers */
+    if (n <= 128)
+        return HELD(1, 16, 2, 256, 4);
     if (n <= 256)
-        return HELD(1, 1);
+        return HELD(1, 32, 2, 256, 4);
     if (n <= 512)
-        return HELD(2, 1);
-    if (n <= 1280)
-        return HELD(5, 1);
+        return HELD(2, 32, 1, 256, 4);
+    if (n <= 1024)
+        return HELD(4, 32, 1, 256, 4 - FEWER);
+    if constexpr (!ADDS)
+        if (n <= 1280)
+            return HELD(5, 32, 1, 128, 7 - FEWER);
+    if (n <= 1536)
+        return HELD(3, 64, 1, 256, 4);
     if (n <= 2048)
-        return HELD(2, 4);
+        return HELD(2, 128, 2, 256, 4 - FEWER);
     if (n <= 4096)
-        return HELD(2, 8);
-    return HELD(4, 8);
+        return HELD(2, 256, 2, 256, 4 - FEWER);
+    return HELD(4, 256, 1, 256, 3 - FEWER);
 }
 
 template <typename T, bool IS_LAYER, bool ADDS>
@@ -161,10 +216,10 @@ static void launch(struct cs_ctx *ctx, const struct norm_args *g)
     const int64_t n = g->n;
     const bool is_whole = cs_is_whole(n, g->a) && cs_is_whole(n, g->b) && cs_is_whole(n, g->w) &&
                           cs_is_whole(n, g->bias) && cs_is_whole(n, g->sum) && cs_is_whole(n, g->y);
-    struct choice c = {wide_norm_kernel<T, IS_LAYER>, 1};
+    struct choice c = {wide_norm_kernel<T, IS_LAYER>, CS_NORM_THREADS, 1};
     if (n <= CS_NORM_WIDEST && (IS_LAYER || g->bias == nullptr))
         c = is_whole ? pick<T, IS_LAYER, ADDS, true>(n) : pick<T, IS_LAYER, ADDS, false>(n);
-    c.kernel<<<cs_blocks(g->rows, c.groups), CS_NORM_THREADS, 0, cs_cuda_stream_of(ctx)>>>(*g);
+    c.kernel<<<cs_blocks(g->rows, c.rows), (unsigned)c.threads, 0, cs_cuda_stream_of(ctx)>>>(*g);
     CS_CUDA_LAUNCHED(ctx, "norm");
 }
 

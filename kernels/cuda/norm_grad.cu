@@ -4,10 +4,9 @@
 #include "kernels/cuda/colsum.cuh"
 #include "kernels/cuda/norm.cuh"
 
-/* Blocks that leave a partial sum, whatever the card: the order of the sums is the same everywhere.
- */
-#define LAYER_PARTS 264
-#define RMS_PARTS   396
+/* Processors for which blocks that leave a partial sum are counted, whatever the card: the order of
+ * the sums is the same everywhere. */
+#define PROCESSORS 132
 
 /* x, dy, dx_in, dx (rows, n); w (n); stat (rows, 2); part (2, blocks, n): dw, then db */
 struct grad_args {
@@ -20,108 +19,161 @@ struct grad_args {
 };
 
 /* The groups' sums of a block, added in the order of groups, to part (n) */
-template <int P, int G>
-__device__ inline void leave_part(int64_t n, const float (*mine)[CS_PACK], float *sums, float *part)
+template <int P, int L, int GROUPS>
+__device__ inline void leave_part(int64_t n, float (*mine)[CS_PACK], float *sums, float *part)
 {
-    constexpr int GROUP = 32 * G, GROUPS = CS_NORM_THREADS / GROUP;
-    const int t = (int)threadIdx.x % GROUP, group = (int)threadIdx.x / GROUP;
-    for (int turn = 0; turn < GROUPS; turn++) {
+    const int t = cs_in_group<L, GROUPS>(), group = cs_group<L, GROUPS>();
+    if constexpr (GROUPS > 1) {
+        for (int turn = 0; turn < GROUPS; turn++) {
+            __syncthreads();
+            if (group == turn)
+#pragma unroll
+                for (int p = 0; p < P; p++)
+#pragma unroll
+                    for (int i = 0; i < CS_PACK; i++) {
+                        float *at = &sums[(p * CS_PACK + i) * L + t];
+                        mine[p][i] = turn == 0 ? mine[p][i] : *at + mine[p][i];
+                        *at = mine[p][i];
+                    }
+        }
         __syncthreads();
-        if (group == turn)
-#pragma unroll
-            for (int p = 0; p < P; p++)
-#pragma unroll
-                for (int i = 0; i < CS_PACK; i++) {
-                    float *at = &sums[(p * CS_PACK + i) * GROUP + t];
-                    *at = turn == 0 ? mine[p][i] : *at + mine[p][i];
-                }
     }
-    if (group == GROUPS - 1) /* sums are this group's own last writes */
+    if (group == GROUPS - 1) /* which has the sum of all */
 #pragma unroll
         for (int p = 0; p < P; p++) {
-            const int64_t col = (p * GROUP + t) * CS_PACK;
-            float v[CS_PACK];
-#pragma unroll
-            for (int i = 0; i < CS_PACK; i++)
-                v[i] = sums[(p * CS_PACK + i) * GROUP + t];
+            const int64_t col = (p * L + t) * CS_PACK;
             if (col < n)
-                cs_store_pack(part + col, n - col, v);
+                cs_store_pack(part + col, n - col, mine[p]);
         }
-    __syncthreads();
 }
 
-template <typename T, bool IS_LAYER, bool WANTS_SUMS, bool WHOLE, int P, int G>
-__global__ void __launch_bounds__(CS_NORM_THREADS, sizeof(T) == 2 && WHOLE && P < 4 ? 2 : 1)
+template <typename T, int P, int R> struct grad_rows {
+    cs_pack_words<T> x[R][P], dy[R][P], dx_in[R][P];
+    float2 stat[R]; /* mean, rstd */
+};
+
+/* Rows first ... of a group, for its thread t; zeros where there is no row or column */
+template <typename T, bool WHOLE, int P, int L, int R>
+__device__ inline void load_rows(const struct grad_args &g, int64_t first, int t,
+                                 struct grad_rows<T, P, R> *to)
+{
+    const int n = (int)g.n;
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        const bool is_there = first + r < g.rows;
+#pragma unroll
+        for (int p = 0; p < P; p++) {
+            const int col = (p * L + t) * CS_PACK, count = is_there ? n - col : 0;
+            const int64_t at = (first + r) * n + col;
+            to->x[r][p] = cs_load_words<WHOLE>((const T *)g.x + at, count);
+            to->dy[r][p] = cs_load_words<WHOLE>((const T *)g.dy + at, count);
+            to->dx_in[r][p] =
+                cs_load_words<WHOLE>((const T *)g.dx_in + at, g.dx_in != nullptr ? count : 0);
+        }
+        to->stat[r] = is_there ? *(const float2 *)(g.stat + 2 * (first + r)) : float2{0.0f, 0.0f};
+    }
+}
+
+/* What the normalised row was multiplied with */
+template <bool IS_LAYER, typename T>
+__device__ inline void weights(const struct grad_args &g, const cs_pack_words<T> &w,
+                               float out[CS_PACK])
+{
+    cs_unpack(w, out);
+    if constexpr (!IS_LAYER)
+#pragma unroll
+        for (int i = 0; i < CS_PACK; i++)
+            out[i] += g.offset;
+}
+
+template <typename T, bool IS_LAYER, bool WANTS_SUMS, bool WHOLE, int P, int L, int R, int BLOCK,
+          int LEAST, bool AHEAD>
+__global__ void __launch_bounds__(BLOCK, sizeof(T) == 2 && WHOLE ? LEAST : 1)
     norm_grad_kernel(struct grad_args g)
 {
-    __shared__ struct cs_norm_slots slots;
-    __shared__ float block_sums[WANTS_SUMS ? P * CS_PACK * 32 * G : 1];
-    constexpr int GROUP = 32 * G, GROUPS = CS_NORM_THREADS / GROUP;
-    const int t = (int)threadIdx.x % GROUP, n = (int)g.n;
+    constexpr int GROUPS = BLOCK / L, SUMS = IS_LAYER ? 2 : 1; /* of a row: g h, g */
+    __shared__ struct cs_norm_slots<R * SUMS, BLOCK> slots;
+    __shared__ float block_sums[WANTS_SUMS && GROUPS > 1 ? P * CS_PACK * L : 1];
+    const int t = cs_in_group<L, GROUPS>(), n = (int)g.n;
     const float inv_n = 1.0f / (float)n;
+    const int64_t step = (int64_t)gridDim.x * GROUPS * R;
     cs_pack_words<T> w[P];
     float dw[WANTS_SUMS ? P : 1][CS_PACK] = {}, db[WANTS_SUMS && IS_LAYER ? P : 1][CS_PACK] = {};
+    struct grad_rows<T, P, R> next;
     int turn = 0;
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        const int col = (p * GROUP + t) * CS_PACK;
+        const int col = (p * L + t) * CS_PACK;
         w[p] = cs_load_words<WHOLE>((const T *)g.w + col, n - col);
     }
-    for (int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / GROUP; row < g.rows;
-         row += (int64_t)gridDim.x * GROUPS) {
-        const int64_t begin = row * n;
-        cs_pack_words<T> x[P], d[P], res[P];
-        float v[CS_PACK], dy[CS_PACK], weight[CS_PACK];
-        float2 sums = {0.0f, 0.0f}; /* g h, g */
-#pragma unroll
-        for (int p = 0; p < P; p++) {
-            const int col = (p * GROUP + t) * CS_PACK;
-            x[p] = cs_load_words<WHOLE>((const T *)g.x + begin + col, n - col);
-            d[p] = cs_load_words<WHOLE>((const T *)g.dy + begin + col, n - col);
-            res[p] = cs_load_words<WHOLE>((const T *)g.dx_in + begin + col,
-                                          g.dx_in != nullptr ? n - col : 0);
+    int64_t begin = (int64_t)blockIdx.x * GROUPS * R;
+    const int mine = cs_group<L, GROUPS>() * R;
+    if constexpr (AHEAD)
+        load_rows<T, WHOLE, P, L, R>(g, begin + mine, t, &next);
+    for (; begin < g.rows; begin += step) {
+        const int64_t first = begin + mine;
+        struct grad_rows<T, P, R> now;
+        if constexpr (AHEAD) {
+            now = next;
+            load_rows<T, WHOLE, P, L, R>(g, first + step, t, &next);
+        } else {
+            load_rows<T, WHOLE, P, L, R>(g, first, t, &now);
         }
-        const float2 stat = *(const float2 *)(g.stat + 2 * row); /* mean, rstd */
+        float sum[R * SUMS] = {}, v[CS_PACK], dy[CS_PACK], weight[CS_PACK];
 #pragma unroll
         for (int p = 0; p < P; p++) {
-            cs_unpack(x[p], v);
-            cs_unpack(d[p], dy);
-            cs_unpack(w[p], weight);
+            weights<IS_LAYER>(g, w[p], weight);
 #pragma unroll
-            for (int i = 0; i < CS_PACK; i++) { /* dy is 0 after the end of the row */
-                const float h = (v[i] - stat.x) * stat.y, gr = dy[i] * (g.offset + weight[i]);
-                sums.x += gr * h;
-                if constexpr (IS_LAYER)
-                    sums.y += gr;
-                if constexpr (WANTS_SUMS)
-                    dw[p][i] += dy[i] * h;
-                if constexpr (WANTS_SUMS && IS_LAYER)
-                    db[p][i] += dy[i];
+            for (int r = 0; r < R; r++) {
+                const float mean = now.stat[r].x, rstd = now.stat[r].y;
+                cs_unpack(now.x[r][p], v);
+                cs_unpack(now.dy[r][p], dy);
+#pragma unroll
+                for (int i = 0; i < CS_PACK; i++) { /* dy is 0 after the end of the row */
+                    const float h = (v[i] - mean) * rstd, gr = dy[i] * weight[i];
+                    sum[r * SUMS] += gr * h;
+                    if constexpr (IS_LAYER)
+                        sum[r * SUMS + SUMS - 1] += gr;
+                    if constexpr (WANTS_SUMS)
+                        dw[p][i] += dy[i] * h;
+                    if constexpr (WANTS_SUMS && IS_LAYER)
+                        db[p][i] += dy[i];
+                }
             }
         }
-        sums = cs_group_sum<G>(&slots, turn++, sums);
-        const float avg_gh = sums.x * inv_n, avg_g = IS_LAYER ? sums.y * inv_n : 0.0f;
+        cs_group_sums<R * SUMS, L, BLOCK>(&slots, turn++, sum);
+#pragma unroll
+        for (int i = 0; i < R * SUMS; i++)
+            sum[i] *= inv_n;
 #pragma unroll
         for (int p = 0; p < P; p++) {
-            const int col = (p * GROUP + t) * CS_PACK;
-            float out[CS_PACK];
-            cs_unpack(x[p], v);
-            cs_unpack(d[p], dy);
-            cs_unpack(w[p], weight);
-            cs_unpack(res[p], out);
+            const int col = (p * L + t) * CS_PACK;
+            weights<IS_LAYER>(g, w[p], weight);
 #pragma unroll
-            for (int i = 0; i < CS_PACK; i++) {
-                const float h = (v[i] - stat.x) * stat.y, gr = dy[i] * (g.offset + weight[i]);
-                out[i] += stat.y * (gr - avg_g - h * avg_gh);
+            for (int r = 0; r < R; r++) {
+                const float mean = now.stat[r].x, rstd = now.stat[r].y;
+                const float less_h = -sum[r * SUMS] * rstd;
+                const float less = IS_LAYER ? -sum[r * SUMS + SUMS - 1] * rstd : 0.0f;
+                float out[CS_PACK];
+                cs_unpack(now.x[r][p], v);
+                cs_unpack(now.dy[r][p], dy);
+                cs_unpack(now.dx_in[r][p], out);
+#pragma unroll
+                for (int i = 0; i < CS_PACK; i++) {
+                    const float h = (v[i] - mean) * rstd, gr = dy[i] * weight[i];
+                    out[i] += gr * rstd + (h * less_h + less);
+                }
+                cs_store_words<WHOLE>((T *)g.dx + (first + r) * n + col,
+                                      first + r < g.rows ? n - col : 0, out);
             }
-            cs_store_words<WHOLE>((T *)g.dx + begin + col, n - col, out);
         }
     }
     if constexpr (WANTS_SUMS) {
-        float *part = g.part + blockIdx.x * g.n;
-        leave_part<P, G>(g.n, dw, block_sums, part);
+        cudaTriggerProgrammaticLaunchCompletion(); /* cs_colsum_add may be put beside this one */
+        float *part = g.part + (int64_t)blockIdx.x * n;
+        leave_part<P, L, GROUPS>(n, dw, block_sums, part);
         if constexpr (IS_LAYER)
-            leave_part<P, G>(g.n, db, block_sums, part + gridDim.x * g.n);
+            leave_part<P, L, GROUPS>(n, db, block_sums, part + (int64_t)gridDim.x * n);
     }
 }
 
@@ -198,30 +250,48 @@ static void launch_wide(struct cs_ctx *ctx, const struct grad_args *g, float *dw
 
 struct choice {
     kernel_fn *kernel;
-    int64_t groups; /* rows that a block works on at a time */
+    int threads, rows; /* of a block; rows that it works on at a time */
+    int most;          /* blocks that leave a partial sum */
 };
 
-#define HELD(P, G)                                                                                 \
+/* P packs a thread, groups of L threads, R rows of each, THREADS in a block, at least LEAST blocks
+ * on a processor, the next rows on their way while these are worked on */
+#define HELD(P, L, R, THREADS, LEAST, AHEAD)                                                       \
     {                                                                                              \
-        norm_grad_kernel<T, IS_LAYER, WANTS_SUMS, WHOLE, P, G>, CS_NORM_WARPS / G                  \
+        norm_grad_kernel<T, IS_LAYER, WANTS_SUMS, WHOLE, P, L, R, THREADS, LEAST, AHEAD>, THREADS, \
+            THREADS / L *R, LEAST *PROCESSORS                                                      \
     }
 
 template <typename T, bool IS_LAYER, bool WANTS_SUMS, bool WHOLE>
 static struct choice pick(int64_t n)
 {
+    if (n <= 128)
+        return HELD(1, 16, 2, 256, 2, false);
     if (n <= 256)
-        return HELD(1, 1);
+        return HELD(1, 32, 2, 256, 2, false);
     if (n <= 512)
-        return HELD(2, 1);
-    if (n <= 1024)
-        return HELD(2, 2);
-    if (n <= 1536)
-        return HELD(3, 2);
-    if (n <= 2048)
-        return HELD(2, 4);
-    if (n <= 4096)
-        return HELD(2, 8);
-    return HELD(4, 8);
+        return HELD(1, 64, 2, 256, 2, false);
+    /* a row of RMSNorm takes fewer registers */
+    if constexpr (IS_LAYER) {
+        if (n <= 1024)
+            return HELD(1, 128, 4, 128, 4, false);
+        if (n <= 1280)
+            return HELD(1, 160, 4, 160, 3, false);
+        if (n <= 2048)
+            return HELD(1, 256, 4, 256, 2, false);
+        if (n <= 4096)
+            return HELD(2, 256, 1, 256, 2, false);
+    } else {
+        if (n <= 1024)
+            return HELD(1, 128, 1, 128, 8, true);
+        if (n <= 1280)
+            return HELD(1, 160, 1, 160, 6, true);
+        if (n <= 2048)
+            return HELD(1, 256, 1, 256, 4, true);
+        if (n <= 4096)
+            return HELD(2, 256, 1, 256, 2, true);
+    }
+    return HELD(4, 256, 1, 256, 1, false);
 }
 
 template <typename T, bool IS_LAYER>
@@ -235,17 +305,15 @@ static void launch(struct cs_ctx *ctx, struct grad_args *g, float *dw, float *db
         launch_wide<T, IS_LAYER>(ctx, g, dw, db);
         return;
     }
-    static_assert(2 * RMS_PARTS * CS_NORM_WIDEST * sizeof(float) <= CS_CUDA_SCRATCH_BYTES,
-                  "partial sums fit the scratch");
     const struct choice c =
         wants_sums
             ? (is_whole ? pick<T, IS_LAYER, true, true>(n) : pick<T, IS_LAYER, true, false>(n))
             : (is_whole ? pick<T, IS_LAYER, false, true>(n) : pick<T, IS_LAYER, false, false>(n));
-    const unsigned parts = IS_LAYER ? LAYER_PARTS : RMS_PARTS;
-    unsigned blocks = cs_blocks(g->rows, c.groups);
-    blocks = wants_sums && blocks > parts ? parts : blocks;
+    const int64_t fit = (int64_t)(CS_CUDA_SCRATCH_BYTES / sizeof(float)) / (2 * n);
+    const unsigned blocks =
+        cs_even_blocks((g->rows + c.rows - 1) / c.rows, c.most < fit ? c.most : fit);
     g->part = (float *)cs_cuda_handle_of(ctx)->scratch;
-    c.kernel<<<blocks, CS_NORM_THREADS, 0, cs_cuda_stream_of(ctx)>>>(*g);
+    c.kernel<<<blocks, (unsigned)c.threads, 0, cs_cuda_stream_of(ctx)>>>(*g);
     CS_CUDA_LAUNCHED(ctx, "norm_grad");
     if (wants_sums && IS_LAYER)
         cs_colsum_finish<2>(ctx, n, (int)blocks, g->part, dw, db);

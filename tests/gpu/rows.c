@@ -256,7 +256,7 @@ static void one_act(struct lab *lab, struct act_args g)
     struct lab_case grad = {.what = "act_grad", .call = call_act_grad, .args = &g};
     lab_real(lab, &grad, LAB_ACT, g.n, -6, 6);
     lab_real(lab, &grad, LAB_ACT, g.n, -1, 1);
-    lab_output(lab, &grad, LAB_ACT, g.n, act_rel(lab), 1e-6);
+    lab_output(lab, &grad, LAB_ACT, g.n, act_rel(lab), 1e-6)->floor = 1e-6;
     lab_run(lab, &grad);
 }
 
@@ -265,14 +265,14 @@ static void one_gated(struct lab *lab, struct act_args g)
     struct lab_case value = {.what = "gated", .call = call_gated, .args = &g};
     lab_real(lab, &value, LAB_ACT, g.rows * g.ld, -6, 6);
     lab_real(lab, &value, LAB_ACT, g.rows * g.ld, -1, 1);
-    lab_output(lab, &value, LAB_ACT, g.rows * g.n, act_rel(lab), 1e-6);
+    lab_output(lab, &value, LAB_ACT, g.rows * g.n, act_rel(lab), 1e-6)->floor = 1e-6;
     lab_run(lab, &value);
     struct lab_case grad = {.what = "gated_grad", .call = call_gated_grad, .args = &g};
     lab_real(lab, &grad, LAB_ACT, g.rows * g.ld, -6, 6);
     lab_real(lab, &grad, LAB_ACT, g.rows * g.ld, -1, 1);
     lab_real(lab, &grad, LAB_ACT, g.rows * g.n, -1, 1);
-    lab_output(lab, &grad, LAB_ACT, g.rows * grad_stride(&g), act_rel(lab), 1e-6);
-    lab_output(lab, &grad, LAB_ACT, g.rows * grad_stride(&g), act_rel(lab), 1e-6);
+    for (int i = 0; i < 2; i++)
+        lab_output(lab, &grad, LAB_ACT, g.rows * grad_stride(&g), act_rel(lab), 1e-6)->floor = 1e-6;
     lab_run(lab, &grad);
 }
 
