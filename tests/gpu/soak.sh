@@ -6,8 +6,10 @@
 #   --cpu        CPU ranks, to try the script where there is no GPU
 #   BUILD        build directory with bin and lib (default: build)
 # Passes when, once the run is warm, memory of every process and GPU stays where it is (third against fourth quarter:
-# 1 % or 4 MiB more; without the shared rings and slots, whose size is fixed), the step time does not drift (second against fourth quarter: 3 %), the loss is a number
-# throughout and falls, and nothing is left afterwards. Prints the figures. Exit: 0 passed, 1 not, 77 no such GPUs.
+# 1 % or 4 MiB more; without the shared rings and slots, whose size is fixed), the step time does not drift (second
+# against fourth quarter: 3 %), the loss is a number throughout and falls, and nothing is left afterwards. The machine
+# must be otherwise idle: beside the step time stand the load average and the clock of the first GPU.
+# Prints the figures. Exit: 0 passed, 1 not, 77 no such GPUs.
 set -u
 minutes=8 gpus=1 size=small is_cpu=no build=build
 while [ $# -gt 0 ]; do
@@ -50,6 +52,8 @@ sample() { # one line a process and GPU: ms, what, KiB
   for k in daemon runner feeder; do echo "$ms $k $(rss "${!k}")"; done
   for k in "${!workers[@]}"; do echo "$ms worker-$k $(rss "${workers[k]}")"; done
   gpu_memory | awk -v ms="$ms" '{ print ms, "gpu-" NR - 1, $1 * 1024 }'
+  # what else keeps the machine busy: a step time that drifts with it says nothing of ours
+  awk -v ms="$ms" '{ print ms, "load", int(100 * $1) }' /proc/loadavg
   [ $is_cpu = yes ] || nvidia-smi --query-gpu=clocks.sm --format=csv,noheader,nounits | awk -v ms="$ms" 'NR == 1 { print ms, "clock", $1 }'
 }
 end=$((SECONDS + seconds))
@@ -72,6 +76,7 @@ for line in open(sys.argv[1]):
     ms, name, value = line.split()
     series[name].append((int(ms), int(value)))
 clock = series.pop("clock", [])
+load = series.pop("load", [])
 first = min(s[0][0] for s in series.values())
 last = max(s[-1][0] for s in series.values())
 quarter = lambda ms: min(3, int(4 * (ms - first) / (last - first + 1)))
@@ -107,6 +112,7 @@ steps = [[r["step_ns"] / 1e6 for r in x] for x in q]
 drift = statistics.median(steps[3]) / statistics.median(steps[1]) - 1
 show("step, ms", steps, "10.3f")
 show("data wait, ms", [[(r.get("data_wait_us") or 0) / 1e3 for r in x] for x in q], "10.3f")
+show("load average", [[v / 100 for t, v in load if quarter(t) == i] for i in range(4)], "10.2f")
 if clock:
     show("gpu-0, MHz", [[v for t, v in clock if quarter(t) == i] for i in range(4)], "10.0f")
 if not abs(drift) <= 0.03:
