@@ -125,7 +125,7 @@ void parity_gradients(struct parity_tally *tally, const struct parity_job *job,
 
 void parity_print_worst(const char *label, const struct parity_worst *w)
 {
-    printf("  %-9s %d gradients: worst cosine %.7f (%s), difference %.3g (%s), norm %.3g (%s); key "
+    printf("  %-4s %d gradients: worst cosine %.7f (%s), difference %.3g (%s), norm %.3g (%s); key "
            "biases %.2g\n",
            label, w->n, w->cosine, w->cosine_at, w->relative, w->relative_at, w->norm, w->norm_at,
            w->key_bias);

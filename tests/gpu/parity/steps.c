@@ -93,9 +93,9 @@ static void open_race(struct race *r, const struct parity_options *o,
         const char *label, *precision;
         const struct parity_limits *limits;
     } row[SUBJECTS] = {
-        {"CPU",      "fp32", NULL               },
-        {"GPU fp32", "fp32", &parity_limits_f32 },
-        {"GPU bf16", "bf16", &parity_limits_bf16},
+        {"CPU",  "fp32", NULL               },
+        {"fp32", "fp32", &parity_limits_f32 },
+        {"bf16", "bf16", &parity_limits_bf16},
     };
 
     struct parity_shape shape = *setting;
@@ -195,7 +195,7 @@ static void run_setting(struct parity_tally *tally, const struct parity_options 
     for (int k = 1; k < r->n; k++) {
         const struct runner *one = &r->runner[k];
         printf(
-            "  %-9s loss off by at most %.3g (step %d), norm by %.3g (step %d); %.1f ms a step\n",
+            "  %-4s loss off by at most %.3g (step %d), norm by %.3g (step %d); %.1f ms a step\n",
             one->subject.label, one->loss.worst, one->loss.at, one->norm.worst, one->norm.at,
             (double)one->spent_ns / 1e6 / steps);
         parity_print_worst(one->subject.label, &one->worst);
