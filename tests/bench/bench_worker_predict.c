@@ -7,7 +7,8 @@
  *                        [schedule=1f1b] [modality=encoder-parallel] [profile=FILE] [save=FILE]
  *                        [scale=1]
  *
- * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas. profile: read
+ * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas. steps=0: what is
+ * predicted, and nothing is run. profile: read
  * instead of measured; save: where it is written. scale: divides widths and layers, for a look on
  * CPU ranks. Half of the text rows have labels, as planners assume. Prints for every frozen setting
  * forward and backward together, the whole step, and every action: predicted, measured, difference.
@@ -446,17 +447,50 @@ static void print_messages(const struct job *j, const struct report *r)
         }
 }
 
+/* of the first replica, from the first forward to the last backward */
+static int64_t predicted_span(const struct job *j)
+{
+    static struct report r;
+    memset(&r, 0, sizeof r);
+    r.begin_ns[0] = INT64_MAX;
+    for (int k = 0; k < j->plan->n_ranks; k++)
+        for (uint32_t i = 0; i < j->program->rank[k].n_actions; i++) {
+            const struct cs_event *e = &j->predicted.events[k][i];
+            add_event(&r, 0, &j->program->rank[k].actions[i], (int64_t)e->start_ns,
+                      (int64_t)e->end_ns);
+        }
+    return r.end_ns[0] - r.begin_ns[0];
+}
+
+static void print_plan(const struct job *j, const struct setting *s)
+{
+    printf("%s, layers", s->name);
+    for (int32_t i = 0; i < j->plan->n_stages; i++)
+        printf(" %d", j->plan->stages[i].n_layers);
+    printf("\n");
+}
+
+static void print_prediction(const struct job *j, const struct setting *s)
+{
+    print_plan(j, s);
+    printf("  fwd+bwd %.3f ms, step %.3f ms; F and B of the stages:",
+           (double)predicted_span(j) / 1e6, (double)j->predicted.makespan_ns / 1e6);
+    for (int32_t i = 0; i < j->plan->n_stages; i++) {
+        const struct cs_stage *st = &j->plan->stages[i];
+        printf(" %.3f %.3f;", (double)st->fwd_ns / 1e6,
+               (double)(st->bwd_input_ns + st->bwd_weight_ns) / 1e6);
+    }
+    printf("\n");
+}
+
 static void print(const struct options *o, const struct job *j, const struct setting *s,
                   const struct report *r)
 {
     static struct report sum;
-    static struct report predicted;
     int64_t span[MAX_STEPS], whole[MAX_STEPS];
     const int n = o->steps - WARM_UP, world = cs_plan_world(j->plan);
     const int ranks = j->plan->n_ranks; /* actions are those of the first replica */
     memset(&sum, 0, sizeof sum);
-    memset(&predicted, 0, sizeof predicted);
-    predicted.begin_ns[0] = INT64_MAX;
     for (int i = 0; i < n; i++) {
         int64_t begin = INT64_MAX, end = 0;
         for (int k = 0; k < world; k++) {
@@ -472,20 +506,10 @@ static void print(const struct options *o, const struct job *j, const struct set
                 sum.op_ns[row][op] += r[k].op_ns[row][op];
                 sum.n_op[row][op] += r[k].n_op[row][op];
             }
-    for (int k = 0; k < ranks; k++)
-        for (uint32_t i = 0; i < j->program->rank[k].n_actions; i++) {
-            const struct cs_event *e = &j->predicted.events[k][i];
-            add_event(&predicted, 0, &j->program->rank[k].actions[i], (int64_t)e->start_ns,
-                      (int64_t)e->end_ns);
-        }
     qsort(span, (size_t)n, sizeof *span, by_value);
     qsort(whole, (size_t)n, sizeof *whole, by_value);
-    printf("%s, layers", s->name);
-    for (int32_t i = 0; i < j->plan->n_stages; i++)
-        printf(" %d", j->plan->stages[i].n_layers);
-    printf("\n");
-    print_pair("fwd+bwd", (double)(predicted.end_ns[0] - predicted.begin_ns[0]),
-               (double)span[n / 2]);
+    print_plan(j, s);
+    print_pair("fwd+bwd", (double)predicted_span(j), (double)span[n / 2]);
     print_pair("step", (double)j->predicted.makespan_ns, (double)whole[n / 2]);
     print_actions(j, &sum);
     print_messages(j, r);
@@ -511,6 +535,12 @@ static void run_setting(const struct options *o, const struct setting *s, json_t
     pid_t pid[MAX_RANKS];
     bool is_bad = false;
     open_job(&j, o, s, profile);
+    if (o->steps == 0) {
+        print_prediction(&j, s);
+        json_decref(j.root);
+        cs_arena_free(j.arena);
+        return;
+    }
     const int n = cs_plan_world(j.plan);
     struct report *r = mmap(NULL, sizeof *r * MAX_RANKS, PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -603,9 +633,9 @@ int main(int argc, char **argv)
                         .scale = 1};
     for (int i = 1; i < argc; i++)
         read_option(&o, argv[i]);
-    if (o.steps <= WARM_UP || o.steps > MAX_STEPS || o.slots > CS_STEP_MAX_SLOTS || o.slots < 1 ||
-        o.llm < 1 || (o.vision == 0 && o.llm > 1) || o.dp < 1 ||
-        (o.vision + o.llm) * o.dp > MAX_RANKS || o.scale < 1 || o.images < 1) {
+    if ((o.steps > 0 && o.steps <= WARM_UP) || o.steps < 0 || o.steps > MAX_STEPS ||
+        o.slots > CS_STEP_MAX_SLOTS || o.slots < 1 || o.llm < 1 || (o.vision == 0 && o.llm > 1) ||
+        o.dp < 1 || (o.vision + o.llm) * o.dp > MAX_RANKS || o.scale < 1 || o.images < 1) {
         fprintf(stderr, "bench_worker_predict: numbers out of range\n");
         return 1;
     }

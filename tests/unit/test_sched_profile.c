@@ -242,6 +242,16 @@ static void a_tied_exchange_takes_the_bytes_of_its_table(void **state)
     done(&m, first);
 }
 
+/* a link's bandwidth is more than the few multiprocessors of a lane move */
+static void a_lane_moves_what_its_multiprocessors_can(void **state)
+{
+    const struct cs_device_class *cpu = cs_device_class_find("cpu");
+    (void)state;
+    assert_int_equal(cs_lane_bytes_per_s(cs_device_class_find("h200-141g")), 68000000000);
+    assert_int_equal(cs_lane_bytes_per_s(cs_device_class_find("a40-48g")), 28000000000);
+    assert_int_equal(cs_lane_bytes_per_s(cpu), cpu->link_bytes_per_s);
+}
+
 /* Of the 132 multiprocessors of a GPU every lane holds some: rows one way, gradients the other. */
 static void messages_take_their_part_of_a_device(void **state)
 {
@@ -402,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_step_is_predicted_from_all_that_was_measured),
         cmocka_unit_test(a_tied_table_is_updated_once),
         cmocka_unit_test(a_tied_exchange_takes_the_bytes_of_its_table),
+        cmocka_unit_test(a_lane_moves_what_its_multiprocessors_can),
         cmocka_unit_test(messages_take_their_part_of_a_device),
         cmocka_unit_test(a_plan_keeps_what_was_measured_when_it_is_written),
         cmocka_unit_test(a_profile_is_written_as_it_was_read),

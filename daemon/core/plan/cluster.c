@@ -35,6 +35,12 @@ static const struct preset {
     {"h200x8", "h200-141g", 8},
 };
 
+int64_t cs_lane_bytes_per_s(const struct cs_device_class *device)
+{
+    const int64_t most = CS_LANE_UNITS * INT64_C(34000000000);
+    return device->units > 0 && device->link_bytes_per_s > most ? most : device->link_bytes_per_s;
+}
+
 const struct cs_device_class *cs_device_class_find(const char *name)
 {
     for (size_t i = 0; i < CS_ARRAY_LEN(classes); i++)

@@ -68,7 +68,7 @@ static int64_t message_bytes(const struct cs_plan *plan, const struct cs_action 
  */
 static int64_t tied_ns(const struct cs_plan *plan, const struct cs_device_class *device)
 {
-    return device->link_latency_ns + bytes_ns(plan->tied_bytes, device->link_bytes_per_s) +
+    return device->link_latency_ns + bytes_ns(plan->tied_bytes, cs_lane_bytes_per_s(device)) +
            bytes_ns(3 * plan->tied_bytes, device->bytes_per_s);
 }
 
@@ -113,7 +113,7 @@ int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
         return plan->stages[action->stage].bwd_weight_ns;
     case CS_OP_SEND:
         return device->link_latency_ns +
-               bytes_ns(message_bytes(plan, action, device), device->link_bytes_per_s);
+               bytes_ns(message_bytes(plan, action, device), cs_lane_bytes_per_s(device));
     case CS_OP_TIED:
         return program->n_ranks > 1 ? tied_ns(plan, device) : 0;
     case CS_OP_NORM:
