@@ -137,6 +137,30 @@ static void replicated_encoders_run_every_slot_on_every_rank(void **state)
     }
 }
 
+/* a chain of the LLM's ranks; what encoders take is taken off the first stage */
+static void encoders_on_the_first_rank_shorten_its_stage(void **state)
+{
+    const struct cs_test_spec options = {.vision_layers = 4, .llm_layers = 9, .llm_pp = 3};
+    struct made m;
+    int64_t busy[3] = {0}, most = 0;
+    (void)state;
+    make(&m, &options, "1f1b", "encoder-first");
+    assert_int_equal(m.plan->n_ranks, 3);
+    assert_int_equal(m.plan->n_stages, 4);
+    assert_int_equal(m.plan->stages[0].rank, 0);
+    for (int s = 0; s < 4; s++) {
+        const struct cs_stage *stage = &m.plan->stages[s];
+        assert_int_equal(stage->rank, s == 0 ? 0 : s - 1);
+        busy[stage->rank] += stage->fwd_ns + stage->bwd_input_ns + stage->bwd_weight_ns;
+    }
+    assert_true(m.plan->stages[1].n_layers < m.plan->stages[2].n_layers);
+    for (int r = 0; r < 3; r++)
+        most = busy[r] > most ? busy[r] : most;
+    assert_true(3 * most < 2 * (busy[0] + busy[1] + busy[2])); /* nobody has twice the mean */
+    assert_int_equal(cs_plan_check_runs(m.plan, &m.err), CS_OK);
+    done(&m);
+}
+
 struct refusal {
     struct cs_test_spec options;
     const char *schedule, *modality;
@@ -181,6 +205,9 @@ static void what_does_not_fit_is_told_what_would(void **state)
         {{.llm_pp = 2, .slots = 4},
          "zb-h2-late",  "encoder-parallel",
          {"schedule zb-h2-late", "at least 5 slots", "zb-h1"}                                 },
+        {{.llm_pp = 2, .vision_pp = 2},
+         "1f1b",        "encoder-first",
+         {"encoder-first puts all of vision", "pp = 2", "plan.parallel.vision.pp = 1"}        },
         {{.llm_pp = 2},
          "1f1b",        "encoder-everywhere",
          {"\"encoder-everywhere\" is not known", "encoder-colocated", "encoder-replicated"}   },
@@ -380,6 +407,7 @@ int main(void)
         cmocka_unit_test(interleaved_gives_every_rank_of_the_llm_two_stages),
         cmocka_unit_test(three_phase_and_anchors_share_the_slots),
         cmocka_unit_test(replicated_encoders_run_every_slot_on_every_rank),
+        cmocka_unit_test(encoders_on_the_first_rank_shorten_its_stage),
         cmocka_unit_test(what_does_not_fit_is_told_what_would),
         cmocka_unit_test(every_schedule_of_the_table_makes_a_plan),
         cmocka_unit_test(encodings_with_copies_and_shares_round_trip),

@@ -535,6 +535,23 @@ static void replicas_agree_with_one_rank(void **state)
     }
 }
 
+static void encoders_on_the_first_rank_equal_one_rank(void **state)
+{
+    static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
+    struct cs_test_spec options = {.seed = 12, .is_tied = true, .n_encoders = 2};
+    struct outcome one, many;
+    (void)state;
+    run_job(&options, single, &one);
+    options.llm_pp = 3;
+    options.modality = "encoder-first";
+    for (size_t i = 0; i < CS_ARRAY_LEN(schedules); i++) {
+        options.schedule = schedules[i];
+        run_job(&options, NULL, &many);
+        assert_int_equal(many.n_ranks, 3);
+        assert_same(&one, &many);
+    }
+}
+
 static void frozen_encoder_keeps_nothing(void **state)
 {
     struct cs_test_spec options = {.rules = "train:* freeze:vision.*"};
@@ -562,6 +579,7 @@ int main(void)
         cmocka_unit_test(recompute_changes_memory_only),
         cmocka_unit_test(two_encoders_equal_one_rank),
         cmocka_unit_test(shared_ranks_equal_one_rank),
+        cmocka_unit_test(encoders_on_the_first_rank_equal_one_rank),
         cmocka_unit_test(replicas_agree_with_one_rank),
         cmocka_unit_test(frozen_encoder_keeps_nothing),
     };

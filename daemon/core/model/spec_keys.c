@@ -70,7 +70,7 @@ static const struct cs_spec_key keys[] = {
     TEXT("model.rules[]", "glob", 256, NULL, RULE(glob), "which layers: vision.projector, llm.layers.0-3, *"),
 
     KEY("plan", "cluster", FREE, 0, 0, "here", "here", NULL, R(cluster), JSON, "\"here\", or an object that describes the ranks"),
-    WORD("plan", "modality", "encoder-parallel|encoder-colocated|encoder-replicated", "encoder-parallel", R(modality), "encoders on ranks of their own, on the LLM's, or a copy for every slot on each of the LLM's"),
+    WORD("plan", "modality", "encoder-parallel|encoder-colocated|encoder-replicated|encoder-first", "encoder-parallel", R(modality), "encoders on ranks of their own, stage by stage on the LLM's, a copy for every slot on each of the LLM's, or whole on the LLM's first, which has fewer layers for it"),
     GROUP("plan", "parallel", NULL, "per branch: how it is split"),
     WORD("plan", "schedule", "1f1b|gpipe|interleaved|zb-h1|zb-h2|zb-h2-late|three-phase|anchors", "1f1b", R(schedule), "order of forwards and backwards"),
     INT32("plan", "seq_tokens", 1, 16777216, NULL, R(seq_tokens), "LLM rows of one slot"),

@@ -13,7 +13,7 @@ int32_t cs_place_depth(const struct cs_graph *graph, const struct cs_cuts *cuts,
 }
 
 static const char *const modalities[] = {"encoder-parallel", "encoder-colocated",
-                                         "encoder-replicated"};
+                                         "encoder-replicated", "encoder-first"};
 
 enum cs_status cs_placing_make(const char *modality, const struct cs_schedule_info *schedule,
                                struct cs_placing *out, struct cs_err *err)
@@ -28,7 +28,7 @@ enum cs_status cs_placing_make(const char *modality, const struct cs_schedule_in
     if (m == CS_ARRAY_LEN(modalities))
         return cs_fail(err, CS_PLAN,
                        "plan.modality \"%s\" is not known; accepted: encoder-parallel, "
-                       "encoder-colocated, encoder-replicated",
+                       "encoder-colocated, encoder-replicated, encoder-first",
                        modality);
     *out = (struct cs_placing){(enum cs_modality)m, schedule,
                                schedule->layout == CS_LAYOUT_CHUNKS ? CS_PLAN_CHUNKS : 1};
@@ -79,6 +79,19 @@ static enum cs_status check_colocated(const struct cs_graph *graph, const struct
                 "encoder-parallel",
                 graph->branches[b].name, cuts->n_stages[b], graph->branches[llm].name,
                 cuts->n_stages[llm]);
+    return CS_OK;
+}
+
+static enum cs_status check_first(const struct cs_graph *graph, const struct cs_cuts *cuts,
+                                  struct cs_err *err)
+{
+    for (int32_t b = 0; b + 1 < graph->n_branches; b++)
+        if (cuts->n_stages[b] != 1)
+            return cs_fail(
+                err, CS_PLAN,
+                "encoder-first puts all of %s on the first rank of the LLM, but it has pp "
+                "= %d; set plan.parallel.%s.pp = 1, or choose encoder-parallel",
+                graph->branches[b].name, cuts->n_stages[b], graph->branches[b].name);
     return CS_OK;
 }
 
@@ -144,6 +157,8 @@ enum cs_status cs_place_stages(const struct cs_graph *graph, const struct cs_pla
         CS_TRY(check_copies(graph, placing, cuts, err));
     else if (placing->modality == CS_MODALITY_COLOCATED)
         CS_TRY(check_colocated(graph, cuts, err));
+    else if (placing->modality == CS_MODALITY_FIRST)
+        CS_TRY(check_first(graph, cuts, err));
     for (int32_t b = 0; b < graph->n_branches; b++)
         n += has_copies && b < llm ? p : cuts->n_stages[b];
     plan->n_stages = plan->n_ranks = 0;

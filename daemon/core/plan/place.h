@@ -12,7 +12,12 @@ struct cs_cuts {
     int *sizes[CS_MAX_BRANCHES];       /* layers per stage */
 };
 
-enum cs_modality { CS_MODALITY_PARALLEL, CS_MODALITY_COLOCATED, CS_MODALITY_REPLICATED };
+enum cs_modality {
+    CS_MODALITY_PARALLEL,
+    CS_MODALITY_COLOCATED,
+    CS_MODALITY_REPLICATED,
+    CS_MODALITY_FIRST
+};
 
 struct cs_placing {
     enum cs_modality modality;
@@ -46,10 +51,10 @@ void cs_place_recompute(const struct cs_spec *spec, const struct cs_graph *graph
 int32_t cs_place_depth(const struct cs_graph *graph, const struct cs_cuts *cuts, int32_t branch,
                        int32_t index);
 
-/* bytes of one layer: parameters, gradients with optimizer state, activations kept per slot */
 /* what a replica keeps of a layer's state: all gradients, its part of the rest */
 int64_t cs_replica_state(int64_t state, const struct cs_device_class *device, int32_t dp);
 
+/* bytes of one layer: parameters, gradients with optimizer state, activations kept per slot */
 struct cs_layer_bytes {
     int64_t weight, state, saved;
 };

@@ -223,6 +223,8 @@ static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
            depth = cs_place_depth(p->graph, &p->cuts, b, stage), alive;
     if (p->placing.schedule->layout == CS_LAYOUT_COLOCATED && b < llm)
         return alive_in_copies(p);
+    if (p->placing.modality == CS_MODALITY_FIRST && b < llm)
+        depth = p->cuts.n_stages[llm] - 1;
     if (p->placing.modality == CS_MODALITY_REPLICATED) /* copies pace with the stage beside them */
         depth = p->cuts.n_stages[llm] - 1 - stage;
     if (is_circle)
@@ -261,6 +263,24 @@ static double cap_of(const struct planner *p, int32_t b)
     return cap < 1 && p->cluster->device->mem_bytes > 0 ? 1 : cap;
 }
 
+/* encoders on the LLM's first rank: its first layer carries what they take there */
+static void add_encoders(struct planner *p, bool is_blind, double *cost, double *weight,
+                         double *saved)
+{
+    for (int32_t e = 0; e + 1 < p->graph->n_branches; e++) {
+        const double *own = branch_costs(p, e, is_blind);
+        for (int32_t i = 0; i < p->graph->branches[e].n_layers; i++) {
+            const int32_t layer = p->graph->branches[e].first_layer + i;
+            struct cs_layer_bytes bytes = cs_layer_bytes(p->graph, &p->graph->layers[layer],
+                                                         &p->plan->budget, p->cluster->device);
+            cost[0] += own[i];
+            weight[0] += (double)(bytes.weight +
+                                  cs_replica_state(bytes.state, p->cluster->device, p->plan->dp));
+            saved[0] += (double)bytes.saved;
+        }
+    }
+}
+
 static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, int *sizes,
                                    struct cs_err *err)
 {
@@ -278,6 +298,8 @@ static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, 
             (double)(bytes.weight + cs_replica_state(bytes.state, p->cluster->device, p->plan->dp));
         saved[i] = (double)bytes.saved;
     }
+    if (p->placing.modality == CS_MODALITY_FIRST && b == p->graph->n_branches - 1)
+        add_encoders(p, is_blind, cost, weight, saved);
     for (int s = 0; s < stages; s++)
         alive[s] = alive_slots(p, b, s);
     struct cs_split_memory memory = {weight, saved, alive, cap_of(p, b)};
@@ -378,12 +400,23 @@ static void explain_branch(struct planner *p, int32_t b)
     cs_buf_free(&text);
 }
 
+/* what else the first rank of a branch does */
+static double beside(const struct planner *p, int32_t b)
+{
+    double sum = 0;
+    const bool has_encoders =
+        p->placing.modality == CS_MODALITY_FIRST && b == p->graph->n_branches - 1;
+    for (int32_t l = 0; has_encoders && l < p->graph->branches[b].first_layer; l++)
+        sum += true_cost(&p->cost[l]);
+    return sum;
+}
+
 static int64_t bottleneck_of(const struct planner *p, int32_t b, const int *sizes)
 {
     double worst = 0;
     int32_t layer = p->graph->branches[b].first_layer;
     for (int32_t s = 0; s < p->cuts.n_stages[b]; s++) {
-        double sum = 0;
+        double sum = s == 0 ? beside(p, b) : 0;
         for (int i = 0; i < sizes[s]; i++)
             sum += true_cost(&p->cost[layer++]);
         worst = sum > worst ? sum : worst;

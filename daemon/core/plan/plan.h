@@ -74,6 +74,8 @@ struct cs_plan {
  *                       stages each, chunk by chunk
  *   encoder-colocated   stage s of every branch on rank s; three-phase, anchors: a copy of every
  *                       encoder (pp 1) on each rank of the LLM, which share the slots
+ *   encoder-first       every encoder (pp 1) on the LLM's first rank, whose stage of the LLM is
+ *                       shorter for it: one chain of ranks with the same load
  *   encoder-replicated  a copy of every encoder (pp 1) on each rank of the LLM, for every slot: the
  *                       baseline that pays in time for what colocated copies share
  * Errors (CS_PLAN): more stages than layers, more ranks than devices, an
