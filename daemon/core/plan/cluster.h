@@ -18,8 +18,8 @@ struct cs_device_class {
     int32_t units; /* multiprocessors that kernels share, 0: messages take none of the device */
 };
 
-/* A lane: messages of a peer in one direction. Its kernel holds that many multiprocessors, moving or
- * waiting (what kernels/cuda/nccl.cu allows it), and moves what they can. */
+/* A lane: messages of a peer in one direction. Its kernel holds that many multiprocessors, moving
+ * or waiting (what kernels/cuda/nccl.cu allows it), and moves what they can. */
 enum { CS_LANE_UNITS = 2 };
 
 /* of a lane between ranks of one node: its multiprocessors' 34 GB/s each (a gigabyte over NVLink of
