@@ -22,6 +22,7 @@ struct cs_cuda_handle {
     cublasLtHandle_t blas;
     struct cs_cuda_gemm_cache *gemm;
     void *gemm_workspace, *scratch;
+    int capability_major;
     cudaStream_t allocating; /* memory comes from a pool, in order of this stream */
     struct cs_err error;     /* status CS_OK: none so far */
 };

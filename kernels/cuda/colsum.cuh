@@ -12,6 +12,22 @@
 #define CS_COLSUM_WARPS 8
 #define CS_COLSUM_COLS  (32 * CS_PACK)
 
+/* A kernel may be put beside the one before it, which says when, and waits for its results itself:
+ * from compute capability 9.0 on; before, it starts when that one is over. */
+__device__ inline void cs_colsum_early(void)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+__device__ inline void cs_colsum_await(void)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
+}
+
 /* part (SUMS, stripes, n) */
 template <int SUMS, typename Term>
 __global__ void cs_colsum_stripes(int64_t rows, int64_t n, int64_t stripe_rows, Term term,
@@ -23,7 +39,7 @@ __global__ void cs_colsum_stripes(int64_t rows, int64_t n, int64_t stripe_rows, 
     const int64_t first = (int64_t)blockIdx.y * stripe_rows;
     const int64_t last = first + stripe_rows < rows ? first + stripe_rows : rows;
     float total[SUMS][CS_PACK] = {};
-    cudaTriggerProgrammaticLaunchCompletion(); /* cs_colsum_add may be put beside this one */
+    cs_colsum_early(); /* cs_colsum_add may be put beside this one */
     if (col < n)
 #pragma unroll 4
         for (int64_t row = first + warp; row < last; row += CS_COLSUM_WARPS) {
@@ -61,7 +77,7 @@ static __global__ void __launch_bounds__(CS_COLSUM_ADD_COLS *CS_COLSUM_ADD_LANES
     const int c = (int)threadIdx.x % CS_COLSUM_ADD_COLS, l = (int)threadIdx.x / CS_COLSUM_ADD_COLS;
     const int64_t col = (int64_t)blockIdx.x * CS_COLSUM_ADD_COLS + c;
     float *out = blockIdx.y == 0 ? sum0 : sum1, sum = 0.0f;
-    cudaGridDependencySynchronize();
+    cs_colsum_await();
     if (out == nullptr)
         return;
     if (col < n) {
@@ -92,7 +108,7 @@ static void cs_colsum_finish(struct cs_ctx *ctx, int64_t n, int stripes, const f
     config.blockDim = dim3(CS_COLSUM_ADD_COLS * CS_COLSUM_ADD_LANES);
     config.stream = cs_cuda_stream_of(ctx);
     config.attrs = &early;
-    config.numAttrs = 1;
+    config.numAttrs = cs_cuda_handle_of(ctx)->capability_major >= 9 ? 1 : 0;
     CS_CUDA_NOTE(ctx, cudaLaunchKernelEx(&config, cs_colsum_add, n, stripes, part, sum0, sum1),
                  "column sums");
 }

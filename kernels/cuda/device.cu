@@ -91,6 +91,8 @@ static enum cs_status fill_handle(struct cs_cuda_handle *h, struct cs_err *err)
 {
     CS_CUDA(err, cudaSetDevice(h->device));
     CS_CUDA(err, cudaDeviceGetAttribute(&h->processors, cudaDevAttrMultiProcessorCount, h->device));
+    CS_CUDA(err, cudaDeviceGetAttribute(&h->capability_major, cudaDevAttrComputeCapabilityMajor,
+                                        h->device));
     CS_TRY(open_pool(h, err));
     CS_CUDA(err, cudaMalloc(&h->gemm_workspace, CS_CUDA_GEMM_BYTES));
     CS_CUDA(err, cudaMalloc(&h->scratch, CS_CUDA_SCRATCH_BYTES));

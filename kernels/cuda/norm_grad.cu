@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(BLOCK, sizeof(T) == 2 && WHOLE ? LEAST : 1)
         }
     }
     if constexpr (WANTS_SUMS) {
-        cudaTriggerProgrammaticLaunchCompletion(); /* cs_colsum_add may be put beside this one */
+        cs_colsum_early(); /* cs_colsum_add may be put beside this one */
         float *part = g.part + (int64_t)blockIdx.x * n;
         leave_part<P, L, GROUPS>(n, dw, block_sums, part);
         if constexpr (IS_LAYER)

@@ -1,9 +1,8 @@
 # The CUDA plugin, where nvcc is found: build/lib/libcornstarch-cuda.so, opened by the worker only.
 # Nothing else links CUDA, so one set of binaries serves machines with and without it.
 if(CORNSTARCH_CUDA)
-  # 90a: Hopper, 90-virtual: later cards. Cards of 8.x need "80-real;" as well, which does not compile
-  # until colsum.cuh and norm_grad.cu start kernels early on 9.0 alone. Before enable_language.
-  set(CMAKE_CUDA_ARCHITECTURES "90a-real;90-virtual")
+  # 80: cards of 8.x, 90a: Hopper, 90-virtual: later cards. Before enable_language.
+  set(CMAKE_CUDA_ARCHITECTURES "80-real;90a-real;90-virtual")
   check_language(CUDA)
 endif()
 if(CORNSTARCH_CUDA AND CMAKE_CUDA_COMPILER)
