@@ -77,8 +77,11 @@ static void print_plan(const struct cs_plan *plan, const struct cs_graph *graph)
     cs_table_render(table, cs_cmd_width(), true, &text);
     cs_table_free(table);
     duration(step, plan->predicted_step_ns);
-    cs_buf_addf(&text, "\n%s, %d slots on %d ranks, predicted step %s\n", plan->schedule,
-                plan->slots, cs_plan_world(plan), step);
+    cs_buf_addf(&text, "\n%s, %d slots on %d ranks, ", plan->schedule, plan->slots,
+                cs_plan_world(plan));
+    if (plan->dp > 1)
+        cs_buf_addf(&text, "%d replicas of %d, ", plan->dp, plan->n_ranks);
+    cs_buf_addf(&text, "predicted step %s\n", step);
     for (int i = 0; i < plan->n_why; i++)
         cs_buf_addf(&text, "  %s\n", plan->why[i]);
     cs_buf_addf(&text, "plan %s\n", plan->hash);

@@ -59,14 +59,16 @@ static struct parts share_rows(const struct cs_store *store, const struct cs_scr
     return p;
 }
 
-/* Over ranks: stages that share one are busy together. */
+/* Over the ranks of a replica: stages that share one are busy together. */
 static double mean_bubble(const struct cs_timeline *timeline)
 {
+    const int32_t replicas = timeline->spans.replicas > 1 ? timeline->spans.replicas : 1;
     double busy = 0;
     for (int32_t s = 0; s < timeline->spans.n_stages; s++)
         busy += 1 - timeline->spans.bubble[s];
-    return timeline->arena && timeline->spans.n_ranks ? 1 - busy / timeline->spans.n_ranks
-                                                      : (double)NAN;
+    return timeline->arena && timeline->spans.n_ranks
+               ? 1 - busy * replicas / timeline->spans.n_ranks
+               : (double)NAN;
 }
 
 static void draw_summary(const struct cs_store *store, const struct cs_screen *screen,

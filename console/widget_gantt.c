@@ -38,7 +38,7 @@ static bool is_on_row(const struct cs_span *span, int32_t stage, int32_t rank)
         return false;
     if (stage == CS_GANTT_ALL)
         return span->rank == rank;
-    return span->key.stage == stage || (span->key.stage < 0 && span->rank == rank);
+    return (span->key.stage == stage || span->key.stage < 0) && span->rank == rank;
 }
 
 struct columns {

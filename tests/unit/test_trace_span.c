@@ -110,10 +110,30 @@ static void actions_have_words(void **state)
     }
 }
 
+/* twice the same ranks with the same events: a stage is as busy as on one replica */
+static void replicas_are_busy_on_average(void **state)
+{
+    const struct cs_span_keys twice_keys[] = {keys[0], keys[1], keys[0], keys[1]};
+    const struct cs_span_events twice[] = {events[0], events[1], events[0], events[1]};
+    const struct cs_span_input in = {
+        .n_ranks = 4, .n_stages = 3, .replicas = 2, .keys = twice_keys, .events = twice};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_span_step step;
+    (void)state;
+    cs_span_build(&in, arena, &step);
+    assert_int_equal(step.makespan_ns, 100);
+    assert_int_equal(step.replicas, 2);
+    assert_int_equal(step.n_spans, 10);
+    assert_int_equal(step.busy_ns[2], 50);
+    assert_true(fabs(step.bubble[1] - 0.7) <= 1e-12);
+    cs_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(busy_and_bubble_are_exact),
+        cmocka_unit_test(replicas_are_busy_on_average),
         cmocka_unit_test(no_events_give_no_bubble),
         cmocka_unit_test(actions_have_words),
     };

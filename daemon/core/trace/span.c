@@ -71,6 +71,7 @@ void cs_span_build(const struct cs_span_input *in, struct cs_arena *arena, struc
         .makespan_ns = n ? (int64_t)(end_ns - start_ns) : 0,
         .n_ranks = in->n_ranks,
         .n_stages = in->n_stages,
+        .replicas = replicas,
         .busy_ns = CS_NEW_ARRAY(arena, int64_t, in->n_stages),
         .bubble = CS_NEW_ARRAY(arena, double, in->n_stages),
         .wait_ns = cs_arena_array(arena, sizeof *out->wait_ns, ranks),
@@ -81,10 +82,12 @@ void cs_span_build(const struct cs_span_input *in, struct cs_arena *arena, struc
     for (int r = 0; r < in->n_ranks; r++)
         for (uint32_t i = 0; i < in->events[r].n; i++)
             add_event(in, r, &in->events[r].event[i], out);
-    for (int s = 0; s < in->n_stages; s++)
+    for (int s = 0; s < in->n_stages; s++) {
+        out->busy_ns[s] /= replicas;
         out->bubble[s] = out->makespan_ns > 0
-                             ? 1 - (double)out->busy_ns[s] / replicas / (double)out->makespan_ns
+                             ? 1 - (double)out->busy_ns[s] / (double)out->makespan_ns
                              : (double)NAN;
+    }
 }
 
 static const struct {

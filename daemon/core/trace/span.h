@@ -40,8 +40,7 @@ struct cs_span_events {
 
 struct cs_span_input {
     int32_t n_ranks, n_stages;
-    int32_t replicas; /* that every stage is on; below 2: one. Its busy time is theirs together, its
-                       * bubble their mean */
+    int32_t replicas; /* that every stage is on; below 2: one. Its busy time is their mean */
     const struct cs_span_keys *keys;     /* (n_ranks) of the program of this step */
     const struct cs_span_events *events; /* (n_ranks) of this step */
 };
@@ -57,7 +56,7 @@ struct cs_span {
 struct cs_span_step {
     int64_t start_ns;    /* clock of the events */
     int64_t makespan_ns; /* 0: no actions */
-    int32_t n_ranks, n_stages;
+    int32_t n_ranks, n_stages, replicas;
     int64_t *busy_ns;                  /* (n_stages) */
     double *bubble;                    /* (n_stages) NaN without actions */
     int64_t (*wait_ns)[CS_WAIT_KINDS]; /* (n_ranks) */
