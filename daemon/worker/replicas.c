@@ -16,9 +16,10 @@ struct cs_replicas {
     int64_t part_room;
     /* devices */
     void *nccl, *stream, *event;
-    void **arrived;   /* (n_buckets) events: weights are here */
-    bool *is_started; /* (n_buckets) sum is on its way */
-    bool *is_awaited; /* (n_buckets) weights may still be on their way */
+    int32_t n_buckets; /* of params, which may be gone before this is */
+    void **arrived;    /* (n_buckets) events: weights are here */
+    bool *is_started;  /* (n_buckets) sum is on its way */
+    bool *is_awaited;  /* (n_buckets) weights may still be on their way */
     int32_t n_awaited;
 };
 
@@ -307,6 +308,7 @@ enum cs_status cs_replicas_bind(struct cs_replicas *replicas, struct cs_params *
     struct cs_replicas *r = replicas;
     int64_t most = 1;
     r->params = params;
+    r->n_buckets = params->n_buckets;
     if (mem_of(r) != NULL)
         return bind_device(r, err);
     for (int32_t i = 0; i < params->n_buckets; i++)
@@ -324,7 +326,7 @@ void cs_replicas_free(struct cs_replicas *replicas)
         return;
     if (r->nccl != NULL)
         mem_of(r)->comm->close(r->nccl);
-    for (int32_t i = 0; r->arrived != NULL && i < r->params->n_buckets; i++)
+    for (int32_t i = 0; r->arrived != NULL && i < r->n_buckets; i++)
         if (r->arrived[i] != NULL)
             mem_of(r)->event_destroy(r->device->handle, r->arrived[i]);
     if (r->event != NULL)
