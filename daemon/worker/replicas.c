@@ -13,7 +13,6 @@ struct cs_replicas {
     int deadline_ms;
     struct cs_xfer *xfer; /* (2 n) */
     float *theirs;        /* host: (n) parts of a bucket, one after the other */
-    int64_t part_room;
     /* devices */
     void *nccl, *stream, *event;
     int32_t n_buckets; /* of params, which may be gone before this is */
