@@ -1,0 +1,307 @@
+/* See vlm.h. */
+#include "bench/vlm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/philox.h"
+
+enum { BLOCK = 1 << 20 };
+
+const struct cs_vlm_setting cs_vlm_settings[CS_VLM_SETTINGS] = {
+    {"all train",      false, false, false},
+    {"encoder frozen", true,  false, false},
+    {"projector only", true,  false, true },
+    {"llm frozen",     false, false, true },
+};
+
+static void refuse(const char *what, const char *which)
+{
+    fprintf(stderr, "%s: %s%s\n", program_invocation_short_name, what, which);
+    exit(1);
+}
+
+void cs_vlm_must(enum cs_status status, const struct cs_err *err)
+{
+    if (status != CS_OK)
+        refuse(err->text, "");
+}
+
+/* ---- options ---- */
+
+static void read_option(struct cs_vlm_options *o, const char *arg)
+{
+    const struct {
+        const char *name;
+        int *number;
+        char *text;
+        size_t cap;
+    } table[] = {
+        {"device",    NULL,       o->device,    sizeof o->device   },
+        {"class",     NULL,       o->class,     sizeof o->class    },
+        {"precision", NULL,       o->precision, sizeof o->precision},
+        {"schedule",  NULL,       o->schedule,  sizeof o->schedule },
+        {"modality",  NULL,       o->modality,  sizeof o->modality },
+        {"recompute", NULL,       o->recompute, sizeof o->recompute},
+        {"profile",   NULL,       o->profile,   sizeof o->profile  },
+        {"save",      NULL,       o->save,      sizeof o->save     },
+        {"vision",    &o->vision, NULL,         0                  },
+        {"llm",       &o->llm,    NULL,         0                  },
+        {"dp",        &o->dp,     NULL,         0                  },
+        {"slots",     &o->slots,  NULL,         0                  },
+        {"seq",       &o->seq,    NULL,         0                  },
+        {"images",    &o->images, NULL,         0                  },
+        {"steps",     &o->steps,  NULL,         0                  },
+        {"case",      &o->only,   NULL,         0                  },
+        {"scale",     &o->scale,  NULL,         0                  },
+    };
+
+    const char *value = strchr(arg, '=');
+    for (size_t i = 0; value != NULL && i < CS_ARRAY_LEN(table); i++) {
+        if (strncmp(arg, table[i].name, (size_t)(value - arg)) != 0 ||
+            strlen(table[i].name) != (size_t)(value - arg))
+            continue;
+        if (table[i].number != NULL)
+            *table[i].number = atoi(value + 1);
+        else
+            snprintf(table[i].text, table[i].cap, "%s", value + 1);
+        return;
+    }
+    refuse("unknown option ", arg);
+}
+
+void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
+{
+    *o = (struct cs_vlm_options){.device = "cuda",
+                                 .class = "h100-80g",
+                                 .precision = "bf16",
+                                 .schedule = "1f1b",
+                                 .modality = "encoder-parallel",
+                                 .recompute = "none",
+                                 .llm = 1,
+                                 .dp = 1,
+                                 .slots = 1,
+                                 .seq = 4096,
+                                 .images = 4,
+                                 .steps = o->steps,
+                                 .only = -1,
+                                 .scale = 1};
+    for (int i = 1; i < argc; i++)
+        read_option(o, argv[i]);
+    if (o->steps < 0 || o->steps > CS_VLM_MAX_STEPS || o->slots > CS_STEP_MAX_SLOTS ||
+        o->slots < 1 || o->vision < 0 || o->llm < 1 || (o->vision == 0 && o->llm > 1) ||
+        o->dp < 1 || (o->vision + o->llm) * o->dp > CS_VLM_MAX_RANKS || o->scale < 1 ||
+        o->images < 1 || o->seq < o->images * (CS_VLM_IMAGE_ROWS + 64))
+        refuse("numbers out of range", "");
+}
+
+/* ---- the job ---- */
+
+static json_t *modules(int scale)
+{
+    json_t *vision = json_pack(
+        "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f}", "model_type", "siglip_vision_model",
+        "hidden_size", 1152 / scale, "intermediate_size", scale == 1 ? 4304 : 4096 / scale,
+        "num_hidden_layers", scale == 1 ? 27 : 27 / scale, "num_attention_heads", 16,
+        "num_channels", 3, "image_size", 384, "patch_size", 14, "hidden_act", "gelu_pytorch_tanh",
+        "layer_norm_eps", 1e-6);
+    json_t *llm = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:b, "
+                            "s:{s:s, s:f}}",
+                            "model_type", "llama", "hidden_size", 2048 / scale, "intermediate_size",
+                            8192 / scale, "num_hidden_layers", 16 / scale, "num_attention_heads",
+                            32 / scale, "num_key_value_heads", 8 / scale, "head_dim", 64,
+                            "vocab_size", 128256 / scale / scale, "max_position_embeddings", 131072,
+                            "hidden_act", "silu", "rms_norm_eps", 1e-5, "tie_word_embeddings", 1,
+                            "rope_parameters", "rope_type", "default", "rope_theta", 500000.0);
+    return json_pack("[{s:s, s:s, s:s, s:s, s:s, s:o}, {s:s, s:s, s:s, s:i}, "
+                     "{s:s, s:s, s:s, s:s, s:o}]",
+                     "name", "vision.encoder", "kind", "encoder", "dir", "", "init", "random",
+                     "token", "<image>", "config", vision, "name", "vision.projector", "kind",
+                     "projector", "family", "mlp", "layers", 2, "name", "llm", "kind", "llm", "dir",
+                     "", "init", "random", "config", llm);
+}
+
+static json_t *rules(const struct cs_vlm_setting *s)
+{
+    json_t *list = json_array();
+
+    const struct {
+        bool is_frozen;
+        const char *glob;
+    } rule[] = {
+        {s->is_encoder_frozen,   "vision.encoder"  },
+        {s->is_projector_frozen, "vision.projector"},
+        {s->is_llm_frozen,       "llm"             },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rule); i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s}", "op", rule[i].is_frozen ? "freeze" : "train",
+                                        "glob", rule[i].glob));
+    return list;
+}
+
+json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_setting *s,
+                        json_t *profile)
+{
+    json_t *plan = json_pack(
+        "{s:{s:i, s:i, s:s}, s:s, s:s, s:{s:{s:i, s:s}, s:{s:i, s:s}}, s:{s:i}, s:i, s:i, s:i}",
+        "cluster", "nodes", 1, "devices_per_node", CS_VLM_MAX_RANKS, "device", o->class, "modality",
+        o->vision > 0 ? o->modality : "encoder-colocated", "schedule", o->schedule, "parallel",
+        "vision", "pp", o->vision > 0 ? o->vision : 1, "recompute", o->recompute, "llm", "pp",
+        o->llm, "recompute", o->recompute, "encoder_rows", "vision", CS_VLM_IMAGE_ROWS * o->images,
+        "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
+    json_t *root =
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f}}",
+                  "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100,
+                  "batch_samples", o->slots, "model", "modules", modules(o->scale), "rules",
+                  rules(s), "plan", plan, "data", "format", "llava", "json", "/nowhere.json",
+                  "images", "/nowhere", "optimizer", "kind", "adamw", "lr", 1e-5);
+    if (root == NULL)
+        refuse("the document cannot be made", "");
+    if (strcmp(o->class, "cpu") != 0)
+        json_object_set_new(root, "precision", json_string(o->precision));
+    if (profile != NULL)
+        json_object_set(plan, "profile", profile);
+    return root;
+}
+
+void cs_vlm_job_open(struct cs_vlm_job *job, const struct cs_vlm_options *o,
+                     const struct cs_vlm_setting *s, json_t *profile)
+{
+    struct cs_vlm_job *j = job;
+    struct cs_err err = {0};
+    *j = (struct cs_vlm_job){.arena = cs_arena_new(0), .root = cs_vlm_document(o, s, profile)};
+    cs_vlm_must(cs_spec_read(j->root, j->arena, &j->spec, &err), &err);
+    cs_vlm_must(cs_graph_build(j->spec, false, j->arena, &j->graph, &err), &err);
+    cs_vlm_must(cs_cluster_read(j->spec->cluster, 0, &j->cluster, &err), &err);
+    cs_vlm_must(cs_plan_make(j->spec, j->graph, &j->cluster, j->arena, &j->plan, &err), &err);
+}
+
+void cs_vlm_job_close(struct cs_vlm_job *job)
+{
+    json_decref(job->root);
+    cs_arena_free(job->arena);
+}
+
+/* ---- a rank ---- */
+
+void cs_vlm_fill_weights(struct cs_params *params)
+{
+    struct cs_err err = {0};
+    float *block = malloc(BLOCK * sizeof *block), *values = NULL;
+    int64_t room = 0;
+    cs_philox_fill_normal(1, 2, 0, BLOCK, 0.02, block);
+    for (int32_t i = 0; i < params->n; i++) {
+        struct cs_tensor *t = &params->tensor[i];
+        const int64_t n = t->param->count;
+        if (n > room) {
+            free(values);
+            values = malloc((size_t)n * sizeof *values);
+            room = n;
+        }
+        for (int64_t k = 0; k < n; k += BLOCK)
+            memcpy(values + k, block, (size_t)(n - k < BLOCK ? n - k : BLOCK) * sizeof *values);
+        for (int64_t k = 0; k < n && t->param->init != CS_INIT_NORMAL; k++)
+            values[k] = t->param->init == CS_INIT_ONE ? 1.0f : 0.0f;
+        cs_vlm_must(cs_params_set(params, t, values, &err), &err);
+    }
+    free(values);
+    free(block);
+}
+
+void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *job, int n_labels,
+                      struct cs_slot *slot, struct cs_manifest *manifest, int index)
+{
+    uint64_t state = (uint64_t)index + 1;
+    const int part = o->seq / o->images;
+    const uint64_t vocab =
+        (uint64_t)job->graph->modules[job->graph->n_modules - 1].arch.vocab;
+    const size_t picture = (size_t)job->plan->budget.enc[0].item_bytes;
+    int filled = 0;
+    for (int row = 0; row < o->seq; row++) {
+        const int at = row % part - 64;
+        const bool is_image = row / part < o->images && at >= 0 && at < CS_VLM_IMAGE_ROWS;
+        const bool is_label =
+            !is_image && row + 1 < o->seq && slot->head->n_labels < n_labels;
+        state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        slot->ids[row] = (int32_t)((state >> 33) % vocab);
+        slot->doc[row] = 0;
+        slot->pos[row] = row;
+        slot->labels[row] = is_label ? (int32_t)((state >> 35) % vocab) : -1;
+        slot->head->n_labels += is_label;
+        if (is_image)
+            slot->rows[0][filled++] = row;
+    }
+    for (size_t i = 0; i < picture * (size_t)o->images; i++) {
+        state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        slot->pixels[0][i] = (uint8_t)(state >> 56);
+    }
+    slot->head->n_samples = 1;
+    slot->head->n_tokens = o->seq;
+    slot->head->n_items[0] = o->images;
+    slot->sample_rows[1] = o->seq;
+    manifest->n_tokens[index] = o->seq;
+    manifest->n_labels[index] = slot->head->n_labels;
+    manifest->n_items[index][0] = o->images;
+    manifest->trained_tokens += slot->head->n_labels;
+}
+
+/* ---- processes ---- */
+
+static void connect_all(int n, int fds[CS_VLM_MAX_RANKS][CS_VLM_MAX_RANKS])
+{
+    for (int a = 0; a < n; a++) {
+        fds[a][a] = -1;
+        for (int b = 0; b < a; b++) {
+            int pair[2];
+            if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
+                refuse("ranks cannot be connected", "");
+            fds[a][b] = pair[0];
+            fds[b][a] = pair[1];
+        }
+    }
+}
+
+/* all descriptors but those of one rank; -1: all */
+static void close_others(int n, int fds[CS_VLM_MAX_RANKS][CS_VLM_MAX_RANKS], int rank)
+{
+    for (int a = 0; a < n; a++)
+        for (int b = 0; a != rank && b < n; b++)
+            if (a != b)
+                close(fds[a][b]);
+}
+
+bool cs_vlm_run_ranks(int n, cs_vlm_rank *run, void *user)
+{
+    int fds[CS_VLM_MAX_RANKS][CS_VLM_MAX_RANKS];
+    pid_t pid[CS_VLM_MAX_RANKS];
+    bool is_good = true;
+    connect_all(n, fds);
+    for (int a = 0; a < n; a++) {
+        pid[a] = fork();
+        if (pid[a] != 0)
+            continue;
+        close_others(n, fds, a);
+        run(user, a, fds[a]);
+        _exit(0);
+    }
+    close_others(n, fds, -1);
+    for (int a = 0; a < n; a++) {
+        int status = 1;
+        waitpid(pid[a], &status, 0);
+        is_good = is_good && status == 0;
+    }
+    return is_good;
+}
+
+int cs_vlm_by_value(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}

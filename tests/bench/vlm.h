@@ -1,0 +1,64 @@
+/* SigLIP-so400m + MLP + Llama-3.2-1B shapes with random weights, as benchmarks run them: options of
+ * the command line, the job's document and plan, slots like training data, one process a rank. What
+ * fails ends the program with a message. */
+#ifndef CS_TESTS_BENCH_VLM_H
+#define CS_TESTS_BENCH_VLM_H
+
+#include "worker/trainer.h"
+
+enum { CS_VLM_MAX_RANKS = 8, CS_VLM_IMAGE_ROWS = 729, CS_VLM_SETTINGS = 4, CS_VLM_MAX_STEPS = 64 };
+
+struct cs_vlm_setting {
+    const char *name;
+    bool is_encoder_frozen, is_projector_frozen, is_llm_frozen;
+};
+
+extern const struct cs_vlm_setting cs_vlm_settings[CS_VLM_SETTINGS];
+
+/* NAME=VALUE on the command line; a program documents those that it uses. */
+struct cs_vlm_options {
+    char device[16], class[16], precision[8], schedule[16], modality[24], recompute[12];
+    char profile[256], save[256];
+    int vision, llm; /* pipeline stages; vision 0: everything on one rank */
+    int dp, slots, seq, images, steps;
+    int only;  /* index of a setting ("case"), -1: all */
+    int scale; /* divides widths and layers, for a look on CPU ranks */
+};
+
+/* The defaults of all options but steps, which the caller sets before. */
+void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv);
+
+void cs_vlm_must(enum cs_status status, const struct cs_err *err);
+
+/* A new document; profile (may be NULL) is what its layers cost. */
+json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_setting *s,
+                        json_t *profile);
+
+struct cs_vlm_job {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan;
+    struct cs_cluster cluster;
+};
+
+void cs_vlm_job_open(struct cs_vlm_job *job, const struct cs_vlm_options *o,
+                     const struct cs_vlm_setting *s, json_t *profile);
+void cs_vlm_job_close(struct cs_vlm_job *job);
+
+/* A block of random normals, repeated: generating a billion of them would take longer than all. */
+void cs_vlm_fill_weights(struct cs_params *params);
+/* One sample: pictures in equal parts of the sequence, the rest is text, of which at most the first
+ * n_labels rows have labels. Adds to the manifest. */
+void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *job, int n_labels,
+                      struct cs_slot *slot, struct cs_manifest *manifest, int index);
+
+/* One process for each of n ranks, connected with all others (fds, -1: itself); false: one of them
+ * failed. */
+typedef void cs_vlm_rank(void *user, int rank, const int *fds);
+bool cs_vlm_run_ranks(int n, cs_vlm_rank *run, void *user);
+
+int cs_vlm_by_value(const void *a, const void *b); /* of int64_t, for qsort */
+
+#endif
