@@ -161,13 +161,13 @@ enum cs_status cs_step_balance_step(struct cs_step_balance *b, int64_t step,
         else
             policy.llm = work[k];
     }
-    /* every replica as many slots, and none of them empty */
+    /* every replica as many slots, and none of them empty where the policy can */
     const int whole = cs_plan_own_slots(b->plan, *n_slots) * cs_plan_replicas(b->plan);
     policy.slots = whole > policy.slots ? whole : policy.slots;
     note(b->tally.stream, b, work, pack, n);
     b->tally.stream_slots += *n_slots;
-    status =
-        cs_spread(&b->plan->budget, &policy, CS_STEP_MAX_SLOTS, pack, n, n_slots, &is_spread, err);
+    const int most = CS_STEP_MAX_SLOTS / cs_plan_replicas(b->plan) * cs_plan_replicas(b->plan);
+    status = cs_spread(&b->plan->budget, &policy, most, pack, n, n_slots, &is_spread, err);
     if (status == CS_OK)
         status = search_order(b, policy.key, work, pack, n, *n_slots, arena, err);
     note(b->tally.spread, b, work, pack, n);

@@ -151,9 +151,9 @@ enum cs_status cs_boot_open(json_t *msg, struct cs_boot *boot, struct cs_err *er
 
 void cs_boot_close(struct cs_boot *boot)
 {
+    cs_replicas_free(boot->replicas);
     cs_trainer_free(boot->trainer);
     cs_lanes_free(boot->lanes);
-    cs_replicas_free(boot->replicas);
     cs_device_close(&boot->device);
     if (boot->comm != NULL)
         boot->comm->table->free(boot->comm);

@@ -182,8 +182,10 @@ static enum cs_status backward_weight(struct cs_exec *exec, const struct cs_acti
     struct cs_saved *saved = exec->saved[a->slot * exec->config.plan->n_stages + a->stage];
     struct cs_ctx ctx;
     struct cs_run run = run_on(exec, &ctx, a->slot);
-    if (saved == NULL) /* the input half left nothing */
+    if (saved == NULL) { /* the input half left nothing */
+        cs_stage_bwd_weight(exec->stage[a->stage], &run, NULL);
         return CS_OK;
+    }
     if (!saved->is_split)
         return run_backward(exec, a, false, err);
     cs_stage_bwd_weight(exec->stage[a->stage], &run, saved);

@@ -183,9 +183,12 @@ enum cs_status cs_replicas_reduce(struct cs_replicas *replicas, struct cs_err *e
     const bool is_host = mem_of(r) == NULL;
     if (!is_host)
         CS_TRY(after(r, r->stream, r->device->stream, err));
-    for (int32_t i = r->params->n_buckets - 1; i >= 0; i--)
-        CS_TRY(is_host ? reduce_on_host(r, &r->params->bucket[i], err)
-                       : reduce_on_device(r, i, err));
+    for (int is_late = 0; is_late < 2; is_late++) /* as backwards do: one order on all replicas */
+        for (int32_t i = r->params->n_buckets - 1; i >= 0; i--) {
+            struct cs_bucket *b = &r->params->bucket[i];
+            if ((b->first_layer < 0) == (is_late != 0))
+                CS_TRY(is_host ? reduce_on_host(r, b, err) : reduce_on_device(r, i, err));
+        }
     return is_host ? CS_OK : after(r, r->device->stream, r->stream, err);
 }
 
@@ -274,7 +277,6 @@ enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *p
                               .mine = rank / plan->n_ranks,
                               .first = rank % plan->n_ranks,
                               .stride = plan->n_ranks,
-                              .deadline_ms = deadline_ms,
                               .xfer = calloc(2 * (size_t)plan->dp, sizeof *r->xfer)};
     enum cs_status status =
         r->xfer != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for %d replicas", plan->dp);
@@ -284,6 +286,7 @@ enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *p
         cs_replicas_free(r);
         return cs_wrap(err, status, "connecting rank %d with its replicas", rank);
     }
+    r->deadline_ms = deadline_ms; /* of steps: how long ranks take to start is not known */
     *out = r;
     return CS_OK;
 }
@@ -323,6 +326,8 @@ void cs_replicas_free(struct cs_replicas *replicas)
     struct cs_replicas *r = replicas;
     if (r == NULL)
         return;
+    if (cs_replicas_check(r, NULL) != CS_OK) /* a replica is gone: nobody is waited for */
+        cs_replicas_abort(r);
     if (r->nccl != NULL)
         mem_of(r)->comm->close(r->nccl);
     for (int32_t i = 0; r->arrived != NULL && i < r->n_buckets; i++)

@@ -21,7 +21,9 @@ struct cs_replicas;
 enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *plan, int rank,
                                struct cs_comm *comm, int deadline_ms, struct cs_replicas **out,
                                struct cs_err *err) CS_NODISCARD;
-void cs_replicas_free(struct cs_replicas *replicas); /* accepts NULL; all replicas together */
+/* Accepts NULL; all replicas together, before the parameters go, whose weights may still be on
+ * their way. After cs_replicas_abort, or when a replica is gone, nobody is waited for. */
+void cs_replicas_free(struct cs_replicas *replicas);
 
 /* before the first use: the parameters, borrowed */
 enum cs_status cs_replicas_bind(struct cs_replicas *replicas, struct cs_params *params,

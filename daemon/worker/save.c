@@ -72,6 +72,7 @@ static enum cs_status copy_to(struct cs_saver *s, const struct cs_tensor *t, flo
 static enum cs_status make_room(struct cs_saver *s, struct cs_err *err)
 {
     size_t floats = 1;
+    s->n = cs_params_listed(s->params, s->tensor);
     for (int i = 0; i < s->n; i++) {
         const size_t own = (size_t)s->tensor[i]->own_n;
         floats = s->params->replica == 0 ? floats + 3 * (size_t)s->tensor[i]->param->count
@@ -86,7 +87,6 @@ static enum cs_status make_room(struct cs_saver *s, struct cs_err *err)
 
 static enum cs_status snapshot(struct cs_saver *s, struct cs_err *err)
 {
-    s->n = cs_params_listed(s->params, s->tensor);
     CS_TRY(make_room(s, err));
     float *at = s->copy;
     for (int i = 0; i < s->n; i++) {
@@ -101,18 +101,22 @@ static enum cs_status snapshot(struct cs_saver *s, struct cs_err *err)
     return CS_OK;
 }
 
-void cs_saver_start(struct cs_saver *saver, int64_t step)
+enum cs_status cs_saver_start(struct cs_saver *saver, int64_t step, struct cs_err *out)
 {
     static const struct cs_ckpt_file none[2];
     struct cs_err err = {0};
     cs_saver_wait(saver);
     saver->step = step;
     enum cs_status status = snapshot(saver, &err);
+    const bool is_lost = status != CS_OK && saver->replicas != NULL;
     if (status == CS_OK && pthread_create(&saver->thread, NULL, write_files, saver) != 0)
         status = cs_fail(&err, CS_NO_MEMORY, "the checkpoint's thread cannot be started");
     saver->is_running = status == CS_OK;
     if (status != CS_OK)
         saver->done(saver->user, step, status, none, &err);
+    if (is_lost && out != NULL)
+        *out = err;
+    return is_lost ? status : CS_OK;
 }
 
 void cs_saver_wait(struct cs_saver *saver)

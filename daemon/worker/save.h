@@ -17,8 +17,10 @@ typedef void cs_save_done(void *user, int64_t step, enum cs_status status,
 enum cs_status cs_saver_new(struct cs_params *params, struct cs_replicas *replicas, const char *dir,
                             int rank, cs_save_done *done, void *user, struct cs_saver **out,
                             struct cs_err *err) CS_NODISCARD;
-/* copies, starts the writer, returns; waits for the save before this one */
-void cs_saver_start(struct cs_saver *saver, int64_t step);
+/* Copies, starts the writer, returns; waits for the save before this one. A copy that fails is
+ * reported like any save, but with replicas it is an error: their messages no longer match. */
+enum cs_status cs_saver_start(struct cs_saver *saver, int64_t step,
+                              struct cs_err *err) CS_NODISCARD;
 void cs_saver_wait(struct cs_saver *saver); /* until nothing is under way */
 void cs_saver_free(struct cs_saver *saver); /* waits; accepts NULL */
 

@@ -195,7 +195,7 @@ static enum cs_status run_all(struct cs_session *s, struct cs_saver *saver, stru
         CS_TRY(run_step(s, &manifest, slots, err));
         if (manifest.flags & CS_STEP_CHECKPOINT) {
             const int64_t start = cs_now_ns();
-            cs_saver_start(saver, manifest.step);
+            CS_TRY(cs_saver_start(saver, manifest.step, err));
             put_event(s, CS_EVENT_SAVE, start, cs_now_ns(), false);
         }
     } while (!(manifest.flags & CS_STEP_LAST));

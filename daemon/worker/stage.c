@@ -250,7 +250,8 @@ void cs_stage_bwd_weight(const struct cs_stage_model *stage, struct cs_run *run,
 {
     run->keep = NULL;
     run->later = NULL;
-    cs_run_later(run, &saved->later);
+    if (saved != NULL)
+        cs_run_later(run, &saved->later);
     for (int32_t i = stage->stage->n_layers - 1; run->watch != NULL && i >= stage->lowest; i--)
         tell(stage, run->watch->done, run->watch, i);
 }

@@ -45,7 +45,8 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
  * saved->is_split: the input half only, what the weight half reads stays in saved. */
 void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const void *dy, void *dx,
                   const struct cs_layer_ends *ends, struct cs_saved *saved);
-/* the weight half of a split backward */
+/* The weight half of a split backward; saved NULL: the slot has none, who watches is told all the
+ * same, so that replicas with other slots do the same in the same order. */
 void cs_stage_bwd_weight(const struct cs_stage_model *stage, struct cs_run *run,
                          struct cs_saved *saved);
 

@@ -24,10 +24,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/vlm.h"
 #include "core/base/clock.h"
 #include "core/plan/costs.h"
 #include "core/sched/predict.h"
-#include "bench/vlm.h"
 #include "worker/measure.h"
 
 enum { MAX_STAGES = 32, RING = 1 << 14, WARM_UP = 4, MAX_STEPS = CS_VLM_MAX_STEPS };
@@ -208,9 +208,9 @@ static void run_rank(const struct cs_vlm_options *o, const struct job *j, int ra
     cs_vlm_must(cs_trainer_new(&config, &t, &err), &err);
     cs_vlm_fill_weights(t->params);
     run_steps(o, j, t, &ring, rank, r);
+    cs_replicas_free(replicas);
     cs_trainer_free(t);
     cs_lanes_free(lanes);
-    cs_replicas_free(replicas);
     if (comm != NULL)
         comm->table->free(comm);
     cs_device_close(&device);

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/base/clock.h"
 #include "bench/vlm.h"
+#include "core/base/clock.h"
 
 enum { RING = 1 << 14, WARM_UP = 3 };
 
@@ -136,9 +136,9 @@ static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
     }
     r->allocated = device.allocated;
     free(pool);
+    cs_replicas_free(replicas);
     cs_trainer_free(t);
     cs_lanes_free(lanes);
-    cs_replicas_free(replicas);
     if (comm != NULL)
         comm->table->free(comm);
     cs_device_close(&device);

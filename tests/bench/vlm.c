@@ -220,15 +220,13 @@ void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *j
 {
     uint64_t state = (uint64_t)index + 1;
     const int part = o->seq / o->images;
-    const uint64_t vocab =
-        (uint64_t)job->graph->modules[job->graph->n_modules - 1].arch.vocab;
+    const uint64_t vocab = (uint64_t)job->graph->modules[job->graph->n_modules - 1].arch.vocab;
     const size_t picture = (size_t)job->plan->budget.enc[0].item_bytes;
     int filled = 0;
     for (int row = 0; row < o->seq; row++) {
         const int at = row % part - 64;
         const bool is_image = row / part < o->images && at >= 0 && at < CS_VLM_IMAGE_ROWS;
-        const bool is_label =
-            !is_image && row + 1 < o->seq && slot->head->n_labels < n_labels;
+        const bool is_label = !is_image && row + 1 < o->seq && slot->head->n_labels < n_labels;
         state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
         slot->ids[row] = (int32_t)((state >> 33) % vocab);
         slot->doc[row] = 0;

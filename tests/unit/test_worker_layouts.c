@@ -182,8 +182,8 @@ static void *run_rank(void *arg)
         r->status = cs_trainer_new(&config, &t, &r->err);
     if (r->status == CS_OK)
         r->status = train(r, t, &r->err);
-    cs_trainer_free(t);
     cs_replicas_free(replicas);
+    cs_trainer_free(t);
     if (comm != NULL)
         comm->table->free(comm);
     return NULL;

@@ -538,6 +538,9 @@ enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
     CS_TRY(read_count(&r, "slots", 1, INT32_MAX, &r.plan->slots, err));
     if (json_object_get(json, "dp") != NULL)
         CS_TRY(read_count(&r, "dp", 2, 1024, &r.plan->dp, err));
+    if (r.plan->slots % cs_plan_replicas(r.plan) != 0)
+        return cs_fail(err, CS_CORRUPT, "plan: slots is %d, no multiple of dp = %d", r.plan->slots,
+                       r.plan->dp);
     CS_TRY(read_stages(&r, err));
     CS_TRY(read_budget(&r, err));
     CS_TRY(read_count(&r, "embed_stage", 0, r.plan->n_stages - 1, &r.plan->embed_stage, err));
