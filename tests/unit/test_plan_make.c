@@ -504,6 +504,22 @@ static void damaged_plans_are_refused(void **state)
     done(&m);
 }
 
+/* every replica runs as many slots of a step */
+static void slots_that_replicas_cannot_share_are_refused(void **state)
+{
+    struct made m;
+    struct cs_plan *read = NULL;
+    (void)state;
+    make(&m, &(struct cs_test_spec){.dp = 2, .slots = 4});
+    json_t *json = cs_plan_json(m.plan, m.graph);
+    assert_int_equal(cs_plan_read(json, m.graph, m.arena, &read, &m.err), CS_OK);
+    json_object_set_new(json, "slots", json_integer(3));
+    assert_int_equal(cs_plan_read(json, m.graph, m.arena, &read, &m.err), CS_CORRUPT);
+    assert_non_null(strstr(m.err.text, "slots is 3, no multiple of dp = 2"));
+    json_decref(json);
+    done(&m);
+}
+
 static void plan_for_another_model_is_refused(void **state)
 {
     (void)state;
@@ -571,6 +587,7 @@ int main(void)
         cmocka_unit_test(encoding_round_trips_and_the_hash_is_stable),
         cmocka_unit_test(other_plans_have_other_hashes),
         cmocka_unit_test(damaged_plans_are_refused),
+        cmocka_unit_test(slots_that_replicas_cannot_share_are_refused),
         cmocka_unit_test(plan_for_another_model_is_refused),
         cmocka_unit_test(clusters_are_read_or_refused),
     };
