@@ -1,4 +1,5 @@
-/* Compute actions: a stage's forward and backward on a slot, the optimizer's step. */
+/* Compute actions: a stage's forward and backward on a slot, the optimizer's step. Between run_on
+ * and cs_graphs_close a stage may only be written down (worker/graphs.h). */
 #include <stdlib.h>
 
 #include "worker/exec_private.h"
@@ -78,19 +79,22 @@ static void layer_done(void *user, int32_t layer)
 static const struct cs_watch *watch_of(struct cs_exec *exec, int32_t slot)
 {
     const bool is_last = slot == exec->program->n_slots - 1;
-    exec->watch = (struct cs_watch){before_layer, is_last ? layer_done : NULL, exec};
+    exec->watch = (struct cs_watch){
+        .before = before_layer, .done = is_last ? layer_done : NULL, .user = exec};
     return exec->config.replicas != NULL ? &exec->watch : NULL;
 }
 
 static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t slot)
 {
     *ctx = cs_device_ctx(exec->config.device);
-    return (struct cs_run){.device = exec->config.device,
-                           .ops = exec->config.device->ops,
-                           .ctx = ctx,
-                           .scratch = &exec->scratch,
-                           .input = &exec->inputs[slot],
-                           .watch = watch_of(exec, slot)};
+    struct cs_run run = {.device = exec->config.device,
+                         .ops = exec->config.device->ops,
+                         .ctx = ctx,
+                         .scratch = &exec->scratch,
+                         .input = &exec->inputs[slot],
+                         .watch = watch_of(exec, slot)};
+    cs_graphs_open(exec->graphs, &run);
+    return run;
 }
 
 static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
@@ -115,6 +119,7 @@ static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, s
     struct cs_saved *saved =
         stage->has_backward && !exec->program->is_eval ? take_saved(exec, a->stage, a->slot) : NULL;
     cs_stage_fwd(stage, &run, e.x, &e.layer, e.y, saved);
+    cs_graphs_close(exec->graphs, a->id);
     if (saved != NULL)
         count_saved(exec, saved->memory.used);
     for (int32_t i = 0; i < plan->n_edges; i++)
@@ -155,6 +160,7 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
     saved->is_split = is_half;
     const size_t before = saved->memory.used;
     cs_stage_bwd(stage, &run, e.dy, e.dx, &e.layer, saved);
+    cs_graphs_close(exec->graphs, a->id);
     count_saved(exec, saved->memory.used - before);
     if (saved->later.n == 0)
         give_saved(exec, a->stage, a->slot);
@@ -184,11 +190,13 @@ static enum cs_status backward_weight(struct cs_exec *exec, const struct cs_acti
     struct cs_run run = run_on(exec, &ctx, a->slot);
     if (saved == NULL) { /* the input half left nothing */
         cs_stage_bwd_weight(exec->stage[a->stage], &run, NULL);
+        cs_graphs_close(exec->graphs, a->id);
         return CS_OK;
     }
     if (!saved->is_split)
         return run_backward(exec, a, false, err);
     cs_stage_bwd_weight(exec->stage[a->stage], &run, saved);
+    cs_graphs_close(exec->graphs, a->id);
     give_saved(exec, a->stage, a->slot);
     return CS_OK;
 }

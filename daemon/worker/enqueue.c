@@ -4,7 +4,12 @@
  *
  * Compute and collectives run on the device's compute stream, each lane (peer and direction) of the
  * messages on a stream of its own. Begin and end of every action are events; they become times when
- * the step is over. */
+ * the step is over.
+ *
+ * Compute actions that launching holds up are launched as graphs (worker/graphs.h). For tests and
+ * comparisons the environment says otherwise: CORNSTARCH_GRAPHS=off, =always, or =auto as without
+ * it; where it is set, what came of it is said at the end. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -42,12 +47,40 @@ static bool is_awaited(const struct cs_action *dep)
     return dep->op != CS_OP_GATHER;
 }
 
+static enum cs_status make_graphs(struct cs_exec *exec, struct cs_err *err)
+{
+    const char *name = getenv("CORNSTARCH_GRAPHS");
+    enum cs_graphs_mode mode;
+    if (!cs_graphs_mode_named(name, &mode))
+        return cs_fail(err, CS_INVALID, "CORNSTARCH_GRAPHS is \"%s\": auto, off or always", name);
+    return cs_graphs_new(exec->config.device, exec->config.graph, mode, &exec->graphs, err);
+}
+
+static void say_graphs(const struct cs_graphs *graphs)
+{
+    const struct cs_graphs_counts c = cs_graphs_counts(graphs);
+    if (graphs != NULL && getenv("CORNSTARCH_GRAPHS") != NULL)
+        fprintf(stderr,
+                "graphs: %" PRId64 " of %" PRId64 " pieces and %" PRId64 " of %" PRId64
+                " calls replayed, %" PRId64 " pieces known; %" PRId64 " captures, %" PRId64
+                " failed, %" PRId64 " dropped\n",
+                c.replays, c.pieces, c.replayed_calls, c.calls, c.known, c.captures, c.failures,
+                c.dropped);
+}
+
+struct cs_graphs_counts cs_exec_graphs(const struct cs_exec *exec)
+{
+    return cs_graphs_counts(exec->graphs);
+}
+
 static enum cs_status reserve_marks(struct cs_exec *exec, struct cs_err *err)
 {
     const uint32_t n = exec->mine->n_actions;
     void *handle = exec->config.device->handle;
-    if (exec->base == NULL)
+    if (exec->base == NULL) {
+        CS_TRY(make_graphs(exec, err));
         CS_TRY(mem_of(exec)->event_create(handle, &exec->base, err));
+    }
     if (n <= exec->n_marks)
         return CS_OK;
     struct cs_mark *grown = realloc(exec->mark, n * sizeof *grown);
@@ -65,6 +98,8 @@ static enum cs_status reserve_marks(struct cs_exec *exec, struct cs_err *err)
 
 void cs_exec_free_marks(struct cs_exec *exec)
 {
+    say_graphs(exec->graphs);
+    cs_graphs_free(exec->graphs);
     if (exec->base == NULL)
         return;
     void *handle = exec->config.device->handle;
@@ -224,10 +259,24 @@ static enum cs_status report(struct cs_exec *exec, int64_t base_ns, struct cs_er
     return CS_OK;
 }
 
+/* Does launching hold them up? */
+static enum cs_status judge_graphs(struct cs_exec *exec, struct cs_err *err)
+{
+    const struct cs_device *d = exec->config.device;
+    for (uint32_t n = 0, action; (action = cs_graphs_asks(exec->graphs, n)) != UINT32_MAX; n++) {
+        const struct cs_mark *m = &exec->mark[action];
+        double ms;
+        CS_TRY(d->mem->event_elapsed(d->handle, m->begin, m->end, &ms, err));
+        cs_graphs_tell(exec->graphs, n, (int64_t)(ms * 1e6));
+    }
+    return CS_OK;
+}
+
 enum cs_status cs_exec_enqueue(struct cs_exec *exec, struct cs_err *err)
 {
     struct cs_device *d = exec->config.device;
     CS_TRY(reserve_marks(exec, err));
+    cs_graphs_begin(exec->graphs);
     CS_TRY(d->mem->event_record(d->handle, exec->base, d->stream, err));
     const int64_t base_ns = cs_now_ns();
     for (uint32_t i = 0; i < exec->mine->n_actions; i++) {
@@ -240,5 +289,6 @@ enum cs_status cs_exec_enqueue(struct cs_exec *exec, struct cs_err *err)
     CS_TRY(cs_device_sync(d, err));
     cs_exec_show(exec, 0, -1);
     cs_exec_show(exec, 1, -1);
+    CS_TRY(judge_graphs(exec, err));
     return report(exec, base_ns, err);
 }

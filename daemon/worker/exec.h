@@ -12,6 +12,7 @@
 #include "core/sched/program.h"
 #include "core/trace/ring.h"
 #include "kernels/comm.h"
+#include "worker/graphs.h"
 #include "worker/lanes.h"
 #include "worker/optim.h"
 #include "worker/replicas.h"
@@ -53,6 +54,8 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
 unsigned cs_exec_needs(const struct cs_exec *exec, bool is_eval);
 /* the compute action in work or the last one, for people: "F llm.1 slot 2"; "" before the first */
 void cs_exec_where(const struct cs_exec *exec, char *out, size_t cap);
+/* what became of compute actions on a device with streams, since the start */
+struct cs_graphs_counts cs_exec_graphs(const struct cs_exec *exec);
 /* a stage of this rank, NULL: elsewhere (tests) */
 const struct cs_stage_model *cs_exec_stage(const struct cs_exec *exec, int32_t stage);
 

@@ -7,6 +7,7 @@
 
 #include "worker/boundary.h"
 #include "worker/exec.h"
+#include "worker/graphs.h"
 
 struct cs_exec {
     struct cs_exec_config config;
@@ -44,6 +45,7 @@ struct cs_exec {
     struct cs_mark *mark;
     uint32_t n_marks;
     void *base, *reached;
+    struct cs_graphs *graphs; /* of compute actions; NULL: none */
 };
 
 /* all dependencies of an action are done */

@@ -30,6 +30,7 @@ struct cs_later {
 
 /* Who wants to know where a stage is; layer: of graph->layers. NULL functions: not wanted. */
 struct cs_watch {
+    void (*at)(void *user, int32_t layer);     /* its calls follow, forward or backward */
     void (*before)(void *user, int32_t layer); /* its forward is about to read weights */
     void (*done)(void *user, int32_t layer);   /* its gradients of this slot are enqueued */
     void *user;

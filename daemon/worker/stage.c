@@ -181,8 +181,10 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         struct cs_kept *kept = saved != NULL && i >= stage->lowest ? &saved->kept[i] : &none;
         void *out = output_of(stage, run, i, rows, y, turn);
         const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-        if (run->watch != NULL)
+        if (run->watch != NULL) {
+            tell(stage, run->watch->at, run->watch, i);
             tell(stage, run->watch->before, run->watch, i);
+        }
         memset(&none, 0, sizeof none);
         kept->x = x;
         run->keep = i >= stage->lowest && !is_redone(stage, i) ? keep : NULL;
@@ -237,6 +239,8 @@ void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         dy = copy_to(run, cs_run_hold(run, n), dy, n);
     for (int32_t i = stage->stage->n_layers - 1; i >= stage->lowest; i--) {
         void *out = grad_of(stage, run, i, rows, dx, turn);
+        if (run->watch != NULL)
+            tell(stage, run->watch->at, run->watch, i);
         bwd_layer(stage, run, i, rows, ends, dy, out, saved);
         if (run->watch != NULL && !saved->is_split)
             tell(stage, run->watch->done, run->watch, i);

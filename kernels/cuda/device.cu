@@ -236,20 +236,34 @@ static enum cs_status event_elapsed(void *, void *begin, void *end, double *ms, 
     return CS_OK;
 }
 
-static enum cs_status capture_begin(void *, void *stream, struct cs_err *err)
+static enum cs_status capture_begin(void *handle, void *stream, struct cs_err *err)
 {
+    CS_TRY(status(handle, err)); /* so that what capture_end finds is the capture's */
     CS_CUDA(err, cudaStreamBeginCapture((cudaStream_t)stream, cudaStreamCaptureModeThreadLocal));
     return CS_OK;
 }
 
-static enum cs_status capture_end(void *, void *stream, void **graph, struct cs_err *err)
+/* An operator that could not be captured has left its error in the handle. Nothing has run: the
+ * error goes to the caller instead, and the handle is as it was. */
+static enum cs_status capture_end(void *handle, void *stream, void **graph, struct cs_err *err)
 {
+    struct cs_cuda_handle *h = (struct cs_cuda_handle *)handle;
     cudaGraph_t recorded = nullptr;
     cudaGraphExec_t exec = nullptr;
     *graph = nullptr;
-    CS_CUDA(err, cudaStreamEndCapture((cudaStream_t)stream, &recorded));
-    const cudaError_t code = cudaGraphInstantiate(&exec, recorded, 0);
-    cudaGraphDestroy(recorded);
+    cudaError_t code = cudaStreamEndCapture((cudaStream_t)stream, &recorded);
+    const struct cs_err noticed = h->error;
+    h->error = {};
+    if (code == cudaSuccess && noticed.status == CS_OK)
+        code = cudaGraphInstantiate(&exec, recorded, 0);
+    if (recorded != nullptr)
+        cudaGraphDestroy(recorded);
+    (void)cudaGetLastError();
+    if (noticed.status != CS_OK) {
+        if (err != nullptr)
+            *err = noticed;
+        return noticed.status;
+    }
     CS_CUDA(err, code);
     *graph = exec;
     return CS_OK;
