@@ -33,6 +33,12 @@ bool cs_mask_kind_from_name(const char *name, enum cs_mask_kind *kind)
     return false;
 }
 
+bool cs_mask_rule_named(const char *name, int32_t window, int32_t prefix, struct cs_mask_rule *rule)
+{
+    *rule = (struct cs_mask_rule){.kind = CS_MASK_CAUSAL, .window = window, .prefix = prefix};
+    return name == NULL || cs_mask_kind_from_name(name, &rule->kind);
+}
+
 static enum cs_status check_span(const struct cs_mask_span *span, int i, struct cs_err *err)
 {
     if (span[i].tokens < 0)

@@ -128,28 +128,65 @@ static void finish_row(const struct cs_mask_runs *runs, struct cover *c, int32_t
     memset(c->keys, 0, (size_t)n_k * sizeof *c->keys);
 }
 
+/* Where a walk over ascending blocks of queries is. */
+struct walk {
+    int32_t run, doc; /* first run that reaches into the block, its document */
+};
+
+/* Covers of the queries [begin, end); returns how many runs have part in it. */
+static int32_t add_block(const struct cs_mask_runs *runs, int64_t begin, int64_t end,
+                         struct walk *at, struct cover *c)
+{
+    for (int32_t fragments = 1;; fragments++) {
+        const struct cs_mask_run *run = &runs->run[at->run];
+        const int64_t run_end = (int64_t)run->row + run->rows;
+        while (at->run >= runs->first[at->doc + 1])
+            at->doc++;
+        const struct interval q = {most(begin, run->row), least(end, run_end) - 1};
+        add_fragment(runs, at->doc, run, q, c);
+        at->run += run_end <= end;
+        if (run_end >= end)
+            return fragments;
+    }
+}
+
 static void fill(const struct cs_mask_runs *runs, const struct cs_mask_tiles *out, struct cover *c,
                  uint8_t *tile)
 {
-    int32_t r = 0, doc = 0; /* first run that reaches into the row of tiles */
+    struct walk at = {0, 0};
     for (int32_t t = 0; t < out->n_q; t++) {
         const int64_t begin = (int64_t)t * out->q_rows,
                       end = least(begin + out->q_rows, runs->n_tokens);
-        int32_t fragments = 0;
-        for (;;) {
-            const struct cs_mask_run *run = &runs->run[r];
-            const int64_t run_end = (int64_t)run->row + run->rows;
-            while (r >= runs->first[doc + 1])
-                doc++;
-            const struct interval q = {most(begin, run->row), least(end, run_end) - 1};
-            add_fragment(runs, doc, run, q, c);
-            fragments++;
-            r += run_end <= end;
-            if (run_end >= end)
-                break;
-        }
+        const int32_t fragments = add_block(runs, begin, end, &at, c);
         finish_row(runs, c, out->n_k, fragments, tile + (size_t)t * (size_t)out->n_k);
     }
+}
+
+static struct cover new_cover(int32_t k_rows, int32_t n_k, struct cs_arena *arena)
+{
+    return (struct cover){
+        .k_rows = k_rows,
+        .any = CS_NEW_ARRAY(arena, int32_t, n_k + 1),
+        .whole = CS_NEW_ARRAY(arena, int32_t, n_k + 1),
+        .keys = CS_NEW_ARRAY(arena, int64_t, n_k),
+    };
+}
+
+int64_t cs_mask_tiles_met(const struct cs_mask_runs *runs, const int32_t *q_row, int32_t n_q,
+                          int32_t k_rows, struct cs_arena *arena)
+{
+    const int32_t n_k = (runs->n_tokens - 1) / k_rows + 1;
+    struct cover c = new_cover(k_rows, n_k, arena);
+    uint8_t *tile = CS_NEW_ARRAY(arena, uint8_t, n_k);
+    struct walk at = {0, 0};
+    int64_t met = 0;
+    for (int32_t b = 0; b < n_q; b++) {
+        const int32_t fragments = add_block(runs, q_row[b], q_row[b + 1], &at, &c);
+        finish_row(runs, &c, n_k, fragments, tile);
+        for (int32_t t = 0; t < n_k; t++)
+            met += tile[t] != CS_TILE_NONE;
+    }
+    return met;
 }
 
 enum cs_status cs_mask_tiles_make(const struct cs_mask_runs *runs, int32_t q_rows, int32_t k_rows,
@@ -164,12 +201,7 @@ enum cs_status cs_mask_tiles_make(const struct cs_mask_runs *runs, int32_t q_row
         return cs_fail(err, CS_LIMIT, "%d x %d tiles are too many; make the tiles larger", (int)n_q,
                        (int)n_k);
     uint8_t *tile = CS_NEW_ARRAY(arena, uint8_t, (size_t)n_q * (size_t)n_k);
-    struct cover cover = {
-        .k_rows = k_rows,
-        .any = CS_NEW_ARRAY(arena, int32_t, n_k + 1),
-        .whole = CS_NEW_ARRAY(arena, int32_t, n_k + 1),
-        .keys = CS_NEW_ARRAY(arena, int64_t, n_k),
-    };
+    struct cover cover = new_cover(k_rows, n_k, arena);
     *out = (struct cs_mask_tiles){q_rows, k_rows, n_q, n_k, tile};
     fill(runs, out, &cover, tile);
     return CS_OK;

@@ -1,0 +1,63 @@
+/* See amounts.h. */
+#include "core/mask/amounts.h"
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* rows 1 + 2 + ... + n */
+static int64_t triangle(int64_t n)
+{
+    return n > 0 ? n * (n + 1) / 2 : 0;
+}
+
+/* Pairs that spans have under the rule beside, or instead of, what a causal document has. */
+struct spans {
+    int64_t rows;                     /* of all items */
+    int64_t in_items, in_kinds;       /* all pairs inside of items, and of modalities */
+    int64_t later_items, later_kinds; /* those of them that causality forbids */
+};
+
+static struct spans sum_spans(const struct cs_mask_amounts *a)
+{
+    struct spans s = {0};
+    for (int m = 0; m < a->n; m++) {
+        const int64_t items = a->modality[m].items, rows = a->modality[m].rows;
+        const int64_t all = least(items * rows, a->tokens);
+        s.rows += all;
+        s.in_items += least(items * rows * rows, all * a->tokens);
+        s.later_items += least(items * triangle(rows - 1), triangle(all - 1));
+        s.in_kinds += all * all;
+        s.later_kinds += triangle(all - 1);
+    }
+    return s;
+}
+
+int64_t cs_mask_amounts_pairs(struct cs_mask_rule rule, const struct cs_mask_amounts *amounts)
+{
+    const int64_t t = amounts->tokens, all = t * t, causal = triangle(t);
+    const struct spans s = sum_spans(amounts);
+    const int64_t text = (t > s.rows ? t - s.rows : 0) * (t + 1) / 2;
+    switch (rule.kind) {
+    case CS_MASK_CAUSAL:
+        return causal;
+    case CS_MASK_FULL:
+        return all;
+    case CS_MASK_CORNSTARCH:
+        return least(text + s.in_kinds, all);
+    case CS_MASK_IMAGE_BIDIR:
+        return least(causal + s.later_items, all);
+    case CS_MASK_WINDOW:
+        return causal - triangle(t - rule.window);
+    case CS_MASK_PREFIX:
+        return causal + triangle(least(rule.prefix, t) - 1);
+    case CS_MASK_ITEM:
+        return least(text + s.in_items, all);
+    case CS_MASK_MODALITY_BIDIR:
+        return least(causal + s.later_kinds, all);
+    case CS_MASK_KINDS:
+        break;
+    }
+    return causal;
+}

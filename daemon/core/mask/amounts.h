@@ -1,0 +1,33 @@
+/* Allowed pairs of a document of which only amounts are known: how many tokens, and how many items
+ * of how many rows of each modality. What planners count with before there is a sample.
+ *
+ * T tokens, X of them text; modality m has n items of r rows, R = n r:
+ *   causal          T (T + 1) / 2                       full    T^2
+ *   window w        causal without (T - w)(T - w + 1) / 2, where T > w
+ *   prefix p        causal + p (p - 1) / 2, p <= T
+ *   image_bidir     causal + sum n r (r - 1) / 2
+ *   modality_bidir  causal + sum R (R - 1) / 2
+ *   item            X (T + 1) / 2 + sum n r^2
+ *   cornstarch      X (T + 1) / 2 + sum R^2
+ * Exact, but for the last two, where text is taken to stand at T / 2 on the average. Text sees all
+ * modalities of its document. */
+#ifndef CS_MASK_AMOUNTS_H
+#define CS_MASK_AMOUNTS_H
+
+#include "core/mask/rule.h"
+
+enum { CS_MASK_AMOUNTS = 8 }; /* modalities */
+
+struct cs_mask_amounts {
+    int64_t tokens; /* with the rows of items, at most 2^31 */
+    int n;
+
+    struct {
+        int64_t items, rows; /* rows of one item */
+    } modality[CS_MASK_AMOUNTS];
+};
+
+/* More rows of items than tokens: there is no text. Never more than tokens^2. */
+int64_t cs_mask_amounts_pairs(struct cs_mask_rule rule, const struct cs_mask_amounts *amounts);
+
+#endif
