@@ -33,6 +33,9 @@ static const struct cs_arg mllm_args[] = {
     {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"mllm\"", "shown on the screens"},
     {"encoders", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "name = { from = cs.hf ..., projector = ..., token = ... }"},
     {"llm", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_HF, NULL, "the language model, cs.hf \"DIR\""},
+    {"mask", CS_ARG_STRING, false, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix", 0, 0, 0, "\"causal\"", "who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir"},
+    {"window", CS_ARG_INT, false, NULL, 1, 16777216, 0, NULL, "tokens, with mask = \"window\""},
+    {"prefix", CS_ARG_INT, false, NULL, 1, 16777216, 0, NULL, "tokens, with mask = \"prefix\""},
 };
 static const struct cs_arg encoder_args[] = {
     {"from", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_HF, NULL, "the encoder, cs.hf \"DIR\""},
@@ -130,6 +133,18 @@ static json_t *llm_module(const json_t *hf)
                      json_object_get(hf, "config"), "tokenizer", json_object_get(hf, "dir"));
 }
 
+/* The keys of the mask, where they are given, with the names that a job has for them. */
+static void copy_mask(lua_State *L, json_t *module)
+{
+    static const char *const sizes[] = {"window", "prefix"};
+    const char *mask = cs_lua_args_string(L, "mask", NULL);
+    if (mask)
+        json_object_set_new(module, "mask", json_string(mask));
+    for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
+        if (cs_lua_args_int(L, sizes[i], 0) != 0)
+            json_object_set_new(module, sizes[i], json_integer(cs_lua_args_int(L, sizes[i], 0)));
+}
+
 /* The encoder's table is at index 1, the list of modules at index 2 (light userdata), its name at
  * index 3: called through lua_call so that the readers of arguments apply. */
 static int add_encoder(lua_State *L)
@@ -206,7 +221,9 @@ static int call_mllm(lua_State *L)
     lua_pushliteral(L, "encoders");
     if (lua_rawget(L, 1) == LUA_TTABLE)
         add_encoders(L, modules);
-    json_array_append_new(modules, llm_module(llm->json));
+    json_t *module = llm_module(llm->json);
+    json_array_append_new(modules, module);
+    copy_mask(L, module);
     lua_settop(L, self);
     struct cs_lua_value *check = cs_lua_value_new(L, CS_LUA_BOX, NULL);
     check->json = cs_lua_preview_document(value->json, NULL);

@@ -94,6 +94,34 @@ static enum cs_status prepare_rope(struct cs_input *in, int index, struct cs_err
     return CS_OK;
 }
 
+/* Rules that look at what a token is get an item and a word per row; for the others all rows are
+ * text. Items are counted over the slot: they are compared within a document only. Text sees the
+ * modalities of all encoders. */
+static void prepare_spans(struct cs_input *in)
+{
+    const struct cs_input_tables *t = in->tables;
+    const enum cs_mask_kind kind = t->rule.kind;
+    const size_t n = (size_t)in->n_tokens;
+    uint64_t text = CS_MASK_TEXT;
+    int32_t first = 0;
+    if (kind != CS_MASK_CORNSTARCH && kind != CS_MASK_ITEM && kind != CS_MASK_IMAGE_BIDIR &&
+        kind != CS_MASK_MODALITY_BIDIR)
+        return;
+    in->item = cs_scratch_take(&in->memory, n * sizeof *in->item);
+    in->word = cs_scratch_take(&in->memory, n * sizeof *in->word);
+    for (int32_t e = 0; e < t->budget->n_encoders; e++)
+        text |= CS_MASK_MODALITY(e);
+    for (size_t i = 0; i < n; i++) {
+        in->item[i] = -1;
+        in->word[i] = text;
+    }
+    for (int32_t e = 0; e < t->budget->n_encoders; first += in->n_items[e++])
+        for (int32_t i = 0; i < in->n_rows[e]; i++) {
+            in->item[in->fill[e][i]] = first + i / t->budget->enc[e].item_rows;
+            in->word[in->fill[e][i]] = CS_MASK_MODALITY(e);
+        }
+}
+
 static enum cs_status prepare_tokens(struct cs_input *in, int index, struct cs_err *err)
 {
     const size_t n = (size_t)in->n_tokens;
@@ -108,12 +136,15 @@ static enum cs_status prepare_tokens(struct cs_input *in, int index, struct cs_e
         CS_TRY(prepare_fill(in, e, index, err));
     CS_TRY(check_ids(in, index, err));
     CS_TRY(prepare_rope(in, index, err));
+    prepare_spans(in);
     int32_t *segment = cs_scratch_take(&in->memory, (n + 1) * sizeof(int32_t));
     in->llm_mask = (struct cs_mask_plan){
-        .rule = {.kind = CS_MASK_CAUSAL},
+        .rule = in->tables->rule,
         .n_tokens = in->n_tokens,
         .doc = in->slot.doc,
         .pos = in->slot.pos,
+        .item = in->item,
+        .word = in->word,
         .n_segments = cs_mask_segments(in->slot.doc, in->n_tokens, segment),
         .segment = segment,
     };

@@ -18,6 +18,7 @@ struct cs_input_tables {
     const struct cs_graph *graph;
     const struct cs_slot_budget *budget;
     int32_t vocab, rot_half, n_positions;
+    struct cs_mask_rule rule; /* of the LLM */
     float *cos, *sin; /* (n_positions, rot_half) fp32, angles position * inv_freq; NULL: no rope */
 
     struct {
@@ -51,8 +52,8 @@ struct cs_input_mask {
     struct cs_mask_cells cells;
     void *memory; /* device: lists, bitmaps, workspace of the builder */
     size_t bytes;
-    int32_t *row;       /* host: first rows of the tiles */
-    int32_t *n_bitmaps; /* page-locked: how many the builder found */
+    int32_t *q_row, *k_row; /* host: first rows of the tiles; one array where they are equal */
+    int32_t *n_bitmaps;     /* page-locked: how many the builder found */
 };
 
 /* One slot of a step: checked and prepared on the host, then placed where the device reads it.
@@ -70,7 +71,9 @@ struct cs_input {
     int32_t *embed_ids;                   /* (n_tokens), -1 at rows that an encoder fills */
     const int32_t *fill[CS_MAX_ENCODERS]; /* (n_rows): LLM row of every encoder row */
     struct cs_mask_plan llm_mask, enc_mask[CS_MAX_ENCODERS];
-    float *cos, *sin;                /* (n_tokens, rot_half) */
+    int32_t *item;    /* (n_tokens) picture of a row, -1: text; NULL: the rule does not ask */
+    uint64_t *word;   /* (n_tokens) modality of a row, or NULL */
+    float *cos, *sin; /* (n_tokens, rot_half) */
     int32_t *label_rows, *label_ids; /* (n_labels) */
     /* results of the head, valid after cs_input_fetch */
     double loss;      /* sum over the labels */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/mask/cut.h"
 #include "worker/input_private.h"
 
 enum { ALIGN = 256, BITMAPS_PER_TILE = 32 };
@@ -32,19 +33,20 @@ static void carve_list(struct carver *c, struct cs_mask_list *list, int32_t n, i
 }
 
 /* Distinct bitmaps are few: those of a diagonal, and of the borders of documents and spans. */
-static int32_t bitmap_room(int32_t tiles)
+static int32_t bitmap_room(int32_t n_q, int32_t n_k)
 {
-    const int64_t all = (int64_t)CS_MASK_CELLS * tiles * tiles;
-    const int64_t usual = (int64_t)BITMAPS_PER_TILE * (tiles + 8);
+    const int64_t all = (int64_t)CS_MASK_CELLS * n_q * n_k;
+    const int64_t usual = (int64_t)BITMAPS_PER_TILE * ((n_q > n_k ? n_q : n_k) + 8);
     return (int32_t)(all < usual ? all : usual);
 }
 
-static void carve_cells(struct carver *c, struct cs_mask_cells *cells, int32_t tiles)
+static void carve_cells(struct carver *c, struct cs_mask_cells *cells, int32_t n_q, int32_t n_k)
 {
-    cells->n_q = cells->n_k = tiles;
-    carve_list(c, &cells->by_q, tiles, tiles);
-    carve_list(c, &cells->by_k, tiles, tiles);
-    cells->bitmap_room = bitmap_room(tiles);
+    cells->n_q = n_q;
+    cells->n_k = n_k;
+    carve_list(c, &cells->by_q, n_q, n_k);
+    carve_list(c, &cells->by_k, n_k, n_q);
+    cells->bitmap_room = bitmap_room(n_q, n_k);
     const size_t bytes = (size_t)cells->bitmap_room * 128 * sizeof(uint32_t);
     cells->bits_q = carve(c, bytes);
     cells->bits_k = carve(c, bytes);
@@ -52,32 +54,59 @@ static void carve_cells(struct carver *c, struct cs_mask_cells *cells, int32_t t
     cells->pairs = carve(c, sizeof *cells->pairs);
 }
 
+static void free_rows(struct cs_input_mask *m)
+{
+    if (m->k_row != m->q_row)
+        free(m->k_row);
+    free(m->q_row);
+    m->q_row = m->k_row = NULL;
+}
+
+static int32_t *new_rows(size_t room)
+{
+    int32_t *row = malloc(room * sizeof *row);
+    CS_ASSERT(row != NULL);
+    return row;
+}
+
+/* Tiles of a document each have keys and queries in common; else keys are cut plainly. */
+static void make_rows(struct cs_input_mask *m, const struct cs_mask_plan *mask, bool restart)
+{
+    const size_t room = (size_t)cs_mask_tile_room(mask);
+    free_rows(m);
+    m->q_row = m->k_row = new_rows(room);
+    if (restart) {
+        m->cells.n_q = m->cells.n_k = cs_mask_tile_rows(mask, true, m->q_row);
+        return;
+    }
+    m->k_row = new_rows(room);
+    m->cells.n_q = cs_mask_tile_rows_chosen(mask, m->q_row);
+    m->cells.n_k = cs_mask_tile_rows(mask, false, m->k_row);
+}
+
 void cs_input_masks_put(struct cs_input_mask *m, const struct cs_mask_plan *mask, bool restart,
                         struct cs_input_block *b)
 {
-    const size_t room = (size_t)(mask->n_tokens / CS_MASK_TILE + mask->n_segments + 2);
-    if (b->staging == NULL) {
-        free(m->row);
-        m->row = malloc(room * sizeof *m->row);
-        CS_ASSERT(m->row != NULL);
-        m->cells.n_q = cs_mask_tile_rows(mask, restart, m->row);
-    }
-    m->cells.q_row = m->cells.k_row =
-        cs_input_put(b, m->row, ((size_t)m->cells.n_q + 1) * sizeof *m->row);
+    if (b->staging == NULL)
+        make_rows(m, mask, restart);
+    m->cells.q_row = cs_input_put(b, m->q_row, ((size_t)m->cells.n_q + 1) * sizeof *m->q_row);
+    m->cells.k_row = m->k_row == m->q_row
+                         ? m->cells.q_row
+                         : cs_input_put(b, m->k_row, ((size_t)m->cells.n_k + 1) * sizeof *m->k_row);
     m->n_bitmaps = cs_input_put_mirror(b, sizeof *m->n_bitmaps);
 }
 
 enum cs_status cs_input_masks_build(struct cs_input_mask *m, struct cs_mask_plan *mask,
                                     struct cs_device *device, struct cs_err *err)
 {
-    const int32_t tiles = m->cells.n_q;
+    const int32_t n_q = m->cells.n_q, n_k = m->cells.n_k;
     struct carver count = {.base = NULL};
     struct cs_mask_cells unused;
     struct cs_ctx ctx = cs_device_ctx(device);
-    if (tiles == 0)
+    if (n_q == 0)
         return CS_OK;
-    carve_cells(&count, &unused, tiles);
-    ctx.workspace_bytes = device->ops->mask_workspace(tiles, tiles, unused.bitmap_room);
+    carve_cells(&count, &unused, n_q, n_k);
+    ctx.workspace_bytes = device->ops->mask_workspace(n_q, n_k, unused.bitmap_room);
     const size_t bytes = count.used + ctx.workspace_bytes;
     if (bytes > m->bytes) {
         cs_device_free(device, m->memory, m->bytes);
@@ -86,7 +115,7 @@ enum cs_status cs_input_masks_build(struct cs_input_mask *m, struct cs_mask_plan
         m->bytes = bytes + bytes / 4;
     }
     struct carver c = {.base = m->memory};
-    carve_cells(&c, &m->cells, tiles);
+    carve_cells(&c, &m->cells, n_q, n_k);
     ctx.workspace = c.base + c.used;
     mask->cells = &m->cells;
     device->ops->mask_build(&ctx, mask, &m->cells);
@@ -107,6 +136,6 @@ enum cs_status cs_input_masks_check(const struct cs_input_mask *m, struct cs_err
 void cs_input_masks_free(struct cs_input_mask *m, struct cs_device *device)
 {
     cs_device_free(device, m->memory, m->bytes);
-    free(m->row);
+    free_rows(m);
     *m = (struct cs_input_mask){.memory = NULL};
 }

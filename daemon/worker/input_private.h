@@ -19,7 +19,8 @@ const void *cs_input_put(struct cs_input_block *block, const void *host, size_t 
  */
 void *cs_input_put_mirror(struct cs_input_block *block, size_t bytes);
 
-/* The tiles' first rows into the block; mask: as the host has it. */
+/* The tiles' first rows into the block; mask: as the host has it. restart: tiles begin at
+ * documents; else query tiles are cut as core/mask/cut.h chooses. */
 void cs_input_masks_put(struct cs_input_mask *mask_lists, const struct cs_mask_plan *mask,
                         bool restart, struct cs_input_block *block);
 /* After the block is on its way: mask as the device has it; sets mask->cells. */

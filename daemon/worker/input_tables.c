@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/mask/span.h"
 #include "worker/input.h"
 
 static const struct cs_module *find_llm(const struct cs_graph *graph)
@@ -47,6 +48,15 @@ static enum cs_status make_rope(struct cs_input_tables *t, const struct cs_arch 
     }
     free(inv_freq);
     return CS_OK;
+}
+
+/* The rule that the job names. */
+static enum cs_status make_rule(struct cs_input_tables *t, const struct cs_spec_module *spec,
+                                struct cs_err *err)
+{
+    if (spec == NULL || cs_mask_rule_named(spec->mask, spec->window, spec->prefix, &t->rule))
+        return CS_OK;
+    return cs_fail(err, CS_INVALID, "the mask \"%s\" of the LLM is not known", spec->mask);
 }
 
 static bool read_channels(const json_t *array, int32_t channels, float *out)
@@ -135,6 +145,8 @@ enum cs_status cs_input_tables_new(const struct cs_graph *graph, struct cs_devic
     if (llm != NULL) {
         t->vocab = llm->arch.vocab;
         status = make_rope(t, &llm->arch, err);
+        if (status == CS_OK)
+            status = make_rule(t, llm->spec, err);
     }
     for (int32_t e = 0; status == CS_OK && e < budget->n_encoders; e++)
         status = make_encoder(t, e, err);

@@ -34,6 +34,30 @@ static enum cs_status end(struct cs_subject *s, int64_t since, int64_t *ns, stru
 
 /* ---- its slot ---- */
 
+/* Blocks of an LLM attend by its mask, so items are there: as many of the budget's as it has of the
+ * slot's rows, spread evenly over the document. */
+static void place_items(struct cs_subject *s, int64_t rows)
+{
+    const struct cs_slot_budget *budget = s->config.budget;
+    int64_t room = rows, n = 0, items[CS_MAX_ENCODERS] = {0};
+    for (int32_t e = 0; e < budget->n_encoders; e++) {
+        const int64_t share = budget->enc[e].items * rows / budget->seq_tokens;
+        items[e] =
+            share * budget->enc[e].item_rows <= room ? share : room / budget->enc[e].item_rows;
+        room -= items[e] * budget->enc[e].item_rows;
+        n += items[e];
+    }
+    int64_t at = 0;
+    for (int32_t e = 0; e < budget->n_encoders; e++) {
+        s->slot.head->n_items[e] = s->manifest.n_items[0][e] = (int32_t)items[e];
+        for (int64_t i = 0; i < items[e]; i++) {
+            at += room / (n + 1); /* text before every item */
+            for (int32_t r = 0; r < budget->enc[e].item_rows; r++)
+                s->slot.rows[e][i * budget->enc[e].item_rows + r] = (int32_t)at++;
+        }
+    }
+}
+
 /* A slot of one document, or of whole items. */
 static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
 {
@@ -63,6 +87,8 @@ static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
     s->slot.head->n_tokens = s->manifest.n_tokens[0] = (int32_t)rows;
     s->slot.head->n_labels = s->manifest.n_labels[0] = n;
     s->slot.sample_rows[1] = (int32_t)rows;
+    if (s->layer->kind == CS_LAYER_BLOCK)
+        place_items(s, rows);
 }
 
 static enum cs_status make_slot(struct cs_subject *s, int64_t rows, int64_t labels,

@@ -18,7 +18,8 @@
  *   model.modules[]: name, kind (encoder|projector|llm), dir (absolute HF directory or ""), config (the
  *     directory's config.json as it is), init ("weights"|"random"), encoder: token, processor (its
  *     preprocessor_config.json), feature_layer (int as in LLaVA: -1 last block, -2 ...; null: after the
- *     final norm); projector: layers, activation, family ("mlp"|"linear"); llm: tokenizer (directory)
+ *     final norm); projector: layers, activation, family ("mlp"|"linear"); llm: tokenizer (directory), mask (who
+ *     attends to whom; a rule of core/mask), window, prefix (of the rules of these names)
  *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins;
  *     nothing matches: frozen
  *   plan: cluster ("here" or object), modality, parallel{branch:{pp, recompute}}, schedule, seq_tokens, slots, dp,
@@ -27,7 +28,7 @@
  *   plan_hash: of the previewed plan ("" : none)
  *   data: format "llava", json, images, template{...}, on_bad_sample, max_bad_fraction, shuffle_images
  *   eval: null or {data, every_steps, metric, max_samples}
- *   optimizer: kind "adamw", lr, betas, eps, weight_decay, clip, warmup_steps ; lr: kind, final_ratio
+ *   optimizer: kind "adamw", lr, betas, eps, weight_decay, clip, warmup_steps, state ("fp32"|"bf16") ; lr: kind, final_ratio
  *   checkpoint: every_steps (0: only at the end), keep, dir ("" : in the job directory)
  */
 /* clang-format on */
@@ -42,6 +43,8 @@ struct cs_spec_module {
     const json_t *config, *processor;
     bool has_feature_layer;
     int32_t feature_layer;
+    const char *mask;       /* llm: name of a rule of core/mask; NULL or "causal": the default */
+    int32_t window, prefix; /* tokens, of the rules of these names */
 };
 
 struct cs_spec_rule {
@@ -88,6 +91,7 @@ struct cs_spec {
     int64_t eval_every, eval_max_samples;
     double lr, beta1, beta2, eps, weight_decay, clip, lr_final_ratio;
     int64_t warmup_steps;
+    const char *state;   /* of training: "fp32" | "bf16" (without masters) */
     const char *lr_kind; /* "constant" | "linear" | "cosine" */
     int64_t checkpoint_every, checkpoint_keep;
     const char *checkpoint_dir;
@@ -127,7 +131,8 @@ const struct cs_spec_key *cs_spec_keys(int *n);
 enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct cs_spec **out,
                             struct cs_err *err) CS_NODISCARD;
 /* Whether ranks of a device class ("cpu", "h100-80g" ...) compute in the precision that is asked
- * for: CPU ranks do in fp32 only. CS_INVALID says what to do. */
+ * for, CPU ranks do in fp32 only, and keep the state of training as is asked for: in bf16 only
+ * where they compute in it. CS_INVALID says what to do. */
 enum cs_status cs_spec_check_precision(const struct cs_spec *spec, const char *device,
                                        struct cs_err *err) CS_NODISCARD;
 /* lr factor of optimizer step s (0-based), in [0, 1]: transformers' constant, linear and cosine

@@ -113,6 +113,36 @@ static enum cs_status check_token(const struct cs_spec_reader *reader, const str
     return CS_OK;
 }
 
+/* window and prefix go with the rule of their name. */
+static enum cs_status check_mask(const struct cs_spec_reader *reader, const struct cs_spec *spec,
+                                 int index)
+{
+    const struct cs_spec_module *module = &spec->module[index];
+
+    const struct {
+        const char *rule;
+        int32_t value;
+    } of[] = {
+        {"window", module->window},
+        {"prefix", module->prefix},
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(of) && module->kind == CS_MODULE_LLM; i++) {
+        const bool is_asked = strcmp(module->mask, of[i].rule) == 0;
+        if (is_asked && of[i].value < 1)
+            return cs_fail(reader->err, CS_INVALID,
+                           "model.modules[%d].mask is \"%s\", which needs %s of at least 1 token",
+                           index, of[i].rule, of[i].rule);
+        if (!is_asked && of[i].value != 0)
+            return cs_fail(reader->err, CS_INVALID,
+                           "model.modules[%d].%s is %d, but mask is \"%s\"; set mask to \"%s\" or "
+                           "leave %s out",
+                           index, of[i].rule, (int)of[i].value, module->mask, of[i].rule,
+                           of[i].rule);
+    }
+    return CS_OK;
+}
+
 enum cs_status cs_spec_check_modules(const struct cs_spec_reader *reader,
                                      const struct cs_spec *spec)
 {
@@ -121,6 +151,7 @@ enum cs_status cs_spec_check_modules(const struct cs_spec_reader *reader,
         CS_TRY(check_name(reader, spec, i));
         CS_TRY(check_source(reader, spec, i));
         CS_TRY(check_token(reader, spec, i));
+        CS_TRY(check_mask(reader, spec, i));
         count[spec->module[i].kind]++;
     }
     for (int i = 0; i < spec->n_modules; i++)
@@ -195,10 +226,14 @@ enum cs_status cs_spec_check(const struct cs_spec_reader *reader, const struct c
 enum cs_status cs_spec_check_precision(const struct cs_spec *spec, const char *device,
                                        struct cs_err *err)
 {
-    if (strcmp(device, "cpu") != 0 || strcmp(spec->precision, "bf16") != 0)
+    const bool is_cpu = strcmp(device, "cpu") == 0;
+    if (is_cpu && strcmp(spec->precision, "bf16") == 0)
+        return cs_fail(err, CS_INVALID,
+                       "precision is \"bf16\", but CPU ranks compute in fp32: leave precision out "
+                       "(GPUs then compute in bf16), or plan for GPUs");
+    if (strcmp(spec->state, "bf16") != 0 || (!is_cpu && strcmp(spec->precision, "fp32") != 0))
         return CS_OK;
-    return cs_fail(
-        err, CS_INVALID,
-        "precision is \"bf16\", but CPU ranks compute in fp32: leave precision out (GPUs "
-        "then compute in bf16), or plan for GPUs");
+    return cs_fail(err, CS_INVALID, "optimizer.state is \"bf16\", but %s: leave state out, or %s",
+                   is_cpu ? "CPU ranks compute in fp32" : "precision is \"fp32\"",
+                   is_cpu ? "plan for GPUs" : "leave precision out");
 }

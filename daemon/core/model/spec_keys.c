@@ -65,6 +65,9 @@ static const struct cs_spec_key keys[] = {
     KEY("model.modules[]", "activation", STRING, 0, 64, "gelu|gelu_pytorch_tanh|gelu_new|quick_gelu|silu|swish|relu", "gelu", "projector", M(activation), STRING, "between the linear layers"),
     KEY("model.modules[]", "family", STRING, 0, 64, "mlp|linear", "mlp", "projector", M(family), STRING, "shape of the projector"),
     KEY("model.modules[]", "tokenizer", PATH, 0, MAX_TEXT, NULL, "", "llm", M(tokenizer), STRING, "directory of the tokenizer; empty: dir"),
+    KEY("model.modules[]", "mask", STRING, 0, 64, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix", "causal", "llm", M(mask), STRING, "who attends to whom; in transformers LLaVA is causal, Gemma 3 image_bidir"),
+    KEY("model.modules[]", "window", INT, 0, 16777216, NULL, "0", "llm", M(window), I32, "tokens that one sees, itself included; mask window"),
+    KEY("model.modules[]", "prefix", INT, 0, 16777216, NULL, "0", "llm", M(prefix), I32, "first tokens of a document that see each other both ways; mask prefix"),
 
     KEY("model.rules[]", "op", STRING, 0, MAX_TEXT, "train|freeze", NULL, NULL, RULE(is_train), BOOL, "what happens to the layers"),
     TEXT("model.rules[]", "glob", 256, NULL, RULE(glob), "which layers: vision.projector, llm.layers.0-3, *"),
@@ -103,6 +106,7 @@ static const struct cs_spec_key keys[] = {
     NUMBER("optimizer", "weight_decay", 0, 1e3, "0", R(weight_decay), "decoupled; not on biases and norms"),
     NUMBER("optimizer", "clip", 0, 1e12, "1", R(clip), "largest norm of all gradients; 0: no clipping"),
     INT64("optimizer", "warmup_steps", 0, 1e12, "0", R(warmup_steps), "linear rise of the learning rate"),
+    WORD("optimizer", "state", "fp32|bf16", "fp32", R(state), "what is kept of a trained parameter beside its weight in the precision of the job: an fp32 master, gradient and two moments (18 bytes with a bf16 weight), or gradient and moments in bf16 and no master (8 bytes); bf16 rounds stochastically and is for GPUs that compute in bf16"),
 
     WORD("lr", "kind", "constant|linear|cosine", "constant", R(lr_kind), "after the warm-up"),
     NUMBER("lr", "final_ratio", 0, 1, "0", R(lr_final_ratio), "where linear and cosine end, as a part of the peak"),

@@ -6,13 +6,17 @@
  * data gradients, all but that of its first GEMM (Q, K, V of a block; the only one of patches and
  * head). Source: Cornstarch, frozen-aware cost, at the granularity of operators.
  *
- * Approximations: LLM attention is causal over the whole slot (packing makes it cheaper), half of
- * the text rows carry labels, an embedding look-up is bytes only. */
+ * Approximations: LLM attention follows its rule over a slot that is one document (packing makes it
+ * cheaper), half of the text rows carry labels, an embedding look-up is bytes only. */
 #include "core/plan/costs.h"
 
 #include <string.h>
 
+#include "core/mask/amounts.h"
+#include "core/mask/span.h"
 #include "core/plan/place.h"
+
+_Static_assert((int)CS_MAX_ENCODERS <= (int)CS_MASK_AMOUNTS, "a modality per encoder");
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -37,6 +41,16 @@ int cs_device_element_bytes(const struct cs_device_class *device)
     return device->mem_bytes == 0 ? 4 : 2; /* CPU ranks train in fp32, GPUs in bf16 */
 }
 
+struct cs_mask_rule cs_module_rule(const struct cs_module *module)
+{
+    const struct cs_spec_module *spec = module->spec;
+    struct cs_mask_rule rule = {.kind = CS_MASK_FULL};
+    if (module->kind == CS_MODULE_LLM &&
+        (spec == NULL || !cs_mask_rule_named(spec->mask, spec->window, spec->prefix, &rule)))
+        rule.kind = CS_MASK_CAUSAL;
+    return rule;
+}
+
 struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs_layer *layer,
                                    const struct cs_slot_budget *budget)
 {
@@ -47,12 +61,16 @@ struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs
         work.pairs = work.tokens * budget->enc[branch->encoder].item_rows;
         return work;
     }
+    struct cs_mask_amounts amounts = {.tokens = budget->seq_tokens, .n = budget->n_encoders};
     int64_t images = 0, seq = budget->seq_tokens;
-    for (int e = 0; e < budget->n_encoders; e++)
+    for (int e = 0; e < budget->n_encoders; e++) {
         images += budget->enc[e].rows;
+        amounts.modality[e].items = budget->enc[e].items;
+        amounts.modality[e].rows = budget->enc[e].item_rows;
+    }
     int64_t text = seq - images > seq / 8 ? seq - images : seq / 8;
     work.tokens = seq;
-    work.pairs = seq * (seq + 1) / 2;
+    work.pairs = cs_mask_amounts_pairs(cs_module_rule(&graph->modules[layer->module]), &amounts);
     work.label_rows = text > 1 ? text / 2 : 1;
     return work;
 }

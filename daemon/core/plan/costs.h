@@ -3,6 +3,7 @@
 #ifndef CS_PLAN_COSTS_H
 #define CS_PLAN_COSTS_H
 
+#include "core/mask/rule.h"
 #include "core/plan/plan.h"
 #include "core/plan/profile.h"
 
@@ -12,6 +13,8 @@ struct cs_layer_work {
     int64_t label_rows; /* rows with a label (head) */
 };
 
+/* The rule of the attention of a module's layers: of the LLM the job's, else full. */
+struct cs_mask_rule cs_module_rule(const struct cs_module *module);
 struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs_layer *layer,
                                    const struct cs_slot_budget *budget);
 /* bytes of one weight or activation element: 4 on CPUs, 2 on GPUs */

@@ -8,6 +8,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/hash.h"
+#include "core/plan/costs.h"
 
 static const char *const kind_names[CS_LAYER_KINDS] = {"embed", "block", "norm", "projector",
                                                        "head"};
@@ -29,6 +30,9 @@ void cs_profile_key(const struct cs_graph *graph, const struct cs_device_class *
                     a->family, a->width, a->in_width, a->n_heads, a->n_kv_heads, a->head_dim,
                     a->ffn_width, a->is_gated_mlp, (int)a->norm, (int)a->act, a->vocab,
                     a->patch_size, a->image_size);
+        const struct cs_mask_rule rule = cs_module_rule(&graph->modules[m]);
+        if (rule.kind != CS_MASK_FULL && rule.kind != CS_MASK_CAUSAL)
+            cs_buf_addf(&text, "mask %d %d %d\n", (int)rule.kind, rule.window, rule.prefix);
     }
     cs_sha256_hex(cs_buf_str(&text), text.len, key);
     cs_buf_free(&text);
@@ -160,8 +164,8 @@ enum cs_status cs_profile_check(const struct cs_profile *profile, const struct c
     return cs_fail(
         err, CS_PLAN,
         "the profile was measured for modules of other shapes (key %.12s, this model on "
-        "a %s has %.12s); measure again with 'cornstarch-console profile SCRIPT --output "
-        "FILE', or plan without a profile",
+        "a %s has %.12s) or for another mask; measure again with 'cornstarch-console profile "
+        "SCRIPT --output FILE', or plan without a profile",
         profile->key, device->name, key);
 }
 

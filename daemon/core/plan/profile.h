@@ -19,8 +19,8 @@
  * squares; update: the optimizer.
  *
  * fwd_input, fwd_weight, prepare, step and precision may be absent: nothing was measured, and
- * planners take 0, or for the step its bytes. The key says what was measured: shapes of the modules
- * and the device, so a profile of another model is refused. */
+ * planners take 0, or for the step its bytes. The key says what was measured: shapes of the
+ * modules, the LLM's mask and the device, so a profile of another model is refused. */
 #ifndef CS_PLAN_PROFILE_H
 #define CS_PLAN_PROFILE_H
 
@@ -49,7 +49,8 @@ struct cs_profile {
 
 /* whole nanoseconds, nearest, at least 0 */
 int64_t cs_quadratic_ns(const struct cs_quadratic *q, int64_t rows);
-/* SHA-256 over the architectures of the modules and the name of the device; nothing of freezing */
+/* SHA-256 over the architectures of the modules, the LLM's mask and the name of the device; nothing
+ * of freezing */
 void cs_profile_key(const struct cs_graph *graph, const struct cs_device_class *device,
                     char key[65]);
 /* CS_INVALID: not such a document. Strings are copied into the arena. */
