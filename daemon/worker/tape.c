@@ -348,12 +348,20 @@ PLAY(linear_xent)
 /* ---- attention: the structs it is given are written by value ---- */
 
 /* A field that is added must be written below. */
+#if CS_OPS_VERSION >= 2
+#define SINK(shape)  (shape)->sink
+#define DSINK(shape) (shape)->dsink
+_Static_assert(sizeof(struct cs_attention_shape) == 64, "shape of attention");
+#else
+#define SINK(shape)  NULL
+#define DSINK(shape) NULL
 _Static_assert(sizeof(struct cs_attention_shape) == 44, "shape of attention");
+#endif
 _Static_assert(sizeof(struct cs_mask_plan) == 80, "mask plan");
 _Static_assert(sizeof(struct cs_mask_list) == 40, "lists of tiles");
 _Static_assert(sizeof(struct cs_mask_cells) == 144, "cells of a mask");
 
-enum { SHAPE = 11, MASK = 11, LISTS = 21, BEHIND = SHAPE + MASK + LISTS };
+enum { SHAPE = 13, MASK = 11, LISTS = 21, BEHIND = SHAPE + MASK + LISTS };
 
 struct attention {
     struct cs_attention_shape shape;
@@ -381,6 +389,8 @@ static void put_attention(const struct cs_ctx *ctx, enum call op,
         I(s->o_stride),
         D(s->scale),
         D(s->softcap),
+        P(SINK(s)),
+        P(DSINK(s)),
         I(s->is_deterministic),
         I(m->rule.kind),
         I(m->rule.window),
@@ -425,17 +435,17 @@ static struct cs_mask_list list_of(words w)
 
 static void attention_of(words w, struct attention *a)
 {
-    a->shape = (struct cs_attention_shape){.tokens = INT32(w[0]),
-                                           .heads = INT32(w[1]),
-                                           .kv_heads = INT32(w[2]),
-                                           .head_dim = INT32(w[3]),
-                                           .k_tokens = INT32(w[4]),
-                                           .q_stride = INT32(w[5]),
-                                           .kv_stride = INT32(w[6]),
-                                           .o_stride = INT32(w[7]),
-                                           .scale = FLOAT(w[8]),
-                                           .softcap = FLOAT(w[9]),
-                                           .is_deterministic = w[10].i != 0};
+    a->shape = (struct cs_attention_shape)
+    {
+        .tokens = INT32(w[0]), .heads = INT32(w[1]), .kv_heads = INT32(w[2]),
+        .head_dim = INT32(w[3]), .k_tokens = INT32(w[4]), .q_stride = INT32(w[5]),
+        .kv_stride = INT32(w[6]), .o_stride = INT32(w[7]), .scale = FLOAT(w[8]),
+        .softcap = FLOAT(w[9]),
+#if CS_OPS_VERSION >= 2
+        .sink = w[10].p, .dsink = w[11].m,
+#endif
+        .is_deterministic = w[12].i != 0
+    };
     w += SHAPE;
     a->mask = (struct cs_mask_plan){
         .rule = {(enum cs_mask_kind)w[0].i, INT32(w[1]), INT32(w[2])},
