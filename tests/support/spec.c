@@ -103,16 +103,23 @@ json_t *cs_test_spec_json(const struct cs_test_spec *options)
     const struct cs_test_spec *o = options != NULL ? options : &defaults;
     int n_encoders = o->n_encoders < 0 ? 0 : or_int(o->n_encoders, 1);
     const char *llm_dir = or_text(o->llm_dir, "");
-    json_t *modules = json_array();
+    json_t *modules = json_array(), *llm;
     if (n_encoders > 0)
         add_encoder(modules, o, "vision", "<image>");
     if (n_encoders > 1)
         add_encoder(modules, o, "depth", "<depth>");
-    json_array_append_new(
-        modules, json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", "llm", "kind", "llm", "dir",
-                           llm_dir, "init", llm_dir[0] != '\0' ? "weights" : "random", "config",
-                           cs_test_llm_config(or_int(o->llm_layers, 3), or_int(o->llm_width, 48),
-                                              o->is_tied, o->is_qwen2)));
+    llm = json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", "llm", "kind", "llm", "dir", llm_dir,
+                    "init", llm_dir[0] != '\0' ? "weights" : "random", "config",
+                    cs_test_llm_config(or_int(o->llm_layers, 3), or_int(o->llm_width, 48),
+                                       o->is_tied, o->is_qwen2));
+    assert_non_null(llm);
+    if (o->mask != NULL)
+        json_object_set_new(llm, "mask", json_string(o->mask));
+    if (o->window != 0)
+        json_object_set_new(llm, "window", json_integer(o->window));
+    if (o->prefix != 0)
+        json_object_set_new(llm, "prefix", json_integer(o->prefix));
+    json_array_append_new(modules, llm);
     json_t *root = json_pack(
         "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:{s:s, s:s, s:s, s:o, s:i, s:i, s:i}, s:{s:s, "
         "s:s, "

@@ -22,6 +22,8 @@ struct cs_test_spec {
     const char *schedule;  /* ["1f1b"] */
     const char *recompute; /* ["none"] of every branch */
     const char *modality;  /* ["encoder-parallel"] */
+    const char *mask;      /* ["causal"] of the LLM */
+    int window, prefix;    /* tokens, of the masks of these names */
     int dp;                /* [1] */
     int seq_tokens, slots; /* [128] [4] */
     int batch_samples, steps; /* [8] [10] */

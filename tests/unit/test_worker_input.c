@@ -209,6 +209,106 @@ static void pixels_are_normalised_as_the_processor_says(void **state)
     json_decref(processor);
 }
 
+/* Gemma 3 in transformers (create_causal_mask_mapping of modeling_gemma3.py): tokens of type image
+ * that stand together are one block, numbered by a running sum over the starts of blocks; a token
+ * sees earlier tokens, and those of its own block. Written down here as it is there. Images stand
+ * apart in its prompts, as here: then its blocks are our items. */
+static bool gemma3_allows(const int8_t *is_image, const int32_t *doc, int q, int k)
+{
+    int block[64], n = 0;
+    for (int i = 0; i <= q || i <= k; i++) {
+        const bool is_start = is_image[i] && (i == 0 || !is_image[i - 1] || doc[i - 1] != doc[i]);
+        n += is_start;
+        block[i] = is_image[i] ? n : -1;
+    }
+    return doc[q] == doc[k] && (k <= q || (block[q] == block[k] && block[q] >= 0));
+}
+
+static void use_rule(struct fixture *f, enum cs_mask_kind kind)
+{
+    f->tables->rule = (struct cs_mask_rule){.kind = kind, .window = 3, .prefix = 5};
+}
+
+/* two pictures apart in one sample, then text, then a sample with one */
+static void add_pictures(struct fixture *f)
+{
+    enum { N = 2 * ROWS + 3 };
+
+    int32_t id[N], label[N];
+    int8_t encoder[N];
+    cs_test_step_free(&f->step);
+    f->budget.seq_tokens = 64;
+    cs_test_step_new(&f->step, &f->budget, 1, 0);
+    for (int i = 0; i < N; i++) {
+        encoder[i] = i < 1 || i == 1 + ROWS || i == N - 1 ? -1 : 0;
+        id[i] = encoder[i] < 0 ? 7 + i : 198;
+        label[i] = i == N - 2 ? 5 : -1;
+    }
+    cs_test_step_add(&f->step, 0, N, id, label, encoder);
+    for (int i = 0; i < ROWS + 2; i++)
+        encoder[i] = i < 2 ? -1 : 0;
+    cs_test_step_add(&f->step, 0, ROWS + 2, id, label, encoder);
+}
+
+static void images_see_themselves_as_in_gemma_3(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_err err = {0};
+    int8_t is_image[64];
+    int more = 0;
+    add_pictures(f);
+    use_rule(f, CS_MASK_IMAGE_BIDIR);
+    if (prepare(f, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    const struct cs_mask_plan *m = &f->input.llm_mask;
+    assert_int_equal(m->n_tokens, 3 * ROWS + 5);
+    for (int i = 0; i < m->n_tokens; i++)
+        is_image[i] = f->input.embed_ids[i] < 0;
+    for (int q = 0; q < m->n_tokens; q++)
+        for (int k = 0; k < m->n_tokens; k++) {
+            const bool is_ours =
+                cs_mask_allows(m->rule, cs_mask_token_at(m, q), cs_mask_token_at(m, k));
+            if (is_ours != gemma3_allows(is_image, m->doc, q, k))
+                fail_msg("row %d %s row %d", q, is_ours ? "sees" : "does not see", k);
+            more += is_ours && k > q;
+        }
+    assert_int_equal(more, 3 * ROWS * (ROWS - 1) / 2);
+}
+
+/* Rules that do not ask what a token is get no items and words: all rows are text. */
+static void rows_have_items_and_words_where_the_rule_asks(void **state)
+{
+    struct fixture *f = *state;
+
+    static const enum cs_mask_kind plain[] = {CS_MASK_CAUSAL, CS_MASK_WINDOW, CS_MASK_PREFIX},
+                                   asking[] = {CS_MASK_CORNSTARCH, CS_MASK_ITEM,
+                                               CS_MASK_IMAGE_BIDIR, CS_MASK_MODALITY_BIDIR};
+
+    add_pictures(f);
+    for (size_t i = 0; i < CS_ARRAY_LEN(plain); i++) {
+        use_rule(f, plain[i]);
+        assert_int_equal(prepare(f, NULL), CS_OK);
+        assert_int_equal(f->input.llm_mask.rule.kind, plain[i]);
+        assert_int_equal(f->input.llm_mask.rule.window, 3);
+        assert_int_equal(f->input.llm_mask.rule.prefix, 5);
+        assert_null(f->input.llm_mask.item);
+        assert_null(f->input.llm_mask.word);
+    }
+    for (size_t i = 0; i < CS_ARRAY_LEN(asking); i++) {
+        use_rule(f, asking[i]);
+        assert_int_equal(prepare(f, NULL), CS_OK);
+        const struct cs_mask_plan *m = &f->input.llm_mask;
+        assert_int_equal(m->rule.kind, asking[i]);
+        for (int r = 0; r < m->n_tokens; r++) {
+            const bool is_image = f->input.embed_ids[r] < 0;
+            const int32_t item = r <= ROWS ? 0 : (r < 2 * ROWS + 3 ? 1 : 2);
+            assert_int_equal(m->item[r], is_image ? item : -1);
+            assert_true(m->word[r] ==
+                        (is_image ? CS_MASK_MODALITY(0) : CS_MASK_TEXT | CS_MASK_MODALITY(0)));
+        }
+    }
+}
+
 static void an_empty_slot_is_fine(void **state)
 {
     struct fixture *f = *state;
@@ -235,6 +335,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_sample_is_exact_when_every_trained_token_is_right, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(pixels_are_normalised_as_the_processor_says, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(images_see_themselves_as_in_gemma_3, setup, teardown),
+        cmocka_unit_test_setup_teardown(rows_have_items_and_words_where_the_rule_asks, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(an_empty_slot_is_fine, setup, teardown),
     };

@@ -535,6 +535,69 @@ static void replicas_agree_with_one_rank(void **state)
     }
 }
 
+struct mask {
+    const char *name;
+    int window, prefix;
+    int like; /* rules of one number are the same here: a sample has one item of an encoder */
+};
+
+static const struct mask masks[] = {
+    {"causal",         0, 0,  0},
+    {"packed",         0, 0,  0},
+    {"cornstarch",     0, 0,  1},
+    {"item",           0, 0,  1},
+    {"image_bidir",    0, 0,  2},
+    {"modality_bidir", 0, 0,  2},
+    {"window",         7, 0,  3},
+    {"prefix",         0, 19, 4},
+};
+
+static struct cs_test_spec with_mask(const struct mask *mask)
+{
+    return (struct cs_test_spec){
+        .seed = 13, .mask = mask->name, .window = mask->window, .prefix = mask->prefix};
+}
+
+/* Ranks of a pipeline under every rule of the LLM's mask; the rules differ. */
+static void every_mask_equals_one_rank(void **state)
+{
+    double loss[CS_ARRAY_LEN(masks)];
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(masks); i++) {
+        struct cs_test_spec options = with_mask(&masks[i]);
+        struct outcome one, many;
+        options.n_encoders = 2;
+        run_job(&options, single, &one);
+        options.llm_pp = 2;
+        run_job(&options, NULL, &many);
+        assert_int_equal(many.n_ranks, 4);
+        assert_same(&one, &many);
+        loss[i] = one.loss[0];
+        for (size_t k = 0; k < i; k++)
+            if ((loss[k] == loss[i]) != (masks[k].like == masks[i].like))
+                fail_msg("%s and %s: losses %.9g, %.9g", masks[k].name, masks[i].name, loss[k],
+                         loss[i]);
+    }
+}
+
+static void replicas_agree_under_every_mask(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(masks); i++) {
+        struct cs_test_spec options = with_mask(&masks[i]);
+        struct outcome one, many;
+        options.slots = REPLICA_SLOTS;
+        run_job(&options, single, &one);
+        options.dp = 2;
+        options.llm_pp = 2;
+        run_job(&options, NULL, &many);
+        assert_int_equal(many.n_ranks, 6);
+        assert_replicas_near(&options, &one, &many);
+        free_values(&one);
+        free_values(&many);
+    }
+}
+
 static void encoders_on_the_first_rank_equal_one_rank(void **state)
 {
     static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
@@ -581,6 +644,8 @@ int main(void)
         cmocka_unit_test(shared_ranks_equal_one_rank),
         cmocka_unit_test(encoders_on_the_first_rank_equal_one_rank),
         cmocka_unit_test(replicas_agree_with_one_rank),
+        cmocka_unit_test(every_mask_equals_one_rank),
+        cmocka_unit_test(replicas_agree_under_every_mask),
         cmocka_unit_test(frozen_encoder_keeps_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
