@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,10 +12,11 @@
 
 struct values {
     bool is_foreground, is_replan;
-    int64_t job, hang_ns;
+    int64_t job, hang_ns, lock_fd;
     const char *socket, *devices;
 };
 
+/* clang-format off */
 static const struct cs_option options[] = {
     {.name = "foreground",
      .letter = 'f',
@@ -39,18 +41,27 @@ static const struct cs_option options[] = {
      .type = CS_OPT_STRING,
      .argname = "PATH",
      .help = "control socket (default: job-NUMBER.sock in the runtime directory)",
-     .offset = offsetof(struct values,         socket)           },
+     .offset = offsetof(struct values, socket)},
+    {.name = "lock",
+     .type = CS_OPT_INT,
+     .min = 0,
+     .max = INT32_MAX,
+     .dflt = "0",
+     .argname = "FD",
+     .help = "descriptor that holds the lock on JOBDIR (default: take it)",
+     .offset = offsetof(struct values, lock_fd)},
     {.name = "devices",
      .type = CS_OPT_STRING,
      .argname = "CLASS:N",
      .help = "what cs.cluster \"here\" is, such as h100-80g:4 (default: 8 CPU ranks)",
-     .offset = offsetof(struct values,devices)           },
+     .offset = offsetof(struct values, devices)},
     {.name = "hang-limit",
      .type = CS_OPT_DURATION,
      .dflt = "30s",
      .help = "report a rank that made no progress for so long; ten times that ends the job",
-     .offset = offsetof(struct values,     hang_ns)         },
+     .offset = offsetof(struct values, hang_ns)},
 };
+/* clang-format on */
 
 static const struct cs_cli program = {
     .name = "cornstarch-runner",
@@ -63,12 +74,18 @@ static const struct cs_cli program = {
     .max_args = 1,
 };
 
-/* Two runners on one job would write into each other's files: the lock lives as long as we do. */
-static enum cs_status lock_job(const char *dir, int *fd, struct cs_err *err)
+/* Two runners on one job would write into each other's files: the lock lives as long as we do. The
+ * daemon takes it before it starts us and hands it over (given_fd; 0: we take it). */
+static enum cs_status lock_job(const char *dir, int given_fd, int *fd, struct cs_err *err)
 {
-    *fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat given, here;
+    *fd = given_fd ? given_fd : open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd == -1)
         return cs_fail_errno(err, "job directory %s", dir);
+    if (fcntl(*fd, F_SETFD, FD_CLOEXEC) == -1 || fstat(*fd, &given) == -1 ||
+        stat(dir, &here) == -1 || given.st_dev != here.st_dev || given.st_ino != here.st_ino)
+        return cs_fail(err, CS_USAGE, "descriptor %d is not the job directory %s; leave --lock out",
+                       *fd, dir);
     if (flock(*fd, LOCK_EX | LOCK_NB) == -1)
         return cs_fail(err, CS_STATE, "another runner is at work in %s", dir);
     return CS_OK;
@@ -85,7 +102,7 @@ static int run(const char *dir, const struct values *values, int started_fd)
                                             .is_foreground = values->is_foreground,
                                             .hang_ns = values->hang_ns,
                                             .started_fd = started_fd};
-    enum cs_status status = lock_job(dir, &lock_fd, &err);
+    enum cs_status status = lock_job(dir, (int)values->lock_fd, &lock_fd, &err);
     if (status == CS_OK && values->devices)
         status = cs_here_read(values->devices, &run_options.here, &err);
     if (status == CS_OK)

@@ -49,8 +49,19 @@ static bool is_runner_alive(const struct cs_job *job)
     return is_alive;
 }
 
+/* The runner gets its lock from us, so that a runner that is only coming up counts as alive. false:
+ * the job's last runner still holds it. *fd -1: no directory; the runner will say so. */
+static bool take_lock(const struct cs_job *job, int *fd)
+{
+    *fd = open(job->row.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd == -1 || flock(*fd, LOCK_EX | LOCK_NB) == 0)
+        return true;
+    close(*fd);
+    return false;
+}
+
 /* STARTING is on disk before the fork: whatever happens to us, nobody starts a second runner. */
-static void start(struct cs_job *job)
+static void start(struct cs_job *job, int lock_fd)
 {
     struct cs_err err;
     json_t *state = read_state_file(job);
@@ -62,7 +73,7 @@ static void start(struct cs_job *job)
     job->is_pause_sent = false;
     cs_node_lease(job);
     cs_job_set_state(job, &(struct cs_job_change){.state = "STARTING", .is_in_journal = true});
-    if (cs_runner_start(job, &err) != CS_OK)
+    if (cs_runner_start(job, lock_fd, &err) != CS_OK)
         cs_job_set_state(job, &(struct cs_job_change){.state = "FAILED",
                                                       .reason = err.text,
                                                       .exit_code = cs_status_exit(CS_JOB_FAILED)});
@@ -76,11 +87,14 @@ void cs_jobs_start_queued(struct cs_server *server)
             continue;
         /* first come, first served: nobody overtakes. The job's last runner may still be ending. */
         const bool is_gpu = cs_job_is_on_gpus(job);
+        int lock_fd;
         if (job->runner_pid || job->link ||
             cs_node_held(server, is_gpu) + job->row.ranks > cs_node_offers(server, is_gpu) ||
-            is_runner_alive(job))
+            !take_lock(job, &lock_fd))
             break;
-        start(job);
+        start(job, lock_fd);
+        if (lock_fd != -1)
+            close(lock_fd);
     }
 }
 
@@ -379,9 +393,7 @@ enum cs_status cs_jobs_load(struct cs_server *server, struct cs_err *err)
         import(job); /* rows that came while nobody listened, also of jobs that have ended */
         if (!cs_job_is_live(job))
             continue;
-        /* a living runner answers at once; one that was just being started gets its time */
-        bool is_young = strcmp(job->row.state, "STARTING") == 0 && !is_runner_alive(job);
-        job->deadline_ns = cs_now_ns() + (is_young ? 3 * (int64_t)SECOND_NS : 0);
+        job->deadline_ns = cs_now_ns(); /* a living runner answers, or holds its lock */
         cs_log(server->log, CS_INFO, "job.adopt", CS_KV("job", job->row.id));
         connect_runner(job);
     }

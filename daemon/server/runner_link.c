@@ -177,7 +177,12 @@ struct runner_command {
     char program[CS_PATH_CAP], socket[CS_PATH_CAP + 16], output[CS_PATH_CAP], number[32];
     char visible[4096], here[64]; /* "" leave it: CPU ranks */
     const char *dir;
+    int lock_fd;
 };
+
+enum { LOCK_FD = 3 }; /* in the runner */
+
+static const char lock_fd_text[] = "3";
 
 /* In the child: a session of its own, no descriptors of the daemon, output beside the job's logs
  * (the runner's log is its own; here end its last words). */
@@ -197,17 +202,26 @@ static _Noreturn void become_runner(const struct runner_command *c)
         dup2(out, 1);
         dup2(out, 2);
     }
-    close_range(3, ~0U, 0);
+    const bool has_lock = c->lock_fd == LOCK_FD
+                              ? fcntl(LOCK_FD, F_SETFD, 0) != -1
+                              : c->lock_fd != -1 && dup2(c->lock_fd, LOCK_FD) != -1;
+    close_range(has_lock ? LOCK_FD + 1 : LOCK_FD, ~0U, 0);
     if (c->visible[0]) {
         setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1); /* as NVML counts */
         setenv("CUDA_VISIBLE_DEVICES", c->visible, 1);
     }
-    if (c->here[0])
-        execl(c->program, c->program, "--foreground", "--job", c->number, "--socket", c->socket,
-              "--devices", c->here, c->dir, (char *)NULL);
-    else
-        execl(c->program, c->program, "--foreground", "--job", c->number, "--socket", c->socket,
-              c->dir, (char *)NULL);
+    const char *argv[16] = {c->program, "--foreground", "--job", c->number, "--socket", c->socket};
+    int n = 6;
+    if (has_lock) {
+        argv[n++] = "--lock";
+        argv[n++] = lock_fd_text;
+    }
+    if (c->here[0]) {
+        argv[n++] = "--devices";
+        argv[n++] = c->here;
+    }
+    argv[n] = c->dir;
+    execv(c->program, (char *const *)(uintptr_t)argv);
     fprintf(stderr, "cornstarch-runner: cannot run %s: %s\n", c->program, strerror(errno));
     _exit(127);
 }
@@ -223,9 +237,9 @@ static enum cs_status find_program(char out[CS_PATH_CAP], struct cs_err *err)
     return cs_path(out, err, "%s/cornstarch-runner", self);
 }
 
-enum cs_status cs_runner_start(struct cs_job *job, struct cs_err *err)
+enum cs_status cs_runner_start(struct cs_job *job, int lock_fd, struct cs_err *err)
 {
-    struct runner_command c = {.dir = job->row.dir};
+    struct runner_command c = {.dir = job->row.dir, .lock_fd = lock_fd};
     CS_TRY(find_program(c.program, err));
     if (access(c.program, X_OK) == -1)
         return cs_fail_errno(err, "cannot run %s", c.program);

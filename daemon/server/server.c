@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -170,7 +169,8 @@ static enum cs_status choose_dirs(struct cs_server *server, struct cs_err *err)
 }
 
 /* One daemon per state directory (two would tear each other's jobs apart) and per runtime directory
- * (one would take the other's socket). */
+ * (one would take the other's socket). A lock of the process, not of the open file: a child that
+ * has not become a runner yet must not keep it when we are killed. */
 static enum cs_status take_lock(const char *dir, int *fd, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
@@ -178,7 +178,8 @@ static enum cs_status take_lock(const char *dir, int *fd, struct cs_err *err)
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (*fd == -1)
         return cs_fail_errno(err, "opening %s", path);
-    if (flock(*fd, LOCK_EX | LOCK_NB) == -1)
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(*fd, F_SETLK, &whole) == -1)
         return cs_fail(err, CS_EXISTS, "another cornstarchd owns %s", dir);
     return CS_OK;
 }

@@ -40,6 +40,11 @@ static int end(void **state)
     return 0;
 }
 
+static void let(int64_t job, int64_t steps)
+{
+    test_let(&daemon_, job, steps);
+}
+
 static void restart(int signal)
 {
     test_client_close(c);
@@ -97,8 +102,9 @@ static int64_t count_events(int64_t job, const char *text)
 static void a_job_runs_from_submission_to_its_end(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=5", 40, 2);
-    json_decref(test_wait_state(c, job, "STARTING RUN"));
+    int64_t job = test_submit(c, "ms=5,gate=3", 40, 2);
+    expect_state(job, "RUN", "");
+    let(job, 40);
     json_t *reply = ask("job.wait", job), *o = cs_msg_obj(reply, "job");
     assert_string_equal(cs_msg_str(o, "state", ""), "DONE");
     assert_int_equal(cs_msg_int(o, "step", -1), 40);
@@ -111,7 +117,7 @@ static void a_job_runs_from_submission_to_its_end(void **state)
     assert_int_equal(count_events(job, "RUN"), 1);
     assert_int_equal(count_events(job, "DONE"), 1);
     reply = ask("job.show", job);
-    assert_string_equal(cs_msg_str(cs_msg_obj(reply, "spec"), "name", ""), "ms=5");
+    assert_string_equal(cs_msg_str(cs_msg_obj(reply, "spec"), "name", ""), "ms=5,gate=3");
     json_decref(reply);
     test_expect_error(ask("job.pause", job), "state");
     test_expect_error(ask("job.resume", job), "state");
@@ -140,15 +146,16 @@ static void metrics_are_cut_at_steps_and_go_on(void **state)
 static void a_job_pauses_and_resumes_where_it_was(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=20,hold", 60, 2);
+    int64_t job = test_submit(c, "ms=5,hold,gate=20", 60, 2);
     expect_state(job, "RUN", "");
     order("job.checkpoint", job);
     order("job.pause", job);
     json_t *o = test_wait_state(c, job, "PAUSED");
     int64_t paused_at = cs_msg_int(o, "step", -1);
-    assert_true(paused_at < 60);
+    assert_true(paused_at <= 20);
     assert_int_equal(cs_msg_int(o, "checkpoint_step", -2), paused_at - 1);
     json_decref(o);
+    let(job, 60);
     order("job.resume", job); /* at once: the first runner may still be ending */
     o = test_wait_state(c, job, "DONE");
     assert_int_equal(cs_msg_int(o, "generation", -1), 1);
@@ -160,11 +167,11 @@ static void a_job_pauses_and_resumes_where_it_was(void **state)
 static void stop_ends_a_job_at_any_time(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=10", 1000, 2);
+    int64_t job = test_submit(c, "ms=10,gate=20", 1000, 2);
     expect_state(job, "RUN", "");
     order("job.stop", job);
     expect_state(job, "CANCELLED", "");
-    job = test_submit(c, "ms=10,late=300", 1000, 2); /* its socket is not there yet */
+    job = test_submit(c, "ms=10,late=300,gate=20", 1000, 2); /* its socket is not there yet */
     order("job.stop", job);
     expect_state(job, "CANCELLED", "");
 }
@@ -172,7 +179,7 @@ static void stop_ends_a_job_at_any_time(void **state)
 static void who_waits_hears_of_the_end_once_and_a_dead_waiter_harms_nobody(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=20", 1000, 2);
+    int64_t job = test_submit(c, "ms=10,gate=20", 1000, 2);
     struct test_client *gone = test_client_open(&daemon_), *here = test_client_open(&daemon_);
     char line[100];
     snprintf(line, sizeof(line), "{\"type\":\"job.wait\",\"id\":7,\"job\":%lld}", (long long)job);
@@ -196,7 +203,7 @@ static void who_waits_hears_of_the_end_once_and_a_dead_waiter_harms_nobody(void 
 static void jobs_queue_in_order_while_devices_are_taken(void **state)
 {
     (void)state;
-    int64_t a = test_submit(c, "ms=10", 1000, 6), b = test_submit(c, "ms=1", 3, 4),
+    int64_t a = test_submit(c, "ms=10,gate=20", 1000, 6), b = test_submit(c, "ms=1", 3, 4),
             d = test_submit(c, "ms=1", 3, 2);
     expect_state(a, "RUN", "");
     expect_state(b, "QUEUED", "");
@@ -249,10 +256,11 @@ static void a_runner_that_refuses_leaves_a_failed_job_with_its_words(void **stat
 static void an_old_state_file_does_not_speak_for_a_new_runner(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=20,hold,kill=30", 60, 2);
+    int64_t job = test_submit(c, "ms=5,hold,kill=30,gate=20", 60, 2);
     expect_state(job, "RUN", "");
     order("job.pause", job);
     expect_state(job, "PAUSED", "");
+    let(job, 60);
     order("job.resume", job);
     expect_state(job, "LOST", "signal 9");
     expect_rows(job, 30);
@@ -261,13 +269,19 @@ static void an_old_state_file_does_not_speak_for_a_new_runner(void **state)
 static void killing_the_daemon_loses_no_step(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=20,hold", 120, 2), ended = test_submit(c, "ms=1", 30, 2);
+    int64_t job = test_submit(c, "ms=2,hold,gate=20", 120, 2),
+            ended = test_submit(c, "ms=1", 30, 2);
     expect_state(job, "RUN", "");
-    for (int i = 0; i < 3; i++) {
-        restart(SIGKILL);
+    for (int i = 1; i <= 3; i++) {
+        test_client_close(c);
+        test_daemon_kill(&daemon_, SIGKILL);
+        let(job, 20 + 30 * i); /* while nobody listens */
+        test_wait_steps(&daemon_, job, 20 + 30 * i);
+        test_daemon_start(&daemon_);
+        c = test_client_open(&daemon_);
         expect_state(job, "RUN", "");
-        usleep(100000);
     }
+    let(job, 120);
     expect_state(job, "DONE", "");
     expect_rows(job, 120);
     assert_int_equal(count_events(job, "RUN"), 1);
@@ -279,13 +293,16 @@ static void killing_the_daemon_loses_no_step(void **state)
 static void a_job_may_end_while_no_daemon_runs(void **state)
 {
     (void)state;
-    int64_t done = test_submit(c, "ms=10,hold", 60, 2),
-            dead = test_submit(c, "ms=10,hold,kill=30", 60, 2);
+    int64_t done = test_submit(c, "ms=5,hold,gate=20", 60, 2),
+            dead = test_submit(c, "ms=5,hold,kill=30,gate=20", 60, 2);
     expect_state(done, "RUN", "");
     expect_state(dead, "RUN", "");
     test_client_close(c);
     test_daemon_kill(&daemon_, SIGKILL);
-    usleep(1500000);
+    let(done, 60);
+    let(dead, 60);
+    test_wait_runner_gone(&daemon_, done);
+    test_wait_runner_gone(&daemon_, dead);
     test_daemon_start(&daemon_);
     c = test_client_open(&daemon_);
     expect_state(done, "DONE", "");
@@ -297,7 +314,7 @@ static void a_job_may_end_while_no_daemon_runs(void **state)
 static void sigterm_leaves_runners_alone(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=20,hold", 100, 2);
+    int64_t job = test_submit(c, "ms=5,hold,gate=50", 100, 2);
     expect_state(job, "RUN", "");
     test_client_close(c);
     kill(daemon_.pid, SIGTERM);
@@ -306,6 +323,7 @@ static void sigterm_leaves_runners_alone(void **state)
     test_daemon_start(&daemon_);
     c = test_client_open(&daemon_);
     expect_state(job, "RUN", "");
+    let(job, 100);
     expect_state(job, "DONE", "");
     expect_rows(job, 100);
 }
@@ -313,9 +331,10 @@ static void sigterm_leaves_runners_alone(void **state)
 static void a_runner_without_a_socket_is_followed_by_its_journal(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=10,nosocket", 60, 2);
-    usleep(100000);
+    int64_t job = test_submit(c, "ms=5,nosocket,gate=20", 60, 2);
+    test_wait_steps(&daemon_, job, 20);
     restart(SIGKILL);
+    let(job, 60);
     expect_state(job, "DONE", "");
     expect_rows(job, 60);
 }
@@ -323,9 +342,10 @@ static void a_runner_without_a_socket_is_followed_by_its_journal(void **state)
 static void a_broken_connection_is_not_the_end_of_a_runner(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=10,deaf", 60, 2);
-    usleep(200000);
+    int64_t job = test_submit(c, "ms=5,deaf,gate=20", 60, 2);
+    test_wait_steps(&daemon_, job, 20);
     restart(SIGKILL); /* adopted: nobody's child */
+    let(job, 60);
     expect_state(job, "DONE", "");
     expect_rows(job, 60);
 }
@@ -348,8 +368,8 @@ static void limit_files(rlim_t bytes)
 static void a_full_disk_refuses_new_jobs_and_loses_nothing_of_the_old(void **state)
 {
     (void)state;
-    int64_t job = test_submit(c, "ms=10,hold", 120, 2),
-            short_job = test_submit(c, "ms=20,hold", 40, 2);
+    int64_t job = test_submit(c, "ms=5,hold,gate=20", 120, 2),
+            short_job = test_submit(c, "ms=5,hold,gate=20", 40, 2);
     expect_state(job, "RUN", "");
     expect_state(short_job, "RUN", "");
     limit_files(4096);
@@ -358,9 +378,11 @@ static void a_full_disk_refuses_new_jobs_and_loses_nothing_of_the_old(void **sta
     assert_string_equal(cs_msg_type(reply), "error");
     assert_non_null(strstr(cs_msg_str(cs_msg_obj(reply, "error"), "text", ""), "database"));
     json_decref(reply);
+    let(short_job, 40);
     expect_state(short_job, "DONE", ""); /* in memory; the database is behind */
     json_decref(test_client_call(c, "jobs.list", NULL));
     limit_files(RLIM_INFINITY);
+    let(job, 120);
     expect_state(job, "DONE", "");
     expect_rows(job, 120);
     expect_rows(short_job, 40);
@@ -393,6 +415,19 @@ static void a_killed_daemon_finds_its_history_again(void **state)
         json_decref(o);
         expect_rows(jobs[i], 10);
     }
+}
+
+/* A machine under load: the daemon is killed before the runner it started has done anything. */
+static void a_runner_that_is_slow_to_come_is_not_lost(void **state)
+{
+    (void)state;
+    int64_t job = test_submit(c, "ms=1,asleep,gate=0", 10, 2);
+    restart(SIGKILL);
+    usleep(4000000); /* long enough to be given up */
+    expect_state(job, "STARTING", "");
+    let(job, 10);
+    expect_state(job, "DONE", "");
+    expect_rows(job, 10);
 }
 
 static void a_second_daemon_is_refused(void **state)
@@ -436,7 +471,7 @@ static void drain_pauses_what_runs_and_ends(void **state)
     struct test_daemon d = {.options = {NULL}};
     test_daemon_start(&d);
     struct test_client *k = test_client_open(&d);
-    int64_t job = test_submit(k, "ms=10,late=200", 1000, 2);
+    int64_t job = test_submit(k, "ms=10,late=200,gate=20", 1000, 2);
     json_t *reply = test_client_call(k, "daemon.drain", NULL);
     assert_int_equal(cs_msg_int(reply, "jobs", -1), 1);
     json_decref(reply);
@@ -457,14 +492,15 @@ static void an_idle_daemon_ends_when_asked_to(void **state)
 {
     (void)state;
     struct test_daemon d = {
-        .options = {"--idle-exit", "700ms"}
+        .options = {"--idle-exit", "3s"}
     };
     test_daemon_start(&d);
     struct test_client *k = test_client_open(&d);
-    int64_t job = test_submit(k, "ms=10", 120, 2);
+    int64_t job = test_submit(k, "ms=1,gate=20", 120, 2);
     test_client_close(k);
-    usleep(900000); /* the job lives: it stays */
+    usleep(3500000); /* the job lives: it stays */
     k = test_client_open(&d);
+    test_let(&d, job, 120);
     json_decref(test_wait_state(k, job, "DONE"));
     test_client_close(k);
     assert_int_equal(test_daemon_wait(&d), 0);
@@ -492,6 +528,7 @@ int main(void)
         cmocka_unit_test(garbage_from_a_runner_is_skipped),
         cmocka_unit_test(a_full_disk_refuses_new_jobs_and_loses_nothing_of_the_old),
         cmocka_unit_test(a_killed_daemon_finds_its_history_again),
+        cmocka_unit_test(a_runner_that_is_slow_to_come_is_not_lost),
         cmocka_unit_test(a_second_daemon_is_refused),
         cmocka_unit_test(a_new_history_does_not_reuse_job_directories),
         cmocka_unit_test(drain_pauses_what_runs_and_ends),

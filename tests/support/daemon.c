@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -21,12 +22,13 @@
 #include <cmocka.h>
 
 #include "core/base/clock.h"
+#include "core/base/io.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "tests/support/spec.h"
 #include "tests/support/tmpdir.h"
 
-enum { LIMIT_MS = 60000, POLL_US = 5000 };
+enum { LIMIT_MS = 180000, POLL_US = 5000 };
 
 struct test_client {
     int fd;
@@ -44,14 +46,19 @@ static const char *program(const char *name)
     return out;
 }
 
-static int dial(const char *path)
+/* Only to the daemon that was started: one that was killed while it started a runner leaves its
+ * listening socket to the child until that has become the runner. */
+static int dial(const char *path, pid_t pid)
 {
+    struct ucred peer;
+    socklen_t n = sizeof(peer);
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     assert_true(strlen(path) < sizeof(at.sun_path));
     memcpy(at.sun_path, path, strlen(path) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_not_equal(fd, -1);
-    if (connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
+    if (connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0 &&
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.pid == pid)
         return fd;
     close(fd);
     return -1;
@@ -101,7 +108,7 @@ void test_daemon_start(struct test_daemon *daemon)
         int status;
         if (waitpid(daemon->pid, &status, WNOHANG) == daemon->pid)
             fail_msg("the daemon ended at its start: %s", read_log(daemon));
-        if ((fd = dial(daemon->socket)) != -1) {
+        if ((fd = dial(daemon->socket, daemon->pid)) != -1) {
             close(fd);
             return;
         }
@@ -192,7 +199,7 @@ struct test_client *test_client_raw(const struct test_daemon *daemon)
     struct test_client *client = calloc(1, sizeof(*client));
     assert_non_null(client);
     signal(SIGPIPE, SIG_IGN);
-    client->fd = dial(daemon->socket);
+    client->fd = dial(daemon->socket, daemon->pid);
     assert_int_not_equal(client->fd, -1);
     client->lines = cs_line_reader_new();
     cs_line_reader_limit(client->lines, 0);
@@ -250,7 +257,7 @@ json_t *test_client_next(struct test_client *client)
         }
         struct pollfd p = {.fd = client->fd, .events = POLLIN};
         if (poll(&p, 1, LIMIT_MS) <= 0)
-            fail_msg("no message within a minute");
+            fail_msg("no message within the limit");
         ssize_t n = read(client->fd, bytes, sizeof(bytes));
         if (n <= 0)
             return NULL;
@@ -317,6 +324,56 @@ int64_t test_submit(struct test_client *client, const char *name, int steps, int
     int64_t job = cs_msg_int(reply, "job", -1);
     json_decref(reply);
     return job;
+}
+
+static const char *job_path(const struct test_daemon *daemon, int64_t job, const char *name)
+{
+    char part[64];
+    snprintf(part, sizeof(part), "state/jobs/%lld/%s", (long long)job, name);
+    return tmpdir_path(daemon->dir, part);
+}
+
+void test_let(const struct test_daemon *daemon, int64_t job, int64_t steps)
+{
+    char text[32];
+    struct cs_err err;
+    int n = snprintf(text, sizeof(text), "%lld", (long long)steps);
+    if (cs_write_file_atomic(job_path(daemon, job, "go"), text, (size_t)n, 0600, &err) != CS_OK)
+        fail_msg("%s", err.text);
+}
+
+static int64_t steps_in_journal(const struct test_daemon *daemon, int64_t job)
+{
+    size_t bytes;
+    int64_t n = 0;
+    char *text = tmpdir_read(job_path(daemon, job, "journal"), &bytes);
+    for (const char *at = text; at && (at = strstr(at, "\"runner.step\"")); at++)
+        n++;
+    free(text);
+    return n;
+}
+
+void test_wait_steps(const struct test_daemon *daemon, int64_t job, int64_t steps)
+{
+    int64_t limit = cs_now_ns() + (int64_t)LIMIT_MS * 1000000;
+    for (; cs_now_ns() < limit; usleep(POLL_US))
+        if (steps_in_journal(daemon, job) >= steps)
+            return;
+    fail_msg("job %lld does not get to %lld steps", (long long)job, (long long)steps);
+}
+
+void test_wait_runner_gone(const struct test_daemon *daemon, int64_t job)
+{
+    int64_t limit = cs_now_ns() + (int64_t)LIMIT_MS * 1000000;
+    for (; cs_now_ns() < limit; usleep(POLL_US)) {
+        int fd = open(job_path(daemon, job, ""), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_int_not_equal(fd, -1);
+        bool is_gone = flock(fd, LOCK_SH | LOCK_NB) == 0;
+        close(fd);
+        if (is_gone)
+            return;
+    }
+    fail_msg("the runner of job %lld does not end", (long long)job);
 }
 
 json_t *test_wait_state(struct test_client *client, int64_t job, const char *words)

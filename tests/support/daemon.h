@@ -1,5 +1,5 @@
 /* A daemon of the test's own and connections to it. Failures end the test; every wait has a limit
- * of a minute, which is only there against hangs. */
+ * of minutes, which is only there against hangs. */
 #ifndef CS_TESTS_SUPPORT_DAEMON_H
 #define CS_TESTS_SUPPORT_DAEMON_H
 
@@ -42,6 +42,13 @@ json_t *test_client_next(struct test_client *client);
 json_t *test_client_call(struct test_client *client, const char *type, json_t *fields);
 void test_expect_error(json_t *reply, const char *status); /* takes the reply */
 int64_t test_submit(struct test_client *client, const char *name, int steps, int ranks);
+/* A job of the fake runner with the word gate=N: it may do so many steps from now on. */
+void test_let(const struct test_daemon *daemon, int64_t job, int64_t steps);
+/* until its journal holds so many steps, whether or not a daemon runs */
+void test_wait_steps(const struct test_daemon *daemon, int64_t job, int64_t steps);
+/* until its runner is gone: nobody holds the lock on its directory. No daemon may run meanwhile,
+ * which asks the same way. */
+void test_wait_runner_gone(const struct test_daemon *daemon, int64_t job);
 /* job.show until the state is one of the words; the job object, the caller's reference */
 json_t *test_wait_state(struct test_client *client, int64_t job, const char *words);
 

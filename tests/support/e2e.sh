@@ -11,7 +11,7 @@ command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
 bin=$(cd "$bin" && pwd)
 C=$bin/cornstarch-console
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-LIMIT_S=${E2E_LIMIT_S:-60}
+LIMIT_S=${E2E_LIMIT_S:-240}
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/cs-e2e.XXXXXX")
 mkdir -m 700 "$work/run" "$work/state" "$work/config"
@@ -115,6 +115,9 @@ children() {
     case $(readlink "/proc/$pid/exe" 2>/dev/null) in "$bin/$2") echo "$pid" ;; esac
   done
 }
+rows() { jobs_py rows "$jobs/$1" | wc -l; } # steps in the journal, whether or not a daemon runs
+has_rows() { [ "$(rows "$1")" -ge "$2" ]; }
+has_whole_ckpt() { [ -e "$jobs/$1/ckpt/ckpt-$2/checkpoint.json" ]; }
 is_gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 are_gone() { local pid; for pid; do is_gone "$pid" || return 1; done; }
 

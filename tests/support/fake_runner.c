@@ -5,8 +5,9 @@
  * kill=N SIGKILL to itself after step N, quit=N exit 0 without a word after step N, refuse: exit 4
  * at the start as for another plan, late=MS open the socket so much later, deaf: close the socket
  * of every peer at once, nosocket: never open one, flood=N notes per step,
- * big=N of N bytes, hold: no step before a peer is there,
- * garbage: every peer first gets lines that are wrong. */
+ * big=N of N bytes, hold: no step before a peer is there, gate=N: only N steps, then only as many
+ * as the file "go" in its directory says (tests/support/daemon.h, test_let), asleep: nothing at all
+ * while that is 0, garbage: every peer first gets lines that are wrong. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -210,6 +211,22 @@ static void serve(struct fake *f, int64_t until_ns)
     }
 }
 
+/* Steps it may do by now. */
+static int64_t allowed(const struct fake *f)
+{
+    char path[CS_PATH_CAP];
+    struct cs_buf text = {0};
+    struct cs_err err;
+    int64_t n = option(f, "gate=", INT64_MAX);
+    if (n == INT64_MAX)
+        return n;
+    CS_ASSERT(cs_path(path, &err, "%s/go", f->dir) == CS_OK);
+    if (cs_read_file(path, 100, &text, &err) == CS_OK)
+        n = strtoll(cs_buf_str(&text), NULL, 10);
+    cs_buf_free(&text);
+    return n;
+}
+
 static void do_step(struct fake *f)
 {
     json_t *msg = cs_msg_new("runner.step");
@@ -248,8 +265,9 @@ static void run(struct fake *f)
         serve(f, cs_now_ns() + 10000000);
     set_state(f, "RUN");
     while (f->done < f->steps && !f->is_stopping && !f->is_pausing) {
-        serve(f, cs_now_ns() + ms * 1000000);
-        if (!f->is_stopping && !f->is_pausing)
+        const bool is_held = f->done >= allowed(f);
+        serve(f, cs_now_ns() + (is_held ? 5 : ms) * 1000000);
+        if (!f->is_stopping && !f->is_pausing && !is_held)
             do_step(f);
     }
     if (!f->is_now)
@@ -264,11 +282,14 @@ int main(int argc, char **argv)
     struct fake f = {.checkpoint_step = -1, .listener = -1, .state = "STARTING"};
     char path[CS_PATH_CAP];
     struct cs_err err;
+    int lock = -1;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--job") == 0 && i + 1 < argc)
             f.job = atoll(argv[++i]);
         else if (strcmp(argv[i], "--socket") == 0 && i + 1 < argc)
             f.socket = argv[++i];
+        else if (strcmp(argv[i], "--lock") == 0 && i + 1 < argc)
+            lock = atoi(argv[++i]);
         else if (argv[i][0] != '-')
             f.dir = argv[i];
     }
@@ -283,7 +304,10 @@ int main(int argc, char **argv)
     f.done = f.checkpoint_step + 1;
     json_decref(spec);
     json_decref(state);
-    int lock = open(f.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock == -1)
+        lock = open(f.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (strstr(f.name, "asleep") && allowed(&f) == 0)
+        usleep(5000);
     if (flock(lock, LOCK_EX | LOCK_NB) == -1 || strstr(f.name, "refuse")) {
         fprintf(stderr, "cornstarch-runner: the plan differs from the previewed one\n");
         return 4;
