@@ -30,8 +30,7 @@
 #include <stdint.h>
 
 #include "core/base/status.h"
-
-struct cs_ops;
+#include "kernels/ops.h"
 
 enum { CS_DEVICE_COMM_ID = 128 };
 
@@ -54,10 +53,10 @@ struct cs_device_comm_ops {
                            struct cs_err *err);
     enum cs_status (*recv)(void *comm, void *data, size_t bytes, int peer, void *stream,
                            struct cs_err *err);
-    /* sums of n arrays of n * count fp32 values; part `rank` of them to `to`, which may lie in
-     * place */
-    enum cs_status (*reduce_scatter)(void *comm, const float *from, float *to, size_t count,
-                                     void *stream, struct cs_err *err);
+    /* sums of n arrays of n * count gradients; part `rank` of them to `to`, which may lie in place.
+     * bf16: every partial sum is rounded to nearest */
+    enum cs_status (*reduce_scatter)(void *comm, const void *from, void *to, size_t count,
+                                     enum cs_grad_type type, void *stream, struct cs_err *err);
     /* bytes of every rank, in rank order, to `to`; from may lie in place */
     enum cs_status (*all_gather)(void *comm, const void *from, void *to, size_t bytes, void *stream,
                                  struct cs_err *err);
@@ -68,7 +67,7 @@ struct cs_device_comm_ops {
     void (*close)(void *comm);
 };
 
-#define CS_DEVICE_VERSION 2
+#define CS_DEVICE_VERSION 3
 
 struct cs_device_properties {
     char name[128];

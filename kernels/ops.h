@@ -3,13 +3,13 @@
  * the context and use its workspace.
  *
  * dtypes: "act" is the activation and weight type of the back end (fp32 on CPU, bf16 on GPU),
- * passed as void *; gradients of weights, norms, optimizer state and losses are fp32 (or fp64 where
- * said). Matrices are row-major; a linear weight is (out, in) as in PyTorch. Every gradient of a
- * weight is ACCUMULATED (+=), every activation gradient is OVERWRITTEN, unless a comment says
- * otherwise. Row counts may be 0: then nothing happens. Results are deterministic and do not depend
- * on the alignment or on the address of a buffer; only products on a GPU may round differently
- * where pointers are not aligned to 16 bytes, or where plans are measured (tune in
- * kernels/device.h). */
+ * passed as void *; gradients of weights are of the type that the context names ("grad"); norms,
+ * optimizer state and losses are fp32 (or fp64 where said). Matrices are row-major; a linear weight
+ * is (out, in) as in PyTorch. Every gradient of a weight is ACCUMULATED (+=), every activation
+ * gradient is OVERWRITTEN, unless a comment says otherwise. Row counts may be 0: then nothing
+ * happens. Results are deterministic and do not depend on the alignment or on the address of a
+ * buffer; only products on a GPU may round differently where pointers are not aligned to 16 bytes,
+ * or where plans are measured (tune in kernels/device.h). */
 #ifndef CS_KERNELS_OPS_H
 #define CS_KERNELS_OPS_H
 
@@ -19,7 +19,7 @@
 #include "core/base/status.h"
 #include "core/mask/plan.h"
 
-#define CS_OPS_VERSION 1
+#define CS_OPS_VERSION 2
 
 enum cs_act {
     CS_ACT_NONE,
@@ -37,6 +37,11 @@ enum cs_norm {
     CS_NORM_KINDS
 };
 
+/* What gradients of weights are stored in. bf16 (uint16_t on the host): what one call adds to a
+ * value is summed in fp32, added to it in fp32 and rounded to nearest even once; linear_xent does
+ * so for every chunk of rows. */
+enum cs_grad_type { CS_GRAD_F32, CS_GRAD_BF16, CS_GRAD_TYPES };
+
 struct cs_device_ops;
 
 struct cs_ctx {
@@ -44,6 +49,7 @@ struct cs_ctx {
     void *workspace; /* scratch, at least workspace_bytes(shape) of the operator */
     size_t workspace_bytes;
     void *handle; /* private to the back end */
+    enum cs_grad_type grad;
 };
 
 struct cs_attention_shape {
@@ -52,6 +58,11 @@ struct cs_attention_shape {
     int32_t q_stride, kv_stride, o_stride; /* elements between rows (tokens) */
     float scale, softcap;                  /* softcap 0: none; else s = c tanh(s / c) */
     bool is_deterministic; /* gradients equal to the bit from run to run; may be slower */
+    /* Attention sinks: every row sees one more score, sink[head] (heads) fp32, that no cap bends
+     * and that has no value: p_j = exp(s_j) / (exp(sink) + sum exp(s)). NULL, or -inf: none. In
+     * attention_grad dsink (heads) fp32 is ACCUMULATED, in a fixed order; NULL: not needed. */
+    const float *sink;
+    float *dsink;
 };
 
 struct cs_adamw {
@@ -70,9 +81,19 @@ struct cs_adamw_tensor {
     void *w;
 };
 
+/* One parameter of adamw_bf16_many: n elements each, all bf16 (uint16_t on the host). */
+struct cs_adamw_bf16_tensor {
+    int64_t n;
+    float weight_decay;
+    uint64_t key;  /* of the random bits: another one for every tensor and step */
+    int64_t first; /* index of element 0 in the whole tensor, of which this may be a part */
+    const void *grad;
+    void *w, *exp_avg, *exp_avg_sq;
+};
+
 struct cs_sumsq_tensor {
     int64_t n;
-    const float *x;
+    const void *x;
 };
 
 struct cs_ops {
@@ -84,15 +105,15 @@ struct cs_ops {
     void (*gemm)(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k,
                  float alpha, const void *a, int64_t lda, const void *b, int64_t ldb, float beta,
                  void *c, int64_t ldc);
-    /* dw (out, in) fp32 += dy (rows, out)^T x (rows, in) */
+    /* dw (out, in) grad += dy (rows, out)^T x (rows, in) */
     void (*gemm_wgrad)(struct cs_ctx *ctx, int64_t rows, int64_t out, int64_t in, const void *dy,
-                       int64_t ld_dy, const void *x, int64_t ldx, float *dw);
+                       int64_t ld_dy, const void *x, int64_t ldx, void *dw);
     /* y (rows, n) += bias (n) */
     void (*bias_add)(struct cs_ctx *ctx, int64_t rows, int64_t n, void *y, int64_t ldy,
                      const void *bias);
-    /* db (n) fp32 += column sums of dy (rows, n) */
+    /* db (n) grad += column sums of dy (rows, n) */
     void (*bias_grad)(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
-                      float *db);
+                      void *db);
 
     /* A linear layer: y (rows, out) = act(x w^T + bias) + residual. x (rows, in) with row stride
      * ldx, w (out, in); bias (out) or NULL; residual (rows, out) or NULL, not y itself. pre (rows,
@@ -106,10 +127,10 @@ struct cs_ops {
      * layer below. dy (rows, out), w (out, in), pre (rows, in); CS_ACT_NONE: pre is NULL */
     void (*linear_dgrad)(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const void *w, enum cs_act act, const void *pre, void *dx);
-    /* dw (out, in) fp32 += dy (rows, out)^T x (rows, in), db (out) fp32 += column sums of dy; each
+    /* dw (out, in) grad += dy (rows, out)^T x (rows, in), db (out) grad += column sums of dy; each
      * may be NULL */
     void (*linear_wgrad)(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
-                         const void *x, float *dw, float *db);
+                         const void *x, void *dw, void *db);
 
     /* y (rows, n) from x (rows, n); stat (rows, 2) fp32 keeps mean and 1/std (RMS: 0 and 1/rms) */
     void (*norm)(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
@@ -119,11 +140,11 @@ struct cs_ops {
     void (*add_norm)(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
                      float offset, const void *a, const void *b, const void *w, const void *bias,
                      void *sum, void *y, float *stat);
-    /* dx = dx_in + d norm; dx_in NULL: 0 (it is the residual's gradient). dw, db NULL: not needed
-     */
+    /* dx = dx_in + d norm; dx_in NULL: 0 (it is the residual's gradient). dw, db (n) grad NULL: not
+     * needed */
     void (*norm_grad)(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
                       const void *x, const void *w, const float *stat, const void *dy,
-                      const void *dx_in, void *dx, float *dw, float *db);
+                      const void *dx_in, void *dx, void *dw, void *db);
 
     /* rotate-half rope in place on x (rows, heads, head_dim), row stride ldx; cos/sin fp32
      * (rows, rot_dim / 2), rot_dim <= head_dim. inverse: the adjoint (backward) */
@@ -146,9 +167,9 @@ struct cs_ops {
     /* y (rows, n) = table[ids] * scale; an id < 0 gives a zero row */
     void (*embed)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
                   const void *table, float scale, void *y);
-    /* dtable[ids] fp32 += dy * scale in row order; ids < 0 skipped */
+    /* dtable[ids] grad += dy * scale in row order; ids < 0 skipped */
     void (*embed_grad)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
-                       const void *dy, float scale, float *dtable);
+                       const void *dy, float scale, void *dtable);
     /* y (rows, n) = x[index]; index < 0: zero row */
     void (*gather_rows)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
                         const void *x, void *y);
@@ -171,7 +192,9 @@ struct cs_ops {
     size_t (*mask_workspace)(int32_t n_q_tiles, int32_t n_k_tiles, int32_t bitmap_room);
 
     /* q (tokens, heads, head_dim), k and v (tokens, kv_heads, head_dim), o like q; lse (heads,
-     * tokens) fp32. A row that sees nothing gives o = 0, lse = -inf, and zero gradients. */
+     * tokens) fp32, with the sink in it. A row that sees nothing gives o = 0, lse = -inf (sink,
+     * where there is one), and zero gradients. attention_grad finds the sink in lse: only dsink
+     * makes it look at sink again. */
     void (*attention)(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                       const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,
                       void *o, float *lse);
@@ -186,7 +209,9 @@ struct cs_ops {
      * the order of the parts. part_o (n_parts) of o's shape, part_stride elements apart; part_lse
      * (n_parts, heads, tokens). o and lse may be one of the parts. attention_grad of a part takes
      * the merged o and lse; gradients of q are then summed over the parts. k_tokens, scale and
-     * strides of k and v are not looked at. */
+     * strides of k and v are not looked at. A sink belongs to one part: the forward pass of that
+     * part alone has it, attention_grad of that part alone (with the merged o and lse, hence of
+     * all rows) has dsink; this function does not look at it. */
     void (*attention_merge)(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                             int32_t n_parts, int64_t part_stride, const void *part_o,
                             const float *part_lse, void *o, float *lse);
@@ -194,11 +219,11 @@ struct cs_ops {
     /* Fused chunked linear + cross-entropy over rows that have a label (labels >= 0 all).
      * x (rows, in), w (vocab, in). loss: fp64, += sum over rows. correct (rows) uint8: 1 where the
      * label is the argmax (lowest index wins a tie), may be NULL. dx (rows, in) act: gradient of
-     * the loss SUM, overwritten, NULL: forward only. dw (vocab, in) fp32: accumulated, NULL:
+     * the loss SUM, overwritten, NULL: forward only. dw (vocab, in) grad: accumulated, NULL:
      * frozen. softcap 0: none. Logits are never materialised for more than one chunk of rows. */
     void (*linear_xent)(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *w, const int32_t *labels, float softcap, double *loss,
-                        uint8_t *correct, void *dx, float *dw);
+                        uint8_t *correct, void *dx, void *dw);
     /* Bytes for chunks of the best size. A GPU also takes less (a chunk of min(rows, 128) is the
      * least): smaller chunks, dw is read and written once for each. */
     size_t (*linear_xent_workspace)(int64_t rows, int64_t in, int64_t vocab);
@@ -207,14 +232,21 @@ struct cs_ops {
      * w != master. n elements */
     void (*adamw)(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
                   float *master, float *exp_avg, float *exp_avg_sq, void *w);
-    /* *sum (fp64) = sum of squares of x (n) fp32, in a fixed order; overwrites */
-    void (*sumsq)(struct cs_ctx *ctx, int64_t n, const float *x, double *sum);
+    /* *sum (fp64) = sum of squares of x (n) grad, in a fixed order; overwrites */
+    void (*sumsq)(struct cs_ctx *ctx, int64_t n, const void *x, double *sum);
     /* The same for a list of tensors in few launches: the same bits as one call for each. The list
      * is host memory and is read before the function returns. sum (n_tensors) */
     void (*adamw_many)(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_adamw_tensor *tensor,
                        const struct cs_adamw *hyper);
     void (*sumsq_many)(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_sumsq_tensor *tensor,
                        double *sum);
+    /* The same update without masters: all arrays are bf16. Computed in fp32 without contracting
+     * products into sums; w, exp_avg and exp_avg_sq are rounded stochastically (kernels/round.h)
+     * with 16 bits of cs_round_random(key, first + i) each: 0-15, 32-47 and 16-31. The update
+     * of w reads both moments before they are rounded. weight_decay of hyper is not looked at. */
+    void (*adamw_bf16_many)(struct cs_ctx *ctx, int32_t n_tensors,
+                            const struct cs_adamw_bf16_tensor *tensor,
+                            const struct cs_adamw *hyper);
     /* n elements: act type from fp32 (to nearest even), fp32 from act type; x and y apart */
     void (*cast_to_act)(struct cs_ctx *ctx, int64_t n, const float *x, void *y);
     void (*cast_to_f32)(struct cs_ctx *ctx, int64_t n, const void *x, float *y);

@@ -101,9 +101,20 @@ void cs_device_close(struct cs_device *device)
     *device = (struct cs_device){0};
 }
 
+enum cs_status cs_device_keep(struct cs_device *device, const char *state, struct cs_err *err)
+{
+    const bool is_bf16 = state != NULL && strcmp(state, "bf16") == 0;
+    if (is_bf16 && cs_device_is_f32(device))
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "optimizer.state \"bf16\" is for GPUs that compute in bf16");
+    device->grad = is_bf16 ? CS_GRAD_BF16 : CS_GRAD_F32;
+    return CS_OK;
+}
+
 struct cs_ctx cs_device_ctx(const struct cs_device *device)
 {
-    return (struct cs_ctx){.stream = device->stream, .handle = device->handle};
+    return (struct cs_ctx){
+        .stream = device->stream, .handle = device->handle, .grad = device->grad};
 }
 
 enum cs_status cs_device_alloc(struct cs_device *device, size_t bytes, void **out,

@@ -16,7 +16,8 @@ struct cs_device {
     void *handle, *stream;           /* of the plugin; stream: compute */
     void *plugin;                    /* dlopen */
     int index;
-    size_t allocated; /* bytes of device memory in use */
+    enum cs_grad_type grad; /* what is kept for training: fp32 with masters, or all in bf16 */
+    size_t allocated;       /* bytes of device memory in use */
     struct cs_err error;
 };
 
@@ -32,6 +33,17 @@ void cs_device_close(struct cs_device *device); /* zero-initialised is fine */
 static inline bool cs_device_is_f32(const struct cs_device *device)
 {
     return device->ops->act_bytes == sizeof(float);
+}
+
+/* Before parameters are made: "fp32" (also NULL; so it begins) or "bf16", gradients and moments in
+ * bf16 and no masters. CS_UNSUPPORTED: acts are fp32. */
+enum cs_status cs_device_keep(struct cs_device *device, const char *state,
+                              struct cs_err *err) CS_NODISCARD;
+
+/* gradients and moments are bf16, weights have no masters */
+static inline bool cs_device_keeps_bf16(const struct cs_device *device)
+{
+    return device->grad == CS_GRAD_BF16;
 }
 
 struct cs_ctx cs_device_ctx(const struct cs_device *device);

@@ -3,6 +3,10 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/philox.h"
 
 static int owner_of(const struct cs_plan *plan, int32_t layer)
 {
@@ -46,23 +50,44 @@ static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *gra
     return CS_OK;
 }
 
+static void add_update(struct cs_optim *o, const struct cs_tensor *t)
+{
+    const float decay = t->param->is_decayed ? (float)o->spec->weight_decay : 0.0f;
+    const void *grad = cs_params_grad(o->params, t->at + t->own_at);
+    void *w = (char *)t->w + (size_t)t->own_at * o->device->ops->act_bytes;
+    o->name[o->n_updates] = cs_fnv1a64(t->param->name, strlen(t->param->name));
+    if (cs_device_keeps_bf16(o->device))
+        o->update_bf16[o->n_updates++] = (struct cs_adamw_bf16_tensor){
+            .n = t->own_n,
+            .weight_decay = decay,
+            .first = t->own_at,
+            .grad = grad,
+            .w = w,
+            .exp_avg = t->exp_avg,
+            .exp_avg_sq = t->exp_avg_sq,
+        };
+    else
+        o->update[o->n_updates++] = (struct cs_adamw_tensor){
+            .n = t->own_n,
+            .weight_decay = decay,
+            .grad = grad,
+            .master = t->master,
+            .exp_avg = t->exp_avg,
+            .exp_avg_sq = t->exp_avg_sq,
+            .w = w,
+        };
+}
+
 static void list_tensors(struct cs_optim *o)
 {
     for (int32_t i = 0; i < o->params->n; i++) {
         const struct cs_tensor *t = &o->params->tensor[i];
         const int64_t n = t->own_n;
         if (t->is_counted && t->grad != NULL)
-            o->square[o->n_mine++] = (struct cs_sumsq_tensor){n, t->grad + t->own_at};
+            o->square[o->n_mine++] =
+                (struct cs_sumsq_tensor){n, cs_params_grad(o->params, t->at + t->own_at)};
         if (t->exp_avg != NULL && n > 0)
-            o->update[o->n_updates++] = (struct cs_adamw_tensor){
-                .n = n,
-                .weight_decay = t->param->is_decayed ? (float)o->spec->weight_decay : 0.0f,
-                .grad = t->grad + t->own_at,
-                .master = t->master,
-                .exp_avg = t->exp_avg,
-                .exp_avg_sq = t->exp_avg_sq,
-                .w = (char *)t->w + (size_t)t->own_at * o->device->ops->act_bytes,
-            };
+            add_update(o, t);
     }
 }
 
@@ -70,10 +95,9 @@ static enum cs_status take_device(struct cs_optim *o, const struct cs_tensor *ti
                                   struct cs_err *err)
 {
     void *p;
-    if (tied != NULL && tied->grad != NULL) {
-        o->tied_bytes = (size_t)tied->param->count * sizeof *o->tied_peer;
-        CS_TRY(cs_device_alloc(o->device, o->tied_bytes, &p, err));
-        o->tied_peer = p;
+    if (tied != NULL && tied->grad != NULL && o->params->embed_rank != o->params->head_rank) {
+        o->tied_bytes = (size_t)tied->param->count * o->params->grad_size;
+        CS_TRY(cs_device_alloc(o->device, o->tied_bytes, &o->tied_peer, err));
     }
     o->squares = o->mine;
     if (o->device->mem == NULL)
@@ -104,12 +128,14 @@ enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *g
                            .at = calloc(n, sizeof *o->at),
                            .square = calloc(n, sizeof *o->square),
                            .update = calloc(n, sizeof *o->update),
+                           .update_bf16 = calloc(n, sizeof *o->update_bf16),
+                           .name = calloc(n, sizeof *o->name),
                            .mine = calloc(n, sizeof *o->mine),
                            .all = calloc(n * (size_t)cs_plan_replicas(plan), sizeof *o->all)};
     enum cs_status status = CS_OK;
     const struct cs_tensor *tied = params->tied != NULL ? params->tied : params->embed;
     if (o->bytes == NULL || o->at == NULL || o->mine == NULL || o->all == NULL ||
-        o->square == NULL || o->update == NULL)
+        o->square == NULL || o->update == NULL || o->update_bf16 == NULL || o->name == NULL)
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
     if (status == CS_OK)
         status = take_device(o, tied, n, err);
@@ -138,6 +164,8 @@ void cs_optim_free(struct cs_optim *optim)
     free(optim->mine);
     free(optim->square);
     free(optim->update);
+    free(optim->update_bf16);
+    free(optim->name);
     free(optim);
 }
 
@@ -164,7 +192,7 @@ bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out)
                                    : p->embed_rank,
         .mine = own->grad,
         .theirs = is_here ? p->tied->grad : optim->tied_peer,
-        .bytes = (size_t)own->param->count * sizeof(float),
+        .bytes = (size_t)own->param->count * p->grad_size,
     };
     return true;
 }
@@ -174,9 +202,10 @@ bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out)
 void cs_optim_tied_end(struct cs_optim *optim, const struct cs_tied_exchange *x)
 {
     const struct cs_device *d = optim->device;
-    const struct cs_ops *f32 = d->mem != NULL ? d->mem->ops_f32 : d->ops;
+    const size_t size = optim->params->grad_size;
+    const struct cs_ops *ops = d->ops->act_bytes == size ? d->ops : d->mem->ops_f32;
     struct cs_ctx ctx = cs_device_ctx(d);
-    f32->add(&ctx, (int64_t)(x->bytes / sizeof(float)), x->mine, x->theirs, x->mine);
+    ops->add(&ctx, (int64_t)(x->bytes / size), x->mine, x->theirs, x->mine);
     optim->is_tied_summed = true;
 }
 
@@ -247,6 +276,17 @@ enum cs_status cs_optim_norm(struct cs_optim *optim, struct cs_comm *comm, int64
     return CS_OK;
 }
 
+/* What the random bits of a parameter's update are made from. */
+static uint64_t key_of(const struct cs_optim *o, int32_t update, int64_t step)
+{
+    const uint64_t name = o->name[update], count = (uint64_t)step;
+    const uint32_t counter[4] = {(uint32_t)count, (uint32_t)(count >> 32), (uint32_t)name,
+                                 (uint32_t)(name >> 32)};
+    uint32_t out[4];
+    cs_philox(o->spec->seed, counter, out);
+    return (uint64_t)out[1] << 32 | out[0];
+}
+
 void cs_optim_update(struct cs_optim *optim, int64_t step)
 {
     const struct cs_spec *spec = optim->spec;
@@ -262,5 +302,11 @@ void cs_optim_update(struct cs_optim *optim, int64_t step)
         .grad_scale = optim->grad_scale,
         .step = step + 1 - optim->n_skipped, /* updates made, this one included */
     };
-    optim->device->ops->adamw_many(&ctx, optim->n_updates, optim->update, &hyper);
+    if (!cs_device_keeps_bf16(optim->device)) {
+        optim->device->ops->adamw_many(&ctx, optim->n_updates, optim->update, &hyper);
+        return;
+    }
+    for (int32_t i = 0; i < optim->n_updates; i++)
+        optim->update_bf16[i].key = key_of(optim, i, hyper.step);
+    optim->device->ops->adamw_bf16_many(&ctx, optim->n_updates, optim->update_bf16, &hyper);
 }

@@ -4,7 +4,11 @@
  * tokens, as torch's clip_grad_norm_ sees it. The squares of every trainable tensor are summed in
  * fp64 by its owner, gathered by all ranks and added in the order of parameter ids, so every rank
  * has the same number in every layout. With replicas each owns a part of every tensor, and the
- * parts are added in their order. A norm that is not finite skips the update on every rank. */
+ * parts are added in their order. A norm that is not finite skips the update on every rank.
+ *
+ * State kept in bf16: weights have no masters, and what an update gives is rounded stochastically
+ * (kernels/round.h). The random bits are a function of (seed, updates made, name of the parameter,
+ * element): the same in every layout, for every number of replicas and after a resume. */
 #ifndef CS_WORKER_OPTIM_H
 #define CS_WORKER_OPTIM_H
 
@@ -21,12 +25,14 @@ struct cs_optim {
     size_t *bytes; /* (n_ranks) of the gathered squares */
     int32_t *at; /* (n_counted) where the square of the n-th trained parameter is in a replica's */
     int32_t n_counted, n_mine;
-    struct cs_sumsq_tensor *square; /* (n_mine) what this rank counts */
-    struct cs_adamw_tensor *update; /* (n_updates) what it trains */
+    struct cs_sumsq_tensor *square;           /* (n_mine) what this rank counts */
+    struct cs_adamw_tensor *update;           /* (n_updates) what it trains */
+    struct cs_adamw_bf16_tensor *update_bf16; /* the same where state is kept in bf16 */
+    uint64_t *name;                           /* (n_updates) hashes of names */
     int32_t n_updates;
     double *mine, *all;
-    double *squares;  /* what operators write; mine itself on the host */
-    float *tied_peer; /* the other stage's gradient of the tied embedding */
+    double *squares; /* what operators write; mine itself on the host */
+    void *tied_peer; /* the other stage's gradient of the tied embedding; NULL: it is here */
     size_t tied_bytes, square_bytes;
     bool is_tied_summed;
     int64_t
@@ -49,7 +55,7 @@ void cs_optim_begin(struct cs_optim *optim);
 /* The two gradients of a tied embedding, where they are to be summed. */
 struct cs_tied_exchange {
     int peer; /* the other stage's rank, -1: both are here */
-    float *mine, *theirs;
+    void *mine, *theirs;
     size_t bytes;
 };
 

@@ -7,9 +7,9 @@
 #include "core/base/hash.h"
 
 enum {
-    ALIGN_FLOATS = 16,
+    ALIGN = 16, /* elements */
     GROUP_MEMBERS = 3,
-    BUCKET_FLOATS = 6 << 20 /* 24 MiB: what a message between devices needs to be at full speed */
+    BUCKET_BYTES = 24 << 20 /* what a message between devices needs to be at full speed */
 };
 
 /* Placement inside a layer: roles of one group are neighbours. */
@@ -94,7 +94,7 @@ static void add_entries(struct cs_params *p, const struct cs_plan *plan, int ran
 
 static int64_t align_up(int64_t at)
 {
-    return (at + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+    return (at + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 struct planner {
@@ -104,8 +104,8 @@ struct planner {
     struct place *place;
     bool *is_placed; /* (params->n) */
     int32_t n;
-    int64_t at;          /* weights so far */
-    int64_t grad_floats; /* gradients so far */
+    int64_t at;      /* weights so far */
+    int64_t n_grads; /* gradients so far */
 };
 
 static bool is_view(const struct cs_params *p, const struct cs_tensor *t)
@@ -148,12 +148,12 @@ static int32_t stage_of(const struct planner *a, int32_t layer)
     return -1;
 }
 
-/* All replicas' parts are equal and begin at whole cache lines. */
+/* All replicas' parts are equal and begin at multiples of 32 bytes. */
 static void close_bucket(struct planner *a)
 {
     struct cs_params *p = a->params;
     struct cs_bucket *b = &p->bucket[p->n_buckets];
-    const int64_t unit = (int64_t)ALIGN_FLOATS * p->n_replicas;
+    const int64_t unit = (int64_t)ALIGN * p->n_replicas;
     a->at = b->at + (a->at - b->at + unit - 1) / unit * unit;
     b->n = a->at - b->at;
     p->n_buckets += b->n > 0;
@@ -170,6 +170,7 @@ static bool is_late(const struct cs_params *p, const struct cs_tensor *t)
 static void place_trained(struct planner *a)
 {
     struct cs_params *p = a->params;
+    const int64_t most = BUCKET_BYTES / (int64_t)p->grad_size;
     p->bucket[0] = (struct cs_bucket){.at = 0};
     for (int32_t i = 0; i < p->n; i++) {
         const struct cs_tensor *t = &p->tensor[i];
@@ -179,7 +180,7 @@ static void place_trained(struct planner *a)
             continue;
         const bool is_empty = a->at == b->at;
         const bool is_full = !is_empty && b->end_layer <= layer &&
-                             (a->at - b->at >= BUCKET_FLOATS || b->first_layer < 0 ||
+                             (a->at - b->at >= most || b->first_layer < 0 ||
                               stage_of(a, b->first_layer) != stage_of(a, layer));
         if (is_full || (!is_empty && is_late(p, t)))
             close_bucket(a);
@@ -195,7 +196,7 @@ static void place_trained(struct planner *a)
             close_bucket(a);
     }
     close_bucket(a);
-    a->grad_floats = a->at;
+    a->n_grads = a->at;
 }
 
 static void plan_places(struct planner *a)
@@ -210,9 +211,9 @@ static void plan_places(struct planner *a)
     a->at = align_up(a->at);
     if (p->tied != NULL &&
         p->embed != NULL) { /* weights are the embedding's, the gradient its own */
-        a->place[a->n++] = (struct place){(int32_t)(p->tied - p->tensor), a->grad_floats};
+        a->place[a->n++] = (struct place){(int32_t)(p->tied - p->tensor), a->n_grads};
         if (p->tied->param->is_trainable)
-            a->grad_floats = align_up(a->grad_floats + p->tied->param->count);
+            a->n_grads = align_up(a->n_grads + p->tied->param->count);
     }
     CS_ASSERT(a->n == p->n);
 }
@@ -225,8 +226,8 @@ void cs_params_part(const struct cs_params *params, const struct cs_tensor *t, i
     if (t->bucket < 0 || params->n_replicas == 1)
         return;
     const struct cs_bucket *b = &params->bucket[t->bucket];
-    const int64_t part = b->n / params->n_replicas, first = t->grad - params->grads;
-    const int64_t begin = b->at + part * replica - first, end = begin + part;
+    const int64_t part = b->n / params->n_replicas;
+    const int64_t begin = b->at + part * replica - t->at, end = begin + part;
     *at = begin < 0 ? 0 : begin > t->param->count ? t->param->count : begin;
     *n = (end < 0 ? 0 : end > t->param->count ? t->param->count : end) - *at;
 }
@@ -238,22 +239,29 @@ static int64_t own_place(const struct cs_params *p, const struct cs_tensor *t)
     const int64_t begin = b->at + b->n / p->n_replicas * p->replica;
     if (t->own_n == 0)
         return b->at / p->n_replicas;
-    return b->at / p->n_replicas + (t->grad - p->grads + t->own_at - begin);
+    return b->at / p->n_replicas + (t->at + t->own_at - begin);
+}
+
+void *cs_params_grad(const struct cs_params *params, int64_t n)
+{
+    return (char *)params->grads + (size_t)n * params->grad_size;
 }
 
 static void assign(struct cs_params *p, const struct planner *a)
 {
     const bool is_f32 = cs_device_is_f32(p->device);
     const struct cs_bucket *last = &p->bucket[p->n_buckets];
-    const int64_t own = last->at / p->n_replicas;
-    float *m = p->state + a->grad_floats, *v = m + own, *apart = v + own;
+    const size_t size = p->grad_size, own = (size_t)(last->at / p->n_replicas) * size;
+    char *m = (char *)p->state + (size_t)a->n_grads * size, *v = m + own, *apart = v + own;
+    const bool has_masters = !is_f32 && !cs_device_keeps_bf16(p->device);
     p->grads = p->state;
-    p->grad_bytes = (size_t)a->grad_floats * sizeof(float);
+    p->grad_bytes = (size_t)a->n_grads * size;
     for (int32_t i = 0; i < p->n; i++) {
         const struct place *place = &a->place[i];
         struct cs_tensor *t = &p->tensor[place->tensor];
         if (is_view(p, t)) {
-            t->grad = t->param->is_trainable ? p->grads + place->at : NULL;
+            t->at = place->at;
+            t->grad = t->param->is_trainable ? cs_params_grad(p, t->at) : NULL;
             continue;
         }
         t->w = (char *)p->weights + (size_t)place->at * p->device->ops->act_bytes;
@@ -261,11 +269,15 @@ static void assign(struct cs_params *p, const struct planner *a)
         t->own_n = t->param->count;
         if (!t->param->is_trainable)
             continue;
-        t->grad = p->grads + place->at;
+        t->at = place->at;
+        t->grad = cs_params_grad(p, t->at);
         cs_params_part(p, t, p->replica, &t->own_at, &t->own_n);
-        t->exp_avg = m + own_place(p, t);
-        t->exp_avg_sq = v + own_place(p, t);
-        t->master = is_f32 ? (float *)t->w + t->own_at : apart + own_place(p, t);
+        const size_t place_bytes = (size_t)own_place(p, t) * size;
+        t->exp_avg = m + place_bytes;
+        t->exp_avg_sq = v + place_bytes;
+        t->master = is_f32        ? (float *)t->w + t->own_at
+                    : has_masters ? (float *)(void *)(apart + place_bytes)
+                                  : NULL;
     }
     if (p->tied != NULL && p->embed != NULL) { /* both stages here: one set of weights */
         p->tied->w = p->embed->w;
@@ -296,14 +308,13 @@ static enum cs_status check_groups(const struct cs_params *p, struct cs_err *err
 static enum cs_status take_memory(struct cs_params *p, const struct planner *a, struct cs_err *err)
 {
     const bool is_f32 = cs_device_is_f32(p->device);
+    const bool has_masters = !is_f32 && !cs_device_keeps_bf16(p->device);
     const int64_t own = p->bucket[p->n_buckets].at / p->n_replicas;
-    void *state;
     int64_t most = 1;
     p->weight_bytes = (size_t)a->at * p->device->ops->act_bytes;
-    p->state_bytes = (size_t)(a->grad_floats + own * (is_f32 ? 2 : 3)) * sizeof(float);
+    p->state_bytes = (size_t)(a->n_grads + own * (has_masters ? 3 : 2)) * p->grad_size;
     CS_TRY(cs_device_alloc(p->device, p->weight_bytes, &p->weights, err));
-    CS_TRY(cs_device_alloc(p->device, p->state_bytes, &state, err));
-    p->state = state;
+    CS_TRY(cs_device_alloc(p->device, p->state_bytes, &p->state, err));
     cs_device_zero(p->device, p->weights, p->weight_bytes);
     cs_device_zero(p->device, p->state, p->state_bytes);
     if (p->device->mem == NULL && p->n_replicas == 1)
@@ -346,6 +357,7 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
         goto out;
     }
     p->device = device;
+    p->grad_size = cs_device_keeps_bf16(device) ? sizeof(uint16_t) : sizeof(float);
     add_entries(p, plan, a.rank);
     status = check_groups(p, err);
     if (status != CS_OK)
@@ -378,7 +390,6 @@ void cs_params_free(struct cs_params *params)
     free(params->bucket);
     cs_device_free(params->device, params->weights, params->weight_bytes);
     cs_device_free(params->device, params->state, params->state_bytes);
-    free(params->zeros);
     free(params->staging);
     free(params);
 }
@@ -460,10 +471,35 @@ int cs_params_listed(const struct cs_params *params, const struct cs_tensor **ou
     return n;
 }
 
-struct cs_ckpt_param cs_params_state(const struct cs_params *params, const struct cs_tensor *t)
+/* bf16 values become fp32 ones where they lie: in the second half of host, from the front on. */
+static enum cs_status read_bf16(struct cs_params *params, const void *from, size_t n, float *host,
+                                struct cs_err *err)
 {
-    if (t->grad != NULL)
-        return (struct cs_ckpt_param){t->param, t->master, t->exp_avg, t->exp_avg_sq};
-    return (struct cs_ckpt_param){t->param, t->restored != NULL ? t->restored : t->master,
-                                  params->zeros, params->zeros};
+    char *halves = (char *)host + n * sizeof(uint16_t);
+    CS_TRY(cs_device_read(params->device, halves, from, n * sizeof(uint16_t), err));
+    for (size_t i = 0; i < n; i++) {
+        uint16_t bits;
+        memcpy(&bits, halves + i * sizeof bits, sizeof bits);
+        host[i] = cs_f32_from_bf16(bits);
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_params_state(struct cs_params *params, const struct cs_tensor *t,
+                               enum cs_state which, float *host, struct cs_err *err)
+{
+    const size_t n = (size_t)t->own_n;
+    const uint16_t *const acts = t->w;
+    const void *const of[CS_STATES] = {t->master, t->exp_avg, t->exp_avg_sq};
+    const bool is_frozen = t->grad == NULL;
+    if (is_frozen && which != CS_STATE_MASTER)
+        memset(host, 0, n * sizeof *host);
+    else if (is_frozen && t->restored != NULL)
+        memcpy(host, t->restored, n * sizeof *host);
+    else if (!cs_device_keeps_bf16(params->device))
+        return cs_device_read(params->device, host, of[which], n * sizeof *host, err);
+    else
+        return read_bf16(params, which == CS_STATE_MASTER ? acts + t->own_at : of[which], n, host,
+                         err);
+    return CS_OK;
 }

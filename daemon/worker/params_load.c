@@ -117,14 +117,22 @@ enum cs_status cs_params_load(struct cs_params *params, uint64_t seed, struct cs
 
 /* Moments, through the staging memory where the device has its own. */
 static enum cs_status resume_state(struct cs_params *params, const struct cs_tensor *t,
-                                   const struct cs_ckpt *ckpt, const char *what, float *to,
+                                   const struct cs_ckpt *ckpt, const char *what, void *to,
                                    struct cs_err *err)
 {
     float *host = params->staging != NULL ? params->staging : to;
+    const size_t n = (size_t)t->own_n;
     CS_TRY(cs_ckpt_read(ckpt, t->param, what, host, err));
     if (host == to)
         return CS_OK;
-    cs_device_copy(params->device, to, host + t->own_at, (size_t)t->own_n * sizeof *host);
+    if (!cs_device_keeps_bf16(params->device)) {
+        cs_device_copy(params->device, to, host + t->own_at, n * sizeof *host);
+        return cs_device_sync(params->device, err);
+    }
+    uint16_t *halves = (uint16_t *)(void *)(params->staging + params->staging_count);
+    for (size_t i = 0; i < n; i++)
+        halves[i] = cs_bf16_from_f32(host[(size_t)t->own_at + i]);
+    cs_device_copy(params->device, to, halves, n * sizeof *halves);
     return cs_device_sync(params->device, err);
 }
 
@@ -160,21 +168,6 @@ static enum cs_status resume_one(struct cs_params *params, struct cs_tensor *t,
     return resume_state(params, t, ckpt, "exp_avg_sq", t->exp_avg_sq, err);
 }
 
-static enum cs_status make_zeros(struct cs_params *params, struct cs_err *err)
-{
-    int64_t most = 0;
-    for (int32_t i = 0; i < params->n; i++)
-        if (params->tensor[i].is_restored && params->tensor[i].param->count > most)
-            most = params->tensor[i].param->count;
-    if (most == 0)
-        return CS_OK;
-    free(params->zeros);
-    params->zeros = calloc((size_t)most, sizeof *params->zeros);
-    return params->zeros != NULL
-               ? CS_OK
-               : cs_fail(err, CS_NO_MEMORY, "no memory for %lld moments", (long long)most);
-}
-
 enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *ckpt,
                                 int32_t *n_missing, struct cs_err *err)
 {
@@ -190,5 +183,5 @@ enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *
     }
     if (n_missing != NULL)
         *n_missing = missing;
-    return make_zeros(params, err);
+    return CS_OK;
 }

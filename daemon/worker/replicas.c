@@ -62,7 +62,7 @@ static enum cs_status reduce_on_host(struct cs_replicas *r, const struct cs_buck
 {
     const int64_t n = b->n / r->n;
     const size_t bytes = (size_t)n * sizeof(float);
-    float *grads = r->params->grads + b->at;
+    float *grads = cs_params_grad(r->params, b->at);
     int n_xfers = 0;
     for (int k = 1; k < r->n; k++) {
         const int to = other(r, k);
@@ -111,13 +111,13 @@ static enum cs_status after(struct cs_replicas *r, void *stream, void *before, s
 static enum cs_status reduce_on_device(struct cs_replicas *r, int32_t bucket, struct cs_err *err)
 {
     const struct cs_bucket *b = &r->params->bucket[bucket];
-    float *grads = r->params->grads + b->at;
     const int64_t n = b->n / r->n;
     if (r->is_started[bucket])
         return CS_OK;
     r->is_started[bucket] = true;
-    return mem_of(r)->comm->reduce_scatter(r->nccl, grads, grads + n * r->mine, (size_t)n,
-                                           r->stream, err);
+    return mem_of(r)->comm->reduce_scatter(r->nccl, cs_params_grad(r->params, b->at),
+                                           cs_params_grad(r->params, b->at + n * r->mine),
+                                           (size_t)n, r->device->grad, r->stream, err);
 }
 
 static enum cs_status gather_on_device(struct cs_replicas *r, int32_t bucket, struct cs_err *err)
@@ -219,14 +219,13 @@ static enum cs_status receive_parts(struct cs_replicas *r, const struct cs_tenso
 }
 
 enum cs_status cs_replicas_collect(struct cs_replicas *replicas, struct cs_params *params,
-                                   const struct cs_tensor *tensor, const float *own, float *host,
+                                   const struct cs_tensor *tensor, enum cs_state which, float *host,
                                    struct cs_err *err)
 {
     struct cs_replicas *r = replicas;
     const bool is_first = params->replica == 0;
     float *to = host + (is_first ? tensor->own_at : 0);
-    cs_device_copy(params->device, to, own, (size_t)tensor->own_n * sizeof *to);
-    CS_TRY(cs_device_sync(params->device, err));
+    CS_TRY(cs_params_state(params, tensor, which, to, err));
     if (r == NULL || tensor->bucket < 0)
         return CS_OK;
     if (is_first)

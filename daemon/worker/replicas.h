@@ -3,6 +3,9 @@
  * worker/params.h), each updates its part, and the updated weights are gathered by all (ZeRO-1,
  * Rajbhandari et al. 2020).
  *
+ * Gradients kept in bf16 are summed in bf16, as PyTorch's DDP sums bf16 gradients: NCCL adds two
+ * numbers in fp32 and rounds to nearest for each replica that takes part.
+ *
  * On the host messages go over the job's sockets and sums are made in the order of replicas. On
  * devices a communicator of the replicas has a stream of its own: the sum of a bucket starts when
  * the last backward has passed its layers, and a layer of the next step waits for its own weights
@@ -42,11 +45,11 @@ enum cs_status cs_replicas_gather(struct cs_replicas *replicas, struct cs_err *e
  * on their way. Accepts NULL. */
 enum cs_status cs_replicas_need(struct cs_replicas *replicas, int32_t layer,
                                 struct cs_err *err) CS_NODISCARD;
-/* Whole fp32 array of an entry, of which every replica has a part at own (device memory), to `host`
- * on replica 0 (count floats; elsewhere room for this replica's part). All replicas call it in one
- * order, between steps. NULL replicas: a copy. */
+/* A whole fp32 array of an entry's state, of which every replica has a part, to `host` on replica 0
+ * (count floats; elsewhere room for this replica's part). All replicas call it in one order,
+ * between steps. NULL replicas: a copy. */
 enum cs_status cs_replicas_collect(struct cs_replicas *replicas, struct cs_params *params,
-                                   const struct cs_tensor *tensor, const float *own, float *host,
+                                   const struct cs_tensor *tensor, enum cs_state which, float *host,
                                    struct cs_err *err) CS_NODISCARD;
 
 void *cs_replicas_stream(const struct cs_replicas *replicas); /* NULL: the host */

@@ -59,11 +59,11 @@ static void *write_files(void *arg)
 }
 
 /* One array of an entry behind what is copied already; replicas but the first only send it. */
-static enum cs_status copy_to(struct cs_saver *s, const struct cs_tensor *t, float **at,
-                              const float **array, struct cs_err *err)
+static enum cs_status copy_to(struct cs_saver *s, const struct cs_tensor *t, enum cs_state which,
+                              float **at, const float **array, struct cs_err *err)
 {
     float *to = *at;
-    CS_TRY(cs_replicas_collect(s->replicas, s->params, t, *array, to, err));
+    CS_TRY(cs_replicas_collect(s->replicas, s->params, t, which, to, err));
     *at += s->params->replica == 0 ? t->param->count : 0;
     *array = to;
     return CS_OK;
@@ -90,11 +90,12 @@ static enum cs_status snapshot(struct cs_saver *s, struct cs_err *err)
     CS_TRY(make_room(s, err));
     float *at = s->copy;
     for (int i = 0; i < s->n; i++) {
+        const struct cs_tensor *t = s->tensor[i];
         struct cs_ckpt_param *p = &s->param[i];
-        *p = cs_params_state(s->params, s->tensor[i]);
-        CS_TRY(copy_to(s, s->tensor[i], &at, &p->master, err));
-        CS_TRY(copy_to(s, s->tensor[i], &at, &p->exp_avg, err));
-        CS_TRY(copy_to(s, s->tensor[i], &at, &p->exp_avg_sq, err));
+        *p = (struct cs_ckpt_param){.param = t->param};
+        CS_TRY(copy_to(s, t, CS_STATE_MASTER, &at, &p->master, err));
+        CS_TRY(copy_to(s, t, CS_STATE_EXP_AVG, &at, &p->exp_avg, err));
+        CS_TRY(copy_to(s, t, CS_STATE_EXP_AVG_SQ, &at, &p->exp_avg_sq, err));
     }
     if (s->params->replica != 0)
         s->n = 0;

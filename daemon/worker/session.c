@@ -89,7 +89,7 @@ static enum cs_status whole_values(const struct cs_session *s, const struct cs_t
     if (p->n_replicas == 1 || t->grad == NULL)
         return cs_params_values(p, t, out, err);
     *out = p->staging;
-    return cs_replicas_collect(s->trainer->config.replicas, p, t, t->master, p->staging, err);
+    return cs_replicas_collect(s->trainer->config.replicas, p, t, CS_STATE_MASTER, p->staging, err);
 }
 
 static enum cs_status add_weight(const struct cs_session *s, const struct cs_tensor *t,

@@ -31,6 +31,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
     t->own = calloc(1, sizeof *t->own);
     if (t->inputs == NULL || t->slot == NULL || t->own == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
+    CS_TRY(cs_device_keep(c->device, c->spec->state, err));
     CS_TRY(cs_input_tables_new(c->graph, c->device, &plan->budget, &t->tables, err));
     CS_TRY(cs_params_new(c->graph, plan, c->rank, c->device, &t->params, err));
     CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->device, c->rank, &t->optim, err));

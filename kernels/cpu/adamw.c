@@ -1,4 +1,5 @@
-/* AdamW in PyTorch's order of operations: decay, moments, update. Bias corrections in fp64. */
+/* AdamW in PyTorch's order of operations: decay, moments, update. Bias corrections in fp64. Also
+ * without masters, all in bf16. */
 #include <math.h>
 #include <string.h>
 #ifdef __SSE2__
@@ -49,18 +50,14 @@ static CS_CLONES void update(int64_t n, struct step s, const float *exp_avg, con
     }
 }
 
-void cs_cpu_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
-                  float *master, float *exp_avg, float *exp_avg_sq, void *w)
+static struct step step_of(const struct cs_adamw *hyper, float weight_decay)
 {
-    (void)ctx;
-    if (n <= 0)
-        return;
     const double lr = hyper->lr, beta1 = hyper->beta1, beta2 = hyper->beta2;
     const double bc1 = 1.0 - pow(beta1, (double)hyper->step);
     const double bc2 = 1.0 - pow(beta2, (double)hyper->step);
-    const struct step s = {
+    return (struct step){
         .grad_scale = hyper->grad_scale,
-        .keep = (float)(1.0 - lr * (double)hyper->weight_decay),
+        .keep = (float)(1.0 - lr * (double)weight_decay),
         .take1 = (float)(1.0 - beta1),
         .beta2 = hyper->beta2,
         .take2 = (float)(1.0 - beta2),
@@ -68,6 +65,15 @@ void cs_cpu_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, c
         .root_bc2 = (float)sqrt(bc2),
         .size = (float)(lr / bc1),
     };
+}
+
+void cs_cpu_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
+                  float *master, float *exp_avg, float *exp_avg_sq, void *w)
+{
+    (void)ctx;
+    if (n <= 0)
+        return;
+    const struct step s = step_of(hyper, hyper->weight_decay);
     float root[TILE];
     for (int64_t i = 0; i < n; i += TILE) {
         const int64_t part = n - i < TILE ? n - i : TILE;
@@ -87,5 +93,36 @@ void cs_cpu_adamw_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_ad
         struct cs_adamw own = *hyper;
         own.weight_decay = t->weight_decay;
         cs_cpu_adamw(ctx, t->n, &own, t->grad, t->master, t->exp_avg, t->exp_avg_sq, t->w);
+    }
+}
+
+/* One element; g is its gradient. The order of operations is that of moments and update, but the
+ * root is multiplied by the inverse of its correction. */
+static void one_bf16(struct step s, float g, uint64_t random, uint16_t *w, uint16_t *exp_avg,
+                     uint16_t *exp_avg_sq)
+{
+    const float d = g * s.grad_scale, old = cs_round_widen(*exp_avg);
+    const float m = old + s.take1 * (d - old);
+    const float v = cs_round_widen(*exp_avg_sq) * s.beta2 + s.take2 * d * d;
+    const float denom = sqrtf(v) * (1.0f / s.root_bc2) + s.eps;
+    const float p = cs_round_widen(*w) * s.keep - s.size * m / denom;
+    *w = cs_round_stochastic(p, (uint32_t)random);
+    *exp_avg = cs_round_stochastic(m, (uint32_t)(random >> 32));
+    *exp_avg_sq = cs_round_stochastic(v, (uint32_t)random >> 16);
+}
+
+void cs_cpu_adamw_bf16_many(struct cs_ctx *ctx, int32_t n_tensors,
+                            const struct cs_adamw_bf16_tensor *tensor, const struct cs_adamw *hyper)
+{
+    (void)ctx;
+    for (int32_t t = 0; t < n_tensors; t++) {
+        const struct cs_adamw_bf16_tensor *at = &tensor[t];
+        const struct step s = step_of(hyper, at->weight_decay);
+        const uint16_t *grad = at->grad;
+        uint16_t *w = at->w, *exp_avg = at->exp_avg, *exp_avg_sq = at->exp_avg_sq;
+        for (int64_t i = 0; i < at->n; i++)
+            one_bf16(s, cs_round_widen(grad[i]),
+                     cs_round_random(at->key, (uint64_t)(at->first + i)), &w[i], &exp_avg[i],
+                     &exp_avg_sq[i]);
     }
 }

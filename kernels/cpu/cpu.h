@@ -4,6 +4,7 @@
 #define CS_KERNELS_CPU_CPU_H
 
 #include "kernels/ops.h"
+#include "kernels/round.h"
 
 /* One copy of a function per vector width, chosen at load time. All copies give the same bits: the
  * tree is compiled with -ffp-contract=off (no fused multiply-add) and every sum has an explicit
@@ -51,6 +52,28 @@ static inline size_t cs_carve_bound(size_t bytes)
     return bytes + 64;
 }
 
+/* Columns whose gradients are summed at a time before they are rounded to bf16. */
+#define CS_GRAD_COLUMNS 512
+
+/* bf16 gradients and their fp32 sums: sum = grad, grad = sum to nearest even, grad += sum */
+static inline void cs_grad_load(int64_t n, const uint16_t *grad, float *sum)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] = cs_round_widen(grad[i]);
+}
+
+static inline void cs_grad_store(int64_t n, const float *sum, uint16_t *grad)
+{
+    for (int64_t i = 0; i < n; i++)
+        grad[i] = cs_round_nearest(sum[i]);
+}
+
+static inline void cs_grad_add(int64_t n, const float *sum, uint16_t *grad)
+{
+    for (int64_t i = 0; i < n; i++)
+        grad[i] = cs_round_nearest(cs_round_widen(grad[i]) + sum[i]);
+}
+
 /* c = alpha op(a) op(b) + beta c in fp32; sizes up to INT32_MAX, zero sizes legal; beta 0: c is not
  * read */
 void cs_cpu_sgemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha,
@@ -61,18 +84,18 @@ void cs_cpu_gemm(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int64_
                  float alpha, const void *a, int64_t lda, const void *b, int64_t ldb, float beta,
                  void *c, int64_t ldc);
 void cs_cpu_gemm_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t out, int64_t in, const void *dy,
-                       int64_t ld_dy, const void *x, int64_t ldx, float *dw);
+                       int64_t ld_dy, const void *x, int64_t ldx, void *dw);
 void cs_cpu_bias_add(struct cs_ctx *ctx, int64_t rows, int64_t n, void *y, int64_t ldy,
                      const void *bias);
 void cs_cpu_bias_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
-                      float *db);
+                      void *db);
 void cs_cpu_linear(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *x,
                    int64_t ldx, const void *w, const void *bias, const void *residual,
                    enum cs_act act, void *pre, void *y);
 void cs_cpu_linear_dgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const void *w, enum cs_act act, const void *pre, void *dx);
 void cs_cpu_linear_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
-                         const void *x, float *dw, float *db);
+                         const void *x, void *dw, void *db);
 void cs_cpu_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
                  float offset, const void *x, const void *w, const void *b, void *y, float *stat);
 void cs_cpu_add_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
@@ -80,7 +103,7 @@ void cs_cpu_add_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_
                      void *sum, void *y, float *stat);
 void cs_cpu_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
                       const void *x, const void *w, const float *stat, const void *dy,
-                      const void *dx_in, void *dx, float *dw, float *db);
+                      const void *dx_in, void *dx, void *dw, void *db);
 void cs_cpu_rope(struct cs_ctx *ctx, int64_t rows, int32_t heads, int32_t head_dim, int32_t rot_dim,
                  int64_t ldx, void *x, const float *cos, const float *sin, int inverse);
 void cs_cpu_act(struct cs_ctx *ctx, enum cs_act kind, int64_t n, const void *x, void *y);
@@ -95,7 +118,7 @@ void cs_cpu_add(struct cs_ctx *ctx, int64_t n, const void *a, const void *b, voi
 void cs_cpu_embed(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
                   const void *table, float scale, void *y);
 void cs_cpu_embed_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
-                       const void *dy, float scale, float *dtable);
+                       const void *dy, float scale, void *dtable);
 void cs_cpu_gather_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
                         const void *x, void *y);
 void cs_cpu_scatter_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
@@ -117,13 +140,16 @@ void cs_cpu_attention_merge(struct cs_ctx *ctx, const struct cs_attention_shape 
                             const float *part_lse, void *o, float *lse);
 void cs_cpu_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *w, const int32_t *labels, float softcap, double *loss,
-                        uint8_t *correct, void *dx, float *dw);
+                        uint8_t *correct, void *dx, void *dw);
 size_t cs_cpu_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab);
 void cs_cpu_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
                   float *master, float *exp_avg, float *exp_avg_sq, void *w);
-void cs_cpu_sumsq(struct cs_ctx *ctx, int64_t n, const float *x, double *sum);
+void cs_cpu_sumsq(struct cs_ctx *ctx, int64_t n, const void *x, double *sum);
 void cs_cpu_adamw_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_adamw_tensor *tensor,
                        const struct cs_adamw *hyper);
+void cs_cpu_adamw_bf16_many(struct cs_ctx *ctx, int32_t n_tensors,
+                            const struct cs_adamw_bf16_tensor *tensor,
+                            const struct cs_adamw *hyper);
 void cs_cpu_sumsq_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_sumsq_tensor *tensor,
                        double *sum);
 void cs_cpu_cast_to_act(struct cs_ctx *ctx, int64_t n, const float *x, void *y);

@@ -35,13 +35,47 @@ void cs_cpu_embed(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *id
     }
 }
 
-void cs_cpu_embed_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
-                       const void *dy, float scale, float *dtable)
+/* All rows of the id of row `first`, of which it is the first, added to n columns of its gradient
+ * (stride ld). */
+static void one_id_bf16(int64_t rows, int64_t n, int64_t ld, int64_t first, const int32_t *ids,
+                        const float *dy, float scale, uint16_t *grad)
 {
-    (void)ctx;
+    float sum[CS_GRAD_COLUMNS];
+    cs_grad_load(n, grad, sum);
+    for (int64_t i = first; i < rows; i++)
+        if (ids[i] == ids[first])
+            add_scaled_row(n, scale, dy + i * ld, sum);
+    cs_grad_store(n, sum, grad);
+}
+
+static bool is_first(const int32_t *ids, int64_t row)
+{
+    for (int64_t i = 0; i < row; i++)
+        if (ids[i] == ids[row])
+            return false;
+    return true;
+}
+
+static void embed_grad_bf16(int64_t rows, int64_t n, const int32_t *ids, const float *dy,
+                            float scale, uint16_t *dtable)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; ids[i] >= 0 && c < n && is_first(ids, i); c += CS_GRAD_COLUMNS) {
+            const int64_t m = n - c < CS_GRAD_COLUMNS ? n - c : CS_GRAD_COLUMNS;
+            one_id_bf16(rows, m, n, i, ids, dy + c, scale, dtable + ids[i] * n + c);
+        }
+}
+
+void cs_cpu_embed_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
+                       const void *dy, float scale, void *dtable)
+{
+    if (ctx->grad == CS_GRAD_BF16) {
+        embed_grad_bf16(rows, n, ids, dy, scale, dtable);
+        return;
+    }
     for (int64_t i = 0; i < rows; i++)
         if (ids[i] >= 0)
-            add_scaled_row(n, scale, (const float *)dy + i * n, dtable + ids[i] * n);
+            add_scaled_row(n, scale, (const float *)dy + i * n, (float *)dtable + ids[i] * n);
 }
 
 void cs_cpu_gather_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,

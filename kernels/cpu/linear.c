@@ -25,7 +25,7 @@ void cs_cpu_linear_dgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t o
 }
 
 void cs_cpu_linear_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
-                         const void *x, float *dw, float *db)
+                         const void *x, void *dw, void *db)
 {
     if (rows <= 0)
         return;

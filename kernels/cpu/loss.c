@@ -81,7 +81,7 @@ static double one_row(int64_t vocab, float *z, int64_t label, float softcap, uin
 
 void cs_cpu_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *w, const int32_t *labels, float softcap, double *loss,
-                        uint8_t *correct, void *dx, float *dw)
+                        uint8_t *correct, void *dx, void *dw)
 {
     if (rows <= 0)
         return;
@@ -103,6 +103,6 @@ void cs_cpu_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vo
             cs_cpu_sgemm(0, 0, m, in, vocab, 1.0f, z, vocab, w, in, 0.0f, (float *)dx + first * in,
                          in);
         if (dw != NULL)
-            cs_cpu_sgemm(1, 0, vocab, in, m, 1.0f, z, vocab, xc, in, 1.0f, dw, in);
+            cs_cpu_gemm_wgrad(ctx, m, vocab, in, z, vocab, xc, in, dw);
     }
 }

@@ -3,6 +3,7 @@
  * With h = (x - mean) rstd (RMS: mean 0) and g = dy (offset + w):
  *     dx = dx_in + rstd (g - [LayerNorm] avg(g) - h avg(g h)),  dw += dy h,  db += dy  */
 #include <math.h>
+#include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
@@ -136,12 +137,37 @@ void cs_cpu_add_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_
     cs_cpu_norm(ctx, kind, rows, n, eps, offset, sum, w, bias, y, stat);
 }
 
+/* Gradients in bf16: some columns at a time, in fp32 while rows are added. */
+static void columns_bf16(int64_t rows, int64_t n, const float *x, const float *stat,
+                         const float *dy, uint16_t *dw, uint16_t *db)
+{
+    float sum[CS_GRAD_COLUMNS];
+    for (int64_t c = 0; c < n; c += CS_GRAD_COLUMNS) {
+        const int64_t m = n - c < CS_GRAD_COLUMNS ? n - c : CS_GRAD_COLUMNS;
+        if (dw != NULL) {
+            memset(sum, 0, sizeof sum);
+            for (int64_t r = 0; r < rows; r++)
+                row_dw(m, x + r * n + c, stat[2 * r], stat[2 * r + 1], dy + r * n + c, sum);
+            cs_grad_add(m, sum, dw + c);
+        }
+        if (db != NULL) {
+            memset(sum, 0, sizeof sum);
+            for (int64_t r = 0; r < rows; r++)
+                row_add(m, dy + r * n + c, sum);
+            cs_grad_add(m, sum, db + c);
+        }
+    }
+}
+
 void cs_cpu_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
                       const void *x, const void *w, const float *stat, const void *dy,
-                      const void *dx_in, void *dx, float *dw, float *db)
+                      const void *dx_in, void *dx, void *dw, void *db)
 {
-    (void)ctx;
     const bool is_layer = kind == CS_NORM_LAYER;
+    if (ctx->grad == CS_GRAD_BF16) { /* first: dx may be dy */
+        columns_bf16(rows, n, x, stat, dy, dw, db);
+        dw = db = NULL;
+    }
     for (int64_t r = 0; r < rows; r++) {
         const float *in = (const float *)x + r * n, *d = (const float *)dy + r * n;
         struct row_back back = {stat[2 * r], stat[2 * r + 1], is_layer ? 0.0f : offset, 0, 0};

@@ -17,10 +17,19 @@ static CS_CLONES double sum_squares(int64_t n, const float *x)
     return lane[0];
 }
 
-void cs_cpu_sumsq(struct cs_ctx *ctx, int64_t n, const float *x, double *sum)
+static double sum_squares_bf16(int64_t n, const uint16_t *x)
 {
-    (void)ctx;
-    *sum = sum_squares(n, x);
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const double wide = (double)cs_round_widen(x[i]);
+        sum += wide * wide;
+    }
+    return sum;
+}
+
+void cs_cpu_sumsq(struct cs_ctx *ctx, int64_t n, const void *x, double *sum)
+{
+    *sum = ctx->grad == CS_GRAD_BF16 ? sum_squares_bf16(n, x) : sum_squares(n, x);
 }
 
 void cs_cpu_sumsq_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_sumsq_tensor *tensor,

@@ -36,6 +36,7 @@ static const struct cs_ops ops_cpu = {
     .sumsq = cs_cpu_sumsq,
     .adamw_many = cs_cpu_adamw_many,
     .sumsq_many = cs_cpu_sumsq_many,
+    .adamw_bf16_many = cs_cpu_adamw_bf16_many,
     .cast_to_act = cs_cpu_cast_to_act,
     .cast_to_f32 = cs_cpu_cast_to_f32,
     .scale_add = cs_cpu_scale_add,

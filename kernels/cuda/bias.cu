@@ -43,7 +43,7 @@ template <typename T, bool WHOLE> struct plain_term {
 
 template <typename T>
 void cs_cuda_bias_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
-                       float *db)
+                       void *db)
 {
     if (n % CS_PACK == 0 && cs_is_whole(ld_dy, dy))
         cs_colsum<1>(ctx, rows, n, plain_term<T, true>{(const T *)dy, ld_dy}, db, nullptr);
@@ -55,6 +55,6 @@ void cs_cuda_bias_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *
     template void cs_cuda_bias_add<T>(struct cs_ctx *, int64_t, int64_t, void *, int64_t,          \
                                       const void *);                                               \
     template void cs_cuda_bias_grad<T>(struct cs_ctx *, int64_t, int64_t, const void *, int64_t,   \
-                                       float *);
+                                       void *);
 INSTANTIATE(float)
 INSTANTIATE(__nv_bfloat16)

@@ -20,13 +20,13 @@ void cs_cuda_gemm(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int64
                   void *c, int64_t ldc);
 template <typename T>
 void cs_cuda_gemm_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t out, int64_t in, const void *dy,
-                        int64_t ld_dy, const void *x, int64_t ldx, float *dw);
+                        int64_t ld_dy, const void *x, int64_t ldx, void *dw);
 template <typename T>
 void cs_cuda_bias_add(struct cs_ctx *ctx, int64_t rows, int64_t n, void *y, int64_t ldy,
                       const void *bias);
 template <typename T>
 void cs_cuda_bias_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
-                       float *db);
+                       void *db);
 template <typename T>
 void cs_cuda_linear(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *x,
                     int64_t ldx, const void *w, const void *bias, const void *residual,
@@ -36,7 +36,7 @@ void cs_cuda_linear_dgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t 
                           const void *w, enum cs_act act, const void *pre, void *dx);
 template <typename T>
 void cs_cuda_linear_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
-                          const void *x, float *dw, float *db);
+                          const void *x, void *dw, void *db);
 template <typename T>
 void cs_cuda_add_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float eps,
                       float offset, const void *a, const void *b, const void *w, const void *bias,
@@ -47,7 +47,7 @@ void cs_cuda_norm(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n
 template <typename T>
 void cs_cuda_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
                        const void *x, const void *w, const float *stat, const void *dy,
-                       const void *dx_in, void *dx, float *dw, float *db);
+                       const void *dx_in, void *dx, void *dw, void *db);
 template <typename T>
 void cs_cuda_rope(struct cs_ctx *ctx, int64_t rows, int32_t heads, int32_t head_dim,
                   int32_t rot_dim, int64_t ldx, void *x, const float *cos, const float *sin,
@@ -71,7 +71,7 @@ void cs_cuda_embed(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *i
                    const void *table, float scale, void *y);
 template <typename T>
 void cs_cuda_embed_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
-                        const void *dy, float scale, float *dtable);
+                        const void *dy, float scale, void *dtable);
 template <typename T>
 void cs_cuda_gather_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
                          const void *x, void *y);
@@ -103,15 +103,18 @@ void cs_cuda_attention_merge(struct cs_ctx *ctx, const struct cs_attention_shape
 template <typename T>
 void cs_cuda_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                          const void *w, const int32_t *labels, float softcap, double *loss,
-                         uint8_t *correct, void *dx, float *dw);
+                         uint8_t *correct, void *dx, void *dw);
 template <typename T> size_t cs_cuda_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab);
 template <typename T>
 void cs_cuda_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
                    float *master, float *exp_avg, float *exp_avg_sq, void *w);
-void cs_cuda_sumsq(struct cs_ctx *ctx, int64_t n, const float *x, double *sum);
+void cs_cuda_sumsq(struct cs_ctx *ctx, int64_t n, const void *x, double *sum);
 template <typename T>
 void cs_cuda_adamw_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_adamw_tensor *tensor,
                         const struct cs_adamw *hyper);
+void cs_cuda_adamw_bf16_many(struct cs_ctx *ctx, int32_t n_tensors,
+                             const struct cs_adamw_bf16_tensor *tensor,
+                             const struct cs_adamw *hyper);
 void cs_cuda_sumsq_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_sumsq_tensor *tensor,
                         double *sum);
 template <typename T>

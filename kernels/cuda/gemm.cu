@@ -91,10 +91,12 @@ void cs_cuda_gemm(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int64
 
 template <typename T>
 void cs_cuda_gemm_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t out, int64_t in, const void *dy,
-                        int64_t ld_dy, const void *x, int64_t ldx, float *dw)
+                        int64_t ld_dy, const void *x, int64_t ldx, void *dw)
 {
+    auto *matmul =
+        ctx->grad == CS_GRAD_BF16 ? cs_cuda_matmul<T, __nv_bfloat16> : cs_cuda_matmul<T, float>;
     if (rows > 0)
-        cs_cuda_matmul<T, float>(ctx, 1, 0, out, in, rows, 1.0f, dy, ld_dy, x, ldx, 1.0f, dw, in);
+        matmul(ctx, 1, 0, out, in, rows, 1.0f, dy, ld_dy, x, ldx, 1.0f, dw, in);
 }
 
 #define INSTANTIATE(T)                                                                             \
@@ -102,7 +104,7 @@ void cs_cuda_gemm_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t out, int64_t i
                                   const void *, int64_t, const void *, int64_t, float, void *,     \
                                   int64_t);                                                        \
     template void cs_cuda_gemm_wgrad<T>(struct cs_ctx *, int64_t, int64_t, int64_t, const void *,  \
-                                        int64_t, const void *, int64_t, float *);                  \
+                                        int64_t, const void *, int64_t, void *);                   \
     template void cs_cuda_matmul<T, T>(struct cs_ctx *, int, int, int64_t, int64_t, int64_t,       \
                                        float, const void *, int64_t, const void *, int64_t, float, \
                                        void *, int64_t);

@@ -216,3 +216,4 @@ template bool cs_cuda_gemm_run<float, float>(struct cs_ctx *, const struct cs_ge
 template bool cs_cuda_gemm_run<__nv_bfloat16, __nv_bfloat16>(struct cs_ctx *,
                                                              const struct cs_gemm *);
 template bool cs_cuda_gemm_run<__nv_bfloat16, float>(struct cs_ctx *, const struct cs_gemm *);
+template bool cs_cuda_gemm_run<float, __nv_bfloat16>(struct cs_ctx *, const struct cs_gemm *);

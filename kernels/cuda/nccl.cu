@@ -135,16 +135,16 @@ static enum cs_status recv(void *handle, void *data, size_t bytes, int peer, voi
                   n->ncclRecv(data, bytes, ncclInt8, peer, c->nccl, (cudaStream_t)stream), err);
 }
 
-static enum cs_status reduce_scatter(void *handle, const float *from, float *to, size_t count,
-                                     void *stream, struct cs_err *err)
+static enum cs_status reduce_scatter(void *handle, const void *from, void *to, size_t count,
+                                     enum cs_grad_type type, void *stream, struct cs_err *err)
 {
     struct comm *c = (struct comm *)handle;
+    const ncclDataType_t of = type == CS_GRAD_BF16 ? ncclBfloat16 : ncclFloat32;
     const struct nccl *n;
     CS_TRY(functions(&n, err));
-    return settle(
-        n, c, "ncclReduceScatter",
-        n->ncclReduceScatter(from, to, count, ncclFloat32, ncclSum, c->nccl, (cudaStream_t)stream),
-        err);
+    return settle(n, c, "ncclReduceScatter",
+                  n->ncclReduceScatter(from, to, count, of, ncclSum, c->nccl, (cudaStream_t)stream),
+                  err);
 }
 
 static enum cs_status all_gather(void *handle, const void *from, void *to, size_t bytes,
@@ -192,7 +192,7 @@ static enum cs_status warm_up(struct comm *c, enum cs_device_comm_kind kind, int
     if (kind == CS_DEVICE_COMM_LANE)
         return rank == 0 ? send(c, data, WARM_UP_BYTES, 1, stream, err)
                          : recv(c, data, WARM_UP_BYTES, 0, stream, err);
-    CS_TRY(reduce_scatter(c, (const float *)data, (float *)(data + part * (size_t)rank), part / 4,
+    CS_TRY(reduce_scatter(c, data, data + part * (size_t)rank, part / sizeof(float), CS_GRAD_F32,
                           stream, err));
     return all_gather(c, data + part * (size_t)rank, data, part, stream, err);
 }

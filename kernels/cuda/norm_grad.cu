@@ -237,7 +237,7 @@ template <typename T> struct norm_term {
 typedef void kernel_fn(struct grad_args g);
 
 template <typename T, bool IS_LAYER>
-static void launch_wide(struct cs_ctx *ctx, const struct grad_args *g, float *dw, float *db)
+static void launch_wide(struct cs_ctx *ctx, const struct grad_args *g, void *dw, void *db)
 {
     /* the sums first: dx may overwrite dy */
     if (dw != nullptr || db != nullptr)
@@ -295,7 +295,7 @@ static struct choice pick(int64_t n)
 }
 
 template <typename T, bool IS_LAYER>
-static void launch(struct cs_ctx *ctx, struct grad_args *g, float *dw, float *db)
+static void launch(struct cs_ctx *ctx, struct grad_args *g, void *dw, void *db)
 {
     const int64_t n = g->n;
     const bool wants_sums = dw != nullptr || db != nullptr;
@@ -324,7 +324,7 @@ static void launch(struct cs_ctx *ctx, struct grad_args *g, float *dw, float *db
 template <typename T>
 void cs_cuda_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
                        const void *x, const void *w, const float *stat, const void *dy,
-                       const void *dx_in, void *dx, float *dw, float *db)
+                       const void *dx_in, void *dx, void *dw, void *db)
 {
     const bool is_layer = kind == CS_NORM_LAYER;
     struct grad_args g = {.rows = rows,
@@ -347,6 +347,6 @@ void cs_cuda_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int6
 #define INSTANTIATE(T)                                                                             \
     template void cs_cuda_norm_grad<T>(struct cs_ctx *, enum cs_norm, int64_t, int64_t, float,     \
                                        const void *, const void *, const float *, const void *,    \
-                                       const void *, void *, float *, float *);
+                                       const void *, void *, void *, void *);
 INSTANTIATE(float)
 INSTANTIATE(__nv_bfloat16)

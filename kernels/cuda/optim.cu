@@ -1,10 +1,12 @@
-/* The optimizer: AdamW in the order of operations of kernels/cpu/adamw.c, and sums of squares for
- * the global norm (fp64, in a fixed order), each for one tensor or a list. A list travels as a
- * kernel parameter, up to LIST tensors a launch; blocks take chunks of CHUNK elements and find
- * their tensor by bisection. master, moments and w are OVERWRITTEN. */
+/* The optimizer: AdamW in the order of operations of kernels/cpu/adamw.c, with fp32 masters and
+ * moments or all in bf16, and sums of squares for the global norm (fp64, in a fixed order), each
+ * for one tensor or a list. A list travels as a kernel parameter, up to LIST tensors a launch;
+ * blocks take chunks of CHUNK elements and find their tensor by bisection. master, moments and w
+ * are OVERWRITTEN. */
 #include <math.h>
 
 #include "kernels/cuda/cuda_ops.cuh"
+#include "kernels/round.h"
 
 #define THREADS      256
 #define ADAM_CHUNK   (THREADS * CS_PACK)      /* stores in a loop would hold up the next loads */
@@ -147,6 +149,109 @@ void cs_cuda_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, 
     cs_cuda_adamw_many<T>(ctx, 1, &one, hyper);
 }
 
+/* ---- AdamW in bf16: the CPU twin's bits, hence no product is contracted with a sum ---- */
+
+struct adamw_bf16_one {
+    int64_t n, first;
+    uint64_t key;
+    const __nv_bfloat16 *grad;
+    uint16_t *w, *exp_avg, *exp_avg_sq;
+    float keep; /* 1 - lr weight_decay */
+};
+
+struct adamw_bf16_list {
+    struct step s;
+    float inv_root_bc2;
+    int n;
+    uint32_t first[LIST + 1];
+    struct adamw_bf16_one of[LIST];
+};
+
+static_assert(sizeof(struct adamw_bf16_list) <= 4096, "fits a kernel's parameters");
+
+__device__ inline void store_halves(uint16_t *p, int64_t count, const uint16_t in[CS_PACK])
+{
+    if (count >= CS_PACK && ((uintptr_t)p & 15) == 0) {
+        uint4 words;
+        memcpy(&words, in, sizeof words);
+        *(uint4 *)p = words;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        if (i < count)
+            p[i] = in[i];
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    adamw_bf16_kernel(const __grid_constant__ adamw_bf16_list list)
+{
+    const int at = tensor_of(list.n, list.first, blockIdx.x);
+    const struct adamw_bf16_one &t = list.of[at];
+    const struct step s = list.s;
+    const int64_t i = (int64_t)(blockIdx.x - list.first[at]) * ADAM_CHUNK + threadIdx.x * CS_PACK;
+    const int64_t count = t.n - i;
+    if (count <= 0)
+        return;
+    float g[CS_PACK], p[CS_PACK], m[CS_PACK], v[CS_PACK];
+    cs_load_pack(t.grad + i, count, g);
+    cs_load_pack((const __nv_bfloat16 *)t.w + i, count, p);
+    cs_load_pack((const __nv_bfloat16 *)t.exp_avg + i, count, m);
+    cs_load_pack((const __nv_bfloat16 *)t.exp_avg_sq + i, count, v);
+    uint16_t to_w[CS_PACK], to_m[CS_PACK], to_v[CS_PACK];
+#pragma unroll
+    for (int j = 0; j < CS_PACK; j++) {
+        const uint64_t random = cs_round_random(t.key, (uint64_t)(t.first + i + j));
+        const float d = __fmul_rn(g[j], s.grad_scale);
+        m[j] = __fadd_rn(m[j], __fmul_rn(s.take1, __fsub_rn(d, m[j])));
+        v[j] = __fadd_rn(__fmul_rn(v[j], s.beta2), __fmul_rn(__fmul_rn(s.take2, d), d));
+        const float denom = __fadd_rn(__fmul_rn(__fsqrt_rn(v[j]), list.inv_root_bc2), s.eps);
+        p[j] = __fsub_rn(__fmul_rn(p[j], t.keep), __fdiv_rn(__fmul_rn(s.size, m[j]), denom));
+        to_w[j] = cs_round_stochastic(p[j], (uint32_t)random);
+        to_m[j] = cs_round_stochastic(m[j], (uint32_t)(random >> 32));
+        to_v[j] = cs_round_stochastic(v[j], (uint32_t)random >> 16);
+    }
+    store_halves(t.w + i, count, to_w);
+    store_halves(t.exp_avg + i, count, to_m);
+    store_halves(t.exp_avg_sq + i, count, to_v);
+}
+
+static void launch_adamw_bf16(struct cs_ctx *ctx, struct adamw_bf16_list *list)
+{
+    const uint32_t blocks = list->first[list->n];
+    if (blocks > 0) {
+        adamw_bf16_kernel<<<blocks, THREADS, 0, cs_cuda_stream_of(ctx)>>>(*list);
+        CS_CUDA_LAUNCHED(ctx, "adamw_bf16");
+    }
+    list->n = 0;
+}
+
+void cs_cuda_adamw_bf16_many(struct cs_ctx *ctx, int32_t n_tensors,
+                             const struct cs_adamw_bf16_tensor *tensor,
+                             const struct cs_adamw *hyper)
+{
+    struct adamw_bf16_list list = {.s = step_of(hyper)};
+    list.inv_root_bc2 = 1.0f / list.s.root_bc2;
+    for (int32_t i = 0; i < n_tensors; i++) {
+        const struct cs_adamw_bf16_tensor *t = &tensor[i];
+        if (t->n <= 0)
+            continue;
+        list.of[list.n] = {.n = t->n,
+                           .first = t->first,
+                           .key = t->key,
+                           .grad = (const __nv_bfloat16 *)t->grad,
+                           .w = (uint16_t *)t->w,
+                           .exp_avg = (uint16_t *)t->exp_avg,
+                           .exp_avg_sq = (uint16_t *)t->exp_avg_sq,
+                           .keep = (float)(1.0 - (double)hyper->lr * (double)t->weight_decay)};
+        list.first[list.n + 1] = list.first[list.n] + (uint32_t)chunks_of(t->n, ADAM_CHUNK);
+        list.n++;
+        if (list.n == LIST)
+            launch_adamw_bf16(ctx, &list);
+    }
+    launch_adamw_bf16(ctx, &list);
+}
+
 /* ---- sums of squares ---- */
 
 struct squares_list {
@@ -157,11 +262,11 @@ struct squares_list {
     double *sum;  /* (n) */
 };
 
-static __global__ void __launch_bounds__(THREADS)
-    squares_kernel(const __grid_constant__ squares_list list)
+template <typename G>
+__global__ void __launch_bounds__(THREADS) squares_kernel(const __grid_constant__ squares_list list)
 {
     const int at = tensor_of(list.n, list.first, blockIdx.x);
-    const float *x = list.of[at].x;
+    const G *x = (const G *)list.of[at].x;
     const int64_t n = list.of[at].n, begin = (int64_t)(blockIdx.x - list.first[at]) * SQUARE_CHUNK;
     const int64_t end = begin + SQUARE_CHUNK < n ? begin + SQUARE_CHUNK : n;
     double sum = 0.0;
@@ -195,8 +300,10 @@ static void launch_squares(struct cs_ctx *ctx, struct squares_list *list)
     const cudaStream_t stream = cs_cuda_stream_of(ctx);
     const uint32_t blocks = list->first[list->n];
     if (list->n > 0) {
-        if (blocks > 0)
-            squares_kernel<<<blocks, THREADS, 0, stream>>>(*list);
+        if (blocks > 0 && ctx->grad == CS_GRAD_BF16)
+            squares_kernel<__nv_bfloat16><<<blocks, THREADS, 0, stream>>>(*list);
+        else if (blocks > 0)
+            squares_kernel<float><<<blocks, THREADS, 0, stream>>>(*list);
         squares_total<<<(unsigned)list->n, THREADS, 0, stream>>>(*list);
         CS_CUDA_LAUNCHED(ctx, "sumsq");
     }
@@ -225,7 +332,7 @@ void cs_cuda_sumsq_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_s
     launch_squares(ctx, &list);
 }
 
-void cs_cuda_sumsq(struct cs_ctx *ctx, int64_t n, const float *x, double *sum)
+void cs_cuda_sumsq(struct cs_ctx *ctx, int64_t n, const void *x, double *sum)
 {
     const struct cs_sumsq_tensor one = {n, x};
     cs_cuda_sumsq_many(ctx, 1, &one, sum);

@@ -40,6 +40,7 @@ template <typename T> static constexpr struct cs_ops table(const char *name)
         .sumsq = cs_cuda_sumsq,
         .adamw_many = cs_cuda_adamw_many<T>,
         .sumsq_many = cs_cuda_sumsq_many,
+        .adamw_bf16_many = cs_cuda_adamw_bf16_many,
         .cast_to_act = cs_cuda_cast_to_act<T>,
         .cast_to_f32 = cs_cuda_cast_to_f32<T>,
         .scale_add = cs_cuda_scale_add,

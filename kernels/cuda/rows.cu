@@ -94,17 +94,18 @@ static __global__ void order_kernel(int64_t rows, const int32_t *ids, const int3
 
 /* Block (p, c): if place p is the first of its id, all rows of that id are added in order, columns
  * [c GRAD_COLS, ...). */
-template <typename T>
+template <typename T, typename G>
 __global__ void __launch_bounds__(GRAD_THREADS)
     embed_grad_kernel(int64_t rows, int64_t n, const int32_t *order, const int32_t *sorted,
-                      const T *dy, float scale, float *dtable)
+                      const T *dy, float scale, G *dtable)
 {
     const int64_t place = blockIdx.x, col = (int64_t)blockIdx.y * GRAD_COLS + threadIdx.x * CS_PACK;
     const int32_t id = sorted[place];
     const int32_t before = place > 0 ? sorted[place - 1] : -1;
     if (id < 0 || id == before || col >= n)
         return;
-    float *out = dtable + (int64_t)id * n + col, sum[CS_PACK];
+    G *out = dtable + (int64_t)id * n + col;
+    float sum[CS_PACK];
     int64_t end = place + 1;
     cs_load_pack(out, n - col, sum);
     while (end < rows && sorted[end] == id)
@@ -138,7 +139,7 @@ void cs_cuda_embed(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *i
 
 template <typename T>
 void cs_cuda_embed_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
-                        const void *dy, float scale, float *dtable)
+                        const void *dy, float scale, void *dtable)
 {
     if (rows <= 0 || n <= 0)
         return;
@@ -155,8 +156,12 @@ void cs_cuda_embed_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32
                   stream>>>(rows, ids, rank);
     order_kernel<<<blocks, RANK_THREADS, 0, stream>>>(rows, ids, rank, order, sorted);
     const dim3 grid((unsigned)rows, (unsigned)((n + GRAD_COLS - 1) / GRAD_COLS));
-    embed_grad_kernel<T>
-        <<<grid, GRAD_THREADS, 0, stream>>>(rows, n, order, sorted, (const T *)dy, scale, dtable);
+    if (ctx->grad == CS_GRAD_BF16)
+        embed_grad_kernel<T><<<grid, GRAD_THREADS, 0, stream>>>(
+            rows, n, order, sorted, (const T *)dy, scale, (__nv_bfloat16 *)dtable);
+    else
+        embed_grad_kernel<T><<<grid, GRAD_THREADS, 0, stream>>>(
+            rows, n, order, sorted, (const T *)dy, scale, (float *)dtable);
     CS_CUDA_LAUNCHED(ctx, "embed_grad");
 }
 
@@ -183,7 +188,7 @@ void cs_cuda_scatter_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int
     template void cs_cuda_embed<T>(struct cs_ctx *, int64_t, int64_t, const int32_t *,             \
                                    const void *, float, void *);                                   \
     template void cs_cuda_embed_grad<T>(struct cs_ctx *, int64_t, int64_t, const int32_t *,        \
-                                        const void *, float, float *);                             \
+                                        const void *, float, void *);                              \
     template void cs_cuda_gather_rows<T>(struct cs_ctx *, int64_t, int64_t, const int32_t *,       \
                                          const void *, void *);                                    \
     template void cs_cuda_scatter_rows<T>(struct cs_ctx *, int64_t, int64_t, const int32_t *,      \

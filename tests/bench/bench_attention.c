@@ -450,7 +450,10 @@ static void open_device(struct bench *b, const char *plugin)
     must(b->dev->alloc(b->handle, OPERANDS, &p, &err), &err);
     b->operands = p;
     must(b->dev->alloc(b->handle, WORKSPACE, &p, &err), &err);
-    b->ctx = (struct cs_ctx){b->stream, p, WORKSPACE, b->handle};
+    b->ctx = (struct cs_ctx){.stream = b->stream,
+                             .workspace = p,
+                             .workspace_bytes = WORKSPACE,
+                             .handle = b->handle};
     printf(
         "GPU: %s; ms, TFLOP/s of allowed pairs; tiles: met/with bitmaps; eff: pairs allowed / in "
         "cells\n",

@@ -222,6 +222,33 @@ static void do_adamw_many(struct bench *b, const int64_t *n)
     b->ops->adamw_many(&b->ctx, (int32_t)(2 * n[0]), list, &hyper);
 }
 
+/* The same list with all in bf16. */
+static void do_adamw_bf16(struct bench *b, const int64_t *n)
+{
+    const struct cs_adamw hyper = {1e-4f, 0.9f, 0.95f, 1e-8f, 0.0f, 1.0f, 10};
+    struct cs_adamw_bf16_tensor list[2 * LIST];
+    int64_t begin = 0;
+    for (int64_t i = 0; i < 2 * n[0]; i++) {
+        const int64_t m = i % 2 == 0 ? n[1] : 2048;
+        list[i] = (struct cs_adamw_bf16_tensor){.n = m,
+                                                .weight_decay = 0.1f,
+                                                .key = (uint64_t)i,
+                                                .grad = at(b, 0) + 2 * begin,
+                                                .w = at(b, 4) + 2 * begin,
+                                                .exp_avg = at(b, 8) + 2 * begin,
+                                                .exp_avg_sq = at(b, 12) + 2 * begin};
+        begin += m;
+    }
+    b->ops->adamw_bf16_many(&b->ctx, (int32_t)(2 * n[0]), list, &hyper);
+}
+
+static void do_sumsq_bf16(struct bench *b, const int64_t *n)
+{
+    struct cs_ctx ctx = b->ctx;
+    ctx.grad = CS_GRAD_BF16;
+    b->ops->sumsq(&ctx, n[0], at(b, 0), (double *)(void *)at(b, 16));
+}
+
 static void do_sumsq_many(struct bench *b, const int64_t *n)
 {
     struct cs_sumsq_tensor list[2 * LIST];
@@ -504,6 +531,8 @@ static const struct item items[] = {
     {"patches",            do_patches,      {64, 384, 14},                         3.0 * 64 * 378 * 378 * 3,              0,                             false},
     {"adamw",              do_adamw,        {256 * MI},                            30.0 * 256 * 1048576,                  0,                             false},
     {"adamw many",         do_adamw_many,   {112, 2 * MI},                         30.0 * 112 * (2 * 1048576 + 2048),     0,                             false},
+    {"adamw bf16 many",    do_adamw_bf16,   {112, 2 * MI},                         14.0 * 112 * (2 * 1048576 + 2048),     0,                             false},
+    {"sumsq bf16",         do_sumsq_bf16,   {256 * MI},                            2.0 * 256 * 1048576,                   0,                             false},
     {"sumsq",              do_sumsq,        {256 * MI},                            4.0 * 256 * 1048576,                   0,                             false},
     {"sumsq many",         do_sumsq_many,   {112, 2 * MI},                         4.0 * 112 * (2 * 1048576 + 2048),      0,                             false},
     {"cast to bf16",       do_cast,         {256 * MI},                            6.0 * 256 * 1048576,                   0,                             false},
@@ -573,7 +602,10 @@ static void set_up(struct bench *b)
         if (v > 0)
             must(b->device->open(0, &handle, &err), &err);
         must(b->device->tune(handle, candidates[v], NULL, &err), &err);
-        b->variant[v] = (struct cs_ctx){b->stream, workspace, workspace_bytes, handle};
+        b->variant[v] = (struct cs_ctx){.stream = b->stream,
+                                        .workspace = workspace,
+                                        .workspace_bytes = workspace_bytes,
+                                        .handle = handle};
     }
     b->ctx = b->variant[FIRST];
     printf("%s, %d processors, bf16, median of %d\n", props.name, props.processors, ROUNDS);

@@ -4,11 +4,13 @@
  *   bench_worker_step [device=cuda] [precision=bf16] [vision=0] [llm=1] [slots=1] [seq=4096]
  *                     [images=4] [steps=8] [case=-1] [schedule=1f1b] [dp=1]
  *                     [modality=encoder-parallel] [recompute=none] [class=h100-80g] [scale=1]
+ *                     [state=fp32]
  *
  * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas; slots, of a
- * step, are dealt out to them. Prints for every frozen setting the median of forward and backward,
- * the optimizer's share, LLM tokens/s of forward and backward, and the share of 989 TFLOP/s per
- * rank counted as the peers count: all rows through the head, only what the frozen setting needs.
+ * step, are dealt out to them. state: of the optimizer, fp32 or bf16. Prints for every frozen
+ * setting the median of forward and backward, the optimizer's share, LLM tokens/s of forward and
+ * backward, and the share of 989 TFLOP/s per rank counted as the peers count: all rows through the
+ * head, only what the frozen setting needs.
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,9 +26,9 @@ enum { RING = 1 << 14, WARM_UP = 3 };
 /* What a rank tells the parent, in shared memory. */
 struct report {
     int64_t begin_ns[CS_VLM_MAX_STEPS], end_ns[CS_VLM_MAX_STEPS], step_ns[CS_VLM_MAX_STEPS],
-        busy_ns[CS_VLM_MAX_STEPS]; /* by step */
-    int64_t op_ns[CS_OP_COUNT];    /* of the last step */
-    size_t allocated;
+        busy_ns[CS_VLM_MAX_STEPS];            /* by step */
+    int64_t op_ns[CS_OP_COUNT];               /* of the last step */
+    size_t allocated, weights, grads, states; /* bytes; the last three are part of the first */
     double loss;
     char error[512];
 };
@@ -135,6 +137,9 @@ static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
             r->loss = result.loss_sum / (double)manifest.trained_tokens;
     }
     r->allocated = device.allocated;
+    r->weights = t->params->weight_bytes;
+    r->grads = t->params->grad_bytes;
+    r->states = t->params->state_bytes - r->grads;
     free(pool);
     cs_replicas_free(replicas);
     cs_trainer_free(t);
@@ -143,6 +148,11 @@ static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
         comm->table->free(comm);
     cs_device_close(&device);
     free(memory);
+}
+
+static double gib(size_t bytes)
+{
+    return (double)bytes / 1073741824.0;
 }
 
 static void print(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
@@ -172,10 +182,12 @@ static void print(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
         "%-16s fwd+bwd %8.2f ms  step %8.2f ms  %8.0f tok/s (%.0f with optimizer)  MFU %.3f  busy "
         "%.3f  mem %.1f GiB  loss %.6f  layers",
         s->name, t * 1e3, all * 1e3, o->seq * o->slots / t, o->seq * o->slots / all,
-        flops(o, s) * o->slots / t / ranks / 989e12, busy / 1e9 / t, (double)most / 1073741824.0,
-        loss);
+        flops(o, s) * o->slots / t / ranks / 989e12, busy / 1e9 / t, gib(most), loss);
     for (int32_t i = 0; i < j->plan->n_stages; i++)
         printf(" %d", j->plan->stages[i].n_layers);
+    printf("\n                 rank 0, GiB: weights %.2f gradients %.2f optimizer %.2f, else %.2f",
+           gib(r[0].weights), gib(r[0].grads), gib(r[0].states),
+           gib(r[0].allocated - r[0].weights - r[0].grads - r[0].states));
     printf("\n                 last step of rank 0, ms:");
     for (int op = 0; op < CS_OP_COUNT; op++)
         if (r[0].op_ns[op] > 0)
@@ -219,9 +231,9 @@ int main(int argc, char **argv)
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%s %s vision=%d llm=%d dp=%d slots=%d seq=%d images=%d %s %s\n", o.device, o.precision,
-           o.vision, o.llm, o.dp, o.slots, o.seq, o.images, o.vision > 0 ? o.modality : "one rank",
-           o.schedule);
+    printf("%s %s state %s vision=%d llm=%d dp=%d slots=%d seq=%d images=%d %s %s\n", o.device,
+           o.precision, o.state, o.vision, o.llm, o.dp, o.slots, o.seq, o.images,
+           o.vision > 0 ? o.modality : "one rank", o.schedule);
     for (int i = 0; i < CS_VLM_SETTINGS; i++)
         if (o.only < 0 || o.only == i)
             run_setting(&o, &cs_vlm_settings[i]);

@@ -48,6 +48,7 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         {"schedule",  NULL,       o->schedule,  sizeof o->schedule },
         {"modality",  NULL,       o->modality,  sizeof o->modality },
         {"recompute", NULL,       o->recompute, sizeof o->recompute},
+        {"state",     NULL,       o->state,     sizeof o->state    },
         {"profile",   NULL,       o->profile,   sizeof o->profile  },
         {"save",      NULL,       o->save,      sizeof o->save     },
         {"vision",    &o->vision, NULL,         0                  },
@@ -83,6 +84,7 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .schedule = "1f1b",
                                  .modality = "encoder-parallel",
                                  .recompute = "none",
+                                 .state = "fp32",
                                  .llm = 1,
                                  .dp = 1,
                                  .slots = 1,
@@ -156,12 +158,12 @@ json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_sett
         "vision", "pp", o->vision > 0 ? o->vision : 1, "recompute", o->recompute, "llm", "pp",
         o->llm, "recompute", o->recompute, "encoder_rows", "vision", CS_VLM_IMAGE_ROWS * o->images,
         "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
-    json_t *root =
-        json_pack("{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f}}",
-                  "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100,
-                  "batch_samples", o->slots, "model", "modules", modules(o->scale), "rules",
-                  rules(s), "plan", plan, "data", "format", "llava", "json", "/nowhere.json",
-                  "images", "/nowhere", "optimizer", "kind", "adamw", "lr", 1e-5);
+    json_t *root = json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f, s:s}}",
+        "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100, "batch_samples",
+        o->slots, "model", "modules", modules(o->scale), "rules", rules(s), "plan", plan, "data",
+        "format", "llava", "json", "/nowhere.json", "images", "/nowhere", "optimizer", "kind",
+        "adamw", "lr", 1e-5, "state", o->state);
     if (root == NULL)
         refuse("the document cannot be made", "");
     if (strcmp(o->class, "cpu") != 0)

@@ -10,6 +10,7 @@ void group_rows(
     struct lab *lab); /* norm, add_norm, rope, activations, embed, gather, scatter, patches */
 void group_attention(struct lab *lab); /* attention and its gradient */
 void group_train(struct lab *lab);     /* linear_xent, adamw, sumsq */
+void group_states(struct lab *lab);    /* gradients and optimizer in bf16 */
 void group_errors(struct lab *lab);    /* what is refused, and how it is told */
 
 #endif

@@ -59,7 +59,7 @@ float lab_round(const struct lab *lab, float x)
 
 static size_t host_size(enum lab_type type)
 {
-    static const size_t size[] = {0, 4, 4, 8, 4, 8, 1};
+    static const size_t size[] = {0, 4, 4, 8, 4, 8, 1, 2};
     return size[type];
 }
 
@@ -107,11 +107,12 @@ struct lab_tensor *lab_real(struct lab *lab, struct lab_case *c, enum lab_type t
                             float lo, float hi)
 {
     struct lab_tensor *t = lab_raw(lab, c, type, n);
-    float *x = t->host;
     for (int64_t i = 0; i < n; i++) {
-        x[i] = lo + (hi - lo) * ((float)lab_bits(lab) / 2147483648.0f);
-        if (type == LAB_ACT)
-            x[i] = lab_round(lab, x[i]);
+        const float x = lo + (hi - lo) * ((float)lab_bits(lab) / 2147483648.0f);
+        if (type == LAB_BF16)
+            ((uint16_t *)t->host)[i] = to_bf16(x);
+        else
+            ((float *)t->host)[i] = type == LAB_ACT ? lab_round(lab, x) : x;
     }
     return t;
 }
@@ -167,6 +168,8 @@ static double value_at(const struct lab *lab, enum lab_type type, const void *x,
         return (double)((const float *)x)[i];
     case LAB_F32:
         return (double)((const float *)x)[i];
+    case LAB_BF16:
+        return (double)from_bf16(((const uint16_t *)x)[i]);
     case LAB_F64:
         return ((const double *)x)[i];
     case LAB_I32:

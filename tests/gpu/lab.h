@@ -11,12 +11,12 @@
 
 #define LAB_TENSORS 14
 
-enum lab_type { LAB_NONE, LAB_ACT, LAB_F32, LAB_F64, LAB_I32, LAB_U64, LAB_U8 };
+enum lab_type { LAB_NONE, LAB_ACT, LAB_F32, LAB_F64, LAB_I32, LAB_U64, LAB_U8, LAB_BF16 };
 
 struct lab_tensor {
     enum lab_type type; /* LAB_NONE: a NULL pointer is passed */
     int64_t n;
-    void *host; /* LAB_ACT: float */
+    void *host; /* LAB_ACT: float, LAB_BF16: uint16_t on both sides */
     void *dev;
     /* |gpu - cpu| <= rel |cpu| + scale max|cpu| + floor; integers: rel is the share that may differ
      */
@@ -50,7 +50,7 @@ struct lab_case {
 uint32_t lab_bits(struct lab *lab);
 int lab_between(struct lab *lab, int lo, int hi);
 
-/* Append a tensor. The value is what LAB_ACT and LAB_F32 are filled with: uniform in [lo, hi]. */
+/* Append a tensor. Its values: uniform in [lo, hi], for LAB_ACT, LAB_F32 and LAB_BF16. */
 struct lab_tensor *lab_real(struct lab *lab, struct lab_case *c, enum lab_type type, int64_t n,
                             float lo, float hi);
 struct lab_tensor *lab_output(struct lab *lab, struct lab_case *c, enum lab_type type, int64_t n,

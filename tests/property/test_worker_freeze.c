@@ -146,11 +146,12 @@ static void one_slot_and_many_agree(void **state)
     for (int32_t p = 0; p < one.graph->n_params; p++) {
         const struct cs_tensor *x = cs_params_find(one.trainer->params, p);
         const struct cs_tensor *y = cs_params_find(many.trainer->params, p);
+        const float *x_grad = x->grad, *y_grad = y->grad;
         double diff = 0, norm = 0;
         for (int64_t k = 0; k < x->param->count; k++) {
-            const double d = (double)x->grad[k] - (double)y->grad[k];
+            const double d = (double)x_grad[k] - (double)y_grad[k];
             diff += d * d;
-            norm += (double)x->grad[k] * (double)x->grad[k];
+            norm += (double)x_grad[k] * (double)x_grad[k];
         }
         if (!(sqrt(diff) <= 1e-4 * sqrt(norm) + 1e-5 * a.grad_norm))
             fail_msg("%s: off by %g of %g", x->param->name, sqrt(diff), sqrt(norm));

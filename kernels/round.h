@@ -1,0 +1,73 @@
+/* Rounding fp32 to bf16: to nearest even, and stochastically; one header for the operators of both
+ * back ends (C11, also compiled by nvcc), so that they give the same bits.
+ *
+ * Stochastic rounding gives one of the two neighbours of x, the upper one with the probability
+ * (x - lower) / (upper - lower): the mean over many roundings is x, and what is representable stays
+ * as it is. Without it a parameter in bf16 would not move by less than half of its last bit, which
+ * is how most updates are (Gupta et al., "Deep learning with limited numerical precision", 2015).
+ *
+ * Its random bits are a pure function of a key and the index of an element: Philox2x32 with 7
+ * rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011; 7 is the least
+ * that passes all of their tests). So results depend neither on which rank or thread rounds, nor on
+ * how often a job was interrupted. */
+#ifndef CS_KERNELS_ROUND_H
+#define CS_KERNELS_ROUND_H
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __CUDACC__
+#define CS_ROUND_INLINE static inline __host__ __device__
+#else
+#define CS_ROUND_INLINE static inline
+#endif
+
+#define CS_ROUND_NAN ((uint16_t)0x7fff) /* the one NaN that roundings give */
+
+CS_ROUND_INLINE uint32_t cs_round_bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+CS_ROUND_INLINE float cs_round_widen(uint16_t x)
+{
+    const uint32_t bits = (uint32_t)x << 16;
+    float wide;
+    memcpy(&wide, &bits, sizeof wide);
+    return wide;
+}
+
+CS_ROUND_INLINE uint16_t cs_round_nearest(float x)
+{
+    const uint32_t bits = cs_round_bits_of(x);
+    if ((bits & UINT32_C(0x7fffffff)) > UINT32_C(0x7f800000))
+        return CS_ROUND_NAN;
+    return (uint16_t)((bits + UINT32_C(0x7fff) + (bits >> 16 & 1)) >> 16);
+}
+
+/* random: 16 bits. Infinities stay, finite values beyond the largest bf16 may become infinite. */
+CS_ROUND_INLINE uint16_t cs_round_stochastic(float x, uint32_t random)
+{
+    const uint32_t bits = cs_round_bits_of(x), size = bits & UINT32_C(0x7fffffff);
+    if (size >= UINT32_C(0x7f800000))
+        return size > UINT32_C(0x7f800000) ? CS_ROUND_NAN : (uint16_t)(bits >> 16);
+    return (uint16_t)((bits + (random & UINT32_C(0xffff))) >> 16);
+}
+
+/* 64 random bits of an element */
+CS_ROUND_INLINE uint64_t cs_round_random(uint64_t key, uint64_t index)
+{
+    uint32_t c0 = (uint32_t)index, k = (uint32_t)key;
+    uint32_t c1 = (uint32_t)(index >> 32) ^ (uint32_t)(key >> 32);
+    for (int round = 0; round < 7; round++) {
+        const uint64_t product = (uint64_t)c0 * UINT32_C(0xD256D193);
+        c0 = (uint32_t)(product >> 32) ^ k ^ c1;
+        c1 = (uint32_t)product;
+        k += UINT32_C(0x9E3779B9);
+    }
+    return (uint64_t)c1 << 32 | c0;
+}
+
+#endif
