@@ -3,9 +3,11 @@
 #include <signal.h>
 
 #include "console/cli.h"
+#include "core/base/process.h"
 
 int main(int argc, char **argv)
 {
+    cs_process_name("cornstarch-console");
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C"); /* numbers look the same everywhere */
     signal(SIGPIPE, SIG_IGN);

@@ -16,6 +16,7 @@
 
 #include "core/base/io.h"
 #include "core/base/options.h"
+#include "core/base/process.h"
 #include "core/plan/plan.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
@@ -164,6 +165,7 @@ int main(int argc, char **argv)
     struct cs_err err = {0};
     enum cs_status status = CS_OK;
 
+    cs_process_name("cornstarch-feeder");
     if (argc > 1) {
         bool is_version = strcmp(argv[1], "--version") == 0;
         if (is_version)

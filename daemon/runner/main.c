@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/options.h"
+#include "core/base/process.h"
 #include "runner/runner.h"
 
 struct values {
@@ -145,6 +146,7 @@ int main(int argc, char **argv)
     struct cs_args args = {0};
     struct cs_err err = {0};
     struct cs_buf text = {0};
+    cs_process_name("cornstarch-runner");
     if (cs_options_parse(&program, argc, argv, &values, &args, &err) != CS_OK) {
         fprintf(stderr, "cornstarch-runner: %s\n", err.text);
         return cs_status_exit(CS_USAGE);

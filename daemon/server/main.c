@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/base/process.h"
 #include "server/server.h"
 
 static int fail(const struct cs_err *err)
@@ -106,6 +107,7 @@ int main(int argc, char **argv)
     char log_path[CS_PATH_CAP];
     bool wants_exit;
     int ready = -1;
+    cs_process_name("cornstarchd");
     umask(077);
     if (argc == 2 && strncmp(argv[1], "--list-", 7) == 0)
         return print_table(argv[1]);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/process.h"
 #include "core/wire/wire.h"
 #include "worker/blas.h"
 #include "worker/boot.h"
@@ -87,6 +88,7 @@ int main(int argc, char **argv)
     struct cs_session session = {.step = -1};
     struct cs_err err = {0};
     struct stat st;
+    cs_process_name("cornstarch-worker");
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         printf("cornstarch-worker %s\n", CORNSTARCH_VERSION);
         return 0;

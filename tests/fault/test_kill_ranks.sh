@@ -26,6 +26,16 @@ has_ckpt() { ls "$jobs/$1/ckpt/" | grep -q '^ckpt-[0-9]*$'; }
 
 beside=$(submit beside.lua)
 
+# a process shows under its program's name (the kernel keeps 15 bytes), also one that executed itself anew
+named() { # NAME PIDS...
+  local name=$1 pid
+  shift
+  [ $# -gt 0 ] || fail "no $name"
+  for pid; do
+    [ "$(cat "/proc/$pid/comm")" = "${name:0:15}" ] || fail "a $name shows as $(cat "/proc/$pid/comm")"
+  done
+}
+
 # --- each worker in turn
 for rank in 0 1 2; do
   stage=$(sed -n "$((rank + 1))p" <<<$'vision.0\nllm.0\nllm.1')
@@ -35,6 +45,10 @@ for rank in 0 1 2; do
   workers=($(children "$runner" cornstarch-worker))
   feeder=$(children "$runner" cornstarch-feeder)
   [ ${#workers[@]} -eq 3 ] && [ -n "$feeder" ] || fail "job $id has ${#workers[@]} workers, feeder '$feeder'"
+  named cornstarch-worker "${workers[@]}"
+  named cornstarch-feeder $feeder
+  named cornstarch-runner "$runner"
+  named cornstarchd "$(daemon_pid)"
   kill -9 "${workers[rank]}"
   expect_rc 6 "$C" wait "$id"
   expect_text "job $id: FAILED: rank $rank ($stage) died (signal 9) in step "
