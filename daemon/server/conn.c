@@ -341,6 +341,33 @@ void cs_conn_job_ended(struct cs_server *server, int64_t job, const json_t *job_
     }
 }
 
+/* Takes out one request that waits for the GPUs; NULL: none does. The caller's reference. */
+static json_t *take_gpu_waiter(struct cs_server *server, struct cs_conn **out)
+{
+    for (struct cs_conn *conn = server->conns; conn; conn = conn->next)
+        for (struct waiter **at = &conn->waiters, *w; (w = *at); at = &w->next) {
+            if (w->job != 0)
+                continue;
+            json_t *request = w->request;
+            *at = w->next;
+            *out = conn;
+            conn->n_waiters--;
+            free(w);
+            return request;
+        }
+    return NULL;
+}
+
+/* An answer may end its connection: looked for anew each time. */
+void cs_conns_gpus_read(struct cs_server *server)
+{
+    struct cs_conn *conn;
+    for (json_t *request; (request = take_gpu_waiter(server, &conn));) {
+        cs_rpc_handle(server, conn, request);
+        json_decref(request);
+    }
+}
+
 /* --- bytes ----------------------------------------------------------------------------------- */
 
 static void set_interest(struct cs_conn *conn)

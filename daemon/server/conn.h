@@ -34,6 +34,8 @@ void cs_publish(struct cs_server *server, enum cs_event_class class, int64_t job
 enum cs_status cs_conn_wait(struct cs_conn *conn, const json_t *request, int64_t job,
                             struct cs_err *err) CS_NODISCARD;
 void cs_conn_job_ended(struct cs_server *server, int64_t job, const json_t *job_object);
+/* what waits for job 0 waits for a reading of the GPUs: handled now */
+void cs_conns_gpus_read(struct cs_server *server);
 
 /* rpc.c: answer one checked request */
 void cs_rpc_handle(struct cs_server *server, struct cs_conn *conn, const json_t *request);

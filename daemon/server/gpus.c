@@ -16,12 +16,53 @@
 
 enum { HISTORY = 120 };
 
-static const int64_t every_ns = 1000000000, fresh_ns = 500000000;
+static const int64_t every_ns = 1000000000, fresh_ns = 500000000, late_ns = 1000000000;
 
 /* --- what there is ---------------------------------------------------------------------------- */
 
+static void on_reading(evutil_socket_t fd, short what, void *user);
+
+/* The first reading was made at the opening; from here on they are the thread's. */
+static enum cs_status watch(struct cs_server *server, struct cs_gpus *gpus, struct cs_err *err)
+{
+    struct cs_node *node = server->node_devices;
+    memcpy(node->gpu, cs_gpus_at(gpus, 0), (size_t)node->n_shown * sizeof(node->gpu[0]));
+    node->read_ns = cs_now_ns();
+    cs_str_copy(node->driver, sizeof(node->driver), cs_gpus_driver(gpus));
+    CS_TRY(cs_gpu_watch_open(gpus, &node->watch, err));
+    node->on_reading = event_new(server->base, cs_gpu_watch_fd(node->watch), EV_READ | EV_PERSIST,
+                                 on_reading, server);
+    CS_ASSERT(node->on_reading != NULL);
+    event_add(node->on_reading, NULL);
+    return CS_OK;
+}
+
+/* What of them is offered, and what they are to a plan. */
+static enum cs_status offer_gpus(struct cs_server *server, const struct cs_gpus *gpus,
+                                 const struct cs_offer *offer, struct cs_err *err)
+{
+    struct cs_node *node = server->node_devices;
+    node->n_gpus = node->n_shown = cs_gpus_count(gpus);
+    if (offer->kind == CS_OFFER_CUDA && offer->n > node->n_gpus)
+        return cs_fail(err, CS_NOT_FOUND, "--devices %s, but the node has %d GPU%s",
+                       server->config.devices, (int)node->n_gpus, node->n_gpus == 1 ? "" : "s");
+    if (offer->kind == CS_OFFER_CUDA && offer->n > 0)
+        node->n_gpus = (int32_t)offer->n;
+    if (offer->kind == CS_OFFER_CPU) {
+        node->n_gpus = 0;
+        snprintf(node->note, sizeof(node->note), "--devices %s: GPUs are shown, not offered",
+                 server->config.devices);
+    } else {
+        cs_gpus_here(gpus, node->n_gpus, &node->here, node->note, sizeof(node->note));
+    }
+    cs_log(server->log, CS_INFO, "node.gpus", CS_KV("gpus", (int64_t)node->n_shown),
+           CS_KV("offered", (int64_t)node->n_gpus), CS_KV("driver", cs_gpus_driver(gpus)));
+    return CS_OK;
+}
+
 enum cs_status cs_node_open(struct cs_server *server, struct cs_err *err)
 {
+    struct cs_gpus *gpus = NULL;
     struct cs_err why = {0};
     struct cs_offer offer;
     struct cs_node *node = calloc(1, sizeof(*node));
@@ -30,7 +71,7 @@ enum cs_status cs_node_open(struct cs_server *server, struct cs_err *err)
     CS_TRY(cs_offer_read(server->config.devices, &offer, err));
     if (offer.kind == CS_OFFER_CPU && offer.n > 0)
         server->config.cpu_devices = offer.n;
-    enum cs_status st = cs_gpus_open(NULL, &node->gpus, &why);
+    enum cs_status st = cs_gpus_open(NULL, &gpus, &why);
     if (st != CS_OK) {
         snprintf(node->note, sizeof(node->note), "%s", why.text);
         if (offer.kind == CS_OFFER_CUDA)
@@ -38,30 +79,23 @@ enum cs_status cs_node_open(struct cs_server *server, struct cs_err *err)
                            why.text);
         return CS_OK;
     }
-    node->n_gpus = cs_gpus_count(node->gpus);
-    if (offer.kind == CS_OFFER_CUDA && offer.n > node->n_gpus)
-        return cs_fail(err, CS_NOT_FOUND, "--devices %s, but the node has %d GPU%s",
-                       server->config.devices, (int)node->n_gpus, node->n_gpus == 1 ? "" : "s");
-    if (offer.kind == CS_OFFER_CUDA && offer.n > 0)
-        node->n_gpus = (int32_t)offer.n;
-    if (offer.kind == CS_OFFER_CPU) {
-        node->n_gpus = 0;
-        snprintf(node->note, sizeof(node->note), "--devices %s: GPUs are shown, not offered",
-                 server->config.devices);
-    } else {
-        cs_gpus_here(node->gpus, node->n_gpus, &node->here, node->note, sizeof(node->note));
+    st = offer_gpus(server, gpus, &offer, err);
+    if (st != CS_OK) {
+        cs_gpus_close(gpus);
+        return st;
     }
-    cs_log(server->log, CS_INFO, "node.gpus", CS_KV("gpus", (int64_t)cs_gpus_count(node->gpus)),
-           CS_KV("offered", (int64_t)node->n_gpus), CS_KV("driver", cs_gpus_driver(node->gpus)));
-    return CS_OK;
+    return watch(server, gpus, err);
 }
 
 void cs_node_close(struct cs_server *server)
 {
-    if (!server->node_devices)
+    struct cs_node *node = server->node_devices;
+    if (!node)
         return;
-    cs_gpus_close(server->node_devices->gpus);
-    free(server->node_devices);
+    if (node->on_reading)
+        event_free(node->on_reading);
+    cs_gpu_watch_close(node->watch);
+    free(node);
     server->node_devices = NULL;
 }
 
@@ -77,43 +111,49 @@ const char *cs_node_gpus_note(const struct cs_server *server)
 
 const char *cs_node_driver(const struct cs_server *server)
 {
-    return cs_gpus_driver(server->node_devices->gpus);
+    return server->node_devices->driver;
 }
 
 /* --- when it is read -------------------------------------------------------------------------- */
 
-static void sample(struct cs_node *node)
+static void ask(struct cs_node *node)
 {
-    node->sampled_ns = cs_now_ns();
-    cs_gpus_sample(node->gpus);
+    if (node->asked_ns)
+        return; /* under way */
+    node->asked_ns = cs_now_ns();
+    cs_gpu_watch_ask(node->watch);
+}
+
+bool cs_node_is_fresh(struct cs_server *server)
+{
+    struct cs_node *node = server->node_devices;
+    if (!node->watch || node->is_answering || cs_now_ns() - node->read_ns <= fresh_ns)
+        return true;
+    ask(node);
+    return false;
+}
+
+static void answer(struct cs_server *server)
+{
+    server->node_devices->is_answering = true;
+    cs_conns_gpus_read(server);
+    server->node_devices->is_answering = false;
 }
 
 /* history is only of samples a second apart */
 static void remember(struct cs_node *node)
 {
-    int32_t n = cs_gpus_count(node->gpus);
-    for (int32_t i = 0; i < n; i++) {
-        int64_t busy = cs_gpus_at(node->gpus, i)->busy_pct;
+    for (int32_t i = 0; i < node->n_shown; i++) {
+        int64_t busy = node->gpu[i].busy_pct;
         node->history[i][node->n_history % HISTORY] = (int8_t)(busy == CS_GPU_UNKNOWN ? -1 : busy);
     }
     node->n_history++;
 }
 
-void cs_node_tick(struct cs_server *server)
+static void publish(struct cs_server *server)
 {
-    struct cs_node *node = server->node_devices;
-    int64_t now_ns = cs_now_ns();
-    bool is_watched = cs_conns_watch_gpus(server);
-    if (!is_watched && cs_node_held(server, true) == 0)
-        return;
-    if (now_ns - node->second_ns < every_ns)
-        return;
-    node->second_ns = now_ns;
-    if (node->gpus) {
-        sample(node);
-        remember(node);
-    }
-    if (!is_watched)
+    const struct cs_node *node = server->node_devices;
+    if (!cs_conns_watch_gpus(server))
         return;
     json_t *message = cs_msg_new("event.gpus");
     cs_msg_set_int(message, "wall_ns", cs_wall_ns());
@@ -122,6 +162,43 @@ void cs_node_tick(struct cs_server *server)
         cs_msg_set_str(message, "gpus_note", node->note);
     cs_publish(server, CS_CLASS_GPUS, 0, message);
     json_decref(message);
+}
+
+static void on_reading(evutil_socket_t fd, short what, void *user)
+{
+    struct cs_server *server = user;
+    struct cs_node *node = server->node_devices;
+    (void)fd;
+    (void)what;
+    if (!cs_gpu_watch_take(node->watch, node->gpu))
+        return;
+    node->read_ns = cs_now_ns();
+    node->asked_ns = 0;
+    if (node->is_second_due) {
+        node->is_second_due = false;
+        remember(node);
+        publish(server);
+    }
+    answer(server);
+}
+
+void cs_node_tick(struct cs_server *server)
+{
+    struct cs_node *node = server->node_devices;
+    int64_t now_ns = cs_now_ns();
+    if (node->asked_ns && now_ns - node->asked_ns > late_ns)
+        answer(server);
+    if (!cs_conns_watch_gpus(server) && cs_node_held(server, true) == 0)
+        return;
+    if (now_ns - node->second_ns < every_ns)
+        return;
+    node->second_ns = now_ns;
+    if (!node->watch) {
+        publish(server);
+        return;
+    }
+    node->is_second_due = true;
+    ask(node);
 }
 
 /* --- how it is told --------------------------------------------------------------------------- */
@@ -181,7 +258,7 @@ static void set_holder(const struct cs_server *server, json_t *o, int32_t gpu)
 static json_t *gpu_json(const struct cs_server *server, int32_t i)
 {
     const struct cs_node *node = server->node_devices;
-    const struct cs_gpu *gpu = cs_gpus_at(node->gpus, i);
+    const struct cs_gpu *gpu = &node->gpu[i];
     char text[160];
     json_t *o = json_object();
     json_object_set_new(o, "name", json_sprintf("cuda:%d", (int)i));
@@ -237,13 +314,11 @@ static void add_cpu(const struct cs_server *server, json_t *out)
                                              "rank", -1));
 }
 
-json_t *cs_node_devices(struct cs_server *server, bool is_gpus_only)
+json_t *cs_node_devices(const struct cs_server *server, bool is_gpus_only)
 {
-    struct cs_node *node = server->node_devices;
+    const struct cs_node *node = server->node_devices;
     json_t *out = json_array();
-    if (node->gpus && cs_now_ns() - node->sampled_ns > fresh_ns)
-        sample(node);
-    int32_t shown = is_gpus_only ? cs_gpus_count(node->gpus) : node->n_gpus;
+    int32_t shown = is_gpus_only ? node->n_shown : node->n_gpus;
     for (int32_t i = 0; i < shown; i++)
         json_array_append_new(out, gpu_json(server, i));
     if (!is_gpus_only)

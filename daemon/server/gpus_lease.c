@@ -79,12 +79,12 @@ void cs_node_lease(struct cs_job *job)
 
 void cs_node_visible(const struct cs_job *job, char *out, size_t cap)
 {
-    const struct cs_gpus *gpus = job->server->node_devices->gpus;
+    const struct cs_node *node = job->server->node_devices;
     size_t used = 0;
     out[0] = '\0';
     for (int64_t k = 0; leased(job, k) >= 0 && used < cap; k++) {
         int32_t i = leased(job, k);
-        const struct cs_gpu *gpu = i < cs_gpus_count(gpus) ? cs_gpus_at(gpus, i) : NULL;
+        const struct cs_gpu *gpu = i < node->n_shown ? &node->gpu[i] : NULL;
         int n = gpu && gpu->uuid[0]
                     ? snprintf(out + used, cap - used, "%s%s", k ? "," : "", gpu->uuid)
                     : snprintf(out + used, cap - used, "%s%d", k ? "," : "",

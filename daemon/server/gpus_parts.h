@@ -4,13 +4,20 @@
 
 #include "gpus/gpus.h"
 #include "server/gpus.h"
+#include "server/gpus_watch.h"
 
 struct cs_node {
-    struct cs_gpus *gpus; /* NULL: none */
-    int32_t n_gpus;       /* offered: cuda:0 .. */
+    struct cs_gpu_watch *watch; /* NULL: no GPUs */
+    struct event *on_reading;
+    int32_t n_gpus, n_shown; /* offered: cuda:0 ..; all there are */
+    char driver[96];
+    struct cs_gpu gpu[CS_GPUS_MAX]; /* the last reading */
     struct cs_here here;
     char note[512];
-    int64_t sampled_ns, second_ns; /* last reading, last one of the watch */
+    int64_t read_ns, asked_ns, second_ns; /* last reading; asked for one, 0: not; the last of the
+                                             watch was due */
+    bool is_second_due;                   /* the next reading is one of the watch */
+    bool is_answering; /* what waits is answered now, whatever the age of the reading */
     int64_t n_history;
     int8_t history[CS_GPUS_MAX][120]; /* busy percent by n_history, -1 unknown */
 };

@@ -344,7 +344,11 @@ static enum cs_status do_node(struct call *c, struct cs_err *err)
     struct sysinfo info;
     char text[256];
     int64_t available_kib;
-    (void)err;
+    if (!cs_node_is_fresh(c->server)) {
+        CS_TRY(cs_conn_wait(c->conn, c->request, 0, err));
+        c->is_deferred = true;
+        return CS_OK;
+    }
     cs_msg_set_str(c->reply, "node", c->server->node);
     cs_msg_set_str(c->reply, "version", CORNSTARCH_VERSION);
     cs_msg_set_int(c->reply, "pid", getpid());

@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/base/str.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 
@@ -175,14 +176,35 @@ enum cs_status cs_runner_link_open(struct cs_job *job, struct cs_runner_link **o
 
 struct runner_command {
     char program[CS_PATH_CAP], socket[CS_PATH_CAP + 16], output[CS_PATH_CAP], number[32];
-    char visible[4096], here[64]; /* "" leave it: CPU ranks */
-    const char *dir;
+    char here[64]; /* "" leave it: CPU ranks */
+    const char *dir, **env;
     int lock_fd;
 };
 
 enum { LOCK_FD = 3 }; /* in the runner */
 
 static const char lock_fd_text[] = "3";
+
+/* Ours, with the GPUs it shall see ("NAME=value"; "" CPU ranks: as it is). Made before the fork:
+ * the thread that reads the GPUs may hold a lock that a child would wait for. */
+static const char **make_environment(const char *visible)
+{
+    static const char order[] = "CUDA_DEVICE_ORDER=PCI_BUS_ID"; /* as NVML counts */
+    size_t n = 0, used = 0;
+    while (environ[n])
+        n++;
+    const char **env = calloc(n + 3, sizeof(*env));
+    CS_ASSERT(env != NULL);
+    for (size_t i = 0; i < n; i++)
+        if (!visible[0] || (!cs_str_starts(environ[i], "CUDA_DEVICE_ORDER=") &&
+                            !cs_str_starts(environ[i], "CUDA_VISIBLE_DEVICES=")))
+            env[used++] = environ[i];
+    if (visible[0]) {
+        env[used++] = order;
+        env[used] = visible;
+    }
+    return env;
+}
 
 /* In the child: a session of its own, no descriptors of the daemon, output beside the job's logs
  * (the runner's log is its own; here end its last words). */
@@ -206,10 +228,6 @@ static _Noreturn void become_runner(const struct runner_command *c)
                               ? fcntl(LOCK_FD, F_SETFD, 0) != -1
                               : c->lock_fd != -1 && dup2(c->lock_fd, LOCK_FD) != -1;
     close_range(has_lock ? LOCK_FD + 1 : LOCK_FD, ~0U, 0);
-    if (c->visible[0]) {
-        setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1); /* as NVML counts */
-        setenv("CUDA_VISIBLE_DEVICES", c->visible, 1);
-    }
     const char *argv[16] = {c->program, "--foreground", "--job", c->number, "--socket", c->socket};
     int n = 6;
     if (has_lock) {
@@ -221,8 +239,8 @@ static _Noreturn void become_runner(const struct runner_command *c)
         argv[n++] = c->here;
     }
     argv[n] = c->dir;
-    execv(c->program, (char *const *)(uintptr_t)argv);
-    fprintf(stderr, "cornstarch-runner: cannot run %s: %s\n", c->program, strerror(errno));
+    execve(c->program, (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)c->env);
+    dprintf(2, "cornstarch-runner: cannot run %s: %s\n", c->program, strerror(errno));
     _exit(127);
 }
 
@@ -248,14 +266,20 @@ enum cs_status cs_runner_start(struct cs_job *job, int lock_fd, struct cs_err *e
     CS_TRY(cs_path(c.output, err, "%s/logs/runner.err", job->row.dir));
     snprintf(c.number, sizeof(c.number), "%lld", (long long)job->row.id);
     snprintf(c.socket, sizeof(c.socket), "%s/job-%s.sock", job->server->runtime_dir, c.number);
-    cs_node_visible(job, c.visible, sizeof(c.visible));
+    char visible[4096] = "CUDA_VISIBLE_DEVICES=";
+    const size_t name_len = strlen(visible);
+    cs_node_visible(job, visible + name_len, sizeof(visible) - name_len);
+    if (!visible[name_len])
+        visible[0] = '\0';
     if (cs_node_here(job->server)->device)
         cs_here_print(cs_node_here(job->server), c.here, sizeof(c.here));
+    c.env = make_environment(visible);
     pid_t pid = fork();
-    if (pid == -1)
-        return cs_fail_errno(err, "fork");
     if (pid == 0)
         become_runner(&c);
+    free(c.env);
+    if (pid == -1)
+        return cs_fail_errno(err, "fork");
     job->runner_pid = pid;
     return CS_OK;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
@@ -175,6 +176,44 @@ static void runner_env(int64_t job, const char *name, char *out, size_t cap)
     closedir(proc);
 }
 
+/* The driver hangs: who does not ask for its figures notices nothing, who does gets the last ones.
+ */
+static void a_driver_that_hangs_holds_up_nobody(void **state)
+{
+    (void)state;
+    struct test_client *asker = test_client_open(&d);
+    json_t *m;
+    test_client_text(asker, "{\"type\":\"sub.open\",\"id\":1,\"gpus\":true}");
+    json_decref(test_client_next(asker));
+    cards("count 3\nhold 1\n");
+    for (int i = 0; i < 10; i++) { /* for longer than a reading stays fresh */
+        json_decref(test_client_call(c, "ping", NULL));
+        usleep(100000);
+    }
+    test_client_text(asker, "{\"type\":\"node.show\",\"id\":2,\"gpus\":true}");
+    int64_t job = submit("ms=1", 3, 1, NULL); /* all of a job's life meanwhile */
+    json_decref(test_wait_state(c, job, "DONE"));
+    while (m = test_client_next(asker), cs_msg_id(m) != 2) /* readings from before */
+        json_decref(m);
+    assert_string_equal(cs_msg_type(m), "node.show");
+    assert_int_equal(cs_msg_int(json_array_get(cs_msg_arr(m, "devices"), 1), "temp_c", 0), 58);
+    json_decref(m);
+    cards("count 3\n1 temp 82\n");
+    do { /* it goes on by itself */
+        m = test_client_next(asker);
+        int64_t temp_c = cs_msg_int(json_array_get(cs_msg_arr(m, "devices"), 1), "temp_c", 0);
+        json_decref(m);
+        if (temp_c == 82)
+            break;
+    } while (true);
+    cards("count 3\nhold 1\n");
+    test_client_close(asker);
+    json_t *devices = gpus(); /* the driver is asked */
+    json_decref(devices);
+    kill(d.pid, SIGTERM);
+    assert_int_equal(test_daemon_wait(&d), 0); /* the end of the daemon does not wait for it */
+}
+
 static void jobs_get_gpus_of_their_own(void **state)
 {
     (void)state;
@@ -265,6 +304,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(unknown_values_are_null_and_known_ones_are_there, start,
                                         end),
         cmocka_unit_test_setup_teardown(readings_come_every_second_to_those_who_ask, start, end),
+        cmocka_unit_test_setup_teardown(a_driver_that_hangs_holds_up_nobody, start, end),
         cmocka_unit_test_setup_teardown(jobs_get_gpus_of_their_own, start, end),
         cmocka_unit_test_setup_teardown(leases_outlive_the_daemon, start, end),
         cmocka_unit_test_setup_teardown(more_than_there_is_is_refused, start, end),

@@ -6,6 +6,7 @@
  *   GPU KEY VALUE       KEY as in the table below; GPU a number or * for all; the last line counts
  *   GPU KEY error 3     that question about it fails with the code
  *   GPU process PID BYTES
+ *   hold 1              a question about memory is not answered while this line is there
  *
  * Without a line a card is an H100 at work whose energy counter follows the clock. Compiled with
  * FAKE_NVML_OLD it is an old driver without energy and clock reasons. */
@@ -95,6 +96,13 @@ static int small(const struct nvml_device *d, const char *key, unsigned dflt, un
     int code = number(d, key, dflt, &v);
     *out = (unsigned)v;
     return code;
+}
+
+static void wait_while_held(void)
+{
+    char text[128];
+    while (find(-1, "hold", text))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 int nvmlInit_v2(void);
@@ -187,6 +195,7 @@ int nvmlDeviceGetUUID(struct nvml_device *d, char *out, unsigned cap)
 /* used: with what the driver keeps for itself */
 int nvmlDeviceGetMemoryInfo(struct nvml_device *d, struct memory *out)
 {
+    wait_while_held();
     int code = number(d, "mem_total", 85520809984ULL, &out->total);
     if (code != OK)
         return code;
@@ -202,6 +211,7 @@ int nvmlDeviceGetMemoryInfo_v2(struct nvml_device *d, struct memory_v2 *out)
     if (out->version != (sizeof *out | 2u << 24))
         return BAD_ARGUMENT;
     out->reserved = 600000000;
+    wait_while_held();
     int code = number(d, "mem_total", 85520809984ULL, &out->total);
     if (code != OK)
         return code;
