@@ -8,6 +8,8 @@
 
 #include <png.h>
 
+#include "store/fsio.h"
+
 enum { CHUNK_CACHE_MAX = 128, CHUNK_BYTES_MAX = 8 * 1024 * 1024, SIDE_MAX = 1000000 };
 
 struct decoder {
@@ -213,7 +215,7 @@ enum cs_status cs_image_read(const char *path, int64_t max_pixels, struct cs_ima
     enum cs_status status = CS_OK;
 
     *out = (struct cs_image){0};
-    CS_TRY(cs_input_slurp(path, CS_IMAGE_MAX_FILE_BYTES, &bytes, &n, err));
+    CS_TRY(cs_fs_read(path, CS_IMAGE_MAX_FILE_BYTES, &bytes, &n, err));
     status = cs_image_decode(bytes, n, path, max_pixels, out, err);
     free(bytes);
     return status;

@@ -35,8 +35,4 @@ enum cs_status cs_image_decode(const void *bytes, size_t n_bytes, const char *na
                                struct cs_err *err) CS_NODISCARD;
 void cs_image_free(struct cs_image *image); /* accepts an empty image */
 
-/* Read a whole file of at most max_bytes into malloc'ed memory (NUL-terminated). */
-enum cs_status cs_input_slurp(const char *path, size_t max_bytes, char **out, size_t *n_bytes,
-                              struct cs_err *err) CS_NODISCARD;
-
 #endif

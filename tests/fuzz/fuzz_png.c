@@ -1,7 +1,7 @@
 /* libFuzzer target: any bytes through the PNG decoder; what decodes is resized to a small square.
  *
  *   clang -fsanitize=fuzzer,address,undefined -Idaemon tests/fuzz/fuzz_png.c <core/base,
- * input/image.c, input/resize.c, input/slurp.c> -lpng */
+ * input/image.c, input/resize.c, store/fsio.c> -ljansson -lxxhash -lpng */
 #include <stdint.h>
 #include <stdlib.h>
 
