@@ -96,7 +96,7 @@ int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot
     const struct cs_plan *plan = exec->config.plan;
     const int32_t branch = plan->stages[plan->edges[edge].from].branch;
     const int32_t encoder = exec->config.graph->branches[branch].encoder;
-    return encoder < 0 ? exec->inputs[slot].n_tokens : exec->inputs[slot].n_rows[encoder];
+    return encoder < 0 ? exec->inputs[slot].llm_rows : exec->inputs[slot].n_rows[encoder];
 }
 
 static enum cs_wait wait_of(const struct cs_exec *exec, const struct cs_action *action)

@@ -2,7 +2,16 @@
  * in both directions: ids without placeholders, documents, rope tables, rows with a label.
  *
  * A slot comes from the shared pool and is checked before use: a wrong index would read or write
- * outside a buffer. Errors are CS_CORRUPT and name slot, row and value. */
+ * outside a buffer. Errors are CS_CORRUPT and name slot, row and value.
+ *
+ * On a device with memory of its own the LLM's rows of a slot are rounded up to a bucket of 64, at
+ * most the budget, and its documents to a multiple of 8: packed slots are of nearly, but seldom of
+ * exactly the same size, and what repeats is cheap there (plans of matrix products, whole graphs of
+ * launches). The rows that are added are documents of their own behind all others, their embedding
+ * is zero, they have no label: no other row sees them, their gradients are zero, and no count of
+ * tokens knows of them. Only the order in which a sum over rows is taken may be another. For the
+ * same reason arrays of the LLM lie where they lie in every slot, whatever it holds. The host never
+ * pads. */
 #ifndef CS_WORKER_INPUT_H
 #define CS_WORKER_INPUT_H
 
@@ -67,8 +76,9 @@ struct cs_input {
      */
     const float *patches[CS_MAX_ENCODERS];
     int32_t n_tokens, n_labels;
+    int32_t llm_rows; /* that the LLM's stages compute: n_tokens and what is added; set by place */
     int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS];
-    int32_t *embed_ids;                   /* (n_tokens), -1 at rows that an encoder fills */
+    int32_t *embed_ids;                   /* (llm_rows), -1 at rows that an encoder fills */
     const int32_t *fill[CS_MAX_ENCODERS]; /* (n_rows): LLM row of every encoder row */
     struct cs_mask_plan llm_mask, enc_mask[CS_MAX_ENCODERS];
     int32_t *item;    /* (n_tokens) picture of a row, -1: text; NULL: the rule does not ask */
@@ -99,8 +109,8 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
                                 const struct cs_manifest *manifest, int index,
                                 const struct cs_slot *slot, unsigned needs,
                                 struct cs_err *err) CS_NODISCARD;
-/* Fill input->at: pointers to what was prepared, or one asynchronous copy of it. Before the first
- * action of the step. */
+/* Round rows up where that is done, and fill input->at: pointers to what was prepared, or one
+ * asynchronous copy of it. Before the first action of the step. */
 enum cs_status cs_input_place(struct cs_input *input, struct cs_err *err) CS_NODISCARD;
 /* After the step. CS_LIMIT: a mask is in more pieces than there is room for, the step is void. */
 enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err) CS_NODISCARD;

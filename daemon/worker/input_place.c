@@ -14,16 +14,34 @@ static size_t take(struct cs_input_block *b, size_t bytes)
     return at;
 }
 
-const void *cs_input_put(struct cs_input_block *b, const void *host, size_t bytes)
+/* with room for more behind it, so that what follows lies where it always lies */
+static void *put_in(struct cs_input_block *b, const void *host, size_t bytes, size_t room)
 {
-    if (b->is_host || host == NULL)
-        return host;
-    const size_t at = take(b, bytes);
+    const size_t at = take(b, room > bytes ? room : bytes);
     if (b->staging == NULL)
         return NULL;
     if (bytes > 0)
         memcpy(b->staging + at, host, bytes);
     return b->placed + at;
+}
+
+const void *cs_input_put(struct cs_input_block *b, const void *host, size_t bytes)
+{
+    return b->is_host || host == NULL ? host : put_in(b, host, bytes, bytes);
+}
+
+/* n of the host's rows, zeros up to `rows`, room for `most` */
+static const void *put_rows(struct cs_input_block *b, const void *host, size_t row_bytes, int32_t n,
+                            int32_t rows, int32_t most)
+{
+    if (b->is_host || host == NULL)
+        return host;
+    const size_t bytes = (size_t)n * row_bytes;
+    const size_t at = b->used;
+    const void *placed = put_in(b, host, bytes, (size_t)most * row_bytes);
+    if (b->staging != NULL && rows > n)
+        memset(b->staging + at + bytes, 0, (size_t)(rows - n) * row_bytes);
+    return placed;
 }
 
 void *cs_input_put_mirror(struct cs_input_block *b, size_t bytes)
@@ -60,16 +78,18 @@ static const void *put_acts(struct cs_input_block *b, const float *host, int64_t
     return b->placed + at;
 }
 
-static struct cs_mask_plan put_mask(struct cs_input_block *b, const struct cs_mask_plan *mask)
+/* most: rows that there is room for */
+static struct cs_mask_plan put_mask(struct cs_input_block *b, const struct cs_mask_plan *mask,
+                                    int32_t most)
 {
     struct cs_mask_plan out = *mask;
-    const size_t bytes = (size_t)mask->n_tokens * sizeof(int32_t);
-    out.doc = cs_input_put(b, mask->doc, bytes);
-    out.pos = cs_input_put(b, mask->pos, bytes);
-    out.item = cs_input_put(b, mask->item, bytes);
-    out.word = cs_input_put(b, mask->word, (size_t)mask->n_tokens * sizeof *mask->word);
-    out.segment =
-        cs_input_put(b, mask->segment, ((size_t)mask->n_segments + 1) * sizeof *mask->segment);
+    const int32_t n = mask->n_tokens;
+    out.doc = put_rows(b, mask->doc, sizeof *mask->doc, n, n, most);
+    out.pos = put_rows(b, mask->pos, sizeof *mask->pos, n, n, most);
+    out.item = put_rows(b, mask->item, sizeof *mask->item, n, n, most);
+    out.word = put_rows(b, mask->word, sizeof *mask->word, n, n, most);
+    out.segment = put_rows(b, mask->segment, sizeof *mask->segment, mask->n_segments + 1,
+                           mask->n_segments + 1, most + 1);
     return out;
 }
 
@@ -102,8 +122,7 @@ static void place_encoder(struct cs_input *in, struct cs_input_block *b, int32_t
 {
     const struct cs_input_tables *t = in->tables;
     const int64_t row = (int64_t)t->budget->enc[e].item_bytes / t->budget->enc[e].item_rows;
-    in->at.fill[e] = cs_input_put(b, in->fill[e], (size_t)in->n_rows[e] * sizeof(int32_t));
-    in->at.enc_mask[e] = put_mask(b, &in->enc_mask[e]);
+    in->at.enc_mask[e] = put_mask(b, &in->enc_mask[e], in->n_rows[e]);
     if (has_lists(in, CS_INPUT_ROWS))
         cs_input_masks_put(&in->enc_lists[e], &in->enc_mask[e], true, b);
     if ((in->needs & CS_INPUT_PIXELS) == 0) /* a later stage's rank reads none */
@@ -118,21 +137,32 @@ static void place_encoder(struct cs_input *in, struct cs_input_block *b, int32_t
                            (size_t)in->n_items[e] * (size_t)t->budget->enc[e].item_bytes);
 }
 
-static void place_all(struct cs_input *in, struct cs_input_block *b)
+static void place_llm(struct cs_input *in, struct cs_input_block *b)
 {
     const struct cs_input_tables *t = in->tables;
-    const size_t n = (size_t)in->n_tokens, labels = (size_t)in->n_labels;
-    const size_t rope = n * (size_t)t->rot_half * sizeof(float);
-    for (int32_t e = 0; e < t->budget->n_encoders; e++)
-        place_encoder(in, b, e);
-    in->at.embed_ids = cs_input_put(b, in->embed_ids, n * sizeof(int32_t));
-    in->at.cos = cs_input_put(b, in->cos, rope);
-    in->at.sin = cs_input_put(b, in->sin, rope);
-    in->at.label_rows = cs_input_put(b, in->label_rows, labels * sizeof(int32_t));
-    in->at.label_ids = cs_input_put(b, in->label_ids, labels * sizeof(int32_t));
-    in->at.llm_mask = put_mask(b, &in->llm_mask);
+    const int32_t rows = in->llm_rows, most = t->budget->seq_tokens;
+    const size_t rope = (size_t)t->rot_half * sizeof(float);
+    in->at.embed_ids = put_rows(b, in->embed_ids, sizeof *in->embed_ids, rows, rows, most);
+    in->at.cos = put_rows(b, in->cos, rope, in->n_tokens, rows, most);
+    in->at.sin = put_rows(b, in->sin, rope, in->n_tokens, rows, most);
+    in->at.llm_mask = put_mask(b, &in->llm_mask, most);
     if (has_lists(in, CS_INPUT_TOKENS))
         cs_input_masks_put(&in->llm_lists, &in->llm_mask, false, b);
+}
+
+/* First what lies at the same place in every slot, last what differs most. */
+static void place_all(struct cs_input *in, struct cs_input_block *b)
+{
+    const int32_t n_encoders = in->tables->budget->n_encoders;
+    const size_t labels = (size_t)in->n_labels;
+    if (in->needs & CS_INPUT_TOKENS)
+        place_llm(in, b);
+    for (int32_t e = 0; e < n_encoders; e++)
+        place_encoder(in, b, e);
+    for (int32_t e = 0; e < n_encoders; e++)
+        in->at.fill[e] = cs_input_put(b, in->fill[e], (size_t)in->n_rows[e] * sizeof(int32_t));
+    in->at.label_rows = cs_input_put(b, in->label_rows, labels * sizeof(int32_t));
+    in->at.label_ids = cs_input_put(b, in->label_ids, labels * sizeof(int32_t));
     in->at.loss = put_result(b, &in->loss, sizeof in->loss);
     in->at.correct = put_result(b, in->correct, labels);
 }
@@ -165,6 +195,9 @@ enum cs_status cs_input_place(struct cs_input *input, struct cs_err *err)
 {
     struct cs_device *device = input->tables->device;
     struct cs_input_block b = {.device = device, .is_host = device == NULL || device->mem == NULL};
+    const bool is_padded = !b.is_host && (input->needs & CS_INPUT_TOKENS) != 0;
+    input->llm_rows = is_padded ? cs_input_bucket(input) : input->n_tokens;
+    cs_input_pad(input);
     place_all(input, &b);
     if (b.is_host)
         return CS_OK;

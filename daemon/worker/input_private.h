@@ -1,4 +1,4 @@
-/* What input_place.c and input_masks.c share. */
+/* What input_place.c, input_masks.c and input_pad.c share. */
 #ifndef CS_WORKER_INPUT_PRIVATE_H
 #define CS_WORKER_INPUT_PRIVATE_H
 
@@ -18,6 +18,10 @@ const void *cs_input_put(struct cs_input_block *block, const void *host, size_t 
 /* page-locked host memory for a result that is copied back without waiting; NULL in the first walk
  */
 void *cs_input_put_mirror(struct cs_input_block *block, size_t bytes);
+
+/* Rows of the LLM with what is added to them; fill embed_ids and llm_mask up to llm_rows. */
+int32_t cs_input_bucket(const struct cs_input *input);
+void cs_input_pad(struct cs_input *input);
 
 /* The tiles' first rows into the block; mask: as the host has it. restart: tiles begin at
  * documents; else query tiles are cut as core/mask/cut.h chooses. */

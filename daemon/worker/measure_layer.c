@@ -151,6 +151,7 @@ enum cs_status cs_subject_rows(struct cs_subject *s, int64_t rows, int64_t label
     const struct cs_layer_model *last = &s->stage->layer[s->config.n_layers - 1];
     free_acts(s);
     CS_TRY(make_slot(s, rows, labels, err));
+    rows = cs_stage_rows(s->stage, &s->input); /* perhaps rounded up */
     if (first->in_width > 0) {
         CS_TRY(new_acts(s, rows * first->in_width, &s->x, &s->x_bytes, err));
         CS_TRY(new_acts(s, rows * first->in_width, &s->dx, &s->x_bytes, err));

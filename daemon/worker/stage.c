@@ -94,7 +94,7 @@ void cs_stage_free(struct cs_stage_model *stage)
 
 int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input *input)
 {
-    return stage->encoder < 0 ? input->n_tokens : input->n_rows[stage->encoder];
+    return stage->encoder < 0 ? input->llm_rows : input->n_rows[stage->encoder];
 }
 
 static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
