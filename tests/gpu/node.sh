@@ -92,7 +92,7 @@ PY
 write_node_job() {
   local file=$1 ranks=$2 pair
   local -A v=([init]=weights [slots]=4 [seq]=576 [batch]=16 [steps]=20 [seed]=1 [checkpoint]='{}' [eval]=nil [lr]=1e-3
-    [precision]=nil [name]=nil)
+    [precision]=nil [name]=nil [llm]=data/llm [plan]= [schedule]='cs.lr.constant {}' [warmup]=50)
   shift 2
   for pair; do v[${pair%%=*}]=${pair#*=}; done
   cat >"$file" <<LUA
@@ -100,7 +100,7 @@ local cs = require "cornstarch"
 local model = cs.mllm {
   encoders = { vision = {
     from = cs.hf { dir = "data/vision", init = "${v[init]}" }, projector = cs.projector.mlp {}, token = "<image>" } },
-  llm = cs.hf { dir = "data/llm", init = "${v[init]}" },
+  llm = cs.hf { dir = "${v[llm]}", init = "${v[init]}" },
 }:train("*")
 local function samples(set)
   return cs.data.llava { json = "data/" .. set .. ".json", images = "data/images", template = { name = "chatml", default_system = "" } }
@@ -108,11 +108,11 @@ end
 return cs.job {
   name = ${v[name]},
   plan = cs.plan {
-    model = model, cluster = $cluster, $(layout "$ranks")
+    model = model, cluster = $cluster, ${v[plan]:-$(layout "$ranks")}
     seq_tokens = ${v[seq]}, slots = ${v[slots]},
   },
   data = samples "train", eval = ${v[eval]}, checkpoint = ${v[checkpoint]}, precision = ${v[precision]},
-  optimizer = cs.optim.adamw { lr = ${v[lr]}, warmup_steps = 50 }, batch_samples = ${v[batch]},
+  optimizer = cs.optim.adamw { lr = ${v[lr]}, warmup_steps = ${v[warmup]} }, lr = ${v[schedule]}, batch_samples = ${v[batch]},
   steps = ${v[steps]}, seed = ${v[seed]},
 }
 LUA

@@ -1,0 +1,143 @@
+#!/bin/bash
+# Jobs in many layouts through daemon, feeder and workers: tests/gpu/layouts.sh [--gpus N] [--exact] [--cpu] [BUILD]
+#   --gpus N  most GPUs of a job (default: all that are there)
+#   --exact   also the sample job to its end on one GPU and on all: at least 95 % exact match on held-out questions
+#   --cpu     CPU ranks, to try the script where there is no GPU
+#   BUILD     build directory with bin and lib (default: build)
+# Passes when every layout that the GPUs allow (pipelines in several orders, encoder first, replicas, replicas of
+# pipelines, a tied embedding) trains 20 steps with the losses and gradient norms of one rank: within 1e-4 in fp32
+# and 2 % in bf16; when a job with replicas, killed after a checkpoint, ends with the weights of the one that was
+# not; and when nothing is left afterwards. Exit: 0 passed, 1 not, 77 no GPU.
+set -u
+gpus= is_exact=no is_cpu=no build=build
+while [ $# -gt 0 ]; do
+  case $1 in
+    --gpus) gpus=${2:?--gpus needs a number}; shift ;;
+    --exact) is_exact=yes ;;
+    --cpu) is_cpu=yes ;;
+    -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    -*) echo "layouts.sh: $1 is no option; --help tells them" >&2; exit 1 ;;
+    *) build=$1 ;;
+  esac
+  shift
+done
+[ -n "$gpus" ] || { [ $is_cpu = yes ] && gpus=4; } || gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+. "$(dirname "$0")/node.sh"
+make_model small 256
+sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' "$root/lua/examples/shapes-llm.json" >tied.json
+"$C" model init tied.json data/tied --seed 2 --text data/text.txt --vocab 384 >/dev/null
+remember_memory
+passed=0 failed=0
+good() { passed=$((passed + 1)); printf 'ok     %s\n' "$*"; }
+bad() { failed=$((failed + 1)); printf 'FAILED %s\n' "$*"; }
+
+# near BASE ID LIMIT: 20 steps each; prints the worst relative difference, fails above the limit and on NaN
+near() {
+  jobs_py rows "$jobs/$1" >one
+  jobs_py rows "$jobs/$2" >two
+  python3 - "$3" <<'PY'
+import sys
+one, two = ([[float(x) for x in line.split()[:3]] for line in open(name)] for name in ("one", "two"))
+if len(one) != 20 or len(two) != 20:
+    sys.exit(f"{len(one)} and {len(two)} steps")
+worst = max((abs(a - b) / max(abs(a), 1e-3) for x, y in zip(one, two) for a, b in zip(x, y)), key=lambda d: d if d == d else 9e9)
+print(f"{worst:.2e}")
+sys.exit(0 if worst <= float(sys.argv[1]) else 1)
+PY
+}
+
+# compare RANKS NAME PLAN [KEY=VALUE...]: the layout against one rank with the same keys, in both precisions
+declare -A base=()
+compare() {
+  local ranks=$1 name=$2 plan=$3 precision limit id key off
+  shift 3
+  [ "$ranks" -le "$gpus" ] || return 0
+  for precision in fp32 bf16; do
+    [ $is_cpu = no ] || [ $precision = fp32 ] || continue
+    limit=1e-4
+    [ $precision = fp32 ] || limit=0.02
+    local keys=("$@")
+    [ $is_cpu = yes ] || keys+=("precision=\"$precision\"")
+    key="$precision $*"
+    if [ -z "${base[$key]:-}" ]; then
+      write_node_job one.lua 1 "${keys[@]}"
+      base[$key]=$(done_job one.lua)
+    fi
+    write_node_job many.lua "$ranks" "plan=$plan" "${keys[@]}"
+    id=$(submit many.lua 2>said) || { bad "$name, $precision: $(grep -m1 . said)"; continue; }
+    if ! "$C" wait "$id" >/dev/null; then
+      bad "$name, $precision: $(job "$id" state) $(job "$id" reason)"
+    elif off=$(near "${base[$key]}" "$id" $limit); then
+      good "$name, $precision: off by at most $off"
+    else
+      bad "$name, $precision: off by $off, $limit is allowed"
+    fi
+  done
+}
+
+pipe() { echo "parallel = { vision = { pp = $1 }, llm = { pp = $2 } }, modality = \"$3\", schedule = \"${4:-1f1b}\", dp = ${5:-1},"; }
+compare 2 "encoder and LLM" "$(pipe 1 1 encoder-parallel)"
+compare 2 "encoder and LLM, zb-h1" "$(pipe 1 1 encoder-parallel zb-h1)"
+compare 2 "2 replicas" "$(pipe 1 1 encoder-colocated 1f1b 2)"
+compare 2 "encoder first" "$(pipe 1 2 encoder-first)"
+compare 2 "tied embedding on two ranks" "$(pipe 1 2 encoder-first)" llm=data/tied
+compare 2 "2 replicas, tied embedding" "$(pipe 1 1 encoder-colocated 1f1b 2)" llm=data/tied
+compare 3 "encoder, LLM in 2 stages" "$(pipe 1 2 encoder-parallel)"
+compare 3 "encoder, LLM in 2 stages, interleaved" "$(pipe 1 2 encoder-parallel interleaved)"
+compare 4 "encoder, LLM in 3 stages, zb-h2" "$(pipe 1 3 encoder-parallel zb-h2)" slots=8
+compare 4 "2 replicas of encoder and LLM" "$(pipe 1 1 encoder-parallel 1f1b 2)"
+compare 4 "2 replicas of encoder and LLM, zb-h1, tied" "$(pipe 1 2 encoder-first zb-h1 2)" llm=data/tied
+compare 4 "4 replicas" "$(pipe 1 1 encoder-colocated 1f1b 4)"
+
+# the weights of every parameter at the end
+weights_of() { jobs_py weights "$jobs/$1" | sort; }
+
+# a job with replicas that is killed after its checkpoint ends as the one that is not
+if [ "$gpus" -ge 2 ]; then
+  write_node_job whole.lua 2 "plan=$(pipe 1 1 encoder-colocated 1f1b 2)" steps=200 checkpoint='{ every_steps = 50 }'
+  whole=$(done_job whole.lua)
+  cut=$(submit whole.lua)
+  until_true "job $cut has a checkpoint" has_whole_ckpt "$cut" 49
+  kill -9 $(children "$(runner_pid "$cut")" cornstarch-worker | tail -n 1)
+  until_true "job $cut ends" state_is "$cut" FAILED
+  "$C" resume "$cut" >/dev/null
+  if "$C" wait "$cut" >/dev/null && weights_of "$whole" >one && weights_of "$cut" >two && [ -s one ] && cmp -s one two; then
+    good "2 replicas, killed and resumed: the weights of the undisturbed job"
+  else
+    bad "2 replicas, killed and resumed: $(job "$cut" state) $(job "$cut" reason)"
+  fi
+fi
+
+# the sample job to its end
+exact() { # RANKS PLAN
+  local id share
+  write_node_job exact.lua "$1" "plan=$2" batch=24 slots=6 steps=1800 seed=3 warmup=100 schedule='cs.lr.cosine {}' \
+    eval='{ data = samples "test", every_steps = 1800, metric = "exact_match", max_samples = 512 }'
+  id=$(done_job exact.lua)
+  share=$(python3 - "$jobs/$id/journal" <<'PY'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+rows = [r for r in rows if r["type"] == "runner.step" and r.get("kind") == "eval"]
+print(rows[-1]["correct"] / rows[-1]["samples"] if rows else "none")
+PY
+  )
+  if python3 -c "import sys; sys.exit(not float('$share') >= 0.95)"; then
+    good "sample job on $1 GPUs: exact match $share, $("$C" show "$id" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["job"].get("elapsed_s", ""))')"
+  else
+    bad "sample job on $1 GPUs: exact match $share"
+  fi
+}
+if [ $is_exact = yes ]; then
+  rm -rf data && "$C" data make shapes data --train 8192 --test 512 --seed 1 >/dev/null
+  "$C" model init vision.json data/vision --seed 1 >/dev/null
+  "$C" model init llm.json data/llm --seed 2 --text data/text.txt --vocab 384 >/dev/null
+  exact 1 "$(layout 1)"
+  if [ "$gpus" -ge 2 ]; then
+    exact "$gpus" "$(layout "$gpus")"
+    exact "$gpus" "$(pipe 1 1 encoder-colocated 1f1b "$gpus")"
+  fi
+fi
+[ -z "$(our_pids cornstarch-worker)$(our_pids cornstarch-feeder)$(our_pids cornstarch-runner)" ] || fail "processes are left: $(our_pids)"
+until_true "the GPUs are free" are_gpus_free
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
