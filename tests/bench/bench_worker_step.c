@@ -4,7 +4,7 @@
  *   bench_worker_step [device=cuda] [precision=bf16] [vision=0] [llm=1] [slots=1] [seq=4096]
  *                     [images=4] [steps=8] [case=-1] [schedule=1f1b] [dp=1]
  *                     [modality=encoder-parallel] [recompute=none] [class=h100-80g] [scale=1]
- *                     [state=fp32]
+ *                     [state=fp32] [stages=frozen-aware]
  *
  * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas; slots, of a
  * step, are dealt out to them. state: of the optimizer, fp32 or bf16. Prints for every frozen

@@ -48,6 +48,7 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         {"schedule",  NULL,       o->schedule,  sizeof o->schedule },
         {"modality",  NULL,       o->modality,  sizeof o->modality },
         {"recompute", NULL,       o->recompute, sizeof o->recompute},
+        {"stages",    NULL,       o->stages,    sizeof o->stages   },
         {"state",     NULL,       o->state,     sizeof o->state    },
         {"profile",   NULL,       o->profile,   sizeof o->profile  },
         {"save",      NULL,       o->save,      sizeof o->save     },
@@ -84,6 +85,7 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .schedule = "1f1b",
                                  .modality = "encoder-parallel",
                                  .recompute = "none",
+                                 .stages = "frozen-aware",
                                  .state = "fp32",
                                  .llm = 1,
                                  .dp = 1,
@@ -152,12 +154,13 @@ json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_sett
                         json_t *profile)
 {
     json_t *plan = json_pack(
-        "{s:{s:i, s:i, s:s}, s:s, s:s, s:{s:{s:i, s:s}, s:{s:i, s:s}}, s:{s:i}, s:i, s:i, s:i}",
+        "{s:{s:i, s:i, s:s}, s:s, s:s, s:s, s:{s:{s:i, s:s}, s:{s:i, s:s}}, s:{s:i}, s:i, s:i, "
+        "s:i}",
         "cluster", "nodes", 1, "devices_per_node", CS_VLM_MAX_RANKS, "device", o->class, "modality",
-        o->vision > 0 ? o->modality : "encoder-colocated", "schedule", o->schedule, "parallel",
-        "vision", "pp", o->vision > 0 ? o->vision : 1, "recompute", o->recompute, "llm", "pp",
-        o->llm, "recompute", o->recompute, "encoder_rows", "vision", CS_VLM_IMAGE_ROWS * o->images,
-        "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
+        o->vision > 0 ? o->modality : "encoder-colocated", "schedule", o->schedule, "stages",
+        o->stages, "parallel", "vision", "pp", o->vision > 0 ? o->vision : 1, "recompute",
+        o->recompute, "llm", "pp", o->llm, "recompute", o->recompute, "encoder_rows", "vision",
+        CS_VLM_IMAGE_ROWS * o->images, "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
     json_t *root = json_pack(
         "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f, s:s}}",
         "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100, "batch_samples",

@@ -17,7 +17,7 @@ extern const struct cs_vlm_setting cs_vlm_settings[CS_VLM_SETTINGS];
 
 /* NAME=VALUE on the command line; a program documents those that it uses. */
 struct cs_vlm_options {
-    char device[16], class[16], precision[8], schedule[16], modality[24], recompute[12];
+    char device[16], class[16], precision[8], schedule[16], modality[24], recompute[12], stages[16];
     char state[8]; /* optimizer.state */
     char profile[256], save[256];
     int vision, llm; /* pipeline stages; vision 0: everything on one rank */
