@@ -30,7 +30,7 @@
 #include "core/sched/predict.h"
 #include "worker/measure.h"
 
-enum { MAX_STAGES = 32, RING = 1 << 14, WARM_UP = 4, MAX_STEPS = CS_VLM_MAX_STEPS };
+enum { MAX_STAGES = 32, WARM_UP = 4, MAX_STEPS = CS_VLM_MAX_STEPS };
 
 /* What a rank tells the parent, in shared memory: by step, and of the last step by action. */
 struct report {
@@ -133,88 +133,29 @@ static void add_event(struct report *r, int step, const struct cs_action *a, int
     r->end_ns[step] = end > r->end_ns[step] ? end : r->end_ns[step];
 }
 
-static void read_events(struct cs_ring *ring, const struct cs_rank_program *p, struct report *r,
-                        int step)
+static void read_events(struct cs_vlm_worker *w, struct report *r, int step)
 {
-    static struct cs_event events[RING];
-    const uint32_t n = cs_ring_get(ring, events, RING);
+    const struct cs_event *event;
+    const uint32_t n = cs_vlm_worker_events(w, &event);
     r->begin_ns[step] = INT64_MAX;
     r->end_ns[step] = 0;
     for (uint32_t i = 0; i < n; i++)
-        if (events[i].kind == CS_EVENT_ACTION)
-            add_event(r, step, &p->actions[events[i].action], (int64_t)events[i].start_ns,
-                      (int64_t)events[i].end_ns);
-}
-
-static void run_steps(const struct cs_vlm_options *o, const struct job *j, struct cs_trainer *t,
-                      struct cs_ring *ring, int rank, struct report *r)
-{
-    struct cs_err err = {0};
-    struct cs_slot_layout layout;
-    struct cs_slot slot[CS_STEP_MAX_SLOTS];
-    struct cs_manifest manifest = {.n_slots = o->slots, .n_samples = o->slots};
-    const struct cs_program *program;
-    cs_slot_layout_make(&j->vlm.plan->budget, &layout);
-    char *pool = calloc((size_t)o->slots, layout.bytes);
-    for (int s = 0; s < o->slots; s++) {
-        cs_slot_view(&layout, &j->vlm.plan->budget, pool + (size_t)s * layout.bytes, &slot[s]);
-        cs_vlm_fill_slot(o, &j->vlm, j->n_labels, &slot[s], &manifest, s);
-    }
-    cs_vlm_must(
-        cs_trainer_program(t, cs_plan_own_slots(j->vlm.plan, o->slots), false, &program, &err),
-        &err);
-    for (int i = 0; i < o->steps; i++) {
-        struct cs_step_result result;
-        manifest.step = i;
-        const int64_t start = cs_now_ns();
-        cs_vlm_must(cs_trainer_step(t, &manifest, slot, NULL, &result, &err), &err);
-        r->step_ns[i] = cs_now_ns() - start;
-        read_events(ring, &program->rank[rank % program->n_ranks], r, i);
-    }
-    free(pool);
+        if (event[i].kind == CS_EVENT_ACTION)
+            add_event(r, step, &w->program->actions[event[i].action], (int64_t)event[i].start_ns,
+                      (int64_t)event[i].end_ns);
 }
 
 static void run_rank(const struct cs_vlm_options *o, const struct job *j, int rank, const int *fds,
                      struct report *r)
 {
-    struct cs_err err = {0};
-    struct cs_device device;
-    struct cs_comm *comm = NULL;
-    struct cs_lanes *lanes = NULL;
-    struct cs_replicas *replicas = NULL;
-    struct cs_trainer *t;
-    struct cs_ring ring;
-    char name[32];
-    void *memory = malloc(cs_ring_bytes(RING));
-    cs_ring_init(memory, RING, rank);
-    cs_vlm_must(cs_ring_attach(memory, cs_ring_bytes(RING), &ring, &err), &err);
-    snprintf(name, sizeof name, "%s:%d", o->device, rank);
-    cs_vlm_must(cs_device_open(name, o->precision, &device, &err), &err);
-    if (cs_plan_world(j->vlm.plan) > 1)
-        cs_vlm_must(cs_comm_socket_new(rank, cs_plan_world(j->vlm.plan), fds, &comm, &err), &err);
-    if (j->vlm.plan->n_ranks > 1 && device.mem != NULL)
-        cs_vlm_must(cs_lanes_new(&device, j->vlm.plan, rank, comm, 60000, &lanes, &err), &err);
-    cs_vlm_must(cs_replicas_new(&device, j->vlm.plan, rank, comm, 60000, &replicas, &err), &err);
-    const struct cs_trainer_config config = {.spec = j->vlm.spec,
-                                             .graph = j->vlm.graph,
-                                             .plan = j->vlm.plan,
-                                             .device = &device,
-                                             .comm = comm,
-                                             .lanes = lanes,
-                                             .replicas = replicas,
-                                             .ring = &ring,
-                                             .rank = rank,
-                                             .deadline_ms = 30000};
-    cs_vlm_must(cs_trainer_new(&config, &t, &err), &err);
-    cs_vlm_fill_weights(t->params);
-    run_steps(o, j, t, &ring, rank, r);
-    cs_replicas_free(replicas);
-    cs_trainer_free(t);
-    cs_lanes_free(lanes);
-    if (comm != NULL)
-        comm->table->free(comm);
-    cs_device_close(&device);
-    free(memory);
+    struct cs_vlm_worker w;
+    cs_vlm_worker_open(&w, o, &j->vlm, j->n_labels, rank, fds);
+    for (int i = 0; i < o->steps; i++) {
+        struct cs_step_result result;
+        r->step_ns[i] = cs_vlm_worker_step(&w, i, &result);
+        read_events(&w, r, i);
+    }
+    cs_vlm_worker_close(&w);
 }
 
 /* ---- both side by side ---- */

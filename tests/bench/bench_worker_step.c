@@ -19,9 +19,8 @@
 #include <sys/mman.h>
 
 #include "bench/vlm.h"
-#include "core/base/clock.h"
 
-enum { RING = 1 << 14, WARM_UP = 3 };
+enum { WARM_UP = 3 };
 
 /* What a rank tells the parent, in shared memory. */
 struct report {
@@ -57,19 +56,18 @@ static double flops(const struct cs_vlm_options *o, const struct cs_vlm_setting 
 }
 
 /* From the first forward to the last backward, and how long this rank's compute stream worked. */
-static void read_events(struct cs_ring *ring, const struct cs_rank_program *p, struct report *r,
-                        int step)
+static void read_events(struct cs_vlm_worker *w, struct report *r, int step)
 {
-    static struct cs_event events[RING];
-    const uint32_t n = cs_ring_get(ring, events, RING);
+    const struct cs_event *event;
+    const uint32_t n = cs_vlm_worker_events(w, &event);
     r->begin_ns[step] = INT64_MAX;
     r->end_ns[step] = r->busy_ns[step] = 0;
     memset(r->op_ns, 0, sizeof r->op_ns);
     for (uint32_t i = 0; i < n; i++) {
-        const struct cs_event *e = &events[i];
+        const struct cs_event *e = &event[i];
         if (e->kind != CS_EVENT_ACTION)
             continue;
-        const enum cs_op op = (enum cs_op)p->actions[e->action].op;
+        const enum cs_op op = (enum cs_op)w->program->actions[e->action].op;
         r->op_ns[op] += (int64_t)(e->end_ns - e->start_ns);
         if (op != CS_OP_FWD && op != CS_OP_BWD && op != CS_OP_BWD_INPUT && op != CS_OP_BWD_WEIGHT)
             continue;
@@ -83,71 +81,20 @@ static void read_events(struct cs_ring *ring, const struct cs_rank_program *p, s
 static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j, int rank,
                      const int *fds, struct report *r)
 {
-    struct cs_err err = {0};
-    struct cs_device device;
-    struct cs_comm *comm = NULL;
-    struct cs_lanes *lanes = NULL;
-    struct cs_replicas *replicas = NULL;
-    struct cs_trainer *t;
-    struct cs_ring ring;
-    char name[32];
-    void *memory = malloc(cs_ring_bytes(RING));
-    cs_ring_init(memory, RING, rank);
-    cs_vlm_must(cs_ring_attach(memory, cs_ring_bytes(RING), &ring, &err), &err);
-    snprintf(name, sizeof name, "%s:%d", o->device, rank);
-    cs_vlm_must(cs_device_open(name, o->precision, &device, &err), &err);
-    if (cs_plan_world(j->plan) > 1)
-        cs_vlm_must(cs_comm_socket_new(rank, cs_plan_world(j->plan), fds, &comm, &err), &err);
-    if (j->plan->n_ranks > 1 && device.mem != NULL)
-        cs_vlm_must(cs_lanes_new(&device, j->plan, rank, comm, 60000, &lanes, &err), &err);
-    cs_vlm_must(cs_replicas_new(&device, j->plan, rank, comm, 60000, &replicas, &err), &err);
-    const struct cs_trainer_config config = {.spec = j->spec,
-                                             .graph = j->graph,
-                                             .plan = j->plan,
-                                             .device = &device,
-                                             .comm = comm,
-                                             .lanes = lanes,
-                                             .replicas = replicas,
-                                             .ring = &ring,
-                                             .rank = rank,
-                                             .deadline_ms = 30000};
-    cs_vlm_must(cs_trainer_new(&config, &t, &err), &err);
-    cs_vlm_fill_weights(t->params);
-
-    struct cs_slot_layout layout;
-    struct cs_slot slot[CS_STEP_MAX_SLOTS];
-    struct cs_manifest manifest = {.n_slots = o->slots, .n_samples = o->slots};
-    cs_slot_layout_make(&j->plan->budget, &layout);
-    char *pool = calloc((size_t)o->slots, layout.bytes);
-    for (int s = 0; s < o->slots; s++) {
-        cs_slot_view(&layout, &j->plan->budget, pool + (size_t)s * layout.bytes, &slot[s]);
-        cs_vlm_fill_slot(o, j, o->seq, &slot[s], &manifest, s);
-    }
-    const struct cs_program *program;
-    cs_vlm_must(cs_trainer_program(t, cs_plan_own_slots(j->plan, o->slots), false, &program, &err),
-                &err);
+    struct cs_vlm_worker w;
+    cs_vlm_worker_open(&w, o, j, o->seq, rank, fds);
     for (int i = 0; i < o->steps; i++) {
         struct cs_step_result result;
-        manifest.step = i;
-        const int64_t start = cs_now_ns();
-        cs_vlm_must(cs_trainer_step(t, &manifest, slot, NULL, &result, &err), &err);
-        r->step_ns[i] = cs_now_ns() - start;
-        read_events(&ring, &program->rank[rank % program->n_ranks], r, i);
+        r->step_ns[i] = cs_vlm_worker_step(&w, i, &result);
+        read_events(&w, r, i);
         if (result.has_loss)
-            r->loss = result.loss_sum / (double)manifest.trained_tokens;
+            r->loss = result.loss_sum / (double)w.manifest.trained_tokens;
     }
-    r->allocated = device.allocated;
-    r->weights = t->params->weight_bytes;
-    r->grads = t->params->grad_bytes;
-    r->states = t->params->state_bytes - r->grads;
-    free(pool);
-    cs_replicas_free(replicas);
-    cs_trainer_free(t);
-    cs_lanes_free(lanes);
-    if (comm != NULL)
-        comm->table->free(comm);
-    cs_device_close(&device);
-    free(memory);
+    r->allocated = w.device.allocated;
+    r->weights = w.trainer->params->weight_bytes;
+    r->grads = w.trainer->params->grad_bytes;
+    r->states = w.trainer->params->state_bytes - r->grads;
+    cs_vlm_worker_close(&w);
 }
 
 static double gib(size_t bytes)

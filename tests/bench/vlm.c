@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/philox.h"
 
 enum { BLOCK = 1 << 20 };
@@ -253,6 +254,90 @@ void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *j
     manifest->n_labels[index] = slot->head->n_labels;
     manifest->n_items[index][0] = o->images;
     manifest->trained_tokens += slot->head->n_labels;
+}
+
+static void open_device(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
+                        const struct cs_plan *plan, int rank, const int *fds)
+{
+    struct cs_err err = {0};
+    char name[32];
+    snprintf(name, sizeof name, "%s:%d", o->device, rank);
+    cs_vlm_must(cs_device_open(name, o->precision, &w->device, &err), &err);
+    if (cs_plan_world(plan) > 1)
+        cs_vlm_must(cs_comm_socket_new(rank, cs_plan_world(plan), fds, &w->comm, &err), &err);
+    if (plan->n_ranks > 1 && w->device.mem != NULL)
+        cs_vlm_must(cs_lanes_new(&w->device, plan, rank, w->comm, 60000, &w->lanes, &err), &err);
+    cs_vlm_must(cs_replicas_new(&w->device, plan, rank, w->comm, 60000, &w->replicas, &err), &err);
+}
+
+static void fill_slots(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
+                       const struct cs_vlm_job *job, int n_labels)
+{
+    struct cs_slot_layout layout;
+    cs_slot_layout_make(&job->plan->budget, &layout);
+    char *pool = w->pool = calloc((size_t)o->slots, layout.bytes);
+    w->manifest = (struct cs_manifest){.n_slots = o->slots, .n_samples = o->slots};
+    for (int s = 0; s < o->slots; s++) {
+        cs_slot_view(&layout, &job->plan->budget, pool + (size_t)s * layout.bytes, &w->slot[s]);
+        cs_vlm_fill_slot(o, job, n_labels, &w->slot[s], &w->manifest, s);
+    }
+}
+
+void cs_vlm_worker_open(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
+                        const struct cs_vlm_job *job, int n_labels, int rank, const int *fds)
+{
+    struct cs_err err = {0};
+    const struct cs_program *program;
+    memset(w, 0, sizeof *w);
+    w->ring_memory = malloc(cs_ring_bytes(CS_VLM_EVENTS));
+    cs_ring_init(w->ring_memory, CS_VLM_EVENTS, rank);
+    cs_vlm_must(cs_ring_attach(w->ring_memory, cs_ring_bytes(CS_VLM_EVENTS), &w->ring, &err), &err);
+    open_device(w, o, job->plan, rank, fds);
+    const struct cs_trainer_config config = {.spec = job->spec,
+                                             .graph = job->graph,
+                                             .plan = job->plan,
+                                             .device = &w->device,
+                                             .comm = w->comm,
+                                             .lanes = w->lanes,
+                                             .replicas = w->replicas,
+                                             .ring = &w->ring,
+                                             .rank = rank,
+                                             .deadline_ms = 30000};
+    cs_vlm_must(cs_trainer_new(&config, &w->trainer, &err), &err);
+    cs_vlm_fill_weights(w->trainer->params);
+    fill_slots(w, o, job, n_labels);
+    cs_vlm_must(cs_trainer_program(w->trainer, cs_plan_own_slots(job->plan, o->slots), false,
+                                   &program, &err),
+                &err);
+    w->program = &program->rank[rank % program->n_ranks];
+}
+
+int64_t cs_vlm_worker_step(struct cs_vlm_worker *w, int step, struct cs_step_result *result)
+{
+    struct cs_err err = {0};
+    w->manifest.step = step;
+    const int64_t start_ns = cs_now_ns();
+    cs_vlm_must(cs_trainer_step(w->trainer, &w->manifest, w->slot, NULL, result, &err), &err);
+    return cs_now_ns() - start_ns;
+}
+
+uint32_t cs_vlm_worker_events(struct cs_vlm_worker *w, const struct cs_event **out)
+{
+    static struct cs_event events[CS_VLM_EVENTS];
+    *out = events;
+    return cs_ring_get(&w->ring, events, CS_VLM_EVENTS);
+}
+
+void cs_vlm_worker_close(struct cs_vlm_worker *w)
+{
+    cs_replicas_free(w->replicas); /* before the parameters they are bound to */
+    cs_trainer_free(w->trainer);
+    cs_lanes_free(w->lanes);
+    if (w->comm != NULL)
+        w->comm->table->free(w->comm);
+    cs_device_close(&w->device);
+    free(w->pool);
+    free(w->ring_memory);
 }
 
 /* ---- processes ---- */

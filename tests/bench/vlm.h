@@ -8,6 +8,8 @@
 
 enum { CS_VLM_MAX_RANKS = 8, CS_VLM_IMAGE_ROWS = 729, CS_VLM_SETTINGS = 4, CS_VLM_MAX_STEPS = 64 };
 
+enum { CS_VLM_EVENTS = 1 << 14 }; /* of a step and rank */
+
 struct cs_vlm_setting {
     const char *name;
     bool is_encoder_frozen, is_projector_frozen, is_llm_frozen;
@@ -54,6 +56,30 @@ void cs_vlm_fill_weights(struct cs_params *params);
  * n_labels rows have labels. Adds to the manifest. */
 void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *job, int n_labels,
                       struct cs_slot *slot, struct cs_manifest *manifest, int index);
+
+/* A rank at work: device, neighbours, trainer with random weights, the slots of a step. Stays where
+ * it is opened. */
+struct cs_vlm_worker {
+    struct cs_device device;
+    struct cs_comm *comm; /* these three: NULL where there is nobody to talk to */
+    struct cs_lanes *lanes;
+    struct cs_replicas *replicas;
+    struct cs_trainer *trainer;
+    struct cs_ring ring;
+    struct cs_manifest manifest;
+    struct cs_slot slot[CS_STEP_MAX_SLOTS];
+    const struct cs_rank_program *program; /* of this rank, what events name */
+    void *ring_memory, *pool;
+};
+
+/* fds: to the other ranks; n_labels: see cs_vlm_fill_slot */
+void cs_vlm_worker_open(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
+                        const struct cs_vlm_job *job, int n_labels, int rank, const int *fds);
+/* one step over the same slots; returns how long it took, ns */
+int64_t cs_vlm_worker_step(struct cs_vlm_worker *w, int step, struct cs_step_result *result);
+/* what happened since the last call: at most CS_VLM_EVENTS, in memory of the program's own */
+uint32_t cs_vlm_worker_events(struct cs_vlm_worker *w, const struct cs_event **out);
+void cs_vlm_worker_close(struct cs_vlm_worker *w);
 
 /* One process for each of n ranks, connected with all others (fds, -1: itself); false: one of them
  * failed. */
