@@ -11,20 +11,7 @@
 # may be left, the GPUs must be free, and the next job on the same daemon must train.
 # Prints a line per round and "N passed, N failed". Exit: 0 all passed, 1 not, 77 no such GPUs.
 set -u
-gpus=2 rounds=6 is_cpu=no build=build size=small seed=$(($(date +%s) % 32768))
-while [ $# -gt 0 ]; do
-  case $1 in
-    --gpus) gpus=${2:?--gpus needs a number}; shift ;;
-    --rounds) rounds=${2:?--rounds needs a number}; shift ;;
-    --seed) seed=${2:?--seed needs a number}; shift ;;
-    --wide) size=wide ;;
-    --cpu) is_cpu=yes ;;
-    -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
-    -*) echo "kill.sh: $1 is no option; --help tells them" >&2; exit 1 ;;
-    *) build=$1 ;;
-  esac
-  shift
-done
+numbers="gpus rounds seed" gpus=2 rounds=6 seed=$(($(date +%s) % 32768))
 . "$(dirname "$0")/node.sh"
 LIMIT_S=${E2E_LIMIT_S:-120}
 RANDOM=$seed

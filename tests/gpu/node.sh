@@ -1,6 +1,23 @@
-# Sourced by soak.sh and kill.sh (bash): the programs of a build directory as a node with GPUs, with a private
-# daemon (tests/support/e2e.sh). The caller has set: build (the directory), gpus (how many a job takes), is_cpu
-# ("yes": CPU ranks instead, to try the scripts where there is no GPU).
+# Sourced by soak.sh and kill.sh (bash): reads their command line, then the programs of a build directory as a node
+# with GPUs, with a private daemon (tests/support/e2e.sh). The caller has set: numbers (names of its options with a
+# number; each is a variable with its default, gpus among them: how many a job takes). Set here: size (small, or wide
+# with --wide), is_cpu (yes with --cpu: CPU ranks, to try the scripts where there is no GPU), build (the directory).
+# --help prints the comment at the head of the script, up to its "set".
+size=small is_cpu=no build=build
+while [ $# -gt 0 ]; do
+  option=${1#--}
+  case $1 in
+    --wide) size=wide ;;
+    --cpu) is_cpu=yes ;;
+    -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    -*)
+      case " $numbers " in *" $option "*) ;; *) echo "${0##*/}: $1 is no option; --help tells them" >&2; exit 1 ;; esac
+      printf -v "$option" %s "${2:?$1 needs a number}"
+      shift ;;
+    *) build=$1 ;;
+  esac
+  shift
+done
 build=$(cd "$build" 2>/dev/null && pwd) || { echo "there is no build directory; give it as the last argument" >&2; exit 1; }
 export CORNSTARCH_BIN=$build/bin
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

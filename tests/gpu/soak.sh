@@ -11,19 +11,7 @@
 # must be otherwise idle: beside the step time stand the load average and the clock of the first GPU.
 # Prints the figures. Exit: 0 passed, 1 not, 77 no such GPUs.
 set -u
-minutes=8 gpus=1 size=small is_cpu=no build=build
-while [ $# -gt 0 ]; do
-  case $1 in
-    --minutes) minutes=${2:?--minutes needs a number}; shift ;;
-    --gpus) gpus=${2:?--gpus needs a number}; shift ;;
-    --wide) size=wide ;;
-    --cpu) is_cpu=yes ;;
-    -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
-    -*) echo "soak.sh: $1 is no option; --help tells them" >&2; exit 1 ;;
-    *) build=$1 ;;
-  esac
-  shift
-done
+numbers="minutes gpus" minutes=8 gpus=1
 . "$(dirname "$0")/node.sh"
 seconds=$(python3 -c 'import sys; print(int(60 * float(sys.argv[1])))' "$minutes")
 [ "$seconds" -ge 20 ] || fail "--minutes $minutes: at least 20 s are needed to see anything"
