@@ -22,6 +22,9 @@ struct cs_device_class {
  * or waiting (what kernels/cuda/nccl.cu allows it), and moves what they can. */
 enum { CS_LANE_UNITS = 2 };
 
+/* The same of a communicator of replicas. */
+enum { CS_GROUP_UNITS = 16 };
+
 /* of a lane between ranks of one node: its multiprocessors' 34 GB/s each (a gigabyte over NVLink of
  * an H200), at most the link's; without units the link's */
 int64_t cs_lane_bytes_per_s(const struct cs_device_class *device);

@@ -6,6 +6,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/near.h"
+#include "core/plan/buckets.h"
 #include "core/plan/costs.h"
 #include "core/plan/place.h"
 #include "core/plan/plan_json.h"
@@ -492,6 +493,7 @@ enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *g
     cs_place_costs(graph, cluster->device, p.cost, p.plan);
     cs_place_step_costs(graph, cluster->device, profile, p.plan);
     cs_place_recompute(spec, graph, cluster->device, p.cost, p.plan);
+    cs_place_buckets(graph, arena, p.plan);
     CS_TRY(cs_plan_check_fits(p.plan, err));
     CS_TRY(check_memory(&p, err));
     CS_TRY(explain(&p, err));

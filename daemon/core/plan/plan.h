@@ -11,6 +11,8 @@
 #include "core/model/graph.h"
 #include "core/plan/cluster.h"
 
+struct cs_stage_bucket; /* core/plan/buckets.h */
+
 struct cs_stage {
     const char *name; /* "vision.0", "llm.1" */
     int32_t id;       /* index in plan->stages; dataflow order: encoders' stages, then the llm's */
@@ -28,6 +30,9 @@ struct cs_stage {
     /* measured (a profile), 0: not. Of a slot: preparing its input on this rank; of a step, for
      * what trains here: gradients to 0, their squares, the optimizer */
     int64_t prepare_ns, clear_ns, norm_ns, update_ns;
+    /* gradients that replicas sum as one; derived, no part of the encoding */
+    const struct cs_stage_bucket *bucket;
+    int32_t n_buckets;
 };
 
 /* rows flow from one stage to another: next stage of the branch, or an encoder's last stage to

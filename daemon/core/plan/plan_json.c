@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/plan/buckets.h"
 #include "core/plan/layout.h"
 #include "core/plan/place.h"
 
@@ -546,6 +547,7 @@ enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
     CS_TRY(read_count(&r, "embed_stage", 0, r.plan->n_stages - 1, &r.plan->embed_stage, err));
     CS_TRY(read_count(&r, "head_stage", 0, r.plan->n_stages - 1, &r.plan->head_stage, err));
     CS_TRY(check_derived(&r, err));
+    cs_place_buckets(graph, arena, r.plan);
     CS_TRY(cs_plan_check_fits(r.plan, err));
     CS_TRY(read_predictions(&r, err));
     CS_TRY(cs_plan_hash(r.plan, graph, r.plan->hash, err));

@@ -3,6 +3,7 @@
 
 #include "core/plan/costs.h"
 #include "core/sched/forecast.h"
+#include "core/sched/overlap.h"
 
 static int64_t bytes_ns(int64_t bytes, int64_t bytes_per_s)
 {
@@ -27,6 +28,16 @@ static int64_t prepare_ns(const struct cs_program *program, int rank)
     return (sum + most) * program->n_slots;
 }
 
+/* what a rank does in a step before its first action */
+static int64_t begin_ns(const struct cs_program *program, int rank)
+{
+    int64_t ns = prepare_ns(program, rank);
+    for (int32_t s = 0; s < program->plan->n_stages; s++)
+        if (program->plan->stages[s].rank == rank)
+            ns += program->plan->stages[s].clear_ns;
+    return ns;
+}
+
 /* The optimizer, of which a replica does its part, and what else a step does beside slots; all
  * ranks do that at the same time, so it counts where they end together. Not measured: it reads and
  * writes gradients, moments and weights of what trains, bound by memory. */
@@ -34,16 +45,16 @@ static int64_t step_ns(const struct cs_program *program, int rank,
                        const struct cs_device_class *device)
 {
     const struct cs_plan *plan = program->plan;
-    int64_t bytes = 0, measured = 0;
+    int64_t bytes = 0, update_ns = 0;
     for (int32_t s = 0; s < plan->n_stages; s++) {
         const struct cs_stage *stage = &plan->stages[s];
         if (stage->rank != rank)
             continue;
-        measured += stage->clear_ns + stage->update_ns / cs_plan_replicas(plan);
+        update_ns += stage->update_ns / cs_plan_replicas(plan);
         if (stage->update_ns == 0)
             bytes += 2 * stage->state_bytes;
     }
-    return prepare_ns(program, rank) + measured + bytes_ns(bytes, device->bytes_per_s);
+    return begin_ns(program, rank) + update_ns + bytes_ns(bytes, device->bytes_per_s);
 }
 
 static int64_t norm_ns(const struct cs_program *program, int rank,
@@ -81,14 +92,28 @@ static int64_t copies_ns(const struct cs_stage *stage, const struct cs_device_cl
            bytes_ns(2 * bytes / n * (n - 1), device->link_bytes_per_s);
 }
 
-/* half a ring over the replicas: every rank sends all parts but its own. The weights that return
- * are acts, the gradients fp32. */
-static int64_t replicas_ns(const struct cs_plan *plan, int rank, enum cs_op op,
+static int32_t count_buckets(const struct cs_plan *plan, int rank)
+{
+    int32_t n = 0;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        n += plan->stages[s].rank == rank ? plan->stages[s].n_buckets : 0;
+    return n;
+}
+
+/* Half a ring over the replicas: every rank sends all parts but its own. The weights that return
+ * are acts, the gradients fp32. On accelerators most of it is hidden behind backward and forward;
+ * plans that were made from numbers do not say what could be. */
+static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_op op,
                            const struct cs_device_class *device)
 {
+    const struct cs_plan *plan = program->plan;
     const double dp = cs_plan_replicas(plan);
     const int element = cs_device_element_bytes(device);
     double grads = 0;
+    if (device->mem_bytes > 0 && count_buckets(plan, rank) > 0)
+        return op == CS_OP_REDUCE
+                   ? cs_overlap_reduce_ns(program, rank, device)
+                   : cs_overlap_gather_ns(program, rank, begin_ns(program, rank), device);
     for (int32_t s = 0; s < plan->n_stages; s++)
         if (plan->stages[s].rank == rank)
             grads += (double)plan->stages[s].state_bytes / (1 + (element == 4 ? 2 : 3) / dp);
@@ -124,7 +149,7 @@ int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
         return step_ns(program, rank, device);
     case CS_OP_REDUCE:
     case CS_OP_GATHER:
-        return replicas_ns(plan, rank, (enum cs_op)action->op, device);
+        return replicas_ns(program, rank, (enum cs_op)action->op, device);
     case CS_OP_RECV:
     case CS_OP_MARK:
     case CS_OP_COUNT:

@@ -1,0 +1,332 @@
+/* What replicas cost a step where sums and weights travel while the device computes: closed forms
+ * of all hidden, partly hidden and not hidden, alone and through the simulator. */
+#include "core/sched/overlap.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "core/plan/buckets.h"
+#include "core/sched/predict.h"
+#include "tests/support/spec.h"
+
+/* ---- the two rules ---- */
+
+static void sums_that_fit_before_the_end_cost_nothing(void **state)
+{
+    (void)state;
+    static const struct cs_overlap_item item[] = {
+        {100, 50},
+        {200, 50},
+        {300, 50}
+    };
+    assert_int_equal(cs_overlap_left(item, 3, 350), 0);
+    assert_int_equal(cs_overlap_left(item, 3, 349), 1);
+    assert_int_equal(cs_overlap_left(item, 0, 0), 0);
+}
+
+/* the second waits for the first: 100 + 150, then 150 more; the third is not complete before 500 */
+static void sums_go_one_after_the_other(void **state)
+{
+    (void)state;
+    static const struct cs_overlap_item item[] = {
+        {100, 150},
+        {200, 150},
+        {500, 150}
+    };
+    assert_int_equal(cs_overlap_left(item, 2, 300), 100);
+    assert_int_equal(cs_overlap_left(item, 3, 500), 150);
+    assert_int_equal(cs_overlap_left(item, 3, 650), 0);
+    /* times may lie before 0: they count back from the end */
+    static const struct cs_overlap_item back[] = {
+        {-300, 400},
+        {-100, 50 }
+    };
+    assert_int_equal(cs_overlap_left(back, 2, 0), 150);
+}
+
+/* arrivals 100, 200, 300; the longest delay counts, the others are within it */
+static void weights_cost_their_longest_delay(void **state)
+{
+    (void)state;
+    static const struct cs_overlap_item hidden[] = {
+        {100, 100},
+        {300, 100},
+        {300, 100}
+    };
+    static const struct cs_overlap_item late[] = {
+        {40,  100},
+        {150, 100},
+        {290, 100}
+    };
+    assert_int_equal(cs_overlap_delay(hidden, 3), 0);
+    assert_int_equal(cs_overlap_delay(late, 3), 60);
+    assert_int_equal(cs_overlap_delay(late, 0), 0);
+}
+
+/* ---- in a step ---- */
+
+struct made {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_cluster cluster;
+    struct cs_device_class device;
+    struct cs_plan *plan;
+};
+
+enum { FWD = 1000, BWD = 2000, CPU = 0, GPU = 1 };
+
+/* Two replicas of a text model on one rank each, two slots a replica: F F B B or F B F B. A byte
+ * takes a nanosecond; half of every bucket is sent. */
+static struct made make(int mem_bytes, const char *schedule)
+{
+    const struct cs_test_spec options = {
+        .n_encoders = -1, .dp = 2, .slots = 4, .schedule = schedule};
+    struct made m = {.arena = cs_arena_new(0)};
+    struct cs_err err = {.text = ""};
+    m.root = cs_test_spec_json(&options);
+    m.device = (struct cs_device_class){
+        .name = "test", .flops = 1, .link_bytes_per_s = 1000000000, .mem_bytes = mem_bytes};
+    if (cs_spec_read(m.root, m.arena, &m.spec, &err) != CS_OK ||
+        cs_graph_build(m.spec, true, m.arena, &m.graph, &err) != CS_OK ||
+        cs_cluster_read(m.spec->cluster, 0, &m.cluster, &err) != CS_OK ||
+        cs_plan_make(m.spec, m.graph, &m.cluster, m.arena, &m.plan, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(m.plan->n_stages, 1);
+    m.plan->stages[0].fwd_ns = FWD;
+    m.plan->stages[0].bwd_input_ns = BWD / 2;
+    m.plan->stages[0].bwd_weight_ns = BWD / 2;
+    m.plan->stages[0].state_bytes = 0;
+    return m;
+}
+
+static void done(struct made *m)
+{
+    json_decref(m->root);
+    cs_arena_free(m->arena);
+}
+
+/* the step with these buckets beside the two forwards and backwards of a replica */
+static int64_t beside_compute(const struct made *m, const struct cs_stage_bucket *bucket, int32_t n)
+{
+    struct cs_program *program;
+    struct cs_sim_result result;
+    struct cs_device_class device = m->device;
+    struct cs_err err = {.text = ""};
+    const struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
+    m->plan->stages[0].bucket = bucket;
+    m->plan->stages[0].n_buckets = n;
+    if (cs_program_make(m->plan, m->graph, cs_plan_own_slots(m->plan, 4), false, m->arena, &program,
+                        &err) != CS_OK ||
+        cs_simulate(program, &options, m->arena, &result, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return result.makespan_ns - 2 * (FWD + BWD);
+}
+
+/* 400 params: 800 ns of gradients, 400 of weights */
+static void a_step_hides_what_it_can(void **state)
+{
+    (void)state;
+
+    static const struct {
+        struct cs_stage_bucket bucket[2];
+        int n;
+        int64_t cost;
+    } rows[] = {
+  /* gradients 800 before the end, weights not needed before 400 */
+        {{{400, 1600, 800, 400, false}},                                1, 0              },
+ /* half of the gradients' way is left */
+        {{{400, 1600, 400, 400, false}},                                1, 400            },
+ /* half of the weights' way as well */
+        {{{400, 1600, 400, 200, false}},                                1, 600            },
+ /* nothing is hidden: complete at the end, needed at once */
+        {{{400, 1600, 0, 0, false}},                                    1, 1200           },
+ /* the upper one is summed while the lower one's backward runs; its weights come second */
+        {{{400, 1600, 0, 0, false}, {400, 1600, 1000, 800, false}},     2, 800 + 400      },
+        {{{400, 1600, 0, 0, false}, {400, 1600, 500, 800, false}},      2, 300 + 800 + 400},
+ /* the second's weights arrive at 800 and are needed at 500; the first's at 400, at 0 */
+        {{{400, 1600, 0, 0, false}, {400, 1600, 1000, 350, false}},     2, 800 + 450      },
+ /* a tied table is complete at the end, whatever is left of the backward, and the first
+  * layer waits for it */
+        {{{400, 1600, 1500, 900, true}},                                1, 800 + 400      },
+        {{{400, 1600, 1500, 900, true}, {400, 1600, 1000, 800, false}}, 2, 800 + 400      },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct made m = make(GPU, "1f1b");
+        m.device.mem_bytes = 1;
+        const int64_t got = beside_compute(&m, rows[i].bucket, rows[i].n);
+        if (got != rows[i].cost)
+            fail_msg("row %zu: %lld ns, %lld are not hidden", i, (long long)got,
+                     (long long)rows[i].cost);
+        done(&m);
+    }
+}
+
+/* the sums of CPU ranks go over sockets when all is computed */
+static void cpu_ranks_hide_nothing(void **state)
+{
+    (void)state;
+    static const struct cs_stage_bucket bucket = {400, 1600, 800, 400, false};
+    struct made m = make(CPU, "1f1b");
+    m.plan->stages[0].state_bytes = 400 * (4 + 8 / 2); /* gradients, half of the moments */
+    const int64_t got = beside_compute(&m, &bucket, 1);
+    assert_int_equal(got, 800 + 800);
+    done(&m);
+}
+
+/* what is hidden holds 16 of 64 multiprocessors: a quarter of its time is lost to the computing */
+static void hidden_transfers_take_their_part_of_the_device(void **state)
+{
+    (void)state;
+    static const struct cs_stage_bucket bucket = {400, 1600, 400, 400, false};
+    struct made m = make(GPU, "1f1b");
+    m.device.units = 4 * CS_GROUP_UNITS;
+    assert_int_equal(beside_compute(&m, &bucket, 1), 400 + 400 / 4 + 400 / 4);
+    done(&m);
+}
+
+/* Weight gradients in actions of their own: a bucket is complete within the last of those. */
+static void split_backwards_complete_in_their_weight_half(void **state)
+{
+    (void)state;
+    static const struct cs_stage_bucket bucket = {400, 1600, 1000, 400, false};
+    struct made m = make(GPU, "zb-h1");
+    struct cs_program *program;
+    struct cs_err err = {.text = ""};
+    m.plan->stages[0].bucket = &bucket;
+    m.plan->stages[0].n_buckets = 1;
+    if (cs_program_make(m.plan, m.graph, 2, false, m.arena, &program, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    /* half of the weight half is left: 500 of 800 are hidden */
+    assert_int_equal(cs_overlap_reduce_ns(program, 0, &m.device), 300);
+    assert_int_equal(cs_overlap_gather_ns(program, 0, 0, &m.device), 0);
+    assert_int_equal(cs_overlap_gather_ns(program, 0, 0, &m.device), 0);
+    done(&m);
+}
+
+/* What a rank does before its first forward hides weights too. */
+static void preparing_a_step_hides_weights(void **state)
+{
+    (void)state;
+    static const struct cs_stage_bucket bucket = {400, 1600, 800, 0, false};
+    struct made m = make(GPU, "1f1b");
+    m.plan->stages[0].update_ns = 10;
+    assert_int_equal(beside_compute(&m, &bucket, 1), 400 + 10 / 2);
+    m.plan->stages[0].clear_ns = 100;
+    m.plan->stages[0].prepare_ns = 50;
+    assert_int_equal(beside_compute(&m, &bucket, 1), 200 + 200 + 5);
+    done(&m);
+}
+
+/* ---- buckets of a model ---- */
+
+static int64_t trained(const struct cs_graph *graph, const struct cs_stage *stage)
+{
+    int64_t n = 0;
+    for (int32_t l = 0; l < stage->n_layers; l++)
+        n += graph->layers[stage->first_layer + l].n_trained;
+    return n;
+}
+
+static struct made make_model(const struct cs_test_spec *options)
+{
+    struct made m = {.arena = cs_arena_new(0)};
+    struct cs_err err = {.text = ""};
+    m.root = cs_test_spec_json(options);
+    if (cs_spec_read(m.root, m.arena, &m.spec, &err) != CS_OK ||
+        cs_graph_build(m.spec, true, m.arena, &m.graph, &err) != CS_OK ||
+        cs_cluster_read(m.spec->cluster, 0, &m.cluster, &err) != CS_OK ||
+        cs_plan_make(m.spec, m.graph, &m.cluster, m.arena, &m.plan, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return m;
+}
+
+static void buckets_hold_what_trains_and_fall_with_the_layers(void **state)
+{
+    (void)state;
+    const struct cs_test_spec options = {.dp = 2, .llm_layers = 6, .llm_width = 640};
+    struct made m = make_model(&options);
+    for (int32_t s = 0; s < m.plan->n_stages; s++) {
+        const struct cs_stage *stage = &m.plan->stages[s];
+        int64_t params = 0, left = -1, into = -1;
+        for (int32_t b = 0; b < stage->n_buckets; b++) {
+            const struct cs_stage_bucket *bucket = &stage->bucket[b];
+            params += bucket->params;
+            assert_true(bucket->left_ns >= left && bucket->into_ns >= into);
+            left = bucket->left_ns;
+            into = bucket->into_ns;
+            assert_false(bucket->is_late);
+            if (b + 1 < stage->n_buckets)
+                assert_true(bucket->grad_bytes >= CS_BUCKET_BYTES);
+        }
+        assert_int_equal(params, trained(m.graph, stage));
+        assert_true(left < stage->bwd_input_ns + stage->bwd_weight_ns && into < stage->fwd_ns);
+    }
+    /* embedding and two blocks, two blocks, two blocks, head */
+    assert_int_equal(m.plan->stages[m.plan->n_stages - 1].n_buckets, 4);
+    done(&m);
+}
+
+static void one_replica_and_frozen_stages_have_no_buckets(void **state)
+{
+    (void)state;
+    const struct cs_test_spec one = {.dp = 1},
+                              frozen = {.dp = 2, .rules = "train:* freeze:vision.*"};
+    struct made m = make_model(&one);
+    for (int32_t s = 0; s < m.plan->n_stages; s++)
+        assert_int_equal(m.plan->stages[s].n_buckets, 0);
+    done(&m);
+    m = make_model(&frozen);
+    assert_int_equal(m.plan->stages[0].n_buckets, 0);
+    assert_int_equal(m.plan->stages[1].n_buckets, 1);
+    done(&m);
+}
+
+static void a_plan_that_was_read_has_the_same_buckets(void **state)
+{
+    (void)state;
+    const struct cs_test_spec options = {.dp = 2, .is_tied = true, .llm_pp = 2, .llm_layers = 4};
+    struct made m = make_model(&options);
+    struct cs_plan *read;
+    struct cs_err err = {.text = ""};
+    json_t *json = cs_plan_json(m.plan, m.graph);
+    if (cs_plan_read(json, m.graph, m.arena, &read, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    for (int32_t s = 0; s < m.plan->n_stages; s++) {
+        assert_int_equal(read->stages[s].n_buckets, m.plan->stages[s].n_buckets);
+        assert_true(read->stages[s].n_buckets > 0);
+        for (int32_t b = 0; b < read->stages[s].n_buckets; b++) {
+            const struct cs_stage_bucket *x = &read->stages[s].bucket[b],
+                                         *y = &m.plan->stages[s].bucket[b];
+            assert_true(x->params == y->params && x->left_ns == y->left_ns &&
+                        x->into_ns == y->into_ns && x->is_late == y->is_late);
+        }
+    }
+    json_decref(json);
+    done(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_that_fit_before_the_end_cost_nothing),
+        cmocka_unit_test(sums_go_one_after_the_other),
+        cmocka_unit_test(weights_cost_their_longest_delay),
+        cmocka_unit_test(a_step_hides_what_it_can),
+        cmocka_unit_test(cpu_ranks_hide_nothing),
+        cmocka_unit_test(hidden_transfers_take_their_part_of_the_device),
+        cmocka_unit_test(split_backwards_complete_in_their_weight_half),
+        cmocka_unit_test(preparing_a_step_hides_weights),
+        cmocka_unit_test(buckets_hold_what_trains_and_fall_with_the_layers),
+        cmocka_unit_test(one_replica_and_frozen_stages_have_no_buckets),
+        cmocka_unit_test(a_plan_that_was_read_has_the_same_buckets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

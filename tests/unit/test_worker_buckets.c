@@ -1,0 +1,103 @@
+/* The buckets that predictions count with are those that the worker sums. */
+#include "worker/params.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "core/plan/buckets.h"
+#include "support/device.h"
+#include "support/spec.h"
+
+static void need(enum cs_status status, const struct cs_err *err)
+{
+    if (status != CS_OK)
+        fail_msg("%s: %s", cs_status_slug(status), err->text);
+}
+
+/* The worker rounds the size of a bucket up, so that its parts are equal and aligned. */
+static void compare_rank(const struct cs_graph *graph, const struct cs_plan *plan, int rank)
+{
+    struct cs_params *params;
+    struct cs_err err = {.text = ""};
+    int32_t n = 0;
+    need(cs_params_new(graph, plan, rank, cs_test_device(), &params, &err), &err);
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        for (int32_t b = 0; plan->stages[s].rank == rank && b < plan->stages[s].n_buckets; b++) {
+            const struct cs_stage_bucket *want = &plan->stages[s].bucket[b];
+            assert_true(n < params->n_buckets);
+            const struct cs_bucket *got = &params->bucket[n++];
+            const int64_t rounding = 4096; /* every tensor begins at a cache line */
+            if (got->n < want->params || got->n > want->params + rounding ||
+                (got->first_layer < 0) != want->is_late)
+                fail_msg("%s, bucket %d: %lld parameters%s, the worker has %lld%s",
+                         plan->stages[s].name, b, (long long)want->params,
+                         want->is_late ? " late" : "", (long long)got->n,
+                         got->first_layer < 0 ? " late" : "");
+        }
+    assert_int_equal(n, params->n_buckets);
+    cs_params_free(params);
+}
+
+/* is_one: all stages on one rank */
+static void compare(const struct cs_test_spec *options, bool is_one)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    json_t *root = cs_test_spec_json(options);
+    struct cs_err err = {.text = ""};
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_cluster cluster;
+    struct cs_plan *plan;
+    need(cs_spec_read(root, arena, &spec, &err), &err);
+    need(cs_graph_build(spec, true, arena, &graph, &err), &err);
+    need(cs_cluster_read(spec->cluster, 0, &cluster, &err), &err);
+    need(cs_plan_make(spec, graph, &cluster, arena, &plan, &err), &err);
+    for (int32_t s = 0; is_one && s < plan->n_stages; s++)
+        plan->stages[s].rank = 0;
+    if (is_one) {
+        plan->n_ranks = 1;
+        cs_place_buckets(graph, arena, plan);
+    }
+    for (int r = 0; r < plan->n_ranks; r++)
+        compare_rank(graph, plan, r);
+    json_decref(root);
+    cs_arena_free(arena);
+}
+
+static void predictions_and_worker_have_the_same_buckets(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"train:*", "train:* freeze:vision.encoder*",
+                                        "train:vision.projector", "train:* freeze:llm.layers.1"};
+    for (size_t i = 0; i < 4 * CS_ARRAY_LEN(rules); i++) {
+        struct cs_test_spec options = {
+            .dp = 2, .is_tied = i % 2 != 0, .rules = rules[i / 4], .llm_pp = 2};
+        compare(&options, i / 2 % 2 != 0);
+    }
+}
+
+/* blocks of 13 MB of gradients: two fill a bucket */
+static void large_layers_fill_buckets_in_the_same_places(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const struct cs_test_spec options = {
+            .dp = 2, .llm_layers = 5, .llm_width = 640, .is_tied = i != 0};
+        compare(&options, false);
+        compare(&options, true);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(predictions_and_worker_have_the_same_buckets),
+        cmocka_unit_test(large_layers_fill_buckets_in_the_same_places),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
