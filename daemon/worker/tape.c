@@ -18,12 +18,6 @@ _Static_assert(sizeof(union cs_tape_word) == 8, "a word has no padding: hashes a
 
 typedef const union cs_tape_word *words;
 
-#if CS_OPS_VERSION >= 2
-typedef void grad_type;
-#else
-typedef float grad_type;
-#endif
-
 /* in front of the words of a call: which, how many words follow, and its context */
 enum { HEAD_OP, HEAD_WORDS, HEAD_SPACE, HEAD_BYTES, HEAD_GRAD, HEAD };
 
@@ -77,11 +71,7 @@ static void put(const struct cs_ctx *ctx, enum call op, words word, size_t n)
     out[HEAD_WORDS].i = (int64_t)n;
     out[HEAD_SPACE].p = ctx->workspace;
     out[HEAD_BYTES].i = (int64_t)ctx->workspace_bytes;
-#if CS_OPS_VERSION >= 2
     out[HEAD_GRAD].i = ctx->grad;
-#else
-    out[HEAD_GRAD].i = 0;
-#endif
     memcpy(out + HEAD, word, n * sizeof *word);
     tape->n_calls++;
 }
@@ -118,7 +108,7 @@ PLAY(bias_add)
 }
 
 static void bias_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
-                      grad_type *db)
+                      void *db)
 {
     PUT(BIAS_GRAD, I(rows), I(n), P(dy), I(ld_dy), P(db));
 }
@@ -154,7 +144,7 @@ PLAY(linear_dgrad)
 }
 
 static void linear_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t out, const void *dy,
-                         const void *x, grad_type *dw, grad_type *db)
+                         const void *x, void *dw, void *db)
 {
     PUT(LINEAR_WGRAD, I(rows), I(in), I(out), P(dy), P(x), P(dw), P(db));
 }
@@ -193,7 +183,7 @@ PLAY(add_norm)
 
 static void norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
                       const void *x, const void *weight, const float *stat, const void *dy,
-                      const void *dx_in, void *dx, grad_type *dw, grad_type *db)
+                      const void *dx_in, void *dx, void *dw, void *db)
 {
     PUT(NORM_GRAD, I(kind), I(rows), I(n), D(offset), P(x), P(weight), P(stat), P(dy), P(dx_in),
         P(dx), P(dw), P(db));
@@ -285,7 +275,7 @@ PLAY(embed)
 }
 
 static void embed_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *ids,
-                       const void *dy, float scale, grad_type *dtable)
+                       const void *dy, float scale, void *dtable)
 {
     PUT(EMBED_GRAD, I(rows), I(n), P(ids), P(dy), D(scale), P(dtable));
 }
@@ -333,7 +323,7 @@ PLAY(patches)
 
 static void linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *weight, const int32_t *labels, float softcap, double *loss,
-                        uint8_t *correct, void *dx, grad_type *dw)
+                        uint8_t *correct, void *dx, void *dw)
 {
     PUT(LINEAR_XENT, I(rows), I(in), I(vocab), P(x), P(weight), P(labels), D(softcap), P(loss),
         P(correct), P(dx), P(dw));
@@ -348,15 +338,7 @@ PLAY(linear_xent)
 /* ---- attention: the structs it is given are written by value ---- */
 
 /* A field that is added must be written below. */
-#if CS_OPS_VERSION >= 2
-#define SINK(shape)  (shape)->sink
-#define DSINK(shape) (shape)->dsink
 _Static_assert(sizeof(struct cs_attention_shape) == 64, "shape of attention");
-#else
-#define SINK(shape)  NULL
-#define DSINK(shape) NULL
-_Static_assert(sizeof(struct cs_attention_shape) == 44, "shape of attention");
-#endif
 _Static_assert(sizeof(struct cs_mask_plan) == 80, "mask plan");
 _Static_assert(sizeof(struct cs_mask_list) == 40, "lists of tiles");
 _Static_assert(sizeof(struct cs_mask_cells) == 144, "cells of a mask");
@@ -389,8 +371,8 @@ static void put_attention(const struct cs_ctx *ctx, enum call op,
         I(s->o_stride),
         D(s->scale),
         D(s->softcap),
-        P(SINK(s)),
-        P(DSINK(s)),
+        P(s->sink),
+        P(s->dsink),
         I(s->is_deterministic),
         I(m->rule.kind),
         I(m->rule.window),
@@ -435,17 +417,19 @@ static struct cs_mask_list list_of(words w)
 
 static void attention_of(words w, struct attention *a)
 {
-    a->shape = (struct cs_attention_shape)
-    {
-        .tokens = INT32(w[0]), .heads = INT32(w[1]), .kv_heads = INT32(w[2]),
-        .head_dim = INT32(w[3]), .k_tokens = INT32(w[4]), .q_stride = INT32(w[5]),
-        .kv_stride = INT32(w[6]), .o_stride = INT32(w[7]), .scale = FLOAT(w[8]),
-        .softcap = FLOAT(w[9]),
-#if CS_OPS_VERSION >= 2
-        .sink = w[10].p, .dsink = w[11].m,
-#endif
-        .is_deterministic = w[12].i != 0
-    };
+    a->shape = (struct cs_attention_shape){.tokens = INT32(w[0]),
+                                           .heads = INT32(w[1]),
+                                           .kv_heads = INT32(w[2]),
+                                           .head_dim = INT32(w[3]),
+                                           .k_tokens = INT32(w[4]),
+                                           .q_stride = INT32(w[5]),
+                                           .kv_stride = INT32(w[6]),
+                                           .o_stride = INT32(w[7]),
+                                           .scale = FLOAT(w[8]),
+                                           .softcap = FLOAT(w[9]),
+                                           .sink = w[10].p,
+                                           .dsink = w[11].m,
+                                           .is_deterministic = w[12].i != 0};
     w += SHAPE;
     a->mask = (struct cs_mask_plan){
         .rule = {(enum cs_mask_kind)w[0].i, INT32(w[1]), INT32(w[2])},
@@ -635,9 +619,7 @@ static void play_call(const struct cs_tape *tape, words head)
         struct cs_ctx ctx = cs_device_ctx(d);
         ctx.workspace = head[HEAD_SPACE].m;
         ctx.workspace_bytes = (size_t)head[HEAD_BYTES].i;
-#if CS_OPS_VERSION >= 2
         ctx.grad = (enum cs_grad_type)head[HEAD_GRAD].i;
-#endif
         play[op](d->ops, &ctx, w);
     }
 }

@@ -1,0 +1,219 @@
+/* Rows that are added to a slot on a device: what they hold, that they change no result, and that
+ * slots of similar size become the same work. On a device that keeps its memory on the host
+ * (support/lazy_device.h). */
+#include "worker/trainer.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "support/lazy_device.h"
+#include "support/spec.h"
+#include "support/step.h"
+
+enum { VOCAB = 199 };
+
+struct fixture {
+    struct cs_device *device;
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan;
+    struct cs_input_tables *tables;
+    struct cs_test_step step;
+};
+
+static void need(enum cs_status status, const struct cs_err *err)
+{
+    if (status != CS_OK)
+        fail_msg("%s: %s", cs_status_slug(status), err->text);
+}
+
+static void open_fixture(struct fixture *f, const struct cs_test_spec *options)
+{
+    struct cs_err err = {0};
+    struct cs_cluster cluster;
+    memset(f, 0, sizeof *f);
+    f->device = cs_lazy_device_new();
+    f->arena = cs_arena_new(0);
+    f->root = cs_test_spec_json(options);
+    need(cs_spec_read(f->root, f->arena, &f->spec, &err), &err);
+    need(cs_graph_build(f->spec, false, f->arena, &f->graph, &err), &err);
+    need(cs_cluster_read(f->spec->cluster, 0, &cluster, &err), &err);
+    need(cs_plan_make(f->spec, f->graph, &cluster, f->arena, &f->plan, &err), &err);
+    for (int s = 0; s < f->plan->n_stages; s++)
+        f->plan->stages[s].rank = 0;
+    f->plan->n_ranks = 1;
+    need(cs_input_tables_new(f->graph, f->device, &f->plan->budget, &f->tables, &err), &err);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    cs_input_tables_free(f->tables);
+    cs_lazy_device_free(f->device);
+    json_decref(f->root);
+    cs_arena_free(f->arena);
+}
+
+/* a slot of documents with these numbers of rows */
+static void fill_slot(struct fixture *f, const int *rows, int n_documents, struct cs_input *in)
+{
+    struct cs_err err = {0};
+    int32_t id[256], label[256];
+    cs_test_step_new(&f->step, &f->plan->budget, 1, 0);
+    for (int d = 0; d < n_documents; d++) {
+        for (int i = 0; i < rows[d]; i++) {
+            id[i] = (i * 7 + d) % VOCAB;
+            label[i] = i % 3 == 0 ? i % VOCAB : -1;
+        }
+        cs_test_step_add(&f->step, 0, rows[d], id, label, NULL);
+    }
+    need(cs_input_prepare(in, f->tables, &f->step.manifest, 0, &f->step.slot[0],
+                          CS_INPUT_TOKENS | CS_INPUT_LABELS, &err),
+         &err);
+    need(cs_input_place(in, &err), &err);
+    need(cs_device_sync(f->device, &err), &err);
+}
+
+/* rows and documents that a slot gets, of documents with these numbers of rows */
+static void check_padding(struct fixture *f, const int *rows, int n_documents, int want_rows,
+                          int want_documents)
+{
+    struct cs_input in = {.slot = {.head = NULL}};
+    fill_slot(f, rows, n_documents, &in);
+    const struct cs_mask_plan *m = &in.at.llm_mask;
+    int n = 0;
+    for (int d = 0; d < n_documents; d++)
+        n += rows[d];
+    assert_int_equal(in.n_tokens, n);
+    assert_int_equal(in.llm_rows, want_rows);
+    assert_int_equal(m->n_tokens, want_rows);
+    assert_int_equal(m->n_segments, want_documents);
+    assert_int_equal(m->segment[0], 0);
+    assert_int_equal(m->segment[m->n_segments], want_rows);
+    for (int s = 0; s < m->n_segments; s++) {
+        const int first = m->segment[s], end = m->segment[s + 1];
+        assert_true(first < end);
+        if (s < n_documents)
+            assert_int_equal(end - first, rows[s]);
+        for (int i = first; i < end; i++) {
+            assert_int_equal(m->doc[i], m->doc[first]);
+            assert_int_equal(m->pos[i], i - first);
+        }
+        if (s > 0)
+            assert_true(m->doc[first] > m->doc[first - 1]);
+    }
+    for (int i = 0; i < want_rows; i++) {
+        assert_int_equal(in.at.embed_ids[i], i < n ? in.slot.ids[i] : -1);
+        for (int k = 0; i >= n && k < f->tables->rot_half; k++)
+            assert_true(in.at.cos[i * f->tables->rot_half + k] == 0.0f &&
+                        in.at.sin[i * f->tables->rot_half + k] == 0.0f);
+    }
+    for (int i = 0; i < in.n_labels; i++)
+        assert_true(in.at.label_rows[i] < n);
+    cs_input_free(&in);
+    cs_test_step_free(&f->step);
+}
+
+static void rows_are_rounded_up_to_documents_of_their_own(void **state)
+{
+    struct fixture f;
+    (void)state;
+    open_fixture(&f, &(struct cs_test_spec){.seed = 2, .seq_tokens = 200, .n_encoders = -1});
+    check_padding(&f, (const int[]){30, 21}, 2, 64, 8);
+    check_padding(&f, (const int[]){1}, 1, 64, 8);
+    check_padding(&f, (const int[]){57}, 1, 64, 8);
+    check_padding(&f, (const int[]){58}, 1, 128, 8); /* seven documents more need seven rows */
+    check_padding(&f, (const int[]){64}, 1, 128, 8);
+    check_padding(&f, (const int[]){8, 8, 8, 8, 8, 8, 8, 8}, 8, 64, 8); /* nothing is added */
+    check_padding(&f, (const int[]){8, 8, 8, 8, 8, 8, 8, 7}, 8, 64, 9); /* not without one */
+    check_padding(&f, (const int[]){9, 8, 8, 8, 8, 8, 8, 8, 8}, 9, 128, 16);
+    check_padding(&f, (const int[]){150}, 1, 192, 8);
+    check_padding(&f, (const int[]){190}, 1, 200, 8); /* never over the budget */
+    check_padding(&f, (const int[]){195}, 1, 195, 1); /* no room for the documents */
+    check_padding(&f, (const int[]){200}, 1, 200, 1);
+    check_padding(&f, NULL, 0, 0, 0);
+    close_fixture(&f);
+}
+
+/* what the LLM's layers read lies where it lies, whatever the slot holds */
+static void arrays_of_the_llm_lie_at_fixed_places(void **state)
+{
+    static const int slots[][3] = {
+        {90,  40, 20},
+        {3,   1,  2 },
+        {100, 1,  60},
+        {10,  80, 7 }
+    };
+    struct fixture f;
+    struct cs_input in = {.slot = {.head = NULL}};
+    struct cs_input_arrays first = {.embed_ids = NULL};
+    (void)state;
+    open_fixture(&f, &(struct cs_test_spec){.seed = 2, .seq_tokens = 200, .n_encoders = -1});
+    for (size_t i = 0; i < CS_ARRAY_LEN(slots); i++) {
+        fill_slot(&f, slots[i], 3, &in);
+        if (i == 0)
+            first = in.at;
+        assert_ptr_equal(in.at.embed_ids, first.embed_ids);
+        assert_ptr_equal(in.at.cos, first.cos);
+        assert_ptr_equal(in.at.sin, first.sin);
+        assert_ptr_equal(in.at.llm_mask.doc, first.llm_mask.doc);
+        assert_ptr_equal(in.at.llm_mask.pos, first.llm_mask.pos);
+        assert_ptr_equal(in.at.llm_mask.segment, first.llm_mask.segment);
+        cs_test_step_free(&f.step);
+    }
+    cs_input_free(&in);
+    close_fixture(&f);
+}
+
+/* ---- steps that all differ ---- */
+
+enum { STEPS = 48, SLOTS = 4 };
+
+static void slots_of_similar_size_are_the_same_work(void **state)
+{
+    static const struct cs_test_spec options = {.seed = 2, .seq_tokens = 192};
+    struct fixture f;
+    struct cs_err err = {0};
+    struct cs_trainer *t;
+    struct cs_graphs_counts warm = {0}, c;
+    (void)state;
+    open_fixture(&f, &options);
+    const struct cs_trainer_config config = {
+        .spec = f.spec, .graph = f.graph, .plan = f.plan, .device = f.device};
+    setenv("CORNSTARCH_GRAPHS", "always", 1);
+    need(cs_trainer_new(&config, &t, &err), &err);
+    need(cs_params_load(t->params, 9, &err), &err);
+    for (int s = 0; s < STEPS; s++) {
+        struct cs_step_result result;
+        cs_test_step_new(&f.step, &f.plan->budget, SLOTS, s);
+        cs_test_step_random(&f.step, (uint64_t)s + 100, VOCAB, 60);
+        need(cs_trainer_step(t, &f.step.manifest, f.step.slot, NULL, &result, &err), &err);
+        assert_true(isfinite(result.loss_sum) && isfinite(result.grad_norm));
+        cs_test_step_free(&f.step);
+        if (s == STEPS / 2 - 1)
+            warm = cs_exec_graphs(t->exec);
+    }
+    c = cs_exec_graphs(t->exec);
+    /* half of all calls, although no two slots are equal */
+    assert_true(2 * (c.replayed_calls - warm.replayed_calls) > c.calls - warm.calls);
+    cs_trainer_free(t);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_rounded_up_to_documents_of_their_own),
+        cmocka_unit_test(arrays_of_the_llm_lie_at_fixed_places),
+        cmocka_unit_test(slots_of_similar_size_are_the_same_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
