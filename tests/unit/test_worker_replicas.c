@@ -1,0 +1,221 @@
+/* Where replicas sum on devices, all of them must start the same sums in the same order, or they
+ * wait for each other for ever: also when the last slot of a zero-bubble step has rows on one
+ * replica and none on another. A device whose communicator only writes down what it is asked for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/replicas.h"
+#include "worker/stage.h"
+
+enum { REPLICAS = 2, STAGES = 2, STAGE_LAYERS = 3, BUCKETS = 6, COUNT = 8 };
+
+static struct {
+    int32_t bucket[2 * BUCKETS];
+    int32_t n;
+} started;
+
+static float grads[BUCKETS * COUNT];
+static int some_handle; /* an address only */
+
+static enum cs_status fake_create(void *handle, void **out, struct cs_err *err)
+{
+    (void)handle;
+    (void)err;
+    *out = &some_handle;
+    return CS_OK;
+}
+
+static void fake_destroy(void *handle, void *what)
+{
+    (void)handle;
+    (void)what;
+}
+
+static enum cs_status fake_order(void *handle, void *a, void *b, struct cs_err *err)
+{
+    (void)handle;
+    (void)a;
+    (void)b;
+    (void)err;
+    return CS_OK;
+}
+
+static enum cs_status fake_id(char id[CS_DEVICE_COMM_ID], struct cs_err *err)
+{
+    (void)err;
+    memset(id, 1, CS_DEVICE_COMM_ID);
+    return CS_OK;
+}
+
+static enum cs_status fake_open(const char id[CS_DEVICE_COMM_ID], int rank, int n,
+                                enum cs_device_comm_kind kind, void **comm, struct cs_err *err)
+{
+    (void)id;
+    (void)rank;
+    (void)n;
+    (void)kind;
+    (void)err;
+    *comm = &some_handle;
+    return CS_OK;
+}
+
+static enum cs_status fake_reduce_scatter(void *comm, const void *from, void *to, size_t count,
+                                          enum cs_grad_type type, void *stream, struct cs_err *err)
+{
+    (void)comm;
+    (void)to;
+    (void)type;
+    (void)stream;
+    (void)err;
+    assert_int_equal(count, COUNT / REPLICAS);
+    assert_true(started.n < 2 * BUCKETS);
+    started.bucket[started.n++] = (int32_t)(((const float *)from - grads) / COUNT);
+    return CS_OK;
+}
+
+static enum cs_status fake_check(void *comm, struct cs_err *err)
+{
+    (void)comm;
+    (void)err;
+    return CS_OK;
+}
+
+static void fake_close(void *comm)
+{
+    (void)comm;
+}
+
+static enum cs_status fake_exchange(struct cs_comm *comm, struct cs_xfer *xfer, int n,
+                                    int deadline_ms, struct cs_err *err)
+{
+    (void)comm;
+    (void)xfer;
+    (void)n;
+    (void)deadline_ms;
+    (void)err;
+    return CS_OK;
+}
+
+static const struct cs_device_comm_ops fake_comm = {.new_id = fake_id,
+                                                    .open = fake_open,
+                                                    .reduce_scatter = fake_reduce_scatter,
+                                                    .check = fake_check,
+                                                    .abort = fake_close,
+                                                    .close = fake_close};
+static const struct cs_device_ops fake_device = {.comm = &fake_comm,
+                                                 .stream_create = fake_create,
+                                                 .stream_destroy = fake_destroy,
+                                                 .event_create = fake_create,
+                                                 .event_destroy = fake_destroy,
+                                                 .event_record = fake_order,
+                                                 .stream_wait = fake_order};
+static const struct cs_comm_table fake_sockets = {.exchange = fake_exchange};
+
+/* Two stages of three layers on one rank, the first of which is frozen; a bucket a layer, and one
+ * of the tied head, which is complete after an exchange. */
+struct rank {
+    struct cs_device device;
+    struct cs_comm sockets;
+    struct cs_bucket bucket[BUCKETS];
+    struct cs_params params;
+    struct cs_stage part[STAGES];
+    struct cs_stage_model stage[STAGES];
+    struct cs_replicas *replicas;
+    struct cs_watch watch;
+};
+
+static void layer_done(void *user, int32_t layer)
+{
+    struct rank *r = user;
+    assert_int_equal(cs_replicas_layer_done(r->replicas, layer, NULL), CS_OK);
+}
+
+static void rank_open(struct rank *r)
+{
+    struct cs_plan plan = {.dp = REPLICAS, .n_ranks = 1};
+    memset(r, 0, sizeof *r);
+    r->device.mem = &fake_device;
+    r->sockets.table = &fake_sockets;
+    for (int32_t i = 0; i < BUCKETS; i++)
+        r->bucket[i] = (struct cs_bucket){.at = i * COUNT,
+                                          .n = COUNT,
+                                          .first_layer = i < BUCKETS - 1 ? i + 1 : -1,
+                                          .end_layer = i < BUCKETS - 1 ? i + 2 : -1};
+    r->params = (struct cs_params){.device = &r->device,
+                                   .bucket = r->bucket,
+                                   .n_buckets = BUCKETS,
+                                   .grads = grads,
+                                   .grad_size = sizeof grads[0]};
+    for (int32_t s = 0; s < STAGES; s++) {
+        r->part[s].first_layer = s * STAGE_LAYERS;
+        r->part[s].n_layers = STAGE_LAYERS;
+        r->stage[s] = (struct cs_stage_model){.stage = &r->part[s], .lowest = s == 0};
+    }
+    r->watch = (struct cs_watch){.done = layer_done, .user = r};
+    assert_int_equal(cs_replicas_new(&r->device, &plan, 0, &r->sockets, 1000, &r->replicas, NULL),
+                     CS_OK);
+    assert_int_equal(cs_replicas_bind(r->replicas, &r->params, NULL), CS_OK);
+    cs_replicas_begin(r->replicas);
+    started.n = 0;
+}
+
+enum slot { WITH_ROWS, EMPTY, NEVER_SEEN };
+
+/* The weight halves of the last slot, last stage first, then the rest of the sums. n_after: how
+ * many had been started after each stage. */
+static void step(enum slot slot, int32_t n_after[STAGES], int32_t order[BUCKETS])
+{
+    struct rank r;
+    struct cs_saved nothing = {0};
+    rank_open(&r);
+    for (int32_t s = STAGES - 1; s >= 0; s--) {
+        struct cs_run run = {.watch = &r.watch};
+        if (slot != NEVER_SEEN)
+            cs_stage_bwd_weight(&r.stage[s], &run, slot == WITH_ROWS ? &nothing : NULL);
+        n_after[s] = started.n;
+    }
+    assert_int_equal(cs_replicas_reduce(r.replicas, NULL), CS_OK);
+    assert_int_equal(started.n, BUCKETS); /* each once */
+    memcpy(order, started.bucket, BUCKETS * sizeof *order);
+    cs_replicas_free(r.replicas);
+}
+
+static void an_empty_slot_starts_the_sums_where_one_with_rows_does(void **state)
+{
+    int32_t n[2][STAGES], order[2][BUCKETS];
+    (void)state;
+    step(WITH_ROWS, n[0], order[0]);
+    step(EMPTY, n[1], order[1]);
+    assert_int_equal(n[0][1], STAGE_LAYERS); /* while the first stage is still to come */
+    assert_int_equal(n[0][0], BUCKETS - 1);  /* all but the tied head's */
+    assert_memory_equal(n[0], n[1], sizeof n[0]);
+    assert_memory_equal(order[0], order[1], sizeof order[0]);
+}
+
+static void what_no_backward_started_follows_in_the_same_order(void **state)
+{
+    int32_t n[2][STAGES], order[2][BUCKETS];
+    (void)state;
+    step(WITH_ROWS, n[0], order[0]);
+    step(NEVER_SEEN, n[1], order[1]);
+    assert_int_equal(n[1][0], 0);
+    assert_memory_equal(order[0], order[1], sizeof order[0]);
+    for (int32_t i = 0; i < BUCKETS - 1; i++) /* as backwards go: last layers first */
+        assert_int_equal(order[0][i], BUCKETS - 2 - i);
+    assert_int_equal(order[0][BUCKETS - 1], BUCKETS - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_slot_starts_the_sums_where_one_with_rows_does),
+        cmocka_unit_test(what_no_backward_started_follows_in_the_same_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
