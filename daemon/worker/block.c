@@ -40,16 +40,6 @@ static struct cs_attention_shape shape_of(const struct cs_arch *a, int64_t rows)
     };
 }
 
-/* The context with the workspace that attention asks for. */
-static struct cs_ctx attention_ctx(struct cs_run *run, const struct cs_attention_shape *shape,
-                                   const struct cs_mask_plan *mask)
-{
-    struct cs_ctx ctx = *run->ctx;
-    ctx.workspace_bytes = run->ops->attention_workspace(shape, mask);
-    ctx.workspace = cs_scratch_take(run->scratch, ctx.workspace_bytes);
-    return ctx;
-}
-
 static void rotate(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *qkv,
                    int inverse)
 {
@@ -68,7 +58,7 @@ static void attend(struct cs_run *run, const struct cs_layer_model *l, int64_t r
     const struct cs_attention_shape shape = shape_of(l->arch, rows);
     const struct block_dims d = dims_of(l->arch);
     const struct cs_mask_plan *mask = mask_of(run, l);
-    struct cs_ctx ctx = attention_ctx(run, &shape, mask);
+    struct cs_ctx ctx = cs_run_attention_ctx(run, &shape, mask);
     run->ops->attention(&ctx, &shape, mask, kept->qkv, cs_run_at(run, kept->qkv, d.q),
                         cs_run_at(run, kept->qkv, d.q + d.kv), kept->o, kept->lse);
 }
@@ -138,6 +128,58 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     kept->h1 = kept->h2 = kept->a = NULL; /* they were scratch */
 }
 
+/* What weight gradients read and selective recompute did not keep is made again just before, by the
+ * same operators on the same inputs: the same bits. Frozen layers need none of it. */
+static void *normed_again(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                          const void *x, int is_second)
+{
+    const struct cs_tensor *const *w = l->weight;
+    if (!l->layer->needs_weight_grad)
+        return NULL;
+    float *stat = cs_run_keep_f32(run, false, rows * 2);
+    void *h = cs_run_hold(run, rows * l->arch->width);
+    cs_run_norm(run, l->arch, rows, x, w[is_second ? CS_PARAM_NORM2_W : CS_PARAM_NORM1_W],
+                w[is_second ? CS_PARAM_NORM2_B : CS_PARAM_NORM1_B], h, stat);
+    return h;
+}
+
+static void *activated_again(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                             const struct cs_kept *kept)
+{
+    struct cs_kept made = *kept;
+    if (!l->layer->needs_weight_grad)
+        return NULL;
+    made.a = cs_run_hold(run, rows * dims_of(l->arch).ffn);
+    if (l->arch->is_gated_mlp)
+        gate(run, l, rows, &made);
+    else
+        run->ops->act(run->ctx, (enum cs_act)l->arch->act, rows * dims_of(l->arch).ffn, kept->up,
+                      made.a);
+    return made.a;
+}
+
+/* dup (rows, up) from dy, and the gradient of the second product's weights */
+static void down_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                     const void *dy, void *dup, const struct cs_kept *kept)
+{
+    const struct cs_arch *a = l->arch;
+    const struct block_dims d = dims_of(a);
+    const struct cs_tensor *const *w = l->weight;
+    void *made = kept->a == NULL ? activated_again(run, l, rows, kept) : NULL;
+    const void *act = kept->a != NULL ? kept->a : made;
+    cs_run_linear_wgrad(run, rows, d.ffn, d.width, dy, act, w[CS_PARAM_DOWN_W], w[CS_PARAM_DOWN_B]);
+    if (!a->is_gated_mlp) {
+        cs_run_linear_dgrad_act(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W],
+                                (enum cs_act)a->act, kept->up, dup);
+        return;
+    }
+    void *da = made != NULL && run->later == NULL ? made : cs_run_take(run, rows * d.ffn);
+    cs_run_linear_dgrad(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W], da);
+    run->ops->gated_grad(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up,
+                         cs_run_at(run, kept->up, d.ffn), d.up, da, dup, cs_run_at(run, dup, d.ffn),
+                         d.up);
+}
+
 /* dh2 (rows, width) from dy */
 static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                     const void *dy, void *dh2, const struct cs_kept *kept)
@@ -148,19 +190,11 @@ static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     const struct cs_tensor *up_w = a->is_gated_mlp ? w[CS_PARAM_GATE_W] : w[CS_PARAM_UP_W];
     const struct cs_tensor *up_b = a->is_gated_mlp ? NULL : w[CS_PARAM_UP_B];
     void *dup = cs_run_hold(run, rows * d.up);
-    cs_run_linear_wgrad(run, rows, d.ffn, d.width, dy, kept->a, w[CS_PARAM_DOWN_W],
-                        w[CS_PARAM_DOWN_B]);
-    if (a->is_gated_mlp) {
-        void *da = cs_run_take(run, rows * d.ffn);
-        cs_run_linear_dgrad(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W], da);
-        run->ops->gated_grad(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up,
-                             cs_run_at(run, kept->up, d.ffn), d.up, da, dup,
-                             cs_run_at(run, dup, d.ffn), d.up);
-    } else {
-        cs_run_linear_dgrad_act(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W],
-                                (enum cs_act)a->act, kept->up, dup);
-    }
-    cs_run_linear_wgrad(run, rows, d.width, d.up, dup, kept->h2, up_w, up_b);
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    down_bwd(run, l, rows, dy, dup, kept);
+    cs_scratch_rewind(run->scratch, mark);
+    const void *h2 = kept->h2 != NULL ? kept->h2 : normed_again(run, l, rows, kept->x2, 1);
+    cs_run_linear_wgrad(run, rows, d.width, d.up, dup, h2, up_w, up_b);
     cs_run_linear_dgrad(run, rows, d.width, d.up, dup, up_w, dh2);
 }
 
@@ -171,7 +205,7 @@ static void attend_bwd(struct cs_run *run, const struct cs_layer_model *l, int64
     const struct cs_attention_shape shape = shape_of(l->arch, rows);
     const struct block_dims d = dims_of(l->arch);
     const struct cs_mask_plan *mask = mask_of(run, l);
-    struct cs_ctx ctx = attention_ctx(run, &shape, mask);
+    struct cs_ctx ctx = cs_run_attention_ctx(run, &shape, mask);
     void *q = kept->qkv;
     run->ops->attention_grad(&ctx, &shape, mask, q, cs_run_at(run, q, d.q),
                              cs_run_at(run, q, d.q + d.kv), kept->o, kept->lse, d_o, dqkv,
@@ -184,54 +218,31 @@ static bool has_grad(const struct cs_tensor *t)
     return t != NULL && t->grad != NULL;
 }
 
-/* What weight gradients read and selective recompute did not keep: the same operators on the same
- * inputs give the same bits. */
-static struct cs_kept restore(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                              const struct cs_kept *kept)
-{
-    const struct cs_arch *a = l->arch;
-    const struct block_dims d = dims_of(a);
-    const struct cs_tensor *const *w = l->weight;
-    struct cs_kept all = *kept;
-    if (kept->h1 != NULL || !l->layer->needs_weight_grad)
-        return all;
-    float *stat = cs_run_keep_f32(run, false, rows * 2);
-    all.h1 = cs_run_hold(run, rows * d.width);
-    all.h2 = cs_run_hold(run, rows * d.width);
-    all.a = cs_run_hold(run, rows * d.ffn);
-    cs_run_norm(run, a, rows, all.x, w[CS_PARAM_NORM1_W], w[CS_PARAM_NORM1_B], all.h1, stat);
-    cs_run_norm(run, a, rows, all.x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], all.h2, stat);
-    if (a->is_gated_mlp)
-        gate(run, l, rows, &all);
-    else
-        run->ops->act(run->ctx, (enum cs_act)a->act, rows * d.ffn, all.up, all.a);
-    return all;
-}
-
 static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                       const struct cs_layer_ends *ends, const void *dy, void *dx,
-                      const struct cs_kept *saved)
+                      const struct cs_kept *kept)
 {
     (void)ends;
     if (rows == 0)
         return;
-    const struct cs_kept all = restore(run, l, rows, saved), *kept = &all;
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(a);
     const struct cs_tensor *const *w = l->weight;
     void *dh = cs_run_take(run, rows * d.width);
     void *dx2 = cs_run_hold(run, rows * d.width);
-    void *d_o = cs_run_take(run, rows * d.q);
-    void *dqkv = cs_run_hold(run, rows * d.qkv);
-
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     mlp_bwd(run, l, rows, dy, dh, kept);
+    cs_scratch_rewind(run->scratch, mark);
     cs_run_norm_grad(run, a, rows, kept->x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], kept->stat2,
                      dh, dy, dx2);
+
+    void *d_o = cs_run_take(run, rows * d.q);
+    void *dqkv = cs_run_hold(run, rows * d.qkv);
     cs_run_linear_wgrad(run, rows, d.q, d.width, dx2, kept->o, w[CS_PARAM_O_W], w[CS_PARAM_O_B]);
     cs_run_linear_dgrad(run, rows, d.q, d.width, dx2, w[CS_PARAM_O_W], d_o);
     attend_bwd(run, l, rows, d_o, dqkv, kept);
-    cs_run_linear_wgrad(run, rows, d.width, d.qkv, dqkv, kept->h1, w[CS_PARAM_Q_W],
-                        w[CS_PARAM_Q_B]);
+    const void *h1 = kept->h1 != NULL ? kept->h1 : normed_again(run, l, rows, kept->x, 0);
+    cs_run_linear_wgrad(run, rows, d.width, d.qkv, dqkv, h1, w[CS_PARAM_Q_W], w[CS_PARAM_Q_B]);
     if (dx == NULL && !has_grad(w[CS_PARAM_NORM1_W]) && !has_grad(w[CS_PARAM_NORM1_B]))
         return;
     cs_run_linear_dgrad(run, rows, d.width, d.qkv, dqkv, w[CS_PARAM_Q_W], dh);

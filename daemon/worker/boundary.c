@@ -4,12 +4,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+enum { ALIGN = 256 };
+
 struct buffer {
     struct buffer *next; /* in the free list */
     void *data;
     void *last_use;    /* event, NULL on the host */
     void *last_stream; /* where it was recorded */
     bool is_used;      /* last_use was recorded */
+    bool is_borrowed;  /* data is a part of the arena */
 };
 
 struct cs_boundary {
@@ -56,26 +59,33 @@ static void give_all(struct cs_boundary *b)
 static size_t buffer_bytes(const struct cs_boundary *b, int32_t edge)
 {
     const struct cs_edge *e = &b->plan->edges[edge];
-    return (size_t)e->max_rows * (size_t)e->width * b->device->ops->act_bytes + 64;
+    const size_t bytes = (size_t)e->max_rows * (size_t)e->width * b->device->ops->act_bytes + 64;
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 static void free_buffer(struct cs_boundary *b, int32_t edge, struct buffer *buffer)
 {
-    cs_device_free(b->device, buffer->data, buffer_bytes(b, edge));
+    if (!buffer->is_borrowed)
+        cs_device_free(b->device, buffer->data, buffer_bytes(b, edge));
     if (buffer->last_use != NULL)
         b->device->mem->event_destroy(b->device->handle, buffer->last_use);
     free(buffer);
 }
 
-static enum cs_status new_buffer(struct cs_boundary *b, int32_t edge, struct buffer **out,
-                                 struct cs_err *err)
+/* memory NULL: of its own */
+static enum cs_status new_buffer(struct cs_boundary *b, int32_t edge, void *memory,
+                                 struct buffer **out, struct cs_err *err)
 {
     const struct cs_device_ops *mem = b->device->mem;
     struct buffer *buffer = calloc(1, sizeof *buffer);
     *out = NULL;
     if (buffer == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a boundary buffer");
-    enum cs_status status = cs_device_alloc(b->device, buffer_bytes(b, edge), &buffer->data, err);
+    buffer->data = memory;
+    buffer->is_borrowed = memory != NULL;
+    enum cs_status status =
+        memory != NULL ? CS_OK
+                       : cs_device_alloc(b->device, buffer_bytes(b, edge), &buffer->data, err);
     if (status == CS_OK && mem != NULL)
         status = mem->event_create(b->device->handle, &buffer->last_use, err);
     if (status != CS_OK)
@@ -85,17 +95,46 @@ static enum cs_status new_buffer(struct cs_boundary *b, int32_t edge, struct buf
     return status;
 }
 
+static void drop_all(struct cs_boundary *b)
+{
+    give_all(b);
+    for (int32_t e = 0; e < b->plan->n_edges; e++)
+        while (b->free_list[e] != NULL) {
+            struct buffer *first = b->free_list[e];
+            b->free_list[e] = first->next;
+            free_buffer(b, e, first);
+        }
+}
+
+size_t cs_boundary_bytes(const struct cs_boundary *boundary, const int32_t *n_buffers)
+{
+    size_t bytes = 0;
+    for (int32_t e = 0; e < boundary->plan->n_edges; e++)
+        bytes += (size_t)n_buffers[e] * buffer_bytes(boundary, e);
+    return bytes;
+}
+
+enum cs_status cs_boundary_reserve(struct cs_boundary *boundary, const int32_t *n_buffers,
+                                   void *memory, struct cs_err *err)
+{
+    char *at = memory;
+    drop_all(boundary);
+    for (int32_t e = 0; e < boundary->plan->n_edges; e++)
+        for (int32_t i = 0; i < n_buffers[e]; i++) {
+            struct buffer *buffer;
+            CS_TRY(new_buffer(boundary, e, at, &buffer, err));
+            buffer->next = boundary->free_list[e];
+            boundary->free_list[e] = buffer;
+            at += buffer_bytes(boundary, e);
+        }
+    return CS_OK;
+}
+
 void cs_boundary_free(struct cs_boundary *boundary)
 {
     if (boundary == NULL)
         return;
-    give_all(boundary);
-    for (int32_t e = 0; e < boundary->plan->n_edges; e++)
-        while (boundary->free_list[e] != NULL) {
-            struct buffer *first = boundary->free_list[e];
-            boundary->free_list[e] = first->next;
-            free_buffer(boundary, e, first);
-        }
+    drop_all(boundary);
     pthread_mutex_destroy(&boundary->lock);
     free(boundary->free_list);
     free(boundary->at);
@@ -152,7 +191,7 @@ enum cs_status cs_boundary_take(struct cs_boundary *boundary, int32_t edge, int3
         return CS_OK;
     struct buffer *buffer = take_free(boundary, edge, stream);
     if (buffer == NULL)
-        CS_TRY(new_buffer(boundary, edge, &buffer, err));
+        CS_TRY(new_buffer(boundary, edge, NULL, &buffer, err));
     boundary->at[at] = buffer;
     *out = buffer->data;
     return CS_OK;

@@ -19,6 +19,12 @@ void cs_boundary_free(struct cs_boundary *boundary); /* accepts NULL */
 /* room for n_slots; everything that a failed step left is taken back */
 enum cs_status cs_boundary_begin(struct cs_boundary *boundary, int32_t n_slots,
                                  struct cs_err *err) CS_NODISCARD;
+/* What that many buffers of every edge (n_edges) take; all are made from `memory` (256-byte
+ * aligned, borrowed) in place of those there were. None is in use. A buffer more is allocated when
+ * it is needed. */
+size_t cs_boundary_bytes(const struct cs_boundary *boundary, const int32_t *n_buffers);
+enum cs_status cs_boundary_reserve(struct cs_boundary *boundary, const int32_t *n_buffers,
+                                   void *memory, struct cs_err *err) CS_NODISCARD;
 /* a buffer for rows of the edge, NULL for 0 rows; stream: of the action that fills it */
 enum cs_status cs_boundary_take(struct cs_boundary *boundary, int32_t edge, int32_t slot,
                                 int is_grad, int64_t rows, void *stream, void **out,

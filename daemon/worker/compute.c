@@ -28,7 +28,8 @@ static struct cs_saved *take_saved(struct cs_exec *exec, int32_t stage, int32_t 
     struct cs_saved *s = exec->n_spare[stage] > 0 ? exec->spare[stage][--exec->n_spare[stage]]
                                                   : calloc(1, sizeof *s);
     CS_ASSERT(s != NULL);
-    s->memory.device = exec->config.device;
+    s->memory.device = s->held.device = exec->config.device;
+    cs_exec_place(exec, s, stage, slot);
     exec->saved[slot * exec->config.plan->n_stages + stage] = s;
     return s;
 }
@@ -39,8 +40,7 @@ static void give_saved(struct cs_exec *exec, int32_t stage, int32_t slot)
     struct cs_saved *s = *at;
     *at = NULL;
     s->is_split = false;
-    exec->saved_bytes -= s->memory.used;
-    cs_scratch_clear(&s->memory); /* put together between steps: that waits for the device */
+    exec->saved_bytes -= s->memory.used + s->held.used;
     exec->spare[stage][exec->n_spare[stage]++] = s;
 }
 
@@ -158,10 +158,9 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
             e.dx = d;
     }
     saved->is_split = is_half;
-    const size_t before = saved->memory.used;
     cs_stage_bwd(stage, &run, e.dy, e.dx, &e.layer, saved);
     cs_graphs_close(exec->graphs, a->id);
-    count_saved(exec, saved->memory.used - before);
+    count_saved(exec, saved->held.used);
     if (saved->later.n == 0)
         give_saved(exec, a->stage, a->slot);
     for (int32_t i = 0; i < plan->n_edges; i++)

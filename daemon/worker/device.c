@@ -123,9 +123,12 @@ enum cs_status cs_device_alloc(struct cs_device *device, size_t bytes, void **ou
     bytes = (bytes + ALIGN) / ALIGN * ALIGN;
     *out = NULL;
     if (device == NULL || device->mem == NULL) {
+        if (device != NULL)
+            device->n_allocs++;
         *out = aligned_alloc(ALIGN, bytes);
         return *out != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for %zu bytes", bytes);
     }
+    device->n_allocs++;
     struct cs_err why = {0};
     const enum cs_status status = device->mem->alloc(device->handle, bytes, out, &why);
     if (status == CS_OK) {
@@ -153,6 +156,7 @@ enum cs_status cs_device_alloc_host(struct cs_device *device, size_t bytes, void
                                     struct cs_err *err)
 {
     bytes = (bytes + ALIGN) / ALIGN * ALIGN;
+    device->n_allocs++;
     if (device->mem != NULL)
         return device->mem->alloc_host(device->handle, bytes, out, err);
     *out = aligned_alloc(ALIGN, bytes);

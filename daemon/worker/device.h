@@ -18,6 +18,7 @@ struct cs_device {
     int index;
     enum cs_grad_type grad; /* what is kept for training: fp32 with masters, or all in bf16 */
     size_t allocated;       /* bytes of device memory in use */
+    int64_t n_allocs;       /* so far, page-locked host memory too: a running job makes none */
     struct cs_err error;
 };
 

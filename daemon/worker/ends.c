@@ -185,9 +185,7 @@ static void head_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     run->ops->gather_rows(run->ctx, n, width, in->at.label_rows, x, picked);
     cs_run_norm(run, a, n, picked, l->weight[CS_PARAM_NORM_W], l->weight[CS_PARAM_NORM_B], h,
                 kept->stat1);
-    struct cs_ctx ctx = *run->ctx;
-    ctx.workspace_bytes = run->ops->linear_xent_workspace(n, width, a->vocab);
-    ctx.workspace = cs_scratch_take(run->scratch, ctx.workspace_bytes);
+    struct cs_ctx ctx = cs_run_xent_ctx(run, n, width, a->vocab);
     run->ops->linear_xent(&ctx, n, width, a->vocab, h, w->w, in->at.label_ids, 0.0f, in->at.loss,
                           in->at.correct, kept->h2, is_training ? w->grad : NULL);
 }

@@ -295,10 +295,7 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
     CS_TRY(reserve_actions(exec, err));
     CS_TRY(reserve_saved(exec, program->n_slots, err));
     CS_TRY(cs_boundary_begin(exec->boundary, program->n_slots, err));
-    cs_scratch_reset(&exec->scratch);
-    for (int32_t s = 0; s < exec->config.plan->n_stages; s++)
-        for (int32_t i = 0; i < exec->n_spare[s]; i++)
-            cs_scratch_reset(&exec->spare[s][i]->memory);
+    CS_TRY(cs_exec_use_memory(exec, program, inputs[0].tables, err));
     if (!program->is_eval)
         begin_update(exec);
     CS_TRY(exec->config.device->mem != NULL ? cs_exec_enqueue(exec, err)
@@ -368,6 +365,7 @@ void cs_exec_free(struct cs_exec *exec)
     free_saved(exec);
     cs_boundary_free(exec->boundary);
     cs_scratch_free(&exec->scratch);
+    cs_exec_free_memory(exec);
     cs_exec_free_marks(exec);
     free(exec->stage);
     free(exec->done);

@@ -45,6 +45,21 @@ enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec *
                            struct cs_err *err) CS_NODISCARD;
 void cs_exec_free(struct cs_exec *exec); /* accepts NULL */
 
+/* What this rank's arena is divided into, in bytes: activations between forward and backward,
+ * scratch of the running action, rows on their way between stages. 0 before the first reserve. */
+struct cs_exec_memory {
+    size_t kept, scratch, boundary;
+};
+
+/* Memory for a program, as worker/memory.h plans it. The first call allocates it in one piece;
+ * later programs share it, and one that needs more makes it grow, which is noted on stderr. Between
+ * steps. CS_NO_MEMORY names the rank, what it needs, what is there and what needs less. cs_exec_run
+ * does it for a program that it has not seen. */
+enum cs_status cs_exec_reserve(struct cs_exec *exec, const struct cs_program *program,
+                               const struct cs_input_tables *tables,
+                               struct cs_err *err) CS_NODISCARD;
+struct cs_exec_memory cs_exec_memory(const struct cs_exec *exec);
+
 /* inputs: (program->n_slots) prepared slots. After an error the exec can only be freed. */
 enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *program,
                            const struct cs_manifest *manifest, struct cs_input *inputs,

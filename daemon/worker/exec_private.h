@@ -8,6 +8,7 @@
 #include "worker/boundary.h"
 #include "worker/exec.h"
 #include "worker/graphs.h"
+#include "worker/memory.h"
 
 struct cs_exec {
     struct cs_exec_config config;
@@ -21,6 +22,15 @@ struct cs_exec {
     int32_t *n_spare;
     int32_t saved_room; /* slots */
     size_t saved_bytes, saved_peak;
+
+    /* the arena: kept activations, scratch, boundary buffers, one behind the other */
+    char *arena;
+    size_t arena_bytes;
+    struct cs_exec_memory memory;
+    int32_t *n_buffers; /* (n_edges) */
+    struct cs_memory_plan **memory_plan;
+    int32_t n_memory_plans;
+    const struct cs_memory_plan *planned; /* of the running program */
 
     /* the running step */
     const struct cs_program *program;
@@ -70,6 +80,12 @@ enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *act
 enum cs_status cs_exec_collective(struct cs_exec *exec, const struct cs_action *action,
                                   struct cs_err *err) CS_NODISCARD;
 void *cs_exec_communicate(void *exec);
+/* exec_memory.c: give a set of activations its place in the arena; everything goes */
+void cs_exec_place(struct cs_exec *exec, struct cs_saved *saved, int32_t stage, int32_t slot);
+enum cs_status cs_exec_use_memory(struct cs_exec *exec, const struct cs_program *program,
+                                  const struct cs_input_tables *tables,
+                                  struct cs_err *err) CS_NODISCARD;
+void cs_exec_free_memory(struct cs_exec *exec);
 /* enqueue.c: run the whole step on a device with streams */
 enum cs_status cs_exec_enqueue(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;
 void cs_exec_free_marks(struct cs_exec *exec);

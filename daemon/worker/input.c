@@ -1,7 +1,7 @@
 /* Checking and preparing a slot; see input.h. */
-#include "worker/input.h"
-
 #include <string.h>
+
+#include "worker/input_private.h"
 
 static enum cs_status check_counts(const struct cs_input *in, const struct cs_slot_budget *budget,
                                    int index, struct cs_err *err)
@@ -31,7 +31,7 @@ static enum cs_status check_counts(const struct cs_input *in, const struct cs_sl
     return CS_OK;
 }
 
-static void prepare_encoder(struct cs_input *in, int32_t e)
+void cs_input_prepare_encoder(struct cs_input *in, int32_t e)
 {
     const struct cs_input_tables *t = in->tables;
     in->n_rows[e] = in->n_items[e] * t->budget->enc[e].item_rows;
@@ -197,7 +197,7 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
     memcpy(input->n_items, manifest->n_items[index], sizeof input->n_items);
     CS_TRY(check_counts(input, tables->budget, index, err));
     for (int32_t e = 0; e < tables->budget->n_encoders; e++)
-        prepare_encoder(input, e);
+        cs_input_prepare_encoder(input, e);
     if (needs & CS_INPUT_TOKENS)
         CS_TRY(prepare_tokens(input, index, err));
     if (needs & CS_INPUT_LABELS)

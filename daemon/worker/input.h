@@ -118,6 +118,23 @@ enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err) 
 enum cs_status cs_input_fetch(struct cs_input *input, struct cs_err *err) CS_NODISCARD;
 void cs_input_free(struct cs_input *input);
 
+/* The slot that takes most memory: one document of all tokens, each with a label, and all items of
+ * every encoder (more rows than tokens together, where that is what their budgets allow). Ready for
+ * a rehearsal: counts, masks and what the device would be told; nothing is on the device. */
+struct cs_fullest {
+    struct cs_input input;
+    void *slot_memory;
+    size_t block_bytes; /* of a placed slot, 0 on the host */
+};
+
+enum cs_status cs_fullest_new(const struct cs_input_tables *tables, unsigned needs,
+                              struct cs_fullest *out, struct cs_err *err) CS_NODISCARD;
+void cs_fullest_free(struct cs_fullest *fullest);
+/* All the memory that any slot of the budgets needs on the device, so that placing allocates
+ * nothing. */
+enum cs_status cs_input_reserve(struct cs_input *input, const struct cs_fullest *fullest,
+                                struct cs_err *err) CS_NODISCARD;
+
 /* Evaluation: samples of the slot, and how many have every trained token right. Samples without a
  * trained token are not counted. */
 void cs_input_exact(const struct cs_input *input, int64_t *n_samples, int64_t *n_exact);

@@ -96,24 +96,45 @@ void cs_input_masks_put(struct cs_input_mask *m, const struct cs_mask_plan *mask
     m->n_bitmaps = cs_input_put_mirror(b, sizeof *m->n_bitmaps);
 }
 
+static size_t all_bytes(const struct cs_device *device, int32_t n_q, int32_t n_k,
+                        size_t *workspace_bytes)
+{
+    struct carver count = {.base = NULL};
+    struct cs_mask_cells unused;
+    carve_cells(&count, &unused, n_q, n_k);
+    *workspace_bytes = device->ops->mask_workspace(n_q, n_k, unused.bitmap_room);
+    return count.used + *workspace_bytes;
+}
+
+static enum cs_status reserve(struct cs_input_mask *m, size_t bytes, struct cs_device *device,
+                              struct cs_err *err)
+{
+    if (bytes <= m->bytes)
+        return CS_OK;
+    cs_device_free(device, m->memory, m->bytes);
+    m->bytes = 0;
+    m->memory = NULL;
+    CS_TRY(cs_device_alloc(device, bytes, &m->memory, err));
+    m->bytes = bytes;
+    return CS_OK;
+}
+
+enum cs_status cs_input_masks_reserve(struct cs_input_mask *m, int32_t n_q, int32_t n_k,
+                                      struct cs_device *device, struct cs_err *err)
+{
+    size_t workspace;
+    return n_q == 0 ? CS_OK : reserve(m, all_bytes(device, n_q, n_k, &workspace), device, err);
+}
+
 enum cs_status cs_input_masks_build(struct cs_input_mask *m, struct cs_mask_plan *mask,
                                     struct cs_device *device, struct cs_err *err)
 {
     const int32_t n_q = m->cells.n_q, n_k = m->cells.n_k;
-    struct carver count = {.base = NULL};
-    struct cs_mask_cells unused;
     struct cs_ctx ctx = cs_device_ctx(device);
     if (n_q == 0)
         return CS_OK;
-    carve_cells(&count, &unused, n_q, n_k);
-    ctx.workspace_bytes = device->ops->mask_workspace(n_q, n_k, unused.bitmap_room);
-    const size_t bytes = count.used + ctx.workspace_bytes;
-    if (bytes > m->bytes) {
-        cs_device_free(device, m->memory, m->bytes);
-        m->bytes = 0;
-        CS_TRY(cs_device_alloc(device, bytes + bytes / 4, &m->memory, err));
-        m->bytes = bytes + bytes / 4;
-    }
+    const size_t bytes = all_bytes(device, n_q, n_k, &ctx.workspace_bytes);
+    CS_TRY(reserve(m, bytes > m->bytes ? bytes + bytes / 4 : bytes, device, err));
     struct carver c = {.base = m->memory};
     carve_cells(&c, &m->cells, n_q, n_k);
     ctx.workspace = c.base + c.used;

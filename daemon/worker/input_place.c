@@ -176,7 +176,7 @@ static void drop_block(struct cs_input *in)
     in->room = 0;
 }
 
-static enum cs_status reserve(struct cs_input *in, size_t bytes, struct cs_err *err)
+enum cs_status cs_input_reserve_block(struct cs_input *in, size_t bytes, struct cs_err *err)
 {
     struct cs_device *device = in->tables->device;
     void *host = NULL, *placed = NULL;
@@ -191,6 +191,21 @@ static enum cs_status reserve(struct cs_input *in, size_t bytes, struct cs_err *
     return CS_OK;
 }
 
+size_t cs_input_measure(struct cs_input *in)
+{
+    struct cs_device *device = in->tables->device;
+    struct cs_input_block b = {.device = device, .is_host = device == NULL || device->mem == NULL};
+    in->llm_rows = in->n_tokens;
+    place_all(in, &b);
+    in->at.llm_mask = in->llm_mask;
+    in->at.llm_mask.cells = has_lists(in, CS_INPUT_TOKENS) ? &in->llm_lists.cells : NULL;
+    for (int32_t e = 0; e < in->tables->budget->n_encoders; e++) {
+        in->at.enc_mask[e] = in->enc_mask[e];
+        in->at.enc_mask[e].cells = has_lists(in, CS_INPUT_ROWS) ? &in->enc_lists[e].cells : NULL;
+    }
+    return b.used;
+}
+
 enum cs_status cs_input_place(struct cs_input *input, struct cs_err *err)
 {
     struct cs_device *device = input->tables->device;
@@ -203,7 +218,7 @@ enum cs_status cs_input_place(struct cs_input *input, struct cs_err *err)
         return CS_OK;
     const size_t bytes = b.used;
     /* slots differ in size: room for the largest comes with the first ones */
-    CS_TRY(reserve(input, bytes > input->room ? bytes + bytes / 4 : bytes, err));
+    CS_TRY(cs_input_reserve_block(input, bytes > input->room ? bytes + bytes / 4 : bytes, err));
     b.staging = input->staging;
     b.placed = input->placed;
     b.used = 0;

@@ -1,4 +1,4 @@
-/* What input_place.c, input_masks.c and input_pad.c share. */
+/* What the files of worker/input.h share. */
 #ifndef CS_WORKER_INPUT_PRIVATE_H
 #define CS_WORKER_INPUT_PRIVATE_H
 
@@ -13,6 +13,14 @@ struct cs_input_block {
     size_t used;
 };
 
+/* input.c: counts and mask of an encoder from in->n_items */
+void cs_input_prepare_encoder(struct cs_input *in, int32_t encoder);
+/* What a prepared slot takes on the device: fills in->at without copying anything, as far as host
+ * arrays go; the number of tiles of its masks is known then. Returns the bytes of its block. */
+size_t cs_input_measure(struct cs_input *in);
+/* room for a block of that many bytes, on both sides */
+enum cs_status cs_input_reserve_block(struct cs_input *in, size_t bytes,
+                                      struct cs_err *err) CS_NODISCARD;
 /* where the device reads a copy of host memory; NULL stays NULL */
 const void *cs_input_put(struct cs_input_block *block, const void *host, size_t bytes);
 /* page-locked host memory for a result that is copied back without waiting; NULL in the first walk
@@ -33,6 +41,9 @@ enum cs_status cs_input_masks_build(struct cs_input_mask *mask_lists, struct cs_
 /* After the step: CS_LIMIT, more bitmaps than room; what was computed is wrong then. */
 enum cs_status cs_input_masks_check(const struct cs_input_mask *mask_lists,
                                     struct cs_err *err) CS_NODISCARD;
+/* Memory for that many tiles, exactly; no less than there is. */
+enum cs_status cs_input_masks_reserve(struct cs_input_mask *mask_lists, int32_t n_q, int32_t n_k,
+                                      struct cs_device *device, struct cs_err *err) CS_NODISCARD;
 void cs_input_masks_free(struct cs_input_mask *mask_lists, struct cs_device *device);
 
 #endif

@@ -41,6 +41,60 @@ void *cs_run_hold(struct cs_run *run, int64_t n)
     return cs_scratch_take(run->later->held, (size_t)n * run->ops->act_bytes);
 }
 
+/* A GPU takes less than it would like for the logits, in more pieces: two of them pass over the
+ * gradient of the weights once more, which costs less than a percent of such a head, and the
+ * largest of all workspaces is not twice as large as all that a block's backward needs. */
+enum { XENT_MOST_MIB = 512, XENT_LEAST_ROWS = 128 };
+
+static size_t xent_bytes(const struct cs_run *run, int64_t n, int64_t width, int64_t vocab)
+{
+    const struct cs_ops *ops = run->ops;
+    const size_t best = ops->linear_xent_workspace(n, width, vocab);
+    size_t most = (size_t)XENT_MOST_MIB << 20;
+    if (run->device->mem == NULL || best <= most)
+        return best;
+    const int64_t least_rows = n < XENT_LEAST_ROWS ? n : XENT_LEAST_ROWS;
+    const size_t least =
+        ops->linear_xent_workspace(least_rows, width, vocab) + (size_t)n * sizeof(double);
+    return least > most ? least : most;
+}
+
+static struct cs_ctx with_workspace(struct cs_run *run, size_t bytes)
+{
+    struct cs_ctx ctx = *run->ctx;
+    ctx.workspace_bytes = bytes;
+    ctx.workspace = cs_scratch_take(run->scratch, bytes);
+    return ctx;
+}
+
+struct cs_ctx cs_run_xent_ctx(struct cs_run *run, int64_t n, int64_t width, int64_t vocab)
+{
+    size_t bytes = xent_bytes(run, n, width, vocab);
+    for (int64_t fewer = 1; run->is_rehearsal && fewer < n; fewer++) {
+        const size_t other = xent_bytes(run, fewer, width, vocab);
+        bytes = other > bytes ? other : bytes;
+    }
+    return with_workspace(run, bytes);
+}
+
+struct cs_ctx cs_run_attention_ctx(struct cs_run *run, const struct cs_attention_shape *shape,
+                                   const struct cs_mask_plan *mask)
+{
+    size_t bytes = run->ops->attention_workspace(shape, mask);
+    struct cs_mask_plan other = *mask;
+    struct cs_mask_cells cells;
+    if (run->is_rehearsal && mask->cells != NULL) {
+        const int32_t most = mask->cells->n_q;
+        cells = *mask->cells;
+        other.cells = &cells;
+        for (cells.n_q = cells.n_k = 1; cells.n_q < most; cells.n_k = ++cells.n_q) {
+            const size_t fewer = run->ops->attention_workspace(shape, &other);
+            bytes = fewer > bytes ? fewer : bytes;
+        }
+    }
+    return with_workspace(run, bytes);
+}
+
 void *cs_run_at(const struct cs_run *run, void *base, int64_t n)
 {
     return (char *)base + (size_t)n * run->ops->act_bytes;

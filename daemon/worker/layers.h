@@ -47,6 +47,7 @@ struct cs_run {
     enum cs_recompute recompute; /* what the backward makes again instead of keeping it */
     struct cs_input *input;
     const struct cs_watch *watch; /* NULL: nobody */
+    bool is_rehearsal;            /* workspaces as large as any smaller slot needs them */
 };
 
 /* A layer bound to the parameters of this rank. */
@@ -104,6 +105,10 @@ float *cs_run_keep_f32(struct cs_run *run, bool is_needed, int64_t n);
 void *cs_run_take(struct cs_run *run, int64_t n);
 /* scratch for n acts that a weight gradient reads: held where those come later */
 void *cs_run_hold(struct cs_run *run, int64_t n);
+/* The context with the workspace that attention, or the head's loss over n rows, asks for. */
+struct cs_ctx cs_run_attention_ctx(struct cs_run *run, const struct cs_attention_shape *shape,
+                                   const struct cs_mask_plan *mask);
+struct cs_ctx cs_run_xent_ctx(struct cs_run *run, int64_t n, int64_t width, int64_t vocab);
 /* the n-th act of an array */
 void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
 /* y (rows, out) = x (rows, in) w^T + b; w is the first of a fused group, b may be NULL */

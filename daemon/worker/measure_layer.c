@@ -209,7 +209,6 @@ enum cs_status cs_subject_open(const struct cs_subject_config *config, struct cs
                                    .n_layers = config->n_layers};
     out->plan = (struct cs_plan){.stages = &out->alone, .n_stages = 1, .n_ranks = 1};
     out->scratch.device = out->saved.memory.device = config->device;
-    out->saved.later.held = &out->saved.memory;
     CS_TRY(cs_params_new(graph, &out->plan, 0, config->device, &out->params, err));
     CS_TRY(fill_params(out, err));
     return cs_stage_new(graph, &out->plan, out->params, 0, &out->stage, err);
@@ -221,6 +220,7 @@ void cs_subject_close(struct cs_subject *s)
     cs_input_free(&s->input);
     cs_scratch_free(&s->scratch);
     cs_scratch_free(&s->saved.memory);
+    cs_scratch_free(&s->saved.held);
     free(s->saved.kept);
     free(s->saved.later.wgrad);
     cs_stage_free(s->stage);

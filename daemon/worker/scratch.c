@@ -8,6 +8,7 @@
 
 #define ALIGN       ((size_t)256)
 #define FIRST_CHUNK ((size_t)64 * 1024)
+#define NOWHERE     ((uintptr_t)1 << 32) /* nothing is read or written there */
 
 static void add_chunk(struct cs_scratch *s, size_t bytes)
 {
@@ -29,15 +30,35 @@ static void add_chunk(struct cs_scratch *s, size_t bytes)
 
 static void drop_chunks(struct cs_scratch *s)
 {
-    for (int i = 0; i < s->n_chunks; i++)
+    for (int i = s->is_bound ? 1 : 0; i < s->n_chunks; i++)
         cs_device_free(s->device, s->chunk[i].data, s->chunk[i].bytes);
     s->n_chunks = 0;
+    s->is_bound = false;
 }
 
 void cs_scratch_free(struct cs_scratch *scratch)
 {
     drop_chunks(scratch);
     *scratch = (struct cs_scratch){.device = scratch->device};
+}
+
+void cs_scratch_bind(struct cs_scratch *scratch, void *data, size_t bytes)
+{
+    if (!scratch->is_bound || data == NULL)
+        drop_chunks(scratch);
+    cs_scratch_clear(scratch);
+    if (data == NULL)
+        return;
+    scratch->chunk[0].data = data;
+    scratch->chunk[0].bytes = bytes;
+    scratch->n_chunks = scratch->n_chunks > 1 ? scratch->n_chunks : 1;
+    scratch->is_bound = true;
+}
+
+void cs_scratch_bind_counting(struct cs_scratch *scratch)
+{
+    void *nowhere = (void *)NOWHERE;
+    cs_scratch_bind(scratch, nowhere, SIZE_MAX / 2 - NOWHERE);
 }
 
 size_t cs_scratch_capacity(const struct cs_scratch *scratch)
@@ -57,7 +78,7 @@ void cs_scratch_clear(struct cs_scratch *scratch)
 
 void cs_scratch_reset(struct cs_scratch *scratch)
 {
-    if (scratch->n_chunks > 1) {
+    if (scratch->n_chunks > 1 && !scratch->is_bound) {
         const size_t bytes = cs_scratch_capacity(scratch);
         drop_chunks(scratch);
         add_chunk(scratch, bytes);
@@ -74,6 +95,22 @@ static size_t growth_of(const struct cs_scratch *s)
     return grown > FIRST_CHUNK ? grown : FIRST_CHUNK;
 }
 
+static void count_peak(struct cs_scratch *s)
+{
+    size_t end = s->offset;
+    for (int i = 0; i < s->at; i++)
+        end += s->chunk[i].bytes;
+    s->peak = end > s->peak ? end : s->peak;
+}
+
+/* A plan of memory was too small: a mistake, but not one to lose a job for. */
+static void tell_overflow(const struct cs_scratch *s, size_t bytes)
+{
+    if (s->is_bound && s->n_chunks == 1)
+        fprintf(stderr, "a step needs more than the %zu bytes that were planned: %zu are added\n",
+                s->chunk[0].bytes, bytes);
+}
+
 void *cs_scratch_take(struct cs_scratch *scratch, size_t bytes)
 {
     CS_ASSERT(bytes < SIZE_MAX / 4);
@@ -84,12 +121,14 @@ void *cs_scratch_take(struct cs_scratch *scratch, size_t bytes)
         scratch->offset = 0;
     }
     if (scratch->at == scratch->n_chunks) {
-        const size_t least = growth_of(scratch);
+        const size_t least = scratch->is_bound ? need : growth_of(scratch);
+        tell_overflow(scratch, need > least ? need : least);
         add_chunk(scratch, need > least ? need : least);
     }
     void *p = scratch->chunk[scratch->at].data + scratch->offset;
     scratch->offset += need;
     scratch->used += bytes;
+    count_peak(scratch);
     return p;
 }
 

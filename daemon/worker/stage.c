@@ -102,18 +102,6 @@ static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
     return layer >= s->lowest && cs_layer_ops_of(s->layer[layer].layer->kind)->keeps_input;
 }
 
-/* Where layer i writes: the stage's end, the memory that layer i + 1 keeps, or one of two buffers
- * that take turns. */
-static void *output_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
-                       void *y, void *const turn[2])
-{
-    if (i == s->stage->n_layers - 1)
-        return y;
-    if (run->keep != NULL && keeps_input(s, i + 1))
-        return cs_run_keep(run, true, rows * s->layer[i].out_width);
-    return turn[i & 1];
-}
-
 static int64_t widest(const struct cs_stage_model *s)
 {
     int64_t width = 0;
@@ -122,6 +110,26 @@ static int64_t widest(const struct cs_stage_model *s)
         width = s->layer[i].out_width > width ? s->layer[i].out_width : width;
     }
     return width;
+}
+
+/* One of two buffers that take turns; taken when it is needed first. */
+static void *in_turn(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+                     void *turn[2])
+{
+    if (turn[i & 1] == NULL)
+        turn[i & 1] = cs_run_take(run, rows * widest(s));
+    return turn[i & 1];
+}
+
+/* Where layer i writes: the stage's end, the memory that layer i + 1 keeps, or a buffer in turn. */
+static void *output_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+                       void *y, void *turn[2])
+{
+    if (i == s->stage->n_layers - 1)
+        return y;
+    if (run->keep != NULL && keeps_input(s, i + 1))
+        return cs_run_keep(run, true, rows * s->layer[i].out_width);
+    return in_turn(s, run, i, rows, turn);
 }
 
 /* Of such a layer only the input is kept. */
@@ -143,6 +151,7 @@ void cs_saved_free(struct cs_saved *saved)
     if (saved == NULL)
         return;
     cs_scratch_free(&saved->memory);
+    cs_scratch_free(&saved->held);
     free(saved->later.wgrad);
     free(saved->kept);
     free(saved);
@@ -161,8 +170,7 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     const int64_t rows = cs_stage_rows(stage, run->input);
     const int32_t n = stage->stage->n_layers;
     const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
-    const int64_t width = widest(stage);
-    void *turn[2] = {cs_run_take(run, rows * width), cs_run_take(run, rows * width)};
+    void *turn[2] = {NULL, NULL};
     struct cs_kept none;
     run->keep = saved != NULL ? &saved->memory : NULL;
     run->recompute = stage->recompute;
@@ -196,25 +204,36 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     cs_scratch_rewind(run->scratch, start);
 }
 
+/* The weight half of a split backward has something to do for the layer: what it reads is held. */
+static bool is_held(const struct cs_stage_model *s, const struct cs_saved *saved, int32_t layer)
+{
+    return saved->is_split && s->layer[layer].layer->needs_weight_grad;
+}
+
 /* Where layer i writes the gradient of its input, NULL: nobody reads it. */
 static void *grad_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
-                     void *dx, void *const turn[2])
+                     void *dx, void *turn[2], struct cs_saved *saved)
 {
     if (i == 0)
         return dx;
     if (i == s->lowest)
         return NULL;
-    return run->later != NULL ? cs_run_hold(run, rows * s->layer[i].in_width) : turn[i & 1];
+    if (!is_held(s, saved, i - 1))
+        return in_turn(s, run, i, rows, turn);
+    return cs_scratch_take(&saved->held,
+                           (size_t)(rows * s->layer[i].in_width) * run->ops->act_bytes);
 }
 
 static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
                       const struct cs_layer_ends *ends, const void *dy, void *dx,
-                      const struct cs_saved *saved)
+                      struct cs_saved *saved)
 {
     const struct cs_layer_model *l = &s->layer[i];
     const struct cs_layer_ops *ops = cs_layer_ops_of(l->layer->kind);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     struct cs_kept kept = saved->kept[i];
+    run->later = is_held(s, saved, i) ? &saved->later : NULL;
+    run->keep = is_held(s, saved, i) ? &saved->held : NULL;
     if (is_redone(s, i)) {
         kept = (struct cs_kept){.x = kept.x};
         ops->fwd(run, l, rows, ends, kept.x, NULL, &kept);
@@ -227,18 +246,17 @@ void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const 
                   const struct cs_layer_ends *ends, struct cs_saved *saved)
 {
     const int64_t rows = cs_stage_rows(stage, run->input);
-    const int64_t n = rows * stage->layer[stage->stage->n_layers - 1].out_width;
+    const int32_t last = stage->stage->n_layers - 1;
+    const int64_t n = rows * stage->layer[last].out_width;
     const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
-    const int64_t width = widest(stage);
-    void *turn[2] = {cs_run_take(run, rows * width), cs_run_take(run, rows * width)};
-    saved->later.held = &saved->memory;
-    run->later = saved->is_split ? &saved->later : NULL;
-    run->keep = saved->is_split ? &saved->memory : NULL;
+    void *turn[2] = {NULL, NULL};
+    saved->held.device = saved->memory.device;
+    saved->later.held = &saved->held;
     run->recompute = stage->recompute;
-    if (saved->is_split && dy != NULL) /* its buffer is given back before the weight half */
-        dy = copy_to(run, cs_run_hold(run, n), dy, n);
-    for (int32_t i = stage->stage->n_layers - 1; i >= stage->lowest; i--) {
-        void *out = grad_of(stage, run, i, rows, dx, turn);
+    if (is_held(stage, saved, last) && dy != NULL) /* its buffer is given back before that */
+        dy = copy_to(run, cs_scratch_take(&saved->held, (size_t)n * run->ops->act_bytes), dy, n);
+    for (int32_t i = last; i >= stage->lowest; i--) {
+        void *out = grad_of(stage, run, i, rows, dx, turn, saved);
         if (run->watch != NULL)
             tell(stage, run->watch->at, run->watch, i);
         bwd_layer(stage, run, i, rows, ends, dy, out, saved);

@@ -25,8 +25,9 @@ void cs_stage_free(struct cs_stage_model *stage); /* accepts NULL */
 
 /* What a stage keeps of one slot between forward and backward. */
 struct cs_saved {
-    struct cs_scratch memory;
-    struct cs_kept *kept; /* (n_layers) */
+    struct cs_scratch memory; /* of the forward */
+    struct cs_scratch held;   /* of the input half of a split backward */
+    struct cs_kept *kept;     /* (n_layers) */
     struct cs_later later;
     bool is_split; /* the input half of its backward has run, or is to run */
 };

@@ -14,6 +14,34 @@ struct cs_program_entry {
     struct cs_program *program;
 };
 
+static enum cs_status reserve_program(struct cs_trainer *t, int n_slots, bool is_eval,
+                                      struct cs_err *err)
+{
+    const struct cs_program *program;
+    CS_TRY(cs_trainer_program(t, n_slots, is_eval, &program, err));
+    return cs_exec_reserve(t->exec, program, t->tables, err);
+}
+
+/* All memory that steps will take, before the first one: a job that does not fit does not start. */
+static enum cs_status reserve(struct cs_trainer *t, struct cs_err *err)
+{
+    const struct cs_plan *plan = t->config.plan;
+    const int n_slots = plan->slots > 0 ? cs_plan_own_slots(plan, plan->slots) : 1;
+    const bool has_eval = t->config.spec->has_eval;
+    struct cs_fullest fullest;
+    CS_TRY(reserve_program(t, n_slots, false, err));
+    if (has_eval)
+        CS_TRY(reserve_program(t, n_slots, true, err));
+    const unsigned needs =
+        cs_exec_needs(t->exec, false) | (has_eval ? cs_exec_needs(t->exec, true) : 0u);
+    CS_TRY(cs_fullest_new(t->tables, needs, &fullest, err));
+    enum cs_status status = CS_OK;
+    for (int i = 0; status == CS_OK && i < n_slots && i < CS_STEP_MAX_SLOTS; i++)
+        status = cs_input_reserve(&t->inputs[i], &fullest, err);
+    cs_fullest_free(&fullest);
+    return status;
+}
+
 static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
 {
     const struct cs_trainer_config *c = &t->config;
@@ -51,7 +79,8 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .first_rank = c->rank - rank,
         .deadline_ms = c->deadline_ms,
     };
-    return cs_exec_new(&exec, &t->exec, err);
+    CS_TRY(cs_exec_new(&exec, &t->exec, err));
+    return reserve(t, err);
 }
 
 enum cs_status cs_trainer_new(const struct cs_trainer_config *config, struct cs_trainer **out,

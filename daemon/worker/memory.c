@@ -1,0 +1,306 @@
+/* Rehearsal of a rank's program; see memory.h. */
+#include "worker/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/tape.h"
+
+/* ---- stages ---- */
+
+/* What is at hand while a stage is rehearsed. */
+struct rehearsal {
+    const struct cs_memory_config *config;
+    const struct cs_stage_model *stage;
+    struct cs_tape tape;
+    struct cs_ctx ctx;
+    struct cs_scratch scratch;
+    struct cs_saved saved;
+    struct cs_input input;
+    struct cs_layer_ends ends;
+    void *dy, *dx;       /* some address where the real one is not NULL */
+    bool leaves_weights; /* its input half leaves something for the weight half */
+};
+
+static struct cs_run run_of(struct rehearsal *r)
+{
+    cs_tape_clear(&r->tape);
+    r->ctx = cs_tape_ctx(&r->tape);
+    return (struct cs_run){.device = &r->tape.recorder,
+                           .ops = &r->tape.ops,
+                           .ctx = &r->ctx,
+                           .scratch = &r->scratch,
+                           .input = &r->input,
+                           .is_rehearsal = true};
+}
+
+/* Edges bring and take gradients; one into the LLM's embedding takes those of an encoder's rows. */
+static void set_ends(struct rehearsal *r)
+{
+    const struct cs_plan *plan = r->config->plan;
+    for (int32_t i = 0; i < plan->n_edges; i++) {
+        const struct cs_edge *edge = &plan->edges[i];
+        if (!edge->has_grad)
+            continue;
+        if (&plan->stages[edge->from] == r->stage->stage)
+            r->dy = r;
+        if (&plan->stages[edge->to] == r->stage->stage &&
+            plan->stages[edge->from].branch == r->stage->stage->branch)
+            r->dx = r;
+    }
+}
+
+static void open_rehearsal(struct rehearsal *r, const struct cs_memory_config *config,
+                           const struct cs_stage_model *stage)
+{
+    memset(r, 0, sizeof *r);
+    r->config = config;
+    r->stage = stage;
+    r->input = config->fullest->input;
+    cs_tape_open(&r->tape, config->device);
+    cs_scratch_bind_counting(&r->scratch);
+    cs_scratch_bind_counting(&r->saved.memory);
+    cs_scratch_bind_counting(&r->saved.held);
+    set_ends(r);
+}
+
+static void close_rehearsal(struct rehearsal *r)
+{
+    cs_scratch_free(&r->scratch);
+    cs_scratch_free(&r->saved.memory);
+    cs_scratch_free(&r->saved.held);
+    free(r->saved.later.wgrad);
+    free(r->saved.kept);
+    cs_tape_close(&r->tape);
+}
+
+static void forward(struct rehearsal *r, bool keeps)
+{
+    struct cs_run run = run_of(r);
+    cs_scratch_clear(&r->saved.memory);
+    cs_stage_fwd(r->stage, &run, r, &r->ends, r, keeps ? &r->saved : NULL);
+}
+
+static void backward(struct rehearsal *r, bool is_split)
+{
+    struct cs_run run = run_of(r);
+    r->saved.is_split = is_split;
+    cs_stage_bwd(r->stage, &run, r->dy, r->dx, &r->ends, &r->saved);
+    if (!is_split)
+        return;
+    r->leaves_weights = r->saved.later.n > 0;
+    run = run_of(r);
+    cs_stage_bwd_weight(r->stage, &run, &r->saved);
+}
+
+static bool has_op(const struct cs_rank_program *p, int32_t stage, enum cs_op op)
+{
+    for (uint32_t i = 0; i < p->n_actions; i++)
+        if (p->actions[i].op == op && p->actions[i].stage == stage)
+            return true;
+    return false;
+}
+
+/* *leaves: see struct rehearsal */
+static void rehearse(const struct cs_memory_config *config, const struct cs_rank_program *p,
+                     bool is_eval, int32_t stage, struct cs_memory_stage *out, bool *leaves)
+{
+    struct rehearsal r;
+    const struct cs_stage_model *model = config->stage[stage];
+    const bool keeps = model->has_backward && !is_eval;
+    const bool is_split = has_op(p, stage, CS_OP_BWD_INPUT);
+    open_rehearsal(&r, config, model);
+    forward(&r, keeps);
+    if (keeps && is_split)
+        backward(&r, true);
+    if (keeps && (has_op(p, stage, CS_OP_BWD) || !is_split)) {
+        forward(&r, true);
+        backward(&r, false);
+    }
+    *leaves = r.leaves_weights;
+    *out = (struct cs_memory_stage){
+        .keep = r.saved.memory.peak, .held = r.saved.held.peak, .scratch = r.scratch.peak};
+    close_rehearsal(&r);
+}
+
+/* ---- the program ---- */
+
+struct walk {
+    const struct cs_memory_config *config;
+    const struct cs_rank_program *p;
+    struct cs_memory_plan *out;
+    bool *leaves;                /* (n_stages) */
+    struct cs_memory_life *life; /* (n_slots, n_stages, 2): kept, held; bytes 0: none */
+    int32_t *n_taken;            /* (n_edges) buffers in use between stages of this rank */
+    uint32_t now;
+};
+
+static struct cs_memory_life *life_of(const struct walk *w, const struct cs_action *a, int is_held)
+{
+    return &w->life[2 * (a->slot * w->out->n_stages + a->stage) + is_held];
+}
+
+/* alive from now on, to the end unless it ends before */
+static void begin(const struct walk *w, const struct cs_action *a, int is_held)
+{
+    const struct cs_memory_stage *s = &w->out->stage[a->stage];
+    *life_of(w, a, is_held) = (struct cs_memory_life){
+        .bytes = is_held ? s->held : s->keep, .begin = w->now, .end = UINT32_MAX};
+}
+
+static void end(const struct walk *w, const struct cs_action *a)
+{
+    for (int is_held = 0; is_held < 2; is_held++) {
+        struct cs_memory_life *life = life_of(w, a, is_held);
+        life->end = life->end == UINT32_MAX ? w->now : life->end;
+    }
+}
+
+static bool is_here(const struct walk *w, int32_t stage)
+{
+    return w->config->plan->stages[stage].rank == w->config->rank;
+}
+
+static void take(const struct walk *w, int32_t edge)
+{
+    const struct cs_edge *e = &w->config->plan->edges[edge];
+    int32_t *most = &w->out->n_buffers[edge];
+    if (!is_here(w, e->from) || !is_here(w, e->to)) {
+        ++*most;
+        return;
+    }
+    const int32_t n = ++w->n_taken[edge];
+    *most = n > *most ? n : *most;
+}
+
+static void give(const struct walk *w, int32_t edge)
+{
+    w->n_taken[edge]--;
+}
+
+/* as compute.c takes and gives them */
+static void count_buffers(const struct walk *w, const struct cs_action *a)
+{
+    const struct cs_plan *plan = w->config->plan;
+    const bool is_grad = a->op != CS_OP_FWD;
+    for (int pass = 0; pass < 2; pass++) /* all are taken before any is given back */
+        for (int32_t i = 0; i < plan->n_edges; i++) {
+            const struct cs_edge *e = &plan->edges[i];
+            const bool is_from = e->from == a->stage, is_to = e->to == a->stage;
+            if ((!is_from && !is_to) || (is_grad && !e->has_grad))
+                continue;
+            if (pass == 0 && (is_grad ? is_to : is_from))
+                take(w, i);
+            if (pass == 1 && (is_grad ? is_from : is_to))
+                give(w, i);
+        }
+}
+
+static void visit(const struct walk *w, const struct cs_action *a)
+{
+    const struct cs_stage_model *model = a->stage >= 0 ? w->config->stage[a->stage] : NULL;
+    const bool keeps = model != NULL && model->has_backward && !w->out->is_eval;
+    const bool is_whole = a->op == CS_OP_BWD;
+    switch (a->op) {
+    case CS_OP_FWD:
+        count_buffers(w, a);
+        if (keeps)
+            begin(w, a, 0);
+        break;
+    case CS_OP_BWD:
+    case CS_OP_BWD_INPUT:
+        count_buffers(w, a);
+        if (!is_whole)
+            begin(w, a, 1);
+        if (is_whole || !w->leaves[a->stage])
+            end(w, a);
+        break;
+    case CS_OP_BWD_WEIGHT: /* the whole backward where there was no input half */
+        if (life_of(w, a, 0)->end == UINT32_MAX && life_of(w, a, 1)->bytes == 0)
+            count_buffers(w, a);
+        end(w, a);
+        break;
+    case CS_OP_RECV:
+        take(w, a->edge);
+        break;
+    default:
+        break;
+    }
+}
+
+static enum cs_status arrange(struct walk *w, struct cs_err *err)
+{
+    const int32_t n = w->out->n_slots * w->out->n_stages;
+    const size_t kept = cs_memory_arrange(w->life, (uint32_t)(2 * n));
+    if (kept == SIZE_MAX)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to plan that of %d slots", w->out->n_slots);
+    w->out->kept = kept;
+    for (int32_t i = 0; i < n; i++)
+        w->out->place[i] =
+            (struct cs_memory_place){.keep = w->life[2 * i].at, .held = w->life[2 * i + 1].at};
+    return CS_OK;
+}
+
+static enum cs_status plan_all(struct walk *w, struct cs_err *err)
+{
+    struct cs_memory_plan *out = w->out;
+    for (int32_t s = 0; s < out->n_stages; s++) {
+        if (w->config->stage[s] == NULL)
+            continue;
+        rehearse(w->config, w->p, out->is_eval, s, &out->stage[s], &w->leaves[s]);
+        out->scratch = out->stage[s].scratch > out->scratch ? out->stage[s].scratch : out->scratch;
+    }
+    /* the merged list has the order of each stream */
+    for (w->now = 0; w->now < w->p->n_actions; w->now++)
+        visit(w, &w->p->actions[w->now]);
+    return arrange(w, err);
+}
+
+enum cs_status cs_memory_plan_new(const struct cs_memory_config *config,
+                                  const struct cs_program *program, struct cs_memory_plan **out,
+                                  struct cs_err *err)
+{
+    const size_t n_stages = (size_t)config->plan->n_stages, n_slots = (size_t)program->n_slots;
+    const size_t n_edges = (size_t)config->plan->n_edges;
+    struct cs_memory_plan *m = calloc(1, sizeof *m);
+    struct walk w = {.config = config,
+                     .p = &program->rank[config->rank],
+                     .out = m,
+                     .leaves = calloc(n_stages + 1, sizeof *w.leaves),
+                     .life = calloc(2 * n_slots * n_stages + 1, sizeof *w.life),
+                     .n_taken = calloc(n_edges + 1, sizeof *w.n_taken)};
+    enum cs_status status = CS_OK;
+    *out = NULL;
+    if (m != NULL) {
+        m->n_slots = program->n_slots;
+        m->n_stages = config->plan->n_stages;
+        m->is_eval = program->is_eval;
+        memcpy(m->program, program->hash, sizeof m->program);
+        m->stage = calloc(n_stages + 1, sizeof *m->stage);
+        m->place = calloc(n_slots * n_stages + 1, sizeof *m->place);
+        m->n_buffers = calloc(n_edges + 1, sizeof *m->n_buffers);
+    }
+    if (m == NULL || w.leaves == NULL || w.life == NULL || w.n_taken == NULL || m->stage == NULL ||
+        m->place == NULL || m->n_buffers == NULL)
+        status = cs_fail(err, CS_NO_MEMORY, "no memory to plan that of %zu slots", n_slots);
+    else
+        status = plan_all(&w, err);
+    free(w.leaves);
+    free(w.life);
+    free(w.n_taken);
+    if (status == CS_OK)
+        *out = m;
+    else
+        cs_memory_plan_free(m);
+    return status;
+}
+
+void cs_memory_plan_free(struct cs_memory_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    free(plan->stage);
+    free(plan->place);
+    free(plan->n_buffers);
+    free(plan);
+}

@@ -1,0 +1,63 @@
+/* What a rank takes of its device's memory to run a program, known before it runs.
+ *
+ * Nothing is estimated. Every stage of the rank is rehearsed: its own functions run on the fullest
+ * slot that the budgets allow, with operators that are only written down (worker/tape.h) and memory
+ * that is only counted (cs_scratch_bind_counting), so there is no second formula that could differ
+ * from what a step takes. Which activations are alive together follows from the order of the
+ * program's actions; each set gets a fixed place for its life time (first fit, in order of time or
+ * of size, whichever needs less). Boundary buffers between stages of one rank are counted in the
+ * same order. Those of messages have room for every slot: when a message is over is not known
+ * beforehand, and whoever waited for it could wait for ever (worker/boundary.h). */
+#ifndef CS_WORKER_MEMORY_H
+#define CS_WORKER_MEMORY_H
+
+#include "core/sched/program.h"
+#include "worker/stage.h"
+
+/* Bytes of a stage and slot; all with alignment. */
+struct cs_memory_stage {
+    size_t keep;    /* from forward to backward, in training */
+    size_t held;    /* from the input half of a split backward to the weight half */
+    size_t scratch; /* while one of its actions runs */
+};
+
+/* Where a stage's activations of a slot lie in the kept area. */
+struct cs_memory_place {
+    size_t keep, held;
+};
+
+struct cs_memory_plan {
+    char program[65]; /* its hash */
+    int32_t n_slots, n_stages;
+    bool is_eval;
+    struct cs_memory_stage *stage; /* (n_stages), 0: other ranks' */
+    struct cs_memory_place *place; /* (n_slots, n_stages) */
+    int32_t *n_buffers;            /* (n_edges) of boundaries */
+    size_t kept, scratch;          /* bytes of both areas */
+};
+
+struct cs_memory_config {
+    const struct cs_plan *plan;
+    struct cs_device *device;
+    struct cs_stage_model *const *stage; /* (n_stages), NULL: other ranks' */
+    const struct cs_fullest *fullest;
+    int rank; /* in the replica */
+};
+
+enum cs_status cs_memory_plan_new(const struct cs_memory_config *config,
+                                  const struct cs_program *program, struct cs_memory_plan **out,
+                                  struct cs_err *err) CS_NODISCARD;
+void cs_memory_plan_free(struct cs_memory_plan *plan); /* accepts NULL */
+
+/* One set of activations: alive from action `begin` to action `end` (ordinals, both included). */
+struct cs_memory_life {
+    size_t bytes;
+    uint32_t begin, end;
+    size_t at; /* result */
+};
+
+/* Give every life a place so that none that are alive together overlap; returns the bytes of all.
+ * SIZE_MAX: no memory for it. */
+size_t cs_memory_arrange(struct cs_memory_life *life, uint32_t n);
+
+#endif
