@@ -28,6 +28,8 @@ struct report {
         busy_ns[CS_VLM_MAX_STEPS];            /* by step */
     int64_t op_ns[CS_OP_COUNT];               /* of the last step */
     size_t allocated, weights, grads, states; /* bytes; the last three are part of the first */
+    struct cs_exec_memory arena;              /* and these too */
+    int64_t n_allocs;                         /* after the first step */
     double loss;
     char error[512];
 };
@@ -82,15 +84,19 @@ static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
                      const int *fds, struct report *r)
 {
     struct cs_vlm_worker w;
+    int64_t before = 0;
     cs_vlm_worker_open(&w, o, j, o->seq, rank, fds);
     for (int i = 0; i < o->steps; i++) {
         struct cs_step_result result;
         r->step_ns[i] = cs_vlm_worker_step(&w, i, &result);
+        before = i == 0 ? w.device.n_allocs : before;
         read_events(&w, r, i);
         if (result.has_loss)
             r->loss = result.loss_sum / (double)w.manifest.trained_tokens;
     }
     r->allocated = w.device.allocated;
+    r->arena = cs_exec_memory(w.trainer->exec);
+    r->n_allocs = w.device.n_allocs - before;
     r->weights = w.trainer->params->weight_bytes;
     r->grads = w.trainer->params->grad_bytes;
     r->states = w.trainer->params->state_bytes - r->grads;
@@ -100,6 +106,30 @@ static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
 static double gib(size_t bytes)
 {
     return (double)bytes / 1073741824.0;
+}
+
+/* What a rank has taken, and of that what its plan says: weights, gradients with the optimizer,
+ * activations of one slot. */
+static void print_memory(const struct cs_vlm_job *j, int rank, const struct report *r)
+{
+    const size_t known = r->weights + r->grads + r->states + r->arena.kept + r->arena.scratch +
+                         r->arena.boundary; /* allocated counts no host memory */
+    int64_t weights = 0, states = 0, saved = 0;
+    for (int32_t i = 0; i < j->plan->n_stages; i++) {
+        const struct cs_stage *s = &j->plan->stages[i];
+        if (s->rank != rank % j->plan->n_ranks)
+            continue;
+        weights += s->weight_bytes;
+        states += s->state_bytes;
+        saved += s->saved_bytes;
+    }
+    printf("                 rank %d, GiB: weights %.2f gradients %.2f optimizer %.2f activations "
+           "%.2f scratch %.2f between stages %.2f else %.2f; planned: weights %.2f states %.2f "
+           "activations of a slot %.2f; %lld allocations after the first step\n",
+           rank, gib(r->weights), gib(r->grads), gib(r->states), gib(r->arena.kept),
+           gib(r->arena.scratch), gib(r->arena.boundary),
+           gib(r->allocated > known ? r->allocated - known : 0), gib((size_t)weights),
+           gib((size_t)states), gib((size_t)saved), (long long)r->n_allocs);
 }
 
 static void print(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
@@ -132,10 +162,10 @@ static void print(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
         flops(o, s) * o->slots / t / ranks / 989e12, busy / 1e9 / t, gib(most), loss);
     for (int32_t i = 0; i < j->plan->n_stages; i++)
         printf(" %d", j->plan->stages[i].n_layers);
-    printf("\n                 rank 0, GiB: weights %.2f gradients %.2f optimizer %.2f, else %.2f",
-           gib(r[0].weights), gib(r[0].grads), gib(r[0].states),
-           gib(r[0].allocated - r[0].weights - r[0].grads - r[0].states));
-    printf("\n                 last step of rank 0, ms:");
+    printf("\n");
+    for (int k = 0; k < ranks; k++)
+        print_memory(j, k, &r[k]);
+    printf("                 last step of rank 0, ms:");
     for (int op = 0; op < CS_OP_COUNT; op++)
         if (r[0].op_ns[op] > 0)
             printf(" %s %.2f", cs_op_letter((enum cs_op)op), (double)r[0].op_ns[op] / 1e6);
