@@ -1,8 +1,9 @@
-# Sourced by soak.sh and kill.sh (bash): reads their command line, then the programs of a build directory as a node
-# with GPUs, with a private daemon (tests/support/e2e.sh). The caller has set: numbers (names of its options with a
-# number; each is a variable with its default, gpus among them: how many a job takes). Set here: size (small, or wide
-# with --wide), is_cpu (yes with --cpu: CPU ranks, to try the scripts where there is no GPU), build (the directory).
-# --help prints the comment at the head of the script, up to its "set".
+# Sourced by soak.sh, kill.sh and layouts.sh (bash): reads their command line, then the programs of a build directory
+# as a node with GPUs, with a private daemon (tests/support/e2e.sh). The caller has set: numbers (names of its options
+# with a number; each is a variable with its default, gpus among them: how many a job takes) and, where it has any,
+# switches (names of options without: is_NAME is no, or yes when given). Set here: size (small, or wide with --wide),
+# is_cpu (yes with --cpu: CPU ranks, to try the scripts where there is no GPU), build (the directory). --help prints
+# the comment at the head of the script, up to its "set".
 size=small is_cpu=no build=build
 while [ $# -gt 0 ]; do
   option=${1#--}
@@ -11,6 +12,7 @@ while [ $# -gt 0 ]; do
     --cpu) is_cpu=yes ;;
     -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
     -*)
+      case " ${switches:-} " in *" $option "*) printf -v "is_$option" yes; shift; continue ;; esac
       case " $numbers " in *" $option "*) ;; *) echo "${0##*/}: $1 is no option; --help tells them" >&2; exit 1 ;; esac
       printf -v "$option" %s "${2:?$1 needs a number}"
       shift ;;
