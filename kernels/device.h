@@ -130,7 +130,8 @@ struct cs_device_ops {
      * instead of run, and replayed by launch with the same pointers, sizes and hyperparameters.
      * What a recorded operator needs to have done before: the rule at the top. begin refuses after
      * an error; end gives the first error of an operator that was recorded and takes it out of the
-     * handle, for nothing has run: what was recorded can be run as ever. */
+     * handle, for nothing has run: what was recorded can be run as ever. end and graph_destroy may
+     * wait for what runs on the device, launch does not. */
     enum cs_status (*capture_begin)(void *handle, void *stream, struct cs_err *err);
     enum cs_status (*capture_end)(void *handle, void *stream, void **graph, struct cs_err *err);
     enum cs_status (*graph_launch)(void *handle, void *graph, void *stream, struct cs_err *err);

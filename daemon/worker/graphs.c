@@ -22,6 +22,7 @@ struct entry {
     uint64_t number; /* which use of this entry: a note about an earlier one is void */
     uint32_t seen;   /* times */
     bool pays;       /* AUTO: its action was bound by launching */
+    bool is_put_off; /* to be captured before the next step */
     bool is_refused; /* a capture failed */
     void *graph;
 };
@@ -31,6 +32,13 @@ struct piece {
     struct cs_tape_mark end;
     void (*what)(void *user, int32_t layer);
     int32_t layer;
+};
+
+/* A piece that is to be captured; the tape it lies on is in graphs->later. */
+struct put_off {
+    int32_t entry;
+    uint64_t number;
+    struct cs_tape_mark from, to;
 };
 
 /* A piece of this step that ran without a graph: does its action pay? */
@@ -45,7 +53,9 @@ struct cs_graphs {
     struct cs_device *device;
     const struct cs_graph *graph;
     enum cs_graphs_mode mode;
-    struct cs_tape tape;
+    struct cs_tape tape, later;
+    struct put_off put_off[CS_GRAPHS_MAX_NEW];
+    int n_put_off;
     struct cs_watch watch;        /* what stages see */
     const struct cs_watch *inner; /* who really watches, NULL: nobody */
 
@@ -96,6 +106,7 @@ enum cs_status cs_graphs_new(struct cs_device *device, const struct cs_graph *gr
     for (int i = 0; i < BUCKETS; i++)
         g->bucket[i] = NONE;
     cs_tape_open(&g->tape, device);
+    cs_tape_open(&g->later, device);
     *out = g;
     return CS_OK;
 }
@@ -139,18 +150,11 @@ void cs_graphs_free(struct cs_graphs *graphs)
         drop_graph(graphs, &graphs->entry[i]);
     bury(graphs);
     cs_tape_close(&graphs->tape);
+    cs_tape_close(&graphs->later);
     free(graphs->piece);
     free(graphs->question);
     free(graphs->dead);
     free(graphs);
-}
-
-void cs_graphs_begin(struct cs_graphs *graphs)
-{
-    if (graphs == NULL)
-        return;
-    bury(graphs);
-    graphs->n_questions = 0;
 }
 
 /* ---- keys in order of use ---- */
@@ -292,8 +296,7 @@ static void say(struct cs_graphs *g, const struct cs_err *err)
 }
 
 /* What failed while nothing ran has harmed nothing. */
-static bool capture(struct cs_graphs *g, struct entry *e, struct cs_tape_mark from,
-                    struct cs_tape_mark to)
+static void capture(struct cs_graphs *g, struct entry *e, const struct put_off *p)
 {
     struct cs_device *d = g->device;
     const struct cs_err before = d->error;
@@ -302,7 +305,7 @@ static bool capture(struct cs_graphs *g, struct entry *e, struct cs_tape_mark fr
     make_room(g);
     enum cs_status status = d->mem->capture_begin(d->handle, d->stream, &err);
     if (status == CS_OK) {
-        cs_tape_play(&g->tape, from, to);
+        cs_tape_play(&g->later, p->from, p->to);
         status = d->mem->capture_end(d->handle, d->stream, &graph, &err);
         if (status == CS_OK && before.status == CS_OK && d->error.status != CS_OK) {
             err = d->error;
@@ -315,12 +318,44 @@ static bool capture(struct cs_graphs *g, struct entry *e, struct cs_tape_mark fr
         e->is_refused = true;
         g->counts.failures++;
         say(g, &err);
-        return false;
+        return;
     }
     e->graph = graph;
     g->n_graphs++;
     g->counts.captures++;
-    return true;
+}
+
+void cs_graphs_begin(struct cs_graphs *graphs)
+{
+    struct cs_graphs *g = graphs;
+    if (g == NULL)
+        return;
+    bury(g);
+    for (int i = 0; i < g->n_put_off; i++) {
+        const struct put_off *p = &g->put_off[i];
+        struct entry *e = &g->entry[p->entry];
+        if (e->number == p->number) {
+            e->is_put_off = false;
+            capture(g, e, p);
+        }
+    }
+    g->n_put_off = 0;
+    g->n_questions = 0;
+    cs_tape_clear(&g->later);
+}
+
+/* It runs without a graph once more. */
+static void put_off(struct cs_graphs *g, struct entry *e, struct cs_tape_mark from,
+                    struct cs_tape_mark to)
+{
+    if (g->n_put_off == CS_GRAPHS_MAX_NEW)
+        return;
+    struct put_off *p = &g->put_off[g->n_put_off++];
+    *p = (struct put_off){
+        .entry = (int32_t)(e - g->entry), .number = e->number, .from = cs_tape_mark(&g->later)};
+    cs_tape_append(&g->later, &g->tape, from, to);
+    p->to = cs_tape_mark(&g->later);
+    e->is_put_off = true;
 }
 
 static void launch(struct cs_graphs *g, const struct entry *e, uint32_t n_calls)
@@ -336,12 +371,13 @@ static void launch(struct cs_graphs *g, const struct entry *e, uint32_t n_calls)
 
 static bool is_wanted(const struct cs_graphs *g, const struct entry *e)
 {
-    return !e->is_refused && e->seen >= 2 && (g->mode == CS_GRAPHS_ALWAYS || e->pays);
+    return !e->is_refused && !e->is_put_off && e->seen >= 2 &&
+           (g->mode == CS_GRAPHS_ALWAYS || e->pays);
 }
 
 static void ask(struct cs_graphs *g, const struct entry *e, uint32_t action)
 {
-    if (g->mode != CS_GRAPHS_AUTO || e->is_refused || e->seen < 2)
+    if (g->mode != CS_GRAPHS_AUTO || e->is_refused || e->is_put_off || e->seen < 2)
         return;
     g->question = one_more(g->question, g->n_questions, &g->question_room, sizeof *g->question);
     g->question[g->n_questions++] =
@@ -365,12 +401,15 @@ static void enqueue(struct cs_graphs *g, struct cs_tape_mark from, struct cs_tap
     struct entry *e = find(g, key);
     e->seen += e->seen < UINT32_MAX;
     g->counts.known += e->seen >= 2;
-    if (e->graph != NULL || (is_wanted(g, e) && capture(g, e, from, to))) {
+    if (e->graph != NULL) {
         launch(g, e, n_calls);
-    } else {
-        cs_tape_play(&g->tape, from, to);
-        ask(g, e, action);
+        return;
     }
+    cs_tape_play(&g->tape, from, to);
+    if (is_wanted(g, e))
+        put_off(g, e, from, to);
+    else
+        ask(g, e, action);
 }
 
 void cs_graphs_close(struct cs_graphs *graphs, uint32_t action)

@@ -20,6 +20,10 @@
  * 256 graphs kept; the least recently used goes. A capture that fails is said once, its key is not
  * tried again, and the piece is enqueued as it is.
  *
+ * Captures are made before a step begins, from a copy of the tape, for making a graph allocates and
+ * may wait for what runs on the device: in the middle of a step that can be a message whose peer
+ * waits for us.
+ *
  * Keys repeat because slots are placed at addresses that do not depend on what they hold, and
  * because rows of the LLM are rounded up to buckets on a GPU (worker/input.h).
  *
@@ -34,10 +38,14 @@
 enum cs_graphs_mode {
     CS_GRAPHS_AUTO,  /* where they pay */
     CS_GRAPHS_OFF,   /* never */
-    CS_GRAPHS_ALWAYS /* every piece from its second run on, for tests */
+    CS_GRAPHS_ALWAYS /* every piece that ran twice, for tests */
 };
 
-enum { CS_GRAPHS_MAX_KEYS = 1024, CS_GRAPHS_MAX = 256 };
+enum {
+    CS_GRAPHS_MAX_KEYS = 1024,
+    CS_GRAPHS_MAX = 256,
+    CS_GRAPHS_MAX_NEW = 32 /* captures before a step */
+};
 
 struct cs_graphs_counts {
     int64_t pieces, calls;           /* that were enqueued, graphs or not */
@@ -58,7 +66,7 @@ enum cs_status cs_graphs_new(struct cs_device *device, const struct cs_graph *gr
                              struct cs_err *err) CS_NODISCARD;
 void cs_graphs_free(struct cs_graphs *graphs); /* the device is idle */
 
-/* A step begins; nothing is under way on the device. */
+/* A step begins, no message is under way on the device: captures what was put off. */
 void cs_graphs_begin(struct cs_graphs *graphs);
 /* From here on what is run through `run` is written down; its context, operators, device and watch
  * are replaced. The watch it had is asked when the tape is played, in the same order. */

@@ -576,6 +576,16 @@ void cs_tape_clear(struct cs_tape *tape)
     tape->n_calls = 0;
 }
 
+void cs_tape_append(struct cs_tape *tape, const struct cs_tape *other, struct cs_tape_mark from,
+                    struct cs_tape_mark to)
+{
+    const size_t n = to.word - from.word;
+    CS_ASSERT(tape != other);
+    if (n > 0)
+        memcpy(grow(tape, n), other->word + from.word, n * sizeof *tape->word);
+    tape->n_calls += to.n_calls - from.n_calls;
+}
+
 void cs_tape_hash(const struct cs_tape *tape, struct cs_tape_mark from, struct cs_tape_mark to,
                   char out[33])
 {

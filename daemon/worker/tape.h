@@ -38,6 +38,9 @@ void cs_tape_close(struct cs_tape *tape); /* zero-initialised is fine */
 struct cs_ctx cs_tape_ctx(struct cs_tape *tape);
 struct cs_tape_mark cs_tape_mark(const struct cs_tape *tape);
 void cs_tape_clear(struct cs_tape *tape);
+/* what lies between two marks, also at the end of another tape of the same device */
+void cs_tape_append(struct cs_tape *tape, const struct cs_tape *other, struct cs_tape_mark from,
+                    struct cs_tape_mark to);
 /* xxh3-128 of what lies between two marks, as hex */
 void cs_tape_hash(const struct cs_tape *tape, struct cs_tape_mark from, struct cs_tape_mark to,
                   char out[33]);

@@ -256,8 +256,12 @@ static enum cs_status capture_end(void *handle, void *stream, void **graph, stru
     h->error = {};
     if (code == cudaSuccess && noticed.status == CS_OK)
         code = cudaGraphInstantiate(&exec, recorded, 0);
+    if (exec != nullptr && code == cudaSuccess) /* else the first launch does, and may wait */
+        code = cudaGraphUpload(exec, (cudaStream_t)stream);
     if (recorded != nullptr)
         cudaGraphDestroy(recorded);
+    if (code != cudaSuccess && exec != nullptr)
+        cudaGraphExecDestroy(exec);
     (void)cudaGetLastError();
     if (noticed.status != CS_OK) {
         if (err != nullptr)
