@@ -7,7 +7,8 @@
  *     dS = P (dO v^T - D) cap'(z), D = rowsum(dO o), dq = scale dS k, dk = scale dS^T q, dv = P^T
  * dO
  *
- * (the recomputing form of FlashAttention-2). All sums run in a fixed order: blocks ascending, then
+ * (the recomputing form of FlashAttention-2). A sink is one score more in the sum of lse:
+ * d sink = - sum over rows of exp(sink - lse) D. All sums run in a fixed order: blocks ascending, then
  * the query heads of a kv head ascending. Nothing depends on where the document lies in its slot,
  * so a document alone and a packed one give the same bits. Keys that no row of a block sees are not
  * touched where they lie outside of the block's key range. */
@@ -186,18 +187,33 @@ static void scores(const struct cs_attention_shape *s, const struct block *b, co
         cs_rows_cap(m * n, s->softcap, z);
 }
 
-static void forward_head(const struct cs_attention_shape *s, const struct block *b, const float *q,
-                         const float *k, const float *v, float *o, float *lse, float *z)
+static float sink_of(const struct cs_attention_shape *s, int32_t head)
+{
+    return s->sink != NULL ? s->sink[head] : -INFINITY;
+}
+
+/* z (n), masked, to exp(z - max); sink: one more score. Returns their sum. */
+static float soften(int64_t n, bool sees, float sink, float *z, float *lse)
+{
+    const bool has_sink = sink != -INFINITY;
+    float max = sees ? cs_rows_max(n, z) : 0.0f;
+    if (has_sink && !(sees && max > sink)) /* also: the sink is no number */
+        max = sink;
+    const float sum = cs_rows_exp(n, max, z) + (has_sink ? expf(sink - max) : 0.0f);
+    *lse = sees || has_sink ? max + logf(sum) : -INFINITY;
+    return sum;
+}
+
+static void forward_head(const struct cs_attention_shape *s, const struct block *b, float sink,
+                         const float *q, const float *k, const float *v, float *o, float *lse,
+                         float *z)
 {
     const int64_t m = b->q1 - b->q0, n = b->k1 - b->k0;
     float inv_sum[Q_BLOCK];
     scores(s, b, q, k, z);
     for (int64_t r = 0; r < m; r++) {
         mask_row(b, b->q0 + (int32_t)r, -INFINITY, z + r * n);
-        const float max = b->sees[r] ? cs_rows_max(n, z + r * n) : 0.0f;
-        const float sum = cs_rows_exp(n, max, z + r * n);
-        lse[b->q0 + r] = b->sees[r] ? max + logf(sum) : -INFINITY;
-        inv_sum[r] = 1.0f / sum;
+        inv_sum[r] = 1.0f / soften(n, b->sees[r] != 0, sink, z + r * n, &lse[b->q0 + r]);
     }
     float *out = o + (int64_t)b->q0 * s->o_stride;
     cs_cpu_sgemm(0, 0, m, s->head_dim, n, 1.0f, z, n, v + (int64_t)b->k0 * s->kv_stride,
@@ -222,6 +238,7 @@ static void check_plan(const struct cs_attention_shape *shape, const struct cs_m
     CS_ASSERT(mask->keys != NULL || (mask->n_segments > 0 && mask->segment[0] == 0 &&
                                      mask->segment[mask->n_segments] == shape->tokens));
     CS_ASSERT(shape->kv_heads > 0 && shape->heads % shape->kv_heads == 0);
+    CS_ASSERT(shape->dsink == NULL || shape->sink != NULL);
 }
 
 void cs_cpu_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
@@ -240,8 +257,8 @@ void cs_cpu_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shape
             const struct block b = make_block(mask, &span, q0, tmp.allow);
             for (int32_t h = 0; h < shape->heads; h++) {
                 const int64_t kv = (int64_t)(h / group) * d, qo = (int64_t)h * d;
-                forward_head(shape, &b, (const float *)q + qo, (const float *)k + kv,
-                             (const float *)v + kv, (float *)o + qo,
+                forward_head(shape, &b, sink_of(shape, h), (const float *)q + qo,
+                             (const float *)k + kv, (const float *)v + kv, (float *)o + qo,
                              lse + (int64_t)h * shape->tokens, tmp.z);
             }
         }
@@ -253,6 +270,19 @@ struct grad_head {
     const float *q, *k, *v, *o, *d_o, *lse;
     float *dq, *dk, *dv;
 };
+
+/* What the rows of the block give to d sink: all of them, whether they see keys here or not. */
+static float sink_grad(const struct cs_attention_shape *s, const struct block *b,
+                       const struct grad_head *h, float sink)
+{
+    double sum = 0.0;
+    for (int64_t row = b->q0; row < b->q1 && sink != -INFINITY; row++) {
+        const int64_t at = row * s->o_stride;
+        sum += (double)expf(sink - h->lse[row]) *
+               (double)cs_rows_dot(s->head_dim, h->d_o + at, h->o + at);
+    }
+    return -(float)sum;
+}
 
 /* p = exp(z - lse) where allowed; dp (on entry dO v^T) becomes dS */
 static void backward_rows(const struct cs_attention_shape *s, const struct block *b,
@@ -332,6 +362,8 @@ void cs_cpu_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape *
                     .dv = (float *)dv + kv,
                 };
                 backward_head(shape, &b, &head, &tmp);
+                if (shape->dsink != NULL)
+                    shape->dsink[h] += sink_grad(shape, &b, &head, sink_of(shape, h));
             }
         }
     }

@@ -203,7 +203,6 @@ static pass_fn main_pass_of(int32_t dim)
 static void run(struct cs_ctx *ctx, const struct cs_bwd_maps &maps, const struct cs_bwd_args &a,
                 pass_fn main_pass)
 {
-    cs_bwd_before(ctx, a);
     main_pass(ctx, maps, a);
     cs_bwd_after(ctx,
                  {a.dq_sum, 0, 1, a.q_row, a.scale, a.head_dim, a.q_stride, (__nv_bfloat16 *)a.dq},
@@ -363,6 +362,10 @@ bool cs_cuda_attention_bwd_sm90(struct cs_ctx *ctx, const struct cs_attention_sh
         CS_CUDA_REFUSE(ctx, CS_INTERNAL, "attention_grad: no tensor map for head size %d", dim);
         return true;
     }
+    cs_bwd_before(ctx, a);
+    cs_attention_sink_grad(ctx, shape,
+                           {a.stat, a.stat + CS_BWD_ROWS, 1.0f, cs_bwd_halves(a) * CS_BWD_ROWS,
+                            cs_bwd_halves(a) * CS_BWD_STAT, CS_BWD_STAT});
     run(ctx, maps, a, main_pass_of(dim));
     return true;
 }

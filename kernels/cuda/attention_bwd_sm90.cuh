@@ -10,6 +10,7 @@
 #ifndef CS_CUDA_ATTENTION_BWD_SM90_CUH
 #define CS_CUDA_ATTENTION_BWD_SM90_CUH
 
+#include "kernels/cuda/attention_common.cuh"
 #include "kernels/cuda/attention_sm90.cuh"
 #include "kernels/cuda/hopper.cuh"
 

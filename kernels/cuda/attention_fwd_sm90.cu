@@ -253,6 +253,7 @@ bool cs_cuda_attention_fwd_sm90(struct cs_ctx *ctx, const struct cs_attention_sh
         .exp_scale = (is_capped ? shape->softcap : shape->scale) * CS_LOG2E,
         .o = (__nv_bfloat16 *)o,
         .lse = lse,
+        .sink = shape->sink,
     };
     place(ctx, shape->head_dim, &args);
     return run(ctx, &in, &args);

@@ -21,6 +21,7 @@
 #ifndef CS_CUDA_ATTENTION_FWD_SM90_CUH
 #define CS_CUDA_ATTENTION_FWD_SM90_CUH
 
+#include "kernels/cuda/attention_common.cuh"
 #include "kernels/cuda/attention_sm90.cuh"
 #include "kernels/cuda/hopper.cuh"
 
@@ -37,11 +38,12 @@ struct cs_fwd_args {
     float exp_scale;   /* from (capped) scores to exponents of 2 */
     __nv_bfloat16 *o;
     float *lse;
-    int32_t *counter; /* 0 at the start */
-    int32_t cut;      /* items at the end that may be cut; 0: none */
-    int32_t shares;   /* ... into so many */
-    float *piece;     /* (shares, 2 pieces, 2 warpgroups, S::PIECE) */
-    int32_t *arrived; /* (cut, 2) pieces in memory, by warpgroup; 0 at the start */
+    const float *sink; /* (heads), NULL: none */
+    int32_t *counter;  /* 0 at the start */
+    int32_t cut;       /* items at the end that may be cut; 0: none */
+    int32_t shares;    /* ... into so many */
+    float *piece;      /* (shares, 2 pieces, 2 warpgroups, S::PIECE) */
+    int32_t *arrived;  /* (cut, 2) pieces in memory, by warpgroup; 0 at the start */
 };
 
 /* What a head dimension needs. A matrix (rows, DIM) lies in shared memory as boxes of 64 columns

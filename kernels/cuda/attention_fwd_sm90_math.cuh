@@ -434,11 +434,11 @@ template <class S> struct cs_fwd_math {
         for (int h = 0; h < 2; h++) {
             const int32_t at = group * CS_MASK_CELL + thread / 32 * 16 + thread % 32 / 4 + 8 * h;
             const bool is_row = at < item.rows;
-            const float sum = cs_quad_sum(rows.sum[h]);
-            const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
+            const cs_attention_end end =
+                cs_attention_end_of(rows.max[h] * a.exp_scale * CS_LN2, cs_quad_sum(rows.sum[h]),
+                                    cs_attention_sink_of(a.sink, item.head));
             if (is_row && lane == 0)
-                a.lse[(int64_t)item.head * a.tokens + item.row + at] =
-                    sum > 0.0f ? rows.max[h] * a.exp_scale * CS_LN2 + logf(sum) : -INFINITY;
+                a.lse[(int64_t)item.head * a.tokens + item.row + at] = end.lse;
             __nv_bfloat16 *const to =
                 a.o + (int64_t)(item.row + at) * a.o_stride + (int64_t)item.head * S::DIM;
 #pragma unroll
@@ -446,8 +446,8 @@ template <class S> struct cs_fwd_math {
                 uint32_t word[4];
 #pragma unroll
                 for (int c = 0; c < 4; c++)
-                    word[c] = cs_pack_bf16(out[4 * (j + c) + 2 * h] * inverse,
-                                           out[4 * (j + c) + 2 * h + 1] * inverse);
+                    word[c] = cs_pack_bf16(out[4 * (j + c) + 2 * h] * end.factor,
+                                           out[4 * (j + c) + 2 * h + 1] * end.factor);
                 cs_quad_transpose(word, lane);
                 if (is_row)
                     *(uint4 *)(to + 8 * (j + lane)) = {word[0], word[1], word[2], word[3]};
@@ -456,7 +456,7 @@ template <class S> struct cs_fwd_math {
             for (int j = S::DIM / 32 * 4; j < S::DIM / 8; j++)
                 if (is_row)
                     *(uint32_t *)(to + 8 * j + 2 * lane) = cs_pack_bf16(
-                        out[4 * j + 2 * h] * inverse, out[4 * j + 2 * h + 1] * inverse);
+                        out[4 * j + 2 * h] * end.factor, out[4 * j + 2 * h + 1] * end.factor);
         }
     }
 };

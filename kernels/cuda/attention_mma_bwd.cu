@@ -1,6 +1,8 @@
 /* The entry of the backward pass with mma.sync, and the statistics of its rows. */
 #include "kernels/cuda/attention_mma_bwd.cuh"
 
+#include "kernels/cuda/attention_common.cuh"
+
 #define BLOCK 256
 #define LANES 8 /* that share a row */
 
@@ -83,6 +85,7 @@ bool cs_cuda_attention_bwd_mma(struct cs_ctx *ctx, const struct cs_attention_sha
     const dim3 grid((unsigned)((s->tokens + per_block - 1) / per_block), (unsigned)s->heads);
     statistics_kernel<<<grid, BLOCK, 0, cs_cuda_stream_of(ctx)>>>(rows);
     CS_CUDA_LAUNCHED(ctx, "attention_grad");
+    cs_attention_sink_grad(ctx, s, {log, sum, 1.0f, s->tokens, s->tokens, 64});
 
     const int32_t group = s->heads / s->kv_heads;
     const int64_t keys = s->k_tokens > 0 ? s->k_tokens : s->tokens;

@@ -4,6 +4,7 @@
  * one step ahead. Two blocks share a multiprocessor, so that one's softmax hides behind the other's
  * products. Sources of the algorithm: FlashAttention-2 (arXiv 2307.08691), the online softmax of
  * Milakov and Gimelshein; skipping the rescale of small growths: FlashAttention-4. */
+#include "kernels/cuda/attention_common.cuh"
 #include "kernels/cuda/attention_mma_walk.cuh"
 
 #define STEP   64 /* keys */
@@ -15,6 +16,7 @@ struct args {
     const __nv_bfloat16 *q, *k, *v;
     __nv_bfloat16 *o;
     float *lse;
+    const float *sink; /* (heads), NULL: none */
     int32_t tokens, group, q_stride, kv_stride, o_stride;
     float score_scale; /* of q . k, under the soft cap */
     float exp_scale;   /* from (capped) scores to exponents of 2 */
@@ -184,20 +186,21 @@ __global__ void __launch_bounds__(CS_MMA_THREADS, 2) forward_kernel(const __grid
     cs_mma_wait<0>();
     __syncthreads();
     const cs_mma_item w = cs_mma_item_of<L::ROWS>(a.side);
-    float inverse[L::M][2];
+    float factor[L::M][2];
 #pragma unroll
     for (int m = 0; m < L::M; m++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const float sum = cs_mma_quad_sum(r[m].sum[h]);
+            const cs_attention_end end = cs_attention_end_of(r[m].max[h] * a.exp_scale * CS_MMA_LN2,
+                                                             cs_mma_quad_sum(r[m].sum[h]),
+                                                             cs_attention_sink_of(a.sink, w.head));
             const int32_t row = (warp * L::M + m) * 16 + h * 8 + lane / 4;
-            inverse[m][h] = sum > 0.0f ? 1.0f / sum : 0.0f;
+            factor[m][h] = end.factor;
             if (lane % 4 == 0 && row < w.rows)
-                a.lse[(int64_t)w.head * a.tokens + w.row + row] =
-                    sum > 0.0f ? r[m].max[h] * a.exp_scale * CS_MMA_LN2 + logf(sum) : -INFINITY;
+                a.lse[(int64_t)w.head * a.tokens + w.row + row] = end.lse;
         }
     const int32_t at = warp * 16 * L::M;
-    R::template store<L::M>(o, inverse, shared + L::Q + at * R::PITCH,
+    R::template store<L::M>(o, factor, shared + L::Q + at * R::PITCH,
                             a.o + (int64_t)(w.row + at) * a.o_stride + (int64_t)w.head * R::DIM,
                             a.o_stride, w.rows - at);
 }
@@ -257,6 +260,7 @@ bool cs_cuda_attention_fwd_mma(struct cs_ctx *ctx, const struct cs_attention_sha
         .v = (const __nv_bfloat16 *)v,
         .o = (__nv_bfloat16 *)o,
         .lse = lse,
+        .sink = shape->sink,
         .tokens = shape->tokens,
         .group = group,
         .q_stride = shape->q_stride,

@@ -93,14 +93,14 @@ __global__ void __launch_bounds__(CS_ATT_THREADS)
         const int32_t row = q0 + warp * CS_ATT_PER_WARP + r;
         if (row >= s.tokens)
             break;
-        const float inv = state[r].has_seen ? 1.0f / state[r].sum : 0.0f;
+        const cs_attention_end row_end =
+            cs_attention_end_of(state[r].max, state[r].sum, cs_attention_sink_of(s.sink, head));
         for (int c = 0; c < CHUNKS; c++)
             if (c * 32 + lane < s.head_dim)
                 o[(int64_t)row * s.o_stride + qo + c * 32 + lane] =
-                    cs_from_float<T>(acc[r][c] * inv);
+                    cs_from_float<T>(acc[r][c] * row_end.factor);
         if (lane == 0)
-            lse[(int64_t)head * s.tokens + row] =
-                state[r].has_seen ? state[r].max + logf(state[r].sum) : -INFINITY;
+            lse[(int64_t)head * s.tokens + row] = row_end.lse;
     }
 }
 

@@ -12,7 +12,7 @@
 #ifndef CS_CUDA_ATTENTION_PORTABLE_CUH
 #define CS_CUDA_ATTENTION_PORTABLE_CUH
 
-#include "kernels/cuda/cuda_ops.cuh"
+#include "kernels/cuda/attention_common.cuh"
 #include "kernels/cuda/mask_token.cuh"
 
 #define CS_ATT_WARPS    8
@@ -122,13 +122,17 @@ static inline bool cs_att_check(struct cs_ctx *ctx, const struct cs_attention_sh
                          (mask->n_segments > 0 || mask->keys != nullptr) && s->kv_heads > 0 &&
                          s->heads % s->kv_heads == 0 && s->heads <= 65535 && s->head_dim > 0 &&
                          s->head_dim <= CS_ATT_MAX_DIM;
+    const bool has_sink = s->dsink == nullptr || s->sink != nullptr;
+    if (!has_sink)
+        CS_CUDA_REFUSE(ctx, CS_INVALID, "attention: dsink, the gradient of sinks, without %s",
+                       "sink: give both or neither");
     if (!is_good)
         CS_CUDA_REFUSE(ctx, CS_INVALID,
                        "attention: %d tokens, %d keys (mask plan: %d, %d, %d segments), %d heads, "
                        "%d kv heads, head size %d: sizes must agree and the head size be 1..%d",
                        s->tokens, cs_att_keys(s), mask->n_tokens, keys, mask->n_segments, s->heads,
                        s->kv_heads, s->head_dim, CS_ATT_MAX_DIM);
-    return is_good;
+    return is_good && has_sink;
 }
 
 /* Launch a kernel that uses bytes of dynamic shared memory, perhaps more than 48 KiB. */

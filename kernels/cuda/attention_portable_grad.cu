@@ -214,6 +214,7 @@ void cs_att_backward(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
     row_dots_kernel<T><<<grid, CS_ATT_THREADS, 0, cs_cuda_stream_of(ctx)>>>(*shape, (const T *)o,
                                                                             (const T *)d_o, dot);
     CS_CUDA_LAUNCHED(ctx, "attention_grad");
+    cs_attention_sink_grad(ctx, shape, {lse, dot, -CS_LOG2E, shape->tokens, shape->tokens, 64});
 
     const struct grad_args<T> g = {
         (const T *)q, (const T *)k, (const T *)v, (const T *)d_o, lse, dot, (T *)dq, (T *)dk,

@@ -12,8 +12,6 @@
 #include <stdint.h>
 
 #define CS_WARPGROUP 128 /* threads that issue one wgmma together */
-#define CS_LOG2E     1.4426950408889634f
-#define CS_LN2       0.6931471805599453f
 
 __device__ __forceinline__ uint32_t cs_smem(const void *p)
 {

@@ -1,9 +1,9 @@
-/* Attention under multimodal masks: bench_attention PLUGIN [--masks DIR] [CASE...], or
- * bench_attention --list for the names. A CASE is the begin of a name. For every case: how long the
- * lists of the mask take to build, what is in them, and median milliseconds and TFLOP/s of allowed
- * pairs (4 D a pair and head forward, 10 D backward) of forward, backward and deterministic
- * backward; bf16, normally distributed operands. --masks writes the tokens of every mask for
- * tests/bench/attention_peer.py, which measures others. */
+/* Attention under multimodal masks: bench_attention PLUGIN [--masks DIR] [--sinks] [CASE...], or
+ * bench_attention --list for the names. --sinks: every head has one. A CASE is the begin of a name.
+ * For every case: how long the lists of the mask take to build, what is in them, and median
+ * milliseconds and TFLOP/s of allowed pairs (4 D a pair and head forward, 10 D backward) of
+ * forward, backward and deterministic backward; bf16, normally distributed operands. --masks writes
+ * the tokens of every mask for tests/bench/attention_peer.py, which measures others. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,6 +29,7 @@ struct bench {
     char *operands;
     struct cs_ctx ctx;
     const char *mask_dir;
+    bool has_sinks;
 };
 
 /* How text and images lie: spans of both in turn, made as in the probe of the design. */
@@ -357,6 +358,11 @@ static struct call make_call(struct bench *b, const struct bench_case *c, int32_
     call.dk = take(&at, k);
     call.dv = take(&at, k);
     call.lse = (float *)(void *)take(&at, (size_t)n * (size_t)c->heads * sizeof(float));
+    if (b->has_sinks) { /* random numbers as well: the high half of a float is a bf16 */
+        const size_t bytes = (size_t)c->heads * sizeof(float);
+        call.shape.sink = (const float *)(void *)take(&at, bytes);
+        call.shape.dsink = (float *)(void *)take(&at, bytes);
+    }
     if (at > b->operands + OPERANDS ||
         b->ops->attention_workspace(&call.shape, &m->dev) > WORKSPACE) {
         fprintf(stderr, "%s of %d tokens does not fit\n", c->name, (int)n);
@@ -488,8 +494,8 @@ int main(int argc, char **argv)
     struct bench b = {0};
     int first = 2;
     if (argc < 2) {
-        fprintf(stderr, "usage: %s PLUGIN [--masks DIR] [CASE...], or %s --list\n", argv[0],
-                argv[0]);
+        fprintf(stderr, "usage: %s PLUGIN [--masks DIR] [--sinks] [CASE...], or %s --list\n",
+                argv[0], argv[0]);
         return 1;
     }
     if (strcmp(argv[1], "--list") == 0) {
@@ -499,6 +505,10 @@ int main(int argc, char **argv)
     if (argc > 3 && strcmp(argv[2], "--masks") == 0) {
         b.mask_dir = argv[3];
         first = 4;
+    }
+    if (argc > first && strcmp(argv[first], "--sinks") == 0) {
+        b.has_sinks = true;
+        first++;
     }
     open_device(&b, argv[1]);
     each_case(&b, argc - first, argv + first);

@@ -60,6 +60,39 @@ bool att_check_side(struct att_oracle *oracle, const struct att_setup *s, bool i
     return is_good;
 }
 
+bool att_check_sinks(struct att_lab *lab, struct att_oracle *oracle, const struct att_setup *s,
+                     const struct att_reference *exact, const struct att_reference *eager)
+{
+    double want[8], rough[8], noise[8], size[8];
+    float got[8], before;
+    const int32_t n = s->shape.heads;
+    const bool is_bf16 = s->c.path != ATT_F32;
+    if (!s->c.has_sinks)
+        return true;
+    att_download(oracle, want, exact->dsink, n);
+    att_download(oracle, rough, eager->dsink, n);
+    att_download(oracle, noise, exact->dsink_noise, n);
+    att_download(oracle, size, exact->dsink_size, n);
+    att_copy(lab, got, s->dsink, (size_t)n * sizeof *got);
+    memset(&before, ATT_DSINK, sizeof before);
+    bool is_good = true;
+    for (int32_t h = 0; h < n; h++) {
+        const double d = fabs((double)got[h] - (double)before - want[h]);
+        const double tol = 2e-5 +
+                           (s->c.is_capped ? 3e-3
+                            : is_bf16      ? 3e-4
+                                           : 3e-5) *
+                               size[h] +
+                           (is_bf16 ? 6.0 * noise[h] + 2.0 * fabs(rough[h] - want[h]) : 0.0);
+        if (d <= tol)
+            continue;
+        printf("    dsink of head %d: %.6g more, want %.6g, off by %.3g (may be %.3g)\n", (int)h,
+               (double)got[h] - (double)before, want[h], d, tol);
+        is_good = false;
+    }
+    return is_good;
+}
+
 static bool check_gaps(struct att_oracle *oracle, const struct att_setup *s)
 {
     const struct cs_attention_shape *shape = &s->shape;
@@ -82,13 +115,14 @@ struct att_operands att_operands_of(const struct att_setup *s)
 }
 
 /* Outputs as they are against the oracle for the operands as they are. */
-static bool check_results(struct att_oracle *oracle, const struct att_setup *s)
+static bool check_results(struct att_lab *lab, struct att_oracle *oracle, const struct att_setup *s)
 {
     struct att_reference exact, eager;
     const struct att_operands x = att_operands_of(s);
     att_oracle_run(oracle, &s->shape, &s->plan, &x, &exact, &eager);
     bool is_good = att_check_side(oracle, s, false, &exact, &eager);
     is_good = att_check_side(oracle, s, true, &exact, &eager) && is_good;
+    is_good = att_check_sinks(lab, oracle, s, &exact, &eager) && is_good;
     const int64_t n = (int64_t)s->shape.heads * s->c.tokens;
     const int64_t bad = att_compare_lse(oracle, s->lse, exact.lse, n, s->c.is_capped ? 3e-3 : 2e-4);
     if (bad != 0)
@@ -100,7 +134,7 @@ static bool check_case(struct att_lab *lab, struct att_oracle *oracle, const str
 {
     att_run(lab, s);
     att_no_errors(lab);
-    return check_results(oracle, s);
+    return check_results(lab, oracle, s);
 }
 
 void att_verdict(struct att_lab *lab, const struct att_case *c, bool is_good)
@@ -145,9 +179,9 @@ static void part_end(struct att_lab *lab, const struct part *part)
 
 /* ---- a pairwise covering set, found greedily ---- */
 
-enum { FACTORS = 6, MOST = 9 };
+enum { FACTORS = 7, MOST = 9 };
 
-static const int values[FACTORS] = {CS_MASK_KINDS, LENGTHS, DIMS, GROUPS, ATT_ORDERS, 2};
+static const int values[FACTORS] = {CS_MASK_KINDS, LENGTHS, DIMS, GROUPS, ATT_ORDERS, 2, 2};
 
 struct cover {
     bool has[FACTORS][MOST][FACTORS][MOST];
@@ -226,6 +260,7 @@ static struct att_case case_of(const int *value, int number)
                              .group = groups[value[3]],
                              .order = (enum att_order)value[4],
                              .is_capped = value[5] != 0,
+                             .has_sinks = value[6] != 0,
                              .is_tight = number % 3 == 0,
                              .is_deterministic = number % 4 == 0};
 }
@@ -257,8 +292,8 @@ static void product(struct att_lab *lab, struct att_oracle *oracle, enum att_pat
         for (int length = 0; length < SHORT; length++)
             for (int dim = 0; dim < DIMS; dim++)
                 for (int group = 0; group < GROUPS; group++, n++) {
-                    const int value[FACTORS] = {kind,  length,         dim,
-                                                group, n % ATT_ORDERS, n % 5 == 4};
+                    const int value[FACTORS] = {kind,           length,     dim,      group,
+                                                n % ATT_ORDERS, n % 5 == 4, n % 7 < 3};
                     struct att_case c = case_of(value, n);
                     c.path = path;
                     if (n % stride == 0)
@@ -287,8 +322,8 @@ void att_test_portable(struct att_lab *lab)
     int n = 0;
     for (int kind = 0; kind < CS_MASK_KINDS; kind++)
         for (int order = 0; order < ATT_ORDERS; order++, n++) {
-            const int value[FACTORS] = {kind,       n % SHORT, n * 5 % DIMS,
-                                        n % GROUPS, order,     n % 3 == 0};
+            const int value[FACTORS] = {kind,  n % SHORT,  n * 5 % DIMS, n % GROUPS,
+                                        order, n % 3 == 0, n % 4 < 2};
             struct att_case c = case_of(value, n);
             c.path = n % 2 == 0 ? ATT_RULE : ATT_F32;
             one(lab, part.oracle, &c);
@@ -306,7 +341,8 @@ void att_test_small(struct att_lab *lab)
                                     n % DIMS,
                                     n % GROUPS,
                                     n % ATT_ORDERS,
-                                    n == 3};
+                                    n == 3,
+                                    n % 2};
         struct att_case c = case_of(value, n);
         struct att_setup s;
         c.path = i < 2 * DIMS ? ATT_LISTS : ATT_MMA;
@@ -327,8 +363,8 @@ void att_test_graph(struct att_lab *lab)
 {
     struct part part = part_begin(lab, "attention, recorded and replayed under other masks");
     for (int n = 0; n < 2 * DIMS; n++) {
-        const int value[FACTORS] = {n % CS_MASK_KINDS, 5 + n % 2, n % DIMS,
-                                    n % GROUPS,        ATT_PLAIN, 0};
+        const int value[FACTORS] = {n % CS_MASK_KINDS, 5 + n % 2, n % DIMS, n % GROUPS,
+                                    ATT_PLAIN,         0,         n / 2 % 2};
         struct att_case c = case_of(value, n);
         struct att_setup s;
         struct att_mask other;
@@ -345,7 +381,7 @@ void att_test_graph(struct att_lab *lab)
         att_replay(lab, graph);
         att_sync(lab);
         att_no_errors(lab);
-        att_verdict(lab, &c, check_results(part.oracle, &s));
+        att_verdict(lab, &c, check_results(lab, part.oracle, &s));
         lab->dev->graph_destroy(lab->handle, graph);
         att_mask_free(lab, &other);
         att_tear_down(lab, &s);
@@ -358,7 +394,8 @@ void att_test_graph(struct att_lab *lab)
 static uint64_t hash_all(struct att_oracle *oracle, const struct att_setup *s)
 {
     return att_hash(oracle, s->o, s->o_bytes) + 3 * att_hash(oracle, s->lse, s->lse_bytes) +
-           5 * att_hash(oracle, s->dq, s->q_bytes) + 7 * att_hash(oracle, s->dkv, s->kv_bytes);
+           5 * att_hash(oracle, s->dq, s->q_bytes) + 7 * att_hash(oracle, s->dkv, s->kv_bytes) +
+           11 * att_hash(oracle, s->dsink, (size_t)s->shape.heads * sizeof *s->dsink);
 }
 
 void att_test_same(struct att_lab *lab)
@@ -368,8 +405,13 @@ void att_test_same(struct att_lab *lab)
     struct part part = part_begin(lab, "attention, deterministic: the same bits in 20 runs");
     for (int i = 0; i < 4 * DIMS; i++) {
         const int n = i % (2 * DIMS);
-        const int value[FACTORS] = {n % CS_MASK_KINDS, n < DIMS ? 8 : 6, n % DIMS,
-                                    (n + 1) % GROUPS,  n % ATT_ORDERS,   0};
+        const int value[FACTORS] = {n % CS_MASK_KINDS,
+                                    n < DIMS ? 8 : 6,
+                                    n % DIMS,
+                                    (n + 1) % GROUPS,
+                                    n % ATT_ORDERS,
+                                    0,
+                                    n % 2};
         struct att_case c = case_of(value, n);
         struct att_setup s;
         c.path = i < 2 * DIMS ? ATT_LISTS : ATT_MMA;
@@ -395,6 +437,7 @@ void att_test_same(struct att_lab *lab)
 
 struct host {
     float *q, *k, *v, *d_o, *o, *lse, *dq, *dk, *dv;
+    float sink[8], dsink[8];
 };
 
 static float *floats(int64_t n)
@@ -425,7 +468,8 @@ static bool is_equal(struct att_oracle *oracle, const char *what, const float *c
     return bad == 0;
 }
 
-static bool compare_with_cpu(struct att_oracle *oracle, const struct att_setup *s, struct host *h)
+static bool compare_with_cpu(struct att_lab *lab, struct att_oracle *oracle,
+                             const struct att_setup *s, struct host *h)
 {
     struct att_reference exact, eager;
     const struct att_operands x = att_operands_of(s);
@@ -437,6 +481,10 @@ static bool compare_with_cpu(struct att_oracle *oracle, const struct att_setup *
     att_download_rows(oracle, h->d_o, s->d_o, false, (int32_t)m, dense.o_stride, qw);
     att_download_rows(oracle, h->k, s->kv, false, (int32_t)n, dense.kv_stride, kw);
     att_download_rows(oracle, h->v, s->kv + s->v_at, false, (int32_t)n, dense.kv_stride, kw);
+    att_copy(lab, h->sink, s->sink, (size_t)dense.heads * sizeof *h->sink);
+    memset(h->dsink, 0, sizeof h->dsink);
+    dense.sink = s->c.has_sinks ? h->sink : NULL;
+    dense.dsink = s->c.has_sinks ? h->dsink : NULL;
     dense.q_stride = dense.o_stride = qw;
     dense.kv_stride = kw;
     const struct cs_ops *cpu = cs_ops_cpu();
@@ -450,19 +498,21 @@ static bool compare_with_cpu(struct att_oracle *oracle, const struct att_setup *
                             is_equal(oracle, "lse", h->lse, exact.lse, m * dense.heads),
                             is_equal(oracle, "dq", h->dq, exact.dq, m * qw),
                             is_equal(oracle, "dk", h->dk, exact.dk, n * kw),
-                            is_equal(oracle, "dv", h->dv, exact.dv, n * kw)};
-    return is_good[0] && is_good[1] && is_good[2] && is_good[3] && is_good[4];
+                            is_equal(oracle, "dv", h->dv, exact.dv, n * kw),
+                            is_equal(oracle, "dsink", h->dsink, exact.dsink, dense.heads)};
+    return is_good[0] && is_good[1] && is_good[2] && is_good[3] && is_good[4] && is_good[5];
 }
 
-static bool check_oracle(struct att_oracle *oracle, const struct att_setup *s)
+static bool check_oracle(struct att_lab *lab, struct att_oracle *oracle, const struct att_setup *s)
 {
     const struct cs_attention_shape *p = &s->shape;
     const int64_t q = (int64_t)s->c.tokens * p->heads * p->head_dim;
     const int64_t k = (int64_t)s->mask.n_keys * p->kv_heads * p->head_dim;
     struct host h = {floats(q), floats(k), floats(k),
                      floats(q), floats(q), floats((int64_t)s->c.tokens * p->heads),
-                     floats(q), floats(k), floats(k)};
-    const bool is_good = compare_with_cpu(oracle, s, &h);
+                     floats(q), floats(k), floats(k),
+                     {0},       {0}};
+    const bool is_good = compare_with_cpu(lab, oracle, s, &h);
     float *const all[] = {h.q, h.k, h.v, h.d_o, h.o, h.lse, h.dq, h.dk, h.dv};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
@@ -475,13 +525,13 @@ void att_test_oracle(struct att_lab *lab)
     int n = 0;
     for (int kind = 0; kind < CS_MASK_KINDS; kind++)
         for (int length = 0; length < SHORT; length++, n++) {
-            const int value[FACTORS] = {kind,       length,         n * 5 % DIMS,
-                                        n % GROUPS, n % ATT_ORDERS, n % 3 == 1};
+            const int value[FACTORS] = {kind,           length,     n * 5 % DIMS, n % GROUPS,
+                                        n % ATT_ORDERS, n % 3 == 1, n % 4 < 2};
             struct att_case c = case_of(value, n);
             struct att_setup s;
             c.path = ATT_F32;
             att_set_up(lab, &c, &s);
-            att_verdict(lab, &c, check_oracle(part.oracle, &s));
+            att_verdict(lab, &c, check_oracle(lab, part.oracle, &s));
             att_tear_down(lab, &s);
         }
     part_end(lab, &part);

@@ -18,8 +18,12 @@ struct att_case {
     int32_t tokens, dim, group; /* query heads of a key head */
     enum att_order order;
     enum att_path path;
-    bool is_capped, is_deterministic, is_tight; /* tight: no gaps between rows */
+    bool is_capped, has_sinks, is_deterministic;
+    bool is_tight; /* no gaps between rows */
 };
+
+/* Every byte of dsink before it is added to: 0.747... */
+enum { ATT_DSINK = 0x3f };
 
 /* Everything of one case, in device memory. */
 struct att_setup {
@@ -30,6 +34,7 @@ struct att_setup {
     const struct cs_ops *ops;
     char *q, *kv, *o, *d_o, *dq, *dkv; /* kv: rows of k and v side by side */
     float *lse;
+    float *sink, *dsink;                                /* (heads), also of a case without sinks */
     size_t q_bytes, kv_bytes, o_bytes, lse_bytes, v_at; /* v_at: bytes from k to v in a row */
 };
 
@@ -42,6 +47,9 @@ void att_run(struct att_lab *lab, const struct att_setup *s);
 /* Outputs against the references: o and dq, or dk and dv; prints what is off. */
 bool att_check_side(struct att_oracle *oracle, const struct att_setup *s, bool is_key,
                     const struct att_reference *exact, const struct att_reference *eager);
+/* dsink, of a case with sinks, after one run of the backward pass */
+bool att_check_sinks(struct att_lab *lab, struct att_oracle *oracle, const struct att_setup *s,
+                     const struct att_reference *exact, const struct att_reference *eager);
 struct att_operands att_operands_of(const struct att_setup *s);
 void att_verdict(struct att_lab *lab, const struct att_case *c, bool is_good);
 

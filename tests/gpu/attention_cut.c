@@ -42,7 +42,8 @@ static bool is_right(struct att_lab *lab, struct att_oracle *oracle, const struc
     const int64_t bad = att_compare_lse(oracle, s->lse, exact.lse, n, s->c.is_capped ? 3e-3 : 2e-4);
     if (bad != 0)
         printf("    lse: %lld of %lld are off\n", (long long)bad, (long long)n);
-    return att_check_side(oracle, s, false, &exact, &eager) && bad == 0;
+    const bool is_good = att_check_side(oracle, s, false, &exact, &eager);
+    return att_check_sinks(lab, oracle, s, &exact, &eager) && is_good && bad == 0;
 }
 
 void att_test_cut(struct att_lab *lab)
@@ -56,7 +57,8 @@ void att_test_cut(struct att_lab *lab)
                                    .tokens = lengths[i / 6],
                                    .dim = dims[i % 6],
                                    .group = i % 3 == 2 ? 8 : 1,
-                                   .is_capped = i % 4 == 3};
+                                   .is_capped = i % 4 == 3,
+                                   .has_sinks = i % 2};
         struct att_setup s;
         att_set_up(lab, &c, &s);
         join_documents(lab, &s);

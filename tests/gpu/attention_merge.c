@@ -4,7 +4,7 @@
 
 #include "gpu/attention_cases.h"
 
-enum { PARTS = 3 };
+enum { PARTS = 3, OF_SINK = 1 /* the part that has it */ };
 
 struct parts {
     struct att_mask mask[PARTS];
@@ -30,9 +30,12 @@ static void run_parts(struct att_lab *lab, const struct att_setup *s, struct par
     const size_t row = (size_t)shape.kv_stride * s->ops->act_bytes;
     att_fill(lab, s->o, 0xff, s->o_bytes);
     att_fill(lab, s->dkv, 0xff, s->kv_bytes);
+    att_fill(lab, s->dsink, ATT_DSINK, (size_t)shape.heads * sizeof *s->dsink);
     for (int i = 0; i < PARTS; i++) {
         char *kv = s->kv + row * (size_t)p->begin[i];
         shape.k_tokens = p->begin[i + 1] - p->begin[i];
+        shape.sink = i == OF_SINK ? s->shape.sink : NULL;
+        shape.dsink = NULL;
         struct cs_ctx ctx = exact_ctx(lab, s, &shape, &p->mask[i].dev);
         s->ops->attention(&ctx, &shape, &p->mask[i].dev, s->q, kv, kv + s->v_at,
                           p->o + (size_t)i * s->o_bytes,
@@ -43,6 +46,8 @@ static void run_parts(struct att_lab *lab, const struct att_setup *s, struct par
         char *kv = s->kv + row * (size_t)p->begin[i], *dkv = s->dkv + row * (size_t)p->begin[i];
         char *dq = i == 0 ? s->dq : p->dq;
         shape.k_tokens = p->begin[i + 1] - p->begin[i];
+        shape.sink = i == OF_SINK ? s->shape.sink : NULL;
+        shape.dsink = i == OF_SINK ? s->shape.dsink : NULL;
         struct cs_ctx ctx = exact_ctx(lab, s, &shape, &p->mask[i].dev);
         s->ops->attention_grad(&ctx, &shape, &p->mask[i].dev, s->q, kv, kv + s->v_at, s->o, s->lse,
                                s->d_o, dq, dkv, dkv + s->v_at);
@@ -68,6 +73,7 @@ static bool check(struct att_lab *lab, struct att_oracle *oracle, const struct a
     att_oracle_run(oracle, &s->shape, &s->plan, &x, &exact, &eager);
     bool is_good = att_check_side(oracle, s, false, &exact, &eager);
     is_good = att_check_side(oracle, s, true, &exact, &eager) && is_good;
+    is_good = att_check_sinks(lab, oracle, s, &exact, &eager) && is_good;
     const int64_t bad =
         att_compare_lse(oracle, s->lse, exact.lse, (int64_t)s->shape.heads * s->c.tokens, 2e-4);
     for (int i = 0; i < PARTS; i++)
@@ -89,7 +95,8 @@ void att_test_merge(struct att_lab *lab)
                                    .dim = dims[n % 4],
                                    .group = n % 3 == 0 ? 4 : 1,
                                    .order = ATT_ZIGZAG,
-                                   .path = n % 2 == 0 ? ATT_LISTS : ATT_MMA};
+                                   .path = n % 2 == 0 ? ATT_LISTS : ATT_MMA,
+                                   .has_sinks = n / 2 % 2 == 0};
         struct att_setup s;
         att_set_up(lab, &c, &s);
         att_verdict(lab, &c, check(lab, oracle, &s));

@@ -172,11 +172,11 @@ __device__ static double block_fold(double x, bool is_max)
     return all[0];
 }
 
-/* z (heads, rows, keys): scale q.k on entry, capped on return; p = softmax over the allowed keys.
- * One block per row and head. */
+/* z (heads, rows, keys): scale q.k on entry, capped on return; p = softmax over the allowed keys
+ * and, where there are sinks (heads), one score more. One block per row and head. */
 __global__ void __launch_bounds__(THREADS)
-    softmax_kernel(struct cs_mask_plan q, struct cs_mask_plan k, double cap, double *z, double *p,
-                   double *lse, bool is_eager)
+    softmax_kernel(struct cs_mask_plan q, struct cs_mask_plan k, double cap, const float *sink,
+                   double *z, double *p, double *lse, bool is_eager)
 {
     const int32_t row = (int32_t)blockIdx.x, keys = k.n_tokens;
     const int64_t at = ((int64_t)blockIdx.y * q.n_tokens + row) * keys;
@@ -189,10 +189,11 @@ __global__ void __launch_bounds__(THREADS)
         p[at + j] = allowed ? z[at + j] : -INFINITY;
         max = fmax(max, p[at + j]);
     }
-    max = block_fold(max, true);
+    const double own_sink = sink == nullptr ? -INFINITY : (double)sink[blockIdx.y];
+    max = fmax(block_fold(max, true), own_sink);
     for (int32_t j = (int32_t)threadIdx.x; max != -INFINITY && j < keys; j += THREADS)
         sum += exp(p[at + j] - max);
-    sum = block_fold(sum, false);
+    sum = block_fold(sum, false) + (max == -INFINITY ? 0.0 : exp(own_sink - max));
     const double all = max == -INFINITY ? -INFINITY : max + log(sum);
     for (int32_t j = (int32_t)threadIdx.x; j < keys; j += THREADS)
         p[at + j] = max == -INFINITY ? 0.0 : rounded(exp(p[at + j] - all), is_eager);
@@ -200,15 +201,50 @@ __global__ void __launch_bounds__(THREADS)
         lse[(int64_t)blockIdx.y * q.n_tokens + row] = all;
 }
 
-/* ds (on entry dp) = p (dp - sum p dp) cap'(z) */
-__global__ void __launch_bounds__(THREADS) slope_kernel(int64_t keys, double cap, const double *z,
-                                                        const double *p, double *ds, bool is_eager)
+/* What a row of this block's head gives its sink. */
+__device__ static double sink_share(const float *sink, const double *lse)
+{
+    const double own = sink == nullptr ? -INFINITY : (double)sink[blockIdx.y];
+    return own == -INFINITY ? 0.0 : exp(own - lse[(int64_t)blockIdx.y * gridDim.x + blockIdx.x]);
+}
+
+/* sum[h] = factor times the fold of x (heads, rows); one block per head */
+__global__ void __launch_bounds__(THREADS)
+    sink_kernel(const double *x, int64_t rows, double *sum, double *size, double *root)
+{
+    const double *own = x + (int64_t)blockIdx.x * rows;
+    double all = 0.0, sizes = 0.0, squares = 0.0;
+    for (int64_t i = threadIdx.x; i < rows; i += THREADS) {
+        all += own[i];
+        sizes += fabs(own[i]);
+        squares += own[i] * own[i];
+    }
+    all = block_fold(all, false);
+    sizes = block_fold(sizes, false);
+    squares = block_fold(squares, false);
+    if (threadIdx.x != 0)
+        return;
+    if (sum != nullptr)
+        sum[blockIdx.x] = -all;
+    if (size != nullptr)
+        size[blockIdx.x] = sizes;
+    if (root != nullptr)
+        root[blockIdx.x] = sqrt(squares);
+}
+
+/* ds (on entry dp) = p (dp - sum p dp) cap'(z); pull (heads, rows): share of the sink times
+ * sum p dp */
+__global__ void __launch_bounds__(THREADS)
+    slope_kernel(int64_t keys, double cap, const double *z, const double *p, const float *sink,
+                 const double *lse, double *ds, double *pull, bool is_eager)
 {
     const int64_t at = ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) * keys;
     double dot = 0.0;
     for (int64_t j = threadIdx.x; j < keys; j += THREADS)
         dot += p[at + j] * ds[at + j];
     dot = block_fold(dot, false);
+    if (threadIdx.x == 0)
+        pull[(int64_t)blockIdx.y * gridDim.x + blockIdx.x] = sink_share(sink, lse) * dot;
     for (int64_t j = threadIdx.x; j < keys; j += THREADS) {
         const double t = cap != 0.0 ? z[at + j] / cap : 0.0;
         ds[at + j] = rounded(p[at + j] * (ds[at + j] - dot) * (1.0 - t * t), is_eager);
@@ -219,7 +255,8 @@ __global__ void __launch_bounds__(THREADS) slope_kernel(int64_t keys, double cap
  * that is rounded to bf16: half a unit in the last place is at most 2^-9 of a number. */
 __global__ void __launch_bounds__(THREADS)
     noise_kernel(int64_t keys, int64_t heads, int64_t dim, double cap, const double *o,
-                 const double *d_o, const double *z, double *p)
+                 const double *d_o, const double *z, const float *sink, const double *lse,
+                 double *p, double *pull)
 {
     const int64_t row = blockIdx.x, head = blockIdx.y;
     const int64_t at = (head * gridDim.x + row) * keys, at_o = (row * heads + head) * dim;
@@ -227,6 +264,8 @@ __global__ void __launch_bounds__(THREADS)
     for (int64_t d = threadIdx.x; d < dim; d += THREADS)
         sum += o[at_o + d] * o[at_o + d] * d_o[at_o + d] * d_o[at_o + d];
     const double noise = sqrt(block_fold(sum, false)) / 512.0;
+    if (threadIdx.x == 0)
+        pull[head * gridDim.x + row] = sink_share(sink, lse) * noise;
     for (int64_t j = threadIdx.x; j < keys; j += THREADS) {
         const double t = cap != 0.0 ? z[at + j] / cap : 0.0;
         p[at + j] *= noise * (1.0 - t * t);
@@ -291,7 +330,11 @@ static void run(struct att_oracle *o, const struct cs_attention_shape *s,
             take(o, n * kv * d),
             take(o, n * kv * d),
             nullptr,
-            nullptr};
+            nullptr,
+            take(o, heads),
+            nullptr,
+            take(o, heads)};
+    double *pull = take(o, heads * m);
     const struct matrix q = {w->q, 1, d, heads * d, 1}, d_o = {w->d_o, 1, d, heads * d, 1};
     const struct matrix k = {w->k, group, d, kv * d, 1}, v = {w->v, group, d, kv * d, 1};
     const struct matrix z = {w->z, 1, m * n, n, 1}, p = {w->p, 1, m * n, n, 1};
@@ -301,11 +344,14 @@ static void run(struct att_oracle *o, const struct cs_attention_shape *s,
     const double scale = s->scale, cap = s->softcap;
     const enum product_kind kind = is_eager ? PRODUCT_ROUNDED : PRODUCT;
     product(o, heads, m, n, d, scale, q, transposed(k), z, kind);
-    softmax_kernel<<<rows, THREADS, 0, o->stream>>>(*plan, *keys, cap, w->z, w->p, out->lse,
-                                                    is_eager);
+    softmax_kernel<<<rows, THREADS, 0, o->stream>>>(*plan, *keys, cap, s->sink, w->z, w->p,
+                                                    out->lse, is_eager);
     product(o, heads, m, d, n, 1.0, p, v, result, kind);
     product(o, heads, m, n, d, 1.0, d_o, transposed(v), ds, kind);
-    slope_kernel<<<rows, THREADS, 0, o->stream>>>(n, cap, w->z, w->p, w->ds, is_eager);
+    slope_kernel<<<rows, THREADS, 0, o->stream>>>(n, cap, w->z, w->p, s->sink, out->lse, w->ds,
+                                                  pull, is_eager);
+    sink_kernel<<<(unsigned)heads, THREADS, 0, o->stream>>>(pull, m, out->dsink, out->dsink_size,
+                                                            nullptr);
     product(o, heads, m, d, n, scale, ds, k, dq, kind);
     product(o, heads, n, d, m, scale, transposed(ds), q, by_head, kind);
     group_kernel<<<blocks(n * kv * d), THREADS, 0, o->stream>>>(w->by_head, n, heads, group, d,
@@ -318,8 +364,12 @@ static void run(struct att_oracle *o, const struct cs_attention_shape *s,
         return;
     out->dq_noise = take(o, m * heads * d);
     out->dk_noise = take(o, n * kv * d);
+    out->dsink_noise = take(o, heads);
     const struct matrix dq_noise = {out->dq_noise, 1, d, heads * d, 1};
-    noise_kernel<<<rows, THREADS, 0, o->stream>>>(n, heads, d, cap, out->o, w->d_o, w->z, w->p);
+    noise_kernel<<<rows, THREADS, 0, o->stream>>>(n, heads, d, cap, out->o, w->d_o, w->z, s->sink,
+                                                  out->lse, w->p, pull);
+    sink_kernel<<<(unsigned)heads, THREADS, 0, o->stream>>>(pull, m, nullptr, nullptr,
+                                                            out->dsink_noise);
     product(o, heads, m, d, n, scale, p, k, dq_noise, PRODUCT); /* one error for the whole row */
     product(o, heads, n, d, m, scale, transposed(p), q, by_head, PRODUCT_OF_SQUARES);
     group_kernel<<<blocks(n * kv * d), THREADS, 0, o->stream>>>(w->by_head, n, heads, group, d,

@@ -21,10 +21,12 @@ struct att_operands {
 /* Dense: o, dq (tokens, heads, head_dim), dk, dv (keys, kv_heads, head_dim), lse (heads, tokens).
  * noise: what dq and dk are off by, one standard deviation at most, when rowsum(dO o) is taken from
  * an o that was rounded to bf16, as every flash attention does. It matters where dq is a difference
- * of nearly equal numbers. Only exact has it. */
+ * of nearly equal numbers. Only exact has it. dsink (heads): zeros without sinks; dsink_noise: the
+ * same for it, dsink_size: the sum of the sizes of its terms. */
 struct att_reference {
     double *o, *lse, *dq, *dk, *dv;
     double *dq_noise, *dk_noise;
+    double *dsink, *dsink_noise, *dsink_size;
 };
 
 /* A result, for the host. */

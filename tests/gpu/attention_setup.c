@@ -9,10 +9,10 @@
 void att_describe(const struct att_case *c)
 {
     static const char *const path[ATT_PATHS] = {"lists", "lists, mma", "rule", "fp32"};
-    printf("    %s, %d tokens, size %d, group %d, %s, %s%s%s%s\n", cs_mask_kind_name(c->kind),
+    printf("    %s, %d tokens, size %d, group %d, %s, %s%s%s%s%s\n", cs_mask_kind_name(c->kind),
            (int)c->tokens, (int)c->dim, (int)c->group, att_order_name(c->order), path[c->path],
-           c->is_capped ? ", capped" : "", c->is_deterministic ? ", deterministic" : "",
-           c->is_tight ? ", tight" : "");
+           c->is_capped ? ", capped" : "", c->has_sinks ? ", sinks" : "",
+           c->is_deterministic ? ", deterministic" : "", c->is_tight ? ", tight" : "");
 }
 
 static struct cs_attention_shape shape_of(const struct att_case *c, int32_t keys)
@@ -31,6 +31,24 @@ static struct cs_attention_shape shape_of(const struct att_case *c, int32_t keys
     s.o_stride = s.heads * s.head_dim + 2 * gap;
     s.kv_stride = 2 * s.kv_heads * s.head_dim + gap;
     return s;
+}
+
+/* From next to nothing to nearly all of a row. */
+static void set_sinks(struct att_lab *lab, struct att_setup *s)
+{
+    static const float table[] = {1.5f, 4.0f, -3.0f, 6.0f, 0.0f, 8.0f, 2.5f, -INFINITY};
+    float sink[8];
+    const size_t bytes = (size_t)s->shape.heads * sizeof *sink;
+    CS_ASSERT(s->shape.heads <= 8);
+    for (int32_t h = 0; h < s->shape.heads; h++)
+        sink[h] = table[(h + s->c.tokens) % 8];
+    s->sink = att_alloc(lab, bytes);
+    s->dsink = att_alloc(lab, bytes);
+    att_copy(lab, s->sink, sink, bytes);
+    if (s->c.has_sinks) {
+        s->shape.sink = s->sink;
+        s->shape.dsink = s->dsink;
+    }
 }
 
 void att_set_up(struct att_lab *lab, const struct att_case *c, struct att_setup *s)
@@ -56,6 +74,7 @@ void att_set_up(struct att_lab *lab, const struct att_case *c, struct att_setup 
     for (int i = 0; i < 6; i++)
         *block[i] = att_alloc(lab, bytes[i]);
     s->lse = att_alloc(lab, s->lse_bytes);
+    set_sinks(lab, s);
     const bool is_bf16 = act == 2;
     att_random(lab->stream, s->q, is_bf16, (int64_t)(s->q_bytes / act), lab->seed);
     att_random(lab->stream, s->kv, is_bf16, (int64_t)(s->kv_bytes / act), lab->seed + 1);
@@ -70,6 +89,8 @@ void att_tear_down(struct att_lab *lab, struct att_setup *s)
     for (int i = 0; i < 6; i++)
         att_free(lab, block[i]);
     att_free(lab, s->lse);
+    att_free(lab, s->sink);
+    att_free(lab, s->dsink);
     att_mask_free(lab, &s->mask);
 }
 
@@ -87,6 +108,7 @@ void att_run(struct att_lab *lab, const struct att_setup *s)
     att_fill(lab, s->lse, 0xff, s->lse_bytes);
     att_fill(lab, s->dq, 0xff, s->q_bytes);
     att_fill(lab, s->dkv, 0xff, s->kv_bytes);
+    att_fill(lab, s->dsink, ATT_DSINK, (size_t)s->shape.heads * sizeof *s->dsink);
     s->ops->attention(&exact, &s->shape, &s->plan, s->q, s->kv, s->kv + s->v_at, s->o, s->lse);
     att_fill(lab, exact.workspace, 0xff, exact.workspace_bytes);
     s->ops->attention_grad(&exact, &s->shape, &s->plan, s->q, s->kv, s->kv + s->v_at, s->o, s->lse,
