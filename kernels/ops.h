@@ -158,6 +158,7 @@ struct cs_ops {
     /* y = act(gate) * up; (rows, n) each, gate and up with row stride ld, y contiguous */
     void (*gated)(struct cs_ctx *ctx, enum cs_act kind, int64_t rows, int64_t n, const void *gate,
                   const void *up, int64_t ld, void *y);
+    /* dgate may be gate where dup is up, with the same stride */
     void (*gated_grad)(struct cs_ctx *ctx, enum cs_act kind, int64_t rows, int64_t n,
                        const void *gate, const void *up, int64_t ld, const void *dy, void *dgate,
                        void *dup, int64_t ld_d);

@@ -189,7 +189,9 @@ static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     const struct cs_tensor *const *w = l->weight;
     const struct cs_tensor *up_w = a->is_gated_mlp ? w[CS_PARAM_GATE_W] : w[CS_PARAM_UP_W];
     const struct cs_tensor *up_b = a->is_gated_mlp ? NULL : w[CS_PARAM_UP_B];
-    void *dup = cs_run_hold(run, rows * d.up);
+    /* what is kept until the weight half is kept once: the gradient takes the place of its input */
+    const bool is_in_place = a->is_gated_mlp && run->later != NULL;
+    void *dup = is_in_place ? kept->up : cs_run_hold(run, rows * d.up);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     down_bwd(run, l, rows, dy, dup, kept);
     cs_scratch_rewind(run->scratch, mark);

@@ -103,9 +103,9 @@ static enum cs_status allocate(struct cs_exec *exec, const struct cs_exec_memory
     const size_t bytes = m->kept + m->scratch + m->boundary;
     void *arena;
     if (exec->arena != NULL)
-        fprintf(stderr, "rank %d: a step of %d slots needs %.2f GiB, %.2f were planned\n",
-                exec->config.first_rank + exec->config.rank, program->n_slots, gib(bytes),
-                gib(exec->arena_bytes));
+        fprintf(stderr, "rank %d: a step of %d slots needs %.1f MiB, %.1f were planned\n",
+                exec->config.first_rank + exec->config.rank, program->n_slots, 1024.0 * gib(bytes),
+                1024.0 * gib(exec->arena_bytes));
     CS_TRY(cs_device_sync(d, err));
     drop_arena(exec);
     const enum cs_status status = cs_device_alloc(d, bytes, &arena, err);

@@ -120,12 +120,15 @@ static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err 
 {
     struct outcome *o = r->outcome;
     CS_TRY(cs_params_load(t->params, r->job->spec->seed, err));
+    int64_t allocs = 0;
     hash_all(t, o->before);
     for (int s = 0; s < N_STEPS; s++) {
         struct cs_step_result result;
         const struct cs_program *program;
         const struct cs_test_step *step = &r->job->step[s];
         CS_TRY(cs_trainer_step(t, &step->manifest, step->slot, NULL, &result, err));
+        allocs = s == 0 ? cs_test_device()->n_allocs : allocs;
+        CS_ASSERT(cs_test_device()->n_allocs == allocs); /* all of it is planned */
         CS_TRY(cs_trainer_program(t, step->manifest.n_slots, false, &program, err));
         pthread_mutex_lock(&outcome_lock);
         if (result.has_loss) {

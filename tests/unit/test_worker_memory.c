@@ -1,0 +1,378 @@
+/* The arena of a rank: what is planned before the first step is what a full step takes, nothing is
+ * allocated afterwards, and a device that is too small is named before anything is trained. */
+#include "worker/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "support/lazy_device.h"
+#include "support/spec.h"
+#include "support/step.h"
+#include "worker/exec_private.h"
+#include "worker/trainer.h"
+
+enum { VOCAB = 199, SLOTS = 4 };
+
+static void need(enum cs_status status, const struct cs_err *err)
+{
+    if (status != CS_OK)
+        fail_msg("%s: %s", cs_status_slug(status), err->text);
+}
+
+/* ---- a job on one rank ---- */
+
+struct job {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan;
+    struct cs_device host, *device;
+    struct cs_trainer *trainer;
+};
+
+static struct cs_trainer_config config_of(const struct job *j)
+{
+    return (struct cs_trainer_config){
+        .spec = j->spec, .graph = j->graph, .plan = j->plan, .device = j->device};
+}
+
+/* device NULL: the host; every stage is on one rank */
+static void open_job(struct job *j, const struct cs_test_spec *options, struct cs_device *device)
+{
+    struct cs_err err = {0};
+    struct cs_cluster cluster;
+    memset(j, 0, sizeof *j);
+    j->arena = cs_arena_new(0);
+    j->root = cs_test_spec_json(options);
+    need(cs_spec_read(j->root, j->arena, &j->spec, &err), &err);
+    need(cs_graph_build(j->spec, false, j->arena, &j->graph, &err), &err);
+    need(cs_cluster_read(j->spec->cluster, 0, &cluster, &err), &err);
+    need(cs_plan_make(j->spec, j->graph, &cluster, j->arena, &j->plan, &err), &err);
+    j->plan->n_ranks = 1;
+    for (int i = 0; i < j->plan->n_stages; i++)
+        j->plan->stages[i].rank = 0;
+    cs_device_cpu(&j->host);
+    j->device = device != NULL ? device : &j->host;
+}
+
+static void start(struct job *j)
+{
+    struct cs_err err = {0};
+    const struct cs_trainer_config config = config_of(j);
+    need(cs_trainer_new(&config, &j->trainer, &err), &err);
+    need(cs_params_load(j->trainer->params, j->spec->seed, &err), &err);
+}
+
+static void close_job(struct job *j)
+{
+    cs_trainer_free(j->trainer);
+    json_decref(j->root);
+    cs_arena_free(j->arena);
+}
+
+/* slots as full as their budgets allow: pictures first, every row has a label */
+static void fill_step(struct cs_test_step *step, const struct job *j, int n_slots)
+{
+    const int n = j->plan->budget.seq_tokens, items = j->plan->budget.enc[0].items;
+    const int rows = items * j->plan->budget.enc[0].item_rows;
+    int32_t *id = calloc((size_t)n, sizeof *id), *label = calloc((size_t)n, sizeof *label);
+    int8_t *encoder = calloc((size_t)n, sizeof *encoder);
+    assert_true(rows <= n && j->plan->budget.n_encoders == 1);
+    for (int i = 0; i < n; i++) {
+        id[i] = label[i] = (i * 7 + 1) % VOCAB;
+        encoder[i] = i < rows ? 0 : -1;
+    }
+    cs_test_step_new(step, &j->plan->budget, n_slots, 0);
+    for (int s = 0; s < n_slots; s++)
+        cs_test_step_add(step, s, n, id, label, encoder);
+    free(id);
+    free(label);
+    free(encoder);
+}
+
+static void run_step(struct job *j, const struct cs_test_step *step, bool is_eval)
+{
+    struct cs_err err = {0};
+    struct cs_step_result result;
+    struct cs_manifest manifest = step->manifest;
+    manifest.kind = is_eval ? CS_STEP_EVAL : CS_STEP_TRAIN;
+    need(cs_trainer_step(j->trainer, &manifest, step->slot, NULL, &result, &err), &err);
+    assert_true(result.loss_sum > 0.0);
+}
+
+/* ---- what is planned is what is taken ---- */
+
+static void assert_took_the_plan(const struct job *j)
+{
+    const struct cs_exec *exec = j->trainer->exec;
+    const struct cs_memory_plan *m = exec->planned;
+    size_t scratch = 0;
+    assert_int_equal(exec->scratch.n_chunks, 1);
+    for (int32_t s = 0; s < m->n_stages; s++) {
+        size_t keep = 0, held = 0;
+        for (int32_t i = 0; i < exec->n_spare[s]; i++) {
+            const struct cs_saved *saved = exec->spare[s][i];
+            assert_int_equal(saved->memory.n_chunks, 1);
+            assert_int_equal(saved->held.n_chunks, 1);
+            keep = saved->memory.peak > keep ? saved->memory.peak : keep;
+            held = saved->held.peak > held ? saved->held.peak : held;
+        }
+        assert_int_equal(keep, m->stage[s].keep);
+        assert_int_equal(held, m->stage[s].held);
+        scratch = m->stage[s].scratch > scratch ? m->stage[s].scratch : scratch;
+    }
+    assert_int_equal(scratch, m->scratch);
+    assert_int_equal(exec->scratch.peak, m->scratch);
+}
+
+static void a_full_step_takes_what_was_planned(void **state)
+{
+    static const char *const rules[] = {"train:*", "train:vision.projector", "train:* freeze:llm*",
+                                        "train:* freeze:vision.encoder*", "train:llm*"};
+    static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
+    static const char *const levels[] = {"none", "selective", "full"};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rules) * 9; i++) {
+        const struct cs_test_spec options = {.rules = rules[i / 9],
+                                             .schedule = schedules[i / 3 % 3],
+                                             .recompute = levels[i % 3],
+                                             .is_tied = i % 2 == 0,
+                                             .vision_pp = 2,
+                                             .llm_pp = 2};
+        struct job j;
+        struct cs_test_step step;
+        open_job(&j, &options, NULL);
+        start(&j);
+        fill_step(&step, &j, SLOTS);
+        run_step(&j, &step, false);
+        assert_took_the_plan(&j);
+        j.trainer->exec->scratch.peak = 0;
+        run_step(&j, &step, true);
+        assert_int_equal(j.trainer->exec->scratch.peak, j.trainer->exec->planned->scratch);
+        assert_int_equal(j.trainer->exec->planned->kept, 0);
+        cs_test_step_free(&step);
+        close_job(&j);
+    }
+}
+
+static void split_backwards_hold_memory_where_weights_train(void **state)
+{
+    struct cs_test_spec options = {.schedule = "zb-h1", .llm_pp = 2, .rules = "train:*"};
+    struct job j;
+    (void)state;
+    open_job(&j, &options, NULL);
+    start(&j);
+    const struct cs_exec *exec = j.trainer->exec;
+    assert_int_equal(exec->n_memory_plans, 1);
+    for (int32_t s = 0; s < j.plan->n_stages; s++)
+        if (j.plan->stages[s].branch == j.graph->n_branches - 1)
+            assert_true(exec->memory_plan[0]->stage[s].held > 0);
+    close_job(&j);
+    options.rules = "train:vision*";
+    open_job(&j, &options, NULL);
+    start(&j);
+    exec = j.trainer->exec;
+    for (int32_t s = 0; s < j.plan->n_stages; s++)
+        if (j.plan->stages[s].branch == j.graph->n_branches - 1) {
+            assert_true(exec->memory_plan[0]->stage[s].keep > 0);
+            assert_int_equal(exec->memory_plan[0]->stage[s].held, 0);
+        }
+    close_job(&j);
+}
+
+/* ---- when it is taken ---- */
+
+static void steps_allocate_nothing(void **state)
+{
+    static const char *const schedules[] = {"1f1b", "zb-h1"};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(schedules); i++) {
+        const struct cs_test_spec options = {
+            .schedule = schedules[i], .llm_pp = 2, .recompute = i > 0 ? "selective" : "none"};
+        struct cs_device *device = cs_lazy_device_new();
+        struct cs_test_step step;
+        struct job j;
+        open_job(&j, &options, device);
+        start(&j);
+        const struct cs_exec_memory m = cs_exec_memory(j.trainer->exec);
+        const int64_t before = device->n_allocs;
+        const size_t allocated = device->allocated;
+        assert_true(m.kept > 0 && m.scratch > 0 && m.boundary > 0);
+        fill_step(&step, &j, SLOTS);
+        run_step(&j, &step, false);
+        cs_test_step_free(&step);
+        for (uint64_t n = 0; n < 4; n++) {
+            cs_test_step_new(&step, &j.plan->budget, SLOTS, (int64_t)n + 1);
+            cs_test_step_random(&step, n + 5, VOCAB, n == 2 ? 0 : 60);
+            run_step(&j, &step, false);
+            cs_test_step_free(&step);
+        }
+        assert_int_equal(device->n_allocs, before);
+        assert_int_equal(device->allocated, allocated);
+        close_job(&j);
+        cs_lazy_device_free(device);
+    }
+}
+
+static void a_program_that_needs_more_makes_the_arena_grow_once(void **state)
+{
+    const struct cs_test_spec options = {.schedule = "gpipe", .llm_pp = 2};
+    struct cs_device *device = cs_lazy_device_new();
+    struct cs_test_step step;
+    struct job j;
+    (void)state;
+    open_job(&j, &options, device);
+    start(&j);
+    const struct cs_exec_memory planned = cs_exec_memory(j.trainer->exec);
+    fill_step(&step, &j, 2 * SLOTS);
+    run_step(&j, &step, false);
+    const struct cs_exec_memory grown = cs_exec_memory(j.trainer->exec);
+    const int64_t allocs = device->n_allocs;
+    assert_true(grown.kept > planned.kept);
+    run_step(&j, &step, false);
+    cs_test_step_free(&step);
+    fill_step(&step, &j, SLOTS);
+    run_step(&j, &step, false);
+    assert_int_equal(device->n_allocs, allocs);
+    assert_int_equal(cs_exec_memory(j.trainer->exec).kept, grown.kept);
+    cs_test_step_free(&step);
+    close_job(&j);
+    cs_lazy_device_free(device);
+}
+
+/* ---- devices that are too small ---- */
+
+static const struct cs_device_ops *whole_mem;
+static size_t left;
+
+static enum cs_status limited_alloc(void *handle, size_t bytes, void **p, struct cs_err *err)
+{
+    if (bytes > left)
+        return cs_fail(err, CS_NO_MEMORY, "out of memory");
+    left -= bytes;
+    return whole_mem->alloc(handle, bytes, p, err);
+}
+
+static enum cs_status properties(int index, struct cs_device_properties *out, struct cs_err *err)
+{
+    (void)index;
+    (void)err;
+    *out = (struct cs_device_properties){.name = "Tiny 3000", .memory_bytes = (size_t)3 << 30};
+    return CS_OK;
+}
+
+/* no trainer on a device with that much memory; the error */
+static struct cs_err refused(struct job *j, size_t bytes)
+{
+    struct cs_device *lazy = cs_lazy_device_new();
+    struct cs_device_ops mem = *lazy->mem;
+    struct cs_ops ops = *lazy->ops;
+    struct cs_device small = *lazy;
+    struct cs_err err = {0};
+    whole_mem = lazy->mem;
+    left = bytes;
+    mem.alloc = limited_alloc;
+    mem.properties = properties;
+    ops.device = &mem;
+    small.ops = &ops;
+    small.mem = &mem;
+    j->device = &small;
+    const struct cs_trainer_config config = config_of(j);
+    assert_int_equal(cs_trainer_new(&config, &j->trainer, &err), CS_NO_MEMORY);
+    assert_null(j->trainer);
+    cs_lazy_device_free(lazy);
+    return err;
+}
+
+static void a_device_that_is_too_small_is_named_before_training(void **state)
+{
+    const struct cs_test_spec options = {.llm_pp = 2};
+    struct job j, fits;
+    (void)state;
+    open_job(&fits, &options, NULL);
+    start(&fits);
+    const struct cs_exec_memory m = cs_exec_memory(fits.trainer->exec);
+    const size_t states = fits.trainer->params->weight_bytes + fits.trainer->params->state_bytes;
+    close_job(&fits);
+    open_job(&j, &options, NULL);
+    const struct cs_err err = refused(&j, states + m.kept);
+    assert_non_null(strstr(err.text, "rank 0 needs"));
+    assert_non_null(strstr(err.text, "for a step of 4 slots"));
+    assert_non_null(strstr(err.text, "Tiny 3000) has 3.00 GiB"));
+    assert_non_null(strstr(err.text, "Recompute selective or full"));
+    close_job(&j);
+}
+
+/* ---- places ---- */
+
+enum { LIVES = 60, TIMES = 40, ROUNDS = 200 };
+
+static uint32_t below(uint64_t *at, uint32_t n)
+{
+    *at = *at * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    return (uint32_t)(*at >> 33) % n;
+}
+
+static void lives_that_meet_do_not_overlap(void **state)
+{
+    uint64_t random = 3;
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct cs_memory_life life[LIVES];
+        size_t most = 0, sum = 0;
+        for (int i = 0; i < LIVES; i++) {
+            const uint32_t begin = below(&random, TIMES);
+            life[i] = (struct cs_memory_life){.bytes = 256 * (size_t)below(&random, 20),
+                                              .begin = begin,
+                                              .end = begin + below(&random, TIMES / 4)};
+            sum += life[i].bytes;
+        }
+        const size_t all = cs_memory_arrange(life, LIVES);
+        for (uint32_t t = 0; t < 2 * TIMES; t++) {
+            size_t alive = 0;
+            for (int i = 0; i < LIVES; i++)
+                alive += life[i].begin <= t && t <= life[i].end ? life[i].bytes : 0;
+            most = alive > most ? alive : most;
+        }
+        assert_true(all >= most && all <= sum);
+        for (int a = 0; a < LIVES; a++) {
+            assert_true(life[a].at % 256 == 0 && life[a].at + life[a].bytes <= all);
+            for (int b = 0; b < a; b++)
+                if (life[a].begin <= life[b].end && life[b].begin <= life[a].end)
+                    assert_true(life[a].at + life[a].bytes <= life[b].at ||
+                                life[b].at + life[b].bytes <= life[a].at);
+        }
+    }
+}
+
+static void equal_lives_need_as_much_as_are_alive(void **state)
+{
+    struct cs_memory_life life[16];
+    (void)state;
+    for (uint32_t i = 0; i < 16; i++)
+        life[i] = (struct cs_memory_life){.bytes = 1024, .begin = i, .end = i + 2};
+    assert_int_equal(cs_memory_arrange(life, 16), 3 * 1024);
+    assert_int_equal(cs_memory_arrange(life, 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_step_takes_what_was_planned),
+        cmocka_unit_test(split_backwards_hold_memory_where_weights_train),
+        cmocka_unit_test(steps_allocate_nothing),
+        cmocka_unit_test(a_program_that_needs_more_makes_the_arena_grow_once),
+        cmocka_unit_test(a_device_that_is_too_small_is_named_before_training),
+        cmocka_unit_test(lives_that_meet_do_not_overlap),
+        cmocka_unit_test(equal_lives_need_as_much_as_are_alive),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
