@@ -19,11 +19,12 @@ enum {
 struct entry {
     char key[33];
     int32_t next_in_bucket, newer, older;
-    uint64_t number; /* which use of this entry: a note about an earlier one is void */
-    uint32_t seen;   /* times */
-    bool pays;       /* AUTO: its action was bound by launching */
-    bool is_put_off; /* to be captured before the next step */
-    bool is_refused; /* a capture failed */
+    uint64_t number;   /* which use of this entry: a note about an earlier one is void */
+    uint32_t seen;     /* times */
+    int64_t last_step; /* that used its graph */
+    bool pays;         /* AUTO: its action was bound by launching */
+    bool is_put_off;   /* to be captured before the next step */
+    bool is_refused;   /* a capture failed */
     void *graph;
 };
 
@@ -70,6 +71,7 @@ struct cs_graphs {
     int32_t bucket[BUCKETS];
     int32_t n_entries, newest, oldest;
     uint64_t last_number;
+    int64_t step;
     int32_t n_graphs;
     void **dead; /* graphs that may still run: destroyed when the next step begins */
     uint32_t n_dead, dead_room;
@@ -216,13 +218,25 @@ static struct entry *find(struct cs_graphs *g, const char key[33])
     return e;
 }
 
-static void make_room(struct cs_graphs *g)
+/* the least recently used graph, where that is long ago */
+static struct entry *stale(struct cs_graphs *g)
 {
     int32_t i = g->oldest;
-    while (g->n_graphs >= CS_GRAPHS_MAX && i != NONE) {
-        drop_graph(g, &g->entry[i]);
+    while (i != NONE && g->entry[i].graph == NULL)
         i = g->entry[i].newer;
-    }
+    return i != NONE && g->step - g->entry[i].last_step > CS_GRAPHS_STALE ? &g->entry[i] : NULL;
+}
+
+static bool has_room(struct cs_graphs *g)
+{
+    return g->n_graphs + g->n_put_off < CS_GRAPHS_MAX || stale(g) != NULL;
+}
+
+static void make_room(struct cs_graphs *g)
+{
+    struct entry *e;
+    while (g->n_graphs >= CS_GRAPHS_MAX && (e = stale(g)) != NULL)
+        drop_graph(g, e);
 }
 
 /* ---- writing ---- */
@@ -303,6 +317,8 @@ static void capture(struct cs_graphs *g, struct entry *e, const struct put_off *
     struct cs_err err = {0};
     void *graph = NULL;
     make_room(g);
+    if (g->n_graphs >= CS_GRAPHS_MAX)
+        return; /* several were put off for the room of one */
     enum cs_status status = d->mem->capture_begin(d->handle, d->stream, &err);
     if (status == CS_OK) {
         cs_tape_play(&g->later, p->from, p->to);
@@ -321,6 +337,7 @@ static void capture(struct cs_graphs *g, struct entry *e, const struct put_off *
         return;
     }
     e->graph = graph;
+    e->last_step = g->step;
     g->n_graphs++;
     g->counts.captures++;
 }
@@ -331,6 +348,7 @@ void cs_graphs_begin(struct cs_graphs *graphs)
     if (g == NULL)
         return;
     bury(g);
+    g->step++;
     for (int i = 0; i < g->n_put_off; i++) {
         const struct put_off *p = &g->put_off[i];
         struct entry *e = &g->entry[p->entry];
@@ -348,7 +366,7 @@ void cs_graphs_begin(struct cs_graphs *graphs)
 static void put_off(struct cs_graphs *g, struct entry *e, struct cs_tape_mark from,
                     struct cs_tape_mark to)
 {
-    if (g->n_put_off == CS_GRAPHS_MAX_NEW)
+    if (g->n_put_off == CS_GRAPHS_MAX_NEW || !has_room(g))
         return;
     struct put_off *p = &g->put_off[g->n_put_off++];
     *p = (struct put_off){
@@ -358,10 +376,11 @@ static void put_off(struct cs_graphs *g, struct entry *e, struct cs_tape_mark fr
     e->is_put_off = true;
 }
 
-static void launch(struct cs_graphs *g, const struct entry *e, uint32_t n_calls)
+static void launch(struct cs_graphs *g, struct entry *e, uint32_t n_calls)
 {
     struct cs_device *d = g->device;
     struct cs_err err = {0};
+    e->last_step = g->step;
     if (d->mem->graph_launch(d->handle, e->graph, d->stream, &err) != CS_OK &&
         d->error.status == CS_OK)
         d->error = err;

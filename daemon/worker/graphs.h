@@ -16,9 +16,10 @@
  * with the same arguments, as kernels/device.h asks for, so kernels are loaded and plans of matrix
  * products are made and measured. Which ones: AUTO captures pieces of actions whose host time was
  * more than half of their time on the device when they ran without a graph the second time or later
- * (the first run loads and plans). Others are enqueued as they are. At most 1024 keys are known and
- * 256 graphs kept; the least recently used goes. A capture that fails is said once, its key is not
- * tried again, and the piece is enqueued as it is.
+ * (the first run loads and plans). Others are enqueued as they are. At most 1024 keys are known,
+ * the least recently used goes; at most 256 graphs are kept, one that was not used for 32 steps
+ * makes room (a job that works on more in turn keeps those it has, instead of making all anew). A
+ * capture that fails is said once, its key is not tried again, and the piece is enqueued as it is.
  *
  * Captures are made before a step begins, from a copy of the tape, for making a graph allocates and
  * may wait for what runs on the device: in the middle of a step that can be a message whose peer
@@ -44,7 +45,8 @@ enum cs_graphs_mode {
 enum {
     CS_GRAPHS_MAX_KEYS = 1024,
     CS_GRAPHS_MAX = 256,
-    CS_GRAPHS_MAX_NEW = 32 /* captures before a step */
+    CS_GRAPHS_MAX_NEW = 32, /* captures before a step */
+    CS_GRAPHS_STALE = 32    /* steps */
 };
 
 struct cs_graphs_counts {

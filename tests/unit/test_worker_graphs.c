@@ -571,17 +571,29 @@ static void graphs_and_keys_are_bounded(void **state)
     float sum = 0;
     (void)state;
     open_bench(&b, CS_GRAPHS_ALWAYS);
-    for (int round = 0; round < 3; round++)
-        for (int i = 1; i <= CS_GRAPHS_MAX + 40; i++) { /* the least recently used goes, always */
+    for (int round = 0; round < 6; round++) /* more than there is room for, in turn */
+        for (int i = 1; i <= CS_GRAPHS_MAX + 40; i++) {
             act_on(&b, N, i);
             sum += (float)i;
             if (i % CS_GRAPHS_MAX_NEW == 0)
                 cs_graphs_begin(b.graphs);
         }
     struct cs_graphs_counts c = cs_graphs_counts(b.graphs);
-    assert_int_equal(c.captures - c.dropped, CS_GRAPHS_MAX);
-    assert_true(c.dropped >= 40);
-    cs_graphs_begin(b.graphs);
+    assert_int_equal(c.captures, CS_GRAPHS_MAX); /* those that came first stay */
+    assert_int_equal(c.dropped, 0);
+    assert_true(c.replays >= 3 * CS_GRAPHS_MAX);
+    for (int i = 0; i <= CS_GRAPHS_STALE; i++)
+        cs_graphs_begin(b.graphs);
+    for (int i = 0; i < 3; i++) { /* nobody used them: they go, as many as are needed */
+        for (int k = 31; k <= 40; k++) {
+            act_on(&b, N, CS_GRAPHS_MAX + k);
+            sum += (float)(CS_GRAPHS_MAX + k);
+        }
+        cs_graphs_begin(b.graphs);
+    }
+    c = cs_graphs_counts(b.graphs);
+    assert_int_equal(c.captures, CS_GRAPHS_MAX + 10);
+    assert_int_equal(c.dropped, 10);
     assert_int_equal(cs_lazy_device_counts(b.device).destroyed, c.dropped);
     assert_true(first(&b) == sum);
     for (int i = 1; i <= CS_GRAPHS_MAX_KEYS;
