@@ -107,31 +107,38 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
 
 /* ---- the job ---- */
 
+json_t *cs_vlm_vision_config(int scale, int layers, int image)
+{
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f}", "model_type",
+                     "siglip_vision_model", "hidden_size", 1152 / scale, "intermediate_size",
+                     scale == 1 ? 4304 : 4096 / scale, "num_hidden_layers", layers,
+                     "num_attention_heads", 16, "num_channels", 3, "image_size", image,
+                     "patch_size", 14, "hidden_act", "gelu_pytorch_tanh", "layer_norm_eps", 1e-6);
+}
+
+json_t *cs_vlm_llm_config(int scale, int layers, int vocab)
+{
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:b, s:{s:s, s:f}}",
+                     "model_type", "llama", "hidden_size", 2048 / scale, "intermediate_size",
+                     8192 / scale, "num_hidden_layers", layers, "num_attention_heads", 32 / scale,
+                     "num_key_value_heads", 8 / scale, "head_dim", 64, "vocab_size", vocab,
+                     "max_position_embeddings", 131072, "hidden_act", "silu", "rms_norm_eps", 1e-5,
+                     "tie_word_embeddings", 1, "rope_parameters", "rope_type", "default",
+                     "rope_theta", 500000.0);
+}
+
 static json_t *modules(int scale)
 {
-    json_t *vision = json_pack(
-        "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f}", "model_type", "siglip_vision_model",
-        "hidden_size", 1152 / scale, "intermediate_size", scale == 1 ? 4304 : 4096 / scale,
-        "num_hidden_layers", scale == 1 ? 27 : 27 / scale, "num_attention_heads", 16,
-        "num_channels", 3, "image_size", 384, "patch_size", 14, "hidden_act", "gelu_pytorch_tanh",
-        "layer_norm_eps", 1e-6);
-    json_t *llm = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:b, "
-                            "s:{s:s, s:f}}",
-                            "model_type", "llama", "hidden_size", 2048 / scale, "intermediate_size",
-                            8192 / scale, "num_hidden_layers", 16 / scale, "num_attention_heads",
-                            32 / scale, "num_key_value_heads", 8 / scale, "head_dim", 64,
-                            "vocab_size", 128256 / scale / scale, "max_position_embeddings", 131072,
-                            "hidden_act", "silu", "rms_norm_eps", 1e-5, "tie_word_embeddings", 1,
-                            "rope_parameters", "rope_type", "default", "rope_theta", 500000.0);
     return json_pack("[{s:s, s:s, s:s, s:s, s:s, s:o}, {s:s, s:s, s:s, s:i}, "
                      "{s:s, s:s, s:s, s:s, s:o}]",
                      "name", "vision.encoder", "kind", "encoder", "dir", "", "init", "random",
-                     "token", "<image>", "config", vision, "name", "vision.projector", "kind",
-                     "projector", "family", "mlp", "layers", 2, "name", "llm", "kind", "llm", "dir",
-                     "", "init", "random", "config", llm);
+                     "token", "<image>", "config", cs_vlm_vision_config(scale, 27 / scale, 384),
+                     "name", "vision.projector", "kind", "projector", "family", "mlp", "layers", 2,
+                     "name", "llm", "kind", "llm", "dir", "", "init", "random", "config",
+                     cs_vlm_llm_config(scale, 16 / scale, 128256 / scale / scale));
 }
 
-static json_t *rules(const struct cs_vlm_setting *s)
+json_t *cs_vlm_rules(const struct cs_vlm_setting *s)
 {
     json_t *list = json_array();
 
@@ -165,9 +172,9 @@ json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_sett
     json_t *root = json_pack(
         "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f, s:s}}",
         "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100, "batch_samples",
-        o->slots, "model", "modules", modules(o->scale), "rules", rules(s), "plan", plan, "data",
-        "format", "llava", "json", "/nowhere.json", "images", "/nowhere", "optimizer", "kind",
-        "adamw", "lr", 1e-5, "state", o->state);
+        o->slots, "model", "modules", modules(o->scale), "rules", cs_vlm_rules(s), "plan", plan,
+        "data", "format", "llava", "json", "/nowhere.json", "images", "/nowhere", "optimizer",
+        "kind", "adamw", "lr", 1e-5, "state", o->state);
     if (root == NULL)
         refuse("the document cannot be made", "");
     if (strcmp(o->class, "cpu") != 0)

@@ -33,6 +33,12 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv);
 
 void cs_vlm_must(enum cs_status status, const struct cs_err *err);
 
+/* New values for documents of their own. config.json of the two models, widths divided by scale;
+ * image: pixels of a side. The rules of a setting. */
+json_t *cs_vlm_vision_config(int scale, int layers, int image);
+json_t *cs_vlm_llm_config(int scale, int layers, int vocab);
+json_t *cs_vlm_rules(const struct cs_vlm_setting *s);
+
 /* A new document; profile (may be NULL) is what its layers cost. */
 json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_setting *s,
                         json_t *profile);
