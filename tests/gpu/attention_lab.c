@@ -43,7 +43,10 @@ void att_open(struct att_lab *lab, const char *plugin)
     printf("GPU: %s, %d processors\n", props.name, (int)props.processors);
     att_must(lab->dev->open(0, &lab->handle, &err), &err);
     att_must(lab->dev->stream_create(lab->handle, &lab->stream, &err), &err);
-    lab->ctx = (struct cs_ctx){lab->stream, att_alloc(lab, WORKSPACE), WORKSPACE, lab->handle};
+    lab->ctx = (struct cs_ctx){.stream = lab->stream,
+                               .workspace = att_alloc(lab, WORKSPACE),
+                               .workspace_bytes = WORKSPACE,
+                               .handle = lab->handle};
     att_fill(lab, lab->ctx.workspace, 0xff, WORKSPACE);
 }
 
