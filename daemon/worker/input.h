@@ -5,13 +5,13 @@
  * outside a buffer. Errors are CS_CORRUPT and name slot, row and value.
  *
  * On a device with memory of its own the LLM's rows of a slot are rounded up to a bucket of 64, at
- * most the budget, and its documents to a multiple of 8: packed slots are of nearly, but seldom of
- * exactly the same size, and what repeats is cheap there (plans of matrix products, whole graphs of
- * launches). The rows that are added are documents of their own behind all others, their embedding
- * is zero, they have no label: no other row sees them, their gradients are zero, and no count of
- * tokens knows of them. Only the order in which a sum over rows is taken may be another. For the
- * same reason arrays of the LLM lie where they lie in every slot, whatever it holds. The host never
- * pads. */
+ * most the budget, and its documents, as far as there are rows for them, to a multiple of 8: packed
+ * slots are of nearly, but seldom of exactly the same size, and what repeats is cheap there (plans
+ * of matrix products, whole graphs of launches). The rows that are added are documents of their own
+ * behind all others, their embedding is zero, they have no label: no other row sees them, their
+ * gradients are zero, and no count of tokens knows of them. Only the order in which a sum over rows
+ * is taken may be another. For the same reason arrays of the LLM lie where they lie in every slot,
+ * whatever it holds. The host never pads. */
 #ifndef CS_WORKER_INPUT_H
 #define CS_WORKER_INPUT_H
 

@@ -11,7 +11,8 @@ static int32_t round_up(int32_t n, int32_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Documents beside those of the slot, so that their number repeats too. */
+/* Documents beside those of the slot, so that their number repeats too; as far as there are rows
+ * for them. */
 static int32_t wanted_documents(const struct cs_input *in)
 {
     return round_up(in->llm_mask.n_segments, DOCUMENTS) - in->llm_mask.n_segments;
@@ -19,11 +20,8 @@ static int32_t wanted_documents(const struct cs_input *in)
 
 int32_t cs_input_bucket(const struct cs_input *in)
 {
-    const int32_t n = in->n_tokens, most = in->tables->budget->seq_tokens;
-    const int32_t rows = n + wanted_documents(in);
-    if (n == 0)
-        return 0;
-    return rows > most ? n : round_up(rows, ROWS) < most ? round_up(rows, ROWS) : most;
+    const int32_t rows = round_up(in->n_tokens, ROWS), most = in->tables->budget->seq_tokens;
+    return rows < most ? rows : most;
 }
 
 /* A number that no document of the slot has, nor the ones after it. */

@@ -130,14 +130,16 @@ static void rows_are_rounded_up_to_documents_of_their_own(void **state)
     check_padding(&f, (const int[]){30, 21}, 2, 64, 8);
     check_padding(&f, (const int[]){1}, 1, 64, 8);
     check_padding(&f, (const int[]){57}, 1, 64, 8);
-    check_padding(&f, (const int[]){58}, 1, 128, 8); /* seven documents more need seven rows */
-    check_padding(&f, (const int[]){64}, 1, 128, 8);
+    check_padding(&f, (const int[]){58}, 1, 64, 7); /* seven documents more need seven rows */
+    check_padding(&f, (const int[]){63}, 1, 64, 2);
+    check_padding(&f, (const int[]){64}, 1, 64, 1);
+    check_padding(&f, (const int[]){128}, 1, 128, 1);
     check_padding(&f, (const int[]){8, 8, 8, 8, 8, 8, 8, 8}, 8, 64, 8); /* nothing is added */
     check_padding(&f, (const int[]){8, 8, 8, 8, 8, 8, 8, 7}, 8, 64, 9); /* not without one */
     check_padding(&f, (const int[]){9, 8, 8, 8, 8, 8, 8, 8, 8}, 9, 128, 16);
     check_padding(&f, (const int[]){150}, 1, 192, 8);
-    check_padding(&f, (const int[]){190}, 1, 200, 8); /* never over the budget */
-    check_padding(&f, (const int[]){195}, 1, 195, 1); /* no room for the documents */
+    check_padding(&f, (const int[]){190}, 1, 192, 3);
+    check_padding(&f, (const int[]){195}, 1, 200, 6); /* never over the budget */
     check_padding(&f, (const int[]){200}, 1, 200, 1);
     check_padding(&f, NULL, 0, 0, 0);
     close_fixture(&f);
