@@ -62,6 +62,21 @@ static struct job make_placed(const char *modality, int vision, int llm, const c
     return j;
 }
 
+/* the same model on two ranks, with a mask */
+static struct job make_masked(const char *mask)
+{
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 16};
+    json_t *root = cs_test_spec_json(&(struct cs_test_spec){.slots = 6, .seed = 9, .mask = mask});
+    struct job j;
+    struct cs_err err = {.text = ""};
+    json_array_append_new(roots, root);
+    if (cs_spec_read(root, arena, &j.spec, &err) != CS_OK ||
+        cs_graph_build(j.spec, true, arena, &j.graph, &err) != CS_OK ||
+        cs_plan_make(j.spec, j.graph, &cluster, arena, &j.plan, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return j;
+}
+
 /* The model of the test specification on vision + llm stages. */
 static struct job make_job(int vision, int llm, const char *balance, const char *slot_order)
 {
@@ -119,6 +134,36 @@ static void costs_are_those_of_the_plan(void **state)
     const double half = cs_weigh_llm(&w, budget->seq_tokens / 2, budget->seq_tokens / 4);
     assert_true(half > 0 && 2 * half < full); /* attention of a packed sample is its own */
     assert_true(cs_weigh_llm(&w, 9, 2) > cs_weigh_llm(&w, 9, 1));
+}
+
+/* Under every mask a full slot of one document costs what the plan says, and pictures cost what
+ * the mask lets them see. */
+static void costs_follow_the_mask(void **state)
+{
+    (void)state;
+    static const char *const masks[] = {"causal", "item", "image_bidir", "cornstarch"};
+    for (size_t i = 0; i < CS_ARRAY_LEN(masks); i++) {
+        const struct job j = make_masked(masks[i]);
+        const struct cs_slot_budget *budget = &j.plan->budget;
+        const int32_t none[CS_MAX_ENCODERS] = {0}, one[CS_MAX_ENCODERS] = {1},
+                      two[CS_MAX_ENCODERS] = {2};
+        int32_t all[CS_MAX_ENCODERS] = {budget->enc[0].items};
+        struct cs_weigh w;
+        cs_weigh_make(j.graph, j.plan, &w);
+        const double full = cs_weigh_full(&w, -1),
+                     got = cs_weigh_sample(&w, budget->seq_tokens, budget->seq_tokens / 2, all);
+        assert_true(full > 0 && fabs(got - full) <= 1e-9 * full);
+        const double text = cs_weigh_sample(&w, 100, 0, none);
+        assert_true(cs_weigh_llm(&w, 100, 0) == text);
+        /* of 100 tokens: nothing, 16 * 15 / 2 more, or rows of text that become rows of pictures */
+        const double pair = w.pair_ns, step = cs_weigh_sample(&w, 100, 0, one) - text,
+                     next = cs_weigh_sample(&w, 100, 0, two) - text;
+        const double want[] = {0, 16 * 16 - 16 * 101 / 2.0, 16 * 15 / 2.0,
+                               16 * 16 - 16 * 101 / 2.0};
+        const double want_two[] = {0, 2 * want[1], 2 * want[2], 32 * 32 - 32 * 101 / 2.0};
+        assert_true(fabs(step - want[i] * pair) <= 1e-9 * text);
+        assert_true(fabs(next - want_two[i] * pair) <= 1e-9 * text);
+    }
 }
 
 static void a_layout_does_not_change_the_slots(void **state)
@@ -265,6 +310,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(costs_are_those_of_the_plan),
+        TEST(costs_follow_the_mask),
         TEST(a_layout_does_not_change_the_slots),
         TEST(only_random_depends_on_the_step),
         TEST(list2d_evens_both_branches),

@@ -20,7 +20,8 @@ struct made {
     struct cs_layer_cost cost[32];
 };
 
-static void make(struct made *m, const char *rules, const struct cs_device_class *device)
+static void make_with(struct made *m, const struct cs_test_spec *options,
+                      const struct cs_device_class *device)
 {
     const struct cs_slot_budget budget = {
         .seq_tokens = ROWS,
@@ -28,9 +29,14 @@ static void make(struct made *m, const char *rules, const struct cs_device_class
         .enc[0] = {.rows = ITEMS * ITEM_ROWS, .items = ITEMS, .item_rows = ITEM_ROWS}
     };
     m->arena = cs_arena_new(0);
-    m->graph = cs_test_graph(&(struct cs_test_spec){.rules = rules}, m->arena, &m->root);
+    m->graph = cs_test_graph(options, m->arena, &m->root);
     assert_true(m->graph->n_layers <= 32);
     cs_layer_costs(m->graph, &budget, device, m->cost);
+}
+
+static void make(struct made *m, const char *rules, const struct cs_device_class *device)
+{
+    make_with(m, &(struct cs_test_spec){.rules = rules}, device);
 }
 
 static void done(struct made *m)
@@ -159,6 +165,47 @@ static void slow_memory_decides_by_bytes(void **state)
     done(&m);
 }
 
+/* 5 pictures of 16 rows and 48 of text: the pairs of each rule are all that changes, and encoders
+ * see their pictures whole under every rule of the LLM. */
+static void a_block_costs_the_pairs_of_its_mask(void **state)
+{
+    (void)state;
+
+    static const struct {
+        const char *mask;
+        int window, prefix, pairs;
+    } rows[] = {
+        {"causal",         0,  0,  ROWS * (ROWS + 1) / 2                      },
+        {"packed",         0,  0,  ROWS * (ROWS + 1) / 2                      },
+        {"image_bidir",    0,  0,  ROWS * (ROWS + 1) / 2 + ITEMS * 16 * 15 / 2},
+        {"modality_bidir", 0,  0,  ROWS * (ROWS + 1) / 2 + 80 * 79 / 2        },
+        {"item",           0,  0,  48 * (ROWS + 1) / 2 + ITEMS * 16 * 16      },
+        {"cornstarch",     0,  0,  48 * (ROWS + 1) / 2 + 80 * 80              },
+        {"window",         28, 0,  ROWS * (ROWS + 1) / 2 - 100 * 101 / 2      },
+        {"prefix",         0,  20, ROWS * (ROWS + 1) / 2 + 20 * 19 / 2        },
+    };
+
+    struct made causal;
+    make(&causal, "train:*", &math);
+    const int32_t block = layer_at(&causal, "llm.layers.1");
+    const int32_t encoder = layer_at(&causal, "vision.encoder.layers.1");
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct made m;
+        const struct cs_test_spec options = {
+            .mask = rows[i].mask, .window = rows[i].window, .prefix = rows[i].prefix};
+        make_with(&m, &options, &math);
+        const struct cs_layer *l = &m.graph->layers[block];
+        const double gemm = (double)cs_layer_fwd_flops(m.graph, l, ROWS, 0, 0),
+                     all = (double)cs_layer_fwd_flops(m.graph, l, ROWS, rows[i].pairs, 0);
+        near(m.cost[block].fwd_ns, all);
+        near(m.cost[block].bwd_input_ns, gemm + 2.5 * (all - gemm));
+        near(m.cost[block].bwd_weight_ns, gemm);
+        assert_int_equal(m.cost[encoder].fwd_ns, causal.cost[encoder].fwd_ns);
+        done(&m);
+    }
+    done(&causal);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +214,7 @@ int main(void)
         cmocka_unit_test(first_trained_block_skips_the_gradient_of_its_input),
         cmocka_unit_test(first_layer_of_patches_has_no_data_gradient),
         cmocka_unit_test(slow_memory_decides_by_bytes),
+        cmocka_unit_test(a_block_costs_the_pairs_of_its_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
