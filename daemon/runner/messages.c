@@ -18,7 +18,10 @@ static void on_ready(struct cs_child *child, const json_t *msg)
     else
         cs_log(child->runner->log, CS_INFO, "worker.ready", CS_KV("rank", child->rank),
                CS_KV("params", cs_msg_int(msg, "params", 0)),
-               CS_KV("trained", cs_msg_int(msg, "trained", 0)));
+               CS_KV("trained", cs_msg_int(msg, "trained", 0)),
+               CS_KV("state_bytes", cs_msg_int(msg, "state_bytes", 0)),
+               CS_KV("activation_bytes", cs_msg_int(msg, "activation_bytes", 0)),
+               CS_KV("scratch_bytes", cs_msg_int(msg, "scratch_bytes", 0)));
     cs_run_ready(child->runner);
 }
 

@@ -184,5 +184,10 @@ enum cs_status cs_boot_ready(struct cs_boot *boot, json_t **ready, struct cs_err
     cs_msg_set_str(*ready, "program_hash", program->hash);
     cs_msg_set_int(*ready, "params", held);
     cs_msg_set_int(*ready, "trained", trained);
+    const struct cs_params *params = boot->trainer->params;
+    const struct cs_exec_memory m = cs_exec_memory(boot->trainer->exec);
+    cs_msg_set_int(*ready, "state_bytes", (int64_t)(params->weight_bytes + params->state_bytes));
+    cs_msg_set_int(*ready, "activation_bytes", (int64_t)m.kept);
+    cs_msg_set_int(*ready, "scratch_bytes", (int64_t)(m.scratch + m.boundary));
     return CS_OK;
 }

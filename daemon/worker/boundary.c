@@ -13,6 +13,7 @@ struct buffer {
     void *last_stream; /* where it was recorded */
     bool is_used;      /* last_use was recorded */
     bool is_borrowed;  /* data is a part of the arena */
+    size_t home;       /* 1 + where in `at` it was first */
 };
 
 struct cs_boundary {
@@ -167,15 +168,33 @@ static bool is_free_for(const struct cs_device *d, const struct buffer *buffer, 
            d->mem->event_query(d->handle, buffer->last_use, NULL) == CS_OK;
 }
 
-static struct buffer *take_free(struct cs_boundary *b, int32_t edge, const void *stream)
+/* the first in the list whose home is this one and that can be used; link: of it or the end */
+static struct buffer **find_home(struct cs_boundary *b, int32_t edge, size_t home,
+                                 const void *stream)
+{
+    struct buffer **link = &b->free_list[edge];
+    while (*link != NULL && ((*link)->home != home || !is_free_for(b->device, *link, stream)))
+        link = &(*link)->next;
+    return link;
+}
+
+/* The same rows get the same buffer in every step where there are enough of them, so that addresses
+ * repeat (worker/graphs.h); else any. */
+static struct buffer *take_free(struct cs_boundary *b, int32_t edge, size_t home,
+                                const void *stream)
 {
     pthread_mutex_lock(&b->lock);
-    struct buffer **link = &b->free_list[edge];
-    while (*link != NULL && !is_free_for(b->device, *link, stream))
-        link = &(*link)->next;
+    struct buffer **link = find_home(b, edge, home, stream);
+    if (*link == NULL)
+        link = find_home(b, edge, 0, stream);
+    if (*link == NULL)
+        for (link = &b->free_list[edge]; *link != NULL && !is_free_for(b->device, *link, stream);)
+            link = &(*link)->next;
     struct buffer *found = *link;
-    if (found != NULL)
+    if (found != NULL) {
         *link = found->next;
+        found->home = found->home == 0 ? home : found->home;
+    }
     pthread_mutex_unlock(&b->lock);
     return found;
 }
@@ -189,7 +208,7 @@ enum cs_status cs_boundary_take(struct cs_boundary *boundary, int32_t edge, int3
     *out = NULL;
     if (rows == 0)
         return CS_OK;
-    struct buffer *buffer = take_free(boundary, edge, stream);
+    struct buffer *buffer = take_free(boundary, edge, at + 1, stream);
     if (buffer == NULL)
         CS_TRY(new_buffer(boundary, edge, NULL, &buffer, err));
     boundary->at[at] = buffer;

@@ -84,10 +84,11 @@ struct cs_ctx cs_run_attention_ctx(struct cs_run *run, const struct cs_attention
     struct cs_mask_plan other = *mask;
     struct cs_mask_cells cells;
     if (run->is_rehearsal && mask->cells != NULL) {
-        const int32_t most = mask->cells->n_q;
         cells = *mask->cells;
         other.cells = &cells;
-        for (cells.n_q = cells.n_k = 1; cells.n_q < most; cells.n_k = ++cells.n_q) {
+        for (int32_t n = 1; n < mask->cells->n_q; n++) {
+            cells.n_q = n;
+            cells.n_k = n < mask->cells->n_k ? n : mask->cells->n_k;
             const size_t fewer = run->ops->attention_workspace(shape, &other);
             bytes = fewer > bytes ? fewer : bytes;
         }
