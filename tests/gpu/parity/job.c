@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/vlm.h"
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "gpu/parity/parity.h"
@@ -16,26 +17,6 @@ void parity_must(enum cs_status status, const struct cs_err *err)
         return;
     fprintf(stderr, "gpu_test_parity: %s: %s\n", cs_status_slug(status), err->text);
     exit(1);
-}
-
-static json_t *siglip_config(const struct parity_shape *s)
-{
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f}", "model_type",
-                     "siglip_vision_model", "hidden_size", 1152, "intermediate_size", 4304,
-                     "num_hidden_layers", s->vision_layers, "num_attention_heads", 16,
-                     "num_channels", 3, "image_size", s->image, "patch_size", 14, "hidden_act",
-                     "gelu_pytorch_tanh", "layer_norm_eps", 1e-6);
-}
-
-static json_t *llama_config(const struct parity_shape *s)
-{
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:b, s:{s:s, s:f}}",
-                     "model_type", "llama", "hidden_size", 2048, "intermediate_size", 8192,
-                     "num_hidden_layers", s->llm_layers, "num_attention_heads", 32,
-                     "num_key_value_heads", 8, "head_dim", 64, "vocab_size", s->vocab,
-                     "max_position_embeddings", 131072, "hidden_act", "silu", "rms_norm_eps", 1e-5,
-                     "tie_word_embeddings", 1, "rope_parameters", "rope_type", "default",
-                     "rope_theta", 500000.0);
 }
 
 /* The directory's own configuration, through the loader. */
@@ -73,8 +54,8 @@ static json_t *modules(const struct parity_shape *s)
         } else {
             json_object_set_new(m, "config",
                                 s->dir != NULL ? read_config(dir)
-                                : i == 0       ? siglip_config(s)
-                                               : llama_config(s));
+                                : i == 0       ? cs_vlm_vision_config(1, s->vision_layers, s->image)
+                                               : cs_vlm_llm_config(1, s->llm_layers, s->vocab));
         }
         if (i == 0)
             json_object_set_new(m, "token", json_string("<image>"));
@@ -83,39 +64,23 @@ static json_t *modules(const struct parity_shape *s)
     return list;
 }
 
-static json_t *rules(const struct parity_shape *s)
-{
-    json_t *list = json_array();
-
-    const struct {
-        bool is_frozen;
-        const char *glob;
-    } rule[] = {
-        {s->is_encoder_frozen,   "vision.encoder"  },
-        {s->is_projector_frozen, "vision.projector"},
-        {s->is_llm_frozen,       "llm"             },
-    };
-
-    for (size_t i = 0; i < CS_ARRAY_LEN(rule); i++)
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s}", "op", rule[i].is_frozen ? "freeze" : "train",
-                                        "glob", rule[i].glob));
-    return list;
-}
-
 static json_t *document(const struct parity_shape *s)
 {
+    const struct cs_vlm_setting setting = {.is_encoder_frozen = s->is_encoder_frozen,
+                                           .is_projector_frozen = s->is_projector_frozen,
+                                           .is_llm_frozen = s->is_llm_frozen};
     return json_pack(
         "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:{s:{s:i, s:i, s:s}, s:s, s:s, s:{s:{s:i}, "
         "s:{s:i}}, s:i, s:i}, s:{s:s, s:s, s:s}, s:{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i}, "
         "s:{s:s}}",
         "schema", "cornstarch.job/1", "name", "parity", "seed", 1, "steps", 100, "batch_samples",
-        s->slots, "model", "modules", modules(s), "rules", rules(s), "plan", "cluster", "nodes", 1,
-        "devices_per_node", 2, "device", "h100-80g", "modality", "encoder-parallel", "schedule",
-        "1f1b", "parallel", "vision", "pp", 1, "llm", "pp", 1, "seq_tokens", s->seq_tokens, "slots",
-        s->slots, "data", "format", "llava", "json", "/nowhere.json", "images", "/nowhere",
-        "optimizer", "kind", "adamw", "lr", s->lr, "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay",
-        0.1, "clip", 1.0, "warmup_steps", 0, "lr", "kind", "constant");
+        s->slots, "model", "modules", modules(s), "rules", cs_vlm_rules(&setting), "plan",
+        "cluster", "nodes", 1, "devices_per_node", 2, "device", "h100-80g", "modality",
+        "encoder-parallel", "schedule", "1f1b", "parallel", "vision", "pp", 1, "llm", "pp", 1,
+        "seq_tokens", s->seq_tokens, "slots", s->slots, "data", "format", "llava", "json",
+        "/nowhere.json", "images", "/nowhere", "optimizer", "kind", "adamw", "lr", s->lr, "betas",
+        0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1, "clip", 1.0, "warmup_steps", 0, "lr", "kind",
+        "constant");
 }
 
 void parity_job_open(struct parity_job *job, const struct parity_shape *shape)
