@@ -8,10 +8,10 @@
  * dO
  *
  * (the recomputing form of FlashAttention-2). A sink is one score more in the sum of lse:
- * d sink = - sum over rows of exp(sink - lse) D. All sums run in a fixed order: blocks ascending, then
- * the query heads of a kv head ascending. Nothing depends on where the document lies in its slot,
- * so a document alone and a packed one give the same bits. Keys that no row of a block sees are not
- * touched where they lie outside of the block's key range. */
+ * d sink = - sum over rows of exp(sink - lse) D. All sums run in a fixed order: blocks ascending,
+ * then the query heads of a kv head ascending. Nothing depends on where the document lies in its
+ * slot, so a document alone and a packed one give the same bits. Keys that no row of a block sees
+ * are not touched where they lie outside of the block's key range. */
 #include <math.h>
 #include <string.h>
 

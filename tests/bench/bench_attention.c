@@ -1,9 +1,10 @@
-/* Attention under multimodal masks: bench_attention PLUGIN [--masks DIR] [--sinks] [CASE...], or
- * bench_attention --list for the names. --sinks: every head has one. A CASE is the begin of a name.
- * For every case: how long the lists of the mask take to build, what is in them, and median
- * milliseconds and TFLOP/s of allowed pairs (4 D a pair and head forward, 10 D backward) of
- * forward, backward and deterministic backward; bf16, normally distributed operands. --masks writes
- * the tokens of every mask for tests/bench/attention_peer.py, which measures others. */
+/* Attention under multimodal masks: bench_attention PLUGIN [--masks DIR] [--sinks] [--cap]
+ * [CASE...], or bench_attention --list for the names. --sinks: every head has one; --cap: a soft
+ * cap. A CASE is the begin of a name. For every case: how long the lists of the mask take to build,
+ * what is in them, and median milliseconds and TFLOP/s of allowed pairs (4 D a pair and head
+ * forward, 10 D backward) of forward, backward and deterministic backward; bf16, normally
+ * distributed operands. --masks writes the tokens of every mask for tests/bench/attention_peer.py,
+ * which measures others. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ struct bench {
     char *operands;
     struct cs_ctx ctx;
     const char *mask_dir;
-    bool has_sinks;
+    bool has_sinks, is_capped;
 };
 
 /* How text and images lie: spans of both in turn, made as in the probe of the design. */
@@ -348,7 +349,8 @@ static struct call make_call(struct bench *b, const struct bench_case *c, int32_
                                              .q_stride = c->heads * c->dim,
                                              .kv_stride = c->kv_heads * c->dim,
                                              .o_stride = c->heads * c->dim,
-                                             .scale = 1.0f / sqrtf((float)c->dim)};
+                                             .scale = 1.0f / sqrtf((float)c->dim),
+                                             .softcap = b->is_capped ? 50.0f : 0.0f};
     call.q = take(&at, q);
     call.k = take(&at, k);
     call.v = take(&at, k);
@@ -456,10 +458,8 @@ static void open_device(struct bench *b, const char *plugin)
     must(b->dev->alloc(b->handle, OPERANDS, &p, &err), &err);
     b->operands = p;
     must(b->dev->alloc(b->handle, WORKSPACE, &p, &err), &err);
-    b->ctx = (struct cs_ctx){.stream = b->stream,
-                             .workspace = p,
-                             .workspace_bytes = WORKSPACE,
-                             .handle = b->handle};
+    b->ctx = (struct cs_ctx){
+        .stream = b->stream, .workspace = p, .workspace_bytes = WORKSPACE, .handle = b->handle};
     printf(
         "GPU: %s; ms, TFLOP/s of allowed pairs; tiles: met/with bitmaps; eff: pairs allowed / in "
         "cells\n",
@@ -494,7 +494,8 @@ int main(int argc, char **argv)
     struct bench b = {0};
     int first = 2;
     if (argc < 2) {
-        fprintf(stderr, "usage: %s PLUGIN [--masks DIR] [--sinks] [CASE...], or %s --list\n",
+        fprintf(stderr,
+                "usage: %s PLUGIN [--masks DIR] [--sinks] [--cap] [CASE...], or %s --list\n",
                 argv[0], argv[0]);
         return 1;
     }
@@ -506,9 +507,15 @@ int main(int argc, char **argv)
         b.mask_dir = argv[3];
         first = 4;
     }
-    if (argc > first && strcmp(argv[first], "--sinks") == 0) {
-        b.has_sinks = true;
-        first++;
+    for (; argc > first && strncmp(argv[first], "--", 2) == 0; first++) {
+        if (strcmp(argv[first], "--sinks") == 0) {
+            b.has_sinks = true;
+        } else if (strcmp(argv[first], "--cap") == 0) {
+            b.is_capped = true;
+        } else {
+            fprintf(stderr, "%s: no such option\n", argv[first]);
+            return 1;
+        }
     }
     open_device(&b, argv[1]);
     each_case(&b, argc - first, argv + first);
