@@ -62,6 +62,7 @@ struct cs_input_mask {
     void *memory; /* device: lists, bitmaps, workspace of the builder */
     size_t bytes;
     int32_t *q_row, *k_row; /* host: first rows of the tiles; one array where they are equal */
+    int32_t room;           /* for bitmaps */
     int32_t *n_bitmaps;     /* page-locked: how many the builder found */
 };
 

@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/mask/bitmaps.h"
 #include "core/mask/cut.h"
 #include "worker/input_private.h"
 
-enum { ALIGN = 256, BITMAPS_PER_TILE = 32 };
+enum { ALIGN = 256 };
 
 /* Bytes one after the other; base NULL: only counts. */
 struct carver {
@@ -32,21 +33,14 @@ static void carve_list(struct carver *c, struct cs_mask_list *list, int32_t n, i
     list->order = carve(c, (size_t)n * sizeof *list->order);
 }
 
-/* Distinct bitmaps are few: those of a diagonal, and of the borders of documents and spans. */
-static int32_t bitmap_room(int32_t n_q, int32_t n_k)
-{
-    const int64_t all = (int64_t)CS_MASK_CELLS * n_q * n_k;
-    const int64_t usual = (int64_t)BITMAPS_PER_TILE * ((n_q > n_k ? n_q : n_k) + 8);
-    return (int32_t)(all < usual ? all : usual);
-}
-
-static void carve_cells(struct carver *c, struct cs_mask_cells *cells, int32_t n_q, int32_t n_k)
+static void carve_cells(struct carver *c, struct cs_mask_cells *cells, int32_t n_q, int32_t n_k,
+                        int32_t room)
 {
     cells->n_q = n_q;
     cells->n_k = n_k;
     carve_list(c, &cells->by_q, n_q, n_k);
     carve_list(c, &cells->by_k, n_k, n_q);
-    cells->bitmap_room = bitmap_room(n_q, n_k);
+    cells->bitmap_room = room;
     const size_t bytes = (size_t)cells->bitmap_room * 128 * sizeof(uint32_t);
     cells->bits_q = carve(c, bytes);
     cells->bits_k = carve(c, bytes);
@@ -77,11 +71,12 @@ static void make_rows(struct cs_input_mask *m, const struct cs_mask_plan *mask, 
     m->q_row = m->k_row = new_rows(room);
     if (restart) {
         m->cells.n_q = m->cells.n_k = cs_mask_tile_rows(mask, true, m->q_row);
-        return;
+    } else {
+        m->k_row = new_rows(room);
+        m->cells.n_q = cs_mask_tile_rows_chosen(mask, m->q_row);
+        m->cells.n_k = cs_mask_tile_rows(mask, false, m->k_row);
     }
-    m->k_row = new_rows(room);
-    m->cells.n_q = cs_mask_tile_rows_chosen(mask, m->q_row);
-    m->cells.n_k = cs_mask_tile_rows(mask, false, m->k_row);
+    m->room = cs_mask_bitmap_room(mask, m->q_row, m->cells.n_q, m->cells.n_k);
 }
 
 void cs_input_masks_put(struct cs_input_mask *m, const struct cs_mask_plan *mask, bool restart,
@@ -101,7 +96,7 @@ static size_t all_bytes(const struct cs_device *device, int32_t n_q, int32_t n_k
 {
     struct carver count = {.base = NULL};
     struct cs_mask_cells unused;
-    carve_cells(&count, &unused, n_q, n_k);
+    carve_cells(&count, &unused, n_q, n_k, m->room);
     *workspace_bytes = device->ops->mask_workspace(n_q, n_k, unused.bitmap_room);
     return count.used + *workspace_bytes;
 }
@@ -136,7 +131,7 @@ enum cs_status cs_input_masks_build(struct cs_input_mask *m, struct cs_mask_plan
     const size_t bytes = all_bytes(device, n_q, n_k, &ctx.workspace_bytes);
     CS_TRY(reserve(m, bytes > m->bytes ? bytes + bytes / 4 : bytes, device, err));
     struct carver c = {.base = m->memory};
-    carve_cells(&c, &m->cells, n_q, n_k);
+    carve_cells(&c, &m->cells, n_q, n_k, m->room);
     ctx.workspace = c.base + c.used;
     mask->cells = &m->cells;
     device->ops->mask_build(&ctx, mask, &m->cells);

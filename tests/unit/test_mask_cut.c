@@ -190,7 +190,7 @@ static int64_t met(const struct made *m, const struct cs_mask_runs *runs, const 
         for (int32_t at = row[t]; at < row[t + 1]; at += step)
             block[blocks++] = at;
     block[blocks] = row[n];
-    return cs_mask_tiles_met(runs, block, blocks, CS_MASK_TILE, m->arena);
+    return cs_mask_tiles_met(runs, block, blocks, CS_MASK_TILE, m->arena, NULL);
 }
 
 static void blocks_meet_the_tiles_that_have_cells(void **state)

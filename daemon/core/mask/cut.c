@@ -7,8 +7,7 @@
 
 enum { MOST_STEPS = 1 << 20 };
 
-/* first rows of the halves of n tiles; returns how many there are */
-static int32_t halves_of(const int32_t *row, int32_t n, int32_t *half)
+int32_t cs_mask_tile_halves(const int32_t *row, int32_t n, int32_t *half)
 {
     int32_t halves = 0;
     for (int32_t t = 0; t < n; t++)
@@ -22,8 +21,8 @@ static int64_t count_met(const struct cs_mask_runs *runs, const int32_t *row, in
                          struct cs_arena *arena)
 {
     int32_t *half = CS_NEW_ARRAY(arena, int32_t, 2 * (size_t)n + 1);
-    const int32_t halves = halves_of(row, n, half);
-    return cs_mask_tiles_met(runs, half, halves, CS_MASK_TILE, arena);
+    const int32_t halves = cs_mask_tile_halves(row, n, half);
+    return cs_mask_tiles_met(runs, half, halves, CS_MASK_TILE, arena, NULL);
 }
 
 /* Do the tiles at borders save enough? */

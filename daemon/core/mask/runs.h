@@ -59,9 +59,10 @@ struct cs_mask_tile_counts cs_mask_tiles_count(const struct cs_mask_tiles *tiles
 
 /* How many tiles of k_rows keys blocks of queries meet, all blocks together: block i is the rows
  * [q_row[i], q_row[i + 1]), ascending. A tile is met where some row of the block sees some key of
- * it. O(blocks * (runs + k tiles)). */
+ * it. *n_partial (may be NULL): those of them in which not every row sees every key. O(blocks *
+ * (runs + k tiles)). */
 int64_t cs_mask_tiles_met(const struct cs_mask_runs *runs, const int32_t *q_row, int32_t n_q,
-                          int32_t k_rows, struct cs_arena *arena);
+                          int32_t k_rows, struct cs_arena *arena, int64_t *n_partial);
 
 /* '0'/'1' per key of a row (dense) and '0'..'2' per tile of a tile row, appended to out. The dense
  * row asks cs_mask_allows for every pair. */

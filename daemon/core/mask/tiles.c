@@ -173,19 +173,23 @@ static struct cover new_cover(int32_t k_rows, int32_t n_k, struct cs_arena *aren
 }
 
 int64_t cs_mask_tiles_met(const struct cs_mask_runs *runs, const int32_t *q_row, int32_t n_q,
-                          int32_t k_rows, struct cs_arena *arena)
+                          int32_t k_rows, struct cs_arena *arena, int64_t *n_partial)
 {
     const int32_t n_k = (runs->n_tokens - 1) / k_rows + 1;
     struct cover c = new_cover(k_rows, n_k, arena);
     uint8_t *tile = CS_NEW_ARRAY(arena, uint8_t, n_k);
     struct walk at = {0, 0};
-    int64_t met = 0;
+    int64_t met = 0, partial = 0;
     for (int32_t b = 0; b < n_q; b++) {
         const int32_t fragments = add_block(runs, q_row[b], q_row[b + 1], &at, &c);
         finish_row(runs, &c, n_k, fragments, tile);
-        for (int32_t t = 0; t < n_k; t++)
+        for (int32_t t = 0; t < n_k; t++) {
             met += tile[t] != CS_TILE_NONE;
+            partial += tile[t] == CS_TILE_PARTIAL;
+        }
     }
+    if (n_partial != NULL)
+        *n_partial = partial;
     return met;
 }
 
