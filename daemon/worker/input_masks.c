@@ -91,13 +91,13 @@ void cs_input_masks_put(struct cs_input_mask *m, const struct cs_mask_plan *mask
     m->n_bitmaps = cs_input_put_mirror(b, sizeof *m->n_bitmaps);
 }
 
-static size_t all_bytes(const struct cs_device *device, int32_t n_q, int32_t n_k,
+static size_t all_bytes(const struct cs_device *device, int32_t n_q, int32_t n_k, int32_t room,
                         size_t *workspace_bytes)
 {
     struct carver count = {.base = NULL};
     struct cs_mask_cells unused;
-    carve_cells(&count, &unused, n_q, n_k, m->room);
-    *workspace_bytes = device->ops->mask_workspace(n_q, n_k, unused.bitmap_room);
+    carve_cells(&count, &unused, n_q, n_k, room);
+    *workspace_bytes = device->ops->mask_workspace(n_q, n_k, room);
     return count.used + *workspace_bytes;
 }
 
@@ -117,8 +117,10 @@ static enum cs_status reserve(struct cs_input_mask *m, size_t bytes, struct cs_d
 enum cs_status cs_input_masks_reserve(struct cs_input_mask *m, int32_t n_q, int32_t n_k,
                                       struct cs_device *device, struct cs_err *err)
 {
+    const int32_t room = cs_mask_bitmap_room_usual(n_q, n_k);
     size_t workspace;
-    return n_q == 0 ? CS_OK : reserve(m, all_bytes(device, n_q, n_k, &workspace), device, err);
+    return n_q == 0 ? CS_OK
+                    : reserve(m, all_bytes(device, n_q, n_k, room, &workspace), device, err);
 }
 
 enum cs_status cs_input_masks_build(struct cs_input_mask *m, struct cs_mask_plan *mask,
@@ -128,7 +130,7 @@ enum cs_status cs_input_masks_build(struct cs_input_mask *m, struct cs_mask_plan
     struct cs_ctx ctx = cs_device_ctx(device);
     if (n_q == 0)
         return CS_OK;
-    const size_t bytes = all_bytes(device, n_q, n_k, &ctx.workspace_bytes);
+    const size_t bytes = all_bytes(device, n_q, n_k, m->room, &ctx.workspace_bytes);
     CS_TRY(reserve(m, bytes > m->bytes ? bytes + bytes / 4 : bytes, device, err));
     struct carver c = {.base = m->memory};
     carve_cells(&c, &m->cells, n_q, n_k, m->room);

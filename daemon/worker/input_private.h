@@ -41,7 +41,8 @@ enum cs_status cs_input_masks_build(struct cs_input_mask *mask_lists, struct cs_
 /* After the step: CS_LIMIT, more bitmaps than room; what was computed is wrong then. */
 enum cs_status cs_input_masks_check(const struct cs_input_mask *mask_lists,
                                     struct cs_err *err) CS_NODISCARD;
-/* Memory for that many tiles, exactly; no less than there is. */
+/* Memory for that many tiles, exactly, and their usual number of bitmaps (core/mask/bitmaps.h; a
+ * mask that needs more gets it when it is built); no less than there is. */
 enum cs_status cs_input_masks_reserve(struct cs_input_mask *mask_lists, int32_t n_q, int32_t n_k,
                                       struct cs_device *device, struct cs_err *err) CS_NODISCARD;
 void cs_input_masks_free(struct cs_input_mask *mask_lists, struct cs_device *device);

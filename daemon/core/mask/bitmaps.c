@@ -22,18 +22,27 @@ static int64_t count_partial(const struct cs_mask_plan *plan, const int32_t *q_r
     return partial;
 }
 
+static int32_t least_room(int64_t room, int32_t n_q, int32_t n_k)
+{
+    const int64_t all = (int64_t)CS_MASK_CELLS * n_q * n_k,
+                  most = all < MOST_ROOM ? all : MOST_ROOM;
+    return (int32_t)(room < most ? room : most);
+}
+
+int32_t cs_mask_bitmap_room_usual(int32_t n_q, int32_t n_k)
+{
+    return least_room((int64_t)BITMAPS_PER_TILE * ((n_q > n_k ? n_q : n_k) + 8), n_q, n_k);
+}
+
 int32_t cs_mask_bitmap_room(const struct cs_mask_plan *plan, const int32_t *q_row, int32_t n_q,
                             int32_t n_k)
 {
     const bool is_crossed =
         plan->rule.kind == CS_MASK_CORNSTARCH || plan->rule.kind == CS_MASK_MODALITY_BIDIR;
-    const int64_t all = (int64_t)CS_MASK_CELLS * n_q * n_k,
-                  most = all < MOST_ROOM ? all : MOST_ROOM;
+    const int32_t usual = cs_mask_bitmap_room_usual(n_q, n_k);
+    if (!is_crossed || n_q == 0)
+        return usual;
     /* cells at the ragged ends of tiles have bitmaps even where all pairs are allowed */
-    int64_t room = (int64_t)BITMAPS_PER_TILE * ((n_q > n_k ? n_q : n_k) + 8);
-    if (is_crossed && n_q > 0) {
-        const int64_t partial = count_partial(plan, q_row, n_q);
-        room = partial < 0 ? most : room + partial;
-    }
-    return (int32_t)(room < most ? room : most);
+    const int64_t partial = count_partial(plan, q_row, n_q);
+    return least_room(partial < 0 ? INT64_MAX : usual + partial, n_q, n_k);
 }

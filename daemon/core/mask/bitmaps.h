@@ -11,5 +11,7 @@
  * query tiles; key tiles are plain, one after the other. */
 int32_t cs_mask_bitmap_room(const struct cs_mask_plan *plan, const int32_t *q_row, int32_t n_q,
                             int32_t n_k);
+/* What masks need that are not of those rules. */
+int32_t cs_mask_bitmap_room_usual(int32_t n_q, int32_t n_k);
 
 #endif
