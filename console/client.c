@@ -13,7 +13,13 @@
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 
-enum { HELLO_MS = 5000, RETRY_FIRST_MS = 100, RETRY_MAX_MS = 5000, START_AFTER_MS = 2000 };
+enum {
+    HELLO_MS = 5000,
+    RETRY_FIRST_MS = 100,
+    RETRY_MAX_MS = 5000,
+    START_AFTER_MS = 2000,
+    RETRY_GONE_MS = 20
+};
 
 struct cs_client {
     struct event_base *base;
@@ -285,6 +291,18 @@ static void on_retry(evutil_socket_t fd, short what, void *user)
         c->on_state(c->state_user, true);
 }
 
+/* A daemon of ours that is just ending takes connections until it is gone, and answers none: the
+ * next one does. */
+static enum cs_status dial_ours(struct cs_client *c, struct cs_err *err)
+{
+    for (int ms = 0;; ms += RETRY_GONE_MS) {
+        enum cs_status st = dial(c, true, err);
+        if (st != CS_PEER_GONE || ms >= START_AFTER_MS)
+            return st;
+        poll(NULL, 0, RETRY_GONE_MS);
+    }
+}
+
 static enum cs_status connect_to(struct event_base *base, const char *socket_path, bool may_start,
                                  struct cs_client **out, struct cs_err *err)
 {
@@ -298,7 +316,7 @@ static enum cs_status connect_to(struct event_base *base, const char *socket_pat
     enum cs_status st =
         socket_path ? cs_path(c->path, err, "%s", socket_path) : cs_client_socket(c->path, err);
     if (st == CS_OK)
-        st = dial(c, may_start, err);
+        st = may_start ? dial_ours(c, err) : dial(c, false, err);
     if (st != CS_OK) {
         cs_client_free(c);
         return st;
