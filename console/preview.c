@@ -6,6 +6,7 @@
 
 #include "core/base/str.h"
 #include "core/plan/costs.h"
+#include "core/plan/place.h"
 
 static const char *const held_names[CS_PREVIEW_HELD] = {"weights", "gradients", "optimizer",
                                                         "activations", "boundary"};
@@ -24,12 +25,12 @@ void cs_preview_clear(struct cs_preview *preview)
 /* --- memory ------------------------------------------------------------------------------------
  */
 
-/* fp32 gradients: the state is those and what the optimizer keeps, in a fixed proportion */
-static void add_state(int64_t state, int element_bytes, struct cs_preview_memory *m)
+/* The state is gradients and what the optimizer keeps, in a fixed proportion. */
+static void add_state(int64_t state, const struct cs_state_bytes *of, struct cs_preview_memory *m)
 {
-    int64_t parts = element_bytes == 4 ? 3 : 4; /* gradient, two moments, below fp32 a master */
-    m->bytes[CS_PREVIEW_GRADS] += state / parts;
-    m->bytes[CS_PREVIEW_OPTIMIZER] += state - state / parts;
+    const int64_t grads = state / of->all * of->grad;
+    m->bytes[CS_PREVIEW_GRADS] += grads;
+    m->bytes[CS_PREVIEW_OPTIMIZER] += state - grads;
 }
 
 static const struct cs_forecast_point *peak_of(const struct cs_forecast_rank *rank)
@@ -48,7 +49,7 @@ static const struct cs_forecast_point *peak_of(const struct cs_forecast_rank *ra
     return best;
 }
 
-static void count_memory(struct cs_preview *p, int element_bytes)
+static void count_memory(struct cs_preview *p, const struct cs_state_bytes *state)
 {
     p->memory = CS_NEW_ARRAY(p->arena, struct cs_preview_memory, p->forecast.n_ranks + 1);
     for (int32_t r = 0; r < p->forecast.n_ranks; r++) {
@@ -57,7 +58,7 @@ static void count_memory(struct cs_preview *p, int element_bytes)
         m->bytes[CS_PREVIEW_WEIGHTS] = peak->bytes[CS_HELD_WEIGHTS];
         m->bytes[CS_PREVIEW_ACTIVATIONS] = peak->bytes[CS_HELD_ACTIVATIONS];
         m->bytes[CS_PREVIEW_BOUNDARY] = peak->bytes[CS_HELD_BOUNDARY];
-        add_state(peak->bytes[CS_HELD_STATE], element_bytes, m);
+        add_state(peak->bytes[CS_HELD_STATE], state, m);
         for (int h = 0; h < CS_PREVIEW_HELD; h++)
             m->total += m->bytes[h];
         if (m->total > p->memory[p->peak_rank].total)
@@ -290,7 +291,9 @@ void cs_preview_make(struct cs_preview *p, const struct cs_variant_base *base,
         return;
     }
     count_bubbles(p);
-    count_memory(p, element_bytes);
+    const struct cs_state_bytes state =
+        cs_state_bytes(base->graph->keeps_bf16, base->cluster->device);
+    count_memory(p, &state);
     p->span = make_spans(p, false, &p->first_span);
     p->critical = make_spans(p, true, &p->first_critical);
     make_links(p);

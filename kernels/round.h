@@ -47,13 +47,32 @@ CS_ROUND_INLINE uint16_t cs_round_nearest(float x)
     return (uint16_t)((bits + UINT32_C(0x7fff) + (bits >> 16 & 1)) >> 16);
 }
 
-/* random: 16 bits. Infinities stay, finite values beyond the largest bf16 may become infinite. */
+/* random: 16 bits. The result is the upper half. Infinities stay (their lower half is 0, nothing is
+ * carried), finite values beyond the largest bf16 may become infinite. */
+CS_ROUND_INLINE uint32_t cs_round_stochastic_bits(float x, uint32_t random)
+{
+    return x != x ? (uint32_t)CS_ROUND_NAN << 16
+                  : cs_round_bits_of(x) + (random & UINT32_C(0xffff));
+}
+
 CS_ROUND_INLINE uint16_t cs_round_stochastic(float x, uint32_t random)
 {
-    const uint32_t bits = cs_round_bits_of(x), size = bits & UINT32_C(0x7fffffff);
-    if (size >= UINT32_C(0x7f800000))
-        return size > UINT32_C(0x7f800000) ? CS_ROUND_NAN : (uint16_t)(bits >> 16);
-    return (uint16_t)((bits + (random & UINT32_C(0xffff))) >> 16);
+    return (uint16_t)(cs_round_stochastic_bits(x, random) >> 16);
+}
+
+/* product of two words; nvcc makes four multiplications of the plain form */
+CS_ROUND_INLINE void cs_round_multiply(uint32_t a, uint32_t b, uint32_t *high, uint32_t *low)
+{
+#ifdef __CUDA_ARCH__
+    asm("{\n\t.reg .u64 product;\n\tmul.wide.u32 product, %2, %3;\n\tmov.b64 {%1, %0}, "
+        "product;\n\t}"
+        : "=r"(*high), "=r"(*low)
+        : "r"(a), "r"(b));
+#else
+    const uint64_t product = (uint64_t)a * b;
+    *high = (uint32_t)(product >> 32);
+    *low = (uint32_t)product;
+#endif
 }
 
 /* 64 random bits of an element */
@@ -62,9 +81,10 @@ CS_ROUND_INLINE uint64_t cs_round_random(uint64_t key, uint64_t index)
     uint32_t c0 = (uint32_t)index, k = (uint32_t)key;
     uint32_t c1 = (uint32_t)(index >> 32) ^ (uint32_t)(key >> 32);
     for (int round = 0; round < 7; round++) {
-        const uint64_t product = (uint64_t)c0 * UINT32_C(0xD256D193);
-        c0 = (uint32_t)(product >> 32) ^ k ^ c1;
-        c1 = (uint32_t)product;
+        uint32_t high, low;
+        cs_round_multiply(c0, UINT32_C(0xD256D193), &high, &low);
+        c0 = high ^ k ^ c1;
+        c1 = low;
         k += UINT32_C(0x9E3779B9);
     }
     return (uint64_t)c1 << 32 | c0;

@@ -31,6 +31,7 @@ static const struct cs_arg adamw_args[] = {
     {"weight_decay", CS_ARG_NUMBER, false, NULL, 0, 1, 0, "0", "decoupled; not on biases and norms"},
     {"clip", CS_ARG_NUMBER, false, NULL, 0, 1e9, 0, "1.0", "global gradient norm; 0: no clipping"},
     {"warmup_steps", CS_ARG_INT, false, NULL, 0, 1e9, 0, "0", "linear warm-up"},
+    {"state", CS_ARG_STRING, false, "fp32|bf16", 0, 0, 0, "\"fp32\"", "what training keeps: fp32 masters, gradients and moments, 18 bytes for a parameter with its bf16 weight; or gradients and moments in bf16 and no masters, 8 bytes, rounded stochastically, on GPUs that compute in bf16"},
 };
 static const struct cs_arg decay_args[] = {
     {"final_ratio", CS_ARG_NUMBER, false, NULL, 0, 1, 0, "0", "learning rate at the end over the peak"},
@@ -206,13 +207,23 @@ static void script_name(lua_State *L, char *out, size_t cap)
         *dot = '\0';
 }
 
-static void check_precision(lua_State *L, const struct cs_spec *spec)
+/* What ranks compute in and keep must suit their devices. State that is not the default needs other
+ * memory: the plan of cs.plan, which knows no optimizer, is made again. */
+static void check_devices(lua_State *L, struct cs_lua_value *value)
 {
+    const struct cs_spec *spec = value->spec;
     struct cs_cluster cluster;
+    struct cs_plan *plan;
     struct cs_err err;
     if (cs_cluster_read_here(spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err) != CS_OK ||
         cs_spec_check_precision(spec, cluster.device->name, &err) != CS_OK)
         cs_lua_error(L, "cs.job: %s", err.text);
+    if (!value->graph->keeps_bf16)
+        return;
+    if (cs_plan_make(spec, value->graph, &cluster, value->arena, &plan, &err) != CS_OK)
+        cs_lua_error(L, "cs.job: %s", err.text);
+    json_object_set_new(value->json, "plan_hash", json_string(plan->hash));
+    cs_lua_build_graph(L, "cs.job", value, false);
 }
 
 static int call_job(lua_State *L)
@@ -247,7 +258,7 @@ static int call_job(lua_State *L)
     nested(L, "eval", fill_eval, document);
     nested(L, "checkpoint", fill_checkpoint, document);
     cs_lua_build_graph(L, "cs.job", value, false);
-    check_precision(L, value->spec);
+    check_devices(L, value);
     lua_settop(L, self);
     return 1;
 }

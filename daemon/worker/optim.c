@@ -194,7 +194,7 @@ bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out)
         .theirs = is_here ? p->tied->grad : optim->tied_peer,
         .bytes = (size_t)own->param->count * p->grad_size,
     };
-    return true;
+    return out->theirs != out->mine; /* one gradient for both: nothing to add */
 }
 
 /* own = embedding's + head's; addition of two numbers commutes to the bit, so it does not matter

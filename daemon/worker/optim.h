@@ -59,7 +59,8 @@ struct cs_tied_exchange {
     size_t bytes;
 };
 
-/* false: nothing is tied, trained, or left to do. Else: send mine to peer, fill theirs, then end.
+/* false: nothing is tied, trained, kept apart, or left to do. Else: send mine to peer, fill theirs,
+ * then end.
  */
 bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out);
 void cs_optim_tied_end(struct cs_optim *optim, const struct cs_tied_exchange *x);

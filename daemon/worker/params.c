@@ -199,6 +199,13 @@ static void place_trained(struct planner *a)
     a->n_grads = a->at;
 }
 
+/* Kept in bf16 for the sake of memory: the head adds to the embedding's gradient where both are on
+ * this rank. */
+static bool shares_tied_grad(const struct cs_params *p)
+{
+    return cs_device_keeps_bf16(p->device) && p->tied != NULL && p->embed != NULL;
+}
+
 static void plan_places(struct planner *a)
 {
     const struct cs_params *p = a->params;
@@ -212,7 +219,7 @@ static void plan_places(struct planner *a)
     if (p->tied != NULL &&
         p->embed != NULL) { /* weights are the embedding's, the gradient its own */
         a->place[a->n++] = (struct place){(int32_t)(p->tied - p->tensor), a->n_grads};
-        if (p->tied->param->is_trainable)
+        if (p->tied->param->is_trainable && !shares_tied_grad(p))
             a->n_grads = align_up(a->n_grads + p->tied->param->count);
     }
     CS_ASSERT(a->n == p->n);
@@ -284,6 +291,10 @@ static void assign(struct cs_params *p, const struct planner *a)
         p->tied->master = p->embed->master;
         p->tied->own_at = p->embed->own_at;
         p->tied->own_n = p->embed->own_n;
+        if (shares_tied_grad(p)) {
+            p->tied->at = p->embed->at;
+            p->tied->grad = p->embed->grad;
+        }
     }
 }
 

@@ -8,7 +8,8 @@
  * all four areas, so that the fused matrix is a view. A tied head on the rank of the head stage is
  * a second entry of the embedding's parameter: the weights are a copy (a view where both stages are
  * on one rank), the gradient is always its own buffer, and sums are embedding first, head second;
- * hence every layout adds in the same order. */
+ * hence every layout adds in the same order. Only state in bf16 has one gradient for both where
+ * both are on one rank. */
 #ifndef CS_WORKER_PARAMS_H
 #define CS_WORKER_PARAMS_H
 

@@ -169,18 +169,18 @@ struct adamw_bf16_list {
 
 static_assert(sizeof(struct adamw_bf16_list) <= 4096, "fits a kernel's parameters");
 
-__device__ inline void store_halves(uint16_t *p, int64_t count, const uint16_t in[CS_PACK])
+/* the upper halves of in[0, count) */
+__device__ inline void store_halves(uint16_t *p, int64_t count, const uint32_t in[CS_PACK])
 {
     if (count >= CS_PACK && ((uintptr_t)p & 15) == 0) {
-        uint4 words;
-        memcpy(&words, in, sizeof words);
-        *(uint4 *)p = words;
+        const auto pair = [&](int i) { return __byte_perm(in[i], in[i + 1], 0x7632); };
+        *(uint4 *)p = make_uint4(pair(0), pair(2), pair(4), pair(6));
         return;
     }
 #pragma unroll
     for (int i = 0; i < CS_PACK; i++)
         if (i < count)
-            p[i] = in[i];
+            p[i] = (uint16_t)(in[i] >> 16);
 }
 
 static __global__ void __launch_bounds__(THREADS)
@@ -198,7 +198,7 @@ static __global__ void __launch_bounds__(THREADS)
     cs_load_pack((const __nv_bfloat16 *)t.w + i, count, p);
     cs_load_pack((const __nv_bfloat16 *)t.exp_avg + i, count, m);
     cs_load_pack((const __nv_bfloat16 *)t.exp_avg_sq + i, count, v);
-    uint16_t to_w[CS_PACK], to_m[CS_PACK], to_v[CS_PACK];
+    uint32_t to_w[CS_PACK], to_m[CS_PACK], to_v[CS_PACK];
 #pragma unroll
     for (int j = 0; j < CS_PACK; j++) {
         const uint64_t random = cs_round_random(t.key, (uint64_t)(t.first + i + j));
@@ -207,9 +207,9 @@ static __global__ void __launch_bounds__(THREADS)
         v[j] = __fadd_rn(__fmul_rn(v[j], s.beta2), __fmul_rn(__fmul_rn(s.take2, d), d));
         const float denom = __fadd_rn(__fmul_rn(__fsqrt_rn(v[j]), list.inv_root_bc2), s.eps);
         p[j] = __fsub_rn(__fmul_rn(p[j], t.keep), __fdiv_rn(__fmul_rn(s.size, m[j]), denom));
-        to_w[j] = cs_round_stochastic(p[j], (uint32_t)random);
-        to_m[j] = cs_round_stochastic(m[j], (uint32_t)(random >> 32));
-        to_v[j] = cs_round_stochastic(v[j], (uint32_t)random >> 16);
+        to_w[j] = cs_round_stochastic_bits(p[j], (uint32_t)random);
+        to_m[j] = cs_round_stochastic_bits(m[j], (uint32_t)(random >> 32));
+        to_v[j] = cs_round_stochastic_bits(v[j], (uint32_t)random >> 16);
     }
     store_halves(t.w + i, count, to_w);
     store_halves(t.exp_avg + i, count, to_m);

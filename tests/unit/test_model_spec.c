@@ -78,6 +78,7 @@ static void defaults_are_those_of_the_table(void **state)
     assert_string_equal(spec->stages, "frozen-aware");
     assert_string_equal(spec->plan_hash, "");
     assert_string_equal(spec->precision, "");
+    assert_string_equal(spec->state, "fp32");
     assert_null(spec->cluster);
     assert_true(fabs(spec->beta1 - 0.9) <= 0 && fabs(spec->beta2 - 0.999) <= 0);
     assert_true(fabs(spec->eps - 1e-8) <= 0 && fabs(spec->weight_decay) <= 0);
@@ -115,6 +116,7 @@ static void every_value_arrives(void **state)
     mutate(root, "plan.cluster", "{\"ranks\": 8}");
     mutate(root, "optimizer.betas", "[0.8, 0.95]");
     mutate(root, "optimizer.warmup_steps", "7");
+    mutate(root, "optimizer.state", "\"bf16\"");
     mutate(root, "lr", "{\"kind\": \"cosine\", \"final_ratio\": 0.1}");
     mutate(root, "checkpoint", "{\"every_steps\": 5, \"keep\": 2, \"dir\": \"/ckpt\"}");
     mutate(root, "eval",
@@ -124,6 +126,7 @@ static void every_value_arrives(void **state)
     const struct cs_spec *spec = must_read(root, arena);
     assert_int_equal(spec->seed, 17);
     assert_string_equal(spec->precision, "fp32");
+    assert_string_equal(spec->state, "bf16");
     assert_int_equal(spec->n_modules, 5);
     assert_int_equal(spec->module[0].kind, CS_MODULE_ENCODER);
     assert_string_equal(spec->module[2].token, "<depth>");
@@ -296,6 +299,7 @@ static void every_mistake_is_named(void **state)
         {"optimizer.lr",                  NULL,                       "optimizer.lr is missing: peak learning rate"                        },
         {"optimizer.lr",                  "-1",                       "optimizer.lr is -1; it must be a number from 0 to 1000"             },
         {"optimizer.kind",                "\"sgd\"",                  "optimizer.kind is \"sgd\"; accepted: adamw"                         },
+        {"optimizer.state",               "\"fp16\"",                 "optimizer.state is \"fp16\"; accepted: fp32|bf16"                   },
         {"optimizer.betas",               "[0.9]",                    "optimizer.betas is [0.9]; it must be a list of two numbers"         },
         {"optimizer.betas",               "[0.9, 1]",                 "optimizer.betas is [0.9,1]; it must be a list of two"               },
         {"optimizer.betas",               "0.9",                      "optimizer.betas is 0.9; it must be a list of two numbers"           },
@@ -422,6 +426,38 @@ static void bf16_is_refused_on_cpu_ranks_only(void **state)
     }
 }
 
+static void state_in_bf16_needs_ranks_that_compute_in_it(void **state)
+{
+    static const struct {
+        const char *precision, *device, *says;
+    } rows[] = {
+        {NULL,       "h100-80g", NULL                       },
+        {"\"bf16\"", "h100-80g", NULL                       },
+        {"\"fp32\"", "h100-80g", "leave precision out"      },
+        {NULL,       "cpu",      "leave state out, or plan" },
+        {"\"fp32\"", "cpu",      "CPU ranks compute in fp32"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_err err = {.text = ""};
+        json_t *root = cs_test_spec_json(NULL);
+        mutate(root, "optimizer.state", "\"bf16\"");
+        if (rows[i].precision != NULL)
+            mutate(root, "precision", rows[i].precision);
+        const struct cs_spec *spec = must_read(root, arena);
+        const enum cs_status want = rows[i].says == NULL ? CS_OK : CS_INVALID;
+        assert_int_equal(cs_spec_check_precision(spec, rows[i].device, &err), want);
+        if (rows[i].says != NULL) {
+            assert_non_null(strstr(err.text, "optimizer.state is \"bf16\""));
+            assert_non_null(strstr(err.text, rows[i].says));
+        }
+        json_decref(root);
+        cs_arena_free(arena);
+    }
+}
+
 static void learning_rates_equal_the_formulas(void **state)
 {
     struct cs_spec spec = {.steps = 110, .warmup_steps = 10, .lr_kind = "cosine"};
@@ -472,6 +508,7 @@ int main(void)
         cmocka_unit_test(placeholders_must_differ),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(bf16_is_refused_on_cpu_ranks_only),
+        cmocka_unit_test(state_in_bf16_needs_ranks_that_compute_in_it),
         cmocka_unit_test(learning_rates_equal_the_formulas),
         cmocka_unit_test(table_is_fit_for_a_manual),
     };

@@ -142,6 +142,43 @@ static void frozen_encoder_has_no_backward_but_its_projector_has(void **state)
     done(&m);
 }
 
+static void one_plan(struct made *m, bool is_bf16, int dp, const char *device)
+{
+    json_t *root = cs_test_spec_json(&(struct cs_test_spec){
+        .llm_pp = 2, .dp = dp, .slots = 4, .is_tied = true, .rules = "train:llm.*"});
+    if (is_bf16)
+        json_object_set_new(json_object_get(root, "optimizer"), "state", json_string("bf16"));
+    if (make_from(m, root, device, 8) != CS_OK)
+        fail_msg("%s", m->err.text);
+}
+
+/* A gradient, two moments and a master: 16 bytes in fp32, 6 in bf16 without a master; a replica has
+ * all gradients and its part of the rest. */
+static void state_in_bf16_takes_6_bytes_a_parameter(void **state)
+{
+    (void)state;
+    for (int dp = 1; dp < 3; dp++) {
+        struct made wide, narrow;
+        bool is_said = false;
+        one_plan(&wide, false, dp, "h100-80g");
+        one_plan(&narrow, true, dp, "h100-80g");
+        for (int32_t s = 0; s < wide.plan->n_stages; s++) {
+            const struct cs_stage *a = &wide.plan->stages[s], *b = &narrow.plan->stages[s];
+            const int64_t trained = a->state_bytes / (4 + 12 / dp);
+            assert_true(trained > 0 || a->branch == 0);
+            assert_int_equal(a->weight_bytes, b->weight_bytes);
+            assert_int_equal(b->state_bytes, trained * (2 + 4 / dp));
+        }
+        assert_int_equal(wide.plan->tied_bytes, 2 * narrow.plan->tied_bytes);
+        assert_true(narrow.plan->tied_bytes > 0);
+        for (int32_t i = 0; i < narrow.plan->n_why; i++)
+            is_said = is_said || strstr(narrow.plan->why[i], "kept in bf16") != NULL;
+        assert_true(is_said);
+        done(&wide);
+        done(&narrow);
+    }
+}
+
 static void freezing_changes_backward_times_only(void **state)
 {
     (void)state;
@@ -573,6 +610,7 @@ int main(void)
         cmocka_unit_test(every_layer_is_on_one_stage),
         cmocka_unit_test(colocated_puts_all_on_one_rank),
         cmocka_unit_test(frozen_encoder_has_no_backward_but_its_projector_has),
+        cmocka_unit_test(state_in_bf16_takes_6_bytes_a_parameter),
         cmocka_unit_test(freezing_changes_backward_times_only),
         cmocka_unit_test(trained_llm_sends_nothing_to_frozen_encoders),
         cmocka_unit_test(only_the_trained_encoder_gets_a_gradient),

@@ -132,6 +132,7 @@ static enum cs_status add_modules(struct builder *b)
     b->graph->branches[b->graph->n_branches++] =
         (struct cs_branch){.name = "llm", .encoder = -1, .out_width = llm.width};
     b->graph->is_tied = llm.is_tied;
+    b->graph->keeps_bf16 = b->spec->state != NULL && strcmp(b->spec->state, "bf16") == 0;
     return CS_OK;
 }
 

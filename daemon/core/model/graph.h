@@ -64,6 +64,7 @@ struct cs_graph {
     bool is_tied;       /* llm head shares the embedding */
     int32_t tied_param; /* the embedding in params when is_tied, else -1 */
     int64_t n_elements, n_trained;
+    bool keeps_bf16; /* optimizer.state: gradients and moments in bf16, no masters */
 };
 
 /* Modules in the order of the document's encoders, each followed by its projector, the LLM last.

@@ -49,8 +49,7 @@ static int64_t tied_params(const struct maker *m, const struct cs_layer *layer)
 /* of one parameter */
 static int64_t grad_size(const struct cs_graph *graph)
 {
-    (void)graph;
-    return (int64_t)sizeof(float);
+    return graph->keeps_bf16 ? 2 : 4;
 }
 
 static void add_layer(struct maker *m, int32_t layer, bool *is_open)

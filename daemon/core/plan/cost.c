@@ -281,7 +281,7 @@ static void share_device(const struct cs_device_class *device, struct cs_plan *p
 void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_class *device,
                          const struct cs_profile *profile, struct cs_plan *plan)
 {
-    const int64_t state = cs_device_element_bytes(device) == 4 ? 12 : 16; /* bytes a parameter */
+    const struct cs_state_bytes state = cs_state_bytes(graph->keeps_bf16, device);
     if (profile)
         share_device(device, plan);
     for (int32_t s = 0; profile && s < plan->n_stages; s++) {
@@ -291,7 +291,8 @@ void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_cl
         const int64_t copy = tied_copy(graph, plan, s);
         int64_t grads = 0;
         for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++)
-            grads += cs_layer_bytes(graph, &graph->layers[l], &plan->budget, device).state / state;
+            grads +=
+                cs_layer_bytes(graph, &graph->layers[l], &plan->budget, device).state / state.all;
         if (row != NULL)
             stage->prepare_ns =
                 cs_quadratic_ns(&row->prepare, cs_layer_work(graph, first, &plan->budget).tokens);
@@ -301,6 +302,7 @@ void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_cl
         stage->norm_ns = cs_quadratic_ns(&profile->norm, grads - copy);
         stage->update_ns = cs_quadratic_ns(&profile->update, grads - copy);
         if (copy > 0) /* both gradients are added: two numbers read, one written */
-            stage->norm_ns += divide_up((u128)copy * 12 * 1000000000u, device->bytes_per_s);
+            stage->norm_ns +=
+                divide_up((u128)(copy * 3 * state.grad) * 1000000000u, device->bytes_per_s);
     }
 }

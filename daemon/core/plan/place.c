@@ -254,7 +254,7 @@ void cs_place_derive(const struct cs_graph *graph, struct cs_arena *arena, struc
     plan->is_tied_across = graph->is_tied && plan->embed_stage != plan->head_stage;
     plan->tied_bytes = 0;
     if (plan->is_tied_across && graph->params[graph->tied_param].is_trainable)
-        plan->tied_bytes = graph->params[graph->tied_param].count * (int64_t)sizeof(float);
+        plan->tied_bytes = graph->params[graph->tied_param].count * (graph->keeps_bf16 ? 2 : 4);
 }
 
 struct cs_layer_bytes cs_layer_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
@@ -273,16 +273,25 @@ struct cs_layer_bytes cs_layer_bytes(const struct cs_graph *graph, const struct 
     }
     bool keeps = layer->needs_input_grad || layer->needs_weight_grad;
     struct cs_layer_work work = cs_layer_work(graph, layer, budget);
-    /* fp32 gradient and two moments; below fp32 weights there is an fp32 master as well */
     return (struct cs_layer_bytes){
         .weight = elements * element,
-        .state = trained * (element == 4 ? 12 : 16),
+        .state = trained * cs_state_bytes(graph->keeps_bf16, device).all,
         .saved = keeps ? cs_layer_saved_bytes(graph, layer, work.tokens) / 4 * element : 0};
 }
 
-int64_t cs_replica_state(int64_t state, const struct cs_device_class *device, int32_t dp)
+struct cs_state_bytes cs_state_bytes(bool keeps_bf16, const struct cs_device_class *device)
 {
-    const int64_t grads = state / (cs_device_element_bytes(device) == 4 ? 3 : 4);
+    if (keeps_bf16)
+        return (struct cs_state_bytes){.grad = 2, .all = 2 + 4};
+    const bool has_master = cs_device_element_bytes(device) != 4;
+    return (struct cs_state_bytes){.grad = 4, .all = 4 + 8 + (has_master ? 4 : 0)};
+}
+
+int64_t cs_replica_state(int64_t state, bool keeps_bf16, const struct cs_device_class *device,
+                         int32_t dp)
+{
+    const struct cs_state_bytes bytes = cs_state_bytes(keeps_bf16, device);
+    const int64_t grads = state / bytes.all * bytes.grad;
     return dp > 1 ? grads + (state - grads) / dp : state;
 }
 
@@ -298,7 +307,8 @@ void cs_place_costs(const struct cs_graph *graph, const struct cs_device_class *
             stage->bwd_input_ns += cost[l].bwd_input_ns;
             stage->bwd_weight_ns += cost[l].bwd_weight_ns;
             stage->weight_bytes += bytes.weight;
-            stage->state_bytes += cs_replica_state(bytes.state, device, plan->dp);
+            stage->state_bytes +=
+                cs_replica_state(bytes.state, graph->keeps_bf16, device, plan->dp);
             stage->saved_bytes += bytes.saved;
         }
     }

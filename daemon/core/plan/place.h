@@ -51,8 +51,16 @@ void cs_place_recompute(const struct cs_spec *spec, const struct cs_graph *graph
 int32_t cs_place_depth(const struct cs_graph *graph, const struct cs_cuts *cuts, int32_t branch,
                        int32_t index);
 
+/* Bytes that training keeps of a trained parameter beside its weight: its gradient; all, moments
+ * and, below fp32, a master. keeps_bf16: gradient and moments in bf16, no master. */
+struct cs_state_bytes {
+    int64_t grad, all;
+};
+struct cs_state_bytes cs_state_bytes(bool keeps_bf16, const struct cs_device_class *device);
+
 /* what a replica keeps of a layer's state: all gradients, its part of the rest */
-int64_t cs_replica_state(int64_t state, const struct cs_device_class *device, int32_t dp);
+int64_t cs_replica_state(int64_t state, bool keeps_bf16, const struct cs_device_class *device,
+                         int32_t dp);
 
 /* bytes of one layer: parameters, gradients with optimizer state, activations kept per slot */
 struct cs_layer_bytes {

@@ -257,8 +257,8 @@ static double cap_of(const struct planner *p, int32_t b)
             struct cs_layer_bytes bytes =
                 cs_layer_bytes(p->graph, &p->graph->layers[p->graph->branches[e].first_layer + i],
                                &p->plan->budget, p->cluster->device);
-            cap -= (double)(bytes.weight +
-                            cs_replica_state(bytes.state, p->cluster->device, p->plan->dp));
+            cap -= (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
+                                                            p->cluster->device, p->plan->dp));
             cap -= alive_slots(p, e, 0) * (double)bytes.saved;
         }
     return cap < 1 && p->cluster->device->mem_bytes > 0 ? 1 : cap;
@@ -275,8 +275,8 @@ static void add_encoders(struct planner *p, bool is_blind, double *cost, double 
             struct cs_layer_bytes bytes = cs_layer_bytes(p->graph, &p->graph->layers[layer],
                                                          &p->plan->budget, p->cluster->device);
             cost[0] += own[i];
-            weight[0] += (double)(bytes.weight +
-                                  cs_replica_state(bytes.state, p->cluster->device, p->plan->dp));
+            weight[0] += (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
+                                                                  p->cluster->device, p->plan->dp));
             saved[0] += (double)bytes.saved;
         }
     }
@@ -295,8 +295,8 @@ static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, 
         struct cs_layer_bytes bytes =
             cs_layer_bytes(p->graph, &p->graph->layers[branch->first_layer + i], &p->plan->budget,
                            p->cluster->device);
-        weight[i] =
-            (double)(bytes.weight + cs_replica_state(bytes.state, p->cluster->device, p->plan->dp));
+        weight[i] = (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
+                                                             p->cluster->device, p->plan->dp));
         saved[i] = (double)bytes.saved;
     }
     if (p->placing.modality == CS_MODALITY_FIRST && b == p->graph->n_branches - 1)
@@ -458,6 +458,12 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
             worst = &p->plan->stages[s];
     say(p, cs_arena_printf(p->arena, "The bottleneck is %s with %lld us per slot.", worst->name,
                            (long long)(stage_ns(worst) / 1000)));
+    if (p->graph->keeps_bf16)
+        say(p,
+            cs_arena_printf(p->arena,
+                            "Gradients and moments are kept in bf16, without masters: %lld bytes "
+                            "of state for a trained parameter.",
+                            (long long)cs_state_bytes(true, p->cluster->device).all));
     if (json_is_object(p->spec->profile))
         say(p, cs_arena_printf(p->arena, "Costs of layers were measured on a %s.",
                                p->cluster->device->name));
@@ -478,6 +484,7 @@ enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *g
     p.plan->schedule = cs_arena_strdup(arena, spec->schedule);
     p.plan->slots = spec->slots;
     p.plan->dp = spec->dp;
+    p.plan->keeps_bf16 = graph->keeps_bf16;
     CS_TRY(check_replicas(&p, err));
     CS_TRY(check_branches(&p, err));
     CS_TRY(make_budget(&p, err));

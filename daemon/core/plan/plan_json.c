@@ -536,6 +536,7 @@ enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
     const char *schedule = json_string_value(json_object_get(json, "schedule"));
     CS_TRY(cs_plan_check_schedule(schedule ? schedule : "", err));
     r.plan->schedule = cs_arena_strdup(arena, schedule);
+    r.plan->keeps_bf16 = graph->keeps_bf16;
     CS_TRY(read_count(&r, "slots", 1, INT32_MAX, &r.plan->slots, err));
     if (json_object_get(json, "dp") != NULL)
         CS_TRY(read_count(&r, "dp", 2, 1024, &r.plan->dp, err));

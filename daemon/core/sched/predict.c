@@ -2,6 +2,7 @@
 #include "core/sched/predict.h"
 
 #include "core/plan/costs.h"
+#include "core/plan/place.h"
 #include "core/sched/forecast.h"
 #include "core/sched/overlap.h"
 
@@ -75,7 +76,7 @@ static int64_t message_bytes(const struct cs_plan *plan, const struct cs_action 
     return edge->max_rows * edge->width * cs_device_element_bytes(device);
 }
 
-/* Both ranks send the fp32 gradient of the table and add what comes: two numbers read, one written.
+/* Both ranks send the gradient of the table and add what comes: two numbers read, one written.
  */
 static int64_t tied_ns(const struct cs_plan *plan, const struct cs_device_class *device)
 {
@@ -83,11 +84,13 @@ static int64_t tied_ns(const struct cs_plan *plan, const struct cs_device_class 
            bytes_ns(3 * plan->tied_bytes, device->bytes_per_s);
 }
 
-/* ring all-reduce of the fp32 gradients, which are a third of the state on CPUs, else a quarter */
-static int64_t copies_ns(const struct cs_stage *stage, const struct cs_device_class *device)
+/* ring all-reduce of the gradients, a part of the state */
+static int64_t copies_ns(const struct cs_plan *plan, const struct cs_stage *stage,
+                         const struct cs_device_class *device)
 {
+    const struct cs_state_bytes state = cs_state_bytes(plan->keeps_bf16, device);
     int64_t n = stage->copies > 1 ? stage->copies : 1;
-    int64_t bytes = stage->state_bytes / (cs_device_element_bytes(device) == 4 ? 3 : 4);
+    int64_t bytes = stage->state_bytes / state.all * state.grad;
     return 2 * (n - 1) * device->link_latency_ns +
            bytes_ns(2 * bytes / n * (n - 1), device->link_bytes_per_s);
 }
@@ -101,7 +104,7 @@ static int32_t count_buckets(const struct cs_plan *plan, int rank)
 }
 
 /* Half a ring over the replicas: every rank sends all parts but its own. The weights that return
- * are acts, the gradients fp32. On accelerators most of it is hidden behind backward and forward;
+ * are acts. On accelerators most of it is hidden behind backward and forward;
  * plans that were made from numbers do not say what could be. */
 static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_op op,
                            const struct cs_device_class *device)
@@ -109,6 +112,7 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
     const struct cs_plan *plan = program->plan;
     const double dp = cs_plan_replicas(plan);
     const int element = cs_device_element_bytes(device);
+    const struct cs_state_bytes state = cs_state_bytes(plan->keeps_bf16, device);
     double grads = 0;
     if (device->mem_bytes > 0 && count_buckets(plan, rank) > 0)
         return op == CS_OP_REDUCE
@@ -116,8 +120,9 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
                    : cs_overlap_gather_ns(program, rank, begin_ns(program, rank), device);
     for (int32_t s = 0; s < plan->n_stages; s++)
         if (plan->stages[s].rank == rank)
-            grads += (double)plan->stages[s].state_bytes / (1 + (element == 4 ? 2 : 3) / dp);
-    const double bytes = op == CS_OP_REDUCE ? grads : grads / 4 * element;
+            grads += (double)plan->stages[s].state_bytes /
+                     (1 + (double)(state.all - state.grad) / (double)state.grad / dp);
+    const double bytes = op == CS_OP_REDUCE ? grads : grads / (double)state.grad * element;
     return (int64_t)(dp - 1) * device->link_latency_ns +
            bytes_ns((int64_t)(bytes * (dp - 1) / dp), device->link_bytes_per_s);
 }
@@ -144,7 +149,7 @@ int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
     case CS_OP_NORM:
         return norm_ns(program, rank, device);
     case CS_OP_COPIES:
-        return copies_ns(&plan->stages[action->stage], device);
+        return copies_ns(plan, &plan->stages[action->stage], device);
     case CS_OP_STEP:
         return step_ns(program, rank, device);
     case CS_OP_REDUCE:

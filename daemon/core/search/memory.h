@@ -1,8 +1,9 @@
 /* Exact peak bytes of a rank: what its stage holds, class by class. Closed form, no allocator.
  *
  *   weights     of its shard of every layer                       zero 3: / shards
- *   grads       fp32, of what trains                              zero 2: / shards
- *   optimizer   two moments, and an fp32 master below fp32        zero 1: / shards
+ *   grads       of what trains                                    zero 2: / shards
+ *   optimizer   two moments, and an fp32 master below fp32, or    zero 1: / shards
+ *               moments alone where state is kept in bf16
  *   activations saved per slot * slots in flight
  *   boundary    two buffers for rows that enter and two for rows that leave, and one for each
  *               gradient that flows: one in use, one on its way

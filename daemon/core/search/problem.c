@@ -99,8 +99,9 @@ static void count_bytes(const struct builder *b, const struct cs_layer *layer, i
         trained += p->is_trainable ? over(p->count, tp) : 0;
     }
     out->weight_bytes = held * element;
-    out->grad_bytes = trained * 4;
-    out->optim_bytes = trained * (element == 4 ? 8 : 12);
+    const struct cs_state_bytes state = cs_state_bytes(b->graph->keeps_bf16, b->device);
+    out->grad_bytes = trained * state.grad;
+    out->optim_bytes = trained * (state.all - state.grad);
 }
 
 /* Of what a block saves (graph.h), inputs, normed inputs and statistics are whole on every tp rank;

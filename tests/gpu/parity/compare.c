@@ -76,11 +76,26 @@ static void judge(struct parity_tally *tally, const char *label, const char *nam
                  label, name, d->cosine, relative, d->want, norm);
 }
 
+static void read_gradient(struct parity_subject *s, const struct cs_tensor *t, float *out)
+{
+    struct cs_err err = {0};
+    const size_t n = (size_t)t->param->count;
+    if (!cs_device_keeps_bf16(&s->device)) {
+        parity_must(cs_device_read(&s->device, out, t->grad, n * sizeof *out, &err), &err);
+        return;
+    }
+    uint16_t *halves = malloc(n * sizeof *halves);
+    CS_ASSERT(halves != NULL);
+    parity_must(cs_device_read(&s->device, halves, t->grad, n * sizeof *halves, &err), &err);
+    for (size_t i = 0; i < n; i++)
+        out[i] = cs_f32_from_bf16(halves[i]);
+    free(halves);
+}
+
 void parity_gradients(struct parity_tally *tally, const struct parity_job *job,
                       struct parity_subject *s, double scale, parity_want *want, void *user,
                       const struct parity_limits *limits, struct parity_worst *worst)
 {
-    struct cs_err err = {0};
     float *got = NULL;
     double query_bias = NAN;
     int64_t room = 0;
@@ -102,9 +117,7 @@ void parity_gradients(struct parity_tally *tally, const struct parity_job *job,
             CS_ASSERT(got != NULL);
             room = param->count;
         }
-        parity_must(
-            cs_device_read(&s->device, got, t->grad, (size_t)param->count * sizeof *got, &err),
-            &err);
+        read_gradient(s, t, got);
         const struct parity_diff d = parity_diff(param->count, got, scale, other);
         if (param->role == CS_PARAM_Q_B)
             query_bias = d.want;

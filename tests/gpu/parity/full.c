@@ -160,7 +160,7 @@ static void run_precision(struct parity_tally *tally, const struct parity_option
     const int64_t begin = cs_now_ns();
     parity_job_open(&job, &shape);
     make_batch(f, &job.plan->budget, &batch);
-    parity_subject_open(&s, &job, is_f32 ? "fp32" : "bf16", o->device, precision);
+    parity_subject_open(&s, &job, is_f32 ? "fp32" : "bf16", o->device, precision, "fp32");
     parity_must(cs_params_load(s.trainer->params, job.spec->seed, &err), &err);
     const int64_t loaded = cs_now_ns();
     parity_must(cs_trainer_step(s.trainer, &batch.manifest, batch.slot, NULL, &r, &err), &err);

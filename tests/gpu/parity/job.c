@@ -107,13 +107,15 @@ void parity_job_close(struct parity_job *job)
 }
 
 void parity_subject_open(struct parity_subject *s, const struct parity_job *job, const char *label,
-                         const char *device, const char *precision)
+                         const char *device, const char *precision, const char *state)
 {
     struct cs_err err = {0};
     s->label = label;
+    s->spec = *job->spec;
+    s->spec.state = state;
     parity_must(cs_device_open(device, precision, &s->device, &err), &err);
     const struct cs_trainer_config config = {
-        .spec = job->spec, .graph = job->graph, .plan = job->plan, .device = &s->device};
+        .spec = &s->spec, .graph = job->graph, .plan = job->plan, .device = &s->device};
     parity_must(cs_trainer_new(&config, &s->trainer, &err), &err);
 }
 

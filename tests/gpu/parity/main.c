@@ -1,6 +1,7 @@
 /* Parity of the training step on a GPU, in fp32 and bf16.
  *
  *   gpu_test_parity [steps] [OPTION...]      against our CPU path, at real widths with few layers
+ *   gpu_test_parity states [OPTION...]       state in bf16 through checkpoints (also after steps)
  *   gpu_test_parity full DIR [OPTION...]     against PyTorch at full depth; DIR: full_depth.py's
  *
  * Options: device=cuda:0 (cpu:0: the CPU against itself), steps=20, short=5 (steps of the other
@@ -88,7 +89,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "gpu_test_parity: no folder %s\n", argv[2]);
         return 1;
     }
-    at += is_full ? 2 : argc > 1 && strcmp(argv[1], "steps") == 0;
+    const bool is_states = argc > 1 && strcmp(argv[1], "states") == 0;
+    at += is_full ? 2 : is_states || (argc > 1 && strcmp(argv[1], "steps") == 0);
     for (; at < argc; at++)
         if (!read_option(&o, argv[at])) {
             fprintf(stderr, "gpu_test_parity: unknown argument %s\n", argv[at]);
@@ -104,7 +106,10 @@ int main(int argc, char **argv)
     if (!has_device(o.device))
         return 77;
     setvbuf(stdout, NULL, _IOFBF, 1 << 16); /* settings side by side print in one piece each */
-    (is_full ? parity_full : parity_steps)(&tally, &o);
+    if (!is_states)
+        (is_full ? parity_full : parity_steps)(&tally, &o);
+    if (is_states || (!is_full && o.only < 0))
+        parity_states(&tally, &o);
     printf("%d passed, %d failed\n", tally.passed, tally.failed);
     return tally.failed == 0 ? 0 : 1;
 }

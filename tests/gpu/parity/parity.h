@@ -33,12 +33,14 @@ void parity_job_close(struct parity_job *job);
 
 struct parity_subject {
     const char *label;
+    struct cs_spec spec; /* the job's, but for the state */
     struct cs_device device;
     struct cs_trainer *trainer;
 };
 
+/* state: what training keeps (optimizer.state) */
 void parity_subject_open(struct parity_subject *s, const struct parity_job *job, const char *label,
-                         const char *device, const char *precision);
+                         const char *device, const char *precision, const char *state);
 void parity_subject_close(struct parity_subject *s);
 /* Random weights, the same for every subject: N(0, 0.02), norms around 1, biases not 0. */
 void parity_fill_weights(struct parity_subject *s);
@@ -58,6 +60,10 @@ void parity_batch_free(struct parity_batch *b);
 void parity_add_sample(struct parity_batch *b, const struct cs_slot_budget *budget, int slot, int n,
                        const int32_t *id, const int32_t *label, const uint8_t *is_image,
                        const uint8_t *pixels);
+
+/* What steps and states train: slots of 512 rows, pictures of 224 px. Fills in all but the layers.
+ */
+void parity_small_shape(struct parity_shape *shape, int vocab);
 
 struct parity_tally {
     int passed, failed;
@@ -113,5 +119,7 @@ struct parity_options {
 
 void parity_steps(struct parity_tally *tally, const struct parity_options *options);
 void parity_full(struct parity_tally *tally, const struct parity_options *options);
+/* State kept in bf16 through checkpoints; nothing where the device does not compute in bf16. */
+void parity_states(struct parity_tally *tally, const struct parity_options *options);
 
 #endif

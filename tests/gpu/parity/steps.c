@@ -1,4 +1,5 @@
-/* Twenty optimizer steps on the CPU in fp32 and on the GPU in fp32 and bf16, side by side: losses,
+/* Twenty optimizer steps on the CPU in fp32 and on the GPU in fp32, in bf16, and in bf16 without
+ * masters (the state of training in bf16 as well), side by side: losses,
  * gradient norms, every gradient of the first step; the other frozen settings for fewer steps.
  *
  * A slot has 512 rows, so pictures are of 224 px (256 rows): one of 384 px has 729. */
@@ -13,7 +14,7 @@
 #include "core/base/clock.h"
 #include "gpu/parity/parity.h"
 
-enum { BATCHES = 4, SLOTS = 2, SEQ = 512, IMAGE = 224, IMAGE_ROWS = 256, SUBJECTS = 3 };
+enum { BATCHES = 4, SLOTS = 2, SEQ = 512, IMAGE = 224, IMAGE_ROWS = 256, SUBJECTS = 4 };
 
 static const struct parity_shape shapes[] = {
     {.name = "all train"       },
@@ -47,6 +48,15 @@ static void add_sample(struct parity_batch *b, const struct cs_slot_budget *budg
     }
     parity_add_sample(b, budget, slot, n, id, label, is_image, pixels);
     free(pixels);
+}
+
+void parity_small_shape(struct parity_shape *shape, int vocab)
+{
+    shape->image = IMAGE;
+    shape->vocab = vocab;
+    shape->seq_tokens = SEQ;
+    shape->slots = SLOTS;
+    shape->lr = 1e-4;
 }
 
 /* Two slots: one full sample with a picture; two packed samples, one with a picture, and free rows
@@ -90,22 +100,19 @@ static void open_race(struct race *r, const struct parity_options *o,
                       const struct parity_shape *setting)
 {
     static const struct {
-        const char *label, *precision;
+        const char *label, *precision, *state;
         const struct parity_limits *limits;
     } row[SUBJECTS] = {
-        {"CPU",  "fp32", NULL               },
-        {"fp32", "fp32", &parity_limits_f32 },
-        {"bf16", "bf16", &parity_limits_bf16},
+        {"CPU",        "fp32", "fp32", NULL               },
+        {"fp32",       "fp32", "fp32", &parity_limits_f32 },
+        {"bf16",       "bf16", "fp32", &parity_limits_bf16},
+        {"bf16 state", "bf16", "bf16", &parity_limits_bf16},
     };
 
     struct parity_shape shape = *setting;
     memset(r, 0, sizeof *r);
-    shape.image = IMAGE;
+    parity_small_shape(&shape, o->vocab);
     shape.vision_layers = shape.llm_layers = 2;
-    shape.vocab = o->vocab;
-    shape.seq_tokens = SEQ;
-    shape.slots = SLOTS;
-    shape.lr = 1e-4;
     r->name = shape.name;
     r->n = strncmp(o->device, "cpu", 3) == 0 || o->is_fp32_only ? 2 : SUBJECTS;
     parity_job_open(&r->job, &shape);
@@ -114,7 +121,7 @@ static void open_race(struct race *r, const struct parity_options *o,
     for (int k = 0; k < r->n; k++) {
         r->runner[k].limits = row[k].limits;
         parity_subject_open(&r->runner[k].subject, &r->job, row[k].label,
-                            k == 0 ? "cpu:0" : o->device, row[k].precision);
+                            k == 0 ? "cpu:0" : o->device, row[k].precision, row[k].state);
         parity_fill_weights(&r->runner[k].subject);
     }
 }
@@ -145,7 +152,7 @@ static bool cpu_gradient(void *user, const struct cs_param *param, const float *
 {
     const struct parity_subject *cpu = user;
     const struct cs_tensor *t = cs_params_find(cpu->trainer->params, param->id);
-    *out = t != NULL ? t->grad : NULL;
+    *out = t != NULL ? (const float *)t->grad : NULL;
     return *out != NULL;
 }
 
