@@ -58,16 +58,23 @@ static json_t *text_profile(const struct cs_graph *graph, const char *device)
 }
 
 /* The plan of options with a profile, which is stolen. */
-static enum cs_status make_on(struct made *m, const struct cs_test_spec *options, json_t *profile,
-                              const char *device)
+static enum cs_status make_with(struct made *m, const struct cs_test_spec *options, json_t *profile,
+                                const char *device, const char *state)
 {
     m->root = cs_test_spec_json(options);
+    json_object_set_new(json_object_get(m->root, "optimizer"), "state", json_string(state));
     json_object_set_new(json_object_get(m->root, "plan"), "profile", profile);
     m->cluster = (struct cs_cluster){cs_device_class_find(device), 1, 8};
     if (cs_spec_read(m->root, m->arena, &m->spec, &m->err) != CS_OK ||
         cs_graph_build(m->spec, true, m->arena, &m->graph, &m->err) != CS_OK)
         fail_msg("%s", m->err.text);
     return cs_plan_make(m->spec, m->graph, &m->cluster, m->arena, &m->plan, &m->err);
+}
+
+static enum cs_status make_on(struct made *m, const struct cs_test_spec *options, json_t *profile,
+                              const char *device)
+{
+    return make_with(m, options, profile, device, "fp32");
 }
 
 static enum cs_status make(struct made *m, const struct cs_test_spec *options, json_t *profile)
@@ -219,6 +226,29 @@ static void a_tied_table_is_updated_once(void **state)
     assert_int_equal(m.plan->stages[0].clear_ns, (n + table + 2) / 4 + 100);
     assert_true(m.plan->stages[0].norm_ns > (n + 2) / 4 + 100); /* both are added */
     done(&m, first);
+}
+
+/* What was measured with state in fp32: 30 bytes of an update become 14, gradients half. */
+static void state_in_bf16_takes_its_part_of_the_time(void **state)
+{
+    const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 2, .is_tied = true};
+    struct cs_stage stage[2];
+    (void)state;
+    for (int is_bf16 = 0; is_bf16 < 2; is_bf16++) {
+        struct made m = {.arena = cs_arena_new(0)};
+        json_t *first;
+        struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+        json_t *profile = with_step(text_profile(graph, "h100-80g"));
+        json_object_set_new(profile, "precision", json_string("bf16"));
+        need(&m, make_with(&m, &options, profile, "h100-80g", is_bf16 ? "bf16" : "fp32"));
+        stage[is_bf16] = m.plan->stages[0];
+        done(&m, first);
+    }
+    assert_true(stage[1].update_ns > 0);
+    assert_in_range(stage[1].update_ns, stage[0].update_ns * 14 / 30,
+                    stage[0].update_ns * 14 / 30 + 1);
+    assert_int_equal(stage[1].clear_ns, stage[0].clear_ns / 2);
+    assert_true(stage[1].norm_ns < stage[0].norm_ns / 2 + 1); /* and no second gradient to add */
 }
 
 /* Across ranks its gradient is a message of all its bytes. */
@@ -411,6 +441,7 @@ int main(void)
         cmocka_unit_test(costs_are_taken_at_the_rows_of_a_slot),
         cmocka_unit_test(a_step_is_predicted_from_all_that_was_measured),
         cmocka_unit_test(a_tied_table_is_updated_once),
+        cmocka_unit_test(state_in_bf16_takes_its_part_of_the_time),
         cmocka_unit_test(a_tied_exchange_takes_the_bytes_of_its_table),
         cmocka_unit_test(a_lane_moves_what_its_multiprocessors_can),
         cmocka_unit_test(messages_take_their_part_of_a_device),
