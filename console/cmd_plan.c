@@ -41,6 +41,18 @@ static void duration(char out[CS_UNITS_CAP], int64_t ns)
         snprintf(out, CS_UNITS_CAP, "-");
 }
 
+/* of the slots of a stage that are alive together at most; all of them where there is no program */
+static int64_t kept_bytes(const struct cs_plan *plan, const struct cs_graph *graph, int stage)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_program *program;
+    int32_t live = cs_plan_own_slots(plan, plan->slots);
+    if (cs_program_make(plan, graph, live, false, arena, &program, NULL) == CS_OK)
+        live = cs_program_live_slots(program, stage, arena);
+    cs_arena_free(arena);
+    return plan->stages[stage].saved_bytes * live;
+}
+
 static void add_stage(struct cs_table *table, const struct cs_plan *plan,
                       const struct cs_graph *graph, int i)
 {
@@ -60,7 +72,7 @@ static void add_stage(struct cs_table *table, const struct cs_plan *plan,
     duration(input, s->bwd_input_ns);
     duration(weight, s->bwd_weight_ns);
     cs_bytes_print(memory, sizeof(memory),
-                   (uint64_t)(s->weight_bytes + s->state_bytes + s->saved_bytes * plan->slots));
+                   (uint64_t)(s->weight_bytes + s->state_bytes + kept_bytes(plan, graph, i)));
     snprintf(bubble, sizeof(bubble), "%.1f%%", 100 * plan->predicted_bubble[i]);
     const char *cells[] = {s->name, rank,  layers, params, trained,
                            fwd,     input, weight, memory, bubble};

@@ -5,9 +5,10 @@
  * that is only counted (cs_scratch_bind_counting), so there is no second formula that could differ
  * from what a step takes. Which activations are alive together follows from the order of the
  * program's actions; each set gets a fixed place for its life time (first fit, in order of time or
- * of size, whichever needs less). Boundary buffers between stages of one rank are counted in the
- * same order. Those of messages have room for every slot: when a message is over is not known
- * beforehand, and whoever waited for it could wait for ever (worker/boundary.h). */
+ * of size, with sizes as they are or a little larger and so more often equal: what needs least).
+ * Boundary buffers between stages of one rank are counted in the same order. Those of messages have
+ * room for every slot: when a message is over is not known beforehand, and whoever waited for it
+ * could wait for ever (worker/boundary.h). */
 #ifndef CS_WORKER_MEMORY_H
 #define CS_WORKER_MEMORY_H
 
@@ -53,7 +54,7 @@ void cs_memory_plan_free(struct cs_memory_plan *plan); /* accepts NULL */
 struct cs_memory_life {
     size_t bytes;
     uint32_t begin, end;
-    size_t at; /* result */
+    size_t at, room; /* result: bytes or a little more are taken there */
 };
 
 /* Give every life a place so that none that are alive together overlap; returns the bytes of all.

@@ -3,6 +3,8 @@
 
 #include "worker/memory.h"
 
+enum { ALIGN = 256 };
+
 /* Lives that have a place, lowest first. */
 struct placed {
     struct cs_memory_life **at; /* (room for all) */
@@ -22,9 +24,9 @@ static void put(struct placed *p, struct cs_memory_life *life)
         const struct cs_memory_life *other = p->at[i];
         if (!meet(life, other))
             continue;
-        if (other->at >= at + life->bytes)
+        if (other->at >= at + life->room)
             break;
-        at = other->at + other->bytes > at ? other->at + other->bytes : at;
+        at = other->at + other->room > at ? other->at + other->room : at;
     }
     life->at = at;
     uint32_t i = p->n++;
@@ -49,33 +51,61 @@ static int by_size(const void *a, const void *b)
     return by_time(a, b);
 }
 
-static size_t arrange_in(struct cs_memory_life *life, uint32_t n, struct cs_memory_life **order,
-                         struct placed *placed, int (*compare)(const void *, const void *))
+/* Sizes that are nearly the same become the same: a gap that is a little too small is no gap. */
+static size_t padded(size_t bytes, size_t largest)
 {
-    size_t all = 0;
+    size_t room = largest;
+    while (bytes > 0 && room / 8 * 7 >= bytes)
+        room = room / 8 * 7;
+    return bytes > 0 ? (room + ALIGN - 1) / ALIGN * ALIGN : 0;
+}
+
+struct strategy {
+    int (*compare)(const void *, const void *);
+    bool pads;
+};
+
+static size_t arrange_in(struct cs_memory_life *life, uint32_t n, struct cs_memory_life **order,
+                         struct placed *placed, const struct strategy *strategy)
+{
+    size_t all = 0, largest = 0;
+    uint32_t m = 0;
     for (uint32_t i = 0; i < n; i++)
-        order[i] = &life[i];
-    qsort(order, n, sizeof *order, compare);
-    placed->n = 0;
+        largest = life[i].bytes > largest ? life[i].bytes : largest;
     for (uint32_t i = 0; i < n; i++) {
+        life[i].at = 0;
+        life[i].room = strategy->pads ? padded(life[i].bytes, largest) : life[i].bytes;
+        if (life[i].bytes > 0) /* most are other ranks' */
+            order[m++] = &life[i];
+    }
+    qsort(order, m, sizeof *order, strategy->compare);
+    placed->n = 0;
+    for (uint32_t i = 0; i < m; i++) {
         put(placed, order[i]);
-        all = order[i]->at + order[i]->bytes > all ? order[i]->at + order[i]->bytes : all;
+        all = order[i]->at + order[i]->room > all ? order[i]->at + order[i]->room : all;
     }
     return all;
 }
 
 size_t cs_memory_arrange(struct cs_memory_life *life, uint32_t n)
 {
+    static const struct strategy strategy[] = {
+        {by_time, false},
+        {by_time, true },
+        {by_size, false},
+        {by_size, true }
+    };
     struct cs_memory_life **order = calloc((size_t)n + 1, sizeof *order);
     struct placed placed = {.at = calloc((size_t)n + 1, sizeof *placed.at)};
-    size_t all = SIZE_MAX;
-    if (order != NULL && placed.at != NULL) {
-        const size_t other = arrange_in(life, n, order, &placed, by_size);
-        all = arrange_in(life, n, order, &placed, by_time);
-        if (other < all)
-            all = arrange_in(life, n, order, &placed, by_size);
+    size_t best = SIZE_MAX, which = 0;
+    for (size_t i = 0; order != NULL && placed.at != NULL && i < CS_ARRAY_LEN(strategy); i++) {
+        const size_t all = arrange_in(life, n, order, &placed, &strategy[i]);
+        which = all < best ? i : which;
+        best = all < best ? all : best;
     }
+    if (best != SIZE_MAX)
+        best = arrange_in(life, n, order, &placed, &strategy[which]);
     free(order);
     free(placed.at);
-    return all;
+    return best;
 }

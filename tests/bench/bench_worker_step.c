@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 
 #include "bench/vlm.h"
+#include "core/plan/costs.h"
 
 enum { WARM_UP = 3 };
 
@@ -110,26 +111,40 @@ static double gib(size_t bytes)
 
 /* What a rank has taken, and of that what its plan says: weights, gradients with the optimizer,
  * activations of one slot. */
-static void print_memory(const struct cs_vlm_job *j, int rank, const struct report *r)
+static void print_memory(const struct cs_vlm_job *j, int rank, int n_slots, const struct report *r)
 {
+    const int own = rank % j->plan->n_ranks;
     const size_t known = r->weights + r->grads + r->states + r->arena.kept + r->arena.scratch +
                          r->arena.boundary; /* allocated counts no host memory */
-    int64_t weights = 0, states = 0, saved = 0;
+    int64_t weights = 0, states = 0, work = 0, kept = 0;
+    const int64_t between = cs_rank_boundary_bytes(j->plan, own, n_slots, 2);
+    struct cs_err err = {0};
+    struct cs_program *program;
+    struct cs_arena *arena = cs_arena_new(0);
+    cs_vlm_must(cs_program_make(j->plan, j->graph, n_slots, false, arena, &program, &err), &err);
+    int64_t *held = CS_NEW_ARRAY(arena, int64_t, j->plan->n_stages + 1);
+    for (int32_t i = 0; i < j->plan->n_stages; i++)
+        held[i] = cs_stage_held_bytes(j->graph, j->plan, i, 2);
+    kept = cs_program_kept_bytes(program, own, held, arena);
+    cs_arena_free(arena);
     for (int32_t i = 0; i < j->plan->n_stages; i++) {
         const struct cs_stage *s = &j->plan->stages[i];
-        if (s->rank != rank % j->plan->n_ranks)
+        if (s->rank != own)
             continue;
+        const int64_t scratch = cs_stage_work_bytes(j->graph, j->plan, i, 2);
+        work = scratch > work ? scratch : work;
         weights += s->weight_bytes;
         states += s->state_bytes;
-        saved += s->saved_bytes;
     }
     printf("                 rank %d, GiB: weights %.2f gradients %.2f optimizer %.2f activations "
            "%.2f scratch %.2f between stages %.2f else %.2f; planned: weights %.2f states %.2f "
-           "activations of a slot %.2f; %lld allocations after the first step\n",
+           "activations %.2f scratch %.2f between stages %.2f; %lld allocations after the first "
+           "step\n",
            rank, gib(r->weights), gib(r->grads), gib(r->states), gib(r->arena.kept),
            gib(r->arena.scratch), gib(r->arena.boundary),
            gib(r->allocated > known ? r->allocated - known : 0), gib((size_t)weights),
-           gib((size_t)states), gib((size_t)saved), (long long)r->n_allocs);
+           gib((size_t)states), gib((size_t)kept), gib((size_t)work), gib((size_t)between),
+           (long long)r->n_allocs);
 }
 
 static void print(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
@@ -164,7 +179,7 @@ static void print(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
         printf(" %d", j->plan->stages[i].n_layers);
     printf("\n");
     for (int k = 0; k < ranks; k++)
-        print_memory(j, k, &r[k]);
+        print_memory(j, k, cs_plan_own_slots(j->plan, o->slots), &r[k]);
     printf("                 last step of rank 0, ms:");
     for (int op = 0; op < CS_OP_COUNT; op++)
         if (r[0].op_ns[op] > 0)

@@ -376,14 +376,16 @@ static void flops_and_bytes_equal_the_formulas(void **state)
     assert_true(cs_layer_saved_bytes(g, vit, 16) == 0);
     assert_true(cs_layer_saved_bytes(g, projector, 16) == 4 * 16 * (48 + 2 * 48));
     assert_true(cs_layer_saved_bytes(g, block, 100) ==
-                4 * 100 * (4 * 48 + 2 * 48 + 2 * 24 + 4 + 3 * 80 + 2));
-    assert_true(cs_layer_saved_bytes(g, head, 100) == 4 * 100 * 49);
+                4 * 100 * (2 * 48 + 2 * 48 + 2 * 24 + 4 + 2 * 80 + 2));
+    assert_true(cs_layer_saved_bytes(g, head, 100) == 4 * 100 * 97);
     close_graph(&f);
     open_graph(&f, &(struct cs_test_spec){.rules = "train:*"});
     assert_true(cs_layer_saved_bytes(f.graph, layer_at(f.graph, "vision.encoder.embed"), 16) ==
                 4 * 16 * 147);
     assert_true(cs_layer_saved_bytes(f.graph, layer_at(f.graph, "vision.encoder.layers.1"), 16) ==
                 4 * 16 * (4 * 48 + 4 * 48 + 4 + 2 * 96 + 4));
+    assert_true(cs_layer_saved_bytes(f.graph, layer_at(f.graph, "llm.layers.1"), 100) ==
+                4 * 100 * (4 * 48 + 2 * 48 + 2 * 24 + 4 + 3 * 80 + 2));
     close_graph(&f);
 }
 

@@ -59,13 +59,15 @@ int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer
         return 4 * tokens * (arch->kind == CS_MODULE_LLM ? 1 : s.patch);
     case CS_LAYER_BLOCK:
         return 4 * tokens *
-               (4 * s.h + 2 * s.q + 2 * s.k + s.heads + (arch->is_gated_mlp ? 3 : 2) * s.f +
-                2 * s.stats);
+               (2 * s.h + 2 * s.q + 2 * s.k + s.heads + (arch->is_gated_mlp ? 2 : 1) * s.f +
+                2 * s.stats + (layer->needs_weight_grad ? 2 * s.h + s.f : 0));
     case CS_LAYER_PROJECTOR:
-        return 4 * tokens * (s.in + (arch->n_layers == 2 ? 2 * s.f : 0));
+        return 4 * tokens *
+               (s.in + (arch->n_layers == 2 ? s.f + (layer->needs_weight_grad ? s.f : 0) : 0));
     case CS_LAYER_NORM:
-    case CS_LAYER_HEAD:
         return 4 * tokens * (s.h + s.stats);
+    case CS_LAYER_HEAD:
+        return 4 * tokens * (2 * s.h + s.stats);
     case CS_LAYER_KINDS:
         break;
     }

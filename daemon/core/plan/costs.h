@@ -32,4 +32,17 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
 void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_class *device,
                          const struct cs_profile *profile, struct cs_plan *plan);
 
+/* Scratch memory of the largest action of a stage, beside what is kept. element: as above. The
+ * worker plans its own exactly (worker/memory.h); this is what it comes to, within a few percent.
+ */
+int64_t cs_stage_work_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
+                            int element);
+/* What a slot keeps beside saved_bytes between the halves of a split backward. */
+int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
+                            int element);
+/* Rows and gradients between a rank's stages and with others, which have room for every slot, and
+ * the gradient of a tied embedding that comes from its other rank. n_slots: of a replica */
+int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, int32_t n_slots,
+                               int element);
+
 #endif

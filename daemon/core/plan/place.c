@@ -295,6 +295,23 @@ int64_t cs_replica_state(int64_t state, bool keeps_bf16, const struct cs_device_
     return dp > 1 ? grads + (state - grads) / dp : state;
 }
 
+/* On one rank the tied head reads the embedding's weights, which are updated once; fp32 gradients
+ * are two (worker/params.h). */
+static void share_tied(const struct cs_graph *graph, const struct cs_device_class *device,
+                       struct cs_plan *plan)
+{
+    struct cs_stage *head = &plan->stages[plan->head_stage];
+    if (!graph->is_tied || plan->stages[plan->embed_stage].rank != head->rank)
+        return;
+    const struct cs_param *table = &graph->params[graph->tied_param];
+    const struct cs_state_bytes bytes = cs_state_bytes(graph->keeps_bf16, device);
+    head->weight_bytes -= table->count * cs_device_element_bytes(device);
+    if (table->is_trainable)
+        head->state_bytes -=
+            cs_replica_state(table->count * bytes.all, graph->keeps_bf16, device, plan->dp) -
+            (graph->keeps_bf16 ? 0 : table->count * bytes.grad);
+}
+
 void cs_place_costs(const struct cs_graph *graph, const struct cs_device_class *device,
                     const struct cs_layer_cost *cost, struct cs_plan *plan)
 {
@@ -312,4 +329,5 @@ void cs_place_costs(const struct cs_graph *graph, const struct cs_device_class *
             stage->saved_bytes += bytes.saved;
         }
     }
+    share_tied(graph, device, plan);
 }

@@ -355,14 +355,23 @@ static enum cs_status check_replicas(const struct planner *p, struct cs_err *err
 static enum cs_status check_memory(const struct planner *p, struct cs_err *err)
 {
     int64_t cap = p->cluster->device->mem_bytes;
+    const int element = cs_device_element_bytes(p->cluster->device);
+    const int32_t slots = cs_plan_own_slots(p->plan, p->spec->slots);
+    const bool is_split = strncmp(p->plan->schedule, "zb-", 3) == 0;
     for (int32_t r = 0; cap > 0 && r < p->plan->n_ranks; r++) {
-        int64_t bytes = 0;
+        int64_t bytes = 0, work = 0;
         for (int32_t s = 0; s < p->plan->n_stages; s++) {
             const struct cs_stage *st = &p->plan->stages[s];
-            if (st->rank == r)
-                bytes += st->weight_bytes + st->state_bytes +
-                         (int64_t)(alive_slots(p, st->branch, st->index) * (double)st->saved_bytes);
+            if (st->rank != r)
+                continue;
+            const int64_t own = cs_stage_work_bytes(p->graph, p->plan, s, element);
+            const int64_t held = is_split ? cs_stage_held_bytes(p->graph, p->plan, s, element) : 0;
+            work = own > work ? own : work;
+            bytes +=
+                st->weight_bytes + st->state_bytes +
+                (int64_t)(alive_slots(p, st->branch, st->index) * (double)(st->saved_bytes + held));
         }
+        bytes += work + cs_rank_boundary_bytes(p->plan, r, slots, element);
         if (bytes > cap)
             return cs_fail(err, CS_PLAN,
                            "rank %d needs %lld bytes but a %s has %lld; use more stages or shorter "

@@ -26,7 +26,9 @@ static void save_layer(const struct cs_graph *graph, const struct cs_layer *laye
     const int64_t tokens = cs_layer_work(graph, layer, budget).tokens;
     const int64_t element = cs_device_element_bytes(device), width = arch->width;
     const int64_t all = cs_layer_saved_bytes(graph, layer, tokens) / 4 * element;
-    const int64_t cheap = tokens * (2 * width + arch->ffn_width) * element;
+    /* a frozen block keeps none of it */
+    const int64_t cheap =
+        layer->needs_weight_grad ? tokens * (2 * width + arch->ffn_width) * element : 0;
     const bool is_full = stage->recompute == CS_RECOMPUTE_FULL;
     const int64_t redo_ns =
         is_full ? fwd_ns : (int64_t)(2e9 * (double)cheap / (double)device->bytes_per_s);

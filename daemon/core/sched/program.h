@@ -136,6 +136,14 @@ enum cs_status cs_program_make_with(const struct cs_plan *plan, const struct cs_
                                     struct cs_arena *arena, struct cs_program **out,
                                     struct cs_err *err) CS_NODISCARD;
 
+/* Activations that a rank keeps when it keeps most, by the plan's bytes of a slot; held (n_stages),
+ * may be NULL: bytes more between the halves of a split backward. Slots of one stage that are alive
+ * together at most. */
+int64_t cs_program_kept_bytes(const struct cs_program *program, int32_t rank, const int64_t *held,
+                              struct cs_arena *arena);
+int32_t cs_program_live_slots(const struct cs_program *program, int32_t stage,
+                              struct cs_arena *arena);
+
 /* Compute-only order of one stage as text, "F0 F1 B0 ..." (cs.lab.program, tests). A split backward
  * is "B0" and "W0"; slots of the next step are marked, "F0'". */
 const char *cs_program_letter(enum cs_op op);

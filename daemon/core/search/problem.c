@@ -115,7 +115,7 @@ static void count_saved(const struct builder *b, const struct cs_layer *layer, c
     int64_t row = (int64_t)element * at->rows, h = arch->width;
     if (layer->kind == CS_LAYER_BLOCK && all > 0) {
         int64_t stats = arch->norm == CS_ARCH_RMS_NORM ? 1 : 2;
-        whole = row * (4 * h + 2 * stats);
+        whole = row * ((layer->needs_weight_grad ? 4 : 2) * h + 2 * stats);
     } else if (layer->kind == CS_LAYER_PROJECTOR && all > 0) {
         whole = row * arch->in_width;
     }
@@ -123,7 +123,7 @@ static void count_saved(const struct builder *b, const struct cs_layer *layer, c
     if (layer->kind == CS_LAYER_HEAD)
         out->work_bytes = over(at->work.label_rows, at->cp) * 4 * over(arch->vocab, at->tp);
     bool can_redo = layer->kind == CS_LAYER_BLOCK && all > 0;
-    if (can_redo && at->recompute == CS_RECOMPUTE_SELECTIVE)
+    if (can_redo && at->recompute == CS_RECOMPUTE_SELECTIVE && layer->needs_weight_grad)
         out->saved_bytes -= row * (2 * h + over(arch->ffn_width, at->tp));
     if (can_redo && at->recompute == CS_RECOMPUTE_FULL) {
         out->work_bytes = out->saved_bytes;
@@ -139,6 +139,8 @@ static int64_t redo_ns(const struct builder *b, const struct cs_layer *layer, co
         return 0;
     if (at->recompute == CS_RECOMPUTE_FULL)
         return fwd_ns;
+    if (!layer->needs_weight_grad) /* it keeps nothing that could be made again */
+        return 0;
     int64_t elements = at->rows * (2 * (int64_t)arch->width + over(arch->ffn_width, at->tp));
     return bytes_ns(2 * elements * cs_device_element_bytes(b->device), b->device->bytes_per_s);
 }
