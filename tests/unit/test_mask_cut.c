@@ -81,11 +81,10 @@ static bool chooses_cut(int32_t n, bool is_packed, enum cs_mask_kind kind)
     return out;
 }
 
-/* measured: 9 to 12 % faster with tiles at images */
+/* measured: faster with tiles at images */
 static void images_that_see_only_themselves_are_cut_at_their_borders(void **state)
 {
     (void)state;
-    assert_true(chooses_cut(8192, false, CS_MASK_ITEM));
     assert_true(chooses_cut(16384, false, CS_MASK_ITEM));
     assert_true(chooses_cut(32768, false, CS_MASK_ITEM));
 }
@@ -97,6 +96,7 @@ static void masks_whose_rows_see_nearly_the_same_stay_plain(void **state)
     assert_false(chooses_cut(8192, true, CS_MASK_IMAGE_BIDIR));
     assert_false(chooses_cut(16384, true, CS_MASK_IMAGE_BIDIR));
     assert_false(chooses_cut(32768, true, CS_MASK_IMAGE_BIDIR));
+    assert_false(chooses_cut(8192, false, CS_MASK_ITEM)); /* 5 % fewer tiles are not enough */
     assert_false(chooses_cut(16384, false, CS_MASK_CAUSAL));
     assert_false(chooses_cut(16384, true, CS_MASK_CAUSAL));
     assert_false(chooses_cut(16384, false, CS_MASK_MODALITY_BIDIR));
@@ -140,7 +140,7 @@ static void rows_that_are_not_in_order_stay_plain(void **state)
     (void)state;
     struct cs_mask_span span[MAX_SPANS];
     struct made m =
-        make(span, mixed(8192, false, span), (struct cs_mask_rule){.kind = CS_MASK_ITEM});
+        make(span, mixed(16384, false, span), (struct cs_mask_rule){.kind = CS_MASK_ITEM});
     int32_t *pos = CS_NEW_ARRAY(m.arena, int32_t, m.plan.n_tokens);
     memcpy(pos, m.plan.pos, (size_t)m.plan.n_tokens * sizeof *pos);
     pos[5] = 6;
