@@ -258,8 +258,8 @@ static int64_t ranks_of(const struct cs_spec *spec)
         sum += spec->parallel[i].pp;
         most = spec->parallel[i].pp > most ? spec->parallel[i].pp : most;
     }
-    /* colocated and copied encoders use the ranks of the LLM */
-    return strcmp(spec->modality, "encoder-parallel") == 0 ? sum : most;
+    /* colocated and copied encoders use the ranks of the LLM; every replica has ranks of its own */
+    return spec->dp * (strcmp(spec->modality, "encoder-parallel") == 0 ? sum : most);
 }
 
 /* CPU ranks or GPUs, as the plan's cluster says; more than there are would queue forever. */

@@ -80,13 +80,9 @@ static int64_t holder(int gpu)
     return job;
 }
 
-static int64_t submit(const char *name, int steps, int ranks, json_t *cluster)
+static int64_t submit_spec(const char *name, const struct cs_test_spec *spec, json_t *cluster)
 {
-    struct cs_test_spec spec = {
-        .steps = steps, .vision_pp = 1, .llm_pp = ranks - 1, .llm_layers = 8};
-    if (ranks < 2)
-        spec = (struct cs_test_spec){.steps = steps, .n_encoders = -1, .llm_pp = 1};
-    json_t *doc = cs_test_spec_json(&spec);
+    json_t *doc = cs_test_spec_json(spec);
     json_object_set_new(doc, "name", json_string(name));
     if (cluster)
         json_object_set_new(json_object_get(doc, "plan"), "cluster", cluster);
@@ -98,6 +94,14 @@ static int64_t submit(const char *name, int steps, int ranks, json_t *cluster)
     }
     json_decref(reply);
     return job;
+}
+
+static int64_t submit(const char *name, int steps, int ranks, json_t *cluster)
+{
+    const struct cs_test_spec two = {
+        .steps = steps, .vision_pp = 1, .llm_pp = ranks - 1, .llm_layers = 8};
+    const struct cs_test_spec one = {.steps = steps, .n_encoders = -1, .llm_pp = 1};
+    return submit_spec(name, ranks < 2 ? &one : &two, cluster);
 }
 
 static void wait_state(int64_t job, const char *words)
@@ -246,6 +250,25 @@ static void jobs_get_gpus_of_their_own(void **state)
     assert_int_equal(holder(0), f); /* the lowest that is free */
 }
 
+static void every_replica_gets_gpus_of_its_own(void **state)
+{
+    (void)state;
+    const struct cs_test_spec spec = {
+        .steps = 2000, .n_encoders = -1, .llm_pp = 1, .dp = 2, .slots = 2};
+    const struct cs_test_spec more = {
+        .vision_pp = 1, .llm_pp = 1, .llm_layers = 8, .dp = 2, .slots = 2};
+    const int64_t a = submit_spec("ms=10", &spec, NULL), b = submit("ms=10", 2000, 1, NULL);
+    wait_state(a, "RUN");
+    wait_state(b, "RUN");
+    assert_int_equal(holder(0), a);
+    assert_int_equal(holder(1), a);
+    assert_int_equal(holder(2), b);
+    test_expect_error(/* two by two ranks, three GPUs */
+                      test_client_call(c, "job.submit",
+                                       json_pack("{s:o}", "spec", cs_test_spec_json(&more))),
+                      "plan_invalid");
+}
+
 static void leases_outlive_the_daemon(void **state)
 {
     (void)state;
@@ -306,6 +329,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(readings_come_every_second_to_those_who_ask, start, end),
         cmocka_unit_test_setup_teardown(a_driver_that_hangs_holds_up_nobody, start, end),
         cmocka_unit_test_setup_teardown(jobs_get_gpus_of_their_own, start, end),
+        cmocka_unit_test_setup_teardown(every_replica_gets_gpus_of_its_own, start, end),
         cmocka_unit_test_setup_teardown(leases_outlive_the_daemon, start, end),
         cmocka_unit_test_setup_teardown(more_than_there_is_is_refused, start, end),
         cmocka_unit_test_setup_teardown(cpu_devices_leave_the_gpus_alone, start_cpu, end),
