@@ -59,7 +59,7 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
             cs_wgmma_commit();
             const struct step *const steps = (const struct step *)(shared + L::STEP);
             int32_t cell = read_by_one(&steps[ring.stage].cell[wg]);
-            uint32_t keep = bits_of(a, cell);
+            uint32_t keep = cs_cell_bits<false>(a.bits, cell, threadIdx.x % CS_WARPGROUP);
             cs_wgmma_wait<0>();
             for (bool is_last = false; !is_last;) {
                 const uint32_t q = base + L::Q + ring.stage * L::QUERY_BYTES;
@@ -77,7 +77,7 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
                 cs_wgmma_commit();
                 hold(s);
                 if (cell != CS_CELL_ALL)
-                    mask_scores<64>(s, keep);
+                    cs_keep<32>(s, keep);
                 probabilities<64, CAP>(s, p, stat, a);
                 cs_wgmma_fence();
                 add_weighted<L>(dv, p, d_o);
@@ -118,7 +118,7 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
                 cs_wgmma_commit();
                 if (!is_last) {
                     cell = read_by_one(&steps[ring.stage].cell[wg]);
-                    keep = bits_of(a, cell);
+                    keep = cs_cell_bits<false>(a.bits, cell, threadIdx.x % CS_WARPGROUP);
                 }
                 cs_wgmma_wait<1>(); /* dQ */
                 hold(dq);
@@ -250,7 +250,7 @@ static size_t place(struct cs_bwd_args *a, uint8_t *at)
     size_t used = 0;
     const auto take = [&](size_t bytes) {
         uint8_t *p = at == nullptr ? nullptr : at + used;
-        used += (bytes + 255) & ~(size_t)255;
+        used += cs_attention_align(bytes);
         return p;
     };
     a->next = (int32_t *)take(sizeof(int32_t));
@@ -286,37 +286,18 @@ static struct cs_bwd_args args_of(const struct cs_attention_shape *s,
     a.block = s->is_deterministic ? a.kv_heads * a.parts : (BLOCK_TILES + a.n_k - 1) / a.n_k;
     a.scale = s->scale;
     a.softcap = s->softcap;
-    a.to_log2 = (s->softcap == 0.0f ? s->scale : s->softcap) * CS_LOG2E;
-    a.to_tanh = s->softcap == 0.0f ? 0.0f : 2.0f * CS_LOG2E * s->scale / s->softcap;
+    const struct cs_attention_scales scales = cs_attention_scales_of(s);
+    a.to_log2 = scales.exp2;
+    a.to_tanh = scales.tanh;
     a.is_ordered = s->is_deterministic;
     return a;
-}
-
-#define ALIGN(bytes) (((size_t)(bytes) + 255) & ~(size_t)255)
-
-static bool is_own_shape(const struct cs_attention_shape *s, const struct cs_mask_plan *mask)
-{
-    return mask->cells != nullptr && main_pass_of(s->head_dim) != nullptr && s->tokens > 0 &&
-           s->heads > 0 && s->kv_heads > 0 && s->heads % s->kv_heads == 0 && s->heads <= 65535 &&
-           s->q_stride % 8 == 0 && s->kv_stride % 8 == 0 && s->o_stride % 8 == 0 &&
-           mask->cells->n_q > 0 && mask->cells->n_k > 0;
-}
-
-static bool is_hopper(const struct cs_ctx *ctx)
-{
-    int major = 0, minor = 0;
-    const int device = cs_cuda_handle_of(ctx)->device;
-    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
-               cudaSuccess &&
-           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) ==
-               cudaSuccess &&
-           major == 9 && minor == 0;
 }
 
 size_t cs_cuda_attention_bwd_sm90_workspace(const struct cs_attention_shape *shape,
                                             const struct cs_mask_plan *mask)
 {
-    if (!is_own_shape(shape, mask))
+    if (main_pass_of(shape->head_dim) == nullptr || shape->tokens <= 0 ||
+        !cs_attention_has_lists(shape, mask, 0))
         return 0;
     struct cs_bwd_args a = args_of(shape, mask->cells);
     return 256 + place(&a, nullptr);
@@ -329,7 +310,8 @@ bool cs_cuda_attention_bwd_sm90(struct cs_ctx *ctx, const struct cs_attention_sh
 {
     const uintptr_t all = (uintptr_t)q | (uintptr_t)k | (uintptr_t)v | (uintptr_t)o |
                           (uintptr_t)d_o | (uintptr_t)dq | (uintptr_t)dk | (uintptr_t)dv;
-    if (!is_own_shape(shape, mask) || all % 16 != 0 || !is_hopper(ctx))
+    if (main_pass_of(shape->head_dim) == nullptr || !cs_attention_has_lists(shape, mask, all) ||
+        cs_attention_capability(ctx) != 90)
         return false;
     if (ctx->workspace_bytes < cs_cuda_attention_bwd_sm90_workspace(shape, mask)) {
         CS_CUDA_REFUSE(ctx, CS_INVALID, "attention_grad: workspace of %zu bytes is too small",
@@ -337,7 +319,7 @@ bool cs_cuda_attention_bwd_sm90(struct cs_ctx *ctx, const struct cs_attention_sh
         return true;
     }
     struct cs_bwd_args a = args_of(shape, mask->cells);
-    place(&a, (uint8_t *)ALIGN(ctx->workspace));
+    place(&a, (uint8_t *)cs_attention_align((size_t)ctx->workspace));
     a.o = o;
     a.d_o = d_o;
     a.lse = lse;
@@ -345,7 +327,7 @@ bool cs_cuda_attention_bwd_sm90(struct cs_ctx *ctx, const struct cs_attention_sh
     a.dk = dk;
     a.dv = dv;
     const int32_t dim = shape->head_dim;
-    const int32_t k_tokens = shape->k_tokens > 0 ? shape->k_tokens : shape->tokens;
+    const int32_t k_tokens = cs_attention_keys(shape);
     const int32_t keys = dim > 128 ? CS_BWD_ROWS : CS_MASK_TILE; /* of an item */
     const auto map_rows = [&](const void *x, int32_t rows, int32_t heads, int32_t stride,
                               int32_t box, CUtensorMap *map) {

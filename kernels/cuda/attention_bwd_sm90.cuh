@@ -10,7 +10,6 @@
 #ifndef CS_CUDA_ATTENTION_BWD_SM90_CUH
 #define CS_CUDA_ATTENTION_BWD_SM90_CUH
 
-#include "kernels/cuda/attention_common.cuh"
 #include "kernels/cuda/attention_sm90.cuh"
 #include "kernels/cuda/hopper.cuh"
 
@@ -34,7 +33,7 @@ struct cs_bwd_args {
     int32_t block; /* columns whose items come before those of the next (see item_of) */
     float scale, softcap;
     float to_log2;   /* from a score (under a cap from its tanh) to the exponent of 2 */
-    float to_tanh;   /* from a score to the argument of tanh_of; no cap: 0 */
+    float to_tanh;   /* from a score to the argument of cs_tanh_log2; no cap: 0 */
     bool is_ordered; /* sums of dq in the order of ranks */
     const void *o, *d_o;
     const float *lse;

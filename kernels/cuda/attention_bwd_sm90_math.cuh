@@ -56,29 +56,6 @@ __device__ __forceinline__ void query_gradient(float (&d)[N / 2], uint32_t ds, u
                                                        further(b, k * 16 * 128), k > 0);
 }
 
-/* What a thread keeps of a cell, a bit for each score; see core/mask/cells.h. */
-__device__ __forceinline__ uint32_t bits_of(const struct cs_bwd_args &a, int32_t cell)
-{
-    if (cell < 0)
-        return cell == CS_CELL_ALL ? ~0u : 0u;
-    return a.bits[(int64_t)cell * CS_WARPGROUP + threadIdx.x % CS_WARPGROUP];
-}
-
-template <int N> __device__ __forceinline__ void mask_scores(float (&s)[N / 2], uint32_t keep)
-{
-#pragma unroll
-    for (int i = 0; i < N / 2; i++)
-        s[i] = (keep >> i & 1) != 0 ? s[i] : -INFINITY;
-}
-
-/* tanh, of x times 2 / ln 2, by exp2: the approximate instruction is too coarse under an
- * exponential
- */
-__device__ __forceinline__ float tanh_of(float x)
-{
-    return 1.0f - 2.0f * cs_reciprocal(1.0f + cs_exp2(x));
-}
-
 /* Scores to probabilities: packed in p for dV, and times the slope of the cap in s for dS. */
 template <int N, bool CAP>
 __device__ __forceinline__ void probabilities(float (&s)[N / 2], uint32_t (&p)[N / 4],
@@ -94,7 +71,7 @@ __device__ __forceinline__ void probabilities(float (&s)[N / 2], uint32_t (&p)[N
             if (CAP) {
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const float t = tanh_of(x[i] * a.to_tanh);
+                    const float t = cs_tanh_log2(x[i] * a.to_tanh);
                     slope[i] = 1.0f - t * t;
                     x[i] = x[i] == -INFINITY ? x[i] : t * a.to_log2;
                 }

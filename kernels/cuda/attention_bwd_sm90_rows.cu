@@ -4,42 +4,24 @@
 
 #define BLOCK 256
 
-__device__ __forceinline__ float dot_of(uint4 a, uint4 b)
-{
-    const uint32_t x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
-    float sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        sum += __uint_as_float(x[i] << 16) * __uint_as_float(y[i] << 16);
-        sum += __uint_as_float(x[i] & 0xffff0000u) * __uint_as_float(y[i] & 0xffff0000u);
-    }
-    return sum;
-}
-
 /* One half of a query tile and one head: its statistics, and zeros in what the main kernel adds to.
  * Rows past the end of the tile, and rows that see nothing, get -inf in place of -lse: p = 0. */
 static __global__ void __launch_bounds__(BLOCK) before_kernel(struct cs_bwd_args a)
 {
-    constexpr int LANES = 8; /* that share a row */
+    constexpr int LANES = CS_ATTENTION_LANES;
     const int half = (int)blockIdx.x, head = (int)blockIdx.y, tid = (int)threadIdx.x;
     const int64_t at = head * cs_bwd_halves(a) + half;
     const int32_t first = a.q_row[half / 2] + half % 2 * CS_BWD_ROWS;
     const int32_t rows = min(CS_BWD_ROWS, a.q_row[half / 2 + 1] - first);
     float *stat = a.stat + at * CS_BWD_STAT;
     for (int r = tid / LANES; r < CS_BWD_ROWS; r += BLOCK / LANES) {
-        float sum = 0.0f;
-        if (r < rows) {
-            const int64_t row = (int64_t)(first + r) * a.o_stride + (int64_t)head * a.head_dim;
-            const uint4 *o = (const uint4 *)((const __nv_bfloat16 *)a.o + row);
-            const uint4 *d_o = (const uint4 *)((const __nv_bfloat16 *)a.d_o + row);
-            for (int i = tid % LANES; i < a.head_dim / 8; i += LANES)
-                sum += dot_of(o[i], d_o[i]);
-        }
-        for (int step = LANES / 2; step > 0; step /= 2)
-            sum += __shfl_xor_sync(0xffffffffu, sum, step);
+        const int64_t row = (int64_t)(first + r) * a.o_stride + (int64_t)head * a.head_dim;
+        const float sum =
+            cs_attention_row_dot((const __nv_bfloat16 *)a.o + row,
+                                 (const __nv_bfloat16 *)a.d_o + row, r < rows ? a.head_dim : 0);
         if (tid % LANES == 0) {
             const float lse = r < rows ? a.lse[(int64_t)head * a.tokens + first + r] : -INFINITY;
-            stat[r] = lse == -INFINITY ? -INFINITY : -lse * CS_LOG2E;
+            stat[r] = cs_attention_log_of(lse);
             stat[CS_BWD_ROWS + r] = sum;
         }
     }

@@ -56,7 +56,8 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
             cs_wgmma_commit();
             const struct step *const step = (const struct step *)(shared + L::STEP) + ring.stage;
             const int32_t cell = read_by_one(&step->cell[0]);
-            const uint32_t keep = bits_of(a, cell) >> (wg * QUERIES / 2);
+            const uint32_t keep =
+                cs_cell_bits<false>(a.bits, cell, threadIdx.x % CS_WARPGROUP) >> (wg * QUERIES / 2);
             cs_mbar_wait(base + L::DO_FULL, do_parity);
             cs_wgmma_fence();
             products<L, QUERIES>(dp, base + L::V, d_o + wg * OWN_QUERIES);
@@ -65,7 +66,7 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
             cs_wgmma_wait<1>(); /* S */
             hold(s);
             if (cell != CS_CELL_ALL)
-                mask_scores<QUERIES>(s, keep);
+                cs_keep<QUERIES / 2>(s, keep);
             probabilities<QUERIES, CAP>(s, p, stat, a);
             store_packed<QUERIES>(p, p_at, wg * QUERIES / 8);
             cs_wgmma_wait<0>(); /* dP */

@@ -56,26 +56,16 @@ __global__ void __launch_bounds__(CS_FWD_THREADS, 1)
  * which each half of the chip sees one half near). */
 #define CS_FWD_SECTION_BYTES ((int64_t)20 << 20)
 
-static bool is_aligned(const void *p)
-{
-    return ((uintptr_t)p & 15) == 0;
-}
-
 /* Shares of an item that is cut, at most: who joins the pieces reads all of them. */
 #define CS_FWD_MOST_SHARES 8
 
 /* Multiprocessors of a Hopper card, at most; on more blocks nothing is cut. */
 #define CS_FWD_PROCESSORS 132
 
-static size_t padded(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
 /* The counter of items and those of the pieces of cut ones. */
 static size_t counters_bytes(int32_t cut)
 {
-    return padded(((size_t)1 + 2 * (size_t)cut) * sizeof(int32_t));
+    return cs_attention_align(((size_t)1 + 2 * (size_t)cut) * sizeof(int32_t));
 }
 
 static size_t pieces_bytes(int32_t shares, int32_t head_dim)
@@ -116,7 +106,7 @@ struct inputs {
 template <class S> static bool make_maps(const struct inputs *in, struct cs_fwd_maps *m)
 {
     const struct cs_attention_shape *s = in->shape;
-    const int32_t k_rows = s->k_tokens > 0 ? s->k_tokens : s->tokens;
+    const int32_t k_rows = cs_attention_keys(s);
     const auto all = [&](int32_t columns, CUtensorMap *q, CUtensorMap *k, CUtensorMap *v) {
         return cs_attention_map_rows(in->q, s->tokens, s->heads, S::DIM, s->q_stride, columns,
                                      CS_MASK_CELL, q) &&
@@ -182,25 +172,10 @@ static launch_fn launch_for(int32_t head_dim, bool is_capped)
 
 static int32_t section_of(const struct cs_attention_shape *s)
 {
-    const int64_t k_rows = s->k_tokens > 0 ? s->k_tokens : s->tokens;
-    const int64_t head_bytes = k_rows * s->head_dim * 2 * 2;
+    const int64_t head_bytes = (int64_t)cs_attention_keys(s) * s->head_dim * 2 * 2;
     const int64_t fit = CS_FWD_SECTION_BYTES / head_bytes;
     const int64_t kv_heads = fit < 1 ? 1 : fit > s->kv_heads ? s->kv_heads : fit;
     return (int32_t)kv_heads * (s->heads / s->kv_heads);
-}
-
-static bool is_own(const struct cs_ctx *ctx, const struct inputs *in, const void *o)
-{
-    const struct cs_attention_shape *s = in->shape;
-    int major = 0;
-    return in->cells != nullptr && in->cells->n_q > 0 && s->kv_heads > 0 &&
-           s->heads % s->kv_heads == 0 && s->scale > 0.0f && s->softcap >= 0.0f &&
-           (s->q_stride | s->kv_stride | s->o_stride) % 8 == 0 && is_aligned(in->q) &&
-           is_aligned(in->k) && is_aligned(in->v) && is_aligned(o) &&
-           ctx->workspace_bytes >= 256 + counters_bytes(0) &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
-                                  cs_cuda_handle_of(ctx)->device) == cudaSuccess &&
-           major == 9;
 }
 
 size_t cs_cuda_attention_fwd_sm90_workspace(const struct cs_attention_shape *shape,
@@ -216,7 +191,7 @@ size_t cs_cuda_attention_fwd_sm90_workspace(const struct cs_attention_shape *sha
 /* The counters and, where there is room, what is needed to cut items. */
 static void place(const struct cs_ctx *ctx, int32_t head_dim, struct cs_fwd_args *a)
 {
-    uint8_t *const at = (uint8_t *)padded((size_t)ctx->workspace);
+    uint8_t *const at = (uint8_t *)cs_attention_align((size_t)ctx->workspace);
     cut_of(a->n_q * a->heads, cs_cuda_handle_of(ctx)->processors, &a->cut, &a->shares);
     if (256 + counters_bytes(a->cut) + pieces_bytes(a->shares, head_dim) > ctx->workspace_bytes)
         a->cut = a->shares = 0;
@@ -232,7 +207,9 @@ bool cs_cuda_attention_fwd_sm90(struct cs_ctx *ctx, const struct cs_attention_sh
     const struct inputs in = {shape, mask->cells, q, k, v};
     const bool is_capped = shape->softcap > 0.0f;
     const launch_fn run = launch_for(shape->head_dim, is_capped);
-    if (run == nullptr || !is_own(ctx, &in, o))
+    const uintptr_t any = (uintptr_t)q | (uintptr_t)k | (uintptr_t)v | (uintptr_t)o;
+    if (run == nullptr || !cs_attention_has_lists(shape, mask, any) ||
+        cs_attention_capability(ctx) != 90 || ctx->workspace_bytes < 256 + counters_bytes(0))
         return false;
     const struct cs_mask_list *list = &in.cells->by_q;
     struct cs_fwd_args args = {
@@ -249,8 +226,7 @@ bool cs_cuda_attention_fwd_sm90(struct cs_ctx *ctx, const struct cs_attention_sh
         .group = shape->heads / shape->kv_heads,
         .section = section_of(shape),
         .o_stride = shape->o_stride,
-        .score_scale = is_capped ? shape->scale / shape->softcap : 1.0f,
-        .exp_scale = (is_capped ? shape->softcap : shape->scale) * CS_LOG2E,
+        .scales = cs_attention_scales_of(shape),
         .o = (__nv_bfloat16 *)o,
         .lse = lse,
         .sink = shape->sink,

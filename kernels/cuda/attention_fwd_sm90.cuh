@@ -21,7 +21,6 @@
 #ifndef CS_CUDA_ATTENTION_FWD_SM90_CUH
 #define CS_CUDA_ATTENTION_FWD_SM90_CUH
 
-#include "kernels/cuda/attention_common.cuh"
 #include "kernels/cuda/attention_sm90.cuh"
 #include "kernels/cuda/hopper.cuh"
 
@@ -34,8 +33,7 @@ struct cs_fwd_args {
     int32_t tokens, heads, group; /* group: query heads of a key head */
     int32_t section;              /* heads that are worked on at the same time; see item_at */
     int32_t o_stride;
-    float score_scale; /* of q . k, before the soft cap */
-    float exp_scale;   /* from (capped) scores to exponents of 2 */
+    struct cs_attention_scales scales;
     __nv_bfloat16 *o;
     float *lse;
     const float *sink; /* (heads), NULL: none */

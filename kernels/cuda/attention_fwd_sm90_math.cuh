@@ -5,78 +5,6 @@
 
 #include "kernels/cuda/attention_fwd_sm90.cuh"
 
-/* Where the online softmax of a thread's two rows stands: p = exp2((s - max) * exp_scale). */
-struct cs_fwd_rows {
-    float max[2], sum[2]; /* sum: of this thread's columns */
-};
-
-/* A larger maximum is taken up only when it matters: until then p grows up to 2^8, which neither
- * bf16 nor the fp32 sums mind, and the accumulated output need not be rescaled. */
-#define CS_FWD_GROWTH 8.0f
-
-/* Bit i of a bitmap's word: whether the thread's accumulator i of a cell stays. */
-template <int N> __device__ __forceinline__ void cs_fwd_keep(float *s, uint32_t bits)
-{
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        s[i] = bits >> i & 1 ? s[i] : -INFINITY;
-}
-
-/* s = tanh(scale s); the factor after it is in exp_scale */
-template <int N> __device__ __forceinline__ void cs_fwd_cap(float *s, float scale)
-{
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        s[i] = 1.0f - 2.0f * cs_reciprocal(1.0f + cs_exp2(s[i] * (scale * 2 * CS_LOG2E)));
-}
-
-__device__ __forceinline__ float cs_quad_max(float x)
-{
-    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-
-__device__ __forceinline__ float cs_quad_sum(float x)
-{
-    x += __shfl_xor_sync(0xffffffffu, x, 1);
-    return x + __shfl_xor_sync(0xffffffffu, x, 2);
-}
-
-/* Scores become weights; returns the factors by which what both rows have so far must shrink. The
- * rows go side by side and without branches, so that each hides the latency of the other. */
-template <int N>
-__device__ __forceinline__ float2 cs_fwd_softmax(float *s, float scale, cs_fwd_rows *rows)
-{
-    float top[2] = {rows->max[0], rows->max[1]}, base[2], shrink[2], more[2] = {0.0f, 0.0f};
-#pragma unroll
-    for (int i = 0; i < N; i += 4) {
-        top[0] = fmaxf(top[0], fmaxf(s[i], s[i + 1]));
-        top[1] = fmaxf(top[1], fmaxf(s[i + 2], s[i + 3]));
-    }
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        top[h] = cs_quad_max(top[h]);
-        /* false for -inf - -inf, which is no number */
-        const bool is_larger = (top[h] - rows->max[h]) * scale > CS_FWD_GROWTH;
-        shrink[h] = is_larger ? cs_exp2((rows->max[h] - top[h]) * scale) : 1.0f;
-        rows->max[h] = is_larger ? top[h] : rows->max[h];
-        base[h] = rows->max[h] == -INFINITY ? 0.0f : rows->max[h] * scale;
-        rows->sum[h] *= shrink[h];
-    }
-#pragma unroll
-    for (int i = 0; i < N; i += 4)
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            s[i + 2 * h] = cs_exp2(s[i + 2 * h] * scale - base[h]);
-            s[i + 2 * h + 1] = cs_exp2(s[i + 2 * h + 1] * scale - base[h]);
-            rows->sum[h] += s[i + 2 * h];
-            more[h] += s[i + 2 * h + 1];
-        }
-    rows->sum[0] += more[0];
-    rows->sum[1] += more[1];
-    return {shrink[0], shrink[1]};
-}
-
 /* word[j] of lane c becomes word[c] of lane j, among the four lanes of a quad */
 __device__ __forceinline__ void cs_quad_transpose(uint32_t (&word)[4], int lane)
 {
@@ -115,7 +43,7 @@ template <class S> struct cs_fwd_math {
     float out[OUT];           /* (64, PADDED): WIDE columns, then TAIL */
     float score[S::KEYS / 2]; /* (64, KEYS) */
     uint32_t weight[S::KEYS / 4];
-    cs_fwd_rows rows;
+    cs_softmax_rows rows;
     cs_ring<S::K_STAGES> keys;   /* the present step */
     cs_ring<S::V_STAGES> values; /* the step whose values come next */
     uint32_t base;
@@ -220,7 +148,7 @@ template <class S> struct cs_fwd_math {
 #pragma unroll
         for (int c = 0; c < S::CELLS; c++)
             if (view.is(CS_FWD_MASKED << c))
-                cs_fwd_keep<CS_MASK_CELL / 2>(score + c * CS_MASK_CELL / 2, view.bits[c]);
+                cs_keep<CS_MASK_CELL / 2>(score + c * CS_MASK_CELL / 2, view.bits[c]);
     }
 
     /* After the scores have come: to weights, not yet packed. Returns the factors for out. */
@@ -229,9 +157,9 @@ template <class S> struct cs_fwd_math {
         free_keys(view);
         cs_wgmma_settle<S::KEYS / 2>(score);
         if constexpr (S::IS_CAPPED)
-            cs_fwd_cap<S::KEYS / 2>(score, a.score_scale);
+            cs_cap<S::KEYS / 2>(score, a.scales.tanh);
         mask(view);
-        const float2 factors = cs_fwd_softmax<S::KEYS / 2>(score, a.exp_scale, &rows);
+        const float2 factors = cs_softmax<S::KEYS / 2, 2>(score, a.scales.exp2, &rows);
         cs_wgmma_settle<S::KEYS / 2>(score);
         return factors;
     }
@@ -247,15 +175,7 @@ template <class S> struct cs_fwd_math {
     __device__ __forceinline__ void shrink(float2 by)
     {
         cs_wgmma_settle<OUT>(out);
-        if (!__any_sync(0xffffffffu, by.x != 1.0f || by.y != 1.0f))
-            return;
-#pragma unroll
-        for (int i = 0; i < OUT; i += 4) {
-            out[i] *= by.x;
-            out[i + 1] *= by.x;
-            out[i + 2] *= by.y;
-            out[i + 3] *= by.y;
-        }
+        cs_shrink<OUT>(out, by);
     }
 
     /* The present step, as soon as its keys are there. */
@@ -367,10 +287,7 @@ template <class S> struct cs_fwd_math {
 #pragma unroll
         for (int i = 0; i < OUT; i++)
             out[i] = 0.0f;
-        rows = {
-            {-INFINITY, -INFINITY},
-            {0.0f,      0.0f     }
-        };
+        rows = cs_softmax_rows_new();
     }
 
     /* Leaves what there is of an item that was cut in memory; returns true to the last warpgroup
@@ -410,8 +327,8 @@ template <class S> struct cs_fwd_math {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const float top = fmaxf(rows.max[h], max[h]), base = top == -INFINITY ? 0.0f : top;
-            old[h] = cs_exp2((rows.max[h] - base) * a.exp_scale);
-            by[h] = cs_exp2((max[h] - base) * a.exp_scale);
+            old[h] = cs_exp2((rows.max[h] - base) * a.scales.exp2);
+            by[h] = cs_exp2((max[h] - base) * a.scales.exp2);
             rows.max[h] = top;
             rows.sum[h] = rows.sum[h] * old[h] + sum[h] * by[h];
         }
@@ -435,7 +352,7 @@ template <class S> struct cs_fwd_math {
             const int32_t at = group * CS_MASK_CELL + thread / 32 * 16 + thread % 32 / 4 + 8 * h;
             const bool is_row = at < item.rows;
             const cs_attention_end end =
-                cs_attention_end_of(rows.max[h] * a.exp_scale * CS_LN2, cs_quad_sum(rows.sum[h]),
+                cs_attention_end_of(rows.max[h] * a.scales.exp2 * CS_LN2, cs_quad_sum(rows.sum[h]),
                                     cs_attention_sink_of(a.sink, item.head));
             if (is_row && lane == 0)
                 a.lse[(int64_t)item.head * a.tokens + item.row + at] = end.lse;

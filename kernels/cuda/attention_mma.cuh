@@ -10,9 +10,7 @@
 #ifndef CS_CUDA_ATTENTION_MMA_CUH
 #define CS_CUDA_ATTENTION_MMA_CUH
 
-#include "kernels/cuda/cuda_ops.cuh"
-
-#include "core/mask/cells.h" /* after the C11 spellings of check.cuh */
+#include "kernels/cuda/attention_common.cuh"
 
 bool cs_cuda_attention_fwd_mma(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                                const struct cs_mask_plan *mask, const void *q, const void *k,
@@ -30,14 +28,7 @@ size_t cs_cuda_attention_bwd_mma_workspace(const struct cs_attention_shape *shap
 static inline bool cs_mma_is_own(const struct cs_ctx *ctx, const struct cs_attention_shape *s,
                                  const struct cs_mask_plan *mask, uintptr_t any)
 {
-    int major = 0;
-    return mask->cells != nullptr && mask->cells->n_q > 0 && mask->cells->n_k > 0 &&
-           s->kv_heads > 0 && s->heads % s->kv_heads == 0 && s->scale > 0.0f &&
-           s->softcap >= 0.0f && (s->q_stride | s->kv_stride | s->o_stride) % 8 == 0 &&
-           any % 16 == 0 &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
-                                  cs_cuda_handle_of(ctx)->device) == cudaSuccess &&
-           major >= 8;
+    return cs_attention_has_lists(s, mask, any) && cs_attention_capability(ctx) >= 80;
 }
 
 #endif

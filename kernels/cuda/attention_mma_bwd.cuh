@@ -29,6 +29,7 @@ struct cs_mma_bwd_args {
     const float *log, *sum;        /* (heads, tokens): -lse / ln 2, rowsum(dO o) */
     int32_t tokens, group;
     float scale, softcap;
+    struct cs_attention_scales scales;
 };
 
 /* What a pass computes. A pass over keys of wide heads has registers for one sum only. */
@@ -109,23 +110,12 @@ template <class L, bool CAP> struct cs_mma_bwd_block {
         return *(const float2 *)(from + (is_sum ? L::STEP : 0) + 8 * n + threadIdx.x % 4 * 2);
     }
 
-    __device__ __forceinline__ static void keep_allowed(float (&s)[N][4], uint32_t bits)
-    {
-#pragma unroll
-        for (int n = 0; n < N; n++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                s[n][i] = (bits >> (4 * n + i) & 1) != 0 ? s[n][i] : -INFINITY;
-    }
-
     /* Scores to probabilities: packed in p, and times the slope of the cap in s. */
     __device__ __forceinline__ void probabilities(float (&s)[N][4], uint32_t (&p)[N / 2][4],
                                                   int stage, int32_t cell, uint32_t bits) const
     {
         if (cell != CS_CELL_ALL)
-            keep_allowed(s, bits);
-        const float unit = CAP ? a.softcap * CS_MMA_LOG2E : a.scale * CS_MMA_LOG2E;
-        const float inner = CAP ? a.scale / a.softcap : 1.0f;
+            cs_keep<4 * N>(&s[0][0], bits);
 #pragma unroll
         for (int n = 0; n < N; n++)
 #pragma unroll
@@ -136,13 +126,13 @@ template <class L, bool CAP> struct cs_mma_bwd_block {
                 for (int i = 0; i < 2; i++) {
                     x[i] = s[n][2 * h + i];
                     if (CAP) {
-                        const float t = cs_mma_tanh(x[i] * inner);
+                        const float t = cs_tanh_log2(x[i] * a.scales.tanh);
                         slope[i] = 1.0f - t * t;
                         x[i] = x[i] == -INFINITY ? x[i] : t;
                     }
-                    x[i] = cs_mma_exp2(x[i] * unit + (i == 0 ? log.x : log.y));
+                    x[i] = cs_exp2(x[i] * a.scales.exp2 + (i == 0 ? log.x : log.y));
                 }
-                p[n / 2][n % 2 * 2 + h] = cs_mma_pack(x[0], x[1]);
+                p[n / 2][n % 2 * 2 + h] = cs_pack_bf16(x[0], x[1]);
                 s[n][2 * h] = CAP ? x[0] * slope[0] : x[0];
                 s[n][2 * h + 1] = CAP ? x[1] * slope[1] : x[1];
             }
@@ -158,8 +148,8 @@ template <class L, bool CAP> struct cs_mma_bwd_block {
             for (int h = 0; h < 2; h++) {
                 const float2 sum = stat(stage, true, n, h);
                 ds[n / 2][n % 2 * 2 + h] =
-                    cs_mma_pack(p[n][2 * h] * (dp[n][2 * h] - sum.x),
-                                p[n][2 * h + 1] * (dp[n][2 * h + 1] - sum.y));
+                    cs_pack_bf16(p[n][2 * h] * (dp[n][2 * h] - sum.x),
+                                 p[n][2 * h + 1] * (dp[n][2 * h + 1] - sum.y));
             }
     }
 

@@ -4,12 +4,10 @@
  * one step ahead. Two blocks share a multiprocessor, so that one's softmax hides behind the other's
  * products. Sources of the algorithm: FlashAttention-2 (arXiv 2307.08691), the online softmax of
  * Milakov and Gimelshein; skipping the rescale of small growths: FlashAttention-4. */
-#include "kernels/cuda/attention_common.cuh"
 #include "kernels/cuda/attention_mma_walk.cuh"
 
-#define STEP   64 /* keys */
-#define N      (STEP / 8)
-#define GROWTH 8.0f /* exponents of 2 that a row's weights may grow by before it is rescaled */
+#define STEP 64 /* keys */
+#define N    (STEP / 8)
 
 struct args {
     struct cs_mma_side side;
@@ -18,8 +16,7 @@ struct args {
     float *lse;
     const float *sink; /* (heads), NULL: none */
     int32_t tokens, group, q_stride, kv_stride, o_stride;
-    float score_scale; /* of q . k, under the soft cap */
-    float exp_scale;   /* from (capped) scores to exponents of 2 */
+    struct cs_attention_scales scales;
 };
 
 /* M: tiles of 16 rows of a warp. SLOTS 3: keys of the next step are loaded beside those of this
@@ -33,62 +30,6 @@ template <int DIM, int M_, int SLOTS_> struct layout {
     static_assert(BYTES <= 101376, "shared memory of a block on cards of compute capability 8.9");
     static_assert(SLOT % 128 == 0);
 };
-
-/* Where the online softmax of a thread's two rows stands: p = exp2((s - max) * exp_scale). */
-struct softmax {
-    float max[2], sum[2]; /* sum: of this thread's columns */
-};
-
-/* Scores become weights; returns the factors by which what both rows have so far must shrink. */
-__device__ __forceinline__ float2 soften(float (&s)[N][4], float scale, softmax *r)
-{
-    float top[2] = {r->max[0], r->max[1]}, base[2], shrink[2];
-#pragma unroll
-    for (int n = 0; n < N; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            top[i / 2] = fmaxf(top[i / 2], s[n][i]);
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        top[h] = cs_mma_quad_max(top[h]);
-        /* false for -inf - -inf, which is no number */
-        const bool is_larger = (top[h] - r->max[h]) * scale > GROWTH;
-        shrink[h] = is_larger ? cs_mma_exp2((r->max[h] - top[h]) * scale) : 1.0f;
-        r->max[h] = is_larger ? top[h] : r->max[h];
-        base[h] = r->max[h] == -INFINITY ? 0.0f : r->max[h] * scale;
-        r->sum[h] *= shrink[h];
-    }
-#pragma unroll
-    for (int n = 0; n < N; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            s[n][i] = cs_mma_exp2(s[n][i] * scale - base[i / 2]);
-            r->sum[i / 2] += s[n][i];
-        }
-    return {shrink[0], shrink[1]};
-}
-
-template <int TILES> __device__ __forceinline__ void shrink_by(float (&o)[TILES][4], float2 by)
-{
-    if (!__any_sync(0xffffffffu, by.x != 1.0f || by.y != 1.0f))
-        return;
-#pragma unroll
-    for (int n = 0; n < TILES; n++) {
-        o[n][0] *= by.x;
-        o[n][1] *= by.x;
-        o[n][2] *= by.y;
-        o[n][3] *= by.y;
-    }
-}
-
-__device__ __forceinline__ void keep_allowed(float (&s)[N][4], uint32_t bits)
-{
-#pragma unroll
-    for (int n = 0; n < N; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            s[n][i] = (bits >> (4 * n + i) & 1) != 0 ? s[n][i] : -INFINITY;
-}
 
 template <class L, bool CAP>
 __global__ void __launch_bounds__(CS_MMA_THREADS, 2) forward_kernel(const __grid_constant__ args a)
@@ -112,13 +53,10 @@ __global__ void __launch_bounds__(CS_MMA_THREADS, 2) forward_kernel(const __grid
     };
 
     float o[L::M][R::N_TILES][4] = {};
-    softmax r[L::M];
+    cs_softmax_rows r[L::M];
 #pragma unroll
     for (int m = 0; m < L::M; m++)
-        r[m] = {
-            {-INFINITY, -INFINITY},
-            {0.0f,      0.0f     }
-        };
+        r[m] = cs_softmax_rows_new();
     R::template load<L::ROWS>(
         base + L::Q, a.q + (int64_t)first_look.row * a.q_stride + (int64_t)first_look.head * R::DIM,
         a.q_stride, first_look.rows);
@@ -156,15 +94,13 @@ __global__ void __launch_bounds__(CS_MMA_THREADS, 2) forward_kernel(const __grid
                                           base + (uint32_t)(k_slot * L::SLOT));
 #pragma unroll
             for (int m = 0; m < L::M; m++) {
+                float *const scores = &s[m][0][0];
                 if (CAP)
-#pragma unroll
-                    for (int n = 0; n < N; n++)
-#pragma unroll
-                        for (int i = 0; i < 4; i++)
-                            s[m][n][i] = cs_mma_tanh(s[m][n][i] * a.score_scale);
+                    cs_cap<4 * N>(scores, a.scales.tanh);
                 if (cell != CS_CELL_ALL)
-                    keep_allowed(s[m], bits[m]);
-                shrink_by(o[m], soften(s[m], a.exp_scale, &r[m]));
+                    cs_keep<4 * N>(scores, bits[m]);
+                cs_shrink<4 * R::N_TILES>(&o[m][0][0],
+                                          cs_softmax<4 * N, 1>(scores, a.scales.exp2, &r[m]));
                 cs_mma_pack_left<N>(s[m], p[m]);
             }
         }
@@ -191,9 +127,9 @@ __global__ void __launch_bounds__(CS_MMA_THREADS, 2) forward_kernel(const __grid
     for (int m = 0; m < L::M; m++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const cs_attention_end end = cs_attention_end_of(r[m].max[h] * a.exp_scale * CS_MMA_LN2,
-                                                             cs_mma_quad_sum(r[m].sum[h]),
-                                                             cs_attention_sink_of(a.sink, w.head));
+            const cs_attention_end end =
+                cs_attention_end_of(r[m].max[h] * a.scales.exp2 * CS_LN2, cs_quad_sum(r[m].sum[h]),
+                                    cs_attention_sink_of(a.sink, w.head));
             const int32_t row = (warp * L::M + m) * 16 + h * 8 + lane / 4;
             factor[m][h] = end.factor;
             if (lane % 4 == 0 && row < w.rows)
@@ -249,12 +185,10 @@ bool cs_cuda_attention_fwd_mma(struct cs_ctx *ctx, const struct cs_attention_sha
     if (run == nullptr || !cs_mma_is_own(ctx, shape, mask, any))
         return false;
     const int32_t group = shape->heads / shape->kv_heads;
-    const int64_t keys = shape->k_tokens > 0 ? shape->k_tokens : shape->tokens;
-    const bool is_capped = shape->softcap > 0.0f;
     const args a = {
-        .side = cs_mma_side_of(
-            mask->cells, false, shape->heads,
-            group * cs_mma_section(ctx, shape, keys, (int64_t)mask->cells->n_q * group)),
+        .side = cs_mma_side_of(mask->cells, false, shape->heads,
+                               group * cs_mma_section(ctx, shape, cs_attention_keys(shape),
+                                                      (int64_t)mask->cells->n_q * group)),
         .q = (const __nv_bfloat16 *)q,
         .k = (const __nv_bfloat16 *)k,
         .v = (const __nv_bfloat16 *)v,
@@ -266,9 +200,8 @@ bool cs_cuda_attention_fwd_mma(struct cs_ctx *ctx, const struct cs_attention_sha
         .q_stride = shape->q_stride,
         .kv_stride = shape->kv_stride,
         .o_stride = shape->o_stride,
-        .score_scale = is_capped ? shape->scale / shape->softcap : 1.0f,
-        .exp_scale = (is_capped ? shape->softcap : shape->scale) * CS_MMA_LOG2E,
+        .scales = cs_attention_scales_of(shape),
     };
-    run(ctx, a, is_capped);
+    run(ctx, a, shape->softcap > 0.0f);
     return true;
 }

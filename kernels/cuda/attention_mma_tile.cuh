@@ -3,11 +3,7 @@
 #ifndef CS_CUDA_ATTENTION_MMA_TILE_CUH
 #define CS_CUDA_ATTENTION_MMA_TILE_CUH
 
-#include <cuda_bf16.h>
-#include <stdint.h>
-
-#define CS_MMA_LOG2E 1.4426950408889634f
-#define CS_MMA_LN2   0.6931471805599453f
+#include "kernels/cuda/attention_common.cuh"
 
 enum { CS_MMA_WARPS = 4, CS_MMA_THREADS = 32 * CS_MMA_WARPS };
 
@@ -17,34 +13,6 @@ enum { CS_MMA_WARPS = 4, CS_MMA_THREADS = 32 * CS_MMA_WARPS };
 __device__ __forceinline__ uint32_t cs_mma_address(const void *shared)
 {
     return (uint32_t)__cvta_generic_to_shared(shared);
-}
-
-__device__ __forceinline__ float cs_mma_exp2(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-__device__ __forceinline__ float cs_mma_reciprocal(float x)
-{
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-/* tanh by exp2: the approximate instruction is too coarse under an exponential */
-__device__ __forceinline__ float cs_mma_tanh(float x)
-{
-    return 1.0f - 2.0f * cs_mma_reciprocal(1.0f + cs_mma_exp2(2.0f * CS_MMA_LOG2E * x));
-}
-
-/* lo in the low half */
-__device__ __forceinline__ uint32_t cs_mma_pack(float lo, float hi)
-{
-    uint32_t word;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(hi), "f"(lo));
-    return word;
 }
 
 /* The compiler knows nothing of x from here on: what is computed from x is not computed before a
@@ -110,18 +78,6 @@ __device__ __forceinline__ void cs_mma(float (&d)[4], const uint32_t (&a)[4], ui
                  "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-__device__ __forceinline__ float cs_mma_quad_max(float x)
-{
-    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-
-__device__ __forceinline__ float cs_mma_quad_sum(float x)
-{
-    x += __shfl_xor_sync(0xffffffffu, x, 1);
-    return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
 /* --- rows in shared memory ---------------------------------------------------------------------
@@ -247,8 +203,8 @@ template <int DIM_> struct cs_mma_rows {
 #pragma unroll
                 for (int h = 0; h < 2; h++)
                     *(uint32_t *)(shared + at(m * 16 + h * 8 + lane / 4, n) + lane % 4 * 4) =
-                        cs_mma_pack(d[m][n][2 * h] * factor[m][h],
-                                    d[m][n][2 * h + 1] * factor[m][h]);
+                        cs_pack_bf16(d[m][n][2 * h] * factor[m][h],
+                                     d[m][n][2 * h + 1] * factor[m][h]);
         __syncwarp();
         for (int i = lane; i < 16 * M * (DIM / 8); i += 32) {
             const int row = i / (DIM / 8), chunk = i % (DIM / 8);
@@ -267,7 +223,7 @@ __device__ __forceinline__ void cs_mma_pack_left(const float (&x)[N][4], uint32_
     for (int k = 0; k < N / 2; k++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            a[k][i] = cs_mma_pack(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
+            a[k][i] = cs_pack_bf16(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
 }
 
 #endif

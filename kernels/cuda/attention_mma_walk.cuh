@@ -234,9 +234,7 @@ template <int STEP> struct cs_mma_walk {
 __device__ __forceinline__ uint32_t cs_mma_bits(const cs_mma_side &s, int32_t cell, int m,
                                                 int32_t from)
 {
-    if (cell < 0)
-        return cell == CS_CELL_ALL ? ~0u : 0u;
-    return __ldg(s.bits + (int64_t)cell * CS_MASK_TILE + m * 32 + threadIdx.x % 32) >> from / 2;
+    return cs_cell_bits<true>(s.bits + m * 32, cell, threadIdx.x % 32) >> from / 2;
 }
 
 #endif

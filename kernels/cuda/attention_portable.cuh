@@ -103,11 +103,6 @@ __device__ inline float cs_att_score(const struct cs_attention_shape &s, float d
     return s.softcap * t;
 }
 
-static inline int32_t cs_att_keys(const struct cs_attention_shape *s)
-{
-    return s->k_tokens > 0 ? s->k_tokens : s->tokens;
-}
-
 static inline struct cs_att_mask cs_att_mask_of(const struct cs_mask_plan *mask)
 {
     return {*mask, mask->keys != nullptr ? *mask->keys : *mask, mask->keys != nullptr};
@@ -118,7 +113,7 @@ static inline bool cs_att_check(struct cs_ctx *ctx, const struct cs_attention_sh
                                 const struct cs_mask_plan *mask)
 {
     const int32_t keys = mask->keys != nullptr ? mask->keys->n_tokens : mask->n_tokens;
-    const bool is_good = mask->n_tokens == s->tokens && keys == cs_att_keys(s) &&
+    const bool is_good = mask->n_tokens == s->tokens && keys == cs_attention_keys(s) &&
                          (mask->n_segments > 0 || mask->keys != nullptr) && s->kv_heads > 0 &&
                          s->heads % s->kv_heads == 0 && s->heads <= 65535 && s->head_dim > 0 &&
                          s->head_dim <= CS_ATT_MAX_DIM;
@@ -130,8 +125,8 @@ static inline bool cs_att_check(struct cs_ctx *ctx, const struct cs_attention_sh
         CS_CUDA_REFUSE(ctx, CS_INVALID,
                        "attention: %d tokens, %d keys (mask plan: %d, %d, %d segments), %d heads, "
                        "%d kv heads, head size %d: sizes must agree and the head size be 1..%d",
-                       s->tokens, cs_att_keys(s), mask->n_tokens, keys, mask->n_segments, s->heads,
-                       s->kv_heads, s->head_dim, CS_ATT_MAX_DIM);
+                       s->tokens, cs_attention_keys(s), mask->n_tokens, keys, mask->n_segments,
+                       s->heads, s->kv_heads, s->head_dim, CS_ATT_MAX_DIM);
     return is_good && has_sink;
 }
 

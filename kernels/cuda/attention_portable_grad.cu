@@ -187,15 +187,13 @@ static void launch(struct cs_ctx *ctx, const struct cs_attention_shape *s,
     auto *queries = backward_kernel<T, CHUNKS, false>, *keys = backward_kernel<T, CHUNKS, true>;
     CS_ATT_LAUNCH(ctx, queries, dim3(blocks_of(s->tokens), (unsigned)s->heads), bytes, *s,
                   cs_att_mask_of(mask), *g);
-    CS_ATT_LAUNCH(ctx, keys, dim3(blocks_of(cs_att_keys(s)), (unsigned)s->kv_heads), bytes, *s,
-                  cs_att_mask_of(mask), *g);
+    CS_ATT_LAUNCH(ctx, keys, dim3(blocks_of(cs_attention_keys(s)), (unsigned)s->kv_heads), bytes,
+                  *s, cs_att_mask_of(mask), *g);
 }
-
-#define ALIGN(bytes) (((size_t)(bytes) + 255) & ~(size_t)255)
 
 size_t cs_att_backward_workspace(const struct cs_attention_shape *shape)
 {
-    return 256 + ALIGN((size_t)shape->heads * (size_t)shape->tokens * sizeof(float));
+    return 256 + cs_attention_align((size_t)shape->heads * (size_t)shape->tokens * sizeof(float));
 }
 
 template <typename T>
@@ -208,7 +206,7 @@ void cs_att_backward(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                        ctx->workspace_bytes);
         return;
     }
-    float *dot = (float *)ALIGN((uintptr_t)ctx->workspace);
+    float *dot = (float *)cs_attention_align((size_t)ctx->workspace);
     const dim3 grid((unsigned)((shape->tokens + CS_ATT_WARPS - 1) / CS_ATT_WARPS),
                     (unsigned)shape->heads);
     row_dots_kernel<T><<<grid, CS_ATT_THREADS, 0, cs_cuda_stream_of(ctx)>>>(*shape, (const T *)o,

@@ -7,9 +7,7 @@
 #ifndef CS_CUDA_ATTENTION_SM90_CUH
 #define CS_CUDA_ATTENTION_SM90_CUH
 
-#include "kernels/cuda/cuda_ops.cuh"
-
-#include "core/mask/cells.h" /* after the C11 spellings of check.cuh */
+#include "kernels/cuda/attention_common.cuh"
 
 bool cs_cuda_attention_fwd_sm90(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                                 const struct cs_mask_plan *mask, const void *q, const void *k,

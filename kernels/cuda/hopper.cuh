@@ -206,30 +206,6 @@ __device__ __forceinline__ void cs_stmatrix_trans(uint32_t to, uint32_t a, uint3
                  : "memory");
 }
 
-/* --- arithmetic ------------------------------------------------------------------------------ */
-
-__device__ __forceinline__ float cs_exp2(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-__device__ __forceinline__ float cs_reciprocal(float x)
-{
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-/* two bf16, lo in the low half */
-__device__ __forceinline__ uint32_t cs_pack_bf16(float lo, float hi)
-{
-    uint32_t packed;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(hi), "f"(lo));
-    return packed;
-}
-
 /* --- tensor maps, made on the host, passed as __grid_constant__ parameters -------------------- */
 
 struct cs_tensor {
