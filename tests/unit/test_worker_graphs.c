@@ -1,7 +1,6 @@
-/* Tapes and graphs: every argument of a call is in its key, a tape plays what was written, and
- * training with graphs gives the bits of training without them. On a device that keeps its memory
- * on the host and captures (support/lazy_device.h); training also on what CORNSTARCH_TEST_DEVICE
- * names. */
+/* Graphs: which pieces become some, where tapes are cut, and that training with graphs gives the
+ * bits of training without them. On a device that keeps its memory on the host and captures
+ * (support/lazy_device.h); training also on what CORNSTARCH_TEST_DEVICE names. */
 #include "worker/graphs.h"
 
 #include <math.h>
@@ -15,409 +14,16 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/mask/cells.h"
 #include "support/device.h"
 #include "support/lazy_device.h"
 #include "support/spec.h"
 #include "support/step.h"
-#include "worker/tape.h"
 #include "worker/trainer.h"
 
 static void need(enum cs_status status, const struct cs_err *err)
 {
     if (status != CS_OK)
         fail_msg("%s: %s", cs_status_slug(status), err->text);
-}
-
-/* ---- calls: argument i is the number 1000 + i, one of them another ---- */
-
-struct args {
-    const struct cs_ops *ops;
-    struct cs_ctx ctx;
-    int other; /* argument that differs, -1: none */
-    int n;     /* arguments so far */
-};
-
-static int64_t num(struct args *a)
-{
-    const int i = a->n++;
-    return 1000 + i + (i == a->other ? 5000 : 0);
-}
-
-static int32_t num32(struct args *a)
-{
-    return (int32_t)num(a);
-}
-
-static void *ptr(struct args *a)
-{
-    return (void *)(uintptr_t)(num(a) * 16);
-}
-
-static float real(struct args *a)
-{
-    return (float)num(a) + 0.25f;
-}
-
-static void call_bias_add(struct args *a)
-{
-    const int64_t rows = num(a), n = num(a);
-    void *y = ptr(a);
-    const int64_t ld = num(a);
-    a->ops->bias_add(&a->ctx, rows, n, y, ld, ptr(a));
-}
-
-static void call_bias_grad(struct args *a)
-{
-    const int64_t rows = num(a), n = num(a);
-    const void *dy = ptr(a);
-    const int64_t ld = num(a);
-    a->ops->bias_grad(&a->ctx, rows, n, dy, ld, ptr(a));
-}
-
-static void call_linear(struct args *a)
-{
-    const int64_t rows = num(a), in = num(a), out = num(a), ld = num(a);
-    const void *x = ptr(a), *w = ptr(a), *b = ptr(a), *r = ptr(a);
-    const enum cs_act act = (enum cs_act)num(a);
-    void *pre = ptr(a);
-    a->ops->linear(&a->ctx, rows, in, out, x, ld, w, b, r, act, pre, ptr(a));
-}
-
-static void call_linear_dgrad(struct args *a)
-{
-    const int64_t rows = num(a), in = num(a), out = num(a);
-    const void *dy = ptr(a), *w = ptr(a), *pre = ptr(a);
-    const enum cs_act act = (enum cs_act)num(a);
-    a->ops->linear_dgrad(&a->ctx, rows, in, out, dy, w, act, pre, ptr(a));
-}
-
-static void call_linear_wgrad(struct args *a)
-{
-    const int64_t rows = num(a), in = num(a), out = num(a);
-    const void *dy = ptr(a), *x = ptr(a);
-    void *dw = ptr(a);
-    a->ops->linear_wgrad(&a->ctx, rows, in, out, dy, x, dw, ptr(a));
-}
-
-static void call_norm(struct args *a)
-{
-    const enum cs_norm kind = (enum cs_norm)num(a);
-    const int64_t rows = num(a), n = num(a);
-    const float eps = real(a), offset = real(a);
-    const void *x = ptr(a), *w = ptr(a), *b = ptr(a);
-    void *y = ptr(a);
-    a->ops->norm(&a->ctx, kind, rows, n, eps, offset, x, w, b, y, ptr(a));
-}
-
-static void call_add_norm(struct args *a)
-{
-    const enum cs_norm kind = (enum cs_norm)num(a);
-    const int64_t rows = num(a), n = num(a);
-    const float eps = real(a), offset = real(a);
-    const void *x = ptr(a), *b = ptr(a), *w = ptr(a), *bias = ptr(a);
-    void *sum = ptr(a), *y = ptr(a);
-    a->ops->add_norm(&a->ctx, kind, rows, n, eps, offset, x, b, w, bias, sum, y, ptr(a));
-}
-
-static void call_norm_grad(struct args *a)
-{
-    const enum cs_norm kind = (enum cs_norm)num(a);
-    const int64_t rows = num(a), n = num(a);
-    const float offset = real(a);
-    const void *x = ptr(a), *w = ptr(a), *stat = ptr(a), *dy = ptr(a), *dx_in = ptr(a);
-    void *dx = ptr(a), *dw = ptr(a);
-    a->ops->norm_grad(&a->ctx, kind, rows, n, offset, x, w, stat, dy, dx_in, dx, dw, ptr(a));
-}
-
-static void call_rope(struct args *a)
-{
-    const int64_t rows = num(a);
-    const int32_t heads = num32(a), dim = num32(a), rot = num32(a);
-    const int64_t ld = num(a);
-    void *x = ptr(a);
-    const float *cosine = ptr(a), *sine = ptr(a);
-    a->ops->rope(&a->ctx, rows, heads, dim, rot, ld, x, cosine, sine, num32(a));
-}
-
-static void call_act(struct args *a)
-{
-    const enum cs_act kind = (enum cs_act)num(a);
-    const int64_t n = num(a);
-    const void *x = ptr(a);
-    a->ops->act(&a->ctx, kind, n, x, ptr(a));
-}
-
-static void call_act_grad(struct args *a)
-{
-    const enum cs_act kind = (enum cs_act)num(a);
-    const int64_t n = num(a);
-    const void *x = ptr(a), *dy = ptr(a);
-    a->ops->act_grad(&a->ctx, kind, n, x, dy, ptr(a));
-}
-
-static void call_gated(struct args *a)
-{
-    const enum cs_act kind = (enum cs_act)num(a);
-    const int64_t rows = num(a), n = num(a), ld = num(a);
-    const void *gate = ptr(a), *up = ptr(a);
-    a->ops->gated(&a->ctx, kind, rows, n, gate, up, ld, ptr(a));
-}
-
-static void call_gated_grad(struct args *a)
-{
-    const enum cs_act kind = (enum cs_act)num(a);
-    const int64_t rows = num(a), n = num(a), ld = num(a), ld_d = num(a);
-    const void *gate = ptr(a), *up = ptr(a), *dy = ptr(a);
-    void *dgate = ptr(a);
-    a->ops->gated_grad(&a->ctx, kind, rows, n, gate, up, ld, dy, dgate, ptr(a), ld_d);
-}
-
-static void call_add(struct args *a)
-{
-    const int64_t n = num(a);
-    const void *x = ptr(a), *y = ptr(a);
-    a->ops->add(&a->ctx, n, x, y, ptr(a));
-}
-
-static void call_embed(struct args *a)
-{
-    const int64_t rows = num(a), n = num(a);
-    const int32_t *ids = ptr(a);
-    const void *table = ptr(a);
-    const float scale = real(a);
-    a->ops->embed(&a->ctx, rows, n, ids, table, scale, ptr(a));
-}
-
-static void call_embed_grad(struct args *a)
-{
-    const int64_t rows = num(a), n = num(a);
-    const int32_t *ids = ptr(a);
-    const void *dy = ptr(a);
-    const float scale = real(a);
-    a->ops->embed_grad(&a->ctx, rows, n, ids, dy, scale, ptr(a));
-}
-
-static void call_gather_rows(struct args *a)
-{
-    const int64_t rows = num(a), n = num(a);
-    const int32_t *index = ptr(a);
-    const void *x = ptr(a);
-    a->ops->gather_rows(&a->ctx, rows, n, index, x, ptr(a));
-}
-
-static void call_scatter_rows(struct args *a)
-{
-    const int64_t rows = num(a), n = num(a);
-    const int32_t *index = ptr(a);
-    const void *x = ptr(a);
-    void *y = ptr(a);
-    a->ops->scatter_rows(&a->ctx, rows, n, index, x, y, num32(a));
-}
-
-static void call_patches(struct args *a)
-{
-    const int32_t items = num32(a), height = num32(a), width = num32(a), channels = num32(a);
-    const int32_t patch = num32(a);
-    const uint8_t *pixels = ptr(a);
-    const float rescale = real(a), *mean = ptr(a), *std = ptr(a);
-    a->ops->patches(&a->ctx, items, height, width, channels, patch, pixels, rescale, mean, std,
-                    ptr(a));
-}
-
-static struct cs_attention_shape shape(struct args *a)
-{
-    struct cs_attention_shape s = {.tokens = num32(a)};
-    s.heads = num32(a);
-    s.kv_heads = num32(a);
-    s.head_dim = num32(a);
-    s.k_tokens = num32(a);
-    s.q_stride = num32(a);
-    s.kv_stride = num32(a);
-    s.o_stride = num32(a);
-    s.scale = real(a);
-    s.softcap = real(a);
-    s.sink = ptr(a);
-    s.dsink = ptr(a);
-    s.is_deterministic = num(a) >= 5000;
-    return s;
-}
-
-static struct cs_mask_list list(struct args *a)
-{
-    struct cs_mask_list l = {.n = num32(a)};
-    l.stride = num32(a);
-    l.count = ptr(a);
-    l.entry = ptr(a);
-    l.cell = ptr(a);
-    l.order = ptr(a);
-    return l;
-}
-
-static struct cs_mask_cells cells(struct args *a)
-{
-    struct cs_mask_cells c = {.n_q = num32(a)};
-    c.n_k = num32(a);
-    c.q_row = ptr(a);
-    c.k_row = ptr(a);
-    c.by_q = list(a);
-    c.by_k = list(a);
-    c.bits_q = ptr(a);
-    c.bits_k = ptr(a);
-    c.bitmap_room = num32(a);
-    c.n_bitmaps = ptr(a);
-    c.pairs = ptr(a);
-    return c;
-}
-
-static struct cs_mask_plan mask(struct args *a, const struct cs_mask_cells *c)
-{
-    struct cs_mask_plan m = {.rule = {.kind = (enum cs_mask_kind)num(a)}};
-    m.rule.window = num32(a);
-    m.rule.prefix = num32(a);
-    m.n_tokens = num32(a);
-    m.doc = ptr(a);
-    m.pos = ptr(a);
-    m.item = ptr(a);
-    m.word = ptr(a);
-    m.n_segments = num32(a);
-    m.segment = ptr(a);
-    m.cells = num(a) >= 5000 ? NULL : c;
-    return m;
-}
-
-static void call_attention(struct args *a)
-{
-    const struct cs_attention_shape s = shape(a);
-    const struct cs_mask_cells c = cells(a);
-    const struct cs_mask_plan m = mask(a, &c);
-    const void *q = ptr(a), *k = ptr(a), *v = ptr(a);
-    void *o = ptr(a);
-    a->ops->attention(&a->ctx, &s, &m, q, k, v, o, ptr(a));
-}
-
-static void call_attention_grad(struct args *a)
-{
-    const struct cs_attention_shape s = shape(a);
-    const struct cs_mask_cells c = cells(a);
-    const struct cs_mask_plan m = mask(a, &c);
-    const void *q = ptr(a), *k = ptr(a), *v = ptr(a), *o = ptr(a), *lse = ptr(a), *d_o = ptr(a);
-    void *dq = ptr(a), *dk = ptr(a);
-    a->ops->attention_grad(&a->ctx, &s, &m, q, k, v, o, lse, d_o, dq, dk, ptr(a));
-}
-
-static void call_linear_xent(struct args *a)
-{
-    const int64_t rows = num(a), in = num(a), vocab = num(a);
-    const void *x = ptr(a), *w = ptr(a);
-    const int32_t *labels = ptr(a);
-    const float softcap = real(a);
-    double *loss = ptr(a);
-    uint8_t *correct = ptr(a);
-    void *dx = ptr(a);
-    a->ops->linear_xent(&a->ctx, rows, in, vocab, x, w, labels, softcap, loss, correct, dx, ptr(a));
-}
-
-static void call_copy(struct args *a)
-{
-    void *to = ptr(a);
-    const void *from = ptr(a);
-    need(a->ops->device->copy(a->ctx.handle, NULL, to, from, (size_t)num(a), NULL), NULL);
-}
-
-static void call_fill(struct args *a)
-{
-    void *p = ptr(a);
-    need(a->ops->device->fill(a->ctx.handle, NULL, p, 0, (size_t)num(a), NULL), NULL);
-}
-
-/* gradients of another type */
-static void call_for_bf16(struct args *a)
-{
-    a->ctx.grad = num(a) >= 5000 ? CS_GRAD_F32 : CS_GRAD_BF16;
-    call_bias_grad(a);
-}
-
-static void call_in_another_workspace(struct args *a)
-{
-    a->ctx.workspace = ptr(a);
-    a->ctx.workspace_bytes = (size_t)num(a);
-    call_add(a);
-}
-
-static void (*const calls[])(struct args *) = {
-    call_bias_add,       call_bias_grad,
-    call_linear,         call_linear_dgrad,
-    call_linear_wgrad,   call_norm,
-    call_add_norm,       call_norm_grad,
-    call_rope,           call_act,
-    call_act_grad,       call_gated,
-    call_gated_grad,     call_add,
-    call_embed,          call_embed_grad,
-    call_gather_rows,    call_scatter_rows,
-    call_patches,        call_attention,
-    call_attention_grad, call_linear_xent,
-    call_copy,           call_fill,
-    call_for_bf16,       call_in_another_workspace,
-};
-
-/* the key of one call; how many arguments it has */
-static int key_of(struct cs_tape *tape, size_t call, int other, char key[33])
-{
-    struct args a = {.ops = &tape->ops, .ctx = cs_tape_ctx(tape), .other = other};
-    const struct cs_tape_mark from = cs_tape_mark(tape);
-    calls[call](&a);
-    assert_int_equal(cs_tape_mark(tape).n_calls, from.n_calls + 1);
-    cs_tape_hash(tape, from, cs_tape_mark(tape), key);
-    return a.n;
-}
-
-static void every_argument_is_in_the_key(void **state)
-{
-    struct cs_device host;
-    struct cs_tape tape;
-    char keys[CS_ARRAY_LEN(calls)][33];
-    (void)state;
-    cs_device_cpu(&host);
-    cs_tape_open(&tape, &host);
-    for (size_t c = 0; c < CS_ARRAY_LEN(calls); c++) {
-        char again[33], other[33];
-        const int n = key_of(&tape, c, -1, keys[c]);
-        key_of(&tape, c, -1, again);
-        assert_string_equal(keys[c], again);
-        for (int i = 0; i < n; i++) {
-            key_of(&tape, c, i, other);
-            if (strcmp(keys[c], other) == 0)
-                fail_msg("call %zu: argument %d is not in the key", c, i);
-        }
-        for (size_t before = 0; before < c; before++)
-            assert_string_not_equal(keys[before], keys[c]);
-    }
-    cs_tape_close(&tape);
-}
-
-/* played on another tape it is the same tape */
-static void a_tape_plays_what_was_written(void **state)
-{
-    struct cs_device host;
-    struct cs_tape second, first;
-    char a[33], b[33];
-    const struct cs_tape_mark start = {0, 0};
-    (void)state;
-    cs_device_cpu(&host);
-    cs_tape_open(&second, &host);
-    cs_tape_open(&first, &second.recorder);
-    for (size_t c = 0; c < CS_ARRAY_LEN(calls); c++)
-        key_of(&first, c, -1, a);
-    cs_tape_hash(&first, start, cs_tape_mark(&first), a);
-    cs_tape_play(&first, start, cs_tape_mark(&first));
-    cs_tape_hash(&second, start, cs_tape_mark(&second), b);
-    assert_int_equal(first.n_calls, second.n_calls);
-    assert_string_equal(a, b);
-    cs_tape_clear(&second);
-    assert_int_equal(cs_tape_mark(&second).word, 0);
-    cs_tape_close(&first);
-    cs_tape_close(&second);
 }
 
 /* ---- which pieces become graphs ---- */
@@ -636,6 +242,103 @@ static void names_of_modes_are_checked(void **state)
     cs_graphs_free(graphs);
 }
 
+/* ---- where a tape is cut ---- */
+
+enum { LAYERS = 5 };
+
+/* an encoder's block, and an LLM of an embedding, two blocks and a head */
+static void make_layers(struct cs_graph *graph)
+{
+    static struct cs_module modules[2] = {{.kind = CS_MODULE_ENCODER}, {.kind = CS_MODULE_LLM}};
+    static struct cs_layer layers[LAYERS] = {
+        {.kind = CS_LAYER_EMBED, .module = 0},
+        {.kind = CS_LAYER_EMBED, .module = 1},
+        {.kind = CS_LAYER_BLOCK, .module = 1},
+        {.kind = CS_LAYER_BLOCK, .module = 1},
+        {.kind = CS_LAYER_HEAD,  .module = 1},
+    };
+    graph->modules = modules;
+    graph->layers = layers;
+}
+
+/* what a stage does: layers from `first` on, one addition each */
+static void run_layers(struct bench *b, const struct cs_watch *watch, int first_layer, int n)
+{
+    struct cs_ctx ctx = cs_device_ctx(b->device);
+    struct cs_run run = {.device = b->device, .ops = b->device->ops, .ctx = &ctx, .watch = watch};
+    cs_graphs_open(b->graphs, &run);
+    for (int i = first_layer; i < first_layer + n; i++) {
+        run.watch->at(run.watch->user, i);
+        if (run.watch->before != NULL)
+            run.watch->before(run.watch->user, i);
+        run.ops->add(run.ctx, N, b->x, b->one, b->x);
+        if (run.watch->done != NULL)
+            run.watch->done(run.watch->user, i);
+    }
+    cs_graphs_close(b->graphs, b->action++);
+}
+
+static void pieces_end_where_rows_are_ragged(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_bench(&b, CS_GRAPHS_ALWAYS);
+    make_layers(&b.graph);
+    run_layers(&b, NULL, 1, 4);
+    assert_int_equal(cs_graphs_counts(b.graphs).pieces, 3); /* embedding, both blocks, head */
+    run_layers(&b, NULL, 2, 2);
+    assert_int_equal(cs_graphs_counts(b.graphs).pieces, 4);
+    assert_int_equal(cs_graphs_counts(b.graphs).known,
+                     2);        /* here the head is the embedding again */
+    run_layers(&b, NULL, 0, 1); /* an encoder's rows come in whole items */
+    run_layers(&b, NULL, 0, 4);
+    assert_int_equal(cs_graphs_counts(b.graphs).pieces, 4 + 1 + 3);
+    assert_true(first(&b) == 4 + 2 + 1 + 4);
+    close_bench(&b);
+}
+
+struct log {
+    struct bench *bench;
+    float before[64], done[64]; /* x as it was */
+    int n_before, n_done, last;
+};
+
+static void log_before(void *user, int32_t layer)
+{
+    struct log *l = user;
+    l->before[l->n_before++] = first(l->bench); /* waits: no capture is under way */
+    l->last = layer;
+}
+
+static void log_done(void *user, int32_t layer)
+{
+    struct log *l = user;
+    assert_int_equal(layer, l->last);
+    l->done[l->n_done++] = first(l->bench);
+}
+
+static void who_watches_is_asked_between_graphs(void **state)
+{
+    struct bench b;
+    struct log log = {.bench = &b};
+    const struct cs_watch watch = {.before = log_before, .done = log_done, .user = &log};
+    (void)state;
+    open_bench(&b, CS_GRAPHS_ALWAYS);
+    make_layers(&b.graph);
+    for (int i = 0; i < 8; i++) {
+        cs_graphs_begin(b.graphs);
+        run_layers(&b, &watch, 1, 4);
+    }
+    assert_int_equal(log.n_before, 32);
+    assert_int_equal(log.n_done, 32);
+    for (int i = 0; i < 32; i++) {
+        assert_true(log.before[i] == (float)i);
+        assert_true(log.done[i] == (float)(i + 1));
+    }
+    assert_true(cs_graphs_counts(b.graphs).replays >= 24);
+    close_bench(&b);
+}
+
 /* ---- training ---- */
 
 enum { STEPS = 14, KINDS_OF_STEPS = 2, SLOTS = 3, MAX_PARAMS = 256 };
@@ -805,13 +508,13 @@ static void a_device_agrees_with_the_host(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_argument_is_in_the_key),
-        cmocka_unit_test(a_tape_plays_what_was_written),
         cmocka_unit_test(always_captures_what_it_has_seen),
         cmocka_unit_test(auto_captures_what_launching_holds_up),
         cmocka_unit_test(a_capture_that_fails_harms_nothing),
         cmocka_unit_test(graphs_and_keys_are_bounded),
         cmocka_unit_test(names_of_modes_are_checked),
+        cmocka_unit_test(pieces_end_where_rows_are_ragged),
+        cmocka_unit_test(who_watches_is_asked_between_graphs),
         cmocka_unit_test(graphs_change_no_bit),
         cmocka_unit_test(training_goes_on_where_nothing_can_be_captured),
         cmocka_unit_test(a_device_agrees_with_the_host),
