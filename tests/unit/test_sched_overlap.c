@@ -274,6 +274,24 @@ static void buckets_hold_what_trains_and_fall_with_the_layers(void **state)
     done(&m);
 }
 
+/* half the bytes a parameter: buckets of twice as many */
+static void gradients_in_bf16_fill_buckets_later(void **state)
+{
+    (void)state;
+    const struct cs_test_spec options = {.dp = 2, .llm_layers = 6, .llm_width = 640};
+    struct made m = make_model(&options);
+    const struct cs_stage *llm = &m.plan->stages[m.plan->n_stages - 1];
+    int64_t bytes = 0;
+    m.graph->keeps_bf16 = true;
+    cs_place_buckets(m.graph, m.arena, m.plan);
+    for (int32_t b = 0; b < llm->n_buckets; b++)
+        bytes += llm->bucket[b].grad_bytes;
+    assert_int_equal(bytes, 2 * trained(m.graph, llm));
+    /* embedding and four blocks, two blocks and the head */
+    assert_int_equal(llm->n_buckets, 2);
+    done(&m);
+}
+
 static void one_replica_and_frozen_stages_have_no_buckets(void **state)
 {
     (void)state;
@@ -325,6 +343,7 @@ int main(void)
         cmocka_unit_test(split_backwards_complete_in_their_weight_half),
         cmocka_unit_test(preparing_a_step_hides_weights),
         cmocka_unit_test(buckets_hold_what_trains_and_fall_with_the_layers),
+        cmocka_unit_test(gradients_in_bf16_fill_buckets_later),
         cmocka_unit_test(one_replica_and_frozen_stages_have_no_buckets),
         cmocka_unit_test(a_plan_that_was_read_has_the_same_buckets),
     };
