@@ -60,11 +60,11 @@ wait_training() {
 # memory in use per GPU, MiB, one line each
 gpu_memory() { [ $is_cpu = yes ] || nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits; }
 gpu_processes() { [ $is_cpu = yes ] || nvidia-smi --query-compute-apps=pid --format=csv,noheader; }
-memory_before=
-remember_memory() { memory_before=$(gpu_memory); }
-# no process computes and no GPU holds more than it did before, give or take what the driver keeps
+memory_before= processes_before=
+remember_memory() { memory_before=$(gpu_memory) processes_before=$(gpu_processes); }
+# no process computes that did not before, and no GPU holds more than it did, give or take what the driver keeps
 are_gpus_free() {
-  [ -z "$(gpu_processes)" ] || return 1
+  [ -z "$(comm -13 <(sort <<<"$processes_before") <(gpu_processes | sort))" ] || return 1
   paste <(echo "$memory_before") <(gpu_memory) | awk '$2 > $1 + 64 { bad = 1 } END { exit bad }'
 }
 
