@@ -1,13 +1,13 @@
 /* Parity of the training step on a GPU, in fp32 and bf16.
  *
  *   gpu_test_parity [steps] [OPTION...]      against our CPU path, at real widths with few layers
- *   gpu_test_parity states [OPTION...]       state in bf16 through checkpoints (also after steps)
+ *   gpu_test_parity states [OPTION...]       state in bf16 through checkpoints
  *   gpu_test_parity full DIR [OPTION...]     against PyTorch at full depth; DIR: full_depth.py's
  *
  * Options: device=cuda:0 (cpu:0: the CPU against itself), steps=20, short=5 (steps of the other
- * frozen settings), vocab=32000, case=-1 (one setting only), bf16=1 (0: fp32 only), threads (of the
- * CPU path; default: the cores, at most 16). Prints figures and "N passed, N failed". Exit: 0 all
- * passed, 1 not, 77 no GPU. */
+ * frozen settings), vocab=32000, case=-1 (one setting only), bf16=1 (0: fp32 only), state=0 (1:
+ * steps also with the state of training in bf16), threads (of the CPU path; default: the cores, at
+ * most 16). Prints figures and "N passed, N failed". Exit: 0 all passed, 1 not, 77 no GPU. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static int count_cores(void)
 
 static bool read_option(struct parity_options *o, const char *arg)
 {
-    int is_bf16 = 1;
+    int is_bf16 = 1, is_bf16_state = 0;
 
     const struct {
         const char *name;
@@ -42,6 +42,7 @@ static bool read_option(struct parity_options *o, const char *arg)
         {"case=",    &o->only       },
         {"threads=", &o->threads    },
         {"bf16=",    &is_bf16       },
+        {"state=",   &is_bf16_state },
     };
 
     static const char device[] = "device=";
@@ -53,6 +54,7 @@ static bool read_option(struct parity_options *o, const char *arg)
         if (strncmp(arg, table[i].name, strlen(table[i].name)) == 0) {
             *table[i].number = atoi(arg + strlen(table[i].name));
             o->is_fp32_only = o->is_fp32_only || is_bf16 == 0;
+            o->has_bf16_state = o->has_bf16_state || is_bf16_state != 0;
             return true;
         }
     return false;
@@ -108,7 +110,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOFBF, 1 << 16); /* settings side by side print in one piece each */
     if (!is_states)
         (is_full ? parity_full : parity_steps)(&tally, &o);
-    if (is_states || (!is_full && o.only < 0))
+    if (is_states)
         parity_states(&tally, &o);
     printf("%d passed, %d failed\n", tally.passed, tally.failed);
     return tally.failed == 0 ? 0 : 1;

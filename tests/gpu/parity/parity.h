@@ -114,7 +114,7 @@ struct parity_options {
     char device[16];    /* compared with the CPU, or with PyTorch's figures */
     char dir[PATH_MAX]; /* of full, absolute */
     int steps, short_steps, vocab, only, threads;
-    bool is_fp32_only;
+    bool is_fp32_only, has_bf16_state;
 };
 
 void parity_steps(struct parity_tally *tally, const struct parity_options *options);
