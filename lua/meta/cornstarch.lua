@@ -171,6 +171,7 @@ function sweep_:json() end
 ---@field weight_decay? number decoupled; not on biases and norms (default 0)
 ---@field clip? number global gradient norm; 0: no clipping (default 1.0)
 ---@field warmup_steps? integer linear warm-up (default 0)
+---@field state? "fp32"|"bf16" what training keeps: fp32 masters, gradients and moments, 18 bytes for a parameter with its bf16 weight; or gradients and moments in bf16 and no masters, 8 bytes, rounded stochastically, on GPUs that compute in bf16 (default "fp32")
 
 ---@class cs.lr.cosine.Args
 ---@field final_ratio? number learning rate at the end over the peak (default 0)
