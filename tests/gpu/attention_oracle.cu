@@ -460,13 +460,15 @@ __global__ void __launch_bounds__(THREADS)
         const double want = exact[at * dim + d];
         const double off = read(x, is_bf16, at / heads * stride + at % heads * dim + d) - want;
         const double eager_off = eager != nullptr ? eager[at * dim + d] - want : 0.0;
-        keep_largest(&worst, off);
+        const double wide = noise != nullptr ? noise[at * dim + d] : 0.0;
+        const double beyond = fabs(off) - 2.0 * wide;
+        keep_largest(&worst, beyond < 0.0 ? 0.0 : beyond);
         keep_largest(&worst_eager, eager_off);
         keep_largest(&largest, want);
         error += off * off;
         excuse += eager_off * eager_off;
         size += want * want;
-        spread += noise != nullptr ? noise[at * dim + d] * noise[at * dim + d] : 0.0;
+        spread += wide * wide;
     }
     for (int i = 16; i > 0; i /= 2) {
         error += __shfl_xor_sync(0xffffffffu, error, i);

@@ -31,7 +31,8 @@ struct att_reference {
 
 /* A result, for the host. */
 struct att_difference {
-    double worst, worst_eager; /* largest |x - exact| of the operator and of the eager program */
+    double worst, worst_eager; /* largest |x - exact| of the operator, beyond twice the noise, and
+                                  of the eager program */
     double largest;            /* largest |exact| */
     int64_t bad_rows;          /* (row, head) whose error is too large in the mean */
     int64_t bad_row;           /* one of them: row * heads + head */
