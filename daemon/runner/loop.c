@@ -15,11 +15,20 @@
 static const struct timeval tick_time = {.tv_usec = 100000}, second_time = {.tv_sec = 1};
 static const struct timeval decide_time = {.tv_usec = 300000}, grace_time = {.tv_sec = 2};
 
+/* A rank that died while it saved, before anybody told the runner of the save, leaves a part. */
+static void sweep_parts(struct cs_runner *r)
+{
+    struct cs_err err = {0};
+    if (r->job.ckpt_dir[0] && cs_ckpt_clean(r->job.ckpt_dir, 0, &err) != CS_OK)
+        cs_run_note(r, CS_WARN, "parts of a checkpoint stay behind: %s", err.text);
+}
+
 static void finish(struct cs_runner *r, enum cs_run_state state, const char *reason)
 {
     if (r->is_over)
         return;
     r->is_over = true;
+    sweep_parts(r);
     cs_run_set_state(r, state, reason);
     cs_journal_sync(r->journal);
     event_base_loopbreak(r->base);

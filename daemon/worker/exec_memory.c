@@ -102,7 +102,7 @@ static enum cs_status allocate(struct cs_exec *exec, const struct cs_exec_memory
     struct cs_device *d = exec->config.device;
     const size_t bytes = m->kept + m->scratch + m->boundary;
     void *arena;
-    if (exec->arena != NULL)
+    if (exec->arena != NULL && d->mem != NULL) /* where memory is dear */
         fprintf(stderr, "rank %d: a step of %d slots needs %.1f MiB, %.1f were planned\n",
                 exec->config.first_rank + exec->config.rank, program->n_slots, 1024.0 * gib(bytes),
                 1024.0 * gib(exec->arena_bytes));

@@ -24,18 +24,23 @@ touch "$b/lib/libcornstarch-cuda.so"
 expect 1 "gpu-test: there is no $b/bin/gpu_test_*: ninja -C $b gpu_test_ops gpu_test_attention gpu_test_parity" "$b"
 program "$b/bin/gpu_test_ops" 'echo "plugin ${1##*/}"; echo "12 passed, 0 failed"'
 program "$b/bin/gpu_test_parity" 'echo "args $#"; echo "3 passed, 0 failed"'
-program "$b/bin/unit_test_worker_golden" 'echo "$CORNSTARCH_TEST_DEVICE $CORNSTARCH_TEST_PRECISION"; echo "[  PASSED  ] 9 test(s)."'
-expect 0 "33 passed, 0 failed" "$b"
+program "$b/bin/unit_test_worker_golden" 'echo "$CORNSTARCH_TEST_DEVICE $CORNSTARCH_TEST_PRECISION"; echo "golden ${CORNSTARCH_GRAPHS:-as they are}"; echo "[  PASSED  ] 9 test(s)."'
+program "$b/bin/unit_test_worker_graphs" 'echo "graphs ${CORNSTARCH_GRAPHS:-as they are}"; echo "[  PASSED  ] 2 test(s)."'
+program "$b/bin/unit_test_worker_masks" 'echo "[  PASSED  ] 1 test(s)."'
+expect 0 "57 passed, 0 failed" "$b"
+says '^graphs as they are$'
 says '^plugin libcornstarch-cuda.so$'
 says '^args 0$'
 says '^cuda:0 fp32$'
 says '^cuda:0 bf16$'
+says '^golden as they are$'
+says '^golden always$'
 expect 0 "12 passed, 0 failed" --only ops "$b"
-expect 0 "30 passed, 0 failed" --only ops,golden "$b"
+expect 0 "48 passed, 0 failed" --only ops,golden "$b"
 
 # whatever goes wrong is counted once and seen in the exit code
 program "$b/bin/unit_test_worker_golden" 'echo "[  PASSED  ] 7 test(s)." ; echo "[  FAILED  ] 2 test(s), listed below:" >&2; exit 2'
-expect 1 "29 passed, 4 failed" "$b"
+expect 1 "49 passed, 8 failed" "$b"
 says '^whole models, bf16 +7 passed, 2 failed'
 program "$b/bin/gpu_test_ops" 'echo "5 passed, 0 failed"; kill -SEGV $$'
 expect 1 "5 passed, 1 failed" --only ops "$b"
