@@ -87,8 +87,13 @@ static float *fetch(const void *acts, int64_t n)
     return out;
 }
 
-/* In bf16 single values are rounded: the direction of the whole is compared. */
-static void assert_cosine(const char *what, int64_t n, const float *got, const float *want)
+/* In bf16 single values are rounded: the direction of the whole is compared. PyTorch in bf16 on the
+ * CPU, against the same fp32 figures: logits as a whole 0.99937 (qwen2) to 0.99978, their worst row
+ * 0.99368 to 0.99891. */
+static const double cosine_of_all = 0.999, cosine_of_row = 0.998;
+
+static void assert_cosine(const char *what, int64_t n, const float *got, const float *want,
+                          double least)
 {
     double both = 0, ours = 0, theirs = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -96,7 +101,7 @@ static void assert_cosine(const char *what, int64_t n, const float *got, const f
         ours += (double)got[i] * (double)got[i];
         theirs += (double)want[i] * (double)want[i];
     }
-    if (!(both / sqrt(ours * theirs) > 0.998))
+    if (!(both / sqrt(ours * theirs) > least))
         fail_msg("%s: cosine %.6f", what, both / sqrt(ours * theirs));
 }
 
@@ -112,7 +117,7 @@ static void assert_close(const char *what, int64_t n, const void *acts, const fl
 {
     float *got = fetch(acts, n);
     if (!cs_device_is_f32(cs_test_device()))
-        assert_cosine(what, n, got, want);
+        assert_cosine(what, n, got, want, cosine_of_all);
     for (int64_t i = 0; i < n && cs_device_is_f32(cs_test_device()); i++) {
         const double d = fabs((double)got[i] - (double)want[i]);
         if (!(d <= tolerance))
@@ -405,10 +410,15 @@ static void check_logits(const struct fixture *f, const struct cs_stage_model *s
     float *w = fetch(head->weight[CS_PARAM_HEAD_W]->w, (int64_t)vocab * width);
     float *g = fetch(head->weight[CS_PARAM_NORM_W]->w, width);
     float *picked = fetch(rows, (int64_t)in->n_labels * width);
-    float *logits = values(f, "out.logits", NULL), *got = malloc((size_t)vocab * sizeof *got);
-    assert_non_null(got);
+    float *logits = values(f, "out.logits", NULL),
+          *all = malloc((size_t)in->n_labels * (size_t)vocab * 2 * sizeof *all);
+    const bool is_f32 = cs_device_is_f32(cs_test_device());
+    assert_non_null(all);
+    float *wanted = all + (size_t)in->n_labels * (size_t)vocab;
     for (int r = 0; r < in->n_labels; r++) {
         const float *x = picked + r * width, *want = logits + in->label_rows[r] * vocab;
+        float *got = all + (size_t)r * (size_t)vocab;
+        memcpy(wanted + (size_t)r * (size_t)vocab, want, (size_t)vocab * sizeof *want);
         double square = 0;
         for (int i = 0; i < width; i++)
             square += (double)x[i] * (double)x[i];
@@ -418,14 +428,15 @@ static void check_logits(const struct fixture *f, const struct cs_stage_model *s
             for (int i = 0; i < width; i++)
                 z += (double)x[i] * rstd * (double)g[i] * (double)w[v * width + i];
             got[v] = (float)z;
-            if (cs_device_is_f32(cs_test_device()) &&
-                !(fabs(z - (double)want[v]) <= 1e-4 * (1.0 + fabs((double)want[v]))))
+            if (is_f32 && !(fabs(z - (double)want[v]) <= 1e-4 * (1.0 + fabs((double)want[v]))))
                 fail_msg("logit (%d, %d) is %.9g, transformers has %.9g", r, v, z, (double)want[v]);
         }
-        if (!cs_device_is_f32(cs_test_device()))
-            assert_cosine("logits", vocab, got, want);
+        if (!is_f32)
+            assert_cosine("logits of a row", vocab, got, want, cosine_of_row);
     }
-    free(got);
+    if (!is_f32)
+        assert_cosine("logits", (int64_t)in->n_labels * vocab, all, wanted, cosine_of_all);
+    free(all);
     free(logits);
     free(w);
     free(g);
