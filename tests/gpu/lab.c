@@ -30,6 +30,16 @@ int lab_between(struct lab *lab, int lo, int hi)
     return lo + (int)(lab_bits(lab) % (uint32_t)(hi - lo + 1));
 }
 
+void lab_cut(struct lab *lab, struct lab_list *list, int64_t largest)
+{
+    list->begin[0] = 0;
+    for (int i = 0; i < LAB_LIST; i++) {
+        const int64_t small = lab_between(lab, 1, 3000);
+        list->begin[i + 1] = list->begin[i] + (i % 7 == 3 ? 0 : i % 31 == 0 ? largest : small);
+    }
+    list->total = list->begin[LAB_LIST];
+}
+
 bool lab_is_bf16(const struct lab *lab)
 {
     return lab->gpu->act_bytes == 2;

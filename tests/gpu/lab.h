@@ -65,4 +65,15 @@ void lab_run(struct lab *lab, struct lab_case *c);
 void lab_verdict(struct lab *lab, const char *name, bool is_good); /* a case without tensors */
 void lab_group(struct lab *lab, const char *name);                 /* prints the operator's line */
 
+/* Operators on lists: one array of `total` elements in tensors of uneven sizes, some of them empty.
+ */
+enum { LAB_LIST = 93 };
+
+struct lab_list {
+    int64_t total, begin[LAB_LIST + 1];
+    struct cs_adamw hyper;
+};
+
+void lab_cut(struct lab *lab, struct lab_list *list, int64_t largest); /* largest: of a few */
+
 #endif

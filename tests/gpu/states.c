@@ -213,29 +213,12 @@ static void test_xent(struct lab *lab)
     lab_group(lab, "xent bf16");
 }
 
-#define MANY 93
-
-struct many_args {
-    int64_t total, begin[MANY + 1];
-    struct cs_adamw hyper;
-};
-
-static void cut(struct lab *lab, struct many_args *g, int64_t largest)
-{
-    g->begin[0] = 0;
-    for (int i = 0; i < MANY; i++)
-        g->begin[i + 1] = g->begin[i] + (i % 7 == 3    ? 0
-                                         : i % 31 == 0 ? largest
-                                                       : (int64_t)lab_between(lab, 1, 3000));
-    g->total = g->begin[MANY];
-}
-
 static void call_adamw(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
                        const void *args)
 {
-    const struct many_args *g = args;
-    struct cs_adamw_bf16_tensor list[MANY];
-    for (int i = 0; i < MANY; i++) {
+    const struct lab_list *g = args;
+    struct cs_adamw_bf16_tensor list[LAB_LIST];
+    for (int i = 0; i < LAB_LIST; i++) {
         const int64_t at = g->begin[i];
         list[i] = (struct cs_adamw_bf16_tensor){
             .n = g->begin[i + 1] - at,
@@ -247,29 +230,29 @@ static void call_adamw(const struct cs_ops *ops, struct cs_ctx *ctx, void *const
             .exp_avg = (uint16_t *)p[2] + at,
             .exp_avg_sq = (uint16_t *)p[3] + at};
     }
-    ops->adamw_bf16_many(ctx, MANY, list, &g->hyper);
+    ops->adamw_bf16_many(ctx, LAB_LIST, list, &g->hyper);
 }
 
 static void call_sumsq(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
                        const void *args)
 {
-    const struct many_args *g = args;
+    const struct lab_list *g = args;
     struct cs_ctx own = narrow(ctx);
-    struct cs_sumsq_tensor list[MANY];
-    for (int i = 0; i < MANY; i++)
+    struct cs_sumsq_tensor list[LAB_LIST];
+    for (int i = 0; i < LAB_LIST; i++)
         list[i] = (struct cs_sumsq_tensor){g->begin[i + 1] - g->begin[i],
                                            (const uint16_t *)p[0] + g->begin[i]};
-    ops->sumsq_many(&own, MANY, list, p[1]);
+    ops->sumsq_many(&own, LAB_LIST, list, p[1]);
 }
 
 static void test_optimizer(struct lab *lab)
 {
     static const int64_t largest[] = {1, 32768, 32769, 700001};
     for (size_t i = 0; i < CS_ARRAY_LEN(largest); i++) {
-        struct many_args g = {
+        struct lab_list g = {
             .hyper = {1e-3f, 0.9f, 0.999f, 1e-8f, 7.0f, 0.125f, i % 2 == 0 ? 1 : 1000}
         };
-        cut(lab, &g, largest[i]);
+        lab_cut(lab, &g, largest[i]);
         struct lab_case c = {.what = "adamw_bf16", .call = call_adamw, .args = &g};
         lab_real(lab, &c, LAB_BF16, g.total, -1, 1);
         lab_real(lab, &c, LAB_BF16, g.total, -1, 1); /* to the bit: rel and scale are 0 */
@@ -278,7 +261,7 @@ static void test_optimizer(struct lab *lab)
         lab_run(lab, &c);
         struct lab_case s = {.what = "sumsq_many", .call = call_sumsq, .args = &g};
         lab_real(lab, &s, LAB_BF16, g.total, -1, 1);
-        lab_output(lab, &s, LAB_F64, MANY, 1e-12, 0);
+        lab_output(lab, &s, LAB_F64, LAB_LIST, 1e-12, 0);
         lab_run(lab, &s);
     }
     lab_group(lab, "adamw bf16");

@@ -129,30 +129,12 @@ static void call_sumsq(const struct cs_ops *ops, struct cs_ctx *ctx, void *const
     ops->sumsq(ctx, *(const int64_t *)args, p[0], p[1]);
 }
 
-/* Lists: the host pointers of a case are cut into tensors of uneven sizes, some of them empty. */
-#define MANY 93
-
-struct many_args {
-    int64_t total, begin[MANY + 1];
-    struct cs_adamw hyper;
-};
-
-static void cut(struct lab *lab, struct many_args *g, int64_t largest)
-{
-    g->begin[0] = 0;
-    for (int i = 0; i < MANY; i++)
-        g->begin[i + 1] = g->begin[i] + (i % 7 == 3    ? 0
-                                         : i % 31 == 0 ? largest
-                                                       : (int64_t)lab_between(lab, 1, 3000));
-    g->total = g->begin[MANY];
-}
-
 static void call_adamw_many(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
                             const void *args)
 {
-    const struct many_args *g = args;
-    struct cs_adamw_tensor list[MANY];
-    for (int i = 0; i < MANY; i++) {
+    const struct lab_list *g = args;
+    struct cs_adamw_tensor list[LAB_LIST];
+    for (int i = 0; i < LAB_LIST; i++) {
         const int64_t at = g->begin[i];
         list[i] = (struct cs_adamw_tensor){g->begin[i + 1] - at,
                                            i % 2 == 0 ? 0.1f : 0.0f,
@@ -163,27 +145,27 @@ static void call_adamw_many(const struct cs_ops *ops, struct cs_ctx *ctx, void *
                                            i % 5 == 4 ? NULL
                                                       : (char *)p[4] + (size_t)at * ops->act_bytes};
     }
-    ops->adamw_many(ctx, MANY, list, &g->hyper);
+    ops->adamw_many(ctx, LAB_LIST, list, &g->hyper);
 }
 
 static void call_sumsq_many(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
                             const void *args)
 {
-    const struct many_args *g = args;
-    struct cs_sumsq_tensor list[MANY];
-    for (int i = 0; i < MANY; i++)
+    const struct lab_list *g = args;
+    struct cs_sumsq_tensor list[LAB_LIST];
+    for (int i = 0; i < LAB_LIST; i++)
         list[i] = (struct cs_sumsq_tensor){g->begin[i + 1] - g->begin[i],
                                            (const float *)p[0] + g->begin[i]};
-    ops->sumsq_many(ctx, MANY, list, p[1]);
+    ops->sumsq_many(ctx, LAB_LIST, list, p[1]);
 }
 
 /* A list gives the bits of single calls; both are compared with the twin. */
 static void call_sumsq_one_by_one(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
                                   const void *args)
 {
-    const struct many_args *g = args;
+    const struct lab_list *g = args;
     call_sumsq_many(ops, ctx, p, args);
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < LAB_LIST; i++)
         ops->sumsq(ctx, g->begin[i + 1] - g->begin[i], (const float *)p[0] + g->begin[i],
                    (double *)p[1] + i);
 }
@@ -192,10 +174,10 @@ static void test_lists(struct lab *lab)
 {
     static const int64_t largest[] = {1, 32768, 32769, 700001};
     for (size_t i = 0; i < CS_ARRAY_LEN(largest); i++) {
-        struct many_args g = {
+        struct lab_list g = {
             .hyper = {1e-3f, 0.9f, 0.95f, 1e-8f, 7.0f, 0.125f, 3}
         };
-        cut(lab, &g, largest[i]);
+        lab_cut(lab, &g, largest[i]);
         struct lab_case c = {.what = "adamw_many", .call = call_adamw_many, .args = &g};
         lab_real(lab, &c, LAB_F32, g.total, -1, 1);
         lab_real(lab, &c, LAB_F32, g.total, -1, 1)->rel = 2e-6;
@@ -209,7 +191,7 @@ static void test_lists(struct lab *lab)
                                  .call = one ? call_sumsq_one_by_one : call_sumsq_many,
                                  .args = &g};
             lab_real(lab, &s, LAB_F32, g.total, -1, 1);
-            lab_output(lab, &s, LAB_F64, MANY, 1e-12, 0);
+            lab_output(lab, &s, LAB_F64, LAB_LIST, 1e-12, 0);
             lab_run(lab, &s);
         }
     }
