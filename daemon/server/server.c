@@ -294,9 +294,9 @@ void cs_server_close(struct cs_server *server)
         unlink(server->socket_path);
         close(server->listen_fd);
     }
+    cs_node_close(server); /* it has an event of the loop */
     if (server->base)
         event_base_free(server->base);
-    cs_node_close(server);
     cs_db_close(server->db);
     const int locks[] = {server->runtime_lock_fd, server->lock_fd};
     for (size_t i = 0; i < CS_ARRAY_LEN(locks); i++)

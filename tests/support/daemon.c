@@ -80,8 +80,11 @@ static void exec_daemon(const struct test_daemon *daemon)
     dup2(fd, 2);
     setenv("CORNSTARCH_RUNNER", program("fake_runner"), 1);
     setenv("XDG_CONFIG_HOME", daemon->dir, 1);
-    setenv("CORNSTARCH_NVML", "none", 0);              /* CPU ranks, also on a machine with GPUs */
-    setenv("ASAN_OPTIONS", "quarantine_size_mb=1", 1); /* memory is measured */
+    setenv("CORNSTARCH_NVML", "none", 0); /* CPU ranks, also on a machine with GPUs */
+    /* memory is measured; what is freed is overwritten, so that libraries fall over it too */
+    setenv("ASAN_OPTIONS", "quarantine_size_mb=1:max_free_fill_size=65536:free_fill_byte=85", 1);
+    setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 0);
+    setenv("MALLOC_PERTURB_", "85", 0);
     execv(program("cornstarchd"), (char *const *)(uintptr_t)argv);
     _exit(127);
 }

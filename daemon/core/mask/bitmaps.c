@@ -4,7 +4,7 @@
 #include "core/mask/cut.h"
 #include "core/mask/runs.h"
 
-enum { BITMAPS_PER_TILE = 32, MOST_STEPS = 1 << 20, MOST_ROOM = 1 << 30 };
+enum { BITMAPS_PER_TILE = 32, MOST_STEPS = 1 << 22, MOST_ROOM = 1 << 30 };
 
 /* cells with some pairs but not all; -1: counting takes long, or rows are in another order */
 static int64_t count_partial(const struct cs_mask_plan *plan, const int32_t *q_row, int32_t n_q)
