@@ -107,6 +107,7 @@ static enum cs_status allocate(struct cs_exec *exec, const struct cs_exec_memory
                 exec->config.first_rank + exec->config.rank, program->n_slots, 1024.0 * gib(bytes),
                 1024.0 * gib(exec->arena_bytes));
     CS_TRY(cs_device_sync(d, err));
+    cs_graphs_moved(exec->graphs);
     drop_arena(exec);
     const enum cs_status status = cs_device_alloc(d, bytes, &arena, err);
     if (status != CS_OK)

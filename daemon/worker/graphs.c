@@ -362,6 +362,19 @@ void cs_graphs_begin(struct cs_graphs *graphs)
     cs_tape_clear(&g->later);
 }
 
+void cs_graphs_moved(struct cs_graphs *graphs)
+{
+    struct cs_graphs *g = graphs;
+    if (g == NULL)
+        return;
+    for (int32_t i = 0; i < g->n_entries; i++) {
+        g->entry[i].is_put_off = false;
+        drop_graph(g, &g->entry[i]);
+    }
+    g->n_put_off = 0;
+    cs_tape_clear(&g->later);
+}
+
 /* It runs without a graph once more. */
 static void put_off(struct cs_graphs *g, struct entry *e, struct cs_tape_mark from,
                     struct cs_tape_mark to)

@@ -70,6 +70,9 @@ void cs_graphs_free(struct cs_graphs *graphs); /* the device is idle */
 
 /* A step begins, no message is under way on the device: captures what was put off. */
 void cs_graphs_begin(struct cs_graphs *graphs);
+/* Activations lie elsewhere from now on, the device is idle: what was put off is void and graphs,
+ * which name the old addresses, go. Between steps. */
+void cs_graphs_moved(struct cs_graphs *graphs);
 /* From here on what is run through `run` is written down; its context, operators, device and watch
  * are replaced. The watch it had is asked when the tape is played, in the same order. */
 void cs_graphs_open(struct cs_graphs *graphs, struct cs_run *run);
