@@ -25,10 +25,10 @@ int64_t cs_overlap_delay(const struct cs_overlap_item *item, int32_t n)
     return delay_ns;
 }
 
-static int64_t compute_ns(const struct cs_plan *plan, const struct cs_action *a)
+int64_t cs_overlap_compute_ns(const struct cs_plan *plan, const struct cs_action *action)
 {
-    const struct cs_stage *s = a->stage >= 0 ? &plan->stages[a->stage] : NULL;
-    switch ((enum cs_op)a->op) {
+    const struct cs_stage *s = action->stage >= 0 ? &plan->stages[action->stage] : NULL;
+    switch ((enum cs_op)action->op) {
     case CS_OP_FWD:
         return s->fwd_ns;
     case CS_OP_BWD:
@@ -67,7 +67,7 @@ static bool after_last(const struct cs_program *program, int rank, int32_t stage
     *after_ns = 0;
     for (uint32_t i = rp->n_fifo[CS_STREAM_COMPUTE]; i-- > 0;) {
         const struct cs_action *a = &rp->actions[fifo[i]];
-        *own_ns = compute_ns(program->plan, a);
+        *own_ns = cs_overlap_compute_ns(program->plan, a);
         if (a->stage == stage && makes_gradients(a))
             return true;
         *after_ns += *own_ns;
@@ -85,7 +85,7 @@ static int64_t before_first(const struct cs_program *program, int rank, int32_t 
         const struct cs_action *a = &rp->actions[fifo[i]];
         if (a->stage == stage && a->op == CS_OP_FWD)
             break;
-        before_ns += compute_ns(program->plan, a);
+        before_ns += cs_overlap_compute_ns(program->plan, a);
     }
     return before_ns;
 }

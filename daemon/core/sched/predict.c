@@ -134,13 +134,10 @@ int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
     const struct cs_plan *plan = program->plan;
     switch ((enum cs_op)action->op) {
     case CS_OP_FWD:
-        return plan->stages[action->stage].fwd_ns;
     case CS_OP_BWD:
-        return plan->stages[action->stage].bwd_input_ns + plan->stages[action->stage].bwd_weight_ns;
     case CS_OP_BWD_INPUT:
-        return plan->stages[action->stage].bwd_input_ns;
     case CS_OP_BWD_WEIGHT:
-        return plan->stages[action->stage].bwd_weight_ns;
+        return cs_overlap_compute_ns(plan, action);
     case CS_OP_SEND:
         return device->link_latency_ns +
                bytes_ns(message_bytes(plan, action, device), cs_lane_bytes_per_s(device));
