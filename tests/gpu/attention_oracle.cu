@@ -460,7 +460,8 @@ __global__ void __launch_bounds__(THREADS)
         const double want = exact[at * dim + d];
         const double off = read(x, is_bf16, at / heads * stride + at % heads * dim + d) - want;
         const double eager_off = eager != nullptr ? eager[at * dim + d] - want : 0.0;
-        const double wide = noise != nullptr ? fabs(noise[at * dim + d]) : 0.0; /* of dq it has a sign */
+        const double wide =
+            noise != nullptr ? fabs(noise[at * dim + d]) : 0.0; /* of dq it has a sign */
         const double beyond = fabs(off) - 2.0 * wide;
         keep_largest(&worst, beyond < 0.0 ? 0.0 : beyond);
         keep_largest(&worst_eager, eager_off);

@@ -184,6 +184,11 @@ static void a_profile_is_read_as_it_was_written_and_used(void **state)
     assert_int_equal(block->fwd_ns, 128 * 128 / 2 + 2 * 128 + 7);
     assert_int_equal(block->bwd_input_ns, 128 * 128 / 4 + 128);
     assert_int_equal(block->bwd_weight_ns, 3 * 128);
+    /* what was not measured is a share of what was, not of the roofline */
+    const struct cs_search_layer *half =
+        &option(problem_of(&f, read), 1, 1, 2, CS_RECOMPUTE_NONE)->layer[1];
+    assert_int_equal(half->bwd_weight_ns, block->bwd_weight_ns / 2);
+    assert_true(half->fwd_ns >= block->fwd_ns / 2);
     json_decref(json);
     json_decref(again);
     close_model(&f);

@@ -190,27 +190,43 @@ static enum cs_status check_precision(const struct cs_spec *spec, const struct c
                    profile->precision, asked);
 }
 
-static enum cs_status take_profile(const struct cs_spec *spec, const struct cs_graph *graph,
-                                   const struct cs_slot_budget *budget,
-                                   const struct cs_device_class *device,
-                                   const struct cs_profile *profile, struct cs_layer_cost *cost,
-                                   struct cs_err *err)
+enum cs_status cs_measured_layer_costs(const struct cs_spec *spec, const struct cs_graph *graph,
+                                       const struct cs_slot_budget *budget,
+                                       const struct cs_device_class *device,
+                                       const struct cs_profile *profile, struct cs_layer_cost *cost,
+                                       const struct cs_layer **missing, struct cs_err *err)
 {
+    *missing = NULL;
     CS_TRY(cs_profile_check(profile, graph, device, err));
     CS_TRY(check_precision(spec, profile, device, err));
     for (int32_t i = 0; i < graph->n_layers; i++) {
         const struct cs_layer *layer = &graph->layers[i];
         const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
         const int64_t rows = cs_profile_rows(layer, work.tokens, work.label_rows);
-        if (!cs_profile_cost(profile, graph, layer, 1, 1, rows, &cost[i]))
-            return cs_fail(err, CS_PLAN,
-                           "the profile has no costs of %s on one rank; measure again with "
-                           "'cornstarch-console profile SCRIPT --output FILE'",
-                           layer->path);
+        if (!cs_profile_cost(profile, graph, layer, 1, 1, rows, &cost[i])) {
+            *missing = *missing ? *missing : layer;
+            continue;
+        }
         if (layer->needs_weight_grad && !layer->needs_input_grad)
             cost[i].bwd_input_ns = inner_input_ns(graph, layer, budget, device, profile, rows);
     }
     return CS_OK;
+}
+
+static enum cs_status take_profile(const struct cs_spec *spec, const struct cs_graph *graph,
+                                   const struct cs_slot_budget *budget,
+                                   const struct cs_device_class *device,
+                                   const struct cs_profile *profile, struct cs_layer_cost *cost,
+                                   struct cs_err *err)
+{
+    const struct cs_layer *missing;
+    CS_TRY(cs_measured_layer_costs(spec, graph, budget, device, profile, cost, &missing, err));
+    if (missing == NULL)
+        return CS_OK;
+    return cs_fail(err, CS_PLAN,
+                   "the profile has no costs of %s on one rank; measure again with "
+                   "'cornstarch-console profile SCRIPT --output FILE'",
+                   missing->path);
 }
 
 enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_graph *graph,

@@ -19,6 +19,15 @@ struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs
                                    const struct cs_slot_budget *budget);
 /* bytes of one weight or activation element: 4 on CPUs, 2 on GPUs */
 int cs_device_element_bytes(const struct cs_device_class *device);
+/* Puts what a profile measured on one rank in the place of the costs of the layers that it has; the
+ * first that it has not: missing (NULL: it has all). CS_PLAN: of another device, precision or
+ * shapes. */
+enum cs_status cs_measured_layer_costs(const struct cs_spec *spec, const struct cs_graph *graph,
+                                       const struct cs_slot_budget *budget,
+                                       const struct cs_device_class *device,
+                                       const struct cs_profile *profile, struct cs_layer_cost *cost,
+                                       const struct cs_layer **missing,
+                                       struct cs_err *err) CS_NODISCARD;
 /* Costs of all layers for a spec: measured where it brings a profile, else the roofline. out may be
  * NULL; NULL in it: there is none. CS_INVALID, CS_PLAN: plan.profile is no profile, of another
  * device or precision, of other shapes, or without a layer of the model. */

@@ -13,7 +13,7 @@ struct builder {
     const struct cs_device_class *device;
     const struct cs_profile *profile;
     struct cs_slot_budget budget;
-    struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1, roofline */
+    struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1: measured where a profile has it */
     int32_t node, widest;       /* ranks of a node; of a tp * cp group */
     struct cs_arena *arena;
 };
@@ -185,7 +185,7 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, in
     *out = (struct cs_search_layer){.is_trained = layer->needs_weight_grad,
                                     .needs_input_grad = layer->needs_input_grad};
     const int64_t x = cs_profile_rows(layer, at.work.tokens, at.work.label_rows);
-    if (cs_profile_cost(b->profile, b->graph, layer, tp, cp, x, &measured)) {
+    if (tp * cp > 1 && cs_profile_cost(b->profile, b->graph, layer, tp, cp, x, &measured)) {
         out->fwd_ns = measured.fwd_ns; /* with its collectives, as it ran */
         out->bwd_input_ns = measured.bwd_input_ns;
         out->bwd_weight_ns = measured.bwd_weight_ns;
@@ -272,10 +272,12 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
     if ((int64_t)cluster->n_nodes * cluster->devices_per_node > CS_LAYOUT_MAX_RANKS)
         return cs_fail(err, CS_PLAN, "the cluster has more than %d devices", CS_LAYOUT_MAX_RANKS);
     CS_TRY(cs_plan_budget(spec, graph, &b.budget, err));
-    if (profile)
-        CS_TRY(cs_profile_check(profile, graph, cluster->device, err));
     b.cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, graph->n_layers);
     cs_layer_costs(graph, &b.budget, cluster->device, b.cost);
+    const struct cs_layer *missing; /* keeps its roofline */
+    if (profile)
+        CS_TRY(cs_measured_layer_costs(spec, graph, &b.budget, cluster->device, profile, b.cost,
+                                       &missing, err));
     struct cs_search_problem *problem = CS_NEW(arena, struct cs_search_problem);
     *problem = (struct cs_search_problem){.n_branches = graph->n_branches,
                                           .n_ranks = cluster->n_nodes * cluster->devices_per_node,
