@@ -54,7 +54,10 @@ static void add_weights(struct cs_runner *r, const json_t *weights)
 
 static void on_done(struct cs_child *child, const json_t *msg)
 {
+    const char *copy = cs_msg_str(msg, "tied_copy", "");
     add_weights(child->runner, cs_msg_arr(msg, "weights"));
+    if (*copy)
+        cs_str_copy(child->runner->tied_copy, sizeof child->runner->tied_copy, copy);
     child->is_done = true;
     cs_str_copy(child->weights_hash, sizeof child->weights_hash,
                 cs_msg_str(msg, "weights_hash", ""));

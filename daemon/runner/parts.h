@@ -114,7 +114,8 @@ struct cs_runner {
     int64_t last_step, checkpoint_step; /* -1 none */
     int64_t tokens, samples, skipped;   /* trained in all, with the runs before */
     json_t *weights;                    /* name -> xxh3 of every parameter, from worker.done */
-    int64_t row_ns, slowest_ns;         /* when the last row ended; the longest step */
+    char tied_copy[33];         /* xxh3 of the head's copy of a tied embedding, "": there is none */
+    int64_t row_ns, slowest_ns; /* when the last row ended; the longest step */
     int64_t go_ns, spans_ns;
     uint64_t n_bad_samples;
     char weights_hash[65];

@@ -96,7 +96,7 @@ static enum cs_status take_device(struct cs_optim *o, const struct cs_tensor *ti
 {
     void *p;
     if (tied != NULL && tied->grad != NULL && o->params->embed_rank != o->params->head_rank) {
-        o->tied_bytes = (size_t)tied->param->count * o->params->grad_size;
+        o->tied_bytes = (size_t)tied->own_n * o->params->grad_size;
         CS_TRY(cs_device_alloc(o->device, o->tied_bytes, &o->tied_peer, err));
     }
     o->squares = o->mine;
@@ -185,20 +185,26 @@ bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out)
     const struct cs_tensor *own = p->embed != NULL ? p->embed : p->tied;
     if (own == NULL || own->grad == NULL || optim->is_tied_summed)
         return false;
-    const bool is_here = p->embed_rank == p->head_rank;
+    if (p->embed_rank == p->head_rank) {
+        *out = (struct cs_tied_exchange){
+            .peer = -1,
+            .mine = own->grad,
+            .theirs = p->tied->grad,
+            .bytes = (size_t)own->param->count * p->grad_size,
+        };
+        return out->theirs != out->mine; /* one gradient for both: nothing to add */
+    }
     *out = (struct cs_tied_exchange){
-        .peer = is_here            ? -1
-                : p->embed != NULL ? p->head_rank
-                                   : p->embed_rank,
-        .mine = own->grad,
-        .theirs = is_here ? p->tied->grad : optim->tied_peer,
-        .bytes = (size_t)own->param->count * p->grad_size,
+        .peer = p->embed != NULL ? p->head_rank : p->embed_rank,
+        .mine = cs_params_grad(p, own->at + own->own_at),
+        .theirs = optim->tied_peer,
+        .bytes = (size_t)own->own_n * p->grad_size,
     };
-    return out->theirs != out->mine; /* one gradient for both: nothing to add */
+    return own->own_n > 0; /* of both ranks' part */
 }
 
 /* own = embedding's + head's; addition of two numbers commutes to the bit, so it does not matter
- * which of them is here */
+ * which of them is here: both copies of the table get the same sum */
 void cs_optim_tied_end(struct cs_optim *optim, const struct cs_tied_exchange *x)
 {
     const struct cs_device *d = optim->device;

@@ -1,5 +1,15 @@
 /* The end of a step: tied gradients, global norm, clipping, AdamW.
  *
+ * A tied embedding whose head stage is on another rank has a copy of its weights there, which must
+ * stay the same to the bit for ever. So both copies are updated from the same bits: each rank first
+ * sums its own gradient over its own replicas (in whatever order their communicator adds), then the
+ * two ranks exchange the part that both of them update and add the two numbers, which commutes. A
+ * sum of more than two numbers after the exchange would be made twice, by two communicators, and
+ * might round differently. Norm and step are the same on all ranks; masters and moments begin equal
+ * (same fresh values, same checkpoint); rounding takes its random bits from the name and the place
+ * in the whole table; so by induction the copies are equal after every step. Exchanged are 2/dp of
+ * the table's gradient.
+ *
  * Gradients are of the loss sum; the norm reported is that of the mean over the step's trained
  * tokens, as torch's clip_grad_norm_ sees it. The squares of every trainable tensor are summed in
  * fp64 by its owner, gathered by all ranks and added in the order of parameter ids, so every rank
@@ -32,7 +42,7 @@ struct cs_optim {
     int32_t n_updates;
     double *mine, *all;
     double *squares; /* what operators write; mine itself on the host */
-    void *tied_peer; /* the other stage's gradient of the tied embedding; NULL: it is here */
+    void *tied_peer; /* the part of the other stage's gradient of the tied embedding; NULL: here */
     size_t tied_bytes, square_bytes;
     bool is_tied_summed;
     int64_t
@@ -52,7 +62,8 @@ void cs_optim_free(struct cs_optim *optim); /* accepts NULL */
 /* clears gradients and the step's results */
 void cs_optim_begin(struct cs_optim *optim);
 
-/* The two gradients of a tied embedding, where they are to be summed. */
+/* The two gradients of a tied embedding, where they are to be summed: whole ones on one rank, else
+ * the parts that the replica updates. */
 struct cs_tied_exchange {
     int peer; /* the other stage's rank, -1: both are here */
     void *mine, *theirs;
@@ -64,11 +75,12 @@ struct cs_tied_exchange {
  */
 bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out);
 void cs_optim_tied_end(struct cs_optim *optim, const struct cs_tied_exchange *x);
-/* Sum the tied embedding's two gradients. comm NULL or both stages on this rank: locally. */
+/* Sum the tied embedding's two gradients, after those of replicas are (cs_replicas_reduce). comm
+ * NULL or both stages on this rank: locally. */
 enum cs_status cs_optim_tied(struct cs_optim *optim, struct cs_comm *comm, int deadline_ms,
                              struct cs_err *err) CS_NODISCARD;
-/* The same where both stages are on this rank; programs have no action for that. Done once a step.
- */
+/* The same where both stages are on this rank: before the replicas' sums; programs need no action
+ * for that. Done once a step. */
 enum cs_status cs_optim_tied_here(struct cs_optim *optim, struct cs_err *err) CS_NODISCARD;
 /* Squares, gathering, norm and clip factor. trained_tokens 0: nothing to update. */
 enum cs_status cs_optim_norm(struct cs_optim *optim, struct cs_comm *comm, int64_t trained_tokens,

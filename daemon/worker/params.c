@@ -160,7 +160,9 @@ static void close_bucket(struct planner *a)
     p->bucket[p->n_buckets] = (struct cs_bucket){.at = a->at};
 }
 
-/* The embedding's gradient is complete when it has met the head's. */
+/* A tied embedding has a bucket of its own, so that its copies on two ranks are dealt out to the
+ * replicas alike. It is summed last: on one rank its gradient is complete when it has met the
+ * head's. */
 static bool is_late(const struct cs_params *p, const struct cs_tensor *t)
 {
     return p->graph->is_tied && has_embedding_role(p->graph, t->param);

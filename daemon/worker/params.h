@@ -42,7 +42,7 @@ struct cs_tensor {
 struct cs_bucket {
     int64_t at, n;                  /* elements of grads, a multiple of the replicas */
     int32_t first_layer, end_layer; /* graph->layers; it is complete when first_layer's backward is
-                                     * done; -1: after the tied exchange */
+                                     * done; -1: of a tied embedding, after all others */
 };
 
 struct cs_params {

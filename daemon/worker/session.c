@@ -105,6 +105,22 @@ static enum cs_status add_weight(const struct cs_session *s, const struct cs_ten
     return CS_OK;
 }
 
+/* The head's copy of a tied embedding whose own rank is another one: the same bits, if all is well.
+ */
+static enum cs_status add_tied_copy(const struct cs_session *s, json_t *msg, struct cs_err *err)
+{
+    const struct cs_params *p = s->trainer->params;
+    const float *values;
+    char hash[33];
+    if (p->tied == NULL || p->embed != NULL)
+        return CS_OK;
+    CS_TRY(whole_values(s, p->tied, &values, err));
+    cs_xxh3_128_hex(values, (size_t)p->tied->param->count * sizeof *values, hash);
+    if (p->replica == 0)
+        cs_msg_set_str(msg, "tied_copy", hash);
+    return CS_OK;
+}
+
 /* SHA-256 over name and values of the trained parameters this rank answers for, by name; with one
  * rank it is the hash of the model. weights: [id, xxh3] of all it answers for, frozen ones too. */
 static enum cs_status report_done(const struct cs_session *s, struct cs_err *err)
@@ -125,6 +141,8 @@ static enum cs_status report_done(const struct cs_session *s, struct cs_err *err
         if (t->grad != NULL)
             list[n++] = t;
     }
+    if (status == CS_OK)
+        status = add_tied_copy(s, msg, err);
     qsort(list, (size_t)n, sizeof *list, by_name);
     struct cs_sha256 *sha = cs_sha256_new();
     for (int i = 0; status == CS_OK && i < n; i++) {

@@ -4,6 +4,7 @@
   rows DIR [FROM [TO]]        step, loss and gradient norm of the training steps, all digits
   counts DIR                  step, slots, messages and bytes sent
   weights DIR [GLOB]          name and hash of the parameters at the end
+  copies DIR                  number of second copies of a tied embedding at the end; fails where one differs
   tensors DIR MODULE          name and XXH3 of every tensor of a model directory, named as in `weights`
 """
 import ctypes
@@ -60,6 +61,16 @@ def weights(folder, glob="*"):
             print(name, doc["xxh3"][name])
 
 
+def copies(folder):
+    with open(os.path.join(folder, "weights.json"), encoding="utf-8") as f:
+        doc = json.load(f)
+    copies = doc.get("copies", {})
+    for name, digest in copies.items():
+        if digest != doc["xxh3"][name]:
+            sys.exit(f"{name}: {doc['xxh3'][name]} and {digest}")
+    print(len(copies))
+
+
 class Digest(ctypes.Structure):
     _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
 
@@ -79,4 +90,4 @@ def tensors(folder, module):
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (field, rows, counts, weights, tensors)}[sys.argv[1]](*sys.argv[2:])
+    {f.__name__: f for f in (field, rows, counts, weights, copies, tensors)}[sys.argv[1]](*sys.argv[2:])

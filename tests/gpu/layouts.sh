@@ -6,8 +6,9 @@
 #   BUILD     build directory with bin and lib (default: build)
 # Passes when every layout that the GPUs allow (pipelines in several orders, encoder first, replicas, replicas of
 # pipelines, a tied embedding) trains 20 steps in fp32 with the losses and gradient norms of one rank, within 1e-4;
-# when a job with replicas, killed after a checkpoint, ends with the weights of the one that was not; and when nothing
-# is left afterwards. Exit: 0 passed, 1 not, 77 no GPU.
+# when the two copies of a tied embedding on two ranks end with the same bits, also with all state in bf16; when a job
+# with replicas, killed after a checkpoint, ends with the weights of the one that was not; and when nothing is left
+# afterwards. Exit: 0 passed, 1 not, 77 no GPU.
 set -u
 numbers=gpus switches=exact is_exact=no
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU') || gpus=4 # CPU ranks; without --cpu it is seen that there is no GPU
@@ -50,6 +51,8 @@ compare() {
   id=$(submit many.lua 2>said) || { bad "$name: $(grep -m1 . said)"; return; }
   if ! "$C" wait "$id" >/dev/null; then
     bad "$name: $(job "$id" state) $(job "$id" reason)"
+  elif ! jobs_py copies "$jobs/$id" >copies 2>&1; then
+    bad "$name: the copies of the tied embedding differ: $(cat copies)"
   elif off=$(near "${base["with $*"]}" "$id" 1e-4); then
     good "$name: off by at most $off"
   else
@@ -70,6 +73,30 @@ compare 4 "encoder, LLM in 3 stages, zb-h2" "$(pipe 1 3 encoder-parallel zb-h2)"
 compare 4 "2 replicas of encoder and LLM" "$(pipe 1 1 encoder-parallel 1f1b 2)"
 compare 4 "2 replicas of encoder and LLM, zb-h1, tied" "$(pipe 1 2 encoder-first zb-h1 2)" llm=data/tied
 compare 4 "4 replicas" "$(pipe 1 1 encoder-colocated 1f1b 4)"
+compare 8 "4 replicas, tied embedding on two ranks" "$(pipe 1 2 encoder-first 1f1b 4)" llm=data/tied
+
+# copies RANKS NAME PLAN [KEY=VALUE...]: both copies of the tied embedding are the same after 200 steps
+copies() {
+  local ranks=$1 name=$2 plan=$3 id n
+  shift 3
+  [ "$ranks" -le "$gpus" ] || return 0
+  write_node_job copies.lua "$ranks" "plan=$plan" llm=data/tied steps=200 "$@"
+  id=$(submit copies.lua 2>said) || { bad "$name: $(grep -m1 . said)"; return; }
+  if ! "$C" wait "$id" >/dev/null; then
+    bad "$name: $(job "$id" state) $(job "$id" reason)"
+  elif n=$(jobs_py copies "$jobs/$id" 2>&1) && [ "$n" = 1 ]; then
+    good "$name: equal"
+  else
+    bad "$name: $n"
+  fi
+}
+for state in fp32 bf16; do
+  [ $is_cpu = no ] || [ $state = fp32 ] || continue
+  for dp in 1 2 4; do
+    copies $((2 * dp)) "copies of a tied embedding, $dp replicas, state in $state" \
+      "$(pipe 1 2 encoder-first 1f1b $dp)" "state=\"$state\""
+  done
+done
 
 # the weights of every parameter at the end
 weights_of() { jobs_py weights "$jobs/$1" | sort; }

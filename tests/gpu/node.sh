@@ -111,7 +111,7 @@ PY
 write_node_job() {
   local file=$1 ranks=$2 pair
   local -A v=([init]=weights [slots]=4 [seq]=576 [batch]=16 [steps]=20 [seed]=1 [checkpoint]='{}' [eval]=nil [lr]=1e-3
-    [precision]=nil [name]=nil [llm]=data/llm [plan]= [schedule]='cs.lr.constant {}' [warmup]=50)
+    [precision]=nil [state]=nil [name]=nil [llm]=data/llm [plan]= [schedule]='cs.lr.constant {}' [warmup]=50)
   shift 2
   for pair; do v[${pair%%=*}]=${pair#*=}; done
   cat >"$file" <<LUA
@@ -131,7 +131,7 @@ return cs.job {
     seq_tokens = ${v[seq]}, slots = ${v[slots]},
   },
   data = samples "train", eval = ${v[eval]}, checkpoint = ${v[checkpoint]}, precision = ${v[precision]},
-  optimizer = cs.optim.adamw { lr = ${v[lr]}, warmup_steps = ${v[warmup]} }, lr = ${v[schedule]}, batch_samples = ${v[batch]},
+  optimizer = cs.optim.adamw { lr = ${v[lr]}, warmup_steps = ${v[warmup]}, state = ${v[state]} }, lr = ${v[schedule]}, batch_samples = ${v[batch]},
   steps = ${v[steps]}, seed = ${v[seed]},
 }
 LUA

@@ -317,8 +317,8 @@ static void replicas_sum_gradients_and_gather_weights(void **state)
         assert_int_equal(count(&m, r, CS_OP_GATHER, 0), 1);
         assert_true(reduce < find(&m, r, CS_OP_NORM, 0, 0)->id);
         assert_true(find(&m, r, CS_OP_STEP, 0, 0)->id < gather);
-        if (count(&m, r, CS_OP_TIED, 0))
-            assert_true(find(&m, r, CS_OP_TIED, 0, 0)->id < reduce);
+        if (count(&m, r, CS_OP_TIED, 0)) /* each end's own sum, then the exchange of parts */
+            assert_true(reduce < find(&m, r, CS_OP_TIED, 0, 0)->id);
     }
     struct cs_program *eval;
     assert_int_equal(cs_program_make(m.plan, m.graph, 2, true, m.arena, &eval, &m.err), CS_OK);
@@ -335,6 +335,11 @@ static void replicas_sum_gradients_and_gather_weights(void **state)
     find(&m, 1, CS_OP_GATHER, 0, 0)->n_deps = 0;
     check_refused(&m, (const char *const[]){"rank 1: weights from the replicas",
                                             "does not wait for the optimizer step", NULL});
+    done(&m);
+    make(&m, &twice, SLOTS / 2, false);
+    find(&m, 1, CS_OP_TIED, 0, 0)->n_deps = 1; /* of its last backward */
+    check_refused(&m, (const char *const[]){"rank 1: exchange of the tied embedding",
+                                            "does not wait for the sum over the replicas", NULL});
     done(&m);
     make(&m, &both, SLOTS, false);
     assert_int_equal(count(&m, 1, CS_OP_REDUCE, 0) + count(&m, 1, CS_OP_GATHER, 0), 0);

@@ -1,8 +1,8 @@
 /* Which gradients of a stage replicas sum as one, and when: what predictions of data parallelism
  * need to know. The rule is the worker's (worker/params.c): trained parameters in the order of
  * layers, a bucket ends with the layer that fills it or with its stage; the table of a tied
- * embedding is one of its own and complete only after both of its gradients have met. Private to
- * core/plan and to predictions. */
+ * embedding is one of its own and the last to be summed: where both of its gradients are on one
+ * rank it is complete only after they have met. Private to core/plan and to predictions. */
 #ifndef CS_PLAN_BUCKETS_H
 #define CS_PLAN_BUCKETS_H
 
@@ -16,7 +16,7 @@ struct cs_stage_bucket {
      * forward that is over before a layer of it begins: the stage's times, dealt out to layers by
      * their FLOPs. */
     int64_t left_ns, into_ns;
-    bool is_late; /* after the tied exchange */
+    bool is_late; /* of a tied embedding: after all others */
 };
 
 /* Fills bucket and n_buckets of every stage, after their times; a plan of one replica has none. */

@@ -229,6 +229,17 @@ static void derive_edges(const struct cs_graph *graph, struct cs_plan *plan)
     }
 }
 
+/* Replicas share a table in equal parts of whole units, the last of which are shorter or empty
+ * (worker/params.c). */
+static int64_t tied_part(const struct cs_graph *graph, int dp)
+{
+    enum { UNIT = 16 };
+
+    const int64_t n = graph->params[graph->tied_param].count, all = (int64_t)UNIT * dp;
+    const int64_t part = (n + all - 1) / all * UNIT;
+    return part < n ? part : n;
+}
+
 void cs_place_derive(const struct cs_graph *graph, struct cs_arena *arena, struct cs_plan *plan)
 {
     plan->edges = CS_NEW_ARRAY(arena, struct cs_edge, plan->n_stages);
@@ -254,7 +265,7 @@ void cs_place_derive(const struct cs_graph *graph, struct cs_arena *arena, struc
     plan->is_tied_across = graph->is_tied && plan->embed_stage != plan->head_stage;
     plan->tied_bytes = 0;
     if (plan->is_tied_across && graph->params[graph->tied_param].is_trainable)
-        plan->tied_bytes = graph->params[graph->tied_param].count * (graph->keeps_bf16 ? 2 : 4);
+        plan->tied_bytes = tied_part(graph, cs_plan_replicas(plan)) * (graph->keeps_bf16 ? 2 : 4);
 }
 
 struct cs_layer_bytes cs_layer_bytes(const struct cs_graph *graph, const struct cs_layer *layer,

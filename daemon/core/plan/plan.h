@@ -66,7 +66,8 @@ struct cs_plan {
     bool is_tied_across; /* tied head: embedding and head on different stages, one exchange per step
                           */
     int32_t embed_stage, head_stage;
-    int64_t tied_bytes; /* gradient of the table that they exchange, 0: none */
+    int64_t tied_bytes; /* gradient that their ranks exchange: of the table, with replicas of the
+                         * part of it that each updates; 0: none */
     bool keeps_bf16;    /* as the graph's: what state_bytes are made of; no part of the encoding */
     int64_t predicted_step_ns;
     double *predicted_bubble; /* (n_stages) 1 - busy / makespan */

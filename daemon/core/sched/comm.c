@@ -10,9 +10,10 @@
  * With a bound on running ahead, a forward-only stage waits for its send of slot i - ahead, and
  * rows of slot i are received once their consumer has computed slot i - 2.
  *
- * End of a training step: TIED, COPIES, REDUCE, NORM over all ranks, STEP, GATHER, MARK (REDUCE and
- * GATHER with replicas only). MARK also waits for the
- * last send to every peer, after which all boundary buffers are free. */
+ * End of a training step: COPIES, REDUCE, TIED, NORM over all ranks, STEP, GATHER, MARK (REDUCE and
+ * GATHER with replicas only). TIED stands behind REDUCE: the two ranks of a tied embedding each sum
+ * their own gradient over their replicas, and exchange only the part that they update. MARK also
+ * waits for the last send to every peer, after which all boundary buffers are free. */
 #include "core/sched/comm.h"
 
 #include <string.h>
@@ -433,14 +434,15 @@ static void add_end(struct pass *p, int32_t rank, uint32_t last_compute)
     uint32_t first_lead = p->out->n_actions;
     uint32_t last_lead = add_lead_receives(p, rank), gathered = NONE;
     if (!p->pipe->is_eval) {
-        uint32_t tied = add_tied(p, rank), n_sums, sums = add_copies(p, rank, &n_sums);
+        uint32_t n_sums, sums = add_copies(p, rank, &n_sums);
         uint32_t reduce = add_between_replicas(p, CS_OP_REDUCE);
         if (reduce != NONE)
             add_dep(p, last_compute);
         for (uint32_t i = 0; reduce != NONE && i < n_sums; i++)
             add_dep(p, sums + i);
-        if (reduce != NONE)
-            add_dep(p, tied);
+        uint32_t tied = add_tied(p, rank);
+        if (tied != NONE)
+            add_dep(p, reduce);
         struct cs_action norm = blank(CS_OP_NORM);
         norm.comm = CS_COMM_WORLD;
         uint32_t norm_id = add_action(p, norm);

@@ -76,7 +76,8 @@ static int64_t message_bytes(const struct cs_plan *plan, const struct cs_action 
     return edge->max_rows * edge->width * cs_device_element_bytes(device);
 }
 
-/* Both ranks send the gradient of the table and add what comes: two numbers read, one written.
+/* Both ranks send the gradient of their part of the table and add what comes: two numbers read, one
+ * written.
  */
 static int64_t tied_ns(const struct cs_plan *plan, const struct cs_device_class *device)
 {

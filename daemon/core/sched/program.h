@@ -19,15 +19,19 @@
  * BWD_WEIGHT.
  *   SEND/RECV   rows of `edge` for `slot`; is_grad: the gradient, flowing to -> from. Peer: a rank.
  *               Edges between stages of one rank have no messages; the consumer depends on the
- * producer TIED  exchange of the tied embedding's gradients between embed and head stage (after all
- * backwards) COPIES  sum of the gradients of the stage over the ranks that have a copy of its
- * branch, in order of the copies (after all its backwards; collective) NORM  sum of squares of
- * every trainable tensor, all-gathered over all ranks (collective) REDUCE  with replicas: the
- * gradients of this rank's weights summed over the same rank of every replica, of which each keeps
- * its part (reduce-scatter, before NORM) GATHER  the updated weights back to all of them (after
- * STEP) STEP  clip factor, AdamW on the
- * parameters this rank owns EVAL  forward-only programs: loss and exact match of the slot (head
- * stage)        MARK  end of step */
+ *               producer
+ *   COPIES  sum of the gradients of the stage over the ranks that have a copy of its branch, in
+ *           order of the copies (after all its backwards; collective)
+ *   REDUCE  with replicas: the gradients of this rank's weights summed over the same rank of every
+ *           replica, of which each keeps its part (reduce-scatter)
+ *   TIED  exchange of the tied embedding's gradients between embed and head stage (after all
+ *         backwards and REDUCE): with replicas, of the parts that REDUCE left
+ *   NORM  sum of squares of every trainable tensor, all-gathered over all ranks (collective, after
+ *         all of these)
+ *   STEP  clip factor, AdamW on the parameters this rank owns
+ *   GATHER  the updated weights back to all replicas (after STEP)
+ *   EVAL  forward-only programs: loss and exact match of the slot (head stage)
+ *   MARK  end of step */
 #ifndef CS_SCHED_PROGRAM_H
 #define CS_SCHED_PROGRAM_H
 

@@ -323,8 +323,8 @@ static enum cs_status check_replicas(const struct checker *c, int32_t rank, cons
                        "program refused: rank %d sums gradients over replicas %u times and gathers "
                        "weights %u times, not %u",
                        rank, seen[CS_OP_REDUCE], seen[CS_OP_GATHER], wants);
-    if (wants && seen[CS_OP_TIED] && !depends_on(rp, at[CS_OP_REDUCE], at[CS_OP_TIED]))
-        return refuse(c, rank, at[CS_OP_REDUCE], "does not wait for the tied embedding");
+    if (wants && seen[CS_OP_TIED] && !depends_on(rp, at[CS_OP_TIED], at[CS_OP_REDUCE]))
+        return refuse(c, rank, at[CS_OP_TIED], "does not wait for the sum over the replicas");
     if (wants && !depends_on(rp, at[CS_OP_NORM], at[CS_OP_REDUCE]))
         return refuse(c, rank, at[CS_OP_NORM], "does not wait for the sum over the replicas");
     if (wants && !depends_on(rp, at[CS_OP_GATHER], at[CS_OP_STEP]))
