@@ -146,6 +146,26 @@ static void add_row(struct cs_table *table, const struct model *m, const struct 
     cs_table_add(table, cells);
 }
 
+/* what a step takes beside the layers, with every state that was measured */
+static void add_steps(struct cs_buf *text, const struct model *m, const struct cs_profile *profile)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < m->graph->n_params; i++)
+        n += m->graph->params[i].count;
+    for (int is_bf16 = 0; is_bf16 < 2; is_bf16++) {
+        struct cs_profile_step step;
+        char all[CS_UNITS_CAP];
+        if (cs_profile_step(profile, is_bf16, &step) != CS_STEP_MEASURED)
+            continue;
+        cs_duration_print(all, sizeof all,
+                          (uint64_t)(cs_quadratic_ns(&step.clear, n) +
+                                     cs_quadratic_ns(&step.norm, n) +
+                                     cs_quadratic_ns(&step.update, n)));
+        cs_buf_addf(text, "a step of AdamW on all %.1f million parameters, state in %s: %s\n",
+                    (double)n * 1e-6, is_bf16 ? "bf16" : "fp32", all);
+    }
+}
+
 static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *json,
                            struct cs_err *err)
 {
@@ -166,6 +186,7 @@ static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *js
                 "\none layer of each kind on one %s, a slot filled to its budget, everything "
                 "trained\n",
                 profile->device);
+    add_steps(&text, m, profile);
     if (cmd->v.output != NULL)
         cs_buf_addf(&text, "%s: use it as profile = \"%s\" of cs.plan or cs.search\n",
                     cmd->v.output, cmd->v.output);

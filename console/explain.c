@@ -214,6 +214,7 @@ static void counts_text(const json_t *document, struct cs_buf *out)
 {
     const json_t *search = json_object_get(document, "search");
     const json_t *sweep = json_object_get(document, "sweep");
+    const json_t *optimizer = json_object_get(document, "optimizer");
     if (json_is_object(search))
         cs_buf_addf(out, "%lld layouts scored, %lld pruned, %lld simulated, %lld did not fit\n",
                     (long long)int_of(search, "scored"), (long long)int_of(search, "pruned"),
@@ -221,6 +222,10 @@ static void counts_text(const json_t *document, struct cs_buf *out)
     if (int_of(search, "batches") > 0)
         cs_buf_addf(out, "ranked by the mean step of %lld sampled batches\n",
                     (long long)int_of(search, "batches"));
+    if (json_is_object(optimizer))
+        cs_buf_addf(out, "optimizer: state in %s, %lld bytes a trained parameter, time: %s\n",
+                    text_of(optimizer, "state"), (long long)int_of(optimizer, "param_bytes"),
+                    text_of(optimizer, "time"));
     if (json_is_object(sweep))
         cs_buf_addf(out, "%lld plans tried, %lld refused\n", (long long)int_of(sweep, "tried"),
                     (long long)int_of(sweep, "refused"));

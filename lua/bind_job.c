@@ -207,9 +207,9 @@ static void script_name(lua_State *L, char *out, size_t cap)
         *dot = '\0';
 }
 
-/* What ranks compute in and keep must suit their devices. State that is not the default needs other
- * memory: the plan of cs.plan, which knows no optimizer, is made again. */
-static void check_devices(lua_State *L, struct cs_lua_value *value)
+/* What ranks compute in and keep must suit their devices. State that is not what cs.plan was told
+ * needs other memory: its plan is made again. */
+static void check_devices(lua_State *L, struct cs_lua_value *value, bool keeps_bf16)
 {
     const struct cs_spec *spec = value->spec;
     struct cs_cluster cluster;
@@ -218,7 +218,7 @@ static void check_devices(lua_State *L, struct cs_lua_value *value)
     if (cs_cluster_read_here(spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err) != CS_OK ||
         cs_spec_check_precision(spec, cluster.device->name, &err) != CS_OK)
         cs_lua_error(L, "cs.job: %s", err.text);
-    if (!value->graph->keeps_bf16)
+    if (value->graph->keeps_bf16 == keeps_bf16)
         return;
     if (cs_plan_make(spec, value->graph, &cluster, value->arena, &plan, &err) != CS_OK)
         cs_lua_error(L, "cs.job: %s", err.text);
@@ -258,7 +258,7 @@ static int call_job(lua_State *L)
     nested(L, "eval", fill_eval, document);
     nested(L, "checkpoint", fill_checkpoint, document);
     cs_lua_build_graph(L, "cs.job", value, false);
-    check_devices(L, value);
+    check_devices(L, value, plan->graph->keeps_bf16);
     lua_settop(L, self);
     return 1;
 }

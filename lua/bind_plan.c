@@ -32,6 +32,7 @@ static const struct cs_arg plan_args[] = {
     {"slots", CS_ARG_INT, false, NULL, 1, 256, 0, "4", "slots a step is expected to fill"},
     {"dp", CS_ARG_INT, false, NULL, 1, 1024, 0, "1", "data parallelism: replicas of all stages on ranks of their own, each runs its share of the slots"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
+    {"optimizer", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_OPTIM, "state in fp32", "the job's, for a plan that fits with its state alone: cs.optim.adamw { lr = ..., state = \"bf16\" }; cs.job plans again when its own has another state"},
     {"profile", CS_ARG_STRING, false, NULL, 0, 0, 0, "a roofline of the device", "file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job"},
 };
 static const struct cs_arg simulate_args[] = {
@@ -129,6 +130,8 @@ static void compute(lua_State *L, struct cs_lua_value *value, struct cs_lua_valu
     enum cs_status st =
         cs_cluster_read_here(built->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
     if (st == CS_OK)
+        st = cs_spec_check_precision(built->spec, cluster.device->name, &err);
+    if (st == CS_OK)
         st = cs_plan_make(built->spec, built->graph, &cluster, built->arena, &built->plan, &err);
     if (st == CS_OK)
         st = cs_plan_predict(built->plan, built->graph, &cluster, built->arena, &err);
@@ -165,6 +168,7 @@ static int call_plan(lua_State *L)
         json_object_set_new(plan, "profile", profile);
     struct cs_lua_value *built = cs_lua_value_new(L, CS_LUA_BOX, NULL);
     built->json = cs_lua_preview_document(model->json, plan);
+    cs_lua_take_optimizer(L, built->json);
     cs_lua_build_graph(L, "cs.plan", built, true);
     compute(L, value, built);
     lua_settop(L, self);

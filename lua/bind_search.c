@@ -27,6 +27,7 @@ static const struct cs_arg search_args[] = {
     {"seq_tokens", CS_ARG_INT, true, NULL, 8, 1 << 20, 0, NULL, "LLM rows of a slot"},
     {"batch_slots", CS_ARG_INT, true, NULL, 1, 1 << 20, 0, NULL, "slots of a step, over all replicas"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
+    {"optimizer", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_OPTIM, "state in fp32", "the job's: its state decides on memory and time of a step, cs.optim.adamw { lr = ..., state = \"bf16\" }"},
     {"parallel", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "what is not free, of tp, cp, pp, dp, vpp and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } }"},
     {"dp", CS_ARG_INT, false, NULL, 1, 1 << 20, 0, NULL, "replicas of all branches with ranks of their own (of one: in parallel); absent: free"},
     {"modality", CS_ARG_STRING, false, "encoder-parallel|encoder-colocated|encoder-replicated|mixed", 0, 0, 0, "parallel, colocated and mixed", "where encoders run"},
@@ -99,6 +100,7 @@ static json_t *make_document(lua_State *L, const json_t *model)
     json_object_set_new(plan, "seq_tokens", json_integer(cs_lua_args_int(L, "seq_tokens", 8)));
     if (json_is_object(rows))
         json_object_set(plan, "encoder_rows", rows);
+    cs_lua_take_optimizer(L, document);
     return document;
 }
 
@@ -218,9 +220,10 @@ static json_t *plan_row(lua_State *L, const struct cs_lua_value *value)
     json_t *layout =
         json_deep_copy(json_object_get(json_object_get(value->json, "plan"), "parallel"));
     json_t *row =
-        json_pack("{s:s s:o s:i s:i s:i s:I s:I s:f s:s s:s}", "schedule", plan->schedule,
-                  "parallel", layout ? layout : json_object(), "dp", 1, "slots", plan->slots,
-                  "ranks", plan->n_ranks, "step_ns", (json_int_t)plan->predicted_step_ns,
+        json_pack("{s:s s:s s:o s:i s:i s:i s:I s:I s:f s:s s:s}", "schedule", plan->schedule,
+                  "optimizer_state", plan->keeps_bf16 ? "bf16" : "fp32", "parallel",
+                  layout ? layout : json_object(), "dp", 1, "slots", plan->slots, "ranks",
+                  plan->n_ranks, "step_ns", (json_int_t)plan->predicted_step_ns,
                   "peak_memory_bytes", (json_int_t)peak, "bubble", 1 - busy / plan->n_ranks, "why",
                   plan->n_why > 0 ? plan->why[plan->n_why - 1] : "", "plan_hash", plan->hash);
     lua_pop(L, 1);

@@ -86,6 +86,13 @@ json_t *cs_lua_preview_document(const json_t *model, const json_t *plan)
                      1e-3);
 }
 
+void cs_lua_take_optimizer(lua_State *L, json_t *document)
+{
+    const struct cs_lua_value *optimizer = cs_lua_args_value(L, "optimizer");
+    if (optimizer)
+        json_object_set(document, "optimizer", optimizer->json);
+}
+
 void cs_lua_build_graph(lua_State *L, const char *function, struct cs_lua_value *value,
                         bool allow_frozen)
 {

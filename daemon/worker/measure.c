@@ -24,7 +24,16 @@ enum {
 static const double main_weight = 100.0;
 
 /* the ways a layer runs: forward alone, keeping for a gradient that passes, keeping to train */
-enum part { FWD, FWD_PASSING, BWD_PASSING, FWD_TRAINED, BWD_TRAINED, PARTS };
+enum part {
+    FWD,
+    FWD_PASSING,
+    BWD_PASSING,
+    FWD_TRAINED,
+    BWD_TRAINED,
+    FWD_TRAINED_BF16, /* state in bf16 */
+    BWD_TRAINED_BF16,
+    PARTS
+};
 
 enum step_part { CLEAR, NORM, UPDATE, STEP_PARTS };
 
@@ -32,6 +41,12 @@ struct curve {
     int n, main;  /* points, the one that counts most */
     int unknowns; /* 3 where attention is over all rows, else 2: time is linear in them */
     double x[POINTS], y[PARTS][POINTS];
+};
+
+/* a step's parts on the parameters of every subject, with one state */
+struct steps {
+    double x[MAX_ROWS], y[STEP_PARTS][MAX_ROWS];
+    int n;
 };
 
 struct measuring {
@@ -42,9 +57,14 @@ struct measuring {
     struct cs_slot_budget budget;
     struct cs_input_tables *tables;
     struct cs_profile *profile;
-    double step_x[MAX_ROWS], step_y[STEP_PARTS][MAX_ROWS];
-    int n_steps;
+    struct steps steps, steps_bf16;
 };
+
+/* which of the two states the device keeps now */
+static struct steps *steps_of(struct measuring *m)
+{
+    return cs_device_keeps_bf16(m->device) ? &m->steps_bf16 : &m->steps;
+}
 
 /* The same model, trained or frozen whole, nothing tied, and weights of its own. */
 static json_t *measured_document(const json_t *document, bool is_trained)
@@ -233,10 +253,13 @@ static enum cs_status time_points(const struct measuring *m, struct cs_subject *
                                   const struct point *point, bool is_trained, struct curve *curve,
                                   struct cs_err *err)
 {
+    const bool is_bf16 = cs_device_keeps_bf16(m->device);
+    const enum part fwd = is_bf16 ? FWD_TRAINED_BF16 : FWD_TRAINED;
+    const enum part bwd = is_bf16 ? BWD_TRAINED_BF16 : BWD_TRAINED;
     for (int i = 0; i < curve->n; i++) {
         CS_TRY(cs_subject_rows(s, point[i].rows, point[i].labels, err));
         if (is_trained) {
-            CS_TRY(time_pair(m, s, &curve->y[FWD_TRAINED][i], &curve->y[BWD_TRAINED][i], err));
+            CS_TRY(time_pair(m, s, &curve->y[fwd][i], &curve->y[bwd][i], err));
             continue;
         }
         CS_TRY(time_pair(m, s, &curve->y[FWD][i], NULL, err));
@@ -263,11 +286,12 @@ static enum cs_status time_prepare(const struct measuring *m, struct cs_subject 
 
 static enum cs_status time_step(struct measuring *m, struct cs_subject *s, struct cs_err *err)
 {
-    const int n = m->n_steps++;
-    m->step_x[n] = (double)s->n_params;
-    CS_TRY(time_one(m, s, cs_subject_clear, &m->step_y[CLEAR][n], err));
-    CS_TRY(time_one(m, s, cs_subject_norm, &m->step_y[NORM][n], err));
-    return time_one(m, s, cs_subject_update, &m->step_y[UPDATE][n], err);
+    struct steps *steps = steps_of(m);
+    const int n = steps->n++;
+    steps->x[n] = (double)s->n_params;
+    CS_TRY(time_one(m, s, cs_subject_clear, &steps->y[CLEAR][n], err));
+    CS_TRY(time_one(m, s, cs_subject_norm, &steps->y[NORM][n], err));
+    return time_one(m, s, cs_subject_update, &steps->y[UPDATE][n], err);
 }
 
 static enum cs_status measure_one(struct measuring *m, const struct cs_subject_config *config,
@@ -302,6 +326,20 @@ static int32_t chain_of(const struct measuring *m, int32_t layer)
     return n;
 }
 
+/* The layer trained, with state in fp32 and, where the device can keep it so, in bf16. */
+static enum cs_status measure_trained(struct measuring *m, const struct cs_subject_config *config,
+                                      const struct point *point, struct curve *curve,
+                                      struct cs_profile_row *row, struct cs_err *err)
+{
+    CS_TRY(measure_one(m, config, point, curve, row, err));
+    if (cs_device_is_f32(m->device))
+        return CS_OK;
+    CS_TRY(cs_device_keep(m->device, "bf16", err));
+    const enum cs_status status = measure_one(m, config, point, curve, row, err);
+    CS_TRY(cs_device_keep(m->device, "fp32", status == CS_OK ? err : NULL));
+    return status;
+}
+
 static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct cs_err *err)
 {
     const struct cs_layer *l = &m->trained->layers[layer];
@@ -324,13 +362,15 @@ static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct c
     config.graph = m->passing;
     CS_TRY(measure_one(m, &config, point, &curve, row, err));
     config.graph = m->trained;
-    CS_TRY(measure_one(m, &config, point, &curve, row, err));
+    CS_TRY(measure_trained(m, &config, point, &curve, row, err));
     row->fwd = fit_part(&curve, FWD);
     row->fwd_input = less(fit_part(&curve, FWD_PASSING), row->fwd);
     row->fwd_weight = less(fit_part(&curve, FWD_TRAINED), fit_part(&curve, FWD_PASSING));
     if (l->needs_input_grad)
         row->bwd_input = fit_part(&curve, BWD_PASSING);
     row->bwd_weight = less(fit_part(&curve, BWD_TRAINED), row->bwd_input);
+    if (!cs_device_is_f32(m->device))
+        row->bwd_weight_bf16 = less(fit_part(&curve, BWD_TRAINED_BF16), row->bwd_input);
     return CS_OK;
 }
 
@@ -343,20 +383,22 @@ static bool is_first_of_kind(const struct cs_graph *graph, int32_t layer)
     return true;
 }
 
-static int largest_step(const struct measuring *m)
+/* false: nothing trains */
+static bool fit_steps(const struct steps *steps, struct cs_profile_step *out)
 {
-    int at = 0;
-    for (int i = 1; i < m->n_steps; i++)
-        at = m->step_x[i] > m->step_x[at] ? i : at;
-    return at;
+    struct cs_quadratic *const part[STEP_PARTS] = {&out->clear, &out->norm, &out->update};
+    int largest = 0;
+    for (int i = 1; i < steps->n; i++)
+        largest = steps->x[i] > steps->x[largest] ? i : largest;
+    for (int p = 0; p < STEP_PARTS && steps->n > 0; p++)
+        *part[p] = fit(steps->n, largest, 2, steps->x, steps->y[p]);
+    return steps->n > 0;
 }
 
 static enum cs_status measure_all(struct measuring *m, const struct cs_device_class *class,
                                   struct cs_err *err)
 {
     const struct cs_graph *graph = m->trained;
-    struct cs_quadratic *const step[STEP_PARTS] = {&m->profile->clear, &m->profile->norm,
-                                                   &m->profile->update};
     CS_TRY(cs_plan_budget(m->spec, graph, &m->budget, err));
     CS_TRY(cs_input_tables_new(graph, m->device, &m->budget, &m->tables, err));
     m->profile->device = class->name;
@@ -370,9 +412,8 @@ static enum cs_status measure_all(struct measuring *m, const struct cs_device_cl
             return cs_fail(err, CS_LIMIT, "more than %d kinds of layers", MAX_ROWS);
         CS_TRY(measure_layer(m, l, err));
     }
-    m->profile->has_step = m->n_steps > 0;
-    for (int p = 0; p < STEP_PARTS && m->n_steps > 0; p++)
-        *step[p] = fit(m->n_steps, largest_step(m), 2, m->step_x, m->step_y[p]);
+    m->profile->has_step = fit_steps(&m->steps, &m->profile->step);
+    m->profile->has_step_bf16 = fit_steps(&m->steps_bf16, &m->profile->step_bf16);
     return CS_OK;
 }
 

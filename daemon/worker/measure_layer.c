@@ -327,31 +327,57 @@ enum cs_status cs_subject_norm(struct cs_subject *s, int repeats, int64_t *ns, s
     return status;
 }
 
+/* what is updated, with one state or the other */
+struct updates {
+    struct cs_adamw_tensor *f32;
+    struct cs_adamw_bf16_tensor *bf16;
+    int32_t n;
+};
+
+static void list_updates(const struct cs_params *p, struct updates *u)
+{
+    for (int32_t i = 0; i < p->n; i++) {
+        const struct cs_tensor *t = &p->tensor[i];
+        if (t->exp_avg == NULL)
+            continue;
+        u->f32[u->n] = (struct cs_adamw_tensor){.n = t->param->count,
+                                                .grad = t->grad,
+                                                .master = t->master,
+                                                .exp_avg = t->exp_avg,
+                                                .exp_avg_sq = t->exp_avg_sq,
+                                                .w = t->w};
+        u->bf16[u->n++] = (struct cs_adamw_bf16_tensor){.n = t->param->count,
+                                                        .key = (uint64_t)i * lcg_mul + lcg_add,
+                                                        .grad = t->grad,
+                                                        .w = t->w,
+                                                        .exp_avg = t->exp_avg,
+                                                        .exp_avg_sq = t->exp_avg_sq};
+    }
+}
+
 enum cs_status cs_subject_update(struct cs_subject *s, int repeats, int64_t *ns, struct cs_err *err)
 {
     const struct cs_adamw hyper = {
         .lr = 1e-6f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .grad_scale = 1e-3f, .step = 1};
-    struct cs_ctx ctx = cs_device_ctx(s->config.device);
-    struct cs_adamw_tensor *list = calloc((size_t)s->params->n + 1, sizeof *list);
+    const struct cs_device *d = s->config.device;
+    const size_t room = (size_t)s->params->n + 1;
+    struct cs_ctx ctx = cs_device_ctx(d);
+    struct updates u = {.f32 = calloc(room, sizeof *u.f32), .bf16 = calloc(room, sizeof *u.bf16)};
     int64_t since = 0;
-    int32_t n = 0;
-    if (list == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for an update");
-    for (int32_t i = 0; i < s->params->n; i++) {
-        const struct cs_tensor *t = &s->params->tensor[i];
-        if (t->exp_avg != NULL)
-            list[n++] = (struct cs_adamw_tensor){.n = t->param->count,
-                                                 .grad = t->grad,
-                                                 .master = t->master,
-                                                 .exp_avg = t->exp_avg,
-                                                 .exp_avg_sq = t->exp_avg_sq,
-                                                 .w = t->w};
+    enum cs_status status = u.f32 != NULL && u.bf16 != NULL
+                                ? begin(s, &since, err)
+                                : cs_fail(err, CS_NO_MEMORY, "no memory for an update");
+    if (status == CS_OK)
+        list_updates(s->params, &u);
+    for (int i = 0; status == CS_OK && i < repeats; i++) {
+        if (cs_device_keeps_bf16(d))
+            d->ops->adamw_bf16_many(&ctx, u.n, u.bf16, &hyper);
+        else
+            d->ops->adamw_many(&ctx, u.n, u.f32, &hyper);
     }
-    enum cs_status status = begin(s, &since, err);
-    for (int i = 0; status == CS_OK && i < repeats; i++)
-        s->config.device->ops->adamw_many(&ctx, n, list, &hyper);
     if (status == CS_OK)
         status = end(s, since, ns, err);
-    free(list);
+    free(u.f32);
+    free(u.bf16);
     return status;
 }

@@ -154,6 +154,7 @@ function sweep_:json() end
 ---@field slots? integer slots a step is expected to fill (default 4)
 ---@field dp? integer data parallelism: replicas of all stages on ranks of their own, each runs its share of the slots (default 1)
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
+---@field optimizer? cs.optim the job's, for a plan that fits with its state alone: cs.optim.adamw { lr = ..., state = "bf16" }; cs.job plans again when its own has another state (default state in fp32)
 ---@field profile? string file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job (default a roofline of the device)
 
 ---@class cs.data.llava.Args
@@ -272,6 +273,7 @@ function sweep_:json() end
 ---@field seq_tokens integer LLM rows of a slot
 ---@field batch_slots integer slots of a step, over all replicas
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
+---@field optimizer? cs.optim the job's: its state decides on memory and time of a step, cs.optim.adamw { lr = ..., state = "bf16" } (default state in fp32)
 ---@field parallel? table what is not free, of tp, cp, pp, dp, vpp and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } } (default {})
 ---@field dp? integer replicas of all branches with ranks of their own (of one: in parallel); absent: free
 ---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"mixed" where encoders run (default parallel, colocated and mixed)

@@ -228,11 +228,54 @@ static void a_tied_table_is_updated_once(void **state)
     done(&m, first);
 }
 
-/* What was measured with state in fp32: 30 bytes of an update become 14, gradients half. */
+/* what a device that computes in bf16 is measured with, too */
+static json_t *with_bf16(json_t *profile)
+{
+    json_object_set_new(profile, "step_bf16",
+                        json_pack("{s:[f, f, f], s:[f, f, f], s:[f, f, f]}", "clear", 0.0, 0.125,
+                                  30.0, "norm", 0.0, 0.0625, 40.0, "update", 0.0, 0.5, 20.0));
+    json_object_set_new(row_at(profile, 1), "bwd_weight_bf16", flat(700));
+    json_object_set_new(profile, "precision", json_string("bf16"));
+    return profile;
+}
+
+static bool says(const struct cs_plan *plan, const char *what)
+{
+    for (int32_t i = 0; i < plan->n_why; i++)
+        if (strstr(plan->why[i], what) != NULL)
+            return true;
+    return false;
+}
+
+/* One file has both: a plan takes what its job's state was measured with. */
+static void a_state_has_the_times_that_were_measured_with_it(void **state)
+{
+    const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 2};
+    (void)state;
+    for (int is_bf16 = 0; is_bf16 < 2; is_bf16++) {
+        struct made m = {.arena = cs_arena_new(0)};
+        json_t *first;
+        struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+        json_t *profile = with_bf16(with_step(text_profile(graph, "h100-80g")));
+        need(&m, make_with(&m, &options, profile, "h100-80g", is_bf16 ? "bf16" : "fp32"));
+        const struct cs_stage *s = &m.plan->stages[0];
+        const int64_t n = m.graph->n_trained;
+        assert_int_equal(s->bwd_weight_ns, 600 + 2 * (is_bf16 ? 700 : 900) + 3000);
+        assert_int_equal(s->update_ns, is_bf16 ? (n + 1) / 2 + 20 : 2 * n + 50);
+        assert_int_equal(s->clear_ns, is_bf16 ? (n + 4) / 8 + 30 : (n + 2) / 4 + 100);
+        assert_int_equal(s->norm_ns, is_bf16 ? (n + 8) / 16 + 40 : (n + 2) / 4 + 100);
+        assert_false(says(m.plan, "in proportion to the bytes"));
+        done(&m, first);
+    }
+}
+
+/* What was measured with state in fp32 alone: 30 bytes of an update become 14, gradients half, and a
+ * tied table has one of them. */
 static void state_in_bf16_takes_its_part_of_the_time(void **state)
 {
     const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 2, .is_tied = true};
     struct cs_stage stage[2];
+    int64_t n = 0;
     (void)state;
     for (int is_bf16 = 0; is_bf16 < 2; is_bf16++) {
         struct made m = {.arena = cs_arena_new(0)};
@@ -242,12 +285,15 @@ static void state_in_bf16_takes_its_part_of_the_time(void **state)
         json_object_set_new(profile, "precision", json_string("bf16"));
         need(&m, make_with(&m, &options, profile, "h100-80g", is_bf16 ? "bf16" : "fp32"));
         stage[is_bf16] = m.plan->stages[0];
+        n = m.graph->n_trained;
+        assert_int_equal(says(m.plan, "times with bf16 are in proportion to the bytes"), is_bf16);
         done(&m, first);
     }
     assert_true(stage[1].update_ns > 0);
     assert_in_range(stage[1].update_ns, stage[0].update_ns * 14 / 30,
                     stage[0].update_ns * 14 / 30 + 1);
-    assert_int_equal(stage[1].clear_ns, stage[0].clear_ns / 2);
+    assert_int_equal(stage[1].clear_ns, (n + 4) / 8 + 50);
+    assert_int_equal(stage[1].bwd_weight_ns, stage[0].bwd_weight_ns);
     assert_true(stage[1].norm_ns < stage[0].norm_ns / 2 + 1); /* and no second gradient to add */
 }
 
@@ -345,13 +391,16 @@ static void a_profile_is_written_as_it_was_read(void **state)
     (void)state;
     json_object_set_new(row_at(profile, 1), "fwd_input", json_pack("[f, f, f]", 0.125, -2.5, 1e6));
     json_object_set_new(row_at(profile, 1), "fwd_weight", json_pack("[f, f, f]", 1e-9, 0.1, 7.0));
+    (void)with_bf16(profile);
     need(&m, cs_profile_read(profile, m.arena, &read, &m.err));
     json_t *again = cs_profile_json(read);
     struct cs_profile *twice;
     need(&m, cs_profile_read(again, m.arena, &twice, &m.err));
     assert_true(twice->has_step);
-    assert_string_equal(twice->precision, "fp32");
-    assert_true(twice->update.b == 2.0 && twice->clear.c == 100.0);
+    assert_string_equal(twice->precision, "bf16");
+    assert_true(twice->step.update.b == 2.0 && twice->step.clear.c == 100.0);
+    assert_true(twice->has_step_bf16 && twice->step_bf16.update.b == 0.5);
+    assert_true(twice->row[1].bwd_weight_bf16.c == 700.0);
     assert_true(twice->row[1].fwd_input.a == 0.125 && twice->row[1].fwd_input.b == -2.5);
     assert_true(twice->row[1].fwd_weight.a == 1e-9 && twice->row[1].fwd_weight.b == 0.1);
     assert_true(twice->row[0].prepare.c == 70.0);
@@ -400,6 +449,12 @@ static json_t *with_half_a_step(json_t *profile)
     return profile;
 }
 
+static json_t *with_half_a_step_in_bf16(json_t *profile)
+{
+    json_object_set_new(profile, "step_bf16", json_pack("{s:o}", "clear", flat(1)));
+    return profile;
+}
+
 static json_t *with_a_word(json_t *profile)
 {
     json_object_set_new(row_at(profile, 0), "prepare", json_string("soon"));
@@ -416,6 +471,7 @@ static void what_was_measured_on_something_else_is_refused(void **state)
     refused(&same, without_head, "cpu", "no costs of llm.head");
     refused(&same, of_bf16, "cpu", "measured in bf16, the job computes in fp32");
     refused(&same, with_half_a_step, "cpu", "profile.step.norm must be three numbers");
+    refused(&same, with_half_a_step_in_bf16, "cpu", "profile.step_bf16.norm must be three numbers");
     refused(&same, with_a_word, "cpu", "profile.layers[0].prepare must be three numbers");
 }
 
@@ -441,6 +497,7 @@ int main(void)
         cmocka_unit_test(costs_are_taken_at_the_rows_of_a_slot),
         cmocka_unit_test(a_step_is_predicted_from_all_that_was_measured),
         cmocka_unit_test(a_tied_table_is_updated_once),
+        cmocka_unit_test(a_state_has_the_times_that_were_measured_with_it),
         cmocka_unit_test(state_in_bf16_takes_its_part_of_the_time),
         cmocka_unit_test(a_tied_exchange_takes_the_bytes_of_its_table),
         cmocka_unit_test(a_lane_moves_what_its_multiprocessors_can),

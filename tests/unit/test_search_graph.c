@@ -8,6 +8,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/costs.h"
 #include "core/plan/place.h"
 #include "core/search/search.h"
 #include "tests/support/spec.h"
@@ -154,6 +155,7 @@ static struct cs_profile *profile_for(struct fixture *f)
 {
     struct cs_profile *profile = CS_NEW(f->arena, struct cs_profile);
     profile->device = "h100-80g";
+    profile->precision = "";
     profile->n_rows = 1;
     profile->row = CS_NEW(f->arena, struct cs_profile_row);
     profile->row[0] = (struct cs_profile_row){
@@ -225,6 +227,241 @@ static void a_profile_of_something_else_is_refused(void **state)
     close_model(&f);
 }
 
+/* --- optimizer.state --- */
+
+/* the plan of a document with a state, on one node of H100s */
+static struct fixture open_state(const struct cs_test_spec *options, const char *state)
+{
+    struct fixture f = {.arena = cs_arena_new(0)};
+    struct cs_err err;
+    f.root = cs_test_spec_json(options);
+    json_object_set_new(json_object_get(f.root, "optimizer"), "state", json_string(state));
+    if (cs_spec_read(f.root, f.arena, &f.spec, &err) != CS_OK ||
+        cs_graph_build(f.spec, true, f.arena, &f.graph, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    f.cluster = (struct cs_cluster){cs_device_class_find("h100-80g"), 1, 8};
+    return f;
+}
+
+/* the layout of the document alone, cut once */
+static struct cs_search_options as_given(const struct cs_test_spec *o)
+{
+    struct cs_search_options options = {.batch_slots = 8,
+                                        .modalities = 1u << CS_SEARCH_PARALLEL,
+                                        .schedules = 1,
+                                        .recomputes = 1u << CS_RECOMPUTE_NONE,
+                                        .zeros = 1u << 1,
+                                        .skip_planners = true,
+                                        .explains = true,
+                                        .n_refine = -1};
+    options.fix[0].pp = 1;
+    options.fix[1].pp = o->llm_pp;
+    for (int b = 0; b < 2; b++) {
+        options.fix[b].tp = options.fix[b].cp = options.fix[b].vpp = 1;
+        options.fix[b].dp = o->dp;
+    }
+    return options;
+}
+
+static const struct cs_search_plan *found(struct fixture *f, const struct cs_test_spec *o,
+                                          const struct cs_profile *profile,
+                                          struct cs_search_result *result)
+{
+    const struct cs_search_options options = as_given(o);
+    struct cs_err err;
+    if (cs_search(f->spec, f->graph, &f->cluster, profile, &options, f->arena, result, &err) !=
+        CS_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(result->n_plans, 1);
+    return &result->plan[0];
+}
+
+static struct cs_plan *planned(struct fixture *f)
+{
+    struct cs_plan *plan = NULL;
+    struct cs_err err;
+    if (cs_plan_make(f->spec, f->graph, &f->cluster, f->arena, &plan, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return plan;
+}
+
+static const struct cs_test_spec layouts[] = {
+    {.llm_pp = 1,                        .dp = 1        },
+    {           .llm_pp = 1,                           .dp = 1, .is_tied = true},
+    {           .llm_pp = 2,                           .dp = 1, .is_tied = true},
+    {           .llm_pp = 2,                           .dp = 2               },
+    { .llm_pp = 3,              .dp = 2,                             .rules = "train:llm"},
+    { .llm_pp = 2, .dp = 1,                .rules = "train:vision.projector"},
+};
+
+static const char *const states[] = {"fp32", "bf16"};
+
+/* weights, gradients and optimizer of every stage are those of the plan with the same state; bf16
+ * keeps 6 bytes of a trained parameter where fp32 keeps 16 */
+static void a_layout_has_the_memory_of_its_plan(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(layouts); i++) {
+        int64_t held[2] = {0, 0};
+        for (int k = 0; k < 2; k++) {
+            struct fixture f = open_state(&layouts[i], states[k]);
+            struct cs_search_result result;
+            const struct cs_search_plan *p = found(&f, &layouts[i], NULL, &result);
+            const struct cs_plan *plan = planned(&f);
+            assert_int_equal(p->n_stages, plan->n_stages);
+            for (int32_t s = 0; s < plan->n_stages; s++) {
+                const struct cs_memory *m = &p->stage[s].memory;
+                assert_int_equal(p->stage[s].n_layers, plan->stages[s].n_layers);
+                assert_int_equal(m->weights, plan->stages[s].weight_bytes);
+                assert_int_equal(m->grads + m->optimizer, plan->stages[s].state_bytes);
+                held[k] += m->grads + m->optimizer;
+            }
+            close_model(&f);
+        }
+        assert_true(held[1] > 0 && held[1] < held[0]);
+        if (layouts[i].dp == 1 && !layouts[i].is_tied)
+            assert_int_equal(held[1] * 16, held[0] * 6);
+    }
+}
+
+/* a profile with times of a step with either state; of layers there are none */
+static struct cs_profile *step_profile(struct fixture *f)
+{
+    struct cs_profile *profile = CS_NEW(f->arena, struct cs_profile);
+    *profile = (struct cs_profile){
+        .device = "h100-80g",
+        .precision = "bf16",
+        .has_step = true,
+        .has_step_bf16 = true,
+        .step = {{0, 1, 10},  {0, 2, 20}, {0, 4, 40}},
+        .step_bf16 = {{0, 0.5, 5}, {0, 1, 10}, {0, 3, 30}},
+    };
+    cs_profile_key(f->graph, f->cluster.device, profile->key);
+    return profile;
+}
+
+/* the slowest stage: what moves, or what was measured with that state */
+static void the_optimizer_takes_the_time_of_its_state(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(layouts); i++) {
+        int64_t ns[2] = {0, 0};
+        for (int k = 0; k < 2; k++) {
+            struct fixture f = open_state(&layouts[i], states[k]);
+            struct cs_search_result result;
+            const struct cs_profile *profile = step_profile(&f);
+            struct cs_plan *plan = planned(&f);
+            int64_t moved = 0, measured = 0;
+            for (int32_t s = 0; s < plan->n_stages; s++)
+                moved = plan->stages[s].state_bytes > moved ? plan->stages[s].state_bytes : moved;
+            cs_place_step_costs(f.graph, f.cluster.device, profile, plan);
+            for (int32_t s = 0; s < plan->n_stages; s++) {
+                const struct cs_stage *st = &plan->stages[s];
+                const int64_t own = st->clear_ns + (st->norm_ns + st->update_ns) / layouts[i].dp;
+                measured = own > measured ? own : measured;
+            }
+            const struct cs_search_plan *p = found(&f, &layouts[i], NULL, &result);
+            const int64_t roofline =
+                (int64_t)(1e9 * 2 * (double)moved / (double)f.cluster.device->bytes_per_s);
+            assert_int_equal(p->optim_ns, roofline);
+            assert_int_equal(result.optimizer.source, CS_STEP_BYTES);
+            p = found(&f, &layouts[i], profile, &result);
+            assert_int_equal(p->optim_ns, measured);
+            assert_int_equal(result.optimizer.source, CS_STEP_MEASURED);
+            assert_int_equal(p->step_ns, p->pipeline_ns + p->sync_ns + p->optim_ns);
+            ns[k] = p->optim_ns;
+            close_model(&f);
+        }
+        assert_true(ns[1] > 0 && ns[1] < ns[0]);
+    }
+}
+
+/* a device with room for state in bf16 alone */
+static void more_layouts_fit_with_state_in_bf16(void **state)
+{
+    const struct cs_test_spec options = {.llm_pp = 1, .dp = 1};
+    int64_t peak[2];
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct fixture f = open_state(&options, states[k]);
+        struct cs_search_result result;
+        peak[k] = found(&f, &options, NULL, &result)->peak_bytes;
+        close_model(&f);
+    }
+    assert_true(peak[1] < peak[0]);
+    for (int k = 0; k < 2; k++) {
+        struct fixture f = open_state(&options, states[k]);
+        struct cs_device_class device = *f.cluster.device;
+        struct cs_search_options asked = as_given(&options);
+        struct cs_search_result result;
+        struct cs_err err;
+        device.mem_bytes = (peak[0] + peak[1]) / 2;
+        f.cluster.device = &device;
+        const enum cs_status status =
+            cs_search(f.spec, f.graph, &f.cluster, NULL, &asked, f.arena, &result, &err);
+        assert_int_equal(status, k == 0 ? CS_PLAN : CS_OK);
+        if (k == 0)
+            assert_non_null(strstr(err.text, "does not fit"));
+        close_model(&f);
+    }
+}
+
+static bool explains(const struct cs_search_result *result, const char *what)
+{
+    for (int32_t i = 0; i < result->explain.n_cut; i++)
+        if (strstr(result->explain.cut[i], what) != NULL)
+            return true;
+    return false;
+}
+
+static void a_result_says_which_state_it_assumed(void **state)
+{
+    static const char *const sentence[] = {"optimizer: state in fp32, 18 bytes",
+                                           "optimizer: state in bf16, 8 bytes"};
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct fixture f = open_state(&layouts[0], states[k]);
+        struct cs_search_result result;
+        struct cs_profile *profile = step_profile(&f);
+        (void)found(&f, &layouts[0], NULL, &result);
+        assert_true(explains(&result, sentence[k]));
+        json_t *json = cs_search_result_json(&result), *o = json_object_get(json, "optimizer");
+        json_t *plan = json_array_get(json_object_get(json, "plans"), 0);
+        assert_string_equal(json_string_value(json_object_get(o, "state")), states[k]);
+        assert_int_equal(json_integer_value(json_object_get(o, "param_bytes")), k == 0 ? 18 : 8);
+        assert_string_equal(json_string_value(json_object_get(o, "time")), "bandwidth");
+        assert_string_equal(json_string_value(json_object_get(plan, "optimizer_state")), states[k]);
+        json_decref(json);
+        profile->has_step_bf16 = false; /* an older file */
+        (void)found(&f, &layouts[0], profile, &result);
+        json = cs_search_result_json(&result);
+        o = json_object_get(json, "optimizer");
+        assert_string_equal(json_string_value(json_object_get(o, "time")),
+                            k == 0 ? "measured" : "scaled from fp32");
+        json_decref(json);
+        close_model(&f);
+    }
+}
+
+static void ranks_that_cannot_keep_a_state_are_refused(void **state)
+{
+    struct fixture f = open_state(&layouts[0], "bf16");
+    struct cs_search_options options = as_given(&layouts[0]);
+    struct cs_search_result result;
+    struct cs_profile *profile = step_profile(&f);
+    struct cs_err err;
+    (void)state;
+    profile->precision = "fp32";
+    assert_int_equal(
+        cs_search(f.spec, f.graph, &f.cluster, profile, &options, f.arena, &result, &err), CS_PLAN);
+    assert_non_null(strstr(err.text, "measured in fp32, the job computes in bf16"));
+    f.cluster.device = cs_device_class_find("cpu");
+    assert_int_equal(cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err),
+                     CS_INVALID);
+    assert_non_null(strstr(err.text, "optimizer.state is \"bf16\", but CPU ranks"));
+    close_model(&f);
+}
+
 static void layouts_that_do_not_divide_are_refused(void **state)
 {
     struct fixture f = open_model("train:*", false);
@@ -278,6 +515,11 @@ int main(void)
         cmocka_unit_test(frozen_layers_have_no_backward_and_keep_nothing),
         cmocka_unit_test(a_profile_is_read_as_it_was_written_and_used),
         cmocka_unit_test(a_profile_of_something_else_is_refused),
+        cmocka_unit_test(a_layout_has_the_memory_of_its_plan),
+        cmocka_unit_test(the_optimizer_takes_the_time_of_its_state),
+        cmocka_unit_test(more_layouts_fit_with_state_in_bf16),
+        cmocka_unit_test(a_result_says_which_state_it_assumed),
+        cmocka_unit_test(ranks_that_cannot_keep_a_state_are_refused),
         cmocka_unit_test(layouts_that_do_not_divide_are_refused),
         cmocka_unit_test(every_plan_of_a_search_passes_the_checks),
     };

@@ -82,6 +82,31 @@ static void every_kind_of_layer_is_measured(void **state)
     cs_arena_free(arena);
 }
 
+/* Both states of the optimizer where the device has both, whatever the job asks for; it keeps fp32
+ * again after. */
+static void both_states_are_measured_where_there_are_two(void **state)
+{
+    const struct cs_test_spec options = {.rules = "train:llm"};
+    const struct cs_device_class *cpu = cs_device_class_find("cpu");
+    const bool has_two = !cs_device_is_f32(cs_test_device());
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {0};
+    struct cs_profile *p;
+    json_t *root;
+    (void)state;
+    (void)cs_test_graph(&options, arena, &root);
+    need(cs_measure(root, cpu, cs_test_device(), arena, &p, &err), &err);
+    assert_true(p->has_step && cs_quadratic_ns(&p->step.update, 1 << 16) > 0);
+    assert_int_equal(p->has_step_bf16, has_two);
+    assert_int_equal(cs_quadratic_ns(&p->step_bf16.update, 1 << 16) > 0, has_two);
+    for (int32_t i = 0; i < p->n_rows; i++)
+        if (p->row[i].kind == CS_LAYER_BLOCK)
+            assert_int_equal(cs_quadratic_ns(&p->row[i].bwd_weight_bf16, 128) > 0, has_two);
+    assert_false(cs_device_keeps_bf16(cs_test_device()));
+    json_decref(root);
+    cs_arena_free(arena);
+}
+
 /* a wider model is another key, and slower */
 static void a_profile_of_other_shapes_is_refused(void **state)
 {
@@ -107,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_layer_is_measured),
+        cmocka_unit_test(both_states_are_measured_where_there_are_two),
         cmocka_unit_test(a_profile_of_other_shapes_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

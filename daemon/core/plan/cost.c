@@ -294,19 +294,12 @@ static void share_device(const struct cs_device_class *device, struct cs_plan *p
     }
 }
 
-/* Profiles are measured with state in fp32: an update reads and writes 30 bytes for a parameter
- * with a bf16 weight, 14 where all is bf16; gradients have half as many. */
-static void scale_to_bf16(struct cs_stage *stage)
-{
-    stage->clear_ns /= 2;
-    stage->norm_ns /= 2;
-    stage->update_ns = scale(stage->update_ns, 14, 30);
-}
-
 void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_class *device,
                          const struct cs_profile *profile, struct cs_plan *plan)
 {
     const struct cs_state_bytes state = cs_state_bytes(graph->keeps_bf16, device);
+    struct cs_profile_step step;
+    const enum cs_step_source source = cs_profile_step(profile, graph->keeps_bf16, &step);
     if (profile)
         share_device(device, plan);
     for (int32_t s = 0; profile && s < plan->n_stages; s++) {
@@ -321,13 +314,11 @@ void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_cl
         if (row != NULL)
             stage->prepare_ns =
                 cs_quadratic_ns(&row->prepare, cs_layer_work(graph, first, &plan->budget).tokens);
-        if (!profile->has_step || grads == 0)
+        if (source == CS_STEP_BYTES || grads == 0)
             continue;
-        stage->clear_ns = cs_quadratic_ns(&profile->clear, grads);
-        stage->norm_ns = cs_quadratic_ns(&profile->norm, grads - copy);
-        stage->update_ns = cs_quadratic_ns(&profile->update, grads - copy);
-        if (graph->keeps_bf16)
-            scale_to_bf16(stage);
+        stage->clear_ns = cs_quadratic_ns(&step.clear, grads - (graph->keeps_bf16 ? copy : 0));
+        stage->norm_ns = cs_quadratic_ns(&step.norm, grads - copy);
+        stage->update_ns = cs_quadratic_ns(&step.update, grads - copy);
         /* both gradients are added: two numbers read, one written; in bf16 they are one */
         if (copy > 0 && !graph->keeps_bf16)
             stage->norm_ns +=

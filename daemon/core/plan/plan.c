@@ -12,14 +12,15 @@
 #include "core/plan/plan_json.h"
 #include "core/plan/split.h"
 
-enum { MAX_ITEMS = 256, TEXT_PER_ITEM = 8, MAX_WHY = 3 * CS_MAX_BRANCHES + 4 };
+enum { MAX_ITEMS = 256, TEXT_PER_ITEM = 8, MAX_WHY = 3 * CS_MAX_BRANCHES + 5 };
 
 struct planner {
     const struct cs_spec *spec;
     const struct cs_graph *graph;
     const struct cs_cluster *cluster;
     struct cs_arena *arena;
-    struct cs_layer_cost *cost; /* (graph->n_layers) */
+    struct cs_layer_cost *cost;       /* (graph->n_layers) */
+    const struct cs_profile *profile; /* NULL: a roofline */
     struct cs_placing placing;
     struct cs_cuts cuts;
     struct cs_plan *plan;
@@ -460,6 +461,7 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
 {
     p->plan->why = CS_NEW_ARRAY(p->arena, const char *, MAX_WHY);
     const struct cs_stage *worst = &p->plan->stages[0];
+    struct cs_profile_step step;
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         explain_branch(p, b);
     for (int32_t s = 1; s < p->plan->n_stages; s++)
@@ -473,9 +475,12 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
                             "Gradients and moments are kept in bf16, without masters: %lld bytes "
                             "of state for a trained parameter.",
                             (long long)cs_state_bytes(true, p->cluster->device).all));
-    if (json_is_object(p->spec->profile))
+    if (p->profile != NULL)
         say(p, cs_arena_printf(p->arena, "Costs of layers were measured on a %s.",
                                p->cluster->device->name));
+    if (cs_profile_step(p->profile, p->graph->keeps_bf16, &step) == CS_STEP_SCALED)
+        say(p, "The profile measured the optimizer with state in fp32 only: times with bf16 are in "
+               "proportion to the bytes that move.");
     return explain_other_rule(p, err);
 }
 
@@ -498,16 +503,15 @@ enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *g
     CS_TRY(check_branches(&p, err));
     CS_TRY(make_budget(&p, err));
     CS_TRY(choose_counts(&p, err));
-    const struct cs_profile *profile;
     p.cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, graph->n_layers);
     CS_TRY(cs_spec_layer_costs(spec, graph, &p.plan->budget, cluster->device, arena, p.cost,
-                               &profile, err));
+                               &p.profile, err));
     CS_TRY(split_all(&p, err));
     CS_TRY(cs_place_stages(graph, &p.placing, &p.cuts, arena, p.plan, err));
     CS_TRY(check_devices(&p, err));
     cs_place_derive(graph, arena, p.plan);
     cs_place_costs(graph, cluster->device, p.cost, p.plan);
-    cs_place_step_costs(graph, cluster->device, profile, p.plan);
+    cs_place_step_costs(graph, cluster->device, p.profile, p.plan);
     cs_place_recompute(spec, graph, cluster->device, p.cost, p.plan);
     cs_place_buckets(graph, arena, p.plan);
     CS_TRY(cs_plan_check_fits(p.plan, err));

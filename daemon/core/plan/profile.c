@@ -66,19 +66,20 @@ struct part {
     {                                                                                              \
 #key, offsetof(struct cs_profile_row, key), is_optional                                    \
     }
-#define STEP(key, is_optional)                                                                     \
+#define STEP(key)                                                                                  \
     {                                                                                              \
-#key, offsetof(struct cs_profile, key), is_optional                                        \
+#key, offsetof(struct cs_profile_step, key), false                                         \
     }
 
 static const struct part row_parts[] = {
     ROW(fwd, false),       ROW(fwd_input, true),   ROW(fwd_weight, true),
-    ROW(bwd_input, false), ROW(bwd_weight, false), ROW(prepare, true),
+    ROW(bwd_input, false), ROW(bwd_weight, false), ROW(bwd_weight_bf16, true),
+    ROW(prepare, true),
 };
 static const struct part step_parts[] = {
-    STEP(clear, false),
-    STEP(norm, false),
-    STEP(update, false),
+    STEP(clear),
+    STEP(norm),
+    STEP(update),
 };
 
 static enum cs_status read_parts(const json_t *json, const char *where, const struct part *part,
@@ -90,6 +91,15 @@ static enum cs_status read_parts(const json_t *json, const char *where, const st
                                   (struct cs_quadratic *)(void *)((char *)record + part[i].offset),
                                   err));
     return CS_OK;
+}
+
+static enum cs_status read_step(const json_t *json, const char *key, bool *has_step,
+                                struct cs_profile_step *out, struct cs_err *err)
+{
+    const json_t *step = json_object_get(json, key);
+    *has_step = step != NULL;
+    return *has_step ? read_parts(step, key, step_parts, CS_ARRAY_LEN(step_parts), out, err)
+                     : CS_OK;
 }
 
 static enum cs_status read_row(const json_t *json, size_t index, struct cs_arena *arena,
@@ -125,7 +135,7 @@ enum cs_status cs_profile_read(const json_t *json, struct cs_arena *arena, struc
     const char *key = json_string_value(json_object_get(json, "key"));
     const char *device = json_string_value(json_object_get(json, "device"));
     const char *precision = json_string_value(json_object_get(json, "precision"));
-    const json_t *layers = json_object_get(json, "layers"), *step = json_object_get(json, "step");
+    const json_t *layers = json_object_get(json, "layers");
     if (!schema || strcmp(schema, "cornstarch.profile/1") != 0)
         return cs_fail(err, CS_INVALID, "not a profile: its schema is not cornstarch.profile/1");
     if (!key || strlen(key) != 64 || !device || !json_is_array(layers))
@@ -135,9 +145,8 @@ enum cs_status cs_profile_read(const json_t *json, struct cs_arena *arena, struc
     memcpy(profile->key, key, sizeof(profile->key));
     profile->device = cs_arena_strdup(arena, device);
     profile->precision = cs_arena_strdup(arena, precision ? precision : "");
-    profile->has_step = step != NULL;
-    if (profile->has_step)
-        CS_TRY(read_parts(step, "step", step_parts, CS_ARRAY_LEN(step_parts), profile, err));
+    CS_TRY(read_step(json, "step", &profile->has_step, &profile->step, err));
+    CS_TRY(read_step(json, "step_bf16", &profile->has_step_bf16, &profile->step_bf16, err));
     profile->n_rows = (int32_t)json_array_size(layers);
     profile->row = CS_NEW_ARRAY(arena, struct cs_profile_row, profile->n_rows + 1);
     for (int32_t i = 0; i < profile->n_rows; i++)
@@ -174,20 +183,31 @@ static json_t *quadratic_json(const struct cs_quadratic *q)
     return json_pack("[f, f, f]", q->a, q->b, q->c);
 }
 
+static bool is_zero(const struct cs_quadratic *q)
+{
+    return q->a == 0.0 && q->b == 0.0 && q->c == 0.0;
+}
+
 static void write_parts(json_t *json, const struct part *part, size_t n, const void *record)
 {
     for (size_t i = 0; i < n; i++) {
         const struct cs_quadratic *q =
             (const struct cs_quadratic *)(const void *)((const char *)record + part[i].offset);
-        const bool is_zero = q->a == 0.0 && q->b == 0.0 && q->c == 0.0;
-        if (!is_zero || !part[i].is_optional)
+        if (!is_zero(q) || !part[i].is_optional)
             json_object_set_new(json, part[i].key, quadratic_json(q));
     }
 }
 
+static void write_step(json_t *json, const char *key, const struct cs_profile_step *step)
+{
+    json_t *parts = json_object();
+    write_parts(parts, step_parts, CS_ARRAY_LEN(step_parts), step);
+    json_object_set_new(json, key, parts);
+}
+
 json_t *cs_profile_json(const struct cs_profile *profile)
 {
-    json_t *layers = json_array(), *step = NULL;
+    json_t *layers = json_array();
     for (int32_t i = 0; i < profile->n_rows; i++) {
         const struct cs_profile_row *row = &profile->row[i];
         json_t *json = json_pack("{s:s s:s s:i s:i}", "module", row->module, "kind",
@@ -199,12 +219,42 @@ json_t *cs_profile_json(const struct cs_profile *profile)
                              profile->key, "device", profile->device, "layers", layers);
     if (profile->precision && profile->precision[0])
         json_object_set_new(json, "precision", json_string(profile->precision));
-    if (profile->has_step) {
-        step = json_object();
-        write_parts(step, step_parts, CS_ARRAY_LEN(step_parts), profile);
-        json_object_set_new(json, "step", step);
-    }
+    if (profile->has_step)
+        write_step(json, "step", &profile->step);
+    if (profile->has_step_bf16)
+        write_step(json, "step_bf16", &profile->step_bf16);
     return json;
+}
+
+static struct cs_quadratic times(const struct cs_quadratic *q, double factor)
+{
+    return (struct cs_quadratic){q->a * factor, q->b * factor, q->c * factor};
+}
+
+/* An update reads and writes 30 bytes for a parameter with a bf16 weight, an fp32 master, gradient
+ * and moments, 14 where all is bf16; gradients have half as many. */
+static struct cs_profile_step scaled_to_bf16(const struct cs_profile_step *step)
+{
+    return (struct cs_profile_step){.clear = times(&step->clear, 0.5),
+                                    .norm = times(&step->norm, 0.5),
+                                    .update = times(&step->update, 14.0 / 30.0)};
+}
+
+enum cs_step_source cs_profile_step(const struct cs_profile *profile, bool keeps_bf16,
+                                    struct cs_profile_step *out)
+{
+    *out = (struct cs_profile_step){
+        .clear = {0, 0, 0}
+    };
+    if (profile == NULL ||
+        !(keeps_bf16 ? profile->has_step_bf16 || profile->has_step : profile->has_step))
+        return CS_STEP_BYTES;
+    if (keeps_bf16 && !profile->has_step_bf16) {
+        *out = scaled_to_bf16(&profile->step);
+        return CS_STEP_SCALED;
+    }
+    *out = keeps_bf16 ? profile->step_bf16 : profile->step;
+    return CS_STEP_MEASURED;
 }
 
 int64_t cs_profile_rows(const struct cs_layer *layer, int64_t tokens, int64_t label_rows)
@@ -233,10 +283,12 @@ bool cs_profile_cost(const struct cs_profile *profile, const struct cs_graph *gr
     if (row == NULL)
         return false;
     const bool is_trained = layer->needs_weight_grad, passes = layer->needs_input_grad;
-    *out = (struct cs_layer_cost){
-        .fwd_ns = cs_quadratic_ns(&row->fwd, rows),
-        .bwd_input_ns = passes ? cs_quadratic_ns(&row->bwd_input, rows) : 0,
-        .bwd_weight_ns = is_trained ? cs_quadratic_ns(&row->bwd_weight, rows) : 0};
+    const bool is_bf16 = graph->keeps_bf16 && !is_zero(&row->bwd_weight_bf16);
+    const struct cs_quadratic *weight = is_bf16 ? &row->bwd_weight_bf16 : &row->bwd_weight;
+    *out =
+        (struct cs_layer_cost){.fwd_ns = cs_quadratic_ns(&row->fwd, rows),
+                               .bwd_input_ns = passes ? cs_quadratic_ns(&row->bwd_input, rows) : 0,
+                               .bwd_weight_ns = is_trained ? cs_quadratic_ns(weight, rows) : 0};
     if (passes || is_trained)
         out->fwd_ns += cs_quadratic_ns(&row->fwd_input, rows);
     if (is_trained)

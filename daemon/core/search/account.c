@@ -44,6 +44,11 @@ static void count_stage(const struct cs_trial *t, struct cs_search_stage *st, in
         }
         layer += n;
     }
+    if (t->c->pp[b] == 1) {
+        const struct cs_memory_load whole = {.zero = t->c->zero[b],
+                                             .shards = cs_trial_shards(t, b)};
+        cs_memory_share(&t->option[b]->shared, &whole, &st->memory);
+    }
     if (b == t->llm)
         cs_trial_add_encoders(t, &st->memory);
     st->memory.activations = activations;
@@ -87,17 +92,73 @@ enum cs_status cs_account_check(struct cs_trial *t, const struct cs_search_plan 
     return CS_OK;
 }
 
-/* whole gradients of a rank: what a ring over its replicas carries */
-static int64_t grads_of(const struct cs_trial *t, const struct cs_search_stage *st)
+static int64_t moved_ns(const struct cs_trial *t, int64_t bytes)
 {
-    int64_t bytes = 0;
+    const int64_t bytes_per_s = t->problem->bytes_per_s;
+    return bytes_per_s > 0 ? (int64_t)(1e9 * (double)bytes / (double)bytes_per_s) : 0;
+}
+
+/* of layers that train */
+struct trained {
+    int64_t grad_bytes;       /* whole gradients: what a ring over replicas carries */
+    int64_t n_grads, n;       /* elements of gradients; parameters that are updated */
+    int64_t added_grad_bytes; /* of a tied table's second gradient on the same rank */
+};
+
+static void add_layers(const struct cs_search_layer *layer, int32_t n, struct trained *all)
+{
+    for (int32_t i = 0; i < n; i++) {
+        all->grad_bytes += layer[i].grad_bytes;
+        all->n_grads += layer[i].n_trained;
+        all->n += layer[i].n_trained;
+    }
+}
+
+static void share_tied(const struct cs_search_layer *shared, struct trained *all)
+{
+    const bool is_added = shared->grad_bytes == 0; /* one for each layer */
+    all->grad_bytes -= shared->grad_bytes;
+    all->n -= shared->n_trained;
+    all->n_grads -= is_added ? 0 : shared->n_trained;
+    all->added_grad_bytes = is_added ? shared->n_trained * 4 : 0;
+}
+
+/* of a rank; encoders that share it are not counted */
+static struct trained trained_of(const struct cs_trial *t, const struct cs_search_stage *st)
+{
+    struct trained all = {0};
     int32_t b = st->branch, layer = 0;
     for (int32_t c = 0; c < cs_trial_stages(t, b); c++) {
-        for (int32_t i = 0; c % t->c->pp[b] == st->index && i < t->found->sizes[b][c]; i++)
-            bytes += t->layer[b][layer + i].grad_bytes;
+        if (c % t->c->pp[b] == st->index)
+            add_layers(t->layer[b] + layer, t->found->sizes[b][c], &all);
         layer += t->found->sizes[b][c];
     }
-    return bytes;
+    if (t->c->pp[b] == 1)
+        share_tied(&t->option[b]->shared, &all);
+    return all;
+}
+
+/* of an encoder on the LLM's ranks */
+static struct trained trained_beside(const struct cs_trial *t, int32_t encoder)
+{
+    struct trained all = {0};
+    if (t->c->place[encoder] != CS_PLACE_OWN)
+        add_layers(t->layer[encoder], t->problem->branch[encoder].n_layers, &all);
+    return all;
+}
+
+/* Gradients to 0, their norm and the update on a rank; of what replicas share each does its part.
+ */
+static int64_t measured_ns(const struct cs_trial *t, int32_t b, const struct trained *x)
+{
+    const struct cs_profile_step *step = &t->problem->optimizer.step;
+    const int64_t shards = cs_trial_shards(t, b), zero = t->c->zero[b];
+    if (x->n_grads == 0)
+        return 0;
+    return cs_quadratic_ns(&step->clear, x->n_grads) / (zero >= 2 ? shards : 1) +
+           (cs_quadratic_ns(&step->norm, x->n) + moved_ns(t, 3 * x->added_grad_bytes) +
+            cs_quadratic_ns(&step->update, x->n)) /
+               (zero >= 1 ? shards : 1);
 }
 
 /* zero 2 has reduced gradients in its slots and gathers weights only, zero 3 does both in slots */
@@ -108,26 +169,31 @@ static int64_t exchange_ns(const struct cs_trial *t, int32_t b, int64_t bytes)
            cs_search_gather_ns(t->problem, cs_trial_shards(t, b), t->option[b]->tp, bytes);
 }
 
+/* measured, else what moves: gradients, moments and masters are read and written */
+static int64_t optim_ns(const struct cs_trial *t, const struct cs_search_stage *st)
+{
+    const struct trained own = trained_of(t, st);
+    if (t->problem->optimizer.source == CS_STEP_BYTES)
+        return moved_ns(t, 2 * (st->memory.grads + st->memory.optimizer));
+    int64_t ns = measured_ns(t, st->branch, &own);
+    for (int32_t e = 0; st->branch == t->llm && e < t->llm; e++) {
+        const struct trained beside = trained_beside(t, e);
+        ns += measured_ns(t, e, &beside);
+    }
+    return ns;
+}
+
 void cs_account_step(const struct cs_trial *t, struct cs_search_plan *plan)
 {
     int64_t encoders = 0;
     plan->sync_ns = plan->optim_ns = 0;
-    for (int32_t e = 0; e < t->llm; e++) {
-        int64_t bytes = 0;
-        for (int32_t i = 0; t->c->place[e] != CS_PLACE_OWN && i < t->problem->branch[e].n_layers;
-             i++)
-            bytes += t->layer[e][i].grad_bytes;
-        encoders += exchange_ns(t, e, bytes);
-    }
+    for (int32_t e = 0; e < t->llm; e++)
+        encoders += exchange_ns(t, e, trained_beside(t, e).grad_bytes);
     for (int32_t i = 0; i < plan->n_stages; i++) {
         const struct cs_search_stage *st = &plan->stage[i];
-        const struct cs_memory *m = &st->memory;
-        int64_t sync =
-            exchange_ns(t, st->branch, grads_of(t, st)) + (st->branch == t->llm ? encoders : 0);
-        int64_t optim = t->problem->bytes_per_s > 0
-                            ? (int64_t)(2e9 * (double)(m->grads + m->optimizer) /
-                                        (double)t->problem->bytes_per_s)
-                            : 0;
+        int64_t sync = exchange_ns(t, st->branch, trained_of(t, st).grad_bytes) +
+                       (st->branch == t->llm ? encoders : 0);
+        int64_t optim = optim_ns(t, st);
         plan->sync_ns = sync > plan->sync_ns ? sync : plan->sync_ns;
         plan->optim_ns = optim > plan->optim_ns ? optim : plan->optim_ns;
     }

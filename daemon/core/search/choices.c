@@ -155,6 +155,16 @@ static struct cs_choice sum_layers(const struct maker *m, int16_t o)
     return sum;
 }
 
+/* all layers on one rank: a tied table is there once */
+static struct cs_choice on_one_rank(const struct maker *m, struct cs_choice sum)
+{
+    const struct cs_search_layer *shared = &m->problem->branch[m->branch].option[sum.option].shared;
+    sum.weight_bytes -= shared->weight_bytes;
+    sum.grad_bytes -= shared->grad_bytes;
+    sum.optim_bytes -= shared->optim_bytes;
+    return sum;
+}
+
 static void add_option(struct maker *m, int16_t o)
 {
     const struct cs_search_branch *branch = &m->problem->branch[m->branch];
@@ -172,7 +182,7 @@ static void add_option(struct maker *m, int16_t o)
         sum.ranks = pp * sum.block;
         sum.worst_ns = m->rules->uses_means ? sum.total_ns / pp : worst[pp];
         if (may_place(m, CS_PLACE_OWN))
-            add_own(m, sum);
+            add_own(m, pp == 1 ? on_one_rank(m, sum) : sum);
     }
     sum.pp = 1;
     sum.ranks = sum.block;

@@ -60,9 +60,11 @@ static bool fits(struct cutter *x, int32_t s, int32_t first, int32_t end, int64_
     if (x->cap <= 0)
         return true;
     struct cs_memory_load load = cs_trial_load(x->t, x->b, s, first, end);
-    struct cs_memory boundary = {0};
-    cs_memory_add(NULL, 0, &load, &boundary);
-    int64_t bytes = x->state[end] - x->state[first] + boundary.boundary + work +
+    struct cs_memory beside = {0};
+    cs_memory_add(NULL, 0, &load, &beside);
+    if (end - first == x->n)
+        cs_memory_share(&x->t->option[x->b]->shared, &load, &beside);
+    int64_t bytes = x->state[end] - x->state[first] + cs_memory_total(&beside) + work +
                     in_flight(x->t, x->b, s) * (x->saved[end] - x->saved[first]);
     if (bytes > x->cap && (x->fewest == 0 || bytes < x->fewest))
         x->fewest = bytes;

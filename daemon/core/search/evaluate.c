@@ -32,6 +32,7 @@ static void describe(const struct cs_trial *t, struct cs_search_plan *plan)
     *plan = (struct cs_search_plan){.planner = (enum cs_search_planner)c->planner,
                                     .modality = cs_candidate_modality(t->problem, c),
                                     .schedule = cs_search_schedules[t->found->schedule].name,
+                                    .state = t->problem->optimizer.state,
                                     .is_blind_cut = c->planner == CS_PLANNER_BLIND,
                                     .is_refined = t->found->is_refined,
                                     .slots = t->slots,

@@ -85,6 +85,20 @@ static void say_cut(const struct writer *w, const char **out, int32_t *n)
                         100 * plan->bubble));
 }
 
+static void say_optimizer(const struct writer *w, const char **out, int32_t *n)
+{
+    static const char *const from[] = {
+        [CS_STEP_BYTES] = "its time is what moves, at the bandwidth of the memory",
+        [CS_STEP_MEASURED] = "its time is the profile's",
+        [CS_STEP_SCALED] = "the profile has times with fp32 only, here they are in proportion to "
+                           "the bytes that move"};
+    const struct cs_search_optimizer *o = &w->problem->optimizer;
+    if (o->state)
+        say(out, n,
+            cs_arena_printf(w->arena, "optimizer: state in %s, %lld bytes a trained parameter; %s",
+                            o->state, (long long)o->param_bytes, from[o->source]));
+}
+
 static void say_freezing(const struct writer *w, const char **out, int32_t *n)
 {
     const struct cs_candidate *c = &w->best->candidate;
@@ -260,6 +274,7 @@ void cs_search_explain(const struct cs_search_problem *problem,
     e->cut = CS_NEW_ARRAY(arena, const char *, MAX_SENTENCES);
     e->bind = CS_NEW_ARRAY(arena, const char *, MAX_SENTENCES);
     say_cut(&w, e->cut, &e->n_cut);
+    say_optimizer(&w, e->cut, &e->n_cut);
     say_freezing(&w, e->cut, &e->n_cut);
     say_moves(&w, e->cut, &e->n_cut);
     say_planners(&w, e->cut, &e->n_cut);

@@ -33,6 +33,14 @@ void cs_memory_add(const struct cs_search_layer *layer, int32_t n,
     memory->workspace = workspace > memory->workspace ? workspace : memory->workspace;
 }
 
+void cs_memory_share(const struct cs_search_layer *shared, const struct cs_memory_load *load,
+                     struct cs_memory *memory)
+{
+    memory->weights -= shard(shared->weight_bytes, load->zero >= 3, load->shards);
+    memory->grads -= shard(shared->grad_bytes, load->zero >= 2, load->shards);
+    memory->optimizer -= shard(shared->optim_bytes, load->zero >= 1, load->shards);
+}
+
 int64_t cs_memory_total(const struct cs_memory *memory)
 {
     return memory->weights + memory->grads + memory->optimizer + memory->activations +

@@ -34,6 +34,9 @@ struct cs_memory_load {
 int64_t cs_memory_work(const struct cs_search_layer *layer, int zero);
 void cs_memory_add(const struct cs_search_layer *layer, int32_t n,
                    const struct cs_memory_load *load, struct cs_memory *memory);
+/* what a rank that has all layers of a branch does not hold twice: option->shared */
+void cs_memory_share(const struct cs_search_layer *shared, const struct cs_memory_load *load,
+                     struct cs_memory *memory);
 int64_t cs_memory_total(const struct cs_memory *memory);
 /* "rank 5 (llm.2) needs 91.0 GiB of 80.0 GiB: 64.0 GiB activations of 4 slots in flight, ..." */
 void cs_memory_explain(const struct cs_memory *memory, int32_t rank, const char *stage,

@@ -82,6 +82,22 @@ static bool is_cut(enum cs_param_role role)
     return false;
 }
 
+/* elements of the tied table on a rank */
+static int64_t tied_count(const struct builder *b, int32_t tp, bool is_trained)
+{
+    const struct cs_param *p = &b->graph->params[b->graph->tied_param];
+    return !is_trained || p->is_trainable ? over(p->count, tp) : 0;
+}
+
+static void count_shared(const struct builder *b, int32_t tp, struct cs_search_layer *out)
+{
+    const struct cs_state_bytes state = cs_state_bytes(b->graph->keeps_bf16, b->device);
+    out->weight_bytes = tied_count(b, tp, false) * cs_device_element_bytes(b->device);
+    out->n_trained = tied_count(b, tp, true);
+    out->grad_bytes = b->graph->keeps_bf16 ? out->n_trained * state.grad : 0;
+    out->optim_bytes = out->n_trained * (state.all - state.grad);
+}
+
 static void count_bytes(const struct builder *b, const struct cs_layer *layer, int32_t tp,
                         struct cs_search_layer *out)
 {
@@ -94,12 +110,12 @@ static void count_bytes(const struct builder *b, const struct cs_layer *layer, i
         trained += p->is_trainable ? n : 0;
     }
     if (b->graph->is_tied && layer->kind == CS_LAYER_HEAD) { /* a copy of the embedding */
-        const struct cs_param *p = &b->graph->params[b->graph->tied_param];
-        held += over(p->count, tp);
-        trained += p->is_trainable ? over(p->count, tp) : 0;
+        held += tied_count(b, tp, false);
+        trained += tied_count(b, tp, true);
     }
     out->weight_bytes = held * element;
     const struct cs_state_bytes state = cs_state_bytes(b->graph->keeps_bf16, b->device);
+    out->n_trained = trained;
     out->grad_bytes = trained * state.grad;
     out->optim_bytes = trained * (state.all - state.grad);
 }
@@ -221,8 +237,11 @@ static void add_options(const struct builder *b, int32_t branch, struct cs_searc
                     fill_layer(b, &b->graph->layers[from->first_layer + i], tp, cp,
                                (enum cs_recompute)r, &layer[i]);
                 CS_ASSERT(out->n_options < MAX_OPTIONS);
-                option[out->n_options++] =
-                    (struct cs_search_option){tp, cp, (enum cs_recompute)r, layer};
+                struct cs_search_option *o = &option[out->n_options++];
+                *o = (struct cs_search_option){
+                    .tp = tp, .cp = cp, .recompute = (enum cs_recompute)r, .layer = layer};
+                if (b->graph->is_tied && from->encoder < 0)
+                    count_shared(b, tp, &o->shared);
             }
     }
     out->option = option;
@@ -258,6 +277,16 @@ static void add_branch(const struct builder *b, int32_t branch, struct cs_search
     add_options(b, branch, out);
 }
 
+static struct cs_search_optimizer optimizer_of(const struct builder *b)
+{
+    const bool is_bf16 = b->graph->keeps_bf16;
+    struct cs_search_optimizer out = {.state = is_bf16 ? "bf16" : "fp32",
+                                      .param_bytes = cs_device_element_bytes(b->device) +
+                                                     cs_state_bytes(is_bf16, b->device).all};
+    out.source = cs_profile_step(b->profile, is_bf16, &out.step);
+    return out;
+}
+
 enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
                                       const struct cs_cluster *cluster,
                                       const struct cs_profile *profile, bool may_leave_node,
@@ -287,7 +316,8 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                           .link_bytes_per_s = cluster->device->link_bytes_per_s,
                                           .link_latency_ns = cluster->device->link_latency_ns,
                                           .net_bytes_per_s = cluster->device->net_bytes_per_s,
-                                          .net_latency_ns = cluster->device->net_latency_ns};
+                                          .net_latency_ns = cluster->device->net_latency_ns,
+                                          .optimizer = optimizer_of(&b)};
     b.node = cluster->devices_per_node;
     b.widest = may_leave_node && problem->n_ranks > b.node ? problem->n_ranks : b.node;
     b.widest = b.widest < 64 ? b.widest : 64;

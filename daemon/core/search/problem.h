@@ -12,9 +12,10 @@ struct cs_search_layer {
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
     int64_t redo_ns;  /* recomputed in the backward; 0 where there is none */
     int64_t blind_ns; /* what a planner that ignores freezing takes: 3 F, and what is redone */
-    int64_t weight_bytes, grad_bytes, optim_bytes;
-    int64_t saved_bytes; /* per slot in flight */
-    int64_t work_bytes;  /* while the layer runs */
+    int64_t weight_bytes, grad_bytes, optim_bytes; /* the last two by optimizer.state */
+    int64_t n_trained;                             /* parameters of a rank that train */
+    int64_t saved_bytes;                           /* per slot in flight */
+    int64_t work_bytes;                            /* while the layer runs */
     bool is_trained, needs_input_grad;
 };
 
@@ -22,6 +23,9 @@ struct cs_search_option {
     int32_t tp, cp;
     enum cs_recompute recompute;
     const struct cs_search_layer *layer; /* (n_layers) */
+    /* bytes and parameters of a tied table that its two layers count both and one rank that has
+     * them both holds once; where state is fp32 each has a gradient of its own */
+    struct cs_search_layer shared;
 };
 
 struct cs_search_branch {
@@ -38,19 +42,30 @@ struct cs_search_branch {
 
 enum { CS_SEARCH_MAX_BRANCHES = CS_LAYOUT_MAX_BRANCHES };
 
+/* What a search takes the optimizer for. */
+struct cs_search_optimizer {
+    const char *state;   /* optimizer.state: "fp32", "bf16"; NULL: bytes were given by hand */
+    int64_t param_bytes; /* of a trained parameter with its weight and gradient */
+    enum cs_step_source source;
+    struct cs_profile_step step; /* all 0: CS_STEP_BYTES */
+};
+
 struct cs_search_problem {
     struct cs_search_branch branch[CS_SEARCH_MAX_BRANCHES]; /* the LLM is the last one */
     int32_t n_branches;
     int32_t n_ranks, ranks_per_node;
     int64_t mem_bytes;                         /* of a rank, 0: no bound */
-    int64_t bytes_per_s;                       /* memory; 0: the optimizer takes no time */
+    int64_t bytes_per_s;                       /* memory; 0: an optimizer that was not measured
+                                                * takes no time */
     int64_t link_bytes_per_s, link_latency_ns; /* within a node; 0: takes no time */
     int64_t net_bytes_per_s, net_latency_ns;   /* between nodes */
+    struct cs_search_optimizer optimizer;
 };
 
 /* tp in 1, 2, 4 ... that divide heads and widths, cp in 1, 2, 4 ... with tp * cp within a node (or
  * up to 64 ranks when groups may leave it), recompute none, selective, full where something is
- * saved. profile may be NULL: the roofline.
+ * saved. profile may be NULL: the roofline. Bytes and times of the optimizer are those of the
+ * graph's state (keeps_bf16).
  *
  * tp divides products and their parameters; norms and a look-up are done on every tp rank; a block
  * all-reduces its rows twice each way (a projector, the embedding and the head once). cp divides

@@ -457,7 +457,7 @@ enum cs_status cs_search_run(const struct cs_search_problem *problem,
 {
     struct searcher s = {
         .problem = problem, .options = cs_search_defaults(options), .arena = arena, .out = out};
-    *out = (struct cs_search_result){0};
+    *out = (struct cs_search_result){.optimizer = problem->optimizer};
     CS_TRY(check_options(problem, &s.options, err));
     s.room = (s.options.n_simulate + CS_PLANNERS) * (CS_SEARCH_SCHEDULES + s.options.max_vpp);
     s.found = CS_NEW_ARRAY(arena, struct cs_found, s.room + 1);

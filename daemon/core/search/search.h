@@ -12,10 +12,13 @@
  * Colocated encoders may have a smaller tp * cp than the LLM's ranks, which then share the items.
  *
  * step = pipeline + gradients of the slowest stage (a ring over dp * cp, not overlapped) +
- * optimizer. zero 1 shards the optimizer and costs nothing; 2 reduces gradients in every slot; 3
- * also gathers weights in every forward and backward. Of recompute and zero the cheapest level that
- * fits is taken. Deterministic: bounded by counts, never by time; ties go to less memory, fewer
- * ranks, and the candidate enumerated first. Messages take the time of their edge.
+ * optimizer. Bytes of gradients and optimizer, and its time, are those of the job's
+ * optimizer.state; the time is the profile's (gradients to 0, norm, update), else twice those bytes
+ * at the bandwidth of the memory. zero 1 shards the optimizer and costs nothing; 2 reduces
+ * gradients in every slot; 3 also gathers weights in every forward and backward. Of recompute and
+ * zero the cheapest level that fits is taken. Deterministic: bounded by counts, never by time; ties
+ * go to less memory, fewer ranks, and the candidate enumerated first. Messages take the time of
+ * their edge.
  *
  * The frozen-blind planner cuts and chooses by 3 F per layer; its choice is shown at true costs and
  * stands among the candidates too, so that the first plan is never slower than it. Published
@@ -87,6 +90,7 @@ struct cs_search_plan {
     enum cs_search_planner planner; /* whose rules cut it */
     enum cs_search_modality modality;
     const char *schedule;
+    const char *state; /* optimizer.state that it was counted with; NULL: bytes given by hand */
     struct cs_layout layout;
     bool is_blind_cut;
     bool is_refined; /* layers were moved after the cut */
@@ -120,8 +124,9 @@ struct cs_search_explain {
 struct cs_search_result {
     struct cs_search_plan *plan; /* (n_plans) fastest first */
     int32_t n_plans;
-    int64_t least_step_ns;              /* of all found, at full slots */
-    const struct cs_search_plan *blind; /* at true costs; NULL: skipped, or nothing of it fits */
+    int64_t least_step_ns;                /* of all found, at full slots */
+    struct cs_search_optimizer optimizer; /* what was assumed */
+    const struct cs_search_plan *blind;   /* at true costs; NULL: skipped, or nothing of it fits */
     struct cs_search_choice choice[CS_PLANNERS]; /* plan NULL and why_not NULL: not looked for */
     struct cs_search_explain explain;
     int32_t n_batches, n_samples; /* sampled steps, samples of each */
@@ -130,11 +135,14 @@ struct cs_search_result {
     int32_t n_simulated, n_too_big; /* too big: did not fit once they were cut */
 };
 
+/* "measured" ..., as in the document */
+const char *cs_step_source_name(enum cs_step_source source);
 /* CS_PLAN when nothing can be planned: the figures of the plan that came nearest. */
 enum cs_status cs_search_run(const struct cs_search_problem *problem,
                              const struct cs_search_options *options, struct cs_arena *arena,
                              struct cs_search_result *out, struct cs_err *err) CS_NODISCARD;
-/* batch_slots 0: spec->slots */
+/* batch_slots 0: spec->slots. CS_INVALID: the devices do not compute in the precision that the spec
+ * asks for, or do not keep its optimizer.state. */
 enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *graph,
                          const struct cs_cluster *cluster, const struct cs_profile *profile,
                          const struct cs_search_options *options, struct cs_arena *arena,

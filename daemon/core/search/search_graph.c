@@ -75,6 +75,7 @@ enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *grap
     struct cs_search_options own = *options;
     struct cs_search_problem *problem = NULL;
     own.batch_slots = own.batch_slots > 0 ? own.batch_slots : spec->slots;
+    CS_TRY(cs_spec_check_precision(spec, cluster->device->name, err));
     CS_TRY(cs_search_problem_make(spec, graph, cluster, profile, own.may_leave_node, arena,
                                   &problem, err));
     CS_TRY(cs_search_run(problem, &own, arena, out, err));

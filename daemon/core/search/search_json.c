@@ -53,16 +53,18 @@ json_t *cs_search_plan_json(const struct cs_search_plan *plan)
     for (int32_t i = 0; i < plan->n_stages; i++)
         json_array_append_new(stages, stage_json(&plan->stage[i]));
     return json_pack(
-        "{s:s s:s s:s s:s s:o s:i s:i s:i s:i s:I s:I s:I s:I s:I s:o s:o s:I s:f s:b s:s s:o s:o}",
+        "{s:s s:s s:s s:s s:o s:o s:i s:i s:i s:i s:I s:I s:I s:I s:I s:o s:o s:I s:f s:b s:s s:o "
+        "s:o}",
         "planner", cs_planner_rules[plan->planner].name, "modality",
         cs_search_modality_name(plan->modality), "schedule", plan->schedule, "cut", cut_name(plan),
-        "parallel", layout_json(&plan->layout), "dp", plan->layout.dp, "zero", plan->layout.zero,
-        "slots", plan->slots, "ranks", plan->n_ranks, "step_ns", (json_int_t)plan->step_ns,
-        "pipeline_ns", (json_int_t)plan->pipeline_ns, "sync_ns", (json_int_t)plan->sync_ns,
-        "optimizer_ns", (json_int_t)plan->optim_ns, "score_ns", (json_int_t)plan->score_ns,
-        "mean_ns", number_or_null(plan->mean_ns), "p95_ns", number_or_null(plan->p95_ns),
-        "peak_memory_bytes", (json_int_t)plan->peak_bytes, "bubble", plan->bubble, "pareto",
-        plan->is_pareto, "why", plan->why, "loses", text_or_null(plan->loses), "stages", stages);
+        "optimizer_state", text_or_null(plan->state), "parallel", layout_json(&plan->layout), "dp",
+        plan->layout.dp, "zero", plan->layout.zero, "slots", plan->slots, "ranks", plan->n_ranks,
+        "step_ns", (json_int_t)plan->step_ns, "pipeline_ns", (json_int_t)plan->pipeline_ns,
+        "sync_ns", (json_int_t)plan->sync_ns, "optimizer_ns", (json_int_t)plan->optim_ns,
+        "score_ns", (json_int_t)plan->score_ns, "mean_ns", number_or_null(plan->mean_ns), "p95_ns",
+        number_or_null(plan->p95_ns), "peak_memory_bytes", (json_int_t)plan->peak_bytes, "bubble",
+        plan->bubble, "pareto", plan->is_pareto, "why", plan->why, "loses",
+        text_or_null(plan->loses), "stages", stages);
 }
 
 static json_t *sentences(const char *const *text, int32_t n)
@@ -89,17 +91,35 @@ static json_t *planners_json(const struct cs_search_result *result)
     return all;
 }
 
+const char *cs_step_source_name(enum cs_step_source source)
+{
+    static const char *const names[] = {[CS_STEP_BYTES] = "bandwidth",
+                                        [CS_STEP_MEASURED] = "measured",
+                                        [CS_STEP_SCALED] = "scaled from fp32"};
+    return names[source];
+}
+
+/* null: the problem was made by hand */
+static json_t *optimizer_json(const struct cs_search_optimizer *o)
+{
+    if (!o->state)
+        return json_null();
+    return json_pack("{s:s s:I s:s}", "state", o->state, "param_bytes", (json_int_t)o->param_bytes,
+                     "time", cs_step_source_name(o->source));
+}
+
 json_t *cs_search_result_json(const struct cs_search_result *result)
 {
     json_t *plans = json_array();
     for (int32_t i = 0; i < result->n_plans; i++)
         json_array_append_new(plans, cs_search_plan_json(&result->plan[i]));
-    json_t *root = json_pack(
-        "{s:s s:o s:o s:o s:{s:I s:I s:i s:i s:i}}", "schema", "cornstarch.plans/1", "plans", plans,
-        "frozen_blind", result->blind ? cs_search_plan_json(result->blind) : json_null(),
-        "planners", planners_json(result), "search", "scored", (json_int_t)result->n_scored,
-        "pruned", (json_int_t)result->n_pruned, "simulated", result->n_simulated, "too_big",
-        result->n_too_big, "batches", result->n_batches);
+    json_t *root =
+        json_pack("{s:s s:o s:o s:o s:o s:{s:I s:I s:i s:i s:i}}", "schema", "cornstarch.plans/1",
+                  "plans", plans, "optimizer", optimizer_json(&result->optimizer), "frozen_blind",
+                  result->blind ? cs_search_plan_json(result->blind) : json_null(), "planners",
+                  planners_json(result), "search", "scored", (json_int_t)result->n_scored, "pruned",
+                  (json_int_t)result->n_pruned, "simulated", result->n_simulated, "too_big",
+                  result->n_too_big, "batches", result->n_batches);
     json_t *search = json_object_get(root, "search");
     json_object_set_new(search, "batch_samples", number_or_null(result->n_samples));
     json_object_set_new(search, "least_batch_samples", number_or_null(result->least_batch));
