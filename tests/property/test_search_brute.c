@@ -50,7 +50,8 @@ static void draw_problem(struct small *s, bool has_memory)
                 l->saved_bytes = l->is_trained || l->needs_input_grad ? draw(1, 10) : 0;
             }
         }
-        s->option[b] = (struct cs_search_option){1, 1, CS_RECOMPUTE_NONE, s->layer[b]};
+        s->option[b] = (struct cs_search_option){
+            .tp = 1, .cp = 1, .recompute = CS_RECOMPUTE_NONE, .layer = s->layer[b]};
         s->problem.branch[b] = (struct cs_search_branch){
             .name = b ? "llm" : "v", .n_layers = n, .n_options = 1, .option = &s->option[b]};
     }

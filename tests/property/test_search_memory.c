@@ -64,7 +64,8 @@ static void draw_problem(struct small *s)
             trains = trains || s->layer[b][0][i].is_trained;
         }
         for (int r = 0; r < RECOMPUTES; r++)
-            s->option[b][r] = (struct cs_search_option){1, 1, (enum cs_recompute)r, s->layer[b][r]};
+            s->option[b][r] = (struct cs_search_option){
+                .tp = 1, .cp = 1, .recompute = (enum cs_recompute)r, .layer = s->layer[b][r]};
         s->problem.branch[b] = (struct cs_search_branch){.name = b ? "llm" : "v",
                                                          .n_layers = n,
                                                          .n_options = RECOMPUTES,

@@ -63,8 +63,8 @@ static void link_model(struct model *m)
 {
     for (int b = 0; b < 3; b++)
         for (int t = 0; t < TPS; t++) {
-            m->option[b][t] =
-                (struct cs_search_option){1 << t, 1, CS_RECOMPUTE_NONE, m->layer[b][t]};
+            m->option[b][t] = (struct cs_search_option){
+                .tp = 1 << t, .cp = 1, .recompute = CS_RECOMPUTE_NONE, .layer = m->layer[b][t]};
             m->problem.branch[b].option = m->option[b];
         }
 }

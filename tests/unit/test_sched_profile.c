@@ -269,8 +269,8 @@ static void a_state_has_the_times_that_were_measured_with_it(void **state)
     }
 }
 
-/* What was measured with state in fp32 alone: 30 bytes of an update become 14, gradients half, and a
- * tied table has one of them. */
+/* What was measured with state in fp32 alone: 30 bytes of an update become 14, gradients half, and
+ * a tied table has one of them. */
 static void state_in_bf16_takes_its_part_of_the_time(void **state)
 {
     const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 2, .is_tied = true};

@@ -52,7 +52,8 @@ static void draw_model(struct model *m)
             l->saved_bytes = l->bwd_input_ns + l->bwd_weight_ns > 0 ? draw(1, 9) : 0;
         }
         feeds = feeds || trains;
-        m->option[b] = (struct cs_search_option){1, 1, CS_RECOMPUTE_NONE, m->layer[b]};
+        m->option[b] = (struct cs_search_option){
+            .tp = 1, .cp = 1, .recompute = CS_RECOMPUTE_NONE, .layer = m->layer[b]};
         m->problem.branch[b] = (struct cs_search_branch){.name = names[b],
                                                          .n_layers = n,
                                                          .n_options = 1,

@@ -36,8 +36,10 @@ static void make(struct model *m)
                                              .blind_ns = 6000,
                                              .saved_bytes = 20,
                                              .is_trained = true};
-    m->option[0] = (struct cs_search_option){1, 1, CS_RECOMPUTE_NONE, m->enc};
-    m->option[1] = (struct cs_search_option){1, 1, CS_RECOMPUTE_NONE, m->llm};
+    m->option[0] = (struct cs_search_option){
+        .tp = 1, .cp = 1, .recompute = CS_RECOMPUTE_NONE, .layer = m->enc};
+    m->option[1] = (struct cs_search_option){
+        .tp = 1, .cp = 1, .recompute = CS_RECOMPUTE_NONE, .layer = m->llm};
     m->problem = (struct cs_search_problem){
         .branch = {{.name = "vision",
                     .n_layers = ENC,

@@ -33,8 +33,8 @@ static void make(struct worked *w, bool redoes)
                                              .blind_ns = redoes ? 8 : 6,
                                              .needs_input_grad = true};
     enum cs_recompute how = redoes ? CS_RECOMPUTE_FULL : CS_RECOMPUTE_NONE;
-    w->option[0] = (struct cs_search_option){1, 1, how, w->enc};
-    w->option[1] = (struct cs_search_option){1, 1, how, w->llm};
+    w->option[0] = (struct cs_search_option){.tp = 1, .cp = 1, .recompute = how, .layer = w->enc};
+    w->option[1] = (struct cs_search_option){.tp = 1, .cp = 1, .recompute = how, .layer = w->llm};
     w->problem = (struct cs_search_problem){
         .branch = {{.name = "vision", .n_layers = ENC, .n_options = 1, .option = &w->option[0]},
                    {.name = "llm", .n_layers = LLM, .n_options = 1, .option = &w->option[1]}},
