@@ -12,26 +12,21 @@
 #include <cmocka.h>
 
 #include "kernels/ops.h"
+#include "support/random_mask.h"
 
 #define ROUNDS 60
 
 static uint64_t seed;
 
-static uint32_t rnd_bits(void)
-{
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(seed >> 33);
-}
-
 static int between(int lo, int hi)
 {
-    return lo + (int)(rnd_bits() % (uint32_t)(hi - lo + 1));
+    return cs_test_random_between(&seed, lo, hi);
 }
 
 static void fill(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        x[i] = (float)rnd_bits() / 1073741824.0f - 1.0f;
+        x[i] = (float)cs_test_random_bits(&seed) / 1073741824.0f - 1.0f;
 }
 
 static void *new_bytes(size_t n)
@@ -48,48 +43,13 @@ static const struct cs_ops *ops(void)
 
 /* ---- attention ---- */
 
-#define MAX_TOKENS 400
-
 struct attention {
     struct cs_attention_shape s;
-    struct cs_mask_plan plan;
-    int32_t doc[MAX_TOKENS], pos[MAX_TOKENS], item[MAX_TOKENS], segment[MAX_TOKENS + 1];
-    uint64_t word[MAX_TOKENS];
+    struct cs_test_mask mask;
     float *q, *k, *v, *o, *d_o, *dq, *dk, *dv, *lse;
     void *workspace;
     struct cs_ctx ctx;
 };
-
-static void random_tokens(struct attention *a)
-{
-    int32_t at = 0;
-    const int docs = between(1, 6);
-    for (int d = 0; d < docs; d++) {
-        const int length = between(1, 3) == 1 ? between(1, 5) : between(1, 130);
-        for (int i = 0; i < length && at < MAX_TOKENS; i++, at++) {
-            const bool goes_on = i > 0 && between(0, 5) > 0;
-            a->doc[at] = d;
-            a->pos[at] = i;
-            a->item[at] = goes_on ? a->item[at - 1] : between(0, 1) ? d * 8 + i : -1;
-            a->word[at] = a->item[at] >= 0 ? CS_MASK_MODALITY(between(0, 2))
-                                           : CS_MASK_TEXT | CS_MASK_MODALITY(between(0, 2));
-            if (between(0, 19) == 0)
-                a->word[at] = 0;
-        }
-    }
-    a->plan = (struct cs_mask_plan){
-        .rule = {.kind = (enum cs_mask_kind)between(0, CS_MASK_KINDS - 1),
-                 .window = between(1, 40),
-                 .prefix = between(0, 50)},
-        .n_tokens = at,
-        .doc = a->doc,
-        .pos = a->pos,
-        .item = a->item,
-        .word = a->word,
-        .segment = a->segment
-    };
-    a->plan.n_segments = cs_mask_segments(a->doc, at, a->segment);
-}
 
 static float *new_rows(const struct attention *a, int stride)
 {
@@ -101,10 +61,12 @@ static float *new_rows(const struct attention *a, int stride)
 
 static struct attention *new_attention(void)
 {
+    static const struct cs_test_mask_options slots = {
+        .most_docs = 6, .longest = 130, .has_short = true, .blind_of = 20};
     struct attention *a = new_bytes(sizeof *a);
-    random_tokens(a);
+    cs_test_random_mask(&seed, &slots, &a->mask);
     const int kv = between(1, 3), group = between(1, 3), d = between(1, 24);
-    a->s = (struct cs_attention_shape){.tokens = a->plan.n_tokens,
+    a->s = (struct cs_attention_shape){.tokens = a->mask.plan.n_tokens,
                                        .heads = kv * group,
                                        .kv_heads = kv,
                                        .head_dim = d,
@@ -118,21 +80,21 @@ static struct attention *new_attention(void)
     a->v = new_rows(a, a->s.kv_stride), a->dv = new_rows(a, a->s.kv_stride);
     a->o = new_rows(a, a->s.o_stride), a->d_o = new_rows(a, a->s.o_stride);
     a->lse = new_rows(a, a->s.heads);
-    a->ctx.workspace_bytes = ops()->attention_workspace(&a->s, &a->plan);
+    a->ctx.workspace_bytes = ops()->attention_workspace(&a->s, &a->mask.plan);
     a->workspace = a->ctx.workspace = new_bytes(a->ctx.workspace_bytes);
     return a;
 }
 
 static void forward(struct attention *a)
 {
-    ops()->attention(&a->ctx, &a->s, &a->plan, a->q, a->k, a->v, a->o, a->lse);
+    ops()->attention(&a->ctx, &a->s, &a->mask.plan, a->q, a->k, a->v, a->o, a->lse);
 }
 
 static void both_ways(struct attention *a)
 {
     forward(a);
-    ops()->attention_grad(&a->ctx, &a->s, &a->plan, a->q, a->k, a->v, a->o, a->lse, a->d_o, a->dq,
-                          a->dk, a->dv);
+    ops()->attention_grad(&a->ctx, &a->s, &a->mask.plan, a->q, a->k, a->v, a->o, a->lse, a->d_o,
+                          a->dq, a->dk, a->dv);
 }
 
 static void attention_free(struct attention *a)
@@ -143,8 +105,8 @@ static void attention_free(struct attention *a)
 
 static bool allows(const struct attention *a, int i, int j)
 {
-    return cs_mask_allows(a->plan.rule, cs_mask_token_at(&a->plan, i),
-                          cs_mask_token_at(&a->plan, j));
+    return cs_mask_allows(a->mask.plan.rule, cs_mask_token_at(&a->mask.plan, i),
+                          cs_mask_token_at(&a->mask.plan, j));
 }
 
 static bool is_blind(const struct attention *a, int i)

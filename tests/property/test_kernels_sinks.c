@@ -10,20 +10,15 @@
 #include <cmocka.h>
 
 #include "kernels/ops.h"
+#include "support/random_mask.h"
 
 enum { ROUNDS = 80, MOST = 160 };
 
 static uint64_t seed;
 
-static uint32_t rnd_bits(void)
-{
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(seed >> 33);
-}
-
 static int between(int lo, int hi)
 {
-    return lo + (int)(rnd_bits() % (uint32_t)(hi - lo + 1));
+    return cs_test_random_between(&seed, lo, hi);
 }
 
 static void *room(size_t n, size_t size)
@@ -37,51 +32,24 @@ static float *new_floats(int n)
 {
     float *x = room((size_t)n, sizeof *x);
     for (int i = 0; i < n; i++)
-        x[i] = (float)rnd_bits() / 1073741824.0f - 1.0f;
+        x[i] = (float)cs_test_random_bits(&seed) / 1073741824.0f - 1.0f;
     return x;
 }
 
 struct trial {
     struct cs_attention_shape s;
-    struct cs_mask_plan plan;
-    int32_t doc[MOST], pos[MOST], item[MOST], segment[MOST + 1];
-    uint64_t word[MOST];
+    struct cs_test_mask mask;
     float *q, *k, *v, *o, *d_o, *dq, *dk, *dv, *lse, *sink, *dsink;
 };
 
-static void random_mask(struct trial *t)
-{
-    int32_t at = 0;
-    for (int d = 0, docs = between(1, 4); d < docs; d++)
-        for (int i = 0, n = between(1, MOST / 4); i < n; i++, at++) {
-            const bool goes_on = i > 0 && between(0, 5) > 0;
-            t->doc[at] = d;
-            t->pos[at] = i;
-            t->item[at] = goes_on ? t->item[at - 1] : between(0, 1) ? d * 8 + i : -1;
-            t->word[at] = t->item[at] >= 0 ? CS_MASK_MODALITY(between(0, 2))
-                                           : CS_MASK_TEXT | CS_MASK_MODALITY(between(0, 2));
-            if (between(0, 14) == 0)
-                t->word[at] = 0;
-        }
-    t->plan = (struct cs_mask_plan){
-        .rule = {.kind = (enum cs_mask_kind)between(0, CS_MASK_KINDS - 1),
-                 .window = between(1, 40),
-                 .prefix = between(0, 50)},
-        .n_tokens = at,
-        .doc = t->doc,
-        .pos = t->pos,
-        .item = t->item,
-        .word = t->word,
-        .segment = t->segment
-    };
-    t->plan.n_segments = cs_mask_segments(t->doc, at, t->segment);
-}
-
 static struct trial *new_trial(void)
 {
+    static const struct cs_test_mask_options slots = {
+        .most_docs = 4, .longest = MOST / 4, .blind_of = 15};
     struct trial *t = room(1, sizeof *t);
-    random_mask(t);
-    const int kv = between(1, 2), group = between(1, 3), d = between(1, 20), n = t->plan.n_tokens;
+    cs_test_random_mask(&seed, &slots, &t->mask);
+    const int kv = between(1, 2), group = between(1, 3), d = between(1, 20),
+              n = t->mask.plan.n_tokens;
     t->s = (struct cs_attention_shape){.tokens = n,
                                        .heads = kv * group,
                                        .kv_heads = kv,
@@ -112,10 +80,10 @@ static void trial_free(struct trial *t)
 
 static void run(struct trial *t)
 {
-    const size_t bytes = cs_ops_cpu()->attention_workspace(&t->s, &t->plan);
+    const size_t bytes = cs_ops_cpu()->attention_workspace(&t->s, &t->mask.plan);
     struct cs_ctx ctx = {.workspace = room(bytes, 1), .workspace_bytes = bytes};
-    cs_ops_cpu()->attention(&ctx, &t->s, &t->plan, t->q, t->k, t->v, t->o, t->lse);
-    cs_ops_cpu()->attention_grad(&ctx, &t->s, &t->plan, t->q, t->k, t->v, t->o, t->lse, t->d_o,
+    cs_ops_cpu()->attention(&ctx, &t->s, &t->mask.plan, t->q, t->k, t->v, t->o, t->lse);
+    cs_ops_cpu()->attention_grad(&ctx, &t->s, &t->mask.plan, t->q, t->k, t->v, t->o, t->lse, t->d_o,
                                  t->dq, t->dk, t->dv);
     free(ctx.workspace);
 }
@@ -144,8 +112,8 @@ static double shares(const struct trial *t, int i, int h, double *p, double *slo
         const double s = (double)t->s.scale * dot(t->q + i * t->s.q_stride + h * d,
                                                   t->k + j * t->s.kv_stride + kv * d, d);
         const double bent = cap > 0.0 ? tanh(s / cap) : 0.0;
-        const bool sees = cs_mask_allows(t->plan.rule, cs_mask_token_at(&t->plan, i),
-                                         cs_mask_token_at(&t->plan, j));
+        const bool sees = cs_mask_allows(t->mask.plan.rule, cs_mask_token_at(&t->mask.plan, i),
+                                         cs_mask_token_at(&t->mask.plan, j));
         slope[j] = 1.0 - bent * bent;
         p[j] = sees ? exp(cap > 0.0 ? cap * bent : s) : 0.0;
         sum += p[j];

@@ -15,45 +15,32 @@
 #include <cmocka.h>
 
 #include "support/device.h"
-#include "support/spec.h"
+#include "support/need.h"
+#include "support/planned.h"
 #include "support/step.h"
 
 struct job {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned made;
     struct cs_trainer *trainer;
 };
 
 static void open_job(struct job *j, const struct cs_test_spec *options)
 {
     struct cs_err err = {0};
-    struct cs_cluster cluster;
-    memset(j, 0, sizeof *j);
-    j->arena = cs_arena_new(0);
-    j->root = cs_test_spec_json(options);
-    if (cs_spec_read(j->root, j->arena, &j->spec, &err) != CS_OK ||
-        cs_graph_build(j->spec, false, j->arena, &j->graph, &err) != CS_OK ||
-        cs_cluster_read(j->spec->cluster, 0, &cluster, &err) != CS_OK ||
-        cs_plan_make(j->spec, j->graph, &cluster, j->arena, &j->plan, &err) != CS_OK)
-        fail_msg("%s", err.text);
-    for (int s = 0; s < j->plan->n_stages; s++)
-        j->plan->stages[s].rank = 0;
-    j->plan->n_ranks = 1;
-    const struct cs_trainer_config config = {
-        .spec = j->spec, .graph = j->graph, .plan = j->plan, .device = cs_test_device()};
-    if (cs_trainer_new(&config, &j->trainer, &err) != CS_OK ||
-        cs_params_load(j->trainer->params, 9, &err) != CS_OK)
-        fail_msg("%s", err.text);
+    *j = (struct job){.made = cs_test_plan(options)};
+    cs_test_put_on_one_rank(j->made.plan);
+    const struct cs_trainer_config config = {.spec = j->made.spec,
+                                             .graph = j->made.graph,
+                                             .plan = j->made.plan,
+                                             .device = cs_test_device()};
+    need(cs_trainer_new(&config, &j->trainer, &err), &err);
+    need(cs_params_load(j->trainer->params, 9, &err), &err);
 }
 
 static void close_job(struct job *j)
 {
     cs_trainer_free(j->trainer);
-    json_decref(j->root);
-    cs_arena_free(j->arena);
+    cs_test_planned_free(&j->made);
 }
 
 static void run(struct job *j, const struct cs_test_step *step, struct cs_step_result *result)
@@ -87,7 +74,7 @@ static void gradients_do_not_depend_on_what_else_is_frozen(void **state)
         struct cs_test_step step;
         struct cs_step_result full, part;
         open_job(&all, &options);
-        cs_test_step_new(&step, &all.plan->budget, 3, 0);
+        cs_test_step_new(&step, &all.made.plan->budget, 3, 0);
         cs_test_step_random(&step, 77, 199, 70);
         run(&all, &step, &full);
         for (size_t i = 0; i < CS_ARRAY_LEN(patterns); i++) {
@@ -97,7 +84,7 @@ static void gradients_do_not_depend_on_what_else_is_frozen(void **state)
             assert_memory_equal(&full.loss_sum, &part.loss_sum, sizeof(double));
             assert_true(part.counts.saved_bytes < full.counts.saved_bytes);
             int n = 0;
-            for (int32_t p = 0; p < some.graph->n_params; p++) {
+            for (int32_t p = 0; p < some.made.graph->n_params; p++) {
                 const struct cs_tensor *a = cs_params_find(all.trainer->params, p);
                 const struct cs_tensor *b = cs_params_find(some.trainer->params, p);
                 if (b->grad == NULL)
@@ -126,8 +113,8 @@ static void one_slot_and_many_agree(void **state)
     (void)state;
     open_job(&one, &options);
     open_job(&many, &options);
-    cs_test_step_new(&together, &one.plan->budget, 1, 0);
-    cs_test_step_new(&apart, &one.plan->budget, 3, 0);
+    cs_test_step_new(&together, &one.made.plan->budget, 1, 0);
+    cs_test_step_new(&apart, &one.made.plan->budget, 3, 0);
     for (int s = 0; s < 3; s++) {
         const int n = s == 1 ? 5 : 40; /* lengths differ, one has no picture */
         for (int i = 0; i < n; i++) {
@@ -143,7 +130,7 @@ static void one_slot_and_many_agree(void **state)
     assert_int_equal(a.trained_tokens, b.trained_tokens);
     assert_true(fabs(a.loss_sum - b.loss_sum) <= 1e-5 * a.loss_sum);
     assert_true(fabs(a.grad_norm - b.grad_norm) <= 1e-5 * a.grad_norm);
-    for (int32_t p = 0; p < one.graph->n_params; p++) {
+    for (int32_t p = 0; p < one.made.graph->n_params; p++) {
         const struct cs_tensor *x = cs_params_find(one.trainer->params, p);
         const struct cs_tensor *y = cs_params_find(many.trainer->params, p);
         const float *x_grad = x->grad, *y_grad = y->grad;
@@ -174,8 +161,8 @@ static void a_step_does_not_remember_the_one_before(void **state)
     (void)state;
     open_job(&fresh, &options);
     open_job(&used, &options);
-    cs_test_step_new(&big, &fresh.plan->budget, 6, 0);
-    cs_test_step_new(&small, &fresh.plan->budget, 2, 0);
+    cs_test_step_new(&big, &fresh.made.plan->budget, 6, 0);
+    cs_test_step_new(&small, &fresh.made.plan->budget, 2, 0);
     cs_test_step_random(&big, 3, 199, 100);
     cs_test_step_random(&small, 4, 199, 30);
     run(&fresh, &small, &a);

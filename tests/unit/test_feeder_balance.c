@@ -15,18 +15,18 @@
 #include "core/data/spread.h"
 #include "core/search/slot_order.h"
 #include "core/search/weigh.h"
-#include "support/spec.h"
+#include "support/planned.h"
 
-enum { N = 40 };
+enum { N = 40, MOST_JOBS = 32 };
 
 static struct cs_arena *arena;
-static json_t *roots; /* documents that specifications point into */
+static struct cs_test_planned job[MOST_JOBS]; /* of one test */
+static int n_jobs;
 
 static int make_arena(void **state)
 {
     (void)state;
     arena = cs_arena_new(0);
-    roots = json_array();
     return 0;
 }
 
@@ -34,57 +34,45 @@ static int free_arena(void **state)
 {
     (void)state;
     cs_arena_free(arena);
-    json_decref(roots);
+    while (n_jobs > 0)
+        cs_test_planned_free(&job[--n_jobs]);
     return 0;
 }
 
-struct job {
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
-};
-
-static struct job make_placed(const char *modality, int vision, int llm, const char *balance,
-                              const char *slot_order)
+/* of a document, which is stolen */
+static struct cs_test_planned make_planned(json_t *root)
 {
     const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 16};
+    assert_in_range(n_jobs, 0, MOST_JOBS - 1);
+    return job[n_jobs++] = cs_test_plan_json(root, &cluster);
+}
+
+static struct cs_test_planned make_placed(const char *modality, int vision, int llm,
+                                          const char *balance, const char *slot_order)
+{
     json_t *root = cs_test_spec_json(&(struct cs_test_spec){
         .vision_pp = vision, .llm_pp = llm, .slots = 6, .seed = 9, .modality = modality});
-    struct job j;
-    struct cs_err err = {.text = ""};
-    json_array_append_new(roots, root);
     json_object_set_new(root, "balance", json_string(balance));
     json_object_set_new(root, "slot_order", json_string(slot_order));
-    if (cs_spec_read(root, arena, &j.spec, &err) != CS_OK ||
-        cs_graph_build(j.spec, true, arena, &j.graph, &err) != CS_OK ||
-        cs_plan_make(j.spec, j.graph, &cluster, arena, &j.plan, &err) != CS_OK)
-        fail_msg("%s", err.text);
-    return j;
+    return make_planned(root);
 }
 
 /* the same model on two ranks, with a mask */
-static struct job make_masked(const char *mask)
+static struct cs_test_planned make_masked(const char *mask)
 {
-    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 16};
-    json_t *root = cs_test_spec_json(&(struct cs_test_spec){.slots = 6, .seed = 9, .mask = mask});
-    struct job j;
-    struct cs_err err = {.text = ""};
-    json_array_append_new(roots, root);
-    if (cs_spec_read(root, arena, &j.spec, &err) != CS_OK ||
-        cs_graph_build(j.spec, true, arena, &j.graph, &err) != CS_OK ||
-        cs_plan_make(j.spec, j.graph, &cluster, arena, &j.plan, &err) != CS_OK)
-        fail_msg("%s", err.text);
-    return j;
+    return make_planned(
+        cs_test_spec_json(&(struct cs_test_spec){.slots = 6, .seed = 9, .mask = mask}));
 }
 
 /* The model of the test specification on vision + llm stages. */
-static struct job make_job(int vision, int llm, const char *balance, const char *slot_order)
+static struct cs_test_planned make_job(int vision, int llm, const char *balance,
+                                       const char *slot_order)
 {
     return make_placed("encoder-parallel", vision, llm, balance, slot_order);
 }
 
 /* Samples of one step as the loader hands them out: those with a picture come first. */
-static struct cs_load *make_samples(const struct job *j, struct cs_pack_sample *pack)
+static struct cs_load *make_samples(const struct cs_test_planned *j, struct cs_pack_sample *pack)
 {
     struct cs_load *load = cs_arena_array(arena, sizeof(*load), N);
     for (int i = 0; i < N; i++) {
@@ -98,7 +86,7 @@ static struct cs_load *make_samples(const struct job *j, struct cs_pack_sample *
     return load;
 }
 
-static int balance(const struct job *j, int64_t step, struct cs_pack_sample *pack)
+static int balance(const struct cs_test_planned *j, int64_t step, struct cs_pack_sample *pack)
 {
     const struct cs_load *samples = make_samples(j, pack);
     struct cs_step_balance *b = NULL;
@@ -115,7 +103,7 @@ static int balance(const struct job *j, int64_t step, struct cs_pack_sample *pac
 static void costs_are_those_of_the_plan(void **state)
 {
     (void)state;
-    const struct job j = make_job(1, 2, "list2d", "kept");
+    const struct cs_test_planned j = make_job(1, 2, "list2d", "kept");
     const struct cs_slot_budget *budget = &j.plan->budget;
     struct cs_weigh w;
     double vision = 0, llm = 0;
@@ -143,7 +131,7 @@ static void costs_follow_the_mask(void **state)
     (void)state;
     static const char *const masks[] = {"causal", "item", "image_bidir", "cornstarch"};
     for (size_t i = 0; i < CS_ARRAY_LEN(masks); i++) {
-        const struct job j = make_masked(masks[i]);
+        const struct cs_test_planned j = make_masked(masks[i]);
         const struct cs_slot_budget *budget = &j.plan->budget;
         const int32_t none[CS_MAX_ENCODERS] = {0}, one[CS_MAX_ENCODERS] = {1},
                       two[CS_MAX_ENCODERS] = {2};
@@ -172,9 +160,10 @@ static void a_layout_does_not_change_the_slots(void **state)
     static const char *const policies[] = {"stream", "list2d", "lpt", "entrain", "random"};
     for (size_t p = 0; p < CS_ARRAY_LEN(policies); p++) {
         struct cs_pack_sample one[N], other[N];
-        const struct job a = make_job(1, 1, policies[p], "kept");
-        const struct job b = make_job(2, 2, policies[p], "kept");
-        const struct job c = make_placed("encoder-replicated", 1, 2, policies[p], "kept");
+        const struct cs_test_planned a = make_job(1, 1, policies[p], "kept");
+        const struct cs_test_planned b = make_job(2, 2, policies[p], "kept");
+        const struct cs_test_planned c =
+            make_placed("encoder-replicated", 1, 2, policies[p], "kept");
         assert_int_not_equal(a.plan->n_stages, b.plan->n_stages);
         assert_int_equal(c.plan->stages[0].copies, 2);
         assert_int_equal(balance(&a, 3, one), balance(&b, 3, other));
@@ -190,7 +179,7 @@ static void only_random_depends_on_the_step(void **state)
     static const char *const policies[] = {"stream", "list2d", "lpt", "entrain", "random"};
     for (size_t p = 0; p < CS_ARRAY_LEN(policies); p++) {
         struct cs_pack_sample one[N], other[N];
-        const struct job j = make_job(1, 1, policies[p], "kept");
+        const struct cs_test_planned j = make_job(1, 1, policies[p], "kept");
         balance(&j, 3, one);
         balance(&j, 3, other);
         assert_memory_equal(one, other, sizeof(one));
@@ -203,8 +192,8 @@ static void list2d_evens_both_branches(void **state)
 {
     (void)state;
     struct cs_pack_sample streamed[N], spread[N];
-    const struct job a = make_job(1, 1, "stream", "kept");
-    const struct job b = make_job(1, 1, "list2d", "kept");
+    const struct cs_test_planned a = make_job(1, 1, "stream", "kept");
+    const struct cs_test_planned b = make_job(1, 1, "list2d", "kept");
     const int n = balance(&a, 0, streamed), m = balance(&b, 0, spread);
     double enc[N], llm[N];
     struct cs_weigh w;
@@ -222,8 +211,8 @@ static void the_searched_order_permutes_slots_and_saves_time(void **state)
 {
     (void)state;
     struct cs_pack_sample kept[N], searched[N], again[N];
-    const struct job a = make_job(2, 2, "random", "kept");
-    const struct job b = make_job(2, 2, "random", "searched");
+    const struct cs_test_planned a = make_job(2, 2, "random", "kept");
+    const struct cs_test_planned b = make_job(2, 2, "random", "searched");
     int32_t slot_of[CS_STEP_MAX_SLOTS];
     const int n = balance(&a, 0, kept);
     assert_int_equal(balance(&b, 0, searched), n);
@@ -262,7 +251,7 @@ static void the_searched_order_permutes_slots_and_saves_time(void **state)
 static void a_step_of_too_few_slots_is_refused_at_the_start(void **state)
 {
     (void)state;
-    struct job j = make_job(1, 1, "list2d", "kept");
+    struct cs_test_planned j = make_job(1, 1, "list2d", "kept");
     struct cs_step_balance *b = NULL;
     struct cs_err err = {.text = ""};
     j.plan->schedule = "zb-h2";
@@ -282,7 +271,7 @@ static void a_step_of_too_few_slots_is_refused_at_the_start(void **state)
 static void the_report_names_branches_and_gain(void **state)
 {
     (void)state;
-    const struct job j = make_job(1, 2, "list2d", "searched");
+    const struct cs_test_planned j = make_job(1, 2, "list2d", "searched");
     struct cs_pack_sample pack[N];
     const struct cs_load *samples = make_samples(&j, pack);
     struct cs_step_balance *b = NULL;

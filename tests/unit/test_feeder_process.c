@@ -19,20 +19,15 @@
 
 #include "core/base/io.h"
 #include "core/data/pool.h"
-#include "core/plan/plan.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "support/chat.h"
-#include "support/spec.h"
+#include "support/planned.h"
 #include "support/tmpdir.h"
 
 struct world {
     char *dir;
-    json_t *root;
-    struct cs_arena *arena;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned job;
     void *memory;
     size_t bytes;
     int pool_fd, socket;
@@ -65,26 +60,21 @@ static void write_files(struct world *w)
 
 static void make_plan(struct world *w, int steps)
 {
-    struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 8};
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 8};
     json_t *module = NULL, *data = NULL;
     size_t i = 0;
-
-    w->root = cs_test_spec_json(&(struct cs_test_spec){.batch_samples = 3, .steps = steps});
-    json_array_foreach(json_object_get(json_object_get(w->root, "model"), "modules"), i, module)
+    json_t *root = cs_test_spec_json(&(struct cs_test_spec){.batch_samples = 3, .steps = steps});
+    json_array_foreach(json_object_get(json_object_get(root, "model"), "modules"), i, module)
     {
         if (strcmp(json_string_value(json_object_get(module, "kind")), "llm") != 0)
             continue;
         json_object_set_new(module, "tokenizer", json_string(w->dir));
         json_object_set_new(json_object_get(module, "config"), "vocab_size", json_integer(300));
     }
-    data = json_object_get(w->root, "data");
+    data = json_object_get(root, "data");
     json_object_set_new(data, "json", json_string(tmpdir_path(w->dir, "train.json")));
     json_object_set_new(data, "images", json_string(w->dir));
-    w->arena = cs_arena_new(0);
-    if (cs_spec_read(w->root, w->arena, &w->spec, &w->err) != CS_OK ||
-        cs_graph_build(w->spec, true, w->arena, &w->graph, &w->err) != CS_OK ||
-        cs_plan_make(w->spec, w->graph, &cluster, w->arena, &w->plan, &w->err) != CS_OK)
-        fail_msg("%s", w->err.text);
+    w->job = cs_test_plan_json(root, &cluster);
 }
 
 static void send_json(struct world *w, json_t *msg)
@@ -112,14 +102,14 @@ static void start(struct world *w, int steps, const char *broken)
         tmpdir_write(tmpdir_path(w->dir, "train.json"), broken, strlen(broken));
     make_plan(w, steps);
     snprintf(path, sizeof(path), "%s/cornstarch-feeder", bin);
-    w->bytes = cs_pool_bytes(&shape, &w->plan->budget);
+    w->bytes = cs_pool_bytes(&shape, &w->job.plan->budget);
     w->pool_fd = memfd_create("pool", 0);
     assert_int_equal(ftruncate(w->pool_fd, (off_t)w->bytes), 0);
     w->memory = mmap(NULL, w->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, w->pool_fd, 0);
     assert_true(w->memory != MAP_FAILED);
-    cs_pool_init(w->memory, &shape, &w->plan->budget);
-    assert_int_equal(cs_pool_attach(w->memory, w->bytes, &w->plan->budget, 0, &w->pool, &w->err),
-                     CS_OK);
+    cs_pool_init(w->memory, &shape, &w->job.plan->budget);
+    assert_int_equal(
+        cs_pool_attach(w->memory, w->bytes, &w->job.plan->budget, 0, &w->pool, &w->err), CS_OK);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     w->socket = pair[0];
     w->pid = fork();
@@ -136,8 +126,8 @@ static void start(struct world *w, int steps, const char *broken)
     w->reader = cs_line_reader_new();
     cs_line_reader_limit(w->reader, 0);
     json_t *boot = cs_msg_new("feeder.boot");
-    cs_msg_set(boot, "spec", json_incref(w->root));
-    cs_msg_set(boot, "plan", cs_plan_json(w->plan, w->graph));
+    cs_msg_set(boot, "spec", json_incref(w->job.root));
+    cs_msg_set(boot, "plan", cs_plan_json(w->job.plan, w->job.graph));
     cs_msg_set_str(boot, "job_dir", w->dir);
     cs_msg_set_int(boot, "pool_fd", 4);
     cs_msg_set_int(boot, "first_step", 0);
@@ -197,8 +187,7 @@ static void finish(struct world *w, int want)
     if (w->socket != -1)
         close(w->socket);
     cs_line_reader_free(w->reader);
-    cs_arena_free(w->arena);
-    json_decref(w->root);
+    cs_test_planned_free(&w->job);
     tmpdir_free(w->dir);
 }
 

@@ -10,12 +10,13 @@
 #include <cmocka.h>
 
 #include "core/sched/keys.h"
-#include "tests/support/spec.h"
+#include "tests/support/need.h"
+#include "tests/support/planned.h"
 
 enum { SLOTS = 4, STEPS = 3 };
 
-static struct cs_arena *arena;
-static json_t *root;
+static struct cs_test_planned job;
+static struct cs_arena *arena; /* the job's */
 static struct cs_program *program;
 static struct cs_measured *measured;
 
@@ -30,19 +31,12 @@ static int32_t cpu_us(const struct cs_action *a, int rank, int k)
 static int set_up(void **state)
 {
     (void)state;
-    struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 16};
-    struct cs_spec *spec = NULL;
-    struct cs_graph *graph = NULL;
-    struct cs_plan *plan = NULL;
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 16};
     struct cs_err err = {0};
-    arena = cs_arena_new(0);
-    root = cs_test_spec_json(&(struct cs_test_spec){.llm_pp = 2});
-    if (cs_spec_read(root, arena, &spec, &err) != CS_OK ||
-        cs_graph_build(spec, true, arena, &graph, &err) != CS_OK ||
-        cs_plan_make(spec, graph, &cluster, arena, &plan, &err) != CS_OK ||
-        cs_program_make(plan, graph, SLOTS, false, arena, &program, &err) != CS_OK)
-        fail_msg("%s", err.text);
-    measured = cs_measured_new(plan->n_stages, plan->n_ranks, cluster.device, arena);
+    job = cs_test_plan_json(cs_test_spec_json(&(struct cs_test_spec){.llm_pp = 2}), &cluster);
+    arena = job.arena;
+    need(cs_program_make(job.plan, job.graph, SLOTS, false, arena, &program, &err), &err);
+    measured = cs_measured_new(job.plan->n_stages, job.plan->n_ranks, cluster.device, arena);
     for (int k = 0; k < STEPS; k++) {
         struct cs_span_events events[8] = {0};
         for (int r = 0; r < program->n_ranks; r++) {
@@ -64,8 +58,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    json_decref(root);
-    cs_arena_free(arena);
+    cs_test_planned_free(&job);
     return 0;
 }
 

@@ -12,38 +12,29 @@
 #include <cmocka.h>
 
 #include "core/sched/predict.h"
-#include "tests/support/spec.h"
+#include "tests/support/planned.h"
 
 struct made {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
-    struct cs_cluster cluster;
+    struct cs_test_planned job;
     struct cs_err err;
 };
 
 static void make(struct made *m, const struct cs_test_spec *options)
 {
-    struct cs_spec *spec = NULL;
-    *m = (struct made){.arena = cs_arena_new(0), .root = cs_test_spec_json(options)};
-    m->cluster = (struct cs_cluster){cs_device_class_find("cpu"), 1, 16};
-    if (cs_spec_read(m->root, m->arena, &spec, &m->err) != CS_OK ||
-        cs_graph_build(spec, true, m->arena, &m->graph, &m->err) != CS_OK ||
-        cs_plan_make(spec, m->graph, &m->cluster, m->arena, &m->plan, &m->err) != CS_OK)
-        fail_msg("%s", m->err.text);
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 16};
+    *m = (struct made){.job = cs_test_plan_json(cs_test_spec_json(options), &cluster)};
 }
 
 static void done(struct made *m)
 {
-    json_decref(m->root);
-    cs_arena_free(m->arena);
+    cs_test_planned_free(&m->job);
 }
 
 static struct cs_forecast forecast(struct made *m, const struct cs_forecast_options *options)
 {
     struct cs_forecast out;
-    if (cs_forecast_plan(m->plan, m->graph, &m->cluster, options, m->arena, &out, &m->err) != CS_OK)
+    if (cs_forecast_plan(m->job.plan, m->job.graph, &m->job.cluster, options, m->job.arena, &out,
+                         &m->err) != CS_OK)
         fail_msg("%s", m->err.text);
     return out;
 }
@@ -192,17 +183,17 @@ static void forecasts_agree_with_the_simulator(void **state)
     struct made m;
     make(&m, &(struct cs_test_spec){.n_encoders = 2, .llm_pp = 2, .slots = 5});
     for (size_t k = 0; k < CS_ARRAY_LEN(schedules); k++) {
-        struct cs_device_class device = *m.cluster.device;
+        struct cs_device_class device = *m.job.cluster.device;
         struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
         struct cs_forecast f =
             forecast(&m, &(struct cs_forecast_options){.schedule = schedules[k]});
         struct cs_program *program = NULL;
         struct cs_sim_result r;
-        m.plan->schedule = schedules[k];
-        assert_int_equal(
-            cs_program_make(m.plan, m.graph, m.plan->slots, false, m.arena, &program, &m.err),
-            CS_OK);
-        assert_int_equal(cs_simulate(program, &options, m.arena, &r, &m.err), CS_OK);
+        m.job.plan->schedule = schedules[k];
+        assert_int_equal(cs_program_make(m.job.plan, m.job.graph, m.job.plan->slots, false,
+                                         m.job.arena, &program, &m.err),
+                         CS_OK);
+        assert_int_equal(cs_simulate(program, &options, m.job.arena, &r, &m.err), CS_OK);
         assert_int_equal(f.makespan_ns, r.makespan_ns);
         assert_string_equal(f.program_hash, program->hash);
         for (int32_t s = 0; s < f.n_stages; s++) {
@@ -258,11 +249,13 @@ static void inputs_reach_the_prediction(void **state)
     assert_true(late.makespan_ns > plain.makespan_ns);
     assert_int_equal(late.stage[2].busy_ns, 2 * plain.stage[2].busy_ns);
     assert_int_equal(late.stage[1].busy_ns, plain.stage[1].busy_ns);
-    assert_int_equal(cs_plan_predict_with(m.plan, m.graph, &m.cluster, &inputs, m.arena, &m.err),
+    assert_int_equal(
+        cs_plan_predict_with(m.job.plan, m.job.graph, &m.job.cluster, &inputs, m.job.arena, &m.err),
+        CS_OK);
+    assert_int_equal(m.job.plan->predicted_step_ns, late.makespan_ns);
+    assert_int_equal(cs_plan_predict(m.job.plan, m.job.graph, &m.job.cluster, m.job.arena, &m.err),
                      CS_OK);
-    assert_int_equal(m.plan->predicted_step_ns, late.makespan_ns);
-    assert_int_equal(cs_plan_predict(m.plan, m.graph, &m.cluster, m.arena, &m.err), CS_OK);
-    assert_int_equal(m.plan->predicted_step_ns, plain.makespan_ns);
+    assert_int_equal(m.job.plan->predicted_step_ns, plain.makespan_ns);
     done(&m);
 }
 
@@ -275,9 +268,9 @@ static void other_nodes_are_reached_over_the_network(void **state)
     struct cs_device_class gpu = *cs_device_class_find("h100-80g");
     gpu.net_latency_ns = 5000;
     gpu.net_bytes_per_s = 1000000000;
-    m.cluster = (struct cs_cluster){&gpu, 1, 8};
+    m.job.cluster = (struct cs_cluster){&gpu, 1, 8};
     struct cs_forecast one = forecast(&m, &(struct cs_forecast_options){0});
-    m.cluster.devices_per_node = 2; /* vision, depth | llm.0, llm.1 */
+    m.job.cluster.devices_per_node = 2; /* vision, depth | llm.0, llm.1 */
     struct cs_forecast two = forecast(&m, &(struct cs_forecast_options){0});
     struct cs_forecast shared = forecast(&m, &(struct cs_forecast_options){.shares_links = true});
     for (int rank = 0; rank < 4; rank++)
@@ -287,7 +280,7 @@ static void other_nodes_are_reached_over_the_network(void **state)
                                             *s = &shared.rank[rank].action[i];
             if (a->op != CS_OP_SEND)
                 continue;
-            const struct cs_edge *edge = &m.plan->edges[a->edge];
+            const struct cs_edge *edge = &m.job.plan->edges[a->edge];
             int64_t bytes = edge->max_rows * edge->width * 2;
             bool leaves = rank / 2 != a->peer / 2;
             assert_int_equal(a->end_ns - a->start_ns,
@@ -296,8 +289,9 @@ static void other_nodes_are_reached_over_the_network(void **state)
         }
     assert_true(two.makespan_ns > one.makespan_ns);
     assert_true(shared.makespan_ns >= two.makespan_ns);
-    assert_int_equal(cs_plan_predict(m.plan, m.graph, &m.cluster, m.arena, &m.err), CS_OK);
-    assert_int_equal(m.plan->predicted_step_ns, two.makespan_ns);
+    assert_int_equal(cs_plan_predict(m.job.plan, m.job.graph, &m.job.cluster, m.job.arena, &m.err),
+                     CS_OK);
+    assert_int_equal(m.job.plan->predicted_step_ns, two.makespan_ns);
     done(&m);
 }
 
@@ -320,15 +314,16 @@ static void impossible_forecasts_are_refused(void **state)
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        assert_int_equal(
-            cs_forecast_plan(m.plan, m.graph, &m.cluster, &rows[i].options, m.arena, &out, &m.err),
-            CS_PLAN);
+        assert_int_equal(cs_forecast_plan(m.job.plan, m.job.graph, &m.job.cluster, &rows[i].options,
+                                          m.job.arena, &out, &m.err),
+                         CS_PLAN);
         if (!strstr(m.err.text, rows[i].word))
             fail_msg("\"%s\" does not say \"%s\"", m.err.text, rows[i].word);
     }
     struct cs_forecast_options with = {.sim = &bad};
-    assert_int_equal(cs_forecast_plan(m.plan, m.graph, &m.cluster, &with, m.arena, &out, &m.err),
-                     CS_PLAN);
+    assert_int_equal(
+        cs_forecast_plan(m.job.plan, m.job.graph, &m.job.cluster, &with, m.job.arena, &out, &m.err),
+        CS_PLAN);
     assert_non_null(strstr(m.err.text, "stage 1 is -1 thousandths"));
     done(&m);
 }

@@ -12,7 +12,7 @@
 
 #include "core/plan/buckets.h"
 #include "core/sched/predict.h"
-#include "tests/support/spec.h"
+#include "tests/support/planned.h"
 
 /* ---- the two rules ---- */
 
@@ -71,13 +71,8 @@ static void weights_cost_their_longest_delay(void **state)
 /* ---- in a step ---- */
 
 struct made {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_cluster cluster;
+    struct cs_test_planned job;
     struct cs_device_class device;
-    struct cs_plan *plan;
 };
 
 enum { FWD = 1000, BWD = 2000, CPU = 0, GPU = 1 };
@@ -88,28 +83,20 @@ static struct made make(int mem_bytes, const char *schedule)
 {
     const struct cs_test_spec options = {
         .n_encoders = -1, .dp = 2, .slots = 4, .schedule = schedule};
-    struct made m = {.arena = cs_arena_new(0)};
-    struct cs_err err = {.text = ""};
-    m.root = cs_test_spec_json(&options);
+    struct made m = {.job = cs_test_plan(&options)};
     m.device = (struct cs_device_class){
         .name = "test", .flops = 1, .link_bytes_per_s = 1000000000, .mem_bytes = mem_bytes};
-    if (cs_spec_read(m.root, m.arena, &m.spec, &err) != CS_OK ||
-        cs_graph_build(m.spec, true, m.arena, &m.graph, &err) != CS_OK ||
-        cs_cluster_read(m.spec->cluster, 0, &m.cluster, &err) != CS_OK ||
-        cs_plan_make(m.spec, m.graph, &m.cluster, m.arena, &m.plan, &err) != CS_OK)
-        fail_msg("%s", err.text);
-    assert_int_equal(m.plan->n_stages, 1);
-    m.plan->stages[0].fwd_ns = FWD;
-    m.plan->stages[0].bwd_input_ns = BWD / 2;
-    m.plan->stages[0].bwd_weight_ns = BWD / 2;
-    m.plan->stages[0].state_bytes = 0;
+    assert_int_equal(m.job.plan->n_stages, 1);
+    m.job.plan->stages[0].fwd_ns = FWD;
+    m.job.plan->stages[0].bwd_input_ns = BWD / 2;
+    m.job.plan->stages[0].bwd_weight_ns = BWD / 2;
+    m.job.plan->stages[0].state_bytes = 0;
     return m;
 }
 
 static void done(struct made *m)
 {
-    json_decref(m->root);
-    cs_arena_free(m->arena);
+    cs_test_planned_free(&m->job);
 }
 
 /* the step with these buckets beside the two forwards and backwards of a replica */
@@ -120,11 +107,11 @@ static int64_t beside_compute(const struct made *m, const struct cs_stage_bucket
     struct cs_device_class device = m->device;
     struct cs_err err = {.text = ""};
     const struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
-    m->plan->stages[0].bucket = bucket;
-    m->plan->stages[0].n_buckets = n;
-    if (cs_program_make(m->plan, m->graph, cs_plan_own_slots(m->plan, 4), false, m->arena, &program,
-                        &err) != CS_OK ||
-        cs_simulate(program, &options, m->arena, &result, &err) != CS_OK)
+    m->job.plan->stages[0].bucket = bucket;
+    m->job.plan->stages[0].n_buckets = n;
+    if (cs_program_make(m->job.plan, m->job.graph, cs_plan_own_slots(m->job.plan, 4), false,
+                        m->job.arena, &program, &err) != CS_OK ||
+        cs_simulate(program, &options, m->job.arena, &result, &err) != CS_OK)
         fail_msg("%s", err.text);
     return result.makespan_ns - 2 * (FWD + BWD);
 }
@@ -175,7 +162,7 @@ static void cpu_ranks_hide_nothing(void **state)
     (void)state;
     static const struct cs_stage_bucket bucket = {400, 1600, 800, 400, false};
     struct made m = make(CPU, "1f1b");
-    m.plan->stages[0].state_bytes = 400 * (4 + 8 / 2); /* gradients, half of the moments */
+    m.job.plan->stages[0].state_bytes = 400 * (4 + 8 / 2); /* gradients, half of the moments */
     const int64_t got = beside_compute(&m, &bucket, 1);
     assert_int_equal(got, 800 + 800);
     done(&m);
@@ -200,9 +187,9 @@ static void split_backwards_complete_in_their_weight_half(void **state)
     struct made m = make(GPU, "zb-h1");
     struct cs_program *program;
     struct cs_err err = {.text = ""};
-    m.plan->stages[0].bucket = &bucket;
-    m.plan->stages[0].n_buckets = 1;
-    if (cs_program_make(m.plan, m.graph, 2, false, m.arena, &program, &err) != CS_OK)
+    m.job.plan->stages[0].bucket = &bucket;
+    m.job.plan->stages[0].n_buckets = 1;
+    if (cs_program_make(m.job.plan, m.job.graph, 2, false, m.job.arena, &program, &err) != CS_OK)
         fail_msg("%s", err.text);
     /* half of the weight half is left: 500 of 800 are hidden */
     assert_int_equal(cs_overlap_reduce_ns(program, 0, &m.device), 300);
@@ -217,10 +204,10 @@ static void preparing_a_step_hides_weights(void **state)
     (void)state;
     static const struct cs_stage_bucket bucket = {400, 1600, 800, 0, false};
     struct made m = make(GPU, "1f1b");
-    m.plan->stages[0].update_ns = 10;
+    m.job.plan->stages[0].update_ns = 10;
     assert_int_equal(beside_compute(&m, &bucket, 1), 400 + 10 / 2);
-    m.plan->stages[0].clear_ns = 100;
-    m.plan->stages[0].prepare_ns = 50;
+    m.job.plan->stages[0].clear_ns = 100;
+    m.job.plan->stages[0].prepare_ns = 50;
     assert_int_equal(beside_compute(&m, &bucket, 1), 200 + 200 + 5);
     done(&m);
 }
@@ -235,26 +222,13 @@ static int64_t trained(const struct cs_graph *graph, const struct cs_stage *stag
     return n;
 }
 
-static struct made make_model(const struct cs_test_spec *options)
-{
-    struct made m = {.arena = cs_arena_new(0)};
-    struct cs_err err = {.text = ""};
-    m.root = cs_test_spec_json(options);
-    if (cs_spec_read(m.root, m.arena, &m.spec, &err) != CS_OK ||
-        cs_graph_build(m.spec, true, m.arena, &m.graph, &err) != CS_OK ||
-        cs_cluster_read(m.spec->cluster, 0, &m.cluster, &err) != CS_OK ||
-        cs_plan_make(m.spec, m.graph, &m.cluster, m.arena, &m.plan, &err) != CS_OK)
-        fail_msg("%s", err.text);
-    return m;
-}
-
 static void buckets_hold_what_trains_and_fall_with_the_layers(void **state)
 {
     (void)state;
     const struct cs_test_spec options = {.dp = 2, .llm_layers = 6, .llm_width = 640};
-    struct made m = make_model(&options);
-    for (int32_t s = 0; s < m.plan->n_stages; s++) {
-        const struct cs_stage *stage = &m.plan->stages[s];
+    struct made m = {.job = cs_test_plan(&options)};
+    for (int32_t s = 0; s < m.job.plan->n_stages; s++) {
+        const struct cs_stage *stage = &m.job.plan->stages[s];
         int64_t params = 0, left = -1, into = -1;
         for (int32_t b = 0; b < stage->n_buckets; b++) {
             const struct cs_stage_bucket *bucket = &stage->bucket[b];
@@ -266,11 +240,11 @@ static void buckets_hold_what_trains_and_fall_with_the_layers(void **state)
             if (b + 1 < stage->n_buckets)
                 assert_true(bucket->grad_bytes >= CS_BUCKET_BYTES);
         }
-        assert_int_equal(params, trained(m.graph, stage));
+        assert_int_equal(params, trained(m.job.graph, stage));
         assert_true(left < stage->bwd_input_ns + stage->bwd_weight_ns && into < stage->fwd_ns);
     }
     /* embedding and two blocks, two blocks, two blocks, head */
-    assert_int_equal(m.plan->stages[m.plan->n_stages - 1].n_buckets, 4);
+    assert_int_equal(m.job.plan->stages[m.job.plan->n_stages - 1].n_buckets, 4);
     done(&m);
 }
 
@@ -279,14 +253,14 @@ static void gradients_in_bf16_fill_buckets_later(void **state)
 {
     (void)state;
     const struct cs_test_spec options = {.dp = 2, .llm_layers = 6, .llm_width = 640};
-    struct made m = make_model(&options);
-    const struct cs_stage *llm = &m.plan->stages[m.plan->n_stages - 1];
+    struct made m = {.job = cs_test_plan(&options)};
+    const struct cs_stage *llm = &m.job.plan->stages[m.job.plan->n_stages - 1];
     int64_t bytes = 0;
-    m.graph->keeps_bf16 = true;
-    cs_place_buckets(m.graph, m.arena, m.plan);
+    m.job.graph->keeps_bf16 = true;
+    cs_place_buckets(m.job.graph, m.job.arena, m.job.plan);
     for (int32_t b = 0; b < llm->n_buckets; b++)
         bytes += llm->bucket[b].grad_bytes;
-    assert_int_equal(bytes, 2 * trained(m.graph, llm));
+    assert_int_equal(bytes, 2 * trained(m.job.graph, llm));
     /* embedding and four blocks, two blocks and the head */
     assert_int_equal(llm->n_buckets, 2);
     done(&m);
@@ -297,13 +271,13 @@ static void one_replica_and_frozen_stages_have_no_buckets(void **state)
     (void)state;
     const struct cs_test_spec one = {.dp = 1},
                               frozen = {.dp = 2, .rules = "train:* freeze:vision.*"};
-    struct made m = make_model(&one);
-    for (int32_t s = 0; s < m.plan->n_stages; s++)
-        assert_int_equal(m.plan->stages[s].n_buckets, 0);
+    struct made m = {.job = cs_test_plan(&one)};
+    for (int32_t s = 0; s < m.job.plan->n_stages; s++)
+        assert_int_equal(m.job.plan->stages[s].n_buckets, 0);
     done(&m);
-    m = make_model(&frozen);
-    assert_int_equal(m.plan->stages[0].n_buckets, 0);
-    assert_int_equal(m.plan->stages[1].n_buckets, 1);
+    m.job = cs_test_plan(&frozen);
+    assert_int_equal(m.job.plan->stages[0].n_buckets, 0);
+    assert_int_equal(m.job.plan->stages[1].n_buckets, 1);
     done(&m);
 }
 
@@ -311,18 +285,18 @@ static void a_plan_that_was_read_has_the_same_buckets(void **state)
 {
     (void)state;
     const struct cs_test_spec options = {.dp = 2, .is_tied = true, .llm_pp = 2, .llm_layers = 4};
-    struct made m = make_model(&options);
+    struct made m = {.job = cs_test_plan(&options)};
     struct cs_plan *read;
     struct cs_err err = {.text = ""};
-    json_t *json = cs_plan_json(m.plan, m.graph);
-    if (cs_plan_read(json, m.graph, m.arena, &read, &err) != CS_OK)
+    json_t *json = cs_plan_json(m.job.plan, m.job.graph);
+    if (cs_plan_read(json, m.job.graph, m.job.arena, &read, &err) != CS_OK)
         fail_msg("%s", err.text);
-    for (int32_t s = 0; s < m.plan->n_stages; s++) {
-        assert_int_equal(read->stages[s].n_buckets, m.plan->stages[s].n_buckets);
+    for (int32_t s = 0; s < m.job.plan->n_stages; s++) {
+        assert_int_equal(read->stages[s].n_buckets, m.job.plan->stages[s].n_buckets);
         assert_true(read->stages[s].n_buckets > 0);
         for (int32_t b = 0; b < read->stages[s].n_buckets; b++) {
             const struct cs_stage_bucket *x = &read->stages[s].bucket[b],
-                                         *y = &m.plan->stages[s].bucket[b];
+                                         *y = &m.job.plan->stages[s].bucket[b];
             assert_true(x->params == y->params && x->left_ns == y->left_ns &&
                         x->into_ns == y->into_ns && x->is_late == y->is_late);
         }

@@ -11,15 +11,12 @@
 #include <cmocka.h>
 
 #include "core/sched/predict.h"
-#include "tests/support/spec.h"
+#include "tests/support/planned.h"
 
 enum { SLOTS = 4 };
 
 struct made {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned job;
     struct cs_program *program;
     struct cs_err err;
 };
@@ -33,19 +30,16 @@ static const struct cs_cluster *cpu_cluster(struct cs_cluster *cluster)
 static void make(struct made *m, const struct cs_test_spec *options, int slots, bool is_eval)
 {
     struct cs_cluster cluster;
-    struct cs_spec *spec = NULL;
-    *m = (struct made){.arena = cs_arena_new(0), .root = cs_test_spec_json(options)};
-    if (cs_spec_read(m->root, m->arena, &spec, &m->err) != CS_OK ||
-        cs_graph_build(spec, true, m->arena, &m->graph, &m->err) != CS_OK ||
-        cs_plan_make(spec, m->graph, cpu_cluster(&cluster), m->arena, &m->plan, &m->err) != CS_OK ||
-        cs_program_make(m->plan, m->graph, slots, is_eval, m->arena, &m->program, &m->err) != CS_OK)
+    json_t *root = cs_test_spec_json(options);
+    *m = (struct made){.job = cs_test_plan_json(root, cpu_cluster(&cluster))};
+    if (cs_program_make(m->job.plan, m->job.graph, slots, is_eval, m->job.arena, &m->program,
+                        &m->err) != CS_OK)
         fail_msg("%s", m->err.text);
 }
 
 static void done(struct made *m)
 {
-    json_decref(m->root);
-    cs_arena_free(m->arena);
+    cs_test_planned_free(&m->job);
 }
 
 static int count(const struct made *m, int rank, enum cs_op op, int is_grad)
@@ -195,7 +189,7 @@ static void check_stalls(struct made *m, const char *word)
 {
     struct cs_sim_options options = {.hop_ns = 1};
     struct cs_sim_result r;
-    assert_int_equal(cs_simulate(m->program, &options, m->arena, &r, &m->err), CS_PLAN);
+    assert_int_equal(cs_simulate(m->program, &options, m->job.arena, &r, &m->err), CS_PLAN);
     check_says(m, (const char *const[]){"dead-lock", word, NULL});
 }
 
@@ -309,7 +303,7 @@ static void replicas_sum_gradients_and_gather_weights(void **state)
     (void)state;
     struct made m;
     make(&m, &twice, SLOTS / 2, false);
-    assert_int_equal(cs_plan_world(m.plan), 2 * m.program->n_ranks);
+    assert_int_equal(cs_plan_world(m.job.plan), 2 * m.program->n_ranks);
     for (int r = 0; r < m.program->n_ranks; r++) {
         const uint32_t reduce = find(&m, r, CS_OP_REDUCE, 0, 0)->id;
         const uint32_t gather = find(&m, r, CS_OP_GATHER, 0, 0)->id;
@@ -321,7 +315,8 @@ static void replicas_sum_gradients_and_gather_weights(void **state)
             assert_true(reduce < find(&m, r, CS_OP_TIED, 0, 0)->id);
     }
     struct cs_program *eval;
-    assert_int_equal(cs_program_make(m.plan, m.graph, 2, true, m.arena, &eval, &m.err), CS_OK);
+    assert_int_equal(cs_program_make(m.job.plan, m.job.graph, 2, true, m.job.arena, &eval, &m.err),
+                     CS_OK);
     m.program = eval;
     assert_int_equal(count(&m, 0, CS_OP_REDUCE, 0) + count(&m, 0, CS_OP_GATHER, 0), 0);
     done(&m);
@@ -390,8 +385,8 @@ static void duplicated_step_is_refused(void **state)
     struct made m;
     make(&m, &both, SLOTS, false);
     struct cs_rank_program *rp = &m.program->rank[1];
-    struct cs_action *more = CS_NEW_ARRAY(m.arena, struct cs_action, rp->n_actions + 1);
-    uint32_t *fifo = CS_NEW_ARRAY(m.arena, uint32_t, rp->n_actions + 1);
+    struct cs_action *more = CS_NEW_ARRAY(m.job.arena, struct cs_action, rp->n_actions + 1);
+    uint32_t *fifo = CS_NEW_ARRAY(m.job.arena, uint32_t, rp->n_actions + 1);
     uint32_t n = rp->n_fifo[CS_STREAM_COMPUTE];
     memcpy(more, rp->actions, rp->n_actions * sizeof *more);
     memcpy(fifo, rp->fifo[CS_STREAM_COMPUTE], n * sizeof *fifo);
@@ -452,7 +447,7 @@ static void wild_indices_are_refused_before_use(void **state)
     for (int i = 0; i < 7; i++) {
         *send = bad[i];
         assert_int_equal(cs_program_verify(m.program, &m.err), CS_PLAN);
-        assert_int_equal(cs_simulate(m.program, &options, m.arena, &r, &m.err), CS_PLAN);
+        assert_int_equal(cs_simulate(m.program, &options, m.job.arena, &r, &m.err), CS_PLAN);
     }
     *send = kept;
     send->peer = 2; /* a rank, but not the other end */
@@ -469,24 +464,26 @@ static void prediction_leaves_the_hash_alone(void **state)
     struct cs_cluster cluster;
     char before[65];
     make(&m, &both, SLOTS, false);
-    memcpy(before, m.plan->hash, sizeof before);
-    assert_int_equal(m.plan->predicted_step_ns, 0);
-    assert_null(m.plan->predicted_bubble);
-    assert_int_equal(cs_plan_predict(m.plan, m.graph, cpu_cluster(&cluster), m.arena, &m.err),
-                     CS_OK);
-    assert_string_equal(before, m.plan->hash);
-    for (int32_t s = 0; s < m.plan->n_stages; s++) {
-        const struct cs_stage *st = &m.plan->stages[s];
-        double busy = (double)(m.plan->slots * (st->fwd_ns + st->bwd_input_ns + st->bwd_weight_ns));
-        double want = 1 - busy / (double)m.plan->predicted_step_ns;
-        assert_true(m.plan->predicted_bubble[s] > 0 && m.plan->predicted_bubble[s] < 1);
-        assert_true(m.plan->predicted_bubble[s] - want < 1e-12 &&
-                    want - m.plan->predicted_bubble[s] < 1e-12);
+    memcpy(before, m.job.plan->hash, sizeof before);
+    assert_int_equal(m.job.plan->predicted_step_ns, 0);
+    assert_null(m.job.plan->predicted_bubble);
+    assert_int_equal(
+        cs_plan_predict(m.job.plan, m.job.graph, cpu_cluster(&cluster), m.job.arena, &m.err),
+        CS_OK);
+    assert_string_equal(before, m.job.plan->hash);
+    for (int32_t s = 0; s < m.job.plan->n_stages; s++) {
+        const struct cs_stage *st = &m.job.plan->stages[s];
+        double busy =
+            (double)(m.job.plan->slots * (st->fwd_ns + st->bwd_input_ns + st->bwd_weight_ns));
+        double want = 1 - busy / (double)m.job.plan->predicted_step_ns;
+        assert_true(m.job.plan->predicted_bubble[s] > 0 && m.job.plan->predicted_bubble[s] < 1);
+        assert_true(m.job.plan->predicted_bubble[s] - want < 1e-12 &&
+                    want - m.job.plan->predicted_bubble[s] < 1e-12);
     }
     struct cs_plan *read = NULL;
-    json_t *json = cs_plan_json(m.plan, m.graph);
-    assert_int_equal(cs_plan_read(json, m.graph, m.arena, &read, &m.err), CS_OK);
-    assert_int_equal(read->predicted_step_ns, m.plan->predicted_step_ns);
+    json_t *json = cs_plan_json(m.job.plan, m.job.graph);
+    assert_int_equal(cs_plan_read(json, m.job.graph, m.job.arena, &read, &m.err), CS_OK);
+    assert_int_equal(read->predicted_step_ns, m.job.plan->predicted_step_ns);
     json_decref(json);
     done(&m);
 }
@@ -498,7 +495,7 @@ static void events_are_ordered_like_the_streams(void **state)
     struct cs_sim_options options = {.hop_ns = 500, .link_bytes_per_s = 1000000000};
     struct cs_sim_result r;
     make(&m, &both, SLOTS, false);
-    assert_int_equal(cs_simulate(m.program, &options, m.arena, &r, &m.err), CS_OK);
+    assert_int_equal(cs_simulate(m.program, &options, m.job.arena, &r, &m.err), CS_OK);
     for (int rank = 0; rank < 3; rank++) {
         const struct cs_rank_program *rp = &m.program->rank[rank];
         uint64_t before = 0;
@@ -537,7 +534,7 @@ static void norm_is_one_meeting_of_all_ranks(void **state)
     struct cs_sim_options options = {.cost = end_cost};
     struct cs_sim_result r;
     make(&m, &both, SLOTS, false);
-    assert_int_equal(cs_simulate(m.program, &options, m.arena, &r, &m.err), CS_OK);
+    assert_int_equal(cs_simulate(m.program, &options, m.job.arena, &r, &m.err), CS_OK);
     assert_int_equal(r.makespan_ns, 30 + 1000); /* the slowest member decides */
     for (int rank = 0; rank < 3; rank++) {
         const struct cs_event *norm = &r.events[rank][find(&m, rank, CS_OP_NORM, 0, 0)->id];
@@ -549,9 +546,9 @@ static void norm_is_one_meeting_of_all_ranks(void **state)
 /* the plan under another schedule than its own */
 static void remake(struct made *m, const char *schedule)
 {
-    m->plan->schedule = schedule;
-    if (cs_program_make(m->plan, m->graph, SLOTS + 2, false, m->arena, &m->program, &m->err) !=
-        CS_OK)
+    m->job.plan->schedule = schedule;
+    if (cs_program_make(m->job.plan, m->job.graph, SLOTS + 2, false, m->job.arena, &m->program,
+                        &m->err) != CS_OK)
         fail_msg("%s", m->err.text);
 }
 
@@ -637,9 +634,10 @@ static void leading_rows_wait_for_the_rows_before_them(void **state)
     struct cs_program_options how = {.n_slots = SLOTS, .lead_before = 2, .lead_after = 2};
     make(&m, &(struct cs_test_spec){.vision_pp = 2, .llm_pp = 2, .rules = "train:vision.projector"},
          SLOTS, false);
-    m.plan->schedule = "1f1b";
-    assert_int_equal(cs_program_make_with(m.plan, m.graph, &how, m.arena, &m.program, &m.err),
-                     CS_OK);
+    m.job.plan->schedule = "1f1b";
+    assert_int_equal(
+        cs_program_make_with(m.job.plan, m.job.graph, &how, m.job.arena, &m.program, &m.err),
+        CS_OK);
     const struct cs_action *recv = find(&m, 1, CS_OP_RECV, 0, 2);
     assert_int_equal(find(&m, 0, CS_OP_FWD, 0, 0)->slot, 2);
     assert_int_equal(recv->lead, 1);
@@ -671,10 +669,10 @@ static void plans_that_do_not_fit_a_schedule_are_refused(void **state)
         struct made m;
         struct cs_program *none = NULL;
         make(&m, &both, SLOTS, false);
-        m.plan->schedule = rows[i].schedule;
-        assert_int_equal(
-            cs_program_make(m.plan, m.graph, rows[i].slots, false, m.arena, &none, &m.err),
-            CS_PLAN);
+        m.job.plan->schedule = rows[i].schedule;
+        assert_int_equal(cs_program_make(m.job.plan, m.job.graph, rows[i].slots, false, m.job.arena,
+                                         &none, &m.err),
+                         CS_PLAN);
         check_says(&m, (const char *const[]){rows[i].words, NULL});
         done(&m);
     }
@@ -690,11 +688,13 @@ static void schedules_of_planner_and_generators_agree(void **state)
         assert_int_equal(cs_plan_check_schedule(names[i], &err), CS_OK);
         make(&m, &(struct cs_test_spec){.schedule = names[i]}, SLOTS, false);
         struct cs_program *none = NULL;
-        assert_int_equal(cs_program_make(m.plan, m.graph, 0, false, m.arena, &none, &m.err),
-                         CS_PLAN);
-        m.plan->schedule = "zb-h9";
-        assert_int_equal(cs_program_make(m.plan, m.graph, 1, false, m.arena, &none, &m.err),
-                         CS_PLAN);
+        assert_int_equal(
+            cs_program_make(m.job.plan, m.job.graph, 0, false, m.job.arena, &none, &m.err),
+            CS_PLAN);
+        m.job.plan->schedule = "zb-h9";
+        assert_int_equal(
+            cs_program_make(m.job.plan, m.job.graph, 1, false, m.job.arena, &none, &m.err),
+            CS_PLAN);
         done(&m);
     }
 }

@@ -11,13 +11,8 @@
 
 #include "core/plan/buckets.h"
 #include "support/device.h"
-#include "support/spec.h"
-
-static void need(enum cs_status status, const struct cs_err *err)
-{
-    if (status != CS_OK)
-        fail_msg("%s: %s", cs_status_slug(status), err->text);
-}
+#include "support/need.h"
+#include "support/planned.h"
 
 /* The worker rounds the size of a bucket up, so that its parts are equal and aligned. */
 static void compare_rank(const struct cs_graph *graph, const struct cs_plan *plan, int rank)
@@ -46,27 +41,14 @@ static void compare_rank(const struct cs_graph *graph, const struct cs_plan *pla
 /* is_one: all stages on one rank */
 static void compare(const struct cs_test_spec *options, bool is_one)
 {
-    struct cs_arena *arena = cs_arena_new(0);
-    json_t *root = cs_test_spec_json(options);
-    struct cs_err err = {.text = ""};
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_cluster cluster;
-    struct cs_plan *plan;
-    need(cs_spec_read(root, arena, &spec, &err), &err);
-    need(cs_graph_build(spec, true, arena, &graph, &err), &err);
-    need(cs_cluster_read(spec->cluster, 0, &cluster, &err), &err);
-    need(cs_plan_make(spec, graph, &cluster, arena, &plan, &err), &err);
-    for (int32_t s = 0; is_one && s < plan->n_stages; s++)
-        plan->stages[s].rank = 0;
+    struct cs_test_planned made = cs_test_plan(options);
     if (is_one) {
-        plan->n_ranks = 1;
-        cs_place_buckets(graph, arena, plan);
+        cs_test_put_on_one_rank(made.plan);
+        cs_place_buckets(made.graph, made.arena, made.plan);
     }
-    for (int r = 0; r < plan->n_ranks; r++)
-        compare_rank(graph, plan, r);
-    json_decref(root);
-    cs_arena_free(arena);
+    for (int r = 0; r < made.plan->n_ranks; r++)
+        compare_rank(made.graph, made.plan, r);
+    cs_test_planned_free(&made);
 }
 
 static void predictions_and_worker_have_the_same_buckets(void **state)

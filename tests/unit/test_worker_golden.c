@@ -14,30 +14,21 @@
 #include <cmocka.h>
 
 #include "support/device.h"
-#include "support/spec.h"
+#include "support/need.h"
+#include "support/planned.h"
 #include "support/step.h"
 #include "support/tmpdir.h"
 
 #define LLM_PLACE "model.language_model."
 
 struct fixture {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned made;
     struct cs_trainer *trainer;
     struct cs_st_file *golden;
     struct cs_test_step step;
     float *patches; /* of the golden's pictures */
     int n_pictures;
 };
-
-static void need(enum cs_status status, const struct cs_err *err)
-{
-    if (status != CS_OK)
-        fail_msg("%s: %s", cs_status_slug(status), err->text);
-}
 
 static const char *model_path(const char *family, const char *file)
 {
@@ -194,7 +185,7 @@ static void use_optimizer(json_t *root)
     json_object_set_new(root, "lr", json_pack("{s:s}", "kind", "constant"));
 }
 
-static void make_document(struct fixture *f, const char *family)
+static json_t *make_document(const char *family)
 {
     json_t *config = read_config(family);
     const char *type = json_string_value(json_object_get(config, "model_type"));
@@ -205,16 +196,17 @@ static void make_document(struct fixture *f, const char *family)
         .feature_layer = -2,
         .is_tied = true,
     };
-    f->root = cs_test_spec_json(&options);
-    use_optimizer(f->root);
+    json_t *root = cs_test_spec_json(&options);
+    use_optimizer(root);
     if (is_llava) {
-        use_weights(f->root, "vision.encoder", family, json_object_get(config, "vision_config"));
-        use_weights(f->root, "vision.projector", family, NULL);
-        use_weights(f->root, "llm", family, json_object_get(config, "text_config"));
+        use_weights(root, "vision.encoder", family, json_object_get(config, "vision_config"));
+        use_weights(root, "vision.projector", family, NULL);
+        use_weights(root, "llm", family, json_object_get(config, "text_config"));
     } else {
-        use_weights(f->root, is_llm ? "llm" : "vision.encoder", family, config);
+        use_weights(root, is_llm ? "llm" : "vision.encoder", family, config);
     }
     json_decref(config);
+    return root;
 }
 
 /* (items, channels, height, width) pictures to rows of patches */
@@ -242,23 +234,16 @@ static void make_patches(struct fixture *f)
 static void open_fixture(struct fixture *f, const char *family)
 {
     struct cs_err err = {0};
-    struct cs_cluster cluster;
     memset(f, 0, sizeof *f);
-    f->arena = cs_arena_new(0);
     need(cs_st_open(model_path(family, "golden.safetensors"), &f->golden, &err), &err);
-    make_document(f, family);
-    need(cs_spec_read(f->root, f->arena, &f->spec, &err), &err);
-    need(cs_graph_build(f->spec, false, f->arena, &f->graph, &err), &err);
-    need(cs_cluster_read(f->spec->cluster, 0, &cluster, &err), &err);
-    need(cs_plan_make(f->spec, f->graph, &cluster, f->arena, &f->plan, &err), &err);
-    /* all stages on one rank, whatever the modality of the job says */
-    for (int s = 0; s < f->plan->n_stages; s++)
-        f->plan->stages[s].rank = 0;
-    f->plan->n_ranks = 1;
-    const struct cs_trainer_config config = {
-        .spec = f->spec, .graph = f->graph, .plan = f->plan, .device = cs_test_device()};
+    f->made = cs_test_plan_json(make_document(family), NULL);
+    cs_test_put_on_one_rank(f->made.plan);
+    const struct cs_trainer_config config = {.spec = f->made.spec,
+                                             .graph = f->made.graph,
+                                             .plan = f->made.plan,
+                                             .device = cs_test_device()};
     need(cs_trainer_new(&config, &f->trainer, &err), &err);
-    need(cs_params_load(f->trainer->params, f->spec->seed, &err), &err);
+    need(cs_params_load(f->trainer->params, f->made.spec->seed, &err), &err);
     if (cs_st_find(f->golden, "in.x") != NULL)
         make_patches(f);
 }
@@ -268,8 +253,7 @@ static void close_fixture(struct fixture *f)
     cs_test_step_free(&f->step);
     cs_trainer_free(f->trainer);
     cs_st_close(f->golden);
-    json_decref(f->root);
-    cs_arena_free(f->arena);
+    cs_test_planned_free(&f->made);
     free(f->patches);
 }
 
@@ -283,7 +267,7 @@ static void make_step(struct fixture *f)
     int32_t id32[64], label32[64];
     int8_t encoder[64];
     assert_in_range(n, 1, 64);
-    cs_test_step_new(&f->step, &f->plan->budget, 1, 0);
+    cs_test_step_new(&f->step, &f->made.plan->budget, 1, 0);
     for (int64_t b = 0; b < ids->dim[0]; b++) {
         memcpy(id, (const char *)ids->data + (size_t)b * (size_t)n * sizeof *id,
                (size_t)n * sizeof *id);
@@ -343,15 +327,15 @@ static int check_gradients(const struct fixture *f, enum cs_module_kind only, bo
 {
     int n = 0;
     const double noise = 1e-6 * scalar(f, "step.norm");
-    for (int i = 0; i < f->graph->n_params; i++) {
-        const struct cs_param *param = &f->graph->params[i];
-        const enum cs_module_kind kind = f->graph->modules[param->module].kind;
+    for (int i = 0; i < f->made.graph->n_params; i++) {
+        const struct cs_param *param = &f->made.graph->params[i];
+        const enum cs_module_kind kind = f->made.graph->modules[param->module].kind;
         bool is_found = false;
         if (!is_all && kind != only)
             continue;
         for (int t = 0; t < cs_st_count(f->golden); t++) {
             const char *name = cs_st_at(f->golden, t)->name;
-            if (strncmp(name, "grad.", 5) != 0 || !is_grad_of(name + 5, f->graph, param))
+            if (strncmp(name, "grad.", 5) != 0 || !is_grad_of(name + 5, f->made.graph, param))
                 continue;
             int64_t count;
             float *want = values(f, name, &count);
@@ -547,15 +531,15 @@ static void open_encoder(struct encoder_run *e)
     struct cs_err err = {0};
     memset(e, 0, sizeof *e);
     open_fixture(&e->f, "siglip");
-    const struct cs_module *encoder = &e->f.graph->modules[0];
-    struct cs_plan plan = *e->f.plan;
-    e->alone = e->f.plan->stages[0];
+    const struct cs_module *encoder = &e->f.made.graph->modules[0];
+    struct cs_plan plan = *e->f.made.plan;
+    e->alone = e->f.made.plan->stages[0];
     e->alone.first_layer = encoder->first_layer;
     e->alone.n_layers = encoder->n_layers;
     plan.stages = &e->alone;
-    need(cs_stage_new(e->f.graph, &plan, e->f.trainer->params, 0, &e->stage, &err), &err);
+    need(cs_stage_new(e->f.made.graph, &plan, e->f.trainer->params, 0, &e->stage, &err), &err);
     struct cs_input *in = &e->f.trainer->inputs[0];
-    cs_test_step_new(&e->f.step, &e->f.plan->budget, 1, 0);
+    cs_test_step_new(&e->f.step, &e->f.made.plan->budget, 1, 0);
     e->f.step.slot[0].head->n_items[0] = e->f.step.manifest.n_items[0][0] = e->f.n_pictures;
     need(cs_input_prepare(in, e->f.trainer->tables, &e->f.step.manifest, 0, &e->f.step.slot[0],
                           CS_INPUT_PIXELS | CS_INPUT_ROWS, &err),

@@ -16,15 +16,10 @@
 
 #include "support/device.h"
 #include "support/lazy_device.h"
-#include "support/spec.h"
+#include "support/need.h"
+#include "support/planned.h"
 #include "support/step.h"
 #include "worker/trainer.h"
-
-static void need(enum cs_status status, const struct cs_err *err)
-{
-    if (status != CS_OK)
-        fail_msg("%s: %s", cs_status_slug(status), err->text);
-}
 
 /* ---- which pieces become graphs ---- */
 
@@ -393,41 +388,29 @@ static void run_job(const struct cs_test_spec *options, const char *mode, bool r
                     struct outcome *o)
 {
     struct cs_err err = {0};
-    struct cs_cluster cluster;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
     struct cs_trainer *t;
     struct cs_device host, *device = mode == NULL ? &host
                                      : has_gpu()  ? cs_test_device()
                                                   : cs_lazy_device_new();
-    struct cs_arena *arena = cs_arena_new(0);
-    json_t *root = cs_test_spec_json(options);
+    struct cs_test_planned made = cs_test_plan(options);
     memset(o, 0, sizeof *o);
     cs_device_cpu(&host);
-    need(cs_spec_read(root, arena, &spec, &err), &err);
-    need(cs_graph_build(spec, false, arena, &graph, &err), &err);
-    need(cs_cluster_read(spec->cluster, 0, &cluster, &err), &err);
-    need(cs_plan_make(spec, graph, &cluster, arena, &plan, &err), &err);
-    for (int s = 0; s < plan->n_stages; s++)
-        plan->stages[s].rank = 0;
-    plan->n_ranks = 1;
-    o->n_params = graph->n_params;
+    cs_test_put_on_one_rank(made.plan);
+    o->n_params = made.graph->n_params;
     assert_true(o->n_params <= MAX_PARAMS);
     const struct cs_trainer_config config = {
-        .spec = spec, .graph = graph, .plan = plan, .device = device};
+        .spec = made.spec, .graph = made.graph, .plan = made.plan, .device = device};
     if (mode != NULL) {
         setenv("CORNSTARCH_GRAPHS", mode, 1);
         if (refuses)
             cs_lazy_device_refuse_graphs(device);
     }
     need(cs_trainer_new(&config, &t, &err), &err);
-    train(t, plan, o);
+    train(t, made.plan, o);
     cs_trainer_free(t);
     if (mode != NULL && !has_gpu())
         cs_lazy_device_free(device);
-    json_decref(root);
-    cs_arena_free(arena);
+    cs_test_planned_free(&made);
 }
 
 static void assert_same(const struct outcome *a, const struct outcome *b)

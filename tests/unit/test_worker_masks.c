@@ -18,17 +18,14 @@
 #include "core/base/philox.h"
 #include "support/device.h"
 #include "support/llm_oracle.h"
-#include "support/spec.h"
+#include "support/need.h"
+#include "support/planned.h"
 #include "support/step.h"
 
 enum { WINDOW = 9, PREFIX = 13, MAX_ROWS = 1100 };
 
 struct fixture {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned made;
     struct cs_trainer *trainer;
     struct cs_test_step step;
     struct cs_oracle oracle;
@@ -46,12 +43,6 @@ static bool is_large(void)
 static bool is_f32(void)
 {
     return cs_device_is_f32(cs_test_device());
-}
-
-static void need(enum cs_status status, const struct cs_err *err)
-{
-    if (status != CS_OK)
-        fail_msg("%s: %s", cs_status_slug(status), err->text);
 }
 
 static json_t *config_of(json_t *root, size_t module)
@@ -121,10 +112,10 @@ static void add_sample(struct fixture *f, const struct sample *s)
 static void make_slot(struct fixture *f)
 {
     struct sample s[3] = {{.n = 0}};
-    const int rows = f->plan->budget.enc[0].item_rows;
+    const int rows = f->made.plan->budget.enc[0].item_rows;
     const int *text = is_large() ? large_text : small_text;
     const int n = is_large() ? 5 : 3;
-    cs_test_step_new(&f->step, &f->plan->budget, 1, 0);
+    cs_test_step_new(&f->step, &f->made.plan->budget, 1, 0);
     for (int i = 0; i < n; i++) {
         add_rows(&s[0], text[i], false);
         add_rows(&s[0], i + 1 < n ? rows : 0, true);
@@ -204,21 +195,15 @@ static void *new_acts(int64_t n, bool is_random)
 static void open_fixture(struct fixture *f, const char *mask)
 {
     struct cs_err err = {0};
-    struct cs_cluster cluster;
     memset(f, 0, sizeof *f);
-    f->arena = cs_arena_new(0);
-    f->root = make_document(mask);
-    need(cs_spec_read(f->root, f->arena, &f->spec, &err), &err);
-    need(cs_graph_build(f->spec, false, f->arena, &f->graph, &err), &err);
-    need(cs_cluster_read(f->spec->cluster, 0, &cluster, &err), &err);
-    need(cs_plan_make(f->spec, f->graph, &cluster, f->arena, &f->plan, &err), &err);
-    for (int s = 0; s < f->plan->n_stages; s++)
-        f->plan->stages[s].rank = 0;
-    f->plan->n_ranks = 1;
-    const struct cs_trainer_config config = {
-        .spec = f->spec, .graph = f->graph, .plan = f->plan, .device = cs_test_device()};
+    f->made = cs_test_plan_json(make_document(mask), NULL);
+    cs_test_put_on_one_rank(f->made.plan);
+    const struct cs_trainer_config config = {.spec = f->made.spec,
+                                             .graph = f->made.graph,
+                                             .plan = f->made.plan,
+                                             .device = cs_test_device()};
     need(cs_trainer_new(&config, &f->trainer, &err), &err);
-    need(cs_params_load(f->trainer->params, f->spec->seed, &err), &err);
+    need(cs_params_load(f->trainer->params, f->made.spec->seed, &err), &err);
     make_slot(f);
 }
 
@@ -226,8 +211,7 @@ static void close_fixture(struct fixture *f)
 {
     cs_test_step_free(&f->step);
     cs_trainer_free(f->trainer);
-    json_decref(f->root);
-    cs_arena_free(f->arena);
+    cs_test_planned_free(&f->made);
     free(f->values);
     free(f->grads);
     free(f->allow);
@@ -236,12 +220,12 @@ static void close_fixture(struct fixture *f)
 static void read_params(struct fixture *f, bool is_grad, double *out)
 {
     struct cs_err err = {0};
-    for (int32_t i = 0; i < f->graph->n_params; i++) {
-        const struct cs_param *p = &f->graph->params[i];
+    for (int32_t i = 0; i < f->made.graph->n_params; i++) {
+        const struct cs_param *p = &f->made.graph->params[i];
         const struct cs_tensor *t = cs_params_find(f->trainer->params, i);
-        if (p->module != f->graph->n_modules - 1)
+        if (p->module != f->made.graph->n_modules - 1)
             continue;
-        double *to = out + f->oracle.at[p->role][f->graph->layers[p->layer].index];
+        double *to = out + f->oracle.at[p->role][f->made.graph->layers[p->layer].index];
         float *grad = malloc((size_t)p->count * sizeof *grad);
         assert_non_null(grad);
         if (!is_grad)
@@ -262,7 +246,8 @@ static void run_worker(struct fixture *f)
     struct cs_err err = {0};
     struct cs_device *d = cs_test_device();
     struct cs_input *in = &f->trainer->inputs[0];
-    const struct cs_stage_model *stage = cs_exec_stage(f->trainer->exec, f->plan->n_stages - 1);
+    const struct cs_stage_model *stage =
+        cs_exec_stage(f->trainer->exec, f->made.plan->n_stages - 1);
     struct cs_scratch scratch = {.device = d};
     struct cs_saved saved = {.memory = {.device = d}};
     struct cs_ctx ctx = cs_device_ctx(d);
@@ -271,7 +256,7 @@ static void run_worker(struct fixture *f)
          &err);
     need(cs_input_place(in, &err), &err);
     const int64_t n_fill = (int64_t)in->n_rows[0] * stage->layer[0].arch->width;
-    cs_oracle_lay_out(&f->oracle, f->graph, in->n_rows[0]);
+    cs_oracle_lay_out(&f->oracle, f->made.graph, in->n_rows[0]);
     f->values = calloc((size_t)f->oracle.n_values, sizeof *f->values);
     f->grads = calloc((size_t)f->oracle.n_values, sizeof *f->grads);
     assert_non_null(f->values);
@@ -379,10 +364,10 @@ static void check_gradients(const struct fixture *f)
     const bool is_exact = is_f32();
     check_gradient(f, "everything", 0, o->n_values, is_exact);
     check_gradient(f, "encoder rows", o->fill_at, o->n_values, is_exact);
-    for (int32_t i = 0; i < f->graph->n_params && !is_large(); i++) {
-        const struct cs_param *p = &f->graph->params[i];
-        const int64_t at = p->module == f->graph->n_modules - 1
-                               ? o->at[p->role][f->graph->layers[p->layer].index]
+    for (int32_t i = 0; i < f->made.graph->n_params && !is_large(); i++) {
+        const struct cs_param *p = &f->made.graph->params[i];
+        const int64_t at = p->module == f->made.graph->n_modules - 1
+                               ? o->at[p->role][f->made.graph->layers[p->layer].index]
                                : -1;
         if (at >= 0)
             check_gradient(f, p->name, at, at + p->count, is_exact);

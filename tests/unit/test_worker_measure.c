@@ -11,13 +11,8 @@
 #include <cmocka.h>
 
 #include "support/device.h"
+#include "support/need.h"
 #include "support/spec.h"
-
-static void need(enum cs_status status, const struct cs_err *err)
-{
-    if (status != CS_OK)
-        fail_msg("%s: %s", cs_status_slug(status), err->text);
-}
 
 static int64_t at(const struct cs_profile *p, const char *module, enum cs_layer_kind kind,
                   int64_t rows, int part)

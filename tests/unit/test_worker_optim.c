@@ -12,14 +12,11 @@
 #include <cmocka.h>
 
 #include "support/device.h"
-#include "support/spec.h"
+#include "support/need.h"
+#include "support/planned.h"
 
 struct fixture {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned made;
     struct cs_params *params;
     struct cs_optim *optim;
 };
@@ -29,22 +26,17 @@ static int setup(void **state)
     static const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 1};
     struct fixture *f = calloc(1, sizeof *f);
     struct cs_err err = {0};
-    struct cs_cluster cluster;
-    f->arena = cs_arena_new(0);
-    f->root = cs_test_spec_json(&options);
-    json_object_set_new(f->root, "optimizer",
+    json_t *root = cs_test_spec_json(&options);
+    json_object_set_new(root, "optimizer",
                         json_pack("{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i}", "kind", "adamw", "lr",
                                   1e-2, "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1,
                                   "clip", 1.0, "warmup_steps", 4));
-    if (cs_spec_read(f->root, f->arena, &f->spec, &err) != CS_OK ||
-        cs_graph_build(f->spec, false, f->arena, &f->graph, &err) != CS_OK ||
-        cs_cluster_read(f->spec->cluster, 0, &cluster, &err) != CS_OK ||
-        cs_plan_make(f->spec, f->graph, &cluster, f->arena, &f->plan, &err) != CS_OK ||
-        cs_params_new(f->graph, f->plan, 0, cs_test_device(), &f->params, &err) != CS_OK ||
-        cs_optim_new(f->spec, f->graph, f->plan, f->params, cs_test_device(), 0, &f->optim, &err) !=
-            CS_OK ||
-        cs_params_load(f->params, 3, &err) != CS_OK)
-        fail_msg("%s", err.text);
+    f->made = cs_test_plan_json(root, NULL);
+    need(cs_params_new(f->made.graph, f->made.plan, 0, cs_test_device(), &f->params, &err), &err);
+    need(cs_optim_new(f->made.spec, f->made.graph, f->made.plan, f->params, cs_test_device(), 0,
+                      &f->optim, &err),
+         &err);
+    need(cs_params_load(f->params, 3, &err), &err);
     cs_optim_begin(f->optim);
     *state = f;
     return 0;
@@ -55,8 +47,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
     cs_optim_free(f->optim);
     cs_params_free(f->params);
-    json_decref(f->root);
-    cs_arena_free(f->arena);
+    cs_test_planned_free(&f->made);
     free(f);
     return 0;
 }

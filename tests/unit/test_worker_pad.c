@@ -14,52 +14,35 @@
 #include <cmocka.h>
 
 #include "support/lazy_device.h"
-#include "support/spec.h"
+#include "support/need.h"
+#include "support/planned.h"
 #include "support/step.h"
 
 enum { VOCAB = 199 };
 
 struct fixture {
     struct cs_device *device;
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned made;
     struct cs_input_tables *tables;
     struct cs_test_step step;
 };
 
-static void need(enum cs_status status, const struct cs_err *err)
-{
-    if (status != CS_OK)
-        fail_msg("%s: %s", cs_status_slug(status), err->text);
-}
-
 static void open_fixture(struct fixture *f, const struct cs_test_spec *options)
 {
     struct cs_err err = {0};
-    struct cs_cluster cluster;
     memset(f, 0, sizeof *f);
     f->device = cs_lazy_device_new();
-    f->arena = cs_arena_new(0);
-    f->root = cs_test_spec_json(options);
-    need(cs_spec_read(f->root, f->arena, &f->spec, &err), &err);
-    need(cs_graph_build(f->spec, false, f->arena, &f->graph, &err), &err);
-    need(cs_cluster_read(f->spec->cluster, 0, &cluster, &err), &err);
-    need(cs_plan_make(f->spec, f->graph, &cluster, f->arena, &f->plan, &err), &err);
-    for (int s = 0; s < f->plan->n_stages; s++)
-        f->plan->stages[s].rank = 0;
-    f->plan->n_ranks = 1;
-    need(cs_input_tables_new(f->graph, f->device, &f->plan->budget, &f->tables, &err), &err);
+    f->made = cs_test_plan(options);
+    cs_test_put_on_one_rank(f->made.plan);
+    need(cs_input_tables_new(f->made.graph, f->device, &f->made.plan->budget, &f->tables, &err),
+         &err);
 }
 
 static void close_fixture(struct fixture *f)
 {
     cs_input_tables_free(f->tables);
     cs_lazy_device_free(f->device);
-    json_decref(f->root);
-    cs_arena_free(f->arena);
+    cs_test_planned_free(&f->made);
 }
 
 /* a slot of documents with these numbers of rows */
@@ -67,7 +50,7 @@ static void fill_slot(struct fixture *f, const int *rows, int n_documents, struc
 {
     struct cs_err err = {0};
     int32_t id[256], label[256];
-    cs_test_step_new(&f->step, &f->plan->budget, 1, 0);
+    cs_test_step_new(&f->step, &f->made.plan->budget, 1, 0);
     for (int d = 0; d < n_documents; d++) {
         for (int i = 0; i < rows[d]; i++) {
             id[i] = (i * 7 + d) % VOCAB;
@@ -189,13 +172,13 @@ static void slots_of_similar_size_are_the_same_work(void **state)
     (void)state;
     open_fixture(&f, &options);
     const struct cs_trainer_config config = {
-        .spec = f.spec, .graph = f.graph, .plan = f.plan, .device = f.device};
+        .spec = f.made.spec, .graph = f.made.graph, .plan = f.made.plan, .device = f.device};
     setenv("CORNSTARCH_GRAPHS", "always", 1);
     need(cs_trainer_new(&config, &t, &err), &err);
     need(cs_params_load(t->params, 9, &err), &err);
     for (int s = 0; s < STEPS; s++) {
         struct cs_step_result result;
-        cs_test_step_new(&f.step, &f.plan->budget, SLOTS, s);
+        cs_test_step_new(&f.step, &f.made.plan->budget, SLOTS, s);
         cs_test_step_random(&f.step, (uint64_t)s + 100, VOCAB, 60);
         need(cs_trainer_step(t, &f.step.manifest, f.step.slot, NULL, &result, &err), &err);
         assert_true(isfinite(result.loss_sum) && isfinite(result.grad_norm));

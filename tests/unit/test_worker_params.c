@@ -14,59 +14,31 @@
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "support/device.h"
-#include "support/spec.h"
+#include "support/need.h"
+#include "support/planned.h"
 #include "support/tmpdir.h"
 
 struct fixture {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned made;
     struct cs_params *params;
 };
-
-static void need(enum cs_status status, const struct cs_err *err)
-{
-    if (status != CS_OK)
-        fail_msg("%s: %s", cs_status_slug(status), err->text);
-}
-
-static void plan_document(struct fixture *f, json_t *root)
-{
-    struct cs_err err = {0};
-    struct cs_cluster cluster;
-    f->root = root;
-    f->arena = cs_arena_new(0);
-    need(cs_spec_read(root, f->arena, &f->spec, &err), &err);
-    need(cs_graph_build(f->spec, true, f->arena, &f->graph, &err), &err);
-    need(cs_cluster_read(f->spec->cluster, 0, &cluster, &err), &err);
-    need(cs_plan_make(f->spec, f->graph, &cluster, f->arena, &f->plan, &err), &err);
-}
-
-static void put_on_one_rank(struct fixture *f)
-{
-    for (int s = 0; s < f->plan->n_stages; s++)
-        f->plan->stages[s].rank = 0;
-    f->plan->n_ranks = 1;
-}
 
 static void open_fixture(struct fixture *f, const struct cs_test_spec *options, bool is_single,
                          int rank)
 {
     struct cs_err err = {0};
     memset(f, 0, sizeof *f);
-    plan_document(f, cs_test_spec_json(options));
+    f->made = cs_test_plan(options);
     if (is_single)
-        put_on_one_rank(f);
-    need(cs_params_new(f->graph, f->plan, rank, cs_test_device(), &f->params, &err), &err);
+        cs_test_put_on_one_rank(f->made.plan);
+    need(cs_params_new(f->made.graph, f->made.plan, rank, cs_test_device(), &f->params, &err),
+         &err);
 }
 
 static void close_fixture(struct fixture *f)
 {
     cs_params_free(f->params);
-    json_decref(f->root);
-    cs_arena_free(f->arena);
+    cs_test_planned_free(&f->made);
 }
 
 static void fresh_values_come_from_seed_and_name(void **state)
@@ -78,11 +50,11 @@ static void fresh_values_come_from_seed_and_name(void **state)
     (void)state;
     open_fixture(&f, &options, true, 0);
     need(cs_params_load(f.params, 17, &err), &err);
-    assert_int_equal(f.params->n, f.graph->n_params);
+    assert_int_equal(f.params->n, f.made.graph->n_params);
     for (int i = 0; i < f.params->n; i++) {
         const struct cs_tensor *t = &f.params->tensor[i];
         const uint64_t name = cs_fnv1a64(t->param->name, strlen(t->param->name));
-        const float range = f.graph->modules[t->param->module].arch.initializer_range;
+        const float range = f.made.graph->modules[t->param->module].arch.initializer_range;
         n_normal += t->param->init == CS_INIT_NORMAL;
         n_one += t->param->init == CS_INIT_ONE;
         n_zero += t->param->init == CS_INIT_ZERO;
@@ -151,7 +123,7 @@ static void weights_of_one_product_are_neighbours(void **state)
     int n = 0;
     (void)state;
     open_fixture(&f, &options, true, 0);
-    for (int l = 0; l < f.graph->n_layers; l++)
+    for (int l = 0; l < f.made.graph->n_layers; l++)
         for (size_t i = 0; i < CS_ARRAY_LEN(follows); i++) {
             const struct cs_tensor *a = find_role(f.params, l, follows[i][0]);
             const struct cs_tensor *b = find_role(f.params, l, follows[i][1]);
@@ -198,7 +170,7 @@ static void a_tied_head_has_a_gradient_of_its_own(void **state)
     assert_null(one.params->tied->exp_avg); /* updated once, by the embedding's entry */
     assert_false(one.params->tied->is_counted);
     assert_true(one.params->embed->is_counted);
-    open_fixture(&head, &options, false, one.plan->stages[one.plan->head_stage].id);
+    open_fixture(&head, &options, false, one.made.plan->stages[one.made.plan->head_stage].id);
     assert_non_null(head.params->tied);
     assert_null(head.params->embed);
     assert_non_null(head.params->tied->exp_avg);
@@ -240,7 +212,6 @@ static void write_model(const char *dir, const char *tensor, bool is_dropped)
 static enum cs_status load_model(const char *dir, struct cs_err *err)
 {
     const struct cs_test_spec options = {.n_encoders = -1, .llm_dir = dir};
-    struct fixture f = {0};
     json_t *root = cs_test_spec_json(&options);
     size_t bytes;
     char *config = tmpdir_read(tmpdir_path(dir, "config.json"), &bytes);
@@ -248,8 +219,8 @@ static enum cs_status load_model(const char *dir, struct cs_err *err)
         json_array_get(json_object_get(json_object_get(root, "model"), "modules"), 0), "config",
         json_loadb(config, bytes, 0, NULL));
     free(config);
-    plan_document(&f, root);
-    need(cs_params_new(f.graph, f.plan, 0, cs_test_device(), &f.params, err), err);
+    struct fixture f = {.made = cs_test_plan_json(root, NULL)};
+    need(cs_params_new(f.made.graph, f.made.plan, 0, cs_test_device(), &f.params, err), err);
     const enum cs_status status = cs_params_load(f.params, 0, err);
     close_fixture(&f);
     return status;
@@ -328,11 +299,13 @@ static void what_was_trained_before_it_was_frozen_is_kept(void **state)
         const struct cs_tensor *listed[256];
         const int n = cs_params_listed(f.params, listed);
         float *arrays = read_states(f.params, listed, n, owned);
-        assert_int_equal(n, f.graph->n_params);
+        assert_int_equal(n, f.made.graph->n_params);
         need(cs_ckpt_write_rank(dir, round, 0, owned, n, files, &err), &err);
         free(arrays);
         json_t *trainer = json_pack("{s:i}", "step", round);
-        need(cs_ckpt_commit(dir, round, f.spec->hash, f.plan->hash, trainer, files, 2, &err), &err);
+        need(cs_ckpt_commit(dir, round, f.made.spec->hash, f.made.plan->hash, trainer, files, 2,
+                            &err),
+             &err);
         json_decref(trainer);
         close_fixture(&f);
     }

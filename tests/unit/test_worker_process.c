@@ -20,7 +20,8 @@
 #include "core/base/hash.h"
 #include "core/wire/wire.h"
 #include "support/device.h"
-#include "support/spec.h"
+#include "support/need.h"
+#include "support/planned.h"
 #include "support/step.h"
 #include "support/tmpdir.h"
 #include "worker/session.h"
@@ -28,11 +29,7 @@
 enum { RANKS = 2, N_STEPS = 5, RING_EVENTS = 4096, N_SLOTS = 2 };
 
 struct cluster {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned made;
     char *dir;
     pid_t pid[RANKS];
     struct cs_control *control[RANKS];
@@ -41,12 +38,6 @@ struct cluster {
     size_t pool_bytes;
     struct cs_pool *pool;
 };
-
-static void need(enum cs_status status, const struct cs_err *err)
-{
-    if (status != CS_OK)
-        fail_msg("%s: %s", cs_status_slug(status), err->text);
-}
 
 static int shared(size_t bytes, void **memory)
 {
@@ -61,15 +52,8 @@ static void make_plan(struct cluster *c, const char *rules)
 {
     const struct cs_test_spec options = {
         .is_tied = true, .vision_layers = 1, .llm_layers = 1, .rules = rules};
-    struct cs_err err = {0};
-    struct cs_cluster here;
-    c->arena = cs_arena_new(0);
-    c->root = cs_test_spec_json(&options);
-    need(cs_spec_read(c->root, c->arena, &c->spec, &err), &err);
-    need(cs_graph_build(c->spec, true, c->arena, &c->graph, &err), &err);
-    need(cs_cluster_read(c->spec->cluster, 0, &here, &err), &err);
-    need(cs_plan_make(c->spec, c->graph, &here, c->arena, &c->plan, &err), &err);
-    assert_int_equal(c->plan->n_ranks, RANKS);
+    c->made = cs_test_plan(&options);
+    assert_int_equal(c->made.plan->n_ranks, RANKS);
 }
 
 static const char *worker_path(void)
@@ -116,8 +100,8 @@ static void send_boot(struct cluster *c, int rank, const char *resume)
     json_t *boot = cs_msg_new("worker.boot");
     cs_msg_set_int(boot, "rank", rank);
     cs_msg_set_int(boot, "ranks", RANKS);
-    cs_msg_set(boot, "spec", json_incref(c->root));
-    cs_msg_set(boot, "plan", cs_plan_json(c->plan, c->graph));
+    cs_msg_set(boot, "spec", json_incref(c->made.root));
+    cs_msg_set(boot, "plan", cs_plan_json(c->made.plan, c->made.graph));
     cs_msg_set_str(boot, "job_dir", c->dir);
     cs_msg_set_int(boot, "generation", 0);
     cs_msg_set_str(boot, "resume", resume);
@@ -132,10 +116,11 @@ static void start_workers(struct cluster *c, const char *resume)
     struct cs_err err = {0};
     const struct cs_pool_shape shape = {.n_slots = 8, .n_manifests = 8, .n_readers = RANKS};
     int peer[2], ring_fd[RANKS], control[RANKS][2];
-    c->pool_bytes = cs_pool_bytes(&shape, &c->plan->budget);
+    c->pool_bytes = cs_pool_bytes(&shape, &c->made.plan->budget);
     const int pool_fd = shared(c->pool_bytes, &c->pool_memory);
-    cs_pool_init(c->pool_memory, &shape, &c->plan->budget);
-    need(cs_pool_attach(c->pool_memory, c->pool_bytes, &c->plan->budget, -1, &c->pool, &err), &err);
+    cs_pool_init(c->pool_memory, &shape, &c->made.plan->budget);
+    need(cs_pool_attach(c->pool_memory, c->pool_bytes, &c->made.plan->budget, -1, &c->pool, &err),
+         &err);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, peer), 0);
     for (int r = 0; r < RANKS; r++) {
         ring_fd[r] = shared(cs_ring_bytes(RING_EVENTS), &c->ring_memory[r]);
@@ -185,7 +170,7 @@ static int exit_code(struct cluster *c, int rank)
 
 static void fill(struct cs_test_step *step, const struct cluster *c, int64_t number)
 {
-    cs_test_step_new(step, &c->plan->budget, N_SLOTS, number);
+    cs_test_step_new(step, &c->made.plan->budget, N_SLOTS, number);
     cs_test_step_random(step, (uint64_t)number + 11, 199, 60);
 }
 
@@ -220,16 +205,16 @@ static void run_here(struct cluster *c, struct run *out)
 {
     struct cs_err err = {0};
     struct cs_trainer *t;
-    struct cs_plan plan = *c->plan;
+    struct cs_plan plan = *c->made.plan;
     plan.n_ranks = 1;
-    plan.stages = cs_arena_alloc(c->arena, sizeof *plan.stages * (size_t)plan.n_stages);
-    memcpy(plan.stages, c->plan->stages, sizeof *plan.stages * (size_t)plan.n_stages);
+    plan.stages = cs_arena_alloc(c->made.arena, sizeof *plan.stages * (size_t)plan.n_stages);
+    memcpy(plan.stages, c->made.plan->stages, sizeof *plan.stages * (size_t)plan.n_stages);
     for (int s = 0; s < plan.n_stages; s++)
         plan.stages[s].rank = 0;
     const struct cs_trainer_config config = {
-        .spec = c->spec, .graph = c->graph, .plan = &plan, .device = cs_test_device()};
+        .spec = c->made.spec, .graph = c->made.graph, .plan = &plan, .device = cs_test_device()};
     need(cs_trainer_new(&config, &t, &err), &err);
-    need(cs_params_load(t->params, c->spec->seed, &err), &err);
+    need(cs_params_load(t->params, c->made.spec->seed, &err), &err);
     for (int s = 0; s < N_STEPS; s++) {
         struct cs_test_step step;
         struct cs_step_result r;
@@ -296,7 +281,8 @@ static void commit(struct cluster *c, int64_t step, char path[4096])
     }
     snprintf(dir, sizeof dir, "%s/ckpt", c->dir);
     json_t *trainer = json_pack("{s:I}", "step", (json_int_t)step);
-    need(cs_ckpt_commit(dir, step, c->spec->hash, c->plan->hash, trainer, files, n, &err), &err);
+    need(cs_ckpt_commit(dir, step, c->made.spec->hash, c->made.plan->hash, trainer, files, n, &err),
+         &err);
     json_decref(trainer);
     int64_t found;
     need(cs_ckpt_latest(dir, true, &found, path, 4096, NULL, NULL, &err), &err);
@@ -334,8 +320,7 @@ static void open_cluster(struct cluster *c)
 
 static void close_cluster(struct cluster *c)
 {
-    json_decref(c->root);
-    cs_arena_free(c->arena);
+    cs_test_planned_free(&c->made);
     tmpdir_free(c->dir);
 }
 
@@ -372,7 +357,7 @@ static void two_processes_and_a_resume_equal_one_rank(void **state)
     }
     assert_memory_equal(&here.eval_loss, &there.eval_loss, sizeof(double));
     assert_int_equal(here.correct, there.correct);
-    for (int i = 0; i < c.graph->n_params; i++)
+    for (int i = 0; i < c.made.graph->n_params; i++)
         assert_string_equal(here.weights[i], there.weights[i]);
 
     /* what the ring tells: every action of a training step once, a step row for each step */
@@ -385,7 +370,8 @@ static void two_processes_and_a_resume_equal_one_rank(void **state)
     }
     struct cs_program *program;
     struct cs_err err = {0};
-    need(cs_program_make(c.plan, c.graph, N_SLOTS, false, c.arena, &program, &err), &err);
+    need(cs_program_make(c.made.plan, c.made.graph, N_SLOTS, false, c.made.arena, &program, &err),
+         &err);
     assert_int_equal(n_steps, N_STEPS - 2 + 1);
     assert_int_equal(n_actions, program->rank[1].n_actions);
     assert_int_equal(c.ring[1].head->step, N_STEPS - 1);
@@ -455,12 +441,12 @@ static void a_frozen_rank_takes_part_in_checkpoints(void **state)
     read_step(&c, 1, &again);
     read_done(&c, &again);
     int n_same = 0;
-    for (int i = 0; i < c.graph->n_params; i++) {
+    for (int i = 0; i < c.made.graph->n_params; i++) {
         const bool is_same = strcmp(run.weights[i], again.weights[i]) == 0;
-        assert_int_equal(is_same, !c.graph->params[i].is_trainable);
+        assert_int_equal(is_same, !c.made.graph->params[i].is_trainable);
         n_same += is_same;
     }
-    assert_true(n_same > 0 && n_same < c.graph->n_params);
+    assert_true(n_same > 0 && n_same < c.made.graph->n_params);
     stop_workers(&c);
     close_cluster(&c);
 }

@@ -18,7 +18,8 @@
 
 #include "kernels/round.h"
 #include "support/device.h"
-#include "support/spec.h"
+#include "support/need.h"
+#include "support/planned.h"
 #include "support/step.h"
 
 enum { MAX_RANKS = 8, N_STEPS = 6, N_SLOTS = 4, DEADLINE_MS = 60000 };
@@ -31,11 +32,7 @@ enum noise {
 };
 
 struct job {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned made;
     struct cs_test_step step[N_STEPS];
     enum noise noise;
 };
@@ -52,12 +49,6 @@ struct rank {
     struct cs_err err;
     enum cs_status status;
 };
-
-static void need(enum cs_status status, const struct cs_err *err)
-{
-    if (status != CS_OK)
-        fail_msg("%s: %s", cs_status_slug(status), err->text);
-}
 
 /* ---- a transport that changes the last bit ---- */
 
@@ -101,7 +92,8 @@ static enum cs_status noisy_exchange(struct cs_comm *comm, struct cs_xfer *xfer,
     const bool is_head = r->trainer != NULL && r->trainer->params->tied != NULL;
     CS_TRY(r->inner->table->exchange(r->inner, xfer, n, deadline_ms, err));
     for (int i = 0; is_head && i < n; i++) {
-        const bool is_own = xfer[i].peer / job->plan->n_ranks == r->rank / job->plan->n_ranks;
+        const bool is_own =
+            xfer[i].peer / job->made.plan->n_ranks == r->rank / job->made.plan->n_ranks;
         const bool is_hit = job->noise == NOISE_SUMS       ? !is_own && !is_weight(r, xfer[i].data)
                             : job->noise == NOISE_EXCHANGE ? is_own
                                                            : false;
@@ -135,7 +127,7 @@ static enum cs_status train(struct rank *r, struct cs_err *err)
 {
     struct cs_params *p = r->trainer->params;
     const struct cs_tensor *table = table_of(p);
-    CS_TRY(cs_params_load(p, r->job->spec->seed, err));
+    CS_TRY(cs_params_load(p, r->job->made.spec->seed, err));
     for (int s = 0; s < N_STEPS; s++) {
         struct cs_step_result result;
         const float *values;
@@ -157,18 +149,18 @@ static void *run_rank(void *arg)
 {
     struct rank *r = arg;
     const struct job *job = r->job;
-    const int n = cs_plan_world(job->plan);
+    const int n = cs_plan_world(job->made.plan);
     struct cs_replicas *replicas = NULL;
     r->comm = (struct cs_comm){.table = &noisy, .rank = r->rank, .n_ranks = n};
     if (n > 1)
         r->status = cs_comm_socket_new(r->rank, n, r->fds, &r->inner, &r->err);
     struct cs_comm *comm = n > 1 ? &r->comm : NULL;
     if (r->status == CS_OK)
-        r->status = cs_replicas_new(cs_test_device(), job->plan, r->rank, comm, DEADLINE_MS,
+        r->status = cs_replicas_new(cs_test_device(), job->made.plan, r->rank, comm, DEADLINE_MS,
                                     &replicas, &r->err);
-    const struct cs_trainer_config config = {.spec = job->spec,
-                                             .graph = job->graph,
-                                             .plan = job->plan,
+    const struct cs_trainer_config config = {.spec = job->made.spec,
+                                             .graph = job->made.graph,
+                                             .plan = job->made.plan,
                                              .device = cs_test_device(),
                                              .comm = comm,
                                              .replicas = replicas,
@@ -209,38 +201,17 @@ static struct cs_test_spec options_of(const char *rules, int dp, int llm_pp)
                                  .seed = 21};
 }
 
-static void open_job(struct job *job, const struct cs_test_spec *options)
-{
-    struct cs_err err = {0};
-    struct cs_cluster cluster;
-    memset(job, 0, sizeof *job);
-    job->arena = cs_arena_new(0);
-    job->root = cs_test_spec_json(options);
-    need(cs_spec_read(job->root, job->arena, &job->spec, &err), &err);
-    need(cs_graph_build(job->spec, false, job->arena, &job->graph, &err), &err);
-    need(cs_cluster_read(job->spec->cluster, 0, &cluster, &err), &err);
-    need(cs_plan_make(job->spec, job->graph, &cluster, job->arena, &job->plan, &err), &err);
-}
-
-static void close_job(struct job *job)
-{
-    json_decref(job->root);
-    cs_arena_free(job->arena);
-}
-
 /* rank: (MAX_RANKS); returns how many there are */
 static int run_job(const struct cs_test_spec *options, enum noise noise, struct rank *rank)
 {
-    struct job job;
+    struct job job = {.made = cs_test_plan(options), .noise = noise};
     pthread_t thread[MAX_RANKS];
     memset(rank, 0, MAX_RANKS * sizeof *rank);
-    open_job(&job, options);
-    job.noise = noise;
     for (int s = 0; s < N_STEPS; s++) {
-        cs_test_step_new(&job.step[s], &job.plan->budget, N_SLOTS, s);
+        cs_test_step_new(&job.step[s], &job.made.plan->budget, N_SLOTS, s);
         cs_test_step_random(&job.step[s], (uint64_t)s + 5, 199, 60);
     }
-    const int n = cs_plan_world(job.plan);
+    const int n = cs_plan_world(job.made.plan);
     assert_in_range(n, 1, MAX_RANKS);
     connect_ranks(rank, n);
     for (int r = 0; r < n; r++) {
@@ -255,17 +226,17 @@ static int run_job(const struct cs_test_spec *options, enum noise noise, struct 
             fail_msg("rank %d: %s", r, rank[r].err.text);
     for (int s = 0; s < N_STEPS; s++)
         cs_test_step_free(&job.step[s]);
-    close_job(&job);
+    cs_test_planned_free(&job.made);
     return n;
 }
 
 static size_t table_bytes(void)
 {
-    struct job job;
     const struct cs_test_spec options = options_of("train:*", 1, 2);
-    open_job(&job, &options);
-    const size_t bytes = (size_t)job.graph->params[job.graph->tied_param].count * sizeof(float);
-    close_job(&job);
+    struct job job = {.made = cs_test_plan(&options)};
+    const size_t bytes =
+        (size_t)job.made.graph->params[job.made.graph->tied_param].count * sizeof(float);
+    cs_test_planned_free(&job.made);
     return bytes;
 }
 
@@ -373,8 +344,9 @@ static uint16_t random_bf16(uint64_t key, int64_t i, float size)
 static void open_copy(struct copy *c, const struct job *job, struct cs_device *device, int rank)
 {
     struct cs_err err = {0};
-    need(cs_params_new(job->graph, job->plan, rank, device, &c->params, &err), &err);
-    need(cs_optim_new(job->spec, job->graph, job->plan, c->params, device, rank, &c->optim, &err),
+    need(cs_params_new(job->made.graph, job->made.plan, rank, device, &c->params, &err), &err);
+    need(cs_optim_new(job->made.spec, job->made.graph, job->made.plan, c->params, device, rank,
+                      &c->optim, &err),
          &err);
     const struct cs_tensor *t = table_of(c->params);
     for (int64_t i = 0; i < t->param->count; i++)
@@ -417,13 +389,12 @@ static void update_replicas(int dp, bool is_changed, uint16_t *table)
     struct cs_ops ops = *cs_ops_cpu();
     struct cs_device device = {.ops = &ops, .grad = CS_GRAD_BF16};
     struct cs_test_spec options = options_of("train:*", dp, 2);
-    struct job job;
+    struct job job = {.made = cs_test_plan(&options)};
     ops.act_bytes = sizeof(uint16_t);
-    open_job(&job, &options);
     for (int k = 0; k < dp; k++) {
         struct copy embed, head;
-        open_copy(&embed, &job, &device, k * job.plan->n_ranks);
-        open_copy(&head, &job, &device, k * job.plan->n_ranks + 1);
+        open_copy(&embed, &job, &device, k * job.made.plan->n_ranks);
+        open_copy(&head, &job, &device, k * job.made.plan->n_ranks + 1);
         assert_non_null(embed.params->embed);
         assert_non_null(head.params->tied);
         const struct cs_tensor *a = embed.params->embed, *b = head.params->tied;
@@ -438,7 +409,7 @@ static void update_replicas(int dp, bool is_changed, uint16_t *table)
         close_copy(&embed);
         close_copy(&head);
     }
-    close_job(&job);
+    cs_test_planned_free(&job.made);
 }
 
 static void copies_in_bf16_are_rounded_alike(void **state)

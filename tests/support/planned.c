@@ -1,0 +1,44 @@
+#include "support/planned.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "support/need.h"
+
+struct cs_test_planned cs_test_plan_json(json_t *root, const struct cs_cluster *cluster)
+{
+    struct cs_test_planned p = {.arena = cs_arena_new(0), .root = root};
+    struct cs_err err = {.text = ""};
+    assert_non_null(root);
+    need(cs_spec_read(root, p.arena, &p.spec, &err), &err);
+    need(cs_graph_build(p.spec, true, p.arena, &p.graph, &err), &err);
+    if (cluster != NULL)
+        p.cluster = *cluster;
+    else
+        need(cs_cluster_read(p.spec->cluster, 0, &p.cluster, &err), &err);
+    need(cs_plan_make(p.spec, p.graph, &p.cluster, p.arena, &p.plan, &err), &err);
+    return p;
+}
+
+struct cs_test_planned cs_test_plan(const struct cs_test_spec *options)
+{
+    return cs_test_plan_json(cs_test_spec_json(options), NULL);
+}
+
+void cs_test_put_on_one_rank(struct cs_plan *plan)
+{
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        plan->stages[s].rank = 0;
+    plan->n_ranks = 1;
+}
+
+void cs_test_planned_free(struct cs_test_planned *planned)
+{
+    json_decref(planned->root);
+    cs_arena_free(planned->arena);
+    *planned = (struct cs_test_planned){.arena = NULL};
+}
