@@ -3,9 +3,12 @@
  * once and nothing is ever awaited.
  *
  * Copies and fills run in order of the device's stream. Trouble is kept (first error wins) and
- * returned by cs_device_sync, so that layers stay free of error paths. One thread at a time. */
+ * returned by cs_device_sync, so that layers stay free of error paths. One thread at a time; only
+ * memory is taken and given back by any, as both threads of the interpreter do. */
 #ifndef CS_WORKER_DEVICE_H
 #define CS_WORKER_DEVICE_H
+
+#include <stdatomic.h>
 
 #include "kernels/device.h"
 #include "kernels/ops.h"
@@ -16,9 +19,9 @@ struct cs_device {
     void *handle, *stream;           /* of the plugin; stream: compute */
     void *plugin;                    /* dlopen */
     int index;
-    enum cs_grad_type grad; /* what is kept for training: fp32 with masters, or all in bf16 */
-    size_t allocated;       /* bytes of device memory in use */
-    int64_t n_allocs;       /* so far, page-locked host memory too: a running job makes none */
+    enum cs_grad_type grad;   /* what is kept for training: fp32 with masters, or all in bf16 */
+    _Atomic size_t allocated; /* bytes of device memory in use */
+    _Atomic int64_t n_allocs; /* so far, page-locked host memory too: a running job makes none */
     struct cs_err error;
 };
 

@@ -116,6 +116,21 @@ static enum cs_status keep_values(const struct cs_trainer *t, struct outcome *o,
     return CS_OK;
 }
 
+/* replicas have the same copy */
+static enum cs_status keep_tied_copy(const struct cs_trainer *t, struct outcome *o,
+                                     struct cs_err *err)
+{
+    char hash[33];
+    if (t->params->tied == NULL || t->params->embed != NULL)
+        return CS_OK;
+    CS_TRY(cs_params_hash(t->params, t->params->tied, hash, err));
+    pthread_mutex_lock(&outcome_lock);
+    CS_ASSERT(o->tied_copy[0] == '\0' || strcmp(o->tied_copy, hash) == 0);
+    memcpy(o->tied_copy, hash, sizeof hash);
+    pthread_mutex_unlock(&outcome_lock);
+    return CS_OK;
+}
+
 static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err *err)
 {
     struct outcome *o = r->outcome;
@@ -154,9 +169,7 @@ static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err 
     }
     hash_all(t, o->hash);
     CS_TRY(keep_values(t, o, err));
-    if (t->params->tied != NULL && t->params->embed == NULL)
-        CS_TRY(cs_params_hash(t->params, t->params->tied, o->tied_copy, err));
-    return CS_OK;
+    return keep_tied_copy(t, o, err);
 }
 
 static void *run_rank(void *arg)

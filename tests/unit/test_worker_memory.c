@@ -283,6 +283,49 @@ static void a_program_that_needs_more_makes_the_arena_grow_once(void **state)
     cs_lazy_device_free(device);
 }
 
+enum { TAKERS = 4, TAKEN = 20000 };
+
+static enum cs_status plain_alloc(void *handle, size_t bytes, void **out, struct cs_err *err)
+{
+    (void)handle;
+    *out = malloc(bytes);
+    return *out != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory");
+}
+
+static void plain_free(void *handle, void *p)
+{
+    (void)handle;
+    free(p);
+}
+
+static void *take_and_give(void *arg)
+{
+    struct cs_device *device = arg;
+    for (int i = 0; i < TAKEN; i++) {
+        void *p;
+        CS_ASSERT(cs_device_alloc(device, 16, &p, NULL) == CS_OK);
+        cs_device_free(device, p, 16);
+    }
+    return NULL;
+}
+
+/* the communication thread makes boundary buffers while the compute thread makes scratch */
+static void memory_taken_by_several_threads_is_counted(void **state)
+{
+    static const struct cs_device_ops plain = {.alloc = plain_alloc, .free = plain_free};
+    pthread_t thread[TAKERS];
+    (void)state;
+    for (int is_host = 0; is_host < 2; is_host++) {
+        struct cs_device device = {.ops = cs_ops_cpu(), .mem = is_host ? NULL : &plain};
+        for (int i = 0; i < TAKERS; i++)
+            assert_int_equal(pthread_create(&thread[i], NULL, take_and_give, &device), 0);
+        for (int i = 0; i < TAKERS; i++)
+            pthread_join(thread[i], NULL);
+        assert_int_equal(device.n_allocs, TAKERS * TAKEN);
+        assert_int_equal(device.allocated, 0);
+    }
+}
+
 /* ---- devices that are too small ---- */
 
 static const struct cs_device_ops *whole_mem;
@@ -410,6 +453,7 @@ int main(void)
         cmocka_unit_test(planners_foresee_what_is_kept),
         cmocka_unit_test(steps_allocate_nothing),
         cmocka_unit_test(a_program_that_needs_more_makes_the_arena_grow_once),
+        cmocka_unit_test(memory_taken_by_several_threads_is_counted),
         cmocka_unit_test(a_device_that_is_too_small_is_named_before_training),
         cmocka_unit_test(lives_that_meet_do_not_overlap),
         cmocka_unit_test(equal_lives_need_as_much_as_are_alive),
