@@ -18,7 +18,8 @@
 #include <cmocka.h>
 
 #include "support/device.h"
-#include "support/spec.h"
+#include "support/need.h"
+#include "support/planned.h"
 #include "support/step.h"
 
 enum { MAX_RANKS = 8, MAX_PARAMS = 256, N_STEPS = 4, N_SLOTS = 3, REPLICA_SLOTS = 4 };
@@ -40,11 +41,7 @@ struct outcome {
 };
 
 struct job {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned made;
     struct cs_test_step step[N_STEPS];
 };
 
@@ -57,12 +54,6 @@ struct rank {
 };
 
 static const int single[16]; /* every stage on rank 0 */
-
-static void need(enum cs_status status, const struct cs_err *err)
-{
-    if (status != CS_OK)
-        fail_msg("%s: %s", cs_status_slug(status), err->text);
-}
 
 /* messages with rows that a rank's program sends in this step */
 static int64_t count_sends(const struct cs_trainer *t, const struct cs_program *program)
@@ -134,7 +125,7 @@ static enum cs_status keep_tied_copy(const struct cs_trainer *t, struct outcome 
 static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err *err)
 {
     struct outcome *o = r->outcome;
-    CS_TRY(cs_params_load(t->params, r->job->spec->seed, err));
+    CS_TRY(cs_params_load(t->params, r->job->made.spec->seed, err));
     int64_t allocs = 0;
     hash_all(t, o->before);
     for (int s = 0; s < N_STEPS; s++) {
@@ -178,16 +169,16 @@ static void *run_rank(void *arg)
     struct cs_comm *comm = NULL;
     struct cs_replicas *replicas = NULL;
     struct cs_trainer *t = NULL;
-    const int n = cs_plan_world(r->job->plan);
+    const int n = cs_plan_world(r->job->made.plan);
     if (n > 1)
         r->status = cs_comm_socket_new(r->rank, n, r->fds, &comm, &r->err);
     if (r->status == CS_OK)
-        r->status = cs_replicas_new(cs_test_device(), r->job->plan, r->rank, comm, 60000, &replicas,
-                                    &r->err);
+        r->status = cs_replicas_new(cs_test_device(), r->job->made.plan, r->rank, comm, 60000,
+                                    &replicas, &r->err);
     const struct cs_trainer_config config = {
-        .spec = r->job->spec,
-        .graph = r->job->graph,
-        .plan = r->job->plan,
+        .spec = r->job->made.spec,
+        .graph = r->job->made.graph,
+        .plan = r->job->made.plan,
         .device = cs_test_device(),
         .comm = comm,
         .replicas = replicas,
@@ -220,27 +211,19 @@ static void connect_ranks(struct rank *rank, int n)
 /* ranks: of every stage, NULL: as planned */
 static void open_job(struct job *job, const struct cs_test_spec *options, const int *ranks)
 {
-    struct cs_err err = {0};
-    struct cs_cluster cluster;
-    memset(job, 0, sizeof *job);
-    job->arena = cs_arena_new(0);
-    job->root = cs_test_spec_json(options);
-    need(cs_spec_read(job->root, job->arena, &job->spec, &err), &err);
-    need(cs_graph_build(job->spec, false, job->arena, &job->graph, &err), &err);
-    need(cs_cluster_read(job->spec->cluster, 0, &cluster, &err), &err);
-    need(cs_plan_make(job->spec, job->graph, &cluster, job->arena, &job->plan, &err), &err);
+    *job = (struct job){.made = cs_test_plan(options)};
     if (ranks != NULL) {
-        job->plan->n_ranks = 1;
-        for (int i = 0; i < job->plan->n_stages; i++) {
-            job->plan->stages[i].rank = ranks[i];
-            if (ranks[i] >= job->plan->n_ranks)
-                job->plan->n_ranks = ranks[i] + 1;
+        job->made.plan->n_ranks = 1;
+        for (int i = 0; i < job->made.plan->n_stages; i++) {
+            job->made.plan->stages[i].rank = ranks[i];
+            if (ranks[i] >= job->made.plan->n_ranks)
+                job->made.plan->n_ranks = ranks[i] + 1;
         }
     }
-    assert_true(job->graph->n_params < MAX_PARAMS - 1);
+    assert_true(job->made.graph->n_params < MAX_PARAMS - 1);
     /* samples with and without pictures; step 2 has none at all, its last slot is empty */
     for (int s = 0; s < N_STEPS; s++) {
-        cs_test_step_new(&job->step[s], &job->plan->budget,
+        cs_test_step_new(&job->step[s], &job->made.plan->budget,
                          options->slots == REPLICA_SLOTS ? REPLICA_SLOTS : N_SLOTS, s);
         cs_test_step_random(&job->step[s], (uint64_t)s + 5, 199, s == 2 ? 0 : 60);
     }
@@ -255,7 +238,7 @@ static void run_job(const struct cs_test_spec *options, const int *ranks, struct
     out->keeps_values = options->slots == REPLICA_SLOTS;
     memset(rank, 0, sizeof rank);
     open_job(&job, options, ranks);
-    const int n = cs_plan_world(job.plan);
+    const int n = cs_plan_world(job.made.plan);
     assert_in_range(n, 1, MAX_RANKS);
     connect_ranks(rank, n);
     for (int r = 0; r < n; r++) {
@@ -269,25 +252,24 @@ static void run_job(const struct cs_test_spec *options, const int *ranks, struct
     for (int r = 0; r < n; r++)
         if (rank[r].status != CS_OK)
             fail_msg("rank %d: %s", r, rank[r].err.text);
-    out->n_params = job.graph->n_params;
+    out->n_params = job.made.graph->n_params;
     out->n_ranks = n;
     const bool is_apart =
-        job.plan->is_tied_across &&
-        job.plan->stages[job.plan->embed_stage].rank != job.plan->stages[job.plan->head_stage].rank;
+        job.made.plan->is_tied_across && job.made.plan->stages[job.made.plan->embed_stage].rank !=
+                                             job.made.plan->stages[job.made.plan->head_stage].rank;
     if (is_apart) /* both ends of a tied embedding stay one */
-        assert_string_equal(out->tied_copy, out->hash[job.graph->tied_param]);
+        assert_string_equal(out->tied_copy, out->hash[job.made.graph->tied_param]);
     else
         assert_string_equal(out->tied_copy, "");
-    for (int i = 0; i < job.graph->n_params; i++) {
+    for (int i = 0; i < job.made.graph->n_params; i++) {
         const bool is_same = strcmp(out->before[i], out->hash[i]) == 0;
-        if (is_same == job.graph->params[i].is_trainable)
-            fail_msg("%s %s changed", job.graph->params[i].name,
+        if (is_same == job.made.graph->params[i].is_trainable)
+            fail_msg("%s %s changed", job.made.graph->params[i].name,
                      is_same ? "is trained and has not" : "is frozen and has");
     }
     for (int s = 0; s < N_STEPS; s++)
         cs_test_step_free(&job.step[s]);
-    json_decref(job.root);
-    cs_arena_free(job.arena);
+    cs_test_planned_free(&job.made);
 }
 
 static void assert_same(const struct outcome *a, const struct outcome *b)
@@ -499,13 +481,12 @@ static void assert_replicas_near(const struct cs_test_spec *options, const struc
     assert_int_equal(one->eval_samples, many->eval_samples);
     assert_int_equal(one->eval_exact, many->eval_exact);
     assert_true(fabs(one->eval_loss - many->eval_loss) <= 1e-5 * one->eval_loss);
-    for (int i = 0; i < job.graph->n_params; i++)
-        if (job.graph->params[i].role != CS_PARAM_K_B) /* gradient 0 but for rounding: AdamW makes
-                                                          steps of noise of it */
-            assert_near(many->value[i], one->value[i], job.graph->params[i].count,
-                        job.graph->params[i].name);
-    json_decref(job.root);
-    cs_arena_free(job.arena);
+    for (int i = 0; i < job.made.graph->n_params; i++)
+        if (job.made.graph->params[i].role != CS_PARAM_K_B) /* gradient 0 but for rounding: AdamW
+                                                          makes steps of noise of it */
+            assert_near(many->value[i], one->value[i], job.made.graph->params[i].count,
+                        job.made.graph->params[i].name);
+    cs_test_planned_free(&job.made);
 }
 
 static void free_values(struct outcome *o)
