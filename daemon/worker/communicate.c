@@ -57,7 +57,7 @@ static void complete(struct comm_run *c, uint32_t i)
     c->state[i] = DONE;
     c->moved_ns = cs_now_ns();
     if (a->op == CS_OP_SEND)
-        cs_boundary_give(exec->boundary, a->edge, a->slot, a->is_grad, NULL);
+        cs_boundary_give(exec->boundary, a->edge, a->slot, a->is_grad);
     cs_exec_event(exec, CS_EVENT_ACTION, a->id, c->start_ns[i], c->moved_ns, 0);
     cs_exec_finish(exec, a->id);
 }
@@ -76,10 +76,8 @@ static enum cs_status post(struct comm_run *c, uint32_t i, struct cs_err *err)
     const bool is_send = a->op == CS_OP_SEND;
     c->start_ns[i] = c->moved_ns = cs_now_ns();
     cs_exec_show(exec, 1, (int32_t)a->id);
-    void *data = cs_boundary_at(exec->boundary, a->edge, a->slot, a->is_grad);
-    if (!is_send)
-        CS_TRY(
-            cs_boundary_take(exec->boundary, a->edge, a->slot, a->is_grad, rows, NULL, &data, err));
+    void *data = is_send ? cs_boundary_at(exec->boundary, a->edge, a->slot, a->is_grad)
+                         : cs_boundary_take(exec->boundary, a->edge, a->slot, a->is_grad, rows);
     if (rows == 0) {
         complete(c, i);
         return CS_OK;

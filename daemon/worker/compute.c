@@ -104,6 +104,7 @@ static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, s
     struct ends e = {0};
     struct cs_ctx ctx;
     struct cs_run run = run_on(exec, &ctx, a->slot);
+    (void)err;
     for (int32_t i = 0; i < plan->n_edges; i++) {
         const struct cs_edge *edge = &plan->edges[i];
         if (edge->to == a->stage && is_fill(exec, edge))
@@ -112,9 +113,8 @@ static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, s
         else if (edge->to == a->stage)
             e.x = cs_boundary_at(exec->boundary, i, a->slot, 0);
         if (edge->from == a->stage)
-            CS_TRY(cs_boundary_take(exec->boundary, i, a->slot, 0,
-                                    cs_exec_edge_rows(exec, i, a->slot),
-                                    exec->config.device->stream, &e.y, err));
+            e.y = cs_boundary_take(exec->boundary, i, a->slot, 0,
+                                   cs_exec_edge_rows(exec, i, a->slot));
     }
     struct cs_saved *saved =
         stage->has_backward && !exec->program->is_eval ? take_saved(exec, a->stage, a->slot) : NULL;
@@ -124,7 +124,7 @@ static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, s
         count_saved(exec, saved->memory.used);
     for (int32_t i = 0; i < plan->n_edges; i++)
         if (plan->edges[i].to == a->stage)
-            cs_boundary_give(exec->boundary, i, a->slot, 0, exec->config.device->stream);
+            cs_boundary_give(exec->boundary, i, a->slot, 0);
     return CS_OK;
 }
 
@@ -149,9 +149,8 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
             e.dy = cs_boundary_at(exec->boundary, i, a->slot, 1);
         if (edge->to != a->stage)
             continue;
-        void *d;
-        CS_TRY(cs_boundary_take(exec->boundary, i, a->slot, 1, cs_exec_edge_rows(exec, i, a->slot),
-                                exec->config.device->stream, &d, err));
+        void *d =
+            cs_boundary_take(exec->boundary, i, a->slot, 1, cs_exec_edge_rows(exec, i, a->slot));
         if (is_fill(exec, edge))
             e.layer.d_fill[encoder_of_edge(exec, edge)] = d;
         else
@@ -165,7 +164,7 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
         give_saved(exec, a->stage, a->slot);
     for (int32_t i = 0; i < plan->n_edges; i++)
         if (plan->edges[i].has_grad && plan->edges[i].from == a->stage)
-            cs_boundary_give(exec->boundary, i, a->slot, 1, exec->config.device->stream);
+            cs_boundary_give(exec->boundary, i, a->slot, 1);
     return CS_OK;
 }
 

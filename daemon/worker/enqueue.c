@@ -173,17 +173,14 @@ static enum cs_status await(struct cs_exec *exec, struct cs_err *err)
     }
 }
 
-static enum cs_status message(struct cs_exec *exec, const struct cs_action *a, void *stream,
-                              struct cs_err *err)
+static enum cs_status message(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
 {
     const struct cs_edge *edge = &exec->config.plan->edges[a->edge];
     const int64_t rows = cs_exec_edge_rows(exec, a->edge, a->slot);
     const size_t bytes = (size_t)rows * (size_t)edge->width * exec->config.device->ops->act_bytes;
     const bool is_send = a->op == CS_OP_SEND;
-    void *data = cs_boundary_at(exec->boundary, a->edge, a->slot, a->is_grad);
-    if (!is_send)
-        CS_TRY(cs_boundary_take(exec->boundary, a->edge, a->slot, a->is_grad, rows, stream, &data,
-                                err));
+    void *data = is_send ? cs_boundary_at(exec->boundary, a->edge, a->slot, a->is_grad)
+                         : cs_boundary_take(exec->boundary, a->edge, a->slot, a->is_grad, rows);
     if (rows == 0)
         return CS_OK;
     CS_TRY(cs_lanes_move(exec->config.lanes, a->peer, is_send, data, bytes, err));
@@ -191,7 +188,7 @@ static enum cs_status message(struct cs_exec *exec, const struct cs_action *a, v
         return CS_OK;
     exec->messages_sent++;
     exec->bytes_sent += (int64_t)bytes;
-    cs_boundary_give(exec->boundary, a->edge, a->slot, a->is_grad, stream);
+    cs_boundary_give(exec->boundary, a->edge, a->slot, a->is_grad);
     return CS_OK;
 }
 
@@ -209,11 +206,10 @@ static enum cs_status tied(struct cs_exec *exec, struct cs_err *err)
     return CS_OK;
 }
 
-static enum cs_status run_op(struct cs_exec *exec, const struct cs_action *a, void *stream,
-                             struct cs_err *err)
+static enum cs_status run_op(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
 {
     if (is_message(a))
-        return message(exec, a, stream, err);
+        return message(exec, a, err);
     if (a->op == CS_OP_TIED)
         return tied(exec, err);
     if (a->op != CS_OP_NORM)
@@ -236,7 +232,7 @@ static enum cs_status enqueue(struct cs_exec *exec, const struct cs_action *a, s
             CS_TRY(d->mem->stream_wait(d->handle, stream, exec->mark[dep->id].end, err));
     }
     CS_TRY(d->mem->event_record(d->handle, exec->mark[a->id].begin, stream, err));
-    CS_TRY(run_op(exec, a, stream, err));
+    CS_TRY(run_op(exec, a, err));
     return d->mem->event_record(d->handle, exec->mark[a->id].end, stream, err);
 }
 

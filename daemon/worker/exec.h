@@ -45,8 +45,9 @@ enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec *
                            struct cs_err *err) CS_NODISCARD;
 void cs_exec_free(struct cs_exec *exec); /* accepts NULL */
 
-/* What this rank's arena is divided into, in bytes: activations between forward and backward,
- * scratch of the running action, rows on their way between stages. 0 before the first reserve. */
+/* What this rank's arena is divided into by the program that needs most, in bytes: activations
+ * between forward and backward, scratch of the running action, rows on their way between stages. 0
+ * before the first reserve. */
 struct cs_exec_memory {
     size_t kept, scratch, boundary;
 };

@@ -5,11 +5,6 @@
 
 #include "worker/exec_private.h"
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static double gib(size_t bytes)
 {
     return (double)bytes / 1073741824.0;
@@ -95,56 +90,47 @@ static void drop_arena(struct cs_exec *exec)
     exec->memory = (struct cs_exec_memory){.kept = 0};
 }
 
+static size_t bytes_of(const struct cs_exec_memory *m)
+{
+    return m->kept + m->scratch + m->boundary;
+}
+
 /* One piece for m; nothing of a step is in the old one. */
 static enum cs_status allocate(struct cs_exec *exec, const struct cs_exec_memory *m,
                                const struct cs_program *program, struct cs_err *err)
 {
     struct cs_device *d = exec->config.device;
-    const size_t bytes = m->kept + m->scratch + m->boundary;
     void *arena;
     if (exec->arena != NULL && d->mem != NULL) /* where memory is dear */
         fprintf(stderr, "rank %d: a step of %d slots needs %.1f MiB, %.1f were planned\n",
-                exec->config.first_rank + exec->config.rank, program->n_slots, 1024.0 * gib(bytes),
-                1024.0 * gib(exec->arena_bytes));
+                exec->config.first_rank + exec->config.rank, program->n_slots,
+                1024.0 * gib(bytes_of(m)), 1024.0 * gib(exec->arena_bytes));
     CS_TRY(cs_device_sync(d, err));
     cs_graphs_moved(exec->graphs);
     drop_arena(exec);
-    const enum cs_status status = cs_device_alloc(d, bytes, &arena, err);
+    const enum cs_status status = cs_device_alloc(d, bytes_of(m), &arena, err);
     if (status != CS_OK)
         return cannot(exec, m, program, status, err);
     exec->arena = arena;
-    exec->arena_bytes = bytes;
+    exec->arena_bytes = bytes_of(m);
     exec->memory = *m;
-    cs_scratch_bind(&exec->scratch, exec->arena + m->kept, m->scratch);
-    return cs_boundary_reserve(exec->boundary, exec->n_buffers, exec->arena + m->kept + m->scratch,
-                               err);
+    return CS_OK;
 }
 
 static enum cs_status reserve(struct cs_exec *exec, const struct cs_program *program,
                               const struct cs_input_tables *tables,
                               const struct cs_memory_plan **out, struct cs_err *err)
 {
-    const int32_t n_edges = exec->config.plan->n_edges;
     *out = find(exec, program);
     if (*out != NULL)
         return CS_OK;
-    if (exec->n_buffers == NULL)
-        exec->n_buffers = calloc((size_t)n_edges + 1, sizeof *exec->n_buffers);
-    if (exec->n_buffers == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for the boundaries between stages");
     CS_TRY(add_plan(exec, program, tables, out, err));
-    bool has_room = exec->arena != NULL;
-    for (int32_t e = 0; e < n_edges; e++)
-        if ((*out)->n_buffers[e] > exec->n_buffers[e]) {
-            exec->n_buffers[e] = (*out)->n_buffers[e];
-            has_room = false;
-        }
     const struct cs_exec_memory m = {
-        .kept = larger((*out)->kept, exec->memory.kept),
-        .scratch = larger((*out)->scratch, exec->memory.scratch),
-        .boundary = cs_boundary_bytes(exec->boundary, exec->n_buffers),
+        .kept = (*out)->kept,
+        .scratch = (*out)->scratch,
+        .boundary = cs_boundary_bytes(exec->boundary, (*out)->n_buffers),
     };
-    has_room = has_room && m.kept == exec->memory.kept && m.scratch == exec->memory.scratch;
+    const bool has_room = exec->arena != NULL && bytes_of(&m) <= exec->arena_bytes;
     return has_room ? CS_OK : allocate(exec, &m, program, err);
 }
 
@@ -155,11 +141,15 @@ enum cs_status cs_exec_reserve(struct cs_exec *exec, const struct cs_program *pr
     return reserve(exec, program, tables, &plan, err);
 }
 
+/* Scratch first: it is as large in every program of a kind, so what lies in it keeps its address
+ * whatever the number of slots (worker/graphs.h). */
 enum cs_status cs_exec_use_memory(struct cs_exec *exec, const struct cs_program *program,
                                   const struct cs_input_tables *tables, struct cs_err *err)
 {
     CS_TRY(reserve(exec, program, tables, &exec->planned, err));
-    cs_scratch_clear(&exec->scratch);
+    const struct cs_memory_plan *m = exec->planned;
+    cs_scratch_bind(&exec->scratch, exec->arena, m->scratch);
+    cs_boundary_follow(exec->boundary, m->n_buffers, m->buffer, exec->arena + m->scratch + m->kept);
     return CS_OK;
 }
 
@@ -167,8 +157,9 @@ void cs_exec_place(struct cs_exec *exec, struct cs_saved *saved, int32_t stage, 
 {
     const struct cs_memory_plan *m = exec->planned;
     const struct cs_memory_place *place = &m->place[slot * m->n_stages + stage];
-    cs_scratch_bind(&saved->memory, exec->arena + place->keep, m->stage[stage].keep);
-    cs_scratch_bind(&saved->held, exec->arena + place->held, m->stage[stage].held);
+    char *kept = exec->arena + m->scratch;
+    cs_scratch_bind(&saved->memory, kept + place->keep, m->stage[stage].keep);
+    cs_scratch_bind(&saved->held, kept + place->held, m->stage[stage].held);
 }
 
 void cs_exec_free_memory(struct cs_exec *exec)
@@ -177,5 +168,4 @@ void cs_exec_free_memory(struct cs_exec *exec)
     for (int32_t i = 0; i < exec->n_memory_plans; i++)
         cs_memory_plan_free(exec->memory_plan[i]);
     free(exec->memory_plan);
-    free(exec->n_buffers);
 }

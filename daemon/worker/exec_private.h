@@ -23,11 +23,11 @@ struct cs_exec {
     int32_t saved_room; /* slots */
     size_t saved_bytes, saved_peak;
 
-    /* the arena: kept activations, scratch, boundary buffers, one behind the other */
+    /* the arena: for each program scratch, kept activations, boundary buffers, one behind the other
+     */
     char *arena;
     size_t arena_bytes;
-    struct cs_exec_memory memory;
-    int32_t *n_buffers; /* (n_edges) */
+    struct cs_exec_memory memory; /* of the program that needs most */
     struct cs_memory_plan **memory_plan;
     int32_t n_memory_plans;
     const struct cs_memory_plan *planned; /* of the running program */

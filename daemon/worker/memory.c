@@ -131,7 +131,6 @@ struct walk {
     struct cs_memory_plan *out;
     bool *leaves;                /* (n_stages) */
     struct cs_memory_life *life; /* (n_slots, n_stages, 2): kept, held; bytes 0: none */
-    int32_t *n_taken;            /* (n_edges) buffers in use between stages of this rank */
     uint32_t now;
 };
 
@@ -156,46 +155,6 @@ static void end(const struct walk *w, const struct cs_action *a)
     }
 }
 
-static bool is_here(const struct walk *w, int32_t stage)
-{
-    return w->config->plan->stages[stage].rank == w->config->rank;
-}
-
-static void take(const struct walk *w, int32_t edge)
-{
-    const struct cs_edge *e = &w->config->plan->edges[edge];
-    int32_t *most = &w->out->n_buffers[edge];
-    if (!is_here(w, e->from) || !is_here(w, e->to)) {
-        ++*most;
-        return;
-    }
-    const int32_t n = ++w->n_taken[edge];
-    *most = n > *most ? n : *most;
-}
-
-static void give(const struct walk *w, int32_t edge)
-{
-    w->n_taken[edge]--;
-}
-
-/* as compute.c takes and gives them */
-static void count_buffers(const struct walk *w, const struct cs_action *a)
-{
-    const struct cs_plan *plan = w->config->plan;
-    const bool is_grad = a->op != CS_OP_FWD;
-    for (int pass = 0; pass < 2; pass++) /* all are taken before any is given back */
-        for (int32_t i = 0; i < plan->n_edges; i++) {
-            const struct cs_edge *e = &plan->edges[i];
-            const bool is_from = e->from == a->stage, is_to = e->to == a->stage;
-            if ((!is_from && !is_to) || (is_grad && !e->has_grad))
-                continue;
-            if (pass == 0 && (is_grad ? is_to : is_from))
-                take(w, i);
-            if (pass == 1 && (is_grad ? is_from : is_to))
-                give(w, i);
-        }
-}
-
 static void visit(const struct walk *w, const struct cs_action *a)
 {
     const struct cs_stage_model *model = a->stage >= 0 ? w->config->stage[a->stage] : NULL;
@@ -203,25 +162,18 @@ static void visit(const struct walk *w, const struct cs_action *a)
     const bool is_whole = a->op == CS_OP_BWD;
     switch (a->op) {
     case CS_OP_FWD:
-        count_buffers(w, a);
         if (keeps)
             begin(w, a, 0);
         break;
     case CS_OP_BWD:
     case CS_OP_BWD_INPUT:
-        count_buffers(w, a);
         if (!is_whole)
             begin(w, a, 1);
         if (is_whole || !w->leaves[a->stage])
             end(w, a);
         break;
-    case CS_OP_BWD_WEIGHT: /* the whole backward where there was no input half */
-        if (life_of(w, a, 0)->end == UINT32_MAX && life_of(w, a, 1)->bytes == 0)
-            count_buffers(w, a);
+    case CS_OP_BWD_WEIGHT:
         end(w, a);
-        break;
-    case CS_OP_RECV:
-        take(w, a->edge);
         break;
     default:
         break;
@@ -267,8 +219,7 @@ enum cs_status cs_memory_plan_new(const struct cs_memory_config *config,
                      .p = &program->rank[config->rank],
                      .out = m,
                      .leaves = calloc(n_stages + 1, sizeof *w.leaves),
-                     .life = calloc(2 * n_slots * n_stages + 1, sizeof *w.life),
-                     .n_taken = calloc(n_edges + 1, sizeof *w.n_taken)};
+                     .life = calloc(2 * n_slots * n_stages + 1, sizeof *w.life)};
     enum cs_status status = CS_OK;
     *out = NULL;
     if (m != NULL) {
@@ -279,15 +230,17 @@ enum cs_status cs_memory_plan_new(const struct cs_memory_config *config,
         m->stage = calloc(n_stages + 1, sizeof *m->stage);
         m->place = calloc(n_slots * n_stages + 1, sizeof *m->place);
         m->n_buffers = calloc(n_edges + 1, sizeof *m->n_buffers);
+        m->buffer = calloc(2 * n_edges * n_slots + 1, sizeof *m->buffer);
     }
-    if (m == NULL || w.leaves == NULL || w.life == NULL || w.n_taken == NULL || m->stage == NULL ||
-        m->place == NULL || m->n_buffers == NULL)
+    if (m == NULL || w.leaves == NULL || w.life == NULL || m->stage == NULL || m->place == NULL ||
+        m->n_buffers == NULL || m->buffer == NULL)
         status = cs_fail(err, CS_NO_MEMORY, "no memory to plan that of %zu slots", n_slots);
     else
         status = plan_all(&w, err);
+    if (status == CS_OK)
+        status = cs_memory_buffers(program, config->rank, m->buffer, m->n_buffers, err);
     free(w.leaves);
     free(w.life);
-    free(w.n_taken);
     if (status == CS_OK)
         *out = m;
     else
@@ -302,5 +255,6 @@ void cs_memory_plan_free(struct cs_memory_plan *plan)
     free(plan->stage);
     free(plan->place);
     free(plan->n_buffers);
+    free(plan->buffer);
     free(plan);
 }

@@ -6,9 +6,8 @@
  * from what a step takes. Which activations are alive together follows from the order of the
  * program's actions; each set gets a fixed place for its life time (first fit, in order of time or
  * of size, with sizes as they are or a little larger and so more often equal: what needs least).
- * Boundary buffers between stages of one rank are counted in the same order. Those of messages have
- * room for every slot: when a message is over is not known beforehand, and whoever waited for it
- * could wait for ever (worker/boundary.h). */
+ * Rows between stages share buffers where the program itself proves that the one is read before the
+ * other is written, whatever the speed of ranks and messages; nobody waits for a buffer. */
 #ifndef CS_WORKER_MEMORY_H
 #define CS_WORKER_MEMORY_H
 
@@ -33,7 +32,8 @@ struct cs_memory_plan {
     bool is_eval;
     struct cs_memory_stage *stage; /* (n_stages), 0: other ranks' */
     struct cs_memory_place *place; /* (n_slots, n_stages) */
-    int32_t *n_buffers;            /* (n_edges) of boundaries */
+    int32_t *n_buffers;            /* (n_edges) of boundaries, 0: other ranks' */
+    int32_t *buffer;               /* (n_edges, n_slots, 2) of rows and of gradients, -1: none */
     size_t kept, scratch;          /* bytes of both areas */
 };
 
@@ -60,5 +60,10 @@ struct cs_memory_life {
 /* Give every life a place so that none that are alive together overlap; returns the bytes of all.
  * SIZE_MAX: no memory for it. */
 size_t cs_memory_arrange(struct cs_memory_life *life, uint32_t n);
+
+/* Buffers of the edges of a rank: which one rows of a slot and their gradient lie in, buffer
+ * (n_edges, n_slots, 2) with -1 for none, and how many there are, n_buffers (n_edges). */
+enum cs_status cs_memory_buffers(const struct cs_program *program, int rank, int32_t *buffer,
+                                 int32_t *n_buffers, struct cs_err *err) CS_NODISCARD;
 
 #endif

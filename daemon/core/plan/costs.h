@@ -49,8 +49,8 @@ int64_t cs_stage_work_bytes(const struct cs_graph *graph, const struct cs_plan *
 /* What a slot keeps beside saved_bytes between the halves of a split backward. */
 int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
                             int element);
-/* Rows and gradients between a rank's stages and with others, which have room for every slot, and
- * the gradient of a tied embedding that comes from its other rank. n_slots: of a replica */
+/* Rows and gradients on their way between a rank's stages and to others, and the gradient of a tied
+ * embedding that comes from its other rank. n_slots: of a replica */
 int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, int32_t n_slots,
                                int element);
 

@@ -1,6 +1,7 @@
 /* What the largest action of a stage takes beside what is kept; see costs.h. */
-#include "core/plan/costs.h"
+#include <string.h>
 
+#include "core/plan/costs.h"
 #include "core/plan/layout.h"
 
 enum { CPU_LOGIT_ROWS = 256, CPU_LOGITS_MIB = 64, GPU_LOGITS_MIB = 512 };
@@ -90,6 +91,31 @@ int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *
     return bytes;
 }
 
+/* stages from this one to the last, itself counted */
+static int32_t way_from(const struct cs_plan *plan, int32_t stage)
+{
+    int32_t n = 1;
+    for (int32_t i = 0; i < plan->n_edges && stage != plan->head_stage; i++)
+        if (plan->edges[i].from == stage) {
+            stage = plan->edges[i].to;
+            n++;
+            i = -1;
+        }
+    return n;
+}
+
+/* A gradient that comes back says that rows were read: rows of as many slots are under way as the
+ * stage keeps activations of. Without one, or with gpipe, those of all. */
+static int64_t buffers_of(const struct cs_plan *plan, const struct cs_edge *e, int32_t n_slots)
+{
+    const bool is_twice = strncmp(plan->schedule, "zb-h2", 5) == 0;
+    if (plan->stages[e->from].rank == plan->stages[e->to].rank)
+        return 1;
+    if (!e->has_grad || strcmp(plan->schedule, "gpipe") == 0)
+        return n_slots;
+    return smaller(n_slots, (is_twice ? 2 : 1) * way_from(plan, e->from));
+}
+
 int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, int32_t n_slots,
                                int element)
 {
@@ -101,8 +127,7 @@ int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, int32_t
         const bool is_from = plan->stages[e->from].rank == rank,
                    is_to = plan->stages[e->to].rank == rank;
         if (is_from || is_to)
-            bytes += (is_from && is_to ? 1 : n_slots * (e->has_grad ? 2 : 1)) * e->max_rows *
-                     e->width * element;
+            bytes += buffers_of(plan, e, n_slots) * e->max_rows * e->width * element;
     }
     return bytes;
 }
