@@ -52,12 +52,21 @@ struct cs_exec_memory {
     size_t kept, scratch, boundary;
 };
 
-/* Memory for a program, as worker/memory.h plans it. The first call allocates it in one piece;
- * later programs share it, and one that needs more makes it grow, which is noted on stderr. Between
- * steps. CS_NO_MEMORY names the rank, what it needs, what is there and what needs less. cs_exec_run
- * does it for a program that it has not seen. */
-enum cs_status cs_exec_reserve(struct cs_exec *exec, const struct cs_program *program,
-                               const struct cs_input_tables *tables,
+/* Slots that steps of a job have, of one replica. */
+struct cs_exec_steps {
+    int most;          /* none has more */
+    int usual;         /* few have more */
+    size_t slot_bytes; /* what the caller takes of the device for every slot beside */
+    bool has_eval;
+};
+
+/* Before the first step: memory for every step that may come, as worker/memory.h plans it, in one
+ * piece which all programs share. Nothing is allocated afterwards. Where steps of `most` slots do
+ * not fit in the device, those of `usual` slots must; that is said on stderr, and a step that needs
+ * more makes the piece grow or fails. *n_slots: how many it was. CS_NO_MEMORY names the rank, what
+ * it needs, what is there and what needs less. Without it cs_exec_run allocates when it must. */
+enum cs_status cs_exec_reserve(struct cs_exec *exec, const struct cs_exec_steps *steps,
+                               const struct cs_input_tables *tables, int *n_slots,
                                struct cs_err *err) CS_NODISCARD;
 struct cs_exec_memory cs_exec_memory(const struct cs_exec *exec);
 

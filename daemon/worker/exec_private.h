@@ -30,6 +30,7 @@ struct cs_exec {
     struct cs_exec_memory memory; /* of the program that needs most */
     struct cs_memory_plan **memory_plan;
     int32_t n_memory_plans;
+    struct cs_memory_rehearsal *rehearsed;
     const struct cs_memory_plan *planned; /* of the running program */
 
     /* the running step */

@@ -101,25 +101,53 @@ static bool has_op(const struct cs_rank_program *p, int32_t stage, enum cs_op op
     return false;
 }
 
-/* *leaves: see struct rehearsal */
-static void rehearse(const struct cs_memory_config *config, const struct cs_rank_program *p,
-                     bool is_eval, int32_t stage, struct cs_memory_stage *out, bool *leaves)
+/* how a program runs a stage, below CS_MEMORY_KINDS */
+struct kind {
+    bool is_eval, is_split, is_whole;
+};
+
+static struct kind kind_of(const struct cs_rank_program *p, bool is_eval, int32_t stage)
+{
+    const bool is_split = has_op(p, stage, CS_OP_BWD_INPUT);
+    return (struct kind){is_eval, is_split, !is_split || has_op(p, stage, CS_OP_BWD)};
+}
+
+static struct cs_memory_rehearsal *known_at(const struct cs_memory_config *config, struct kind k,
+                                            int32_t stage)
+{
+    const int i = k.is_eval ? 0 : !k.is_split ? 3 : k.is_whole ? 2 : 1;
+    return &config->known[stage * CS_MEMORY_KINDS + i];
+}
+
+bool cs_memory_is_rehearsed(const struct cs_memory_config *config, const struct cs_program *program)
+{
+    const struct cs_rank_program *p = &program->rank[config->rank];
+    for (int32_t s = 0; s < config->plan->n_stages; s++)
+        if (config->stage[s] != NULL &&
+            !known_at(config, kind_of(p, program->is_eval, s), s)->is_done)
+            return false;
+    return true;
+}
+
+static void rehearse(const struct cs_memory_config *config, struct kind kind, int32_t stage,
+                     struct cs_memory_rehearsal *out)
 {
     struct rehearsal r;
     const struct cs_stage_model *model = config->stage[stage];
-    const bool keeps = model->has_backward && !is_eval;
-    const bool is_split = has_op(p, stage, CS_OP_BWD_INPUT);
+    const bool keeps = model->has_backward && !kind.is_eval;
     open_rehearsal(&r, config, model);
     forward(&r, keeps);
-    if (keeps && is_split)
+    if (keeps && kind.is_split)
         backward(&r, true);
-    if (keeps && (has_op(p, stage, CS_OP_BWD) || !is_split)) {
+    if (keeps && kind.is_whole) {
         forward(&r, true);
         backward(&r, false);
     }
-    *leaves = r.leaves_weights;
-    *out = (struct cs_memory_stage){
-        .keep = r.saved.memory.peak, .held = r.saved.held.peak, .scratch = r.scratch.peak};
+    *out = (struct cs_memory_rehearsal){
+        .is_done = true,
+        .leaves = r.leaves_weights,
+        .stage = {r.saved.memory.peak, r.saved.held.peak, r.scratch.peak},
+    };
     close_rehearsal(&r);
 }
 
@@ -199,7 +227,12 @@ static enum cs_status plan_all(struct walk *w, struct cs_err *err)
     for (int32_t s = 0; s < out->n_stages; s++) {
         if (w->config->stage[s] == NULL)
             continue;
-        rehearse(w->config, w->p, out->is_eval, s, &out->stage[s], &w->leaves[s]);
+        const struct kind kind = kind_of(w->p, out->is_eval, s);
+        struct cs_memory_rehearsal *r = known_at(w->config, kind, s);
+        if (!r->is_done)
+            rehearse(w->config, kind, s, r);
+        out->stage[s] = r->stage;
+        w->leaves[s] = r->leaves;
         out->scratch = out->stage[s].scratch > out->scratch ? out->stage[s].scratch : out->scratch;
     }
     /* the merged list has the order of each stream */

@@ -37,13 +37,28 @@ struct cs_memory_plan {
     size_t kept, scratch;          /* bytes of both areas */
 };
 
+/* What a rehearsal of a stage found. Programs of other numbers of slots have the same stages. */
+struct cs_memory_rehearsal {
+    bool is_done;
+    bool leaves; /* its input half leaves something for the weight half */
+    struct cs_memory_stage stage;
+};
+
+/* evaluation; training with split, split and whole, whole backwards */
+enum { CS_MEMORY_KINDS = 4 };
+
 struct cs_memory_config {
     const struct cs_plan *plan;
     struct cs_device *device;
     struct cs_stage_model *const *stage; /* (n_stages), NULL: other ranks' */
-    const struct cs_fullest *fullest;
-    int rank; /* in the replica */
+    const struct cs_fullest *fullest;    /* NULL: all that the program needs is rehearsed */
+    struct cs_memory_rehearsal *known;   /* (n_stages, CS_MEMORY_KINDS), zero at first */
+    int rank;                            /* in the replica */
 };
+
+/* every stage of the rank was rehearsed as this program runs it */
+bool cs_memory_is_rehearsed(const struct cs_memory_config *config,
+                            const struct cs_program *program);
 
 enum cs_status cs_memory_plan_new(const struct cs_memory_config *config,
                                   const struct cs_program *program, struct cs_memory_plan **out,

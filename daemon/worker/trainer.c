@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/data/pack.h"
+
 /* Programs differ in the number of slots only; few numbers occur in one run. */
 struct cs_program_entry {
     struct cs_program_entry *next;
@@ -14,28 +16,24 @@ struct cs_program_entry {
     struct cs_program *program;
 };
 
-static enum cs_status reserve_program(struct cs_trainer *t, int n_slots, bool is_eval,
-                                      struct cs_err *err)
-{
-    const struct cs_program *program;
-    CS_TRY(cs_trainer_program(t, n_slots, is_eval, &program, err));
-    return cs_exec_reserve(t->exec, program, t->tables, err);
-}
-
 /* All memory that steps will take, before the first one: a job that does not fit does not start. */
 static enum cs_status reserve(struct cs_trainer *t, struct cs_err *err)
 {
     const struct cs_plan *plan = t->config.plan;
-    const int n_slots = plan->slots > 0 ? cs_plan_own_slots(plan, plan->slots) : 1;
     const bool has_eval = t->config.spec->has_eval;
+    const int most = cs_pack_most(t->config.spec->batch_samples, cs_plan_replicas(plan));
     struct cs_fullest fullest;
-    CS_TRY(reserve_program(t, n_slots, false, err));
-    if (has_eval)
-        CS_TRY(reserve_program(t, n_slots, true, err));
+    int n_slots = 0;
     const unsigned needs =
         cs_exec_needs(t->exec, false) | (has_eval ? cs_exec_needs(t->exec, true) : 0u);
     CS_TRY(cs_fullest_new(t->tables, needs, &fullest, err));
-    enum cs_status status = CS_OK;
+    const struct cs_exec_steps steps = {
+        .most = cs_plan_own_slots(plan, most),
+        .usual = plan->slots > 0 ? cs_plan_own_slots(plan, plan->slots) : 1,
+        .slot_bytes = fullest.block_bytes,
+        .has_eval = has_eval,
+    };
+    enum cs_status status = cs_exec_reserve(t->exec, &steps, t->tables, &n_slots, err);
     for (int i = 0; status == CS_OK && i < n_slots && i < CS_STEP_MAX_SLOTS; i++)
         status = cs_input_reserve(&t->inputs[i], &fullest, err);
     cs_fullest_free(&fullest);

@@ -172,19 +172,20 @@ static void split_backwards_hold_memory_where_weights_train(void **state)
     open_job(&j, &options, NULL);
     start(&j);
     const struct cs_exec *exec = j.trainer->exec;
-    assert_int_equal(exec->n_memory_plans, 1);
+    const struct cs_memory_plan *full = exec->memory_plan[exec->n_memory_plans - 1];
     for (int32_t s = 0; s < j.plan->n_stages; s++)
         if (j.plan->stages[s].branch == j.graph->n_branches - 1)
-            assert_true(exec->memory_plan[0]->stage[s].held > 0);
+            assert_true(full->stage[s].held > 0);
     close_job(&j);
     options.rules = "train:vision*";
     open_job(&j, &options, NULL);
     start(&j);
     exec = j.trainer->exec;
+    full = exec->memory_plan[exec->n_memory_plans - 1];
     for (int32_t s = 0; s < j.plan->n_stages; s++)
         if (j.plan->stages[s].branch == j.graph->n_branches - 1) {
-            assert_true(exec->memory_plan[0]->stage[s].keep > 0);
-            assert_int_equal(exec->memory_plan[0]->stage[s].held, 0);
+            assert_true(full->stage[s].keep > 0);
+            assert_int_equal(full->stage[s].held, 0);
         }
     close_job(&j);
 }
@@ -204,7 +205,8 @@ static void planners_foresee_what_is_kept(void **state)
                                              .llm_layers = 6,
                                              .vision_layers = 4,
                                              .llm_width = 192,
-                                             .vision_width = 96};
+                                             .vision_width = 96,
+                                             .batch_samples = SLOTS};
         const struct cs_program *program;
         struct cs_err err = {0};
         struct job j;
@@ -257,9 +259,41 @@ static void steps_allocate_nothing(void **state)
     }
 }
 
+/* Steps of every number of slots that a step of batch_samples can have, in any order. */
+static void an_arena_never_grows_over_a_job_of_varying_slots(void **state)
+{
+    static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
+    static const int slots[] = {4, 1, 8, 3, 7, 2, 6, 5, 8};
+    (void)state;
+    for (size_t i = 0; i < 2 * CS_ARRAY_LEN(schedules); i++) {
+        const struct cs_test_spec options = {.schedule = schedules[i / 2],
+                                             .llm_pp = 2,
+                                             .batch_samples = 8,
+                                             .rules = i % 2 ? "train:llm*" : "train:*"};
+        struct cs_device *device = cs_lazy_device_new();
+        struct job j;
+        open_job(&j, &options, device);
+        j.spec->has_eval = true;
+        start(&j);
+        const int64_t before = device->n_allocs;
+        const size_t allocated = device->allocated;
+        for (size_t k = 0; k < 2 * CS_ARRAY_LEN(slots); k++) {
+            struct cs_test_step step;
+            fill_step(&step, &j, slots[k / 2]);
+            run_step(&j, &step, k % 2 != 0);
+            cs_test_step_free(&step);
+        }
+        assert_int_equal(device->n_allocs, before);
+        assert_int_equal(device->allocated, allocated);
+        close_job(&j);
+        cs_lazy_device_free(device);
+    }
+}
+
+/* Not a step of a job: a feeder makes none with more slots than samples. */
 static void a_program_that_needs_more_makes_the_arena_grow_once(void **state)
 {
-    const struct cs_test_spec options = {.schedule = "gpipe", .llm_pp = 2};
+    const struct cs_test_spec options = {.schedule = "gpipe", .llm_pp = 2, .batch_samples = SLOTS};
     struct cs_device *device = cs_lazy_device_new();
     struct cs_test_step step;
     struct job j;
@@ -347,26 +381,40 @@ static enum cs_status properties(int index, struct cs_device_properties *out, st
     return CS_OK;
 }
 
-/* no trainer on a device with that much memory; the error */
+/* A device with that much memory. */
+struct small {
+    struct cs_device *lazy;
+    struct cs_device_ops mem;
+    struct cs_ops ops;
+    struct cs_device device;
+};
+
+static void open_small(struct small *s, size_t bytes)
+{
+    s->lazy = cs_lazy_device_new();
+    s->mem = *s->lazy->mem;
+    s->ops = *s->lazy->ops;
+    s->device = *s->lazy;
+    whole_mem = s->lazy->mem;
+    left = bytes;
+    s->mem.alloc = limited_alloc;
+    s->mem.properties = properties;
+    s->ops.device = &s->mem;
+    s->device.ops = &s->ops;
+    s->device.mem = &s->mem;
+}
+
+/* no trainer on such a device; the error */
 static struct cs_err refused(struct job *j, size_t bytes)
 {
-    struct cs_device *lazy = cs_lazy_device_new();
-    struct cs_device_ops mem = *lazy->mem;
-    struct cs_ops ops = *lazy->ops;
-    struct cs_device small = *lazy;
+    struct small small;
     struct cs_err err = {0};
-    whole_mem = lazy->mem;
-    left = bytes;
-    mem.alloc = limited_alloc;
-    mem.properties = properties;
-    ops.device = &mem;
-    small.ops = &ops;
-    small.mem = &mem;
-    j->device = &small;
+    open_small(&small, bytes);
+    j->device = &small.device;
     const struct cs_trainer_config config = config_of(j);
     assert_int_equal(cs_trainer_new(&config, &j->trainer, &err), CS_NO_MEMORY);
     assert_null(j->trainer);
-    cs_lazy_device_free(lazy);
+    cs_lazy_device_free(small.lazy);
     return err;
 }
 
@@ -387,6 +435,43 @@ static void a_device_that_is_too_small_is_named_before_training(void **state)
     assert_non_null(strstr(err.text, "Tiny 3000) has 3.00 GiB"));
     assert_non_null(strstr(err.text, "Recompute selective or full"));
     close_job(&j);
+}
+
+/* With gpipe memory grows with the slots: a job starts where its usual steps fit. */
+static void steps_of_the_usual_slots_fit_where_those_of_the_most_do_not(void **state)
+{
+    const struct cs_test_spec options = {.schedule = "gpipe", .llm_pp = 2, .batch_samples = 8};
+    struct cs_device *lazy = cs_lazy_device_new();
+    struct cs_test_step step;
+    struct small small;
+    struct job most, j;
+    (void)state;
+    open_job(&most, &options, lazy);
+    start(&most);
+    const size_t all = lazy->allocated, kept = cs_exec_memory(most.trainer->exec).kept;
+    close_job(&most);
+    cs_lazy_device_free(lazy);
+
+    open_small(&small, all - kept / 4);
+    open_job(&j, &options, &small.device);
+    start(&j);
+    assert_int_equal(cs_exec_memory(j.trainer->exec).kept, kept / 2);
+    fill_step(&step, &j, SLOTS);
+    run_step(&j, &step, false);
+    const int64_t before = small.device.n_allocs;
+    run_step(&j, &step, false);
+    assert_int_equal(small.device.n_allocs, before);
+    cs_test_step_free(&step);
+
+    struct cs_step_result result;
+    struct cs_err err = {0};
+    left = 0;
+    fill_step(&step, &j, 2 * SLOTS);
+    assert_int_equal(cs_trainer_step(j.trainer, &step.manifest, step.slot, NULL, &result, &err),
+                     CS_NO_MEMORY);
+    cs_test_step_free(&step);
+    close_job(&j);
+    cs_lazy_device_free(small.lazy);
 }
 
 /* ---- places ---- */
@@ -452,9 +537,11 @@ int main(void)
         cmocka_unit_test(split_backwards_hold_memory_where_weights_train),
         cmocka_unit_test(planners_foresee_what_is_kept),
         cmocka_unit_test(steps_allocate_nothing),
+        cmocka_unit_test(an_arena_never_grows_over_a_job_of_varying_slots),
         cmocka_unit_test(a_program_that_needs_more_makes_the_arena_grow_once),
         cmocka_unit_test(memory_taken_by_several_threads_is_counted),
         cmocka_unit_test(a_device_that_is_too_small_is_named_before_training),
+        cmocka_unit_test(steps_of_the_usual_slots_fit_where_those_of_the_most_do_not),
         cmocka_unit_test(lives_that_meet_do_not_overlap),
         cmocka_unit_test(equal_lives_need_as_much_as_are_alive),
     };

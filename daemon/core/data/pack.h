@@ -20,4 +20,9 @@ struct cs_pack_sample {
 int cs_pack(const struct cs_slot_budget *budget, int max_slots, struct cs_pack_sample *sample,
             int n);
 
+/* The most slots, over all replicas, that a step of n_samples samples can have, packed or spread
+ * (spread.h), each replica with as many: one for each sample, where every sample fills more than
+ * half a slot. At least `replicas`. */
+int cs_pack_most(int64_t n_samples, int replicas);
+
 #endif
