@@ -14,27 +14,18 @@
 
 #include "core/plan/costs.h"
 #include "support/lazy_device.h"
-#include "support/spec.h"
+#include "support/need.h"
+#include "support/planned.h"
 #include "support/step.h"
 #include "worker/exec_private.h"
 #include "worker/trainer.h"
 
 enum { VOCAB = 199, SLOTS = 4 };
 
-static void need(enum cs_status status, const struct cs_err *err)
-{
-    if (status != CS_OK)
-        fail_msg("%s: %s", cs_status_slug(status), err->text);
-}
-
 /* ---- a job on one rank ---- */
 
 struct job {
-    struct cs_arena *arena;
-    json_t *root;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
-    struct cs_plan *plan;
+    struct cs_test_planned made;
     struct cs_device host, *device;
     struct cs_trainer *trainer;
 };
@@ -42,24 +33,14 @@ struct job {
 static struct cs_trainer_config config_of(const struct job *j)
 {
     return (struct cs_trainer_config){
-        .spec = j->spec, .graph = j->graph, .plan = j->plan, .device = j->device};
+        .spec = j->made.spec, .graph = j->made.graph, .plan = j->made.plan, .device = j->device};
 }
 
 /* device NULL: the host; every stage is on one rank */
 static void open_job(struct job *j, const struct cs_test_spec *options, struct cs_device *device)
 {
-    struct cs_err err = {0};
-    struct cs_cluster cluster;
-    memset(j, 0, sizeof *j);
-    j->arena = cs_arena_new(0);
-    j->root = cs_test_spec_json(options);
-    need(cs_spec_read(j->root, j->arena, &j->spec, &err), &err);
-    need(cs_graph_build(j->spec, false, j->arena, &j->graph, &err), &err);
-    need(cs_cluster_read(j->spec->cluster, 0, &cluster, &err), &err);
-    need(cs_plan_make(j->spec, j->graph, &cluster, j->arena, &j->plan, &err), &err);
-    j->plan->n_ranks = 1;
-    for (int i = 0; i < j->plan->n_stages; i++)
-        j->plan->stages[i].rank = 0;
+    *j = (struct job){.made = cs_test_plan(options)};
+    cs_test_put_on_one_rank(j->made.plan);
     cs_device_cpu(&j->host);
     j->device = device != NULL ? device : &j->host;
 }
@@ -69,29 +50,28 @@ static void start(struct job *j)
     struct cs_err err = {0};
     const struct cs_trainer_config config = config_of(j);
     need(cs_trainer_new(&config, &j->trainer, &err), &err);
-    need(cs_params_load(j->trainer->params, j->spec->seed, &err), &err);
+    need(cs_params_load(j->trainer->params, j->made.spec->seed, &err), &err);
 }
 
 static void close_job(struct job *j)
 {
     cs_trainer_free(j->trainer);
-    json_decref(j->root);
-    cs_arena_free(j->arena);
+    cs_test_planned_free(&j->made);
 }
 
 /* slots as full as their budgets allow: pictures first, every row has a label */
 static void fill_step(struct cs_test_step *step, const struct job *j, int n_slots)
 {
-    const int n = j->plan->budget.seq_tokens, items = j->plan->budget.enc[0].items;
-    const int rows = items * j->plan->budget.enc[0].item_rows;
+    const int n = j->made.plan->budget.seq_tokens, items = j->made.plan->budget.enc[0].items;
+    const int rows = items * j->made.plan->budget.enc[0].item_rows;
     int32_t *id = calloc((size_t)n, sizeof *id), *label = calloc((size_t)n, sizeof *label);
     int8_t *encoder = calloc((size_t)n, sizeof *encoder);
-    assert_true(rows <= n && j->plan->budget.n_encoders == 1);
+    assert_true(rows <= n && j->made.plan->budget.n_encoders == 1);
     for (int i = 0; i < n; i++) {
         id[i] = label[i] = (i * 7 + 1) % VOCAB;
         encoder[i] = i < rows ? 0 : -1;
     }
-    cs_test_step_new(step, &j->plan->budget, n_slots, 0);
+    cs_test_step_new(step, &j->made.plan->budget, n_slots, 0);
     for (int s = 0; s < n_slots; s++)
         cs_test_step_add(step, s, n, id, label, encoder);
     free(id);
@@ -173,8 +153,8 @@ static void split_backwards_hold_memory_where_weights_train(void **state)
     start(&j);
     const struct cs_exec *exec = j.trainer->exec;
     const struct cs_memory_plan *full = exec->memory_plan[exec->n_memory_plans - 1];
-    for (int32_t s = 0; s < j.plan->n_stages; s++)
-        if (j.plan->stages[s].branch == j.graph->n_branches - 1)
+    for (int32_t s = 0; s < j.made.plan->n_stages; s++)
+        if (j.made.plan->stages[s].branch == j.made.graph->n_branches - 1)
             assert_true(full->stage[s].held > 0);
     close_job(&j);
     options.rules = "train:vision*";
@@ -182,8 +162,8 @@ static void split_backwards_hold_memory_where_weights_train(void **state)
     start(&j);
     exec = j.trainer->exec;
     full = exec->memory_plan[exec->n_memory_plans - 1];
-    for (int32_t s = 0; s < j.plan->n_stages; s++)
-        if (j.plan->stages[s].branch == j.graph->n_branches - 1) {
+    for (int32_t s = 0; s < j.made.plan->n_stages; s++)
+        if (j.made.plan->stages[s].branch == j.made.graph->n_branches - 1) {
             assert_true(full->stage[s].keep > 0);
             assert_int_equal(full->stage[s].held, 0);
         }
@@ -213,10 +193,10 @@ static void planners_foresee_what_is_kept(void **state)
         open_job(&j, &options, NULL);
         start(&j);
         need(cs_trainer_program(j.trainer, SLOTS, false, &program, &err), &err);
-        int64_t *held = CS_NEW_ARRAY(j.arena, int64_t, j.plan->n_stages + 1);
-        for (int32_t s = 0; s < j.plan->n_stages; s++)
-            held[s] = cs_stage_held_bytes(j.graph, j.plan, s, 4);
-        const double planned = (double)cs_program_kept_bytes(program, 0, held, j.arena);
+        int64_t *held = CS_NEW_ARRAY(j.made.arena, int64_t, j.made.plan->n_stages + 1);
+        for (int32_t s = 0; s < j.made.plan->n_stages; s++)
+            held[s] = cs_stage_held_bytes(j.made.graph, j.made.plan, s, 4);
+        const double planned = (double)cs_program_kept_bytes(program, 0, held, j.made.arena);
         const double taken = (double)cs_exec_memory(j.trainer->exec).kept;
         if (!(planned > 0.93 * taken && planned < 1.07 * taken))
             fail_msg("%s %s %s: %.0f bytes planned, %.0f taken", options.rules, options.schedule,
@@ -247,7 +227,7 @@ static void steps_allocate_nothing(void **state)
         run_step(&j, &step, false);
         cs_test_step_free(&step);
         for (uint64_t n = 0; n < 4; n++) {
-            cs_test_step_new(&step, &j.plan->budget, SLOTS, (int64_t)n + 1);
+            cs_test_step_new(&step, &j.made.plan->budget, SLOTS, (int64_t)n + 1);
             cs_test_step_random(&step, n + 5, VOCAB, n == 2 ? 0 : 60);
             run_step(&j, &step, false);
             cs_test_step_free(&step);
@@ -273,7 +253,7 @@ static void an_arena_never_grows_over_a_job_of_varying_slots(void **state)
         struct cs_device *device = cs_lazy_device_new();
         struct job j;
         open_job(&j, &options, device);
-        j.spec->has_eval = true;
+        j.made.spec->has_eval = true;
         start(&j);
         const int64_t before = device->n_allocs;
         const size_t allocated = device->allocated;
