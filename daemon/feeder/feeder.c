@@ -144,9 +144,11 @@ static json_t *rows_of(const struct feeder *f)
     return rows;
 }
 
-/* Cursor after the step: what was carried comes first. */
+/* Cursor after the step: what was carried comes first. Without training it stays where it was. */
 static json_t *cursor_of(const struct feeder *f)
 {
+    if (f->stream == NULL)
+        return f->config->cursor != NULL ? json_deep_copy(f->config->cursor) : json_null();
     uint64_t *carried = calloc((size_t)f->n_carried + 1, sizeof(*carried));
     json_t *cursor = NULL;
 
@@ -195,19 +197,12 @@ static bool is_stopping(const struct feeder *f)
            (atomic_load(&f->config->request->stop) || atomic_load(&f->config->request->stop_now));
 }
 
-static bool has_eval_after(const struct feeder *f, int64_t step)
-{
-    if (!f->spec->has_eval)
-        return false;
-    return step + 1 == f->spec->steps ||
-           (f->spec->eval_every > 0 && (step + 1) % f->spec->eval_every == 0);
-}
-
 static uint32_t train_flags(struct feeder *f, int64_t step)
 {
     struct cs_feeder_request *r = f->config->request;
     bool is_stop = is_stopping(f);
-    bool is_last = is_stop || (step + 1 == f->spec->steps && !has_eval_after(f, step));
+    bool is_last =
+        is_stop || (step + 1 == f->spec->steps && !cs_spec_evaluates_after(f->spec, step));
     uint32_t flags = 0;
 
     if (f->spec->checkpoint_every > 0 && (step + 1) % f->spec->checkpoint_every == 0 &&
@@ -292,10 +287,11 @@ static enum cs_status eval_step(struct feeder *f, struct pass *p, int64_t step, 
     p->is_over = left == 0 || is_stopping(f);
     f->manifest.flags = p->is_first ? CS_STEP_EVAL_FIRST : 0;
     p->is_first = false;
-    if (p->is_over)
+    if (left == 0) /* what is cut short is no result */
         f->manifest.flags |= CS_STEP_EVAL_LAST;
     if (p->is_over && is_final) {
-        f->manifest.flags |= CS_STEP_LAST | CS_STEP_CHECKPOINT;
+        /* what was trained before is in a checkpoint already */
+        f->manifest.flags |= CS_STEP_LAST | (step < f->config->first_step ? 0 : CS_STEP_CHECKPOINT);
         f->is_ending = true;
     }
     return publish(f, err);
@@ -322,17 +318,12 @@ static enum cs_status evaluate(struct feeder *f, int64_t step, struct cs_err *er
     return status;
 }
 
-static enum cs_status open_all(struct feeder *f, struct cs_err *err)
+static enum cs_status open_training(struct feeder *f, struct cs_err *err)
 {
     const struct cs_spec *spec = f->spec;
     struct cs_stream_config config;
-    json_t *msg = NULL;
 
-    if (f->config->first_step >= spec->steps)
-        return cs_fail(err, CS_STATE, "all %lld steps of the job are done", (long long)spec->steps);
     CS_TRY(open_set(f, &f->train, &spec->data, "train", err));
-    if (spec->has_eval)
-        CS_TRY(open_set(f, &f->eval, &spec->eval_data, "eval", err));
     if (f->config->plan != NULL)
         CS_TRY(cs_step_balance_new(spec, f->config->graph, f->config->plan, &f->balance, err));
     config = stream_of(f, &f->train, false);
@@ -340,10 +331,26 @@ static enum cs_status open_all(struct feeder *f, struct cs_err *err)
     f->batch = calloc((size_t)spec->batch_samples, sizeof(*f->batch));
     f->is_carried = calloc((size_t)spec->batch_samples, sizeof(*f->is_carried));
     CS_ASSERT(f->batch != NULL && f->is_carried != NULL);
+    return CS_OK;
+}
+
+/* Steps are left, or only the evaluation after the last one, or nothing: the workers are asked for
+ * what they have then. */
+static enum cs_status open_all(struct feeder *f, struct cs_err *err)
+{
+    const struct cs_spec *spec = f->spec;
+    const bool trains = f->config->first_step < spec->steps;
+    json_t *msg = NULL;
+
+    if (trains)
+        CS_TRY(open_training(f, err));
+    if (spec->has_eval && (trains || f->config->is_eval_first))
+        CS_TRY(open_set(f, &f->eval, &spec->eval_data, "eval", err));
+    f->is_ending = !trains && f->eval.source == NULL;
     msg = cs_msg_new("feeder.ready");
-    cs_msg_set_int(msg, "samples", (int64_t)cs_source_count(f->train.source));
+    cs_msg_set_int(msg, "samples", trains ? (int64_t)cs_source_count(f->train.source) : 0);
     cs_msg_set_int(msg, "eval_samples",
-                   spec->has_eval ? (int64_t)cs_source_count(f->eval.source) : 0);
+                   f->eval.source != NULL ? (int64_t)cs_source_count(f->eval.source) : 0);
     f->config->send(f->config->user, msg);
     return CS_OK;
 }
@@ -375,9 +382,11 @@ enum cs_status cs_feeder_run(const struct cs_feeder_config *config, struct cs_er
     f->config = config;
     f->spec = config->spec;
     status = open_all(f, err);
+    if (status == CS_OK && !f->is_ending && config->is_eval_first)
+        status = evaluate(f, config->first_step - 1, err);
     for (int64_t step = config->first_step; status == CS_OK && !f->is_ending; step++) {
         status = train_step(f, step, err);
-        if (status == CS_OK && !f->is_ending && has_eval_after(f, step))
+        if (status == CS_OK && !f->is_ending && cs_spec_evaluates_after(f->spec, step))
             status = evaluate(f, step, err);
     }
     if (status == CS_OK)

@@ -11,7 +11,10 @@
  * Flags: CS_STEP_CHECKPOINT on every checkpoint_every-th step, on request, and on the last
  * manifest. CS_STEP_LAST on the last manifest of all: that of the last step, or of the evaluation
  * after it. A stop request makes the next training step the last one (an evaluation under way is
- * cut short).
+ * cut short: no manifest of it has CS_STEP_EVAL_LAST).
+ *
+ * A job may go on from a checkpoint whose step was not evaluated: then that comes first. Where all
+ * steps are done, that is all there is (without another checkpoint), or nothing.
  *
  * What is published depends on (specification, plan, cursor, first step, requests) only. */
 #ifndef CS_FEEDER_FEEDER_H
@@ -38,6 +41,7 @@ struct cs_feeder_config {
     const char *job_dir;  /* quarantine.jsonl goes there */
     const json_t *cursor; /* NULL: from the start */
     int64_t first_step;
+    bool is_eval_first; /* the evaluation after step first_step - 1 was not made */
     int n_threads;      /* of preprocessing, 0: 2 */
     size_t cache_bytes; /* for resized pictures */
     struct cs_feeder_request *request;

@@ -178,6 +178,8 @@ static void send_boot(struct cs_runner *r, struct cs_child *child)
         cs_msg_set_int(msg, "ranks", r->n_ranks);
         cs_msg_set_int(msg, "generation", r->job.generation);
         cs_msg_set_str(msg, "resume", r->job.resume);
+        if (r->job.first_step >= r->job.spec->steps && !r->is_eval_first)
+            cs_msg_set_bool(msg, "is_over", true);
         cs_msg_set_int(msg, "ring_fd", FIRST_FD + 2);
         cs_msg_set(msg, "peers", peers);
         char device[32];
@@ -188,6 +190,8 @@ static void send_boot(struct cs_runner *r, struct cs_child *child)
             cs_msg_set_str(msg, "precision", r->job.spec->precision);
     } else {
         cs_msg_set_int(msg, "first_step", r->job.first_step);
+        if (r->is_eval_first)
+            cs_msg_set_bool(msg, "eval_first", true);
         if (r->job.cursor)
             cs_msg_set(msg, "cursor", json_incref(r->job.cursor));
     }

@@ -121,7 +121,7 @@ static void finish_well(struct cs_runner *r)
     hash_final(r);
     snprintf(text, sizeof text, "%s after step %lld",
              r->state == CS_RUN_PAUSING ? "paused" : "stopped", (long long)r->last_step);
-    if (r->last_step + 1 >= r->job.spec->steps)
+    if (cs_run_is_complete(r))
         finish(r, CS_RUN_DONE, NULL);
     else if (r->state == CS_RUN_STOPPING)
         finish(r, CS_RUN_CANCELLED, text);
@@ -379,13 +379,18 @@ static enum cs_status start(struct cs_runner *r, struct cs_err *err)
     if (r->job.resume[0])
         cs_run_note(r, CS_INFO, "going on from the checkpoint of step %lld",
                     (long long)r->job.checkpoint_step);
-    if (r->job.first_step >= r->job.spec->steps) {
+    CS_TRY(cs_past_read(r, err));
+    if (cs_run_is_complete(r) && cs_past_has_weights(r)) {
         if (cs_job_weights_hash(&r->job, r->job.resume, r->weights_hash, err) != CS_OK)
             return cs_wrap(err, err->status, "the finished checkpoint");
-        r->last_step = r->job.checkpoint_step;
         finish(r, CS_RUN_DONE, "all steps were done already");
         return CS_OK;
     }
+    if (r->is_eval_first)
+        cs_run_note(r, CS_INFO, "the evaluation of step %lld is still to be made",
+                    (long long)r->last_step);
+    else if (cs_run_is_complete(r))
+        cs_run_note(r, CS_INFO, "all steps are done, what the weights became is still to be said");
     if (cs_ckpt_clean(r->job.ckpt_dir, r->job.spec->checkpoint_keep, err) != CS_OK)
         cs_run_note(r, CS_WARN, "old checkpoints cannot be removed: %s", err->text);
     return cs_children_start(r, err);
@@ -452,6 +457,7 @@ enum cs_status cs_runner_run(const struct cs_runner_options *options, struct cs_
                             .pool_fd = -1,
                             .exact_match = (double)NAN,
                             .checkpoint_step = -1,
+                            .evaluated_step = -1,
                             .last_step = -1};
     enum cs_status status = open_log(r, &log_fd, err);
     if (status == CS_OK)

@@ -112,8 +112,10 @@ struct cs_runner {
     struct cs_save *saves;
     struct cs_eval eval;
     int64_t last_step, checkpoint_step; /* -1 none */
-    int64_t tokens, samples, skipped;   /* trained in all, with the runs before */
-    json_t *weights;                    /* name -> xxh3 of every parameter, from worker.done */
+    int64_t evaluated_step;           /* the last one whose evaluation is in the journal, -1 none */
+    bool is_eval_first;               /* the evaluation of the step before the first was not made */
+    int64_t tokens, samples, skipped; /* trained in all, with the runs before */
+    json_t *weights;                  /* name -> xxh3 of every parameter, from worker.done */
     char tied_copy[33];         /* xxh3 of the head's copy of a tied embedding, "": there is none */
     int64_t row_ns, slowest_ns; /* when the last row ended; the longest step */
     int64_t go_ns, spans_ns;
@@ -138,6 +140,11 @@ void cs_run_set_state(struct cs_runner *r, enum cs_run_state state, const char *
 json_t *cs_run_state_msg(const struct cs_runner *r);
 void cs_run_emit_state(struct cs_runner *r);
 void cs_run_write_weights(struct cs_runner *r); /* weights.json */
+
+/* past.c: what runs before this one have left: evaluated_step, is_eval_first, exact_match */
+enum cs_status cs_past_read(struct cs_runner *r, struct cs_err *err) CS_NODISCARD;
+bool cs_past_has_weights(const struct cs_runner *r); /* weights.json is of the last step */
+bool cs_run_is_complete(const struct cs_runner *r);  /* all steps, and the evaluation after them */
 
 /* children.c: processes and what they say */
 enum cs_status cs_children_start(struct cs_runner *r, struct cs_err *err) CS_NODISCARD;

@@ -242,6 +242,7 @@ static void eval_done(struct cs_runner *r, const struct cs_row *row)
         cs_msg_set_num(msg, "exact_match", r->exact_match);
     }
     cs_run_emit(r, msg, true);
+    r->evaluated_step = row->step;
 }
 
 void cs_step_done(struct cs_runner *r, const struct cs_row *row)

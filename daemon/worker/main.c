@@ -77,6 +77,7 @@ static enum cs_status run(struct cs_control *control, struct cs_boot *boot,
         .control = control,
         .ckpt_dir = boot->ckpt_dir,
         .rank = boot->rank,
+        .is_over = cs_msg_bool(boot->msg, "is_over", false),
     };
     return cs_session_run(session, err);
 }

@@ -207,8 +207,8 @@ static enum cs_status next_manifest(struct cs_session *s, struct cs_manifest *ma
 static enum cs_status run_all(struct cs_session *s, struct cs_saver *saver, struct cs_slot *slots,
                               struct cs_err *err)
 {
-    struct cs_manifest manifest;
-    do {
+    struct cs_manifest manifest = {.flags = s->is_over ? CS_STEP_LAST : 0};
+    while (!(manifest.flags & CS_STEP_LAST)) {
         CS_TRY(next_manifest(s, &manifest, err));
         CS_TRY(run_step(s, &manifest, slots, err));
         if (manifest.flags & CS_STEP_CHECKPOINT) {
@@ -216,7 +216,7 @@ static enum cs_status run_all(struct cs_session *s, struct cs_saver *saver, stru
             CS_TRY(cs_saver_start(saver, manifest.step, err));
             put_event(s, CS_EVENT_SAVE, start, cs_now_ns(), false);
         }
-    } while (!(manifest.flags & CS_STEP_LAST));
+    }
     cs_saver_wait(saver);
     return report_done(s, err);
 }

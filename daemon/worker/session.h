@@ -14,6 +14,7 @@ struct cs_session {
     struct cs_control *control; /* messages worker.step, .saved, .save_failed, .done */
     const char *ckpt_dir;
     int rank;
+    bool is_over; /* no manifest comes: report the weights */
     int64_t step; /* in work, -1 before the first; for reports of an error */
 };
 

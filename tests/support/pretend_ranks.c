@@ -280,7 +280,7 @@ static void work(struct fake *f)
     if (!go || strcmp(cs_msg_type(go), "worker.go") != 0)
         _exit(94);
     json_decref(go);
-    struct cs_manifest m = {0};
+    struct cs_manifest m = {.flags = cs_msg_bool(f->boot, "is_over", false) ? CS_STEP_LAST : 0};
     while (!(m.flags & CS_STEP_LAST)) {
         if (cs_pool_next(f->pool, &m, NULL, NULL) != CS_OK)
             report_error(f, m.step, "interrupted", "stopped");
@@ -365,7 +365,7 @@ static void feed(struct fake *f)
     cs_msg_set_int(msg, "samples", 1000);
     cs_msg_set_int(msg, "eval_samples", 10);
     say(msg);
-    struct cs_manifest m = {0};
+    struct cs_manifest m = {.flags = first < f->spec->steps ? 0 : CS_STEP_LAST};
     for (int64_t step = first; !(m.flags & CS_STEP_LAST); step++) {
         m = (struct cs_manifest){.step = step, .kind = CS_STEP_TRAIN};
         if (step + 1 == f->spec->steps)

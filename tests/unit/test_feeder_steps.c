@@ -528,6 +528,54 @@ static void evaluation_follows_in_file_order(void **state)
     tear_down(&w, false);
 }
 
+/* A job that goes on from a checkpoint whose step was not evaluated. */
+static void a_missing_evaluation_comes_first(void **state)
+{
+    static const struct {
+        int64_t first_step;
+        bool is_eval_first;
+        const char *kinds; /* t: training, e: evaluation */
+    } rows[] = {
+        {3, true,
+         "eetttee"
+         "ttee"          },
+        {6, false, "ttee"},
+        {8, true,  "ee"  },
+        {8, false, ""    },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct world w;
+        set_up_files(&w, NULL, 0);
+        add_eval(&w);
+        set_up(&w);
+        w.config.first_step = rows[i].first_step;
+        w.config.is_eval_first = rows[i].is_eval_first;
+        if (rows[i].kinds[0] != '\0')
+            run(&w);
+        else
+            (void)feed(&w); /* nobody has to read */
+        if (w.status != CS_OK)
+            fail_msg("%s", w.err.text);
+        assert_int_equal(w.n_seen, strlen(rows[i].kinds));
+        for (int s = 0; s < w.n_seen; s++) {
+            const struct cs_manifest *m = &w.seen[s].manifest;
+            const bool is_eval = rows[i].kinds[s] == 'e', is_last = s == w.n_seen - 1;
+            const bool trains = rows[i].first_step < 8;
+            assert_int_equal(m->kind == CS_STEP_EVAL, is_eval);
+            if (s == 0)
+                assert_int_equal(m->step, rows[i].first_step - (is_eval ? 1 : 0));
+            assert_int_equal((m->flags & CS_STEP_LAST) != 0, is_last);
+            /* nothing new to save where nothing was trained */
+            assert_int_equal((m->flags & CS_STEP_CHECKPOINT) != 0, is_last && trains);
+        }
+        assert_int_equal(count_messages(&w, "feeder.ready"), 1);
+        assert_int_equal(count_messages(&w, "feeder.done"), 1);
+        tear_down(&w, false);
+    }
+}
+
 static void stop_request_makes_the_next_step_the_last(void **state)
 {
     struct world w;
@@ -587,6 +635,7 @@ int main(void)
         cmocka_unit_test(too_many_bad_samples_end_the_job),
         cmocka_unit_test(data_of_which_nothing_is_usable_is_refused_at_start),
         cmocka_unit_test(evaluation_follows_in_file_order),
+        cmocka_unit_test(a_missing_evaluation_comes_first),
         cmocka_unit_test(stop_request_makes_the_next_step_the_last),
         cmocka_unit_test(shuffled_pictures_keep_the_text),
         cmocka_unit_test(cursor_of_another_file_is_refused),

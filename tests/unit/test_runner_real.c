@@ -26,6 +26,7 @@ enum { SAMPLES = 40, STEPS = 12 };
 struct job {
     char *dir;
     char path[300];
+    bool has_eval; /* after steps 7 and 11 */
     struct cs_runner_options options;
 };
 
@@ -91,6 +92,11 @@ static void write_job(struct job *job, const char *name, const struct cs_test_sp
     json_object_set_new(data, "json", json_string(tmpdir_path(job->dir, "train.json")));
     json_object_set_new(data, "images", json_string(job->dir));
     json_object_set_new(data, "template", json_pack("{s:s}", "name", "plain"));
+    if (job->has_eval) {
+        json_t *eval = json_pack("{s:O, s:i, s:s, s:i}", "data", data, "every_steps", 8, "metric",
+                                 "exact_match", "max_samples", 20);
+        json_object_set_new(spec, "eval", eval);
+    }
     json_object_set_new(spec, "checkpoint",
                         json_pack("{s:i,s:i,s:s}", "every_steps", 4, "keep", 2, "dir", ""));
     snprintf(job->path, sizeof job->path, "%s/%s", job->dir, name);
@@ -212,12 +218,140 @@ static void killed_and_resumed_equals_undisturbed_to_the_bit(void **state)
     assert_same_end(a, &b);
 }
 
+/* Cut the journal before the row of an evaluation, as a kill before its end does. */
+static void cut_before_eval(const struct job *job, int step)
+{
+    size_t n = 0;
+    char *text = tmpdir_read(tmpdir_path(job->path, "journal"), &n);
+    char *line = text;
+    for (; *line; line = strchr(line, '\n') + 1) {
+        json_t *row = NULL;
+        assert_int_equal(cs_line_parse(line, (size_t)(strchr(line, '\n') - line), &row, NULL),
+                         CS_OK);
+        const bool is_it =
+            strcmp(cs_msg_str(row, "kind", ""), "eval") == 0 && cs_msg_int(row, "step", -1) == step;
+        json_decref(row);
+        if (is_it)
+            break;
+    }
+    assert_true(*line != '\0');
+    tmpdir_write(tmpdir_path(job->path, "journal"), text, (size_t)(line - text));
+    free(text);
+}
+
+/* [step, samples, correct, tokens, loss] of all evaluations in the journal; *n_trained: rows of
+ * training steps */
+static json_t *evals_of(const struct job *job, int *n_trained)
+{
+    json_t *list = json_array();
+    size_t n = 0;
+    char *text = tmpdir_read(tmpdir_path(job->path, "journal"), &n);
+    *n_trained = 0;
+    for (char *line = text; *line; line = strchr(line, '\n') + 1) {
+        json_t *row = NULL;
+        assert_int_equal(cs_line_parse(line, (size_t)(strchr(line, '\n') - line), &row, NULL),
+                         CS_OK);
+        *n_trained += strcmp(cs_msg_str(row, "kind", ""), "train") == 0;
+        if (strcmp(cs_msg_str(row, "kind", ""), "eval") == 0)
+            json_array_append_new(
+                list, json_pack("[O, O, O, O, O, O]", json_object_get(row, "step"),
+                                json_object_get(row, "samples"), json_object_get(row, "correct"),
+                                json_object_get(row, "trained_tokens"),
+                                json_object_get(row, "loss"), json_object_get(row, "exact_match")));
+        json_decref(row);
+    }
+    free(text);
+    return list;
+}
+
+static void assert_state(const struct job *job, const struct job *whole, const char *reason)
+{
+    json_t *a = json_load_file(tmpdir_path(job->path, "state.json"), 0, NULL);
+    json_t *b = json_load_file(tmpdir_path(whole->path, "state.json"), 0, NULL);
+    assert_true(json_is_number(json_object_get(b, "exact_match")));
+    assert_true(json_equal(json_object_get(a, "exact_match"), json_object_get(b, "exact_match")));
+    assert_string_equal(cs_msg_str(a, "reason", ""), reason);
+    json_decref(a);
+    json_decref(b);
+}
+
+/* Killed when the last checkpoint was there and the rest was not. */
+static void what_was_left_after_the_last_checkpoint_is_made_up_for(void **state)
+{
+    static const struct {
+        bool has_eval, has_weights; /* of the last step */
+    } rows[] = {
+        {false, false},
+        {true,  false},
+        {false, true },
+        {true,  true },
+    };
+    struct job *a = *state, b = *a;
+    int n_trained;
+    a->has_eval = b.has_eval = true;
+    write_job(a, "31", &(struct cs_test_spec){.llm_pp = 2, .is_tied = true, .steps = STEPS});
+    run_to_the_end(a);
+    json_t *want = evals_of(a, &n_trained);
+    assert_int_equal(json_array_size(want), 2);
+    assert_int_equal(n_trained, STEPS);
+    json_t *weights = weights_of(a);
+    assert_int_equal(json_object_size(json_object_get(weights, "copies")), 1);
+    write_job(&b, "32", &(struct cs_test_spec){.llm_pp = 2, .is_tied = true, .steps = STEPS});
+    run_to_the_end(&b);
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        if (!rows[i].has_eval)
+            cut_before_eval(&b, STEPS - 1);
+        if (!rows[i].has_weights)
+            assert_int_equal(unlink(tmpdir_path(b.path, "weights.json")), 0);
+        run_to_the_end(&b);
+        assert_same_end(a, &b);
+        json_t *have = evals_of(&b, &n_trained), *again = weights_of(&b);
+        assert_true(json_equal(have, want));
+        assert_int_equal(n_trained, STEPS); /* nothing was trained again */
+        assert_true(json_equal(weights, again));
+        const bool has_all = rows[i].has_eval && rows[i].has_weights;
+        assert_state(&b, a, has_all ? "all steps were done already" : "");
+        json_decref(have);
+        json_decref(again);
+    }
+    json_decref(want);
+    json_decref(weights);
+}
+
+/* Killed between a checkpoint and the evaluation of its step: it is made before training goes on.
+ */
+static void a_checkpoint_that_was_not_evaluated_is(void **state)
+{
+    struct job *a = *state, b = *a;
+    char command[400];
+    int n_trained;
+    a->has_eval = b.has_eval = true;
+    write_job(a, "41", &(struct cs_test_spec){.llm_pp = 1, .steps = STEPS});
+    run_to_the_end(a);
+    write_job(&b, "42", &(struct cs_test_spec){.llm_pp = 1, .steps = STEPS});
+    run_to_the_end(&b);
+    cut_before_eval(&b, 7);
+    snprintf(command, sizeof command, "rm -r %s/ckpt/ckpt-%d", b.path, STEPS - 1);
+    assert_int_equal(system(command), 0);
+    assert_true(tmpdir_has(b.path, "ckpt/ckpt-7"));
+    run_to_the_end(&b);
+    assert_same_end(a, &b);
+    json_t *want = evals_of(a, &n_trained), *have = evals_of(&b, &n_trained);
+    assert_true(json_equal(have, want));
+    assert_int_equal(n_trained, STEPS);
+    json_decref(want);
+    json_decref(have);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(three_ranks_equal_two_to_the_bit, setup, teardown),
         cmocka_unit_test_setup_teardown(killed_and_resumed_equals_undisturbed_to_the_bit, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(what_was_left_after_the_last_checkpoint_is_made_up_for,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_checkpoint_that_was_not_evaluated_is, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,6 +210,13 @@ enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct c
     return CS_OK;
 }
 
+bool cs_spec_evaluates_after(const struct cs_spec *spec, int64_t step)
+{
+    if (!spec->has_eval)
+        return false;
+    return step + 1 == spec->steps || (spec->eval_every > 0 && (step + 1) % spec->eval_every == 0);
+}
+
 double cs_spec_lr(const struct cs_spec *spec, int64_t step)
 {
     if (step < spec->warmup_steps)

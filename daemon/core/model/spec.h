@@ -141,5 +141,7 @@ enum cs_status cs_spec_check_precision(const struct cs_spec *spec, const char *d
  * After it, with p = (s - warmup) / max(1, steps - warmup): linear 1 - p, cosine (1 + cos(pi p)) /
  * 2, each scaled to end at final_ratio (as transformers' cosine_with_min_lr does). */
 double cs_spec_lr(const struct cs_spec *spec, int64_t step);
+/* an evaluation follows this step (0-based): every eval_every-th, and the last */
+bool cs_spec_evaluates_after(const struct cs_spec *spec, int64_t step);
 
 #endif
