@@ -16,7 +16,7 @@
 #include "core/wire/wire.h"
 #include "feeder/feeder.h"
 #include "support/chat.h"
-#include "support/spec.h"
+#include "support/planned.h"
 #include "support/tmpdir.h"
 
 enum { SAMPLES = 23, SIDE = 28, ROWS = 16, BATCH = 5, MAX_STEPS = 64, MAX_ROWS = 4096 };
@@ -33,11 +33,8 @@ struct seen {
 struct world {
     char *dir;
     json_t *root;
-    struct cs_arena *arena;
-    struct cs_spec *spec;
-    struct cs_graph *graph;
+    struct cs_test_planned job;
     struct cs_slot_budget budget;
-    struct cs_plan *plan;
     void *memory;
     struct cs_pool *producer, *reader;
     struct cs_feeder_config config;
@@ -119,11 +116,7 @@ static void set_up(struct world *w)
     const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 8};
     struct cs_pool_shape shape = {.n_slots = 12, .n_manifests = 4, .n_readers = 1};
 
-    w->arena = cs_arena_new(0);
-    if (cs_spec_read(w->root, w->arena, &w->spec, &w->err) != CS_OK ||
-        cs_graph_build(w->spec, true, w->arena, &w->graph, &w->err) != CS_OK ||
-        cs_plan_make(w->spec, w->graph, &cluster, w->arena, &w->plan, &w->err) != CS_OK)
-        fail_msg("%s", w->err.text);
+    w->job = cs_test_plan_json(json_incref(w->root), &cluster);
     w->budget = (struct cs_slot_budget){.seq_tokens = 100, .n_encoders = 1};
     w->budget.enc[0].items = 4;
     w->budget.enc[0].rows = 4 * ROWS;
@@ -131,7 +124,7 @@ static void set_up(struct world *w)
     w->budget.enc[0].height = w->budget.enc[0].width = SIDE;
     w->budget.enc[0].channels = 3;
     w->budget.enc[0].item_bytes = SIDE * SIDE * 3;
-    w->plan->budget = w->budget;
+    w->job.plan->budget = w->budget;
     size_t bytes = cs_pool_bytes(&shape, &w->budget);
     w->memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     assert_non_null(w->memory);
@@ -141,10 +134,10 @@ static void set_up(struct world *w)
     assert_int_equal(cs_pool_attach(w->memory, bytes, &w->budget, 0, &w->reader, &w->err), CS_OK);
     w->messages = json_array();
     w->seen = calloc(MAX_STEPS, sizeof(*w->seen));
-    w->config = (struct cs_feeder_config){.spec = w->spec,
-                                          .graph = w->graph,
+    w->config = (struct cs_feeder_config){.spec = w->job.spec,
+                                          .graph = w->job.graph,
                                           .budget = &w->budget,
-                                          .plan = w->plan,
+                                          .plan = w->job.plan,
                                           .pool = w->producer,
                                           .job_dir = w->dir,
                                           .n_threads = 2,
@@ -159,7 +152,7 @@ static void tear_down(struct world *w, bool keep_files)
     free(w->memory);
     json_decref(w->messages);
     free(w->seen);
-    cs_arena_free(w->arena);
+    cs_test_planned_free(&w->job);
     w->seen = NULL;
     w->n_seen = 0;
     if (keep_files)
