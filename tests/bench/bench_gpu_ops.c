@@ -282,9 +282,12 @@ static void do_sumsq(struct bench *b, const int64_t *n)
     b->ops->sumsq(&b->ctx, n[0], at_f32(b, 0), (double *)(void *)at(b, 16));
 }
 
+/* n: rows, in, vocab, MiB of workspace (0: as much as it likes) */
 static void do_xent(struct bench *b, const int64_t *n)
 {
-    b->ops->linear_xent(&b->ctx, n[0], n[1], n[2], at(b, 0), at(b, 4), ids(b), 0.0f,
+    struct cs_ctx ctx = b->ctx;
+    ctx.workspace_bytes = n[3] > 0 ? (size_t)n[3] << 20 : ctx.workspace_bytes;
+    b->ops->linear_xent(&ctx, n[0], n[1], n[2], at(b, 0), at(b, 4), ids(b), 0.0f,
                         (double *)(void *)at(b, 16), NULL, at(b, 8), at_f32(b, 10));
 }
 
@@ -541,6 +544,17 @@ static const struct item items[] = {
     {"linear xent",        do_xent,         {4096, 2048, 128256},                  0,                                     6.0 * 4096 * 2048 * 128256,    false},
     {"linear xent",        do_xent,         {1024, 2048, 128256},                  0,                                     6.0 * 1024 * 2048 * 128256,    false},
     {"linear xent",        do_xent,         {1180, 2048, 128256},                  0,                                     6.0 * 1180 * 2048 * 128256,    false},
+    {"linear xent MiB",    do_xent,         {4096, 2048, 128256, 128},             0,                                     6.0 * 4096 * 2048 * 128256,    false},
+    {"linear xent MiB",    do_xent,         {4096, 2048, 128256, 256},             0,                                     6.0 * 4096 * 2048 * 128256,    false},
+    {"linear xent MiB",    do_xent,         {4096, 2048, 128256, 512},             0,                                     6.0 * 4096 * 2048 * 128256,    false},
+    {"linear xent MiB",    do_xent,         {4096, 2048, 128256, 768},             0,                                     6.0 * 4096 * 2048 * 128256,    false},
+    {"linear xent MiB",    do_xent,         {3072, 2048, 128256, 512},             0,                                     6.0 * 3072 * 2048 * 128256,    false},
+    {"linear xent MiB",    do_xent,         {3072, 2048, 128256, 1024},            0,                                     6.0 * 3072 * 2048 * 128256,    false},
+    {"linear xent MiB",    do_xent,         {2560, 2048, 128256, 512},             0,                                     6.0 * 2560 * 2048 * 128256,    false},
+    {"linear xent MiB",    do_xent,         {2048, 2048, 128256, 256},             0,                                     6.0 * 2048 * 2048 * 128256,    false},
+    {"linear xent MiB",    do_xent,         {2048, 2048, 128256, 512},             0,                                     6.0 * 2048 * 2048 * 128256,    false},
+    {"linear xent MiB",    do_xent,         {1180, 2048, 128256, 128},             0,                                     6.0 * 1180 * 2048 * 128256,    false},
+    {"linear xent MiB",    do_xent,         {1180, 2048, 128256, 256},             0,                                     6.0 * 1180 * 2048 * 128256,    false},
     {"attention",          do_attention,    {4096, 32, 8, 64},                     0,                                     4.0 * 64 * 32 * PAIRS(4096),   false},
     {"attention grad",
      do_attention_grad,                     {4096, 32, 8, 64},

@@ -4,13 +4,18 @@
  *   bench_worker_step [device=cuda] [precision=bf16] [vision=0] [llm=1] [slots=1] [seq=4096]
  *                     [images=4] [steps=8] [case=-1] [schedule=1f1b] [dp=1]
  *                     [modality=encoder-parallel] [recompute=none] [class=h100-80g] [scale=1]
- *                     [state=fp32] [stages=frozen-aware]
+ *                     [state=fp32] [stages=frozen-aware] [ops=0] [tune=8]
  *
  * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas; slots, of a
  * step, are dealt out to them. state: of the optimizer, fp32 or bf16. Prints for every frozen
  * setting the median of forward and backward, the optimizer's share, LLM tokens/s of forward and
  * backward, and the share of 989 TFLOP/s per rank counted as the peers count: all rows through the
  * head, only what the frozen setting needs.
+ *
+ * ops=1 (one rank): after the warm-up every operator call lies between two events, and a table says
+ * what a step spent by operator and shape; graphs are off for it, and the step's own times grow by
+ * a few percent. tune: candidates for plans of matrix products, which jobs measure between steps
+ * and this program at their first use; 0: the library's first plan.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +23,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "bench/timed_ops.h"
 #include "bench/vlm.h"
 #include "core/plan/costs.h"
 
@@ -89,9 +95,13 @@ static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
     cs_vlm_worker_open(&w, o, j, o->seq, rank, fds);
     for (int i = 0; i < o->steps; i++) {
         struct cs_step_result result;
+        if (o->ops && i == WARM_UP)
+            cs_timed_open(&w.device);
         r->step_ns[i] = cs_vlm_worker_step(&w, i, &result);
         before = i == 0 ? w.device.n_allocs : before;
         read_events(&w, r, i);
+        if (o->ops && i >= WARM_UP)
+            cs_timed_step();
         if (result.has_loss)
             r->loss = result.loss_sum / (double)w.manifest.trained_tokens;
     }
@@ -101,6 +111,10 @@ static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
     r->weights = w.trainer->params->weight_bytes;
     r->grads = w.trainer->params->grad_bytes;
     r->states = w.trainer->params->state_bytes - r->grads;
+    if (o->ops) {
+        cs_timed_print();
+        cs_timed_close();
+    }
     cs_vlm_worker_close(&w);
 }
 
@@ -214,10 +228,27 @@ static void run_setting(const struct cs_vlm_options *o, const struct cs_vlm_sett
     cs_vlm_job_close(&b.job);
 }
 
+static const char usage[] =
+    "bench_worker_step [NAME=VALUE...]: one training step of SigLIP-so400m + MLP + Llama-3.2-1B\n"
+    "  device=cuda precision=bf16 class=h100-80g scale=1   where, and on CPUs how small\n"
+    "  vision=0 llm=1 dp=1 schedule=1f1b modality=encoder-parallel stages=frozen-aware\n"
+    "  slots=1 seq=4096 images=4 steps=8 case=-1           case: one frozen setting, 0 to 3\n"
+    "  recompute=none state=fp32                           selective, full; bf16\n"
+    "  tune=8        candidates for plans of matrix products, 0: the library's first\n"
+    "  ops=1         one rank: times every operator where it runs, a table by operator and shape\n";
+
 int main(int argc, char **argv)
 {
     struct cs_vlm_options o = {.steps = 8};
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        fputs(usage, stdout);
+        return 0;
+    }
     cs_vlm_options_read(&o, argc, argv);
+    if (o.ops && (o.vision > 0 || o.dp > 1 || setenv("CORNSTARCH_GRAPHS", "off", 1) != 0)) {
+        fprintf(stderr, "bench_worker_step: ops=1 is for one rank\n");
+        return 1;
+    }
     if (o.steps <= WARM_UP) {
         fprintf(stderr, "bench_worker_step: at least %d steps\n", WARM_UP + 1);
         return 1;

@@ -62,6 +62,8 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         {"steps",     &o->steps,  NULL,         0                  },
         {"case",      &o->only,   NULL,         0                  },
         {"scale",     &o->scale,  NULL,         0                  },
+        {"ops",       &o->ops,    NULL,         0                  },
+        {"tune",      &o->tune,   NULL,         0                  },
     };
 
     const char *value = strchr(arg, '=');
@@ -95,7 +97,8 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .images = 4,
                                  .steps = o->steps,
                                  .only = -1,
-                                 .scale = 1};
+                                 .scale = 1,
+                                 .tune = 8};
     for (int i = 1; i < argc; i++)
         read_option(o, argv[i]);
     if (o->steps < 0 || o->steps > CS_VLM_MAX_STEPS || o->slots > CS_STEP_MAX_SLOTS ||
@@ -270,6 +273,8 @@ static void open_device(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
     char name[32];
     snprintf(name, sizeof name, "%s:%d", o->device, rank);
     cs_vlm_must(cs_device_open(name, o->precision, &w->device, &err), &err);
+    if (o->tune > 0 && w->device.mem != NULL)
+        cs_vlm_must(w->device.mem->tune(w->device.handle, o->tune, NULL, &err), &err);
     if (cs_plan_world(plan) > 1)
         cs_vlm_must(cs_comm_socket_new(rank, cs_plan_world(plan), fds, &w->comm, &err), &err);
     if (plan->n_ranks > 1 && w->device.mem != NULL)
