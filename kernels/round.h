@@ -9,7 +9,7 @@
  * Its random bits are a pure function of a key and the index of an element: Philox2x32 with 7
  * rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011; 7 is the least
  * that passes all of their tests). So results depend neither on which rank or thread rounds, nor on
- * how often a job was interrupted. */
+ * how often a job was interrupted. Two neighbours share one value of it. */
 #ifndef CS_KERNELS_ROUND_H
 #define CS_KERNELS_ROUND_H
 
@@ -88,6 +88,17 @@ CS_ROUND_INLINE uint64_t cs_round_random(uint64_t key, uint64_t index)
         k += UINT32_C(0x9E3779B9);
     }
     return (uint64_t)c1 << 32 | c0;
+}
+
+/* The 32 random bits of an element, and from which bit on 16 of them round each of its three
+ * values. Whether a value is rounded up is nearly always decided by the upper eight of its 16,
+ * which no other value has for upper bits: the second moment shares its upper bits with the lower
+ * ones of the first moment, and its lower ones with the upper ones of the weight. */
+enum { CS_ROUND_WEIGHT = 0, CS_ROUND_AVG = 16, CS_ROUND_AVG_SQ = 8 };
+
+CS_ROUND_INLINE uint32_t cs_round_element(uint64_t key, uint64_t index)
+{
+    return (uint32_t)(cs_round_random(key, index >> 1) >> (index % 2 * 32));
 }
 
 #endif

@@ -98,7 +98,7 @@ void cs_cpu_adamw_many(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_ad
 
 /* One element; g is its gradient. The order of operations is that of moments and update, but the
  * root is multiplied by the inverse of its correction. */
-static void one_bf16(struct step s, float g, uint64_t random, uint16_t *w, uint16_t *exp_avg,
+static void one_bf16(struct step s, float g, uint32_t random, uint16_t *w, uint16_t *exp_avg,
                      uint16_t *exp_avg_sq)
 {
     const float d = g * s.grad_scale, old = cs_round_widen(*exp_avg);
@@ -106,9 +106,9 @@ static void one_bf16(struct step s, float g, uint64_t random, uint16_t *w, uint1
     const float v = cs_round_widen(*exp_avg_sq) * s.beta2 + s.take2 * d * d;
     const float denom = sqrtf(v) * (1.0f / s.root_bc2) + s.eps;
     const float p = cs_round_widen(*w) * s.keep - s.size * m / denom;
-    *w = cs_round_stochastic(p, (uint32_t)random);
-    *exp_avg = cs_round_stochastic(m, (uint32_t)(random >> 32));
-    *exp_avg_sq = cs_round_stochastic(v, (uint32_t)random >> 16);
+    *w = cs_round_stochastic(p, random >> CS_ROUND_WEIGHT);
+    *exp_avg = cs_round_stochastic(m, random >> CS_ROUND_AVG);
+    *exp_avg_sq = cs_round_stochastic(v, random >> CS_ROUND_AVG_SQ);
 }
 
 void cs_cpu_adamw_bf16_many(struct cs_ctx *ctx, int32_t n_tensors,
@@ -122,7 +122,7 @@ void cs_cpu_adamw_bf16_many(struct cs_ctx *ctx, int32_t n_tensors,
         uint16_t *w = at->w, *exp_avg = at->exp_avg, *exp_avg_sq = at->exp_avg_sq;
         for (int64_t i = 0; i < at->n; i++)
             one_bf16(s, cs_round_widen(grad[i]),
-                     cs_round_random(at->key, (uint64_t)(at->first + i)), &w[i], &exp_avg[i],
+                     cs_round_element(at->key, (uint64_t)(at->first + i)), &w[i], &exp_avg[i],
                      &exp_avg_sq[i]);
     }
 }

@@ -149,14 +149,16 @@ void cs_cuda_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, 
     cs_cuda_adamw_many<T>(ctx, 1, &one, hyper);
 }
 
-/* ---- AdamW in bf16: the CPU twin's bits, hence no product is contracted with a sum ---- */
+/* ---- AdamW in bf16: the CPU twin's bits but for root and quotient, hence no product is contracted
+ * with a sum ---- */
 
 struct adamw_bf16_one {
     int64_t n, first;
     uint64_t key;
     const __nv_bfloat16 *grad;
     uint16_t *w, *exp_avg, *exp_avg_sq;
-    float keep; /* 1 - lr weight_decay */
+    float keep;    /* 1 - lr weight_decay */
+    bool is_plain; /* aligned to 16 bytes, first is even */
 };
 
 struct adamw_bf16_list {
@@ -170,50 +172,111 @@ struct adamw_bf16_list {
 static_assert(sizeof(struct adamw_bf16_list) <= 4096, "fits a kernel's parameters");
 
 /* the upper halves of in[0, count) */
+template <bool IS_PLAIN>
 __device__ inline void store_halves(uint16_t *p, int64_t count, const uint32_t in[CS_PACK])
 {
-    if (count >= CS_PACK && ((uintptr_t)p & 15) == 0) {
-        const auto pair = [&](int i) { return __byte_perm(in[i], in[i + 1], 0x7632); };
-        *(uint4 *)p = make_uint4(pair(0), pair(2), pair(4), pair(6));
-        return;
-    }
+    if constexpr (!IS_PLAIN)
+        if (count < CS_PACK || ((uintptr_t)p & 15) != 0) {
 #pragma unroll
-    for (int i = 0; i < CS_PACK; i++)
-        if (i < count)
-            p[i] = (uint16_t)(in[i] >> 16);
+            for (int i = 0; i < CS_PACK; i++)
+                if (i < count)
+                    p[i] = (uint16_t)(in[i] >> 16);
+            return;
+        }
+    const auto pair = [&](int i) { return __byte_perm(in[i], in[i + 1], 0x7632); };
+    *(uint4 *)p = make_uint4(pair(0), pair(2), pair(4), pair(6));
 }
 
-static __global__ void __launch_bounds__(THREADS)
+/* The random bits of elements from index on. Neighbours share a value of Philox; an index that may
+ * be odd lets every element make its own. */
+template <bool IS_EVEN>
+__device__ inline void random_pack(uint64_t key, uint64_t index, uint32_t out[CS_PACK])
+{
+#pragma unroll
+    for (int j = 0; j < CS_PACK; j += 2) {
+        if constexpr (IS_EVEN) {
+            const uint64_t both = cs_round_random(key, (index + (uint64_t)j) / 2);
+            out[j] = (uint32_t)both;
+            out[j + 1] = (uint32_t)(both >> 32);
+        } else {
+            out[j] = cs_round_element(key, index + (uint64_t)j);
+            out[j + 1] = cs_round_element(key, index + (uint64_t)j + 1);
+        }
+    }
+}
+
+/* Within two units in the last place, and without the branches of IEEE 754: these are what most of
+ * the time goes to on a card that big products have made hot and slow. */
+__device__ inline float root_of(float x)
+{
+    float y;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ inline float inverse_of(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* cs_round_stochastic_bits of a result of arithmetic, whose NaN are 0x7fffffff: that is the only
+ * pattern above the upper half of CS_ROUND_NAN. */
+__device__ inline uint32_t round_bits(float x, uint32_t random)
+{
+    const int bits = __float_as_int(x), nan = (int)((uint32_t)CS_ROUND_NAN << 16);
+    return (uint32_t)(bits < nan ? bits : nan) + (random & 0xffffu);
+}
+
+/* Up to CS_PACK elements from the i-th of t on. IS_PLAIN: all of them, aligned, the first index
+ * even: nothing then stands between the loads, which would wait for each other. */
+template <bool IS_PLAIN>
+__device__ inline void adamw_bf16_pack(const struct adamw_bf16_one &t, const struct step &s,
+                                       float inv_root_bc2, int64_t i)
+{
+    const int64_t count = t.n - i < CS_PACK ? t.n - i : CS_PACK;
+    const auto words = [&](const void *p) {
+        return cs_load_words<IS_PLAIN>((const __nv_bfloat16 *)p + i, (int32_t)count);
+    };
+    const cs_pack_words<__nv_bfloat16> g_words = words(t.grad), p_words = words(t.w);
+    const cs_pack_words<__nv_bfloat16> m_words = words(t.exp_avg), v_words = words(t.exp_avg_sq);
+    uint32_t random[CS_PACK], to_w[CS_PACK], to_m[CS_PACK], to_v[CS_PACK];
+    float g[CS_PACK], p[CS_PACK], m[CS_PACK], v[CS_PACK];
+    random_pack<IS_PLAIN>(t.key, (uint64_t)(t.first + i), random);
+    cs_unpack(g_words, g);
+    cs_unpack(p_words, p);
+    cs_unpack(m_words, m);
+    cs_unpack(v_words, v);
+#pragma unroll
+    for (int j = 0; j < CS_PACK; j++) {
+        const float d = __fmul_rn(g[j], s.grad_scale);
+        m[j] = __fadd_rn(m[j], __fmul_rn(s.take1, __fsub_rn(d, m[j])));
+        v[j] = __fadd_rn(__fmul_rn(v[j], s.beta2), __fmul_rn(__fmul_rn(s.take2, d), d));
+        const float denom = __fadd_rn(__fmul_rn(root_of(v[j]), inv_root_bc2), s.eps);
+        p[j] = __fsub_rn(__fmul_rn(p[j], t.keep),
+                         __fmul_rn(__fmul_rn(s.size, m[j]), inverse_of(denom)));
+        to_w[j] = round_bits(p[j], random[j] >> CS_ROUND_WEIGHT);
+        to_m[j] = round_bits(m[j], random[j] >> CS_ROUND_AVG);
+        to_v[j] = round_bits(v[j], random[j] >> CS_ROUND_AVG_SQ);
+    }
+    store_halves<IS_PLAIN>(t.w + i, count, to_w);
+    store_halves<IS_PLAIN>(t.exp_avg + i, count, to_m);
+    store_halves<IS_PLAIN>(t.exp_avg_sq + i, count, to_v);
+}
+
+static __global__ void __launch_bounds__(THREADS, 5)
     adamw_bf16_kernel(const __grid_constant__ adamw_bf16_list list)
 {
     const int at = tensor_of(list.n, list.first, blockIdx.x);
     const struct adamw_bf16_one &t = list.of[at];
-    const struct step s = list.s;
     const int64_t i = (int64_t)(blockIdx.x - list.first[at]) * ADAM_CHUNK + threadIdx.x * CS_PACK;
-    const int64_t count = t.n - i;
-    if (count <= 0)
+    if (i >= t.n)
         return;
-    float g[CS_PACK], p[CS_PACK], m[CS_PACK], v[CS_PACK];
-    cs_load_pack(t.grad + i, count, g);
-    cs_load_pack((const __nv_bfloat16 *)t.w + i, count, p);
-    cs_load_pack((const __nv_bfloat16 *)t.exp_avg + i, count, m);
-    cs_load_pack((const __nv_bfloat16 *)t.exp_avg_sq + i, count, v);
-    uint32_t to_w[CS_PACK], to_m[CS_PACK], to_v[CS_PACK];
-#pragma unroll
-    for (int j = 0; j < CS_PACK; j++) {
-        const uint64_t random = cs_round_random(t.key, (uint64_t)(t.first + i + j));
-        const float d = __fmul_rn(g[j], s.grad_scale);
-        m[j] = __fadd_rn(m[j], __fmul_rn(s.take1, __fsub_rn(d, m[j])));
-        v[j] = __fadd_rn(__fmul_rn(v[j], s.beta2), __fmul_rn(__fmul_rn(s.take2, d), d));
-        const float denom = __fadd_rn(__fmul_rn(__fsqrt_rn(v[j]), list.inv_root_bc2), s.eps);
-        p[j] = __fsub_rn(__fmul_rn(p[j], t.keep), __fdiv_rn(__fmul_rn(s.size, m[j]), denom));
-        to_w[j] = cs_round_stochastic_bits(p[j], (uint32_t)random);
-        to_m[j] = cs_round_stochastic_bits(m[j], (uint32_t)(random >> 32));
-        to_v[j] = cs_round_stochastic_bits(v[j], (uint32_t)random >> 16);
-    }
-    store_halves(t.w + i, count, to_w);
-    store_halves(t.exp_avg + i, count, to_m);
-    store_halves(t.exp_avg_sq + i, count, to_v);
+    if (t.is_plain && t.n - i >= CS_PACK)
+        adamw_bf16_pack<true>(t, list.s, list.inv_root_bc2, i);
+    else
+        adamw_bf16_pack<false>(t, list.s, list.inv_root_bc2, i);
 }
 
 static void launch_adamw_bf16(struct cs_ctx *ctx, struct adamw_bf16_list *list)
@@ -234,6 +297,8 @@ void cs_cuda_adamw_bf16_many(struct cs_ctx *ctx, int32_t n_tensors,
     list.inv_root_bc2 = 1.0f / list.s.root_bc2;
     for (int32_t i = 0; i < n_tensors; i++) {
         const struct cs_adamw_bf16_tensor *t = &tensor[i];
+        const uintptr_t bits =
+            (uintptr_t)t->grad | (uintptr_t)t->w | (uintptr_t)t->exp_avg | (uintptr_t)t->exp_avg_sq;
         if (t->n <= 0)
             continue;
         list.of[list.n] = {.n = t->n,
@@ -243,7 +308,8 @@ void cs_cuda_adamw_bf16_many(struct cs_ctx *ctx, int32_t n_tensors,
                            .w = (uint16_t *)t->w,
                            .exp_avg = (uint16_t *)t->exp_avg,
                            .exp_avg_sq = (uint16_t *)t->exp_avg_sq,
-                           .keep = (float)(1.0 - (double)hyper->lr * (double)t->weight_decay)};
+                           .keep = (float)(1.0 - (double)hyper->lr * (double)t->weight_decay),
+                           .is_plain = (bits & 15) == 0 && t->first % 2 == 0};
         list.first[list.n + 1] = list.first[list.n] + (uint32_t)chunks_of(t->n, ADAM_CHUNK);
         list.n++;
         if (list.n == LIST)

@@ -22,6 +22,8 @@ struct lab_tensor {
      */
     double rel, scale;
     double floor; /* noise of a difference of equal sums, where the true value is 0 */
+    double rare;  /* up to this share of values may miss that: by less than rare_rel |cpu| */
+    double rare_rel;
 };
 
 struct lab {

@@ -52,6 +52,17 @@ static void random_bits_are_philox2x32_7(void **state)
     assert_true(cs_round_random(0, 1) != cs_round_random(0, UINT64_C(1) << 32));
 }
 
+static void neighbours_share_one_value(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 8; i++) {
+        const uint64_t both = cs_round_random(5, i + (UINT64_C(1) << 40));
+        const uint64_t first = 2 * i + (UINT64_C(1) << 41);
+        assert_true(cs_round_element(5, first) == (uint32_t)both);
+        assert_true(cs_round_element(5, first + 1) == (uint32_t)(both >> 32));
+    }
+}
+
 static void nearest_is_to_even(void **state)
 {
     (void)state;
@@ -110,15 +121,49 @@ static void rounding_of_a_tensor_is_unbiased(void **state)
 
     enum { N = 1 << 18 };
 
+    static const int place[] = {CS_ROUND_WEIGHT, CS_ROUND_AVG, CS_ROUND_AVG_SQ};
+
     const float x = 1.0f + 0.3f / 128.0f; /* 0.3 between 1 and the next bf16 */
     for (uint64_t key = 1; key < 4; key++)
-        for (int shift = 0; shift < 48; shift += 16) {
+        for (int k = 0; k < 3; k++) {
             int64_t up = 0;
             for (uint64_t i = 0; i < N; i++)
-                up += cs_round_stochastic(x, (uint32_t)(cs_round_random(key, i) >> shift)) > 0x3f80;
+                up += cs_round_stochastic(x, cs_round_element(key, i) >> place[k]) > 0x3f80;
             const double share = (double)up / N, sigma = sqrt(0.3 * 0.7 / N);
             assert_true(fabs(share - 0.3) <= 5.0 * sigma);
         }
+}
+
+/* Although the three values of an element share bits, whether one is rounded up says nothing about
+ * the others: shares of pairs are products within five standard deviations. So for neighbours. */
+static void values_of_an_element_round_independently(void **state)
+{
+    (void)state;
+
+    enum { N = 1 << 20 };
+
+    static const struct {
+        int a, b;      /* places */
+        uint64_t step; /* to the element of b */
+    } pair[] = {
+        {CS_ROUND_WEIGHT, CS_ROUND_AVG,    0},
+        {CS_ROUND_WEIGHT, CS_ROUND_AVG_SQ, 0},
+        {CS_ROUND_AVG,    CS_ROUND_AVG_SQ, 0},
+        {CS_ROUND_WEIGHT, CS_ROUND_WEIGHT, 1},
+        {CS_ROUND_AVG,    CS_ROUND_WEIGHT, 1},
+        {CS_ROUND_AVG_SQ, CS_ROUND_AVG_SQ, 1},
+    };
+
+    const float x = 1.0f + 0.3f / 128.0f, y = 1.0f + 0.45f / 128.0f;
+    for (size_t k = 0; k < CS_ARRAY_LEN(pair); k++) {
+        int64_t both = 0;
+        for (uint64_t i = 0; i < N; i++)
+            both +=
+                cs_round_stochastic(x, cs_round_element(3, i) >> pair[k].a) > 0x3f80 &&
+                cs_round_stochastic(y, cs_round_element(3, i + pair[k].step) >> pair[k].b) > 0x3f80;
+        const double want = 0.3 * 0.45, sigma = sqrt(want * (1.0 - want) / N);
+        assert_true(fabs((double)both / N - want) <= 5.0 * sigma);
+    }
 }
 
 /* ---- AdamW ---- */
@@ -337,6 +382,8 @@ int main(void)
         cmocka_unit_test(what_is_representable_is_not_rounded),
         cmocka_unit_test(mean_of_stochastic_rounding_is_the_number),
         cmocka_unit_test(rounding_of_a_tensor_is_unbiased),
+        cmocka_unit_test(neighbours_share_one_value),
+        cmocka_unit_test(values_of_an_element_round_independently),
         cmocka_unit_test(update_does_not_depend_on_how_a_tensor_is_cut),
         cmocka_unit_test(small_updates_are_not_lost),
         cmocka_unit_test(second_moment_decays),
