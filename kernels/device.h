@@ -67,7 +67,7 @@ struct cs_device_comm_ops {
     void (*close)(void *comm);
 };
 
-#define CS_DEVICE_VERSION 3
+#define CS_DEVICE_VERSION 4
 
 struct cs_device_properties {
     char name[128];
@@ -118,13 +118,21 @@ struct cs_device_ops {
                                     struct cs_err *err);
 
     /* How plans of matrix products are chosen from now on. candidates 0 (so it begins): the
-     * library's first. Else the first product of a shape outside of stream capture times that many
-     * candidates (at most 64; 8 find what there is to find) on memory of its own, which takes tens
-     * of milliseconds and waits for the device. path NULL or a file: choices found there for this
-     * card and library version are taken without timing, new ones are appended; it is created where
-     * it is missing, workers may share it. Other choices round differently: use one file where runs
-     * must agree to the bit. CS_IO: the file cannot be opened, CS_INVALID: candidates. */
+     * library's first, or what the file says. Else the first product of a shape outside of stream
+     * capture times that many candidates (at most 64; 8 find what there is to find) on memory of
+     * its own, which takes tens of milliseconds and waits for the device. path NULL or a file:
+     * choices found there for this card and library version are taken without timing, new ones are
+     * appended; it is created where it is missing, workers may share it. Other choices round
+     * differently: use one file where runs must agree to the bit. CS_IO: the file cannot be opened,
+     * CS_INVALID: candidates. */
     enum cs_status (*tune)(void *handle, int32_t candidates, const char *path, struct cs_err *err);
+    /* For callers that must not wait in the middle of their work (tune with 0 candidates, and with
+     * the file, then this now and then): measure, on this stream and now, the products outside of
+     * graphs that ran at least `uses` times and whose plans are neither measured nor from the file,
+     * at most `most` of them. Waits for what runs on the device. *measured (may be NULL) counts
+     * them. */
+    enum cs_status (*tune_used)(void *handle, void *stream, int32_t candidates, int64_t uses,
+                                int32_t most, int32_t *measured, struct cs_err *err);
 
     /* Graphs: what is launched on the stream between begin and end, by this thread, is recorded
      * instead of run, and replayed by launch with the same pointers, sizes and hyperparameters.

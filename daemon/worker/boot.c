@@ -95,10 +95,25 @@ static enum cs_status map_memory(struct cs_boot *b, struct cs_err *err)
     return cs_pool_attach(b->pool_memory, b->pool_bytes, &b->plan->budget, b->rank, &b->pool, err);
 }
 
+/* plans of matrix products: those that the job has measured before */
+static enum cs_status keep_plans(struct cs_boot *b, struct cs_err *err)
+{
+    const char *job_dir = cs_msg_str(b->msg, "job_dir", "");
+    const size_t room = strlen(job_dir) + sizeof "/gemm-plans";
+    char *path = malloc(room);
+    if (path == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a path");
+    snprintf(path, room, "%s/gemm-plans", job_dir);
+    cs_device_tune(&b->device, *job_dir != '\0' ? path : NULL);
+    free(path);
+    return CS_OK;
+}
+
 static enum cs_status open_device(struct cs_boot *b, struct cs_err *err)
 {
     CS_TRY(cs_device_open(cs_msg_str(b->msg, "device", "cpu:0"),
                           cs_msg_str(b->msg, "precision", NULL), &b->device, err));
+    CS_TRY(keep_plans(b, err));
     if (b->device.mem != NULL && b->plan->n_ranks > 1)
         CS_TRY(cs_lanes_new(&b->device, b->plan, b->rank, b->comm, 0, &b->lanes, err));
     return cs_replicas_new(&b->device, b->plan, b->rank, b->comm,

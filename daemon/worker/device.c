@@ -8,7 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ALIGN = 256 };
+enum {
+    ALIGN = 256,
+    CANDIDATES = 8,   /* 64 find nothing better */
+    LEAST_USES = 64,  /* of a product: 16 layers use it four times */
+    MOST_AT_ONCE = 12 /* some 20 ms each */
+};
 
 void cs_device_cpu(struct cs_device *out)
 {
@@ -109,6 +114,36 @@ enum cs_status cs_device_keep(struct cs_device *device, const char *state, struc
                        "optimizer.state \"bf16\" is for GPUs that compute in bf16");
     device->grad = is_bf16 ? CS_GRAD_BF16 : CS_GRAD_F32;
     return CS_OK;
+}
+
+static bool takes_first_plans(const struct cs_device *device)
+{
+    const char *named = getenv("CORNSTARCH_GEMM_PLANS");
+    return device->mem == NULL || (named != NULL && strcmp(named, "first") == 0);
+}
+
+enum cs_status cs_device_tune_at_once(struct cs_device *device, struct cs_err *err)
+{
+    return takes_first_plans(device) ? CS_OK
+                                     : device->mem->tune(device->handle, CANDIDATES, NULL, err);
+}
+
+void cs_device_tune(struct cs_device *device, const char *path)
+{
+    struct cs_err err = {0};
+    if (takes_first_plans(device))
+        return;
+    device->tune = CANDIDATES;
+    if (path != NULL && device->mem->tune(device->handle, 0, path, &err) != CS_OK)
+        fprintf(stderr, "%s: choices are not kept\n", err.text);
+}
+
+enum cs_status cs_device_measure(struct cs_device *device, struct cs_err *err)
+{
+    if (device->tune == 0)
+        return CS_OK;
+    return device->mem->tune_used(device->handle, device->stream, device->tune, LEAST_USES,
+                                  MOST_AT_ONCE, NULL, err);
 }
 
 struct cs_ctx cs_device_ctx(const struct cs_device *device)

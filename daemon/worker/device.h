@@ -20,6 +20,7 @@ struct cs_device {
     void *plugin;                    /* dlopen */
     int index;
     enum cs_grad_type grad;   /* what is kept for training: fp32 with masters, or all in bf16 */
+    int32_t tune;             /* candidates for plans of matrix products, 0: the library's first */
     _Atomic size_t allocated; /* bytes of device memory in use */
     _Atomic int64_t n_allocs; /* so far, page-locked host memory too: a running job makes none */
     struct cs_err error;
@@ -43,6 +44,16 @@ static inline bool cs_device_is_f32(const struct cs_device *device)
  * bf16 and no masters. CS_UNSUPPORTED: acts are fp32. */
 enum cs_status cs_device_keep(struct cs_device *device, const char *state,
                               struct cs_err *err) CS_NODISCARD;
+
+/* A GPU measures which plan is best for each matrix product that a job uses again and again, by
+ * cs_device_measure between steps. path: where choices are kept, so that a job that goes on rounds
+ * as before; NULL, or not to be written: nowhere. The host: nothing. CORNSTARCH_GEMM_PLANS=first in
+ * the environment: nothing is measured. */
+void cs_device_tune(struct cs_device *device, const char *path);
+/* The first use of a product measures: for programs that measure anyway. */
+enum cs_status cs_device_tune_at_once(struct cs_device *device, struct cs_err *err) CS_NODISCARD;
+/* Measures a few that are due; waits for the device. */
+enum cs_status cs_device_measure(struct cs_device *device, struct cs_err *err) CS_NODISCARD;
 
 /* gradients and moments are bf16, weights have no masters */
 static inline bool cs_device_keeps_bf16(const struct cs_device *device)

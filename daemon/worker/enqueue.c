@@ -272,6 +272,7 @@ enum cs_status cs_exec_enqueue(struct cs_exec *exec, struct cs_err *err)
 {
     struct cs_device *d = exec->config.device;
     CS_TRY(reserve_marks(exec, err));
+    CS_TRY(cs_device_measure(d, err)); /* it waits: never in the middle of a step */
     cs_graphs_begin(exec->graphs);
     CS_TRY(d->mem->event_record(d->handle, exec->base, d->stream, err));
     const int64_t base_ns = cs_now_ns();

@@ -19,8 +19,9 @@ static enum cs_status measure(json_t *request, struct cs_arena *arena, struct cs
     CS_TRY(cs_ops_cpu_selfcheck(err));
     CS_TRY(cs_device_open(cs_msg_str(request, "device", "cpu:0"),
                           cs_msg_str(request, "precision", NULL), &device, err));
-    const enum cs_status status =
-        cs_measure(cs_msg_obj(request, "document"), class, &device, arena, &profile, err);
+    enum cs_status status = cs_device_tune_at_once(&device, err);
+    if (status == CS_OK)
+        status = cs_measure(cs_msg_obj(request, "document"), class, &device, arena, &profile, err);
     cs_device_close(&device);
     CS_TRY(status);
     json_t *json = cs_profile_json(profile);

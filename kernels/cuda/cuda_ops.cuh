@@ -124,6 +124,8 @@ void cs_cuda_cast_to_f32(struct cs_ctx *ctx, int64_t n, const void *x, float *y)
 void cs_cuda_scale_add(struct cs_ctx *ctx, int64_t n, float alpha, const float *x, float beta,
                        float *y);
 enum cs_status cs_cuda_tune(void *handle, int32_t candidates, const char *path, struct cs_err *err);
+enum cs_status cs_cuda_tune_used(void *handle, void *stream, int32_t candidates, int64_t uses,
+                                 int32_t most, int32_t *measured, struct cs_err *err);
 
 extern const struct cs_device_ops cs_cuda_device_ops;    /* device.cu */
 extern const struct cs_ops cs_cuda_table_f32;            /* plugin.cu */

@@ -310,6 +310,7 @@ const struct cs_device_ops cs_cuda_device_ops = {
     .event_query = event_query,
     .event_elapsed = event_elapsed,
     .tune = cs_cuda_tune,
+    .tune_used = cs_cuda_tune_used,
     .capture_begin = capture_begin,
     .capture_end = capture_end,
     .graph_launch = graph_launch,

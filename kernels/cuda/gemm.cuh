@@ -36,7 +36,8 @@ struct cs_gemm_plan {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c; /* cuBLASLt's order: operands swapped */
     cublasLtMatmulAlgo_t algo;
-    bool is_used, has_algo, is_measured;
+    bool is_used, has_algo, is_measured; /* measured: or from the file, or in vain */
+    int64_t n_uses;
 };
 
 /* A choice read from a file of plans. */
@@ -66,6 +67,8 @@ bool cs_cuda_gemm_run(struct cs_ctx *ctx, const struct cs_gemm *g);
 /* Candidates of a described plan, best first by the heuristic; *n <= CS_GEMM_MOST */
 void cs_cuda_gemm_candidates(const struct cs_cuda_handle *h, const struct cs_gemm_plan *p, int most,
                              cublasLtMatmulHeuristicResult_t *found, int *n);
+/* Take the algorithm that the file has for p; false: it has none that this library accepts. */
+bool cs_cuda_gemm_take_saved(const struct cs_cuda_handle *h, struct cs_gemm_plan *p);
 /* Replace the algorithm of p (the heuristic's first) by a filed or measured one; leaves it where
  * the stream is being captured or memory is short. */
 void cs_cuda_gemm_measure(struct cs_ctx *ctx, struct cs_gemm_plan *p);

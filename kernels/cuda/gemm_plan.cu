@@ -150,6 +150,7 @@ static void make_plan(const struct cs_cuda_handle *h, struct cs_gemm_plan *p,
     if (n_found > 0) {
         p->algo = found.algo;
         p->has_algo = true;
+        p->is_measured = cs_cuda_gemm_take_saved(h, p);
     }
 }
 
@@ -202,6 +203,7 @@ template <typename T, typename C> bool cs_cuda_gemm_run(struct cs_ctx *ctx, cons
         cs_cuda_gemm_measure(ctx, p);
     if (!p->has_algo || !set_epilogue(p, g))
         return false;
+    p->n_uses++;
     const void *c = g->beta != 0.0f ? g->c : g->d;
     const cublasStatus_t status = cublasLtMatmul(
         h->blas, p->desc, &g->alpha, g->b, p->a, g->a, p->b, &g->beta, c, p->c, g->d, p->c,

@@ -118,7 +118,7 @@ static void append_line(const struct cs_cuda_handle *h, const struct cs_gemm_pla
     close(fd);
 }
 
-static bool take_saved(const struct cs_cuda_handle *h, struct cs_gemm_plan *p)
+bool cs_cuda_gemm_take_saved(const struct cs_cuda_handle *h, struct cs_gemm_plan *p)
 {
     cublasLtMatmulHeuristicResult_t checked = {};
     for (size_t i = h->gemm->n_saved; i > 0; i--) {
@@ -281,11 +281,10 @@ static int keep_near(cublasLtMatmulHeuristicResult_t *found, float (*ms)[ROUNDS]
 }
 
 static void choose(const struct cs_cuda_handle *h, struct cs_gemm_plan *p, const struct trial *t,
-                   cudaStream_t stream)
+                   int most, cudaStream_t stream)
 {
     cublasLtMatmulHeuristicResult_t found[CS_GEMM_MOST];
     float ms[CS_GEMM_MOST][ROUNDS], best = -1.0f;
-    const int most = h->gemm->candidates;
     int n = 0;
     cs_cuda_gemm_candidates(h, p, 4 * most < CS_GEMM_MOST ? 4 * most : CS_GEMM_MOST, found, &n);
     n = n < most ? n : most;
@@ -318,6 +317,19 @@ static bool aim_at(struct cs_gemm_plan *p, const void *bias, const void *aux)
                                           sizeof aux) == CUBLAS_STATUS_SUCCESS;
 }
 
+static void measure(const struct cs_cuda_handle *h, struct cs_gemm_plan *p, int candidates,
+                    cudaStream_t stream)
+{
+    struct trial t = {};
+    p->is_measured = true;
+    if (make_trial(&p->key, stream, &t) && aim_at(p, t.bias, t.aux)) {
+        choose(h, p, &t, candidates, stream);
+        append_line(h, p);
+    }
+    drop_trial(&t);
+    (void)cudaGetLastError(); /* short of memory: the heuristic's first stays */
+}
+
 void cs_cuda_gemm_measure(struct cs_ctx *ctx, struct cs_gemm_plan *p)
 {
     const struct cs_cuda_handle *h = cs_cuda_handle_of(ctx);
@@ -326,26 +338,49 @@ void cs_cuda_gemm_measure(struct cs_ctx *ctx, struct cs_gemm_plan *p)
     if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess ||
         capture != cudaStreamCaptureStatusNone)
         return;
-    p->is_measured = true;
-    if (take_saved(h, p))
-        return;
-    struct trial t = {};
-    if (make_trial(&p->key, stream, &t) && aim_at(p, t.bias, t.aux)) {
-        choose(h, p, &t, stream);
-        append_line(h, p);
+    if (cs_cuda_gemm_take_saved(h, p))
+        p->is_measured = true;
+    else
+        measure(h, p, h->gemm->candidates, stream);
+}
+
+static bool is_allowed(int32_t candidates, struct cs_err *err, enum cs_status *status)
+{
+    *status = CS_OK;
+    if (candidates < 0 || candidates > CS_GEMM_MOST)
+        *status = cs_cuda_fail(err, __FILE__, __LINE__, CS_INVALID,
+                               "%d candidates for GEMM plans: from 0 to %d", (int)candidates,
+                               CS_GEMM_MOST);
+    return *status == CS_OK;
+}
+
+enum cs_status cs_cuda_tune_used(void *handle, void *stream, int32_t candidates, int64_t uses,
+                                 int32_t most, int32_t *measured, struct cs_err *err)
+{
+    const struct cs_cuda_handle *h = (const struct cs_cuda_handle *)handle;
+    enum cs_status status;
+    int32_t n = 0;
+    if (!is_allowed(candidates, err, &status))
+        return status;
+    for (int i = 0; i < CS_GEMM_SLOTS && n < most && candidates > 0; i++) {
+        struct cs_gemm_plan *p = &h->gemm->plan[i];
+        if (!p->is_used || !p->has_algo || p->is_measured || p->n_uses < uses)
+            continue;
+        measure(h, p, candidates, (cudaStream_t)stream);
+        n++;
     }
-    drop_trial(&t);
-    (void)cudaGetLastError(); /* short of memory: the heuristic's first stays */
+    if (measured != nullptr)
+        *measured = n;
+    return CS_OK;
 }
 
 enum cs_status cs_cuda_tune(void *handle, int32_t candidates, const char *path, struct cs_err *err)
 {
     struct cs_cuda_handle *h = (struct cs_cuda_handle *)handle;
     struct cs_cuda_gemm_cache *cache = h->gemm;
-    if (candidates < 0 || candidates > CS_GEMM_MOST)
-        return cs_cuda_fail(err, __FILE__, __LINE__, CS_INVALID,
-                            "%d candidates for GEMM plans: from 0 to %d", (int)candidates,
-                            CS_GEMM_MOST);
+    enum cs_status status;
+    if (!is_allowed(candidates, err, &status))
+        return status;
     cache->candidates = candidates;
     cache->n_saved = 0;
     free(cache->path);

@@ -187,10 +187,57 @@ static void measured_plans(struct lab *lab)
     }
 }
 
+/* Plans measured behind the back of those who use them: only those used often enough, once; on the
+ * next handle what was filed is there without measuring. */
+static void plans_measured_later(struct lab *lab)
+{
+    char path[] = "gemm-plans-XXXXXX";
+    const int fd = mkstemp(path);
+    const struct linear_args often = {.rows = 130, .in = 64, .out = 256},
+                             seldom = {.rows = 131, .in = 64, .out = 256};
+    struct cs_err err = {.status = CS_OK};
+    const struct cs_ctx before = lab->dev_ctx;
+    void *const handle = lab->handle;
+    int32_t measured[3] = {-1, -1, -1}, again = -1;
+    lab_verdict(lab, "too_many_candidates_later",
+                lab->device->tune_used(handle, before.stream, 65, 1, 1, NULL, &err) == CS_INVALID);
+    for (int i = 0; i < 2 && fd >= 0; i++) {
+        if (lab->device->open(0, &lab->handle, &err) != CS_OK)
+            break;
+        lab->dev_ctx.handle = lab->handle;
+        lab_verdict(lab, "plans_of_a_file", lab->device->tune(lab->handle, 0, path, &err) == CS_OK);
+        for (int k = 0; k < 3; k++)
+            one_dgrad(lab, often);
+        one_dgrad(lab, seldom);
+        for (int k = 0; k < 3 && i == 0; k++) { /* every comparison uses a product thrice */
+            if (lab->device->tune_used(lab->handle, before.stream, 4, k == 0 ? 20 : 8, 8,
+                                       &measured[k], &err) != CS_OK)
+                break;
+            one_dgrad(lab, often);
+        }
+        if (i == 1 &&
+            lab->device->tune_used(lab->handle, before.stream, 4, 1, 8, &again, &err) != CS_OK)
+            again = -1;
+        lab->device->close(lab->handle);
+    }
+    lab->handle = handle;
+    lab->dev_ctx = before;
+    const bool has_run = lab->most == 0; /* else the products were too large for this run */
+    lab_verdict(lab, "seldom_used_is_not_measured", !has_run || measured[0] == 0);
+    lab_verdict(lab, "often_used_is_measured_once",
+                !has_run || (measured[1] == 1 && measured[2] == 0));
+    lab_verdict(lab, "filed_is_not_measured", !has_run || again == 1);
+    if (fd >= 0) {
+        close(fd);
+        unlink(path);
+    }
+}
+
 void group_linear(struct lab *lab)
 {
     all_sizes(lab);
     lab_group(lab, "linear");
     measured_plans(lab);
+    plans_measured_later(lab);
     lab_group(lab, "tuned plans");
 }
