@@ -5,8 +5,9 @@
  * dtypes: "act" is the activation and weight type of the back end (fp32 on CPU, bf16 on GPU),
  * passed as void *; gradients of weights are of the type that the context names ("grad"); norms,
  * optimizer state and losses are fp32 (or fp64 where said). Matrices are row-major; a linear weight
- * is (out, in) as in PyTorch. Every gradient of a weight is ACCUMULATED (+=), every activation
- * gradient is OVERWRITTEN, unless a comment says otherwise. Row counts may be 0: then nothing
+ * is (out, in) as in PyTorch. Every gradient of a weight is ACCUMULATED (+=), or, where the context
+ * says that it is the first (is_grad_new), OVERWRITTEN as if 0 lay there; every activation gradient
+ * is OVERWRITTEN, unless a comment says otherwise. Row counts may be 0: then nothing
  * happens. Results are deterministic and do not depend on the alignment or on the address of a
  * buffer; only products on a GPU may round differently where pointers are not aligned to 16 bytes,
  * or where plans are measured (tune in kernels/device.h). */
@@ -19,7 +20,7 @@
 #include "core/base/status.h"
 #include "core/mask/plan.h"
 
-#define CS_OPS_VERSION 2
+#define CS_OPS_VERSION 3
 
 enum cs_act {
     CS_ACT_NONE,
@@ -50,6 +51,9 @@ struct cs_ctx {
     size_t workspace_bytes;
     void *handle; /* private to the back end */
     enum cs_grad_type grad;
+    /* not 0: gradients of weights that the call makes are overwritten, not read (embed_grad, which
+     * leaves most rows alone, always adds). Rows 0: nothing happens here either. */
+    int is_grad_new;
 };
 
 struct cs_attention_shape {
@@ -242,9 +246,10 @@ struct cs_ops {
     void (*sumsq_many)(struct cs_ctx *ctx, int32_t n_tensors, const struct cs_sumsq_tensor *tensor,
                        double *sum);
     /* The same update without masters: all arrays are bf16. Computed in fp32 without contracting
-     * products into sums; w, exp_avg and exp_avg_sq are rounded stochastically (kernels/round.h)
-     * with 16 bits of cs_round_random(key, first + i) each: 0-15, 32-47 and 16-31. The update
-     * of w reads both moments before they are rounded. weight_decay of hyper is not looked at. */
+     * products into sums (a GPU's root and quotient may be off by some units in the last place of
+     * fp32); w, exp_avg and exp_avg_sq are rounded stochastically with 16 bits of
+     * cs_round_element(key, first + i) each (kernels/round.h). The update of w reads both moments
+     * before they are rounded. weight_decay of hyper is not looked at. */
     void (*adamw_bf16_many)(struct cs_ctx *ctx, int32_t n_tensors,
                             const struct cs_adamw_bf16_tensor *tensor,
                             const struct cs_adamw *hyper);

@@ -40,8 +40,9 @@ static void patch_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     /* made again from the pixels: they stay in the slot until the step ends */
     cs_run_linear_wgrad(run, rows, columns, a->width, dy, make_patches(run, l, rows, columns),
                         l->weight[CS_PARAM_PATCH_W], l->weight[CS_PARAM_PATCH_B]);
+    struct cs_ctx ctx = cs_run_grad_ctx(run, pos, NULL);
     if (pos != NULL && pos->grad != NULL)
-        run->ops->bias_grad(run->ctx, run->input->n_items[l->encoder], pos->param->count, dy,
+        run->ops->bias_grad(&ctx, run->input->n_items[l->encoder], pos->param->count, dy,
                             pos->param->count, pos->grad);
 }
 
@@ -80,6 +81,9 @@ static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     }
     const struct cs_input *in = run->input;
     const struct cs_tensor *table = l->weight[CS_PARAM_EMBED];
+    if (cs_run_grad_ctx(run, table, NULL).is_grad_new) /* it adds to some rows */
+        cs_device_zero(run->device, table->grad,
+                       (size_t)table->param->count * (run->ctx->grad == CS_GRAD_BF16 ? 2 : 4));
     if (table->grad != NULL)
         run->ops->embed_grad(run->ctx, rows, l->arch->width, in->at.embed_ids, dy,
                              l->arch->embed_scale, table->grad);
@@ -186,6 +190,7 @@ static void head_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     cs_run_norm(run, a, n, picked, l->weight[CS_PARAM_NORM_W], l->weight[CS_PARAM_NORM_B], h,
                 kept->stat1);
     struct cs_ctx ctx = cs_run_xent_ctx(run, n, width, a->vocab);
+    ctx.is_grad_new = cs_run_grad_ctx(run, is_training ? w : NULL, NULL).is_grad_new;
     run->ops->linear_xent(&ctx, n, width, a->vocab, h, w->w, in->at.label_ids, 0.0f, in->at.loss,
                           in->at.correct, kept->h2, is_training ? w->grad : NULL);
 }

@@ -115,9 +115,29 @@ void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, co
     cs_run_linear_act(run, rows, in, out, x, w, b, NULL, CS_ACT_NONE, NULL, y);
 }
 
+static bool *newness_of(const struct cs_tensor *t)
+{
+    return t != NULL && t->grad != NULL ? t->is_grad_new : NULL;
+}
+
+struct cs_ctx cs_run_grad_ctx(const struct cs_run *run, const struct cs_tensor *w,
+                              const struct cs_tensor *b)
+{
+    struct cs_ctx ctx = *run->ctx;
+    bool *const of_w = newness_of(w), *const of_b = newness_of(b);
+    CS_ASSERT(of_w == NULL || of_b == NULL || *of_w == *of_b);
+    ctx.is_grad_new = (of_w != NULL && *of_w) || (of_b != NULL && *of_b);
+    if (of_w != NULL && !run->is_rehearsal)
+        *of_w = false;
+    if (of_b != NULL && !run->is_rehearsal)
+        *of_b = false;
+    return ctx;
+}
+
 static void make(struct cs_run *run, const struct cs_wgrad *g)
 {
-    run->ops->linear_wgrad(run->ctx, g->rows, g->in, g->out, g->dy, g->x, g->w->grad,
+    struct cs_ctx ctx = cs_run_grad_ctx(run, g->w, g->b);
+    run->ops->linear_wgrad(&ctx, g->rows, g->in, g->out, g->dy, g->x, g->w->grad,
                            g->b != NULL ? g->b->grad : NULL);
 }
 
@@ -174,7 +194,8 @@ void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t ro
                       const struct cs_tensor *w, const struct cs_tensor *b, const float *stat,
                       const void *dy, const void *dx_in, void *dx)
 {
-    run->ops->norm_grad(run->ctx, (enum cs_norm)arch->norm, rows, arch->width, arch->norm_offset, x,
+    struct cs_ctx ctx = cs_run_grad_ctx(run, rows > 0 ? w : NULL, rows > 0 ? b : NULL);
+    run->ops->norm_grad(&ctx, (enum cs_norm)arch->norm, rows, arch->width, arch->norm_offset, x,
                         w->w, stat, dy, dx_in, dx, w->grad, b != NULL ? b->grad : NULL);
 }
 

@@ -109,6 +109,10 @@ void *cs_run_hold(struct cs_run *run, int64_t n);
 struct cs_ctx cs_run_attention_ctx(struct cs_run *run, const struct cs_attention_shape *shape,
                                    const struct cs_mask_plan *mask);
 struct cs_ctx cs_run_xent_ctx(struct cs_run *run, int64_t n, int64_t width, int64_t vocab);
+/* The surroundings of an operator that makes gradients of w and b (each may be NULL, or frozen):
+ * the first of a step overwrites them. */
+struct cs_ctx cs_run_grad_ctx(const struct cs_run *run, const struct cs_tensor *w,
+                              const struct cs_tensor *b);
 /* the n-th act of an array */
 void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
 /* y (rows, out) = x (rows, in) w^T + b; w is the first of a fused group, b may be NULL */

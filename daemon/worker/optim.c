@@ -185,6 +185,7 @@ bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out)
     const struct cs_tensor *own = p->embed != NULL ? p->embed : p->tied;
     if (own == NULL || own->grad == NULL || optim->is_tied_summed)
         return false;
+    cs_params_settle_grads(optim->params, -1); /* their backwards are over */
     if (p->embed_rank == p->head_rank) {
         *out = (struct cs_tied_exchange){
             .peer = -1,
@@ -256,6 +257,7 @@ enum cs_status cs_optim_norm(struct cs_optim *optim, struct cs_comm *comm, int64
 {
     struct cs_ctx ctx = cs_device_ctx(optim->device);
     CS_TRY(cs_optim_tied_here(optim, err));
+    cs_params_settle_grads(optim->params, -1);
     optim->device->ops->sumsq_many(&ctx, optim->n_mine, optim->square, optim->squares);
     CS_ASSERT((size_t)optim->n_mine * sizeof(double) == optim->bytes[optim->rank]);
     if (optim->squares != optim->mine)

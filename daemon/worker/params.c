@@ -300,6 +300,22 @@ static void assign(struct cs_params *p, const struct planner *a)
     }
 }
 
+/* Members of a group lie side by side and one product makes their gradients, so they are new
+ * together; so are the two sides of a tied embedding where they share theirs. */
+static void share_newness(struct cs_params *p)
+{
+    for (int32_t i = 0; i < p->n; i++) {
+        struct cs_tensor *t = &p->tensor[i];
+        t->is_grad_new = &p->is_grad_new[i];
+        for (int32_t j = i - 1; j >= 0 && p->tensor[j].param->layer == t->param->layer; j--)
+            if (places[t->param->role].group > 0 &&
+                places[p->tensor[j].param->role].group == places[t->param->role].group)
+                t->is_grad_new = p->tensor[j].is_grad_new;
+    }
+    if (shares_tied_grad(p))
+        p->tied->is_grad_new = p->embed->is_grad_new;
+}
+
 /* A group whose members are trained differently has no common gradient matrix. The parameters of a
  * layer are trained together, so this cannot happen with the rules of a job. */
 static enum cs_status check_groups(const struct cs_params *p, struct cs_err *err)
@@ -365,7 +381,8 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
     p->tensor = calloc((size_t)graph->n_params + 1, sizeof *p->tensor);
     p->bucket = calloc((size_t)graph->n_params + 2, sizeof *p->bucket);
     p->index = calloc((size_t)graph->n_params + 1, sizeof *p->index);
-    if (p->tensor == NULL || p->index == NULL || p->bucket == NULL) {
+    p->is_grad_new = calloc((size_t)graph->n_params + 1, sizeof *p->is_grad_new);
+    if (p->tensor == NULL || p->index == NULL || p->bucket == NULL || p->is_grad_new == NULL) {
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the table of parameters");
         goto out;
     }
@@ -383,6 +400,7 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
         goto out;
     }
     assign(p, &a);
+    share_newness(p);
     *out = p;
     p = NULL;
 out:
@@ -401,6 +419,7 @@ void cs_params_free(struct cs_params *params)
     free(params->tensor);
     free(params->index);
     free(params->bucket);
+    free(params->is_grad_new);
     cs_device_free(params->device, params->weights, params->weight_bytes);
     cs_device_free(params->device, params->state, params->state_bytes);
     free(params->staging);
@@ -413,9 +432,28 @@ struct cs_tensor *cs_params_find(const struct cs_params *params, int32_t param_i
     return at >= 0 ? &params->tensor[at] : NULL;
 }
 
+/* Clearing is a pass over memory, and what is added first would read it again. */
 void cs_params_zero_grads(struct cs_params *params)
 {
-    cs_device_zero(params->device, params->grads, params->grad_bytes);
+    const bool is_device = params->device->mem != NULL;
+    if (!is_device)
+        cs_device_zero(params->device, params->grads, params->grad_bytes);
+    for (int32_t i = 0; i < params->n; i++)
+        *params->tensor[i].is_grad_new = is_device && params->tensor[i].grad != NULL;
+}
+
+void cs_params_settle_grads(struct cs_params *params, int32_t bucket)
+{
+    if (params->device->mem == NULL)
+        return; /* also called beside the thread that computes */
+    for (int32_t i = 0; i < params->n; i++) {
+        const struct cs_tensor *t = &params->tensor[i];
+        if (*t->is_grad_new && (bucket < 0 || t->bucket == bucket))
+            cs_device_zero(params->device, t->grad, (size_t)t->param->count * params->grad_size);
+    }
+    for (int32_t i = 0; i < params->n; i++)
+        if (bucket < 0 || params->tensor[i].bucket == bucket)
+            *params->tensor[i].is_grad_new = false;
 }
 
 /* Where the acts of a tensor lie in the staging memory: behind its fp32 values. */

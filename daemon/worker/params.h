@@ -23,6 +23,9 @@ struct cs_tensor {
     void *w;    /* (param->dim) acts, what operators read */
     void *grad; /* of the loss sum, in the device's type of gradients; NULL: frozen */
     int64_t at; /* trained: its first element among all gradients */
+    /* nothing was added to grad yet, whatever lies there: what comes overwrites it. One for all
+     * that one product makes; the host clears instead, there it stays false */
+    bool *is_grad_new;
     /* elements own_at .. own_at + own_n - 1 are updated by this rank: all of them, or this
      * replica's part (possibly none). The next three have that part only. */
     int64_t own_at, own_n;
@@ -50,6 +53,7 @@ struct cs_params {
     struct cs_tensor *tensor; /* by parameter id; the tied head's entry is the last */
     int32_t n;
     int32_t *index;                /* (graph->n_params) -> tensor, -1: not on this rank */
+    bool *is_grad_new;             /* (n) what tensors point at */
     struct cs_tensor *tied;        /* the head's entry, NULL: untied or head stage elsewhere */
     struct cs_tensor *embed;       /* the embedding's entry when tied, NULL: elsewhere */
     int32_t embed_rank, head_rank; /* when tied, else -1 */
@@ -88,7 +92,11 @@ enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *
 
 /* the entry of a parameter on this rank, NULL: not here */
 struct cs_tensor *cs_params_find(const struct cs_params *params, int32_t param_id);
+/* All gradients are 0: on the host at once; on a device with the first that is added, or with
+ * settle, which clears what nothing has been added to (of a bucket; -1: of all; in order of the
+ * device's stream). */
 void cs_params_zero_grads(struct cs_params *params);
+void cs_params_settle_grads(struct cs_params *params, int32_t bucket);
 /* The fp32 values of an entry on the host, valid until the next call: its master, or its weights
  * where it has none or only a part. Waits for the device. */
 enum cs_status cs_params_values(struct cs_params *params, const struct cs_tensor *tensor,

@@ -157,6 +157,9 @@ enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t laye
     bool is_ordered = false;
     if (r == NULL || mem_of(r) == NULL)
         return CS_OK;
+    for (int32_t i = 0; i < r->params->n_buckets; i++)
+        if (r->params->bucket[i].first_layer == layer && !r->is_started[i])
+            cs_params_settle_grads(r->params, i);
     for (int32_t i = 0; i < r->params->n_buckets; i++) {
         if (r->params->bucket[i].first_layer != layer || r->is_started[i])
             continue;
@@ -181,6 +184,7 @@ enum cs_status cs_replicas_reduce(struct cs_replicas *replicas, struct cs_err *e
 {
     struct cs_replicas *r = replicas;
     const bool is_host = mem_of(r) == NULL;
+    cs_params_settle_grads(r->params, -1);
     if (!is_host)
         CS_TRY(after(r, r->stream, r->device->stream, err));
     for (int is_late = 0; is_late < 2; is_late++) /* as backwards do: one order on all replicas */

@@ -19,7 +19,7 @@ _Static_assert(sizeof(union cs_tape_word) == 8, "a word has no padding: hashes a
 typedef const union cs_tape_word *words;
 
 /* in front of the words of a call: which, how many words follow, and its context */
-enum { HEAD_OP, HEAD_WORDS, HEAD_SPACE, HEAD_BYTES, HEAD_GRAD, HEAD };
+enum { HEAD_OP, HEAD_WORDS, HEAD_SPACE, HEAD_BYTES, HEAD_GRAD, HEAD_NEW, HEAD };
 
 enum call {
     BIAS_ADD,
@@ -72,6 +72,7 @@ static void put(const struct cs_ctx *ctx, enum call op, words word, size_t n)
     out[HEAD_SPACE].p = ctx->workspace;
     out[HEAD_BYTES].i = (int64_t)ctx->workspace_bytes;
     out[HEAD_GRAD].i = ctx->grad;
+    out[HEAD_NEW].i = ctx->is_grad_new;
     memcpy(out + HEAD, word, n * sizeof *word);
     tape->n_calls++;
 }
@@ -630,6 +631,7 @@ static void play_call(const struct cs_tape *tape, words head)
         ctx.workspace = head[HEAD_SPACE].m;
         ctx.workspace_bytes = (size_t)head[HEAD_BYTES].i;
         ctx.grad = (enum cs_grad_type)head[HEAD_GRAD].i;
+        ctx.is_grad_new = (int)head[HEAD_NEW].i;
         play[op](d->ops, &ctx, w);
     }
 }

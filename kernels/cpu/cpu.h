@@ -52,6 +52,14 @@ static inline size_t cs_carve_bound(size_t bytes)
     return bytes + 64;
 }
 
+/* What is overwritten is what is added to 0. */
+static inline void cs_grad_begin(const struct cs_ctx *ctx, int64_t n, void *grad)
+{
+    const size_t size = ctx->grad == CS_GRAD_BF16 ? sizeof(uint16_t) : sizeof(float);
+    if (ctx->is_grad_new && grad != NULL && n > 0)
+        memset(grad, 0, (size_t)n * size);
+}
+
 /* Columns whose gradients are summed at a time before they are rounded to bf16. */
 #define CS_GRAD_COLUMNS 512
 

@@ -102,7 +102,9 @@ void cs_cpu_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vo
         if (dx != NULL)
             cs_cpu_sgemm(0, 0, m, in, vocab, 1.0f, z, vocab, w, in, 0.0f, (float *)dx + first * in,
                          in);
+        struct cs_ctx own = *ctx;
+        own.is_grad_new = ctx->is_grad_new && first == 0;
         if (dw != NULL)
-            cs_cpu_gemm_wgrad(ctx, m, vocab, in, z, vocab, xc, in, dw);
+            cs_cpu_gemm_wgrad(&own, m, vocab, in, z, vocab, xc, in, dw);
     }
 }

@@ -61,6 +61,8 @@ static void wgrad_bf16(int64_t rows, int64_t out, int64_t in, const float *dy, i
 void cs_cpu_gemm_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t out, int64_t in, const void *dy,
                        int64_t ld_dy, const void *x, int64_t ldx, void *dw)
 {
+    if (rows > 0)
+        cs_grad_begin(ctx, out * in, dw);
     if (ctx->grad == CS_GRAD_BF16 && rows > 0)
         wgrad_bf16(rows, out, in, dy, ld_dy, x, ldx, dw);
     else if (ctx->grad == CS_GRAD_F32)
@@ -98,6 +100,8 @@ static void bias_grad_bf16(int64_t rows, int64_t n, const float *dy, int64_t ld_
 void cs_cpu_bias_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *dy, int64_t ld_dy,
                       void *db)
 {
+    if (rows > 0)
+        cs_grad_begin(ctx, n, db);
     if (ctx->grad == CS_GRAD_BF16) {
         bias_grad_bf16(rows, n, dy, ld_dy, db);
         return;

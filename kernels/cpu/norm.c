@@ -164,6 +164,10 @@ void cs_cpu_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64
                       const void *dx_in, void *dx, void *dw, void *db)
 {
     const bool is_layer = kind == CS_NORM_LAYER;
+    if (rows > 0) {
+        cs_grad_begin(ctx, n, dw);
+        cs_grad_begin(ctx, n, db);
+    }
     if (ctx->grad == CS_GRAD_BF16) { /* first: dx may be dy */
         columns_bf16(rows, n, x, stat, dy, dw, db);
         dw = db = NULL;

@@ -1,6 +1,6 @@
-/* Column sums of a (rows, n) matrix, added to gradients (fp32 or bf16), deterministic: pass one
- * writes partial sums of stripes of rows to the handle's scratch, pass two adds the stripes in
- * order. How rows are cut depends on the shape only.
+/* Column sums of a (rows, n) matrix, added to gradients (fp32 or bf16) or put there, deterministic:
+ * pass one writes partial sums of stripes of rows to the handle's scratch, pass two adds the
+ * stripes in order. How rows are cut depends on the shape only.
  *
  * A term is a device functor: term(row, col, count, out) gives count <= CS_PACK neighbours of a row
  * as SUMS packs. */
@@ -67,12 +67,13 @@ __global__ void cs_colsum_stripes(int64_t rows, int64_t n, int64_t stripe_rows, 
 #define CS_COLSUM_ADD_COLS  32
 #define CS_COLSUM_ADD_LANES 32
 
-/* G: the type of the sums. sum0, sum1 (n) += part (SUMS, stripes, n), block (columns, sum); NULL
- * sums are not wanted. Lane l of a column adds stripes l, l + CS_COLSUM_ADD_LANES ..., the lanes
- * are added in order. Starts while the kernel before it ends, and waits for its memory. */
+/* G: the type of the sums. sum0, sum1 (n) += (is_new: =) part (SUMS, stripes, n), block (columns,
+ * sum); NULL sums are not wanted. Lane l of a column adds stripes l, l + CS_COLSUM_ADD_LANES ...,
+ * the lanes are added in order. Starts while the kernel before it ends, and waits for its memory.
+ */
 template <typename G>
 static __global__ void __launch_bounds__(CS_COLSUM_ADD_COLS *CS_COLSUM_ADD_LANES)
-    cs_colsum_add(int64_t n, int stripes, const float *part, G *sum0, G *sum1)
+    cs_colsum_add(int64_t n, int stripes, const float *part, G *sum0, G *sum1, bool is_new)
 {
     __shared__ float lanes[CS_COLSUM_ADD_LANES][CS_COLSUM_ADD_COLS];
     const int c = (int)threadIdx.x % CS_COLSUM_ADD_COLS, l = (int)threadIdx.x / CS_COLSUM_ADD_COLS;
@@ -95,13 +96,14 @@ static __global__ void __launch_bounds__(CS_COLSUM_ADD_COLS *CS_COLSUM_ADD_LANES
 #pragma unroll
     for (int i = 1; i < CS_COLSUM_ADD_LANES; i++)
         sum += lanes[i][c];
-    out[col] = cs_from_float<G>(cs_to_float(out[col]) + sum);
+    out[col] = cs_from_float<G>(is_new ? sum : cs_to_float(out[col]) + sum);
 }
 
 template <int SUMS>
 static void cs_colsum_finish(struct cs_ctx *ctx, int64_t n, int stripes, const float *part,
                              void *sum0, void *sum1)
 {
+    const bool is_new = ctx->is_grad_new != 0;
     cudaLaunchAttribute early = {};
     cudaLaunchConfig_t config = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -114,9 +116,9 @@ static void cs_colsum_finish(struct cs_ctx *ctx, int64_t n, int stripes, const f
     const cudaError_t code =
         ctx->grad == CS_GRAD_BF16
             ? cudaLaunchKernelEx(&config, cs_colsum_add<__nv_bfloat16>, n, stripes, part,
-                                 (__nv_bfloat16 *)sum0, (__nv_bfloat16 *)sum1)
+                                 (__nv_bfloat16 *)sum0, (__nv_bfloat16 *)sum1, is_new)
             : cudaLaunchKernelEx(&config, cs_colsum_add<float>, n, stripes, part, (float *)sum0,
-                                 (float *)sum1);
+                                 (float *)sum1, is_new);
     CS_CUDA_NOTE(ctx, code, "column sums");
 }
 

@@ -96,7 +96,8 @@ void cs_cuda_gemm_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t out, int64_t i
     auto *matmul =
         ctx->grad == CS_GRAD_BF16 ? cs_cuda_matmul<T, __nv_bfloat16> : cs_cuda_matmul<T, float>;
     if (rows > 0)
-        matmul(ctx, 1, 0, out, in, rows, 1.0f, dy, ld_dy, x, ldx, 1.0f, dw, in);
+        matmul(ctx, 1, 0, out, in, rows, 1.0f, dy, ld_dy, x, ldx, ctx->is_grad_new ? 0.0f : 1.0f,
+               dw, in);
 }
 
 #define INSTANTIATE(T)                                                                             \

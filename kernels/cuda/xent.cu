@@ -255,8 +255,10 @@ void cs_cuda_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t v
         if (dx != nullptr)
             cs_cuda_gemm<T>(ctx, 0, 0, m, in, vocab, 1.0f, b.logits, ld, w, in, 0.0f,
                             (T *)dx + first * in, in);
+        struct cs_ctx own = *ctx;
+        own.is_grad_new = ctx->is_grad_new && first == 0;
         if (dw != nullptr)
-            cs_cuda_gemm_wgrad<T>(ctx, m, vocab, in, b.logits, ld, xc, in, dw);
+            cs_cuda_gemm_wgrad<T>(&own, m, vocab, in, b.logits, ld, xc, in, dw);
     }
     add_losses<<<1, 512, 0, cs_cuda_stream_of(ctx)>>>(rows, b.row_loss, loss);
     CS_CUDA_LAUNCHED(ctx, "linear_xent");

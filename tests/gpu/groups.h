@@ -11,6 +11,7 @@ void group_rows(
 void group_attention(struct lab *lab); /* attention and its gradient */
 void group_train(struct lab *lab);     /* linear_xent, adamw, sumsq */
 void group_states(struct lab *lab);    /* gradients and optimizer in bf16 */
+void group_fresh(struct lab *lab);     /* gradients that nothing was added to before */
 void group_errors(struct lab *lab);    /* what is refused, and how it is told */
 
 #endif

@@ -14,6 +14,7 @@
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "support/device.h"
+#include "support/lazy_device.h"
 #include "support/need.h"
 #include "support/planned.h"
 #include "support/tmpdir.h"
@@ -358,6 +359,60 @@ static void replicas_update_every_element_once(void **state)
     }
 }
 
+static const float *grad_of(struct fixture *f, const struct cs_tensor *t)
+{
+    struct cs_err err = {0};
+    need(cs_device_sync(f->params->device, &err), &err);
+    return t->grad;
+}
+
+/* On a device clearing is left to what is added first, and to settle for the rest; what one product
+ * makes is new or not together. On the host it happens at once. */
+static void a_device_clears_gradients_that_nothing_was_added_to(void **state)
+{
+    struct cs_device *lazy = cs_lazy_device_new();
+    struct cs_err err = {0};
+    struct fixture f;
+    (void)state;
+    memset(&f, 0, sizeof f);
+    f.made = cs_test_plan(NULL);
+    cs_test_put_on_one_rank(f.made.plan);
+    need(cs_params_new(f.made.graph, f.made.plan, 0, lazy, &f.params, &err), &err);
+    struct cs_params *p = f.params;
+    for (int i = 0; i < p->n; i++) {
+        assert_false(*p->tensor[i].is_grad_new); /* they begin as 0 */
+        assert_true(grad_of(&f, &p->tensor[i])[p->tensor[i].param->count - 1] == 0.0f);
+        for (int64_t k = 0; k < p->tensor[i].param->count; k++)
+            ((float *)p->tensor[i].grad)[k] = 7.0f;
+    }
+    cs_params_zero_grads(p);
+    for (int i = 0; i < p->n; i++)
+        assert_true(*p->tensor[i].is_grad_new);
+    const int layer = f.made.graph->n_layers - 2; /* a block of the LLM */
+    const struct cs_tensor *q = find_role(p, layer, CS_PARAM_Q_W);
+    *q->is_grad_new = false; /* a product has made the gradients of q, k and v */
+    assert_false(*find_role(p, layer, CS_PARAM_V_W)->is_grad_new);
+    assert_true(*find_role(p, layer, CS_PARAM_O_W)->is_grad_new);
+    assert_true(*find_role(p, layer - 1, CS_PARAM_Q_W)->is_grad_new);
+    cs_params_settle_grads(p, -1);
+    for (int i = 0; i < p->n; i++) {
+        const struct cs_tensor *t = &p->tensor[i];
+        const bool is_made = t->is_grad_new == q->is_grad_new;
+        for (int64_t k = 0; k < t->param->count; k++)
+            assert_true(grad_of(&f, t)[k] == (is_made ? 7.0f : 0.0f));
+        assert_false(*t->is_grad_new);
+    }
+    close_fixture(&f);
+    cs_lazy_device_free(lazy);
+    open_fixture(&f, NULL, true, 0);
+    for (int i = 0; i < f.params->n && cs_test_device()->mem == NULL; i++)
+        ((float *)f.params->tensor[i].grad)[0] = 7.0f;
+    cs_params_zero_grads(f.params);
+    for (int i = 0; i < f.params->n && cs_test_device()->mem == NULL; i++)
+        assert_true(((float *)f.params->tensor[i].grad)[0] == 0.0f);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +424,7 @@ int main(void)
         cmocka_unit_test(a_missing_tensor_is_refused_by_name),
         cmocka_unit_test(what_was_trained_before_it_was_frozen_is_kept),
         cmocka_unit_test(replicas_update_every_element_once),
+        cmocka_unit_test(a_device_clears_gradients_that_nothing_was_added_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -325,6 +325,12 @@ static void call_for_bf16(struct args *a)
     call_bias_grad(a);
 }
 
+static void call_for_new_gradients(struct args *a)
+{
+    a->ctx.is_grad_new = num(a) >= 5000;
+    call_bias_grad(a);
+}
+
 static void call_in_another_workspace(struct args *a)
 {
     a->ctx.workspace = ptr(a);
@@ -333,19 +339,33 @@ static void call_in_another_workspace(struct args *a)
 }
 
 static void (*const calls[])(struct args *) = {
-    call_bias_add,       call_bias_grad,
-    call_linear,         call_linear_dgrad,
-    call_linear_wgrad,   call_norm,
-    call_add_norm,       call_norm_grad,
-    call_rope,           call_act,
-    call_act_grad,       call_gated,
-    call_gated_grad,     call_add,
-    call_embed,          call_embed_grad,
-    call_gather_rows,    call_scatter_rows,
-    call_patches,        call_attention,
-    call_attention_grad, call_linear_xent,
-    call_copy,           call_fill,
-    call_for_bf16,       call_in_another_workspace,
+    call_bias_add,
+    call_bias_grad,
+    call_linear,
+    call_linear_dgrad,
+    call_linear_wgrad,
+    call_norm,
+    call_add_norm,
+    call_norm_grad,
+    call_rope,
+    call_act,
+    call_act_grad,
+    call_gated,
+    call_gated_grad,
+    call_add,
+    call_embed,
+    call_embed_grad,
+    call_gather_rows,
+    call_scatter_rows,
+    call_patches,
+    call_attention,
+    call_attention_grad,
+    call_linear_xent,
+    call_copy,
+    call_fill,
+    call_for_bf16,
+    call_in_another_workspace,
+    call_for_new_gradients,
 };
 
 /* the key of one call; how many arguments it has */
