@@ -14,8 +14,8 @@
  *
  * ops=1 (one rank): after the warm-up every operator call lies between two events, and a table says
  * what a step spent by operator and shape; graphs are off for it, and the step's own times grow by
- * a few percent. tune: candidates for plans of matrix products, which jobs measure between steps
- * and this program at their first use; 0: the library's first plan.
+ * a few percent. tune: candidates for plans of matrix products, measured at their first use, which
+ * jobs do between steps (-1: so does this program; 0: the library's first plan).
  */
 #include <math.h>
 #include <stdio.h>
@@ -234,7 +234,8 @@ static const char usage[] =
     "  vision=0 llm=1 dp=1 schedule=1f1b modality=encoder-parallel stages=frozen-aware\n"
     "  slots=1 seq=4096 images=4 steps=8 case=-1           case: one frozen setting, 0 to 3\n"
     "  recompute=none state=fp32                           selective, full; bf16\n"
-    "  tune=8        candidates for plans of matrix products, 0: the library's first\n"
+    "  tune=8        candidates for plans of matrix products; -1: measured between steps, as in\n"
+    "                jobs; 0: the library's first\n"
     "  ops=1         one rank: times every operator where it runs, a table by operator and shape\n";
 
 int main(int argc, char **argv)

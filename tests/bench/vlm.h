@@ -27,7 +27,8 @@ struct cs_vlm_options {
     int only;  /* index of a setting ("case"), -1: all */
     int scale; /* divides widths and layers, for a look on CPU ranks */
     int ops;   /* 1: time every operator (bench/timed_ops.h) */
-    int tune;  /* candidates for plans of matrix products, 0: the library's first */
+    int tune;  /* candidates for plans of matrix products, measured at their first use; -1: as jobs
+                * measure them, between steps; 0: the library's first */
 };
 
 /* The defaults of all options but steps, which the caller sets before. */
