@@ -344,23 +344,21 @@ void cs_cuda_gemm_measure(struct cs_ctx *ctx, struct cs_gemm_plan *p)
         measure(h, p, h->gemm->candidates, stream);
 }
 
-static bool is_allowed(int32_t candidates, struct cs_err *err, enum cs_status *status)
+static enum cs_status check_candidates(int32_t n, struct cs_err *err)
 {
-    *status = CS_OK;
-    if (candidates < 0 || candidates > CS_GEMM_MOST)
-        *status = cs_cuda_fail(err, __FILE__, __LINE__, CS_INVALID,
-                               "%d candidates for GEMM plans: from 0 to %d", (int)candidates,
-                               CS_GEMM_MOST);
-    return *status == CS_OK;
+    return n >= 0 && n <= CS_GEMM_MOST
+               ? CS_OK
+               : cs_cuda_fail(err, __FILE__, __LINE__, CS_INVALID,
+                              "%d candidates for GEMM plans: from 0 to %d", (int)n, CS_GEMM_MOST);
 }
 
 enum cs_status cs_cuda_tune_used(void *handle, void *stream, int32_t candidates, int64_t uses,
                                  int32_t most, int32_t *measured, struct cs_err *err)
 {
     const struct cs_cuda_handle *h = (const struct cs_cuda_handle *)handle;
-    enum cs_status status;
+    const enum cs_status status = check_candidates(candidates, err);
     int32_t n = 0;
-    if (!is_allowed(candidates, err, &status))
+    if (status != CS_OK)
         return status;
     for (int i = 0; i < CS_GEMM_SLOTS && n < most && candidates > 0; i++) {
         struct cs_gemm_plan *p = &h->gemm->plan[i];
@@ -378,8 +376,8 @@ enum cs_status cs_cuda_tune(void *handle, int32_t candidates, const char *path, 
 {
     struct cs_cuda_handle *h = (struct cs_cuda_handle *)handle;
     struct cs_cuda_gemm_cache *cache = h->gemm;
-    enum cs_status status;
-    if (!is_allowed(candidates, err, &status))
+    const enum cs_status status = check_candidates(candidates, err);
+    if (status != CS_OK)
         return status;
     cache->candidates = candidates;
     cache->n_saved = 0;
