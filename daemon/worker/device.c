@@ -116,22 +116,22 @@ enum cs_status cs_device_keep(struct cs_device *device, const char *state, struc
     return CS_OK;
 }
 
-static bool takes_first_plans(const struct cs_device *device)
+static bool measures_plans(const struct cs_device *device)
 {
     const char *named = getenv("CORNSTARCH_GEMM_PLANS");
-    return device->mem == NULL || (named != NULL && strcmp(named, "first") == 0);
+    return device->mem != NULL && named != NULL && strcmp(named, "measured") == 0;
 }
 
 enum cs_status cs_device_tune_at_once(struct cs_device *device, struct cs_err *err)
 {
-    return takes_first_plans(device) ? CS_OK
-                                     : device->mem->tune(device->handle, CANDIDATES, NULL, err);
+    return measures_plans(device) ? device->mem->tune(device->handle, CANDIDATES, NULL, err)
+                                  : CS_OK;
 }
 
 void cs_device_tune(struct cs_device *device, const char *path)
 {
     struct cs_err err = {0};
-    if (takes_first_plans(device))
+    if (!measures_plans(device))
         return;
     device->tune = CANDIDATES;
     if (path != NULL && device->mem->tune(device->handle, 0, path, &err) != CS_OK)

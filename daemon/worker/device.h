@@ -45,12 +45,14 @@ static inline bool cs_device_is_f32(const struct cs_device *device)
 enum cs_status cs_device_keep(struct cs_device *device, const char *state,
                               struct cs_err *err) CS_NODISCARD;
 
-/* A GPU measures which plan is best for each matrix product that a job uses again and again, by
- * cs_device_measure between steps. path: where choices are kept, so that a job that goes on rounds
- * as before; NULL, or not to be written: nowhere. The host: nothing. CORNSTARCH_GEMM_PLANS=first in
- * the environment: nothing is measured. */
+/* With CORNSTARCH_GEMM_PLANS=measured in the environment a GPU measures which plan is best for each
+ * matrix product that a job uses again and again, by cs_device_measure between steps. Not so by
+ * default: plans differ in how they round, and a job that is run again should have the same bits.
+ * path: where choices are kept, so that a job that goes on rounds as before; NULL, or not to be
+ * written: nowhere. */
 void cs_device_tune(struct cs_device *device, const char *path);
-/* The first use of a product measures: for programs that measure anyway. */
+/* The first use of a product measures, under the same condition: for programs that measure what
+ * such jobs take. */
 enum cs_status cs_device_tune_at_once(struct cs_device *device, struct cs_err *err) CS_NODISCARD;
 /* Measures a few that are due; waits for the device. */
 enum cs_status cs_device_measure(struct cs_device *device, struct cs_err *err) CS_NODISCARD;

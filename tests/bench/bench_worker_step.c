@@ -14,8 +14,9 @@
  *
  * ops=1 (one rank): after the warm-up every operator call lies between two events, and a table says
  * what a step spent by operator and shape; graphs are off for it, and the step's own times grow by
- * a few percent. tune: candidates for plans of matrix products, measured at their first use, which
- * jobs do between steps (-1: so does this program; 0: the library's first plan).
+ * a few percent. tune: candidates for plans of matrix products, measured at their first use; -1:
+ * between steps, as in jobs with CORNSTARCH_GEMM_PLANS=measured; 0: the library's first, as in
+ * other jobs.
  */
 #include <math.h>
 #include <stdio.h>
@@ -235,7 +236,8 @@ static const char usage[] =
     "  slots=1 seq=4096 images=4 steps=8 case=-1           case: one frozen setting, 0 to 3\n"
     "  recompute=none state=fp32                           selective, full; bf16\n"
     "  tune=8        candidates for plans of matrix products; -1: measured between steps, as in\n"
-    "                jobs; 0: the library's first\n"
+    "                jobs with CORNSTARCH_GEMM_PLANS=measured; 0: the library's first, as in "
+    "others\n"
     "  ops=1         one rank: times every operator where it runs, a table by operator and shape\n";
 
 int main(int argc, char **argv)

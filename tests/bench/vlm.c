@@ -273,7 +273,7 @@ static void open_device(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
     char name[32];
     snprintf(name, sizeof name, "%s:%d", o->device, rank);
     cs_vlm_must(cs_device_open(name, o->precision, &w->device, &err), &err);
-    if (o->tune < 0)
+    if (o->tune < 0 && setenv("CORNSTARCH_GEMM_PLANS", "measured", 1) == 0)
         cs_device_tune(&w->device, NULL);
     if (o->tune > 0 && w->device.mem != NULL)
         cs_vlm_must(w->device.mem->tune(w->device.handle, o->tune, NULL, &err), &err);
