@@ -42,8 +42,8 @@ void *cs_run_hold(struct cs_run *run, int64_t n)
 }
 
 /* A GPU takes less than it would like for the logits, in more pieces: two of them pass over the
- * gradient of the weights once more, which costs 3 to 16 % of such a head (9.3 to 10.4 against 9.0 ms
- * for 4096 rows and 128256 words on an H200), half a percent of a step, and the largest of all
+ * gradient of the weights once more, which costs 3 to 16 % of such a head (9.3 to 10.4 against 9.0
+ * ms for 4096 rows and 128256 words on an H200), half a percent of a step, and the largest of all
  * workspaces is not twice as large as all that a block's backward needs. */
 enum { XENT_MOST_MIB = 512, XENT_LEAST_ROWS = 128 };
 

@@ -26,6 +26,7 @@
 
 #include "bench/timed_ops.h"
 #include "bench/vlm.h"
+#include "core/base/clock.h"
 #include "core/plan/costs.h"
 
 enum { WARM_UP = 3 };
@@ -33,8 +34,10 @@ enum { WARM_UP = 3 };
 /* What a rank tells the parent, in shared memory. */
 struct report {
     int64_t begin_ns[CS_VLM_MAX_STEPS], end_ns[CS_VLM_MAX_STEPS], step_ns[CS_VLM_MAX_STEPS],
-        busy_ns[CS_VLM_MAX_STEPS];            /* by step */
-    int64_t op_ns[CS_OP_COUNT];               /* of the last step */
+        busy_ns[CS_VLM_MAX_STEPS]; /* by step */
+    int64_t lead_ns, tail_ns;   /* of the last step: before its first action, after its last; what
+                                 * the device still copies when actions are enqueued is in the tail */
+    int64_t op_ns[CS_OP_COUNT]; /* of the last step */
     size_t allocated, weights, grads, states; /* bytes; the last three are part of the first */
     struct cs_exec_memory arena;              /* and these too */
     int64_t n_allocs;                         /* after the first step */
@@ -66,10 +69,11 @@ static double flops(const struct cs_vlm_options *o, const struct cs_vlm_setting 
 }
 
 /* From the first forward to the last backward, and how long this rank's compute stream worked. */
-static void read_events(struct cs_vlm_worker *w, struct report *r, int step)
+static void read_events(struct cs_vlm_worker *w, struct report *r, int step, int64_t done_ns)
 {
     const struct cs_event *event;
     const uint32_t n = cs_vlm_worker_events(w, &event);
+    int64_t first = INT64_MAX, last = 0;
     r->begin_ns[step] = INT64_MAX;
     r->end_ns[step] = r->busy_ns[step] = 0;
     memset(r->op_ns, 0, sizeof r->op_ns);
@@ -79,6 +83,8 @@ static void read_events(struct cs_vlm_worker *w, struct report *r, int step)
             continue;
         const enum cs_op op = (enum cs_op)w->program->actions[e->action].op;
         r->op_ns[op] += (int64_t)(e->end_ns - e->start_ns);
+        first = (int64_t)e->start_ns < first ? (int64_t)e->start_ns : first;
+        last = (int64_t)e->end_ns > last ? (int64_t)e->end_ns : last;
         if (op != CS_OP_FWD && op != CS_OP_BWD && op != CS_OP_BWD_INPUT && op != CS_OP_BWD_WEIGHT)
             continue;
         const int64_t begin = (int64_t)e->start_ns, end = (int64_t)e->end_ns;
@@ -86,6 +92,8 @@ static void read_events(struct cs_vlm_worker *w, struct report *r, int step)
         r->end_ns[step] = end > r->end_ns[step] ? end : r->end_ns[step];
         r->busy_ns[step] += end - begin;
     }
+    r->lead_ns = first - (done_ns - r->step_ns[step]);
+    r->tail_ns = done_ns - last;
 }
 
 static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j, int rank,
@@ -100,7 +108,7 @@ static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
             cs_timed_open(&w.device);
         r->step_ns[i] = cs_vlm_worker_step(&w, i, &result);
         before = i == 0 ? w.device.n_allocs : before;
-        read_events(&w, r, i);
+        read_events(&w, r, i, cs_now_ns());
         if (o->ops && i >= WARM_UP)
             cs_timed_step();
         if (result.has_loss)
@@ -199,7 +207,8 @@ static void print(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
     for (int op = 0; op < CS_OP_COUNT; op++)
         if (r[0].op_ns[op] > 0)
             printf(" %s %.2f", cs_op_letter((enum cs_op)op), (double)r[0].op_ns[op] / 1e6);
-    printf("\n");
+    printf("; before them %.2f, after %.2f\n", (double)r[0].lead_ns / 1e6,
+           (double)r[0].tail_ns / 1e6);
     fflush(stdout);
 }
 
