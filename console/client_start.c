@@ -10,9 +10,11 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "console/client.h"
+#include "core/base/clock.h"
 
 enum cs_status cs_client_dial(const char *path, int *fd, struct cs_err *err)
 {
@@ -98,13 +100,56 @@ static enum cs_status start_daemon(const char *runtime, struct cs_err *err)
     return cs_fail(err, CS_UNREACHABLE, "cornstarchd did not start: %s (log: %s)", why, log);
 }
 
+/* Does a process hold the lock of the daemon of this runtime directory? */
+static bool is_owned(const char *runtime)
+{
+    char path[CS_PATH_CAP];
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (cs_path(path, NULL, "%s/daemon.lock", runtime) != CS_OK)
+        return false;
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd == -1)
+        return false;
+    const bool is_held = fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+    close(fd);
+    return is_held;
+}
+
+static enum cs_status runtime_of(const char *path, char *runtime, struct cs_err *err)
+{
+    CS_TRY(cs_path(runtime, err, "%s", path));
+    char *const slash = strrchr(runtime, '/');
+    if (slash == NULL)
+        return cs_fail(err, CS_INVALID, "the socket path %s has no directory", path);
+    *slash = '\0';
+    return CS_OK;
+}
+
+enum cs_status cs_client_await_gone(const char *path, bool *answers, struct cs_err *err)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    const int64_t end = cs_now_ns() + INT64_C(30000000000);
+    char runtime[CS_PATH_CAP];
+    int fd;
+    CS_TRY(runtime_of(path, runtime, err));
+    for (;;) {
+        *answers = cs_client_dial(path, &fd, NULL) == CS_OK;
+        if (*answers)
+            close(fd);
+        if (*answers || !is_owned(runtime))
+            return CS_OK;
+        if (cs_now_ns() > end)
+            return cs_fail(err, CS_TIMEOUT, "the daemon of %s neither answers nor ends", runtime);
+        nanosleep(&pause, NULL);
+    }
+}
+
 enum cs_status cs_client_dial_or_start(const char *path, int *fd, struct cs_err *err)
 {
     char runtime[CS_PATH_CAP], lock_path[CS_PATH_CAP];
     if (cs_client_dial(path, fd, err) == CS_OK)
         return CS_OK;
-    CS_TRY(cs_path(runtime, err, "%s", path));
-    *strrchr(runtime, '/') = '\0';
+    CS_TRY(runtime_of(path, runtime, err));
     CS_TRY(cs_mkdirs(runtime, err));
     CS_TRY(cs_path(lock_path, err, "%s/start.lock", runtime));
     int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -114,11 +159,13 @@ enum cs_status cs_client_dial_or_start(const char *path, int *fd, struct cs_err 
     while (flock(lock, LOCK_EX) == -1 && st == CS_OK)
         if (errno != EINTR)
             st = cs_fail_errno(err, "locking %s", lock_path);
-    if (st == CS_OK && cs_client_dial(path, fd, NULL) != CS_OK) {
+    bool answers = false;
+    if (st == CS_OK)
+        st = cs_client_await_gone(path, &answers, err);
+    if (st == CS_OK && !answers)
         st = start_daemon(runtime, err);
-        if (st == CS_OK)
-            st = cs_client_dial(path, fd, err);
-    }
+    if (st == CS_OK)
+        st = cs_client_dial(path, fd, err);
     close(lock);
     return st;
 }

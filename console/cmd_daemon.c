@@ -70,19 +70,20 @@ enum cs_status cs_cmd_daemon_status(struct cs_cmd *cmd, struct cs_err *err)
     return print_status(cmd, err);
 }
 
-/* Until nobody answers: the next command must not meet the daemon that is leaving. */
+/* The next command must not meet the daemon that is leaving. */
 static enum cs_status wait_for_end(const char *path, struct cs_err *err)
 {
     const struct timespec pause = {.tv_nsec = 20000000};
-    int64_t end = cs_now_ns() + INT64_C(30000000000);
-    int fd;
-    while (cs_client_dial(path, &fd, NULL) == CS_OK) {
-        close(fd);
+    const int64_t end = cs_now_ns() + INT64_C(30000000000);
+    for (;;) {
+        bool answers;
+        CS_TRY(cs_client_await_gone(path, &answers, err));
+        if (!answers)
+            return CS_OK;
         if (cs_now_ns() > end)
             return cs_fail(err, CS_TIMEOUT, "the daemon at %s does not end", path);
         nanosleep(&pause, NULL);
     }
-    return CS_OK;
 }
 
 enum cs_status cs_cmd_daemon_stop(struct cs_cmd *cmd, struct cs_err *err)

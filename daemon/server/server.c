@@ -298,7 +298,8 @@ void cs_server_close(struct cs_server *server)
     if (server->base)
         event_base_free(server->base);
     cs_db_close(server->db);
-    const int locks[] = {server->runtime_lock_fd, server->lock_fd};
+    /* the runtime directory's last: consoles wait for it before they start the next daemon */
+    const int locks[] = {server->lock_fd, server->runtime_lock_fd};
     for (size_t i = 0; i < CS_ARRAY_LEN(locks); i++)
         if (locks[i] > 0)
             close(locks[i]);

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The private daemon: consoles that start at the same time start one; after kill -9 the next command
-# starts another; daemon stop leaves nothing that listens; a daemon that cannot start says why.
+# starts another; daemon stop leaves nothing that listens, and who comes behind it waits; a daemon that
+# cannot start says why.
 set -eu
 C=$CORNSTARCH_BIN/cornstarch-console
 work=$(mktemp -d)
@@ -30,6 +31,21 @@ rc=0
 rc=0
 "$C" daemon stop 2>/dev/null || rc=$?
 [ $rc -eq 5 ] || fail "daemon stop without a daemon: exit $rc"
+
+# a daemon that leaves has taken its socket away and owns its directories for a while: the next waits
+python3 - "$work/run/daemon.lock" "$work/held" <<'PY' &
+import fcntl, sys, time
+with open(sys.argv[1], "r+") as lock:
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    open(sys.argv[2], "w").close()
+    time.sleep(1.5)
+PY
+until [ -e "$work/held" ]; do sleep 0.02; done
+"$C" jobs >/dev/null 2>"$work/err" || fail "the daemon before was leaving: $(cat "$work/err")"
+for i in 1 2 3 4 5; do
+  "$C" daemon stop >/dev/null && "$C" jobs >/dev/null 2>"$work/err" || fail "after daemon stop $i: $(cat "$work/err")"
+done
+"$C" daemon stop >/dev/null
 
 # the state directory is a file
 rc=0
