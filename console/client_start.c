@@ -133,13 +133,15 @@ enum cs_status cs_client_await_gone(const char *path, bool *answers, struct cs_e
     int fd;
     CS_TRY(runtime_of(path, runtime, err));
     for (;;) {
-        *answers = cs_client_dial(path, &fd, NULL) == CS_OK;
-        if (*answers)
+        const bool is_there = cs_client_dial(path, &fd, NULL) == CS_OK;
+        if (is_there)
             close(fd);
-        if (*answers || !is_owned(runtime))
+        if (answers != NULL)
+            *answers = is_there;
+        if (is_there ? answers != NULL : !is_owned(runtime))
             return CS_OK;
         if (cs_now_ns() > end)
-            return cs_fail(err, CS_TIMEOUT, "the daemon of %s neither answers nor ends", runtime);
+            return cs_fail(err, CS_TIMEOUT, "the daemon of %s does not end", runtime);
         nanosleep(&pause, NULL);
     }
 }

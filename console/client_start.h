@@ -8,8 +8,9 @@
 
 /* A connected, non-blocking socket; *fd -1 on failure (CS_UNREACHABLE). */
 enum cs_status cs_client_dial(const char *path, int *fd, struct cs_err *err) CS_NODISCARD;
-/* Until the daemon of this socket is gone or answers (one that comes): at most 30 s, CS_TIMEOUT.
- * A daemon that leaves takes its socket away first and still owns its directories for a while. */
+/* Until the daemon of this socket is gone, or one answers (answers NULL: that one must go as well):
+ * at most 30 s, CS_TIMEOUT. A daemon that leaves takes its socket away first and still owns its
+ * directories for a while. */
 enum cs_status cs_client_await_gone(const char *path, bool *answers,
                                     struct cs_err *err) CS_NODISCARD;
 /* Dial; when nobody answers start cornstarchd and dial again. Of several consoles that do so at the

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "console/cli.h"
@@ -70,29 +69,14 @@ enum cs_status cs_cmd_daemon_status(struct cs_cmd *cmd, struct cs_err *err)
     return print_status(cmd, err);
 }
 
-/* The next command must not meet the daemon that is leaving. */
-static enum cs_status wait_for_end(const char *path, struct cs_err *err)
-{
-    const struct timespec pause = {.tv_nsec = 20000000};
-    const int64_t end = cs_now_ns() + INT64_C(30000000000);
-    for (;;) {
-        bool answers;
-        CS_TRY(cs_client_await_gone(path, &answers, err));
-        if (!answers)
-            return CS_OK;
-        if (cs_now_ns() > end)
-            return cs_fail(err, CS_TIMEOUT, "the daemon at %s does not end", path);
-        nanosleep(&pause, NULL);
-    }
-}
-
 enum cs_status cs_cmd_daemon_stop(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *reply = NULL;
     CS_TRY(connect_running(cmd, err));
     CS_TRY(cs_client_call(cmd->client, cs_msg_new("daemon.stop"), &reply, err));
     json_decref(reply);
-    CS_TRY(wait_for_end(cs_client_path(cmd->client), err));
+    /* the next command must not meet the daemon that is leaving */
+    CS_TRY(cs_client_await_gone(cs_client_path(cmd->client), NULL, err));
     return say(cmd, "the daemon has ended; running jobs go on and are found again by the next one",
                err);
 }

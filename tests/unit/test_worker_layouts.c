@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
@@ -20,9 +19,16 @@
 #include "support/device.h"
 #include "support/need.h"
 #include "support/planned.h"
+#include "support/ranks.h"
 #include "support/step.h"
 
-enum { MAX_RANKS = 8, MAX_PARAMS = 256, N_STEPS = 4, N_SLOTS = 3, REPLICA_SLOTS = 4 };
+enum {
+    MAX_RANKS = CS_TEST_MAX_RANKS,
+    MAX_PARAMS = 256,
+    N_STEPS = 4,
+    N_SLOTS = 3,
+    REPLICA_SLOTS = 4
+};
 
 struct outcome {
     double loss[N_STEPS], norm[N_STEPS];
@@ -45,12 +51,9 @@ struct job {
     struct cs_test_step step[N_STEPS];
 };
 
-struct rank {
-    struct job *job;
-    int rank, fds[MAX_RANKS];
-    struct outcome *outcome;
-    struct cs_err err;
-    enum cs_status status;
+struct run {
+    struct job job;
+    struct outcome *outcome; /* of all ranks */
 };
 
 static const int single[16]; /* every stage on rank 0 */
@@ -122,16 +125,16 @@ static enum cs_status keep_tied_copy(const struct cs_trainer *t, struct outcome 
     return CS_OK;
 }
 
-static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err *err)
+static enum cs_status train(const struct run *r, struct cs_trainer *t, struct cs_err *err)
 {
     struct outcome *o = r->outcome;
-    CS_TRY(cs_params_load(t->params, r->job->made.spec->seed, err));
+    CS_TRY(cs_params_load(t->params, r->job.made.spec->seed, err));
     int64_t allocs = 0;
     hash_all(t, o->before);
     for (int s = 0; s < N_STEPS; s++) {
         struct cs_step_result result;
         const struct cs_program *program;
-        const struct cs_test_step *step = &r->job->step[s];
+        const struct cs_test_step *step = &r->job.step[s];
         CS_TRY(cs_trainer_step(t, &step->manifest, step->slot, NULL, &result, err));
         allocs = s == 0 ? cs_test_device()->n_allocs : allocs;
         CS_ASSERT(cs_test_device()->n_allocs == allocs); /* all of it is planned */
@@ -144,13 +147,13 @@ static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err 
         o->messages += result.counts.messages_sent;
         o->bytes += result.counts.bytes_sent;
         o->sends += count_sends(t, program);
-        o->saved[r->rank] = result.counts.saved_bytes;
+        o->saved[t->config.rank] = result.counts.saved_bytes;
         pthread_mutex_unlock(&outcome_lock);
     }
     struct cs_step_result result;
-    struct cs_manifest eval = r->job->step[0].manifest;
+    struct cs_manifest eval = r->job.step[0].manifest;
     eval.kind = CS_STEP_EVAL;
-    CS_TRY(cs_trainer_step(t, &eval, r->job->step[0].slot, NULL, &result, err));
+    CS_TRY(cs_trainer_step(t, &eval, r->job.step[0].slot, NULL, &result, err));
     if (result.has_loss) {
         pthread_mutex_lock(&outcome_lock);
         o->eval_samples += result.n_samples;
@@ -163,49 +166,38 @@ static enum cs_status train(struct rank *r, struct cs_trainer *t, struct cs_err 
     return keep_tied_copy(t, o, err);
 }
 
-static void *run_rank(void *arg)
+static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_err *err)
 {
-    struct rank *r = arg;
+    const struct run *r = user;
+    const struct cs_test_planned *made = &r->job.made;
     struct cs_comm *comm = NULL;
     struct cs_replicas *replicas = NULL;
     struct cs_trainer *t = NULL;
-    const int n = cs_plan_world(r->job->made.plan);
+    enum cs_status status = CS_OK;
+    const int n = cs_plan_world(made->plan);
     if (n > 1)
-        r->status = cs_comm_socket_new(r->rank, n, r->fds, &comm, &r->err);
-    if (r->status == CS_OK)
-        r->status = cs_replicas_new(cs_test_device(), r->job->made.plan, r->rank, comm, 60000,
-                                    &replicas, &r->err);
+        status = cs_comm_socket_new(rank, n, fds, &comm, err);
+    if (status == CS_OK)
+        status = cs_replicas_new(cs_test_device(), made->plan, rank, comm, 60000, &replicas, err);
     const struct cs_trainer_config config = {
-        .spec = r->job->made.spec,
-        .graph = r->job->made.graph,
-        .plan = r->job->made.plan,
+        .spec = made->spec,
+        .graph = made->graph,
+        .plan = made->plan,
         .device = cs_test_device(),
         .comm = comm,
         .replicas = replicas,
-        .rank = r->rank,
+        .rank = rank,
         .deadline_ms = 60000,
     };
-    if (r->status == CS_OK)
-        r->status = cs_trainer_new(&config, &t, &r->err);
-    if (r->status == CS_OK)
-        r->status = train(r, t, &r->err);
+    if (status == CS_OK)
+        status = cs_trainer_new(&config, &t, err);
+    if (status == CS_OK)
+        status = train(r, t, err);
     cs_replicas_free(replicas);
     cs_trainer_free(t);
     if (comm != NULL)
         comm->table->free(comm);
-    return NULL;
-}
-
-static void connect_ranks(struct rank *rank, int n)
-{
-    for (int a = 0; a < n; a++)
-        for (int b = a; b < n; b++) {
-            int pair[2] = {-1, -1};
-            if (a != b)
-                assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-            rank[a].fds[b] = pair[0];
-            rank[b].fds[a] = pair[1];
-        }
+    return status;
 }
 
 /* ranks: of every stage, NULL: as planned */
@@ -231,45 +223,31 @@ static void open_job(struct job *job, const struct cs_test_spec *options, const 
 
 static void run_job(const struct cs_test_spec *options, const int *ranks, struct outcome *out)
 {
-    struct job job;
-    struct rank rank[MAX_RANKS];
-    pthread_t thread[MAX_RANKS];
+    struct run run = {.outcome = out};
+    struct job *const job = &run.job;
     memset(out, 0, sizeof *out);
     out->keeps_values = options->slots == REPLICA_SLOTS;
-    memset(rank, 0, sizeof rank);
-    open_job(&job, options, ranks);
-    const int n = cs_plan_world(job.made.plan);
-    assert_in_range(n, 1, MAX_RANKS);
-    connect_ranks(rank, n);
-    for (int r = 0; r < n; r++) {
-        rank[r].job = &job;
-        rank[r].rank = r;
-        rank[r].outcome = out;
-        assert_int_equal(pthread_create(&thread[r], NULL, run_rank, &rank[r]), 0);
-    }
-    for (int r = 0; r < n; r++)
-        pthread_join(thread[r], NULL);
-    for (int r = 0; r < n; r++)
-        if (rank[r].status != CS_OK)
-            fail_msg("rank %d: %s", r, rank[r].err.text);
-    out->n_params = job.made.graph->n_params;
+    open_job(job, options, ranks);
+    const int n = cs_plan_world(job->made.plan);
+    cs_test_run_ranks(n, run_rank, &run);
+    out->n_params = job->made.graph->n_params;
     out->n_ranks = n;
-    const bool is_apart =
-        job.made.plan->is_tied_across && job.made.plan->stages[job.made.plan->embed_stage].rank !=
-                                             job.made.plan->stages[job.made.plan->head_stage].rank;
+    const bool is_apart = job->made.plan->is_tied_across &&
+                          job->made.plan->stages[job->made.plan->embed_stage].rank !=
+                              job->made.plan->stages[job->made.plan->head_stage].rank;
     if (is_apart) /* both ends of a tied embedding stay one */
-        assert_string_equal(out->tied_copy, out->hash[job.made.graph->tied_param]);
+        assert_string_equal(out->tied_copy, out->hash[job->made.graph->tied_param]);
     else
         assert_string_equal(out->tied_copy, "");
-    for (int i = 0; i < job.made.graph->n_params; i++) {
+    for (int i = 0; i < job->made.graph->n_params; i++) {
         const bool is_same = strcmp(out->before[i], out->hash[i]) == 0;
-        if (is_same == job.made.graph->params[i].is_trainable)
-            fail_msg("%s %s changed", job.made.graph->params[i].name,
+        if (is_same == job->made.graph->params[i].is_trainable)
+            fail_msg("%s %s changed", job->made.graph->params[i].name,
                      is_same ? "is trained and has not" : "is frozen and has");
     }
     for (int s = 0; s < N_STEPS; s++)
-        cs_test_step_free(&job.step[s]);
-    cs_test_planned_free(&job.made);
+        cs_test_step_free(&job->step[s]);
+    cs_test_planned_free(&job->made);
 }
 
 static void assert_same(const struct outcome *a, const struct outcome *b)

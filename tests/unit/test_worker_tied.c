@@ -5,14 +5,12 @@
 #include "worker/trainer.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
@@ -20,9 +18,10 @@
 #include "support/device.h"
 #include "support/need.h"
 #include "support/planned.h"
+#include "support/ranks.h"
 #include "support/step.h"
 
-enum { MAX_RANKS = 8, N_STEPS = 6, N_SLOTS = 4, DEADLINE_MS = 60000 };
+enum { MAX_RANKS = CS_TEST_MAX_RANKS, N_STEPS = 6, N_SLOTS = 4, DEADLINE_MS = 60000 };
 
 /* What the head's ranks receive with another last bit. */
 enum noise {
@@ -42,12 +41,10 @@ struct rank {
     struct cs_comm *inner;
     struct job *job;
     struct cs_trainer *trainer;
-    int rank, fds[MAX_RANKS];
+    int rank;
     float *table[N_STEPS]; /* after every step, its copy of the embedding; NULL: it has none */
     double norm[N_STEPS];
     int64_t n_changed; /* numbers that the transport changed */
-    struct cs_err err;
-    enum cs_status status;
 };
 
 /* ---- a transport that changes the last bit ---- */
@@ -145,48 +142,37 @@ static enum cs_status train(struct rank *r, struct cs_err *err)
     return CS_OK;
 }
 
-static void *run_rank(void *arg)
+static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_err *err)
 {
-    struct rank *r = arg;
+    struct rank *r = (struct rank *)user + rank;
     const struct job *job = r->job;
     const int n = cs_plan_world(job->made.plan);
     struct cs_replicas *replicas = NULL;
-    r->comm = (struct cs_comm){.table = &noisy, .rank = r->rank, .n_ranks = n};
+    enum cs_status status = CS_OK;
+    r->comm = (struct cs_comm){.table = &noisy, .rank = rank, .n_ranks = n};
     if (n > 1)
-        r->status = cs_comm_socket_new(r->rank, n, r->fds, &r->inner, &r->err);
+        status = cs_comm_socket_new(rank, n, fds, &r->inner, err);
     struct cs_comm *comm = n > 1 ? &r->comm : NULL;
-    if (r->status == CS_OK)
-        r->status = cs_replicas_new(cs_test_device(), job->made.plan, r->rank, comm, DEADLINE_MS,
-                                    &replicas, &r->err);
+    if (status == CS_OK)
+        status = cs_replicas_new(cs_test_device(), job->made.plan, rank, comm, DEADLINE_MS,
+                                 &replicas, err);
     const struct cs_trainer_config config = {.spec = job->made.spec,
                                              .graph = job->made.graph,
                                              .plan = job->made.plan,
                                              .device = cs_test_device(),
                                              .comm = comm,
                                              .replicas = replicas,
-                                             .rank = r->rank,
+                                             .rank = rank,
                                              .deadline_ms = DEADLINE_MS};
-    if (r->status == CS_OK)
-        r->status = cs_trainer_new(&config, &r->trainer, &r->err);
-    if (r->status == CS_OK)
-        r->status = train(r, &r->err);
+    if (status == CS_OK)
+        status = cs_trainer_new(&config, &r->trainer, err);
+    if (status == CS_OK)
+        status = train(r, err);
     cs_replicas_free(replicas);
     cs_trainer_free(r->trainer);
     if (r->inner != NULL)
         r->inner->table->free(r->inner);
-    return NULL;
-}
-
-static void connect_ranks(struct rank *rank, int n)
-{
-    for (int a = 0; a < n; a++)
-        for (int b = a; b < n; b++) {
-            int pair[2] = {-1, -1};
-            if (a != b)
-                assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-            rank[a].fds[b] = pair[0];
-            rank[b].fds[a] = pair[1];
-        }
+    return status;
 }
 
 static struct cs_test_spec options_of(const char *rules, int dp, int llm_pp)
@@ -205,7 +191,6 @@ static struct cs_test_spec options_of(const char *rules, int dp, int llm_pp)
 static int run_job(const struct cs_test_spec *options, enum noise noise, struct rank *rank)
 {
     struct job job = {.made = cs_test_plan(options), .noise = noise};
-    pthread_t thread[MAX_RANKS];
     memset(rank, 0, MAX_RANKS * sizeof *rank);
     for (int s = 0; s < N_STEPS; s++) {
         cs_test_step_new(&job.step[s], &job.made.plan->budget, N_SLOTS, s);
@@ -213,18 +198,11 @@ static int run_job(const struct cs_test_spec *options, enum noise noise, struct 
         cs_test_step_random(&job.step[s], (uint64_t)s + 5, 199, s == 2 ? 0 : 60);
     }
     const int n = cs_plan_world(job.made.plan);
-    assert_in_range(n, 1, MAX_RANKS);
-    connect_ranks(rank, n);
-    for (int r = 0; r < n; r++) {
+    for (int r = 0; r < n && r < MAX_RANKS; r++) {
         rank[r].job = &job;
         rank[r].rank = r;
-        assert_int_equal(pthread_create(&thread[r], NULL, run_rank, &rank[r]), 0);
     }
-    for (int r = 0; r < n; r++)
-        pthread_join(thread[r], NULL);
-    for (int r = 0; r < n; r++)
-        if (rank[r].status != CS_OK)
-            fail_msg("rank %d: %s", r, rank[r].err.text);
+    cs_test_run_ranks(n, run_rank, rank);
     for (int s = 0; s < N_STEPS; s++)
         cs_test_step_free(&job.step[s]);
     cs_test_planned_free(&job.made);
