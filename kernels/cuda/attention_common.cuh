@@ -103,28 +103,70 @@ __device__ __forceinline__ cs_softmax_rows cs_softmax_rows_new(void)
  * bf16 nor the fp32 sums mind, and the accumulated output need not be rescaled. */
 #define CS_SOFTMAX_GROWTH 8.0f
 
-/* Scores become weights; returns the factors by which what both rows have so far must shrink. The
- * rows go side by side and without branches, so that each hides the latency of the other; SUMS:
- * chains of additions for each, 1 where registers are short, or 2. */
-template <int N, int SUMS>
-__device__ __forceinline__ float2 cs_softmax(float *s, float scale, cs_softmax_rows *rows)
+/* By what both rows of a thread must shrink what they have so far. */
+struct cs_softmax_shrink {
+    bool is_any; /* row of the warp; else both factors are 1 */
+    float by[2];
+};
+
+/* Does a score exceed the maximum of its row so far by too much? false for -inf - -inf, which is no
+ * number. */
+__device__ __forceinline__ bool cs_softmax_exceeds(float top, float max, float scale)
 {
-    float top[2] = {rows->max[0], rows->max[1]}, base[2], shrink[2], more[2] = {0.0f, 0.0f};
-#pragma unroll
-    for (int i = 0; i < N; i += 4) {
-        top[0] = fmaxf(top[0], fmaxf(s[i], s[i + 1]));
-        top[1] = fmaxf(top[1], fmaxf(s[i + 2], s[i + 3]));
-    }
+    return (top - max) * scale > CS_SOFTMAX_GROWTH;
+}
+
+/* top: of this thread's scores. Most steps need no new maximum, which every thread can tell of its
+ * own scores: the others of a row are asked only where one of the warp cannot. */
+__device__ __forceinline__ cs_softmax_shrink cs_softmax_grow(const float (&top)[2], float scale,
+                                                             cs_softmax_rows *rows)
+{
+    cs_softmax_shrink shrink = {
+        false, {1.0f, 1.0f}
+    };
+    shrink.is_any =
+        __any_sync(0xffffffffu, cs_softmax_exceeds(top[0], rows->max[0], scale) ||
+                                    cs_softmax_exceeds(top[1], rows->max[1], scale));
+    if (!shrink.is_any)
+        return shrink;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        top[h] = cs_quad_max(top[h]);
-        /* false for -inf - -inf, which is no number */
-        const bool is_larger = (top[h] - rows->max[h]) * scale > CS_SOFTMAX_GROWTH;
-        shrink[h] = is_larger ? cs_exp2((rows->max[h] - top[h]) * scale) : 1.0f;
-        rows->max[h] = is_larger ? top[h] : rows->max[h];
-        base[h] = rows->max[h] == -INFINITY ? 0.0f : rows->max[h] * scale;
-        rows->sum[h] *= shrink[h];
+        const float all = cs_quad_max(fmaxf(top[h], rows->max[h]));
+        const bool is_larger = cs_softmax_exceeds(all, rows->max[h], scale);
+        shrink.by[h] = is_larger ? cs_exp2((rows->max[h] - all) * scale) : 1.0f;
+        rows->max[h] = is_larger ? all : rows->max[h];
+        rows->sum[h] *= shrink.by[h];
     }
+    return shrink;
+}
+
+/* The largest of a row's scores, s[0], s[1], s[4], s[5], ...: in chains that do not wait for each
+ * other. */
+template <int N> __device__ __forceinline__ float cs_softmax_top(const float *s)
+{
+    constexpr int CHAINS = 4;
+    static_assert(N % (2 * CHAINS) == 0);
+    float top[CHAINS];
+#pragma unroll
+    for (int i = 0; i < N / 2; i++) {
+        const float x = s[i / 2 * 4 + i % 2];
+        top[i % CHAINS] = i < CHAINS ? x : fmaxf(top[i % CHAINS], x);
+    }
+    return fmaxf(fmaxf(top[0], top[1]), fmaxf(top[2], top[3]));
+}
+
+/* Scores become weights. The rows go side by side and without branches, so that each hides the
+ * latency of the other; SUMS: chains of additions for each, 1 where registers are short, or 2. */
+template <int N, int SUMS>
+__device__ __forceinline__ cs_softmax_shrink cs_softmax(float *s, float scale,
+                                                        cs_softmax_rows *rows)
+{
+    const float top[2] = {cs_softmax_top<N>(s), cs_softmax_top<N>(s + 2)};
+    float base[2], more[2] = {0.0f, 0.0f};
+    const cs_softmax_shrink shrink = cs_softmax_grow(top, scale, rows);
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+        base[h] = rows->max[h] == -INFINITY ? 0.0f : rows->max[h] * scale;
 #pragma unroll
     for (int i = 0; i < N; i += 4)
 #pragma unroll
@@ -138,20 +180,20 @@ __device__ __forceinline__ float2 cs_softmax(float *s, float scale, cs_softmax_r
         rows->sum[0] += more[0];
         rows->sum[1] += more[1];
     }
-    return {shrink[0], shrink[1]};
+    return shrink;
 }
 
 /* The output so far, N accumulators, times these factors. */
-template <int N> __device__ __forceinline__ void cs_shrink(float *out, float2 by)
+template <int N> __device__ __forceinline__ void cs_shrink(float *out, const cs_softmax_shrink &by)
 {
-    if (!__any_sync(0xffffffffu, by.x != 1.0f || by.y != 1.0f))
+    if (!by.is_any)
         return;
 #pragma unroll
     for (int i = 0; i < N; i += 4) {
-        out[i] *= by.x;
-        out[i + 1] *= by.x;
-        out[i + 2] *= by.y;
-        out[i + 3] *= by.y;
+        out[i] *= by.by[0];
+        out[i + 1] *= by.by[0];
+        out[i + 2] *= by.by[1];
+        out[i + 3] *= by.by[1];
     }
 }
 

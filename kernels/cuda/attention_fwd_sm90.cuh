@@ -7,10 +7,12 @@
  * and compute. An item is (query tile, head); blocks take items from a counter, the dearest tiles
  * first.
  *
- * A warpgroup issues the scores of step j + 1 and, behind them, the product of step j with the
- * values; while the tensor cores are busy with the latter it takes the softmax of the former. The
- * two warpgroups take turns at issuing, so that one's softmax hides behind the other's products. A
- * step of which a warpgroup's cells are all empty costs it nothing but its turn.
+ * A warpgroup keeps its queries in registers as far as there is room for them: its products read
+ * keys and values only then, which shared memory is fast enough for. It issues the scores of step
+ * j + 1 and, behind them, the product of step j with the values; while the tensor cores are busy
+ * with the latter it takes the softmax of the former. The two warpgroups take turns at issuing, so
+ * that one's softmax hides behind the other's products. A step of which a warpgroup's cells are all
+ * empty costs it nothing but its turn.
  *
  * Items of equal cost (a full mask) rarely fill the last round of the blocks: those of that round
  * are cut along their keys into shares of equal length, one for each block. A warpgroup leaves what
@@ -53,6 +55,7 @@ template <int DIM_, int KEYS_, int K_STAGES_, int V_STAGES_, bool IS_CAPPED_> st
     static constexpr int K_STAGES = K_STAGES_; /* steps of which keys are in shared memory, */
     static constexpr int V_STAGES = V_STAGES_; /* and values, which are needed one step later */
     static constexpr bool IS_CAPPED = IS_CAPPED_;
+    static constexpr bool HAS_QUERIES = DIM <= (IS_CAPPED ? 80 : 128); /* in registers */
 
     static constexpr int PADDED = (DIM + 15) / 16 * 16;
     static constexpr int WIDE = DIM / 64 * 64, TAIL = PADDED - WIDE;

@@ -27,7 +27,7 @@ __device__ __forceinline__ void cs_quad_transpose(uint32_t (&word)[4], int lane)
 
 /* What a step holds for one thread. */
 struct cs_fwd_view {
-    int32_t flags;
+    int32_t flags, stage;
     uint32_t bits[2]; /* of a cell that has a bitmap, else 0 */
 
     __device__ __forceinline__ bool is(int32_t flag) const
@@ -42,9 +42,10 @@ template <class S> struct cs_fwd_math {
     static constexpr int OUT = S::PADDED / 2;
     float out[OUT];           /* (64, PADDED): WIDE columns, then TAIL */
     float score[S::KEYS / 2]; /* (64, KEYS) */
+    uint32_t query[S::HAS_QUERIES ? S::PADDED / 4 : 1]; /* (64, PADDED), as operand a */
     uint32_t weight[S::KEYS / 4];
     cs_softmax_rows rows;
-    cs_ring<S::K_STAGES> keys;   /* the present step */
+    cs_ring<S::K_STAGES> keys;   /* the step that was looked at last */
     cs_ring<S::V_STAGES> values; /* the step whose values come next */
     uint32_t base;
     int group, thread;
@@ -65,8 +66,8 @@ template <class S> struct cs_fwd_math {
     /* Behind the last step of an item the queries are free as well. */
     __device__ __forceinline__ void free_keys(const cs_fwd_view &view) const
     {
-        free_stage(L::K_FREE, keys.stage);
-        if (view.is(CS_FWD_LAST))
+        free_stage(L::K_FREE, view.stage);
+        if (!S::HAS_QUERIES && view.is(CS_FWD_LAST))
             free_stage(L::Q_FREE, 0);
     }
 
@@ -74,6 +75,36 @@ template <class S> struct cs_fwd_math {
     {
         free_stage(L::V_FREE, values.stage);
         values.step();
+    }
+
+    /* The four words of operand a for 16 columns from `octet` octets on, in rows of ROW bytes under
+     * the swizzle that is as wide. */
+    template <int ROW>
+    __device__ __forceinline__ void read_query(uint32_t rows, int octet, uint32_t *word) const
+    {
+        const int lane = thread % 32, row = thread / 32 * 16 + lane % 16;
+        const int at = (octet + lane / 16) ^ (row * ROW / 128 % (ROW / 16));
+        uint32_t four[4];
+        cs_ldmatrix(rows + (uint32_t)(row * ROW + at * 16), four);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            word[i] = four[i];
+    }
+
+    /* This warpgroup's queries to registers, where they stay for the item; shared memory is free
+     * for the next one's. */
+    __device__ __forceinline__ void read_queries(uint32_t q)
+    {
+#pragma unroll
+        for (int c = 0; c < S::WIDE; c += 16)
+            read_query<CS_SWIZZLE_128>(q + (uint32_t)(c / 64 * 128 * CS_MASK_CELL), c % 64 / 8,
+                                       query + c / 4);
+        if constexpr (S::TAIL > 0)
+#pragma unroll
+            for (int c = 0; c < S::TAIL; c += 16)
+                read_query<2 * S::TAIL>(q + S::WIDE * 2 * CS_MASK_CELL, c / 8,
+                                        query + (S::WIDE + c) / 4);
+        free_stage(L::Q_FREE, 0);
     }
 
     __device__ __forceinline__ void wait_values(void) const
@@ -91,32 +122,45 @@ template <class S> struct cs_fwd_math {
         cs_bar_arrive(CS_FWD_TURN + (group ^ 1), 2 * CS_WARPGROUP);
     }
 
+    /* 16 columns of q k^T: queries from registers or, from where WIDTH and the bytes behind q say,
+     * from shared memory */
+    template <int WIDTH>
+    __device__ __forceinline__ void issue_columns(uint32_t q, uint64_t k, int column,
+                                                  uint32_t bytes)
+    {
+        if constexpr (S::HAS_QUERIES)
+            cs_wgmma<S::KEYS>::template rs<CS_ROW_K>(score, query + column / 4, k, column > 0);
+        else
+            cs_wgmma<S::KEYS>::template ss<CS_ROW_K, CS_ROW_K>(
+                score, cs_wgmma_advance(cs_wgmma_operand<WIDTH>(q), bytes), k, column > 0);
+    }
+
     /* score = q k^T; issued, not waited for */
     __device__ __forceinline__ void issue_scores(uint32_t q, int32_t i)
     {
-        /* Else the compiler computes the operands of all steps of k before the loop over keys and
-         * keeps them in registers. */
-        asm volatile("" : "+r"(q));
-        q = cs_uniform(q);
+        if constexpr (!S::HAS_QUERIES) {
+            /* Else the compiler computes the operands of all steps of k before the loop over keys
+             * and keeps them in registers. */
+            asm volatile("" : "+r"(q));
+            q = cs_uniform(q);
+        }
         const uint32_t k = cs_uniform(base + (uint32_t)(L::K + i * S::K_BYTES));
-        const uint64_t q_wide = cs_wgmma_operand<CS_SWIZZLE_128>(q);
-        const uint64_t k_wide = cs_wgmma_operand<CS_SWIZZLE_128>(k);
+        const uint64_t wide = cs_wgmma_operand<CS_SWIZZLE_128>(k);
         cs_wgmma_settle<S::KEYS / 2>(score);
         cs_wgmma_fence();
 #pragma unroll
         for (int c = 0; c < S::WIDE; c += 16) {
             const uint32_t box = (uint32_t)(c / 64 * 128), step = (uint32_t)(c % 64 * 2);
-            cs_wgmma<S::KEYS>::template ss<CS_ROW_K, CS_ROW_K>(
-                score, cs_wgmma_advance(q_wide, box * CS_MASK_CELL + step),
-                cs_wgmma_advance(k_wide, box * S::KEYS + step), c > 0);
+            issue_columns<CS_SWIZZLE_128>(q, cs_wgmma_advance(wide, box * S::KEYS + step), c,
+                                          box * CS_MASK_CELL + step);
         }
         if constexpr (S::TAIL > 0) {
-            const uint64_t q_tail = cs_wgmma_operand<2 * S::TAIL>(q + S::WIDE * 2 * CS_MASK_CELL);
-            const uint64_t k_tail = cs_wgmma_operand<2 * S::TAIL>(k + S::WIDE * 2 * S::KEYS);
+            const uint64_t tail = cs_wgmma_operand<2 * S::TAIL>(k + S::WIDE * 2 * S::KEYS);
 #pragma unroll
-            for (uint32_t c = 0; c < S::TAIL; c += 16)
-                cs_wgmma<S::KEYS>::template ss<CS_ROW_K, CS_ROW_K>(
-                    score, cs_wgmma_advance(q_tail, c * 2), cs_wgmma_advance(k_tail, c * 2), true);
+            for (int c = 0; c < S::TAIL; c += 16)
+                issue_columns<2 * S::TAIL>(q + S::WIDE * 2 * CS_MASK_CELL,
+                                           cs_wgmma_advance(tail, (uint32_t)c * 2), S::WIDE + c,
+                                           (uint32_t)c * 2);
         }
         cs_wgmma_commit();
     }
@@ -151,16 +195,24 @@ template <class S> struct cs_fwd_math {
                 cs_keep<CS_MASK_CELL / 2>(score + c * CS_MASK_CELL / 2, view.bits[c]);
     }
 
+    /* Sums of weights are never negative. Asking keeps the compiler from taking the softmax, on
+     * which they depend, behind the wait for the values, where nothing would overlap it. */
+    __device__ __forceinline__ void finish_sums(void) const
+    {
+        if (__any_sync(0xffffffffu, rows.sum[0] < 0.0f || rows.sum[1] < 0.0f))
+            asm volatile("trap;");
+    }
+
     /* After the scores have come: to weights, not yet packed. Returns the factors for out. */
-    __device__ __forceinline__ float2 soften(const cs_fwd_args &a, const cs_fwd_view &view)
+    __device__ __forceinline__ cs_softmax_shrink soften(const cs_fwd_args &a, const cs_fwd_view &view)
     {
         free_keys(view);
         cs_wgmma_settle<S::KEYS / 2>(score);
         if constexpr (S::IS_CAPPED)
             cs_cap<S::KEYS / 2>(score, a.scales.tanh);
         mask(view);
-        const float2 factors = cs_softmax<S::KEYS / 2, 2>(score, a.scales.exp2, &rows);
-        cs_wgmma_settle<S::KEYS / 2>(score);
+        const cs_softmax_shrink factors = cs_softmax<S::KEYS / 2, 2>(score, a.scales.exp2, &rows);
+        finish_sums();
         return factors;
     }
 
@@ -172,13 +224,13 @@ template <class S> struct cs_fwd_math {
     }
 
     /* After the values have come. */
-    __device__ __forceinline__ void shrink(float2 by)
+    __device__ __forceinline__ void shrink(const cs_softmax_shrink &by)
     {
         cs_wgmma_settle<OUT>(out);
         cs_shrink<OUT>(out, by);
     }
 
-    /* The present step, as soon as its keys are there. */
+    /* A step, as soon as its keys are there. */
     __device__ __forceinline__ cs_fwd_view look(const cs_fwd_step *steps) const
     {
         const int32_t i = keys.stage;
@@ -189,7 +241,7 @@ template <class S> struct cs_fwd_math {
         if (thread % 32 == 0) /* which also frees it: no other lane reads what loaders store */
             flags = steps[i].flags[group];
         cs_fwd_view view = {
-            (int32_t)cs_uniform((uint32_t)flags), {0, 0}
+            (int32_t)cs_uniform((uint32_t)flags), i, {0, 0}
         };
 #pragma unroll
         for (int c = 0; c < S::CELLS; c++)
@@ -214,38 +266,41 @@ template <class S> struct cs_fwd_math {
         keys.step();
         if (view.is(CS_FWD_LAST))
             return {
-                CS_FWD_EMPTY | CS_FWD_OVER, {0, 0}
+                CS_FWD_EMPTY | CS_FWD_OVER, 0, {0, 0}
             };
         return look(steps);
     }
 
-    /* The first step of a run: nothing to overlap it with but the other warpgroup. */
-    __device__ __forceinline__ void begin_run(const cs_fwd_args &a, uint32_t q,
-                                              const cs_fwd_view &view)
+    /* The first step of a run: nothing to overlap it with but the other warpgroup. Returns the next
+     * step, as go_on does. */
+    __device__ __forceinline__ cs_fwd_view begin_run(const cs_fwd_args &a, uint32_t q,
+                                                     const cs_fwd_view &view,
+                                                     const cs_fwd_step *steps)
     {
         take_turn();
-        issue_scores(q, keys.stage);
+        issue_scores(q, view.stage);
         give_turn();
+        const cs_fwd_view next = advance(view, steps);
         cs_wgmma_wait<0>();
-        const float2 factors = soften(a, view);
+        const cs_softmax_shrink factors = soften(a, view);
         shrink(factors);
         pack();
+        return next;
     }
 
-    /* The scores of the present step beside the values of the last one; returns the next step. It
-     * is looked at between the softmax and the wait for the values: the branches there keep the
-     * compiler from doing the softmax behind that wait, where nothing would overlap it. */
+    /* The scores of a step beside the values of the one before. The next step is looked at while
+     * the scores are on their way: its keys have a stage of their own. */
     __device__ __forceinline__ cs_fwd_view go_on(const cs_fwd_args &a, uint32_t q,
                                                  const cs_fwd_view &view, const cs_fwd_step *steps)
     {
         take_turn();
-        issue_scores(q, keys.stage);
+        issue_scores(q, view.stage);
         wait_values();
         issue_values(values.stage);
         give_turn();
-        cs_wgmma_wait<1>();
-        const float2 factors = soften(a, view);
         const cs_fwd_view next = advance(view, steps);
+        cs_wgmma_wait<1>();
+        const cs_softmax_shrink factors = soften(a, view);
         cs_wgmma_wait<0>();
         free_values();
         shrink(factors);
@@ -274,8 +329,7 @@ template <class S> struct cs_fwd_math {
                 view = advance(view, steps);
                 continue;
             }
-            begin_run(a, q, view);
-            view = advance(view, steps);
+            view = begin_run(a, q, view, steps);
             while (!view.is(CS_FWD_EMPTY))
                 view = go_on(a, q, view, steps);
             end_run();
@@ -408,6 +462,8 @@ __device__ __forceinline__ void cs_fwd_compute(const cs_fwd_args &a, uint8_t *sh
         if (cs_fwd_word(&now->first) < cs_fwd_word(&now->end)) {
             cs_mbar_wait(m.base + L::Q_FULL, q_parity);
             q_parity ^= 1;
+            if constexpr (S::HAS_QUERIES)
+                m.read_queries(q);
             m.attend(a, q, (const cs_fwd_step *)(shared + L::STEP));
         }
         /* not before: it would fill registers all the time */

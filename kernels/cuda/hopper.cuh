@@ -190,6 +190,14 @@ template <int PENDING> __device__ __forceinline__ void cs_bulk_wait(void)
 }
 
 /* Four 8 x 8 matrices of bf16 pairs; lane l gives the address of row l % 8 of matrix l / 8. */
+__device__ __forceinline__ void cs_ldmatrix(uint32_t from, uint32_t (&word)[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+                 : "r"(from)
+                 : "memory");
+}
+
 __device__ __forceinline__ void cs_stmatrix(uint32_t to, uint32_t a, uint32_t b, uint32_t c,
                                             uint32_t d)
 {
