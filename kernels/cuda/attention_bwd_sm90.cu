@@ -29,11 +29,36 @@ __device__ __forceinline__ void add_weighted(float (&d)[L::DIM / 2], const uint3
         cs_wgmma<L::DIM>::template rs<CS_ROW_MN>(d, weight + 4 * k, further(b, k * 16 * 128), true);
 }
 
+/* What a warpgroup knows of a step as soon as its queries have come, before it issues S. */
+struct ahead {
+    int32_t cell; /* of its keys */
+    bool is_last; /* of the item */
+};
+
+/* This thread's first column of a stage's statistics. */
+template <typename L>
+__device__ __forceinline__ const float *stat_of(const uint8_t *shared, int32_t stage)
+{
+    return (const float *)(shared + L::STAT + stage * CS_BWD_STAT_BYTES) + threadIdx.x % 4 * 2;
+}
+
+template <typename L>
+__device__ __forceinline__ struct ahead look_ahead(const uint8_t *shared, int32_t stage, int wg)
+{
+    struct step step = {};
+    if (threadIdx.x % 32 == 0) /* which also frees it */
+        step = ((const struct step *)(shared + L::STEP))[stage];
+    return {of_first_lane(wg == 0 ? step.cell[0] : step.cell[1]),
+            (of_first_lane(step.flags) & 1) != 0};
+}
+
 /* N: columns of dQ that this warpgroup computes. */
 template <typename L, int N, bool CAP>
 __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *shared, int wg)
 {
     constexpr int DIM = L::DIM;
+    /* row sums that are read before dP is waited for: as many as there are registers for */
+    constexpr int EARLY_SUMS = DIM < 128 ? CS_BWD_ROWS : CAP ? 0 : CS_BWD_ROWS / 2;
     const uint32_t base = cs_smem(shared);
     const bool is_elected = threadIdx.x % 32 == 0;
     const uint32_t own_keys = base + L::K + wg * CS_BWD_ROWS * 128;
@@ -54,38 +79,43 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
         if (item.count > 0) {
             float s[32];
             cs_mbar_wait(base + L::Q_FULL + 8 * ring.stage, ring.parity);
+            struct ahead step = look_ahead<L>(shared, ring.stage, wg);
             cs_wgmma_fence();
             products<L, 64>(s, own_keys, base + L::Q + ring.stage * L::QUERY_BYTES);
             cs_wgmma_commit();
-            const struct step *const steps = (const struct step *)(shared + L::STEP);
-            int32_t cell = read_by_one(&steps[ring.stage].cell[wg]);
-            uint32_t keep = cs_cell_bits<false>(a.bits, cell, threadIdx.x % CS_WARPGROUP);
+            uint32_t keep = cs_cell_bits<false>(a.bits, step.cell, threadIdx.x % CS_WARPGROUP);
             cs_wgmma_wait<0>();
             for (bool is_last = false; !is_last;) {
                 const uint32_t q = base + L::Q + ring.stage * L::QUERY_BYTES;
                 const uint32_t d_o = base + L::DO + ring.stage * L::QUERY_BYTES;
                 const uint32_t ds_both = base + L::P + ring.stage * 2 * L::P_BYTES;
-                const float *stat =
-                    (const float *)(shared + L::STAT + ring.stage * CS_BWD_STAT_BYTES) +
-                    threadIdx.x % 4 * 2;
                 float dp[32], dq[N / 2];
                 uint32_t p[16], ds[16];
+                float2 lse[CS_BWD_ROWS / 8], sum[CS_BWD_ROWS / 8];
+                const float *const stat = stat_of<L>(shared, ring.stage);
 
                 cs_mbar_wait(base + L::DO_FULL + 8 * ring.stage, ring.parity);
+                if constexpr (!CAP)
+                    read_stat<CS_BWD_ROWS>(lse, stat);
                 cs_wgmma_fence();
                 products<L, 64>(dp, own_values, d_o);
                 cs_wgmma_commit();
                 hold(s);
-                if (cell != CS_CELL_ALL)
+                if (step.cell != CS_CELL_ALL)
                     cs_keep<32>(s, keep);
-                probabilities<64, CAP>(s, p, stat, a);
+                if constexpr (CAP) /* no registers for it before */
+                    read_stat<CS_BWD_ROWS>(lse, stat);
+                probabilities<64, CAP>(s, p, lse, a);
                 cs_wgmma_fence();
                 add_weighted<L>(dv, p, d_o);
                 cs_wgmma_commit();
 
+                read_stat<EARLY_SUMS>(sum, stat + CS_BWD_ROWS);
                 cs_wgmma_wait<1>(); /* dP */
                 hold(dp);
-                score_gradient<64>(s, dp, ds, stat);
+                read_stat<CS_BWD_ROWS - EARLY_SUMS>(sum + EARLY_SUMS / 8,
+                                                    stat + CS_BWD_ROWS + EARLY_SUMS);
+                score_gradient<64>(s, dp, ds, sum);
                 store_packed<64>(ds, ds_both + wg * L::P_BYTES, 0);
                 cs_fence_async();
                 cs_wgmma_fence();
@@ -99,30 +129,30 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
                 cs_wgmma_fence();
                 query_gradient<L, N>(dq, ds_both, dq_keys);
                 cs_wgmma_commit();
-                cs_wgmma_wait<1>();          /* dK */
-                int32_t half = 0, flags = 0; /* of the first lane */
+                cs_wgmma_wait<1>();         /* dK */
+                int32_t half = 0, rank = 0; /* of the first lane */
                 if (is_elected) {
-                    half = steps[ring.stage].half;
-                    flags = steps[ring.stage].flags;
+                    const struct step *const now = (const struct step *)(shared + L::STEP);
+                    half = now[ring.stage].half;
+                    rank = now[ring.stage].flags >> 1;
                     cs_mbar_arrive(base + L::Q_FREE + 8 * ring.stage);
                 }
 
                 /* After the last step S is computed from whatever is there, and not used: a
                  * branch around it would make the compiler wait after every wgmma. */
-                is_last = of_first_lane(flags) & 1;
+                is_last = step.is_last;
                 ring.step();
-                if (!is_last)
+                if (!is_last) {
                     cs_mbar_wait(base + L::Q_FULL + 8 * ring.stage, ring.parity);
+                    step = look_ahead<L>(shared, ring.stage, wg);
+                }
                 cs_wgmma_fence();
                 products<L, 64>(s, own_keys, base + L::Q + ring.stage * L::QUERY_BYTES);
                 cs_wgmma_commit();
-                if (!is_last) {
-                    cell = read_by_one(&steps[ring.stage].cell[wg]);
-                    keep = cs_cell_bits<false>(a.bits, cell, threadIdx.x % CS_WARPGROUP);
-                }
+                keep = cs_cell_bits<false>(a.bits, step.cell, threadIdx.x % CS_WARPGROUP);
                 cs_wgmma_wait<1>(); /* dQ */
                 hold(dq);
-                hand_over_dq<L, N>(dq, shared, half, flags >> 1, wg, (uint32_t)ring.stage);
+                hand_over_dq<L, N>(dq, shared, half, rank, wg, (uint32_t)ring.stage);
                 cs_wgmma_wait<0>(); /* S */
             }
         }

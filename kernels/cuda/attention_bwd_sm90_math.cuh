@@ -56,15 +56,25 @@ __device__ __forceinline__ void query_gradient(float (&d)[N / 2], uint32_t ds, u
                                                        further(b, k * 16 * 128), k > 0);
 }
 
-/* Scores to probabilities: packed in p for dV, and times the slope of the cap in s for dS. */
+/* This thread's columns of a statistic of N queries; from: of its first column. Apart from their
+ * use, so that nobody waits for shared memory there. */
+template <int N> __device__ __forceinline__ void read_stat(float2 *x, const float *from)
+{
+#pragma unroll
+    for (int j = 0; j < N / 8; j++)
+        x[j] = *(const float2 *)(from + 8 * j);
+}
+
+/* Scores to probabilities: packed in p for dV, and times the slope of the cap in s for dS. lse:
+ * times -1 / ln 2. */
 template <int N, bool CAP>
 __device__ __forceinline__ void probabilities(float (&s)[N / 2], uint32_t (&p)[N / 4],
-                                              const float *stat, const struct cs_bwd_args &a)
+                                              const float2 (&lse)[N / 8],
+                                              const struct cs_bwd_args &a)
 {
     const float unit = CAP ? 1.0f : a.to_log2;
 #pragma unroll
     for (int j = 0; j < N / 8; j++) {
-        const float2 lse = *(const float2 *)(stat + 8 * j);
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             float *x = s + 4 * j + 2 * h, slope[2];
@@ -76,8 +86,8 @@ __device__ __forceinline__ void probabilities(float (&s)[N / 2], uint32_t (&p)[N
                     x[i] = x[i] == -INFINITY ? x[i] : t * a.to_log2;
                 }
             }
-            x[0] = cs_exp2(x[0] * unit + lse.x);
-            x[1] = cs_exp2(x[1] * unit + lse.y);
+            x[0] = cs_exp2(x[0] * unit + lse[j].x);
+            x[1] = cs_exp2(x[1] * unit + lse[j].y);
             p[2 * j + h] = cs_pack_bf16(x[0], x[1]);
             if (CAP) {
                 x[0] *= slope[0];
@@ -90,15 +100,15 @@ __device__ __forceinline__ void probabilities(float (&s)[N / 2], uint32_t (&p)[N
 /* ds = p (dp - rowsum), packed */
 template <int N>
 __device__ __forceinline__ void score_gradient(const float (&p)[N / 2], const float (&dp)[N / 2],
-                                               uint32_t (&ds)[N / 4], const float *stat)
+                                               uint32_t (&ds)[N / 4], const float2 (&sum)[N / 8])
 {
 #pragma unroll
     for (int j = 0; j < N / 8; j++) {
-        const float2 sum = *(const float2 *)(stat + CS_BWD_ROWS + 8 * j);
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const int i = 4 * j + 2 * h;
-            ds[2 * j + h] = cs_pack_bf16(p[i] * (dp[i] - sum.x), p[i + 1] * (dp[i + 1] - sum.y));
+            ds[2 * j + h] =
+                cs_pack_bf16(p[i] * (dp[i] - sum[j].x), p[i + 1] * (dp[i + 1] - sum[j].y));
         }
     }
 }

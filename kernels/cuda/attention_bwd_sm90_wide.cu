@@ -49,6 +49,7 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
                                 wg * QUERIES + threadIdx.x % 4 * 2;
             float s[QUERIES / 2], dp[QUERIES / 2], dq[COLUMNS / 2];
             uint32_t p[QUERIES / 4], ds[QUERIES / 4];
+            float2 lse[QUERIES / 8], sum[QUERIES / 8];
 
             cs_mbar_wait(base + L::Q_FULL + 8 * ring.stage, ring.parity);
             cs_wgmma_fence();
@@ -58,6 +59,7 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
             const int32_t cell = read_by_one(&step->cell[0]);
             const uint32_t keep =
                 cs_cell_bits<false>(a.bits, cell, threadIdx.x % CS_WARPGROUP) >> (wg * QUERIES / 2);
+            read_stat<QUERIES>(lse, stat);
             cs_mbar_wait(base + L::DO_FULL, do_parity);
             cs_wgmma_fence();
             products<L, QUERIES>(dp, base + L::V, d_o + wg * OWN_QUERIES);
@@ -67,11 +69,12 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
             hold(s);
             if (cell != CS_CELL_ALL)
                 cs_keep<QUERIES / 2>(s, keep);
-            probabilities<QUERIES, CAP>(s, p, stat, a);
+            probabilities<QUERIES, CAP>(s, p, lse, a);
             store_packed<QUERIES>(p, p_at, wg * QUERIES / 8);
+            read_stat<QUERIES>(sum, stat + CS_BWD_ROWS);
             cs_wgmma_wait<0>(); /* dP */
             hold(dp);
-            score_gradient<QUERIES>(s, dp, ds, stat);
+            score_gradient<QUERIES>(s, dp, ds, sum);
             store_packed<QUERIES>(ds, ds_at, wg * QUERIES / 8);
             cs_fence_async();
             cs_bar_sync(BAR_DS, 2 * CS_WARPGROUP);

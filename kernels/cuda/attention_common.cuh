@@ -124,9 +124,8 @@ __device__ __forceinline__ cs_softmax_shrink cs_softmax_grow(const float (&top)[
     cs_softmax_shrink shrink = {
         false, {1.0f, 1.0f}
     };
-    shrink.is_any =
-        __any_sync(0xffffffffu, cs_softmax_exceeds(top[0], rows->max[0], scale) ||
-                                    cs_softmax_exceeds(top[1], rows->max[1], scale));
+    shrink.is_any = __any_sync(0xffffffffu, cs_softmax_exceeds(top[0], rows->max[0], scale) ||
+                                                cs_softmax_exceeds(top[1], rows->max[1], scale));
     if (!shrink.is_any)
         return shrink;
 #pragma unroll

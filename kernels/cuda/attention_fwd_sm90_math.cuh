@@ -40,8 +40,8 @@ struct cs_fwd_view {
 template <class S> struct cs_fwd_math {
     using L = cs_fwd_layout<S>;
     static constexpr int OUT = S::PADDED / 2;
-    float out[OUT];           /* (64, PADDED): WIDE columns, then TAIL */
-    float score[S::KEYS / 2]; /* (64, KEYS) */
+    float out[OUT];                                     /* (64, PADDED): WIDE columns, then TAIL */
+    float score[S::KEYS / 2];                           /* (64, KEYS) */
     uint32_t query[S::HAS_QUERIES ? S::PADDED / 4 : 1]; /* (64, PADDED), as operand a */
     uint32_t weight[S::KEYS / 4];
     cs_softmax_rows rows;
@@ -204,7 +204,8 @@ template <class S> struct cs_fwd_math {
     }
 
     /* After the scores have come: to weights, not yet packed. Returns the factors for out. */
-    __device__ __forceinline__ cs_softmax_shrink soften(const cs_fwd_args &a, const cs_fwd_view &view)
+    __device__ __forceinline__ cs_softmax_shrink soften(const cs_fwd_args &a,
+                                                        const cs_fwd_view &view)
     {
         free_keys(view);
         cs_wgmma_settle<S::KEYS / 2>(score);
