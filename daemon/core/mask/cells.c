@@ -23,18 +23,30 @@ int32_t cs_mask_tile_rows(const struct cs_mask_plan *plan, bool restart, int32_t
     return n;
 }
 
-static bool is_same_class(const struct cs_mask_plan *plan, int32_t a, int32_t b)
+static struct cs_mask_token class_at(const struct cs_mask_plan *plan, int32_t row)
 {
-    const struct cs_mask_token x = cs_mask_class(plan->rule, cs_mask_token_at(plan, a)),
-                               y = cs_mask_class(plan->rule, cs_mask_token_at(plan, b));
-    return x.word == y.word && x.item == y.item && x.doc == y.doc;
+    return cs_mask_class(plan->rule, cs_mask_token_at(plan, row));
+}
+
+/* All that a class is made of: most rows repeat the one before. */
+static bool is_repeat(const struct cs_mask_plan *plan, int32_t row)
+{
+    return plan->doc[row] == plan->doc[row - 1] &&
+           (plan->item == NULL || plan->item[row] == plan->item[row - 1]) &&
+           (plan->word == NULL || plan->word[row] == plan->word[row - 1]);
 }
 
 static int32_t run_end(const struct cs_mask_plan *plan, int32_t begin)
 {
+    const struct cs_mask_token own = class_at(plan, begin);
     int32_t end = begin + 1;
-    while (end < plan->n_tokens && is_same_class(plan, begin, end))
-        end++;
+    for (; end < plan->n_tokens; end++) {
+        if (is_repeat(plan, end))
+            continue;
+        const struct cs_mask_token next = class_at(plan, end);
+        if (next.word != own.word || next.item != own.item || next.doc != own.doc)
+            break;
+    }
     return end;
 }
 

@@ -14,9 +14,10 @@ struct interval { /* keys [lo, hi], empty when lo > hi */
     int64_t lo, hi;
 };
 
-/* Sums over one row of tiles. */
+/* Sums over one row of tiles. Only the tiles first to last are looked at: most rows see a part. */
 struct cover {
     int64_t k_rows;
+    int64_t first, last; /* tiles that some fragment sees part of lie between them */
     int32_t *any;   /* (n_k + 1) difference array: fragments that see part of the tile */
     int32_t *whole; /* (n_k + 1) difference array: fragments that see every key, inner tiles */
     int64_t *keys;  /* (n_k) keys seen whole by a fragment, tiles at the ends of intervals */
@@ -76,8 +77,11 @@ static void add_any(struct cover *c, struct interval keys)
 {
     if (keys.lo > keys.hi)
         return;
-    c->any[keys.lo / c->k_rows]++;
-    c->any[keys.hi / c->k_rows + 1]--;
+    const int64_t first = keys.lo / c->k_rows, last = keys.hi / c->k_rows;
+    c->any[first]++;
+    c->any[last + 1]--;
+    c->first = least(c->first, first);
+    c->last = most(c->last, last);
 }
 
 static void add_all(struct cover *c, struct interval keys)
@@ -111,11 +115,14 @@ static void add_fragment(const struct cs_mask_runs *runs, int32_t doc,
     }
 }
 
-static void finish_row(const struct cs_mask_runs *runs, struct cover *c, int32_t n_k,
-                       int32_t fragments, uint8_t *tile)
+/* Sets the tiles first to last, all others are NONE, and clears the sums. */
+static void finish_row(const struct cs_mask_runs *runs, struct cover *c, int32_t fragments,
+                       uint8_t *tile)
 {
     int32_t any = 0, whole = 0;
-    for (int32_t t = 0; t < n_k; t++) {
+    if (c->first > c->last)
+        return;
+    for (int64_t t = c->first; t <= c->last; t++) {
         const int64_t width = least(c->k_rows, runs->n_tokens - t * c->k_rows);
         any += c->any[t];
         whole += c->whole[t];
@@ -123,9 +130,10 @@ static void finish_row(const struct cs_mask_runs *runs, struct cover *c, int32_t
         if (any > 0 && c->keys[t] + whole * c->k_rows == fragments * width)
             tile[t] = CS_TILE_ALL;
     }
-    memset(c->any, 0, ((size_t)n_k + 1) * sizeof *c->any);
-    memset(c->whole, 0, ((size_t)n_k + 1) * sizeof *c->whole);
-    memset(c->keys, 0, (size_t)n_k * sizeof *c->keys);
+    const size_t n = (size_t)(c->last - c->first) + 1;
+    memset(c->any + c->first, 0, (n + 1) * sizeof *c->any);
+    memset(c->whole + c->first, 0, (n + 1) * sizeof *c->whole);
+    memset(c->keys + c->first, 0, n * sizeof *c->keys);
 }
 
 /* Where a walk over ascending blocks of queries is. */
@@ -137,6 +145,8 @@ struct walk {
 static int32_t add_block(const struct cs_mask_runs *runs, int64_t begin, int64_t end,
                          struct walk *at, struct cover *c)
 {
+    c->first = INT64_MAX;
+    c->last = -1;
     for (int32_t fragments = 1;; fragments++) {
         const struct cs_mask_run *run = &runs->run[at->run];
         const int64_t run_end = (int64_t)run->row + run->rows;
@@ -158,7 +168,7 @@ static void fill(const struct cs_mask_runs *runs, const struct cs_mask_tiles *ou
         const int64_t begin = (int64_t)t * out->q_rows,
                       end = least(begin + out->q_rows, runs->n_tokens);
         const int32_t fragments = add_block(runs, begin, end, &at, c);
-        finish_row(runs, c, out->n_k, fragments, tile + (size_t)t * (size_t)out->n_k);
+        finish_row(runs, c, fragments, tile + (size_t)t * (size_t)out->n_k);
     }
 }
 
@@ -182,8 +192,8 @@ int64_t cs_mask_tiles_met(const struct cs_mask_runs *runs, const int32_t *q_row,
     int64_t met = 0, partial = 0;
     for (int32_t b = 0; b < n_q; b++) {
         const int32_t fragments = add_block(runs, q_row[b], q_row[b + 1], &at, &c);
-        finish_row(runs, &c, n_k, fragments, tile);
-        for (int32_t t = 0; t < n_k; t++) {
+        finish_row(runs, &c, fragments, tile);
+        for (int64_t t = c.first; t <= c.last; t++) {
             met += tile[t] != CS_TILE_NONE;
             partial += tile[t] == CS_TILE_PARTIAL;
         }
@@ -204,6 +214,7 @@ enum cs_status cs_mask_tiles_make(const struct cs_mask_runs *runs, int32_t q_row
     if ((int64_t)n_q * n_k > MAX_TILES)
         return cs_fail(err, CS_LIMIT, "%d x %d tiles are too many; make the tiles larger", (int)n_q,
                        (int)n_k);
+    _Static_assert(CS_TILE_NONE == 0, "memory of an arena is NONE");
     uint8_t *tile = CS_NEW_ARRAY(arena, uint8_t, (size_t)n_q * (size_t)n_k);
     struct cover cover = new_cover(k_rows, n_k, arena);
     *out = (struct cs_mask_tiles){q_rows, k_rows, n_q, n_k, tile};
