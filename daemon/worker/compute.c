@@ -84,6 +84,13 @@ static const struct cs_watch *watch_of(struct cs_exec *exec, int32_t slot)
     return exec->config.replicas != NULL ? &exec->watch : NULL;
 }
 
+void cs_exec_place_slot(struct cs_exec *exec, const struct cs_action *action)
+{
+    const bool is_compute = cs_op_stream((enum cs_op)action->op) == CS_STREAM_COMPUTE;
+    if (is_compute && action->slot >= 0 && !exec->inputs[action->slot].is_placed)
+        cs_input_place(&exec->inputs[action->slot]);
+}
+
 static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t slot)
 {
     *ctx = cs_device_ctx(exec->config.device);

@@ -2,6 +2,9 @@
  * one thread, which waits for nothing. Streams of the device wait for each other through events;
  * the list is in topological order, so what an action waits for is on its way when it is enqueued.
  *
+ * Slots are placed as they are needed: the host copies one into page-locked memory, and sends it,
+ * while the device works on the slots before.
+ *
  * Compute and collectives run on the device's compute stream, each lane (peer and direction) of the
  * messages on a stream of its own. Begin and end of every action are events; they become times when
  * the step is over.
@@ -226,6 +229,7 @@ static enum cs_status enqueue(struct cs_exec *exec, const struct cs_action *a, s
     const struct cs_rank_program *p = exec->mine;
     void *stream = stream_of(exec, a);
     cs_exec_show(exec, is_message(a), (int32_t)a->id);
+    cs_exec_place_slot(exec, a); /* before the stream waits for others */
     for (uint32_t i = 0; i < a->n_deps; i++) {
         const struct cs_action *dep = &p->actions[p->deps[a->first_dep + i]];
         if (is_awaited(dep) && stream_of(exec, dep) != stream)

@@ -145,6 +145,7 @@ static enum cs_status run_action(struct cs_exec *exec, const struct cs_action *a
                                  struct cs_err *err)
 {
     const bool is_comm = cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMM;
+    cs_exec_place_slot(exec, a);
     const int64_t start = cs_now_ns(), cpu = cs_thread_cpu_ns();
     cs_exec_show(exec, 0, (int32_t)a->id);
     show_samples(exec, a);

@@ -5,7 +5,10 @@
  * are done and everything before it in its lane (peer and direction) is posted; collectives wait
  * for all earlier communication. With a single rank both streams are run by the caller. The first
  * failure of either thread ends the step on both and is what the caller gets. On a device with
- * streams the caller enqueues everything (enqueue.c). */
+ * streams the caller enqueues everything (enqueue.c).
+ *
+ * Slots come to the device one by one, each before its first compute action; what could go wrong
+ * with one was found out before the step (worker/input.h). */
 #ifndef CS_WORKER_EXEC_H
 #define CS_WORKER_EXEC_H
 
@@ -70,7 +73,8 @@ enum cs_status cs_exec_reserve(struct cs_exec *exec, const struct cs_exec_steps 
                                struct cs_err *err) CS_NODISCARD;
 struct cs_exec_memory cs_exec_memory(const struct cs_exec *exec);
 
-/* inputs: (program->n_slots) prepared slots. After an error the exec can only be freed. */
+/* inputs: (program->n_slots) slots, prepared and with room but not placed: each is placed before
+ * the first action that computes on it. After an error the exec can only be freed. */
 enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *program,
                            const struct cs_manifest *manifest, struct cs_input *inputs,
                            struct cs_exec_counts *counts, struct cs_err *err) CS_NODISCARD;

@@ -71,10 +71,13 @@ void cs_exec_event(struct cs_exec *exec, enum cs_event_kind kind, uint32_t actio
                    int64_t end_ns, int64_t value);
 void cs_exec_show(struct cs_exec *exec, int is_comm, int32_t action);
 
-/* rows of an edge in a slot, from the manifest */
+/* rows of an edge in a slot, known before it is placed */
 int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot);
 
-/* compute.c: run one compute action */
+/* compute.c: before an action, outside of its times: if it is the first that computes on its slot,
+ * the slot goes to where the device reads it */
+void cs_exec_place_slot(struct cs_exec *exec, const struct cs_action *action);
+/* run one compute action */
 enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *action,
                                struct cs_err *err) CS_NODISCARD;
 /* communicate.c: run one collective on the calling thread; the communication thread's loop */

@@ -73,24 +73,14 @@ static enum cs_status check_ids(const struct cs_input *in, int index, struct cs_
     return CS_OK;
 }
 
-static enum cs_status prepare_rope(struct cs_input *in, int index, struct cs_err *err)
+/* they choose rows of the rope tables */
+static enum cs_status check_positions(const struct cs_input *in, int index, struct cs_err *err)
 {
-    const struct cs_input_tables *t = in->tables;
-    const size_t row = (size_t)t->rot_half * sizeof(float);
+    const int32_t limit = in->tables->n_positions;
     for (int32_t i = 0; i < in->n_tokens; i++)
-        if (in->slot.pos[i] < 0 || in->slot.pos[i] >= t->n_positions)
+        if (in->slot.pos[i] < 0 || in->slot.pos[i] >= limit)
             return cs_fail(err, CS_CORRUPT, "slot %d: position %d at row %d, the limit is %d",
-                           index, in->slot.pos[i], i, t->n_positions);
-    if (t->cos == NULL)
-        return CS_OK;
-    in->cos = cs_scratch_take(&in->memory, (size_t)in->n_tokens * row);
-    in->sin = cs_scratch_take(&in->memory, (size_t)in->n_tokens * row);
-    for (int32_t i = 0; i < in->n_tokens; i++) {
-        const size_t from = (size_t)in->slot.pos[i] * (size_t)t->rot_half;
-        const size_t to = (size_t)i * (size_t)t->rot_half;
-        memcpy(in->cos + to, t->cos + from, row);
-        memcpy(in->sin + to, t->sin + from, row);
-    }
+                           index, in->slot.pos[i], i, limit);
     return CS_OK;
 }
 
@@ -135,7 +125,7 @@ static enum cs_status prepare_tokens(struct cs_input *in, int index, struct cs_e
     for (int32_t e = 0; e < in->tables->budget->n_encoders; e++)
         CS_TRY(prepare_fill(in, e, index, err));
     CS_TRY(check_ids(in, index, err));
-    CS_TRY(prepare_rope(in, index, err));
+    CS_TRY(check_positions(in, index, err));
     prepare_spans(in);
     int32_t *segment = cs_scratch_take(&in->memory, (n + 1) * sizeof(int32_t));
     in->llm_mask = (struct cs_mask_plan){

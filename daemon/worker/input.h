@@ -4,6 +4,12 @@
  * A slot comes from the shared pool and is checked before use: a wrong index would read or write
  * outside a buffer. Errors are CS_CORRUPT and name slot, row and value.
  *
+ * Three calls. prepare and make_room for every slot of a step, before its first action: they can
+ * fail, and nothing is under way then; and taking memory may wait for a device that waits for a
+ * peer that waits for us. Then place for one slot after the other, while the device works on those
+ * before: it copies pixels and rope rows, which is most of the host's work for a slot, and can
+ * neither fail nor wait.
+ *
  * On a device with memory of its own the LLM's rows of a slot are rounded up to a bucket of 64, at
  * most the budget, and its documents, as far as there are rows for them, to a multiple of 8: packed
  * slots are of nearly, but seldom of exactly the same size, and what repeats is cheap there (plans
@@ -67,7 +73,8 @@ struct cs_input_mask {
 };
 
 /* One slot of a step: checked and prepared on the host, then placed where the device reads it.
- * Memory is reused by the next step. */
+ * Memory is reused by the next step, which may begin when the device is done with this one: staging
+ * is read by a copy that nobody waits for. */
 struct cs_input {
     const struct cs_input_tables *tables;
     struct cs_scratch memory;
@@ -77,22 +84,22 @@ struct cs_input {
      */
     const float *patches[CS_MAX_ENCODERS];
     int32_t n_tokens, n_labels;
-    int32_t llm_rows; /* that the LLM's stages compute: n_tokens and what is added; set by place */
+    int32_t llm_rows; /* of the LLM's stages: n_tokens and what is added; set by make_room */
     int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS];
     int32_t *embed_ids;                   /* (llm_rows), -1 at rows that an encoder fills */
     const int32_t *fill[CS_MAX_ENCODERS]; /* (n_rows): LLM row of every encoder row */
     struct cs_mask_plan llm_mask, enc_mask[CS_MAX_ENCODERS];
-    int32_t *item;    /* (n_tokens) picture of a row, -1: text; NULL: the rule does not ask */
-    uint64_t *word;   /* (n_tokens) modality of a row, or NULL */
-    float *cos, *sin; /* (n_tokens, rot_half) */
+    int32_t *item;  /* (n_tokens) picture of a row, -1: text; NULL: the rule does not ask */
+    uint64_t *word; /* (n_tokens) modality of a row, or NULL */
     int32_t *label_rows, *label_ids; /* (n_labels) */
     /* results of the head, valid after cs_input_fetch */
     double loss;      /* sum over the labels */
     uint8_t *correct; /* (n_labels), evaluation only, else NULL */
 
-    struct cs_input_arrays at;
+    struct cs_input_arrays at; /* set by place */
+    bool is_placed;
     char *staging, *placed; /* one block each: page-locked host memory, its copy on the device */
-    size_t room;
+    size_t room, bytes;     /* of the blocks; of this slot's part of them */
     struct cs_input_mask llm_lists, enc_lists[CS_MAX_ENCODERS];
 };
 
@@ -110,9 +117,13 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
                                 const struct cs_manifest *manifest, int index,
                                 const struct cs_slot *slot, unsigned needs,
                                 struct cs_err *err) CS_NODISCARD;
-/* Round rows up where that is done, and fill input->at: pointers to what was prepared, or one
- * asynchronous copy of it. Before the first action of the step. */
-enum cs_status cs_input_place(struct cs_input *input, struct cs_err *err) CS_NODISCARD;
+/* Round rows up where that is done, and take the memory that placing needs, where less was
+ * reserved. After patches are set. */
+enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err) CS_NODISCARD;
+/* Fill input->at: pointers to what was prepared, or one asynchronous copy of it. Once, after
+ * make_room, before the first compute action of the slot is enqueued; messages need no more than
+ * make_room. */
+void cs_input_place(struct cs_input *input);
 /* After the step. CS_LIMIT: a mask is in more pieces than there is room for, the step is void. */
 enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err) CS_NODISCARD;
 /* Bring the results of the head to the host; waits for the device. */
@@ -131,8 +142,7 @@ struct cs_fullest {
 enum cs_status cs_fullest_new(const struct cs_input_tables *tables, unsigned needs,
                               struct cs_fullest *out, struct cs_err *err) CS_NODISCARD;
 void cs_fullest_free(struct cs_fullest *fullest);
-/* All the memory that any slot of the budgets needs on the device, so that placing allocates
- * nothing. */
+/* All the memory that any slot of the budgets needs on the device, so that make_room takes none. */
 enum cs_status cs_input_reserve(struct cs_input *input, const struct cs_fullest *fullest,
                                 struct cs_err *err) CS_NODISCARD;
 

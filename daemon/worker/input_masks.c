@@ -123,22 +123,31 @@ enum cs_status cs_input_masks_reserve(struct cs_input_mask *m, int32_t n_q, int3
                     : reserve(m, all_bytes(device, n_q, n_k, room, &workspace), device, err);
 }
 
-enum cs_status cs_input_masks_build(struct cs_input_mask *m, struct cs_mask_plan *mask,
-                                    struct cs_device *device, struct cs_err *err)
+enum cs_status cs_input_masks_make_room(struct cs_input_mask *m, struct cs_device *device,
+                                        struct cs_err *err)
+{
+    size_t workspace;
+    if (m->cells.n_q == 0)
+        return CS_OK;
+    const size_t bytes = all_bytes(device, m->cells.n_q, m->cells.n_k, m->room, &workspace);
+    return reserve(m, bytes > m->bytes ? bytes + bytes / 4 : bytes, device, err);
+}
+
+void cs_input_masks_build(struct cs_input_mask *m, struct cs_mask_plan *mask,
+                          struct cs_device *device)
 {
     const int32_t n_q = m->cells.n_q, n_k = m->cells.n_k;
     struct cs_ctx ctx = cs_device_ctx(device);
     if (n_q == 0)
-        return CS_OK;
+        return;
     const size_t bytes = all_bytes(device, n_q, n_k, m->room, &ctx.workspace_bytes);
-    CS_TRY(reserve(m, bytes > m->bytes ? bytes + bytes / 4 : bytes, device, err));
+    CS_ASSERT(bytes <= m->bytes);
     struct carver c = {.base = m->memory};
     carve_cells(&c, &m->cells, n_q, n_k, m->room);
     ctx.workspace = c.base + c.used;
     mask->cells = &m->cells;
     device->ops->mask_build(&ctx, mask, &m->cells);
     cs_device_copy(device, m->n_bitmaps, m->cells.n_bitmaps, sizeof *m->n_bitmaps);
-    return CS_OK;
 }
 
 enum cs_status cs_input_masks_check(const struct cs_input_mask *m, struct cs_err *err)

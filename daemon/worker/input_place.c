@@ -1,5 +1,7 @@
 /* A prepared slot goes to where the device reads it; see input.h. On the host that is where it is.
- * A GPU gets one block: everything is copied into page-locked memory and sent in one piece. */
+ * A GPU gets one block: everything is copied into page-locked memory and sent in one piece. The
+ * block is walked twice: to know its size, when memory may be taken, and to fill it, when a device
+ * at work must not be waited for. */
 #include <string.h>
 
 #include "store/safetensors.h"
@@ -30,6 +32,14 @@ const void *cs_input_put(struct cs_input_block *b, const void *host, size_t byte
     return b->is_host || host == NULL ? host : put_in(b, host, bytes, bytes);
 }
 
+/* zeros up to `rows` behind n rows that begin at `at` of the block */
+static void zero_behind(const struct cs_input_block *b, size_t at, size_t row_bytes, int32_t n,
+                        int32_t rows)
+{
+    if (rows > n)
+        memset(b->staging + at + (size_t)n * row_bytes, 0, (size_t)(rows - n) * row_bytes);
+}
+
 /* n of the host's rows, zeros up to `rows`, room for `most` */
 static const void *put_rows(struct cs_input_block *b, const void *host, size_t row_bytes, int32_t n,
                             int32_t rows, int32_t most)
@@ -39,9 +49,36 @@ static const void *put_rows(struct cs_input_block *b, const void *host, size_t r
     const size_t bytes = (size_t)n * row_bytes;
     const size_t at = b->used;
     const void *placed = put_in(b, host, bytes, (size_t)most * row_bytes);
-    if (b->staging != NULL && rows > n)
-        memset(b->staging + at + bytes, 0, (size_t)(rows - n) * row_bytes);
+    if (b->staging != NULL)
+        zero_behind(b, at, row_bytes, n, rows);
     return placed;
+}
+
+static void gather(const struct cs_input *in, const float *table, float *out)
+{
+    const size_t half = (size_t)in->tables->rot_half;
+    for (int32_t i = 0; i < in->n_tokens; i++)
+        memcpy(out + (size_t)i * half, table + (size_t)in->slot.pos[i] * half, half * sizeof *out);
+}
+
+/* Rows of a rope table at the positions of the slot; straight into the block, for these are the
+ * largest arrays beside the pixels. */
+static const float *put_rope(struct cs_input *in, struct cs_input_block *b, const float *table)
+{
+    const size_t row = (size_t)in->tables->rot_half * sizeof *table;
+    if (table == NULL)
+        return NULL;
+    if (b->is_host) {
+        float *out = cs_scratch_take(&in->memory, (size_t)in->n_tokens * row);
+        gather(in, table, out);
+        return out;
+    }
+    const size_t at = take(b, (size_t)in->tables->budget->seq_tokens * row);
+    if (b->staging == NULL)
+        return NULL;
+    gather(in, table, (float *)(void *)(b->staging + at));
+    zero_behind(b, at, row, in->n_tokens, in->llm_rows);
+    return (const float *)(void *)(b->placed + at);
 }
 
 void *cs_input_put_mirror(struct cs_input_block *b, size_t bytes)
@@ -100,14 +137,23 @@ static bool has_lists(const struct cs_input *in, unsigned need)
     return device != NULL && device->ops->mask_build != NULL && (in->needs & need) != 0;
 }
 
-static enum cs_status build_lists(struct cs_input *in, struct cs_err *err)
+static enum cs_status reserve_lists(struct cs_input *in, struct cs_err *err)
 {
     struct cs_device *device = in->tables->device;
     if (has_lists(in, CS_INPUT_TOKENS))
-        CS_TRY(cs_input_masks_build(&in->llm_lists, &in->at.llm_mask, device, err));
+        CS_TRY(cs_input_masks_make_room(&in->llm_lists, device, err));
     for (int32_t e = 0; has_lists(in, CS_INPUT_ROWS) && e < in->tables->budget->n_encoders; e++)
-        CS_TRY(cs_input_masks_build(&in->enc_lists[e], &in->at.enc_mask[e], device, err));
+        CS_TRY(cs_input_masks_make_room(&in->enc_lists[e], device, err));
     return CS_OK;
+}
+
+static void build_lists(struct cs_input *in)
+{
+    struct cs_device *device = in->tables->device;
+    if (has_lists(in, CS_INPUT_TOKENS))
+        cs_input_masks_build(&in->llm_lists, &in->at.llm_mask, device);
+    for (int32_t e = 0; has_lists(in, CS_INPUT_ROWS) && e < in->tables->budget->n_encoders; e++)
+        cs_input_masks_build(&in->enc_lists[e], &in->at.enc_mask[e], device);
 }
 
 enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err)
@@ -141,10 +187,9 @@ static void place_llm(struct cs_input *in, struct cs_input_block *b)
 {
     const struct cs_input_tables *t = in->tables;
     const int32_t rows = in->llm_rows, most = t->budget->seq_tokens;
-    const size_t rope = (size_t)t->rot_half * sizeof(float);
     in->at.embed_ids = put_rows(b, in->embed_ids, sizeof *in->embed_ids, rows, rows, most);
-    in->at.cos = put_rows(b, in->cos, rope, in->n_tokens, rows, most);
-    in->at.sin = put_rows(b, in->sin, rope, in->n_tokens, rows, most);
+    in->at.cos = put_rope(in, b, t->cos);
+    in->at.sin = put_rope(in, b, t->sin);
     in->at.llm_mask = put_mask(b, &in->llm_mask, most);
     if (has_lists(in, CS_INPUT_TOKENS))
         cs_input_masks_put(&in->llm_lists, &in->llm_mask, false, b);
@@ -191,10 +236,16 @@ enum cs_status cs_input_reserve_block(struct cs_input *in, size_t bytes, struct 
     return CS_OK;
 }
 
-size_t cs_input_measure(struct cs_input *in)
+static struct cs_input_block walk_of(const struct cs_input *in)
 {
     struct cs_device *device = in->tables->device;
-    struct cs_input_block b = {.device = device, .is_host = device == NULL || device->mem == NULL};
+    return (struct cs_input_block){.device = device,
+                                   .is_host = device == NULL || device->mem == NULL};
+}
+
+size_t cs_input_measure(struct cs_input *in)
+{
+    struct cs_input_block b = walk_of(in);
     in->llm_rows = in->n_tokens;
     place_all(in, &b);
     in->at.llm_mask = in->llm_mask;
@@ -206,25 +257,33 @@ size_t cs_input_measure(struct cs_input *in)
     return b.used;
 }
 
-enum cs_status cs_input_place(struct cs_input *input, struct cs_err *err)
+enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err)
 {
-    struct cs_device *device = input->tables->device;
-    struct cs_input_block b = {.device = device, .is_host = device == NULL || device->mem == NULL};
+    struct cs_input_block b = walk_of(input);
     const bool is_padded = !b.is_host && (input->needs & CS_INPUT_TOKENS) != 0;
     input->llm_rows = is_padded ? cs_input_bucket(input) : input->n_tokens;
-    cs_input_pad(input);
-    place_all(input, &b);
     if (b.is_host)
         return CS_OK;
-    const size_t bytes = b.used;
+    cs_input_pad(input);
+    place_all(input, &b);
+    input->bytes = b.used;
     /* slots differ in size: room for the largest comes with the first ones */
-    CS_TRY(cs_input_reserve_block(input, bytes > input->room ? bytes + bytes / 4 : bytes, err));
+    CS_TRY(cs_input_reserve_block(input, b.used > input->room ? b.used + b.used / 4 : b.used, err));
+    return reserve_lists(input, err);
+}
+
+void cs_input_place(struct cs_input *input)
+{
+    struct cs_input_block b = walk_of(input);
+    input->is_placed = true;
     b.staging = input->staging;
     b.placed = input->placed;
-    b.used = 0;
     place_all(input, &b);
-    cs_device_copy(device, input->placed, input->staging, bytes);
-    return build_lists(input, err);
+    if (b.is_host)
+        return;
+    CS_ASSERT(b.used == input->bytes);
+    cs_device_copy(b.device, input->placed, input->staging, input->bytes);
+    build_lists(input);
 }
 
 enum cs_status cs_input_fetch(struct cs_input *input, struct cs_err *err)

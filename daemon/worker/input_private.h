@@ -35,14 +35,17 @@ void cs_input_pad(struct cs_input *input);
  * documents; else query tiles are cut as core/mask/cut.h chooses. */
 void cs_input_masks_put(struct cs_input_mask *mask_lists, const struct cs_mask_plan *mask,
                         bool restart, struct cs_input_block *block);
+/* memory for the tiles that the first walk made */
+enum cs_status cs_input_masks_make_room(struct cs_input_mask *mask_lists, struct cs_device *device,
+                                        struct cs_err *err) CS_NODISCARD;
 /* After the block is on its way: mask as the device has it; sets mask->cells. */
-enum cs_status cs_input_masks_build(struct cs_input_mask *mask_lists, struct cs_mask_plan *mask,
-                                    struct cs_device *device, struct cs_err *err) CS_NODISCARD;
+void cs_input_masks_build(struct cs_input_mask *mask_lists, struct cs_mask_plan *mask,
+                          struct cs_device *device);
 /* After the step: CS_LIMIT, more bitmaps than room; what was computed is wrong then. */
 enum cs_status cs_input_masks_check(const struct cs_input_mask *mask_lists,
                                     struct cs_err *err) CS_NODISCARD;
 /* Memory for that many tiles, exactly, and their usual number of bitmaps (core/mask/bitmaps.h; a
- * mask that needs more gets it when it is built); no less than there is. */
+ * mask that needs more gets it when it is prepared); no less than there is. */
 enum cs_status cs_input_masks_reserve(struct cs_input_mask *mask_lists, int32_t n_q, int32_t n_k,
                                       struct cs_device *device, struct cs_err *err) CS_NODISCARD;
 void cs_input_masks_free(struct cs_input_mask *mask_lists, struct cs_device *device);

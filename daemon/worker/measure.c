@@ -270,7 +270,7 @@ static enum cs_status time_points(const struct measuring *m, struct cs_subject *
     return CS_OK;
 }
 
-/* What a slot costs before the step, at the layer its branch begins with. */
+/* What a slot costs before its first action, at the layer its branch begins with. */
 static enum cs_status time_prepare(const struct measuring *m, struct cs_subject *s,
                                    const struct point *point, const struct curve *curve,
                                    struct cs_profile_row *row, struct cs_err *err)

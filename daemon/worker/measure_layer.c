@@ -103,7 +103,9 @@ static enum cs_status make_slot(struct cs_subject *s, int64_t rows, int64_t labe
     cs_slot_view(&layout, s->config.budget, s->slot_memory, &s->slot);
     fill_slot(s, rows, labels);
     CS_TRY(cs_input_prepare(&s->input, s->config.tables, &s->manifest, 0, &s->slot, s->needs, err));
-    return cs_input_place(&s->input, err);
+    CS_TRY(cs_input_make_room(&s->input, err));
+    cs_input_place(&s->input);
+    return CS_OK;
 }
 
 /* random normals, a block of them repeated: making all would take longer than measuring */
@@ -277,7 +279,8 @@ enum cs_status cs_subject_prepare(struct cs_subject *s, int repeats, int64_t *ns
     for (int i = 0; i < repeats; i++) {
         CS_TRY(cs_input_prepare(&s->input, s->config.tables, &s->manifest, 0, &s->slot, s->needs,
                                 err));
-        CS_TRY(cs_input_place(&s->input, err));
+        CS_TRY(cs_input_make_room(&s->input, err));
+        cs_input_place(&s->input);
     }
     return end(s, since, ns, err);
 }

@@ -196,6 +196,23 @@ static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *m
     return CS_OK;
 }
 
+/* All slots before the first action: one that is corrupt voids the step before anything is sent or
+ * updated. The interpreter places them. patches: of all replicas' slots, may be NULL. */
+static enum cs_status prepare(struct cs_trainer *t, unsigned needs,
+                              const float *const (*patches)[CS_MAX_ENCODERS], struct cs_err *err)
+{
+    const int dp = cs_plan_replicas(t->config.plan);
+    const int replica = t->config.rank / t->config.plan->n_ranks;
+    for (int32_t s = 0; s < t->own->n_slots; s++) {
+        struct cs_input *in = &t->inputs[s];
+        CS_TRY(cs_input_prepare(in, t->tables, t->own, s, &t->slot[s], needs, err));
+        for (int e = 0; patches != NULL && e < CS_MAX_ENCODERS; e++)
+            in->patches[e] = patches[s * dp + replica][e];
+        CS_TRY(cs_input_make_room(in, err));
+    }
+    return CS_OK;
+}
+
 enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manifest *manifest,
                                const struct cs_slot *slots,
                                const float *const (*patches)[CS_MAX_ENCODERS],
@@ -204,7 +221,6 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
     const struct cs_program *program;
     const struct cs_manifest *own = trainer->own;
     const int dp = cs_plan_replicas(trainer->config.plan);
-    const int replica = trainer->config.rank / trainer->config.plan->n_ranks;
     int64_t n_labels = 0;
     CS_TRY(take_own(trainer, manifest, slots, &n_labels, err));
     *result = (struct cs_step_result){
@@ -215,13 +231,7 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
     };
     const unsigned needs = cs_exec_needs(trainer->exec, result->is_eval);
     CS_TRY(cs_trainer_program(trainer, own->n_slots, result->is_eval, &program, err));
-    for (int32_t s = 0; s < own->n_slots; s++) {
-        struct cs_input *in = &trainer->inputs[s];
-        CS_TRY(cs_input_prepare(in, trainer->tables, own, s, &trainer->slot[s], needs, err));
-        for (int e = 0; patches != NULL && e < CS_MAX_ENCODERS; e++)
-            in->patches[e] = patches[s * dp + replica][e];
-        CS_TRY(cs_input_place(in, err));
-    }
+    CS_TRY(prepare(trainer, needs, patches, err));
     CS_TRY(cs_exec_run(trainer->exec, program, own, trainer->inputs, &result->counts, err));
     for (int32_t s = 0; s < own->n_slots; s++)
         CS_TRY(cs_input_check(&trainer->inputs[s], err));

@@ -54,8 +54,9 @@ enum cs_status cs_trainer_program(struct cs_trainer *trainer, int n_slots, bool 
                                   const struct cs_program **out, struct cs_err *err) CS_NODISCARD;
 
 /* Run one step of the manifest on its slots (manifest->n_slots, of all replicas: it takes its own).
- * patches (may be NULL): per slot
- * and encoder normalised patches in place of pixels, see struct cs_input. */
+ * patches (may be NULL): per slot and encoder normalised patches in place of pixels, see struct
+ * cs_input. CS_CORRUPT: a slot is not what the manifest says or names rows that do not exist; all
+ * slots are checked before the first action, and nothing was done then. */
 enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manifest *manifest,
                                const struct cs_slot *slots,
                                const float *const (*patches)[CS_MAX_ENCODERS],

@@ -35,9 +35,8 @@ enum { WARM_UP = 3 };
 struct report {
     int64_t begin_ns[CS_VLM_MAX_STEPS], end_ns[CS_VLM_MAX_STEPS], step_ns[CS_VLM_MAX_STEPS],
         busy_ns[CS_VLM_MAX_STEPS]; /* by step */
-    int64_t lead_ns, tail_ns;   /* of the last step: before its first action, after its last; what
-                                 * the device still copies when actions are enqueued is in the tail */
-    int64_t op_ns[CS_OP_COUNT]; /* of the last step */
+    int64_t lead_ns, tail_ns;      /* of the last step: before its first action, after its last */
+    int64_t op_ns[CS_OP_COUNT];    /* of the last step */
     size_t allocated, weights, grads, states; /* bytes; the last three are part of the first */
     struct cs_exec_memory arena;              /* and these too */
     int64_t n_allocs;                         /* after the first step */

@@ -447,7 +447,8 @@ static void llm_forward_equals(const char *family)
     need(cs_input_prepare(in, f.trainer->tables, &f.step.manifest, 0, &f.step.slot[0],
                           CS_INPUT_TOKENS | CS_INPUT_LABELS, &err),
          &err);
-    need(cs_input_place(in, &err), &err);
+    need(cs_input_make_room(in, &err), &err);
+    cs_input_place(in);
     cs_stage_fwd(stage, &run, NULL, &ends, NULL, &saved);
     for (int i = 1; i < stage->stage->n_layers - 1; i++) {
         char name[32];
@@ -545,7 +546,8 @@ static void open_encoder(struct encoder_run *e)
                           CS_INPUT_PIXELS | CS_INPUT_ROWS, &err),
          &err);
     in->patches[0] = e->f.patches;
-    need(cs_input_place(in, &err), &err);
+    need(cs_input_make_room(in, &err), &err);
+    cs_input_place(in);
     e->probe = values(&e->f, "in.probe", &e->count);
     e->scratch.device = e->saved.memory.device = cs_test_device();
     e->y = new_acts(e->count, NULL);

@@ -103,6 +103,9 @@ static void rope_restarts_with_every_document(void **state)
     struct fixture *f = *state;
     struct cs_err err = {0};
     assert_int_equal(prepare(f, &err), CS_OK);
+    assert_int_equal(cs_input_make_room(&f->input, &err), CS_OK);
+    cs_input_place(&f->input);
+    const float *cosine = f->input.at.cos, *sine = f->input.at.sin;
     const int half = f->tables->rot_half, second = ROWS + TEXT;
     const struct cs_arch *arch = &f->graph->modules[f->graph->n_modules - 1].arch;
     float inv_freq[64];
@@ -110,12 +113,11 @@ static void rope_restarts_with_every_document(void **state)
     assert_int_equal(half, arch->head_dim / 2);
     for (int i = 0; i < half; i++) {
         const double angle = (double)(3.0f * inv_freq[i]);
-        assert_true(f->input.cos[(second)*half + i] == 1.0f);
-        assert_true(f->input.sin[(second)*half + i] == 0.0f);
-        assert_true(fabs((double)f->input.cos[(second + 3) * half + i] - cos(angle)) <= 1e-7);
-        assert_true(fabs((double)f->input.sin[(second + 3) * half + i] - sin(angle)) <= 1e-7);
-        assert_memory_equal(&f->input.cos[3 * half + i], &f->input.cos[(second + 3) * half + i],
-                            sizeof(float));
+        assert_true(cosine[second * half + i] == 1.0f);
+        assert_true(sine[second * half + i] == 0.0f);
+        assert_true(fabs((double)cosine[(second + 3) * half + i] - cos(angle)) <= 1e-7);
+        assert_true(fabs((double)sine[(second + 3) * half + i] - sin(angle)) <= 1e-7);
+        assert_memory_equal(&cosine[3 * half + i], &cosine[(second + 3) * half + i], sizeof(float));
     }
 }
 

@@ -30,6 +30,7 @@ struct fixture {
     struct cs_test_step step;
     struct cs_oracle oracle;
     double *values, *grads; /* (oracle.n_values): what the worker computes with, what it gives */
+    float *cos, *sin;       /* rope, of every row */
     uint8_t *allow;
     int n_pictures, picture[MAX_ROWS]; /* of every row, counted over the slot, -1: text */
     double loss;
@@ -214,6 +215,8 @@ static void close_fixture(struct fixture *f)
     cs_test_planned_free(&f->made);
     free(f->values);
     free(f->grads);
+    free(f->cos);
+    free(f->sin);
     free(f->allow);
 }
 
@@ -254,7 +257,8 @@ static void run_worker(struct fixture *f)
     need(cs_input_prepare(in, f->trainer->tables, &f->step.manifest, 0, &f->step.slot[0],
                           CS_INPUT_TOKENS | CS_INPUT_LABELS, &err),
          &err);
-    need(cs_input_place(in, &err), &err);
+    need(cs_input_make_room(in, &err), &err);
+    cs_input_place(in);
     const int64_t n_fill = (int64_t)in->n_rows[0] * stage->layer[0].arch->width;
     cs_oracle_lay_out(&f->oracle, f->made.graph, in->n_rows[0]);
     f->values = calloc((size_t)f->oracle.n_values, sizeof *f->values);
@@ -283,6 +287,17 @@ static void run_worker(struct fixture *f)
 
 /* ---- both ---- */
 
+static float *rope_rows(const struct fixture *f, const float *table)
+{
+    const int n = f->trainer->inputs[0].n_tokens, half = f->trainer->tables->rot_half;
+    float *out = malloc((size_t)n * (size_t)half * sizeof *out);
+    assert_non_null(out);
+    for (int r = 0; r < n; r++)
+        for (int i = 0; i < half; i++)
+            out[r * half + i] = table[f->step.slot[0].pos[r] * half + i];
+    return out;
+}
+
 static void make_oracle(struct fixture *f, const char *mask)
 {
     const struct cs_input *in = &f->trainer->inputs[0];
@@ -296,8 +311,8 @@ static void make_oracle(struct fixture *f, const char *mask)
     o->n = n;
     o->n_labels = in->n_labels;
     o->ids = in->embed_ids;
-    o->cos = in->cos;
-    o->sin = in->sin;
+    o->cos = f->cos = rope_rows(f, f->trainer->tables->cos);
+    o->sin = f->sin = rope_rows(f, f->trainer->tables->sin);
     o->allow = f->allow;
     o->label_rows = in->label_rows;
     o->label_ids = in->label_ids;

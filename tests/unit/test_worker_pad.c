@@ -61,7 +61,8 @@ static void fill_slot(struct fixture *f, const int *rows, int n_documents, struc
     need(cs_input_prepare(in, f->tables, &f->step.manifest, 0, &f->step.slot[0],
                           CS_INPUT_TOKENS | CS_INPUT_LABELS, &err),
          &err);
-    need(cs_input_place(in, &err), &err);
+    need(cs_input_make_room(in, &err), &err);
+    cs_input_place(in);
     need(cs_device_sync(f->device, &err), &err);
 }
 

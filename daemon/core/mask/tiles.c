@@ -18,9 +18,9 @@ struct interval { /* keys [lo, hi], empty when lo > hi */
 struct cover {
     int64_t k_rows;
     int64_t first, last; /* tiles that some fragment sees part of lie between them */
-    int32_t *any;   /* (n_k + 1) difference array: fragments that see part of the tile */
-    int32_t *whole; /* (n_k + 1) difference array: fragments that see every key, inner tiles */
-    int64_t *keys;  /* (n_k) keys seen whole by a fragment, tiles at the ends of intervals */
+    int32_t *any;        /* (n_k + 1) difference array: fragments that see part of the tile */
+    int32_t *whole;      /* (n_k + 1) difference array: fragments that see every key, inner tiles */
+    int64_t *keys;       /* (n_k) keys seen whole by a fragment, tiles at the ends of intervals */
 };
 
 static int64_t least(int64_t a, int64_t b)

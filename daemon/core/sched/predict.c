@@ -11,8 +11,9 @@ static int64_t bytes_ns(int64_t bytes, int64_t bytes_per_s)
     return bytes_per_s > 0 ? (int64_t)((double)bytes * 1e9 / (double)bytes_per_s) : 0;
 }
 
-/* Slots are prepared before the first action of a step, once for all stages that a branch has on
- * the rank; measured, else not counted. */
+/* Slots are prepared once for all stages that a branch has on the rank; measured, else not counted.
+ * Counted as if all of it lay before the first action: for accelerators that is too much, there a
+ * worker does most of it while the device works on the slots before. */
 static int64_t prepare_ns(const struct cs_program *program, int rank)
 {
     const struct cs_plan *plan = program->plan;
