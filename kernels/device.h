@@ -36,8 +36,9 @@ enum { CS_DEVICE_COMM_ID = 128 };
 
 /* what a communicator is for: how much of the device it may take */
 enum cs_device_comm_kind {
-    CS_DEVICE_COMM_LANE, /* two ranks, messages one way, beside computing */
-    CS_DEVICE_COMM_GROUP /* collectives of large buffers */
+    CS_DEVICE_COMM_LANE,  /* two ranks, messages one way, beside computing */
+    CS_DEVICE_COMM_GROUP, /* collectives of large buffers */
+    CS_DEVICE_COMM_BULK   /* two ranks, large messages both ways while nothing else runs */
 };
 
 /* Collectives and messages between devices (NCCL). Communicators are made for the device that is
@@ -53,6 +54,10 @@ struct cs_device_comm_ops {
                            struct cs_err *err);
     enum cs_status (*recv)(void *comm, void *data, size_t bytes, int peer, void *stream,
                            struct cs_err *err);
+    /* Send and receive as many bytes at once; as two calls on one stream both ranks' sends would
+     * wait for a receive for ever. The arrays do not overlap. */
+    enum cs_status (*exchange)(void *comm, const void *mine, void *theirs, size_t bytes, int peer,
+                               void *stream, struct cs_err *err);
     /* sums of n arrays of n * count gradients; part `rank` of them to `to`, which may lie in place.
      * bf16: every partial sum is rounded to nearest */
     enum cs_status (*reduce_scatter)(void *comm, const void *from, void *to, size_t count,
@@ -67,7 +72,7 @@ struct cs_device_comm_ops {
     void (*close)(void *comm);
 };
 
-#define CS_DEVICE_VERSION 4
+#define CS_DEVICE_VERSION 5
 
 struct cs_device_properties {
     char name[128];

@@ -5,9 +5,9 @@
  * Slots are placed as they are needed: the host copies one into page-locked memory, and sends it,
  * while the device works on the slots before.
  *
- * Compute and collectives run on the device's compute stream, each lane (peer and direction) of the
- * messages on a stream of its own. Begin and end of every action are events; they become times when
- * the step is over.
+ * Compute, collectives and the exchange of a tied embedding's gradient run on the device's compute
+ * stream, each lane (peer and direction) of the messages on a stream of its own. Begin and end of
+ * every action are events; they become times when the step is over.
  *
  * Compute actions that launching holds up are launched as graphs (worker/graphs.h). For tests and
  * comparisons the environment says otherwise: CORNSTARCH_GRAPHS=off, =always, or =auto as without
@@ -195,7 +195,8 @@ static enum cs_status message(struct cs_exec *exec, const struct cs_action *a, s
     return CS_OK;
 }
 
-/* Both stages' gradients of a tied embedding: over the lanes, then added on the compute stream. */
+/* Both stages' gradients of a tied embedding: exchanged and added on the compute stream, for which
+ * nothing else is left to run meanwhile. */
 static enum cs_status tied(struct cs_exec *exec, struct cs_err *err)
 {
     const struct cs_device *d = exec->config.device;

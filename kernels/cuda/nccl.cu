@@ -12,9 +12,18 @@
 
 static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as bytes");
 
-/* Multiprocessors that one communicator may take. Lane: enough for a tenth of NVLink, which hides
- * behind compute, and few enough not to slow that down. */
-static const int max_ctas[] = {2 /* lane */, 16 /* group */};
+/* Multiprocessors that a communicator of each kind may take. Lane: enough for a tenth of NVLink,
+ * which hides behind compute, and few enough not to slow that down. Bulk: what fills NVLink; at
+ * least as many too, for left to itself the library takes what its rings need. */
+static const struct {
+    int least, most;
+} ctas[] = {
+    {1,  2 }, /* lane */
+    {1,  16}, /* group */
+    {32, 32}, /* bulk */
+};
+
+static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_BULK + 1, "one for every kind");
 
 enum { OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
 
@@ -25,6 +34,8 @@ enum { OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
     X(ncclCommAbort)                                                                               \
     X(ncclCommFinalize)                                                                            \
     X(ncclCommDestroy)                                                                             \
+    X(ncclGroupStart)                                                                              \
+    X(ncclGroupEnd)                                                                                \
     X(ncclSend) X(ncclRecv) X(ncclReduceScatter) X(ncclAllGather) X(ncclGetErrorString)
 
 struct nccl {
@@ -135,6 +146,22 @@ static enum cs_status recv(void *handle, void *data, size_t bytes, int peer, voi
                   n->ncclRecv(data, bytes, ncclInt8, peer, c->nccl, (cudaStream_t)stream), err);
 }
 
+/* Grouped they are one kernel. */
+static enum cs_status exchange(void *handle, const void *mine, void *theirs, size_t bytes, int peer,
+                               void *stream, struct cs_err *err)
+{
+    struct comm *c = (struct comm *)handle;
+    const struct nccl *n;
+    CS_TRY(functions(&n, err));
+    const ncclResult_t code = n->ncclGroupStart();
+    if (code != ncclSuccess)
+        return fail(n, "ncclGroupStart", code, err);
+    /* the group must end whatever they say, and its end says what was wrong with them */
+    (void)n->ncclSend(mine, bytes, ncclInt8, peer, c->nccl, (cudaStream_t)stream);
+    (void)n->ncclRecv(theirs, bytes, ncclInt8, peer, c->nccl, (cudaStream_t)stream);
+    return settle(n, c, "ncclSend and ncclRecv", n->ncclGroupEnd(), err);
+}
+
 static enum cs_status reduce_scatter(void *handle, const void *from, void *to, size_t count,
                                      enum cs_grad_type type, void *stream, struct cs_err *err)
 {
@@ -192,6 +219,8 @@ static enum cs_status warm_up(struct comm *c, enum cs_device_comm_kind kind, int
     if (kind == CS_DEVICE_COMM_LANE)
         return rank == 0 ? send(c, data, WARM_UP_BYTES, 1, stream, err)
                          : recv(c, data, WARM_UP_BYTES, 0, stream, err);
+    if (kind == CS_DEVICE_COMM_BULK)
+        return exchange(c, data, data + part, part, 1 - rank, stream, err);
     CS_TRY(reduce_scatter(c, data, data + part * (size_t)rank, part / sizeof(float), CS_GRAD_F32,
                           stream, err));
     return all_gather(c, data + part * (size_t)rank, data, part, stream, err);
@@ -229,8 +258,8 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
     memcpy(&unique, id, sizeof unique);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    config.minCTAs = 1;
-    config.maxCTAs = max_ctas[kind];
+    config.minCTAs = ctas[kind].least;
+    config.maxCTAs = ctas[kind].most;
     enum cs_status status =
         settle(n, c, "ncclCommInitRankConfig",
                n->ncclCommInitRankConfig(&c->nccl, n_ranks, unique, rank, &config), err);
@@ -248,6 +277,7 @@ const struct cs_device_comm_ops cs_cuda_comm_ops = {
     .open = open_comm,
     .send = send,
     .recv = recv,
+    .exchange = exchange,
     .reduce_scatter = reduce_scatter,
     .all_gather = all_gather,
     .check = check,
