@@ -315,6 +315,9 @@ static void a_tied_exchange_takes_the_bytes_of_its_table(void **state)
     assert_in_range(cs_predict_cost(&device, &program, 0, &tied),
                     device.link_latency_ns + bytes * 1000 / 2000,
                     device.link_latency_ns + bytes); /* 2 GB/s, and reading them */
+    device = *cs_device_class_find("h200-141g");     /* 400 GB/s; a lane moves 68 */
+    assert_in_range(cs_predict_cost(&device, &program, 0, &tied),
+                    device.link_latency_ns + bytes / 400, device.link_latency_ns + bytes / 200);
     done(&m, first);
 }
 

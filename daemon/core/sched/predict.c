@@ -77,12 +77,11 @@ static int64_t message_bytes(const struct cs_plan *plan, const struct cs_action 
     return edge->max_rows * edge->width * cs_device_element_bytes(device);
 }
 
-/* Both ranks send the gradient of their part of the table and add what comes: two numbers read, one
- * written.
- */
+/* Both ranks send the gradient of their part of the table, over no lane but all of the link, and
+ * add what comes: two numbers read, one written. */
 static int64_t tied_ns(const struct cs_plan *plan, const struct cs_device_class *device)
 {
-    return device->link_latency_ns + bytes_ns(plan->tied_bytes, cs_lane_bytes_per_s(device)) +
+    return device->link_latency_ns + bytes_ns(plan->tied_bytes, device->link_bytes_per_s) +
            bytes_ns(3 * plan->tied_bytes, device->bytes_per_s);
 }
 
