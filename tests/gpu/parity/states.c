@@ -89,6 +89,7 @@ static void make_gradients(struct parity_subject *s, int step)
         cs_device_copy(&s->device, p->grads, halves, p->grad_bytes);
     else
         cs_device_copy(&s->device, p->grads, wide, p->grad_bytes);
+    memset(p->is_grad_new, 0, (size_t)p->n * sizeof *p->is_grad_new); /* else they count as unset */
     struct cs_err err = {0};
     parity_must(cs_device_sync(&s->device, &err), &err);
     free(wide);
