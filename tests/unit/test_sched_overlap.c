@@ -208,8 +208,23 @@ static void preparing_a_step_hides_weights(void **state)
     assert_int_equal(beside_compute(&m, &bucket, 1), 400 + 10 / 2);
     m.job.plan->stages[0].clear_ns = 100;
     m.job.plan->stages[0].prepare_ns = 50;
-    assert_int_equal(beside_compute(&m, &bucket, 1), 200 + 200 + 5);
+    assert_int_equal(beside_compute(&m, &bucket, 1), 250 + 150 + 5);
     done(&m);
+}
+
+/* An accelerator has work as soon as the first slot is prepared. */
+static void the_host_prepares_slots_beside_an_accelerator(void **state)
+{
+    (void)state;
+    static const int devices[] = {GPU, CPU};
+    for (int i = 0; i < 2; i++) {
+        struct made m = make(devices[i], "1f1b");
+        m.job.plan->stages[0].update_ns = 10; /* measured */
+        const int64_t without = beside_compute(&m, NULL, 0);
+        m.job.plan->stages[0].prepare_ns = 50;
+        assert_int_equal(beside_compute(&m, NULL, 0) - without, devices[i] == GPU ? 50 : 2 * 50);
+        done(&m);
+    }
 }
 
 /* ---- buckets of a model ---- */
@@ -316,6 +331,7 @@ int main(void)
         cmocka_unit_test(hidden_transfers_take_their_part_of_the_device),
         cmocka_unit_test(split_backwards_complete_in_their_weight_half),
         cmocka_unit_test(preparing_a_step_hides_weights),
+        cmocka_unit_test(the_host_prepares_slots_beside_an_accelerator),
         cmocka_unit_test(buckets_hold_what_trains_and_fall_with_the_layers),
         cmocka_unit_test(gradients_in_bf16_fill_buckets_later),
         cmocka_unit_test(one_replica_and_frozen_stages_have_no_buckets),

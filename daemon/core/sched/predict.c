@@ -12,9 +12,9 @@ static int64_t bytes_ns(int64_t bytes, int64_t bytes_per_s)
 }
 
 /* Slots are prepared once for all stages that a branch has on the rank; measured, else not counted.
- * Counted as if all of it lay before the first action: for accelerators that is too much, there a
- * worker does most of it while the device works on the slots before. */
-static int64_t prepare_ns(const struct cs_program *program, int rank)
+ * An accelerator works on the first slot while the host places the others. */
+static int64_t prepare_ns(const struct cs_program *program, int rank,
+                          const struct cs_device_class *device)
 {
     const struct cs_plan *plan = program->plan;
     int64_t sum = 0, most = 0;
@@ -27,13 +27,14 @@ static int64_t prepare_ns(const struct cs_program *program, int rank)
         if (stage->rank == rank && stage->prepare_ns > most)
             most = stage->prepare_ns;
     }
-    return (sum + most) * program->n_slots;
+    return (sum + most) * (device->mem_bytes > 0 ? 1 : program->n_slots);
 }
 
 /* what a rank does in a step before its first action */
-static int64_t begin_ns(const struct cs_program *program, int rank)
+static int64_t begin_ns(const struct cs_program *program, int rank,
+                        const struct cs_device_class *device)
 {
-    int64_t ns = prepare_ns(program, rank);
+    int64_t ns = prepare_ns(program, rank, device);
     for (int32_t s = 0; s < program->plan->n_stages; s++)
         if (program->plan->stages[s].rank == rank)
             ns += program->plan->stages[s].clear_ns;
@@ -56,7 +57,7 @@ static int64_t step_ns(const struct cs_program *program, int rank,
         if (stage->update_ns == 0)
             bytes += 2 * stage->state_bytes;
     }
-    return begin_ns(program, rank) + update_ns + bytes_ns(bytes, device->bytes_per_s);
+    return begin_ns(program, rank, device) + update_ns + bytes_ns(bytes, device->bytes_per_s);
 }
 
 static int64_t norm_ns(const struct cs_program *program, int rank,
@@ -118,7 +119,7 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
     if (device->mem_bytes > 0 && count_buckets(plan, rank) > 0)
         return op == CS_OP_REDUCE
                    ? cs_overlap_reduce_ns(program, rank, device)
-                   : cs_overlap_gather_ns(program, rank, begin_ns(program, rank), device);
+                   : cs_overlap_gather_ns(program, rank, begin_ns(program, rank, device), device);
     for (int32_t s = 0; s < plan->n_stages; s++)
         if (plan->stages[s].rank == rank)
             grads += (double)plan->stages[s].state_bytes /
