@@ -162,49 +162,84 @@ static enum cs_status time_one(const struct measuring *m, struct cs_subject *s, 
 
 /* ---- fits ---- */
 
-/* Least squares of relative errors: the normal equations of at most three unknowns (b, then c, then
- * a), by elimination, in x relative to its largest value. */
-static struct cs_quadratic solve(int n, int main, int most_unknowns, const double *x,
-                                 const double *y)
+/* Unknowns of a fit: c + b x + a x^2. */
+enum { HAS_C = 1, HAS_B = 2, HAS_A = 4 };
+
+/* of the squared error of the i-th point: errors are relative */
+static double weight_of(int i, int main, double y)
 {
-    double eq[3][4] = {{0.0}}, power[3], scale = 0.0;
-    const int unknowns = n < most_unknowns ? n : most_unknowns;
-    const int order[3] = {1, 0, 2}; /* b x, then c, then a x^2 */
+    const double size = fabs(y) > 1.0 ? fabs(y) : 1.0;
+    return (i == main ? main_weight : 1.0) / (size * size);
+}
+
+/* Least squares of relative errors for some of the unknowns: the normal equations, by elimination,
+ * in x relative to its largest value. */
+static struct cs_quadratic solve(int n, int main, int unknowns, const double *x, const double *y)
+{
+    double eq[3][4] = {{0.0}}, value[3] = {0.0}, scale = 0.0;
     for (int i = 0; i < n; i++)
         scale = x[i] > scale ? x[i] : scale;
     for (int i = 0; i < n; i++) {
-        const double t = x[i] / scale, size = fabs(y[i]) > 1.0 ? fabs(y[i]) : 1.0;
-        const double weight = (i == main ? main_weight : 1.0) / (size * size);
-        power[0] = 1.0;
-        power[1] = t;
-        power[2] = t * t;
-        for (int r = 0; r < unknowns; r++) {
-            for (int c = 0; c < unknowns; c++)
-                eq[r][c] += weight * power[order[r]] * power[order[c]];
-            eq[r][3] += weight * power[order[r]] * y[i];
+        const double t = x[i] / scale, power[3] = {1.0, t, t * t};
+        for (int r = 0; r < 3; r++) {
+            for (int c = 0; c < 3; c++)
+                eq[r][c] += weight_of(i, main, y[i]) * power[r] * power[c];
+            eq[r][3] += weight_of(i, main, y[i]) * power[r] * y[i];
         }
     }
-    for (int p = 0; p < unknowns; p++)
-        for (int r = 0; r < unknowns; r++) {
-            const double f = eq[r][p] / eq[p][p];
-            if (r == p)
+    for (int p = 0; p < 3; p++)
+        for (int r = 0; r < 3; r++) {
+            if (r == p || !(unknowns >> p & 1))
                 continue;
+            const double f = eq[r][p] / eq[p][p];
             for (int c = 0; c < 4; c++)
                 eq[r][c] -= f * eq[p][c];
         }
-    double value[3] = {0.0};
-    for (int p = 0; p < unknowns; p++)
-        value[order[p]] = eq[p][3] / eq[p][p];
+    for (int p = 0; p < 3; p++)
+        if (unknowns >> p & 1)
+            value[p] = eq[p][3] / eq[p][p];
     return (struct cs_quadratic){value[2] / (scale * scale), value[1] / scale, value[0]};
 }
 
-/* Times do not fall as rows grow: what noise made so is fitted with fewer unknowns. */
+static double error_of(const struct cs_quadratic *q, int n, int main, const double *x,
+                       const double *y)
+{
+    double sum = 0.0;
+    for (int i = 0; i < n; i++) {
+        const double off = (q->a * x[i] + q->b) * x[i] + q->c - y[i];
+        sum += weight_of(i, main, y[i]) * off * off;
+    }
+    return sum;
+}
+
+/* Nothing takes less than no time, and times do not fall as rows grow: of the fits with those of
+ * the unknowns that come out as no less than 0, the nearest. With b alone it always
+ * does. */
 static struct cs_quadratic fit(int n, int main, int most_unknowns, const double *x, const double *y)
 {
-    struct cs_quadratic q = solve(n, main, most_unknowns, x, y);
-    for (int unknowns = most_unknowns - 1; unknowns > 0 && (q.a < 0.0 || q.b < 0.0); unknowns--)
-        q = solve(n, main, unknowns, x, y);
-    return q;
+    static const struct {
+        int set, size;
+    } tries[] = {
+        {HAS_B,                 1},
+        {HAS_C,                 1},
+        {HAS_B | HAS_C,         2},
+        {HAS_A,                 1},
+        {HAS_A | HAS_B,         2},
+        {HAS_A | HAS_C,         2},
+        {HAS_A | HAS_B | HAS_C, 3},
+    };
+
+    const int n_tries = most_unknowns == 3 ? CS_ARRAY_LEN(tries) : most_unknowns == 2 ? 3 : 1;
+    struct cs_quadratic best = solve(n, main, HAS_B, x, y);
+    for (int i = 1; i < n_tries; i++) {
+        if (tries[i].size > n)
+            continue;
+        const struct cs_quadratic q = solve(n, main, tries[i].set, x, y);
+        if (q.a >= 0.0 && q.b >= 0.0 && q.c >= 0.0 &&
+            error_of(&q, n, main, x, y) < error_of(&best, n, main, x, y))
+            best = q;
+    }
+    return best;
 }
 
 static struct cs_quadratic fit_part(const struct curve *curve, enum part part)

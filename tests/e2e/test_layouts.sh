@@ -120,7 +120,7 @@ two_encoders many.lua 2 encoder-parallel
 id=$(done_job many.lua)
 ranks_are "$id" 4
 same "$base" "$id" "two encoders, 1+1+2 ranks"
-jobs_py weights "$jobs/$id" 'second.projector/*' | grep -q . || fail "no second projector among the weights"
+[ -n "$(jobs_py weights "$jobs/$id" 'second.projector/*')" ] || fail "no second projector among the weights"
 
 # --- the comparison would see a difference: another seed
 write_job other.lua 'modality="encoder-colocated"' batch=3 seq=192 slots=3 'json="data/mixed.json"' seed=2
