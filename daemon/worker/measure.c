@@ -1,11 +1,11 @@
 /* See measure.h. */
 #include "worker/measure.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/plan/costs.h"
+#include "worker/fit.h"
 #include "worker/measure_layer.h"
 
 enum {
@@ -19,9 +19,6 @@ enum {
     GPU_WARM_NS = 60 * 1000 * 1000, /* until its clock is what it is under this load */
     MAX_ROWS = 64
 };
-
-/* the point that planners ask for weighs as much as that many others */
-static const double main_weight = 100.0;
 
 /* the ways a layer runs: forward alone, keeping for a gradient that passes, keeping to train */
 enum part {
@@ -162,89 +159,9 @@ static enum cs_status time_one(const struct measuring *m, struct cs_subject *s, 
 
 /* ---- fits ---- */
 
-/* Unknowns of a fit: c + b x + a x^2. */
-enum { HAS_C = 1, HAS_B = 2, HAS_A = 4 };
-
-/* of the squared error of the i-th point: errors are relative */
-static double weight_of(int i, int main, double y)
-{
-    const double size = fabs(y) > 1.0 ? fabs(y) : 1.0;
-    return (i == main ? main_weight : 1.0) / (size * size);
-}
-
-/* Least squares of relative errors for some of the unknowns: the normal equations, by elimination,
- * in x relative to its largest value. */
-static struct cs_quadratic solve(int n, int main, int unknowns, const double *x, const double *y)
-{
-    double eq[3][4] = {{0.0}}, value[3] = {0.0}, scale = 0.0;
-    for (int i = 0; i < n; i++)
-        scale = x[i] > scale ? x[i] : scale;
-    for (int i = 0; i < n; i++) {
-        const double t = x[i] / scale, power[3] = {1.0, t, t * t};
-        for (int r = 0; r < 3; r++) {
-            for (int c = 0; c < 3; c++)
-                eq[r][c] += weight_of(i, main, y[i]) * power[r] * power[c];
-            eq[r][3] += weight_of(i, main, y[i]) * power[r] * y[i];
-        }
-    }
-    for (int p = 0; p < 3; p++)
-        for (int r = 0; r < 3; r++) {
-            if (r == p || !(unknowns >> p & 1))
-                continue;
-            const double f = eq[r][p] / eq[p][p];
-            for (int c = 0; c < 4; c++)
-                eq[r][c] -= f * eq[p][c];
-        }
-    for (int p = 0; p < 3; p++)
-        if (unknowns >> p & 1)
-            value[p] = eq[p][3] / eq[p][p];
-    return (struct cs_quadratic){value[2] / (scale * scale), value[1] / scale, value[0]};
-}
-
-static double error_of(const struct cs_quadratic *q, int n, int main, const double *x,
-                       const double *y)
-{
-    double sum = 0.0;
-    for (int i = 0; i < n; i++) {
-        const double off = (q->a * x[i] + q->b) * x[i] + q->c - y[i];
-        sum += weight_of(i, main, y[i]) * off * off;
-    }
-    return sum;
-}
-
-/* Nothing takes less than no time, and times do not fall as rows grow: of the fits with those of
- * the unknowns that come out as no less than 0, the nearest. With b alone it always
- * does. */
-static struct cs_quadratic fit(int n, int main, int most_unknowns, const double *x, const double *y)
-{
-    static const struct {
-        int set, size;
-    } tries[] = {
-        {HAS_B,                 1},
-        {HAS_C,                 1},
-        {HAS_B | HAS_C,         2},
-        {HAS_A,                 1},
-        {HAS_A | HAS_B,         2},
-        {HAS_A | HAS_C,         2},
-        {HAS_A | HAS_B | HAS_C, 3},
-    };
-
-    const int n_tries = most_unknowns == 3 ? CS_ARRAY_LEN(tries) : most_unknowns == 2 ? 3 : 1;
-    struct cs_quadratic best = solve(n, main, HAS_B, x, y);
-    for (int i = 1; i < n_tries; i++) {
-        if (tries[i].size > n)
-            continue;
-        const struct cs_quadratic q = solve(n, main, tries[i].set, x, y);
-        if (q.a >= 0.0 && q.b >= 0.0 && q.c >= 0.0 &&
-            error_of(&q, n, main, x, y) < error_of(&best, n, main, x, y))
-            best = q;
-    }
-    return best;
-}
-
 static struct cs_quadratic fit_part(const struct curve *curve, enum part part)
 {
-    return fit(curve->n, curve->main, curve->unknowns, curve->x, curve->y[part]);
+    return cs_fit_times(curve->n, curve->main, curve->unknowns, curve->x, curve->y[part]);
 }
 
 static struct cs_quadratic less(struct cs_quadratic p, struct cs_quadratic q)
@@ -315,7 +232,7 @@ static enum cs_status time_prepare(const struct measuring *m, struct cs_subject 
         CS_TRY(cs_subject_rows(s, point[i].rows, point[i].labels, err));
         CS_TRY(time_one(m, s, cs_subject_prepare, &y[i], err));
     }
-    row->prepare = fit(curve->n, curve->main, 2, curve->x, y);
+    row->prepare = cs_fit_times(curve->n, curve->main, 2, curve->x, y);
     return CS_OK;
 }
 
@@ -426,7 +343,7 @@ static bool fit_steps(const struct steps *steps, struct cs_profile_step *out)
     for (int i = 1; i < steps->n; i++)
         largest = steps->x[i] > steps->x[largest] ? i : largest;
     for (int p = 0; p < STEP_PARTS && steps->n > 0; p++)
-        *part[p] = fit(steps->n, largest, 2, steps->x, steps->y[p]);
+        *part[p] = cs_fit_times(steps->n, largest, 2, steps->x, steps->y[p]);
     return steps->n > 0;
 }
 
