@@ -241,43 +241,34 @@ static enum cs_status enqueue(struct cs_exec *exec, const struct cs_action *a, s
     return d->mem->event_record(d->handle, exec->mark[a->id].end, stream, err);
 }
 
-/* When an action began and ended: the base event was recorded at base_ns on an idle stream. */
-static enum cs_status times_of(const struct cs_exec *exec, uint32_t action, int64_t base_ns,
-                               int64_t *begin_ns, int64_t *end_ns, struct cs_err *err)
-{
-    const struct cs_device *d = exec->config.device;
-    const struct cs_mark *m = &exec->mark[action];
-    double begin, end;
-    CS_TRY(d->mem->event_elapsed(d->handle, exec->base, m->begin, &begin, err));
-    CS_TRY(d->mem->event_elapsed(d->handle, exec->base, m->end, &end, err));
-    *begin_ns = base_ns + (int64_t)(begin * 1e6);
-    *end_ns = base_ns + (int64_t)(end * 1e6);
-    return CS_OK;
-}
-
+/* Times of all actions: the base event was recorded at base_ns on an idle stream. */
 static enum cs_status report(struct cs_exec *exec, int64_t base_ns, struct cs_err *err)
 {
     const struct cs_device *d = exec->config.device;
     if (exec->config.ring == NULL)
         return CS_OK;
     for (uint32_t i = 0; i < exec->mine->n_actions; i++) {
-        int64_t begin, end;
+        double begin, end;
         if (!is_awaited(&exec->mine->actions[i]) &&
             d->mem->event_query(d->handle, exec->mark[i].end, NULL) != CS_OK)
             continue; /* its end is not known yet */
-        CS_TRY(times_of(exec, i, base_ns, &begin, &end, err));
-        cs_exec_event(exec, CS_EVENT_ACTION, i, begin, end, 0);
+        CS_TRY(d->mem->event_elapsed(d->handle, exec->base, exec->mark[i].begin, &begin, err));
+        CS_TRY(d->mem->event_elapsed(d->handle, exec->base, exec->mark[i].end, &end, err));
+        cs_exec_event(exec, CS_EVENT_ACTION, i, base_ns + (int64_t)(begin * 1e6),
+                      base_ns + (int64_t)(end * 1e6), 0);
     }
     return CS_OK;
 }
 
 /* Does launching hold them up? */
-static enum cs_status judge_graphs(struct cs_exec *exec, int64_t base_ns, struct cs_err *err)
+static enum cs_status judge_graphs(struct cs_exec *exec, struct cs_err *err)
 {
+    const struct cs_device *d = exec->config.device;
     for (uint32_t n = 0, action; (action = cs_graphs_asks(exec->graphs, n)) != UINT32_MAX; n++) {
-        int64_t begin, end;
-        CS_TRY(times_of(exec, action, base_ns, &begin, &end, err));
-        cs_graphs_tell(exec->graphs, n, begin, end);
+        const struct cs_mark *m = &exec->mark[action];
+        double ms;
+        CS_TRY(d->mem->event_elapsed(d->handle, m->begin, m->end, &ms, err));
+        cs_graphs_tell(exec->graphs, n, (int64_t)(ms * 1e6));
     }
     return CS_OK;
 }
@@ -300,6 +291,6 @@ enum cs_status cs_exec_enqueue(struct cs_exec *exec, struct cs_err *err)
     CS_TRY(cs_device_sync(d, err));
     cs_exec_show(exec, 0, -1);
     cs_exec_show(exec, 1, -1);
-    CS_TRY(judge_graphs(exec, base_ns, err));
+    CS_TRY(judge_graphs(exec, err));
     return report(exec, base_ns, err);
 }

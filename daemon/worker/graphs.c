@@ -47,7 +47,7 @@ struct question {
     uint32_t action;
     int32_t entry;
     uint64_t number;
-    int64_t enqueued_ns; /* when the whole action was */
+    int64_t host_ns; /* of the action */
 };
 
 struct cs_graphs {
@@ -450,6 +450,7 @@ void cs_graphs_close(struct cs_graphs *graphs, uint32_t action)
     if (g == NULL)
         return;
     const uint32_t first = g->n_questions;
+    const int64_t start = cs_now_ns();
     struct cs_tape_mark from = {0, 0};
     cut(g, NULL, 0);
     for (uint32_t i = 0; i < g->n_pieces; i++) {
@@ -460,7 +461,7 @@ void cs_graphs_close(struct cs_graphs *graphs, uint32_t action)
             p->what(g->inner->user, p->layer);
     }
     for (uint32_t i = first; i < g->n_questions; i++)
-        g->question[i].enqueued_ns = cs_now_ns();
+        g->question[i].host_ns = cs_now_ns() - start;
     cs_tape_clear(&g->tape);
     g->inner = NULL;
 }
@@ -472,12 +473,12 @@ uint32_t cs_graphs_asks(const struct cs_graphs *graphs, uint32_t n)
     return graphs != NULL && n < graphs->n_questions ? graphs->question[n].action : UINT32_MAX;
 }
 
-void cs_graphs_tell(struct cs_graphs *graphs, uint32_t n, int64_t begin_ns, int64_t end_ns)
+void cs_graphs_tell(struct cs_graphs *graphs, uint32_t n, int64_t device_ns)
 {
     const struct question *q = &graphs->question[n];
     struct entry *e = &graphs->entry[q->entry];
     if (e->number == q->number)
-        e->pays = end_ns - q->enqueued_ns < (end_ns - begin_ns) / 2;
+        e->pays = 2 * q->host_ns > device_ns;
 }
 
 struct cs_graphs_counts cs_graphs_counts(const struct cs_graphs *graphs)

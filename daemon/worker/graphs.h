@@ -14,14 +14,16 @@
  *
  * A key that was seen before may be captured: by then its operators have run outside of a capture
  * with the same arguments, as kernels/device.h asks for, so kernels are loaded and plans of matrix
- * products are made and measured. Which ones: AUTO captures pieces of actions that the device ended
- * less than half of their time on it after the host had enqueued them, when they ran without a
- * graph the second time or later (the first run loads and plans): so the device had waited for
- * launches. How long enqueueing took does not say it: a host that is far ahead waits for room in
- * the device's queue. Others are enqueued as they are. At most 1024 keys are known,
- * the least recently used goes; at most 256 graphs are kept, one that was not used for 32 steps
- * makes room (a job that works on more in turn keeps those it has, instead of making all anew). A
- * capture that fails is said once, its key is not tried again, and the piece is enqueued as it is.
+ * products are made and measured. Which ones: AUTO captures pieces of actions whose host time was
+ * more than half of their time on the device when they ran without a graph the second time or later
+ * (the first run loads and plans). Others are enqueued as they are. Where several slots are
+ * enqueued, a host that is far ahead waits for room in the device's queue, and that counts as host
+ * time: such actions are captured too and gain as well, for in a graph the gaps between kernels are
+ * shorter. Making a graph of a few hundred calls takes half a millisecond, so the first dozen of
+ * steps are longer. At most 1024 keys are known, the least recently used goes; at most 256 graphs
+ * are kept, one that was not used for 32 steps makes room (a job that works on more in turn keeps
+ * those it has, instead of making all anew). A capture that fails is said once, its key is not
+ * tried again, and the piece is enqueued as it is.
  *
  * Captures are made before a step begins, from a copy of the tape, for making a graph allocates and
  * may wait for what runs on the device: in the middle of a step that can be a message whose peer
@@ -81,10 +83,9 @@ void cs_graphs_open(struct cs_graphs *graphs, struct cs_run *run);
 /* Enqueue what was written down; action: whose it was. Trouble is kept in the device. */
 void cs_graphs_close(struct cs_graphs *graphs, uint32_t action);
 
-/* After the step: the n-th action whose times on the device are to be told, UINT32_MAX: no more.
- * By the clock of core/base/clock.h. */
+/* After the step: the n-th action whose time on the device is to be told, UINT32_MAX: no more. */
 uint32_t cs_graphs_asks(const struct cs_graphs *graphs, uint32_t n);
-void cs_graphs_tell(struct cs_graphs *graphs, uint32_t n, int64_t begin_ns, int64_t end_ns);
+void cs_graphs_tell(struct cs_graphs *graphs, uint32_t n, int64_t device_ns);
 
 struct cs_graphs_counts cs_graphs_counts(const struct cs_graphs *graphs); /* since the start */
 

@@ -3,7 +3,7 @@
  * same slots (random weights), on one rank or as a pipeline of several processes.
  *
  *   bench_worker_predict [device=cuda] [class=h100-80g] [precision=bf16] [vision=0] [llm=1]
- *                        [dp=1] [slots=1] [seq=4096] [images=4] [steps=10] [case=-1]
+ *                        [dp=1] [slots=1] [seq=4096] [images=4] [warm=12] [steps=6] [case=-1]
  *                        [schedule=1f1b] [modality=encoder-parallel] [profile=FILE] [save=FILE]
  *                        [scale=1]
  *
@@ -30,7 +30,7 @@
 #include "core/sched/predict.h"
 #include "worker/measure.h"
 
-enum { MAX_STAGES = 32, WARM_UP = 4, MAX_STEPS = CS_VLM_MAX_STEPS };
+enum { MAX_STAGES = 32, MAX_STEPS = CS_VLM_MAX_STEPS };
 
 /* What a rank tells the parent, in shared memory: by step, and of the last step by action. */
 struct report {
@@ -117,11 +117,11 @@ static bool is_compute(enum cs_op op)
 }
 
 /* From the first forward to the last backward, and what every kind of action took. */
-static void add_event(struct report *r, int step, const struct cs_action *a, int64_t begin,
-                      int64_t end)
+static void add_event(struct report *r, int step, bool is_measured, const struct cs_action *a,
+                      int64_t begin, int64_t end)
 {
     const int row = a->stage >= 0 ? a->stage : MAX_STAGES;
-    if (step >= WARM_UP) {
+    if (is_measured) {
         r->op_ns[row][a->op] += end - begin;
         r->n_op[row][a->op]++;
         if (r->least_ns[a->op] == 0 || end - begin < r->least_ns[a->op])
@@ -133,7 +133,7 @@ static void add_event(struct report *r, int step, const struct cs_action *a, int
     r->end_ns[step] = end > r->end_ns[step] ? end : r->end_ns[step];
 }
 
-static void read_events(struct cs_vlm_worker *w, struct report *r, int step)
+static void read_events(struct cs_vlm_worker *w, struct report *r, int step, bool is_measured)
 {
     const struct cs_event *event;
     const uint32_t n = cs_vlm_worker_events(w, &event);
@@ -141,8 +141,8 @@ static void read_events(struct cs_vlm_worker *w, struct report *r, int step)
     r->end_ns[step] = 0;
     for (uint32_t i = 0; i < n; i++)
         if (event[i].kind == CS_EVENT_ACTION)
-            add_event(r, step, &w->program->actions[event[i].action], (int64_t)event[i].start_ns,
-                      (int64_t)event[i].end_ns);
+            add_event(r, step, is_measured, &w->program->actions[event[i].action],
+                      (int64_t)event[i].start_ns, (int64_t)event[i].end_ns);
 }
 
 static void run_rank(const struct cs_vlm_options *o, const struct job *j, int rank, const int *fds,
@@ -150,10 +150,10 @@ static void run_rank(const struct cs_vlm_options *o, const struct job *j, int ra
 {
     struct cs_vlm_worker w;
     cs_vlm_worker_open(&w, o, &j->vlm, j->n_labels, rank, fds);
-    for (int i = 0; i < o->steps; i++) {
+    for (int i = 0; i < o->warm + o->steps; i++) {
         struct cs_step_result result;
         r->step_ns[i] = cs_vlm_worker_step(&w, i, &result);
-        read_events(&w, r, i);
+        read_events(&w, r, i, i >= o->warm);
     }
     cs_vlm_worker_close(&w);
 }
@@ -219,7 +219,7 @@ static int64_t predicted_span(const struct job *j)
     for (int k = 0; k < j->vlm.plan->n_ranks; k++)
         for (uint32_t i = 0; i < j->program->rank[k].n_actions; i++) {
             const struct cs_event *e = &j->predicted.events[k][i];
-            add_event(&r, 0, &j->program->rank[k].actions[i], (int64_t)e->start_ns,
+            add_event(&r, 0, false, &j->program->rank[k].actions[i], (int64_t)e->start_ns,
                       (int64_t)e->end_ns);
         }
     return r.end_ns[0] - r.begin_ns[0];
@@ -251,17 +251,17 @@ static void print(const struct cs_vlm_options *o, const struct job *j,
 {
     static struct report sum;
     int64_t span[MAX_STEPS], whole[MAX_STEPS];
-    const int n = o->steps - WARM_UP, world = cs_plan_world(j->vlm.plan);
+    const int n = o->steps, world = cs_plan_world(j->vlm.plan);
     const int ranks = j->vlm.plan->n_ranks; /* actions are those of the first replica */
     memset(&sum, 0, sizeof sum);
     for (int i = 0; i < n; i++) {
         int64_t begin = INT64_MAX, end = 0;
         for (int k = 0; k < world; k++) {
-            begin = r[k].begin_ns[i + WARM_UP] < begin ? r[k].begin_ns[i + WARM_UP] : begin;
-            end = r[k].end_ns[i + WARM_UP] > end ? r[k].end_ns[i + WARM_UP] : end;
+            begin = r[k].begin_ns[i + o->warm] < begin ? r[k].begin_ns[i + o->warm] : begin;
+            end = r[k].end_ns[i + o->warm] > end ? r[k].end_ns[i + o->warm] : end;
         }
         span[i] = end - begin;
-        whole[i] = r[0].step_ns[i + WARM_UP];
+        whole[i] = r[0].step_ns[i + o->warm];
     }
     for (int k = 0; k < ranks; k++)
         for (int row = 0; row <= MAX_STAGES; row++)
@@ -310,12 +310,8 @@ static void run_setting(const struct cs_vlm_options *o, const struct cs_vlm_sett
 
 int main(int argc, char **argv)
 {
-    struct cs_vlm_options o = {.steps = 10};
+    struct cs_vlm_options o = {.steps = 6};
     cs_vlm_options_read(&o, argc, argv);
-    if (o.steps > 0 && o.steps <= WARM_UP) {
-        fprintf(stderr, "bench_worker_predict: no steps, or at least %d\n", WARM_UP + 1);
-        return 1;
-    }
     setvbuf(stdout, NULL, _IOLBF, 0);
     const int64_t start = cs_now_ns();
     json_t *profile = profile_of(&o);

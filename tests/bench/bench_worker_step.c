@@ -2,7 +2,7 @@
  * or as a pipeline of several processes: the peer of vlm_step.py and pipeline.py.
  *
  *   bench_worker_step [device=cuda] [precision=bf16] [vision=0] [llm=1] [slots=1] [seq=4096]
- *                     [images=4] [steps=8] [case=-1] [schedule=1f1b] [dp=1]
+ *                     [images=4] [warm=12] [steps=6] [case=-1] [schedule=1f1b] [dp=1]
  *                     [modality=encoder-parallel] [recompute=none] [class=h100-80g] [scale=1]
  *                     [state=fp32] [stages=frozen-aware] [ops=0] [tune=8]
  *
@@ -28,8 +28,6 @@
 #include "bench/vlm.h"
 #include "core/base/clock.h"
 #include "core/plan/costs.h"
-
-enum { WARM_UP = 3 };
 
 /* What a rank tells the parent, in shared memory. */
 struct report {
@@ -101,14 +99,14 @@ static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
     struct cs_vlm_worker w;
     int64_t before = 0;
     cs_vlm_worker_open(&w, o, j, o->seq, rank, fds);
-    for (int i = 0; i < o->steps; i++) {
+    for (int i = 0; i < o->warm + o->steps; i++) {
         struct cs_step_result result;
-        if (o->ops && i == WARM_UP)
+        if (o->ops && i == o->warm)
             cs_timed_open(&w.device);
         r->step_ns[i] = cs_vlm_worker_step(&w, i, &result);
         before = i == 0 ? w.device.n_allocs : before;
         read_events(&w, r, i, cs_now_ns());
-        if (o->ops && i >= WARM_UP)
+        if (o->ops && i >= o->warm)
             cs_timed_step();
         if (result.has_loss)
             r->loss = result.loss_sum / (double)w.manifest.trained_tokens;
@@ -175,19 +173,19 @@ static void print(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
     int64_t span[CS_VLM_MAX_STEPS], whole[CS_VLM_MAX_STEPS];
     double busy = 0.0, loss = 0.0;
     size_t most = 0;
-    const int n = o->steps - WARM_UP, ranks = cs_plan_world(j->plan);
+    const int n = o->steps, ranks = cs_plan_world(j->plan);
     for (int i = 0; i < n; i++) {
         int64_t begin = INT64_MAX, end = 0;
         for (int k = 0; k < ranks; k++) {
             const struct report *one = &r[k];
-            begin = one->begin_ns[i + WARM_UP] < begin ? one->begin_ns[i + WARM_UP] : begin;
-            end = one->end_ns[i + WARM_UP] > end ? one->end_ns[i + WARM_UP] : end;
-            busy += (double)one->busy_ns[i + WARM_UP] / n / ranks;
+            begin = one->begin_ns[i + o->warm] < begin ? one->begin_ns[i + o->warm] : begin;
+            end = one->end_ns[i + o->warm] > end ? one->end_ns[i + o->warm] : end;
+            busy += (double)one->busy_ns[i + o->warm] / n / ranks;
             most = one->allocated > most ? one->allocated : most;
             loss += i == 0 ? one->loss : 0.0; /* the heads' parts */
         }
         span[i] = end - begin;
-        whole[i] = r[0].step_ns[i + WARM_UP];
+        whole[i] = r[0].step_ns[i + o->warm];
     }
     qsort(span, (size_t)n, sizeof *span, cs_vlm_by_value);
     qsort(whole, (size_t)n, sizeof *whole, cs_vlm_by_value);
@@ -241,7 +239,8 @@ static const char usage[] =
     "bench_worker_step [NAME=VALUE...]: one training step of SigLIP-so400m + MLP + Llama-3.2-1B\n"
     "  device=cuda precision=bf16 class=h100-80g scale=1   where, and on CPUs how small\n"
     "  vision=0 llm=1 dp=1 schedule=1f1b modality=encoder-parallel stages=frozen-aware\n"
-    "  slots=1 seq=4096 images=4 steps=8 case=-1           case: one frozen setting, 0 to 3\n"
+    "  slots=1 seq=4096 images=4 case=-1                   case: one frozen setting, 0 to 3\n"
+    "  warm=12 steps=6                                     steps before those that are measured\n"
     "  recompute=none state=fp32                           selective, full; bf16\n"
     "  tune=8        candidates for plans of matrix products; -1: measured between steps, as in\n"
     "                jobs with CORNSTARCH_GEMM_PLANS=measured; 0: the library's first, as in "
@@ -250,7 +249,7 @@ static const char usage[] =
 
 int main(int argc, char **argv)
 {
-    struct cs_vlm_options o = {.steps = 8};
+    struct cs_vlm_options o = {.steps = 6};
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         fputs(usage, stdout);
         return 0;
@@ -260,8 +259,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_worker_step: ops=1 is for one rank\n");
         return 1;
     }
-    if (o.steps <= WARM_UP) {
-        fprintf(stderr, "bench_worker_step: at least %d steps\n", WARM_UP + 1);
+    if (o.steps < 1) {
+        fprintf(stderr, "bench_worker_step: steps=0 measures nothing\n");
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -59,6 +59,7 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         {"slots",     &o->slots,  NULL,         0                  },
         {"seq",       &o->seq,    NULL,         0                  },
         {"images",    &o->images, NULL,         0                  },
+        {"warm",      &o->warm,   NULL,         0                  },
         {"steps",     &o->steps,  NULL,         0                  },
         {"case",      &o->only,   NULL,         0                  },
         {"scale",     &o->scale,  NULL,         0                  },
@@ -95,16 +96,18 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .slots = 1,
                                  .seq = 4096,
                                  .images = 4,
+                                 .warm = 12,
                                  .steps = o->steps,
                                  .only = -1,
                                  .scale = 1,
                                  .tune = 8};
     for (int i = 1; i < argc; i++)
         read_option(o, argv[i]);
-    if (o->steps < 0 || o->steps > CS_VLM_MAX_STEPS || o->slots > CS_STEP_MAX_SLOTS ||
-        o->slots < 1 || o->vision < 0 || o->llm < 1 || (o->vision == 0 && o->llm > 1) ||
-        o->dp < 1 || (o->vision + o->llm) * o->dp > CS_VLM_MAX_RANKS || o->scale < 1 ||
-        o->images < 1 || o->seq < o->images * (CS_VLM_IMAGE_ROWS + 64))
+    if (o->warm < 0 || o->steps < 0 || o->warm + o->steps > CS_VLM_MAX_STEPS ||
+        o->slots > CS_STEP_MAX_SLOTS || o->slots < 1 || o->vision < 0 || o->llm < 1 ||
+        (o->vision == 0 && o->llm > 1) || o->dp < 1 ||
+        (o->vision + o->llm) * o->dp > CS_VLM_MAX_RANKS || o->scale < 1 || o->images < 1 ||
+        o->seq < o->images * (CS_VLM_IMAGE_ROWS + 64))
         refuse("numbers out of range", "");
 }
 

@@ -23,12 +23,14 @@ struct cs_vlm_options {
     char state[8]; /* optimizer.state */
     char profile[256], save[256];
     int vision, llm; /* pipeline stages; vision 0: everything on one rank */
-    int dp, slots, seq, images, steps;
-    int only;  /* index of a setting ("case"), -1: all */
-    int scale; /* divides widths and layers, for a look on CPU ranks */
-    int ops;   /* 1: time every operator (bench/timed_ops.h) */
-    int tune;  /* candidates for plans of matrix products, measured at their first use; -1: as jobs
-                * measure them, between steps; 0: the library's first */
+    int dp, slots, seq, images;
+    int warm, steps; /* before those that are measured, which are so many: operators are loaded,
+                      * products planned and graphs made (worker/graphs.h) */
+    int only;        /* index of a setting ("case"), -1: all */
+    int scale;       /* divides widths and layers, for a look on CPU ranks */
+    int ops;         /* 1: time every operator (bench/timed_ops.h) */
+    int tune; /* candidates for plans of matrix products, measured at their first use; -1: as jobs
+               * measure them, between steps; 0: the library's first */
 };
 
 /* The defaults of all options but steps, which the caller sets before. */

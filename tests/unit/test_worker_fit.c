@@ -37,13 +37,15 @@ static void exact_points_give_the_curve(void **state)
         {3, 3, 0,    3, 5000},
         {3, 3, 0.5,  3, 0   },
     };
+
     static const double x[] = {1024, 2048, 4096};
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         double y[3];
         for (int i = 0; i < rows[r].n; i++)
             y[i] = (rows[r].a * x[i] + rows[r].b) * x[i] + rows[r].c;
-        const struct cs_quadratic q = cs_fit_times(rows[r].n, rows[r].n - 1, rows[r].unknowns, x, y);
+        const struct cs_quadratic q =
+            cs_fit_times(rows[r].n, rows[r].n - 1, rows[r].unknowns, x, y);
         for (double t = 64; t <= 8192; t *= 2) {
             const double want = (rows[r].a * t + rows[r].b) * t + rows[r].c;
             if (!is_near(at(&q, t), want))
