@@ -17,13 +17,10 @@ enum { STOPPED_SECONDS = 5, FAIL_FACTOR = 10, STEP_FACTOR = 10 };
 /* "rank 2 (llm.1)" or "the feeder" */
 static void name_of(const struct cs_runner *r, const struct cs_child *child, char *out, size_t cap)
 {
-    char stages[200];
-    if (child->rank < 0) {
+    if (child->rank < 0)
         snprintf(out, cap, "the feeder");
-        return;
-    }
-    cs_job_stages(r->job.plan, child->rank, stages, sizeof stages);
-    snprintf(out, cap, "rank %d (%s)", child->rank, stages);
+    else
+        cs_job_rank_name(r->job.plan, child->rank, out, cap);
 }
 
 /* The action a ring head shows, in words; false when it shows none. */

@@ -35,6 +35,13 @@ void cs_job_stages(const struct cs_plan *plan, int rank, char *out, size_t cap)
     }
 }
 
+void cs_job_rank_name(const struct cs_plan *plan, int rank, char *out, size_t cap)
+{
+    char stages[200];
+    cs_job_stages(plan, rank, stages, sizeof stages);
+    snprintf(out, cap, "rank %d (%s)", rank, stages);
+}
+
 /* "vision.0 4 layers on rank 0" of every stage, from a plan's own document */
 static void describe(const struct cs_plan *plan, char *out, size_t cap)
 {

@@ -39,6 +39,8 @@ void cs_job_close(struct cs_job *job);
 
 /* "vision.0+llm.0": the stages of a rank; "no stage" where it has none */
 void cs_job_stages(const struct cs_plan *plan, int rank, char *out, size_t cap);
+/* "rank 2 (llm.1)" */
+void cs_job_rank_name(const struct cs_plan *plan, int rank, char *out, size_t cap);
 /* SHA-256 over the names and fp32 values of all trained parameters of a checkpoint, in order of
  * name: equal for equal weights whatever the layout that wrote it. */
 enum cs_status cs_job_weights_hash(const struct cs_job *job, const char *checkpoint, char out[65],

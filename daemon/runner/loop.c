@@ -110,7 +110,7 @@ static void hash_final(struct cs_runner *r)
 static void finish_well(struct cs_runner *r)
 {
     char text[1200];
-    cs_run_write_weights(r);
+    cs_weights_write(r);
     if (r->checkpoint_step != r->last_step) {
         snprintf(text, sizeof text, "the final checkpoint of step %lld could not be written: %s",
                  (long long)r->last_step,

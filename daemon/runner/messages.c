@@ -36,28 +36,9 @@ static void on_error(struct cs_child *child, const json_t *msg)
     cs_run_trouble(child->runner);
 }
 
-/* [[id, xxh3], ...] of the parameters a rank answers for, into the table by name */
-static void add_weights(struct cs_runner *r, const json_t *weights)
-{
-    size_t i;
-    json_t *pair;
-    if (!r->weights)
-        r->weights = json_object();
-    json_array_foreach(weights, i, pair)
-    {
-        json_int_t id = json_integer_value(json_array_get(pair, 0));
-        json_t *hash = json_array_get(pair, 1);
-        if (id >= 0 && id < r->job.graph->n_params && json_is_string(hash))
-            json_object_set(r->weights, r->job.graph->params[id].name, hash);
-    }
-}
-
 static void on_done(struct cs_child *child, const json_t *msg)
 {
-    const char *copy = cs_msg_str(msg, "tied_copy", "");
-    add_weights(child->runner, cs_msg_arr(msg, "weights"));
-    if (*copy)
-        cs_str_copy(child->runner->tied_copy, sizeof child->runner->tied_copy, copy);
+    cs_weights_report(child->runner, msg);
     child->is_done = true;
     cs_str_copy(child->weights_hash, sizeof child->weights_hash,
                 cs_msg_str(msg, "weights_hash", ""));

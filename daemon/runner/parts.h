@@ -139,7 +139,10 @@ void cs_run_note(struct cs_runner *r, enum cs_log_level level, const char *fmt, 
 void cs_run_set_state(struct cs_runner *r, enum cs_run_state state, const char *reason);
 json_t *cs_run_state_msg(const struct cs_runner *r);
 void cs_run_emit_state(struct cs_runner *r);
-void cs_run_write_weights(struct cs_runner *r); /* weights.json */
+
+/* weights.c: what parameters were at the end */
+void cs_weights_report(struct cs_runner *r, const json_t *msg); /* worker.done */
+void cs_weights_write(struct cs_runner *r); /* weights.json; an alarm where tied copies differ */
 
 /* past.c: what runs before this one have left: evaluated_step, is_eval_first, exact_match */
 enum cs_status cs_past_read(struct cs_runner *r, struct cs_err *err) CS_NODISCARD;

@@ -115,43 +115,6 @@ static void write_state_file(struct cs_runner *r, const json_t *msg)
     json_decref(doc);
 }
 
-/* Both copies of a tied embedding are the same to the bit, or one of them was computed wrongly. */
-static void add_tied_copy(struct cs_runner *r, json_t *doc)
-{
-    const struct cs_graph *graph = r->job.graph;
-    if (!r->tied_copy[0] || graph->tied_param < 0)
-        return;
-    const char *name = graph->params[graph->tied_param].name;
-    const char *own = cs_msg_str(r->weights, name, "");
-    cs_msg_set(doc, "copies", json_pack("{s:s}", name, r->tied_copy));
-    if (strcmp(own, r->tied_copy) != 0)
-        cs_run_note(r, CS_ERROR,
-                    "ALARM: the two copies of %s, which is also the head, differ (%s and %s): a "
-                    "rank computes wrongly; the checkpoints hold the first",
-                    name, own, r->tied_copy);
-}
-
-/* DIR/weights.json: what every parameter was at the end, frozen ones too; copies: the second one of
- * a tied embedding, where the head is on another rank */
-void cs_run_write_weights(struct cs_runner *r)
-{
-    char path[CS_PATH_CAP + 16];
-    struct cs_buf text = {0};
-    struct cs_err err = {0};
-    if (json_object_size(r->weights) == 0)
-        return;
-    json_t *doc = cs_doc_new("cornstarch.weights/1");
-    cs_msg_set_int(doc, "step", r->last_step);
-    cs_msg_set(doc, "xxh3", json_incref(r->weights));
-    add_tied_copy(r, doc);
-    snprintf(path, sizeof path, "%s/weights.json", r->job.dir);
-    cs_json_pretty(doc, &text);
-    if (cs_write_file_atomic(path, text.data, text.len, 0600, &err) != CS_OK)
-        cs_run_note(r, CS_WARN, "%s", err.text);
-    cs_buf_free(&text);
-    json_decref(doc);
-}
-
 void cs_run_emit_state(struct cs_runner *r)
 {
     json_t *msg = cs_run_state_msg(r);
