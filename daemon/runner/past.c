@@ -24,26 +24,28 @@ static void take_row(struct cs_runner *r, const json_t *row)
     r->exact_match = cs_msg_num(row, "exact_match", (double)NAN);
 }
 
-/* Only rows of evaluations and of the last step are looked at: a journal may be long. */
-static bool is_of_interest(const struct cs_runner *r, const char *line)
+/* A journal may be long, so only rows that can be an evaluation or of the last step are parsed.
+ * However such a row is spelled, it has that word or the step's digits in it, or an escape that may
+ * stand for letters of the word. */
+static bool can_matter(const char *line, const char *last_step)
 {
-    char last[48];
-    snprintf(last, sizeof last, "\"step\":%lld,", (long long)r->last_step);
-    return strstr(line, "\"eval\"") != NULL || strstr(line, last) != NULL;
+    return strstr(line, "eval") != NULL || strstr(line, last_step) != NULL ||
+           strchr(line, '\\') != NULL;
 }
 
 static enum cs_status read_journal(struct cs_runner *r, struct cs_err *err)
 {
-    char path[CS_PATH_CAP + 16], *line = NULL;
+    char path[CS_PATH_CAP + 16], last_step[24], *line = NULL;
     size_t room = 0;
     ssize_t n;
     snprintf(path, sizeof path, "%s/journal", r->job.dir);
+    snprintf(last_step, sizeof last_step, "%lld", (long long)r->last_step);
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return cs_fail_errno(err, "cannot open the journal %s", path);
     while ((n = getline(&line, &room, file)) > 0) {
         json_t *row = NULL;
-        if (is_of_interest(r, line) && cs_line_parse(line, (size_t)n, &row, NULL) == CS_OK)
+        if (can_matter(line, last_step) && cs_line_parse(line, (size_t)n, &row, NULL) == CS_OK)
             take_row(r, row); /* a row that cannot be read is not there */
         json_decref(row);
     }
