@@ -1,6 +1,7 @@
 /* See measure.h. */
 #include "worker/measure.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +165,16 @@ static struct cs_quadratic fit_part(const struct curve *curve, enum part part)
     return cs_fit_times(curve->n, curve->main, curve->unknowns, curve->x, curve->y[part]);
 }
 
+/* What one way takes more than another, a gradient that is made besides: at least a sixteenth of
+ * it. On a busy machine a difference of two times can come out as anything, and none is free. */
+static struct cs_quadratic fit_more(const struct curve *curve, enum part more, enum part than)
+{
+    double y[POINTS];
+    for (int i = 0; i < curve->n; i++)
+        y[i] = fmax(curve->y[more][i] - curve->y[than][i], curve->y[more][i] / 16);
+    return cs_fit_times(curve->n, curve->main, curve->unknowns, curve->x, y);
+}
+
 static struct cs_quadratic less(struct cs_quadratic p, struct cs_quadratic q)
 {
     return (struct cs_quadratic){p.a - q.a, p.b - q.b, p.c - q.c};
@@ -320,9 +331,11 @@ static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct c
     row->fwd_weight = less(fit_part(&curve, FWD_TRAINED), fit_part(&curve, FWD_PASSING));
     if (l->needs_input_grad)
         row->bwd_input = fit_part(&curve, BWD_PASSING);
-    row->bwd_weight = less(fit_part(&curve, BWD_TRAINED), row->bwd_input);
+    else
+        memset(curve.y[BWD_PASSING], 0, sizeof curve.y[BWD_PASSING]);
+    row->bwd_weight = fit_more(&curve, BWD_TRAINED, BWD_PASSING);
     if (!cs_device_is_f32(m->device))
-        row->bwd_weight_bf16 = less(fit_part(&curve, BWD_TRAINED_BF16), row->bwd_input);
+        row->bwd_weight_bf16 = fit_more(&curve, BWD_TRAINED_BF16, BWD_PASSING);
     return CS_OK;
 }
 
