@@ -316,6 +316,24 @@ void att_test_mma(struct att_lab *lab)
     part_end(lab, &part);
 }
 
+/* Ordinary scores hardly ever outgrow the largest of a row's first step by what the online softmax
+ * lets pass; these do, at every step in some rows. */
+void att_test_steep(struct att_lab *lab)
+{
+    struct part part = part_begin(lab, "attention, maxima of rows that grow");
+    for (int n = 0; n < CS_MASK_KINDS * DIMS; n++) {
+        const int value[FACTORS] = {n / DIMS,       5 + n % 3, n % DIMS, n % GROUPS,
+                                    n % ATT_ORDERS, 0,         n % 2};
+        struct att_case c = case_of(value, n);
+        c.is_steep = true;
+        for (int path = ATT_LISTS; path <= ATT_MMA; path++) {
+            c.path = (enum att_path)path;
+            one(lab, part.oracle, &c);
+        }
+    }
+    part_end(lab, &part);
+}
+
 void att_test_portable(struct att_lab *lab)
 {
     struct part part = part_begin(lab, "attention, portable kernels");

@@ -20,6 +20,7 @@ struct att_case {
     enum att_path path;
     bool is_capped, has_sinks, is_deterministic;
     bool is_tight; /* no gaps between rows */
+    bool is_steep; /* scores so far apart that the largest of a row grows from step to step */
 };
 
 /* Every byte of dsink before it is added to: 0.747... */
@@ -59,10 +60,11 @@ void att_test_pairs(struct att_lab *lab);   /* pairwise covering set of everythi
 void att_test_product(struct att_lab *lab); /* every rule, length up to 512, size, group */
 void att_test_mma(struct att_lab *lab); /* the kernels of every card: pairs and a part of product */
 void att_test_portable(struct att_lab *lab); /* the portable kernels */
-void att_test_cut(struct att_lab *lab);      /* full masks, the last round cut along the keys */
-void att_test_same(struct att_lab *lab);     /* deterministic: equal to the bit over 20 runs */
-void att_test_merge(struct att_lab *lab);    /* parts of the keys, merged */
-void att_test_graph(struct att_lab *lab);    /* recorded and replayed */
+void att_test_steep(struct att_lab *lab); /* online softmax: maxima grow in some rows of a warp */
+void att_test_cut(struct att_lab *lab);   /* full masks, the last round cut along the keys */
+void att_test_same(struct att_lab *lab);  /* deterministic: equal to the bit over 20 runs */
+void att_test_merge(struct att_lab *lab); /* parts of the keys, merged */
+void att_test_graph(struct att_lab *lab); /* recorded and replayed */
 void att_test_small(struct att_lab *lab); /* few and short, not compared: for compute-sanitizer */
 
 #endif

@@ -19,6 +19,7 @@ static const struct part {
     {"product",  att_test_product,  false},
     {"mma",      att_test_mma,      false},
     {"portable", att_test_portable, false},
+    {"steep",    att_test_steep,    false},
     {"merge",    att_test_merge,    false},
     {"graph",    att_test_graph,    false},
     {"small",    att_test_small,    true },

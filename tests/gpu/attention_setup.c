@@ -9,10 +9,11 @@
 void att_describe(const struct att_case *c)
 {
     static const char *const path[ATT_PATHS] = {"lists", "lists, mma", "rule", "fp32"};
-    printf("    %s, %d tokens, size %d, group %d, %s, %s%s%s%s%s\n", cs_mask_kind_name(c->kind),
+    printf("    %s, %d tokens, size %d, group %d, %s, %s%s%s%s%s%s\n", cs_mask_kind_name(c->kind),
            (int)c->tokens, (int)c->dim, (int)c->group, att_order_name(c->order), path[c->path],
            c->is_capped ? ", capped" : "", c->has_sinks ? ", sinks" : "",
-           c->is_deterministic ? ", deterministic" : "", c->is_tight ? ", tight" : "");
+           c->is_deterministic ? ", deterministic" : "", c->is_tight ? ", tight" : "",
+           c->is_steep ? ", steep" : "");
 }
 
 static struct cs_attention_shape shape_of(const struct att_case *c, int32_t keys)
@@ -24,7 +25,7 @@ static struct cs_attention_shape shape_of(const struct att_case *c, int32_t keys
                                    .kv_heads = kv_heads,
                                    .head_dim = c->dim,
                                    .k_tokens = keys,
-                                   .scale = 1.0f / sqrtf((float)c->dim),
+                                   .scale = (c->is_steep ? 8.0f : 1.0f) / sqrtf((float)c->dim),
                                    .softcap = c->is_capped ? 2.0f : 0.0f,
                                    .is_deterministic = c->is_deterministic};
     s.q_stride = s.heads * s.head_dim + gap;
