@@ -15,7 +15,7 @@
  * comes on top where a gradient passes it (what is kept; of a head the gradient itself, which its
  * loss makes), fwd_weight where it trains too. bwd_input is the backward of a frozen layer that
  * passes a gradient on, bwd_weight what training adds. prepare, of the layer that a branch begins
- * with: what is done for every slot before the step (checks, tables, copies).
+ * with: what is done for every slot before its first action (checks, tables, copies).
  *
  * x of a step's parts: parameters that train on the rank. clear: gradients to 0; norm: their sum of
  * squares; update: the optimizer.
