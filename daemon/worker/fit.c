@@ -1,8 +1,6 @@
 /* See fit.h. */
 #include "worker/fit.h"
 
-#include "core/base/status.h"
-
 /* the point that planners ask for weighs as much as that many others */
 static const double main_weight = 100.0;
 
@@ -26,10 +24,11 @@ static struct cs_quadratic solve(int n, int main, int unknowns, const double *x,
         scale = x[i] > scale ? x[i] : scale;
     for (int i = 0; i < n; i++) {
         const double t = x[i] / scale, power[3] = {1.0, t, t * t};
+        const double weight = weight_of(i, main, x, y);
         for (int r = 0; r < 3; r++) {
             for (int c = 0; c < 3; c++)
-                eq[r][c] += weight_of(i, main, x, y) * power[r] * power[c];
-            eq[r][3] += weight_of(i, main, x, y) * power[r] * y[i];
+                eq[r][c] += weight * power[r] * power[c];
+            eq[r][3] += weight * power[r] * y[i];
         }
     }
     for (int p = 0; p < 3; p++)
@@ -57,27 +56,20 @@ static double error_of(const struct cs_quadratic *q, int n, int main, const doub
     return sum;
 }
 
+static int size_of(int set)
+{
+    return (set & 1) + (set >> 1 & 1) + (set >> 2 & 1);
+}
+
 struct cs_quadratic cs_fit_times(int n, int main, int most_unknowns, const double *x,
                                  const double *y)
 {
-    static const struct {
-        int set, size;
-    } tries[] = {
-        {HAS_B,                 1},
-        {HAS_C,                 1},
-        {HAS_B | HAS_C,         2},
-        {HAS_A,                 1},
-        {HAS_A | HAS_B,         2},
-        {HAS_A | HAS_C,         2},
-        {HAS_A | HAS_B | HAS_C, 3},
-    };
-
-    const int n_tries = most_unknowns == 3 ? CS_ARRAY_LEN(tries) : most_unknowns == 2 ? 3 : 1;
+    static const int all[] = {0, HAS_B, HAS_B | HAS_C, HAS_A | HAS_B | HAS_C};
     struct cs_quadratic best = solve(n, main, HAS_B, x, y);
-    for (int i = 1; i < n_tries; i++) {
-        if (tries[i].size > n)
+    for (int set = 1; set <= all[most_unknowns]; set++) {
+        if ((set & ~all[most_unknowns]) != 0 || size_of(set) > n)
             continue;
-        const struct cs_quadratic q = solve(n, main, tries[i].set, x, y);
+        const struct cs_quadratic q = solve(n, main, set, x, y);
         if (q.a >= 0.0 && q.b >= 0.0 && q.c >= 0.0 &&
             error_of(&q, n, main, x, y) < error_of(&best, n, main, x, y))
             best = q;
