@@ -138,8 +138,9 @@ __device__ __forceinline__ void consume(const struct cs_bwd_args &a, uint8_t *sh
                     cs_mbar_arrive(base + L::Q_FREE + 8 * ring.stage);
                 }
 
-                /* After the last step S is computed from whatever is there, and not used: a
-                 * branch around it would make the compiler wait after every wgmma. */
+                /* After the last step S is computed from whatever is there, keep read again, and
+                 * neither is used: a branch around them would make the compiler wait after every
+                 * wgmma. */
                 is_last = step.is_last;
                 ring.step();
                 if (!is_last) {

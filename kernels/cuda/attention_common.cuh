@@ -154,8 +154,9 @@ template <int N> __device__ __forceinline__ float cs_softmax_top(const float *s)
     return fmaxf(fmaxf(top[0], top[1]), fmaxf(top[2], top[3]));
 }
 
-/* Scores become weights. The rows go side by side and without branches, so that each hides the
- * latency of the other; SUMS: chains of additions for each, 1 where registers are short, or 2. */
+/* Scores become weights; returns by what to shrink what both rows have so far. The rows go side by
+ * side, without a branch but that of the vote, so that each hides the latency of the other; SUMS:
+ * chains of additions for each, 1 where registers are short, or 2. */
 template <int N, int SUMS>
 __device__ __forceinline__ cs_softmax_shrink cs_softmax(float *s, float scale,
                                                         cs_softmax_rows *rows)

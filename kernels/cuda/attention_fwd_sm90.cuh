@@ -67,6 +67,7 @@ template <int DIM_, int KEYS_, int K_STAGES_, int V_STAGES_, bool IS_CAPPED_> st
     static constexpr int BITS_BYTES = 2 * CELLS * BITMAP_BYTES;
     static constexpr int PIECE = CS_MASK_CELL * PADDED + 4 * CS_WARPGROUP; /* out, then rows */
     static_assert(KEYS == 128 || KEYS == 64);
+    static_assert(K_STAGES >= 2); /* a step is looked at before the one in hand is freed */
     static_assert(TAIL == 0 || TAIL == 16 || TAIL == 32);
 };
 

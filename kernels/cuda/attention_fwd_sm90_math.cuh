@@ -45,7 +45,7 @@ template <class S> struct cs_fwd_math {
     uint32_t query[S::HAS_QUERIES ? S::PADDED / 4 : 1]; /* (64, PADDED), as operand a */
     uint32_t weight[S::KEYS / 4];
     cs_softmax_rows rows;
-    cs_ring<S::K_STAGES> keys;   /* the step that was looked at last */
+    cs_ring<S::K_STAGES> keys;   /* the step that was looked at last; between items the next one */
     cs_ring<S::V_STAGES> values; /* the step whose values come next */
     uint32_t base;
     int group, thread;
@@ -122,8 +122,8 @@ template <class S> struct cs_fwd_math {
         cs_bar_arrive(CS_FWD_TURN + (group ^ 1), 2 * CS_WARPGROUP);
     }
 
-    /* 16 columns of q k^T: queries from registers or, from where WIDTH and the bytes behind q say,
-     * from shared memory */
+    /* 16 columns of q k^T: queries from registers, else from shared memory, so many bytes behind q
+     * under the swizzle of WIDTH bytes */
     template <int WIDTH>
     __device__ __forceinline__ void issue_columns(uint32_t q, uint64_t k, int column,
                                                   uint32_t bytes)
