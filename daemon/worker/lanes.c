@@ -186,7 +186,7 @@ enum cs_status cs_lanes_move(struct cs_lanes *lanes, int peer, bool is_send, voi
                : nccl_of(lanes)->recv(lane->comm, data, bytes, lane->peer_end, lane->stream, err);
 }
 
-enum cs_status cs_lanes_exchange(struct cs_lanes *lanes, int peer, void *mine, void *theirs,
+enum cs_status cs_lanes_exchange(struct cs_lanes *lanes, int peer, const void *mine, void *theirs,
                                  size_t bytes, void *stream, struct cs_err *err)
 {
     const struct lane *wide = wide_of(lanes);

@@ -30,7 +30,7 @@ enum cs_status cs_lanes_move(struct cs_lanes *lanes, int peer, bool is_send, voi
                              size_t bytes, struct cs_err *err) CS_NODISCARD;
 /* On `stream`: send mine and receive theirs over the wide way to the tied embedding's other rank.
  */
-enum cs_status cs_lanes_exchange(struct cs_lanes *lanes, int peer, void *mine, void *theirs,
+enum cs_status cs_lanes_exchange(struct cs_lanes *lanes, int peer, const void *mine, void *theirs,
                                  size_t bytes, void *stream, struct cs_err *err) CS_NODISCARD;
 /* CS_PEER_GONE: a lane or the wide way has failed; names its peer. Does not wait. */
 enum cs_status cs_lanes_check(struct cs_lanes *lanes, struct cs_err *err) CS_NODISCARD;

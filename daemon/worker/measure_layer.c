@@ -276,6 +276,7 @@ enum cs_status cs_subject_prepare(struct cs_subject *s, int repeats, int64_t *ns
 {
     int64_t since;
     CS_TRY(begin(s, &since, err));
+    /* a copy of the same bytes may still read what is written again: nobody computes from it */
     for (int i = 0; i < repeats; i++) {
         CS_TRY(cs_input_prepare(&s->input, s->config.tables, &s->manifest, 0, &s->slot, s->needs,
                                 err));

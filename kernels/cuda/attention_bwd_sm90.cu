@@ -29,7 +29,8 @@ __device__ __forceinline__ void add_weighted(float (&d)[L::DIM / 2], const uint3
         cs_wgmma<L::DIM>::template rs<CS_ROW_MN>(d, weight + 4 * k, further(b, k * 16 * 128), true);
 }
 
-/* What a warpgroup knows of a step as soon as its queries have come, before it issues S. */
+/* What a warpgroup knows of a step as soon as its queries have come, before it issues S. What else
+ * there is of it waits in shared memory: registers are short. */
 struct ahead {
     int32_t cell; /* of its keys */
     bool is_last; /* of the item */
