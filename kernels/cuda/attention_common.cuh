@@ -117,16 +117,17 @@ __device__ __forceinline__ bool cs_softmax_exceeds(float top, float max, float s
 }
 
 /* top: of this thread's scores. Most steps need no new maximum, which every thread can tell of its
- * own scores: the others of a row are asked only where one of the warp cannot. */
+ * own scores. ASKS: the others of a row are asked only where one of the warp cannot; without, which
+ * takes fewer registers, always. */
+template <bool ASKS>
 __device__ __forceinline__ cs_softmax_shrink cs_softmax_grow(const float (&top)[2], float scale,
                                                              cs_softmax_rows *rows)
 {
     cs_softmax_shrink shrink = {
         false, {1.0f, 1.0f}
     };
-    shrink.is_any = __any_sync(0xffffffffu, cs_softmax_exceeds(top[0], rows->max[0], scale) ||
-                                                cs_softmax_exceeds(top[1], rows->max[1], scale));
-    if (!shrink.is_any)
+    if (ASKS && !__any_sync(0xffffffffu, cs_softmax_exceeds(top[0], rows->max[0], scale) ||
+                                             cs_softmax_exceeds(top[1], rows->max[1], scale)))
         return shrink;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -136,22 +137,24 @@ __device__ __forceinline__ cs_softmax_shrink cs_softmax_grow(const float (&top)[
         rows->max[h] = is_larger ? all : rows->max[h];
         rows->sum[h] *= shrink.by[h];
     }
+    shrink.is_any = ASKS || __any_sync(0xffffffffu, shrink.by[0] != 1.0f || shrink.by[1] != 1.0f);
     return shrink;
 }
 
 /* The largest of a row's scores, s[0], s[1], s[4], s[5], ...: in chains that do not wait for each
  * other. */
-template <int N> __device__ __forceinline__ float cs_softmax_top(const float *s)
+template <int N, int CHAINS> __device__ __forceinline__ float cs_softmax_top(const float *s)
 {
-    constexpr int CHAINS = 4;
-    static_assert(N % (2 * CHAINS) == 0);
     float top[CHAINS];
 #pragma unroll
     for (int i = 0; i < N / 2; i++) {
         const float x = s[i / 2 * 4 + i % 2];
         top[i % CHAINS] = i < CHAINS ? x : fmaxf(top[i % CHAINS], x);
     }
-    return fmaxf(fmaxf(top[0], top[1]), fmaxf(top[2], top[3]));
+#pragma unroll
+    for (int i = 1; i < CHAINS; i++)
+        top[0] = fmaxf(top[0], top[i]);
+    return top[0];
 }
 
 /* Scores become weights; returns by what to shrink what both rows have so far. The rows go side by
@@ -161,9 +164,10 @@ template <int N, int SUMS>
 __device__ __forceinline__ cs_softmax_shrink cs_softmax(float *s, float scale,
                                                         cs_softmax_rows *rows)
 {
-    const float top[2] = {cs_softmax_top<N>(s), cs_softmax_top<N>(s + 2)};
+    constexpr int CHAINS = SUMS == 2 ? 4 : 1;
+    const float top[2] = {cs_softmax_top<N, CHAINS>(s), cs_softmax_top<N, CHAINS>(s + 2)};
     float base[2], more[2] = {0.0f, 0.0f};
-    const cs_softmax_shrink shrink = cs_softmax_grow(top, scale, rows);
+    const cs_softmax_shrink shrink = cs_softmax_grow<SUMS == 2>(top, scale, rows);
 #pragma unroll
     for (int h = 0; h < 2; h++)
         base[h] = rows->max[h] == -INFINITY ? 0.0f : rows->max[h] * scale;
