@@ -126,8 +126,10 @@ __device__ __forceinline__ cs_softmax_shrink cs_softmax_grow(const float (&top)[
     cs_softmax_shrink shrink = {
         false, {1.0f, 1.0f}
     };
-    if (ASKS && !__any_sync(0xffffffffu, cs_softmax_exceeds(top[0], rows->max[0], scale) ||
-                                             cs_softmax_exceeds(top[1], rows->max[1], scale)))
+    shrink.is_any =
+        !ASKS || __any_sync(0xffffffffu, cs_softmax_exceeds(top[0], rows->max[0], scale) ||
+                                             cs_softmax_exceeds(top[1], rows->max[1], scale));
+    if (!shrink.is_any)
         return shrink;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -137,7 +139,8 @@ __device__ __forceinline__ cs_softmax_shrink cs_softmax_grow(const float (&top)[
         rows->max[h] = is_larger ? all : rows->max[h];
         rows->sum[h] *= shrink.by[h];
     }
-    shrink.is_any = ASKS || __any_sync(0xffffffffu, shrink.by[0] != 1.0f || shrink.by[1] != 1.0f);
+    if (!ASKS)
+        shrink.is_any = __any_sync(0xffffffffu, shrink.by[0] != 1.0f || shrink.by[1] != 1.0f);
     return shrink;
 }
 
