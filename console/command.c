@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "console/manual.h"
+#include "console/cli/manual.h"
 #include "core/base/near.h"
 
 #define AT(field) offsetof(struct cs_cmd_values, field)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "console/client.h"
+#include "console/link/client.h"
 #include "core/base/buf.h"
 #include "core/base/options.h"
 #include "core/wire/schema.h"

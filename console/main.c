@@ -2,7 +2,7 @@
 #include <locale.h>
 #include <signal.h>
 
-#include "console/cli.h"
+#include "console/cli/cli.h"
 #include "core/base/process.h"
 
 int main(int argc, char **argv)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/model/graph.h"
-#include "core/plan/split.h"
-#include "core/sched/lab.h"
+#include "core/plan/make/split.h"
+#include "core/sched/sim/lab.h"
 #include "lua/bind.h"
 #include "lua/lists.h"
 

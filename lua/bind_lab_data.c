@@ -9,7 +9,7 @@
 #include "core/data/assign_order.h"
 #include "core/data/defer.h"
 #include "core/mask/span.h"
-#include "core/plan/balance.h"
+#include "core/plan/tokens/balance.h"
 #include "lua/lists.h"
 
 enum {

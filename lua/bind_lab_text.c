@@ -3,10 +3,10 @@
  * error cannot leak them. */
 #include <string.h>
 
-#include "input/record.h"
-#include "input/sample.h"
-#include "input/template.h"
-#include "input/tokenizer.h"
+#include "input/chat/template.h"
+#include "input/data/record.h"
+#include "input/data/sample.h"
+#include "input/tok/tokenizer.h"
 #include "lua/bind.h"
 #include "lua/json.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/base/units.h"
-#include "core/sched/forecast.h"
-#include "core/sched/predict.h"
+#include "core/sched/sim/forecast.h"
+#include "core/sched/sim/predict.h"
 #include "lua/bind.h"
 #include "lua/json.h"
 #include "lua/lists.h"

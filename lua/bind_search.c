@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sched/predict.h"
-#include "core/sched/sim.h"
+#include "core/sched/sim/predict.h"
+#include "core/sched/sim/sim.h"
 #include "lua/bind.h"
 #include "lua/json.h"
 #include "lua/search_read.h"

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/balance/slot_order.h"
+#include "core/balance/weigh.h"
 #include "core/data/spread.h"
 #include "core/sched/program.h"
-#include "core/search/slot_order.h"
-#include "core/search/weigh.h"
 
 /* Sums over the steps, for the log. */
 struct tally {

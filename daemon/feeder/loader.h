@@ -3,7 +3,7 @@
 #ifndef CS_FEEDER_LOADER_H
 #define CS_FEEDER_LOADER_H
 
-#include "input/source.h"
+#include "input/data/source.h"
 
 /* One loaded sample, good (CS_OK) or bad (err says why). */
 struct cs_load {

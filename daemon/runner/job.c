@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
-#include "core/sched/predict.h"
+#include "core/sched/sim/predict.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "store/checkpoint.h"

@@ -6,7 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/data/pool.h"
-#include "core/sched/calibrate.h"
+#include "core/sched/sim/calibrate.h"
 #include "core/trace/ring.h"
 #include "runner/conn.h"
 #include "runner/job.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/io.h"
-#include "core/sched/predict.h"
+#include "core/sched/sim/predict.h"
 #include "core/wire/wire.h"
 #include "runner/parts.h"
 

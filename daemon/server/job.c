@@ -12,8 +12,8 @@
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "server/conn.h"
-#include "server/gpus.h"
 #include "server/job_parts.h"
+#include "server/node.h"
 #include "server/runner_link.h"
 
 enum order { ORDER_PAUSE = 1, ORDER_RESUME = 2, ORDER_STOP = 4, ORDER_CHECKPOINT = 8 };

@@ -15,9 +15,9 @@
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "server/conn.h"
-#include "server/gpus.h"
 #include "server/job_parts.h"
 #include "server/journal.h"
+#include "server/node.h"
 #include "server/runner_link.h"
 
 enum { MAX_JOBS = 10000, CONNECT_TIMEOUT_S = 20, SECOND_NS = 1000000000 };

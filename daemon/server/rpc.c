@@ -13,9 +13,9 @@
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "server/conn.h"
-#include "server/gpus.h"
 #include "server/job.h"
 #include "server/journal.h"
+#include "server/node.h"
 
 enum {
     MAX_LOG_BYTES = 1 << 20,   /* of one answer; escaped at most six times as much */

@@ -1,7 +1,7 @@
 /* See runner_link.h. */
 #include "server/runner_link.h"
 
-#include "server/gpus.h"
+#include "server/node.h"
 
 #include <errno.h>
 #include <event2/buffer.h>

@@ -15,8 +15,8 @@
 #include "core/base/clock.h"
 #include "core/base/str.h"
 #include "server/conn.h"
-#include "server/gpus.h"
 #include "server/job.h"
+#include "server/node.h"
 
 enum { TICK_MS = 250, BACKLOG = 64 };
 

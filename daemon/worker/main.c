@@ -10,9 +10,9 @@
 
 #include "core/base/process.h"
 #include "core/wire/wire.h"
-#include "worker/blas.h"
 #include "worker/boot.h"
-#include "worker/profile.h"
+#include "worker/device/blas.h"
+#include "worker/measure/profile.h"
 
 enum { CONTROL_FD = 3, EXIT_FAILED = 6, EXIT_RUNNER_GONE = 5 };
 

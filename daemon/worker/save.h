@@ -6,7 +6,7 @@
 #define CS_WORKER_SAVE_H
 
 #include "store/checkpoint.h"
-#include "worker/replicas.h"
+#include "worker/comm/replicas.h"
 
 struct cs_saver;
 

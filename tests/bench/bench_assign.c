@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/balance/slot_order.h"
 #include "core/base/philox.h"
 #include "core/data/assign_order.h"
 #include "core/data/defer.h"
 #include "core/data/spread.h"
-#include "core/sched/lab.h"
-#include "core/search/slot_order.h"
+#include "core/sched/sim/lab.h"
 
 enum { LANES = 4, SLOTS = 16, PER_SLOT = 8, SAMPLES = LANES * SLOTS * PER_SLOT, SETS = 3 };
 

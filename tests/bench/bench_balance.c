@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "core/mask/span.h"
-#include "core/plan/balance_tokens.h"
+#include "core/plan/tokens/balance_tokens.h"
 
 static double now_us(void)
 {

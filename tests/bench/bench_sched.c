@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "core/sched/forecast.h"
-#include "core/sched/lab.h"
+#include "core/sched/sim/forecast.h"
+#include "core/sched/sim/lab.h"
 
 enum { SLOTS = 64, ROUNDS = 3 };
 

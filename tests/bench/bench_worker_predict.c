@@ -1,5 +1,5 @@
 /* Predicted against measured: the layers of SigLIP-so400m + MLP + Llama-3.2-1B shapes are measured
- * alone (worker/measure.h), steps are planned and simulated from that profile, then run with the
+ * alone (worker/measure/measure.h), steps are planned and simulated from that profile, then run with the
  * same slots (random weights), on one rank or as a pipeline of several processes.
  *
  *   bench_worker_predict [device=cuda] [class=h100-80g] [precision=bf16] [vision=0] [llm=1]
@@ -26,9 +26,9 @@
 
 #include "bench/vlm.h"
 #include "core/base/clock.h"
-#include "core/plan/costs.h"
-#include "core/sched/predict.h"
-#include "worker/measure.h"
+#include "core/plan/cost/costs.h"
+#include "core/sched/sim/predict.h"
+#include "worker/measure/measure.h"
 
 enum { MAX_STAGES = 32, MAX_STEPS = CS_VLM_MAX_STEPS };
 

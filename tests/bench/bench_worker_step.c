@@ -27,7 +27,7 @@
 #include "bench/timed_ops.h"
 #include "bench/vlm.h"
 #include "core/base/clock.h"
-#include "core/plan/costs.h"
+#include "core/plan/cost/costs.h"
 
 /* What a rank tells the parent, in shared memory. */
 struct report {

@@ -7,7 +7,7 @@
 #ifndef CS_TESTS_BENCH_TIMED_OPS_H
 #define CS_TESTS_BENCH_TIMED_OPS_H
 
-#include "worker/device.h"
+#include "worker/device/device.h"
 
 /* From now on the device's operators, copies and fills are timed. device: with events of its own
  * (a GPU), between steps; it stays where it is. Ends the program with a message where it cannot. */

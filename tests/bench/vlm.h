@@ -4,7 +4,7 @@
 #ifndef CS_TESTS_BENCH_VLM_H
 #define CS_TESTS_BENCH_VLM_H
 
-#include "worker/trainer.h"
+#include "worker/exec/trainer.h"
 
 enum { CS_VLM_MAX_RANKS = 8, CS_VLM_IMAGE_ROWS = 729, CS_VLM_SETTINGS = 4, CS_VLM_MAX_STEPS = 64 };
 
@@ -25,7 +25,7 @@ struct cs_vlm_options {
     int vision, llm; /* pipeline stages; vision 0: everything on one rank */
     int dp, slots, seq, images;
     int warm, steps; /* before those that are measured, which are so many: operators are loaded,
-                      * products planned and graphs made (worker/graphs.h) */
+                      * products planned and graphs made (worker/exec/graphs.h) */
     int only;        /* index of a setting ("case"), -1: all */
     int scale;       /* divides widths and layers, for a look on CPU ranks */
     int ops;         /* 1: time every operator (bench/timed_ops.h) */

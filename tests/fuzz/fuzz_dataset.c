@@ -2,15 +2,15 @@
  * tolerant parser, the record reader and every built-in template.
  *
  *   clang -fsanitize=fuzzer,address,undefined -Idaemon tests/fuzz/fuzz_dataset.c <core/base,
- *   input/dataset.c, json_tolerant.c, record.c, template*.c, tok*.c> -ljansson ... */
+ *   input/data/dataset.c, json_tolerant.c, record.c, template*.c, tok*.c> -ljansson ... */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "input/dataset.h"
-#include "input/template.h"
+#include "input/chat/template.h"
+#include "input/data/dataset.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

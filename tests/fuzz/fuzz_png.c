@@ -1,12 +1,12 @@
 /* libFuzzer target: any bytes through the PNG decoder; what decodes is resized to a small square.
  *
  *   clang -fsanitize=fuzzer,address,undefined -Idaemon tests/fuzz/fuzz_png.c <core/base,
- * input/image.c, input/resize.c, store/fsio.c> -ljansson -lxxhash -lpng */
+ * input/media/image.c, input/media/resize.c, store/fsio.c> -ljansson -lxxhash -lpng */
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "input/image.h"
-#include "input/resize.h"
+#include "input/media/image.h"
+#include "input/media/resize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

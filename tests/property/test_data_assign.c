@@ -13,8 +13,8 @@
 
 #include "core/data/assign_order.h"
 #include "core/data/defer.h"
-#include "core/sched/lab.h"
-#include "core/sched/sim.h"
+#include "core/sched/sim/lab.h"
+#include "core/sched/sim/sim.h"
 
 enum { MAX_SAMPLES = 400 };
 

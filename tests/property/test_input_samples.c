@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/str.h"
-#include "input/sample.h"
+#include "input/data/sample.h"
 #include "support/chat.h"
 
 static uint64_t next_random(uint64_t *s)

@@ -1,5 +1,5 @@
 /* Token balance against brute force and against its own promises. */
-#include "core/plan/balance_tokens.h"
+#include "core/plan/tokens/balance_tokens.h"
 
 #include <math.h>
 #include <setjmp.h>

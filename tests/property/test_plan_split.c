@@ -1,5 +1,5 @@
 /* The partition against brute force on all cuts. */
-#include "core/plan/split.h"
+#include "core/plan/make/split.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* Simulated schedules against their closed forms and bounds. */
-#include "core/sched/lab.h"
+#include "core/sched/sim/lab.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Interleaved, zero-bubble and colocated schedules against their closed forms; slots of the next
  * step; bounds on running ahead. */
-#include "core/sched/lab.h"
+#include "core/sched/sim/lab.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -9,8 +9,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/sched/lab.h"
-#include "core/sched/sim.h"
+#include "core/sched/sim/lab.h"
+#include "core/sched/sim/sim.h"
 #include "tests/support/random_plan.h"
 
 enum { ROUNDS = 150, MAX_RANKS = 128, MAX_COPIES = 6 };

@@ -1,6 +1,6 @@
 /* Random graphs of one to three encoders, also with stages that share ranks: programs are accepted,
  * run to their end and count what they must; equal slots may be permuted. */
-#include "core/sched/sim.h"
+#include "core/sched/sim/sim.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/sched/lab.h"
+#include "core/sched/sim/lab.h"
 #include "core/search/search.h"
 
 enum { MAX = 6, SLOTS = 6, TRIALS = 60 };

@@ -10,7 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/sched/lab.h"
+#include "core/sched/sim/lab.h"
 #include "core/search/search.h"
 
 enum { MAX = 5, SLOTS = 5, TRIALS = 100, RECOMPUTES = 3 };

@@ -13,7 +13,7 @@
 
 #include "core/base/arena.h"
 #include "support/random_plan.h"
-#include "worker/memory.h"
+#include "worker/exec/memory.h"
 
 enum { MAX_RANKS = 8, MAX_SLOTS = 32, ROUNDS = 600, ORDERS = 3, FLOWS = 2 };
 

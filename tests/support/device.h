@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "worker/device.h"
+#include "worker/device/device.h"
 
 static inline struct cs_device *cs_test_device(void)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "worker/tape.h"
+#include "worker/device/tape.h"
 
 enum { ALIGN = 256, MAX_RANGES = 4096 };
 

@@ -5,7 +5,7 @@
 #ifndef CS_TESTS_SUPPORT_LAZY_DEVICE_H
 #define CS_TESTS_SUPPORT_LAZY_DEVICE_H
 
-#include "worker/device.h"
+#include "worker/device/device.h"
 
 struct cs_device *cs_lazy_device_new(void);
 void cs_lazy_device_free(struct cs_device *device);

@@ -11,8 +11,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/dump.h"
-#include "core/sched/predict.h"
+#include "console/screen/dump.h"
+#include "core/sched/sim/predict.h"
 #include "tests/support/tmpdir.h"
 
 enum { COLS = 120, ROWS = 60 };

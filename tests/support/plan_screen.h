@@ -3,7 +3,7 @@
 #ifndef CS_TESTS_SUPPORT_PLAN_SCREEN_H
 #define CS_TESTS_SUPPORT_PLAN_SCREEN_H
 
-#include "core/sched/forecast.h"
+#include "core/sched/sim/forecast.h"
 #include "tests/support/replay.h"
 
 enum { PLAN_SCREEN_LINES = 64 };

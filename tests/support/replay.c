@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/base/io.h"
-#include "core/sched/predict.h"
+#include "core/sched/sim/predict.h"
 #include "core/trace/tracefile.h"
 #include "core/wire/wire.h"
 #include "tests/support/tmpdir.h"

@@ -5,7 +5,7 @@
 #define CS_TESTS_SUPPORT_REPLAY_H
 
 #include "core/plan/plan.h"
-#include "core/sched/sim.h"
+#include "core/sched/sim/sim.h"
 #include "tests/support/spec.h"
 
 struct cs_test_replay {

@@ -1,5 +1,5 @@
 /* The client against a scripted daemon: a child process that answers lines as told. */
-#include "console/client.h"
+#include "console/link/client.h"
 
 #include <setjmp.h>
 #include <signal.h>

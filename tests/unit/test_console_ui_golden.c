@@ -12,8 +12,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/dump.h"
-#include "console/view.h"
+#include "console/screen/dump.h"
+#include "console/views/view.h"
 #include "core/base/str.h"
 #include "tests/support/replay.h"
 #include "tests/support/tmpdir.h"

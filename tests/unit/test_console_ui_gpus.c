@@ -9,9 +9,9 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/fmt.h"
-#include "console/keys.h"
-#include "console/view.h"
+#include "console/draw/fmt.h"
+#include "console/screen/keys.h"
+#include "console/views/view.h"
 #include "core/wire/wire.h"
 
 static json_t *gpu(int i, double busy, int temp, int job)

@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "console/command.h"
-#include "console/fmt.h"
-#include "console/keys.h"
-#include "console/layout.h"
-#include "console/widget.h"
+#include "console/draw/fmt.h"
+#include "console/draw/widget.h"
+#include "console/screen/keys.h"
+#include "console/screen/layout.h"
 
 /* --- canvas ----------------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/dump.h"
+#include "console/screen/dump.h"
 #include "tests/support/replay.h"
 #include "tests/support/tmpdir.h"
 

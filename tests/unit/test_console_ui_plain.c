@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/plain.h"
+#include "console/screen/plain.h"
 #include "tests/support/replay.h"
 
 struct session {

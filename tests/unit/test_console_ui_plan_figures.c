@@ -12,9 +12,9 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/dump.h"
-#include "console/keys.h"
-#include "console/view.h"
+#include "console/screen/dump.h"
+#include "console/screen/keys.h"
+#include "console/views/view.h"
 #include "core/base/str.h"
 #include "tests/support/plan_screen.h"
 

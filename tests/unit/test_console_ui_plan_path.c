@@ -10,8 +10,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/keys.h"
-#include "console/view.h"
+#include "console/screen/keys.h"
+#include "console/views/view.h"
 #include "core/base/str.h"
 #include "tests/support/plan_screen.h"
 

@@ -10,7 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/view.h"
+#include "console/views/view.h"
 #include "core/trace/tracefile.h"
 #include "core/wire/wire.h"
 #include "tests/support/replay.h"

@@ -12,9 +12,9 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/balance/slot_order.h"
+#include "core/balance/weigh.h"
 #include "core/data/spread.h"
-#include "core/search/slot_order.h"
-#include "core/search/weigh.h"
 #include "support/planned.h"
 
 enum { N = 40, MOST_JOBS = 32 };

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input/cache.h"
-#include "input/check.h"
+#include "input/data/check.h"
+#include "input/media/cache.h"
 #include "support/chat.h"
 #include "support/spec.h"
 #include "support/tmpdir.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "input/dataset.h"
+#include "input/data/dataset.h"
 #include "support/tmpdir.h"
 
 static const char *const tokens[] = {"<image>"};

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "input/processor.h"
+#include "input/media/processor.h"
 #include "store/safetensors.h"
 #include "support/tmpdir.h"
 

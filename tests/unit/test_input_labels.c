@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input/sample.h"
+#include "input/data/sample.h"
 #include "support/chat.h"
 
 struct world {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input/tokenizer.h"
+#include "input/tok/tokenizer.h"
 #include "support/chat.h"
 
 static struct cs_tokenizer *open_json(json_t *json)

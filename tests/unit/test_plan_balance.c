@@ -1,5 +1,5 @@
 /* Goldens of the token balance. Source: Cornstarch, distribution algorithms and balance study. */
-#include "core/plan/balance_tokens.h"
+#include "core/plan/tokens/balance_tokens.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* The stage partition: goldens of the reference, memory caps, refusals. */
-#include "core/plan/split.h"
+#include "core/plan/make/split.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* Measured costs: exact means, the document, the simulated step. */
-#include "core/sched/calibrate.h"
+#include "core/sched/sim/calibrate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/sched/keys.h"
+#include "core/sched/sim/keys.h"
 #include "tests/support/need.h"
 #include "tests/support/planned.h"
 

@@ -10,8 +10,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/sched/forecast.h"
-#include "core/sched/predict.h"
+#include "core/sched/sim/forecast.h"
+#include "core/sched/sim/predict.h"
 #include "tests/support/spec.h"
 
 enum { SLOTS = 5 };

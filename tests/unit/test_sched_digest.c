@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "core/base/hash.h"
-#include "core/sched/forecast.h"
-#include "core/sched/lab.h"
+#include "core/sched/sim/forecast.h"
+#include "core/sched/sim/lab.h"
 #include "tests/support/random_plan.h"
 
 enum { MAX_RANKS = 64, ROUNDS = 60 };

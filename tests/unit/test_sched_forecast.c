@@ -1,6 +1,6 @@
 /* Forecasts: what a view is told about a simulated step agrees with the simulator and with sums
  * that are done by hand. */
-#include "core/sched/forecast.h"
+#include "core/sched/sim/forecast.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/sched/predict.h"
+#include "core/sched/sim/predict.h"
 #include "tests/support/planned.h"
 
 struct made {

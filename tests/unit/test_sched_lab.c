@@ -1,5 +1,5 @@
 /* Goldens of schedules and simulator: orders, warm-ups, peaks, iteration times. */
-#include "core/sched/lab.h"
+#include "core/sched/sim/lab.h"
 
 #include <math.h>
 #include <setjmp.h>

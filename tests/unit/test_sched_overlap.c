@@ -1,6 +1,6 @@
 /* What replicas cost a step where sums and weights travel while the device computes: closed forms
  * of all hidden, partly hidden and not hidden, alone and through the simulator. */
-#include "core/sched/overlap.h"
+#include "core/sched/sim/overlap.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,8 +10,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/buckets.h"
-#include "core/sched/predict.h"
+#include "core/plan/make/buckets.h"
+#include "core/sched/sim/predict.h"
 #include "tests/support/planned.h"
 
 /* ---- the two rules ---- */

@@ -1,6 +1,6 @@
 /* Plans from measured costs: cuts and times follow the profile, what is frozen leaves its parts
  * out, what was measured on something else is refused. */
-#include "core/plan/profile.h"
+#include "core/plan/cost/profile.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,8 +10,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/costs.h"
-#include "core/sched/predict.h"
+#include "core/plan/cost/costs.h"
+#include "core/sched/sim/predict.h"
 #include "tests/support/spec.h"
 
 struct made {

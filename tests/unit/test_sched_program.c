@@ -10,7 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/sched/predict.h"
+#include "core/sched/sim/predict.h"
 #include "tests/support/planned.h"
 
 enum { SLOTS = 4 };

@@ -8,8 +8,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/costs.h"
-#include "core/plan/place.h"
+#include "core/plan/cost/costs.h"
+#include "core/plan/make/place.h"
 #include "core/search/search.h"
 #include "tests/support/spec.h"
 

@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/sched/sim.h"
+#include "core/sched/sim/sim.h"
 #include "core/search/trial.h"
 
 enum { ENC = 3, LLM = 9 };

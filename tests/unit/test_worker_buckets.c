@@ -1,5 +1,5 @@
 /* The buckets that predictions count with are those that the worker sums. */
-#include "worker/params.h"
+#include "worker/model/params.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/buckets.h"
+#include "core/plan/make/buckets.h"
 #include "support/device.h"
 #include "support/need.h"
 #include "support/planned.h"

@@ -1,5 +1,5 @@
 /* Curves through times: exact ones are found, noise never makes a layer free. */
-#include "worker/fit.h"
+#include "worker/measure/fit.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* The worker against transformers: hidden states, logits, loss, every gradient, five AdamW steps.
  */
-#include "worker/trainer.h"
+#include "worker/exec/trainer.h"
 
 #include <math.h>
 #include <setjmp.h>

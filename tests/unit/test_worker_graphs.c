@@ -1,7 +1,7 @@
 /* Graphs: which pieces become some, where tapes are cut, and that training with graphs gives the
  * bits of training without them. On a device that keeps its memory on the host and captures
  * (support/lazy_device.h); training also on what CORNSTARCH_TEST_DEVICE names. */
-#include "worker/graphs.h"
+#include "worker/exec/graphs.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #include "support/need.h"
 #include "support/planned.h"
 #include "support/step.h"
-#include "worker/trainer.h"
+#include "worker/exec/trainer.h"
 
 /* ---- which pieces become graphs ---- */
 

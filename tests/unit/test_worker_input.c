@@ -1,5 +1,5 @@
 /* Slots are checked before they are used, and prepared for the layers. */
-#include "worker/input.h"
+#include "worker/slot/slot.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* The ways between GPUs, on devices whose communicators only write down what is asked of them: a
  * narrow lane for every edge and direction, and one wide communicator between the two ranks of a
  * tied embedding, which carries the exchange. Ranks are threads that send the ids over sockets. */
-#include "worker/lanes.h"
+#include "worker/comm/lanes.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Every pipeline layout gives the bits of one rank: losses, norms, weights; replicas agree with
  * each other to the bit and with one rank to 1e-5. Ranks are threads that talk through the socket
  * transport. */
-#include "worker/trainer.h"
+#include "worker/exec/trainer.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* Measured costs of layers: complete, plausible, and what planners read. */
-#include "worker/measure.h"
+#include "worker/measure/measure.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* The arena of a rank: what is planned before the first step is what a full step takes, nothing is
  * allocated afterwards, and a device that is too small is named before anything is trained. */
-#include "worker/memory.h"
+#include "worker/exec/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,13 +12,13 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/costs.h"
+#include "core/plan/cost/costs.h"
 #include "support/lazy_device.h"
 #include "support/need.h"
 #include "support/planned.h"
 #include "support/step.h"
-#include "worker/exec_private.h"
-#include "worker/trainer.h"
+#include "worker/exec/private.h"
+#include "worker/exec/trainer.h"
 
 enum { VOCAB = 199, SLOTS = 4 };
 

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "worker/replicas.h"
-#include "worker/stage.h"
+#include "worker/comm/replicas.h"
+#include "worker/model/stage.h"
 
 enum { REPLICAS = 2, STAGES = 2, STAGE_LAYERS = 3, BUCKETS = 6, COUNT = 8 };
 

@@ -1,5 +1,5 @@
 /* Tapes: every argument of a call is in its key, and a tape plays what was written. */
-#include "worker/tape.h"
+#include "worker/device/tape.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

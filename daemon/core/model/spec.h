@@ -80,7 +80,7 @@ struct cs_spec {
     struct cs_spec_rule *rules;
     int32_t n_rules;
     const char *modality, *schedule, *stages, *plan_hash;
-    const json_t *profile; /* measured costs (core/plan/profile.h), NULL: none */
+    const json_t *profile; /* measured costs (core/plan/cost/profile.h), NULL: none */
     const json_t *cluster; /* an object, or NULL or the string "here": the ranks of this machine */
     struct cs_spec_parallel parallel[CS_MAX_ENCODERS + 1];
     int32_t n_parallel;

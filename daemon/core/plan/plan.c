@@ -6,11 +6,11 @@
 
 #include "core/base/buf.h"
 #include "core/base/near.h"
-#include "core/plan/buckets.h"
-#include "core/plan/costs.h"
-#include "core/plan/place.h"
+#include "core/plan/cost/costs.h"
+#include "core/plan/make/buckets.h"
+#include "core/plan/make/place.h"
+#include "core/plan/make/split.h"
 #include "core/plan/plan_json.h"
-#include "core/plan/split.h"
 
 enum { MAX_ITEMS = 256, TEXT_PER_ITEM = 8, MAX_WHY = 3 * CS_MAX_BRANCHES + 5 };
 

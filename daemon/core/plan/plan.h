@@ -11,7 +11,7 @@
 #include "core/model/graph.h"
 #include "core/plan/cluster.h"
 
-struct cs_stage_bucket; /* core/plan/buckets.h */
+struct cs_stage_bucket; /* core/plan/make/buckets.h */
 
 struct cs_stage {
     const char *name; /* "vision.0", "llm.1" */
@@ -98,7 +98,7 @@ enum cs_status cs_plan_budget(const struct cs_spec *spec, const struct cs_graph 
                               struct cs_slot_budget *out, struct cs_err *err) CS_NODISCARD;
 /* The names of the schedules that programs can be made for; CS_PLAN lists them. */
 enum cs_status cs_plan_check_schedule(const char *name, struct cs_err *err) CS_NODISCARD;
-/* predicted_* are 0 and NULL until cs_plan_predict (core/sched/predict.h); the hash does not cover
+/* predicted_* are 0 and NULL until cs_plan_predict (core/sched/sim/predict.h); the hash does not cover
  * predictions and reasons. */
 json_t *cs_plan_json(const struct cs_plan *plan, const struct cs_graph *graph);
 /* Read what cs_plan_json wrote, against the same graph; checks every index; recomputes the hash. */
@@ -106,7 +106,7 @@ enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
                             struct cs_arena *arena, struct cs_plan **out,
                             struct cs_err *err) CS_NODISCARD;
 
-/* Costs of one layer for the budgets of a slot, roofline of the device class (core/plan/cost.c) */
+/* Costs of one layer for the budgets of a slot, roofline of the device class (core/plan/cost/cost.c) */
 struct cs_layer_cost {
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
 };

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/plan/buckets.h"
 #include "core/plan/layout.h"
-#include "core/plan/place.h"
+#include "core/plan/make/buckets.h"
+#include "core/plan/make/place.h"
 
 #define SCHEMA "cornstarch.plan/1"
 

@@ -2,8 +2,8 @@
 #include "core/sched/program.h"
 
 #include "core/base/hash.h"
-#include "core/sched/comm.h"
-#include "core/sched/order.h"
+#include "core/sched/messages.h"
+#include "core/sched/orders/order.h"
 
 static const struct {
     const char *letter;

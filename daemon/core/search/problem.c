@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "core/plan/costs.h"
-#include "core/plan/place.h"
+#include "core/plan/cost/costs.h"
+#include "core/plan/make/place.h"
 
 enum { MAX_OPTIONS = 256 };
 

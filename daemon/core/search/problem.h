@@ -4,9 +4,9 @@
 #ifndef CS_SEARCH_PROBLEM_H
 #define CS_SEARCH_PROBLEM_H
 
+#include "core/plan/cost/profile.h"
 #include "core/plan/layout.h"
 #include "core/plan/plan.h"
-#include "core/plan/profile.h"
 
 struct cs_search_layer {
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;

@@ -1,7 +1,7 @@
 /* See replay.h. */
 #include "core/search/replay.h"
 
-#include "core/sched/order.h"
+#include "core/sched/orders/order.h"
 
 struct edges { /* edge ids that enter or leave a stage */
     int32_t *first, *id;

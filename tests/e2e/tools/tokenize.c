@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input/tokenizer.h"
+#include "input/tok/tokenizer.h"
 
 static int run(const struct cs_tokenizer *tok, bool allow_special)
 {

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "gpu/parity/parity.h"
-#include "worker/blas.h"
+#include "worker/device/blas.h"
 
 /* Cores of this process, at most as many as products of this size can use. */
 static int count_cores(void)

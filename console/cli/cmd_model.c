@@ -1,0 +1,138 @@
+/* model init, show, check: Hugging Face model directories. */
+#include <stdio.h>
+#include <string.h>
+
+#include "console/cli/cli.h"
+#include "core/base/units.h"
+#include "core/wire/wire.h"
+#include "input/make/model_init.h"
+#include "store/hfdir.h"
+
+static enum cs_status print_result(const struct cs_cmd *cmd, const char *dir, const char *text,
+                                   struct cs_err *err)
+{
+    if (!cmd->v.json) {
+        printf("%s\n", text);
+        return CS_OK;
+    }
+    json_t *doc = cs_doc_new("cornstarch.result/1");
+    cs_msg_set_str(doc, "dir", dir);
+    cs_msg_set_str(doc, "text", text);
+    return cs_cmd_print_doc(doc, err);
+}
+
+enum cs_status cs_cmd_model_init(struct cs_cmd *cmd, struct cs_err *err)
+{
+    char text[CS_PATH_CAP + 64];
+    struct cs_model_init init = {.config = cmd->args[0],
+                                 .dir = cmd->args[1],
+                                 .text = cmd->v.text,
+                                 .max_vocab = (int)cmd->v.vocab,
+                                 .seed = (uint64_t)cmd->v.seed};
+    CS_TRY(cs_model_init_make(&init, err));
+    snprintf(text, sizeof(text), "wrote %s (seed %lld)", cmd->args[1], (long long)cmd->v.seed);
+    return print_result(cmd, cmd->args[1], text, err);
+}
+
+/* --- show and check --------------------------------------------------------------------------- */
+
+static bool is_composite(const struct cs_hfdir *dir)
+{
+    const json_t *root = cs_hfdir_root_config(dir);
+    return json_object_get(root, "vision_config") && json_object_get(root, "text_config");
+}
+
+/* Parameters as the architecture has them; is_deep: every tensor must be there. */
+static enum cs_status add_part(const char *path, const char *part, bool is_deep,
+                               struct cs_arena *arena, json_t *parts, struct cs_err *err)
+{
+    struct cs_hfdir *dir = NULL;
+    struct cs_arch arch = {0};
+    int64_t params = 0;
+    CS_TRY(cs_hfdir_open(path, part, &dir, err));
+    int n = cs_hfdir_count(dir);
+    for (int i = 0; i < n; i++)
+        params += cs_hfdir_at(dir, i)->count;
+    bool is_projector = strcmp(part, "projector") == 0;
+    enum cs_status st = CS_OK;
+    if (!is_projector)
+        st = cs_arch_from_config(cs_hfdir_config(dir), arena, &arch, err);
+    if (st == CS_OK && is_deep && !is_projector)
+        st = cs_hfdir_check(dir, &arch, err);
+    if (st == CS_OK) {
+        json_t *row = json_object();
+        cs_msg_set_str(row, "part", part);
+        cs_msg_set_str(row, "family", is_projector ? "mlp" : arch.family);
+        cs_msg_set_int(row, "layers", arch.n_layers);
+        cs_msg_set_int(row, "width", arch.width);
+        cs_msg_set_int(row, "params", params);
+        cs_msg_set_int(row, "tensors", n);
+        cs_msg_set_bool(row, "tokenizer",
+                        !is_projector && arch.kind == CS_MODULE_LLM && cs_hfdir_has_tokenizer(dir));
+        json_array_append_new(parts, row);
+    }
+    cs_hfdir_close(dir);
+    return st;
+}
+
+static enum cs_status collect(const char *path, bool is_deep, json_t *parts, struct cs_err *err)
+{
+    static const char *const names[] = {"vision", "projector", "llm"};
+    struct cs_hfdir *dir = NULL;
+    struct cs_err plain;
+    bool whole = cs_hfdir_open(path, "", &dir, &plain) == CS_OK && !is_composite(dir);
+    cs_hfdir_close(dir);
+    struct cs_arena *arena = cs_arena_new(0);
+    enum cs_status st = CS_OK;
+    if (whole)
+        st = add_part(path, "", is_deep, arena, parts, err);
+    for (size_t i = 0; !whole && i < CS_ARRAY_LEN(names) && st == CS_OK; i++) {
+        st = add_part(path, names[i], is_deep, arena, parts, err);
+        if (st != CS_OK && i == 0 && err) /* no composite: why it is no plain directory either */
+            *err = plain;
+    }
+    cs_arena_free(arena);
+    return st == CS_OK ? CS_OK : err ? err->status : st;
+}
+
+static void print_part(const json_t *part)
+{
+    char params[CS_UNITS_CAP];
+    const char *name = cs_msg_str(part, "part", "");
+    cs_count_print(params, sizeof(params), (uint64_t)cs_msg_int(part, "params", 0));
+    printf("%-10s %-8s", name[0] ? name : "model", cs_msg_str(part, "family", ""));
+    if (cs_msg_int(part, "layers", 0) > 0)
+        printf(" %lld layers x %lld,", (long long)cs_msg_int(part, "layers", 0),
+               (long long)cs_msg_int(part, "width", 0));
+    printf(" %s parameters in %lld tensors%s\n", params, (long long)cs_msg_int(part, "tensors", 0),
+           cs_msg_bool(part, "tokenizer", false) ? ", tokenizer" : "");
+}
+
+static enum cs_status look(struct cs_cmd *cmd, bool is_deep, struct cs_err *err)
+{
+    json_t *parts = json_array(), *part;
+    size_t i;
+    enum cs_status st = collect(cmd->args[0], is_deep, parts, err);
+    if (st == CS_OK && cmd->v.json) {
+        json_t *doc = cs_doc_new("cornstarch.model/1");
+        cs_msg_set_str(doc, "dir", cmd->args[0]);
+        cs_msg_set(doc, "parts", json_incref(parts));
+        st = cs_cmd_print_doc(doc, err);
+    } else if (st == CS_OK) {
+        json_array_foreach(parts, i, part) print_part(part);
+        if (is_deep)
+            printf("ok: every tensor is there with its shape\n");
+    }
+    json_decref(parts);
+    return st;
+}
+
+enum cs_status cs_cmd_model_show(struct cs_cmd *cmd, struct cs_err *err)
+{
+    return look(cmd, false, err);
+}
+
+enum cs_status cs_cmd_model_check(struct cs_cmd *cmd, struct cs_err *err)
+{
+    return look(cmd, true, err);
+}

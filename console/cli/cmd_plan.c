@@ -1,0 +1,177 @@
+/* plan: the plan, sweep or search of a script, without a daemon. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "console/cli/cli.h"
+#include "console/whatif/explain.h"
+#include "core/base/table.h"
+#include "core/base/units.h"
+#include "core/sched/sim/predict.h"
+#include "core/wire/wire.h"
+
+static const struct cs_column columns[] = {
+    {"STAGE",      5,  0, 0, CS_ALIGN_LEFT },
+    {"RANK",       4,  0, 0, CS_ALIGN_RIGHT},
+    {"LAYERS",     6,  0, 1, CS_ALIGN_LEFT },
+    {"PARAMS",     6,  0, 4, CS_ALIGN_RIGHT},
+    {"TRAINED",    7,  0, 3, CS_ALIGN_RIGHT},
+    {"FWD",        6,  0, 0, CS_ALIGN_RIGHT},
+    {"BWD INPUT",  9,  0, 2, CS_ALIGN_RIGHT},
+    {"BWD WEIGHT", 10, 0, 2, CS_ALIGN_RIGHT},
+    {"MEMORY",     6,  0, 5, CS_ALIGN_RIGHT},
+    {"BUBBLE",     6,  0, 0, CS_ALIGN_RIGHT},
+};
+
+static void layer_range(char *out, size_t cap, const struct cs_graph *graph,
+                        const struct cs_stage *stage)
+{
+    const struct cs_layer *first = &graph->layers[stage->first_layer];
+    const struct cs_layer *last = &graph->layers[stage->first_layer + stage->n_layers - 1];
+    if (first == last)
+        snprintf(out, cap, "%s", first->path);
+    else
+        snprintf(out, cap, "%s .. %s", first->path, last->path);
+}
+
+static void duration(char out[CS_UNITS_CAP], int64_t ns)
+{
+    if (ns > 0)
+        cs_duration_print(out, CS_UNITS_CAP, (uint64_t)ns);
+    else
+        snprintf(out, CS_UNITS_CAP, "-");
+}
+
+/* of the slots of a stage that are alive together at most; all of them where there is no program */
+static int64_t kept_bytes(const struct cs_plan *plan, const struct cs_graph *graph, int stage)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_program *program;
+    int32_t live = cs_plan_own_slots(plan, plan->slots);
+    if (cs_program_make(plan, graph, live, false, arena, &program, NULL) == CS_OK)
+        live = cs_program_live_slots(program, stage, arena);
+    cs_arena_free(arena);
+    return plan->stages[stage].saved_bytes * live;
+}
+
+static void add_stage(struct cs_table *table, const struct cs_plan *plan,
+                      const struct cs_graph *graph, int i)
+{
+    const struct cs_stage *s = &plan->stages[i];
+    char rank[16], layers[160], params[CS_UNITS_CAP], trained[CS_UNITS_CAP], fwd[CS_UNITS_CAP],
+        input[CS_UNITS_CAP], weight[CS_UNITS_CAP], memory[CS_UNITS_CAP], bubble[32];
+    int64_t n_params = 0, n_trained = 0;
+    for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++) {
+        n_params += graph->layers[l].n_elements;
+        n_trained += graph->layers[l].n_trained;
+    }
+    snprintf(rank, sizeof(rank), "%d", s->rank);
+    layer_range(layers, sizeof(layers), graph, s);
+    cs_count_print(params, sizeof(params), (uint64_t)n_params);
+    cs_count_print(trained, sizeof(trained), (uint64_t)n_trained);
+    duration(fwd, s->fwd_ns);
+    duration(input, s->bwd_input_ns);
+    duration(weight, s->bwd_weight_ns);
+    cs_bytes_print(memory, sizeof(memory),
+                   (uint64_t)(s->weight_bytes + s->state_bytes + kept_bytes(plan, graph, i)));
+    snprintf(bubble, sizeof(bubble), "%.1f%%", 100 * plan->predicted_bubble[i]);
+    const char *cells[] = {s->name, rank,  layers, params, trained,
+                           fwd,     input, weight, memory, bubble};
+    cs_table_add(table, cells);
+}
+
+static void print_plan(const struct cs_plan *plan, const struct cs_graph *graph)
+{
+    char step[CS_UNITS_CAP];
+    struct cs_buf text = {0};
+    struct cs_table *table = cs_table_new(columns, CS_ARRAY_LEN(columns));
+    for (int i = 0; i < plan->n_stages; i++)
+        add_stage(table, plan, graph, i);
+    cs_table_render(table, cs_cmd_width(), true, &text);
+    cs_table_free(table);
+    duration(step, plan->predicted_step_ns);
+    cs_buf_addf(&text, "\n%s, %d slots on %d ranks, ", plan->schedule, plan->slots,
+                cs_plan_world(plan));
+    if (plan->dp > 1)
+        cs_buf_addf(&text, "%d replicas of %d, ", plan->dp, plan->n_ranks);
+    cs_buf_addf(&text, "predicted step %s\n", step);
+    for (int i = 0; i < plan->n_why; i++)
+        cs_buf_addf(&text, "  %s\n", plan->why[i]);
+    cs_buf_addf(&text, "plan %s\n", plan->hash);
+    cs_cmd_print(&text);
+    cs_buf_free(&text);
+}
+
+static void print_explain(const json_t *explain, bool compares)
+{
+    struct cs_buf text = {0};
+    if (!explain)
+        return;
+    cs_explain_text(explain, compares, &text);
+    cs_cmd_print(&text);
+    cs_buf_free(&text);
+}
+
+static enum cs_status make(const json_t *document, const struct cs_here *here,
+                           struct cs_arena *arena, struct cs_spec **spec, struct cs_graph **graph,
+                           struct cs_plan **plan, struct cs_err *err)
+{
+    struct cs_cluster cluster;
+    CS_TRY(cs_spec_read(document, arena, spec, err));
+    CS_TRY(cs_graph_build(*spec, true, arena, graph, err));
+    CS_TRY(cs_cluster_read_here((*spec)->cluster, here, &cluster, err));
+    CS_TRY(cs_plan_make(*spec, *graph, &cluster, arena, plan, err));
+    return cs_plan_predict(*plan, *graph, &cluster, arena, err);
+}
+
+static enum cs_status show_sweep(struct cs_cmd *cmd, json_t *document, struct cs_err *err)
+{
+    json_t *plans = json_object_get(document, "plans");
+    while ((int64_t)json_array_size(plans) > cmd->v.limit)
+        json_array_remove(plans, json_array_size(plans) - 1);
+    if (!cmd->v.json) {
+        struct cs_buf text = {0};
+        cs_sweep_text(document, cmd->v.explain, cmd->v.compare, &text);
+        cs_cmd_print(&text);
+        cs_buf_free(&text);
+        return CS_OK;
+    }
+    json_t *doc = cs_doc_new("cornstarch.plans/1");
+    json_object_update(doc, document);
+    return cs_cmd_print_doc(doc, err);
+}
+
+enum cs_status cs_cmd_plan(struct cs_cmd *cmd, struct cs_err *err)
+{
+    struct cs_script_result result;
+    struct cs_spec *spec = NULL;
+    struct cs_graph *graph = NULL;
+    struct cs_plan *plan = NULL;
+    struct cs_here here;
+    CS_TRY(cs_cmd_here_local(cmd, &here, err));
+    CS_TRY(cs_cmd_eval(cmd->args[0], false, &here, &result, err));
+    if (result.kind == CS_SCRIPT_SWEEP) {
+        enum cs_status shown = show_sweep(cmd, result.document, err);
+        cs_script_result_free(&result);
+        return shown;
+    }
+    struct cs_arena *arena = cs_arena_new(0);
+    enum cs_status st = make(result.document, &here, arena, &spec, &graph, &plan, err);
+    json_t *explain = NULL;
+    if (st == CS_OK && (cmd->v.explain || cmd->v.compare))
+        st = cs_plan_explain(spec, graph, plan, &here, arena, &explain, err);
+    if (st == CS_OK && cmd->v.json) {
+        json_t *doc = cs_doc_new("cornstarch.plans/1"), *plans = json_array();
+        json_array_append_new(plans, cs_plan_json(plan, graph));
+        cs_msg_set(doc, "plans", plans);
+        if (explain)
+            json_object_update(doc, explain);
+        st = cs_cmd_print_doc(doc, err);
+    } else if (st == CS_OK) {
+        print_plan(plan, graph);
+        print_explain(explain, cmd->v.compare);
+    }
+    json_decref(explain);
+    cs_arena_free(arena);
+    cs_script_result_free(&result);
+    return st;
+}

@@ -1,0 +1,188 @@
+/* See manual.h. */
+#include "console/cli/manual.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "console/cli/cli_screen.h"
+#include "console/command.h"
+#include "console/screen/keys.h"
+#include "core/base/mdoc.h"
+#include "core/model/spec.h"
+
+enum { MAX_OPTIONS = 32 };
+
+const char *const cs_manual_parts[] = {"commands", "screen", "keys", "job", NULL};
+
+_Static_assert(CS_ARRAY_LEN(cs_manual_parts) == CS_MANUAL_PARTS + 1, "one name per part");
+
+/* A sentence of its own line: capital, unless it begins with a name, and full stop. */
+static void add_sentence(struct cs_buf *out, const char *text)
+{
+    size_t word = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+    bool is_word = word > 0 && (text[word] == ' ' || text[word] == ',' || text[word] == ':');
+    if (is_word)
+        cs_buf_addc(out, (char)toupper((unsigned char)*text++));
+    cs_mdoc_text(out, text);
+    cs_buf_adds(out, ".\n");
+}
+
+/* "a|b|c" or a list of words, separated by commas */
+static void add_words(struct cs_buf *out, const char *words)
+{
+    for (const char *p = words; *p; p++) {
+        char letter[2] = {*p, '\0'};
+        if (*p == '|')
+            cs_buf_adds(out, ", ");
+        else
+            cs_mdoc_text(out, letter);
+    }
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+/* as --help names them */
+static const char *const argument_names[CS_OPT_TYPE_COUNT] = {
+    [CS_OPT_FLAG] = "",         [CS_OPT_INT] = "N",    [CS_OPT_SIZE] = "SIZE",
+    [CS_OPT_DURATION] = "TIME", [CS_OPT_NUMBER] = "X", [CS_OPT_STRING] = "TEXT",
+    [CS_OPT_ENUM] = "WORD",
+};
+
+void cs_manual_option(struct cs_buf *out, const struct cs_option *o)
+{
+    cs_buf_adds(out, ".It Fl ");
+    if (o->letter)
+        cs_buf_addf(out, "%c , Fl ", o->letter);
+    cs_buf_adds(out, "\\-");
+    cs_mdoc_text(out, o->name);
+    if (o->type != CS_OPT_FLAG)
+        cs_buf_addf(out, " Ar %s", o->argname ? o->argname : argument_names[o->type]);
+    cs_buf_addc(out, '\n');
+    cs_buf_addc(out, (char)toupper((unsigned char)o->help[0]));
+    cs_mdoc_text(out, o->help + 1);
+    for (int i = 0; o->choices && o->choices[i]; i++)
+        cs_buf_addf(out, "%s%s", i ? ", " : ": ", o->choices[i]);
+    if (o->dflt) {
+        cs_buf_adds(out, " (default ");
+        cs_mdoc_text(out, o->dflt);
+        cs_buf_addc(out, ')');
+    }
+    cs_buf_adds(out, ".\n");
+}
+
+static void add_screen(struct cs_buf *out)
+{
+    size_t n = 0;
+    const struct cs_option *options = cs_cli_screen_options(&n);
+    cs_buf_adds(out, ".Bl -tag -width Ds\n");
+    for (size_t i = 0; i < n; i++)
+        cs_manual_option(out, &options[i]);
+    cs_buf_adds(out, ".El\n");
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static void add_keys_of(struct cs_buf *out, unsigned views, const char *title)
+{
+    int n = 0;
+    const struct cs_key_row *rows = cs_key_rows(&n);
+    cs_buf_addf(out, ".Pp\n%s:\n.Bl -tag -width \"C-d PgDn\" -compact\n", title);
+    for (int i = 0; i < n; i++)
+        if (rows[i].views == views) {
+            cs_buf_adds(out, ".It Ic \\&"); /* "?" alone would be punctuation */
+            cs_mdoc_text(out, rows[i].shown);
+            cs_buf_addc(out, '\n');
+            cs_mdoc_text(out, cs_key_row_help(&rows[i]));
+            cs_buf_addc(out, '\n');
+        }
+    cs_buf_adds(out, ".El\n");
+}
+
+/* Every key once: those of all views, then those that only one has. */
+static void add_keys(struct cs_buf *out)
+{
+    int n = 0;
+    const struct cs_key_row *rows = cs_key_rows(&n);
+    add_keys_of(out, (1u << CS_VIEW_COUNT) - 1, "In every view");
+    for (int v = 0; v < CS_VIEW_COUNT; v++)
+        for (int i = 0; i < n; i++)
+            if (rows[i].views == 1u << v) {
+                struct cs_buf title = {0};
+                cs_buf_addf(&title, "In %s", cs_view_row((enum cs_view)v)->title);
+                add_keys_of(out, 1u << v, cs_buf_str(&title));
+                cs_buf_free(&title);
+                break;
+            }
+}
+
+/* --- job specification ------------------------------------------------------------------------ */
+
+static const char *const spec_types[] = {
+    [CS_SPEC_GROUP] = "group",      [CS_SPEC_INT] = "integer", [CS_SPEC_NUMBER] = "number",
+    [CS_SPEC_BOOL] = "true, false", [CS_SPEC_STRING] = "text", [CS_SPEC_PATH] = "absolute path",
+    [CS_SPEC_PAIR] = "two numbers", [CS_SPEC_FREE] = "object",
+};
+
+_Static_assert(CS_ARRAY_LEN(spec_types) == CS_SPEC_TYPES, "one name per type");
+
+static void add_spec_range(struct cs_buf *out, const struct cs_spec_key *key)
+{
+    bool is_number =
+        key->type == CS_SPEC_INT || key->type == CS_SPEC_NUMBER || key->type == CS_SPEC_PAIR;
+    bool is_whole = key->type == CS_SPEC_INT;
+    if (key->accept) {
+        cs_buf_adds(out, ": ");
+        add_words(out, key->accept);
+    } else if (is_number) {
+        cs_buf_addf(out, is_whole ? ", %.0f to %.0f" : ", %.15g to %.15g", key->min, key->max);
+    } else if (key->type == CS_SPEC_STRING) {
+        cs_buf_addf(out, " of at most %.0f bytes", key->max);
+    }
+}
+
+static void add_spec_key(struct cs_buf *out, const struct cs_spec_key *key)
+{
+    cs_buf_adds(out, ".It Va ");
+    cs_mdoc_text(out, key->key);
+    cs_buf_addf(out, "\n%c%s", toupper((unsigned char)spec_types[key->type][0]),
+                spec_types[key->type] + 1);
+    add_spec_range(out, key);
+    if (!key->fallback)
+        cs_buf_adds(out, "; required");
+    else if (key->fallback[0]) {
+        cs_buf_adds(out, "; default ");
+        cs_mdoc_text(out, key->fallback);
+    }
+    if (key->kind)
+        cs_buf_addf(out, "; only of kind %s", key->kind);
+    cs_buf_adds(out, ".\n");
+    add_sentence(out, key->help);
+}
+
+static void add_job(struct cs_buf *out)
+{
+    int n = 0;
+    const struct cs_spec_key *keys = cs_spec_keys(&n);
+    for (int i = 0; i < n; i++) {
+        bool is_first = i == 0 || strcmp(keys[i].group, keys[i - 1].group) != 0;
+        bool is_last = i + 1 == n || strcmp(keys[i].group, keys[i + 1].group) != 0;
+        if (is_first)
+            cs_buf_addf(out, ".Ss %s\n.Bl -tag -width Ds\n",
+                        keys[i].group[0] ? keys[i].group : "Top level");
+        add_spec_key(out, &keys[i]);
+        if (is_last)
+            cs_buf_adds(out, ".El\n");
+    }
+}
+
+void cs_manual_part(enum cs_manual_part part, struct cs_buf *out)
+{
+    static void (*const makers[])(struct cs_buf *) = {
+        [CS_MANUAL_COMMANDS] = cs_commands_mdoc,
+        [CS_MANUAL_SCREEN] = add_screen,
+        [CS_MANUAL_KEYS] = add_keys,
+        [CS_MANUAL_JOB] = add_job,
+    };
+    _Static_assert(CS_ARRAY_LEN(makers) == CS_MANUAL_PARTS, "one maker per part");
+    makers[part](out);
+}

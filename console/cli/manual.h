@@ -1,0 +1,23 @@
+/* Parts of the manual pages that are made from the tables (mdoc): scripts/gen-docs puts them
+ * between the markers of the pages, 'cornstarch-console help --mdoc --part NAME' prints them. */
+#ifndef CS_CONSOLE_CLI_MANUAL_H
+#define CS_CONSOLE_CLI_MANUAL_H
+
+#include "core/base/buf.h"
+#include "core/base/options.h"
+
+enum cs_manual_part {
+    CS_MANUAL_COMMANDS, /* cornstarch-console.1: commands with their options */
+    CS_MANUAL_SCREEN,   /* options of the screen */
+    CS_MANUAL_KEYS,     /* keys of the screen, by view */
+    CS_MANUAL_JOB,      /* cornstarch-job.5: keys of the specification */
+    CS_MANUAL_PARTS
+};
+
+extern const char *const cs_manual_parts[]; /* their names, NULL-terminated */
+
+void cs_manual_part(enum cs_manual_part part, struct cs_buf *out);
+/* One option as an item of a list; what every option table of the console looks like. */
+void cs_manual_option(struct cs_buf *out, const struct cs_option *option);
+
+#endif

@@ -1,0 +1,245 @@
+/* ncurses behind the canvas; see term_ncurses.h. */
+#include "console/draw/term_ncurses.h"
+
+#include <curses.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+/* term.h defines macros with short names */
+#include <term.h>
+#undef columns
+#undef lines
+
+#include "console/screen/keys.h"
+
+enum { ESC_DELAY_MS = 25, MAX_PAIRS = 64 };
+
+struct cs_term {
+    SCREEN *screen;
+    enum cs_scheme scheme;
+    struct cs_cell *shown; /* (rows, cols) what the terminal has */
+    int cols, rows;
+    bool is_all_dirty;
+    short n_pairs;
+    struct cs_look pair[MAX_PAIRS]; /* looks by colour pair */
+};
+
+static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+/* The shell must not inherit a raw terminal. endwin is not async-signal-safe, but the process is
+ * lost anyway; the handler was reset, so that a second fault ends it at once. */
+static void on_crash(int number)
+{
+    endwin();
+    raise(number);
+}
+
+static void catch_crashes(void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler,
+                               .sa_flags = handler == SIG_DFL ? 0 : (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < CS_ARRAY_LEN(crash_signals); i++)
+        sigaction(crash_signals[i], &action, NULL);
+}
+
+static void setup(struct cs_term *term, const char *color)
+{
+    set_escdelay(ESC_DELAY_MS);
+    raw(); /* C-c, C-z and C-\ are keys */
+    noecho();
+    nonl();
+    keypad(stdscr, TRUE);
+    nodelay(stdscr, TRUE);
+    curs_set(0);
+    int n_colors = has_colors() ? (start_color(), use_default_colors(), COLORS) : 0;
+    term->scheme = cs_theme_choose(color, getenv("NO_COLOR"), n_colors);
+    if (n_colors < 8 && term->scheme == CS_SCHEME_DEFAULT)
+        term->scheme = CS_SCHEME_MONO;
+}
+
+static void take_size(struct cs_term *term)
+{
+    term->cols = COLS;
+    term->rows = LINES;
+    free(term->shown);
+    term->shown = calloc((size_t)COLS * (size_t)LINES + 1, sizeof *term->shown);
+    CS_ASSERT(term->shown);
+    term->is_all_dirty = true;
+}
+
+enum cs_status cs_term_open(const char *color, struct cs_term **out, struct cs_err *err)
+{
+    const char *name = getenv("TERM");
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "standard input and output must be a terminal; try --plain");
+    SCREEN *screen = newterm(NULL, stdout, stdin);
+    if (!screen)
+        return cs_fail(err, CS_UNSUPPORTED, "unknown terminal TERM=%s; try --plain",
+                       name ? name : "");
+    char cup_name[] = "cup";
+    const char *cup = tigetstr(cup_name);
+    if (!cup || cup == (char *)-1) {
+        endwin();
+        delscreen(screen);
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "the terminal TERM=%s cannot place the cursor; try --plain", name);
+    }
+    struct cs_term *term = calloc(1, sizeof *term);
+    CS_ASSERT(term);
+    term->screen = screen;
+    setup(term, color);
+    take_size(term);
+    catch_crashes(on_crash);
+    *out = term;
+    return CS_OK;
+}
+
+void cs_term_close(struct cs_term *term)
+{
+    if (!term)
+        return;
+    catch_crashes(SIG_DFL);
+    endwin();
+    delscreen(term->screen);
+    free(term->shown);
+    free(term);
+}
+
+void cs_term_size(const struct cs_term *term, int *cols, int *rows)
+{
+    *cols = term->cols;
+    *rows = term->rows;
+}
+
+void cs_term_resize(struct cs_term *term)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0)
+        resizeterm(size.ws_row, size.ws_col);
+    clearok(stdscr, TRUE);
+    take_size(term);
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static const struct {
+    wint_t curses;
+    int key;
+} key_names[] = {
+    {KEY_UP,        CS_KEY_UP       },
+    {KEY_DOWN,      CS_KEY_DOWN     },
+    {KEY_LEFT,      CS_KEY_LEFT     },
+    {KEY_RIGHT,     CS_KEY_RIGHT    },
+    {KEY_HOME,      CS_KEY_HOME     },
+    {KEY_END,       CS_KEY_END      },
+    {KEY_PPAGE,     CS_KEY_PGUP     },
+    {KEY_NPAGE,     CS_KEY_PGDN     },
+    {KEY_BTAB,      CS_KEY_BACKTAB  },
+    {KEY_BACKSPACE, CS_KEY_BACKSPACE},
+    {KEY_ENTER,     CS_KEY_ENTER    },
+    {KEY_F(1),      CS_KEY_F1       },
+};
+
+static bool has_input_ended(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&input, 1, 0) == 1 && (input.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+}
+
+int cs_term_key(struct cs_term *term, bool *is_gone)
+{
+    wint_t code;
+    (void)term;
+    *is_gone = false;
+    for (;;) {
+        int kind = get_wch(&code);
+        if (kind == ERR) {
+            *is_gone = has_input_ended();
+            return -1;
+        }
+        if (kind != KEY_CODE_YES)
+            return code == '\n' ? CS_KEY_ENTER : code == 8 ? CS_KEY_BACKSPACE : (int)code;
+        for (size_t i = 0; i < CS_ARRAY_LEN(key_names); i++)
+            if (key_names[i].curses == code)
+                return key_names[i].key;
+    }
+}
+
+/* --- drawing ---------------------------------------------------------------------------------- */
+
+static bool is_same_look(struct cs_look a, struct cs_look b)
+{
+    return a.fg == b.fg && a.bg == b.bg;
+}
+
+static short pair_of(struct cs_term *term, struct cs_look look)
+{
+    if ((look.fg < 0 && look.bg < 0) || term->scheme != CS_SCHEME_DEFAULT)
+        return 0;
+    for (short i = 1; i <= term->n_pairs; i++)
+        if (is_same_look(term->pair[i], look))
+            return i;
+    if (term->n_pairs + 1 >= MAX_PAIRS || term->n_pairs + 1 >= COLOR_PAIRS)
+        return 0;
+    term->n_pairs++;
+    term->pair[term->n_pairs] = look;
+    init_pair(term->n_pairs, look.fg, look.bg);
+    return term->n_pairs;
+}
+
+static attr_t attrs_of(struct cs_look look)
+{
+    return (look.attrs & CS_ATTR_BOLD ? A_BOLD : 0) | (look.attrs & CS_ATTR_DIM ? A_DIM : 0) |
+           (look.attrs & CS_ATTR_REVERSE ? A_REVERSE : 0) |
+           (look.attrs & CS_ATTR_UNDERLINE ? A_UNDERLINE : 0);
+}
+
+static void put_cell(struct cs_term *term, int x, int y, const struct cs_cell *cell)
+{
+    wchar_t text[2] = {(wchar_t)cell->code, L'\0'};
+    struct cs_look look = cs_theme_look(term->scheme, (enum cs_style)cell->style);
+    cchar_t wide;
+    if (setcchar(&wide, text, attrs_of(look), pair_of(term, look), NULL) == OK)
+        mvadd_wch(y, x, &wide);
+}
+
+void cs_term_flush(struct cs_term *term, const struct cs_canvas *canvas)
+{
+    int cols = cs_canvas_cols(canvas), rows = cs_canvas_rows(canvas);
+    if (term->is_all_dirty)
+        erase();
+    for (int y = 0; y < rows && y < term->rows; y++) {
+        for (int x = 0; x < cols && x < term->cols; x++) {
+            const struct cs_cell *cell = cs_canvas_cell(canvas, x, y);
+            struct cs_cell *shown = &term->shown[(size_t)y * (size_t)term->cols + (size_t)x];
+            if (!term->is_all_dirty && shown->code == cell->code && shown->style == cell->style)
+                continue;
+            *shown = *cell;
+            if (cell->code != 0)
+                put_cell(term, x, y, cell);
+        }
+    }
+    term->is_all_dirty = false;
+    refresh();
+}
+
+void cs_term_repaint(struct cs_term *term)
+{
+    term->is_all_dirty = true;
+    clearok(stdscr, TRUE);
+}
+
+void cs_term_suspend(struct cs_term *term)
+{
+    endwin();
+    kill(0, SIGTSTP); /* the whole foreground group, as the terminal would */
+    cs_term_resize(term);
+    refresh();
+}

@@ -1,0 +1,55 @@
+/* Schemes: role to look; see theme.h. */
+#include "console/draw/theme.h"
+
+#include <string.h>
+
+#include "core/base/status.h"
+
+enum { BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, WHITE, OWN = -1 };
+
+/* One row per role: the colour scheme, then attributes alone. Blue and yellow, cyan and magenta
+ * carry the pairs that must be told apart, which red-green blindness leaves intact. */
+static const struct {
+    struct cs_look color, mono;
+} looks[] = {
+    [CS_STYLE_TEXT] = {{OWN, OWN, 0},               {OWN, OWN, 0}                               },
+    [CS_STYLE_DIM] = {{OWN, OWN, CS_ATTR_DIM},     {OWN, OWN, CS_ATTR_DIM}                     },
+    [CS_STYLE_TITLE] = {{CYAN, OWN, 0},              {OWN, OWN, CS_ATTR_BOLD}                    },
+    [CS_STYLE_HEADER] = {{OWN, OWN, CS_ATTR_BOLD},    {OWN, OWN, CS_ATTR_BOLD}                    },
+    [CS_STYLE_TAB] = {{OWN, OWN, 0},               {OWN, OWN, 0}                               },
+    [CS_STYLE_TAB_ON] = {{CYAN, OWN, CS_ATTR_BOLD},   {OWN, OWN, CS_ATTR_BOLD | CS_ATTR_UNDERLINE}},
+    [CS_STYLE_KEY] = {{CYAN, OWN, 0},              {OWN, OWN, CS_ATTR_BOLD}                    },
+    [CS_STYLE_CURSOR] = {{OWN, OWN, CS_ATTR_REVERSE}, {OWN, OWN, CS_ATTR_REVERSE}                 },
+    [CS_STYLE_FORWARD] = {{CYAN, OWN, 0},              {OWN, OWN, 0}                               },
+    [CS_STYLE_BACKWARD] = {{YELLOW, OWN, 0},            {OWN, OWN, CS_ATTR_BOLD}                    },
+    [CS_STYLE_OPTIMIZER] = {{MAGENTA, OWN, 0},           {OWN, OWN, CS_ATTR_UNDERLINE}               },
+    [CS_STYLE_IDLE] = {{OWN, OWN, CS_ATTR_DIM},     {OWN, OWN, CS_ATTR_DIM}                     },
+    [CS_STYLE_CRITICAL] = {{BLACK, CYAN, 0},            {OWN, OWN, CS_ATTR_REVERSE}                 },
+    [CS_STYLE_FROZEN] = {{BLUE, OWN, CS_ATTR_BOLD},   {OWN, OWN, 0}                               },
+    [CS_STYLE_PASSES] = {{CYAN, OWN, 0},              {OWN, OWN, 0}                               },
+    [CS_STYLE_TRAINS] = {{YELLOW, OWN, CS_ATTR_BOLD}, {OWN, OWN, CS_ATTR_BOLD}                    },
+    [CS_STYLE_GOOD] = {{GREEN, OWN, 0},             {OWN, OWN, 0}                               },
+    [CS_STYLE_WARN] = {{YELLOW, OWN, 0},            {OWN, OWN, CS_ATTR_BOLD}                    },
+    [CS_STYLE_BAD] = {{RED, OWN, CS_ATTR_BOLD},    {OWN, OWN, CS_ATTR_BOLD | CS_ATTR_REVERSE}  },
+    [CS_STYLE_BANNER] = {{BLACK, YELLOW, 0},          {OWN, OWN, CS_ATTR_REVERSE}                 },
+};
+
+_Static_assert(CS_ARRAY_LEN(looks) == CS_STYLE_COUNT, "a look for every role");
+
+struct cs_look cs_theme_look(enum cs_scheme scheme, enum cs_style style)
+{
+    if (scheme == CS_SCHEME_NONE || style < 0 || style >= CS_STYLE_COUNT)
+        return (struct cs_look){OWN, OWN, 0};
+    return scheme == CS_SCHEME_MONO ? looks[style].mono : looks[style].color;
+}
+
+enum cs_scheme cs_theme_choose(const char *color, const char *no_color, int terminal_colors)
+{
+    if (color && strcmp(color, "never") == 0)
+        return CS_SCHEME_MONO;
+    if (color && strcmp(color, "always") == 0)
+        return CS_SCHEME_DEFAULT;
+    if (no_color && no_color[0] != '\0')
+        return CS_SCHEME_MONO;
+    return terminal_colors >= 8 ? CS_SCHEME_DEFAULT : CS_SCHEME_MONO;
+}

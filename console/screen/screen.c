@@ -1,0 +1,239 @@
+/* The whole screen: header, tabs, panes, key line, help; see view.h. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "console/draw/fmt.h"
+#include "console/draw/widget.h"
+#include "console/screen/keys.h"
+#include "console/screen/layout.h"
+#include "console/views/view.h"
+#include "core/base/str.h"
+
+static const struct cs_view_row views[CS_VIEW_COUNT] = {
+    [CS_VIEW_JOBS] = {"jobs",     "Jobs",     "Jobs",  1, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_jobs    },
+    [CS_VIEW_MODEL] =
+        {"model",    "Model",    "Model", 2, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_model   },
+    [CS_VIEW_PIPELINE] =
+        {"pipeline", "Pipeline", "Pipe",  3, {CS_VIEW_MODEL, CS_VIEW_LOGS},     cs_view_pipeline},
+    [CS_VIEW_GPUS] = {"gpus",     "GPUs",     "GPU",   6, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_gpus    },
+    [CS_VIEW_LOGS] = {"logs",     "Logs",     "Logs",  7, {CS_VIEW_PIPELINE, CS_VIEW_JOBS},  cs_view_logs    },
+    [CS_VIEW_PLAN] = {"plan",     "Plan",     "Plan",  9, {CS_VIEW_MODEL, CS_VIEW_PIPELINE}, cs_view_plan    },
+};
+
+void cs_screen_init(struct cs_screen *screen, enum cs_glyph_set glyphs)
+{
+    *screen = (struct cs_screen){
+        .glyphs = glyphs, .zoom = 1, .log_level = CS_INFO, .log_rank = CS_RANK_ALL};
+}
+
+const struct cs_view_row *cs_view_row(enum cs_view view)
+{
+    return &views[view];
+}
+
+bool cs_view_find(const char *name, enum cs_view *view)
+{
+    for (int v = 0; v < CS_VIEW_COUNT; v++)
+        if (strcmp(views[v].name, name) == 0) {
+            *view = (enum cs_view)v;
+            return true;
+        }
+    return false;
+}
+
+const struct cs_store_job *cs_screen_job(const struct cs_store *store,
+                                         const struct cs_screen *screen)
+{
+    int64_t id =
+        screen->view == CS_VIEW_JOBS && screen->cursor_job ? screen->cursor_job : store->job;
+    const struct cs_store_job *job = cs_store_find(store, id);
+    return job || screen->view != CS_VIEW_JOBS || store->n_jobs == 0 ? job : &store->jobs[0];
+}
+
+static struct cs_area part(struct cs_area area, struct cs_rect r)
+{
+    return cs_area_part(area, r.x, r.y, r.w, r.h);
+}
+
+/* --- header and tabs ----------------------------------------------------------------------------
+ */
+
+static enum cs_style state_style(const char *state)
+{
+    return strcmp(state, "FAILED") == 0 || strcmp(state, "LOST") == 0 ? CS_STYLE_BAD
+           : strcmp(state, "RUN") == 0                                ? CS_STYLE_GOOD
+                                                                      : CS_STYLE_HEADER;
+}
+
+static void add_job(struct cs_fields *fields, const struct cs_store *store,
+                    const struct cs_store_job *job)
+{
+    char text[CS_FMT_CAP];
+    cs_fields_add(fields, CS_STYLE_HEADER, 0, "job %lld %.40s", (long long)job->id, job->name);
+    cs_fields_add(fields, state_style(job->state), 0, "%s", job->state);
+    if (job->step >= 0 && job->steps >= 0)
+        cs_fields_add(fields, CS_STYLE_TEXT, 1, "%lld/%lld", (long long)job->step,
+                      (long long)job->steps);
+    else if (job->step >= 0)
+        cs_fields_add(fields, CS_STYLE_TEXT, 1, "step %lld", (long long)job->step);
+    if (!isnan(job->loss)) {
+        cs_fmt_known_loss(text, sizeof text, job->loss);
+        cs_fields_add(fields, CS_STYLE_TEXT, 2, "loss %s", text);
+    }
+    if (isfinite(cs_store_tokens_per_s(store))) {
+        cs_fmt_tokens(text, sizeof text, cs_store_tokens_per_s(store));
+        cs_fields_add(fields, CS_STYLE_TEXT, 4, "%s tok/s", text);
+    }
+    if (cs_store_eta_ns(store, job) >= 0) {
+        cs_fmt_elapsed(text, sizeof text, cs_store_eta_ns(store, job));
+        cs_fields_add(fields, CS_STYLE_TEXT, 3, "eta %s", text);
+    }
+}
+
+static void draw_header(const struct cs_store *store, struct cs_area area)
+{
+    struct cs_fields fields = {0};
+    const struct cs_store_job *job = cs_store_selected(store);
+    cs_fields_add(&fields, CS_STYLE_TITLE, 6, "cornstarch");
+    if (store->node[0])
+        cs_fields_add(&fields, CS_STYLE_TEXT, 5, "%.40s", store->node);
+    if (job)
+        add_job(&fields, store, job);
+    else
+        cs_fields_add(&fields, CS_STYLE_TEXT, 0, "%d job%s", store->n_jobs,
+                      store->n_jobs == 1 ? "" : "s");
+    cs_fields_draw(&fields, area, 1, 0);
+}
+
+static void draw_tabs(const struct cs_screen *screen, struct cs_area area, bool is_compact)
+{
+    int x = 0;
+    for (int v = 0; v < CS_VIEW_COUNT; v++) {
+        bool is_on = (enum cs_view)v == screen->view;
+        const char *title = is_compact ? views[v].short_title : views[v].title;
+        x += cs_drawf(area, x, 0, is_on ? CS_STYLE_TAB_ON : CS_STYLE_TAB, "%c%d %s%c",
+                      is_on ? '[' : ' ', views[v].number, title, is_on ? ']' : ' ');
+        x += is_compact ? 0 : 1;
+    }
+}
+
+static void draw_rule(const struct cs_store *store, const struct cs_screen *screen,
+                      struct cs_area area)
+{
+    cs_fill(area, 0, 0, area.w, CS_STYLE_DIM, cs_glyph(screen->glyphs, CS_GLYPH_HLINE));
+    if (!store->is_connected)
+        cs_draw(area, 2, 0, CS_STYLE_BANNER, " no connection: these values are old; trying again ");
+}
+
+/* --- key line -----------------------------------------------------------------------------------
+ */
+
+static void draw_prompt(const struct cs_screen *screen, struct cs_area area)
+{
+    const char *verb = strchr(screen->order, '.') + 1;
+    long long job = (long long)screen->order_job;
+    if (screen->prompt == CS_PROMPT_CONFIRM)
+        cs_drawf(area, 1, 0, CS_STYLE_BANNER, " %s job %lld?  y yes, any other key no ", verb, job);
+    else
+        cs_drawf(area, 1, 0, CS_STYLE_BANNER,
+                 " %s job %lld: type its number, then Enter (Esc: no) > %s_ ", verb, job,
+                 screen->typed);
+}
+
+static void draw_keys(const struct cs_store *store, const struct cs_screen *screen,
+                      struct cs_area area)
+{
+    struct cs_fields fields = {0};
+    int n = 0;
+    const struct cs_key_row *rows = cs_key_rows(&n);
+    if (screen->prompt != CS_PROMPT_NONE) {
+        draw_prompt(screen, area);
+        return;
+    }
+    if (screen->message[0]) {
+        cs_draw_cut(area, 1, 0, area.w - 2, screen->message_style, screen->glyphs, screen->message);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        if (!(rows[i].views & (1u << screen->view)) || !rows[i].label[0] ||
+            (rows[i].command && (screen->is_read_only || store->is_replay)))
+            continue;
+        char shown[16];
+        snprintf(shown, sizeof shown, "%.*s", (int)strcspn(rows[i].shown, " "), rows[i].shown);
+        cs_fields_add(&fields, CS_STYLE_KEY, rows[i].priority, "%s %s", shown, rows[i].label);
+    }
+    if (screen->is_read_only)
+        cs_fields_add(&fields, CS_STYLE_DIM, 6, "read-only");
+    cs_fields_draw(&fields, area, 1, 0);
+}
+
+/* --- help ---------------------------------------------------------------------------------------
+ */
+
+void cs_view_help(const struct cs_screen *screen, struct cs_area area)
+{
+    int n = 0, at = 0, total = 0, room = area.h - 2;
+    const struct cs_key_row *rows = cs_key_rows(&n);
+    for (int i = 0; i < n; i++)
+        total += (rows[i].views & (1u << screen->view)) != 0;
+    int top = screen->help_top < total - room ? screen->help_top : total - room;
+    top = top > 0 ? top : 0;
+    cs_drawf(area, 1, 0, CS_STYLE_TITLE, "keys of %s", views[screen->view].title);
+    cs_draw(area, 24, 0, CS_STYLE_DIM,
+            total > room ? "? or Esc closes this list, j/k scrolls it"
+                         : "? or Esc closes this list");
+    for (int i = 0; i < n; i++) {
+        if (!(rows[i].views & (1u << screen->view)))
+            continue;
+        int y = at++ - top;
+        if (y < 0 || y >= room)
+            continue;
+        cs_draw(area, 1, 2 + y, CS_STYLE_KEY, rows[i].shown);
+        int used = cs_draw(area, 14, 2 + y, CS_STYLE_TEXT, cs_key_row_help(&rows[i]));
+        if (rows[i].command && 14 + used + 4 < area.w)
+            cs_drawf(area, 14 + used + 2, 2 + y, CS_STYLE_DIM, "(cornstarch-console %s ID)",
+                     rows[i].command);
+    }
+}
+
+/* --- all ----------------------------------------------------------------------------------------
+ */
+
+static void draw_side(const struct cs_store *store, const struct cs_screen *screen,
+                      const struct cs_layout *layout, struct cs_area area)
+{
+    for (int y = layout->pane[0].y; y < layout->bottom_rule.y; y++)
+        cs_draw(area, layout->divider_x, y, CS_STYLE_DIM, cs_glyph(screen->glyphs, CS_GLYPH_VLINE));
+    for (int i = 1; i < layout->n_panes; i++) {
+        struct cs_area title = part(area, layout->title[i]);
+        cs_fill(title, 0, 0, title.w, CS_STYLE_DIM, cs_glyph(screen->glyphs, CS_GLYPH_HLINE));
+        cs_drawf(title, 1, 0, CS_STYLE_TITLE, " %s ", views[layout->view[i]].title);
+        views[layout->view[i]].draw(store, screen, part(area, layout->pane[i]));
+    }
+}
+
+void cs_screen_draw(const struct cs_store *store, const struct cs_screen *screen,
+                    struct cs_canvas *canvas)
+{
+    struct cs_area area = cs_canvas_area(canvas);
+    struct cs_layout layout = cs_layout(area.w, area.h, screen->view);
+    cs_canvas_clear(canvas);
+    draw_header(store, part(area, layout.header));
+    if (layout.kind == CS_LAYOUT_LINE)
+        return;
+    draw_tabs(screen, part(area, layout.tabs), layout.kind == CS_LAYOUT_COMPACT);
+    draw_rule(store, screen, part(area, layout.top_rule));
+    if (screen->has_help)
+        cs_view_help(screen, part(area, layout.pane[0]));
+    else
+        views[screen->view].draw(store, screen, part(area, layout.pane[0]));
+    if (layout.n_panes > 1)
+        draw_side(store, screen, &layout, area);
+    if (!store->is_connected)
+        for (int i = 0; i < layout.n_panes; i++)
+            cs_restyle(part(area, layout.pane[i]), CS_STYLE_DIM);
+    cs_fill(area, 0, layout.bottom_rule.y, area.w, CS_STYLE_DIM,
+            cs_glyph(screen->glyphs, CS_GLYPH_HLINE));
+    draw_keys(store, screen, part(area, layout.keys));
+}

@@ -1,0 +1,40 @@
+/* The plan of a script into the store, without a daemon. */
+#include "console/store/store.h"
+#include "core/base/str.h"
+#include "core/sched/sim/predict.h"
+#include "core/wire/wire.h"
+
+static enum cs_status plan_of(const json_t *spec, const struct cs_here *here,
+                              struct cs_arena *arena, json_t **out, struct cs_err *err)
+{
+    struct cs_spec *read = NULL;
+    struct cs_graph *graph = NULL;
+    struct cs_plan *plan = NULL;
+    struct cs_cluster cluster;
+    CS_TRY(cs_spec_read(spec, arena, &read, err));
+    CS_TRY(cs_graph_build(read, true, arena, &graph, err));
+    CS_TRY(cs_cluster_read_here(read->cluster, here, &cluster, err));
+    CS_TRY(cs_plan_make(read, graph, &cluster, arena, &plan, err));
+    *out = cs_plan_json(plan, graph);
+    return CS_OK;
+}
+
+enum cs_status cs_store_script(struct cs_store *store, const json_t *spec, struct cs_err *err)
+{
+    json_t *plan = NULL;
+    struct cs_arena *arena = cs_arena_new(0);
+    enum cs_status status = plan_of(spec, &store->here, arena, &plan, err);
+    cs_arena_free(arena);
+    CS_TRY(status);
+    struct cs_store_job *job = cs_store_job_at(store, 1);
+    store->is_replay = store->is_connected = true;
+    cs_str_copy(store->node, sizeof store->node, "script");
+    cs_str_copy(job->name, sizeof job->name, cs_msg_str(spec, "name", "-"));
+    cs_str_copy(job->state, sizeof job->state, "NOT RUN");
+    cs_store_select(store, job->id);
+    store->is_replay = false; /* nothing was predicted before */
+    cs_store_documents(store, spec, plan);
+    store->is_replay = true;
+    json_decref(plan);
+    return store->model_error[0] ? cs_fail(err, CS_PLAN, "%s", store->model_error) : CS_OK;
+}

@@ -1,0 +1,278 @@
+/* Life, lists and derived figures of the store; see store.h. Messages: store_messages.c, documents
+ * and timelines: store_model.c, files: store_replay.c. */
+#include "console/store/store.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/str.h"
+
+static const struct cs_store_step no_step = {
+    .step = -1, .loss = (double)NAN, .grad_norm = (double)NAN, .lr = (double)NAN};
+
+static void lines_init(struct cs_store_lines *lines, int cap)
+{
+    lines->line = calloc((size_t)cap, sizeof *lines->line);
+    lines->order = calloc((size_t)cap, sizeof *lines->order);
+    CS_ASSERT(lines->line && lines->order);
+    lines->cap = cap;
+}
+
+static void lines_clear(struct cs_store_lines *lines)
+{
+    lines->n = 0;
+    lines->total = 0;
+}
+
+struct cs_store *cs_store_new(void)
+{
+    struct cs_store *store = calloc(1, sizeof *store);
+    CS_ASSERT(store);
+    store->jobs = calloc(CS_STORE_JOBS, sizeof *store->jobs);
+    CS_ASSERT(store->jobs);
+    lines_init(&store->logs, CS_STORE_LOGS);
+    lines_init(&store->notes, CS_STORE_NOTES);
+    cs_store_select(store, 0);
+    return store;
+}
+
+static void model_free(struct cs_store_model *model)
+{
+    cs_arena_free(model->arena);
+    json_decref(model->spec_json);
+    json_decref(model->plan_json);
+    *model = (struct cs_store_model){0};
+}
+
+static void forget_job(struct cs_store *store)
+{
+    cs_store_forget_previews(store);
+    model_free(&store->model);
+    cs_timeline_clear(&store->predicted);
+    cs_timeline_clear(&store->measured);
+    cs_series_free(store->loss);
+    cs_series_free(store->step_ms);
+    free(store->stages);
+    store->stages = NULL;
+    store->loss = store->step_ms = NULL;
+    store->n_stages = store->n_ranks = 0;
+    store->shown_step_ns = 0;
+    store->is_calibrated = store->is_uncalibrated = false;
+}
+
+void cs_store_free(struct cs_store *store)
+{
+    if (!store)
+        return;
+    forget_job(store);
+    free(store->logs.line);
+    free(store->logs.order);
+    free(store->notes.line);
+    free(store->notes.order);
+    free(store->jobs);
+    free(store->gpus.gpu);
+    free(store);
+}
+
+void cs_store_select(struct cs_store *store, int64_t job)
+{
+    forget_job(store);
+    store->job = job;
+    store->train = store->eval = no_step;
+    store->loss = cs_series_new(CS_STORE_SERIES);
+    store->step_ms = cs_series_new(CS_STORE_SERIES);
+    store->wants_show = false;
+    store->model_error[0] = '\0';
+    lines_clear(&store->logs);
+    lines_clear(&store->notes);
+    store->version++;
+}
+
+void cs_store_connected(struct cs_store *store, bool is_connected)
+{
+    store->is_connected = is_connected;
+    store->version++;
+}
+
+const struct cs_store_job *cs_store_find(const struct cs_store *store, int64_t job)
+{
+    for (int i = 0; i < store->n_jobs; i++)
+        if (store->jobs[i].id == job)
+            return &store->jobs[i];
+    return NULL;
+}
+
+const struct cs_store_job *cs_store_selected(const struct cs_store *store)
+{
+    return cs_store_find(store, store->job);
+}
+
+/* Jobs stand newest first; when there are too many the oldest goes, but not the selected one. */
+struct cs_store_job *cs_store_job_at(struct cs_store *store, int64_t id)
+{
+    int at = 0;
+    while (at < store->n_jobs && store->jobs[at].id > id)
+        at++;
+    if (at < store->n_jobs && store->jobs[at].id == id)
+        return &store->jobs[at];
+    if (store->n_jobs == CS_STORE_JOBS) {
+        int last = store->n_jobs - 1;
+        if (store->jobs[last].id == store->job)
+            last--;
+        memmove(&store->jobs[last], &store->jobs[last + 1],
+                (size_t)(store->n_jobs - last - 1) * sizeof *store->jobs);
+        store->n_jobs--;
+        if (at > last)
+            at--;
+    }
+    memmove(&store->jobs[at + 1], &store->jobs[at],
+            (size_t)(store->n_jobs - at) * sizeof *store->jobs);
+    store->n_jobs++;
+    store->jobs[at] = (struct cs_store_job){.id = id,
+                                            .step = -1,
+                                            .steps = -1,
+                                            .checkpoint_step = -1,
+                                            .energy_mj = -1,
+                                            .step_energy_mj = -1,
+                                            .tokens_per_j = (double)NAN,
+                                            .loss = (double)NAN,
+                                            .bubble = (double)NAN,
+                                            .exact_match = (double)NAN};
+    return &store->jobs[at];
+}
+
+static void set_text(struct cs_store_line *line, const char *text)
+{
+    size_t n = strlen(text), fits = n < CS_STORE_LINE - 1 ? n : CS_STORE_LINE - 1;
+    while (fits > 0 && fits < n && ((unsigned char)text[fits] & 0xc0) == 0x80)
+        fits--; /* not inside a character */
+    memcpy(line->text, text, fits);
+    line->text[fits] = '\0';
+}
+
+/* Lines of several files come one file after the other; they are merged by time. A line without a
+ * time stays behind the one before it. */
+void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_level level,
+                       int64_t wall_ns, const char *text)
+{
+    int *order = lines->order, n = lines->n;
+    int64_t sort_ns = wall_ns > 0 ? wall_ns : n > 0 ? lines->line[order[n - 1]].sort_ns : 0;
+    lines->total++;
+    if (n == lines->cap && sort_ns < lines->line[order[0]].sort_ns)
+        return; /* older than all that is kept */
+    int slot = n < lines->cap ? n : order[0], at = n < lines->cap ? lines->n++ : n - 1;
+    if (n == lines->cap)
+        memmove(order, order + 1, (size_t)at * sizeof *order);
+    while (at > 0 && lines->line[order[at - 1]].sort_ns > sort_ns) {
+        order[at] = order[at - 1];
+        at--;
+    }
+    order[at] = slot;
+    struct cs_store_line *line = &lines->line[slot];
+    line->rank = rank;
+    line->level = level;
+    line->wall_ns = wall_ns;
+    line->sort_ns = sort_ns;
+    set_text(line, text);
+}
+
+static bool read_time(const char *text, int64_t *wall_ns)
+{
+    struct tm tm = {0};
+    int ms = 0, used = 0;
+    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ %n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+               &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &used) != 7 ||
+        used < 25 || tm.tm_year < 1970 || tm.tm_year > 2200) /* nanoseconds must fit */
+        return false;
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    *wall_ns = (int64_t)timegm(&tm) * 1000000000 + (int64_t)ms * 1000000;
+    return *wall_ns > 0;
+}
+
+void cs_store_add_log(struct cs_store_lines *lines, int32_t rank, const char *text)
+{
+    static const size_t stamp = 25; /* with the space behind it */
+    enum cs_log_level level = CS_INFO;
+    int64_t wall_ns = 0;
+    char word[8] = "";
+    if (!read_time(text, &wall_ns)) {
+        cs_store_add_line(lines, rank, CS_INFO, 0, text);
+        return;
+    }
+    text += stamp;
+    size_t n = strcspn(text, " ");
+    if (n < sizeof word)
+        memcpy(word, text, n);
+    if (cs_log_level_parse(word, &level))
+        text += n + (text[n] == ' ');
+    else
+        level = CS_INFO;
+    cs_store_add_line(lines, rank, level, wall_ns, text);
+}
+
+const struct cs_store_line *cs_store_line(const struct cs_store_lines *lines, int i)
+{
+    CS_ASSERT(i >= 0 && i < lines->n);
+    return &lines->line[lines->order[i]];
+}
+
+bool cs_state_is_over(const char *state)
+{
+    static const char *const over[] = {"DONE", "FAILED", "CANCELLED", "LOST"};
+    for (size_t i = 0; i < CS_ARRAY_LEN(over); i++)
+        if (strcmp(state, over[i]) == 0)
+            return true;
+    return false;
+}
+
+int64_t cs_store_eta_ns(const struct cs_store *store, const struct cs_store_job *job)
+{
+    if (strcmp(job->state, "RUN") != 0 || job->steps <= 0 || job->step < 0)
+        return -1;
+    double step_ns = (double)job->step_ns;
+    if (job->id == store->job && cs_series_last_step(store->step_ms) >= 0) {
+        struct cs_series_bucket mean; /* of the last steps: single steps are noisy */
+        int64_t last = cs_series_last_step(store->step_ms);
+        if (cs_series_read(store->step_ms, last - 19, last + 1, 1, &mean) == 1 && mean.n)
+            step_ns = cs_series_mean(&mean) * 1e6;
+    }
+    double left = (double)(job->steps - job->step);
+    return step_ns > 0 && left >= 0 && left * step_ns < 9e18 ? (int64_t)(left * step_ns) : -1;
+}
+
+double cs_store_tokens_per_s(const struct cs_store *store)
+{
+    int64_t tokens = store->train.tokens > 0 ? store->train.tokens : store->train.trained_tokens;
+    return tokens > 0 && store->train.step_ns > 0
+               ? (double)tokens * 1e9 / (double)store->train.step_ns
+               : (double)NAN;
+}
+
+void cs_store_stages(struct cs_store *store, int32_t n_stages, int32_t n_ranks)
+{
+    free(store->stages);
+    store->stages = calloc(n_stages > 0 ? (size_t)n_stages : 1, sizeof *store->stages);
+    CS_ASSERT(store->stages);
+    for (int32_t i = 0; i < n_stages; i++)
+        store->stages[i].work_ns = (double)NAN;
+    store->n_stages = n_stages;
+    store->n_ranks = n_ranks;
+}
+
+void cs_store_measured(struct cs_store *store)
+{
+    static const double weight = 0.1; /* of the newest step: single steps are noisy */
+    for (int32_t s = 0; s < store->n_stages; s++) {
+        struct cs_store_stage *stage = &store->stages[s];
+        struct cs_timeline_stage last = cs_timeline_stage(&store->measured, s, stage->rank);
+        double work_ns = cs_timeline_work_ns(&last);
+        if (isnan(stage->work_ns))
+            stage->work_ns = work_ns;
+        else if (!isnan(work_ns))
+            stage->work_ns += weight * (work_ns - stage->work_ns);
+    }
+}

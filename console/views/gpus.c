@@ -1,0 +1,344 @@
+/* GPUs: one row per card with its load, memory, power, temperature, clocks and who uses it; below,
+ * what holds a card back, and the card under the cursor with its history and its processes. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "console/draw/fmt.h"
+#include "console/draw/widget.h"
+#include "console/views/view.h"
+#include "core/base/str.h"
+
+enum { N_COLUMNS = 10, CELL = 96, MIN_LIST = 5, ROWS = 64 };
+
+static const struct cs_column columns[N_COLUMNS] = {
+    {"GPU",    6, 8,  0, CS_ALIGN_LEFT },
+    {"MODEL",  8, 22, 8, CS_ALIGN_LEFT },
+    {"UTIL",   4, 0,  0, CS_ALIGN_LEFT },
+    {"MEMORY", 6, 0,  0, CS_ALIGN_LEFT },
+    {"POWER",  5, 0,  1, CS_ALIGN_RIGHT},
+    {"TEMP",   4, 0,  0, CS_ALIGN_RIGHT},
+    {"MHZ",    4, 0,  3, CS_ALIGN_RIGHT},
+    {"HOLDS",  9, 22, 7, CS_ALIGN_LEFT },
+    {"JOB",    5, 0,  2, CS_ALIGN_LEFT },
+    {"STAGE",  5, 14, 5, CS_ALIGN_LEFT },
+};
+
+static const char *const sort_names[] = {"number", "load", "memory", "power", "temperature"};
+_Static_assert(CS_ARRAY_LEN(sort_names) == CS_GPU_SORTS, "one name per order");
+
+/* --- which cards ------------------------------------------------------------------------------ */
+
+static double sort_value(const struct cs_store_gpu *gpu, enum cs_gpu_sort sort)
+{
+    const double values[CS_GPU_SORTS] = {
+        [CS_GPU_BY_LOAD] = gpu->busy,
+        [CS_GPU_BY_MEMORY] = gpu->mem_used_bytes < 0 ? (double)NAN : (double)gpu->mem_used_bytes,
+        [CS_GPU_BY_POWER] = gpu->power_mw < 0 ? (double)NAN : (double)gpu->power_mw,
+        [CS_GPU_BY_TEMP] = gpu->temp_c < 0 ? (double)NAN : (double)gpu->temp_c,
+    };
+
+    return isnan(values[sort]) ? -1 : values[sort];
+}
+
+int cs_gpu_list(const struct cs_store *store, const struct cs_screen *screen, int *out, int cap)
+{
+    const struct cs_store_gpus *gpus = &store->gpus;
+    int n = 0;
+    for (int i = 0; i < gpus->n && n < cap; i++)
+        if (!screen->gpus_of_job || store->job == 0 || gpus->gpu[i].job == store->job)
+            out[n++] = i;
+    for (int i = 1; i < n; i++) { /* few and nearly sorted; equal ones keep their order */
+        int mine = out[i], k = i;
+        for (; k > 0 && sort_value(&gpus->gpu[out[k - 1]], screen->gpu_sort) <
+                            sort_value(&gpus->gpu[mine], screen->gpu_sort);
+             k--)
+            out[k] = out[k - 1];
+        out[k] = mine;
+    }
+    return n;
+}
+
+/* --- cells ------------------------------------------------------------------------------------ */
+
+static void bar(char *out, size_t cap, double ratio, int width, enum cs_glyph_set glyphs)
+{
+    static const char *const full[CS_GLYPH_SETS] = {"█", "#"};
+    int filled = isnan(ratio) ? 0 : (int)(ratio * width + 0.5);
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < width && used + 4 < cap; i++)
+        used += (size_t)snprintf(out + used, cap - used, "%s",
+                                 i < filled ? full[glyphs] : cs_glyph(glyphs, CS_GLYPH_IDLE));
+}
+
+static void util_cell(char *out, const struct cs_store_gpu *gpu, int width,
+                      enum cs_glyph_set glyphs)
+{
+    char text[CELL];
+    bar(text, sizeof text, gpu->busy, width, glyphs);
+    if (isnan(gpu->busy))
+        snprintf(out, CELL, "%s    -", text);
+    else
+        snprintf(out, CELL, "%s %3.0f%%", text, gpu->busy * 100);
+}
+
+static double ratio_of(int64_t part, int64_t whole)
+{
+    return part < 0 || whole <= 0 ? (double)NAN : part > whole ? 1 : (double)part / (double)whole;
+}
+
+static void memory_cell(char *out, const struct cs_store_gpu *gpu, int width,
+                        enum cs_glyph_set glyphs)
+{
+    char text[CELL], used[CS_FMT_CAP] = "?", all[CS_FMT_CAP] = "?";
+    bar(text, sizeof text, ratio_of(gpu->mem_used_bytes, gpu->mem_bytes), width, glyphs);
+    if (gpu->mem_used_bytes >= 0)
+        snprintf(used, sizeof used, "%.1f", (double)gpu->mem_used_bytes / (1 << 30));
+    if (gpu->mem_bytes >= 0)
+        snprintf(all, sizeof all, "%.0f", (double)gpu->mem_bytes / (1 << 30));
+    if (gpu->mem_used_bytes < 0 && gpu->mem_bytes < 0) {
+        snprintf(out, CELL, "%s    -", text);
+        return;
+    }
+    snprintf(out, CELL, width < 8 ? "%s %4s/%s" : "%s %4s/%s GiB", text, used, all);
+}
+
+static void number(char *out, int64_t value, int64_t unit, const char *suffix)
+{
+    if (value < 0)
+        snprintf(out, CELL, "-");
+    else
+        snprintf(out, CELL, "%lld%s", (long long)((value + unit / 2) / unit), suffix);
+}
+
+static void power_cell(char *out, const struct cs_store_gpu *gpu)
+{
+    char drawn[CELL], limit[CELL];
+    number(drawn, gpu->power_mw, 1000, "");
+    number(limit, gpu->power_limit_mw, 1000, "");
+    if (gpu->power_mw < 0 && gpu->power_limit_mw < 0)
+        snprintf(out, CELL, "-");
+    else
+        snprintf(out, CELL, "%.20s/%.20s W", drawn, limit);
+}
+
+static void stage_cell(char *out, const struct cs_store *store, const struct cs_store_gpu *gpu)
+{
+    size_t used = 0;
+    snprintf(out, CELL, "-");
+    for (int s = 0; s < store->n_stages && gpu->job == store->job && gpu->job > 0; s++)
+        if (store->stages[s].rank == gpu->rank && used + 1 < CELL)
+            used += (size_t)snprintf(out + used, CELL - used, "%s%s", used ? "+" : "",
+                                     store->stages[s].name);
+}
+
+struct gpu_cells {
+    char text[N_COLUMNS][CELL];
+};
+
+static void fill_cells(const struct cs_store *store, const struct cs_store_gpu *gpu, int width,
+                       enum cs_glyph_set glyphs, struct gpu_cells *c)
+{
+    cs_str_copy(c->text[0], CELL, gpu->name);
+    const char *model = cs_str_starts(gpu->model, "NVIDIA ") ? gpu->model + 7 : gpu->model;
+    cs_str_copy(c->text[1], CELL, model);
+    util_cell(c->text[2], gpu, width, glyphs);
+    memory_cell(c->text[3], gpu, width - 2, glyphs);
+    power_cell(c->text[4], gpu);
+    number(c->text[5], gpu->temp_c, 1, " C");
+    number(c->text[6], gpu->sm_mhz, 1, "");
+    cs_str_copy(c->text[7], CELL,
+                gpu->error[0]      ? gpu->error
+                : gpu->throttle[0] ? gpu->throttle
+                                   : "-");
+    snprintf(c->text[8], CELL, "-");
+    if (gpu->job > 0)
+        snprintf(c->text[8], CELL, "%lld/%lld", (long long)gpu->job, (long long)gpu->rank);
+    stage_cell(c->text[9], store, gpu);
+}
+
+static enum cs_style temp_style(const struct cs_store_gpu *gpu)
+{
+    if (gpu->temp_c < 0 || gpu->slowdown_c <= 0)
+        return CS_STYLE_TEXT;
+    return gpu->temp_c >= gpu->slowdown_c       ? CS_STYLE_BAD
+           : gpu->temp_c >= gpu->slowdown_c - 5 ? CS_STYLE_WARN
+                                                : CS_STYLE_TEXT;
+}
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+/* Figures are dropped or whole, never cut in the middle. */
+static void keep_figures_whole(struct cs_column own[N_COLUMNS], const struct gpu_cells *cells,
+                               int rows)
+{
+    memcpy(own, columns, sizeof columns);
+    for (int c = 2; c <= 6; c++)
+        for (int i = 0; i < rows; i++) {
+            int width = cs_utf8_width(cells[i].text[c], strlen(cells[i].text[c]));
+            own[c].min_width = width > own[c].min_width ? width : own[c].min_width;
+        }
+}
+
+static void draw_list(const struct cs_store *store, const struct cs_screen *screen,
+                      struct cs_area area, const int *list, int n, int cursor)
+{
+    struct cs_column own[N_COLUMNS];
+    struct cs_grid grid = {.column = own, .n_columns = N_COLUMNS};
+    int rows = area.h - 1 < ROWS ? area.h - 1 : ROWS, top = cursor - rows / 2;
+    int width = area.w < 100 ? 8 : 12;
+    const char *text[ROWS * N_COLUMNS] = {NULL};
+    top = top > n - rows ? n - rows : top;
+    top = top < 0 ? 0 : top;
+    rows = rows > n - top ? n - top : rows;
+    struct gpu_cells *cells = calloc((size_t)(rows > 0 ? rows : 1), sizeof *cells);
+    CS_ASSERT(cells);
+    for (int i = 0; i < rows; i++) {
+        fill_cells(store, &store->gpus.gpu[list[top + i]], width, screen->glyphs, &cells[i]);
+        for (int c = 0; c < N_COLUMNS; c++)
+            text[i * N_COLUMNS + c] = cells[i].text[c];
+    }
+    keep_figures_whole(own, cells, rows);
+    cs_grid_layout(&grid, text, rows > 0 ? rows : 0, area.w - 2);
+    cs_grid_title(&grid, area, 1, 0);
+    for (int i = 0; i < rows; i++) {
+        const struct cs_store_gpu *gpu = &store->gpus.gpu[list[top + i]];
+
+        enum cs_style styles[N_COLUMNS] = {CS_STYLE_TEXT};
+
+        bool is_cursor = top + i == cursor;
+        styles[5] = temp_style(gpu);
+        styles[7] = gpu->error[0] ? CS_STYLE_BAD : gpu->throttle[0] ? CS_STYLE_WARN : CS_STYLE_DIM;
+        cs_grid_row(&grid, area, 1, i + 1, CS_STYLE_CURSOR, is_cursor ? NULL : styles,
+                    screen->glyphs, &text[i * N_COLUMNS]);
+        if (is_cursor)
+            cs_draw(area, 0, i + 1, CS_STYLE_KEY, cs_glyph(screen->glyphs, CS_GLYPH_CURSOR));
+    }
+    free(cells);
+}
+
+/* --- one card --------------------------------------------------------------------------------- */
+
+static void draw_history(const struct cs_store_gpu *gpu, struct cs_area area, int y,
+                         enum cs_glyph_set glyphs)
+{
+    int room = area.w - 14, n = gpu->n_history < room ? gpu->n_history : room;
+    cs_draw(area, 1, y, CS_STYLE_TITLE, "load");
+    if (gpu->n_history == 0)
+        cs_draw(area, 12, y, CS_STYLE_DIM, "one reading a second, from now on");
+    for (int i = 0; i < n; i++) {
+        double v = gpu->history[gpu->n_history - n + i];
+        int level = isnan(v) ? -1 : (int)(v * (CS_SPARK_LEVELS - 1) + 0.5);
+        cs_draw(area, 12 + i, y, CS_STYLE_TEXT, level < 0 ? " " : cs_glyph_spark(glyphs, level));
+    }
+}
+
+static void draw_figures(const struct cs_store_gpu *gpu, struct cs_area area, int y)
+{
+    struct cs_fields fields = {0};
+    char text[CELL];
+    cs_fields_add(&fields, CS_STYLE_TITLE, 0, "%s", gpu->name);
+    cs_fields_add(&fields, CS_STYLE_TEXT, 1, "%.60s", gpu->model);
+    if (!isnan(gpu->mem_busy))
+        cs_fields_add(&fields, CS_STYLE_TEXT, 4, "memory busy %.0f%%", gpu->mem_busy * 100);
+    number(text, gpu->sm_max_mhz, 1, "");
+    if (gpu->sm_mhz >= 0)
+        cs_fields_add(&fields, CS_STYLE_TEXT, 2, "clock %lld of %s MHz", (long long)gpu->sm_mhz,
+                      text);
+    if (gpu->mem_mhz >= 0)
+        cs_fields_add(&fields, CS_STYLE_TEXT, 6, "memory clock %lld MHz", (long long)gpu->mem_mhz);
+    if (gpu->slowdown_c > 0)
+        cs_fields_add(&fields, CS_STYLE_TEXT, 5, "slows down at %lld C",
+                      (long long)gpu->slowdown_c);
+    if (gpu->pcie_gen >= 0 && gpu->pcie_width >= 0)
+        cs_fields_add(&fields, CS_STYLE_TEXT, 3, "pcie gen%lld x%lld", (long long)gpu->pcie_gen,
+                      (long long)gpu->pcie_width);
+    if (gpu->energy_mj >= 0)
+        cs_fields_add(&fields, CS_STYLE_TEXT, 7, "energy %.2f MJ", (double)gpu->energy_mj / 1e9);
+    cs_fields_draw(&fields, area, 1, y);
+}
+
+static void draw_processes(const struct cs_store_gpu *gpu, struct cs_area area, int y,
+                           enum cs_glyph_set glyphs)
+{
+    if (gpu->n_processes <= 0) {
+        cs_draw(area, 1, y, CS_STYLE_TITLE, "processes");
+        cs_draw(area, 12, y, CS_STYLE_DIM, gpu->n_processes == 0 ? "none" : "not known");
+        return;
+    }
+    cs_draw(area, 1, y++, CS_STYLE_TITLE, "PID        GPU MEM    COMMAND");
+    for (int i = 0; i < gpu->n_processes && y < area.h; i++, y++) {
+        const struct cs_store_gpu_process *p = &gpu->process[i];
+        char memory[CELL] = "-", line[2 * CELL];
+        if (p->mem_bytes >= 0)
+            snprintf(memory, sizeof memory, "%.1f GiB", (double)p->mem_bytes / (1 << 30));
+        snprintf(line, sizeof line, "%-8lld %9s    %s", (long long)p->pid, memory,
+                 p->command[0] ? p->command : "not seen from here");
+        cs_draw_cut(area, 1, y, area.w - 2, CS_STYLE_TEXT, glyphs, line);
+    }
+}
+
+/* What deserves a look, one line each: a card that cannot be read, clocks that are held down. */
+static int draw_troubles(const struct cs_store *store, struct cs_area area, int y, int room,
+                         enum cs_glyph_set glyphs)
+{
+    int first = y;
+    for (int i = 0; i < store->gpus.n && y < first + room; i++) {
+        const struct cs_store_gpu *gpu = &store->gpus.gpu[i];
+        char line[256] = "";
+        if (gpu->error[0])
+            snprintf(line, sizeof line, "%s cannot be read: %s", gpu->name, gpu->error);
+        else if (gpu->throttle[0] && strcmp(gpu->throttle, "power cap") != 0)
+            snprintf(line, sizeof line, "%s is held down: %s  (%lld C, %lld MHz)", gpu->name,
+                     gpu->throttle, (long long)gpu->temp_c, (long long)gpu->sm_mhz);
+        if (line[0])
+            cs_draw_cut(area, 1, y++, area.w - 2, gpu->error[0] ? CS_STYLE_BAD : CS_STYLE_WARN,
+                        glyphs, line);
+    }
+    if (store->gpus.note[0] && y < first + room)
+        cs_draw_cut(area, 1, y++, area.w - 2, CS_STYLE_WARN, glyphs, store->gpus.note);
+    return y;
+}
+
+static void draw_none(const struct cs_store *store, struct cs_area area, enum cs_glyph_set glyphs)
+{
+    if (store->is_replay) {
+        cs_draw(area, 1, 1, CS_STYLE_DIM, "a recorded job holds no readings of GPUs");
+    } else if (!store->gpus.is_known) {
+        cs_draw(area, 1, 1, CS_STYLE_DIM, "waiting for the daemon's first reading");
+    } else {
+        cs_draw(area, 1, 1, CS_STYLE_TEXT, "this node has no GPUs: its jobs run on CPU ranks");
+        cs_draw_cut(area, 1, 2, area.w - 2, CS_STYLE_DIM, glyphs, store->gpus.note);
+    }
+}
+
+void cs_view_gpus(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
+{
+    int list[CS_STORE_GPUS];
+    int n = cs_gpu_list(store, screen, list, CS_STORE_GPUS);
+    if (store->gpus.n == 0) {
+        draw_none(store, area, screen->glyphs);
+        return;
+    }
+    int cursor = screen->gpu_cursor < n ? screen->gpu_cursor : n - 1;
+    cursor = cursor < 0 ? 0 : cursor;
+    int below = area.h - 1 - n >= 8 ? area.h - 1 - n : 8; /* under the list */
+    int list_h = area.h - below > MIN_LIST ? area.h - below : MIN_LIST;
+    draw_list(store, screen, cs_area_part(area, 0, 0, area.w, list_h), list, n, cursor);
+    struct cs_area rest = cs_area_part(area, 0, list_h, area.w, area.h - list_h);
+    int y = draw_troubles(store, rest, 1, 2, screen->glyphs);
+    y += y > 1;
+    if (n == 0) {
+        cs_draw(rest, 1, y, CS_STYLE_DIM, "no GPU is held by the selected job; f shows all");
+        return;
+    }
+    const struct cs_store_gpu *gpu = &store->gpus.gpu[list[cursor]];
+    draw_figures(gpu, rest, y++);
+    draw_history(gpu, rest, y++, screen->glyphs);
+    if (screen->gpu_sort != CS_GPU_BY_NUMBER || screen->gpus_of_job)
+        cs_drawf(rest, 1, y++, CS_STYLE_DIM, "sorted by %s%s", sort_names[screen->gpu_sort],
+                 screen->gpus_of_job ? ", only of the selected job" : "");
+    draw_processes(gpu, rest, y + 1, screen->glyphs);
+}

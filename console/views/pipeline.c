@@ -1,0 +1,314 @@
+/* Pipeline: the timeline that the plan predicts above the one that was measured, and what every
+ * stage did with its time. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "console/draw/fmt.h"
+#include "console/draw/widget.h"
+#include "console/views/view.h"
+#include "core/base/str.h"
+
+enum { N_COLUMNS = 10, CELL = 24, MAX_SHOWN = 128, BUBBLE_W = 10, WIDE = 96 };
+
+static const struct cs_column columns[N_COLUMNS] = {
+    {"rank",      4,  5,  0, CS_ALIGN_LEFT },
+    {"stage",     8,  14, 0, CS_ALIGN_LEFT },
+    {"busy ms",   7,  9,  0, CS_ALIGN_RIGHT},
+    {"idle ms",   7,  9,  1, CS_ALIGN_RIGHT},
+    {"bubble",    6,  7,  3, CS_ALIGN_RIGHT},
+    {"wait recv", 9,  9,  5, CS_ALIGN_RIGHT},
+    {"send",      5,  8,  7, CS_ALIGN_RIGHT},
+    {"opt ms",    5,  8,  6, CS_ALIGN_RIGHT},
+    {"fwd / bwd", 15, 19, 4, CS_ALIGN_RIGHT},
+    {"drift",     6,  9,  2, CS_ALIGN_RIGHT},
+};
+
+/* How the rows of the area are shared out. */
+struct parts {
+    int first, n; /* stages shown */
+    bool has_predicted, has_measured, has_legend, has_table, has_gaps;
+};
+
+static struct parts share_rows(const struct cs_store *store, const struct cs_screen *screen,
+                               int height)
+{
+    struct parts p = {.has_predicted = store->predicted.arena != NULL,
+                      .has_measured = store->measured.arena != NULL};
+    int n_charts = (p.has_predicted ? 1 : 0) + (p.has_measured ? 1 : 0);
+    int left = height - 1 - n_charts; /* summary, an axis per chart */
+    int n = store->n_stages < MAX_SHOWN ? store->n_stages : MAX_SHOWN;
+    p.first = screen->stage_top < store->n_stages - n ? screen->stage_top : store->n_stages - n;
+    p.first = p.first > 0 ? p.first : 0;
+    p.has_table = left >= (n_charts + 1) * n + 1 || left >= (n_charts + 1) * 4 + 1;
+    int per_stage = n_charts + (p.has_table ? 1 : 0), fixed = p.has_table ? 1 : 0;
+    int fits = per_stage > 0 ? (left - fixed) / per_stage : 0;
+    if (!p.has_table && fits < 1 && p.has_predicted && p.has_measured) {
+        p.has_predicted = false; /* what is comes before what was planned */
+        fits = height - 2;
+    }
+    p.n = n < fits ? n : fits > 0 ? fits : 0;
+    if (p.n < store->n_stages) {
+        int last = store->n_stages - p.n;
+        p.first = screen->stage_top < last ? screen->stage_top : last;
+    }
+    left -= fixed + per_stage * p.n;
+    p.has_legend = left >= 1;
+    p.has_gaps = left >= 1 + n_charts + (p.has_table ? 1 : 0);
+    return p;
+}
+
+/* Over the ranks of a replica: stages that share one are busy together. */
+static double mean_bubble(const struct cs_timeline *timeline)
+{
+    const int32_t replicas = timeline->spans.replicas > 1 ? timeline->spans.replicas : 1;
+    double busy = 0;
+    for (int32_t s = 0; s < timeline->spans.n_stages; s++)
+        busy += 1 - timeline->spans.bubble[s];
+    return timeline->arena && timeline->spans.n_ranks
+               ? 1 - busy * replicas / timeline->spans.n_ranks
+               : (double)NAN;
+}
+
+static void draw_summary(const struct cs_store *store, const struct cs_screen *screen,
+                         struct cs_area area)
+{
+    const struct cs_timeline *predicted = &store->predicted, *measured = &store->measured;
+    struct cs_fields fields = {0};
+    char ms[CS_FMT_CAP], bubble[CS_FMT_CAP], drift[CS_FMT_CAP];
+    const struct cs_store_job *job = cs_store_selected(store);
+    int64_t its_ns = job ? job->predicted_step_ns : 0;
+    if (measured->arena)
+        cs_fields_add(&fields, CS_STYLE_TITLE, 0, "step %lld", (long long)measured->step);
+    if (predicted->arena) {
+        cs_fmt_ms(ms, sizeof ms, (double)predicted->spans.makespan_ns);
+        cs_fmt_percent(bubble, sizeof bubble, mean_bubble(predicted));
+        cs_fields_add(&fields, CS_STYLE_TEXT, 1, "%s %s ms, bubble %s",
+                      !store->is_calibrated ? "predicted"
+                      : area.w >= WIDE      ? "predicted (calibrated)"
+                                            : "calibrated",
+                      ms, bubble);
+        cs_fmt_ms(ms, sizeof ms, (double)its_ns);
+        if (store->is_uncalibrated)
+            cs_fields_add(&fields, CS_STYLE_WARN, 2, "(not calibrated: the job says %s ms)", ms);
+    }
+    if (measured->arena) {
+        cs_fmt_ms(ms, sizeof ms, (double)measured->spans.makespan_ns);
+        cs_fmt_percent(bubble, sizeof bubble, mean_bubble(measured));
+        cs_fields_add(&fields, CS_STYLE_TEXT, 0, "measured %s ms, bubble %s", ms, bubble);
+    }
+    if (measured->arena && predicted->arena && predicted->spans.makespan_ns > 0 &&
+        measured->slots == predicted->slots) {
+        cs_fmt_drift(drift, sizeof drift,
+                     (double)measured->spans.makespan_ns / (double)predicted->spans.makespan_ns -
+                         1);
+        cs_fields_add(&fields, CS_STYLE_DIM, 4, "(%s)", drift);
+    }
+    if (measured->arena && predicted->arena && measured->slots != predicted->slots)
+        cs_fields_add(&fields, CS_STYLE_DIM, 3, "%d slots, planned for %d", measured->slots,
+                      predicted->slots);
+    if (store->model.plan)
+        cs_fields_add(&fields, CS_STYLE_DIM, 5, "%s, %s", store->model.plan->schedule,
+                      store->model.spec->stages);
+    if (screen->zoom > 1)
+        cs_fields_add(&fields, CS_STYLE_DIM, 3, "zoom %dx", screen->zoom);
+    cs_fields_add(&fields, CS_STYLE_DIM, 2, screen->is_held ? "[held]" : "[follow]");
+    cs_fields_draw(&fields, area, 1, 0);
+}
+
+/* --- charts ----------------------------------------------------------------------------------- */
+
+struct chart {
+    const struct cs_store *store;
+    const struct cs_screen *screen;
+    struct cs_area area;
+    struct parts parts;
+    int label_w, width; /* of the names, of the time axis */
+};
+
+static void draw_cells(const struct chart *c, const struct cs_gantt_cell *cells, int y)
+{
+    const char *idle = cs_glyph(c->screen->glyphs, CS_GLYPH_IDLE);
+    for (int i = 0; i < c->width; i++) {
+        char mark[2] = {cells[i].mark, '\0'};
+        cs_draw(c->area, c->label_w + i, y, cells[i].style, cells[i].mark ? mark : idle);
+    }
+}
+
+/* axis and one row per stage; returns the rows used */
+static int draw_chart(const struct chart *c, const struct cs_timeline *timeline, const char *title,
+                      int64_t whole_ns, int y)
+{
+    struct cs_gantt_cell cells[CS_CANVAS_MAX];
+    char axis[CS_CANVAS_MAX + 1], text[64];
+    struct cs_window window = cs_gantt_window(whole_ns, c->screen->zoom, c->screen->scroll);
+    const char *unit = cs_gantt_axis(window, c->width, axis);
+    cs_draw_cut(c->area, 1, y, c->label_w - 2, CS_STYLE_TITLE, c->screen->glyphs, title);
+    cs_draw(c->area, c->label_w, y, CS_STYLE_DIM, axis);
+    cs_draw(c->area, c->label_w + c->width, y, CS_STYLE_DIM, unit);
+    cs_draw_right(c->area, c->area.w - 1, y, CS_STYLE_DIM, "bubble");
+    for (int i = 0; i < c->parts.n; i++) {
+        const struct cs_store_stage *stage = &c->store->stages[c->parts.first + i];
+        int32_t s = c->parts.first + i;
+        snprintf(text, sizeof text, "%d %s", stage->rank, stage->name);
+        cs_draw_cut(c->area, 1, y + 1 + i, c->label_w - 2, CS_STYLE_TEXT, c->screen->glyphs, text);
+        cs_gantt_row(&timeline->spans, s, stage->rank, window, c->width, cells);
+        draw_cells(c, cells, y + 1 + i);
+        cs_fmt_percent(text, sizeof text, cs_timeline_stage(timeline, s, stage->rank).bubble);
+        cs_draw_right(c->area, c->area.w - 1, y + 1 + i, CS_STYLE_TEXT, text);
+    }
+    return 1 + c->parts.n;
+}
+
+/* One time axis for both while they are near each other, so that lengths compare by eye. */
+static bool is_same_scale(const struct cs_store *store, const struct cs_screen *screen)
+{
+    double a = (double)store->predicted.spans.makespan_ns;
+    double b = (double)store->measured.spans.makespan_ns;
+    if (screen->scale != CS_SCALE_AUTO)
+        return screen->scale == CS_SCALE_SAME;
+    return a <= 2 * b && b <= 2 * a;
+}
+
+static int draw_charts(const struct chart *c, int y)
+{
+    const struct cs_timeline *predicted = &c->store->predicted, *measured = &c->store->measured;
+    int64_t a = c->parts.has_predicted ? predicted->spans.makespan_ns : 0;
+    int64_t b = c->parts.has_measured ? measured->spans.makespan_ns : 0;
+    if (a > 0 && b > 0 && is_same_scale(c->store, c->screen))
+        a = b = a > b ? a : b;
+    if (c->parts.has_predicted)
+        y += draw_chart(c, predicted, "predicted", a, y) + c->parts.has_gaps;
+    if (c->parts.has_measured)
+        y += draw_chart(c, measured, "measured", b, y) + c->parts.has_gaps;
+    return y;
+}
+
+static void draw_legend(const struct chart *c, int y)
+{
+    struct cs_fields fields = {0};
+    struct cs_buf quiet = {0};
+    cs_fields_add(&fields, CS_STYLE_FORWARD, 0, "1-9 forward");
+    cs_fields_add(&fields, CS_STYLE_BACKWARD, 0, "a-z backward");
+    cs_fields_add(&fields, CS_STYLE_OPTIMIZER, 2, "= optimizer");
+    cs_fields_add(&fields, CS_STYLE_IDLE, 1, "%s idle", cs_glyph(c->screen->glyphs, CS_GLYPH_IDLE));
+    for (int32_t s = 0; c->store->model.plan && s < c->store->model.plan->n_stages; s++)
+        if (!c->store->model.plan->stages[s].has_backward)
+            cs_buf_addf(&quiet, " %s", c->store->model.plan->stages[s].name);
+    if (quiet.len)
+        cs_fields_add(&fields, CS_STYLE_FROZEN, 3, "no backward:%s", cs_buf_str(&quiet));
+    cs_buf_free(&quiet);
+    cs_fields_draw(&fields, c->area, 1, y);
+    if (c->parts.n < c->store->n_stages)
+        cs_drawf(c->area, c->area.w - 28, y, CS_STYLE_DIM, "  stages %d-%d of %d (j/k)",
+                 c->parts.first, c->parts.first + c->parts.n - 1, c->store->n_stages);
+}
+
+/* --- table ------------------------------------------------------------------------------------ */
+
+/* measured over predicted work of a slot, minus 1; measured: the mean over the last steps */
+static double drift_of(const struct cs_store *store, int32_t s)
+{
+    struct cs_timeline_stage predicted =
+        cs_timeline_stage(&store->predicted, s, store->stages[s].rank);
+    double planned_ns = cs_timeline_work_ns(&predicted);
+    return planned_ns > 0 ? store->stages[s].work_ns / planned_ns - 1 : (double)NAN;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Slow: 5 % further behind its plan than the median stage. All devices may be faster or slower than
+ * a plan assumed; that is nobody's fault. Returns the drift from which a stage is slow. */
+static double slow_from(const struct cs_store *store)
+{
+    double drift[MAX_SHOWN];
+    int n = 0;
+    for (int32_t i = 0; i < store->n_stages && n < MAX_SHOWN; i++)
+        if (!isnan(drift_of(store, i)))
+            drift[n++] = drift_of(store, i);
+    if (n < 2)
+        return INFINITY;
+    qsort(drift, (size_t)n, sizeof *drift, compare_doubles);
+    return 1.05 * (1 + drift[(n - 1) / 2]) - 1;
+}
+
+static void fill_row(const struct cs_store *store, int32_t s, const struct cs_timeline *timeline,
+                     char cell[N_COLUMNS][CELL])
+{
+    const struct cs_store_stage *stage = &store->stages[s];
+    struct cs_timeline_stage t = cs_timeline_stage(timeline, s, stage->rank);
+    char fwd[CS_FMT_CAP], bwd[CS_FMT_CAP];
+    snprintf(cell[0], CELL, "%d", stage->rank);
+    cs_str_copy(cell[1], CELL, stage->name);
+    cs_fmt_ms(cell[2], CELL, (double)t.busy_ns);
+    cs_fmt_ms(cell[3], CELL, (double)t.idle_ns);
+    cs_fmt_percent(cell[4], CELL, t.bubble);
+    cs_fmt_ms(cell[5], CELL, (double)t.wait_recv_ns);
+    cs_fmt_ms(cell[6], CELL, (double)t.wait_send_ns);
+    cs_fmt_ms(cell[7], CELL, (double)t.opt_ns);
+    cs_fmt_ms(fwd, sizeof fwd, t.fwd_ns);
+    cs_fmt_ms(bwd, sizeof bwd, t.bwd_ns);
+    snprintf(cell[8], CELL, "%.10s / %.10s", fwd, bwd);
+    cs_fmt_drift(cell[9], CELL, drift_of(store, s));
+}
+
+static void draw_table(const struct chart *c, int y)
+{
+    const struct cs_timeline *timeline =
+        c->store->measured.arena ? &c->store->measured : &c->store->predicted;
+    char cell[MAX_SHOWN][N_COLUMNS][CELL];
+    const char *text[MAX_SHOWN * N_COLUMNS] = {NULL};
+    struct cs_grid grid = {.column = columns, .n_columns = N_COLUMNS};
+    for (int i = 0; i < c->parts.n; i++) {
+        fill_row(c->store, c->parts.first + i, timeline, cell[i]);
+        for (int k = 0; k < N_COLUMNS; k++)
+            text[i * N_COLUMNS + k] = cell[i][k];
+    }
+    double slow = slow_from(c->store);
+    cs_grid_layout(&grid, text, c->parts.n, c->area.w - 2 - 6);
+    cs_grid_title(&grid, c->area, 1, y);
+    for (int i = 0; i < c->parts.n; i++) {
+        int x = 1;
+        cs_grid_row(&grid, c->area, 1, y + 1 + i, CS_STYLE_TEXT, NULL, c->screen->glyphs,
+                    &text[i * N_COLUMNS]);
+        for (int k = 0; k < N_COLUMNS; k++)
+            x += grid.width[k] > 0 ? grid.width[k] + CS_TABLE_GAP : 0;
+        if (drift_of(c->store, c->parts.first + i) > slow)
+            cs_draw(c->area, x, y + 1 + i, CS_STYLE_WARN, "slow");
+    }
+}
+
+static void draw_nothing(const struct cs_store *store, struct cs_area area)
+{
+    if (store->job == 0)
+        cs_draw(area, 1, 2, CS_STYLE_DIM, "no job is open: press 1, choose one, Enter");
+    else if (store->model_error[0])
+        cs_draw(area, 1, 2, CS_STYLE_BAD, store->model_error);
+    else
+        cs_draw(area, 1, 2, CS_STYLE_DIM, "no plan and no measured step yet");
+}
+
+void cs_view_pipeline(const struct cs_store *store, const struct cs_screen *screen,
+                      struct cs_area area)
+{
+    struct chart c = {.store = store, .screen = screen, .area = area};
+    draw_summary(store, screen, area);
+    if (store->n_stages == 0 || (!store->predicted.arena && !store->measured.arena)) {
+        draw_nothing(store, area);
+        return;
+    }
+    c.parts = share_rows(store, screen, area.h);
+    c.label_w = area.w >= 90 ? 16 : 12;
+    c.width = area.w - c.label_w - BUBBLE_W - 1;
+    c.width = c.width > 0 ? c.width : 0;
+    int y = draw_charts(&c, 1 + c.parts.has_gaps);
+    if (c.parts.has_legend)
+        draw_legend(&c, y++);
+    if (c.parts.has_table)
+        draw_table(&c, y + (c.parts.has_gaps ? 1 : 0));
+}

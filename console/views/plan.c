@@ -1,0 +1,197 @@
+/* Plan: one plan simulated, in five parts, and the job's plan beside others. The part that was
+ * chosen stands on top; parts that go with it follow below as far as they fit whole. */
+#include "console/views/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "console/draw/fmt.h"
+
+enum { HEAD = 2 /* parts, summary */, LARGE = 4 /* times the rows there are: groups */ };
+
+static const struct cs_plan_part_row parts[CS_PLAN_PARTS] = {
+    [CS_PLAN_TIMELINE] = {"timeline",
+                          cs_plan_timeline_want, cs_plan_timeline_draw,
+                          {CS_PLAN_MEMORY, CS_PLAN_PATH},
+                          true },
+    [CS_PLAN_MEMORY] = {"memory",
+                          cs_plan_memory_want,   cs_plan_memory_draw,
+                          {CS_PLAN_TIMELINE, CS_PLAN_PATH},
+                          true },
+    [CS_PLAN_WHATIF] = {"what-if",
+                          cs_plan_whatif_want,   cs_plan_whatif_draw,
+                          {CS_PLAN_TIMELINE, CS_PLAN_MEMORY},
+                          false},
+    [CS_PLAN_BALANCE] = {"balance",
+                          cs_plan_balance_want,  cs_plan_balance_draw,
+                          {CS_PLAN_PARTS, CS_PLAN_PARTS},
+                          false},
+    [CS_PLAN_PATH] = {"critical path",
+                          cs_plan_path_want,     cs_plan_path_draw,
+                          {CS_PLAN_TIMELINE, CS_PLAN_MEMORY},
+                          true },
+};
+
+void cs_plan_rank_name(const struct cs_forecast *f, int32_t rank, char *out, size_t cap)
+{
+    const char *last = "-";
+    int n = 0;
+    for (int32_t s = 0; s < f->n_stages; s++)
+        if (f->stage[s].rank == rank && n++ >= 0)
+            last = f->stage[s].name;
+    if (n > 1)
+        snprintf(out, cap, "%s +%d", last, n - 1);
+    else
+        snprintf(out, cap, "%s", last);
+}
+
+struct cs_plan_rows_shown cs_plan_rows_share(const struct cs_screen *screen, int n, int room,
+                                             int top)
+{
+    struct cs_plan_rows_shown rows = {.per = 1};
+    room = room > 0 ? room : 0;
+    bool is_grouped = screen->plan_rows == CS_PLAN_ROWS_GROUPS ||
+                      (screen->plan_rows == CS_PLAN_ROWS_AUTO && n > LARGE * room);
+    if (is_grouped && room > 0 && n > room)
+        rows.per = (n + room - 1) / room;
+    int total = (n + rows.per - 1) / rows.per;
+    rows.n = total < room ? total : room;
+    rows.first = top < total - rows.n ? top : total - rows.n;
+    rows.first = rows.first > 0 ? rows.first : 0;
+    return rows;
+}
+
+void cs_plan_rows_note(const struct cs_plan_rows_shown *rows, int n, const char *what,
+                       struct cs_area area, int y)
+{
+    char text[80];
+    int total = (n + rows->per - 1) / rows->per;
+    if (rows->per > 1)
+        snprintf(text, sizeof text, "  %d %ss, %d a row (a: each)", n, what, rows->per);
+    else if (rows->n < total)
+        snprintf(text, sizeof text, "  %ss %d-%d of %d (j/k)", what, rows->first,
+                 rows->first + rows->n - 1, n);
+    else
+        return;
+    cs_draw_right(area, area.w - 1, y, CS_STYLE_DIM, text);
+}
+
+static void draw_tabs(const struct cs_screen *screen, struct cs_area area, bool is_own)
+{
+    static const char *const note[] = {"[preview]", "[own plan]"};
+    int x = 1;
+    for (int p = 0; p < CS_PLAN_PARTS; p++) {
+        bool is_on = (enum cs_plan_part)p == screen->plan_part;
+        char text[32];
+        snprintf(text, sizeof text, is_on ? "[%s]" : " %s ", parts[p].title);
+        cs_draw(area, x, 0, is_on ? CS_STYLE_TAB_ON : CS_STYLE_TAB, text);
+        char key[2] = {parts[p].title[0], '\0'};
+        cs_draw(area, x + 1, 0, is_on ? CS_STYLE_TAB_ON : CS_STYLE_KEY, key);
+        x += (int)strlen(text) + 1;
+    }
+    if (x + (int)strlen(note[is_own]) < area.w)
+        cs_draw_right(area, area.w - 1, 0, is_own ? CS_STYLE_DIM : CS_STYLE_BANNER, note[is_own]);
+}
+
+static void draw_figures(const struct cs_store *store, const struct cs_preview *p, bool is_own,
+                         struct cs_fields *fields)
+{
+    char ms[CS_FMT_CAP], bubble[CS_FMT_CAP], drift[CS_FMT_CAP], gib[CS_FMT_CAP];
+    int64_t own_ns = store->previews.own_ns, cap = store->model.device->mem_bytes;
+    int64_t peak = p->memory[p->peak_rank].total;
+    cs_fmt_ms(ms, sizeof ms, (double)p->forecast.makespan_ns);
+    cs_fmt_percent(bubble, sizeof bubble, p->bubble);
+    cs_fmt_gib(gib, sizeof gib, peak);
+    cs_fields_add(fields, CS_STYLE_TITLE, 0, "step %s ms", ms);
+    if (!is_own && own_ns > 0) {
+        double own_slots = store->model.base.plan->slots, slots = p->variant.slots;
+        bool is_alike = p->variant.slots == store->model.base.plan->slots;
+        cs_fmt_drift(drift, sizeof drift,
+                     (double)p->forecast.makespan_ns / slots / ((double)own_ns / own_slots) - 1);
+        cs_fields_add(fields, CS_STYLE_TEXT, 2, is_alike ? "(%s)" : "(%s a slot)", drift);
+    }
+    cs_fields_add(fields, CS_STYLE_TEXT, 1, "bubble %s", bubble);
+    if (cap > 0 && peak > cap)
+        cs_fields_add(fields, CS_STYLE_BAD, 0, "does not fit: %s GiB on rank %d", gib,
+                      p->peak_rank);
+    else
+        cs_fields_add(fields, CS_STYLE_TEXT, 3, "peak %s GiB on rank %d", gib, p->peak_rank);
+}
+
+static void draw_summary(const struct cs_store *store, const struct cs_variant *variant,
+                         bool is_own, struct cs_area area)
+{
+    const struct cs_preview *p = &store->previews.preview;
+    struct cs_fields fields = {0};
+    char layout[96];
+    bool is_there = p->arena && cs_variant_is_equal(&p->variant, variant, store->model.base.graph);
+    if (is_there && p->made.plan)
+        draw_figures(store, p, is_own, &fields);
+    else if (!is_there)
+        cs_fields_add(&fields, CS_STYLE_DIM, 0, "simulating ...");
+    cs_variant_layout_text(variant, store->model.base.graph, layout, sizeof layout);
+    cs_fields_add(&fields, CS_STYLE_TEXT, 0, "%s, %d slot%s", variant->schedule, variant->slots,
+                  variant->slots == 1 ? "" : "s");
+    cs_fields_add(&fields, CS_STYLE_TEXT, 4, "%s", layout);
+    cs_fields_add(&fields, CS_STYLE_DIM, 5, "%s",
+                  variant->is_blind ? "frozen-blind" : "frozen-aware");
+    cs_fields_add(&fields, CS_STYLE_DIM, 6, "%s",
+                  store->model.measured ? "measured costs" : "roofline costs");
+    if (store->is_uncalibrated || (store->is_calibrated && !store->model.measured))
+        cs_fields_add(&fields, CS_STYLE_WARN, 3, "(measured costs did not come)");
+    cs_fields_draw(&fields, area, 1, 1);
+}
+
+static void draw_nothing(const struct cs_store *store, struct cs_area area)
+{
+    if (store->job == 0)
+        cs_draw(area, 1, 2, CS_STYLE_DIM, "no job is open: press 1, choose one, Enter");
+    else if (store->model_error[0])
+        cs_draw_cut(area, 1, 2, area.w - 2, CS_STYLE_BAD, CS_GLYPHS_ASCII, store->model_error);
+    else if (!store->model.spec)
+        cs_draw(area, 1, 2, CS_STYLE_DIM, "the job's specification is not known");
+    else
+        cs_draw(area, 1, 2, CS_STYLE_DIM, "the job is not planned yet");
+}
+
+/* returns the rows used */
+static int draw_part(const struct cs_store *store, const struct cs_screen *screen,
+                     struct cs_area area, int y, enum cs_plan_part part, bool is_chosen)
+{
+    const struct cs_plan_part_row *row = &parts[part];
+    const struct cs_preview *p = &store->previews.preview;
+    int want = row->want(store, screen, area.w), title = is_chosen ? 0 : 2;
+    if (row->needs_preview && !p->made.plan) {
+        if (is_chosen && p->error[0])
+            cs_draw_cut(area, 1, y + 1, area.w - 2, CS_STYLE_BAD, screen->glyphs, p->error);
+        return is_chosen ? 2 : 0;
+    }
+    if (!is_chosen && y + title + want > area.h)
+        return 0;
+    if (!is_chosen)
+        cs_draw(area, 1, y + 1, CS_STYLE_TITLE, row->title);
+    int h = is_chosen && want > area.h - y ? area.h - y : want;
+    row->draw(store, screen, cs_area_part(area, 0, y + title, area.w, h), is_chosen);
+    return title + h;
+}
+
+void cs_view_plan(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
+{
+    struct cs_variant variant, own;
+    if (!cs_screen_variant(store, screen, &variant)) {
+        draw_nothing(store, area);
+        return;
+    }
+    own = cs_variant_own(&store->model.base);
+    bool is_own = cs_variant_is_equal(&variant, &own, store->model.graph);
+    draw_tabs(screen, area, is_own);
+    draw_summary(store, &variant, is_own, area);
+    int y = HEAD + (area.h >= 20 ? 1 : 0);
+    y += draw_part(store, screen, area, y, screen->plan_part, true);
+    for (size_t i = 0; i < CS_ARRAY_LEN(parts[0].below); i++) {
+        enum cs_plan_part below = parts[screen->plan_part].below[i];
+        if (below != CS_PLAN_PARTS)
+            y += draw_part(store, screen, area, y, below, false);
+    }
+}

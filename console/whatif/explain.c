@@ -1,0 +1,387 @@
+/* See explain.h. */
+#include "console/whatif/explain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "console/cli/cli.h"
+#include "core/base/table.h"
+#include "core/base/units.h"
+#include "core/search/search.h"
+
+/* a step at full slots, then of sampled batches where there are any */
+static const struct cs_column sweep_columns[] = {
+    {"#",        2,  0, 0, CS_ALIGN_RIGHT},
+    {"STEP",     6,  0, 0, CS_ALIGN_RIGHT},
+    {"MEMORY",   6,  0, 0, CS_ALIGN_RIGHT},
+    {"BUBBLE",   6,  0, 1, CS_ALIGN_RIGHT},
+    {"RANKS",    5,  0, 0, CS_ALIGN_RIGHT},
+    {"SCHEDULE", 8,  0, 0, CS_ALIGN_LEFT },
+    {"LAYOUT",   12, 0, 0, CS_ALIGN_LEFT },
+};
+static const struct cs_column sampled_columns[] = {
+    {"#",        2,  0, 0, CS_ALIGN_RIGHT},
+    {"STEP",     6,  0, 2, CS_ALIGN_RIGHT},
+    {"MEAN",     6,  0, 0, CS_ALIGN_RIGHT},
+    {"P95",      6,  0, 0, CS_ALIGN_RIGHT},
+    {"MEMORY",   6,  0, 0, CS_ALIGN_RIGHT},
+    {"BUBBLE",   6,  0, 1, CS_ALIGN_RIGHT},
+    {"RANKS",    5,  0, 0, CS_ALIGN_RIGHT},
+    {"SCHEDULE", 8,  0, 0, CS_ALIGN_LEFT },
+    {"LAYOUT",   12, 0, 0, CS_ALIGN_LEFT },
+};
+static const struct cs_column planner_columns[] = {
+    {"PLANNER",  7,  0, 0, CS_ALIGN_LEFT },
+    {"STEP",     6,  0, 0, CS_ALIGN_RIGHT},
+    {"MEAN",     6,  0, 1, CS_ALIGN_RIGHT},
+    {"P95",      6,  0, 1, CS_ALIGN_RIGHT},
+    {"AGAINST",  7,  0, 0, CS_ALIGN_RIGHT},
+    {"EXPECTED", 8,  0, 3, CS_ALIGN_RIGHT},
+    {"MEMORY",   6,  0, 2, CS_ALIGN_RIGHT},
+    {"RANKS",    5,  0, 0, CS_ALIGN_RIGHT},
+    {"SCHEDULE", 8,  0, 2, CS_ALIGN_LEFT },
+    {"LAYOUT",   12, 0, 0, CS_ALIGN_LEFT },
+};
+
+static void duration(char out[CS_UNITS_CAP], int64_t ns)
+{
+    if (ns > 0)
+        cs_duration_print(out, CS_UNITS_CAP, (uint64_t)ns);
+    else
+        snprintf(out, CS_UNITS_CAP, "-");
+}
+
+static const char *text_of(const json_t *row, const char *key)
+{
+    const char *text = json_string_value(json_object_get(row, key));
+    return text ? text : "";
+}
+
+static json_int_t int_of(const json_t *row, const char *key)
+{
+    return json_integer_value(json_object_get(row, key));
+}
+
+/* "vision tp2 cp1 pp1 dp32 none", what is usual left out */
+static void branch_text(const json_t *row, const char *name, const json_t *at, struct cs_buf *out)
+{
+    const char *place = text_of(at, "place");
+    cs_buf_addf(out, "  %s tp%d cp%d pp%d", name, (int)int_of(at, "tp"), (int)int_of(at, "cp"),
+                (int)int_of(at, "pp"));
+    if (int_of(at, "vpp") > 1)
+        cs_buf_addf(out, " vpp%d", (int)int_of(at, "vpp"));
+    if (place[0] && strcmp(place, "own") != 0)
+        cs_buf_addf(out, " %s", place);
+    else if (int_of(at, "dp") > 0 && int_of(at, "dp") != int_of(row, "dp"))
+        cs_buf_addf(out, " dp%d", (int)int_of(at, "dp"));
+    if (int_of(at, "zero") > 1)
+        cs_buf_addf(out, " zero%d", (int)int_of(at, "zero"));
+    cs_buf_addf(out, " %s", text_of(at, "recompute"));
+}
+
+/* "dp 8  vision tp2 pp1  llm tp8 pp4 full", or the parameters of a sweep */
+static void layout_text(const json_t *row, struct cs_buf *out)
+{
+    const char *name;
+    json_t *at;
+    json_t *parameters = json_object_get(row, "parameters");
+    json_object_foreach(parameters, name, at)
+    {
+        char *text = json_dumps(at, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
+        cs_buf_addf(out, "%s%s=%s", out->len ? " " : "", name, text ? text : "?");
+        free(text);
+    }
+    if (json_object_size(parameters) > 0)
+        return;
+    cs_buf_addf(out, "dp %d", (int)int_of(row, "dp"));
+    json_object_foreach(json_object_get(row, "parallel"), name, at) branch_text(row, name, at, out);
+}
+
+struct cells { /* of a plan */
+    char step[CS_UNITS_CAP], mean[CS_UNITS_CAP], p95[CS_UNITS_CAP], memory[CS_UNITS_CAP],
+        expected[CS_UNITS_CAP], bubble[32], ranks[16];
+    struct cs_buf layout;
+};
+
+static void fill_cells(const json_t *row, struct cells *c)
+{
+    memset(c, 0, sizeof(*c));
+    duration(c->step, int_of(row, "step_ns"));
+    duration(c->mean, int_of(row, "mean_ns"));
+    duration(c->p95, int_of(row, "p95_ns"));
+    duration(c->expected, int_of(row, "score_ns"));
+    cs_bytes_print(c->memory, sizeof(c->memory), (uint64_t)int_of(row, "peak_memory_bytes"));
+    snprintf(c->bubble, sizeof(c->bubble), "%.1f%%",
+             100 * json_number_value(json_object_get(row, "bubble")));
+    snprintf(c->ranks, sizeof(c->ranks), "%d", (int)int_of(row, "ranks"));
+    layout_text(row, &c->layout);
+}
+
+static void add_row(struct cs_table *table, const json_t *row, const char *number, bool is_sampled)
+{
+    struct cells c;
+    fill_cells(row, &c);
+    const char *schedule = text_of(row, "schedule"), *layout = cs_buf_str(&c.layout);
+    const char *sampled[] = {number,   c.step,  c.mean,   c.p95, c.memory,
+                             c.bubble, c.ranks, schedule, layout};
+    const char *full[] = {number, c.step, c.memory, c.bubble, c.ranks, schedule, layout};
+    cs_table_add(table, is_sampled ? sampled : full);
+    cs_buf_free(&c.layout);
+}
+
+/* by batches where both have some */
+static double against(const json_t *row, const json_t *best)
+{
+    const char *key =
+        int_of(row, "mean_ns") > 0 && int_of(best, "mean_ns") > 0 ? "mean_ns" : "step_ns";
+    return int_of(best, key) > 0 ? (double)int_of(row, key) / (double)int_of(best, key) : 0;
+}
+
+/* what every planner takes, at true costs */
+static void planners_text(const json_t *planners, const json_t *best, struct cs_buf *out)
+{
+    struct cs_table *table = cs_table_new(planner_columns, CS_ARRAY_LEN(planner_columns));
+    const json_t *row;
+    size_t i;
+    json_array_foreach((json_t *)(uintptr_t)planners, i, row)
+    {
+        const json_t *plan = json_object_get(row, "plan");
+        struct cells c;
+        char factor[32];
+        if (!json_is_object(plan)) {
+            const char *none[] = {
+                text_of(row, "planner"), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                text_of(row, "why_not")};
+            cs_table_add(table, none);
+            continue;
+        }
+        fill_cells(plan, &c);
+        snprintf(factor, sizeof(factor), "%.2fx", against(plan, best));
+        const char *cells[] = {text_of(row, "planner"),
+                               c.step,
+                               c.mean,
+                               c.p95,
+                               factor,
+                               c.expected,
+                               c.memory,
+                               c.ranks,
+                               text_of(plan, "schedule"),
+                               cs_buf_str(&c.layout)};
+        cs_table_add(table, cells);
+        cs_buf_free(&c.layout);
+    }
+    cs_buf_adds(out, "\nwhat each planner chooses, simulated at true costs\n");
+    cs_table_render(table, cs_cmd_width(), true, out);
+    cs_table_free(table);
+}
+
+static void list_text(const char *title, const json_t *list, struct cs_buf *out)
+{
+    const json_t *sentence;
+    size_t i;
+    if (json_array_size(list) > 0)
+        cs_buf_addf(out, "\n%s\n", title);
+    json_array_foreach((json_t *)(uintptr_t)list, i, sentence)
+        cs_buf_addf(out, "  %s\n", json_string_value(sentence));
+}
+
+static void losses_text(const json_t *plans, struct cs_buf *out)
+{
+    for (size_t i = 1; i < json_array_size(plans); i++) {
+        const char *loses = text_of(json_array_get(plans, i), "loses");
+        if (i == 1 && loses[0])
+            cs_buf_adds(out, "\nwhat the next plans lose\n");
+        if (loses[0])
+            cs_buf_addf(out, "  %zu: %s\n", i + 1, loses);
+    }
+}
+
+static void add_plans(struct cs_table *table, const json_t *document, bool is_sampled)
+{
+    const json_t *plans = json_object_get(document, "plans");
+    const json_t *blind = json_object_get(document, "frozen_blind");
+    for (size_t i = 0; i < json_array_size(plans); i++) {
+        char number[24];
+        snprintf(number, sizeof(number), "%zu", i + 1);
+        add_row(table, json_array_get(plans, i), number, is_sampled);
+    }
+    if (json_is_object(blind))
+        add_row(table, blind, "b", is_sampled);
+}
+
+static void counts_text(const json_t *document, struct cs_buf *out)
+{
+    const json_t *search = json_object_get(document, "search");
+    const json_t *sweep = json_object_get(document, "sweep");
+    const json_t *optimizer = json_object_get(document, "optimizer");
+    if (json_is_object(search))
+        cs_buf_addf(out, "%lld layouts scored, %lld pruned, %lld simulated, %lld did not fit\n",
+                    (long long)int_of(search, "scored"), (long long)int_of(search, "pruned"),
+                    (long long)int_of(search, "simulated"), (long long)int_of(search, "too_big"));
+    if (int_of(search, "batches") > 0)
+        cs_buf_addf(out, "ranked by the mean step of %lld sampled batches\n",
+                    (long long)int_of(search, "batches"));
+    if (json_is_object(optimizer))
+        cs_buf_addf(out, "optimizer: state in %s, %lld bytes a trained parameter, time: %s\n",
+                    text_of(optimizer, "state"), (long long)int_of(optimizer, "param_bytes"),
+                    text_of(optimizer, "time"));
+    if (json_is_object(sweep))
+        cs_buf_addf(out, "%lld plans tried, %lld refused\n", (long long)int_of(sweep, "tried"),
+                    (long long)int_of(sweep, "refused"));
+}
+
+void cs_sweep_text(const json_t *document, bool explains, bool compares, struct cs_buf *out)
+{
+    const json_t *plans = json_object_get(document, "plans");
+    const json_t *explain = json_object_get(document, "explain");
+    const json_t *planners = json_object_get(document, "planners");
+    bool is_sampled = int_of(json_array_get(plans, 0), "mean_ns") > 0;
+    struct cs_table *table = is_sampled
+                                 ? cs_table_new(sampled_columns, CS_ARRAY_LEN(sampled_columns))
+                                 : cs_table_new(sweep_columns, CS_ARRAY_LEN(sweep_columns));
+    add_plans(table, document, is_sampled);
+    cs_table_render(table, cs_cmd_width(), true, out);
+    cs_table_free(table);
+    cs_buf_addf(out, "\n1: %s\n", text_of(json_array_get(plans, 0), "why"));
+    if (json_is_object(json_object_get(document, "frozen_blind")))
+        cs_buf_adds(out, "b: what a planner that ignores freezing would choose\n");
+    counts_text(document, out);
+    if (compares && json_array_size(planners) > 0)
+        planners_text(planners, json_array_get(plans, 0), out);
+    if (explains && explain) {
+        list_text("why plan 1", json_object_get(explain, "cut"), out);
+        list_text("what binds", json_object_get(explain, "binds"), out);
+    }
+    if (explains)
+        losses_text(plans, out);
+    if ((explains && !explain) || (compares && json_array_size(planners) == 0))
+        cs_buf_adds(out, "\na sweep of given plans has no other planners and reasons: explain the "
+                         "script that returns the plan\n");
+}
+
+void cs_explain_text(const json_t *explanation, bool compares, struct cs_buf *out)
+{
+    const json_t *explain = json_object_get(explanation, "explain");
+    const json_t *others = json_object_get(explanation, "others"), *row;
+    const json_t *planners = json_object_get(explanation, "planners");
+    size_t i;
+    list_text("why this plan", json_object_get(explain, "cut"), out);
+    list_text("what binds", json_object_get(explain, "binds"), out);
+    if (json_array_size(others) > 0)
+        cs_buf_adds(out,
+                    "\nthe best plans with other numbers of stages, schedules and placements\n");
+    json_array_foreach((json_t *)(uintptr_t)others, i, row)
+    {
+        struct cells c;
+        fill_cells(row, &c);
+        cs_buf_addf(out, "  %s, %s, %s ranks, %s: %s\n", c.step, text_of(row, "schedule"), c.ranks,
+                    cs_buf_str(&c.layout), text_of(row, "against"));
+        cs_buf_free(&c.layout);
+    }
+    if (compares)
+        planners_text(planners, json_object_get(json_array_get(planners, 0), "plan"), out);
+}
+
+/* A given plan */
+
+/* what jobs run: one replica, neither tp nor cp, everything kept */
+static struct cs_search_options bare(const struct cs_plan *plan, const struct cs_graph *graph)
+{
+    struct cs_search_options o = {.batch_slots = plan->slots,
+                                  .recomputes = 1u << CS_RECOMPUTE_NONE,
+                                  .zeros = 1,
+                                  .dp = 1,
+                                  .top = 4};
+    for (int32_t b = 0; b < graph->n_branches; b++)
+        o.fix[b].tp = o.fix[b].cp = 1;
+    return o;
+}
+
+static int32_t ranks_of(const struct cs_plan *plan, int32_t branch, int32_t *n_stages)
+{
+    int32_t first = INT32_MAX, last = -1;
+    *n_stages = 0;
+    for (int32_t i = 0; i < plan->n_stages; i++) {
+        if (plan->stages[i].branch != branch)
+            continue;
+        ++*n_stages;
+        first = plan->stages[i].rank < first ? plan->stages[i].rank : first;
+        last = plan->stages[i].rank > last ? plan->stages[i].rank : last;
+    }
+    return last - first + 1;
+}
+
+/* the options under which the plan is the only layout */
+static enum cs_status fix_plan(const struct cs_spec *spec, const struct cs_graph *graph,
+                               const struct cs_plan *plan, struct cs_search_options *o,
+                               struct cs_err *err)
+{
+    int32_t llm = graph->n_branches - 1, n = 0;
+    int schedule = 0;
+    const char *modality = spec->modality ? spec->modality : "encoder-parallel";
+    enum cs_search_modality of;
+    bool is_known = cs_search_modality_from_name(modality, &of) && of != CS_SEARCH_MIXED &&
+                    cs_search_schedule_from_name(plan->schedule, &schedule);
+    bool is_shared =
+        strcmp(plan->schedule, "anchors") == 0 || strcmp(plan->schedule, "three-phase") == 0;
+    if (!is_known || (llm > 0 && of == CS_SEARCH_COLOCATED) != is_shared)
+        return cs_fail(err, CS_PLAN,
+                       "a plan that is %s under %s cannot be explained: the search does not know "
+                       "it; ask for parallel or replicated encoders, or for anchors",
+                       modality, plan->schedule);
+    o->schedules = 1u << schedule;
+    o->modalities = 1u << (llm > 0 ? of : CS_SEARCH_PARALLEL);
+    o->fix[llm].pp = ranks_of(plan, llm, &n);
+    o->fix[llm].vpp = n / o->fix[llm].pp;
+    for (int32_t b = 0; b < llm; b++) {
+        (void)ranks_of(plan, b, &n);
+        o->fix[b].place =
+            1 + (int32_t)of; /* placements and the first modalities are in one order */
+        o->fix[b].pp = of == CS_SEARCH_PARALLEL ? n : 1;
+    }
+    return CS_OK;
+}
+
+_Static_assert((int)CS_PLACE_OWN == (int)CS_SEARCH_PARALLEL &&
+                   (int)CS_PLACE_COLOCATED == (int)CS_SEARCH_COLOCATED &&
+                   (int)CS_PLACE_REPLICATED == (int)CS_SEARCH_REPLICATED,
+               "one order");
+
+static json_t *others_json(const struct cs_search_result *found, const struct cs_search_plan *given)
+{
+    json_t *all = json_array();
+    for (int32_t i = 0; i < found->n_plans; i++) {
+        char text[64];
+        const struct cs_search_plan *p = &found->plan[i];
+        double percent = given->step_ns > 0 ? 100.0 * (double)(p->step_ns - given->step_ns) /
+                                                  (double)given->step_ns
+                                            : 0;
+        snprintf(text, sizeof(text), "%+.1f%%", percent);
+        json_t *row = cs_search_plan_json(p);
+        json_object_set_new(row, "against", json_string(text));
+        json_array_append_new(all, row);
+    }
+    return all;
+}
+
+enum cs_status cs_plan_explain(const struct cs_spec *spec, const struct cs_graph *graph,
+                               const struct cs_plan *plan, const struct cs_here *here,
+                               struct cs_arena *arena, json_t **out, struct cs_err *err)
+{
+    struct cs_search_options options = bare(plan, graph), own = options;
+    struct cs_search_result given, found;
+    struct cs_cluster cluster;
+    CS_TRY(cs_cluster_read_here(spec->cluster, here, &cluster, err));
+    CS_TRY(fix_plan(spec, graph, plan, &own, err));
+    own.explains = true;
+    own.n_refine = -1; /* cut as the plan is */
+    CS_TRY(cs_search(spec, graph, &cluster, NULL, &own, arena, &given, err));
+    options.skip_planners = true;
+    CS_TRY(cs_search(spec, graph, &cluster, NULL, &options, arena, &found, err));
+    *out = cs_search_result_json(&given);
+    json_object_del(*out, "plans");
+    json_object_del(*out, "schema");
+    json_object_set_new(*out, "others", others_json(&found, &given.plan[0]));
+    return CS_OK;
+}

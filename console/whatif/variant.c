@@ -1,0 +1,360 @@
+/* Variants of a plan request into plans; see variant.h. */
+#include "console/whatif/variant.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/str.h"
+#include "core/plan/cost/costs.h"
+#include "core/plan/plan_schedule.h"
+#include "core/sched/sim/predict.h"
+
+static const char apart[] = "encoder-parallel";
+
+/* Cutting takes stages * layers^2: what is looked at must not keep a screen waiting. */
+static const double most_cutting = 3e8;
+
+const char *cs_variant_schedule(int i)
+{
+    const struct cs_schedule_info *info = cs_plan_schedule(i);
+    return info ? info->name : NULL;
+}
+
+static enum cs_schedule_layout layout_of(const char *schedule)
+{
+    const struct cs_schedule_info *info = NULL;
+    return cs_plan_schedule_find(schedule, &info, NULL) == CS_OK ? info->layout : CS_LAYOUT_STAGES;
+}
+
+bool cs_variant_shares(const struct cs_variant *variant)
+{
+    return layout_of(variant->schedule) == CS_LAYOUT_COLOCATED;
+}
+
+static bool is_replicated(const struct cs_variant *variant)
+{
+    return strcmp(variant->modality, "encoder-replicated") == 0;
+}
+
+/* encoders are whole on the ranks of the LLM: their own counts mean nothing */
+static bool copies(const struct cs_variant *variant)
+{
+    return cs_variant_shares(variant) || is_replicated(variant);
+}
+
+static bool is_colocated(const struct cs_variant *variant)
+{
+    return strcmp(variant->modality, "encoder-colocated") == 0;
+}
+
+/* Stages of a branch go round its ranks in turn. */
+static int32_t ranks_of(const struct cs_plan *plan, int32_t branch)
+{
+    int32_t n = 0, first = -1;
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        if (plan->stages[s].branch != branch)
+            continue;
+        if (plan->stages[s].rank == first)
+            break;
+        first = n++ == 0 ? plan->stages[s].rank : first;
+    }
+    return n;
+}
+
+struct cs_variant cs_variant_own(const struct cs_variant_base *base)
+{
+    struct cs_variant v = {.is_blind = strcmp(base->spec->stages, "frozen-blind") == 0,
+                           .slots = base->plan->slots};
+    cs_str_copy(v.schedule, sizeof v.schedule, base->plan->schedule);
+    cs_str_copy(v.modality, sizeof v.modality, base->spec->modality);
+    for (int32_t b = 0; b < base->graph->n_branches; b++)
+        v.pp[b] = ranks_of(base->plan, b);
+    return v;
+}
+
+bool cs_variant_is_equal(const struct cs_variant *a, const struct cs_variant *b,
+                         const struct cs_graph *graph)
+{
+    bool is_equal = strcmp(a->schedule, b->schedule) == 0 && a->is_blind == b->is_blind &&
+                    a->slots == b->slots &&
+                    (cs_variant_shares(a) || strcmp(a->modality, b->modality) == 0);
+    for (int32_t i = copies(a) ? graph->n_branches - 1 : 0; i < graph->n_branches; i++)
+        is_equal = is_equal && a->pp[i] == b->pp[i];
+    return is_equal;
+}
+
+int32_t cs_variant_ranks(const struct cs_variant *variant, const struct cs_graph *graph)
+{
+    int32_t n = variant->pp[graph->n_branches - 1];
+    if (copies(variant) || is_colocated(variant))
+        return n;
+    for (int32_t b = 0; b + 1 < graph->n_branches; b++)
+        n += variant->pp[b];
+    return n;
+}
+
+/* as the job has it, when its stages suit a schedule that leaves them where they are */
+static bool take_own_stages(const struct cs_variant_base *base, int32_t ranks,
+                            struct cs_variant *variant)
+{
+    struct cs_variant own = cs_variant_own(base);
+    if (layout_of(own.schedule) != CS_LAYOUT_STAGES || cs_variant_ranks(&own, base->graph) != ranks)
+        return false;
+    memcpy(variant->pp, own.pp, sizeof variant->pp);
+    cs_str_copy(variant->modality, sizeof variant->modality, own.modality);
+    return true;
+}
+
+static void move_apart(const struct cs_graph *graph, int32_t ranks, struct cs_variant *variant)
+{
+    int32_t llm = graph->n_branches - 1;
+    for (int32_t b = 0; b < llm; b++)
+        variant->pp[b] = 1;
+    variant->pp[llm] = ranks > llm ? ranks - llm : 1;
+    cs_str_copy(variant->modality, sizeof variant->modality, apart);
+}
+
+void cs_variant_set_schedule(const struct cs_variant_base *base, const char *schedule,
+                             struct cs_variant *variant)
+{
+    enum cs_schedule_layout old = layout_of(variant->schedule), new = layout_of(schedule);
+    int32_t ranks = cs_variant_ranks(variant, base->graph);
+    bool is_apart = strcmp(variant->modality, apart) == 0;
+    cs_str_copy(variant->schedule, sizeof variant->schedule, schedule);
+    if (new == CS_LAYOUT_COLOCATED)
+        variant->pp[base->graph->n_branches - 1] = ranks;
+    else if (new == CS_LAYOUT_STAGES && old != new &&take_own_stages(base, ranks, variant))
+        return;
+    else if (old == CS_LAYOUT_COLOCATED || (new == CS_LAYOUT_CHUNKS && !is_apart))
+        move_apart(base->graph, ranks, variant);
+}
+
+const char *cs_variant_modality(int i)
+{
+    static const char *const modalities[] = {apart, "encoder-colocated", "encoder-replicated"};
+    return i >= 0 && i < (int)CS_ARRAY_LEN(modalities) ? modalities[i] : NULL;
+}
+
+void cs_variant_set_modality(const struct cs_variant_base *base, const char *modality,
+                             struct cs_variant *variant)
+{
+    struct cs_variant own = cs_variant_own(base);
+    int32_t llm = base->graph->n_branches - 1, ranks = cs_variant_ranks(variant, base->graph);
+    if (layout_of(variant->schedule) != CS_LAYOUT_STAGES)
+        cs_str_copy(variant->schedule, sizeof variant->schedule, "1f1b");
+    cs_str_copy(variant->modality, sizeof variant->modality, modality);
+    if (strcmp(modality, own.modality) == 0 && !cs_variant_shares(&own)) {
+        memcpy(variant->pp, own.pp, sizeof variant->pp);
+        return;
+    }
+    for (int32_t b = 0; b <= llm; b++)
+        variant->pp[b] = ranks;
+    if (strcmp(modality, apart) == 0)
+        move_apart(base->graph, ranks, variant);
+}
+
+void cs_variant_layout_text(const struct cs_variant *variant, const struct cs_graph *graph,
+                            char *out, size_t cap)
+{
+    int32_t llm = graph->n_branches - 1;
+    size_t at = 0;
+    if (graph->n_branches > 1 && (copies(variant) || is_colocated(variant))) {
+        const char *how = cs_variant_shares(variant) ? "shared"
+                          : is_replicated(variant)   ? "replicated"
+                                                     : "colocated";
+        snprintf(out, cap, "%s %d", how, variant->pp[llm]);
+        return;
+    }
+    for (int32_t b = 0; b <= llm && at < cap; b++) {
+        int n = snprintf(out + at, cap - at, "%s%s %d", b ? " + " : "", graph->branches[b].name,
+                         variant->pp[b]);
+        at += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* --- planning ----------------------------------------------------------------------------------
+ */
+
+static void set_parallel(struct cs_spec *spec, const char *branch, int32_t pp)
+{
+    for (int32_t i = 0; i < spec->n_parallel; i++)
+        if (strcmp(spec->parallel[i].branch, branch) == 0) {
+            spec->parallel[i].pp = pp;
+            return;
+        }
+    if (spec->n_parallel < (int32_t)CS_ARRAY_LEN(spec->parallel))
+        spec->parallel[spec->n_parallel++] = (struct cs_spec_parallel){.branch = branch, .pp = pp};
+}
+
+static struct cs_spec request_of(const struct cs_variant_base *base, const struct cs_variant *v)
+{
+    static const char *const modality[] = {[CS_LAYOUT_STAGES] = NULL,
+                                           [CS_LAYOUT_CHUNKS] = apart,
+                                           [CS_LAYOUT_COLOCATED] = "encoder-colocated"};
+    struct cs_spec spec = *base->spec;
+    const char *fixed = modality[layout_of(v->schedule)];
+    int32_t llm = base->graph->n_branches - 1;
+    spec.schedule = v->schedule;
+    spec.modality = fixed ? fixed : v->modality;
+    spec.stages = v->is_blind ? "frozen-blind" : "frozen-aware";
+    spec.slots = v->slots;
+    for (int32_t b = 0; b <= llm; b++)
+        set_parallel(&spec, base->graph->branches[b].name, copies(v) && b < llm ? 1 : v->pp[b]);
+    return spec;
+}
+
+/* Planned as the planner does; when it refuses, once more on devices of any size: what does not fit
+ * can be looked at. */
+static enum cs_status plan_anew(const struct cs_variant_base *base, const struct cs_variant *v,
+                                struct cs_arena *arena, struct cs_plan **out, struct cs_err *err)
+{
+    struct cs_spec spec = request_of(base, v);
+    struct cs_cluster cluster = *base->cluster;
+    struct cs_device_class endless = *cluster.device;
+    cluster.n_nodes = 100000; /* looking is free */
+    enum cs_status status = cs_plan_make(&spec, base->graph, &cluster, arena, out, err);
+    if (status != CS_PLAN || endless.mem_bytes == 0)
+        return status;
+    endless.mem_bytes = INT64_MAX / 2;
+    cluster.device = &endless;
+    return cs_plan_make(&spec, base->graph, &cluster, arena, out, NULL) == CS_OK ? CS_OK : status;
+}
+
+static void stretch_stages(const struct cs_layer_cost *cost, struct cs_plan *plan)
+{
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        struct cs_stage *stage = &plan->stages[s];
+        stage->fwd_ns = stage->bwd_input_ns = stage->bwd_weight_ns = 0;
+        for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++) {
+            stage->fwd_ns += cost[l].fwd_ns;
+            stage->bwd_input_ns += cost[l].bwd_input_ns;
+            stage->bwd_weight_ns += cost[l].bwd_weight_ns;
+        }
+    }
+}
+
+/* The job's own stages under another schedule or with other slots: nothing is cut. */
+static bool has_own_cut(const struct cs_variant *v, const struct cs_variant *own,
+                        const struct cs_graph *graph)
+{
+    struct cs_variant same = *v;
+    cs_str_copy(same.schedule, sizeof same.schedule, own->schedule);
+    same.slots = own->slots;
+    return layout_of(v->schedule) == CS_LAYOUT_STAGES &&
+           layout_of(own->schedule) == CS_LAYOUT_STAGES && cs_variant_is_equal(&same, own, graph);
+}
+
+static struct cs_plan *copy_plan(const struct cs_plan *from, struct cs_arena *arena)
+{
+    struct cs_plan *plan = CS_NEW(arena, struct cs_plan);
+    *plan = *from;
+    plan->stages = CS_NEW_ARRAY(arena, struct cs_stage, from->n_stages);
+    memcpy(plan->stages, from->stages, (size_t)from->n_stages * sizeof *plan->stages);
+    return plan;
+}
+
+static enum cs_status check_cutting(const struct cs_variant_base *base, const struct cs_variant *v,
+                                    struct cs_err *err)
+{
+    double work = 0;
+    for (int32_t b = 0; b < base->graph->n_branches; b++) {
+        double layers = base->graph->branches[b].n_layers;
+        bool is_cut_twice = layout_of(v->schedule) == CS_LAYOUT_CHUNKS;
+        work += layers * layers * v->pp[b] * (is_cut_twice ? CS_PLAN_CHUNKS : 1);
+    }
+    if (work <= most_cutting)
+        return CS_OK;
+    return cs_fail(err, CS_PLAN,
+                   "cutting %d layers for %d ranks takes too long here; cornstarch-console plan "
+                   "does it",
+                   base->graph->n_layers, cs_variant_ranks(v, base->graph));
+}
+
+enum cs_status cs_variant_make(const struct cs_variant_base *base, const struct cs_variant *variant,
+                               struct cs_arena *arena, struct cs_variant_plan *out,
+                               struct cs_err *err)
+{
+    struct cs_variant own = cs_variant_own(base);
+    struct cs_plan *plan = NULL;
+    *out = (struct cs_variant_plan){.plan = base->plan, .is_own = true};
+    if (cs_variant_is_equal(variant, &own, base->graph))
+        return CS_OK;
+    if (cs_variant_shares(variant) && base->graph->n_branches == 1)
+        return cs_fail(err, CS_PLAN, "%s shares encoders, and the model has none",
+                       variant->schedule);
+    if (has_own_cut(variant, &own, base->graph)) {
+        plan = copy_plan(base->plan, arena);
+    } else {
+        CS_TRY(check_cutting(base, variant, err));
+        CS_TRY(plan_anew(base, variant, arena, &plan, err));
+    }
+    plan->schedule = cs_arena_strdup(arena, variant->schedule);
+    plan->slots = variant->slots;
+    if (base->measured_cost)
+        stretch_stages(base->measured_cost, plan);
+    *out = (struct cs_variant_plan){.plan = plan};
+    return CS_OK;
+}
+
+/* --- costs -------------------------------------------------------------------------------------
+ */
+
+int64_t cs_variant_cost(void *user, const struct cs_program *program, int rank,
+                        const struct cs_action *action)
+{
+    const struct cs_variant_costs *costs = user;
+    const struct cs_variant_base *base = costs->base;
+    struct cs_device_class device = *base->cluster->device;
+    if (!base->measured)
+        return cs_predict_cost(&device, program, rank, action);
+    if (costs->is_own) {
+        struct cs_measured measured = *base->measured;
+        return cs_measured_sim_cost(&measured, program, rank, action);
+    }
+    int64_t ns = cs_predict_cost(&device, program, rank, action);
+    return action->op == CS_OP_STEP ? (int64_t)((double)ns * base->step_stretch) : ns;
+}
+
+/* measured over predicted; 1 where nothing was measured or predicted */
+static double stretch_of(const struct cs_measured *m, int32_t stage, int32_t rank, enum cs_op op,
+                         int64_t roofline_ns)
+{
+    int64_t ns = cs_measured_mean_ns(m, stage, rank, op);
+    return ns >= 0 && roofline_ns > 0 ? (double)ns / (double)roofline_ns : 1;
+}
+
+static double stretch_of_steps(const struct cs_variant_base *base, const struct cs_program *program)
+{
+    struct cs_device_class device = *base->cluster->device;
+    const struct cs_action step = {.op = CS_OP_STEP, .stage = -1};
+    double measured_ns = 0, roofline_ns = 0;
+    for (int32_t r = 0; r < base->plan->n_ranks; r++) {
+        int64_t ns = cs_measured_mean_ns(base->measured, -1, r, CS_OP_STEP);
+        measured_ns += ns > 0 ? (double)ns : 0;
+        roofline_ns += (double)cs_predict_cost(&device, program, r, &step);
+    }
+    return measured_ns > 0 && roofline_ns > 0 ? measured_ns / roofline_ns : 1;
+}
+
+void cs_variant_stretch(struct cs_variant_base *base, struct cs_arena *arena)
+{
+    const struct cs_plan *plan = base->plan;
+    const struct cs_program program = {.plan = plan, .n_ranks = plan->n_ranks};
+    struct cs_layer_cost *cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, base->graph->n_layers);
+    if (cs_spec_layer_costs(base->spec, base->graph, &plan->budget, base->cluster->device, arena,
+                            cost, NULL, NULL) != CS_OK)
+        cs_layer_costs(base->graph, &plan->budget, base->cluster->device, cost);
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        const struct cs_stage *st = &plan->stages[s];
+        double fwd = stretch_of(base->measured, s, st->rank, CS_OP_FWD, st->fwd_ns);
+        double bwd = stretch_of(base->measured, s, st->rank, CS_OP_BWD,
+                                st->bwd_input_ns + st->bwd_weight_ns);
+        for (int32_t l = st->first_layer; l < st->first_layer + st->n_layers; l++) {
+            cost[l].fwd_ns = (int64_t)((double)cost[l].fwd_ns * fwd);
+            cost[l].bwd_input_ns = (int64_t)((double)cost[l].bwd_input_ns * bwd);
+            cost[l].bwd_weight_ns = (int64_t)((double)cost[l].bwd_weight_ns * bwd);
+        }
+    }
+    base->measured_cost = cost;
+    base->step_stretch = stretch_of_steps(base, &program);
+}

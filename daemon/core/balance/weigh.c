@@ -1,0 +1,84 @@
+/* See weigh.h. */
+#include "core/balance/weigh.h"
+
+#include "core/plan/cost/costs.h"
+
+/* Forward and backward of all stages of a branch, for a slot filled to its budgets. Of copies one
+ * counts. */
+static double branch_ns(const struct cs_plan *plan, int32_t branch)
+{
+    int64_t ns = 0;
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        const struct cs_stage *st = &plan->stages[s];
+        if (st->branch == branch && (st->copies <= 1 || st->index == 0))
+            ns += st->fwd_ns + st->bwd_input_ns + st->bwd_weight_ns;
+    }
+    return (double)ns;
+}
+
+static void weigh_llm(const struct cs_graph *graph, const struct cs_plan *plan, int32_t b,
+                      struct cs_weigh *out)
+{
+    const struct cs_branch *branch = &graph->branches[b];
+    double token = 0, pair = 0, label = 0;
+    for (int32_t l = branch->first_layer; l < branch->first_layer + branch->n_layers; l++) {
+        const struct cs_layer *layer = &graph->layers[l];
+        const double passes = 1 + layer->needs_input_grad + layer->needs_weight_grad;
+        token += passes * (double)cs_layer_fwd_flops(graph, layer, 1, 0, 0);
+        pair += passes * (double)cs_layer_fwd_flops(graph, layer, 0, 1, 0);
+        label += passes * (double)cs_layer_fwd_flops(graph, layer, 0, 0, 1);
+    }
+    const struct cs_layer *first = &graph->layers[branch->first_layer];
+    const double rows = plan->budget.seq_tokens;
+    const double pairs = (double)cs_layer_work(graph, first, &plan->budget).pairs;
+    const double full = token * rows + pair * pairs + label * rows / 2;
+    const double ns = full > 0 ? branch_ns(plan, b) / full : 0;
+    out->token_ns = token * ns;
+    out->pair_ns = pair * ns;
+    out->label_ns = label * ns;
+    out->rule = cs_module_rule(&graph->modules[first->module]);
+}
+
+void cs_weigh_make(const struct cs_graph *graph, const struct cs_plan *plan, struct cs_weigh *out)
+{
+    *out = (struct cs_weigh){.n_encoders = plan->budget.n_encoders};
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        const int32_t e = graph->branches[b].encoder;
+        out->full_ns[e < 0 ? CS_MAX_ENCODERS : e] = branch_ns(plan, b);
+        if (e >= 0)
+            out->item_rows[e] = plan->budget.enc[e].item_rows;
+        if (e < 0)
+            weigh_llm(graph, plan, b, out);
+        else if (plan->budget.enc[e].items > 0)
+            out->item_ns[e] = branch_ns(plan, b) / plan->budget.enc[e].items;
+    }
+}
+
+double cs_weigh_full(const struct cs_weigh *weigh, int encoder)
+{
+    return weigh->full_ns[encoder < 0 ? CS_MAX_ENCODERS : encoder];
+}
+
+double cs_weigh_encoder(const struct cs_weigh *weigh, int encoder, int32_t items)
+{
+    return weigh->item_ns[encoder] * items;
+}
+
+double cs_weigh_llm(const struct cs_weigh *weigh, int32_t tokens, int32_t labels)
+{
+    static const int32_t none[CS_MAX_ENCODERS];
+    return cs_weigh_sample(weigh, tokens, labels, none);
+}
+
+double cs_weigh_sample(const struct cs_weigh *weigh, int32_t tokens, int32_t labels,
+                       const int32_t *items)
+{
+    struct cs_mask_amounts amounts = {.tokens = tokens, .n = weigh->n_encoders};
+    for (int32_t e = 0; e < weigh->n_encoders; e++) {
+        amounts.modality[e].items = items[e];
+        amounts.modality[e].rows = weigh->item_rows[e];
+    }
+    return weigh->token_ns * tokens +
+           weigh->pair_ns * (double)cs_mask_amounts_pairs(weigh->rule, &amounts) +
+           weigh->label_ns * labels;
+}

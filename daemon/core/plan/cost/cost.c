@@ -1,0 +1,327 @@
+/* Layer costs: a roofline over FLOPs and bytes, and the frozen rule.
+ *
+ * fwd = max(flops / peak, bytes / bandwidth). Backward is proportional to it by the counts of
+ * matrix products: GEMM F : Bd : Bw = 1 : 1 : 1; attention Bd = 2.5 F, Bw = 0 (forward two
+ * products, backward five). A layer with weight but without input gradients still pays its internal
+ * data gradients, all but that of its first GEMM (Q, K, V of a block; the only one of patches and
+ * head). Source: Cornstarch, frozen-aware cost, at the granularity of operators.
+ *
+ * Approximations: LLM attention follows its rule over a slot that is one document (packing makes it
+ * cheaper), half of the text rows carry labels, an embedding look-up is bytes only. */
+#include "core/plan/cost/costs.h"
+
+#include <string.h>
+
+#include "core/mask/amounts.h"
+#include "core/mask/span.h"
+#include "core/plan/make/place.h"
+
+_Static_assert((int)CS_MAX_ENCODERS <= (int)CS_MASK_AMOUNTS, "a modality per encoder");
+
+__extension__ typedef unsigned __int128 u128;
+
+static int64_t divide_up(u128 value, int64_t by)
+{
+    if (by < 1)
+        by = 1;
+    u128 divisor = (u128)by, q = value / divisor + (value % divisor != 0);
+    return q > INT64_MAX ? INT64_MAX : (int64_t)q;
+}
+
+/* value * num / den, rounded */
+static int64_t scale(int64_t value, int64_t num, int64_t den)
+{
+    if (den < 1 || value < 1 || num < 1)
+        return 0;
+    return divide_up((u128)value * (u128)num, den);
+}
+
+int cs_device_element_bytes(const struct cs_device_class *device)
+{
+    return device->mem_bytes == 0 ? 4 : 2; /* CPU ranks train in fp32, GPUs in bf16 */
+}
+
+struct cs_mask_rule cs_module_rule(const struct cs_module *module)
+{
+    const struct cs_spec_module *spec = module->spec;
+    struct cs_mask_rule rule = {.kind = CS_MASK_FULL};
+    if (module->kind == CS_MODULE_LLM &&
+        (spec == NULL || !cs_mask_rule_named(spec->mask, spec->window, spec->prefix, &rule)))
+        rule.kind = CS_MASK_CAUSAL;
+    return rule;
+}
+
+struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs_layer *layer,
+                                   const struct cs_slot_budget *budget)
+{
+    const struct cs_branch *branch = &graph->branches[graph->modules[layer->module].branch];
+    struct cs_layer_work work = {0};
+    if (branch->encoder >= 0) {
+        work.tokens = budget->enc[branch->encoder].rows;
+        work.pairs = work.tokens * budget->enc[branch->encoder].item_rows;
+        return work;
+    }
+    struct cs_mask_amounts amounts = {.tokens = budget->seq_tokens, .n = budget->n_encoders};
+    int64_t images = 0, seq = budget->seq_tokens;
+    for (int e = 0; e < budget->n_encoders; e++) {
+        images += budget->enc[e].rows;
+        amounts.modality[e].items = budget->enc[e].items;
+        amounts.modality[e].rows = budget->enc[e].item_rows;
+    }
+    int64_t text = seq - images > seq / 8 ? seq - images : seq / 8;
+    work.tokens = seq;
+    work.pairs = cs_mask_amounts_pairs(cs_module_rule(&graph->modules[layer->module]), &amounts);
+    work.label_rows = text > 1 ? text / 2 : 1;
+    return work;
+}
+
+struct matrices {
+    int64_t all, first,
+        trained; /* elements of weight matrices: in all, of the first GEMM, trainable */
+};
+
+static bool is_first_gemm(enum cs_param_role role)
+{
+    return role == CS_PARAM_Q_W || role == CS_PARAM_K_W || role == CS_PARAM_V_W ||
+           role == CS_PARAM_PATCH_W || role == CS_PARAM_PROJ1_W || role == CS_PARAM_HEAD_W;
+}
+
+static struct matrices count_matrices(const struct cs_graph *graph, const struct cs_layer *layer)
+{
+    struct matrices m = {0};
+    for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
+        const struct cs_param *p = &graph->params[i];
+        if (p->n_dims < 2 || p->role == CS_PARAM_EMBED || p->role == CS_PARAM_POSITION)
+            continue;
+        m.all += p->count;
+        m.first += is_first_gemm(p->role) ? p->count : 0;
+        m.trained += p->is_trainable ? p->count : 0;
+    }
+    /* the matrix of a tied head is listed with the embedding */
+    if (layer->kind == CS_LAYER_HEAD && m.all == 0)
+        m = (struct matrices){.all = 1, .first = 1, .trained = layer->needs_weight_grad ? 1 : 0};
+    return m;
+}
+
+/* Weights once, and the rows that every GEMM reads and writes. Independent of what is frozen. */
+static int64_t bytes_moved(const struct cs_graph *graph, const struct cs_layer *layer,
+                           const struct cs_layer_work *work, int64_t flops, int element_bytes)
+{
+    const struct cs_arch *arch = &graph->modules[layer->module].arch;
+    int64_t elements = 2 * work->tokens * arch->width; /* what enters and what leaves */
+    if (layer->kind == CS_LAYER_EMBED && flops == 0)
+        return elements * element_bytes; /* a look-up */
+    if (layer->kind == CS_LAYER_HEAD)
+        return ((int64_t)arch->vocab * arch->width +
+                work->label_rows * ((int64_t)arch->vocab + arch->width)) *
+               element_bytes;
+    for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
+        const struct cs_param *p = &graph->params[i];
+        elements += p->count;
+        if (p->n_dims == 2 && p->role != CS_PARAM_POSITION)
+            elements += work->tokens * (p->dim[0] + p->dim[1]);
+    }
+    return elements * element_bytes;
+}
+
+static void cost_layer(const struct cs_graph *graph, const struct cs_layer *layer,
+                       const struct cs_slot_budget *budget, const struct cs_device_class *device,
+                       struct cs_layer_cost *cost)
+{
+    struct cs_layer_work work = cs_layer_work(graph, layer, budget);
+    int64_t flops = cs_layer_fwd_flops(graph, layer, work.tokens, work.pairs, work.label_rows);
+    int64_t gemm = cs_layer_fwd_flops(graph, layer, work.tokens, 0, work.label_rows);
+    int64_t bytes = bytes_moved(graph, layer, &work, flops, cs_device_element_bytes(device));
+    int64_t math_ns = divide_up((u128)flops * 1000000000u, device->flops);
+    int64_t move_ns = divide_up((u128)bytes * 1000000000u, device->bytes_per_s);
+    *cost = (struct cs_layer_cost){.fwd_ns = math_ns > move_ns ? math_ns : move_ns};
+    if (!layer->needs_input_grad && !layer->needs_weight_grad)
+        return;
+    if (flops == 0) { /* norms and look-ups: one pass over the same bytes per gradient */
+        cost->bwd_input_ns = layer->needs_input_grad ? cost->fwd_ns : 0;
+        cost->bwd_weight_ns = layer->needs_weight_grad ? cost->fwd_ns : 0;
+        return;
+    }
+    struct matrices m = count_matrices(graph, layer);
+    int64_t data = gemm; /* data gradients of the GEMMs */
+    if (!layer->needs_input_grad)
+        data -= scale(gemm, m.first, m.all) < gemm ? scale(gemm, m.first, m.all) : gemm;
+    cost->bwd_input_ns = scale(cost->fwd_ns, 2 * data + 5 * (flops - gemm), 2 * flops);
+    if (layer->needs_weight_grad)
+        cost->bwd_weight_ns = scale(cost->fwd_ns, scale(gemm, m.trained, m.all), flops);
+}
+
+void cs_layer_costs(const struct cs_graph *graph, const struct cs_slot_budget *budget,
+                    const struct cs_device_class *device, struct cs_layer_cost *cost)
+{
+    for (int32_t i = 0; i < graph->n_layers; i++)
+        cost_layer(graph, &graph->layers[i], budget, device, &cost[i]);
+}
+
+/* A layer that trains with nothing trainable before it pays the inner part of bwd_input: the same
+ * share as in the roofline. */
+static int64_t inner_input_ns(const struct cs_graph *graph, const struct cs_layer *layer,
+                              const struct cs_slot_budget *budget,
+                              const struct cs_device_class *device,
+                              const struct cs_profile *profile, int64_t rows)
+{
+    struct cs_layer passing = *layer;
+    struct cs_layer_cost own = {0}, whole = {0}, measured = {0};
+    passing.needs_input_grad = true;
+    cost_layer(graph, layer, budget, device, &own);
+    cost_layer(graph, &passing, budget, device, &whole);
+    if (!cs_profile_cost(profile, graph, &passing, 1, 1, rows, &measured))
+        return 0;
+    return scale(measured.bwd_input_ns, own.bwd_input_ns, whole.bwd_input_ns);
+}
+
+static enum cs_status check_precision(const struct cs_spec *spec, const struct cs_profile *profile,
+                                      const struct cs_device_class *device, struct cs_err *err)
+{
+    const bool is_cpu = cs_device_element_bytes(device) == 4;
+    const char *asked = spec->precision && spec->precision[0] ? spec->precision
+                        : is_cpu                              ? "fp32"
+                                                              : "bf16";
+    if (profile->precision[0] == '\0' || strcmp(profile->precision, asked) == 0)
+        return CS_OK;
+    return cs_fail(err, CS_PLAN,
+                   "the profile was measured in %s, the job computes in %s; measure again with "
+                   "'cornstarch-console profile SCRIPT --output FILE', or plan without a profile",
+                   profile->precision, asked);
+}
+
+enum cs_status cs_measured_layer_costs(const struct cs_spec *spec, const struct cs_graph *graph,
+                                       const struct cs_slot_budget *budget,
+                                       const struct cs_device_class *device,
+                                       const struct cs_profile *profile, struct cs_layer_cost *cost,
+                                       const struct cs_layer **missing, struct cs_err *err)
+{
+    *missing = NULL;
+    CS_TRY(cs_profile_check(profile, graph, device, err));
+    CS_TRY(check_precision(spec, profile, device, err));
+    for (int32_t i = 0; i < graph->n_layers; i++) {
+        const struct cs_layer *layer = &graph->layers[i];
+        const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
+        const int64_t rows = cs_profile_rows(layer, work.tokens, work.label_rows);
+        if (!cs_profile_cost(profile, graph, layer, 1, 1, rows, &cost[i])) {
+            *missing = *missing ? *missing : layer;
+            continue;
+        }
+        if (layer->needs_weight_grad && !layer->needs_input_grad)
+            cost[i].bwd_input_ns = inner_input_ns(graph, layer, budget, device, profile, rows);
+    }
+    return CS_OK;
+}
+
+static enum cs_status take_profile(const struct cs_spec *spec, const struct cs_graph *graph,
+                                   const struct cs_slot_budget *budget,
+                                   const struct cs_device_class *device,
+                                   const struct cs_profile *profile, struct cs_layer_cost *cost,
+                                   struct cs_err *err)
+{
+    const struct cs_layer *missing;
+    CS_TRY(cs_measured_layer_costs(spec, graph, budget, device, profile, cost, &missing, err));
+    if (missing == NULL)
+        return CS_OK;
+    return cs_fail(err, CS_PLAN,
+                   "the profile has no costs of %s on one rank; measure again with "
+                   "'cornstarch-console profile SCRIPT --output FILE'",
+                   missing->path);
+}
+
+enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_graph *graph,
+                                   const struct cs_slot_budget *budget,
+                                   const struct cs_device_class *device, struct cs_arena *arena,
+                                   struct cs_layer_cost *cost, const struct cs_profile **out,
+                                   struct cs_err *err)
+{
+    struct cs_profile *profile = NULL;
+    if (out != NULL)
+        *out = NULL;
+    cs_layer_costs(graph, budget, device, cost);
+    if (spec->profile == NULL || json_is_null(spec->profile))
+        return CS_OK;
+    enum cs_status status = cs_profile_read(spec->profile, arena, &profile, err);
+    if (status == CS_OK)
+        status = take_profile(spec, graph, budget, device, profile, cost, err);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "plan.profile");
+    if (out != NULL)
+        *out = profile;
+    return CS_OK;
+}
+
+/* The head's copy of a tied embedding that is on the embedding's own rank: it has a gradient, but
+ * counts in the norm and is updated as the embedding. */
+static int64_t tied_copy(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage)
+{
+    if (!graph->is_tied || stage != plan->head_stage ||
+        plan->stages[plan->embed_stage].rank != plan->stages[stage].rank)
+        return 0;
+    const struct cs_param *table = &graph->params[graph->tied_param];
+    return table->is_trainable ? table->count : 0;
+}
+
+/* lanes of a rank: peers that it sends to, and that it receives from */
+static int32_t lanes_of(const struct cs_plan *plan, int32_t rank)
+{
+    int32_t n = 0;
+    for (int32_t peer = 0; peer < plan->n_ranks; peer++) {
+        bool sends = false, receives = false;
+        for (int32_t e = 0; peer != rank && e < plan->n_edges; e++) {
+            const struct cs_edge *edge = &plan->edges[e];
+            const int32_t from = plan->stages[edge->from].rank, to = plan->stages[edge->to].rank;
+            const bool is_out = from == rank && to == peer, is_in = from == peer && to == rank;
+            sends |= is_out || (is_in && edge->has_grad);
+            receives |= is_in || (is_out && edge->has_grad);
+        }
+        n += (int32_t)sends + (int32_t)receives;
+    }
+    return n;
+}
+
+/* Layers were measured on a device that they had to themselves. */
+static void share_device(const struct cs_device_class *device, struct cs_plan *plan)
+{
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        struct cs_stage *stage = &plan->stages[s];
+        const int64_t left = device->units - CS_LANE_UNITS * lanes_of(plan, stage->rank);
+        if (left <= 0 || left >= device->units)
+            continue;
+        stage->fwd_ns = scale(stage->fwd_ns, device->units, left);
+        stage->bwd_input_ns = scale(stage->bwd_input_ns, device->units, left);
+        stage->bwd_weight_ns = scale(stage->bwd_weight_ns, device->units, left);
+    }
+}
+
+void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_class *device,
+                         const struct cs_profile *profile, struct cs_plan *plan)
+{
+    const struct cs_state_bytes state = cs_state_bytes(graph->keeps_bf16, device);
+    struct cs_profile_step step;
+    const enum cs_step_source source = cs_profile_step(profile, graph->keeps_bf16, &step);
+    if (profile)
+        share_device(device, plan);
+    for (int32_t s = 0; profile && s < plan->n_stages; s++) {
+        struct cs_stage *stage = &plan->stages[s];
+        const struct cs_layer *first = &graph->layers[graph->branches[stage->branch].first_layer];
+        const struct cs_profile_row *row = cs_profile_find(profile, graph, first, 1, 1);
+        const int64_t copy = tied_copy(graph, plan, s);
+        int64_t grads = 0;
+        for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++)
+            grads +=
+                cs_layer_bytes(graph, &graph->layers[l], &plan->budget, device).state / state.all;
+        if (row != NULL)
+            stage->prepare_ns =
+                cs_quadratic_ns(&row->prepare, cs_layer_work(graph, first, &plan->budget).tokens);
+        if (source == CS_STEP_BYTES || grads == 0)
+            continue;
+        stage->clear_ns = cs_quadratic_ns(&step.clear, grads - (graph->keeps_bf16 ? copy : 0));
+        stage->norm_ns = cs_quadratic_ns(&step.norm, grads - copy);
+        stage->update_ns = cs_quadratic_ns(&step.update, grads - copy);
+        /* both gradients are added: two numbers read, one written; in bf16 they are one */
+        if (copy > 0 && !graph->keeps_bf16)
+            stage->norm_ns +=
+                divide_up((u128)(copy * 3 * state.grad) * 1000000000u, device->bytes_per_s);
+    }
+}

@@ -1,0 +1,297 @@
+/* See profile.h. */
+#include "core/plan/cost/profile.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/buf.h"
+#include "core/base/hash.h"
+#include "core/plan/cost/costs.h"
+
+static const char *const kind_names[CS_LAYER_KINDS] = {"embed", "block", "norm", "projector",
+                                                       "head"};
+
+int64_t cs_quadratic_ns(const struct cs_quadratic *q, int64_t rows)
+{
+    double x = (double)rows, ns = (q->a * x + q->b) * x + q->c;
+    return ns > 0 && ns < 9e18 ? (int64_t)llround(ns) : 0;
+}
+
+void cs_profile_key(const struct cs_graph *graph, const struct cs_device_class *device,
+                    char key[65])
+{
+    struct cs_buf text = {0};
+    cs_buf_addf(&text, "%s\n", device->name);
+    for (int32_t m = 0; m < graph->n_modules; m++) {
+        const struct cs_arch *a = &graph->modules[m].arch;
+        cs_buf_addf(&text, "%s %s %d %d %d %d %d %d %d %d %d %d %d %d\n", graph->modules[m].name,
+                    a->family, a->width, a->in_width, a->n_heads, a->n_kv_heads, a->head_dim,
+                    a->ffn_width, a->is_gated_mlp, (int)a->norm, (int)a->act, a->vocab,
+                    a->patch_size, a->image_size);
+        const struct cs_mask_rule rule = cs_module_rule(&graph->modules[m]);
+        if (rule.kind != CS_MASK_FULL && rule.kind != CS_MASK_CAUSAL)
+            cs_buf_addf(&text, "mask %d %d %d\n", (int)rule.kind, rule.window, rule.prefix);
+    }
+    cs_sha256_hex(cs_buf_str(&text), text.len, key);
+    cs_buf_free(&text);
+}
+
+static enum cs_status read_quadratic(const json_t *row, const char *key, const char *where,
+                                     struct cs_quadratic *out, struct cs_err *err)
+{
+    const json_t *list = json_object_get(row, key);
+    double *part[] = {&out->a, &out->b, &out->c};
+    if (json_array_size(list) != 3)
+        return cs_fail(err, CS_INVALID, "profile.%s.%s must be three numbers [a, b, c]", where,
+                       key);
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *number = json_array_get(list, i);
+        *part[i] = json_number_value(number);
+        if (!json_is_number(number) || !isfinite(*part[i]))
+            return cs_fail(err, CS_INVALID, "profile.%s.%s[%zu] is not a number", where, key, i);
+    }
+    return CS_OK;
+}
+
+/* The named parts of an object; those that are optional may be absent. */
+struct part {
+    const char *key;
+    size_t offset;
+    bool is_optional;
+};
+
+#define ROW(key, is_optional)                                                                      \
+    {                                                                                              \
+#key, offsetof(struct cs_profile_row, key), is_optional                                    \
+    }
+#define STEP(key)                                                                                  \
+    {                                                                                              \
+#key, offsetof(struct cs_profile_step, key), false                                         \
+    }
+
+static const struct part row_parts[] = {
+    ROW(fwd, false),       ROW(fwd_input, true),   ROW(fwd_weight, true),
+    ROW(bwd_input, false), ROW(bwd_weight, false), ROW(bwd_weight_bf16, true),
+    ROW(prepare, true),
+};
+static const struct part step_parts[] = {
+    STEP(clear),
+    STEP(norm),
+    STEP(update),
+};
+
+static enum cs_status read_parts(const json_t *json, const char *where, const struct part *part,
+                                 size_t n, void *record, struct cs_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (json_object_get(json, part[i].key) != NULL || !part[i].is_optional)
+            CS_TRY(read_quadratic(json, part[i].key, where,
+                                  (struct cs_quadratic *)(void *)((char *)record + part[i].offset),
+                                  err));
+    return CS_OK;
+}
+
+static enum cs_status read_step(const json_t *json, const char *key, bool *has_step,
+                                struct cs_profile_step *out, struct cs_err *err)
+{
+    const json_t *step = json_object_get(json, key);
+    *has_step = step != NULL;
+    return *has_step ? read_parts(step, key, step_parts, CS_ARRAY_LEN(step_parts), out, err)
+                     : CS_OK;
+}
+
+static enum cs_status read_row(const json_t *json, size_t index, struct cs_arena *arena,
+                               struct cs_profile_row *row, struct cs_err *err)
+{
+    const char *module = json_string_value(json_object_get(json, "module"));
+    const char *kind = json_string_value(json_object_get(json, "kind"));
+    json_int_t tp = json_integer_value(json_object_get(json, "tp"));
+    json_int_t cp = json_integer_value(json_object_get(json, "cp"));
+    int at = 0;
+    while (kind && at < CS_LAYER_KINDS && strcmp(kind_names[at], kind) != 0)
+        at++;
+    if (!module || !kind || at == CS_LAYER_KINDS)
+        return cs_fail(err, CS_INVALID,
+                       "profile.layers[%zu] needs a module and a kind: embed, block, norm, "
+                       "projector or head",
+                       index);
+    if (tp < 1 || tp > 4096 || cp < 1 || cp > 4096)
+        return cs_fail(err, CS_INVALID, "profile.layers[%zu]: tp and cp are 1 to 4096", index);
+    row->module = cs_arena_strdup(arena, module);
+    row->kind = (enum cs_layer_kind)at;
+    row->tp = (int32_t)tp;
+    row->cp = (int32_t)cp;
+    char where[48];
+    snprintf(where, sizeof where, "layers[%zu]", index);
+    return read_parts(json, where, row_parts, CS_ARRAY_LEN(row_parts), row, err);
+}
+
+enum cs_status cs_profile_read(const json_t *json, struct cs_arena *arena, struct cs_profile **out,
+                               struct cs_err *err)
+{
+    const char *schema = json_string_value(json_object_get(json, "schema"));
+    const char *key = json_string_value(json_object_get(json, "key"));
+    const char *device = json_string_value(json_object_get(json, "device"));
+    const char *precision = json_string_value(json_object_get(json, "precision"));
+    const json_t *layers = json_object_get(json, "layers");
+    if (!schema || strcmp(schema, "cornstarch.profile/1") != 0)
+        return cs_fail(err, CS_INVALID, "not a profile: its schema is not cornstarch.profile/1");
+    if (!key || strlen(key) != 64 || !device || !json_is_array(layers))
+        return cs_fail(err, CS_INVALID,
+                       "a profile needs a key of 64 characters, a device and a list of layers");
+    struct cs_profile *profile = CS_NEW(arena, struct cs_profile);
+    memcpy(profile->key, key, sizeof(profile->key));
+    profile->device = cs_arena_strdup(arena, device);
+    profile->precision = cs_arena_strdup(arena, precision ? precision : "");
+    CS_TRY(read_step(json, "step", &profile->has_step, &profile->step, err));
+    CS_TRY(read_step(json, "step_bf16", &profile->has_step_bf16, &profile->step_bf16, err));
+    profile->n_rows = (int32_t)json_array_size(layers);
+    profile->row = CS_NEW_ARRAY(arena, struct cs_profile_row, profile->n_rows + 1);
+    for (int32_t i = 0; i < profile->n_rows; i++)
+        CS_TRY(
+            read_row(json_array_get(layers, (size_t)i), (size_t)i, arena, &profile->row[i], err));
+    *out = profile;
+    return CS_OK;
+}
+
+enum cs_status cs_profile_check(const struct cs_profile *profile, const struct cs_graph *graph,
+                                const struct cs_device_class *device, struct cs_err *err)
+{
+    char key[65];
+    cs_profile_key(graph, device, key);
+    if (strcmp(key, profile->key) == 0)
+        return CS_OK;
+    if (strcmp(device->name, profile->device) != 0)
+        return cs_fail(
+            err, CS_PLAN,
+            "the profile was measured on a %s, the plan is for a %s; measure again there "
+            "with 'cornstarch-console profile SCRIPT --output FILE', or plan without a "
+            "profile",
+            profile->device, device->name);
+    return cs_fail(
+        err, CS_PLAN,
+        "the profile was measured for modules of other shapes (key %.12s, this model on "
+        "a %s has %.12s) or for another mask; measure again with 'cornstarch-console profile "
+        "SCRIPT --output FILE', or plan without a profile",
+        profile->key, device->name, key);
+}
+
+static json_t *quadratic_json(const struct cs_quadratic *q)
+{
+    return json_pack("[f, f, f]", q->a, q->b, q->c);
+}
+
+static bool is_zero(const struct cs_quadratic *q)
+{
+    return q->a == 0.0 && q->b == 0.0 && q->c == 0.0;
+}
+
+static void write_parts(json_t *json, const struct part *part, size_t n, const void *record)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct cs_quadratic *q =
+            (const struct cs_quadratic *)(const void *)((const char *)record + part[i].offset);
+        if (!is_zero(q) || !part[i].is_optional)
+            json_object_set_new(json, part[i].key, quadratic_json(q));
+    }
+}
+
+static void write_step(json_t *json, const char *key, const struct cs_profile_step *step)
+{
+    json_t *parts = json_object();
+    write_parts(parts, step_parts, CS_ARRAY_LEN(step_parts), step);
+    json_object_set_new(json, key, parts);
+}
+
+json_t *cs_profile_json(const struct cs_profile *profile)
+{
+    json_t *layers = json_array();
+    for (int32_t i = 0; i < profile->n_rows; i++) {
+        const struct cs_profile_row *row = &profile->row[i];
+        json_t *json = json_pack("{s:s s:s s:i s:i}", "module", row->module, "kind",
+                                 kind_names[row->kind], "tp", row->tp, "cp", row->cp);
+        write_parts(json, row_parts, CS_ARRAY_LEN(row_parts), row);
+        json_array_append_new(layers, json);
+    }
+    json_t *json = json_pack("{s:s s:s s:s s:o}", "schema", "cornstarch.profile/1", "key",
+                             profile->key, "device", profile->device, "layers", layers);
+    if (profile->precision && profile->precision[0])
+        json_object_set_new(json, "precision", json_string(profile->precision));
+    if (profile->has_step)
+        write_step(json, "step", &profile->step);
+    if (profile->has_step_bf16)
+        write_step(json, "step_bf16", &profile->step_bf16);
+    return json;
+}
+
+static struct cs_quadratic times(const struct cs_quadratic *q, double factor)
+{
+    return (struct cs_quadratic){q->a * factor, q->b * factor, q->c * factor};
+}
+
+/* An update reads and writes 30 bytes for a parameter with a bf16 weight, an fp32 master, gradient
+ * and moments, 14 where all is bf16; gradients have half as many. */
+static struct cs_profile_step scaled_to_bf16(const struct cs_profile_step *step)
+{
+    return (struct cs_profile_step){.clear = times(&step->clear, 0.5),
+                                    .norm = times(&step->norm, 0.5),
+                                    .update = times(&step->update, 14.0 / 30.0)};
+}
+
+enum cs_step_source cs_profile_step(const struct cs_profile *profile, bool keeps_bf16,
+                                    struct cs_profile_step *out)
+{
+    *out = (struct cs_profile_step){
+        .clear = {0, 0, 0}
+    };
+    if (profile == NULL ||
+        !(keeps_bf16 ? profile->has_step_bf16 || profile->has_step : profile->has_step))
+        return CS_STEP_BYTES;
+    if (keeps_bf16 && !profile->has_step_bf16) {
+        *out = scaled_to_bf16(&profile->step);
+        return CS_STEP_SCALED;
+    }
+    *out = keeps_bf16 ? profile->step_bf16 : profile->step;
+    return CS_STEP_MEASURED;
+}
+
+int64_t cs_profile_rows(const struct cs_layer *layer, int64_t tokens, int64_t label_rows)
+{
+    return layer->kind == CS_LAYER_HEAD ? label_rows : tokens;
+}
+
+const struct cs_profile_row *cs_profile_find(const struct cs_profile *profile,
+                                             const struct cs_graph *graph,
+                                             const struct cs_layer *layer, int32_t tp, int32_t cp)
+{
+    for (int32_t i = 0; profile && i < profile->n_rows; i++) {
+        const struct cs_profile_row *row = &profile->row[i];
+        if (row->kind == layer->kind && row->tp == tp && row->cp == cp &&
+            strcmp(row->module, graph->modules[layer->module].name) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+bool cs_profile_cost(const struct cs_profile *profile, const struct cs_graph *graph,
+                     const struct cs_layer *layer, int32_t tp, int32_t cp, int64_t rows,
+                     struct cs_layer_cost *out)
+{
+    const struct cs_profile_row *row = cs_profile_find(profile, graph, layer, tp, cp);
+    if (row == NULL)
+        return false;
+    const bool is_trained = layer->needs_weight_grad, passes = layer->needs_input_grad;
+    const bool is_bf16 = graph->keeps_bf16 && !is_zero(&row->bwd_weight_bf16);
+    const struct cs_quadratic *weight = is_bf16 ? &row->bwd_weight_bf16 : &row->bwd_weight;
+    *out =
+        (struct cs_layer_cost){.fwd_ns = cs_quadratic_ns(&row->fwd, rows),
+                               .bwd_input_ns = passes ? cs_quadratic_ns(&row->bwd_input, rows) : 0,
+                               .bwd_weight_ns = is_trained ? cs_quadratic_ns(weight, rows) : 0};
+    if (passes || is_trained)
+        out->fwd_ns += cs_quadratic_ns(&row->fwd_input, rows);
+    if (is_trained)
+        out->fwd_ns += cs_quadratic_ns(&row->fwd_weight, rows);
+    return true;
+}

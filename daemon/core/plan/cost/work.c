@@ -1,0 +1,133 @@
+/* What the largest action of a stage takes beside what is kept; see costs.h. */
+#include <string.h>
+
+#include "core/plan/cost/costs.h"
+#include "core/plan/layout.h"
+
+enum { CPU_LOGIT_ROWS = 256, CPU_LOGITS_MIB = 64, GPU_LOGITS_MIB = 512 };
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* a chunk of logits, and the rows that are picked and normed for them */
+static int64_t head_bytes(const struct cs_arch *arch, int64_t rows, int element)
+{
+    const bool is_cpu = element == 4;
+    const int64_t most = (int64_t)(is_cpu ? CPU_LOGITS_MIB : GPU_LOGITS_MIB) << 20;
+    const int64_t chunk = is_cpu ? smaller(rows, CPU_LOGIT_ROWS) : rows;
+    return smaller(chunk * arch->vocab * element, most) + 2 * rows * arch->width * element;
+}
+
+/* Backward: gradients of output, input, normed input and sum after attention, then those of the MLP
+ * or of attention, whose gradient of q is summed in fp32 on a GPU. Forward: what is not kept. */
+static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
+                           enum cs_recompute recompute, int element)
+{
+    const struct cs_arch *a = &graph->modules[layer->module].arch;
+    const int64_t w = a->width, f = a->ffn_width, q = (int64_t)a->n_heads * a->head_dim,
+                  qkv = q + 2 * (int64_t)a->n_kv_heads * a->head_dim,
+                  up = a->is_gated_mlp ? 2 * f : f;
+    if (!layer->needs_input_grad && !layer->needs_weight_grad)
+        return rows * element * (5 * w + qkv + q + up + f);
+    const int64_t mlp = up + (a->is_gated_mlp || recompute != CS_RECOMPUTE_NONE ? f : 0);
+    const int64_t attention = q + qkv + (element == 4 ? 0 : 2 * q);
+    const int64_t bwd = rows * element * (4 * w + larger(mlp, attention));
+    const int64_t again = cs_layer_saved_bytes(graph, layer, rows) / 4 * element;
+    return bwd + (recompute == CS_RECOMPUTE_FULL ? again : 0);
+}
+
+int64_t cs_stage_work_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
+                            int element)
+{
+    const struct cs_stage *s = &plan->stages[stage];
+    int64_t most = 0;
+    for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++) {
+        const struct cs_layer *layer = &graph->layers[l];
+        const int64_t rows = cs_layer_work(graph, layer, &plan->budget).tokens;
+        if (layer->kind == CS_LAYER_BLOCK)
+            most = larger(
+                most, block_bytes(graph, layer, rows, (enum cs_recompute)s->recompute, element));
+        if (layer->kind == CS_LAYER_HEAD)
+            most = larger(most, head_bytes(&graph->modules[layer->module].arch, rows, element));
+    }
+    return most;
+}
+
+/* Gradients of the block's output, of the sum after attention, of q, k and v; that of a gated MLP
+ * is written over what was kept, that of another is not. Selective: what is made again is held too.
+ */
+static int64_t block_held(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
+                          enum cs_recompute recompute, int element)
+{
+    const struct cs_arch *a = &graph->modules[layer->module].arch;
+    const int64_t w = a->width, f = a->ffn_width,
+                  qkv = ((int64_t)a->n_heads + 2 * (int64_t)a->n_kv_heads) * a->head_dim;
+    const int64_t again = recompute == CS_RECOMPUTE_NONE ? 0 : 2 * w + f;
+    const int64_t full =
+        recompute == CS_RECOMPUTE_FULL
+            ? cs_layer_saved_bytes(graph, layer, rows) / 4 * element - rows * element * (3 * w + f)
+            : 0;
+    return rows * element * (2 * w + qkv + (a->is_gated_mlp ? 0 : f) + again) + full;
+}
+
+int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
+                            int element)
+{
+    const struct cs_stage *s = &plan->stages[stage];
+    int64_t bytes = 0;
+    for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++) {
+        const struct cs_layer *layer = &graph->layers[l];
+        if (layer->kind == CS_LAYER_BLOCK && layer->needs_weight_grad)
+            bytes += block_held(graph, layer, cs_layer_work(graph, layer, &plan->budget).tokens,
+                                (enum cs_recompute)s->recompute, element);
+    }
+    return bytes;
+}
+
+/* stages from this one to the last, itself counted */
+static int32_t way_from(const struct cs_plan *plan, int32_t stage)
+{
+    int32_t n = 1;
+    for (int32_t i = 0; i < plan->n_edges && stage != plan->head_stage; i++)
+        if (plan->edges[i].from == stage) {
+            stage = plan->edges[i].to;
+            n++;
+            i = -1;
+        }
+    return n;
+}
+
+/* A gradient that comes back says that rows were read: rows of as many slots are under way as the
+ * stage keeps activations of. Without one, or with gpipe, those of all. */
+static int64_t buffers_of(const struct cs_plan *plan, const struct cs_edge *e, int32_t n_slots)
+{
+    const bool is_twice = strncmp(plan->schedule, "zb-h2", 5) == 0;
+    if (plan->stages[e->from].rank == plan->stages[e->to].rank)
+        return 1;
+    if (!e->has_grad || strcmp(plan->schedule, "gpipe") == 0)
+        return n_slots;
+    return smaller(n_slots, (is_twice ? 2 : 1) * way_from(plan, e->from));
+}
+
+int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, int32_t n_slots,
+                               int element)
+{
+    const int32_t embed = plan->stages[plan->embed_stage].rank,
+                  head = plan->stages[plan->head_stage].rank;
+    int64_t bytes = embed != head && (rank == embed || rank == head) ? plan->tied_bytes : 0;
+    for (int32_t i = 0; i < plan->n_edges; i++) {
+        const struct cs_edge *e = &plan->edges[i];
+        const bool is_from = plan->stages[e->from].rank == rank,
+                   is_to = plan->stages[e->to].rank == rank;
+        if (is_from || is_to)
+            bytes += buffers_of(plan, e, n_slots) * e->max_rows * e->width * element;
+    }
+    return bytes;
+}

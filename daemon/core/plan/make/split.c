@@ -1,0 +1,128 @@
+/* Contiguous min-max dynamic programming; see split.h.
+ *
+ * best[k][j] = smallest bottleneck of the first j layers on k stages
+ *            = min over i of max(best[k-1][i], cost(i..j)), the smallest i wins ties.
+ * The number of stages is given, so the distance of a stage from the end, hence its microbatches in
+ * flight, is known whichever end the table is filled from: the memory cap only forbids transitions.
+ */
+#include "core/plan/make/split.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct table {
+    const double *cost;
+    const struct cs_split_memory *memory;
+    int n, stages;
+    double *best;                 /* (stages + 1, n + 1), INFINITY: impossible */
+    int *cut;                     /* (stages + 1, n + 1) */
+    double *sum, *weight, *saved; /* (n + 1) prefix sums */
+};
+
+static size_t at(const struct table *t, int k, int j)
+{
+    return (size_t)k * ((size_t)t->n + 1) + (size_t)j;
+}
+
+static void prefix(const double *value, int n, double *sum)
+{
+    sum[0] = 0;
+    for (int i = 0; i < n; i++)
+        sum[i + 1] = sum[i] + (value ? value[i] : 0);
+}
+
+static bool fits(const struct table *t, int stage, int first, int end)
+{
+    if (!t->memory || !(t->memory->cap > 0))
+        return true;
+    double alive = t->memory->in_flight ? t->memory->in_flight[stage] : 1;
+    double bytes = t->weight[end] - t->weight[first] + alive * (t->saved[end] - t->saved[first]);
+    return bytes <= t->memory->cap;
+}
+
+static void fill_cell(struct table *t, int k, int j)
+{
+    double *best = &t->best[at(t, k, j)];
+    *best = INFINITY;
+    for (int i = k - 1; i < j; i++) {
+        double before = t->best[at(t, k - 1, i)];
+        if (isinf(before) || !fits(t, k - 1, i, j))
+            continue;
+        double stage = t->sum[j] - t->sum[i];
+        double value = before > stage ? before : stage;
+        if (value < *best) {
+            *best = value;
+            t->cut[at(t, k, j)] = i;
+        }
+    }
+}
+
+static enum cs_status check(const double *cost, int n, int stages, struct cs_err *err)
+{
+    if (stages < 1)
+        return cs_fail(err, CS_PLAN, "%d stages: at least one is needed", stages);
+    if (stages > n)
+        return cs_fail(err, CS_PLAN, "%d stages for %d layers: every stage needs a layer", stages,
+                       n);
+    for (int i = 0; i < n; i++)
+        if (!(cost[i] >= 0) || isinf(cost[i]))
+            return cs_fail(err, CS_INVALID, "cost %d is %g: costs are finite and not negative", i,
+                           cost[i]);
+    return CS_OK;
+}
+
+static enum cs_status solve(struct table *t, int *sizes, double *bottleneck, struct cs_err *err)
+{
+    for (int j = 0; j <= t->n; j++)
+        t->best[at(t, 0, j)] = j == 0 ? 0 : INFINITY;
+    for (int k = 1; k <= t->stages; k++)
+        for (int j = 0; j <= t->n; j++)
+            fill_cell(t, k, j);
+    double value = t->best[at(t, t->stages, t->n)];
+    if (isinf(value))
+        return cs_fail(err, CS_PLAN,
+                       "no split of %d layers into %d stages stays under %.0f bytes per stage "
+                       "(%.0f of weights in all); use more stages or shorter slots",
+                       t->n, t->stages, t->memory->cap, t->weight[t->n]);
+    for (int k = t->stages, end = t->n; k >= 1; k--) {
+        int first = t->cut[at(t, k, end)];
+        sizes[k - 1] = end - first;
+        end = first;
+    }
+    if (bottleneck)
+        *bottleneck = value;
+    return CS_OK;
+}
+
+enum cs_status cs_split_capped(const double *cost, int n, int stages,
+                               const struct cs_split_memory *memory, int *sizes, double *bottleneck,
+                               struct cs_err *err)
+{
+    CS_TRY(check(cost, n, stages, err));
+    size_t cells = ((size_t)stages + 1) * ((size_t)n + 1), sums = (size_t)n + 1;
+    struct table t = {.cost = cost, .memory = memory, .n = n, .stages = stages};
+    t.best = malloc((cells + 3 * sums) * sizeof *t.best);
+    t.cut = calloc(cells, sizeof *t.cut);
+    enum cs_status status = CS_NO_MEMORY;
+    if (!t.best || !t.cut) {
+        status = cs_fail(err, CS_NO_MEMORY, "table of %d stages by %d layers", stages, n);
+        goto out;
+    }
+    t.sum = t.best + cells;
+    t.weight = t.sum + sums;
+    t.saved = t.weight + sums;
+    prefix(cost, n, t.sum);
+    prefix(memory ? memory->weight : NULL, n, t.weight);
+    prefix(memory ? memory->saved : NULL, n, t.saved);
+    status = solve(&t, sizes, bottleneck, err);
+out:
+    free(t.best);
+    free(t.cut);
+    return status;
+}
+
+enum cs_status cs_split(const double *cost, int n, int stages, int *sizes, double *bottleneck,
+                        struct cs_err *err)
+{
+    return cs_split_capped(cost, n, stages, NULL, sizes, bottleneck, err);
+}

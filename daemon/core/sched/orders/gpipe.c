@@ -1,0 +1,19 @@
+/* GPipe: all forwards, then all backwards, both in slot order (gradients accumulate in slot order).
+ */
+#include "core/sched/orders/order.h"
+
+void cs_schedule_gpipe(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order)
+{
+    if (pipeline->is_grid) {
+        cs_order_grid_gpipe(pipeline, rank, order);
+        return;
+    }
+    if (!pipeline->node[rank].has_backward) {
+        cs_order_forwards(pipeline, rank, order);
+        return;
+    }
+    for (int32_t i = 0; i < pipeline->n_slots; i++)
+        cs_order_fwd(pipeline, rank, i, order);
+    for (int32_t i = 0; i < pipeline->n_slots; i++)
+        cs_order_bwd(pipeline, rank, CS_OP_BWD, i, order);
+}

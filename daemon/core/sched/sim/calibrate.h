@@ -1,0 +1,48 @@
+/* Measured costs: mean thread CPU time of the compute actions of every stage, over the first
+ * training steps of a run on CPU ranks. They replace the roofline guess in the simulator; the plan
+ * stays as it is. Messages and collectives keep the costs of the device class. */
+#ifndef CS_SCHED_SIM_CALIBRATE_H
+#define CS_SCHED_SIM_CALIBRATE_H
+
+#include "core/sched/sim/sim.h"
+#include "core/trace/span.h"
+
+/* training steps of a run that count, from 0: the first ones touch cold memory */
+enum { CS_CALIBRATE_FIRST = 2, CS_CALIBRATE_LAST = 21 };
+
+struct cs_measured_cost {
+    int64_t n;      /* actions seen */
+    int64_t cpu_us; /* their CPU time in all */
+};
+
+struct cs_measured {
+    int32_t n_stages, n_ranks;
+    int32_t n_steps;                             /* steps added */
+    const struct cs_device_class *device;        /* costs of all that was not measured; not owned */
+    struct cs_measured_cost (*row)[CS_OP_COUNT]; /* (n_stages + n_ranks) stages, then what a rank
+                                                    does for no stage (the optimizer step) */
+};
+
+/* Empty; memory of the arena. device must outlive it. */
+struct cs_measured *cs_measured_new(int32_t n_stages, int32_t n_ranks,
+                                    const struct cs_device_class *device, struct cs_arena *arena);
+/* One training step. keys, events: (n_ranks); events of other kinds, of evaluations, and ids
+ * without a key do not count. */
+void cs_measured_add(struct cs_measured *m, const struct cs_span_keys *keys,
+                     const struct cs_span_events *events);
+/* Mean of one action in ns; -1: never seen. stage -1: the rank's own. */
+int64_t cs_measured_mean_ns(const struct cs_measured *m, int32_t stage, int32_t rank,
+                            enum cs_op op);
+/* cs_sim_cost; user: const struct cs_measured of the program's plan. */
+int64_t cs_measured_sim_cost(void *user, const struct cs_program *program, int rank,
+                             const struct cs_action *action);
+
+/* {"schema":"cornstarch.profile.measured/1","stages":,"ranks":,"steps":,"cores":,"costs":
+ * [{"stage":or "rank":,"op":"F","n":,"cpu_us":,"mean_ns":}, ..]}; what was not seen is absent. */
+json_t *cs_measured_encode(const struct cs_measured *m, int32_t cores);
+/* CS_CORRUPT names the field. mean_ns follows from the others and is not read. */
+enum cs_status cs_measured_decode(const json_t *json, const struct cs_device_class *device,
+                                  struct cs_arena *arena, struct cs_measured **out, int32_t *cores,
+                                  struct cs_err *err) CS_NODISCARD;
+
+#endif

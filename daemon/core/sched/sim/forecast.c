@@ -1,0 +1,168 @@
+/* Simulated steps as values for views; see forecast.h. */
+#include "core/sched/sim/forecast.h"
+
+#include <string.h>
+
+#include "core/sched/sim/memory_curve.h"
+#include "core/sched/sim/predict.h"
+#include "core/sched/sim/run.h"
+
+static const char *const names[] = {
+
+#define X(held, name) name,
+    CS_HELD_TABLE(X)
+#undef X
+};
+
+const char *cs_held_name(enum cs_held held)
+{
+    return (unsigned)held < CS_HELD_COUNT ? names[held] : "?";
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+static void list_actions(const struct cs_sim_run *run, int32_t r, struct cs_arena *arena,
+                         struct cs_forecast_rank *out)
+{
+    const struct cs_rank_program *rp = &run->repeat.program->rank[r];
+    out->n_actions = rp->n_actions;
+    out->action = CS_NEW_ARRAY(arena, struct cs_forecast_action, (size_t)rp->n_actions + 1);
+    for (uint32_t i = 0; i < rp->n_actions; i++) {
+        const struct cs_action *a = &rp->actions[i];
+        uint32_t node = run->net.base[r] + i;
+        out->action[i] = (struct cs_forecast_action){.start_ns = (int64_t)run->result.start[node],
+                                                     .end_ns = (int64_t)run->result.end[node],
+                                                     .id = i,
+                                                     .op = a->op,
+                                                     .is_grad = a->is_grad,
+                                                     .lead = a->lead,
+                                                     .stage = a->stage,
+                                                     .edge = a->edge,
+                                                     .peer = a->peer,
+                                                     .slot = a->slot};
+    }
+}
+
+static void find_peak(struct cs_forecast_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->n_points; i++) {
+        int64_t sum = 0;
+        for (int held = 0; held < CS_HELD_COUNT; held++)
+            sum += rank->memory[i].bytes[held];
+        if (i > 0 && sum <= rank->peak_bytes)
+            continue;
+        rank->peak_bytes = sum;
+        rank->peak_at_ns = rank->memory[i].at_ns;
+    }
+}
+
+static void fill_ranks(const struct cs_sim_run *run, int element_bytes, struct cs_arena *arena,
+                       struct cs_arena *scratch, struct cs_forecast *out,
+                       struct cs_engine_rank *counted)
+{
+    double makespan = run->result.makespan;
+    out->n_ranks = run->repeat.program->n_ranks;
+    out->rank = CS_NEW_ARRAY(arena, struct cs_forecast_rank, (size_t)out->n_ranks + 1);
+    cs_engine_ranks(&run->net, &run->result, scratch, counted);
+    cs_memory_curves(run, element_bytes, scratch, arena, out->rank);
+    double busy = 0;
+    for (int32_t r = 0; r < out->n_ranks; r++) {
+        struct cs_forecast_rank *rank = &out->rank[r];
+        list_actions(run, r, arena, rank);
+        find_peak(rank);
+        rank->busy_ns = (int64_t)counted[r].busy;
+        rank->first_ns = (int64_t)counted[r].first;
+        rank->last_ns = (int64_t)counted[r].last;
+        rank->span_idle_ns = (int64_t)counted[r].span_idle;
+        rank->exposed_ns = (int64_t)counted[r].exposed;
+        rank->bubble = 1 - share(counted[r].busy, makespan);
+        rank->span_bubble = share(counted[r].span_idle, counted[r].last - counted[r].first);
+        busy += counted[r].busy;
+    }
+    out->bubble = 1 - share(busy, out->n_ranks * makespan);
+}
+
+static void fill_stages(const struct cs_sim_run *run, struct cs_arena *arena,
+                        struct cs_arena *scratch, struct cs_forecast *out)
+{
+    const struct cs_plan *plan = run->repeat.program->plan;
+    int32_t n = out->n_stages = plan->n_stages;
+    struct cs_engine_count *count = CS_NEW_ARRAY(scratch, struct cs_engine_count, n + 1);
+    int32_t *group = CS_NEW_ARRAY(scratch, int32_t, n + 1);
+    for (int32_t s = 0; s < n; s++)
+        group[s] = s;
+    cs_engine_count(&run->net, &run->result, group, n, scratch, count);
+    out->stage = CS_NEW_ARRAY(arena, struct cs_forecast_stage, n + 1);
+    for (int32_t s = 0; s < n; s++) {
+        const struct cs_engine_count *c = &count[s];
+        out->stage[s] = (struct cs_forecast_stage){
+            .name = plan->stages[s].name,
+            .rank = plan->stages[s].rank,
+            .branch = plan->stages[s].branch,
+            .fwd_ns = (int64_t)c->fwd,
+            .bwd_ns = (int64_t)(c->busy - c->fwd),
+            .busy_ns = (int64_t)c->busy,
+            .exposed_ns = (int64_t)c->exposed,
+            .span_idle_ns = (int64_t)c->span_idle,
+            .peak = c->peak,
+            .bubble = 1 - share(c->busy, run->result.makespan),
+            .span_bubble = share(c->span_idle, c->first < 0 ? 0 : c->last - c->first)};
+    }
+}
+
+static void fill_modules(const struct cs_sim_run *run, const struct cs_engine_rank *counted,
+                         struct cs_arena *arena, struct cs_arena *scratch, struct cs_forecast *out)
+{
+    const struct cs_plan *plan = run->repeat.program->plan;
+    double *bubble =
+        cs_engine_modules(plan, counted, run->result.makespan, scratch, &out->n_modules);
+    out->module = CS_NEW_ARRAY(arena, struct cs_forecast_module, out->n_modules + 1);
+    for (int32_t m = 0; m < out->n_modules; m++) {
+        bool *seen = CS_NEW_ARRAY(scratch, bool, plan->n_ranks + 1);
+        out->module[m] = (struct cs_forecast_module){.branch = m, .bubble = bubble[m]};
+        for (int32_t s = 0; s < plan->n_stages; s++) {
+            if (plan->stages[s].branch != m || seen[plan->stages[s].rank])
+                continue;
+            seen[plan->stages[s].rank] = true;
+            out->module[m].n_ranks++;
+        }
+    }
+}
+
+static void fill_critical(const struct cs_sim_run *run, struct cs_arena *arena,
+                          struct cs_forecast *out)
+{
+    out->n_critical = run->result.n_critical;
+    out->critical = CS_NEW_ARRAY(arena, struct cs_forecast_step, (size_t)out->n_critical + 1);
+    for (int32_t i = 0; i < out->n_critical; i++) {
+        const struct cs_engine_step *step = &run->result.critical[i];
+        out->critical[i] = (struct cs_forecast_step){step->rank, step->action};
+        out->rank[step->rank].action[step->action].is_critical = true;
+    }
+}
+
+enum cs_status cs_forecast_program(const struct cs_program *program,
+                                   const struct cs_sim_options *options, int element_bytes,
+                                   struct cs_arena *arena, struct cs_forecast *out,
+                                   struct cs_err *err)
+{
+    struct cs_arena *scratch = cs_arena_new(0);
+    struct cs_sim_run run;
+    enum cs_status status = cs_sim_run(program, options, scratch, &run, err);
+    if (status == CS_OK) {
+        struct cs_engine_rank *counted =
+            CS_NEW_ARRAY(scratch, struct cs_engine_rank, (size_t)run.repeat.program->n_ranks + 1);
+        *out = (struct cs_forecast){.makespan_ns = (int64_t)run.result.makespan,
+                                    .n_slots = program->n_slots};
+        memcpy(out->program_hash, program->hash, sizeof out->program_hash);
+        fill_ranks(&run, element_bytes > 0 ? element_bytes : 4, arena, scratch, out, counted);
+        fill_stages(&run, arena, scratch, out);
+        fill_modules(&run, counted, arena, scratch, out);
+        fill_critical(&run, arena, out);
+    }
+    cs_arena_free(scratch);
+    return status;
+}

@@ -1,0 +1,119 @@
+/* Counting what a data set holds and what is wrong with it. */
+#include "input/data/check.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/str.h"
+
+/* Paths and figures differ from sample to sample; the kind of fault does not. */
+static void fold(const char *text, char *out, size_t cap)
+{
+    size_t n = 0;
+
+    for (const char *p = text; *p != '\0' && n + 1 < cap; p++) {
+        bool is_digit = isdigit((unsigned char)*p) != 0;
+        if (*p == '/') { /* a path: keep that there is one */
+            while (p[1] != '\0' && p[1] != ' ' && p[1] != ':' && p[1] != ',')
+                p++;
+            memcpy(out + n, "...", cap - n > 4 ? 3 : 0);
+            n += cap - n > 4 ? 3 : 0;
+            continue;
+        }
+        if (is_digit && n > 0 && out[n - 1] == 'N')
+            continue;
+        out[n++] = is_digit ? 'N' : *p;
+    }
+    out[n] = '\0';
+}
+
+static void add_reason(struct cs_check *c, uint64_t index, const char *text)
+{
+    char folded[sizeof(c->reasons[0].text)];
+    struct cs_check_reason *r = NULL;
+    int i = 0;
+
+    fold(text, folded, sizeof(folded));
+    while (i < c->n_reasons && strcmp(c->reasons[i].text, folded) != 0)
+        i++;
+    if (i == CS_CHECK_REASONS)
+        i = CS_CHECK_REASONS - 1; /* the last one gathers the rest */
+    r = &c->reasons[i];
+    if (i == c->n_reasons) {
+        c->n_reasons++;
+        (void)cs_str_copy(r->text, sizeof(r->text), folded);
+    }
+    if (c->n_reasons == CS_CHECK_REASONS && strcmp(r->text, folded) != 0)
+        (void)cs_str_copy(r->text, sizeof(r->text), "other reasons");
+    r->count++;
+    if (r->n_examples < CS_CHECK_EXAMPLES)
+        r->example[r->n_examples++] = index;
+}
+
+static void add_longest(struct cs_check *c, const struct cs_loaded *l)
+{
+    int at = c->n_longest;
+
+    while (at > 0 && c->longest[at - 1].tokens < l->sample.n_tokens)
+        at--;
+    if (at == CS_CHECK_LONGEST)
+        return;
+    if (c->n_longest < CS_CHECK_LONGEST)
+        c->n_longest++;
+    memmove(&c->longest[at + 1], &c->longest[at],
+            (size_t)(c->n_longest - at - 1) * sizeof(c->longest[0]));
+    c->longest[at] = (struct cs_check_long){l->record->index, l->sample.n_tokens, ""};
+    (void)cs_str_copy(c->longest[at].id, sizeof(c->longest[at].id), l->record->id);
+}
+
+static void add_good(struct cs_check *c, const struct cs_loaded *l)
+{
+    int bin = 0;
+
+    while (bin + 1 < CS_CHECK_BINS && l->sample.n_tokens >> (bin + 1) != 0)
+        bin++;
+    c->n_good++;
+    c->n_tokens += l->sample.n_tokens;
+    c->n_labels += l->sample.n_labels;
+    for (int e = 0; e < CS_MAX_ENCODERS; e++)
+        c->n_media[e] += l->n_items[e];
+    c->bins[bin]++;
+    add_longest(c, l);
+}
+
+static int by_count(const void *a, const void *b)
+{
+    const struct cs_check_reason *x = a, *y = b;
+
+    return (x->count < y->count) - (x->count > y->count);
+}
+
+enum cs_status cs_data_check(struct cs_source *source,
+                             bool (*is_going)(void *user, const struct cs_check *so_far),
+                             void *user, struct cs_check *out, struct cs_err *err)
+{
+    uint64_t n = cs_source_count(source);
+
+    memset(out, 0, sizeof(*out));
+    for (uint64_t i = 0; i < n; i++) {
+        struct cs_loaded loaded = {0};
+        struct cs_err why = {0};
+        enum cs_status status = cs_source_load(source, i, &loaded, &why);
+        out->n_samples++;
+        if (status == CS_OK) {
+            add_good(out, &loaded);
+        } else {
+            out->n_bad++;
+            add_reason(out, i, why.text);
+        }
+        cs_loaded_free(&loaded);
+        if (status == CS_NO_MEMORY)
+            return cs_fail(err, status, "%s", why.text);
+        if (is_going != NULL && !is_going(user, out))
+            return cs_fail(err, CS_INTERRUPTED, "ended after %llu of %llu samples",
+                           (unsigned long long)(i + 1), (unsigned long long)n);
+    }
+    qsort(out->reasons, (size_t)out->n_reasons, sizeof(out->reasons[0]), by_count);
+    return CS_OK;
+}

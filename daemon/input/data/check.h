@@ -1,0 +1,40 @@
+/* `data check`: every sample of a source is read, tokenized and decoded, before any training. */
+#ifndef CS_INPUT_DATA_CHECK_H
+#define CS_INPUT_DATA_CHECK_H
+
+#include "input/data/source.h"
+
+enum { CS_CHECK_BINS = 24, CS_CHECK_LONGEST = 10, CS_CHECK_REASONS = 64, CS_CHECK_EXAMPLES = 5 };
+
+struct cs_check_long {
+    uint64_t index;
+    int32_t tokens;
+    char id[64];
+};
+
+/* The first samples with this kind of fault; digits in the key are folded so that alike texts meet.
+ */
+struct cs_check_reason {
+    char text[200];
+    uint64_t count;
+    uint64_t example[CS_CHECK_EXAMPLES];
+    int n_examples;
+};
+
+struct cs_check {
+    uint64_t n_samples, n_good, n_bad;
+    int64_t n_tokens, n_labels, n_media[CS_MAX_ENCODERS];
+    uint64_t bins[CS_CHECK_BINS];                   /* samples with 2^i <= tokens < 2^(i+1) */
+    struct cs_check_long longest[CS_CHECK_LONGEST]; /* longest first, n_longest of them */
+    int n_longest;
+    struct cs_check_reason reasons[CS_CHECK_REASONS]; /* most frequent first */
+    int n_reasons;
+};
+
+/* is_going: called after every sample, false ends the check early (CS_INTERRUPTED); may be NULL.
+ * Bad samples are counted, never an error. */
+enum cs_status cs_data_check(struct cs_source *source,
+                             bool (*is_going)(void *user, const struct cs_check *so_far),
+                             void *user, struct cs_check *out, struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,52 @@
+/* Samples: a record as the model sees it - ids with every placeholder expanded to the rows of its
+ * encoder, labels, and where the media lie. The same function serves training, evaluation, data
+ * check, inspect and cs.lab.render.
+ *
+ * Labels come from byte spans over the tokenisation of the whole rendered text: a token belongs to
+ * the segment in which it starts. They are shifted once: label[t] is the token to predict at row t,
+ * -1 elsewhere and in the last row. */
+#ifndef CS_INPUT_DATA_SAMPLE_H
+#define CS_INPUT_DATA_SAMPLE_H
+
+#include "input/chat/template.h"
+#include "input/tok/tokenizer.h"
+
+/* What stays the same for a whole data set; the strings and the tokenizer are the caller's. */
+struct cs_sampler {
+    const struct cs_tokenizer *tok;
+    const struct cs_template *chat;
+    int32_t n_encoders;
+    const char *token[CS_MAX_ENCODERS]; /* placeholder */
+    int32_t token_id[CS_MAX_ENCODERS];
+    int32_t item_rows[CS_MAX_ENCODERS]; /* LLM rows of one picture: cs_image_tokens */
+    int32_t max_items[CS_MAX_ENCODERS]; /* of one slot, 0: no limit */
+    int32_t seq_tokens;                 /* longest sample, 0: no limit */
+    int32_t vocab;                      /* rows of the embedding; ids must be below. 0: unchecked */
+};
+
+struct cs_sample_media {
+    int32_t encoder, first_row;
+    const char *file; /* as in the record, whose arena it lives in */
+};
+
+struct cs_sample {
+    int32_t n_tokens, n_labels, n_media;
+    int32_t *ids, *labels; /* (n_tokens) */
+    struct cs_sample_media *media;
+    /* bytes [begin, end) of the rendered text that every row came from; for inspect */
+    uint32_t *begins, *ends;
+};
+
+/* tok becomes special-safe for the placeholders: CS_NOT_FOUND when it lacks one. */
+enum cs_status cs_sampler_init(struct cs_sampler *sampler, struct cs_tokenizer *tok,
+                               const struct cs_template *chat, const char *const *tokens,
+                               int n_encoders, struct cs_err *err) CS_NODISCARD;
+/* rendering is scratch that the caller keeps (and may print). What makes a sample unusable is
+ * CS_INVALID (placeholders, no trained token) or CS_LIMIT (too long: the whole sample is dropped,
+ * never cut). */
+enum cs_status cs_sample_make(const struct cs_sampler *sampler, const struct cs_record *record,
+                              struct cs_rendering *rendering, struct cs_sample *out,
+                              struct cs_err *err) CS_NODISCARD;
+void cs_sample_free(struct cs_sample *sample);
+
+#endif

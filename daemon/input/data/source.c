@@ -1,0 +1,259 @@
+/* Opening a source and loading samples. */
+#include "input/data/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/data/order.h"
+#include "input/media/cache.h"
+
+/* the shuffle of pictures is a permutation of its own, the same in every epoch */
+static const uint64_t shuffle_key = 0x5348554646494d47u;
+
+struct cs_source {
+    struct cs_arena *arena;
+    struct cs_dataset *set;
+    struct cs_tokenizer *tok;
+    struct cs_template chat;
+    struct cs_sampler sampler;
+    struct cs_processor processor[CS_MAX_ENCODERS];
+    struct cs_cache *cache;
+    int32_t n_encoders;
+    uint64_t seed;
+    bool is_shuffled;
+};
+
+static enum cs_status open_processor(const struct cs_module *module, struct cs_processor *out,
+                                     struct cs_err *err)
+{
+    const json_t *config = module->spec->processor;
+    enum cs_status status = CS_OK;
+
+    if (json_is_object(config)) {
+        status = cs_processor_read(config, out, err);
+        return status == CS_OK ? CS_OK : cs_wrap(err, status, "module %s", module->name);
+    }
+    /* none given: what SigLIP's processor does, at the encoder's size */
+    *out = (struct cs_processor){
+        .height = module->arch.image_size,
+        .width = module->arch.image_size,
+        .channels = 3,
+        .do_resize = true,
+        .resample = CS_RESAMPLE_BICUBIC,
+        .rescale = 1.0 / 255.0,
+        .mean = {0.5f, 0.5f, 0.5f},
+        .std = {0.5f, 0.5f, 0.5f}
+    };
+    return CS_OK;
+}
+
+/* Encoders in the order of the graph's branches, which is that of the slots. */
+static enum cs_status open_encoders(struct cs_source *s, const struct cs_graph *graph,
+                                    const struct cs_slot_budget *budget, const char **tokens,
+                                    int32_t *rows, struct cs_err *err)
+{
+    for (int b = 0; b < graph->n_branches; b++) {
+        int e = graph->branches[b].encoder;
+        const struct cs_module *module = NULL;
+        if (e < 0)
+            continue;
+        CS_ASSERT(e < CS_MAX_ENCODERS);
+        module = &graph->modules[graph->layers[graph->branches[b].first_layer].module];
+        if (module->spec->token == NULL || module->spec->token[0] == '\0')
+            return cs_fail(err, CS_INVALID, "module %s has no placeholder token", module->name);
+        tokens[e] = module->spec->token;
+        CS_TRY(open_processor(module, &s->processor[e], err));
+        CS_TRY(cs_image_tokens(&s->processor[e], &module->arch, &rows[e], err));
+        if (budget != NULL &&
+            (budget->enc[e].item_rows != rows[e] ||
+             budget->enc[e].height != s->processor[e].height ||
+             budget->enc[e].width != s->processor[e].width || budget->enc[e].channels != 3))
+            return cs_fail(
+                err, CS_PLAN,
+                "module %s: the plan has pictures of %d x %d with %d rows, the processor "
+                "makes %d x %d with %d",
+                module->name, budget->enc[e].height, budget->enc[e].width, budget->enc[e].item_rows,
+                s->processor[e].height, s->processor[e].width, rows[e]);
+        s->n_encoders = e + 1 > s->n_encoders ? e + 1 : s->n_encoders;
+    }
+    return CS_OK;
+}
+
+static const struct cs_module *llm_of(const struct cs_graph *graph)
+{
+    for (int m = 0; m < graph->n_modules; m++)
+        if (graph->modules[m].kind == CS_MODULE_LLM)
+            return &graph->modules[m];
+    return NULL;
+}
+
+static enum cs_status open_text(struct cs_source *s, const struct cs_module *llm,
+                                const struct cs_spec_data *data, const char *const *tokens,
+                                struct cs_err *err)
+{
+    const char *dir = llm->spec->tokenizer;
+
+    if (dir == NULL || dir[0] == '\0')
+        dir = llm->spec->dir;
+    if (dir == NULL || dir[0] == '\0')
+        return cs_fail(err, CS_INVALID, "module %s has no tokenizer", llm->name);
+    CS_TRY(cs_tokenizer_open(dir, &s->tok, err));
+    CS_TRY(cs_template_read(data->template_, s->arena, &s->chat, err));
+    CS_TRY(cs_sampler_init(&s->sampler, s->tok, &s->chat, tokens, s->n_encoders, err));
+    s->sampler.vocab = llm->arch.vocab;
+    for (int e = 0; e < s->n_encoders; e++)
+        if (s->sampler.token_id[e] >= llm->arch.vocab)
+            return cs_fail(err, CS_INVALID, "token %s has id %d, but module %s has %d embeddings",
+                           tokens[e], s->sampler.token_id[e], llm->name, llm->arch.vocab);
+    return CS_OK;
+}
+
+static enum cs_status open_all(struct cs_source *s, const struct cs_spec *spec,
+                               const struct cs_graph *graph, const struct cs_slot_budget *budget,
+                               const struct cs_spec_data *data, struct cs_err *err)
+{
+    const char *tokens[CS_MAX_ENCODERS] = {0};
+    int32_t rows[CS_MAX_ENCODERS] = {0};
+    const struct cs_module *llm = llm_of(graph);
+
+    CS_ASSERT(llm != NULL);
+    CS_TRY(open_encoders(s, graph, budget, tokens, rows, err));
+    CS_TRY(open_text(s, llm, data, tokens, err));
+    s->sampler.seq_tokens = budget != NULL ? budget->seq_tokens : spec->seq_tokens;
+    for (int e = 0; e < s->n_encoders; e++) {
+        s->sampler.item_rows[e] = rows[e];
+        s->sampler.max_items[e] = budget != NULL ? budget->enc[e].items : 0;
+    }
+    s->seed = spec->seed;
+    s->is_shuffled = data->shuffle_images;
+    return cs_dataset_open(data->json, data->images != NULL ? data->images : "", tokens,
+                           s->n_encoders, &s->set, err);
+}
+
+enum cs_status cs_source_open(const struct cs_spec *spec, const struct cs_graph *graph,
+                              const struct cs_slot_budget *budget, const struct cs_spec_data *data,
+                              size_t cache_bytes, struct cs_source **out, struct cs_err *err)
+{
+    struct cs_source *s = calloc(1, sizeof(*s));
+    enum cs_status status = CS_OK;
+
+    *out = NULL;
+    CS_ASSERT(s != NULL);
+    s->arena = cs_arena_new(0);
+    s->cache = cs_cache_new(cache_bytes);
+    status = open_all(s, spec, graph, budget, data, err);
+    if (status != CS_OK) {
+        cs_source_close(s);
+        return status;
+    }
+    *out = s;
+    return CS_OK;
+}
+
+void cs_source_close(struct cs_source *s)
+{
+    if (s == NULL)
+        return;
+    cs_dataset_close(s->set);
+    cs_tokenizer_close(s->tok);
+    cs_cache_free(s->cache);
+    cs_arena_free(s->arena);
+    free(s);
+}
+
+uint64_t cs_source_count(const struct cs_source *s)
+{
+    return cs_dataset_count(s->set);
+}
+
+const char *cs_source_path(const struct cs_source *s)
+{
+    return cs_dataset_path(s->set);
+}
+
+/* The control: the pictures of another sample, where it has some. */
+static void swap_files(const struct cs_source *s, struct cs_record *record)
+{
+    uint64_t other = cs_order_at(s->seed ^ shuffle_key, 0, cs_dataset_count(s->set), record->index);
+    struct cs_record *from = NULL;
+
+    if (other == record->index || cs_dataset_read(s->set, other, &from, NULL) != CS_OK)
+        return;
+    for (int e = 0; e < s->n_encoders; e++)
+        for (int i = 0; i < record->n_files[e] && from->n_files[e] > 0; i++)
+            record->files[e][i] =
+                cs_arena_strdup(record->arena, from->files[e][i % from->n_files[e]]);
+    cs_record_free(from);
+}
+
+static enum cs_status load_picture(struct cs_source *s, int encoder, const char *file,
+                                   uint8_t *pixels, struct cs_err *err)
+{
+    const struct cs_processor *p = &s->processor[encoder];
+    size_t n = (size_t)p->height * (size_t)p->width * (size_t)p->channels;
+    char path[CS_PATH_CAP];
+    struct cs_image image = {0};
+    enum cs_status status = CS_OK;
+
+    CS_TRY(cs_dataset_resolve(s->set, file, path, err));
+    if (cs_cache_get(s->cache, encoder, path, pixels, n))
+        return CS_OK;
+    CS_TRY(cs_image_read(path, 0, &image, err));
+    status = cs_processor_apply(p, &image, pixels, err);
+    cs_image_free(&image);
+    if (status == CS_OK)
+        cs_cache_put(s->cache, encoder, path, pixels, n);
+    return status;
+}
+
+static enum cs_status load_media(struct cs_source *s, struct cs_loaded *out, struct cs_err *err)
+{
+    out->pixels = calloc((size_t)out->sample.n_media + 1, sizeof(*out->pixels));
+    CS_ASSERT(out->pixels != NULL);
+    for (int i = 0; i < out->sample.n_media; i++) {
+        const struct cs_sample_media *m = &out->sample.media[i];
+        const struct cs_processor *p = &s->processor[m->encoder];
+        out->pixels[i] = malloc((size_t)p->height * (size_t)p->width * (size_t)p->channels);
+        if (out->pixels[i] == NULL)
+            return cs_fail(err, CS_NO_MEMORY, "no memory for a picture of %d x %d", p->width,
+                           p->height);
+        CS_TRY(load_picture(s, m->encoder, m->file, out->pixels[i], err));
+        out->n_items[m->encoder]++;
+    }
+    return CS_OK;
+}
+
+static void free_content(struct cs_loaded *loaded)
+{
+    for (int i = 0; loaded->pixels != NULL && i < loaded->sample.n_media; i++)
+        free(loaded->pixels[i]);
+    free(loaded->pixels);
+    cs_sample_free(&loaded->sample);
+    cs_rendering_free(&loaded->rendering);
+    loaded->pixels = NULL;
+    memset(loaded->n_items, 0, sizeof(loaded->n_items));
+}
+
+enum cs_status cs_source_load(struct cs_source *s, uint64_t index, struct cs_loaded *out,
+                              struct cs_err *err)
+{
+    enum cs_status status = CS_OK;
+
+    *out = (struct cs_loaded){0};
+    CS_TRY(cs_dataset_read(s->set, index, &out->record, err));
+    if (s->is_shuffled)
+        swap_files(s, out->record);
+    status = cs_sample_make(&s->sampler, out->record, &out->rendering, &out->sample, err);
+    if (status == CS_OK)
+        status = load_media(s, out, err);
+    if (status != CS_OK)
+        free_content(out);
+    return status;
+}
+
+void cs_loaded_free(struct cs_loaded *loaded)
+{
+    free_content(loaded);
+    cs_record_free(loaded->record);
+    loaded->record = NULL;
+}

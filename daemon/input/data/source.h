@@ -1,0 +1,41 @@
+/* A source: one data set of a job specification with everything that turns index i into a sample
+ * ready to be packed - file, tokenizer, template, processors. Content depends on (specification,
+ * index) only. Used by the feeder, data check and inspect. cs_source_load may be called from
+ * several threads. */
+#ifndef CS_INPUT_DATA_SOURCE_H
+#define CS_INPUT_DATA_SOURCE_H
+
+#include "core/model/budget.h"
+#include "core/model/graph.h"
+#include "input/data/dataset.h"
+#include "input/data/sample.h"
+#include "input/media/processor.h"
+
+struct cs_source;
+
+struct cs_loaded {
+    struct cs_record *record;
+    struct cs_sample sample;
+    struct cs_rendering rendering;
+    uint8_t **pixels; /* (sample.n_media) uint8 (height, width, channels) of the media's encoder */
+    int32_t n_items[CS_MAX_ENCODERS];
+};
+
+/* data: spec->data or spec->eval_data. budget: refuse samples that no slot holds; NULL: only
+ * spec->seq_tokens counts. spec and graph must outlive the source. cache_bytes: memory for resized
+ * pictures, 0: none. */
+enum cs_status cs_source_open(const struct cs_spec *spec, const struct cs_graph *graph,
+                              const struct cs_slot_budget *budget, const struct cs_spec_data *data,
+                              size_t cache_bytes, struct cs_source **out,
+                              struct cs_err *err) CS_NODISCARD;
+void cs_source_close(struct cs_source *source); /* accepts NULL */
+uint64_t cs_source_count(const struct cs_source *source);
+const char *cs_source_path(const struct cs_source *source);
+
+/* Anything but CS_OK and CS_NO_MEMORY, CS_INTERRUPTED: the sample is bad and err says why. *out is
+ * empty then, apart from the record where one could be read (its id is wanted for the report). */
+enum cs_status cs_source_load(struct cs_source *source, uint64_t index, struct cs_loaded *out,
+                              struct cs_err *err) CS_NODISCARD;
+void cs_loaded_free(struct cs_loaded *loaded);
+
+#endif

@@ -1,0 +1,24 @@
+/* Make a new model directory from a configuration: config.json, fresh weights and, for a language
+ * model, a tokenizer built from a text; for a vision encoder, preprocessor_config.json.
+ *
+ * Weights are a pure function of (seed, tensor name): Philox normal times initializer_range, norms
+ * 1, biases 0. The directory reads like one that save_pretrained wrote. */
+#ifndef CS_INPUT_MAKE_MODEL_INIT_H
+#define CS_INPUT_MAKE_MODEL_INIT_H
+
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+struct cs_model_init {
+    const char *config; /* path of a config.json */
+    const char *dir;    /* must not exist, or be empty */
+    const char *text;   /* corpus of the tokenizer (language models); NULL: no tokenizer */
+    int max_vocab;      /* with text: vocab_size of the config becomes what was built */
+    uint64_t seed;
+};
+
+enum cs_status cs_model_init_make(const struct cs_model_init *init,
+                                  struct cs_err *err) CS_NODISCARD;
+
+#endif

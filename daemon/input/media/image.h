@@ -1,0 +1,38 @@
+/* Pictures: PNG files to RGB8, as Pillow's Image.open(..).convert("RGB") gives them.
+ *
+ * Gray is replicated (1, 2, 4 bits scaled to 8), palettes are looked up, alpha and tRNS are dropped
+ * without compositing, 16-bit channels keep their high byte. One difference is deliberate: Pillow
+ * saturates 16-bit gray at 255, which makes useless pictures; here it is scaled by >> 8.
+ *
+ * Nothing in the file is trusted: the pixel count is checked before anything is allocated,
+ * ancillary chunks have limits, a truncated or corrupt file is CS_CORRUPT with the file's name and
+ * the reason, another format is CS_UNSUPPORTED naming it. Thread-safe: no state. */
+#ifndef CS_INPUT_MEDIA_IMAGE_H
+#define CS_INPUT_MEDIA_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+enum {
+    CS_IMAGE_MAX_PIXELS = 64 * 1000 * 1000,
+    CS_IMAGE_MAX_FILE_BYTES = 256 * 1024 * 1024,
+    CS_IMAGE_CHANNELS = 3
+};
+
+struct cs_image {
+    int32_t width, height;
+    uint8_t *rgb; /* (height, width, 3) malloc'ed, NULL when empty */
+};
+
+/* max_pixels 0: CS_IMAGE_MAX_PIXELS. Over the limit: CS_LIMIT. */
+enum cs_status cs_image_read(const char *path, int64_t max_pixels, struct cs_image *out,
+                             struct cs_err *err) CS_NODISCARD;
+/* The same from memory; name only appears in messages. */
+enum cs_status cs_image_decode(const void *bytes, size_t n_bytes, const char *name,
+                               int64_t max_pixels, struct cs_image *out,
+                               struct cs_err *err) CS_NODISCARD;
+void cs_image_free(struct cs_image *image); /* accepts an empty image */
+
+#endif

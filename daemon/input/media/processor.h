@@ -1,0 +1,40 @@
+/* Image processors: what preprocessor_config.json says is done to a picture before the encoder.
+ *
+ * The feeder resizes and hands over uint8 pixels; rescaling and normalising happen in the worker's
+ * `patches` operator from the figures here (a quarter of the traffic). Supported:
+ * SiglipImageProcessor (resize to exactly height x width, aspect not kept; reference is the Pillow
+ * back end). Any other type, or an option that would change the pixels and is not known, is
+ * CS_UNSUPPORTED naming it. */
+#ifndef CS_INPUT_MEDIA_PROCESSOR_H
+#define CS_INPUT_MEDIA_PROCESSOR_H
+
+#include <jansson.h>
+
+#include "core/model/arch.h"
+#include "input/media/image.h"
+#include "input/media/resize.h"
+
+struct cs_processor {
+    int32_t height, width, channels;
+    bool do_resize;
+    enum cs_resample resample;
+    double rescale;        /* 1 when do_rescale is false */
+    float mean[3], std[3]; /* 0 and 1 when do_normalize is false */
+};
+
+enum cs_status cs_processor_read(const json_t *config, struct cs_processor *out,
+                                 struct cs_err *err) CS_NODISCARD;
+/* image -> pixels uint8 (height, width, 3), caller's memory */
+enum cs_status cs_processor_apply(const struct cs_processor *processor,
+                                  const struct cs_image *image, uint8_t *pixels,
+                                  struct cs_err *err) CS_NODISCARD;
+/* pixels uint8 (height, width, 3) -> values fp32 (3, height, width): what the encoder sees */
+void cs_processor_normalise(const struct cs_processor *processor, const uint8_t *pixels,
+                            float *values);
+
+/* The one function that says how many LLM rows a picture takes. Refuses (CS_INVALID) a processor
+ * whose pictures do not have the size of the encoder's config. */
+enum cs_status cs_image_tokens(const struct cs_processor *processor, const struct cs_arch *encoder,
+                               int32_t *tokens, struct cs_err *err) CS_NODISCARD;
+
+#endif

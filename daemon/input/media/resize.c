@@ -1,0 +1,162 @@
+/* Separable resampling with fixed-point weights (see resize.h for what it must equal). */
+#include "input/media/resize.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PRECISION = 32 - 8 - 2, CHANNELS = 3 };
+
+/* One output position reads source [first, first + n) with n weights. */
+struct span {
+    int32_t first, n;
+};
+
+struct weights {
+    struct span *spans; /* (out) */
+    int32_t *w;         /* (out, width) */
+    int32_t width;
+};
+
+static double bilinear(double x)
+{
+    x = fabs(x);
+    return x < 1.0 ? 1.0 - x : 0.0;
+}
+
+static double bicubic(double x)
+{
+    const double a = -0.5;
+
+    x = fabs(x);
+    if (x < 1.0)
+        return ((a + 2.0) * x - (a + 3.0)) * x * x + 1;
+    if (x < 2.0)
+        return (((x - 5) * x + 8) * x - 4) * a;
+    return 0.0;
+}
+
+static void weights_free(struct weights *t)
+{
+    free(t->spans);
+    free(t->w);
+}
+
+static bool weights_make(int32_t in, int32_t out, enum cs_resample filter, struct weights *t)
+{
+    double (*f)(double) = filter == CS_RESAMPLE_BICUBIC ? bicubic : bilinear;
+    double scale = (double)in / out, filter_scale = scale < 1.0 ? 1.0 : scale;
+    double support = (filter == CS_RESAMPLE_BICUBIC ? 2.0 : 1.0) * filter_scale;
+    double inverse = 1.0 / filter_scale, *k = NULL;
+
+    t->width = (int32_t)ceil(support) * 2 + 1;
+    t->spans = calloc((size_t)out, sizeof(*t->spans));
+    t->w = calloc((size_t)out * (size_t)t->width, sizeof(*t->w));
+    k = calloc((size_t)t->width, sizeof(*k));
+    if (t->spans == NULL || t->w == NULL || k == NULL) {
+        free(k);
+        return false;
+    }
+    for (int32_t x = 0; x < out; x++) {
+        double center = (x + 0.5) * scale, sum = 0.0;
+        int32_t first = (int32_t)(center - support + 0.5);
+        int32_t last = (int32_t)(center + support + 0.5);
+        first = first < 0 ? 0 : first;
+        last = last > in ? in : last;
+        t->spans[x] = (struct span){first, last - first};
+        for (int32_t i = 0; i < last - first; i++) {
+            k[i] = f((i + first - center + 0.5) * inverse);
+            sum += k[i];
+        }
+        for (int32_t i = 0; i < last - first; i++) {
+            double w = sum != 0.0 ? k[i] / sum : k[i];
+            t->w[(size_t)x * (size_t)t->width + (size_t)i] =
+                (int32_t)((w < 0 ? -0.5 : 0.5) + w * (1 << PRECISION));
+        }
+    }
+    free(k);
+    return true;
+}
+
+static uint8_t clip8(int32_t v)
+{
+    v >>= PRECISION;
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
+static void pass_horizontal(const uint8_t *src, int32_t src_width, int32_t rows, uint8_t *dst,
+                            int32_t dst_width, const struct weights *t)
+{
+    for (int32_t y = 0; y < rows; y++) {
+        const uint8_t *line = src + (size_t)y * (size_t)src_width * CHANNELS;
+        uint8_t *o = dst + (size_t)y * (size_t)dst_width * CHANNELS;
+        for (int32_t x = 0; x < dst_width; x++, o += CHANNELS) {
+            const int32_t *w = t->w + (size_t)x * (size_t)t->width;
+            const uint8_t *p = line + (size_t)t->spans[x].first * CHANNELS;
+            int32_t r = 1 << (PRECISION - 1), g = r, b = r;
+            for (int32_t i = 0; i < t->spans[x].n; i++, p += CHANNELS) {
+                r += p[0] * w[i];
+                g += p[1] * w[i];
+                b += p[2] * w[i];
+            }
+            o[0] = clip8(r);
+            o[1] = clip8(g);
+            o[2] = clip8(b);
+        }
+    }
+}
+
+static void pass_vertical(const uint8_t *src, int32_t width, uint8_t *dst, int32_t dst_height,
+                          const struct weights *t)
+{
+    size_t line = (size_t)width * CHANNELS;
+
+    for (int32_t y = 0; y < dst_height; y++) {
+        const int32_t *w = t->w + (size_t)y * (size_t)t->width;
+        const uint8_t *p = src + (size_t)t->spans[y].first * line;
+        uint8_t *o = dst + (size_t)y * line;
+        for (size_t c = 0; c < line; c++) {
+            int32_t sum = 1 << (PRECISION - 1);
+            for (int32_t i = 0; i < t->spans[y].n; i++)
+                sum += p[(size_t)i * line + c] * w[i];
+            o[c] = clip8(sum);
+        }
+    }
+}
+
+enum cs_status cs_resize_rgb(const uint8_t *src, int32_t src_width, int32_t src_height,
+                             uint8_t *dst, int32_t dst_width, int32_t dst_height,
+                             enum cs_resample filter, struct cs_err *err)
+{
+    struct weights across = {0}, down = {0};
+    enum cs_status status = CS_OK;
+    uint8_t *middle = NULL;
+    const uint8_t *from = src;
+
+    CS_ASSERT(src_width >= 1 && src_height >= 1 && dst_width >= 1 && dst_height >= 1);
+    if (src_width == dst_width && src_height == dst_height) {
+        memcpy(dst, src, (size_t)dst_width * (size_t)dst_height * CHANNELS);
+        return CS_OK;
+    }
+    if (src_width != dst_width && src_height != dst_height)
+        middle = malloc((size_t)dst_width * (size_t)src_height * CHANNELS);
+    if ((src_width != dst_width && !weights_make(src_width, dst_width, filter, &across)) ||
+        (src_height != dst_height && !weights_make(src_height, dst_height, filter, &down)) ||
+        (src_width != dst_width && src_height != dst_height && middle == NULL)) {
+        status = cs_fail(err, CS_NO_MEMORY, "no memory to resize %d x %d to %d x %d", src_width,
+                         src_height, dst_width, dst_height);
+        goto out;
+    }
+    if (src_width != dst_width) {
+        uint8_t *to = middle != NULL ? middle : dst;
+        pass_horizontal(src, src_width, src_height, to, dst_width, &across);
+        from = to;
+    }
+    if (src_height != dst_height)
+        pass_vertical(from, dst_width, dst, dst_height, &down);
+out:
+    weights_free(&across);
+    weights_free(&down);
+    free(middle);
+    return status;
+}

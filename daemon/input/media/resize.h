@@ -1,0 +1,19 @@
+/* Resampling, bit-equal to Pillow's Image.resize on 8-bit RGB (antialiased bicubic with a = -0.5,
+ * and bilinear): weights in double, normalised, 22-bit fixed point, horizontal pass first, each
+ * pass rounded and clipped to 8 bits; a pass whose axis does not change is skipped. */
+#ifndef CS_INPUT_MEDIA_RESIZE_H
+#define CS_INPUT_MEDIA_RESIZE_H
+
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+/* values as PIL.Image.Resampling and preprocessor_config.json's "resample" have them */
+enum cs_resample { CS_RESAMPLE_BILINEAR = 2, CS_RESAMPLE_BICUBIC = 3 };
+
+/* src (src_height, src_width, 3) -> dst (dst_height, dst_width, 3), caller's memory; sizes >= 1 */
+enum cs_status cs_resize_rgb(const uint8_t *src, int32_t src_width, int32_t src_height,
+                             uint8_t *dst, int32_t dst_width, int32_t dst_height,
+                             enum cs_resample filter, struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,76 @@
+/* Tokenizers: byte-level BPE as tokenizer.json describes it, equal to Hugging Face's `tokenizers`.
+ *
+ * Read: BPE models (merges as "a b" or ["a", "b"], ignore_merges), added tokens (leftmost-longest;
+ * lstrip, rstrip, single_word, normalized), normalizer null or NFC, pre-tokenizers ByteLevel,
+ * Split, Digits and Sequence, with the file's own regex run by PCRE2. post_processor, truncation
+ * and padding are ignored: chat templates write BOS themselves. Anything else is CS_UNSUPPORTED
+ * with a text "unsupported tokenizer: ..." that names the construct. Known difference: code points
+ * newer than PCRE2's Unicode tables (14) may be split elsewhere.
+ *
+ * Special tokens in text are a hole through which data can forge turns and pictures. So every
+ * encoding says where special tokens may be recognised; elsewhere their spelling is plain text. A
+ * tokenizer is immutable once set up and may be used by several threads. */
+#ifndef CS_INPUT_TOK_TOKENIZER_H
+#define CS_INPUT_TOK_TOKENIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/buf.h"
+#include "core/base/status.h"
+
+enum { CS_TOKENIZER_MAX_BYTES = 256 * 1024 * 1024, CS_TEXT_MAX_BYTES = 256 * 1024 * 1024 };
+
+struct cs_tokenizer;
+
+/* One token and the bytes [begin, end) of the text it came from. */
+struct cs_token {
+    int32_t id;
+    uint32_t begin, end;
+};
+
+/* Growable list; zero-initialise, free with cs_tokens_free. */
+struct cs_tokens {
+    struct cs_token *items;
+    size_t n, cap;
+};
+
+void cs_tokens_free(struct cs_tokens *tokens);
+
+struct cs_text_range {
+    size_t begin, end;
+};
+
+/* path: tokenizer.json or the directory that holds it */
+enum cs_status cs_tokenizer_open(const char *path, struct cs_tokenizer **out,
+                                 struct cs_err *err) CS_NODISCARD;
+/* from memory; name only appears in messages */
+enum cs_status cs_tokenizer_parse(const char *json, size_t n_bytes, const char *name,
+                                  struct cs_tokenizer **out, struct cs_err *err) CS_NODISCARD;
+void cs_tokenizer_close(struct cs_tokenizer *tokenizer); /* accepts NULL */
+
+/* id of a token by its spelling in the file, -1: none */
+int32_t cs_tokenizer_id(const struct cs_tokenizer *tokenizer, const char *token);
+int32_t cs_tokenizer_vocab(const struct cs_tokenizer *tokenizer); /* largest id + 1 */
+bool cs_tokenizer_is_special(const struct cs_tokenizer *tokenizer, int32_t id);
+/* Treat an added token as special though the file does not (media tokens), before first use.
+ * CS_NOT_FOUND: no added token of this spelling. */
+enum cs_status cs_tokenizer_set_special(struct cs_tokenizer *tokenizer, const char *token,
+                                        struct cs_err *err) CS_NODISCARD;
+
+/* Append the tokens of text to out. allow_special false: no special id can result, whatever the
+ * text. Bytes that are not UTF-8 are encoded as they are. */
+enum cs_status cs_tokenizer_encode(const struct cs_tokenizer *tokenizer, const char *text,
+                                   size_t len, bool allow_special, struct cs_tokens *out,
+                                   struct cs_err *err) CS_NODISCARD;
+/* The same with special tokens recognised outside the sorted, disjoint plain ranges only. */
+enum cs_status cs_tokenizer_encode_mixed(const struct cs_tokenizer *tokenizer, const char *text,
+                                         size_t len, const struct cs_text_range *plain,
+                                         size_t n_plain, struct cs_tokens *out,
+                                         struct cs_err *err) CS_NODISCARD;
+/* Append the bytes of ids; an id without a token is CS_INVALID. */
+enum cs_status cs_tokenizer_decode(const struct cs_tokenizer *tokenizer, const int32_t *ids,
+                                   size_t n, bool skip_special, struct cs_buf *out,
+                                   struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,59 @@
+/* Data parallelism: the same rank of every replica holds the same weights and sees other slots.
+ * Once a step their gradients are summed (reduce-scatter: each keeps its part of every bucket, see
+ * worker/model/params.h), each updates its part, and the updated weights are gathered by all (ZeRO-1,
+ * Rajbhandari et al. 2020).
+ *
+ * Gradients kept in bf16 are summed in bf16, as PyTorch's DDP sums bf16 gradients: NCCL adds two
+ * numbers in fp32 and rounds to nearest for each replica that takes part.
+ *
+ * On the host messages go over the job's sockets and sums are made in the order of replicas. On
+ * devices a communicator of the replicas has a stream of its own: the sum of a bucket starts when
+ * the last backward has passed its layers, and a layer of the next step waits for its own weights
+ * only. Functions are called by one thread at a time; abort may come from another. */
+#ifndef CS_WORKER_COMM_REPLICAS_H
+#define CS_WORKER_COMM_REPLICAS_H
+
+#include "core/plan/plan.h"
+#include "kernels/comm.h"
+#include "worker/model/params.h"
+
+struct cs_replicas;
+
+/* rank: of all. comm: of all ranks, borrowed. *out is NULL for a plan of one replica.
+ * CS_UNSUPPORTED: devices without NCCL. */
+enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *plan, int rank,
+                               struct cs_comm *comm, int deadline_ms, struct cs_replicas **out,
+                               struct cs_err *err) CS_NODISCARD;
+/* Accepts NULL; all replicas together, before the parameters go, whose weights may still be on
+ * their way. After cs_replicas_abort, or when a replica is gone, nobody is waited for. */
+void cs_replicas_free(struct cs_replicas *replicas);
+
+/* before the first use: the parameters, borrowed */
+enum cs_status cs_replicas_bind(struct cs_replicas *replicas, struct cs_params *params,
+                                struct cs_err *err) CS_NODISCARD;
+/* a step begins: nothing is summed yet */
+void cs_replicas_begin(struct cs_replicas *replicas);
+/* Devices: what was enqueued on the device's stream completes the gradients of the layers from
+ * `layer` on; starts their sums. Accepts NULL, and nothing happens on the host. */
+enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t layer,
+                                      struct cs_err *err) CS_NODISCARD;
+/* the rest of the sums; the device's stream waits for all of them */
+enum cs_status cs_replicas_reduce(struct cs_replicas *replicas, struct cs_err *err) CS_NODISCARD;
+/* the updated weights, after what is on the device's stream */
+enum cs_status cs_replicas_gather(struct cs_replicas *replicas, struct cs_err *err) CS_NODISCARD;
+/* Devices: the device's stream waits for the weights of a layer (-1: of all), where they are still
+ * on their way. Accepts NULL. */
+enum cs_status cs_replicas_need(struct cs_replicas *replicas, int32_t layer,
+                                struct cs_err *err) CS_NODISCARD;
+/* A whole fp32 array of an entry's state, of which every replica has a part, to `host` on replica 0
+ * (count floats; elsewhere room for this replica's part). All replicas call it in one order,
+ * between steps. NULL replicas: a copy. */
+enum cs_status cs_replicas_collect(struct cs_replicas *replicas, struct cs_params *params,
+                                   const struct cs_tensor *tensor, enum cs_state which, float *host,
+                                   struct cs_err *err) CS_NODISCARD;
+
+void *cs_replicas_stream(const struct cs_replicas *replicas); /* NULL: the host */
+enum cs_status cs_replicas_check(struct cs_replicas *replicas, struct cs_err *err) CS_NODISCARD;
+void cs_replicas_abort(struct cs_replicas *replicas); /* accepts NULL */
+
+#endif

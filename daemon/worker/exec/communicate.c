@@ -1,0 +1,224 @@
+/* The communication thread: it alone touches the transport. See exec.h for the order of things. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "worker/exec/private.h"
+
+enum { ROUND_MS = 500, LANE_AHEAD = 4 };
+
+enum state { WAITING, POSTED, DONE };
+
+struct comm_run {
+    struct cs_exec *exec;
+    uint32_t n, first_open; /* actions of the stream; all before first_open are done */
+    uint8_t *state;         /* (n) */
+    struct cs_xfer *xfer;   /* (n) */
+    int64_t *start_ns;      /* (n) */
+    uint8_t *in_lane;       /* (n_ranks, 2) posted and not done; LANE_AHEAD also closes a lane */
+    int64_t moved_ns;       /* when something last completed or was posted */
+};
+
+static const struct cs_action *action_at(const struct comm_run *c, uint32_t i)
+{
+    const struct cs_rank_program *p = c->exec->mine;
+    return &p->actions[p->fifo[CS_STREAM_COMM][i]];
+}
+
+static bool is_collective(const struct cs_action *a)
+{
+    return a->comm >= 0;
+}
+
+enum cs_status cs_exec_collective(struct cs_exec *exec, const struct cs_action *action,
+                                  struct cs_err *err)
+{
+    const struct cs_exec_config *c = &exec->config;
+    if (action->op == CS_OP_TIED)
+        return cs_optim_tied(c->optim, c->comm, c->deadline_ms, err);
+    if (action->op == CS_OP_NORM)
+        return cs_optim_norm(c->optim, c->comm, exec->manifest->trained_tokens, c->deadline_ms,
+                             err);
+    if (action->op == CS_OP_REDUCE && c->replicas != NULL) {
+        CS_TRY(cs_optim_tied_here(c->optim, err));
+        return cs_replicas_reduce(c->replicas, err);
+    }
+    if (action->op == CS_OP_GATHER && c->replicas != NULL)
+        return cs_replicas_gather(c->replicas, err);
+    return cs_fail(err, CS_INTERNAL, "action %u (%s) is no collective", action->id,
+                   cs_op_letter((enum cs_op)action->op));
+}
+
+static void complete(struct comm_run *c, uint32_t i)
+{
+    const struct cs_action *a = action_at(c, i);
+    struct cs_exec *exec = c->exec;
+    c->state[i] = DONE;
+    c->moved_ns = cs_now_ns();
+    if (a->op == CS_OP_SEND)
+        cs_boundary_give(exec->boundary, a->edge, a->slot, a->is_grad);
+    cs_exec_event(exec, CS_EVENT_ACTION, a->id, c->start_ns[i], c->moved_ns, 0);
+    cs_exec_finish(exec, a->id);
+}
+
+static uint8_t *lane_of(struct comm_run *c, const struct cs_action *a)
+{
+    return &c->in_lane[2 * a->peer + (a->op == CS_OP_SEND)];
+}
+
+static enum cs_status post(struct comm_run *c, uint32_t i, struct cs_err *err)
+{
+    const struct cs_action *a = action_at(c, i);
+    struct cs_exec *exec = c->exec;
+    const struct cs_edge *edge = &exec->config.plan->edges[a->edge];
+    const int64_t rows = cs_exec_edge_rows(exec, a->edge, a->slot);
+    const bool is_send = a->op == CS_OP_SEND;
+    c->start_ns[i] = c->moved_ns = cs_now_ns();
+    cs_exec_show(exec, 1, (int32_t)a->id);
+    void *data = is_send ? cs_boundary_at(exec->boundary, a->edge, a->slot, a->is_grad)
+                         : cs_boundary_take(exec->boundary, a->edge, a->slot, a->is_grad, rows);
+    if (rows == 0) {
+        complete(c, i);
+        return CS_OK;
+    }
+    c->xfer[i] = (struct cs_xfer){
+        .peer = exec->config.first_rank + a->peer,
+        .data = data,
+        .bytes = (size_t)rows * (size_t)edge->width * exec->config.device->ops->act_bytes,
+        .is_send = is_send,
+    };
+    c->state[i] = POSTED;
+    ++*lane_of(c, a);
+    if (is_send) {
+        exec->messages_sent++;
+        exec->bytes_sent += (int64_t)c->xfer[i].bytes;
+    }
+    return exec->config.comm->table->post(exec->config.comm, &c->xfer[i], err);
+}
+
+static enum cs_status collect(struct comm_run *c, uint32_t i, struct cs_err *err)
+{
+    const struct cs_action *a = action_at(c, i);
+    c->start_ns[i] = cs_now_ns();
+    cs_exec_show(c->exec, 1, (int32_t)a->id);
+    CS_TRY(cs_exec_collective(c->exec, a, err));
+    complete(c, i);
+    return CS_OK;
+}
+
+/* Mark transfers that have completed. Returns how many. */
+static int reap(struct comm_run *c)
+{
+    int n = 0;
+    for (uint32_t i = c->first_open; i < c->n; i++) {
+        if (c->state[i] != POSTED || !c->xfer[i].is_done)
+            continue;
+        --*lane_of(c, action_at(c, i));
+        complete(c, i);
+        n++;
+    }
+    while (c->first_open < c->n && c->state[c->first_open] == DONE)
+        c->first_open++;
+    return n;
+}
+
+/* Start what may start. A lane is closed by its first action that cannot; a collective closes all.
+ */
+static enum cs_status advance(struct comm_run *c, bool *has_moved, struct cs_err *err)
+{
+    uint8_t *closed = c->in_lane + 2 * (size_t)c->exec->config.plan->n_ranks;
+    memset(closed, 0, 2 * (size_t)c->exec->config.plan->n_ranks);
+    *has_moved = false;
+    for (uint32_t i = c->first_open; i < c->n; i++) {
+        if (c->state[i] != WAITING)
+            continue;
+        const struct cs_action *a = action_at(c, i);
+        if (is_collective(a)) {
+            if (i != c->first_open || !cs_exec_is_ready(c->exec, a))
+                return CS_OK;
+            CS_TRY(collect(c, i, err));
+            c->first_open++;
+            *has_moved = true;
+            continue;
+        }
+        uint8_t *shut = &closed[lane_of(c, a) - c->in_lane];
+        if (*shut || *lane_of(c, a) >= LANE_AHEAD || !cs_exec_is_ready(c->exec, a)) {
+            *shut = 1;
+            continue;
+        }
+        CS_TRY(post(c, i, err));
+        *has_moved = true;
+        while (c->first_open < c->n && c->state[c->first_open] == DONE)
+            c->first_open++;
+    }
+    return CS_OK;
+}
+
+static enum cs_status check_deadline(const struct comm_run *c, struct cs_err *err)
+{
+    const int64_t limit_ms = c->exec->config.deadline_ms;
+    if (limit_ms <= 0 || cs_now_ns() - c->moved_ns < limit_ms * 1000000)
+        return CS_OK;
+    for (uint32_t i = c->first_open; i < c->n; i++)
+        if (c->state[i] == POSTED)
+            return cs_fail(err, CS_TIMEOUT,
+                           "rank %d: action %u with rank %d did not move for %lld ms",
+                           c->exec->config.first_rank + c->exec->config.rank, action_at(c, i)->id,
+                           c->exec->config.first_rank + action_at(c, i)->peer, (long long)limit_ms);
+    return CS_OK;
+}
+
+static void drain_wake(const struct cs_exec *exec)
+{
+    uint64_t n;
+    while (read(exec->wake_fd, &n, sizeof n) == (ssize_t)sizeof n)
+        ;
+}
+
+static enum cs_status loop(struct comm_run *c, struct cs_err *err)
+{
+    struct cs_exec *exec = c->exec;
+    struct cs_comm *comm = exec->config.comm;
+    c->moved_ns = cs_now_ns();
+    while (c->first_open < c->n) {
+        bool has_moved;
+        if (cs_exec_has_failed(exec))
+            return CS_OK;
+        drain_wake(exec);
+        CS_TRY(advance(c, &has_moved, err));
+        if (reap(c) > 0 || has_moved || c->first_open == c->n)
+            continue;
+        const enum cs_status status = comm->table->progress(comm, exec->wake_fd, ROUND_MS, err);
+        if (status != CS_OK && status != CS_TIMEOUT)
+            return status;
+        if (reap(c) == 0)
+            CS_TRY(check_deadline(c, err));
+    }
+    return CS_OK;
+}
+
+void *cs_exec_communicate(void *arg)
+{
+    struct cs_exec *exec = arg;
+    struct cs_err err = {0};
+    const size_t n = exec->mine->n_fifo[CS_STREAM_COMM];
+    struct comm_run c = {.exec = exec, .n = (uint32_t)n};
+    c.state = calloc(n + 1, sizeof *c.state);
+    c.xfer = calloc(n + 1, sizeof *c.xfer);
+    c.start_ns = calloc(n + 1, sizeof *c.start_ns);
+    c.in_lane = calloc(4 * (size_t)exec->config.plan->n_ranks, sizeof *c.in_lane);
+    enum cs_status status = CS_OK;
+    if (c.state == NULL || c.xfer == NULL || c.start_ns == NULL || c.in_lane == NULL)
+        status = cs_fail(&err, CS_NO_MEMORY, "no memory for the messages of a step");
+    if (status == CS_OK)
+        status = loop(&c, &err);
+    if (status != CS_OK)
+        cs_exec_fail(exec, &err);
+    cs_exec_show(exec, 1, -1);
+    free(c.state);
+    free(c.xfer);
+    free(c.start_ns);
+    free(c.in_lane);
+    return NULL;
+}

@@ -1,0 +1,242 @@
+/* Compute actions: a stage's forward and backward on a slot, the optimizer's step. Between run_on
+ * and cs_graphs_close a stage may only be written down (worker/exec/graphs.h). */
+#include <stdlib.h>
+
+#include "worker/exec/private.h"
+
+struct ends {
+    const void *x, *dy;
+    void *y, *dx;
+    struct cs_layer_ends layer;
+};
+
+static int32_t encoder_of_edge(const struct cs_exec *exec, const struct cs_edge *edge)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    return exec->config.graph->branches[plan->stages[edge->from].branch].encoder;
+}
+
+/* An edge into the LLM's first stage brings an encoder's rows, any other the stage's input. */
+static bool is_fill(const struct cs_exec *exec, const struct cs_edge *edge)
+{
+    return encoder_of_edge(exec, edge) >= 0 && exec->stage[edge->to] != NULL &&
+           exec->stage[edge->to]->encoder < 0;
+}
+
+static struct cs_saved *take_saved(struct cs_exec *exec, int32_t stage, int32_t slot)
+{
+    struct cs_saved *s = exec->n_spare[stage] > 0 ? exec->spare[stage][--exec->n_spare[stage]]
+                                                  : calloc(1, sizeof *s);
+    CS_ASSERT(s != NULL);
+    s->memory.device = s->held.device = exec->config.device;
+    cs_exec_place(exec, s, stage, slot);
+    exec->saved[slot * exec->config.plan->n_stages + stage] = s;
+    return s;
+}
+
+static void give_saved(struct cs_exec *exec, int32_t stage, int32_t slot)
+{
+    struct cs_saved **at = &exec->saved[slot * exec->config.plan->n_stages + stage];
+    struct cs_saved *s = *at;
+    *at = NULL;
+    s->is_split = false;
+    exec->saved_bytes -= s->memory.used + s->held.used;
+    exec->spare[stage][exec->n_spare[stage]++] = s;
+}
+
+static void count_saved(struct cs_exec *exec, size_t bytes)
+{
+    exec->saved_bytes += bytes;
+    if (exec->saved_bytes > exec->saved_peak)
+        exec->saved_peak = exec->saved_bytes;
+}
+
+/* errors of what is enqueued show when the device is waited for */
+static void note(struct cs_exec *exec, enum cs_status status, const struct cs_err *err)
+{
+    if (status != CS_OK && exec->config.device->error.status == CS_OK)
+        exec->config.device->error = *err;
+}
+
+/* The head also reads the embedding's weights: it waits for all that is left. */
+static void before_layer(void *user, int32_t layer)
+{
+    struct cs_exec *exec = user;
+    struct cs_err err = {0};
+    const bool is_head = exec->config.graph->layers[layer].kind == CS_LAYER_HEAD;
+    note(exec, cs_replicas_need(exec->config.replicas, is_head ? -1 : layer, &err), &err);
+}
+
+static void layer_done(void *user, int32_t layer)
+{
+    struct cs_exec *exec = user;
+    struct cs_err err = {0};
+    note(exec, cs_replicas_layer_done(exec->config.replicas, layer, &err), &err);
+}
+
+/* Replicas' weights come in before the first layer that reads them, gradients go out behind the
+ * last backward that adds to them. */
+static const struct cs_watch *watch_of(struct cs_exec *exec, int32_t slot)
+{
+    const bool is_last = slot == exec->program->n_slots - 1;
+    exec->watch = (struct cs_watch){
+        .before = before_layer, .done = is_last ? layer_done : NULL, .user = exec};
+    return exec->config.replicas != NULL ? &exec->watch : NULL;
+}
+
+void cs_exec_place_slot(struct cs_exec *exec, const struct cs_action *action)
+{
+    const bool is_compute = cs_op_stream((enum cs_op)action->op) == CS_STREAM_COMPUTE;
+    if (is_compute && action->slot >= 0 && !exec->inputs[action->slot].is_placed)
+        cs_input_place(&exec->inputs[action->slot]);
+}
+
+static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t slot)
+{
+    *ctx = cs_device_ctx(exec->config.device);
+    struct cs_run run = {.device = exec->config.device,
+                         .ops = exec->config.device->ops,
+                         .ctx = ctx,
+                         .scratch = &exec->scratch,
+                         .input = &exec->inputs[slot],
+                         .watch = watch_of(exec, slot)};
+    cs_graphs_open(exec->graphs, &run);
+    return run;
+}
+
+static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const struct cs_stage_model *stage = exec->stage[a->stage];
+    struct ends e = {0};
+    struct cs_ctx ctx;
+    struct cs_run run = run_on(exec, &ctx, a->slot);
+    (void)err;
+    for (int32_t i = 0; i < plan->n_edges; i++) {
+        const struct cs_edge *edge = &plan->edges[i];
+        if (edge->to == a->stage && is_fill(exec, edge))
+            e.layer.fill[encoder_of_edge(exec, edge)] =
+                cs_boundary_at(exec->boundary, i, a->slot, 0);
+        else if (edge->to == a->stage)
+            e.x = cs_boundary_at(exec->boundary, i, a->slot, 0);
+        if (edge->from == a->stage)
+            e.y = cs_boundary_take(exec->boundary, i, a->slot, 0,
+                                   cs_exec_edge_rows(exec, i, a->slot));
+    }
+    struct cs_saved *saved =
+        stage->has_backward && !exec->program->is_eval ? take_saved(exec, a->stage, a->slot) : NULL;
+    cs_stage_fwd(stage, &run, e.x, &e.layer, e.y, saved);
+    cs_graphs_close(exec->graphs, a->id);
+    if (saved != NULL)
+        count_saved(exec, saved->memory.used);
+    for (int32_t i = 0; i < plan->n_edges; i++)
+        if (plan->edges[i].to == a->stage)
+            cs_boundary_give(exec->boundary, i, a->slot, 0);
+    return CS_OK;
+}
+
+/* The whole backward, or its input half: then what the weight half needs stays saved. */
+static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action *a, bool is_half,
+                                   struct cs_err *err)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const struct cs_stage_model *stage = exec->stage[a->stage];
+    struct cs_saved *saved = exec->saved[a->slot * plan->n_stages + a->stage];
+    struct ends e = {0};
+    struct cs_ctx ctx;
+    struct cs_run run = run_on(exec, &ctx, a->slot);
+    if (saved == NULL)
+        return cs_fail(err, CS_INTERNAL, "backward of stage %s on slot %d has no forward",
+                       stage->stage->name, a->slot);
+    for (int32_t i = 0; i < plan->n_edges; i++) {
+        const struct cs_edge *edge = &plan->edges[i];
+        if (!edge->has_grad)
+            continue;
+        if (edge->from == a->stage)
+            e.dy = cs_boundary_at(exec->boundary, i, a->slot, 1);
+        if (edge->to != a->stage)
+            continue;
+        void *d =
+            cs_boundary_take(exec->boundary, i, a->slot, 1, cs_exec_edge_rows(exec, i, a->slot));
+        if (is_fill(exec, edge))
+            e.layer.d_fill[encoder_of_edge(exec, edge)] = d;
+        else
+            e.dx = d;
+    }
+    saved->is_split = is_half;
+    cs_stage_bwd(stage, &run, e.dy, e.dx, &e.layer, saved);
+    cs_graphs_close(exec->graphs, a->id);
+    count_saved(exec, saved->held.used);
+    if (saved->later.n == 0)
+        give_saved(exec, a->stage, a->slot);
+    for (int32_t i = 0; i < plan->n_edges; i++)
+        if (plan->edges[i].has_grad && plan->edges[i].from == a->stage)
+            cs_boundary_give(exec->boundary, i, a->slot, 1);
+    return CS_OK;
+}
+
+static enum cs_status backward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+{
+    return run_backward(exec, a, false, err);
+}
+
+static enum cs_status backward_input(struct cs_exec *exec, const struct cs_action *a,
+                                     struct cs_err *err)
+{
+    return run_backward(exec, a, true, err);
+}
+
+/* Of a stage without an input half: its whole backward. */
+static enum cs_status backward_weight(struct cs_exec *exec, const struct cs_action *a,
+                                      struct cs_err *err)
+{
+    struct cs_saved *saved = exec->saved[a->slot * exec->config.plan->n_stages + a->stage];
+    struct cs_ctx ctx;
+    struct cs_run run = run_on(exec, &ctx, a->slot);
+    if (saved == NULL) { /* the input half left nothing */
+        cs_stage_bwd_weight(exec->stage[a->stage], &run, NULL);
+        cs_graphs_close(exec->graphs, a->id);
+        return CS_OK;
+    }
+    if (!saved->is_split)
+        return run_backward(exec, a, false, err);
+    cs_stage_bwd_weight(exec->stage[a->stage], &run, saved);
+    cs_graphs_close(exec->graphs, a->id);
+    give_saved(exec, a->stage, a->slot);
+    return CS_OK;
+}
+
+static enum cs_status update(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+{
+    (void)a;
+    (void)err;
+    cs_optim_update(exec->config.optim, exec->manifest->step);
+    return CS_OK;
+}
+
+static enum cs_status mark(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+{
+    (void)exec;
+    (void)a;
+    (void)err;
+    return CS_OK;
+}
+
+enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *action,
+                               struct cs_err *err)
+{
+    static enum cs_status (*const run[CS_OP_COUNT])(struct cs_exec *, const struct cs_action *,
+                                                    struct cs_err *) = {
+        [CS_OP_FWD] = forward,
+        [CS_OP_BWD] = backward,
+        [CS_OP_BWD_INPUT] = backward_input,
+        [CS_OP_BWD_WEIGHT] = backward_weight,
+        [CS_OP_STEP] = update,
+        [CS_OP_MARK] = mark,
+    };
+
+    if (action->op >= CS_OP_COUNT || run[action->op] == NULL)
+        return cs_fail(err, CS_UNSUPPORTED, "action %u (%s) cannot be run by this worker",
+                       action->id, cs_op_letter((enum cs_op)action->op));
+    return run[action->op](exec, action, err);
+}

@@ -1,0 +1,414 @@
+/* The compute stream and what both threads share; see exec.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "worker/exec/private.h"
+
+bool cs_exec_is_ready(const struct cs_exec *exec, const struct cs_action *action)
+{
+    for (uint32_t d = 0; d < action->n_deps; d++)
+        if (!atomic_load_explicit(&exec->done[exec->mine->deps[action->first_dep + d]],
+                                  memory_order_acquire))
+            return false;
+    return true;
+}
+
+static void wake_comm(const struct cs_exec *exec)
+{
+    const uint64_t one = 1;
+    if (exec->wake_fd < 0)
+        return;
+    while (write(exec->wake_fd, &one, sizeof one) == -1 && errno == EINTR)
+        ;
+}
+
+void cs_exec_finish(struct cs_exec *exec, uint32_t action)
+{
+    const bool is_comm = cs_op_stream((enum cs_op)exec->mine->actions[action].op) == CS_STREAM_COMM;
+    if (!is_comm || exec->wake_fd < 0) {
+        atomic_store_explicit(&exec->done[action], 1, memory_order_release);
+        if (exec->wakes_comm[action])
+            wake_comm(exec);
+        return;
+    }
+    pthread_mutex_lock(&exec->lock);
+    atomic_store_explicit(&exec->done[action], 1, memory_order_release);
+    pthread_cond_signal(&exec->changed);
+    pthread_mutex_unlock(&exec->lock);
+}
+
+bool cs_exec_has_failed(const struct cs_exec *exec)
+{
+    return atomic_load_explicit(&exec->is_failed, memory_order_acquire) != 0;
+}
+
+void cs_exec_fail(struct cs_exec *exec, const struct cs_err *err)
+{
+    pthread_mutex_lock(&exec->lock);
+    if (!cs_exec_has_failed(exec)) {
+        exec->failure = *err;
+        atomic_store_explicit(&exec->is_failed, 1, memory_order_release);
+    }
+    pthread_cond_signal(&exec->changed);
+    pthread_mutex_unlock(&exec->lock);
+    wake_comm(exec);
+    /* peers that wait for us must not wait for ever; also ends a collective of our own */
+    if (exec->config.comm != NULL)
+        exec->config.comm->table->abort(exec->config.comm);
+}
+
+void cs_exec_event(struct cs_exec *exec, enum cs_event_kind kind, uint32_t action, int64_t start_ns,
+                   int64_t end_ns, int64_t value)
+{
+    if (exec->config.ring == NULL)
+        return;
+    const struct cs_event event = {
+        .start_ns = (uint64_t)start_ns,
+        .end_ns = (uint64_t)end_ns,
+        .step = (uint32_t)exec->manifest->step,
+        .action = action,
+        .value = value > INT32_MAX ? INT32_MAX : (int32_t)value,
+        .kind = (uint16_t)kind,
+        .flags = exec->program->is_eval ? CS_EVENT_EVAL : 0,
+    };
+    pthread_mutex_lock(&exec->ring_lock); /* the ring has one producer, this process two threads */
+    cs_ring_put(exec->config.ring, &event);
+    pthread_mutex_unlock(&exec->ring_lock);
+}
+
+void cs_exec_show(struct cs_exec *exec, int is_comm, int32_t action)
+{
+    if (exec->config.ring == NULL)
+        return;
+    struct cs_ring_head *head = exec->config.ring->head;
+    atomic_store_explicit(is_comm ? &head->comm_action : &head->action, action,
+                          memory_order_relaxed);
+    atomic_store_explicit(&head->progress_ns, (uint64_t)cs_now_ns(), memory_order_relaxed);
+}
+
+int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const int32_t branch = plan->stages[plan->edges[edge].from].branch;
+    const int32_t encoder = exec->config.graph->branches[branch].encoder;
+    return encoder < 0 ? exec->inputs[slot].llm_rows : exec->inputs[slot].n_rows[encoder];
+}
+
+static enum cs_wait wait_of(const struct cs_exec *exec, const struct cs_action *action)
+{
+    for (uint32_t d = 0; d < action->n_deps; d++) {
+        const uint32_t id = exec->mine->deps[action->first_dep + d];
+        if (atomic_load_explicit(&exec->done[id], memory_order_acquire))
+            continue;
+        const enum cs_op op = (enum cs_op)exec->mine->actions[id].op;
+        if (op == CS_OP_RECV)
+            return CS_WAIT_RECV;
+        if (op == CS_OP_SEND)
+            return CS_WAIT_SEND;
+        if (exec->mine->actions[id].comm >= 0)
+            return CS_WAIT_COLLECTIVE;
+    }
+    return CS_WAIT_DEPENDENCY;
+}
+
+/* Compute thread: until the dependencies are done or something failed. */
+static void wait_ready(struct cs_exec *exec, const struct cs_action *action)
+{
+    if (cs_exec_is_ready(exec, action))
+        return;
+    const int64_t start = cs_now_ns();
+    const enum cs_wait what = wait_of(exec, action);
+    pthread_mutex_lock(&exec->lock);
+    while (!cs_exec_is_ready(exec, action) && !cs_exec_has_failed(exec))
+        pthread_cond_wait(&exec->changed, &exec->lock);
+    pthread_mutex_unlock(&exec->lock);
+    cs_exec_event(exec, CS_EVENT_WAIT, action->id, start, cs_now_ns(), (int64_t)what);
+}
+
+static void show_samples(struct cs_exec *exec, const struct cs_action *a)
+{
+    if (exec->config.ring == NULL || a->slot < 0)
+        return;
+    const struct cs_slot *slot = &exec->inputs[a->slot].slot;
+    for (int i = 0; i < 4; i++)
+        atomic_store_explicit(&exec->config.ring->head->last_samples[i],
+                              i < slot->head->n_samples ? slot->sample_ids[i] : 0,
+                              memory_order_relaxed);
+}
+
+static enum cs_status run_action(struct cs_exec *exec, const struct cs_action *a,
+                                 struct cs_err *err)
+{
+    const bool is_comm = cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMM;
+    cs_exec_place_slot(exec, a);
+    const int64_t start = cs_now_ns(), cpu = cs_thread_cpu_ns();
+    cs_exec_show(exec, 0, (int32_t)a->id);
+    show_samples(exec, a);
+    CS_TRY(is_comm ? cs_exec_collective(exec, a, err) : cs_exec_compute(exec, a, err));
+    cs_exec_event(exec, CS_EVENT_ACTION, a->id, start, cs_now_ns(),
+                  (cs_thread_cpu_ns() - cpu) / 1000);
+    cs_exec_show(exec, 0, -1);
+    cs_exec_finish(exec, a->id);
+    return CS_OK;
+}
+
+static enum cs_status run_compute(struct cs_exec *exec, struct cs_err *err)
+{
+    const struct cs_rank_program *p = exec->mine;
+    for (uint32_t i = 0; i < p->n_fifo[CS_STREAM_COMPUTE]; i++) {
+        const struct cs_action *a = &p->actions[p->fifo[CS_STREAM_COMPUTE][i]];
+        exec->current = a;
+        wait_ready(exec, a);
+        if (cs_exec_has_failed(exec))
+            return CS_OK; /* the failure is reported after both threads have ended */
+        CS_TRY(run_action(exec, a, err));
+    }
+    return CS_OK;
+}
+
+/* One rank: both streams in turn, the compute stream first. */
+static enum cs_status run_alone(struct cs_exec *exec, struct cs_err *err)
+{
+    const struct cs_rank_program *p = exec->mine;
+    uint32_t at[CS_STREAM_COUNT] = {0};
+    while (at[0] < p->n_fifo[0] || at[1] < p->n_fifo[1]) {
+        bool has_run = false;
+        for (int s = 0; s < CS_STREAM_COUNT && !has_run; s++) {
+            if (at[s] == p->n_fifo[s])
+                continue;
+            const struct cs_action *a = &p->actions[p->fifo[s][at[s]]];
+            if (!cs_exec_is_ready(exec, a))
+                continue;
+            exec->current = a;
+            CS_TRY(run_action(exec, a, err));
+            at[s]++;
+            has_run = true;
+        }
+        if (!has_run)
+            return cs_fail(err, CS_INTERNAL, "the program of rank %d cannot go on", p->rank);
+    }
+    return CS_OK;
+}
+
+static enum cs_status run_both(struct cs_exec *exec, struct cs_err *err)
+{
+    pthread_t thread;
+    struct cs_err own = {0};
+    if (pthread_create(&thread, NULL, cs_exec_communicate, exec) != 0)
+        return cs_fail(err, CS_NO_MEMORY, "the communication thread cannot be started");
+    if (run_compute(exec, &own) != CS_OK)
+        cs_exec_fail(exec, &own);
+    pthread_join(thread, NULL);
+    if (!cs_exec_has_failed(exec))
+        return CS_OK;
+    if (err != NULL)
+        *err = exec->failure;
+    return exec->failure.status;
+}
+
+/* ---- memory of a step ---- */
+
+static void free_saved(struct cs_exec *exec)
+{
+    const int32_t n = exec->config.plan->n_stages;
+    for (int32_t i = 0; exec->saved != NULL && i < exec->saved_room * n; i++)
+        cs_saved_free(exec->saved[i]);
+    for (int32_t s = 0; exec->spare != NULL && s < n; s++) {
+        for (int32_t i = 0; i < exec->n_spare[s]; i++)
+            cs_saved_free(exec->spare[s][i]);
+        free(exec->spare[s]);
+    }
+    free(exec->saved);
+    free(exec->spare);
+    free(exec->n_spare);
+}
+
+static enum cs_status reserve_saved(struct cs_exec *exec, int32_t n_slots, struct cs_err *err)
+{
+    const size_t n = (size_t)exec->config.plan->n_stages;
+    if (n_slots <= exec->saved_room)
+        return CS_OK;
+    struct cs_saved **saved = calloc((size_t)n_slots * n + 1, sizeof *saved);
+    if (saved == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the activations of %d slots", n_slots);
+    free(exec->saved); /* empty between steps */
+    exec->saved = saved;
+    for (size_t s = 0; s < n; s++) {
+        void *grown = realloc(exec->spare[s], (size_t)n_slots * sizeof(struct cs_saved *));
+        if (grown == NULL)
+            return cs_fail(err, CS_NO_MEMORY, "no memory for the activations of %d slots", n_slots);
+        exec->spare[s] = grown;
+    }
+    exec->saved_room = n_slots;
+    return CS_OK;
+}
+
+static enum cs_status reserve_actions(struct cs_exec *exec, struct cs_err *err)
+{
+    const struct cs_rank_program *p = exec->mine;
+    if (p->n_actions > exec->action_room) {
+        free(exec->done);
+        free(exec->wakes_comm);
+        exec->done = calloc(p->n_actions, sizeof *exec->done);
+        exec->wakes_comm = calloc(p->n_actions, sizeof *exec->wakes_comm);
+        exec->action_room = 0;
+        if (exec->done == NULL || exec->wakes_comm == NULL)
+            return cs_fail(err, CS_NO_MEMORY, "no memory for %u actions", p->n_actions);
+        exec->action_room = p->n_actions;
+    }
+    for (uint32_t i = 0; i < p->n_actions; i++) {
+        atomic_store_explicit(&exec->done[i], 0, memory_order_relaxed);
+        exec->wakes_comm[i] = 0;
+    }
+    for (uint32_t i = 0; i < p->n_fifo[CS_STREAM_COMM]; i++) {
+        const struct cs_action *a = &p->actions[p->fifo[CS_STREAM_COMM][i]];
+        for (uint32_t d = 0; d < a->n_deps; d++)
+            exec->wakes_comm[p->deps[a->first_dep + d]] = 1;
+    }
+    return CS_OK;
+}
+
+static void begin_update(struct cs_exec *exec)
+{
+    cs_optim_begin(exec->config.optim);
+    cs_replicas_begin(exec->config.replicas);
+}
+
+enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *program,
+                           const struct cs_manifest *manifest, struct cs_input *inputs,
+                           struct cs_exec_counts *counts, struct cs_err *err)
+{
+    exec->program = program;
+    exec->mine = &program->rank[exec->config.rank];
+    exec->manifest = manifest;
+    exec->inputs = inputs;
+    exec->messages_sent = exec->bytes_sent = 0;
+    exec->saved_bytes = exec->saved_peak = 0;
+    if (!program->is_eval && exec->config.optim == NULL)
+        return cs_fail(err, CS_STATE, "a training program without an optimizer");
+    if (cs_exec_has_failed(exec))
+        return cs_fail(err, CS_STATE, "this worker has failed before");
+    CS_TRY(reserve_actions(exec, err));
+    CS_TRY(reserve_saved(exec, program->n_slots, err));
+    CS_TRY(cs_boundary_begin(exec->boundary, program->n_slots, err));
+    CS_TRY(cs_exec_use_memory(exec, program, inputs[0].tables, err));
+    if (!program->is_eval)
+        begin_update(exec);
+    CS_TRY(exec->config.device->mem != NULL ? cs_exec_enqueue(exec, err)
+           : exec->config.comm == NULL      ? run_alone(exec, err)
+                                            : run_both(exec, err));
+    *counts = (struct cs_exec_counts){exec->messages_sent, exec->bytes_sent, exec->saved_peak};
+    return CS_OK;
+}
+
+/* ---- life ---- */
+
+static enum cs_status make_stages(struct cs_exec *e, struct cs_err *err)
+{
+    const struct cs_plan *plan = e->config.plan;
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        if (plan->stages[s].rank != e->config.rank)
+            continue;
+        CS_TRY(cs_stage_new(e->config.graph, plan, e->config.params, s, &e->stage[s], err));
+        if (e->stage[s]->has_backward != plan->stages[s].has_backward)
+            return cs_fail(err, CS_PLAN, "stage %s %s a backward, the plan says otherwise",
+                           plan->stages[s].name, e->stage[s]->has_backward ? "has" : "has not");
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec **out,
+                           struct cs_err *err)
+{
+    const size_t n = (size_t)config->plan->n_stages;
+    struct cs_exec *e = calloc(1, sizeof *e);
+    *out = NULL;
+    if (e == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the interpreter");
+    e->config = *config;
+    e->scratch.device = config->device;
+    e->wake_fd = -1;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->ring_lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    e->stage = calloc(n, sizeof *e->stage);
+    e->spare = calloc(n, sizeof *e->spare);
+    e->n_spare = calloc(n, sizeof *e->n_spare);
+    enum cs_status status = CS_OK;
+    if (e->stage == NULL || e->spare == NULL || e->n_spare == NULL)
+        status = cs_fail(err, CS_NO_MEMORY, "no memory for the interpreter");
+    if (status == CS_OK && config->comm != NULL &&
+        (e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) == -1)
+        status = cs_fail_errno(err, "making an event descriptor");
+    if (status == CS_OK)
+        status = make_stages(e, err);
+    if (status == CS_OK)
+        status = cs_boundary_new(config->plan, config->device, &e->boundary, err);
+    if (status != CS_OK) {
+        cs_exec_free(e);
+        return status;
+    }
+    *out = e;
+    return CS_OK;
+}
+
+void cs_exec_free(struct cs_exec *exec)
+{
+    if (exec == NULL)
+        return;
+    for (int32_t s = 0; exec->stage != NULL && s < exec->config.plan->n_stages; s++)
+        cs_stage_free(exec->stage[s]);
+    free_saved(exec);
+    cs_boundary_free(exec->boundary);
+    cs_scratch_free(&exec->scratch);
+    cs_exec_free_memory(exec);
+    cs_exec_free_marks(exec);
+    free(exec->stage);
+    free(exec->done);
+    free(exec->wakes_comm);
+    if (exec->wake_fd >= 0)
+        close(exec->wake_fd);
+    pthread_mutex_destroy(&exec->lock);
+    pthread_mutex_destroy(&exec->ring_lock);
+    pthread_cond_destroy(&exec->changed);
+    free(exec);
+}
+
+unsigned cs_exec_needs(const struct cs_exec *exec, bool is_eval)
+{
+    unsigned needs = 0;
+    for (int32_t s = 0; s < exec->config.plan->n_stages; s++) {
+        if (exec->stage[s] == NULL)
+            continue;
+        if (exec->stage[s]->encoder >= 0) {
+            needs |= CS_INPUT_ROWS | (exec->stage[s]->is_first ? CS_INPUT_PIXELS : 0u);
+            continue;
+        }
+        needs |= CS_INPUT_TOKENS;
+        if (exec->stage[s]->is_last)
+            needs |= CS_INPUT_LABELS | (is_eval ? CS_INPUT_CORRECT : 0u);
+    }
+    return needs;
+}
+
+void cs_exec_where(const struct cs_exec *exec, char *out, size_t cap)
+{
+    const struct cs_action *a = exec->current;
+    if (a == NULL)
+        snprintf(out, cap, "%s", "");
+    else if (a->stage >= 0 && a->slot >= 0)
+        snprintf(out, cap, "%s %s slot %d", cs_op_letter((enum cs_op)a->op),
+                 exec->config.plan->stages[a->stage].name, a->slot);
+    else
+        snprintf(out, cap, "%s", cs_op_letter((enum cs_op)a->op));
+}
+
+const struct cs_stage_model *cs_exec_stage(const struct cs_exec *exec, int32_t stage)
+{
+    return exec->stage[stage];
+}

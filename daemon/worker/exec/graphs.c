@@ -1,0 +1,487 @@
+/* See graphs.h. */
+#include "worker/exec/graphs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/hash.h"
+#include "worker/device/tape.h"
+
+enum {
+    NONE = -1,
+    LEAST_CALLS = 4, /* AUTO: a graph of fewer saves nothing */
+    BUCKETS = 1024,
+};
+
+/* A key and what became of it. Entries are found by bucket and lie in order of use. */
+struct entry {
+    char key[33];
+    int32_t next_in_bucket, newer, older;
+    uint64_t number;   /* which use of this entry: a note about an earlier one is void */
+    uint32_t seen;     /* times */
+    int64_t last_step; /* that used its graph */
+    bool pays;         /* AUTO: its action was bound by launching */
+    bool is_put_off;   /* to be captured before the next step */
+    bool is_refused;   /* a capture failed */
+    void *graph;
+};
+
+/* Up to `end` calls follow each other; then `what` is called, NULL: nobody. */
+struct piece {
+    struct cs_tape_mark end;
+    void (*what)(void *user, int32_t layer);
+    int32_t layer;
+};
+
+/* A piece that is to be captured; the tape it lies on is in graphs->later. */
+struct put_off {
+    int32_t entry;
+    uint64_t number;
+    struct cs_tape_mark from, to;
+};
+
+/* A piece of this step that ran without a graph: does its action pay? */
+struct question {
+    uint32_t action;
+    int32_t entry;
+    uint64_t number;
+    int64_t host_ns; /* of the action */
+};
+
+struct cs_graphs {
+    struct cs_device *device;
+    const struct cs_graph *graph;
+    enum cs_graphs_mode mode;
+    struct cs_tape tape, later;
+    struct put_off put_off[CS_GRAPHS_MAX_NEW];
+    int n_put_off;
+    struct cs_watch watch;        /* what stages see */
+    const struct cs_watch *inner; /* who really watches, NULL: nobody */
+
+    struct piece *piece;
+    uint32_t n_pieces, piece_room;
+    bool was_ragged;
+
+    struct question *question;
+    uint32_t n_questions, question_room;
+
+    struct entry entry[CS_GRAPHS_MAX_KEYS];
+    int32_t bucket[BUCKETS];
+    int32_t n_entries, newest, oldest;
+    uint64_t last_number;
+    int64_t step;
+    int32_t n_graphs;
+    void **dead; /* graphs that may still run: destroyed when the next step begins */
+    uint32_t n_dead, dead_room;
+    bool has_said;
+    struct cs_graphs_counts counts;
+};
+
+bool cs_graphs_mode_named(const char *name, enum cs_graphs_mode *out)
+{
+    static const char *const names[] = {
+        [CS_GRAPHS_AUTO] = "auto", [CS_GRAPHS_OFF] = "off", [CS_GRAPHS_ALWAYS] = "always"};
+    *out = CS_GRAPHS_AUTO;
+    for (size_t i = 0; name != NULL && i < CS_ARRAY_LEN(names); i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (enum cs_graphs_mode)i;
+            return true;
+        }
+    return name == NULL;
+}
+
+enum cs_status cs_graphs_new(struct cs_device *device, const struct cs_graph *graph,
+                             enum cs_graphs_mode mode, struct cs_graphs **out, struct cs_err *err)
+{
+    *out = NULL;
+    if (device->mem == NULL || mode == CS_GRAPHS_OFF)
+        return CS_OK;
+    struct cs_graphs *g = calloc(1, sizeof *g);
+    if (g == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the graphs of actions");
+    g->device = device;
+    g->graph = graph;
+    g->mode = mode;
+    g->newest = g->oldest = NONE;
+    for (int i = 0; i < BUCKETS; i++)
+        g->bucket[i] = NONE;
+    cs_tape_open(&g->tape, device);
+    cs_tape_open(&g->later, device);
+    *out = g;
+    return CS_OK;
+}
+
+/* room for one more of what an array holds */
+static void *one_more(void *array, uint32_t n, uint32_t *room, size_t size)
+{
+    if (n < *room)
+        return array;
+    *room = *room > 0 ? 2 * *room : 64;
+    void *grown = realloc(array, *room * size);
+    CS_ASSERT(grown != NULL);
+    return grown;
+}
+
+static void bury(struct cs_graphs *g)
+{
+    for (uint32_t i = 0; i < g->n_dead; i++)
+        g->device->mem->graph_destroy(g->device->handle, g->dead[i]);
+    g->n_dead = 0;
+}
+
+static void drop_graph(struct cs_graphs *g, struct entry *e)
+{
+    if (e->graph == NULL)
+        return;
+    g->dead = one_more(g->dead, g->n_dead, &g->dead_room, sizeof *g->dead);
+    g->dead[g->n_dead++] = e->graph;
+    g->n_graphs--;
+    g->counts.dropped++;
+    e->graph = NULL;
+    e->seen = 0; /* it has to earn it again */
+    e->pays = false;
+}
+
+void cs_graphs_free(struct cs_graphs *graphs)
+{
+    if (graphs == NULL)
+        return;
+    for (int32_t i = 0; i < graphs->n_entries; i++)
+        drop_graph(graphs, &graphs->entry[i]);
+    bury(graphs);
+    cs_tape_close(&graphs->tape);
+    cs_tape_close(&graphs->later);
+    free(graphs->piece);
+    free(graphs->question);
+    free(graphs->dead);
+    free(graphs);
+}
+
+/* ---- keys in order of use ---- */
+
+static int32_t *bucket_of(struct cs_graphs *g, const char key[33])
+{
+    return &g->bucket[cs_fnv1a64(key, 32) % BUCKETS];
+}
+
+static void unlink_used(struct cs_graphs *g, int32_t i)
+{
+    struct entry *e = &g->entry[i];
+    *(e->newer == NONE ? &g->newest : &g->entry[e->newer].older) = e->older;
+    *(e->older == NONE ? &g->oldest : &g->entry[e->older].newer) = e->newer;
+}
+
+static void link_newest(struct cs_graphs *g, int32_t i)
+{
+    struct entry *e = &g->entry[i];
+    e->newer = NONE;
+    e->older = g->newest;
+    *(g->newest == NONE ? &g->oldest : &g->entry[g->newest].newer) = i;
+    g->newest = i;
+}
+
+static void forget(struct cs_graphs *g, int32_t i)
+{
+    struct entry *e = &g->entry[i];
+    int32_t *link = bucket_of(g, e->key);
+    while (*link != i)
+        link = &g->entry[*link].next_in_bucket;
+    *link = e->next_in_bucket;
+    unlink_used(g, i);
+    drop_graph(g, e);
+}
+
+static struct entry *find(struct cs_graphs *g, const char key[33])
+{
+    int32_t *bucket = bucket_of(g, key);
+    for (int32_t i = *bucket; i != NONE; i = g->entry[i].next_in_bucket)
+        if (memcmp(g->entry[i].key, key, 32) == 0) {
+            unlink_used(g, i);
+            link_newest(g, i);
+            return &g->entry[i];
+        }
+    int32_t i = g->n_entries;
+    if (i < CS_GRAPHS_MAX_KEYS) {
+        g->n_entries++;
+    } else {
+        i = g->oldest;
+        forget(g, i);
+        bucket = bucket_of(g, key);
+    }
+    struct entry *e = &g->entry[i];
+    *e = (struct entry){.next_in_bucket = *bucket, .number = ++g->last_number};
+    memcpy(e->key, key, sizeof e->key);
+    *bucket = i;
+    link_newest(g, i);
+    return e;
+}
+
+/* the least recently used graph, where that is long ago */
+static struct entry *stale(struct cs_graphs *g)
+{
+    int32_t i = g->oldest;
+    while (i != NONE && g->entry[i].graph == NULL)
+        i = g->entry[i].newer;
+    return i != NONE && g->step - g->entry[i].last_step > CS_GRAPHS_STALE ? &g->entry[i] : NULL;
+}
+
+static bool has_room(struct cs_graphs *g)
+{
+    return g->n_graphs + g->n_put_off < CS_GRAPHS_MAX || stale(g) != NULL;
+}
+
+static void make_room(struct cs_graphs *g)
+{
+    struct entry *e;
+    while (g->n_graphs >= CS_GRAPHS_MAX && (e = stale(g)) != NULL)
+        drop_graph(g, e);
+}
+
+/* ---- writing ---- */
+
+static void cut(struct cs_graphs *g, void (*what)(void *user, int32_t layer), int32_t layer)
+{
+    g->piece = one_more(g->piece, g->n_pieces, &g->piece_room, sizeof *g->piece);
+    g->piece[g->n_pieces++] = (struct piece){cs_tape_mark(&g->tape), what, layer};
+}
+
+/* Numbers of rows that no bucket covers: encoder rows that fill the LLM's, labels. */
+static bool is_ragged(const struct cs_graphs *g, int32_t layer)
+{
+    const struct cs_layer *l = &g->graph->layers[layer];
+    return l->kind == CS_LAYER_HEAD ||
+           (l->kind == CS_LAYER_EMBED && g->graph->modules[l->module].kind == CS_MODULE_LLM);
+}
+
+static void at_layer(void *user, int32_t layer)
+{
+    struct cs_graphs *g = user;
+    const bool ragged = is_ragged(g, layer);
+    if (ragged || g->was_ragged)
+        cut(g, NULL, layer);
+    g->was_ragged = ragged;
+}
+
+static void before_layer(void *user, int32_t layer)
+{
+    struct cs_graphs *g = user;
+    cut(g, g->inner->before, layer);
+}
+
+static void after_layer(void *user, int32_t layer)
+{
+    struct cs_graphs *g = user;
+    cut(g, g->inner->done, layer);
+}
+
+void cs_graphs_open(struct cs_graphs *graphs, struct cs_run *run)
+{
+    struct cs_graphs *g = graphs;
+    if (g == NULL)
+        return;
+    cs_tape_clear(&g->tape);
+    g->n_pieces = 0;
+    g->was_ragged = false;
+    g->inner = run->watch;
+    g->watch = (struct cs_watch){
+        .before = g->inner != NULL && g->inner->before != NULL ? before_layer : NULL,
+        .done = g->inner != NULL && g->inner->done != NULL ? after_layer : NULL,
+        .at = at_layer,
+        .user = g,
+    };
+    run->watch = &g->watch;
+    run->device = &g->tape.recorder;
+    run->ops = &g->tape.ops;
+    *run->ctx = cs_tape_ctx(&g->tape);
+}
+
+/* ---- enqueueing ---- */
+
+static void say(struct cs_graphs *g, const struct cs_err *err)
+{
+    if (!g->has_said)
+        fprintf(stderr,
+                "cornstarch-worker: a graph of an action was not made (%s); such actions are "
+                "enqueued call by call\n",
+                err->text);
+    g->has_said = true;
+}
+
+/* What failed while nothing ran has harmed nothing. */
+static void capture(struct cs_graphs *g, struct entry *e, const struct put_off *p)
+{
+    struct cs_device *d = g->device;
+    const struct cs_err before = d->error;
+    struct cs_err err = {0};
+    void *graph = NULL;
+    make_room(g);
+    if (g->n_graphs >= CS_GRAPHS_MAX)
+        return; /* several were put off for the room of one */
+    enum cs_status status = d->mem->capture_begin(d->handle, d->stream, &err);
+    if (status == CS_OK) {
+        cs_tape_play(&g->later, p->from, p->to);
+        status = d->mem->capture_end(d->handle, d->stream, &graph, &err);
+        if (status == CS_OK && before.status == CS_OK && d->error.status != CS_OK) {
+            err = d->error;
+            status = err.status;
+            d->mem->graph_destroy(d->handle, graph);
+        }
+        d->error = before;
+    }
+    if (status != CS_OK) {
+        e->is_refused = true;
+        g->counts.failures++;
+        say(g, &err);
+        return;
+    }
+    e->graph = graph;
+    e->last_step = g->step;
+    g->n_graphs++;
+    g->counts.captures++;
+}
+
+void cs_graphs_begin(struct cs_graphs *graphs)
+{
+    struct cs_graphs *g = graphs;
+    if (g == NULL)
+        return;
+    bury(g);
+    g->step++;
+    for (int i = 0; i < g->n_put_off; i++) {
+        const struct put_off *p = &g->put_off[i];
+        struct entry *e = &g->entry[p->entry];
+        if (e->number == p->number) {
+            e->is_put_off = false;
+            capture(g, e, p);
+        }
+    }
+    g->n_put_off = 0;
+    g->n_questions = 0;
+    cs_tape_clear(&g->later);
+}
+
+void cs_graphs_moved(struct cs_graphs *graphs)
+{
+    struct cs_graphs *g = graphs;
+    if (g == NULL)
+        return;
+    for (int32_t i = 0; i < g->n_entries; i++) {
+        g->entry[i].is_put_off = false;
+        drop_graph(g, &g->entry[i]);
+    }
+    g->n_put_off = 0;
+    cs_tape_clear(&g->later);
+}
+
+/* It runs without a graph once more. */
+static void put_off(struct cs_graphs *g, struct entry *e, struct cs_tape_mark from,
+                    struct cs_tape_mark to)
+{
+    if (g->n_put_off == CS_GRAPHS_MAX_NEW || !has_room(g))
+        return;
+    struct put_off *p = &g->put_off[g->n_put_off++];
+    *p = (struct put_off){
+        .entry = (int32_t)(e - g->entry), .number = e->number, .from = cs_tape_mark(&g->later)};
+    cs_tape_append(&g->later, &g->tape, from, to);
+    p->to = cs_tape_mark(&g->later);
+    e->is_put_off = true;
+}
+
+static void launch(struct cs_graphs *g, struct entry *e, uint32_t n_calls)
+{
+    struct cs_device *d = g->device;
+    struct cs_err err = {0};
+    e->last_step = g->step;
+    if (d->mem->graph_launch(d->handle, e->graph, d->stream, &err) != CS_OK &&
+        d->error.status == CS_OK)
+        d->error = err;
+    g->counts.replays++;
+    g->counts.replayed_calls += n_calls;
+}
+
+static bool is_wanted(const struct cs_graphs *g, const struct entry *e)
+{
+    return !e->is_refused && !e->is_put_off && e->seen >= 2 &&
+           (g->mode == CS_GRAPHS_ALWAYS || e->pays);
+}
+
+static void ask(struct cs_graphs *g, const struct entry *e, uint32_t action)
+{
+    if (g->mode != CS_GRAPHS_AUTO || e->is_refused || e->is_put_off || e->seen < 2)
+        return;
+    g->question = one_more(g->question, g->n_questions, &g->question_room, sizeof *g->question);
+    g->question[g->n_questions++] =
+        (struct question){.action = action, .entry = (int32_t)(e - g->entry), .number = e->number};
+}
+
+static void enqueue(struct cs_graphs *g, struct cs_tape_mark from, struct cs_tape_mark to,
+                    uint32_t action)
+{
+    const uint32_t n_calls = to.n_calls - from.n_calls;
+    char key[33];
+    if (n_calls == 0)
+        return;
+    g->counts.pieces++;
+    g->counts.calls += n_calls;
+    if (g->mode == CS_GRAPHS_AUTO && n_calls < LEAST_CALLS) {
+        cs_tape_play(&g->tape, from, to);
+        return;
+    }
+    cs_tape_hash(&g->tape, from, to, key);
+    struct entry *e = find(g, key);
+    e->seen += e->seen < UINT32_MAX;
+    g->counts.known += e->seen >= 2;
+    if (e->graph != NULL) {
+        launch(g, e, n_calls);
+        return;
+    }
+    cs_tape_play(&g->tape, from, to);
+    if (is_wanted(g, e))
+        put_off(g, e, from, to);
+    else
+        ask(g, e, action);
+}
+
+void cs_graphs_close(struct cs_graphs *graphs, uint32_t action)
+{
+    struct cs_graphs *g = graphs;
+    if (g == NULL)
+        return;
+    const uint32_t first = g->n_questions;
+    const int64_t start = cs_now_ns();
+    struct cs_tape_mark from = {0, 0};
+    cut(g, NULL, 0);
+    for (uint32_t i = 0; i < g->n_pieces; i++) {
+        const struct piece *p = &g->piece[i];
+        enqueue(g, from, p->end, action);
+        from = p->end;
+        if (p->what != NULL)
+            p->what(g->inner->user, p->layer);
+    }
+    for (uint32_t i = first; i < g->n_questions; i++)
+        g->question[i].host_ns = cs_now_ns() - start;
+    cs_tape_clear(&g->tape);
+    g->inner = NULL;
+}
+
+/* ---- where they pay ---- */
+
+uint32_t cs_graphs_asks(const struct cs_graphs *graphs, uint32_t n)
+{
+    return graphs != NULL && n < graphs->n_questions ? graphs->question[n].action : UINT32_MAX;
+}
+
+void cs_graphs_tell(struct cs_graphs *graphs, uint32_t n, int64_t device_ns)
+{
+    const struct question *q = &graphs->question[n];
+    struct entry *e = &graphs->entry[q->entry];
+    if (e->number == q->number)
+        e->pays = 2 * q->host_ns > device_ns;
+}
+
+struct cs_graphs_counts cs_graphs_counts(const struct cs_graphs *graphs)
+{
+    return graphs != NULL ? graphs->counts : (struct cs_graphs_counts){0};
+}

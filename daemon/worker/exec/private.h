@@ -1,0 +1,97 @@
+/* What the two threads of the interpreter share; exec.c, compute.c and communicate.c only. */
+#ifndef CS_WORKER_EXEC_PRIVATE_H
+#define CS_WORKER_EXEC_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "worker/exec/boundary.h"
+#include "worker/exec/exec.h"
+#include "worker/exec/graphs.h"
+#include "worker/exec/memory.h"
+
+struct cs_exec {
+    struct cs_exec_config config;
+    struct cs_stage_model **stage; /* (n_stages), NULL: other ranks' */
+    struct cs_boundary *boundary;
+    struct cs_scratch scratch; /* of the compute thread */
+    struct cs_watch watch;
+
+    /* saved activations: (n_slots, n_stages) in use, and sets to reuse per stage */
+    struct cs_saved **saved, ***spare;
+    int32_t *n_spare;
+    int32_t saved_room; /* slots */
+    size_t saved_bytes, saved_peak;
+
+    /* the arena: for each program scratch, kept activations, boundary buffers, one behind the other
+     */
+    char *arena;
+    size_t arena_bytes;
+    struct cs_exec_memory memory; /* of the program that needs most */
+    struct cs_memory_plan **memory_plan;
+    int32_t n_memory_plans;
+    struct cs_memory_rehearsal *rehearsed;
+    const struct cs_memory_plan *planned; /* of the running program */
+
+    /* the running step */
+    const struct cs_program *program;
+    const struct cs_rank_program *mine;
+    const struct cs_manifest *manifest;
+    struct cs_input *inputs;
+    _Atomic uint8_t *done; /* (n_actions) */
+    uint8_t *wakes_comm;   /* (n_actions) a communication action waits for it */
+    uint32_t action_room;
+    const struct cs_action *current;   /* compute thread */
+    int64_t messages_sent, bytes_sent; /* communication thread */
+
+    /* between the threads */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    _Atomic int is_failed;
+    struct cs_err failure; /* under lock */
+    int wake_fd;           /* eventfd: the compute thread did something; -1: single rank */
+    pthread_mutex_t ring_lock;
+
+    /* devices with streams: events of every action, and two of the step */
+    struct cs_mark *mark;
+    uint32_t n_marks;
+    void *base, *reached;
+    struct cs_graphs *graphs; /* of compute actions; NULL: none */
+};
+
+/* all dependencies of an action are done */
+bool cs_exec_is_ready(const struct cs_exec *exec, const struct cs_action *action);
+/* mark an action done and wake who waits for it */
+void cs_exec_finish(struct cs_exec *exec, uint32_t action);
+/* keep the first failure and stop both threads */
+void cs_exec_fail(struct cs_exec *exec, const struct cs_err *err);
+bool cs_exec_has_failed(const struct cs_exec *exec);
+
+void cs_exec_event(struct cs_exec *exec, enum cs_event_kind kind, uint32_t action, int64_t start_ns,
+                   int64_t end_ns, int64_t value);
+void cs_exec_show(struct cs_exec *exec, int is_comm, int32_t action);
+
+/* rows of an edge in a slot, known before it is placed */
+int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot);
+
+/* compute.c: before an action, outside of its times: if it is the first that computes on its slot,
+ * the slot goes to where the device reads it */
+void cs_exec_place_slot(struct cs_exec *exec, const struct cs_action *action);
+/* run one compute action */
+enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *action,
+                               struct cs_err *err) CS_NODISCARD;
+/* communicate.c: run one collective on the calling thread; the communication thread's loop */
+enum cs_status cs_exec_collective(struct cs_exec *exec, const struct cs_action *action,
+                                  struct cs_err *err) CS_NODISCARD;
+void *cs_exec_communicate(void *exec);
+/* exec_memory.c: give a set of activations its place in the arena; everything goes */
+void cs_exec_place(struct cs_exec *exec, struct cs_saved *saved, int32_t stage, int32_t slot);
+enum cs_status cs_exec_use_memory(struct cs_exec *exec, const struct cs_program *program,
+                                  const struct cs_input_tables *tables,
+                                  struct cs_err *err) CS_NODISCARD;
+void cs_exec_free_memory(struct cs_exec *exec);
+/* enqueue.c: run the whole step on a device with streams */
+enum cs_status cs_exec_enqueue(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;
+void cs_exec_free_marks(struct cs_exec *exec);
+
+#endif

@@ -1,0 +1,416 @@
+/* See measure.h. */
+#include "worker/measure/measure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan/cost/costs.h"
+#include "worker/measure/fit.h"
+#include "worker/measure/measure_layer.h"
+
+enum {
+    POINTS = 3,
+    SAMPLES = 5,
+    MAX_REPEATS = 4096,
+    CHAIN =
+        4, /* layers in a row on a GPU: weights of one may stay in its cache, a model's do not */
+    GPU_LEAST_NS = 15 * 1000 * 1000,
+    CPU_LEAST_NS = 3 * 1000 * 1000,
+    GPU_WARM_NS = 60 * 1000 * 1000, /* until its clock is what it is under this load */
+    MAX_ROWS = 64
+};
+
+/* the ways a layer runs: forward alone, keeping for a gradient that passes, keeping to train */
+enum part {
+    FWD,
+    FWD_PASSING,
+    BWD_PASSING,
+    FWD_TRAINED,
+    BWD_TRAINED,
+    FWD_TRAINED_BF16, /* state in bf16 */
+    BWD_TRAINED_BF16,
+    PARTS
+};
+
+enum step_part { CLEAR, NORM, UPDATE, STEP_PARTS };
+
+struct curve {
+    int n, main;  /* points, the one that counts most */
+    int unknowns; /* 3 where attention is over all rows, else 2: time is linear in them */
+    double x[POINTS], y[PARTS][POINTS];
+};
+
+/* a step's parts on the parameters of every subject, with one state */
+struct steps {
+    double x[MAX_ROWS], y[STEP_PARTS][MAX_ROWS];
+    int n;
+};
+
+struct measuring {
+    struct cs_device *device;
+    struct cs_arena *arena;
+    struct cs_spec *spec;
+    struct cs_graph *trained, *passing; /* everything trains; nothing does, but gradients pass */
+    struct cs_slot_budget budget;
+    struct cs_input_tables *tables;
+    struct cs_profile *profile;
+    struct steps steps, steps_bf16;
+};
+
+/* which of the two states the device keeps now */
+static struct steps *steps_of(struct measuring *m)
+{
+    return cs_device_keeps_bf16(m->device) ? &m->steps_bf16 : &m->steps;
+}
+
+/* The same model, trained or frozen whole, nothing tied, and weights of its own. */
+static json_t *measured_document(const json_t *document, bool is_trained)
+{
+    json_t *copy = json_deep_copy(document), *module;
+    json_t *model = json_object_get(copy, "model");
+    size_t i;
+    json_object_set_new(
+        model, "rules",
+        json_pack("[{s:s, s:s}]", "op", is_trained ? "train" : "freeze", "glob", "*"));
+    json_object_del(json_object_get(copy, "plan"), "profile");
+    json_array_foreach(json_object_get(model, "modules"), i, module)
+    {
+        json_t *config = json_object_get(module, "config");
+        if (json_is_object(config) && json_object_get(config, "tie_word_embeddings") != NULL)
+            json_object_set_new(config, "tie_word_embeddings", json_false());
+        if (json_object_get(module, "init") != NULL)
+            json_object_set_new(module, "init", json_string("random"));
+    }
+    return copy;
+}
+
+static int32_t encoder_of(const struct measuring *m, const struct cs_layer *layer)
+{
+    return m->trained->branches[m->trained->modules[layer->module].branch].encoder;
+}
+
+/* ---- time ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *sample, int n)
+{
+    qsort(sample, (size_t)n, sizeof *sample, by_value);
+    return sample[n / 2];
+}
+
+static int repeats_of(const struct measuring *m, int64_t once_ns)
+{
+    const int64_t least = m->device->mem != NULL ? GPU_LEAST_NS : CPU_LEAST_NS;
+    const int64_t n = least / (once_ns > 0 ? once_ns : 1) + 1;
+    return n > MAX_REPEATS ? MAX_REPEATS : (int)n;
+}
+
+/* Medians of some samples, each long enough for the clock; both: the backward beside its forward.
+ * bwd NULL: the forward alone, which keeps nothing. */
+static enum cs_status time_pair(const struct measuring *m, struct cs_subject *s, double *fwd,
+                                double *bwd, struct cs_err *err)
+{
+    const bool is_keeping = bwd != NULL;
+    const int64_t warm = m->device->mem != NULL ? GPU_WARM_NS : 0;
+    double f[SAMPLES], b[SAMPLES];
+    int64_t f_ns = 0, b_ns = 0, spent = 0;
+    for (int i = 0; i < 3 || spent < warm; i++) { /* memory grows, plans are made */
+        CS_TRY(cs_subject_fwd(s, 1, is_keeping, &f_ns, err));
+        if (is_keeping)
+            CS_TRY(cs_subject_bwd(s, 1, &b_ns, err));
+        spent += f_ns + b_ns;
+    }
+    const int n_f = repeats_of(m, f_ns), n_b = repeats_of(m, b_ns);
+    for (int i = 0; i < SAMPLES; i++) {
+        CS_TRY(cs_subject_fwd(s, n_f, is_keeping, &f_ns, err));
+        f[i] = (double)f_ns / n_f / s->config.n_layers;
+        if (is_keeping)
+            CS_TRY(cs_subject_bwd(s, n_b, &b_ns, err));
+        b[i] = (double)b_ns / n_b / s->config.n_layers;
+    }
+    *fwd = median(f, SAMPLES);
+    if (is_keeping)
+        *bwd = median(b, SAMPLES);
+    return CS_OK;
+}
+
+typedef enum cs_status (*timed)(struct cs_subject *s, int repeats, int64_t *ns, struct cs_err *err);
+
+static enum cs_status time_one(const struct measuring *m, struct cs_subject *s, timed run,
+                               double *out, struct cs_err *err)
+{
+    double sample[SAMPLES];
+    int64_t ns = 0;
+    for (int i = 0; i < 2; i++)
+        CS_TRY(run(s, 1, &ns, err));
+    const int n = repeats_of(m, ns);
+    for (int i = 0; i < SAMPLES; i++) {
+        CS_TRY(run(s, n, &ns, err));
+        sample[i] = (double)ns / n;
+    }
+    *out = median(sample, SAMPLES);
+    return CS_OK;
+}
+
+/* ---- fits ---- */
+
+static struct cs_quadratic fit_part(const struct curve *curve, enum part part)
+{
+    return cs_fit_times(curve->n, curve->main, curve->unknowns, curve->x, curve->y[part]);
+}
+
+/* What one way takes more than another, a gradient that is made besides: at least a sixteenth of
+ * it. On a busy machine a difference of two times can come out as anything, and none is free. */
+static struct cs_quadratic fit_more(const struct curve *curve, enum part more, enum part than)
+{
+    double y[POINTS];
+    for (int i = 0; i < curve->n; i++)
+        y[i] = fmax(curve->y[more][i] - curve->y[than][i], curve->y[more][i] / 16);
+    return cs_fit_times(curve->n, curve->main, curve->unknowns, curve->x, y);
+}
+
+static struct cs_quadratic less(struct cs_quadratic p, struct cs_quadratic q)
+{
+    return (struct cs_quadratic){p.a - q.a, p.b - q.b, p.c - q.c};
+}
+
+/* ---- one kind of layer ---- */
+
+struct point {
+    int64_t rows, labels;
+};
+
+/* Rows of the slot up to its budget; of the head, rows with a label about what planners assume. As
+ * many as there are unknowns, in eighths of the most. */
+static int points_of(const struct measuring *m, const struct cs_layer *layer, struct curve *curve,
+                     struct point *out)
+{
+    static const int64_t line[] = {4, 8}, square[] = {2, 4, 8}, head[] = {4, 8, 16};
+    const struct cs_layer_work work = cs_layer_work(m->trained, layer, &m->budget);
+    const bool is_head = layer->kind == CS_LAYER_HEAD, is_square = curve->unknowns == 3;
+    const int64_t *eighths = is_head ? head : is_square ? square : line;
+    const int32_t e = encoder_of(m, layer);
+    const int64_t most = work.tokens, unit = e < 0 ? 1 : m->budget.enc[e].item_rows;
+    const int64_t main = is_head ? work.label_rows : most;
+    int n = 0;
+    for (int i = 0; i < (is_head || is_square ? 3 : 2); i++) {
+        const int64_t x = main * eighths[i] / 8 / unit * unit;
+        if (x < 1 || x > most || (n > 0 && (double)x <= curve->x[n - 1]))
+            continue;
+        if (x == main)
+            curve->main = n;
+        curve->x[n] = (double)x;
+        out[n++] = (struct point){is_head ? most : x, is_head ? x : 1};
+    }
+    curve->n = n;
+    return n;
+}
+
+static enum cs_status time_points(const struct measuring *m, struct cs_subject *s,
+                                  const struct point *point, bool is_trained, struct curve *curve,
+                                  struct cs_err *err)
+{
+    const bool is_bf16 = cs_device_keeps_bf16(m->device);
+    const enum part fwd = is_bf16 ? FWD_TRAINED_BF16 : FWD_TRAINED;
+    const enum part bwd = is_bf16 ? BWD_TRAINED_BF16 : BWD_TRAINED;
+    for (int i = 0; i < curve->n; i++) {
+        CS_TRY(cs_subject_rows(s, point[i].rows, point[i].labels, err));
+        if (is_trained) {
+            CS_TRY(time_pair(m, s, &curve->y[fwd][i], &curve->y[bwd][i], err));
+            continue;
+        }
+        CS_TRY(time_pair(m, s, &curve->y[FWD][i], NULL, err));
+        curve->y[FWD_PASSING][i] = curve->y[FWD][i];
+        if (s->layer->needs_input_grad)
+            CS_TRY(time_pair(m, s, &curve->y[FWD_PASSING][i], &curve->y[BWD_PASSING][i], err));
+    }
+    return CS_OK;
+}
+
+/* What a slot costs before its first action, at the layer its branch begins with. */
+static enum cs_status time_prepare(const struct measuring *m, struct cs_subject *s,
+                                   const struct point *point, const struct curve *curve,
+                                   struct cs_profile_row *row, struct cs_err *err)
+{
+    double y[POINTS];
+    for (int i = 0; i < curve->n; i++) {
+        CS_TRY(cs_subject_rows(s, point[i].rows, point[i].labels, err));
+        CS_TRY(time_one(m, s, cs_subject_prepare, &y[i], err));
+    }
+    row->prepare = cs_fit_times(curve->n, curve->main, 2, curve->x, y);
+    return CS_OK;
+}
+
+static enum cs_status time_step(struct measuring *m, struct cs_subject *s, struct cs_err *err)
+{
+    struct steps *steps = steps_of(m);
+    const int n = steps->n++;
+    steps->x[n] = (double)s->n_params;
+    CS_TRY(time_one(m, s, cs_subject_clear, &steps->y[CLEAR][n], err));
+    CS_TRY(time_one(m, s, cs_subject_norm, &steps->y[NORM][n], err));
+    return time_one(m, s, cs_subject_update, &steps->y[UPDATE][n], err);
+}
+
+static enum cs_status measure_one(struct measuring *m, const struct cs_subject_config *config,
+                                  const struct point *point, struct curve *curve,
+                                  struct cs_profile_row *row, struct cs_err *err)
+{
+    struct cs_subject s;
+    const bool is_trained = config->graph == m->trained;
+    const bool is_first = config->graph->layers[config->layer].kind == CS_LAYER_EMBED;
+    enum cs_status status = cs_subject_open(config, &s, err);
+    if (status == CS_OK)
+        status = time_points(m, &s, point, is_trained, curve, err);
+    if (status == CS_OK && !is_trained && is_first)
+        status = time_prepare(m, &s, point, curve, row, err);
+    if (status == CS_OK && is_trained && s.n_params > 0)
+        status = time_step(m, &s, err);
+    cs_subject_close(&s);
+    return status == CS_OK
+               ? CS_OK
+               : cs_wrap(err, status, "measuring %s", config->graph->layers[config->layer].path);
+}
+
+/* layers of one kind from this one on */
+static int32_t chain_of(const struct measuring *m, int32_t layer)
+{
+    const struct cs_layer *list = m->trained->layers;
+    const int32_t most = m->device->mem != NULL ? CHAIN : 1;
+    int32_t n = 1;
+    while (n < most && layer + n < m->trained->n_layers &&
+           list[layer + n].kind == list[layer].kind && list[layer + n].module == list[layer].module)
+        n++;
+    return n;
+}
+
+/* The layer trained, with state in fp32 and, where the device can keep it so, in bf16. */
+static enum cs_status measure_trained(struct measuring *m, const struct cs_subject_config *config,
+                                      const struct point *point, struct curve *curve,
+                                      struct cs_profile_row *row, struct cs_err *err)
+{
+    CS_TRY(measure_one(m, config, point, curve, row, err));
+    if (cs_device_is_f32(m->device))
+        return CS_OK;
+    CS_TRY(cs_device_keep(m->device, "bf16", err));
+    const enum cs_status status = measure_one(m, config, point, curve, row, err);
+    CS_TRY(cs_device_keep(m->device, "fp32", status == CS_OK ? err : NULL));
+    return status;
+}
+
+static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct cs_err *err)
+{
+    const struct cs_layer *l = &m->trained->layers[layer];
+    struct cs_subject_config config = {.budget = &m->budget,
+                                       .tables = m->tables,
+                                       .device = m->device,
+                                       .layer = layer,
+                                       .n_layers = chain_of(m, layer)};
+    struct curve curve = {.unknowns = l->kind == CS_LAYER_BLOCK && encoder_of(m, l) < 0 ? 3 : 2};
+    struct point point[POINTS];
+    struct cs_profile_row *row = &m->profile->row[m->profile->n_rows++];
+    *row = (struct cs_profile_row){
+        .module = cs_arena_strdup(m->arena, m->trained->modules[l->module].name),
+        .kind = l->kind,
+        .tp = 1,
+        .cp = 1,
+    };
+    if (points_of(m, l, &curve, point) == 0)
+        return cs_fail(err, CS_PLAN, "a slot has no rows for %s", l->path);
+    config.graph = m->passing;
+    CS_TRY(measure_one(m, &config, point, &curve, row, err));
+    config.graph = m->trained;
+    CS_TRY(measure_trained(m, &config, point, &curve, row, err));
+    row->fwd = fit_part(&curve, FWD);
+    row->fwd_input = less(fit_part(&curve, FWD_PASSING), row->fwd);
+    row->fwd_weight = less(fit_part(&curve, FWD_TRAINED), fit_part(&curve, FWD_PASSING));
+    if (l->needs_input_grad)
+        row->bwd_input = fit_part(&curve, BWD_PASSING);
+    else
+        memset(curve.y[BWD_PASSING], 0, sizeof curve.y[BWD_PASSING]);
+    row->bwd_weight = fit_more(&curve, BWD_TRAINED, BWD_PASSING);
+    if (!cs_device_is_f32(m->device))
+        row->bwd_weight_bf16 = fit_more(&curve, BWD_TRAINED_BF16, BWD_PASSING);
+    return CS_OK;
+}
+
+static bool is_first_of_kind(const struct cs_graph *graph, int32_t layer)
+{
+    for (int32_t l = 0; l < layer; l++)
+        if (graph->layers[l].module == graph->layers[layer].module &&
+            graph->layers[l].kind == graph->layers[layer].kind)
+            return false;
+    return true;
+}
+
+/* false: nothing trains */
+static bool fit_steps(const struct steps *steps, struct cs_profile_step *out)
+{
+    struct cs_quadratic *const part[STEP_PARTS] = {&out->clear, &out->norm, &out->update};
+    int largest = 0;
+    for (int i = 1; i < steps->n; i++)
+        largest = steps->x[i] > steps->x[largest] ? i : largest;
+    for (int p = 0; p < STEP_PARTS && steps->n > 0; p++)
+        *part[p] = cs_fit_times(steps->n, largest, 2, steps->x, steps->y[p]);
+    return steps->n > 0;
+}
+
+static enum cs_status measure_all(struct measuring *m, const struct cs_device_class *class,
+                                  struct cs_err *err)
+{
+    const struct cs_graph *graph = m->trained;
+    CS_TRY(cs_plan_budget(m->spec, graph, &m->budget, err));
+    CS_TRY(cs_input_tables_new(graph, m->device, &m->budget, &m->tables, err));
+    m->profile->device = class->name;
+    m->profile->precision = cs_device_is_f32(m->device) ? "fp32" : "bf16";
+    m->profile->row = CS_NEW_ARRAY(m->arena, struct cs_profile_row, MAX_ROWS);
+    cs_profile_key(graph, class, m->profile->key);
+    for (int32_t l = 0; l < graph->n_layers; l++) {
+        if (!is_first_of_kind(graph, l))
+            continue;
+        if (m->profile->n_rows == MAX_ROWS)
+            return cs_fail(err, CS_LIMIT, "more than %d kinds of layers", MAX_ROWS);
+        CS_TRY(measure_layer(m, l, err));
+    }
+    m->profile->has_step = fit_steps(&m->steps, &m->profile->step);
+    m->profile->has_step_bf16 = fit_steps(&m->steps_bf16, &m->profile->step_bf16);
+    return CS_OK;
+}
+
+static enum cs_status build(const json_t *document, struct cs_arena *arena, struct cs_spec **spec,
+                            struct cs_graph **graph, struct cs_err *err)
+{
+    CS_TRY(cs_spec_read(document, arena, spec, err));
+    return cs_graph_build(*spec, true, arena, graph, err);
+}
+
+enum cs_status cs_measure(const json_t *document, const struct cs_device_class *class,
+                          struct cs_device *device, struct cs_arena *arena, struct cs_profile **out,
+                          struct cs_err *err)
+{
+    struct measuring m = {.device = device, .arena = arena};
+    struct cs_spec *frozen;
+    json_t *trains = measured_document(document, true),
+           *freezes = measured_document(document, false);
+    *out = NULL;
+    m.profile = CS_NEW(arena, struct cs_profile);
+    enum cs_status status = build(trains, arena, &m.spec, &m.trained, err);
+    if (status == CS_OK)
+        status = build(freezes, arena, &frozen, &m.passing, err);
+    /* gradients pass where they would if everything trained */
+    for (int32_t l = 0; status == CS_OK && l < m.passing->n_layers; l++)
+        m.passing->layers[l].needs_input_grad = m.trained->layers[l].needs_input_grad;
+    if (status == CS_OK)
+        status = measure_all(&m, class, err);
+    cs_input_tables_free(m.tables);
+    json_decref(trains);
+    json_decref(freezes);
+    if (status == CS_OK)
+        *out = m.profile;
+    return status;
+}

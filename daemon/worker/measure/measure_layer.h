@@ -1,0 +1,60 @@
+/* Some layers of one kind alone on a device, at some number of rows: what measure.c times. */
+#ifndef CS_WORKER_MEASURE_MEASURE_LAYER_H
+#define CS_WORKER_MEASURE_MEASURE_LAYER_H
+
+#include "core/data/slot.h"
+#include "worker/model/stage.h"
+
+struct cs_subject_config {
+    const struct cs_graph *graph; /* what trains in it trains here */
+    const struct cs_slot_budget *budget;
+    const struct cs_input_tables *tables;
+    struct cs_device *device;
+    int32_t layer, n_layers; /* graph->layers */
+};
+
+struct cs_subject {
+    struct cs_subject_config config;
+    const struct cs_layer *layer; /* the first */
+    int32_t encoder;              /* of its branch, -1: LLM */
+    int64_t n_params;
+    struct cs_stage alone;
+    struct cs_plan plan;
+    struct cs_params *params;
+    struct cs_stage_model *stage;
+    struct cs_scratch scratch;
+    struct cs_saved saved;
+    void *x, *y, *dy, *dx;
+    size_t x_bytes, y_bytes;
+    void *slot_memory;
+    struct cs_slot slot;
+    struct cs_manifest manifest;
+    struct cs_input input;
+    unsigned needs;
+};
+
+/* Parameters are random. close also what was not opened whole. */
+enum cs_status cs_subject_open(const struct cs_subject_config *config, struct cs_subject *out,
+                               struct cs_err *err) CS_NODISCARD;
+void cs_subject_close(struct cs_subject *s);
+/* One document of that many tokens, labels spread evenly over it; of an encoder whole items. */
+enum cs_status cs_subject_rows(struct cs_subject *s, int64_t rows, int64_t labels,
+                               struct cs_err *err) CS_NODISCARD;
+/* Each some times over, in nanoseconds of all (the device's, or CPU time of this thread): forward
+ * that keeps what a backward needs, or not; backward of what the last keeping forward kept. */
+enum cs_status cs_subject_fwd(struct cs_subject *s, int repeats, bool is_keeping, int64_t *ns,
+                              struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_subject_bwd(struct cs_subject *s, int repeats, int64_t *ns,
+                              struct cs_err *err) CS_NODISCARD;
+/* preparing and placing the slot */
+enum cs_status cs_subject_prepare(struct cs_subject *s, int repeats, int64_t *ns,
+                                  struct cs_err *err) CS_NODISCARD;
+/* a step's work for the parameters: gradients to 0, sum of squares as the host gets it, update */
+enum cs_status cs_subject_clear(struct cs_subject *s, int repeats, int64_t *ns,
+                                struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_subject_norm(struct cs_subject *s, int repeats, int64_t *ns,
+                               struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_subject_update(struct cs_subject *s, int repeats, int64_t *ns,
+                                 struct cs_err *err) CS_NODISCARD;
+
+#endif

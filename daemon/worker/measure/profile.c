@@ -1,0 +1,47 @@
+/* See profile.h. */
+#include "worker/measure/profile.h"
+
+#include <stdio.h>
+
+#include "core/wire/wire.h"
+#include "worker/measure/measure.h"
+
+enum { EXIT_FAILED = 6 };
+
+static enum cs_status measure(json_t *request, struct cs_arena *arena, struct cs_err *err)
+{
+    struct cs_device device;
+    struct cs_profile *profile;
+    const char *name = cs_msg_str(request, "class", "");
+    const struct cs_device_class *class = cs_device_class_find(name);
+    if (class == NULL)
+        return cs_fail(err, CS_INVALID, "device class \"%s\" is not known", name);
+    CS_TRY(cs_ops_cpu_selfcheck(err));
+    CS_TRY(cs_device_open(cs_msg_str(request, "device", "cpu:0"),
+                          cs_msg_str(request, "precision", NULL), &device, err));
+    enum cs_status status = cs_device_tune_at_once(&device, err);
+    if (status == CS_OK)
+        status = cs_measure(cs_msg_obj(request, "document"), class, &device, arena, &profile, err);
+    cs_device_close(&device);
+    CS_TRY(status);
+    json_t *json = cs_profile_json(profile);
+    json_dumpf(json, stdout, JSON_COMPACT);
+    json_decref(json);
+    return fflush(stdout) == 0 ? CS_OK : cs_fail_errno(err, "writing the profile");
+}
+
+int cs_profile_program(void)
+{
+    json_error_t where;
+    struct cs_err err = {0};
+    json_t *request = json_loadf(stdin, 0, &where);
+    struct cs_arena *arena = cs_arena_new(0);
+    enum cs_status status = request != NULL
+                                ? measure(request, arena, &err)
+                                : cs_fail(&err, CS_INVALID, "standard input: %s", where.text);
+    if (status != CS_OK)
+        fprintf(stderr, "cornstarch-worker: %s\n", err.text);
+    cs_arena_free(arena);
+    json_decref(request);
+    return status == CS_OK ? 0 : EXIT_FAILED;
+}

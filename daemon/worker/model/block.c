@@ -1,0 +1,257 @@
+/* One pre-norm transformer block: x2 = x + o(attention(rope(qkv(norm1 x)))), y = x2 + mlp(norm2
+ * x2). q, k and v are one matrix product over neighbouring weights, gate and up another. */
+#include <math.h>
+
+#include "worker/model/layers.h"
+
+struct block_dims {
+    int64_t width, q, kv, qkv, ffn, up; /* columns; up: what the first product of the MLP gives */
+};
+
+static struct block_dims dims_of(const struct cs_arch *a)
+{
+    const int64_t q = (int64_t)a->n_heads * a->head_dim, kv = (int64_t)a->n_kv_heads * a->head_dim;
+    return (struct block_dims){.width = a->width,
+                               .q = q,
+                               .kv = kv,
+                               .qkv = q + 2 * kv,
+                               .ffn = a->ffn_width,
+                               .up = a->is_gated_mlp ? 2 * (int64_t)a->ffn_width : a->ffn_width};
+}
+
+static const struct cs_mask_plan *mask_of(const struct cs_run *run, const struct cs_layer_model *l)
+{
+    return l->encoder < 0 ? &run->input->at.llm_mask : &run->input->at.enc_mask[l->encoder];
+}
+
+static struct cs_attention_shape shape_of(const struct cs_arch *a, int64_t rows)
+{
+    const struct block_dims d = dims_of(a);
+    return (struct cs_attention_shape){
+        .tokens = (int32_t)rows,
+        .heads = a->n_heads,
+        .kv_heads = a->n_kv_heads,
+        .head_dim = a->head_dim,
+        .q_stride = (int32_t)d.qkv,
+        .kv_stride = (int32_t)d.qkv,
+        .o_stride = (int32_t)d.q,
+        .scale = 1.0f / sqrtf((float)a->head_dim),
+        .softcap = 0.0f,
+    };
+}
+
+static void rotate(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *qkv,
+                   int inverse)
+{
+    const struct cs_arch *a = l->arch;
+    if (l->encoder >= 0 || run->input->at.cos == NULL)
+        return;
+    /* k follows q: all their heads turn in one call */
+    run->ops->rope(run->ctx, rows, a->n_heads + a->n_kv_heads, a->head_dim,
+                   2 * run->input->tables->rot_half, dims_of(a).qkv, qkv, run->input->at.cos,
+                   run->input->at.sin, inverse);
+}
+
+static void attend(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                   struct cs_kept *kept)
+{
+    const struct cs_attention_shape shape = shape_of(l->arch, rows);
+    const struct block_dims d = dims_of(l->arch);
+    const struct cs_mask_plan *mask = mask_of(run, l);
+    struct cs_ctx ctx = cs_run_attention_ctx(run, &shape, mask);
+    run->ops->attention(&ctx, &shape, mask, kept->qkv, cs_run_at(run, kept->qkv, d.q),
+                        cs_run_at(run, kept->qkv, d.q + d.kv), kept->o, kept->lse);
+}
+
+/* a from up */
+static void gate(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                 struct cs_kept *kept)
+{
+    const struct block_dims d = dims_of(l->arch);
+    run->ops->gated(run->ctx, (enum cs_act)l->arch->act, rows, d.ffn, kept->up,
+                    cs_run_at(run, kept->up, d.ffn), d.up, kept->a);
+}
+
+static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *y,
+                    struct cs_kept *kept)
+{
+    const struct cs_arch *a = l->arch;
+    const struct block_dims d = dims_of(a);
+    const struct cs_tensor *const *w = l->weight;
+    if (a->is_gated_mlp) {
+        cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_GATE_W], NULL, kept->up);
+        gate(run, l, rows, kept);
+    } else {
+        cs_run_linear_act(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_UP_W], w[CS_PARAM_UP_B],
+                          NULL, (enum cs_act)a->act, kept->up, kept->a);
+    }
+    if (y == NULL)
+        return;
+    cs_run_linear_act(run, rows, d.ffn, d.width, kept->a, w[CS_PARAM_DOWN_W], w[CS_PARAM_DOWN_B],
+                      kept->x2, CS_ACT_NONE, NULL, y);
+}
+
+static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                      const struct cs_layer_ends *ends, const void *x, void *y,
+                      struct cs_kept *kept)
+{
+    (void)ends;
+    if (rows == 0)
+        return;
+    const struct cs_arch *a = l->arch;
+    const struct block_dims d = dims_of(a);
+    const struct cs_tensor *const *w = l->weight;
+    /* inputs of products are read again by weight gradients only, and are cheap to make again */
+    const bool is_trained = l->layer->needs_weight_grad && run->recompute == CS_RECOMPUTE_NONE;
+    kept->stat1 = cs_run_keep_f32(run, true, rows * 2);
+    kept->h1 = cs_run_keep(run, is_trained, rows * d.width);
+    kept->qkv = cs_run_keep(run, true, rows * d.qkv);
+    kept->o = cs_run_keep(run, true, rows * d.q);
+    kept->lse = cs_run_keep_f32(run, true, rows * a->n_heads);
+    kept->x2 = cs_run_keep(run, true, rows * d.width);
+    kept->stat2 = cs_run_keep_f32(run, true, rows * 2);
+    kept->h2 = cs_run_keep(run, is_trained, rows * d.width);
+    kept->up = cs_run_keep(run, true, rows * d.up);
+    kept->a = cs_run_keep(run, is_trained, rows * d.ffn);
+
+    cs_run_norm(run, a, rows, x, w[CS_PARAM_NORM1_W], w[CS_PARAM_NORM1_B], kept->h1, kept->stat1);
+    cs_run_linear(run, rows, d.width, d.qkv, kept->h1, w[CS_PARAM_Q_W], w[CS_PARAM_Q_B], kept->qkv);
+    rotate(run, l, rows, kept->qkv, 0);
+    attend(run, l, rows, kept);
+    cs_run_linear_act(run, rows, d.q, d.width, kept->o, w[CS_PARAM_O_W], w[CS_PARAM_O_B], x,
+                      CS_ACT_NONE, NULL, kept->x2);
+    cs_run_norm(run, a, rows, kept->x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], kept->h2,
+                kept->stat2);
+    mlp_fwd(run, l, rows, y, kept);
+    if (is_trained || run->keep == NULL)
+        return;
+    kept->h1 = kept->h2 = kept->a = NULL; /* they were scratch */
+}
+
+/* What weight gradients read and selective recompute did not keep is made again just before, by the
+ * same operators on the same inputs: the same bits. Frozen layers need none of it. */
+static void *normed_again(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                          const void *x, int is_second)
+{
+    const struct cs_tensor *const *w = l->weight;
+    if (!l->layer->needs_weight_grad)
+        return NULL;
+    float *stat = cs_run_keep_f32(run, false, rows * 2);
+    void *h = cs_run_hold(run, rows * l->arch->width);
+    cs_run_norm(run, l->arch, rows, x, w[is_second ? CS_PARAM_NORM2_W : CS_PARAM_NORM1_W],
+                w[is_second ? CS_PARAM_NORM2_B : CS_PARAM_NORM1_B], h, stat);
+    return h;
+}
+
+static void *activated_again(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                             const struct cs_kept *kept)
+{
+    struct cs_kept made = *kept;
+    if (!l->layer->needs_weight_grad)
+        return NULL;
+    made.a = cs_run_hold(run, rows * dims_of(l->arch).ffn);
+    if (l->arch->is_gated_mlp)
+        gate(run, l, rows, &made);
+    else
+        run->ops->act(run->ctx, (enum cs_act)l->arch->act, rows * dims_of(l->arch).ffn, kept->up,
+                      made.a);
+    return made.a;
+}
+
+/* dup (rows, up) from dy, and the gradient of the second product's weights */
+static void down_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                     const void *dy, void *dup, const struct cs_kept *kept)
+{
+    const struct cs_arch *a = l->arch;
+    const struct block_dims d = dims_of(a);
+    const struct cs_tensor *const *w = l->weight;
+    void *made = kept->a == NULL ? activated_again(run, l, rows, kept) : NULL;
+    const void *act = kept->a != NULL ? kept->a : made;
+    cs_run_linear_wgrad(run, rows, d.ffn, d.width, dy, act, w[CS_PARAM_DOWN_W], w[CS_PARAM_DOWN_B]);
+    if (!a->is_gated_mlp) {
+        cs_run_linear_dgrad_act(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W],
+                                (enum cs_act)a->act, kept->up, dup);
+        return;
+    }
+    void *da = made != NULL && run->later == NULL ? made : cs_run_take(run, rows * d.ffn);
+    cs_run_linear_dgrad(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W], da);
+    run->ops->gated_grad(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up,
+                         cs_run_at(run, kept->up, d.ffn), d.up, da, dup, cs_run_at(run, dup, d.ffn),
+                         d.up);
+}
+
+/* dh2 (rows, width) from dy */
+static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                    const void *dy, void *dh2, const struct cs_kept *kept)
+{
+    const struct cs_arch *a = l->arch;
+    const struct block_dims d = dims_of(a);
+    const struct cs_tensor *const *w = l->weight;
+    const struct cs_tensor *up_w = a->is_gated_mlp ? w[CS_PARAM_GATE_W] : w[CS_PARAM_UP_W];
+    const struct cs_tensor *up_b = a->is_gated_mlp ? NULL : w[CS_PARAM_UP_B];
+    /* what is kept until the weight half is kept once: the gradient takes the place of its input */
+    const bool is_in_place = a->is_gated_mlp && run->later != NULL;
+    void *dup = is_in_place ? kept->up : cs_run_hold(run, rows * d.up);
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    down_bwd(run, l, rows, dy, dup, kept);
+    cs_scratch_rewind(run->scratch, mark);
+    const void *h2 = kept->h2 != NULL ? kept->h2 : normed_again(run, l, rows, kept->x2, 1);
+    cs_run_linear_wgrad(run, rows, d.width, d.up, dup, h2, up_w, up_b);
+    cs_run_linear_dgrad(run, rows, d.width, d.up, dup, up_w, dh2);
+}
+
+/* dqkv (rows, qkv) from the gradient of the attention's output */
+static void attend_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                       const void *d_o, void *dqkv, const struct cs_kept *kept)
+{
+    const struct cs_attention_shape shape = shape_of(l->arch, rows);
+    const struct block_dims d = dims_of(l->arch);
+    const struct cs_mask_plan *mask = mask_of(run, l);
+    struct cs_ctx ctx = cs_run_attention_ctx(run, &shape, mask);
+    void *q = kept->qkv;
+    run->ops->attention_grad(&ctx, &shape, mask, q, cs_run_at(run, q, d.q),
+                             cs_run_at(run, q, d.q + d.kv), kept->o, kept->lse, d_o, dqkv,
+                             cs_run_at(run, dqkv, d.q), cs_run_at(run, dqkv, d.q + d.kv));
+    rotate(run, l, rows, dqkv, 1);
+}
+
+static bool has_grad(const struct cs_tensor *t)
+{
+    return t != NULL && t->grad != NULL;
+}
+
+static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                      const struct cs_layer_ends *ends, const void *dy, void *dx,
+                      const struct cs_kept *kept)
+{
+    (void)ends;
+    if (rows == 0)
+        return;
+    const struct cs_arch *a = l->arch;
+    const struct block_dims d = dims_of(a);
+    const struct cs_tensor *const *w = l->weight;
+    void *dh = cs_run_take(run, rows * d.width);
+    void *dx2 = cs_run_hold(run, rows * d.width);
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    mlp_bwd(run, l, rows, dy, dh, kept);
+    cs_scratch_rewind(run->scratch, mark);
+    cs_run_norm_grad(run, a, rows, kept->x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], kept->stat2,
+                     dh, dy, dx2);
+
+    void *d_o = cs_run_take(run, rows * d.q);
+    void *dqkv = cs_run_hold(run, rows * d.qkv);
+    cs_run_linear_wgrad(run, rows, d.q, d.width, dx2, kept->o, w[CS_PARAM_O_W], w[CS_PARAM_O_B]);
+    cs_run_linear_dgrad(run, rows, d.q, d.width, dx2, w[CS_PARAM_O_W], d_o);
+    attend_bwd(run, l, rows, d_o, dqkv, kept);
+    const void *h1 = kept->h1 != NULL ? kept->h1 : normed_again(run, l, rows, kept->x, 0);
+    cs_run_linear_wgrad(run, rows, d.width, d.qkv, dqkv, h1, w[CS_PARAM_Q_W], w[CS_PARAM_Q_B]);
+    if (dx == NULL && !has_grad(w[CS_PARAM_NORM1_W]) && !has_grad(w[CS_PARAM_NORM1_B]))
+        return;
+    cs_run_linear_dgrad(run, rows, d.width, d.qkv, dqkv, w[CS_PARAM_Q_W], dh);
+    if (dx == NULL)
+        dx = cs_run_take(run, rows * d.width);
+    cs_run_norm_grad(run, a, rows, kept->x, w[CS_PARAM_NORM1_W], w[CS_PARAM_NORM1_B], kept->stat1,
+                     dh, dx2, dx);
+}
+
+const struct cs_layer_ops cs_layer_block = {block_fwd, block_bwd, true, true};

@@ -1,0 +1,145 @@
+/* The layers a stage is made of: forward and backward of each kind, found in one table. A layer
+ * reads its parameters by role and its options from the architecture; no family has code of its
+ * own.
+ *
+ * rows: rows of the stage's branch in this slot (LLM tokens, or encoder rows); 0 is legal. x, y,
+ * dy, dx: (rows, width) of the device's act type (fp32 on the host, bf16 or fp32 on a GPU), in the
+ * device's memory. What a backward needs is put into `kept`, in memory of `keep`; keep
+ * NULL is inference: everything is scratch and nothing survives the layer. Gradients of weights are
+ * added, and only where tensor->grad is set; dx NULL: not needed. */
+#ifndef CS_WORKER_MODEL_LAYERS_H
+#define CS_WORKER_MODEL_LAYERS_H
+
+#include "core/plan/layout.h"
+#include "worker/device/device.h"
+#include "worker/model/params.h"
+#include "worker/slot/slot.h"
+
+/* Weight gradients of linear layers that a split backward leaves for later (zero-bubble schedules):
+ * dy and x stay where they are until then. */
+struct cs_later {
+    struct cs_wgrad {
+        int64_t rows, in, out;
+        const void *dy, *x;
+        const struct cs_tensor *w, *b;
+    } * wgrad;
+
+    int32_t n, room;
+    struct cs_scratch *held; /* memory of dy and x */
+};
+
+/* Who wants to know where a stage is; layer: of graph->layers. NULL functions: not wanted. */
+struct cs_watch {
+    void (*at)(void *user, int32_t layer);     /* its calls follow, forward or backward */
+    void (*before)(void *user, int32_t layer); /* its forward is about to read weights */
+    void (*done)(void *user, int32_t layer);   /* its gradients of this slot are enqueued */
+    void *user;
+};
+
+/* One call's surroundings. */
+struct cs_run {
+    struct cs_device *device;
+    const struct cs_ops *ops; /* the device's */
+    struct cs_ctx *ctx;
+    struct cs_scratch *scratch;  /* rewound after every layer */
+    struct cs_scratch *keep;     /* activations for the backward, NULL: inference */
+    struct cs_later *later;      /* NULL: weight gradients are made at once */
+    enum cs_recompute recompute; /* what the backward makes again instead of keeping it */
+    struct cs_input *input;
+    const struct cs_watch *watch; /* NULL: nobody */
+    bool is_rehearsal;            /* workspaces as large as any smaller slot needs them */
+};
+
+/* A layer bound to the parameters of this rank. */
+struct cs_layer_model {
+    const struct cs_layer *layer;
+    const struct cs_arch *arch;
+    int32_t encoder;             /* index of the branch's encoder, -1: the LLM */
+    int32_t in_width, out_width; /* of its rows; embed: in_width 0, head: out_width 0 */
+    bool needs_backward;
+    const struct cs_tensor *weight[CS_PARAM_ROLE_COUNT]; /* NULL: the layer has none */
+    bool fill_has_grad[CS_MAX_ENCODERS]; /* LLM embedding: gradients to send to the encoders */
+};
+
+/* Activations of one layer and slot; only the fields of its kind are set. Those that can be made
+ * again from the others (selective: h1, h2 and a of a block) are NULL when they were not kept. */
+struct cs_kept {
+    const void *x;        /* (rows, in_width) input */
+    float *stat1, *stat2; /* (rows, 2) of norm1, norm2 */
+    void *h1, *h2;        /* (rows, width) after norm1, norm2 */
+    void *qkv;            /* (rows, (heads + 2 kv_heads) * head_dim), q and k rotated */
+    void *o;              /* (rows, heads * head_dim) */
+    float *lse;           /* (heads, rows) */
+    void *x2;             /* (rows, width) after attention's residual */
+    void *up, *a;         /* (rows, ffn or 2 ffn: gate, up), (rows, ffn) */
+};
+
+/* Rows that enter and leave at the ends of a stage, beside x and y. */
+struct cs_layer_ends {
+    const void *fill[CS_MAX_ENCODERS]; /* forward: encoder rows for the LLM embedding */
+    void *d_fill[CS_MAX_ENCODERS];     /* backward: their gradients, NULL: not needed */
+};
+
+struct cs_layer_ops {
+    void (*fwd)(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                const struct cs_layer_ends *ends, const void *x, void *y, struct cs_kept *kept);
+    void (*bwd)(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                const struct cs_layer_ends *ends, const void *dy, void *dx,
+                const struct cs_kept *kept);
+    bool keeps_input; /* the backward reads kept->x */
+    /* under full recompute only x is kept, and the backward begins with fwd (y NULL: not needed) */
+    bool can_redo;
+};
+
+const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind);
+
+/* block.c, ends.c */
+extern const struct cs_layer_ops cs_layer_block, cs_layer_embed, cs_layer_norm, cs_layer_projector,
+    cs_layer_head;
+
+/* memory for n acts that outlives the forward when it is needed, scratch otherwise; the same for n
+ * fp32 values */
+void *cs_run_keep(struct cs_run *run, bool is_needed, int64_t n);
+float *cs_run_keep_f32(struct cs_run *run, bool is_needed, int64_t n);
+/* scratch for n acts */
+void *cs_run_take(struct cs_run *run, int64_t n);
+/* scratch for n acts that a weight gradient reads: held where those come later */
+void *cs_run_hold(struct cs_run *run, int64_t n);
+/* The context with the workspace that attention, or the head's loss over n rows, asks for. */
+struct cs_ctx cs_run_attention_ctx(struct cs_run *run, const struct cs_attention_shape *shape,
+                                   const struct cs_mask_plan *mask);
+struct cs_ctx cs_run_xent_ctx(struct cs_run *run, int64_t n, int64_t width, int64_t vocab);
+/* The surroundings of an operator that makes gradients of w and b (each may be NULL, or frozen):
+ * the first of a step overwrites them. */
+struct cs_ctx cs_run_grad_ctx(const struct cs_run *run, const struct cs_tensor *w,
+                              const struct cs_tensor *b);
+/* the n-th act of an array */
+void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
+/* y (rows, out) = x (rows, in) w^T + b; w is the first of a fused group, b may be NULL */
+void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
+                   const struct cs_tensor *w, const struct cs_tensor *b, void *y);
+/* y = act(x w^T + b) + residual; residual NULL: 0; pre: keeps x w^T + b for the backward, NULL: not
+ */
+void cs_run_linear_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
+                       const struct cs_tensor *w, const struct cs_tensor *b, const void *residual,
+                       enum cs_act act, void *pre, void *y);
+/* gradients of w and b from dy (rows, out) and x (rows, in), where they are trained; or a note in
+ * run->later */
+void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
+                         const void *x, const struct cs_tensor *w, const struct cs_tensor *b);
+void cs_run_later(struct cs_run *run, struct cs_later *later); /* make them, in order; empties it */
+/* dx (rows, in) = (dy (rows, out) w) act'(pre), the gradient before the activation below */
+void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
+                             const void *dy, const struct cs_tensor *w, enum cs_act act,
+                             const void *pre, void *dx);
+/* dx (rows, in) = dy (rows, out) w */
+void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
+                         const struct cs_tensor *w, void *dx);
+void cs_run_norm(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
+                 const struct cs_tensor *w, const struct cs_tensor *b, void *y, float *stat);
+/* dx = dx_in + gradient through the norm; gradients of w and b where they are trained */
+void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
+                      const struct cs_tensor *w, const struct cs_tensor *b, const float *stat,
+                      const void *dy, const void *dx_in, void *dx);
+
+#endif

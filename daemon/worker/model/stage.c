@@ -1,0 +1,279 @@
+/* See stage.h. */
+#include "worker/model/stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void bind_params(struct cs_layer_model *l, const struct cs_params *params)
+{
+    for (int32_t i = 0; i < l->layer->n_params; i++) {
+        const struct cs_tensor *t = cs_params_find(params, l->layer->first_param + i);
+        CS_ASSERT(t != NULL);
+        l->weight[t->param->role] = t;
+    }
+    if (l->layer->kind == CS_LAYER_HEAD && l->weight[CS_PARAM_HEAD_W] == NULL)
+        l->weight[CS_PARAM_HEAD_W] = params->tied;
+}
+
+static void set_widths(struct cs_layer_model *l)
+{
+    l->in_width = l->layer->kind == CS_LAYER_PROJECTOR ? l->arch->in_width
+                  : l->layer->kind == CS_LAYER_EMBED   ? 0
+                                                       : l->arch->width;
+    l->out_width = l->layer->kind == CS_LAYER_HEAD ? 0 : l->arch->width;
+}
+
+/* The head's loss feeds gradients back whenever it trains or something upstream does. */
+static bool has_gradient(const struct cs_layer_model *l)
+{
+    const struct cs_tensor *head = l->weight[CS_PARAM_HEAD_W];
+    return l->layer->needs_weight_grad || l->layer->needs_input_grad ||
+           (head != NULL && head->grad != NULL);
+}
+
+static void mark_fill_grads(struct cs_layer_model *l, const struct cs_graph *graph,
+                            const struct cs_plan *plan, int32_t stage)
+{
+    for (int32_t i = 0; i < plan->n_edges; i++) {
+        const struct cs_edge *edge = &plan->edges[i];
+        const int32_t encoder = graph->branches[plan->stages[edge->from].branch].encoder;
+        if (edge->to == stage && encoder >= 0)
+            l->fill_has_grad[encoder] = edge->has_grad;
+    }
+}
+
+enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *plan,
+                            const struct cs_params *params, int32_t stage,
+                            struct cs_stage_model **out, struct cs_err *err)
+{
+    const struct cs_stage *plan_stage = &plan->stages[stage];
+    const int32_t n = plan_stage->n_layers;
+    struct cs_stage_model *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (s != NULL)
+        s->layer = calloc((size_t)n, sizeof *s->layer);
+    if (s == NULL || s->layer == NULL) {
+        cs_stage_free(s);
+        return cs_fail(err, CS_NO_MEMORY, "no memory for stage %s", plan_stage->name);
+    }
+    s->stage = plan_stage;
+    s->encoder = graph->branches[plan_stage->branch].encoder;
+    s->lowest = n;
+    s->recompute = (enum cs_recompute)plan_stage->recompute;
+    for (int32_t i = n - 1; i >= 0; i--) {
+        struct cs_layer_model *l = &s->layer[i];
+        l->layer = &graph->layers[plan_stage->first_layer + i];
+        l->arch = &graph->modules[l->layer->module].arch;
+        l->encoder = s->encoder;
+        bind_params(l, params);
+        set_widths(l);
+        l->needs_backward = has_gradient(l);
+        if (l->needs_backward)
+            s->lowest = i;
+    }
+    s->has_backward = s->lowest < n;
+    s->is_first = s->layer[0].layer->kind == CS_LAYER_EMBED;
+    s->is_last = s->layer[n - 1].layer->kind == CS_LAYER_HEAD;
+    if (s->is_first && s->encoder < 0)
+        mark_fill_grads(&s->layer[0], graph, plan, stage);
+    if (s->is_last && s->layer[n - 1].weight[CS_PARAM_HEAD_W] == NULL) {
+        cs_stage_free(s);
+        return cs_fail(err, CS_INTERNAL, "stage %s has no output weights", plan_stage->name);
+    }
+    *out = s;
+    return CS_OK;
+}
+
+void cs_stage_free(struct cs_stage_model *stage)
+{
+    if (stage == NULL)
+        return;
+    free(stage->layer);
+    free(stage);
+}
+
+int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input *input)
+{
+    return stage->encoder < 0 ? input->llm_rows : input->n_rows[stage->encoder];
+}
+
+static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
+{
+    return layer >= s->lowest && cs_layer_ops_of(s->layer[layer].layer->kind)->keeps_input;
+}
+
+static int64_t widest(const struct cs_stage_model *s)
+{
+    int64_t width = 0;
+    for (int32_t i = 0; i < s->stage->n_layers; i++) {
+        width = s->layer[i].in_width > width ? s->layer[i].in_width : width;
+        width = s->layer[i].out_width > width ? s->layer[i].out_width : width;
+    }
+    return width;
+}
+
+/* One of two buffers that take turns; taken when it is needed first. */
+static void *in_turn(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+                     void *turn[2])
+{
+    if (turn[i & 1] == NULL)
+        turn[i & 1] = cs_run_take(run, rows * widest(s));
+    return turn[i & 1];
+}
+
+/* Where layer i writes: the stage's end, the memory that layer i + 1 keeps, or a buffer in turn. */
+static void *output_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+                       void *y, void *turn[2])
+{
+    if (i == s->stage->n_layers - 1)
+        return y;
+    if (run->keep != NULL && keeps_input(s, i + 1))
+        return cs_run_keep(run, true, rows * s->layer[i].out_width);
+    return in_turn(s, run, i, rows, turn);
+}
+
+/* Of such a layer only the input is kept. */
+static bool is_redone(const struct cs_stage_model *s, int32_t layer)
+{
+    return s->recompute == CS_RECOMPUTE_FULL &&
+           cs_layer_ops_of(s->layer[layer].layer->kind)->can_redo;
+}
+
+/* The first layer's input lies in a boundary buffer that is given back after the forward. */
+static const void *copy_to(struct cs_run *run, void *copy, const void *x, int64_t n)
+{
+    cs_device_copy(run->device, copy, x, (size_t)n * run->ops->act_bytes);
+    return copy;
+}
+
+void cs_saved_free(struct cs_saved *saved)
+{
+    if (saved == NULL)
+        return;
+    cs_scratch_free(&saved->memory);
+    cs_scratch_free(&saved->held);
+    free(saved->later.wgrad);
+    free(saved->kept);
+    free(saved);
+}
+
+static void tell(const struct cs_stage_model *s, void (*what)(void *, int32_t),
+                 const struct cs_watch *watch, int32_t i)
+{
+    if (what != NULL)
+        what(watch->user, s->stage->first_layer + i);
+}
+
+void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const void *x,
+                  const struct cs_layer_ends *ends, void *y, struct cs_saved *saved)
+{
+    const int64_t rows = cs_stage_rows(stage, run->input);
+    const int32_t n = stage->stage->n_layers;
+    const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
+    void *turn[2] = {NULL, NULL};
+    struct cs_kept none;
+    run->keep = saved != NULL ? &saved->memory : NULL;
+    run->recompute = stage->recompute;
+    if (saved != NULL) {
+        if (saved->kept == NULL)
+            saved->kept = malloc((size_t)n * sizeof *saved->kept);
+        CS_ASSERT(saved->kept != NULL);
+        memset(saved->kept, 0, (size_t)n * sizeof *saved->kept);
+        if (keeps_input(stage, 0))
+            x = copy_to(run, cs_run_keep(run, true, rows * stage->layer[0].in_width), x,
+                        rows * stage->layer[0].in_width);
+    }
+    struct cs_scratch *const keep = run->keep;
+    for (int32_t i = 0; i < n; i++) {
+        const struct cs_layer_model *l = &stage->layer[i];
+        struct cs_kept *kept = saved != NULL && i >= stage->lowest ? &saved->kept[i] : &none;
+        void *out = output_of(stage, run, i, rows, y, turn);
+        const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+        if (run->watch != NULL) {
+            tell(stage, run->watch->at, run->watch, i);
+            tell(stage, run->watch->before, run->watch, i);
+        }
+        memset(&none, 0, sizeof none);
+        kept->x = x;
+        run->keep = i >= stage->lowest && !is_redone(stage, i) ? keep : NULL;
+        cs_layer_ops_of(l->layer->kind)->fwd(run, l, rows, ends, x, out, kept);
+        run->keep = keep;
+        cs_scratch_rewind(run->scratch, mark);
+        x = out;
+    }
+    cs_scratch_rewind(run->scratch, start);
+}
+
+/* The weight half of a split backward has something to do for the layer: what it reads is held. */
+static bool is_held(const struct cs_stage_model *s, const struct cs_saved *saved, int32_t layer)
+{
+    return saved->is_split && s->layer[layer].layer->needs_weight_grad;
+}
+
+/* Where layer i writes the gradient of its input, NULL: nobody reads it. */
+static void *grad_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+                     void *dx, void *turn[2], struct cs_saved *saved)
+{
+    if (i == 0)
+        return dx;
+    if (i == s->lowest)
+        return NULL;
+    if (!is_held(s, saved, i - 1))
+        return in_turn(s, run, i, rows, turn);
+    return cs_scratch_take(&saved->held,
+                           (size_t)(rows * s->layer[i].in_width) * run->ops->act_bytes);
+}
+
+static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+                      const struct cs_layer_ends *ends, const void *dy, void *dx,
+                      struct cs_saved *saved)
+{
+    const struct cs_layer_model *l = &s->layer[i];
+    const struct cs_layer_ops *ops = cs_layer_ops_of(l->layer->kind);
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    struct cs_kept kept = saved->kept[i];
+    run->later = is_held(s, saved, i) ? &saved->later : NULL;
+    run->keep = is_held(s, saved, i) ? &saved->held : NULL;
+    if (is_redone(s, i)) {
+        kept = (struct cs_kept){.x = kept.x};
+        ops->fwd(run, l, rows, ends, kept.x, NULL, &kept);
+    }
+    ops->bwd(run, l, rows, ends, dy, dx, &kept);
+    cs_scratch_rewind(run->scratch, mark);
+}
+
+void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const void *dy, void *dx,
+                  const struct cs_layer_ends *ends, struct cs_saved *saved)
+{
+    const int64_t rows = cs_stage_rows(stage, run->input);
+    const int32_t last = stage->stage->n_layers - 1;
+    const int64_t n = rows * stage->layer[last].out_width;
+    const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
+    void *turn[2] = {NULL, NULL};
+    saved->held.device = saved->memory.device;
+    saved->later.held = &saved->held;
+    run->recompute = stage->recompute;
+    if (is_held(stage, saved, last) && dy != NULL) /* its buffer is given back before that */
+        dy = copy_to(run, cs_scratch_take(&saved->held, (size_t)n * run->ops->act_bytes), dy, n);
+    for (int32_t i = last; i >= stage->lowest; i--) {
+        void *out = grad_of(stage, run, i, rows, dx, turn, saved);
+        if (run->watch != NULL)
+            tell(stage, run->watch->at, run->watch, i);
+        bwd_layer(stage, run, i, rows, ends, dy, out, saved);
+        if (run->watch != NULL && !saved->is_split)
+            tell(stage, run->watch->done, run->watch, i);
+        dy = out;
+    }
+    cs_scratch_rewind(run->scratch, start);
+}
+
+void cs_stage_bwd_weight(const struct cs_stage_model *stage, struct cs_run *run,
+                         struct cs_saved *saved)
+{
+    run->keep = NULL;
+    run->later = NULL;
+    if (saved != NULL)
+        cs_run_later(run, &saved->later);
+    for (int32_t i = stage->stage->n_layers - 1; run->watch != NULL && i >= stage->lowest; i--)
+        tell(stage, run->watch->done, run->watch, i);
+}

@@ -1,0 +1,89 @@
+/* Rounding the LLM's rows of a slot up to a bucket, for devices where what repeats is cheaper than
+ * what is small: see input.h. */
+#include <string.h>
+
+#include "worker/slot/private.h"
+
+enum { ROWS = 64, DOCUMENTS = 8 };
+
+static int32_t round_up(int32_t n, int32_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Documents beside those of the slot, so that their number repeats too; as far as there are rows
+ * for them. */
+static int32_t wanted_documents(const struct cs_input *in)
+{
+    return round_up(in->llm_mask.n_segments, DOCUMENTS) - in->llm_mask.n_segments;
+}
+
+int32_t cs_input_bucket(const struct cs_input *in)
+{
+    const int32_t rows = round_up(in->n_tokens, ROWS), most = in->tables->budget->seq_tokens;
+    return rows < most ? rows : most;
+}
+
+/* A number that no document of the slot has, nor the ones after it. */
+static int32_t first_free_document(const struct cs_mask_plan *mask)
+{
+    int32_t last = -1;
+    for (int32_t s = 0; s < mask->n_segments; s++)
+        if (mask->doc[mask->segment[s]] > last)
+            last = mask->doc[mask->segment[s]];
+    return last < INT32_MAX - DOCUMENTS ? last + 1 : INT32_MIN;
+}
+
+/* rows values in the slot's memory: n of the host's, then the same value again and again */
+static void *longer(struct cs_input *in, const void *host, size_t size, const void *value)
+{
+    const size_t n = (size_t)in->n_tokens, rows = (size_t)in->llm_rows;
+    char *out = cs_scratch_take(&in->memory, rows * size);
+    memcpy(out, host, n * size);
+    for (size_t i = n; i < rows; i++)
+        memcpy(out + i * size, value, size);
+    return out;
+}
+
+/* The rows behind the slot's tokens: documents of their own, all of a row but the last. */
+static void add_documents(struct cs_input *in)
+{
+    static const int32_t none = 0;
+    struct cs_mask_plan *mask = &in->llm_mask;
+    const int32_t n = in->n_tokens, rows = in->llm_rows, wanted = wanted_documents(in);
+    const int32_t most = rows - n, more = wanted > most ? most : wanted > 1 ? wanted : 1;
+    const int32_t name = first_free_document(mask);
+    int32_t *doc = longer(in, mask->doc, sizeof *doc, &none);
+    int32_t *pos = longer(in, mask->pos, sizeof *pos, &none);
+    int32_t *segment =
+        cs_scratch_take(&in->memory, (size_t)(mask->n_segments + more + 1) * sizeof *segment);
+    memcpy(segment, mask->segment, (size_t)mask->n_segments * sizeof *segment);
+    for (int32_t i = n; i < rows; i++) {
+        const int32_t k = i - n < more ? i - n : more - 1;
+        doc[i] = name + k;
+        pos[i] = i - n - k;
+        if (i - n == k)
+            segment[mask->n_segments + k] = i;
+    }
+    mask->n_segments += more;
+    segment[mask->n_segments] = rows;
+    mask->doc = doc;
+    mask->pos = pos;
+    mask->segment = segment;
+}
+
+void cs_input_pad(struct cs_input *in)
+{
+    static const int32_t none = -1;
+    static const uint64_t text = CS_MASK_TEXT;
+    struct cs_mask_plan *mask = &in->llm_mask;
+    if (in->llm_rows == in->n_tokens)
+        return;
+    in->embed_ids = longer(in, in->embed_ids, sizeof *in->embed_ids, &none);
+    add_documents(in);
+    if (mask->item != NULL)
+        mask->item = longer(in, mask->item, sizeof *mask->item, &none);
+    if (mask->word != NULL)
+        mask->word = longer(in, mask->word, sizeof *mask->word, &text);
+    mask->n_tokens = in->llm_rows;
+}

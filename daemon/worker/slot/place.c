@@ -1,0 +1,308 @@
+/* A prepared slot goes to where the device reads it; see input.h. On the host that is where it is.
+ * A GPU gets one block: everything is copied into page-locked memory and sent in one piece. The
+ * block is walked twice: to know its size, when memory may be taken, and to fill it, when a device
+ * at work must not be waited for. */
+#include <string.h>
+
+#include "store/safetensors.h"
+#include "worker/slot/private.h"
+
+enum { ALIGN = 256 };
+
+static size_t take(struct cs_input_block *b, size_t bytes)
+{
+    const size_t at = b->used;
+    b->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return at;
+}
+
+/* with room for more behind it, so that what follows lies where it always lies */
+static void *put_in(struct cs_input_block *b, const void *host, size_t bytes, size_t room)
+{
+    const size_t at = take(b, room > bytes ? room : bytes);
+    if (b->staging == NULL)
+        return NULL;
+    if (bytes > 0)
+        memcpy(b->staging + at, host, bytes);
+    return b->placed + at;
+}
+
+const void *cs_input_put(struct cs_input_block *b, const void *host, size_t bytes)
+{
+    return b->is_host || host == NULL ? host : put_in(b, host, bytes, bytes);
+}
+
+/* zeros up to `rows` behind n rows that begin at `at` of the block */
+static void zero_behind(const struct cs_input_block *b, size_t at, size_t row_bytes, int32_t n,
+                        int32_t rows)
+{
+    if (rows > n)
+        memset(b->staging + at + (size_t)n * row_bytes, 0, (size_t)(rows - n) * row_bytes);
+}
+
+/* n of the host's rows, zeros up to `rows`, room for `most` */
+static const void *put_rows(struct cs_input_block *b, const void *host, size_t row_bytes, int32_t n,
+                            int32_t rows, int32_t most)
+{
+    if (b->is_host || host == NULL)
+        return host;
+    const size_t bytes = (size_t)n * row_bytes;
+    const size_t at = b->used;
+    const void *placed = put_in(b, host, bytes, (size_t)most * row_bytes);
+    if (b->staging != NULL)
+        zero_behind(b, at, row_bytes, n, rows);
+    return placed;
+}
+
+static void gather(const struct cs_input *in, const float *table, float *out)
+{
+    const size_t half = (size_t)in->tables->rot_half;
+    for (int32_t i = 0; i < in->n_tokens; i++)
+        memcpy(out + (size_t)i * half, table + (size_t)in->slot.pos[i] * half, half * sizeof *out);
+}
+
+/* Rows of a rope table at the positions of the slot; straight into the block, for these are the
+ * largest arrays beside the pixels. */
+static const float *put_rope(struct cs_input *in, struct cs_input_block *b, const float *table)
+{
+    const size_t row = (size_t)in->tables->rot_half * sizeof *table;
+    if (table == NULL)
+        return NULL;
+    if (b->is_host) {
+        float *out = cs_scratch_take(&in->memory, (size_t)in->n_tokens * row);
+        gather(in, table, out);
+        return out;
+    }
+    const size_t at = take(b, (size_t)in->tables->budget->seq_tokens * row);
+    if (b->staging == NULL)
+        return NULL;
+    gather(in, table, (float *)(void *)(b->staging + at));
+    zero_behind(b, at, row, in->n_tokens, in->llm_rows);
+    return (const float *)(void *)(b->placed + at);
+}
+
+void *cs_input_put_mirror(struct cs_input_block *b, size_t bytes)
+{
+    const size_t at = take(b, bytes);
+    return b->staging != NULL ? b->staging + at : NULL;
+}
+
+/* where the device writes a result of which the host keeps a copy; starts as 0 */
+static void *put_result(struct cs_input_block *b, void *host, size_t bytes)
+{
+    if (host != NULL)
+        memset(host, 0, bytes);
+    if (b->is_host || host == NULL)
+        return host;
+    const size_t at = take(b, bytes);
+    if (b->staging == NULL)
+        return NULL;
+    memset(b->staging + at, 0, bytes);
+    return b->placed + at;
+}
+
+/* fp32 values as acts */
+static const void *put_acts(struct cs_input_block *b, const float *host, int64_t n)
+{
+    if (host == NULL || b->is_host || cs_device_is_f32(b->device))
+        return cs_input_put(b, host, (size_t)n * sizeof(float));
+    const size_t at = take(b, (size_t)n * sizeof(uint16_t));
+    if (b->staging == NULL)
+        return NULL;
+    uint16_t *out = (uint16_t *)(void *)(b->staging + at);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = cs_bf16_from_f32(host[i]);
+    return b->placed + at;
+}
+
+/* most: rows that there is room for */
+static struct cs_mask_plan put_mask(struct cs_input_block *b, const struct cs_mask_plan *mask,
+                                    int32_t most)
+{
+    struct cs_mask_plan out = *mask;
+    const int32_t n = mask->n_tokens;
+    out.doc = put_rows(b, mask->doc, sizeof *mask->doc, n, n, most);
+    out.pos = put_rows(b, mask->pos, sizeof *mask->pos, n, n, most);
+    out.item = put_rows(b, mask->item, sizeof *mask->item, n, n, most);
+    out.word = put_rows(b, mask->word, sizeof *mask->word, n, n, most);
+    out.segment = put_rows(b, mask->segment, sizeof *mask->segment, mask->n_segments + 1,
+                           mask->n_segments + 1, most + 1);
+    return out;
+}
+
+/* Attention of this device works from lists, and this rank has layers that attend. */
+static bool has_lists(const struct cs_input *in, unsigned need)
+{
+    const struct cs_device *device = in->tables->device;
+    return device != NULL && device->ops->mask_build != NULL && (in->needs & need) != 0;
+}
+
+static enum cs_status reserve_lists(struct cs_input *in, struct cs_err *err)
+{
+    struct cs_device *device = in->tables->device;
+    if (has_lists(in, CS_INPUT_TOKENS))
+        CS_TRY(cs_input_masks_make_room(&in->llm_lists, device, err));
+    for (int32_t e = 0; has_lists(in, CS_INPUT_ROWS) && e < in->tables->budget->n_encoders; e++)
+        CS_TRY(cs_input_masks_make_room(&in->enc_lists[e], device, err));
+    return CS_OK;
+}
+
+static void build_lists(struct cs_input *in)
+{
+    struct cs_device *device = in->tables->device;
+    if (has_lists(in, CS_INPUT_TOKENS))
+        cs_input_masks_build(&in->llm_lists, &in->at.llm_mask, device);
+    for (int32_t e = 0; has_lists(in, CS_INPUT_ROWS) && e < in->tables->budget->n_encoders; e++)
+        cs_input_masks_build(&in->enc_lists[e], &in->at.enc_mask[e], device);
+}
+
+enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err)
+{
+    CS_TRY(cs_input_masks_check(&input->llm_lists, err));
+    for (int32_t e = 0; e < input->tables->budget->n_encoders; e++)
+        CS_TRY(cs_input_masks_check(&input->enc_lists[e], err));
+    return CS_OK;
+}
+
+static void place_encoder(struct cs_input *in, struct cs_input_block *b, int32_t e)
+{
+    const struct cs_input_tables *t = in->tables;
+    const int64_t row = (int64_t)t->budget->enc[e].item_bytes / t->budget->enc[e].item_rows;
+    in->at.enc_mask[e] = put_mask(b, &in->enc_mask[e], in->n_rows[e]);
+    if (has_lists(in, CS_INPUT_ROWS))
+        cs_input_masks_put(&in->enc_lists[e], &in->enc_mask[e], true, b);
+    if ((in->needs & CS_INPUT_PIXELS) == 0) /* a later stage's rank reads none */
+        return;
+    in->at.mean[e] = cs_input_put(b, t->enc[e].mean, sizeof t->enc[e].mean);
+    in->at.std[e] = cs_input_put(b, t->enc[e].std, sizeof t->enc[e].std);
+    in->at.patches[e] = put_acts(b, in->patches[e], in->n_rows[e] * row);
+    in->at.pixels[e] =
+        in->patches[e] != NULL
+            ? NULL
+            : cs_input_put(b, in->slot.pixels[e],
+                           (size_t)in->n_items[e] * (size_t)t->budget->enc[e].item_bytes);
+}
+
+static void place_llm(struct cs_input *in, struct cs_input_block *b)
+{
+    const struct cs_input_tables *t = in->tables;
+    const int32_t rows = in->llm_rows, most = t->budget->seq_tokens;
+    in->at.embed_ids = put_rows(b, in->embed_ids, sizeof *in->embed_ids, rows, rows, most);
+    in->at.cos = put_rope(in, b, t->cos);
+    in->at.sin = put_rope(in, b, t->sin);
+    in->at.llm_mask = put_mask(b, &in->llm_mask, most);
+    if (has_lists(in, CS_INPUT_TOKENS))
+        cs_input_masks_put(&in->llm_lists, &in->llm_mask, false, b);
+}
+
+/* First what lies at the same place in every slot, last what differs most. */
+static void place_all(struct cs_input *in, struct cs_input_block *b)
+{
+    const int32_t n_encoders = in->tables->budget->n_encoders;
+    const size_t labels = (size_t)in->n_labels;
+    if (in->needs & CS_INPUT_TOKENS)
+        place_llm(in, b);
+    for (int32_t e = 0; e < n_encoders; e++)
+        place_encoder(in, b, e);
+    for (int32_t e = 0; e < n_encoders; e++)
+        in->at.fill[e] = cs_input_put(b, in->fill[e], (size_t)in->n_rows[e] * sizeof(int32_t));
+    in->at.label_rows = cs_input_put(b, in->label_rows, labels * sizeof(int32_t));
+    in->at.label_ids = cs_input_put(b, in->label_ids, labels * sizeof(int32_t));
+    in->at.loss = put_result(b, &in->loss, sizeof in->loss);
+    in->at.correct = put_result(b, in->correct, labels);
+}
+
+static void drop_block(struct cs_input *in)
+{
+    struct cs_device *device = in->tables->device;
+    cs_device_free_host(device, in->staging);
+    cs_device_free(device, in->placed, in->room);
+    in->staging = in->placed = NULL;
+    in->room = 0;
+}
+
+enum cs_status cs_input_reserve_block(struct cs_input *in, size_t bytes, struct cs_err *err)
+{
+    struct cs_device *device = in->tables->device;
+    void *host = NULL, *placed = NULL;
+    if (bytes <= in->room)
+        return CS_OK;
+    drop_block(in);
+    CS_TRY(cs_device_alloc_host(device, bytes, &host, err));
+    in->staging = host;
+    CS_TRY(cs_device_alloc(device, bytes, &placed, err));
+    in->placed = placed;
+    in->room = bytes;
+    return CS_OK;
+}
+
+static struct cs_input_block walk_of(const struct cs_input *in)
+{
+    struct cs_device *device = in->tables->device;
+    return (struct cs_input_block){.device = device,
+                                   .is_host = device == NULL || device->mem == NULL};
+}
+
+size_t cs_input_measure(struct cs_input *in)
+{
+    struct cs_input_block b = walk_of(in);
+    in->llm_rows = in->n_tokens;
+    place_all(in, &b);
+    in->at.llm_mask = in->llm_mask;
+    in->at.llm_mask.cells = has_lists(in, CS_INPUT_TOKENS) ? &in->llm_lists.cells : NULL;
+    for (int32_t e = 0; e < in->tables->budget->n_encoders; e++) {
+        in->at.enc_mask[e] = in->enc_mask[e];
+        in->at.enc_mask[e].cells = has_lists(in, CS_INPUT_ROWS) ? &in->enc_lists[e].cells : NULL;
+    }
+    return b.used;
+}
+
+enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err)
+{
+    struct cs_input_block b = walk_of(input);
+    const bool is_padded = !b.is_host && (input->needs & CS_INPUT_TOKENS) != 0;
+    input->llm_rows = is_padded ? cs_input_bucket(input) : input->n_tokens;
+    if (b.is_host)
+        return CS_OK;
+    cs_input_pad(input);
+    place_all(input, &b);
+    input->bytes = b.used;
+    /* slots differ in size: room for the largest comes with the first ones */
+    CS_TRY(cs_input_reserve_block(input, b.used > input->room ? b.used + b.used / 4 : b.used, err));
+    return reserve_lists(input, err);
+}
+
+void cs_input_place(struct cs_input *input)
+{
+    struct cs_input_block b = walk_of(input);
+    input->is_placed = true;
+    b.staging = input->staging;
+    b.placed = input->placed;
+    place_all(input, &b);
+    if (b.is_host)
+        return;
+    CS_ASSERT(b.used == input->bytes);
+    cs_device_copy(b.device, input->placed, input->staging, input->bytes);
+    build_lists(input);
+}
+
+enum cs_status cs_input_fetch(struct cs_input *input, struct cs_err *err)
+{
+    struct cs_device *device = input->tables->device;
+    if (device == NULL || device->mem == NULL || input->at.loss == NULL)
+        return CS_OK;
+    if (input->correct != NULL && input->n_labels > 0)
+        cs_device_copy(device, input->correct, input->at.correct, (size_t)input->n_labels);
+    return cs_device_read(device, &input->loss, input->at.loss, sizeof input->loss, err);
+}
+
+void cs_input_free(struct cs_input *input)
+{
+    if (input->tables != NULL) {
+        drop_block(input);
+        cs_input_masks_free(&input->llm_lists, input->tables->device);
+        for (int e = 0; e < CS_MAX_ENCODERS; e++)
+            cs_input_masks_free(&input->enc_lists[e], input->tables->device);
+    }
+    cs_scratch_free(&input->memory);
+}

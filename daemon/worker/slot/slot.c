@@ -1,0 +1,214 @@
+/* Checking and preparing a slot; see input.h. */
+#include <string.h>
+
+#include "worker/slot/private.h"
+
+static enum cs_status check_counts(const struct cs_input *in, const struct cs_slot_budget *budget,
+                                   int index, struct cs_err *err)
+{
+    const struct cs_slot_head *head = in->slot.head;
+    if (in->n_tokens < 0 || in->n_tokens > budget->seq_tokens || in->n_labels < 0 ||
+        in->n_labels > in->n_tokens)
+        return cs_fail(
+            err, CS_CORRUPT,
+            "slot %d of the manifest has %d tokens and %d labels, the budget is %d tokens", index,
+            in->n_tokens, in->n_labels, budget->seq_tokens);
+    if (head->n_tokens != in->n_tokens || head->n_labels != in->n_labels)
+        return cs_fail(err, CS_CORRUPT,
+                       "slot %d holds %d tokens and %d labels, its manifest says %d and %d", index,
+                       head->n_tokens, head->n_labels, in->n_tokens, in->n_labels);
+    if (head->n_samples < 0 || head->n_samples > CS_SLOT_MAX_SAMPLES)
+        return cs_fail(err, CS_CORRUPT, "slot %d says it holds %d samples", index, head->n_samples);
+    for (int32_t e = 0; e < budget->n_encoders; e++) {
+        if (in->n_items[e] < 0 || in->n_items[e] > budget->enc[e].items)
+            return cs_fail(err, CS_CORRUPT, "slot %d has %d items for encoder %d, the budget is %d",
+                           index, in->n_items[e], e, budget->enc[e].items);
+        if (head->n_items[e] != in->n_items[e])
+            return cs_fail(err, CS_CORRUPT,
+                           "slot %d holds %d items for encoder %d, its manifest says %d", index,
+                           head->n_items[e], e, in->n_items[e]);
+    }
+    return CS_OK;
+}
+
+void cs_input_prepare_encoder(struct cs_input *in, int32_t e)
+{
+    const struct cs_input_tables *t = in->tables;
+    in->n_rows[e] = in->n_items[e] * t->budget->enc[e].item_rows;
+    in->enc_mask[e] = (struct cs_mask_plan){
+        .rule = {.kind = CS_MASK_FULL},
+        .n_tokens = in->n_rows[e],
+        .doc = t->enc[e].doc,
+        .pos = t->enc[e].pos,
+        .n_segments = in->n_items[e],
+        .segment = t->enc[e].segment,
+    };
+}
+
+/* Encoder rows go to ascending, distinct LLM rows; those rows have no embedding of their own. */
+static enum cs_status prepare_fill(struct cs_input *in, int32_t e, int index, struct cs_err *err)
+{
+    const int32_t *rows = in->slot.rows[e];
+    for (int32_t i = 0; i < in->n_rows[e]; i++) {
+        if (rows[i] < 0 || rows[i] >= in->n_tokens || (i > 0 && rows[i] <= rows[i - 1]))
+            return cs_fail(err, CS_CORRUPT,
+                           "slot %d: row %d of encoder %d goes to token row %d of %d, after row %d",
+                           index, i, e, rows[i], in->n_tokens, i > 0 ? rows[i - 1] : -1);
+        if (in->embed_ids[rows[i]] < 0)
+            return cs_fail(err, CS_CORRUPT, "slot %d: two encoders fill token row %d", index,
+                           rows[i]);
+        in->embed_ids[rows[i]] = -1;
+    }
+    in->fill[e] = rows;
+    return CS_OK;
+}
+
+static enum cs_status check_ids(const struct cs_input *in, int index, struct cs_err *err)
+{
+    for (int32_t i = 0; i < in->n_tokens; i++)
+        if (in->embed_ids[i] >= in->tables->vocab || (in->slot.ids[i] < 0 && in->embed_ids[i] >= 0))
+            return cs_fail(err, CS_CORRUPT,
+                           "slot %d: token %d at row %d is outside the vocabulary of %d", index,
+                           in->slot.ids[i], i, in->tables->vocab);
+    return CS_OK;
+}
+
+/* they choose rows of the rope tables */
+static enum cs_status check_positions(const struct cs_input *in, int index, struct cs_err *err)
+{
+    const int32_t limit = in->tables->n_positions;
+    for (int32_t i = 0; i < in->n_tokens; i++)
+        if (in->slot.pos[i] < 0 || in->slot.pos[i] >= limit)
+            return cs_fail(err, CS_CORRUPT, "slot %d: position %d at row %d, the limit is %d",
+                           index, in->slot.pos[i], i, limit);
+    return CS_OK;
+}
+
+/* Rules that look at what a token is get an item and a word per row; for the others all rows are
+ * text. Items are counted over the slot: they are compared within a document only. Text sees the
+ * modalities of all encoders. */
+static void prepare_spans(struct cs_input *in)
+{
+    const struct cs_input_tables *t = in->tables;
+    const enum cs_mask_kind kind = t->rule.kind;
+    const size_t n = (size_t)in->n_tokens;
+    uint64_t text = CS_MASK_TEXT;
+    int32_t first = 0;
+    if (kind != CS_MASK_CORNSTARCH && kind != CS_MASK_ITEM && kind != CS_MASK_IMAGE_BIDIR &&
+        kind != CS_MASK_MODALITY_BIDIR)
+        return;
+    in->item = cs_scratch_take(&in->memory, n * sizeof *in->item);
+    in->word = cs_scratch_take(&in->memory, n * sizeof *in->word);
+    for (int32_t e = 0; e < t->budget->n_encoders; e++)
+        text |= CS_MASK_MODALITY(e);
+    for (size_t i = 0; i < n; i++) {
+        in->item[i] = -1;
+        in->word[i] = text;
+    }
+    for (int32_t e = 0; e < t->budget->n_encoders; first += in->n_items[e++])
+        for (int32_t i = 0; i < in->n_rows[e]; i++) {
+            in->item[in->fill[e][i]] = first + i / t->budget->enc[e].item_rows;
+            in->word[in->fill[e][i]] = CS_MASK_MODALITY(e);
+        }
+}
+
+static enum cs_status prepare_tokens(struct cs_input *in, int index, struct cs_err *err)
+{
+    const size_t n = (size_t)in->n_tokens;
+    in->embed_ids = cs_scratch_take(&in->memory, n * sizeof(int32_t));
+    if (n > 0)
+        memcpy(in->embed_ids, in->slot.ids, n * sizeof(int32_t));
+    for (int32_t i = 0; i < in->n_tokens; i++)
+        if (in->embed_ids[i] < 0)
+            return cs_fail(err, CS_CORRUPT, "slot %d: token %d at row %d", index, in->embed_ids[i],
+                           i);
+    for (int32_t e = 0; e < in->tables->budget->n_encoders; e++)
+        CS_TRY(prepare_fill(in, e, index, err));
+    CS_TRY(check_ids(in, index, err));
+    CS_TRY(check_positions(in, index, err));
+    prepare_spans(in);
+    int32_t *segment = cs_scratch_take(&in->memory, (n + 1) * sizeof(int32_t));
+    in->llm_mask = (struct cs_mask_plan){
+        .rule = in->tables->rule,
+        .n_tokens = in->n_tokens,
+        .doc = in->slot.doc,
+        .pos = in->slot.pos,
+        .item = in->item,
+        .word = in->word,
+        .n_segments = cs_mask_segments(in->slot.doc, in->n_tokens, segment),
+        .segment = segment,
+    };
+    return CS_OK;
+}
+
+static enum cs_status prepare_labels(struct cs_input *in, int index, struct cs_err *err)
+{
+    const size_t n = (size_t)in->n_labels;
+    in->label_rows = cs_scratch_take(&in->memory, n * sizeof(int32_t));
+    in->label_ids = cs_scratch_take(&in->memory, n * sizeof(int32_t));
+    int32_t found = 0;
+    for (int32_t i = 0; i < in->n_tokens; i++) {
+        const int32_t label = in->slot.labels[i];
+        if (label < 0)
+            continue;
+        if (label >= in->tables->vocab || found == in->n_labels)
+            return cs_fail(err, CS_CORRUPT,
+                           "slot %d: label %d at row %d is one of more than %d, or outside the "
+                           "vocabulary of %d",
+                           index, label, i, in->n_labels, in->tables->vocab);
+        in->label_rows[found] = i;
+        in->label_ids[found++] = label;
+    }
+    if (found != in->n_labels)
+        return cs_fail(err, CS_CORRUPT, "slot %d holds %d labels, its manifest says %d", index,
+                       found, in->n_labels);
+    return CS_OK;
+}
+
+enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_tables *tables,
+                                const struct cs_manifest *manifest, int index,
+                                const struct cs_slot *slot, unsigned needs, struct cs_err *err)
+{
+    struct cs_input old = *input; /* its memory is used again */
+    cs_scratch_reset(&old.memory);
+    *input = (struct cs_input){
+        .tables = tables,
+        .memory = old.memory,
+        .staging = old.staging,
+        .placed = old.placed,
+        .room = old.room,
+        .llm_lists = old.llm_lists,
+        .slot = *slot,
+        .needs = needs,
+        .n_tokens = manifest->n_tokens[index],
+        .n_labels = manifest->n_labels[index],
+    };
+    memcpy(input->enc_lists, old.enc_lists, sizeof input->enc_lists);
+    memcpy(input->n_items, manifest->n_items[index], sizeof input->n_items);
+    CS_TRY(check_counts(input, tables->budget, index, err));
+    for (int32_t e = 0; e < tables->budget->n_encoders; e++)
+        cs_input_prepare_encoder(input, e);
+    if (needs & CS_INPUT_TOKENS)
+        CS_TRY(prepare_tokens(input, index, err));
+    if (needs & CS_INPUT_LABELS)
+        CS_TRY(prepare_labels(input, index, err));
+    if (needs & CS_INPUT_CORRECT)
+        input->correct = cs_scratch_take(&input->memory, (size_t)input->n_labels);
+    return CS_OK;
+}
+
+void cs_input_exact(const struct cs_input *input, int64_t *n_samples, int64_t *n_exact)
+{
+    int32_t label = 0;
+    *n_samples = *n_exact = 0;
+    for (int32_t s = 0; s < input->slot.head->n_samples; s++) {
+        const int32_t end = input->slot.sample_rows[s + 1];
+        int32_t n = 0, right = 0;
+        for (; label < input->n_labels && input->label_rows[label] < end; label++) {
+            n++;
+            right += input->correct[label] != 0;
+        }
+        *n_samples += n > 0;
+        *n_exact += n > 0 && n == right;
+    }
+}

@@ -1,0 +1,153 @@
+/* What the layers of a rank need to know of one slot, checked and prepared once, used by all layers
+ * in both directions: ids without placeholders, documents, rope tables, rows with a label.
+ *
+ * A slot comes from the shared pool and is checked before use: a wrong index would read or write
+ * outside a buffer. Errors are CS_CORRUPT and name slot, row and value.
+ *
+ * Three calls. prepare and make_room for every slot of a step, before its first action: they can
+ * fail, and nothing is under way then; and taking memory may wait for a device that waits for a
+ * peer that waits for us. Then place for one slot after the other, while the device works on those
+ * before: it copies pixels and rope rows, which is most of the host's work for a slot, and can
+ * neither fail nor wait.
+ *
+ * On a device with memory of its own the LLM's rows of a slot are rounded up to a bucket of 64, at
+ * most the budget, and its documents, as far as there are rows for them, to a multiple of 8: packed
+ * slots are of nearly, but seldom of exactly the same size, and what repeats is cheap there (plans
+ * of matrix products, whole graphs of launches). The rows that are added are documents of their own
+ * behind all others, their embedding is zero, they have no label: no other row sees them, their
+ * gradients are zero, and no count of tokens knows of them. Only the order in which a sum over rows
+ * is taken may be another. For the same reason arrays of the LLM lie where they lie in every slot,
+ * whatever it holds. The host never pads. */
+#ifndef CS_WORKER_SLOT_SLOT_H
+#define CS_WORKER_SLOT_SLOT_H
+
+#include "core/data/slot.h"
+#include "core/mask/cells.h"
+#include "core/model/graph.h"
+#include "worker/device/device.h"
+#include "worker/device/scratch.h"
+
+/* Constants of a graph and its budgets, shared by all slots. Host memory. */
+struct cs_input_tables {
+    struct cs_device *device;
+    const struct cs_graph *graph;
+    const struct cs_slot_budget *budget;
+    int32_t vocab, rot_half, n_positions;
+    struct cs_mask_rule rule; /* of the LLM */
+    float *cos, *sin; /* (n_positions, rot_half) fp32, angles position * inv_freq; NULL: no rope */
+
+    struct {
+        int32_t *doc, *pos;             /* (rows): item of a row, row inside its item */
+        int32_t *segment;               /* (items + 1): multiples of item_rows */
+        float mean[4], std[4], rescale; /* pixels to values, from the processor's configuration */
+    } enc[CS_MAX_ENCODERS];
+};
+
+/* device: where slots are used; NULL: the host */
+enum cs_status cs_input_tables_new(const struct cs_graph *graph, struct cs_device *device,
+                                   const struct cs_slot_budget *budget,
+                                   struct cs_input_tables **out, struct cs_err *err) CS_NODISCARD;
+void cs_input_tables_free(struct cs_input_tables *tables); /* accepts NULL */
+
+/* What operators read of a slot, in the memory of the device. */
+struct cs_input_arrays {
+    const int32_t *embed_ids, *label_rows, *label_ids;
+    const int32_t *fill[CS_MAX_ENCODERS];
+    const float *cos, *sin;
+    const uint8_t *pixels[CS_MAX_ENCODERS];
+    const void *patches[CS_MAX_ENCODERS]; /* acts, NULL: pixels */
+    const float *mean[CS_MAX_ENCODERS], *std[CS_MAX_ENCODERS];
+    struct cs_mask_plan llm_mask, enc_mask[CS_MAX_ENCODERS];
+    double *loss;     /* (1) added to by the head */
+    uint8_t *correct; /* (n_labels), evaluation only, else NULL */
+};
+
+/* Lists of tiles of one mask, where the device's attention works from them. */
+struct cs_input_mask {
+    struct cs_mask_cells cells;
+    void *memory; /* device: lists, bitmaps, workspace of the builder */
+    size_t bytes;
+    int32_t *q_row, *k_row; /* host: first rows of the tiles; one array where they are equal */
+    int32_t room;           /* for bitmaps */
+    int32_t *n_bitmaps;     /* page-locked: how many the builder found */
+};
+
+/* One slot of a step: checked and prepared on the host, then placed where the device reads it.
+ * Memory is reused by the next step, which may begin when the device is done with this one: staging
+ * is read by a copy that nobody waits for. */
+struct cs_input {
+    const struct cs_input_tables *tables;
+    struct cs_scratch memory;
+    struct cs_slot slot;
+    unsigned needs;
+    /* instead of slot.pixels: normalised patches (items * item_rows, channels * patch * patch) fp32
+     */
+    const float *patches[CS_MAX_ENCODERS];
+    int32_t n_tokens, n_labels;
+    int32_t llm_rows; /* of the LLM's stages: n_tokens and what is added; set by make_room */
+    int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS];
+    int32_t *embed_ids;                   /* (llm_rows), -1 at rows that an encoder fills */
+    const int32_t *fill[CS_MAX_ENCODERS]; /* (n_rows): LLM row of every encoder row */
+    struct cs_mask_plan llm_mask, enc_mask[CS_MAX_ENCODERS];
+    int32_t *item;  /* (n_tokens) picture of a row, -1: text; NULL: the rule does not ask */
+    uint64_t *word; /* (n_tokens) modality of a row, or NULL */
+    int32_t *label_rows, *label_ids; /* (n_labels) */
+    /* results of the head, valid after cs_input_fetch */
+    double loss;      /* sum over the labels */
+    uint8_t *correct; /* (n_labels), evaluation only, else NULL */
+
+    struct cs_input_arrays at; /* set by place */
+    bool is_placed;
+    char *staging, *placed; /* one block each: page-locked host memory, its copy on the device */
+    size_t room, bytes;     /* of the blocks; of this slot's part of them */
+    struct cs_input_mask llm_lists, enc_lists[CS_MAX_ENCODERS];
+};
+
+enum cs_input_need {
+    CS_INPUT_TOKENS = 1,
+    CS_INPUT_LABELS = 2,
+    CS_INPUT_CORRECT = 4,
+    CS_INPUT_PIXELS = 8,
+    CS_INPUT_ROWS = 16, /* stages of an encoder */
+};
+
+/* needs: which stages this rank has (flags of enum cs_input_need; encoders need counts only). The
+ * counts come from the manifest and must agree with the slot's head. */
+enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_tables *tables,
+                                const struct cs_manifest *manifest, int index,
+                                const struct cs_slot *slot, unsigned needs,
+                                struct cs_err *err) CS_NODISCARD;
+/* Round rows up where that is done, and take the memory that placing needs, where less was
+ * reserved. After patches are set. */
+enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err) CS_NODISCARD;
+/* Fill input->at: pointers to what was prepared, or one asynchronous copy of it. Once, after
+ * make_room, before the first compute action of the slot is enqueued; messages need no more than
+ * make_room. */
+void cs_input_place(struct cs_input *input);
+/* After the step. CS_LIMIT: a mask is in more pieces than there is room for, the step is void. */
+enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err) CS_NODISCARD;
+/* Bring the results of the head to the host; waits for the device. */
+enum cs_status cs_input_fetch(struct cs_input *input, struct cs_err *err) CS_NODISCARD;
+void cs_input_free(struct cs_input *input);
+
+/* The slot that takes most memory: one document of all tokens, each with a label, and all items of
+ * every encoder (more rows than tokens together, where that is what their budgets allow). Ready for
+ * a rehearsal: counts, masks and what the device would be told; nothing is on the device. */
+struct cs_fullest {
+    struct cs_input input;
+    void *slot_memory;
+    size_t block_bytes; /* of a placed slot, 0 on the host */
+};
+
+enum cs_status cs_fullest_new(const struct cs_input_tables *tables, unsigned needs,
+                              struct cs_fullest *out, struct cs_err *err) CS_NODISCARD;
+void cs_fullest_free(struct cs_fullest *fullest);
+/* All the memory that any slot of the budgets needs on the device, so that make_room takes none. */
+enum cs_status cs_input_reserve(struct cs_input *input, const struct cs_fullest *fullest,
+                                struct cs_err *err) CS_NODISCARD;
+
+/* Evaluation: samples of the slot, and how many have every trained token right. Samples without a
+ * trained token are not counted. */
+void cs_input_exact(const struct cs_input *input, int64_t *n_samples, int64_t *n_exact);
+
+#endif

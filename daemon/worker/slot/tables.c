@@ -1,0 +1,173 @@
+/* Tables that all slots share: rope angles, items of encoder rows, pixel normalisation. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mask/span.h"
+#include "worker/slot/slot.h"
+
+static const struct cs_module *find_llm(const struct cs_graph *graph)
+{
+    for (int32_t m = 0; m < graph->n_modules; m++)
+        if (graph->modules[m].kind == CS_MODULE_LLM)
+            return &graph->modules[m];
+    return NULL;
+}
+
+static const struct cs_module *find_encoder(const struct cs_graph *graph, int32_t encoder)
+{
+    for (int32_t m = 0; m < graph->n_modules; m++)
+        if (graph->modules[m].kind == CS_MODULE_ENCODER &&
+            graph->branches[graph->modules[m].branch].encoder == encoder)
+            return &graph->modules[m];
+    return NULL;
+}
+
+/* Angles in fp32 (position * inverse frequency), as transformers forms them; cosine and sine of
+ * that angle are then rounded once. */
+static enum cs_status make_rope(struct cs_input_tables *t, const struct cs_arch *arch,
+                                struct cs_err *err)
+{
+    if (arch->rope == CS_ROPE_NONE)
+        return CS_OK;
+    t->rot_half = arch->head_dim / 2;
+    const size_t half = (size_t)t->rot_half, n = (size_t)t->n_positions * half;
+    float *inv_freq = calloc(half + 1, sizeof *inv_freq);
+    t->cos = malloc((n + 1) * sizeof *t->cos);
+    t->sin = malloc((n + 1) * sizeof *t->sin);
+    if (inv_freq == NULL || t->cos == NULL || t->sin == NULL) {
+        free(inv_freq);
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the rope table of %d positions",
+                       t->n_positions);
+    }
+    cs_arch_inv_freq(arch, inv_freq);
+    for (size_t i = 0; i < n; i++) {
+        const float angle = (float)(i / half) * inv_freq[i % half];
+        t->cos[i] = (float)cos((double)angle);
+        t->sin[i] = (float)sin((double)angle);
+    }
+    free(inv_freq);
+    return CS_OK;
+}
+
+/* The rule that the job names. */
+static enum cs_status make_rule(struct cs_input_tables *t, const struct cs_spec_module *spec,
+                                struct cs_err *err)
+{
+    if (spec == NULL || cs_mask_rule_named(spec->mask, spec->window, spec->prefix, &t->rule))
+        return CS_OK;
+    return cs_fail(err, CS_INVALID, "the mask \"%s\" of the LLM is not known", spec->mask);
+}
+
+static bool read_channels(const json_t *array, int32_t channels, float *out)
+{
+    if (json_array_size(array) != (size_t)channels)
+        return false;
+    for (int32_t c = 0; c < channels; c++) {
+        const json_t *v = json_array_get(array, (size_t)c);
+        if (!json_is_number(v))
+            return false;
+        out[c] = (float)json_number_value(v);
+    }
+    return true;
+}
+
+/* The processor's own keys; absent: the values of SigLIP's processor (0.5, 0.5, 1/255). */
+static enum cs_status read_pixels(struct cs_input_tables *t, int32_t e,
+                                  const struct cs_module *module, struct cs_err *err)
+{
+    const json_t *p = module->spec != NULL ? module->spec->processor : NULL;
+    const int32_t channels = module->arch.channels;
+    const json_t *mean = json_object_get(p, "image_mean"), *std = json_object_get(p, "image_std");
+    const json_t *factor = json_object_get(p, "rescale_factor");
+    if (channels < 1 || channels > 4)
+        return cs_fail(err, CS_UNSUPPORTED, "module %s: pictures of %d channels", module->name,
+                       channels);
+    t->enc[e].rescale = json_is_false(json_object_get(p, "do_rescale")) ? 1.0f
+                        : json_is_number(factor) ? (float)json_number_value(factor)
+                                                 : 1.0f / 255.0f;
+    const bool is_plain = json_is_false(json_object_get(p, "do_normalize"));
+    for (int32_t c = 0; c < channels; c++) {
+        t->enc[e].mean[c] = is_plain ? 0.0f : 0.5f;
+        t->enc[e].std[c] = is_plain ? 1.0f : 0.5f;
+    }
+    if (is_plain)
+        return CS_OK;
+    if (mean != NULL && !read_channels(mean, channels, t->enc[e].mean))
+        return cs_fail(err, CS_INVALID, "module %s: image_mean needs %d numbers", module->name,
+                       channels);
+    if (std != NULL && !read_channels(std, channels, t->enc[e].std))
+        return cs_fail(err, CS_INVALID, "module %s: image_std needs %d numbers", module->name,
+                       channels);
+    for (int32_t c = 0; c < channels; c++)
+        if (!(t->enc[e].std[c] > 0.0f))
+            return cs_fail(err, CS_INVALID, "module %s: image_std[%d] is not positive",
+                           module->name, c);
+    return CS_OK;
+}
+
+static enum cs_status make_encoder(struct cs_input_tables *t, int32_t e, struct cs_err *err)
+{
+    const struct cs_module *module = find_encoder(t->graph, e);
+    const int32_t items = t->budget->enc[e].items, item_rows = t->budget->enc[e].item_rows;
+    if (module == NULL || items < 0 || item_rows < 1)
+        return cs_fail(err, CS_PLAN, "the budgets name encoder %d with %d items of %d rows", e,
+                       items, item_rows);
+    const size_t rows = (size_t)items * (size_t)item_rows;
+    t->enc[e].doc = malloc((rows + 1) * sizeof(int32_t));
+    t->enc[e].pos = malloc((rows + 1) * sizeof(int32_t));
+    t->enc[e].segment = malloc(((size_t)items + 1) * sizeof(int32_t));
+    if (t->enc[e].doc == NULL || t->enc[e].pos == NULL || t->enc[e].segment == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the tables of encoder %d", e);
+    for (int32_t i = 0; i <= items; i++)
+        t->enc[e].segment[i] = i * item_rows;
+    for (size_t r = 0; r < rows; r++) {
+        t->enc[e].doc[r] = (int32_t)(r / (size_t)item_rows);
+        t->enc[e].pos[r] = (int32_t)(r % (size_t)item_rows);
+    }
+    return read_pixels(t, e, module, err);
+}
+
+enum cs_status cs_input_tables_new(const struct cs_graph *graph, struct cs_device *device,
+                                   const struct cs_slot_budget *budget,
+                                   struct cs_input_tables **out, struct cs_err *err)
+{
+    struct cs_input_tables *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (t == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the tables of the inputs");
+    t->device = device;
+    t->graph = graph;
+    t->budget = budget;
+    t->n_positions = budget->seq_tokens;
+    enum cs_status status = CS_OK;
+    const struct cs_module *llm = find_llm(graph);
+    if (llm != NULL) {
+        t->vocab = llm->arch.vocab;
+        status = make_rope(t, &llm->arch, err);
+        if (status == CS_OK)
+            status = make_rule(t, llm->spec, err);
+    }
+    for (int32_t e = 0; status == CS_OK && e < budget->n_encoders; e++)
+        status = make_encoder(t, e, err);
+    if (status != CS_OK) {
+        cs_input_tables_free(t);
+        return status;
+    }
+    *out = t;
+    return CS_OK;
+}
+
+void cs_input_tables_free(struct cs_input_tables *tables)
+{
+    if (tables == NULL)
+        return;
+    for (int e = 0; e < CS_MAX_ENCODERS; e++) {
+        free(tables->enc[e].doc);
+        free(tables->enc[e].pos);
+        free(tables->enc[e].segment);
+    }
+    free(tables->cos);
+    free(tables->sin);
+    free(tables);
+}
