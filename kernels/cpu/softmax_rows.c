@@ -29,8 +29,8 @@ CS_CLONES void cs_rows_select(int64_t n, const uint8_t *allow, float value, floa
         x[i] = allow[i] ? x[i] : value;
 }
 
-/* One vector of lanes, spelled out: from a loop over an array the compiler makes 16 scalar maxima.
- */
+/* One vector of lanes, spelled out: from a loop over an array the compiler makes 16 scalar
+ * maxima. */
 typedef float lanes_float __attribute__((vector_size(CS_LANES * sizeof(float))));
 typedef int32_t lanes_bits __attribute__((vector_size(CS_LANES * sizeof(float))));
 

@@ -11,8 +11,7 @@
 #define CS_LOG2E 1.4426950408889634f
 #define CS_LN2   0.6931471805599453f
 
-/* --- single instructions ----------------------------------------------------------------------
- */
+/* --- single instructions ---------------------------------------------------------------------- */
 
 __device__ __forceinline__ float cs_exp2(float x)
 {
@@ -233,8 +232,7 @@ __device__ __forceinline__ const float *cs_attention_sink_of(const float *sink, 
     return sink == nullptr ? nullptr : sink + head;
 }
 
-/* --- statistics of rows for the backward pass --------------------------------------------------
- */
+/* --- statistics of rows for the backward pass ------------------------------------------------- */
 
 enum { CS_ATTENTION_LANES = 8 }; /* that share a row */
 
@@ -280,8 +278,7 @@ struct cs_attention_rows {
 void cs_attention_sink_grad(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                             const struct cs_attention_rows &rows);
 
-/* --- host --------------------------------------------------------------------------------------
- */
+/* --- host ------------------------------------------------------------------------------------- */
 
 /* Arrays in a workspace, and the workspace itself, begin at multiples of 256 bytes. */
 static inline size_t cs_attention_align(size_t bytes)
@@ -294,8 +291,8 @@ static inline int32_t cs_attention_keys(const struct cs_attention_shape *s)
     return s->k_tokens > 0 ? s->k_tokens : s->tokens;
 }
 
-/* From q . k to the exponent of 2: times exp2, or under a cap cs_tanh_log2(tanh q . k) times exp2.
- */
+/* From q . k to the exponent of 2: times exp2, or under a cap cs_tanh_log2(tanh q . k) times
+ * exp2. */
 struct cs_attention_scales {
     float tanh; /* 0 without a cap */
     float exp2;

@@ -3,8 +3,7 @@
 #include "kernels/cuda/attention_fwd_sm90_math.cuh"
 #include "kernels/cuda/attention_sm90_maps.cuh"
 
-/* --- the kernel --------------------------------------------------------------------------------
- */
+/* --- the kernel ------------------------------------------------------------------------------- */
 
 template <class S> __device__ __forceinline__ void cs_fwd_init_barriers(uint32_t base)
 {
@@ -49,8 +48,7 @@ __global__ void __launch_bounds__(CS_FWD_THREADS, 1)
     }
 }
 
-/* --- the entry ---------------------------------------------------------------------------------
- */
+/* --- the entry -------------------------------------------------------------------------------- */
 
 /* Keys and values of the heads that are worked on together: well below the L2 cache (50 MB, of
  * which each half of the chip sees one half near). */

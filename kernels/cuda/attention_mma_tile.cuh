@@ -7,8 +7,7 @@
 
 enum { CS_MMA_WARPS = 4, CS_MMA_THREADS = 32 * CS_MMA_WARPS };
 
-/* --- single instructions -----------------------------------------------------------------------
- */
+/* --- single instructions ---------------------------------------------------------------------- */
 
 __device__ __forceinline__ uint32_t cs_mma_address(const void *shared)
 {
@@ -80,8 +79,7 @@ __device__ __forceinline__ void cs_mma(float (&d)[4], const uint32_t (&a)[4], ui
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* --- rows in shared memory ---------------------------------------------------------------------
- */
+/* --- rows in shared memory -------------------------------------------------------------------- */
 
 /* Rows of DIM columns, zeros up to a multiple of 16. Eight rows of a matrix lie in different banks:
  * 16-byte chunks are permuted by the row where a row is a multiple of 128 bytes, else a row is an

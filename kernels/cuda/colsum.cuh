@@ -69,8 +69,8 @@ __global__ void cs_colsum_stripes(int64_t rows, int64_t n, int64_t stripe_rows, 
 
 /* G: the type of the sums. sum0, sum1 (n) += (is_new: =) part (SUMS, stripes, n), block (columns,
  * sum); NULL sums are not wanted. Lane l of a column adds stripes l, l + CS_COLSUM_ADD_LANES ...,
- * the lanes are added in order. Starts while the kernel before it ends, and waits for its memory.
- */
+ * the lanes are added in order. Starts while the kernel before it ends, and waits for its
+ * memory. */
 template <typename G>
 static __global__ void __launch_bounds__(CS_COLSUM_ADD_COLS *CS_COLSUM_ADD_LANES)
     cs_colsum_add(int64_t n, int stripes, const float *part, G *sum0, G *sum1, bool is_new)

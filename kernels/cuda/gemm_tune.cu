@@ -263,8 +263,8 @@ static float median_of(float *x, int n)
     return x[n / 2];
 }
 
-/* Candidates of found (n) within NEAR of the fastest of ms, failed ones left out; returns how many.
- */
+/* Candidates of found (n) within NEAR of the fastest of ms, failed ones left out; returns how
+ * many. */
 static int keep_near(cublasLtMatmulHeuristicResult_t *found, float (*ms)[ROUNDS], int n)
 {
     float best = -1.0f;

@@ -177,8 +177,7 @@ __global__ void __launch_bounds__(BLOCK, sizeof(T) == 2 && WHOLE ? LEAST : 1)
     }
 }
 
-/* ---- rows that do not fit registers: one block a row, sums of columns in a pass of their own ----
- */
+/* ---- rows that do not fit registers: one block a row, sums of columns in a pass of their own - */
 
 template <typename T, bool IS_LAYER>
 __global__ void __launch_bounds__(CS_NORM_THREADS) wide_grad_kernel(struct grad_args g)

@@ -25,8 +25,8 @@ template <typename T> static size_t bytes_for(int64_t rows, int64_t chunk, int64
            ALIGN((size_t)chunk * (size_t)logits_stride(vocab) * sizeof(T));
 }
 
-/* Rows of a chunk when at most `most` rows fit: chunks of nearly equal size, whole tiles of a GEMM.
- */
+/* Rows of a chunk when at most `most` rows fit: chunks of nearly equal size, whole tiles of a
+ * GEMM. */
 static int64_t even_chunk(int64_t rows, int64_t most)
 {
     if (rows <= most)

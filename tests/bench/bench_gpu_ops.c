@@ -199,8 +199,8 @@ static void do_adamw(struct bench *b, const int64_t *n)
                   at(b, 16));
 }
 
-/* a list as an LLM of 1.2 billion parameters has it: n tensors of n[1] elements, each with a norm
- */
+/* a list as an LLM of 1.2 billion parameters has it: n tensors of n[1] elements, each with a
+ * norm */
 #define LIST 256
 
 static void do_adamw_many(struct bench *b, const int64_t *n)

@@ -8,11 +8,10 @@
  *                        [scale=1]
  *
  * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas. steps=0: what is
- * predicted, and nothing is run. profile: read
- * instead of measured; save: where it is written. scale: divides widths and layers, for a look on
- * CPU ranks. Half of the text rows have labels, as planners assume. Prints for every frozen setting
- * forward and backward together, the whole step, and every action: predicted, measured, difference.
- */
+ * predicted, and nothing is run. profile: read instead of measured; save: where it is written.
+ * scale: divides widths and layers, for a look on CPU ranks. Half of the text rows have labels, as
+ * planners assume. Prints for every frozen setting forward and backward together, the whole step,
+ * and every action: predicted, measured, difference. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

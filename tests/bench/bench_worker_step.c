@@ -16,8 +16,7 @@
  * what a step spent by operator and shape; graphs are off for it, and the step's own times grow by
  * a few percent. tune: candidates for plans of matrix products, measured at their first use; -1:
  * between steps, as in jobs with CORNSTARCH_GEMM_PLANS=measured; 0: the library's first, as in
- * other jobs.
- */
+ * other jobs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

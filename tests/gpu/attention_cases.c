@@ -375,8 +375,8 @@ void att_test_small(struct att_lab *lab)
     printf("ok   attention, few and short, not compared: %d ran\n", lab->passed - passed);
 }
 
-/* A recorded step (lists, forward, backward) is right for the operands and the mask that it finds.
- */
+/* A recorded step (lists, forward, backward) is right for the operands and the mask that it
+ * finds. */
 void att_test_graph(struct att_lab *lab)
 {
     struct part part = part_begin(lab, "attention, recorded and replayed under other masks");

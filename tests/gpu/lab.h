@@ -18,8 +18,8 @@ struct lab_tensor {
     int64_t n;
     void *host; /* LAB_ACT: float, LAB_BF16: uint16_t on both sides */
     void *dev;
-    /* |gpu - cpu| <= rel |cpu| + scale max|cpu| + floor; integers: rel is the share that may differ
-     */
+    /* |gpu - cpu| <= rel |cpu| + scale max|cpu| + floor; integers: rel is the share that may
+     * differ */
     double rel, scale;
     double floor; /* noise of a difference of equal sums, where the true value is 0 */
     double rare;  /* up to this share of values may miss that: by less than rare_rel |cpu| */
@@ -67,8 +67,8 @@ void lab_run(struct lab *lab, struct lab_case *c);
 void lab_verdict(struct lab *lab, const char *name, bool is_good); /* a case without tensors */
 void lab_group(struct lab *lab, const char *name);                 /* prints the operator's line */
 
-/* Operators on lists: one array of `total` elements in tensors of uneven sizes, some of them empty.
- */
+/* Operators on lists: one array of `total` elements in tensors of uneven sizes, some of them
+ * empty. */
 enum { LAB_LIST = 93 };
 
 struct lab_list {

@@ -45,8 +45,8 @@ static void brute(const double *cost, int n, int stages, struct best *best)
     }
 }
 
-/* the rule of ties, prefix by prefix: the earliest last cut that reaches the optimum of the prefix
- */
+/* the rule of ties, prefix by prefix: the earliest last cut that reaches the optimum of the
+ * prefix */
 static void earliest(const double *cost, int n, int stages, int *sizes)
 {
     struct best whole, head;

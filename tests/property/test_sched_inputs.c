@@ -368,8 +368,8 @@ static void classes_equal_the_full_simulation(void **state)
     assert_true(several > ROUNDS / 5 && fewer > ROUNDS / 2);
 }
 
-/* one straggler among 4096 ranks makes two classes; the others wait for it at the end of the step
- */
+/* one straggler among 4096 ranks makes two classes; the others wait for it at the end of the
+ * step */
 static void one_slow_rank_of_4096_makes_two_classes(void **state)
 {
     (void)state;

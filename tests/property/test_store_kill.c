@@ -1,5 +1,5 @@
-/* kill -9 at any moment of saving: the newest checkpoint always verifies, and nothing is damaged.
- */
+/* kill -9 at any moment of saving: the newest checkpoint always verifies, and nothing is
+ * damaged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

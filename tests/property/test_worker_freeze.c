@@ -149,8 +149,8 @@ static void one_slot_and_many_agree(void **state)
     close_job(&many);
 }
 
-/* what a step leaves behind does not leak into the next: the same step twice from the same weights
- */
+/* what a step leaves behind does not leak into the next: the same step twice from the same
+ * weights */
 static void a_step_does_not_remember_the_one_before(void **state)
 {
     static const struct cs_test_spec options = {.seed = 2, .is_tied = true};

@@ -180,8 +180,8 @@ static void runner_env(int64_t job, const char *name, char *out, size_t cap)
     closedir(proc);
 }
 
-/* The driver hangs: who does not ask for its figures notices nothing, who does gets the last ones.
- */
+/* The driver hangs: who does not ask for its figures notices nothing, who does gets the last
+ * ones. */
 static void a_driver_that_hangs_holds_up_nobody(void **state)
 {
     (void)state;

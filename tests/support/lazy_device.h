@@ -15,8 +15,8 @@ struct cs_lazy_counts {
 };
 
 struct cs_lazy_counts cs_lazy_device_counts(const struct cs_device *device);
-/* from now on no capture succeeds; it ends with an error as of an operator that cannot be captured
- */
+/* from now on no capture succeeds; it ends with an error as of an operator that cannot be
+ * captured */
 void cs_lazy_device_refuse_graphs(struct cs_device *device);
 
 #endif

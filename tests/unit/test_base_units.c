@@ -1,5 +1,5 @@
-/* Figures for people: goldens at the seams and the round trip print(parse(print(x))) == print(x).
- */
+/* Figures for people: goldens at the seams and the round trip print(parse(print(x))) ==
+ * print(x). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* The socket transport between forked processes over socket pairs: random traffic, crossing
- * messages larger than every buffer, dead and silent peers, abort. An alarm guards against a hang.
- */
+ * messages larger than every buffer, dead and silent peers, abort. An alarm guards against a
+ * hang. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -212,8 +212,7 @@ static void keys_change_the_preview_and_u_goes_back(void **state)
     check_summary(f, &c);
 }
 
-/* --- hundreds of ranks, one stage each ---------------------------------------------------------
- */
+/* --- hundreds of ranks, one stage each -------------------------------------------------------- */
 
 struct big {
     struct cs_arena *arena;

@@ -1,5 +1,5 @@
-/* What a sample costs, and the slots of a step that follow from it: without pool, files or threads.
- */
+/* What a sample costs, and the slots of a step that follow from it: without pool, files or
+ * threads. */
 #include "feeder/balance.h"
 
 #include <math.h>

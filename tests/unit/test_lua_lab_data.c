@@ -1,5 +1,5 @@
-/* cs.lab.mask, balance and assign from scripts: shapes of results, defaults, errors with a place.
- */
+/* cs.lab.mask, balance and assign from scripts: shapes of results, defaults, errors with a
+ * place. */
 #include "lua/bind.h"
 
 #include <setjmp.h>

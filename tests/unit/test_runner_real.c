@@ -318,8 +318,8 @@ static void what_was_left_after_the_last_checkpoint_is_made_up_for(void **state)
     json_decref(weights);
 }
 
-/* Killed between a checkpoint and the evaluation of its step: it is made before training goes on.
- */
+/* Killed between a checkpoint and the evaluation of its step: it is made before training goes
+ * on. */
 static void a_checkpoint_that_was_not_evaluated_is(void **state)
 {
     struct job *a = *state, b = *a;

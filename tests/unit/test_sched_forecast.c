@@ -112,8 +112,7 @@ static void two_stages_are_drawn_as_computed_by_hand(void **state)
         {15,  1000, 3000, 14, 0 },
         {20,  1000, 3000, 14, 40}, /* rows of slot 1 */
         {25,  1000, 3000, 14, 0 },
-        {75,  1000, 3000, 14, 40}, /* gradient of slot 0 until B0 is done
-  */
+        {75,  1000, 3000, 14, 40}, /* gradient of slot 0 until B0 is done */
         {100, 1000, 3000, 7,  0 },
         {135, 1000, 3000, 7,  40},
         {160, 1000, 3000, 0,  0 },

@@ -286,8 +286,8 @@ static void dropped_work_is_refused(void **state)
     }
 }
 
-/* gradients over replicas before their norm, weights after the update; nothing of it without them
- */
+/* gradients over replicas before their norm, weights after the update; nothing of it without
+ * them */
 static void replicas_sum_gradients_and_gather_weights(void **state)
 {
     static const struct cs_test_spec twice = {.llm_pp = 2, .dp = 2, .is_tied = true};

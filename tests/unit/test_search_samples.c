@@ -100,8 +100,8 @@ static void quantiles_are_drawn_in_proportion(void **state)
         low += rows < 25;
         sum += rows;
     }
-    /* a quarter between 0 and 0 and a 25th of the next quarter; half below 25; the mean of pieces
-     */
+    /* a quarter between 0 and 0 and a 25th of the next quarter; half below 25; the mean of
+     * pieces */
     assert_true(llabs(zero - n * 26 / 100) < n / 50);
     assert_true(llabs(low - n / 2) < n / 50);
     double mean = (0 + 12.5 + 37.5 + 75) / 4;

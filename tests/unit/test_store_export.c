@@ -1,5 +1,5 @@
-/* Export: the directories hold the keys, values and configuration that transformers itself writes.
- */
+/* Export: the directories hold the keys, values and configuration that transformers itself
+ * writes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The worker against transformers: hidden states, logits, loss, every gradient, five AdamW steps.
- */
+/* The worker against transformers: hidden states, logits, loss, every gradient, five AdamW
+ * steps. */
 #include "worker/exec/trainer.h"
 
 #include <math.h>

@@ -520,8 +520,8 @@ int main(void)
         cmocka_unit_test(a_corrupt_slot_is_named),
     };
     signal(SIGPIPE, SIG_IGN);
-    /* a worker may choose faster kernels than this process has: bits are compared, so all use these
-     */
+    /* a worker may choose faster kernels than this process has: bits are compared, so all use
+     * these */
     setenv("OPENBLAS_CORETYPE", openblas_get_corename(), 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Where replicas sum on devices, all of them must start the same sums in the same order, or they
  * wait for each other for ever: also when the last slot of a zero-bubble step has rows on one
- * replica and none on another. A device whose communicator only writes down what it is asked for.
- */
+ * replica and none on another. A device whose communicator only writes down what it is asked
+ * for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -306,8 +306,7 @@ static void the_norm_counts_the_table_once(void **state)
     }
 }
 
-/* ---- state in bf16: updates without a transport, on a device that says it computes in bf16 ----
- */
+/* ---- state in bf16: updates without a transport, on a device that says it computes in bf16 --- */
 
 struct copy {
     struct cs_params *params;

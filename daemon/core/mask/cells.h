@@ -11,8 +11,8 @@
  *
  * One definition for the planner (counts), the CPU twin (cs_mask_cells_make) and the GPU builder
  * (cs_ops.mask_build): the same lists in the same order, entry by entry; numbers of bitmaps may
- * differ, what they hold may not. Design: Cornstarch, compressed mask; FlashAttention-3's tiling.
- */
+ * differ, what they hold may not. Design: Cornstarch, compressed mask; FlashAttention-3's
+ * tiling. */
 #ifndef CS_MASK_CELLS_H
 #define CS_MASK_CELLS_H
 

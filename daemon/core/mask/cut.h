@@ -24,8 +24,7 @@ enum { CS_MASK_CUT_GAIN = 14 };
  * runs that are short). */
 int32_t cs_mask_tile_rows_chosen(const struct cs_mask_plan *plan, int32_t *row);
 /* First rows of the halves that n tiles have, and the end; half: room for 2 n + 1. Returns how
- * many.
- */
+ * many. */
 int32_t cs_mask_tile_halves(const int32_t *row, int32_t n, int32_t *half);
 
 #endif

@@ -31,8 +31,8 @@ enum { CS_MASK_MODALITIES = 61 };
 enum cs_mask_kind {
     CS_MASK_CAUSAL,      /* text model: earlier tokens of the same document */
     CS_MASK_FULL,        /* encoder: every token of the same document (for encoders: of the item) */
-    CS_MASK_CORNSTARCH,  /* text causal over text of its word; modality spans full among equal words
-                          */
+    CS_MASK_CORNSTARCH,  /* text causal over text of its word; modality spans full among equal
+                          * words */
     CS_MASK_IMAGE_BIDIR, /* causal, but tokens of one item see each other both ways (Gemma 3) */
     CS_MASK_WINDOW,      /* causal with pos_q - pos_k < window */
     CS_MASK_PREFIX,      /* the first prefix tokens of the document are full, the rest causal */

@@ -32,8 +32,8 @@ enum cs_status cs_mask_from_spans(const struct cs_mask_span *span, int n, struct
 /* "cornstarch" ...; "packed" is causal (documents never see each other under any rule) */
 const char *cs_mask_kind_name(enum cs_mask_kind kind);
 bool cs_mask_kind_from_name(const char *name, enum cs_mask_kind *kind);
-/* The rule of that name with its parameters, as a job names it; NULL: causal. false: no such rule.
- */
+/* The rule of that name with its parameters, as a job names it; NULL: causal. false: no such
+ * rule. */
 bool cs_mask_rule_named(const char *name, int32_t window, int32_t prefix,
                         struct cs_mask_rule *rule);
 

@@ -61,8 +61,8 @@ void parity_add_sample(struct parity_batch *b, const struct cs_slot_budget *budg
                        const int32_t *id, const int32_t *label, const uint8_t *is_image,
                        const uint8_t *pixels);
 
-/* What steps and states train: slots of 512 rows, pictures of 224 px. Fills in all but the layers.
- */
+/* What steps and states train: slots of 512 rows, pictures of 224 px. Fills in all but the
+ * layers. */
 void parity_small_shape(struct parity_shape *shape, int vocab);
 
 struct parity_tally {
