@@ -1,4 +1,4 @@
-/* See timed_ops.h. */
+/* Operators that record an event before and behind each call, and the sums of what lies between. */
 #include "bench/timed_ops.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* See vlm.h. */
+/* SigLIP + MLP + Llama as benchmarks run them: options, document, plan, slots, ranks. */
 #include "bench/vlm.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* See attention_lab.h. */
+/* The plugin, device memory and random masks for the programs that try attention on a GPU. */
 #include "gpu/attention_lab.h"
 
 #include <dlfcn.h>

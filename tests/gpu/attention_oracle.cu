@@ -1,4 +1,4 @@
-/* See attention_oracle.h. */
+/* Attention as plainly as can be, in fp64 and as an eager bf16 program computes it. */
 #include "gpu/attention_oracle.h"
 
 #include <cuda_bf16.h>

@@ -1,4 +1,4 @@
-/* See lab.h. */
+/* Runs an operator on the GPU and on the CPU with the same contents and compares all tensors. */
 #include "gpu/lab.h"
 
 #include <math.h>

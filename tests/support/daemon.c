@@ -1,3 +1,4 @@
+/* Starts a daemon for a test, connects to it and ends it with all that it started. */
 #include "tests/support/daemon.h"
 
 #include <dirent.h>

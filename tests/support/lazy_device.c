@@ -1,3 +1,4 @@
+/* A device on the host that does what was enqueued only when somebody waits for it. */
 #include "support/lazy_device.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* A language model in fp64, row by row. */
 #include "tests/support/llm_oracle.h"
 
 #include <math.h>

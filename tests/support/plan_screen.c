@@ -1,3 +1,4 @@
+/* The Plan screen of a replayed job as lines, and the numbers found in them. */
 #include "tests/support/plan_screen.h"
 
 #include <math.h>

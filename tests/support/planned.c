@@ -1,3 +1,4 @@
+/* From a job's document to its graph and plan. */
 #include "support/planned.h"
 
 #include <setjmp.h>

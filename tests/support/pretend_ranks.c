@@ -1,3 +1,4 @@
+/* Workers and a feeder that speak the protocol and fail as they are told, but compute nothing. */
 #include "support/pretend_ranks.h"
 
 #include <signal.h>

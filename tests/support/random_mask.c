@@ -1,3 +1,4 @@
+/* Random numbers from a seed, and random slots with their masks. */
 #include "support/random_mask.h"
 
 uint32_t cs_test_random_bits(uint64_t *seed)

@@ -1,4 +1,4 @@
-/* See ranks.h. */
+/* Ranks as threads, every two of them connected by a socket pair. */
 #include "support/ranks.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* Writes job directories as a runner leaves them, with steps from the simulator. */
 #include "tests/support/replay.h"
 
 #include <setjmp.h>

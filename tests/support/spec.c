@@ -1,3 +1,4 @@
+/* Documents of jobs with tiny models. */
 #include "tests/support/spec.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* A manifest and its slots in plain memory, filled sample by sample or at random. */
 #include "tests/support/step.h"
 
 #include <setjmp.h>

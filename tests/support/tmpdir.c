@@ -1,4 +1,4 @@
-/* See tmpdir.h. */
+/* A test's own directory and its small files. */
 #include "tmpdir.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* Globs of module paths, and the nearest name to a misspelt one. */
 #include "core/base/glob.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* Hashes and Philox against published vectors, and the moments of what they draw. */
 #include "core/base/hash.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* What a config.json becomes: every dialect, every refusal, every tensor name. */
 #include "core/model/arch.h"
 
 #include <math.h>

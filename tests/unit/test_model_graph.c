@@ -1,3 +1,4 @@
+/* The module graph: layers, rules, what needs gradients. */
 #include "core/model/graph.h"
 
 #include <setjmp.h>

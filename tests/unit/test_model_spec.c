@@ -1,3 +1,4 @@
+/* Job documents: defaults, errors with their paths, hashes. */
 #include "core/model/spec.h"
 
 #include <math.h>

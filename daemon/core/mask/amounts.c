@@ -1,4 +1,4 @@
-/* See amounts.h. */
+/* Allowed pairs of a document by closed forms of the amounts that are known of it. */
 #include "core/mask/amounts.h"
 
 static int64_t least(int64_t a, int64_t b)

@@ -1,4 +1,4 @@
-/* See bitmaps.h. */
+/* How much room the bitmaps of a mask need, counted before the mask is built. */
 #include "core/mask/bitmaps.h"
 
 #include "core/mask/cut.h"

@@ -1,4 +1,4 @@
-/* See cut.h. */
+/* The cut of query tiles, plain or at borders, that makes fewer halves of tiles meet. */
 #include "core/mask/cut.h"
 
 #include <string.h>

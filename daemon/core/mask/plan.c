@@ -1,4 +1,4 @@
-/* See plan.h. */
+/* Documents of packed tokens as segments of rows. */
 #include "core/mask/plan.h"
 
 int32_t cs_mask_segments(const int32_t *doc, int32_t n_tokens, int32_t *segment)

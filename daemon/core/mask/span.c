@@ -1,4 +1,4 @@
-/* See span.h. */
+/* Names of mask rules, and the tokens that a list of spans stands for. */
 #include "core/mask/span.h"
 
 #include <string.h>
