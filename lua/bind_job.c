@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "lua/bind.h"
+#include "lua/document.h"
 #include "lua/json.h"
 
 static int call_llava(lua_State *L);

@@ -122,14 +122,14 @@ static enum cs_status add_ids(const char *path, const struct cs_template *chat,
                               struct cs_rendering *rendering, json_t *out, struct cs_err *err)
 {
     struct cs_tokenizer *tok = NULL;
-    struct cs_sampler sampler;
+    struct cs_sample_rules rules;
     struct cs_sample sample = {0};
     enum cs_status st = cs_tokenizer_open(path, &tok, err);
     if (st == CS_OK)
-        st = cs_sampler_init(&sampler, tok, chat, &token, 1, err);
+        st = cs_sample_rules_init(&rules, tok, chat, &token, 1, err);
     if (st == CS_OK) {
-        sampler.item_rows[0] = rows;
-        st = cs_sample_make(&sampler, record, rendering, &sample, err);
+        rules.item_rows[0] = rows;
+        st = cs_sample_make(&rules, record, rendering, &sample, err);
     }
     json_t *ids = json_array(), *labels = json_array();
     for (int32_t i = 0; st == CS_OK && i < sample.n_tokens; i++) {

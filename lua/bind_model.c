@@ -7,6 +7,7 @@
 
 #include "core/base/units.h"
 #include "lua/bind.h"
+#include "lua/document.h"
 #include "store/hfdir.h"
 
 /* clang-format off */

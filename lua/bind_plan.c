@@ -7,6 +7,7 @@
 #include "core/sched/sim/forecast.h"
 #include "core/sched/sim/predict.h"
 #include "lua/bind.h"
+#include "lua/document.h"
 #include "lua/json.h"
 #include "lua/lists.h"
 #include "lua/search_read.h"

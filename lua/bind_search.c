@@ -8,6 +8,7 @@
 #include "core/sched/sim/predict.h"
 #include "core/sched/sim/sim.h"
 #include "lua/bind.h"
+#include "lua/document.h"
 #include "lua/json.h"
 #include "lua/search_read.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/io.h"
-#include "lua/bind.h"
+#include "lua/module.h"
 
 struct cs_lua {
     struct cs_lua_state state;

@@ -3,8 +3,8 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "lua/bind.h"
 #include "lua/eval.h"
+#include "lua/module.h"
 
 /* clang-format off */
 static const struct cs_lua_method methods[] = {

@@ -11,6 +11,7 @@
 
 #include "input/chat/template.h"
 #include "input/data/dataset.h"
+#include "input/data/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

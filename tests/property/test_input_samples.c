@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/str.h"
+#include "input/data/record.h"
 #include "input/data/sample.h"
 #include "support/chat.h"
 
@@ -179,7 +180,7 @@ static void samples_keep_their_invariants(void **state)
     (void)state;
     for (int round = 0; round < 2000; round++) {
         struct cs_template chat;
-        struct cs_sampler sampler;
+        struct cs_sample_rules rules;
         struct cs_sample s;
         struct cs_record *record = NULL;
         struct cs_err err = {0};
@@ -187,28 +188,28 @@ static void samples_keep_their_invariants(void **state)
         json_t *node = json_pack("{s:s}", "name", names[round % 4]);
         json_t *item = random_item(&seed, &n_images, &n_answers);
         assert_int_equal(cs_template_read(node, arena, &chat, &err), CS_OK);
-        assert_int_equal(cs_sampler_init(&sampler, tok, &chat, tokens, 1, &err), CS_OK);
-        sampler.item_rows[0] = 1 + round % 5;
+        assert_int_equal(cs_sample_rules_init(&rules, tok, &chat, tokens, 1, &err), CS_OK);
+        rules.item_rows[0] = 1 + round % 5;
         assert_int_equal(cs_record_read(item, tokens, 1, &record, &err), CS_OK);
-        if (cs_sample_make(&sampler, record, &rendering, &s, &err) != CS_OK)
+        if (cs_sample_make(&rules, record, &rendering, &s, &err) != CS_OK)
             fail_msg("%s", err.text);
         int32_t end =
             cs_tokenizer_id(tok, round % 4 == 3 ? "\xc4\x8a" : chat.turn[CS_TURN_ASSISTANT].end);
         assert_int_equal(s.n_media, n_images);
         for (int t = 0; t < s.n_tokens; t++) {
-            n_media_rows += s.ids[t] == sampler.token_id[0];
+            n_media_rows += s.ids[t] == rules.token_id[0];
             n_labels += s.labels[t] >= 0;
             n_ends += s.labels[t] == end && (t + 2 >= s.n_tokens || s.labels[t + 1] == -1);
             assert_true(s.labels[t] == -1 || s.labels[t] == s.ids[t + 1]);
-            assert_int_not_equal(s.labels[t], sampler.token_id[0]);
+            assert_int_not_equal(s.labels[t], rules.token_id[0]);
         }
         assert_int_equal(n_labels, s.n_labels);
-        assert_int_equal(n_media_rows, n_images * sampler.item_rows[0]);
+        assert_int_equal(n_media_rows, n_images * rules.item_rows[0]);
         assert_int_equal(n_ends, n_answers);
         for (int m = 0; m < s.n_media; m++) {
             assert_int_equal(atoi(s.media[m].file), m);
-            for (int k = 0; k < sampler.item_rows[0]; k++)
-                assert_int_equal(s.ids[s.media[m].first_row + k], sampler.token_id[0]);
+            for (int k = 0; k < rules.item_rows[0]; k++)
+                assert_int_equal(s.ids[s.media[m].first_row + k], rules.token_id[0]);
         }
         cs_sample_free(&s);
         cs_record_free(record);

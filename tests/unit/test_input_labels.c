@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "input/data/json_tolerant.h"
+#include "input/data/record.h"
 #include "input/data/sample.h"
 #include "support/chat.h"
 
@@ -16,7 +18,7 @@ struct world {
     struct cs_arena *arena;
     struct cs_tokenizer *tok;
     struct cs_template chat;
-    struct cs_sampler sampler;
+    struct cs_sample_rules rules;
     struct cs_rendering rendering;
     struct cs_err err;
 };
@@ -34,9 +36,9 @@ static void open_world(struct world *w, const char *template_json)
     node = json_loads(template_json, JSON_DECODE_ANY, NULL);
     assert_non_null(node);
     if (cs_template_read(node, w->arena, &w->chat, &w->err) != CS_OK ||
-        cs_sampler_init(&w->sampler, w->tok, &w->chat, tokens, 1, &w->err) != CS_OK)
+        cs_sample_rules_init(&w->rules, w->tok, &w->chat, tokens, 1, &w->err) != CS_OK)
         fail_msg("%s", w->err.text);
-    w->sampler.item_rows[0] = 3;
+    w->rules.item_rows[0] = 3;
     json_decref(node);
     json_decref(tok);
     free(text);
@@ -59,7 +61,7 @@ static enum cs_status make(struct world *w, const char *item, struct cs_record *
     if (status == CS_OK)
         status = cs_record_read(json, tokens, 1, record, &w->err);
     if (status == CS_OK)
-        status = cs_sample_make(&w->sampler, *record, &w->rendering, sample, &w->err);
+        status = cs_sample_make(&w->rules, *record, &w->rendering, sample, &w->err);
     json_decref(json);
     return status;
 }
@@ -106,7 +108,7 @@ static void expect_bad(const char *template_json, const char *item, enum cs_stat
     enum cs_status got = CS_OK;
 
     open_world(&w, template_json);
-    w.sampler.seq_tokens = 120;
+    w.rules.seq_tokens = 120;
     got = make(&w, item, &record, &s);
     if (got != status || strstr(w.err.text, reason) == NULL)
         fail_msg("got %s \"%s\", want \"%s\"", cs_status_slug(got), w.err.text, reason);
@@ -202,7 +204,7 @@ static void special_spellings_in_content_stay_text(void **state)
                           &record, &s),
                      CS_OK);
     for (int t = 0; t < s.n_tokens; t++) {
-        n_image += s.ids[t] == w.sampler.token_id[0];
+        n_image += s.ids[t] == w.rules.token_id[0];
         n_end += s.ids[t] == cs_tokenizer_id(w.tok, "<|im_end|>");
         assert_int_not_equal(s.ids[t], cs_tokenizer_id(w.tok, "</s>"));
     }
@@ -211,7 +213,7 @@ static void special_spellings_in_content_stay_text(void **state)
     assert_int_equal(s.n_media, 1);
     assert_string_equal(s.media[0].file, "a.png");
     for (int k = 0; k < 3; k++)
-        assert_int_equal(s.ids[s.media[0].first_row + k], w.sampler.token_id[0]);
+        assert_int_equal(s.ids[s.media[0].first_row + k], w.rules.token_id[0]);
     cs_sample_free(&s);
     cs_record_free(record);
     close_world(&w);

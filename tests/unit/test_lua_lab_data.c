@@ -1,7 +1,5 @@
 /* cs.lab.mask, balance and assign from scripts: shapes of results, defaults, errors with a
  * place. */
-#include "lua/bind.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +9,7 @@
 #include <cmocka.h>
 
 #include "lua/eval.h"
+#include "lua/module.h"
 #include "lua/state.h"
 
 /* A state with the module as it is, and the functions of this area in cs.lab. */

@@ -18,7 +18,7 @@
 #define CS_INPUT_CHAT_TEMPLATE_H
 
 #include "core/base/buf.h"
-#include "input/data/record.h"
+#include "input/chat/conversation.h"
 #include "input/tok/tokenizer.h"
 
 struct cs_template_turn {

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "input/data/json_tolerant.h"
+
 enum { BLOCK = 256 * 1024 };
 
 struct item {

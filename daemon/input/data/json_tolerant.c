@@ -1,8 +1,9 @@
 /* Rewrites what Python's json module writes and jansson refuses, then parses. */
+#include "input/data/json_tolerant.h"
+
 #include <string.h>
 
 #include "core/base/str.h"
-#include "input/data/record.h"
 
 struct cursor {
     const char *p, *end;

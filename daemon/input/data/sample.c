@@ -6,16 +6,16 @@
 
 enum { MAX_ROWS = 1 << 26 };
 
-enum cs_status cs_sampler_init(struct cs_sampler *sampler, struct cs_tokenizer *tok,
-                               const struct cs_template *chat, const char *const *tokens,
-                               int n_encoders, struct cs_err *err)
+enum cs_status cs_sample_rules_init(struct cs_sample_rules *rules, struct cs_tokenizer *tok,
+                                    const struct cs_template *chat, const char *const *tokens,
+                                    int n_encoders, struct cs_err *err)
 {
     CS_ASSERT(n_encoders <= CS_MAX_ENCODERS);
-    *sampler = (struct cs_sampler){.tok = tok, .chat = chat, .n_encoders = n_encoders};
+    *rules = (struct cs_sample_rules){.tok = tok, .chat = chat, .n_encoders = n_encoders};
     for (int e = 0; e < n_encoders; e++) {
         CS_TRY(cs_tokenizer_set_special(tok, tokens[e], err));
-        sampler->token[e] = tokens[e];
-        sampler->token_id[e] = cs_tokenizer_id(tok, tokens[e]);
+        rules->token[e] = tokens[e];
+        rules->token_id[e] = cs_tokenizer_id(tok, tokens[e]);
     }
     return cs_template_check(chat, tok, err);
 }
@@ -42,13 +42,13 @@ static const struct cs_segment *segment_of(const struct cs_rendering *r, uint32_
 }
 
 /* Is this token the placeholder that the segment stands for? */
-static bool is_media(const struct cs_sampler *s, const struct cs_segment *seg,
+static bool is_media(const struct cs_sample_rules *s, const struct cs_segment *seg,
                      const struct cs_token *token)
 {
     return seg->encoder >= 0 && token->id == s->token_id[seg->encoder];
 }
 
-static enum cs_status count_rows(const struct cs_sampler *s, const struct cs_rendering *r,
+static enum cs_status count_rows(const struct cs_sample_rules *s, const struct cs_rendering *r,
                                  const struct cs_tokens *tokens, int64_t *rows, int *media,
                                  struct cs_err *err)
 {
@@ -99,7 +99,7 @@ static void allocate(struct cs_sample *out, size_t rows, size_t media)
 }
 
 /* Rows in order; labels still unshifted (the row's own token, or -1). */
-static void fill(const struct cs_sampler *s, const struct cs_record *record,
+static void fill(const struct cs_sample_rules *s, const struct cs_record *record,
                  const struct cs_rendering *r, const struct cs_tokens *tokens,
                  struct cs_sample *out)
 {
@@ -136,7 +136,7 @@ static void shift_labels(struct cs_sample *out)
         out->labels[out->n_tokens - 1] = -1;
 }
 
-enum cs_status cs_sample_make(const struct cs_sampler *sampler, const struct cs_record *record,
+enum cs_status cs_sample_make(const struct cs_sample_rules *rules, const struct cs_record *record,
                               struct cs_rendering *rendering, struct cs_sample *out,
                               struct cs_err *err)
 {
@@ -148,17 +148,17 @@ enum cs_status cs_sample_make(const struct cs_sampler *sampler, const struct cs_
     int media = 0;
 
     *out = (struct cs_sample){0};
-    CS_TRY(cs_template_render(sampler->chat, record, sampler->token, sampler->n_encoders, rendering,
-                              err));
+    CS_TRY(
+        cs_template_render(rules->chat, record, rules->token, rules->n_encoders, rendering, err));
     plain = plain_ranges(rendering, &n_plain);
-    status = cs_tokenizer_encode_mixed(sampler->tok, cs_buf_str(&rendering->text),
+    status = cs_tokenizer_encode_mixed(rules->tok, cs_buf_str(&rendering->text),
                                        rendering->text.len, plain, n_plain, &tokens, err);
     if (status == CS_OK)
-        status = count_rows(sampler, rendering, &tokens, &rows, &media, err);
+        status = count_rows(rules, rendering, &tokens, &rows, &media, err);
     if (status != CS_OK)
         goto out;
     allocate(out, (size_t)rows, (size_t)media);
-    fill(sampler, record, rendering, &tokens, out);
+    fill(rules, record, rendering, &tokens, out);
     shift_labels(out);
     if (out->n_labels == 0)
         status = cs_fail(err, CS_INVALID, "no token of it trains");

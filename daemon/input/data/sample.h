@@ -12,7 +12,7 @@
 #include "input/tok/tokenizer.h"
 
 /* What stays the same for a whole data set; the strings and the tokenizer are the caller's. */
-struct cs_sampler {
+struct cs_sample_rules {
     const struct cs_tokenizer *tok;
     const struct cs_template *chat;
     int32_t n_encoders;
@@ -38,13 +38,13 @@ struct cs_sample {
 };
 
 /* tok becomes special-safe for the placeholders: CS_NOT_FOUND when it lacks one. */
-enum cs_status cs_sampler_init(struct cs_sampler *sampler, struct cs_tokenizer *tok,
-                               const struct cs_template *chat, const char *const *tokens,
-                               int n_encoders, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_sample_rules_init(struct cs_sample_rules *rules, struct cs_tokenizer *tok,
+                                    const struct cs_template *chat, const char *const *tokens,
+                                    int n_encoders, struct cs_err *err) CS_NODISCARD;
 /* rendering is scratch that the caller keeps (and may print). What makes a sample unusable is
  * CS_INVALID (placeholders, no trained token) or CS_LIMIT (too long: the whole sample is dropped,
  * never cut). */
-enum cs_status cs_sample_make(const struct cs_sampler *sampler, const struct cs_record *record,
+enum cs_status cs_sample_make(const struct cs_sample_rules *rules, const struct cs_record *record,
                               struct cs_rendering *rendering, struct cs_sample *out,
                               struct cs_err *err) CS_NODISCARD;
 void cs_sample_free(struct cs_sample *sample);

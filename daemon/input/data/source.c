@@ -15,7 +15,7 @@ struct cs_source {
     struct cs_dataset *set;
     struct cs_tokenizer *tok;
     struct cs_template chat;
-    struct cs_sampler sampler;
+    struct cs_sample_rules rules;
     struct cs_processor processor[CS_MAX_ENCODERS];
     struct cs_cache *cache;
     int32_t n_encoders;
@@ -99,12 +99,12 @@ static enum cs_status open_text(struct cs_source *s, const struct cs_module *llm
         return cs_fail(err, CS_INVALID, "module %s has no tokenizer", llm->name);
     CS_TRY(cs_tokenizer_open(dir, &s->tok, err));
     CS_TRY(cs_template_read(data->template_, s->arena, &s->chat, err));
-    CS_TRY(cs_sampler_init(&s->sampler, s->tok, &s->chat, tokens, s->n_encoders, err));
-    s->sampler.vocab = llm->arch.vocab;
+    CS_TRY(cs_sample_rules_init(&s->rules, s->tok, &s->chat, tokens, s->n_encoders, err));
+    s->rules.vocab = llm->arch.vocab;
     for (int e = 0; e < s->n_encoders; e++)
-        if (s->sampler.token_id[e] >= llm->arch.vocab)
+        if (s->rules.token_id[e] >= llm->arch.vocab)
             return cs_fail(err, CS_INVALID, "token %s has id %d, but module %s has %d embeddings",
-                           tokens[e], s->sampler.token_id[e], llm->name, llm->arch.vocab);
+                           tokens[e], s->rules.token_id[e], llm->name, llm->arch.vocab);
     return CS_OK;
 }
 
@@ -119,10 +119,10 @@ static enum cs_status open_all(struct cs_source *s, const struct cs_spec *spec,
     CS_ASSERT(llm != NULL);
     CS_TRY(open_encoders(s, graph, budget, tokens, rows, err));
     CS_TRY(open_text(s, llm, data, tokens, err));
-    s->sampler.seq_tokens = budget != NULL ? budget->seq_tokens : spec->seq_tokens;
+    s->rules.seq_tokens = budget != NULL ? budget->seq_tokens : spec->seq_tokens;
     for (int e = 0; e < s->n_encoders; e++) {
-        s->sampler.item_rows[e] = rows[e];
-        s->sampler.max_items[e] = budget != NULL ? budget->enc[e].items : 0;
+        s->rules.item_rows[e] = rows[e];
+        s->rules.max_items[e] = budget != NULL ? budget->enc[e].items : 0;
     }
     s->seed = spec->seed;
     s->is_shuffled = data->shuffle_images;
@@ -243,7 +243,7 @@ enum cs_status cs_source_load(struct cs_source *s, uint64_t index, struct cs_loa
     CS_TRY(cs_dataset_read(s->set, index, &out->record, err));
     if (s->is_shuffled)
         swap_files(s, out->record);
-    status = cs_sample_make(&s->sampler, out->record, &out->rendering, &out->sample, err);
+    status = cs_sample_make(&s->rules, out->record, &out->rendering, &out->sample, err);
     if (status == CS_OK)
         status = load_media(s, out, err);
     if (status != CS_OK)

@@ -1,4 +1,4 @@
-/* The slot that takes most memory; see input.h. */
+/* Makes the slot that takes most memory, to reserve for it before the first step. */
 #include <stdlib.h>
 
 #include "worker/slot/private.h"

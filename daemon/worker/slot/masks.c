@@ -80,15 +80,16 @@ static void make_rows(struct cs_input_mask *m, const struct cs_mask_plan *mask, 
 }
 
 void cs_input_masks_put(struct cs_input_mask *m, const struct cs_mask_plan *mask, bool restart,
-                        struct cs_input_block *b)
+                        struct cs_slot_block *b)
 {
     if (b->staging == NULL)
         make_rows(m, mask, restart);
-    m->cells.q_row = cs_input_put(b, m->q_row, ((size_t)m->cells.n_q + 1) * sizeof *m->q_row);
-    m->cells.k_row = m->k_row == m->q_row
-                         ? m->cells.q_row
-                         : cs_input_put(b, m->k_row, ((size_t)m->cells.n_k + 1) * sizeof *m->k_row);
-    m->n_bitmaps = cs_input_put_mirror(b, sizeof *m->n_bitmaps);
+    m->cells.q_row = cs_slot_block_put(b, m->q_row, ((size_t)m->cells.n_q + 1) * sizeof *m->q_row);
+    m->cells.k_row =
+        m->k_row == m->q_row
+            ? m->cells.q_row
+            : cs_slot_block_put(b, m->k_row, ((size_t)m->cells.n_k + 1) * sizeof *m->k_row);
+    m->n_bitmaps = cs_slot_block_mirror(b, sizeof *m->n_bitmaps);
 }
 
 static size_t all_bytes(const struct cs_device *device, int32_t n_q, int32_t n_k, int32_t room,

@@ -1,5 +1,5 @@
-/* Rounding the LLM's rows of a slot up to a bucket, for devices where what repeats is cheaper than
- * what is small: see input.h. */
+/* Rounds the LLM's rows of a slot up to a bucket, for devices where what repeats is cheaper than
+ * what is small. */
 #include <string.h>
 
 #include "worker/slot/private.h"

@@ -1,56 +1,23 @@
-/* A prepared slot goes to where the device reads it; see input.h. On the host that is where it is.
- * A GPU gets one block: everything is copied into page-locked memory and sent in one piece. The
- * block is walked twice: to know its size, when memory may be taken, and to fill it, when a device
- * at work must not be waited for. */
+/* Places a prepared slot where the device reads it. On the host that is where it is. A GPU gets one
+ * block (block.h): everything is copied into page-locked memory and sent in one piece. The block is
+ * walked when memory may be taken, to know its size, and again to fill it, when a device at work
+ * must not be waited for. */
 #include <string.h>
 
 #include "store/safetensors.h"
 #include "worker/slot/private.h"
 
-enum { ALIGN = 256 };
-
-static size_t take(struct cs_input_block *b, size_t bytes)
-{
-    const size_t at = b->used;
-    b->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    return at;
-}
-
-/* with room for more behind it, so that what follows lies where it always lies */
-static void *put_in(struct cs_input_block *b, const void *host, size_t bytes, size_t room)
-{
-    const size_t at = take(b, room > bytes ? room : bytes);
-    if (b->staging == NULL)
-        return NULL;
-    if (bytes > 0)
-        memcpy(b->staging + at, host, bytes);
-    return b->placed + at;
-}
-
-const void *cs_input_put(struct cs_input_block *b, const void *host, size_t bytes)
-{
-    return b->is_host || host == NULL ? host : put_in(b, host, bytes, bytes);
-}
-
-/* zeros up to `rows` behind n rows that begin at `at` of the block */
-static void zero_behind(const struct cs_input_block *b, size_t at, size_t row_bytes, int32_t n,
-                        int32_t rows)
-{
-    if (rows > n)
-        memset(b->staging + at + (size_t)n * row_bytes, 0, (size_t)(rows - n) * row_bytes);
-}
-
 /* n of the host's rows, zeros up to `rows`, room for `most` */
-static const void *put_rows(struct cs_input_block *b, const void *host, size_t row_bytes, int32_t n,
+static const void *put_rows(struct cs_slot_block *b, const void *host, size_t row_bytes, int32_t n,
                             int32_t rows, int32_t most)
 {
     if (b->is_host || host == NULL)
         return host;
     const size_t bytes = (size_t)n * row_bytes;
     const size_t at = b->used;
-    const void *placed = put_in(b, host, bytes, (size_t)most * row_bytes);
+    const void *placed = cs_slot_block_put_room(b, host, bytes, (size_t)most * row_bytes);
     if (b->staging != NULL)
-        zero_behind(b, at, row_bytes, n, rows);
+        cs_slot_block_zero_behind(b, at, row_bytes, n, rows);
     return placed;
 }
 
@@ -63,7 +30,7 @@ static void gather(const struct cs_input *in, const float *table, float *out)
 
 /* Rows of a rope table at the positions of the slot; straight into the block, for these are the
  * largest arrays beside the pixels. */
-static const float *put_rope(struct cs_input *in, struct cs_input_block *b, const float *table)
+static const float *put_rope(struct cs_input *in, struct cs_slot_block *b, const float *table)
 {
     const size_t row = (size_t)in->tables->rot_half * sizeof *table;
     if (table == NULL)
@@ -73,28 +40,22 @@ static const float *put_rope(struct cs_input *in, struct cs_input_block *b, cons
         gather(in, table, out);
         return out;
     }
-    const size_t at = take(b, (size_t)in->tables->budget->seq_tokens * row);
+    const size_t at = cs_slot_block_take(b, (size_t)in->tables->budget->seq_tokens * row);
     if (b->staging == NULL)
         return NULL;
     gather(in, table, (float *)(void *)(b->staging + at));
-    zero_behind(b, at, row, in->n_tokens, in->llm_rows);
+    cs_slot_block_zero_behind(b, at, row, in->n_tokens, in->llm_rows);
     return (const float *)(void *)(b->placed + at);
 }
 
-void *cs_input_put_mirror(struct cs_input_block *b, size_t bytes)
-{
-    const size_t at = take(b, bytes);
-    return b->staging != NULL ? b->staging + at : NULL;
-}
-
 /* where the device writes a result of which the host keeps a copy; starts as 0 */
-static void *put_result(struct cs_input_block *b, void *host, size_t bytes)
+static void *put_result(struct cs_slot_block *b, void *host, size_t bytes)
 {
     if (host != NULL)
         memset(host, 0, bytes);
     if (b->is_host || host == NULL)
         return host;
-    const size_t at = take(b, bytes);
+    const size_t at = cs_slot_block_take(b, bytes);
     if (b->staging == NULL)
         return NULL;
     memset(b->staging + at, 0, bytes);
@@ -102,11 +63,11 @@ static void *put_result(struct cs_input_block *b, void *host, size_t bytes)
 }
 
 /* fp32 values as acts */
-static const void *put_acts(struct cs_input_block *b, const float *host, int64_t n)
+static const void *put_acts(struct cs_slot_block *b, const float *host, int64_t n)
 {
     if (host == NULL || b->is_host || cs_device_is_f32(b->device))
-        return cs_input_put(b, host, (size_t)n * sizeof(float));
-    const size_t at = take(b, (size_t)n * sizeof(uint16_t));
+        return cs_slot_block_put(b, host, (size_t)n * sizeof(float));
+    const size_t at = cs_slot_block_take(b, (size_t)n * sizeof(uint16_t));
     if (b->staging == NULL)
         return NULL;
     uint16_t *out = (uint16_t *)(void *)(b->staging + at);
@@ -116,7 +77,7 @@ static const void *put_acts(struct cs_input_block *b, const float *host, int64_t
 }
 
 /* most: rows that there is room for */
-static struct cs_mask_plan put_mask(struct cs_input_block *b, const struct cs_mask_plan *mask,
+static struct cs_mask_plan put_mask(struct cs_slot_block *b, const struct cs_mask_plan *mask,
                                     int32_t most)
 {
     struct cs_mask_plan out = *mask;
@@ -164,7 +125,7 @@ enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err)
     return CS_OK;
 }
 
-static void place_encoder(struct cs_input *in, struct cs_input_block *b, int32_t e)
+static void place_encoder(struct cs_input *in, struct cs_slot_block *b, int32_t e)
 {
     const struct cs_input_tables *t = in->tables;
     const int64_t row = (int64_t)t->budget->enc[e].item_bytes / t->budget->enc[e].item_rows;
@@ -173,17 +134,17 @@ static void place_encoder(struct cs_input *in, struct cs_input_block *b, int32_t
         cs_input_masks_put(&in->enc_lists[e], &in->enc_mask[e], true, b);
     if ((in->needs & CS_INPUT_PIXELS) == 0) /* a later stage's rank reads none */
         return;
-    in->at.mean[e] = cs_input_put(b, t->enc[e].mean, sizeof t->enc[e].mean);
-    in->at.std[e] = cs_input_put(b, t->enc[e].std, sizeof t->enc[e].std);
+    in->at.mean[e] = cs_slot_block_put(b, t->enc[e].mean, sizeof t->enc[e].mean);
+    in->at.std[e] = cs_slot_block_put(b, t->enc[e].std, sizeof t->enc[e].std);
     in->at.patches[e] = put_acts(b, in->patches[e], in->n_rows[e] * row);
     in->at.pixels[e] =
         in->patches[e] != NULL
             ? NULL
-            : cs_input_put(b, in->slot.pixels[e],
-                           (size_t)in->n_items[e] * (size_t)t->budget->enc[e].item_bytes);
+            : cs_slot_block_put(b, in->slot.pixels[e],
+                                (size_t)in->n_items[e] * (size_t)t->budget->enc[e].item_bytes);
 }
 
-static void place_llm(struct cs_input *in, struct cs_input_block *b)
+static void place_llm(struct cs_input *in, struct cs_slot_block *b)
 {
     const struct cs_input_tables *t = in->tables;
     const int32_t rows = in->llm_rows, most = t->budget->seq_tokens;
@@ -196,7 +157,7 @@ static void place_llm(struct cs_input *in, struct cs_input_block *b)
 }
 
 /* First what lies at the same place in every slot, last what differs most. */
-static void place_all(struct cs_input *in, struct cs_input_block *b)
+static void place_all(struct cs_input *in, struct cs_slot_block *b)
 {
     const int32_t n_encoders = in->tables->budget->n_encoders;
     const size_t labels = (size_t)in->n_labels;
@@ -205,9 +166,9 @@ static void place_all(struct cs_input *in, struct cs_input_block *b)
     for (int32_t e = 0; e < n_encoders; e++)
         place_encoder(in, b, e);
     for (int32_t e = 0; e < n_encoders; e++)
-        in->at.fill[e] = cs_input_put(b, in->fill[e], (size_t)in->n_rows[e] * sizeof(int32_t));
-    in->at.label_rows = cs_input_put(b, in->label_rows, labels * sizeof(int32_t));
-    in->at.label_ids = cs_input_put(b, in->label_ids, labels * sizeof(int32_t));
+        in->at.fill[e] = cs_slot_block_put(b, in->fill[e], (size_t)in->n_rows[e] * sizeof(int32_t));
+    in->at.label_rows = cs_slot_block_put(b, in->label_rows, labels * sizeof(int32_t));
+    in->at.label_ids = cs_slot_block_put(b, in->label_ids, labels * sizeof(int32_t));
     in->at.loss = put_result(b, &in->loss, sizeof in->loss);
     in->at.correct = put_result(b, in->correct, labels);
 }
@@ -236,16 +197,16 @@ enum cs_status cs_input_reserve_block(struct cs_input *in, size_t bytes, struct 
     return CS_OK;
 }
 
-static struct cs_input_block walk_of(const struct cs_input *in)
+static struct cs_slot_block walk_of(const struct cs_input *in)
 {
     struct cs_device *device = in->tables->device;
-    return (struct cs_input_block){.device = device,
-                                   .is_host = device == NULL || device->mem == NULL};
+    return (struct cs_slot_block){.device = device,
+                                  .is_host = device == NULL || device->mem == NULL};
 }
 
 size_t cs_input_measure(struct cs_input *in)
 {
-    struct cs_input_block b = walk_of(in);
+    struct cs_slot_block b = walk_of(in);
     in->llm_rows = in->n_tokens;
     place_all(in, &b);
     in->at.llm_mask = in->llm_mask;
@@ -259,7 +220,7 @@ size_t cs_input_measure(struct cs_input *in)
 
 enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err)
 {
-    struct cs_input_block b = walk_of(input);
+    struct cs_slot_block b = walk_of(input);
     const bool is_padded = !b.is_host && (input->needs & CS_INPUT_TOKENS) != 0;
     input->llm_rows = is_padded ? cs_input_bucket(input) : input->n_tokens;
     if (b.is_host)
@@ -274,7 +235,7 @@ enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err)
 
 void cs_input_place(struct cs_input *input)
 {
-    struct cs_input_block b = walk_of(input);
+    struct cs_slot_block b = walk_of(input);
     input->is_placed = true;
     b.staging = input->staging;
     b.placed = input->placed;

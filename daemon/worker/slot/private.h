@@ -1,19 +1,11 @@
-/* What the files of worker/slot/slot.h share. */
+/* What the files of worker/slot share. */
 #ifndef CS_WORKER_SLOT_PRIVATE_H
 #define CS_WORKER_SLOT_PRIVATE_H
 
+#include "worker/slot/block.h"
 #include "worker/slot/slot.h"
 
-/* Pieces of the block of a slot, walked twice: to know its size (staging NULL), then to fill it. On
- * the host nothing is copied. */
-struct cs_input_block {
-    struct cs_device *device;
-    bool is_host;
-    char *staging, *placed;
-    size_t used;
-};
-
-/* input.c: counts and mask of an encoder from in->n_items */
+/* slot.c: counts and mask of an encoder from in->n_items */
 void cs_input_prepare_encoder(struct cs_input *in, int32_t encoder);
 /* What a prepared slot takes on the device: fills in->at without copying anything, as far as host
  * arrays go; the number of tiles of its masks is known then. Returns the bytes of its block. */
@@ -21,12 +13,6 @@ size_t cs_input_measure(struct cs_input *in);
 /* room for a block of that many bytes, on both sides */
 enum cs_status cs_input_reserve_block(struct cs_input *in, size_t bytes,
                                       struct cs_err *err) CS_NODISCARD;
-/* where the device reads a copy of host memory; NULL stays NULL */
-const void *cs_input_put(struct cs_input_block *block, const void *host, size_t bytes);
-/* page-locked host memory for a result that is copied back without waiting; NULL in the first walk
- */
-void *cs_input_put_mirror(struct cs_input_block *block, size_t bytes);
-
 /* Rows of the LLM with what is added to them; fill embed_ids and llm_mask up to llm_rows. */
 int32_t cs_input_bucket(const struct cs_input *input);
 void cs_input_pad(struct cs_input *input);
@@ -34,7 +20,7 @@ void cs_input_pad(struct cs_input *input);
 /* The tiles' first rows into the block; mask: as the host has it. restart: tiles begin at
  * documents; else query tiles are cut as core/mask/cut.h chooses. */
 void cs_input_masks_put(struct cs_input_mask *mask_lists, const struct cs_mask_plan *mask,
-                        bool restart, struct cs_input_block *block);
+                        bool restart, struct cs_slot_block *block);
 /* memory for the tiles that the first walk made */
 enum cs_status cs_input_masks_make_room(struct cs_input_mask *mask_lists, struct cs_device *device,
                                         struct cs_err *err) CS_NODISCARD;

@@ -1,4 +1,4 @@
-/* Checking and preparing a slot; see input.h. */
+/* Checks a slot against its manifest and prepares what layers need of it. */
 #include <string.h>
 
 #include "worker/slot/private.h"
