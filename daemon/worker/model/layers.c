@@ -1,4 +1,5 @@
-/* What the layers share: linear and norm over parameters, the table of kinds; see layers.h. */
+/* What the layers share: memory for activations, products and norms over parameters, and the table
+ * that gives every kind of layer its forward and backward. */
 #include "worker/model/layers.h"
 
 #include <stdlib.h>

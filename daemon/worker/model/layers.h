@@ -93,9 +93,12 @@ struct cs_layer_ops {
 
 const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind);
 
-/* block.c, ends.c */
-extern const struct cs_layer_ops cs_layer_block, cs_layer_embed, cs_layer_norm, cs_layer_projector,
-    cs_layer_head;
+/* The rows of that table, one file each. */
+extern const struct cs_layer_ops cs_layer_embed;     /* embed.c: tokens, or patches of pictures */
+extern const struct cs_layer_ops cs_layer_block;     /* block.c: one transformer block */
+extern const struct cs_layer_ops cs_layer_norm;      /* norm.c: final norm of an encoder */
+extern const struct cs_layer_ops cs_layer_projector; /* projector.c: encoder to LLM */
+extern const struct cs_layer_ops cs_layer_head;      /* head_loss.c: final norm, logits, the loss */
 
 /* memory for n acts that outlives the forward when it is needed, scratch otherwise; the same for n
  * fp32 values */

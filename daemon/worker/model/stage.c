@@ -1,4 +1,5 @@
-/* See stage.h. */
+/* Runs the layers of a stage over one slot: forward in order, backward down to the lowest layer that
+ * needs a gradient, and what is kept, redone or held between them. */
 #include "worker/model/stage.h"
 
 #include <stdlib.h>

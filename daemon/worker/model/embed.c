@@ -1,0 +1,95 @@
+/* The first layer of a module. Text: the rows of the token embedding, with encoder rows put over the
+ * placeholders. Pictures: patches times a matrix, plus the position inside the picture. */
+#include "worker/model/layers.h"
+
+static const void *make_patches(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                                int64_t columns)
+{
+    const struct cs_input *in = run->input;
+    const struct cs_arch *a = l->arch;
+    const int32_t e = l->encoder;
+    if (in->at.patches[e] != NULL)
+        return in->at.patches[e];
+    void *patches = cs_run_hold(run, rows * columns);
+    run->ops->patches(run->ctx, in->n_items[e], a->image_size, a->image_size, a->channels,
+                      a->patch_size, in->at.pixels[e], in->tables->enc[e].rescale, in->at.mean[e],
+                      in->at.std[e], patches);
+    return patches;
+}
+
+/* y = patches w^T + b + position of the row inside its item */
+static void patch_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *y)
+{
+    const struct cs_arch *a = l->arch;
+    const int64_t columns = (int64_t)a->channels * a->patch_size * a->patch_size;
+    const struct cs_tensor *pos = l->weight[CS_PARAM_POSITION];
+    cs_run_linear(run, rows, columns, a->width, make_patches(run, l, rows, columns),
+                  l->weight[CS_PARAM_PATCH_W], l->weight[CS_PARAM_PATCH_B], y);
+    if (pos != NULL) /* one item is one long row */
+        run->ops->bias_add(run->ctx, run->input->n_items[l->encoder], pos->param->count, y,
+                           pos->param->count, pos->w);
+}
+
+static void patch_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                      const void *dy)
+{
+    const struct cs_arch *a = l->arch;
+    const int64_t columns = (int64_t)a->channels * a->patch_size * a->patch_size;
+    const struct cs_tensor *pos = l->weight[CS_PARAM_POSITION];
+    /* made again from the pixels: they stay in the slot until the step ends */
+    cs_run_linear_wgrad(run, rows, columns, a->width, dy, make_patches(run, l, rows, columns),
+                        l->weight[CS_PARAM_PATCH_W], l->weight[CS_PARAM_PATCH_B]);
+    struct cs_ctx ctx = cs_run_grad_ctx(run, pos, NULL);
+    if (pos != NULL && pos->grad != NULL)
+        run->ops->bias_grad(&ctx, run->input->n_items[l->encoder], pos->param->count, dy,
+                            pos->param->count, pos->grad);
+}
+
+static void embed_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                      const struct cs_layer_ends *ends, const void *x, void *y,
+                      struct cs_kept *kept)
+{
+    (void)x;
+    (void)kept;
+    if (rows == 0)
+        return;
+    if (l->encoder >= 0) {
+        patch_fwd(run, l, rows, y);
+        return;
+    }
+    const struct cs_input *in = run->input;
+    run->ops->embed(run->ctx, rows, l->arch->width, in->at.embed_ids, l->weight[CS_PARAM_EMBED]->w,
+                    l->arch->embed_scale, y);
+    for (int e = 0; e < CS_MAX_ENCODERS; e++)
+        if (in->n_rows[e] > 0)
+            run->ops->scatter_rows(run->ctx, in->n_rows[e], l->arch->width, in->at.fill[e],
+                                   ends->fill[e], y, 0);
+}
+
+static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                      const struct cs_layer_ends *ends, const void *dy, void *dx,
+                      const struct cs_kept *kept)
+{
+    (void)dx;
+    (void)kept;
+    if (rows == 0)
+        return;
+    if (l->encoder >= 0) {
+        patch_bwd(run, l, rows, dy);
+        return;
+    }
+    const struct cs_input *in = run->input;
+    const struct cs_tensor *table = l->weight[CS_PARAM_EMBED];
+    if (cs_run_grad_ctx(run, table, NULL).is_grad_new) /* it adds to some rows */
+        cs_device_zero(run->device, table->grad,
+                       (size_t)table->param->count * (run->ctx->grad == CS_GRAD_BF16 ? 2 : 4));
+    if (table->grad != NULL)
+        run->ops->embed_grad(run->ctx, rows, l->arch->width, in->at.embed_ids, dy,
+                             l->arch->embed_scale, table->grad);
+    for (int e = 0; e < CS_MAX_ENCODERS; e++)
+        if (in->n_rows[e] > 0 && ends->d_fill[e] != NULL)
+            run->ops->gather_rows(run->ctx, in->n_rows[e], l->arch->width, in->at.fill[e], dy,
+                                  ends->d_fill[e]);
+}
+
+const struct cs_layer_ops cs_layer_embed = {embed_fwd, embed_bwd, false, false};
