@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/plan/make/planner.h"
 #include "lua/bind.h"
 #include "lua/document.h"
 #include "lua/json.h"

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "core/base/units.h"
+#include "core/plan/make/planner.h"
+#include "core/plan/plan_json.h"
 #include "core/sched/sim/forecast.h"
 #include "core/sched/sim/predict.h"
 #include "lua/bind.h"

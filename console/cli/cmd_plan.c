@@ -6,6 +6,8 @@
 #include "console/whatif/explain.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
+#include "core/plan/make/planner.h"
+#include "core/plan/plan_json.h"
 #include "core/sched/sim/predict.h"
 #include "core/wire/wire.h"
 

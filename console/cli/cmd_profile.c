@@ -15,8 +15,9 @@
 #include "core/base/io.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/bytes.h"
 #include "core/plan/cost/profile.h"
+#include "core/plan/make/planner.h"
 #include "core/wire/wire.h"
 
 extern char **environ;

@@ -5,7 +5,9 @@
 
 #include "console/store/store.h"
 #include "core/base/str.h"
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/buckets.h"
+#include "core/plan/cost/cost.h"
+#include "core/plan/plan_json.h"
 #include "core/wire/wire.h"
 
 static void fill_stages(struct cs_store *store, const struct cs_plan *plan, bool is_same_plan)
@@ -40,6 +42,7 @@ static enum cs_status read_plan(struct cs_store *store, const char *old_plan, st
 {
     struct cs_store_model *model = &store->model;
     CS_TRY(cs_plan_read(model->plan_json, model->graph, model->arena, &model->plan, err));
+    cs_stage_buckets(model->graph, model->arena, model->plan);
     model->layer_cost = CS_NEW_ARRAY(model->arena, struct cs_layer_cost, model->graph->n_layers);
     CS_TRY(cs_spec_layer_costs(model->spec, model->graph, &model->plan->budget, model->device,
                                model->arena, model->layer_cost, NULL, err));

@@ -1,6 +1,8 @@
 /* The plan of a script into the store, without a daemon. */
 #include "console/store/store.h"
 #include "core/base/str.h"
+#include "core/plan/make/planner.h"
+#include "core/plan/plan_json.h"
 #include "core/sched/sim/predict.h"
 #include "core/wire/wire.h"
 

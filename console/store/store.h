@@ -14,6 +14,7 @@
 #include "console/whatif/batch.h"
 #include "console/whatif/whatif.h"
 #include "core/base/log.h"
+#include "core/plan/cost/profile.h"
 #include "core/trace/series.h"
 
 enum {

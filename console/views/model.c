@@ -8,6 +8,7 @@
 #include "console/draw/widget.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
+#include "core/plan/cost/profile.h"
 
 enum { N_COLUMNS = 8, CELL = 48, MAX_ROWS = 512 };
 

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "core/base/str.h"
-#include "core/plan/cost/costs.h"
-#include "core/plan/make/place.h"
+#include "core/plan/cost/bytes.h"
 
 static const char *const held_names[CS_PREVIEW_HELD] = {"weights", "gradients", "optimizer",
                                                         "activations", "boundary"};

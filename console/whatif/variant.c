@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "core/base/str.h"
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/cost.h"
+#include "core/plan/make/planner.h"
 #include "core/plan/plan_schedule.h"
 #include "core/sched/sim/predict.h"
 

@@ -7,6 +7,7 @@
 #ifndef CS_CONSOLE_WHATIF_VARIANT_H
 #define CS_CONSOLE_WHATIF_VARIANT_H
 
+#include "core/plan/cost/profile.h"
 #include "core/sched/sim/calibrate.h"
 
 enum { CS_VARIANT_BRANCHES = CS_MAX_ENCODERS + 1, CS_VARIANT_SLOTS = 4096 };

@@ -18,6 +18,7 @@
 #include "core/base/options.h"
 #include "core/base/process.h"
 #include "core/plan/plan.h"
+#include "core/plan/plan_json.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "feeder/feeder.h"

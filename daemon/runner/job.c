@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/plan/make/planner.h"
+#include "core/plan/plan_json.h"
 #include "core/sched/sim/predict.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"

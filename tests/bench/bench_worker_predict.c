@@ -25,7 +25,7 @@
 
 #include "bench/vlm.h"
 #include "core/base/clock.h"
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/bytes.h"
 #include "core/sched/sim/predict.h"
 #include "worker/measure/measure.h"
 

@@ -26,7 +26,7 @@
 #include "bench/timed_ops.h"
 #include "bench/vlm.h"
 #include "core/base/clock.h"
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/scratch.h"
 
 /* What a rank tells the parent, in shared memory. */
 struct report {
@@ -150,7 +150,7 @@ static void print_memory(const struct cs_vlm_job *j, int rank, int n_slots, cons
         const struct cs_stage *s = &j->plan->stages[i];
         if (s->rank != own)
             continue;
-        const int64_t scratch = cs_stage_work_bytes(j->graph, j->plan, i, 2);
+        const int64_t scratch = cs_stage_scratch_bytes(j->graph, j->plan, i, 2);
         work = scratch > work ? scratch : work;
         weights += s->weight_bytes;
         states += s->state_bytes;

@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/philox.h"
+#include "core/plan/make/planner.h"
 
 enum { BLOCK = 1 << 20 };
 

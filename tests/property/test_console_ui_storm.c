@@ -13,6 +13,7 @@
 #include "console/screen/keys.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
+#include "core/plan/plan_json.h"
 #include "tests/support/replay.h"
 
 enum { ROUNDS = 3000 };

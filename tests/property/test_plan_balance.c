@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/mask/span.h"
+#include "core/plan/tokens/ranges.h"
 
 enum { MAX_BLOCKS = 12 };
 

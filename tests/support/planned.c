@@ -8,6 +8,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/make/planner.h"
 #include "support/need.h"
 
 struct cs_test_planned cs_test_plan_json(json_t *root, const struct cs_cluster *cluster)

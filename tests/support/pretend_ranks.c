@@ -13,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/data/pool.h"
+#include "core/plan/plan_json.h"
 #include "core/sched/program.h"
 #include "core/trace/ring.h"
 #include "core/wire/line.h"

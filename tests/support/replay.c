@@ -12,6 +12,8 @@
 #include <cmocka.h>
 
 #include "core/base/io.h"
+#include "core/plan/make/planner.h"
+#include "core/plan/plan_json.h"
 #include "core/sched/sim/predict.h"
 #include "core/trace/tracefile.h"
 #include "core/wire/wire.h"

@@ -16,6 +16,8 @@
 #include "console/screen/keys.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
+#include "core/plan/make/planner.h"
+#include "core/plan/plan_json.h"
 #include "tests/support/plan_screen.h"
 
 static double gib(int64_t bytes)

@@ -13,6 +13,8 @@
 #include "console/screen/keys.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
+#include "core/plan/make/planner.h"
+#include "core/plan/plan_json.h"
 #include "tests/support/plan_screen.h"
 
 /* Shown times of the listed actions add up to the step; each starts when the one before ends. */

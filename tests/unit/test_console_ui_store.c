@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "console/views/view.h"
+#include "core/plan/plan_json.h"
 #include "core/trace/tracefile.h"
 #include "core/wire/wire.h"
 #include "tests/support/replay.h"

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/mask/span.h"
+#include "core/plan/tokens/ranges.h"
 
 #define OWNERS(...) ((const int32_t[]){__VA_ARGS__})
 #define WORK(...)   ((const double[]){__VA_ARGS__})

@@ -1,4 +1,5 @@
 /* Costs of layers: the roofline and the frozen rule at the granularity of operators. */
+#include "core/plan/cost/cost.h"
 #include "core/plan/plan.h"
 
 #include <setjmp.h>

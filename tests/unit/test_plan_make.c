@@ -1,5 +1,8 @@
 /* Plans of small real models: cuts, ranks, gradients, budgets, refusals, encoding. */
+#include "core/plan/cost/cost.h"
+#include "core/plan/make/planner.h"
 #include "core/plan/plan.h"
+#include "core/plan/plan_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

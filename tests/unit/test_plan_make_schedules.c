@@ -12,6 +12,8 @@
 #include <cmocka.h>
 
 #include "core/base/arena.h"
+#include "core/plan/make/planner.h"
+#include "core/plan/plan_json.h"
 #include "tests/support/spec.h"
 
 struct made {

@@ -1,5 +1,6 @@
 /* Programs of plans whose encoders are copies: shared slots, replicated, sums of their gradients;
  * limits of ranks; the six rules of the verifier, each broken once. */
+#include "core/plan/make/planner.h"
 #include "core/sched/program.h"
 
 #include <setjmp.h>

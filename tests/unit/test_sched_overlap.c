@@ -1,5 +1,7 @@
 /* What replicas cost a step where sums and weights travel while the device computes: closed forms
  * of all hidden, partly hidden and not hidden, alone and through the simulator. */
+#include "core/plan/cost/buckets.h"
+#include "core/plan/plan_json.h"
 #include "core/sched/sim/overlap.h"
 
 #include <setjmp.h>
@@ -10,7 +12,6 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/make/buckets.h"
 #include "core/sched/sim/predict.h"
 #include "tests/support/planned.h"
 
@@ -272,7 +273,7 @@ static void gradients_in_bf16_fill_buckets_later(void **state)
     const struct cs_stage *llm = &m.job.plan->stages[m.job.plan->n_stages - 1];
     int64_t bytes = 0;
     m.job.graph->keeps_bf16 = true;
-    cs_place_buckets(m.job.graph, m.job.arena, m.job.plan);
+    cs_stage_buckets(m.job.graph, m.job.arena, m.job.plan);
     for (int32_t b = 0; b < llm->n_buckets; b++)
         bytes += llm->bucket[b].grad_bytes;
     assert_int_equal(bytes, 2 * trained(m.job.graph, llm));
@@ -306,6 +307,7 @@ static void a_plan_that_was_read_has_the_same_buckets(void **state)
     json_t *json = cs_plan_json(m.job.plan, m.job.graph);
     if (cs_plan_read(json, m.job.graph, m.job.arena, &read, &err) != CS_OK)
         fail_msg("%s", err.text);
+    cs_stage_buckets(m.job.graph, m.job.arena, read);
     for (int32_t s = 0; s < m.job.plan->n_stages; s++) {
         assert_int_equal(read->stages[s].n_buckets, m.job.plan->stages[s].n_buckets);
         assert_true(read->stages[s].n_buckets > 0);

@@ -1,6 +1,9 @@
 /* Plans from measured costs: cuts and times follow the profile, what is frozen leaves its parts
  * out, what was measured on something else is refused. */
+#include "core/plan/cost/cost.h"
 #include "core/plan/cost/profile.h"
+#include "core/plan/make/planner.h"
+#include "core/plan/plan_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +13,6 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/cost/costs.h"
 #include "core/sched/sim/predict.h"
 #include "tests/support/spec.h"
 

@@ -1,5 +1,7 @@
 /* Programs of real plans: messages, end of step, evaluation; damaged programs are refused with the
  * actions named, and stall when they are simulated all the same. */
+#include "core/plan/plan_json.h"
+#include "core/plan/plan_schedule.h"
 #include "core/sched/program.h"
 
 #include <setjmp.h>

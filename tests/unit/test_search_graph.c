@@ -8,8 +8,10 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/cost/costs.h"
-#include "core/plan/make/place.h"
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/cost.h"
+#include "core/plan/cost/stages.h"
+#include "core/plan/make/planner.h"
 #include "core/search/search.h"
 #include "tests/support/spec.h"
 
@@ -356,7 +358,7 @@ static void the_optimizer_takes_the_time_of_its_state(void **state)
             int64_t moved = 0, measured = 0;
             for (int32_t s = 0; s < plan->n_stages; s++)
                 moved = plan->stages[s].state_bytes > moved ? plan->stages[s].state_bytes : moved;
-            cs_place_step_costs(f.graph, f.cluster.device, profile, plan);
+            cs_stage_step_costs(f.graph, f.cluster.device, profile, plan);
             for (int32_t s = 0; s < plan->n_stages; s++) {
                 const struct cs_stage *st = &plan->stages[s];
                 const int64_t own = st->clear_ns + (st->norm_ns + st->update_ns) / layouts[i].dp;

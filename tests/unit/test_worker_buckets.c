@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/make/buckets.h"
+#include "core/plan/cost/buckets.h"
 #include "support/device.h"
 #include "support/need.h"
 #include "support/planned.h"
@@ -44,7 +44,7 @@ static void compare(const struct cs_test_spec *options, bool is_one)
     struct cs_test_planned made = cs_test_plan(options);
     if (is_one) {
         cs_test_put_on_one_rank(made.plan);
-        cs_place_buckets(made.graph, made.arena, made.plan);
+        cs_stage_buckets(made.graph, made.arena, made.plan);
     }
     for (int r = 0; r < made.plan->n_ranks; r++)
         compare_rank(made.graph, made.plan, r);

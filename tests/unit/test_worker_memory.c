@@ -12,7 +12,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/scratch.h"
 #include "support/lazy_device.h"
 #include "support/need.h"
 #include "support/planned.h"

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "core/base/hash.h"
+#include "core/plan/plan_json.h"
 #include "core/wire/wire.h"
 #include "support/device.h"
 #include "support/need.h"

@@ -1,7 +1,6 @@
 /* See weigh.h. */
 #include "core/balance/weigh.h"
-
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/bytes.h"
 
 /* Forward and backward of all stages of a branch, for a slot filled to its budgets. Of copies one
  * counts. */

@@ -5,13 +5,11 @@
 #ifndef CS_PLAN_PLAN_H
 #define CS_PLAN_PLAN_H
 
-#include <jansson.h>
-
 #include "core/model/budget.h"
 #include "core/model/graph.h"
 #include "core/plan/cluster.h"
 
-struct cs_stage_bucket; /* core/plan/make/buckets.h */
+struct cs_stage_bucket; /* core/plan/cost/buckets.h */
 
 struct cs_stage {
     const char *name; /* "vision.0", "llm.1" */
@@ -30,7 +28,7 @@ struct cs_stage {
     /* measured (a profile), 0: not. Of a slot: preparing its input on this rank; of a step, for
      * what trains here: gradients to 0, their squares, the optimizer */
     int64_t prepare_ns, clear_ns, norm_ns, update_ns;
-    /* gradients that replicas sum as one; derived, no part of the encoding */
+    /* gradients that replicas sum as one: filled by cs_stage_buckets, no part of the encoding */
     const struct cs_stage_bucket *bucket;
     int32_t n_buckets;
 };
@@ -76,42 +74,8 @@ struct cs_plan {
     char hash[65];
 };
 
-/* Plan a spec on a cluster. Modality and schedule decide the placing:
- *   encoder-parallel    every stage on a rank of its own; interleaved: the LLM's pp ranks have two
- *                       stages each, chunk by chunk
- *   encoder-colocated   stage s of every branch on rank s; three-phase, anchors: a copy of every
- *                       encoder (pp 1) on each rank of the LLM, which share the slots
- *   encoder-first       every encoder (pp 1) on the LLM's first rank, whose stage of the LLM is
- *                       shorter for it: one chain of ranks with the same load
- *   encoder-replicated  a copy of every encoder (pp 1) on each rank of the LLM, for every slot: the
- *                       baseline that pays in time for what colocated copies share
- * Errors (CS_PLAN): more stages than layers, more ranks than devices, an
- * item larger than seq_tokens ... each with the figures and a hint. */
-enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
-                            const struct cs_cluster *cluster, struct cs_arena *arena,
-                            struct cs_plan **out, struct cs_err *err) CS_NODISCARD;
 int32_t cs_plan_replicas(const struct cs_plan *plan);           /* 1 .. */
 int32_t cs_plan_world(const struct cs_plan *plan);              /* ranks in all */
 int cs_plan_own_slots(const struct cs_plan *plan, int n_slots); /* of a step, most of a replica */
-/* The budgets of a slot for a spec: what cs_plan_make fills plan->budget with. */
-enum cs_status cs_plan_budget(const struct cs_spec *spec, const struct cs_graph *graph,
-                              struct cs_slot_budget *out, struct cs_err *err) CS_NODISCARD;
-/* The names of the schedules that programs can be made for; CS_PLAN lists them. */
-enum cs_status cs_plan_check_schedule(const char *name, struct cs_err *err) CS_NODISCARD;
-/* predicted_* are 0 and NULL until cs_plan_predict (core/sched/sim/predict.h); the hash does not cover
- * predictions and reasons. */
-json_t *cs_plan_json(const struct cs_plan *plan, const struct cs_graph *graph);
-/* Read what cs_plan_json wrote, against the same graph; checks every index; recomputes the hash. */
-enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
-                            struct cs_arena *arena, struct cs_plan **out,
-                            struct cs_err *err) CS_NODISCARD;
-
-/* Costs of one layer for the budgets of a slot, roofline of the device class (core/plan/cost/cost.c) */
-struct cs_layer_cost {
-    int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
-};
-
-void cs_layer_costs(const struct cs_graph *graph, const struct cs_slot_budget *budget,
-                    const struct cs_device_class *device, struct cs_layer_cost *cost);
 
 #endif

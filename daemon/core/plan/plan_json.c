@@ -1,4 +1,4 @@
-/* "cornstarch.plan/1": canonical JSON of a plan, both ways; see plan.h. Records are tables of
+/* "cornstarch.plan/1": canonical JSON of a plan, both ways. Records are tables of
  * fields, so that what is written is what is read. */
 #include "core/plan/plan_json.h"
 
@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/plan/derive.h"
 #include "core/plan/layout.h"
-#include "core/plan/make/buckets.h"
-#include "core/plan/make/place.h"
+#include "core/plan/plan_schedule.h"
 
 #define SCHEMA "cornstarch.plan/1"
 
@@ -428,7 +428,7 @@ static enum cs_status check_derived(struct reader *r, struct cs_err *err)
     struct cs_plan *plan = r->plan, want = *plan;
     want.stages = CS_NEW_ARRAY(r->arena, struct cs_stage, plan->n_stages);
     memcpy(want.stages, plan->stages, (size_t)plan->n_stages * sizeof *want.stages);
-    cs_place_derive(r->graph, r->arena, &want);
+    cs_plan_derive(r->graph, r->arena, &want);
     for (int32_t s = 0; s < plan->n_stages; s++)
         if (plan->stages[s].has_backward != want.stages[s].has_backward ||
             plan->stages[s].needs_input_grad != want.stages[s].needs_input_grad)
@@ -548,7 +548,6 @@ enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
     CS_TRY(read_count(&r, "embed_stage", 0, r.plan->n_stages - 1, &r.plan->embed_stage, err));
     CS_TRY(read_count(&r, "head_stage", 0, r.plan->n_stages - 1, &r.plan->head_stage, err));
     CS_TRY(check_derived(&r, err));
-    cs_place_buckets(graph, arena, r.plan);
     CS_TRY(cs_plan_check_fits(r.plan, err));
     CS_TRY(read_predictions(&r, err));
     CS_TRY(cs_plan_hash(r.plan, graph, r.plan->hash, err));

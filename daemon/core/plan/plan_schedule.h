@@ -24,6 +24,8 @@ struct cs_schedule_info {
 enum { CS_PLAN_CHUNKS = 2, CS_ANCHOR_WINDOW = 2 };
 
 const struct cs_schedule_info *cs_plan_schedule(int i); /* NULL: past the end */
+/* The names of the schedules that programs can be made for; CS_PLAN lists them. */
+enum cs_status cs_plan_check_schedule(const char *name, struct cs_err *err) CS_NODISCARD;
 /* CS_PLAN lists the names. out NULL: only checked. */
 enum cs_status cs_plan_schedule_find(const char *name, const struct cs_schedule_info **out,
                                      struct cs_err *err) CS_NODISCARD;

@@ -1,10 +1,10 @@
 /* From graph, cluster and profile to the numbers of a search; see problem.h. */
 #include "core/search/problem.h"
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/cost.h"
+#include "core/plan/make/planner.h"
 
 #include <string.h>
-
-#include "core/plan/cost/costs.h"
-#include "core/plan/make/place.h"
 
 enum { MAX_OPTIONS = 256 };
 

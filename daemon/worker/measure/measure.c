@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/bytes.h"
+#include "core/plan/make/planner.h"
 #include "worker/measure/fit.h"
 #include "worker/measure/measure_layer.h"
 

@@ -6,6 +6,7 @@
 #include "bench/vlm.h"
 #include "core/base/hash.h"
 #include "core/base/philox.h"
+#include "core/plan/make/planner.h"
 #include "gpu/parity/parity.h"
 
 /* Prime: rows of matrices that repeat the block are all different. */

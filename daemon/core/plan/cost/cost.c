@@ -8,72 +8,12 @@
  *
  * Approximations: LLM attention follows its rule over a slot that is one document (packing makes it
  * cheaper), half of the text rows carry labels, an embedding look-up is bytes only. */
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/cost.h"
 
 #include <string.h>
 
-#include "core/mask/amounts.h"
-#include "core/mask/span.h"
-#include "core/plan/make/place.h"
-
-_Static_assert((int)CS_MAX_ENCODERS <= (int)CS_MASK_AMOUNTS, "a modality per encoder");
-
-__extension__ typedef unsigned __int128 u128;
-
-static int64_t divide_up(u128 value, int64_t by)
-{
-    if (by < 1)
-        by = 1;
-    u128 divisor = (u128)by, q = value / divisor + (value % divisor != 0);
-    return q > INT64_MAX ? INT64_MAX : (int64_t)q;
-}
-
-/* value * num / den, rounded */
-static int64_t scale(int64_t value, int64_t num, int64_t den)
-{
-    if (den < 1 || value < 1 || num < 1)
-        return 0;
-    return divide_up((u128)value * (u128)num, den);
-}
-
-int cs_device_element_bytes(const struct cs_device_class *device)
-{
-    return device->mem_bytes == 0 ? 4 : 2; /* CPU ranks train in fp32, GPUs in bf16 */
-}
-
-struct cs_mask_rule cs_module_rule(const struct cs_module *module)
-{
-    const struct cs_spec_module *spec = module->spec;
-    struct cs_mask_rule rule = {.kind = CS_MASK_FULL};
-    if (module->kind == CS_MODULE_LLM &&
-        (spec == NULL || !cs_mask_rule_named(spec->mask, spec->window, spec->prefix, &rule)))
-        rule.kind = CS_MASK_CAUSAL;
-    return rule;
-}
-
-struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs_layer *layer,
-                                   const struct cs_slot_budget *budget)
-{
-    const struct cs_branch *branch = &graph->branches[graph->modules[layer->module].branch];
-    struct cs_layer_work work = {0};
-    if (branch->encoder >= 0) {
-        work.tokens = budget->enc[branch->encoder].rows;
-        work.pairs = work.tokens * budget->enc[branch->encoder].item_rows;
-        return work;
-    }
-    struct cs_mask_amounts amounts = {.tokens = budget->seq_tokens, .n = budget->n_encoders};
-    int64_t images = 0, seq = budget->seq_tokens;
-    for (int e = 0; e < budget->n_encoders; e++) {
-        images += budget->enc[e].rows;
-        amounts.modality[e].items = budget->enc[e].items;
-        amounts.modality[e].rows = budget->enc[e].item_rows;
-    }
-    int64_t text = seq - images > seq / 8 ? seq - images : seq / 8;
-    work.tokens = seq;
-    work.pairs = cs_mask_amounts_pairs(cs_module_rule(&graph->modules[layer->module]), &amounts);
-    work.label_rows = text > 1 ? text / 2 : 1;
-    return work;
-}
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/round.h"
 
 struct matrices {
     int64_t all, first,
@@ -132,8 +72,8 @@ static void cost_layer(const struct cs_graph *graph, const struct cs_layer *laye
     int64_t flops = cs_layer_fwd_flops(graph, layer, work.tokens, work.pairs, work.label_rows);
     int64_t gemm = cs_layer_fwd_flops(graph, layer, work.tokens, 0, work.label_rows);
     int64_t bytes = bytes_moved(graph, layer, &work, flops, cs_device_element_bytes(device));
-    int64_t math_ns = divide_up((u128)flops * 1000000000u, device->flops);
-    int64_t move_ns = divide_up((u128)bytes * 1000000000u, device->bytes_per_s);
+    int64_t math_ns = cs_divide_up((cs_u128)flops * 1000000000u, device->flops);
+    int64_t move_ns = cs_divide_up((cs_u128)bytes * 1000000000u, device->bytes_per_s);
     *cost = (struct cs_layer_cost){.fwd_ns = math_ns > move_ns ? math_ns : move_ns};
     if (!layer->needs_input_grad && !layer->needs_weight_grad)
         return;
@@ -145,10 +85,10 @@ static void cost_layer(const struct cs_graph *graph, const struct cs_layer *laye
     struct matrices m = count_matrices(graph, layer);
     int64_t data = gemm; /* data gradients of the GEMMs */
     if (!layer->needs_input_grad)
-        data -= scale(gemm, m.first, m.all) < gemm ? scale(gemm, m.first, m.all) : gemm;
-    cost->bwd_input_ns = scale(cost->fwd_ns, 2 * data + 5 * (flops - gemm), 2 * flops);
+        data -= cs_scale(gemm, m.first, m.all) < gemm ? cs_scale(gemm, m.first, m.all) : gemm;
+    cost->bwd_input_ns = cs_scale(cost->fwd_ns, 2 * data + 5 * (flops - gemm), 2 * flops);
     if (layer->needs_weight_grad)
-        cost->bwd_weight_ns = scale(cost->fwd_ns, scale(gemm, m.trained, m.all), flops);
+        cost->bwd_weight_ns = cs_scale(cost->fwd_ns, cs_scale(gemm, m.trained, m.all), flops);
 }
 
 void cs_layer_costs(const struct cs_graph *graph, const struct cs_slot_budget *budget,
@@ -172,7 +112,7 @@ static int64_t inner_input_ns(const struct cs_graph *graph, const struct cs_laye
     cost_layer(graph, &passing, budget, device, &whole);
     if (!cs_profile_cost(profile, graph, &passing, 1, 1, rows, &measured))
         return 0;
-    return scale(measured.bwd_input_ns, own.bwd_input_ns, whole.bwd_input_ns);
+    return cs_scale(measured.bwd_input_ns, own.bwd_input_ns, whole.bwd_input_ns);
 }
 
 static enum cs_status check_precision(const struct cs_spec *spec, const struct cs_profile *profile,
@@ -249,79 +189,4 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
     if (out != NULL)
         *out = profile;
     return CS_OK;
-}
-
-/* The head's copy of a tied embedding that is on the embedding's own rank: it has a gradient, but
- * counts in the norm and is updated as the embedding. */
-static int64_t tied_copy(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage)
-{
-    if (!graph->is_tied || stage != plan->head_stage ||
-        plan->stages[plan->embed_stage].rank != plan->stages[stage].rank)
-        return 0;
-    const struct cs_param *table = &graph->params[graph->tied_param];
-    return table->is_trainable ? table->count : 0;
-}
-
-/* lanes of a rank: peers that it sends to, and that it receives from */
-static int32_t lanes_of(const struct cs_plan *plan, int32_t rank)
-{
-    int32_t n = 0;
-    for (int32_t peer = 0; peer < plan->n_ranks; peer++) {
-        bool sends = false, receives = false;
-        for (int32_t e = 0; peer != rank && e < plan->n_edges; e++) {
-            const struct cs_edge *edge = &plan->edges[e];
-            const int32_t from = plan->stages[edge->from].rank, to = plan->stages[edge->to].rank;
-            const bool is_out = from == rank && to == peer, is_in = from == peer && to == rank;
-            sends |= is_out || (is_in && edge->has_grad);
-            receives |= is_in || (is_out && edge->has_grad);
-        }
-        n += (int32_t)sends + (int32_t)receives;
-    }
-    return n;
-}
-
-/* Layers were measured on a device that they had to themselves. */
-static void share_device(const struct cs_device_class *device, struct cs_plan *plan)
-{
-    for (int32_t s = 0; s < plan->n_stages; s++) {
-        struct cs_stage *stage = &plan->stages[s];
-        const int64_t left = device->units - CS_LANE_UNITS * lanes_of(plan, stage->rank);
-        if (left <= 0 || left >= device->units)
-            continue;
-        stage->fwd_ns = scale(stage->fwd_ns, device->units, left);
-        stage->bwd_input_ns = scale(stage->bwd_input_ns, device->units, left);
-        stage->bwd_weight_ns = scale(stage->bwd_weight_ns, device->units, left);
-    }
-}
-
-void cs_place_step_costs(const struct cs_graph *graph, const struct cs_device_class *device,
-                         const struct cs_profile *profile, struct cs_plan *plan)
-{
-    const struct cs_state_bytes state = cs_state_bytes(graph->keeps_bf16, device);
-    struct cs_profile_step step;
-    const enum cs_step_source source = cs_profile_step(profile, graph->keeps_bf16, &step);
-    if (profile)
-        share_device(device, plan);
-    for (int32_t s = 0; profile && s < plan->n_stages; s++) {
-        struct cs_stage *stage = &plan->stages[s];
-        const struct cs_layer *first = &graph->layers[graph->branches[stage->branch].first_layer];
-        const struct cs_profile_row *row = cs_profile_find(profile, graph, first, 1, 1);
-        const int64_t copy = tied_copy(graph, plan, s);
-        int64_t grads = 0;
-        for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++)
-            grads +=
-                cs_layer_bytes(graph, &graph->layers[l], &plan->budget, device).state / state.all;
-        if (row != NULL)
-            stage->prepare_ns =
-                cs_quadratic_ns(&row->prepare, cs_layer_work(graph, first, &plan->budget).tokens);
-        if (source == CS_STEP_BYTES || grads == 0)
-            continue;
-        stage->clear_ns = cs_quadratic_ns(&step.clear, grads - (graph->keeps_bf16 ? copy : 0));
-        stage->norm_ns = cs_quadratic_ns(&step.norm, grads - copy);
-        stage->update_ns = cs_quadratic_ns(&step.update, grads - copy);
-        /* both gradients are added: two numbers read, one written; in bf16 they are one */
-        if (copy > 0 && !graph->keeps_bf16)
-            stage->norm_ns +=
-                divide_up((u128)(copy * 3 * state.grad) * 1000000000u, device->bytes_per_s);
-    }
 }

@@ -1,4 +1,4 @@
-/* See profile.h. */
+/* Reads, checks and writes profiles, and looks up what they measured of a layer. */
 #include "core/plan/cost/profile.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/hash.h"
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/bytes.h"
 
 static const char *const kind_names[CS_LAYER_KINDS] = {"embed", "block", "norm", "projector",
                                                        "head"};

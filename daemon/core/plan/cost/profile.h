@@ -33,6 +33,11 @@
 
 #include "core/plan/plan.h"
 
+/* Times of one layer for a slot. */
+struct cs_layer_cost {
+    int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
+};
+
 struct cs_quadratic {
     double a, b, c;
 };

@@ -1,11 +1,12 @@
-/* What recompute saves and costs a stage; see place.h. Selective: the two normed inputs and the
+/* What recompute saves and costs a stage. Selective: the two normed inputs and the
  * activation of the MLP of a block are made again by passes over memory. Full: only a block's input
  * is kept, its forward runs once more. Embeddings, projectors and heads are never made again. */
+#include "core/plan/cost/recompute.h"
+
 #include <string.h>
 
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/bytes.h"
 #include "core/plan/layout.h"
-#include "core/plan/make/place.h"
 
 static enum cs_recompute recompute_of(const struct cs_spec *spec, const char *branch)
 {
@@ -39,7 +40,7 @@ static void save_layer(const struct cs_graph *graph, const struct cs_layer *laye
         stage->bwd_weight_ns += redo_ns;
 }
 
-void cs_place_recompute(const struct cs_spec *spec, const struct cs_graph *graph,
+void cs_stage_recompute(const struct cs_spec *spec, const struct cs_graph *graph,
                         const struct cs_device_class *device, const struct cs_layer_cost *cost,
                         struct cs_plan *plan)
 {

@@ -1,5 +1,4 @@
-/* Static layouts, LPT and the choice of the best; see balance.h. Branch and bound: balance_exact.c.
- */
+/* Static layouts, LPT and the choice of the best; branch and bound is in balance_exact.c. */
 #include "core/plan/tokens/balance.h"
 
 #include <math.h>
@@ -8,7 +7,7 @@
 
 #include "core/base/philox.h"
 #include "core/plan/tokens/balance_exact.h"
-#include "core/plan/tokens/balance_tokens.h"
+#include "core/plan/tokens/ranges.h"
 
 enum { STRIPE_BLOCKS = 16, MAX_RANKS = 1 << 20 };
 

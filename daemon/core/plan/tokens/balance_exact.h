@@ -2,7 +2,10 @@
 #ifndef CS_PLAN_TOKENS_BALANCE_EXACT_H
 #define CS_PLAN_TOKENS_BALANCE_EXACT_H
 
-#include "core/plan/tokens/balance.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
 
 struct cs_balance_item {
     double work;

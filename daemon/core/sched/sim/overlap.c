@@ -1,10 +1,9 @@
 /* See overlap.h. */
 #include "core/sched/sim/overlap.h"
+#include "core/plan/cost/buckets.h"
+#include "core/plan/cost/bytes.h"
 
 #include <stdlib.h>
-
-#include "core/plan/cost/costs.h"
-#include "core/plan/make/buckets.h"
 
 int64_t cs_overlap_left(const struct cs_overlap_item *item, int32_t n, int64_t end_ns)
 {

@@ -1,8 +1,7 @@
 /* Predicted step time and bubbles; see predict.h. */
 #include "core/sched/sim/predict.h"
+#include "core/plan/cost/bytes.h"
 
-#include "core/plan/cost/costs.h"
-#include "core/plan/make/place.h"
 #include "core/sched/sim/forecast.h"
 #include "core/sched/sim/overlap.h"
 

@@ -1,7 +1,10 @@
-/* What the largest action of a stage takes beside what is kept; see costs.h. */
+/* What a rank takes beside what its stages keep: scratch of the largest action, what a split backward
+ * holds, rows on their way. */
+#include "core/plan/cost/scratch.h"
+
 #include <string.h>
 
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/bytes.h"
 #include "core/plan/layout.h"
 
 enum { CPU_LOGIT_ROWS = 256, CPU_LOGITS_MIB = 64, GPU_LOGITS_MIB = 512 };
@@ -43,8 +46,8 @@ static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *
     return bwd + (recompute == CS_RECOMPUTE_FULL ? again : 0);
 }
 
-int64_t cs_stage_work_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
-                            int element)
+int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
+                               int32_t stage, int element)
 {
     const struct cs_stage *s = &plan->stages[stage];
     int64_t most = 0;

@@ -1,7 +1,7 @@
-/* See buckets.h. */
-#include "core/plan/make/buckets.h"
+/* Deals the gradients of a stage out to buckets, layer by layer, and the times of the stage to them. */
+#include "core/plan/cost/buckets.h"
 
-#include "core/plan/cost/costs.h"
+#include "core/plan/cost/bytes.h"
 
 /* What is made for one stage. */
 struct maker {
@@ -96,7 +96,7 @@ static void fill_stage(struct maker *m, const struct cs_stage *stage)
     }
 }
 
-void cs_place_buckets(const struct cs_graph *graph, struct cs_arena *arena, struct cs_plan *plan)
+void cs_stage_buckets(const struct cs_graph *graph, struct cs_arena *arena, struct cs_plan *plan)
 {
     for (int32_t s = 0; s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];

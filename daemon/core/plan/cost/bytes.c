@@ -1,0 +1,84 @@
+/* What a layer works on in a slot that is filled to its budgets, and how many bytes it keeps. */
+#include "core/plan/cost/bytes.h"
+
+#include "core/mask/amounts.h"
+#include "core/mask/span.h"
+
+_Static_assert((int)CS_MAX_ENCODERS <= (int)CS_MASK_AMOUNTS, "a modality per encoder");
+
+int cs_device_element_bytes(const struct cs_device_class *device)
+{
+    return device->mem_bytes == 0 ? 4 : 2; /* CPU ranks train in fp32, GPUs in bf16 */
+}
+
+struct cs_mask_rule cs_module_rule(const struct cs_module *module)
+{
+    const struct cs_spec_module *spec = module->spec;
+    struct cs_mask_rule rule = {.kind = CS_MASK_FULL};
+    if (module->kind == CS_MODULE_LLM &&
+        (spec == NULL || !cs_mask_rule_named(spec->mask, spec->window, spec->prefix, &rule)))
+        rule.kind = CS_MASK_CAUSAL;
+    return rule;
+}
+
+struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs_layer *layer,
+                                   const struct cs_slot_budget *budget)
+{
+    const struct cs_branch *branch = &graph->branches[graph->modules[layer->module].branch];
+    struct cs_layer_work work = {0};
+    if (branch->encoder >= 0) {
+        work.tokens = budget->enc[branch->encoder].rows;
+        work.pairs = work.tokens * budget->enc[branch->encoder].item_rows;
+        return work;
+    }
+    struct cs_mask_amounts amounts = {.tokens = budget->seq_tokens, .n = budget->n_encoders};
+    int64_t images = 0, seq = budget->seq_tokens;
+    for (int e = 0; e < budget->n_encoders; e++) {
+        images += budget->enc[e].rows;
+        amounts.modality[e].items = budget->enc[e].items;
+        amounts.modality[e].rows = budget->enc[e].item_rows;
+    }
+    int64_t text = seq - images > seq / 8 ? seq - images : seq / 8;
+    work.tokens = seq;
+    work.pairs = cs_mask_amounts_pairs(cs_module_rule(&graph->modules[layer->module]), &amounts);
+    work.label_rows = text > 1 ? text / 2 : 1;
+    return work;
+}
+
+struct cs_state_bytes cs_state_bytes(bool keeps_bf16, const struct cs_device_class *device)
+{
+    if (keeps_bf16)
+        return (struct cs_state_bytes){.grad = 2, .all = 2 + 4};
+    const bool has_master = cs_device_element_bytes(device) != 4;
+    return (struct cs_state_bytes){.grad = 4, .all = 4 + 8 + (has_master ? 4 : 0)};
+}
+
+int64_t cs_replica_state(int64_t state, bool keeps_bf16, const struct cs_device_class *device,
+                         int32_t dp)
+{
+    const struct cs_state_bytes bytes = cs_state_bytes(keeps_bf16, device);
+    const int64_t grads = state / bytes.all * bytes.grad;
+    return dp > 1 ? grads + (state - grads) / dp : state;
+}
+
+struct cs_layer_bytes cs_layer_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
+                                     const struct cs_slot_budget *budget,
+                                     const struct cs_device_class *device)
+{
+    int element = cs_device_element_bytes(device);
+    int64_t elements = layer->n_elements, trained = layer->n_trained;
+    if (graph->is_tied && layer->kind == CS_LAYER_HEAD) { /* a copy of the embedding */
+        const struct cs_arch *arch = &graph->modules[layer->module].arch;
+        int64_t table = (int64_t)arch->vocab * arch->width;
+        elements += table;
+        for (int32_t i = 0; i < graph->n_params; i++)
+            if (graph->params[i].role == CS_PARAM_EMBED && graph->params[i].is_trainable)
+                trained += table;
+    }
+    bool keeps = layer->needs_input_grad || layer->needs_weight_grad;
+    struct cs_layer_work work = cs_layer_work(graph, layer, budget);
+    return (struct cs_layer_bytes){
+        .weight = elements * element,
+        .state = trained * cs_state_bytes(graph->keeps_bf16, device).all,
+        .saved = keeps ? cs_layer_saved_bytes(graph, layer, work.tokens) / 4 * element : 0};
+}

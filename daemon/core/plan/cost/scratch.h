@@ -1,0 +1,21 @@
+/* Memory of a rank beside what its stages keep: scratch of the largest action, what a split backward
+ * holds, rows on their way. The worker plans its own exactly (worker/exec/memory.h); this is what it
+ * comes to, within a few percent. */
+#ifndef CS_PLAN_COST_SCRATCH_H
+#define CS_PLAN_COST_SCRATCH_H
+
+#include "core/plan/plan.h"
+
+/* Scratch bytes of the largest action of a stage, beside what is kept. element: bytes of a weight or
+ * activation element (cs_device_element_bytes). */
+int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
+                               int32_t stage, int element);
+/* What a slot keeps beside saved_bytes between the halves of a split backward. */
+int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
+                            int element);
+/* Rows and gradients on their way between a rank's stages and to others, and the gradient of a tied
+ * embedding that comes from its other rank. n_slots: of a replica */
+int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, int32_t n_slots,
+                               int element);
+
+#endif

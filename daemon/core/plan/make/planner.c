@@ -1,0 +1,512 @@
+/* The planner: budgets, frozen-aware cuts, placement, memory check, reasons. */
+#include "core/plan/make/planner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/buf.h"
+#include "core/base/near.h"
+#include "core/plan/cost/buckets.h"
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/cost.h"
+#include "core/plan/cost/recompute.h"
+#include "core/plan/cost/scratch.h"
+#include "core/plan/cost/stages.h"
+#include "core/plan/derive.h"
+#include "core/plan/make/place.h"
+#include "core/plan/make/split.h"
+#include "core/plan/plan_json.h"
+
+enum { MAX_ITEMS = 256, TEXT_PER_ITEM = 8, MAX_WHY = 3 * CS_MAX_BRANCHES + 5 };
+
+struct planner {
+    const struct cs_spec *spec;
+    const struct cs_graph *graph;
+    const struct cs_cluster *cluster;
+    struct cs_arena *arena;
+    struct cs_layer_cost *cost;       /* (graph->n_layers) */
+    const struct cs_profile *profile; /* NULL: a roofline */
+    struct cs_placing placing;
+    struct cs_cuts cuts;
+    struct cs_plan *plan;
+};
+
+static const struct cs_spec_parallel *parallel_of(const struct planner *p, int32_t branch)
+{
+    for (int32_t i = 0; i < p->spec->n_parallel; i++)
+        if (strcmp(p->spec->parallel[i].branch, p->graph->branches[branch].name) == 0)
+            return &p->spec->parallel[i];
+    return NULL;
+}
+
+static enum cs_status check_branches(const struct planner *p, struct cs_err *err)
+{
+    const char *names[CS_MAX_BRANCHES] = {NULL};
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        names[b] = p->graph->branches[b].name;
+    for (int32_t i = 0; i < p->spec->n_parallel; i++) {
+        const char *given = p->spec->parallel[i].branch;
+        bool is_known = false;
+        for (int32_t b = 0; b < p->graph->n_branches; b++)
+            is_known = is_known || strcmp(names[b], given) == 0;
+        if (is_known)
+            continue;
+        const char *near = cs_near(given, names, p->graph->n_branches);
+        return cs_fail(err, CS_PLAN, "plan.parallel.%s: the model has no branch of this name; %s%s",
+                       given, near ? "did you mean " : "its last branch is ",
+                       near ? near : names[p->graph->n_branches - 1]);
+    }
+    return CS_OK;
+}
+
+static const struct cs_arch *encoder_arch(const struct cs_graph *graph, int32_t branch)
+{
+    for (int32_t m = 0; m < graph->n_modules; m++)
+        if (graph->modules[m].branch == branch && graph->modules[m].kind == CS_MODULE_ENCODER)
+            return &graph->modules[m].arch;
+    return NULL;
+}
+
+/* Default: as many items as samples with one item and a few words each fill seq_tokens. */
+static enum cs_status budget_encoder(struct planner *p, int32_t b, struct cs_err *err)
+{
+    const struct cs_branch *branch = &p->graph->branches[b];
+    const struct cs_spec_parallel *given = parallel_of(p, b);
+    const struct cs_arch *arch = encoder_arch(p->graph, b);
+    int32_t seq = p->spec->seq_tokens, rows = branch->item_rows;
+    if (rows < 1 || rows > seq)
+        return cs_fail(err, CS_PLAN,
+                       "one item of %s has %d rows but a slot has seq_tokens = %d; raise "
+                       "plan.seq_tokens to %d or more",
+                       branch->name, rows, seq, rows + TEXT_PER_ITEM);
+    int64_t items = seq / ((int64_t)rows + TEXT_PER_ITEM);
+    if (given && given->encoder_rows > 0) {
+        items = given->encoder_rows / rows;
+        if (items < 1)
+            return cs_fail(err, CS_PLAN,
+                           "plan.encoder_rows.%s is %lld but one item has %d rows; give at least "
+                           "that",
+                           branch->name, (long long)given->encoder_rows, rows);
+        if (items > INT32_MAX / rows)
+            return cs_fail(err, CS_PLAN, "plan.encoder_rows.%s is %lld: too many rows",
+                           branch->name, (long long)given->encoder_rows);
+    } else {
+        items = items < 1 ? 1 : items > MAX_ITEMS ? MAX_ITEMS : items;
+    }
+    struct cs_slot_budget *budget = &p->plan->budget;
+    budget->enc[branch->encoder].items = (int32_t)items;
+    budget->enc[branch->encoder].rows = (int32_t)items * rows;
+    budget->enc[branch->encoder].item_rows = rows;
+    budget->enc[branch->encoder].item_bytes = branch->item_bytes;
+    budget->enc[branch->encoder].height = arch ? arch->image_size : 0;
+    budget->enc[branch->encoder].width = arch ? arch->image_size : 0;
+    budget->enc[branch->encoder].channels = arch ? arch->channels : 0;
+    return CS_OK;
+}
+
+static enum cs_status make_budget(struct planner *p, struct cs_err *err)
+{
+    if (p->spec->seq_tokens < 1 || p->spec->slots < 1)
+        return cs_fail(err, CS_PLAN, "plan.seq_tokens is %d and plan.slots %d: both start at 1",
+                       p->spec->seq_tokens, p->spec->slots);
+    p->plan->budget.seq_tokens = p->spec->seq_tokens;
+    p->plan->budget.n_encoders = p->graph->n_encoders;
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (p->graph->branches[b].encoder >= 0)
+            CS_TRY(budget_encoder(p, b, err));
+    return CS_OK;
+}
+
+enum cs_status cs_plan_budget(const struct cs_spec *spec, const struct cs_graph *graph,
+                              struct cs_slot_budget *out, struct cs_err *err)
+{
+    struct cs_plan plan = {0};
+    struct planner p = {.spec = spec, .graph = graph, .plan = &plan};
+    CS_TRY(make_budget(&p, err));
+    *out = plan.budget;
+    return CS_OK;
+}
+
+static enum cs_status refuse_count(const struct planner *p, int32_t b, int32_t pp, int32_t chunks,
+                                   struct cs_err *err)
+{
+    const struct cs_branch *branch = &p->graph->branches[b];
+    if (chunks > 1)
+        return cs_fail(err, CS_PLAN,
+                       "schedule %s cuts each of the %d stages of %s in %d chunks: %d layers are "
+                       "needed, it has %d; choose plan.parallel.%s.pp <= %d, or 1f1b",
+                       p->plan->schedule, pp, branch->name, chunks, pp * chunks, branch->n_layers,
+                       branch->name, branch->n_layers / chunks);
+    return cs_fail(err, CS_PLAN,
+                   "plan.parallel.%s.pp = %d asks for more stages than layers: branch %s "
+                   "has %d layers; choose pp <= %d",
+                   branch->name, pp, branch->name, branch->n_layers, branch->n_layers);
+}
+
+static enum cs_status choose_counts(struct planner *p, struct cs_err *err)
+{
+    for (int32_t b = 0; b < p->graph->n_branches; b++) {
+        const struct cs_branch *branch = &p->graph->branches[b];
+        const struct cs_spec_parallel *given = parallel_of(p, b);
+        int32_t pp = given ? given->pp : 1;
+        int32_t chunks = b == p->graph->n_branches - 1 ? p->placing.chunks : 1;
+        if (pp < 1)
+            return cs_fail(err, CS_PLAN, "plan.parallel.%s.pp is %d: it starts at 1", branch->name,
+                           pp);
+        if (pp > branch->n_layers / chunks)
+            return refuse_count(p, b, pp, chunks, err);
+        p->cuts.n_stages[b] = pp * chunks;
+        p->cuts.sizes[b] = CS_NEW_ARRAY(p->arena, int, pp *chunks);
+    }
+    return CS_OK;
+}
+
+static double true_cost(const struct cs_layer_cost *c)
+{
+    return (double)(c->fwd_ns + c->bwd_input_ns + c->bwd_weight_ns);
+}
+
+/* frozen-blind: every layer as if it trained, 3 F */
+static double *branch_costs(struct planner *p, int32_t b, bool is_blind)
+{
+    const struct cs_branch *branch = &p->graph->branches[b];
+    double *cost = CS_NEW_ARRAY(p->arena, double, branch->n_layers);
+    for (int32_t i = 0; i < branch->n_layers; i++) {
+        const struct cs_layer_cost *c = &p->cost[branch->first_layer + i];
+        cost[i] = is_blind ? 3.0 * (double)c->fwd_ns : true_cost(c);
+    }
+    return cost;
+}
+
+/* copies of encoders run a share of the slots, whatever the LLM does meanwhile */
+static double alive_in_copies(const struct planner *p)
+{
+    int32_t ranks = p->cuts.n_stages[p->graph->n_branches - 1] / p->placing.chunks;
+    double own = (cs_plan_own_slots(p->plan, p->spec->slots) + ranks - 1) / ranks; /* whole */
+    bool is_bounded = strcmp(p->plan->schedule, "anchors") == 0;
+    return is_bounded && own > CS_ANCHOR_WINDOW + 1 ? CS_ANCHOR_WINDOW + 1 : own;
+}
+
+/* slots of a chunk, on average over the v chunks of its rank */
+static double alive_in_chunks(const struct planner *p, int32_t v, int32_t stage)
+{
+    int32_t n = p->cuts.n_stages[p->graph->n_branches - 1] / p->placing.chunks;
+    return (2.0 * (n - 1 - stage % n) + (v - 1.0) * n + 1) / v;
+}
+
+/* stages on the longest chain: what all ranks warm up by when they feed each other in a circle */
+static int32_t longest_chain(const struct planner *p)
+{
+    int32_t llm = p->graph->n_branches - 1, longest = 0;
+    for (int32_t b = 0; b < llm; b++)
+        longest = p->cuts.n_stages[b] > longest ? p->cuts.n_stages[b] : longest;
+    return longest + p->cuts.n_stages[llm];
+}
+
+/* slots of a stage that are live at once; exact but for chunks and what runs ahead of them */
+static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
+{
+    const char *schedule = p->plan->schedule;
+    int32_t llm = p->graph->n_branches - 1, path = longest_chain(p);
+    bool is_circle = p->placing.modality == CS_MODALITY_COLOCATED &&
+                     !cs_placing_copies(&p->placing) && llm > 0 && p->cuts.n_stages[llm] > 1;
+    double slots = cs_plan_own_slots(p->plan, p->spec->slots),
+           depth = cs_place_depth(p->graph, &p->cuts, b, stage), alive;
+    if (p->placing.schedule->layout == CS_LAYOUT_COLOCATED && b < llm)
+        return alive_in_copies(p);
+    if (p->placing.modality == CS_MODALITY_FIRST && b < llm)
+        depth = p->cuts.n_stages[llm] - 1;
+    if (p->placing.modality == CS_MODALITY_REPLICATED) /* copies pace with the stage beside them */
+        depth = p->cuts.n_stages[llm] - 1 - stage;
+    if (is_circle)
+        depth = path - 1;
+    alive = depth + 1;
+    if (p->placing.chunks > 1)
+        alive =
+            b == llm ? alive_in_chunks(p, p->placing.chunks, stage) : alive + p->cuts.n_stages[llm];
+    if (is_circle && strcmp(schedule, "1f1b") == 0) /* encoders and LLM are two chunks */
+        alive = alive_in_chunks(p, 2, stage);
+    if (strcmp(schedule, "gpipe") == 0)
+        alive = slots;
+    if (strcmp(schedule, "zb-h1") == 0)
+        alive = path;
+    if (strcmp(schedule, "zb-h2") == 0)
+        alive = 2 * depth + 2;
+    if (strcmp(schedule, "zb-h2-late") == 0)
+        alive = 2 * path - 1;
+    return alive < slots ? alive : slots;
+}
+
+/* what copies of encoders leave of a rank */
+static double cap_of(const struct planner *p, int32_t b)
+{
+    double cap = (double)p->cluster->device->mem_bytes;
+    int32_t llm = p->graph->n_branches - 1;
+    for (int32_t e = 0; cap > 0 && b == llm && cs_placing_copies(&p->placing) && e < llm; e++)
+        for (int32_t i = 0; i < p->graph->branches[e].n_layers; i++) {
+            struct cs_layer_bytes bytes =
+                cs_layer_bytes(p->graph, &p->graph->layers[p->graph->branches[e].first_layer + i],
+                               &p->plan->budget, p->cluster->device);
+            cap -= (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
+                                                            p->cluster->device, p->plan->dp));
+            cap -= alive_slots(p, e, 0) * (double)bytes.saved;
+        }
+    return cap < 1 && p->cluster->device->mem_bytes > 0 ? 1 : cap;
+}
+
+/* encoders on the LLM's first rank: its first layer carries what they take there */
+static void add_encoders(struct planner *p, bool is_blind, double *cost, double *weight,
+                         double *saved)
+{
+    for (int32_t e = 0; e + 1 < p->graph->n_branches; e++) {
+        const double *own = branch_costs(p, e, is_blind);
+        for (int32_t i = 0; i < p->graph->branches[e].n_layers; i++) {
+            const int32_t layer = p->graph->branches[e].first_layer + i;
+            struct cs_layer_bytes bytes = cs_layer_bytes(p->graph, &p->graph->layers[layer],
+                                                         &p->plan->budget, p->cluster->device);
+            cost[0] += own[i];
+            weight[0] += (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
+                                                                  p->cluster->device, p->plan->dp));
+            saved[0] += (double)bytes.saved;
+        }
+    }
+}
+
+static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, int *sizes,
+                                   struct cs_err *err)
+{
+    const struct cs_branch *branch = &p->graph->branches[b];
+    int stages = p->cuts.n_stages[b];
+    double *cost = branch_costs(p, b, is_blind);
+    double *weight = CS_NEW_ARRAY(p->arena, double, branch->n_layers);
+    double *saved = CS_NEW_ARRAY(p->arena, double, branch->n_layers);
+    double *alive = CS_NEW_ARRAY(p->arena, double, stages);
+    for (int32_t i = 0; i < branch->n_layers; i++) {
+        struct cs_layer_bytes bytes =
+            cs_layer_bytes(p->graph, &p->graph->layers[branch->first_layer + i], &p->plan->budget,
+                           p->cluster->device);
+        weight[i] = (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
+                                                             p->cluster->device, p->plan->dp));
+        saved[i] = (double)bytes.saved;
+    }
+    if (p->placing.modality == CS_MODALITY_FIRST && b == p->graph->n_branches - 1)
+        add_encoders(p, is_blind, cost, weight, saved);
+    for (int s = 0; s < stages; s++)
+        alive[s] = alive_slots(p, b, s);
+    struct cs_split_memory memory = {weight, saved, alive, cap_of(p, b)};
+    enum cs_status status =
+        cs_split_capped(cost, branch->n_layers, stages, &memory, sizes, NULL, err);
+    return status == CS_OK
+               ? CS_OK
+               : cs_wrap(err, status, "branch %s on %s", branch->name, p->cluster->device->name);
+}
+
+static enum cs_status split_all(struct planner *p, struct cs_err *err)
+{
+    bool is_blind = strcmp(p->spec->stages, "frozen-blind") == 0;
+    if (!is_blind && strcmp(p->spec->stages, "frozen-aware") != 0)
+        return cs_fail(err, CS_PLAN,
+                       "plan.stages \"%s\" is not known; accepted: frozen-aware, frozen-blind",
+                       p->spec->stages);
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        CS_TRY(split_branch(p, b, is_blind, p->cuts.sizes[b], err));
+    return CS_OK;
+}
+
+static enum cs_status check_devices(const struct planner *p, struct cs_err *err)
+{
+    int64_t devices = (int64_t)p->cluster->n_nodes * p->cluster->devices_per_node;
+    if (cs_plan_world(p->plan) > devices)
+        return cs_fail(err, CS_PLAN,
+                       "the plan needs %d ranks but the cluster has %lld devices (%d nodes x %d "
+                       "%s); lower pp%s or use a larger cluster",
+                       cs_plan_world(p->plan), (long long)devices, p->cluster->n_nodes,
+                       p->cluster->devices_per_node, p->cluster->device->name,
+                       cs_plan_replicas(p->plan) > 1 ? " or dp" : "");
+    return CS_OK;
+}
+
+/* replicas take turns at the slots of a step: each must have as many */
+static enum cs_status check_replicas(const struct planner *p, struct cs_err *err)
+{
+    const int32_t dp = cs_plan_replicas(p->plan);
+    if (dp > 1 && strcmp(p->spec->slot_order, "searched") == 0)
+        return cs_fail(err, CS_PLAN,
+                       "plan.dp is %d and slot_order \"searched\": the order of the slots is "
+                       "searched for one pipeline; choose slot_order = \"kept\"",
+                       dp);
+    if (p->spec->slots % dp == 0)
+        return CS_OK;
+    return cs_fail(err, CS_PLAN, "plan.dp is %d but plan.slots %d: give slots = %d, a multiple", dp,
+                   p->spec->slots, (p->spec->slots + dp - 1) / dp * dp);
+}
+
+/* several stages may share a rank, so the split's cap per stage is not the whole check */
+static enum cs_status check_memory(const struct planner *p, struct cs_err *err)
+{
+    int64_t cap = p->cluster->device->mem_bytes;
+    const int element = cs_device_element_bytes(p->cluster->device);
+    const int32_t slots = cs_plan_own_slots(p->plan, p->spec->slots);
+    const bool is_split = strncmp(p->plan->schedule, "zb-", 3) == 0;
+    for (int32_t r = 0; cap > 0 && r < p->plan->n_ranks; r++) {
+        int64_t bytes = 0, work = 0;
+        for (int32_t s = 0; s < p->plan->n_stages; s++) {
+            const struct cs_stage *st = &p->plan->stages[s];
+            if (st->rank != r)
+                continue;
+            const int64_t own = cs_stage_scratch_bytes(p->graph, p->plan, s, element);
+            const int64_t held = is_split ? cs_stage_held_bytes(p->graph, p->plan, s, element) : 0;
+            work = own > work ? own : work;
+            bytes +=
+                st->weight_bytes + st->state_bytes +
+                (int64_t)(alive_slots(p, st->branch, st->index) * (double)(st->saved_bytes + held));
+        }
+        bytes += work + cs_rank_boundary_bytes(p->plan, r, slots, element);
+        if (bytes > cap)
+            return cs_fail(err, CS_PLAN,
+                           "rank %d needs %lld bytes but a %s has %lld; use more stages or shorter "
+                           "slots",
+                           r, (long long)bytes, p->cluster->device->name, (long long)cap);
+    }
+    return CS_OK;
+}
+
+static void say(struct planner *p, const char *text)
+{
+    if (p->plan->n_why < MAX_WHY)
+        p->plan->why[p->plan->n_why++] = text;
+}
+
+static int64_t stage_ns(const struct cs_stage *s)
+{
+    return s->fwd_ns + s->bwd_input_ns + s->bwd_weight_ns;
+}
+
+static void explain_branch(struct planner *p, int32_t b)
+{
+    struct cs_buf text = {0};
+    cs_buf_addf(&text, "%s in %d stage%s:", p->graph->branches[b].name, p->cuts.n_stages[b],
+                p->cuts.n_stages[b] == 1 ? "" : "s");
+    for (int32_t s = 0; s < p->plan->n_stages; s++) {
+        const struct cs_stage *st = &p->plan->stages[s];
+        if (st->branch == b)
+            cs_buf_addf(&text, " %s %d layers, F %lld + B %lld us%s;", st->name, st->n_layers,
+                        (long long)(st->fwd_ns / 1000),
+                        (long long)((st->bwd_input_ns + st->bwd_weight_ns) / 1000),
+                        st->has_backward ? "" : " (no backward)");
+    }
+    text.data[text.len - 1] = '.';
+    say(p, cs_arena_strdup(p->arena, cs_buf_str(&text)));
+    cs_buf_free(&text);
+}
+
+/* what else the first rank of a branch does */
+static double beside(const struct planner *p, int32_t b)
+{
+    double sum = 0;
+    const bool has_encoders =
+        p->placing.modality == CS_MODALITY_FIRST && b == p->graph->n_branches - 1;
+    for (int32_t l = 0; has_encoders && l < p->graph->branches[b].first_layer; l++)
+        sum += true_cost(&p->cost[l]);
+    return sum;
+}
+
+static int64_t bottleneck_of(const struct planner *p, int32_t b, const int *sizes)
+{
+    double worst = 0;
+    int32_t layer = p->graph->branches[b].first_layer;
+    for (int32_t s = 0; s < p->cuts.n_stages[b]; s++) {
+        double sum = s == 0 ? beside(p, b) : 0;
+        for (int i = 0; i < sizes[s]; i++)
+            sum += true_cost(&p->cost[layer++]);
+        worst = sum > worst ? sum : worst;
+    }
+    return (int64_t)worst;
+}
+
+/* what the other rule would have cut, measured by true costs */
+static enum cs_status explain_other_rule(struct planner *p, struct cs_err *err)
+{
+    bool is_blind = strcmp(p->spec->stages, "frozen-blind") == 0;
+    int64_t ours = 0, other = 0;
+    for (int32_t b = 0; b < p->graph->n_branches; b++) {
+        int *sizes = CS_NEW_ARRAY(p->arena, int, p->cuts.n_stages[b]);
+        enum cs_status status = split_branch(p, b, !is_blind, sizes, err);
+        if (status == CS_PLAN)
+            return CS_OK; /* the other rule does not fit in memory: nothing to compare */
+        CS_TRY(status);
+        int64_t mine = bottleneck_of(p, b, p->cuts.sizes[b]), its = bottleneck_of(p, b, sizes);
+        ours = mine > ours ? mine : ours;
+        other = its > other ? its : other;
+    }
+    say(p, cs_arena_printf(
+               p->arena, "Cut by %s costs the bottleneck is %lld us; %s costs would give %lld us.",
+               p->spec->stages, (long long)(ours / 1000),
+               is_blind ? "frozen-aware" : "frozen-blind", (long long)(other / 1000)));
+    return CS_OK;
+}
+
+static enum cs_status explain(struct planner *p, struct cs_err *err)
+{
+    p->plan->why = CS_NEW_ARRAY(p->arena, const char *, MAX_WHY);
+    const struct cs_stage *worst = &p->plan->stages[0];
+    struct cs_profile_step step;
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        explain_branch(p, b);
+    for (int32_t s = 1; s < p->plan->n_stages; s++)
+        if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
+            worst = &p->plan->stages[s];
+    say(p, cs_arena_printf(p->arena, "The bottleneck is %s with %lld us per slot.", worst->name,
+                           (long long)(stage_ns(worst) / 1000)));
+    if (p->graph->keeps_bf16)
+        say(p,
+            cs_arena_printf(p->arena,
+                            "Gradients and moments are kept in bf16, without masters: %lld bytes "
+                            "of state for a trained parameter.",
+                            (long long)cs_state_bytes(true, p->cluster->device).all));
+    if (p->profile != NULL)
+        say(p, cs_arena_printf(p->arena, "Costs of layers were measured on a %s.",
+                               p->cluster->device->name));
+    if (cs_profile_step(p->profile, p->graph->keeps_bf16, &step) == CS_STEP_SCALED)
+        say(p, "The profile measured the optimizer with state in fp32 only: times with bf16 are in "
+               "proportion to the bytes that move.");
+    return explain_other_rule(p, err);
+}
+
+enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
+                            const struct cs_cluster *cluster, struct cs_arena *arena,
+                            struct cs_plan **out, struct cs_err *err)
+{
+    struct planner p = {.spec = spec, .graph = graph, .cluster = cluster, .arena = arena};
+    if (graph->n_branches < 1 || graph->n_branches > CS_MAX_BRANCHES)
+        return cs_fail(err, CS_PLAN, "the model has %d branches: 1 to %d can be planned",
+                       graph->n_branches, CS_MAX_BRANCHES);
+    CS_TRY(cs_plan_schedule_find(spec->schedule, &p.placing.schedule, err));
+    CS_TRY(cs_placing_make(spec->modality, p.placing.schedule, &p.placing, err));
+    p.plan = CS_NEW(arena, struct cs_plan);
+    p.plan->schedule = cs_arena_strdup(arena, spec->schedule);
+    p.plan->slots = spec->slots;
+    p.plan->dp = spec->dp;
+    p.plan->keeps_bf16 = graph->keeps_bf16;
+    CS_TRY(check_replicas(&p, err));
+    CS_TRY(check_branches(&p, err));
+    CS_TRY(make_budget(&p, err));
+    CS_TRY(choose_counts(&p, err));
+    p.cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, graph->n_layers);
+    CS_TRY(cs_spec_layer_costs(spec, graph, &p.plan->budget, cluster->device, arena, p.cost,
+                               &p.profile, err));
+    CS_TRY(split_all(&p, err));
+    CS_TRY(cs_place_stages(graph, &p.placing, &p.cuts, arena, p.plan, err));
+    CS_TRY(check_devices(&p, err));
+    cs_plan_derive(graph, arena, p.plan);
+    cs_stage_costs(graph, cluster->device, p.cost, p.plan);
+    cs_stage_step_costs(graph, cluster->device, p.profile, p.plan);
+    cs_stage_recompute(spec, graph, cluster->device, p.cost, p.plan);
+    cs_stage_buckets(graph, arena, p.plan);
+    CS_TRY(cs_plan_check_fits(p.plan, err));
+    CS_TRY(check_memory(&p, err));
+    CS_TRY(explain(&p, err));
+    CS_TRY(cs_plan_hash(p.plan, graph, p.plan->hash, err));
+    *out = p.plan;
+    return CS_OK;
+}
