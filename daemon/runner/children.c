@@ -1,4 +1,6 @@
-/* The processes of a job: sockets between them, start, output, death. */
+/* Starts the processes of a job with the sockets between them, and ends them. */
+#include "runner/children.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,68 +12,18 @@
 #include <unistd.h>
 
 #include "core/wire/wire.h"
-#include "runner/parts.h"
+#include "runner/memory.h"
+#include "runner/output.h"
+#include "runner/records.h"
 #include "runner/spawn.h"
+#include "runner/watchdog.h"
 
-enum { FIRST_FD = 3, LOG_ROTATE_BYTES = 4 * 1024 * 1024 };
-
-struct cs_child *cs_feeder(struct cs_runner *r)
-{
-    return &r->child[r->n_ranks];
-}
-
-static void on_log_line(void *user, const char *line, size_t n)
-{
-    struct cs_child *child = user;
-    json_t *msg = cs_msg_new("runner.log");
-    cs_msg_set_int(msg, "rank", child->rank);
-    cs_msg_set(msg, "line", cs_json_bytes(line, n));
-    cs_run_emit(child->runner, msg, false);
-}
-
-/* Everything the pipe holds now. */
-static void read_log(struct cs_child *child)
-{
-    char bytes[8192];
-    ssize_t n;
-    while ((n = read(child->log_fd, bytes, sizeof bytes)) > 0)
-        cs_logfile_write(child->log, bytes, (size_t)n);
-    if (n == 0)
-        event_del(child->log_event);
-}
-
-static void on_log(evutil_socket_t fd, short what, void *user)
-{
-    (void)fd;
-    (void)what;
-    read_log(user);
-}
-
-static void on_exit_event(evutil_socket_t fd, short what, void *user)
-{
-    (void)what;
-    struct cs_child *child = user;
-    siginfo_t info = {0};
-    if (waitid((idtype_t)P_PIDFD, (id_t)fd, &info, WEXITED | WNOHANG) == -1 || info.si_pid == 0)
-        return;
-    cs_conn_drain(child->conn); /* its last words came before its end */
-    read_log(child);
-    child->has_exited = true;
-    if (info.si_code == CLD_EXITED)
-        child->exit_code = info.si_status;
-    else
-        child->signal = info.si_status;
-    event_del(child->exit_event);
-    cs_log(child->runner->log, CS_INFO, "child.exit", CS_KV("rank", child->rank),
-           CS_KV("code", child->exit_code), CS_KV("signal", child->signal));
-    if (child->exit_code != 0 || child->signal != 0 || !child->is_done)
-        cs_run_trouble(child->runner);
-    cs_run_check_end(child->runner);
-}
+enum { FIRST_FD = 3 };
 
 static void on_message(void *user, const json_t *msg)
 {
-    cs_child_message(user, msg);
+    struct cs_child *child = user;
+    child->runner->calls->on_message(child, msg);
 }
 
 static void on_bad(void *user, const struct cs_err *err)
@@ -110,26 +62,6 @@ static void close_all(int *fds, int n)
             close(fds[i]);
 }
 
-static enum cs_status open_log(struct cs_runner *r, struct cs_child *child, int *output_fd,
-                               struct cs_err *err)
-{
-    char path[CS_PATH_CAP + 32];
-    int ends[2];
-    if (child->rank < 0)
-        snprintf(path, sizeof path, "%s/logs/feeder.log", r->job.dir);
-    else
-        snprintf(path, sizeof path, "%s/logs/%d.log", r->job.dir, child->rank);
-    CS_TRY(cs_logfile_open(path, LOG_ROTATE_BYTES, on_log_line, child, &child->log, err));
-    if (pipe2(ends, O_CLOEXEC) == -1)
-        return cs_fail_errno(err, "cannot make a pipe for the output of a child");
-    child->log_fd = ends[0];
-    *output_fd = ends[1];
-    evutil_make_socket_nonblocking(child->log_fd);
-    child->log_event = event_new(r->base, child->log_fd, EV_READ | EV_PERSIST, on_log, child);
-    event_add(child->log_event, NULL);
-    return CS_OK;
-}
-
 /* fds: what the child gets after its control socket */
 static enum cs_status start(struct cs_runner *r, struct cs_child *child, const int *fds, int n_fds,
                             struct cs_err *err)
@@ -139,7 +71,7 @@ static enum cs_status start(struct cs_runner *r, struct cs_child *child, const i
     int pair[2] = {-1, -1}, output = -1, all[CS_TRACE_MAX_RANKS + 8];
     CS_TRY(cs_spawn_path(name, child->rank < 0 ? "CORNSTARCH_FEEDER" : "CORNSTARCH_WORKER", path,
                          sizeof path, err));
-    CS_TRY(open_log(r, child, &output, err));
+    CS_TRY(cs_output_open(child, &output, err));
     enum cs_status status = CS_OK;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == -1)
         status = cs_fail_errno(err, "cannot make a control socket");
@@ -155,9 +87,7 @@ static enum cs_status start(struct cs_runner *r, struct cs_child *child, const i
     close(output);
     if (status != CS_OK)
         return status;
-    child->exit_event =
-        event_new(r->base, child->pidfd, EV_READ | EV_PERSIST, on_exit_event, child);
-    event_add(child->exit_event, NULL);
+    cs_watchdog_add(child);
     return CS_OK;
 }
 
@@ -221,7 +151,7 @@ enum cs_status cs_children_start(struct cs_runner *r, struct cs_err *err)
         status = start(r, &r->child[a], fds, used, err);
     }
     if (status == CS_OK)
-        status = start(r, cs_feeder(r), &r->pool_fd, 1, err);
+        status = start(r, &r->child[n], &r->pool_fd, 1, err);
     for (int i = 0; i <= n && status == CS_OK; i++)
         send_boot(r, &r->child[i]);
     close_all(ring_fds, n);
@@ -252,17 +182,11 @@ static void free_child(struct cs_child *child)
         while (waitpid(child->pid, NULL, 0) == -1 && errno == EINTR)
             ;
     }
-    if (child->exit_event)
-        event_free(child->exit_event);
-    if (child->log_event) {
-        read_log(child);
-        event_free(child->log_event);
-        close(child->log_fd);
-    }
+    cs_watchdog_remove(child);
+    cs_output_close(child);
     if (child->pidfd > 0)
         close(child->pidfd);
     cs_conn_free(child->conn);
-    cs_logfile_close(child->log);
     free(child->events);
 }
 

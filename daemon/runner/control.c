@@ -1,6 +1,7 @@
 /* The control socket: the daemon (any process of our user) connects, is told everything that
- * happens and may pause, stop or checkpoint. A slow reader loses messages and gets a gap marker;
- * the job never waits for it. */
+ * happens and may pause, stop or checkpoint. */
+#include "runner/control.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,37 +12,17 @@
 
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
-#include "runner/parts.h"
+#include "runner/life.h"
+#include "runner/records.h"
+#include "runner/subscribers.h"
 
-enum { QUEUE_MAX_BYTES = 1 << 20, QUEUE_LOW_BYTES = 1 << 18, MAX_PEERS = 64 };
-
-struct peer {
-    struct cs_runner *runner;
-    struct cs_conn *conn;
-    int64_t dropped;
-    struct peer *next;
-};
-
-struct cs_control {
+struct cs_control_socket {
     int fd;
     char path[CS_PATH_CAP];
     struct event *accept_event;
-    struct peer *peers;
-    int n_peers;
 };
 
-static void drop_peer(struct peer *peer)
-{
-    struct peer **at = &peer->runner->control->peers;
-    while (*at != peer)
-        at = &(*at)->next;
-    *at = peer->next;
-    peer->runner->control->n_peers--;
-    cs_conn_free(peer->conn);
-    free(peer);
-}
-
-static void send_status(struct peer *peer, const json_t *request)
+static void send_status(struct cs_subscriber *peer, const json_t *request)
 {
     struct cs_runner *r = peer->runner;
     json_t *msg = cs_msg_reply(request), *pids = json_array();
@@ -60,12 +41,12 @@ static void send_status(struct peer *peer, const json_t *request)
     json_decref(msg);
 }
 
-static void on_status(struct peer *peer, const json_t *msg)
+static void on_status(struct cs_subscriber *peer, const json_t *msg)
 {
     send_status(peer, msg);
 }
 
-static void on_ping(struct peer *peer, const json_t *msg)
+static void on_ping(struct cs_subscriber *peer, const json_t *msg)
 {
     json_t *pong = cs_msg_reply(msg);
     cs_msg_set_int(pong, "wall_ns", cs_wall_ns());
@@ -73,26 +54,26 @@ static void on_ping(struct peer *peer, const json_t *msg)
     json_decref(pong);
 }
 
-static void on_pause(struct peer *peer, const json_t *msg)
+static void on_pause(struct cs_subscriber *peer, const json_t *msg)
 {
     (void)msg;
-    cs_run_ask_pause(peer->runner);
+    cs_life_ask_pause(peer->runner);
 }
 
-static void on_stop(struct peer *peer, const json_t *msg)
+static void on_stop(struct cs_subscriber *peer, const json_t *msg)
 {
-    cs_run_ask_stop(peer->runner, cs_msg_bool(msg, "now", false));
+    cs_life_ask_stop(peer->runner, cs_msg_bool(msg, "now", false));
 }
 
-static void on_checkpoint(struct peer *peer, const json_t *msg)
+static void on_checkpoint(struct cs_subscriber *peer, const json_t *msg)
 {
     (void)msg;
-    cs_run_ask_checkpoint(peer->runner);
+    cs_life_ask_checkpoint(peer->runner);
 }
 
 static const struct {
     const char *type;
-    void (*handle)(struct peer *peer, const json_t *msg);
+    void (*handle)(struct cs_subscriber *peer, const json_t *msg);
 } handlers[] = {
     {"runner.status",     on_status    },
     {"runner.pause",      on_pause     },
@@ -101,7 +82,7 @@ static const struct {
     {"ping",              on_ping      },
 };
 
-static void send_error(struct peer *peer, const json_t *request, const struct cs_err *err)
+static void send_error(struct cs_subscriber *peer, const json_t *request, const struct cs_err *err)
 {
     json_t *msg = cs_msg_error(request, err);
     cs_conn_send(peer->conn, msg);
@@ -110,7 +91,7 @@ static void send_error(struct peer *peer, const json_t *request, const struct cs
 
 static void on_message(void *user, const json_t *msg)
 {
-    struct peer *peer = user;
+    struct cs_subscriber *peer = user;
     const char *type = cs_msg_type(msg);
     for (size_t i = 0; i < CS_ARRAY_LEN(handlers); i++) {
         if (strcmp(handlers[i].type, type) == 0) {
@@ -130,12 +111,12 @@ static void on_bad(void *user, const struct cs_err *err)
 
 static void on_closed(void *user)
 {
-    drop_peer(user);
+    cs_subscriber_drop(user);
 }
 
 static const struct cs_conn_calls calls = {on_message, on_bad, on_closed};
 
-static void greet(struct peer *peer)
+static void greet(struct cs_subscriber *peer)
 {
     struct cs_runner *r = peer->runner;
     json_t *hello = cs_msg_new("runner.hello");
@@ -166,18 +147,13 @@ static void on_accept(evutil_socket_t fd, short what, void *user)
     int peer_fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
     if (peer_fd == -1)
         return;
-    if (!is_our_user(peer_fd) || r->control->n_peers >= MAX_PEERS) {
+    if (!is_our_user(peer_fd)) {
         close(peer_fd);
         return;
     }
-    struct peer *peer = calloc(1, sizeof *peer);
-    CS_ASSERT(peer);
-    peer->runner = r;
-    peer->conn = cs_conn_new(r->base, peer_fd, &calls, peer);
-    peer->next = r->control->peers;
-    r->control->peers = peer;
-    r->control->n_peers++;
-    greet(peer);
+    struct cs_subscriber *peer = cs_subscriber_add(r, peer_fd, &calls);
+    if (peer != NULL)
+        greet(peer);
 }
 
 static enum cs_status find_path(const struct cs_runner *r, char out[CS_PATH_CAP],
@@ -223,7 +199,7 @@ enum cs_status cs_control_open(struct cs_runner *r, struct cs_err *err)
         close(fd);
         return status;
     }
-    struct cs_control *control = calloc(1, sizeof *control);
+    struct cs_control_socket *control = calloc(1, sizeof *control);
     CS_ASSERT(control);
     control->fd = fd;
     snprintf(control->path, sizeof control->path, "%s", path);
@@ -233,65 +209,15 @@ enum cs_status cs_control_open(struct cs_runner *r, struct cs_err *err)
     return CS_OK;
 }
 
-/* What is still queued gets half a second to leave. */
-static void flush(struct cs_runner *r)
-{
-    int64_t end_ns = cs_now_ns() + 500000000;
-    for (;;) {
-        size_t queued = 0;
-        for (struct peer *peer = r->control->peers; peer; peer = peer->next)
-            queued += cs_conn_queued(peer->conn);
-        if (queued == 0 || cs_now_ns() > end_ns)
-            return;
-        event_base_loop(r->base, EVLOOP_NONBLOCK);
-        usleep(1000);
-    }
-}
-
 void cs_control_close(struct cs_runner *r)
 {
-    struct cs_control *control = r->control;
+    struct cs_control_socket *control = r->control;
     if (!control)
         return;
     event_free(control->accept_event);
-    flush(r);
-    while (control->peers)
-        drop_peer(control->peers);
+    cs_subscribers_close(r);
     close(control->fd);
     unlink(control->path);
     free(control);
     r->control = NULL;
-}
-
-static void send_gap(struct peer *peer)
-{
-    json_t *gap = cs_msg_new("gap");
-    cs_msg_set_int(gap, "sub", 1);
-    cs_msg_set_int(gap, "count", peer->dropped);
-    cs_conn_send(peer->conn, gap);
-    json_decref(gap);
-    peer->dropped = 0;
-}
-
-void cs_control_send(struct cs_runner *r, const json_t *msg)
-{
-    struct cs_buf line = {0};
-    if (!r->control->peers || cs_msg_encode(msg, &line, NULL) != CS_OK)
-        return;
-    for (struct peer *peer = r->control->peers; peer; peer = peer->next) {
-        size_t queued = cs_conn_queued(peer->conn);
-        if (queued > QUEUE_MAX_BYTES || (peer->dropped && queued > QUEUE_LOW_BYTES)) {
-            peer->dropped++;
-            continue;
-        }
-        if (peer->dropped)
-            send_gap(peer);
-        cs_conn_send_bytes(peer->conn, line.data, line.len);
-    }
-    cs_buf_free(&line);
-}
-
-bool cs_control_has_peers(const struct cs_runner *r)
-{
-    return r->control && r->control->peers;
 }

@@ -4,11 +4,13 @@
  * data and for other ranks, a checkpoint that falls into the step. Not counted: the host, the
  * network, cooling. The counter moves every 20..100 ms, so that the row of a shorter step may hold
  * nothing or the energy of several; their sum is right. */
+#include "runner/energy.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpus/gpus.h"
-#include "runner/parts.h"
+#include "runner/records.h"
 
 struct cs_energy {
     struct cs_gpus *gpus;

@@ -24,7 +24,7 @@ static enum cs_status read_json(const char *path, json_t **out, struct cs_err *e
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "reading %s", path);
 }
 
-void cs_job_stages(const struct cs_plan *plan, int rank, char *out, size_t cap)
+void cs_run_job_stages(const struct cs_plan *plan, int rank, char *out, size_t cap)
 {
     size_t used = 0;
     snprintf(out, cap, "no stage");
@@ -37,10 +37,10 @@ void cs_job_stages(const struct cs_plan *plan, int rank, char *out, size_t cap)
     }
 }
 
-void cs_job_rank_name(const struct cs_plan *plan, int rank, char *out, size_t cap)
+void cs_run_job_rank_name(const struct cs_plan *plan, int rank, char *out, size_t cap)
 {
     char stages[200];
-    cs_job_stages(plan, rank, stages, sizeof stages);
+    cs_run_job_stages(plan, rank, stages, sizeof stages);
     snprintf(out, cap, "rank %d (%s)", rank, stages);
 }
 
@@ -58,7 +58,7 @@ static void describe(const struct cs_plan *plan, char *out, size_t cap)
 }
 
 /* The plan is another than previewed: say both, from the older plan.json when it is there. */
-static enum cs_status refuse_plan(const struct cs_job *job, struct cs_err *err)
+static enum cs_status refuse_plan(const struct cs_run_job *job, struct cs_err *err)
 {
     char path[CS_PATH_CAP + 16], now[300], then[300] = "its stages are not known here";
     json_t *old_json = NULL;
@@ -77,7 +77,7 @@ static enum cs_status refuse_plan(const struct cs_job *job, struct cs_err *err)
                    (double)job->plan->predicted_step_ns / 1e6);
 }
 
-static enum cs_status write_plan(struct cs_job *job, struct cs_err *err)
+static enum cs_status write_plan(struct cs_run_job *job, struct cs_err *err)
 {
     char path[CS_PATH_CAP + 16];
     struct cs_buf text = {0};
@@ -89,7 +89,7 @@ static enum cs_status write_plan(struct cs_job *job, struct cs_err *err)
     return status;
 }
 
-static enum cs_status make_plan(struct cs_job *job, const struct cs_here *given, bool is_replan,
+static enum cs_status make_plan(struct cs_run_job *job, const struct cs_here *given, bool is_replan,
                                 struct cs_err *err)
 {
     char path[CS_PATH_CAP + 16];
@@ -109,7 +109,7 @@ static enum cs_status make_plan(struct cs_job *job, const struct cs_here *given,
     return write_plan(job, err);
 }
 
-static enum cs_status read_trainer(struct cs_job *job, struct cs_err *err)
+static enum cs_status read_trainer(struct cs_run_job *job, struct cs_err *err)
 {
     struct cs_ckpt *ckpt = NULL;
     CS_TRY(cs_ckpt_open(job->resume, &ckpt, err));
@@ -127,7 +127,7 @@ static enum cs_status read_trainer(struct cs_job *job, struct cs_err *err)
     return CS_OK;
 }
 
-static enum cs_status find_checkpoint(struct cs_job *job, void (*on_skip)(void *, const char *),
+static enum cs_status find_checkpoint(struct cs_run_job *job, void (*on_skip)(void *, const char *),
                                       void *user, struct cs_err *err)
 {
     job->checkpoint_step = -1;
@@ -146,7 +146,7 @@ static enum cs_status find_checkpoint(struct cs_job *job, void (*on_skip)(void *
 }
 
 /* The state file counts generations; the first run has none. */
-static void read_generation(struct cs_job *job)
+static void read_generation(struct cs_run_job *job)
 {
     char path[CS_PATH_CAP + 16];
     json_t *state = NULL;
@@ -156,11 +156,11 @@ static void read_generation(struct cs_job *job)
     json_decref(state);
 }
 
-enum cs_status cs_job_open(const char *dir, const struct cs_here *here, bool is_replan,
-                           void (*on_skip)(void *, const char *), void *user, struct cs_job *out,
-                           struct cs_err *err)
+enum cs_status cs_run_job_open(const char *dir, const struct cs_here *here, bool is_replan,
+                               void (*on_skip)(void *, const char *), void *user,
+                               struct cs_run_job *out, struct cs_err *err)
 {
-    *out = (struct cs_job){.checkpoint_step = -1};
+    *out = (struct cs_run_job){.checkpoint_step = -1};
     out->arena = cs_arena_new(0);
     if (!realpath(dir, out->dir))
         return cs_fail_errno(err, "job directory %s", dir);
@@ -175,13 +175,13 @@ enum cs_status cs_job_open(const char *dir, const struct cs_here *here, bool is_
     return CS_OK;
 }
 
-void cs_job_close(struct cs_job *job)
+void cs_run_job_close(struct cs_run_job *job)
 {
     json_decref(job->plan_json);
     json_decref(job->cursor);
     cs_arena_free(job->arena);
     json_decref(job->spec_json);
-    *job = (struct cs_job){.checkpoint_step = -1};
+    *job = (struct cs_run_job){.checkpoint_step = -1};
 }
 
 static int by_name(const void *a, const void *b)
@@ -209,8 +209,8 @@ static enum cs_status hash_params(const struct cs_ckpt *ckpt, const struct cs_pa
     return CS_OK;
 }
 
-enum cs_status cs_job_weights_hash(const struct cs_job *job, const char *checkpoint, char out[65],
-                                   struct cs_err *err)
+enum cs_status cs_run_job_weights_hash(const struct cs_run_job *job, const char *checkpoint,
+                                       char out[65], struct cs_err *err)
 {
     struct cs_ckpt *ckpt = NULL;
     CS_TRY(cs_ckpt_open(checkpoint, &ckpt, err));

@@ -11,7 +11,7 @@
 
 enum { CS_HERE_DEVICES = 8 }; /* CPU ranks this node offers */
 
-struct cs_job {
+struct cs_run_job {
     char dir[CS_PATH_CAP], ckpt_dir[CS_PATH_CAP];
     struct cs_arena *arena;
     json_t *spec_json, *plan_json;
@@ -32,18 +32,18 @@ struct cs_job {
 /* Reads DIR/spec.json, plans (here: what its "here" is), writes DIR/plan.json. CS_PLAN with the
  * difference when the plan is not the one the spec was previewed with, unless is_replan. Broken
  * checkpoints are named through on_skip. */
-enum cs_status cs_job_open(const char *dir, const struct cs_here *here, bool is_replan,
-                           void (*on_skip)(void *, const char *), void *user, struct cs_job *out,
-                           struct cs_err *err) CS_NODISCARD;
-void cs_job_close(struct cs_job *job);
+enum cs_status cs_run_job_open(const char *dir, const struct cs_here *here, bool is_replan,
+                               void (*on_skip)(void *, const char *), void *user,
+                               struct cs_run_job *out, struct cs_err *err) CS_NODISCARD;
+void cs_run_job_close(struct cs_run_job *job);
 
 /* "vision.0+llm.0": the stages of a rank; "no stage" where it has none */
-void cs_job_stages(const struct cs_plan *plan, int rank, char *out, size_t cap);
+void cs_run_job_stages(const struct cs_plan *plan, int rank, char *out, size_t cap);
 /* "rank 2 (llm.1)" */
-void cs_job_rank_name(const struct cs_plan *plan, int rank, char *out, size_t cap);
+void cs_run_job_rank_name(const struct cs_plan *plan, int rank, char *out, size_t cap);
 /* SHA-256 over the names and fp32 values of all trained parameters of a checkpoint, in order of
  * name: equal for equal weights whatever the layout that wrote it. */
-enum cs_status cs_job_weights_hash(const struct cs_job *job, const char *checkpoint, char out[65],
-                                   struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_run_job_weights_hash(const struct cs_run_job *job, const char *checkpoint,
+                                       char out[65], struct cs_err *err) CS_NODISCARD;
 
 #endif

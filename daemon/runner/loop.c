@@ -1,4 +1,6 @@
-/* The life of a job: STARTING until all are ready, RUN, then PAUSED, CANCELLED, DONE or FAILED. */
+/* Runs a job: reads it, opens its files and sockets, starts its processes, turns the event loop. */
+#include "runner/runner.h"
+
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -10,228 +12,21 @@
 #include "core/base/clock.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"
-#include "runner/parts.h"
+#include "runner/checkpoint_commit.h"
+#include "runner/children.h"
+#include "runner/control.h"
+#include "runner/energy.h"
+#include "runner/events.h"
+#include "runner/life.h"
+#include "runner/memory.h"
+#include "runner/messages.h"
+#include "runner/past.h"
+#include "runner/predict.h"
+#include "runner/records.h"
+#include "runner/step_reports.h"
+#include "runner/watchdog.h"
 
 static const struct timeval tick_time = {.tv_usec = 100000}, second_time = {.tv_sec = 1};
-static const struct timeval decide_time = {.tv_usec = 300000}, grace_time = {.tv_sec = 2};
-
-/* A rank that died while it saved, before anybody told the runner of the save, leaves a part. A
- * directory of the user's own may hold what another job is writing: the next start sweeps there. */
-static void sweep_parts(struct cs_runner *r)
-{
-    struct cs_err err = {0};
-    if (!r->job.spec->checkpoint_dir[0] && cs_ckpt_clean(r->job.ckpt_dir, 0, &err) != CS_OK)
-        cs_run_note(r, CS_WARN, "parts of a checkpoint stay behind: %s", err.text);
-}
-
-static void finish(struct cs_runner *r, enum cs_run_state state, const char *reason)
-{
-    if (r->is_over)
-        return;
-    r->is_over = true;
-    sweep_parts(r);
-    cs_run_set_state(r, state, reason);
-    cs_journal_sync(r->journal);
-    event_base_loopbreak(r->base);
-}
-
-/* Everybody shall end: politely, then not. */
-static void end_children(struct cs_runner *r)
-{
-    cs_pool_stop(r->pool);
-    cs_children_signal(r, SIGTERM);
-    event_add(r->kill_timer, &grace_time);
-}
-
-static void on_kill_timer(evutil_socket_t fd, short what, void *user)
-{
-    (void)fd;
-    (void)what;
-    struct cs_runner *r = user;
-    cs_children_signal(r, r->is_finishing ? SIGTERM : SIGKILL);
-    if (r->is_finishing) { /* a feeder that does not end by itself */
-        r->is_finishing = false;
-        event_add(r->kill_timer, &grace_time);
-    }
-}
-
-void cs_run_fail(struct cs_runner *r, const struct cs_err *err)
-{
-    if (r->is_failing || r->is_stop_now || r->is_over)
-        return;
-    r->is_failing = true;
-    r->failure = *err;
-    cs_run_note(r, CS_ERROR, "%s", err->text);
-    end_children(r);
-    cs_run_check_end(r);
-}
-
-static void on_decide(evutil_socket_t fd, short what, void *user)
-{
-    (void)fd;
-    (void)what;
-    struct cs_runner *r = user;
-    if (!r->is_failing && !r->is_over)
-        cs_blame_decide(r);
-}
-
-/* One death brings others within milliseconds: wait for them, then decide who was first. */
-void cs_run_trouble(struct cs_runner *r)
-{
-    if (r->is_failing || r->is_stop_now || r->is_over || r->is_finishing ||
-        event_pending(r->decide, EV_TIMEOUT, NULL))
-        return;
-    event_add(r->decide, &decide_time);
-}
-
-static bool have_workers_finished(const struct cs_runner *r)
-{
-    for (int i = 0; i < r->n_ranks; i++) {
-        const struct cs_child *child = &r->child[i];
-        if (!child->has_exited || !child->is_done || child->exit_code || child->signal)
-            return false;
-    }
-    return true;
-}
-
-/* The weights of the last checkpoint, as read back from its files. */
-static void hash_final(struct cs_runner *r)
-{
-    char path[CS_PATH_CAP + 48];
-    struct cs_err err = {0};
-    snprintf(path, sizeof path, "%s/ckpt-%lld", r->job.ckpt_dir, (long long)r->checkpoint_step);
-    if (r->checkpoint_step >= 0 &&
-        cs_job_weights_hash(&r->job, path, r->weights_hash, &err) != CS_OK) {
-        r->weights_hash[0] = '\0';
-        cs_run_note(r, CS_ERROR, "the final checkpoint cannot be read back: %s", err.text);
-    }
-}
-
-static void finish_well(struct cs_runner *r)
-{
-    char text[1200];
-    cs_weights_write(r);
-    if (r->checkpoint_step != r->last_step) {
-        snprintf(text, sizeof text, "the final checkpoint of step %lld could not be written: %s",
-                 (long long)r->last_step,
-                 r->save_failure.text[0] ? r->save_failure.text : "the feeder asked for none");
-        finish(r, CS_RUN_FAILED, text);
-        return;
-    }
-    hash_final(r);
-    snprintf(text, sizeof text, "%s after step %lld",
-             r->state == CS_RUN_PAUSING ? "paused" : "stopped", (long long)r->last_step);
-    if (cs_run_is_complete(r))
-        finish(r, CS_RUN_DONE, NULL);
-    else if (r->state == CS_RUN_STOPPING)
-        finish(r, CS_RUN_CANCELLED, text);
-    else
-        finish(r, CS_RUN_PAUSED, text);
-}
-
-void cs_run_check_end(struct cs_runner *r)
-{
-    bool is_empty = cs_children_all_exited(r);
-    if (r->is_over)
-        return;
-    if (r->is_failing) {
-        if (is_empty)
-            finish(r, CS_RUN_FAILED, r->failure.text);
-        return;
-    }
-    if (r->is_stop_now) {
-        if (is_empty)
-            finish(r, CS_RUN_CANCELLED, "stopped without a checkpoint");
-        return;
-    }
-    if (!have_workers_finished(r))
-        return;
-    cs_saves_abandon(r);
-    event_del(r->decide);
-    if (is_empty) {
-        finish_well(r);
-    } else if (!r->is_finishing) {
-        r->is_finishing = true;
-        event_add(r->kill_timer, &grace_time);
-    }
-}
-
-static enum cs_status compare_programs(struct cs_runner *r, struct cs_err *err)
-{
-    for (int i = 1; i < r->n_ranks; i++)
-        if (strcmp(r->child[i].program_hash, r->child[0].program_hash) != 0)
-            return cs_fail(err, CS_PLAN,
-                           "rank %d lowered the plan to program %.12s, rank 0 to %.12s: are the "
-                           "binaries of one version?",
-                           i, r->child[i].program_hash, r->child[0].program_hash);
-    if (r->keys.program_hash[0] && strcmp(r->keys.program_hash, r->child[0].program_hash) != 0)
-        cs_log(r->log, CS_WARN, "program.hash", CS_KV("runner", (const char *)r->keys.program_hash),
-               CS_KV("workers", (const char *)r->child[0].program_hash));
-    return CS_OK;
-}
-
-void cs_run_ready(struct cs_runner *r)
-{
-    struct cs_err err = {0};
-    for (int i = 0; i <= r->n_ranks; i++)
-        if (!r->child[i].is_ready)
-            return;
-    if (r->is_failing || r->is_stop_now)
-        return;
-    if (compare_programs(r, &err) != CS_OK) {
-        cs_run_fail(r, &err);
-        return;
-    }
-    r->go_ns = r->row_ns = cs_now_ns();
-    cs_energy_begin(r);
-    json_t *go = cs_msg_new("worker.go");
-    for (int i = 0; i < r->n_ranks; i++)
-        cs_conn_send(r->child[i].conn, go);
-    json_decref(go);
-    if (r->state == CS_RUN_STARTING)
-        cs_run_set_state(r, CS_RUN_RUN, NULL);
-}
-
-static void ask_feeder(struct cs_runner *r, bool is_stop)
-{
-    json_t *msg = cs_msg_new("feeder.request");
-    cs_msg_set_bool(msg, "checkpoint", true);
-    cs_msg_set_bool(msg, "stop", is_stop);
-    cs_conn_send(cs_feeder(r)->conn, msg);
-    json_decref(msg);
-}
-
-void cs_run_ask_pause(struct cs_runner *r)
-{
-    if (r->is_stop_asked || r->is_failing || r->is_over)
-        return;
-    r->is_stop_asked = true;
-    ask_feeder(r, true);
-    cs_run_set_state(r, CS_RUN_PAUSING, "asked to pause");
-}
-
-void cs_run_ask_stop(struct cs_runner *r, bool is_now)
-{
-    if (r->is_failing || r->is_over || r->is_stop_now)
-        return;
-    if (!is_now && r->state == CS_RUN_STOPPING)
-        return;
-    if (!r->is_stop_asked && !is_now)
-        ask_feeder(r, true);
-    r->is_stop_asked = true;
-    cs_run_set_state(r, CS_RUN_STOPPING, is_now ? "asked to stop now" : "asked to stop");
-    if (is_now) {
-        r->is_stop_now = true;
-        end_children(r);
-        cs_run_check_end(r);
-    }
-}
-
-void cs_run_ask_checkpoint(struct cs_runner *r)
-{
-    if (!r->is_stop_asked && !r->is_failing && !r->is_over)
-        ask_feeder(r, false);
-}
 
 static void on_signal(evutil_socket_t number, short what, void *user)
 {
@@ -239,16 +34,16 @@ static void on_signal(evutil_socket_t number, short what, void *user)
     struct cs_runner *r = user;
     r->n_signals++;
     if (number == SIGINT && r->n_signals > 1)
-        cs_run_ask_stop(r, true);
+        cs_life_ask_stop(r, true);
     else
-        cs_run_ask_pause(r); /* repeated: the first one holds */
+        cs_life_ask_pause(r); /* repeated: the first one holds */
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *user)
 {
     (void)fd;
     (void)what;
-    cs_rows_drain(user);
+    cs_events_drain(user);
 }
 
 static void on_second(evutil_socket_t fd, short what, void *user)
@@ -257,8 +52,9 @@ static void on_second(evutil_socket_t fd, short what, void *user)
     (void)what;
     struct cs_runner *r = user;
     cs_journal_sync(r->journal);
-    if (r->go_ns && !r->is_failing && !r->is_stop_now)
-        cs_blame_watch(r);
+    struct cs_err err = {0};
+    if (r->go_ns && !r->is_failing && !r->is_stop_now && cs_watchdog_look(r, &err) != CS_OK)
+        cs_life_fail(r, &err);
 }
 
 static enum cs_status make_loop(struct cs_runner *r, struct cs_err *err)
@@ -271,20 +67,19 @@ static enum cs_status make_loop(struct cs_runner *r, struct cs_err *err)
         return cs_fail(err, CS_INTERNAL, "cannot make an event loop");
     r->tick = event_new(r->base, -1, EV_PERSIST, on_tick, r);
     r->second = event_new(r->base, -1, EV_PERSIST, on_second, r);
-    r->decide = evtimer_new(r->base, on_decide, r);
-    r->kill_timer = evtimer_new(r->base, on_kill_timer, r);
     r->sigterm = evsignal_new(r->base, SIGTERM, on_signal, r);
     r->sigint = evsignal_new(r->base, SIGINT, on_signal, r);
     event_add(r->tick, &tick_time);
     event_add(r->second, &second_time);
     event_add(r->sigterm, NULL);
     event_add(r->sigint, NULL);
-    return CS_OK;
+    return cs_life_begin(r, err);
 }
 
 static void free_loop(struct cs_runner *r)
 {
-    struct event *all[] = {r->tick, r->second, r->decide, r->kill_timer, r->sigterm, r->sigint};
+    cs_life_end(r);
+    struct event *all[] = {r->tick, r->second, r->sigterm, r->sigint};
     for (size_t i = 0; i < CS_ARRAY_LEN(all); i++)
         if (all[i])
             event_free(all[i]);
@@ -369,6 +164,8 @@ static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
     return CS_OK;
 }
 
+static const struct cs_child_calls child_calls = {cs_child_message, cs_life_ended};
+
 static enum cs_status start(struct cs_runner *r, struct cs_err *err)
 {
     CS_TRY(prepare(r, err));
@@ -381,18 +178,19 @@ static enum cs_status start(struct cs_runner *r, struct cs_err *err)
                     (long long)r->job.checkpoint_step);
     CS_TRY(cs_past_read(r, err));
     if (cs_run_is_complete(r) && cs_past_has_weights(r)) {
-        if (cs_job_weights_hash(&r->job, r->job.resume, r->weights_hash, err) != CS_OK)
+        if (cs_run_job_weights_hash(&r->job, r->job.resume, r->weights_hash, err) != CS_OK)
             return cs_wrap(err, err->status, "the finished checkpoint");
-        finish(r, CS_RUN_DONE, "all steps were done already");
+        cs_life_finish(r, CS_RUN_DONE, "all steps were done already");
         return CS_OK;
     }
     if (r->is_eval_first)
         cs_run_note(r, CS_INFO, "the evaluation of step %lld is still to be made",
                     (long long)r->last_step);
     else if (cs_run_is_complete(r))
-        cs_run_note(r, CS_INFO, "all steps are done, what the weights became is still to be said");
+        cs_run_note(r, CS_INFO, "all steps are done, weights.json is still to be written");
     if (cs_ckpt_clean(r->job.ckpt_dir, r->job.spec->checkpoint_keep, err) != CS_OK)
         cs_run_note(r, CS_WARN, "old checkpoints cannot be removed: %s", err->text);
+    r->calls = &child_calls;
     return cs_children_start(r, err);
 }
 
@@ -415,8 +213,8 @@ static enum cs_status run(struct cs_runner *r, struct cs_err *err)
 {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a full file is an error value */
-    CS_TRY(cs_job_open(r->options->job_dir, &r->options->here, r->options->is_replan, on_skip,
-                       r->log, &r->job, err));
+    CS_TRY(cs_run_job_open(r->options->job_dir, &r->options->here, r->options->is_replan, on_skip,
+                           r->log, &r->job, err));
     r->number = number_of(r->options, r->job.dir);
     enum cs_status status = start(r, err);
     if (status != CS_OK) {
@@ -468,7 +266,7 @@ enum cs_status cs_runner_run(const struct cs_runner_options *options, struct cs_
     cs_children_free(r);
     cs_memory_free(r);
     free(r->child);
-    cs_rows_free(r);
+    cs_step_reports_free(r);
     cs_saves_free(r);
     cs_energy_end(r);
     free_loop(r);
@@ -476,7 +274,7 @@ enum cs_status cs_runner_run(const struct cs_runner_options *options, struct cs_
     cs_tracelog_close(r->trace);
     json_decref(r->culprit);
     json_decref(r->weights);
-    cs_job_close(&r->job);
+    cs_run_job_close(&r->job);
     cs_log_free(r->log);
     if (log_fd != -1)
         close(log_fd);

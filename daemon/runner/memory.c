@@ -1,9 +1,9 @@
 /* Shared memory of a generation: one event ring per rank and one slot pool, in memfds that only the
  * processes of the job hold, so that nothing is left behind. */
+#include "runner/memory.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "runner/parts.h"
 
 enum { RING_EVENTS = 65536, POOL_MANIFESTS = 4 };
 
@@ -22,7 +22,7 @@ static enum cs_status make_area(const char *name, size_t bytes, int *fd, void **
 
 /* A step of small samples may open as many slots as it has samples; the pool must hold a whole
  * step, and better two of the expected size, so that the feeder works ahead. */
-static struct cs_pool_shape pool_shape(const struct cs_job *job)
+static struct cs_pool_shape pool_shape(const struct cs_run_job *job)
 {
     int64_t expected = job->plan->slots > 0 ? job->plan->slots : 1;
     int64_t worst =

@@ -1,10 +1,18 @@
-/* What workers and the feeder say: one handler per message. */
+/* Takes what workers and the feeder say: one handler per message. */
+#include "runner/messages.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/str.h"
 #include "core/wire/wire.h"
-#include "runner/parts.h"
+#include "runner/checkpoint_commit.h"
+#include "runner/events.h"
+#include "runner/life.h"
+#include "runner/records.h"
+#include "runner/step.h"
+#include "runner/step_reports.h"
+#include "runner/weights.h"
 
 static void on_ready(struct cs_child *child, const json_t *msg)
 {
@@ -22,7 +30,7 @@ static void on_ready(struct cs_child *child, const json_t *msg)
                CS_KV("state_bytes", cs_msg_int(msg, "state_bytes", 0)),
                CS_KV("activation_bytes", cs_msg_int(msg, "activation_bytes", 0)),
                CS_KV("scratch_bytes", cs_msg_int(msg, "scratch_bytes", 0)));
-    cs_run_ready(child->runner);
+    cs_life_ready(child->runner);
 }
 
 static void on_error(struct cs_child *child, const json_t *msg)
@@ -33,7 +41,7 @@ static void on_error(struct cs_child *child, const json_t *msg)
     snprintf(child->error.text, sizeof child->error.text, "%s", cs_msg_str(msg, "text", ""));
     child->error_step = cs_msg_int(msg, "step", -1);
     cs_str_copy(child->error_action, sizeof child->error_action, cs_msg_str(msg, "action", ""));
-    cs_run_trouble(child->runner);
+    cs_life_trouble(child->runner);
 }
 
 static void on_done(struct cs_child *child, const json_t *msg)
@@ -44,24 +52,57 @@ static void on_done(struct cs_child *child, const json_t *msg)
                 cs_msg_str(msg, "weights_hash", ""));
 }
 
+/* Steps that are complete now; their last events are in the rings. */
+static void finish_steps(struct cs_runner *r)
+{
+    struct cs_step_report report;
+    bool is_save_through = false;
+    while (cs_step_report_take(r, &report)) {
+        cs_events_drain(r);
+        is_save_through = cs_step_done(r, &report) || is_save_through;
+        json_decref(report.cursor);
+    }
+    if (is_save_through)
+        cs_life_check_end(r);
+}
+
 static void on_step(struct cs_child *child, const json_t *msg)
 {
-    cs_rows_report(child->runner, child, msg);
+    struct cs_err err = {0};
+    if (cs_step_report_add(child->runner, child, msg, &err) == CS_OK)
+        finish_steps(child->runner);
+    else
+        cs_life_fail(child->runner, &err);
 }
 
 static void on_announced(struct cs_child *child, const json_t *msg)
 {
-    cs_rows_announce(child->runner, msg);
+    struct cs_runner *r = child->runner;
+    const struct cs_step_report *report;
+    struct cs_err err = {0};
+    if (cs_step_report_announce(r, msg, &report, &err) != CS_OK) {
+        cs_life_fail(r, &err);
+        return;
+    }
+    if (report->flags & CS_STEP_CHECKPOINT)
+        cs_save_expect(r, report);
+    finish_steps(r);
+}
+
+static void take_save(struct cs_child *child, const json_t *msg, bool is_failed)
+{
+    if (cs_save_reported(child->runner, msg, is_failed))
+        cs_life_check_end(child->runner);
 }
 
 static void on_saved(struct cs_child *child, const json_t *msg)
 {
-    cs_save_reported(child->runner, msg, false);
+    take_save(child, msg, false);
 }
 
 static void on_save_failed(struct cs_child *child, const json_t *msg)
 {
-    cs_save_reported(child->runner, msg, true);
+    take_save(child, msg, true);
 }
 
 /* the first ones one by one, then every hundredth: quarantine.jsonl has them all */

@@ -1,6 +1,8 @@
 /* What runs before this one have left in the job directory. A job may have been ended by force
  * after its last checkpoint: then an evaluation or the final hashes are missing, and only they are
  * made up for. */
+#include "runner/past.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +10,6 @@
 
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
-#include "runner/parts.h"
 
 /* A row of the journal. A step that was trained again is to be evaluated again. */
 static void take_row(struct cs_runner *r, const json_t *row)

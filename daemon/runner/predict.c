@@ -1,5 +1,7 @@
 /* The simulated step goes into the trace, so that it can be drawn above the measured ones. On CPU
  * ranks the first steps of a run tell what its stages cost; the prediction is then made again. */
+#include "runner/predict.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +10,7 @@
 #include "core/base/io.h"
 #include "core/sched/sim/predict.h"
 #include "core/wire/wire.h"
-#include "runner/parts.h"
+#include "runner/records.h"
 
 static enum cs_status write_record(struct cs_runner *r, const struct cs_program *program,
                                    const struct cs_sim_result *sim, bool is_again,

@@ -1,4 +1,6 @@
-/* What the runner tells: journal, state file, daemon, log. */
+/* Writes what happens to the journal, the state file, the log and everybody who is connected. */
+#include "runner/records.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
-#include "runner/parts.h"
+#include "runner/subscribers.h"
 
 static const char *const state_names[] = {
 #define X(name) #name,
@@ -53,8 +55,7 @@ void cs_run_emit(struct cs_runner *r, json_t *msg, bool is_kept)
         cs_msg_set_int(msg, "job", r->number);
     if (is_kept)
         keep(r, msg);
-    if (r->control)
-        cs_control_send(r, msg);
+    cs_subscribers_send(r, msg);
     json_decref(msg);
 }
 

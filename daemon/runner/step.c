@@ -1,32 +1,18 @@
-/* A finished step: its row for the journal and the daemon, its events for the trace, its spans. */
+/* Finishes a step: its row for the journal and the daemon, its events for the trace, its spans. */
+#include "runner/step.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
-#include "runner/parts.h"
+#include "runner/checkpoint_commit.h"
+#include "runner/energy.h"
+#include "runner/events.h"
+#include "runner/predict.h"
+#include "runner/records.h"
 
 static const int64_t spans_every_ns = 250000000;
-
-/* Take the events of training step `step` out of a rank's buffer; older ones and those of
- * evaluations go, later ones stay. */
-static struct cs_span_events take_events(struct cs_child *child, int64_t step,
-                                         struct cs_arena *arena)
-{
-    struct cs_event *mine = CS_NEW_ARRAY(arena, struct cs_event, child->n_events);
-    uint32_t n = 0, kept = 0;
-    for (uint32_t i = 0; i < child->n_events; i++) {
-        const struct cs_event *e = &child->events[i];
-        bool is_eval = (e->flags & CS_EVENT_EVAL) != 0;
-        bool is_late_save = e->kind == CS_EVENT_SAVE && (int64_t)e->step < step;
-        if (!is_eval && (e->step == (uint32_t)step || is_late_save))
-            mine[n++] = *e;
-        else if (!is_eval && (int64_t)e->step > step)
-            child->events[kept++] = *e;
-    }
-    child->n_events = kept;
-    return (struct cs_span_events){mine, n};
-}
 
 /* First begin to last end of the ranks' STEP events, 0 when there are none. */
 static int64_t step_ns_of(const struct cs_span_events *events, int n_ranks)
@@ -69,10 +55,10 @@ static json_t *stage_bubbles(const struct cs_span_step *spans)
     return out;
 }
 
-static json_t *step_msg(struct cs_runner *r, const struct cs_row *row, const char *kind)
+static json_t *step_msg(struct cs_runner *r, const struct cs_step_report *report, const char *kind)
 {
     json_t *msg = cs_msg_new("runner.step");
-    cs_msg_set_int(msg, "step", row->step);
+    cs_msg_set_int(msg, "step", report->step);
     cs_msg_set_str(msg, "kind", kind);
     cs_msg_set_int(msg, "generation", r->job.generation);
     cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
@@ -97,25 +83,25 @@ static void set_energy(struct cs_runner *r, json_t *msg)
         cs_msg_set_int(msg, "energy_mj", energy_mj);
 }
 
-static void emit_train(struct cs_runner *r, const struct cs_row *row, int64_t step_ns,
+static void emit_train(struct cs_runner *r, const struct cs_step_report *report, int64_t step_ns,
                        const struct cs_span_step *spans)
 {
-    json_t *msg = step_msg(r, row, "train");
-    if (row->has_loss && row->loss_tokens > 0)
-        cs_msg_set_num(msg, "loss", row->loss_sum / (double)row->loss_tokens);
-    if (row->tokens > 0)
-        cs_msg_set_int(msg, "tokens", row->tokens);
-    cs_msg_set_int(msg, "trained_tokens", row->trained_tokens);
-    cs_msg_set_int(msg, "samples", row->samples);
-    cs_msg_set_int(msg, "slots", row->slots);
-    if (row->has_norm)
-        cs_msg_set_num(msg, "grad_norm", row->grad_norm);
-    cs_msg_set_num(msg, "lr", row->lr);
-    if (row->is_skipped)
+    json_t *msg = step_msg(r, report, "train");
+    if (report->has_loss && report->loss_tokens > 0)
+        cs_msg_set_num(msg, "loss", report->loss_sum / (double)report->loss_tokens);
+    if (report->tokens > 0)
+        cs_msg_set_int(msg, "tokens", report->tokens);
+    cs_msg_set_int(msg, "trained_tokens", report->trained_tokens);
+    cs_msg_set_int(msg, "samples", report->samples);
+    cs_msg_set_int(msg, "slots", report->slots);
+    if (report->has_norm)
+        cs_msg_set_num(msg, "grad_norm", report->grad_norm);
+    cs_msg_set_num(msg, "lr", report->lr);
+    if (report->is_skipped)
         cs_msg_set_bool(msg, "is_skipped", true);
     cs_msg_set_int(msg, "step_ns", step_ns);
-    cs_msg_set_int(msg, "messages_sent", row->messages);
-    cs_msg_set_int(msg, "bytes_sent", row->bytes);
+    cs_msg_set_int(msg, "messages_sent", report->messages);
+    cs_msg_set_int(msg, "bytes_sent", report->bytes);
     set_energy(r, msg);
     if (spans->n_spans)
         set_spans(msg, spans);
@@ -124,11 +110,11 @@ static void emit_train(struct cs_runner *r, const struct cs_row *row, int64_t st
 
 /* [rank, action, start_us, end_us, letter, stage, slot, peer, is_grad]: drawable without the
  * program */
-static void emit_spans(struct cs_runner *r, const struct cs_row *row,
+static void emit_spans(struct cs_runner *r, const struct cs_step_report *report,
                        const struct cs_span_step *spans)
 {
     int64_t now_ns = cs_now_ns();
-    if (!cs_control_has_peers(r) || now_ns - r->spans_ns < spans_every_ns || !spans->n_spans)
+    if (r->subscribers == NULL || now_ns - r->spans_ns < spans_every_ns || !spans->n_spans)
         return;
     r->spans_ns = now_ns;
     json_t *list = json_array();
@@ -141,8 +127,8 @@ static void emit_spans(struct cs_runner *r, const struct cs_row *row,
                                               s->key.slot, s->key.peer, s->key.is_grad));
     }
     json_t *msg = cs_msg_new("runner.spans");
-    cs_msg_set_int(msg, "step", row->step);
-    cs_msg_set_int(msg, "slots", row->slots);
+    cs_msg_set_int(msg, "step", report->step);
+    cs_msg_set_int(msg, "slots", report->slots);
     cs_msg_set_int(msg, "origin_ns", spans->start_ns);
     cs_msg_set_int(msg, "makespan_ns", spans->makespan_ns);
     cs_msg_set(msg, "stage_bubble", stage_bubbles(spans));
@@ -150,7 +136,7 @@ static void emit_spans(struct cs_runner *r, const struct cs_row *row,
     cs_run_emit(r, msg, false);
 }
 
-static void add_to_trace(struct cs_runner *r, const struct cs_row *row,
+static void add_to_trace(struct cs_runner *r, const struct cs_step_report *report,
                          const struct cs_span_events *events, const struct cs_span_keys *keys)
 {
     uint64_t lost[CS_TRACE_MAX_RANKS];
@@ -160,8 +146,8 @@ static void add_to_trace(struct cs_runner *r, const struct cs_row *row,
         r->child[i].ring.lost = 0;
     }
     const struct cs_trace_record record = {.type = CS_TRACE_STEP,
-                                           .step = row->step,
-                                           .n_slots = (int32_t)row->slots,
+                                           .step = report->step,
+                                           .n_slots = (int32_t)report->slots,
                                            .n_ranks = r->n_ranks,
                                            .generation = (int32_t)r->job.generation,
                                            .wall_ns = cs_wall_ns(),
@@ -175,7 +161,7 @@ static void add_to_trace(struct cs_runner *r, const struct cs_row *row,
     }
 }
 
-static void train_done(struct cs_runner *r, const struct cs_row *row)
+static void train_done(struct cs_runner *r, const struct cs_step_report *report)
 {
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_span_events events[CS_TRACE_MAX_RANKS];
@@ -184,73 +170,72 @@ static void train_done(struct cs_runner *r, const struct cs_row *row)
     struct cs_err err = {0};
     int64_t now_ns = cs_now_ns();
     for (int i = 0; i < r->n_ranks; i++)
-        events[i] = take_events(&r->child[i], row->step, arena);
-    if (cs_keys_get(&r->keys, (int)row->slots, false, &keys, &err) == CS_OK) {
+        events[i] = cs_events_take(&r->child[i], report->step, arena);
+    if (cs_keys_get(&r->keys, (int)report->slots, false, &keys, &err) == CS_OK) {
         const struct cs_span_input in = {.n_ranks = r->n_ranks,
                                          .n_stages = r->job.plan->n_stages,
                                          .replicas = r->job.plan->dp,
                                          .keys = keys,
                                          .events = events};
         cs_span_build(&in, arena, &spans);
-        add_to_trace(r, row, events, keys);
-        cs_run_measure(r, row->step, keys, events);
+        add_to_trace(r, report, events, keys);
+        cs_run_measure(r, report->step, keys, events);
     }
     int64_t step_ns = step_ns_of(events, r->n_ranks);
     if (step_ns == 0)
-        step_ns = now_ns - r->row_ns;
-    r->row_ns = now_ns;
+        step_ns = now_ns - r->step_end_ns;
+    r->step_end_ns = now_ns;
     r->slowest_ns = step_ns > r->slowest_ns ? step_ns : r->slowest_ns;
-    r->last_step = row->step;
-    r->tokens += row->trained_tokens;
-    r->samples += row->samples;
-    if (row->is_skipped && r->skipped++ % 100 == 0)
+    r->last_step = report->step;
+    r->tokens += report->trained_tokens;
+    r->samples += report->samples;
+    if (report->is_skipped && r->skipped++ % 100 == 0)
         cs_run_note(r, CS_WARN,
                     "the gradient of step %lld is not finite, its update was skipped (%lld so far)",
-                    (long long)row->step, (long long)r->skipped);
-    emit_train(r, row, step_ns, &spans);
-    emit_spans(r, row, &spans);
+                    (long long)report->step, (long long)r->skipped);
+    emit_train(r, report, step_ns, &spans);
+    emit_spans(r, report, &spans);
     cs_arena_free(arena);
-    if (row->is_norm_unequal && !r->is_norm_told) {
+    if (report->is_norm_unequal && !r->is_norm_told) {
         r->is_norm_told = true;
         cs_run_note(r, CS_ERROR, "ranks disagree on the gradient norm of step %lld",
-                    (long long)row->step);
+                    (long long)report->step);
     }
 }
 
-static void eval_done(struct cs_runner *r, const struct cs_row *row)
+static void eval_done(struct cs_runner *r, const struct cs_step_report *report)
 {
     struct cs_eval *eval = &r->eval;
-    if (row->flags & CS_STEP_EVAL_FIRST)
-        *eval = (struct cs_eval){.start_ns = r->row_ns};
-    eval->correct += row->correct;
-    eval->samples += row->loss_samples;
-    eval->tokens += row->loss_tokens;
-    eval->loss_sum += row->loss_sum;
-    r->row_ns = cs_now_ns();
-    if (!(row->flags & CS_STEP_EVAL_LAST))
+    if (report->flags & CS_STEP_EVAL_FIRST)
+        *eval = (struct cs_eval){.start_ns = r->step_end_ns};
+    eval->correct += report->correct;
+    eval->samples += report->loss_samples;
+    eval->tokens += report->loss_tokens;
+    eval->loss_sum += report->loss_sum;
+    r->step_end_ns = cs_now_ns();
+    if (!(report->flags & CS_STEP_EVAL_LAST))
         return;
-    json_t *msg = step_msg(r, row, "eval");
+    json_t *msg = step_msg(r, report, "eval");
     if (eval->tokens > 0)
         cs_msg_set_num(msg, "loss", eval->loss_sum / (double)eval->tokens);
     cs_msg_set_int(msg, "trained_tokens", eval->tokens);
     cs_msg_set_int(msg, "samples", eval->samples);
     cs_msg_set_int(msg, "correct", eval->correct);
-    cs_msg_set_int(msg, "step_ns", r->row_ns - eval->start_ns);
+    cs_msg_set_int(msg, "step_ns", r->step_end_ns - eval->start_ns);
     set_energy(r, msg);
     if (eval->samples > 0) {
         r->exact_match = (double)eval->correct / (double)eval->samples;
         cs_msg_set_num(msg, "exact_match", r->exact_match);
     }
     cs_run_emit(r, msg, true);
-    r->evaluated_step = row->step;
+    r->evaluated_step = report->step;
 }
 
-void cs_step_done(struct cs_runner *r, const struct cs_row *row)
+bool cs_step_done(struct cs_runner *r, const struct cs_step_report *report)
 {
-    if (row->is_eval)
-        eval_done(r, row);
+    if (report->is_eval)
+        eval_done(r, report);
     else
-        train_done(r, row);
-    if (row->flags & CS_STEP_CHECKPOINT)
-        cs_save_step_done(r, row);
+        train_done(r, report);
+    return (report->flags & CS_STEP_CHECKPOINT) != 0 && cs_save_step_done(r, report);
 }

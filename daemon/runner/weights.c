@@ -1,12 +1,14 @@
 /* What parameters were at the end of a job, as the workers say: weights.json. Where the head is on
  * another rank than the table it is tied to, both ranks have the tensor, and it is told when they
  * do not have the same. */
+#include "runner/weights.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/str.h"
 #include "core/wire/wire.h"
-#include "runner/parts.h"
+#include "runner/records.h"
 
 /* [[id, xxh3], ...] of the parameters a rank answers for, into the table by name */
 static void add_weights(struct cs_runner *r, const json_t *weights)
@@ -37,8 +39,8 @@ static void raise_alarm(struct cs_runner *r, const char *name, const char *table
 {
     const struct cs_plan *plan = r->job.plan;
     char first[240], second[240];
-    cs_job_rank_name(plan, plan->stages[plan->embed_stage].rank, first, sizeof first);
-    cs_job_rank_name(plan, plan->stages[plan->head_stage].rank, second, sizeof second);
+    cs_run_job_rank_name(plan, plan->stages[plan->embed_stage].rank, first, sizeof first);
+    cs_run_job_rank_name(plan, plan->stages[plan->head_stage].rank, second, sizeof second);
     cs_run_note(r, CS_ERROR,
                 "ALARM: the two copies of %s, which is also the head, differ: %s on %s, %s on %s; "
                 "one of the ranks computes wrongly, and the checkpoints hold the first copy",

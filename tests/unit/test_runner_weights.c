@@ -12,7 +12,8 @@
 
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
-#include "runner/parts.h"
+#include "runner/messages.h"
+#include "runner/weights.h"
 #include "support/planned.h"
 #include "support/tmpdir.h"
 

@@ -1,5 +1,7 @@
-/* Checkpoints: the ranks write their files, the last report makes the runner commit. A save that
- * fails is told and dropped; training goes on, and the checkpoints before it stay. */
+/* Commits checkpoints: the ranks write their files, the last report makes the runner commit. A save
+ * that fails is told and dropped; training goes on, and the checkpoints before it stay. */
+#include "runner/checkpoint_commit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"
-#include "runner/parts.h"
+#include "runner/records.h"
 #include "store/fsio.h"
 
 static struct cs_save *find_save(struct cs_runner *r, int64_t step)
@@ -39,11 +41,11 @@ static void drop_save(struct cs_runner *r, struct cs_save *save)
     free_save(save);
 }
 
-void cs_save_expect(struct cs_runner *r, const struct cs_row *row)
+void cs_save_expect(struct cs_runner *r, const struct cs_step_report *report)
 {
-    struct cs_save *save = find_save(r, row->step);
+    struct cs_save *save = find_save(r, report->step);
     json_decref(save->cursor);
-    save->cursor = json_incref(row->cursor);
+    save->cursor = json_incref(report->cursor);
 }
 
 static json_t *trainer_of(const struct cs_runner *r, const struct cs_save *save)
@@ -101,12 +103,12 @@ static void fail_save(struct cs_runner *r, const struct cs_save *save)
     (void)cs_fail(&r->save_failure, CS_IO, "%s", save->failure);
 }
 
-/* Done with when the step's row is out and every rank has spoken. */
-static void resolve(struct cs_runner *r, struct cs_save *save)
+/* Is through when its step has been reported and every rank has spoken. */
+static bool resolve(struct cs_runner *r, struct cs_save *save)
 {
     struct cs_err err = {0};
     if (!save->is_step_done || save->n_saved + save->n_failed < r->n_ranks)
-        return;
+        return false;
     if (save->n_failed)
         fail_save(r, save);
     else
@@ -114,17 +116,17 @@ static void resolve(struct cs_runner *r, struct cs_save *save)
     drop_save(r, save);
     if (cs_ckpt_prune(r->job.ckpt_dir, r->job.spec->checkpoint_keep, &err) != CS_OK)
         cs_run_note(r, CS_WARN, "old checkpoints cannot be removed: %s", err.text);
-    cs_run_check_end(r);
+    return true;
 }
 
-void cs_save_step_done(struct cs_runner *r, const struct cs_row *row)
+bool cs_save_step_done(struct cs_runner *r, const struct cs_step_report *report)
 {
-    struct cs_save *save = find_save(r, row->step);
+    struct cs_save *save = find_save(r, report->step);
     save->is_step_done = true;
     save->tokens = r->tokens;
     save->samples = r->samples;
     save->skipped = r->skipped;
-    resolve(r, save);
+    return resolve(r, save);
 }
 
 static void add_files(struct cs_save *save, const json_t *files)
@@ -144,7 +146,7 @@ static void add_files(struct cs_save *save, const json_t *files)
     }
 }
 
-void cs_save_reported(struct cs_runner *r, const json_t *msg, bool is_failed)
+bool cs_save_reported(struct cs_runner *r, const json_t *msg, bool is_failed)
 {
     struct cs_save *save = find_save(r, cs_msg_int(msg, "step", 0));
     if (is_failed) {
@@ -159,7 +161,7 @@ void cs_save_reported(struct cs_runner *r, const json_t *msg, bool is_failed)
         add_files(save, cs_msg_arr(msg, "files"));
         save->n_saved++;
     }
-    resolve(r, save);
+    return resolve(r, save);
 }
 
 void cs_saves_abandon(struct cs_runner *r)

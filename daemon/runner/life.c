@@ -1,0 +1,262 @@
+/* Leads a job through its life: STARTING until all are ready, RUN, then PAUSED, CANCELLED, DONE or
+ * FAILED. Whatever ends it, the children end first and what they still say is taken. */
+#include "runner/life.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/wire/wire.h"
+#include "runner/blame.h"
+#include "runner/checkpoint_commit.h"
+#include "runner/children.h"
+#include "runner/energy.h"
+#include "runner/past.h"
+#include "runner/records.h"
+#include "runner/weights.h"
+
+static const struct timeval decide_time = {.tv_usec = 300000}, grace_time = {.tv_sec = 2};
+
+/* A rank that died while it saved, before anybody told the runner of the save, leaves a part. A
+ * directory of the user's own may hold what another job is writing: the next start sweeps there. */
+static void sweep_parts(struct cs_runner *r)
+{
+    struct cs_err err = {0};
+    if (!r->job.spec->checkpoint_dir[0] && cs_ckpt_clean(r->job.ckpt_dir, 0, &err) != CS_OK)
+        cs_run_note(r, CS_WARN, "parts of a checkpoint stay behind: %s", err.text);
+}
+
+void cs_life_finish(struct cs_runner *r, enum cs_run_state state, const char *reason)
+{
+    if (r->is_over)
+        return;
+    r->is_over = true;
+    sweep_parts(r);
+    cs_run_set_state(r, state, reason);
+    cs_journal_sync(r->journal);
+    event_base_loopbreak(r->base);
+}
+
+/* Everybody shall end: politely, then not. */
+static void end_children(struct cs_runner *r)
+{
+    cs_pool_stop(r->pool);
+    cs_children_signal(r, SIGTERM);
+    event_add(r->kill_timer, &grace_time);
+}
+
+static void on_kill_timer(evutil_socket_t fd, short what, void *user)
+{
+    (void)fd;
+    (void)what;
+    struct cs_runner *r = user;
+    cs_children_signal(r, r->is_finishing ? SIGTERM : SIGKILL);
+    if (r->is_finishing) { /* a feeder that does not end by itself */
+        r->is_finishing = false;
+        event_add(r->kill_timer, &grace_time);
+    }
+}
+
+void cs_life_fail(struct cs_runner *r, const struct cs_err *err)
+{
+    if (r->is_failing || r->is_stop_now || r->is_over)
+        return;
+    r->is_failing = true;
+    r->failure = *err;
+    cs_run_note(r, CS_ERROR, "%s", err->text);
+    end_children(r);
+    cs_life_check_end(r);
+}
+
+static void on_decide(evutil_socket_t fd, short what, void *user)
+{
+    (void)fd;
+    (void)what;
+    struct cs_runner *r = user;
+    struct cs_err err = {0};
+    if (!r->is_failing && !r->is_over && cs_blame_decide(r, &err) != CS_OK)
+        cs_life_fail(r, &err);
+}
+
+/* One death brings others within milliseconds: wait for them, then decide who was first. */
+void cs_life_trouble(struct cs_runner *r)
+{
+    if (r->is_failing || r->is_stop_now || r->is_over || r->is_finishing ||
+        event_pending(r->decide, EV_TIMEOUT, NULL))
+        return;
+    event_add(r->decide, &decide_time);
+}
+
+static bool have_workers_finished(const struct cs_runner *r)
+{
+    for (int i = 0; i < r->n_ranks; i++) {
+        const struct cs_child *child = &r->child[i];
+        if (!child->has_exited || !child->is_done || child->exit_code || child->signal)
+            return false;
+    }
+    return true;
+}
+
+/* The weights of the last checkpoint, as read back from its files. */
+static void hash_final(struct cs_runner *r)
+{
+    char path[CS_PATH_CAP + 48];
+    struct cs_err err = {0};
+    snprintf(path, sizeof path, "%s/ckpt-%lld", r->job.ckpt_dir, (long long)r->checkpoint_step);
+    if (r->checkpoint_step >= 0 &&
+        cs_run_job_weights_hash(&r->job, path, r->weights_hash, &err) != CS_OK) {
+        r->weights_hash[0] = '\0';
+        cs_run_note(r, CS_ERROR, "the final checkpoint cannot be read back: %s", err.text);
+    }
+}
+
+static void finish_well(struct cs_runner *r)
+{
+    char text[1200];
+    cs_weights_write(r);
+    if (r->checkpoint_step != r->last_step) {
+        snprintf(text, sizeof text, "the final checkpoint of step %lld could not be written: %s",
+                 (long long)r->last_step,
+                 r->save_failure.text[0] ? r->save_failure.text : "the feeder asked for none");
+        cs_life_finish(r, CS_RUN_FAILED, text);
+        return;
+    }
+    hash_final(r);
+    snprintf(text, sizeof text, "%s after step %lld",
+             r->state == CS_RUN_PAUSING ? "paused" : "stopped", (long long)r->last_step);
+    if (cs_run_is_complete(r))
+        cs_life_finish(r, CS_RUN_DONE, NULL);
+    else if (r->state == CS_RUN_STOPPING)
+        cs_life_finish(r, CS_RUN_CANCELLED, text);
+    else
+        cs_life_finish(r, CS_RUN_PAUSED, text);
+}
+
+void cs_life_check_end(struct cs_runner *r)
+{
+    bool is_empty = cs_children_all_exited(r);
+    if (r->is_over)
+        return;
+    if (r->is_failing) {
+        if (is_empty)
+            cs_life_finish(r, CS_RUN_FAILED, r->failure.text);
+        return;
+    }
+    if (r->is_stop_now) {
+        if (is_empty)
+            cs_life_finish(r, CS_RUN_CANCELLED, "stopped without a checkpoint");
+        return;
+    }
+    if (!have_workers_finished(r))
+        return;
+    cs_saves_abandon(r);
+    event_del(r->decide);
+    if (is_empty) {
+        finish_well(r);
+    } else if (!r->is_finishing) {
+        r->is_finishing = true;
+        event_add(r->kill_timer, &grace_time);
+    }
+}
+
+void cs_life_ended(struct cs_child *child)
+{
+    if (child->exit_code != 0 || child->signal != 0 || !child->is_done)
+        cs_life_trouble(child->runner);
+    cs_life_check_end(child->runner);
+}
+
+static enum cs_status compare_programs(struct cs_runner *r, struct cs_err *err)
+{
+    for (int i = 1; i < r->n_ranks; i++)
+        if (strcmp(r->child[i].program_hash, r->child[0].program_hash) != 0)
+            return cs_fail(err, CS_PLAN,
+                           "rank %d lowered the plan to program %.12s, rank 0 to %.12s: are the "
+                           "binaries of one version?",
+                           i, r->child[i].program_hash, r->child[0].program_hash);
+    if (r->keys.program_hash[0] && strcmp(r->keys.program_hash, r->child[0].program_hash) != 0)
+        cs_log(r->log, CS_WARN, "program.hash", CS_KV("runner", (const char *)r->keys.program_hash),
+               CS_KV("workers", (const char *)r->child[0].program_hash));
+    return CS_OK;
+}
+
+void cs_life_ready(struct cs_runner *r)
+{
+    struct cs_err err = {0};
+    for (int i = 0; i <= r->n_ranks; i++)
+        if (!r->child[i].is_ready)
+            return;
+    if (r->is_failing || r->is_stop_now)
+        return;
+    if (compare_programs(r, &err) != CS_OK) {
+        cs_life_fail(r, &err);
+        return;
+    }
+    r->go_ns = r->step_end_ns = cs_now_ns();
+    cs_energy_begin(r);
+    json_t *go = cs_msg_new("worker.go");
+    for (int i = 0; i < r->n_ranks; i++)
+        cs_conn_send(r->child[i].conn, go);
+    json_decref(go);
+    if (r->state == CS_RUN_STARTING)
+        cs_run_set_state(r, CS_RUN_RUN, NULL);
+}
+
+static void ask_feeder(struct cs_runner *r, bool is_stop)
+{
+    json_t *msg = cs_msg_new("feeder.request");
+    cs_msg_set_bool(msg, "checkpoint", true);
+    cs_msg_set_bool(msg, "stop", is_stop);
+    cs_conn_send(r->child[r->n_ranks].conn, msg);
+    json_decref(msg);
+}
+
+void cs_life_ask_pause(struct cs_runner *r)
+{
+    if (r->is_stop_asked || r->is_failing || r->is_over)
+        return;
+    r->is_stop_asked = true;
+    ask_feeder(r, true);
+    cs_run_set_state(r, CS_RUN_PAUSING, "asked to pause");
+}
+
+void cs_life_ask_stop(struct cs_runner *r, bool is_now)
+{
+    if (r->is_failing || r->is_over || r->is_stop_now)
+        return;
+    if (!is_now && r->state == CS_RUN_STOPPING)
+        return;
+    if (!r->is_stop_asked && !is_now)
+        ask_feeder(r, true);
+    r->is_stop_asked = true;
+    cs_run_set_state(r, CS_RUN_STOPPING, is_now ? "asked to stop now" : "asked to stop");
+    if (is_now) {
+        r->is_stop_now = true;
+        end_children(r);
+        cs_life_check_end(r);
+    }
+}
+
+void cs_life_ask_checkpoint(struct cs_runner *r)
+{
+    if (!r->is_stop_asked && !r->is_failing && !r->is_over)
+        ask_feeder(r, false);
+}
+
+enum cs_status cs_life_begin(struct cs_runner *r, struct cs_err *err)
+{
+    r->decide = evtimer_new(r->base, on_decide, r);
+    r->kill_timer = evtimer_new(r->base, on_kill_timer, r);
+    if (r->decide == NULL || r->kill_timer == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a timer");
+    return CS_OK;
+}
+
+void cs_life_end(struct cs_runner *r)
+{
+    if (r->decide != NULL)
+        event_free(r->decide);
+    if (r->kill_timer != NULL)
+        event_free(r->kill_timer);
+}
