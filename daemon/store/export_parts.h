@@ -53,7 +53,7 @@ const char *cs_export_tokenizer_dir(const struct cs_export_part *llm); /* "" whe
 enum cs_status cs_export_llava(struct cs_export *ex, const struct cs_export_part *parts,
                                int n_parts, const char **why) CS_NODISCARD;
 
-/* export.c */
+/* export_files.c: a file that the source does not have is not copied */
 enum cs_status cs_export_copy_tokenizer(const struct cs_export *ex,
                                         const struct cs_export_part *llm,
                                         const char *folder) CS_NODISCARD;

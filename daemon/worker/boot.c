@@ -191,7 +191,7 @@ enum cs_status cs_boot_ready(struct cs_boot *boot, json_t **ready, struct cs_err
     CS_TRY(cs_trainer_program(boot->trainer, slots, false, &program, err));
     int64_t held = 0, trained = 0;
     for (int32_t i = 0; i < boot->trainer->params->n; i++) {
-        const struct cs_tensor *t = &boot->trainer->params->tensor[i];
+        const struct cs_shard *t = &boot->trainer->params->shard[i];
         held += t->is_counted ? t->param->count : 0;
         trained += t->is_counted && t->grad != NULL ? t->param->count : 0;
     }

@@ -12,8 +12,8 @@ struct cs_saver {
     int rank;
     cs_save_done *done;
     void *user;
-    const struct cs_tensor **tensor; /* what is stored */
-    struct cs_ckpt_param *param;     /* pointing into copy */
+    const struct cs_shard **tensor; /* what is stored */
+    struct cs_ckpt_param *param;    /* pointing into copy */
     int n;
     float *copy; /* made at the first save, used again */
     pthread_t thread;
@@ -59,7 +59,7 @@ static void *write_files(void *arg)
 }
 
 /* One array of an entry behind what is copied already; replicas but the first only send it. */
-static enum cs_status copy_to(struct cs_saver *s, const struct cs_tensor *t, enum cs_state which,
+static enum cs_status copy_to(struct cs_saver *s, const struct cs_shard *t, enum cs_state which,
                               float **at, const float **array, struct cs_err *err)
 {
     float *to = *at;
@@ -90,7 +90,7 @@ static enum cs_status snapshot(struct cs_saver *s, struct cs_err *err)
     CS_TRY(make_room(s, err));
     float *at = s->copy;
     for (int i = 0; i < s->n; i++) {
-        const struct cs_tensor *t = s->tensor[i];
+        const struct cs_shard *t = s->tensor[i];
         struct cs_ckpt_param *p = &s->param[i];
         *p = (struct cs_ckpt_param){.param = t->param};
         CS_TRY(copy_to(s, t, CS_STATE_MASTER, &at, &p->master, err));

@@ -77,12 +77,12 @@ static void report_save(void *user, int64_t step, enum cs_status status,
 
 static int by_name(const void *a, const void *b)
 {
-    const struct cs_tensor *const *x = a, *const *y = b;
+    const struct cs_shard *const *x = a, *const *y = b;
     return strcmp((*x)->param->name, (*y)->param->name);
 }
 
 /* Whole values of an entry; replicas but the first only give their part. */
-static enum cs_status whole_values(const struct cs_session *s, const struct cs_tensor *t,
+static enum cs_status whole_values(const struct cs_session *s, const struct cs_shard *t,
                                    const float **out, struct cs_err *err)
 {
     struct cs_params *p = s->trainer->params;
@@ -92,8 +92,8 @@ static enum cs_status whole_values(const struct cs_session *s, const struct cs_t
     return cs_replicas_collect(s->trainer->config.replicas, p, t, CS_STATE_MASTER, p->staging, err);
 }
 
-static enum cs_status add_weight(const struct cs_session *s, const struct cs_tensor *t,
-                                 json_t *list, struct cs_err *err)
+static enum cs_status add_weight(const struct cs_session *s, const struct cs_shard *t, json_t *list,
+                                 struct cs_err *err)
 {
     const float *values;
     char hash[33];
@@ -126,7 +126,7 @@ static enum cs_status add_tied_copy(const struct cs_session *s, json_t *msg, str
 static enum cs_status report_done(const struct cs_session *s, struct cs_err *err)
 {
     struct cs_params *p = s->trainer->params;
-    const struct cs_tensor **list = calloc((size_t)p->n + 1, sizeof *list);
+    const struct cs_shard **list = calloc((size_t)p->n + 1, sizeof *list);
     CS_ASSERT(list != NULL);
     json_t *msg = cs_msg_new("worker.done"), *weights = json_array();
     enum cs_status status = CS_OK;
@@ -134,7 +134,7 @@ static enum cs_status report_done(const struct cs_session *s, struct cs_err *err
     int n = 0;
     char hash[65] = "";
     for (int32_t i = 0; status == CS_OK && i < p->n; i++) {
-        const struct cs_tensor *t = &p->tensor[i];
+        const struct cs_shard *t = &p->shard[i];
         if (!t->is_counted)
             continue;
         status = add_weight(s, t, weights, err);

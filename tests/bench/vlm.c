@@ -218,7 +218,7 @@ void cs_vlm_fill_weights(struct cs_params *params)
     int64_t room = 0;
     cs_philox_fill_normal(1, 2, 0, BLOCK, 0.02, block);
     for (int32_t i = 0; i < params->n; i++) {
-        struct cs_tensor *t = &params->tensor[i];
+        struct cs_shard *t = &params->shard[i];
         const int64_t n = t->param->count;
         if (n > room) {
             free(values);

@@ -85,8 +85,8 @@ static void gradients_do_not_depend_on_what_else_is_frozen(void **state)
             assert_true(part.counts.saved_bytes < full.counts.saved_bytes);
             int n = 0;
             for (int32_t p = 0; p < some.made.graph->n_params; p++) {
-                const struct cs_tensor *a = cs_params_find(all.trainer->params, p);
-                const struct cs_tensor *b = cs_params_find(some.trainer->params, p);
+                const struct cs_shard *a = cs_params_find(all.trainer->params, p);
+                const struct cs_shard *b = cs_params_find(some.trainer->params, p);
                 if (b->grad == NULL)
                     continue;
                 n++;
@@ -131,8 +131,8 @@ static void one_slot_and_many_agree(void **state)
     assert_true(fabs(a.loss_sum - b.loss_sum) <= 1e-5 * a.loss_sum);
     assert_true(fabs(a.grad_norm - b.grad_norm) <= 1e-5 * a.grad_norm);
     for (int32_t p = 0; p < one.made.graph->n_params; p++) {
-        const struct cs_tensor *x = cs_params_find(one.trainer->params, p);
-        const struct cs_tensor *y = cs_params_find(many.trainer->params, p);
+        const struct cs_shard *x = cs_params_find(one.trainer->params, p);
+        const struct cs_shard *y = cs_params_find(many.trainer->params, p);
         const float *x_grad = x->grad, *y_grad = y->grad;
         double diff = 0, norm = 0;
         for (int64_t k = 0; k < x->param->count; k++) {

@@ -369,9 +369,9 @@ static void train(struct cs_trainer *t, const struct cs_plan *plan, struct outco
     o->eval_loss = result.loss_sum;
     o->exact = result.n_exact;
     for (int32_t i = 0; i < t->params->n; i++)
-        if (t->params->tensor[i].is_counted)
-            need(cs_params_hash(t->params, &t->params->tensor[i],
-                                o->hash[t->params->tensor[i].param->id], &err),
+        if (t->params->shard[i].is_counted)
+            need(cs_params_hash(t->params, &t->params->shard[i],
+                                o->hash[t->params->shard[i].param->id], &err),
                  &err);
     o->graphs = cs_exec_graphs(t->exec);
     for (int k = 0; k < KINDS_OF_STEPS; k++)

@@ -81,7 +81,7 @@ static pthread_mutex_t outcome_lock = PTHREAD_MUTEX_INITIALIZER;
 static void hash_all(const struct cs_trainer *t, char (*out)[33])
 {
     for (int32_t i = 0; i < t->params->n; i++) {
-        const struct cs_tensor *tensor = &t->params->tensor[i];
+        const struct cs_shard *tensor = &t->params->shard[i];
         char hash[33];
         if (!tensor->is_counted)
             continue;
@@ -97,7 +97,7 @@ static void hash_all(const struct cs_trainer *t, char (*out)[33])
 static enum cs_status keep_values(const struct cs_trainer *t, struct outcome *o, struct cs_err *err)
 {
     for (int32_t i = 0; o->keeps_values && t->params->replica == 0 && i < t->params->n; i++) {
-        const struct cs_tensor *tensor = &t->params->tensor[i];
+        const struct cs_shard *tensor = &t->params->shard[i];
         const float *values;
         if (!tensor->is_counted)
             continue;

@@ -225,7 +225,7 @@ static void read_params(struct fixture *f, bool is_grad, double *out)
     struct cs_err err = {0};
     for (int32_t i = 0; i < f->made.graph->n_params; i++) {
         const struct cs_param *p = &f->made.graph->params[i];
-        const struct cs_tensor *t = cs_params_find(f->trainer->params, i);
+        const struct cs_shard *t = cs_params_find(f->trainer->params, i);
         if (p->module != f->made.graph->n_modules - 1)
             continue;
         double *to = out + f->oracle.at[p->role][f->made.graph->layers[p->layer].index];

@@ -57,8 +57,8 @@ static double fill_gradients(struct fixture *f)
 {
     double sum = 0;
     for (int32_t i = 0; i < f->params->n; i++)
-        for (int64_t k = 0; k < f->params->tensor[i].param->count; k++) {
-            ((float *)f->params->tensor[i].grad)[k] = (float)(k % 7 - 3);
+        for (int64_t k = 0; k < f->params->shard[i].param->count; k++) {
+            ((float *)f->params->shard[i].grad)[k] = (float)(k % 7 - 3);
             sum += (double)((k % 7 - 3) * (k % 7 - 3));
         }
     return sum;
@@ -85,7 +85,7 @@ static void update_is_adamw_and_decays_matrices_only(void **state)
     fill_gradients(f);
     float **before = calloc((size_t)f->params->n, sizeof *before);
     for (int32_t i = 0; i < f->params->n; i++) {
-        const struct cs_tensor *t = &f->params->tensor[i];
+        const struct cs_shard *t = &f->params->shard[i];
         before[i] = malloc((size_t)t->param->count * sizeof(float));
         memcpy(before[i], t->master, (size_t)t->param->count * sizeof(float));
     }
@@ -93,7 +93,7 @@ static void update_is_adamw_and_decays_matrices_only(void **state)
     cs_optim_update(f->optim, 0);
     assert_true(fabs(f->optim->lr - 1e-2 / 4) <= 1e-12); /* the first of four warm-up steps */
     for (int32_t i = 0; i < f->params->n; i++) {
-        const struct cs_tensor *t = &f->params->tensor[i];
+        const struct cs_shard *t = &f->params->shard[i];
         const bool is_matrix = t->param->n_dims >= 2;
         const float *grad = t->grad;
         n_decayed += is_matrix;
@@ -118,12 +118,12 @@ static void assert_unchanged_by_a_step(struct fixture *f)
     char before[64][33], after[33];
     assert_true(f->params->n <= 64);
     for (int32_t i = 0; i < f->params->n; i++)
-        CS_ASSERT(cs_params_hash(f->params, &f->params->tensor[i], before[i], NULL) == CS_OK);
+        CS_ASSERT(cs_params_hash(f->params, &f->params->shard[i], before[i], NULL) == CS_OK);
     cs_optim_update(f->optim, 7);
     for (int32_t i = 0; i < f->params->n; i++) {
-        CS_ASSERT(cs_params_hash(f->params, &f->params->tensor[i], after, NULL) == CS_OK);
+        CS_ASSERT(cs_params_hash(f->params, &f->params->shard[i], after, NULL) == CS_OK);
         assert_string_equal(before[i], after);
-        assert_true(((const float *)f->params->tensor[i].exp_avg)[0] == 0.0f);
+        assert_true(((const float *)f->params->shard[i].exp_avg)[0] == 0.0f);
     }
 }
 
@@ -134,7 +134,7 @@ static void a_norm_that_is_not_finite_skips_the_step(void **state)
     for (size_t i = 0; i < CS_ARRAY_LEN(bad); i++) {
         cs_optim_begin(f->optim);
         fill_gradients(f);
-        ((float *)f->params->tensor[f->params->n / 2].grad)[1] = bad[i];
+        ((float *)f->params->shard[f->params->n / 2].grad)[1] = bad[i];
         assert_int_equal(cs_optim_norm(f->optim, NULL, 50, 0, NULL), CS_OK);
         assert_true(f->optim->is_skipped);
         assert_false(f->optim->grad_norm < 1e9);
@@ -146,7 +146,7 @@ static void a_norm_that_is_not_finite_skips_the_step(void **state)
     assert_int_equal(cs_optim_norm(f->optim, NULL, 50, 0, NULL), CS_OK);
     assert_false(f->optim->is_skipped);
     assert_true(f->optim->grad_norm < 1e9);
-    const struct cs_tensor *t = &f->params->tensor[f->params->n - 1];
+    const struct cs_shard *t = &f->params->shard[f->params->n - 1];
     const float before = t->master[0];
     assert_false(t->param->is_decayed && before == 0.0f);
     cs_optim_update(f->optim, 2);

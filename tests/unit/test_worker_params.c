@@ -53,7 +53,7 @@ static void fresh_values_come_from_seed_and_name(void **state)
     need(cs_params_load(f.params, 17, &err), &err);
     assert_int_equal(f.params->n, f.made.graph->n_params);
     for (int i = 0; i < f.params->n; i++) {
-        const struct cs_tensor *t = &f.params->tensor[i];
+        const struct cs_shard *t = &f.params->shard[i];
         const uint64_t name = cs_fnv1a64(t->param->name, strlen(t->param->name));
         const float range = f.made.graph->modules[t->param->module].arch.initializer_range;
         n_normal += t->param->init == CS_INIT_NORMAL;
@@ -89,8 +89,8 @@ static void every_rank_has_its_part_of_the_same_values(void **state)
         need(cs_params_load(part.params, 5, &err), &err);
         assert_true(part.params->weight_bytes < one.params->weight_bytes);
         for (int i = 0; i < part.params->n; i++, n++) {
-            const struct cs_tensor *t = &part.params->tensor[i];
-            const struct cs_tensor *same = cs_params_find(one.params, t->param->id);
+            const struct cs_shard *t = &part.params->shard[i];
+            const struct cs_shard *same = cs_params_find(one.params, t->param->id);
             assert_string_equal(t->param->name, same->param->name);
             assert_memory_equal(t->w, same->w, (size_t)t->param->count * sizeof(float));
         }
@@ -100,12 +100,12 @@ static void every_rank_has_its_part_of_the_same_values(void **state)
     close_fixture(&one);
 }
 
-static const struct cs_tensor *find_role(const struct cs_params *p, int layer,
-                                         enum cs_param_role role)
+static const struct cs_shard *find_role(const struct cs_params *p, int layer,
+                                        enum cs_param_role role)
 {
     for (int i = 0; i < p->n; i++)
-        if (p->tensor[i].param->layer == layer && p->tensor[i].param->role == role)
-            return &p->tensor[i];
+        if (p->shard[i].param->layer == layer && p->shard[i].param->role == role)
+            return &p->shard[i];
     return NULL;
 }
 
@@ -126,8 +126,8 @@ static void weights_of_one_product_are_neighbours(void **state)
     open_fixture(&f, &options, true, 0);
     for (int l = 0; l < f.made.graph->n_layers; l++)
         for (size_t i = 0; i < CS_ARRAY_LEN(follows); i++) {
-            const struct cs_tensor *a = find_role(f.params, l, follows[i][0]);
-            const struct cs_tensor *b = find_role(f.params, l, follows[i][1]);
+            const struct cs_shard *a = find_role(f.params, l, follows[i][0]);
+            const struct cs_shard *b = find_role(f.params, l, follows[i][1]);
             if (a == NULL || b == NULL)
                 continue;
             assert_ptr_equal(a->master + a->param->count, b->master);
@@ -147,7 +147,7 @@ static void frozen_parameters_have_weights_only(void **state)
     open_fixture(&f, &options, true, 0);
     open_fixture(&all, NULL, true, 0);
     for (int i = 0; i < f.params->n; i++) {
-        const struct cs_tensor *t = &f.params->tensor[i];
+        const struct cs_shard *t = &f.params->shard[i];
         assert_int_equal(t->grad != NULL, t->param->is_trainable);
         assert_int_equal(t->exp_avg != NULL, t->param->is_trainable);
         assert_int_equal(t->exp_avg_sq != NULL, t->param->is_trainable);
@@ -245,7 +245,7 @@ static void a_missing_tensor_is_refused_by_name(void **state)
 }
 
 /* The states of n entries as a checkpoint takes them, in memory of their own. */
-static float *read_states(struct cs_params *params, const struct cs_tensor *const *t, int n,
+static float *read_states(struct cs_params *params, const struct cs_shard *const *t, int n,
                           struct cs_ckpt_param *out)
 {
     struct cs_err err = {0};
@@ -282,7 +282,7 @@ static void what_was_trained_before_it_was_frozen_is_kept(void **state)
     for (int round = 0; round < 3; round++) {
         open_fixture(&f, round == 0 ? &trained : &frozen, true, 0);
         need(cs_params_load(f.params, 1, &err), &err);
-        struct cs_tensor *t = &f.params->tensor[0];
+        struct cs_shard *t = &f.params->shard[0];
         if (round == 0) {
             assert_true(t->param->is_trainable);
             t->master[0] = 123.0f;
@@ -297,7 +297,7 @@ static void what_was_trained_before_it_was_frozen_is_kept(void **state)
             assert_false(t->param->is_trainable);
             assert_true(t->master[0] > 122.0f);
         }
-        const struct cs_tensor *listed[256];
+        const struct cs_shard *listed[256];
         const int n = cs_params_listed(f.params, listed);
         float *arrays = read_states(f.params, listed, n, owned);
         assert_int_equal(n, f.made.graph->n_params);
@@ -338,7 +338,7 @@ static void replicas_update_every_element_once(void **state)
             if (updated == NULL)
                 updated = calloc((size_t)n_floats + 1, sizeof *updated);
             for (int32_t t = 0; t < p->n; t++) {
-                const struct cs_tensor *x = &p->tensor[t];
+                const struct cs_shard *x = &p->shard[t];
                 if (x->bucket < 0)
                     continue;
                 const int64_t at = x->at;
@@ -359,7 +359,7 @@ static void replicas_update_every_element_once(void **state)
     }
 }
 
-static const float *grad_of(struct fixture *f, const struct cs_tensor *t)
+static const float *grad_of(struct fixture *f, const struct cs_shard *t)
 {
     struct cs_err err = {0};
     need(cs_device_sync(f->params->device, &err), &err);
@@ -380,23 +380,23 @@ static void a_device_clears_gradients_that_nothing_was_added_to(void **state)
     need(cs_params_new(f.made.graph, f.made.plan, 0, lazy, &f.params, &err), &err);
     struct cs_params *p = f.params;
     for (int i = 0; i < p->n; i++) {
-        assert_false(*p->tensor[i].is_grad_new); /* they begin as 0 */
-        assert_true(grad_of(&f, &p->tensor[i])[p->tensor[i].param->count - 1] == 0.0f);
-        for (int64_t k = 0; k < p->tensor[i].param->count; k++)
-            ((float *)p->tensor[i].grad)[k] = 7.0f;
+        assert_false(*p->shard[i].is_grad_new); /* they begin as 0 */
+        assert_true(grad_of(&f, &p->shard[i])[p->shard[i].param->count - 1] == 0.0f);
+        for (int64_t k = 0; k < p->shard[i].param->count; k++)
+            ((float *)p->shard[i].grad)[k] = 7.0f;
     }
     cs_params_zero_grads(p);
     for (int i = 0; i < p->n; i++)
-        assert_true(*p->tensor[i].is_grad_new);
+        assert_true(*p->shard[i].is_grad_new);
     const int layer = f.made.graph->n_layers - 2; /* a block of the LLM */
-    const struct cs_tensor *q = find_role(p, layer, CS_PARAM_Q_W);
+    const struct cs_shard *q = find_role(p, layer, CS_PARAM_Q_W);
     *q->is_grad_new = false; /* a product has made the gradients of q, k and v */
     assert_false(*find_role(p, layer, CS_PARAM_V_W)->is_grad_new);
     assert_true(*find_role(p, layer, CS_PARAM_O_W)->is_grad_new);
     assert_true(*find_role(p, layer - 1, CS_PARAM_Q_W)->is_grad_new);
     cs_params_settle_grads(p, -1);
     for (int i = 0; i < p->n; i++) {
-        const struct cs_tensor *t = &p->tensor[i];
+        const struct cs_shard *t = &p->shard[i];
         const bool is_made = t->is_grad_new == q->is_grad_new;
         for (int64_t k = 0; k < t->param->count; k++)
             assert_true(grad_of(&f, t)[k] == (is_made ? 7.0f : 0.0f));
@@ -406,10 +406,10 @@ static void a_device_clears_gradients_that_nothing_was_added_to(void **state)
     cs_lazy_device_free(lazy);
     open_fixture(&f, NULL, true, 0);
     for (int i = 0; i < f.params->n && cs_test_device()->mem == NULL; i++)
-        ((float *)f.params->tensor[i].grad)[0] = 7.0f;
+        ((float *)f.params->shard[i].grad)[0] = 7.0f;
     cs_params_zero_grads(f.params);
     for (int i = 0; i < f.params->n && cs_test_device()->mem == NULL; i++)
-        assert_true(((float *)f.params->tensor[i].grad)[0] == 0.0f);
+        assert_true(((float *)f.params->shard[i].grad)[0] == 0.0f);
     close_fixture(&f);
 }
 

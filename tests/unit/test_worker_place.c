@@ -190,7 +190,7 @@ static void hash_all(struct job *j, char hash[MAX_PARAMS][33])
     struct cs_err err = {0};
     assert_true(j->trainer->params->n <= MAX_PARAMS);
     for (int32_t i = 0; i < j->trainer->params->n; i++)
-        need(cs_params_hash(j->trainer->params, &j->trainer->params->tensor[i], hash[i], &err),
+        need(cs_params_hash(j->trainer->params, &j->trainer->params->shard[i], hash[i], &err),
              &err);
 }
 

@@ -232,9 +232,9 @@ static void run_here(struct cluster *c, struct run *out)
         cs_test_step_free(&step);
     }
     for (int32_t i = 0; i < t->params->n; i++)
-        if (t->params->tensor[i].is_counted)
-            need(cs_params_hash(t->params, &t->params->tensor[i],
-                                out->weights[t->params->tensor[i].param->id], &err),
+        if (t->params->shard[i].is_counted)
+            need(cs_params_hash(t->params, &t->params->shard[i],
+                                out->weights[t->params->shard[i].param->id], &err),
                  &err);
     cs_trainer_free(t);
 }

@@ -115,7 +115,7 @@ static const struct cs_comm_table noisy = {.name = "noisy",
 
 /* ---- jobs ---- */
 
-static struct cs_tensor *table_of(const struct cs_params *params)
+static struct cs_shard *table_of(const struct cs_params *params)
 {
     return params->embed != NULL ? params->embed : params->tied;
 }
@@ -123,7 +123,7 @@ static struct cs_tensor *table_of(const struct cs_params *params)
 static enum cs_status train(struct rank *r, struct cs_err *err)
 {
     struct cs_params *p = r->trainer->params;
-    const struct cs_tensor *table = table_of(p);
+    const struct cs_shard *table = table_of(p);
     CS_TRY(cs_params_load(p, r->job->made.spec->seed, err));
     for (int s = 0; s < N_STEPS; s++) {
         struct cs_step_result result;
@@ -326,7 +326,7 @@ static void open_copy(struct copy *c, const struct job *job, struct cs_device *d
     need(cs_optim_new(job->made.spec, job->made.graph, job->made.plan, c->params, device, rank,
                       &c->optim, &err),
          &err);
-    const struct cs_tensor *t = table_of(c->params);
+    const struct cs_shard *t = table_of(c->params);
     for (int64_t i = 0; i < t->param->count; i++)
         ((uint16_t *)t->w)[i] = random_bf16(1, i, 0.4f);
 }
@@ -334,7 +334,7 @@ static void open_copy(struct copy *c, const struct job *job, struct cs_device *d
 /* changed: the element whose gradient has the other sign, -1: none */
 static void update_copy(const struct copy *c, int64_t step, int64_t changed)
 {
-    const struct cs_tensor *t = table_of(c->params);
+    const struct cs_shard *t = table_of(c->params);
     uint16_t *grad = t->grad;
     cs_optim_begin(c->optim);
     for (int64_t i = t->own_at; i < t->own_at + t->own_n; i++)
@@ -350,7 +350,7 @@ static void close_copy(struct copy *c)
 }
 
 /* this replica's part: weights and both moments */
-static bool is_same_part(const struct cs_tensor *a, const struct cs_tensor *b)
+static bool is_same_part(const struct cs_shard *a, const struct cs_shard *b)
 {
     const size_t bytes = (size_t)a->own_n * sizeof(uint16_t);
     assert_int_equal(a->own_at, b->own_at);
@@ -375,7 +375,7 @@ static void update_replicas(int dp, bool is_changed, uint16_t *table)
         open_copy(&head, &job, &device, k * job.made.plan->n_ranks + 1);
         assert_non_null(embed.params->embed);
         assert_non_null(head.params->tied);
-        const struct cs_tensor *a = embed.params->embed, *b = head.params->tied;
+        const struct cs_shard *a = embed.params->embed, *b = head.params->tied;
         assert_true(a->own_n > 0);
         for (int64_t step = 0; step < N_STEPS; step++) {
             update_copy(&embed, step, -1);

@@ -209,7 +209,7 @@ enum cs_status cs_replicas_gather(struct cs_replicas *replicas, struct cs_err *e
 }
 
 /* Replica 0 receives what the others have of the entry. */
-static enum cs_status receive_parts(struct cs_replicas *r, const struct cs_tensor *t, float *host,
+static enum cs_status receive_parts(struct cs_replicas *r, const struct cs_shard *t, float *host,
                                     struct cs_err *err)
 {
     int n_xfers = 0;
@@ -223,7 +223,7 @@ static enum cs_status receive_parts(struct cs_replicas *r, const struct cs_tenso
 }
 
 enum cs_status cs_replicas_collect(struct cs_replicas *replicas, struct cs_params *params,
-                                   const struct cs_tensor *tensor, enum cs_state which, float *host,
+                                   const struct cs_shard *tensor, enum cs_state which, float *host,
                                    struct cs_err *err)
 {
     struct cs_replicas *r = replicas;

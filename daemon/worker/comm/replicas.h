@@ -49,7 +49,7 @@ enum cs_status cs_replicas_need(struct cs_replicas *replicas, int32_t layer,
  * (count floats; elsewhere room for this replica's part). All replicas call it in one order,
  * between steps. NULL replicas: a copy. */
 enum cs_status cs_replicas_collect(struct cs_replicas *replicas, struct cs_params *params,
-                                   const struct cs_tensor *tensor, enum cs_state which, float *host,
+                                   const struct cs_shard *tensor, enum cs_state which, float *host,
                                    struct cs_err *err) CS_NODISCARD;
 
 void *cs_replicas_stream(const struct cs_replicas *replicas); /* NULL: the host */

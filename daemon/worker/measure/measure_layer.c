@@ -173,7 +173,7 @@ static enum cs_status fill_params(struct cs_subject *s, struct cs_err *err)
     struct cs_params *p = s->params;
     int64_t room = 1;
     for (int32_t i = 0; i < p->n; i++)
-        room = p->tensor[i].param->count > room ? p->tensor[i].param->count : room;
+        room = p->shard[i].param->count > room ? p->shard[i].param->count : room;
     float *block = malloc(BLOCK * sizeof *block), *values = malloc((size_t)room * sizeof *values);
     enum cs_status status = block != NULL && values != NULL
                                 ? CS_OK
@@ -181,7 +181,7 @@ static enum cs_status fill_params(struct cs_subject *s, struct cs_err *err)
     if (status == CS_OK)
         cs_philox_fill_normal(1, 2, 0, BLOCK, 0.02, block);
     for (int32_t i = 0; status == CS_OK && i < p->n; i++) {
-        struct cs_tensor *t = &p->tensor[i];
+        struct cs_shard *t = &p->shard[i];
         const int64_t n = t->param->count;
         for (int64_t k = 0; k < n; k += BLOCK)
             memcpy(values + k, block, (size_t)(n - k < BLOCK ? n - k : BLOCK) * sizeof *values);
@@ -303,9 +303,9 @@ static enum cs_status run_norm(struct cs_subject *s, int repeats, void *sums, do
     int64_t since;
     int32_t n = 0;
     for (int32_t i = 0; i < s->params->n; i++)
-        if (s->params->tensor[i].grad != NULL)
-            list[n++] = (struct cs_sumsq_tensor){s->params->tensor[i].param->count,
-                                                 s->params->tensor[i].grad};
+        if (s->params->shard[i].grad != NULL)
+            list[n++] = (struct cs_sumsq_tensor){s->params->shard[i].param->count,
+                                                 s->params->shard[i].grad};
     CS_TRY(begin(s, &since, err));
     for (int i = 0; i < repeats; i++) {
         d->ops->sumsq_many(&ctx, n, list, sums);
@@ -341,7 +341,7 @@ struct updates {
 static void list_updates(const struct cs_params *p, struct updates *u)
 {
     for (int32_t i = 0; i < p->n; i++) {
-        const struct cs_tensor *t = &p->tensor[i];
+        const struct cs_shard *t = &p->shard[i];
         if (t->exp_avg == NULL)
             continue;
         u->f32[u->n] = (struct cs_adamw_tensor){.n = t->param->count,

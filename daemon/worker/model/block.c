@@ -77,7 +77,7 @@ static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
 {
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(a);
-    const struct cs_tensor *const *w = l->weight;
+    const struct cs_shard *const *w = l->weight;
     if (a->is_gated_mlp) {
         cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_GATE_W], NULL, kept->up);
         gate(run, l, rows, kept);
@@ -100,7 +100,7 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
         return;
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(a);
-    const struct cs_tensor *const *w = l->weight;
+    const struct cs_shard *const *w = l->weight;
     /* inputs of products are read again by weight gradients only, and are cheap to make again */
     const bool is_trained = l->layer->needs_weight_grad && run->recompute == CS_RECOMPUTE_NONE;
     kept->stat1 = cs_run_keep_f32(run, true, rows * 2);
@@ -133,7 +133,7 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
 static void *normed_again(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                           const void *x, int is_second)
 {
-    const struct cs_tensor *const *w = l->weight;
+    const struct cs_shard *const *w = l->weight;
     if (!l->layer->needs_weight_grad)
         return NULL;
     float *stat = cs_run_keep_f32(run, false, rows * 2);
@@ -164,7 +164,7 @@ static void down_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
 {
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(a);
-    const struct cs_tensor *const *w = l->weight;
+    const struct cs_shard *const *w = l->weight;
     void *made = kept->a == NULL ? activated_again(run, l, rows, kept) : NULL;
     const void *act = kept->a != NULL ? kept->a : made;
     cs_run_linear_wgrad(run, rows, d.ffn, d.width, dy, act, w[CS_PARAM_DOWN_W], w[CS_PARAM_DOWN_B]);
@@ -186,9 +186,9 @@ static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
 {
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(a);
-    const struct cs_tensor *const *w = l->weight;
-    const struct cs_tensor *up_w = a->is_gated_mlp ? w[CS_PARAM_GATE_W] : w[CS_PARAM_UP_W];
-    const struct cs_tensor *up_b = a->is_gated_mlp ? NULL : w[CS_PARAM_UP_B];
+    const struct cs_shard *const *w = l->weight;
+    const struct cs_shard *up_w = a->is_gated_mlp ? w[CS_PARAM_GATE_W] : w[CS_PARAM_UP_W];
+    const struct cs_shard *up_b = a->is_gated_mlp ? NULL : w[CS_PARAM_UP_B];
     /* what is kept until the weight half is kept once: the gradient takes the place of its input */
     const bool is_in_place = a->is_gated_mlp && run->later != NULL;
     void *dup = is_in_place ? kept->up : cs_run_hold(run, rows * d.up);
@@ -215,7 +215,7 @@ static void attend_bwd(struct cs_run *run, const struct cs_layer_model *l, int64
     rotate(run, l, rows, dqkv, 1);
 }
 
-static bool has_grad(const struct cs_tensor *t)
+static bool has_grad(const struct cs_shard *t)
 {
     return t != NULL && t->grad != NULL;
 }
@@ -229,7 +229,7 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
         return;
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(a);
-    const struct cs_tensor *const *w = l->weight;
+    const struct cs_shard *const *w = l->weight;
     void *dh = cs_run_take(run, rows * d.width);
     void *dx2 = cs_run_hold(run, rows * d.width);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);

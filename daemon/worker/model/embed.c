@@ -22,7 +22,7 @@ static void patch_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
 {
     const struct cs_arch *a = l->arch;
     const int64_t columns = (int64_t)a->channels * a->patch_size * a->patch_size;
-    const struct cs_tensor *pos = l->weight[CS_PARAM_POSITION];
+    const struct cs_shard *pos = l->weight[CS_PARAM_POSITION];
     cs_run_linear(run, rows, columns, a->width, make_patches(run, l, rows, columns),
                   l->weight[CS_PARAM_PATCH_W], l->weight[CS_PARAM_PATCH_B], y);
     if (pos != NULL) /* one item is one long row */
@@ -35,7 +35,7 @@ static void patch_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
 {
     const struct cs_arch *a = l->arch;
     const int64_t columns = (int64_t)a->channels * a->patch_size * a->patch_size;
-    const struct cs_tensor *pos = l->weight[CS_PARAM_POSITION];
+    const struct cs_shard *pos = l->weight[CS_PARAM_POSITION];
     /* made again from the pixels: they stay in the slot until the step ends */
     cs_run_linear_wgrad(run, rows, columns, a->width, dy, make_patches(run, l, rows, columns),
                         l->weight[CS_PARAM_PATCH_W], l->weight[CS_PARAM_PATCH_B]);
@@ -79,7 +79,7 @@ static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
         return;
     }
     const struct cs_input *in = run->input;
-    const struct cs_tensor *table = l->weight[CS_PARAM_EMBED];
+    const struct cs_shard *table = l->weight[CS_PARAM_EMBED];
     if (cs_run_grad_ctx(run, table, NULL).is_grad_new) /* it adds to some rows */
         cs_device_zero(run->device, table->grad,
                        (size_t)table->param->count * (run->ctx->grad == CS_GRAD_BF16 ? 2 : 4));

@@ -14,7 +14,7 @@ static void head_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     struct cs_input *in = run->input;
     const struct cs_arch *a = l->arch;
     const int64_t n = in->n_labels, width = a->width;
-    const struct cs_tensor *w = l->weight[CS_PARAM_HEAD_W];
+    const struct cs_shard *w = l->weight[CS_PARAM_HEAD_W];
     const bool is_training = run->keep != NULL;
     if (n == 0)
         return;

@@ -104,7 +104,7 @@ void *cs_run_at(const struct cs_run *run, void *base, int64_t n)
 }
 
 void cs_run_linear_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
-                       const struct cs_tensor *w, const struct cs_tensor *b, const void *residual,
+                       const struct cs_shard *w, const struct cs_shard *b, const void *residual,
                        enum cs_act act, void *pre, void *y)
 {
     run->ops->linear(run->ctx, rows, in, out, x, in, w->w, b != NULL ? b->w : NULL, residual, act,
@@ -112,18 +112,18 @@ void cs_run_linear_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out
 }
 
 void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
-                   const struct cs_tensor *w, const struct cs_tensor *b, void *y)
+                   const struct cs_shard *w, const struct cs_shard *b, void *y)
 {
     cs_run_linear_act(run, rows, in, out, x, w, b, NULL, CS_ACT_NONE, NULL, y);
 }
 
-static bool *newness_of(const struct cs_tensor *t)
+static bool *newness_of(const struct cs_shard *t)
 {
     return t != NULL && t->grad != NULL ? t->is_grad_new : NULL;
 }
 
-struct cs_ctx cs_run_grad_ctx(const struct cs_run *run, const struct cs_tensor *w,
-                              const struct cs_tensor *b)
+struct cs_ctx cs_run_grad_ctx(const struct cs_run *run, const struct cs_shard *w,
+                              const struct cs_shard *b)
 {
     struct cs_ctx ctx = *run->ctx;
     bool *const of_w = newness_of(w), *const of_b = newness_of(b);
@@ -154,7 +154,7 @@ static void note(struct cs_later *later, const struct cs_wgrad *g)
 }
 
 void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
-                         const void *x, const struct cs_tensor *w, const struct cs_tensor *b)
+                         const void *x, const struct cs_shard *w, const struct cs_shard *b)
 {
     const struct cs_wgrad g = {rows, in, out, dy, x, w, b};
     if (rows == 0 || (w->grad == NULL && (b == NULL || b->grad == NULL)))
@@ -173,27 +173,27 @@ void cs_run_later(struct cs_run *run, struct cs_later *later)
 }
 
 void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
-                             const void *dy, const struct cs_tensor *w, enum cs_act act,
+                             const void *dy, const struct cs_shard *w, enum cs_act act,
                              const void *pre, void *dx)
 {
     run->ops->linear_dgrad(run->ctx, rows, in, out, dy, w->w, act, pre, dx);
 }
 
 void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
-                         const struct cs_tensor *w, void *dx)
+                         const struct cs_shard *w, void *dx)
 {
     cs_run_linear_dgrad_act(run, rows, in, out, dy, w, CS_ACT_NONE, NULL, dx);
 }
 
 void cs_run_norm(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
-                 const struct cs_tensor *w, const struct cs_tensor *b, void *y, float *stat)
+                 const struct cs_shard *w, const struct cs_shard *b, void *y, float *stat)
 {
     run->ops->norm(run->ctx, (enum cs_norm)arch->norm, rows, arch->width, arch->norm_eps,
                    arch->norm_offset, x, w->w, b != NULL ? b->w : NULL, y, stat);
 }
 
 void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
-                      const struct cs_tensor *w, const struct cs_tensor *b, const float *stat,
+                      const struct cs_shard *w, const struct cs_shard *b, const float *stat,
                       const void *dy, const void *dx_in, void *dx)
 {
     struct cs_ctx ctx = cs_run_grad_ctx(run, rows > 0 ? w : NULL, rows > 0 ? b : NULL);

@@ -21,7 +21,7 @@ struct cs_later {
     struct cs_wgrad {
         int64_t rows, in, out;
         const void *dy, *x;
-        const struct cs_tensor *w, *b;
+        const struct cs_shard *w, *b;
     } * wgrad;
 
     int32_t n, room;
@@ -57,7 +57,7 @@ struct cs_layer_model {
     int32_t encoder;             /* index of the branch's encoder, -1: the LLM */
     int32_t in_width, out_width; /* of its rows; embed: in_width 0, head: out_width 0 */
     bool needs_backward;
-    const struct cs_tensor *weight[CS_PARAM_ROLE_COUNT]; /* NULL: the layer has none */
+    const struct cs_shard *weight[CS_PARAM_ROLE_COUNT]; /* NULL: the layer has none */
     bool fill_has_grad[CS_MAX_ENCODERS]; /* LLM embedding: gradients to send to the encoders */
 };
 
@@ -114,35 +114,35 @@ struct cs_ctx cs_run_attention_ctx(struct cs_run *run, const struct cs_attention
 struct cs_ctx cs_run_xent_ctx(struct cs_run *run, int64_t n, int64_t width, int64_t vocab);
 /* The surroundings of an operator that makes gradients of w and b (each may be NULL, or frozen):
  * the first of a step overwrites them. */
-struct cs_ctx cs_run_grad_ctx(const struct cs_run *run, const struct cs_tensor *w,
-                              const struct cs_tensor *b);
+struct cs_ctx cs_run_grad_ctx(const struct cs_run *run, const struct cs_shard *w,
+                              const struct cs_shard *b);
 /* the n-th act of an array */
 void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
 /* y (rows, out) = x (rows, in) w^T + b; w is the first of a fused group, b may be NULL */
 void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
-                   const struct cs_tensor *w, const struct cs_tensor *b, void *y);
+                   const struct cs_shard *w, const struct cs_shard *b, void *y);
 /* y = act(x w^T + b) + residual; residual NULL: 0; pre: keeps x w^T + b for the backward, NULL: not
  */
 void cs_run_linear_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
-                       const struct cs_tensor *w, const struct cs_tensor *b, const void *residual,
+                       const struct cs_shard *w, const struct cs_shard *b, const void *residual,
                        enum cs_act act, void *pre, void *y);
 /* gradients of w and b from dy (rows, out) and x (rows, in), where they are trained; or a note in
  * run->later */
 void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
-                         const void *x, const struct cs_tensor *w, const struct cs_tensor *b);
+                         const void *x, const struct cs_shard *w, const struct cs_shard *b);
 void cs_run_later(struct cs_run *run, struct cs_later *later); /* make them, in order; empties it */
 /* dx (rows, in) = (dy (rows, out) w) act'(pre), the gradient before the activation below */
 void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
-                             const void *dy, const struct cs_tensor *w, enum cs_act act,
+                             const void *dy, const struct cs_shard *w, enum cs_act act,
                              const void *pre, void *dx);
 /* dx (rows, in) = dy (rows, out) w */
 void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
-                         const struct cs_tensor *w, void *dx);
+                         const struct cs_shard *w, void *dx);
 void cs_run_norm(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
-                 const struct cs_tensor *w, const struct cs_tensor *b, void *y, float *stat);
+                 const struct cs_shard *w, const struct cs_shard *b, void *y, float *stat);
 /* dx = dx_in + gradient through the norm; gradients of w and b where they are trained */
 void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
-                      const struct cs_tensor *w, const struct cs_tensor *b, const float *stat,
+                      const struct cs_shard *w, const struct cs_shard *b, const float *stat,
                       const void *dy, const void *dx_in, void *dx);
 
 #endif

@@ -50,7 +50,7 @@ static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *gra
     return CS_OK;
 }
 
-static void add_update(struct cs_optim *o, const struct cs_tensor *t)
+static void add_update(struct cs_optim *o, const struct cs_shard *t)
 {
     const float decay = t->param->is_decayed ? (float)o->spec->weight_decay : 0.0f;
     const void *grad = cs_params_grad(o->params, t->at + t->own_at);
@@ -81,7 +81,7 @@ static void add_update(struct cs_optim *o, const struct cs_tensor *t)
 static void list_tensors(struct cs_optim *o)
 {
     for (int32_t i = 0; i < o->params->n; i++) {
-        const struct cs_tensor *t = &o->params->tensor[i];
+        const struct cs_shard *t = &o->params->shard[i];
         const int64_t n = t->own_n;
         if (t->is_counted && t->grad != NULL)
             o->square[o->n_mine++] =
@@ -91,7 +91,7 @@ static void list_tensors(struct cs_optim *o)
     }
 }
 
-static enum cs_status take_device(struct cs_optim *o, const struct cs_tensor *tied, size_t n,
+static enum cs_status take_device(struct cs_optim *o, const struct cs_shard *tied, size_t n,
                                   struct cs_err *err)
 {
     void *p;
@@ -133,7 +133,7 @@ enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *g
                            .mine = calloc(n, sizeof *o->mine),
                            .all = calloc(n * (size_t)cs_plan_replicas(plan), sizeof *o->all)};
     enum cs_status status = CS_OK;
-    const struct cs_tensor *tied = params->tied != NULL ? params->tied : params->embed;
+    const struct cs_shard *tied = params->tied != NULL ? params->tied : params->embed;
     if (o->bytes == NULL || o->at == NULL || o->mine == NULL || o->all == NULL ||
         o->square == NULL || o->update == NULL || o->update_bf16 == NULL || o->name == NULL)
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
@@ -182,7 +182,7 @@ void cs_optim_begin(struct cs_optim *optim)
 bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out)
 {
     const struct cs_params *p = optim->params;
-    const struct cs_tensor *own = p->embed != NULL ? p->embed : p->tied;
+    const struct cs_shard *own = p->embed != NULL ? p->embed : p->tied;
     if (own == NULL || own->grad == NULL || optim->is_tied_summed)
         return false;
     cs_params_settle_grads(optim->params, -1); /* their backwards are over */

@@ -30,7 +30,7 @@ static const struct {
 /* One parameter's place. Trainable ones are at the same place in weights and gradients, frozen ones
  * behind them, in weights only. */
 struct place {
-    int32_t tensor; /* index in params->tensor */
+    int32_t shard; /* index in params->shard */
     int64_t at;
 };
 
@@ -50,14 +50,14 @@ static int32_t add_layer(struct cs_params *p, const struct cs_layer *layer)
 {
     for (int32_t i = 0; i < layer->n_params; i++) {
         const struct cs_param *param = &p->graph->params[layer->first_param + i];
-        p->tensor[p->n++] = (struct cs_tensor){.param = param, .is_counted = true};
+        p->shard[p->n++] = (struct cs_shard){.param = param, .is_counted = true};
     }
     return layer->n_params;
 }
 
 static int by_param_id(const void *a, const void *b)
 {
-    const struct cs_tensor *x = a, *y = b;
+    const struct cs_shard *x = a, *y = b;
     return (x->param->id > y->param->id) - (x->param->id < y->param->id);
 }
 
@@ -70,11 +70,11 @@ static void add_entries(struct cs_params *p, const struct cs_plan *plan, int ran
         for (int32_t l = 0; l < n; l++)
             add_layer(p, &p->graph->layers[stage->first_layer + l]);
     }
-    qsort(p->tensor, (size_t)p->n, sizeof *p->tensor, by_param_id);
+    qsort(p->shard, (size_t)p->n, sizeof *p->shard, by_param_id);
     for (int32_t i = 0; i < p->graph->n_params; i++)
         p->index[i] = -1;
     for (int32_t i = 0; i < p->n; i++)
-        p->index[p->tensor[i].param->id] = i;
+        p->index[p->shard[i].param->id] = i;
     if (!p->graph->is_tied)
         return;
     p->embed_rank = plan->stages[plan->embed_stage].rank;
@@ -84,10 +84,10 @@ static void add_entries(struct cs_params *p, const struct cs_plan *plan, int ran
         if (!has_embedding_role(p->graph, param))
             continue;
         if (p->embed_rank == rank)
-            p->embed = &p->tensor[p->index[i]];
+            p->embed = &p->shard[p->index[i]];
         if (p->head_rank == rank) {
-            p->tied = &p->tensor[p->n++];
-            *p->tied = (struct cs_tensor){.param = param, .is_tied_head = true};
+            p->tied = &p->shard[p->n++];
+            *p->tied = (struct cs_shard){.param = param, .is_tied_head = true};
         }
     }
 }
@@ -108,16 +108,16 @@ struct planner {
     int64_t n_grads; /* gradients so far */
 };
 
-static bool is_view(const struct cs_params *p, const struct cs_tensor *t)
+static bool is_view(const struct cs_params *p, const struct cs_shard *t)
 {
     return t->is_tied_head && p->embed != NULL;
 }
 
-static void put(struct planner *a, int32_t tensor)
+static void put(struct planner *a, int32_t shard)
 {
-    a->place[a->n++] = (struct place){tensor, a->at};
-    a->is_placed[tensor] = true;
-    a->at += a->params->tensor[tensor].param->count;
+    a->place[a->n++] = (struct place){shard, a->at};
+    a->is_placed[shard] = true;
+    a->at += a->params->shard[shard].param->count;
 }
 
 /* An entry and the rest of its group. Tensors of one group follow each other without a gap, because
@@ -125,7 +125,7 @@ static void put(struct planner *a, int32_t tensor)
 static void put_group(struct planner *a, int32_t i)
 {
     const struct cs_params *p = a->params;
-    const struct cs_param *first = p->tensor[i].param;
+    const struct cs_param *first = p->shard[i].param;
     const int group = places[first->role].group;
     a->at = align_up(a->at);
     if (group == 0) {
@@ -133,9 +133,9 @@ static void put_group(struct planner *a, int32_t i)
         return;
     }
     for (int order = 0; order < GROUP_MEMBERS; order++)
-        for (int32_t j = i; j < p->n && p->tensor[j].param->layer == first->layer; j++)
-            if (places[p->tensor[j].param->role].group == group &&
-                places[p->tensor[j].param->role].order == order)
+        for (int32_t j = i; j < p->n && p->shard[j].param->layer == first->layer; j++)
+            if (places[p->shard[j].param->role].group == group &&
+                places[p->shard[j].param->role].order == order)
                 put(a, j);
 }
 
@@ -163,7 +163,7 @@ static void close_bucket(struct planner *a)
 /* A tied embedding has a bucket of its own, so that its copies on two ranks are dealt out to the
  * replicas alike. It is summed last: on one rank its gradient is complete when it has met the
  * head's. */
-static bool is_late(const struct cs_params *p, const struct cs_tensor *t)
+static bool is_late(const struct cs_params *p, const struct cs_shard *t)
 {
     return p->graph->is_tied && has_embedding_role(p->graph, t->param);
 }
@@ -175,7 +175,7 @@ static void place_trained(struct planner *a)
     const int64_t most = BUCKET_BYTES / (int64_t)p->grad_size;
     p->bucket[0] = (struct cs_bucket){.at = 0};
     for (int32_t i = 0; i < p->n; i++) {
-        const struct cs_tensor *t = &p->tensor[i];
+        const struct cs_shard *t = &p->shard[i];
         struct cs_bucket *b = &p->bucket[p->n_buckets];
         const int32_t layer = t->param->layer;
         if (!t->param->is_trainable || a->is_placed[i] || is_view(p, t))
@@ -193,7 +193,7 @@ static void place_trained(struct planner *a)
         const int32_t before = a->n;
         put_group(a, i);
         for (int32_t k = before; k < a->n; k++)
-            p->tensor[a->place[k].tensor].bucket = p->n_buckets;
+            p->shard[a->place[k].shard].bucket = p->n_buckets;
         if (is_late(p, t))
             close_bucket(a);
     }
@@ -212,22 +212,22 @@ static void plan_places(struct planner *a)
 {
     const struct cs_params *p = a->params;
     for (int32_t i = 0; i < p->n; i++)
-        p->tensor[i].bucket = -1;
+        p->shard[i].bucket = -1;
     place_trained(a);
     for (int32_t i = 0; i < p->n; i++)
-        if (!a->is_placed[i] && !is_view(p, &p->tensor[i]))
+        if (!a->is_placed[i] && !is_view(p, &p->shard[i]))
             put_group(a, i);
     a->at = align_up(a->at);
     if (p->tied != NULL &&
         p->embed != NULL) { /* weights are the embedding's, the gradient its own */
-        a->place[a->n++] = (struct place){(int32_t)(p->tied - p->tensor), a->n_grads};
+        a->place[a->n++] = (struct place){(int32_t)(p->tied - p->shard), a->n_grads};
         if (p->tied->param->is_trainable && !shares_tied_grad(p))
             a->n_grads = align_up(a->n_grads + p->tied->param->count);
     }
     CS_ASSERT(a->n == p->n);
 }
 
-void cs_params_part(const struct cs_params *params, const struct cs_tensor *t, int32_t replica,
+void cs_params_part(const struct cs_params *params, const struct cs_shard *t, int32_t replica,
                     int64_t *at, int64_t *n)
 {
     *at = 0;
@@ -242,7 +242,7 @@ void cs_params_part(const struct cs_params *params, const struct cs_tensor *t, i
 }
 
 /* where an element of gradients is among this replica's parts of the buckets */
-static int64_t own_place(const struct cs_params *p, const struct cs_tensor *t)
+static int64_t own_place(const struct cs_params *p, const struct cs_shard *t)
 {
     const struct cs_bucket *b = &p->bucket[t->bucket];
     const int64_t begin = b->at + b->n / p->n_replicas * p->replica;
@@ -267,7 +267,7 @@ static void assign(struct cs_params *p, const struct planner *a)
     p->grad_bytes = (size_t)a->n_grads * size;
     for (int32_t i = 0; i < p->n; i++) {
         const struct place *place = &a->place[i];
-        struct cs_tensor *t = &p->tensor[place->tensor];
+        struct cs_shard *t = &p->shard[place->shard];
         if (is_view(p, t)) {
             t->at = place->at;
             t->grad = t->param->is_trainable ? cs_params_grad(p, t->at) : NULL;
@@ -305,12 +305,12 @@ static void assign(struct cs_params *p, const struct planner *a)
 static void share_newness(struct cs_params *p)
 {
     for (int32_t i = 0; i < p->n; i++) {
-        struct cs_tensor *t = &p->tensor[i];
+        struct cs_shard *t = &p->shard[i];
         t->is_grad_new = &p->is_grad_new[i];
-        for (int32_t j = i - 1; j >= 0 && p->tensor[j].param->layer == t->param->layer; j--)
+        for (int32_t j = i - 1; j >= 0 && p->shard[j].param->layer == t->param->layer; j--)
             if (places[t->param->role].group > 0 &&
-                places[p->tensor[j].param->role].group == places[t->param->role].group)
-                t->is_grad_new = p->tensor[j].is_grad_new;
+                places[p->shard[j].param->role].group == places[t->param->role].group)
+                t->is_grad_new = p->shard[j].is_grad_new;
     }
     if (shares_tied_grad(p))
         p->tied->is_grad_new = p->embed->is_grad_new;
@@ -321,14 +321,14 @@ static void share_newness(struct cs_params *p)
 static enum cs_status check_groups(const struct cs_params *p, struct cs_err *err)
 {
     for (int32_t i = 0; i < p->n; i++)
-        for (int32_t j = i + 1; j < p->n && p->tensor[j].param->layer == p->tensor[i].param->layer;
+        for (int32_t j = i + 1; j < p->n && p->shard[j].param->layer == p->shard[i].param->layer;
              j++)
-            if (places[p->tensor[i].param->role].group > 0 &&
-                places[p->tensor[i].param->role].group == places[p->tensor[j].param->role].group &&
-                p->tensor[i].param->is_trainable != p->tensor[j].param->is_trainable)
+            if (places[p->shard[i].param->role].group > 0 &&
+                places[p->shard[i].param->role].group == places[p->shard[j].param->role].group &&
+                p->shard[i].param->is_trainable != p->shard[j].param->is_trainable)
                 return cs_fail(err, CS_UNSUPPORTED,
                                "%s and %s lie in one fused matrix: train or freeze both",
-                               p->tensor[i].param->name, p->tensor[j].param->name);
+                               p->shard[i].param->name, p->shard[j].param->name);
     return CS_OK;
 }
 
@@ -349,7 +349,7 @@ static enum cs_status take_memory(struct cs_params *p, const struct planner *a, 
     if (p->device->mem == NULL && p->n_replicas == 1)
         return CS_OK;
     for (int32_t i = 0; i < p->n; i++)
-        most = p->tensor[i].param->count > most ? p->tensor[i].param->count : most;
+        most = p->shard[i].param->count > most ? p->shard[i].param->count : most;
     p->staging = malloc((size_t)most * (sizeof(float) + p->device->ops->act_bytes));
     if (p->staging == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to load tensors of %lld elements",
@@ -378,11 +378,11 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
     p->embed_rank = p->head_rank = -1;
     p->n_replicas = cs_plan_replicas(plan);
     p->replica = rank / plan->n_ranks;
-    p->tensor = calloc((size_t)graph->n_params + 1, sizeof *p->tensor);
+    p->shard = calloc((size_t)graph->n_params + 1, sizeof *p->shard);
     p->bucket = calloc((size_t)graph->n_params + 2, sizeof *p->bucket);
     p->index = calloc((size_t)graph->n_params + 1, sizeof *p->index);
     p->is_grad_new = calloc((size_t)graph->n_params + 1, sizeof *p->is_grad_new);
-    if (p->tensor == NULL || p->index == NULL || p->bucket == NULL || p->is_grad_new == NULL) {
+    if (p->shard == NULL || p->index == NULL || p->bucket == NULL || p->is_grad_new == NULL) {
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the table of parameters");
         goto out;
     }
@@ -414,9 +414,9 @@ void cs_params_free(struct cs_params *params)
 {
     if (params == NULL)
         return;
-    for (int32_t i = 0; params->tensor != NULL && i < params->n; i++)
-        free(params->tensor[i].restored);
-    free(params->tensor);
+    for (int32_t i = 0; params->shard != NULL && i < params->n; i++)
+        free(params->shard[i].restored);
+    free(params->shard);
     free(params->index);
     free(params->bucket);
     free(params->is_grad_new);
@@ -426,10 +426,10 @@ void cs_params_free(struct cs_params *params)
     free(params);
 }
 
-struct cs_tensor *cs_params_find(const struct cs_params *params, int32_t param_id)
+struct cs_shard *cs_params_find(const struct cs_params *params, int32_t param_id)
 {
     const int32_t at = params->index[param_id];
-    return at >= 0 ? &params->tensor[at] : NULL;
+    return at >= 0 ? &params->shard[at] : NULL;
 }
 
 /* Clearing is a pass over memory, and what is added first would read it again. */
@@ -439,7 +439,7 @@ void cs_params_zero_grads(struct cs_params *params)
     if (!is_device)
         cs_device_zero(params->device, params->grads, params->grad_bytes);
     for (int32_t i = 0; i < params->n; i++)
-        *params->tensor[i].is_grad_new = is_device && params->tensor[i].grad != NULL;
+        *params->shard[i].is_grad_new = is_device && params->shard[i].grad != NULL;
 }
 
 void cs_params_settle_grads(struct cs_params *params, int32_t bucket)
@@ -447,13 +447,13 @@ void cs_params_settle_grads(struct cs_params *params, int32_t bucket)
     if (params->device->mem == NULL)
         return; /* also called beside the thread that computes */
     for (int32_t i = 0; i < params->n; i++) {
-        const struct cs_tensor *t = &params->tensor[i];
+        const struct cs_shard *t = &params->shard[i];
         if (*t->is_grad_new && (bucket < 0 || t->bucket == bucket))
             cs_device_zero(params->device, t->grad, (size_t)t->param->count * params->grad_size);
     }
     for (int32_t i = 0; i < params->n; i++)
-        if (bucket < 0 || params->tensor[i].bucket == bucket)
-            *params->tensor[i].is_grad_new = false;
+        if (bucket < 0 || params->shard[i].bucket == bucket)
+            *params->shard[i].is_grad_new = false;
 }
 
 /* Where the acts of a tensor lie in the staging memory: behind its fp32 values. */
@@ -462,60 +462,60 @@ static uint16_t *staged_acts(const struct cs_params *p)
     return (uint16_t *)(void *)(p->staging + p->staging_count);
 }
 
-enum cs_status cs_params_values(struct cs_params *params, const struct cs_tensor *tensor,
+enum cs_status cs_params_values(struct cs_params *params, const struct cs_shard *shard,
                                 const float **out, struct cs_err *err)
 {
-    const size_t n = (size_t)tensor->param->count;
+    const size_t n = (size_t)shard->param->count;
     const bool is_f32 = cs_device_is_f32(params->device);
-    *out = tensor->restored != NULL ? tensor->restored : tensor->w;
-    if (tensor->restored != NULL || params->device->mem == NULL)
+    *out = shard->restored != NULL ? shard->restored : shard->w;
+    if (shard->restored != NULL || params->device->mem == NULL)
         return CS_OK;
     *out = params->staging;
     if (is_f32)
-        return cs_device_read(params->device, params->staging, tensor->w, n * sizeof(float), err);
-    if (tensor->master != NULL && tensor->own_n == tensor->param->count)
-        return cs_device_read(params->device, params->staging, tensor->master, n * sizeof(float),
+        return cs_device_read(params->device, params->staging, shard->w, n * sizeof(float), err);
+    if (shard->master != NULL && shard->own_n == shard->param->count)
+        return cs_device_read(params->device, params->staging, shard->master, n * sizeof(float),
                               err);
     uint16_t *acts = staged_acts(params);
-    CS_TRY(cs_device_read(params->device, acts, tensor->w, n * sizeof *acts, err));
+    CS_TRY(cs_device_read(params->device, acts, shard->w, n * sizeof *acts, err));
     for (size_t i = 0; i < n; i++)
         params->staging[i] = cs_f32_from_bf16(acts[i]);
     return CS_OK;
 }
 
-enum cs_status cs_params_set(struct cs_params *params, struct cs_tensor *tensor, const float *host,
+enum cs_status cs_params_set(struct cs_params *params, struct cs_shard *shard, const float *host,
                              struct cs_err *err)
 {
-    const size_t n = (size_t)tensor->param->count;
+    const size_t n = (size_t)shard->param->count;
     if (cs_device_is_f32(params->device)) {
-        if (host != tensor->w)
-            cs_device_copy(params->device, tensor->w, host, n * sizeof *host);
+        if (host != shard->w)
+            cs_device_copy(params->device, shard->w, host, n * sizeof *host);
         return cs_device_sync(params->device, err);
     }
-    if (tensor->master != NULL)
-        cs_device_copy(params->device, tensor->master, host + tensor->own_at,
-                       (size_t)tensor->own_n * sizeof *host);
+    if (shard->master != NULL)
+        cs_device_copy(params->device, shard->master, host + shard->own_at,
+                       (size_t)shard->own_n * sizeof *host);
     uint16_t *acts = staged_acts(params);
     for (size_t i = 0; i < n; i++)
         acts[i] = cs_bf16_from_f32(host[i]);
-    cs_device_copy(params->device, tensor->w, acts, n * sizeof *acts);
+    cs_device_copy(params->device, shard->w, acts, n * sizeof *acts);
     return cs_device_sync(params->device, err); /* host is the caller's again */
 }
 
-enum cs_status cs_params_hash(struct cs_params *params, const struct cs_tensor *tensor,
-                              char out[33], struct cs_err *err)
+enum cs_status cs_params_hash(struct cs_params *params, const struct cs_shard *shard, char out[33],
+                              struct cs_err *err)
 {
     const float *values;
-    CS_TRY(cs_params_values(params, tensor, &values, err));
-    cs_xxh3_128_hex(values, (size_t)tensor->param->count * sizeof *values, out);
+    CS_TRY(cs_params_values(params, shard, &values, err));
+    cs_xxh3_128_hex(values, (size_t)shard->param->count * sizeof *values, out);
     return CS_OK;
 }
 
-int cs_params_listed(const struct cs_params *params, const struct cs_tensor **out)
+int cs_params_listed(const struct cs_params *params, const struct cs_shard **out)
 {
     int n = 0;
     for (int32_t i = 0; i < params->n; i++) {
-        const struct cs_tensor *t = &params->tensor[i];
+        const struct cs_shard *t = &params->shard[i];
         if (t->is_counted && (t->grad != NULL || t->is_restored))
             out[n++] = t;
     }
@@ -536,7 +536,7 @@ static enum cs_status read_bf16(struct cs_params *params, const void *from, size
     return CS_OK;
 }
 
-enum cs_status cs_params_state(struct cs_params *params, const struct cs_tensor *t,
+enum cs_status cs_params_state(struct cs_params *params, const struct cs_shard *t,
                                enum cs_state which, float *host, struct cs_err *err)
 {
     const size_t n = (size_t)t->own_n;

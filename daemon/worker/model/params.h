@@ -18,7 +18,9 @@
 #include "store/hfdir.h"
 #include "worker/device/device.h"
 
-struct cs_tensor {
+/* What this rank has of one parameter: weights, and where it trains a gradient and the optimizer's
+ * state. */
+struct cs_shard {
     const struct cs_param *param;
     void *w;    /* (param->dim) acts, what operators read */
     void *grad; /* of the loss sum, in the device's type of gradients; NULL: frozen */
@@ -50,12 +52,12 @@ struct cs_bucket {
 
 struct cs_params {
     const struct cs_graph *graph;
-    struct cs_tensor *tensor; /* by parameter id; the tied head's entry is the last */
+    struct cs_shard *shard; /* by parameter id; the tied head's entry is the last */
     int32_t n;
-    int32_t *index;                /* (graph->n_params) -> tensor, -1: not on this rank */
-    bool *is_grad_new;             /* (n) what tensors point at */
-    struct cs_tensor *tied;        /* the head's entry, NULL: untied or head stage elsewhere */
-    struct cs_tensor *embed;       /* the embedding's entry when tied, NULL: elsewhere */
+    int32_t *index;                /* (graph->n_params) -> shard, -1: not on this rank */
+    bool *is_grad_new;             /* (n) what shards point at */
+    struct cs_shard *tied;         /* the head's entry, NULL: untied or head stage elsewhere */
+    struct cs_shard *embed;        /* the embedding's entry when tied, NULL: elsewhere */
     int32_t embed_rank, head_rank; /* when tied, else -1 */
     struct cs_device *device;
     void *weights; /* one block of acts */
@@ -91,7 +93,7 @@ enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *
                                 int32_t *n_missing, struct cs_err *err) CS_NODISCARD;
 
 /* the entry of a parameter on this rank, NULL: not here */
-struct cs_tensor *cs_params_find(const struct cs_params *params, int32_t param_id);
+struct cs_shard *cs_params_find(const struct cs_params *params, int32_t param_id);
 /* All gradients are 0: on the host at once; on a device with the first that is added, or with
  * settle, which clears what nothing has been added to (of a bucket; -1: of all; in order of the
  * device's stream). */
@@ -99,27 +101,27 @@ void cs_params_zero_grads(struct cs_params *params);
 void cs_params_settle_grads(struct cs_params *params, int32_t bucket);
 /* The fp32 values of an entry on the host, valid until the next call: its master, or its weights
  * where it has none or only a part. Waits for the device. */
-enum cs_status cs_params_values(struct cs_params *params, const struct cs_tensor *tensor,
+enum cs_status cs_params_values(struct cs_params *params, const struct cs_shard *shard,
                                 const float **out, struct cs_err *err) CS_NODISCARD;
 /* Replace the values of an entry: master and weights. */
-enum cs_status cs_params_set(struct cs_params *params, struct cs_tensor *tensor, const float *host,
+enum cs_status cs_params_set(struct cs_params *params, struct cs_shard *shard, const float *host,
                              struct cs_err *err) CS_NODISCARD;
 /* xxh3-128 of the fp32 values of an entry */
-enum cs_status cs_params_hash(struct cs_params *params, const struct cs_tensor *tensor,
-                              char out[33], struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_params_hash(struct cs_params *params, const struct cs_shard *shard, char out[33],
+                              struct cs_err *err) CS_NODISCARD;
 /* The entries of this rank that checkpoints hold (room for n): what is trained, and what a
  * checkpoint brought although it is frozen now; its source directory does not have those values. */
-int cs_params_listed(const struct cs_params *params, const struct cs_tensor **out);
+int cs_params_listed(const struct cs_params *params, const struct cs_shard **out);
 
 /* This replica's part (own_n elements) of what an entry is in a checkpoint, in fp32; moments of a
  * frozen one are 0. Waits for the device. */
 enum cs_state { CS_STATE_MASTER, CS_STATE_EXP_AVG, CS_STATE_EXP_AVG_SQ, CS_STATES };
-enum cs_status cs_params_state(struct cs_params *params, const struct cs_tensor *t,
+enum cs_status cs_params_state(struct cs_params *params, const struct cs_shard *t,
                                enum cs_state which, float *host, struct cs_err *err) CS_NODISCARD;
 /* the elements of gradients from the n-th on */
 void *cs_params_grad(const struct cs_params *params, int64_t n);
 /* the elements of an entry that a replica updates */
-void cs_params_part(const struct cs_params *params, const struct cs_tensor *t, int32_t replica,
+void cs_params_part(const struct cs_params *params, const struct cs_shard *t, int32_t replica,
                     int64_t *at, int64_t *n);
 
 #endif

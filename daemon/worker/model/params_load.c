@@ -48,13 +48,13 @@ static enum cs_status check_shape(const struct cs_param *param, const struct cs_
 }
 
 /* Where values of an entry are made: in place, or on their way to the device. */
-static float *host_of(const struct cs_params *params, const struct cs_tensor *t)
+static float *host_of(const struct cs_params *params, const struct cs_shard *t)
 {
     return params->staging != NULL ? params->staging : t->w;
 }
 
 static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_module *module,
-                                  const struct cs_tensor *t, float *host, struct cs_err *err)
+                                  const struct cs_shard *t, float *host, struct cs_err *err)
 {
     const struct cs_param *param = t->param;
     const struct cs_st_tensor *found = cs_hfdir_tensor(dir, param->tensor, param->alt);
@@ -67,7 +67,7 @@ static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_mo
     return cs_st_read_f32(found, 0, param->count, host, err);
 }
 
-static void fill_fresh(const struct cs_module *module, uint64_t seed, const struct cs_tensor *t,
+static void fill_fresh(const struct cs_module *module, uint64_t seed, const struct cs_shard *t,
                        float *host)
 {
     const struct cs_param *param = t->param;
@@ -91,7 +91,7 @@ static enum cs_status load_module(struct cs_params *params, const struct cs_modu
     struct cs_hfdir *dir = NULL;
     enum cs_status status = CS_OK;
     for (int32_t i = 0; status == CS_OK && i < params->n; i++) {
-        struct cs_tensor *t = &params->tensor[i];
+        struct cs_shard *t = &params->shard[i];
         if (t->param->module != id || (t->is_tied_head && params->embed != NULL))
             continue;
         float *host = host_of(params, t);
@@ -116,7 +116,7 @@ enum cs_status cs_params_load(struct cs_params *params, uint64_t seed, struct cs
 }
 
 /* Moments, through the staging memory where the device has its own. */
-static enum cs_status resume_state(struct cs_params *params, const struct cs_tensor *t,
+static enum cs_status resume_state(struct cs_params *params, const struct cs_shard *t,
                                    const struct cs_ckpt *ckpt, const char *what, void *to,
                                    struct cs_err *err)
 {
@@ -137,7 +137,7 @@ static enum cs_status resume_state(struct cs_params *params, const struct cs_ten
 }
 
 /* bf16 weights alone would lose what the checkpoint holds. */
-static enum cs_status keep_restored(struct cs_tensor *t, const float *host, struct cs_err *err)
+static enum cs_status keep_restored(struct cs_shard *t, const float *host, struct cs_err *err)
 {
     const size_t bytes = (size_t)t->param->count * sizeof *host;
     if (t->master != NULL)
@@ -148,7 +148,7 @@ static enum cs_status keep_restored(struct cs_tensor *t, const float *host, stru
     return CS_OK;
 }
 
-static enum cs_status resume_one(struct cs_params *params, struct cs_tensor *t,
+static enum cs_status resume_one(struct cs_params *params, struct cs_shard *t,
                                  const struct cs_ckpt *ckpt, int32_t *n_missing, struct cs_err *err)
 {
     float *host = host_of(params, t);
@@ -173,7 +173,7 @@ enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *
 {
     int32_t missing = 0;
     for (int32_t i = 0; i < params->n; i++) {
-        struct cs_tensor *t = &params->tensor[i];
+        struct cs_shard *t = &params->shard[i];
         if (t->is_tied_head && params->embed != NULL)
             continue;
         /* Frozen now but stored: it was trained before it was frozen, its values count. */

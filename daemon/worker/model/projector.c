@@ -7,7 +7,7 @@ static void projector_fwd(struct cs_run *run, const struct cs_layer_model *l, in
 {
     (void)ends;
     const struct cs_arch *a = l->arch;
-    const struct cs_tensor *w1 = l->weight[CS_PARAM_PROJ1_W], *w2 = l->weight[CS_PARAM_PROJ2_W];
+    const struct cs_shard *w1 = l->weight[CS_PARAM_PROJ1_W], *w2 = l->weight[CS_PARAM_PROJ2_W];
     if (w2 == NULL) {
         cs_run_linear(run, rows, a->in_width, a->width, x, w1, l->weight[CS_PARAM_PROJ1_B], y);
         return;
@@ -26,7 +26,7 @@ static void projector_bwd(struct cs_run *run, const struct cs_layer_model *l, in
 {
     (void)ends;
     const struct cs_arch *a = l->arch;
-    const struct cs_tensor *w1 = l->weight[CS_PARAM_PROJ1_W], *w2 = l->weight[CS_PARAM_PROJ2_W];
+    const struct cs_shard *w1 = l->weight[CS_PARAM_PROJ1_W], *w2 = l->weight[CS_PARAM_PROJ2_W];
     if (w2 != NULL) {
         const int64_t mid = w1->param->dim[0];
         void *dh = cs_run_hold(run, rows * mid);

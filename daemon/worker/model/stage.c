@@ -8,7 +8,7 @@
 static void bind_params(struct cs_layer_model *l, const struct cs_params *params)
 {
     for (int32_t i = 0; i < l->layer->n_params; i++) {
-        const struct cs_tensor *t = cs_params_find(params, l->layer->first_param + i);
+        const struct cs_shard *t = cs_params_find(params, l->layer->first_param + i);
         CS_ASSERT(t != NULL);
         l->weight[t->param->role] = t;
     }
@@ -27,7 +27,7 @@ static void set_widths(struct cs_layer_model *l)
 /* The head's loss feeds gradients back whenever it trains or something upstream does. */
 static bool has_gradient(const struct cs_layer_model *l)
 {
-    const struct cs_tensor *head = l->weight[CS_PARAM_HEAD_W];
+    const struct cs_shard *head = l->weight[CS_PARAM_HEAD_W];
     return l->layer->needs_weight_grad || l->layer->needs_input_grad ||
            (head != NULL && head->grad != NULL);
 }

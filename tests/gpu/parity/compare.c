@@ -76,7 +76,7 @@ static void judge(struct parity_tally *tally, const char *label, const char *nam
                  label, name, d->cosine, relative, d->want, norm);
 }
 
-static void read_gradient(struct parity_subject *s, const struct cs_tensor *t, float *out)
+static void read_gradient(struct parity_subject *s, const struct cs_shard *t, float *out)
 {
     struct cs_err err = {0};
     const size_t n = (size_t)t->param->count;
@@ -102,7 +102,7 @@ void parity_gradients(struct parity_tally *tally, const struct parity_job *job,
     *worst = (struct parity_worst){.cosine = 1.0};
     for (int32_t i = 0; i < job->graph->n_params; i++) {
         const struct cs_param *param = &job->graph->params[i];
-        const struct cs_tensor *t = cs_params_find(s->trainer->params, i);
+        const struct cs_shard *t = cs_params_find(s->trainer->params, i);
         const float *other;
         if (!param->is_trainable)
             continue;

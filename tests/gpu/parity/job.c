@@ -135,7 +135,7 @@ void parity_fill_weights(struct parity_subject *s)
     int64_t room = 0;
     cs_philox_fill_normal(1, 2, 0, BLOCK, 0.02, block);
     for (int32_t i = 0; i < p->n; i++) {
-        struct cs_tensor *t = &p->tensor[i];
+        struct cs_shard *t = &p->shard[i];
         const int64_t n = t->param->count;
         if (t->is_tied_head && p->embed != NULL)
             continue;

@@ -15,7 +15,7 @@ enum { STEPS = 6, SAVED_AT = 3, TOKENS = 1000 };
 
 /* The states of all entries of a subject on the host. */
 struct held {
-    const struct cs_tensor **tensor;
+    const struct cs_shard **tensor;
     struct cs_ckpt_param *param;
     float *memory;
     int64_t floats;

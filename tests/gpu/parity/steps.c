@@ -153,7 +153,7 @@ static void follow(struct parity_tally *tally, struct series *s, const struct ra
 static bool cpu_gradient(void *user, const struct cs_param *param, const float **out)
 {
     const struct parity_subject *cpu = user;
-    const struct cs_tensor *t = cs_params_find(cpu->trainer->params, param->id);
+    const struct cs_shard *t = cs_params_find(cpu->trainer->params, param->id);
     *out = t != NULL ? (const float *)t->grad : NULL;
     return *out != NULL;
 }
