@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "console/cli/cli.h"
+#include "console/link/paths.h"
 #include "console/link/start.h"
 #include "core/base/clock.h"
 #include "core/base/units.h"

@@ -10,6 +10,7 @@
 #include "console/cli/cli.h"
 #include "console/cli/cli_screen.h"
 #include "console/cli/manual.h"
+#include "console/link/paths.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
 

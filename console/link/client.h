@@ -22,11 +22,6 @@ struct cs_client;
 typedef void cs_client_message(void *user, const json_t *message); /* borrowed */
 typedef void cs_client_state(void *user, bool is_connected);
 
-/* Where the user's daemon listens: $CORNSTARCH_RUNTIME_DIR or cs_dir_runtime, "daemon.sock". */
-enum cs_status cs_client_socket(char path[CS_PATH_CAP], struct cs_err *err) CS_NODISCARD;
-/* $CORNSTARCH_STATE_DIR or cs_dir_state */
-enum cs_status cs_client_state_dir(char path[CS_PATH_CAP], struct cs_err *err) CS_NODISCARD;
-
 /* socket_path NULL: the user's own daemon, started when nobody answers. CS_UNREACHABLE says where
  * was looked; a daemon of another protocol major is CS_UNSUPPORTED. base is borrowed. */
 enum cs_status cs_client_connect(struct event_base *base, const char *socket_path,

@@ -1,4 +1,4 @@
-/* See client_start.h. */
+/* Connects to the private daemon of a user, and starts it when nobody answers. */
 #include "console/link/start.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "console/link/client.h"
+#include "console/link/paths.h"
 #include "core/base/clock.h"
 
 enum cs_status cs_client_dial(const char *path, int *fd, struct cs_err *err)

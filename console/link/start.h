@@ -1,4 +1,4 @@
-/* Finding and starting the private daemon of a user. Private to client.c. */
+/* Finding and starting the private daemon of a user. */
 #ifndef CS_CONSOLE_LINK_START_H
 #define CS_CONSOLE_LINK_START_H
 

@@ -1,4 +1,4 @@
-/* See gpus_watch.h. */
+/* Reads the GPUs in a thread of its own, so that a slow driver holds up nobody. */
 #include "server/gpu_watch.h"
 
 #include <errno.h>

@@ -1,22 +1,15 @@
-/* See job.h. What a job may do in which state is one table; orders ask for states, runners report
- * them (job_life.c). */
+/* Keeps jobs and their states: what a job may do in which state is one table. Orders ask for states
+ * (job_orders.c), runners report them (job_life.c). */
 #include "server/job.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/model/spec.h"
-#include "core/wire/line.h"
 #include "core/wire/wire.h"
-#include "server/conn.h"
-#include "server/job_parts.h"
-#include "server/node.h"
+#include "server/caller.h"
 #include "server/runner_link.h"
-
-enum order { ORDER_PAUSE = 1, ORDER_RESUME = 2, ORDER_STOP = 4, ORDER_CHECKPOINT = 8 };
 
 static const struct state_row {
     const char *name;
@@ -24,16 +17,16 @@ static const struct state_row {
     bool is_over; /* waiters are answered */
     unsigned orders;
 } states[] = {
-    {"QUEUED",    false, false, ORDER_STOP                                 },
-    {"STARTING",  true,  false, ORDER_STOP                                 },
-    {"RUN",       true,  false, ORDER_PAUSE | ORDER_STOP | ORDER_CHECKPOINT},
-    {"PAUSING",   true,  false, ORDER_STOP                                 },
-    {"PAUSED",    false, true,  ORDER_RESUME | ORDER_STOP                  },
-    {"STOPPING",  true,  false, ORDER_STOP                                 },
-    {"DONE",      false, true,  0                                          },
-    {"FAILED",    false, true,  ORDER_RESUME                               },
-    {"CANCELLED", false, true,  ORDER_RESUME                               },
-    {"LOST",      false, true,  ORDER_RESUME                               },
+    {"QUEUED",    false, false, CS_ORDER_STOP                                       },
+    {"STARTING",  true,  false, CS_ORDER_STOP                                       },
+    {"RUN",       true,  false, CS_ORDER_PAUSE | CS_ORDER_STOP | CS_ORDER_CHECKPOINT},
+    {"PAUSING",   true,  false, CS_ORDER_STOP                                       },
+    {"PAUSED",    false, true,  CS_ORDER_RESUME | CS_ORDER_STOP                     },
+    {"STOPPING",  true,  false, CS_ORDER_STOP                                       },
+    {"DONE",      false, true,  0                                                   },
+    {"FAILED",    false, true,  CS_ORDER_RESUME                                     },
+    {"CANCELLED", false, true,  CS_ORDER_RESUME                                     },
+    {"LOST",      false, true,  CS_ORDER_RESUME                                     },
 };
 
 static const struct state_row *state_of(const struct cs_job *job)
@@ -184,14 +177,14 @@ void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to)
     cs_job_publish(job);
     if (cs_job_is_over(job)) {
         json_t *object = cs_job_object(job);
-        cs_conn_job_ended(job->server, job->row.id, object);
+        cs_callers_job_ended(job->server, job->row.id, object);
         json_decref(object);
     }
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */
 
-static enum cs_status allow(const struct cs_job *job, enum order order, const char *verb,
+enum cs_status cs_job_allow(const struct cs_job *job, enum cs_order order, const char *verb,
                             struct cs_err *err)
 {
     if (state_of(job)->orders & order)
@@ -200,7 +193,7 @@ static enum cs_status allow(const struct cs_job *job, enum order order, const ch
                    job->row.state, verb);
 }
 
-static enum cs_status tell(struct cs_job *job, json_t *message, struct cs_err *err)
+enum cs_status cs_job_tell(struct cs_job *job, json_t *message, struct cs_err *err)
 {
     if (!job->link) {
         json_decref(message);
@@ -213,139 +206,6 @@ static enum cs_status tell(struct cs_job *job, json_t *message, struct cs_err *e
 
 enum cs_status cs_job_pause(struct cs_job *job, struct cs_err *err)
 {
-    CS_TRY(allow(job, ORDER_PAUSE, "pause", err));
-    return tell(job, cs_msg_new("runner.pause"), err);
-}
-
-enum cs_status cs_job_checkpoint(struct cs_job *job, struct cs_err *err)
-{
-    CS_TRY(allow(job, ORDER_CHECKPOINT, "write a checkpoint", err));
-    return tell(job, cs_msg_new("runner.checkpoint"), err);
-}
-
-enum cs_status cs_job_resume(struct cs_job *job, struct cs_err *err)
-{
-    CS_TRY(allow(job, ORDER_RESUME, "resume", err));
-    if (job->server->is_draining)
-        return cs_fail(err, CS_REFUSED, "the daemon is draining and starts no jobs");
-    job->row.ended_ns = 0;
-    cs_job_set_state(job, &(struct cs_job_change){.state = "QUEUED"});
-    cs_jobs_start_queued(job->server);
-    return CS_OK;
-}
-
-/* A runner that does not answer yet is told once it does. */
-enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err)
-{
-    CS_TRY(allow(job, ORDER_STOP, "stop", err));
-    if (!cs_job_is_live(job)) {
-        cs_job_set_state(job, &(struct cs_job_change){.state = "CANCELLED",
-                                                      .reason = "stopped on request",
-                                                      .exit_code = cs_status_exit(CS_JOB_FAILED)});
-        return CS_OK;
-    }
-    job->pending_stop = now ? CS_STOP_NOW : CS_STOP_SAVING;
-    if (job->link)
-        cs_job_send_stop(job);
-    return CS_OK;
-}
-
-/* Ranks a spec asks for; the daemon counts, it does not plan. */
-static int64_t ranks_of(const struct cs_spec *spec)
-{
-    int64_t sum = 0, most = 0;
-    for (int i = 0; i < spec->n_parallel; i++) {
-        sum += spec->parallel[i].pp;
-        most = spec->parallel[i].pp > most ? spec->parallel[i].pp : most;
-    }
-    /* colocated and copied encoders use the ranks of the LLM; every replica has ranks of its own */
-    return spec->dp * (strcmp(spec->modality, "encoder-parallel") == 0 ? sum : most);
-}
-
-/* CPU ranks or GPUs, as the plan's cluster says; more than there are would queue forever. */
-static enum cs_status choose_devices(const struct cs_server *server, const struct cs_spec *spec,
-                                     struct cs_job_row *row, struct cs_err *err)
-{
-    struct cs_cluster cluster;
-    CS_TRY(cs_cluster_read_here(spec->cluster, cs_node_here(server), &cluster, err));
-    CS_TRY(cs_spec_check_precision(spec, cluster.device->name, err));
-    const bool is_gpu = strcmp(cluster.device->name, "cpu") != 0;
-    const long long offered = (long long)cs_node_offers(server, is_gpu);
-    snprintf(row->device, sizeof(row->device), "%s", is_gpu ? "cuda" : "cpu");
-    row->ranks = ranks_of(spec);
-    if (is_gpu && offered == 0)
-        return cs_fail(err, CS_PLAN,
-                       "the plan is for %s and this node offers no GPU (%s); device = \"cpu\" runs "
-                       "it on CPU cores",
-                       cluster.device->name, cs_node_gpus_note(server));
-    if (row->ranks > offered)
-        return cs_fail(err, CS_PLAN, "the plan needs %lld ranks, this node offers %lld %s",
-                       (long long)row->ranks, offered, is_gpu ? "GPUs" : "CPU devices");
-    return CS_OK;
-}
-
-static enum cs_status write_spec(const struct cs_job *job, const json_t *spec, struct cs_err *err)
-{
-    char path[CS_PATH_CAP];
-    struct cs_buf text = {0};
-    CS_TRY(cs_mkdirs(job->row.dir, err));
-    CS_TRY(cs_path(path, err, "%s/spec.json", job->row.dir));
-    cs_json_canonical(spec, &text);
-    enum cs_status st = cs_write_file_atomic(path, cs_buf_str(&text), text.len, 0600, err);
-    cs_buf_free(&text);
-    return st;
-}
-
-enum cs_status cs_job_submit(struct cs_server *server, const json_t *document,
-                             const char *plan_hash, bool replan, const char *owner, int64_t *id,
-                             struct cs_err *err)
-{
-    struct cs_spec *spec;
-    struct cs_job_row row = {
-        .loss = (double)NAN, .exact_match = (double)NAN, .checkpoint_step = -1};
-    if (server->is_draining)
-        return cs_fail(err, CS_REFUSED, "the daemon is draining and takes no jobs");
-    struct cs_arena *arena = cs_arena_new(0);
-    json_t *copy = json_copy((json_t *)(uintptr_t)document);
-    CS_ASSERT(copy != NULL);
-    if (replan)
-        json_object_set_new(copy, "plan_hash", json_string(""));
-    else if (plan_hash[0])
-        json_object_set_new(copy, "plan_hash", json_string(plan_hash));
-    enum cs_status st = cs_spec_read(copy, arena, &spec, err);
-    if (st != CS_OK)
-        goto out;
-    st = choose_devices(server, spec, &row, err);
-    if (st != CS_OK)
-        goto out;
-    snprintf(row.name, sizeof(row.name), "%s", spec->name);
-    snprintf(row.state, sizeof(row.state), "QUEUED");
-    snprintf(row.owner, sizeof(row.owner), "%s", owner);
-    snprintf(row.spec_hash, sizeof(row.spec_hash), "%s", spec->hash);
-    snprintf(row.plan_hash, sizeof(row.plan_hash), "%s", spec->plan_hash);
-    row.steps = spec->steps;
-    row.submitted_ns = cs_wall_ns();
-    st = cs_db_job_add(server->db, &row, err);
-    if (st != CS_OK)
-        goto out;
-    struct cs_job *job = cs_job_add(server, &row);
-    snprintf(job->row.dir, sizeof(job->row.dir), "%s/jobs/%lld", server->state_dir,
-             (long long)row.id);
-    st = write_spec(job, copy, err);
-    if (st == CS_OK) /* promised to the client: on disk before the answer */
-        st = cs_db_job_save(server->db, &job->row, true, err);
-    if (st != CS_OK) {
-        cs_job_set_state(job, &(struct cs_job_change){.state = "FAILED",
-                                                      .reason = err->text,
-                                                      .exit_code = cs_status_exit(CS_JOB_FAILED)});
-        goto out;
-    }
-    *id = row.id;
-    cs_jobs_start_queued(server);
-    if (strcmp(job->row.state, "QUEUED") == 0)
-        cs_job_publish(job);
-out:
-    json_decref(copy);
-    cs_arena_free(arena);
-    return st;
+    CS_TRY(cs_job_allow(job, CS_ORDER_PAUSE, "pause", err));
+    return cs_job_tell(job, cs_msg_new("runner.pause"), err);
 }

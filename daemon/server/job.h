@@ -1,4 +1,4 @@
-/* Jobs: the state table, starting and finding runners, importing journals. */
+/* Jobs and their states, as the daemon knows them. */
 #ifndef CS_SERVER_JOB_H
 #define CS_SERVER_JOB_H
 
@@ -8,6 +8,16 @@ struct cs_runner_link;
 
 enum cs_stop { CS_STOP_NONE, CS_STOP_SAVING, CS_STOP_NOW };
 
+/* A bit each: a state allows some of them. */
+enum cs_order {
+    CS_ORDER_PAUSE = 1,
+    CS_ORDER_RESUME = 2,
+    CS_ORDER_STOP = 4,
+    CS_ORDER_CHECKPOINT = 8
+};
+
+/* What is in row is in the database too, unless is_unsaved. A job that is live has a runner, whose
+ * connection (link) may come later. */
 struct cs_job {
     struct cs_server *server;
     struct cs_job_row row;
@@ -20,26 +30,30 @@ struct cs_job {
     bool is_unsaved;    /* the database is behind */
 };
 
-enum cs_status cs_jobs_load(struct cs_server *server, struct cs_err *err) CS_NODISCARD;
-void cs_jobs_free(struct cs_server *server);
 struct cs_job *cs_job_find(struct cs_server *server, int64_t id); /* NULL: unknown */
-enum cs_status cs_job_submit(struct cs_server *server, const json_t *spec, const char *plan_hash,
-                             bool replan, const char *owner, int64_t *id,
-                             struct cs_err *err) CS_NODISCARD;
-enum cs_status cs_job_pause(struct cs_job *job, struct cs_err *err) CS_NODISCARD;
-enum cs_status cs_job_resume(struct cs_job *job, struct cs_err *err) CS_NODISCARD;
-enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err) CS_NODISCARD;
-enum cs_status cs_job_checkpoint(struct cs_job *job, struct cs_err *err) CS_NODISCARD;
-json_t *cs_job_object(const struct cs_job *job);  /* the wire's job object */
-bool cs_job_is_over(const struct cs_job *job);    /* nothing will happen without an order */
-bool cs_job_is_on_gpus(const struct cs_job *job); /* its ranks are GPUs */
-bool cs_job_is_live(const struct cs_job *job);    /* a runner should exist: it holds devices */
+struct cs_job *cs_job_add(struct cs_server *server, const struct cs_job_row *row);
+json_t *cs_job_object(const struct cs_job *job);       /* the wire's job object */
+bool cs_job_is_state(const char *name, bool *is_over); /* false: no such state */
+bool cs_job_is_over(const struct cs_job *job);         /* nothing will happen without an order */
+bool cs_job_is_on_gpus(const struct cs_job *job);      /* its ranks are GPUs */
+bool cs_job_is_live(const struct cs_job *job);         /* a runner should exist: it holds devices */
 
-/* a message of the job's runner (link), its end of stream, the end of our child */
-void cs_job_runner_message(struct cs_job *job, const json_t *message);
-void cs_job_runner_lost(struct cs_job *job);
-void cs_jobs_reap(struct cs_server *server);
-/* every 250 ms: import journals, start queued jobs, retry connections, save again what failed */
-void cs_jobs_tick(struct cs_server *server);
+struct cs_job_change {
+    const char *state, *reason; /* reason NULL: none */
+    int64_t exit_code;
+    bool is_in_journal; /* the runner has written it there: the note is imported from it */
+};
+
+/* saves, notes, publishes, answers waiters */
+void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to);
+void cs_job_save(struct cs_job *job);
+void cs_job_publish(struct cs_job *job);
+
+/* CS_STATE: "job 3 is DONE: it cannot pause now" */
+enum cs_status cs_job_allow(const struct cs_job *job, enum cs_order order, const char *verb,
+                            struct cs_err *err) CS_NODISCARD;
+/* to the job's runner; takes message. CS_UNREACHABLE: it does not answer yet. */
+enum cs_status cs_job_tell(struct cs_job *job, json_t *message, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_job_pause(struct cs_job *job, struct cs_err *err) CS_NODISCARD;
 
 #endif

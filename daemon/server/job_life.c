@@ -1,5 +1,7 @@
-/* A job's life with its runner: start, first contact, what it reports, its end; adoption after a
+/* Leads a job through its life with its runner: start, first contact, what it reports, its end; adoption after a
  * restart of the daemon. A runner is alive as long as it holds the lock on the job directory. */
+#include "server/job_life.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -14,11 +16,11 @@
 #include "core/base/str.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
-#include "server/conn.h"
-#include "server/job_parts.h"
+#include "server/caller.h"
 #include "server/journal.h"
 #include "server/node.h"
 #include "server/runner_link.h"
+#include "server/runner_start.h"
 
 enum { MAX_JOBS = 10000, CONNECT_TIMEOUT_S = 20, SECOND_NS = 1000000000 };
 
@@ -60,6 +62,27 @@ static bool take_lock(const struct cs_job *job, int *fd)
     return false;
 }
 
+static void socket_of(const struct cs_job *job, char *out, size_t cap)
+{
+    snprintf(out, cap, "%s/job-%lld.sock", job->server->runtime_dir, (long long)job->row.id);
+}
+
+static enum cs_status start_runner(struct cs_job *job, int lock_fd, struct cs_err *err)
+{
+    char socket[CS_PATH_CAP + 32], visible[4000], here[64] = "";
+    socket_of(job, socket, sizeof socket);
+    cs_node_visible(job, visible, sizeof visible);
+    if (cs_node_here(job->server)->device)
+        cs_here_print(cs_node_here(job->server), here, sizeof here);
+    const struct cs_runner_start start = {.job = job->row.id,
+                                          .dir = job->row.dir,
+                                          .socket = socket,
+                                          .visible = visible,
+                                          .here = here,
+                                          .lock_fd = lock_fd};
+    return cs_runner_start(&start, &job->runner_pid, err);
+}
+
 /* STARTING is on disk before the fork: whatever happens to us, nobody starts a second runner. */
 static void start(struct cs_job *job, int lock_fd)
 {
@@ -73,7 +96,7 @@ static void start(struct cs_job *job, int lock_fd)
     job->is_pause_sent = false;
     cs_node_lease(job);
     cs_job_set_state(job, &(struct cs_job_change){.state = "STARTING", .is_in_journal = true});
-    if (cs_runner_start(job, lock_fd, &err) != CS_OK)
+    if (start_runner(job, lock_fd, &err) != CS_OK)
         cs_job_set_state(job, &(struct cs_job_change){.state = "FAILED",
                                                       .reason = err.text,
                                                       .exit_code = cs_status_exit(CS_JOB_FAILED)});
@@ -181,14 +204,6 @@ static void settle(struct cs_job *job, int status)
     json_decref(state);
 }
 
-/* The end of a connection is not the end of a runner: the next tick connects again or finds it
- * gone. */
-void cs_job_runner_lost(struct cs_job *job)
-{
-    job->deadline_ns = cs_now_ns();
-    job->retry_ns = 0;
-}
-
 static void child_ended(struct cs_job *job, int status)
 {
     job->runner_pid = 0;
@@ -213,33 +228,12 @@ void cs_jobs_reap(struct cs_server *server)
     cs_jobs_start_queued(server);
 }
 
-static void connect_runner(struct cs_job *job)
+/* The end of a connection is not the end of a runner: the next tick connects again or finds it
+ * gone. */
+static void lose_runner(struct cs_job *job)
 {
-    struct cs_err err;
-    if (cs_now_ns() < job->retry_ns)
-        return;
-    enum cs_status st = cs_runner_link_open(job, &job->link, &err);
-    if (st == CS_OK) {
-        job->deadline_ns = 0;
-        cs_runner_link_send(job->link, cs_msg_request("runner.status", 1));
-        if (job->pending_stop)
-            cs_job_send_stop(job);
-        return;
-    }
-    if (st != CS_UNREACHABLE)
-        cs_log(job->server->log, CS_WARN, "runner.connect", CS_KV("job", job->row.id),
-               CS_KV("error", (const char *)err.text));
-    if (st != CS_UNREACHABLE || cs_now_ns() < job->deadline_ns)
-        return;
-    if (job->runner_pid) { /* it never opened its socket; our child: its end is told by a signal */
-        if (job->pending_stop)
-            kill(job->runner_pid, SIGKILL);
-        return;
-    }
-    if (is_runner_alive(job)) /* its socket is gone: the journal still tells */
-        job->retry_ns = cs_now_ns() + SECOND_NS;
-    else
-        settle(job, -1);
+    job->deadline_ns = cs_now_ns();
+    job->retry_ns = 0;
 }
 
 /* --- what runners report ---------------------------------------------------------------------- */
@@ -333,12 +327,14 @@ static void on_hello(struct cs_job *job, const json_t *m)
            CS_KV("error", (const char *)err.text));
     cs_runner_link_close(job->link);
     job->link = NULL;
-    cs_job_runner_lost(job);
+    lose_runner(job);
     job->retry_ns = cs_now_ns() + 10 * (int64_t)SECOND_NS;
 }
 
-void cs_job_runner_message(struct cs_job *job, const json_t *message)
+static void on_message(void *user, const json_t *message)
 {
+    struct cs_job *job = user;
+
     static const struct {
         const char *type;
         void (*handle)(struct cs_job *, const json_t *);
@@ -359,12 +355,61 @@ void cs_job_runner_message(struct cs_job *job, const json_t *message)
         }
 }
 
+/* A line that is no message must not take the others with it. */
+static void on_bad(void *user, const struct cs_err *err)
+{
+    const struct cs_job *job = user;
+    cs_log(job->server->log, CS_WARN, "runner.message", CS_KV("job", job->row.id),
+           CS_KV("error", (const char *)err->text));
+}
+
+static void on_lost(void *user)
+{
+    struct cs_job *job = user;
+    job->link = NULL;
+    lose_runner(job);
+}
+
+static const struct cs_runner_link_calls runner_calls = {on_message, on_bad, on_lost};
+
 void cs_job_send_stop(struct cs_job *job)
 {
     json_t *message = cs_msg_new("runner.stop");
     cs_msg_set_bool(message, "now", job->pending_stop == CS_STOP_NOW);
     job->pending_stop = CS_STOP_NONE;
     cs_runner_link_send(job->link, message);
+}
+
+static void connect_runner(struct cs_job *job)
+{
+    struct cs_err err;
+    char path[CS_PATH_CAP + 32];
+    if (cs_now_ns() < job->retry_ns)
+        return;
+    socket_of(job, path, sizeof path);
+    enum cs_status st =
+        cs_runner_link_open(job->server->base, path, &runner_calls, job, &job->link, &err);
+    if (st == CS_OK) {
+        job->deadline_ns = 0;
+        cs_runner_link_send(job->link, cs_msg_request("runner.status", 1));
+        if (job->pending_stop)
+            cs_job_send_stop(job);
+        return;
+    }
+    if (st != CS_UNREACHABLE)
+        cs_log(job->server->log, CS_WARN, "runner.connect", CS_KV("job", job->row.id),
+               CS_KV("error", (const char *)err.text));
+    if (st != CS_UNREACHABLE || cs_now_ns() < job->deadline_ns)
+        return;
+    if (job->runner_pid) { /* it never opened its socket; our child: its end is told by a signal */
+        if (job->pending_stop)
+            kill(job->runner_pid, SIGKILL);
+        return;
+    }
+    if (is_runner_alive(job)) /* its socket is gone: the journal still tells */
+        job->retry_ns = cs_now_ns() + SECOND_NS;
+    else
+        settle(job, -1);
 }
 
 /* --- load, tick, free ------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* See gpus.h: what there is, when it is read, how it is told. */
+/* Knows the node's devices: what there is, when it is read, how it is told. */
 #include "server/node.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "core/wire/wire.h"
 #include "gpus/gpus.h"
 #include "gpus/here.h"
-#include "server/conn.h"
+#include "server/caller.h"
 #include "server/node_private.h"
 
 enum { HISTORY = 120 };
@@ -136,7 +136,7 @@ bool cs_node_is_fresh(struct cs_server *server)
 static void answer(struct cs_server *server)
 {
     server->node_devices->is_answering = true;
-    cs_conns_gpus_read(server);
+    cs_callers_gpus_read(server);
     server->node_devices->is_answering = false;
 }
 
@@ -153,7 +153,7 @@ static void remember(struct cs_node *node)
 static void publish(struct cs_server *server)
 {
     const struct cs_node *node = server->node_devices;
-    if (!cs_conns_watch_gpus(server))
+    if (!cs_callers_watch_gpus(server))
         return;
     json_t *message = cs_msg_new("event.gpus");
     cs_msg_set_int(message, "wall_ns", cs_wall_ns());
@@ -188,7 +188,7 @@ void cs_node_tick(struct cs_server *server)
     int64_t now_ns = cs_now_ns();
     if (node->asked_ns && now_ns - node->asked_ns > late_ns)
         answer(server);
-    if (!cs_conns_watch_gpus(server) && cs_node_held(server, true) == 0)
+    if (!cs_callers_watch_gpus(server) && cs_node_held(server, true) == 0)
         return;
     if (now_ns - node->second_ns < every_ns)
         return;

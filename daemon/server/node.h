@@ -1,6 +1,6 @@
 /* The node's GPUs in the daemon: found once at its start, read every second while somebody watches
  * or a job runs on them, and at a question when the last reading is old; leased to jobs. They are
- * read in a thread (gpus_watch.h): no client waits for the driver but who asks for its figures, and
+ * read in a thread (gpu_watch.h): no client waits for the driver but who asks for its figures, and
  * that one not longer than a second.
  *
  * A node offers its GPUs where it has some and CPU ranks beside them for plans that say
@@ -22,7 +22,7 @@ const struct cs_here *cs_node_here(const struct cs_server *server);
 const char *cs_node_gpus_note(const struct cs_server *server); /* "" nothing to say */
 const char *cs_node_driver(const struct cs_server *server);    /* "" unknown */
 /* Is the last reading younger than half a second? When not, one is asked for: let the request wait
- * (cs_conn_wait with job 0), it is handled again once the reading is there or late. */
+ * (cs_caller_wait with job 0), it is handled again once the reading is there or late. */
 bool cs_node_is_fresh(struct cs_server *server);
 /* everything jobs can use, as device objects of the last reading; is_gpus_only: no CPU ranks */
 json_t *cs_node_devices(const struct cs_server *server, bool is_gpus_only);

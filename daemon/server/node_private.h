@@ -1,4 +1,4 @@
-/* Private to gpus.c (what there is) and gpus_lease.c (who has it). */
+/* Private to node.c (what there is) and lease.c (who has it). */
 #ifndef CS_SERVER_NODE_PRIVATE_H
 #define CS_SERVER_NODE_PRIVATE_H
 

@@ -1,5 +1,7 @@
 /* Requests of consoles: one table, one handler each. A message is checked against the schema before
  * it comes here; a handler either replies or fails with the request's id. */
+#include "server/rpc.h"
+
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -12,8 +14,7 @@
 #include "core/model/spec.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
-#include "server/conn.h"
-#include "server/job.h"
+#include "server/job_orders.h"
 #include "server/journal.h"
 #include "server/node.h"
 
@@ -26,7 +27,7 @@ enum {
 
 struct call {
     struct cs_server *server;
-    struct cs_conn *conn;
+    struct cs_caller *caller;
     const json_t *request;
     json_t *reply;    /* filled by the handler */
     bool is_deferred; /* the reply comes later */
@@ -70,7 +71,7 @@ static enum cs_status do_jobs(struct call *c, struct cs_err *err)
 static enum cs_status do_submit(struct call *c, struct cs_err *err)
 {
     int64_t id = 0;
-    const struct passwd *user = getpwuid(cs_conn_uid(c->conn));
+    const struct passwd *user = getpwuid(cs_caller_uid(c->caller));
     CS_TRY(cs_job_submit(
         c->server, cs_msg_obj(c->request, "spec"), cs_msg_str(c->request, "plan_hash", ""),
         cs_msg_bool(c->request, "replan", false), user ? user->pw_name : "?", &id, err));
@@ -158,7 +159,7 @@ static enum cs_status do_wait(struct call *c, struct cs_err *err)
     if (cs_job_is_over(job)) {
         cs_msg_set(c->reply, "job", cs_job_object(job));
     } else {
-        CS_TRY(cs_conn_wait(c->conn, c->request, job->row.id, err));
+        CS_TRY(cs_caller_wait(c->caller, c->request, job->row.id, err));
         c->is_deferred = true;
     }
     return CS_OK;
@@ -261,7 +262,7 @@ static enum cs_status do_log(struct call *c, struct cs_err *err)
 {
     struct cs_job *job;
     char path[CS_PATH_CAP], name[32];
-    size_t n, at = 0;
+    size_t n = 0, at = 0;
     CS_TRY(find_job(c, &job, err));
     int64_t offset = cs_msg_int(c->request, "offset", -1);
     int64_t limit = cs_msg_int(c->request, "limit", 100);
@@ -295,7 +296,7 @@ static enum cs_status do_sub_open(struct call *c, struct cs_err *err)
                                        .events = cs_msg_bool(c->request, "events", true),
                                        .logs = cs_msg_bool(c->request, "logs", false),
                                        .gpus = cs_msg_bool(c->request, "gpus", false)};
-    int64_t sub = cs_conn_subscribe(c->conn, cs_msg_int(c->request, "job", 0), &wants);
+    int64_t sub = cs_caller_subscribe(c->caller, cs_msg_int(c->request, "job", 0), &wants);
     if (sub < 0)
         return cs_fail(err, CS_LIMIT, "a connection has no more subscriptions; close one");
     cs_msg_set_int(c->reply, "sub", sub);
@@ -304,7 +305,7 @@ static enum cs_status do_sub_open(struct call *c, struct cs_err *err)
 
 static enum cs_status do_sub_close(struct call *c, struct cs_err *err)
 {
-    if (!cs_conn_unsubscribe(c->conn, cs_msg_int(c->request, "sub", 0)))
+    if (!cs_caller_unsubscribe(c->caller, cs_msg_int(c->request, "sub", 0)))
         return cs_fail(err, CS_NOT_FOUND, "there is no such subscription");
     return CS_OK;
 }
@@ -345,7 +346,7 @@ static enum cs_status do_node(struct call *c, struct cs_err *err)
     char text[256];
     int64_t available_kib;
     if (!cs_node_is_fresh(c->server)) {
-        CS_TRY(cs_conn_wait(c->conn, c->request, 0, err));
+        CS_TRY(cs_caller_wait(c->caller, c->request, 0, err));
         c->is_deferred = true;
         return CS_OK;
     }
@@ -419,25 +420,25 @@ static const struct {
     {"daemon.drain",   do_drain      },
 };
 
-void cs_rpc_handle(struct cs_server *server, struct cs_conn *conn, const json_t *request)
+void cs_rpc_handle(struct cs_server *server, struct cs_caller *caller, const json_t *request)
 {
     struct cs_err err;
-    struct call call = {.server = server, .conn = conn, .request = request};
+    struct call call = {.server = server, .caller = caller, .request = request};
     for (size_t i = 0; i < CS_ARRAY_LEN(handlers); i++) {
         if (strcmp(handlers[i].type, cs_msg_type(request)) != 0)
             continue;
         call.reply = cs_msg_reply(request);
         enum cs_status st = handlers[i].handle(&call, &err);
         if (st == CS_OK && !call.is_deferred) {
-            cs_conn_reply(conn, call.reply);
+            cs_caller_reply(caller, call.reply);
             return;
         }
         json_decref(call.reply);
         if (st != CS_OK)
-            cs_conn_fail(conn, request, &err);
+            cs_caller_fail(caller, request, &err);
         return;
     }
     (void)cs_fail(&err, CS_UNSUPPORTED, "E_UNKNOWN_TYPE: a daemon does not answer '%s'",
                   cs_msg_type(request));
-    cs_conn_fail(conn, request, &err);
+    cs_caller_fail(caller, request, &err);
 }

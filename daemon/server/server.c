@@ -14,9 +14,10 @@
 
 #include "core/base/clock.h"
 #include "core/base/str.h"
-#include "server/conn.h"
-#include "server/job.h"
+#include "server/caller.h"
+#include "server/job_life.h"
 #include "server/node.h"
+#include "server/rpc.h"
 
 enum { TICK_MS = 250, BACKLOG = 64 };
 
@@ -33,7 +34,7 @@ static void on_accept(evutil_socket_t fd, short what, void *user)
     struct cs_server *server = user;
     int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (peer != -1) {
-        cs_conn_accept(server, peer);
+        cs_caller_accept(server, peer, cs_rpc_handle);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
         cs_log(server->log, CS_ERROR, "daemon.accept",
                CS_KV("error", (const char *)strerror(errno)));
@@ -101,7 +102,7 @@ static bool has_work(const struct cs_server *server)
 static void check_idle(struct cs_server *server)
 {
     int64_t now = cs_now_ns();
-    if (server->n_conns > 0 || has_work(server))
+    if (server->n_callers > 0 || has_work(server))
         server->idle_since_ns = now;
     if (server->config.idle_exit_ns == 0 ||
         now - server->idle_since_ns < server->config.idle_exit_ns)
@@ -127,7 +128,7 @@ static void on_tick(evutil_socket_t fd, short what, void *user)
     if (server->is_stopping)
         return;
     cs_jobs_tick(server);
-    cs_conns_tick(server);
+    cs_callers_tick(server);
     cs_node_tick(server);
     if (server->is_deaf) {
         server->is_deaf = false;
@@ -283,8 +284,8 @@ static void free_event(struct event *event)
 
 void cs_server_close(struct cs_server *server)
 {
-    while (server->conns)
-        cs_conn_free(server->conns); /* takes it off the list */
+    while (server->callers)
+        cs_caller_free(server->callers); /* takes it off the list */
     cs_jobs_free(server);
     free_event(server->listen_event);
     free_event(server->tick);

@@ -15,7 +15,7 @@
 #include "server/config.h"
 #include "server/db.h"
 
-struct cs_conn;
+struct cs_caller;
 struct cs_job;
 struct cs_node;
 
@@ -30,9 +30,9 @@ struct cs_server {
     int argc; /* of the command line, for a reload */
     char **argv;
     struct event *listen_event, *tick, *signals[5];
-    struct cs_node *node_devices; /* gpus.h */
-    struct cs_conn *conns;        /* list */
-    int n_conns;
+    struct cs_node *node_devices; /* node.h */
+    struct cs_caller *callers;    /* list */
+    int n_callers;
     struct cs_job **jobs; /* by id, newest last */
     size_t n_jobs, cap_jobs;
     int64_t started_ns, idle_since_ns;

@@ -1,6 +1,7 @@
-/* See conn.h. libevent's write watermark does not limit what is queued, so bytes are counted here
- * before anything is appended. */
-#include "server/conn.h"
+/* Connected consoles: takes their lines, keeps what waits for them, sends it as fast as they read.
+ * libevent's write watermark does not limit what is queued, so bytes are counted here before
+ * anything is appended. */
+#include "server/caller.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -46,9 +47,10 @@ struct waiter {
     json_t *request;
 };
 
-struct cs_conn {
-    struct cs_conn *next;
+struct cs_caller {
+    struct cs_caller *next;
     struct cs_server *server;
+    cs_request_handler *handle;
     int fd;
     uid_t uid;
     struct event *read_event, *write_event, *hello_timer;
@@ -64,7 +66,7 @@ struct cs_conn {
     int64_t taken_ns; /* when the peer last took bytes, or when nothing waited */
 };
 
-static void pump(struct cs_conn *conn);
+static void pump(struct cs_caller *caller);
 
 static void free_queue(struct sub *sub)
 {
@@ -79,88 +81,89 @@ static void free_queue(struct sub *sub)
     sub->n = 0;
 }
 
-void cs_conn_free(struct cs_conn *conn)
+void cs_caller_free(struct cs_caller *caller)
 {
-    struct cs_conn **at = &conn->server->conns;
-    while (*at && *at != conn)
+    struct cs_caller **at = &caller->server->callers;
+    while (*at && *at != caller)
         at = &(*at)->next;
     if (*at) {
-        *at = conn->next;
-        conn->server->n_conns--;
+        *at = caller->next;
+        caller->server->n_callers--;
     }
-    for (int i = 0; i < conn->n_subs; i++)
-        free_queue(&conn->subs[i]);
-    for (struct gauge *g = conn->gauges; g;) {
+    for (int i = 0; i < caller->n_subs; i++)
+        free_queue(&caller->subs[i]);
+    for (struct gauge *g = caller->gauges; g;) {
         struct gauge *next = g->next;
         json_decref(g->message);
         free(g);
         g = next;
     }
-    for (struct waiter *w = conn->waiters; w;) {
+    for (struct waiter *w = caller->waiters; w;) {
         struct waiter *next = w->next;
         json_decref(w->request);
         free(w);
         w = next;
     }
-    event_free(conn->read_event);
-    event_free(conn->write_event);
-    event_free(conn->hello_timer);
-    evbuffer_free(conn->out);
-    cs_line_reader_free(conn->lines);
-    close(conn->fd);
-    free(conn);
+    event_free(caller->read_event);
+    event_free(caller->write_event);
+    event_free(caller->hello_timer);
+    evbuffer_free(caller->out);
+    cs_line_reader_free(caller->lines);
+    close(caller->fd);
+    free(caller);
 }
 
 /* A message over the line limit becomes an error with its id, so that a request is always answered.
  */
-static void append(struct cs_conn *conn, const json_t *message)
+static void append(struct cs_caller *caller, const json_t *message)
 {
     struct cs_buf line = {0};
     struct cs_err err;
     if (cs_msg_encode(message, &line, &err) != CS_OK) {
-        cs_log(conn->server->log, CS_ERROR, "conn.encode", CS_KV("error", (const char *)err.text));
+        cs_log(caller->server->log, CS_ERROR, "conn.encode",
+               CS_KV("error", (const char *)err.text));
         json_t *error = cs_msg_error(message, &err);
         CS_ASSERT(cs_msg_encode(error, &line, &err) == CS_OK);
         json_decref(error);
     }
-    if (evbuffer_get_length(conn->out) == 0)
-        conn->taken_ns = cs_now_ns();
-    CS_ASSERT(evbuffer_add(conn->out, line.data, line.len) == 0);
+    if (evbuffer_get_length(caller->out) == 0)
+        caller->taken_ns = cs_now_ns();
+    CS_ASSERT(evbuffer_add(caller->out, line.data, line.len) == 0);
     cs_buf_free(&line);
 }
 
-uid_t cs_conn_uid(const struct cs_conn *conn)
+uid_t cs_caller_uid(const struct cs_caller *caller)
 {
-    return conn->uid;
+    return caller->uid;
 }
 
-void cs_conn_reply(struct cs_conn *conn, json_t *message)
+void cs_caller_reply(struct cs_caller *caller, json_t *message)
 {
-    append(conn, message);
+    append(caller, message);
     json_decref(message);
-    pump(conn);
+    pump(caller);
 }
 
-void cs_conn_fail(struct cs_conn *conn, const json_t *request, const struct cs_err *err)
+void cs_caller_fail(struct cs_caller *caller, const json_t *request, const struct cs_err *err)
 {
-    cs_conn_reply(conn, cs_msg_error(request, err));
+    cs_caller_reply(caller, cs_msg_error(request, err));
 }
 
 /* --- subscriptions --------------------------------------------------------------------------- */
 
-int64_t cs_conn_subscribe(struct cs_conn *conn, int64_t job, const struct cs_sub_wants *wants)
+int64_t cs_caller_subscribe(struct cs_caller *caller, int64_t job, const struct cs_sub_wants *wants)
 {
-    if (conn->n_subs == MAX_SUBS)
+    if (caller->n_subs == MAX_SUBS)
         return -1;
-    struct sub *sub = &conn->subs[conn->n_subs++];
-    *sub = (struct sub){.id = ++conn->next_sub, .job = job, .wants = *wants};
+    struct sub *sub = &caller->subs[caller->n_subs++];
+    *sub = (struct sub){.id = ++caller->next_sub, .job = job, .wants = *wants};
     sub->tail = &sub->head;
     return sub->id;
 }
 
-static void drop_gauges(struct cs_conn *conn, int64_t sub)
+static void drop_gauges(struct cs_caller *caller, int64_t sub)
 {
-    for (struct gauge **at = &conn->gauges; *at;) {
+    for (struct gauge **at = &caller->gauges; *at;) {
         struct gauge *g = *at;
         if (g->sub != sub) {
             at = &g->next;
@@ -172,16 +175,16 @@ static void drop_gauges(struct cs_conn *conn, int64_t sub)
     }
 }
 
-bool cs_conn_unsubscribe(struct cs_conn *conn, int64_t id)
+bool cs_caller_unsubscribe(struct cs_caller *caller, int64_t id)
 {
-    for (int i = 0; i < conn->n_subs; i++) {
-        if (conn->subs[i].id != id)
+    for (int i = 0; i < caller->n_subs; i++) {
+        if (caller->subs[i].id != id)
             continue;
-        free_queue(&conn->subs[i]);
-        drop_gauges(conn, id);
-        conn->subs[i] = conn->subs[--conn->n_subs];
-        if (!conn->subs[i].head) /* the moved entry's tail points into its old place */
-            conn->subs[i].tail = &conn->subs[i].head;
+        free_queue(&caller->subs[i]);
+        drop_gauges(caller, id);
+        caller->subs[i] = caller->subs[--caller->n_subs];
+        if (!caller->subs[i].head) /* the moved entry's tail points into its old place */
+            caller->subs[i].tail = &caller->subs[i].head;
         return true;
     }
     return false;
@@ -194,13 +197,13 @@ static json_t *addressed(const json_t *message, int64_t sub)
     return copy;
 }
 
-static void put_gauge(struct cs_conn *conn, const struct sub *sub, int64_t job,
+static void put_gauge(struct cs_caller *caller, const struct sub *sub, int64_t job,
                       const json_t *message)
 {
     char series[64];
     snprintf(series, sizeof(series), "%s %s", cs_msg_type(message),
              cs_msg_str(message, "kind", ""));
-    struct gauge *g = conn->gauges;
+    struct gauge *g = caller->gauges;
     while (g && !(g->job == job && g->sub == sub->id && strcmp(g->series, series) == 0))
         g = g->next;
     if (!g) {
@@ -210,14 +213,14 @@ static void put_gauge(struct cs_conn *conn, const struct sub *sub, int64_t job,
         g->job = job;
         g->sub = sub->id;
         memcpy(g->series, series, sizeof(series));
-        g->next = conn->gauges;
-        conn->gauges = g;
+        g->next = caller->gauges;
+        caller->gauges = g;
     }
     json_decref(g->message);
     g->message = addressed(message, sub->id);
 }
 
-static void put_event(struct cs_conn *conn, struct sub *sub, const json_t *message)
+static void put_event(struct cs_caller *caller, struct sub *sub, const json_t *message)
 {
     struct queued *q = calloc(1, sizeof(*q));
     if (!q)
@@ -226,7 +229,7 @@ static void put_event(struct cs_conn *conn, struct sub *sub, const json_t *messa
     *sub->tail = q;
     sub->tail = &q->next;
     sub->n++;
-    if (sub->n > conn->server->config.queue_entries) {
+    if (sub->n > caller->server->config.queue_entries) {
         struct queued *oldest = sub->head;
         sub->head = oldest->next;
         json_decref(oldest->message);
@@ -239,50 +242,50 @@ static void put_event(struct cs_conn *conn, struct sub *sub, const json_t *messa
 void cs_publish(struct cs_server *server, enum cs_event_class class, int64_t job,
                 const json_t *message)
 {
-    for (struct cs_conn *conn = server->conns, *next; conn; conn = next) {
+    for (struct cs_caller *caller = server->callers, *next; caller; caller = next) {
         bool is_new = false;
-        next = conn->next;
-        for (int i = 0; i < conn->n_subs; i++) {
-            struct sub *sub = &conn->subs[i];
+        next = caller->next;
+        for (int i = 0; i < caller->n_subs; i++) {
+            struct sub *sub = &caller->subs[i];
             const bool wanted[] = {sub->wants.gauges, sub->wants.events, sub->wants.logs,
                                    sub->wants.gpus};
             if (!wanted[class] || (sub->job != 0 && sub->job != job && class != CS_CLASS_GPUS))
                 continue;
             if (class == CS_CLASS_GAUGE || class == CS_CLASS_GPUS)
-                put_gauge(conn, sub, job, message);
+                put_gauge(caller, sub, job, message);
             else
-                put_event(conn, sub, message);
+                put_event(caller, sub, message);
             is_new = true;
         }
         if (is_new)
-            pump(conn);
+            pump(caller);
     }
 }
 
-bool cs_conns_watch_gpus(const struct cs_server *server)
+bool cs_callers_watch_gpus(const struct cs_server *server)
 {
-    for (const struct cs_conn *conn = server->conns; conn; conn = conn->next)
-        for (int i = 0; i < conn->n_subs; i++)
-            if (conn->subs[i].wants.gpus)
+    for (const struct cs_caller *caller = server->callers; caller; caller = caller->next)
+        for (int i = 0; i < caller->n_subs; i++)
+            if (caller->subs[i].wants.gpus)
                 return true;
     return false;
 }
 
-static void flush_events(struct cs_conn *conn)
+static void flush_events(struct cs_caller *caller)
 {
-    for (int i = 0; i < conn->n_subs; i++) {
-        struct sub *sub = &conn->subs[i];
-        if (sub->dropped && evbuffer_get_length(conn->out) < LOW_BYTES) {
+    for (int i = 0; i < caller->n_subs; i++) {
+        struct sub *sub = &caller->subs[i];
+        if (sub->dropped && evbuffer_get_length(caller->out) < LOW_BYTES) {
             json_t *gap = cs_msg_new("gap");
             cs_msg_set_int(gap, "sub", sub->id);
             cs_msg_set_int(gap, "count", sub->dropped);
-            append(conn, gap);
+            append(caller, gap);
             json_decref(gap);
             sub->dropped = 0;
         }
-        while (sub->head && evbuffer_get_length(conn->out) < LOW_BYTES) {
+        while (sub->head && evbuffer_get_length(caller->out) < LOW_BYTES) {
             struct queued *q = sub->head;
-            append(conn, q->message);
+            append(caller, q->message);
             sub->head = q->next;
             if (!sub->head)
                 sub->tail = &sub->head;
@@ -291,10 +294,10 @@ static void flush_events(struct cs_conn *conn)
             free(q);
         }
     }
-    while (conn->gauges && evbuffer_get_length(conn->out) < LOW_BYTES) {
-        struct gauge *g = conn->gauges;
-        append(conn, g->message);
-        conn->gauges = g->next;
+    while (caller->gauges && evbuffer_get_length(caller->out) < LOW_BYTES) {
+        struct gauge *g = caller->gauges;
+        append(caller, g->message);
+        caller->gauges = g->next;
         json_decref(g->message);
         free(g);
     }
@@ -302,27 +305,27 @@ static void flush_events(struct cs_conn *conn)
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-enum cs_status cs_conn_wait(struct cs_conn *conn, const json_t *request, int64_t job,
-                            struct cs_err *err)
+enum cs_status cs_caller_wait(struct cs_caller *caller, const json_t *request, int64_t job,
+                              struct cs_err *err)
 {
-    if (conn->n_waiters == MAX_WAITERS)
+    if (caller->n_waiters == MAX_WAITERS)
         return cs_fail(err, CS_LIMIT, "more than %d requests wait on this connection", MAX_WAITERS);
     struct waiter *w = calloc(1, sizeof(*w));
     if (!w)
         return cs_fail(err, CS_NO_MEMORY, "no memory to wait");
-    conn->n_waiters++;
+    caller->n_waiters++;
     w->job = job;
     w->request = json_incref((json_t *)(uintptr_t)request);
-    w->next = conn->waiters;
-    conn->waiters = w;
+    w->next = caller->waiters;
+    caller->waiters = w;
     return CS_OK;
 }
 
-void cs_conn_job_ended(struct cs_server *server, int64_t job, const json_t *job_object)
+void cs_callers_job_ended(struct cs_server *server, int64_t job, const json_t *job_object)
 {
-    for (struct cs_conn *conn = server->conns, *next; conn; conn = next) {
-        next = conn->next;
-        for (struct waiter **at = &conn->waiters; *at;) {
+    for (struct cs_caller *caller = server->callers, *next; caller; caller = next) {
+        next = caller->next;
+        for (struct waiter **at = &caller->waiters; *at;) {
             struct waiter *w = *at;
             if (w->job != job) {
                 at = &w->next;
@@ -330,28 +333,28 @@ void cs_conn_job_ended(struct cs_server *server, int64_t job, const json_t *job_
             }
             json_t *reply = cs_msg_reply(w->request);
             json_object_set(reply, "job", (json_t *)(uintptr_t)job_object);
-            append(conn, reply);
+            append(caller, reply);
             json_decref(reply);
             *at = w->next;
-            conn->n_waiters--;
+            caller->n_waiters--;
             json_decref(w->request);
             free(w);
         }
-        pump(conn);
+        pump(caller);
     }
 }
 
 /* Takes out one request that waits for the GPUs; NULL: none does. The caller's reference. */
-static json_t *take_gpu_waiter(struct cs_server *server, struct cs_conn **out)
+static json_t *take_gpu_waiter(struct cs_server *server, struct cs_caller **out)
 {
-    for (struct cs_conn *conn = server->conns; conn; conn = conn->next)
-        for (struct waiter **at = &conn->waiters, *w; (w = *at); at = &w->next) {
+    for (struct cs_caller *caller = server->callers; caller; caller = caller->next)
+        for (struct waiter **at = &caller->waiters, *w; (w = *at); at = &w->next) {
             if (w->job != 0)
                 continue;
             json_t *request = w->request;
             *at = w->next;
-            *out = conn;
-            conn->n_waiters--;
+            *out = caller;
+            caller->n_waiters--;
             free(w);
             return request;
         }
@@ -359,56 +362,56 @@ static json_t *take_gpu_waiter(struct cs_server *server, struct cs_conn **out)
 }
 
 /* An answer may end its connection: looked for anew each time. */
-void cs_conns_gpus_read(struct cs_server *server)
+void cs_callers_gpus_read(struct cs_server *server)
 {
-    struct cs_conn *conn;
-    for (json_t *request; (request = take_gpu_waiter(server, &conn));) {
-        cs_rpc_handle(server, conn, request);
+    struct cs_caller *caller;
+    for (json_t *request; (request = take_gpu_waiter(server, &caller));) {
+        caller->handle(server, caller, request);
         json_decref(request);
     }
 }
 
 /* --- bytes ----------------------------------------------------------------------------------- */
 
-static void set_interest(struct cs_conn *conn)
+static void set_interest(struct cs_caller *caller)
 {
-    size_t waiting = evbuffer_get_length(conn->out);
-    bool want_read = waiting < HIGH_BYTES && !conn->is_closing;
-    if (want_read != conn->is_reading) {
-        conn->is_reading = want_read;
+    size_t waiting = evbuffer_get_length(caller->out);
+    bool want_read = waiting < HIGH_BYTES && !caller->is_closing;
+    if (want_read != caller->is_reading) {
+        caller->is_reading = want_read;
         if (want_read)
-            event_add(conn->read_event, NULL);
+            event_add(caller->read_event, NULL);
         else
-            event_del(conn->read_event);
+            event_del(caller->read_event);
     }
-    if ((waiting > 0) != conn->is_writing) {
-        conn->is_writing = waiting > 0;
-        if (conn->is_writing)
-            event_add(conn->write_event, NULL);
+    if ((waiting > 0) != caller->is_writing) {
+        caller->is_writing = waiting > 0;
+        if (caller->is_writing)
+            event_add(caller->write_event, NULL);
         else
-            event_del(conn->write_event);
+            event_del(caller->write_event);
     }
 }
 
 /* Only queue here; the write event sends, so that nobody's connection dies under a caller's feet.
  */
-static void pump(struct cs_conn *conn)
+static void pump(struct cs_caller *caller)
 {
-    flush_events(conn);
-    set_interest(conn);
+    flush_events(caller);
+    set_interest(caller);
 }
 
-static void end_with(struct cs_conn *conn, const struct cs_err *err)
+static void end_with(struct cs_caller *caller, const struct cs_err *err)
 {
     json_t *message = cs_msg_error(NULL, err);
-    append(conn, message);
+    append(caller, message);
     json_decref(message);
-    conn->is_closing = true;
+    caller->is_closing = true;
 }
 
 /* The first line must be a console's hello. Another major is told so before anything else of its
  * message is looked at: it may have another schema. */
-static void greet(struct cs_conn *conn, const json_t *message)
+static void greet(struct cs_caller *caller, const json_t *message)
 {
     struct cs_err err;
     struct cs_peer peer;
@@ -419,59 +422,59 @@ static void greet(struct cs_conn *conn, const json_t *message)
     if (st == CS_OK)
         st = cs_hello_check(message, &peer, &err);
     if (st != CS_OK) {
-        cs_log(conn->server->log, CS_INFO, "conn.hello", CS_KV("error", (const char *)err.text));
-        conn->is_closing = true;
-        cs_conn_fail(conn, message, &err);
+        cs_log(caller->server->log, CS_INFO, "conn.hello", CS_KV("error", (const char *)err.text));
+        caller->is_closing = true;
+        cs_caller_fail(caller, message, &err);
         return;
     }
-    conn->is_greeted = true;
-    event_del(conn->hello_timer);
-    cs_line_reader_limit(conn->lines, 0);
-    json_t *ok = cs_hello_ok_new(message, CORNSTARCH_VERSION, conn->server->node, getpid());
+    caller->is_greeted = true;
+    event_del(caller->hello_timer);
+    cs_line_reader_limit(caller->lines, 0);
+    json_t *ok = cs_hello_ok_new(message, CORNSTARCH_VERSION, caller->server->node, getpid());
     cs_msg_set_str(ok, "role", cs_role_name(CS_ROLE_ADMIN)); /* one user's daemon: everything */
-    cs_conn_reply(conn, ok);
+    cs_caller_reply(caller, ok);
 }
 
-static void handle(struct cs_conn *conn, const json_t *message)
+static void take_message(struct cs_caller *caller, const json_t *message)
 {
     struct cs_err err;
-    if (!conn->is_greeted) {
-        greet(conn, message);
+    if (!caller->is_greeted) {
+        greet(caller, message);
     } else if (strcmp(cs_msg_type(message), "error") == 0) {
-        cs_log(conn->server->log, CS_INFO,
+        cs_log(caller->server->log, CS_INFO,
                "conn.error"); /* an answer to an error would go on forever */
     } else if (cs_msg_check(message, &err) != CS_OK) {
-        cs_conn_fail(conn, message, &err);
+        cs_caller_fail(caller, message, &err);
     } else if (cs_msg_is_reply(message)) {
         (void)cs_fail(&err, CS_INVALID, "%s: a daemon takes no replies", cs_msg_type(message));
-        cs_conn_fail(conn, message, &err);
+        cs_caller_fail(caller, message, &err);
     } else {
-        cs_rpc_handle(conn->server, conn, message);
+        caller->handle(caller->server, caller, message);
     }
 }
 
 /* Lines that have arrived, as long as their answers are taken: a peer that asks and does not read
  * must not fill our memory. */
-static void take_lines(struct cs_conn *conn)
+static void take_lines(struct cs_caller *caller)
 {
     struct cs_err err;
     json_t *message = NULL;
-    while (!conn->is_closing && evbuffer_get_length(conn->out) < HIGH_BYTES) {
-        enum cs_status st = cs_line_next(conn->lines, &message, &err);
+    while (!caller->is_closing && evbuffer_get_length(caller->out) < HIGH_BYTES) {
+        enum cs_status st = cs_line_next(caller->lines, &message, &err);
         if (st != CS_OK) {
-            end_with(conn, &err); /* a peer that sends garbage is not worth guessing about */
+            end_with(caller, &err); /* a peer that sends garbage is not worth guessing about */
             return;
         }
         if (!message)
             return;
-        handle(conn, message);
+        take_message(caller, message);
         json_decref(message);
     }
 }
 
 static void on_read(evutil_socket_t fd, short what, void *user)
 {
-    struct cs_conn *conn = user;
+    struct cs_caller *caller = user;
     char bytes[CS_LINE_FEED_MAX];
     struct cs_err err;
     (void)what;
@@ -479,56 +482,56 @@ static void on_read(evutil_socket_t fd, short what, void *user)
     if (n == -1 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        cs_conn_free(conn);
+        cs_caller_free(caller);
         return;
     }
-    if (cs_line_feed(conn->lines, bytes, (size_t)n, &err) != CS_OK)
-        end_with(conn, &err);
-    take_lines(conn);
-    pump(conn);
+    if (cs_line_feed(caller->lines, bytes, (size_t)n, &err) != CS_OK)
+        end_with(caller, &err);
+    take_lines(caller);
+    pump(caller);
 }
 
 static void on_write(evutil_socket_t fd, short what, void *user)
 {
-    struct cs_conn *conn = user;
+    struct cs_caller *caller = user;
     (void)what;
-    int n = evbuffer_write(conn->out, fd);
+    int n = evbuffer_write(caller->out, fd);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        cs_conn_free(conn);
+        cs_caller_free(caller);
         return;
     }
     if (n > 0)
-        conn->taken_ns = cs_now_ns();
-    if (conn->is_closing && evbuffer_get_length(conn->out) == 0) {
-        cs_conn_free(conn);
+        caller->taken_ns = cs_now_ns();
+    if (caller->is_closing && evbuffer_get_length(caller->out) == 0) {
+        cs_caller_free(caller);
         return;
     }
-    take_lines(conn); /* those that waited for room */
-    pump(conn);
+    take_lines(caller); /* those that waited for room */
+    pump(caller);
 }
 
 static void on_hello_timeout(evutil_socket_t fd, short what, void *user)
 {
-    struct cs_conn *conn = user;
+    struct cs_caller *caller = user;
     struct cs_err err;
     (void)fd;
     (void)what;
-    if (conn->is_closing)
+    if (caller->is_closing)
         return;
     (void)cs_fail(&err, CS_TIMEOUT, "no hello within the time limit");
-    end_with(conn, &err);
-    pump(conn);
+    end_with(caller, &err);
+    pump(caller);
 }
 
-void cs_conns_tick(struct cs_server *server)
+void cs_callers_tick(struct cs_server *server)
 {
     int64_t limit_ns = cs_now_ns() - (int64_t)STALL_S * 1000000000;
-    for (struct cs_conn *conn = server->conns, *next; conn; conn = next) {
-        size_t waiting = evbuffer_get_length(conn->out);
-        next = conn->next;
-        if ((waiting >= HIGH_BYTES || conn->is_closing) && conn->taken_ns < limit_ns) {
+    for (struct cs_caller *caller = server->callers, *next; caller; caller = next) {
+        size_t waiting = evbuffer_get_length(caller->out);
+        next = caller->next;
+        if ((waiting >= HIGH_BYTES || caller->is_closing) && caller->taken_ns < limit_ns) {
             cs_log(server->log, CS_WARN, "conn.stalled", CS_KV("bytes", waiting));
-            cs_conn_free(conn);
+            cs_caller_free(caller);
         }
     }
 }
@@ -548,7 +551,7 @@ static void refuse(struct cs_server *server, int fd, enum cs_status status, cons
     close(fd);
 }
 
-void cs_conn_accept(struct cs_server *server, int fd)
+void cs_caller_accept(struct cs_server *server, int fd, cs_request_handler *handle)
 {
     struct ucred peer;
     socklen_t len = sizeof(peer);
@@ -557,28 +560,29 @@ void cs_conn_accept(struct cs_server *server, int fd)
         refuse(server, fd, CS_REFUSED, "this daemon serves its own user only");
         return;
     }
-    if (server->n_conns >= server->config.max_connections) {
+    if (server->n_callers >= server->config.max_connections) {
         refuse(server, fd, CS_LIMIT, "too many connections; see --max-connections of cornstarchd");
         return;
     }
-    struct cs_conn *conn = calloc(1, sizeof(*conn));
-    CS_ASSERT(conn != NULL);
+    struct cs_caller *caller = calloc(1, sizeof(*caller));
+    CS_ASSERT(caller != NULL);
     int64_t timeout = server->config.hello_timeout_ns;
     struct timeval tv = {timeout / 1000000000, (timeout % 1000000000) / 1000};
-    conn->server = server;
-    conn->fd = fd;
-    conn->uid = peer.uid;
-    conn->taken_ns = cs_now_ns();
-    conn->out = evbuffer_new();
-    conn->lines = cs_line_reader_new();
-    conn->read_event = event_new(server->base, fd, EV_READ | EV_PERSIST, on_read, conn);
-    conn->write_event = event_new(server->base, fd, EV_WRITE | EV_PERSIST, on_write, conn);
-    conn->hello_timer = event_new(server->base, -1, 0, on_hello_timeout, conn);
-    CS_ASSERT(conn->out && conn->lines && conn->read_event && conn->write_event &&
-              conn->hello_timer);
-    event_add(conn->hello_timer, &tv);
-    conn->next = server->conns;
-    server->conns = conn;
-    server->n_conns++;
-    set_interest(conn);
+    caller->server = server;
+    caller->handle = handle;
+    caller->fd = fd;
+    caller->uid = peer.uid;
+    caller->taken_ns = cs_now_ns();
+    caller->out = evbuffer_new();
+    caller->lines = cs_line_reader_new();
+    caller->read_event = event_new(server->base, fd, EV_READ | EV_PERSIST, on_read, caller);
+    caller->write_event = event_new(server->base, fd, EV_WRITE | EV_PERSIST, on_write, caller);
+    caller->hello_timer = event_new(server->base, -1, 0, on_hello_timeout, caller);
+    CS_ASSERT(caller->out && caller->lines && caller->read_event && caller->write_event &&
+              caller->hello_timer);
+    event_add(caller->hello_timer, &tv);
+    caller->next = server->callers;
+    server->callers = caller;
+    server->n_callers++;
+    set_interest(caller);
 }

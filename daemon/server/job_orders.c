@@ -1,0 +1,146 @@
+/* Orders of consoles: submit, resume, stop, checkpoint. Each is checked against the job's state,
+ * then recorded or passed on to its runner. */
+#include "server/job_orders.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/model/spec.h"
+#include "core/wire/wire.h"
+#include "server/job_life.h"
+#include "server/node.h"
+
+enum cs_status cs_job_checkpoint(struct cs_job *job, struct cs_err *err)
+{
+    CS_TRY(cs_job_allow(job, CS_ORDER_CHECKPOINT, "write a checkpoint", err));
+    return cs_job_tell(job, cs_msg_new("runner.checkpoint"), err);
+}
+
+enum cs_status cs_job_resume(struct cs_job *job, struct cs_err *err)
+{
+    CS_TRY(cs_job_allow(job, CS_ORDER_RESUME, "resume", err));
+    if (job->server->is_draining)
+        return cs_fail(err, CS_REFUSED, "the daemon is draining and starts no jobs");
+    job->row.ended_ns = 0;
+    cs_job_set_state(job, &(struct cs_job_change){.state = "QUEUED"});
+    cs_jobs_start_queued(job->server);
+    return CS_OK;
+}
+
+/* A runner that does not answer yet is told once it does. */
+enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err)
+{
+    CS_TRY(cs_job_allow(job, CS_ORDER_STOP, "stop", err));
+    if (!cs_job_is_live(job)) {
+        cs_job_set_state(job, &(struct cs_job_change){.state = "CANCELLED",
+                                                      .reason = "stopped on request",
+                                                      .exit_code = cs_status_exit(CS_JOB_FAILED)});
+        return CS_OK;
+    }
+    job->pending_stop = now ? CS_STOP_NOW : CS_STOP_SAVING;
+    if (job->link)
+        cs_job_send_stop(job);
+    return CS_OK;
+}
+
+/* Ranks a spec asks for; the daemon counts, it does not plan. */
+static int64_t ranks_of(const struct cs_spec *spec)
+{
+    int64_t sum = 0, most = 0;
+    for (int i = 0; i < spec->n_parallel; i++) {
+        sum += spec->parallel[i].pp;
+        most = spec->parallel[i].pp > most ? spec->parallel[i].pp : most;
+    }
+    /* colocated and copied encoders use the ranks of the LLM; every replica has ranks of its own */
+    return spec->dp * (strcmp(spec->modality, "encoder-parallel") == 0 ? sum : most);
+}
+
+/* CPU ranks or GPUs, as the plan's cluster says; more than there are would queue forever. */
+static enum cs_status choose_devices(const struct cs_server *server, const struct cs_spec *spec,
+                                     struct cs_job_row *row, struct cs_err *err)
+{
+    struct cs_cluster cluster;
+    CS_TRY(cs_cluster_read_here(spec->cluster, cs_node_here(server), &cluster, err));
+    CS_TRY(cs_spec_check_precision(spec, cluster.device->name, err));
+    const bool is_gpu = strcmp(cluster.device->name, "cpu") != 0;
+    const long long offered = (long long)cs_node_offers(server, is_gpu);
+    snprintf(row->device, sizeof(row->device), "%s", is_gpu ? "cuda" : "cpu");
+    row->ranks = ranks_of(spec);
+    if (is_gpu && offered == 0)
+        return cs_fail(err, CS_PLAN,
+                       "the plan is for %s and this node offers no GPU (%s); device = \"cpu\" runs "
+                       "it on CPU cores",
+                       cluster.device->name, cs_node_gpus_note(server));
+    if (row->ranks > offered)
+        return cs_fail(err, CS_PLAN, "the plan needs %lld ranks, this node offers %lld %s",
+                       (long long)row->ranks, offered, is_gpu ? "GPUs" : "CPU devices");
+    return CS_OK;
+}
+
+static enum cs_status write_spec(const struct cs_job *job, const json_t *spec, struct cs_err *err)
+{
+    char path[CS_PATH_CAP];
+    struct cs_buf text = {0};
+    CS_TRY(cs_mkdirs(job->row.dir, err));
+    CS_TRY(cs_path(path, err, "%s/spec.json", job->row.dir));
+    cs_json_canonical(spec, &text);
+    enum cs_status st = cs_write_file_atomic(path, cs_buf_str(&text), text.len, 0600, err);
+    cs_buf_free(&text);
+    return st;
+}
+
+enum cs_status cs_job_submit(struct cs_server *server, const json_t *document,
+                             const char *plan_hash, bool replan, const char *owner, int64_t *id,
+                             struct cs_err *err)
+{
+    struct cs_spec *spec;
+    struct cs_job_row row = {
+        .loss = (double)NAN, .exact_match = (double)NAN, .checkpoint_step = -1};
+    if (server->is_draining)
+        return cs_fail(err, CS_REFUSED, "the daemon is draining and takes no jobs");
+    struct cs_arena *arena = cs_arena_new(0);
+    json_t *copy = json_copy((json_t *)(uintptr_t)document);
+    CS_ASSERT(copy != NULL);
+    if (replan)
+        json_object_set_new(copy, "plan_hash", json_string(""));
+    else if (plan_hash[0])
+        json_object_set_new(copy, "plan_hash", json_string(plan_hash));
+    enum cs_status st = cs_spec_read(copy, arena, &spec, err);
+    if (st != CS_OK)
+        goto out;
+    st = choose_devices(server, spec, &row, err);
+    if (st != CS_OK)
+        goto out;
+    snprintf(row.name, sizeof(row.name), "%s", spec->name);
+    snprintf(row.state, sizeof(row.state), "QUEUED");
+    snprintf(row.owner, sizeof(row.owner), "%s", owner);
+    snprintf(row.spec_hash, sizeof(row.spec_hash), "%s", spec->hash);
+    snprintf(row.plan_hash, sizeof(row.plan_hash), "%s", spec->plan_hash);
+    row.steps = spec->steps;
+    row.submitted_ns = cs_wall_ns();
+    st = cs_db_job_add(server->db, &row, err);
+    if (st != CS_OK)
+        goto out;
+    struct cs_job *job = cs_job_add(server, &row);
+    snprintf(job->row.dir, sizeof(job->row.dir), "%s/jobs/%lld", server->state_dir,
+             (long long)row.id);
+    st = write_spec(job, copy, err);
+    if (st == CS_OK) /* promised to the client: on disk before the answer */
+        st = cs_db_job_save(server->db, &job->row, true, err);
+    if (st != CS_OK) {
+        cs_job_set_state(job, &(struct cs_job_change){.state = "FAILED",
+                                                      .reason = err->text,
+                                                      .exit_code = cs_status_exit(CS_JOB_FAILED)});
+        goto out;
+    }
+    *id = row.id;
+    cs_jobs_start_queued(server);
+    if (strcmp(job->row.state, "QUEUED") == 0)
+        cs_job_publish(job);
+out:
+    json_decref(copy);
+    cs_arena_free(arena);
+    return st;
+}
