@@ -116,7 +116,7 @@ static enum cs_status open_device(struct cs_boot *b, struct cs_err *err)
                           cs_msg_str(b->msg, "precision", NULL), &b->device, err));
     CS_TRY(keep_plans(b, err));
     if (b->device.mem != NULL && b->plan->n_ranks > 1)
-        CS_TRY(cs_lanes_new(&b->device, b->plan, b->rank, b->comm, 0, &b->lanes, err));
+        CS_TRY(cs_channels_new(&b->device, b->plan, b->rank, b->comm, 0, &b->channels, err));
     return cs_replicas_new(&b->device, b->plan, b->rank, b->comm,
                            (int)cs_msg_int(b->msg, "deadline_ms", 0), &b->replicas, err);
 }
@@ -148,7 +148,7 @@ static enum cs_status open_all(struct cs_boot *b, struct cs_err *err)
         .plan = b->plan,
         .device = &b->device,
         .comm = b->comm,
-        .lanes = b->lanes,
+        .channels = b->channels,
         .replicas = b->replicas,
         .ring = b->ring_memory != NULL ? &b->ring : NULL,
         .rank = b->rank,
@@ -169,7 +169,7 @@ void cs_boot_close(struct cs_boot *boot)
 {
     cs_replicas_free(boot->replicas);
     cs_trainer_free(boot->trainer);
-    cs_lanes_free(boot->lanes);
+    cs_channels_free(boot->channels);
     cs_device_close(&boot->device);
     if (boot->comm != NULL)
         boot->comm->table->free(boot->comm);

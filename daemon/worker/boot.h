@@ -19,7 +19,7 @@ struct cs_boot {
     struct cs_pool *pool;
     struct cs_comm *comm;
     struct cs_device device;
-    struct cs_lanes *lanes;       /* GPUs only */
+    struct cs_channels *channels; /* GPUs only */
     struct cs_replicas *replicas; /* NULL: one */
     struct cs_trainer *trainer;
 };

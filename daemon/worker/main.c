@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     if (is_failed) {
         report_error(control, &boot, session.step, &err);
         cs_replicas_abort(boot.replicas);
-        cs_lanes_abort(boot.lanes); /* nobody else may come to close them */
+        cs_channels_abort(boot.channels); /* nobody else may come to close them */
     }
     cs_boot_close(&boot);
     /* control stays: the watcher reads from it until the process ends */

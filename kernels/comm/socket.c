@@ -1,6 +1,6 @@
 /* The transport over connected stream sockets (AF_UNIX pairs on a node). Plain bytes, no framing:
- * both sides know every size, as with NCCL. Every (peer, direction) is a lane: a queue of transfers
- * that complete in order; one poll loop moves all lanes. End of stream or a reset is a dead peer.
+ * both sides know every size, as with NCCL. Every (peer, direction) is a channel: a queue of transfers
+ * that complete in order; one poll loop moves all channels. End of stream or a reset is a dead peer.
  * An error may leave a stream inside a message, so it ends the communicator: the queues are emptied
  * and every later call repeats the error. */
 #include <errno.h>
@@ -17,16 +17,16 @@
 
 #define SOCKET_BUFFER_BYTES (4 << 20)
 
-struct lane {
+struct channel {
     struct cs_xfer *head, **tail; /* FIFO; tail points to the next field to fill */
 };
 
 struct socket_comm {
     struct cs_comm base;
-    int *fds;                /* (n_ranks), -1: no connection */
-    struct lane (*lanes)[2]; /* (n_ranks): receive, send */
-    struct pollfd *polls;    /* (n_ranks + 2) */
-    struct cs_xfer *gather;  /* (2 n_ranks): the transfers of an allgather */
+    int *fds;                      /* (n_ranks), -1: no connection */
+    struct channel (*channels)[2]; /* (n_ranks): receive, send */
+    struct pollfd *polls;          /* (n_ranks + 2) */
+    struct cs_xfer *gather;        /* (2 n_ranks): the transfers of an allgather */
     int abort_fd; /* eventfd, readable after abort: wakes a call that waits for no peer */
     atomic_bool is_aborted;
     enum cs_status broken; /* CS_OK, or why every call fails */
@@ -46,36 +46,36 @@ static int64_t deadline_after(int deadline_ms)
     return deadline_ms > 0 ? now_ns() + (int64_t)deadline_ms * 1000000 : INT64_MAX;
 }
 
-static void lane_push(struct lane *lane, struct cs_xfer *x)
+static void channel_push(struct channel *channel, struct cs_xfer *x)
 {
     x->next = NULL;
-    *lane->tail = x;
-    lane->tail = &x->next;
+    *channel->tail = x;
+    channel->tail = &x->next;
 }
 
-static void lane_pop(struct lane *lane)
+static void channel_pop(struct channel *channel)
 {
-    struct cs_xfer *x = lane->head;
-    lane->head = x->next;
-    if (lane->head == NULL)
-        lane->tail = &lane->head;
+    struct cs_xfer *x = channel->head;
+    channel->head = x->next;
+    if (channel->head == NULL)
+        channel->tail = &channel->head;
     x->next = NULL;
     x->is_done = 1;
 }
 
-static void lanes_clear(struct socket_comm *c)
+static void channels_clear(struct socket_comm *c)
 {
     for (int p = 0; p < c->base.n_ranks; p++)
         for (int way = 0; way < 2; way++) {
-            c->lanes[p][way].head = NULL;
-            c->lanes[p][way].tail = &c->lanes[p][way].head;
+            c->channels[p][way].head = NULL;
+            c->channels[p][way].tail = &c->channels[p][way].head;
         }
 }
 
 /* No transfer of ours is touched any more: the callers may free them. */
 static enum cs_status break_comm(struct socket_comm *c, enum cs_status why)
 {
-    lanes_clear(c);
+    channels_clear(c);
     c->broken = why;
     return why;
 }
@@ -125,17 +125,17 @@ static enum cs_status socket_post(struct cs_comm *comm, struct cs_xfer *xfer, st
     xfer->next = NULL;
     xfer->is_done = xfer->bytes == 0;
     if (xfer->bytes > 0)
-        lane_push(&c->lanes[xfer->peer][xfer->is_send != 0], xfer);
+        channel_push(&c->channels[xfer->peer][xfer->is_send != 0], xfer);
     return CS_OK;
 }
 
-/* Move what one lane takes now; *completed counts finished transfers. */
-static enum cs_status move_lane(struct socket_comm *c, int peer, int way, int *completed,
-                                struct cs_err *err)
+/* Move what one channel takes now; *completed counts finished transfers. */
+static enum cs_status move_channel(struct socket_comm *c, int peer, int way, int *completed,
+                                   struct cs_err *err)
 {
-    struct lane *lane = &c->lanes[peer][way];
-    while (lane->head != NULL) {
-        struct cs_xfer *x = lane->head;
+    struct channel *channel = &c->channels[peer][way];
+    while (channel->head != NULL) {
+        struct cs_xfer *x = channel->head;
         char *at = (char *)x->data + x->moved;
         const size_t left = x->bytes - x->moved;
         const ssize_t k = way == 1 ? send(c->fds[peer], at, left, MSG_DONTWAIT | MSG_NOSIGNAL)
@@ -151,7 +151,7 @@ static enum cs_status move_lane(struct socket_comm *c, int peer, int way, int *c
                                                way == 1 ? "send to" : "receive from", peer));
         x->moved += (size_t)k;
         if (x->moved == x->bytes) {
-            lane_pop(lane);
+            channel_pop(channel);
             ++*completed;
         }
     }
@@ -163,7 +163,7 @@ static enum cs_status move_all(struct socket_comm *c, int *completed, struct cs_
 {
     for (int p = 0; p < c->base.n_ranks; p++)
         for (int way = 0; way < 2; way++)
-            CS_TRY(move_lane(c, p, way, completed, err));
+            CS_TRY(move_channel(c, p, way, completed, err));
     return CS_OK;
 }
 
@@ -174,8 +174,8 @@ static nfds_t collect_polls(struct socket_comm *c, int wake_fd)
     c->polls[n++] = (struct pollfd){.fd = c->abort_fd, .events = POLLIN};
     c->polls[n++] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
     for (int p = 0; p < c->base.n_ranks; p++) {
-        const int events = (c->lanes[p][0].head != NULL ? POLLIN : 0) |
-                           (c->lanes[p][1].head != NULL ? POLLOUT : 0);
+        const int events = (c->channels[p][0].head != NULL ? POLLIN : 0) |
+                           (c->channels[p][1].head != NULL ? POLLOUT : 0);
         if (events != 0)
             c->polls[n++] = (struct pollfd){.fd = c->fds[p], .events = (short)events};
     }
@@ -287,7 +287,7 @@ static void socket_free(struct cs_comm *comm)
     if (c->abort_fd != -1)
         close(c->abort_fd);
     free(c->fds);
-    free(c->lanes);
+    free(c->channels);
     free(c->polls);
     free(c->gather);
     free(c);
@@ -350,12 +350,12 @@ enum cs_status cs_comm_socket_new(int rank, int n_ranks, const int *fds, struct 
     c->gone_rank = -1;
     c->abort_fd = -1;
     atomic_init(&c->is_aborted, false);
-    c->lanes = calloc(n, sizeof *c->lanes);
+    c->channels = calloc(n, sizeof *c->channels);
     c->polls = calloc(n + 2, sizeof *c->polls);
     c->gather = calloc(2 * n, sizeof *c->gather);
-    if (c->lanes == NULL || c->polls == NULL || c->gather == NULL)
+    if (c->channels == NULL || c->polls == NULL || c->gather == NULL)
         goto no_memory;
-    lanes_clear(c);
+    channels_clear(c);
     c->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->abort_fd == -1) {
         st = cs_fail_errno(err, "rank %d cannot make an event descriptor", rank);

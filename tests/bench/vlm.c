@@ -284,7 +284,8 @@ static void open_device(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
     if (cs_plan_world(plan) > 1)
         cs_vlm_must(cs_comm_socket_new(rank, cs_plan_world(plan), fds, &w->comm, &err), &err);
     if (plan->n_ranks > 1 && w->device.mem != NULL)
-        cs_vlm_must(cs_lanes_new(&w->device, plan, rank, w->comm, 60000, &w->lanes, &err), &err);
+        cs_vlm_must(cs_channels_new(&w->device, plan, rank, w->comm, 60000, &w->channels, &err),
+                    &err);
     cs_vlm_must(cs_replicas_new(&w->device, plan, rank, w->comm, 60000, &w->replicas, &err), &err);
 }
 
@@ -316,7 +317,7 @@ void cs_vlm_worker_open(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
                                              .plan = job->plan,
                                              .device = &w->device,
                                              .comm = w->comm,
-                                             .lanes = w->lanes,
+                                             .channels = w->channels,
                                              .replicas = w->replicas,
                                              .ring = &w->ring,
                                              .rank = rank,
@@ -350,7 +351,7 @@ void cs_vlm_worker_close(struct cs_vlm_worker *w)
 {
     cs_replicas_free(w->replicas); /* before the parameters they are bound to */
     cs_trainer_free(w->trainer);
-    cs_lanes_free(w->lanes);
+    cs_channels_free(w->channels);
     if (w->comm != NULL)
         w->comm->table->free(w->comm);
     cs_device_close(&w->device);

@@ -73,7 +73,7 @@ void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *j
 struct cs_vlm_worker {
     struct cs_device device;
     struct cs_comm *comm; /* these three: NULL where there is nobody to talk to */
-    struct cs_lanes *lanes;
+    struct cs_channels *channels;
     struct cs_replicas *replicas;
     struct cs_trainer *trainer;
     struct cs_ring ring;

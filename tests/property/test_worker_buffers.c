@@ -13,7 +13,7 @@
 
 #include "core/base/arena.h"
 #include "support/random_plan.h"
-#include "worker/exec/memory.h"
+#include "worker/memory/plan.h"
 
 enum { MAX_RANKS = 8, MAX_SLOTS = 32, ROUNDS = 600, ORDERS = 3, FLOWS = 2 };
 
@@ -134,7 +134,7 @@ struct agent {
 };
 
 /* The messages of one rank to another, in order. */
-struct lane {
+struct channel {
     struct agent agent;
     int from, to;
     const struct cs_action **send;
@@ -148,9 +148,9 @@ struct world {
     int32_t ***holds; /* (n_ranks, n_edges) per buffer: slot * 2 + is_grad + 1, 0: free */
     bool **done;      /* (n_ranks, n_actions) */
     struct agent *rank;
-    struct lane *lane;
+    struct channel *channel;
     uint32_t **receive; /* (n_edges * n_slots * 2) action of the receiving rank */
-    int n_lanes;
+    int n_channels;
     bool *is_empty;      /* (branches, n_slots) */
     int64_t taken, made; /* fillings, buffers */
     int64_t collisions;
@@ -241,7 +241,7 @@ static bool advance_rank(struct world *w, int rank)
     return true;
 }
 
-static bool advance_lane(struct world *w, struct lane *l)
+static bool advance_channel(struct world *w, struct channel *l)
 {
     while (l->agent.next < l->n &&
            is_missing(w, l->send[l->agent.next]->edge, l->send[l->agent.next]->slot))
@@ -276,8 +276,8 @@ static void begin_step(struct world *w)
                             (a->edge < 0 || is_missing(w, a->edge, a->slot));
         }
     }
-    for (int i = 0; i < w->n_lanes; i++)
-        w->lane[i].agent = (struct agent){.patience = below(3) * below(60)};
+    for (int i = 0; i < w->n_channels; i++)
+        w->channel[i].agent = (struct agent){.patience = below(3) * below(60)};
 }
 
 static bool is_over(const struct world *w)
@@ -291,14 +291,15 @@ static bool is_over(const struct world *w)
 /* asked in turn from a random one on; false: nobody could do anything */
 static bool turn(struct world *w, bool asks_all)
 {
-    const int n = w->program->n_ranks + w->n_lanes, from = below(n);
+    const int n = w->program->n_ranks + w->n_channels, from = below(n);
     bool has_moved = false;
     for (int k = 0; k < n; k++) {
         const int i = (from + k) % n - w->program->n_ranks;
-        struct agent *agent = i < 0 ? &w->rank[i + w->program->n_ranks] : &w->lane[i].agent;
+        struct agent *agent = i < 0 ? &w->rank[i + w->program->n_ranks] : &w->channel[i].agent;
         if (!asks_all && agent->patience > 0 && below(agent->patience) > 0)
             continue;
-        while (i < 0 ? advance_rank(w, i + w->program->n_ranks) : advance_lane(w, &w->lane[i])) {
+        while (i < 0 ? advance_rank(w, i + w->program->n_ranks)
+                     : advance_channel(w, &w->channel[i])) {
             has_moved = true;
             if (agent->patience > 0)
                 break;
@@ -315,16 +316,16 @@ static void run(struct world *w)
             fail_msg("%s with %d slots stands still", w->plan->schedule, w->program->n_slots);
 }
 
-static void open_lane(struct world *w, int from, int to, struct cs_arena *arena)
+static void open_channel(struct world *w, int from, int to, struct cs_arena *arena)
 {
     const struct cs_rank_program *p = &w->program->rank[from];
-    struct lane *l = &w->lane[w->n_lanes];
-    *l = (struct lane){.from = from, .to = to};
+    struct channel *l = &w->channel[w->n_channels];
+    *l = (struct channel){.from = from, .to = to};
     l->send = CS_NEW_ARRAY(arena, const struct cs_action *, p->n_actions + 1);
     for (uint32_t i = 0; i < p->n_actions; i++)
         if (p->actions[i].op == CS_OP_SEND && p->actions[i].peer == to)
             l->send[l->n++] = &p->actions[i];
-    w->n_lanes += l->n > 0;
+    w->n_channels += l->n > 0;
 }
 
 static void open_world(struct world *w, const struct cs_program *program, struct cs_arena *arena)
@@ -338,7 +339,7 @@ static void open_world(struct world *w, const struct cs_program *program, struct
     w->holds = CS_NEW_ARRAY(arena, int32_t **, n);
     w->done = CS_NEW_ARRAY(arena, bool *, n);
     w->rank = CS_NEW_ARRAY(arena, struct agent, n);
-    w->lane = CS_NEW_ARRAY(arena, struct lane, n * n + 1);
+    w->channel = CS_NEW_ARRAY(arena, struct channel, n * n + 1);
     w->receive = CS_NEW_ARRAY(arena, uint32_t *, n);
     w->is_empty = CS_NEW_ARRAY(arena, bool, 3 * program->n_slots);
     for (int r = 0; r < n; r++) {
@@ -361,7 +362,7 @@ static void open_world(struct world *w, const struct cs_program *program, struct
                 w->receive[r][key_of(w, p->actions[i].edge, p->actions[i].slot,
                                      p->actions[i].is_grad)] = i;
         for (int to = 0; to < n; to++)
-            open_lane(w, r, to, arena);
+            open_channel(w, r, to, arena);
     }
 }
 

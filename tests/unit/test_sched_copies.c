@@ -295,9 +295,9 @@ static void too_many_waiting_messages_are_refused(void **state)
     struct made m;
     make(&m, &(struct cs_test_spec){.n_encoders = 2, .llm_pp = 2}, "1f1b", "encoder-parallel");
     /* llm.0: rows in and gradients out for two encoders, rows out and gradients in for llm.1 */
-    struct cs_program_limits limits = {.lanes = 6};
+    struct cs_program_limits limits = {.channels = 6};
     assert_int_equal(cs_program_check_limits(m.program, &limits, &m.err), CS_OK);
-    limits.lanes = 5;
+    limits.channels = 5;
     assert_int_equal(cs_program_check_limits(m.program, &limits, &m.err), CS_PLAN);
     if (!strstr(m.err.text, "rank 2: ") || !strstr(m.err.text, "5 other peers and directions"))
         fail_msg("%s", m.err.text);

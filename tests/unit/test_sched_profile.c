@@ -317,28 +317,28 @@ static void a_tied_exchange_takes_the_bytes_of_its_table(void **state)
     assert_in_range(cs_predict_cost(&device, &program, 0, &tied),
                     device.link_latency_ns + bytes * 1000 / 2000,
                     device.link_latency_ns + bytes); /* 2 GB/s, and reading them */
-    device = *cs_device_class_find("h200-141g");     /* 400 GB/s; a lane moves 68 */
+    device = *cs_device_class_find("h200-141g");     /* 400 GB/s; a channel moves 68 */
     assert_in_range(cs_predict_cost(&device, &program, 0, &tied),
                     device.link_latency_ns + bytes / 400, device.link_latency_ns + bytes / 200);
     done(&m, first);
 }
 
-/* a link's bandwidth is more than the few multiprocessors of a lane move */
-static void a_lane_moves_what_its_multiprocessors_can(void **state)
+/* a link's bandwidth is more than the few multiprocessors of a channel move */
+static void a_channel_moves_what_its_multiprocessors_can(void **state)
 {
     const struct cs_device_class *cpu = cs_device_class_find("cpu");
     (void)state;
-    assert_int_equal(cs_lane_bytes_per_s(cs_device_class_find("h200-141g")), 68000000000);
-    assert_int_equal(cs_lane_bytes_per_s(cs_device_class_find("a40-48g")), 28000000000);
-    assert_int_equal(cs_lane_bytes_per_s(cpu), cpu->link_bytes_per_s);
+    assert_int_equal(cs_channel_bytes_per_s(cs_device_class_find("h200-141g")), 68000000000);
+    assert_int_equal(cs_channel_bytes_per_s(cs_device_class_find("a40-48g")), 28000000000);
+    assert_int_equal(cs_channel_bytes_per_s(cpu), cpu->link_bytes_per_s);
 }
 
-/* Of the 132 multiprocessors of a GPU every lane holds some: rows one way, gradients the other. */
+/* Of the 132 multiprocessors of a GPU every channel holds some: rows one way, gradients the other. */
 static void messages_take_their_part_of_a_device(void **state)
 {
     static const struct {
         const char *rules;
-        int lanes;
+        int channels;
     } cases[] = {
         {"train:*",                 2},
         {"freeze:* train:llm.head", 1},
@@ -352,7 +352,8 @@ static void messages_take_their_part_of_a_device(void **state)
         json_t *first;
         struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
         need(&m, make_on(&m, &options, text_profile(graph, "h100-80g"), "h100-80g"));
-        const int n = m.plan->stages[0].n_layers - 1, left = 132 - CS_LANE_UNITS * cases[i].lanes;
+        const int n = m.plan->stages[0].n_layers - 1,
+                  left = 132 - CS_CHANNEL_UNITS * cases[i].channels;
         assert_int_equal(m.plan->stages[0].fwd_ns, ((400 + n * 1000) * 132 + left - 1) / left);
         done(&m, first);
     }
@@ -505,7 +506,7 @@ int main(void)
         cmocka_unit_test(a_state_has_the_times_that_were_measured_with_it),
         cmocka_unit_test(state_in_bf16_takes_its_part_of_the_time),
         cmocka_unit_test(a_tied_exchange_takes_the_bytes_of_its_table),
-        cmocka_unit_test(a_lane_moves_what_its_multiprocessors_can),
+        cmocka_unit_test(a_channel_moves_what_its_multiprocessors_can),
         cmocka_unit_test(messages_take_their_part_of_a_device),
         cmocka_unit_test(a_plan_keeps_what_was_measured_when_it_is_written),
         cmocka_unit_test(a_profile_is_written_as_it_was_read),

@@ -1,6 +1,6 @@
 /* The arena of a rank: what is planned before the first step is what a full step takes, nothing is
  * allocated afterwards, and a device that is too small is named before anything is trained. */
-#include "worker/exec/memory.h"
+#include "worker/memory/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "support/need.h"
 #include "support/planned.h"
 #include "support/step.h"
-#include "worker/exec/private.h"
+#include "worker/exec/state.h"
 #include "worker/exec/trainer.h"
 
 enum { VOCAB = 199, SLOTS = 4 };

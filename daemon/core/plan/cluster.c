@@ -35,9 +35,9 @@ static const struct preset {
     {"h200x8", "h200-141g", 8},
 };
 
-int64_t cs_lane_bytes_per_s(const struct cs_device_class *device)
+int64_t cs_channel_bytes_per_s(const struct cs_device_class *device)
 {
-    const int64_t most = CS_LANE_UNITS * INT64_C(34000000000);
+    const int64_t most = CS_CHANNEL_UNITS * INT64_C(34000000000);
     return device->units > 0 && device->link_bytes_per_s > most ? most : device->link_bytes_per_s;
 }
 

@@ -166,12 +166,13 @@ enum cs_status cs_program_verify(const struct cs_program *program, struct cs_err
 struct cs_program_limits {
     int64_t mem_bytes; /* for weights, gradients, optimizer and the activations of live slots;
                           boundary buffers, whose number depends on times, are in forecasts */
-    int32_t lanes; /* peers times directions in which messages may be under way at once on a rank:
+    int32_t
+        channels; /* peers times directions in which messages may be under way at once on a rank:
                       on accelerators each may hold a kernel that waits */
 };
 
-/* most lanes on accelerators: half the multiprocessors of a card stay free */
-enum { CS_MAX_LANES = 64 };
+/* most channels on accelerators: half the multiprocessors of a card stay free */
+enum { CS_MAX_CHANNELS = 64 };
 
 /* CS_PLAN names the first action that is over a limit, with the figures. The program must be
  * verified. */

@@ -1,9 +1,9 @@
-/* The arena of a rank: one piece of device memory, divided as worker/exec/memory.h plans; see exec.h. */
+/* The arena of a rank: one piece of device memory, divided as worker/memory/plan.h plans; see exec.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/exec/private.h"
+#include "worker/exec/state.h"
 
 static double gib(size_t bytes)
 {

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "worker/exec/private.h"
+#include "worker/exec/state.h"
 
-enum { ROUND_MS = 500, LANE_AHEAD = 4 };
+enum { ROUND_MS = 500, CHANNEL_AHEAD = 4 };
 
 enum state { WAITING, POSTED, DONE };
 
@@ -16,8 +16,8 @@ struct comm_run {
     uint8_t *state;         /* (n) */
     struct cs_xfer *xfer;   /* (n) */
     int64_t *start_ns;      /* (n) */
-    uint8_t *in_lane;       /* (n_ranks, 2) posted and not done; LANE_AHEAD also closes a lane */
-    int64_t moved_ns;       /* when something last completed or was posted */
+    uint8_t *in_channel; /* (n_ranks, 2) posted and not done; CHANNEL_AHEAD also closes a channel */
+    int64_t moved_ns;    /* when something last completed or was posted */
 };
 
 static const struct cs_action *action_at(const struct comm_run *c, uint32_t i)
@@ -62,9 +62,9 @@ static void complete(struct comm_run *c, uint32_t i)
     cs_exec_finish(exec, a->id);
 }
 
-static uint8_t *lane_of(struct comm_run *c, const struct cs_action *a)
+static uint8_t *channel_of(struct comm_run *c, const struct cs_action *a)
 {
-    return &c->in_lane[2 * a->peer + (a->op == CS_OP_SEND)];
+    return &c->in_channel[2 * a->peer + (a->op == CS_OP_SEND)];
 }
 
 static enum cs_status post(struct comm_run *c, uint32_t i, struct cs_err *err)
@@ -89,7 +89,7 @@ static enum cs_status post(struct comm_run *c, uint32_t i, struct cs_err *err)
         .is_send = is_send,
     };
     c->state[i] = POSTED;
-    ++*lane_of(c, a);
+    ++*channel_of(c, a);
     if (is_send) {
         exec->messages_sent++;
         exec->bytes_sent += (int64_t)c->xfer[i].bytes;
@@ -114,7 +114,7 @@ static int reap(struct comm_run *c)
     for (uint32_t i = c->first_open; i < c->n; i++) {
         if (c->state[i] != POSTED || !c->xfer[i].is_done)
             continue;
-        --*lane_of(c, action_at(c, i));
+        --*channel_of(c, action_at(c, i));
         complete(c, i);
         n++;
     }
@@ -123,11 +123,11 @@ static int reap(struct comm_run *c)
     return n;
 }
 
-/* Start what may start. A lane is closed by its first action that cannot; a collective closes all.
+/* Start what may start. A channel is closed by its first action that cannot; a collective closes all.
  */
 static enum cs_status advance(struct comm_run *c, bool *has_moved, struct cs_err *err)
 {
-    uint8_t *closed = c->in_lane + 2 * (size_t)c->exec->config.plan->n_ranks;
+    uint8_t *closed = c->in_channel + 2 * (size_t)c->exec->config.plan->n_ranks;
     memset(closed, 0, 2 * (size_t)c->exec->config.plan->n_ranks);
     *has_moved = false;
     for (uint32_t i = c->first_open; i < c->n; i++) {
@@ -142,8 +142,8 @@ static enum cs_status advance(struct comm_run *c, bool *has_moved, struct cs_err
             *has_moved = true;
             continue;
         }
-        uint8_t *shut = &closed[lane_of(c, a) - c->in_lane];
-        if (*shut || *lane_of(c, a) >= LANE_AHEAD || !cs_exec_is_ready(c->exec, a)) {
+        uint8_t *shut = &closed[channel_of(c, a) - c->in_channel];
+        if (*shut || *channel_of(c, a) >= CHANNEL_AHEAD || !cs_exec_is_ready(c->exec, a)) {
             *shut = 1;
             continue;
         }
@@ -207,9 +207,9 @@ void *cs_exec_communicate(void *arg)
     c.state = calloc(n + 1, sizeof *c.state);
     c.xfer = calloc(n + 1, sizeof *c.xfer);
     c.start_ns = calloc(n + 1, sizeof *c.start_ns);
-    c.in_lane = calloc(4 * (size_t)exec->config.plan->n_ranks, sizeof *c.in_lane);
+    c.in_channel = calloc(4 * (size_t)exec->config.plan->n_ranks, sizeof *c.in_channel);
     enum cs_status status = CS_OK;
-    if (c.state == NULL || c.xfer == NULL || c.start_ns == NULL || c.in_lane == NULL)
+    if (c.state == NULL || c.xfer == NULL || c.start_ns == NULL || c.in_channel == NULL)
         status = cs_fail(&err, CS_NO_MEMORY, "no memory for the messages of a step");
     if (status == CS_OK)
         status = loop(&c, &err);
@@ -219,6 +219,6 @@ void *cs_exec_communicate(void *arg)
     free(c.state);
     free(c.xfer);
     free(c.start_ns);
-    free(c.in_lane);
+    free(c.in_channel);
     return NULL;
 }

@@ -2,7 +2,7 @@
  * and cs_graphs_close a stage may only be written down (worker/exec/graphs.h). */
 #include <stdlib.h>
 
-#include "worker/exec/private.h"
+#include "worker/exec/state.h"
 
 struct ends {
     const void *x, *dy;

@@ -6,7 +6,7 @@
  * while the device works on the slots before.
  *
  * Compute, collectives and the exchange of a tied embedding's gradient run on the device's compute
- * stream, each lane (peer and direction) of the messages on a stream of its own. Begin and end of
+ * stream, each channel (peer and direction) of the messages on a stream of its own. Begin and end of
  * every action are events; they become times when the step is over.
  *
  * Compute actions that launching holds up are launched as graphs (worker/exec/graphs.h). For tests and
@@ -18,7 +18,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
-#include "worker/exec/private.h"
+#include "worker/exec/state.h"
 
 enum { SPIN_NS = 200 * 1000, NAP_NS = 50 * 1000, CHECK_NS = 100 * 1000 * 1000 };
 
@@ -38,7 +38,7 @@ static bool is_message(const struct cs_action *a)
 
 static void *stream_of(const struct cs_exec *exec, const struct cs_action *a)
 {
-    return is_message(a) ? cs_lanes_stream(exec->config.lanes, a->peer, a->op == CS_OP_SEND)
+    return is_message(a) ? cs_channels_stream(exec->config.channels, a->peer, a->op == CS_OP_SEND)
            : a->op == CS_OP_GATHER ? cs_replicas_stream(exec->config.replicas)
                                    : exec->config.device->stream;
 }
@@ -119,7 +119,7 @@ void cs_exec_free_marks(struct cs_exec *exec)
 static void first_open(const struct cs_exec *exec, char *out, size_t cap)
 {
     const struct cs_device *d = exec->config.device;
-    const void *seen[2 * CS_MAX_LANES + 1];
+    const void *seen[2 * CS_MAX_CHANNELS + 1];
     int n_seen = 0;
     struct cs_buf text = {0};
     for (uint32_t i = 0; i <= exec->current->id && n_seen < (int)CS_ARRAY_LEN(seen); i++) {
@@ -140,8 +140,8 @@ static void first_open(const struct cs_exec *exec, char *out, size_t cap)
 static enum cs_status check_time(const struct cs_exec *exec, int64_t start, struct cs_err *err)
 {
     const int64_t limit_ms = exec->config.deadline_ms;
-    if (exec->config.lanes != NULL)
-        CS_TRY(cs_lanes_check(exec->config.lanes, err));
+    if (exec->config.channels != NULL)
+        CS_TRY(cs_channels_check(exec->config.channels, err));
     CS_TRY(cs_replicas_check(exec->config.replicas, err));
     if (limit_ms <= 0 || cs_now_ns() - start < limit_ms * 1000000)
         return CS_OK;
@@ -152,7 +152,7 @@ static enum cs_status check_time(const struct cs_exec *exec, int64_t start, stru
 }
 
 /* Until everything enqueued on the compute stream is done. A peer that died would make it wait for
- * ever: the lanes are asked now and then. */
+ * ever: the channels are asked now and then. */
 static enum cs_status await(struct cs_exec *exec, struct cs_err *err)
 {
     const struct cs_device *d = exec->config.device;
@@ -186,7 +186,7 @@ static enum cs_status message(struct cs_exec *exec, const struct cs_action *a, s
                          : cs_boundary_take(exec->boundary, a->edge, a->slot, a->is_grad, rows);
     if (rows == 0)
         return CS_OK;
-    CS_TRY(cs_lanes_move(exec->config.lanes, a->peer, is_send, data, bytes, err));
+    CS_TRY(cs_channels_move(exec->config.channels, a->peer, is_send, data, bytes, err));
     if (!is_send)
         return CS_OK;
     exec->messages_sent++;
@@ -204,8 +204,8 @@ static enum cs_status tied(struct cs_exec *exec, struct cs_err *err)
     if (!cs_optim_tied_begin(exec->config.optim, &x))
         return CS_OK;
     if (x.peer >= 0)
-        CS_TRY(cs_lanes_exchange(exec->config.lanes, x.peer, x.mine, x.theirs, x.bytes, d->stream,
-                                 err));
+        CS_TRY(cs_channels_exchange(exec->config.channels, x.peer, x.mine, x.theirs, x.bytes,
+                                    d->stream, err));
     cs_optim_tied_end(exec->config.optim, &x);
     return CS_OK;
 }
@@ -286,8 +286,8 @@ enum cs_status cs_exec_enqueue(struct cs_exec *exec, struct cs_err *err)
         CS_TRY(enqueue(exec, exec->current, err));
     }
     CS_TRY(await(exec, err));
-    if (exec->config.lanes != NULL)
-        CS_TRY(cs_lanes_await(exec->config.lanes, err));
+    if (exec->config.channels != NULL)
+        CS_TRY(cs_channels_await(exec->config.channels, err));
     CS_TRY(cs_device_sync(d, err));
     cs_exec_show(exec, 0, -1);
     cs_exec_show(exec, 1, -1);

@@ -1,5 +1,7 @@
-/* The compute stream and what both threads share; see exec.h. */
-#include <errno.h>
+/* The life of the interpreter, and a step of it: the compute stream of a host, one rank alone or beside
+ * the communication thread. */
+#include "worker/exec/exec.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,97 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "worker/exec/private.h"
-
-bool cs_exec_is_ready(const struct cs_exec *exec, const struct cs_action *action)
-{
-    for (uint32_t d = 0; d < action->n_deps; d++)
-        if (!atomic_load_explicit(&exec->done[exec->mine->deps[action->first_dep + d]],
-                                  memory_order_acquire))
-            return false;
-    return true;
-}
-
-static void wake_comm(const struct cs_exec *exec)
-{
-    const uint64_t one = 1;
-    if (exec->wake_fd < 0)
-        return;
-    while (write(exec->wake_fd, &one, sizeof one) == -1 && errno == EINTR)
-        ;
-}
-
-void cs_exec_finish(struct cs_exec *exec, uint32_t action)
-{
-    const bool is_comm = cs_op_stream((enum cs_op)exec->mine->actions[action].op) == CS_STREAM_COMM;
-    if (!is_comm || exec->wake_fd < 0) {
-        atomic_store_explicit(&exec->done[action], 1, memory_order_release);
-        if (exec->wakes_comm[action])
-            wake_comm(exec);
-        return;
-    }
-    pthread_mutex_lock(&exec->lock);
-    atomic_store_explicit(&exec->done[action], 1, memory_order_release);
-    pthread_cond_signal(&exec->changed);
-    pthread_mutex_unlock(&exec->lock);
-}
-
-bool cs_exec_has_failed(const struct cs_exec *exec)
-{
-    return atomic_load_explicit(&exec->is_failed, memory_order_acquire) != 0;
-}
-
-void cs_exec_fail(struct cs_exec *exec, const struct cs_err *err)
-{
-    pthread_mutex_lock(&exec->lock);
-    if (!cs_exec_has_failed(exec)) {
-        exec->failure = *err;
-        atomic_store_explicit(&exec->is_failed, 1, memory_order_release);
-    }
-    pthread_cond_signal(&exec->changed);
-    pthread_mutex_unlock(&exec->lock);
-    wake_comm(exec);
-    /* peers that wait for us must not wait for ever; also ends a collective of our own */
-    if (exec->config.comm != NULL)
-        exec->config.comm->table->abort(exec->config.comm);
-}
-
-void cs_exec_event(struct cs_exec *exec, enum cs_event_kind kind, uint32_t action, int64_t start_ns,
-                   int64_t end_ns, int64_t value)
-{
-    if (exec->config.ring == NULL)
-        return;
-    const struct cs_event event = {
-        .start_ns = (uint64_t)start_ns,
-        .end_ns = (uint64_t)end_ns,
-        .step = (uint32_t)exec->manifest->step,
-        .action = action,
-        .value = value > INT32_MAX ? INT32_MAX : (int32_t)value,
-        .kind = (uint16_t)kind,
-        .flags = exec->program->is_eval ? CS_EVENT_EVAL : 0,
-    };
-    pthread_mutex_lock(&exec->ring_lock); /* the ring has one producer, this process two threads */
-    cs_ring_put(exec->config.ring, &event);
-    pthread_mutex_unlock(&exec->ring_lock);
-}
-
-void cs_exec_show(struct cs_exec *exec, int is_comm, int32_t action)
-{
-    if (exec->config.ring == NULL)
-        return;
-    struct cs_ring_head *head = exec->config.ring->head;
-    atomic_store_explicit(is_comm ? &head->comm_action : &head->action, action,
-                          memory_order_relaxed);
-    atomic_store_explicit(&head->progress_ns, (uint64_t)cs_now_ns(), memory_order_relaxed);
-}
-
-int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot)
-{
-    const struct cs_plan *plan = exec->config.plan;
-    const int32_t branch = plan->stages[plan->edges[edge].from].branch;
-    const int32_t encoder = exec->config.graph->branches[branch].encoder;
-    return encoder < 0 ? exec->inputs[slot].llm_rows : exec->inputs[slot].n_rows[encoder];
-}
+#include "worker/exec/state.h"
 
 static enum cs_wait wait_of(const struct cs_exec *exec, const struct cs_action *action)
 {
@@ -377,23 +289,6 @@ void cs_exec_free(struct cs_exec *exec)
     pthread_mutex_destroy(&exec->ring_lock);
     pthread_cond_destroy(&exec->changed);
     free(exec);
-}
-
-unsigned cs_exec_needs(const struct cs_exec *exec, bool is_eval)
-{
-    unsigned needs = 0;
-    for (int32_t s = 0; s < exec->config.plan->n_stages; s++) {
-        if (exec->stage[s] == NULL)
-            continue;
-        if (exec->stage[s]->encoder >= 0) {
-            needs |= CS_INPUT_ROWS | (exec->stage[s]->is_first ? CS_INPUT_PIXELS : 0u);
-            continue;
-        }
-        needs |= CS_INPUT_TOKENS;
-        if (exec->stage[s]->is_last)
-            needs |= CS_INPUT_LABELS | (is_eval ? CS_INPUT_CORRECT : 0u);
-    }
-    return needs;
 }
 
 void cs_exec_where(const struct cs_exec *exec, char *out, size_t cap)

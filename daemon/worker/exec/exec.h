@@ -2,7 +2,7 @@
  *
  * The calling thread runs the compute stream. When the rank has peers, a second thread owns the
  * transport and runs the communication stream: a send or receive is posted when its dependencies
- * are done and everything before it in its lane (peer and direction) is posted; collectives wait
+ * are done and everything before it in its channel (peer and direction) is posted; collectives wait
  * for all earlier communication. With a single rank both streams are run by the caller. The first
  * failure of either thread ends the step on both and is what the caller gets. On a device with
  * streams the caller enqueues everything (enqueue.c).
@@ -15,7 +15,7 @@
 #include "core/sched/program.h"
 #include "core/trace/ring.h"
 #include "kernels/comm.h"
-#include "worker/comm/lanes.h"
+#include "worker/comm/channels.h"
 #include "worker/comm/replicas.h"
 #include "worker/exec/graphs.h"
 #include "worker/model/optim.h"
@@ -30,7 +30,7 @@ struct cs_exec_config {
     struct cs_device *device;
     struct cs_optim *optim;       /* NULL: evaluation programs only */
     struct cs_comm *comm;         /* of all ranks; NULL: single rank */
-    struct cs_lanes *lanes;       /* between devices with memory of their own; else NULL */
+    struct cs_channels *channels; /* between devices with memory of their own; else NULL */
     struct cs_replicas *replicas; /* NULL: one */
     struct cs_ring *ring;         /* NULL: no events */
     int rank;                     /* in the replica, as programs and plans name it */
@@ -63,7 +63,7 @@ struct cs_exec_steps {
     bool has_eval;
 };
 
-/* Before the first step: memory for every step that may come, as worker/exec/memory.h plans it, in one
+/* Before the first step: memory for every step that may come, as worker/memory/plan.h plans it, in one
  * piece which all programs share. Nothing is allocated afterwards. Where steps of `most` slots do
  * not fit in the device, those of `usual` slots must; that is said on stderr, and a step that needs
  * more makes the piece grow or fails. *n_slots: how many it was. CS_NO_MEMORY names the rank, what

@@ -70,7 +70,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .device = c->device,
         .optim = t->optim,
         .comm = world > 1 ? c->comm : NULL,
-        .lanes = c->lanes,
+        .channels = c->channels,
         .replicas = c->replicas,
         .ring = c->ring,
         .rank = rank,

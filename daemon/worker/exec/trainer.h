@@ -12,7 +12,7 @@ struct cs_trainer_config {
     const struct cs_plan *plan;
     struct cs_device *device;     /* borrowed */
     struct cs_comm *comm;         /* of all ranks, borrowed; NULL when there is one */
-    struct cs_lanes *lanes;       /* borrowed; NULL: the device is the host, or one rank */
+    struct cs_channels *channels; /* borrowed; NULL: the device is the host, or one rank */
     struct cs_replicas *replicas; /* borrowed; NULL: one */
     struct cs_ring *ring;         /* borrowed; NULL: no events */
     int rank;                     /* of all replicas' ranks */

@@ -1,7 +1,9 @@
 /* Makes the slot that takes most memory, to reserve for it before the first step. */
+#include "worker/slot/place.h"
+
 #include <stdlib.h>
 
-#include "worker/slot/private.h"
+#include "worker/slot/masks.h"
 
 /* A slot of text only: whatever the budgets are, it is a legal one. */
 static void fill_text(const struct cs_input_tables *tables, struct cs_slot *slot,

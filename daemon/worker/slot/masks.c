@@ -1,11 +1,12 @@
 /* Lists of tiles for attention kernels that work from them (core/mask/cells.h): one set per slot
  * and branch, built on the device by the operator mask_build, used by all layers both ways. */
+#include "worker/slot/masks.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/mask/bitmaps.h"
 #include "core/mask/cut.h"
-#include "worker/slot/private.h"
 
 enum { ALIGN = 256 };
 

@@ -1,8 +1,8 @@
 /* Rounds the LLM's rows of a slot up to a bucket, for devices where what repeats is cheaper than
  * what is small. */
-#include <string.h>
+#include "worker/slot/pad.h"
 
-#include "worker/slot/private.h"
+#include <string.h>
 
 enum { ROWS = 64, DOCUMENTS = 8 };
 

@@ -2,10 +2,13 @@
  * block (block.h): everything is copied into page-locked memory and sent in one piece. The block is
  * walked when memory may be taken, to know its size, and again to fill it, when a device at work
  * must not be waited for. */
+#include "worker/slot/place.h"
+
 #include <string.h>
 
 #include "store/safetensors.h"
-#include "worker/slot/private.h"
+#include "worker/slot/masks.h"
+#include "worker/slot/pad.h"
 
 /* n of the host's rows, zeros up to `rows`, room for `most` */
 static const void *put_rows(struct cs_slot_block *b, const void *host, size_t row_bytes, int32_t n,

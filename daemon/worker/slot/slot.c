@@ -1,7 +1,7 @@
 /* Checks a slot against its manifest and prepares what layers need of it. */
-#include <string.h>
+#include "worker/slot/slot.h"
 
-#include "worker/slot/private.h"
+#include <string.h>
 
 static enum cs_status check_counts(const struct cs_input *in, const struct cs_slot_budget *budget,
                                    int index, struct cs_err *err)

@@ -117,6 +117,8 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
                                 const struct cs_manifest *manifest, int index,
                                 const struct cs_slot *slot, unsigned needs,
                                 struct cs_err *err) CS_NODISCARD;
+/* counts and mask of an encoder from input->n_items */
+void cs_input_prepare_encoder(struct cs_input *input, int32_t encoder);
 /* Round rows up where that is done, and take the memory that placing needs, where less was
  * reserved. After patches are set. */
 enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err) CS_NODISCARD;

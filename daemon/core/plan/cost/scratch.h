@@ -1,5 +1,5 @@
 /* Memory of a rank beside what its stages keep: scratch of the largest action, what a split backward
- * holds, rows on their way. The worker plans its own exactly (worker/exec/memory.h); this is what it
+ * holds, rows on their way. The worker plans its own exactly (worker/memory/plan.h); this is what it
  * comes to, within a few percent. */
 #ifndef CS_PLAN_COST_SCRATCH_H
 #define CS_PLAN_COST_SCRATCH_H

@@ -53,8 +53,8 @@ static int64_t tied_copy(const struct cs_graph *graph, const struct cs_plan *pla
     return table->is_trainable ? table->count : 0;
 }
 
-/* lanes of a rank: peers that it sends to, and that it receives from */
-static int32_t lanes_of(const struct cs_plan *plan, int32_t rank)
+/* channels of a rank: peers that it sends to, and that it receives from */
+static int32_t channels_of(const struct cs_plan *plan, int32_t rank)
 {
     int32_t n = 0;
     for (int32_t peer = 0; peer < plan->n_ranks; peer++) {
@@ -76,7 +76,7 @@ static void share_device(const struct cs_device_class *device, struct cs_plan *p
 {
     for (int32_t s = 0; s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
-        const int64_t left = device->units - CS_LANE_UNITS * lanes_of(plan, stage->rank);
+        const int64_t left = device->units - CS_CHANNEL_UNITS * channels_of(plan, stage->rank);
         if (left <= 0 || left >= device->units)
             continue;
         stage->fwd_ns = cs_scale(stage->fwd_ns, device->units, left);

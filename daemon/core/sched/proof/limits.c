@@ -10,7 +10,7 @@ struct walk {
     const struct cs_program_limits *limits;
     int64_t *weights, *state; /* (n_ranks) bytes */
     int32_t *live;            /* (n_stages) */
-    int32_t *last_seen;       /* (2 * n_ranks) rank + 1 that has used the lane last */
+    int32_t *last_seen;       /* (2 * n_ranks) rank + 1 that has used the channel last */
     struct cs_err *err;
 };
 
@@ -59,9 +59,9 @@ static enum cs_status check_memory(struct walk *w, int32_t rank)
     return CS_OK;
 }
 
-/* A lane is a peer and a direction; receives have no dependencies, so one of every lane may wait.
+/* A channel is a peer and a direction; receives have no dependencies, so one of every channel may wait.
  */
-static enum cs_status check_lanes(struct walk *w, int32_t rank)
+static enum cs_status check_channels(struct walk *w, int32_t rank)
 {
     const struct cs_rank_program *rp = &w->program->rank[rank];
     int32_t n = 0;
@@ -73,7 +73,7 @@ static enum cs_status check_lanes(struct walk *w, int32_t rank)
         if (*seen == rank + 1)
             continue;
         *seen = rank + 1;
-        if (++n <= w->limits->lanes)
+        if (++n <= w->limits->channels)
             continue;
         struct cs_buf what = {0};
         cs_action_text(w->program, rank, a->id, &what);
@@ -82,7 +82,7 @@ static enum cs_status check_lanes(struct walk *w, int32_t rank)
                     "program refused: %s may wait while messages of %d other peers and directions "
                     "do: at most %d at once, or they hold the processors that the work needs; let "
                     "fewer ranks feed one",
-                    cs_buf_str(&what), n - 1, w->limits->lanes);
+                    cs_buf_str(&what), n - 1, w->limits->channels);
         cs_buf_free(&what);
         return status;
     }
@@ -104,8 +104,8 @@ static enum cs_status check(struct walk *w, struct cs_arena *arena)
     for (int32_t r = 0; r < w->program->n_ranks; r++) {
         if (w->limits->mem_bytes > 0)
             CS_TRY(check_memory(w, r));
-        if (w->limits->lanes > 0)
-            CS_TRY(check_lanes(w, r));
+        if (w->limits->channels > 0)
+            CS_TRY(check_channels(w, r));
     }
     return CS_OK;
 }

@@ -77,7 +77,7 @@ static int64_t message_bytes(const struct cs_plan *plan, const struct cs_action 
     return edge->max_rows * edge->width * cs_device_element_bytes(device);
 }
 
-/* Both ranks send the gradient of their part of the table, over no lane but all of the link, and
+/* Both ranks send the gradient of their part of the table, over no channel but all of the link, and
  * add what comes: two numbers read, one written. */
 static int64_t tied_ns(const struct cs_plan *plan, const struct cs_device_class *device)
 {
@@ -141,7 +141,7 @@ int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
         return cs_overlap_compute_ns(plan, action);
     case CS_OP_SEND:
         return device->link_latency_ns +
-               bytes_ns(message_bytes(plan, action, device), cs_lane_bytes_per_s(device));
+               bytes_ns(message_bytes(plan, action, device), cs_channel_bytes_per_s(device));
     case CS_OP_TIED:
         return program->n_ranks > 1 ? tied_ns(plan, device) : 0;
     case CS_OP_NORM:
@@ -238,7 +238,7 @@ enum cs_status cs_plan_predict_with(struct cs_plan *plan, const struct cs_graph 
     struct cs_sim_result result;
     struct cs_program_options how = {.n_slots = cs_plan_own_slots(plan, plan->slots)};
     struct cs_program_limits limits = {net.device.mem_bytes,
-                                       net.device.mem_bytes > 0 ? CS_MAX_LANES : 0};
+                                       net.device.mem_bytes > 0 ? CS_MAX_CHANNELS : 0};
     enum cs_status status = cs_program_make_with(plan, graph, &how, scratch, &program, err);
     if (status == CS_OK)
         status = cs_program_check_limits(program, &limits, err);

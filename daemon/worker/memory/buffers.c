@@ -22,10 +22,10 @@
  * Messages without rows do not happen and order nothing. Which they are differs from step to step,
  * and the plan holds for every step; so only messages count that must be there when both A and B
  * have rows: those of their two slots on edges with rows of the same branch. Order of messages of
- * one lane is not used, nor any wait that only some device has. */
+ * one channel is not used, nor any wait that only some device has. */
 #include <stdlib.h>
 
-#include "worker/exec/memory.h"
+#include "worker/memory/plan.h"
 
 enum { FLOWS = 2 }; /* rows, gradients */
 

@@ -1,6 +1,6 @@
-/* What the two threads of the interpreter share; exec.c, compute.c and communicate.c only. */
-#ifndef CS_WORKER_EXEC_PRIVATE_H
-#define CS_WORKER_EXEC_PRIVATE_H
+/* The interpreter inside: what its threads share, and the parts that run actions. */
+#ifndef CS_WORKER_EXEC_STATE_H
+#define CS_WORKER_EXEC_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include "worker/exec/boundary.h"
 #include "worker/exec/exec.h"
 #include "worker/exec/graphs.h"
-#include "worker/exec/memory.h"
+#include "worker/memory/plan.h"
 
 struct cs_exec {
     struct cs_exec_config config;
@@ -84,7 +84,7 @@ enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *act
 enum cs_status cs_exec_collective(struct cs_exec *exec, const struct cs_action *action,
                                   struct cs_err *err) CS_NODISCARD;
 void *cs_exec_communicate(void *exec);
-/* exec_memory.c: give a set of activations its place in the arena; everything goes */
+/* arena.c: give a set of activations its place in the arena; everything goes */
 void cs_exec_place(struct cs_exec *exec, struct cs_saved *saved, int32_t stage, int32_t slot);
 enum cs_status cs_exec_use_memory(struct cs_exec *exec, const struct cs_program *program,
                                   const struct cs_input_tables *tables,

@@ -8,8 +8,8 @@
  * of size, with sizes as they are or a little larger and so more often equal: what needs least).
  * Rows between stages share buffers where the program itself proves that the one is read before the
  * other is written, whatever the speed of ranks and messages; nobody waits for a buffer. */
-#ifndef CS_WORKER_EXEC_MEMORY_H
-#define CS_WORKER_EXEC_MEMORY_H
+#ifndef CS_WORKER_MEMORY_PLAN_H
+#define CS_WORKER_MEMORY_PLAN_H
 
 #include "core/sched/program.h"
 #include "worker/model/stage.h"

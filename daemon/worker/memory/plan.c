@@ -1,5 +1,5 @@
 /* Rehearsal of a rank's program; see memory.h. */
-#include "worker/exec/memory.h"
+#include "worker/memory/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

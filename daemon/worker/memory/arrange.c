@@ -1,7 +1,7 @@
 /* Places for sets of activations with known life times; see memory.h. */
 #include <stdlib.h>
 
-#include "worker/exec/memory.h"
+#include "worker/memory/plan.h"
 
 enum { ALIGN = 256 };
 

@@ -1,21 +1,9 @@
-/* What the files of worker/slot share. */
-#ifndef CS_WORKER_SLOT_PRIVATE_H
-#define CS_WORKER_SLOT_PRIVATE_H
+/* Lists of tiles of a slot's masks, for devices whose attention works from them. */
+#ifndef CS_WORKER_SLOT_MASKS_H
+#define CS_WORKER_SLOT_MASKS_H
 
 #include "worker/slot/block.h"
 #include "worker/slot/slot.h"
-
-/* slot.c: counts and mask of an encoder from in->n_items */
-void cs_input_prepare_encoder(struct cs_input *in, int32_t encoder);
-/* What a prepared slot takes on the device: fills in->at without copying anything, as far as host
- * arrays go; the number of tiles of its masks is known then. Returns the bytes of its block. */
-size_t cs_input_measure(struct cs_input *in);
-/* room for a block of that many bytes, on both sides */
-enum cs_status cs_input_reserve_block(struct cs_input *in, size_t bytes,
-                                      struct cs_err *err) CS_NODISCARD;
-/* Rows of the LLM with what is added to them; fill embed_ids and llm_mask up to llm_rows. */
-int32_t cs_input_bucket(const struct cs_input *input);
-void cs_input_pad(struct cs_input *input);
 
 /* The tiles' first rows into the block; mask: as the host has it. restart: tiles begin at
  * documents; else query tiles are cut as core/mask/cut.h chooses. */

@@ -1,7 +1,7 @@
 /* The ways between GPUs, on devices whose communicators only write down what is asked of them: a
- * narrow lane for every edge and direction, and one wide communicator between the two ranks of a
+ * narrow channel for every edge and direction, and one wide communicator between the two ranks of a
  * tied embedding, which carries the exchange. Ranks are threads that send the ids over sockets. */
-#include "worker/comm/lanes.h"
+#include "worker/comm/channels.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -119,7 +119,8 @@ struct job {
     struct cs_edge edge[2];
     struct cs_plan plan;
     struct log log[CS_TEST_MAX_RANKS];
-    enum cs_status (*after)(struct job *job, struct cs_lanes *lanes, int rank, struct cs_err *err);
+    enum cs_status (*after)(struct job *job, struct cs_channels *channels, int rank,
+                            struct cs_err *err);
 };
 
 static void job_init(struct job *job)
@@ -147,14 +148,14 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
     struct job *job = user;
     struct cs_device device = {.mem = &fake_device, .handle = &device};
     struct cs_comm *sockets = NULL;
-    struct cs_lanes *lanes = NULL;
+    struct cs_channels *channels = NULL;
     mine = &job->log[rank];
     enum cs_status status = cs_comm_socket_new(rank, cs_plan_world(&job->plan), fds, &sockets, err);
     if (status == CS_OK)
-        status = cs_lanes_new(&device, &job->plan, rank, sockets, DEADLINE_MS, &lanes, err);
+        status = cs_channels_new(&device, &job->plan, rank, sockets, DEADLINE_MS, &channels, err);
     if (status == CS_OK && job->after != NULL)
-        status = job->after(job, lanes, rank, err);
-    cs_lanes_free(lanes);
+        status = job->after(job, channels, rank, err);
+    cs_channels_free(channels);
     if (sockets != NULL)
         sockets->table->free(sockets);
     return status;
@@ -206,13 +207,13 @@ static void assert_closed_as_opened(const struct log *log)
 
 static void the_ranks_of_a_tied_table_have_one_wide_way(void **state)
 {
-    static const int lanes[3] = {2, 4, 2}; /* none between the first and the last */
+    static const int channels[3] = {2, 4, 2}; /* none between the first and the last */
     struct job job;
     (void)state;
     job_init(&job);
     run(&job);
     for (int r = 0; r < 3; r++) {
-        assert_int_equal(count(&job.log[r], CS_DEVICE_COMM_LANE), lanes[r]);
+        assert_int_equal(count(&job.log[r], CS_DEVICE_COMM_LANE), channels[r]);
         assert_int_equal(count(&job.log[r], CS_DEVICE_COMM_BULK), r == 1 ? 0 : 1);
         assert_closed_as_opened(&job.log[r]);
         for (int k = 0; k < r; k++)
@@ -224,7 +225,7 @@ static void the_ranks_of_a_tied_table_have_one_wide_way(void **state)
     assert_int_equal(a->n, 2);
 }
 
-static void it_comes_after_the_lanes_between_the_same_ranks(void **state)
+static void it_comes_after_the_channels_between_the_same_ranks(void **state)
 {
     struct job job;
     (void)state;
@@ -274,16 +275,16 @@ static void nothing_to_exchange_opens_none(void **state)
     }
 }
 
-static enum cs_status exchange(struct job *job, struct cs_lanes *lanes, int rank,
+static enum cs_status exchange(struct job *job, struct cs_channels *channels, int rank,
                                struct cs_err *err)
 {
     char own[BYTES], theirs[BYTES] = {0};
     memset(own, 1 + rank, sizeof own);
     if (rank == 1)
-        return cs_lanes_exchange(lanes, 0, own, theirs, BYTES, own, NULL) == CS_INTERNAL
+        return cs_channels_exchange(channels, 0, own, theirs, BYTES, own, NULL) == CS_INTERNAL
                    ? CS_OK
                    : cs_fail(err, CS_INTERNAL, "rank 1 has no end of the table");
-    CS_TRY(cs_lanes_exchange(lanes, 2 - rank, own, theirs, BYTES, &job->log[rank], err));
+    CS_TRY(cs_channels_exchange(channels, 2 - rank, own, theirs, BYTES, &job->log[rank], err));
     return memcmp(own, theirs, BYTES) == 0 ? CS_OK : cs_fail(err, CS_INTERNAL, "not what was sent");
 }
 
@@ -305,16 +306,16 @@ static void an_exchange_takes_it_on_the_callers_stream(void **state)
     }
 }
 
-static enum cs_status break_wide(struct job *job, struct cs_lanes *lanes, int rank,
+static enum cs_status break_wide(struct job *job, struct cs_channels *channels, int rank,
                                  struct cs_err *err)
 {
     struct fake *wide = wide_of(&job->log[rank]);
     struct cs_err why = {0};
-    CS_TRY(cs_lanes_check(lanes, err));
+    CS_TRY(cs_channels_check(channels, err));
     if (wide == NULL)
         return CS_OK;
     wide->is_broken = true;
-    if (cs_lanes_check(lanes, &why) != CS_PEER_GONE)
+    if (cs_channels_check(channels, &why) != CS_PEER_GONE)
         return cs_fail(err, CS_INTERNAL, "a broken way goes unnoticed");
     return strstr(why.text, rank == 0 ? "with rank 2" : "with rank 0") != NULL
                ? CS_OK
@@ -336,13 +337,13 @@ static void one_that_fails_is_noticed_and_aborted(void **state)
         }
 }
 
-static enum cs_status abort_all(struct job *job, struct cs_lanes *lanes, int rank,
+static enum cs_status abort_all(struct job *job, struct cs_channels *channels, int rank,
                                 struct cs_err *err)
 {
     (void)job;
     (void)rank;
     (void)err;
-    cs_lanes_abort(lanes);
+    cs_channels_abort(channels);
     return CS_OK;
 }
 
@@ -365,7 +366,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_ranks_of_a_tied_table_have_one_wide_way),
-        cmocka_unit_test(it_comes_after_the_lanes_between_the_same_ranks),
+        cmocka_unit_test(it_comes_after_the_channels_between_the_same_ranks),
         cmocka_unit_test(every_replica_has_its_own),
         cmocka_unit_test(nothing_to_exchange_opens_none),
         cmocka_unit_test(an_exchange_takes_it_on_the_callers_stream),
