@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "console/cli/cli.h"
+#include "console/command.h"
 #include "core/base/process.h"
 
 int main(int argc, char **argv)
@@ -12,5 +13,5 @@ int main(int argc, char **argv)
     setlocale(LC_NUMERIC, "C"); /* numbers look the same everywhere */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a full quota is an error of the write, not our end */
-    return cs_cli_main(argc, argv);
+    return cs_cli_main(&cs_commands, argc, argv);
 }

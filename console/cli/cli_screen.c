@@ -1,4 +1,4 @@
-/* See cli_screen.h. */
+/* The console without a command: its options, then the screen or the list of jobs. */
 #include "console/cli/cli_screen.h"
 
 #include <stdio.h>
@@ -6,45 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "console/cli/cli.h"
+#include "console/cli/cmd.h"
+#include "console/cli/screen_options.h"
 #include "console/screen/ui.h"
 
-struct screen_values {
-    bool plain, read_only, json;
-    const char *socket;
-    int color, glyphs;
-};
-
-static const char *const colors[] = {"auto", "always", "never", NULL};
-static const char *const glyph_sets[] = {"auto", "utf8", "ascii", NULL};
-
-#define AT(field) offsetof(struct screen_values, field)
-/* clang-format off */
-static const struct cs_option options[] = {
-    {"plain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "the list of jobs as text", AT(plain)},
-    {"read-only", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "give no orders to jobs", AT(read_only)},
-    {"color", 0, CS_OPT_ENUM, 0, 0, "auto", NULL, colors, "colours; auto obeys NO_COLOR", AT(color)},
-    {"glyphs", 0, CS_OPT_ENUM, 0, 0, "auto", NULL, glyph_sets, "characters to draw with", AT(glyphs)},
-    {"socket", 'S', CS_OPT_STRING, 0, 0, NULL, "PATH", NULL, "the daemon's socket; default: your own daemon, started when needed", AT(socket)},
-    {"json", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "the list of jobs as a document", AT(json)},
-};
-
-/* clang-format on */
-
-const struct cs_option *cs_cli_screen_options(size_t *n)
-{
-    *n = CS_ARRAY_LEN(options);
-    return options;
-}
-
-static const struct cs_cli program = {
-    .name = "cornstarch-console",
-    .version = CORNSTARCH_VERSION,
-    .summary = "opens the console; 'cornstarch-console help' lists the commands",
-    .usage = "[options]",
-    .options = options,
-    .n_options = CS_ARRAY_LEN(options),
-};
+enum { MOST_JOBS = 1000 /* listed where there is no screen */ };
 
 bool cs_cli_has_screen(void)
 {
@@ -63,30 +29,31 @@ static enum cs_status show(struct cs_cmd *cmd, const struct cs_ui_options *ui, s
     return CS_OK;
 }
 
-/* What a terminal without a screen gets: the jobs. */
-static enum cs_status list_jobs(struct cs_cmd *cmd, struct cs_err *err)
-{
-    cmd->v.limit = 1000;
-    return cs_cmd_jobs(cmd, err);
-}
-
 enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code, struct cs_err *err)
 {
-    struct screen_values v = {0};
+    struct cs_screen_values v = {0};
     struct cs_args args;
     struct cs_cmd cmd = {0};
+    struct cs_cli program = {
+        .name = "cornstarch-console",
+        .version = CORNSTARCH_VERSION,
+        .summary = "opens the console; 'cornstarch-console help' lists the commands",
+        .usage = "[options]",
+    };
+    program.options = cs_cli_screen_options(&program.n_options);
     CS_TRY(cs_options_parse(&program, argc, argv, &v, &args, err));
     if (args.wants_help || args.wants_version)
         return CS_OK; /* answered before */
-    cmd.v.socket = v.socket;
-    cmd.v.json = v.json;
-    struct cs_ui_options ui = {
-        .is_read_only = v.read_only, .color = colors[v.color], .glyphs = glyph_sets[v.glyphs]};
+    cmd.socket = v.socket;
+    cmd.json = v.json;
+    struct cs_ui_options ui = {.is_read_only = v.read_only,
+                               .color = cs_screen_colors[v.color],
+                               .glyphs = cs_screen_glyphs[v.glyphs]};
     enum cs_status st = CS_UNSUPPORTED;
     if (!v.plain && !v.json && cs_cli_has_screen())
         st = show(&cmd, &ui, err);
     if (st == CS_UNSUPPORTED)
-        st = list_jobs(&cmd, err);
+        st = cs_cmd_list_jobs(&cmd, MOST_JOBS, err);
     *exit_code = cmd.exit_code;
     cs_client_free(cmd.client);
     if (cmd.base)

@@ -2,7 +2,7 @@
 #ifndef CS_CONSOLE_CLI_CLI_SCREEN_H
 #define CS_CONSOLE_CLI_CLI_SCREEN_H
 
-#include "console/command.h"
+#include "console/cli/command.h"
 #include "core/base/status.h"
 
 enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code,
@@ -16,8 +16,5 @@ enum cs_status cs_cli_screen_on_job(struct cs_cmd *cmd, int64_t job,
 struct cs_store;
 /* the screen on a store, without a daemon */
 enum cs_status cs_cli_screen_on_store(struct cs_store *store, struct cs_err *err) CS_NODISCARD;
-
-/* options without a command, for help and manual */
-const struct cs_option *cs_cli_screen_options(size_t *n);
 
 #endif

@@ -1,14 +1,11 @@
-/* daemon start, stop, drain, status; proxy; raw. */
-#include <errno.h>
-#include <poll.h>
+/* daemon start, stop, drain, status: your own daemon. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "console/cli/cli.h"
-#include "console/link/paths.h"
+#include "console/cli/cmd.h"
+#include "console/cli/table.h"
 #include "console/link/start.h"
 #include "core/base/clock.h"
 #include "core/base/units.h"
@@ -17,7 +14,7 @@
 
 static enum cs_status say(const struct cs_cmd *cmd, const char *text, struct cs_err *err)
 {
-    if (!cmd->v.json) {
+    if (!cmd->json) {
         printf("%s\n", text);
         return CS_OK;
     }
@@ -32,7 +29,7 @@ static enum cs_status connect_running(struct cs_cmd *cmd, struct cs_err *err)
     cmd->base = event_base_new();
     if (!cmd->base)
         return cs_fail(err, CS_NO_MEMORY, "no event loop");
-    return cs_client_connect_running(cmd->base, cmd->v.socket, &cmd->client, err);
+    return cs_client_connect_running(cmd->base, cmd->socket, &cmd->client, err);
 }
 
 static void status_text(const struct cs_cmd *cmd, const json_t *node, char *out, size_t cap)
@@ -54,9 +51,9 @@ static enum cs_status print_status(struct cs_cmd *cmd, struct cs_err *err)
     return say(cmd, text, err);
 }
 
-enum cs_status cs_cmd_daemon_start(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status start(struct cs_cmd *cmd, struct cs_err *err)
 {
-    if (cmd->v.socket)
+    if (cmd->socket)
         return cs_fail(err, CS_USAGE,
                        "daemon start starts your own daemon: leave --socket out, or "
                        "set CORNSTARCH_RUNTIME_DIR");
@@ -64,13 +61,13 @@ enum cs_status cs_cmd_daemon_start(struct cs_cmd *cmd, struct cs_err *err)
     return print_status(cmd, err);
 }
 
-enum cs_status cs_cmd_daemon_status(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status status(struct cs_cmd *cmd, struct cs_err *err)
 {
     CS_TRY(connect_running(cmd, err));
     return print_status(cmd, err);
 }
 
-enum cs_status cs_cmd_daemon_stop(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status stop(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *reply = NULL;
     CS_TRY(connect_running(cmd, err));
@@ -82,7 +79,7 @@ enum cs_status cs_cmd_daemon_stop(struct cs_cmd *cmd, struct cs_err *err)
                err);
 }
 
-enum cs_status cs_cmd_daemon_drain(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status drain(struct cs_cmd *cmd, struct cs_err *err)
 {
     char text[160];
     json_t *reply = NULL;
@@ -94,110 +91,40 @@ enum cs_status cs_cmd_daemon_drain(struct cs_cmd *cmd, struct cs_err *err)
     return say(cmd, text, err);
 }
 
-/* --- proxy ------------------------------------------------------------------------------------ */
+const struct cs_command cs_command_daemon_start = {
+    .name = "daemon start",
+    .role = CS_ROLE_ADMIN,
+    .usage = "[options]",
+    .help = "start your own daemon",
+    .run = start,
+    CS_COMMAND_NO_OPTIONS,
+};
 
-static enum cs_status write_fd(int fd, const char *bytes, size_t n, struct cs_err *err)
-{
-    while (n > 0) {
-        ssize_t w = write(fd, bytes, n);
-        if (w == -1 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            struct pollfd p = {.fd = fd, .events = POLLOUT};
-            poll(&p, 1, -1);
-        } else if (w == -1 && errno != EINTR) {
-            return cs_fail_errno(err, "passing bytes on");
-        } else if (w > 0) {
-            bytes += w;
-            n -= (size_t)w;
-        }
-    }
-    return CS_OK;
-}
+const struct cs_command cs_command_daemon_stop = {
+    .name = "daemon stop",
+    .role = CS_ROLE_ADMIN,
+    .confirm = CS_CONFIRM_ASK,
+    .usage = "[options]",
+    .help = "end the daemon; running jobs go on",
+    .run = stop,
+    CS_COMMAND_NO_OPTIONS,
+};
 
-/* One direction once; *open false at its end. */
-static enum cs_status pump(int from, int to, bool *open, struct cs_err *err)
-{
-    char bytes[65536];
-    ssize_t n = read(from, bytes, sizeof(bytes));
-    if (n == -1 && (errno == EAGAIN || errno == EINTR))
-        return CS_OK;
-    if (n == -1)
-        return cs_fail_errno(err, "reading");
-    *open = n > 0;
-    return write_fd(to, bytes, (size_t)n, err);
-}
+const struct cs_command cs_command_daemon_drain = {
+    .name = "daemon drain",
+    .role = CS_ROLE_ADMIN,
+    .confirm = CS_CONFIRM_ASK,
+    .usage = "[options]",
+    .help = "take no more jobs, pause those that run",
+    .run = drain,
+    CS_COMMAND_NO_OPTIONS,
+};
 
-enum cs_status cs_cmd_proxy(struct cs_cmd *cmd, struct cs_err *err)
-{
-    char path[CS_PATH_CAP];
-    int fd = -1;
-    bool has_input = true, has_socket = true;
-    CS_TRY(cmd->v.socket ? cs_path(path, err, "%s", cmd->v.socket) : cs_client_socket(path, err));
-    CS_TRY(cmd->v.socket ? cs_client_dial(path, &fd, err)
-                         : cs_client_dial_or_start(path, &fd, err));
-    enum cs_status st = CS_OK;
-    while (st == CS_OK && has_socket) {
-        struct pollfd p[] = {
-            {.fd = fd,                 .events = POLLIN},
-            {.fd = has_input ? 0 : -1, .events = POLLIN},
-        };
-        if (poll(p, 2, -1) == -1 && errno != EINTR)
-            st = cs_fail_errno(err, "waiting");
-        if (st == CS_OK && p[0].revents)
-            st = pump(fd, 1, &has_socket, err);
-        if (st == CS_OK && has_socket && p[1].revents) {
-            st = pump(0, fd, &has_input, err);
-            if (!has_input)
-                shutdown(fd, SHUT_WR); /* what is under way still comes back */
-        }
-    }
-    close(fd);
-    return st;
-}
-
-/* --- raw -------------------------------------------------------------------------------------- */
-
-static void print_message(void *user, const json_t *msg)
-{
-    struct cs_buf line = {0};
-    (void)user;
-    if (cs_msg_encode(msg, &line, NULL) == CS_OK)
-        cs_cmd_print(&line);
-    fflush(stdout);
-    cs_buf_free(&line);
-}
-
-/* An answer is printed whatever it is; a refusal is the answer to that line, not our failure. */
-static enum cs_status raw_line(struct cs_cmd *cmd, const char *line, size_t n, struct cs_err *err)
-{
-    json_t *request = NULL, *reply = NULL;
-    struct cs_err refused = {.text = ""};
-    CS_TRY(cs_line_parse(line, n, &request, err));
-    enum cs_status st = cs_client_call(cmd->client, request, &reply, &refused);
-    if (st == CS_PEER_GONE || st == CS_UNREACHABLE || st == CS_TIMEOUT) {
-        *err = refused;
-        return st;
-    }
-    if (st != CS_OK)
-        reply = cs_msg_error(NULL, &refused);
-    print_message(NULL, reply);
-    json_decref(reply);
-    return CS_OK;
-}
-
-enum cs_status cs_cmd_raw(struct cs_cmd *cmd, struct cs_err *err)
-{
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t n;
-    CS_TRY(cs_cmd_connect(cmd, err));
-    cs_client_on_message(cmd->client, print_message, NULL);
-    enum cs_status st = CS_OK;
-    while (st == CS_OK && (n = getline(&line, &cap, stdin)) > 0) {
-        if (line[n - 1] == '\n')
-            line[--n] = '\0';
-        if (n > 0)
-            st = raw_line(cmd, line, (size_t)n, err);
-    }
-    free(line);
-    return st;
-}
+const struct cs_command cs_command_daemon_status = {
+    .name = "daemon status",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options]",
+    .help = "is it running, since when, where",
+    .run = status,
+    CS_COMMAND_NO_OPTIONS,
+};

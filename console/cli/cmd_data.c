@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "console/cli/cli.h"
+#include "console/cli/cmd.h"
+#include "console/cli/table.h"
 #include "core/base/str.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
@@ -14,15 +15,32 @@
 
 enum { MAX_BAD_SHOWN = 64 };
 
-enum cs_status cs_cmd_data_make_shapes(struct cs_cmd *cmd, struct cs_err *err)
+struct shapes_values {
+    struct cs_cmd_common common;
+    int64_t train, test, seed;
+};
+
+#define AT(field) offsetof(struct shapes_values, field)
+/* clang-format off */
+static const struct cs_option shapes_options[] = {
+    {"train", 0, CS_OPT_INT, 1, 1000000, "4096", NULL, NULL, "training pictures", AT(train)},
+    {"test", 0, CS_OPT_INT, 1, 1000000, "512", NULL, NULL, "held-out pictures", AT(test)},
+    {"seed", 0, CS_OPT_INT, 0, INT64_MAX, "1", NULL, NULL, "decides everything", AT(seed)},
+};
+
+/* clang-format on */
+#undef AT
+
+static enum cs_status make_shapes(struct cs_cmd *cmd, struct cs_err *err)
 {
     char text[CS_PATH_CAP + 160];
+    const struct shapes_values *v = cmd->values;
     struct cs_shapes_options options = {
-        .seed = (uint64_t)cmd->v.seed, .n_train = (int)cmd->v.train, .n_test = (int)cmd->v.test};
+        .seed = (uint64_t)v->seed, .n_train = (int)v->train, .n_test = (int)v->test};
     CS_TRY(cs_shapes_make(cmd->args[0], &options, err));
     snprintf(text, sizeof(text), "wrote %s: %d training and %d held-out pictures with questions",
              cmd->args[0], options.n_train, options.n_test);
-    if (!cmd->v.json) {
+    if (!cmd->json) {
         printf("%s\n", text);
         return CS_OK;
     }
@@ -131,7 +149,7 @@ static enum cs_status check_one(const struct cs_cmd *cmd, struct job_data *d, bo
 {
     const char *use = is_eval ? "eval" : "train";
     struct cs_check *check = calloc(1, sizeof(*check));
-    bool has_bar = !cmd->v.json && isatty(2);
+    bool has_bar = !cmd->json && isatty(2);
     if (!check)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the check");
     enum cs_status st = open_source(d, is_eval, err);
@@ -141,7 +159,7 @@ static enum cs_status check_one(const struct cs_cmd *cmd, struct job_data *d, bo
         fprintf(stderr, "\r                                        \r");
     if (st == CS_OK) {
         json_array_append_new(sets, check_object(use, cs_source_path(d->source), check));
-        if (!cmd->v.json)
+        if (!cmd->json)
             print_check(use, cs_source_path(d->source), check);
     }
     free(check);
@@ -165,7 +183,7 @@ static enum cs_status verdict(const struct job_data *d, const json_t *sets, stru
     return CS_OK;
 }
 
-enum cs_status cs_cmd_data_check(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status check(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct job_data d;
     json_t *sets = json_array();
@@ -174,7 +192,7 @@ enum cs_status cs_cmd_data_check(struct cs_cmd *cmd, struct cs_err *err)
         st = check_one(cmd, &d, false, sets, err);
     if (st == CS_OK && d.spec->has_eval)
         st = check_one(cmd, &d, true, sets, err);
-    if (st == CS_OK && cmd->v.json) {
+    if (st == CS_OK && cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.datacheck/1");
         cs_msg_set(doc, "sets", json_incref(sets));
         st = cs_cmd_print_doc(doc, err);
@@ -235,11 +253,25 @@ static json_t *sample_doc(const struct cs_loaded *l, uint64_t index)
     return doc;
 }
 
-enum cs_status cs_cmd_inspect(struct cs_cmd *cmd, struct cs_err *err)
+struct inspect_values {
+    struct cs_cmd_common common;
+    int64_t sample;
+};
+
+#define AT(field) offsetof(struct inspect_values, field)
+/* clang-format off */
+static const struct cs_option inspect_options[] = {
+    {"sample", 'n', CS_OPT_INT, 0, INT64_MAX, "0", "N", NULL, "place in the data set", AT(sample)},
+};
+
+/* clang-format on */
+#undef AT
+
+static enum cs_status inspect(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct job_data d;
     struct cs_loaded loaded = {0};
-    uint64_t index = (uint64_t)cmd->v.sample;
+    uint64_t index = (uint64_t)((const struct inspect_values *)cmd->values)->sample;
     enum cs_status st = open_job(cmd->args[0], &d, err);
     if (st == CS_OK)
         st = open_source(&d, false, err);
@@ -253,7 +285,7 @@ enum cs_status cs_cmd_inspect(struct cs_cmd *cmd, struct cs_err *err)
             cs_wrap(err, st, "sample %llu of %s", (unsigned long long)index,
                     cs_source_path(d.source));
     }
-    if (st == CS_OK && cmd->v.json)
+    if (st == CS_OK && cmd->json)
         st = cs_cmd_print_doc(sample_doc(&loaded, index), err);
     else if (st == CS_OK)
         print_sample(&loaded, index);
@@ -261,3 +293,36 @@ enum cs_status cs_cmd_inspect(struct cs_cmd *cmd, struct cs_err *err)
     close_data(&d);
     return st;
 }
+
+const struct cs_command cs_command_data_make_shapes = {
+    .name = "data make shapes",
+    .role = CS_ROLE_OWNER,
+    .usage = "[options] DIR",
+    .help = "write the sample data set of coloured shapes",
+    .run = make_shapes,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_OPTIONS(shapes_options, struct shapes_values),
+};
+
+const struct cs_command cs_command_data_check = {
+    .name = "data check",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] SCRIPT",
+    .help = "decode and count every sample of a script's data",
+    .run = check,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_NO_OPTIONS,
+};
+
+const struct cs_command cs_command_inspect = {
+    .name = "inspect",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] SCRIPT",
+    .help = "one sample as the model sees it, trained tokens marked",
+    .run = inspect,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_OPTIONS(inspect_options, struct inspect_values),
+};

@@ -1,4 +1,4 @@
-/* doctor, version, help, dump: about the program and the machine it runs on. */
+/* doctor: is everything there that a job needs on this machine. */
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
@@ -7,14 +7,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "console/cli/cli.h"
 #include "console/cli/cli_screen.h"
-#include "console/cli/manual.h"
+#include "console/cli/cmd.h"
+#include "console/cli/table.h"
 #include "console/link/paths.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
-
-/* --- doctor ----------------------------------------------------------------------------------- */
 
 static void add_check(json_t *checks, const char *name, bool ok, const char *text)
 {
@@ -66,10 +64,10 @@ static void check_daemon(struct cs_cmd *cmd, json_t *checks)
     struct cs_err err;
     cmd->base = event_base_new();
     if (!cmd->base ||
-        cs_client_connect_running(cmd->base, cmd->v.socket, &cmd->client, &err) != CS_OK) {
+        cs_client_connect_running(cmd->base, cmd->socket, &cmd->client, &err) != CS_OK) {
         snprintf(text, sizeof(text), "%s%s", cmd->base ? err.text : "no event loop",
-                 cmd->v.socket ? "" : "; the next command starts one");
-        add_check(checks, "daemon", cmd->v.socket == NULL, text);
+                 cmd->socket ? "" : "; the next command starts one");
+        add_check(checks, "daemon", cmd->socket == NULL, text);
         return;
     }
     const json_t *hello = cs_client_hello(cmd->client);
@@ -104,7 +102,7 @@ static void check_disk(json_t *checks)
     add_check(checks, "disk", unused >= LEAST_BYTES, text);
 }
 
-enum cs_status cs_cmd_doctor(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status doctor(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *checks = json_array(), *row;
     size_t i;
@@ -119,7 +117,7 @@ enum cs_status cs_cmd_doctor(struct cs_cmd *cmd, struct cs_err *err)
     {
         bool ok = cs_msg_bool(row, "ok", false), is_taste = i > 4 && i < 7; /* terminal, locale */
         all = all && (ok || is_taste);
-        if (!cmd->v.json)
+        if (!cmd->json)
             printf("%-5s %-18s %s\n",
                    ok         ? "ok"
                    : is_taste ? "note"
@@ -127,7 +125,7 @@ enum cs_status cs_cmd_doctor(struct cs_cmd *cmd, struct cs_err *err)
                    cs_msg_str(row, "name", ""), cs_msg_str(row, "text", ""));
     }
     cmd->exit_code = all ? 0 : 1;
-    if (!cmd->v.json) {
+    if (!cmd->json) {
         json_decref(checks);
         return CS_OK;
     }
@@ -136,52 +134,11 @@ enum cs_status cs_cmd_doctor(struct cs_cmd *cmd, struct cs_err *err)
     return cs_cmd_print_doc(doc, err);
 }
 
-/* --- version, help ---------------------------------------------------------------------------- */
-
-enum cs_status cs_cmd_version(struct cs_cmd *cmd, struct cs_err *err)
-{
-    char protocol[32];
-    snprintf(protocol, sizeof(protocol), "%d.%d", CS_PROTOCOL_MAJOR, CS_PROTOCOL_MINOR);
-    if (!cmd->v.json) {
-        printf("cornstarch-console %s, protocol %s\n", CORNSTARCH_VERSION, protocol);
-        return CS_OK;
-    }
-    json_t *doc = cs_doc_new("cornstarch.version/1");
-    cs_msg_set_str(doc, "version", CORNSTARCH_VERSION);
-    cs_msg_set_str(doc, "protocol", protocol);
-    return cs_cmd_print_doc(doc, err);
-}
-
-static enum cs_status help_of(int n, char *const *words, struct cs_buf *out, struct cs_err *err)
-{
-    struct cs_option options[32];
-    const struct cs_command *command;
-    char name[64];
-    int used;
-    CS_TRY(cs_command_find(n, words, &command, &used, err));
-    size_t n_options = cs_command_options(command, options, CS_ARRAY_LEN(options));
-    struct cs_cli cli = cs_command_cli(command, options, n_options, name, sizeof(name));
-    cs_options_help(&cli, cs_cmd_width(), out);
-    return CS_OK;
-}
-
-enum cs_status cs_cmd_help(struct cs_cmd *cmd, struct cs_err *err)
-{
-    struct cs_buf text = {0};
-    enum cs_status st = CS_OK;
-    if (cmd->v.list)
-        cs_commands_list(&text);
-    else if (cmd->v.mdoc)
-        cs_manual_part((enum cs_manual_part)cmd->v.part, &text);
-    else if (cmd->v.completion && !cs_commands_completion(cmd->v.completion, &text))
-        st = cs_fail(err, CS_USAGE, "--completion knows bash and zsh, not '%.60s'",
-                     cmd->v.completion);
-    else if (!cmd->v.completion && cmd->n > 0)
-        st = help_of(cmd->n, cmd->args, &text, err);
-    else if (!cmd->v.completion)
-        cs_commands_help(cs_cmd_width(), &text);
-    if (st == CS_OK)
-        cs_cmd_print(&text);
-    cs_buf_free(&text);
-    return st;
-}
+const struct cs_command cs_command_doctor = {
+    .name = "doctor",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options]",
+    .help = "check terminal, daemon, disk and versions",
+    .run = doctor,
+    CS_COMMAND_NO_OPTIONS,
+};

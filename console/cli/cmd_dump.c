@@ -1,41 +1,32 @@
-/* dump and plan --view: screens of a trace or of a script, without a daemon. */
-#include <stdio.h>
+/* dump: a screen as text, from a trace, of a script's plan, or of the daemon's GPUs. */
 #include <string.h>
 
-#include "console/cli/cli.h"
-#include "console/cli/cli_screen.h"
-#include "console/screen/dump.h"
-#include "console/store/store.h"
+#include "console/cli/plan_view.h"
+#include "console/cli/table.h"
 #include "core/wire/wire.h"
 
-/* --view without a terminal */
-enum { TEXT_COLS = 100, TEXT_ROWS = 30 };
+static const char *const glyph_sets[] = {"utf8", "ascii", NULL}; /* as enum cs_glyph_set */
 
-/* The specification of a script that returns one plan. */
-static enum cs_status eval(const struct cs_cmd *cmd, const char *script, struct cs_here *here,
-                           struct cs_script_result *out, struct cs_err *err)
-{
-    CS_TRY(cs_cmd_here_local(cmd, here, err));
-    CS_TRY(cs_cmd_eval(script, false, here, out, err));
-    if (out->kind != CS_SCRIPT_SWEEP)
-        return CS_OK;
-    cs_script_result_free(out);
-    return cs_fail(
-        err, CS_INVALID,
-        "%s returns many plans, and a view shows one; 'cornstarch-console plan %s' lists "
-        "them",
-        script, script);
-}
+struct values {
+    struct cs_cmd_common common;
+    const char *replay, *script, *view, *size, *keys, *devices;
+    int glyphs; /* enum cs_glyph_set */
+};
 
-static enum cs_status print_dump(struct cs_dump *dump, struct cs_err *err)
-{
-    struct cs_buf text = {0};
-    enum cs_status st = cs_dump_replay(dump, &text, err);
-    if (st == CS_OK)
-        cs_cmd_print(&text);
-    cs_buf_free(&text);
-    return st;
-}
+#define AT(field) offsetof(struct values, field)
+/* clang-format off */
+static const struct cs_option options[] = {
+    {"replay", 0, CS_OPT_STRING, 0, 0, NULL, "TRACE", NULL, "the trace of a job, in its directory", AT(replay)},
+    {"script", 0, CS_OPT_STRING, 0, 0, NULL, "SCRIPT", NULL, "instead of a trace: the plan of a script", AT(script)},
+    {"view", 0, CS_OPT_STRING, 0, 0, NULL, "NAME", NULL, "jobs, model, pipeline, gpus, logs or plan; default: pipeline, of a script plan", AT(view)},
+    CS_OPTION_DEVICES(0, struct values),
+    {"size", 0, CS_OPT_STRING, 0, 0, "100x30", "COLSxROWS", NULL, "size of the screen", AT(size)},
+    {"glyphs", 0, CS_OPT_ENUM, 0, 0, "utf8", NULL, glyph_sets, "characters to draw with", AT(glyphs)},
+    {"keys", 0, CS_OPT_STRING, 0, 0, NULL, "KEYS", NULL, "keys that are typed before the screen is taken", AT(keys)},
+};
+
+/* clang-format on */
+#undef AT
 
 static enum cs_status ask_gpus(struct cs_cmd *cmd, json_t **node, struct cs_err *err)
 {
@@ -44,57 +35,40 @@ static enum cs_status ask_gpus(struct cs_cmd *cmd, json_t **node, struct cs_err 
     return cs_cmd_call(cmd, request, node, err);
 }
 
-enum cs_status cs_cmd_dump(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status dump_screen(struct cs_cmd *cmd, struct cs_err *err)
 {
+    const struct values *v = cmd->values;
     struct cs_script_result result = {0};
-    struct cs_dump dump = {.trace = cmd->v.replay,
-                           .view = cmd->v.view,
-                           .keys = cmd->v.keys,
-                           .glyphs = (enum cs_glyph_set)cmd->v.glyphs};
+    struct cs_dump dump = {.trace = v->replay,
+                           .view = v->view,
+                           .keys = v->keys,
+                           .glyphs = (enum cs_glyph_set)v->glyphs};
     json_t *node = NULL;
-    if (!dump.trace && !cmd->v.script && dump.view && strcmp(dump.view, "gpus") == 0) {
+    if (!dump.trace && !v->script && dump.view && strcmp(dump.view, "gpus") == 0) {
         CS_TRY(ask_gpus(cmd, &node, err));
         dump.node = node;
-    } else if (!dump.trace == !cmd->v.script) {
+    } else if (!dump.trace == !v->script) {
         return cs_fail(err, CS_USAGE,
                        "dump needs --replay TRACE, a job directory's trace file, or --script "
                        "SCRIPT; --view gpus alone asks the daemon");
     }
-    enum cs_status st = cs_dump_size(cmd->v.size, &dump.cols, &dump.rows, err);
-    if (st == CS_OK && cmd->v.script)
-        st = eval(cmd, cmd->v.script, &dump.here, &result, err);
+    enum cs_status st = cs_dump_size(v->size, &dump.cols, &dump.rows, err);
+    if (st == CS_OK && v->script)
+        st = cs_cmd_eval_plan(v->script, v->devices, &dump.here, &result, err);
     dump.spec = result.document;
     if (st == CS_OK)
-        st = print_dump(&dump, err);
+        st = cs_cmd_print_dump(&dump, err);
     json_decref(node);
     cs_script_result_free(&result);
     return st;
 }
 
-static enum cs_status show(const json_t *spec, const struct cs_here *here, struct cs_err *err)
-{
-    struct cs_dump dump = {.spec = spec, .here = *here, .cols = TEXT_COLS, .rows = TEXT_ROWS};
-    if (!cs_cli_has_screen())
-        return print_dump(&dump, err);
-    struct cs_store *store = cs_store_new();
-    store->here = *here;
-    enum cs_status st = cs_store_script(store, spec, err);
-    if (st == CS_OK)
-        st = cs_cli_screen_on_store(store, err);
-    cs_store_free(store);
-    return st == CS_UNSUPPORTED ? print_dump(&dump, err) : st;
-}
-
-enum cs_status cs_cmd_plan_view(struct cs_cmd *cmd, struct cs_err *err)
-{
-    struct cs_script_result result = {0};
-    struct cs_here here;
-    if (!cmd->v.screen)
-        return cs_cmd_plan(cmd, err);
-    if (cmd->v.json)
-        return cs_fail(err, CS_USAGE, "--view draws a screen; leave out --json");
-    CS_TRY(eval(cmd, cmd->args[0], &here, &result, err));
-    enum cs_status st = show(result.document, &here, err);
-    cs_script_result_free(&result);
-    return st;
-}
+const struct cs_command cs_command_dump = {
+    .name = "dump",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] --replay TRACE",
+    .help = "a screen as text, from a recorded trace or of a script; --view gpus alone: of the "
+            "daemon's node",
+    .run = dump_screen,
+    CS_COMMAND_OPTIONS(options, struct values),
+};

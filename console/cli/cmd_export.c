@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "console/cli/cli.h"
+#include "console/cli/cmd.h"
+#include "console/cli/table.h"
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "core/wire/line.h"
@@ -182,22 +183,47 @@ static enum cs_status export_job(struct cs_cmd *cmd, const char *dtype, struct c
     return st;
 }
 
-enum cs_status cs_cmd_export(struct cs_cmd *cmd, struct cs_err *err)
-{
+struct values {
+    struct cs_cmd_common common;
+    int dtype; /* index into dtypes */
+};
+
+static const char *const dtypes[] = {"float32", "bfloat16", NULL};
+
+#define AT(field) offsetof(struct values, field)
+/* clang-format off */
+static const struct cs_option options[] = {
+    {"dtype", 0, CS_OPT_ENUM, 0, 0, "float32", NULL, dtypes, "type of the written weights", AT(dtype)},
+};
+
+/* clang-format on */
+
+static enum cs_status export(struct cs_cmd *cmd, struct cs_err *err) {
     struct cs_buf report = {0};
-    const char *what = cmd->args[0], *dtype = cs_cmd_dtypes[cmd->v.dtype];
+    const char *what = cmd->args[0], *dtype = dtypes[((const struct values *)cmd->values)->dtype];
     bool is_job = strcmp(what, "latest") == 0 ||
                   (*what != '\0' && strspn(what, "0123456789") == strlen(what));
     enum cs_status st = is_job ? export_job(cmd, dtype, &report, err)
                                : export_path(what, cmd->args[1], dtype, &report, err);
-    if (st == CS_OK && cmd->v.json) {
-        json_t *doc = cs_doc_new("cornstarch.result/1");
-        cs_msg_set_str(doc, "dir", cmd->args[1]);
-        cs_msg_set_str(doc, "text", cs_buf_str(&report));
-        st = cs_cmd_print_doc(doc, err);
-    } else if (st == CS_OK) {
-        cs_cmd_print(&report);
-    }
-    cs_buf_free(&report);
-    return st;
+    if (st == CS_OK && cmd->json){
+        json_t *doc = cs_doc_new("cornstarch.result/1"); cs_msg_set_str(doc, "dir", cmd->args[1]);
+        cs_msg_set_str(doc, "text", cs_buf_str(&report)); st = cs_cmd_print_doc(doc, err);}
+else if (st == CS_OK)
+{
+    cs_cmd_print(&report);
 }
+cs_buf_free(&report);
+return st;
+}
+
+const struct cs_command cs_command_export = {
+    .name = "export",
+    .key = 'E',
+    .role = CS_ROLE_OWNER,
+    .usage = "[options] CHECKPOINT|ID DIR",
+    .help = "write a trained model as directories that transformers loads",
+    .run = export,
+    .min_args = 2,
+    .max_args = 2,
+    CS_COMMAND_OPTIONS(options, struct values),
+};

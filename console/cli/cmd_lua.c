@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "console/cli/cli.h"
+#include "console/cli/cmd.h"
+#include "console/cli/table.h"
 #include "core/wire/wire.h"
 
 static void print_line(void *user, const char *text)
@@ -18,35 +19,58 @@ static void print_aside(void *user, const char *text)
     fprintf(stderr, "%s\n", text);
 }
 
+struct values {
+    struct cs_cmd_common common;
+    bool meta, manual;
+    const char *code, *devices;
+    int64_t memory, instructions;
+};
+
+#define AT(field) offsetof(struct values, field)
+/* clang-format off */
+static const struct cs_option options[] = {
+    {"execute", 'e', CS_OPT_STRING, 0, 0, NULL, "CODE", NULL, "run this text", AT(code)},
+    {"meta", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "print the types for editors", AT(meta)},
+    {"manual", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "print the reference part of cornstarch-lua(7)", AT(manual)},
+    CS_OPTION_DEVICES(0, struct values),
+    {"memory", 0, CS_OPT_SIZE, 1 << 20, INT64_C(1) << 40, "64MiB", NULL, NULL, "memory a script may use", AT(memory)},
+    {"instructions", 0, CS_OPT_INT, 1000, INT64_MAX, "50000000", NULL, NULL, "instructions a script may use", AT(instructions)},
+};
+
+/* clang-format on */
+#undef AT
+
 static enum cs_status evaluate(struct cs_cmd *cmd, struct cs_lua *lua,
                                struct cs_script_result *result, struct cs_buf *shown,
                                struct cs_err *err)
 {
-    if (cmd->v.code)
-        return cs_lua_run_text(lua, "-e", cmd->v.code, result, shown, err);
+    const struct values *v = cmd->values;
+    if (v->code)
+        return cs_lua_run_text(lua, "-e", v->code, result, shown, err);
     return cs_lua_run_file(lua, cmd->args[0], result, err);
 }
 
-enum cs_status cs_cmd_lua(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status lua(struct cs_cmd *cmd, struct cs_err *err)
 {
+    const struct values *v = cmd->values;
     struct cs_lua *lua = NULL;
     struct cs_script_result result = {0};
     struct cs_buf text = {0};
-    struct cs_lua_limits limits = {.memory_bytes = (size_t)cmd->v.memory,
-                                   .instructions = cmd->v.instructions};
-    if (cmd->v.meta || cmd->v.manual) {
-        (cmd->v.meta ? cs_lua_meta : cs_lua_manual)(&text);
+    struct cs_lua_limits limits = {.memory_bytes = (size_t)v->memory,
+                                   .instructions = v->instructions};
+    if (v->meta || v->manual) {
+        (v->meta ? cs_lua_meta : cs_lua_manual)(&text);
         cs_cmd_print(&text);
         cs_buf_free(&text);
         return CS_OK;
     }
-    if ((cmd->v.code != NULL) == (cmd->n > 0))
+    if ((v->code != NULL) == (cmd->n > 0))
         return cs_fail(err, CS_USAGE, "give either a FILE or -e CODE");
-    CS_TRY(cs_cmd_here_local(cmd, &limits.here, err));
-    CS_TRY(cs_lua_open(&limits, cmd->v.json ? print_aside : print_line, NULL, &lua, err));
+    CS_TRY(cs_cmd_here_local(v->devices, &limits.here, err));
+    CS_TRY(cs_lua_open(&limits, cmd->json ? print_aside : print_line, NULL, &lua, err));
     enum cs_status st = evaluate(cmd, lua, &result, &text, err);
     cs_lua_close(lua);
-    if (st == CS_OK && cmd->v.json && result.document)
+    if (st == CS_OK && cmd->json && result.document)
         cs_json_pretty(result.document, (cs_buf_reset(&text), &text));
     if (st == CS_OK)
         cs_cmd_print(&text);
@@ -54,3 +78,13 @@ enum cs_status cs_cmd_lua(struct cs_cmd *cmd, struct cs_err *err)
     cs_script_result_free(&result);
     return st;
 }
+
+const struct cs_command cs_command_lua = {
+    .name = "lua",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] [FILE]",
+    .help = "evaluate a script or a text",
+    .run = lua,
+    .max_args = 1,
+    CS_COMMAND_OPTIONS(options, struct values),
+};

@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "console/cli/cli.h"
+#include "console/cli/cmd.h"
+#include "console/cli/table.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "input/make/model_init.h"
@@ -11,7 +12,7 @@
 static enum cs_status print_result(const struct cs_cmd *cmd, const char *dir, const char *text,
                                    struct cs_err *err)
 {
-    if (!cmd->v.json) {
+    if (!cmd->json) {
         printf("%s\n", text);
         return CS_OK;
     }
@@ -21,16 +22,34 @@ static enum cs_status print_result(const struct cs_cmd *cmd, const char *dir, co
     return cs_cmd_print_doc(doc, err);
 }
 
-enum cs_status cs_cmd_model_init(struct cs_cmd *cmd, struct cs_err *err)
+struct init_values {
+    struct cs_cmd_common common;
+    int64_t seed, vocab;
+    const char *text;
+};
+
+#define AT(field) offsetof(struct init_values, field)
+/* clang-format off */
+static const struct cs_option options[] = {
+    {"seed", 0, CS_OPT_INT, 0, INT64_MAX, "0", NULL, NULL, "decides the weights", AT(seed)},
+    {"text", 0, CS_OPT_STRING, 0, 0, NULL, "FILE", NULL, "build a tokenizer from this text (language models)", AT(text)},
+    {"vocab", 0, CS_OPT_INT, 260, 1 << 20, "4096", NULL, NULL, "largest vocabulary of that tokenizer", AT(vocab)},
+};
+
+/* clang-format on */
+#undef AT
+
+static enum cs_status init(struct cs_cmd *cmd, struct cs_err *err)
 {
+    const struct init_values *v = cmd->values;
     char text[CS_PATH_CAP + 64];
-    struct cs_model_init init = {.config = cmd->args[0],
+    struct cs_model_init made = {.config = cmd->args[0],
                                  .dir = cmd->args[1],
-                                 .text = cmd->v.text,
-                                 .max_vocab = (int)cmd->v.vocab,
-                                 .seed = (uint64_t)cmd->v.seed};
-    CS_TRY(cs_model_init_make(&init, err));
-    snprintf(text, sizeof(text), "wrote %s (seed %lld)", cmd->args[1], (long long)cmd->v.seed);
+                                 .text = v->text,
+                                 .max_vocab = (int)v->vocab,
+                                 .seed = (uint64_t)v->seed};
+    CS_TRY(cs_model_init_make(&made, err));
+    snprintf(text, sizeof(text), "wrote %s (seed %lld)", cmd->args[1], (long long)v->seed);
     return print_result(cmd, cmd->args[1], text, err);
 }
 
@@ -113,7 +132,7 @@ static enum cs_status look(struct cs_cmd *cmd, bool is_deep, struct cs_err *err)
     json_t *parts = json_array(), *part;
     size_t i;
     enum cs_status st = collect(cmd->args[0], is_deep, parts, err);
-    if (st == CS_OK && cmd->v.json) {
+    if (st == CS_OK && cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.model/1");
         cs_msg_set_str(doc, "dir", cmd->args[0]);
         cs_msg_set(doc, "parts", json_incref(parts));
@@ -127,12 +146,45 @@ static enum cs_status look(struct cs_cmd *cmd, bool is_deep, struct cs_err *err)
     return st;
 }
 
-enum cs_status cs_cmd_model_show(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status show(struct cs_cmd *cmd, struct cs_err *err)
 {
     return look(cmd, false, err);
 }
 
-enum cs_status cs_cmd_model_check(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status check(struct cs_cmd *cmd, struct cs_err *err)
 {
     return look(cmd, true, err);
 }
+
+const struct cs_command cs_command_model_init = {
+    .name = "model init",
+    .role = CS_ROLE_OWNER,
+    .usage = "[options] CONFIG DIR",
+    .help = "make a model directory with fresh weights",
+    .run = init,
+    .min_args = 2,
+    .max_args = 2,
+    CS_COMMAND_OPTIONS(options, struct init_values),
+};
+
+const struct cs_command cs_command_model_show = {
+    .name = "model show",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] DIR",
+    .help = "family, sizes and tensors of a model directory",
+    .run = show,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_NO_OPTIONS,
+};
+
+const struct cs_command cs_command_model_check = {
+    .name = "model check",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] DIR",
+    .help = "every tensor is there with its shape",
+    .run = check,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_NO_OPTIONS,
+};

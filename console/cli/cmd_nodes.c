@@ -1,14 +1,13 @@
-/* nodes and gpus: the daemon's node, and its GPUs as their driver tells of them. Also what a
- * script's cs.cluster "here" is, asked of the daemon or of this machine. */
+/* nodes and gpus: the daemon's node, and its GPUs as their driver tells of them. */
 #include <stdio.h>
 #include <string.h>
 
-#include "console/cli/cli.h"
+#include "console/cli/cmd.h"
+#include "console/cli/table.h"
 #include "core/base/str.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
-#include "gpus/here.h"
 
 static const char *const keys[] = {"node",      "version",        "devices", "cpu",    "cores",
                                    "mem_bytes", "mem_free_bytes", "here",    "driver", "gpus_note"};
@@ -136,7 +135,7 @@ static void put_note(struct cs_buf *out, const json_t *reply)
     cs_buf_addc(out, '\n');
 }
 
-enum cs_status cs_cmd_gpus(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status gpus(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *reply = NULL, *request = cs_msg_new("node.show");
     struct cs_buf text = {0};
@@ -144,7 +143,7 @@ enum cs_status cs_cmd_gpus(struct cs_cmd *cmd, struct cs_err *err)
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));
     const json_t *devices = cs_msg_arr(reply, "devices");
     enum cs_status st = CS_OK;
-    if (cmd->v.json) {
+    if (cmd->json) {
         st = print_doc(reply, err);
     } else if (json_array_size(devices) == 0) {
         cs_buf_addf(&text, "%s has no GPUs\n", cs_msg_str(reply, "node", "the node"));
@@ -166,14 +165,14 @@ enum cs_status cs_cmd_gpus(struct cs_cmd *cmd, struct cs_err *err)
 
 /* --- the node --------------------------------------------------------------------------------- */
 
-enum cs_status cs_cmd_node(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status nodes(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *reply = NULL, *device;
     struct cs_buf text = {0};
     char all[CS_UNITS_CAP], unused[CS_UNITS_CAP];
     size_t i;
     CS_TRY(cs_cmd_call(cmd, cs_msg_new("node.show"), &reply, err));
-    if (cmd->v.json) {
+    if (cmd->json) {
         enum cs_status st = print_doc(reply, err);
         json_decref(reply);
         return st;
@@ -196,31 +195,21 @@ enum cs_status cs_cmd_node(struct cs_cmd *cmd, struct cs_err *err)
     return CS_OK;
 }
 
-/* --- here ------------------------------------------------------------------------------------- */
+const struct cs_command cs_command_nodes = {
+    .name = "nodes",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options]",
+    .help = "the daemon's node and its devices",
+    .run = nodes,
+    CS_COMMAND_NO_OPTIONS,
+};
 
-enum cs_status cs_cmd_here(struct cs_cmd *cmd, struct cs_here *out, struct cs_err *err)
-{
-    json_t *reply = NULL;
-    *out = (struct cs_here){0};
-    CS_TRY(cs_cmd_call(cmd, cs_msg_new("node.show"), &reply, err));
-    const char *text = cs_msg_str(reply, "here", "");
-    enum cs_status st = text[0] ? cs_here_read(text, out, err) : CS_OK;
-    json_decref(reply);
-    return st;
-}
-
-enum cs_status cs_cmd_here_local(const struct cs_cmd *cmd, struct cs_here *out, struct cs_err *err)
-{
-    struct cs_gpus *gpus = NULL;
-    char note[256];
-    *out = (struct cs_here){0};
-    if (cmd->v.devices)
-        return cs_here_read(cmd->v.devices, out, err);
-    if (cs_gpus_open(NULL, &gpus, NULL) != CS_OK)
-        return CS_OK;
-    cs_gpus_here(gpus, cs_gpus_count(gpus), out, note, sizeof(note));
-    if (note[0])
-        fprintf(stderr, "cornstarch-console: %s\n", note);
-    cs_gpus_close(gpus);
-    return CS_OK;
-}
+const struct cs_command cs_command_gpus = {
+    .name = "gpus",
+    .key = '6',
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options]",
+    .help = "the node's GPUs: load, memory, power, temperature, clocks, who uses them",
+    .run = gpus,
+    CS_COMMAND_NO_OPTIONS,
+};

@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "console/cli/cli.h"
+#include "console/cli/plan_view.h"
+#include "console/cli/table.h"
 #include "console/whatif/explain.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
@@ -10,6 +11,27 @@
 #include "core/plan/plan_json.h"
 #include "core/sched/sim/predict.h"
 #include "core/wire/wire.h"
+
+struct values {
+    struct cs_cmd_common common;
+    bool screen; /* in the Plan view */
+    bool explain, compare;
+    int64_t limit;
+    const char *devices;
+};
+
+#define AT(field) offsetof(struct values, field)
+/* clang-format off */
+static const struct cs_option options[] = {
+    {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "of a sweep or search, the best N plans", AT(limit)},
+    {"explain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "why this plan, what binds, what the next ones lose", AT(explain)},
+    {"compare", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "beside it what other planners choose, at true costs", AT(compare)},
+    CS_OPTION_DEVICES('D', struct values),
+    {"view", 'v', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "look at the plan in the console's Plan view; nothing is submitted", AT(screen)},
+};
+
+/* clang-format on */
+#undef AT
 
 static const struct cs_column columns[] = {
     {"STAGE",      5,  0, 0, CS_ALIGN_LEFT },
@@ -108,7 +130,7 @@ static void print_explain(const json_t *explain, bool compares)
     struct cs_buf text = {0};
     if (!explain)
         return;
-    cs_explain_text(explain, compares, &text);
+    cs_explain_text(explain, compares, cs_cmd_width(), &text);
     cs_cmd_print(&text);
     cs_buf_free(&text);
 }
@@ -127,12 +149,13 @@ static enum cs_status make(const json_t *document, const struct cs_here *here,
 
 static enum cs_status show_sweep(struct cs_cmd *cmd, json_t *document, struct cs_err *err)
 {
+    const struct values *v = cmd->values;
     json_t *plans = json_object_get(document, "plans");
-    while ((int64_t)json_array_size(plans) > cmd->v.limit)
+    while ((int64_t)json_array_size(plans) > v->limit)
         json_array_remove(plans, json_array_size(plans) - 1);
-    if (!cmd->v.json) {
+    if (!cmd->json) {
         struct cs_buf text = {0};
-        cs_sweep_text(document, cmd->v.explain, cmd->v.compare, &text);
+        cs_sweep_text(document, v->explain, v->compare, cs_cmd_width(), &text);
         cs_cmd_print(&text);
         cs_buf_free(&text);
         return CS_OK;
@@ -142,14 +165,19 @@ static enum cs_status show_sweep(struct cs_cmd *cmd, json_t *document, struct cs
     return cs_cmd_print_doc(doc, err);
 }
 
-enum cs_status cs_cmd_plan(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
 {
+    const struct values *v = cmd->values;
     struct cs_script_result result;
     struct cs_spec *spec = NULL;
     struct cs_graph *graph = NULL;
     struct cs_plan *plan = NULL;
     struct cs_here here;
-    CS_TRY(cs_cmd_here_local(cmd, &here, err));
+    if (v->screen && cmd->json)
+        return cs_fail(err, CS_USAGE, "--view draws a screen; leave out --json");
+    if (v->screen)
+        return cs_cmd_plan_view(cmd->args[0], v->devices, err);
+    CS_TRY(cs_cmd_here_local(v->devices, &here, err));
     CS_TRY(cs_cmd_eval(cmd->args[0], false, &here, &result, err));
     if (result.kind == CS_SCRIPT_SWEEP) {
         enum cs_status shown = show_sweep(cmd, result.document, err);
@@ -159,9 +187,9 @@ enum cs_status cs_cmd_plan(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_arena *arena = cs_arena_new(0);
     enum cs_status st = make(result.document, &here, arena, &spec, &graph, &plan, err);
     json_t *explain = NULL;
-    if (st == CS_OK && (cmd->v.explain || cmd->v.compare))
+    if (st == CS_OK && (v->explain || v->compare))
         st = cs_plan_explain(spec, graph, plan, &here, arena, &explain, err);
-    if (st == CS_OK && cmd->v.json) {
+    if (st == CS_OK && cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.plans/1"), *plans = json_array();
         json_array_append_new(plans, cs_plan_json(plan, graph));
         cs_msg_set(doc, "plans", plans);
@@ -170,10 +198,22 @@ enum cs_status cs_cmd_plan(struct cs_cmd *cmd, struct cs_err *err)
         st = cs_cmd_print_doc(doc, err);
     } else if (st == CS_OK) {
         print_plan(plan, graph);
-        print_explain(explain, cmd->v.compare);
+        print_explain(explain, v->compare);
     }
     json_decref(explain);
     cs_arena_free(arena);
     cs_script_result_free(&result);
     return st;
 }
+
+const struct cs_command cs_command_plan = {
+    .name = "plan",
+    .key = 'p',
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] SCRIPT",
+    .help = "the plan of a script: stages, predicted step, bubbles, reasons",
+    .run = plan_script,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_OPTIONS(options, struct values),
+};

@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "console/cli/cli.h"
+#include "console/cli/cmd.h"
+#include "console/cli/table.h"
 #include "core/base/io.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
@@ -30,6 +31,21 @@ static const struct cs_column columns[] = {
     {"BWD INPUT",  9,  0, 0, CS_ALIGN_RIGHT},
     {"BWD WEIGHT", 10, 0, 0, CS_ALIGN_RIGHT},
 };
+
+struct values {
+    struct cs_cmd_common common;
+    const char *output, *devices;
+};
+
+#define AT(field) offsetof(struct values, field)
+/* clang-format off */
+static const struct cs_option options[] = {
+    {"output", 'o', CS_OPT_STRING, 0, 0, NULL, "FILE", NULL, "write the profile to FILE, for cs.plan and cs.search", AT(output)},
+    CS_OPTION_DEVICES('D', struct values),
+};
+
+/* clang-format on */
+#undef AT
 
 struct model {
     struct cs_arena *arena;
@@ -170,13 +186,14 @@ static void add_steps(struct cs_buf *text, const struct model *m, const struct c
 static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *json,
                            struct cs_err *err)
 {
+    const struct values *v = cmd->values;
     struct cs_profile *profile;
     struct cs_buf text = {0};
     CS_TRY(cs_profile_read(json, m->arena, &profile, err));
     CS_TRY(cs_profile_check(profile, m->graph, m->cluster.device, err));
-    if (cmd->v.output != NULL && json_dump_file(json, cmd->v.output, JSON_INDENT(1)) != 0)
-        return cs_fail_errno(err, "writing %s", cmd->v.output);
-    if (cmd->v.json)
+    if (v->output != NULL && json_dump_file(json, v->output, JSON_INDENT(1)) != 0)
+        return cs_fail_errno(err, "writing %s", v->output);
+    if (cmd->json)
         return cs_cmd_print_doc(json_incref(json), err);
     struct cs_table *table = cs_table_new(columns, CS_ARRAY_LEN(columns));
     for (int32_t i = 0; i < profile->n_rows; i++)
@@ -188,9 +205,9 @@ static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *js
                 "trained\n",
                 profile->device);
     add_steps(&text, m, profile);
-    if (cmd->v.output != NULL)
-        cs_buf_addf(&text, "%s: use it as profile = \"%s\" of cs.plan or cs.search\n",
-                    cmd->v.output, cmd->v.output);
+    if (v->output != NULL)
+        cs_buf_addf(&text, "%s: use it as profile = \"%s\" of cs.plan or cs.search\n", v->output,
+                    v->output);
     else
         cs_buf_addf(&text, "keep it with --output FILE\n");
     cs_cmd_print(&text);
@@ -198,12 +215,12 @@ static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *js
     return CS_OK;
 }
 
-enum cs_status cs_cmd_profile(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status profile_layers(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct cs_script_result result;
     struct cs_here here;
     json_t *profile = NULL;
-    CS_TRY(cs_cmd_here_local(cmd, &here, err));
+    CS_TRY(cs_cmd_here_local(((const struct values *)cmd->values)->devices, &here, err));
     /* an older profile that the script names may be missing or of other shapes */
     const struct cs_lua_limits limits = {.here = here, .skips_profiles = true};
     CS_TRY(cs_cmd_eval_with(cmd->args[0], false, &limits, &result, err));
@@ -230,3 +247,14 @@ enum cs_status cs_cmd_profile(struct cs_cmd *cmd, struct cs_err *err)
     cs_script_result_free(&result);
     return status;
 }
+
+const struct cs_command cs_command_profile = {
+    .name = "profile",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] SCRIPT",
+    .help = "measure the layers of a script's model on this machine",
+    .run = profile_layers,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_OPTIONS(options, struct values),
+};

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "console/cli/cli.h"
 #include "console/cli/cli_screen.h"
+#include "console/cli/cmd.h"
+#include "console/cli/table.h"
 #include "console/screen/plain.h"
 #include "core/wire/wire.h"
 
@@ -27,17 +28,16 @@ struct watch {
 
 /* --- submit ----------------------------------------------------------------------------------- */
 
-static enum cs_status submit(struct cs_cmd *cmd, const char *script, int64_t *job,
-                             struct cs_err *err)
+static enum cs_status submit(struct cs_cmd *cmd, bool replans, int64_t *job, struct cs_err *err)
 {
     struct cs_script_result result;
     json_t *reply = NULL, *request;
     struct cs_here here;
     CS_TRY(cs_cmd_here(cmd, &here, err));
-    CS_TRY(cs_cmd_eval(script, true, &here, &result, err));
+    CS_TRY(cs_cmd_eval(cmd->args[0], true, &here, &result, err));
     request = cs_msg_new("job.submit");
     cs_msg_set_str(request, "plan_hash", cs_msg_str(result.document, "plan_hash", ""));
-    cs_msg_set_bool(request, "replan", cmd->v.replan);
+    cs_msg_set_bool(request, "replan", replans);
     cs_msg_set(request, "spec", json_incref(result.document));
     cs_script_result_free(&result);
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));
@@ -56,7 +56,7 @@ static enum cs_status show_job(struct cs_cmd *cmd, int64_t job, json_t **reply, 
 static enum cs_status print_submitted(struct cs_cmd *cmd, int64_t job, struct cs_err *err)
 {
     json_t *reply = NULL;
-    if (!cmd->v.json) {
+    if (!cmd->json) {
         printf("job %lld is submitted; watch it with 'cornstarch-console', wait for it with "
                "'cornstarch-console wait %lld'\n",
                (long long)job, (long long)job);
@@ -69,12 +69,37 @@ static enum cs_status print_submitted(struct cs_cmd *cmd, int64_t job, struct cs
     return cs_cmd_print_doc(doc, err);
 }
 
-enum cs_status cs_cmd_submit(struct cs_cmd *cmd, struct cs_err *err)
+struct submit_values {
+    struct cs_cmd_common common;
+    bool replan;
+};
+
+/* clang-format off */
+static const struct cs_option submit_options[] = {
+    {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "another plan than previewed is fine", offsetof(struct submit_values, replan)},
+};
+
+/* clang-format on */
+
+static enum cs_status submit_job(struct cs_cmd *cmd, struct cs_err *err)
 {
+    const struct submit_values *v = cmd->values;
     int64_t job;
-    CS_TRY(submit(cmd, cmd->args[0], &job, err));
+    CS_TRY(submit(cmd, v->replan, &job, err));
     return print_submitted(cmd, job, err);
 }
+
+const struct cs_command cs_command_submit = {
+    .name = "submit",
+    .key = 's',
+    .role = CS_ROLE_OWNER,
+    .usage = "[options] SCRIPT",
+    .help = "submit a job and return",
+    .run = submit_job,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_OPTIONS(submit_options, struct submit_values),
+};
 
 /* --- watch ------------------------------------------------------------------------------------ */
 
@@ -204,7 +229,7 @@ static enum cs_status finish(struct watch *w, const char *script, const char *ex
         snprintf(next, sizeof(next), "cornstarch-console logs %lld --rank runner",
                  (long long)w->job);
     cs_plain_report(w->plain, w->store, is_done && st == CS_OK ? export_dir : NULL, next);
-    if (w->cmd->v.json && st == CS_OK) {
+    if (w->cmd->json && st == CS_OK) {
         json_t *doc = cs_doc_new("cornstarch.jobinfo/1");
         cs_msg_set(doc, "job", json_incref(w->last));
         st = cs_cmd_print_doc(doc, err);
@@ -238,7 +263,7 @@ static enum cs_status watch_loop(struct watch *w, struct cs_err *err)
 static enum cs_status watch(struct cs_cmd *cmd, int64_t job, const char *script,
                             const char *export_dir, struct cs_err *err)
 {
-    FILE *out = cmd->v.json ? stderr : stdout;
+    FILE *out = cmd->json ? stderr : stdout;
     struct watch w = {.cmd = cmd, .job = job, .err = err};
     w.store = cs_store_new();
     w.plain = cs_plain_new(out, isatty(fileno(out)), cs_cmd_width());
@@ -282,16 +307,35 @@ static enum cs_status check_export_dir(const char *dir, struct cs_err *err)
     return CS_OK;
 }
 
-enum cs_status cs_cmd_run(struct cs_cmd *cmd, struct cs_err *err)
+struct run_values {
+    struct cs_cmd_common common;
+    bool plain, detach, replan;
+    const char *export_dir;
+};
+
+#define AT(field) offsetof(struct run_values, field)
+/* clang-format off */
+static const struct cs_option run_options[] = {
+    {"plain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "lines instead of the console", AT(plain)},
+    {"detach", 'd', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "submit and return", AT(detach)},
+    {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "another plan than previewed is fine", AT(replan)},
+    {"export", 'o', CS_OPT_STRING, 0, 0, NULL, "DIR", NULL, "write the trained model to DIR at the end", AT(export_dir)},
+};
+
+/* clang-format on */
+#undef AT
+
+static enum cs_status run(struct cs_cmd *cmd, struct cs_err *err)
 {
+    const struct run_values *v = cmd->values;
     int64_t job;
     json_t *reply = NULL;
-    if (cmd->v.export_dir)
-        CS_TRY(check_export_dir(cmd->v.export_dir, err));
-    CS_TRY(submit(cmd, cmd->args[0], &job, err));
-    if (cmd->v.detach)
+    if (v->export_dir)
+        CS_TRY(check_export_dir(v->export_dir, err));
+    CS_TRY(submit(cmd, v->replan, &job, err));
+    if (v->detach)
         return print_submitted(cmd, job, err);
-    if (!cmd->v.plain && !cmd->v.json && cs_cli_has_screen()) {
+    if (!v->plain && !cmd->json && cs_cli_has_screen()) {
         enum cs_status st = cs_cli_screen_on_job(cmd, job, err);
         if (st != CS_OK && st != CS_UNSUPPORTED)
             return st;
@@ -303,5 +347,16 @@ enum cs_status cs_cmd_run(struct cs_cmd *cmd, struct cs_err *err)
                 return CS_OK;
         }
     }
-    return watch(cmd, job, cmd->args[0], cmd->v.export_dir, err);
+    return watch(cmd, job, cmd->args[0], v->export_dir, err);
 }
+
+const struct cs_command cs_command_run = {
+    .name = "run",
+    .role = CS_ROLE_OWNER,
+    .usage = "[options] SCRIPT",
+    .help = "submit a job and watch it to the end",
+    .run = run,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_OPTIONS(run_options, struct run_values),
+};

@@ -1,11 +1,12 @@
-/* Help, listing, manual page and completion from the command table; see command.h. */
+/* Help, listing, manual page and completion from the table of commands. */
+#include "console/cli/command_docs.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "console/cli/cli_screen.h"
-#include "console/cli/manual.h"
-#include "console/command.h"
+#include "console/cli/manual_option.h"
+#include "console/cli/screen_options.h"
 #include "core/base/mdoc.h"
 
 enum { MAX_OPTIONS = 32 };
@@ -23,19 +24,19 @@ static void add_screen_options(struct cs_buf *out, int widest)
     }
 }
 
-void cs_commands_help(int width, struct cs_buf *out)
+void cs_commands_help(const struct cs_commands *all, int width, struct cs_buf *out)
 {
-    int n, widest = 0;
-    const struct cs_command *c = cs_commands(&n);
+    const struct cs_command *const *c = all->row;
+    int n = all->n, widest = 0;
     (void)width;
     for (int i = 0; i < n; i++)
-        if ((int)strlen(c[i].name) > widest)
-            widest = (int)strlen(c[i].name);
+        if ((int)strlen(c[i]->name) > widest)
+            widest = (int)strlen(c[i]->name);
     cs_buf_adds(out,
                 "usage: cornstarch-console [COMMAND [options] ...]\n\n"
                 "Trains multimodal models; without a command the console opens.\n\ncommands:\n");
     for (int i = 0; i < n; i++)
-        cs_buf_addf(out, "  %-*s  %s\n", widest, c[i].name, c[i].help);
+        cs_buf_addf(out, "  %-*s  %s\n", widest, c[i]->name, c[i]->help);
     add_screen_options(out, widest);
     cs_buf_adds(out, "\n'cornstarch-console COMMAND --help' tells the options of a command. Exit "
                      "codes: 0 ok,\n1 usage or input, 2 not found, 3 refused, 4 plan invalid, 5 "
@@ -48,20 +49,20 @@ static const char *confirm_name(enum cs_confirm confirm)
     return names[confirm];
 }
 
-void cs_commands_list(struct cs_buf *out)
+void cs_commands_list(const struct cs_commands *all, struct cs_buf *out)
 {
-    int n;
-    const struct cs_command *c = cs_commands(&n);
+    const struct cs_command *const *c = all->row;
+    int n = all->n;
     for (int i = 0; i < n; i++) {
         struct cs_option options[MAX_OPTIONS];
         struct cs_buf list = {0};
         char name[64], max[16];
-        size_t n_options = cs_command_options(&c[i], options, MAX_OPTIONS);
-        struct cs_cli cli = cs_command_cli(&c[i], options, n_options, name, sizeof(name));
-        snprintf(max, sizeof(max), c[i].max_args < 0 ? "-" : "%d", c[i].max_args);
-        cs_buf_addf(out, "%s\t%c\t%s\t%s\t%d\t%s\t%s\t%s\n", c[i].name, c[i].key ? c[i].key : '-',
-                    cs_role_name(c[i].role), confirm_name(c[i].confirm), c[i].min_args, max,
-                    c[i].usage, c[i].help);
+        size_t n_options = cs_command_options(c[i], options, MAX_OPTIONS);
+        struct cs_cli cli = cs_command_cli(c[i], options, n_options, name, sizeof(name));
+        snprintf(max, sizeof(max), c[i]->max_args < 0 ? "-" : "%d", c[i]->max_args);
+        cs_buf_addf(out, "%s\t%c\t%s\t%s\t%d\t%s\t%s\t%s\n", c[i]->name,
+                    c[i]->key ? c[i]->key : '-', cs_role_name(c[i]->role),
+                    confirm_name(c[i]->confirm), c[i]->min_args, max, c[i]->usage, c[i]->help);
         cs_options_list(&cli, &list);
         for (const char *p = cs_buf_str(&list); *p;) {
             size_t len = strcspn(p, "\n");
@@ -72,27 +73,26 @@ void cs_commands_list(struct cs_buf *out)
     }
 }
 
-void cs_commands_mdoc(struct cs_buf *out)
+void cs_commands_mdoc(const struct cs_commands *all, struct cs_buf *out)
 {
-    int n;
-    const struct cs_command *c = cs_commands(&n);
+    const struct cs_command *const *c = all->row;
+    int n = all->n;
     struct cs_option options[MAX_OPTIONS];
-    static const struct cs_command none;
     for (int i = 0; i < n; i++) {
-        cs_buf_addf(out, ".It Cm %s Ar ", c[i].name);
-        cs_mdoc_text(out, c[i].usage);
-        cs_buf_addf(out, "\n%c", toupper((unsigned char)c[i].help[0]));
-        cs_mdoc_text(out, c[i].help + 1);
+        cs_buf_addf(out, ".It Cm %s Ar ", c[i]->name);
+        cs_mdoc_text(out, c[i]->usage);
+        cs_buf_addf(out, "\n%c", toupper((unsigned char)c[i]->help[0]));
+        cs_mdoc_text(out, c[i]->help + 1);
         cs_buf_adds(out, ".\n");
-        if (c[i].n_options)
+        if (c[i]->n_options)
             cs_buf_adds(out, ".Bl -tag -width Ds\n");
-        for (size_t o = 0; o < c[i].n_options; o++)
-            cs_manual_option(out, &c[i].options[o]);
-        if (c[i].n_options)
+        for (size_t o = 0; o < c[i]->n_options; o++)
+            cs_manual_option(out, &c[i]->options[o]);
+        if (c[i]->n_options)
             cs_buf_adds(out, ".El\n");
     }
     cs_buf_adds(out, ".It Em every command\n.Bl -tag -width Ds\n");
-    size_t n_common = cs_command_options(&none, options, MAX_OPTIONS);
+    size_t n_common = cs_command_options(NULL, options, MAX_OPTIONS);
     for (size_t o = 0; o < n_common; o++)
         cs_manual_option(out, &options[o]);
     cs_buf_adds(out, ".El\n");
@@ -109,31 +109,32 @@ static void add_option_words(struct cs_buf *out, const struct cs_command *comman
 
 /* The first `words` words of command i start a group ("data", "data make") that no earlier command
  * started: offer the words that can follow. */
-static void add_group(struct cs_buf *out, const struct cs_command *c, int n, int i, int words)
+static void add_group(struct cs_buf *out, const struct cs_command *const *c, int n, int i,
+                      int words)
 {
     size_t len = 0;
     for (int w = 0; w < words; w++) {
-        len += strcspn(c[i].name + len, " ");
-        if (c[i].name[len] == '\0')
+        len += strcspn(c[i]->name + len, " ");
+        if (c[i]->name[len] == '\0')
             return;
         len++; /* with the space behind it */
     }
     for (int k = 0; k < i; k++)
-        if (strncmp(c[k].name, c[i].name, len) == 0)
+        if (strncmp(c[k]->name, c[i]->name, len) == 0)
             return;
-    cs_buf_addf(out, "    \"%.*s\"*) list=\"", (int)len, c[i].name);
+    cs_buf_addf(out, "    \"%.*s\"*) list=\"", (int)len, c[i]->name);
     for (int k = i; k < n; k++)
-        if (strncmp(c[k].name, c[i].name, len) == 0)
-            cs_buf_addf(out, "%.*s ", (int)strcspn(c[k].name + len, " "), c[k].name + len);
+        if (strncmp(c[k]->name, c[i]->name, len) == 0)
+            cs_buf_addf(out, "%.*s ", (int)strcspn(c[k]->name + len, " "), c[k]->name + len);
     cs_buf_adds(out, "\" files= ;;\n"); /* a command's name is not complete: no files */
 }
 
 /* One script for both shells: zsh reads it through its own emulation of bash's completion. The
  * words typed so far pick the command, its options and files are offered. */
-static void completion(struct cs_buf *out)
+static void completion(const struct cs_commands *all, struct cs_buf *out)
 {
-    int n;
-    const struct cs_command *c = cs_commands(&n);
+    const struct cs_command *const *c = all->row;
+    int n = all->n;
     cs_buf_adds(
         out, "# cornstarch-console, for bash and zsh: generated by cornstarch-console help "
              "--completion\n"
@@ -144,12 +145,12 @@ static void completion(struct cs_buf *out)
     for (int pass = 3; pass >= 1; pass--) /* longest names first */
         for (int i = 0; i < n; i++) {
             int words = 1;
-            for (const char *p = c[i].name; *p; p++)
+            for (const char *p = c[i]->name; *p; p++)
                 words += *p == ' ';
             if (words != pass)
                 continue;
-            cs_buf_addf(out, "    \"%s \"*) list=\"", c[i].name);
-            add_option_words(out, &c[i]);
+            cs_buf_addf(out, "    \"%s \"*) list=\"", c[i]->name);
+            add_option_words(out, c[i]);
             cs_buf_adds(out, "\" ;;\n");
         }
     for (int pass = 2; pass >= 1; pass--)
@@ -158,11 +159,11 @@ static void completion(struct cs_buf *out)
     cs_buf_adds(out, "    *) list=\"");
     const char *last = "";
     for (int i = 0; i < n; i++) {
-        size_t len = strcspn(c[i].name, " ");
-        if (strncmp(last, c[i].name, len) == 0 && (last[len] == ' ' || last[len] == '\0'))
+        size_t len = strcspn(c[i]->name, " ");
+        if (strncmp(last, c[i]->name, len) == 0 && (last[len] == ' ' || last[len] == '\0'))
             continue;
-        cs_buf_addf(out, "%.*s ", (int)len, c[i].name);
-        last = c[i].name;
+        cs_buf_addf(out, "%.*s ", (int)len, c[i]->name);
+        last = c[i]->name;
     }
     cs_buf_adds(
         out, "\" ;;\n  esac\n"
@@ -172,10 +173,10 @@ static void completion(struct cs_buf *out)
              "complete -o filenames -F _cornstarch_console cornstarch-console\n");
 }
 
-bool cs_commands_completion(const char *shell, struct cs_buf *out)
+bool cs_commands_completion(const struct cs_commands *all, const char *shell, struct cs_buf *out)
 {
     if (strcmp(shell, "zsh") != 0 && strcmp(shell, "bash") != 0)
         return false;
-    completion(out);
+    completion(all, out);
     return true;
 }

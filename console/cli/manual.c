@@ -1,16 +1,15 @@
-/* See manual.h. */
+/* Parts of the manual pages from the tables of commands, options, keys and the specification. */
 #include "console/cli/manual.h"
 
 #include <ctype.h>
 #include <string.h>
 
-#include "console/cli/cli_screen.h"
-#include "console/command.h"
+#include "console/cli/command_docs.h"
+#include "console/cli/manual_option.h"
+#include "console/cli/screen_options.h"
 #include "console/screen/keys.h"
 #include "core/base/mdoc.h"
 #include "core/model/spec.h"
-
-enum { MAX_OPTIONS = 32 };
 
 const char *const cs_manual_parts[] = {"commands", "screen", "keys", "job", NULL};
 
@@ -39,39 +38,11 @@ static void add_words(struct cs_buf *out, const char *words)
     }
 }
 
-/* --- options ---------------------------------------------------------------------------------- */
+/* --- options of the screen ---------------------------------------------------------------------- */
 
-/* as --help names them */
-static const char *const argument_names[CS_OPT_TYPE_COUNT] = {
-    [CS_OPT_FLAG] = "",         [CS_OPT_INT] = "N",    [CS_OPT_SIZE] = "SIZE",
-    [CS_OPT_DURATION] = "TIME", [CS_OPT_NUMBER] = "X", [CS_OPT_STRING] = "TEXT",
-    [CS_OPT_ENUM] = "WORD",
-};
-
-void cs_manual_option(struct cs_buf *out, const struct cs_option *o)
+static void add_screen(const struct cs_commands *all, struct cs_buf *out)
 {
-    cs_buf_adds(out, ".It Fl ");
-    if (o->letter)
-        cs_buf_addf(out, "%c , Fl ", o->letter);
-    cs_buf_adds(out, "\\-");
-    cs_mdoc_text(out, o->name);
-    if (o->type != CS_OPT_FLAG)
-        cs_buf_addf(out, " Ar %s", o->argname ? o->argname : argument_names[o->type]);
-    cs_buf_addc(out, '\n');
-    cs_buf_addc(out, (char)toupper((unsigned char)o->help[0]));
-    cs_mdoc_text(out, o->help + 1);
-    for (int i = 0; o->choices && o->choices[i]; i++)
-        cs_buf_addf(out, "%s%s", i ? ", " : ": ", o->choices[i]);
-    if (o->dflt) {
-        cs_buf_adds(out, " (default ");
-        cs_mdoc_text(out, o->dflt);
-        cs_buf_addc(out, ')');
-    }
-    cs_buf_adds(out, ".\n");
-}
-
-static void add_screen(struct cs_buf *out)
-{
+    (void)all;
     size_t n = 0;
     const struct cs_option *options = cs_cli_screen_options(&n);
     cs_buf_adds(out, ".Bl -tag -width Ds\n");
@@ -99,8 +70,9 @@ static void add_keys_of(struct cs_buf *out, unsigned views, const char *title)
 }
 
 /* Every key once: those of all views, then those that only one has. */
-static void add_keys(struct cs_buf *out)
+static void add_keys(const struct cs_commands *all, struct cs_buf *out)
 {
+    (void)all;
     int n = 0;
     const struct cs_key_row *rows = cs_key_rows(&n);
     add_keys_of(out, (1u << CS_VIEW_COUNT) - 1, "In every view");
@@ -159,8 +131,9 @@ static void add_spec_key(struct cs_buf *out, const struct cs_spec_key *key)
     add_sentence(out, key->help);
 }
 
-static void add_job(struct cs_buf *out)
+static void add_job(const struct cs_commands *all, struct cs_buf *out)
 {
+    (void)all;
     int n = 0;
     const struct cs_spec_key *keys = cs_spec_keys(&n);
     for (int i = 0; i < n; i++) {
@@ -175,14 +148,14 @@ static void add_job(struct cs_buf *out)
     }
 }
 
-void cs_manual_part(enum cs_manual_part part, struct cs_buf *out)
+void cs_manual_part(const struct cs_commands *all, enum cs_manual_part part, struct cs_buf *out)
 {
-    static void (*const makers[])(struct cs_buf *) = {
+    static void (*const makers[])(const struct cs_commands *, struct cs_buf *) = {
         [CS_MANUAL_COMMANDS] = cs_commands_mdoc,
         [CS_MANUAL_SCREEN] = add_screen,
         [CS_MANUAL_KEYS] = add_keys,
         [CS_MANUAL_JOB] = add_job,
     };
     _Static_assert(CS_ARRAY_LEN(makers) == CS_MANUAL_PARTS, "one maker per part");
-    makers[part](out);
+    makers[part](all, out);
 }

@@ -3,8 +3,7 @@
 #ifndef CS_CONSOLE_CLI_MANUAL_H
 #define CS_CONSOLE_CLI_MANUAL_H
 
-#include "core/base/buf.h"
-#include "core/base/options.h"
+#include "console/cli/command.h"
 
 enum cs_manual_part {
     CS_MANUAL_COMMANDS, /* cornstarch-console.1: commands with their options */
@@ -16,8 +15,6 @@ enum cs_manual_part {
 
 extern const char *const cs_manual_parts[]; /* their names, NULL-terminated */
 
-void cs_manual_part(enum cs_manual_part part, struct cs_buf *out);
-/* One option as an item of a list; what every option table of the console looks like. */
-void cs_manual_option(struct cs_buf *out, const struct cs_option *option);
+void cs_manual_part(const struct cs_commands *all, enum cs_manual_part part, struct cs_buf *out);
 
 #endif

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "console/command.h"
 #include "core/base/str.h"
 
 #define ALL      ((1u << CS_VIEW_COUNT) - 1)
@@ -56,9 +55,9 @@ static const struct cs_key_row rows[] = {
     {"v",             "v",         LOGS,     "level",  2, NULL,         "least level that is shown",                cs_act_level, 0},
     {"r",             "r",         LOGS,     "rank",   3, NULL,         "one rank after the other, then all",       cs_act_rank, 0},
     {"F",             "F",         LOGS,     "follow", 2, NULL,         "follow the newest line",                   cs_act_follow, 0},
-    {"P",             "P",         ALL,      "pause",  4, "pause",      "pause or resume the job",                  cs_act_pause, 0},
-    {"C",             "C",         ALL,      "checkpoint", 5, "checkpoint", NULL,                                   cs_act_checkpoint, 0},
-    {"X",             "X",         ALL,      "stop",   4, "stop",       NULL,                                       cs_act_stop, 0},
+    {"P",             "P",         ALL,      "pause",  4, &cs_order_pause, "pause or resume the job",                  cs_act_pause, 0},
+    {"C",             "C",         ALL,      "checkpoint", 5, &cs_order_checkpoint, NULL,                                   cs_act_checkpoint, 0},
+    {"X",             "X",         ALL,      "stop",   4, &cs_order_stop, NULL,                                       cs_act_stop, 0},
     {"1",             "1",         ALL,      "",       0, NULL,         "Jobs",                                     cs_act_view, CS_VIEW_JOBS},
     {"2",             "2",         ALL,      "",       0, NULL,         "Model",                                    cs_act_view, CS_VIEW_MODEL},
     {"3",             "3",         ALL,      "",       0, NULL,         "Pipeline",                                 cs_act_view, CS_VIEW_PIPELINE},
@@ -103,20 +102,9 @@ const struct cs_key_row *cs_key_rows(int *n)
     return rows;
 }
 
-static const struct cs_command *command_of(const struct cs_key_row *row)
-{
-    int n = 0;
-    const struct cs_command *commands = cs_commands(&n);
-    for (int i = 0; row->command && i < n; i++)
-        if (strcmp(commands[i].name, row->command) == 0)
-            return &commands[i];
-    return NULL;
-}
-
 const char *cs_key_row_help(const struct cs_key_row *row)
 {
-    const struct cs_command *command = command_of(row);
-    return row->help ? row->help : command ? command->help : row->label;
+    return row->help ? row->help : row->order ? row->order->help : row->label;
 }
 
 bool cs_key_parse(const char *name, size_t n, int *key)
@@ -171,15 +159,13 @@ static enum match match_row(const struct cs_key_row *row, const int *keys, int n
 
 static bool is_allowed(const struct cs_screen *screen, const struct cs_key_row *row)
 {
-    const struct cs_command *command = command_of(row);
-    return !screen->is_read_only || !row->command || (command && command->role == CS_ROLE_VIEWER);
+    return !screen->is_read_only || !row->order || row->order->role == CS_ROLE_VIEWER;
 }
 
 static unsigned act(struct cs_screen *screen, const struct cs_store *store,
                     const struct cs_key_row *row)
 {
-    const struct cs_command *command = command_of(row);
-    int argument = row->command && command ? (int)command->confirm : row->argument;
+    int argument = row->order ? (int)row->order->confirm : row->argument;
     screen->n_pending = 0;
     if (!is_allowed(screen, row)) {
         snprintf(screen->message, sizeof screen->message, "this console is read-only");

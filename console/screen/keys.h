@@ -1,11 +1,11 @@
 /* Keys: one table of sequences, views, actions and help. Key line, help screen and manual are made
  * from it; orders to jobs (pause, checkpoint, stop) take role, confirmation and help from the
- * command table (command.h), so that a key and its command cannot drift apart. */
+ * table of orders (orders.h), as the commands of the same name do. */
 #ifndef CS_CONSOLE_SCREEN_KEYS_H
 #define CS_CONSOLE_SCREEN_KEYS_H
 
+#include "console/screen/orders.h"
 #include "console/views/view.h"
-#include "core/wire/schema.h"
 
 /* a key: a code point, C-a..C-z as 1..26, or one of these */
 enum cs_key {
@@ -48,13 +48,13 @@ enum cs_status cs_screen_keys(struct cs_screen *screen, struct cs_store *store, 
                               struct cs_err *err) CS_NODISCARD;
 
 struct cs_key_row {
-    const char *keys;    /* alternatives separated by ',', sequences by ' ' : "g g,Home" */
-    const char *shown;   /* as people read it: "gg Home" */
-    unsigned views;      /* bit per enum cs_view */
-    const char *label;   /* in the key line, "" : only in the help */
-    int priority;        /* in the key line: higher goes first when space is short */
-    const char *command; /* of the command table, NULL none */
-    const char *help;    /* NULL: the command's */
+    const char *keys;             /* alternatives separated by ',', sequences by ' ' : "g g,Home" */
+    const char *shown;            /* as people read it: "gg Home" */
+    unsigned views;               /* bit per enum cs_view */
+    const char *label;            /* in the key line, "" : only in the help */
+    int priority;                 /* in the key line: higher goes first when space is short */
+    const struct cs_order *order; /* what it orders a job to do, NULL nothing */
+    const char *help;             /* NULL: the order's */
     unsigned (*act)(struct cs_screen *screen, const struct cs_store *store, int argument);
     int argument;
 };
@@ -73,7 +73,6 @@ cs_key_act cs_act_view, cs_act_cycle, cs_act_move, cs_act_page, cs_act_edge, cs_
 cs_key_act cs_act_part, cs_act_next_part, cs_act_whatif, cs_act_schedule, cs_act_slots, cs_act_cut,
     cs_act_layout, cs_act_own, cs_act_choose, cs_act_rows, cs_act_mask, cs_act_plus,
     cs_act_sideways;
-void cs_plan_move(struct cs_screen *screen, const struct cs_store *store, int rows);
 unsigned cs_prompt_key(struct cs_screen *screen, int key);
 
 #endif

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "console/command.h"
 #include "console/screen/keys.h"
 #include "core/base/str.h"
 

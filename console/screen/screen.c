@@ -6,50 +6,9 @@
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
 #include "console/screen/keys.h"
-#include "console/screen/layout.h"
+#include "console/screen/panes.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
-
-static const struct cs_view_row views[CS_VIEW_COUNT] = {
-    [CS_VIEW_JOBS] = {"jobs",     "Jobs",     "Jobs",  1, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_jobs    },
-    [CS_VIEW_MODEL] =
-        {"model",    "Model",    "Model", 2, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_model   },
-    [CS_VIEW_PIPELINE] =
-        {"pipeline", "Pipeline", "Pipe",  3, {CS_VIEW_MODEL, CS_VIEW_LOGS},     cs_view_pipeline},
-    [CS_VIEW_GPUS] = {"gpus",     "GPUs",     "GPU",   6, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_gpus    },
-    [CS_VIEW_LOGS] = {"logs",     "Logs",     "Logs",  7, {CS_VIEW_PIPELINE, CS_VIEW_JOBS},  cs_view_logs    },
-    [CS_VIEW_PLAN] = {"plan",     "Plan",     "Plan",  9, {CS_VIEW_MODEL, CS_VIEW_PIPELINE}, cs_view_plan    },
-};
-
-void cs_screen_init(struct cs_screen *screen, enum cs_glyph_set glyphs)
-{
-    *screen = (struct cs_screen){
-        .glyphs = glyphs, .zoom = 1, .log_level = CS_INFO, .log_rank = CS_RANK_ALL};
-}
-
-const struct cs_view_row *cs_view_row(enum cs_view view)
-{
-    return &views[view];
-}
-
-bool cs_view_find(const char *name, enum cs_view *view)
-{
-    for (int v = 0; v < CS_VIEW_COUNT; v++)
-        if (strcmp(views[v].name, name) == 0) {
-            *view = (enum cs_view)v;
-            return true;
-        }
-    return false;
-}
-
-const struct cs_store_job *cs_screen_job(const struct cs_store *store,
-                                         const struct cs_screen *screen)
-{
-    int64_t id =
-        screen->view == CS_VIEW_JOBS && screen->cursor_job ? screen->cursor_job : store->job;
-    const struct cs_store_job *job = cs_store_find(store, id);
-    return job || screen->view != CS_VIEW_JOBS || store->n_jobs == 0 ? job : &store->jobs[0];
-}
 
 static struct cs_area part(struct cs_area area, struct cs_rect r)
 {
@@ -111,9 +70,11 @@ static void draw_tabs(const struct cs_screen *screen, struct cs_area area, bool 
     int x = 0;
     for (int v = 0; v < CS_VIEW_COUNT; v++) {
         bool is_on = (enum cs_view)v == screen->view;
-        const char *title = is_compact ? views[v].short_title : views[v].title;
+        const char *title = is_compact ? cs_view_row((enum cs_view)v)->short_title
+                                       : cs_view_row((enum cs_view)v)->title;
         x += cs_drawf(area, x, 0, is_on ? CS_STYLE_TAB_ON : CS_STYLE_TAB, "%c%d %s%c",
-                      is_on ? '[' : ' ', views[v].number, title, is_on ? ']' : ' ');
+                      is_on ? '[' : ' ', cs_view_row((enum cs_view)v)->number, title,
+                      is_on ? ']' : ' ');
         x += is_compact ? 0 : 1;
     }
 }
@@ -157,7 +118,7 @@ static void draw_keys(const struct cs_store *store, const struct cs_screen *scre
     }
     for (int i = 0; i < n; i++) {
         if (!(rows[i].views & (1u << screen->view)) || !rows[i].label[0] ||
-            (rows[i].command && (screen->is_read_only || store->is_replay)))
+            (rows[i].order && (screen->is_read_only || store->is_replay)))
             continue;
         char shown[16];
         snprintf(shown, sizeof shown, "%.*s", (int)strcspn(rows[i].shown, " "), rows[i].shown);
@@ -179,7 +140,7 @@ void cs_view_help(const struct cs_screen *screen, struct cs_area area)
         total += (rows[i].views & (1u << screen->view)) != 0;
     int top = screen->help_top < total - room ? screen->help_top : total - room;
     top = top > 0 ? top : 0;
-    cs_drawf(area, 1, 0, CS_STYLE_TITLE, "keys of %s", views[screen->view].title);
+    cs_drawf(area, 1, 0, CS_STYLE_TITLE, "keys of %s", cs_view_row(screen->view)->title);
     cs_draw(area, 24, 0, CS_STYLE_DIM,
             total > room ? "? or Esc closes this list, j/k scrolls it"
                          : "? or Esc closes this list");
@@ -191,9 +152,9 @@ void cs_view_help(const struct cs_screen *screen, struct cs_area area)
             continue;
         cs_draw(area, 1, 2 + y, CS_STYLE_KEY, rows[i].shown);
         int used = cs_draw(area, 14, 2 + y, CS_STYLE_TEXT, cs_key_row_help(&rows[i]));
-        if (rows[i].command && 14 + used + 4 < area.w)
+        if (rows[i].order && 14 + used + 4 < area.w)
             cs_drawf(area, 14 + used + 2, 2 + y, CS_STYLE_DIM, "(cornstarch-console %s ID)",
-                     rows[i].command);
+                     rows[i].order->name);
     }
 }
 
@@ -201,15 +162,15 @@ void cs_view_help(const struct cs_screen *screen, struct cs_area area)
  */
 
 static void draw_side(const struct cs_store *store, const struct cs_screen *screen,
-                      const struct cs_layout *layout, struct cs_area area)
+                      const struct cs_panes *panes, struct cs_area area)
 {
-    for (int y = layout->pane[0].y; y < layout->bottom_rule.y; y++)
-        cs_draw(area, layout->divider_x, y, CS_STYLE_DIM, cs_glyph(screen->glyphs, CS_GLYPH_VLINE));
-    for (int i = 1; i < layout->n_panes; i++) {
-        struct cs_area title = part(area, layout->title[i]);
+    for (int y = panes->pane[0].y; y < panes->bottom_rule.y; y++)
+        cs_draw(area, panes->divider_x, y, CS_STYLE_DIM, cs_glyph(screen->glyphs, CS_GLYPH_VLINE));
+    for (int i = 1; i < panes->n; i++) {
+        struct cs_area title = part(area, panes->title[i]);
         cs_fill(title, 0, 0, title.w, CS_STYLE_DIM, cs_glyph(screen->glyphs, CS_GLYPH_HLINE));
-        cs_drawf(title, 1, 0, CS_STYLE_TITLE, " %s ", views[layout->view[i]].title);
-        views[layout->view[i]].draw(store, screen, part(area, layout->pane[i]));
+        cs_drawf(title, 1, 0, CS_STYLE_TITLE, " %s ", cs_view_row(panes->view[i])->title);
+        cs_view_row(panes->view[i])->draw(store, screen, part(area, panes->pane[i]));
     }
 }
 
@@ -217,23 +178,23 @@ void cs_screen_draw(const struct cs_store *store, const struct cs_screen *screen
                     struct cs_canvas *canvas)
 {
     struct cs_area area = cs_canvas_area(canvas);
-    struct cs_layout layout = cs_layout(area.w, area.h, screen->view);
+    struct cs_panes panes = cs_panes_of(area.w, area.h, screen->view);
     cs_canvas_clear(canvas);
-    draw_header(store, part(area, layout.header));
-    if (layout.kind == CS_LAYOUT_LINE)
+    draw_header(store, part(area, panes.header));
+    if (panes.kind == CS_PANES_LINE)
         return;
-    draw_tabs(screen, part(area, layout.tabs), layout.kind == CS_LAYOUT_COMPACT);
-    draw_rule(store, screen, part(area, layout.top_rule));
+    draw_tabs(screen, part(area, panes.tabs), panes.kind == CS_PANES_COMPACT);
+    draw_rule(store, screen, part(area, panes.top_rule));
     if (screen->has_help)
-        cs_view_help(screen, part(area, layout.pane[0]));
+        cs_view_help(screen, part(area, panes.pane[0]));
     else
-        views[screen->view].draw(store, screen, part(area, layout.pane[0]));
-    if (layout.n_panes > 1)
-        draw_side(store, screen, &layout, area);
+        cs_view_row(screen->view)->draw(store, screen, part(area, panes.pane[0]));
+    if (panes.n > 1)
+        draw_side(store, screen, &panes, area);
     if (!store->is_connected)
-        for (int i = 0; i < layout.n_panes; i++)
-            cs_restyle(part(area, layout.pane[i]), CS_STYLE_DIM);
-    cs_fill(area, 0, layout.bottom_rule.y, area.w, CS_STYLE_DIM,
+        for (int i = 0; i < panes.n; i++)
+            cs_restyle(part(area, panes.pane[i]), CS_STYLE_DIM);
+    cs_fill(area, 0, panes.bottom_rule.y, area.w, CS_STYLE_DIM,
             cs_glyph(screen->glyphs, CS_GLYPH_HLINE));
-    draw_keys(store, screen, part(area, layout.keys));
+    draw_keys(store, screen, part(area, panes.keys));
 }

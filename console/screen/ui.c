@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "console/draw/term_ncurses.h"
 #include "console/screen/keys.h"
+#include "console/screen/term_ncurses.h"
 #include "core/base/clock.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"

@@ -141,6 +141,8 @@ const struct cs_store_job *cs_screen_job(const struct cs_store *store,
 bool cs_screen_variant(const struct cs_store *store, const struct cs_screen *screen,
                        struct cs_variant *variant);
 int32_t cs_screen_batch_ranks(const struct cs_screen *screen);
+/* Plan: moves the cursor or the first row of the part that is shown */
+void cs_plan_move(struct cs_screen *screen, const struct cs_store *store, int rows);
 /* the GPUs shown, in the order of their rows, as indices of store->gpus; returns how many */
 int cs_gpu_list(const struct cs_store *store, const struct cs_screen *screen, int *out, int cap);
 /* whether Logs shows a line */

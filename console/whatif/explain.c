@@ -1,11 +1,10 @@
-/* See explain.h. */
+/* Sweeps, searches and the reasons for a plan as text. */
 #include "console/whatif/explain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "console/cli/cli.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/search/search.h"
@@ -139,7 +138,7 @@ static double against(const json_t *row, const json_t *best)
 }
 
 /* what every planner takes, at true costs */
-static void planners_text(const json_t *planners, const json_t *best, struct cs_buf *out)
+static void planners_text(const json_t *planners, const json_t *best, int width, struct cs_buf *out)
 {
     struct cs_table *table = cs_table_new(planner_columns, CS_ARRAY_LEN(planner_columns));
     const json_t *row;
@@ -172,7 +171,7 @@ static void planners_text(const json_t *planners, const json_t *best, struct cs_
         cs_buf_free(&c.layout);
     }
     cs_buf_adds(out, "\nwhat each planner chooses, simulated at true costs\n");
-    cs_table_render(table, cs_cmd_width(), true, out);
+    cs_table_render(table, width, true, out);
     cs_table_free(table);
 }
 
@@ -231,7 +230,8 @@ static void counts_text(const json_t *document, struct cs_buf *out)
                     (long long)int_of(sweep, "refused"));
 }
 
-void cs_sweep_text(const json_t *document, bool explains, bool compares, struct cs_buf *out)
+void cs_sweep_text(const json_t *document, bool explains, bool compares, int width,
+                   struct cs_buf *out)
 {
     const json_t *plans = json_object_get(document, "plans");
     const json_t *explain = json_object_get(document, "explain");
@@ -241,14 +241,14 @@ void cs_sweep_text(const json_t *document, bool explains, bool compares, struct 
                                  ? cs_table_new(sampled_columns, CS_ARRAY_LEN(sampled_columns))
                                  : cs_table_new(sweep_columns, CS_ARRAY_LEN(sweep_columns));
     add_plans(table, document, is_sampled);
-    cs_table_render(table, cs_cmd_width(), true, out);
+    cs_table_render(table, width, true, out);
     cs_table_free(table);
     cs_buf_addf(out, "\n1: %s\n", text_of(json_array_get(plans, 0), "why"));
     if (json_is_object(json_object_get(document, "frozen_blind")))
         cs_buf_adds(out, "b: what a planner that ignores freezing would choose\n");
     counts_text(document, out);
     if (compares && json_array_size(planners) > 0)
-        planners_text(planners, json_array_get(plans, 0), out);
+        planners_text(planners, json_array_get(plans, 0), width, out);
     if (explains && explain) {
         list_text("why plan 1", json_object_get(explain, "cut"), out);
         list_text("what binds", json_object_get(explain, "binds"), out);
@@ -260,7 +260,7 @@ void cs_sweep_text(const json_t *document, bool explains, bool compares, struct 
                          "script that returns the plan\n");
 }
 
-void cs_explain_text(const json_t *explanation, bool compares, struct cs_buf *out)
+void cs_explain_text(const json_t *explanation, bool compares, int width, struct cs_buf *out)
 {
     const json_t *explain = json_object_get(explanation, "explain");
     const json_t *others = json_object_get(explanation, "others"), *row;
@@ -280,7 +280,7 @@ void cs_explain_text(const json_t *explanation, bool compares, struct cs_buf *ou
         cs_buf_free(&c.layout);
     }
     if (compares)
-        planners_text(planners, json_object_get(json_array_get(planners, 0), "plan"), out);
+        planners_text(planners, json_object_get(json_array_get(planners, 0), "plan"), width, out);
 }
 
 /* A given plan */

@@ -8,8 +8,9 @@
 #include "core/plan/plan.h"
 
 /* A "cornstarch.plans/1" document of a sweep or search: one row per plan; explains: why, and what
- * the others lose; compares: the choices of other planners. */
-void cs_sweep_text(const json_t *document, bool explains, bool compares, struct cs_buf *out);
+ * the others lose; compares: the choices of other planners. width: columns of the tables, 0: no limit. */
+void cs_sweep_text(const json_t *document, bool explains, bool compares, int width,
+                   struct cs_buf *out);
 /* Explanation of one given plan: {"explain": {"cut": [...], "binds": [...]}, "planners": [...],
  * "others": [...]}: the same cut under search, and the best plans with other numbers of stages,
  * schedules and placements, without replicas, tp or cp like the plan itself. CS_PLAN: a placement
@@ -18,6 +19,6 @@ enum cs_status cs_plan_explain(const struct cs_spec *spec, const struct cs_graph
                                const struct cs_plan *plan, const struct cs_here *here,
                                struct cs_arena *arena, json_t **out,
                                struct cs_err *err) CS_NODISCARD;
-void cs_explain_text(const json_t *explanation, bool compares, struct cs_buf *out);
+void cs_explain_text(const json_t *explanation, bool compares, int width, struct cs_buf *out);
 
 #endif

@@ -14,7 +14,7 @@
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
 #include "console/screen/keys.h"
-#include "console/screen/layout.h"
+#include "console/screen/panes.h"
 
 /* --- canvas ----------------------------------------------------------------------------------- */
 
@@ -82,13 +82,13 @@ static bool is_overlapping(struct cs_rect a, struct cs_rect b)
     return a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 }
 
-static int collect(const struct cs_layout *l, struct cs_rect *out)
+static int collect(const struct cs_panes *l, struct cs_rect *out)
 {
     int n = 0;
     const struct cs_rect rects[] = {l->header, l->tabs, l->top_rule, l->bottom_rule, l->keys};
     for (size_t i = 0; i < CS_ARRAY_LEN(rects); i++)
         out[n++] = rects[i];
-    for (int i = 0; i < l->n_panes; i++) {
+    for (int i = 0; i < l->n; i++) {
         out[n++] = l->pane[i];
         out[n++] = l->title[i];
     }
@@ -103,7 +103,7 @@ static void rectangles_lie_inside_and_apart_at_every_size(void **state)
     for (int cols = 0; cols <= 260; cols++)
         for (int rows = 0; rows <= 90; rows++) {
             struct cs_rect r[16];
-            struct cs_layout layout = cs_layout(cols, rows, CS_VIEW_PIPELINE);
+            struct cs_panes layout = cs_panes_of(cols, rows, CS_VIEW_PIPELINE);
             int n = collect(&layout, r);
             for (int i = 0; i < n; i++) {
                 assert_true(r[i].w >= 0 && r[i].h >= 0 && r[i].x >= 0 && r[i].y >= 0);
@@ -118,13 +118,13 @@ static void rectangles_lie_inside_and_apart_at_every_size(void **state)
 static void sizes_choose_the_designed_layouts(void **state)
 {
     (void)state;
-    assert_int_equal(cs_layout(59, 24, CS_VIEW_JOBS).kind, CS_LAYOUT_LINE);
-    assert_int_equal(cs_layout(80, 14, CS_VIEW_JOBS).kind, CS_LAYOUT_LINE);
-    assert_int_equal(cs_layout(80, 24, CS_VIEW_JOBS).kind, CS_LAYOUT_COMPACT);
-    assert_int_equal(cs_layout(100, 30, CS_VIEW_JOBS).kind, CS_LAYOUT_NORMAL);
-    struct cs_layout wide = cs_layout(200, 60, CS_VIEW_PIPELINE);
-    assert_int_equal(wide.kind, CS_LAYOUT_WIDE);
-    assert_int_equal(wide.n_panes, 3);
+    assert_int_equal(cs_panes_of(59, 24, CS_VIEW_JOBS).kind, CS_PANES_LINE);
+    assert_int_equal(cs_panes_of(80, 14, CS_VIEW_JOBS).kind, CS_PANES_LINE);
+    assert_int_equal(cs_panes_of(80, 24, CS_VIEW_JOBS).kind, CS_PANES_COMPACT);
+    assert_int_equal(cs_panes_of(100, 30, CS_VIEW_JOBS).kind, CS_PANES_NORMAL);
+    struct cs_panes wide = cs_panes_of(200, 60, CS_VIEW_PIPELINE);
+    assert_int_equal(wide.kind, CS_PANES_WIDE);
+    assert_int_equal(wide.n, 3);
     assert_true(wide.pane[0].w >= 100 && wide.pane[1].w >= 80);
     assert_int_equal(wide.view[0], CS_VIEW_PIPELINE);
 }
@@ -311,13 +311,14 @@ static void keys_of_a_view_do_not_collide(void **state)
 static void orders_have_the_keys_of_their_commands(void **state)
 {
     (void)state;
-    int n = 0, n_commands = 0, found = 0;
+    int n = 0, found = 0;
     const struct cs_key_row *rows = cs_key_rows(&n);
-    const struct cs_command *commands = cs_commands(&n_commands);
     for (int i = 0; i < n; i++)
-        for (int c = 0; c < n_commands && rows[i].command; c++)
-            if (strcmp(commands[c].name, rows[i].command) == 0) {
-                assert_int_equal(rows[i].keys[0], commands[c].key);
+        for (int c = 0; c < cs_commands.n && rows[i].order; c++)
+            if (strcmp(cs_commands.row[c]->name, rows[i].order->name) == 0) {
+                assert_int_equal(rows[i].keys[0], cs_commands.row[c]->key);
+                assert_int_equal(rows[i].order->confirm, cs_commands.row[c]->confirm);
+                assert_int_equal(rows[i].order->role, cs_commands.row[c]->role);
                 found++;
             }
     assert_int_equal(found, 3);

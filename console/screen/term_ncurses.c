@@ -1,5 +1,5 @@
 /* ncurses behind the canvas; see term_ncurses.h. */
-#include "console/draw/term_ncurses.h"
+#include "console/screen/term_ncurses.h"
 
 #include <curses.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* The terminal as a back end of the canvas. One per process (ncurses). Only cells that changed
  * since the last flush are written. The terminal is given back as it was by cs_term_close; after a
  * crash signal too. */
-#ifndef CS_CONSOLE_DRAW_TERM_NCURSES_H
-#define CS_CONSOLE_DRAW_TERM_NCURSES_H
+#ifndef CS_CONSOLE_SCREEN_TERM_NCURSES_H
+#define CS_CONSOLE_SCREEN_TERM_NCURSES_H
 
 #include "console/draw/canvas.h"
 

@@ -1,0 +1,96 @@
+/* pause, resume, stop, checkpoint: orders to a job. Key, role and help are those of the screen's keys
+ * (screen/orders.h). */
+#include <stdio.h>
+
+#include "console/cli/cmd.h"
+#include "console/cli/table.h"
+#include "core/wire/wire.h"
+
+/* Sends the order; the reference of the request is taken. `done` is what a person is told then. */
+static enum cs_status give(struct cs_cmd *cmd, json_t *request, const char *done,
+                           struct cs_err *err)
+{
+    json_t *reply = NULL;
+    int64_t id = cs_msg_int(request, "job", 0);
+    CS_TRY(cs_cmd_call(cmd, request, &reply, err));
+    json_decref(reply);
+    if (!cmd->json) {
+        printf("job %lld: %s\n", (long long)id, done);
+        return CS_OK;
+    }
+    request = cs_msg_new("job.show");
+    cs_msg_set_int(request, "job", id);
+    CS_TRY(cs_cmd_call(cmd, request, &reply, err));
+    json_object_del(reply, "spec");
+    json_object_del(reply, "plan");
+    enum cs_status st = cs_cmd_print_doc(cs_cmd_job_doc(reply), err);
+    json_decref(reply);
+    return st;
+}
+
+static enum cs_status pause_job(struct cs_cmd *cmd, struct cs_err *err)
+{
+    json_t *request = NULL;
+    CS_TRY(cs_cmd_job_request(cmd, cs_order_pause.message, &request, err));
+    return give(cmd, request, "pausing after this step", err);
+}
+
+static enum cs_status resume_job(struct cs_cmd *cmd, struct cs_err *err)
+{
+    json_t *request = NULL;
+    CS_TRY(cs_cmd_job_request(cmd, cs_order_resume.message, &request, err));
+    return give(cmd, request, "resuming", err);
+}
+
+static enum cs_status checkpoint_job(struct cs_cmd *cmd, struct cs_err *err)
+{
+    json_t *request = NULL;
+    CS_TRY(cs_cmd_job_request(cmd, cs_order_checkpoint.message, &request, err));
+    return give(cmd, request, "a checkpoint follows this step", err);
+}
+
+/* --- stop ------------------------------------------------------------------------------------- */
+
+struct stop_values {
+    struct cs_cmd_common common;
+    bool now;
+};
+
+/* clang-format off */
+static const struct cs_option stop_options[] = {
+    {"now", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "without a checkpoint", offsetof(struct stop_values, now)},
+};
+
+/* clang-format on */
+
+static enum cs_status stop_job(struct cs_cmd *cmd, struct cs_err *err)
+{
+    const struct stop_values *v = cmd->values;
+    json_t *request = NULL;
+    CS_TRY(cs_cmd_job_request(cmd, cs_order_stop.message, &request, err));
+    cs_msg_set_bool(request, "now", v->now);
+    return give(cmd, request, v->now ? "stopping now" : "stopping after a checkpoint", err);
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+#define OPTIONS_pause      CS_COMMAND_NO_OPTIONS
+#define OPTIONS_resume     CS_COMMAND_NO_OPTIONS
+#define OPTIONS_stop       CS_COMMAND_OPTIONS(stop_options, struct stop_values)
+#define OPTIONS_checkpoint CS_COMMAND_NO_OPTIONS
+
+#define X(id, letter, message, least_role, question, text)                                         \
+    const struct cs_command cs_command_##id = {                                                    \
+        .name = #id,                                                                               \
+        .key = letter,                                                                             \
+        .role = least_role,                                                                        \
+        .confirm = question,                                                                       \
+        .usage = "[options] ID",                                                                   \
+        .help = text,                                                                              \
+        .run = id##_job,                                                                           \
+        .min_args = 1,                                                                             \
+        .max_args = 1,                                                                             \
+        OPTIONS_##id,                                                                              \
+    };
+CS_ORDER_TABLE(X)
+#undef X
