@@ -317,7 +317,7 @@ static enum cs_status fix_plan(const struct cs_spec *spec, const struct cs_graph
                                const struct cs_plan *plan, struct cs_search_options *o,
                                struct cs_err *err)
 {
-    int32_t llm = graph->n_branches - 1, n = 0;
+    int32_t llm = graph->llm, n = 0;
     int schedule = 0;
     const char *modality = spec->modality ? spec->modality : "encoder-parallel";
     enum cs_search_modality of;
@@ -325,16 +325,18 @@ static enum cs_status fix_plan(const struct cs_spec *spec, const struct cs_graph
                     cs_search_schedule_from_name(plan->schedule, &schedule);
     bool is_shared =
         strcmp(plan->schedule, "anchors") == 0 || strcmp(plan->schedule, "three-phase") == 0;
-    if (!is_known || (llm > 0 && of == CS_SEARCH_COLOCATED) != is_shared)
+    if (!is_known || (graph->n_encoders > 0 && of == CS_SEARCH_COLOCATED) != is_shared)
         return cs_fail(err, CS_PLAN,
                        "a plan that is %s under %s cannot be explained: the search does not know "
                        "it; ask for parallel or replicated encoders, or for anchors",
                        modality, plan->schedule);
     o->schedules = 1u << schedule;
-    o->modalities = 1u << (llm > 0 ? of : CS_SEARCH_PARALLEL);
+    o->modalities = 1u << (graph->n_encoders > 0 ? of : CS_SEARCH_PARALLEL);
     o->fix[llm].pp = ranks_of(plan, llm, &n);
     o->fix[llm].vpp = n / o->fix[llm].pp;
-    for (int32_t b = 0; b < llm; b++) {
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        if (b == llm)
+            continue;
         (void)ranks_of(plan, b, &n);
         o->fix[b].place =
             1 + (int32_t)of; /* placements and the first modalities are in one order */

@@ -79,18 +79,18 @@ bool cs_variant_is_equal(const struct cs_variant *a, const struct cs_variant *b,
     bool is_equal = strcmp(a->schedule, b->schedule) == 0 && a->is_blind == b->is_blind &&
                     a->slots == b->slots &&
                     (cs_variant_shares(a) || strcmp(a->modality, b->modality) == 0);
-    for (int32_t i = copies(a) ? graph->n_branches - 1 : 0; i < graph->n_branches; i++)
-        is_equal = is_equal && a->pp[i] == b->pp[i];
+    for (int32_t i = 0; i < graph->n_branches; i++)
+        is_equal = is_equal && (a->pp[i] == b->pp[i] || (copies(a) && i != graph->llm));
     return is_equal;
 }
 
 int32_t cs_variant_ranks(const struct cs_variant *variant, const struct cs_graph *graph)
 {
-    int32_t n = variant->pp[graph->n_branches - 1];
+    int32_t n = variant->pp[graph->llm];
     if (copies(variant) || is_colocated(variant))
         return n;
-    for (int32_t b = 0; b + 1 < graph->n_branches; b++)
-        n += variant->pp[b];
+    for (int32_t b = 0; b < graph->n_branches; b++)
+        n += b != graph->llm ? variant->pp[b] : 0;
     return n;
 }
 
@@ -108,10 +108,10 @@ static bool take_own_stages(const struct cs_variant_base *base, int32_t ranks,
 
 static void move_apart(const struct cs_graph *graph, int32_t ranks, struct cs_variant *variant)
 {
-    int32_t llm = graph->n_branches - 1;
-    for (int32_t b = 0; b < llm; b++)
+    int32_t n = graph->n_encoders;
+    for (int32_t b = 0; b < graph->n_branches; b++)
         variant->pp[b] = 1;
-    variant->pp[llm] = ranks > llm ? ranks - llm : 1;
+    variant->pp[graph->llm] = ranks > n ? ranks - n : 1;
     cs_str_copy(variant->modality, sizeof variant->modality, apart);
 }
 
@@ -123,7 +123,7 @@ void cs_variant_set_schedule(const struct cs_variant_base *base, const char *sch
     bool is_apart = strcmp(variant->modality, apart) == 0;
     cs_str_copy(variant->schedule, sizeof variant->schedule, schedule);
     if (new == CS_LAYOUT_COLOCATED)
-        variant->pp[base->graph->n_branches - 1] = ranks;
+        variant->pp[base->graph->llm] = ranks;
     else if (new == CS_LAYOUT_STAGES && old != new &&take_own_stages(base, ranks, variant))
         return;
     else if (old == CS_LAYOUT_COLOCATED || (new == CS_LAYOUT_CHUNKS && !is_apart))
@@ -140,7 +140,7 @@ void cs_variant_set_modality(const struct cs_variant_base *base, const char *mod
                              struct cs_variant *variant)
 {
     struct cs_variant own = cs_variant_own(base);
-    int32_t llm = base->graph->n_branches - 1, ranks = cs_variant_ranks(variant, base->graph);
+    int32_t ranks = cs_variant_ranks(variant, base->graph);
     if (layout_of(variant->schedule) != CS_LAYOUT_STAGES)
         cs_str_copy(variant->schedule, sizeof variant->schedule, "1f1b");
     cs_str_copy(variant->modality, sizeof variant->modality, modality);
@@ -148,7 +148,7 @@ void cs_variant_set_modality(const struct cs_variant_base *base, const char *mod
         memcpy(variant->pp, own.pp, sizeof variant->pp);
         return;
     }
-    for (int32_t b = 0; b <= llm; b++)
+    for (int32_t b = 0; b < base->graph->n_branches; b++)
         variant->pp[b] = ranks;
     if (strcmp(modality, apart) == 0)
         move_apart(base->graph, ranks, variant);
@@ -157,7 +157,7 @@ void cs_variant_set_modality(const struct cs_variant_base *base, const char *mod
 void cs_variant_layout_text(const struct cs_variant *variant, const struct cs_graph *graph,
                             char *out, size_t cap)
 {
-    int32_t llm = graph->n_branches - 1;
+    int32_t llm = graph->llm;
     size_t at = 0;
     if (graph->n_branches > 1 && (copies(variant) || is_colocated(variant))) {
         const char *how = cs_variant_shares(variant) ? "shared"
@@ -166,7 +166,7 @@ void cs_variant_layout_text(const struct cs_variant *variant, const struct cs_gr
         snprintf(out, cap, "%s %d", how, variant->pp[llm]);
         return;
     }
-    for (int32_t b = 0; b <= llm && at < cap; b++) {
+    for (int32_t b = 0; b < graph->n_branches && at < cap; b++) {
         int n = snprintf(out + at, cap - at, "%s%s %d", b ? " + " : "", graph->branches[b].name,
                          variant->pp[b]);
         at += n > 0 ? (size_t)n : 0;
@@ -194,13 +194,13 @@ static struct cs_spec request_of(const struct cs_variant_base *base, const struc
                                            [CS_LAYOUT_COLOCATED] = "encoder-colocated"};
     struct cs_spec spec = *base->spec;
     const char *fixed = modality[layout_of(v->schedule)];
-    int32_t llm = base->graph->n_branches - 1;
+    int32_t llm = base->graph->llm;
     spec.schedule = v->schedule;
     spec.modality = fixed ? fixed : v->modality;
     spec.stages = v->is_blind ? "frozen-blind" : "frozen-aware";
     spec.slots = v->slots;
-    for (int32_t b = 0; b <= llm; b++)
-        set_parallel(&spec, base->graph->branches[b].name, copies(v) && b < llm ? 1 : v->pp[b]);
+    for (int32_t b = 0; b < base->graph->n_branches; b++)
+        set_parallel(&spec, base->graph->branches[b].name, copies(v) && b != llm ? 1 : v->pp[b]);
     return spec;
 }
 

@@ -60,10 +60,13 @@ static void add_layouts(struct cs_whatif *w, const struct cs_variant_base *base)
 {
     static const char *const names[] = {"apart", "colocated", "replicated"};
     struct cs_variant own = cs_variant_own(base);
-    int32_t llm = base->graph->n_branches - 1;
-    if (llm == 0)
+    int32_t llm = base->graph->llm;
+    bool is_apart = strcmp(own.modality, cs_variant_modality(0)) == 0;
+    if (base->graph->n_encoders == 0)
         return;
-    for (int32_t b = 0; strcmp(own.modality, cs_variant_modality(0)) == 0 && b < llm; b++) {
+    for (int32_t b = 0; is_apart && b < base->graph->n_branches; b++) {
+        if (b == llm)
+            continue;
         add_move(w, base, llm, b);
         add_move(w, base, b, llm);
     }

@@ -10,6 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/model/graph_parts.h"
 #include "support/spec.h"
 
 struct fixture {
@@ -175,6 +176,48 @@ static void branches_merge_by_or(void **state)
     assert_int_equal(f.graph->branches[1].first_layer, 5);
     assert_string_equal(f.graph->branches[2].name, "llm");
     assert_int_equal(f.graph->branches[2].encoder, -1);
+    close_graph(&f);
+}
+
+static void every_encoder_feeds_the_embedding(void **state)
+{
+    struct fixture f;
+    (void)state;
+    open_graph(&f, &(struct cs_test_spec){.n_encoders = 2, .rules = "train:depth.projector"});
+    assert_int_equal(f.graph->n_feeds, 2);
+    assert_string_equal(f.graph->branches[f.graph->llm].name, "llm");
+    for (int32_t i = 0; i < 2; i++) {
+        const struct cs_feed *feed = &f.graph->feeds[i];
+        assert_int_equal(feed->id, i);
+        assert_int_equal(feed->from, i);
+        assert_int_equal(feed->to, f.graph->llm);
+        assert_string_equal(f.graph->layers[feed->from_layer].path,
+                            i == 0 ? "vision.projector" : "depth.projector");
+        assert_string_equal(f.graph->layers[feed->to_layer].path, "llm.embed");
+        assert_int_equal(feed->width, f.graph->branches[i].out_width);
+        assert_int_equal(feed->item_rows, f.graph->branches[i].item_rows);
+        assert_int_equal(feed->has_grad, i == 1);
+    }
+    close_graph(&f);
+    open_graph(&f, &(struct cs_test_spec){.n_encoders = -1});
+    assert_int_equal(f.graph->n_feeds, 0);
+    assert_int_equal(f.graph->llm, 0);
+    close_graph(&f);
+}
+
+/* Rows that enter in the middle of the LLM want gradients from there on only. */
+static void a_feed_into_a_block_starts_there(void **state)
+{
+    struct fixture f;
+    (void)state;
+    open_graph(&f, &(struct cs_test_spec){.rules = "train:vision.projector", .llm_layers = 4});
+    f.graph->feeds[0].to_layer = layer_at(f.graph, "llm.layers.2")->id;
+    cs_graph_mark_needs(f.graph, f.arena);
+    assert_true(f.graph->feeds[0].has_grad);
+    assert_false(layer_at(f.graph, "llm.embed")->needs_input_grad);
+    assert_false(layer_at(f.graph, "llm.layers.1")->needs_input_grad);
+    assert_true(layer_at(f.graph, "llm.layers.2")->needs_input_grad);
+    assert_true(layer_at(f.graph, "llm.head")->needs_input_grad);
     close_graph(&f);
 }
 
@@ -397,6 +440,8 @@ int main(void)
         cmocka_unit_test(trainable_sets_decide_what_needs_gradients),
         cmocka_unit_test(tied_head_trains_with_the_embedding),
         cmocka_unit_test(branches_merge_by_or),
+        cmocka_unit_test(every_encoder_feeds_the_embedding),
+        cmocka_unit_test(a_feed_into_a_block_starts_there),
         cmocka_unit_test(text_only_model_is_one_branch),
         cmocka_unit_test(layers_and_parameters_are_in_dataflow_order),
         cmocka_unit_test(widths_of_neighbours_meet_in_the_projector),

@@ -13,6 +13,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/derive.h"
 #include "tests/support/spec.h"
 
 struct made {
@@ -86,6 +87,30 @@ static void encoders_come_first_then_the_llm(void **state)
     assert_true(edge_of(&m, "depth.1", "llm.0")->has_grad);
     assert_int_equal(edge_of(&m, "llm.0", "llm.1")->max_rows, 128);
     assert_int_equal(edge_of(&m, "vision.0", "llm.0")->max_rows, m.plan->budget.enc[0].rows);
+    done(&m);
+}
+
+/* Edges follow the feeds of the graph: into the stage with the layer, as often as there are feeds. */
+static void edges_follow_the_feeds(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, &(struct cs_test_spec){.llm_layers = 6, .vision_pp = 2, .llm_pp = 3});
+    const struct cs_stage *middle = stage_of(&m, "llm.1");
+    assert_int_equal(edge_of(&m, "vision.0", "vision.1")->feed, -1);
+    assert_int_equal(edge_of(&m, "vision.1", "llm.0")->feed, 0);
+    const int32_t plain = m.plan->n_edges;
+    m.graph->feeds[1] = m.graph->feeds[0];
+    m.graph->feeds[1].id = 1;
+    m.graph->feeds[1].to_layer = middle->first_layer + 1;
+    m.graph->n_feeds = 2;
+    cs_plan_derive(m.graph, m.arena, m.plan);
+    assert_int_equal(m.plan->n_edges, plain + 1);
+    assert_int_equal(edge_of(&m, "vision.1", "llm.0")->feed, 0);
+    assert_int_equal(edge_of(&m, "vision.1", "llm.1")->feed, 1);
+    assert_int_equal(edge_of(&m, "vision.1", "llm.1")->max_rows, m.plan->budget.enc[0].rows);
+    assert_int_equal(m.plan->embed_stage, stage_of(&m, "llm.0")->id);
+    assert_int_equal(m.plan->head_stage, stage_of(&m, "llm.2")->id);
     done(&m);
 }
 
@@ -612,6 +637,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(encoders_come_first_then_the_llm),
+        cmocka_unit_test(edges_follow_the_feeds),
         cmocka_unit_test(every_layer_is_on_one_stage),
         cmocka_unit_test(colocated_puts_all_on_one_rank),
         cmocka_unit_test(frozen_encoder_has_no_backward_but_its_projector_has),

@@ -154,7 +154,7 @@ static void split_backwards_hold_memory_where_weights_train(void **state)
     const struct cs_exec *exec = j.trainer->exec;
     const struct cs_memory_plan *full = exec->memory_plan[exec->n_memory_plans - 1];
     for (int32_t s = 0; s < j.made.plan->n_stages; s++)
-        if (j.made.plan->stages[s].branch == j.made.graph->n_branches - 1)
+        if (j.made.plan->stages[s].branch == j.made.graph->llm)
             assert_true(full->stage[s].held > 0);
     close_job(&j);
     options.rules = "train:vision*";
@@ -163,7 +163,7 @@ static void split_backwards_hold_memory_where_weights_train(void **state)
     exec = j.trainer->exec;
     full = exec->memory_plan[exec->n_memory_plans - 1];
     for (int32_t s = 0; s < j.made.plan->n_stages; s++)
-        if (j.made.plan->stages[s].branch == j.made.graph->n_branches - 1) {
+        if (j.made.plan->stages[s].branch == j.made.graph->llm) {
             assert_true(full->stage[s].keep > 0);
             assert_int_equal(full->stage[s].held, 0);
         }

@@ -8,19 +8,23 @@
 #include "core/base/near.h"
 #include "core/model/graph_parts.h"
 
-static void chain_needs(bool is_input_needed, const bool *is_frozen, int n, bool *needs_input_grad,
+/* n layers one after the other. is_fed: a gradient of rows that enter from another branch is wanted
+ * at that layer, and with it at all that follow; NULL: nothing enters. */
+static void chain_needs(const bool *is_fed, const bool *is_frozen, int n, bool *needs_input_grad,
                         bool *needs_weight_grad)
 {
+    bool is_needed = false;
     for (int i = 0; i < n; i++) {
-        needs_input_grad[i] = is_input_needed;
+        is_needed = is_needed || (is_fed != NULL && is_fed[i]);
+        needs_input_grad[i] = is_needed;
         needs_weight_grad[i] = !is_frozen[i];
-        is_input_needed = is_input_needed || !is_frozen[i];
+        is_needed = is_needed || !is_frozen[i];
     }
 }
 
 void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *needs_weight_grad)
 {
-    chain_needs(false, is_frozen, n, needs_input_grad, needs_weight_grad);
+    chain_needs(NULL, is_frozen, n, needs_input_grad, needs_weight_grad);
 }
 
 static enum cs_status no_match(const struct cs_graph *graph, const struct cs_spec *spec, int rule,
@@ -84,17 +88,23 @@ static bool is_frozen_layer(const struct cs_graph *graph, const struct cs_layer 
 void cs_graph_mark_needs(struct cs_graph *graph, struct cs_arena *arena)
 {
     bool *is_frozen = CS_NEW_ARRAY(arena, bool, graph->n_layers);
+    bool *is_fed = CS_NEW_ARRAY(arena, bool, graph->n_layers);
     bool *input = CS_NEW_ARRAY(arena, bool, graph->n_layers);
     bool *weight = CS_NEW_ARRAY(arena, bool, graph->n_layers);
-    bool is_merged_needed = false;
     for (int i = 0; i < graph->n_layers; i++)
         is_frozen[i] = is_frozen_layer(graph, &graph->layers[i]);
     for (int i = 0; i < graph->n_branches; i++) {
         const struct cs_branch *branch = &graph->branches[i];
-        int first = branch->first_layer, last = first + branch->n_layers - 1;
-        chain_needs(branch->encoder < 0 && is_merged_needed, is_frozen + first, branch->n_layers,
-                    input + first, weight + first);
-        is_merged_needed = is_merged_needed || input[last] || weight[last];
+        const int first = branch->first_layer;
+        chain_needs(is_fed + first, is_frozen + first, branch->n_layers, input + first,
+                    weight + first);
+        for (int f = 0; f < graph->n_feeds; f++) {
+            struct cs_feed *feed = &graph->feeds[f];
+            if (feed->from != i)
+                continue;
+            feed->has_grad = input[feed->from_layer] || weight[feed->from_layer];
+            is_fed[feed->to_layer] = is_fed[feed->to_layer] || feed->has_grad;
+        }
     }
     for (int i = 0; i < graph->n_layers; i++) {
         graph->layers[i].needs_input_grad = input[i];

@@ -129,7 +129,8 @@ static enum cs_status add_modules(struct builder *b)
         };
     }
     add_module(b, llm_spec)->arch = llm;
-    b->graph->branches[b->graph->n_branches++] =
+    b->graph->llm = b->graph->n_branches++;
+    b->graph->branches[b->graph->llm] =
         (struct cs_branch){.name = "llm", .encoder = -1, .out_width = llm.width};
     b->graph->is_tied = llm.is_tied;
     b->graph->keeps_bf16 = b->spec->state != NULL && strcmp(b->spec->state, "bf16") == 0;
@@ -243,6 +244,26 @@ static void add_contents(struct builder *b)
     }
 }
 
+/* What an encoder's projector makes enters the LLM's embedding. */
+static void add_feeds(struct builder *b)
+{
+    struct cs_graph *graph = b->graph;
+    for (int32_t i = 0; i < graph->n_branches; i++) {
+        const struct cs_branch *from = &graph->branches[i];
+        if (i == graph->llm)
+            continue;
+        CS_ASSERT(graph->n_feeds < CS_MAX_FEEDS);
+        struct cs_feed *feed = &graph->feeds[graph->n_feeds];
+        *feed = (struct cs_feed){.id = graph->n_feeds++,
+                                 .from = i,
+                                 .to = graph->llm,
+                                 .from_layer = from->first_layer + from->n_layers - 1,
+                                 .to_layer = graph->branches[graph->llm].first_layer,
+                                 .item_rows = from->item_rows,
+                                 .width = from->out_width};
+    }
+}
+
 enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, struct cs_arena *arena,
                               struct cs_graph **out, struct cs_err *err)
 {
@@ -250,9 +271,11 @@ enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, str
     struct builder b = {.arena = arena, .err = err, .spec = spec, .graph = graph};
     graph->modules = CS_NEW_ARRAY(arena, struct cs_module, CS_MAX_MODULES);
     graph->branches = CS_NEW_ARRAY(arena, struct cs_branch, CS_MAX_ENCODERS + 1);
+    graph->feeds = CS_NEW_ARRAY(arena, struct cs_feed, CS_MAX_FEEDS);
     graph->tied_param = -1;
     CS_TRY(add_modules(&b));
     add_contents(&b);
+    add_feeds(&b);
     CS_TRY(cs_graph_apply_rules(graph, spec, arena, err));
     if (graph->n_trained == 0 && !allow_frozen)
         return cs_fail(err, CS_INVALID,

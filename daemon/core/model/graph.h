@@ -45,7 +45,8 @@ struct cs_module {
     int32_t branch; /* index in graph->branches */
 };
 
-/* What the planner cuts: an encoder with its projector, or the LLM. The LLM is the last branch. */
+/* What the planner cuts: an encoder with its projector, or the LLM. Branches lie in dataflow order: a
+ * branch comes after those that feed it. Which one is the LLM says graph->llm. */
 struct cs_branch {
     const char *name;              /* "vision", "audio", "llm" */
     int32_t first_layer, n_layers; /* contiguous in graph->layers, dataflow order */
@@ -55,12 +56,28 @@ struct cs_branch {
     int32_t item_bytes;            /* encoder: uint8 bytes per item (height * width * channels) */
 };
 
+enum { CS_MAX_FEEDS = 16 };
+
+/* Rows that leave a layer of one branch and enter a layer of another. Which rows of the receiver they
+ * are says the data (core/data/slot.h). A branch may feed several layers; today each encoder feeds
+ * one, llm.embed, where its rows stand in for those of placeholders. */
+struct cs_feed {
+    int32_t id;                   /* index in graph->feeds */
+    int32_t from, to;             /* branches; from < to */
+    int32_t from_layer, to_layer; /* graph->layers: who makes the rows, who takes them in */
+    int32_t item_rows;            /* rows per item of the branch `from` */
+    int32_t width;                /* elements per row */
+    bool has_grad; /* something at or before from_layer trains: a gradient flows back */
+};
+
 struct cs_graph {
     struct cs_module *modules;
     struct cs_layer *layers;
     struct cs_param *params; /* dataflow order: by module, by layer */
     struct cs_branch *branches;
-    int32_t n_modules, n_layers, n_params, n_branches, n_encoders;
+    struct cs_feed *feeds; /* by branch that they leave */
+    int32_t n_modules, n_layers, n_params, n_branches, n_encoders, n_feeds;
+    int32_t llm;        /* the branch whose head has the loss: all rows flow to it */
     bool is_tied;       /* llm head shares the embedding */
     int32_t tied_param; /* the embedding in params when is_tied, else -1 */
     int64_t n_elements, n_trained;

@@ -2,57 +2,55 @@
  * the stages that share a tied embedding. */
 #include "core/plan/derive.h"
 
-/* the next stage of the branch; an encoder's last stage feeds the first of the llm, and so does
- * every copy that shares the slots; a copy that runs all of them feeds the stage on its rank */
-static int32_t consumer_of(const struct cs_graph *graph, const struct cs_plan *plan, int32_t id)
+static bool has_layer(const struct cs_stage *stage, int32_t layer)
 {
-    const struct cs_stage *stage = &plan->stages[id];
-    bool is_copy = stage->copies > 1;
-    if (!is_copy && id + 1 < plan->n_stages && plan->stages[id + 1].branch == stage->branch)
-        return id + 1;
-    if (graph->branches[stage->branch].encoder < 0)
-        return -1;
-    for (int32_t i = id + 1; i < plan->n_stages; i++)
-        if (plan->stages[i].branch == graph->n_branches - 1)
-            return is_copy && !plan->share ? i + stage->index : i;
+    return layer >= stage->first_layer && layer < stage->first_layer + stage->n_layers;
+}
+
+/* Who takes in what the stage feeds: the stage with that layer, -1: none. A copy that runs all slots
+ * feeds the stage on its rank. */
+static int32_t fed_stage(const struct cs_plan *plan, const struct cs_stage *from,
+                         const struct cs_feed *feed)
+{
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].branch == feed->to && has_layer(&plan->stages[s], feed->to_layer))
+            return from->copies > 1 && plan->share == NULL ? s + from->index : s;
     return -1;
 }
 
-/* something trainable at or above the end of the stage, within its branch or what feeds it */
-static bool trains_upstream(const struct cs_graph *graph, const struct cs_plan *plan, int32_t id)
+/* Rows of a slot leave the layer; its gradient is wanted where it or something before it trains. */
+static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t from, int32_t to,
+                     int32_t layer, int32_t feed)
 {
-    const struct cs_stage *stage = &plan->stages[id];
-    bool is_llm = graph->branches[stage->branch].encoder < 0;
-    int32_t first = is_llm ? 0 : graph->branches[stage->branch].first_layer;
-    for (int32_t l = first; l < stage->first_layer + stage->n_layers; l++)
-        if (graph->layers[l].needs_weight_grad)
-            return true;
-    return false;
-}
-
-static int64_t edge_rows(const struct cs_graph *graph, const struct cs_plan *plan, int32_t from)
-{
-    int32_t encoder = graph->branches[plan->stages[from].branch].encoder;
-    return encoder < 0 ? plan->budget.seq_tokens : plan->budget.enc[encoder].rows;
+    const struct cs_layer *last = &graph->layers[layer];
+    const int32_t encoder = graph->branches[plan->stages[from].branch].encoder;
+    if (to < 0)
+        return;
+    plan->edges[plan->n_edges] = (struct cs_edge){
+        .id = plan->n_edges,
+        .from = from,
+        .to = to,
+        .feed = feed,
+        .width = graph->modules[last->module].arch.width,
+        .has_grad = last->needs_weight_grad || last->needs_input_grad,
+        .max_rows = encoder < 0 ? plan->budget.seq_tokens : plan->budget.enc[encoder].rows};
+    plan->n_edges++;
 }
 
 static void derive_edges(const struct cs_graph *graph, struct cs_plan *plan)
 {
     plan->n_edges = 0;
     for (int32_t s = 0; s < plan->n_stages; s++) {
-        int32_t to = consumer_of(graph, plan, s);
-        if (to < 0)
-            continue;
         const struct cs_stage *stage = &plan->stages[s];
-        const struct cs_layer *last = &graph->layers[stage->first_layer + stage->n_layers - 1];
-        plan->edges[plan->n_edges] =
-            (struct cs_edge){.id = plan->n_edges,
-                             .from = s,
-                             .to = to,
-                             .width = graph->modules[last->module].arch.width,
-                             .has_grad = trains_upstream(graph, plan, s),
-                             .max_rows = edge_rows(graph, plan, s)};
-        plan->n_edges++;
+        const int32_t last = stage->first_layer + stage->n_layers - 1;
+        if (stage->copies <= 1 && s + 1 < plan->n_stages &&
+            plan->stages[s + 1].branch == stage->branch)
+            add_edge(graph, plan, s, s + 1, last, -1);
+        for (int32_t f = 0; f < graph->n_feeds; f++) {
+            const struct cs_feed *feed = &graph->feeds[f];
+            if (feed->from == stage->branch && has_layer(stage, feed->from_layer))
+                add_edge(graph, plan, s, fed_stage(plan, stage, feed), feed->from_layer, f);
+        }
     }
 }
 
@@ -69,7 +67,7 @@ static int64_t tied_part(const struct cs_graph *graph, int dp)
 
 void cs_plan_derive(const struct cs_graph *graph, struct cs_arena *arena, struct cs_plan *plan)
 {
-    plan->edges = CS_NEW_ARRAY(arena, struct cs_edge, plan->n_stages);
+    plan->edges = CS_NEW_ARRAY(arena, struct cs_edge, plan->n_stages * (1 + graph->n_feeds));
     derive_edges(graph, plan);
     for (int32_t s = 0; s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
@@ -85,9 +83,11 @@ void cs_plan_derive(const struct cs_graph *graph, struct cs_arena *arena, struct
             plan->stages[plan->edges[e].to].has_backward = true;
         }
     plan->head_stage = plan->n_stages - 1;
+    while (plan->head_stage > 0 && plan->stages[plan->head_stage].branch != graph->llm)
+        plan->head_stage--;
     plan->embed_stage = plan->head_stage;
-    for (int32_t s = plan->n_stages - 1; s >= 0; s--)
-        if (plan->stages[s].branch == graph->n_branches - 1)
+    for (int32_t s = plan->head_stage; s >= 0; s--)
+        if (plan->stages[s].branch == graph->llm)
             plan->embed_stage = s;
     plan->is_tied_across = graph->is_tied && plan->embed_stage != plan->head_stage;
     plan->tied_bytes = 0;

@@ -33,13 +33,14 @@ struct cs_stage {
     int32_t n_buckets;
 };
 
-/* rows flow from one stage to another: next stage of the branch, or an encoder's last stage to
- * llm.0 */
+/* Rows flow from one stage to another: to the next of the branch, or through a feed of the graph to
+ * the stage that has its layer. */
 struct cs_edge {
     int32_t id, from, to; /* stage ids */
     int32_t width;        /* elements per row */
     bool has_grad;        /* a gradient flows back */
     int64_t max_rows;     /* budget: rows of one slot */
+    int32_t feed; /* graph->feeds, -1: the next stage of the branch; no part of the encoding */
 };
 
 /* A stage that exists once on each of n ranks (colocated encoders): this copy runs slot i where

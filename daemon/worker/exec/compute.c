@@ -10,19 +10,6 @@ struct ends {
     struct cs_layer_ends layer;
 };
 
-static int32_t encoder_of_edge(const struct cs_exec *exec, const struct cs_edge *edge)
-{
-    const struct cs_plan *plan = exec->config.plan;
-    return exec->config.graph->branches[plan->stages[edge->from].branch].encoder;
-}
-
-/* An edge into the LLM's first stage brings an encoder's rows, any other the stage's input. */
-static bool is_fill(const struct cs_exec *exec, const struct cs_edge *edge)
-{
-    return encoder_of_edge(exec, edge) >= 0 && exec->stage[edge->to] != NULL &&
-           exec->stage[edge->to]->encoder < 0;
-}
-
 static struct cs_saved *take_saved(struct cs_exec *exec, int32_t stage, int32_t slot)
 {
     struct cs_saved *s = exec->n_spare[stage] > 0 ? exec->spare[stage][--exec->n_spare[stage]]
@@ -114,9 +101,8 @@ static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, s
     (void)err;
     for (int32_t i = 0; i < plan->n_edges; i++) {
         const struct cs_edge *edge = &plan->edges[i];
-        if (edge->to == a->stage && is_fill(exec, edge))
-            e.layer.fill[encoder_of_edge(exec, edge)] =
-                cs_boundary_at(exec->boundary, i, a->slot, 0);
+        if (edge->to == a->stage && edge->feed >= 0)
+            e.layer.fill[edge->feed] = cs_boundary_at(exec->boundary, i, a->slot, 0);
         else if (edge->to == a->stage)
             e.x = cs_boundary_at(exec->boundary, i, a->slot, 0);
         if (edge->from == a->stage)
@@ -158,8 +144,8 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
             continue;
         void *d =
             cs_boundary_take(exec->boundary, i, a->slot, 1, cs_exec_edge_rows(exec, i, a->slot));
-        if (is_fill(exec, edge))
-            e.layer.d_fill[encoder_of_edge(exec, edge)] = d;
+        if (edge->feed >= 0)
+            e.layer.d_fill[edge->feed] = d;
         else
             e.dx = d;
     }

@@ -60,10 +60,12 @@ static void embed_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const struct cs_input *in = run->input;
     run->ops->embed(run->ctx, rows, l->arch->width, in->at.embed_ids, l->weight[CS_PARAM_EMBED]->w,
                     l->arch->embed_scale, y);
-    for (int e = 0; e < CS_MAX_ENCODERS; e++)
+    for (int32_t f = 0; f < l->n_feeds; f++) {
+        const int32_t e = l->in[f].encoder;
         if (in->n_rows[e] > 0)
             run->ops->scatter_rows(run->ctx, in->n_rows[e], l->arch->width, in->at.fill[e],
-                                   ends->fill[e], y, 0);
+                                   ends->fill[l->in[f].feed], y, 0);
+    }
 }
 
 static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
@@ -86,10 +88,13 @@ static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     if (table->grad != NULL)
         run->ops->embed_grad(run->ctx, rows, l->arch->width, in->at.embed_ids, dy,
                              l->arch->embed_scale, table->grad);
-    for (int e = 0; e < CS_MAX_ENCODERS; e++)
-        if (in->n_rows[e] > 0 && ends->d_fill[e] != NULL)
+    for (int32_t f = 0; f < l->n_feeds; f++) {
+        const int32_t e = l->in[f].encoder;
+        void *d_fill = ends->d_fill[l->in[f].feed];
+        if (in->n_rows[e] > 0 && d_fill != NULL)
             run->ops->gather_rows(run->ctx, in->n_rows[e], l->arch->width, in->at.fill[e], dy,
-                                  ends->d_fill[e]);
+                                  d_fill);
+    }
 }
 
 const struct cs_layer_ops cs_layer_embed = {embed_fwd, embed_bwd, false, false};

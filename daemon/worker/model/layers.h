@@ -58,7 +58,11 @@ struct cs_layer_model {
     int32_t in_width, out_width; /* of its rows; embed: in_width 0, head: out_width 0 */
     bool needs_backward;
     const struct cs_shard *weight[CS_PARAM_ROLE_COUNT]; /* NULL: the layer has none */
-    bool fill_has_grad[CS_MAX_ENCODERS]; /* LLM embedding: gradients to send to the encoders */
+    int32_t n_feeds; /* of the graph's feeds, those that enter here */
+
+    struct {
+        int32_t feed, encoder; /* graph->feeds; whose rows they are */
+    } in[CS_MAX_FEEDS];
 };
 
 /* Activations of one layer and slot; only the fields of its kind are set. Those that can be made
@@ -74,10 +78,10 @@ struct cs_kept {
     void *up, *a;         /* (rows, ffn or 2 ffn: gate, up), (rows, ffn) */
 };
 
-/* Rows that enter and leave at the ends of a stage, beside x and y. */
+/* Rows that enter a stage beside x, by feed of the graph. */
 struct cs_layer_ends {
-    const void *fill[CS_MAX_ENCODERS]; /* forward: encoder rows for the LLM embedding */
-    void *d_fill[CS_MAX_ENCODERS];     /* backward: their gradients, NULL: not needed */
+    const void *fill[CS_MAX_FEEDS]; /* forward: rows of an encoder, for the layer that takes them */
+    void *d_fill[CS_MAX_FEEDS];     /* backward: their gradients, NULL: not needed */
 };
 
 struct cs_layer_ops {

@@ -32,14 +32,14 @@ static bool has_gradient(const struct cs_layer_model *l)
            (head != NULL && head->grad != NULL);
 }
 
-static void mark_fill_grads(struct cs_layer_model *l, const struct cs_graph *graph,
-                            const struct cs_plan *plan, int32_t stage)
+static void bind_feeds(struct cs_layer_model *l, const struct cs_graph *graph)
 {
-    for (int32_t i = 0; i < plan->n_edges; i++) {
-        const struct cs_edge *edge = &plan->edges[i];
-        const int32_t encoder = graph->branches[plan->stages[edge->from].branch].encoder;
-        if (edge->to == stage && encoder >= 0)
-            l->fill_has_grad[encoder] = edge->has_grad;
+    for (int32_t f = 0; f < graph->n_feeds; f++) {
+        const struct cs_feed *feed = &graph->feeds[f];
+        if (feed->to_layer != l->layer->id)
+            continue;
+        l->in[l->n_feeds].feed = f;
+        l->in[l->n_feeds++].encoder = graph->branches[feed->from].encoder;
     }
 }
 
@@ -67,6 +67,7 @@ enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *
         l->arch = &graph->modules[l->layer->module].arch;
         l->encoder = s->encoder;
         bind_params(l, params);
+        bind_feeds(l, graph);
         set_widths(l);
         l->needs_backward = has_gradient(l);
         if (l->needs_backward)
@@ -75,8 +76,6 @@ enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *
     s->has_backward = s->lowest < n;
     s->is_first = s->layer[0].layer->kind == CS_LAYER_EMBED;
     s->is_last = s->layer[n - 1].layer->kind == CS_LAYER_HEAD;
-    if (s->is_first && s->encoder < 0)
-        mark_fill_grads(&s->layer[0], graph, plan, stage);
     if (s->is_last && s->layer[n - 1].weight[CS_PARAM_HEAD_W] == NULL) {
         cs_stage_free(s);
         return cs_fail(err, CS_INTERNAL, "stage %s has no output weights", plan_stage->name);
