@@ -296,7 +296,7 @@ static enum cs_status check_copies(const struct reader *r, struct cs_err *err)
 {
     const struct cs_plan *plan = r->plan;
     int32_t llm = 0;
-    while (llm < plan->n_stages && plan->stages[llm].branch != r->graph->n_branches - 1)
+    while (llm < plan->n_stages && plan->stages[llm].branch != r->graph->llm)
         llm++;
     for (int32_t s = 0; s < llm; s++) {
         const struct cs_stage *stage = &plan->stages[s];

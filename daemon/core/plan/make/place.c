@@ -7,7 +7,7 @@ int32_t cs_place_depth(const struct cs_graph *graph, const struct cs_cuts *cuts,
                        int32_t index)
 {
     int32_t own = cuts->n_stages[branch] - index - 1;
-    return graph->branches[branch].encoder < 0 ? own : own + cuts->n_stages[graph->n_branches - 1];
+    return graph->branches[branch].encoder < 0 ? own : own + cuts->n_stages[graph->llm];
 }
 
 static const char *const modalities[] = {"encoder-parallel", "encoder-colocated",
@@ -48,15 +48,15 @@ bool cs_placing_copies(const struct cs_placing *placing)
 static enum cs_status check_copies(const struct cs_graph *graph, const struct cs_placing *placing,
                                    const struct cs_cuts *cuts, struct cs_err *err)
 {
-    for (int32_t b = 0; b + 1 < graph->n_branches; b++)
-        if (cuts->n_stages[b] != 1)
+    for (int32_t b = 0; b < graph->n_branches; b++)
+        if (b != graph->llm && cuts->n_stages[b] != 1)
             return cs_fail(err, CS_PLAN,
                            "%s under %s puts a whole copy of %s on each rank of %s, but it has pp "
                            "= %d; set plan.parallel.%s.pp = 1",
                            modalities[placing->modality], placing->schedule->name,
-                           graph->branches[b].name, graph->branches[graph->n_branches - 1].name,
+                           graph->branches[b].name, graph->branches[graph->llm].name,
                            cuts->n_stages[b], graph->branches[b].name);
-    if (graph->n_branches == 1)
+    if (graph->n_encoders == 0)
         return cs_fail(err, CS_PLAN,
                        "%s under %s copies encoders to the ranks of the LLM, and the model has "
                        "none; choose encoder-parallel with 1f1b",
@@ -67,8 +67,8 @@ static enum cs_status check_copies(const struct cs_graph *graph, const struct cs
 static enum cs_status check_colocated(const struct cs_graph *graph, const struct cs_cuts *cuts,
                                       struct cs_err *err)
 {
-    int32_t llm = graph->n_branches - 1;
-    for (int32_t b = 0; b < llm; b++)
+    int32_t llm = graph->llm;
+    for (int32_t b = 0; b < graph->n_branches; b++)
         if (cuts->n_stages[b] != cuts->n_stages[llm])
             return cs_fail(
                 err, CS_PLAN,
@@ -83,8 +83,8 @@ static enum cs_status check_colocated(const struct cs_graph *graph, const struct
 static enum cs_status check_first(const struct cs_graph *graph, const struct cs_cuts *cuts,
                                   struct cs_err *err)
 {
-    for (int32_t b = 0; b + 1 < graph->n_branches; b++)
-        if (cuts->n_stages[b] != 1)
+    for (int32_t b = 0; b < graph->n_branches; b++)
+        if (b != graph->llm && cuts->n_stages[b] != 1)
             return cs_fail(
                 err, CS_PLAN,
                 "encoder-first puts all of %s on the first rank of the LLM, but it has pp "
@@ -125,8 +125,7 @@ static void place_cut(const struct cs_graph *graph, const struct cs_placing *pla
                       struct cs_plan *plan)
 {
     int32_t layer = graph->branches[b].first_layer;
-    int32_t ranks =
-        b == graph->n_branches - 1 ? cuts->n_stages[b] / placing->chunks : cuts->n_stages[b];
+    int32_t ranks = b == graph->llm ? cuts->n_stages[b] / placing->chunks : cuts->n_stages[b];
     for (int32_t s = 0; s < cuts->n_stages[b]; s++) {
         struct cs_stage *stage = add_stage(plan, graph, b, s, base + s % ranks, arena);
         stage->first_layer = layer;
@@ -149,7 +148,7 @@ enum cs_status cs_place_stages(const struct cs_graph *graph, const struct cs_pla
                                const struct cs_cuts *cuts, struct cs_arena *arena,
                                struct cs_plan *plan, struct cs_err *err)
 {
-    int32_t llm = graph->n_branches - 1, p = cuts->n_stages[llm] / placing->chunks, n = 0;
+    int32_t llm = graph->llm, p = cuts->n_stages[llm] / placing->chunks, n = 0;
     bool has_copies = cs_placing_copies(placing);
     if (has_copies)
         CS_TRY(check_copies(graph, placing, cuts, err));
@@ -158,12 +157,12 @@ enum cs_status cs_place_stages(const struct cs_graph *graph, const struct cs_pla
     else if (placing->modality == CS_MODALITY_FIRST)
         CS_TRY(check_first(graph, cuts, err));
     for (int32_t b = 0; b < graph->n_branches; b++)
-        n += has_copies && b < llm ? p : cuts->n_stages[b];
+        n += has_copies && b != llm ? p : cuts->n_stages[b];
     plan->n_stages = plan->n_ranks = 0;
     plan->stages = CS_NEW_ARRAY(arena, struct cs_stage, n);
     for (int32_t b = 0; b < graph->n_branches; b++) {
         bool is_own = placing->modality == CS_MODALITY_PARALLEL;
-        if (has_copies && b < llm)
+        if (has_copies && b != llm)
             place_copies(graph, b, p, arena, plan);
         else
             place_cut(graph, placing, cuts, b, is_own ? plan->n_ranks : 0, arena, plan);

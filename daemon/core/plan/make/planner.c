@@ -54,7 +54,7 @@ static enum cs_status check_branches(const struct planner *p, struct cs_err *err
         const char *near = cs_near(given, names, p->graph->n_branches);
         return cs_fail(err, CS_PLAN, "plan.parallel.%s: the model has no branch of this name; %s%s",
                        given, near ? "did you mean " : "its last branch is ",
-                       near ? near : names[p->graph->n_branches - 1]);
+                       near ? near : names[p->graph->llm]);
     }
     return CS_OK;
 }
@@ -149,7 +149,7 @@ static enum cs_status choose_counts(struct planner *p, struct cs_err *err)
         const struct cs_branch *branch = &p->graph->branches[b];
         const struct cs_spec_parallel *given = parallel_of(p, b);
         int32_t pp = given ? given->pp : 1;
-        int32_t chunks = b == p->graph->n_branches - 1 ? p->placing.chunks : 1;
+        int32_t chunks = b == p->graph->llm ? p->placing.chunks : 1;
         if (pp < 1)
             return cs_fail(err, CS_PLAN, "plan.parallel.%s.pp is %d: it starts at 1", branch->name,
                            pp);
@@ -181,7 +181,7 @@ static double *branch_costs(struct planner *p, int32_t b, bool is_blind)
 /* copies of encoders run a share of the slots, whatever the LLM does meanwhile */
 static double alive_in_copies(const struct planner *p)
 {
-    int32_t ranks = p->cuts.n_stages[p->graph->n_branches - 1] / p->placing.chunks;
+    int32_t ranks = p->cuts.n_stages[p->graph->llm] / p->placing.chunks;
     double own = (cs_plan_own_slots(p->plan, p->spec->slots) + ranks - 1) / ranks; /* whole */
     bool is_bounded = strcmp(p->plan->schedule, "anchors") == 0;
     return is_bounded && own > CS_ANCHOR_WINDOW + 1 ? CS_ANCHOR_WINDOW + 1 : own;
@@ -190,16 +190,17 @@ static double alive_in_copies(const struct planner *p)
 /* slots of a chunk, on average over the v chunks of its rank */
 static double alive_in_chunks(const struct planner *p, int32_t v, int32_t stage)
 {
-    int32_t n = p->cuts.n_stages[p->graph->n_branches - 1] / p->placing.chunks;
+    int32_t n = p->cuts.n_stages[p->graph->llm] / p->placing.chunks;
     return (2.0 * (n - 1 - stage % n) + (v - 1.0) * n + 1) / v;
 }
 
 /* stages on the longest chain: what all ranks warm up by when they feed each other in a circle */
 static int32_t longest_chain(const struct planner *p)
 {
-    int32_t llm = p->graph->n_branches - 1, longest = 0;
-    for (int32_t b = 0; b < llm; b++)
-        longest = p->cuts.n_stages[b] > longest ? p->cuts.n_stages[b] : longest;
+    int32_t llm = p->graph->llm, longest = 0;
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (b != llm && p->cuts.n_stages[b] > longest)
+            longest = p->cuts.n_stages[b];
     return longest + p->cuts.n_stages[llm];
 }
 
@@ -207,14 +208,15 @@ static int32_t longest_chain(const struct planner *p)
 static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
 {
     const char *schedule = p->plan->schedule;
-    int32_t llm = p->graph->n_branches - 1, path = longest_chain(p);
+    int32_t llm = p->graph->llm, path = longest_chain(p);
     bool is_circle = p->placing.modality == CS_MODALITY_COLOCATED &&
-                     !cs_placing_copies(&p->placing) && llm > 0 && p->cuts.n_stages[llm] > 1;
+                     !cs_placing_copies(&p->placing) && p->graph->n_encoders > 0 &&
+                     p->cuts.n_stages[llm] > 1;
     double slots = cs_plan_own_slots(p->plan, p->spec->slots),
            depth = cs_place_depth(p->graph, &p->cuts, b, stage), alive;
-    if (p->placing.schedule->layout == CS_LAYOUT_COLOCATED && b < llm)
+    if (p->placing.schedule->layout == CS_LAYOUT_COLOCATED && b != llm)
         return alive_in_copies(p);
-    if (p->placing.modality == CS_MODALITY_FIRST && b < llm)
+    if (p->placing.modality == CS_MODALITY_FIRST && b != llm)
         depth = p->cuts.n_stages[llm] - 1;
     if (p->placing.modality == CS_MODALITY_REPLICATED) /* copies pace with the stage beside them */
         depth = p->cuts.n_stages[llm] - 1 - stage;
@@ -241,9 +243,9 @@ static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
 static double cap_of(const struct planner *p, int32_t b)
 {
     double cap = (double)p->cluster->device->mem_bytes;
-    int32_t llm = p->graph->n_branches - 1;
-    for (int32_t e = 0; cap > 0 && b == llm && cs_placing_copies(&p->placing) && e < llm; e++)
-        for (int32_t i = 0; i < p->graph->branches[e].n_layers; i++) {
+    bool has_copies = b == p->graph->llm && cs_placing_copies(&p->placing);
+    for (int32_t e = 0; cap > 0 && has_copies && e < p->graph->n_branches; e++)
+        for (int32_t i = 0; e != b && i < p->graph->branches[e].n_layers; i++) {
             struct cs_layer_bytes bytes =
                 cs_layer_bytes(p->graph, &p->graph->layers[p->graph->branches[e].first_layer + i],
                                &p->plan->budget, p->cluster->device);
@@ -258,7 +260,9 @@ static double cap_of(const struct planner *p, int32_t b)
 static void add_encoders(struct planner *p, bool is_blind, double *cost, double *weight,
                          double *saved)
 {
-    for (int32_t e = 0; e + 1 < p->graph->n_branches; e++) {
+    for (int32_t e = 0; e < p->graph->n_branches; e++) {
+        if (e == p->graph->llm)
+            continue;
         const double *own = branch_costs(p, e, is_blind);
         for (int32_t i = 0; i < p->graph->branches[e].n_layers; i++) {
             const int32_t layer = p->graph->branches[e].first_layer + i;
@@ -289,7 +293,7 @@ static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, 
                                                              p->cluster->device, p->plan->dp));
         saved[i] = (double)bytes.saved;
     }
-    if (p->placing.modality == CS_MODALITY_FIRST && b == p->graph->n_branches - 1)
+    if (p->placing.modality == CS_MODALITY_FIRST && b == p->graph->llm)
         add_encoders(p, is_blind, cost, weight, saved);
     for (int s = 0; s < stages; s++)
         alive[s] = alive_slots(p, b, s);
@@ -404,8 +408,7 @@ static void explain_branch(struct planner *p, int32_t b)
 static double beside(const struct planner *p, int32_t b)
 {
     double sum = 0;
-    const bool has_encoders =
-        p->placing.modality == CS_MODALITY_FIRST && b == p->graph->n_branches - 1;
+    const bool has_encoders = p->placing.modality == CS_MODALITY_FIRST && b == p->graph->llm;
     for (int32_t l = 0; has_encoders && l < p->graph->branches[b].first_layer; l++)
         sum += true_cost(&p->cost[l]);
     return sum;
