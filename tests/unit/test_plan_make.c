@@ -446,6 +446,8 @@ static void encoding_round_trips_and_the_hash_is_stable(void **state)
     if (cs_plan_read(parsed, m.graph, m.arena, &read, &m.err) != CS_OK)
         fail_msg("%s", m.err.text);
     assert_string_equal(read->hash, other.plan->hash);
+    for (int32_t e = 0; e < read->n_edges; e++)
+        assert_int_equal(read->edges[e].feed, m.plan->edges[e].feed);
     json_t *second = cs_plan_json(read, m.graph);
     again = json_dumps(second, JSON_SORT_KEYS);
     assert_string_equal(text, again);
