@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/data/assign_order.h"
+#include "core/data/assign_replicas.h"
 #include "core/data/defer.h"
 #include "core/mask/span.h"
 #include "core/plan/tokens/balance.h"

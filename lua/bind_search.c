@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 #include "core/sched/sim/sim.h"
 #include "lua/bind.h"

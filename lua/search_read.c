@@ -193,7 +193,7 @@ static void read_names(lua_State *L, struct cs_search_options *options)
     const char *recompute = cs_lua_args_string(L, "recompute", NULL);
     enum cs_search_modality m;
     enum cs_recompute r;
-    int s = 0;
+    enum cs_schedule_id s;
     if (strcmp(cs_lua_args_string(L, "stages", "frozen-aware"), "frozen-blind") == 0)
         options->planner = CS_PLANNER_BLIND;
     (void)cs_planner_from_name(cs_lua_args_string(L, "planner", ""), &options->planner);

@@ -9,6 +9,8 @@
 #include "core/base/units.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
+#include "core/sched/lower/lower.h"
+#include "core/sched/proof/kept.h"
 #include "core/sched/sim/predict.h"
 #include "core/wire/wire.h"
 

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/sched/sim/keys.h"
+#include "core/sched/keys.h"
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 
 enum { MAX_SLOTS = 65536 };

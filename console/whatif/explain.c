@@ -318,7 +318,7 @@ static enum cs_status fix_plan(const struct cs_spec *spec, const struct cs_graph
                                struct cs_err *err)
 {
     int32_t llm = graph->llm, n = 0;
-    int schedule = 0;
+    enum cs_schedule_id schedule = CS_SCHEDULE_1f1b;
     const char *modality = spec->modality ? spec->modality : "encoder-parallel";
     enum cs_search_modality of;
     bool is_known = cs_search_modality_from_name(modality, &of) && of != CS_SEARCH_MIXED &&

@@ -6,6 +6,8 @@
 
 #include "core/base/str.h"
 #include "core/plan/cost/bytes.h"
+#include "core/sched/keys.h"
+#include "core/sched/lower/lower.h"
 
 static const char *const held_names[CS_PREVIEW_HELD] = {"weights", "gradients", "optimizer",
                                                         "activations", "boundary"};
@@ -202,7 +204,7 @@ static void action_text(const struct cs_preview *p, int32_t rank,
     } else if (a->op == CS_OP_COPIES) {
         snprintf(out, cap, "sum of %s", p->forecast.stage[a->stage].name);
     } else {
-        cs_span_key_text(&key, out, cap);
+        cs_program_key_text(&key, out, cap);
     }
 }
 

@@ -7,7 +7,7 @@
 #include "core/balance/slot_order.h"
 #include "core/balance/weigh.h"
 #include "core/data/spread.h"
-#include "core/sched/program.h"
+#include "core/sched/lower/lower.h"
 
 /* Sums over the steps, for the log. */
 struct tally {

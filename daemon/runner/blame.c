@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "core/sched/keys.h"
 #include "core/wire/wire.h"
 #include "runner/step_reports.h"
 
@@ -29,7 +30,7 @@ static bool action_of(struct cs_runner *r, const struct cs_child *child, char *o
     if (cs_keys_get(&r->keys, slots, report && report->is_eval, &keys, NULL) != CS_OK ||
         (uint32_t)action >= keys[child->rank].n)
         return false;
-    cs_span_key_text(&keys[child->rank].key[action], out, cap);
+    cs_program_key_text(&keys[child->rank].key[action], out, cap);
     return true;
 }
 

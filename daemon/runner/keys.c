@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#include "core/sched/sim/keys.h"
+#include "core/sched/keys.h"
+#include "core/sched/lower/lower.h"
 
 enum cs_status cs_keys_get(struct cs_keys *keys, int n_slots, bool is_eval,
                            const struct cs_span_keys **out, struct cs_err *err)

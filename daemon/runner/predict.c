@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/io.h"
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 #include "core/wire/wire.h"
 #include "runner/records.h"

@@ -13,7 +13,7 @@
 
 #include "core/balance/slot_order.h"
 #include "core/base/philox.h"
-#include "core/data/assign_order.h"
+#include "core/data/assign_replicas.h"
 #include "core/data/defer.h"
 #include "core/data/spread.h"
 #include "core/sched/sim/lab.h"

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/forecast.h"
 #include "core/sched/sim/lab.h"
 

@@ -26,6 +26,7 @@
 #include "bench/vlm.h"
 #include "core/base/clock.h"
 #include "core/plan/cost/bytes.h"
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 #include "worker/measure/measure.h"
 

@@ -27,6 +27,8 @@
 #include "bench/vlm.h"
 #include "core/base/clock.h"
 #include "core/plan/cost/scratch.h"
+#include "core/sched/lower/lower.h"
+#include "core/sched/proof/kept.h"
 
 /* What a rank tells the parent, in shared memory. */
 struct report {

@@ -11,7 +11,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/data/assign_order.h"
+#include "core/data/assign_replicas.h"
 #include "core/data/defer.h"
 #include "core/sched/sim/lab.h"
 #include "core/sched/sim/sim.h"

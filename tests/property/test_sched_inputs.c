@@ -9,6 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/lab.h"
 #include "core/sched/sim/sim.h"
 #include "tests/support/random_plan.h"

@@ -1,5 +1,8 @@
 /* Random graphs of one to three encoders, also with stages that share ranks: programs are accepted,
  * run to their end and count what they must; equal slots may be permuted. */
+#include "core/sched/lower/lower.h"
+#include "core/sched/proof/limits.h"
+#include "core/sched/proof/verify.h"
 #include "core/sched/sim/sim.h"
 
 #include <setjmp.h>
@@ -99,7 +102,7 @@ struct tally {
     int refused, stalled, hangs;
 };
 
-/* What the verifier lets through runs to its end; what waits in a circle stalls, and both say who
+/* What the verifier lets through runs to its end; what waits in a cycle stalls, and both say who
  * waits for whom. */
 static void check_damaged(const struct cs_program *program, struct cs_arena *arena,
                           struct tally *tally)
@@ -117,7 +120,7 @@ static void check_damaged(const struct cs_program *program, struct cs_arena *are
     if (!runs)
         assert_non_null(strstr(err.text, "dead-lock"));
     if (hangs) {
-        assert_non_null(strstr(err.text, "in a circle: rank"));
+        assert_non_null(strstr(err.text, "in a cycle: rank"));
         assert_non_null(strstr(err.text, " waits for rank"));
         assert_non_null(strstr(why.text, " waits for rank"));
     }

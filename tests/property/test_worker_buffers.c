@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/base/arena.h"
+#include "core/sched/lower/lower.h"
 #include "support/random_plan.h"
 #include "worker/memory/plan.h"
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "console/screen/dump.h"
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 #include "tests/support/tmpdir.h"
 

@@ -14,6 +14,7 @@
 #include "core/base/io.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 #include "core/trace/tracefile.h"
 #include "core/wire/wire.h"

@@ -10,7 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/data/assign_order.h"
+#include "core/data/assign_replicas.h"
 #include "core/data/defer.h"
 
 #define COSTS(...) ((const double[]){__VA_ARGS__})

@@ -9,7 +9,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/sched/sim/keys.h"
+#include "core/sched/keys.h"
+#include "core/sched/lower/lower.h"
 #include "tests/support/need.h"
 #include "tests/support/planned.h"
 

@@ -1,7 +1,9 @@
 /* Programs of plans whose encoders are copies: shared slots, replicated, sums of their gradients;
  * limits of ranks; the six rules of the verifier, each broken once. */
 #include "core/plan/make/planner.h"
-#include "core/sched/program.h"
+#include "core/sched/lower/lower.h"
+#include "core/sched/proof/limits.h"
+#include "core/sched/proof/verify.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -221,8 +223,9 @@ static void damaged_sums_are_refused(void **state)
     struct cs_action kept = *sum;
     assert_int_equal(cs_program_verify(m.program, &m.err), CS_OK);
     sum->n_deps = 0;
-    check_refused(&m, "rank 0: sum of gradients over the copies of vision.0 does not wait for the "
-                      "last backward of its stage");
+    check_refused(&m,
+                  "rank 0: sum of the gradients over the copies of vision.0 does not wait for the "
+                  "last backward of its stage");
     *sum = kept;
     sum->stage = next->stage;
     check_refused(&m, "each kind to its own");
@@ -247,8 +250,8 @@ static void damaged_sums_are_refused(void **state)
     struct cs_sim_options options = {.hop_ns = 1};
     struct cs_sim_result r;
     assert_int_equal(cs_simulate(m.program, &options, m.arena, &r, &m.err), CS_PLAN);
-    assert_non_null(strstr(m.err.text, "in a circle"));
-    assert_non_null(strstr(m.err.text, "sum of gradients over the copies of depth.0"));
+    assert_non_null(strstr(m.err.text, "in a cycle"));
+    assert_non_null(strstr(m.err.text, "sum of the gradients over the copies of depth.0"));
     done(&m);
 }
 
@@ -267,7 +270,7 @@ static void one_missing_copy_stalls_the_others(void **state)
     struct cs_sim_result r;
     assert_int_equal(cs_simulate(m.program, &options, m.arena, &r, &m.err), CS_PLAN);
     assert_non_null(strstr(m.err.text, "dead-lock"));
-    assert_non_null(strstr(m.err.text, "rank 0: sum of gradients over the copies of vision.0"));
+    assert_non_null(strstr(m.err.text, "rank 0: sum of the gradients over the copies of vision.0"));
     done(&m);
 }
 

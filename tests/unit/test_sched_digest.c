@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/base/hash.h"
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/forecast.h"
 #include "core/sched/sim/lab.h"
 #include "tests/support/random_plan.h"

@@ -227,15 +227,15 @@ static void bad_experiments_are_refused(void **state)
                           hop = {"1f1b", 4, NAN};
     const struct cs_lab_module good = MODULE("llm", NULL, 1, T(1), T(1), NULL);
     const struct cs_lab_module stray[] = {good, MODULE("v", "lm", 1, T(1), T(1), NULL)};
-    const struct cs_lab_module circle[] = {MODULE("a", "b", 1, T(1), T(1), NULL),
-                                           MODULE("b", "a", 1, T(1), T(1), NULL)};
+    const struct cs_lab_module cycle[] = {MODULE("a", "b", 1, T(1), T(1), NULL),
+                                          MODULE("b", "a", 1, T(1), T(1), NULL)};
     const struct cs_lab_module twice[] = {good, good};
     const struct cs_lab_module nan[] = {good, MODULE("v", "llm", 1, T(NAN), T(1), NULL)};
     const struct cs_lab_module minus[] = {good, MODULE("v", "llm", 1, T(1), T(-1), NULL)};
     const struct cs_lab_module empty[] = {good, MODULE("v", "llm", 0, T(1), T(1), NULL)};
     const struct cs_lab_module endless[] = {good, MODULE("v", "llm", 1, T(INFINITY), T(1), NULL)};
     check_refused(stray, 2, &ok, CS_INVALID, "v feeds lm");
-    check_refused(circle, 2, &ok, CS_INVALID, "circle");
+    check_refused(cycle, 2, &ok, CS_INVALID, "cycle");
     check_refused(twice, 2, &ok, CS_INVALID, "llm is there twice");
     check_refused(nan, 2, &ok, CS_INVALID, "v.0");
     check_refused(minus, 2, &ok, CS_INVALID, "v.0");

@@ -12,6 +12,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 #include "tests/support/planned.h"
 

@@ -2,7 +2,8 @@
  * actions named, and stall when they are simulated all the same. */
 #include "core/plan/plan_json.h"
 #include "core/plan/plan_schedule.h"
-#include "core/sched/program.h"
+#include "core/sched/lower/lower.h"
+#include "core/sched/proof/verify.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -330,7 +331,7 @@ static void replicas_sum_gradients_and_gather_weights(void **state)
     }
     make(&m, &twice, SLOTS / 2, false);
     find(&m, 1, CS_OP_GATHER, 0, 0)->n_deps = 0;
-    check_refused(&m, (const char *const[]){"rank 1: weights from the replicas",
+    check_refused(&m, (const char *const[]){"rank 1: updated weights of the replicas",
                                             "does not wait for the optimizer step", NULL});
     done(&m);
     make(&m, &twice, SLOTS / 2, false);
@@ -367,7 +368,7 @@ static void swapped_collectives_are_refused_and_stall(void **state)
     done(&m);
 }
 
-static void circle_across_ranks_names_them(void **state)
+static void cycle_across_ranks_names_them(void **state)
 {
     (void)state;
     struct made m;
@@ -717,7 +718,7 @@ int main(void)
         cmocka_unit_test(replicas_sum_gradients_and_gather_weights),
         cmocka_unit_test(missing_collective_member_stalls),
         cmocka_unit_test(swapped_collectives_are_refused_and_stall),
-        cmocka_unit_test(circle_across_ranks_names_them),
+        cmocka_unit_test(cycle_across_ranks_names_them),
         cmocka_unit_test(duplicated_step_is_refused),
         cmocka_unit_test(lost_dependencies_are_refused),
         cmocka_unit_test(wild_indices_are_refused_before_use),

@@ -9,7 +9,9 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/sim.h"
+#include "core/sched/traits.h"
 #include "core/search/trial.h"
 
 enum { ENC = 3, LLM = 9 };
@@ -67,14 +69,8 @@ static int64_t stage_cost(void *user, const struct cs_program *program, int rank
                           const struct cs_action *a)
 {
     const struct cs_trial *t = user;
-    const struct cs_stage *s = a->stage >= 0 ? &program->plan->stages[a->stage] : NULL;
     (void)rank;
-    return a->op == CS_OP_FWD          ? s->fwd_ns
-           : a->op == CS_OP_BWD        ? s->bwd_input_ns + s->bwd_weight_ns
-           : a->op == CS_OP_BWD_INPUT  ? s->bwd_input_ns
-           : a->op == CS_OP_BWD_WEIGHT ? s->bwd_weight_ns
-           : a->op == CS_OP_SEND       ? t->hop[a->edge]
-                                       : 0;
+    return a->op == CS_OP_SEND ? t->hop[a->edge] : cs_action_work_ns(program->plan, a);
 }
 
 static void expect_equal(struct cs_trial *t, struct cs_arena *arena)
@@ -115,7 +111,7 @@ static void expect_equal(struct cs_trial *t, struct cs_arena *arena)
 
 static int try_plan(struct model *m, const int place[2], int schedule, int32_t chunks)
 {
-    struct cs_found found = {.schedule = schedule, .chunks = chunks};
+    struct cs_found found = {.schedule = (enum cs_schedule_id)schedule, .chunks = chunks};
     struct cs_search_options options = {.batch_slots = 12, .zeros = 2, .dp = 1};
     struct cs_candidate *c = &found.candidate;
     struct cs_trial t;
@@ -144,26 +140,26 @@ static int try_plan(struct model *m, const int place[2], int schedule, int32_t c
 
 static void replayed_is_simulated(void **state)
 {
-    int n[CS_SEARCH_SCHEDULES][CS_PLACEMENTS * CS_PLACEMENTS] = {{0}};
+    int n[CS_SCHEDULES][CS_PLACEMENTS * CS_PLACEMENTS] = {{0}};
     (void)state;
     state_of = 5;
     for (int trial = 0; trial < 40; trial++) {
         struct model m;
         draw_model(&m);
-        for (int s = 0; s < CS_SEARCH_SCHEDULES; s++)
+        for (int s = 0; s < CS_SCHEDULES; s++)
             for (int p = 0; p < CS_PLACEMENTS * CS_PLACEMENTS; p++) {
                 int place[2] = {p % CS_PLACEMENTS, p / CS_PLACEMENTS};
-                bool is_cut = cs_search_schedules[s].is_interleaved;
+                bool is_cut = cs_plan_schedule(s)->layout == CS_LAYOUT_CHUNKS;
                 n[s][p] += try_plan(&m, place, s, is_cut ? (int32_t)draw(2, 3) : 1);
             }
     }
-    for (int s = 0; s < CS_SEARCH_SCHEDULES; s++) { /* what the search relies on was there */
-        const struct cs_schedule_row *row = &cs_search_schedules[s];
-        if (row->takes_own)
+    for (int s = 0; s < CS_SCHEDULES; s++) { /* what the search relies on was there */
+        const unsigned takes = cs_plan_schedule(s)->takes;
+        if ((takes & (1u << CS_PLACE_OWN)))
             assert_true(n[s][0] > 30);
-        if (row->takes_colocated && !row->takes_own)
+        if ((takes & (1u << CS_PLACE_COLOCATED)) && !(takes & (1u << CS_PLACE_OWN)))
             assert_true(n[s][CS_PLACE_COLOCATED * (CS_PLACEMENTS + 1)] > 30);
-        if (row->takes_own && row->takes_replicated)
+        if ((takes & (1u << CS_PLACE_OWN)) && (takes & (1u << CS_PLACE_REPLICATED)))
             assert_true(n[s][CS_PLACE_REPLICATED] > 30);
     }
     assert_true(n[0][CS_PLACE_COLOCATED] > 30); /* own and colocated, 1f1b */

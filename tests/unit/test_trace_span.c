@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "core/sched/keys.h"
 #include "core/trace/span.h"
 
 #define ACTION(id, from, to)                                                                       \
@@ -105,7 +106,7 @@ static void actions_have_words(void **state)
 
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
         char text[80];
-        cs_span_key_text(&rows[i].key, text, sizeof text);
+        cs_program_key_text(&rows[i].key, text, sizeof text);
         assert_string_equal(text, rows[i].text);
     }
 }

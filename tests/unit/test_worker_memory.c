@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "core/plan/cost/scratch.h"
+#include "core/sched/proof/kept.h"
 #include "support/lazy_device.h"
 #include "support/need.h"
 #include "support/planned.h"

@@ -19,6 +19,7 @@
 
 #include "core/base/hash.h"
 #include "core/plan/plan_json.h"
+#include "core/sched/lower/lower.h"
 #include "core/wire/wire.h"
 #include "support/device.h"
 #include "support/need.h"

@@ -6,8 +6,9 @@
 
 #include "core/data/assign_order.h"
 #include "core/data/slot.h"
-#include "core/sched/program.h"
+#include "core/sched/lower/lower.h"
 #include "core/sched/sim/sim.h"
+#include "core/sched/traits.h"
 
 enum { FINE = 1024 /* parts of a nanosecond: small shares of short stages must not be equal */ };
 
@@ -62,14 +63,7 @@ static int64_t action_ns(void *user, const struct cs_program *program, int rank,
     if (action->stage < 0 || action->slot < 0)
         return 0;
     const struct cs_stage *stage = &q->s->plan->stages[action->stage];
-    if (action->op == CS_OP_FWD)
-        ns = stage->fwd_ns;
-    else if (action->op == CS_OP_BWD)
-        ns = stage->bwd_input_ns + stage->bwd_weight_ns;
-    else if (action->op == CS_OP_BWD_INPUT)
-        ns = stage->bwd_input_ns;
-    else if (action->op == CS_OP_BWD_WEIGHT)
-        ns = stage->bwd_weight_ns;
+    ns = cs_work_ns(stage, (enum cs_op)action->op);
     const double share = q->share[stage->branch * program->n_slots + q->order[action->slot]];
     return (int64_t)((double)ns * share * FINE + 0.5);
 }

@@ -7,23 +7,29 @@
 #include "core/base/buf.h"
 #include "core/base/near.h"
 
-/* clang-format off */
-static const struct cs_schedule_info schedules[] = {
-    {"1f1b",        CS_LAYOUT_STAGES,    false, "one forward, one backward, over the graph of stages"},
-    {"gpipe",       CS_LAYOUT_STAGES,    false, "all forwards, then all backwards"},
-    {"interleaved", CS_LAYOUT_CHUNKS,    false, "1F1B over chunks: a rank of the LLM has several stages"},
-    {"zb-h1",       CS_LAYOUT_STAGES,    true,  "weight gradients fill bubbles, memory of 1F1B"},
-    {"zb-h2",       CS_LAYOUT_STAGES,    true,  "no bubble between first and last work, twice the live slots"},
-    {"zb-h2-late",  CS_LAYOUT_STAGES,    true,  "zb-h2 with weight gradients as late as memory allows"},
-    {"three-phase", CS_LAYOUT_COLOCATED, false, "encoders of all slots, then the LLM, then the encoders' backwards"},
-    {"anchors",     CS_LAYOUT_COLOCATED, false, "encoders a few groups of slots ahead of the LLM"},
+static const struct cs_schedule_info schedules[CS_SCHEDULES] = {
+#define X(id, name, layout, live, splits, encodes_all, takes, is_usual, help)                      \
+    {CS_SCHEDULE_##id, name,     CS_LAYOUT_##layout,                                               \
+     CS_LIVE_##live,   splits,   encodes_all,                                                      \
+     CS_TAKES_##takes, is_usual, help},
+    CS_SCHEDULES_TABLE(X)
+#undef X
 };
-
-/* clang-format on */
 
 const struct cs_schedule_info *cs_plan_schedule(int i)
 {
-    return i >= 0 && i < (int)CS_ARRAY_LEN(schedules) ? &schedules[i] : NULL;
+    return i >= 0 && i < CS_SCHEDULES ? &schedules[i] : NULL;
+}
+
+int64_t cs_schedule_live_slots(const struct cs_schedule_info *schedule, int64_t depth, int64_t path,
+                               int64_t slots)
+{
+    const int64_t live[] = {[CS_LIVE_DEPTH] = depth + 1,
+                            [CS_LIVE_ALL] = slots,
+                            [CS_LIVE_PATH] = path,
+                            [CS_LIVE_TWICE] = 2 * depth + 2,
+                            [CS_LIVE_TWICE_PATH] = 2 * path - 1};
+    return live[schedule->live] < slots ? live[schedule->live] : slots;
 }
 
 enum cs_status cs_plan_schedule_find(const char *name, const struct cs_schedule_info **out,
@@ -209,7 +215,7 @@ enum cs_status cs_plan_check_fits(const struct cs_plan *plan, struct cs_err *err
                            "schedule %s runs every slot on every stage, but %s has only slots i "
                            "with i %% %d = %d; three-phase and anchors share slots",
                            info->name, plan->stages[s].name, plan->share[s].n, plan->share[s].at);
-    if (strncmp(info->name, "zb-h2", 5) == 0)
+    if (info->live == CS_LIVE_TWICE || info->live == CS_LIVE_TWICE_PATH)
         CS_TRY(check_zb_h2(plan, err));
     return CS_OK;
 }

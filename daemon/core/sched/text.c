@@ -1,23 +1,6 @@
 /* Programs and actions in words. */
 #include "core/sched/program.h"
 
-static const char *const words[] = {
-    [CS_OP_FWD] = "forward",
-    [CS_OP_BWD] = "backward",
-    [CS_OP_BWD_INPUT] = "input backward",
-    [CS_OP_BWD_WEIGHT] = "weight backward",
-    [CS_OP_SEND] = "send",
-    [CS_OP_RECV] = "recv",
-    [CS_OP_TIED] = "exchange of the tied embedding",
-    [CS_OP_NORM] = "gradient norm",
-    [CS_OP_STEP] = "optimizer step",
-    [CS_OP_MARK] = "end of step",
-    [CS_OP_COPIES] = "sum of gradients over the copies",
-    [CS_OP_REDUCE] = "sum of gradients over the replicas",
-    [CS_OP_GATHER] = "weights from the replicas",
-};
-_Static_assert(CS_ARRAY_LEN(words) == CS_OP_COUNT, "one word per operation");
-
 const char *cs_program_letter(enum cs_op op)
 {
     return cs_op_letter(op == CS_OP_BWD_INPUT ? CS_OP_BWD : op);
@@ -41,7 +24,8 @@ void cs_action_text(const struct cs_program *program, int rank, uint32_t id, str
 {
     const struct cs_plan *plan = program->plan;
     const struct cs_action *a = &program->rank[rank].actions[id];
-    cs_buf_addf(out, "rank %d: %s", rank, a->op < CS_OP_COUNT ? words[a->op] : "unknown operation");
+    cs_buf_addf(out, "rank %d: %s", rank,
+                a->op < CS_OP_COUNT ? cs_op_table[a->op].words : "unknown operation");
     if (a->edge >= 0 && a->edge < plan->n_edges)
         cs_buf_addf(out, " %s of edge %s -> %s", a->is_grad ? "grad" : "rows",
                     plan->stages[plan->edges[a->edge].from].name,

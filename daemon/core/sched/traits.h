@@ -1,5 +1,5 @@
-/* What the actions of a stage are, from the plan alone: generators, communication pass, verifier
- * and simulator ask here. Private to core/sched. */
+/* What the actions of a stage are and take, from the plan and the table of operations alone:
+ * generators, messages, verifier, simulator and search ask here. */
 #ifndef CS_SCHED_TRAITS_H
 #define CS_SCHED_TRAITS_H
 
@@ -45,15 +45,44 @@ static inline bool cs_sums_over_copies(const struct cs_plan *plan,
     return plan->stages[stage].copies > 1 && traits[stage].has_backward;
 }
 
+/* the backward that makes the gradient of the stage's input, or takes the place of the one that
+ * would */
+static inline bool cs_takes_gradient(const struct cs_stage_traits *traits, enum cs_op op)
+{
+    return cs_op_does(op, CS_PART_INPUT) ||
+           (cs_op_does(op, CS_PART_WEIGHT) && !traits->has_input_part);
+}
+
+/* the last backward of the stage on its slot */
+static inline bool cs_ends_backward(const struct cs_stage_traits *traits, enum cs_op op)
+{
+    return cs_op_does(op, CS_PART_WEIGHT) ||
+           (cs_op_does(op, CS_PART_INPUT) && !traits->has_weight_part);
+}
+
+/* what the parts of an operation take of a slot filled to its budgets, in ns; 0: it has none */
+static inline int64_t cs_work_ns(const struct cs_stage *stage, enum cs_op op)
+{
+    return (cs_op_does(op, CS_PART_FORWARD) ? stage->fwd_ns : 0) +
+           (cs_op_does(op, CS_PART_INPUT) ? stage->bwd_input_ns : 0) +
+           (cs_op_does(op, CS_PART_WEIGHT) ? stage->bwd_weight_ns : 0);
+}
+
+/* the same of an action, as its plan says */
+static inline int64_t cs_action_work_ns(const struct cs_plan *plan, const struct cs_action *action)
+{
+    return action->stage >= 0 ? cs_work_ns(&plan->stages[action->stage], (enum cs_op)action->op)
+                              : 0;
+}
+
 /* live slots of the action's stage: +1 it becomes live, -1 it is released */
 static inline int32_t cs_live_change(const struct cs_stage_traits *traits,
                                      const struct cs_action *action)
 {
-    bool is_last = action->op == CS_OP_BWD || action->op == CS_OP_BWD_WEIGHT ||
-                   (action->op == CS_OP_BWD_INPUT && !traits->has_weight_part);
+    enum cs_op op = (enum cs_op)action->op;
     if (!traits->has_backward)
         return 0;
-    return action->op == CS_OP_FWD ? 1 : is_last ? -1 : 0;
+    return cs_op_does(op, CS_PART_FORWARD) ? 1 : cs_ends_backward(traits, op) ? -1 : 0;
 }
 
 #endif

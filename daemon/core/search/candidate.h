@@ -14,14 +14,6 @@ struct cs_candidate {
     uint8_t planner;
 };
 
-struct cs_schedule_row {
-    const char *name;
-    bool takes_own, takes_colocated, takes_replicated; /* encoders */
-    bool is_interleaved;
-};
-
-extern const struct cs_schedule_row cs_search_schedules[CS_SEARCH_SCHEDULES];
-
 /* A share of a slot's time: num / den. parts > 1: replicas share its items; times > 1: one replica
  * has the slots of several. */
 struct cs_share {
@@ -63,7 +55,7 @@ enum cs_status cs_search_enumerate(const struct cs_search_problem *problem,
 struct cs_found {
     struct cs_search_plan *plan;
     struct cs_candidate candidate; /* with the zero levels that fit */
-    int schedule;
+    enum cs_schedule_id schedule;
     int32_t chunks;
     int *sizes[CS_SEARCH_MAX_BRANCHES]; /* layers of every stage, LLM: of every chunk */
     bool is_refined;
@@ -93,10 +85,12 @@ enum cs_status cs_search_sample(struct cs_sampler *sampler, struct cs_found *fou
 void cs_search_refine(const struct cs_search_problem *problem,
                       const struct cs_search_options *options, struct cs_found *found,
                       struct cs_arena *arena);
-/* fills result->explain; best: that of result->plan[0] */
+/* Fills result->explain. best: that of result->plan[0]; unbound: the fastest plan where memory has
+ * no limit, NULL: there is none. */
 void cs_search_explain(const struct cs_search_problem *problem,
                        const struct cs_search_options *options, const struct cs_found *best,
-                       struct cs_arena *arena, struct cs_search_result *result);
+                       const struct cs_search_plan *unbound, struct cs_arena *arena,
+                       struct cs_search_result *result);
 /* what a plan takes longer than the best, and by what */
 const char *cs_search_loses(const struct cs_search_plan *best, const struct cs_search_plan *plan,
                             struct cs_arena *arena);

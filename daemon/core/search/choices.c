@@ -14,13 +14,6 @@ struct maker {
     int32_t branch;
 };
 
-int64_t cs_search_layer_ns(const struct cs_search_layer *layer, enum cs_search_cut cut)
-{
-    return cut == CS_CUT_BLIND
-               ? layer->blind_ns
-               : layer->fwd_ns + layer->bwd_input_ns + layer->bwd_weight_ns + layer->redo_ns;
-}
-
 /* worst[k] = smallest bottleneck of all layers on k stages, k = 1 .. max */
 static void bottlenecks(const struct cs_search_layer *layer, int32_t n, int32_t max,
                         enum cs_search_cut cut, struct cs_arena *arena, int64_t *worst)

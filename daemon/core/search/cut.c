@@ -36,16 +36,13 @@ static int32_t longest_chain(const struct cs_trial *t)
  * behind it; zb-h1 delays weight gradients, so every stage keeps as many as the first. */
 static int64_t in_flight(const struct cs_trial *t, int32_t b, int32_t s)
 {
-    const struct cs_schedule_row *row = &cs_search_schedules[t->found->schedule];
-    int64_t depth = depth_of(t, b, s), alive = depth + 1, slots = t->slots, p = t->c->pp[t->llm];
-    if (strcmp(row->name, "gpipe") == 0)
-        alive = slots;
-    else if (strcmp(row->name, "zb-h1") == 0)
-        alive = longest_chain(t);
-    else if (strcmp(row->name, "zb-h2") == 0)
-        alive = 2 * depth + 1;
-    else if (row->is_interleaved && b == t->llm) /* of one chunk: every v-th */
+    const struct cs_schedule_info *row = cs_plan_schedule((int)t->found->schedule);
+    int64_t depth = depth_of(t, b, s), slots = t->slots, p = t->c->pp[t->llm];
+    int64_t path = longest_chain(t), alive = depth + 1;
+    if (row->layout == CS_LAYOUT_CHUNKS && b == t->llm) /* of one chunk: every v-th */
         alive = (2 * (p - 1 - s % p) + (t->chunks - 1) * p + t->chunks) / t->chunks;
+    else
+        alive = cs_schedule_live_slots(row, depth, path, slots);
     return alive < slots ? alive : slots;
 }
 
@@ -115,7 +112,7 @@ static void prepare(struct cutter *x)
 static int64_t taken(const struct cs_trial *t)
 {
     struct cs_memory memory = {0};
-    bool is_all = strcmp(cs_search_schedules[t->found->schedule].name, "three-phase") == 0;
+    bool is_all = cs_plan_schedule((int)t->found->schedule)->encodes_all;
     int64_t p = t->c->pp[t->llm], groups = (t->slots + p - 1) / p;
     int64_t shared = is_all || groups < 3 ? groups : 3, repeated = p < t->slots ? p : t->slots;
     cs_trial_add_encoders(t, &memory);

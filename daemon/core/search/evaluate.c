@@ -2,36 +2,15 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/sched/lower/lower.h"
 #include "core/search/account.h"
-
-const struct cs_schedule_row cs_search_schedules[CS_SEARCH_SCHEDULES] = {
-    {"1f1b",        true,  true,  true,  false},
-    {"gpipe",       true,  false, true,  false},
-    {"zb-h1",       true,  false, true,  false},
-    {"zb-h2",       true,  false, true,  false},
-    {"interleaved", true,  false, false, true },
-    {"three-phase", false, true,  true,  false},
-    {"anchors",     false, true,  true,  false},
-};
-
-enum cs_search_modality cs_candidate_modality(const struct cs_search_problem *problem,
-                                              const struct cs_candidate *c)
-{
-    static const enum cs_search_modality of[CS_PLACEMENTS] = {
-        CS_SEARCH_PARALLEL, CS_SEARCH_COLOCATED, CS_SEARCH_REPLICATED};
-
-    for (int32_t b = 1; b < problem->n_branches - 1; b++)
-        if (c->place[b] != c->place[0])
-            return CS_SEARCH_MIXED;
-    return problem->n_branches > 1 ? of[c->place[0]] : CS_SEARCH_PARALLEL;
-}
 
 static void describe(const struct cs_trial *t, struct cs_search_plan *plan)
 {
     const struct cs_candidate *c = t->c;
     *plan = (struct cs_search_plan){.planner = (enum cs_search_planner)c->planner,
                                     .modality = cs_candidate_modality(t->problem, c),
-                                    .schedule = cs_search_schedules[t->found->schedule].name,
+                                    .schedule = cs_plan_schedule((int)t->found->schedule)->name,
                                     .state = t->problem->optimizer.state,
                                     .is_blind_cut = c->planner == CS_PLANNER_BLIND,
                                     .is_refined = t->found->is_refined,
@@ -67,8 +46,8 @@ static enum cs_status check_nodes(const struct cs_trial *t, const struct cs_layo
 
 static enum cs_status check_chunks(const struct cs_trial *t, struct cs_err *err)
 {
-    const struct cs_schedule_row *row = &cs_search_schedules[t->found->schedule];
-    if (!row->is_interleaved)
+    const struct cs_schedule_info *row = cs_plan_schedule((int)t->found->schedule);
+    if (row->layout != CS_LAYOUT_CHUNKS)
         return CS_OK;
     if (t->c->pp[t->llm] < 2)
         return cs_fail(err, CS_PLAN, "%s needs two stages of %s or more", row->name,
@@ -92,8 +71,8 @@ static enum cs_status replay_slots(const struct cs_trial *t, int32_t slots, stru
 
 static bool keeps_all_slots(const struct cs_trial *t)
 {
-    const char *name = cs_search_schedules[t->found->schedule].name;
-    return strcmp(name, "gpipe") == 0 || strcmp(name, "three-phase") == 0;
+    return cs_plan_schedule((int)t->found->schedule)->live == CS_LIVE_ALL ||
+           cs_plan_schedule((int)t->found->schedule)->encodes_all;
 }
 
 /* Past the warm-up every further slot takes one period: two lengths, then a straight line. */

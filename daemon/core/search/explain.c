@@ -11,6 +11,7 @@ struct writer {
     const struct cs_search_problem *problem;
     const struct cs_search_options *options;
     const struct cs_found *best;
+    const struct cs_search_plan *unbound;
     struct cs_arena *arena;
     struct cs_search_result *result;
 };
@@ -185,35 +186,14 @@ static void say_planners(const struct writer *w, const char **out, int32_t *n)
     }
 }
 
-/* What the best plan takes when one constraint is lifted, at full slots. */
-static const struct cs_search_plan *without(const struct writer *w,
-                                            const struct cs_search_problem *problem)
-{
-    struct cs_search_options options = *w->options;
-    struct cs_search_result *result = CS_NEW(w->arena, struct cs_search_result);
-    struct cs_err err;
-    options.skip_planners = true;
-    options.explains = false;
-    options.samples = NULL;
-    options.n_simulate = 6;
-    options.n_refine = 1;
-    options.top = 1;
-    if (cs_search_run(problem, &options, w->arena, result, &err) != CS_OK)
-        return NULL;
-    return &result->plan[0];
-}
-
 static void say_memory(const struct writer *w, const char **out, int32_t *n)
 {
-    struct cs_search_problem *free_of = CS_NEW(w->arena, struct cs_search_problem);
     const struct cs_search_plan *best = w->best->plan;
     int64_t least = w->result->least_step_ns;
     char cap[CS_UNITS_CAP], need[CS_UNITS_CAP];
     if (w->problem->mem_bytes <= 0)
         return;
-    *free_of = *w->problem;
-    free_of->mem_bytes = 0;
-    const struct cs_search_plan *plan = without(w, free_of);
+    const struct cs_search_plan *plan = w->unbound;
     cs_bytes_print(cap, sizeof(cap), (uint64_t)w->problem->mem_bytes);
     if (!plan || plan->step_ns >= least) {
         cs_bytes_print(need, sizeof(need), (uint64_t)best->peak_bytes);
@@ -267,9 +247,10 @@ static void say_batch(const struct writer *w, const char **out, int32_t *n)
 
 void cs_search_explain(const struct cs_search_problem *problem,
                        const struct cs_search_options *options, const struct cs_found *best,
-                       struct cs_arena *arena, struct cs_search_result *result)
+                       const struct cs_search_plan *unbound, struct cs_arena *arena,
+                       struct cs_search_result *result)
 {
-    struct writer w = {problem, options, best, arena, result};
+    struct writer w = {problem, options, best, unbound, arena, result};
     struct cs_search_explain *e = &result->explain;
     e->cut = CS_NEW_ARRAY(arena, const char *, MAX_SENTENCES);
     e->bind = CS_NEW_ARRAY(arena, const char *, MAX_SENTENCES);
@@ -281,50 +262,4 @@ void cs_search_explain(const struct cs_search_problem *problem,
     say_memory(&w, e->bind, &e->n_bind);
     say_ranks(&w, e->bind, &e->n_bind);
     say_batch(&w, e->bind, &e->n_bind);
-}
-
-/* What others lose */
-
-struct loss {
-    const char *what;
-    double ns;
-};
-
-static bool redoes_more(const struct cs_search_plan *best, const struct cs_search_plan *plan)
-{
-    for (int32_t b = 0; b < plan->layout.n_branches; b++)
-        if (plan->layout.branch[b].recompute > best->layout.branch[b].recompute)
-            return true;
-    return false;
-}
-
-const char *cs_search_loses(const struct cs_search_plan *best, const struct cs_search_plan *plan,
-                            struct cs_arena *arena)
-{
-    double p = (double)plan->pipeline_ns, q = (double)best->pipeline_ns;
-    double work = p * (1 - plan->bubble) - q * (1 - best->bubble);
-    double idle = p * plan->bubble - q * best->bubble;
-    const char *why = plan->n_ranks < best->n_ranks ? "more work per rank, of fewer ranks"
-                      : redoes_more(best, plan)     ? "more work per rank, with more recompute"
-                                                    : "more work per rank";
-    struct loss loss[] = {
-        {why,                              work                                     },
-        {"more idle time in the pipeline", idle                                     },
-        {"a longer exchange of gradients", (double)(plan->sync_ns - best->sync_ns)  },
-        {"a longer optimizer",             (double)(plan->optim_ns - best->optim_ns)},
-    };
-    size_t most = 0;
-    bool is_sampled = plan->mean_ns > 0 && best->mean_ns > 0;
-    int64_t its = is_sampled ? plan->mean_ns : plan->step_ns,
-            own = is_sampled ? best->mean_ns : best->step_ns;
-    for (size_t i = 1; i < CS_ARRAY_LEN(loss); i++)
-        most = loss[i].ns > loss[most].ns ? i : most;
-    if (its <= own)
-        return "nothing in time";
-    char part[CS_UNITS_CAP];
-    double percent = own > 0 ? 100.0 * (double)(its - own) / (double)own : 0;
-    if (!(loss[most].ns > 0)) /* as fast when slots are full, slower on ragged ones */
-        return cs_arena_printf(arena, "+%.1f%%: more on ragged slots", percent);
-    cs_duration_print(part, sizeof(part), (uint64_t)loss[most].ns);
-    return cs_arena_printf(arena, "+%.1f%%: %s of %s", percent, part, loss[most].what);
 }

@@ -1,7 +1,7 @@
 /* See replay.h. */
 #include "core/search/replay.h"
 
-#include "core/sched/orders/order.h"
+#include "core/sched/orders/generator.h"
 
 struct edges { /* edge ids that enter or leave a stage */
     int32_t *first, *id;
@@ -26,18 +26,11 @@ struct maker {
 static enum cs_status make_orders(struct maker *m, const struct cs_program_options *options,
                                   struct cs_arena *scratch, struct cs_err *err)
 {
-    const struct cs_schedule *schedule = NULL;
-    CS_TRY(cs_schedule_find(m->plan->schedule, &schedule, err));
     m->traits = cs_traits_make(m->plan, false, options->share, scratch);
     cs_pipeline_init(m->plan, options, m->traits, scratch, &m->pipeline);
-    if (schedule->prepare)
-        CS_TRY(schedule->prepare(&m->pipeline, scratch, err));
-    m->order = CS_NEW_ARRAY(scratch, struct cs_order, m->plan->n_ranks + 1);
-    for (int32_t r = 0; r < m->plan->n_ranks; r++) {
-        cs_order_init(&m->pipeline, r, scratch, &m->order[r]);
-        schedule->order(&m->pipeline, r, &m->order[r]);
+    CS_TRY(cs_orders_make(&m->pipeline, scratch, &m->order, err));
+    for (int32_t r = 0; r < m->plan->n_ranks; r++)
         m->replay->n_items += (int32_t)m->order[r].n;
-    }
     return CS_OK;
 }
 
@@ -58,13 +51,6 @@ static void list_edges(const struct maker *m, bool is_out, struct cs_arena *scra
         for (int32_t s = 0; pass == 0 && s < plan->n_stages; s++)
             e->first[s + 2] += e->first[s + 1];
     }
-}
-
-/* the item after which the gradient of the stage's input is there */
-static bool ends_input(const struct cs_stage_traits *t, enum cs_op op)
-{
-    return op == CS_OP_BWD || op == CS_OP_BWD_INPUT ||
-           (op == CS_OP_BWD_WEIGHT && !t->has_input_part);
 }
 
 static int32_t *cell(const struct maker *m, int32_t *table, int32_t stage, int32_t slot)
@@ -89,7 +75,7 @@ static bool find_waits(struct maker *m, const struct cs_order_item *x)
     bool is_fwd = x->op == CS_OP_FWD;
     const struct edges *e = is_fwd ? &m->in : &m->out;
     int32_t n = m->n_waits;
-    if (!is_fwd && !ends_input(t, (enum cs_op)x->op))
+    if (!is_fwd && !cs_takes_gradient(t, (enum cs_op)x->op))
         return true; /* weight half: after the input half of its rank */
     for (int32_t i = e->first[x->stage]; i < e->first[x->stage + 1]; i++) {
         const struct cs_edge *edge = &m->plan->edges[e->id[i]];
@@ -128,12 +114,6 @@ static void send(struct maker *m, const struct cs_order_item *x)
     }
 }
 
-static bool releases(const struct cs_stage_traits *t, enum cs_op op)
-{
-    return op == CS_OP_BWD || op == CS_OP_BWD_WEIGHT ||
-           (op == CS_OP_BWD_INPUT && !t->has_weight_part);
-}
-
 static void emit(struct maker *m, int32_t rank, const struct cs_order_item *x, int32_t at)
 {
     struct cs_replay *r = m->replay;
@@ -144,14 +124,14 @@ static void emit(struct maker *m, int32_t rank, const struct cs_order_item *x, i
                                           .slot = x->slot,
                                           .rank = (int16_t)rank,
                                           .op = x->op,
-                                          .releases = releases(t, (enum cs_op)x->op)};
+                                          .releases = cs_ends_backward(t, (enum cs_op)x->op)};
     r->first_wait[at + 1] = m->n_waits;
     if (x->op == CS_OP_FWD)
         *cell(m, m->fwd_at, x->stage, x->slot) = at;
-    else if (ends_input(t, (enum cs_op)x->op))
+    else if (cs_takes_gradient(t, (enum cs_op)x->op))
         *cell(m, m->back_at, x->stage, x->slot) = at;
     m->last[rank] = at;
-    if (x->op == CS_OP_FWD || ends_input(t, (enum cs_op)x->op))
+    if (x->op == CS_OP_FWD || cs_takes_gradient(t, (enum cs_op)x->op))
         send(m, x);
     r->first_message[at + 1] = r->n_messages;
 }

@@ -72,15 +72,16 @@ static void fill_costs(const struct cs_trial *t, const struct cs_replay *r,
     int64_t base = (int64_t)lane * loads->slots;
     for (int32_t i = 0; i < r->n_items; i++) {
         const struct cs_replay_item *x = &r->item[i];
+        const enum cs_op op = (enum cs_op)x->op;
         double ns = 0.5;
         for (int32_t b = 0; b < n; b++) {
             const struct cs_trial_part *p = &t->part[x->stage * n + b];
             double fwd = loads->fwd[b][base + x->slot], bwd = loads->bwd[b][base + x->slot];
-            if (x->op == CS_OP_FWD)
+            if (cs_op_does(op, CS_PART_FORWARD))
                 ns += fwd * (double)p->fwd_ns;
-            if (x->op == CS_OP_BWD || x->op == CS_OP_BWD_INPUT)
+            if (cs_op_does(op, CS_PART_INPUT))
                 ns += bwd * (double)p->bwd_input_ns;
-            if (x->op == CS_OP_BWD || x->op == CS_OP_BWD_WEIGHT)
+            if (cs_op_does(op, CS_PART_WEIGHT))
                 ns += bwd * (double)p->bwd_weight_ns;
         }
         cost[i] = (int64_t)ns;

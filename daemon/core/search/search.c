@@ -25,26 +25,23 @@ bool cs_search_modality_from_name(const char *name, enum cs_search_modality *out
     return false;
 }
 
-bool cs_search_schedule_from_name(const char *name, int *schedule)
+bool cs_search_schedule_from_name(const char *name, enum cs_schedule_id *schedule)
 {
-    for (int i = 0; i < CS_SEARCH_SCHEDULES; i++)
-        if (strcmp(cs_search_schedules[i].name, name) == 0) {
-            *schedule = i;
-            return true;
-        }
-    return false;
+    const struct cs_schedule_info *info = NULL;
+    if (cs_plan_schedule_find(name, &info, NULL) != CS_OK || info->takes == 0)
+        return false;
+    *schedule = info->id;
+    return true;
 }
 
 struct cs_search_options cs_search_defaults(const struct cs_search_options *options)
 {
     struct cs_search_options o = *options;
-    static const char *const usual[] = {"1f1b", "zb-h1", "interleaved", "anchors"};
-    int at = 0;
     if (o.modalities == 0)
         o.modalities = 1u << CS_SEARCH_PARALLEL | 1u << CS_SEARCH_COLOCATED | 1u << CS_SEARCH_MIXED;
-    for (size_t i = 0; options->schedules == 0 && i < CS_ARRAY_LEN(usual); i++)
-        if (cs_search_schedule_from_name(usual[i], &at))
-            o.schedules |= 1u << at;
+    for (int i = 0; options->schedules == 0 && i < CS_SCHEDULES; i++)
+        if (cs_plan_schedule(i)->is_usual)
+            o.schedules |= 1u << i;
     o.recomputes = o.recomputes ? o.recomputes : (1u << CS_RECOMPUTES) - 1;
     o.zeros = o.zeros ? o.zeros : 1u << 1 | 1u << 2 | 1u << 3;
     o.max_pp = o.max_pp ? o.max_pp : 64;
@@ -81,18 +78,24 @@ static bool has_place(const struct searcher *s, const struct cs_candidate *c,
     return false;
 }
 
+static bool takes(const struct cs_schedule_info *schedule, enum cs_placement place)
+{
+    return (schedule->takes >> place & 1) != 0;
+}
+
 static bool orders(const struct searcher *s, int schedule, const struct cs_candidate *c)
 {
-    const struct cs_schedule_row *row = &cs_search_schedules[schedule];
+    const struct cs_schedule_info *row = cs_plan_schedule(schedule);
+    bool takes_own = takes(row, CS_PLACE_OWN);
     bool has_own = has_place(s, c, CS_PLACE_OWN), has_shared = has_place(s, c, CS_PLACE_COLOCATED);
     if ((s->options.schedules >> schedule & 1) == 0)
         return false;
-    if (has_shared && !has_own && row->takes_own) /* anchors and three-phase are never worse */
+    if (has_shared && !has_own && takes_own) /* anchors and three-phase are never worse */
         return false;
-    if (!row->takes_own && !has_shared)
+    if (!takes_own && !has_shared)
         return false;
-    return (!has_own || row->takes_own) && (!has_shared || row->takes_colocated) &&
-           (!has_place(s, c, CS_PLACE_REPLICATED) || row->takes_replicated);
+    return (!has_own || takes_own) && (!has_shared || takes(row, CS_PLACE_COLOCATED)) &&
+           (!has_place(s, c, CS_PLACE_REPLICATED) || takes(row, CS_PLACE_REPLICATED));
 }
 
 static void note_failure(struct searcher *s, int64_t nearest, const struct cs_err *err)
@@ -110,7 +113,8 @@ static bool try_schedule(struct searcher *s, const struct cs_candidate *candidat
     struct cs_found *found = &s->found[s->n_found];
     struct cs_err err = {.text = ""};
     int64_t nearest = 0;
-    *found = (struct cs_found){.candidate = *candidate, .schedule = schedule, .chunks = chunks};
+    *found = (struct cs_found){
+        .candidate = *candidate, .schedule = (enum cs_schedule_id)schedule, .chunks = chunks};
     if (cs_search_evaluate(s->problem, &s->options, found, s->arena, &nearest, &err) == CS_OK) {
         s->n_found++;
         return true;
@@ -124,10 +128,10 @@ static bool try_layout(struct searcher *s, const struct cs_candidate *candidate)
 {
     bool works = false, is_tried = false;
     int32_t llm = s->problem->n_branches - 1, fixed = s->options.fix[llm].vpp;
-    for (int i = 0; i < CS_SEARCH_SCHEDULES; i++) {
+    for (int i = 0; i < CS_SCHEDULES; i++) {
         if (!orders(s, i, candidate))
             continue;
-        bool is_cut = cs_search_schedules[i].is_interleaved;
+        bool is_cut = cs_plan_schedule(i)->layout == CS_LAYOUT_CHUNKS;
         int32_t first = is_cut ? 2 : 1, last = is_cut ? s->options.max_vpp : 1;
         if (fixed > 0) { /* 1: nothing interleaved; more: nothing else */
             first = first > fixed ? first : fixed;
@@ -396,6 +400,28 @@ static enum cs_status rank(struct searcher *s, struct cs_err *err)
     return CS_OK;
 }
 
+/* What the best plan takes when memory has no limit, at full slots; NULL: it has none, or there is no
+ * plan. */
+static const struct cs_search_plan *without_limit(const struct searcher *s)
+{
+    struct cs_search_problem *free_of = CS_NEW(s->arena, struct cs_search_problem);
+    struct cs_search_result *result = CS_NEW(s->arena, struct cs_search_result);
+    struct cs_search_options options = s->options;
+    struct cs_err err;
+    if (s->problem->mem_bytes <= 0)
+        return NULL;
+    *free_of = *s->problem;
+    free_of->mem_bytes = 0;
+    options.skip_planners = true;
+    options.explains = false;
+    options.samples = NULL;
+    options.n_simulate = 6;
+    options.n_refine = 1;
+    options.top = 1;
+    return cs_search_run(free_of, &options, s->arena, result, &err) == CS_OK ? &result->plan[0]
+                                                                             : NULL;
+}
+
 static enum cs_status hand_back(struct searcher *s, struct cs_err *err)
 {
     struct cs_search_result *out = s->out;
@@ -417,7 +443,7 @@ static enum cs_status hand_back(struct searcher *s, struct cs_err *err)
     out->choice[s->options.planner] =
         (struct cs_search_choice){.planner = s->options.planner, .plan = &out->plan[0]};
     if (s->options.explains)
-        cs_search_explain(s->problem, &s->options, &s->found[0], s->arena, out);
+        cs_search_explain(s->problem, &s->options, &s->found[0], without_limit(s), s->arena, out);
     return CS_OK;
 }
 
@@ -459,10 +485,10 @@ enum cs_status cs_search_run(const struct cs_search_problem *problem,
         .problem = problem, .options = cs_search_defaults(options), .arena = arena, .out = out};
     *out = (struct cs_search_result){.optimizer = problem->optimizer};
     CS_TRY(check_options(problem, &s.options, err));
-    s.room = (s.options.n_simulate + CS_PLANNERS) * (CS_SEARCH_SCHEDULES + s.options.max_vpp);
+    s.room = (s.options.n_simulate + CS_PLANNERS) * (CS_SCHEDULES + s.options.max_vpp);
     s.found = CS_NEW_ARRAY(arena, struct cs_found, s.room + 1);
     if (cs_planner_rules[s.options.planner].is_plain_1f1b && options->schedules == 0)
-        s.options.schedules = 1;
+        s.options.schedules = 1u << CS_SCHEDULE_1f1b;
     if (s.options.samples) /* checks them, too */
         CS_TRY(weigh_branches(&s, err));
     if (!s.options.skip_planners)

@@ -26,6 +26,7 @@
 #ifndef CS_SEARCH_SEARCH_H
 #define CS_SEARCH_SEARCH_H
 
+#include "core/plan/plan_schedule.h"
 #include "core/search/memory.h"
 #include "core/search/planners.h"
 #include "core/search/samples.h"
@@ -42,16 +43,15 @@ enum cs_search_modality {
 const char *cs_search_modality_name(enum cs_search_modality modality);
 bool cs_search_modality_from_name(const char *name, enum cs_search_modality *out);
 
-enum { CS_SEARCH_SCHEDULES = 7 };
-
-bool cs_search_schedule_from_name(const char *name, int *schedule);
+/* of the table of schedules; false: unknown, or not searched */
+bool cs_search_schedule_from_name(const char *name, enum cs_schedule_id *schedule);
 
 /* Zero: free, or the default in brackets. */
 struct cs_search_options {
     enum cs_search_planner planner;
     int32_t batch_slots; /* slots of a step over all replicas; needed */
     unsigned modalities; /* bits [parallel, colocated and mixed] */
-    unsigned schedules;  /* bits of the table [1f1b, zb-h1, interleaved, anchors] */
+    unsigned schedules;  /* bits of enum cs_schedule_id [the usual ones] */
     unsigned recomputes; /* bits [all] */
     unsigned zeros;      /* bits of levels 0 to 3 [1, 2 and 3] */
     int32_t dp;          /* of all branches with ranks of their own; fix[].dp: of one */

@@ -2,7 +2,6 @@
 #include "core/trace/span.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static bool is_action(const struct cs_span_input *in, int rank, const struct cs_event *e)
 {
@@ -88,33 +87,4 @@ void cs_span_build(const struct cs_span_input *in, struct cs_arena *arena, struc
                              ? 1 - (double)out->busy_ns[s] / (double)out->makespan_ns
                              : (double)NAN;
     }
-}
-
-static const struct {
-    char letter;
-    const char *text;
-} plain_rows[] = {
-    {'T', "exchange of the tied embedding's gradients"},
-    {'N', "gradient norm"                             },
-    {'O', "optimizer step"                            },
-    {'M', "end of the step"                           },
-    {'R', "sum of the gradients over the replicas"    },
-    {'G', "updated weights of the replicas"           },
-};
-
-void cs_span_key_text(const struct cs_span_key *key, char *out, size_t cap)
-{
-    for (size_t i = 0; i < CS_ARRAY_LEN(plain_rows); i++) {
-        if (plain_rows[i].letter == key->letter) {
-            snprintf(out, cap, "%s", plain_rows[i].text);
-            return;
-        }
-    }
-    const char *what = key->is_grad ? "a gradient of slot" : "slot";
-    if (key->letter == 's')
-        snprintf(out, cap, "send of %s %d to rank %d", what, key->slot, key->peer);
-    else if (key->letter == 'r')
-        snprintf(out, cap, "receive of %s %d from rank %d", what, key->slot, key->peer);
-    else
-        snprintf(out, cap, "%c of slot %d", key->letter, key->slot);
 }

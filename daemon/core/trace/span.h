@@ -20,7 +20,7 @@
 struct cs_span_key {
     int16_t stage, peer; /* -1: none */
     int32_t slot;        /* -1: none */
-    char letter;         /* cs_op_letter: F B I W s r T N O M C R G */
+    char letter;         /* of the operation: cs_op_letter */
     uint8_t is_compute;  /* runs on the compute stream */
     uint8_t is_grad;
     uint8_t reserved;
@@ -69,9 +69,5 @@ struct cs_span_step {
 
 void cs_span_build(const struct cs_span_input *in, struct cs_arena *arena,
                    struct cs_span_step *out);
-
-/* "B of slot 3", "send of slot 1 to rank 2", "recv of a gradient of slot 0 from rank 1", "optimizer
- * step" */
-void cs_span_key_text(const struct cs_span_key *key, char *out, size_t cap);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/sched/lower/lower.h"
 #include "worker/exec/state.h"
 
 static double gib(size_t bytes)

@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/sched/proof/limits.h"
 #include "worker/exec/state.h"
 
 enum { SPIN_NS = 200 * 1000, NAP_NS = 50 * 1000, CHECK_NS = 100 * 1000 * 1000 };

@@ -8,7 +8,8 @@
  *              rank s. The "+s" keeps the insertions on one diagonal wave, so every rank is delayed
  *              at the same logical time: the makespan of three-phase with window + 1 live encoder
  *              slots per rank. Source: bounded look-ahead of MegaScale-Omni and BigMac. */
-#include "core/sched/orders/order.h"
+#include "core/sched/orders/generator.h"
+#include "core/sched/orders/interleaved.h"
 
 struct place {
     const struct cs_pipeline *pipe;
@@ -16,8 +17,7 @@ struct place {
     struct cs_order *order;
 };
 
-enum cs_status cs_prepare_colocated(struct cs_pipeline *pipe, struct cs_arena *arena,
-                                    struct cs_err *err)
+static enum cs_status prepare(struct cs_pipeline *pipe, struct cs_arena *arena, struct cs_err *err)
 {
     const struct cs_plan *plan = pipe->plan;
     CS_TRY(cs_pipeline_find_chunks(pipe, plan->schedule, arena, err));
@@ -60,17 +60,17 @@ static void encode(const struct place *x, enum cs_op op, int32_t group)
                        slot, x->order);
 }
 
-void cs_schedule_three_phase(const struct cs_pipeline *pipe, int32_t rank, struct cs_order *order)
+static void order_three_phase(const struct cs_pipeline *pipe, int32_t rank, struct cs_order *order)
 {
     struct place x = place_of(pipe, rank, order);
     for (int32_t g = 0; g < x.n_groups; g++)
         encode(&x, CS_OP_FWD, g);
-    cs_schedule_interleaved(pipe, rank, order);
+    cs_order_interleaved(pipe, rank, order);
     for (int32_t g = 0; g < x.n_groups; g++)
         encode(&x, CS_OP_BWD, g);
 }
 
-void cs_schedule_anchors(const struct cs_pipeline *pipe, int32_t rank, struct cs_order *order)
+static void order_anchors(const struct cs_pipeline *pipe, int32_t rank, struct cs_order *order)
 {
     struct place x = place_of(pipe, rank, order);
     int32_t m = pipe->n_slots, stage = pipe->node[rank].stages[x.n_encoders];
@@ -94,3 +94,7 @@ void cs_schedule_anchors(const struct cs_pipeline *pipe, int32_t rank, struct cs
     for (; group < x.n_groups; group++)
         encode(&x, CS_OP_BWD, group);
 }
+
+const struct cs_generator cs_generator_three_phase = {.prepare = prepare,
+                                                      .order = order_three_phase};
+const struct cs_generator cs_generator_anchors = {.prepare = prepare, .order = order_anchors};

@@ -1,8 +1,9 @@
 /* GPipe: all forwards, then all backwards, both in slot order (gradients accumulate in slot order).
  */
-#include "core/sched/orders/order.h"
+#include "core/sched/orders/generator.h"
+#include "core/sched/orders/interleaved.h"
 
-void cs_schedule_gpipe(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order)
+static void make(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order)
 {
     if (pipeline->is_grid) {
         cs_order_grid_gpipe(pipeline, rank, order);
@@ -17,3 +18,5 @@ void cs_schedule_gpipe(const struct cs_pipeline *pipeline, int32_t rank, struct 
     for (int32_t i = 0; i < pipeline->n_slots; i++)
         cs_order_bwd(pipeline, rank, CS_OP_BWD, i, order);
 }
+
+const struct cs_generator cs_generator_gpipe = {.order = make};

@@ -11,7 +11,9 @@
  * slots through that stage; the most by which this exceeds i, over all i, is what the last rank of
  * a branch has to have done before its own backward of slot i, and each rank before it one more.
  * For one chunk this is the depth of plain 1F1B. */
-#include "core/sched/orders/order.h"
+#include "core/sched/orders/interleaved.h"
+
+#include "core/sched/orders/generator.h"
 
 struct walk {
     int32_t p, v, m;
@@ -87,8 +89,7 @@ static int32_t needed_ahead(const struct walk *w)
     return most;
 }
 
-enum cs_status cs_prepare_interleaved(struct cs_pipeline *pipe, struct cs_arena *arena,
-                                      struct cs_err *err)
+static enum cs_status prepare(struct cs_pipeline *pipe, struct cs_arena *arena, struct cs_err *err)
 {
     CS_TRY(cs_pipeline_find_chunks(pipe, "interleaved", arena, err));
     int32_t branch = pipe->plan->stages[pipe->plan->head_stage].branch;
@@ -137,7 +138,7 @@ void cs_order_grid_gpipe(const struct cs_pipeline *pipe, int32_t rank, struct cs
             emit_grid(pipe, rank, CS_OP_BWD, &(struct virtual_item){chunk, slot}, order);
 }
 
-void cs_schedule_interleaved(const struct cs_pipeline *pipe, int32_t rank, struct cs_order *order)
+void cs_order_interleaved(const struct cs_pipeline *pipe, int32_t rank, struct cs_order *order)
 {
     struct walk w = walk_of(pipe);
     const struct cs_rank_node *node = &pipe->node[rank];
@@ -152,3 +153,6 @@ void cs_schedule_interleaved(const struct cs_pipeline *pipe, int32_t rank, struc
     }
     one_to_one(pipe, &w, rank, order);
 }
+
+const struct cs_generator cs_generator_interleaved = {.prepare = prepare,
+                                                      .order = cs_order_interleaved};

@@ -5,27 +5,14 @@
  * Where stage s of every branch is on rank s (all branches colocated on several ranks), encoders
  * and LLM are one chain that goes over the ranks twice: two chunks of an interleaved pipeline, and
  * its order. Where stages share ranks in another way so that rank nodes feed each other in a
- * circle, warm-ups that differ from rank to rank would dead-lock. There every rank uses the same
+ * cycle, warm-ups that differ from rank to rank would dead-lock. There every rank uses the same
  * one, as long as the longest chain of stages: all ranks run the same sequence of phases F(i),
  * B(i), and inside a phase stages run in dataflow order, so every dependency points backwards in
  * one total order. */
-#include "core/sched/orders/order.h"
+#include "core/sched/orders/generator.h"
+#include "core/sched/orders/interleaved.h"
 
-void cs_order_one_to_one(const struct cs_pipeline *pipeline, int32_t rank, int32_t warm,
-                         struct cs_order *order)
-{
-    int32_t m = pipeline->n_slots;
-    warm = warm < m ? warm : m;
-    for (int32_t i = 0; i < warm; i++)
-        cs_order_fwd(pipeline, rank, i, order);
-    for (int32_t i = 0; i < m; i++) {
-        if (warm + i < m)
-            cs_order_fwd(pipeline, rank, warm + i, order);
-        cs_order_bwd(pipeline, rank, CS_OP_BWD, i, order);
-    }
-}
-
-void cs_schedule_1f1b(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order)
+static void make(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order)
 {
     const struct cs_rank_node *node = &pipeline->node[rank];
     if (pipeline->is_grid)
@@ -36,3 +23,5 @@ void cs_schedule_1f1b(const struct cs_pipeline *pipeline, int32_t rank, struct c
     else
         cs_order_forwards(pipeline, rank, order);
 }
+
+const struct cs_generator cs_generator_1f1b = {.order = make};

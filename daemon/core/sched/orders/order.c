@@ -1,34 +1,8 @@
-/* Rank nodes, the table of schedules and the expansion of F(i) and B(i) into stages; see order.h.
- */
+/* Rank nodes, and the expansion of F(i) and B(i) into the stages of a rank. */
 #include "core/sched/orders/order.h"
 
-#include <string.h>
-
-static const struct cs_schedule schedules[] = {
-    {"1f1b",        cs_schedule_1f1b,        NULL                  },
-    {"gpipe",       cs_schedule_gpipe,       NULL                  },
-    {"interleaved", cs_schedule_interleaved, cs_prepare_interleaved},
-    {"zb-h1",       cs_schedule_zb_h1,       NULL                  },
-    {"zb-h2",       cs_schedule_zb_h2,       cs_prepare_zb_h2      },
-    {"zb-h2-late",  cs_schedule_zb_h2_late,  cs_prepare_zb_h2      },
-    {"three-phase", cs_schedule_three_phase, cs_prepare_colocated  },
-    {"anchors",     cs_schedule_anchors,     cs_prepare_colocated  },
-};
-
-enum cs_status cs_schedule_find(const char *name, const struct cs_schedule **out,
-                                struct cs_err *err)
-{
-    CS_TRY(cs_plan_check_schedule(name, err));
-    for (size_t i = 0; i < CS_ARRAY_LEN(schedules); i++)
-        if (strcmp(name, schedules[i].name) == 0) {
-            *out = &schedules[i];
-            return CS_OK;
-        }
-    return cs_fail(err, CS_INTERNAL, "schedule %s has no generator", name);
-}
-
 /* Longest paths by relaxation. Edges are visited from the last producer to the first, which settles
- * an acyclic graph in a few passes; a circle never settles. */
+ * an acyclic graph in a few passes; a cycle never settles. */
 static bool settle_depths(const struct cs_plan *plan, struct cs_rank_node *node)
 {
     for (int32_t pass = 0; pass <= plan->n_ranks; pass++) {
@@ -174,10 +148,9 @@ void cs_order_init(const struct cs_pipeline *pipeline, int32_t rank, struct cs_a
 
 static bool has_op(const struct cs_stage_traits *t, enum cs_op op)
 {
-    return op == CS_OP_FWD         ? true
-           : op == CS_OP_BWD       ? t->has_backward
-           : op == CS_OP_BWD_INPUT ? t->has_input_part
-                                   : t->has_weight_part;
+    return cs_op_does(op, CS_PART_FORWARD) ||
+           (cs_op_does(op, CS_PART_INPUT) && t->has_input_part) ||
+           (cs_op_does(op, CS_PART_WEIGHT) && t->has_weight_part);
 }
 
 void cs_order_stage(const struct cs_pipeline *pipeline, enum cs_op op, int32_t stage, int32_t slot,
@@ -214,5 +187,19 @@ void cs_order_forwards(const struct cs_pipeline *pipeline, int32_t rank, struct 
         uint32_t n = order->n;
         for (cs_order_fwd(pipeline, rank, i, order); n < order->n; n++)
             order->item[n].lead = 1;
+    }
+}
+
+void cs_order_one_to_one(const struct cs_pipeline *pipeline, int32_t rank, int32_t warm,
+                         struct cs_order *order)
+{
+    int32_t m = pipeline->n_slots;
+    warm = warm < m ? warm : m;
+    for (int32_t i = 0; i < warm; i++)
+        cs_order_fwd(pipeline, rank, i, order);
+    for (int32_t i = 0; i < m; i++) {
+        if (warm + i < m)
+            cs_order_fwd(pipeline, rank, warm + i, order);
+        cs_order_bwd(pipeline, rank, CS_OP_BWD, i, order);
     }
 }

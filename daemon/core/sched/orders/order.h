@@ -4,7 +4,6 @@
 #ifndef CS_SCHED_ORDERS_ORDER_H
 #define CS_SCHED_ORDERS_ORDER_H
 
-#include "core/plan/plan_schedule.h"
 #include "core/sched/program.h"
 #include "core/sched/traits.h"
 
@@ -35,7 +34,7 @@ struct cs_pipeline {
     struct cs_rank_node *node;            /* (n_ranks) */
     int32_t n_ranks, n_slots;
     bool is_eval;
-    bool is_cyclic; /* stages share ranks so that rank nodes feed each other in a circle ... */
+    bool is_cyclic; /* stages share ranks so that rank nodes feed each other in a cycle ... */
     bool is_grid;   /* ... because stage s of every branch is on the s-th rank of the head */
     int32_t longest_chain; /* stages on the longest path */
     int32_t *tail;         /* (n_stages) stages after this one on the longest path */
@@ -46,40 +45,6 @@ struct cs_pipeline {
     int32_t *head_position; /* (n_ranks) of the rank in the branch, -1: has none of its stages */
     int32_t head_ahead;     /* interleaved: what its first stage wants ahead, see interleaved.c */
 };
-
-/* a schedule: emits the order of one rank */
-typedef void (*cs_schedule_order)(const struct cs_pipeline *pipeline, int32_t rank,
-                                  struct cs_order *order);
-/* refuses plans that the schedule cannot order, computes what its ranks share */
-typedef enum cs_status (*cs_schedule_prepare)(struct cs_pipeline *pipeline, struct cs_arena *arena,
-                                              struct cs_err *err);
-
-struct cs_schedule {
-    const char *name; /* as in core/plan/plan_schedule.c, which says the rest */
-    cs_schedule_order order;
-    cs_schedule_prepare prepare; /* NULL: takes any plan */
-};
-
-/* CS_PLAN lists the names */
-enum cs_status cs_schedule_find(const char *name, const struct cs_schedule **out,
-                                struct cs_err *err) CS_NODISCARD;
-void cs_schedule_1f1b(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order);
-void cs_schedule_gpipe(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order);
-void cs_schedule_interleaved(const struct cs_pipeline *pipeline, int32_t rank,
-                             struct cs_order *order);
-void cs_schedule_zb_h1(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order);
-void cs_schedule_zb_h2(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order);
-void cs_schedule_zb_h2_late(const struct cs_pipeline *pipeline, int32_t rank,
-                            struct cs_order *order);
-void cs_schedule_three_phase(const struct cs_pipeline *pipeline, int32_t rank,
-                             struct cs_order *order);
-void cs_schedule_anchors(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order);
-enum cs_status cs_prepare_zb_h2(struct cs_pipeline *pipeline, struct cs_arena *arena,
-                                struct cs_err *err) CS_NODISCARD;
-enum cs_status cs_prepare_interleaved(struct cs_pipeline *pipeline, struct cs_arena *arena,
-                                      struct cs_err *err) CS_NODISCARD;
-enum cs_status cs_prepare_colocated(struct cs_pipeline *pipeline, struct cs_arena *arena,
-                                    struct cs_err *err) CS_NODISCARD;
 
 void cs_pipeline_init(const struct cs_plan *plan, const struct cs_program_options *options,
                       const struct cs_stage_traits *traits, struct cs_arena *arena,
@@ -102,10 +67,6 @@ void cs_order_bwd(const struct cs_pipeline *pipeline, int32_t rank, enum cs_op o
                   struct cs_order *order);
 /* a rank without backward: forwards of the slots that are not there yet, then of the next step's */
 void cs_order_forwards(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order);
-/* a grid, as if encoders and head were two chunks of an interleaved pipeline: 1F1B; all forwards,
- * then all backwards */
-void cs_order_grid_1f1b(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order);
-void cs_order_grid_gpipe(const struct cs_pipeline *pipeline, int32_t rank, struct cs_order *order);
 /* F(0..warm-1); F(warm+i), B(i); the remaining B */
 void cs_order_one_to_one(const struct cs_pipeline *pipeline, int32_t rank, int32_t warm,
                          struct cs_order *order);

@@ -11,8 +11,8 @@
  *             live, and no rank waits between its first and last action when I, W and F weigh
  * alike.
  *
- * Where stages share ranks in a circle every rank uses the warm-up of the first, see onef1b.c. */
-#include "core/sched/orders/order.h"
+ * Where stages share ranks in a cycle every rank uses the warm-up of the first, see onef1b.c. */
+#include "core/sched/orders/generator.h"
 
 static int32_t depth_of(const struct cs_pipeline *p, int32_t rank)
 {
@@ -40,7 +40,7 @@ static void rest_of_weights(const struct cs_pipeline *p, int32_t rank, int32_t w
         cs_order_bwd(p, rank, CS_OP_BWD_WEIGHT, weights, order);
 }
 
-void cs_schedule_zb_h1(const struct cs_pipeline *p, int32_t rank, struct cs_order *order)
+static void order_h1(const struct cs_pipeline *p, int32_t rank, struct cs_order *order)
 {
     int32_t m = p->n_slots, warm = depth_of(p, rank), late = position_of(p, rank), weights = 0;
     warm = warm < m ? warm : m;
@@ -59,7 +59,7 @@ void cs_schedule_zb_h1(const struct cs_pipeline *p, int32_t rank, struct cs_orde
 }
 
 /* slots in flight; the warm-up must fit or the schedule is not what its name says */
-enum cs_status cs_prepare_zb_h2(struct cs_pipeline *p, struct cs_arena *arena, struct cs_err *err)
+static enum cs_status prepare_h2(struct cs_pipeline *p, struct cs_arena *arena, struct cs_err *err)
 {
     int32_t stages = (p->is_cyclic ? p->longest_chain - 1 : p->max_depth) + 1;
     (void)arena;
@@ -71,7 +71,7 @@ enum cs_status cs_prepare_zb_h2(struct cs_pipeline *p, struct cs_arena *arena, s
     return CS_OK;
 }
 
-void cs_schedule_zb_h2(const struct cs_pipeline *p, int32_t rank, struct cs_order *order)
+static void order_h2(const struct cs_pipeline *p, int32_t rank, struct cs_order *order)
 {
     int32_t m = p->n_slots, warm = 2 * depth_of(p, rank) + 1;
     if (!p->node[rank].has_backward) {
@@ -88,7 +88,7 @@ void cs_schedule_zb_h2(const struct cs_pipeline *p, int32_t rank, struct cs_orde
     }
 }
 
-void cs_schedule_zb_h2_late(const struct cs_pipeline *p, int32_t rank, struct cs_order *order)
+static void order_h2_late(const struct cs_pipeline *p, int32_t rank, struct cs_order *order)
 {
     int32_t m = p->n_slots, warm = 2 * depth_of(p, rank) + 1, late = 2 * position_of(p, rank);
     int32_t weights = 0;
@@ -105,3 +105,7 @@ void cs_schedule_zb_h2_late(const struct cs_pipeline *p, int32_t rank, struct cs
     }
     rest_of_weights(p, rank, weights, order);
 }
+
+const struct cs_generator cs_generator_zb_h1 = {.order = order_h1};
+const struct cs_generator cs_generator_zb_h2 = {.prepare = prepare_h2, .order = order_h2};
+const struct cs_generator cs_generator_zb_h2_late = {.prepare = prepare_h2, .order = order_h2_late};

@@ -3,24 +3,19 @@
 
 int32_t cs_collective_group(const struct cs_plan *plan, const struct cs_action *action)
 {
-    if (action->op == CS_OP_NORM)
-        return CS_COMM_WORLD;
-    if (action->op == CS_OP_TIED)
-        return CS_COMM_TIED;
-    if (action->op == CS_OP_REDUCE || action->op == CS_OP_GATHER)
-        return CS_COMM_REPLICAS;
-    return action->op == CS_OP_COPIES ? CS_COMM_COPIES + plan->stages[action->stage].branch : -1;
+    const int group = cs_op_table[action->op].group;
+    return group == CS_COMM_COPIES ? group + plan->stages[action->stage].branch : group;
 }
 
 /* a group of one copy of the program */
 struct key {
     int32_t n_members;
     int32_t n_groups; /* most collectives of a member */
-    uint32_t first;   /* in net->group */
+    uint32_t first;   /* in graph->group */
 };
 
 struct matcher {
-    struct cs_net *net;
+    struct cs_precedence *graph;
     const struct cs_program *program;
     int32_t n_comms, n_copies, ranks_of_copy;
     struct key *key;     /* (n_comms, n_copies) */
@@ -72,8 +67,8 @@ static void walk_rank(struct matcher *m, int32_t rank, bool is_joining)
             continue;
         }
         uint32_t g = key->first + (uint32_t)nth;
-        struct cs_net_group *group = &m->net->group[g];
-        m->net->done[m->net->base[rank] + a->id] = m->net->n_actions + m->net->n_pairs + g;
+        struct cs_precedence_group *group = &m->graph->group[g];
+        m->graph->done[m->graph->base[rank] + a->id] = m->graph->n_actions + m->graph->n_pairs + g;
         m->n_present[g]++;
         if (group->rank < 0) {
             group->rank = rank;
@@ -108,24 +103,25 @@ static bool belongs(const struct matcher *m, int32_t comm, int32_t rank)
 
 static void add_group(struct matcher *m, int32_t comm, int32_t nth)
 {
-    struct cs_net *net = m->net;
-    net->group[net->n_groups++] = (struct cs_net_group){comm, nth, -1, -1, CS_NET_NONE};
-    net->n_nodes++;
+    struct cs_precedence *graph = m->graph;
+    graph->group[graph->n_groups++] =
+        (struct cs_precedence_group){comm, nth, -1, -1, CS_PRECEDENCE_NONE};
+    graph->n_nodes++;
 }
 
 /* the meeting of a group that a member misses never happens */
 static void finish_group(struct matcher *m, const struct key *key, uint32_t g)
 {
-    struct cs_net_group *group = &m->net->group[g];
+    struct cs_precedence_group *group = &m->graph->group[g];
     for (int32_t r = 0; m->n_present[g] < (uint32_t)key->n_members && r < m->program->n_ranks; r++)
         if (key == key_of(m, group->comm, r) && belongs(m, group->comm, r) &&
             !has_nth(m, group->comm, r, group->nth))
             group->absent = r;
-    m->net->node[m->net->n_actions + m->net->n_pairs + g] =
-        (struct cs_net_node){.rank = group->rank,
-                             .action = group->action,
-                             .is_meeting = true,
-                             .is_dead = group->absent >= 0};
+    m->graph->node[m->graph->n_actions + m->graph->n_pairs + g] =
+        (struct cs_precedence_node){.rank = group->rank,
+                                    .action = group->action,
+                                    .is_meeting = true,
+                                    .is_dead = group->absent >= 0};
 }
 
 static void add_groups(struct matcher *m, struct cs_arena *arena)
@@ -133,19 +129,19 @@ static void add_groups(struct matcher *m, struct cs_arena *arena)
     uint32_t total = 0;
     for (int32_t k = 0; k < m->n_comms * m->n_copies; k++)
         total += (uint32_t)m->key[k].n_groups;
-    m->net->group = CS_NEW_ARRAY(arena, struct cs_net_group, total + 1);
+    m->graph->group = CS_NEW_ARRAY(arena, struct cs_precedence_group, total + 1);
     m->n_present = CS_NEW_ARRAY(arena, uint32_t, total + 1);
     for (int32_t k = 0; k < m->n_comms * m->n_copies; k++) {
-        m->key[k].first = m->net->n_groups;
+        m->key[k].first = m->graph->n_groups;
         for (int32_t nth = 0; nth < m->key[k].n_groups; nth++)
             add_group(m, k / m->n_copies, nth);
     }
 }
 
-void cs_net_match_collectives(struct cs_net *net, struct cs_arena *arena)
+void cs_precedence_match_collectives(struct cs_precedence *graph, struct cs_arena *arena)
 {
-    const struct cs_program *program = net->program;
-    struct matcher m = {.net = net, .program = program, .n_comms = CS_COMM_COPIES};
+    const struct cs_program *program = graph->program;
+    struct matcher m = {.graph = graph, .program = program, .n_comms = CS_COMM_COPIES};
     for (int32_t s = 0; s < program->plan->n_stages; s++)
         if (program->plan->stages[s].branch + CS_COMM_COPIES >= m.n_comms)
             m.n_comms = program->plan->stages[s].branch + CS_COMM_COPIES + 1;

@@ -1,4 +1,6 @@
-/* What a program keeps between forward and backward; see program.h. */
+/* What a program keeps between forward and backward; see kept.h. */
+#include "core/sched/proof/kept.h"
+
 #include "core/sched/traits.h"
 
 /* The most that live slots of the rank's stages come to, each worth bytes[stage], and held[stage]

@@ -1,7 +1,8 @@
-/* What a program asks of its ranks against what they have; see program.h. The order of a rank's
+/* What a program asks of its ranks against what they have; see limits.h. The order of a rank's
  * compute stream is fixed, so what is live at an action does not depend on times. */
+#include "core/sched/proof/limits.h"
+
 #include "core/base/units.h"
-#include "core/sched/program.h"
 #include "core/sched/traits.h"
 
 struct walk {

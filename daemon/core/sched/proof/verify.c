@@ -1,15 +1,15 @@
-/* The proof that a program is complete and cannot hang; see program.h. Three parts: every rank has
- * the actions its stages ask for, with their dependencies; ranks meet pairwise and in groups; the
- * precedence graph has no circle. */
-#include "core/sched/program.h"
+/* The proof that a program is complete and cannot hang, in three parts: every rank has the actions
+ * that its stages ask for, with their dependencies; ranks meet pairwise and in groups; the precedence
+ * graph has no cycle. */
+#include "core/sched/proof/verify.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "core/sched/proof/circle.h"
+#include "core/sched/proof/cycle.h"
 #include "core/sched/traits.h"
 
-#define NONE CS_NET_NONE
+#define NONE CS_PRECEDENCE_NONE
 
 enum flow { ROWS, GRAD, LEAD_ROWS, N_FLOWS };
 
@@ -48,42 +48,33 @@ static enum cs_status refuse(const struct checker *c, int32_t rank, uint32_t id,
     return status;
 }
 
+/* where the table of the checker has the action; NULL: it is of no slot */
 static uint32_t *cell_of(const struct checker *c, const struct cs_action *a)
 {
     int flow = a->is_grad ? GRAD : a->lead ? LEAD_ROWS : ROWS;
-    switch ((enum cs_op)a->op) {
-    case CS_OP_FWD:
-        return work_at(c, a->stage, a->lead ? LEAD_FORWARD : FORWARD, a->slot);
-    case CS_OP_BWD:
-        return work_at(c, a->stage, WHOLE, a->slot);
-    case CS_OP_BWD_INPUT:
-        return work_at(c, a->stage, INPUT, a->slot);
-    case CS_OP_BWD_WEIGHT:
-        return work_at(c, a->stage, WEIGHT, a->slot);
-    case CS_OP_SEND:
+    if (a->op == CS_OP_SEND)
         return &c->send[edge_at(c, a->edge, flow, a->slot)];
-    case CS_OP_RECV:
+    if (a->op == CS_OP_RECV)
         return &c->recv[edge_at(c, a->edge, flow, a->slot)];
-    case CS_OP_TIED:
-    case CS_OP_NORM:
-    case CS_OP_STEP:
-    case CS_OP_MARK:
-    case CS_OP_COPIES:
-    case CS_OP_REDUCE:
-    case CS_OP_GATHER:
-    case CS_OP_COUNT:
-        break;
-    }
-    return NULL;
+    if (!cs_op_is((enum cs_op)a->op, CS_OP_KIND_WORK))
+        return NULL;
+    const unsigned parts = cs_op_table[a->op].parts;
+    return work_at(c, a->stage,
+                   parts == CS_PART_FORWARD    ? a->lead ? LEAD_FORWARD : FORWARD
+                   : parts == CS_PART_BACKWARD ? WHOLE
+                   : parts == CS_PART_INPUT    ? INPUT
+                                               : WEIGHT,
+                   a->slot);
 }
 
-/* the backward that receives the gradient; the one that frees the slot; NONE: absent */
+/* the backward that receives the gradient; NONE: absent */
 static uint32_t grad_work(const struct checker *c, int32_t stage, int32_t slot)
 {
     uint32_t whole = *work_at(c, stage, WHOLE, slot), input = *work_at(c, stage, INPUT, slot);
     return whole != NONE ? whole : input != NONE ? input : *work_at(c, stage, WEIGHT, slot);
 }
 
+/* the last work of the stage on the slot, which frees it; NONE: absent */
 static uint32_t last_work(const struct checker *c, int32_t stage, int32_t slot)
 {
     uint32_t weight = *work_at(c, stage, WEIGHT, slot), grad = grad_work(c, stage, slot);
@@ -104,7 +95,7 @@ static bool may_lead(const struct checker *c, const struct cs_action *a)
 {
     if (a->op == CS_OP_FWD)
         return c->traits[a->stage].leads;
-    return (a->op == CS_OP_SEND || a->op == CS_OP_RECV) && !a->is_grad &&
+    return cs_op_is((enum cs_op)a->op, CS_OP_KIND_MESSAGE) && !a->is_grad &&
            c->traits[c->plan->edges[a->edge].from].leads;
 }
 
@@ -115,7 +106,7 @@ static enum cs_status register_rank(struct checker *c, int32_t rank)
         const struct cs_action *a = &rp->actions[id];
         if (a->lead && !may_lead(c, a))
             return refuse(c, rank, id, "does not belong to a fully frozen encoder");
-        if ((a->op == CS_OP_SEND || a->op == CS_OP_RECV) && !is_at_its_end(c, rank, a))
+        if (cs_op_is((enum cs_op)a->op, CS_OP_KIND_MESSAGE) && !is_at_its_end(c, rank, a))
             return refuse(c, rank, id, "is not at its end of the edge");
         uint32_t *cell = cell_of(c, a);
         if (!cell)
@@ -274,7 +265,7 @@ static enum cs_status check_slot_order(const struct checker *c, int32_t rank, in
     const struct cs_rank_program *rp = &c->program->rank[rank];
     for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
         const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
-        if (a->op != CS_OP_BWD && a->op != CS_OP_BWD_WEIGHT)
+        if (!cs_op_does((enum cs_op)a->op, CS_PART_WEIGHT))
             continue;
         if (a->slot < last_slot[a->stage])
             return refuse(c, rank, a->id, "comes after a later slot: gradients add in slot order");
@@ -368,10 +359,10 @@ static enum cs_status check_end(const struct checker *c, int32_t rank)
     return check_copies(c, rank, at[CS_OP_NORM]);
 }
 
-static enum cs_status check_pairs(const struct checker *c, const struct cs_net *net)
+static enum cs_status check_pairs(const struct checker *c, const struct cs_precedence *graph)
 {
-    for (uint32_t i = 0; i < net->n_pairs; i++) {
-        const struct cs_net_pair *p = &net->pair[i];
+    for (uint32_t i = 0; i < graph->n_pairs; i++) {
+        const struct cs_precedence_pair *p = &graph->pair[i];
         if (p->is_match)
             continue;
         if (p->recv == NONE)
@@ -390,10 +381,10 @@ static enum cs_status check_pairs(const struct checker *c, const struct cs_net *
     return CS_OK;
 }
 
-static enum cs_status check_groups(const struct checker *c, const struct cs_net *net)
+static enum cs_status check_groups(const struct checker *c, const struct cs_precedence *graph)
 {
-    for (uint32_t i = 0; i < net->n_groups; i++) {
-        const struct cs_net_group *g = &net->group[i];
+    for (uint32_t i = 0; i < graph->n_groups; i++) {
+        const struct cs_precedence_group *g = &graph->group[i];
         char what[64];
         if (g->absent < 0)
             continue;
@@ -403,13 +394,13 @@ static enum cs_status check_groups(const struct checker *c, const struct cs_net 
     return CS_OK;
 }
 
-static enum cs_status check_acyclic(const struct checker *c, const struct cs_net *net)
+static enum cs_status check_acyclic(const struct checker *c, const struct cs_precedence *graph)
 {
     uint32_t *open = NULL;
-    if (cs_net_is_acyclic(net, c->arena, &open))
+    if (cs_precedence_is_acyclic(graph, c->arena, &open))
         return CS_OK;
     struct cs_buf text = {0};
-    cs_net_circle_text(net, open, c->arena, &text);
+    cs_precedence_cycle_text(graph, open, c->arena, &text);
     enum cs_status status =
         cs_fail(c->err, CS_PLAN, "program refused, it would hang: %s", cs_buf_str(&text));
     cs_buf_free(&text);
@@ -427,7 +418,7 @@ static enum cs_status verify(struct checker *c)
 {
     const struct cs_program *program = c->program;
     size_t slots = (size_t)program->n_slots;
-    CS_TRY(cs_net_check_shape(program, true, c->err));
+    CS_TRY(cs_precedence_check_shape(program, true, c->err));
     c->traits = cs_traits_make(c->plan, program->is_eval, program->share, c->arena);
     c->work = absent_ids(c->arena, (size_t)c->plan->n_stages * N_WORKS * slots);
     c->send = absent_ids(c->arena, (size_t)c->plan->n_edges * N_FLOWS * slots);
@@ -443,11 +434,11 @@ static enum cs_status verify(struct checker *c)
         CS_TRY(check_end(c, r));
         CS_TRY(check_slot_order(c, r, last_slot));
     }
-    struct cs_net net;
-    cs_net_build(program, c->arena, &net);
-    CS_TRY(check_pairs(c, &net));
-    CS_TRY(check_groups(c, &net));
-    return check_acyclic(c, &net);
+    struct cs_precedence graph;
+    cs_precedence_build(program, c->arena, &graph);
+    CS_TRY(check_pairs(c, &graph));
+    CS_TRY(check_groups(c, &graph));
+    return check_acyclic(c, &graph);
 }
 
 enum cs_status cs_program_verify(const struct cs_program *program, struct cs_err *err)

@@ -28,11 +28,8 @@ struct cs_measured *cs_measured_new(int32_t n_stages, int32_t n_ranks,
 /* CS_OP_COUNT: no letter of a compute op */
 static enum cs_op op_of(char letter)
 {
-    for (int op = 0; op < CS_OP_COUNT; op++)
-        if (cs_op_letter((enum cs_op)op)[0] == letter &&
-            cs_op_stream((enum cs_op)op) == CS_STREAM_COMPUTE)
-            return (enum cs_op)op;
-    return CS_OP_COUNT;
+    enum cs_op op = cs_op_of_letter(letter);
+    return cs_op_stream(op) == CS_STREAM_COMPUTE ? op : CS_OP_COUNT;
 }
 
 static int32_t row_of(const struct cs_measured *m, int32_t stage, int32_t rank)

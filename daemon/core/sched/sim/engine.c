@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "core/sched/proof/circle.h"
+#include "core/sched/proof/cycle.h"
 #include "core/sched/sim/links.h"
 
 enum kind { LEAVES, JOINS, STARTS };
@@ -19,7 +19,7 @@ struct event {
 };
 
 struct engine {
-    const struct cs_net *net;
+    const struct cs_precedence *graph;
     const struct cs_engine_input *in;
     struct cs_arena *arena;
     struct cs_links links;
@@ -81,30 +81,30 @@ static void make_ready(struct engine *e, uint32_t node)
         e->queue[e->n_queue++] = node;
 }
 
-static const struct cs_action *action_of(const struct engine *e, const struct cs_net_node *n)
+static const struct cs_action *action_of(const struct engine *e, const struct cs_precedence_node *n)
 {
-    return &e->net->program->rank[n->rank].actions[n->action];
+    return &e->graph->program->rank[n->rank].actions[n->action];
 }
 
 /* actions of the COMM stream cost nothing to post, but those that meet other replicas; their
  * meeting costs what its sender or its most expensive member says */
 static double cost_of(const struct engine *e, uint32_t node)
 {
-    const struct cs_net *net = e->net;
-    const struct cs_net_node *n = &net->node[node];
+    const struct cs_precedence *graph = e->graph;
+    const struct cs_precedence_node *n = &graph->node[node];
     double most = 0;
     if (!n->is_meeting) {
         const struct cs_action *a = action_of(e, n);
         return cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE || a->comm == CS_COMM_REPLICAS
-                   ? e->in->cost(e->in->user, net->program, n->rank, a)
+                   ? e->in->cost(e->in->user, graph->program, n->rank, a)
                    : 0;
     }
     if (action_of(e, n)->op == CS_OP_SEND)
-        return e->in->cost(e->in->user, net->program, n->rank, action_of(e, n));
+        return e->in->cost(e->in->user, graph->program, n->rank, action_of(e, n));
     for (uint32_t i = 0; i < n->n_preds; i++) {
-        const struct cs_net_node *member = &net->node[net->preds[n->first_pred + i]];
+        const struct cs_precedence_node *member = &graph->node[graph->preds[n->first_pred + i]];
         double cost = member->is_meeting ? 0
-                                         : e->in->cost(e->in->user, net->program, member->rank,
+                                         : e->in->cost(e->in->user, graph->program, member->rank,
                                                        action_of(e, member));
         most = cost > most ? cost : most;
     }
@@ -113,7 +113,7 @@ static double cost_of(const struct engine *e, uint32_t node)
 
 static bool takes_core(const struct engine *e, uint32_t node, double cost)
 {
-    return e->in->cores > 0 && cost > 0 && !e->net->node[node].is_meeting;
+    return e->in->cores > 0 && cost > 0 && !e->graph->node[node].is_meeting;
 }
 
 static void run_node(struct engine *e, uint32_t node, double ready)
@@ -138,17 +138,17 @@ static void run_node(struct engine *e, uint32_t node, double ready)
 
 static void release(struct engine *e, uint32_t node)
 {
-    const struct cs_net *net = e->net;
-    for (uint32_t i = net->first_succ[node]; i < net->first_succ[node + 1]; i++) {
-        uint32_t next = net->succs[i];
+    const struct cs_precedence *graph = e->graph;
+    for (uint32_t i = graph->first_succ[node]; i < graph->first_succ[node + 1]; i++) {
+        uint32_t next = graph->succs[i];
         uint32_t cause = e->cause[next];
         /* ties: the lower node, whatever order the nodes come in */
-        if (cause == CS_NET_NONE || e->end[node] > e->start[next] ||
+        if (cause == CS_PRECEDENCE_NONE || e->end[node] > e->start[next] ||
             (!(e->end[node] < e->start[next]) && node < cause)) {
             e->start[next] = e->end[node];
             e->cause[next] = node;
         }
-        if (--e->open[next] == 0 && !net->node[next].is_dead)
+        if (--e->open[next] == 0 && !graph->node[next].is_dead)
             make_ready(e, next);
     }
 }
@@ -156,12 +156,12 @@ static void release(struct engine *e, uint32_t node)
 /* false: the node shares no links, it runs at once */
 static bool start_transfer(struct engine *e, uint32_t node, double now)
 {
-    const struct cs_net_node *n = &e->net->node[node];
+    const struct cs_precedence_node *n = &e->graph->node[node];
     if (!e->in->node || !n->is_meeting || action_of(e, n)->op != CS_OP_SEND)
         return false;
     const struct cs_action *a = action_of(e, n);
     double whole = cost_of(e, node);
-    double alone = e->in->latency ? e->in->latency(e->in->user, e->net->program, n->rank, a) : 0;
+    double alone = e->in->latency ? e->in->latency(e->in->user, e->graph->program, n->rank, a) : 0;
     if (!(whole > alone))
         return false;
     e->start[node] = now;
@@ -173,8 +173,9 @@ static bool start_transfer(struct engine *e, uint32_t node, double now)
 static void tell_end(void *user, uint32_t transfer, uint32_t stamp, double at)
 {
     struct engine *e = user;
-    push(e, (struct event){
-                .time = at, .node = e->net->n_actions + transfer, .stamp = stamp, .kind = LEAVES});
+    push(e,
+         (struct event){
+             .time = at, .node = e->graph->n_actions + transfer, .stamp = stamp, .kind = LEAVES});
 }
 
 static void finish(struct engine *e, uint32_t node, double at)
@@ -187,8 +188,8 @@ static void finish(struct engine *e, uint32_t node, double at)
 static void step_timed(struct engine *e)
 {
     struct event now = pop(e);
-    const struct cs_net_node *n = &e->net->node[now.node];
-    uint32_t transfer = now.node - e->net->n_actions; /* pairs are the first meetings */
+    const struct cs_precedence_node *n = &e->graph->node[now.node];
+    uint32_t transfer = now.node - e->graph->n_actions; /* pairs are the first meetings */
     if (now.kind == JOINS) {
         cs_links_join(&e->links, transfer, n->rank, action_of(e, n)->peer, e->end[now.node],
                       now.time);
@@ -203,7 +204,7 @@ static void step_timed(struct engine *e)
 
 static void init(struct engine *e, struct cs_arena *arena)
 {
-    uint32_t n = e->net->n_nodes;
+    uint32_t n = e->graph->n_nodes;
     e->start = CS_NEW_ARRAY(arena, double, n + 1);
     e->end = CS_NEW_ARRAY(arena, double, n + 1);
     e->open = CS_NEW_ARRAY(arena, uint32_t, n + 1);
@@ -211,49 +212,49 @@ static void init(struct engine *e, struct cs_arena *arena)
     if (!e->is_timed)
         e->queue = CS_NEW_ARRAY(arena, uint32_t, n + 1);
     if (e->in->node)
-        cs_links_init(&e->links, e->in->node, e->in->nic, e->net->program->n_ranks, e->net->n_pairs,
-                      e->in->is_whole, arena);
+        cs_links_init(&e->links, e->in->node, e->in->nic, e->graph->program->n_ranks,
+                      e->graph->n_pairs, e->in->is_whole, arena);
     e->links.tell = tell_end;
     e->links.user = e;
     e->core_free = CS_NEW_ARRAY(arena, double, e->in->cores > 0 ? e->in->cores : 1);
     e->core_last = CS_NEW_ARRAY(arena, uint32_t, e->in->cores > 0 ? e->in->cores : 1);
     for (uint32_t i = 0; i < n; i++) {
-        e->open[i] = e->net->node[i].n_preds;
-        e->cause[i] = CS_NET_NONE;
+        e->open[i] = e->graph->node[i].n_preds;
+        e->cause[i] = CS_PRECEDENCE_NONE;
         e->end[i] = -1;
-        if (e->open[i] == 0 && !e->net->node[i].is_dead)
+        if (e->open[i] == 0 && !e->graph->node[i].is_dead)
             make_ready(e, i);
     }
 }
 
 static void add_heads(const struct engine *e, int32_t rank, struct cs_buf *text)
 {
-    const struct cs_net *net = e->net;
-    const struct cs_rank_program *rp = &net->program->rank[rank];
+    const struct cs_precedence *graph = e->graph;
+    const struct cs_rank_program *rp = &graph->program->rank[rank];
     for (int s = 0; s < CS_STREAM_COUNT; s++)
         for (uint32_t i = 0; i < rp->n_fifo[s]; i++) {
             uint32_t id = rp->fifo[s][i];
-            if (!(e->end[net->done[net->base[rank] + id]] < 0))
+            if (!(e->end[graph->done[graph->base[rank] + id]] < 0))
                 continue;
             cs_buf_adds(text, text->len ? "; " : "");
-            cs_action_text(net->program, rank, id, text);
+            cs_action_text(graph->program, rank, id, text);
             break;
         }
 }
 
 static enum cs_status report_stall(const struct engine *e, struct cs_err *err)
 {
-    struct cs_buf circle = {0}, heads = {0};
+    struct cs_buf cycle = {0}, heads = {0};
     uint32_t *open = NULL;
-    bool waits = !cs_net_is_acyclic(e->net, e->arena, &open);
+    bool waits = !cs_precedence_is_acyclic(e->graph, e->arena, &open);
     if (waits)
-        cs_net_circle_text(e->net, open, e->arena, &circle);
-    for (int32_t r = 0; r < e->net->program->n_ranks && heads.len < 800; r++)
+        cs_precedence_cycle_text(e->graph, open, e->arena, &cycle);
+    for (int32_t r = 0; r < e->graph->program->n_ranks && heads.len < 800; r++)
         add_heads(e, r, &heads);
     enum cs_status status = cs_fail(
         err, CS_PLAN, "dead-lock: no action can start; %s%s%swaiting: %s",
-        waits ? "in a circle: " : "", cs_buf_str(&circle), waits ? "; " : "", cs_buf_str(&heads));
-    cs_buf_free(&circle);
+        waits ? "in a cycle: " : "", cs_buf_str(&cycle), waits ? "; " : "", cs_buf_str(&heads));
+    cs_buf_free(&cycle);
     cs_buf_free(&heads);
     return status;
 }
@@ -262,40 +263,40 @@ static void find_critical(const struct engine *e, uint32_t last, struct cs_arena
                           struct cs_engine_result *out)
 {
     uint32_t n = 0;
-    for (uint32_t i = last; i != CS_NET_NONE; i = e->cause[i])
+    for (uint32_t i = last; i != CS_PRECEDENCE_NONE; i = e->cause[i])
         n += e->end[i] > e->start[i];
     out->critical = CS_NEW_ARRAY(arena, struct cs_engine_step, n + 1);
     out->n_critical = (int32_t)n;
-    for (uint32_t i = last; i != CS_NET_NONE; i = e->cause[i])
+    for (uint32_t i = last; i != CS_PRECEDENCE_NONE; i = e->cause[i])
         if (e->end[i] > e->start[i])
             out->critical[--n] =
-                (struct cs_engine_step){e->net->node[i].rank, e->net->node[i].action};
+                (struct cs_engine_step){e->graph->node[i].rank, e->graph->node[i].action};
 }
 
 static void collect(const struct engine *e, struct cs_arena *arena, struct cs_engine_result *out)
 {
-    const struct cs_net *net = e->net;
-    uint32_t last = CS_NET_NONE;
+    const struct cs_precedence *graph = e->graph;
+    uint32_t last = CS_PRECEDENCE_NONE;
     out->makespan = 0;
-    out->start = CS_NEW_ARRAY(arena, double, net->n_actions + 1);
-    out->end = CS_NEW_ARRAY(arena, double, net->n_actions + 1);
-    for (uint32_t i = 0; i < net->n_actions; i++) {
-        out->start[i] = e->start[net->done[i]];
-        out->end[i] = e->end[net->done[i]];
+    out->start = CS_NEW_ARRAY(arena, double, graph->n_actions + 1);
+    out->end = CS_NEW_ARRAY(arena, double, graph->n_actions + 1);
+    for (uint32_t i = 0; i < graph->n_actions; i++) {
+        out->start[i] = e->start[graph->done[i]];
+        out->end[i] = e->end[graph->done[i]];
     }
-    for (uint32_t i = 0; i < net->n_nodes; i++)
-        if (last == CS_NET_NONE || e->end[i] > e->end[last])
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (last == CS_PRECEDENCE_NONE || e->end[i] > e->end[last])
             last = i;
-    if (last != CS_NET_NONE)
+    if (last != CS_PRECEDENCE_NONE)
         out->makespan = e->end[last];
     find_critical(e, last, arena, out);
 }
 
-enum cs_status cs_engine_run(const struct cs_net *net, const struct cs_engine_input *input,
+enum cs_status cs_engine_run(const struct cs_precedence *graph, const struct cs_engine_input *input,
                              struct cs_arena *arena, struct cs_engine_result *out,
                              struct cs_err *err)
 {
-    struct engine e = {.net = net, .in = input, .arena = arena};
+    struct engine e = {.graph = graph, .in = input, .arena = arena};
     e.is_timed = input->cores > 0 || input->node;
     init(&e, arena);
     while (e.n_heap > 0)
@@ -305,7 +306,7 @@ enum cs_status cs_engine_run(const struct cs_net *net, const struct cs_engine_in
         run_node(&e, next, e.start[next]);
         release(&e, next);
     }
-    if (e.n_done < net->n_nodes)
+    if (e.n_done < graph->n_nodes)
         return report_stall(&e, err);
     collect(&e, arena, out);
     return CS_OK;

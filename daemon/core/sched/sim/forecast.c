@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/sched/sim/count.h"
 #include "core/sched/sim/memory_curve.h"
 #include "core/sched/sim/predict.h"
 #include "core/sched/sim/run.h"
@@ -32,7 +33,7 @@ static void list_actions(const struct cs_sim_run *run, int32_t r, struct cs_aren
     out->action = CS_NEW_ARRAY(arena, struct cs_forecast_action, (size_t)rp->n_actions + 1);
     for (uint32_t i = 0; i < rp->n_actions; i++) {
         const struct cs_action *a = &rp->actions[i];
-        uint32_t node = run->net.base[r] + i;
+        uint32_t node = run->graph.base[r] + i;
         out->action[i] = (struct cs_forecast_action){.start_ns = (int64_t)run->result.start[node],
                                                      .end_ns = (int64_t)run->result.end[node],
                                                      .id = i,
@@ -66,7 +67,7 @@ static void fill_ranks(const struct cs_sim_run *run, int element_bytes, struct c
     double makespan = run->result.makespan;
     out->n_ranks = run->repeat.program->n_ranks;
     out->rank = CS_NEW_ARRAY(arena, struct cs_forecast_rank, (size_t)out->n_ranks + 1);
-    cs_engine_ranks(&run->net, &run->result, scratch, counted);
+    cs_engine_ranks(&run->graph, &run->result, scratch, counted);
     cs_memory_curves(run, element_bytes, scratch, arena, out->rank);
     double busy = 0;
     for (int32_t r = 0; r < out->n_ranks; r++) {
@@ -94,7 +95,7 @@ static void fill_stages(const struct cs_sim_run *run, struct cs_arena *arena,
     int32_t *group = CS_NEW_ARRAY(scratch, int32_t, n + 1);
     for (int32_t s = 0; s < n; s++)
         group[s] = s;
-    cs_engine_count(&run->net, &run->result, group, n, scratch, count);
+    cs_engine_count(&run->graph, &run->result, group, n, scratch, count);
     out->stage = CS_NEW_ARRAY(arena, struct cs_forecast_stage, n + 1);
     for (int32_t s = 0; s < n; s++) {
         const struct cs_engine_count *c = &count[s];

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/plan/plan_schedule.h"
+#include "core/sched/lower/lower.h"
 
 enum { MAX_STAGES = 16384, MAX_CELLS = 1 << 23, DEFAULT_CHUNKS = CS_PLAN_CHUNKS };
 
@@ -81,7 +82,7 @@ static enum cs_status sort_modules(struct maker *m, struct cs_err *err)
         while (next < m->n && wanted[next] != 0)
             next++;
         if (next == m->n)
-            return cs_fail(err, CS_INVALID, "the modules feed each other in a circle");
+            return cs_fail(err, CS_INVALID, "the modules feed each other in a cycle");
         wanted[next] = -1;
         m->order[n++] = next;
         if (m->feeds[next] >= 0)

@@ -96,7 +96,7 @@ struct cs_lab_result {
 };
 
 /* CS_INVALID: no or too many stages, stages times slots over 2^23, names twice or unknown, modules
- * that feed each other in a circle, times that are negative or not finite. CS_PLAN: unknown
+ * that feed each other in a cycle, times that are negative or not finite. CS_PLAN: unknown
  * schedule. */
 enum cs_status cs_lab_make(const struct cs_lab_module *modules, int n_modules,
                            const struct cs_lab_options *options, struct cs_arena *arena,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/philox.h"
-#include "core/sched/sim/engine.h"
+#include "core/sched/sim/count.h"
 #include "core/sched/sim/lab.h"
 #include "core/sched/sim/repeat.h"
 #include "core/sched/traits.h"
@@ -13,7 +13,7 @@ struct simulation {
     const struct cs_lab *lab;
     const struct cs_lab_inputs *in;
     struct cs_repeat repeat;
-    struct cs_net net;
+    struct cs_precedence graph;
     struct cs_engine_result run;
     struct cs_arena *scratch, *arena;
     struct cs_lab_result *out;
@@ -21,31 +21,15 @@ struct simulation {
 
 static double plain_cost(const struct cs_lab *lab, const struct cs_action *a)
 {
-    double whole;
-    switch ((enum cs_op)a->op) {
-    case CS_OP_FWD:
-        return lab->fwd[a->stage];
-    case CS_OP_BWD:
-        whole = lab->bwd[a->stage] + lab->wgrad[a->stage];
-        return whole;
-    case CS_OP_BWD_INPUT:
-        return lab->bwd[a->stage];
-    case CS_OP_BWD_WEIGHT:
-        return lab->wgrad[a->stage];
-    case CS_OP_SEND:
-        return lab->hop;
-    case CS_OP_RECV:
-    case CS_OP_TIED:
-    case CS_OP_NORM:
-    case CS_OP_STEP:
-    case CS_OP_MARK:
-    case CS_OP_COPIES:
-    case CS_OP_REDUCE:
-    case CS_OP_GATHER:
-    case CS_OP_COUNT:
-        break;
-    }
-    return 0;
+    const enum cs_op op = (enum cs_op)a->op;
+    double cost = op == CS_OP_SEND ? lab->hop : 0;
+    if (cs_op_does(op, CS_PART_FORWARD))
+        cost = lab->fwd[a->stage];
+    if (cs_op_does(op, CS_PART_INPUT))
+        cost += lab->bwd[a->stage];
+    if (cs_op_does(op, CS_PART_WEIGHT))
+        cost += lab->wgrad[a->stage];
+    return cost;
 }
 
 static double lab_cost(void *user, const struct cs_program *program, int rank,
@@ -173,8 +157,8 @@ static void count(const struct simulation *s)
     struct cs_engine_count *stage = CS_NEW_ARRAY(s->scratch, struct cs_engine_count, n);
     struct cs_engine_rank *rank =
         CS_NEW_ARRAY(s->scratch, struct cs_engine_rank, s->repeat.program->n_ranks);
-    cs_engine_count(&s->net, &s->run, groups(s), n, s->scratch, stage);
-    cs_engine_ranks(&s->net, &s->run, s->scratch, rank);
+    cs_engine_count(&s->graph, &s->run, groups(s), n, s->scratch, stage);
+    cs_engine_ranks(&s->graph, &s->run, s->scratch, rank);
     new_results(s, n);
     for (int32_t i = 0; i < n; i++) {
         int32_t copy = i / lab->n_stages;
@@ -206,7 +190,7 @@ static void draw_curve(const struct simulation *s, const struct cs_stage_traits 
         const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
         int32_t change =
             a->stage >= 0 && group[a->stage] == stage ? cs_live_change(&traits[a->stage], a) : 0;
-        uint32_t node = s->net.base[rank] + a->id;
+        uint32_t node = s->graph.base[rank] + a->id;
         double at = change > 0 ? s->run.start[node] : s->run.end[node];
         if (change == 0)
             continue;
@@ -256,7 +240,7 @@ static enum cs_status run(struct simulation *s, struct cs_err *err)
     s->repeat.original = s->lab->program;
     CS_TRY(cs_repeat_make(s->lab->program, copies, is_each ? NULL : are_alike, s, s->scratch,
                           &s->repeat, err));
-    cs_net_build(s->repeat.program, s->scratch, &s->net);
+    cs_precedence_build(s->repeat.program, s->scratch, &s->graph);
     if (in->ranks_per_node > 0) {
         int32_t n = s->repeat.program->n_ranks;
         node = CS_NEW_ARRAY(s->scratch, int32_t, n);
@@ -268,7 +252,7 @@ static enum cs_status run(struct simulation *s, struct cs_err *err)
     }
     struct cs_engine_input input = {
         .cost = lab_cost, .latency = lab_latency, .user = s, .node = node, .nic = nic};
-    return cs_engine_run(&s->net, &input, s->scratch, &s->run, err);
+    return cs_engine_run(&s->graph, &input, s->scratch, &s->run, err);
 }
 
 enum cs_status cs_lab_simulate_with(const struct cs_lab *lab, const struct cs_lab_inputs *inputs,

@@ -42,12 +42,12 @@ static void add(struct curve *c, int64_t at_ns, enum cs_held held, int64_t bytes
 
 static int64_t start_of(const struct curve *c, uint32_t id)
 {
-    return (int64_t)c->run->result.start[c->run->net.base[c->rank] + id];
+    return (int64_t)c->run->result.start[c->run->graph.base[c->rank] + id];
 }
 
 static int64_t end_of(const struct curve *c, uint32_t id)
 {
-    return (int64_t)c->run->result.end[c->run->net.base[c->rank] + id];
+    return (int64_t)c->run->result.end[c->run->graph.base[c->rank] + id];
 }
 
 static void hold(struct curve *c, enum cs_held held, int64_t bytes, int64_t from, int64_t to)

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "core/sched/traits.h"
+
 int64_t cs_overlap_left(const struct cs_overlap_item *item, int32_t n, int64_t end_ns)
 {
     int64_t free_ns = INT64_MIN / 4;
@@ -24,36 +26,9 @@ int64_t cs_overlap_delay(const struct cs_overlap_item *item, int32_t n)
     return delay_ns;
 }
 
-int64_t cs_overlap_compute_ns(const struct cs_plan *plan, const struct cs_action *action)
-{
-    const struct cs_stage *s = action->stage >= 0 ? &plan->stages[action->stage] : NULL;
-    switch ((enum cs_op)action->op) {
-    case CS_OP_FWD:
-        return s->fwd_ns;
-    case CS_OP_BWD:
-        return s->bwd_input_ns + s->bwd_weight_ns;
-    case CS_OP_BWD_INPUT:
-        return s->bwd_input_ns;
-    case CS_OP_BWD_WEIGHT:
-        return s->bwd_weight_ns;
-    case CS_OP_SEND:
-    case CS_OP_RECV:
-    case CS_OP_TIED:
-    case CS_OP_NORM:
-    case CS_OP_STEP:
-    case CS_OP_MARK:
-    case CS_OP_COPIES:
-    case CS_OP_REDUCE:
-    case CS_OP_GATHER:
-    case CS_OP_COUNT:
-        break;
-    }
-    return 0;
-}
-
 static bool makes_gradients(const struct cs_action *a)
 {
-    return a->op == CS_OP_BWD || a->op == CS_OP_BWD_WEIGHT;
+    return cs_op_does((enum cs_op)a->op, CS_PART_WEIGHT);
 }
 
 /* Time that the rank computes after its last gradients of a stage, and what they themselves take;
@@ -66,7 +41,7 @@ static bool after_last(const struct cs_program *program, int rank, int32_t stage
     *after_ns = 0;
     for (uint32_t i = rp->n_fifo[CS_STREAM_COMPUTE]; i-- > 0;) {
         const struct cs_action *a = &rp->actions[fifo[i]];
-        *own_ns = cs_overlap_compute_ns(program->plan, a);
+        *own_ns = cs_action_work_ns(program->plan, a);
         if (a->stage == stage && makes_gradients(a))
             return true;
         *after_ns += *own_ns;
@@ -82,9 +57,9 @@ static int64_t before_first(const struct cs_program *program, int rank, int32_t 
     int64_t before_ns = 0;
     for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
         const struct cs_action *a = &rp->actions[fifo[i]];
-        if (a->stage == stage && a->op == CS_OP_FWD)
+        if (a->stage == stage && cs_op_does((enum cs_op)a->op, CS_PART_FORWARD))
             break;
-        before_ns += cs_overlap_compute_ns(program->plan, a);
+        before_ns += cs_action_work_ns(program->plan, a);
     }
     return before_ns;
 }

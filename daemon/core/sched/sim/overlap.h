@@ -21,9 +21,6 @@ struct cs_overlap_item {
     int64_t at_ns, takes_ns;
 };
 
-/* What the plan says a rank computes for a forward, backward or half of one; 0 for what is neither.
- */
-int64_t cs_overlap_compute_ns(const struct cs_plan *plan, const struct cs_action *action);
 /* One after the other in this order, none before it is complete: what is left after end_ns. */
 int64_t cs_overlap_left(const struct cs_overlap_item *item, int32_t n, int64_t end_ns);
 /* One after the other from 0 on: the longest time that one arrives after it is needed. */

@@ -2,8 +2,11 @@
 #include "core/sched/sim/predict.h"
 #include "core/plan/cost/bytes.h"
 
+#include "core/sched/lower/lower.h"
+#include "core/sched/proof/limits.h"
 #include "core/sched/sim/forecast.h"
 #include "core/sched/sim/overlap.h"
+#include "core/sched/traits.h"
 
 static int64_t bytes_ns(int64_t bytes, int64_t bytes_per_s)
 {
@@ -128,37 +131,64 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
            bytes_ns((int64_t)(bytes * (dp - 1) / dp), device->link_bytes_per_s);
 }
 
+static int64_t send_cost(const struct cs_program *program, int rank, const struct cs_action *action,
+                         const struct cs_device_class *device)
+{
+    (void)rank;
+    return device->link_latency_ns +
+           bytes_ns(message_bytes(program->plan, action, device), cs_channel_bytes_per_s(device));
+}
+
+static int64_t tied_cost(const struct cs_program *program, int rank, const struct cs_action *action,
+                         const struct cs_device_class *device)
+{
+    (void)rank;
+    (void)action;
+    return program->n_ranks > 1 ? tied_ns(program->plan, device) : 0;
+}
+
+static int64_t norm_cost(const struct cs_program *program, int rank, const struct cs_action *action,
+                         const struct cs_device_class *device)
+{
+    (void)action;
+    return norm_ns(program, rank, device);
+}
+
+static int64_t copies_cost(const struct cs_program *program, int rank,
+                           const struct cs_action *action, const struct cs_device_class *device)
+{
+    (void)rank;
+    return copies_ns(program->plan, &program->plan->stages[action->stage], device);
+}
+
+static int64_t step_cost(const struct cs_program *program, int rank, const struct cs_action *action,
+                         const struct cs_device_class *device)
+{
+    (void)action;
+    return step_ns(program, rank, device);
+}
+
+static int64_t replicas_cost(const struct cs_program *program, int rank,
+                             const struct cs_action *action, const struct cs_device_class *device)
+{
+    return replicas_ns(program, rank, (enum cs_op)action->op, device);
+}
+
+/* Of what is not work of a stage. A receive costs nothing: its send does. */
+static int64_t (*const costs[CS_OP_COUNT])(const struct cs_program *program, int rank,
+                                           const struct cs_action *action,
+                                           const struct cs_device_class *device) = {
+    [CS_OP_SEND] = send_cost,       [CS_OP_TIED] = tied_cost,     [CS_OP_NORM] = norm_cost,
+    [CS_OP_STEP] = step_cost,       [CS_OP_COPIES] = copies_cost, [CS_OP_REDUCE] = replicas_cost,
+    [CS_OP_GATHER] = replicas_cost,
+};
+
 int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
                         const struct cs_action *action)
 {
-    const struct cs_device_class *device = user;
-    const struct cs_plan *plan = program->plan;
-    switch ((enum cs_op)action->op) {
-    case CS_OP_FWD:
-    case CS_OP_BWD:
-    case CS_OP_BWD_INPUT:
-    case CS_OP_BWD_WEIGHT:
-        return cs_overlap_compute_ns(plan, action);
-    case CS_OP_SEND:
-        return device->link_latency_ns +
-               bytes_ns(message_bytes(plan, action, device), cs_channel_bytes_per_s(device));
-    case CS_OP_TIED:
-        return program->n_ranks > 1 ? tied_ns(plan, device) : 0;
-    case CS_OP_NORM:
-        return norm_ns(program, rank, device);
-    case CS_OP_COPIES:
-        return copies_ns(plan, &plan->stages[action->stage], device);
-    case CS_OP_STEP:
-        return step_ns(program, rank, device);
-    case CS_OP_REDUCE:
-    case CS_OP_GATHER:
-        return replicas_ns(program, rank, (enum cs_op)action->op, device);
-    case CS_OP_RECV:
-    case CS_OP_MARK:
-    case CS_OP_COUNT:
-        break;
-    }
-    return 0;
+    if (cs_op_is((enum cs_op)action->op, CS_OP_KIND_WORK))
+        return cs_action_work_ns(program->plan, action);
+    return costs[action->op] != NULL ? costs[action->op](program, rank, action, user) : 0;
 }
 
 /* a cluster whose nodes ranks fill in order */

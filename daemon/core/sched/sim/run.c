@@ -2,6 +2,7 @@
 #include "core/sched/sim/run.h"
 
 #include "core/base/philox.h"
+#include "core/sched/traits.h"
 
 enum { ONE = 1000, MAX_FACTOR = 1000 * ONE };
 
@@ -22,18 +23,9 @@ static int64_t transfer_ns(const struct cs_sim_options *options, const struct cs
 static int64_t default_cost(const struct cs_sim_options *options, const struct cs_plan *plan,
                             const struct cs_action *action)
 {
-    const struct cs_stage *stage = action->stage >= 0 ? &plan->stages[action->stage] : NULL;
-    if (action->op == CS_OP_FWD)
-        return stage->fwd_ns;
-    if (action->op == CS_OP_BWD)
-        return stage->bwd_input_ns + stage->bwd_weight_ns;
-    if (action->op == CS_OP_BWD_INPUT)
-        return stage->bwd_input_ns;
-    if (action->op == CS_OP_BWD_WEIGHT)
-        return stage->bwd_weight_ns;
     if (action->op == CS_OP_SEND)
         return options->hop_ns + transfer_ns(options, &plan->edges[action->edge]);
-    return 0;
+    return cs_action_work_ns(plan, action);
 }
 
 /* to the nearest; exact for times below 2^53 and factors up to MAX_FACTOR */
@@ -126,7 +118,7 @@ static enum cs_status check(const struct cs_program *program, const struct cs_si
         if (o->links->nic[r] < 0 || o->links->nic[r] >= n)
             return cs_fail(err, CS_PLAN, "rank %lld uses NIC %d: 0 to %lld", (long long)r,
                            o->links->nic[r], (long long)n - 1);
-    return cs_net_check_shape(program, false, err);
+    return cs_precedence_check_shape(program, false, err);
 }
 
 enum cs_status cs_sim_run(const struct cs_program *program, const struct cs_sim_options *options,
@@ -140,7 +132,7 @@ enum cs_status cs_sim_run(const struct cs_program *program, const struct cs_sim_
     CS_TRY(check(program, options, copies, err));
     CS_TRY(cs_repeat_make(program, copies, is_each ? NULL : are_alike, &costs, arena, &out->repeat,
                           err));
-    cs_net_build(out->repeat.program, arena, &out->net);
+    cs_precedence_build(out->repeat.program, arena, &out->graph);
     struct cs_engine_input input = {.cost = engine_cost,
                                     .latency = engine_latency,
                                     .user = &costs,
@@ -148,5 +140,5 @@ enum cs_status cs_sim_run(const struct cs_program *program, const struct cs_sim_
                                     .node = options->links ? options->links->node : NULL,
                                     .nic = options->links ? options->links->nic : NULL,
                                     .is_whole = true};
-    return cs_engine_run(&out->net, &input, arena, &out->result, err);
+    return cs_engine_run(&out->graph, &input, arena, &out->result, err);
 }

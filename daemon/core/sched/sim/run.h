@@ -9,7 +9,7 @@
 
 struct cs_sim_run {
     struct cs_repeat repeat;
-    struct cs_net net; /* of repeat.program */
+    struct cs_precedence graph; /* of repeat.program */
     struct cs_engine_result result;
 };
 

@@ -3,18 +3,19 @@
 
 #include <string.h>
 
+#include "core/sched/sim/count.h"
 #include "core/sched/sim/run.h"
 
-static void copy_events(const struct cs_net *net, const struct cs_engine_result *from,
+static void copy_events(const struct cs_precedence *graph, const struct cs_engine_result *from,
                         struct cs_arena *arena, struct cs_sim_result *out)
 {
-    const struct cs_program *program = net->program;
+    const struct cs_program *program = graph->program;
     out->events = CS_NEW_ARRAY(arena, struct cs_event *, program->n_ranks);
     for (int32_t r = 0; r < program->n_ranks; r++) {
         uint32_t n = program->rank[r].n_actions;
         out->events[r] = CS_NEW_ARRAY(arena, struct cs_event, n + 1);
         for (uint32_t i = 0; i < n; i++) {
-            double start = from->start[net->base[r] + i], end = from->end[net->base[r] + i];
+            double start = from->start[graph->base[r] + i], end = from->end[graph->base[r] + i];
             bool is_compute =
                 cs_op_stream((enum cs_op)program->rank[r].actions[i].op) == CS_STREAM_COMPUTE;
             double cpu_us = is_compute ? (end - start) / 1000 : 0;
@@ -29,15 +30,15 @@ static void copy_events(const struct cs_net *net, const struct cs_engine_result 
     }
 }
 
-static void count_stages(const struct cs_net *net, const struct cs_engine_result *run,
+static void count_stages(const struct cs_precedence *graph, const struct cs_engine_result *run,
                          struct cs_arena *arena, struct cs_sim_result *out)
 {
-    int32_t n = net->program->plan->n_stages;
+    int32_t n = graph->program->plan->n_stages;
     struct cs_engine_count *count = CS_NEW_ARRAY(arena, struct cs_engine_count, n + 1);
     int32_t *group = CS_NEW_ARRAY(arena, int32_t, n + 1);
     for (int32_t s = 0; s < n; s++)
         group[s] = s;
-    cs_engine_count(net, run, group, n, arena, count);
+    cs_engine_count(graph, run, group, n, arena, count);
     out->busy_ns = CS_NEW_ARRAY(arena, int64_t, n);
     out->stage_exposed_ns = CS_NEW_ARRAY(arena, int64_t, n);
     out->stage_span_ns = CS_NEW_ARRAY(arena, int64_t, n);
@@ -56,12 +57,12 @@ static void count_stages(const struct cs_net *net, const struct cs_engine_result
     }
 }
 
-static void count_ranks(const struct cs_net *net, const struct cs_engine_result *run,
+static void count_ranks(const struct cs_precedence *graph, const struct cs_engine_result *run,
                         struct cs_arena *arena, struct cs_sim_result *out)
 {
-    int32_t n = net->program->n_ranks;
+    int32_t n = graph->program->n_ranks;
     struct cs_engine_rank *rank = CS_NEW_ARRAY(arena, struct cs_engine_rank, n + 1);
-    cs_engine_ranks(net, run, arena, rank);
+    cs_engine_ranks(graph, run, arena, rank);
     out->span_idle_ns = CS_NEW_ARRAY(arena, int64_t, n);
     out->exposed_ns = CS_NEW_ARRAY(arena, int64_t, n);
     out->peak_bytes = CS_NEW_ARRAY(arena, int64_t, n);
@@ -71,7 +72,7 @@ static void count_ranks(const struct cs_net *net, const struct cs_engine_result 
         out->peak_bytes[r] = rank[r].peak_bytes;
     }
     out->module_bubble =
-        cs_engine_modules(net->program->plan, rank, run->makespan, arena, &out->n_modules);
+        cs_engine_modules(graph->program->plan, rank, run->makespan, arena, &out->n_modules);
 }
 
 static void copy_critical(const struct cs_engine_result *run, struct cs_arena *arena,
@@ -102,9 +103,9 @@ enum cs_status cs_simulate(const struct cs_program *program, const struct cs_sim
     enum cs_status status = cs_sim_run(program, options, scratch, &run, err);
     if (status == CS_OK) {
         *out = (struct cs_sim_result){.makespan_ns = (int64_t)run.result.makespan};
-        count_stages(&run.net, &run.result, arena, out);
-        count_ranks(&run.net, &run.result, arena, out);
-        copy_events(&run.net, &run.result, arena, out);
+        count_stages(&run.graph, &run.result, arena, out);
+        count_ranks(&run.graph, &run.result, arena, out);
+        copy_events(&run.graph, &run.result, arena, out);
         copy_critical(&run.result, arena, out);
         copy_classes(&run.repeat, arena, out);
     }

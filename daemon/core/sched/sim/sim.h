@@ -72,8 +72,8 @@ struct cs_sim_result {
     int64_t *stage_span_idle_ns; /* (n_stages) part of it in which its rank computes nothing */
 };
 
-/* CS_PLAN: a dead-lock, with the heads of all streams and, where actions wait in a circle, the
- * circle; factors below 0; more distinct ranks than programs have. */
+/* CS_PLAN: a dead-lock, with the heads of all streams and, where actions wait in a cycle, the
+ * cycle; factors below 0; more distinct ranks than programs have. */
 enum cs_status cs_simulate(const struct cs_program *program, const struct cs_sim_options *options,
                            struct cs_arena *arena, struct cs_sim_result *out,
                            struct cs_err *err) CS_NODISCARD;

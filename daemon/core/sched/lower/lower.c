@@ -1,30 +1,11 @@
-/* The operation table, lowering of a plan, and the identity of a program; see program.h. */
-#include "core/sched/program.h"
+/* Lowering: a plan becomes the programs of its ranks. The schedule's generator makes the orders, the
+ * messages are added, the program gets its hash and its proof. */
+#include "core/sched/lower/lower.h"
 
 #include "core/base/hash.h"
-#include "core/sched/messages.h"
-#include "core/sched/orders/order.h"
-
-static const struct {
-    const char *letter;
-    enum cs_stream stream;
-} ops[] = {
-
-#define X(op, letter, stream) {letter, CS_STREAM_##stream},
-    CS_OPS_TABLE(X)
-#undef X
-};
-_Static_assert(CS_ARRAY_LEN(ops) == CS_OP_COUNT, "one row per operation");
-
-const char *cs_op_letter(enum cs_op op)
-{
-    return (unsigned)op < CS_OP_COUNT ? ops[op].letter : "?";
-}
-
-enum cs_stream cs_op_stream(enum cs_op op)
-{
-    return (unsigned)op < CS_OP_COUNT ? ops[op].stream : CS_STREAM_COMPUTE;
-}
+#include "core/sched/lower/messages.h"
+#include "core/sched/orders/generator.h"
+#include "core/sched/proof/verify.h"
 
 static bool trains_embedding(const struct cs_graph *graph)
 {
@@ -126,34 +107,18 @@ static enum cs_status check_lead(const struct cs_pipeline *pipeline, struct cs_e
     return CS_OK;
 }
 
-static enum cs_status make_orders(struct cs_pipeline *pipeline, const struct cs_schedule *schedule,
-                                  struct cs_arena *arena, struct cs_order **out, struct cs_err *err)
-{
-    struct cs_order *order = CS_NEW_ARRAY(arena, struct cs_order, pipeline->n_ranks + 1);
-    CS_TRY(check_lead(pipeline, err));
-    if (schedule->prepare)
-        CS_TRY(schedule->prepare(pipeline, arena, err));
-    for (int32_t r = 0; r < pipeline->n_ranks; r++) {
-        cs_order_init(pipeline, r, arena, &order[r]);
-        schedule->order(pipeline, r, &order[r]);
-    }
-    *out = order;
-    return CS_OK;
-}
-
 static enum cs_status lower(const struct cs_plan *plan, const struct cs_graph *graph,
                             const struct cs_program_options *options, struct cs_arena *scratch,
                             struct cs_arena *arena, struct cs_program **out, struct cs_err *err)
 {
-    const struct cs_schedule *schedule = NULL;
     struct cs_pipeline pipeline;
     struct cs_order *order = NULL;
-    CS_TRY(cs_schedule_find(plan->schedule, &schedule, err));
     CS_TRY(check_limits(plan, options->n_slots, err));
     const struct cs_slot_share *share = options->share ? options->share : plan->share;
     cs_pipeline_init(plan, options, cs_traits_make(plan, options->is_eval, share, scratch), scratch,
                      &pipeline);
-    CS_TRY(make_orders(&pipeline, schedule, scratch, &order, err));
+    CS_TRY(check_lead(&pipeline, err));
+    CS_TRY(cs_orders_make(&pipeline, scratch, &order, err));
     struct cs_program *program = CS_NEW(arena, struct cs_program);
     *program = (struct cs_program){.plan = plan,
                                    .n_ranks = plan->n_ranks,
@@ -164,7 +129,7 @@ static enum cs_status lower(const struct cs_plan *plan, const struct cs_graph *g
                                    .lead_after = options->lead_after,
                                    .share = share};
     bool has_tied = plan->is_tied_across && !options->is_eval && trains_embedding(graph);
-    cs_comm_pass(&pipeline, order, has_tied, arena, program);
+    cs_messages_add(&pipeline, order, has_tied, arena, program);
     hash_program(program);
     CS_TRY(cs_program_verify(program, err));
     *out = program;

@@ -1,5 +1,5 @@
-/* Builds the precedence graph; see net.h. */
-#include "core/sched/proof/net.h"
+/* Builds the precedence graph; see precedence.h. */
+#include "core/sched/proof/precedence.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ struct segment {
 };
 
 struct builder {
-    struct cs_net *net;
+    struct cs_precedence *graph;
     struct cs_arena *arena;
     struct segment *segment;
     uint32_t n_segments;
@@ -28,7 +28,7 @@ struct builder {
 
 static bool is_message(const struct cs_action *a)
 {
-    return a->op == CS_OP_SEND || a->op == CS_OP_RECV;
+    return cs_op_is((enum cs_op)a->op, CS_OP_KIND_MESSAGE);
 }
 
 static enum cs_status bad(const struct cs_program *program, int32_t rank, uint32_t id,
@@ -47,8 +47,6 @@ static const char *shape_of(const struct cs_program *program, int32_t rank, uint
     const struct cs_plan *plan = program->plan;
     const struct cs_rank_program *rp = &program->rank[rank];
     const struct cs_action *a = &rp->actions[id];
-    bool is_compute = a->op == CS_OP_FWD || a->op == CS_OP_BWD || a->op == CS_OP_BWD_INPUT ||
-                      a->op == CS_OP_BWD_WEIGHT;
     if (a->id != id)
         return "its id is not its index";
     if (a->op >= CS_OP_COUNT)
@@ -59,7 +57,8 @@ static const char *shape_of(const struct cs_program *program, int32_t rank, uint
         return "an index is out of range";
     if (is_message(a) && (a->edge < 0 || a->peer < 0 || a->peer == rank || a->slot < 0))
         return "a message needs an edge, a slot and another rank";
-    if (is_compute && (a->stage < 0 || a->slot < 0 || plan->stages[a->stage].rank != rank))
+    if (cs_op_is((enum cs_op)a->op, CS_OP_KIND_WORK) &&
+        (a->stage < 0 || a->slot < 0 || plan->stages[a->stage].rank != rank))
         return "it needs a slot and a stage of this rank";
     if (a->op == CS_OP_COPIES && (a->stage < 0 || plan->stages[a->stage].rank != rank))
         return "it needs a stage of this rank";
@@ -98,8 +97,8 @@ static enum cs_status check_fifos(const struct cs_program *program, int32_t rank
     return status;
 }
 
-enum cs_status cs_net_check_shape(const struct cs_program *program, bool is_complete,
-                                  struct cs_err *err)
+enum cs_status cs_precedence_check_shape(const struct cs_program *program, bool is_complete,
+                                         struct cs_err *err)
 {
     for (int32_t r = 0; r < program->n_ranks; r++) {
         for (uint32_t i = 0; i < program->rank[r].n_actions; i++) {
@@ -114,26 +113,26 @@ enum cs_status cs_net_check_shape(const struct cs_program *program, bool is_comp
 
 static void add_arc(struct builder *b, uint32_t from, uint32_t to)
 {
-    struct cs_net *net = b->net;
+    struct cs_precedence *graph = b->graph;
     if (!b->is_filling) {
-        net->node[to].n_preds++;
-        net->first_succ[from + 1]++;
+        graph->node[to].n_preds++;
+        graph->first_succ[from + 1]++;
         return;
     }
-    net->preds[b->fill_pred[to]++] = from;
-    net->succs[b->fill_succ[from]++] = to;
+    graph->preds[b->fill_pred[to]++] = from;
+    graph->succs[b->fill_succ[from]++] = to;
 }
 
 static uint32_t add_meeting(struct builder *b, int32_t rank, uint32_t action, bool is_dead)
 {
-    b->net->node[b->net->n_nodes] = (struct cs_net_node){
+    b->graph->node[b->graph->n_nodes] = (struct cs_precedence_node){
         .rank = rank, .action = action, .is_meeting = true, .is_dead = is_dead};
-    return b->net->n_nodes++;
+    return b->graph->n_nodes++;
 }
 
 static void join(struct builder *b, int32_t rank, uint32_t action, uint32_t meeting)
 {
-    b->net->done[b->net->base[rank] + action] = meeting;
+    b->graph->done[b->graph->base[rank] + action] = meeting;
 }
 
 static uint32_t slot_of(const struct cs_action *a)
@@ -144,12 +143,12 @@ static uint32_t slot_of(const struct cs_action *a)
 static void forget(struct builder *b)
 {
     for (; b->n_touched > 0; b->n_touched--)
-        b->last[b->touched[b->n_touched - 1]] = CS_NET_NONE;
+        b->last[b->touched[b->n_touched - 1]] = CS_PRECEDENCE_NONE;
 }
 
 static void list_segments(struct builder *b)
 {
-    const struct cs_program *program = b->net->program;
+    const struct cs_program *program = b->graph->program;
     uint32_t cap = 0;
     for (int32_t r = 0; r < program->n_ranks; r++) {
         const struct cs_rank_program *rp = &program->rank[r];
@@ -157,7 +156,7 @@ static void list_segments(struct builder *b)
             const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMM][i]];
             if (!is_message(a))
                 continue;
-            if (b->last[slot_of(a)] == CS_NET_NONE) {
+            if (b->last[slot_of(a)] == CS_PRECEDENCE_NONE) {
                 if (b->n_segments == cap) {
                     cap = cap ? 2 * cap : 256;
                     struct segment *grown = CS_NEW_ARRAY(b->arena, struct segment, cap);
@@ -190,7 +189,7 @@ static int by_channel(const void *left, const void *right)
 /* every segment's messages side by side, segments by (from, to), sends before receives */
 static void list_messages(struct builder *b)
 {
-    const struct cs_program *program = b->net->program;
+    const struct cs_program *program = b->graph->program;
     uint32_t total = 0, *place = NULL;
     list_segments(b);
     if (b->n_segments)
@@ -200,7 +199,7 @@ static void list_messages(struct builder *b)
     uint32_t *next = CS_NEW_ARRAY(b->arena, uint32_t, b->n_segments + 1);
     place = CS_NEW_ARRAY(b->arena, uint32_t, b->n_segments + 1);
     for (int32_t r = 0; r < program->n_ranks; r++)
-        of_rank[r] = CS_NET_NONE;
+        of_rank[r] = CS_PRECEDENCE_NONE;
     for (uint32_t s = 0; s < b->n_segments; s++) {
         struct segment *seg = &b->segment[s];
         int32_t owner = seg->is_recv ? seg->to : seg->from;
@@ -212,7 +211,7 @@ static void list_messages(struct builder *b)
     b->message = CS_NEW_ARRAY(b->arena, uint32_t, total + 1);
     for (int32_t r = 0; r < program->n_ranks; r++) {
         const struct cs_rank_program *rp = &program->rank[r];
-        for (uint32_t s = of_rank[r]; s != CS_NET_NONE; s = next[s]) {
+        for (uint32_t s = of_rank[r]; s != CS_PRECEDENCE_NONE; s = next[s]) {
             const struct segment *seg = &b->segment[s];
             uint32_t slot = 2 * (uint32_t)(seg->is_recv ? seg->from : seg->to) + seg->is_recv;
             b->touched[b->n_touched++] = slot;
@@ -225,7 +224,7 @@ static void list_messages(struct builder *b)
         }
         forget(b);
     }
-    b->net->pair = CS_NEW_ARRAY(b->arena, struct cs_net_pair, total + 1);
+    b->graph->pair = CS_NEW_ARRAY(b->arena, struct cs_precedence_pair, total + 1);
 }
 
 static bool tags_agree(const struct cs_action *a, const struct cs_action *b)
@@ -237,18 +236,19 @@ static bool tags_agree(const struct cs_action *a, const struct cs_action *b)
 static void match_channel(struct builder *b, const struct segment *sends,
                           const struct segment *recvs)
 {
-    struct cs_net *net = b->net;
+    struct cs_precedence *graph = b->graph;
     const struct segment *any = sends ? sends : recvs;
     uint32_t n_send = sends ? sends->n : 0, n_recv = recvs ? recvs->n : 0;
     for (uint32_t k = 0; k < n_send || k < n_recv; k++) {
-        struct cs_net_pair *pair = &net->pair[net->n_pairs++];
-        *pair = (struct cs_net_pair){
-            any->from, any->to, k < n_send ? b->message[sends->first + k] : CS_NET_NONE,
-            k < n_recv ? b->message[recvs->first + k] : CS_NET_NONE, false};
-        bool has_send = pair->send != CS_NET_NONE, has_recv = pair->recv != CS_NET_NONE;
+        struct cs_precedence_pair *pair = &graph->pair[graph->n_pairs++];
+        *pair = (struct cs_precedence_pair){
+            any->from, any->to, k < n_send ? b->message[sends->first + k] : CS_PRECEDENCE_NONE,
+            k < n_recv ? b->message[recvs->first + k] : CS_PRECEDENCE_NONE, false};
+        bool has_send = pair->send != CS_PRECEDENCE_NONE,
+             has_recv = pair->recv != CS_PRECEDENCE_NONE;
         pair->is_match = has_send && has_recv &&
-                         tags_agree(&net->program->rank[pair->from].actions[pair->send],
-                                    &net->program->rank[pair->to].actions[pair->recv]);
+                         tags_agree(&graph->program->rank[pair->from].actions[pair->send],
+                                    &graph->program->rank[pair->to].actions[pair->recv]);
         uint32_t meeting = add_meeting(b, has_send ? pair->from : pair->to,
                                        has_send ? pair->send : pair->recv, !pair->is_match);
         if (has_send)
@@ -275,14 +275,14 @@ static void match_messages(struct builder *b)
  */
 static void walk_pairs(struct builder *b)
 {
-    const struct cs_net *net = b->net;
-    for (uint32_t i = 0; i < net->n_pairs; i++) {
-        const struct cs_net_pair *pair = &net->pair[i];
-        uint32_t meeting = net->n_actions + i;
-        if (pair->send != CS_NET_NONE)
-            add_arc(b, net->base[pair->from] + pair->send, meeting);
-        if (pair->recv != CS_NET_NONE)
-            add_arc(b, net->base[pair->to] + pair->recv, meeting);
+    const struct cs_precedence *graph = b->graph;
+    for (uint32_t i = 0; i < graph->n_pairs; i++) {
+        const struct cs_precedence_pair *pair = &graph->pair[i];
+        uint32_t meeting = graph->n_actions + i;
+        if (pair->send != CS_PRECEDENCE_NONE)
+            add_arc(b, graph->base[pair->from] + pair->send, meeting);
+        if (pair->recv != CS_PRECEDENCE_NONE)
+            add_arc(b, graph->base[pair->to] + pair->recv, meeting);
         if (i > 0 && pair[-1].from == pair->from && pair[-1].to == pair->to)
             add_arc(b, meeting - 1, meeting);
     }
@@ -291,13 +291,13 @@ static void walk_pairs(struct builder *b)
 /* members of collectives: all of them are done with a meeting that is no message */
 static void walk_groups(struct builder *b)
 {
-    const struct cs_net *net = b->net;
-    for (int32_t r = 0; r < net->program->n_ranks; r++) {
-        const struct cs_rank_program *rp = &net->program->rank[r];
+    const struct cs_precedence *graph = b->graph;
+    for (int32_t r = 0; r < graph->program->n_ranks; r++) {
+        const struct cs_rank_program *rp = &graph->program->rank[r];
         for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMM]; i++) {
-            uint32_t node = net->base[r] + rp->fifo[CS_STREAM_COMM][i];
-            if (net->done[node] >= net->n_actions + net->n_pairs)
-                add_arc(b, node, net->done[node]);
+            uint32_t node = graph->base[r] + rp->fifo[CS_STREAM_COMM][i];
+            if (graph->done[node] >= graph->n_actions + graph->n_pairs)
+                add_arc(b, node, graph->done[node]);
         }
     }
 }
@@ -305,12 +305,12 @@ static void walk_groups(struct builder *b)
 /* posting: messages after those of the same peer and direction, collectives after everything */
 static void order_posts(struct builder *b, int32_t rank)
 {
-    const struct cs_rank_program *rp = &b->net->program->rank[rank];
-    uint32_t base = b->net->base[rank], collective = CS_NET_NONE;
+    const struct cs_rank_program *rp = &b->graph->program->rank[rank];
+    uint32_t base = b->graph->base[rank], collective = CS_PRECEDENCE_NONE;
     for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMM]; i++) {
         const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMM][i]];
-        if (collective != CS_NET_NONE)
-            add_arc(b, b->net->done[base + collective], base + a->id);
+        if (collective != CS_PRECEDENCE_NONE)
+            add_arc(b, b->graph->done[base + collective], base + a->id);
         if (a->comm >= 0) {
             for (uint32_t t = 0; t < b->n_touched; t++)
                 add_arc(b, base + b->last[b->touched[t]], base + a->id);
@@ -318,7 +318,7 @@ static void order_posts(struct builder *b, int32_t rank)
             continue;
         }
         uint32_t channel = slot_of(a);
-        if (b->last[channel] == CS_NET_NONE)
+        if (b->last[channel] == CS_PRECEDENCE_NONE)
             b->touched[b->n_touched++] = channel;
         else
             add_arc(b, base + b->last[channel], base + a->id);
@@ -329,36 +329,37 @@ static void order_posts(struct builder *b, int32_t rank)
 
 static void order_rank(struct builder *b, int32_t rank)
 {
-    const struct cs_rank_program *rp = &b->net->program->rank[rank];
-    uint32_t base = b->net->base[rank];
+    const struct cs_rank_program *rp = &b->graph->program->rank[rank];
+    uint32_t base = b->graph->base[rank];
     const uint32_t *fifo = rp->fifo[CS_STREAM_COMPUTE];
     for (uint32_t i = 1; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++)
         add_arc(b, base + fifo[i - 1], base + fifo[i]);
     for (uint32_t i = 0; i < rp->n_actions; i++)
         for (uint32_t d = 0; d < rp->actions[i].n_deps; d++)
-            add_arc(b, b->net->done[base + rp->deps[rp->actions[i].first_dep + d]], base + i);
+            add_arc(b, b->graph->done[base + rp->deps[rp->actions[i].first_dep + d]], base + i);
 }
 
 static void make_nodes(struct builder *b)
 {
-    struct cs_net *net = b->net;
-    const struct cs_program *program = net->program;
-    net->base = CS_NEW_ARRAY(b->arena, uint32_t, program->n_ranks + 1);
+    struct cs_precedence *graph = b->graph;
+    const struct cs_program *program = graph->program;
+    graph->base = CS_NEW_ARRAY(b->arena, uint32_t, program->n_ranks + 1);
     for (int32_t r = 0; r < program->n_ranks; r++)
-        net->base[r + 1] = net->base[r] + program->rank[r].n_actions;
-    net->n_actions = net->n_nodes = net->base[program->n_ranks];
-    net->node = CS_NEW_ARRAY(b->arena, struct cs_net_node, 2 * (size_t)net->n_actions + 1);
-    net->done = CS_NEW_ARRAY(b->arena, uint32_t, net->n_actions + 1);
+        graph->base[r + 1] = graph->base[r] + program->rank[r].n_actions;
+    graph->n_actions = graph->n_nodes = graph->base[program->n_ranks];
+    graph->node =
+        CS_NEW_ARRAY(b->arena, struct cs_precedence_node, 2 * (size_t)graph->n_actions + 1);
+    graph->done = CS_NEW_ARRAY(b->arena, uint32_t, graph->n_actions + 1);
     for (int32_t r = 0; r < program->n_ranks; r++) {
         const struct cs_rank_program *rp = &program->rank[r];
         for (uint32_t i = 0; i < rp->n_actions; i++) {
-            net->node[net->base[r] + i] =
-                (struct cs_net_node){.rank = r, .action = i, .is_dead = true};
-            net->done[net->base[r] + i] = net->base[r] + i;
+            graph->node[graph->base[r] + i] =
+                (struct cs_precedence_node){.rank = r, .action = i, .is_dead = true};
+            graph->done[graph->base[r] + i] = graph->base[r] + i;
         }
         for (int s = 0; s < CS_STREAM_COUNT; s++)
             for (uint32_t i = 0; i < rp->n_fifo[s]; i++)
-                net->node[net->base[r] + rp->fifo[s][i]].is_dead = false;
+                graph->node[graph->base[r] + rp->fifo[s][i]].is_dead = false;
     }
 }
 
@@ -366,7 +367,7 @@ static void walk_arcs(struct builder *b)
 {
     walk_pairs(b);
     walk_groups(b);
-    for (int32_t r = 0; r < b->net->program->n_ranks; r++) {
+    for (int32_t r = 0; r < b->graph->program->n_ranks; r++) {
         order_posts(b, r);
         order_rank(b, r);
     }
@@ -375,32 +376,33 @@ static void walk_arcs(struct builder *b)
 /* between the walks: where the arcs of every node go */
 static void place_arcs(struct builder *b)
 {
-    struct cs_net *net = b->net;
-    b->fill_pred = CS_NEW_ARRAY(b->arena, uint32_t, net->n_nodes + 1);
-    b->fill_succ = CS_NEW_ARRAY(b->arena, uint32_t, net->n_nodes + 1);
-    for (uint32_t n = 0; n < net->n_nodes; n++) {
-        net->first_succ[n + 1] += net->first_succ[n];
-        b->fill_succ[n] = net->first_succ[n];
-        net->node[n].first_pred = b->fill_pred[n] = net->n_preds;
-        net->n_preds += net->node[n].n_preds;
+    struct cs_precedence *graph = b->graph;
+    b->fill_pred = CS_NEW_ARRAY(b->arena, uint32_t, graph->n_nodes + 1);
+    b->fill_succ = CS_NEW_ARRAY(b->arena, uint32_t, graph->n_nodes + 1);
+    for (uint32_t n = 0; n < graph->n_nodes; n++) {
+        graph->first_succ[n + 1] += graph->first_succ[n];
+        b->fill_succ[n] = graph->first_succ[n];
+        graph->node[n].first_pred = b->fill_pred[n] = graph->n_preds;
+        graph->n_preds += graph->node[n].n_preds;
     }
-    net->preds = CS_NEW_ARRAY(b->arena, uint32_t, net->n_preds + 1);
-    net->succs = CS_NEW_ARRAY(b->arena, uint32_t, net->n_preds + 1);
+    graph->preds = CS_NEW_ARRAY(b->arena, uint32_t, graph->n_preds + 1);
+    graph->succs = CS_NEW_ARRAY(b->arena, uint32_t, graph->n_preds + 1);
     b->is_filling = true;
 }
 
-void cs_net_build(const struct cs_program *program, struct cs_arena *arena, struct cs_net *net)
+void cs_precedence_build(const struct cs_program *program, struct cs_arena *arena,
+                         struct cs_precedence *graph)
 {
-    *net = (struct cs_net){.program = program};
-    struct builder b = {.net = net, .arena = arena};
+    *graph = (struct cs_precedence){.program = program};
+    struct builder b = {.graph = graph, .arena = arena};
     b.last = CS_NEW_ARRAY(arena, uint32_t, 2 * program->n_ranks + 1);
     b.touched = CS_NEW_ARRAY(arena, uint32_t, 2 * program->n_ranks + 1);
     for (int32_t i = 0; i < 2 * program->n_ranks; i++)
-        b.last[i] = CS_NET_NONE;
+        b.last[i] = CS_PRECEDENCE_NONE;
     make_nodes(&b);
     match_messages(&b);
-    cs_net_match_collectives(net, arena);
-    net->first_succ = CS_NEW_ARRAY(arena, uint32_t, net->n_nodes + 2);
+    cs_precedence_match_collectives(graph, arena);
+    graph->first_succ = CS_NEW_ARRAY(arena, uint32_t, graph->n_nodes + 2);
     walk_arcs(&b);
     place_arcs(&b);
     walk_arcs(&b);

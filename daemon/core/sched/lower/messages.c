@@ -14,7 +14,7 @@
  * GATHER with replicas only). TIED stands behind REDUCE: the two ranks of a tied embedding each sum
  * their own gradient over their replicas, and exchange only the part that they update. MARK also
  * waits for the last send to every peer, after which all boundary buffers are free. */
-#include "core/sched/messages.h"
+#include "core/sched/lower/messages.h"
 
 #include <string.h>
 
@@ -517,8 +517,8 @@ static uint32_t *new_ids(struct pass *p, int32_t n, int kinds)
     return ids;
 }
 
-void cs_comm_pass(const struct cs_pipeline *pipeline, const struct cs_order *order, bool has_tied,
-                  struct cs_arena *arena, struct cs_program *program)
+void cs_messages_add(const struct cs_pipeline *pipeline, const struct cs_order *order,
+                     bool has_tied, struct cs_arena *arena, struct cs_program *program)
 {
     /* tables that only the pass needs do not stay in the program's arena */
     struct pass p = {.pipe = pipeline,

@@ -1,6 +1,7 @@
-/* What a run of the engine means for stages and ranks; see engine.h. The actions of a rank's
+/* What a run of the engine means for stages and ranks; see count.h. The actions of a rank's
  * compute stream follow each other in time, so one walk along the stream gives every curve. */
-#include "core/sched/sim/engine.h"
+#include "core/sched/sim/count.h"
+
 #include "core/sched/traits.h"
 
 struct interval {
@@ -8,13 +9,14 @@ struct interval {
 };
 
 /* the first part of [at, to] in which a message or collective that the action waits for runs */
-static bool next_wait(const struct cs_net *net, const struct cs_engine_result *run, int32_t rank,
-                      const struct cs_action *a, double at, double to, struct interval *out)
+static bool next_wait(const struct cs_precedence *graph, const struct cs_engine_result *run,
+                      int32_t rank, const struct cs_action *a, double at, double to,
+                      struct interval *out)
 {
-    const struct cs_rank_program *rp = &net->program->rank[rank];
+    const struct cs_rank_program *rp = &graph->program->rank[rank];
     bool is_found = false;
     for (uint32_t d = 0; d < a->n_deps; d++) {
-        uint32_t on = rp->deps[a->first_dep + d], node = net->base[rank] + on;
+        uint32_t on = rp->deps[a->first_dep + d], node = graph->base[rank] + on;
         if (cs_op_stream((enum cs_op)rp->actions[on].op) != CS_STREAM_COMM)
             continue;
         double begin = run->start[node] > at ? run->start[node] : at;
@@ -27,12 +29,12 @@ static bool next_wait(const struct cs_net *net, const struct cs_engine_result *r
     return is_found;
 }
 
-static double waited_for(const struct cs_net *net, const struct cs_engine_result *run, int32_t rank,
-                         const struct cs_action *a, double from, double to)
+static double waited_for(const struct cs_precedence *graph, const struct cs_engine_result *run,
+                         int32_t rank, const struct cs_action *a, double from, double to)
 {
     double sum = 0;
     struct interval wait;
-    for (double at = from; next_wait(net, run, rank, a, at, to, &wait); at = wait.end)
+    for (double at = from; next_wait(graph, run, rank, a, at, to, &wait); at = wait.end)
         sum += wait.end - wait.begin;
     return sum;
 }
@@ -52,17 +54,17 @@ static void count_action(const struct cs_stage_traits *t, const struct cs_action
     c->last = end;
     c->span_idle = walk->idle - walk->idle_at_first[group];
     c->busy += end - start;
-    c->fwd += a->op == CS_OP_FWD ? end - start : 0;
+    c->fwd += cs_op_does((enum cs_op)a->op, CS_PART_FORWARD) ? end - start : 0;
     c->left += cs_live_change(t, a);
     int32_t live = c->left > 0 || t->has_backward ? c->left : 1;
     c->peak = live > c->peak ? live : c->peak;
 }
 
-void cs_engine_count(const struct cs_net *net, const struct cs_engine_result *run,
+void cs_engine_count(const struct cs_precedence *graph, const struct cs_engine_result *run,
                      const int32_t *group, int32_t n_groups, struct cs_arena *arena,
                      struct cs_engine_count *count)
 {
-    const struct cs_program *program = net->program;
+    const struct cs_program *program = graph->program;
     const struct cs_stage_traits *traits =
         cs_traits_make(program->plan, program->is_eval, program->share, arena);
     struct walk walk = {.idle_at_first = CS_NEW_ARRAY(arena, double, n_groups + 1)};
@@ -73,7 +75,7 @@ void cs_engine_count(const struct cs_net *net, const struct cs_engine_result *ru
         walk.before = walk.idle = 0;
         for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
             const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
-            uint32_t node = net->base[r] + a->id;
+            uint32_t node = graph->base[r] + a->id;
             double start = run->start[node], end = run->end[node], before = walk.before;
             walk.idle += start - before;
             walk.before = end;
@@ -81,27 +83,27 @@ void cs_engine_count(const struct cs_net *net, const struct cs_engine_result *ru
                 continue;
             struct cs_engine_count *c = &count[group[a->stage]];
             if (start > before)
-                c->exposed += waited_for(net, run, r, a, before, start);
+                c->exposed += waited_for(graph, run, r, a, before, start);
             count_action(&traits[a->stage], a, start, end, c, &walk, group[a->stage]);
         }
     }
 }
 
-static struct cs_engine_rank count_rank(const struct cs_net *net,
+static struct cs_engine_rank count_rank(const struct cs_precedence *graph,
                                         const struct cs_engine_result *run,
                                         const struct cs_stage_traits *traits, int32_t r)
 {
-    const struct cs_rank_program *rp = &net->program->rank[r];
-    const struct cs_stage *stages = net->program->plan->stages;
+    const struct cs_rank_program *rp = &graph->program->rank[r];
+    const struct cs_stage *stages = graph->program->plan->stages;
     struct cs_engine_rank out = {0};
     double first = -1, last = 0, before = 0;
     int64_t bytes = 0;
     for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
         const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
-        uint32_t node = net->base[r] + a->id;
+        uint32_t node = graph->base[r] + a->id;
         double start = run->start[node], end = run->end[node];
         if (start > before)
-            out.exposed += waited_for(net, run, r, a, before, start);
+            out.exposed += waited_for(graph, run, r, a, before, start);
         before = end;
         if (a->stage < 0)
             continue;
@@ -117,15 +119,15 @@ static struct cs_engine_rank count_rank(const struct cs_net *net,
     return out;
 }
 
-void cs_engine_ranks(const struct cs_net *net, const struct cs_engine_result *run,
+void cs_engine_ranks(const struct cs_precedence *graph, const struct cs_engine_result *run,
                      struct cs_arena *arena, struct cs_engine_rank *rank)
 {
-    const struct cs_program *program = net->program;
+    const struct cs_program *program = graph->program;
     const struct cs_plan *plan = program->plan;
     const struct cs_stage_traits *traits =
         cs_traits_make(plan, program->is_eval, program->share, arena);
     for (int32_t r = 0; r < program->n_ranks; r++)
-        rank[r] = count_rank(net, run, traits, r);
+        rank[r] = count_rank(graph, run, traits, r);
     for (int32_t s = 0; s < plan->n_stages; s++)
         rank[plan->stages[s].rank].peak_bytes +=
             plan->stages[s].weight_bytes + plan->stages[s].state_bytes;

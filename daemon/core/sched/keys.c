@@ -1,5 +1,7 @@
-/* See keys.h. */
-#include "core/sched/sim/keys.h"
+/* The span keys of a program, and keys in words. */
+#include "core/sched/keys.h"
+
+#include <stdio.h>
 
 /* an action of a replica among all ranks and slots */
 static struct cs_span_key key_of(const struct cs_program *program, int32_t replica,
@@ -27,4 +29,18 @@ const struct cs_span_keys *cs_program_keys(const struct cs_program *program, str
         keys[r] = (struct cs_span_keys){.key = key, .n = rank->n_actions};
     }
     return keys;
+}
+
+void cs_program_key_text(const struct cs_span_key *key, char *out, size_t cap)
+{
+    const enum cs_op op = cs_op_of_letter(key->letter);
+    const char *what = key->is_grad ? "a gradient of slot" : "slot";
+    if (op == CS_OP_SEND)
+        snprintf(out, cap, "send of %s %d to rank %d", what, key->slot, key->peer);
+    else if (op == CS_OP_RECV)
+        snprintf(out, cap, "receive of %s %d from rank %d", what, key->slot, key->peer);
+    else if (op == CS_OP_COUNT || cs_op_is(op, CS_OP_KIND_WORK))
+        snprintf(out, cap, "%c of slot %d", key->letter, key->slot);
+    else
+        snprintf(out, cap, "%s", cs_op_table[op].words);
 }

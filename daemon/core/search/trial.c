@@ -1,8 +1,10 @@
 /* From a candidate and its cut to stages, edges, times and bytes; see trial.h. */
+#include "core/search/trial.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "core/search/trial.h"
+#include "core/sched/traits.h"
 
 static void fill_layers(struct cs_trial *t, int32_t b)
 {
@@ -274,7 +276,7 @@ void cs_trial_lower(struct cs_trial *t)
     for (int32_t b = 0; b < t->llm; b++)
         for (int32_t s = 0; t->c->place[b] == CS_PLACE_REPLICATED && s < t->c->pp[t->llm]; s++)
             add_part(t, t->first_stage[t->llm] + s, b, t->layer[b], t->problem->branch[b].n_layers);
-    t->plan->schedule = cs_search_schedules[t->found->schedule].name;
+    t->plan->schedule = cs_plan_schedule((int)t->found->schedule)->name;
     t->plan->slots = t->slots;
     t->plan->head_stage = t->plan->embed_stage = t->plan->n_stages - 1;
     add_edges(t);
@@ -289,12 +291,7 @@ enum cs_status cs_trial_replay(const struct cs_trial *t, int32_t slots, struct c
 int64_t *cs_trial_costs(const struct cs_trial *t, const struct cs_replay *r)
 {
     int64_t *cost = CS_NEW_ARRAY(t->scratch, int64_t, r->n_items + 1);
-    for (int32_t i = 0; i < r->n_items; i++) {
-        const struct cs_stage *s = &t->plan->stages[r->item[i].stage];
-        cost[i] = r->item[i].op == CS_OP_FWD         ? s->fwd_ns
-                  : r->item[i].op == CS_OP_BWD       ? s->bwd_input_ns + s->bwd_weight_ns
-                  : r->item[i].op == CS_OP_BWD_INPUT ? s->bwd_input_ns
-                                                     : s->bwd_weight_ns;
-    }
+    for (int32_t i = 0; i < r->n_items; i++)
+        cost[i] = cs_work_ns(&t->plan->stages[r->item[i].stage], (enum cs_op)r->item[i].op);
     return cost;
 }

@@ -1,0 +1,75 @@
+/* What follows from a candidate alone: shares of slots, times of layers and collectives, modality. */
+#include "core/search/candidate.h"
+
+struct cs_share cs_share_of(const struct cs_search_branch *branch, int32_t parts, int32_t times)
+{
+    int64_t items = branch->n_items > parts ? branch->n_items : parts;
+    return (struct cs_share){(items + parts - 1) / parts * times, items};
+}
+
+int64_t cs_share_ns(struct cs_share share, int64_t value)
+{
+    return share.num == share.den ? value : (value * share.num + share.den - 1) / share.den;
+}
+
+static int32_t parts_on_llm(const struct cs_search_problem *problem, int32_t b, int32_t option,
+                            int32_t llm_option)
+{
+    const struct cs_search_option *own = &problem->branch[b].option[option];
+    const struct cs_search_option *its =
+        &problem->branch[problem->n_branches - 1].option[llm_option];
+    return its->tp * its->cp / (own->tp * own->cp);
+}
+
+struct cs_share cs_candidate_share(const struct cs_search_problem *problem,
+                                   const struct cs_candidate *c, int32_t b)
+{
+    int32_t parts = 1, times = 1;
+    if (c->place[b] == CS_PLACE_COLOCATED)
+        parts = parts_on_llm(problem, b, c->option[b], c->option[problem->n_branches - 1]);
+    else if (c->place[b] == CS_PLACE_OWN && c->own_dp[b] > c->dp)
+        parts = c->own_dp[b] / c->dp;
+    else if (c->place[b] == CS_PLACE_OWN)
+        times = c->dp / c->own_dp[b];
+    return cs_share_of(&problem->branch[b], parts, times);
+}
+
+int64_t cs_search_gather_ns(const struct cs_search_problem *problem, int32_t shards, int32_t tp,
+                            int64_t bytes)
+{
+    bool leaves = (int64_t)shards * tp > problem->ranks_per_node;
+    return cs_ring_ns(shards, bytes, leaves ? problem->net_bytes_per_s : problem->link_bytes_per_s,
+                      leaves ? problem->net_latency_ns : problem->link_latency_ns) /
+           2;
+}
+
+int cs_search_next_zero(unsigned zeros, int zero)
+{
+    static const int order[] = {1, 0, 2, 3};
+    bool is_after = zero < 0;
+    for (size_t i = 0; i < CS_ARRAY_LEN(order); i++) {
+        if (is_after && (zeros >> order[i] & 1) != 0)
+            return order[i];
+        is_after = is_after || order[i] == zero;
+    }
+    return -1;
+}
+
+enum cs_search_modality cs_candidate_modality(const struct cs_search_problem *problem,
+                                              const struct cs_candidate *c)
+{
+    static const enum cs_search_modality of[CS_PLACEMENTS] = {
+        CS_SEARCH_PARALLEL, CS_SEARCH_COLOCATED, CS_SEARCH_REPLICATED};
+
+    for (int32_t b = 1; b < problem->n_branches - 1; b++)
+        if (c->place[b] != c->place[0])
+            return CS_SEARCH_MIXED;
+    return problem->n_branches > 1 ? of[c->place[0]] : CS_SEARCH_PARALLEL;
+}
+
+int64_t cs_search_layer_ns(const struct cs_search_layer *layer, enum cs_search_cut cut)
+{
+    return cut == CS_CUT_BLIND
+               ? layer->blind_ns
+               : layer->fwd_ns + layer->bwd_input_ns + layer->bwd_weight_ns + layer->redo_ns;
+}
