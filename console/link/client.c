@@ -1,211 +1,165 @@
 /* Talks to a daemon: connects, says hello, sends requests, delivers what comes, connects again. */
 #include "console/link/client.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "console/link/paths.h"
 #include "console/link/start.h"
 #include "core/base/clock.h"
-#include "core/wire/line.h"
 #include "core/wire/wire.h"
+#include "net/conn.h"
 
 enum {
     HELLO_MS = 5000,
     RETRY_FIRST_MS = 100,
     RETRY_MAX_MS = 5000,
     START_AFTER_MS = 2000,
-    RETRY_GONE_MS = 20
+    RETRY_GONE_MS = 20,
+    FOR_EVER_MS = 3600000
 };
 
+/* conn is NULL while there is no connection. A call sets awaited; its answer is kept in answer and
+ * the connection held until the caller has it, so that messages keep their order. */
 struct cs_client {
     struct event_base *base;
     char path[CS_PATH_CAP];
     bool may_start; /* the daemon is ours to start */
-    int fd;
-    struct cs_line_reader *lines;
-    struct cs_buf out;
-    size_t sent; /* of out */
-    struct event *read_event, *write_event, *retry;
+    struct cs_conn *conn;
+    struct event *retry;
     int retry_ms, waited_ms;
     int64_t last_id;
     json_t *hello;
     int64_t awaited; /* id a call waits for, 0: none */
     json_t *answer;
+    struct cs_err end; /* the reason the daemon gave, status CS_OK: none */
     cs_client_message *on_message;
     cs_client_state *on_state;
     void *message_user, *state_user;
 };
 
-/* --- bytes ----------------------------------------------------------------------------------- */
-
-static void watch(struct cs_client *c, bool read, bool write)
-{
-    if (c->read_event && read)
-        event_add(c->read_event, NULL);
-    if (c->write_event && write)
-        event_add(c->write_event, NULL);
-    else if (c->write_event)
-        event_del(c->write_event);
-}
+/* --- what arrives ------------------------------------------------------------------------------ */
 
 static void hang_up(struct cs_client *c)
 {
-    if (c->read_event)
-        event_free(c->read_event);
-    if (c->write_event)
-        event_free(c->write_event);
-    c->read_event = c->write_event = NULL;
-    if (c->fd != -1)
-        close(c->fd);
-    c->fd = -1;
-    cs_line_reader_free(c->lines);
-    c->lines = NULL;
-    cs_buf_reset(&c->out);
-    c->sent = 0;
+    cs_conn_free(c->conn);
+    c->conn = NULL;
+    c->end.status = CS_OK;
 }
 
-static enum cs_status flush(struct cs_client *c, struct cs_err *err)
+static void lose(struct cs_client *c);
+
+/* An error without an id is the reason why the connection ends. */
+static void on_message(void *user, const json_t *msg)
 {
-    while (c->sent < c->out.len) {
-        ssize_t n = send(c->fd, c->out.data + c->sent, c->out.len - c->sent, MSG_NOSIGNAL);
-        if (n == -1 && errno == EINTR)
-            continue;
-        if (n == -1 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            watch(c, false, true);
-            return CS_OK;
-        }
-        if (n == -1)
-            return cs_fail(err, CS_PEER_GONE, "the daemon is gone: %s", strerror(errno));
-        c->sent += (size_t)n;
+    struct cs_client *c = user;
+    const bool is_error = strcmp(cs_msg_type(msg), "error") == 0;
+    const bool is_awaited = c->awaited && cs_msg_id(msg) == c->awaited;
+    if (is_awaited && (cs_msg_is_reply(msg) || is_error)) {
+        c->answer = json_incref((json_t *)(uintptr_t)msg);
+        cs_conn_hold(c->conn, true);
+    } else if (is_error && cs_msg_id(msg) < 0) {
+        (void)cs_msg_to_err(msg, &c->end);
+        if (!c->awaited)
+            lose(c);
+    } else if (c->on_message) {
+        c->on_message(c->message_user, msg);
     }
-    cs_buf_reset(&c->out);
-    c->sent = 0;
-    watch(c, false, false);
-    return CS_OK;
 }
 
-static enum cs_status receive(struct cs_client *c, struct cs_err *err)
+/* what a daemon sends is JSON, or it is no daemon */
+static void on_bad(void *user, const struct cs_err *err)
 {
-    char bytes[CS_LINE_FEED_MAX];
-    ssize_t n = recv(c->fd, bytes, sizeof(bytes), 0);
-    if (n == -1 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-        return CS_OK;
-    if (n == -1)
-        return cs_fail(err, CS_PEER_GONE, "the daemon is gone: %s", strerror(errno));
-    if (n == 0)
-        return cs_fail(err, CS_PEER_GONE, "the daemon closed the connection");
-    return cs_line_feed(c->lines, bytes, (size_t)n, err);
+    struct cs_client *c = user;
+    c->end = *err;
+    if (!c->awaited)
+        lose(c);
 }
 
-/* Messages that have arrived whole. An error without an id is the reason why the line ends. */
-static enum cs_status take_messages(struct cs_client *c, struct cs_err *err)
+static void on_closed(void *user, const struct cs_err *why)
 {
-    json_t *msg = NULL;
-    for (;;) {
-        CS_TRY(cs_line_next(c->lines, &msg, err));
-        if (!msg)
-            return CS_OK;
-        bool is_awaited = c->awaited && cs_msg_id(msg) == c->awaited && !c->answer;
-        if (is_awaited && (cs_msg_is_reply(msg) || strcmp(cs_msg_type(msg), "error") == 0)) {
-            c->answer = msg;
-            return CS_OK; /* what follows is taken after the caller has its answer */
-        }
-        if (strcmp(cs_msg_type(msg), "error") == 0 && cs_msg_id(msg) < 0) {
-            enum cs_status st = cs_msg_to_err(msg, err);
-            json_decref(msg);
-            return st;
-        }
-        if (c->on_message)
-            c->on_message(c->message_user, msg);
-        json_decref(msg);
-        if (!c->lines) /* the callback ended the connection */
-            return cs_fail(err, CS_PEER_GONE, "the connection was closed");
-    }
+    (void)why;
+    lose(user);
 }
 
 /* --- connection ------------------------------------------------------------------------------- */
 
-/* Wait for the answer to id with poll; the loop's events stay as they are. */
+/* Wait for the answer to id without the event loop. */
 static enum cs_status await(struct cs_client *c, int64_t id, int64_t timeout_ns, json_t **reply,
                             struct cs_err *err)
 {
-    int64_t end = cs_now_ns() + timeout_ns;
+    const int64_t end_ns = cs_now_ns() + timeout_ns;
     enum cs_status st = CS_OK;
     c->awaited = id;
     c->answer = NULL;
-    while (st == CS_OK) {
-        st = take_messages(c, err);
-        if (c->answer || st != CS_OK)
-            break;
-        int64_t left_ms = timeout_ns ? (end - cs_now_ns()) / 1000000 : 3600000;
-        if (left_ms <= 0) {
-            st = cs_fail(err, CS_TIMEOUT, "the daemon at %s does not answer", c->path);
-            break;
-        }
-        struct pollfd p = {.fd = c->fd, .events = POLLIN};
-        if (c->sent < c->out.len)
-            p.events |= POLLOUT;
-        int n = poll(&p, 1, (int)left_ms);
-        if (n > 0 && (p.revents & POLLOUT))
-            st = flush(c, err);
-        if (st == CS_OK && n > 0 && (p.revents & (POLLIN | POLLHUP | POLLERR)))
-            st = receive(c, err);
+    while (st == CS_OK && c->answer == NULL) {
+        int64_t left_ms = timeout_ns ? (end_ns - cs_now_ns()) / 1000000 : FOR_EVER_MS;
+        st = left_ms > 0 ? cs_conn_wait(c->conn, (int)left_ms, err) : CS_TIMEOUT;
+        if (c->answer == NULL && c->end.status != CS_OK)
+            st = cs_fail(err, c->end.status, "%s", c->end.text);
+        else if (st == CS_TIMEOUT)
+            st = timeout_ns ? cs_fail(err, CS_TIMEOUT, "the daemon at %s does not answer", c->path)
+                            : CS_OK;
+        else if (st == CS_PEER_GONE)
+            st = cs_fail(err, CS_PEER_GONE, "the daemon closed the connection");
     }
     c->awaited = 0;
     *reply = c->answer;
     c->answer = NULL;
+    cs_conn_hold(c->conn, false); /* what came with the answer is delivered by the loop */
     return *reply ? CS_OK : st;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *user);
-static void on_writable(evutil_socket_t fd, short what, void *user);
 static void on_retry(evutil_socket_t fd, short what, void *user);
+
+/* a request; takes the reference */
+static enum cs_status post(struct cs_client *c, json_t *request, struct cs_err *err)
+{
+    enum cs_status st = cs_conn_send(c->conn, request, err);
+    json_decref(request);
+    CS_TRY(st);
+    if (cs_conn_flush(c->conn, NULL) != CS_OK)
+        return cs_fail(err, CS_PEER_GONE, "the daemon closed the connection");
+    return CS_OK;
+}
 
 static enum cs_status greet(struct cs_client *c, struct cs_err *err)
 {
     struct cs_peer peer;
-    json_t *hello = cs_hello_new(++c->last_id, "cornstarch-console", CORNSTARCH_VERSION, "admin");
     json_t *answer = NULL;
-    enum cs_status st = cs_msg_encode(hello, &c->out, err);
-    json_decref(hello);
+    const int64_t id = ++c->last_id;
+    enum cs_status st =
+        post(c, cs_hello_new(id, "cornstarch-console", CORNSTARCH_VERSION, "admin"), err);
+    if (st == CS_OK || st == CS_PEER_GONE) /* gone: it may have said why */
+        st = await(c, id, (int64_t)HELLO_MS * 1000000, &answer, err);
     CS_TRY(st);
-    CS_TRY(flush(c, err));
-    CS_TRY(await(c, c->last_id, (int64_t)HELLO_MS * 1000000, &answer, err));
-    if (strcmp(cs_msg_type(answer), "error") == 0)
-        st = cs_msg_to_err(answer, err);
-    else
-        st = cs_hello_check(answer, &peer, err);
+    st = strcmp(cs_msg_type(answer), "error") == 0 ? cs_msg_to_err(answer, err)
+                                                   : cs_hello_check(answer, &peer, err);
     if (st != CS_OK) {
         json_decref(answer);
         return cs_wrap(err, st, "the daemon at %s", c->path);
     }
     json_decref(c->hello);
     c->hello = answer;
-    cs_line_reader_limit(c->lines, 0);
+    cs_conn_line_max(c->conn, 0);
     return CS_OK;
 }
 
 static enum cs_status dial(struct cs_client *c, bool may_start, struct cs_err *err)
 {
-    enum cs_status st = may_start ? cs_client_dial_or_start(c->path, &c->fd, err)
-                                  : cs_client_dial(c->path, &c->fd, err);
+    static const struct cs_conn_calls calls = {
+        .on_message = on_message, .on_bad = on_bad, .on_closed = on_closed};
+    const struct cs_conn_options options = {.base = c->base, .line_max = CS_LINE_MAX_BEFORE_HELLO};
+    int fd;
+    enum cs_status st =
+        may_start ? cs_client_dial_or_start(c->path, &fd, err) : cs_client_dial(c->path, &fd, err);
     CS_TRY(st);
-    c->lines = cs_line_reader_new();
+    c->conn = cs_conn_new(fd, &options, &calls, c);
     st = greet(c, err);
     if (st != CS_OK) {
         hang_up(c);
         return st;
-    }
-    if (c->base) {
-        c->read_event = event_new(c->base, c->fd, EV_READ | EV_PERSIST, on_readable, c);
-        c->write_event = event_new(c->base, c->fd, EV_WRITE | EV_PERSIST, on_writable, c);
-        CS_ASSERT(c->read_event && c->write_event);
-        watch(c, true, c->sent < c->out.len);
     }
     c->retry_ms = RETRY_FIRST_MS;
     c->waited_ms = 0;
@@ -224,32 +178,12 @@ static void retry_later(struct cs_client *c)
 
 static void lose(struct cs_client *c)
 {
-    if (c->fd == -1)
+    if (c->conn == NULL)
         return;
     hang_up(c);
     retry_later(c);
     if (c->on_state)
         c->on_state(c->state_user, false);
-}
-
-static void on_readable(evutil_socket_t fd, short what, void *user)
-{
-    struct cs_client *c = user;
-    (void)fd;
-    (void)what;
-    enum cs_status st = receive(c, NULL);
-    enum cs_status taken = c->lines ? take_messages(c, NULL) : CS_PEER_GONE;
-    if (st != CS_OK || taken != CS_OK)
-        lose(c);
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *user)
-{
-    struct cs_client *c = user;
-    (void)fd;
-    (void)what;
-    if (flush(c, NULL) != CS_OK)
-        lose(c);
 }
 
 /* Our own daemon is started again when it stays away; another one's owner decides. */
@@ -258,7 +192,7 @@ static void on_retry(evutil_socket_t fd, short what, void *user)
     struct cs_client *c = user;
     (void)fd;
     (void)what;
-    if (c->fd != -1)
+    if (c->conn != NULL)
         return;
     if (dial(c, c->may_start && c->waited_ms >= START_AFTER_MS, NULL) != CS_OK) {
         retry_later(c);
@@ -287,7 +221,6 @@ static enum cs_status connect_to(struct event_base *base, const char *socket_pat
     if (!c)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a connection");
     c->base = base;
-    c->fd = -1;
     c->may_start = may_start;
     c->retry_ms = RETRY_FIRST_MS;
     enum cs_status st =
@@ -324,7 +257,6 @@ void cs_client_free(struct cs_client *c)
         event_free(c->retry);
     json_decref(c->hello);
     json_decref(c->answer);
-    cs_buf_free(&c->out);
     free(c);
 }
 
@@ -344,7 +276,7 @@ void cs_client_on_state(struct cs_client *c, cs_client_state *fn, void *user)
 
 bool cs_client_is_connected(const struct cs_client *c)
 {
-    return c->fd != -1;
+    return c->conn != NULL;
 }
 
 const json_t *cs_client_hello(const struct cs_client *c)
@@ -357,29 +289,23 @@ const char *cs_client_path(const struct cs_client *c)
     return c->path;
 }
 
-static enum cs_status post(struct cs_client *c, json_t *request, int64_t *id, struct cs_err *err)
+/* Gives the request its id and sends it; takes the reference. */
+static enum cs_status send_request(struct cs_client *c, json_t *request, int64_t *id,
+                                   struct cs_err *err)
 {
-    enum cs_status st = CS_OK;
     *id = ++c->last_id;
     cs_msg_set_int(request, "id", *id);
-    if (c->fd == -1)
-        st = cs_fail(err, CS_UNREACHABLE, "there is no connection to the daemon at %s", c->path);
-    if (st == CS_OK)
-        st = cs_msg_encode(request, &c->out, err);
+    if (c->conn != NULL)
+        return post(c, request, err);
     json_decref(request);
-    return st == CS_OK ? flush(c, err) : st;
+    return cs_fail(err, CS_UNREACHABLE, "there is no connection to the daemon at %s", c->path);
 }
 
+/* A connection that breaks here is noticed from the loop, not under the caller's feet. */
 int64_t cs_client_send(struct cs_client *c, json_t *request)
 {
     int64_t id;
-    bool was_connected = c->fd != -1;
-    if (post(c, request, &id, NULL) == CS_OK)
-        return id;
-    if (was_connected && c->retry) { /* notice it from the loop, not under the caller's feet */
-        event_active(c->read_event, EV_READ, 0);
-    }
-    return -1;
+    return send_request(c, request, &id, NULL) == CS_OK ? id : -1;
 }
 
 enum cs_status cs_client_call_for(struct cs_client *c, json_t *request, int64_t timeout_ns,
@@ -388,14 +314,11 @@ enum cs_status cs_client_call_for(struct cs_client *c, json_t *request, int64_t 
     int64_t id;
     json_t *answer = NULL;
     *reply = NULL;
-    enum cs_status st = post(c, request, &id, err);
-    if (st == CS_OK)
+    enum cs_status st = send_request(c, request, &id, err);
+    if (st == CS_OK || st == CS_PEER_GONE) /* gone: it may have said why */
         st = await(c, id, timeout_ns, &answer, err);
-    if (st == CS_PEER_GONE)
+    if (st == CS_PEER_GONE || c->end.status != CS_OK)
         lose(c);
-    /* lines that came with the answer wait in the reader: let the loop deliver them */
-    if (c->read_event && c->lines && cs_line_reader_pending(c->lines) > 0)
-        event_active(c->read_event, EV_READ, 0);
     CS_TRY(st);
     if (strcmp(cs_msg_type(answer), "error") == 0) {
         st = cs_msg_to_err(answer, err);

@@ -7,37 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "console/link/paths.h"
 #include "core/base/clock.h"
+#include "net/unix.h"
 
 enum cs_status cs_client_dial(const char *path, int *fd, struct cs_err *err)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    *fd = -1;
-    if (strlen(path) >= sizeof(addr.sun_path))
-        return cs_fail(err, CS_LIMIT, "the socket path %s is longer than %zu bytes", path,
-                       sizeof(addr.sun_path) - 1);
-    memcpy(addr.sun_path, path, strlen(path));
-    int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (s == -1)
-        return cs_fail_errno(err, "making a socket");
-    if (connect(s, (const struct sockaddr *)&addr, sizeof(addr)) == -1) {
-        int why = errno;
-        close(s);
-        return cs_fail(err, CS_UNREACHABLE, "no daemon answers at %s: %s", path, strerror(why));
-    }
-    if (fcntl(s, F_SETFL, O_NONBLOCK) == -1) {
-        close(s);
-        return cs_fail_errno(err, "setting up a socket");
-    }
-    *fd = s;
-    return CS_OK;
+    enum cs_status st = cs_unix_connect(path, true, "daemon", fd, err);
+    if (st != CS_OK && st != CS_LIMIT && err != NULL)
+        err->status = CS_UNREACHABLE;
+    return st == CS_OK || st == CS_LIMIT ? st : CS_UNREACHABLE;
 }
 
 /* In the child: only calls that are safe after fork. */

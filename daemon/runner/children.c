@@ -33,12 +33,14 @@ static void on_bad(void *user, const struct cs_err *err)
                 child->rank < 0 ? "feeder" : "rank", child->rank, err->text);
 }
 
-static void on_closed(void *user)
+static void on_closed(void *user, const struct cs_err *why)
 {
     (void)user; /* the pidfd tells of the death */
+    (void)why;
 }
 
-static const struct cs_conn_calls calls = {on_message, on_bad, on_closed};
+static const struct cs_conn_calls calls = {
+    .on_message = on_message, .on_bad = on_bad, .on_closed = on_closed};
 
 /* mesh[a * n + b]: the descriptor rank a talks to rank b with */
 static enum cs_status make_mesh(int n, int *mesh, struct cs_err *err)
@@ -81,7 +83,9 @@ static enum cs_status start(struct cs_runner *r, struct cs_child *child, const i
         const struct cs_spawn spawn = {
             .path = path, .name = name, .fds = all, .n_fds = n_fds + 1, .output_fd = output};
         status = cs_spawn(&spawn, &child->pid, &child->pidfd, err);
-        child->conn = cs_conn_new(r->base, pair[0], &calls, child);
+        child->conn =
+            cs_conn_new(pair[0], &(struct cs_conn_options){.base = r->base, .checks_schema = true},
+                        &calls, child);
         close(pair[1]);
     }
     close(output);
@@ -125,7 +129,15 @@ static void send_boot(struct cs_runner *r, struct cs_child *child)
         if (r->job.cursor)
             cs_msg_set(msg, "cursor", json_incref(r->job.cursor));
     }
-    cs_conn_send(child->conn, msg);
+    cs_child_send(child, msg);
+}
+
+void cs_child_send(struct cs_child *child, json_t *msg)
+{
+    struct cs_err err = {0};
+    if (cs_conn_send(child->conn, msg, &err) != CS_OK)
+        cs_run_note(child->runner, CS_ERROR, "%s cannot be sent to a child: %s", cs_msg_type(msg),
+                    err.text);
     json_decref(msg);
 }
 

@@ -2,16 +2,15 @@
  * happens and may pause, stop or checkpoint. */
 #include "runner/control.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
+#include "net/unix.h"
 #include "runner/life.h"
 #include "runner/records.h"
 #include "runner/subscribers.h"
@@ -37,8 +36,7 @@ static void send_status(struct cs_subscriber *peer, const json_t *request)
     cs_msg_set_int(msg, "predicted_step_ns", r->predicted_step_ns);
     cs_msg_set(msg, "pids", pids);
     cs_msg_set_str(msg, "reason", r->reason);
-    cs_conn_send(peer->conn, msg);
-    json_decref(msg);
+    cs_subscriber_send(peer, msg);
 }
 
 static void on_status(struct cs_subscriber *peer, const json_t *msg)
@@ -50,8 +48,7 @@ static void on_ping(struct cs_subscriber *peer, const json_t *msg)
 {
     json_t *pong = cs_msg_reply(msg);
     cs_msg_set_int(pong, "wall_ns", cs_wall_ns());
-    cs_conn_send(peer->conn, pong);
-    json_decref(pong);
+    cs_subscriber_send(peer, pong);
 }
 
 static void on_pause(struct cs_subscriber *peer, const json_t *msg)
@@ -85,8 +82,7 @@ static const struct {
 static void send_error(struct cs_subscriber *peer, const json_t *request, const struct cs_err *err)
 {
     json_t *msg = cs_msg_error(request, err);
-    cs_conn_send(peer->conn, msg);
-    json_decref(msg);
+    cs_subscriber_send(peer, msg);
 }
 
 static void on_message(void *user, const json_t *msg)
@@ -109,12 +105,14 @@ static void on_bad(void *user, const struct cs_err *err)
     send_error(user, NULL, err);
 }
 
-static void on_closed(void *user)
+static void on_closed(void *user, const struct cs_err *why)
 {
+    (void)why;
     cs_subscriber_drop(user);
 }
 
-static const struct cs_conn_calls calls = {on_message, on_bad, on_closed};
+static const struct cs_conn_calls calls = {
+    .on_message = on_message, .on_bad = on_bad, .on_closed = on_closed};
 
 static void greet(struct cs_subscriber *peer)
 {
@@ -126,18 +124,9 @@ static void greet(struct cs_subscriber *peer)
     cs_msg_set_int(hello, "pid", getpid());
     cs_msg_set_int(hello, "generation", r->job.generation);
     cs_msg_set_str(hello, "version", CORNSTARCH_VERSION);
-    cs_conn_send(peer->conn, hello);
-    json_decref(hello);
+    cs_subscriber_send(peer, hello);
     json_t *state = cs_run_state_msg(r);
-    cs_conn_send(peer->conn, state);
-    json_decref(state);
-}
-
-static bool is_our_user(int fd)
-{
-    struct ucred who;
-    socklen_t n = sizeof who;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid();
+    cs_subscriber_send(peer, state);
 }
 
 static void on_accept(evutil_socket_t fd, short what, void *user)
@@ -147,7 +136,8 @@ static void on_accept(evutil_socket_t fd, short what, void *user)
     int peer_fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
     if (peer_fd == -1)
         return;
-    if (!is_our_user(peer_fd)) {
+    uid_t uid;
+    if (!cs_unix_peer(peer_fd, &uid) || uid != geteuid()) {
         close(peer_fd);
         return;
     }
@@ -166,39 +156,19 @@ static enum cs_status find_path(const struct cs_runner *r, char out[CS_PATH_CAP]
     return cs_path(out, err, "%s/job-%lld.sock", dir, (long long)r->number);
 }
 
-/* A socket that nobody answers is left over from a runner that was killed. */
-static enum cs_status bind_path(int fd, const char *path, struct cs_err *err)
-{
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof at.sun_path)
-        return cs_fail(err, CS_LIMIT, "the socket path %s is longer than %zu bytes", path,
-                       sizeof at.sun_path - 1);
-    memcpy(at.sun_path, path, strlen(path) + 1);
-    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_taken = connect(probe, (struct sockaddr *)&at, sizeof at) == 0;
-    close(probe);
-    if (is_taken)
-        return cs_fail(err, CS_EXISTS, "another runner answers on %s", path);
-    unlink(path);
-    if (bind(fd, (struct sockaddr *)&at, sizeof at) == -1 || listen(fd, 16) == -1)
-        return cs_fail_errno(err, "cannot listen on %s", path);
-    return CS_OK;
-}
-
 enum cs_status cs_control_open(struct cs_runner *r, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
     if (r->number <= 0)
         return CS_OK; /* in the foreground, outside any job store */
     CS_TRY(find_path(r, path, err));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd == -1)
-        return cs_fail_errno(err, "cannot make the control socket");
-    enum cs_status status = bind_path(fd, path, err);
-    if (status != CS_OK) {
+    /* a socket that nobody answers is left over from a runner that was killed */
+    int fd;
+    if (cs_unix_connect(path, true, "runner", &fd, NULL) == CS_OK) {
         close(fd);
-        return status;
+        return cs_fail(err, CS_EXISTS, "another runner answers on %s", path);
     }
+    CS_TRY(cs_unix_listen(path, &fd, err));
     struct cs_control_socket *control = calloc(1, sizeof *control);
     CS_ASSERT(control);
     control->fd = fd;

@@ -195,10 +195,8 @@ void cs_life_ready(struct cs_runner *r)
     }
     r->go_ns = r->step_end_ns = cs_now_ns();
     cs_energy_begin(r);
-    json_t *go = cs_msg_new("worker.go");
     for (int i = 0; i < r->n_ranks; i++)
-        cs_conn_send(r->child[i].conn, go);
-    json_decref(go);
+        cs_child_send(&r->child[i], cs_msg_new("worker.go"));
     if (r->state == CS_RUN_STARTING)
         cs_run_set_state(r, CS_RUN_RUN, NULL);
 }
@@ -208,8 +206,7 @@ static void ask_feeder(struct cs_runner *r, bool is_stop)
     json_t *msg = cs_msg_new("feeder.request");
     cs_msg_set_bool(msg, "checkpoint", true);
     cs_msg_set_bool(msg, "stop", is_stop);
-    cs_conn_send(r->child[r->n_ranks].conn, msg);
-    json_decref(msg);
+    cs_child_send(&r->child[r->n_ranks], msg);
 }
 
 void cs_life_ask_pause(struct cs_runner *r)

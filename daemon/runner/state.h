@@ -9,7 +9,7 @@
 #include "core/data/pool.h"
 #include "core/sched/sim/calibrate.h"
 #include "core/trace/ring.h"
-#include "runner/conn.h"
+#include "net/conn.h"
 #include "runner/job.h"
 #include "runner/journal.h"
 #include "runner/keys.h"

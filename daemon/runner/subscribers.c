@@ -22,7 +22,12 @@ struct cs_subscriber *cs_subscriber_add(struct cs_runner *r, int fd,
     struct cs_subscriber *out = calloc(1, sizeof *out);
     CS_ASSERT(out != NULL);
     out->runner = r;
-    out->conn = cs_conn_new(r->base, fd, calls, out);
+    const struct cs_conn_options options = {.base = r->base,
+                                            .checks_schema = true,
+                                            .reads_when_full = true,
+                                            .low = QUEUE_LOW_BYTES,
+                                            .high = QUEUE_MAX_BYTES};
+    out->conn = cs_conn_new(fd, &options, calls, out);
     out->next = r->subscribers;
     r->subscribers = out;
     return out;
@@ -52,13 +57,21 @@ static void flush(struct cs_runner *r)
     }
 }
 
+void cs_subscriber_send(struct cs_subscriber *to, json_t *msg)
+{
+    struct cs_err err = {0};
+    if (cs_conn_send(to->conn, msg, &err) != CS_OK)
+        cs_log(to->runner->log, CS_ERROR, "subscriber.send", CS_KV("type", cs_msg_type(msg)),
+               CS_KV("error", (const char *)err.text));
+    json_decref(msg);
+}
+
 static void send_gap(struct cs_subscriber *to)
 {
     json_t *gap = cs_msg_new("gap");
     cs_msg_set_int(gap, "sub", 1);
     cs_msg_set_int(gap, "count", to->dropped);
-    cs_conn_send(to->conn, gap);
-    json_decref(gap);
+    cs_subscriber_send(to, gap);
     to->dropped = 0;
 }
 
@@ -68,14 +81,13 @@ void cs_subscribers_send(struct cs_runner *r, const json_t *msg)
     if (r->subscribers == NULL || cs_msg_encode(msg, &line, NULL) != CS_OK)
         return;
     for (struct cs_subscriber *to = r->subscribers; to != NULL; to = to->next) {
-        size_t queued = cs_conn_queued(to->conn);
-        if (queued > QUEUE_MAX_BYTES || (to->dropped && queued > QUEUE_LOW_BYTES)) {
+        if (cs_conn_is_full(to->conn)) {
             to->dropped++;
             continue;
         }
-        if (to->dropped)
+        if (to->dropped > 0)
             send_gap(to);
-        cs_conn_send_bytes(to->conn, line.data, line.len);
+        cs_conn_send_line(to->conn, line.data, line.len);
     }
     cs_buf_free(&line);
 }

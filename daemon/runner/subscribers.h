@@ -16,6 +16,7 @@ struct cs_subscriber {
 struct cs_subscriber *cs_subscriber_add(struct cs_runner *r, int fd,
                                         const struct cs_conn_calls *calls);
 void cs_subscriber_drop(struct cs_subscriber *subscriber);
+void cs_subscriber_send(struct cs_subscriber *to, json_t *msg);   /* takes the reference */
 void cs_subscribers_send(struct cs_runner *r, const json_t *msg); /* borrowed */
 void cs_subscribers_close(struct cs_runner *r); /* what is queued gets half a second to leave */
 

@@ -1,44 +1,22 @@
-/* Connected consoles: takes their lines, keeps what waits for them, sends it as fast as they read.
- * libevent's write watermark does not limit what is queued, so bytes are counted here before
- * anything is appended. */
+/* Connected consoles: greets them, checks and passes on their requests, answers, sends events. */
 #include "server/caller.h"
 
-#include <errno.h>
-#include <event2/buffer.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/wire/line.h"
 #include "core/wire/wire.h"
+#include "net/conn.h"
+#include "net/unix.h"
 
 enum {
     LOW_BYTES = 64 * 1024,   /* events flow while less than this waits */
     HIGH_BYTES = 256 * 1024, /* requests are read while less than this waits */
-    MAX_SUBS = 16,
     MAX_WAITERS = 1024,
     STALL_S = 10 /* nothing taken for so long while HIGH_BYTES wait, or while closing: the end */
-};
-
-struct queued {
-    struct queued *next;
-    json_t *message; /* shared */
-};
-
-struct sub {
-    int64_t id, job; /* job 0: all */
-    struct cs_sub_wants wants;
-    struct queued *head, **tail;
-    int64_t n, dropped;
-};
-
-struct gauge {
-    struct gauge *next;
-    int64_t job, sub;
-    char series[64]; /* type and kind: an evaluation does not hide behind the next step */
-    json_t *message;
 };
 
 struct waiter {
@@ -47,39 +25,20 @@ struct waiter {
     json_t *request;
 };
 
+/* On the server's list until it is freed. is_closing: the reason has been sent, nothing more is
+ * read. */
 struct cs_caller {
     struct cs_caller *next;
     struct cs_server *server;
-    cs_request_handler *handle;
-    int fd;
+    struct cs_conn *conn;
     uid_t uid;
-    struct event *read_event, *write_event, *hello_timer;
-    struct evbuffer *out;
-    struct cs_line_reader *lines;
-    bool is_greeted, is_reading, is_writing, is_closing;
-    struct sub subs[MAX_SUBS];
-    int n_subs;
-    int64_t next_sub;
-    struct gauge *gauges;
+    enum cs_role role; /* granted by uid, lowered by hello */
+    struct event *hello_timer;
+    bool is_greeted, is_closing;
+    struct cs_feed *feed;
     struct waiter *waiters;
     int n_waiters;
-    int64_t taken_ns; /* when the peer last took bytes, or when nothing waited */
 };
-
-static void pump(struct cs_caller *caller);
-
-static void free_queue(struct sub *sub)
-{
-    for (struct queued *q = sub->head; q;) {
-        struct queued *next = q->next;
-        json_decref(q->message);
-        free(q);
-        q = next;
-    }
-    sub->head = NULL;
-    sub->tail = &sub->head;
-    sub->n = 0;
-}
 
 void cs_caller_free(struct cs_caller *caller)
 {
@@ -90,46 +49,16 @@ void cs_caller_free(struct cs_caller *caller)
         *at = caller->next;
         caller->server->n_callers--;
     }
-    for (int i = 0; i < caller->n_subs; i++)
-        free_queue(&caller->subs[i]);
-    for (struct gauge *g = caller->gauges; g;) {
-        struct gauge *next = g->next;
-        json_decref(g->message);
-        free(g);
-        g = next;
-    }
+    cs_feed_free(caller->feed);
     for (struct waiter *w = caller->waiters; w;) {
         struct waiter *next = w->next;
         json_decref(w->request);
         free(w);
         w = next;
     }
-    event_free(caller->read_event);
-    event_free(caller->write_event);
     event_free(caller->hello_timer);
-    evbuffer_free(caller->out);
-    cs_line_reader_free(caller->lines);
-    close(caller->fd);
+    cs_conn_free(caller->conn);
     free(caller);
-}
-
-/* A message over the line limit becomes an error with its id, so that a request is always answered.
- */
-static void append(struct cs_caller *caller, const json_t *message)
-{
-    struct cs_buf line = {0};
-    struct cs_err err;
-    if (cs_msg_encode(message, &line, &err) != CS_OK) {
-        cs_log(caller->server->log, CS_ERROR, "conn.encode",
-               CS_KV("error", (const char *)err.text));
-        json_t *error = cs_msg_error(message, &err);
-        CS_ASSERT(cs_msg_encode(error, &line, &err) == CS_OK);
-        json_decref(error);
-    }
-    if (evbuffer_get_length(caller->out) == 0)
-        caller->taken_ns = cs_now_ns();
-    CS_ASSERT(evbuffer_add(caller->out, line.data, line.len) == 0);
-    cs_buf_free(&line);
 }
 
 uid_t cs_caller_uid(const struct cs_caller *caller)
@@ -137,11 +66,47 @@ uid_t cs_caller_uid(const struct cs_caller *caller)
     return caller->uid;
 }
 
+enum cs_role cs_caller_role(const struct cs_caller *caller)
+{
+    return caller->role;
+}
+
+struct cs_feed *cs_caller_feed(struct cs_caller *caller)
+{
+    return caller->feed;
+}
+
+/* --- out ------------------------------------------------------------------------------------- */
+
+/* A message over the line limit becomes an error with its id, so that a request is always answered.
+ */
+static void append(struct cs_caller *caller, const json_t *message)
+{
+    struct cs_err err = {0};
+    if (cs_conn_send(caller->conn, message, &err) == CS_OK)
+        return;
+    cs_log(caller->server->log, CS_ERROR, "conn.encode", CS_KV("error", (const char *)err.text));
+    json_t *error = cs_msg_error(message, &err);
+    CS_ASSERT(cs_conn_send(caller->conn, error, &err) == CS_OK);
+    json_decref(error);
+}
+
+/* Events, as long as the caller takes them. */
+static void send_events(struct cs_caller *caller)
+{
+    while (cs_conn_queued(caller->conn) < LOW_BYTES) {
+        json_t *message = cs_feed_take(caller->feed);
+        if (message == NULL)
+            return;
+        append(caller, message);
+        json_decref(message);
+    }
+}
+
 void cs_caller_reply(struct cs_caller *caller, json_t *message)
 {
     append(caller, message);
     json_decref(message);
-    pump(caller);
 }
 
 void cs_caller_fail(struct cs_caller *caller, const json_t *request, const struct cs_err *err)
@@ -149,158 +114,28 @@ void cs_caller_fail(struct cs_caller *caller, const json_t *request, const struc
     cs_caller_reply(caller, cs_msg_error(request, err));
 }
 
-/* --- subscriptions --------------------------------------------------------------------------- */
-
-int64_t cs_caller_subscribe(struct cs_caller *caller, int64_t job, const struct cs_sub_wants *wants)
+/* The reason, then the end. */
+static void end_with(struct cs_caller *caller, const json_t *request, const struct cs_err *err)
 {
-    if (caller->n_subs == MAX_SUBS)
-        return -1;
-    struct sub *sub = &caller->subs[caller->n_subs++];
-    *sub = (struct sub){.id = ++caller->next_sub, .job = job, .wants = *wants};
-    sub->tail = &sub->head;
-    return sub->id;
-}
-
-static void drop_gauges(struct cs_caller *caller, int64_t sub)
-{
-    for (struct gauge **at = &caller->gauges; *at;) {
-        struct gauge *g = *at;
-        if (g->sub != sub) {
-            at = &g->next;
-            continue;
-        }
-        *at = g->next;
-        json_decref(g->message);
-        free(g);
-    }
-}
-
-bool cs_caller_unsubscribe(struct cs_caller *caller, int64_t id)
-{
-    for (int i = 0; i < caller->n_subs; i++) {
-        if (caller->subs[i].id != id)
-            continue;
-        free_queue(&caller->subs[i]);
-        drop_gauges(caller, id);
-        caller->subs[i] = caller->subs[--caller->n_subs];
-        if (!caller->subs[i].head) /* the moved entry's tail points into its old place */
-            caller->subs[i].tail = &caller->subs[i].head;
-        return true;
-    }
-    return false;
-}
-
-static json_t *addressed(const json_t *message, int64_t sub)
-{
-    json_t *copy = json_copy((json_t *)(uintptr_t)message);
-    cs_msg_set_int(copy, "sub", sub);
-    return copy;
-}
-
-static void put_gauge(struct cs_caller *caller, const struct sub *sub, int64_t job,
-                      const json_t *message)
-{
-    char series[64];
-    snprintf(series, sizeof(series), "%s %s", cs_msg_type(message),
-             cs_msg_str(message, "kind", ""));
-    struct gauge *g = caller->gauges;
-    while (g && !(g->job == job && g->sub == sub->id && strcmp(g->series, series) == 0))
-        g = g->next;
-    if (!g) {
-        g = calloc(1, sizeof(*g));
-        if (!g)
-            return;
-        g->job = job;
-        g->sub = sub->id;
-        memcpy(g->series, series, sizeof(series));
-        g->next = caller->gauges;
-        caller->gauges = g;
-    }
-    json_decref(g->message);
-    g->message = addressed(message, sub->id);
-}
-
-static void put_event(struct cs_caller *caller, struct sub *sub, const json_t *message)
-{
-    struct queued *q = calloc(1, sizeof(*q));
-    if (!q)
-        return;
-    q->message = addressed(message, sub->id);
-    *sub->tail = q;
-    sub->tail = &q->next;
-    sub->n++;
-    if (sub->n > caller->server->config.queue_entries) {
-        struct queued *oldest = sub->head;
-        sub->head = oldest->next;
-        json_decref(oldest->message);
-        free(oldest);
-        sub->n--;
-        sub->dropped++;
-    }
+    cs_caller_fail(caller, request, err);
+    caller->is_closing = true;
+    cs_conn_finish(caller->conn);
 }
 
 void cs_publish(struct cs_server *server, enum cs_event_class class, int64_t job,
                 const json_t *message)
 {
-    for (struct cs_caller *caller = server->callers, *next; caller; caller = next) {
-        bool is_new = false;
-        next = caller->next;
-        for (int i = 0; i < caller->n_subs; i++) {
-            struct sub *sub = &caller->subs[i];
-            const bool wanted[] = {sub->wants.gauges, sub->wants.events, sub->wants.logs,
-                                   sub->wants.gpus};
-            if (!wanted[class] || (sub->job != 0 && sub->job != job && class != CS_CLASS_GPUS))
-                continue;
-            if (class == CS_CLASS_GAUGE || class == CS_CLASS_GPUS)
-                put_gauge(caller, sub, job, message);
-            else
-                put_event(caller, sub, message);
-            is_new = true;
-        }
-        if (is_new)
-            pump(caller);
-    }
+    for (struct cs_caller *caller = server->callers; caller; caller = caller->next)
+        if (cs_feed_put(caller->feed, class, job, message, server->config.queue_entries))
+            send_events(caller);
 }
 
 bool cs_callers_watch_gpus(const struct cs_server *server)
 {
     for (const struct cs_caller *caller = server->callers; caller; caller = caller->next)
-        for (int i = 0; i < caller->n_subs; i++)
-            if (caller->subs[i].wants.gpus)
-                return true;
+        if (cs_feed_wants_gpus(caller->feed))
+            return true;
     return false;
-}
-
-static void flush_events(struct cs_caller *caller)
-{
-    for (int i = 0; i < caller->n_subs; i++) {
-        struct sub *sub = &caller->subs[i];
-        if (sub->dropped && evbuffer_get_length(caller->out) < LOW_BYTES) {
-            json_t *gap = cs_msg_new("gap");
-            cs_msg_set_int(gap, "sub", sub->id);
-            cs_msg_set_int(gap, "count", sub->dropped);
-            append(caller, gap);
-            json_decref(gap);
-            sub->dropped = 0;
-        }
-        while (sub->head && evbuffer_get_length(caller->out) < LOW_BYTES) {
-            struct queued *q = sub->head;
-            append(caller, q->message);
-            sub->head = q->next;
-            if (!sub->head)
-                sub->tail = &sub->head;
-            sub->n--;
-            json_decref(q->message);
-            free(q);
-        }
-    }
-    while (caller->gauges && evbuffer_get_length(caller->out) < LOW_BYTES) {
-        struct gauge *g = caller->gauges;
-        append(caller, g->message);
-        caller->gauges = g->next;
-        json_decref(g->message);
-        free(g);
-    }
 }
 
 /* --- waiting --------------------------------------------------------------------------------- */
@@ -310,7 +145,7 @@ enum cs_status cs_caller_wait(struct cs_caller *caller, const json_t *request, i
 {
     if (caller->n_waiters == MAX_WAITERS)
         return cs_fail(err, CS_LIMIT, "more than %d requests wait on this connection", MAX_WAITERS);
-    struct waiter *w = calloc(1, sizeof(*w));
+    struct waiter *w = calloc(1, sizeof *w);
     if (!w)
         return cs_fail(err, CS_NO_MEMORY, "no memory to wait");
     caller->n_waiters++;
@@ -333,14 +168,12 @@ void cs_callers_job_ended(struct cs_server *server, int64_t job, const json_t *j
             }
             json_t *reply = cs_msg_reply(w->request);
             json_object_set(reply, "job", (json_t *)(uintptr_t)job_object);
-            append(caller, reply);
-            json_decref(reply);
+            cs_caller_reply(caller, reply);
             *at = w->next;
             caller->n_waiters--;
             json_decref(w->request);
             free(w);
         }
-        pump(caller);
     }
 }
 
@@ -366,48 +199,12 @@ void cs_callers_gpus_read(struct cs_server *server)
 {
     struct cs_caller *caller;
     for (json_t *request; (request = take_gpu_waiter(server, &caller));) {
-        caller->handle(server, caller, request);
+        server->handle_request(server, caller, request);
         json_decref(request);
     }
 }
 
-/* --- bytes ----------------------------------------------------------------------------------- */
-
-static void set_interest(struct cs_caller *caller)
-{
-    size_t waiting = evbuffer_get_length(caller->out);
-    bool want_read = waiting < HIGH_BYTES && !caller->is_closing;
-    if (want_read != caller->is_reading) {
-        caller->is_reading = want_read;
-        if (want_read)
-            event_add(caller->read_event, NULL);
-        else
-            event_del(caller->read_event);
-    }
-    if ((waiting > 0) != caller->is_writing) {
-        caller->is_writing = waiting > 0;
-        if (caller->is_writing)
-            event_add(caller->write_event, NULL);
-        else
-            event_del(caller->write_event);
-    }
-}
-
-/* Only queue here; the write event sends, so that nobody's connection dies under a caller's feet.
- */
-static void pump(struct cs_caller *caller)
-{
-    flush_events(caller);
-    set_interest(caller);
-}
-
-static void end_with(struct cs_caller *caller, const struct cs_err *err)
-{
-    json_t *message = cs_msg_error(NULL, err);
-    append(caller, message);
-    json_decref(message);
-    caller->is_closing = true;
-}
+/* --- in -------------------------------------------------------------------------------------- */
 
 /* The first line must be a console's hello. Another major is told so before anything else of its
  * message is looked at: it may have another schema. */
@@ -423,91 +220,59 @@ static void greet(struct cs_caller *caller, const json_t *message)
         st = cs_hello_check(message, &peer, &err);
     if (st != CS_OK) {
         cs_log(caller->server->log, CS_INFO, "conn.hello", CS_KV("error", (const char *)err.text));
-        caller->is_closing = true;
-        cs_caller_fail(caller, message, &err);
+        end_with(caller, message, &err);
         return;
     }
+    if (peer.has_role && peer.role < caller->role)
+        caller->role = peer.role;
     caller->is_greeted = true;
     event_del(caller->hello_timer);
-    cs_line_reader_limit(caller->lines, 0);
+    cs_conn_line_max(caller->conn, 0);
     json_t *ok = cs_hello_ok_new(message, CORNSTARCH_VERSION, caller->server->node, getpid());
-    cs_msg_set_str(ok, "role", cs_role_name(CS_ROLE_ADMIN)); /* one user's daemon: everything */
+    cs_msg_set_str(ok, "role", cs_role_name(caller->role));
     cs_caller_reply(caller, ok);
 }
 
-static void take_message(struct cs_caller *caller, const json_t *message)
+static void on_message(void *user, const json_t *message)
 {
+    struct cs_caller *caller = user;
+    struct cs_server *server = caller->server;
     struct cs_err err;
     if (!caller->is_greeted) {
         greet(caller, message);
     } else if (strcmp(cs_msg_type(message), "error") == 0) {
-        cs_log(caller->server->log, CS_INFO,
-               "conn.error"); /* an answer to an error would go on forever */
+        cs_log(server->log, CS_INFO, "conn.error"); /* an answer to it would go on forever */
     } else if (cs_msg_check(message, &err) != CS_OK) {
         cs_caller_fail(caller, message, &err);
     } else if (cs_msg_is_reply(message)) {
         (void)cs_fail(&err, CS_INVALID, "%s: a daemon takes no replies", cs_msg_type(message));
         cs_caller_fail(caller, message, &err);
     } else {
-        caller->handle(caller->server, caller, message);
+        server->handle_request(server, caller, message);
     }
 }
 
-/* Lines that have arrived, as long as their answers are taken: a peer that asks and does not read
- * must not fill our memory. */
-static void take_lines(struct cs_caller *caller)
+/* A peer that sends garbage is not worth guessing about. */
+static void on_bad(void *user, const struct cs_err *err)
 {
-    struct cs_err err;
-    json_t *message = NULL;
-    while (!caller->is_closing && evbuffer_get_length(caller->out) < HIGH_BYTES) {
-        enum cs_status st = cs_line_next(caller->lines, &message, &err);
-        if (st != CS_OK) {
-            end_with(caller, &err); /* a peer that sends garbage is not worth guessing about */
-            return;
-        }
-        if (!message)
-            return;
-        take_message(caller, message);
-        json_decref(message);
-    }
+    end_with(user, NULL, err);
 }
 
-static void on_read(evutil_socket_t fd, short what, void *user)
+static void on_room(void *user)
 {
-    struct cs_caller *caller = user;
-    char bytes[CS_LINE_FEED_MAX];
-    struct cs_err err;
-    (void)what;
-    ssize_t n = read(fd, bytes, sizeof(bytes));
-    if (n == -1 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n <= 0) {
-        cs_caller_free(caller);
-        return;
-    }
-    if (cs_line_feed(caller->lines, bytes, (size_t)n, &err) != CS_OK)
-        end_with(caller, &err);
-    take_lines(caller);
-    pump(caller);
+    send_events(user);
 }
 
-static void on_write(evutil_socket_t fd, short what, void *user)
+static void on_closed(void *user, const struct cs_err *why)
 {
-    struct cs_caller *caller = user;
-    (void)what;
-    int n = evbuffer_write(caller->out, fd);
-    if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        cs_caller_free(caller);
-        return;
-    }
-    if (n > 0)
-        caller->taken_ns = cs_now_ns();
-    if (caller->is_closing && evbuffer_get_length(caller->out) == 0) {
-        cs_caller_free(caller);
-        return;
-    }
-    take_lines(caller); /* those that waited for room */
-    pump(caller);
+    const struct cs_caller *caller = user;
+    const struct cs_conn_stats *stats = cs_conn_stats(caller->conn);
+    cs_log(caller->server->log, CS_DEBUG, "conn.closed", CS_KV("why", (const char *)why->text),
+           CS_KV("lines_in", (int64_t)stats->lines_in), CS_KV("bytes_in", (int64_t)stats->bytes_in),
+           CS_KV("lines_out", (int64_t)stats->lines_out),
+           CS_KV("bytes_out", (int64_t)stats->bytes_out),
+           CS_KV("most_queued", (int64_t)stats->most_queued));
+    cs_caller_free(user);
 }
 
 static void on_hello_timeout(evutil_socket_t fd, short what, void *user)
@@ -519,18 +284,18 @@ static void on_hello_timeout(evutil_socket_t fd, short what, void *user)
     if (caller->is_closing)
         return;
     (void)cs_fail(&err, CS_TIMEOUT, "no hello within the time limit");
-    end_with(caller, &err);
-    pump(caller);
+    end_with(caller, NULL, &err);
 }
 
 void cs_callers_tick(struct cs_server *server)
 {
     int64_t limit_ns = cs_now_ns() - (int64_t)STALL_S * 1000000000;
     for (struct cs_caller *caller = server->callers, *next; caller; caller = next) {
-        size_t waiting = evbuffer_get_length(caller->out);
         next = caller->next;
-        if ((waiting >= HIGH_BYTES || caller->is_closing) && caller->taken_ns < limit_ns) {
-            cs_log(server->log, CS_WARN, "conn.stalled", CS_KV("bytes", waiting));
+        if ((cs_conn_is_full(caller->conn) || caller->is_closing) &&
+            cs_conn_stats(caller->conn)->taken_ns < limit_ns) {
+            cs_log(server->log, CS_WARN, "conn.stalled",
+                   CS_KV("bytes", cs_conn_queued(caller->conn)));
             cs_caller_free(caller);
         }
     }
@@ -551,12 +316,15 @@ static void refuse(struct cs_server *server, int fd, enum cs_status status, cons
     close(fd);
 }
 
-void cs_caller_accept(struct cs_server *server, int fd, cs_request_handler *handle)
+void cs_caller_accept(struct cs_server *server, int fd)
 {
-    struct ucred peer;
-    socklen_t len = sizeof(peer);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == -1 ||
-        (peer.uid != geteuid() && peer.uid != 0)) {
+    static const struct cs_conn_calls calls = {on_message, on_bad, on_room, on_closed};
+    const struct cs_conn_options options = {.base = server->base,
+                                            .line_max = CS_LINE_MAX_BEFORE_HELLO,
+                                            .low = LOW_BYTES,
+                                            .high = HIGH_BYTES};
+    uid_t uid;
+    if (!cs_unix_peer(fd, &uid) || (uid != geteuid() && uid != 0)) {
         refuse(server, fd, CS_REFUSED, "this daemon serves its own user only");
         return;
     }
@@ -564,25 +332,19 @@ void cs_caller_accept(struct cs_server *server, int fd, cs_request_handler *hand
         refuse(server, fd, CS_LIMIT, "too many connections; see --max-connections of cornstarchd");
         return;
     }
-    struct cs_caller *caller = calloc(1, sizeof(*caller));
+    struct cs_caller *caller = calloc(1, sizeof *caller);
     CS_ASSERT(caller != NULL);
     int64_t timeout = server->config.hello_timeout_ns;
     struct timeval tv = {timeout / 1000000000, (timeout % 1000000000) / 1000};
     caller->server = server;
-    caller->handle = handle;
-    caller->fd = fd;
-    caller->uid = peer.uid;
-    caller->taken_ns = cs_now_ns();
-    caller->out = evbuffer_new();
-    caller->lines = cs_line_reader_new();
-    caller->read_event = event_new(server->base, fd, EV_READ | EV_PERSIST, on_read, caller);
-    caller->write_event = event_new(server->base, fd, EV_WRITE | EV_PERSIST, on_write, caller);
+    caller->uid = uid;
+    caller->role = CS_ROLE_ADMIN;
+    caller->feed = cs_feed_new();
+    caller->conn = cs_conn_new(fd, &options, &calls, caller);
     caller->hello_timer = event_new(server->base, -1, 0, on_hello_timeout, caller);
-    CS_ASSERT(caller->out && caller->lines && caller->read_event && caller->write_event &&
-              caller->hello_timer);
+    CS_ASSERT(caller->hello_timer != NULL);
     event_add(caller->hello_timer, &tv);
     caller->next = server->callers;
     server->callers = caller;
     server->n_callers++;
-    set_interest(caller);
 }

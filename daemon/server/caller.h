@@ -1,37 +1,28 @@
-/* One connected console: lines in, bounded queues out.
+/* One connected console: requests in, answers and events out (net/conn.h, server/feed.h).
  *
- * Three classes leave: replies (never dropped; while too many bytes wait no further request is
- * read), gauges (event.step, event.spans: the latest of each job wins) and events (bounded queue
- * per subscription, the oldest is dropped and a gap with the count is sent). Training never waits.
- */
+ * Answers are never dropped; while too many bytes wait no further request is read. Events flow while
+ * few bytes wait. Training never waits.
+ *
+ * The role says what a caller may ask for: the daemon's own user and root may do everything; a role
+ * asked for in hello lowers that. */
 #ifndef CS_SERVER_CALLER_H
 #define CS_SERVER_CALLER_H
 
+#include "core/wire/schema.h"
+#include "server/feed.h"
 #include "server/server.h"
 
-enum cs_event_class { CS_CLASS_GAUGE, CS_CLASS_EVENT, CS_CLASS_LOG, CS_CLASS_GPUS };
-
-/* answers one checked request */
-typedef void cs_request_handler(struct cs_server *server, struct cs_caller *caller,
-                                const json_t *request);
-
 /* takes fd; whoever may not connect is told and closed */
-void cs_caller_accept(struct cs_server *server, int fd, cs_request_handler *handle);
+void cs_caller_accept(struct cs_server *server, int fd);
 void cs_caller_free(struct cs_caller *caller);
 uid_t cs_caller_uid(const struct cs_caller *caller);
+enum cs_role cs_caller_role(const struct cs_caller *caller);
+struct cs_feed *cs_caller_feed(struct cs_caller *caller);
 void cs_callers_tick(struct cs_server *server);                  /* ends those that take nothing */
 void cs_caller_reply(struct cs_caller *caller, json_t *message); /* takes the reference */
 void cs_caller_fail(struct cs_caller *caller, const json_t *request, const struct cs_err *err);
 
-struct cs_sub_wants {
-    bool gauges, events, logs, gpus;
-};
-
-/* subscription id, -1: too many */
-int64_t cs_caller_subscribe(struct cs_caller *caller, int64_t job,
-                            const struct cs_sub_wants *wants);
 bool cs_callers_watch_gpus(const struct cs_server *server);
-bool cs_caller_unsubscribe(struct cs_caller *caller, int64_t id);
 /* to every subscription of the class on job; message is borrowed */
 void cs_publish(struct cs_server *server, enum cs_event_class class, int64_t job,
                 const json_t *message);

@@ -8,8 +8,8 @@
 
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
+#include "net/conn.h"
 #include "server/caller.h"
-#include "server/runner_link.h"
 
 static const struct state_row {
     const char *name;
@@ -200,8 +200,9 @@ enum cs_status cs_job_tell(struct cs_job *job, json_t *message, struct cs_err *e
         return cs_fail(err, CS_UNREACHABLE, "the runner of job %lld does not answer yet; try again",
                        (long long)job->row.id);
     }
-    cs_runner_link_send(job->link, message);
-    return CS_OK;
+    enum cs_status st = cs_conn_send(job->link, message, err);
+    json_decref(message);
+    return st;
 }
 
 enum cs_status cs_job_pause(struct cs_job *job, struct cs_err *err)

@@ -4,7 +4,7 @@
 
 #include "server/server.h"
 
-struct cs_runner_link;
+struct cs_conn;
 
 enum cs_stop { CS_STOP_NONE, CS_STOP_SAVING, CS_STOP_NOW };
 
@@ -21,10 +21,10 @@ enum cs_order {
 struct cs_job {
     struct cs_server *server;
     struct cs_job_row row;
-    pid_t runner_pid; /* our child, 0: none or adopted */
-    struct cs_runner_link *link;
-    int64_t deadline_ns; /* until when an unreachable runner may still come */
-    int64_t retry_ns;    /* no connection is tried before */
+    pid_t runner_pid;     /* our child, 0: none or adopted */
+    struct cs_conn *link; /* to the runner, NULL: none yet */
+    int64_t deadline_ns;  /* until when an unreachable runner may still come */
+    int64_t retry_ns;     /* no connection is tried before */
     enum cs_stop pending_stop;
     bool is_pause_sent; /* while draining */
     bool is_unsaved;    /* the database is behind */

@@ -16,10 +16,11 @@
 #include "core/base/str.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
+#include "net/conn.h"
+#include "net/unix.h"
 #include "server/caller.h"
 #include "server/journal.h"
 #include "server/node.h"
-#include "server/runner_link.h"
 #include "server/runner_start.h"
 
 enum { MAX_JOBS = 10000, CONNECT_TIMEOUT_S = 20, SECOND_NS = 1000000000 };
@@ -207,8 +208,9 @@ static void settle(struct cs_job *job, int status)
 static void child_ended(struct cs_job *job, int status)
 {
     job->runner_pid = 0;
-    cs_runner_link_drain(job->link);
-    cs_runner_link_close(job->link);
+    if (job->link != NULL)
+        cs_conn_drain(job->link);
+    cs_conn_free(job->link);
     job->link = NULL;
     if (cs_job_is_live(job))
         settle(job, status);
@@ -325,7 +327,7 @@ static void on_hello(struct cs_job *job, const json_t *m)
     }
     cs_log(job->server->log, CS_ERROR, "runner.hello", CS_KV("job", job->row.id),
            CS_KV("error", (const char *)err.text));
-    cs_runner_link_close(job->link);
+    cs_conn_free(job->link);
     job->link = NULL;
     lose_runner(job);
     job->retry_ns = cs_now_ns() + 10 * (int64_t)SECOND_NS;
@@ -363,21 +365,25 @@ static void on_bad(void *user, const struct cs_err *err)
            CS_KV("error", (const char *)err->text));
 }
 
-static void on_lost(void *user)
+static void on_closed(void *user, const struct cs_err *why)
 {
     struct cs_job *job = user;
+    (void)why;
+    cs_conn_free(job->link);
     job->link = NULL;
     lose_runner(job);
 }
 
-static const struct cs_runner_link_calls runner_calls = {on_message, on_bad, on_lost};
+static const struct cs_conn_calls runner_calls = {
+    .on_message = on_message, .on_bad = on_bad, .on_closed = on_closed};
 
 void cs_job_send_stop(struct cs_job *job)
 {
     json_t *message = cs_msg_new("runner.stop");
     cs_msg_set_bool(message, "now", job->pending_stop == CS_STOP_NOW);
     job->pending_stop = CS_STOP_NONE;
-    cs_runner_link_send(job->link, message);
+    struct cs_err err;
+    (void)!cs_job_tell(job, message, &err); /* there is a link */
 }
 
 static void connect_runner(struct cs_job *job)
@@ -387,11 +393,13 @@ static void connect_runner(struct cs_job *job)
     if (cs_now_ns() < job->retry_ns)
         return;
     socket_of(job, path, sizeof path);
-    enum cs_status st =
-        cs_runner_link_open(job->server->base, path, &runner_calls, job, &job->link, &err);
+    int fd;
+    enum cs_status st = cs_unix_connect(path, false, "runner", &fd, &err);
     if (st == CS_OK) {
+        const struct cs_conn_options options = {.base = job->server->base, .checks_schema = true};
+        job->link = cs_conn_new(fd, &options, &runner_calls, job);
         job->deadline_ns = 0;
-        cs_runner_link_send(job->link, cs_msg_request("runner.status", 1));
+        (void)!cs_job_tell(job, cs_msg_request("runner.status", 1), &err);
         if (job->pending_stop)
             cs_job_send_stop(job);
         return;
@@ -475,7 +483,7 @@ void cs_jobs_tick(struct cs_server *server)
 void cs_jobs_free(struct cs_server *server)
 {
     for (size_t i = 0; i < server->n_jobs; i++) {
-        cs_runner_link_close(server->jobs[i]->link);
+        cs_conn_free(server->jobs[i]->link);
         free(server->jobs[i]);
     }
     free(server->jobs);

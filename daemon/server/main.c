@@ -8,6 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/base/process.h"
+#include "server/rpc.h"
 #include "server/server.h"
 
 static int fail(const struct cs_err *err)
@@ -102,7 +103,11 @@ static int print_table(const char *what)
 
 int main(int argc, char **argv)
 {
-    struct cs_server server = {.listen_fd = -1, .lock_fd = -1, .runtime_lock_fd = -1, .log_fd = -1};
+    struct cs_server server = {.handle_request = cs_rpc_handle,
+                               .listen_fd = -1,
+                               .lock_fd = -1,
+                               .runtime_lock_fd = -1,
+                               .log_fd = -1};
     struct cs_err err;
     char log_path[CS_PATH_CAP];
     bool wants_exit;

@@ -296,7 +296,7 @@ static enum cs_status do_sub_open(struct call *c, struct cs_err *err)
                                        .events = cs_msg_bool(c->request, "events", true),
                                        .logs = cs_msg_bool(c->request, "logs", false),
                                        .gpus = cs_msg_bool(c->request, "gpus", false)};
-    int64_t sub = cs_caller_subscribe(c->caller, cs_msg_int(c->request, "job", 0), &wants);
+    int64_t sub = cs_feed_open(cs_caller_feed(c->caller), cs_msg_int(c->request, "job", 0), &wants);
     if (sub < 0)
         return cs_fail(err, CS_LIMIT, "a connection has no more subscriptions; close one");
     cs_msg_set_int(c->reply, "sub", sub);
@@ -305,7 +305,7 @@ static enum cs_status do_sub_open(struct call *c, struct cs_err *err)
 
 static enum cs_status do_sub_close(struct call *c, struct cs_err *err)
 {
-    if (!cs_caller_unsubscribe(c->caller, cs_msg_int(c->request, "sub", 0)))
+    if (!cs_feed_close(cs_caller_feed(c->caller), cs_msg_int(c->request, "sub", 0)))
         return cs_fail(err, CS_NOT_FOUND, "there is no such subscription");
     return CS_OK;
 }
@@ -397,48 +397,64 @@ static enum cs_status do_hello(struct call *c, struct cs_err *err)
 }
 
 static const struct {
-    const char *type;
+    enum cs_msg_id request;
     enum cs_status (*handle)(struct call *call, struct cs_err *err);
 } handlers[] = {
-    {"hello",          do_hello      },
-    {"ping",           do_ping       },
-    {"jobs.list",      do_jobs       },
-    {"job.submit",     do_submit     },
-    {"job.show",       do_show       },
-    {"job.pause",      do_pause      },
-    {"job.resume",     do_resume     },
-    {"job.checkpoint", do_checkpoint },
-    {"job.stop",       do_stop       },
-    {"job.wait",       do_wait       },
-    {"job.metrics",    do_metrics    },
-    {"job.events",     do_events     },
-    {"job.log",        do_log        },
-    {"sub.open",       do_sub_open   },
-    {"sub.close",      do_sub_close  },
-    {"node.show",      do_node       },
-    {"daemon.stop",    do_daemon_stop},
-    {"daemon.drain",   do_drain      },
+    {CS_MSG_HELLO,          do_hello      },
+    {CS_MSG_PING,           do_ping       },
+    {CS_MSG_JOBS_LIST,      do_jobs       },
+    {CS_MSG_JOB_SUBMIT,     do_submit     },
+    {CS_MSG_JOB_SHOW,       do_show       },
+    {CS_MSG_JOB_PAUSE,      do_pause      },
+    {CS_MSG_JOB_RESUME,     do_resume     },
+    {CS_MSG_JOB_CHECKPOINT, do_checkpoint },
+    {CS_MSG_JOB_STOP,       do_stop       },
+    {CS_MSG_JOB_WAIT,       do_wait       },
+    {CS_MSG_JOB_METRICS,    do_metrics    },
+    {CS_MSG_JOB_EVENTS,     do_events     },
+    {CS_MSG_JOB_LOG,        do_log        },
+    {CS_MSG_SUB_OPEN,       do_sub_open   },
+    {CS_MSG_SUB_CLOSE,      do_sub_close  },
+    {CS_MSG_NODE_SHOW,      do_node       },
+    {CS_MSG_DAEMON_STOP,    do_daemon_stop},
+    {CS_MSG_DAEMON_DRAIN,   do_drain      },
 };
+
+/* The role a message needs is in its row of the schema: the one place where it is said, and this is
+ * the one where it is asked for. */
+static enum cs_status check_role(const struct call *c, const struct cs_message *message,
+                                 struct cs_err *err)
+{
+    enum cs_role role = cs_caller_role(c->caller);
+    if (role >= message->role)
+        return CS_OK;
+    return cs_fail(err, CS_REFUSED, "%s is for the role %s; this connection has the role %s",
+                   message->type, cs_role_name(message->role), cs_role_name(role));
+}
+
+static enum cs_status answer(struct call *c, struct cs_err *err)
+{
+    const struct cs_message *message = cs_schema_find(cs_msg_type(c->request), false);
+    for (size_t i = 0; message != NULL && i < CS_ARRAY_LEN(handlers); i++) {
+        if (handlers[i].request != message->id)
+            continue;
+        CS_TRY(check_role(c, message, err));
+        return handlers[i].handle(c, err);
+    }
+    return cs_fail(err, CS_UNSUPPORTED, "E_UNKNOWN_TYPE: a daemon does not answer '%s'",
+                   cs_msg_type(c->request));
+}
 
 void cs_rpc_handle(struct cs_server *server, struct cs_caller *caller, const json_t *request)
 {
     struct cs_err err;
-    struct call call = {.server = server, .caller = caller, .request = request};
-    for (size_t i = 0; i < CS_ARRAY_LEN(handlers); i++) {
-        if (strcmp(handlers[i].type, cs_msg_type(request)) != 0)
-            continue;
-        call.reply = cs_msg_reply(request);
-        enum cs_status st = handlers[i].handle(&call, &err);
-        if (st == CS_OK && !call.is_deferred) {
-            cs_caller_reply(caller, call.reply);
-            return;
-        }
+    struct call call = {
+        .server = server, .caller = caller, .request = request, .reply = cs_msg_reply(request)};
+    enum cs_status st = answer(&call, &err);
+    if (st != CS_OK)
+        cs_caller_fail(caller, request, &err);
+    if (st == CS_OK && !call.is_deferred)
+        cs_caller_reply(caller, call.reply);
+    else
         json_decref(call.reply);
-        if (st != CS_OK)
-            cs_caller_fail(caller, request, &err);
-        return;
-    }
-    (void)cs_fail(&err, CS_UNSUPPORTED, "E_UNKNOWN_TYPE: a daemon does not answer '%s'",
-                  cs_msg_type(request));
-    cs_caller_fail(caller, request, &err);
 }

@@ -1,4 +1,4 @@
-/* See server.h: directories, lock, listener, signals, tick. */
+/* Opens and runs the daemon: directories, locks, listening socket, signals, tick. */
 #include "server/server.h"
 
 #include <dirent.h>
@@ -9,17 +9,16 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/str.h"
+#include "net/unix.h"
 #include "server/caller.h"
 #include "server/job_life.h"
 #include "server/node.h"
-#include "server/rpc.h"
 
-enum { TICK_MS = 250, BACKLOG = 64 };
+enum { TICK_MS = 250 };
 
 void cs_server_stop(struct cs_server *server)
 {
@@ -34,7 +33,7 @@ static void on_accept(evutil_socket_t fd, short what, void *user)
     struct cs_server *server = user;
     int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (peer != -1) {
-        cs_caller_accept(server, peer, cs_rpc_handle);
+        cs_caller_accept(server, peer);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
         cs_log(server->log, CS_ERROR, "daemon.accept",
                CS_KV("error", (const char *)strerror(errno)));
@@ -209,22 +208,10 @@ static enum cs_status reserve_numbers(struct cs_server *server, struct cs_err *e
     return cs_db_reserve_ids(server->db, most, err);
 }
 
-static enum cs_status listen_unix(struct cs_server *server, struct cs_err *err)
+static enum cs_status listen_here(struct cs_server *server, struct cs_err *err)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(server->socket_path) >= sizeof(address.sun_path))
-        return cs_fail(err, CS_LIMIT, "socket path %s is longer than %zu bytes; use --runtime-dir",
-                       server->socket_path, sizeof(address.sun_path) - 1);
-    strcpy(address.sun_path, server->socket_path);
-    unlink(server->socket_path); /* ours: the lock is held */
-    server->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    mode_t old = umask(0177);
-    int rc = server->listen_fd == -1
-                 ? -1
-                 : bind(server->listen_fd, (struct sockaddr *)&address, sizeof(address));
-    umask(old);
-    if (rc == -1 || listen(server->listen_fd, BACKLOG) == -1)
-        return cs_fail_errno(err, "listening on %s", server->socket_path);
+    /* the file is ours: the lock is held */
+    CS_TRY(cs_unix_listen(server->socket_path, &server->listen_fd, err));
     server->listen_event =
         event_new(server->base, server->listen_fd, EV_READ | EV_PERSIST, on_accept, server);
     event_add(server->listen_event, NULL);
@@ -262,7 +249,7 @@ enum cs_status cs_server_open(struct cs_server *server, struct cs_err *err)
     CS_TRY(cs_jobs_load(server, err));
     server->tick = event_new(server->base, -1, EV_PERSIST, on_tick, server);
     event_add(server->tick, &tick);
-    return listen_unix(server, err);
+    return listen_here(server, err);
 }
 
 enum cs_status cs_server_run(struct cs_server *server, struct cs_err *err)

@@ -18,9 +18,15 @@
 struct cs_caller;
 struct cs_job;
 struct cs_node;
+struct cs_server;
+
+/* answers one checked request */
+typedef void cs_request_handler(struct cs_server *server, struct cs_caller *caller,
+                                const json_t *request);
 
 struct cs_server {
     struct cs_config config;
+    cs_request_handler *handle_request; /* set before cs_server_open */
     struct event_base *base;
     struct cs_log *log;
     struct cs_db *db;

@@ -122,6 +122,51 @@ static void a_second_hello_is_refused_and_the_connection_lives(void **state)
     test_client_close(c);
 }
 
+static struct test_client *open_as(const struct test_daemon *daemon, const char *role,
+                                   const char *granted)
+{
+    struct test_client *c = test_client_raw(daemon);
+    json_t *hello = json_pack("{s:i, s:i, s:s, s:s}", "major", CS_PROTOCOL_MAJOR, "minor", 0,
+                              "program", "x", "version", "1");
+    if (role)
+        cs_msg_set_str(hello, "role", role);
+    json_t *ok = test_client_call(c, "hello", hello);
+    assert_string_equal(cs_msg_str(ok, "role", ""), granted);
+    json_decref(ok);
+    return c;
+}
+
+static void expect_refused(struct test_client *c, const char *type, json_t *fields,
+                           const char *text)
+{
+    json_t *m = test_client_call(c, type, fields);
+    if (!strstr(cs_msg_str(cs_msg_obj(m, "error"), "text", ""), text))
+        fail_msg("'%s' is not in the answer to %s", text, type);
+    test_expect_error(m, "refused");
+}
+
+static void a_role_asked_for_lowers_what_is_allowed(void **state)
+{
+    struct test_client *c = open_as(*state, "viewer", "viewer");
+    expect_refused(c, "job.submit", json_pack("{s:{}}", "spec"),
+                   "job.submit is for the role owner; this connection has the role viewer");
+    expect_refused(c, "job.pause", json_pack("{s:i}", "job", 1), "for the role owner");
+    expect_refused(c, "job.stop", json_pack("{s:i}", "job", 1), "for the role owner");
+    expect_refused(c, "daemon.stop", NULL, "for the role admin");
+    json_t *jobs = test_client_call(c, "jobs.list", NULL); /* looking is fine */
+    assert_non_null(cs_msg_arr(jobs, "jobs"));
+    json_decref(jobs);
+    test_client_close(c);
+    c = open_as(*state, "owner", "owner");
+    expect_refused(c, "daemon.drain", NULL,
+                   "for the role admin; this connection has the role owner");
+    test_expect_error(test_client_call(c, "job.pause", json_pack("{s:i}", "job", 1)), "not_found");
+    test_client_close(c);
+    test_client_close(open_as(*state, NULL, "admin")); /* its own user's */
+    test_client_close(open_as(*state, "admin", "admin"));
+    expect_alive(*state);
+}
+
 static void half_a_line_waits_for_its_other_half(void **state)
 {
     struct test_client *c = test_client_open(*state);
@@ -433,6 +478,7 @@ int main(void)
         cmocka_unit_test(another_major_is_told_clearly_whatever_its_schema),
         cmocka_unit_test(another_minor_is_fine_and_the_smaller_one_is_used),
         cmocka_unit_test(a_second_hello_is_refused_and_the_connection_lives),
+        cmocka_unit_test(a_role_asked_for_lowers_what_is_allowed),
         cmocka_unit_test(half_a_line_waits_for_its_other_half),
         cmocka_unit_test(an_endless_line_is_cut_while_it_arrives),
         cmocka_unit_test(nesting_and_counts_are_limited),

@@ -1,0 +1,33 @@
+/* What one console has subscribed to, and what waits to be sent of it.
+ *
+ * Gauges (event.step, event.spans, event.gpus): the latest of each job wins. Events and log lines: a
+ * bounded queue per subscription, the oldest is dropped and a gap with the count is sent. */
+#ifndef CS_SERVER_FEED_H
+#define CS_SERVER_FEED_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum cs_event_class { CS_CLASS_GAUGE, CS_CLASS_EVENT, CS_CLASS_LOG, CS_CLASS_GPUS };
+
+struct cs_sub_wants {
+    bool gauges, events, logs, gpus;
+};
+
+struct cs_feed;
+
+struct cs_feed *cs_feed_new(void);
+void cs_feed_free(struct cs_feed *feed); /* accepts NULL */
+/* job 0: all. The number of the subscription, -1: there are too many. */
+int64_t cs_feed_open(struct cs_feed *feed, int64_t job, const struct cs_sub_wants *wants);
+bool cs_feed_close(struct cs_feed *feed, int64_t sub); /* false: there is no such subscription */
+bool cs_feed_wants_gpus(const struct cs_feed *feed);
+/* Puts the message (borrowed) into every subscription of its class and job; true: it was wanted.
+ * max_events: so many wait per subscription. */
+bool cs_feed_put(struct cs_feed *feed, enum cs_event_class class, int64_t job,
+                 const json_t *message, int64_t max_events);
+/* The next message to send, the caller's reference: gaps and events first, then gauges. NULL: none. */
+json_t *cs_feed_take(struct cs_feed *feed);
+
+#endif
