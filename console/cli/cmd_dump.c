@@ -1,11 +1,16 @@
 /* dump: a screen as text, from a trace, of a script's plan, or of the daemon's GPUs. */
-#include <string.h>
-
 #include "console/cli/plan_view.h"
 #include "console/cli/table.h"
+#include "console/views/view.h"
 #include "core/wire/wire.h"
 
 static const char *const glyph_sets[] = {"utf8", "ascii", NULL}; /* as enum cs_glyph_set */
+
+static const char *const view_names[] = {
+#define X(id, name) #name,
+    CS_VIEW_TABLE(X)
+#undef X
+        NULL};
 
 struct values {
     struct cs_cmd_common common;
@@ -18,7 +23,7 @@ struct values {
 static const struct cs_option options[] = {
     {"replay", 0, CS_OPT_STRING, 0, 0, NULL, "TRACE", NULL, "the trace of a job, in its directory", AT(replay)},
     {"script", 0, CS_OPT_STRING, 0, 0, NULL, "SCRIPT", NULL, "instead of a trace: the plan of a script", AT(script)},
-    {"view", 0, CS_OPT_STRING, 0, 0, NULL, "NAME", NULL, "jobs, model, pipeline, gpus, logs or plan; default: pipeline, of a script plan", AT(view)},
+    {"view", 0, CS_OPT_STRING, 0, 0, NULL, "NAME", view_names, "the view, by default pipeline of a trace and plan of a script", AT(view)},
     CS_OPTION_DEVICES(0, struct values),
     {"size", 0, CS_OPT_STRING, 0, 0, "100x30", "COLSxROWS", NULL, "size of the screen", AT(size)},
     {"glyphs", 0, CS_OPT_ENUM, 0, 0, "utf8", NULL, glyph_sets, "characters to draw with", AT(glyphs)},
@@ -28,10 +33,20 @@ static const struct cs_option options[] = {
 /* clang-format on */
 #undef AT
 
-static enum cs_status ask_gpus(struct cs_cmd *cmd, json_t **node, struct cs_err *err)
+/* A view of the daemon's node needs neither trace nor script. */
+static bool is_of_node(const char *name)
 {
+    enum cs_view view;
+    return name && cs_view_find(name, &view) && cs_view_ops(view)->subscribe;
+}
+
+static enum cs_status ask_node(struct cs_cmd *cmd, const char *name, json_t **node,
+                               struct cs_err *err)
+{
+    enum cs_view view = CS_VIEW_COUNT;
     json_t *request = cs_msg_new("node.show");
-    cs_msg_set_bool(request, "gpus", true);
+    if (cs_view_find(name, &view))
+        cs_msg_set_bool(request, cs_view_ops(view)->subscribe, true);
     return cs_cmd_call(cmd, request, node, err);
 }
 
@@ -44,8 +59,8 @@ static enum cs_status dump_screen(struct cs_cmd *cmd, struct cs_err *err)
                            .keys = v->keys,
                            .glyphs = (enum cs_glyph_set)v->glyphs};
     json_t *node = NULL;
-    if (!dump.trace && !v->script && dump.view && strcmp(dump.view, "gpus") == 0) {
-        CS_TRY(ask_gpus(cmd, &node, err));
+    if (!dump.trace && !v->script && is_of_node(dump.view)) {
+        CS_TRY(ask_node(cmd, dump.view, &node, err));
         dump.node = node;
     } else if (!dump.trace == !v->script) {
         return cs_fail(err, CS_USAGE,

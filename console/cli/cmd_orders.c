@@ -1,5 +1,5 @@
 /* pause, resume, stop, checkpoint: orders to a job. Key, role and help are those of the screen's keys
- * (screen/orders.h). */
+ * (views/orders.h). */
 #include <stdio.h>
 
 #include "console/cli/cmd.h"
@@ -31,21 +31,21 @@ static enum cs_status give(struct cs_cmd *cmd, json_t *request, const char *done
 static enum cs_status pause_job(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *request = NULL;
-    CS_TRY(cs_cmd_job_request(cmd, cs_order_pause.message, &request, err));
+    CS_TRY(cs_cmd_job_request(cmd, cs_job_order_pause.message, &request, err));
     return give(cmd, request, "pausing after this step", err);
 }
 
 static enum cs_status resume_job(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *request = NULL;
-    CS_TRY(cs_cmd_job_request(cmd, cs_order_resume.message, &request, err));
+    CS_TRY(cs_cmd_job_request(cmd, cs_job_order_resume.message, &request, err));
     return give(cmd, request, "resuming", err);
 }
 
 static enum cs_status checkpoint_job(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *request = NULL;
-    CS_TRY(cs_cmd_job_request(cmd, cs_order_checkpoint.message, &request, err));
+    CS_TRY(cs_cmd_job_request(cmd, cs_job_order_checkpoint.message, &request, err));
     return give(cmd, request, "a checkpoint follows this step", err);
 }
 
@@ -67,7 +67,7 @@ static enum cs_status stop_job(struct cs_cmd *cmd, struct cs_err *err)
 {
     const struct stop_values *v = cmd->values;
     json_t *request = NULL;
-    CS_TRY(cs_cmd_job_request(cmd, cs_order_stop.message, &request, err));
+    CS_TRY(cs_cmd_job_request(cmd, cs_job_order_stop.message, &request, err));
     cs_msg_set_bool(request, "now", v->now);
     return give(cmd, request, v->now ? "stopping now" : "stopping after a checkpoint", err);
 }
@@ -92,5 +92,5 @@ static enum cs_status stop_job(struct cs_cmd *cmd, struct cs_err *err)
         .max_args = 1,                                                                             \
         OPTIONS_##id,                                                                              \
     };
-CS_ORDER_TABLE(X)
+CS_JOB_ORDER_TABLE(X)
 #undef X

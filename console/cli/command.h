@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "console/link/client.h"
-#include "console/screen/orders.h"
+#include "console/views/orders.h"
 #include "core/base/buf.h"
 #include "core/base/options.h"
 #include "core/wire/schema.h"

@@ -11,7 +11,7 @@
 #include "core/base/mdoc.h"
 #include "core/model/spec.h"
 
-const char *const cs_manual_parts[] = {"commands", "screen", "keys", "job", NULL};
+const char *const cs_manual_parts[] = {"commands", "screen", "keys", "job", "views", NULL};
 
 _Static_assert(CS_ARRAY_LEN(cs_manual_parts) == CS_MANUAL_PARTS + 1, "one name per part");
 
@@ -53,38 +53,47 @@ static void add_screen(const struct cs_commands *all, struct cs_buf *out)
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-static void add_keys_of(struct cs_buf *out, unsigned views, const char *title)
+static void add_key_rows(struct cs_buf *out, const struct cs_key_row *rows, int n,
+                         const char *where, const char *view)
 {
-    int n = 0;
-    const struct cs_key_row *rows = cs_key_rows(&n);
-    cs_buf_addf(out, ".Pp\n%s:\n.Bl -tag -width \"C-d PgDn\" -compact\n", title);
-    for (int i = 0; i < n; i++)
-        if (rows[i].views == views) {
-            cs_buf_adds(out, ".It Ic \\&"); /* "?" alone would be punctuation */
-            cs_mdoc_text(out, rows[i].shown);
-            cs_buf_addc(out, '\n');
-            cs_mdoc_text(out, cs_key_row_help(&rows[i]));
-            cs_buf_addc(out, '\n');
-        }
+    cs_buf_addf(out, ".Pp\n%s%s:\n.Bl -tag -width \"C-d PgDn\" -compact\n", where, view);
+    for (int i = 0; i < n; i++) {
+        cs_buf_adds(out, ".It Ic \\&"); /* "?" alone would be punctuation */
+        cs_mdoc_text(out, rows[i].shown);
+        cs_buf_addc(out, '\n');
+        cs_mdoc_text(out, cs_key_row_help(&rows[i]));
+        cs_buf_addc(out, '\n');
+    }
     cs_buf_adds(out, ".El\n");
 }
 
 /* Every key once: those of all views, then those that only one has. */
 static void add_keys(const struct cs_commands *all, struct cs_buf *out)
 {
+    struct cs_key_row rows[CS_KEYS];
+    int n = cs_keys_common(rows);
     (void)all;
-    int n = 0;
-    const struct cs_key_row *rows = cs_key_rows(&n);
-    add_keys_of(out, (1u << CS_VIEW_COUNT) - 1, "In every view");
-    for (int v = 0; v < CS_VIEW_COUNT; v++)
-        for (int i = 0; i < n; i++)
-            if (rows[i].views == 1u << v) {
-                struct cs_buf title = {0};
-                cs_buf_addf(&title, "In %s", cs_view_row((enum cs_view)v)->title);
-                add_keys_of(out, 1u << v, cs_buf_str(&title));
-                cs_buf_free(&title);
-                break;
-            }
+    add_key_rows(out, rows, n, "In every view", "");
+    for (int v = 0; v < CS_VIEW_COUNT; v++) {
+        n = cs_keys_own((enum cs_view)v, rows);
+        if (n > 0)
+            add_key_rows(out, rows, n, "In ", cs_view_ops((enum cs_view)v)->title);
+    }
+}
+
+/* --- views ------------------------------------------------------------------------------------ */
+
+static void add_views(const struct cs_commands *all, struct cs_buf *out)
+{
+    (void)all;
+    cs_buf_adds(out, ".Bl -tag -width Pipeline\n");
+    for (int v = 0; v < CS_VIEW_COUNT; v++) {
+        const struct cs_view_ops *view = cs_view_ops((enum cs_view)v);
+        cs_buf_addf(out, ".It %s\n", view->title);
+        cs_mdoc_text(out, view->help);
+        cs_buf_addc(out, '\n');
+    }
+    cs_buf_adds(out, ".El\n");
 }
 
 /* --- job specification ------------------------------------------------------------------------ */
@@ -155,6 +164,7 @@ void cs_manual_part(const struct cs_commands *all, enum cs_manual_part part, str
         [CS_MANUAL_SCREEN] = add_screen,
         [CS_MANUAL_KEYS] = add_keys,
         [CS_MANUAL_JOB] = add_job,
+        [CS_MANUAL_VIEWS] = add_views,
     };
     _Static_assert(CS_ARRAY_LEN(makers) == CS_MANUAL_PARTS, "one maker per part");
     makers[part](all, out);

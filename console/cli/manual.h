@@ -10,6 +10,7 @@ enum cs_manual_part {
     CS_MANUAL_SCREEN,   /* options of the screen */
     CS_MANUAL_KEYS,     /* keys of the screen, by view */
     CS_MANUAL_JOB,      /* cornstarch-job.5: keys of the specification */
+    CS_MANUAL_VIEWS,    /* what each view of the screen shows */
     CS_MANUAL_PARTS
 };
 

@@ -1,10 +1,11 @@
-/* Screens as text, from a trace; see dump.h. */
+/* Screens as text, from a trace, a script or what a daemon said of its node. */
 #include "console/screen/dump.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "console/screen/keys.h"
+#include "console/screen/screen.h"
 #include "core/base/str.h"
 
 enum { MAX_SIDE = 1000 };
@@ -13,7 +14,7 @@ static enum cs_status unknown_view(const char *name, struct cs_err *err)
 {
     struct cs_buf names = {0};
     for (int v = 0; v < CS_VIEW_COUNT; v++)
-        cs_buf_addf(&names, "%s%s", v ? ", " : "", cs_view_row((enum cs_view)v)->name);
+        cs_buf_addf(&names, "%s%s", v ? ", " : "", cs_view_name((enum cs_view)v));
     enum cs_status status =
         cs_fail(err, CS_USAGE, "unknown view \"%s\"; there are %s", name, cs_buf_str(&names));
     cs_buf_free(&names);

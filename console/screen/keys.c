@@ -1,4 +1,4 @@
-/* The key table, names of keys and sequences; see keys.h. */
+/* The table of keys, their names, and sequences of them. */
 #include "console/screen/keys.h"
 
 #include <stdio.h>
@@ -6,71 +6,30 @@
 
 #include "core/base/str.h"
 
-#define ALL      ((1u << CS_VIEW_COUNT) - 1)
-#define JOBS     (1u << CS_VIEW_JOBS)
-#define MODEL    (1u << CS_VIEW_MODEL)
-#define PIPELINE (1u << CS_VIEW_PIPELINE)
-#define GPUS     (1u << CS_VIEW_GPUS)
-#define LOGS     (1u << CS_VIEW_LOGS)
-#define PLAN     (1u << CS_VIEW_PLAN)
-
+/* Keys of every view, in the order of help and manual: before the view's own, after them, then one
+ * that opens each view, then the rest. */
 /* clang-format off */
-static const struct cs_key_row rows[] = {
-    {"j,Down",        "j Down",    ALL,      "",       0, NULL,         "move down",                                cs_act_move, 1},
-    {"k,Up",          "k Up",      ALL,      "",       0, NULL,         "move up",                                  cs_act_move, -1},
-    {"C-d,PgDn",      "C-d PgDn",  ALL,      "",       0, NULL,         "half a screen down",                       cs_act_page, 1},
-    {"C-u,PgUp",      "C-u PgUp",  ALL,      "",       0, NULL,         "half a screen up",                         cs_act_page, -1},
-    {"g g,Home",      "gg Home",   ALL,      "",       0, NULL,         "to the top",                               cs_act_edge, -1},
-    {"G,End",         "G End",     ALL,      "",       0, NULL,         "to the bottom",                            cs_act_edge, 1},
-    {"Enter",         "Enter",     JOBS,     "open",   1, NULL,         "open the job under the cursor",            cs_act_open, 0},
-    {"h,Left",        "h Left",    PIPELINE, "",       0, NULL,         "earlier",                                  cs_act_scroll, -1},
-    {"l,Right",       "l Right",   PIPELINE, "scroll", 2, NULL,         "later",                                    cs_act_scroll, 1},
-    {"+,=",           "+",         PIPELINE, "zoom",   2, NULL,         "zoom in",                                  cs_act_zoom, 1},
-    {"-",             "-",         PIPELINE, "",       0, NULL,         "zoom out",                                 cs_act_zoom, -1},
-    {"Space",         "Space",     PIPELINE, "hold",   3, NULL,         "hold the timeline still, or let it go on", cs_act_hold, 0},
-    {"x",             "x",         PIPELINE, "scale",  4, NULL,         "time axis: automatic, shared, one each",   cs_act_scale, 0},
-    {"p",             "p",         PIPELINE, "what-if", 5, NULL,        "other plans than this one (Plan view)",    cs_act_whatif, 0},
-    {"t",             "t",         PLAN,     "",       0, NULL,         "timeline: predicted, critical path marked", cs_act_part, CS_PLAN_TIMELINE},
-    {"m",             "m",         PLAN,     "",       0, NULL,         "memory of every rank",                     cs_act_part, CS_PLAN_MEMORY},
-    {"w",             "w",         PLAN,     "",       0, NULL,         "what-if: other cuts, schedules, layouts",  cs_act_part, CS_PLAN_WHATIF},
-    {"b",             "b",         PLAN,     "",       0, NULL,         "balance of a sample batch's tokens",       cs_act_part, CS_PLAN_BALANCE},
-    {"c",             "c",         PLAN,     "",       0, NULL,         "critical path as a list",                  cs_act_part, CS_PLAN_PATH},
-    {"p",             "p",         PLAN,     "part",   1, NULL,         "next part",                                cs_act_next_part, 1},
-    {"s",             "s",         PLAN,     "schedule", 2, NULL,       "preview the next schedule",                cs_act_schedule, 1},
-    {"S",             "S",         PLAN,     "",       0, NULL,         "preview the schedule before",              cs_act_schedule, -1},
-    {"]",             "]",         PLAN,     "slots",  3, NULL,         "preview twice the slots",                  cs_act_slots, 1},
-    {"[",             "[",         PLAN,     "",       0, NULL,         "preview half the slots",                   cs_act_slots, -1},
-    {"f",             "f",         PLAN,     "",       0, NULL,         "preview the frozen-blind cut, or back",    cs_act_cut, 0},
-    {"o",             "o",         PLAN,     "",       0, NULL,         "preview encoders apart, colocated, replicated", cs_act_layout, 0},
-    {"u",             "u",         PLAN,     "own",    3, NULL,         "back to the job's own plan",               cs_act_own, 0},
-    {"Enter",         "Enter",     PLAN,     "look",   4, NULL,         "what-if: look at the row under the cursor", cs_act_choose, 0},
-    {"h,Left",        "h Left",    PLAN,     "",       0, NULL,         "earlier; balance: slot before",            cs_act_sideways, -1},
-    {"l,Right",       "l Right",   PLAN,     "scroll", 5, NULL,         "later; balance: next slot",                cs_act_sideways, 1},
-    {"+,=",           "+",         PLAN,     "zoom",   4, NULL,         "zoom in; balance: one rank more",          cs_act_plus, 1},
-    {"-",             "-",         PLAN,     "",       0, NULL,         "zoom out; balance: one rank less",         cs_act_plus, -1},
-    {"a",             "a",         PLAN,     "",       0, NULL,         "rows: what fits best, every stage, groups",     cs_act_rows, 0},
-    {"r",             "r",         PLAN,     "",       0, NULL,         "balance: next rule of the attention mask", cs_act_mask, 0},
-    {"o",             "o",         GPUS,     "sort",   2, NULL,         "order: number, load, memory, power, temperature", cs_act_gpu_sort, 0},
-    {"f",             "f",         GPUS,     "job",    3, NULL,         "only the GPUs of the selected job, or all", cs_act_gpu_mine, 0},
-    {"v",             "v",         LOGS,     "level",  2, NULL,         "least level that is shown",                cs_act_level, 0},
-    {"r",             "r",         LOGS,     "rank",   3, NULL,         "one rank after the other, then all",       cs_act_rank, 0},
-    {"F",             "F",         LOGS,     "follow", 2, NULL,         "follow the newest line",                   cs_act_follow, 0},
-    {"P",             "P",         ALL,      "pause",  4, &cs_order_pause, "pause or resume the job",                  cs_act_pause, 0},
-    {"C",             "C",         ALL,      "checkpoint", 5, &cs_order_checkpoint, NULL,                                   cs_act_checkpoint, 0},
-    {"X",             "X",         ALL,      "stop",   4, &cs_order_stop, NULL,                                       cs_act_stop, 0},
-    {"1",             "1",         ALL,      "",       0, NULL,         "Jobs",                                     cs_act_view, CS_VIEW_JOBS},
-    {"2",             "2",         ALL,      "",       0, NULL,         "Model",                                    cs_act_view, CS_VIEW_MODEL},
-    {"3",             "3",         ALL,      "",       0, NULL,         "Pipeline",                                 cs_act_view, CS_VIEW_PIPELINE},
-    {"6",             "6",         ALL,      "",       0, NULL,         "GPUs",                                     cs_act_view, CS_VIEW_GPUS},
-    {"7",             "7",         ALL,      "",       0, NULL,         "Logs",                                     cs_act_view, CS_VIEW_LOGS},
-    {"9",             "9",         ALL,      "",       0, NULL,         "Plan",                                     cs_act_view, CS_VIEW_PLAN},
-    {"Tab,g t",       "Tab gt",    ALL,      "view",   1, NULL,         "next view",                                cs_act_cycle, 1},
-    {"S-Tab,g T",     "S-Tab gT",  ALL,      "",       0, NULL,         "view before",                              cs_act_cycle, -1},
-    {"Esc,Backspace", "Esc",       ALL,      "",       0, NULL,         "back to the jobs",                         cs_act_back, 0},
-    {"C-l",           "C-l",       ALL,      "",       0, NULL,         "draw everything again",                    cs_act_repaint, 0},
-    {"C-z",           "C-z",       ALL,      "",       0, NULL,         "suspend the console",                      cs_act_suspend, 0},
-    {"?,F1",          "?",         ALL,      "keys",   0, NULL,         "this list",                                cs_act_help, 0},
-    {"q,C-c C-c",     "q",         ALL,      "detach", 0, NULL,         "leave the console; jobs go on",            cs_act_quit, 0},
+static const struct cs_key_row moves[] = {
+    {"j,Down",   "j Down",   "", 0, NULL, "move down",          cs_act_move, 1},
+    {"k,Up",     "k Up",     "", 0, NULL, "move up",            cs_act_move, -1},
+    {"C-d,PgDn", "C-d PgDn", "", 0, NULL, "half a screen down", cs_act_page, 1},
+    {"C-u,PgUp", "C-u PgUp", "", 0, NULL, "half a screen up",   cs_act_page, -1},
+    {"g g,Home", "gg Home",  "", 0, NULL, "to the top",         cs_act_edge, -1},
+    {"G,End",    "G End",    "", 0, NULL, "to the bottom",      cs_act_edge, 1},
+};
+static const struct cs_key_row orders[] = {
+    {"P", "P", "pause",      4, &cs_job_order_pause,      "pause or resume the job", cs_act_pause,      0},
+    {"C", "C", "checkpoint", 5, &cs_job_order_checkpoint, NULL,                      cs_act_checkpoint, 0},
+    {"X", "X", "stop",       4, &cs_job_order_stop,       NULL,                      cs_act_stop,       0},
+};
+static const struct cs_key_row others[] = {
+    {"Tab,g t",       "Tab gt",   "view",   1, NULL, "next view",                     cs_act_cycle,   1},
+    {"S-Tab,g T",     "S-Tab gT", "",       0, NULL, "view before",                   cs_act_cycle,   -1},
+    {"Esc,Backspace", "Esc",      "",       0, NULL, "back to the jobs",              cs_act_back,    0},
+    {"C-l",           "C-l",      "",       0, NULL, "draw everything again",         cs_act_repaint, 0},
+    {"C-z",           "C-z",      "",       0, NULL, "suspend the console",           cs_act_suspend, 0},
+    {"?,F1",          "?",        "keys",   0, NULL, "this list",                     cs_act_help,    0},
+    {"q,C-c C-c",     "q",        "detach", 0, NULL, "leave the console; jobs go on", cs_act_quit,    0},
 };
 
 /* clang-format on */
@@ -96,10 +55,54 @@ static const struct {
     {"F1",        CS_KEY_F1       },
 };
 
-const struct cs_key_row *cs_key_rows(int *n)
+static int put(struct cs_key_row *out, int n, const struct cs_key_row *rows, size_t n_rows)
 {
-    *n = (int)CS_ARRAY_LEN(rows);
-    return rows;
+    CS_ASSERT(n + (int)n_rows <= CS_KEYS);
+    memcpy(out + n, rows, n_rows * sizeof *rows);
+    return n + (int)n_rows;
+}
+
+int cs_keys_own(enum cs_view view, struct cs_key_row out[CS_KEYS])
+{
+    const struct cs_key_row *own = cs_view_ops(view)->keys;
+    size_t n = 0;
+    while (own && own[n].keys)
+        n++;
+    return own ? put(out, 0, own, n) : 0;
+}
+
+static int put_views(struct cs_key_row *out, int n)
+{
+    for (int v = 0; v < CS_VIEW_COUNT; v++) {
+        const struct cs_view_ops *view = cs_view_ops((enum cs_view)v);
+        const struct cs_key_row row = {.keys = view->key,
+                                       .shown = view->key,
+                                       .label = "",
+                                       .help = view->title,
+                                       .act = cs_act_view,
+                                       .argument = v};
+        n = put(out, n, &row, 1);
+    }
+    return n;
+}
+
+int cs_keys_common(struct cs_key_row out[CS_KEYS])
+{
+    int n = put(out, 0, moves, CS_ARRAY_LEN(moves));
+    n = put(out, n, orders, CS_ARRAY_LEN(orders));
+    n = put_views(out, n);
+    return put(out, n, others, CS_ARRAY_LEN(others));
+}
+
+int cs_keys_of(enum cs_view view, struct cs_key_row out[CS_KEYS])
+{
+    struct cs_key_row own[CS_KEYS];
+    int n_own = cs_keys_own(view, own);
+    int n = put(out, 0, moves, CS_ARRAY_LEN(moves));
+    n = put(out, n, own, (size_t)n_own);
+    n = put(out, n, orders, CS_ARRAY_LEN(orders));
+    n = put_views(out, n);
+    return put(out, n, others, CS_ARRAY_LEN(others));
 }
 
 const char *cs_key_row_help(const struct cs_key_row *row)
@@ -165,32 +168,30 @@ static bool is_allowed(const struct cs_screen *screen, const struct cs_key_row *
 static unsigned act(struct cs_screen *screen, const struct cs_store *store,
                     const struct cs_key_row *row)
 {
-    int argument = row->order ? (int)row->order->confirm : row->argument;
     screen->n_pending = 0;
     if (!is_allowed(screen, row)) {
         snprintf(screen->message, sizeof screen->message, "this console is read-only");
         screen->message_style = CS_STYLE_WARN;
         return CS_DO_DRAW;
     }
-    return row->act(screen, store, argument) | CS_DO_DRAW;
+    return row->act(screen, store, row->argument) | CS_DO_DRAW;
 }
 
 static unsigned press(struct cs_screen *screen, const struct cs_store *store, int key)
 {
-    const struct cs_key_row *begun = NULL;
+    struct cs_key_row rows[CS_KEYS];
+    const int n_rows = cs_keys_of(screen->view, rows);
+    bool has_begun = false;
     int keys[3], n = screen->n_pending;
     memcpy(keys, screen->pending, (size_t)n * sizeof *keys);
     keys[n++] = key;
-    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        enum match match = MATCH_NONE;
-        if (rows[i].views & (1u << screen->view))
-            match = match_row(&rows[i], keys, n);
+    for (int i = 0; i < n_rows; i++) {
+        enum match match = match_row(&rows[i], keys, n);
         if (match == MATCH_WHOLE)
             return act(screen, store, &rows[i]);
-        if (match == MATCH_BEGIN)
-            begun = &rows[i];
+        has_begun = has_begun || match == MATCH_BEGIN;
     }
-    if (begun && screen->n_pending < (int)CS_ARRAY_LEN(screen->pending)) {
+    if (has_begun && screen->n_pending < (int)CS_ARRAY_LEN(screen->pending)) {
         screen->pending[screen->n_pending++] = key;
         if (key == 3) {
             snprintf(screen->message, sizeof screen->message,

@@ -23,7 +23,7 @@ static void add_side(struct cs_panes *panes, int body_h)
 
 struct cs_panes cs_panes_of(int cols, int rows, enum cs_view view)
 {
-    const struct cs_view_row *row = cs_view_row(view);
+    const struct cs_view_ops *row = cs_view_ops(view);
     struct cs_panes panes = {
         .divider_x = -1, .view = {view, row->beside[0], row->beside[1]}
     };

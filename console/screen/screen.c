@@ -1,4 +1,6 @@
-/* The whole screen: header, tabs, panes, key line, help; see view.h. */
+/* The whole screen: header, tabs, panes, key line, help. */
+#include "console/screen/screen.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,10 +72,10 @@ static void draw_tabs(const struct cs_screen *screen, struct cs_area area, bool 
     int x = 0;
     for (int v = 0; v < CS_VIEW_COUNT; v++) {
         bool is_on = (enum cs_view)v == screen->view;
-        const char *title = is_compact ? cs_view_row((enum cs_view)v)->short_title
-                                       : cs_view_row((enum cs_view)v)->title;
-        x += cs_drawf(area, x, 0, is_on ? CS_STYLE_TAB_ON : CS_STYLE_TAB, "%c%d %s%c",
-                      is_on ? '[' : ' ', cs_view_row((enum cs_view)v)->number, title,
+        const char *title = is_compact ? cs_view_ops((enum cs_view)v)->short_title
+                                       : cs_view_ops((enum cs_view)v)->title;
+        x += cs_drawf(area, x, 0, is_on ? CS_STYLE_TAB_ON : CS_STYLE_TAB, "%c%s %s%c",
+                      is_on ? '[' : ' ', cs_view_ops((enum cs_view)v)->key, title,
                       is_on ? ']' : ' ');
         x += is_compact ? 0 : 1;
     }
@@ -92,7 +94,7 @@ static void draw_rule(const struct cs_store *store, const struct cs_screen *scre
 
 static void draw_prompt(const struct cs_screen *screen, struct cs_area area)
 {
-    const char *verb = strchr(screen->order, '.') + 1;
+    const char *verb = screen->order->name;
     long long job = (long long)screen->order_job;
     if (screen->prompt == CS_PROMPT_CONFIRM)
         cs_drawf(area, 1, 0, CS_STYLE_BANNER, " %s job %lld?  y yes, any other key no ", verb, job);
@@ -106,8 +108,8 @@ static void draw_keys(const struct cs_store *store, const struct cs_screen *scre
                       struct cs_area area)
 {
     struct cs_fields fields = {0};
-    int n = 0;
-    const struct cs_key_row *rows = cs_key_rows(&n);
+    struct cs_key_row rows[CS_KEYS];
+    int n = cs_keys_of(screen->view, rows);
     if (screen->prompt != CS_PROMPT_NONE) {
         draw_prompt(screen, area);
         return;
@@ -117,8 +119,7 @@ static void draw_keys(const struct cs_store *store, const struct cs_screen *scre
         return;
     }
     for (int i = 0; i < n; i++) {
-        if (!(rows[i].views & (1u << screen->view)) || !rows[i].label[0] ||
-            (rows[i].order && (screen->is_read_only || store->is_replay)))
+        if (!rows[i].label[0] || (rows[i].order && (screen->is_read_only || store->is_replay)))
             continue;
         char shown[16];
         snprintf(shown, sizeof shown, "%.*s", (int)strcspn(rows[i].shown, " "), rows[i].shown);
@@ -132,22 +133,19 @@ static void draw_keys(const struct cs_store *store, const struct cs_screen *scre
 /* --- help ---------------------------------------------------------------------------------------
  */
 
-void cs_view_help(const struct cs_screen *screen, struct cs_area area)
+/* keys of the view that is shown */
+static void draw_help(const struct cs_screen *screen, struct cs_area area)
 {
-    int n = 0, at = 0, total = 0, room = area.h - 2;
-    const struct cs_key_row *rows = cs_key_rows(&n);
-    for (int i = 0; i < n; i++)
-        total += (rows[i].views & (1u << screen->view)) != 0;
+    struct cs_key_row rows[CS_KEYS];
+    int total = cs_keys_of(screen->view, rows), room = area.h - 2;
     int top = screen->help_top < total - room ? screen->help_top : total - room;
     top = top > 0 ? top : 0;
-    cs_drawf(area, 1, 0, CS_STYLE_TITLE, "keys of %s", cs_view_row(screen->view)->title);
+    cs_drawf(area, 1, 0, CS_STYLE_TITLE, "keys of %s", cs_view_ops(screen->view)->title);
     cs_draw(area, 24, 0, CS_STYLE_DIM,
             total > room ? "? or Esc closes this list, j/k scrolls it"
                          : "? or Esc closes this list");
-    for (int i = 0; i < n; i++) {
-        if (!(rows[i].views & (1u << screen->view)))
-            continue;
-        int y = at++ - top;
+    for (int i = 0; i < total; i++) {
+        int y = i - top;
         if (y < 0 || y >= room)
             continue;
         cs_draw(area, 1, 2 + y, CS_STYLE_KEY, rows[i].shown);
@@ -169,8 +167,8 @@ static void draw_side(const struct cs_store *store, const struct cs_screen *scre
     for (int i = 1; i < panes->n; i++) {
         struct cs_area title = part(area, panes->title[i]);
         cs_fill(title, 0, 0, title.w, CS_STYLE_DIM, cs_glyph(screen->glyphs, CS_GLYPH_HLINE));
-        cs_drawf(title, 1, 0, CS_STYLE_TITLE, " %s ", cs_view_row(panes->view[i])->title);
-        cs_view_row(panes->view[i])->draw(store, screen, part(area, panes->pane[i]));
+        cs_drawf(title, 1, 0, CS_STYLE_TITLE, " %s ", cs_view_ops(panes->view[i])->title);
+        cs_view_ops(panes->view[i])->draw(store, screen, part(area, panes->pane[i]));
     }
 }
 
@@ -186,9 +184,9 @@ void cs_screen_draw(const struct cs_store *store, const struct cs_screen *screen
     draw_tabs(screen, part(area, panes.tabs), panes.kind == CS_PANES_COMPACT);
     draw_rule(store, screen, part(area, panes.top_rule));
     if (screen->has_help)
-        cs_view_help(screen, part(area, panes.pane[0]));
+        draw_help(screen, part(area, panes.pane[0]));
     else
-        cs_view_row(screen->view)->draw(store, screen, part(area, panes.pane[0]));
+        cs_view_ops(screen->view)->draw(store, screen, part(area, panes.pane[0]));
     if (panes.n > 1)
         draw_side(store, screen, &panes, area);
     if (!store->is_connected)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "console/screen/keys.h"
+#include "console/screen/screen.h"
 #include "console/screen/term_ncurses.h"
 #include "core/base/clock.h"
 #include "core/base/str.h"
@@ -44,7 +45,8 @@ struct ui {
     int64_t sub, metrics_id, events_id, show_id, sub_id, order_id; /* of the selected job */
     int64_t log_id[LOG_RANKS]; /* of LOG_FIRST, LOG_FIRST + 1 ... */
     int64_t listed_ns;
-    int64_t gpus_id, gpus_sub; /* of event.gpus: while the GPUs are on the screen */
+    int64_t view_id, view_sub; /* asked for, open: what only the view that is shown needs */
+    const char *view_flag;     /* of view_id or view_sub */
     char end_state[16];        /* end of the watched job that was told */
 };
 
@@ -162,23 +164,27 @@ static void ask_job(struct ui *ui)
         ask_past(ui, job);
 }
 
-/* GPUs are read every second only while somebody looks at them. */
-static void watch_gpus(struct ui *ui)
+/* What only the view that is shown needs, such as GPUs, which the daemon reads every second, is asked
+ * for while somebody looks at it. */
+static void subscribe_view(struct ui *ui)
 {
-    bool is_wanted = ui->screen.view == CS_VIEW_GPUS;
-    if (!ui->client || !cs_client_is_connected(ui->client))
+    const char *flag = cs_view_ops(ui->screen.view)->subscribe;
+    if (!ui->client || !cs_client_is_connected(ui->client) || ui->view_id > 0 ||
+        (ui->view_sub > 0 && ui->view_flag == flag))
         return;
-    if (is_wanted && ui->gpus_sub == 0 && ui->gpus_id == 0) {
+    if (ui->view_sub > 0) {
+        json_t *close = cs_msg_new("sub.close");
+        cs_msg_set_int(close, "sub", ui->view_sub);
+        cs_client_send(ui->client, close);
+        ui->view_sub = 0;
+    }
+    if (flag) {
         json_t *open = cs_msg_new("sub.open");
         cs_msg_set_bool(open, "gauges", false);
         cs_msg_set_bool(open, "events", false);
-        cs_msg_set_bool(open, "gpus", true);
-        ui->gpus_id = cs_client_send(ui->client, open);
-    } else if (!is_wanted && ui->gpus_sub > 0) {
-        json_t *close = cs_msg_new("sub.close");
-        cs_msg_set_int(close, "sub", ui->gpus_sub);
-        cs_client_send(ui->client, close);
-        ui->gpus_sub = 0;
+        cs_msg_set_bool(open, flag, true);
+        ui->view_id = cs_client_send(ui->client, open);
+        ui->view_flag = flag;
     }
 }
 
@@ -198,10 +204,10 @@ static void select_job(struct ui *ui, int64_t job)
 
 static void send_order(struct ui *ui)
 {
-    ui->order_id = ask(ui, ui->screen.order, ui->screen.order_job);
+    ui->order_id = ask(ui, ui->screen.order->message, ui->screen.order_job);
     snprintf(ui->screen.message, sizeof ui->screen.message,
              ui->order_id < 0 ? "no connection: %s %lld was not sent" : "%s %lld sent",
-             ui->screen.order, (long long)ui->screen.order_job);
+             ui->screen.order->message, (long long)ui->screen.order_job);
     ui->screen.message_style = ui->order_id < 0 ? CS_STYLE_BAD : CS_STYLE_DIM;
 }
 
@@ -276,10 +282,10 @@ static void on_message(void *user, const json_t *msg)
         on_error(ui, msg);
     if (strcmp(type, "sub.open") == 0 && cs_msg_id(msg) == ui->sub_id)
         ui->sub = cs_msg_int(msg, "sub", 0);
-    if (strcmp(type, "sub.open") == 0 && cs_msg_id(msg) == ui->gpus_id) {
-        ui->gpus_sub = cs_msg_int(msg, "sub", 0);
-        ui->gpus_id = 0;
-        watch_gpus(ui);
+    if (strcmp(type, "sub.open") == 0 && cs_msg_id(msg) == ui->view_id) {
+        ui->view_sub = cs_msg_int(msg, "sub", 0);
+        ui->view_id = 0;
+        subscribe_view(ui);
     }
     if (strcmp(type, "job.log") == 0 && log_of(ui, msg) >= 0)
         cs_store_log_lines(ui->store, LOG_FIRST + log_of(ui, msg), msg);
@@ -301,12 +307,12 @@ static void start_session(struct ui *ui)
     const json_t *hello = cs_client_hello(ui->client);
     if (hello)
         cs_str_copy(ui->store->node, sizeof ui->store->node, cs_msg_str(hello, "node", ""));
-    ui->sub = ui->gpus_sub = ui->gpus_id = 0;
+    ui->sub = ui->view_sub = ui->view_id = 0;
     ask(ui, "node.show", 0);
     ask_list(ui);
     subscribe(ui, 0);
     ask_job(ui);
-    watch_gpus(ui);
+    subscribe_view(ui);
 }
 
 static void on_state(void *user, bool is_connected)
@@ -333,7 +339,7 @@ static void obey(struct ui *ui, unsigned todo)
         cs_term_suspend(ui->term);
     if (todo & CS_DO_QUIT)
         event_base_loopbreak(ui->base);
-    watch_gpus(ui);
+    subscribe_view(ui);
     ui->is_dirty = true;
 }
 

@@ -314,7 +314,7 @@ static void draw_none(const struct cs_store *store, struct cs_area area, enum cs
     }
 }
 
-void cs_view_gpus(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
+static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
 {
     int list[CS_STORE_GPUS];
     int n = cs_gpu_list(store, screen, list, CS_STORE_GPUS);
@@ -342,3 +342,56 @@ void cs_view_gpus(const struct cs_store *store, const struct cs_screen *screen, 
                  screen->gpus_of_job ? ", only of the selected job" : "");
     draw_processes(gpu, rest, y + 1, screen->glyphs);
 }
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
+{
+    int list[CS_STORE_GPUS];
+    int n = cs_gpu_list(store, screen, list, CS_STORE_GPUS);
+    screen->gpu_cursor = n > 0 ? cs_screen_clamp(screen->gpu_cursor + rows, 0, n - 1) : 0;
+}
+
+static unsigned next_sort(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    screen->gpu_sort = (enum cs_gpu_sort)((screen->gpu_sort + 1) % CS_GPU_SORTS);
+    return CS_DO_DRAW;
+}
+
+static unsigned only_mine(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)argument;
+    screen->gpus_of_job = !screen->gpus_of_job;
+    move(screen, store, 0);
+    return CS_DO_DRAW;
+}
+
+/* clang-format off */
+static const struct cs_key_row keys[] = {
+    {"o", "o", "sort", 2, NULL, "order: number, load, memory, power, temperature", next_sort, 0},
+    {"f", "f", "job",  3, NULL, "only the GPUs of the selected job, or all",       only_mine, 0},
+    {.keys = NULL},
+};
+
+/* clang-format on */
+
+const struct cs_view_ops cs_view_gpus = {
+    .title = "GPUs",
+    .short_title = "GPU",
+    .key = "6",
+    .help = "The node's GPUs, a row each: load, memory, power and its limit, temperature, clock, "
+            "what holds the clock down, the job\n"
+            "and rank that hold the card.\n"
+            "Below: cards that are too hot, slowed down or lost, and of the card under the cursor "
+            "the load of the last two minutes\n"
+            "and the processes on it.\n"
+            "A dash or question mark is a value that this card or driver does not give.\n"
+            "The daemon reads the cards once a second while this view is shown.",
+    .beside = {CS_VIEW_PIPELINE, CS_VIEW_LOGS},
+    .keys = keys,
+    .draw = draw,
+    .move = move,
+    .subscribe = "gpus",
+};

@@ -249,9 +249,18 @@ static void draw_details(const struct cs_store *store, const struct cs_screen *s
     put_notes(&d, store);
 }
 
-void cs_view_jobs(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
+/* the job under the cursor, else the newest */
+static const struct cs_store_job *job_of(const struct cs_store *store,
+                                         const struct cs_screen *screen)
 {
-    const struct cs_store_job *job = cs_screen_job(store, screen);
+    int64_t id = screen->cursor_job ? screen->cursor_job : store->job;
+    const struct cs_store_job *job = cs_store_find(store, id);
+    return job || store->n_jobs == 0 ? job : &store->jobs[0];
+}
+
+static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
+{
+    const struct cs_store_job *job = job_of(store, screen);
     if (!job) {
         cs_draw(area, 1, 0, CS_STYLE_TEXT, "No jobs yet.");
         cs_draw(area, 1, 2, CS_STYLE_DIM, "cornstarch-console run SCRIPT.lua   starts one");
@@ -267,3 +276,55 @@ void cs_view_jobs(const struct cs_store *store, const struct cs_screen *screen, 
         draw_details(store, screen, job,
                      cs_area_part(area, 0, list + 1, area.w, area.h - list - 1));
 }
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static int index_of(const struct cs_store *store, int64_t job)
+{
+    for (int i = 0; i < store->n_jobs; i++)
+        if (store->jobs[i].id == job)
+            return i;
+    return 0;
+}
+
+static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
+{
+    if (store->n_jobs > 0)
+        screen->cursor_job = store
+                                 ->jobs[cs_screen_clamp(index_of(store, screen->cursor_job) + rows,
+                                                        0, store->n_jobs - 1)]
+                                 .id;
+}
+
+static unsigned open_job(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    const struct cs_store_job *job = job_of(store, screen);
+    (void)argument;
+    if (!job)
+        return CS_DO_DRAW;
+    screen->cursor_job = job->id;
+    screen->view = CS_VIEW_PIPELINE;
+    screen->stage_top = screen->model_top = screen->plan_top = screen->plan_cursor = 0;
+    screen->is_log_still = screen->is_held = false;
+    return job->id != store->job ? CS_DO_SELECT : CS_DO_DRAW;
+}
+
+/* clang-format off */
+static const struct cs_key_row keys[] = {
+    {"Enter", "Enter", "open", 1, NULL, "open the job under the cursor", open_job, 0},
+    {.keys = NULL},
+};
+
+/* clang-format on */
+
+const struct cs_view_ops cs_view_jobs = {
+    .title = "Jobs",
+    .short_title = "Jobs",
+    .key = "1",
+    .help = "All jobs, the newest first, and details of the one under the cursor.",
+    .beside = {CS_VIEW_PIPELINE, CS_VIEW_LOGS},
+    .keys = keys,
+    .draw = draw,
+    .move = move,
+    .job = job_of,
+};

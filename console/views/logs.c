@@ -7,7 +7,7 @@
 #include "console/views/view.h"
 #include "core/base/str.h"
 
-bool cs_log_is_shown(const struct cs_screen *screen, const struct cs_store_line *line)
+static bool is_shown(const struct cs_screen *screen, const struct cs_store_line *line)
 {
     return line->level <= screen->log_level &&
            (screen->log_rank == CS_RANK_ALL || line->rank == screen->log_rank);
@@ -52,7 +52,7 @@ static void draw_line(const struct cs_store_line *line, const struct cs_screen *
     cs_draw_cut(area, x + 13, y, area.w - x - 14, style, screen->glyphs, line->text);
 }
 
-void cs_view_logs(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
+static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
 {
     const struct cs_store_lines *logs = &store->logs;
     int64_t oldest = logs->total - logs->n;
@@ -70,7 +70,7 @@ void cs_view_logs(const struct cs_store *store, const struct cs_screen *screen, 
     int shown[CS_CANVAS_MAX], n = 0, room = area.h - 1;
     bottom = bottom < logs->total ? bottom : logs->total - 1;
     for (int64_t i = bottom; i >= oldest && n < room; i--)
-        if (cs_log_is_shown(screen, cs_store_line(logs, (int)(i - oldest))))
+        if (is_shown(screen, cs_store_line(logs, (int)(i - oldest))))
             shown[n++] = (int)(i - oldest);
     for (int i = 0; i < n; i++)
         draw_line(cs_store_line(logs, shown[n - 1 - i]), screen, area, 1 + i);
@@ -78,3 +78,78 @@ void cs_view_logs(const struct cs_store *store, const struct cs_screen *screen, 
         cs_draw(area, 1, 2, CS_STYLE_DIM,
                 logs->n ? "no line passes the filter (v level, r rank)" : "no log lines yet");
 }
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+/* Over the lines that the filter lets through. Reaching the newest line follows again. */
+static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
+{
+    const struct cs_store_lines *logs = &store->logs;
+    int64_t oldest = logs->total - logs->n;
+    int64_t at = screen->is_log_still ? screen->log_bottom : logs->total - 1;
+    int step = rows > 0 ? 1 : -1;
+    for (int left = rows * step; left > 0;) {
+        int64_t next = at + step;
+        while (next >= oldest && next < logs->total &&
+               !is_shown(screen, cs_store_line(logs, (int)(next - oldest))))
+            next += step;
+        if (next >= logs->total) {
+            screen->is_log_still = false;
+            return;
+        }
+        if (next < oldest)
+            break;
+        at = next;
+        left--;
+    }
+    screen->is_log_still = true;
+    screen->log_bottom = at;
+}
+
+static unsigned next_level(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    screen->log_level = (enum cs_log_level)(((int)screen->log_level + 1) % CS_LOG_LEVEL_COUNT);
+    return CS_DO_DRAW;
+}
+
+static unsigned next_rank(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)argument;
+    if (screen->log_rank == CS_RANK_ALL)
+        screen->log_rank = -2;
+    else
+        screen->log_rank =
+            screen->log_rank + 1 < store->n_ranks ? screen->log_rank + 1 : CS_RANK_ALL;
+    return CS_DO_DRAW;
+}
+
+static unsigned follow(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)argument;
+    screen->is_log_still = !screen->is_log_still;
+    screen->log_bottom = store->logs.total - 1;
+    return CS_DO_DRAW;
+}
+
+/* clang-format off */
+static const struct cs_key_row keys[] = {
+    {"v", "v", "level",  2, NULL, "least level that is shown",          next_level, 0},
+    {"r", "r", "rank",   3, NULL, "one rank after the other, then all", next_rank,  0},
+    {"F", "F", "follow", 2, NULL, "follow the newest line",             follow,     0},
+    {.keys = NULL},
+};
+
+/* clang-format on */
+
+const struct cs_view_ops cs_view_logs = {
+    .title = "Logs",
+    .short_title = "Logs",
+    .key = "7",
+    .help = "What the processes of the job said, merged by time.",
+    .beside = {CS_VIEW_PIPELINE, CS_VIEW_JOBS},
+    .keys = keys,
+    .draw = draw,
+    .move = move,
+};

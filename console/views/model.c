@@ -286,8 +286,7 @@ static void draw_totals(const struct cs_store *store, struct cs_area area, int y
     cs_fields_draw(&legend, area, 1, y + 1);
 }
 
-void cs_view_model(const struct cs_store *store, const struct cs_screen *screen,
-                   struct cs_area area)
+static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
 {
     static const int below = 3; /* a gap, totals, legend */
     struct group groups[MAX_ROWS];
@@ -323,3 +322,24 @@ void cs_view_model(const struct cs_store *store, const struct cs_screen *screen,
         cs_drawf(area, frame.width + 2, 1 + room, CS_STYLE_DIM, "rows %d-%d of %d (j/k)", top + 1,
                  top + shown, n);
 }
+
+static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
+{
+    int n_layers = store->model.graph ? store->model.graph->n_layers : 0;
+    int last = 2 * n_layers + 8; /* a module has a few more rows than layers */
+    screen->model_top = cs_screen_clamp(screen->model_top + rows, 0, last);
+}
+
+const struct cs_view_ops cs_view_model = {
+    .title = "Model",
+    .short_title = "Model",
+    .key = "2",
+    .help = "The modules and layers of the job's model, what trains, what passes a gradient on, "
+            "and where each layer runs.\n"
+            "A badge says TRAIN (weight gradients), frozen^ (frozen, but the gradient passes "
+            "through to something trained before it)\n"
+            "or frozen (no backward at all).",
+    .beside = {CS_VIEW_PIPELINE, CS_VIEW_LOGS},
+    .draw = draw,
+    .move = move,
+};

@@ -293,8 +293,7 @@ static void draw_nothing(const struct cs_store *store, struct cs_area area)
         cs_draw(area, 1, 2, CS_STYLE_DIM, "no plan and no measured step yet");
 }
 
-void cs_view_pipeline(const struct cs_store *store, const struct cs_screen *screen,
-                      struct cs_area area)
+static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
 {
     struct chart c = {.store = store, .screen = screen, .area = area};
     draw_summary(store, screen, area);
@@ -312,3 +311,78 @@ void cs_view_pipeline(const struct cs_store *store, const struct cs_screen *scre
     if (c.parts.has_table)
         draw_table(&c, y + (c.parts.has_gaps ? 1 : 0));
 }
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
+{
+    screen->stage_top = cs_screen_clamp(screen->stage_top + rows, 0, store->n_stages - 1);
+}
+
+static unsigned zoom(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    cs_screen_zoom(screen, argument);
+    return CS_DO_DRAW;
+}
+
+static unsigned scroll(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    cs_screen_scroll(screen, argument);
+    return CS_DO_DRAW;
+}
+
+static unsigned hold(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    screen->is_held = !screen->is_held;
+    return CS_DO_DRAW;
+}
+
+static unsigned next_scale(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    screen->scale = (enum cs_scale)(((int)screen->scale + 1) % CS_SCALE_COUNT);
+    return CS_DO_DRAW;
+}
+
+static unsigned show_whatif(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    if (screen->plan_part != CS_PLAN_WHATIF)
+        screen->plan_top = screen->plan_cursor = 0;
+    screen->plan_part = CS_PLAN_WHATIF;
+    cs_screen_show(screen, CS_VIEW_PLAN);
+    return CS_DO_DRAW;
+}
+
+/* clang-format off */
+static const struct cs_key_row keys[] = {
+    {"h,Left",  "h Left",  "",        0, NULL, "earlier",                                  scroll,      -1},
+    {"l,Right", "l Right", "scroll",  2, NULL, "later",                                    scroll,      1},
+    {"+,=",     "+",       "zoom",    2, NULL, "zoom in",                                  zoom,        1},
+    {"-",       "-",       "",        0, NULL, "zoom out",                                 zoom,        -1},
+    {"Space",   "Space",   "hold",    3, NULL, "hold the timeline still, or let it go on", hold,        0},
+    {"x",       "x",       "scale",   4, NULL, "time axis: automatic, shared, one each",   next_scale,  0},
+    {"p",       "p",       "what-if", 5, NULL, "other plans than this one (Plan view)",    show_whatif, 0},
+    {.keys = NULL},
+};
+
+/* clang-format on */
+
+const struct cs_view_ops cs_view_pipeline = {
+    .title = "Pipeline",
+    .short_title = "Pipe",
+    .key = "3",
+    .help = "The timeline of one step, predicted above measured: a row per stage, a digit per slot "
+            "for the forward, a letter for\n"
+            "the backward, and the bubble of each stage.",
+    .beside = {CS_VIEW_MODEL, CS_VIEW_LOGS},
+    .keys = keys,
+    .draw = draw,
+    .move = move,
+};

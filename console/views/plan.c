@@ -132,10 +132,10 @@ static int draw_part(const struct cs_store *store, const struct cs_screen *scree
     return title + h;
 }
 
-void cs_view_plan(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
+static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
 {
     struct cs_variant variant, own;
-    if (!cs_screen_variant(store, screen, &variant)) {
+    if (!cs_plan_variant(store, screen, &variant)) {
         draw_nothing(store, area);
         return;
     }
@@ -151,3 +151,16 @@ void cs_view_plan(const struct cs_store *store, const struct cs_screen *screen, 
             y += draw_part(store, screen, area, y, below, false);
     }
 }
+
+const struct cs_view_ops cs_view_plan = {
+    .title = "Plan",
+    .short_title = "Plan",
+    .key = "9",
+    .help =
+        "The job's plan, simulated, and other plans beside it.\nSee the section on the Plan view.",
+    .beside = {CS_VIEW_MODEL, CS_VIEW_PIPELINE},
+    .keys = cs_plan_keys,
+    .draw = draw,
+    .move = cs_plan_move,
+    .prepare = cs_plan_prepare,
+};

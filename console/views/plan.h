@@ -1,5 +1,5 @@
-/* Parts of the Plan view, private to view_plan*.c. Each draws itself into an area and says how many
- * rows it would like. */
+/* Parts of the Plan view, private to plan*.c. Each draws itself into an area and says how many rows
+ * it would like. */
 #ifndef CS_CONSOLE_VIEWS_PLAN_H
 #define CS_CONSOLE_VIEWS_PLAN_H
 
@@ -14,6 +14,16 @@ struct cs_plan_part_row {
     enum cs_plan_part below[2]; /* shown below it when there is room; CS_PLAN_PARTS: none */
     bool needs_preview;
 };
+
+/* plan_state.c: the variant that the view is about; false: there is no plan */
+bool cs_plan_variant(const struct cs_store *store, const struct cs_screen *screen,
+                     struct cs_variant *variant);
+int32_t cs_plan_batch_ranks(const struct cs_screen *screen);
+bool cs_plan_prepare(struct cs_store *store, const struct cs_screen *screen);
+/* the cursor or the first row of the part that is shown */
+void cs_plan_move(struct cs_screen *screen, const struct cs_store *store, int rows);
+/* plan_keys.c; ends with a row without keys */
+extern const struct cs_key_row cs_plan_keys[];
 
 /* the last of the rank's stages, and how many more: "llm.0 +1" */
 void cs_plan_rank_name(const struct cs_forecast *forecast, int32_t rank, char *out, size_t cap);

@@ -19,7 +19,7 @@ int cs_plan_balance_want(const struct cs_store *store, const struct cs_screen *s
 {
     (void)store;
     (void)width;
-    return HEAD_ROWS + 1 + CS_BALANCE_HOWS + 2 + cs_screen_batch_ranks(screen);
+    return HEAD_ROWS + 1 + CS_BALANCE_HOWS + 2 + cs_plan_batch_ranks(screen);
 }
 
 static void draw_head(const struct cs_store *store, const struct cs_batch *b, struct cs_area area)

@@ -298,7 +298,7 @@ void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *s
     struct cs_grid grid = {.column = whatif_columns, .n_columns = c.n_columns};
     int room = area.h - 2, total = whatif_rows(store), top = screen->plan_cursor - room + 1;
     struct cs_variant shown;
-    bool has_shown = cs_screen_variant(store, screen, &shown);
+    bool has_shown = cs_plan_variant(store, screen, &shown);
     (void)is_chosen;
     room = room < total ? room : total;
     top = top > 0 ? top : 0;

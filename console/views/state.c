@@ -1,13 +1,9 @@
-/* What the user has chosen: its beginning, the job and the plan it is about, and what the Plan view
- * needs made before it is drawn. */
-#include <stddef.h>
+/* What the user has chosen: its beginning, and what keys of several views do to it. */
+#include "console/views/state.h"
 
-#include "console/views/view.h"
+#include <math.h>
 
-static int clamp(int value, int low, int high)
-{
-    return value > high ? high : value < low ? low : value;
-}
+#include "core/base/str.h"
 
 void cs_screen_init(struct cs_screen *screen, enum cs_glyph_set glyphs)
 {
@@ -15,71 +11,32 @@ void cs_screen_init(struct cs_screen *screen, enum cs_glyph_set glyphs)
         .glyphs = glyphs, .zoom = 1, .log_level = CS_INFO, .log_rank = CS_RANK_ALL};
 }
 
-const struct cs_store_job *cs_screen_job(const struct cs_store *store,
-                                         const struct cs_screen *screen)
+int cs_screen_clamp(int value, int low, int high)
 {
-    int64_t id =
-        screen->view == CS_VIEW_JOBS && screen->cursor_job ? screen->cursor_job : store->job;
-    const struct cs_store_job *job = cs_store_find(store, id);
-    return job || screen->view != CS_VIEW_JOBS || store->n_jobs == 0 ? job : &store->jobs[0];
+    return value > high ? high : value < low ? low : value;
 }
 
-bool cs_screen_variant(const struct cs_store *store, const struct cs_screen *screen,
-                       struct cs_variant *variant)
+void cs_screen_say(struct cs_screen *screen, enum cs_style style, const char *text)
 {
-    const struct cs_variant_base *base = &store->model.base;
-    if (!base->plan)
-        return false;
-    *variant = cs_variant_own(base);
-    if (screen->has_variant && screen->variant_job == store->job)
-        *variant = screen->variant;
-    return true;
+    cs_str_copy(screen->message, sizeof screen->message, text);
+    screen->message_style = style;
 }
 
-int32_t cs_screen_batch_ranks(const struct cs_screen *screen)
+void cs_screen_show(struct cs_screen *screen, enum cs_view view)
 {
-    return screen->batch_ranks > 0 ? screen->batch_ranks : CS_BATCH_DEFAULT_RANKS;
+    screen->view = view;
+    screen->has_help = false;
 }
 
-bool cs_screen_prepare(struct cs_store *store, const struct cs_screen *screen)
+void cs_screen_zoom(struct cs_screen *screen, int direction)
 {
-    struct cs_store_want want = {
-        .has_preview = true,
-        .has_whatif = screen->plan_part == CS_PLAN_WHATIF,
-        .has_batch = screen->plan_part == CS_PLAN_BALANCE,
-        .batch = {cs_screen_batch_ranks(screen), screen->batch_slot, screen->batch_mask}
-    };
-    if (screen->view != CS_VIEW_PLAN || !cs_screen_variant(store, screen, &want.variant))
-        return false;
-    int32_t last = store->model.base.plan->slots - 1; /* chosen while another job was shown */
-    want.batch.slot = want.batch.slot < last ? want.batch.slot : last;
-    return cs_store_prepare(store, &want);
+    screen->zoom =
+        cs_screen_clamp(direction > 0 ? screen->zoom * 2 : screen->zoom / 2, 1, CS_ZOOM_MAX);
+    screen->scroll = fmin(screen->scroll, 1 - 1.0 / screen->zoom);
 }
 
-static int rows_of(const struct cs_screen *screen, const struct cs_store *store)
+void cs_screen_scroll(struct cs_screen *screen, int direction)
 {
-    const struct cs_preview *p = &store->previews.preview;
-    switch (screen->plan_part) {
-    case CS_PLAN_TIMELINE:
-        return p->forecast.n_stages;
-    case CS_PLAN_MEMORY:
-        return p->forecast.n_ranks;
-    case CS_PLAN_WHATIF:
-        return store->previews.whatif.n;
-    case CS_PLAN_BALANCE:
-        return CS_BALANCE_HOWS;
-    case CS_PLAN_PATH:
-        return p->n_links;
-    case CS_PLAN_PARTS:
-        break;
-    }
-    return 0;
-}
-
-void cs_plan_move(struct cs_screen *screen, const struct cs_store *store, int rows)
-{
-    bool has_cursor = screen->plan_part == CS_PLAN_WHATIF || screen->plan_part == CS_PLAN_BALANCE;
-    int *at = has_cursor ? &screen->plan_cursor : &screen->plan_top;
-    int last = rows_of(screen, store) - 1;
-    *at = clamp(*at + rows, 0, last > 0 ? last : 0);
+    double quarter = 0.25 / screen->zoom;
+    screen->scroll = fmax(0, fmin(screen->scroll + direction * quarter, 1 - 1.0 / screen->zoom));
 }

@@ -1,22 +1,26 @@
-/* The table of views. */
+/* The table of views, and what is asked of the view that is shown. */
 #include <string.h>
 
 #include "console/views/view.h"
 
-static const struct cs_view_row views[CS_VIEW_COUNT] = {
-    [CS_VIEW_JOBS] = {"jobs",     "Jobs",     "Jobs",  1, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_jobs    },
-    [CS_VIEW_MODEL] =
-        {"model",    "Model",    "Model", 2, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_model   },
-    [CS_VIEW_PIPELINE] =
-        {"pipeline", "Pipeline", "Pipe",  3, {CS_VIEW_MODEL, CS_VIEW_LOGS},     cs_view_pipeline},
-    [CS_VIEW_GPUS] = {"gpus",     "GPUs",     "GPU",   6, {CS_VIEW_PIPELINE, CS_VIEW_LOGS},  cs_view_gpus    },
-    [CS_VIEW_LOGS] = {"logs",     "Logs",     "Logs",  7, {CS_VIEW_PIPELINE, CS_VIEW_JOBS},  cs_view_logs    },
-    [CS_VIEW_PLAN] = {"plan",     "Plan",     "Plan",  9, {CS_VIEW_MODEL, CS_VIEW_PIPELINE}, cs_view_plan    },
+static const struct {
+    const char *name;
+    const struct cs_view_ops *ops;
+} views[CS_VIEW_COUNT] = {
+
+#define X(id, name) {#name, &cs_view_##name},
+    CS_VIEW_TABLE(X)
+#undef X
 };
 
-const struct cs_view_row *cs_view_row(enum cs_view view)
+const struct cs_view_ops *cs_view_ops(enum cs_view view)
 {
-    return &views[view];
+    return views[view].ops;
+}
+
+const char *cs_view_name(enum cs_view view)
+{
+    return views[view].name;
 }
 
 bool cs_view_find(const char *name, enum cs_view *view)
@@ -27,4 +31,17 @@ bool cs_view_find(const char *name, enum cs_view *view)
             return true;
         }
     return false;
+}
+
+bool cs_screen_prepare(struct cs_store *store, const struct cs_screen *screen)
+{
+    const struct cs_view_ops *view = cs_view_ops(screen->view);
+    return view->prepare && view->prepare(store, screen);
+}
+
+const struct cs_store_job *cs_screen_job(const struct cs_store *store,
+                                         const struct cs_screen *screen)
+{
+    const struct cs_view_ops *view = cs_view_ops(screen->view);
+    return view->job ? view->job(store, screen) : cs_store_selected(store);
 }

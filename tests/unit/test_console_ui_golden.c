@@ -170,7 +170,7 @@ static void ascii_screens_hold_ascii_only(void **state)
 {
     struct cs_buf text = {0};
     for (int v = 0; v < CS_VIEW_COUNT; v++) {
-        render(*state, cs_view_row((enum cs_view)v)->name, 100, 30, CS_GLYPHS_ASCII,
+        render(*state, cs_view_name((enum cs_view)v), 100, 30, CS_GLYPHS_ASCII,
                v == CS_VIEW_PLAN ? "b" : NULL, &text);
         for (size_t i = 0; i < text.len; i++)
             assert_true(text.data[i] == '\n' || (text.data[i] >= ' ' && text.data[i] <= '~'));

@@ -11,6 +11,7 @@
 
 #include "console/draw/fmt.h"
 #include "console/screen/keys.h"
+#include "console/screen/screen.h"
 #include "console/views/view.h"
 #include "core/wire/wire.h"
 

@@ -273,15 +273,18 @@ static void fields_drop_by_priority_until_they_fit(void **state)
 static void every_key_of_the_table_can_be_pressed(void **state)
 {
     (void)state;
-    int n = 0;
-    const struct cs_key_row *rows = cs_key_rows(&n);
-    for (int i = 0; i < n; i++) {
-        assert_true(strlen(cs_key_row_help(&rows[i])) > 0);
-        for (const char *at = rows[i].keys; *at;) {
-            size_t len = strcspn(at, ", ");
-            int key;
-            assert_true(cs_key_parse(at, len, &key));
-            at += len + (at[len] != '\0');
+    for (int v = 0; v < CS_VIEW_COUNT; v++) {
+        struct cs_key_row rows[CS_KEYS];
+        int n = cs_keys_of((enum cs_view)v, rows);
+        assert_true(n > 20);
+        for (int i = 0; i < n; i++) {
+            assert_true(strlen(cs_key_row_help(&rows[i])) > 0);
+            for (const char *at = rows[i].keys; *at;) {
+                size_t len = strcspn(at, ", ");
+                int key;
+                assert_true(cs_key_parse(at, len, &key));
+                at += len + (at[len] != '\0');
+            }
         }
     }
 }
@@ -290,29 +293,50 @@ static void every_key_of_the_table_can_be_pressed(void **state)
 static void keys_of_a_view_do_not_collide(void **state)
 {
     (void)state;
-    int n = 0;
-    const struct cs_key_row *rows = cs_key_rows(&n);
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < i; k++) {
-            if (!(rows[i].views & rows[k].views))
-                continue;
-            char a[64], b[64];
-            snprintf(a, sizeof a, ",%s,", rows[i].keys);
-            snprintf(b, sizeof b, "%s", rows[k].keys);
-            for (char *at = strtok(b, ","); at; at = strtok(NULL, ",")) {
-                char exact[40];
-                snprintf(exact, sizeof exact, ",%s,", at);
-                if (strstr(a, exact))
-                    fail_msg("%s and %s", rows[i].keys, rows[k].keys);
+    for (int v = 0; v < CS_VIEW_COUNT; v++) {
+        struct cs_key_row rows[CS_KEYS];
+        int n = cs_keys_of((enum cs_view)v, rows);
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < i; k++) {
+                char a[64], b[64];
+                snprintf(a, sizeof a, ",%s,", rows[i].keys);
+                snprintf(b, sizeof b, "%s", rows[k].keys);
+                for (char *at = strtok(b, ","); at; at = strtok(NULL, ",")) {
+                    char exact[40];
+                    snprintf(exact, sizeof exact, ",%s,", at);
+                    if (strstr(a, exact))
+                        fail_msg("%s and %s", rows[i].keys, rows[k].keys);
+                }
             }
-        }
+    }
+}
+
+/* Each view's key opens it, and its row says what tabs, manual and dump need. */
+static void rows_of_views_are_whole(void **state)
+{
+    (void)state;
+    struct cs_store *store = cs_store_new();
+    for (int v = 0; v < CS_VIEW_COUNT; v++) {
+        const struct cs_view_ops *view = cs_view_ops((enum cs_view)v);
+        enum cs_view found = CS_VIEW_COUNT;
+        struct cs_screen screen;
+        cs_screen_init(&screen, CS_GLYPHS_ASCII);
+        screen.view = v == 0 ? (enum cs_view)1 : (enum cs_view)0;
+        cs_screen_key(&screen, store, view->key[0]);
+        assert_int_equal(screen.view, v);
+        assert_true(cs_view_find(cs_view_name((enum cs_view)v), &found));
+        assert_int_equal(found, v);
+        assert_true(strlen(view->title) >= strlen(view->short_title) && view->draw);
+        assert_true(view->help[strlen(view->help) - 1] == '.');
+    }
+    cs_store_free(store);
 }
 
 static void orders_have_the_keys_of_their_commands(void **state)
 {
     (void)state;
-    int n = 0, found = 0;
-    const struct cs_key_row *rows = cs_key_rows(&n);
+    struct cs_key_row rows[CS_KEYS];
+    int n = cs_keys_common(rows), found = 0;
     for (int i = 0; i < n; i++)
         for (int c = 0; c < cs_commands.n && rows[i].order; c++)
             if (strcmp(cs_commands.row[c]->name, rows[i].order->name) == 0) {
@@ -364,7 +388,7 @@ static void stopping_wants_the_number_of_the_job(void **state)
     press(&s, "Backspace");
     press(&s, "1");
     assert_true(press(&s, "Enter") & CS_DO_ORDER);
-    assert_string_equal(s.screen.order, "job.stop");
+    assert_string_equal(s.screen.order->message, "job.stop");
     assert_int_equal(s.screen.order_job, 41);
     cs_store_free(s.store);
 }
@@ -378,7 +402,7 @@ static void pausing_asks_once_and_only_y_means_yes(void **state)
     assert_int_equal(s.screen.prompt, CS_PROMPT_NONE);
     press(&s, "P");
     assert_true(press(&s, "y") & CS_DO_ORDER);
-    assert_string_equal(s.screen.order, "job.pause");
+    assert_string_equal(s.screen.order->message, "job.pause");
     cs_store_free(s.store);
 }
 
@@ -502,6 +526,7 @@ int main(void)
         cmocka_unit_test(fields_drop_by_priority_until_they_fit),
         cmocka_unit_test(every_key_of_the_table_can_be_pressed),
         cmocka_unit_test(keys_of_a_view_do_not_collide),
+        cmocka_unit_test(rows_of_views_are_whole),
         cmocka_unit_test(orders_have_the_keys_of_their_commands),
         cmocka_unit_test(stopping_wants_the_number_of_the_job),
         cmocka_unit_test(pausing_asks_once_and_only_y_means_yes),

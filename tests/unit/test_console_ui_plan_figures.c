@@ -14,6 +14,7 @@
 
 #include "console/screen/dump.h"
 #include "console/screen/keys.h"
+#include "console/screen/screen.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
 #include "core/plan/make/planner.h"

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "console/screen/keys.h"
+#include "console/screen/screen.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
 #include "core/plan/make/planner.h"

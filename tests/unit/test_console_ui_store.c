@@ -10,6 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "console/screen/screen.h"
 #include "console/views/view.h"
 #include "core/plan/plan_json.h"
 #include "core/trace/tracefile.h"

@@ -1,7 +1,7 @@
 /* Orders to a job; see the table in orders.h. */
-#include "console/screen/orders.h"
+#include "console/views/orders.h"
 
 #define X(name, key, message, role, confirm, help)                                                 \
-    const struct cs_order cs_order_##name = {#name, key, message, role, confirm, help};
-CS_ORDER_TABLE(X)
+    const struct cs_job_order cs_job_order_##name = {#name, key, message, role, confirm, help};
+CS_JOB_ORDER_TABLE(X)
 #undef X

@@ -1,7 +1,7 @@
 /* Orders to a job: what the keys of the screen and the commands of the same name share, so that they
  * cannot drift apart. */
-#ifndef CS_CONSOLE_SCREEN_ORDERS_H
-#define CS_CONSOLE_SCREEN_ORDERS_H
+#ifndef CS_CONSOLE_VIEWS_ORDERS_H
+#define CS_CONSOLE_VIEWS_ORDERS_H
 
 #include "core/wire/schema.h"
 
@@ -9,7 +9,7 @@ enum cs_confirm { CS_CONFIRM_NONE, CS_CONFIRM_ASK, CS_CONFIRM_TYPE_ID };
 
 /* name (and command), key, message to the daemon, least role, question before it, help */
 /* clang-format off */
-#define CS_ORDER_TABLE(X) \
+#define CS_JOB_ORDER_TABLE(X) \
     X(pause,      'P', "job.pause",      CS_ROLE_OWNER, CS_CONFIRM_ASK,     "finish the step, write a checkpoint, release the ranks") \
     X(resume,     'R', "job.resume",     CS_ROLE_OWNER, CS_CONFIRM_ASK,     "go on from the newest checkpoint") \
     X(stop,       'X', "job.stop",       CS_ROLE_OWNER, CS_CONFIRM_TYPE_ID, "end a job after a checkpoint") \
@@ -17,7 +17,7 @@ enum cs_confirm { CS_CONFIRM_NONE, CS_CONFIRM_ASK, CS_CONFIRM_TYPE_ID };
 
 /* clang-format on */
 
-struct cs_order {
+struct cs_job_order {
     const char *name;
     char key;
     const char *message; /* "job.pause" */
@@ -26,8 +26,9 @@ struct cs_order {
     const char *help;
 };
 
-#define X(name, key, message, role, confirm, help) extern const struct cs_order cs_order_##name;
-CS_ORDER_TABLE(X)
+#define X(name, key, message, role, confirm, help)                                                 \
+    extern const struct cs_job_order cs_job_order_##name;
+CS_JOB_ORDER_TABLE(X)
 #undef X
 
 #endif

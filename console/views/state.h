@@ -1,0 +1,109 @@
+/* The state of a screen: what the user has chosen. Everything else that is shown comes from the
+ * store. */
+#ifndef CS_CONSOLE_VIEWS_STATE_H
+#define CS_CONSOLE_VIEWS_STATE_H
+
+#include "console/draw/glyph.h"
+#include "console/draw/theme.h"
+#include "console/store/store.h"
+#include "console/views/orders.h"
+#include "console/views/table.h"
+#include "console/whatif/batch.h"
+#include "console/whatif/variant.h"
+
+/* parts of the Plan view */
+enum cs_plan_part {
+    CS_PLAN_TIMELINE,
+    CS_PLAN_MEMORY,
+    CS_PLAN_WHATIF,
+    CS_PLAN_BALANCE,
+    CS_PLAN_PATH,
+    CS_PLAN_PARTS
+};
+
+/* rows of its timeline and memory: what fits best (ranks, or groups of many), every stage, groups
+ */
+enum cs_plan_rows { CS_PLAN_ROWS_AUTO, CS_PLAN_ROWS_EACH, CS_PLAN_ROWS_GROUPS, CS_PLAN_ROWS_COUNT };
+
+enum cs_scale { CS_SCALE_AUTO, CS_SCALE_SAME, CS_SCALE_OWN, CS_SCALE_COUNT };
+
+enum cs_gpu_sort {
+    CS_GPU_BY_NUMBER,
+    CS_GPU_BY_LOAD,
+    CS_GPU_BY_MEMORY,
+    CS_GPU_BY_POWER,
+    CS_GPU_BY_TEMP,
+    CS_GPU_SORTS
+};
+
+enum cs_prompt {
+    CS_PROMPT_NONE,
+    CS_PROMPT_CONFIRM, /* y */
+    CS_PROMPT_TYPE     /* the number of the job */
+};
+
+enum { CS_RANK_ALL = -100, CS_ZOOM_MAX = 64, CS_BATCH_DEFAULT_RANKS = 4 };
+
+/* One view is shown (others may stand beside it); at most one prompt is open, about `order`.
+ * Zero-initialise, then cs_screen_init. */
+struct cs_screen {
+    enum cs_view view;
+    enum cs_glyph_set glyphs;
+    bool is_read_only;
+
+    int pending[2]; /* keys of a sequence that may go on */
+    int n_pending;
+    bool has_help;
+    int help_top;
+
+    int64_t cursor_job; /* Jobs; 0: the first */
+    int model_top;      /* Model: first row shown */
+
+    int stage_top;       /* Pipeline: first stage shown */
+    int zoom;            /* 1, 2, 4 .. CS_ZOOM_MAX */
+    double scroll;       /* start of the window, share of the whole, 0..1 */
+    enum cs_scale scale; /* same time axis for predicted and measured */
+    bool is_held;        /* the timeline stands still */
+
+    enum cs_plan_part plan_part;
+    enum cs_plan_rows plan_rows;
+    int plan_top;     /* first row of the part */
+    int plan_cursor;  /* What-if: row; Balance: rule */
+    bool has_variant; /* a preview of job variant_job, else the job's own plan */
+    int64_t variant_job;
+    struct cs_variant variant;
+    int batch_ranks, batch_slot; /* Balance; ranks 0: as the plan or CS_BATCH_DEFAULT_RANKS */
+    enum cs_mask_kind batch_mask;
+
+    int gpu_cursor; /* GPUs: row */
+    enum cs_gpu_sort gpu_sort;
+    bool gpus_of_job; /* only those of the selected job */
+
+    enum cs_log_level log_level;
+    int log_rank;       /* CS_RANK_ALL or a rank as in the store */
+    bool is_log_still;  /* not following */
+    int64_t log_bottom; /* then: number of the lowest line, counted from 0 since the selection */
+
+    enum cs_prompt prompt;
+    const struct cs_job_order *order; /* that the prompt is about */
+    int64_t order_job;
+    char typed[24];
+    char message[256]; /* shown in place of the keys until the next key */
+    enum cs_style message_style;
+};
+
+void cs_screen_init(struct cs_screen *screen, enum cs_glyph_set glyphs);
+/* the job that orders and Enter are about: the view's own (under the cursor in Jobs), else the
+ * selected one; NULL */
+const struct cs_store_job *cs_screen_job(const struct cs_store *store,
+                                         const struct cs_screen *screen);
+
+/* what keys do in more than one view */
+int cs_screen_clamp(int value, int low, int high);
+/* a line in place of the keys until the next key */
+void cs_screen_say(struct cs_screen *screen, enum cs_style style, const char *text);
+void cs_screen_show(struct cs_screen *screen, enum cs_view view);
+void cs_screen_zoom(struct cs_screen *screen, int direction);   /* of the timeline: twice or half */
+void cs_screen_scroll(struct cs_screen *screen, int direction); /* by a quarter of what is shown */
+
+#endif
