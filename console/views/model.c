@@ -72,7 +72,7 @@ static void set_what(const struct cs_graph *graph, struct group *g)
             snprintf(out, CELL, "%s, %d patches", arch->family, cs_arch_item_rows(arch));
         break;
     case CS_LAYER_BLOCK:
-        snprintf(out, CELL, "%d x %d wide, %d heads", g->n, arch->width, arch->n_heads);
+        snprintf(out, CELL, "%d x %d wide, %d heads", g->n, arch->width, arch->attention->n_heads);
         break;
     case CS_LAYER_NORM:
         snprintf(out, CELL, "final norm");

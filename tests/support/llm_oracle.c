@@ -71,7 +71,7 @@ static double *rms_norm(const struct cs_oracle *o, int n, const double *x, const
 
 static void rotate(const struct cs_oracle *o, int heads, double *x)
 {
-    const int dim = o->arch->head_dim, half = dim / 2;
+    const int dim = o->arch->attention->head_dim, half = dim / 2;
     for (int r = 0; r < o->n; r++)
         for (int h = 0; h < heads; h++)
             for (int i = 0; i < half; i++) {
@@ -88,8 +88,9 @@ static void attend_row(const struct cs_oracle *o, int row, int head, const doubl
                        const double *k, const double *v, double *score, double *out)
 {
     const struct cs_arch *a = o->arch;
-    const int dim = a->head_dim, kv = head / (a->n_heads / a->n_kv_heads);
-    const double *own = q + ((int64_t)row * a->n_heads + head) * dim;
+    const int dim = a->attention->head_dim,
+              kv = head / (a->attention->n_heads / a->attention->n_kv_heads);
+    const double *own = q + ((int64_t)row * a->attention->n_heads + head) * dim;
     double most = -INFINITY, sum = 0;
     for (int j = 0; j < o->n; j++) {
         score[j] = -INFINITY;
@@ -97,7 +98,7 @@ static void attend_row(const struct cs_oracle *o, int row, int head, const doubl
             continue;
         score[j] = 0;
         for (int i = 0; i < dim; i++)
-            score[j] += own[i] * k[((int64_t)j * a->n_kv_heads + kv) * dim + i];
+            score[j] += own[i] * k[((int64_t)j * a->attention->n_kv_heads + kv) * dim + i];
         score[j] /= sqrt((double)dim);
         most = score[j] > most ? score[j] : most;
     }
@@ -107,7 +108,7 @@ static void attend_row(const struct cs_oracle *o, int row, int head, const doubl
         const double p = exp(score[j] - most);
         sum += p;
         for (int i = 0; i < dim; i++)
-            out[i] += p * v[((int64_t)j * a->n_kv_heads + kv) * dim + i];
+            out[i] += p * v[((int64_t)j * a->attention->n_kv_heads + kv) * dim + i];
     }
     for (int i = 0; i < dim && sum > 0; i++)
         out[i] /= sum;
@@ -115,7 +116,7 @@ static void attend_row(const struct cs_oracle *o, int row, int head, const doubl
 
 static double *attend(const struct cs_oracle *o, const double *q, const double *k, const double *v)
 {
-    const int heads = o->arch->n_heads, dim = o->arch->head_dim;
+    const int heads = o->arch->attention->n_heads, dim = o->arch->attention->head_dim;
     double *out = new_rows((int64_t)o->n * heads * dim), *score = new_rows(o->n);
     for (int r = 0; r < o->n; r++)
         for (int h = 0; h < heads; h++)
@@ -141,14 +142,14 @@ static const double *weight(const struct cs_oracle *o, const double *values,
 static void block(const struct cs_oracle *o, const double *values, int l, double *x)
 {
     const struct cs_arch *a = o->arch;
-    const int n = o->n, width = a->width, heads = a->n_heads * a->head_dim,
-              kv = a->n_kv_heads * a->head_dim;
+    const int n = o->n, width = a->width, heads = a->attention->n_heads * a->attention->head_dim,
+              kv = a->attention->n_kv_heads * a->attention->head_dim;
     double *h = rms_norm(o, n, x, weight(o, values, CS_PARAM_NORM1_W, l));
     double *q = linear(n, width, heads, h, weight(o, values, CS_PARAM_Q_W, l));
     double *k = linear(n, width, kv, h, weight(o, values, CS_PARAM_K_W, l));
     double *v = linear(n, width, kv, h, weight(o, values, CS_PARAM_V_W, l));
-    rotate(o, a->n_heads, q);
-    rotate(o, a->n_kv_heads, k);
+    rotate(o, a->attention->n_heads, q);
+    rotate(o, a->attention->n_kv_heads, k);
     double *out = attend(o, q, k, v);
     add(x, linear(n, heads, width, out, weight(o, values, CS_PARAM_O_W, l)), (int64_t)n * width);
     free(h);

@@ -114,6 +114,11 @@ json_t *cs_test_spec_json(const struct cs_test_spec *options)
                     cs_test_llm_config(or_int(o->llm_layers, 3), or_int(o->llm_width, 48),
                                        o->is_tied, o->is_qwen2));
     assert_non_null(llm);
+    if (o->sliding_window > 0)
+        json_object_update_new(json_object_get(llm, "config"),
+                               json_pack("{s:b, s:i, s:i}", "use_sliding_window", true,
+                                         "sliding_window", o->sliding_window, "max_window_layers",
+                                         1));
     if (o->mask != NULL)
         json_object_set_new(llm, "mask", json_string(o->mask));
     if (o->window != 0)

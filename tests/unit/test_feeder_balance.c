@@ -144,13 +144,33 @@ static void costs_follow_the_mask(void **state)
         const double text = cs_weigh_sample(&w, 100, 0, none);
         assert_true(cs_weigh_llm(&w, 100, 0) == text);
         /* of 100 tokens: nothing, 16 * 15 / 2 more, or rows of text that become rows of pictures */
-        const double pair = w.pair_ns, step = cs_weigh_sample(&w, 100, 0, one) - text,
+        const double pair = w.pairs[0].ns, step = cs_weigh_sample(&w, 100, 0, one) - text,
                      next = cs_weigh_sample(&w, 100, 0, two) - text;
         const double want[] = {0, 16 * 16 - 16 * 101 / 2.0, 16 * 15 / 2.0,
                                16 * 16 - 16 * 101 / 2.0};
         const double want_two[] = {0, 2 * want[1], 2 * want[2], 32 * 32 - 32 * 101 / 2.0};
         assert_true(fabs(step - want[i] * pair) <= 1e-9 * text);
         assert_true(fabs(next - want_two[i] * pair) <= 1e-9 * text);
+    }
+}
+
+/* Blocks with a window weigh their own pairs: a row more costs the same once the window is full. */
+static void costs_follow_the_kinds_of_attention(void **state)
+{
+    (void)state;
+    struct cs_weigh w;
+    const struct cs_test_spec options = {
+        .n_encoders = -1, .is_qwen2 = true, .llm_layers = 4, .sliding_window = 8, .seq_tokens = 64};
+    const struct cs_test_planned j = cs_test_plan(&options);
+    cs_weigh_make(j.graph, j.plan, &w);
+    assert_int_equal(w.n_pairs, 2);
+    assert_true(fabs(w.pairs[1].ns - 3 * w.pairs[0].ns) <= 1e-9 * w.pairs[1].ns);
+    const double full = cs_weigh_full(&w, -1), got = cs_weigh_llm(&w, 64, 32);
+    assert_true(full > 0 && fabs(got - full) <= 1e-9 * full);
+    for (int t = 8; t < 64; t += 7) {
+        const double row = cs_weigh_llm(&w, t + 1, 0) - cs_weigh_llm(&w, t, 0),
+                     want = w.token_ns + w.pairs[0].ns * (t + 1) + w.pairs[1].ns * 8;
+        assert_true(fabs(row - want) <= 1e-9 * full);
     }
 }
 
@@ -300,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(costs_are_those_of_the_plan),
         TEST(costs_follow_the_mask),
+        TEST(costs_follow_the_kinds_of_attention),
         TEST(a_layout_does_not_change_the_slots),
         TEST(only_random_depends_on_the_step),
         TEST(list2d_evens_both_branches),

@@ -144,15 +144,15 @@ static void golden_options_are_read(void **state)
     config = load_config("llama3-tied");
     must_read(config, arena, &arch);
     assert_true(arch.is_tied && arch.is_gated_mlp && !arch.has_qkv_bias);
-    assert_int_equal(arch.head_dim, 16);
-    assert_int_equal(arch.n_kv_heads, 2);
-    assert_int_equal(arch.rope, CS_ROPE_LLAMA3);
-    assert_int_equal(arch.rope_original_positions, 32);
+    assert_int_equal(arch.attention->head_dim, 16);
+    assert_int_equal(arch.attention->n_kv_heads, 2);
+    assert_int_equal(arch.attention->rope.kind, CS_ROPE_LLAMA3);
+    assert_int_equal(arch.attention->rope.original_positions, 32);
     json_decref(config);
     config = load_config("qwen2");
     must_read(config, arena, &arch);
     assert_true(arch.is_tied && arch.has_qkv_bias && !arch.has_o_bias && !arch.has_mlp_bias);
-    assert_int_equal(arch.rope, CS_ROPE_DEFAULT);
+    assert_int_equal(arch.attention->rope.kind, CS_ROPE_DEFAULT);
     json_decref(config);
     cs_arena_free(arena);
 }
@@ -173,16 +173,16 @@ static void absent_keys_mean_the_class_defaults(void **state)
     read_text("{\"model_type\": \"llama\"}", arena, &arch);
     assert_int_equal(arch.width, 4096);
     assert_int_equal(arch.ffn_width, 11008);
-    assert_int_equal(arch.n_kv_heads, 32);
-    assert_int_equal(arch.head_dim, 128);
+    assert_int_equal(arch.attention->n_kv_heads, 32);
+    assert_int_equal(arch.attention->head_dim, 128);
     assert_int_equal(arch.vocab, 32000);
-    assert_true(!arch.is_tied && fabs(arch.rope_theta - 1e4) <= 0);
+    assert_true(!arch.is_tied && fabs(arch.attention->rope.theta - 1e4) <= 0);
     read_text("{\"model_type\": \"qwen2\", \"num_attention_heads\": 64}", arena, &arch);
-    assert_int_equal(arch.n_kv_heads, 32);
+    assert_int_equal(arch.attention->n_kv_heads, 32);
     read_text("{\"model_type\": \"qwen2\", \"num_attention_heads\": 64, "
               "\"num_key_value_heads\": null}",
               arena, &arch);
-    assert_int_equal(arch.n_kv_heads, 64);
+    assert_int_equal(arch.attention->n_kv_heads, 64);
     assert_int_equal(arch.ffn_width, 22016);
     assert_int_equal(arch.vocab, 151936);
     read_text("{\"model_type\": \"siglip_vision_model\"}", arena, &arch);
@@ -193,22 +193,22 @@ static void absent_keys_mean_the_class_defaults(void **state)
               "\"num_attention_heads\": 16, \"image_size\": 384, \"patch_size\": 14}}",
               arena, &arch);
     assert_int_equal(cs_arch_item_rows(&arch), 729);
-    assert_int_equal(arch.head_dim, 72);
+    assert_int_equal(arch.attention->head_dim, 72);
     cs_arena_free(arena);
 }
 
 static void assert_same_arch(const struct cs_arch *a, const struct cs_arch *b)
 {
     assert_string_equal(a->family, b->family);
-    assert_int_equal(a->rope, b->rope);
-    assert_true(fabs(a->rope_theta - b->rope_theta) <= 0);
-    assert_true(fabs(a->rope_factor - b->rope_factor) <= 0);
-    assert_true(fabs(a->rope_low_freq - b->rope_low_freq) <= 0);
-    assert_true(fabs(a->rope_high_freq - b->rope_high_freq) <= 0);
-    assert_int_equal(a->rope_original_positions, b->rope_original_positions);
+    assert_int_equal(a->attention->rope.kind, b->attention->rope.kind);
+    assert_true(fabs(a->attention->rope.theta - b->attention->rope.theta) <= 0);
+    assert_true(fabs(a->attention->rope.factor - b->attention->rope.factor) <= 0);
+    assert_true(fabs(a->attention->rope.low_freq - b->attention->rope.low_freq) <= 0);
+    assert_true(fabs(a->attention->rope.high_freq - b->attention->rope.high_freq) <= 0);
+    assert_int_equal(a->attention->rope.original_positions, b->attention->rope.original_positions);
     assert_int_equal(a->width, b->width);
-    assert_int_equal(a->head_dim, b->head_dim);
-    assert_int_equal(a->n_kv_heads, b->n_kv_heads);
+    assert_int_equal(a->attention->head_dim, b->attention->head_dim);
+    assert_int_equal(a->attention->n_kv_heads, b->attention->n_kv_heads);
     assert_int_equal(a->is_tied, b->is_tied);
     assert_int_equal(a->vocab, b->vocab);
 }
@@ -258,7 +258,7 @@ static void llama3_frequencies_equal_the_definition(void **state)
     (void)state;
     json_t *config = load_config("llama3-tied");
     must_read(config, arena, &arch);
-    cs_arch_inv_freq(&arch, freq);
+    cs_rope_inv_freq(&arch.attention->rope, freq);
     for (int i = 0; i < 8; i++) {
         double want = llama3_reference(i, 5e5, 16, 8, 1, 4, 32);
         assert_true(fabs((double)freq[i] - want) <= 1e-7 * want);
@@ -268,7 +268,7 @@ static void llama3_frequencies_equal_the_definition(void **state)
               "{\"rope_type\": \"llama3\", \"factor\": 32.0, \"low_freq_factor\": 1.0, "
               "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}}",
               arena, &arch);
-    cs_arch_inv_freq(&arch, freq);
+    cs_rope_inv_freq(&arch.attention->rope, freq);
     for (int i = 0; i < 64; i++) {
         double want = llama3_reference(i, 5e5, 128, 32, 1, 4, 8192);
         double plain = pow(5e5, -2.0 * i / 128);
@@ -286,17 +286,70 @@ static void linear_and_default_frequencies_equal_the_definition(void **state)
     float plain[64], linear[64];
     (void)state;
     read_text("{\"model_type\": \"llama\"}", arena, &arch);
-    cs_arch_inv_freq(&arch, plain);
+    cs_rope_inv_freq(&arch.attention->rope, plain);
     read_text("{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": "
               "4.0}}",
               arena, &arch);
-    cs_arch_inv_freq(&arch, linear);
+    cs_rope_inv_freq(&arch.attention->rope, linear);
     for (int i = 0; i < 64; i++) {
         double want = 1 / exp(log(1e4) * i / 64);
         assert_true(fabs((double)plain[i] - want) <= 1e-7 * want);
         assert_true(fabs((double)linear[i] - want / 4) <= 1e-7 * want);
     }
     cs_arena_free(arena);
+}
+
+/* Kinds by block as digits, and the window of each kind (0: none), as Qwen2Config gives them. */
+static void blocks_have_the_attention_that_transformers_gives_them(void **state)
+{
+    static const struct {
+        const char *keys, *kinds;
+        int n, window[2];
+    } rows[] = {
+        {"",                                                                                 "0000", 1, {0}      },
+        {"\"sliding_window\": 8, \"max_window_layers\": 1",                                  "0000", 1, {0}      },
+        {"\"use_sliding_window\": true, \"sliding_window\": null, \"max_window_layers\": 1",
+         "0000",                                                                                     1,
+         {0}                                                                                                     },
+        {"\"use_sliding_window\": true, \"sliding_window\": 8",
+         "0000",                                                                                     1,
+         {0}                                                                                                     }, /* from block 28 on */
+        {"\"use_sliding_window\": true, \"max_window_layers\": 3",                           "0001", 2, {0, 4096}},
+        {"\"use_sliding_window\": true, \"sliding_window\": 8, \"max_window_layers\": 0",
+         "0000",                                                                                     1,
+         {8}                                                                                                     },
+        {"\"use_sliding_window\": true, \"sliding_window\": 8, \"layer_types\": "
+         "[\"sliding_attention\", "
+         "\"full_attention\", \"sliding_attention\", \"full_attention\"]",          "0101",
+         2,                                                                                             {8, 0}   },
+        {"\"use_sliding_window\": true, \"layer_types\": null, \"max_window_layers\": 2",
+         "0011",                                                                                     2,
+         {0, 4096}                                                                                               },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_arch arch;
+        read_text(cs_arena_printf(arena,
+                                  "{\"model_type\": \"qwen2\", \"num_hidden_layers\": 4%s%s}",
+                                  rows[i].keys[0] != '\0' ? ", " : "", rows[i].keys),
+                  arena, &arch);
+        assert_int_equal(arch.n_attentions, rows[i].n);
+        for (int b = 0; b < 4; b++)
+            assert_int_equal(cs_arch_block_attention(&arch, b), rows[i].kinds[b] - '0');
+        for (int k = 0; k < rows[i].n; k++) {
+            const struct cs_attention *a = &arch.attention[k];
+            const int window = rows[i].window[k];
+            assert_int_equal(a->rule.kind, window > 0 ? CS_MASK_WINDOW : CS_MASK_CAUSAL);
+            assert_int_equal(a->rule.window, window);
+            assert_int_equal(a->n_heads, 32);
+            assert_int_equal(a->head_dim, 128);
+            assert_true(fabs((double)a->scale - 1 / sqrt(128.0)) <= 1e-7);
+            assert_true(cs_rope_is_same(&a->rope, &arch.attention[0].rope));
+        }
+        cs_arena_free(arena);
+    }
 }
 
 static void bad_configs_are_refused_by_name(void **state)
@@ -332,8 +385,18 @@ static void bad_configs_are_refused_by_name(void **state)
          "attention_dropout: "                                                                                                                                                   },
         {"{\"model_type\": \"llama\", \"quantization_config\": {}}",                           CS_UNSUPPORTED,
          "quantization_config"                                                                                                                                                   },
-        {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true}",                          CS_UNSUPPORTED,
-         "use_sliding_window: sliding-window attention is not supported"                                                                                                         },
+        {"{\"model_type\": \"qwen2\", \"use_sliding_window\": 1}",                             CS_INVALID,
+         "use_sliding_window is neither true nor false"                                                                                                                          },
+        {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true, \"sliding_window\": -1}",
+         CS_INVALID,                                                                                           "sliding_window is not a whole number from 0 to 2^30"             },
+        {"{\"model_type\": \"qwen2\", \"layer_types\": [\"full_attention\"]}",                 CS_INVALID,
+         "layer_types does not list num_hidden_layers = 32 types"                                                                                                                },
+        {"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 1, \"layer_types\": "
+         "[\"chunked_attention\"]}",                                                  CS_UNSUPPORTED,
+         "layer_types[0] \"chunked_attention\" is not supported; full_attention and "
+         "sliding_attention are"                                                                                                                                                 },
+        {"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 1, \"layer_types\": "
+         "[\"sliding_attention\"]}",                                                  CS_INVALID,     "layer_types[0] is sliding_attention, but there is no window"     },
         {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}}",
          CS_UNSUPPORTED,                                                                                       "rope_scaling.rope_type \"yarn\" is not supported"                },
         {"{\"model_type\": \"llama\", \"rope_parameters\": {\"rope_type\": \"llama3\", "
@@ -431,6 +494,7 @@ int main(void)
         cmocka_unit_test(old_and_new_spelling_are_equal),
         cmocka_unit_test(llama3_frequencies_equal_the_definition),
         cmocka_unit_test(linear_and_default_frequencies_equal_the_definition),
+        cmocka_unit_test(blocks_have_the_attention_that_transformers_gives_them),
         cmocka_unit_test(bad_configs_are_refused_by_name),
         cmocka_unit_test(projectors_have_their_shapes),
         cmocka_unit_test(fresh_values_and_names_follow_the_role),

@@ -114,6 +114,36 @@ static void bad_masks_are_refused_in_words(void **state)
     }
 }
 
+/* The job's mask takes the place of the causal rule; a window of the model's own stays, and there
+ * is no rule for both together. */
+static void a_mask_beside_windows_of_the_model_is_refused(void **state)
+{
+    static const char *const masks[] = {"causal", "packed", "cornstarch", "image_bidir"};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(masks); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_err err = {.text = ""};
+        struct cs_spec *spec = NULL;
+        struct cs_graph *graph = NULL;
+        const struct cs_test_spec options = {
+            .mask = masks[i], .is_qwen2 = true, .sliding_window = 9};
+        json_t *root = cs_test_spec_json(&options);
+        assert_int_equal(cs_spec_read(root, arena, &spec, &err), CS_OK);
+        const enum cs_status status = cs_graph_build(spec, false, arena, &graph, &err);
+        assert_int_equal(status, i < 2 ? CS_OK : CS_UNSUPPORTED);
+        if (i < 2) {
+            const struct cs_attention *a = graph->modules[graph->n_modules - 1].arch.attention;
+            assert_int_equal(a[0].rule.kind, CS_MASK_CAUSAL);
+            assert_int_equal(a[1].rule.kind, CS_MASK_WINDOW);
+            assert_int_equal(a[1].rule.window, 9);
+        } else {
+            assert_non_null(strstr(err.text, "window of 9 tokens"));
+        }
+        json_decref(root);
+        cs_arena_free(arena);
+    }
+}
+
 static void a_mask_is_a_key_of_the_llm(void **state)
 {
     (void)state;
@@ -136,6 +166,7 @@ int main(void)
         cmocka_unit_test(every_rule_is_read),
         cmocka_unit_test(bad_masks_are_refused_in_words),
         cmocka_unit_test(a_mask_is_a_key_of_the_llm),
+        cmocka_unit_test(a_mask_beside_windows_of_the_model_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,6 +207,32 @@ static void a_block_costs_the_pairs_of_its_mask(void **state)
     done(&causal);
 }
 
+/* Blocks of one model with masks of their own: each pays its pairs; profiles tell them apart. */
+static void blocks_with_a_window_cost_less(void **state)
+{
+    (void)state;
+    struct made plain, m;
+    char key[2][65];
+    const struct cs_test_spec options = {.is_qwen2 = true, .sliding_window = 28},
+                              full = {.is_qwen2 = true};
+    make_with(&m, &options, &math);
+    make_with(&plain, &full, &math);
+    for (int b = 0; b < 3; b++) {
+        const int32_t block = layer_at(&m, b == 0   ? "llm.layers.0"
+                                           : b == 1 ? "llm.layers.1"
+                                                    : "llm.layers.2");
+        const int pairs = ROWS * (ROWS + 1) / 2 - (b > 0 ? 100 * 101 / 2 : 0);
+        const struct cs_layer *l = &m.graph->layers[block];
+        near(m.cost[block].fwd_ns, (double)cs_layer_fwd_flops(m.graph, l, ROWS, pairs, 0));
+        assert_int_equal(l->attention, b > 0);
+    }
+    cs_profile_key(m.graph, &math, key[0]);
+    cs_profile_key(plain.graph, &math, key[1]);
+    assert_string_not_equal(key[0], key[1]);
+    done(&plain);
+    done(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +242,7 @@ int main(void)
         cmocka_unit_test(first_layer_of_patches_has_no_data_gradient),
         cmocka_unit_test(slow_memory_decides_by_bytes),
         cmocka_unit_test(a_block_costs_the_pairs_of_its_mask),
+        cmocka_unit_test(blocks_with_a_window_cost_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,13 +85,13 @@ static void a_good_slot_is_prepared(void **state)
         assert_int_equal(in->embed_ids[i], -1); /* a placeholder has no embedding */
     for (int i = ROWS; i < in->n_tokens; i++)
         assert_int_equal(in->embed_ids[i], f->step.slot[0].ids[i]);
-    assert_int_equal(in->llm_mask.n_segments, 2);
-    assert_int_equal(in->llm_mask.segment[1], ROWS + TEXT);
-    assert_int_equal(in->llm_mask.segment[2], ROWS + 2 * TEXT);
-    assert_int_equal(in->llm_mask.rule.kind, CS_MASK_CAUSAL);
-    assert_int_equal(in->enc_mask[0].n_segments, 1);
-    assert_int_equal(in->enc_mask[0].segment[1], ROWS);
-    assert_int_equal(in->enc_mask[0].rule.kind, CS_MASK_FULL);
+    assert_int_equal(in->mask[0].n_segments, 2);
+    assert_int_equal(in->mask[0].segment[1], ROWS + TEXT);
+    assert_int_equal(in->mask[0].segment[2], ROWS + 2 * TEXT);
+    assert_int_equal(in->mask[0].rule.kind, CS_MASK_CAUSAL);
+    assert_int_equal(in->mask[1].n_segments, 1);
+    assert_int_equal(in->mask[1].segment[1], ROWS);
+    assert_int_equal(in->mask[1].rule.kind, CS_MASK_FULL);
     assert_int_equal(in->n_labels, 8);
     assert_int_equal(in->label_rows[0], ROWS + 2);
     assert_int_equal(in->label_ids[0], 20 + ROWS + 2);
@@ -105,12 +105,13 @@ static void rope_restarts_with_every_document(void **state)
     assert_int_equal(prepare(f, &err), CS_OK);
     assert_int_equal(cs_input_make_room(&f->input, &err), CS_OK);
     cs_input_place(&f->input);
-    const float *cosine = f->input.at.cos, *sine = f->input.at.sin;
-    const int half = f->tables->rot_half, second = ROWS + TEXT;
-    const struct cs_arch *arch = &f->graph->modules[f->graph->n_modules - 1].arch;
+    const float *cosine = f->input.at.cos[0], *sine = f->input.at.sin[0];
+    const int half = f->tables->rope[0].half, second = ROWS + TEXT;
+    const struct cs_attention *attention =
+        f->graph->modules[f->graph->n_modules - 1].arch.attention;
     float inv_freq[64];
-    cs_arch_inv_freq(arch, inv_freq);
-    assert_int_equal(half, arch->head_dim / 2);
+    cs_rope_inv_freq(&attention->rope, inv_freq);
+    assert_int_equal(half, attention->head_dim / 2);
     for (int i = 0; i < half; i++) {
         const double angle = (double)(3.0f * inv_freq[i]);
         assert_true(cosine[second * half + i] == 1.0f);
@@ -228,7 +229,7 @@ static bool gemma3_allows(const int8_t *is_image, const int32_t *doc, int q, int
 
 static void use_rule(struct fixture *f, enum cs_mask_kind kind)
 {
-    f->tables->rule = (struct cs_mask_rule){.kind = kind, .window = 3, .prefix = 5};
+    f->tables->mask[0].rule = (struct cs_mask_rule){.kind = kind, .window = 3, .prefix = 5};
 }
 
 /* two pictures apart in one sample, then text, then a sample with one */
@@ -262,7 +263,7 @@ static void images_see_themselves_as_in_gemma_3(void **state)
     use_rule(f, CS_MASK_IMAGE_BIDIR);
     if (prepare(f, &err) != CS_OK)
         fail_msg("%s", err.text);
-    const struct cs_mask_plan *m = &f->input.llm_mask;
+    const struct cs_mask_plan *m = &f->input.mask[0];
     assert_int_equal(m->n_tokens, 3 * ROWS + 5);
     for (int i = 0; i < m->n_tokens; i++)
         is_image[i] = f->input.embed_ids[i] < 0;
@@ -290,16 +291,16 @@ static void rows_have_items_and_words_where_the_rule_asks(void **state)
     for (size_t i = 0; i < CS_ARRAY_LEN(plain); i++) {
         use_rule(f, plain[i]);
         assert_int_equal(prepare(f, NULL), CS_OK);
-        assert_int_equal(f->input.llm_mask.rule.kind, plain[i]);
-        assert_int_equal(f->input.llm_mask.rule.window, 3);
-        assert_int_equal(f->input.llm_mask.rule.prefix, 5);
-        assert_null(f->input.llm_mask.item);
-        assert_null(f->input.llm_mask.word);
+        assert_int_equal(f->input.mask[0].rule.kind, plain[i]);
+        assert_int_equal(f->input.mask[0].rule.window, 3);
+        assert_int_equal(f->input.mask[0].rule.prefix, 5);
+        assert_null(f->input.mask[0].item);
+        assert_null(f->input.mask[0].word);
     }
     for (size_t i = 0; i < CS_ARRAY_LEN(asking); i++) {
         use_rule(f, asking[i]);
         assert_int_equal(prepare(f, NULL), CS_OK);
-        const struct cs_mask_plan *m = &f->input.llm_mask;
+        const struct cs_mask_plan *m = &f->input.mask[0];
         assert_int_equal(m->rule.kind, asking[i]);
         for (int r = 0; r < m->n_tokens; r++) {
             const bool is_image = f->input.embed_ids[r] < 0;
@@ -322,7 +323,7 @@ static void an_empty_slot_is_fine(void **state)
         cs_input_prepare(&f->input, f->tables, &empty.manifest, 0, &empty.slot[0], ALL, &err),
         CS_OK);
     assert_int_equal(f->input.n_labels, 0);
-    assert_int_equal(f->input.llm_mask.n_segments, 0);
+    assert_int_equal(f->input.mask[0].n_segments, 0);
     cs_input_exact(&f->input, &n_samples, &n_exact);
     assert_int_equal(n_samples, 0);
     cs_test_step_free(&empty);

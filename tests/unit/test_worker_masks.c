@@ -289,7 +289,7 @@ static void run_worker(struct fixture *f)
 
 static float *rope_rows(const struct fixture *f, const float *table)
 {
-    const int n = f->trainer->inputs[0].n_tokens, half = f->trainer->tables->rot_half;
+    const int n = f->trainer->inputs[0].n_tokens, half = f->trainer->tables->rope[0].half;
     float *out = malloc((size_t)n * (size_t)half * sizeof *out);
     assert_non_null(out);
     for (int r = 0; r < n; r++)
@@ -311,8 +311,8 @@ static void make_oracle(struct fixture *f, const char *mask)
     o->n = n;
     o->n_labels = in->n_labels;
     o->ids = in->embed_ids;
-    o->cos = f->cos = rope_rows(f, f->trainer->tables->cos);
-    o->sin = f->sin = rope_rows(f, f->trainer->tables->sin);
+    o->cos = f->cos = rope_rows(f, f->trainer->tables->rope[0].cos);
+    o->sin = f->sin = rope_rows(f, f->trainer->tables->rope[0].sin);
     o->allow = f->allow;
     o->label_rows = in->label_rows;
     o->label_ids = in->label_ids;
@@ -399,7 +399,7 @@ static void mask_equals_its_matrix(const char *mask)
     if (!(fabs(f.loss - want) <= (is_f32() ? 1e-5 : 1e-2) * want))
         fail_msg("%s: loss %.9g, the oracle has %.9g", mask, f.loss, want);
     check_gradients(&f);
-    const struct cs_mask_cells *c = f.trainer->inputs[0].at.llm_mask.cells;
+    const struct cs_mask_cells *c = f.trainer->inputs[0].at.mask[0].cells;
     if (c != NULL && (c->n_q > c->n_k) != (strcmp(mask, "item") == 0))
         fail_msg("%s: %d tiles of queries, %d of keys", mask, c->n_q, c->n_k);
     close_fixture(&f);

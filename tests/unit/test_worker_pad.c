@@ -72,7 +72,7 @@ static void check_padding(struct fixture *f, const int *rows, int n_documents, i
 {
     struct cs_input in = {.slot = {.head = NULL}};
     fill_slot(f, rows, n_documents, &in);
-    const struct cs_mask_plan *m = &in.at.llm_mask;
+    const struct cs_mask_plan *m = &in.at.mask[0];
     int n = 0;
     for (int d = 0; d < n_documents; d++)
         n += rows[d];
@@ -96,14 +96,43 @@ static void check_padding(struct fixture *f, const int *rows, int n_documents, i
     }
     for (int i = 0; i < want_rows; i++) {
         assert_int_equal(in.at.embed_ids[i], i < n ? in.slot.ids[i] : -1);
-        for (int k = 0; i >= n && k < f->tables->rot_half; k++)
-            assert_true(in.at.cos[i * f->tables->rot_half + k] == 0.0f &&
-                        in.at.sin[i * f->tables->rot_half + k] == 0.0f);
+        for (int k = 0; i >= n && k < f->tables->rope[0].half; k++)
+            assert_true(in.at.cos[0][i * f->tables->rope[0].half + k] == 0.0f &&
+                        in.at.sin[0][i * f->tables->rope[0].half + k] == 0.0f);
     }
     for (int i = 0; i < in.n_labels; i++)
         assert_true(in.at.label_rows[i] < n);
     cs_input_free(&in);
     cs_test_step_free(&f->step);
+}
+
+/* Kinds of attention with rules of their own share the rows and the documents, padded once. */
+static void masks_of_a_model_share_their_rows(void **state)
+{
+    struct fixture f;
+    struct cs_input in = {.slot = {.head = NULL}};
+    const int rows[] = {40, 21};
+    (void)state;
+    open_fixture(&f,
+                 &(struct cs_test_spec){
+                     .seq_tokens = 200, .n_encoders = -1, .is_qwen2 = true, .sliding_window = 9});
+    assert_int_equal(f.tables->n_masks, 2);
+    assert_int_equal(f.tables->n_ropes, 1);
+    fill_slot(&f, rows, 2, &in);
+    const struct cs_mask_plan *m = in.at.mask;
+    assert_int_equal(m[0].rule.kind, CS_MASK_CAUSAL);
+    assert_int_equal(m[1].rule.kind, CS_MASK_WINDOW);
+    assert_int_equal(m[1].rule.window, 9);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(m[k].n_tokens, 64);
+        assert_int_equal(m[k].n_segments, m[0].n_segments);
+        assert_ptr_equal(m[k].doc, m[0].doc);
+        assert_ptr_equal(m[k].pos, m[0].pos);
+        assert_ptr_equal(m[k].segment, m[0].segment);
+    }
+    cs_input_free(&in);
+    cs_test_step_free(&f.step);
+    close_fixture(&f);
 }
 
 static void rows_are_rounded_up_to_documents_of_their_own(void **state)
@@ -148,11 +177,11 @@ static void arrays_of_the_llm_lie_at_fixed_places(void **state)
         if (i == 0)
             first = in.at;
         assert_ptr_equal(in.at.embed_ids, first.embed_ids);
-        assert_ptr_equal(in.at.cos, first.cos);
-        assert_ptr_equal(in.at.sin, first.sin);
-        assert_ptr_equal(in.at.llm_mask.doc, first.llm_mask.doc);
-        assert_ptr_equal(in.at.llm_mask.pos, first.llm_mask.pos);
-        assert_ptr_equal(in.at.llm_mask.segment, first.llm_mask.segment);
+        assert_ptr_equal(in.at.cos[0], first.cos[0]);
+        assert_ptr_equal(in.at.sin[0], first.sin[0]);
+        assert_ptr_equal(in.at.mask[0].doc, first.mask[0].doc);
+        assert_ptr_equal(in.at.mask[0].pos, first.mask[0].pos);
+        assert_ptr_equal(in.at.mask[0].segment, first.mask[0].segment);
         cs_test_step_free(&f.step);
     }
     cs_input_free(&in);
@@ -197,6 +226,7 @@ static void slots_of_similar_size_are_the_same_work(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks_of_a_model_share_their_rows),
         cmocka_unit_test(rows_are_rounded_up_to_documents_of_their_own),
         cmocka_unit_test(arrays_of_the_llm_lie_at_fixed_places),
         cmocka_unit_test(slots_of_similar_size_are_the_same_work),

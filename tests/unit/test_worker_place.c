@@ -266,7 +266,7 @@ static void what_a_slot_takes_is_known_before_it_is_placed(void **state)
         need(cs_device_sync(&j.device, &err), &err);
         assert_true(in.is_placed);
         assert_int_equal(in.llm_rows, rows);
-        assert_int_equal(in.at.llm_mask.n_tokens, rows);
+        assert_int_equal(in.at.mask[0].n_tokens, rows);
         assert_int_equal(n_built, in.n_items[0] > 0 ? 2 : 1);
         assert_int_equal(j.device.n_allocs, before);
         need(cs_input_check(&in, &err), &err);

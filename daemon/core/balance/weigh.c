@@ -19,23 +19,29 @@ static void weigh_llm(const struct cs_graph *graph, const struct cs_plan *plan, 
                       struct cs_weigh *out)
 {
     const struct cs_branch *branch = &graph->branches[b];
-    double token = 0, pair = 0, label = 0;
+    double token = 0, label = 0, pair[CS_ATTENTIONS] = {0}, pairs[CS_ATTENTIONS] = {0};
     for (int32_t l = branch->first_layer; l < branch->first_layer + branch->n_layers; l++) {
         const struct cs_layer *layer = &graph->layers[l];
         const double passes = 1 + layer->needs_input_grad + layer->needs_weight_grad;
         token += passes * (double)cs_layer_fwd_flops(graph, layer, 1, 0, 0);
-        pair += passes * (double)cs_layer_fwd_flops(graph, layer, 0, 1, 0);
+        if (layer->attention >= 0) {
+            pair[layer->attention] += passes * (double)cs_layer_fwd_flops(graph, layer, 0, 1, 0);
+            pairs[layer->attention] = (double)cs_layer_work(graph, layer, &plan->budget).pairs;
+        }
         label += passes * (double)cs_layer_fwd_flops(graph, layer, 0, 0, 1);
     }
-    const struct cs_layer *first = &graph->layers[branch->first_layer];
+    const struct cs_arch *arch = cs_layer_arch(graph, &graph->layers[branch->first_layer]);
     const double rows = plan->budget.seq_tokens;
-    const double pairs = (double)cs_layer_work(graph, first, &plan->budget).pairs;
-    const double full = token * rows + pair * pairs + label * rows / 2;
+    double full = token * rows;
+    for (int32_t k = 0; k < arch->n_attentions; k++)
+        full += pair[k] * pairs[k];
+    full += label * rows / 2;
     const double ns = full > 0 ? branch_ns(plan, b) / full : 0;
     out->token_ns = token * ns;
-    out->pair_ns = pair * ns;
     out->label_ns = label * ns;
-    out->rule = cs_module_rule(&graph->modules[first->module]);
+    out->n_pairs = arch->n_attentions;
+    for (int32_t k = 0; k < arch->n_attentions; k++)
+        out->pairs[k] = (struct cs_weigh_pairs){pair[k] * ns, arch->attention[k].rule};
 }
 
 void cs_weigh_make(const struct cs_graph *graph, const struct cs_plan *plan, struct cs_weigh *out)
@@ -77,7 +83,8 @@ double cs_weigh_sample(const struct cs_weigh *weigh, int32_t tokens, int32_t lab
         amounts.modality[e].items = items[e];
         amounts.modality[e].rows = weigh->item_rows[e];
     }
-    return weigh->token_ns * tokens +
-           weigh->pair_ns * (double)cs_mask_amounts_pairs(weigh->rule, &amounts) +
-           weigh->label_ns * labels;
+    double ns = weigh->token_ns * tokens;
+    for (int32_t k = 0; k < weigh->n_pairs; k++)
+        ns += weigh->pairs[k].ns * (double)cs_mask_amounts_pairs(weigh->pairs[k].rule, &amounts);
+    return ns + weigh->label_ns * labels;
 }

@@ -4,7 +4,7 @@
  * The plan's times are those of a slot filled to its budgets. An encoder sees every item for
  * itself, so a sample's share is its items. In the LLM a packed sample sees itself only: its share
  * of the FLOPs is a t + b pairs + c labels with the coefficients of the graph (t rows; pairs by the
- * mask's rule, core/mask/amounts.h: t (t + 1) / 2 of a causal one); what trains weighs with its
+ * rule of each kind of attention, core/mask/amounts.h: t (t + 1) / 2 of a causal one); what trains weighs with its
  * backward. Costs of samples add up to those of their slot.
  *
  * The sum over the stages of a branch does not depend on where it is cut, so neither does what
@@ -19,9 +19,15 @@
 struct cs_weigh {
     int32_t n_encoders;
     double item_ns[CS_MAX_ENCODERS];     /* of one item */
-    double token_ns, pair_ns, label_ns;  /* LLM: per row, per pair of rows, per label */
+    double token_ns, label_ns;           /* LLM: per row, per label */
     double full_ns[CS_MAX_ENCODERS + 1]; /* of a slot filled to its budgets; the LLM last */
-    struct cs_mask_rule rule;            /* of the LLM */
+
+    struct cs_weigh_pairs {
+        double ns; /* per pair of rows that see each other, in all LLM blocks of one kind */
+        struct cs_mask_rule rule;
+    } pairs[CS_ATTENTIONS];
+
+    int32_t n_pairs;
     int32_t item_rows[CS_MAX_ENCODERS];
 };
 

@@ -70,12 +70,13 @@ static enum cs_status default_value(const struct cs_config_key *key, const char 
 {
     char *at = (char *)arch + key->field;
     if (key->kind == CS_DEFAULT_PER_HEAD) {
-        if (arch->width % arch->n_heads != 0)
+        const int32_t n_heads = arch->attention[0].n_heads;
+        if (arch->width % n_heads != 0)
             return cs_fail(err, CS_INVALID,
                            "hidden_size %d does not divide by num_attention_heads %d, and there is "
                            "no %s",
-                           arch->width, arch->n_heads, name);
-        *int_at(arch, key->field) = arch->width / arch->n_heads;
+                           arch->width, n_heads, name);
+        *int_at(arch, key->field) = arch->width / n_heads;
         return CS_OK;
     }
     if (key->kind == CS_DEFAULT_FIELD || (key->kind == CS_DEFAULT_MIXED && is_null)) {
@@ -150,13 +151,14 @@ static enum cs_status check_fixed(const json_t *config, const struct cs_config_f
 /* What holds across keys. */
 static enum cs_status check_shape(const struct cs_arch *arch, struct cs_err *err)
 {
-    if (arch->n_heads % arch->n_kv_heads != 0)
+    const struct cs_attention *a = &arch->attention[0];
+    if (a->n_heads % a->n_kv_heads != 0)
         return cs_fail(err, CS_INVALID,
                        "num_attention_heads %d is not a multiple of num_key_value_heads %d",
-                       arch->n_heads, arch->n_kv_heads);
-    if (arch->rope != CS_ROPE_NONE && arch->head_dim % 2 != 0)
+                       a->n_heads, a->n_kv_heads);
+    if (a->rope.kind != CS_ROPE_NONE && a->rope.dims % 2 != 0)
         return cs_fail(err, CS_INVALID, "head_dim %d is odd; rotary embeddings need it even",
-                       arch->head_dim);
+                       a->head_dim);
     if (arch->kind == CS_MODULE_ENCODER && arch->patch_size > arch->image_size)
         return cs_fail(err, CS_INVALID, "patch_size %d is larger than image_size %d",
                        arch->patch_size, arch->image_size);
@@ -221,7 +223,6 @@ enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena,
                                    struct cs_arch *out, struct cs_err *err)
 {
     const struct cs_family *family = NULL;
-    (void)arena; /* family names are constants */
     if (!json_is_object(config))
         return cs_fail(err, CS_INVALID, "the config is not a JSON object");
     const json_t *type = json_object_get(config, "model_type");
@@ -241,10 +242,11 @@ enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena,
     for (int i = 0; i < family->n_keys; i++)
         CS_TRY(read_key(config, &family->keys[i], out, err));
     if (family->has_rope)
-        CS_TRY(cs_rope_read(config, family->rope_theta, out, err));
+        CS_TRY(cs_rope_read(config, family->rope_theta, &out->attention[0], err));
     if (out->kind == CS_MODULE_ENCODER)
         out->in_width = out->channels * out->patch_size * out->patch_size;
-    return check_shape(out, err);
+    CS_TRY(check_shape(out, err));
+    return cs_attention_kinds(config, family->windows, arena, out, err);
 }
 
 enum cs_status cs_arch_projector(const char *kind, int n_layers, const char *activation,
@@ -275,6 +277,11 @@ enum cs_status cs_arch_projector(const char *kind, int n_layers, const char *act
     if (n_layers == 1)
         return CS_OK;
     return read_act("activation", activation, &out->act, err);
+}
+
+int32_t cs_arch_block_attention(const struct cs_arch *arch, int32_t block)
+{
+    return arch->block_attention != NULL ? arch->block_attention[block] : 0;
 }
 
 int32_t cs_arch_item_rows(const struct cs_arch *arch)

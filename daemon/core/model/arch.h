@@ -14,6 +14,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/status.h"
+#include "core/model/attention.h"
 
 enum cs_module_kind { CS_MODULE_ENCODER, CS_MODULE_PROJECTOR, CS_MODULE_LLM, CS_MODULE_KINDS };
 
@@ -30,14 +31,15 @@ enum cs_arch_act {
     CS_ARCH_RELU
 };
 
-enum cs_rope_kind { CS_ROPE_NONE, CS_ROPE_DEFAULT, CS_ROPE_LINEAR, CS_ROPE_LLAMA3 };
-
 struct cs_arch {
     enum cs_module_kind kind;
     const char *family; /* "siglip", "llama", "qwen2", "mlp" (projector), "linear" (projector) */
     int32_t width;      /* hidden size; projector: output width */
     int32_t in_width;   /* projector: input width */
-    int32_t n_layers, n_heads, n_kv_heads, head_dim, ffn_width;
+    int32_t n_layers, ffn_width;
+    struct cs_attention attention[CS_ATTENTIONS]; /* kinds, in the order of their first blocks */
+    int32_t n_attentions;                         /* 0: nothing attends (a projector) */
+    const uint8_t *block_attention; /* (n_layers) kind of every block; NULL: all are of kind 0 */
     enum cs_norm_kind norm;
     float norm_eps, norm_offset; /* offset 1 for (1 + w) */
     enum cs_arch_act act;
@@ -46,9 +48,6 @@ struct cs_arch {
     int32_t vocab, max_positions;
     bool is_tied;      /* lm_head is embed_tokens */
     float embed_scale; /* 1 unless the family scales */
-    enum cs_rope_kind rope;
-    double rope_theta, rope_factor, rope_low_freq, rope_high_freq;
-    int32_t rope_original_positions;
     /* vision encoder with fixed resolution */
     int32_t image_size, patch_size, channels;
     bool has_patch_bias, has_positions;
@@ -114,7 +113,7 @@ int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena,
                     struct cs_tensor_info **out);
 /* encoder output rows of one item (image): (image_size / patch_size)^2 */
 int32_t cs_arch_item_rows(const struct cs_arch *arch);
-/* fp32 inverse frequencies (head_dim / 2), computed in fp64 */
-void cs_arch_inv_freq(const struct cs_arch *arch, float *inv_freq);
+/* kind of attention of a block, an index in arch->attention */
+int32_t cs_arch_block_attention(const struct cs_arch *arch, int32_t block);
 
 #endif

@@ -5,15 +5,18 @@ struct sizes {
     int64_t h, in, q, k, f, heads, patch, vocab, stats;
 };
 
-static struct sizes sizes_of(const struct cs_arch *arch)
+static struct sizes sizes_of(const struct cs_graph *graph, const struct cs_layer *layer)
 {
+    const struct cs_arch *arch = cs_layer_arch(graph, layer);
+    const struct cs_attention *attention =
+        &arch->attention[layer->attention > 0 ? layer->attention : 0];
     return (struct sizes){
         .h = arch->width,
         .in = arch->in_width,
-        .q = (int64_t)arch->n_heads * arch->head_dim,
-        .k = (int64_t)arch->n_kv_heads * arch->head_dim,
+        .q = cs_attention_q_width(attention),
+        .k = cs_attention_kv_width(attention),
         .f = arch->ffn_width,
-        .heads = arch->n_heads,
+        .heads = attention->n_heads,
         .patch = (int64_t)arch->channels * arch->patch_size * arch->patch_size,
         .vocab = arch->vocab,
         .stats = arch->norm == CS_ARCH_RMS_NORM ? 1 : 2,
@@ -25,11 +28,23 @@ const struct cs_arch *cs_layer_arch(const struct cs_graph *graph, const struct c
     return &graph->modules[layer->module].arch;
 }
 
+const struct cs_attention *cs_layer_attention(const struct cs_graph *graph,
+                                              const struct cs_layer *layer)
+{
+    return layer->attention < 0 ? NULL : &cs_layer_arch(graph, layer)->attention[layer->attention];
+}
+
+int32_t cs_layer_attention_id(const struct cs_graph *graph, const struct cs_layer *layer)
+{
+    return layer->attention < 0 ? -1
+                                : graph->modules[layer->module].first_attention + layer->attention;
+}
+
 int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer,
                            int64_t tokens, int64_t pairs, int64_t label_rows)
 {
     const struct cs_arch *arch = cs_layer_arch(graph, layer);
-    const struct sizes s = sizes_of(arch);
+    const struct sizes s = sizes_of(graph, layer);
     switch (layer->kind) {
     case CS_LAYER_EMBED:
         return 2 * tokens * s.h * s.patch;
@@ -51,7 +66,7 @@ int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer
                              int64_t tokens)
 {
     const struct cs_arch *arch = cs_layer_arch(graph, layer);
-    const struct sizes s = sizes_of(arch);
+    const struct sizes s = sizes_of(graph, layer);
     if (!layer->needs_input_grad && !layer->needs_weight_grad)
         return 0;
     switch (layer->kind) {

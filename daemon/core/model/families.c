@@ -28,7 +28,7 @@
     }
 #define PER_HEAD(names)                                                                            \
     {                                                                                              \
-        names, CS_KEY_INT, AT(head_dim), CS_DEFAULT_PER_HEAD, 0, 0, 1, 1024                        \
+        names, CS_KEY_INT, AT(attention[0].head_dim), CS_DEFAULT_PER_HEAD, 0, 0, 1, 1024           \
     }
 
 enum {
@@ -45,8 +45,8 @@ static const struct cs_config_key siglip_keys[] = {
     INT("hidden_size", width, 768, 1, MAX_WIDTH),
     INT("intermediate_size", ffn_width, 3072, 1, MAX_WIDTH),
     INT("num_hidden_layers", n_layers, 12, 1, MAX_LAYERS),
-    INT("num_attention_heads", n_heads, 12, 1, MAX_HEADS),
-    SAME("num_key_value_heads", n_kv_heads, n_heads, 1, MAX_HEADS),
+    INT("num_attention_heads", attention[0].n_heads, 12, 1, MAX_HEADS),
+    SAME("num_key_value_heads", attention[0].n_kv_heads, attention[0].n_heads, 1, MAX_HEADS),
     PER_HEAD("head_dim"),
     INT("num_channels", channels, 3, 1, 64),
     INT("image_size", image_size, 224, 1, MAX_PIXELS),
@@ -60,8 +60,8 @@ static const struct cs_config_key llama_keys[] = {
     INT("hidden_size", width, 4096, 1, MAX_WIDTH),
     INT("intermediate_size", ffn_width, 11008, 1, MAX_WIDTH),
     INT("num_hidden_layers", n_layers, 32, 1, MAX_LAYERS),
-    INT("num_attention_heads", n_heads, 32, 1, MAX_HEADS),
-    SAME("num_key_value_heads", n_kv_heads, n_heads, 1, MAX_HEADS),
+    INT("num_attention_heads", attention[0].n_heads, 32, 1, MAX_HEADS),
+    SAME("num_key_value_heads", attention[0].n_kv_heads, attention[0].n_heads, 1, MAX_HEADS),
     PER_HEAD("head_dim"),
     INT("vocab_size", vocab, 32000, 1, MAX_VOCAB),
     INT("max_position_embeddings", max_positions, 2048, 1, MAX_POSITIONS),
@@ -77,9 +77,9 @@ static const struct cs_config_key qwen2_keys[] = {
     INT("hidden_size", width, 4096, 1, MAX_WIDTH),
     INT("intermediate_size", ffn_width, 22016, 1, MAX_WIDTH),
     INT("num_hidden_layers", n_layers, 32, 1, MAX_LAYERS),
-    INT("num_attention_heads", n_heads, 32, 1, MAX_HEADS),
-    {"num_key_value_heads", CS_KEY_INT, AT(n_kv_heads), CS_DEFAULT_MIXED, 32, AT(n_heads), 1,
-                                                        MAX_HEADS},
+    INT("num_attention_heads", attention[0].n_heads, 32, 1, MAX_HEADS),
+    {"num_key_value_heads", CS_KEY_INT, AT(attention[0].n_kv_heads), CS_DEFAULT_MIXED, 32,
+                                                                     AT(attention[0].n_heads), 1, MAX_HEADS},
     PER_HEAD("head_dim"),
     INT("vocab_size", vocab, 151936, 1, MAX_VOCAB),
     INT("max_position_embeddings", max_positions, 32768, 1, MAX_POSITIONS),
@@ -102,8 +102,6 @@ static const struct cs_config_fixed llama_fixed[] = {
 static const struct cs_config_fixed qwen2_fixed[] = {
     {"attention_dropout",     0, "dropout in attention is not supported; set it to 0"},
     {"partial_rotary_factor", 1, "rotating a part of each head is not supported"     },
-    {"use_sliding_window",    0,
-     "sliding-window attention is not supported; only full attention (false) is"     },
 };
 
 #define COUNT(a) (int)CS_ARRAY_LEN(a)
@@ -126,7 +124,7 @@ static const struct cs_family families[] = {
      .fixed = siglip_fixed,
      .n_fixed = COUNT(siglip_fixed),
      },
-    {.model_type = "siglip",              .inner = "vision_config", .inner_type = "siglip_vision_model"},
+    {                                 .model_type = "siglip",           .inner = "vision_config", .inner_type = "siglip_vision_model"},
     {
      .model_type = "llama",
      .base = {.kind = CS_MODULE_LLM,
@@ -157,6 +155,7 @@ static const struct cs_family families[] = {
      .n_fixed = COUNT(qwen2_fixed),
      .has_rope = true,
      .rope_theta = 10000,
+     .windows = CS_WINDOWS_ABOVE,
      },
 };
 

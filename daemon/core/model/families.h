@@ -1,6 +1,6 @@
 /* Families as data: which keys of a config.json set which option, with the class default of that
- * model_type, and which tensors such a model has. Adding a family is adding rows. Used by arch.c
- * and tensors.c only. */
+ * model_type, and which tensors such a model has. Adding a family is adding rows. Used by
+ * arch.c, attention.c, rope.c and tensors.c only. */
 #ifndef CS_MODEL_FAMILIES_H
 #define CS_MODEL_FAMILIES_H
 
@@ -70,6 +70,12 @@ struct cs_tensor_row {
     enum cs_tensor_if condition;
 };
 
+/* Which blocks look back through a window only. */
+enum cs_windows {
+    CS_WINDOWS_NONE,  /* none; the class knows no such key */
+    CS_WINDOWS_ABOVE, /* use_sliding_window: layer_types, or blocks from max_window_layers on */
+};
+
 struct cs_family {
     const char *model_type;
     const char *inner;      /* a composite's key that holds the real config, or NULL */
@@ -81,6 +87,7 @@ struct cs_family {
     int n_fixed;
     bool has_rope;
     double rope_theta; /* class default */
+    enum cs_windows windows;
 };
 
 /* Tensors of a family, found by arch->family. */
@@ -96,7 +103,12 @@ const struct cs_tensor_table *cs_family_tensors(const char *family); /* NULL: no
 
 /* rope.c: rope_parameters (transformers 5), rope_scaling and rope_theta (4), "type" or "rope_type"
  */
-enum cs_status cs_rope_read(const json_t *config, double default_theta, struct cs_arch *arch,
-                            struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_rope_read(const json_t *config, double default_theta,
+                            struct cs_attention *attention, struct cs_err *err) CS_NODISCARD;
+/* attention.c: attention[0] as the keys set it becomes the table of kinds, one for every type of
+ * layer that the model has, and block_attention */
+enum cs_status cs_attention_kinds(const json_t *config, enum cs_windows windows,
+                                  struct cs_arena *arena, struct cs_arch *arch,
+                                  struct cs_err *err) CS_NODISCARD;
 
 #endif

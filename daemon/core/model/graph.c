@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/mask/span.h"
 #include "core/model/graph_parts.h"
 
 struct builder {
@@ -40,6 +41,26 @@ static enum cs_status select_feature(const struct builder *b, const struct cs_sp
     return CS_OK;
 }
 
+/* The job's mask in place of the causal one. */
+static enum cs_status apply_mask(const struct builder *b, const struct cs_spec_module *module,
+                                 struct cs_arch *arch)
+{
+    struct cs_mask_rule rule;
+    if (!cs_mask_rule_named(module->mask, module->window, module->prefix, &rule))
+        return cs_fail(b->err, CS_INVALID, "model.modules[%d].mask \"%s\" is not known",
+                       spec_index(b, module), module->mask);
+    for (int32_t k = 0; rule.kind != CS_MASK_CAUSAL && k < arch->n_attentions; k++) {
+        if (arch->attention[k].rule.kind != CS_MASK_CAUSAL)
+            return cs_fail(b->err, CS_UNSUPPORTED,
+                           "model.modules[%d].mask is \"%s\", but layers of %s look back through a "
+                           "window of %d tokens: both together are not supported; leave mask away",
+                           spec_index(b, module), module->mask, module->name,
+                           arch->attention[k].rule.window);
+        arch->attention[k].rule = rule;
+    }
+    return CS_OK;
+}
+
 static enum cs_status read_arch(const struct builder *b, const struct cs_spec_module *module,
                                 struct cs_arch *arch)
 {
@@ -53,6 +74,8 @@ static enum cs_status read_arch(const struct builder *b, const struct cs_spec_mo
                        "model.modules[%d].config (%s): family %s is an %s, the module is an %s",
                        spec_index(b, module), module->name, arch->family, names[arch->kind],
                        names[module->kind]);
+    if (arch->kind == CS_MODULE_LLM)
+        CS_TRY(apply_mask(b, module, arch));
     return select_feature(b, module, arch);
 }
 
@@ -157,6 +180,7 @@ static void add_layer(struct builder *b, struct cs_module *module, enum cs_layer
     layer->module = (int32_t)(module - graph->modules);
     layer->kind = kind;
     layer->index = index;
+    layer->attention = kind == CS_LAYER_BLOCK ? cs_arch_block_attention(&module->arch, index) : -1;
     layer->path = layer_path(b, module, kind, index);
     module->n_layers++;
 }
@@ -164,6 +188,8 @@ static void add_layer(struct builder *b, struct cs_module *module, enum cs_layer
 static void add_layers(struct builder *b, struct cs_module *module)
 {
     module->first_layer = b->graph->n_layers;
+    module->first_attention = b->graph->n_attentions;
+    b->graph->n_attentions += module->arch.n_attentions;
     if (module->kind == CS_MODULE_PROJECTOR) {
         add_layer(b, module, CS_LAYER_PROJECTOR, 0);
         return;

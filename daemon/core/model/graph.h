@@ -29,8 +29,9 @@ struct cs_layer {
     int32_t id;     /* index in graph->layers */
     int32_t module; /* index in graph->modules */
     enum cs_layer_kind kind;
-    int32_t index;    /* block index */
-    const char *path; /* "llm.layers.12", "vision.encoder.embed", "vision.projector", "llm.head" */
+    int32_t index;     /* block index */
+    int32_t attention; /* its kind, in the module's arch.attention; -1: the layer does not attend */
+    const char *path;  /* "llm.layers.12", "vision.encoder.embed", "vision.projector", "llm.head" */
     int32_t first_param, n_params;
     int64_t n_elements, n_trained; /* parameter elements */
     bool needs_weight_grad, needs_input_grad;
@@ -42,7 +43,8 @@ struct cs_module {
     struct cs_arch arch;
     const struct cs_spec_module *spec;
     int32_t first_layer, n_layers;
-    int32_t branch; /* index in graph->branches */
+    int32_t branch;          /* index in graph->branches */
+    int32_t first_attention; /* its kinds of attention among all: + index in arch.attention */
 };
 
 /* What the planner cuts: an encoder with its projector, or the LLM. Branches lie in dataflow order: a
@@ -77,9 +79,10 @@ struct cs_graph {
     struct cs_branch *branches;
     struct cs_feed *feeds; /* by branch that they leave */
     int32_t n_modules, n_layers, n_params, n_branches, n_encoders, n_feeds;
-    int32_t llm;        /* the branch whose head has the loss: all rows flow to it */
-    bool is_tied;       /* llm head shares the embedding */
-    int32_t tied_param; /* the embedding in params when is_tied, else -1 */
+    int32_t n_attentions; /* kinds of attention, of all modules */
+    int32_t llm;          /* the branch whose head has the loss: all rows flow to it */
+    bool is_tied;         /* llm head shares the embedding */
+    int32_t tied_param;   /* the embedding in params when is_tied, else -1 */
     int64_t n_elements, n_trained;
     bool keeps_bf16; /* optimizer.state: gradients and moments in bf16, no masters */
 };
@@ -94,6 +97,8 @@ struct cs_graph {
  *
  * Rules match layer paths. With a tied head the rule that decides llm.embed also decides the head's
  * weight; llm.head then decides only the norm in it.
+ * The mask that a job names takes the place of the causal rule in every kind of attention that has
+ * it; a rule of the model's own (a window) cannot be joined with another one yet.
  * Errors (CS_INVALID, CS_UNSUPPORTED from configs): a rule that matches nothing (with the nearest
  * path), a config of the wrong kind, a feature layer the encoder has not. Everything frozen is
  * refused unless allow_frozen (plans, evaluation). */
@@ -130,5 +135,10 @@ int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer
 
 /* The layer's own module; its architecture has the blocks that are kept. */
 const struct cs_arch *cs_layer_arch(const struct cs_graph *graph, const struct cs_layer *layer);
+/* its kind among all kinds of attention of the graph (0 to n_attentions - 1), -1: none */
+int32_t cs_layer_attention_id(const struct cs_graph *graph, const struct cs_layer *layer);
+/* NULL: the layer does not attend */
+const struct cs_attention *cs_layer_attention(const struct cs_graph *graph,
+                                              const struct cs_layer *layer);
 
 #endif

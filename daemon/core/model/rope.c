@@ -57,39 +57,40 @@ static enum cs_status read_number(const json_t *rope, const char *where, const c
     return CS_OK;
 }
 
-static enum cs_status read_llama3(const json_t *rope, const char *where, struct cs_arch *arch,
+static enum cs_status read_llama3(const json_t *json, const char *where, struct cs_rope *out,
                                   struct cs_err *err)
 {
     double original = 0;
-    CS_TRY(read_number(rope, where, "low_freq_factor", 0, &arch->rope_low_freq, err));
-    CS_TRY(read_number(rope, where, "high_freq_factor", 0, &arch->rope_high_freq, err));
-    CS_TRY(read_number(rope, where, "original_max_position_embeddings", 0, &original, err));
-    if (!(arch->rope_high_freq > arch->rope_low_freq))
+    CS_TRY(read_number(json, where, "low_freq_factor", 0, &out->low_freq, err));
+    CS_TRY(read_number(json, where, "high_freq_factor", 0, &out->high_freq, err));
+    CS_TRY(read_number(json, where, "original_max_position_embeddings", 0, &original, err));
+    if (!(out->high_freq > out->low_freq))
         return cs_fail(err, CS_INVALID, "%s.high_freq_factor %g is not above low_freq_factor %g",
-                       where, arch->rope_high_freq, arch->rope_low_freq);
+                       where, out->high_freq, out->low_freq);
     if (original > 1 << 30 || floor(original) < original)
         return cs_fail(err, CS_INVALID,
                        "%s.original_max_position_embeddings %g is not a whole number up to 2^30",
                        where, original);
-    arch->rope_original_positions = (int32_t)original;
+    out->original_positions = (int32_t)original;
     return CS_OK;
 }
 
-enum cs_status cs_rope_read(const json_t *config, double default_theta, struct cs_arch *arch,
-                            struct cs_err *err)
+enum cs_status cs_rope_read(const json_t *config, double default_theta,
+                            struct cs_attention *attention, struct cs_err *err)
 {
     const char *where = "rope_parameters";
-    const json_t *rope = json_object_get(config, where);
-    if (rope == NULL || json_is_null(rope)) {
+    const json_t *json = json_object_get(config, where);
+    struct cs_rope *out = &attention->rope;
+    if (json == NULL || json_is_null(json)) {
         where = "rope_scaling";
-        rope = json_object_get(config, where);
+        json = json_object_get(config, where);
     }
-    if (rope != NULL && !json_is_null(rope) && !json_is_object(rope))
+    if (json != NULL && !json_is_null(json) && !json_is_object(json))
         return cs_fail(err, CS_INVALID, "%s is neither an object nor null", where);
     const char *key;
     json_t *value;
     /* one table per kind of layer (Gemma 3) is another layout of the same key */
-    json_object_foreach((json_t *)(uintptr_t)rope, key, value)
+    json_object_foreach((json_t *)(uintptr_t)json, key, value)
     {
         if (json_is_object(value))
             return cs_fail(err, CS_UNSUPPORTED,
@@ -97,43 +98,56 @@ enum cs_status cs_rope_read(const json_t *config, double default_theta, struct c
     }
     double top_theta = 0, part = 1;
     CS_TRY(read_number(config, "config", "rope_theta", default_theta, &top_theta, err));
-    CS_TRY(read_number(rope, where, "rope_theta", top_theta, &arch->rope_theta, err));
-    CS_TRY(read_number(rope, where, "partial_rotary_factor", 1, &part, err));
+    CS_TRY(read_number(json, where, "rope_theta", top_theta, &out->theta, err));
+    CS_TRY(read_number(json, where, "partial_rotary_factor", 1, &part, err));
     if (part < 1 || part > 1)
         return cs_fail(err, CS_UNSUPPORTED,
                        "%s.partial_rotary_factor %g: rotating a part of each head is not supported",
                        where, part);
-    CS_TRY(read_type(rope, where, &arch->rope, err));
-    arch->rope_factor = 1;
-    if (arch->rope != CS_ROPE_DEFAULT)
-        CS_TRY(read_number(rope, where, "factor", 0, &arch->rope_factor, err));
-    if (arch->rope == CS_ROPE_LLAMA3)
-        CS_TRY(read_llama3(rope, where, arch, err));
+    CS_TRY(read_type(json, where, &out->kind, err));
+    out->dims = attention->head_dim;
+    out->factor = 1;
+    if (out->kind != CS_ROPE_DEFAULT)
+        CS_TRY(read_number(json, where, "factor", 0, &out->factor, err));
+    if (out->kind == CS_ROPE_LLAMA3)
+        CS_TRY(read_llama3(json, where, out, err));
     return CS_OK;
 }
 
-static double llama3_scaled(const struct cs_arch *arch, double freq)
+static double llama3_scaled(const struct cs_rope *rope, double freq)
 {
     double wavelength = 2 * 3.14159265358979323846 / freq;
-    double original = (double)arch->rope_original_positions;
-    if (wavelength < original / arch->rope_high_freq)
+    double original = (double)rope->original_positions;
+    if (wavelength < original / rope->high_freq)
         return freq;
-    if (wavelength > original / arch->rope_low_freq)
-        return freq / arch->rope_factor;
-    double mix = (original / wavelength - arch->rope_low_freq) /
-                 (arch->rope_high_freq - arch->rope_low_freq);
-    return (1 - mix) * freq / arch->rope_factor + mix * freq;
+    if (wavelength > original / rope->low_freq)
+        return freq / rope->factor;
+    double mix = (original / wavelength - rope->low_freq) / (rope->high_freq - rope->low_freq);
+    return (1 - mix) * freq / rope->factor + mix * freq;
 }
 
-void cs_arch_inv_freq(const struct cs_arch *arch, float *inv_freq)
+void cs_rope_inv_freq(const struct cs_rope *rope, float *inv_freq)
 {
-    CS_ASSERT(arch->rope != CS_ROPE_NONE);
-    for (int i = 0; i < arch->head_dim / 2; i++) {
-        double freq = pow(arch->rope_theta, -2.0 * i / arch->head_dim);
-        if (arch->rope == CS_ROPE_LINEAR)
-            freq /= arch->rope_factor;
-        else if (arch->rope == CS_ROPE_LLAMA3)
-            freq = llama3_scaled(arch, freq);
+    CS_ASSERT(rope->kind != CS_ROPE_NONE);
+    for (int i = 0; i < rope->dims / 2; i++) {
+        double freq = pow(rope->theta, -2.0 * i / rope->dims);
+        if (rope->kind == CS_ROPE_LINEAR)
+            freq /= rope->factor;
+        else if (rope->kind == CS_ROPE_LLAMA3)
+            freq = llama3_scaled(rope, freq);
         inv_freq[i] = (float)freq;
     }
+}
+
+static bool is_same_number(double a, double b)
+{
+    return a <= b && a >= b;
+}
+
+bool cs_rope_is_same(const struct cs_rope *a, const struct cs_rope *b)
+{
+    return a->kind == b->kind && a->dims == b->dims && is_same_number(a->theta, b->theta) &&
+           is_same_number(a->factor, b->factor) && is_same_number(a->low_freq, b->low_freq) &&
+           is_same_number(a->high_freq, b->high_freq) &&
+           a->original_positions == b->original_positions;
 }

@@ -31,15 +31,17 @@ static bool holds(const struct cs_arch *arch, enum cs_tensor_if condition)
     return values[condition];
 }
 
-static int64_t dim_of(const struct cs_arch *arch, enum cs_dim dim)
+/* attention: of the kind that the tensor's block is of */
+static int64_t dim_of(const struct cs_arch *arch, const struct cs_attention *attention,
+                      enum cs_dim dim)
 {
     const int64_t values[CS_DIMS] = {
         [CS_DIM_NONE] = 0,
         [CS_DIM_H] = arch->width,
         [CS_DIM_IN] = arch->in_width,
         [CS_DIM_FFN] = arch->ffn_width,
-        [CS_DIM_QD] = (int64_t)arch->n_heads * arch->head_dim,
-        [CS_DIM_KVD] = (int64_t)arch->n_kv_heads * arch->head_dim,
+        [CS_DIM_QD] = cs_attention_q_width(attention),
+        [CS_DIM_KVD] = cs_attention_kv_width(attention),
         [CS_DIM_VOCAB] = arch->vocab,
         [CS_DIM_ITEMS] = cs_arch_item_rows(arch),
         [CS_DIM_CHANNELS] = arch->channels,
@@ -66,6 +68,9 @@ static void fill(const struct cs_arch *arch, const struct cs_tensor_table *table
                  const struct cs_tensor_row *row, int32_t layer, struct cs_arena *arena,
                  struct cs_tensor_info *out)
 {
+    const bool is_block = row->layer_kind == CS_LAYER_BLOCK;
+    const struct cs_attention *attention =
+        &arch->attention[is_block ? cs_arch_block_attention(arch, layer) : 0];
     *out = (struct cs_tensor_info){
         .name = tensor_name(arena, row->name, layer),
         .role = row->role,
@@ -75,7 +80,7 @@ static void fill(const struct cs_arch *arch, const struct cs_tensor_table *table
     if (table->alt_prefix != NULL)
         out->alt = cs_arena_printf(arena, "%s%s", table->alt_prefix, out->name);
     while (out->n_dims < 4 && row->dim[out->n_dims] != CS_DIM_NONE) {
-        out->dim[out->n_dims] = dim_of(arch, row->dim[out->n_dims]);
+        out->dim[out->n_dims] = dim_of(arch, attention, row->dim[out->n_dims]);
         out->n_dims++;
     }
     out->is_decayed = out->n_dims > 1;

@@ -54,6 +54,15 @@ int32_t cs_layout_ranks(const struct cs_layout *layout)
     return ranks > INT32_MAX ? INT32_MAX : (int32_t)ranks;
 }
 
+static enum cs_status divides(int32_t tp, const char *what, const struct cs_module *module,
+                              int32_t n, struct cs_err *err)
+{
+    if (n % tp == 0)
+        return CS_OK;
+    return cs_fail(err, CS_PLAN, "tp = %d does not divide the %s of %s, %d; choose a tp that does",
+                   tp, what, module->name, n);
+}
+
 enum cs_status cs_layout_check_tp(const struct cs_graph *graph, int32_t branch, int32_t tp,
                                   struct cs_err *err)
 {
@@ -61,23 +70,14 @@ enum cs_status cs_layout_check_tp(const struct cs_graph *graph, int32_t branch, 
         const struct cs_module *module = &graph->modules[m];
         if (module->branch != branch)
             continue;
-        bool is_projector = module->kind == CS_MODULE_PROJECTOR;
-
-        const struct {
-            const char *what;
-            int32_t n;
-        } row[] = {
-            {"attention heads", is_projector ? tp : module->arch.n_heads   },
-            {"key-value heads", is_projector ? tp : module->arch.n_kv_heads},
-            {"MLP width",       is_projector ? tp : module->arch.ffn_width },
-            {"width",           module->arch.width                         },
-        };
-
-        for (size_t i = 0; i < CS_ARRAY_LEN(row); i++)
-            if (row[i].n % tp != 0)
-                return cs_fail(err, CS_PLAN,
-                               "tp = %d does not divide the %s of %s, %d; choose a tp that does",
-                               tp, row[i].what, module->name, row[i].n);
+        const struct cs_arch *arch = &module->arch;
+        for (int32_t k = 0; k < arch->n_attentions; k++) {
+            CS_TRY(divides(tp, "attention heads", module, arch->attention[k].n_heads, err));
+            CS_TRY(divides(tp, "key-value heads", module, arch->attention[k].n_kv_heads, err));
+        }
+        if (module->kind != CS_MODULE_PROJECTOR)
+            CS_TRY(divides(tp, "MLP width", module, arch->ffn_width, err));
+        CS_TRY(divides(tp, "width", module, arch->width, err));
     }
     return CS_OK;
 }

@@ -181,7 +181,8 @@ static int64_t collective_ns(const struct builder *b, const struct cs_layer *lay
                                                                  : 0;
     int64_t ns = times * group_ring_ns(b, at, at->tp, at->rows * arch->width * element);
     if (layer->kind == CS_LAYER_BLOCK) {
-        int64_t kv = 2 * at->work.tokens * over((int64_t)arch->n_kv_heads * arch->head_dim, at->tp);
+        const int64_t columns = cs_attention_kv_width(cs_layer_attention(b->graph, layer));
+        int64_t kv = 2 * at->work.tokens * over(columns, at->tp);
         ns += group_ring_ns(b, at, at->cp, kv * element) / 2;
     }
     return ns;

@@ -278,6 +278,12 @@ static enum cs_status measure_one(struct measuring *m, const struct cs_subject_c
                : cs_wrap(err, status, "measuring %s", config->graph->layers[config->layer].path);
 }
 
+/* one row of the profile is for both */
+static bool is_same_kind(const struct cs_layer *a, const struct cs_layer *b)
+{
+    return a->kind == b->kind && a->module == b->module && a->attention == b->attention;
+}
+
 /* layers of one kind from this one on */
 static int32_t chain_of(const struct measuring *m, int32_t layer)
 {
@@ -285,7 +291,7 @@ static int32_t chain_of(const struct measuring *m, int32_t layer)
     const int32_t most = m->device->mem != NULL ? CHAIN : 1;
     int32_t n = 1;
     while (n < most && layer + n < m->trained->n_layers &&
-           list[layer + n].kind == list[layer].kind && list[layer + n].module == list[layer].module)
+           is_same_kind(&list[layer + n], &list[layer]))
         n++;
     return n;
 }
@@ -318,6 +324,7 @@ static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct c
     *row = (struct cs_profile_row){
         .module = cs_arena_strdup(m->arena, m->trained->modules[l->module].name),
         .kind = l->kind,
+        .attention = l->attention > 0 ? l->attention : 0,
         .tp = 1,
         .cp = 1,
     };
@@ -343,8 +350,7 @@ static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct c
 static bool is_first_of_kind(const struct cs_graph *graph, int32_t layer)
 {
     for (int32_t l = 0; l < layer; l++)
-        if (graph->layers[l].module == graph->layers[layer].module &&
-            graph->layers[l].kind == graph->layers[layer].kind)
+        if (is_same_kind(&graph->layers[l], &graph->layers[layer]))
             return false;
     return true;
 }

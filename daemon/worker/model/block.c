@@ -1,16 +1,15 @@
 /* One pre-norm transformer block: x2 = x + o(attention(rope(qkv(norm1 x)))), y = x2 + mlp(norm2
  * x2). q, k and v are one matrix product over neighbouring weights, gate and up another. */
-#include <math.h>
-
 #include "worker/model/layers.h"
 
 struct block_dims {
     int64_t width, q, kv, qkv, ffn, up; /* columns; up: what the first product of the MLP gives */
 };
 
-static struct block_dims dims_of(const struct cs_arch *a)
+static struct block_dims dims_of(const struct cs_layer_model *l)
 {
-    const int64_t q = (int64_t)a->n_heads * a->head_dim, kv = (int64_t)a->n_kv_heads * a->head_dim;
+    const struct cs_arch *a = l->arch;
+    const int64_t q = cs_attention_q_width(l->attention), kv = cs_attention_kv_width(l->attention);
     return (struct block_dims){.width = a->width,
                                .q = q,
                                .kv = kv,
@@ -19,14 +18,21 @@ static struct block_dims dims_of(const struct cs_arch *a)
                                .up = a->is_gated_mlp ? 2 * (int64_t)a->ffn_width : a->ffn_width};
 }
 
-static const struct cs_mask_plan *mask_of(const struct cs_run *run, const struct cs_layer_model *l)
+/* what the slot has for the block's kind of attention */
+static const struct cs_slot_kind *kind_of(const struct cs_run *run, const struct cs_layer_model *l)
 {
-    return l->encoder < 0 ? &run->input->at.llm_mask : &run->input->at.enc_mask[l->encoder];
+    return &run->input->tables->kind[l->attention_id];
 }
 
-static struct cs_attention_shape shape_of(const struct cs_arch *a, int64_t rows)
+static const struct cs_mask_plan *mask_of(const struct cs_run *run, const struct cs_layer_model *l)
 {
-    const struct block_dims d = dims_of(a);
+    return &run->input->at.mask[kind_of(run, l)->mask];
+}
+
+static struct cs_attention_shape shape_of(const struct cs_layer_model *l, int64_t rows)
+{
+    const struct cs_attention *a = l->attention;
+    const struct block_dims d = dims_of(l);
     return (struct cs_attention_shape){
         .tokens = (int32_t)rows,
         .heads = a->n_heads,
@@ -35,28 +41,28 @@ static struct cs_attention_shape shape_of(const struct cs_arch *a, int64_t rows)
         .q_stride = (int32_t)d.qkv,
         .kv_stride = (int32_t)d.qkv,
         .o_stride = (int32_t)d.q,
-        .scale = 1.0f / sqrtf((float)a->head_dim),
-        .softcap = 0.0f,
+        .scale = a->scale,
+        .softcap = a->softcap,
     };
 }
 
 static void rotate(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *qkv,
                    int inverse)
 {
-    const struct cs_arch *a = l->arch;
-    if (l->encoder >= 0 || run->input->at.cos == NULL)
+    const struct cs_attention *a = l->attention;
+    const int32_t r = kind_of(run, l)->rope;
+    if (r < 0)
         return;
     /* k follows q: all their heads turn in one call */
-    run->ops->rope(run->ctx, rows, a->n_heads + a->n_kv_heads, a->head_dim,
-                   2 * run->input->tables->rot_half, dims_of(a).qkv, qkv, run->input->at.cos,
-                   run->input->at.sin, inverse);
+    run->ops->rope(run->ctx, rows, a->n_heads + a->n_kv_heads, a->head_dim, a->rope.dims,
+                   dims_of(l).qkv, qkv, run->input->at.cos[r], run->input->at.sin[r], inverse);
 }
 
 static void attend(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                    struct cs_kept *kept)
 {
-    const struct cs_attention_shape shape = shape_of(l->arch, rows);
-    const struct block_dims d = dims_of(l->arch);
+    const struct cs_attention_shape shape = shape_of(l, rows);
+    const struct block_dims d = dims_of(l);
     const struct cs_mask_plan *mask = mask_of(run, l);
     struct cs_ctx ctx = cs_run_attention_ctx(run, &shape, mask);
     run->ops->attention(&ctx, &shape, mask, kept->qkv, cs_run_at(run, kept->qkv, d.q),
@@ -67,7 +73,7 @@ static void attend(struct cs_run *run, const struct cs_layer_model *l, int64_t r
 static void gate(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                  struct cs_kept *kept)
 {
-    const struct block_dims d = dims_of(l->arch);
+    const struct block_dims d = dims_of(l);
     run->ops->gated(run->ctx, (enum cs_act)l->arch->act, rows, d.ffn, kept->up,
                     cs_run_at(run, kept->up, d.ffn), d.up, kept->a);
 }
@@ -76,7 +82,7 @@ static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
                     struct cs_kept *kept)
 {
     const struct cs_arch *a = l->arch;
-    const struct block_dims d = dims_of(a);
+    const struct block_dims d = dims_of(l);
     const struct cs_shard *const *w = l->weight;
     if (a->is_gated_mlp) {
         cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_GATE_W], NULL, kept->up);
@@ -99,7 +105,7 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     if (rows == 0)
         return;
     const struct cs_arch *a = l->arch;
-    const struct block_dims d = dims_of(a);
+    const struct block_dims d = dims_of(l);
     const struct cs_shard *const *w = l->weight;
     /* inputs of products are read again by weight gradients only, and are cheap to make again */
     const bool is_trained = l->layer->needs_weight_grad && run->recompute == CS_RECOMPUTE_NONE;
@@ -107,7 +113,7 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     kept->h1 = cs_run_keep(run, is_trained, rows * d.width);
     kept->qkv = cs_run_keep(run, true, rows * d.qkv);
     kept->o = cs_run_keep(run, true, rows * d.q);
-    kept->lse = cs_run_keep_f32(run, true, rows * a->n_heads);
+    kept->lse = cs_run_keep_f32(run, true, rows * l->attention->n_heads);
     kept->x2 = cs_run_keep(run, true, rows * d.width);
     kept->stat2 = cs_run_keep_f32(run, true, rows * 2);
     kept->h2 = cs_run_keep(run, is_trained, rows * d.width);
@@ -149,12 +155,11 @@ static void *activated_again(struct cs_run *run, const struct cs_layer_model *l,
     struct cs_kept made = *kept;
     if (!l->layer->needs_weight_grad)
         return NULL;
-    made.a = cs_run_hold(run, rows * dims_of(l->arch).ffn);
+    made.a = cs_run_hold(run, rows * dims_of(l).ffn);
     if (l->arch->is_gated_mlp)
         gate(run, l, rows, &made);
     else
-        run->ops->act(run->ctx, (enum cs_act)l->arch->act, rows * dims_of(l->arch).ffn, kept->up,
-                      made.a);
+        run->ops->act(run->ctx, (enum cs_act)l->arch->act, rows * dims_of(l).ffn, kept->up, made.a);
     return made.a;
 }
 
@@ -163,7 +168,7 @@ static void down_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
                      const void *dy, void *dup, const struct cs_kept *kept)
 {
     const struct cs_arch *a = l->arch;
-    const struct block_dims d = dims_of(a);
+    const struct block_dims d = dims_of(l);
     const struct cs_shard *const *w = l->weight;
     void *made = kept->a == NULL ? activated_again(run, l, rows, kept) : NULL;
     const void *act = kept->a != NULL ? kept->a : made;
@@ -185,7 +190,7 @@ static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
                     const void *dy, void *dh2, const struct cs_kept *kept)
 {
     const struct cs_arch *a = l->arch;
-    const struct block_dims d = dims_of(a);
+    const struct block_dims d = dims_of(l);
     const struct cs_shard *const *w = l->weight;
     const struct cs_shard *up_w = a->is_gated_mlp ? w[CS_PARAM_GATE_W] : w[CS_PARAM_UP_W];
     const struct cs_shard *up_b = a->is_gated_mlp ? NULL : w[CS_PARAM_UP_B];
@@ -204,8 +209,8 @@ static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
 static void attend_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                        const void *d_o, void *dqkv, const struct cs_kept *kept)
 {
-    const struct cs_attention_shape shape = shape_of(l->arch, rows);
-    const struct block_dims d = dims_of(l->arch);
+    const struct cs_attention_shape shape = shape_of(l, rows);
+    const struct block_dims d = dims_of(l);
     const struct cs_mask_plan *mask = mask_of(run, l);
     struct cs_ctx ctx = cs_run_attention_ctx(run, &shape, mask);
     void *q = kept->qkv;
@@ -228,7 +233,7 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     if (rows == 0)
         return;
     const struct cs_arch *a = l->arch;
-    const struct block_dims d = dims_of(a);
+    const struct block_dims d = dims_of(l);
     const struct cs_shard *const *w = l->weight;
     void *dh = cs_run_take(run, rows * d.width);
     void *dx2 = cs_run_hold(run, rows * d.width);

@@ -54,8 +54,10 @@ struct cs_run {
 struct cs_layer_model {
     const struct cs_layer *layer;
     const struct cs_arch *arch;
-    int32_t encoder;             /* index of the branch's encoder, -1: the LLM */
-    int32_t in_width, out_width; /* of its rows; embed: in_width 0, head: out_width 0 */
+    const struct cs_attention *attention; /* of a block, else NULL */
+    int32_t attention_id;                 /* its kind among those of the graph, else -1 */
+    int32_t encoder;                      /* index of the branch's encoder, -1: the LLM */
+    int32_t in_width, out_width;          /* of its rows; embed: in_width 0, head: out_width 0 */
     bool needs_backward;
     const struct cs_shard *weight[CS_PARAM_ROLE_COUNT]; /* NULL: the layer has none */
     int32_t n_feeds; /* of the graph's feeds, those that enter here */

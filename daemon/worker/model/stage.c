@@ -65,6 +65,8 @@ enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *
         struct cs_layer_model *l = &s->layer[i];
         l->layer = &graph->layers[plan_stage->first_layer + i];
         l->arch = &graph->modules[l->layer->module].arch;
+        l->attention = cs_layer_attention(graph, l->layer);
+        l->attention_id = cs_layer_attention_id(graph, l->layer);
         l->encoder = s->encoder;
         bind_params(l, params);
         bind_feeds(l, graph);

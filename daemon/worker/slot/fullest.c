@@ -22,13 +22,13 @@ static void fill_text(const struct cs_input_tables *tables, struct cs_slot *slot
 }
 
 /* Where tiles are cut at items, their number depends on where the items are. */
-static void count_tiles(struct cs_input *in)
+static void count_tiles(struct cs_input *in, int32_t m)
 {
-    struct cs_mask_plan cut = in->llm_mask;
-    if (in->at.llm_mask.cells == NULL || in->word == NULL)
+    struct cs_mask_plan cut = in->mask[m];
+    if (in->at.mask[m].cells == NULL || in->word == NULL)
         return;
     cut.n_segments = cut.n_tokens / CS_MASK_TILE + 1;
-    in->llm_lists.cells.n_q = cs_mask_tile_room(&cut);
+    in->lists[m].cells.n_q = cs_mask_tile_room(&cut);
 }
 
 static enum cs_status fill(const struct cs_input_tables *tables, unsigned needs,
@@ -51,9 +51,14 @@ static enum cs_status fill(const struct cs_input_tables *tables, unsigned needs,
         cs_input_prepare_encoder(in, e);
     }
     out->block_bytes = cs_input_measure(in);
-    count_tiles(in);
     /* other slots have more documents, and more tiles where these are cut at items */
-    out->block_bytes += ((size_t)in->llm_lists.cells.n_q + CS_SLOT_MAX_SAMPLES) * sizeof(int32_t);
+    for (int32_t m = 0; m < tables->n_masks; m++) {
+        if (tables->mask[m].encoder >= 0)
+            continue;
+        count_tiles(in, m);
+        out->block_bytes +=
+            ((size_t)in->lists[m].cells.n_q + CS_SLOT_MAX_SAMPLES) * sizeof(int32_t);
+    }
     return CS_OK;
 }
 
@@ -87,10 +92,8 @@ enum cs_status cs_input_reserve(struct cs_input *input, const struct cs_fullest 
     if (device == NULL || device->mem == NULL)
         return CS_OK;
     CS_TRY(cs_input_reserve_block(input, fullest->block_bytes, err));
-    CS_TRY(cs_input_masks_reserve(&input->llm_lists, most->llm_lists.cells.n_q,
-                                  most->llm_lists.cells.n_k, device, err));
-    for (int32_t e = 0; e < most->tables->budget->n_encoders; e++)
-        CS_TRY(cs_input_masks_reserve(&input->enc_lists[e], most->enc_lists[e].cells.n_q,
-                                      most->enc_lists[e].cells.n_k, device, err));
+    for (int32_t m = 0; m < most->tables->n_masks; m++)
+        CS_TRY(cs_input_masks_reserve(&input->lists[m], most->lists[m].cells.n_q,
+                                      most->lists[m].cells.n_k, device, err));
     return CS_OK;
 }

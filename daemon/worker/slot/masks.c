@@ -1,5 +1,5 @@
 /* Lists of tiles for attention kernels that work from them (core/mask/cells.h): one set per slot
- * and branch, built on the device by the operator mask_build, used by all layers both ways. */
+ * and mask, built on the device by the operator mask_build, used by all layers both ways. */
 #include "worker/slot/masks.h"
 
 #include <stdlib.h>

@@ -15,7 +15,7 @@ static int32_t round_up(int32_t n, int32_t to)
  * for them. */
 static int32_t wanted_documents(const struct cs_input *in)
 {
-    return round_up(in->llm_mask.n_segments, DOCUMENTS) - in->llm_mask.n_segments;
+    return round_up(in->mask[0].n_segments, DOCUMENTS) - in->mask[0].n_segments;
 }
 
 int32_t cs_input_bucket(const struct cs_input *in)
@@ -46,10 +46,9 @@ static void *longer(struct cs_input *in, const void *host, size_t size, const vo
 }
 
 /* The rows behind the slot's tokens: documents of their own, all of a row but the last. */
-static void add_documents(struct cs_input *in)
+static void add_documents(struct cs_input *in, struct cs_mask_plan *mask)
 {
     static const int32_t none = 0;
-    struct cs_mask_plan *mask = &in->llm_mask;
     const int32_t n = in->n_tokens, rows = in->llm_rows, wanted = wanted_documents(in);
     const int32_t most = rows - n, more = wanted > most ? most : wanted > 1 ? wanted : 1;
     const int32_t name = first_free_document(mask);
@@ -76,14 +75,15 @@ void cs_input_pad(struct cs_input *in)
 {
     static const int32_t none = -1;
     static const uint64_t text = CS_MASK_TEXT;
-    struct cs_mask_plan *mask = &in->llm_mask;
+    struct cs_mask_plan longest = in->mask[0], *mask = &longest;
     if (in->llm_rows == in->n_tokens)
         return;
     in->embed_ids = longer(in, in->embed_ids, sizeof *in->embed_ids, &none);
-    add_documents(in);
+    add_documents(in, mask);
     if (mask->item != NULL)
         mask->item = longer(in, mask->item, sizeof *mask->item, &none);
     if (mask->word != NULL)
         mask->word = longer(in, mask->word, sizeof *mask->word, &text);
     mask->n_tokens = in->llm_rows;
+    cs_input_set_masks(in, -1, mask);
 }

@@ -24,31 +24,48 @@ static const void *put_rows(struct cs_slot_block *b, const void *host, size_t ro
     return placed;
 }
 
-static void gather(const struct cs_input *in, const float *table, float *out)
+/* The rows of a branch: n of the host's with their positions, `rows` on the device, room for `most`
+ * there. */
+struct branch_rows {
+    int32_t encoder; /* -1: the LLM */
+    const int32_t *pos;
+    int32_t n, rows, most;
+};
+
+static void gather(const struct branch_rows *rows, size_t half, const float *table, float *out)
 {
-    const size_t half = (size_t)in->tables->rot_half;
-    for (int32_t i = 0; i < in->n_tokens; i++)
-        memcpy(out + (size_t)i * half, table + (size_t)in->slot.pos[i] * half, half * sizeof *out);
+    for (int32_t i = 0; i < rows->n; i++)
+        memcpy(out + (size_t)i * half, table + (size_t)rows->pos[i] * half, half * sizeof *out);
 }
 
 /* Rows of a rope table at the positions of the slot; straight into the block, for these are the
  * largest arrays beside the pixels. */
-static const float *put_rope(struct cs_input *in, struct cs_slot_block *b, const float *table)
+static const float *put_rope(struct cs_input *in, struct cs_slot_block *b,
+                             const struct branch_rows *rows, size_t half, const float *table)
 {
-    const size_t row = (size_t)in->tables->rot_half * sizeof *table;
-    if (table == NULL)
-        return NULL;
+    const size_t row = half * sizeof *table;
     if (b->is_host) {
-        float *out = cs_scratch_take(&in->memory, (size_t)in->n_tokens * row);
-        gather(in, table, out);
+        float *out = cs_scratch_take(&in->memory, (size_t)rows->n * row);
+        gather(rows, half, table, out);
         return out;
     }
-    const size_t at = cs_slot_block_take(b, (size_t)in->tables->budget->seq_tokens * row);
+    const size_t at = cs_slot_block_take(b, (size_t)rows->most * row);
     if (b->staging == NULL)
         return NULL;
-    gather(in, table, (float *)(void *)(b->staging + at));
-    cs_slot_block_zero_behind(b, at, row, in->n_tokens, in->llm_rows);
+    gather(rows, half, table, (float *)(void *)(b->staging + at));
+    cs_slot_block_zero_behind(b, at, row, rows->n, rows->rows);
     return (const float *)(void *)(b->placed + at);
+}
+
+static void put_ropes(struct cs_input *in, struct cs_slot_block *b, const struct branch_rows *rows)
+{
+    const struct cs_input_tables *t = in->tables;
+    for (int32_t r = 0; r < t->n_ropes; r++) {
+        if (t->rope[r].encoder != rows->encoder)
+            continue;
+        in->at.cos[r] = put_rope(in, b, rows, (size_t)t->rope[r].half, t->rope[r].cos);
+        in->at.sin[r] = put_rope(in, b, rows, (size_t)t->rope[r].half, t->rope[r].sin);
+    }
 }
 
 /* where the device writes a result of which the host keeps a copy; starts as 0 */
@@ -94,37 +111,51 @@ static struct cs_mask_plan put_mask(struct cs_slot_block *b, const struct cs_mas
     return out;
 }
 
-/* Attention of this device works from lists, and this rank has layers that attend. */
-static bool has_lists(const struct cs_input *in, unsigned need)
+/* Attention of this device works from lists, and this rank has layers that attend by mask m. */
+static bool has_lists(const struct cs_input *in, int32_t m)
 {
     const struct cs_device *device = in->tables->device;
+    const unsigned need = in->tables->mask[m].encoder < 0 ? CS_INPUT_TOKENS : CS_INPUT_ROWS;
     return device != NULL && device->ops->mask_build != NULL && (in->needs & need) != 0;
+}
+
+/* The arrays of a branch's masks once, then each mask's tiles. */
+static void put_masks(struct cs_input *in, struct cs_slot_block *b, const struct branch_rows *rows)
+{
+    const struct cs_input_tables *t = in->tables;
+    const struct cs_mask_plan *placed = NULL;
+    for (int32_t m = 0; m < t->n_masks; m++) {
+        if (t->mask[m].encoder != rows->encoder)
+            continue;
+        in->at.mask[m] = placed != NULL ? *placed : put_mask(b, &in->mask[m], rows->most);
+        in->at.mask[m].rule = in->mask[m].rule;
+        placed = &in->at.mask[m];
+        if (has_lists(in, m))
+            cs_input_masks_put(&in->lists[m], &in->mask[m], rows->encoder >= 0, b);
+    }
 }
 
 static enum cs_status reserve_lists(struct cs_input *in, struct cs_err *err)
 {
     struct cs_device *device = in->tables->device;
-    if (has_lists(in, CS_INPUT_TOKENS))
-        CS_TRY(cs_input_masks_make_room(&in->llm_lists, device, err));
-    for (int32_t e = 0; has_lists(in, CS_INPUT_ROWS) && e < in->tables->budget->n_encoders; e++)
-        CS_TRY(cs_input_masks_make_room(&in->enc_lists[e], device, err));
+    for (int32_t m = 0; m < in->tables->n_masks; m++)
+        if (has_lists(in, m))
+            CS_TRY(cs_input_masks_make_room(&in->lists[m], device, err));
     return CS_OK;
 }
 
 static void build_lists(struct cs_input *in)
 {
     struct cs_device *device = in->tables->device;
-    if (has_lists(in, CS_INPUT_TOKENS))
-        cs_input_masks_build(&in->llm_lists, &in->at.llm_mask, device);
-    for (int32_t e = 0; has_lists(in, CS_INPUT_ROWS) && e < in->tables->budget->n_encoders; e++)
-        cs_input_masks_build(&in->enc_lists[e], &in->at.enc_mask[e], device);
+    for (int32_t m = 0; m < in->tables->n_masks; m++)
+        if (has_lists(in, m))
+            cs_input_masks_build(&in->lists[m], &in->at.mask[m], device);
 }
 
 enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err)
 {
-    CS_TRY(cs_input_masks_check(&input->llm_lists, err));
-    for (int32_t e = 0; e < input->tables->budget->n_encoders; e++)
-        CS_TRY(cs_input_masks_check(&input->enc_lists[e], err));
+    for (int32_t m = 0; m < input->tables->n_masks; m++)
+        CS_TRY(cs_input_masks_check(&input->lists[m], err));
     return CS_OK;
 }
 
@@ -132,9 +163,9 @@ static void place_encoder(struct cs_input *in, struct cs_slot_block *b, int32_t 
 {
     const struct cs_input_tables *t = in->tables;
     const int64_t row = (int64_t)t->budget->enc[e].item_bytes / t->budget->enc[e].item_rows;
-    in->at.enc_mask[e] = put_mask(b, &in->enc_mask[e], in->n_rows[e]);
-    if (has_lists(in, CS_INPUT_ROWS))
-        cs_input_masks_put(&in->enc_lists[e], &in->enc_mask[e], true, b);
+    const struct branch_rows rows = {e, t->enc[e].pos, in->n_rows[e], in->n_rows[e], in->n_rows[e]};
+    put_ropes(in, b, &rows);
+    put_masks(in, b, &rows);
     if ((in->needs & CS_INPUT_PIXELS) == 0) /* a later stage's rank reads none */
         return;
     in->at.mean[e] = cs_slot_block_put(b, t->enc[e].mean, sizeof t->enc[e].mean);
@@ -150,13 +181,11 @@ static void place_encoder(struct cs_input *in, struct cs_slot_block *b, int32_t 
 static void place_llm(struct cs_input *in, struct cs_slot_block *b)
 {
     const struct cs_input_tables *t = in->tables;
-    const int32_t rows = in->llm_rows, most = t->budget->seq_tokens;
-    in->at.embed_ids = put_rows(b, in->embed_ids, sizeof *in->embed_ids, rows, rows, most);
-    in->at.cos = put_rope(in, b, t->cos);
-    in->at.sin = put_rope(in, b, t->sin);
-    in->at.llm_mask = put_mask(b, &in->llm_mask, most);
-    if (has_lists(in, CS_INPUT_TOKENS))
-        cs_input_masks_put(&in->llm_lists, &in->llm_mask, false, b);
+    const int32_t n = in->llm_rows, most = t->budget->seq_tokens;
+    const struct branch_rows rows = {-1, in->slot.pos, in->n_tokens, n, most};
+    in->at.embed_ids = put_rows(b, in->embed_ids, sizeof *in->embed_ids, n, n, most);
+    put_ropes(in, b, &rows);
+    put_masks(in, b, &rows);
 }
 
 /* First what lies at the same place in every slot, last what differs most. */
@@ -212,11 +241,9 @@ size_t cs_input_measure(struct cs_input *in)
     struct cs_slot_block b = walk_of(in);
     in->llm_rows = in->n_tokens;
     place_all(in, &b);
-    in->at.llm_mask = in->llm_mask;
-    in->at.llm_mask.cells = has_lists(in, CS_INPUT_TOKENS) ? &in->llm_lists.cells : NULL;
-    for (int32_t e = 0; e < in->tables->budget->n_encoders; e++) {
-        in->at.enc_mask[e] = in->enc_mask[e];
-        in->at.enc_mask[e].cells = has_lists(in, CS_INPUT_ROWS) ? &in->enc_lists[e].cells : NULL;
+    for (int32_t m = 0; m < in->tables->n_masks; m++) {
+        in->at.mask[m] = in->mask[m];
+        in->at.mask[m].cells = has_lists(in, m) ? &in->lists[m].cells : NULL;
     }
     return b.used;
 }
@@ -264,9 +291,8 @@ void cs_input_free(struct cs_input *input)
 {
     if (input->tables != NULL) {
         drop_block(input);
-        cs_input_masks_free(&input->llm_lists, input->tables->device);
-        for (int e = 0; e < CS_MAX_ENCODERS; e++)
-            cs_input_masks_free(&input->enc_lists[e], input->tables->device);
+        for (int32_t m = 0; m < CS_SLOT_MASKS; m++)
+            cs_input_masks_free(&input->lists[m], input->tables->device);
     }
     cs_scratch_free(&input->memory);
 }

@@ -31,18 +31,29 @@ static enum cs_status check_counts(const struct cs_input *in, const struct cs_sl
     return CS_OK;
 }
 
+void cs_input_set_masks(struct cs_input *in, int32_t encoder, const struct cs_mask_plan *rows)
+{
+    const struct cs_input_tables *t = in->tables;
+    for (int32_t m = 0; m < t->n_masks; m++) {
+        if (t->mask[m].encoder != encoder)
+            continue;
+        in->mask[m] = *rows;
+        in->mask[m].rule = t->mask[m].rule;
+    }
+}
+
 void cs_input_prepare_encoder(struct cs_input *in, int32_t e)
 {
     const struct cs_input_tables *t = in->tables;
     in->n_rows[e] = in->n_items[e] * t->budget->enc[e].item_rows;
-    in->enc_mask[e] = (struct cs_mask_plan){
-        .rule = {.kind = CS_MASK_FULL},
+    const struct cs_mask_plan items = {
         .n_tokens = in->n_rows[e],
         .doc = t->enc[e].doc,
         .pos = t->enc[e].pos,
         .n_segments = in->n_items[e],
         .segment = t->enc[e].segment,
     };
+    cs_input_set_masks(in, e, &items);
 }
 
 /* Encoder rows go to ascending, distinct LLM rows; those rows have no embedding of their own. */
@@ -84,18 +95,25 @@ static enum cs_status check_positions(const struct cs_input *in, int index, stru
     return CS_OK;
 }
 
+static bool asks_what_rows_are(enum cs_mask_kind kind)
+{
+    return kind == CS_MASK_CORNSTARCH || kind == CS_MASK_ITEM || kind == CS_MASK_IMAGE_BIDIR ||
+           kind == CS_MASK_MODALITY_BIDIR;
+}
+
 /* Rules that look at what a token is get an item and a word per row; for the others all rows are
  * text. Items are counted over the slot: they are compared within a document only. Text sees the
  * modalities of all encoders. */
 static void prepare_spans(struct cs_input *in)
 {
     const struct cs_input_tables *t = in->tables;
-    const enum cs_mask_kind kind = t->rule.kind;
+    bool is_asked = false;
+    for (int32_t m = 0; m < t->n_masks; m++)
+        is_asked |= t->mask[m].encoder < 0 && asks_what_rows_are(t->mask[m].rule.kind);
     const size_t n = (size_t)in->n_tokens;
     uint64_t text = CS_MASK_TEXT;
     int32_t first = 0;
-    if (kind != CS_MASK_CORNSTARCH && kind != CS_MASK_ITEM && kind != CS_MASK_IMAGE_BIDIR &&
-        kind != CS_MASK_MODALITY_BIDIR)
+    if (!is_asked)
         return;
     in->item = cs_scratch_take(&in->memory, n * sizeof *in->item);
     in->word = cs_scratch_take(&in->memory, n * sizeof *in->word);
@@ -128,8 +146,7 @@ static enum cs_status prepare_tokens(struct cs_input *in, int index, struct cs_e
     CS_TRY(check_positions(in, index, err));
     prepare_spans(in);
     int32_t *segment = cs_scratch_take(&in->memory, (n + 1) * sizeof(int32_t));
-    in->llm_mask = (struct cs_mask_plan){
-        .rule = in->tables->rule,
+    const struct cs_mask_plan tokens = {
         .n_tokens = in->n_tokens,
         .doc = in->slot.doc,
         .pos = in->slot.pos,
@@ -138,6 +155,7 @@ static enum cs_status prepare_tokens(struct cs_input *in, int index, struct cs_e
         .n_segments = cs_mask_segments(in->slot.doc, in->n_tokens, segment),
         .segment = segment,
     };
+    cs_input_set_masks(in, -1, &tokens);
     return CS_OK;
 }
 
@@ -177,13 +195,12 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
         .staging = old.staging,
         .placed = old.placed,
         .room = old.room,
-        .llm_lists = old.llm_lists,
         .slot = *slot,
         .needs = needs,
         .n_tokens = manifest->n_tokens[index],
         .n_labels = manifest->n_labels[index],
     };
-    memcpy(input->enc_lists, old.enc_lists, sizeof input->enc_lists);
+    memcpy(input->lists, old.lists, sizeof input->lists);
     memcpy(input->n_items, manifest->n_items[index], sizeof input->n_items);
     CS_TRY(check_counts(input, tables->budget, index, err));
     for (int32_t e = 0; e < tables->budget->n_encoders; e++)

@@ -27,14 +27,35 @@
 #include "worker/device/device.h"
 #include "worker/device/scratch.h"
 
+/* as many as all encoders and the LLM have kinds of attention */
+enum { CS_SLOT_MASKS = CS_ATTENTIONS * (CS_MAX_ENCODERS + 1) };
+
 /* Constants of a graph and its budgets, shared by all slots. Host memory. */
 struct cs_input_tables {
     struct cs_device *device;
     const struct cs_graph *graph;
     const struct cs_slot_budget *budget;
-    int32_t vocab, rot_half, n_positions;
-    struct cs_mask_rule rule; /* of the LLM */
-    float *cos, *sin; /* (n_positions, rot_half) fp32, angles position * inv_freq; NULL: no rope */
+    int32_t vocab, n_positions; /* of the LLM */
+
+    /* Masks and rotations that the graph's kinds of attention need, each once: the LLM's first. */
+    struct cs_slot_mask {
+        int32_t encoder; /* whose rows; -1: the LLM's */
+        struct cs_mask_rule rule;
+    } mask[CS_SLOT_MASKS];
+
+    struct cs_slot_rope {
+        int32_t encoder; /* as above */
+        int32_t n_positions, half;
+        const struct cs_rope *rope;
+        float *cos, *sin; /* (n_positions, half) fp32, angles position * inv_freq */
+    } rope[CS_SLOT_MASKS];
+
+    int32_t n_masks, n_ropes;
+
+    /* of every kind of attention (module's first_attention + kind): indices above, rope -1: none */
+    struct cs_slot_kind {
+        int32_t mask, rope;
+    } kind[CS_SLOT_MASKS];
 
     struct {
         int32_t *doc, *pos;             /* (rows): item of a row, row inside its item */
@@ -53,13 +74,13 @@ void cs_input_tables_free(struct cs_input_tables *tables); /* accepts NULL */
 struct cs_input_arrays {
     const int32_t *embed_ids, *label_rows, *label_ids;
     const int32_t *fill[CS_MAX_ENCODERS];
-    const float *cos, *sin;
+    const float *cos[CS_SLOT_MASKS], *sin[CS_SLOT_MASKS]; /* (rows, half) by tables->rope */
     const uint8_t *pixels[CS_MAX_ENCODERS];
     const void *patches[CS_MAX_ENCODERS]; /* acts, NULL: pixels */
     const float *mean[CS_MAX_ENCODERS], *std[CS_MAX_ENCODERS];
-    struct cs_mask_plan llm_mask, enc_mask[CS_MAX_ENCODERS];
-    double *loss;     /* (1) added to by the head */
-    uint8_t *correct; /* (n_labels), evaluation only, else NULL */
+    struct cs_mask_plan mask[CS_SLOT_MASKS]; /* by tables->mask */
+    double *loss;                            /* (1) added to by the head */
+    uint8_t *correct;                        /* (n_labels), evaluation only, else NULL */
 };
 
 /* Lists of tiles of one mask, where the device's attention works from them. */
@@ -86,11 +107,11 @@ struct cs_input {
     int32_t n_tokens, n_labels;
     int32_t llm_rows; /* of the LLM's stages: n_tokens and what is added; set by make_room */
     int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS];
-    int32_t *embed_ids;                   /* (llm_rows), -1 at rows that an encoder fills */
-    const int32_t *fill[CS_MAX_ENCODERS]; /* (n_rows): LLM row of every encoder row */
-    struct cs_mask_plan llm_mask, enc_mask[CS_MAX_ENCODERS];
-    int32_t *item;  /* (n_tokens) picture of a row, -1: text; NULL: the rule does not ask */
-    uint64_t *word; /* (n_tokens) modality of a row, or NULL */
+    int32_t *embed_ids;                      /* (llm_rows), -1 at rows that an encoder fills */
+    const int32_t *fill[CS_MAX_ENCODERS];    /* (n_rows): LLM row of every encoder row */
+    struct cs_mask_plan mask[CS_SLOT_MASKS]; /* by tables->mask; those of a branch share arrays */
+    int32_t *item;                   /* (n_tokens) picture of a row, -1: text; NULL: no rule asks */
+    uint64_t *word;                  /* (n_tokens) modality of a row, or NULL */
     int32_t *label_rows, *label_ids; /* (n_labels) */
     /* results of the head, valid after cs_input_fetch */
     double loss;      /* sum over the labels */
@@ -100,7 +121,7 @@ struct cs_input {
     bool is_placed;
     char *staging, *placed; /* one block each: page-locked host memory, its copy on the device */
     size_t room, bytes;     /* of the blocks; of this slot's part of them */
-    struct cs_input_mask llm_lists, enc_lists[CS_MAX_ENCODERS];
+    struct cs_input_mask lists[CS_SLOT_MASKS]; /* by tables->mask */
 };
 
 enum cs_input_need {
@@ -117,8 +138,10 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
                                 const struct cs_manifest *manifest, int index,
                                 const struct cs_slot *slot, unsigned needs,
                                 struct cs_err *err) CS_NODISCARD;
-/* counts and mask of an encoder from input->n_items */
+/* counts and masks of an encoder from input->n_items */
 void cs_input_prepare_encoder(struct cs_input *input, int32_t encoder);
+/* The masks of a branch (encoder -1: the LLM): these rows, each under its own rule. */
+void cs_input_set_masks(struct cs_input *in, int32_t encoder, const struct cs_mask_plan *rows);
 /* Round rows up where that is done, and take the memory that placing needs, where less was
  * reserved. After patches are set. */
 enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err) CS_NODISCARD;

@@ -1,9 +1,8 @@
-/* Tables that all slots share: rope angles, items of encoder rows, pixel normalisation. */
+/* Tables that all slots share: masks and rope angles of the kinds of attention, items of encoder rows, pixel normalisation. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mask/span.h"
 #include "worker/slot/slot.h"
 
 static const struct cs_module *find_llm(const struct cs_graph *graph)
@@ -25,38 +24,63 @@ static const struct cs_module *find_encoder(const struct cs_graph *graph, int32_
 
 /* Angles in fp32 (position * inverse frequency), as transformers forms them; cosine and sine of
  * that angle are then rounded once. */
-static enum cs_status make_rope(struct cs_input_tables *t, const struct cs_arch *arch,
-                                struct cs_err *err)
+static enum cs_status fill_rope(struct cs_slot_rope *r, struct cs_err *err)
 {
-    if (arch->rope == CS_ROPE_NONE)
-        return CS_OK;
-    t->rot_half = arch->head_dim / 2;
-    const size_t half = (size_t)t->rot_half, n = (size_t)t->n_positions * half;
+    const size_t half = (size_t)r->half, n = (size_t)r->n_positions * half;
     float *inv_freq = calloc(half + 1, sizeof *inv_freq);
-    t->cos = malloc((n + 1) * sizeof *t->cos);
-    t->sin = malloc((n + 1) * sizeof *t->sin);
-    if (inv_freq == NULL || t->cos == NULL || t->sin == NULL) {
+    r->cos = malloc((n + 1) * sizeof *r->cos);
+    r->sin = malloc((n + 1) * sizeof *r->sin);
+    if (inv_freq == NULL || r->cos == NULL || r->sin == NULL) {
         free(inv_freq);
         return cs_fail(err, CS_NO_MEMORY, "no memory for the rope table of %d positions",
-                       t->n_positions);
+                       r->n_positions);
     }
-    cs_arch_inv_freq(arch, inv_freq);
+    cs_rope_inv_freq(r->rope, inv_freq);
     for (size_t i = 0; i < n; i++) {
         const float angle = (float)(i / half) * inv_freq[i % half];
-        t->cos[i] = (float)cos((double)angle);
-        t->sin[i] = (float)sin((double)angle);
+        r->cos[i] = (float)cos((double)angle);
+        r->sin[i] = (float)sin((double)angle);
     }
     free(inv_freq);
     return CS_OK;
 }
 
-/* The rule that the job names. */
-static enum cs_status make_rule(struct cs_input_tables *t, const struct cs_spec_module *spec,
-                                struct cs_err *err)
+/* The table of a rotation: one that is there already, or a new one. */
+static enum cs_status add_rope(struct cs_input_tables *t, int32_t encoder, int32_t n_positions,
+                               const struct cs_rope *rope, int32_t *index, struct cs_err *err)
 {
-    if (spec == NULL || cs_mask_rule_named(spec->mask, spec->window, spec->prefix, &t->rule))
+    *index = -1;
+    if (rope->kind == CS_ROPE_NONE)
         return CS_OK;
-    return cs_fail(err, CS_INVALID, "the mask \"%s\" of the LLM is not known", spec->mask);
+    for (*index = 0; *index < t->n_ropes; (*index)++)
+        if (t->rope[*index].encoder == encoder && cs_rope_is_same(t->rope[*index].rope, rope))
+            return CS_OK;
+    struct cs_slot_rope *r = &t->rope[t->n_ropes++];
+    *r = (struct cs_slot_rope){
+        .encoder = encoder, .n_positions = n_positions, .half = rope->dims / 2, .rope = rope};
+    return fill_rope(r, err);
+}
+
+static int32_t add_mask(struct cs_input_tables *t, int32_t encoder, struct cs_mask_rule rule)
+{
+    for (int32_t m = 0; m < t->n_masks; m++)
+        if (t->mask[m].encoder == encoder && cs_mask_rule_is_same(t->mask[m].rule, rule))
+            return m;
+    t->mask[t->n_masks] = (struct cs_slot_mask){.encoder = encoder, .rule = rule};
+    return t->n_masks++;
+}
+
+/* What the kinds of attention of a module need. */
+static enum cs_status add_kinds(struct cs_input_tables *t, const struct cs_module *module,
+                                int32_t encoder, int32_t n_positions, struct cs_err *err)
+{
+    for (int32_t k = 0; k < module->arch.n_attentions; k++) {
+        const struct cs_attention *attention = &module->arch.attention[k];
+        struct cs_slot_kind *kind = &t->kind[module->first_attention + k];
+        kind->mask = add_mask(t, encoder, attention->rule);
+        CS_TRY(add_rope(t, encoder, n_positions, &attention->rope, &kind->rope, err));
+    }
+    return CS_OK;
 }
 
 static bool read_channels(const json_t *array, int32_t channels, float *out)
@@ -125,6 +149,7 @@ static enum cs_status make_encoder(struct cs_input_tables *t, int32_t e, struct 
         t->enc[e].doc[r] = (int32_t)(r / (size_t)item_rows);
         t->enc[e].pos[r] = (int32_t)(r % (size_t)item_rows);
     }
+    CS_TRY(add_kinds(t, module, e, item_rows, err));
     return read_pixels(t, e, module, err);
 }
 
@@ -144,9 +169,7 @@ enum cs_status cs_input_tables_new(const struct cs_graph *graph, struct cs_devic
     const struct cs_module *llm = find_llm(graph);
     if (llm != NULL) {
         t->vocab = llm->arch.vocab;
-        status = make_rope(t, &llm->arch, err);
-        if (status == CS_OK)
-            status = make_rule(t, llm->spec, err);
+        status = add_kinds(t, llm, -1, t->n_positions, err);
     }
     for (int32_t e = 0; status == CS_OK && e < budget->n_encoders; e++)
         status = make_encoder(t, e, err);
@@ -167,7 +190,9 @@ void cs_input_tables_free(struct cs_input_tables *tables)
         free(tables->enc[e].pos);
         free(tables->enc[e].segment);
     }
-    free(tables->cos);
-    free(tables->sin);
+    for (int32_t r = 0; r < tables->n_ropes; r++) {
+        free(tables->rope[r].cos);
+        free(tables->rope[r].sin);
+    }
     free(tables);
 }

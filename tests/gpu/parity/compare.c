@@ -122,7 +122,7 @@ void parity_gradients(struct parity_tally *tally, const struct parity_job *job,
         if (param->role == CS_PARAM_Q_B)
             query_bias = d.want;
         if (param->role != CS_PARAM_K_B ||
-            job->graph->modules[param->module].arch.rope != CS_ROPE_NONE) {
+            job->graph->modules[param->module].arch.attention->rope.kind != CS_ROPE_NONE) {
             judge(tally, s->label, param->name, &d, limits, worst);
             continue;
         }

@@ -2,7 +2,6 @@
 #include "core/plan/cost/bytes.h"
 
 #include "core/mask/amounts.h"
-#include "core/mask/span.h"
 
 _Static_assert((int)CS_MAX_ENCODERS <= (int)CS_MASK_AMOUNTS, "a modality per encoder");
 
@@ -11,24 +10,24 @@ int cs_device_element_bytes(const struct cs_device_class *device)
     return device->mem_bytes == 0 ? 4 : 2; /* CPU ranks train in fp32, GPUs in bf16 */
 }
 
-struct cs_mask_rule cs_module_rule(const struct cs_module *module)
+/* Items see themselves, so pairs are counted item by item. */
+static int64_t encoder_pairs(const struct cs_attention *attention, int64_t rows, int64_t item_rows)
 {
-    const struct cs_spec_module *spec = module->spec;
-    struct cs_mask_rule rule = {.kind = CS_MASK_FULL};
-    if (module->kind == CS_MODULE_LLM &&
-        (spec == NULL || !cs_mask_rule_named(spec->mask, spec->window, spec->prefix, &rule)))
-        rule.kind = CS_MASK_CAUSAL;
-    return rule;
+    const struct cs_mask_amounts item = {.tokens = item_rows};
+    return rows / item_rows * cs_mask_amounts_pairs(attention->rule, &item);
 }
 
 struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs_layer *layer,
                                    const struct cs_slot_budget *budget)
 {
     const struct cs_branch *branch = &graph->branches[graph->modules[layer->module].branch];
+    const struct cs_attention *attention = cs_layer_attention(graph, layer);
     struct cs_layer_work work = {0};
     if (branch->encoder >= 0) {
         work.tokens = budget->enc[branch->encoder].rows;
-        work.pairs = work.tokens * budget->enc[branch->encoder].item_rows;
+        if (attention != NULL)
+            work.pairs =
+                encoder_pairs(attention, work.tokens, budget->enc[branch->encoder].item_rows);
         return work;
     }
     struct cs_mask_amounts amounts = {.tokens = budget->seq_tokens, .n = budget->n_encoders};
@@ -40,7 +39,8 @@ struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs
     }
     int64_t text = seq - images > seq / 8 ? seq - images : seq / 8;
     work.tokens = seq;
-    work.pairs = cs_mask_amounts_pairs(cs_module_rule(&graph->modules[layer->module]), &amounts);
+    if (attention != NULL)
+        work.pairs = cs_mask_amounts_pairs(attention->rule, &amounts);
     work.label_rows = text > 1 ? text / 2 : 1;
     return work;
 }

@@ -2,19 +2,16 @@
 #ifndef CS_PLAN_COST_BYTES_H
 #define CS_PLAN_COST_BYTES_H
 
-#include "core/mask/rule.h"
 #include "core/model/budget.h"
 #include "core/model/graph.h"
 #include "core/plan/cluster.h"
 
 struct cs_layer_work {
     int64_t tokens;     /* rows of the slot that pass the layer */
-    int64_t pairs;      /* query-key pairs of its attention */
+    int64_t pairs;      /* query-key pairs of its attention, 0 where it does not attend */
     int64_t label_rows; /* rows with a label (head) */
 };
 
-/* The rule of the attention of a module's layers: of the LLM the job's, else full. */
-struct cs_mask_rule cs_module_rule(const struct cs_module *module);
 struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs_layer *layer,
                                    const struct cs_slot_budget *budget);
 /* bytes of one weight or activation element: 4 on CPUs, 2 on GPUs */

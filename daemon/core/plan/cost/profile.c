@@ -19,6 +19,15 @@ int64_t cs_quadratic_ns(const struct cs_quadratic *q, int64_t rows)
     return ns > 0 && ns < 9e18 ? (int64_t)llround(ns) : 0;
 }
 
+/* What kinds of attention do otherwise than the first does, and masks beside causal and full. */
+static void add_attention(struct cs_buf *text, int32_t kind, const struct cs_attention *a)
+{
+    if (kind > 0)
+        cs_buf_addf(text, "attention %d %d %d %d\n", kind, a->n_heads, a->n_kv_heads, a->head_dim);
+    if (a->rule.kind != CS_MASK_FULL && a->rule.kind != CS_MASK_CAUSAL)
+        cs_buf_addf(text, "mask %d %d %d\n", (int)a->rule.kind, a->rule.window, a->rule.prefix);
+}
+
 void cs_profile_key(const struct cs_graph *graph, const struct cs_device_class *device,
                     char key[65])
 {
@@ -26,13 +35,13 @@ void cs_profile_key(const struct cs_graph *graph, const struct cs_device_class *
     cs_buf_addf(&text, "%s\n", device->name);
     for (int32_t m = 0; m < graph->n_modules; m++) {
         const struct cs_arch *a = &graph->modules[m].arch;
+        const struct cs_attention *first = &a->attention[0];
         cs_buf_addf(&text, "%s %s %d %d %d %d %d %d %d %d %d %d %d %d\n", graph->modules[m].name,
-                    a->family, a->width, a->in_width, a->n_heads, a->n_kv_heads, a->head_dim,
-                    a->ffn_width, a->is_gated_mlp, (int)a->norm, (int)a->act, a->vocab,
-                    a->patch_size, a->image_size);
-        const struct cs_mask_rule rule = cs_module_rule(&graph->modules[m]);
-        if (rule.kind != CS_MASK_FULL && rule.kind != CS_MASK_CAUSAL)
-            cs_buf_addf(&text, "mask %d %d %d\n", (int)rule.kind, rule.window, rule.prefix);
+                    a->family, a->width, a->in_width, first->n_heads, first->n_kv_heads,
+                    first->head_dim, a->ffn_width, a->is_gated_mlp, (int)a->norm, (int)a->act,
+                    a->vocab, a->patch_size, a->image_size);
+        for (int32_t k = 0; k < a->n_attentions; k++)
+            add_attention(&text, k, &a->attention[k]);
     }
     cs_sha256_hex(cs_buf_str(&text), text.len, key);
     cs_buf_free(&text);
@@ -121,6 +130,7 @@ static enum cs_status read_row(const json_t *json, size_t index, struct cs_arena
         return cs_fail(err, CS_INVALID, "profile.layers[%zu]: tp and cp are 1 to 4096", index);
     row->module = cs_arena_strdup(arena, module);
     row->kind = (enum cs_layer_kind)at;
+    row->attention = (int32_t)json_integer_value(json_object_get(json, "attention"));
     row->tp = (int32_t)tp;
     row->cp = (int32_t)cp;
     char where[48];
@@ -212,6 +222,8 @@ json_t *cs_profile_json(const struct cs_profile *profile)
         const struct cs_profile_row *row = &profile->row[i];
         json_t *json = json_pack("{s:s s:s s:i s:i}", "module", row->module, "kind",
                                  kind_names[row->kind], "tp", row->tp, "cp", row->cp);
+        if (row->attention > 0)
+            json_object_set_new(json, "attention", json_integer(row->attention));
         write_parts(json, row_parts, CS_ARRAY_LEN(row_parts), row);
         json_array_append_new(layers, json);
     }
@@ -268,8 +280,9 @@ const struct cs_profile_row *cs_profile_find(const struct cs_profile *profile,
 {
     for (int32_t i = 0; profile && i < profile->n_rows; i++) {
         const struct cs_profile_row *row = &profile->row[i];
-        if (row->kind == layer->kind && row->tp == tp && row->cp == cp &&
-            strcmp(row->module, graph->modules[layer->module].name) == 0)
+        if (row->kind == layer->kind &&
+            row->attention == (layer->attention > 0 ? layer->attention : 0) && row->tp == tp &&
+            row->cp == cp && strcmp(row->module, graph->modules[layer->module].name) == 0)
             return row;
     }
     return NULL;

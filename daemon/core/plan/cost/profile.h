@@ -1,4 +1,4 @@
-/* Measured costs: per (module, layer kind, tp, cp) quadratics in the rows of a slot, and what a
+/* Measured costs: per (module, layer kind, kind of attention, tp, cp) quadratics in the rows of a slot, and what a
  * step needs beside its layers.
  *
  *   {"schema": "cornstarch.profile/1", "key": HASH, "device": "h100-80g", "precision": "bf16",
@@ -9,6 +9,8 @@
  *      "prepare": [a, b, c]}, ...],
  *    "step": {"clear": [a, b, c], "norm": [a, b, c], "update": [a, b, c]},
  *    "step_bf16": {"clear": [a, b, c], "norm": [a, b, c], "update": [a, b, c]}}
+ *
+ * A row of a block whose attention is not of the model's first kind has "attention": its kind.
  *
  * time = a x^2 + b x + c nanoseconds. x of a layer: the rows of the slot that pass it, of a head
  * those with a label. fwd: of a layer that is frozen with nothing trainable before it; fwd_input
@@ -45,6 +47,7 @@ struct cs_quadratic {
 struct cs_profile_row {
     const char *module;
     enum cs_layer_kind kind;
+    int32_t attention; /* of a block, in the module's arch.attention; else 0 */
     int32_t tp, cp;
     struct cs_quadratic fwd, fwd_input, fwd_weight, bwd_input, bwd_weight, prepare;
     struct cs_quadratic bwd_weight_bf16; /* state in bf16; all 0: not measured */

@@ -34,9 +34,9 @@ static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *
                            enum cs_recompute recompute, int element)
 {
     const struct cs_arch *a = &graph->modules[layer->module].arch;
-    const int64_t w = a->width, f = a->ffn_width, q = (int64_t)a->n_heads * a->head_dim,
-                  qkv = q + 2 * (int64_t)a->n_kv_heads * a->head_dim,
-                  up = a->is_gated_mlp ? 2 * f : f;
+    const struct cs_attention *at = cs_layer_attention(graph, layer);
+    const int64_t w = a->width, f = a->ffn_width, q = cs_attention_q_width(at),
+                  qkv = q + 2 * cs_attention_kv_width(at), up = a->is_gated_mlp ? 2 * f : f;
     if (!layer->needs_input_grad && !layer->needs_weight_grad)
         return rows * element * (5 * w + qkv + q + up + f);
     const int64_t mlp = up + (a->is_gated_mlp || recompute != CS_RECOMPUTE_NONE ? f : 0);
@@ -70,8 +70,9 @@ static int64_t block_held(const struct cs_graph *graph, const struct cs_layer *l
                           enum cs_recompute recompute, int element)
 {
     const struct cs_arch *a = &graph->modules[layer->module].arch;
+    const struct cs_attention *at = cs_layer_attention(graph, layer);
     const int64_t w = a->width, f = a->ffn_width,
-                  qkv = ((int64_t)a->n_heads + 2 * (int64_t)a->n_kv_heads) * a->head_dim;
+                  qkv = cs_attention_q_width(at) + 2 * cs_attention_kv_width(at);
     const int64_t again = recompute == CS_RECOMPUTE_NONE ? 0 : 2 * w + f;
     const int64_t full =
         recompute == CS_RECOMPUTE_FULL

@@ -1,0 +1,79 @@
+"""Writes the small language models of models/ that are not in the older set, with their exact behaviour.
+
+  python3 tests/golden/make_llms.py DIR [NAME...]      needs torch and transformers; CPU, float32, eager attention
+
+The keys of golden.safetensors are those that README.md lists."""
+import os
+import sys
+
+import torch
+import transformers
+from safetensors.torch import save_file
+
+VOCAB = 67
+small = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64, initializer_range=0.2, rms_norm_eps=1e-6,
+             bos_token_id=1, eos_token_id=2, pad_token_id=0)
+MODELS = {
+    # two kinds of attention in one model: 6 tokens back, everything, 6 tokens back
+    "qwen2-window": ("Qwen2Config", dict(
+        small, tie_word_embeddings=True, use_sliding_window=True, sliding_window=6,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
+    # norms of every head of q and k, heads that are not width / heads wide
+    "qwen3": ("Qwen3Config", dict(small, head_dim=12, tie_word_embeddings=False)),
+}
+
+
+def batch():
+    """Two samples of 23 tokens; some positions do not train."""
+    ids = torch.randint(3, VOCAB, (2, 23), generator=torch.Generator().manual_seed(1))
+    labels = ids.clone()
+    labels[:, :5] = -100
+    labels[0, 11:14] = -100
+    labels[1, 19:] = -100
+    return ids, labels
+
+
+def five_steps(model, forward):
+    decayed = [p for p in model.parameters() if p.dim() >= 2]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    optimizer = torch.optim.AdamW([dict(params=decayed, weight_decay=0.1), dict(params=others, weight_decay=0.0)],
+                                  lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
+    losses, norms = [], []
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = forward().loss
+        loss.backward()
+        norms.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)))
+        losses.append(float(loss.detach()))
+        optimizer.step()
+    return torch.tensor(losses), torch.tensor(norms)
+
+
+def write(name, directory):
+    torch.manual_seed(0)
+    kind, options = MODELS[name]
+    config = getattr(transformers, kind)(**options)
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().train()
+    for p in model.parameters():  # norms and biases away from their neutral values, so that mistakes show
+        if p.dim() == 1:
+            p.data += 0.1 * torch.randn_like(p)
+    model.save_pretrained(directory)
+    os.remove(os.path.join(directory, "generation_config.json"))
+    ids, labels = batch()
+
+    def forward():
+        return model(input_ids=ids, labels=labels, output_hidden_states=True, use_cache=False)
+
+    out = forward()
+    out.loss.backward()
+    tensors = {"in.ids": ids, "in.labels": labels, "out.tokens": (labels[:, 1:] != -100).sum(),
+               "out.loss": out.loss.detach(), "out.logits": out.logits.detach()}
+    tensors |= {f"out.hidden.{i}": h.detach() for i, h in enumerate(out.hidden_states)}
+    tensors |= {"grad." + n: p.grad.detach().clone() for n, p in model.named_parameters()}
+    tensors["step.loss"], tensors["step.norm"] = five_steps(model, forward)
+    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, os.path.join(directory, "golden.safetensors"))
+
+
+for name in sys.argv[2:] or MODELS:
+    write(name, os.path.join(sys.argv[1], name))
