@@ -18,7 +18,7 @@
 #include "support/need.h"
 #include "support/planned.h"
 #include "support/step.h"
-#include "worker/exec/state.h"
+#include "worker/exec/arena.h"
 #include "worker/exec/trainer.h"
 
 enum { VOCAB = 199, SLOTS = 4 };

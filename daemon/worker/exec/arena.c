@@ -1,10 +1,11 @@
 /* The arena of a rank: one piece of device memory, divided as worker/memory/plan.h plans; see exec.h. */
+#include "worker/exec/arena.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/sched/lower/lower.h"
-#include "worker/exec/state.h"
 
 static double gib(size_t bytes)
 {
@@ -248,15 +249,6 @@ enum cs_status cs_exec_use_memory(struct cs_exec *exec, const struct cs_program 
     cs_scratch_bind(&exec->scratch, exec->arena, m->scratch);
     cs_boundary_follow(exec->boundary, m->n_buffers, m->buffer, exec->arena + m->scratch + m->kept);
     return CS_OK;
-}
-
-void cs_exec_place(struct cs_exec *exec, struct cs_saved *saved, int32_t stage, int32_t slot)
-{
-    const struct cs_memory_plan *m = exec->planned;
-    const struct cs_memory_place *place = &m->place[slot * m->n_stages + stage];
-    char *kept = exec->arena + m->scratch;
-    cs_scratch_bind(&saved->memory, kept + place->keep, m->stage[stage].keep);
-    cs_scratch_bind(&saved->held, kept + place->held, m->stage[stage].held);
 }
 
 void cs_exec_free_memory(struct cs_exec *exec)

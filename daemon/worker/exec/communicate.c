@@ -1,10 +1,13 @@
 /* The communication thread: it alone touches the transport. See exec.h for the order of things. */
+#include "worker/exec/communicate.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "worker/exec/state.h"
+#include "worker/exec/actions.h"
+#include "worker/exec/messages.h"
 
 enum { ROUND_MS = 500, CHANNEL_AHEAD = 4 };
 
@@ -31,33 +34,14 @@ static bool is_collective(const struct cs_action *a)
     return a->comm >= 0;
 }
 
-enum cs_status cs_exec_collective(struct cs_exec *exec, const struct cs_action *action,
-                                  struct cs_err *err)
-{
-    const struct cs_exec_config *c = &exec->config;
-    if (action->op == CS_OP_TIED)
-        return cs_optim_tied(c->optim, c->comm, c->deadline_ms, err);
-    if (action->op == CS_OP_NORM)
-        return cs_optim_norm(c->optim, c->comm, exec->manifest->trained_tokens, c->deadline_ms,
-                             err);
-    if (action->op == CS_OP_REDUCE && c->replicas != NULL) {
-        CS_TRY(cs_optim_tied_here(c->optim, err));
-        return cs_replicas_reduce(c->replicas, err);
-    }
-    if (action->op == CS_OP_GATHER && c->replicas != NULL)
-        return cs_replicas_gather(c->replicas, err);
-    return cs_fail(err, CS_INTERNAL, "action %u (%s) is no collective", action->id,
-                   cs_op_letter((enum cs_op)action->op));
-}
-
 static void complete(struct comm_run *c, uint32_t i)
 {
     const struct cs_action *a = action_at(c, i);
     struct cs_exec *exec = c->exec;
     c->state[i] = DONE;
     c->moved_ns = cs_now_ns();
-    if (a->op == CS_OP_SEND)
-        cs_boundary_give(exec->boundary, a->edge, a->slot, a->is_grad);
+    if (!is_collective(a))
+        cs_exec_close_message(exec, a);
     cs_exec_event(exec, CS_EVENT_ACTION, a->id, c->start_ns[i], c->moved_ns, 0);
     cs_exec_finish(exec, a->id);
 }
@@ -71,29 +55,21 @@ static enum cs_status post(struct comm_run *c, uint32_t i, struct cs_err *err)
 {
     const struct cs_action *a = action_at(c, i);
     struct cs_exec *exec = c->exec;
-    const struct cs_edge *edge = &exec->config.plan->edges[a->edge];
-    const int64_t rows = cs_exec_edge_rows(exec, a->edge, a->slot);
-    const bool is_send = a->op == CS_OP_SEND;
     c->start_ns[i] = c->moved_ns = cs_now_ns();
     cs_exec_show(exec, 1, (int32_t)a->id);
-    void *data = is_send ? cs_boundary_at(exec->boundary, a->edge, a->slot, a->is_grad)
-                         : cs_boundary_take(exec->boundary, a->edge, a->slot, a->is_grad, rows);
-    if (rows == 0) {
+    const struct cs_message message = cs_exec_open_message(exec, a);
+    if (message.bytes == 0) {
         complete(c, i);
         return CS_OK;
     }
     c->xfer[i] = (struct cs_xfer){
         .peer = exec->config.first_rank + a->peer,
-        .data = data,
-        .bytes = (size_t)rows * (size_t)edge->width * exec->config.device->ops->act_bytes,
-        .is_send = is_send,
+        .data = message.data,
+        .bytes = message.bytes,
+        .is_send = a->op == CS_OP_SEND,
     };
     c->state[i] = POSTED;
     ++*channel_of(c, a);
-    if (is_send) {
-        exec->messages_sent++;
-        exec->bytes_sent += (int64_t)c->xfer[i].bytes;
-    }
     return exec->config.comm->table->post(exec->config.comm, &c->xfer[i], err);
 }
 
@@ -102,7 +78,7 @@ static enum cs_status collect(struct comm_run *c, uint32_t i, struct cs_err *err
     const struct cs_action *a = action_at(c, i);
     c->start_ns[i] = cs_now_ns();
     cs_exec_show(c->exec, 1, (int32_t)a->id);
-    CS_TRY(cs_exec_collective(c->exec, a, err));
+    CS_TRY(cs_exec_act(c->exec, a, err));
     complete(c, i);
     return CS_OK;
 }

@@ -9,7 +9,12 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "worker/exec/state.h"
+#include "worker/exec/actions.h"
+#include "worker/exec/arena.h"
+#include "worker/exec/communicate.h"
+#include "worker/exec/enqueue.h"
+#include "worker/exec/marks.h"
+#include "worker/exec/saved.h"
 
 static enum cs_wait wait_of(const struct cs_exec *exec, const struct cs_action *action)
 {
@@ -56,12 +61,11 @@ static void show_samples(struct cs_exec *exec, const struct cs_action *a)
 static enum cs_status run_action(struct cs_exec *exec, const struct cs_action *a,
                                  struct cs_err *err)
 {
-    const bool is_comm = cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMM;
     cs_exec_place_slot(exec, a);
     const int64_t start = cs_now_ns(), cpu = cs_thread_cpu_ns();
     cs_exec_show(exec, 0, (int32_t)a->id);
     show_samples(exec, a);
-    CS_TRY(is_comm ? cs_exec_collective(exec, a, err) : cs_exec_compute(exec, a, err));
+    CS_TRY(cs_exec_act(exec, a, err));
     cs_exec_event(exec, CS_EVENT_ACTION, a->id, start, cs_now_ns(),
                   (cs_thread_cpu_ns() - cpu) / 1000);
     cs_exec_show(exec, 0, -1);
@@ -123,42 +127,7 @@ static enum cs_status run_both(struct cs_exec *exec, struct cs_err *err)
     return exec->failure.status;
 }
 
-/* ---- memory of a step ---- */
-
-static void free_saved(struct cs_exec *exec)
-{
-    const int32_t n = exec->config.plan->n_stages;
-    for (int32_t i = 0; exec->saved != NULL && i < exec->saved_room * n; i++)
-        cs_saved_free(exec->saved[i]);
-    for (int32_t s = 0; exec->spare != NULL && s < n; s++) {
-        for (int32_t i = 0; i < exec->n_spare[s]; i++)
-            cs_saved_free(exec->spare[s][i]);
-        free(exec->spare[s]);
-    }
-    free(exec->saved);
-    free(exec->spare);
-    free(exec->n_spare);
-}
-
-static enum cs_status reserve_saved(struct cs_exec *exec, int32_t n_slots, struct cs_err *err)
-{
-    const size_t n = (size_t)exec->config.plan->n_stages;
-    if (n_slots <= exec->saved_room)
-        return CS_OK;
-    struct cs_saved **saved = calloc((size_t)n_slots * n + 1, sizeof *saved);
-    if (saved == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for the activations of %d slots", n_slots);
-    free(exec->saved); /* empty between steps */
-    exec->saved = saved;
-    for (size_t s = 0; s < n; s++) {
-        void *grown = realloc(exec->spare[s], (size_t)n_slots * sizeof(struct cs_saved *));
-        if (grown == NULL)
-            return cs_fail(err, CS_NO_MEMORY, "no memory for the activations of %d slots", n_slots);
-        exec->spare[s] = grown;
-    }
-    exec->saved_room = n_slots;
-    return CS_OK;
-}
+/* ---- a step ---- */
 
 static enum cs_status reserve_actions(struct cs_exec *exec, struct cs_err *err)
 {
@@ -206,7 +175,7 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
     if (cs_exec_has_failed(exec))
         return cs_fail(err, CS_STATE, "this worker has failed before");
     CS_TRY(reserve_actions(exec, err));
-    CS_TRY(reserve_saved(exec, program->n_slots, err));
+    CS_TRY(cs_exec_reserve_saved(exec, program->n_slots, err));
     CS_TRY(cs_boundary_begin(exec->boundary, program->n_slots, err));
     CS_TRY(cs_exec_use_memory(exec, program, inputs[0].tables, err));
     if (!program->is_eval)
@@ -275,10 +244,11 @@ void cs_exec_free(struct cs_exec *exec)
         return;
     for (int32_t s = 0; exec->stage != NULL && s < exec->config.plan->n_stages; s++)
         cs_stage_free(exec->stage[s]);
-    free_saved(exec);
+    cs_exec_free_saved(exec);
     cs_boundary_free(exec->boundary);
     cs_scratch_free(&exec->scratch);
     cs_exec_free_memory(exec);
+    cs_exec_free_graphs(exec);
     cs_exec_free_marks(exec);
     free(exec->stage);
     free(exec->done);

@@ -74,24 +74,4 @@ void cs_exec_show(struct cs_exec *exec, int is_comm, int32_t action);
 /* rows of an edge in a slot, known before it is placed */
 int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot);
 
-/* compute.c: before an action, outside of its times: if it is the first that computes on its slot,
- * the slot goes to where the device reads it */
-void cs_exec_place_slot(struct cs_exec *exec, const struct cs_action *action);
-/* run one compute action */
-enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *action,
-                               struct cs_err *err) CS_NODISCARD;
-/* communicate.c: run one collective on the calling thread; the communication thread's loop */
-enum cs_status cs_exec_collective(struct cs_exec *exec, const struct cs_action *action,
-                                  struct cs_err *err) CS_NODISCARD;
-void *cs_exec_communicate(void *exec);
-/* arena.c: give a set of activations its place in the arena; everything goes */
-void cs_exec_place(struct cs_exec *exec, struct cs_saved *saved, int32_t stage, int32_t slot);
-enum cs_status cs_exec_use_memory(struct cs_exec *exec, const struct cs_program *program,
-                                  const struct cs_input_tables *tables,
-                                  struct cs_err *err) CS_NODISCARD;
-void cs_exec_free_memory(struct cs_exec *exec);
-/* enqueue.c: run the whole step on a device with streams */
-enum cs_status cs_exec_enqueue(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;
-void cs_exec_free_marks(struct cs_exec *exec);
-
 #endif

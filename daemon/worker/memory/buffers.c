@@ -72,11 +72,6 @@ static struct crossing *crossing_at(const struct search *s, int32_t edge, int32_
 
 /* ---- who makes and reads what ---- */
 
-static bool is_backward(const struct cs_action *a)
-{
-    return a->op == CS_OP_BWD || a->op == CS_OP_BWD_INPUT || a->op == CS_OP_BWD_WEIGHT;
-}
-
 /* A gradient is read and made by the first of a slot's backwards on a stage: the whole one, the
  * input half, or the weight half where there is no other. */
 static void note_edge(struct search *s, int32_t edge, int32_t stage)
@@ -85,8 +80,9 @@ static void note_edge(struct search *s, int32_t edge, int32_t stage)
     const struct cs_rank_program *p = &s->program->rank[rank_of(s, stage)];
     for (uint32_t i = 0; i < p->n_fifo[CS_STREAM_COMPUTE]; i++) {
         const struct cs_action *a = &p->actions[p->fifo[CS_STREAM_COMPUTE][i]];
-        const bool is_fwd = a->op == CS_OP_FWD;
-        if (a->stage != stage || (!is_fwd && !(e->has_grad && is_backward(a))))
+        const enum cs_op op = (enum cs_op)a->op;
+        const bool is_fwd = cs_op_does(op, CS_PART_FORWARD);
+        if (a->stage != stage || (!is_fwd && !(e->has_grad && cs_op_does(op, CS_PART_BACKWARD))))
             continue;
         struct crossing *c = crossing_at(s, edge, a->slot, !is_fwd);
         uint32_t *place = (stage == e->from) == is_fwd ? &c->made : &c->read;

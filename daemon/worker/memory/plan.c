@@ -93,10 +93,11 @@ static void backward(struct rehearsal *r, bool is_split)
     cs_stage_bwd_weight(r->stage, &run, &r->saved);
 }
 
-static bool has_op(const struct cs_rank_program *p, int32_t stage, enum cs_op op)
+/* the program has an action of the stage that does these parts and no others */
+static bool has_parts(const struct cs_rank_program *p, int32_t stage, unsigned parts)
 {
     for (uint32_t i = 0; i < p->n_actions; i++)
-        if (p->actions[i].op == op && p->actions[i].stage == stage)
+        if (p->actions[i].stage == stage && cs_op_table[p->actions[i].op].parts == parts)
             return true;
     return false;
 }
@@ -108,8 +109,8 @@ struct kind {
 
 static struct kind kind_of(const struct cs_rank_program *p, bool is_eval, int32_t stage)
 {
-    const bool is_split = has_op(p, stage, CS_OP_BWD_INPUT);
-    return (struct kind){is_eval, is_split, !is_split || has_op(p, stage, CS_OP_BWD)};
+    const bool is_split = has_parts(p, stage, CS_PART_INPUT);
+    return (struct kind){is_eval, is_split, !is_split || has_parts(p, stage, CS_PART_BACKWARD)};
 }
 
 static struct cs_memory_rehearsal *known_at(const struct cs_memory_config *config, struct kind k,
@@ -187,25 +188,14 @@ static void visit(const struct walk *w, const struct cs_action *a)
 {
     const struct cs_stage_model *model = a->stage >= 0 ? w->config->stage[a->stage] : NULL;
     const bool keeps = model != NULL && model->has_backward && !w->out->is_eval;
-    const bool is_whole = a->op == CS_OP_BWD;
-    switch (a->op) {
-    case CS_OP_FWD:
-        if (keeps)
-            begin(w, a, 0);
-        break;
-    case CS_OP_BWD:
-    case CS_OP_BWD_INPUT:
-        if (!is_whole)
-            begin(w, a, 1);
-        if (is_whole || !w->leaves[a->stage])
-            end(w, a);
-        break;
-    case CS_OP_BWD_WEIGHT:
+    const unsigned parts = cs_op_table[a->op].parts;
+    const bool is_input_half = parts == CS_PART_INPUT;
+    if (parts == CS_PART_FORWARD && keeps)
+        begin(w, a, 0);
+    if (is_input_half)
+        begin(w, a, 1);
+    if ((parts & CS_PART_WEIGHT) != 0 || (is_input_half && !w->leaves[a->stage]))
         end(w, a);
-        break;
-    default:
-        break;
-    }
 }
 
 static enum cs_status arrange(struct walk *w, struct cs_err *err)

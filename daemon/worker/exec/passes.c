@@ -1,42 +1,16 @@
-/* Compute actions: a stage's forward and backward on a slot, the optimizer's step. Between run_on
- * and cs_graphs_close a stage may only be written down (worker/exec/graphs.h). */
+/* The passes of a stage over a slot: forward, backward, and the two halves of a split backward. Between
+ * run_on and cs_graphs_close a stage may only be written down (worker/exec/graphs.h). */
+#include "worker/exec/passes.h"
+
 #include <stdlib.h>
 
-#include "worker/exec/state.h"
+#include "worker/exec/saved.h"
 
 struct ends {
     const void *x, *dy;
     void *y, *dx;
     struct cs_layer_ends layer;
 };
-
-static struct cs_saved *take_saved(struct cs_exec *exec, int32_t stage, int32_t slot)
-{
-    struct cs_saved *s = exec->n_spare[stage] > 0 ? exec->spare[stage][--exec->n_spare[stage]]
-                                                  : calloc(1, sizeof *s);
-    CS_ASSERT(s != NULL);
-    s->memory.device = s->held.device = exec->config.device;
-    cs_exec_place(exec, s, stage, slot);
-    exec->saved[slot * exec->config.plan->n_stages + stage] = s;
-    return s;
-}
-
-static void give_saved(struct cs_exec *exec, int32_t stage, int32_t slot)
-{
-    struct cs_saved **at = &exec->saved[slot * exec->config.plan->n_stages + stage];
-    struct cs_saved *s = *at;
-    *at = NULL;
-    s->is_split = false;
-    exec->saved_bytes -= s->memory.used + s->held.used;
-    exec->spare[stage][exec->n_spare[stage]++] = s;
-}
-
-static void count_saved(struct cs_exec *exec, size_t bytes)
-{
-    exec->saved_bytes += bytes;
-    if (exec->saved_bytes > exec->saved_peak)
-        exec->saved_peak = exec->saved_bytes;
-}
 
 /* errors of what is enqueued show when the device is waited for */
 static void note(struct cs_exec *exec, enum cs_status status, const struct cs_err *err)
@@ -71,13 +45,6 @@ static const struct cs_watch *watch_of(struct cs_exec *exec, int32_t slot)
     return exec->config.replicas != NULL ? &exec->watch : NULL;
 }
 
-void cs_exec_place_slot(struct cs_exec *exec, const struct cs_action *action)
-{
-    const bool is_compute = cs_op_stream((enum cs_op)action->op) == CS_STREAM_COMPUTE;
-    if (is_compute && action->slot >= 0 && !exec->inputs[action->slot].is_placed)
-        cs_input_place(&exec->inputs[action->slot]);
-}
-
 static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t slot)
 {
     *ctx = cs_device_ctx(exec->config.device);
@@ -91,7 +58,7 @@ static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t sl
     return run;
 }
 
-static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
 {
     const struct cs_plan *plan = exec->config.plan;
     const struct cs_stage_model *stage = exec->stage[a->stage];
@@ -109,12 +76,13 @@ static enum cs_status forward(struct cs_exec *exec, const struct cs_action *a, s
             e.y = cs_boundary_take(exec->boundary, i, a->slot, 0,
                                    cs_exec_edge_rows(exec, i, a->slot));
     }
-    struct cs_saved *saved =
-        stage->has_backward && !exec->program->is_eval ? take_saved(exec, a->stage, a->slot) : NULL;
+    struct cs_saved *saved = stage->has_backward && !exec->program->is_eval
+                                 ? cs_exec_take_saved(exec, a->stage, a->slot)
+                                 : NULL;
     cs_stage_fwd(stage, &run, e.x, &e.layer, e.y, saved);
     cs_graphs_close(exec->graphs, a->id);
     if (saved != NULL)
-        count_saved(exec, saved->memory.used);
+        cs_exec_count_saved(exec, saved->memory.used);
     for (int32_t i = 0; i < plan->n_edges; i++)
         if (plan->edges[i].to == a->stage)
             cs_boundary_give(exec->boundary, i, a->slot, 0);
@@ -152,29 +120,29 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
     saved->is_split = is_half;
     cs_stage_bwd(stage, &run, e.dy, e.dx, &e.layer, saved);
     cs_graphs_close(exec->graphs, a->id);
-    count_saved(exec, saved->held.used);
+    cs_exec_count_saved(exec, saved->held.used);
     if (saved->later.n == 0)
-        give_saved(exec, a->stage, a->slot);
+        cs_exec_give_saved(exec, a->stage, a->slot);
     for (int32_t i = 0; i < plan->n_edges; i++)
         if (plan->edges[i].has_grad && plan->edges[i].from == a->stage)
             cs_boundary_give(exec->boundary, i, a->slot, 1);
     return CS_OK;
 }
 
-static enum cs_status backward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
+enum cs_status cs_exec_backward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
 {
     return run_backward(exec, a, false, err);
 }
 
-static enum cs_status backward_input(struct cs_exec *exec, const struct cs_action *a,
-                                     struct cs_err *err)
+enum cs_status cs_exec_backward_input(struct cs_exec *exec, const struct cs_action *a,
+                                      struct cs_err *err)
 {
     return run_backward(exec, a, true, err);
 }
 
 /* Of a stage without an input half: its whole backward. */
-static enum cs_status backward_weight(struct cs_exec *exec, const struct cs_action *a,
-                                      struct cs_err *err)
+enum cs_status cs_exec_backward_weight(struct cs_exec *exec, const struct cs_action *a,
+                                       struct cs_err *err)
 {
     struct cs_saved *saved = exec->saved[a->slot * exec->config.plan->n_stages + a->stage];
     struct cs_ctx ctx;
@@ -188,41 +156,6 @@ static enum cs_status backward_weight(struct cs_exec *exec, const struct cs_acti
         return run_backward(exec, a, false, err);
     cs_stage_bwd_weight(exec->stage[a->stage], &run, saved);
     cs_graphs_close(exec->graphs, a->id);
-    give_saved(exec, a->stage, a->slot);
+    cs_exec_give_saved(exec, a->stage, a->slot);
     return CS_OK;
-}
-
-static enum cs_status update(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
-{
-    (void)a;
-    (void)err;
-    cs_optim_update(exec->config.optim, exec->manifest->step);
-    return CS_OK;
-}
-
-static enum cs_status mark(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
-{
-    (void)exec;
-    (void)a;
-    (void)err;
-    return CS_OK;
-}
-
-enum cs_status cs_exec_compute(struct cs_exec *exec, const struct cs_action *action,
-                               struct cs_err *err)
-{
-    static enum cs_status (*const run[CS_OP_COUNT])(struct cs_exec *, const struct cs_action *,
-                                                    struct cs_err *) = {
-        [CS_OP_FWD] = forward,
-        [CS_OP_BWD] = backward,
-        [CS_OP_BWD_INPUT] = backward_input,
-        [CS_OP_BWD_WEIGHT] = backward_weight,
-        [CS_OP_STEP] = update,
-        [CS_OP_MARK] = mark,
-    };
-
-    if (action->op >= CS_OP_COUNT || run[action->op] == NULL)
-        return cs_fail(err, CS_UNSUPPORTED, "action %u (%s) cannot be run by this worker",
-                       action->id, cs_op_letter((enum cs_op)action->op));
-    return run[action->op](exec, action, err);
 }

@@ -1,0 +1,21 @@
+/* Messages: rows of an edge for a slot, or their gradient, to or from another rank. */
+#ifndef CS_WORKER_EXEC_MESSAGES_H
+#define CS_WORKER_EXEC_MESSAGES_H
+
+#include "worker/exec/state.h"
+
+/* Where the rows of a message lie on this rank. Zero rows have no place and are not sent. */
+struct cs_message {
+    void *data; /* (rows, width of the edge) acts, in the memory of the device; NULL: no rows */
+    size_t bytes;
+};
+
+/* A message begins: rows to send are where a stage left them, rows to receive get a place. */
+struct cs_message cs_exec_open_message(struct cs_exec *exec, const struct cs_action *action);
+/* A message is over: what was sent may be overwritten. */
+void cs_exec_close_message(struct cs_exec *exec, const struct cs_action *action);
+/* Devices with streams: the whole message, enqueued on its channel. */
+enum cs_status cs_exec_enqueue_message(struct cs_exec *exec, const struct cs_action *action,
+                                       struct cs_err *err) CS_NODISCARD;
+
+#endif
