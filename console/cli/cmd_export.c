@@ -96,8 +96,10 @@ static enum cs_status open_checkpoint(struct exporter *ex, const char *job_dir, 
                               err));
     }
     CS_TRY(cs_ckpt_open(ex->ckpt_path, &ex->ckpt, err));
-    const char *hash = cs_msg_str(cs_ckpt_info(ex->ckpt), "spec_hash", "");
-    if (hash[0] && strcmp(hash, ex->spec->hash) != 0)
+    /* the job may have been resumed under another layout since */
+    const char *trained = cs_msg_str(cs_ckpt_info(ex->ckpt), "trained_hash", "");
+    const char *hash = trained[0] ? trained : cs_msg_str(cs_ckpt_info(ex->ckpt), "spec_hash", "");
+    if (hash[0] && strcmp(hash, trained[0] ? ex->spec->trained_hash : ex->spec->hash) != 0)
         return cs_fail(err, CS_INVALID, "%s belongs to another job than the spec.json beside it",
                        ex->ckpt_path);
     return CS_OK;

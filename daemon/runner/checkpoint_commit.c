@@ -68,10 +68,12 @@ static void commit(struct cs_runner *r, const struct cs_save *save)
     uint64_t bytes = 0;
     for (int i = 0; i < save->n_files; i++)
         bytes += save->files[i].bytes;
-    enum cs_status status =
-        save->cursor ? cs_ckpt_commit(r->job.ckpt_dir, save->step, r->job.spec->hash,
-                                      r->job.plan->hash, trainer, save->files, save->n_files, &err)
-                     : cs_fail(&err, CS_INTERNAL, "the feeder gave no data cursor");
+    const struct cs_ckpt_origin origin = {r->job.spec->hash, r->job.spec->trained_hash,
+                                          r->job.plan->hash, r->job.generation};
+    enum cs_status status = save->cursor
+                                ? cs_ckpt_commit(r->job.ckpt_dir, save->step, &origin, trainer,
+                                                 save->files, save->n_files, &err)
+                                : cs_fail(&err, CS_INTERNAL, "the feeder gave no data cursor");
     json_decref(trainer);
     if (status != CS_OK) {
         cs_run_note(r, CS_ERROR, "ALARM: the checkpoint of step %lld failed, training goes on: %s",

@@ -1,4 +1,4 @@
-/* Finding and clearing checkpoints in a directory; see checkpoint.h. */
+/* Finding the newest checkpoint of a directory, and clearing what is old or was never finished. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ enum cs_status cs_ckpt_latest(const char *dir, bool is_deep, int64_t *step, char
 struct kept {
     int64_t step;
     struct timespec written;
-    char spec_hash[80];
+    char spec_hash[80], trained_hash[80];
 };
 
 static bool is_later(const struct kept *a, const struct kept *b)
@@ -58,6 +58,19 @@ static bool is_later(const struct kept *a, const struct kept *b)
     if (a->written.tv_nsec != b->written.tv_nsec)
         return a->written.tv_nsec > b->written.tv_nsec;
     return a->step > b->step;
+}
+
+static void copy_hash(char out[80], const json_t *manifest, const char *key)
+{
+    const char *hash = json_string_value(json_object_get(manifest, key));
+    snprintf(out, 80, "%s", hash ? hash : "");
+}
+
+/* Of one job, whatever its layout was; version 1 knows the whole spec only. */
+static bool is_same_job(const struct kept *a, const struct kept *b)
+{
+    return strcmp(a->spec_hash, b->spec_hash) == 0 ||
+           (a->trained_hash[0] != '\0' && strcmp(a->trained_hash, b->trained_hash) == 0);
 }
 
 /* false when the directory does not verify: it is not ours to judge, and stays */
@@ -71,11 +84,11 @@ static bool look_at(const char *dir, int64_t step, struct kept *out)
         cs_ckpt_verify(path, false, &manifest, NULL) == CS_OK &&
         cs_path(path, NULL, "%s/ckpt-%lld/checkpoint.json", dir, (long long)step) == CS_OK &&
         stat(path, &info) == 0;
-    const char *hash = json_string_value(json_object_get(manifest, "spec_hash"));
     if (is_good) {
         out->step = step;
         out->written = info.st_mtim;
-        snprintf(out->spec_hash, sizeof(out->spec_hash), "%s", hash ? hash : "");
+        copy_hash(out->spec_hash, manifest, "spec_hash");
+        copy_hash(out->trained_hash, manifest, "trained_hash");
     }
     json_decref(manifest);
     return is_good;
@@ -109,7 +122,7 @@ static enum cs_status keep_newest(const char *dir, int64_t keep, struct cs_err *
     enum cs_status st = CS_OK;
     int64_t seen = 0;
     for (int i = 0; i < n_good && st == CS_OK; i++) /* descending steps */
-        if (strcmp(good[i].spec_hash, last->spec_hash) == 0 && seen++ >= keep && &good[i] != last)
+        if (is_same_job(&good[i], last) && seen++ >= keep && &good[i] != last)
             st = remove_one(dir, good[i].step, err);
     free(good);
     free(steps);

@@ -1,4 +1,4 @@
-/* Writing a checkpoint: files of a rank, and the commit; see checkpoint.h. */
+/* Writing a checkpoint: the files of a rank, and the commit that makes files a checkpoint. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,15 +9,22 @@
 
 #include "core/base/arena.h"
 #include "store/checkpoint.h"
+#include "store/ckpt_entry.h"
 #include "store/ckpt_manifest.h"
 #include "store/fsio.h"
 
-static void describe(struct cs_st_out *out, const struct cs_param *param, const char *name,
-                     const float *data)
+static struct cs_st_out describe(const struct cs_ckpt_part *part, enum cs_ckpt_kind kind,
+                                 const float *data, struct cs_arena *arena)
 {
-    *out = (struct cs_st_out){.name = name, .dtype = CS_F32, .n_dims = param->n_dims, .data = data};
-    for (int i = 0; i < param->n_dims; i++)
-        out->dim[i] = param->dim[i];
+    const struct cs_ckpt_entry entry = {part->param->name, kind, cs_slice_whole(part->param),
+                                        part->slice};
+    struct cs_st_out out = {.name = cs_ckpt_entry_name(&entry, arena),
+                            .dtype = CS_F32,
+                            .n_dims = part->slice.n_dims,
+                            .data = data};
+    for (int d = 0; d < out.n_dims; d++)
+        out.dim[d] = part->slice.end[d] - part->slice.begin[d];
+    return out;
 }
 
 static enum cs_status write_file(const char *temp, const char *folder, int rank,
@@ -33,26 +40,23 @@ static enum cs_status write_file(const char *temp, const char *folder, int rank,
 }
 
 enum cs_status cs_ckpt_write_rank(const char *dir, int64_t step, int rank,
-                                  const struct cs_ckpt_param *param, int n,
+                                  const struct cs_ckpt_part *part, int n,
                                   struct cs_ckpt_file files[2], struct cs_err *err)
 {
     char temp[CS_PATH_CAP];
-    struct cs_arena *arena = NULL;
     memset(files, 0, 2 * sizeof(files[0]));
     if (step < 0 || rank < 0 || n < 0)
-        return cs_fail(err, CS_INVALID, "checkpoint of step %lld, rank %d, %d parameters",
+        return cs_fail(err, CS_INVALID, "checkpoint of step %lld, rank %d, %d parts of parameters",
                        (long long)step, rank, n);
     CS_TRY(cs_path(temp, err, "%s/ckpt-%lld.tmp", dir, (long long)step));
-    arena = cs_arena_new(0);
+    struct cs_arena *arena = cs_arena_new(0);
     struct cs_st_out *master = CS_NEW_ARRAY(arena, struct cs_st_out, n + 1);
     struct cs_st_out *moment = CS_NEW_ARRAY(arena, struct cs_st_out, 2 * n + 1);
     for (int i = 0; i < n; i++) {
-        const struct cs_param *p = param[i].param;
-        describe(&master[i], p, p->name, param[i].master);
-        describe(&moment[2 * i], p, cs_arena_printf(arena, "%s.exp_avg", p->name),
-                 param[i].exp_avg);
-        describe(&moment[2 * i + 1], p, cs_arena_printf(arena, "%s.exp_avg_sq", p->name),
-                 param[i].exp_avg_sq);
+        const struct cs_ckpt_part *p = &part[i];
+        master[i] = describe(p, CS_CKPT_MASTER, p->master, arena);
+        moment[2 * i] = describe(p, CS_CKPT_EXP_AVG, p->exp_avg, arena);
+        moment[2 * i + 1] = describe(p, CS_CKPT_EXP_AVG_SQ, p->exp_avg_sq, arena);
     }
     enum cs_status st = write_file(temp, "params", rank, master, n, &files[0], err);
     if (st == CS_OK)
@@ -111,9 +115,9 @@ static enum cs_status check_reported(const char *temp, const struct cs_ckpt_file
     return CS_OK;
 }
 
-static enum cs_status fill_temp(const char *temp, int64_t step, const char *spec_hash,
-                                const char *plan_hash, const json_t *trainer,
-                                const struct cs_ckpt_file *files, int n, struct cs_err *err)
+static enum cs_status fill_temp(const char *temp, int64_t step, const struct cs_ckpt_origin *origin,
+                                const json_t *trainer, const struct cs_ckpt_file *files, int n,
+                                struct cs_err *err)
 {
     char path[CS_PATH_CAP];
     enum cs_status st = CS_OK;
@@ -133,10 +137,9 @@ static enum cs_status fill_temp(const char *temp, int64_t step, const char *spec
         st = cs_fs_write_json(path, trainer, all[n].xxh3, &all[n].bytes, err);
     if (st == CS_OK)
         st = cs_path(path, err, "%s/checkpoint.json", temp);
-    json_t *manifest =
-        st == CS_OK ? cs_ckpt_manifest_new(step, spec_hash, plan_hash, all, n + 1) : NULL;
+    json_t *manifest = st == CS_OK ? cs_ckpt_manifest_new(step, origin, all, n + 1) : NULL;
     if (st == CS_OK && !manifest)
-        st = cs_fail(err, CS_INVALID, "spec or plan hash is not text");
+        st = cs_fail(err, CS_INVALID, "a hash of the spec or the plan is not text");
     if (st == CS_OK)
         st = cs_fs_write_json(path, manifest, NULL, NULL, err);
     json_decref(manifest);
@@ -164,14 +167,14 @@ static enum cs_status put_in_place(const char *temp, const char *final, struct c
     return CS_OK;
 }
 
-enum cs_status cs_ckpt_commit(const char *dir, int64_t step, const char *spec_hash,
-                              const char *plan_hash, const json_t *trainer,
-                              const struct cs_ckpt_file *files, int n_files, struct cs_err *err)
+enum cs_status cs_ckpt_commit(const char *dir, int64_t step, const struct cs_ckpt_origin *origin,
+                              const json_t *trainer, const struct cs_ckpt_file *files, int n_files,
+                              struct cs_err *err)
 {
     char temp[CS_PATH_CAP], final[CS_PATH_CAP];
     CS_TRY(cs_path(temp, err, "%s/ckpt-%lld.tmp", dir, (long long)step));
     CS_TRY(cs_path(final, err, "%s/ckpt-%lld", dir, (long long)step));
-    enum cs_status st = fill_temp(temp, step, spec_hash, plan_hash, trainer, files, n_files, err);
+    enum cs_status st = fill_temp(temp, step, origin, trainer, files, n_files, err);
     if (st == CS_OK)
         st = cs_fsync_dir(temp, err);
     if (st == CS_OK)

@@ -1,4 +1,4 @@
-/* Making and verifying checkpoint.json; see ckpt_manifest.h. */
+/* Making checkpoint.json, and verifying a directory against it. */
 #include "store/ckpt_manifest.h"
 
 #include <dirent.h>
@@ -23,7 +23,7 @@ static void self_hash(const json_t *manifest, char hex[33])
     json_decref(bare);
 }
 
-json_t *cs_ckpt_manifest_new(int64_t step, const char *spec_hash, const char *plan_hash,
+json_t *cs_ckpt_manifest_new(int64_t step, const struct cs_ckpt_origin *origin,
                              const struct cs_ckpt_file *files, int n)
 {
     char hex[33];
@@ -31,9 +31,11 @@ json_t *cs_ckpt_manifest_new(int64_t step, const char *spec_hash, const char *pl
     for (int i = 0; i < n; i++)
         json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "name", files[i].name, "bytes",
                                               (json_int_t)files[i].bytes, "xxh3", files[i].xxh3));
-    json_t *manifest = json_pack("{s:s, s:I, s:s, s:s, s:s, s:o}", "schema", CS_CKPT_SCHEMA, "step",
-                                 (json_int_t)step, "spec_hash", spec_hash, "plan_hash", plan_hash,
-                                 "version", CORNSTARCH_VERSION, "files", list);
+    json_t *manifest =
+        json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:s, s:o}", "schema", CS_CKPT_SCHEMA, "step",
+                  (json_int_t)step, "spec_hash", origin->spec_hash, "trained_hash",
+                  origin->trained_hash, "plan_hash", origin->plan_hash, "generation",
+                  (json_int_t)origin->generation, "version", CORNSTARCH_VERSION, "files", list);
     if (!manifest)
         return NULL;
     self_hash(manifest, hex);
@@ -139,7 +141,7 @@ static enum cs_status verify_manifest(const char *path, const json_t *manifest, 
     const char *said = json_string_value(json_object_get(manifest, "xxh3"));
     const json_t *files = json_object_get(manifest, "files");
     const json_t *step = json_object_get(manifest, "step");
-    if (!schema || strcmp(schema, CS_CKPT_SCHEMA) != 0)
+    if (!schema || (strcmp(schema, CS_CKPT_SCHEMA) != 0 && strcmp(schema, CS_CKPT_SCHEMA_1) != 0))
         return cs_fail(err, CS_UNSUPPORTED, "%s/checkpoint.json: schema %s, this version reads %s",
                        path, schema ? schema : "(none)", CS_CKPT_SCHEMA);
     self_hash(manifest, hex);

@@ -1,16 +1,18 @@
 /* checkpoint.json: the list of files that makes a directory a checkpoint; private to the store.
  *
- * {"schema": "cornstarch.checkpoint/1", "step", "spec_hash", "plan_hash", "version",
- *  "files": [{"name", "bytes", "xxh3"}], "xxh3": hash of all the other keys in canonical JSON}. */
+ * {"schema": "cornstarch.checkpoint/2", "step", "spec_hash", "trained_hash", "plan_hash",
+ *  "generation", "version", "files": [{"name", "bytes", "xxh3"}], "xxh3": hash of all the other keys
+ *  in canonical JSON}. Version 1 had neither slices nor trained_hash and generation. */
 #ifndef CS_STORE_CKPT_MANIFEST_H
 #define CS_STORE_CKPT_MANIFEST_H
 
 #include "store/checkpoint.h"
 #include "store/fsio.h"
 
-#define CS_CKPT_SCHEMA "cornstarch.checkpoint/1"
+#define CS_CKPT_SCHEMA   "cornstarch.checkpoint/2"
+#define CS_CKPT_SCHEMA_1 "cornstarch.checkpoint/1" /* still read */
 
-json_t *cs_ckpt_manifest_new(int64_t step, const char *spec_hash, const char *plan_hash,
+json_t *cs_ckpt_manifest_new(int64_t step, const struct cs_ckpt_origin *origin,
                              const struct cs_ckpt_file *files, int n);
 /* Read PATH/checkpoint.json and check every file it lists: size always, contents with is_deep; the
  * step must be the one in the directory's name. *out (may be NULL) is the manifest. */

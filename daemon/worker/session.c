@@ -1,4 +1,4 @@
-/* See session.h. */
+/* Runs the steps that the feeder hands over, saves and reports; at the end tells the weights. */
 #include "worker/session.h"
 
 #include <stdlib.h>
@@ -213,7 +213,7 @@ static enum cs_status run_all(struct cs_session *s, struct cs_saver *saver, stru
         CS_TRY(run_step(s, &manifest, slots, err));
         if (manifest.flags & CS_STEP_CHECKPOINT) {
             const int64_t start = cs_now_ns();
-            CS_TRY(cs_saver_start(saver, manifest.step, err));
+            cs_saver_start(saver, manifest.step);
             put_event(s, CS_EVENT_SAVE, start, cs_now_ns(), false);
         }
     }
@@ -226,11 +226,10 @@ enum cs_status cs_session_run(struct cs_session *session, struct cs_err *err)
     struct cs_saver *saver = NULL;
     struct cs_slot *slots = calloc(CS_STEP_MAX_SLOTS, sizeof *slots);
     session->step = -1;
-    enum cs_status status =
-        slots != NULL
-            ? cs_saver_new(session->trainer->params, session->trainer->config.replicas,
-                           session->ckpt_dir, session->rank, report_save, session, &saver, err)
-            : cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
+    enum cs_status status = slots != NULL
+                                ? cs_saver_new(session->trainer->params, session->ckpt_dir,
+                                               session->rank, report_save, session, &saver, err)
+                                : cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
     if (status == CS_OK)
         status = run_all(session, saver, slots, err);
     cs_saver_free(saver);

@@ -29,11 +29,12 @@ static void save_forever(const char *dir, int64_t step)
         json_t *trainer = json_pack("{s:I}", "step", (json_int_t)step);
         for (int i = 0; i < COUNT; i++)
             values[i] = (float)step;
-        const struct cs_ckpt_param own = {&param, values, values, values};
+        const struct cs_ckpt_part own = {&param, cs_slice_whole(&param), values, values, values};
+        const struct cs_ckpt_origin origin = {"spec", "trained", "plan", 0};
         for (int again = 0; again < 1 + (step % 3 == 0); again++) {
             if (cs_ckpt_write_rank(dir, step, 0, &own, 1, &files[0], NULL) != CS_OK ||
                 cs_ckpt_write_rank(dir, step, 1, NULL, 0, &files[2], NULL) != CS_OK ||
-                cs_ckpt_commit(dir, step, "spec", "plan", trainer, files, 4, NULL) != CS_OK)
+                cs_ckpt_commit(dir, step, &origin, trainer, files, 4, NULL) != CS_OK)
                 _exit(1);
         }
         json_decref(trainer);

@@ -242,8 +242,7 @@ static void save(const struct fake *f, int64_t step)
         json_decref(list);
         return;
     }
-    struct cs_ckpt_param *param =
-        CS_NEW_ARRAY(f->arena, struct cs_ckpt_param, f->graph->n_params + 1);
+    struct cs_ckpt_part *part = CS_NEW_ARRAY(f->arena, struct cs_ckpt_part, f->graph->n_params + 1);
     int n = 0;
     for (int i = 0; i < f->graph->n_params && f->rank == 0; i++) {
         const struct cs_param *p = &f->graph->params[i];
@@ -251,10 +250,10 @@ static void save(const struct fake *f, int64_t step)
         for (int64_t k = 0; k < p->count; k++)
             value[k] = (float)(step + i) + (float)k;
         if (p->is_trainable)
-            param[n++] = (struct cs_ckpt_param){p, value, value, value};
+            part[n++] = (struct cs_ckpt_part){p, cs_slice_whole(p), value, value, value};
     }
     snprintf(dir, sizeof dir, "%s/ckpt", cs_msg_str(f->boot, "job_dir", ""));
-    MUST(cs_ckpt_write_rank(dir, step, f->rank, param, n, files, err));
+    MUST(cs_ckpt_write_rank(dir, step, f->rank, part, n, files, err));
     for (int i = 0; i < 2; i++)
         json_array_append_new(list, json_pack("{s:s,s:I,s:s}", "path", files[i].name, "bytes",
                                               (json_int_t)files[i].bytes, "hash", files[i].xxh3));

@@ -50,7 +50,8 @@ static enum cs_status write_ranks(const char *dir, int64_t step, struct cs_ckpt_
 {
     float master[N], m[N], v[N];
     for (int rank = 0; rank < 2; rank++) {
-        const struct cs_ckpt_param own = {&params[rank], master, m, v};
+        const struct cs_ckpt_part own = {&params[rank], cs_slice_whole(&params[rank]), master, m,
+                                         v};
         fill(master, step, rank, 0);
         fill(m, step, rank, 0.25f);
         fill(v, step, rank, 0.5f);
@@ -64,7 +65,8 @@ static enum cs_status save(const char *dir, int64_t step, const char *spec_hash,
     struct cs_ckpt_file files[4];
     CS_TRY(write_ranks(dir, step, files, err));
     json_t *trainer = json_pack("{s:I, s:s}", "cursor", (json_int_t)(3 * step), "seed", "17");
-    enum cs_status st = cs_ckpt_commit(dir, step, spec_hash, "plan", trainer, files, 4, err);
+    const struct cs_ckpt_origin origin = {spec_hash, spec_hash, "plan", 2};
+    enum cs_status st = cs_ckpt_commit(dir, step, &origin, trainer, files, 4, err);
     json_decref(trainer);
     return st;
 }
@@ -195,6 +197,7 @@ static void every_cut_of_the_manifest_is_refused(void **state)
 static void renamed_or_escaping_manifests_are_refused(void **state)
 {
     char skipped[3000];
+    const struct cs_ckpt_origin origin = {"s", "t", "p", 0};
     struct cs_ckpt_file bad = {.name = "params/../../x.safetensors", .bytes = 1};
     struct cs_err err = {0};
     saved(*state, 10, "spec");
@@ -205,10 +208,10 @@ static void renamed_or_escaping_manifests_are_refused(void **state)
     free(from);
     json_t *trainer = json_object();
     memset(bad.xxh3, '0', 32);
-    assert_int_equal(cs_ckpt_commit(*state, 3, "s", "p", trainer, &bad, 1, &err), CS_INVALID);
+    assert_int_equal(cs_ckpt_commit(*state, 3, &origin, trainer, &bad, 1, &err), CS_INVALID);
     snprintf(bad.name, sizeof(bad.name), "params/rank-0.safetensors");
-    assert_int_equal(cs_ckpt_commit(*state, 3, "s", "p", trainer, &bad, 1, &err), CS_NOT_FOUND);
-    assert_int_equal(cs_ckpt_commit(*state, 3, "s", "p", trainer, NULL, 0, &err), CS_INVALID);
+    assert_int_equal(cs_ckpt_commit(*state, 3, &origin, trainer, &bad, 1, &err), CS_NOT_FOUND);
+    assert_int_equal(cs_ckpt_commit(*state, 3, &origin, trainer, NULL, 0, &err), CS_INVALID);
     json_decref(trainer);
 }
 
@@ -216,7 +219,7 @@ static void files_of_an_earlier_attempt_are_dropped(void **state)
 {
     struct cs_ckpt_file files[2];
     float f[N] = {0};
-    const struct cs_ckpt_param own = {&params[0], f, f, f};
+    const struct cs_ckpt_part own = {&params[0], cs_slice_whole(&params[0]), f, f, f};
     assert_int_equal(cs_ckpt_write_rank(*state, 10, 7, &own, 1, files, NULL), CS_OK);
     saved(*state, 10, "spec");
     assert_false(tmpdir_has(*state, "ckpt-10/params/rank-7.safetensors"));

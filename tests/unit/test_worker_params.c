@@ -246,7 +246,7 @@ static void a_missing_tensor_is_refused_by_name(void **state)
 
 /* The states of n entries as a checkpoint takes them, in memory of their own. */
 static float *read_states(struct cs_params *params, const struct cs_shard *const *t, int n,
-                          struct cs_ckpt_param *out)
+                          struct cs_ckpt_part *out)
 {
     struct cs_err err = {0};
     size_t floats = 1;
@@ -259,7 +259,8 @@ static float *read_states(struct cs_params *params, const struct cs_shard *const
             need(
                 cs_params_state(params, t[i], (enum cs_state)which, at + which * t[i]->own_n, &err),
                 &err);
-        out[i] = (struct cs_ckpt_param){t[i]->param, at, at + t[i]->own_n, at + 2 * t[i]->own_n};
+        out[i] = (struct cs_ckpt_part){t[i]->param, cs_slice_whole(t[i]->param), at,
+                                       at + t[i]->own_n, at + 2 * t[i]->own_n};
         at += CS_STATES * t[i]->own_n;
     }
     return arrays;
@@ -274,7 +275,7 @@ static void what_was_trained_before_it_was_frozen_is_kept(void **state)
     struct fixture f;
     struct cs_err err = {0};
     struct cs_ckpt *ckpt;
-    struct cs_ckpt_param owned[256];
+    struct cs_ckpt_part owned[256];
     struct cs_ckpt_file files[2];
     char *dir = tmpdir_new(), path[4200];
     int32_t n_missing;
@@ -304,9 +305,9 @@ static void what_was_trained_before_it_was_frozen_is_kept(void **state)
         need(cs_ckpt_write_rank(dir, round, 0, owned, n, files, &err), &err);
         free(arrays);
         json_t *trainer = json_pack("{s:i}", "step", round);
-        need(cs_ckpt_commit(dir, round, f.made.spec->hash, f.made.plan->hash, trainer, files, 2,
-                            &err),
-             &err);
+        const struct cs_ckpt_origin origin = {f.made.spec->hash, f.made.spec->hash,
+                                              f.made.plan->hash, 0};
+        need(cs_ckpt_commit(dir, round, &origin, trainer, files, 2, &err), &err);
         json_decref(trainer);
         close_fixture(&f);
     }

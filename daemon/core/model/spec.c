@@ -35,10 +35,15 @@ static bool is_too_deep(const json_t *value, int depth)
     return false;
 }
 
-static enum cs_status hash_document(const json_t *root, char out[65], struct cs_err *err)
+static enum cs_status check_depth(const json_t *root, struct cs_err *err)
 {
     if (is_too_deep(root, 1))
         return cs_fail(err, CS_LIMIT, "the job nests deeper than %d levels", MAX_DEPTH);
+    return CS_OK;
+}
+
+static enum cs_status hash_document(const json_t *root, char out[65], struct cs_err *err)
+{
     char *text = json_dumps(root, JSON_SORT_KEYS | JSON_COMPACT);
     if (text == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to encode the job");
@@ -49,6 +54,16 @@ static enum cs_status hash_document(const json_t *root, char out[65], struct cs_
         return cs_fail(err, CS_LIMIT, "the job is %zu bytes of JSON, the limit is %d", len,
                        CS_SPEC_MAX_BYTES);
     return CS_OK;
+}
+
+static enum cs_status hash_trained(const json_t *root, struct cs_spec *spec, struct cs_err *err)
+{
+    json_t *trained = cs_spec_trained(root);
+    if (trained == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to encode what is trained");
+    const enum cs_status status = hash_document(trained, spec->trained_hash, err);
+    json_decref(trained);
+    return status;
 }
 
 static enum cs_status read_module(const struct cs_spec_reader *reader, const json_t *object,
@@ -195,6 +210,7 @@ enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct c
     struct cs_spec *spec = CS_NEW(arena, struct cs_spec);
     if (!json_is_object(root))
         return cs_fail(err, CS_INVALID, "the job is not a JSON object");
+    CS_TRY(check_depth(root, err));
     CS_TRY(hash_document(root, spec->hash, err));
     spec->root = root;
     CS_TRY(cs_spec_read_object(&reader, "", "", NULL, root, spec));
@@ -206,6 +222,7 @@ enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct c
     CS_TRY(read_group(&reader, root, "lr", spec));
     CS_TRY(read_group(&reader, root, "checkpoint", spec));
     CS_TRY(cs_spec_check(&reader, spec));
+    CS_TRY(hash_trained(root, spec, err));
     *out = spec;
     return CS_OK;
 }

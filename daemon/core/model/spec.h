@@ -67,8 +67,9 @@ struct cs_spec_data {
 };
 
 struct cs_spec {
-    const json_t *root; /* the document, owned by the caller */
-    char hash[65];      /* SHA-256 of the canonical encoding, hex */
+    const json_t *root;    /* the document, owned by the caller */
+    char hash[65];         /* SHA-256 of the canonical encoding, hex */
+    char trained_hash[65]; /* the same of what is trained (cs_spec_trained) */
     const char *name;
     uint64_t seed;
     int64_t steps, batch_samples;
@@ -119,6 +120,7 @@ struct cs_spec_key {
     const char *accept;   /* accepted words, or NULL */
     const char *fallback; /* default as text; NULL: the key must be there; "null": may be null */
     const char *kind;     /* of modules: only for this kind ("encoder"), NULL: any */
+    bool is_layout;       /* how the job lies on its ranks, not what is trained */
     const char *help;
     size_t field; /* where it is read to, in the struct of its group; not for GROUP */
     int store;    /* private to spec_read.c: the type of that field */
@@ -130,6 +132,21 @@ const struct cs_spec_key *cs_spec_keys(int *n);
  */
 enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct cs_spec **out,
                             struct cs_err *err) CS_NODISCARD;
+/* What a valid document says of what is trained: all rows but those of the layout, defaults written
+ * out. Two jobs whose trained documents are equal train the same, on whatever ranks. NULL: no
+ * memory. */
+json_t *cs_spec_trained(const json_t *root);
+
+/* The first key in which two trained documents differ, with both values as JSON; "" when they are
+ * equal. */
+struct cs_spec_difference {
+    char path[256], a[256], b[256];
+};
+
+void cs_spec_compare(const json_t *a, const json_t *b, struct cs_spec_difference *out);
+/* The document `job` with the layout of the document `from`; plan_hash comes from there too. NULL:
+ * no memory. */
+json_t *cs_spec_with_layout(const json_t *job, const json_t *from);
 /* Whether ranks of a device class ("cpu", "h100-80g" ...) compute in the precision that is asked
  * for, CPU ranks do in fp32 only, and keep the state of training as is asked for: in bf16 only
  * where they compute in it. CS_INVALID says what to do. */

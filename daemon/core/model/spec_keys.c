@@ -11,25 +11,41 @@ enum { MAX_TEXT = 4096, MAX_NAME = 200 };
 #define D(f)    offsetof(struct cs_spec_data, f)
 #define RULE(f) offsetof(struct cs_spec_rule, f)
 #define PAR(f)  offsetof(struct cs_spec_parallel, f)
-#define KEY(g, k, t, lo, hi, acc, dflt, knd, fld, st, text)                                        \
+/* First what a row is of: LAYOUT(KIND, ...) rows say how the job lies on its ranks, which may change
+ * when it is resumed; all others say what is trained. */
+#define KEY_OF(lay, g, k, t, lo, hi, acc, dflt, knd, fld, st, text)                                \
     {                                                                                              \
         .group = g, .key = k, .type = CS_SPEC_##t, .min = lo, .max = hi, .accept = acc,            \
-        .fallback = dflt, .kind = knd, .field = fld, .store = CS_STORE_##st, .help = text          \
+        .fallback = dflt, .kind = knd, .is_layout = lay, .field = fld, .store = CS_STORE_##st,     \
+        .help = text                                                                               \
     }
-#define GROUP(g, k, dflt, text) KEY(g, k, GROUP, 0, 0, NULL, dflt, NULL, 0, NONE, text)
-#define INT32(g, k, lo, hi, dflt, fld, text)                                                       \
-    KEY(g, k, INT, lo, hi, NULL, dflt, NULL, fld, I32, text)
-#define INT64(g, k, lo, hi, dflt, fld, text)                                                       \
-    KEY(g, k, INT, lo, hi, NULL, dflt, NULL, fld, I64, text)
-#define NUMBER(g, k, lo, hi, dflt, fld, text)                                                      \
-    KEY(g, k, NUMBER, lo, hi, NULL, dflt, NULL, fld, F64, text)
-#define WORD(g, k, acc, dflt, fld, text)                                                           \
-    KEY(g, k, STRING, 0, MAX_TEXT, acc, dflt, NULL, fld, STRING, text)
-#define TEXT(g, k, hi, dflt, fld, text)                                                            \
-    KEY(g, k, STRING, 0, hi, NULL, dflt, NULL, fld, STRING, text)
-#define PATH(g, k, dflt, fld, text)                                                                \
-    KEY(g, k, PATH, 0, MAX_TEXT, NULL, dflt, NULL, fld, STRING, text)
-#define FREE(g, k, dflt, fld, text) KEY(g, k, FREE, 0, 0, NULL, dflt, NULL, fld, JSON, text)
+#define GROUP_OF(lay, g, k, dflt, text)                                                            \
+    KEY_OF(lay, g, k, GROUP, 0, 0, NULL, dflt, NULL, 0, NONE, text)
+#define INT32_OF(lay, g, k, lo, hi, dflt, fld, text)                                               \
+    KEY_OF(lay, g, k, INT, lo, hi, NULL, dflt, NULL, fld, I32, text)
+#define INT64_OF(lay, g, k, lo, hi, dflt, fld, text)                                               \
+    KEY_OF(lay, g, k, INT, lo, hi, NULL, dflt, NULL, fld, I64, text)
+#define NUMBER_OF(lay, g, k, lo, hi, dflt, fld, text)                                              \
+    KEY_OF(lay, g, k, NUMBER, lo, hi, NULL, dflt, NULL, fld, F64, text)
+#define WORD_OF(lay, g, k, acc, dflt, fld, text)                                                   \
+    KEY_OF(lay, g, k, STRING, 0, MAX_TEXT, acc, dflt, NULL, fld, STRING, text)
+#define TEXT_OF(lay, g, k, hi, dflt, fld, text)                                                    \
+    KEY_OF(lay, g, k, STRING, 0, hi, NULL, dflt, NULL, fld, STRING, text)
+#define PATH_OF(lay, g, k, dflt, fld, text)                                                        \
+    KEY_OF(lay, g, k, PATH, 0, MAX_TEXT, NULL, dflt, NULL, fld, STRING, text)
+#define FREE_OF(lay, g, k, dflt, fld, text)                                                        \
+    KEY_OF(lay, g, k, FREE, 0, 0, NULL, dflt, NULL, fld, JSON, text)
+
+#define LAYOUT(kind, ...) kind##_OF(true, __VA_ARGS__)
+#define KEY(...)          KEY_OF(false, __VA_ARGS__)
+#define GROUP(...)        GROUP_OF(false, __VA_ARGS__)
+#define INT32(...)        INT32_OF(false, __VA_ARGS__)
+#define INT64(...)        INT64_OF(false, __VA_ARGS__)
+#define NUMBER(...)       NUMBER_OF(false, __VA_ARGS__)
+#define WORD(...)         WORD_OF(false, __VA_ARGS__)
+#define TEXT(...)         TEXT_OF(false, __VA_ARGS__)
+#define PATH(...)         PATH_OF(false, __VA_ARGS__)
+#define FREE(...)         FREE_OF(false, __VA_ARGS__)
 
 /* clang-format off */
 static const struct cs_spec_key keys[] = {
@@ -38,12 +54,12 @@ static const struct cs_spec_key keys[] = {
     INT64("", "seed", 0, MAX_INT, "0", R(seed), "of fresh parameters and of the order of samples"),
     INT64("", "steps", 1, 1e12, NULL, R(steps), "optimizer steps"),
     INT64("", "batch_samples", 1, 1048576, NULL, R(batch_samples), "samples of one step, over all ranks"),
-    WORD("", "balance", "list2d|lpt|entrain|random|stream", "list2d", R(balance), "which slot of its step a sample sits in, never which samples a step holds; stream: as they come"),
-    WORD("", "slot_order", "kept|searched", "kept", R(slot_order), "of the slots of a step; searched: on the simulator, then layouts agree within rounding only"),
+    LAYOUT(WORD, "", "balance", "list2d|lpt|entrain|random|stream", "list2d", R(balance), "which slot of its step a sample sits in, never which samples a step holds; stream: as they come"),
+    LAYOUT(WORD, "", "slot_order", "kept|searched", "kept", R(slot_order), "of the slots of a step; searched: on the simulator, then layouts agree within rounding only"),
     WORD("", "precision", "bf16|fp32", "", R(precision), "what GPUs compute in, by default bf16 with fp32 masters; CPU ranks compute in fp32"),
     GROUP("", "model", NULL, "modules and what trains"),
     GROUP("", "plan", NULL, "how the modules are laid out"),
-    TEXT("", "plan_hash", 64, "", R(plan_hash), "of the plan that was previewed; empty: none"),
+    LAYOUT(TEXT, "", "plan_hash", 64, "", R(plan_hash), "of the plan that was previewed; empty: none"),
     GROUP("", "data", NULL, "what to train on"),
     GROUP("", "eval", "null", "what to evaluate on, and when"),
     GROUP("", "optimizer", NULL, "AdamW and the peak of the learning rate"),
@@ -72,19 +88,19 @@ static const struct cs_spec_key keys[] = {
     KEY("model.rules[]", "op", STRING, 0, MAX_TEXT, "train|freeze", NULL, NULL, RULE(is_train), BOOL, "what happens to the layers"),
     TEXT("model.rules[]", "glob", 256, NULL, RULE(glob), "which layers: vision.projector, llm.layers.0-3, *"),
 
-    KEY("plan", "cluster", FREE, 0, 0, "here", "here", NULL, R(cluster), JSON, "\"here\", or an object that describes the ranks"),
-    WORD("plan", "modality", "encoder-parallel|encoder-colocated|encoder-replicated|encoder-first", "encoder-parallel", R(modality), "encoders on ranks of their own, stage by stage on the LLM's, a copy for every slot on each of the LLM's, or whole on the LLM's first, which has fewer layers for it"),
-    GROUP("plan", "parallel", NULL, "per branch: how it is split"),
-    WORD("plan", "schedule", "1f1b|gpipe|interleaved|zb-h1|zb-h2|zb-h2-late|three-phase|anchors", "1f1b", R(schedule), "order of forwards and backwards"),
+    LAYOUT(KEY, "plan", "cluster", FREE, 0, 0, "here", "here", NULL, R(cluster), JSON, "\"here\", or an object that describes the ranks"),
+    LAYOUT(WORD, "plan", "modality", "encoder-parallel|encoder-colocated|encoder-replicated|encoder-first", "encoder-parallel", R(modality), "encoders on ranks of their own, stage by stage on the LLM's, a copy for every slot on each of the LLM's, or whole on the LLM's first, which has fewer layers for it"),
+    LAYOUT(GROUP, "plan", "parallel", NULL, "per branch: how it is split"),
+    LAYOUT(WORD, "plan", "schedule", "1f1b|gpipe|interleaved|zb-h1|zb-h2|zb-h2-late|three-phase|anchors", "1f1b", R(schedule), "order of forwards and backwards"),
     INT32("plan", "seq_tokens", 1, 16777216, NULL, R(seq_tokens), "LLM rows of one slot"),
-    INT32("plan", "slots", 1, 4096, "4", R(slots), "micro-batches in flight of one step"),
-    INT32("plan", "dp", 1, 1024, "1", R(dp), "data parallelism: replicas of all stages, each on ranks of its own; a step's slots are dealt out to them"),
+    LAYOUT(INT32, "plan", "slots", 1, 4096, "4", R(slots), "micro-batches in flight of one step"),
+    LAYOUT(INT32, "plan", "dp", 1, 1024, "1", R(dp), "data parallelism: replicas of all stages, each on ranks of its own; a step's slots are dealt out to them"),
     GROUP("plan", "encoder_rows", "{}", "per encoder: rows of one slot; absent: derived"),
-    WORD("plan", "stages", "frozen-aware|frozen-blind", "frozen-aware", R(stages), "whether the split knows what is frozen"),
-    FREE("plan", "profile", "null", R(profile), "measured costs that the plan is made from: what `cornstarch-console profile` wrote; null: a roofline of the device"),
+    LAYOUT(WORD, "plan", "stages", "frozen-aware|frozen-blind", "frozen-aware", R(stages), "whether the split knows what is frozen"),
+    LAYOUT(FREE, "plan", "profile", "null", R(profile), "measured costs that the plan is made from: what `cornstarch-console profile` wrote; null: a roofline of the device"),
 
-    INT32("plan.parallel.*", "pp", 1, 1024, "1", PAR(pp), "pipeline stages of the branch"),
-    WORD("plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),
+    LAYOUT(INT32, "plan.parallel.*", "pp", 1, 1024, "1", PAR(pp), "pipeline stages of the branch"),
+    LAYOUT(WORD, "plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),
 
     WORD("data", "format", "llava", "llava", D(format), "of the file"),
     PATH("data", "json", NULL, D(json), "the samples"),

@@ -1,4 +1,5 @@
-/* The arena of a rank's parameters; see params.h. Loading is in params_load.c. */
+/* Plans and fills the memory of a rank's parameters; what they are at the start is in
+ * params_load.c. */
 #include "worker/model/params.h"
 
 #include <stdlib.h>
@@ -516,7 +517,9 @@ int cs_params_listed(const struct cs_params *params, const struct cs_shard **out
     int n = 0;
     for (int32_t i = 0; i < params->n; i++) {
         const struct cs_shard *t = &params->shard[i];
-        if (t->is_counted && (t->grad != NULL || t->is_restored))
+        const bool is_stored =
+            t->grad != NULL ? t->own_n > 0 : t->is_restored && params->replica == 0;
+        if (t->is_counted && is_stored)
             out[n++] = t;
     }
     return n;

@@ -109,8 +109,9 @@ enum cs_status cs_params_set(struct cs_params *params, struct cs_shard *shard, c
 /* xxh3-128 of the fp32 values of an entry */
 enum cs_status cs_params_hash(struct cs_params *params, const struct cs_shard *shard, char out[33],
                               struct cs_err *err) CS_NODISCARD;
-/* The entries of this rank that checkpoints hold (room for n): what is trained, and what a
- * checkpoint brought although it is frozen now; its source directory does not have those values. */
+/* The shards of which this rank writes its own part to checkpoints (room for n): what is trained,
+ * and, on the first replica, what a checkpoint brought although it is frozen now; its source
+ * directory does not have those values. */
 int cs_params_listed(const struct cs_params *params, const struct cs_shard **out);
 
 /* This replica's part (own_n elements) of what an entry is in a checkpoint, in fp32; moments of a

@@ -1,4 +1,4 @@
-/* Filling a rank's weights: from model directories, fresh, or from a checkpoint; see params.h. */
+/* Fills a rank's weights: from model directories, fresh, or from a checkpoint. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,23 +115,24 @@ enum cs_status cs_params_load(struct cs_params *params, uint64_t seed, struct cs
     return CS_OK;
 }
 
-/* Moments, through the staging memory where the device has its own. */
+/* Moments of what this rank updates, through the staging memory where the device has its own. */
 static enum cs_status resume_state(struct cs_params *params, const struct cs_shard *t,
                                    const struct cs_ckpt *ckpt, const char *what, void *to,
                                    struct cs_err *err)
 {
-    float *host = params->staging != NULL ? params->staging : to;
+    const bool is_host = params->device->mem == NULL;
+    float *host = is_host ? to : params->staging;
     const size_t n = (size_t)t->own_n;
-    CS_TRY(cs_ckpt_read(ckpt, t->param, what, host, err));
-    if (host == to)
+    CS_TRY(cs_ckpt_read_part(ckpt, t->param, what, t->own_at, t->own_n, host, err));
+    if (is_host)
         return CS_OK;
     if (!cs_device_keeps_bf16(params->device)) {
-        cs_device_copy(params->device, to, host + t->own_at, n * sizeof *host);
+        cs_device_copy(params->device, to, host, n * sizeof *host);
         return cs_device_sync(params->device, err);
     }
     uint16_t *halves = (uint16_t *)(void *)(params->staging + params->staging_count);
     for (size_t i = 0; i < n; i++)
-        halves[i] = cs_bf16_from_f32(host[(size_t)t->own_at + i]);
+        halves[i] = cs_bf16_from_f32(host[i]);
     cs_device_copy(params->device, to, halves, n * sizeof *halves);
     return cs_device_sync(params->device, err);
 }

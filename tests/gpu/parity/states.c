@@ -16,7 +16,7 @@ enum { STEPS = 6, SAVED_AT = 3, TOKENS = 1000 };
 /* The states of all entries of a subject on the host. */
 struct held {
     const struct cs_shard **tensor;
-    struct cs_ckpt_param *param;
+    struct cs_ckpt_part *part;
     float *memory;
     int64_t floats;
     int n;
@@ -27,8 +27,8 @@ static void read_states(struct parity_subject *s, struct held *h)
     struct cs_params *p = s->trainer->params;
     struct cs_err err = {0};
     *h = (struct held){.tensor = calloc((size_t)p->n + 1, sizeof *h->tensor),
-                       .param = calloc((size_t)p->n + 1, sizeof *h->param)};
-    CS_ASSERT(h->tensor != NULL && h->param != NULL);
+                       .part = calloc((size_t)p->n + 1, sizeof *h->part)};
+    CS_ASSERT(h->tensor != NULL && h->part != NULL);
     h->n = cs_params_listed(p, h->tensor);
     for (int i = 0; i < h->n; i++)
         h->floats += CS_STATES * h->tensor[i]->own_n;
@@ -38,7 +38,8 @@ static void read_states(struct parity_subject *s, struct held *h)
         const int64_t n = h->tensor[i]->own_n;
         for (int k = 0; k < CS_STATES; k++)
             parity_must(cs_params_state(p, h->tensor[i], (enum cs_state)k, at + k * n, &err), &err);
-        h->param[i] = (struct cs_ckpt_param){h->tensor[i]->param, at, at + n, at + 2 * n};
+        const struct cs_param *param = h->tensor[i]->param;
+        h->part[i] = (struct cs_ckpt_part){param, cs_slice_whole(param), at, at + n, at + 2 * n};
         at += CS_STATES * n;
     }
 }
@@ -46,7 +47,7 @@ static void read_states(struct parity_subject *s, struct held *h)
 static void free_states(struct held *h)
 {
     free(h->tensor);
-    free(h->param);
+    free(h->part);
     free(h->memory);
 }
 
@@ -55,9 +56,9 @@ static void save(const struct parity_job *job, const struct held *h, const char 
     struct cs_ckpt_file files[2];
     struct cs_err err = {0};
     json_t *trainer = json_pack("{s:I}", "step", (json_int_t)step);
-    parity_must(cs_ckpt_write_rank(dir, step, 0, h->param, h->n, files, &err), &err);
-    parity_must(
-        cs_ckpt_commit(dir, step, job->spec->hash, job->plan->hash, trainer, files, 2, &err), &err);
+    parity_must(cs_ckpt_write_rank(dir, step, 0, h->part, h->n, files, &err), &err);
+    const struct cs_ckpt_origin origin = {job->spec->hash, job->spec->hash, job->plan->hash, 0};
+    parity_must(cs_ckpt_commit(dir, step, &origin, trainer, files, 2, &err), &err);
     json_decref(trainer);
 }
 
