@@ -27,13 +27,15 @@ def files(root):
 
 def calls(build, root):
     """(file, file it needs, name) by the symbols of the objects of a build"""
-    of_object = {}
+    newest = {}  # a build directory keeps the objects of libraries that are no more
     for place, _, names in os.walk(os.path.join(build, "CMakeFiles")):
         for name in names:
             path = os.path.join(place, name)
             source = re.sub(r"^.*?\.dir/", "", os.path.relpath(path, build))[:-2]
             if name.endswith(".c.o") and os.path.exists(os.path.join(root, source)):
-                of_object[path] = source
+                if os.path.getmtime(path) > newest.get(source, (0, ""))[0]:
+                    newest[source] = (os.path.getmtime(path), path)
+    of_object = {path: source for source, (_, path) in newest.items()}
     defined, needed = {}, []
     listing = subprocess.run(["nm", "-A", "-g"] + sorted(of_object), capture_output=True,
                              text=True, check=True).stdout
