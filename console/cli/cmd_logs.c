@@ -6,6 +6,7 @@
 #include "console/cli/cmd.h"
 #include "console/cli/table.h"
 #include "core/base/str.h"
+#include "core/wire/job_state.h"
 #include "core/wire/wire.h"
 
 struct values {
@@ -73,15 +74,11 @@ static void print_lines(const json_t *lines)
 
 static enum cs_status is_over(struct cs_cmd *cmd, int64_t job, bool *over, struct cs_err *err)
 {
-    static const char *const live[] = {"QUEUED", "RESERVED", "STARTING",
-                                       "RUN",    "PAUSING",  "STOPPING"};
     json_t *request = cs_msg_new("job.show"), *reply = NULL;
     cs_msg_set_int(request, "job", job);
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));
     const char *state = cs_msg_str(cs_msg_obj(reply, "job"), "state", "");
-    *over = true;
-    for (size_t i = 0; i < CS_ARRAY_LEN(live); i++)
-        *over = *over && strcmp(state, live[i]) != 0;
+    *over = !cs_job_state_is(state, CS_PHASE_WAITING) && !cs_job_state_is(state, CS_PHASE_LIVE);
     json_decref(reply);
     return CS_OK;
 }

@@ -12,6 +12,7 @@
 #include "console/cli/cmd.h"
 #include "console/cli/table.h"
 #include "console/screen/plain.h"
+#include "core/wire/job_state.h"
 #include "core/wire/wire.h"
 
 struct watch {
@@ -106,7 +107,7 @@ const struct cs_command cs_command_submit = {
 static bool has_settled(const json_t *job)
 {
     const char *state = cs_msg_str(job, "state", "");
-    return cs_state_is_over(state) || strcmp(state, "PAUSED") == 0;
+    return cs_state_is_over(state) || cs_job_state_is(state, CS_PHASE_RESTING);
 }
 
 static void look_at(struct watch *w, json_t *job)

@@ -11,6 +11,7 @@
 #include "console/screen/panes.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
+#include "core/wire/job_state.h"
 
 static struct cs_area part(struct cs_area area, struct cs_rect r)
 {
@@ -22,9 +23,10 @@ static struct cs_area part(struct cs_area area, struct cs_rect r)
 
 static enum cs_style state_style(const char *state)
 {
-    return strcmp(state, "FAILED") == 0 || strcmp(state, "LOST") == 0 ? CS_STYLE_BAD
-           : strcmp(state, "RUN") == 0                                ? CS_STYLE_GOOD
-                                                                      : CS_STYLE_HEADER;
+    enum cs_job_mood mood = cs_job_state_mood(state);
+    return mood == CS_MOOD_BAD    ? CS_STYLE_BAD
+           : mood == CS_MOOD_GOOD ? CS_STYLE_GOOD
+                                  : CS_STYLE_HEADER;
 }
 
 static void add_job(struct cs_fields *fields, const struct cs_store *store,

@@ -16,6 +16,7 @@
 #include "console/screen/term_ncurses.h"
 #include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/wire/job_state.h"
 #include "core/wire/wire.h"
 
 enum {
@@ -445,8 +446,7 @@ static void fill_result(const struct ui *ui, struct cs_ui_result *result)
         return;
     cs_str_copy(result->state, sizeof result->state, job->state);
     result->is_over = cs_state_is_over(job->state);
-    if (ui->options->is_watching &&
-        (strcmp(job->state, "FAILED") == 0 || strcmp(job->state, "LOST") == 0))
+    if (ui->options->is_watching && cs_job_state_mood(job->state) == CS_MOOD_BAD)
         result->exit = cs_status_exit(CS_JOB_FAILED);
 }
 

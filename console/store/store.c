@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/base/str.h"
+#include "core/wire/job_state.h"
 
 static const struct cs_store_step no_step = {
     .step = -1, .loss = (double)NAN, .grad_norm = (double)NAN, .lr = (double)NAN};
@@ -222,11 +223,7 @@ const struct cs_store_line *cs_store_line(const struct cs_store_lines *lines, in
 
 bool cs_state_is_over(const char *state)
 {
-    static const char *const over[] = {"DONE", "FAILED", "CANCELLED", "LOST"};
-    for (size_t i = 0; i < CS_ARRAY_LEN(over); i++)
-        if (strcmp(state, over[i]) == 0)
-            return true;
-    return false;
+    return cs_job_state_is(state, CS_PHASE_ENDED);
 }
 
 int64_t cs_store_eta_ns(const struct cs_store *store, const struct cs_store_job *job)

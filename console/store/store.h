@@ -194,7 +194,7 @@ const struct cs_store_job *cs_store_find(const struct cs_store *store, int64_t j
 const struct cs_store_job *cs_store_selected(const struct cs_store *store);          /* NULL */
 /* i-th of lines, 0 the oldest that is kept */
 const struct cs_store_line *cs_store_line(const struct cs_store_lines *lines, int i);
-bool cs_state_is_over(const char *state); /* DONE FAILED CANCELLED LOST */
+bool cs_state_is_over(const char *state); /* its phase is ENDED */
 /* nanoseconds to the end at the present pace, -1 unknown */
 int64_t cs_store_eta_ns(const struct cs_store *store, const struct cs_store_job *job);
 /* of the selected job's last step, NaN unknown */

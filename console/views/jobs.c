@@ -8,6 +8,7 @@
 #include "console/draw/widget.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
+#include "core/wire/job_state.h"
 
 enum { N_COLUMNS = 11, CELL = 64, MIN_LIST = 4 };
 
@@ -66,22 +67,13 @@ static void fill_cells(const struct cs_store *store, const struct cs_store_job *
 
 static enum cs_style state_style(const char *state)
 {
-    static const struct {
-        const char *state;
-        enum cs_style style;
-    } rows[] = {
-        {"RUN",       CS_STYLE_GOOD},
-        {"DONE",      CS_STYLE_DIM },
-        {"PAUSED",    CS_STYLE_WARN},
-        {"FAILED",    CS_STYLE_BAD },
-        {"LOST",      CS_STYLE_BAD },
-        {"CANCELLED", CS_STYLE_DIM },
+    static const enum cs_style styles[] = {
+        [CS_MOOD_PLAIN] = CS_STYLE_TEXT, [CS_MOOD_GOOD] = CS_STYLE_GOOD,
+        [CS_MOOD_QUIET] = CS_STYLE_DIM,  [CS_MOOD_ATTENTION] = CS_STYLE_WARN,
+        [CS_MOOD_BAD] = CS_STYLE_BAD,
     };
 
-    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
-        if (strcmp(rows[i].state, state) == 0)
-            return rows[i].style;
-    return CS_STYLE_TEXT;
+    return styles[cs_job_state_mood(state)];
 }
 
 static void draw_list(const struct cs_store *store, const struct cs_screen *screen,

@@ -27,7 +27,7 @@ static void send_status(struct cs_subscriber *peer, const json_t *request)
     json_t *msg = cs_msg_reply(request), *pids = json_array();
     for (int i = 0; i < r->n_ranks; i++)
         json_array_append_new(pids, json_integer(r->child[i].pid));
-    cs_msg_set_str(msg, "state", cs_run_state_name(r->state));
+    cs_msg_set_str(msg, "state", cs_job_state_row(r->state)->name);
     cs_msg_set_int(msg, "step", r->last_step);
     cs_msg_set_int(msg, "steps", r->job.spec->steps);
     cs_msg_set_int(msg, "generation", r->job.generation);

@@ -27,7 +27,7 @@ static void sweep_parts(struct cs_runner *r)
         cs_run_note(r, CS_WARN, "parts of a checkpoint stay behind: %s", err.text);
 }
 
-void cs_life_finish(struct cs_runner *r, enum cs_run_state state, const char *reason)
+void cs_life_finish(struct cs_runner *r, enum cs_job_state state, const char *reason)
 {
     if (r->is_over)
         return;
@@ -119,18 +119,18 @@ static void finish_well(struct cs_runner *r)
         snprintf(text, sizeof text, "the final checkpoint of step %lld could not be written: %s",
                  (long long)r->last_step,
                  r->save_failure.text[0] ? r->save_failure.text : "the feeder asked for none");
-        cs_life_finish(r, CS_RUN_FAILED, text);
+        cs_life_finish(r, CS_STATE_FAILED, text);
         return;
     }
     hash_final(r);
     snprintf(text, sizeof text, "%s after step %lld",
-             r->state == CS_RUN_PAUSING ? "paused" : "stopped", (long long)r->last_step);
+             r->state == CS_STATE_PAUSING ? "paused" : "stopped", (long long)r->last_step);
     if (cs_run_is_complete(r))
-        cs_life_finish(r, CS_RUN_DONE, NULL);
-    else if (r->state == CS_RUN_STOPPING)
-        cs_life_finish(r, CS_RUN_CANCELLED, text);
+        cs_life_finish(r, CS_STATE_DONE, NULL);
+    else if (r->state == CS_STATE_STOPPING)
+        cs_life_finish(r, CS_STATE_CANCELLED, text);
     else
-        cs_life_finish(r, CS_RUN_PAUSED, text);
+        cs_life_finish(r, CS_STATE_PAUSED, text);
 }
 
 void cs_life_check_end(struct cs_runner *r)
@@ -140,12 +140,12 @@ void cs_life_check_end(struct cs_runner *r)
         return;
     if (r->is_failing) {
         if (is_empty)
-            cs_life_finish(r, CS_RUN_FAILED, r->failure.text);
+            cs_life_finish(r, CS_STATE_FAILED, r->failure.text);
         return;
     }
     if (r->is_stop_now) {
         if (is_empty)
-            cs_life_finish(r, CS_RUN_CANCELLED, "stopped without a checkpoint");
+            cs_life_finish(r, CS_STATE_CANCELLED, "stopped without a checkpoint");
         return;
     }
     if (!have_workers_finished(r))
@@ -197,8 +197,8 @@ void cs_life_ready(struct cs_runner *r)
     cs_energy_begin(r);
     for (int i = 0; i < r->n_ranks; i++)
         cs_child_send(&r->child[i], cs_msg_new("worker.go"));
-    if (r->state == CS_RUN_STARTING)
-        cs_run_set_state(r, CS_RUN_RUN, NULL);
+    if (r->state == CS_STATE_STARTING)
+        cs_run_set_state(r, CS_STATE_RUN, NULL);
 }
 
 static void ask_feeder(struct cs_runner *r, bool is_stop)
@@ -215,19 +215,19 @@ void cs_life_ask_pause(struct cs_runner *r)
         return;
     r->is_stop_asked = true;
     ask_feeder(r, true);
-    cs_run_set_state(r, CS_RUN_PAUSING, "asked to pause");
+    cs_run_set_state(r, CS_STATE_PAUSING, "asked to pause");
 }
 
 void cs_life_ask_stop(struct cs_runner *r, bool is_now)
 {
     if (r->is_failing || r->is_over || r->is_stop_now)
         return;
-    if (!is_now && r->state == CS_RUN_STOPPING)
+    if (!is_now && r->state == CS_STATE_STOPPING)
         return;
     if (!r->is_stop_asked && !is_now)
         ask_feeder(r, true);
     r->is_stop_asked = true;
-    cs_run_set_state(r, CS_RUN_STOPPING, is_now ? "asked to stop now" : "asked to stop");
+    cs_run_set_state(r, CS_STATE_STOPPING, is_now ? "asked to stop now" : "asked to stop");
     if (is_now) {
         r->is_stop_now = true;
         end_children(r);

@@ -11,7 +11,7 @@ void cs_life_trouble(struct cs_runner *r);   /* a child died or reported an erro
 void cs_life_ended(struct cs_child *child);  /* its process is gone */
 void cs_life_check_end(struct cs_runner *r); /* a child ended or a checkpoint is through */
 void cs_life_fail(struct cs_runner *r, const struct cs_err *err); /* end the job as failed */
-void cs_life_finish(struct cs_runner *r, enum cs_run_state state, const char *reason);
+void cs_life_finish(struct cs_runner *r, enum cs_job_state state, const char *reason);
 void cs_life_ask_pause(struct cs_runner *r);
 void cs_life_ask_stop(struct cs_runner *r, bool is_now);
 void cs_life_ask_checkpoint(struct cs_runner *r);

@@ -172,7 +172,7 @@ static enum cs_status start(struct cs_runner *r, struct cs_err *err)
     CS_TRY(make_loop(r, err));
     CS_TRY(open_files(r, err));
     CS_TRY(cs_control_open(r, err));
-    cs_run_set_state(r, CS_RUN_STARTING, NULL);
+    cs_run_set_state(r, CS_STATE_STARTING, NULL);
     if (r->job.resume[0])
         cs_run_note(r, CS_INFO, "going on from the checkpoint of step %lld",
                     (long long)r->job.checkpoint_step);
@@ -180,7 +180,7 @@ static enum cs_status start(struct cs_runner *r, struct cs_err *err)
     if (cs_run_is_complete(r) && cs_past_has_weights(r)) {
         if (cs_run_job_weights_hash(&r->job, r->job.resume, r->weights_hash, err) != CS_OK)
             return cs_wrap(err, err->status, "the finished checkpoint");
-        cs_life_finish(r, CS_RUN_DONE, "all steps were done already");
+        cs_life_finish(r, CS_STATE_DONE, "all steps were done already");
         return CS_OK;
     }
     if (r->is_eval_first)
@@ -219,13 +219,13 @@ static enum cs_status run(struct cs_runner *r, struct cs_err *err)
     enum cs_status status = start(r, err);
     if (status != CS_OK) {
         if (r->journal)
-            cs_run_set_state(r, CS_RUN_FAILED, err->text);
+            cs_run_set_state(r, CS_STATE_FAILED, err->text);
         return status;
     }
     tell_started(r);
     if (!r->is_over)
         event_base_dispatch(r->base);
-    if (r->state == CS_RUN_FAILED)
+    if (r->state == CS_STATE_FAILED)
         return cs_fail(err, CS_JOB_FAILED, "%s", r->reason);
     return CS_OK;
 }

@@ -11,24 +11,6 @@
 #include "core/wire/wire.h"
 #include "runner/subscribers.h"
 
-static const char *const state_names[] = {
-#define X(name) #name,
-    CS_RUN_STATES(X)
-#undef X
-};
-_Static_assert(CS_ARRAY_LEN(state_names) == CS_RUN_STATE_COUNT, "one name per state");
-
-const char *cs_run_state_name(enum cs_run_state state)
-{
-    return state_names[state];
-}
-
-bool cs_run_is_final(enum cs_run_state state)
-{
-    return state == CS_RUN_PAUSED || state == CS_RUN_CANCELLED || state == CS_RUN_DONE ||
-           state == CS_RUN_FAILED;
-}
-
 static void log_line(struct cs_runner *r, enum cs_log_level level, const char *text)
 {
     cs_log(r->log, level, "note", CS_KV("text", text));
@@ -77,7 +59,7 @@ void cs_run_note(struct cs_runner *r, enum cs_log_level level, const char *fmt, 
 json_t *cs_run_state_msg(const struct cs_runner *r)
 {
     json_t *msg = cs_msg_new("runner.state");
-    cs_msg_set_str(msg, "state", cs_run_state_name(r->state));
+    cs_msg_set_str(msg, "state", cs_job_state_row(r->state)->name);
     cs_msg_set_int(msg, "step", r->last_step);
     cs_msg_set_int(msg, "steps", r->job.spec->steps);
     cs_msg_set_int(msg, "generation", r->job.generation);
@@ -95,8 +77,9 @@ json_t *cs_run_state_msg(const struct cs_runner *r)
         cs_msg_set_str(msg, "weights_hash", r->weights_hash);
     if (!isnan(r->exact_match))
         cs_msg_set_num(msg, "exact_match", r->exact_match);
-    if (cs_run_is_final(r->state))
-        cs_msg_set_int(msg, "exit", r->state == CS_RUN_FAILED ? cs_status_exit(CS_JOB_FAILED) : 0);
+    const struct cs_job_state_row *row = cs_job_state_row(r->state);
+    if (row->phase == CS_PHASE_RESTING || row->phase == CS_PHASE_ENDED)
+        cs_msg_set_int(msg, "exit", row->exit_code);
     return msg;
 }
 
@@ -123,12 +106,12 @@ void cs_run_emit_state(struct cs_runner *r)
     cs_run_emit(r, msg, true);
 }
 
-void cs_run_set_state(struct cs_runner *r, enum cs_run_state state, const char *reason)
+void cs_run_set_state(struct cs_runner *r, enum cs_job_state state, const char *reason)
 {
     r->state = state;
     snprintf(r->reason, sizeof r->reason, "%s", reason ? reason : "");
-    cs_log(r->log, state == CS_RUN_FAILED ? CS_ERROR : CS_INFO, "state",
-           CS_KV("state", cs_run_state_name(state)), CS_KV("step", r->last_step),
+    cs_log(r->log, state == CS_STATE_FAILED ? CS_ERROR : CS_INFO, "state",
+           CS_KV("state", cs_job_state_row(state)->name), CS_KV("step", r->last_step),
            CS_KV("reason", (const char *)r->reason));
     cs_run_emit_state(r);
 }

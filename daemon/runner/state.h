@@ -9,6 +9,7 @@
 #include "core/data/pool.h"
 #include "core/sched/sim/calibrate.h"
 #include "core/trace/ring.h"
+#include "core/wire/job_state.h"
 #include "net/conn.h"
 #include "runner/job.h"
 #include "runner/journal.h"
@@ -17,17 +18,6 @@
 #include "runner/runner.h"
 #include "runner/tracelog.h"
 #include "store/checkpoint.h"
-
-#define CS_RUN_STATES(X)                                                                           \
-    X(STARTING) X(RUN) X(PAUSING) X(PAUSED) X(STOPPING) X(CANCELLED) X(DONE) X(FAILED)
-
-enum cs_run_state {
-
-#define X(name) CS_RUN_##name,
-    CS_RUN_STATES(X)
-#undef X
-        CS_RUN_STATE_COUNT
-};
 
 struct cs_runner;
 struct cs_child;
@@ -102,7 +92,7 @@ struct cs_runner {
     struct cs_log *log;
     struct event_base *base;
     struct event *tick, *second, *sigterm, *sigint, *decide, *kill_timer;
-    enum cs_run_state state;
+    enum cs_job_state state;
     struct cs_err failure; /* why the state is FAILED */
     json_t *culprit;
     struct cs_measured *measured; /* of this run's first steps; NULL: not on CPU ranks, or done */

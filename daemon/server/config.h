@@ -30,7 +30,7 @@ enum cs_status cs_config_read(int argc, char **argv, struct cs_config *out, bool
 void cs_config_free(struct cs_config *config);
 /* levels, limits and times; directories and files need a restart */
 void cs_config_take_reloadable(struct cs_config *config, const struct cs_config *fresh);
-/* Hidden options for scripts/gen-docs: --list-messages, --list-options, --list-config print their
+/* Hidden options for scripts/gen-docs: --list-messages, --list-states, --list-options, --list-config print their
  * part of the manual pages as mdoc. CS_NOT_FOUND: another word. */
 enum cs_status cs_docs_print(const char *what, struct cs_buf *out, struct cs_err *err) CS_NODISCARD;
 

@@ -4,6 +4,7 @@
 
 #include "core/base/mdoc.h"
 #include "core/base/status.h"
+#include "core/wire/job_state.h"
 #include "core/wire/wire.h"
 #include "server/config.h"
 
@@ -84,6 +85,35 @@ static void add_messages(struct cs_buf *out)
     }
 }
 
+/* What every state of a job means and allows. */
+static void add_states(struct cs_buf *out)
+{
+    static const struct {
+        enum cs_job_command order;
+        const char *name;
+    } orders[] = {
+        {CS_ORDER_PAUSE,      "pause"     },
+        {CS_ORDER_RESUME,     "resume"    },
+        {CS_ORDER_STOP,       "stop"      },
+        {CS_ORDER_CHECKPOINT, "checkpoint"},
+    };
+
+    cs_buf_adds(out, ".Bl -tag -width CANCELLED -compact\n");
+    for (enum cs_job_state s = 0; s < CS_JOB_STATE_COUNT; s++) {
+        const struct cs_job_state_row *row = cs_job_state_row(s);
+        bool is_first = true;
+        cs_buf_addf(out, ".It Li %s\n%s", row->name, row->help);
+        for (size_t i = 0; i < CS_ARRAY_LEN(orders); i++) {
+            if ((row->orders & orders[i].order) == 0)
+                continue;
+            cs_buf_addf(out, "%s%s", is_first ? "; it takes " : ", ", orders[i].name);
+            is_first = false;
+        }
+        cs_buf_addc(out, '\n');
+    }
+    cs_buf_adds(out, ".El\n");
+}
+
 static void add_option(struct cs_buf *out, const struct cs_option *o, bool is_file)
 {
     static const char *const names[CS_OPT_TYPE_COUNT] = {
@@ -129,6 +159,8 @@ enum cs_status cs_docs_print(const char *what, struct cs_buf *out, struct cs_err
 {
     if (strcmp(what, "--list-messages") == 0)
         add_messages(out);
+    else if (strcmp(what, "--list-states") == 0)
+        add_states(out);
     else if (strcmp(what, "--list-options") == 0)
         add_options(out, false);
     else if (strcmp(what, "--list-config") == 0)

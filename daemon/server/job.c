@@ -1,4 +1,5 @@
-/* Keeps jobs and their states: what a job may do in which state is one table. Orders ask for states
+/* Keeps jobs and their states: what a job may do in which state is the
+ * table of core/wire/job_state.h. Orders ask for states
  * (job_orders.c), runners report them (job_life.c). */
 #include "server/job.h"
 
@@ -11,50 +12,26 @@
 #include "net/conn.h"
 #include "server/caller.h"
 
-static const struct state_row {
-    const char *name;
-    bool is_live; /* a runner should exist */
-    bool is_over; /* waiters are answered */
-    unsigned orders;
-} states[] = {
-    {"QUEUED",    false, false, CS_ORDER_STOP                                       },
-    {"STARTING",  true,  false, CS_ORDER_STOP                                       },
-    {"RUN",       true,  false, CS_ORDER_PAUSE | CS_ORDER_STOP | CS_ORDER_CHECKPOINT},
-    {"PAUSING",   true,  false, CS_ORDER_STOP                                       },
-    {"PAUSED",    false, true,  CS_ORDER_RESUME | CS_ORDER_STOP                     },
-    {"STOPPING",  true,  false, CS_ORDER_STOP                                       },
-    {"DONE",      false, true,  0                                                   },
-    {"FAILED",    false, true,  CS_ORDER_RESUME                                     },
-    {"CANCELLED", false, true,  CS_ORDER_RESUME                                     },
-    {"LOST",      false, true,  CS_ORDER_RESUME                                     },
-};
-
-static const struct state_row *state_of(const struct cs_job *job)
+/* A history may hold a state of another release: nothing happens to such a job. */
+static const struct cs_job_state_row *state_of(const struct cs_job *job)
 {
-    for (size_t i = 0; i < CS_ARRAY_LEN(states); i++)
-        if (strcmp(states[i].name, job->row.state) == 0)
-            return &states[i];
-    return &states[CS_ARRAY_LEN(states) - 1];
+    const struct cs_job_state_row *row = cs_job_state_find(job->row.state);
+    return row != NULL ? row : cs_job_state_row(CS_STATE_LOST);
 }
 
-bool cs_job_is_state(const char *name, bool *is_over)
+bool cs_job_is(const struct cs_job *job, enum cs_job_state state)
 {
-    for (size_t i = 0; i < CS_ARRAY_LEN(states); i++)
-        if (strcmp(states[i].name, name) == 0) {
-            *is_over = states[i].is_over;
-            return true;
-        }
-    return false;
+    return state_of(job)->state == state;
 }
 
 bool cs_job_is_live(const struct cs_job *job)
 {
-    return state_of(job)->is_live;
+    return state_of(job)->phase == CS_PHASE_LIVE;
 }
 
 bool cs_job_is_over(const struct cs_job *job)
 {
-    return state_of(job)->is_over;
+    return state_of(job)->phase == CS_PHASE_RESTING || state_of(job)->phase == CS_PHASE_ENDED;
 }
 
 struct cs_job *cs_job_find(struct cs_server *server, int64_t id)
@@ -154,9 +131,10 @@ static void note(struct cs_job *job, const char *level, const char *text)
 
 void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to)
 {
+    const struct cs_job_state_row *state = cs_job_state_row(to->state);
     bool was_over = cs_job_is_over(job);
-    bool is_change = strcmp(job->row.state, to->state) != 0;
-    snprintf(job->row.state, sizeof(job->row.state), "%s", to->state);
+    bool is_change = strcmp(job->row.state, state->name) != 0;
+    snprintf(job->row.state, sizeof(job->row.state), "%s", state->name);
     snprintf(job->row.reason, sizeof(job->row.reason), "%s", to->reason ? to->reason : "");
     job->row.exit_code = to->exit_code;
     if (!job->row.started_ns && cs_job_is_live(job))
@@ -166,13 +144,12 @@ void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to)
     cs_job_save(job);
     if (is_change) {
         char text[1100];
-        bool is_bad = strcmp(to->state, "FAILED") == 0 || strcmp(to->state, "LOST") == 0;
-        snprintf(text, sizeof(text), "%s%s%s", to->state, job->row.reason[0] ? ": " : "",
+        snprintf(text, sizeof(text), "%s%s%s", state->name, job->row.reason[0] ? ": " : "",
                  job->row.reason);
         if (!to->is_in_journal)
-            note(job, is_bad ? "error" : "info", text);
+            note(job, state->mood == CS_MOOD_BAD ? "error" : "info", text);
         cs_log(job->server->log, CS_INFO, "job.state", CS_KV("job", job->row.id),
-               CS_KV("state", to->state), CS_KV("reason", (const char *)job->row.reason));
+               CS_KV("state", state->name), CS_KV("reason", (const char *)job->row.reason));
     }
     cs_job_publish(job);
     if (cs_job_is_over(job)) {
@@ -184,7 +161,7 @@ void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to)
 
 /* --- orders ----------------------------------------------------------------------------------- */
 
-enum cs_status cs_job_allow(const struct cs_job *job, enum cs_order order, const char *verb,
+enum cs_status cs_job_allow(const struct cs_job *job, enum cs_job_command order, const char *verb,
                             struct cs_err *err)
 {
     if (state_of(job)->orders & order)

@@ -2,19 +2,12 @@
 #ifndef CS_SERVER_JOB_H
 #define CS_SERVER_JOB_H
 
+#include "core/wire/job_state.h"
 #include "server/server.h"
 
 struct cs_conn;
 
 enum cs_stop { CS_STOP_NONE, CS_STOP_SAVING, CS_STOP_NOW };
-
-/* A bit each: a state allows some of them. */
-enum cs_order {
-    CS_ORDER_PAUSE = 1,
-    CS_ORDER_RESUME = 2,
-    CS_ORDER_STOP = 4,
-    CS_ORDER_CHECKPOINT = 8
-};
 
 /* What is in row is in the database too, unless is_unsaved. A job that is live has a runner, whose
  * connection (link) may come later. */
@@ -32,14 +25,15 @@ struct cs_job {
 
 struct cs_job *cs_job_find(struct cs_server *server, int64_t id); /* NULL: unknown */
 struct cs_job *cs_job_add(struct cs_server *server, const struct cs_job_row *row);
-json_t *cs_job_object(const struct cs_job *job);       /* the wire's job object */
-bool cs_job_is_state(const char *name, bool *is_over); /* false: no such state */
-bool cs_job_is_over(const struct cs_job *job);         /* nothing will happen without an order */
-bool cs_job_is_on_gpus(const struct cs_job *job);      /* its ranks are GPUs */
-bool cs_job_is_live(const struct cs_job *job);         /* a runner should exist: it holds devices */
+json_t *cs_job_object(const struct cs_job *job); /* the wire's job object */
+bool cs_job_is(const struct cs_job *job, enum cs_job_state state);
+bool cs_job_is_over(const struct cs_job *job);    /* nothing will happen without an order */
+bool cs_job_is_on_gpus(const struct cs_job *job); /* its ranks are GPUs */
+bool cs_job_is_live(const struct cs_job *job);    /* a runner should exist: it holds devices */
 
 struct cs_job_change {
-    const char *state, *reason; /* reason NULL: none */
+    enum cs_job_state state;
+    const char *reason; /* NULL: none */
     int64_t exit_code;
     bool is_in_journal; /* the runner has written it there: the note is imported from it */
 };
@@ -50,7 +44,7 @@ void cs_job_save(struct cs_job *job);
 void cs_job_publish(struct cs_job *job);
 
 /* CS_STATE: "job 3 is DONE: it cannot pause now" */
-enum cs_status cs_job_allow(const struct cs_job *job, enum cs_order order, const char *verb,
+enum cs_status cs_job_allow(const struct cs_job *job, enum cs_job_command order, const char *verb,
                             struct cs_err *err) CS_NODISCARD;
 /* to the job's runner; takes message. CS_UNREACHABLE: it does not answer yet. */
 enum cs_status cs_job_tell(struct cs_job *job, json_t *message, struct cs_err *err) CS_NODISCARD;

@@ -96,9 +96,10 @@ static void start(struct cs_job *job, int lock_fd)
     job->pending_stop = CS_STOP_NONE;
     job->is_pause_sent = false;
     cs_node_lease(job);
-    cs_job_set_state(job, &(struct cs_job_change){.state = "STARTING", .is_in_journal = true});
+    cs_job_set_state(job,
+                     &(struct cs_job_change){.state = CS_STATE_STARTING, .is_in_journal = true});
     if (start_runner(job, lock_fd, &err) != CS_OK)
-        cs_job_set_state(job, &(struct cs_job_change){.state = "FAILED",
+        cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,
                                                       .reason = err.text,
                                                       .exit_code = cs_status_exit(CS_JOB_FAILED)});
 }
@@ -107,7 +108,7 @@ void cs_jobs_start_queued(struct cs_server *server)
 {
     for (size_t i = 0; i < server->n_jobs && !server->is_draining && !server->is_stopping; i++) {
         struct cs_job *job = server->jobs[i];
-        if (strcmp(job->row.state, "QUEUED") != 0)
+        if (!cs_job_is(job, CS_STATE_QUEUED))
             continue;
         /* first come, first served: nobody overtakes. The job's last runner may still be ending. */
         const bool is_gpu = cs_job_is_on_gpus(job);
@@ -164,7 +165,7 @@ static void settle_silent(struct cs_job *job, int status)
         last_words(job, words, sizeof(words));
         snprintf(reason, sizeof(reason), "%s",
                  words[0] ? words : "its runner could not start; see logs/runner.err");
-        cs_job_set_state(job, &(struct cs_job_change){.state = "FAILED",
+        cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,
                                                       .reason = reason,
                                                       .exit_code = code < 7 ? code : 6});
         return;
@@ -177,25 +178,29 @@ static void settle_silent(struct cs_job *job, int status)
     else
         snprintf(reason, sizeof(reason),
                  "its runner ended without a word; resume goes on from the newest checkpoint");
-    cs_job_set_state(job, &(struct cs_job_change){.state = "LOST",
+    cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_LOST,
                                                   .reason = reason,
                                                   .exit_code = cs_status_exit(CS_JOB_FAILED)});
 }
 
 static void take_progress(struct cs_job *job, const json_t *message);
 
+static bool is_final(const struct cs_job_state_row *row)
+{
+    return row->phase == CS_PHASE_RESTING || row->phase == CS_PHASE_ENDED;
+}
+
 /* The runner is gone: state.json tells how it ended, if it could still write it. A state of an
  * earlier generation is not its own. */
 static void settle(struct cs_job *job, int status)
 {
-    bool is_over = false;
     import(job);
     json_t *state = read_state_file(job);
-    const char *name = cs_msg_str(state, "state", "");
-    if (cs_job_is_state(name, &is_over) && is_over &&
+    const struct cs_job_state_row *row = cs_job_state_find(cs_msg_str(state, "state", ""));
+    if (row != NULL && is_final(row) &&
         cs_msg_int(state, "generation", -1) >= job->row.generation) {
         take_progress(job, state);
-        cs_job_set_state(job, &(struct cs_job_change){.state = name,
+        cs_job_set_state(job, &(struct cs_job_change){.state = row->state,
                                                       .reason = cs_msg_str(state, "reason", NULL),
                                                       .exit_code = cs_msg_int(state, "exit", 0),
                                                       .is_in_journal = true});
@@ -270,19 +275,19 @@ static void forward(struct cs_job *job, const json_t *message, const char *type,
 /* A final state is the last thing a runner says: everything before it is in the journal by then. */
 static void on_state(struct cs_job *job, const json_t *m)
 {
-    bool is_over = false;
-    const char *state = cs_msg_str(m, "state", "");
-    if (!cs_job_is_state(state, &is_over) || strcmp(state, "QUEUED") == 0) {
+    const char *name = cs_msg_str(m, "state", "");
+    const struct cs_job_state_row *row = cs_job_state_find(name);
+    if (row == NULL || row->phase == CS_PHASE_WAITING) {
         cs_log(job->server->log, CS_WARN, "runner.state", CS_KV("job", job->row.id),
-               CS_KV("state", state));
+               CS_KV("state", name));
         return;
     }
     if (!cs_job_is_live(job))
         return; /* an echo: the job has ended or waits for its next runner */
-    if (is_over)
+    if (is_final(row))
         import(job);
     take_progress(job, m);
-    cs_job_set_state(job, &(struct cs_job_change){.state = state,
+    cs_job_set_state(job, &(struct cs_job_change){.state = row->state,
                                                   .reason = cs_msg_str(m, "reason", NULL),
                                                   .exit_code = cs_msg_int(m, "exit", 0),
                                                   .is_in_journal = true});
@@ -456,7 +461,7 @@ enum cs_status cs_jobs_load(struct cs_server *server, struct cs_err *err)
 static void drain(struct cs_job *job)
 {
     struct cs_err ignored;
-    if (!job->is_pause_sent && strcmp(job->row.state, "RUN") == 0)
+    if (!job->is_pause_sent && cs_job_is(job, CS_STATE_RUN))
         job->is_pause_sent = cs_job_pause(job, &ignored) == CS_OK;
 }
 

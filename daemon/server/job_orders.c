@@ -24,7 +24,7 @@ enum cs_status cs_job_resume(struct cs_job *job, struct cs_err *err)
     if (job->server->is_draining)
         return cs_fail(err, CS_REFUSED, "the daemon is draining and starts no jobs");
     job->row.ended_ns = 0;
-    cs_job_set_state(job, &(struct cs_job_change){.state = "QUEUED"});
+    cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_QUEUED});
     cs_jobs_start_queued(job->server);
     return CS_OK;
 }
@@ -34,7 +34,7 @@ enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err)
 {
     CS_TRY(cs_job_allow(job, CS_ORDER_STOP, "stop", err));
     if (!cs_job_is_live(job)) {
-        cs_job_set_state(job, &(struct cs_job_change){.state = "CANCELLED",
+        cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_CANCELLED,
                                                       .reason = "stopped on request",
                                                       .exit_code = cs_status_exit(CS_JOB_FAILED)});
         return CS_OK;
@@ -114,7 +114,7 @@ enum cs_status cs_job_submit(struct cs_server *server, const json_t *document,
     if (st != CS_OK)
         goto out;
     snprintf(row.name, sizeof(row.name), "%s", spec->name);
-    snprintf(row.state, sizeof(row.state), "QUEUED");
+    snprintf(row.state, sizeof(row.state), "%s", cs_job_state_row(CS_STATE_QUEUED)->name);
     snprintf(row.owner, sizeof(row.owner), "%s", owner);
     snprintf(row.spec_hash, sizeof(row.spec_hash), "%s", spec->hash);
     snprintf(row.plan_hash, sizeof(row.plan_hash), "%s", spec->plan_hash);
@@ -130,14 +130,14 @@ enum cs_status cs_job_submit(struct cs_server *server, const json_t *document,
     if (st == CS_OK) /* promised to the client: on disk before the answer */
         st = cs_db_job_save(server->db, &job->row, true, err);
     if (st != CS_OK) {
-        cs_job_set_state(job, &(struct cs_job_change){.state = "FAILED",
+        cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,
                                                       .reason = err->text,
                                                       .exit_code = cs_status_exit(CS_JOB_FAILED)});
         goto out;
     }
     *id = row.id;
     cs_jobs_start_queued(server);
-    if (strcmp(job->row.state, "QUEUED") == 0)
+    if (cs_job_is(job, CS_STATE_QUEUED))
         cs_job_publish(job);
 out:
     json_decref(copy);

@@ -73,7 +73,7 @@ static enum cs_status put_state(struct cs_job *job, const json_t *m, struct cs_e
     const char *state = cs_msg_str(m, "state", ""), *reason = cs_msg_str(m, "reason", "");
     snprintf(text, sizeof(text), "%s%s%.1000s", state, reason[0] ? ": " : "", reason);
     return cs_db_note_add(job->server->db, job->row.id, cs_msg_int(m, "wall_ns", 0),
-                          strcmp(state, "FAILED") == 0 ? "error" : "info", text, err);
+                          cs_job_state_mood(state) == CS_MOOD_BAD ? "error" : "info", text, err);
 }
 
 /* Bad rows (the torn end of a killed runner) are told and skipped: the next one is whole. */

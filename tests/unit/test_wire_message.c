@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "core/wire/job_state.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 
@@ -378,6 +379,28 @@ static void hello_agrees_on_the_smaller_minor(void **state)
     json_decref(hello);
 }
 
+static void every_state_of_a_job_is_one_row(void **state)
+{
+    (void)state;
+    for (enum cs_job_state i = 0; i < CS_JOB_STATE_COUNT; i++) {
+        const struct cs_job_state_row *row = cs_job_state_row(i);
+        const bool is_live = row->phase == CS_PHASE_LIVE, is_ended = row->phase == CS_PHASE_ENDED;
+        assert_int_equal(row->state, i);
+        assert_ptr_equal(cs_job_state_find(row->name), row);
+        assert_true(strlen(row->name) < 16); /* what a history keeps */
+        assert_true(strlen(row->help) > 0);
+        assert_true(cs_job_state_is(row->name, row->phase));
+        /* only a runner can pause and checkpoint, only a job without one can resume */
+        assert_true(is_live || !(row->orders & (CS_ORDER_PAUSE | CS_ORDER_CHECKPOINT)));
+        assert_true(!is_live || !(row->orders & CS_ORDER_RESUME));
+        assert_true(!is_ended || !(row->orders & CS_ORDER_STOP));
+        assert_true(row->mood != CS_MOOD_BAD || row->exit_code != 0);
+        assert_non_null(strstr(CS_JOB_STATE_WORDS, row->name));
+    }
+    assert_null(cs_job_state_find("RESERVED"));
+    assert_int_equal(cs_job_state_mood("RESERVED"), CS_MOOD_PLAIN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +419,7 @@ int main(void)
         cmocka_unit_test(canonical_form_is_golden),
         cmocka_unit_test(line_over_16_mib_is_not_sent),
         cmocka_unit_test(hello_agrees_on_the_smaller_minor),
+        cmocka_unit_test(every_state_of_a_job_is_one_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

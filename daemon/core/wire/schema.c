@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/wire/job_state.h"
 
 static const struct cs_message messages[] = {
 #define MESSAGE(id, type, kind, from, to, role, since, help)                                       \
