@@ -89,11 +89,11 @@ static int run_command(const struct cs_commands *all, const struct cs_command *c
     char name[64];
     CS_ASSERT(command->values_size <= sizeof values);
     size_t n = cs_command_options(command, options, MAX_OPTIONS);
-    struct cs_cli cli = cs_command_cli(command, options, n, name, sizeof(name));
+    struct cs_cli cli = cs_command_cli(command, options, n, name, sizeof name);
     enum cs_status st = cs_options_parse(&cli, argc, argv, &values, &args, &err);
     if (st != CS_OK) {
         size_t len = strlen(err.text);
-        snprintf(err.text + len, sizeof(err.text) - len, "; see '%s --help'", name);
+        snprintf(err.text + len, sizeof err.text - len, "; see '%s --help'", name);
         return report(&err, is_json);
     }
     if (args.wants_help) {
@@ -129,7 +129,7 @@ static int find_words(int argc, char *const *argv)
 /* [name] [options] COMMAND [rest] becomes [name] [options] [rest] */
 static void remove_words(int at, int words, int argc, char **argv)
 {
-    memmove(argv + at, argv + at + words, (size_t)(argc - at - words + 1) * sizeof(*argv));
+    memmove(argv + at, argv + at + words, (size_t)(argc - at - words + 1) * sizeof *argv);
 }
 
 /* "model --help": the commands of the group */

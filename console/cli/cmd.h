@@ -18,8 +18,8 @@ enum cs_status cs_cmd_job_id(struct cs_cmd *cmd, const char *text, int64_t *id,
 /* a request about the job that the first argument names */
 enum cs_status cs_cmd_job_request(struct cs_cmd *cmd, const char *type, json_t **request,
                                   struct cs_err *err) CS_NODISCARD;
-/* what --json prints: checked against the schema, pretty, on standard output; takes the reference
- */
+/* what --json prints: checked against the schema, pretty, on standard output; takes the
+ * reference */
 enum cs_status cs_cmd_print_doc(json_t *doc, struct cs_err *err) CS_NODISCARD;
 /* "cornstarch.jobinfo/1" of a job.show or job.wait reply */
 json_t *cs_cmd_job_doc(const json_t *reply);

@@ -35,7 +35,7 @@ static enum cs_status connect_running(struct cs_cmd *cmd, struct cs_err *err)
 static void status_text(const struct cs_cmd *cmd, const json_t *node, char *out, size_t cap)
 {
     char since[CS_ISO_CAP];
-    cs_iso_print(since, sizeof(since), cs_msg_int(node, "started_ns", 0));
+    cs_iso_print(since, sizeof since, cs_msg_int(node, "started_ns", 0));
     snprintf(out, cap, "cornstarchd %s, process %lld, since %s, at %s%s",
              cs_msg_str(node, "version", "?"), (long long)cs_msg_int(node, "pid", 0), since,
              cs_client_path(cmd->client), cs_msg_bool(node, "draining", false) ? ", draining" : "");
@@ -46,7 +46,7 @@ static enum cs_status print_status(struct cs_cmd *cmd, struct cs_err *err)
     json_t *node = NULL;
     char text[CS_PATH_CAP + 200];
     CS_TRY(cs_client_call(cmd->client, cs_msg_new("node.show"), &node, err));
-    status_text(cmd, node, text, sizeof(text));
+    status_text(cmd, node, text, sizeof text);
     json_decref(node);
     return say(cmd, text, err);
 }
@@ -85,7 +85,7 @@ static enum cs_status drain(struct cs_cmd *cmd, struct cs_err *err)
     json_t *reply = NULL;
     CS_TRY(connect_running(cmd, err));
     CS_TRY(cs_client_call(cmd->client, cs_msg_new("daemon.drain"), &reply, err));
-    snprintf(text, sizeof(text), "the daemon takes no more jobs; %lld still run and pause",
+    snprintf(text, sizeof text, "the daemon takes no more jobs; %lld still run and pause",
              (long long)cs_msg_int(reply, "jobs", 0));
     json_decref(reply);
     return say(cmd, text, err);

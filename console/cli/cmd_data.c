@@ -38,7 +38,7 @@ static enum cs_status make_shapes(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_shapes_options options = {
         .seed = (uint64_t)v->seed, .n_train = (int)v->train, .n_test = (int)v->test};
     CS_TRY(cs_shapes_make(cmd->args[0], &options, err));
-    snprintf(text, sizeof(text), "wrote %s: %d training and %d held-out pictures with questions",
+    snprintf(text, sizeof text, "wrote %s: %d training and %d held-out pictures with questions",
              cmd->args[0], options.n_train, options.n_test);
     if (!cmd->json) {
         printf("%s\n", text);
@@ -148,7 +148,7 @@ static enum cs_status check_one(const struct cs_cmd *cmd, struct job_data *d, bo
                                 json_t *sets, struct cs_err *err)
 {
     const char *use = is_eval ? "eval" : "train";
-    struct cs_check *check = calloc(1, sizeof(*check));
+    struct cs_check *check = calloc(1, sizeof *check);
     bool has_bar = !cmd->json && isatty(2);
     if (!check)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the check");
@@ -208,8 +208,8 @@ static enum cs_status check(struct cs_cmd *cmd, struct cs_err *err)
 
 /* --- inspect ---------------------------------------------------------------------------------- */
 
-/* Trained text in brackets that no data can forge on a terminal: reverse video there, [[ ]] else.
- */
+/* Trained text in brackets that no data can forge on a terminal: reverse video there, [[ ]]
+ * elsewhere. */
 static void print_marked(const struct cs_rendering *r)
 {
     bool is_tty = isatty(1);
@@ -230,9 +230,10 @@ static void print_marked(const struct cs_rendering *r)
 
 static void print_sample(const struct cs_loaded *l, uint64_t index)
 {
-    printf("sample %llu%s%s: %d rows, %d of them trained, %d pictures\n", (unsigned long long)index,
-           l->record->id[0] ? " id " : "", l->record->id, l->sample.n_tokens, l->sample.n_labels,
-           l->sample.n_media);
+    printf("sample %llu%s%s: %d rows, %d of them trained, %d picture%s\n",
+           (unsigned long long)index, l->record->id[0] ? " id " : "", l->record->id,
+           l->sample.n_tokens, l->sample.n_labels, l->sample.n_media,
+           l->sample.n_media == 1 ? "" : "s");
     for (int i = 0; i < l->sample.n_media; i++)
         printf("  picture %d at row %d: %s\n", i, l->sample.media[i].first_row,
                l->sample.media[i].file);

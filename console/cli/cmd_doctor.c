@@ -28,12 +28,12 @@ static void check_terminal(json_t *checks)
     char text[200];
     const char *term = getenv("TERM");
     bool ok = cs_cli_has_screen();
-    snprintf(text, sizeof(text), "TERM=%.60s%s", term ? term : "(unset)",
+    snprintf(text, sizeof text, "TERM=%.60s%s", term ? term : "(unset)",
              ok ? "" : ": no screen here, commands and --plain work");
     add_check(checks, "terminal", ok, text);
     const char *codeset = nl_langinfo(CODESET);
     bool is_utf8 = strcmp(codeset, "UTF-8") == 0;
-    snprintf(text, sizeof(text), "%.60s%s", codeset,
+    snprintf(text, sizeof text, "%.60s%s", codeset,
              is_utf8 ? ": test card \342\226\201\342\226\203\342\226\205\342\226\207 \342\240\213"
                        "\342\240\231 \342\224\202\342\224\200 (eight signs, all of one width)"
                      : ": the screen uses ASCII; set LC_ALL=C.UTF-8 for lines and blocks");
@@ -53,7 +53,7 @@ static void check_programs(json_t *checks)
     for (size_t i = 0; i < CS_ARRAY_LEN(programs); i++) {
         bool ok =
             cs_path(path, &err, "%s/%s", self, programs[i]) == CS_OK && access(path, X_OK) == 0;
-        snprintf(text, sizeof(text), "%s%s", path, ok ? "" : ": not there; build or install it");
+        snprintf(text, sizeof text, "%s%s", path, ok ? "" : ": not there; build or install it");
         add_check(checks, programs[i], ok, text);
     }
 }
@@ -65,7 +65,7 @@ static void check_daemon(struct cs_cmd *cmd, json_t *checks)
     cmd->base = event_base_new();
     if (!cmd->base ||
         cs_client_connect_running(cmd->base, cmd->socket, &cmd->client, &err) != CS_OK) {
-        snprintf(text, sizeof(text), "%s%s", cmd->base ? err.text : "no event loop",
+        snprintf(text, sizeof text, "%s%s", cmd->base ? err.text : "no event loop",
                  cmd->socket ? "" : "; the next command starts one");
         add_check(checks, "daemon", cmd->socket == NULL, text);
         return;
@@ -73,7 +73,7 @@ static void check_daemon(struct cs_cmd *cmd, json_t *checks)
     const json_t *hello = cs_client_hello(cmd->client);
     const char *version = cs_msg_str(hello, "version", "?");
     bool is_same = strcmp(version, CORNSTARCH_VERSION) == 0;
-    snprintf(text, sizeof(text), "version %s at %s%s", version, cs_client_path(cmd->client),
+    snprintf(text, sizeof text, "version %s at %s%s", version, cs_client_path(cmd->client),
              is_same ? ""
                      : ": another version than this program; 'daemon stop' lets the next "
                        "command start the new one");
@@ -96,8 +96,8 @@ static void check_disk(json_t *checks)
         return;
     }
     uint64_t unused = (uint64_t)fs.f_bavail * fs.f_frsize;
-    cs_bytes_print(bytes, sizeof(bytes), unused);
-    snprintf(text, sizeof(text), "%s free at %s%s", bytes, dir,
+    cs_bytes_print(bytes, sizeof bytes, unused);
+    snprintf(text, sizeof text, "%s free at %s%s", bytes, dir,
              unused < LEAST_BYTES ? ": checkpoints may not fit" : "");
     add_check(checks, "disk", unused >= LEAST_BYTES, text);
 }

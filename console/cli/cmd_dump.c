@@ -6,12 +6,6 @@
 
 static const char *const glyph_sets[] = {"utf8", "ascii", NULL}; /* as enum cs_glyph_set */
 
-static const char *const view_names[] = {
-#define X(id, name) #name,
-    CS_VIEW_TABLE(X)
-#undef X
-        NULL};
-
 struct values {
     struct cs_cmd_common common;
     const char *replay, *script, *view, *size, *keys, *devices;
@@ -20,10 +14,11 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 /* clang-format off */
+#define NAME(id, name) #name ", "
 static const struct cs_option options[] = {
     {"replay", 0, CS_OPT_STRING, 0, 0, NULL, "TRACE", NULL, "the trace of a job, in its directory", AT(replay)},
     {"script", 0, CS_OPT_STRING, 0, 0, NULL, "SCRIPT", NULL, "instead of a trace: the plan of a script", AT(script)},
-    {"view", 0, CS_OPT_STRING, 0, 0, NULL, "NAME", view_names, "the view, by default pipeline of a trace and plan of a script", AT(view)},
+    {"view", 0, CS_OPT_STRING, 0, 0, NULL, "NAME", NULL, CS_VIEW_TABLE(NAME) "by default pipeline of a trace and plan of a script", AT(view)},
     CS_OPTION_DEVICES(0, struct values),
     {"size", 0, CS_OPT_STRING, 0, 0, "100x30", "COLSxROWS", NULL, "size of the screen", AT(size)},
     {"glyphs", 0, CS_OPT_ENUM, 0, 0, "utf8", NULL, glyph_sets, "characters to draw with", AT(glyphs)},
@@ -32,6 +27,7 @@ static const struct cs_option options[] = {
 
 /* clang-format on */
 #undef AT
+#undef NAME
 
 /* A view of the daemon's node needs neither trace nor script. */
 static bool is_of_node(const char *name)
@@ -82,8 +78,8 @@ const struct cs_command cs_command_dump = {
     .name = "dump",
     .role = CS_ROLE_VIEWER,
     .usage = "[options] --replay TRACE",
-    .help = "a screen as text, from a recorded trace or of a script; --view gpus alone: of the "
-            "daemon's node",
+    .help = "a screen as text: of a recorded trace, of a script's plan or, with --view gpus alone, "
+            "of the daemon's node",
     .run = dump_screen,
     CS_COMMAND_OPTIONS(options, struct values),
 };

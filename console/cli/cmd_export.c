@@ -92,7 +92,7 @@ static enum cs_status open_checkpoint(struct exporter *ex, const char *job_dir, 
             CS_TRY(cs_path(dir, err, "%s", ex->spec->checkpoint_dir));
         else
             CS_TRY(cs_path(dir, err, "%s/ckpt", job_dir));
-        CS_TRY(cs_ckpt_latest(dir, true, &step, ex->ckpt_path, sizeof(ex->ckpt_path), on_skip, NULL,
+        CS_TRY(cs_ckpt_latest(dir, true, &step, ex->ckpt_path, sizeof ex->ckpt_path, on_skip, NULL,
                               err));
     }
     CS_TRY(cs_ckpt_open(ex->ckpt_path, &ex->ckpt, err));

@@ -12,7 +12,7 @@ static enum cs_status help_of(const struct cs_cmd *cmd, struct cs_buf *out, stru
     int used;
     CS_TRY(cs_command_find(cmd->all, cmd->n, cmd->args, &command, &used, err));
     size_t n_options = cs_command_options(command, options, CS_ARRAY_LEN(options));
-    struct cs_cli cli = cs_command_cli(command, options, n_options, name, sizeof(name));
+    struct cs_cli cli = cs_command_cli(command, options, n_options, name, sizeof name);
     cs_options_help(&cli, cs_cmd_width(), out);
     return CS_OK;
 }

@@ -35,8 +35,8 @@ static void elapsed(char out[32], const json_t *job)
 static void add_job(struct cs_table *table, const json_t *job)
 {
     char id[32], step[64], loss[32], exact[32], step_ms[32], bubble[32], time[32];
-    snprintf(id, sizeof(id), "%lld", (long long)cs_msg_int(job, "id", 0));
-    snprintf(step, sizeof(step), "%lld/%lld", (long long)cs_msg_int(job, "step", 0),
+    snprintf(id, sizeof id, "%lld", (long long)cs_msg_int(job, "id", 0));
+    snprintf(step, sizeof step, "%lld/%lld", (long long)cs_msg_int(job, "step", 0),
              (long long)cs_msg_int(job, "steps", 0));
     cs_cmd_number(loss, job, "loss", 1, 4, "");
     cs_cmd_number(exact, job, "exact_match", 1, 3, "");
@@ -89,7 +89,7 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 /* clang-format off */
 static const struct cs_option options[] = {
-    {"limit", 'n', CS_OPT_INT, 1, 10000, "1000", NULL, NULL, "at most so many", AT(limit)},
+    {"limit", 'n', CS_OPT_INT, 1, 10000, "1000", NULL, NULL, "at most so many jobs", AT(limit)},
 };
 
 /* clang-format on */

@@ -20,7 +20,7 @@ struct values {
 /* clang-format off */
 static const struct cs_option options[] = {
     {"rank", 'r', CS_OPT_STRING, 0, 0, "0", "N", NULL, "a rank's number, feeder or runner", AT(rank)},
-    {"lines", 'n', CS_OPT_INT, 1, 10000, "100", NULL, NULL, "the last so many lines", AT(lines)},
+    {"lines", 'n', CS_OPT_INT, 1, 10000, "100", NULL, NULL, "so many lines, the newest", AT(lines)},
     {"follow", 'f', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "go on until the job is over", AT(follow)},
 };
 

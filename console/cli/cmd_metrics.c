@@ -52,7 +52,7 @@ struct values {
 /* clang-format off */
 static const struct cs_option options[] = {
     {"after", 0, CS_OPT_INT, -1, INT64_C(9007199254740991), "-1", "STEP", NULL, "rows after this step", AT(after)},
-    {"every", 0, CS_OPT_INT, 1, INT64_C(9007199254740991), "1", NULL, NULL, "one row in so many steps", AT(every)},
+    {"every", 0, CS_OPT_INT, 1, INT64_C(9007199254740991), "1", NULL, NULL, "one row every so many steps", AT(every)},
     {"limit", 'n', CS_OPT_INT, 1, 100000, "10000", NULL, NULL, "at most so many rows", AT(limit)},
 };
 

@@ -49,7 +49,7 @@ static enum cs_status init(struct cs_cmd *cmd, struct cs_err *err)
                                  .max_vocab = (int)v->vocab,
                                  .seed = (uint64_t)v->seed};
     CS_TRY(cs_model_init_make(&made, err));
-    snprintf(text, sizeof(text), "wrote %s (seed %lld)", cmd->args[1], (long long)v->seed);
+    snprintf(text, sizeof text, "wrote %s (seed %lld)", cmd->args[1], (long long)v->seed);
     return print_result(cmd, cmd->args[1], text, err);
 }
 
@@ -118,7 +118,7 @@ static void print_part(const json_t *part)
 {
     char params[CS_UNITS_CAP];
     const char *name = cs_msg_str(part, "part", "");
-    cs_count_print(params, sizeof(params), (uint64_t)cs_msg_int(part, "params", 0));
+    cs_count_print(params, sizeof params, (uint64_t)cs_msg_int(part, "params", 0));
     printf("%-10s %-8s", name[0] ? name : "model", cs_msg_str(part, "family", ""));
     if (cs_msg_int(part, "layers", 0) > 0)
         printf(" %lld layers x %lld,", (long long)cs_msg_int(part, "layers", 0),

@@ -60,9 +60,9 @@ static void two(char out[64], const json_t *device, const char *key, const char 
     char left[24] = "?", right[24] = "?";
     bool has_a = has(device, key, &a), has_b = has(device, of, &b);
     if (has_a)
-        snprintf(left, sizeof(left), "%.*f", decimals, a * scale);
+        snprintf(left, sizeof left, "%.*f", decimals, a * scale);
     if (has_b)
-        snprintf(right, sizeof(right), "%.*f", decimals, b * scale);
+        snprintf(right, sizeof right, "%.*f", decimals, b * scale);
     snprintf(out, 64, has_a || has_b ? "%s/%s%s" : "-", left, right, unit);
 }
 
@@ -85,9 +85,9 @@ static void add_gpu(struct cs_table *table, const json_t *device)
     one(mhz, device, "sm_mhz", 1, "");
     one(energy, device, "energy_mj", 1e-6, " kJ");
     link_text(link, device);
-    snprintf(held, sizeof(held), "-");
+    snprintf(held, sizeof held, "-");
     if (cs_msg_int(device, "job", 0) > 0)
-        snprintf(held, sizeof(held), "job %lld rank %lld", (long long)cs_msg_int(device, "job", 0),
+        snprintf(held, sizeof held, "job %lld rank %lld", (long long)cs_msg_int(device, "job", 0),
                  (long long)cs_msg_int(device, "rank", -1));
     const char *cells[] = {cs_msg_str(device, "name", "?"),
                            cs_msg_str(device, "model", "?"),
@@ -177,8 +177,8 @@ static enum cs_status nodes(struct cs_cmd *cmd, struct cs_err *err)
         json_decref(reply);
         return st;
     }
-    cs_bytes_print(all, sizeof(all), (uint64_t)cs_msg_int(reply, "mem_bytes", 0));
-    cs_bytes_print(unused, sizeof(unused), (uint64_t)cs_msg_int(reply, "mem_free_bytes", 0));
+    cs_bytes_print(all, sizeof all, (uint64_t)cs_msg_int(reply, "mem_bytes", 0));
+    cs_bytes_print(unused, sizeof unused, (uint64_t)cs_msg_int(reply, "mem_free_bytes", 0));
     cs_buf_addf(&text,
                 "node     %s (cornstarchd %s)\ncores    %lld\nmemory   %s, %s free\ndevices ",
                 cs_msg_str(reply, "node", ""), cs_msg_str(reply, "version", ""),

@@ -1,5 +1,5 @@
-/* pause, resume, stop, checkpoint: orders to a job. Key, role and help are those of the screen's keys
- * (views/orders.h). */
+/* pause, resume, stop, checkpoint: orders to a job. Key, role and help are those of the screen's
+ * keys (views/orders.h). */
 #include <stdio.h>
 
 #include "console/cli/cmd.h"

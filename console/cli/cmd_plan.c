@@ -25,9 +25,9 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 /* clang-format off */
 static const struct cs_option options[] = {
-    {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "of a sweep or search, the best N plans", AT(limit)},
+    {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "the best N plans of a sweep or search", AT(limit)},
     {"explain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "why this plan, what binds, what the next ones lose", AT(explain)},
-    {"compare", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "beside it what other planners choose, at true costs", AT(compare)},
+    {"compare", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "what other planners would choose, simulated at true costs", AT(compare)},
     CS_OPTION_DEVICES('D', struct values),
     {"view", 'v', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "look at the plan in the console's Plan view; nothing is submitted", AT(screen)},
 };
@@ -90,22 +90,23 @@ static void add_stage(struct cs_table *table, const struct cs_plan *plan,
         n_params += graph->layers[l].n_elements;
         n_trained += graph->layers[l].n_trained;
     }
-    snprintf(rank, sizeof(rank), "%d", s->rank);
-    layer_range(layers, sizeof(layers), graph, s);
-    cs_count_print(params, sizeof(params), (uint64_t)n_params);
-    cs_count_print(trained, sizeof(trained), (uint64_t)n_trained);
+    snprintf(rank, sizeof rank, "%d", s->rank);
+    layer_range(layers, sizeof layers, graph, s);
+    cs_count_print(params, sizeof params, (uint64_t)n_params);
+    cs_count_print(trained, sizeof trained, (uint64_t)n_trained);
     duration(fwd, s->fwd_ns);
     duration(input, s->bwd_input_ns);
     duration(weight, s->bwd_weight_ns);
-    cs_bytes_print(memory, sizeof(memory),
+    cs_bytes_print(memory, sizeof memory,
                    (uint64_t)(s->weight_bytes + s->state_bytes + kept_bytes(plan, graph, i)));
-    snprintf(bubble, sizeof(bubble), "%.1f%%", 100 * plan->predicted_bubble[i]);
+    snprintf(bubble, sizeof bubble, "%.1f%%", 100 * plan->predicted_bubble[i]);
     const char *cells[] = {s->name, rank,  layers, params, trained,
                            fwd,     input, weight, memory, bubble};
     cs_table_add(table, cells);
 }
 
-static void print_plan(const struct cs_plan *plan, const struct cs_graph *graph)
+/* says_why: with the plan's own reasons, which an explanation would repeat */
+static void print_plan(const struct cs_plan *plan, const struct cs_graph *graph, bool says_why)
 {
     char step[CS_UNITS_CAP];
     struct cs_buf text = {0};
@@ -120,7 +121,7 @@ static void print_plan(const struct cs_plan *plan, const struct cs_graph *graph)
     if (plan->dp > 1)
         cs_buf_addf(&text, "%d replicas of %d, ", plan->dp, plan->n_ranks);
     cs_buf_addf(&text, "predicted step %s\n", step);
-    for (int i = 0; i < plan->n_why; i++)
+    for (int i = 0; says_why && i < plan->n_why; i++)
         cs_buf_addf(&text, "  %s\n", plan->why[i]);
     cs_buf_addf(&text, "plan %s\n", plan->hash);
     cs_cmd_print(&text);
@@ -199,7 +200,7 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
             json_object_update(doc, explain);
         st = cs_cmd_print_doc(doc, err);
     } else if (st == CS_OK) {
-        print_plan(plan, graph);
+        print_plan(plan, graph, explain == NULL);
         print_explain(explain, v->compare);
     }
     json_decref(explain);

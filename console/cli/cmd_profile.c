@@ -64,7 +64,7 @@ static enum cs_status read_model(const json_t *document, const struct cs_here *h
     return cs_plan_budget(m->spec, m->graph, &m->budget, err);
 }
 
-/* ---- the worker ---- */
+/* --- the worker ------------------------------------------------------------------------------- */
 
 static enum cs_status spawn_worker(int in, int out, pid_t *pid, struct cs_err *err)
 {
@@ -129,7 +129,7 @@ static enum cs_status ask_worker(const json_t *request, json_t **out, struct cs_
     return status;
 }
 
-/* ---- what it found ---- */
+/* --- what it found ---------------------------------------------------------------------------- */
 
 static const struct cs_layer *layer_of(const struct cs_graph *graph,
                                        const struct cs_profile_row *row)

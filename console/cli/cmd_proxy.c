@@ -30,7 +30,7 @@ static enum cs_status write_fd(int fd, const char *bytes, size_t n, struct cs_er
 static enum cs_status pump(int from, int to, bool *open, struct cs_err *err)
 {
     char bytes[65536];
-    ssize_t n = read(from, bytes, sizeof(bytes));
+    ssize_t n = read(from, bytes, sizeof bytes);
     if (n == -1 && (errno == EAGAIN || errno == EINTR))
         return CS_OK;
     if (n == -1)

@@ -77,7 +77,7 @@ struct submit_values {
 
 /* clang-format off */
 static const struct cs_option submit_options[] = {
-    {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "another plan than previewed is fine", offsetof(struct submit_values, replan)},
+    {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "accept another plan than the one that was previewed", offsetof(struct submit_values, replan)},
 };
 
 /* clang-format on */
@@ -223,11 +223,11 @@ static enum cs_status finish(struct watch *w, const char *script, const char *ex
     if (is_done && export_dir)
         st = export_result(w, export_dir, err);
     if (is_done)
-        next_command(script, st == CS_OK ? export_dir : NULL, w->job, next, sizeof(next));
+        next_command(script, st == CS_OK ? export_dir : NULL, w->job, next, sizeof next);
     else if (strcmp(state, "PAUSED") == 0)
-        snprintf(next, sizeof(next), "cornstarch-console resume %lld", (long long)w->job);
+        snprintf(next, sizeof next, "cornstarch-console resume %lld", (long long)w->job);
     else
-        snprintf(next, sizeof(next), "cornstarch-console logs %lld --rank runner",
+        snprintf(next, sizeof next, "cornstarch-console logs %lld --rank runner",
                  (long long)w->job);
     cs_plain_report(w->plain, w->store, is_done && st == CS_OK ? export_dir : NULL, next);
     if (w->cmd->json && st == CS_OK) {
@@ -319,7 +319,7 @@ struct run_values {
 static const struct cs_option run_options[] = {
     {"plain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "lines instead of the console", AT(plain)},
     {"detach", 'd', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "submit and return", AT(detach)},
-    {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "another plan than previewed is fine", AT(replan)},
+    {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "accept another plan than the one that was previewed", AT(replan)},
     {"export", 'o', CS_OPT_STRING, 0, 0, NULL, "DIR", NULL, "write the trained model to DIR at the end", AT(export_dir)},
 };
 

@@ -25,14 +25,14 @@ static void put_time(struct cs_buf *out, const char *name, int64_t wall_ns)
     char text[CS_ISO_CAP];
     if (wall_ns <= 0)
         return;
-    cs_iso_print(text, sizeof(text), wall_ns);
+    cs_iso_print(text, sizeof text, wall_ns);
     put_text(out, name, text);
 }
 
 static void put_job(struct cs_buf *out, const json_t *job)
 {
     char text[160], predicted[32], measured[32], loss[32], exact[32], bubble[32];
-    snprintf(text, sizeof(text), "%lld", (long long)cs_msg_int(job, "id", 0));
+    snprintf(text, sizeof text, "%lld", (long long)cs_msg_int(job, "id", 0));
     put_text(out, "job", text);
     put_text(out, "name", cs_msg_str(job, "name", ""));
     put_text(out, "owner", cs_msg_str(job, "owner", ""));
@@ -40,17 +40,17 @@ static void put_job(struct cs_buf *out, const json_t *job)
     put_text(out, "reason", cs_msg_str(job, "reason", ""));
     cs_cmd_number(loss, job, "loss", 1, 4, "");
     cs_cmd_number(exact, job, "exact_match", 1, 4, "");
-    snprintf(text, sizeof(text), "%lld of %lld   loss %s   exact match %s",
+    snprintf(text, sizeof text, "%lld of %lld   loss %s   exact match %s",
              (long long)cs_msg_int(job, "step", 0), (long long)cs_msg_int(job, "steps", 0), loss,
              exact);
     put_text(out, "step", text);
     cs_cmd_number(predicted, job, "predicted_step_ns", 1e-6, 2, " ms");
     cs_cmd_number(measured, job, "step_ns", 1e-6, 2, " ms");
     cs_cmd_mean_bubble(bubble, job);
-    snprintf(text, sizeof(text), "predicted %s   measured %s   bubble %s", predicted, measured,
+    snprintf(text, sizeof text, "predicted %s   measured %s   bubble %s", predicted, measured,
              bubble);
     put_text(out, "step time", text);
-    cs_fmt_energy(text, sizeof(text), cs_msg_int(job, "energy_mj", -1),
+    cs_fmt_energy(text, sizeof text, cs_msg_int(job, "energy_mj", -1),
                   cs_msg_int(job, "step_energy_mj", -1),
                   cs_msg_num(job, "tokens_per_j", (double)NAN));
     put_text(out, "energy", text);
@@ -58,7 +58,7 @@ static void put_job(struct cs_buf *out, const json_t *job)
     put_time(out, "started", cs_msg_int(job, "started_ns", 0));
     put_time(out, "ended", cs_msg_int(job, "ended_ns", 0));
     if (cs_msg_int(job, "checkpoint_step", -1) >= 0) {
-        snprintf(text, sizeof(text), "step %lld", (long long)cs_msg_int(job, "checkpoint_step", 0));
+        snprintf(text, sizeof text, "step %lld", (long long)cs_msg_int(job, "checkpoint_step", 0));
         put_text(out, "checkpoint", text);
     }
     put_text(out, "directory", cs_msg_str(job, "dir", ""));
@@ -83,7 +83,7 @@ static void put_notes(struct cs_buf *out, const json_t *events)
     for (size_t i = 0; i < json_array_size(events); i++) {
         const json_t *row = json_array_get(events, i);
         const char *text = json_string_value(json_array_get(row, 2));
-        cs_iso_print(time, sizeof(time), json_integer_value(json_array_get(row, 0)));
+        cs_iso_print(time, sizeof time, json_integer_value(json_array_get(row, 0)));
         cs_buf_addf(out, "%s%s  ", i ? "" : "\n", time);
         cs_str_escape(out, text ? text : "", text ? strlen(text) : 0, false);
         cs_buf_addc(out, '\n');

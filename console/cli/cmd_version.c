@@ -8,7 +8,7 @@
 static enum cs_status version(struct cs_cmd *cmd, struct cs_err *err)
 {
     char protocol[32];
-    snprintf(protocol, sizeof(protocol), "%d.%d", CS_PROTOCOL_MAJOR, CS_PROTOCOL_MINOR);
+    snprintf(protocol, sizeof protocol, "%d.%d", CS_PROTOCOL_MAJOR, CS_PROTOCOL_MINOR);
     if (!cmd->json) {
         printf("cornstarch-console %s, protocol %s\n", CORNSTARCH_VERSION, protocol);
         return CS_OK;

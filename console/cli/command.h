@@ -81,8 +81,8 @@ bool cs_command_group_help(const struct cs_commands *all, const char *group, str
 enum cs_status cs_command_find(const struct cs_commands *all, int n, char *const *argv,
                                const struct cs_command **out, int *words,
                                struct cs_err *err) CS_NODISCARD;
-/* every option of a command: its own (command NULL: none) and those that all have; returns how many
- */
+/* every option of a command: its own (command NULL: none) and those that all have; returns how
+ * many */
 size_t cs_command_options(const struct cs_command *command, struct cs_option *out, size_t cap);
 /* parser and help of one command; options must have been filled by cs_command_options */
 struct cs_cli cs_command_cli(const struct cs_command *command, const struct cs_option *options,

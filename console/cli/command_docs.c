@@ -58,8 +58,8 @@ void cs_commands_list(const struct cs_commands *all, struct cs_buf *out)
         struct cs_buf list = {0};
         char name[64], max[16];
         size_t n_options = cs_command_options(c[i], options, MAX_OPTIONS);
-        struct cs_cli cli = cs_command_cli(c[i], options, n_options, name, sizeof(name));
-        snprintf(max, sizeof(max), c[i]->max_args < 0 ? "-" : "%d", c[i]->max_args);
+        struct cs_cli cli = cs_command_cli(c[i], options, n_options, name, sizeof name);
+        snprintf(max, sizeof max, c[i]->max_args < 0 ? "-" : "%d", c[i]->max_args);
         cs_buf_addf(out, "%s\t%c\t%s\t%s\t%d\t%s\t%s\t%s\n", c[i]->name,
                     c[i]->key ? c[i]->key : '-', cs_role_name(c[i]->role),
                     confirm_name(c[i]->confirm), c[i]->min_args, max, c[i]->usage, c[i]->help);

@@ -25,7 +25,7 @@ enum cs_status cs_cmd_here_local(const char *devices, struct cs_here *out, struc
         return cs_here_read(devices, out, err);
     if (cs_gpus_open(NULL, &gpus, NULL) != CS_OK)
         return CS_OK;
-    cs_gpus_here(gpus, cs_gpus_count(gpus), out, note, sizeof(note));
+    cs_gpus_here(gpus, cs_gpus_count(gpus), out, note, sizeof note);
     if (note[0])
         fprintf(stderr, "cornstarch-console: %s\n", note);
     cs_gpus_close(gpus);

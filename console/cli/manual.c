@@ -38,7 +38,7 @@ static void add_words(struct cs_buf *out, const char *words)
     }
 }
 
-/* --- options of the screen ---------------------------------------------------------------------- */
+/* --- options of the screen -------------------------------------------------------------------- */
 
 static void add_screen(const struct cs_commands *all, struct cs_buf *out)
 {

@@ -1,4 +1,4 @@
-/* The cell grid; see canvas.h. */
+/* Draws text into a grid of cells, cut to areas, and writes the grid as text. */
 #include "console/draw/canvas.h"
 
 #include <stdarg.h>

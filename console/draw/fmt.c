@@ -1,4 +1,4 @@
-/* Figures for screens; see fmt.h. */
+/* Prints figures as screens show them: times, bytes, shares, counts; "-" where unknown. */
 #include "console/draw/fmt.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Glyph sets; see glyph.h. */
+/* Chooses and looks up the UTF-8 and ASCII forms of drawn marks. */
 #include "console/draw/glyph.h"
 
 #include <string.h>

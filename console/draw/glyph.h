@@ -9,15 +9,23 @@ enum cs_glyph_set { CS_GLYPHS_UTF8, CS_GLYPHS_ASCII, CS_GLYPH_SETS };
 
 /* id, UTF-8, ASCII. Not formatted: how wide these are to the formatter depends on its locale. */
 /* clang-format off */
-#define CS_GLYPH_TABLE(X)                                                                          \
-    X(HLINE, "─", "-")                                                                             \
-    X(VLINE, "│", "|")                                                                             \
-    X(TOP_LEFT, "┌", "+")                                                                          \
-    X(TOP_RIGHT, "┐", "+")                                                                         \
-    X(BOTTOM_LEFT, "└", "+")                                                                       \
-    X(BOTTOM_RIGHT, "┘", "+") X(TEE_UP, "┴", "+") X(TEE_DOWN, "┬", "+") X(TEE_RIGHT, "├", "+")     \
-        X(TEE_LEFT, "┤", "+") X(CURSOR, "▸", ">") X(IDLE, "·", ".") X(MORE, "…", "~")              \
-            X(LEFT, "◂", "<") X(DOWN, "▾", "v") X(TO, "→", ">")
+#define CS_GLYPH_TABLE(X) \
+    X(HLINE,        "─", "-") \
+    X(VLINE,        "│", "|") \
+    X(TOP_LEFT,     "┌", "+") \
+    X(TOP_RIGHT,    "┐", "+") \
+    X(BOTTOM_LEFT,  "└", "+") \
+    X(BOTTOM_RIGHT, "┘", "+") \
+    X(TEE_UP,       "┴", "+") \
+    X(TEE_DOWN,     "┬", "+") \
+    X(TEE_RIGHT,    "├", "+") \
+    X(TEE_LEFT,     "┤", "+") \
+    X(CURSOR,       "▸", ">") \
+    X(IDLE,         "·", ".") \
+    X(MORE,         "…", "~") \
+    X(LEFT,         "◂", "<") \
+    X(DOWN,         "▾", "v") \
+    X(TO,           "→", ">")
 
 /* clang-format on */
 

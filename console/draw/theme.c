@@ -1,4 +1,4 @@
-/* Schemes: role to look; see theme.h. */
+/* Gives every role of a cell its colours and attributes, by scheme. */
 #include "console/draw/theme.h"
 
 #include <string.h>
@@ -9,30 +9,33 @@ enum { BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, WHITE, OWN = -1 };
 
 /* One row per role: the colour scheme, then attributes alone. Blue and yellow, cyan and magenta
  * carry the pairs that must be told apart, which red-green blindness leaves intact. */
+/* clang-format off */
 static const struct {
     struct cs_look color, mono;
 } looks[] = {
-    [CS_STYLE_TEXT] = {{OWN, OWN, 0},               {OWN, OWN, 0}                               },
-    [CS_STYLE_DIM] = {{OWN, OWN, CS_ATTR_DIM},     {OWN, OWN, CS_ATTR_DIM}                     },
-    [CS_STYLE_TITLE] = {{CYAN, OWN, 0},              {OWN, OWN, CS_ATTR_BOLD}                    },
-    [CS_STYLE_HEADER] = {{OWN, OWN, CS_ATTR_BOLD},    {OWN, OWN, CS_ATTR_BOLD}                    },
-    [CS_STYLE_TAB] = {{OWN, OWN, 0},               {OWN, OWN, 0}                               },
-    [CS_STYLE_TAB_ON] = {{CYAN, OWN, CS_ATTR_BOLD},   {OWN, OWN, CS_ATTR_BOLD | CS_ATTR_UNDERLINE}},
-    [CS_STYLE_KEY] = {{CYAN, OWN, 0},              {OWN, OWN, CS_ATTR_BOLD}                    },
-    [CS_STYLE_CURSOR] = {{OWN, OWN, CS_ATTR_REVERSE}, {OWN, OWN, CS_ATTR_REVERSE}                 },
-    [CS_STYLE_FORWARD] = {{CYAN, OWN, 0},              {OWN, OWN, 0}                               },
-    [CS_STYLE_BACKWARD] = {{YELLOW, OWN, 0},            {OWN, OWN, CS_ATTR_BOLD}                    },
-    [CS_STYLE_OPTIMIZER] = {{MAGENTA, OWN, 0},           {OWN, OWN, CS_ATTR_UNDERLINE}               },
-    [CS_STYLE_IDLE] = {{OWN, OWN, CS_ATTR_DIM},     {OWN, OWN, CS_ATTR_DIM}                     },
-    [CS_STYLE_CRITICAL] = {{BLACK, CYAN, 0},            {OWN, OWN, CS_ATTR_REVERSE}                 },
-    [CS_STYLE_FROZEN] = {{BLUE, OWN, CS_ATTR_BOLD},   {OWN, OWN, 0}                               },
-    [CS_STYLE_PASSES] = {{CYAN, OWN, 0},              {OWN, OWN, 0}                               },
-    [CS_STYLE_TRAINS] = {{YELLOW, OWN, CS_ATTR_BOLD}, {OWN, OWN, CS_ATTR_BOLD}                    },
-    [CS_STYLE_GOOD] = {{GREEN, OWN, 0},             {OWN, OWN, 0}                               },
-    [CS_STYLE_WARN] = {{YELLOW, OWN, 0},            {OWN, OWN, CS_ATTR_BOLD}                    },
-    [CS_STYLE_BAD] = {{RED, OWN, CS_ATTR_BOLD},    {OWN, OWN, CS_ATTR_BOLD | CS_ATTR_REVERSE}  },
-    [CS_STYLE_BANNER] = {{BLACK, YELLOW, 0},          {OWN, OWN, CS_ATTR_REVERSE}                 },
+    [CS_STYLE_TEXT] =      {{OWN, OWN, 0},               {OWN, OWN, 0}},
+    [CS_STYLE_DIM] =       {{OWN, OWN, CS_ATTR_DIM},     {OWN, OWN, CS_ATTR_DIM}},
+    [CS_STYLE_TITLE] =     {{CYAN, OWN, 0},              {OWN, OWN, CS_ATTR_BOLD}},
+    [CS_STYLE_HEADER] =    {{OWN, OWN, CS_ATTR_BOLD},    {OWN, OWN, CS_ATTR_BOLD}},
+    [CS_STYLE_TAB] =       {{OWN, OWN, 0},               {OWN, OWN, 0}},
+    [CS_STYLE_TAB_ON] =    {{CYAN, OWN, CS_ATTR_BOLD},   {OWN, OWN, CS_ATTR_BOLD | CS_ATTR_UNDERLINE}},
+    [CS_STYLE_KEY] =       {{CYAN, OWN, 0},              {OWN, OWN, CS_ATTR_BOLD}},
+    [CS_STYLE_CURSOR] =    {{OWN, OWN, CS_ATTR_REVERSE}, {OWN, OWN, CS_ATTR_REVERSE}},
+    [CS_STYLE_FORWARD] =   {{CYAN, OWN, 0},              {OWN, OWN, 0}},
+    [CS_STYLE_BACKWARD] =  {{YELLOW, OWN, 0},            {OWN, OWN, CS_ATTR_BOLD}},
+    [CS_STYLE_OPTIMIZER] = {{MAGENTA, OWN, 0},           {OWN, OWN, CS_ATTR_UNDERLINE}},
+    [CS_STYLE_IDLE] =      {{OWN, OWN, CS_ATTR_DIM},     {OWN, OWN, CS_ATTR_DIM}},
+    [CS_STYLE_CRITICAL] =  {{BLACK, CYAN, 0},            {OWN, OWN, CS_ATTR_REVERSE}},
+    [CS_STYLE_FROZEN] =    {{BLUE, OWN, CS_ATTR_BOLD},   {OWN, OWN, 0}},
+    [CS_STYLE_PASSES] =    {{CYAN, OWN, 0},              {OWN, OWN, 0}},
+    [CS_STYLE_TRAINS] =    {{YELLOW, OWN, CS_ATTR_BOLD}, {OWN, OWN, CS_ATTR_BOLD}},
+    [CS_STYLE_GOOD] =      {{GREEN, OWN, 0},             {OWN, OWN, 0}},
+    [CS_STYLE_WARN] =      {{YELLOW, OWN, 0},            {OWN, OWN, CS_ATTR_BOLD}},
+    [CS_STYLE_BAD] =       {{RED, OWN, CS_ATTR_BOLD},    {OWN, OWN, CS_ATTR_BOLD | CS_ATTR_REVERSE}},
+    [CS_STYLE_BANNER] =    {{BLACK, YELLOW, 0},          {OWN, OWN, CS_ATTR_REVERSE}},
 };
+
+/* clang-format on */
 
 _Static_assert(CS_ARRAY_LEN(looks) == CS_STYLE_COUNT, "a look for every role");
 

@@ -8,8 +8,7 @@
 #include "core/trace/series.h"
 #include "core/trace/span.h"
 
-/* --- a line of fields: what has the highest priority number goes first when it does not fit -----
- */
+/* --- a line of fields: what has the highest priority number goes first when it does not fit --- */
 
 struct cs_field_text {
     char text[120];
@@ -27,8 +26,7 @@ void cs_fields_add(struct cs_fields *fields, enum cs_style style, int priority, 
 /* from column x, two spaces apart; returns the columns used */
 int cs_fields_draw(const struct cs_fields *fields, struct cs_area area, int x, int y);
 
-/* --- a table ------------------------------------------------------------------------------------
- */
+/* --- a table ---------------------------------------------------------------------------------- */
 
 enum { CS_WIDGET_COLUMNS = 16 };
 
@@ -45,20 +43,18 @@ void cs_grid_title(const struct cs_grid *grid, struct cs_area area, int x, int y
 void cs_grid_row(const struct cs_grid *grid, struct cs_area area, int x, int y, enum cs_style style,
                  const enum cs_style *styles, enum cs_glyph_set glyphs, const char *const *cells);
 
-/* --- a series in one line ------------------------------------------------------------------------
- */
+/* --- a series in one line --------------------------------------------------------------------- */
 
 /* at most `width` cells of the whole series, scaled between its least and greatest mean; returns
  * the number of cells. low and high get the scale, NaN when nothing is known. */
 int cs_spark_draw(const struct cs_series *series, struct cs_area area, int x, int y, int width,
                   enum cs_glyph_set glyphs, double *low, double *high);
 
-/* --- Gantt ---------------------------------------------------------------------------------------
- */
+/* --- Gantt ------------------------------------------------------------------------------------ */
 
 struct cs_gantt_cell {
-    char mark; /* 1-9, 0 forward of slots 0-9; a-z backward, A-Z weight part; '=' optimizer; 0 idle
-                */
+    /* 1-9, 0 forward of slots 0-9; a-z backward, A-Z weight part; '=' optimizer; NUL idle */
+    char mark;
     enum cs_style style;
 };
 

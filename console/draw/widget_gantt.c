@@ -1,4 +1,4 @@
-/* Gantt rows and their time axis; see widget.h. */
+/* Turns the spans of a step into the cells of a Gantt row, and a window of time into an axis. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Lines of fields, tables and sparklines; see widget.h. */
+/* Draws lines of fields, tables and sparklines into an area. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -24,8 +24,8 @@ enum cs_key {
     CS_KEY_F1
 };
 
-/* "j" "g g" "C-d" "Space" "Enter" "Esc" "Tab" "S-Tab" "Up" "PgDn" "F1" "Backspace"; false: unknown
- */
+/* "j" "g g" "C-d" "Space" "Enter" "Esc" "Tab" "S-Tab" "Up" "PgDn" "F1"
+ * "Backspace"; false: unknown */
 bool cs_key_parse(const char *name, size_t n, int *key);
 
 /* One key pressed: changes the screen, never the store. With CS_DO_SELECT the job to select is
@@ -38,8 +38,8 @@ enum cs_status cs_screen_keys(struct cs_screen *screen, struct cs_store *store, 
 
 enum { CS_KEYS = 96 /* most rows of one view with those of all */ };
 
-/* The keys of a view in the order of key line and help, those that only it has, and those that every
- * view has. All return how many. */
+/* The keys of a view in the order of key line and help, those that only it has, and those that
+ * every view has. All return how many. */
 int cs_keys_of(enum cs_view view, struct cs_key_row out[CS_KEYS]);
 int cs_keys_own(enum cs_view view, struct cs_key_row out[CS_KEYS]);
 int cs_keys_common(struct cs_key_row out[CS_KEYS]);

@@ -92,8 +92,7 @@ unsigned cs_act_suspend(struct cs_screen *screen, const struct cs_store *store, 
     return CS_DO_SUSPEND;
 }
 
-/* --- orders to a job ---------------------------------------------------------------------------
- */
+/* --- orders to a job -------------------------------------------------------------------------- */
 
 static unsigned order(struct cs_screen *screen, const struct cs_store *store,
                       const struct cs_job_order *what)

@@ -1,4 +1,4 @@
-/* Sentences and the progress line; see plain.h. */
+/* Tells what happens to a job in sentences and one progress line. */
 #include "console/screen/plain.h"
 
 #include <math.h>

@@ -18,8 +18,7 @@ static struct cs_area part(struct cs_area area, struct cs_rect r)
     return cs_area_part(area, r.x, r.y, r.w, r.h);
 }
 
-/* --- header and tabs ----------------------------------------------------------------------------
- */
+/* --- header and tabs -------------------------------------------------------------------------- */
 
 static enum cs_style state_style(const char *state)
 {
@@ -91,8 +90,7 @@ static void draw_rule(const struct cs_store *store, const struct cs_screen *scre
         cs_draw(area, 2, 0, CS_STYLE_BANNER, " no connection: these values are old; trying again ");
 }
 
-/* --- key line -----------------------------------------------------------------------------------
- */
+/* --- key line --------------------------------------------------------------------------------- */
 
 static void draw_prompt(const struct cs_screen *screen, struct cs_area area)
 {
@@ -132,8 +130,7 @@ static void draw_keys(const struct cs_store *store, const struct cs_screen *scre
     cs_fields_draw(&fields, area, 1, 0);
 }
 
-/* --- help ---------------------------------------------------------------------------------------
- */
+/* --- help ------------------------------------------------------------------------------------- */
 
 /* keys of the view that is shown */
 static void draw_help(const struct cs_screen *screen, struct cs_area area)
@@ -158,8 +155,7 @@ static void draw_help(const struct cs_screen *screen, struct cs_area area)
     }
 }
 
-/* --- all ----------------------------------------------------------------------------------------
- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 static void draw_side(const struct cs_store *store, const struct cs_screen *screen,
                       const struct cs_panes *panes, struct cs_area area)

@@ -1,4 +1,4 @@
-/* ncurses behind the canvas; see term_ncurses.h. */
+/* Shows a canvas on the terminal and reads its keys, through ncurses. */
 #include "console/screen/term_ncurses.h"
 
 #include <curses.h>

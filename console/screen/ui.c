@@ -1,4 +1,4 @@
-/* The loop of the screen; see ui.h. Everything happens on one event loop: keys, resizes, messages,
+/* Runs the screen. Everything happens on one event loop: keys, resizes, messages,
  * and a timer that draws when something changed. */
 #include "console/screen/ui.h"
 
@@ -51,8 +51,7 @@ struct ui {
     char end_state[16];        /* end of the watched job that was told */
 };
 
-/* --- drawing: at most one screen per DRAW_MS -----------------------------------------------------
- */
+/* --- drawing: at most one screen per DRAW_MS -------------------------------------------------- */
 
 static void arm_draw(struct ui *ui)
 {
@@ -98,8 +97,7 @@ static void on_draw(evutil_socket_t fd, short what, void *user)
         draw_now(ui);
 }
 
-/* --- questions to the daemon ---------------------------------------------------------------------
- */
+/* --- questions to the daemon ------------------------------------------------------------------ */
 
 static int64_t ask(struct ui *ui, const char *type, int64_t job)
 {
@@ -165,8 +163,8 @@ static void ask_job(struct ui *ui)
         ask_past(ui, job);
 }
 
-/* What only the view that is shown needs, such as GPUs, which the daemon reads every second, is asked
- * for while somebody looks at it. */
+/* What only the view that is shown needs, such as GPUs, which the daemon reads every second, is
+ * asked for while somebody looks at it. */
 static void subscribe_view(struct ui *ui)
 {
     const char *flag = cs_view_ops(ui->screen.view)->subscribe;
@@ -212,8 +210,7 @@ static void send_order(struct ui *ui)
     ui->screen.message_style = ui->order_id < 0 ? CS_STYLE_BAD : CS_STYLE_DIM;
 }
 
-/* --- what comes from the daemon ------------------------------------------------------------------
- */
+/* --- what comes from the daemon --------------------------------------------------------------- */
 
 static void say(struct ui *ui, enum cs_style style, const char *text)
 {
@@ -325,8 +322,7 @@ static void on_state(void *user, bool is_connected)
     changed(ui);
 }
 
-/* --- keys and signals ----------------------------------------------------------------------------
- */
+/* --- keys and signals ------------------------------------------------------------------------- */
 
 static void obey(struct ui *ui, unsigned todo)
 {
@@ -393,8 +389,7 @@ static void on_clock(evutil_socket_t fd, short what, void *user)
     changed(ui);
 }
 
-/* --- life ----------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void open_events(struct ui *ui)
 {

@@ -1,4 +1,4 @@
-/* Specification and plan of the selected job into graph, stages, costs and the predicted timeline.
+/* Reads specification and plan of the selected job: graph, stages, costs, the predicted timeline.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -148,8 +148,7 @@ enum cs_status cs_store_trace(struct cs_store *store, const void *bytes, size_t 
                : cs_fail(err, CS_NOT_FOUND, "the trace holds no step yet");
 }
 
-/* --- the rest of a job directory ---------------------------------------------------------------
- */
+/* --- the rest of a job directory -------------------------------------------------------------- */
 
 static json_t *read_json(const char *dir, const char *name)
 {

@@ -1,5 +1,5 @@
-/* Life, lists and derived figures of the store; see store.h. Messages: store_messages.c, documents
- * and timelines: store_model.c, files: store_replay.c. */
+/* Makes and frees the store, keeps its lists short, and derives figures from them. Messages of the
+ * daemon come in through messages.c, documents through model.c, files through replay.c. */
 #include "console/store/store.h"
 
 #include <math.h>

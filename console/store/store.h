@@ -181,8 +181,8 @@ void cs_store_log_lines(struct cs_store *store, int32_t rank, const json_t *msg)
 /* Read documents of the selected job; plan may be NULL. A failure is kept in model_error. */
 void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t *plan);
 
-/* Measured costs (core/sched/sim/calibrate.h), after the documents: the selected job is predicted with
- * them. NULL, of another plan or damaged: nothing happens. */
+/* Measured costs (core/sched/sim/calibrate.h), after the documents: the selected job is predicted
+ * with them. NULL, of another plan or damaged: nothing happens. */
 void cs_store_profile(struct cs_store *store, const json_t *profile);
 
 /* Makes the next piece of what a screen wants, if it is not there: the preview, the batch, a row of

@@ -1,4 +1,5 @@
-/* Predicted and measured spans of a step; see timeline.h. */
+/* Builds the timeline of a step from a simulated plan or from measured rows, and sums it by
+ * stage. */
 #include "console/store/timeline.h"
 
 #include <math.h>

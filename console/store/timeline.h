@@ -21,8 +21,7 @@ struct cs_timeline {
 struct cs_timeline_stage {
     int64_t busy_ns, idle_ns; /* idle = makespan - busy */
     int64_t wait_recv_ns, wait_send_ns, opt_ns;
-    double fwd_ns,
-        bwd_ns; /* mean per slot, NaN without any; bwd: input and weight parts together */
+    double fwd_ns, bwd_ns; /* mean per slot, NaN without any; bwd: input and weight together */
     int32_t n_fwd, n_bwd;
     double bubble;
 };

@@ -148,8 +148,7 @@ static int make_groups(const struct cs_store *store, struct group *groups, int c
     return n;
 }
 
-/* --- lines: boxes when there is room, else bare rows --------------------------------------------
- */
+/* --- lines: boxes when there is room, else bare rows ------------------------------------------ */
 
 enum line_kind { LINE_ROW, LINE_TOP, LINE_BOTTOM, LINE_INTO };
 
@@ -261,8 +260,7 @@ static int frame_width(const struct group *groups, int n, int area_w)
     return width < most ? width : most;
 }
 
-/* --- below the graph ----------------------------------------------------------------------------
- */
+/* --- below the graph -------------------------------------------------------------------------- */
 
 static void draw_totals(const struct cs_store *store, struct cs_area area, int y)
 {

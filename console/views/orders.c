@@ -1,4 +1,4 @@
-/* Orders to a job; see the table in orders.h. */
+/* The rows of the table of orders. */
 #include "console/views/orders.h"
 
 #define X(name, key, message, role, confirm, help)                                                 \

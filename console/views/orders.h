@@ -1,5 +1,5 @@
-/* Orders to a job: what the keys of the screen and the commands of the same name share, so that they
- * cannot drift apart. */
+/* Orders to a job: what the keys of the screen and the commands of the same name share, so that
+ * they cannot drift apart. */
 #ifndef CS_CONSOLE_VIEWS_ORDERS_H
 #define CS_CONSOLE_VIEWS_ORDERS_H
 

@@ -10,28 +10,16 @@
 
 enum { HEAD = 2 /* parts, summary */ };
 
+/* clang-format off */
 static const struct cs_plan_part_row parts[CS_PLAN_PARTS] = {
-    [CS_PLAN_TIMELINE] = {"timeline",
-                          cs_plan_timeline_want, cs_plan_timeline_draw,
-                          {CS_PLAN_MEMORY, CS_PLAN_PATH},
-                          true },
-    [CS_PLAN_MEMORY] = {"memory",
-                          cs_plan_memory_want,   cs_plan_memory_draw,
-                          {CS_PLAN_TIMELINE, CS_PLAN_PATH},
-                          true },
-    [CS_PLAN_WHATIF] = {"what-if",
-                          cs_plan_whatif_want,   cs_plan_whatif_draw,
-                          {CS_PLAN_TIMELINE, CS_PLAN_MEMORY},
-                          false},
-    [CS_PLAN_BALANCE] = {"balance",
-                          cs_plan_balance_want,  cs_plan_balance_draw,
-                          {CS_PLAN_PARTS, CS_PLAN_PARTS},
-                          false},
-    [CS_PLAN_PATH] = {"critical path",
-                          cs_plan_path_want,     cs_plan_path_draw,
-                          {CS_PLAN_TIMELINE, CS_PLAN_MEMORY},
-                          true },
+    [CS_PLAN_TIMELINE] = {"timeline",      cs_plan_timeline_want, cs_plan_timeline_draw, {CS_PLAN_MEMORY, CS_PLAN_PATH},     true},
+    [CS_PLAN_MEMORY] =   {"memory",        cs_plan_memory_want,   cs_plan_memory_draw,   {CS_PLAN_TIMELINE, CS_PLAN_PATH},   true},
+    [CS_PLAN_WHATIF] =   {"what-if",       cs_plan_whatif_want,   cs_plan_whatif_draw,   {CS_PLAN_TIMELINE, CS_PLAN_MEMORY}, false},
+    [CS_PLAN_BALANCE] =  {"balance",       cs_plan_balance_want,  cs_plan_balance_draw,  {CS_PLAN_PARTS, CS_PLAN_PARTS},     false},
+    [CS_PLAN_PATH] =     {"critical path", cs_plan_path_want,     cs_plan_path_draw,     {CS_PLAN_TIMELINE, CS_PLAN_MEMORY}, true},
 };
+
+/* clang-format on */
 
 static void draw_tabs(const struct cs_screen *screen, struct cs_area area, bool is_own)
 {

@@ -21,8 +21,7 @@ static unsigned next_part(struct cs_screen *screen, const struct cs_store *store
     return show_part(screen, store, next);
 }
 
-/* --- previews ----------------------------------------------------------------------------------
- */
+/* --- previews --------------------------------------------------------------------------------- */
 
 static unsigned look_at(struct cs_screen *screen, const struct cs_store *store,
                         const struct cs_variant *variant)
@@ -114,7 +113,7 @@ static unsigned look_at_row(struct cs_screen *screen, const struct cs_store *sto
     return look_at(screen, store, &row->variant);
 }
 
-/* --- what other views do too, and another thing in Balance ------------------------------------- */
+/* --- what other views do too, and another thing in Balance ------------------------------------ */
 
 static unsigned zoom_or_ranks(struct cs_screen *screen, const struct cs_store *store, int argument)
 {

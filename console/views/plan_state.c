@@ -1,4 +1,5 @@
-/* What the Plan view is about: the variant, the batch, and what has to be made before it is drawn. */
+/* What the Plan view is about: the variant, the batch, and what has to be made before it is
+ * drawn. */
 #include "console/views/plan.h"
 
 bool cs_plan_variant(const struct cs_store *store, const struct cs_screen *screen,

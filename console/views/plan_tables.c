@@ -30,8 +30,7 @@ static int grid_width(const struct cs_grid *grid)
     return x;
 }
 
-/* --- memory ------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static const struct cs_column memory_columns[] = {
     {"rank",    4, 9,  0, CS_ALIGN_LEFT },
@@ -190,8 +189,7 @@ void cs_plan_memory_draw(const struct cs_store *store, const struct cs_screen *s
     draw_memory_foot(store, area, 1 + rows.n);
 }
 
-/* --- what-if -----------------------------------------------------------------------------------
- */
+/* --- what-if ---------------------------------------------------------------------------------- */
 
 static const struct cs_column whatif_columns[] = {
     {"  what if", 18, 20, 0, CS_ALIGN_LEFT },
@@ -329,8 +327,7 @@ void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *s
     draw_whatif_foot(store, screen, total - room, area, 1 + (room > 0 ? room : 1));
 }
 
-/* --- critical path -----------------------------------------------------------------------------
- */
+/* --- critical path ---------------------------------------------------------------------------- */
 
 static const struct cs_column path_columns[] = {
     {"#",              3,  5,  4, CS_ALIGN_RIGHT},

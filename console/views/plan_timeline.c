@@ -85,8 +85,7 @@ static void draw_one(const struct chart *c, int32_t at, int y)
                  c->is_by_rank ? f->rank[at].exposed_ns : f->stage[at].exposed_ns, y);
 }
 
-/* --- groups: how many of the rows are busy ----------------------------------------------------
- */
+/* --- groups: how many of the rows are busy ---------------------------------------------------- */
 
 struct load {
     double forward, backward; /* busy share, summed over stages */
@@ -141,8 +140,7 @@ static void draw_group(const struct chart *c, int32_t first, int32_t end, int y)
     draw_figures(c, bubble, exposed_ns / (end - first), y);
 }
 
-/* --- where the critical path is -----------------------------------------------------------------
- */
+/* --- where the critical path is --------------------------------------------------------------- */
 
 static void draw_path(const struct chart *c, int y)
 {

@@ -21,8 +21,8 @@ enum cs_plan_part {
     CS_PLAN_PARTS
 };
 
-/* rows of its timeline and memory: what fits best (ranks, or groups of many), every stage, groups
- */
+/* rows of its timeline and memory: what fits best (ranks, or groups of many), every stage, or
+ * groups */
 enum cs_plan_rows { CS_PLAN_ROWS_AUTO, CS_PLAN_ROWS_EACH, CS_PLAN_ROWS_GROUPS, CS_PLAN_ROWS_COUNT };
 
 enum cs_scale { CS_SCALE_AUTO, CS_SCALE_SAME, CS_SCALE_OWN, CS_SCALE_COUNT };

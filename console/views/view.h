@@ -44,8 +44,8 @@ struct cs_view_ops {
     void (*draw)(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area);
     /* the cursor or the first row by so many rows, negative: up; cut to what there is */
     void (*move)(struct cs_screen *screen, const struct cs_store *store, int rows);
-    /* makes the next piece of what is shown beyond the daemon's own figures; returns whether more is
-     * left */
+    /* makes the next piece of what is shown beyond the daemon's own figures; returns whether more
+     * is left */
     bool (*prepare)(struct cs_store *store, const struct cs_screen *screen);
     /* the job under its cursor; NULL: orders are about the selected one */
     const struct cs_store_job *(*job)(const struct cs_store *store, const struct cs_screen *screen);
@@ -63,7 +63,8 @@ bool cs_view_find(const char *name, enum cs_view *view);
  * between; cheap when everything is there. */
 bool cs_screen_prepare(struct cs_store *store, const struct cs_screen *screen);
 
-/* gpus.c: the GPUs shown, in the order of their rows, as indices of store->gpus; returns how many */
+/* gpus.c: the GPUs shown, in the order of their rows, as indices of store->gpus; returns how many
+ */
 int cs_gpu_list(const struct cs_store *store, const struct cs_screen *screen, int *out, int cap);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sample batches and their balance; see batch.h. */
+/* Draws a sample batch and spreads its tokens over ranks by every rule. */
 #include "console/whatif/batch.h"
 
 #include <stdio.h>
@@ -27,8 +27,7 @@ int32_t cs_batch_block(int32_t n_tokens, int32_t ranks)
     return block;
 }
 
-/* --- one slot -----------------------------------------------------------------------------------
- */
+/* --- one slot --------------------------------------------------------------------------------- */
 
 struct drawing {
     const struct cs_slot_budget *budget;
@@ -84,8 +83,7 @@ static void draw_slot(struct drawing *d)
     }
 }
 
-/* --- its work -----------------------------------------------------------------------------------
- */
+/* --- its work --------------------------------------------------------------------------------- */
 
 /* multiplications of one block of the LLM: per pair, per token */
 static struct cs_balance_cost cost_of(const struct cs_graph *graph)
@@ -141,8 +139,7 @@ static enum cs_status work_of(struct cs_batch *b, const struct cs_graph *graph,
     return CS_OK;
 }
 
-/* --- every rule ---------------------------------------------------------------------------------
- */
+/* --- every rule ------------------------------------------------------------------------------- */
 
 struct sums {
     double max, mean;

@@ -105,15 +105,15 @@ struct cells { /* of a plan */
 
 static void fill_cells(const json_t *row, struct cells *c)
 {
-    memset(c, 0, sizeof(*c));
+    memset(c, 0, sizeof *c);
     duration(c->step, int_of(row, "step_ns"));
     duration(c->mean, int_of(row, "mean_ns"));
     duration(c->p95, int_of(row, "p95_ns"));
     duration(c->expected, int_of(row, "score_ns"));
-    cs_bytes_print(c->memory, sizeof(c->memory), (uint64_t)int_of(row, "peak_memory_bytes"));
-    snprintf(c->bubble, sizeof(c->bubble), "%.1f%%",
+    cs_bytes_print(c->memory, sizeof c->memory, (uint64_t)int_of(row, "peak_memory_bytes"));
+    snprintf(c->bubble, sizeof c->bubble, "%.1f%%",
              100 * json_number_value(json_object_get(row, "bubble")));
-    snprintf(c->ranks, sizeof(c->ranks), "%d", (int)int_of(row, "ranks"));
+    snprintf(c->ranks, sizeof c->ranks, "%d", (int)int_of(row, "ranks"));
     layout_text(row, &c->layout);
 }
 
@@ -156,7 +156,7 @@ static void planners_text(const json_t *planners, const json_t *best, int width,
             continue;
         }
         fill_cells(plan, &c);
-        snprintf(factor, sizeof(factor), "%.2fx", against(plan, best));
+        snprintf(factor, sizeof factor, "%.2fx", against(plan, best));
         const char *cells[] = {text_of(row, "planner"),
                                c.step,
                                c.mean,
@@ -202,14 +202,15 @@ static void add_plans(struct cs_table *table, const json_t *document, bool is_sa
     const json_t *blind = json_object_get(document, "frozen_blind");
     for (size_t i = 0; i < json_array_size(plans); i++) {
         char number[24];
-        snprintf(number, sizeof(number), "%zu", i + 1);
+        snprintf(number, sizeof number, "%zu", i + 1);
         add_row(table, json_array_get(plans, i), number, is_sampled);
     }
     if (json_is_object(blind))
         add_row(table, blind, "b", is_sampled);
 }
 
-static void counts_text(const json_t *document, struct cs_buf *out)
+/* says_optimizer: the explanation does not say it */
+static void counts_text(const json_t *document, bool says_optimizer, struct cs_buf *out)
 {
     const json_t *search = json_object_get(document, "search");
     const json_t *sweep = json_object_get(document, "sweep");
@@ -221,7 +222,7 @@ static void counts_text(const json_t *document, struct cs_buf *out)
     if (int_of(search, "batches") > 0)
         cs_buf_addf(out, "ranked by the mean step of %lld sampled batches\n",
                     (long long)int_of(search, "batches"));
-    if (json_is_object(optimizer))
+    if (says_optimizer && json_is_object(optimizer))
         cs_buf_addf(out, "optimizer: state in %s, %lld bytes a trained parameter, time: %s\n",
                     text_of(optimizer, "state"), (long long)int_of(optimizer, "param_bytes"),
                     text_of(optimizer, "time"));
@@ -246,7 +247,7 @@ void cs_sweep_text(const json_t *document, bool explains, bool compares, int wid
     cs_buf_addf(out, "\n1: %s\n", text_of(json_array_get(plans, 0), "why"));
     if (json_is_object(json_object_get(document, "frozen_blind")))
         cs_buf_adds(out, "b: what a planner that ignores freezing would choose\n");
-    counts_text(document, out);
+    counts_text(document, !(explains && explain), out);
     if (compares && json_array_size(planners) > 0)
         planners_text(planners, json_array_get(plans, 0), width, out);
     if (explains && explain) {
@@ -359,7 +360,7 @@ static json_t *others_json(const struct cs_search_result *found, const struct cs
         double percent = given->step_ns > 0 ? 100.0 * (double)(p->step_ns - given->step_ns) /
                                                   (double)given->step_ns
                                             : 0;
-        snprintf(text, sizeof(text), "%+.1f%%", percent);
+        snprintf(text, sizeof text, "%+.1f%%", percent);
         json_t *row = cs_search_plan_json(p);
         json_object_set_new(row, "against", json_string(text));
         json_array_append_new(all, row);

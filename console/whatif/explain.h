@@ -8,7 +8,8 @@
 #include "core/plan/plan.h"
 
 /* A "cornstarch.plans/1" document of a sweep or search: one row per plan; explains: why, and what
- * the others lose; compares: the choices of other planners. width: columns of the tables, 0: no limit. */
+ * the others lose; compares: the choices of other planners. width: columns of the tables, 0: no
+ * limit. */
 void cs_sweep_text(const json_t *document, bool explains, bool compares, int width,
                    struct cs_buf *out);
 /* Explanation of one given plan: {"explain": {"cut": [...], "binds": [...]}, "planners": [...],

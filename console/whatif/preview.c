@@ -1,4 +1,4 @@
-/* One variant simulated; see preview.h. */
+/* Plans and simulates one variant, and sorts out what its screens show: bubbles, memory, path. */
 #include "console/whatif/preview.h"
 
 #include <stdio.h>
@@ -23,8 +23,7 @@ void cs_preview_clear(struct cs_preview *preview)
     *preview = (struct cs_preview){0};
 }
 
-/* --- memory ------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /* The state is gradients and what the optimizer keeps, in a fixed proportion. */
 static void add_state(int64_t state, const struct cs_state_bytes *of, struct cs_preview_memory *m)
@@ -67,8 +66,7 @@ static void count_memory(struct cs_preview *p, const struct cs_state_bytes *stat
     }
 }
 
-/* --- spans for Gantt rows ----------------------------------------------------------------------
- */
+/* --- spans for Gantt rows --------------------------------------------------------------------- */
 
 static bool is_compute(const struct cs_forecast_action *a)
 {
@@ -129,8 +127,7 @@ struct cs_span_step cs_preview_spans(const struct cs_preview *p, int32_t rank, b
                                  .n_spans = first[rank + 1] - first[rank]};
 }
 
-/* --- critical path -----------------------------------------------------------------------------
- */
+/* --- critical path ---------------------------------------------------------------------------- */
 
 const struct cs_forecast_action *cs_preview_action(const struct cs_preview *p, int32_t link)
 {
@@ -243,8 +240,7 @@ void cs_preview_why_text(const struct cs_preview *p, int32_t link, char *out, si
     }
 }
 
-/* --- all ---------------------------------------------------------------------------------------
- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 static enum cs_status simulate(struct cs_preview *p, const struct cs_variant_base *base,
                                int element_bytes, struct cs_err *err)

@@ -1,4 +1,4 @@
-/* Variants of a plan request into plans; see variant.h. */
+/* Makes plans of variants of a request: changed in place where the cut stays, planned anew else. */
 #include "console/whatif/variant.h"
 
 #include <stdio.h>
@@ -173,8 +173,7 @@ void cs_variant_layout_text(const struct cs_variant *variant, const struct cs_gr
     }
 }
 
-/* --- planning ----------------------------------------------------------------------------------
- */
+/* --- planning --------------------------------------------------------------------------------- */
 
 static void set_parallel(struct cs_spec *spec, const char *branch, int32_t pp)
 {
@@ -297,8 +296,7 @@ enum cs_status cs_variant_make(const struct cs_variant_base *base, const struct 
     return CS_OK;
 }
 
-/* --- costs -------------------------------------------------------------------------------------
- */
+/* --- costs ------------------------------------------------------------------------------------ */
 
 int64_t cs_variant_cost(void *user, const struct cs_program *program, int rank,
                         const struct cs_action *action)

@@ -1,4 +1,4 @@
-/* What if: rows of other plans; see whatif.h. */
+/* Lists other plans beside the job's and fills in their figures, a row at a time. */
 #include "console/whatif/whatif.h"
 
 #include <math.h>
@@ -103,8 +103,7 @@ void cs_whatif_list(struct cs_whatif *w, const struct cs_variant_base *base)
     add_slots(w, base);
 }
 
-/* --- figures -----------------------------------------------------------------------------------
- */
+/* --- figures ---------------------------------------------------------------------------------- */
 
 /* steps with other slots train other amounts: time per slot */
 static double delta_of(const struct cs_whatif_row *row, const struct cs_whatif_row *own)
@@ -133,8 +132,7 @@ static void fill_row(struct cs_whatif *w, const struct cs_variant_base *base,
     cs_preview_clear(&preview);
 }
 
-/* --- search ------------------------------------------------------------------------------------
- */
+/* --- search ----------------------------------------------------------------------------------- */
 
 static void branch_text(const struct cs_layout *l, int32_t b, struct cs_buf *text)
 {

@@ -89,7 +89,7 @@ static void say_cut(const struct writer *w, const char **out, int32_t *n)
 static void say_optimizer(const struct writer *w, const char **out, int32_t *n)
 {
     static const char *const from[] = {
-        [CS_STEP_BYTES] = "its time is what moves, at the bandwidth of the memory",
+        [CS_STEP_BYTES] = "its time is that of moving them through memory",
         [CS_STEP_MEASURED] = "its time is the profile's",
         [CS_STEP_SCALED] = "the profile has times with fp32 only, here they are in proportion to "
                            "the bytes that move"};
@@ -138,14 +138,16 @@ static void say_move(const struct writer *w, int from, int to, const char **out,
     const char *name = w->problem->branch[b].name;
     if (cs_search_evaluate(w->problem, w->options, &next, w->arena, &nearest, &err) != CS_OK) {
         say(out, n,
-            cs_arena_printf(w->arena, "one layer from %s.%d to %s.%d: %s", name, from, name, to,
-                            err.text));
+            cs_arena_printf(w->arena, "one layer moved from %s.%d to %s.%d: %s", name, from, name,
+                            to, err.text));
         return;
     }
     int64_t more = next.plan->step_ns - w->best->plan->step_ns;
     say(out, n,
-        cs_arena_printf(w->arena, "one layer from %s.%d to %s.%d: slowest %s, step %s (%s%s)", name,
-                        from, name, to, duration(w, slot_ns(slowest(next.plan))),
+        cs_arena_printf(w->arena,
+                        "one layer moved from %s.%d to %s.%d: the slowest stage takes %s, "
+                        "the step %s (%s%s)",
+                        name, from, name, to, duration(w, slot_ns(slowest(next.plan))),
                         duration(w, next.plan->step_ns), more < 0 ? "-" : "+",
                         duration(w, more < 0 ? -more : more)));
 }
@@ -163,6 +165,7 @@ static void say_moves(const struct writer *w, const char **out, int32_t *n)
 static void say_planners(const struct writer *w, const char **out, int32_t *n)
 {
     const struct cs_search_plan *best = w->best->plan;
+    struct cs_buf alike = {0}; /* planners that come to the same plan: told once */
     for (int p = 0; p < CS_PLANNERS; p++) {
         const struct cs_search_choice *c = &w->result->choice[p];
         if (p == (int)w->options->planner || (!c->plan && !c->why_not))
@@ -173,10 +176,14 @@ static void say_planners(const struct writer *w, const char **out, int32_t *n)
                                 c->why_not));
             continue;
         }
-        const struct cs_search_stage *worst = slowest(c->plan);
         bool is_sampled = best->mean_ns > 0 && c->plan->mean_ns > 0;
         int64_t its = is_sampled ? c->plan->mean_ns : c->plan->step_ns,
                 own = is_sampled ? best->mean_ns : best->step_ns;
+        if (its == own && strcmp(cut_text(w, c->plan), cut_text(w, best)) == 0) {
+            cs_buf_addf(&alike, "%s%s", alike.len ? ", " : "", cs_planner_rules[p].name);
+            continue;
+        }
+        const struct cs_search_stage *worst = slowest(c->plan);
         say(out, n,
             cs_arena_printf(w->arena,
                             "planner %s would cut %s: slowest %s with %s a slot, step %s (%.2fx)",
@@ -184,6 +191,10 @@ static void say_planners(const struct writer *w, const char **out, int32_t *n)
                             duration(w, slot_ns(worst)), duration(w, its),
                             own > 0 ? (double)its / (double)own : 1));
     }
+    if (alike.len)
+        say(out, n,
+            cs_arena_printf(w->arena, "cut the same by other planners: %s", cs_buf_str(&alike)));
+    cs_buf_free(&alike);
 }
 
 static void say_memory(const struct writer *w, const char **out, int32_t *n)

@@ -21,8 +21,9 @@ static void explain_heads(const struct cs_graph *graph, const struct cs_cluster 
             struct cs_err err;
             if (cs_layout_check_tp(graph, b, tp, &err) == CS_OK)
                 continue;
-            add_sentence(e, arena,
-                         cs_arena_printf(arena, "shapes bind: %s; larger ones neither", err.text));
+            add_sentence(
+                e, arena,
+                cs_arena_printf(arena, "shapes bind: %s (no larger tp does either)", err.text));
             break;
         }
 }
