@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/model/graph.h"
+#include "core/model/schedules.h"
 #include "core/plan/make/split.h"
 #include "core/sched/sim/lab.h"
 #include "lua/bind.h"
@@ -49,7 +50,7 @@ static const struct cs_lua_function straggler_function = {"cs.lab: straggler", "
 static const struct cs_lua_function module_function = {"cs.lab: module", "", "", module_args, CS_ARRAY_LEN(module_args), NULL, NULL};
 #define PIPELINE_ARGS                                                                              \
     {"modules", CS_ARG_LIST, true, NULL, 0, 0, 0, NULL, "{ { name = \"v\", feeds = \"llm\", fwd = { 1 }, bwd = { 2 } }, ... }"}, \
-    {"schedule", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"1f1b\"", "order of the work: 1f1b, gpipe, interleaved, zb-h1, zb-h2, zb-h2-late, three-phase, anchors"}, \
+    {"schedule", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"1f1b\"", "order of the work: " CS_SCHEDULE_LIST}, \
     {"slots", CS_ARG_INT, true, NULL, 1, 4096, 0, NULL, "slots of a step"}, \
     {"chunks", CS_ARG_INT, false, NULL, 1, 4096, 0, "2", "interleaved: chunks of every stage of the last module; three-phase: 1 unless given"}, \
     {"window", CS_ARG_INT, false, NULL, 1, 4096, 0, "2", "anchors: groups of slots that are encoded ahead"}, \
@@ -243,7 +244,7 @@ static struct cs_lab *make_lab(lua_State *L, const struct cs_lua_function *f, do
 {
     struct cs_err err;
     struct cs_lab *lab = NULL;
-    const char *schedule = cs_lua_args_string(L, "schedule", "1f1b");
+    const char *schedule = cs_lua_args_string(L, "schedule", CS_SCHEDULE_DEFAULT);
     struct cs_lab_options options = {.schedule = cs_arena_strdup(arena, schedule),
                                      .slots = (int32_t)cs_lua_args_int(L, "slots", 1),
                                      .hop = cs_lua_args_number(L, "hop", 0)};

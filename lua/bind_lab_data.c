@@ -1,15 +1,15 @@
-/* cs.lab.mask, balance, assign: masks to work, blocks to ranks, samples to lanes and slots, on
- * plain tables. Ranks, lanes, slots count from 0 in results; whole numbers are Lua integers.
+/* cs.lab.mask, balance, assign: masks to work, blocks to ranks, samples to replicas and slots, on
+ * plain tables. Ranks, replicas, slots count from 0 in results; whole numbers are Lua integers.
  * Everything a call allocates hangs on one box on the stack, so that an error cannot leak it. */
 #include "lua/bind.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "core/data/assign_replicas.h"
-#include "core/data/defer.h"
 #include "core/mask/span.h"
 #include "core/plan/tokens/balance.h"
+#include "core/spread/assign_replicas.h"
+#include "core/spread/defer.h"
 #include "lua/lists.h"
 
 enum {
@@ -342,7 +342,7 @@ static void order_slots(lua_State *L, const struct cs_lua_function *f,
                         const struct cs_assign_samples *samples, struct cs_assign_result *r,
                         struct cs_arena *arena)
 {
-    struct cs_order_lanes options = {
+    struct cs_order_replicas options = {
         .pipe = {.enc_stages = (int32_t)cs_lua_args_int(L, "enc_stages", 1),
                  .llm_stages = (int32_t)cs_lua_args_int(L, "llm_stages", 1),
                  .enc_backward = cs_lua_args_number(L, "enc_backward", 2),
@@ -360,14 +360,14 @@ static void order_slots(lua_State *L, const struct cs_lua_function *f,
     int64_t runs = options.how == CS_ORDER_SEARCHED
                        ? (options.rounds > 0 ? options.rounds : CS_ORDER_ROUNDS)
                        : (options.how == CS_ORDER_DISTTRAIN ? r->slots : 1);
-    if (stages * r->lanes * r->slots > MAX_STEPS / (runs + 1))
+    if (stages * r->replicas * r->slots > MAX_STEPS / (runs + 1))
         cs_lua_error(L, "%s: order '%s' of %d lanes of %d slots on %d stages is too much work",
-                     f->name, name, (int)r->lanes, (int)r->slots, (int)stages);
-    cs_order_lanes(samples, &options, arena, r);
+                     f->name, name, (int)r->replicas, (int)r->slots, (int)stages);
+    cs_order_replicas(samples, &options, arena, r);
     double enc = 0, llm = 0;
     for (int32_t i = 0; i < samples->n; i++) {
-        enc += samples->enc[i] / r->lanes;
-        llm += samples->llm[i] / r->lanes;
+        enc += samples->enc[i] / r->replicas;
+        llm += samples->llm[i] / r->replicas;
     }
     cs_lua_push_number(L, cs_order_makespan(pipe, r, arena));
     lua_setfield(L, -2, "makespan");
@@ -384,17 +384,18 @@ static int call_assign(lua_State *L)
     struct cs_arena *arena = cs_lua_scratch(L);
     const struct cs_assign_samples samples = read_samples(L, f, arena);
     struct cs_assign_options options = {
-        .lanes = (int32_t)cs_lua_args_int(L, "lanes", 1),
+        .replicas = (int32_t)cs_lua_args_int(L, "lanes", 1),
         .slots = (int32_t)cs_lua_args_int(L, "slots", 1),
         .seed = (uint64_t)cs_lua_args_int(L, "seed", 0),
         .enc_stages = (int32_t)cs_lua_args_int(L, "enc_stages", 1),
         .llm_stages = (int32_t)cs_lua_args_int(L, "llm_stages", 1),
     };
-    const int64_t cells = (int64_t)options.lanes * options.slots;
+    const int64_t cells = (int64_t)options.replicas * options.slots;
     const bool is_deferred = cs_lua_args_bool(L, "defer", false);
-    if (cells > MAX_CELLS || (int64_t)(options.lanes + options.slots) * (samples.n + 1) > MAX_STEPS)
+    if (cells > MAX_CELLS ||
+        (int64_t)(options.replicas + options.slots) * (samples.n + 1) > MAX_STEPS)
         return cs_lua_error(L, "%s: %d samples on %d lanes of %d slots are too many", f->name,
-                            (int)samples.n, (int)options.lanes, (int)options.slots);
+                            (int)samples.n, (int)options.replicas, (int)options.slots);
     if (!cs_assign_how_from_name(cs_lua_args_string(L, "how", "list2d"), &options.how))
         return cs_lua_error(L, "%s: unknown policy", f->name);
     if (cs_assign(&samples, &options, arena, &r, &err) != CS_OK ||
@@ -402,7 +403,7 @@ static int call_assign(lua_State *L)
         return cs_lua_error(L, "%s: %s", f->name, err.text);
     lua_createtable(L, 0, 8);
     order_slots(L, f, &samples, &r, arena);
-    set_integers(L, "lane", r.lane, samples.n);
+    set_integers(L, "lane", r.replica, samples.n);
     set_integers(L, "slot", r.slot, samples.n);
     cs_lua_set_numbers(L, "enc", r.enc, (int)cells);
     cs_lua_set_numbers(L, "llm", r.llm, (int)cells);

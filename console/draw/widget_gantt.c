@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "console/draw/widget.h"
+#include "core/sched/action.h"
 
 enum { MAX_WIDTH = CS_CANVAS_MAX, TICK_COLUMNS = 9 };
 
@@ -23,11 +24,12 @@ static struct cs_gantt_cell mark_of(const struct cs_span_key *key)
 {
     static const char forward[] = "1234567890";
     int slot = key->slot >= 0 ? key->slot : 0;
-    if (key->letter == 'F')
+    const enum cs_op op = cs_op_of_letter(key->letter);
+    if (cs_op_does(op, CS_PART_FORWARD))
         return (struct cs_gantt_cell){forward[slot % 10], CS_STYLE_FORWARD};
-    if (key->letter == 'B' || key->letter == 'I')
+    if (cs_op_does(op, CS_PART_INPUT))
         return (struct cs_gantt_cell){(char)('a' + slot % 26), CS_STYLE_BACKWARD};
-    if (key->letter == 'W')
+    if (cs_op_does(op, CS_PART_WEIGHT))
         return (struct cs_gantt_cell){(char)('A' + slot % 26), CS_STYLE_BACKWARD};
     return (struct cs_gantt_cell){'=', CS_STYLE_OPTIMIZER};
 }

@@ -90,10 +90,8 @@ static bool read_int(const json_t *list, size_t i, int64_t low, int64_t high, in
 
 static bool is_compute_letter(char letter)
 {
-    for (int op = 0; op < CS_OP_COUNT; op++)
-        if (cs_op_letter((enum cs_op)op)[0] == letter)
-            return cs_op_stream((enum cs_op)op) == CS_STREAM_COMPUTE;
-    return false;
+    const enum cs_op op = cs_op_of_letter(letter);
+    return op != CS_OP_COUNT && cs_op_stream(op) == CS_STREAM_COMPUTE;
 }
 
 static bool read_key(const json_t *list, struct row *row)
@@ -237,16 +235,17 @@ struct cs_timeline_stage cs_timeline_stage(const struct cs_timeline *timeline, i
     for (int32_t i = 0; i < step->n_spans; i++) {
         const struct cs_span *span = &step->span[i];
         int64_t length_ns = span->end_ns - span->start_ns;
-        if (span->rank == rank && span->key.letter == 'O')
+        const enum cs_op op = cs_op_of_letter(span->key.letter);
+        if (span->rank == rank && op == CS_OP_STEP)
             out.opt_ns += length_ns;
         if (span->key.stage != stage || !span->key.is_compute)
             continue;
-        bool is_fwd = span->key.letter == 'F';
+        bool is_fwd = cs_op_does(op, CS_PART_FORWARD);
         fwd_ns += is_fwd ? length_ns : 0;
         bwd_ns += is_fwd ? 0 : length_ns;
         out.n_fwd += is_fwd;
-        n_input += span->key.letter == 'B' || span->key.letter == 'I';
-        n_weight += span->key.letter == 'W';
+        n_input += cs_op_does(op, CS_PART_INPUT);
+        n_weight += op == CS_OP_BWD_WEIGHT;
     }
     out.n_bwd = n_input > n_weight ? n_input : n_weight;
     out.fwd_ns = out.n_fwd ? (double)fwd_ns / out.n_fwd : (double)NAN;

@@ -324,8 +324,7 @@ static enum cs_status fix_plan(const struct cs_spec *spec, const struct cs_graph
     enum cs_search_modality of;
     bool is_known = cs_search_modality_from_name(modality, &of) && of != CS_SEARCH_MIXED &&
                     cs_search_schedule_from_name(plan->schedule, &schedule);
-    bool is_shared =
-        strcmp(plan->schedule, "anchors") == 0 || strcmp(plan->schedule, "three-phase") == 0;
+    bool is_shared = is_known && cs_plan_schedule((int)schedule)->layout == CS_LAYOUT_COLOCATED;
     if (!is_known || (graph->n_encoders > 0 && of == CS_SEARCH_COLOCATED) != is_shared)
         return cs_fail(err, CS_PLAN,
                        "a plan that is %s under %s cannot be explained: the search does not know "

@@ -27,7 +27,7 @@ struct feeder {
     const struct cs_spec *spec;
     struct set train, eval;
     struct cs_stream *stream;
-    struct cs_step_balance *balance; /* of training steps; NULL: none */
+    struct cs_step_spread *spread; /* of training steps; NULL: none */
     struct cs_load
         *batch; /* (batch_samples) the step under way; the first n_carried stay from the last */
     bool *is_carried; /* (batch_samples) */
@@ -235,7 +235,7 @@ static enum cs_status train_step(struct feeder *f, int64_t step, struct cs_err *
         f->n_in_batch++;
     }
     f->manifest = (struct cs_manifest){.step = step, .kind = CS_STEP_TRAIN};
-    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, f->balance, f->batch, n,
+    CS_TRY(cs_slots_write(f->config->pool, f->config->budget, f->spread, f->batch, n,
                           replicas_of(f), &f->manifest, f->is_carried, err));
     keep_carried(f, f->batch, n);
     f->manifest.flags = train_flags(f, step);
@@ -325,7 +325,7 @@ static enum cs_status open_training(struct feeder *f, struct cs_err *err)
 
     CS_TRY(open_set(f, &f->train, &spec->data, "train", err));
     if (f->config->plan != NULL)
-        CS_TRY(cs_step_balance_new(spec, f->config->graph, f->config->plan, &f->balance, err));
+        CS_TRY(cs_step_spread_new(spec, f->config->graph, f->config->plan, &f->spread, err));
     config = stream_of(f, &f->train, false);
     CS_TRY(cs_stream_open(&config, f->config->cursor, &f->stream, err));
     f->batch = calloc((size_t)spec->batch_samples, sizeof(*f->batch));
@@ -361,14 +361,14 @@ static void close_set(struct set *set)
     cs_source_close(set->source);
 }
 
-/* The line in the feeder's log that says what the balance was worth. */
-static void report_balance(const struct feeder *f)
+/* The line in the feeder's log that says what spreading was worth. */
+static void report_spread(const struct feeder *f)
 {
     struct cs_buf line = {0};
 
-    if (f->balance == NULL)
+    if (f->spread == NULL)
         return;
-    cs_step_balance_report(f->balance, &line);
+    cs_step_spread_report(f->spread, &line);
     fputs(cs_buf_str(&line), stderr);
     cs_buf_free(&line);
 }
@@ -393,8 +393,8 @@ enum cs_status cs_feeder_run(const struct cs_feeder_config *config, struct cs_er
         config->send(config->user, cs_msg_new("feeder.done"));
     for (int i = 0; i < f->n_in_batch; i++)
         cs_load_free(&f->batch[i]);
-    report_balance(f);
-    cs_step_balance_free(f->balance);
+    report_spread(f);
+    cs_step_spread_free(f->spread);
     cs_stream_close(f->stream);
     close_set(&f->train);
     close_set(&f->eval);

@@ -6,7 +6,7 @@
  * of batch_samples.
  *
  * Samples of a training step are spread over its slots as the specification's balance says
- * (balance.h); those of an evaluation stay in file order.
+ * (core/spread/step.h); those of an evaluation stay in file order.
  *
  * Flags: CS_STEP_CHECKPOINT on every checkpoint_every-th step, on request, and on the last
  * manifest. CS_STEP_LAST on the last manifest of all: that of the last step, or of the evaluation
@@ -36,7 +36,7 @@ struct cs_feeder_config {
     const struct cs_spec *spec;
     const struct cs_graph *graph;
     const struct cs_slot_budget *budget;
-    const struct cs_plan *plan; /* what the balance weighs samples by; NULL: no balance */
+    const struct cs_plan *plan; /* what spreading weighs samples by; NULL: no spreading */
     struct cs_pool *pool;
     const char *job_dir;  /* quarantine.jsonl goes there */
     const json_t *cursor; /* NULL: from the start */

@@ -52,7 +52,7 @@ static void close_slot(struct cs_manifest *m, int at, const struct cs_slot *slot
 }
 
 enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget *budget,
-                              struct cs_step_balance *balance, const struct cs_load *samples, int n,
+                              struct cs_step_spread *spread, const struct cs_load *samples, int n,
                               int32_t replicas, struct cs_manifest *manifest, bool *is_carried,
                               struct cs_err *err)
 {
@@ -62,12 +62,12 @@ enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget 
     CS_ASSERT(pack != NULL);
     for (int i = 0; i < n; i++) {
         pack[i].tokens = samples[i].loaded.sample.n_tokens;
+        pack[i].n_labels = samples[i].loaded.sample.n_labels;
         memcpy(pack[i].items, samples[i].loaded.n_items, sizeof(pack[i].items));
     }
     manifest->n_slots = cs_pack(budget, CS_STEP_MAX_SLOTS / replicas * replicas, pack, n);
-    if (balance != NULL)
-        status = cs_step_balance_step(balance, manifest->step, samples, pack, n, &manifest->n_slots,
-                                      err);
+    if (spread != NULL)
+        status = cs_step_spread_step(spread, manifest->step, pack, n, &manifest->n_slots, err);
     if (status != CS_OK)
         goto out;
     manifest->n_slots = (manifest->n_slots + replicas - 1) / replicas * replicas;

@@ -277,7 +277,7 @@ function sweep_:json() end
 ---@field parallel? table what is not free, of tp, cp, pp, dp, vpp and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } } (default {})
 ---@field dp? integer replicas of all branches with ranks of their own (of one: in parallel); absent: free
 ---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"mixed" where encoders run (default parallel, colocated and mixed)
----@field schedule? "1f1b"|"gpipe"|"zb-h1"|"zb-h2"|"interleaved"|"three-phase"|"anchors" order of forward and backward (default 1f1b, zb-h1, interleaved, anchors)
+---@field schedule? "1f1b"|"gpipe"|"interleaved"|"zb-h1"|"zb-h2"|"three-phase"|"anchors" order of forward and backward (default 1f1b, interleaved, zb-h1, anchors)
 ---@field recompute? "none"|"selective"|"full" activations that are made again in the backward (default what fits and is fastest)
 ---@field zero? integer what replicas share: 1 optimizer, 2 and gradients, 3 and weights; 0 nothing (default the cheapest of 1, 2, 3 that fits)
 ---@field max_vpp? integer interleaved: most chunks of a stage (default 4)

@@ -1,7 +1,7 @@
 /* Data balance: policies and orders on synthetic costs against the literature's toy measurements,
  * and how long the manifest of a step takes to make.
  *
- * The shape is theirs: a chain of 3 encoder and 5 LLM stages, 4 lanes of 16 slots, 8 samples per
+ * The shape is theirs: a chain of 3 encoder and 5 LLM stages, 4 replicas of 16 slots, 8 samples per
  * slot, 30 seeds, time over that of equal slots. Their generator is published in words only
  * (lognormal counts with quadratic terms), so the parameters of ours are fitted, three or four per
  * set for eleven rows; "off" is the distance to their figure in standard deviations over the seeds.
@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/balance/slot_order.h"
 #include "core/base/philox.h"
-#include "core/data/assign_replicas.h"
-#include "core/data/defer.h"
-#include "core/data/spread.h"
 #include "core/sched/sim/lab.h"
+#include "core/spread/assign_replicas.h"
+#include "core/spread/defer.h"
+#include "core/spread/slot_order.h"
+#include "core/spread/spread.h"
 
-enum { LANES = 4, SLOTS = 16, PER_SLOT = 8, SAMPLES = LANES * SLOTS * PER_SLOT, SETS = 3 };
+enum { REPLICAS = 4, SLOTS = 16, PER_SLOT = 8, SAMPLES = REPLICAS * SLOTS * PER_SLOT, SETS = 3 };
 
 static const struct cs_pipe pipe_shape = {3, 5, 2, 2};
 
@@ -107,38 +107,40 @@ static const struct policy {
     enum cs_order_how order;
     double reference[SETS]; /* 0: none */
 } policies[] = {
-    {"random",                  CS_ASSIGN_RANDOM,          false, CS_ORDER_KEPT,      {1.52, 1.71, 1.18}},
-    {"lanes by LPT on the sum", CS_ASSIGN_LPT_LANES,       false, CS_ORDER_KEPT,      {1.47, 1.61, 1.20}},
-    {"+ DistTrain-like order",  CS_ASSIGN_LPT_LANES,       false, CS_ORDER_DISTTRAIN, {1.24, 1.45, 1.09}},
-    {"encoder LPT",             CS_ASSIGN_LPT_ENC,         false, CS_ORDER_KEPT,      {1.11, 1.88, 1.08}},
-    {"Entrain, literal",        CS_ASSIGN_ENTRAIN_LITERAL, false, CS_ORDER_KEPT,      {1.10, 1.75, 1.09}},
-    {"Entrain, ties by LLM",    CS_ASSIGN_ENTRAIN,         false, CS_ORDER_KEPT,      {1.10, 1.32, 1.09}},
-    {"literal + deferral",      CS_ASSIGN_ENTRAIN_LITERAL, true,  CS_ORDER_KEPT,      {1.08, 1.42, 1.04}},
-    {"ties + deferral",         CS_ASSIGN_ENTRAIN,         true,  CS_ORDER_KEPT,      {1.08, 1.25, 1.05}},
-    {"LPT on the sum",          CS_ASSIGN_LPT,             false, CS_ORDER_KEPT,      {1.05, 1.25, 1.04}},
-    {"2-D list",                CS_ASSIGN_LIST2D,          false, CS_ORDER_KEPT,      {1.02, 1.16, 1.04}},
-    {"2-D list + deferral",     CS_ASSIGN_LIST2D,          true,  CS_ORDER_KEPT,      {1.04, 1.17, 1.03}},
-    {"2-D list + order search", CS_ASSIGN_LIST2D,          false, CS_ORDER_SEARCHED,  {0, 0, 0}         },
+    {"random",                  CS_ASSIGN_RANDOM,          false, CS_ORDER_KEPT,     {1.52, 1.71, 1.18}},
+    {"lanes by LPT on the sum", CS_ASSIGN_LPT_REPLICAS,    false, CS_ORDER_KEPT,     {1.47, 1.61, 1.20}},
+    {"+ DistTrain-like order",
+     CS_ASSIGN_LPT_REPLICAS,                               false,
+     CS_ORDER_DISTTRAIN,                                                             {1.24, 1.45, 1.09}},
+    {"encoder LPT",             CS_ASSIGN_LPT_ENC,         false, CS_ORDER_KEPT,     {1.11, 1.88, 1.08}},
+    {"Entrain, literal",        CS_ASSIGN_ENTRAIN_LITERAL, false, CS_ORDER_KEPT,     {1.10, 1.75, 1.09}},
+    {"Entrain, ties by LLM",    CS_ASSIGN_ENTRAIN,         false, CS_ORDER_KEPT,     {1.10, 1.32, 1.09}},
+    {"literal + deferral",      CS_ASSIGN_ENTRAIN_LITERAL, true,  CS_ORDER_KEPT,     {1.08, 1.42, 1.04}},
+    {"ties + deferral",         CS_ASSIGN_ENTRAIN,         true,  CS_ORDER_KEPT,     {1.08, 1.25, 1.05}},
+    {"LPT on the sum",          CS_ASSIGN_LPT,             false, CS_ORDER_KEPT,     {1.05, 1.25, 1.04}},
+    {"2-D list",                CS_ASSIGN_LIST2D,          false, CS_ORDER_KEPT,     {1.02, 1.16, 1.04}},
+    {"2-D list + deferral",     CS_ASSIGN_LIST2D,          true,  CS_ORDER_KEPT,     {1.04, 1.17, 1.03}},
+    {"2-D list + order search", CS_ASSIGN_LIST2D,          false, CS_ORDER_SEARCHED, {0, 0, 0}         },
 };
 
-/* Slowest lane over a step of equal slots. */
+/* Slowest replica over a step of equal slots. */
 static double step_ratio(const struct policy *p, const struct data *d, uint64_t seed)
 {
     static double enc[SAMPLES], llm[SAMPLES];
     struct cs_arena *arena = cs_arena_new(0);
     const struct cs_assign_samples samples = {SAMPLES, enc, llm, NULL};
     const struct cs_assign_options options = {
-        .how = p->how, .lanes = LANES, .slots = SLOTS, .seed = seed};
-    const struct cs_order_lanes order = {.how = p->order, .pipe = pipe_shape, .seed = 9};
+        .how = p->how, .replicas = REPLICAS, .slots = SLOTS, .seed = seed};
+    const struct cs_order_replicas order = {.how = p->order, .pipe = pipe_shape, .seed = 9};
     struct cs_assign_result r;
     make_data(d, seed + 100, SAMPLES, enc, llm);
     if (cs_assign(&samples, &options, arena, &r, NULL) != CS_OK ||
         (p->is_deferred && cs_defer(&samples, arena, &r, NULL) != CS_OK))
         abort();
-    cs_order_lanes(&samples, &order, arena, &r);
+    cs_order_replicas(&samples, &order, arena, &r);
     const double ratio = cs_order_makespan(&pipe_shape, &r, arena) /
-                         cs_pipe_even(&pipe_shape, SLOTS, (double)pipe_shape.enc_stages / LANES,
-                                      (double)pipe_shape.llm_stages / LANES, arena);
+                         cs_pipe_even(&pipe_shape, SLOTS, (double)pipe_shape.enc_stages / REPLICAS,
+                                      (double)pipe_shape.llm_stages / REPLICAS, arena);
     cs_arena_free(arena);
     return ratio;
 }
@@ -184,13 +186,13 @@ static double order_ratio(const struct order_row *row, const struct data *d, uin
     struct cs_arena *arena = cs_arena_new(0);
     const struct cs_assign_samples samples = {N, enc, llm, NULL};
     const struct cs_assign_options options = {
-        .how = row->how, .lanes = 1, .slots = SLOTS, .seed = seed};
-    const struct cs_order_lanes order = {.how = row->order, .pipe = pipe_shape, .seed = 9};
+        .how = row->how, .replicas = 1, .slots = SLOTS, .seed = seed};
+    const struct cs_order_replicas order = {.how = row->order, .pipe = pipe_shape, .seed = 9};
     struct cs_assign_result r;
     make_data(d, seed + 500, N, enc, llm);
     if (cs_assign(&samples, &options, arena, &r, NULL) != CS_OK)
         abort();
-    cs_order_lanes(&samples, &order, arena, &r);
+    cs_order_replicas(&samples, &order, arena, &r);
     const double ratio =
         cs_order_makespan(&pipe_shape, &r, arena) /
         cs_pipe_even(&pipe_shape, SLOTS, pipe_shape.enc_stages, pipe_shape.llm_stages, arena);
@@ -218,19 +220,19 @@ static void bench_orders(uint64_t seeds)
 
 /* ---- the manifest of one step ---- */
 
-static void bench_lanes(int32_t n, int32_t lanes, int32_t slots)
+static void bench_replicas(int32_t n, int32_t replicas, int32_t slots)
 {
     struct cs_arena *data = cs_arena_new(0);
     double *enc = CS_NEW_ARRAY(data, double, n), *llm = CS_NEW_ARRAY(data, double, n);
     make_data(&data_sets[1], 1, n, enc, llm);
     const struct cs_assign_samples samples = {n, enc, llm, NULL};
-    printf("\n%d samples, %d lanes of %d slots\n", (int)n, (int)lanes, (int)slots);
+    printf("\n%d samples, %d lanes of %d slots\n", (int)n, (int)replicas, (int)slots);
     for (int how = 0; how < CS_ASSIGN_HOWS; how++) {
         double assign_ms = 1e12, defer_ms = 1e12;
         for (int i = 0; i < 5; i++) {
             struct cs_arena *arena = cs_arena_new(0);
             const struct cs_assign_options options = {.how = (enum cs_assign_how)how,
-                                                      .lanes = lanes,
+                                                      .replicas = replicas,
                                                       .slots = slots,
                                                       .enc_stages = 3,
                                                       .llm_stages = 5};
@@ -349,8 +351,8 @@ int main(int argc, char **argv)
     bench_policies((uint64_t)seeds);
     bench_orders((uint64_t)seeds);
     printf("\n%d of %d figures are within one deviation of the literature's\n", within, compared);
-    bench_lanes(4096, 32, 16);
-    bench_lanes(4096, 8, 64);
+    bench_replicas(4096, 32, 16);
+    bench_replicas(4096, 8, 64);
     bench_step(128, 16);
     bench_step(4096, 16);
     bench_step(4096, 64);

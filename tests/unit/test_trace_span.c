@@ -7,7 +7,6 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "core/sched/keys.h"
 #include "core/trace/span.h"
 
 #define ACTION(id, from, to)                                                                       \
@@ -88,29 +87,6 @@ static void no_events_give_no_bubble(void **state)
     cs_arena_free(arena);
 }
 
-static void actions_have_words(void **state)
-{
-    (void)state;
-
-    static const struct {
-        struct cs_span_key key;
-        const char *text;
-    } rows[] = {
-        {{.letter = 'B', .slot = 3, .is_compute = 1},         "B of slot 3"             },
-        {{.letter = 's', .slot = 1, .peer = 2},               "send of slot 1 to rank 2"},
-        {{.letter = 'r', .slot = 0, .peer = 1, .is_grad = 1},
-         "receive of a gradient of slot 0 from rank 1"                                  },
-        {{.letter = 'O', .slot = -1},                         "optimizer step"          },
-        {{.letter = 'N', .slot = -1},                         "gradient norm"           },
-    };
-
-    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        char text[80];
-        cs_program_key_text(&rows[i].key, text, sizeof text);
-        assert_string_equal(text, rows[i].text);
-    }
-}
-
 /* twice the same ranks with the same events: a stage is as busy as on one replica */
 static void replicas_are_busy_on_average(void **state)
 {
@@ -136,7 +112,6 @@ int main(void)
         cmocka_unit_test(busy_and_bubble_are_exact),
         cmocka_unit_test(replicas_are_busy_on_average),
         cmocka_unit_test(no_events_give_no_bubble),
-        cmocka_unit_test(actions_have_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* The key table of the job specification. Order is the order of the manual page. */
 #include <stddef.h>
 
+#include "core/model/schedules.h"
 #include "core/model/spec_read.h"
 
 enum { MAX_TEXT = 4096, MAX_NAME = 200 };
@@ -91,7 +92,7 @@ static const struct cs_spec_key keys[] = {
     LAYOUT(KEY, "plan", "cluster", FREE, 0, 0, "here", "here", NULL, R(cluster), JSON, "\"here\", or an object that describes the ranks"),
     LAYOUT(WORD, "plan", "modality", "encoder-parallel|encoder-colocated|encoder-replicated|encoder-first", "encoder-parallel", R(modality), "encoders on ranks of their own, stage by stage on the LLM's, a copy for every slot on each of the LLM's, or whole on the LLM's first, which has fewer layers for it"),
     LAYOUT(GROUP, "plan", "parallel", NULL, "per branch: how it is split"),
-    LAYOUT(WORD, "plan", "schedule", "1f1b|gpipe|interleaved|zb-h1|zb-h2|zb-h2-late|three-phase|anchors", "1f1b", R(schedule), "order of forwards and backwards"),
+    LAYOUT(WORD, "plan", "schedule", CS_SCHEDULE_WORDS, CS_SCHEDULE_DEFAULT, R(schedule), "order of forwards and backwards"),
     INT32("plan", "seq_tokens", 1, 16777216, NULL, R(seq_tokens), "LLM rows of one slot"),
     LAYOUT(INT32, "plan", "slots", 1, 4096, "4", R(slots), "micro-batches in flight of one step"),
     LAYOUT(INT32, "plan", "dp", 1, 1024, "1", R(dp), "data parallelism: replicas of all stages, each on ranks of its own; a step's slots are dealt out to them"),

@@ -1,9 +1,9 @@
-/* The table of schedules: what each asks of a plan, what it keeps, what the search tries it with.
- * A new schedule is a row here and one file of core/sched/orders that makes its orders
- * (cs_generator_<id>). */
+/* Schedules as plans see them: the rows of the table (core/model/schedules.h), and the plans that
+ * fit each. */
 #ifndef CS_PLAN_PLAN_SCHEDULE_H
 #define CS_PLAN_PLAN_SCHEDULE_H
 
+#include "core/model/schedules.h"
 #include "core/plan/layout.h"
 #include "core/plan/plan.h"
 
@@ -34,33 +34,6 @@ enum cs_schedule_takes {
     CS_TAKES_SHARED = 1 << CS_PLACE_COLOCATED | 1 << CS_PLACE_REPLICATED,
     CS_TAKES_ANY = CS_TAKES_APART | CS_TAKES_SHARED
 };
-
-/* X(id, name, layout, live, splits, encodes_all, takes, is_usual, help)
- *
- * id           of its generator: core/sched/orders defines cs_generator_<id>
- * splits       its programs have BWD_INPUT and BWD_WEIGHT instead of BWD
- * encodes_all  encoders see all slots of the step before the first backward
- * is_usual     searched unless a script says otherwise */
-/* clang-format off */
-#define CS_SCHEDULES_TABLE(X)                                                                      \
-    X(1f1b,        "1f1b",        STAGES,    DEPTH,      false, false, ANY,    true,               \
-      "one forward, one backward, over the graph of stages")                                       \
-    X(gpipe,       "gpipe",       STAGES,    ALL,        false, false, APART,  false,              \
-      "all forwards, then all backwards")                                                          \
-    X(interleaved, "interleaved", CHUNKS,    DEPTH,      false, false, OWN,    true,               \
-      "1F1B over chunks: a rank of the LLM has several stages")                                    \
-    X(zb_h1,       "zb-h1",       STAGES,    PATH,       true,  false, APART,  true,               \
-      "weight gradients fill bubbles, memory of 1F1B")                                             \
-    X(zb_h2,       "zb-h2",       STAGES,    TWICE,      true,  false, APART,  false,              \
-      "no bubble between first and last work, twice the live slots")                               \
-    X(zb_h2_late,  "zb-h2-late",  STAGES,    TWICE_PATH, true,  false, NONE,   false,              \
-      "zb-h2 with weight gradients as late as memory allows")                                      \
-    X(three_phase, "three-phase", COLOCATED, DEPTH,      false, true,  SHARED, false,              \
-      "encoders of all slots, then the LLM, then the encoders' backwards")                         \
-    X(anchors,     "anchors",     COLOCATED, DEPTH,      false, false, SHARED, true,               \
-      "encoders a few groups of slots ahead of the LLM")
-
-/* clang-format on */
 
 enum cs_schedule_id {
 

@@ -7,7 +7,7 @@
 struct dealt {
     struct dealt *next;
     enum cs_search_planner planner;
-    int32_t lanes, slots, enc_stages, llm_stages;
+    int32_t replicas, slots, enc_stages, llm_stages;
     struct cs_search_loads *loads; /* (n_batches) */
 };
 
@@ -44,20 +44,20 @@ static enum cs_status find_loads(struct cs_sampler *s, const struct cs_trial *t,
     for (int32_t b = 0; orders && b < t->llm; b++)
         enc = t->c->pp[b] > enc ? t->c->pp[b] : enc;
     for (const struct dealt *d = s->first; d; d = d->next)
-        if (d->planner == (enum cs_search_planner)t->c->planner && d->lanes == t->c->dp &&
+        if (d->planner == (enum cs_search_planner)t->c->planner && d->replicas == t->c->dp &&
             d->slots == t->slots && d->enc_stages == enc && d->llm_stages == llm) {
             *out = d;
             return CS_OK;
         }
     struct dealt *d = CS_NEW(s->arena, struct dealt);
     *d = (struct dealt){.planner = (enum cs_search_planner)t->c->planner,
-                        .lanes = t->c->dp,
+                        .replicas = t->c->dp,
                         .slots = t->slots,
                         .enc_stages = enc,
                         .llm_stages = llm};
     d->loads = CS_NEW_ARRAY(s->arena, struct cs_search_loads, s->batches.n_batches);
     for (int32_t k = 0; k < s->batches.n_batches; k++)
-        CS_TRY(cs_samples_deal(s->problem, &s->batches, k, rules, d->lanes, d->slots, enc, llm,
+        CS_TRY(cs_samples_deal(s->problem, &s->batches, k, rules, d->replicas, d->slots, enc, llm,
                                s->arena, &d->loads[k], err));
     d->next = s->first;
     s->first = d;
@@ -66,10 +66,10 @@ static enum cs_status find_loads(struct cs_sampler *s, const struct cs_trial *t,
 }
 
 static void fill_costs(const struct cs_trial *t, const struct cs_replay *r,
-                       const struct cs_search_loads *loads, int32_t lane, int64_t *cost)
+                       const struct cs_search_loads *loads, int32_t replica, int64_t *cost)
 {
     int32_t n = t->problem->n_branches;
-    int64_t base = (int64_t)lane * loads->slots;
+    int64_t base = (int64_t)replica * loads->slots;
     for (int32_t i = 0; i < r->n_items; i++) {
         const struct cs_replay_item *x = &r->item[i];
         const enum cs_op op = (enum cs_op)x->op;
@@ -106,8 +106,8 @@ static enum cs_status sample(struct cs_sampler *s, struct cs_trial *t, struct cs
     int64_t *cost = CS_NEW_ARRAY(t->scratch, int64_t, replay->n_items + 1);
     int64_t *end = CS_NEW_ARRAY(t->scratch, int64_t, cs_replay_scratch(replay));
     for (int32_t k = 0; k < n; k++) {
-        for (int32_t lane = 0; lane < t->c->dp; lane++) {
-            fill_costs(t, replay, &dealt->loads[k], lane, cost);
+        for (int32_t replica = 0; replica < t->c->dp; replica++) {
+            fill_costs(t, replay, &dealt->loads[k], replica, cost);
             int64_t ns = cs_replay_run(replay, cost, t->hop, end);
             step[k] = ns > step[k] ? ns : step[k];
         }

@@ -2,7 +2,7 @@
 #include "core/search/samples.h"
 
 #include "core/base/philox.h"
-#include "core/data/defer.h"
+#include "core/spread/defer.h"
 
 enum {
     BATCHES = 8,
@@ -187,7 +187,7 @@ static void add_loads(const struct cs_search_problem *problem, const int32_t *ro
     for (int32_t i = 0; i < n; i++)
         for (int32_t b = 0; b <= llm; b++) {
             double work = work_of(&problem->branch[b], rows[(int64_t)i * problem->n_branches + b]);
-            int64_t base = (int64_t)dealt->lane[i] * out->slots;
+            int64_t base = (int64_t)dealt->replica[i] * out->slots;
             int64_t encoded = base + dealt->slot[i], consumed = base + dealt->llm_slot[i];
             out->fwd[b][b == llm ? consumed : encoded] += work;
             out->bwd[b][consumed] += work;
@@ -196,9 +196,10 @@ static void add_loads(const struct cs_search_problem *problem, const int32_t *ro
 
 enum cs_status cs_samples_deal(const struct cs_search_problem *problem,
                                const struct cs_search_batches *batches, int32_t batch,
-                               const struct cs_planner_rules *rules, int32_t lanes, int32_t slots,
-                               int32_t enc_stages, int32_t llm_stages, struct cs_arena *arena,
-                               struct cs_search_loads *out, struct cs_err *err)
+                               const struct cs_planner_rules *rules, int32_t replicas,
+                               int32_t slots, int32_t enc_stages, int32_t llm_stages,
+                               struct cs_arena *arena, struct cs_search_loads *out,
+                               struct cs_err *err)
 {
     int32_t n = batches->n_samples, llm = problem->n_branches - 1;
     const int32_t *rows = &batches->rows[(int64_t)batch * n * batches->n_branches];
@@ -215,17 +216,17 @@ enum cs_status cs_samples_deal(const struct cs_search_problem *problem,
         }
     struct cs_assign_samples samples = {.n = n, .enc = enc, .llm = dec};
     struct cs_assign_options options = {.how = rules->how,
-                                        .lanes = lanes,
+                                        .replicas = replicas,
                                         .slots = slots,
                                         .enc_stages = enc_stages,
                                         .llm_stages = llm_stages};
     CS_TRY(cs_assign(&samples, &options, arena, &dealt, err));
     if (rules->defers && slots > 1 && slots <= CS_DEFER_SLOTS)
         CS_TRY(cs_defer(&samples, arena, &dealt, err));
-    *out = (struct cs_search_loads){.lanes = lanes, .slots = slots};
+    *out = (struct cs_search_loads){.replicas = replicas, .slots = slots};
     for (int32_t b = 0; b <= llm; b++) {
-        out->fwd[b] = CS_NEW_ARRAY(arena, double, (int64_t)lanes *slots);
-        out->bwd[b] = CS_NEW_ARRAY(arena, double, (int64_t)lanes *slots);
+        out->fwd[b] = CS_NEW_ARRAY(arena, double, (int64_t)replicas *slots);
+        out->bwd[b] = CS_NEW_ARRAY(arena, double, (int64_t)replicas *slots);
     }
     add_loads(problem, rows, n, &dealt, out);
     return CS_OK;

@@ -8,7 +8,7 @@
  *
  * Work of a sample on a branch, as a share of a full slot: (1 - q) x / rows + q (x / rows)^2, with
  * q the share of attention in the time of a full slot; encoders attend within an item, q = 0. The
- * planner's policy deals samples to replicas and slots (core/data/assign.h); a slot then costs its
+ * planner's policy deals samples to replicas and slots (core/spread/assign.h); a slot then costs its
  * share of what a full one costs. Slots may come out over their budget a little: what a feeder
  * would carry to the next step. */
 #ifndef CS_SEARCH_SAMPLES_H
@@ -38,9 +38,9 @@ struct cs_search_batches {
     int32_t *rows;
 };
 
-/* How much of a full slot every slot of a step is: (lanes, slots) by branch. */
+/* How much of a full slot every slot of a step is: (replicas, slots) by branch. */
 struct cs_search_loads {
-    int32_t lanes, slots;
+    int32_t replicas, slots;
     double *fwd[CS_SEARCH_MAX_BRANCHES], *bwd[CS_SEARCH_MAX_BRANCHES];
 };
 
@@ -62,12 +62,13 @@ void cs_samples_work(const struct cs_search_problem *problem,
  * 0: none up to 2^14. Source: Entrain, minimum profile batch. */
 int32_t cs_samples_least_batch(const struct cs_search_problem *problem,
                                const struct cs_search_samples *samples, int32_t ranks);
-/* One batch dealt by a planner's policy to `lanes` replicas of the LLM with `slots` each.
+/* One batch dealt by a planner's policy to replicas of the LLM with `slots` each.
  * enc_stages, llm_stages: of the pipeline, for policies that look at it. */
 enum cs_status cs_samples_deal(const struct cs_search_problem *problem,
                                const struct cs_search_batches *batches, int32_t batch,
-                               const struct cs_planner_rules *rules, int32_t lanes, int32_t slots,
-                               int32_t enc_stages, int32_t llm_stages, struct cs_arena *arena,
-                               struct cs_search_loads *out, struct cs_err *err) CS_NODISCARD;
+                               const struct cs_planner_rules *rules, int32_t replicas,
+                               int32_t slots, int32_t enc_stages, int32_t llm_stages,
+                               struct cs_arena *arena, struct cs_search_loads *out,
+                               struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/pack.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/verify.h"
+#include "core/spread/pack.h"
 
 /* Programs differ in the number of slots only; few numbers occur in one run. */
 struct cs_program_entry {

@@ -2,10 +2,8 @@
  * holds, rows on their way. */
 #include "core/plan/cost/scratch.h"
 
-#include <string.h>
-
 #include "core/plan/cost/bytes.h"
-#include "core/plan/layout.h"
+#include "core/plan/plan_schedule.h"
 
 enum { CPU_LOGIT_ROWS = 256, CPU_LOGITS_MIB = 64, GPU_LOGITS_MIB = 512 };
 
@@ -112,10 +110,13 @@ static int32_t way_from(const struct cs_plan *plan, int32_t stage)
  * stage keeps activations of. Without one, or with gpipe, those of all. */
 static int64_t buffers_of(const struct cs_plan *plan, const struct cs_edge *e, int32_t n_slots)
 {
-    const bool is_twice = strncmp(plan->schedule, "zb-h2", 5) == 0;
+    const struct cs_schedule_info *schedule = NULL;
+    const bool is_known = cs_plan_schedule_find(plan->schedule, &schedule, NULL) == CS_OK;
+    const bool is_twice =
+        is_known && (schedule->live == CS_LIVE_TWICE || schedule->live == CS_LIVE_TWICE_PATH);
     if (plan->stages[e->from].rank == plan->stages[e->to].rank)
         return 1;
-    if (!e->has_grad || strcmp(plan->schedule, "gpipe") == 0)
+    if (!e->has_grad || (is_known && schedule->live == CS_LIVE_ALL))
         return n_slots;
     return smaller(n_slots, (is_twice ? 2 : 1) * way_from(plan, e->from));
 }

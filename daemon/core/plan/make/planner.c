@@ -183,7 +183,7 @@ static double alive_in_copies(const struct planner *p)
 {
     int32_t ranks = p->cuts.n_stages[p->graph->llm] / p->placing.chunks;
     double own = (cs_plan_own_slots(p->plan, p->spec->slots) + ranks - 1) / ranks; /* whole */
-    bool is_bounded = strcmp(p->plan->schedule, "anchors") == 0;
+    bool is_bounded = !p->placing.schedule->encodes_all;
     return is_bounded && own > CS_ANCHOR_WINDOW + 1 ? CS_ANCHOR_WINDOW + 1 : own;
 }
 
@@ -207,14 +207,14 @@ static int32_t longest_chain(const struct planner *p)
 /* slots of a stage that are live at once; exact but for chunks and what runs ahead of them */
 static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
 {
-    const char *schedule = p->plan->schedule;
+    const struct cs_schedule_info *schedule = p->placing.schedule;
     int32_t llm = p->graph->llm, path = longest_chain(p);
     bool is_circle = p->placing.modality == CS_MODALITY_COLOCATED &&
                      !cs_placing_copies(&p->placing) && p->graph->n_encoders > 0 &&
                      p->cuts.n_stages[llm] > 1;
     double slots = cs_plan_own_slots(p->plan, p->spec->slots),
            depth = cs_place_depth(p->graph, &p->cuts, b, stage), alive;
-    if (p->placing.schedule->layout == CS_LAYOUT_COLOCATED && b != llm)
+    if (schedule->layout == CS_LAYOUT_COLOCATED && b != llm)
         return alive_in_copies(p);
     if (p->placing.modality == CS_MODALITY_FIRST && b != llm)
         depth = p->cuts.n_stages[llm] - 1;
@@ -226,16 +226,10 @@ static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
     if (p->placing.chunks > 1)
         alive =
             b == llm ? alive_in_chunks(p, p->placing.chunks, stage) : alive + p->cuts.n_stages[llm];
-    if (is_circle && strcmp(schedule, "1f1b") == 0) /* encoders and LLM are two chunks */
+    if (schedule->live != CS_LIVE_DEPTH)
+        alive = (double)cs_schedule_live_slots(schedule, (int64_t)depth, path, (int64_t)slots);
+    else if (is_circle) /* encoders and LLM are two chunks */
         alive = alive_in_chunks(p, 2, stage);
-    if (strcmp(schedule, "gpipe") == 0)
-        alive = slots;
-    if (strcmp(schedule, "zb-h1") == 0)
-        alive = path;
-    if (strcmp(schedule, "zb-h2") == 0)
-        alive = 2 * depth + 2;
-    if (strcmp(schedule, "zb-h2-late") == 0)
-        alive = 2 * path - 1;
     return alive < slots ? alive : slots;
 }
 
@@ -351,7 +345,7 @@ static enum cs_status check_memory(const struct planner *p, struct cs_err *err)
     int64_t cap = p->cluster->device->mem_bytes;
     const int element = cs_device_element_bytes(p->cluster->device);
     const int32_t slots = cs_plan_own_slots(p->plan, p->spec->slots);
-    const bool is_split = strncmp(p->plan->schedule, "zb-", 3) == 0;
+    const bool is_split = p->placing.schedule->splits_backward;
     for (int32_t r = 0; cap > 0 && r < p->plan->n_ranks; r++) {
         int64_t bytes = 0, work = 0;
         for (int32_t s = 0; s < p->plan->n_stages; s++) {

@@ -29,7 +29,7 @@ struct cs_measured *cs_measured_new(int32_t n_stages, int32_t n_ranks,
 static enum cs_op op_of(char letter)
 {
     enum cs_op op = cs_op_of_letter(letter);
-    return cs_op_stream(op) == CS_STREAM_COMPUTE ? op : CS_OP_COUNT;
+    return op != CS_OP_COUNT && cs_op_stream(op) == CS_STREAM_COMPUTE ? op : CS_OP_COUNT;
 }
 
 static int32_t row_of(const struct cs_measured *m, int32_t stage, int32_t rank)

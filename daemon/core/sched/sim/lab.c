@@ -265,8 +265,8 @@ static enum cs_status find_last(struct maker *m, const struct cs_lab_tuning *tun
                            "that all others feed",
                            m->schedule->name, m->modules[i].name, m->modules[m->last].name);
     m->chunks = m->schedule->layout == CS_LAYOUT_CHUNKS ? (chunks ? chunks : DEFAULT_CHUNKS)
-                : strcmp(m->schedule->name, "three-phase") == 0 && chunks ? chunks
-                                                                          : 1;
+                : m->schedule->encodes_all && chunks    ? chunks
+                                                        : 1;
     return CS_OK;
 }
 

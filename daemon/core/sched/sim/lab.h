@@ -15,7 +15,7 @@ struct cs_lab_module {
 };
 
 struct cs_lab_options {
-    const char *schedule; /* "1f1b", ...: the table in order.c */
+    const char *schedule; /* "1f1b", ...: core/model/schedules.h */
     int32_t slots;
     double hop; /* time of every message between ranks; occupies nobody */
 };

@@ -1,11 +1,11 @@
 /* Orders of slots: sorted, DistTrain's, and hill climbing on a cost. */
-#include "core/data/assign_order.h"
+#include "core/spread/assign_order.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "core/base/philox.h"
-#include "core/data/assign_list.h"
+#include "core/spread/assign_list.h"
 
 void cs_order_sorted(const double *weight, int32_t n, struct cs_arena *arena, int32_t *order)
 {

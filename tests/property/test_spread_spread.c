@@ -1,6 +1,6 @@
 /* Spreading over random samples: a step holds the same samples under every policy, budgets hold, no
  * slot is empty, the same again, and the slots come out evener than first-fit leaves them. */
-#include "core/data/spread.h"
+#include "core/spread/spread.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

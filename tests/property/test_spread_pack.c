@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "core/data/pack.h"
+#include "core/spread/pack.h"
 
 static uint64_t next_random(uint64_t *state)
 {

@@ -1,9 +1,9 @@
-/* Makespan of one lane: a chain of encoder and LLM stages under 1F1B whose slots have different
+/* Makespan of one replica: a chain of encoder and LLM stages under 1F1B whose slots have different
  * costs. The recurrence behind reordering and its measurements: a step of a search costs
  * microseconds here. Communication, memory and graphs are the business of core/sched; a test keeps
  * both equal on chains. */
-#ifndef CS_DATA_ASSIGN_PIPE_H
-#define CS_DATA_ASSIGN_PIPE_H
+#ifndef CS_SPREAD_ASSIGN_PIPE_H
+#define CS_SPREAD_ASSIGN_PIPE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,11 +5,11 @@
  * So a step is the same whatever the policy, and what is carried is, too. Everything depends on
  * samples, budget, work and key alone: equal inputs give equal slots on every machine and layout.
  */
-#ifndef CS_DATA_SPREAD_H
-#define CS_DATA_SPREAD_H
+#ifndef CS_SPREAD_SPREAD_H
+#define CS_SPREAD_SPREAD_H
 
-#include "core/data/assign.h"
-#include "core/data/pack.h"
+#include "core/spread/assign.h"
+#include "core/spread/pack.h"
 
 struct cs_spread {
     bool is_kept;           /* stream order: leave them where packing put them */

@@ -1,9 +1,9 @@
-/* The order of slots inside a lane. It changes the order in which gradients are added, nothing
+/* The order of slots inside a replica. It changes the order in which gradients are added, nothing
  * else. */
-#ifndef CS_DATA_ASSIGN_ORDER_H
-#define CS_DATA_ASSIGN_ORDER_H
+#ifndef CS_SPREAD_ASSIGN_ORDER_H
+#define CS_SPREAD_ASSIGN_ORDER_H
 
-#include "core/data/assign_pipe.h"
+#include "core/spread/assign_pipe.h"
 
 enum { CS_ORDER_ROUNDS = 300 };
 

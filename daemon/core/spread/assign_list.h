@@ -1,7 +1,7 @@
 /* List scheduling: items, heaviest first, to the bin that is best after insertion. The one loop
  * behind every policy of assign.h. */
-#ifndef CS_DATA_ASSIGN_LIST_H
-#define CS_DATA_ASSIGN_LIST_H
+#ifndef CS_SPREAD_ASSIGN_LIST_H
+#define CS_SPREAD_ASSIGN_LIST_H
 
 #include <stdbool.h>
 #include <stdint.h>

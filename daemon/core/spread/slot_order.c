@@ -1,14 +1,14 @@
-/* See slot_order.h. */
-#include "core/balance/slot_order.h"
+/* Searches the order of a step's slots by running the plan's program on the simulator. */
+#include "core/spread/slot_order.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/data/assign_order.h"
 #include "core/data/slot.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/sim.h"
 #include "core/sched/traits.h"
+#include "core/spread/assign_order.h"
 
 enum { FINE = 1024 /* parts of a nanosecond: small shares of short stages must not be equal */ };
 

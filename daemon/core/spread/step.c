@@ -1,13 +1,13 @@
-/* See balance.h. */
-#include "feeder/balance.h"
+/* Spreads the samples of a job's steps: weighs them, asks the policy, searches the order of the slots. */
+#include "core/spread/step.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/balance/slot_order.h"
-#include "core/balance/weigh.h"
-#include "core/data/spread.h"
 #include "core/sched/lower/lower.h"
+#include "core/spread/slot_order.h"
+#include "core/spread/spread.h"
+#include "core/spread/weigh.h"
 
 /* Sums over the steps, for the log. */
 struct tally {
@@ -17,7 +17,7 @@ struct tally {
     double before_ns, after_ns;                                      /* of the order search */
 };
 
-struct cs_step_balance {
+struct cs_step_spread {
     const struct cs_spec *spec;
     const struct cs_graph *graph;
     const struct cs_plan *plan;
@@ -29,7 +29,7 @@ struct cs_step_balance {
 
 /* Some schedules cannot run a step of few slots. Better said at the start than in the step that has
  * too few. */
-static enum cs_status check_fewest(const struct cs_step_balance *b, struct cs_err *err)
+static enum cs_status check_fewest(const struct cs_step_spread *b, struct cs_err *err)
 {
     const int64_t batch = b->spec->batch_samples;
     const int32_t expected =
@@ -48,17 +48,17 @@ static enum cs_status check_fewest(const struct cs_step_balance *b, struct cs_er
     return CS_OK;
 }
 
-enum cs_status cs_step_balance_new(const struct cs_spec *spec, const struct cs_graph *graph,
-                                   const struct cs_plan *plan, struct cs_step_balance **out,
-                                   struct cs_err *err)
+enum cs_status cs_step_spread_new(const struct cs_spec *spec, const struct cs_graph *graph,
+                                  const struct cs_plan *plan, struct cs_step_spread **out,
+                                  struct cs_err *err)
 {
     struct cs_spread policy = {.slots = plan->slots, .n_encoders = plan->budget.n_encoders};
-    struct cs_step_balance *b = NULL;
+    struct cs_step_spread *b = NULL;
 
     *out = NULL;
     if (!cs_spread_from_name(spec->balance, &policy))
         return cs_fail(err, CS_INVALID, "balance \"%s\" is not known", spec->balance);
-    b = calloc(1, sizeof(*b));
+    b = calloc(1, sizeof *b);
     CS_ASSERT(b != NULL);
     b->spec = spec;
     b->graph = graph;
@@ -69,14 +69,14 @@ enum cs_status cs_step_balance_new(const struct cs_spec *spec, const struct cs_g
         b->order = cs_slot_order_new(plan, graph);
     enum cs_status status = check_fewest(b, err);
     if (status != CS_OK) {
-        cs_step_balance_free(b);
+        cs_step_spread_free(b);
         return status;
     }
     *out = b;
     return CS_OK;
 }
 
-void cs_step_balance_free(struct cs_step_balance *b)
+void cs_step_spread_free(struct cs_step_spread *b)
 {
     if (b == NULL)
         return;
@@ -85,25 +85,25 @@ void cs_step_balance_free(struct cs_step_balance *b)
 }
 
 /* Work of every sample by branch, in the graph's order. */
-static const double **weigh_samples(const struct cs_step_balance *b, const struct cs_load *samples,
+static const double **weigh_samples(const struct cs_step_spread *b,
                                     const struct cs_pack_sample *pack, int n,
                                     struct cs_arena *arena)
 {
-    const double **work = cs_arena_array(arena, sizeof(*work), (size_t)b->graph->n_branches);
+    const double **work = cs_arena_array(arena, sizeof *work, (size_t)b->graph->n_branches);
 
     for (int32_t k = 0; k < b->graph->n_branches; k++) {
         const int32_t e = b->graph->branches[k].encoder;
         double *of = CS_NEW_ARRAY(arena, double, n);
         for (int i = 0; i < n; i++)
             of[i] = e >= 0 ? cs_weigh_encoder(&b->weigh, e, pack[i].items[e])
-                           : cs_weigh_sample(&b->weigh, pack[i].tokens,
-                                             samples[i].loaded.sample.n_labels, pack[i].items);
+                           : cs_weigh_sample(&b->weigh, pack[i].tokens, pack[i].n_labels,
+                                             pack[i].items);
         work[k] = of;
     }
     return work;
 }
 
-static void note(double *sum, const struct cs_step_balance *b, const double *const *work,
+static void note(double *sum, const struct cs_step_spread *b, const double *const *work,
                  const struct cs_pack_sample *pack, int n)
 {
     for (int32_t k = 0; k < b->graph->n_branches && k <= CS_MAX_ENCODERS; k++)
@@ -111,7 +111,7 @@ static void note(double *sum, const struct cs_step_balance *b, const double *con
 }
 
 /* Work of every slot over that of a full one. */
-static double *shares(const struct cs_step_balance *b, const double *const *work,
+static double *shares(const struct cs_step_spread *b, const double *const *work,
                       const struct cs_pack_sample *pack, int n, int n_slots, struct cs_arena *arena)
 {
     double *share = CS_NEW_ARRAY(arena, double, b->graph->n_branches *n_slots);
@@ -125,7 +125,7 @@ static double *shares(const struct cs_step_balance *b, const double *const *work
     return share;
 }
 
-static enum cs_status search_order(struct cs_step_balance *b, uint64_t key,
+static enum cs_status search_order(struct cs_step_spread *b, uint64_t key,
                                    const double *const *work, struct cs_pack_sample *pack, int n,
                                    int n_slots, struct cs_arena *arena, struct cs_err *err)
 {
@@ -142,12 +142,12 @@ static enum cs_status search_order(struct cs_step_balance *b, uint64_t key,
     return CS_OK;
 }
 
-enum cs_status cs_step_balance_step(struct cs_step_balance *b, int64_t step,
-                                    const struct cs_load *samples, struct cs_pack_sample *pack,
-                                    int n, int *n_slots, struct cs_err *err)
+enum cs_status cs_step_spread_step(struct cs_step_spread *b, int64_t step,
+                                   struct cs_pack_sample *pack, int n, int *n_slots,
+                                   struct cs_err *err)
 {
     struct cs_arena *arena = cs_arena_new(0);
-    const double *const *work = weigh_samples(b, samples, pack, n, arena);
+    const double *const *work = weigh_samples(b, pack, n, arena);
     struct cs_spread policy = b->policy;
     bool is_spread = false;
     enum cs_status status = CS_OK;
@@ -178,7 +178,7 @@ enum cs_status cs_step_balance_step(struct cs_step_balance *b, int64_t step,
     return status;
 }
 
-void cs_step_balance_report(const struct cs_step_balance *b, struct cs_buf *out)
+void cs_step_spread_report(const struct cs_step_spread *b, struct cs_buf *out)
 {
     const struct tally *t = &b->tally;
     const double steps = (double)t->steps;

@@ -1,5 +1,5 @@
-/* Small cases of lanes, slots, order and deferral whose results are known. */
-#include "core/data/assign.h"
+/* Small cases of replicas, slots, order and deferral whose results are known. */
+#include "core/spread/assign.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/data/assign_replicas.h"
-#include "core/data/defer.h"
+#include "core/spread/assign_replicas.h"
+#include "core/spread/defer.h"
 
 #define COSTS(...) ((const double[]){__VA_ARGS__})
 #define INTS(...)  ((const int32_t[]){__VA_ARGS__})
@@ -33,9 +33,9 @@ static int free_arena(void **state)
 }
 
 static struct cs_assign_result assign(const struct cs_assign_samples *samples,
-                                      enum cs_assign_how how, int32_t lanes, int32_t slots)
+                                      enum cs_assign_how how, int32_t replicas, int32_t slots)
 {
-    const struct cs_assign_options options = {.how = how, .lanes = lanes, .slots = slots};
+    const struct cs_assign_options options = {.how = how, .replicas = replicas, .slots = slots};
     struct cs_assign_result r;
     struct cs_err err = {.text = ""};
     if (cs_assign(samples, &options, arena, &r, &err) != CS_OK)
@@ -43,15 +43,15 @@ static struct cs_assign_result assign(const struct cs_assign_samples *samples,
     return r;
 }
 
-/* Costs 5 1 9 7 3 8 2 6 on 4 lanes: 41 in all; LPT reaches 11, the published contiguous slices of
- * the sorted order give 17 to the first lane. */
+/* Costs 5 1 9 7 3 8 2 6 on 4 replicas: 41 in all; LPT reaches 11, the published contiguous slices of
+ * the sorted order give 17 to the first replica. */
 static void lpt_beats_contiguous_slices(void **state)
 {
     (void)state;
     const struct cs_assign_samples s = {8, COSTS(5, 1, 9, 7, 3, 8, 2, 6),
                                         COSTS(0, 0, 0, 0, 0, 0, 0, 0), NULL};
     const struct cs_assign_result r = assign(&s, CS_ASSIGN_LPT, 4, 1);
-    assert_memory_equal(r.lane, INTS(3, 0, 0, 2, 2, 1, 1, 3), 8 * sizeof(int32_t));
+    assert_memory_equal(r.replica, INTS(3, 0, 0, 2, 2, 1, 1, 3), 8 * sizeof(int32_t));
     assert_true(r.enc[0] == 10 && r.enc[1] == 10 && r.enc[2] == 10 && r.enc[3] == 11);
 }
 
@@ -91,7 +91,7 @@ static void entrain_may_use_fewer_slots_than_it_has(void **state)
     (void)state;
     const struct cs_assign_samples s = {4, COSTS(6, 2, 2, 2), COSTS(1, 1, 1, 1), NULL};
     const struct cs_assign_options options = {
-        .how = CS_ASSIGN_ENTRAIN, .lanes = 1, .slots = 4, .is_slots_limited = true};
+        .how = CS_ASSIGN_ENTRAIN, .replicas = 1, .slots = 4, .is_slots_limited = true};
     struct cs_assign_result r;
     assert_int_equal(cs_assign(&s, &options, arena, &r, NULL), CS_OK);
     for (int i = 0; i < 4; i++)
@@ -103,14 +103,14 @@ static void lpt_lanes_hold_equal_counts_in_order_of_arrival(void **state)
 {
     (void)state;
     const struct cs_assign_samples s = {6, COSTS(90, 1, 1, 1, 1, 1), COSTS(0, 0, 0, 0, 0, 0), NULL};
-    const struct cs_assign_result r = assign(&s, CS_ASSIGN_LPT_LANES, 2, 3);
+    const struct cs_assign_result r = assign(&s, CS_ASSIGN_LPT_REPLICAS, 2, 3);
     int first = 0;
     for (int i = 0; i < 6; i++)
-        first += r.lane[i] == 0;
+        first += r.replica[i] == 0;
     assert_int_equal(first, 3);
     for (int l = 0; l < 2; l++)
         for (int i = 0, next = 0; i < 6; i++)
-            if (r.lane[i] == l)
+            if (r.replica[i] == l)
                 assert_int_equal(r.slot[i], next++);
 }
 
@@ -193,11 +193,11 @@ static void bad_requests_are_refused_with_reasons(void **state)
         struct cs_assign_options options;
         const char *want;
     } bad[] = {
-        {1,  1,   {.lanes = 0, .slots = 1},             "0 lanes of 1 slots"       },
-        {1,  1,   {.lanes = 1, .slots = -2},            "1 lanes of -2 slots"      },
-        {1,  1,   {.lanes = 1 << 20, .slots = 1 << 20}, "at most 1048576"          },
-        {-1, 1,   {.lanes = 1, .slots = 1},             "sample 0 costs enc -1"    },
-        {1,  NAN, {.lanes = 1, .slots = 1},             "sample 0 costs enc 1, llm"},
+        {1,  1,   {.replicas = 0, .slots = 1},             "0 lanes of 1 slots"       },
+        {1,  1,   {.replicas = 1, .slots = -2},            "1 lanes of -2 slots"      },
+        {1,  1,   {.replicas = 1 << 20, .slots = 1 << 20}, "at most 1048576"          },
+        {-1, 1,   {.replicas = 1, .slots = 1},             "sample 0 costs enc -1"    },
+        {1,  NAN, {.replicas = 1, .slots = 1},             "sample 0 costs enc 1, llm"},
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(bad); i++) {
@@ -228,8 +228,8 @@ static void room_is_never_exceeded(void **state)
     (void)state;
 
     static const enum cs_assign_how hows[] = {
-        CS_ASSIGN_LIST2D, CS_ASSIGN_LPT,       CS_ASSIGN_ENTRAIN,  CS_ASSIGN_ENTRAIN_LITERAL,
-        CS_ASSIGN_RANDOM, CS_ASSIGN_LPT_LANES, CS_ASSIGN_DISTTRAIN};
+        CS_ASSIGN_LIST2D, CS_ASSIGN_LPT,          CS_ASSIGN_ENTRAIN,  CS_ASSIGN_ENTRAIN_LITERAL,
+        CS_ASSIGN_RANDOM, CS_ASSIGN_LPT_REPLICAS, CS_ASSIGN_DISTTRAIN};
     const struct cs_assign_samples s = {6, COSTS(9, 1, 1, 1, 1, 1), COSTS(9, 1, 1, 1, 1, 1), NULL};
     for (size_t h = 0; h < CS_ARRAY_LEN(hows); h++)
         for (int32_t tokens = 4; tokens <= 6; tokens++) {
@@ -239,7 +239,7 @@ static void room_is_never_exceeded(void **state)
                      .limit = {10,   2   }
             };
             const struct cs_assign_options o = {
-                .how = hows[h], .lanes = 1, .slots = 3, .room = &room};
+                .how = hows[h], .replicas = 1, .slots = 3, .room = &room};
             struct cs_assign_result r;
             int32_t count[3] = {0}, unplaced = 0;
             assert_int_equal(cs_assign(&s, &o, arena, &r, NULL), CS_OK);
@@ -254,7 +254,7 @@ static void room_is_never_exceeded(void **state)
             assert_int_equal(r.n_unplaced, unplaced);
         }
     const struct cs_list_room room = {.n = 1, .limit = {1}};
-    const struct cs_assign_options two = {.lanes = 2, .slots = 3, .room = &room};
+    const struct cs_assign_options two = {.replicas = 2, .slots = 3, .room = &room};
     struct cs_assign_result r;
     struct cs_err err = {.text = ""};
     assert_int_equal(cs_assign(&s, &two, arena, &r, &err), CS_INVALID);
@@ -269,7 +269,7 @@ static void encoders_are_balanced_one_by_one(void **state)
     const double *const parts[] = {vision, audio};
     const struct cs_assign_samples s = {4, COSTS(4, 4, 4, 4), COSTS(1, 1, 1, 1), NULL};
     const struct cs_assign_options o = {
-        .lanes = 1, .slots = 2, .enc_part = parts, .n_enc_parts = 2};
+        .replicas = 1, .slots = 2, .enc_part = parts, .n_enc_parts = 2};
     struct cs_assign_result r;
     assert_int_equal(cs_assign(&s, &o, arena, &r, NULL), CS_OK);
     assert_int_not_equal(r.slot[0], r.slot[1]);

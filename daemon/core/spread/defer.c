@@ -4,13 +4,13 @@
  * whose sum is nearest (w_i - w_j) / 2 leave max(w_i - w(D), w_j + w(D)). The pairs to use are
  * those of the bottleneck matching: the smallest T such that every heavy slot above T has a partner
  * of its own that brings the pair to T (bisection over the values, augmenting paths inside). */
-#include "core/data/defer.h"
+#include "core/spread/defer.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/assign_list.h"
+#include "core/spread/assign_list.h"
 
 enum { WORDS = CS_DEFER_BUCKETS / 64 };
 
@@ -18,7 +18,7 @@ struct bits {
     uint64_t word[WORDS];
 };
 
-struct lane {
+struct replica {
     const double *llm;   /* by sample */
     int32_t slots, half; /* half: slots in OL, the same number in UL; an odd one is left over */
     int32_t *order;      /* (slots) by LLM work, heaviest first: OL, (the odd one), UL */
@@ -54,7 +54,7 @@ static int32_t bucket_of(double work, double unit)
 }
 
 /* Reachable sums after every sample of slot i, in units; returns the sum nearest the middle. */
-static int32_t nearest_sum(const struct lane *l, int32_t i, double unit, struct bits *reach)
+static int32_t nearest_sum(const struct replica *l, int32_t i, double unit, struct bits *reach)
 {
     const int32_t n = l->first[i + 1] - l->first[i], middle = CS_DEFER_BUCKETS / 2;
     memset(reach, 0, sizeof *reach);
@@ -79,7 +79,8 @@ static int32_t nearest_sum(const struct lane *l, int32_t i, double unit, struct 
 
 /* The samples of slot i to defer to slot j: marked in chosen (by place in the slot, may be NULL).
  * Returns what the pair comes to; w_i when nothing is gained. reach: room for samples of i + 1. */
-static double try_pair(const struct lane *l, int32_t i, int32_t j, struct bits *reach, bool *chosen)
+static double try_pair(const struct replica *l, int32_t i, int32_t j, struct bits *reach,
+                       bool *chosen)
 {
     const double delta = (l->work[i] - l->work[j]) / 2, unit = delta / (CS_DEFER_BUCKETS / 2);
     double moved = 0;
@@ -99,18 +100,18 @@ static double try_pair(const struct lane *l, int32_t i, int32_t j, struct bits *
     return fmax(l->work[i] - moved, l->work[j] + moved);
 }
 
-static int32_t heavy(const struct lane *l, int32_t i)
+static int32_t heavy(const struct replica *l, int32_t i)
 {
     return l->order[i];
 }
 
-static int32_t light(const struct lane *l, int32_t j)
+static int32_t light(const struct replica *l, int32_t j)
 {
     return l->order[l->slots - l->half + j];
 }
 
 /* One augmenting path from heavy i; owner (half) of every light one, seen marks this search. */
-static bool augment(const struct lane *l, double limit, int32_t i, int32_t *owner, bool *seen)
+static bool augment(const struct replica *l, double limit, int32_t i, int32_t *owner, bool *seen)
 {
     for (int32_t j = 0; j < l->half; j++) {
         if (seen[j] || l->value[i * l->half + j] > limit)
@@ -125,7 +126,7 @@ static bool augment(const struct lane *l, double limit, int32_t i, int32_t *owne
 }
 
 /* Can every heavy slot above the limit have a partner of its own? */
-static bool match(const struct lane *l, double limit, int32_t *owner, bool *seen)
+static bool match(const struct replica *l, double limit, int32_t *owner, bool *seen)
 {
     for (int32_t j = 0; j < l->half; j++)
         owner[j] = -1;
@@ -144,7 +145,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Owners of the bottleneck matching. The largest heavy slot is itself a feasible limit. */
-static void bottleneck_match(const struct lane *l, int32_t *owner)
+static void bottleneck_match(const struct replica *l, int32_t *owner)
 {
     const size_t pairs = (size_t)l->half * (size_t)l->half;
     double *limit = CS_NEW_ARRAY(l->arena, double, pairs + (size_t)l->half);
@@ -166,7 +167,7 @@ static void bottleneck_match(const struct lane *l, int32_t *owner)
 
 /* Heavy i and its partner at places 2i and 2i + 1; heavy slots below the limit take the light ones
  * that are left, without deferral; an odd slot comes last. */
-static void pair_up(const struct lane *l, const int32_t *owner, int32_t *partner, int32_t *order)
+static void pair_up(const struct replica *l, const int32_t *owner, int32_t *partner, int32_t *order)
 {
     int32_t next = 0;
     for (int32_t i = 0; i < l->half; i++)
@@ -188,8 +189,8 @@ static void pair_up(const struct lane *l, const int32_t *owner, int32_t *partner
         order[l->slots - 1] = l->order[l->half];
 }
 
-static void defer_lane(struct lane *l, const struct cs_assign_samples *samples, int32_t lane,
-                       struct cs_assign_result *result)
+static void defer_replica(struct replica *l, const struct cs_assign_samples *samples,
+                          int32_t replica, struct cs_assign_result *result)
 {
     struct bits *reach = CS_NEW_ARRAY(l->arena, struct bits, l->first[l->slots] + 1);
     bool *chosen = CS_NEW_ARRAY(l->arena, bool, l->first[l->slots] + 1);
@@ -212,21 +213,21 @@ static void defer_lane(struct lane *l, const struct cs_assign_samples *samples, 
             if (chosen[k - l->first[from]])
                 result->llm_slot[l->sample[k]] = to;
     }
-    cs_assign_renumber(samples, l->arena, lane, order, result);
+    cs_assign_renumber(samples, l->arena, replica, order, result);
 }
 
-static struct lane make_lane(const struct cs_assign_samples *samples, int32_t lane,
-                             const struct cs_assign_result *result, struct cs_arena *arena)
+static struct replica make_replica(const struct cs_assign_samples *samples, int32_t replica,
+                                   const struct cs_assign_result *result, struct cs_arena *arena)
 {
     const int32_t k = result->slots;
-    struct lane l = {.llm = samples->llm, .slots = k, .half = k / 2, .arena = arena};
+    struct replica l = {.llm = samples->llm, .slots = k, .half = k / 2, .arena = arena};
     l.order = CS_NEW_ARRAY(arena, int32_t, k);
     l.work = CS_NEW_ARRAY(arena, double, k);
     l.first = CS_NEW_ARRAY(arena, int32_t, k + 2);
     l.sample = CS_NEW_ARRAY(arena, int32_t, samples->n);
     l.value = CS_NEW_ARRAY(arena, double, l.half *l.half);
     for (int32_t i = 0; i < samples->n; i++)
-        if (result->lane[i] == lane) {
+        if (result->replica[i] == replica) {
             l.first[result->slot[i] + 2]++;
             l.work[result->slot[i]] += samples->llm[i];
         }
@@ -235,7 +236,7 @@ static struct lane make_lane(const struct cs_assign_samples *samples, int32_t la
         l.first[s + 2] += l.first[s + 1];
     }
     for (int32_t i = 0; i < samples->n; i++) /* first[s + 1] moves from the start to the end of s */
-        if (result->lane[i] == lane)
+        if (result->replica[i] == replica)
             l.sample[l.first[result->slot[i] + 1]++] = i;
     cs_list_sort(l.order, k, l.work, NULL, arena);
     return l;
@@ -249,9 +250,9 @@ enum cs_status cs_defer(const struct cs_assign_samples *samples, struct cs_arena
                        (int)result->slots, CS_DEFER_SLOTS);
     if (result->slots < 2)
         return CS_OK;
-    for (int32_t i = 0; i < result->lanes; i++) {
-        struct lane l = make_lane(samples, i, result, arena);
-        defer_lane(&l, samples, i, result);
+    for (int32_t i = 0; i < result->replicas; i++) {
+        struct replica l = make_replica(samples, i, result, arena);
+        defer_replica(&l, samples, i, result);
     }
     return CS_OK;
 }

@@ -1,5 +1,5 @@
-/* See weigh.h. */
-#include "core/balance/weigh.h"
+/* Weighs samples: the plan's time of a full slot, in proportion to what the sample asks for. */
+#include "core/spread/weigh.h"
 #include "core/plan/cost/bytes.h"
 
 /* Forward and backward of all stages of a branch, for a slot filled to its budgets. Of copies one

@@ -9,8 +9,8 @@
  *
  * The sum over the stages of a branch does not depend on where it is cut, so neither does what
  * follows from these costs. */
-#ifndef CS_BALANCE_WEIGH_H
-#define CS_BALANCE_WEIGH_H
+#ifndef CS_SPREAD_WEIGH_H
+#define CS_SPREAD_WEIGH_H
 
 #include "core/mask/amounts.h"
 #include "core/model/graph.h"

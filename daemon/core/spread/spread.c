@@ -1,5 +1,5 @@
-/* See spread.h. */
-#include "core/data/spread.h"
+/* Samples under budgets to slots by a policy, in more slots where they do not fit. */
+#include "core/spread/spread.h"
 
 #include <string.h>
 
@@ -93,7 +93,7 @@ enum cs_status cs_spread(const struct cs_slot_budget *budget, const struct cs_sp
     int slots = at_most(*n_slots > spread->slots ? *n_slots : spread->slots, max_slots);
     for (int i = 0; i < CS_SPREAD_TRIES && !is_done && slots <= max_slots; i++) {
         const struct cs_assign_options options = {.how = spread->how,
-                                                  .lanes = 1,
+                                                  .replicas = 1,
                                                   .slots = slots,
                                                   .seed = spread->key,
                                                   .room = &room,

@@ -8,7 +8,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/data/spread.h"
+#include "core/spread/spread.h"
 
 enum { MAX_SAMPLES = 320, ROUNDS = 400 };
 

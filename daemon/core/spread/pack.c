@@ -1,5 +1,5 @@
 /* First-fit packing of one step's samples; see pack.h. */
-#include "core/data/pack.h"
+#include "core/spread/pack.h"
 
 /* what a slot holds so far */
 struct load {

@@ -1,5 +1,5 @@
 /* See assign_pipe.h. */
-#include "core/data/assign_pipe.h"
+#include "core/spread/assign_pipe.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* See assign_list.h. */
-#include "core/data/assign_list.h"
+#include "core/spread/assign_list.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* What a sample costs, and the slots of a step that follow from it: without pool, files or
  * threads. */
-#include "feeder/balance.h"
+#include "core/spread/step.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,9 +12,9 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/balance/slot_order.h"
-#include "core/balance/weigh.h"
-#include "core/data/spread.h"
+#include "core/spread/slot_order.h"
+#include "core/spread/spread.h"
+#include "core/spread/weigh.h"
 #include "support/planned.h"
 
 enum { N = 40, MOST_JOBS = 32 };
@@ -71,31 +71,27 @@ static struct cs_test_planned make_job(int vision, int llm, const char *balance,
     return make_placed("encoder-parallel", vision, llm, balance, slot_order);
 }
 
-/* Samples of one step as the loader hands them out: those with a picture come first. */
-static struct cs_load *make_samples(const struct cs_test_planned *j, struct cs_pack_sample *pack)
+/* Samples of one step: those with a picture come first. */
+static void make_samples(const struct cs_test_planned *j, struct cs_pack_sample *pack)
 {
-    struct cs_load *load = cs_arena_array(arena, sizeof(*load), N);
     for (int i = 0; i < N; i++) {
-        load[i].loaded.sample.n_tokens = 3 + i * 7 % 23 + (i < 20 ? 16 : 0);
-        load[i].loaded.sample.n_labels = 1 + i % 4;
-        load[i].loaded.n_items[0] = i < 20 ? 1 : 0;
-        pack[i] = (struct cs_pack_sample){.tokens = load[i].loaded.sample.n_tokens,
-                                          .items = {load[i].loaded.n_items[0]}};
+        pack[i] = (struct cs_pack_sample){.tokens = 3 + i * 7 % 23 + (i < 20 ? 16 : 0),
+                                          .n_labels = 1 + i % 4,
+                                          .items = {i < 20 ? 1 : 0}};
         assert_true(pack[i].tokens <= j->plan->budget.seq_tokens);
     }
-    return load;
 }
 
 static int balance(const struct cs_test_planned *j, int64_t step, struct cs_pack_sample *pack)
 {
-    const struct cs_load *samples = make_samples(j, pack);
-    struct cs_step_balance *b = NULL;
+    struct cs_step_spread *b = NULL;
     struct cs_err err = {.text = ""};
+    make_samples(j, pack);
     int n_slots = cs_pack(&j->plan->budget, CS_STEP_MAX_SLOTS, pack, N);
-    if (cs_step_balance_new(j->spec, j->graph, j->plan, &b, &err) != CS_OK ||
-        cs_step_balance_step(b, step, samples, pack, N, &n_slots, &err) != CS_OK)
+    if (cs_step_spread_new(j->spec, j->graph, j->plan, &b, &err) != CS_OK ||
+        cs_step_spread_step(b, step, pack, N, &n_slots, &err) != CS_OK)
         fail_msg("%s", err.text);
-    cs_step_balance_free(b);
+    cs_step_spread_free(b);
     return n_slots;
 }
 
@@ -272,19 +268,19 @@ static void a_step_of_too_few_slots_is_refused_at_the_start(void **state)
 {
     (void)state;
     struct cs_test_planned j = make_job(1, 1, "list2d", "kept");
-    struct cs_step_balance *b = NULL;
+    struct cs_step_spread *b = NULL;
     struct cs_err err = {.text = ""};
     j.plan->schedule = "zb-h2";
-    assert_int_equal(cs_step_balance_new(j.spec, j.graph, j.plan, &b, &err), CS_OK);
-    cs_step_balance_free(b);
+    assert_int_equal(cs_step_spread_new(j.spec, j.graph, j.plan, &b, &err), CS_OK);
+    cs_step_spread_free(b);
     j.spec->balance = "stream";
-    assert_int_equal(cs_step_balance_new(j.spec, j.graph, j.plan, &b, &err), CS_PLAN);
+    assert_int_equal(cs_step_spread_new(j.spec, j.graph, j.plan, &b, &err), CS_PLAN);
     assert_null(b);
     assert_non_null(strstr(err.text, "balance stream may make 1 slots"));
     assert_non_null(strstr(err.text, "at least 3 slots are needed"));
     j.spec->balance = "list2d";
     j.spec->batch_samples = 2;
-    assert_int_equal(cs_step_balance_new(j.spec, j.graph, j.plan, &b, &err), CS_PLAN);
+    assert_int_equal(cs_step_spread_new(j.spec, j.graph, j.plan, &b, &err), CS_PLAN);
     assert_non_null(strstr(err.text, "2 slots of 2 samples"));
 }
 
@@ -293,16 +289,16 @@ static void the_report_names_branches_and_gain(void **state)
     (void)state;
     const struct cs_test_planned j = make_job(1, 2, "list2d", "searched");
     struct cs_pack_sample pack[N];
-    const struct cs_load *samples = make_samples(&j, pack);
-    struct cs_step_balance *b = NULL;
+    struct cs_step_spread *b = NULL;
     struct cs_buf line = {0};
     struct cs_err err = {.text = ""};
-    assert_int_equal(cs_step_balance_new(j.spec, j.graph, j.plan, &b, &err), CS_OK);
-    cs_step_balance_report(b, &line);
+    make_samples(&j, pack);
+    assert_int_equal(cs_step_spread_new(j.spec, j.graph, j.plan, &b, &err), CS_OK);
+    cs_step_spread_report(b, &line);
     assert_int_equal(line.len, 0);
     int n_slots = cs_pack(&j.plan->budget, CS_STEP_MAX_SLOTS, pack, N);
-    assert_int_equal(cs_step_balance_step(b, 0, samples, pack, N, &n_slots, &err), CS_OK);
-    cs_step_balance_report(b, &line);
+    assert_int_equal(cs_step_spread_step(b, 0, pack, N, &n_slots, &err), CS_OK);
+    cs_step_spread_report(b, &line);
     static const char *const want[] = {
         "balance list2d: 1 steps of ", " slots", "vision ", "llm ", "(stream order ",
         "the searched order saves"};
@@ -310,7 +306,7 @@ static void the_report_names_branches_and_gain(void **state)
         if (!strstr(cs_buf_str(&line), want[i]))
             fail_msg("'%s' lacks '%s'", cs_buf_str(&line), want[i]);
     cs_buf_free(&line);
-    cs_step_balance_free(b);
+    cs_step_spread_free(b);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_arena, free_arena)

@@ -1,12 +1,12 @@
-/* Policies of lanes and slots; see assign.h. */
-#include "core/data/assign.h"
+/* The policies that give samples replicas and slots. */
+#include "core/spread/assign.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "core/base/philox.h"
-#include "core/data/assign_list.h"
-#include "core/data/assign_order.h"
+#include "core/spread/assign_list.h"
+#include "core/spread/assign_order.h"
 
 enum { MAX_CELLS = 1 << 20 };
 
@@ -19,7 +19,7 @@ struct job {
     struct cs_arena *arena;
 };
 
-/* Samples (of one lane), ascending. */
+/* Samples (of one replica), ascending. */
 struct subset {
     int32_t n, *index;
 };
@@ -55,20 +55,20 @@ static void balance_into(const struct job *job, const struct subset *set, int32_
     (void)cs_list_balance(&list, job->arena);
 }
 
-static void lanes_list2d(const struct job *job)
+static void replicas_list2d(const struct job *job)
 {
     const struct subset all = everything(job);
-    balance_into(job, &all, job->options->lanes, job->out->lane);
+    balance_into(job, &all, job->options->replicas, job->out->replica);
 }
 
-static void slots_list2d(const struct job *job, const struct subset *lane)
+static void slots_list2d(const struct job *job, const struct subset *replica)
 {
-    balance_into(job, lane, job->options->slots, job->out->slot);
+    balance_into(job, replica, job->options->slots, job->out->slot);
 }
 
-static void lanes_random(const struct job *job)
+static void replicas_random(const struct job *job)
 {
-    const int32_t n = job->in->n, lanes = job->options->lanes, slots = job->options->slots;
+    const int32_t n = job->in->n, replicas = job->options->replicas, slots = job->options->slots;
     int32_t *order = CS_NEW_ARRAY(job->arena, int32_t, n);
     for (int32_t i = 0; i < n; i++) {
         const int32_t j =
@@ -78,12 +78,12 @@ static void lanes_random(const struct job *job)
     }
     const struct cs_list_fill fill = cs_list_fill_make(job->options->room, slots, job->arena);
     for (int32_t i = 0; i < n; i++) { /* dealt; a full slot is passed over */
-        int32_t slot = i / lanes % slots, tries = 0;
+        int32_t slot = i / replicas % slots, tries = 0;
         while (tries < slots && !cs_list_fits(&fill, order[i], slot)) {
             slot = (slot + 1) % slots;
             tries++;
         }
-        job->out->lane[order[i]] = i % lanes;
+        job->out->replica[order[i]] = i % replicas;
         job->out->slot[order[i]] = tries < slots ? slot : -1;
         if (tries < slots)
             cs_list_put(&fill, order[i], slot);
@@ -98,39 +98,39 @@ static void lpt_into(const struct job *job, const struct subset *set, const doub
     (void)cs_list_lpt(&list, job->arena);
 }
 
-static void lanes_lpt(const struct job *job)
+static void replicas_lpt(const struct job *job)
 {
     const struct subset all = everything(job);
-    lpt_into(job, &all, job->both, job->options->lanes, job->out->lane);
+    lpt_into(job, &all, job->both, job->options->replicas, job->out->replica);
 }
 
-static void slots_lpt(const struct job *job, const struct subset *lane)
+static void slots_lpt(const struct job *job, const struct subset *replica)
 {
-    lpt_into(job, lane, job->both, job->options->slots, job->out->slot);
+    lpt_into(job, replica, job->both, job->options->slots, job->out->slot);
 }
 
-static void slots_lpt_enc(const struct job *job, const struct subset *lane)
+static void slots_lpt_enc(const struct job *job, const struct subset *replica)
 {
-    lpt_into(job, lane, job->in->enc, job->options->slots, job->out->slot);
+    lpt_into(job, replica, job->in->enc, job->options->slots, job->out->slot);
 }
 
-/* equal counts: a lane holds at most ceil(n / lanes) samples */
-static void lanes_lpt_counted(const struct job *job)
+/* equal counts: a replica holds at most ceil(n / replicas) samples */
+static void replicas_lpt_counted(const struct job *job)
 {
     const struct subset all = everything(job);
-    struct cs_list list = list_of(&all, job->both, job->options->lanes, job->out->lane);
-    list.cap = all.n > 0 ? (all.n - 1) / job->options->lanes + 1 : 0;
+    struct cs_list list = list_of(&all, job->both, job->options->replicas, job->out->replica);
+    list.cap = all.n > 0 ? (all.n - 1) / job->options->replicas + 1 : 0;
     (void)cs_list_lpt(&list, job->arena);
 }
 
 /* equal counts; a slot that is full ends before */
-static void slots_by_arrival(const struct job *job, const struct subset *lane)
+static void slots_by_arrival(const struct job *job, const struct subset *replica)
 {
     const int32_t slots = job->options->slots;
     const struct cs_list_fill fill = cs_list_fill_make(job->options->room, slots, job->arena);
     int32_t slot = 0;
-    for (int32_t i = 0; i < lane->n; i++) {
-        const int32_t sample = lane->index[i], due = (int32_t)((int64_t)i * slots / lane->n);
+    for (int32_t i = 0; i < replica->n; i++) {
+        const int32_t sample = replica->index[i], due = (int32_t)((int64_t)i * slots / replica->n);
         slot = slot > due ? slot : due;
         while (slot < slots && !cs_list_fits(&fill, sample, slot))
             slot++;
@@ -140,8 +140,8 @@ static void slots_by_arrival(const struct job *job, const struct subset *lane)
     }
 }
 
-/* Sums of the slots of one lane, before the result has its own. */
-static void slots_disttrain(const struct job *job, const struct subset *lane)
+/* Sums of the slots of one replica, before the result has its own. */
+static void slots_disttrain(const struct job *job, const struct subset *replica)
 {
     const int32_t k = job->options->slots, e = job->options->enc_stages,
                   l = job->options->llm_stages;
@@ -150,34 +150,34 @@ static void slots_disttrain(const struct job *job, const struct subset *lane)
             *place = CS_NEW_ARRAY(job->arena, int32_t, k);
     const struct cs_pipe pipe = {e > 0 ? e : 1, l > 0 ? l : 1, 2, 2};
     const struct cs_pipe_slots slots = {k, enc, NULL, llm};
-    slots_by_arrival(job, lane);
-    for (int32_t i = 0; i < lane->n; i++) {
-        const int32_t slot = job->out->slot[lane->index[i]];
+    slots_by_arrival(job, replica);
+    for (int32_t i = 0; i < replica->n; i++) {
+        const int32_t slot = job->out->slot[replica->index[i]];
         if (slot < 0)
             continue;
-        enc[slot] += job->in->enc[lane->index[i]];
-        llm[slot] += job->in->llm[lane->index[i]];
+        enc[slot] += job->in->enc[replica->index[i]];
+        llm[slot] += job->in->llm[replica->index[i]];
     }
     cs_order_disttrain(&pipe, &slots, job->arena, order);
     for (int32_t i = 0; i < k; i++)
         place[order[i]] = i;
-    for (int32_t i = 0; i < lane->n; i++) {
-        int32_t *slot = &job->out->slot[lane->index[i]];
+    for (int32_t i = 0; i < replica->n; i++) {
+        int32_t *slot = &job->out->slot[replica->index[i]];
         *slot = *slot < 0 ? -1 : place[*slot];
     }
 }
 
-/* Entrain: by encoder work, each to the lane with the least LLM work so far. */
-static void lanes_entrain(const struct job *job)
+/* Entrain: by encoder work, each to the replica with the least LLM work so far. */
+static void replicas_entrain(const struct job *job)
 {
     struct subset all = everything(job);
-    double *load = CS_NEW_ARRAY(job->arena, double, job->options->lanes);
+    double *load = CS_NEW_ARRAY(job->arena, double, job->options->replicas);
     cs_list_sort(all.index, all.n, job->in->enc, job->in->llm, job->arena);
     for (int32_t i = 0; i < all.n; i++) {
         int32_t least = 0;
-        for (int32_t l = 1; l < job->options->lanes; l++)
+        for (int32_t l = 1; l < job->options->replicas; l++)
             least = load[l] < load[least] ? l : least;
-        job->out->lane[all.index[i]] = least;
+        job->out->replica[all.index[i]] = least;
         load[least] += job->in->llm[all.index[i]];
     }
 }
@@ -208,33 +208,33 @@ static int32_t stratum_slot(const struct strata *s, int32_t sample, bool has_enc
     return best;
 }
 
-static int32_t limited_slots(const struct job *job, const struct subset *lane)
+static int32_t limited_slots(const struct job *job, const struct subset *replica)
 {
     double sum = 0, max = 0;
-    for (int32_t i = 0; i < lane->n; i++) {
-        sum += job->in->enc[lane->index[i]];
-        max = fmax(max, job->in->enc[lane->index[i]]);
+    for (int32_t i = 0; i < replica->n; i++) {
+        sum += job->in->enc[replica->index[i]];
+        max = fmax(max, job->in->enc[replica->index[i]]);
     }
     if (!job->options->is_slots_limited || max == 0 || sum / max >= job->options->slots)
         return job->options->slots;
     return (int32_t)(sum / max); /* >= 1 */
 }
 
-static void slots_entrain(const struct job *job, const struct subset *lane)
+static void slots_entrain(const struct job *job, const struct subset *replica)
 {
-    struct strata s = {.slots = limited_slots(job, lane),
+    struct strata s = {.slots = limited_slots(job, replica),
                        .is_literal = job->options->how == CS_ASSIGN_ENTRAIN_LITERAL};
-    int32_t *order = CS_NEW_ARRAY(job->arena, int32_t, lane->n);
-    const int32_t half = (lane->n + 1) / 2;
+    int32_t *order = CS_NEW_ARRAY(job->arena, int32_t, replica->n);
+    const int32_t half = (replica->n + 1) / 2;
     s.enc = CS_NEW_ARRAY(job->arena, double, s.slots);
     s.llm = CS_NEW_ARRAY(job->arena, double, s.slots);
     s.fill = cs_list_fill_make(job->options->room, s.slots, job->arena);
-    memcpy(order, lane->index, (size_t)lane->n * sizeof *order);
-    cs_list_sort(order, lane->n, job->in->llm, NULL, job->arena); /* upper half: much LLM work */
+    memcpy(order, replica->index, (size_t)replica->n * sizeof *order);
+    cs_list_sort(order, replica->n, job->in->llm, NULL, job->arena); /* upper half: much LLM work */
     cs_list_sort(order, half, job->in->enc, s.is_literal ? NULL : job->in->llm, job->arena);
-    cs_list_sort(order + half, lane->n - half, job->in->enc, s.is_literal ? NULL : job->in->llm,
+    cs_list_sort(order + half, replica->n - half, job->in->enc, s.is_literal ? NULL : job->in->llm,
                  job->arena);
-    for (int32_t i = 0; i < lane->n; i++) {
+    for (int32_t i = 0; i < replica->n; i++) {
         const int32_t sample = order[i], slot = stratum_slot(&s, sample, job->in->enc[sample] > 0);
         job->out->slot[sample] = slot;
         if (slot < 0)
@@ -245,20 +245,24 @@ static void slots_entrain(const struct job *job, const struct subset *lane)
     }
 }
 
+/* clang-format off */
 static const struct {
     const char *name;
-    void (*lanes)(const struct job *job);
-    void (*slots)(const struct job *job, const struct subset *lane); /* NULL: done with the lanes */
+    void (*replicas)(const struct job *job);
+    /* of one replica; NULL: done with the replicas */
+    void (*slots)(const struct job *job, const struct subset *replica);
 } policies[CS_ASSIGN_HOWS] = {
-    [CS_ASSIGN_LIST2D] = {"list2d",          lanes_list2d,      slots_list2d    },
-    [CS_ASSIGN_RANDOM] = {"random",          lanes_random,      NULL            },
-    [CS_ASSIGN_LPT] = {"lpt",             lanes_lpt,         slots_lpt       },
-    [CS_ASSIGN_LPT_ENC] = {"lpt_enc",         lanes_entrain,     slots_lpt_enc   },
-    [CS_ASSIGN_LPT_LANES] = {"lpt_lanes",       lanes_lpt_counted, slots_by_arrival},
-    [CS_ASSIGN_DISTTRAIN] = {"disttrain",       lanes_lpt_counted, slots_disttrain },
-    [CS_ASSIGN_ENTRAIN] = {"entrain",         lanes_entrain,     slots_entrain   },
-    [CS_ASSIGN_ENTRAIN_LITERAL] = {"entrain_literal", lanes_entrain,     slots_entrain   },
+    [CS_ASSIGN_LIST2D] =          {"list2d",          replicas_list2d,      slots_list2d    },
+    [CS_ASSIGN_RANDOM] =          {"random",          replicas_random,      NULL            },
+    [CS_ASSIGN_LPT] =             {"lpt",             replicas_lpt,         slots_lpt       },
+    [CS_ASSIGN_LPT_ENC] =         {"lpt_enc",         replicas_entrain,     slots_lpt_enc   },
+    [CS_ASSIGN_LPT_REPLICAS] =    {"lpt_lanes",       replicas_lpt_counted, slots_by_arrival},
+    [CS_ASSIGN_DISTTRAIN] =       {"disttrain",       replicas_lpt_counted, slots_disttrain },
+    [CS_ASSIGN_ENTRAIN] =         {"entrain",         replicas_entrain,     slots_entrain   },
+    [CS_ASSIGN_ENTRAIN_LITERAL] = {"entrain_literal", replicas_entrain,     slots_entrain   },
 };
+
+/* clang-format on */
 
 const char *cs_assign_how_name(enum cs_assign_how how)
 {
@@ -283,13 +287,13 @@ static bool is_cost(double value)
 static enum cs_status check(const struct cs_assign_samples *in,
                             const struct cs_assign_options *options, struct cs_err *err)
 {
-    if (in->n < 0 || options->lanes < 1 || options->slots < 1 || options->how >= CS_ASSIGN_HOWS ||
-        (int64_t)options->lanes * options->slots > MAX_CELLS)
+    if (in->n < 0 || options->replicas < 1 || options->slots < 1 ||
+        options->how >= CS_ASSIGN_HOWS || (int64_t)options->replicas * options->slots > MAX_CELLS)
         return cs_fail(err, CS_INVALID,
                        "%d samples on %d lanes of %d slots; lanes and slots must be at least 1 and "
                        "their product at most %d",
-                       (int)in->n, (int)options->lanes, (int)options->slots, MAX_CELLS);
-    if ((options->room && options->lanes != 1) || options->n_enc_parts > CS_LIST_DIMS - 2)
+                       (int)in->n, (int)options->replicas, (int)options->slots, MAX_CELLS);
+    if ((options->room && options->replicas != 1) || options->n_enc_parts > CS_LIST_DIMS - 2)
         return cs_fail(err, CS_INVALID,
                        "room is limited with one lane only, and at most %d encoders are apart",
                        CS_LIST_DIMS - 2);
@@ -303,20 +307,20 @@ static enum cs_status check(const struct cs_assign_samples *in,
 
 static void assign_slots(const struct job *job)
 {
-    const int32_t n = job->in->n, lanes = job->options->lanes;
-    int32_t *first = CS_NEW_ARRAY(job->arena, int32_t, lanes + 1),
+    const int32_t n = job->in->n, replicas = job->options->replicas;
+    int32_t *first = CS_NEW_ARRAY(job->arena, int32_t, replicas + 1),
             *index = CS_NEW_ARRAY(job->arena, int32_t, n);
     for (int32_t i = 0; i < n; i++)
-        first[job->out->lane[i] + 1]++;
-    for (int32_t l = 0; l < lanes; l++)
+        first[job->out->replica[i] + 1]++;
+    for (int32_t l = 0; l < replicas; l++)
         first[l + 1] += first[l];
-    for (int32_t i = 0; i < n; i++) /* first[l] moves to the end of lane l ... */
-        index[first[job->out->lane[i]]++] = i;
-    for (int32_t l = 0; l < lanes; l++) { /* ... which is where lane l + 1 begins */
+    for (int32_t i = 0; i < n; i++) /* first[l] moves to the end of replica l ... */
+        index[first[job->out->replica[i]]++] = i;
+    for (int32_t l = 0; l < replicas; l++) { /* ... which is where replica l + 1 begins */
         const int32_t begin = l > 0 ? first[l - 1] : 0;
-        const struct subset lane = {first[l] - begin, index + begin};
-        if (lane.n > 0)
-            policies[job->options->how].slots(job, &lane);
+        const struct subset replica = {first[l] - begin, index + begin};
+        if (replica.n > 0)
+            policies[job->options->how].slots(job, &replica);
     }
 }
 
@@ -325,13 +329,13 @@ enum cs_status cs_assign(const struct cs_assign_samples *samples,
                          struct cs_assign_result *out, struct cs_err *err)
 {
     CS_TRY(check(samples, options, err));
-    const int32_t n = samples->n, cells = options->lanes * options->slots;
+    const int32_t n = samples->n, cells = options->replicas * options->slots;
     double *both = CS_NEW_ARRAY(arena, double, n);
     const struct job job = {samples, options, out, both, arena};
     *out = (struct cs_assign_result){
-        .lanes = options->lanes,
+        .replicas = options->replicas,
         .slots = options->slots,
-        .lane = CS_NEW_ARRAY(arena, int32_t, n),
+        .replica = CS_NEW_ARRAY(arena, int32_t, n),
         .slot = CS_NEW_ARRAY(arena, int32_t, n),
         .llm_slot = CS_NEW_ARRAY(arena, int32_t, n),
         .enc = CS_NEW_ARRAY(arena, double, cells),
@@ -340,7 +344,7 @@ enum cs_status cs_assign(const struct cs_assign_samples *samples,
     };
     for (int32_t i = 0; i < n; i++)
         both[i] = samples->enc[i] + samples->llm[i];
-    policies[options->how].lanes(&job);
+    policies[options->how].replicas(&job);
     if (policies[options->how].slots)
         assign_slots(&job);
     for (int32_t i = 0; i < n; i++) {
@@ -353,12 +357,12 @@ enum cs_status cs_assign(const struct cs_assign_samples *samples,
 
 void cs_assign_sum(const struct cs_assign_samples *samples, struct cs_assign_result *result)
 {
-    const size_t bytes = (size_t)result->lanes * (size_t)result->slots * sizeof(double);
+    const size_t bytes = (size_t)result->replicas * (size_t)result->slots * sizeof(double);
     memset(result->enc, 0, bytes);
     memset(result->llm, 0, bytes);
     memset(result->enc_back, 0, bytes);
     for (int32_t i = 0; i < samples->n; i++) {
-        const int32_t row = result->lane[i] * result->slots;
+        const int32_t row = result->replica[i] * result->slots;
         if (result->slot[i] < 0)
             continue;
         result->enc[row + result->slot[i]] += samples->enc[i];
@@ -368,13 +372,13 @@ void cs_assign_sum(const struct cs_assign_samples *samples, struct cs_assign_res
 }
 
 void cs_assign_renumber(const struct cs_assign_samples *samples, struct cs_arena *arena,
-                        int32_t lane, const int32_t *order, struct cs_assign_result *result)
+                        int32_t replica, const int32_t *order, struct cs_assign_result *result)
 {
     int32_t *place = CS_NEW_ARRAY(arena, int32_t, result->slots);
     for (int32_t i = 0; i < result->slots; i++)
         place[order[i]] = i;
     for (int32_t i = 0; i < samples->n; i++)
-        if (result->lane[i] == lane && result->slot[i] >= 0) {
+        if (result->replica[i] == replica && result->slot[i] >= 0) {
             result->slot[i] = place[result->slot[i]];
             result->llm_slot[i] = place[result->llm_slot[i]];
         }

@@ -1,6 +1,6 @@
 /* Assignment of random samples: nothing lost, nothing twice, the same again, better than random;
  * the pipe's recurrence against the simulator. */
-#include "core/data/assign.h"
+#include "core/spread/assign.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,10 +11,10 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/data/assign_replicas.h"
-#include "core/data/defer.h"
 #include "core/sched/sim/lab.h"
 #include "core/sched/sim/sim.h"
+#include "core/spread/assign_replicas.h"
+#include "core/spread/defer.h"
 
 enum { MAX_SAMPLES = 400 };
 
@@ -41,15 +41,15 @@ static struct cs_assign_samples random_samples(int32_t n, bool has_tokens)
 
 static void check_sums(const struct cs_assign_samples *s, const struct cs_assign_result *r)
 {
-    const int32_t cells = r->lanes * r->slots;
+    const int32_t cells = r->replicas * r->slots;
     double *want = calloc((size_t)cells * 3, sizeof *want);
     for (int32_t i = 0; i < s->n; i++) {
-        assert_in_range(r->lane[i], 0, r->lanes - 1);
+        assert_in_range(r->replica[i], 0, r->replicas - 1);
         assert_in_range(r->slot[i], 0, r->slots - 1);
         assert_in_range(r->llm_slot[i], 0, r->slots - 1);
-        want[r->lane[i] * r->slots + r->slot[i]] += s->enc[i];
-        want[cells + r->lane[i] * r->slots + r->llm_slot[i]] += s->llm[i];
-        want[2 * cells + r->lane[i] * r->slots + r->llm_slot[i]] += s->enc[i];
+        want[r->replica[i] * r->slots + r->slot[i]] += s->enc[i];
+        want[cells + r->replica[i] * r->slots + r->llm_slot[i]] += s->llm[i];
+        want[2 * cells + r->replica[i] * r->slots + r->llm_slot[i]] += s->enc[i];
     }
     assert_memory_equal(want, r->enc, (size_t)cells * sizeof *want);
     assert_memory_equal(want + cells, r->llm, (size_t)cells * sizeof *want);
@@ -73,7 +73,7 @@ static void every_policy_places_every_sample_once_and_again(void **state)
         const struct cs_assign_samples s = random_samples(between(0, MAX_SAMPLES), between(0, 1));
         const struct cs_assign_options o = {.how =
                                                 (enum cs_assign_how)between(0, CS_ASSIGN_HOWS - 1),
-                                            .lanes = between(1, 6),
+                                            .replicas = between(1, 6),
                                             .slots = between(1, 20),
                                             .seed = (uint64_t)c,
                                             .enc_stages = between(0, 3),
@@ -85,12 +85,12 @@ static void every_policy_places_every_sample_once_and_again(void **state)
             cs_assign(&s, &o, arena, &b, &err) != CS_OK)
             fail_msg("%s", err.text);
         check_sums(&s, &a);
-        const double before = largest(a.llm, o.lanes * o.slots);
+        const double before = largest(a.llm, o.replicas * o.slots);
         assert_int_equal(cs_defer(&s, arena, &a, NULL), CS_OK);
         check_sums(&s, &a);
-        assert_true(largest(a.llm, o.lanes * o.slots) <= before + 1e-9 * before);
+        assert_true(largest(a.llm, o.replicas * o.slots) <= before + 1e-9 * before);
         assert_int_equal(cs_defer(&s, arena, &b, NULL), CS_OK);
-        assert_memory_equal(a.lane, b.lane, (size_t)s.n * sizeof(int32_t));
+        assert_memory_equal(a.replica, b.replica, (size_t)s.n * sizeof(int32_t));
         assert_memory_equal(a.slot, b.slot, (size_t)s.n * sizeof(int32_t));
         assert_memory_equal(a.llm_slot, b.llm_slot, (size_t)s.n * sizeof(int32_t));
         cs_arena_free(arena);
@@ -105,7 +105,7 @@ static void a_deferred_sample_waits_one_slot_only(void **state)
         struct cs_arena *arena = cs_arena_new(0);
         const struct cs_assign_samples s = random_samples(between(1, 120), false);
         const struct cs_assign_options o = {
-            .how = CS_ASSIGN_LPT_ENC, .lanes = 2, .slots = between(2, 9)};
+            .how = CS_ASSIGN_LPT_ENC, .replicas = 2, .slots = between(2, 9)};
         struct cs_assign_result r;
         assert_int_equal(cs_assign(&s, &o, arena, &r, NULL), CS_OK);
         assert_int_equal(cs_defer(&s, arena, &r, NULL), CS_OK);
@@ -122,7 +122,7 @@ static void a_deferred_sample_waits_one_slot_only(void **state)
 static double unevenness(const struct cs_assign_samples *s, enum cs_assign_how how, uint64_t key)
 {
     struct cs_arena *arena = cs_arena_new(0);
-    const struct cs_assign_options o = {.how = how, .lanes = 4, .slots = 8, .seed = key};
+    const struct cs_assign_options o = {.how = how, .replicas = 4, .slots = 8, .seed = key};
     struct cs_assign_result r;
     assert_int_equal(cs_assign(s, &o, arena, &r, NULL), CS_OK);
     double e = 0, l = 0;
@@ -158,7 +158,7 @@ static void scaling_the_costs_changes_nothing(void **state)
         struct cs_arena *arena = cs_arena_new(0);
         const struct cs_assign_samples s = random_samples(between(1, 200), false);
         const struct cs_assign_options o = {
-            .how = (enum cs_assign_how)(c % CS_ASSIGN_HOWS), .lanes = 3, .slots = 5};
+            .how = (enum cs_assign_how)(c % CS_ASSIGN_HOWS), .replicas = 3, .slots = 5};
         double big_enc[MAX_SAMPLES], big_llm[MAX_SAMPLES];
         for (int32_t i = 0; i < s.n; i++) {
             big_enc[i] = 1024 * enc[i];
@@ -168,21 +168,21 @@ static void scaling_the_costs_changes_nothing(void **state)
         struct cs_assign_result a, b;
         assert_int_equal(cs_assign(&s, &o, arena, &a, NULL), CS_OK);
         assert_int_equal(cs_assign(&big, &o, arena, &b, NULL), CS_OK);
-        assert_memory_equal(a.lane, b.lane, (size_t)s.n * sizeof(int32_t));
+        assert_memory_equal(a.replica, b.replica, (size_t)s.n * sizeof(int32_t));
         assert_memory_equal(a.slot, b.slot, (size_t)s.n * sizeof(int32_t));
         cs_arena_free(arena);
     }
 }
 
-struct lane_cost {
+struct replica_cost {
     struct cs_pipe pipe;
     struct cs_pipe_slots slots;
     double *scratch;
 };
 
-static double lane_cost(void *user, const int32_t *order, int32_t n)
+static double replica_cost(void *user, const int32_t *order, int32_t n)
 {
-    const struct lane_cost *c = user;
+    const struct replica_cost *c = user;
     assert_int_equal(n, c->slots.n);
     return cs_pipe_run(&c->pipe, &c->slots, order, c->scratch, NULL);
 }
@@ -194,7 +194,7 @@ static void searching_longer_never_costs_more(void **state)
         struct cs_arena *arena = cs_arena_new(0);
         const int32_t n = between(1, 20);
         random_samples(n, false);
-        struct lane_cost user = {
+        struct replica_cost user = {
             {3, 5,   2,    2  },
             {n, enc, NULL, llm},
             NULL
@@ -203,14 +203,14 @@ static void searching_longer_never_costs_more(void **state)
         int32_t order[20];
         for (int32_t i = 0; i < n; i++)
             order[i] = n - 1 - i;
-        double last = lane_cost(&user, order, n);
+        double last = replica_cost(&user, order, n);
         for (int32_t rounds = 1; rounds <= 256; rounds *= 4) {
-            const struct cs_order_search search = {n, enc, rounds, 5, lane_cost, &user};
+            const struct cs_order_search search = {n, enc, rounds, 5, replica_cost, &user};
             int32_t found[20], seen = 0;
             memcpy(found, order, sizeof found);
             const double now = cs_order_search(&search, arena, found);
             assert_true(now <= last);
-            assert_true(now == lane_cost(&user, found, n));
+            assert_true(now == replica_cost(&user, found, n));
             for (int32_t i = 0; i < n; i++)
                 seen |= 1 << found[i];
             assert_int_equal(seen, (1 << n) - 1);
@@ -223,7 +223,7 @@ static void searching_longer_never_costs_more(void **state)
 static int64_t action_cost(void *user, const struct cs_program *program, int rank,
                            const struct cs_action *action)
 {
-    const struct lane_cost *c = user;
+    const struct replica_cost *c = user;
     (void)program;
     (void)rank;
     if (action->op != CS_OP_FWD && action->op != CS_OP_BWD)
@@ -249,7 +249,7 @@ static void the_recurrence_equals_the_simulator(void **state)
             llm[i] *= 12;
             back[i] = 12 * between(0, 50);
         }
-        struct lane_cost user = {
+        struct replica_cost user = {
             {e, l,   2,    2  },
             {n, enc, back, llm},
             NULL
@@ -267,7 +267,7 @@ static void the_recurrence_equals_the_simulator(void **state)
         if (cs_lab_make(modules, 2, &options, arena, &lab, &err) != CS_OK ||
             cs_simulate(lab->program, &sim, arena, &result, &err) != CS_OK)
             fail_msg("%s", err.text);
-        const double own = lane_cost(&user, NULL, n);
+        const double own = replica_cost(&user, NULL, n);
         if (!((double)result.makespan_ns == own))
             fail_msg("%d slots on %d + %d stages: %.0f, simulated %.0f", (int)n, (int)e, (int)l,
                      own, (double)result.makespan_ns);

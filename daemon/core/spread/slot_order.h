@@ -4,8 +4,8 @@
  * The order decides in which order gradients are added. It depends on the layout, because the
  * program does; so two layouts of a job with a searched order agree within rounding, not in every
  * bit. Messages take no time here: what is compared is how the work of the slots interlocks. */
-#ifndef CS_BALANCE_SLOT_ORDER_H
-#define CS_BALANCE_SLOT_ORDER_H
+#ifndef CS_SPREAD_SLOT_ORDER_H
+#define CS_SPREAD_SLOT_ORDER_H
 
 #include "core/model/graph.h"
 #include "core/plan/plan.h"

@@ -4,15 +4,16 @@
  * slots (deterministic), at most max_slots slots; what does not fit is carried, in order, to the
  * next step. A smaller sample behind a carried one may still be placed. A sample over a whole
  * budget is carried. */
-#ifndef CS_DATA_PACK_H
-#define CS_DATA_PACK_H
+#ifndef CS_SPREAD_PACK_H
+#define CS_SPREAD_PACK_H
 
 #include "core/data/slot.h"
 
 struct cs_pack_sample {
     int32_t tokens; /* LLM rows after expansion */
     int32_t items[CS_MAX_ENCODERS];
-    int32_t slot; /* out: slot index, -1 carried */
+    int32_t n_labels; /* tokens that train: what the head computes for */
+    int32_t slot;     /* out: slot index, -1 carried */
 };
 
 /* Returns the number of slots used. A sample larger than a whole budget must be refused
