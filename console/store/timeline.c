@@ -56,10 +56,12 @@ enum cs_status cs_timeline_predict(struct cs_timeline *timeline, const struct cs
     if (status == CS_OK)
         status = cs_simulate(program, &options, scratch, &sim, err);
     if (status == CS_OK) {
-        const int32_t n = program->n_ranks, world = cs_plan_world(plan);
+        const int32_t world = cs_plan_world(plan);
         struct cs_span_events *events = CS_NEW_ARRAY(scratch, struct cs_span_events, world);
-        for (int32_t r = 0; r < world; r++) /* replicas are alike */
-            events[r] = (struct cs_span_events){sim.events[r % n], program->rank[r % n].n_actions};
+        for (int32_t r = 0; r < world; r++) { /* replicas are alike */
+            const int32_t own = cs_plan_rank_in_replica(plan, r);
+            events[r] = (struct cs_span_events){sim.events[own], program->rank[own].n_actions};
+        }
         const struct cs_span_input in = {.n_ranks = world,
                                          .replicas = plan->dp,
                                          .n_stages = plan->n_stages,

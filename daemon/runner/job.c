@@ -28,7 +28,7 @@ void cs_run_job_stages(const struct cs_plan *plan, int rank, char *out, size_t c
 {
     size_t used = 0;
     snprintf(out, cap, "no stage");
-    rank %= plan->n_ranks; /* all replicas are alike */
+    rank = cs_plan_rank_in_replica(plan, rank); /* all replicas are alike */
     for (int s = 0; s < plan->n_stages && used < cap; s++) {
         if (plan->stages[s].rank != rank)
             continue;

@@ -23,7 +23,7 @@ static enum cs_status write_record(struct cs_runner *r, const struct cs_program 
     struct cs_span_events *events = CS_NEW_ARRAY(arena, struct cs_span_events, world);
     CS_TRY(cs_keys_get(&r->keys, plan->slots, false, &keys, err));
     for (int i = 0; i < world; i++) { /* one replica was simulated: they are alike */
-        const int at = i % plan->n_ranks;
+        const int at = cs_plan_rank_in_replica(plan, i);
         events[i] = (struct cs_span_events){sim->events[at], program->rank[at].n_actions};
     }
     const struct cs_trace_record record = {.type = CS_TRACE_PREDICTED,

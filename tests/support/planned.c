@@ -36,6 +36,7 @@ void cs_test_put_on_one_rank(struct cs_plan *plan)
     for (int32_t s = 0; s < plan->n_stages; s++)
         plan->stages[s].rank = 0;
     plan->n_ranks = 1;
+    plan->n_groups = 0; /* they were of other ranks */
 }
 
 void cs_test_planned_free(struct cs_test_planned *planned)

@@ -1,5 +1,6 @@
 /* Programs of plans whose encoders are copies: shared slots, replicated, sums of their gradients;
  * limits of ranks; the six rules of the verifier, each broken once. */
+#include "core/plan/groups.h"
 #include "core/plan/make/planner.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/limits.h"
@@ -97,7 +98,10 @@ static void shared_encoders_run_their_slots_and_sum_their_gradients(void **state
         const struct cs_action *sum = find(&m, rank, CS_OP_COPIES, 0);
         assert_int_equal(count(&m, rank, CS_OP_COPIES), 1);
         assert_int_equal(sum->stage, rank);
-        assert_int_equal(sum->comm, CS_COMM_COPIES);
+        const struct cs_group *group = &m.program->plan->group[sum->comm];
+        assert_int_equal(group->kind, CS_GROUP_COPIES);
+        assert_int_equal(group->of, 0);
+        assert_int_equal(group->n, 2);
         assert_true(sum->id < find(&m, rank, CS_OP_NORM, 0)->id);
     }
     /* rank 1 sends rows of slots 1 and 3 to llm.0, rank 0 keeps its own */
@@ -236,7 +240,7 @@ static void damaged_sums_are_refused(void **state)
     check_refused(&m, "is there twice");
     *next = other;
     sum->stage = 4; /* llm.0 is no copy */
-    sum->comm = CS_COMM_COPIES + 2;
+    sum->comm = -1;
     check_refused(&m, "is not wanted");
     *sum = kept;
     uint32_t *fifo = m.program->rank[0].fifo[CS_STREAM_COMM];

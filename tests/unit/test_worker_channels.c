@@ -1,6 +1,7 @@
 /* The ways between GPUs, on devices whose communicators only write down what is asked of them: a
  * narrow channel for every edge and direction, and one wide communicator between the two ranks of a
  * tied embedding, which carries the exchange. Ranks are threads that send the ids over sockets. */
+#include "core/plan/groups.h"
 #include "worker/comm/channels.h"
 
 #include <pthread.h>
@@ -163,7 +164,10 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
 
 static void run(struct job *job)
 {
+    struct cs_arena *arena = cs_arena_new(0);
+    cs_plan_make_groups(&job->plan, arena);
     cs_test_run_ranks(cs_plan_world(&job->plan), run_rank, job);
+    cs_arena_free(arena);
 }
 
 static int count(const struct log *log, enum cs_device_comm_kind kind)

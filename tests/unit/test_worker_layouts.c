@@ -1,6 +1,7 @@
 /* Every pipeline layout gives the bits of one rank: losses, norms, weights; replicas agree with
  * each other to the bit and with one rank to 1e-5. Ranks are threads that talk through the socket
  * transport. */
+#include "core/plan/groups.h"
 #include "worker/exec/trainer.h"
 
 #include <math.h>
@@ -211,6 +212,7 @@ static void open_job(struct job *job, const struct cs_test_spec *options, const 
             if (ranks[i] >= job->made.plan->n_ranks)
                 job->made.plan->n_ranks = ranks[i] + 1;
         }
+        cs_plan_make_groups(job->made.plan, job->made.arena);
     }
     assert_true(job->made.graph->n_params < MAX_PARAMS - 1);
     /* samples with and without pictures; step 2 has none at all, its last slot is empty */

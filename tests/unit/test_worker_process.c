@@ -209,6 +209,7 @@ static void run_here(struct cluster *c, struct run *out)
     struct cs_trainer *t;
     struct cs_plan plan = *c->made.plan;
     plan.n_ranks = 1;
+    plan.n_groups = 0; /* they were of other ranks */
     plan.stages = cs_arena_alloc(c->made.arena, sizeof *plan.stages * (size_t)plan.n_stages);
     memcpy(plan.stages, c->made.plan->stages, sizeof *plan.stages * (size_t)plan.n_stages);
     for (int s = 0; s < plan.n_stages; s++)

@@ -9,6 +9,7 @@
 
 #include "core/model/graph.h"
 #include "core/plan/cluster.h"
+#include "core/plan/groups.h"
 
 enum { CS_LAYOUT_MAX_BRANCHES = CS_MAX_ENCODERS + 1, CS_LAYOUT_MAX_RANKS = 1 << 20 };
 
@@ -79,16 +80,7 @@ enum cs_status cs_mesh_make(const struct cs_layout *layout, int32_t world, struc
                             struct cs_mesh **out, struct cs_err *err) CS_NODISCARD;
 int32_t cs_mesh_rank(const struct cs_mesh *mesh, int32_t stage, int32_t dp, int32_t cp, int32_t tp);
 
-enum cs_group_kind { CS_GROUP_TP, CS_GROUP_CP, CS_GROUP_DP, CS_GROUP_PP, CS_GROUP_KINDS };
-
-struct cs_group {
-    enum cs_group_kind kind;
-    int32_t n;
-    const int32_t *rank; /* ascending */
-};
-
-/* All groups of two ranks or more, each once, sorted by kind, then by ranks: the one order in which
- * everybody creates communicators. Returns the count. */
+/* The groups TP, CP, DP and PP of two ranks or more, each once, sorted (groups.h). Returns the count. */
 int32_t cs_mesh_groups(const struct cs_mesh *mesh, struct cs_arena *arena, struct cs_group **out);
 
 #endif

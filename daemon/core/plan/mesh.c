@@ -1,6 +1,4 @@
-/* Which rank sits in which cell, and the groups of ranks that talk; see layout.h. */
-#include <stdlib.h>
-
+/* Which rank of a layout sits in which cell, and the groups of ranks that talk. */
 #include "core/plan/layout.h"
 
 static enum cs_status check_branch(const struct cs_branch_layout *at, struct cs_mesh *mesh,
@@ -115,17 +113,6 @@ int32_t cs_mesh_rank(const struct cs_mesh *mesh, int32_t stage, int32_t dp, int3
     return mesh->rank[(row * mesh->cp + cp) * mesh->tp + tp];
 }
 
-static int compare(const void *a, const void *b)
-{
-    const struct cs_group *x = a, *y = b;
-    if (x->kind != y->kind)
-        return x->kind < y->kind ? -1 : 1;
-    for (int32_t i = 0; i < x->n && i < y->n; i++)
-        if (x->rank[i] != y->rank[i])
-            return x->rank[i] < y->rank[i] ? -1 : 1;
-    return (x->n > y->n) - (x->n < y->n);
-}
-
 struct groups {
     struct cs_arena *arena;
     struct cs_group *group;
@@ -136,8 +123,12 @@ struct groups {
 static void add(struct groups *g, const struct cs_mesh *mesh, enum cs_group_kind kind,
                 const int32_t at[4])
 {
-    int32_t size[CS_GROUP_KINDS] = {mesh->tp, mesh->cp, mesh->dp, mesh->n_stages};
-    static const int axis_of[CS_GROUP_KINDS] = {3, 2, 1, 0};
+    const int32_t size[CS_GROUP_KINDS] = {[CS_GROUP_TP] = mesh->tp,
+                                          [CS_GROUP_CP] = mesh->cp,
+                                          [CS_GROUP_DP] = mesh->dp,
+                                          [CS_GROUP_PP] = mesh->n_stages};
+    static const int axis_of[CS_GROUP_KINDS] = {
+        [CS_GROUP_TP] = 3, [CS_GROUP_CP] = 2, [CS_GROUP_DP] = 1, [CS_GROUP_PP] = 0};
     int32_t cell[4] = {at[0], at[1], at[2], at[3]}, n = 0;
     int32_t *rank = CS_NEW_ARRAY(g->arena, int32_t, size[kind]);
     for (int32_t i = 0; i < size[kind]; i++) {
@@ -147,7 +138,7 @@ static void add(struct groups *g, const struct cs_mesh *mesh, enum cs_group_kind
             rank[n++] = r;
     }
     if (n > 1)
-        g->group[g->n++] = (struct cs_group){kind, n, rank};
+        g->group[g->n++] = (struct cs_group){.kind = kind, .of = -1, .n = n, .rank = rank};
 }
 
 int32_t cs_mesh_groups(const struct cs_mesh *mesh, struct cs_arena *arena, struct cs_group **out)
@@ -167,11 +158,7 @@ int32_t cs_mesh_groups(const struct cs_mesh *mesh, struct cs_arena *arena, struc
     for (int32_t i = 0; i < d * c * t; i++)
         add(&g, mesh, CS_GROUP_PP,
             (int32_t[]){0, (int32_t)(i / (c * t)), (int32_t)(i / t % c), (int32_t)(i % t)});
-    qsort(g.group, (size_t)g.n, sizeof(g.group[0]), compare);
-    int32_t n = 0;
-    for (int32_t i = 0; i < g.n; i++) /* cells of a repeated rank give a group twice */
-        if (n == 0 || compare(&g.group[n - 1], &g.group[i]) != 0)
-            g.group[n++] = g.group[i];
     *out = g.group;
-    return n;
+    /* cells of a repeated rank give a group twice */
+    return cs_groups_sort(g.group, g.n);
 }

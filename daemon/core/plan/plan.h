@@ -10,14 +10,28 @@
 #include "core/plan/cluster.h"
 
 struct cs_stage_bucket; /* core/plan/cost/buckets.h */
+struct cs_group;        /* core/plan/groups.h */
+
+/* How many ranks a stage is spread over, dimension by dimension: tensors, context, experts, replicas. 0 counts as 1,
+ * dp 0 as the plan's. What runs today has tp, cp and ep 1 and the plan's dp (cs_plan_check_runs). */
+struct cs_rank_shape {
+    int32_t tp, cp, ep, dp;
+};
+
+/* Where a rank stands in the shape of a stage, each from 0. */
+struct cs_rank_at {
+    int32_t dp, ep, cp, tp;
+};
 
 struct cs_stage {
     const char *name; /* "vision.0", "llm.1" */
     int32_t id;       /* index in plan->stages; dataflow order: encoders' stages, then the llm's */
     int32_t branch;   /* graph->branches */
     int32_t index;    /* within the branch */
-    int32_t rank;     /* several stages may share a rank (colocated) */
-    int32_t copies;   /* > 1: the whole branch, which as many ranks have; index: of the copy */
+    int32_t
+        rank; /* where its ranks begin in a replica; several stages may share them (colocated) */
+    int32_t copies; /* > 1: the whole branch, which as many ranks have; index: of the copy */
+    struct cs_rank_shape shape;
     int32_t first_layer, n_layers;               /* graph->layers */
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns; /* per slot */
     bool has_backward;                           /* a layer needs an input or weight gradient */
@@ -53,9 +67,11 @@ struct cs_plan {
     struct cs_stage *stages;
     struct cs_edge *edges;
     int32_t n_stages, n_edges;
+    /* every communicator, sorted (core/plan/groups.h); follows from the rest, no part of the encoding */
+    const struct cs_group *group;
+    int32_t n_groups;
     int32_t n_ranks; /* of one replica: the ranks that stages name */
-    int32_t dp;      /* replicas; below 2: one. Rank r of replica k is rank k * n_ranks + r of all;
-                      * replica k runs slot i of a step where i % dp == k */
+    int32_t dp;      /* replicas; below 2: one. Replica k runs slot i of a step where i % dp == k */
     const char *schedule; /* "1f1b", ...: the table in plan_schedule.c */
     /* (n_stages) or NULL: every stage runs every slot. Under three-phase and anchors an encoder is
      * as many stages as the LLM has ranks: "vision.2" is its copy on the LLM's rank 2. */
@@ -75,8 +91,25 @@ struct cs_plan {
     char hash[65];
 };
 
-int32_t cs_plan_replicas(const struct cs_plan *plan);           /* 1 .. */
-int32_t cs_plan_world(const struct cs_plan *plan);              /* ranks in all */
+int32_t cs_plan_replicas(const struct cs_plan *plan); /* 1 .. */
+int32_t cs_plan_world(const struct cs_plan *plan);    /* ranks in all */
+
+/* Ranks of a job are numbered replica by replica: a rank of all is a replica and a rank in it (what stages, edges and
+ * programs name). Nobody else does this arithmetic. */
+int32_t cs_plan_rank_of(const struct cs_plan *plan, int32_t replica, int32_t rank_in_replica);
+int32_t cs_plan_replica(const struct cs_plan *plan, int32_t rank);         /* of a rank of all */
+int32_t cs_plan_rank_in_replica(const struct cs_plan *plan, int32_t rank); /* the same */
+
+/* The shape of a stage with nothing left to defaults: every dimension is 1 or more. */
+struct cs_rank_shape cs_plan_shape(const struct cs_plan *plan, int32_t stage);
+/* ranks of a stage in one replica: tp * cp * ep */
+int32_t cs_plan_stage_ranks(const struct cs_plan *plan, int32_t stage);
+/* The rank of all at a place of a stage: within a replica they follow each other by ep, then cp, then tp (fastest). */
+int32_t cs_plan_rank(const struct cs_plan *plan, int32_t stage, struct cs_rank_at at);
+/* The inverse; false: the rank is none of the stage's. */
+bool cs_plan_rank_at(const struct cs_plan *plan, int32_t stage, int32_t rank,
+                     struct cs_rank_at *out);
+
 int cs_plan_own_slots(const struct cs_plan *plan, int n_slots); /* of a step, most of a replica */
 
 #endif

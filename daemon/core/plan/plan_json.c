@@ -9,6 +9,7 @@
 
 #include "core/base/hash.h"
 #include "core/plan/derive.h"
+#include "core/plan/groups.h"
 #include "core/plan/layout.h"
 #include "core/plan/plan_schedule.h"
 
@@ -246,6 +247,7 @@ static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *er
     if (stage->id != id)
         return cs_fail(err, CS_CORRUPT, "plan: %s.id is %d: stages are listed by id", where,
                        stage->id);
+    stage->shape = (struct cs_rank_shape){1, 1, 1, cs_plan_replicas(r->plan)};
     if (stage->rank >= r->plan->n_ranks)
         return cs_fail(err, CS_CORRUPT, "plan: %s.rank is %d but n_ranks is %d", where, stage->rank,
                        r->plan->n_ranks);
@@ -549,6 +551,7 @@ enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
     CS_TRY(read_count(&r, "embed_stage", 0, r.plan->n_stages - 1, &r.plan->embed_stage, err));
     CS_TRY(read_count(&r, "head_stage", 0, r.plan->n_stages - 1, &r.plan->head_stage, err));
     CS_TRY(check_derived(&r, err));
+    cs_plan_make_groups(r.plan, arena);
     CS_TRY(cs_plan_check_fits(r.plan, err));
     CS_TRY(read_predictions(&r, err));
     CS_TRY(cs_plan_hash(r.plan, graph, r.plan->hash, err));

@@ -222,12 +222,21 @@ enum cs_status cs_plan_check_fits(const struct cs_plan *plan, struct cs_err *err
 
 enum cs_status cs_plan_check_runs(const struct cs_plan *plan, struct cs_err *err)
 {
-    for (int32_t s = 0; s < plan->n_stages; s++)
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        const struct cs_rank_shape shape = cs_plan_shape(plan, s);
+        if (cs_plan_stage_ranks(plan, s) > 1 || shape.dp != cs_plan_replicas(plan))
+            return cs_fail(err, CS_UNSUPPORTED,
+                           "%s has the shape tp %d, cp %d, ep %d, dp %d: workers run stages of one "
+                           "rank in each of %d "
+                           "replicas",
+                           plan->stages[s].name, shape.tp, shape.cp, shape.ep, shape.dp,
+                           cs_plan_replicas(plan));
         if (plan->stages[s].copies > 1)
             return cs_fail(err, CS_UNSUPPORTED,
                            "%s is one of %d copies of an encoder: such plans are simulated, not "
                            "yet run; choose modality encoder-parallel or encoder-colocated with "
                            "1f1b",
                            plan->stages[s].name, plan->stages[s].copies);
+    }
     return CS_OK;
 }

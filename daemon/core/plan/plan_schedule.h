@@ -71,7 +71,7 @@ enum cs_status cs_plan_schedule_find(const char *name, const struct cs_schedule_
 enum cs_status cs_plan_check_fits(const struct cs_plan *plan, struct cs_err *err) CS_NODISCARD;
 
 /* CS_UNSUPPORTED: a plan that is simulated and verified, but that workers do not run: copies of
- * encoders. */
+ * encoders, stages of more than one rank in a replica. */
 enum cs_status cs_plan_check_runs(const struct cs_plan *plan, struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -4,7 +4,7 @@
 const struct cs_op_info cs_op_table[CS_OP_COUNT] = {
 #define X(op, letter, stream, kind, parts, group, words)                                           \
     [CS_OP_##op] = {                                                                               \
-        #op,  letter, CS_STREAM_##stream, CS_OP_KIND_##kind, CS_PART_##parts, CS_COMM_##group,     \
+        #op,  letter, CS_STREAM_##stream, CS_OP_KIND_##kind, CS_PART_##parts, CS_GROUP_##group,    \
         words},
     CS_OPS_TABLE(X)
 #undef X

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/plan/groups.h"
+
 /* A stream of a rank is a FIFO of actions. */
 enum cs_stream { CS_STREAM_COMPUTE, CS_STREAM_COMM, CS_STREAM_COUNT };
 
@@ -29,12 +31,6 @@ enum cs_op_part {
     CS_PART_WEIGHT = 4,  /* adds to the gradients of the stage's weights */
     CS_PART_BACKWARD = CS_PART_INPUT | CS_PART_WEIGHT
 };
-
-/* Collective groups: cs_action.comm. All members of a group meet; a member's collectives block its
- * COMM stream, messages do not. CS_COMM_COPIES + b: the ranks that have a copy of branch b.
- * CS_COMM_REPLICAS: the same rank of every replica; a program is of one replica, so nobody else of
- * it is a member. */
-enum { CS_COMM_NONE = -1, CS_COMM_WORLD, CS_COMM_TIED, CS_COMM_REPLICAS, CS_COMM_COPIES };
 
 /* X(op, letter, stream, kind, parts, group, words)
  *
@@ -70,8 +66,8 @@ enum { CS_COMM_NONE = -1, CS_COMM_WORLD, CS_COMM_TIED, CS_COMM_REPLICAS, CS_COMM
     X(STEP,       "O", COMPUTE, STEP,       NONE,     NONE,     "optimizer step")                  \
     X(MARK,       "M", COMPUTE, STEP,       NONE,     NONE,     "end of the step")                 \
     X(COPIES,     "C", COMM,    COLLECTIVE, NONE,     COPIES,   "sum of the gradients over the copies") \
-    X(REDUCE,     "R", COMM,    COLLECTIVE, NONE,     REPLICAS, "sum of the gradients over the replicas") \
-    X(GATHER,     "G", COMM,    COLLECTIVE, NONE,     REPLICAS, "updated weights of the replicas")
+    X(REDUCE,     "R", COMM,    COLLECTIVE, NONE,     DP,       "sum of the gradients over the replicas") \
+    X(GATHER,     "G", COMM,    COLLECTIVE, NONE,     DP,       "updated weights of the replicas")
 
 /* clang-format on */
 
@@ -89,7 +85,7 @@ struct cs_op_info {
     enum cs_stream stream;
     enum cs_op_kind kind;
     unsigned parts; /* bits of enum cs_op_part; of CS_OP_KIND_WORK only */
-    int group;      /* CS_COMM_NONE, or the first group of its kind */
+    int group;      /* enum cs_group_kind: whom a collective meets; CS_GROUP_NONE */
     const char *words;
 };
 
@@ -123,10 +119,13 @@ struct cs_action {
     uint8_t is_grad;
     uint8_t lead; /* 1: a slot of the next step */
     uint8_t part;
-    int16_t stage;              /* plan->stages, -1: none */
-    int16_t edge;               /* plan->edges, -1: none */
-    int16_t peer;               /* rank, -1: none */
-    int16_t comm;               /* collective group, CS_COMM_NONE: none */
+    int16_t stage; /* plan->stages, -1: none */
+    int16_t edge;  /* plan->edges, -1: none */
+    int16_t peer;  /* rank, -1: none */
+    /* A collective: its group in the plan's table as the first replica has it (core/plan/groups.h), -1: it is none.
+     * All members of a group meet; a member's collectives block its COMM stream, messages do not. A program is of one
+     * replica, so of a group over replicas nobody else in it is a member. */
+    int16_t comm;
     int32_t slot;               /* -1: none */
     uint32_t first_dep, n_deps; /* in rank_program.deps: action ids of the same rank */
 };

@@ -8,24 +8,26 @@ static struct cs_span_key key_of(const struct cs_program *program, int32_t repli
                                  const struct cs_action *action)
 {
     enum cs_op op = (enum cs_op)action->op;
-    const int32_t dp = cs_plan_replicas(program->plan), first = replica * program->n_ranks;
-    return (struct cs_span_key){.stage = action->stage,
-                                .peer = (int16_t)(action->peer < 0 ? -1 : action->peer + first),
-                                .slot = action->slot < 0 ? -1 : action->slot * dp + replica,
-                                .letter = cs_op_letter(op)[0],
-                                .is_compute = cs_op_stream(op) == CS_STREAM_COMPUTE,
-                                .is_grad = action->is_grad};
+    const struct cs_plan *plan = program->plan;
+    return (struct cs_span_key){
+        .stage = action->stage,
+        .peer = (int16_t)(action->peer < 0 ? -1 : cs_plan_rank_of(plan, replica, action->peer)),
+        .slot = action->slot < 0 ? -1 : action->slot * cs_plan_replicas(plan) + replica,
+        .letter = cs_op_letter(op)[0],
+        .is_compute = cs_op_stream(op) == CS_STREAM_COMPUTE,
+        .is_grad = action->is_grad};
 }
 
 const struct cs_span_keys *cs_program_keys(const struct cs_program *program, struct cs_arena *arena)
 {
-    const int32_t n = program->n_ranks, world = n * cs_plan_replicas(program->plan);
+    const struct cs_plan *plan = program->plan;
+    const int32_t world = cs_plan_world(plan);
     struct cs_span_keys *keys = CS_NEW_ARRAY(arena, struct cs_span_keys, world);
     for (int32_t r = 0; r < world; r++) {
-        const struct cs_rank_program *rank = &program->rank[r % n];
+        const struct cs_rank_program *rank = &program->rank[cs_plan_rank_in_replica(plan, r)];
         struct cs_span_key *key = CS_NEW_ARRAY(arena, struct cs_span_key, rank->n_actions);
         for (uint32_t i = 0; i < rank->n_actions; i++)
-            key[i] = key_of(program, r / n, &rank->actions[i]);
+            key[i] = key_of(program, cs_plan_replica(plan, r), &rank->actions[i]);
         keys[r] = (struct cs_span_keys){.key = key, .n = rank->n_actions};
     }
     return keys;

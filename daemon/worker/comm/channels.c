@@ -1,7 +1,9 @@
-/* See channels.h. */
+/* Opens, uses and closes the communicators between two GPUs, as the groups of the plan name them. */
 #include "worker/comm/channels.h"
 
 #include <stdlib.h>
+
+#include "core/plan/groups.h"
 
 struct channel {
     int peer;     /* -1: nothing flows */
@@ -12,9 +14,11 @@ struct channel {
 
 struct cs_channels {
     struct cs_device *device;
-    int rank, n_ranks;       /* in the replica */
-    int first;               /* the replica's rank 0 among all */
+    int rank;                /* of all */
+    int n_ranks;             /* of the replica */
     struct channel *channel; /* (n_ranks, 2) by peer: received from, sent to; last: the wide one */
+    int *opened;             /* (n_opened) indices of channels, in the order of opening */
+    int n_opened;
 };
 
 static const struct cs_device_comm_ops *nccl_of(const struct cs_channels *l)
@@ -38,81 +42,73 @@ static int count(const struct cs_channels *l)
     return 2 * l->n_ranks + 1;
 }
 
-/* pair[from * n + to]: messages flow that way */
-static void find_pairs(const struct cs_plan *plan, bool *pair)
-{
-    const int n = plan->n_ranks;
-    for (int32_t e = 0; e < plan->n_edges; e++) {
-        const int from = plan->stages[plan->edges[e].from].rank;
-        const int to = plan->stages[plan->edges[e].to].rank;
-        pair[from * n + to] |= from != to;
-        pair[to * n + from] |= from != to && plan->edges[e].has_grad;
-    }
-}
-
-/* Rank 0 of the two makes the id and sends it over the sockets. */
-static enum cs_status connect(struct cs_channels *l, struct channel *channel,
+/* Rank 0 of the two makes the id and sends it over the sockets. other: the peer among all ranks. */
+static enum cs_status connect(struct cs_channels *l, struct channel *channel, int other,
                               enum cs_device_comm_kind kind, struct cs_comm *comm, int deadline_ms,
                               struct cs_err *err)
 {
     const bool is_first = channel->peer_end == 1;
     char id[CS_DEVICE_COMM_ID] = {0};
-    struct cs_xfer x = {
-        .peer = l->first + channel->peer, .data = id, .bytes = sizeof id, .is_send = is_first};
+    struct cs_xfer x = {.peer = other, .data = id, .bytes = sizeof id, .is_send = is_first};
+    l->opened[l->n_opened++] = (int)(channel - l->channel);
     if (is_first)
         CS_TRY(nccl_of(l)->new_id(id, err));
     CS_TRY(comm->table->exchange(comm, &x, 1, deadline_ms, err));
     return nccl_of(l)->open(id, 1 - channel->peer_end, 2, kind, &channel->comm, err);
 }
 
-static enum cs_status open_channel(struct cs_channels *l, int from, int to, struct cs_comm *comm,
-                                   int deadline_ms, struct cs_err *err)
+/* the member of a group of two that this rank is not */
+static int other_of(const struct cs_channels *l, const struct cs_group *group)
 {
-    const bool is_send = from == l->rank;
-    const int peer = is_send ? to : from;
-    struct channel *channel = channel_of(l, peer, is_send);
-    *channel = (struct channel){.peer = peer, .peer_end = is_send ? 1 : 0};
-    CS_TRY(l->device->mem->stream_create(l->device->handle, &channel->stream, err));
-    return connect(l, channel, CS_DEVICE_COMM_LANE, comm, deadline_ms, err);
+    return group->rank[0] == l->rank ? group->rank[1] : group->rank[0];
 }
 
-static enum cs_status open_channels(struct cs_channels *l, const struct cs_plan *plan,
-                                    struct cs_comm *comm, int deadline_ms, struct cs_err *err)
+static enum cs_status open_channel(struct cs_channels *l, const struct cs_plan *plan,
+                                   const struct cs_group *group, struct cs_comm *comm,
+                                   int deadline_ms, struct cs_err *err)
 {
-    const int n = plan->n_ranks;
-    bool *pair = calloc((size_t)n * (size_t)n, sizeof *pair);
-    if (pair == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for %d peers", n);
-    find_pairs(plan, pair);
-    enum cs_status status = CS_OK;
-    for (int i = 0; status == CS_OK && i < n * n; i++)
-        if (pair[i] && (i / n == l->rank || i % n == l->rank)) {
-            status = open_channel(l, i / n, i % n, comm, deadline_ms, err);
-            if (status != CS_OK)
-                status =
-                    cs_wrap(err, status, "opening the way from rank %d to rank %d", i / n, i % n);
-        }
-    free(pair);
-    return status;
+    const bool is_send = group->of == l->rank;
+    const int other = other_of(l, group), peer = cs_plan_rank_in_replica(plan, other);
+    struct channel *channel = channel_of(l, peer, is_send);
+    *channel = (struct channel){.peer = peer, .peer_end = is_send ? 1 : 0};
+    enum cs_status status = l->device->mem->stream_create(l->device->handle, &channel->stream, err);
+    if (status == CS_OK)
+        status = connect(l, channel, other, CS_DEVICE_COMM_LANE, comm, deadline_ms, err);
+    return status == CS_OK ? CS_OK
+                           : cs_wrap(err, status, "opening the way from rank %d to rank %d",
+                                     group->of, is_send ? other : l->rank);
 }
 
 static enum cs_status open_wide(struct cs_channels *l, const struct cs_plan *plan,
-                                struct cs_comm *comm, int deadline_ms, struct cs_err *err)
+                                const struct cs_group *group, struct cs_comm *comm, int deadline_ms,
+                                struct cs_err *err)
 {
-    if (!plan->is_tied_across || plan->tied_bytes == 0)
-        return CS_OK;
     const int embed = plan->stages[plan->embed_stage].rank;
-    const int head = plan->stages[plan->head_stage].rank;
-    if (embed == head || (l->rank != embed && l->rank != head))
-        return CS_OK;
-    const bool is_first = l->rank == embed;
-    *wide_of(l) = (struct channel){.peer = is_first ? head : embed, .peer_end = is_first ? 1 : 0};
+    const int other = other_of(l, group), peer = cs_plan_rank_in_replica(plan, other);
+    *wide_of(l) = (struct channel){.peer = peer, .peer_end = peer == embed ? 0 : 1};
     const enum cs_status status =
-        connect(l, wide_of(l), CS_DEVICE_COMM_BULK, comm, deadline_ms, err);
+        connect(l, wide_of(l), other, CS_DEVICE_COMM_BULK, comm, deadline_ms, err);
     return status == CS_OK
                ? CS_OK
-               : cs_wrap(err, status, "opening the wide way between rank %d and rank %d", embed,
-                         head);
+               : cs_wrap(err, status, "opening the wide way between rank %d and rank %d",
+                         group->rank[0], group->rank[1]);
+}
+
+/* All groups of a kind that this rank is one of the two members of, in the order of the table. */
+static enum cs_status open_all(struct cs_channels *l, const struct cs_plan *plan,
+                               enum cs_group_kind kind, struct cs_comm *comm, int deadline_ms,
+                               struct cs_err *err)
+{
+    for (int32_t i = 0; i < plan->n_groups; i++) {
+        const struct cs_group *group = &plan->group[i];
+        if (group->kind != kind || group->n != 2 || cs_group_position(group, l->rank) < 0)
+            continue;
+        if (kind == CS_GROUP_CHANNEL)
+            CS_TRY(open_channel(l, plan, group, comm, deadline_ms, err));
+        else
+            CS_TRY(open_wide(l, plan, group, comm, deadline_ms, err));
+    }
+    return CS_OK;
 }
 
 enum cs_status cs_channels_new(struct cs_device *device, const struct cs_plan *plan, int rank,
@@ -120,22 +116,29 @@ enum cs_status cs_channels_new(struct cs_device *device, const struct cs_plan *p
                                struct cs_err *err)
 {
     struct cs_channels *l = calloc(1, sizeof *l);
+    const size_t n = 2 * (size_t)plan->n_ranks + 1;
+    CS_ASSERT(plan->n_groups > 0);
     *out = NULL;
-    if (l != NULL)
-        l->channel = calloc(2 * (size_t)plan->n_ranks + 1, sizeof *l->channel);
-    if (l == NULL || l->channel == NULL) {
+    if (l != NULL) {
+        l->channel = calloc(n, sizeof *l->channel);
+        l->opened = calloc(n, sizeof *l->opened);
+    }
+    if (l == NULL || l->channel == NULL || l->opened == NULL) {
+        if (l != NULL) {
+            free(l->channel);
+            free(l->opened);
+        }
         free(l);
         return cs_fail(err, CS_NO_MEMORY, "no memory for %d peers", plan->n_ranks);
     }
     l->device = device;
-    l->rank = rank % plan->n_ranks;
-    l->first = rank - l->rank;
+    l->rank = rank;
     l->n_ranks = plan->n_ranks;
     for (int i = 0; i < count(l); i++)
         l->channel[i].peer = -1;
-    enum cs_status status = open_channels(l, plan, comm, deadline_ms, err);
+    enum cs_status status = open_all(l, plan, CS_GROUP_CHANNEL, comm, deadline_ms, err);
     if (status == CS_OK)
-        status = open_wide(l, plan, comm, deadline_ms, err);
+        status = open_all(l, plan, CS_GROUP_TIED, comm, deadline_ms, err);
     if (status != CS_OK) {
         cs_channels_abort(l);
         cs_channels_free(l);
@@ -161,13 +164,9 @@ void cs_channels_free(struct cs_channels *channels)
         return;
     if (cs_channels_check(channels, NULL) != CS_OK)
         cs_channels_abort(channels);
-    for (int i = 0; i < channels->n_ranks * channels->n_ranks; i++) {
-        const int from = i / channels->n_ranks, to = i % channels->n_ranks;
-        if (from != to && (from == channels->rank || to == channels->rank))
-            close_channel(channels, channel_of(channels, from == channels->rank ? to : from,
-                                               from == channels->rank));
-    }
-    close_channel(channels, wide_of(channels));
+    for (int i = 0; i < channels->n_opened; i++)
+        close_channel(channels, &channels->channel[channels->opened[i]]);
+    free(channels->opened);
     free(channels->channel);
     free(channels);
 }

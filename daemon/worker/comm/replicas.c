@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan/groups.h"
+
 struct cs_replicas {
     struct cs_device *device;
     struct cs_comm *comm; /* sockets of all ranks */
     struct cs_params *params;
-    int n, mine;       /* replicas, this one */
-    int first, stride; /* replica k's rank is first + k * stride */
+    int n, mine;   /* replicas, this one */
+    int32_t *rank; /* (n) this rank's of every replica: the members of its group */
     int deadline_ms;
     struct cs_xfer *xfer; /* (2 n) */
     float *theirs;        /* host: (n) parts of a bucket, one after the other */
@@ -37,7 +39,7 @@ static int other(const struct cs_replicas *r, int k)
 
 static int rank_of(const struct cs_replicas *r, int replica)
 {
-    return r->first + replica * r->stride;
+    return r->rank[replica];
 }
 
 static enum cs_status exchange(struct cs_replicas *r, int n, struct cs_err *err)
@@ -269,20 +271,25 @@ enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *p
     *out = NULL;
     if (cs_plan_replicas(plan) == 1)
         return CS_OK;
+    const int32_t at = cs_plan_group(plan, CS_GROUP_DP, -1, rank);
+    CS_ASSERT(at >= 0);
+    const struct cs_group *group = &plan->group[at];
     if (comm == NULL)
-        return cs_fail(err, CS_INVALID, "%d replicas need a transport", plan->dp);
+        return cs_fail(err, CS_INVALID, "%d replicas need a transport", group->n);
     struct cs_replicas *r = calloc(1, sizeof *r);
     if (r == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the replicas");
     *r = (struct cs_replicas){.device = device,
                               .comm = comm,
-                              .n = plan->dp,
-                              .mine = rank / plan->n_ranks,
-                              .first = rank % plan->n_ranks,
-                              .stride = plan->n_ranks,
-                              .xfer = calloc(2 * (size_t)plan->dp, sizeof *r->xfer)};
-    enum cs_status status =
-        r->xfer != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for %d replicas", plan->dp);
+                              .n = group->n,
+                              .mine = cs_group_position(group, rank),
+                              .rank = malloc((size_t)group->n * sizeof *r->rank),
+                              .xfer = calloc(2 * (size_t)group->n, sizeof *r->xfer)};
+    enum cs_status status = r->xfer != NULL && r->rank != NULL
+                                ? CS_OK
+                                : cs_fail(err, CS_NO_MEMORY, "no memory for %d replicas", group->n);
+    if (status == CS_OK)
+        memcpy(r->rank, group->rank, (size_t)group->n * sizeof *r->rank);
     if (status == CS_OK && device->mem != NULL)
         status = open_nccl(r, err);
     if (status != CS_OK) {
@@ -345,6 +352,7 @@ void cs_replicas_free(struct cs_replicas *replicas)
     free(r->is_awaited);
     free(r->theirs);
     free(r->xfer);
+    free(r->rank);
     free(r);
 }
 

@@ -85,8 +85,8 @@ static enum cs_status cannot(const struct cs_exec *exec, const struct cs_exec_me
         "rank %d needs %.2f GiB for a step of %d slots (%.2f activations, %.2f scratch, %.2f "
         "between stages): %s. Recompute selective or full, fewer seq_tokens, more pipeline stages "
         "or fewer slots need less. %s",
-        exec->config.first_rank + exec->config.rank, gib(m->kept + m->scratch + m->boundary),
-        n_slots, gib(m->kept), gib(m->scratch), gib(m->boundary), device, why.text);
+        cs_exec_rank(exec, exec->config.rank), gib(m->kept + m->scratch + m->boundary), n_slots,
+        gib(m->kept), gib(m->scratch), gib(m->boundary), device, why.text);
 }
 
 static void drop_arena(struct cs_exec *exec)
@@ -112,7 +112,7 @@ static enum cs_status allocate(struct cs_exec *exec, const struct cs_exec_memory
     void *arena;
     if (exec->arena != NULL && d->mem != NULL) /* where memory is dear */
         fprintf(stderr, "rank %d: a step of %d slots needs %.1f MiB, %.1f were planned\n",
-                exec->config.first_rank + exec->config.rank, n_slots, 1024.0 * gib(bytes_of(m)),
+                cs_exec_rank(exec, exec->config.rank), n_slots, 1024.0 * gib(bytes_of(m)),
                 1024.0 * gib(exec->arena_bytes));
     CS_TRY(cs_device_sync(d, err));
     cs_graphs_moved(exec->graphs);
@@ -209,7 +209,7 @@ static void say_fewer(const struct cs_exec *exec, const struct cs_exec_steps *st
             "has left; %.1f MiB are planned, for up to %d. A step of more takes what it needs when "
             "it comes, and ends the job if that is not there. Fewer batch_samples, fewer "
             "seq_tokens or recompute need less.\n",
-            exec->config.first_rank + exec->config.rank, steps->most,
+            cs_exec_rank(exec, exec->config.rank), steps->most,
             mib_of(all, (size_t)steps->most, steps->slot_bytes),
             mib_of(few, (size_t)usual, steps->slot_bytes), usual);
 }

@@ -63,7 +63,7 @@ static enum cs_status post(struct comm_run *c, uint32_t i, struct cs_err *err)
         return CS_OK;
     }
     c->xfer[i] = (struct cs_xfer){
-        .peer = exec->config.first_rank + a->peer,
+        .peer = cs_exec_rank(exec, a->peer),
         .data = message.data,
         .bytes = message.bytes,
         .is_send = a->op == CS_OP_SEND,
@@ -140,8 +140,8 @@ static enum cs_status check_deadline(const struct comm_run *c, struct cs_err *er
         if (c->state[i] == POSTED)
             return cs_fail(err, CS_TIMEOUT,
                            "rank %d: action %u with rank %d did not move for %lld ms",
-                           c->exec->config.first_rank + c->exec->config.rank, action_at(c, i)->id,
-                           c->exec->config.first_rank + action_at(c, i)->peer, (long long)limit_ms);
+                           cs_exec_rank(c->exec, c->exec->config.rank), action_at(c, i)->id,
+                           cs_exec_rank(c->exec, action_at(c, i)->peer), (long long)limit_ms);
     return CS_OK;
 }
 

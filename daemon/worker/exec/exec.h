@@ -34,7 +34,7 @@ struct cs_exec_config {
     struct cs_replicas *replicas; /* NULL: one */
     struct cs_ring *ring;         /* NULL: no events */
     int rank;                     /* in the replica, as programs and plans name it */
-    int first_rank;               /* the replica's rank 0 among all */
+    int replica;                  /* whose ranks are its peers (cs_plan_rank_of) */
     int deadline_ms; /* how long nothing at all may arrive while something is awaited, 0: for ever
                       */
 };

@@ -83,7 +83,7 @@ static enum cs_status check_time(const struct cs_exec *exec, int64_t start, stru
     char where[256];
     first_open(exec, where, sizeof where);
     return cs_fail(err, CS_TIMEOUT, "rank %d: the device did not finish within %lld ms; open: %s",
-                   exec->config.first_rank + exec->config.rank, (long long)limit_ms, where);
+                   cs_exec_rank(exec, exec->config.rank), (long long)limit_ms, where);
 }
 
 /* A peer that died would make the device wait for ever: the channels are asked now and then. */

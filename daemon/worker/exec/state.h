@@ -59,6 +59,12 @@ struct cs_exec {
     struct cs_graphs *graphs; /* of compute actions; NULL: none */
 };
 
+/* a rank of this replica (an action's peer, the own one) among all ranks */
+static inline int cs_exec_rank(const struct cs_exec *exec, int rank_in_replica)
+{
+    return cs_plan_rank_of(exec->config.plan, exec->config.replica, rank_in_replica);
+}
+
 /* all dependencies of an action are done */
 bool cs_exec_is_ready(const struct cs_exec *exec, const struct cs_action *action);
 /* mark an action done and wake who waits for it */

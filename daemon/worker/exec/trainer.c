@@ -46,7 +46,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
 {
     const struct cs_trainer_config *c = &t->config;
     const struct cs_plan *plan = c->plan;
-    const int world = cs_plan_world(plan), rank = c->rank % plan->n_ranks;
+    const int world = cs_plan_world(plan), rank = cs_plan_rank_in_replica(plan, c->rank);
     if (c->rank < 0 || c->rank >= world)
         return cs_fail(err, CS_INVALID, "rank %d of a plan with %d ranks", c->rank, world);
     if (world > 1 && c->comm == NULL)
@@ -76,7 +76,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .replicas = c->replicas,
         .ring = c->ring,
         .rank = rank,
-        .first_rank = c->rank - rank,
+        .replica = cs_plan_replica(plan, c->rank),
         .deadline_ms = c->deadline_ms,
     };
     CS_TRY(cs_exec_new(&exec, &t->exec, err));
@@ -178,7 +178,7 @@ static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *m
                                const struct cs_slot *slots, int64_t *n_labels, struct cs_err *err)
 {
     const int dp = cs_plan_replicas(t->config.plan);
-    const int replica = t->config.rank / t->config.plan->n_ranks;
+    const int replica = cs_plan_replica(t->config.plan, t->config.rank);
     if (manifest->n_slots < 1 || manifest->n_slots > CS_STEP_MAX_SLOTS ||
         manifest->n_slots % dp != 0)
         return cs_fail(err, CS_CORRUPT, "the manifest of step %lld has %d slots for %d replicas",
@@ -204,7 +204,7 @@ static enum cs_status prepare(struct cs_trainer *t, unsigned needs,
                               const float *const (*patches)[CS_MAX_ENCODERS], struct cs_err *err)
 {
     const int dp = cs_plan_replicas(t->config.plan);
-    const int replica = t->config.rank / t->config.plan->n_ranks;
+    const int replica = cs_plan_replica(t->config.plan, t->config.rank);
     for (int32_t s = 0; s < t->own->n_slots; s++) {
         struct cs_input *in = &t->inputs[s];
         CS_TRY(cs_input_prepare(in, t->tables, t->own, s, &t->slot[s], needs, err));

@@ -38,7 +38,7 @@ static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *gra
     int32_t n = 0, first = 0;
     for (int r = 0; r < plan->n_ranks; r++) {
         for (int k = 0; k < o->n_replicas; k++)
-            o->bytes[k * plan->n_ranks + r] = (size_t)count[r] * sizeof(double);
+            o->bytes[cs_plan_rank_of(plan, k, r)] = (size_t)count[r] * sizeof(double);
         const int32_t begin = first;
         first += count[r];
         count[r] = begin;
@@ -119,6 +119,7 @@ enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *g
     if (o == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
     *o = (struct cs_optim){.spec = spec,
+                           .plan = plan,
                            .device = device,
                            .params = params,
                            .rank = rank,
@@ -225,10 +226,10 @@ enum cs_status cs_optim_tied(struct cs_optim *optim, struct cs_comm *comm, int d
     if (t.peer >= 0) {
         if (comm == NULL)
             return cs_fail(err, CS_INTERNAL, "the tied embedding's other stage cannot be reached");
-        const int first = optim->rank - optim->rank % (optim->n_ranks / optim->n_replicas);
+        const int peer = cs_plan_rank_of(optim->plan, optim->params->replica, t.peer);
         struct cs_xfer x[2] = {
-            {.peer = first + t.peer, .data = t.mine, .bytes = t.bytes,        .is_send = 1},
-            {.peer = first + t.peer,                      .data = t.theirs,               .bytes = t.bytes}
+            {.peer = peer, .data = t.mine, .bytes = t.bytes, .is_send = 1},
+            {.peer = peer,            .data = t.theirs,               .bytes = t.bytes   }
         };
         CS_TRY(comm->table->exchange(comm, x, 2, deadline_ms, err));
     }

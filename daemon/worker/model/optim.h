@@ -28,6 +28,7 @@
 
 struct cs_optim {
     const struct cs_spec *spec;
+    const struct cs_plan *plan;
     struct cs_device *device;
     struct cs_params *params;
     int rank, n_ranks; /* of all replicas */

@@ -367,7 +367,7 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
     const size_t room = (size_t)graph->n_params + 1;
     struct planner a = {.params = p,
                         .plan = plan,
-                        .rank = rank % plan->n_ranks,
+                        .rank = cs_plan_rank_in_replica(plan, rank),
                         .place = calloc(room, sizeof *a.place),
                         .is_placed = calloc(room, sizeof *a.is_placed)};
     *out = NULL;
@@ -378,7 +378,7 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
     p->graph = graph;
     p->embed_rank = p->head_rank = -1;
     p->n_replicas = cs_plan_replicas(plan);
-    p->replica = rank / plan->n_ranks;
+    p->replica = cs_plan_replica(plan, rank);
     p->shard = calloc((size_t)graph->n_params + 1, sizeof *p->shard);
     p->bucket = calloc((size_t)graph->n_params + 2, sizeof *p->bucket);
     p->index = calloc((size_t)graph->n_params + 1, sizeof *p->index);

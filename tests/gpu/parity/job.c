@@ -97,6 +97,7 @@ void parity_job_open(struct parity_job *job, const struct parity_shape *shape)
     for (int i = 0; i < job->plan->n_stages; i++)
         job->plan->stages[i].rank = 0;
     job->plan->n_ranks = 1;
+    job->plan->n_groups = 0; /* they were of other ranks */
     job->plan->is_tied_across = false;
 }
 

@@ -98,14 +98,17 @@ static struct cs_stage *add_stage(struct cs_plan *plan, const struct cs_graph *g
                                   int32_t index, int32_t rank, struct cs_arena *arena)
 {
     struct cs_stage *stage = &plan->stages[plan->n_stages];
-    *stage =
-        (struct cs_stage){.name = cs_arena_printf(arena, "%s.%d", graph->branches[b].name, index),
-                          .id = plan->n_stages++,
-                          .branch = b,
-                          .index = index,
-                          .rank = rank};
-    if (rank >= plan->n_ranks)
-        plan->n_ranks = rank + 1;
+    *stage = (struct cs_stage){
+        .name = cs_arena_printf(arena, "%s.%d", graph->branches[b].name, index),
+        .id = plan->n_stages++,
+        .branch = b,
+        .index = index,
+        .rank = rank,
+        .shape = {.tp = 1, .cp = 1, .ep = 1, .dp = cs_plan_replicas(plan)}
+    };
+    const int32_t end = rank + cs_plan_stage_ranks(plan, stage->id);
+    if (end > plan->n_ranks)
+        plan->n_ranks = end;
     return stage;
 }
 

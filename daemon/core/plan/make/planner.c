@@ -13,6 +13,7 @@
 #include "core/plan/cost/scratch.h"
 #include "core/plan/cost/stages.h"
 #include "core/plan/derive.h"
+#include "core/plan/groups.h"
 #include "core/plan/make/place.h"
 #include "core/plan/make/split.h"
 #include "core/plan/plan_json.h"
@@ -496,6 +497,7 @@ enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *g
     CS_TRY(cs_place_stages(graph, &p.placing, &p.cuts, arena, p.plan, err));
     CS_TRY(check_devices(&p, err));
     cs_plan_derive(graph, arena, p.plan);
+    cs_plan_make_groups(p.plan, arena);
     cs_stage_costs(graph, cluster->device, p.cost, p.plan);
     cs_stage_step_costs(graph, cluster->device, p.profile, p.plan);
     cs_stage_recompute(spec, graph, cluster->device, p.cost, p.plan);

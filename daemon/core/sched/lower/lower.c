@@ -3,6 +3,7 @@
 #include "core/sched/lower/lower.h"
 
 #include "core/base/hash.h"
+#include "core/plan/groups.h"
 #include "core/sched/lower/messages.h"
 #include "core/sched/orders/generator.h"
 #include "core/sched/proof/verify.h"
@@ -23,7 +24,22 @@ static unsigned char *put(unsigned char *to, uint64_t value, size_t bytes)
     return to;
 }
 
-static unsigned char *put_action(unsigned char *to, const struct cs_action *a)
+/* What an action's group is, not where the table has it: the table follows from the plan, whose hash comes first. */
+static uint16_t group_code(const struct cs_plan *plan, const struct cs_action *a)
+{
+    enum { WORLD, TIED, DP, COPIES };
+
+    if (a->comm < 0)
+        return UINT16_MAX;
+    const struct cs_group *g = &plan->group[a->comm];
+    return (uint16_t)(g->kind == CS_GROUP_WORLD  ? WORLD
+                      : g->kind == CS_GROUP_TIED ? TIED
+                      : g->kind == CS_GROUP_DP   ? DP
+                                                 : COPIES + g->of);
+}
+
+static unsigned char *put_action(unsigned char *to, const struct cs_plan *plan,
+                                 const struct cs_action *a)
 {
     to = put(to, a->op, 1);
     to = put(to, a->is_grad, 1);
@@ -32,14 +48,15 @@ static unsigned char *put_action(unsigned char *to, const struct cs_action *a)
     to = put(to, (uint16_t)a->stage, 2);
     to = put(to, (uint16_t)a->edge, 2);
     to = put(to, (uint16_t)a->peer, 2);
-    to = put(to, (uint16_t)a->comm, 2);
+    to = put(to, group_code(plan, a), 2);
     to = put(to, (uint32_t)a->slot, 4);
     return put(to, a->n_deps, 4);
 }
 
 enum { ACTION_BYTES = 20, DEP_BYTES = 4, CHUNK_BYTES = 4096 };
 
-static void hash_rank(struct cs_sha256 *sha, const struct cs_rank_program *rank)
+static void hash_rank(struct cs_sha256 *sha, const struct cs_plan *plan,
+                      const struct cs_rank_program *rank)
 {
     unsigned char bytes[CHUNK_BYTES], *to = put(bytes, rank->n_actions, 4);
     for (uint32_t i = 0; i < rank->n_actions; i++) {
@@ -48,7 +65,7 @@ static void hash_rank(struct cs_sha256 *sha, const struct cs_rank_program *rank)
             cs_sha256_add(sha, bytes, (size_t)(to - bytes));
             to = bytes;
         }
-        to = put_action(to, a);
+        to = put_action(to, plan, a);
         for (uint32_t d = 0; d < a->n_deps; d++) {
             if (bytes + CHUNK_BYTES - to < DEP_BYTES) {
                 cs_sha256_add(sha, bytes, (size_t)(to - bytes));
@@ -71,7 +88,7 @@ static void hash_program(struct cs_program *program)
     cs_sha256_add(sha, program->plan->hash, sizeof program->plan->hash);
     cs_sha256_add(sha, bytes, (size_t)(to - bytes));
     for (int32_t r = 0; r < program->n_ranks; r++)
-        hash_rank(sha, &program->rank[r]);
+        hash_rank(sha, program->plan, &program->rank[r]);
     cs_sha256_end(sha, program->hash);
     cs_sha256_free(sha);
 }
@@ -114,6 +131,10 @@ static enum cs_status lower(const struct cs_plan *plan, const struct cs_graph *g
     struct cs_pipeline pipeline;
     struct cs_order *order = NULL;
     CS_TRY(check_limits(plan, options->n_slots, err));
+    plan = cs_plan_with_groups(plan, arena);
+    if (cs_plan_collectives(plan) > INT16_MAX)
+        return cs_fail(err, CS_PLAN, "%d groups of ranks: programs have at most %d",
+                       cs_plan_collectives(plan), INT16_MAX);
     const struct cs_slot_share *share = options->share ? options->share : plan->share;
     cs_pipeline_init(plan, options, cs_traits_make(plan, options->is_eval, share, scratch), scratch,
                      &pipeline);

@@ -18,6 +18,8 @@
 
 #include <string.h>
 
+#include "core/plan/groups.h"
+
 #define NONE UINT32_MAX
 
 /* what flows over an edge for a slot */
@@ -241,6 +243,11 @@ static struct cs_action blank(enum cs_op op)
         .op = (uint8_t)op, .stage = -1, .edge = -1, .peer = -1, .comm = -1, .slot = -1};
 }
 
+static int16_t group_of(const struct pass *p, enum cs_group_kind kind, int32_t of, int32_t rank)
+{
+    return (int16_t)cs_plan_group(p->plan, kind, of, rank);
+}
+
 static uint32_t add_transfer(struct pass *p, enum cs_op op, const struct message *msg, int32_t peer)
 {
     const struct cs_edge *edge = &p->plan->edges[msg->edge];
@@ -381,7 +388,7 @@ static uint32_t add_tied(struct pass *p, int32_t rank)
     struct cs_action action = blank(CS_OP_TIED);
     action.stage = (int16_t)(rank == head ? p->plan->head_stage : p->plan->embed_stage);
     action.peer = (int16_t)(embed == head ? -1 : rank == head ? embed : head);
-    action.comm = CS_COMM_TIED;
+    action.comm = group_of(p, CS_GROUP_TIED, -1, rank);
     uint32_t id = add_action(p, action);
     if (rank == embed)
         add_dep(p, last_backward(p, p->plan->embed_stage));
@@ -402,7 +409,7 @@ static uint32_t add_copies(struct pass *p, int32_t rank, uint32_t *n)
             continue;
         struct cs_action action = blank(CS_OP_COPIES);
         action.stage = (int16_t)stage;
-        action.comm = (int16_t)(CS_COMM_COPIES + p->plan->stages[stage].branch);
+        action.comm = group_of(p, CS_GROUP_COPIES, p->plan->stages[stage].branch, rank);
         add_action(p, action);
         add_dep(p, last_backward(p, stage));
     }
@@ -410,11 +417,11 @@ static uint32_t add_copies(struct pass *p, int32_t rank, uint32_t *n)
     return first;
 }
 
-static uint32_t add_between_replicas(struct pass *p, enum cs_op op)
+static uint32_t add_between_replicas(struct pass *p, int32_t rank, enum cs_op op)
 {
     struct cs_action action = blank(op);
-    action.comm = CS_COMM_REPLICAS;
-    return p->plan->dp > 1 ? add_action(p, action) : NONE;
+    action.comm = group_of(p, CS_GROUP_DP, -1, rank);
+    return action.comm >= 0 ? add_action(p, action) : NONE;
 }
 
 /* Rows that arrive for the next step. They stand before the end of this one. */
@@ -435,7 +442,7 @@ static void add_end(struct pass *p, int32_t rank, uint32_t last_compute)
     uint32_t last_lead = add_lead_receives(p, rank), gathered = NONE;
     if (!p->pipe->is_eval) {
         uint32_t n_sums, sums = add_copies(p, rank, &n_sums);
-        uint32_t reduce = add_between_replicas(p, CS_OP_REDUCE);
+        uint32_t reduce = add_between_replicas(p, rank, CS_OP_REDUCE);
         if (reduce != NONE)
             add_dep(p, last_compute);
         for (uint32_t i = 0; reduce != NONE && i < n_sums; i++)
@@ -444,7 +451,7 @@ static void add_end(struct pass *p, int32_t rank, uint32_t last_compute)
         if (tied != NONE)
             add_dep(p, reduce);
         struct cs_action norm = blank(CS_OP_NORM);
-        norm.comm = CS_COMM_WORLD;
+        norm.comm = group_of(p, CS_GROUP_WORLD, -1, rank);
         uint32_t norm_id = add_action(p, norm);
         add_dep(p, last_compute);
         add_dep(p, tied);
@@ -453,7 +460,7 @@ static void add_end(struct pass *p, int32_t rank, uint32_t last_compute)
         add_dep(p, reduce);
         last_compute = add_action(p, blank(CS_OP_STEP));
         add_dep(p, norm_id);
-        uint32_t gather = add_between_replicas(p, CS_OP_GATHER);
+        uint32_t gather = add_between_replicas(p, rank, CS_OP_GATHER);
         if (gather != NONE)
             add_dep(p, last_compute);
         gathered = gather;

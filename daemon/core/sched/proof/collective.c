@@ -1,13 +1,19 @@
-/* Groups of collectives; see collective.h. Two walks over all ranks: one counts, one joins. */
+/* Where collectives of ranks meet. Two walks over all ranks: one counts, one joins. */
 #include "core/sched/proof/collective.h"
 
-int32_t cs_collective_group(const struct cs_plan *plan, const struct cs_action *action)
+#include "core/plan/groups.h"
+
+int32_t cs_collective_group(const struct cs_plan *plan, const struct cs_action *action,
+                            int32_t rank)
 {
-    const int group = cs_op_table[action->op].group;
-    return group == CS_COMM_COPIES ? group + plan->stages[action->stage].branch : group;
+    const int kind = cs_op_table[action->op].group;
+    if (kind == CS_GROUP_NONE)
+        return -1;
+    const int32_t of = kind == CS_GROUP_COPIES ? plan->stages[action->stage].branch : -1;
+    return cs_plan_group(plan, (enum cs_group_kind)kind, of, rank);
 }
 
-/* a group of one copy of the program */
+/* what one copy of the program does in a group of the table */
 struct key {
     int32_t n_members;
     int32_t n_groups; /* most collectives of a member */
@@ -23,33 +29,30 @@ struct matcher {
     uint32_t *n_present; /* by group */
 };
 
+static const struct cs_group *group_of(const struct matcher *m, int32_t comm)
+{
+    return &m->program->plan->group[comm];
+}
+
 static struct key *key_of(const struct matcher *m, int32_t comm, int32_t rank)
 {
-    int32_t copy = comm == CS_COMM_WORLD ? 0 : rank / m->ranks_of_copy;
+    int32_t copy = group_of(m, comm)->kind == CS_GROUP_WORLD ? 0 : rank / m->ranks_of_copy;
     return &m->key[comm * m->n_copies + copy];
 }
 
-/* the plan of a repeated program names the embedding's and the head's stage of the first copy */
+/* the table of a repeated program's plan is that of the first copy; replicas are not in a program */
 static bool is_member(const struct matcher *m, int32_t comm, int32_t rank)
 {
-    const struct cs_plan *plan = m->program->plan;
-    int32_t own = rank % m->ranks_of_copy;
-    if (comm == CS_COMM_REPLICAS)
-        return false;
-    return comm != CS_COMM_TIED || own == plan->stages[plan->embed_stage].rank ||
-           own == plan->stages[plan->head_stage].rank;
+    const struct cs_group *g = group_of(m, comm);
+    return g->kind != CS_GROUP_DP && cs_group_position(g, rank % m->ranks_of_copy) >= 0;
 }
 
 static void count_members(struct matcher *m)
 {
-    const struct cs_plan *plan = m->program->plan;
-    bool is_one = plan->stages[plan->embed_stage].rank == plan->stages[plan->head_stage].rank;
-    m->key[CS_COMM_WORLD * m->n_copies].n_members = m->program->n_ranks;
-    for (int32_t c = 0; c < m->n_copies; c++)
-        m->key[CS_COMM_TIED * m->n_copies + c].n_members = is_one ? 1 : 2;
-    for (int32_t s = 0; s < plan->n_stages; s++)
-        if (plan->stages[s].copies > 1)
-            key_of(m, CS_COMM_COPIES + plan->stages[s].branch, plan->stages[s].rank)->n_members++;
+    for (int32_t k = 0; k < m->n_comms * m->n_copies; k++) {
+        const struct cs_group *g = group_of(m, k / m->n_copies);
+        m->key[k].n_members = g->kind == CS_GROUP_WORLD ? m->program->n_ranks : g->n;
+    }
 }
 
 /* the rank's collectives in order; is_joining: they meet, else they are counted */
@@ -91,16 +94,6 @@ static bool has_nth(const struct matcher *m, int32_t comm, int32_t rank, int32_t
     return false;
 }
 
-static bool belongs(const struct matcher *m, int32_t comm, int32_t rank)
-{
-    const struct cs_plan *plan = m->program->plan;
-    for (int32_t s = 0; s < plan->n_stages && comm >= CS_COMM_COPIES; s++)
-        if (plan->stages[s].rank == rank && plan->stages[s].copies > 1 &&
-            plan->stages[s].branch == comm - CS_COMM_COPIES)
-            return true;
-    return comm < CS_COMM_COPIES && is_member(m, comm, rank);
-}
-
 static void add_group(struct matcher *m, int32_t comm, int32_t nth)
 {
     struct cs_precedence *graph = m->graph;
@@ -114,7 +107,7 @@ static void finish_group(struct matcher *m, const struct key *key, uint32_t g)
 {
     struct cs_precedence_group *group = &m->graph->group[g];
     for (int32_t r = 0; m->n_present[g] < (uint32_t)key->n_members && r < m->program->n_ranks; r++)
-        if (key == key_of(m, group->comm, r) && belongs(m, group->comm, r) &&
+        if (key == key_of(m, group->comm, r) && is_member(m, group->comm, r) &&
             !has_nth(m, group->comm, r, group->nth))
             group->absent = r;
     m->graph->node[m->graph->n_actions + m->graph->n_pairs + g] =
@@ -141,10 +134,8 @@ static void add_groups(struct matcher *m, struct cs_arena *arena)
 void cs_precedence_match_collectives(struct cs_precedence *graph, struct cs_arena *arena)
 {
     const struct cs_program *program = graph->program;
-    struct matcher m = {.graph = graph, .program = program, .n_comms = CS_COMM_COPIES};
-    for (int32_t s = 0; s < program->plan->n_stages; s++)
-        if (program->plan->stages[s].branch + CS_COMM_COPIES >= m.n_comms)
-            m.n_comms = program->plan->stages[s].branch + CS_COMM_COPIES + 1;
+    struct matcher m = {
+        .graph = graph, .program = program, .n_comms = cs_plan_collectives(program->plan)};
     m.n_copies = program->n_copies > 1 ? program->n_copies : 1;
     m.ranks_of_copy = program->n_ranks / m.n_copies;
     m.key = CS_NEW_ARRAY(arena, struct key, (size_t)m.n_comms * (size_t)m.n_copies);

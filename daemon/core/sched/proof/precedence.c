@@ -62,7 +62,9 @@ static const char *shape_of(const struct cs_program *program, int32_t rank, uint
         return "it needs a slot and a stage of this rank";
     if (a->op == CS_OP_COPIES && (a->stage < 0 || plan->stages[a->stage].rank != rank))
         return "it needs a stage of this rank";
-    if (a->comm != cs_collective_group(plan, a))
+    const int32_t own =
+        program->n_copies > 1 ? rank % (program->n_ranks / program->n_copies) : rank;
+    if (a->comm != cs_collective_group(plan, a, own))
         return "collectives, and nothing else, belong to a group, each kind to its own";
     if (a->first_dep > rp->n_deps || a->n_deps > rp->n_deps - a->first_dep)
         return "its dependencies are out of range";

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "core/plan/groups.h"
 #include "core/sched/proof/cycle.h"
 #include "core/sched/sim/links.h"
 
@@ -95,7 +96,8 @@ static double cost_of(const struct engine *e, uint32_t node)
     double most = 0;
     if (!n->is_meeting) {
         const struct cs_action *a = action_of(e, n);
-        return cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE || a->comm == CS_COMM_REPLICAS
+        return cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE ||
+                       cs_op_table[a->op].group == CS_GROUP_DP
                    ? e->in->cost(e->in->user, graph->program, n->rank, a)
                    : 0;
     }
