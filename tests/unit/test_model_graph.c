@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/model/graph_parts.h"
+#include "core/model/keeps.h"
 #include "support/spec.h"
 
 struct fixture {
@@ -433,6 +434,37 @@ static void flops_and_bytes_equal_the_formulas(void **state)
     close_graph(&f);
 }
 
+/* The same shapes: what recompute drops, what a split backward holds, what a rank of tp has whole. */
+static void kept_elements_follow_recompute_and_freezing(void **state)
+{
+    struct fixture f;
+    (void)state;
+    open_graph(&f, &(struct cs_test_spec){.rules = "train:*"});
+    const struct cs_graph *g = f.graph;
+    const struct cs_layer *vit = layer_at(g, "vision.encoder.layers.1");
+    const struct cs_layer *block = layer_at(g, "llm.layers.1");
+    const int64_t all = 4 * 48 + 2 * 48 + 2 * 24 + 4 + 3 * 80 + 2;
+    assert_int_equal(cs_keep_elements(g, block, CS_RECOMPUTE_NONE, CS_KEEP_ALL), all);
+    assert_int_equal(cs_keep_elements(g, block, CS_RECOMPUTE_NONE, CS_KEEP_WHOLE), 4 * 48 + 2);
+    assert_int_equal(cs_keep_elements(g, block, CS_RECOMPUTE_SELECTIVE, CS_KEEP_ALL),
+                     all - 2 * 48 - 80);
+    assert_int_equal(cs_keep_elements(g, block, CS_RECOMPUTE_FULL, CS_KEEP_ALL), 48);
+    assert_int_equal(cs_keep_held_elements(g, block, CS_RECOMPUTE_NONE), 3 * 48 + 2 * 24);
+    assert_int_equal(cs_keep_held_elements(g, vit, CS_RECOMPUTE_NONE), 2 * 48 + 3 * 48 + 96);
+    assert_int_equal(cs_keep_held_elements(g, block, CS_RECOMPUTE_FULL),
+                     3 * 48 + 2 * 24 + all - 48);
+    assert_int_equal(cs_keep_made_elements(g, block), 3 * 48 + 2 * 48 + 2 * 24 + 3 * 80);
+    close_graph(&f);
+    open_graph(&f, &(struct cs_test_spec){.rules = "train:vision.projector"});
+    block = layer_at(f.graph, "llm.layers.1");
+    assert_int_equal(cs_keep_elements(f.graph, block, CS_RECOMPUTE_SELECTIVE, CS_KEEP_ALL),
+                     all - 2 * 48 - 80);
+    assert_int_equal(cs_keep_held_elements(f.graph, block, CS_RECOMPUTE_FULL), 0);
+    vit = layer_at(f.graph, "vision.encoder.layers.1");
+    assert_int_equal(cs_keep_elements(f.graph, vit, CS_RECOMPUTE_NONE, CS_KEEP_ALL), 0);
+    close_graph(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +481,7 @@ int main(void)
         cmocka_unit_test(wrong_graphs_are_refused),
         cmocka_unit_test(configs_must_fit_their_modules),
         cmocka_unit_test(flops_and_bytes_equal_the_formulas),
+        cmocka_unit_test(kept_elements_follow_recompute_and_freezing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

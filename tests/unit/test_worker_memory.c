@@ -12,6 +12,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/model/keeps.h"
+#include "core/plan/cost/bytes.h"
 #include "core/plan/cost/scratch.h"
 #include "core/sched/proof/kept.h"
 #include "support/lazy_device.h"
@@ -204,6 +206,114 @@ static void planners_foresee_what_is_kept(void **state)
                      options.recompute, planned, taken);
         close_job(&j);
     }
+}
+
+/* ---- what is taken is what the table of kept arrays says ---- */
+
+static size_t aligned(int64_t bytes)
+{
+    return ((size_t)bytes + 255) / 256 * 256;
+}
+
+static size_t bytes_of(const struct cs_keep_row *row, const struct cs_graph *graph,
+                       const struct cs_layer *layer, int64_t rows, int element)
+{
+    if (row->memory == CS_KEEP_SLOT)
+        return 0;
+    return aligned(rows * cs_keep_columns(cs_layer_arch(graph, layer), layer, row->columns) *
+                   (row->memory == CS_KEEP_F32 ? 4 : element));
+}
+
+/* of all layers of the stage that have a backward */
+static size_t kept_of(const struct job *j, const struct cs_stage *s, int element)
+{
+    size_t bytes = 0;
+    for (int32_t i = s->first_layer; i < s->first_layer + s->n_layers; i++) {
+        const struct cs_layer *layer = &j->made.graph->layers[i];
+        const int64_t rows = cs_layer_work(j->made.graph, layer, &j->made.plan->budget).tokens;
+        const struct cs_keep_rows table = cs_keep_rows(layer->kind);
+        for (int k = 0; (layer->needs_input_grad || layer->needs_weight_grad) && k < table.n; k++)
+            if (cs_keep_is_kept(&table.row[k], layer, (enum cs_recompute)s->recompute))
+                bytes += bytes_of(&table.row[k], j->made.graph, layer, rows, element);
+    }
+    return bytes;
+}
+
+/* of a stage of blocks: gradients, and what the level of recompute did not keep */
+static size_t held_of(const struct job *j, const struct cs_stage *s, int element)
+{
+    size_t bytes = 0;
+    for (int32_t i = s->first_layer; i < s->first_layer + s->n_layers; i++) {
+        const struct cs_layer *layer = &j->made.graph->layers[i];
+        const struct cs_arch *arch = cs_layer_arch(j->made.graph, layer);
+        const int64_t rows = cs_layer_work(j->made.graph, layer, &j->made.plan->budget).tokens;
+        const struct cs_keep_rows made = cs_keep_rows(layer->kind),
+                                  held = cs_keep_held_rows(layer->kind);
+        for (int k = 0; layer->needs_weight_grad && k < held.n; k++)
+            if (held.row[k].array != CS_KEEP_DUP || !arch->is_gated_mlp)
+                bytes += bytes_of(&held.row[k], j->made.graph, layer, rows, element);
+        for (int k = 0; layer->needs_weight_grad && k < made.n; k++)
+            if (!cs_keep_is_kept(&made.row[k], layer, (enum cs_recompute)s->recompute))
+                bytes += bytes_of(&made.row[k], j->made.graph, layer, rows, element);
+    }
+    return bytes;
+}
+
+static bool has_only_blocks(const struct job *j, const struct cs_stage *s)
+{
+    for (int32_t i = s->first_layer; i < s->first_layer + s->n_layers; i++)
+        if (j->made.graph->layers[i].kind != CS_LAYER_BLOCK)
+            return false;
+    return true;
+}
+
+/* An array that a layer keeps and the table does not know, or the other way round, in any setting:
+ * then plans would promise memory that a worker does not have. bf16: operators are only counted. */
+static void layers_keep_the_arrays_of_the_table(void **state)
+{
+    static const char *const rules[] = {"train:*", "train:vision.projector", "train:* freeze:llm*",
+                                        "train:* freeze:vision.encoder*", "train:llm*"};
+    static const char *const schedules[] = {"1f1b", "zb-h1"};
+    static const char *const levels[] = {"none", "selective", "full"};
+    int n_held = 0;
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rules) * 12; i++) {
+        const struct cs_test_spec options = {.rules = rules[i / 12],
+                                             .schedule = schedules[i / 6 % 2],
+                                             .recompute = levels[i % 3],
+                                             .llm_layers = 6,
+                                             .vision_layers = 4,
+                                             .vision_pp = 3,
+                                             .llm_pp = 3};
+        const int element = i / 3 % 2 ? 2 : 4;
+        struct cs_ops ops;
+        struct job j;
+        open_job(&j, &options, NULL);
+        ops = *j.host.ops;
+        ops.act_bytes = (size_t)element;
+        j.host.ops = &ops;
+        const struct cs_trainer_config config = config_of(&j);
+        struct cs_err err = {0};
+        need(cs_trainer_new(&config, &j.trainer, &err), &err);
+        const struct cs_exec *exec = j.trainer->exec;
+        const struct cs_memory_plan *m = exec->memory_plan[exec->n_memory_plans - 1];
+        for (int32_t s = 0; s < m->n_stages; s++) {
+            const struct cs_stage *stage = &j.made.plan->stages[s];
+            if (m->stage[s].keep != kept_of(&j, stage, element))
+                fail_msg("%s %s %s, %d bytes, %s: keeps %zu, the table says %zu", options.rules,
+                         options.schedule, options.recompute, element, stage->name,
+                         m->stage[s].keep, kept_of(&j, stage, element));
+            if (i / 6 % 2 == 0 || !has_only_blocks(&j, stage))
+                continue;
+            n_held += m->stage[s].held > 0;
+            if (m->stage[s].held != held_of(&j, stage, element))
+                fail_msg("%s %s %s, %d bytes, %s: holds %zu, the table says %zu", options.rules,
+                         options.schedule, options.recompute, element, stage->name,
+                         m->stage[s].held, held_of(&j, stage, element));
+        }
+        close_job(&j);
+    }
+    assert_true(n_held > 0);
 }
 
 /* ---- when it is taken ---- */
@@ -517,6 +627,7 @@ int main(void)
         cmocka_unit_test(a_full_step_takes_what_was_planned),
         cmocka_unit_test(split_backwards_hold_memory_where_weights_train),
         cmocka_unit_test(planners_foresee_what_is_kept),
+        cmocka_unit_test(layers_keep_the_arrays_of_the_table),
         cmocka_unit_test(steps_allocate_nothing),
         cmocka_unit_test(an_arena_never_grows_over_a_job_of_varying_slots),
         cmocka_unit_test(a_program_that_needs_more_makes_the_arena_grow_once),

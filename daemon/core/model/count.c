@@ -1,8 +1,9 @@
-/* FLOPs and saved bytes of a layer; the formulas are in graph.h. */
+/* FLOPs of a layer by the formulas in graph.h, and the bytes it keeps by the table in keeps.h. */
 #include "core/model/graph.h"
+#include "core/model/keeps.h"
 
 struct sizes {
-    int64_t h, in, q, k, f, heads, patch, vocab, stats;
+    int64_t h, in, q, k, f, patch, vocab;
 };
 
 static struct sizes sizes_of(const struct cs_graph *graph, const struct cs_layer *layer)
@@ -16,10 +17,8 @@ static struct sizes sizes_of(const struct cs_graph *graph, const struct cs_layer
         .q = cs_attention_q_width(attention),
         .k = cs_attention_kv_width(attention),
         .f = arch->ffn_width,
-        .heads = attention->n_heads,
         .patch = (int64_t)arch->channels * arch->patch_size * arch->patch_size,
         .vocab = arch->vocab,
-        .stats = arch->norm == CS_ARCH_RMS_NORM ? 1 : 2,
     };
 }
 
@@ -65,26 +64,5 @@ int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *
 int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
                              int64_t tokens)
 {
-    const struct cs_arch *arch = cs_layer_arch(graph, layer);
-    const struct sizes s = sizes_of(graph, layer);
-    if (!layer->needs_input_grad && !layer->needs_weight_grad)
-        return 0;
-    switch (layer->kind) {
-    case CS_LAYER_EMBED:
-        return 4 * tokens * (arch->kind == CS_MODULE_LLM ? 1 : s.patch);
-    case CS_LAYER_BLOCK:
-        return 4 * tokens *
-               (2 * s.h + 2 * s.q + 2 * s.k + s.heads + (arch->is_gated_mlp ? 2 : 1) * s.f +
-                2 * s.stats + (layer->needs_weight_grad ? 2 * s.h + s.f : 0));
-    case CS_LAYER_PROJECTOR:
-        return 4 * tokens *
-               (s.in + (arch->n_layers == 2 ? s.f + (layer->needs_weight_grad ? s.f : 0) : 0));
-    case CS_LAYER_NORM:
-        return 4 * tokens * (s.h + s.stats);
-    case CS_LAYER_HEAD:
-        return 4 * tokens * (2 * s.h + s.stats);
-    case CS_LAYER_KINDS:
-        break;
-    }
-    return 0;
+    return 4 * tokens * cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL);
 }

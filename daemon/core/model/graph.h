@@ -119,17 +119,8 @@ void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *
 /* clang-format on */
 int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer,
                            int64_t tokens, int64_t pairs, int64_t label_rows);
-/* clang-format off */
-/* Bytes (fp32) that a layer keeps from forward to backward, 0 for a layer that needs no gradient:
- *   patches     4 T C P P          token embedding  4 T (ids)
- *   norm        4 T (H + s)        its input; s = 1 number per row for RMS, 2 for layer norm
- *   head        4 T (2 H + s)      rows with a label, and their gradient, which is made forward
- *   block       4 T (2 H + 2 Q + 2 K + heads + g F + 2 s)             g = 2 gated, else 1
- *               input and the sum after attention; q, k, v, attention output, its log-sum-exp; the
- *               MLP's inner products before the activation
- *               its weights train: 4 T (2 H + F) more, both normed inputs, what the activation gives
- *   projector   4 T (in + F), its weights train: 4 T F more; one layer 4 T in */
-/* clang-format on */
+/* Bytes (fp32) that a layer keeps of `tokens` rows from forward to backward without recompute, 0 for
+ * a layer that needs no gradient: the table in keeps.h. */
 int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
                              int64_t tokens);
 

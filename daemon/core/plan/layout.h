@@ -8,14 +8,11 @@
 #define CS_PLAN_LAYOUT_H
 
 #include "core/model/graph.h"
+#include "core/model/keeps.h"
 #include "core/plan/cluster.h"
 #include "core/plan/groups.h"
 
 enum { CS_LAYOUT_MAX_BRANCHES = CS_MAX_ENCODERS + 1, CS_LAYOUT_MAX_RANKS = 1 << 20 };
-
-/* What a layer with a backward does again there instead of keeping it: nothing; norms and
- * activation functions (no matrix product twice); its whole forward from its input. */
-enum cs_recompute { CS_RECOMPUTE_NONE, CS_RECOMPUTE_SELECTIVE, CS_RECOMPUTE_FULL, CS_RECOMPUTES };
 
 const char *cs_recompute_name(enum cs_recompute recompute); /* "none", "selective", "full" */
 bool cs_recompute_from_name(const char *name, enum cs_recompute *out);

@@ -120,44 +120,43 @@ static void count_bytes(const struct builder *b, const struct cs_layer *layer, i
     out->optim_bytes = trained * (state.all - state.grad);
 }
 
-/* Of what a block saves (graph.h), inputs, normed inputs and statistics are whole on every tp rank;
- * heads and MLP are cut. */
+/* numbers that a layer keeps of a row and its level of recompute does not */
+static int64_t dropped(const struct builder *b, const struct cs_layer *layer, const struct at *at,
+                       enum cs_keep_share share)
+{
+    return cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, share) -
+           cs_keep_elements(b->graph, layer, at->recompute, share);
+}
+
+/* Inputs, normed inputs and statistics are whole on every tp rank; heads and MLP are cut. */
 static void count_saved(const struct builder *b, const struct cs_layer *layer, const struct at *at,
                         struct cs_search_layer *out)
 {
     const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
-    int element = cs_device_element_bytes(b->device);
-    int64_t all = cs_layer_saved_bytes(b->graph, layer, at->rows) / 4 * element, whole = all;
-    int64_t row = (int64_t)element * at->rows, h = arch->width;
-    if (layer->kind == CS_LAYER_BLOCK && all > 0) {
-        int64_t stats = arch->norm == CS_ARCH_RMS_NORM ? 1 : 2;
-        whole = row * ((layer->needs_weight_grad ? 4 : 2) * h + 2 * stats);
-    } else if (layer->kind == CS_LAYER_PROJECTOR && all > 0) {
-        whole = row * arch->in_width;
-    }
-    out->saved_bytes = whole + over(all - whole, at->tp);
+    const int64_t row = (int64_t)cs_device_element_bytes(b->device) * at->rows;
+    const int64_t whole = row * cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_WHOLE);
+    const int64_t cut = row * cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_CUT);
+    out->saved_bytes = whole + over(cut, at->tp);
     if (layer->kind == CS_LAYER_HEAD)
         out->work_bytes = over(at->work.label_rows, at->cp) * 4 * over(arch->vocab, at->tp);
-    bool can_redo = layer->kind == CS_LAYER_BLOCK && all > 0;
-    if (can_redo && at->recompute == CS_RECOMPUTE_SELECTIVE && layer->needs_weight_grad)
-        out->saved_bytes -= row * (2 * h + over(arch->ffn_width, at->tp));
-    if (can_redo && at->recompute == CS_RECOMPUTE_FULL) {
+    if (dropped(b, layer, at, CS_KEEP_ALL) == 0)
+        return;
+    if (at->recompute == CS_RECOMPUTE_FULL) {
         out->work_bytes = out->saved_bytes;
-        out->saved_bytes = row * h;
+        out->saved_bytes = row * cs_keep_elements(b->graph, layer, at->recompute, CS_KEEP_ALL);
+        return;
     }
+    out->saved_bytes -= row * (dropped(b, layer, at, CS_KEEP_WHOLE) +
+                               over(dropped(b, layer, at, CS_KEEP_CUT), at->tp));
 }
 
 static int64_t redo_ns(const struct builder *b, const struct cs_layer *layer, const struct at *at,
                        int64_t fwd_ns)
 {
-    const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
-    if (layer->kind != CS_LAYER_BLOCK || at->recompute == CS_RECOMPUTE_NONE)
-        return 0;
     if (at->recompute == CS_RECOMPUTE_FULL)
-        return fwd_ns;
-    if (!layer->needs_weight_grad) /* it keeps nothing that could be made again */
-        return 0;
-    int64_t elements = at->rows * (2 * (int64_t)arch->width + over(arch->ffn_width, at->tp));
+        return cs_keep_can_redo(layer->kind) ? fwd_ns : 0;
+    const int64_t elements = at->rows * (dropped(b, layer, at, CS_KEEP_WHOLE) +
+                                         over(dropped(b, layer, at, CS_KEEP_CUT), at->tp));
     return bytes_ns(2 * elements * cs_device_element_bytes(b->device), b->device->bytes_per_s);
 }
 
@@ -223,10 +222,10 @@ static void add_options(const struct builder *b, int32_t branch, struct cs_searc
 {
     const struct cs_branch *from = &b->graph->branches[branch];
     struct cs_search_option *option = CS_NEW_ARRAY(b->arena, struct cs_search_option, MAX_OPTIONS);
-    bool keeps = false;
+    const struct at full = {.recompute = CS_RECOMPUTE_FULL};
+    bool keeps = false; /* something that can be made again */
     for (int32_t l = from->first_layer; l < from->first_layer + from->n_layers; l++)
-        keeps = keeps || (b->graph->layers[l].kind == CS_LAYER_BLOCK &&
-                          cs_layer_saved_bytes(b->graph, &b->graph->layers[l], 1) > 0);
+        keeps = keeps || dropped(b, &b->graph->layers[l], &full, CS_KEEP_ALL) > 0;
     for (int32_t tp = 1; tp <= b->widest; tp *= 2) {
         if (cs_layout_check_tp(b->graph, branch, tp, NULL) != CS_OK)
             continue;

@@ -108,17 +108,17 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const struct block_dims d = dims_of(l);
     const struct cs_shard *const *w = l->weight;
     /* inputs of products are read again by weight gradients only, and are cheap to make again */
-    const bool is_trained = l->layer->needs_weight_grad && run->recompute == CS_RECOMPUTE_NONE;
-    kept->stat1 = cs_run_keep_f32(run, true, rows * 2);
-    kept->h1 = cs_run_keep(run, is_trained, rows * d.width);
-    kept->qkv = cs_run_keep(run, true, rows * d.qkv);
-    kept->o = cs_run_keep(run, true, rows * d.q);
-    kept->lse = cs_run_keep_f32(run, true, rows * l->attention->n_heads);
-    kept->x2 = cs_run_keep(run, true, rows * d.width);
-    kept->stat2 = cs_run_keep_f32(run, true, rows * 2);
-    kept->h2 = cs_run_keep(run, is_trained, rows * d.width);
-    kept->up = cs_run_keep(run, true, rows * d.up);
-    kept->a = cs_run_keep(run, is_trained, rows * d.ffn);
+    const bool is_trained = cs_run_keeps(run, l, CS_KEEP_H1);
+    kept->stat1 = cs_run_keep(run, l, CS_KEEP_STAT1, rows);
+    kept->h1 = cs_run_keep(run, l, CS_KEEP_H1, rows);
+    kept->qkv = cs_run_keep(run, l, CS_KEEP_QKV, rows);
+    kept->o = cs_run_keep(run, l, CS_KEEP_O, rows);
+    kept->lse = cs_run_keep(run, l, CS_KEEP_LSE, rows);
+    kept->x2 = cs_run_keep(run, l, CS_KEEP_X2, rows);
+    kept->stat2 = cs_run_keep(run, l, CS_KEEP_STAT2, rows);
+    kept->h2 = cs_run_keep(run, l, CS_KEEP_H2, rows);
+    kept->up = cs_run_keep(run, l, CS_KEEP_UP, rows);
+    kept->a = cs_run_keep(run, l, CS_KEEP_A, rows);
 
     cs_run_norm(run, a, rows, x, w[CS_PARAM_NORM1_W], w[CS_PARAM_NORM1_B], kept->h1, kept->stat1);
     cs_run_linear(run, rows, d.width, d.qkv, kept->h1, w[CS_PARAM_Q_W], w[CS_PARAM_Q_B], kept->qkv);
@@ -142,7 +142,7 @@ static void *normed_again(struct cs_run *run, const struct cs_layer_model *l, in
     const struct cs_shard *const *w = l->weight;
     if (!l->layer->needs_weight_grad)
         return NULL;
-    float *stat = cs_run_keep_f32(run, false, rows * 2);
+    float *stat = cs_scratch_floats(run->scratch, rows * 2);
     void *h = cs_run_hold(run, rows * l->arch->width);
     cs_run_norm(run, l->arch, rows, x, w[is_second ? CS_PARAM_NORM2_W : CS_PARAM_NORM1_W],
                 w[is_second ? CS_PARAM_NORM2_B : CS_PARAM_NORM1_B], h, stat);
@@ -259,4 +259,4 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                      dh, dx2, dx);
 }
 
-const struct cs_layer_ops cs_layer_block = {block_fwd, block_bwd, true, true};
+const struct cs_layer_ops cs_layer_block = {block_fwd, block_bwd};

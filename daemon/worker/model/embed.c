@@ -97,4 +97,4 @@ static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     }
 }
 
-const struct cs_layer_ops cs_layer_embed = {embed_fwd, embed_bwd, false, false};
+const struct cs_layer_ops cs_layer_embed = {embed_fwd, embed_bwd};

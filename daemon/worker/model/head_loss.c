@@ -18,10 +18,10 @@ static void head_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     const bool is_training = run->keep != NULL;
     if (n == 0)
         return;
-    void *picked = cs_run_keep(run, true, n * width);
+    void *picked = cs_run_keep(run, l, CS_KEEP_X, n);
     kept->x = picked;
-    kept->stat1 = cs_run_keep_f32(run, true, n * 2);
-    kept->h2 = is_training && l->needs_backward ? cs_run_keep(run, true, n * width) : NULL;
+    kept->stat1 = cs_run_keep(run, l, CS_KEEP_STAT1, n);
+    kept->h2 = is_training && l->needs_backward ? cs_run_keep(run, l, CS_KEEP_H2, n) : NULL;
     void *h = cs_run_take(run, n * width);
     run->ops->gather_rows(run->ctx, n, width, in->at.label_rows, x, picked);
     cs_run_norm(run, a, n, picked, l->weight[CS_PARAM_NORM_W], l->weight[CS_PARAM_NORM_B], h,
@@ -51,4 +51,4 @@ static void head_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
         run->ops->scatter_rows(run->ctx, n, width, in->at.label_rows, d, dx, 0);
 }
 
-const struct cs_layer_ops cs_layer_head = {head_fwd, head_bwd, false, false};
+const struct cs_layer_ops cs_layer_head = {head_fwd, head_bwd};

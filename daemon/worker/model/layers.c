@@ -19,20 +19,38 @@ static struct cs_scratch *memory_of(struct cs_run *run, bool is_needed)
     return is_needed && run->keep != NULL ? run->keep : run->scratch;
 }
 
-void *cs_run_keep(struct cs_run *run, bool is_needed, int64_t n)
+static bool is_kept(const struct cs_run *run, const struct cs_layer_model *l,
+                    const struct cs_keep_row *row)
 {
-    CS_ASSERT(n >= 0);
-    return cs_scratch_take(memory_of(run, is_needed), (size_t)n * run->ops->act_bytes);
+    const bool is_selective = run->recompute != CS_RECOMPUTE_NONE;
+    return cs_keep_is_kept(row, l->layer,
+                           is_selective ? CS_RECOMPUTE_SELECTIVE : CS_RECOMPUTE_NONE);
 }
 
-float *cs_run_keep_f32(struct cs_run *run, bool is_needed, int64_t n)
+bool cs_run_keeps(const struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array)
 {
-    return cs_scratch_floats(memory_of(run, is_needed), n);
+    return is_kept(run, l, cs_keep_find(l->layer->kind, array));
+}
+
+void *cs_run_keep(struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array,
+                  int64_t rows)
+{
+    const struct cs_keep_row *row = cs_keep_find(l->layer->kind, array);
+    CS_ASSERT(row != NULL && rows >= 0);
+    const int64_t n = rows * cs_keep_columns(l->arch, l->layer, row->columns);
+    const size_t size = row->memory == CS_KEEP_F32 ? sizeof(float) : run->ops->act_bytes;
+    return cs_scratch_take(memory_of(run, is_kept(run, l, row)), (size_t)n * size);
+}
+
+void *cs_run_keep_acts(struct cs_run *run, int64_t n)
+{
+    return cs_scratch_take(memory_of(run, true), (size_t)n * run->ops->act_bytes);
 }
 
 void *cs_run_take(struct cs_run *run, int64_t n)
 {
-    return cs_run_keep(run, false, n);
+    CS_ASSERT(n >= 0);
+    return cs_scratch_take(run->scratch, (size_t)n * run->ops->act_bytes);
 }
 
 void *cs_run_hold(struct cs_run *run, int64_t n)

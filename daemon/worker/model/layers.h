@@ -10,7 +10,7 @@
 #ifndef CS_WORKER_MODEL_LAYERS_H
 #define CS_WORKER_MODEL_LAYERS_H
 
-#include "core/plan/layout.h"
+#include "core/model/keeps.h"
 #include "worker/device/device.h"
 #include "worker/model/params.h"
 #include "worker/slot/slot.h"
@@ -67,8 +67,8 @@ struct cs_layer_model {
     } in[CS_MAX_FEEDS];
 };
 
-/* Activations of one layer and slot; only the fields of its kind are set. Those that can be made
- * again from the others (selective: h1, h2 and a of a block) are NULL when they were not kept. */
+/* Activations of one layer and slot, as core/model/keeps.h lists them for its kind; other fields are
+ * NULL, and so are those of selective recompute that were not kept. */
 struct cs_kept {
     const void *x;        /* (rows, in_width) input */
     float *stat1, *stat2; /* (rows, 2) of norm1, norm2 */
@@ -87,14 +87,12 @@ struct cs_layer_ends {
 };
 
 struct cs_layer_ops {
+    /* y NULL: full recompute makes again what the backward reads, the output is not needed */
     void (*fwd)(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                 const struct cs_layer_ends *ends, const void *x, void *y, struct cs_kept *kept);
     void (*bwd)(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                 const struct cs_layer_ends *ends, const void *dy, void *dx,
                 const struct cs_kept *kept);
-    bool keeps_input; /* the backward reads kept->x */
-    /* under full recompute only x is kept, and the backward begins with fwd (y NULL: not needed) */
-    bool can_redo;
 };
 
 const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind);
@@ -106,10 +104,15 @@ extern const struct cs_layer_ops cs_layer_norm;      /* norm.c: final norm of an
 extern const struct cs_layer_ops cs_layer_projector; /* projector.c: encoder to LLM */
 extern const struct cs_layer_ops cs_layer_head;      /* head_loss.c: final norm, logits, the loss */
 
-/* memory for n acts that outlives the forward when it is needed, scratch otherwise; the same for n
- * fp32 values */
-void *cs_run_keep(struct cs_run *run, bool is_needed, int64_t n);
-float *cs_run_keep_f32(struct cs_run *run, bool is_needed, int64_t n);
+/* Memory for an array that the layer makes for its backward: rows times the columns of its row in
+ * core/model/keeps.h, in its type. It outlives the forward when the layer keeps it at this level of
+ * recompute, and is scratch otherwise. Full recompute is up to the stage: it gives no memory to keep
+ * anything in, and other memory when the forward runs again. */
+void *cs_run_keep(struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array,
+                  int64_t rows);
+bool cs_run_keeps(const struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array);
+/* memory for n acts that outlives the forward in training */
+void *cs_run_keep_acts(struct cs_run *run, int64_t n);
 /* scratch for n acts */
 void *cs_run_take(struct cs_run *run, int64_t n);
 /* scratch for n acts that a weight gradient reads: held where those come later */

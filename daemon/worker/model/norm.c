@@ -5,7 +5,7 @@ static void norm_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
                      const struct cs_layer_ends *ends, const void *x, void *y, struct cs_kept *kept)
 {
     (void)ends;
-    kept->stat1 = cs_run_keep_f32(run, true, rows * 2);
+    kept->stat1 = cs_run_keep(run, l, CS_KEEP_STAT1, rows);
     cs_run_norm(run, l->arch, rows, x, l->weight[CS_PARAM_NORM_W], l->weight[CS_PARAM_NORM_B], y,
                 kept->stat1);
 }
@@ -21,4 +21,4 @@ static void norm_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
                      l->weight[CS_PARAM_NORM_B], kept->stat1, dy, NULL, dx);
 }
 
-const struct cs_layer_ops cs_layer_norm = {norm_fwd, norm_bwd, true, false};
+const struct cs_layer_ops cs_layer_norm = {norm_fwd, norm_bwd};

@@ -13,8 +13,8 @@ static void projector_fwd(struct cs_run *run, const struct cs_layer_model *l, in
         return;
     }
     const int64_t mid = w1->param->dim[0];
-    kept->up = cs_run_keep(run, true, rows * mid);
-    kept->a = cs_run_keep(run, l->layer->needs_weight_grad, rows * mid);
+    kept->up = cs_run_keep(run, l, CS_KEEP_UP, rows);
+    kept->a = cs_run_keep(run, l, CS_KEEP_A, rows);
     cs_run_linear_act(run, rows, a->in_width, mid, x, w1, l->weight[CS_PARAM_PROJ1_B], NULL,
                       (enum cs_act)a->act, kept->up, kept->a);
     cs_run_linear(run, rows, mid, a->width, kept->a, w2, l->weight[CS_PARAM_PROJ2_B], y);
@@ -41,4 +41,4 @@ static void projector_bwd(struct cs_run *run, const struct cs_layer_model *l, in
         cs_run_linear_dgrad(run, rows, a->in_width, out, dy, w1, dx);
 }
 
-const struct cs_layer_ops cs_layer_projector = {projector_fwd, projector_bwd, true, false};
+const struct cs_layer_ops cs_layer_projector = {projector_fwd, projector_bwd};

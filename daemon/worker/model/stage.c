@@ -99,9 +99,11 @@ int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input 
     return stage->encoder < 0 ? input->llm_rows : input->n_rows[stage->encoder];
 }
 
+/* The head picks rows of its input, which need not stay. */
 static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
 {
-    return layer >= s->lowest && cs_layer_ops_of(s->layer[layer].layer->kind)->keeps_input;
+    const enum cs_layer_kind kind = s->layer[layer].layer->kind;
+    return layer >= s->lowest && kind != CS_LAYER_HEAD && cs_keep_find(kind, CS_KEEP_X) != NULL;
 }
 
 static int64_t widest(const struct cs_stage_model *s)
@@ -130,15 +132,14 @@ static void *output_of(const struct cs_stage_model *s, struct cs_run *run, int32
     if (i == s->stage->n_layers - 1)
         return y;
     if (run->keep != NULL && keeps_input(s, i + 1))
-        return cs_run_keep(run, true, rows * s->layer[i].out_width);
+        return cs_run_keep_acts(run, rows * s->layer[i].out_width);
     return in_turn(s, run, i, rows, turn);
 }
 
 /* Of such a layer only the input is kept. */
 static bool is_redone(const struct cs_stage_model *s, int32_t layer)
 {
-    return s->recompute == CS_RECOMPUTE_FULL &&
-           cs_layer_ops_of(s->layer[layer].layer->kind)->can_redo;
+    return s->recompute == CS_RECOMPUTE_FULL && cs_keep_can_redo(s->layer[layer].layer->kind);
 }
 
 /* The first layer's input lies in a boundary buffer that is given back after the forward. */
@@ -182,7 +183,7 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         CS_ASSERT(saved->kept != NULL);
         memset(saved->kept, 0, (size_t)n * sizeof *saved->kept);
         if (keeps_input(stage, 0))
-            x = copy_to(run, cs_run_keep(run, true, rows * stage->layer[0].in_width), x,
+            x = copy_to(run, cs_run_keep_acts(run, rows * stage->layer[0].in_width), x,
                         rows * stage->layer[0].in_width);
     }
     struct cs_scratch *const keep = run->keep;

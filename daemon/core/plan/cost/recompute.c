@@ -1,6 +1,5 @@
-/* What recompute saves and costs a stage. Selective: the two normed inputs and the
- * activation of the MLP of a block are made again by passes over memory. Full: only a block's input
- * is kept, its forward runs once more. Embeddings, projectors and heads are never made again. */
+/* What recompute saves and costs a stage; what it drops says the table of core/model/keeps.h. Selective:
+ * passes over memory make it again. Full: the layer's forward runs once more. */
 #include "core/plan/cost/recompute.h"
 
 #include <string.h>
@@ -21,19 +20,17 @@ static void save_layer(const struct cs_graph *graph, const struct cs_layer *laye
                        const struct cs_slot_budget *budget, const struct cs_device_class *device,
                        int64_t fwd_ns, struct cs_stage *stage)
 {
-    const struct cs_arch *arch = &graph->modules[layer->module].arch;
-    if (layer->kind != CS_LAYER_BLOCK || !(layer->needs_input_grad || layer->needs_weight_grad))
+    const enum cs_recompute level = (enum cs_recompute)stage->recompute;
+    const int64_t dropped = cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL) -
+                            cs_keep_elements(graph, layer, level, CS_KEEP_ALL);
+    if (dropped == 0) /* a frozen block keeps nothing that is cheap to make again */
         return;
-    const int64_t tokens = cs_layer_work(graph, layer, budget).tokens;
-    const int64_t element = cs_device_element_bytes(device), width = arch->width;
-    const int64_t all = cs_layer_saved_bytes(graph, layer, tokens) / 4 * element;
-    /* a frozen block keeps none of it */
-    const int64_t cheap =
-        layer->needs_weight_grad ? tokens * (2 * width + arch->ffn_width) * element : 0;
-    const bool is_full = stage->recompute == CS_RECOMPUTE_FULL;
-    const int64_t redo_ns =
-        is_full ? fwd_ns : (int64_t)(2e9 * (double)cheap / (double)device->bytes_per_s);
-    stage->saved_bytes -= is_full ? all - tokens * width * element : cheap;
+    const int64_t bytes =
+        cs_layer_work(graph, layer, budget).tokens * dropped * cs_device_element_bytes(device);
+    const int64_t redo_ns = level == CS_RECOMPUTE_FULL
+                                ? fwd_ns
+                                : (int64_t)(2e9 * (double)bytes / (double)device->bytes_per_s);
+    stage->saved_bytes -= bytes;
     if (layer->needs_input_grad)
         stage->bwd_input_ns += redo_ns;
     else

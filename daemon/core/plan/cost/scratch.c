@@ -27,21 +27,24 @@ static int64_t head_bytes(const struct cs_arch *arch, int64_t rows, int element)
 }
 
 /* Backward: gradients of output, input, normed input and sum after attention, then those of the MLP
- * or of attention, whose gradient of q is summed in fp32 on a GPU. Forward: what is not kept. */
+ * or of attention, whose gradient of q is summed in fp32 on a GPU. Forward alone: rows that enter and
+ * leave, and all that is made between. */
 static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
                            enum cs_recompute recompute, int element)
 {
-    const struct cs_arch *a = &graph->modules[layer->module].arch;
-    const struct cs_attention *at = cs_layer_attention(graph, layer);
-    const int64_t w = a->width, f = a->ffn_width, q = cs_attention_q_width(at),
-                  qkv = q + 2 * cs_attention_kv_width(at), up = a->is_gated_mlp ? 2 * f : f;
+    const struct cs_arch *a = cs_layer_arch(graph, layer);
+    const int64_t w = a->width, q = cs_keep_columns(a, layer, CS_COLUMNS_Q);
     if (!layer->needs_input_grad && !layer->needs_weight_grad)
-        return rows * element * (5 * w + qkv + q + up + f);
-    const int64_t mlp = up + (a->is_gated_mlp || recompute != CS_RECOMPUTE_NONE ? f : 0);
-    const int64_t attention = q + qkv + (element == 4 ? 0 : 2 * q);
-    const int64_t bwd = rows * element * (4 * w + larger(mlp, attention));
-    const int64_t again = cs_layer_saved_bytes(graph, layer, rows) / 4 * element;
-    return bwd + (recompute == CS_RECOMPUTE_FULL ? again : 0);
+        return rows * element * (2 * w + cs_keep_made_elements(graph, layer));
+    const bool makes_act = a->is_gated_mlp || recompute != CS_RECOMPUTE_NONE;
+    const int64_t mlp = cs_keep_columns(a, layer, CS_COLUMNS_UP) +
+                        (makes_act ? cs_keep_columns(a, layer, CS_COLUMNS_FFN) : 0);
+    const int64_t attention =
+        q + cs_keep_columns(a, layer, CS_COLUMNS_QKV) + (element == 4 ? 0 : 2 * q);
+    const int64_t again = recompute == CS_RECOMPUTE_FULL
+                              ? cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL)
+                              : 0;
+    return rows * element * (4 * w + larger(mlp, attention) + again);
 }
 
 int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
@@ -61,24 +64,6 @@ int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_pla
     return most;
 }
 
-/* Gradients of the block's output, of the sum after attention, of q, k and v; that of a gated MLP
- * is written over what was kept, that of another is not. Selective: what is made again is held too.
- */
-static int64_t block_held(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
-                          enum cs_recompute recompute, int element)
-{
-    const struct cs_arch *a = &graph->modules[layer->module].arch;
-    const struct cs_attention *at = cs_layer_attention(graph, layer);
-    const int64_t w = a->width, f = a->ffn_width,
-                  qkv = cs_attention_q_width(at) + 2 * cs_attention_kv_width(at);
-    const int64_t again = recompute == CS_RECOMPUTE_NONE ? 0 : 2 * w + f;
-    const int64_t full =
-        recompute == CS_RECOMPUTE_FULL
-            ? cs_layer_saved_bytes(graph, layer, rows) / 4 * element - rows * element * (3 * w + f)
-            : 0;
-    return rows * element * (2 * w + qkv + (a->is_gated_mlp ? 0 : f) + again) + full;
-}
-
 int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
                             int element)
 {
@@ -86,9 +71,8 @@ int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *
     int64_t bytes = 0;
     for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++) {
         const struct cs_layer *layer = &graph->layers[l];
-        if (layer->kind == CS_LAYER_BLOCK && layer->needs_weight_grad)
-            bytes += block_held(graph, layer, cs_layer_work(graph, layer, &plan->budget).tokens,
-                                (enum cs_recompute)s->recompute, element);
+        bytes += cs_layer_work(graph, layer, &plan->budget).tokens * element *
+                 cs_keep_held_elements(graph, layer, (enum cs_recompute)s->recompute);
     }
     return bytes;
 }

@@ -1,0 +1,183 @@
+/* The table of what every kind of layer keeps, and sums over it. */
+#include "core/model/keeps.h"
+
+#include "core/base/status.h"
+
+/* clang-format off */
+static const struct cs_keep_row embed[] = {
+    {CS_KEEP_SOURCE, CS_COLUMNS_SOURCE, CS_KEEP_SLOT, false, CS_RECOMPUTES},
+};
+static const struct cs_keep_row block[] = {
+    {CS_KEEP_X,     CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTES         },
+    {CS_KEEP_STAT1, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_H1,    CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true,  CS_RECOMPUTE_SELECTIVE},
+    {CS_KEEP_QKV,   CS_COLUMNS_QKV,   CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_O,     CS_COLUMNS_Q,     CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_LSE,   CS_COLUMNS_HEADS, CS_KEEP_F32,  false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_X2,    CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_STAT2, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_H2,    CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true,  CS_RECOMPUTE_SELECTIVE},
+    {CS_KEEP_UP,    CS_COLUMNS_UP,    CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_A,     CS_COLUMNS_FFN,   CS_KEEP_ACTS, true,  CS_RECOMPUTE_SELECTIVE},
+};
+/* a gated MLP writes the gradient of its inner products over what was kept */
+static const struct cs_keep_row block_held[] = {
+    {CS_KEEP_DY,   CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
+    {CS_KEEP_DX2,  CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
+    {CS_KEEP_DUP,  CS_COLUMNS_FFN,   CS_KEEP_ACTS, true, CS_RECOMPUTES},
+    {CS_KEEP_DQKV, CS_COLUMNS_QKV,   CS_KEEP_ACTS, true, CS_RECOMPUTES},
+};
+static const struct cs_keep_row norm[] = {
+    {CS_KEEP_X,     CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTES},
+    {CS_KEEP_STAT1, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTES},
+};
+static const struct cs_keep_row projector[] = {
+    {CS_KEEP_X,  CS_COLUMNS_IN,  CS_KEEP_ACTS, false, CS_RECOMPUTES},
+    {CS_KEEP_UP, CS_COLUMNS_MID, CS_KEEP_ACTS, false, CS_RECOMPUTES},
+    {CS_KEEP_A,  CS_COLUMNS_MID, CS_KEEP_ACTS, true,  CS_RECOMPUTES},
+};
+/* X: of the rows with a label, picked from the layer's input */
+static const struct cs_keep_row head[] = {
+    {CS_KEEP_X,     CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTES},
+    {CS_KEEP_STAT1, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTES},
+    {CS_KEEP_H2,    CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTES},
+};
+/* clang-format on */
+
+#define ROWS(table)                                                                                \
+    {                                                                                              \
+        table, (int)CS_ARRAY_LEN(table)                                                            \
+    }
+
+struct cs_keep_rows cs_keep_rows(enum cs_layer_kind kind)
+{
+    static const struct cs_keep_rows kinds[CS_LAYER_KINDS] = {
+        [CS_LAYER_EMBED] = ROWS(embed), [CS_LAYER_BLOCK] = ROWS(block),
+        [CS_LAYER_NORM] = ROWS(norm),   [CS_LAYER_PROJECTOR] = ROWS(projector),
+        [CS_LAYER_HEAD] = ROWS(head),
+    };
+    return kinds[kind];
+}
+
+struct cs_keep_rows cs_keep_held_rows(enum cs_layer_kind kind)
+{
+    static const struct cs_keep_rows blocks = ROWS(block_held);
+    const struct cs_keep_rows none = {NULL, 0};
+    return kind == CS_LAYER_BLOCK ? blocks : none;
+}
+
+const struct cs_keep_row *cs_keep_find(enum cs_layer_kind kind, enum cs_keep array)
+{
+    const struct cs_keep_rows rows = cs_keep_rows(kind);
+    for (int i = 0; i < rows.n; i++)
+        if (rows.row[i].array == array)
+            return &rows.row[i];
+    return NULL;
+}
+
+bool cs_keep_is_kept(const struct cs_keep_row *row, const struct cs_layer *layer,
+                     enum cs_recompute level)
+{
+    return (layer->needs_weight_grad || !row->is_for_weights) && level < row->redone;
+}
+
+bool cs_keep_can_redo(enum cs_layer_kind kind)
+{
+    const struct cs_keep_rows rows = cs_keep_rows(kind);
+    for (int i = 0; i < rows.n; i++)
+        if (rows.row[i].redone < CS_RECOMPUTES)
+            return true;
+    return false;
+}
+
+int64_t cs_keep_columns(const struct cs_arch *a, const struct cs_layer *layer,
+                        enum cs_columns columns)
+{
+    const struct cs_attention *attention =
+        &a->attention[layer->attention > 0 ? layer->attention : 0];
+    switch (columns) {
+    case CS_COLUMNS_WIDTH:
+        return a->width;
+    case CS_COLUMNS_IN:
+        return a->in_width;
+    case CS_COLUMNS_Q:
+        return cs_attention_q_width(attention);
+    case CS_COLUMNS_QKV:
+        return cs_attention_q_width(attention) + 2 * cs_attention_kv_width(attention);
+    case CS_COLUMNS_HEADS:
+        return attention->n_heads;
+    case CS_COLUMNS_FFN:
+        return a->ffn_width;
+    case CS_COLUMNS_UP:
+        return (a->is_gated_mlp ? 2 : 1) * (int64_t)a->ffn_width;
+    case CS_COLUMNS_MID:
+        return a->n_layers == 2 ? a->ffn_width : 0;
+    case CS_COLUMNS_STAT:
+        return 2;
+    case CS_COLUMNS_SOURCE:
+        return a->kind == CS_MODULE_LLM ? 1 : (int64_t)a->channels * a->patch_size * a->patch_size;
+    case CS_COLUMNS_COUNT:
+        break;
+    }
+    return 0;
+}
+
+static bool has_backward(const struct cs_layer *layer)
+{
+    return layer->needs_input_grad || layer->needs_weight_grad;
+}
+
+/* Tensor parallelism cuts what is between two of its products. */
+static enum cs_keep_share share_of(const struct cs_keep_row *row)
+{
+    static const bool is_cut[CS_COLUMNS_COUNT] = {
+        [CS_COLUMNS_Q] = true,   [CS_COLUMNS_QKV] = true, [CS_COLUMNS_HEADS] = true,
+        [CS_COLUMNS_FFN] = true, [CS_COLUMNS_UP] = true,  [CS_COLUMNS_MID] = true,
+    };
+    return is_cut[row->columns] ? CS_KEEP_CUT : CS_KEEP_WHOLE;
+}
+
+static int64_t counted(const struct cs_arch *arch, const struct cs_layer *layer,
+                       const struct cs_keep_row *row)
+{
+    if (row->columns == CS_COLUMNS_STAT && arch->norm == CS_ARCH_RMS_NORM)
+        return 1;
+    return cs_keep_columns(arch, layer, row->columns);
+}
+
+int64_t cs_keep_elements(const struct cs_graph *graph, const struct cs_layer *layer,
+                         enum cs_recompute level, enum cs_keep_share share)
+{
+    const struct cs_arch *arch = cs_layer_arch(graph, layer);
+    const struct cs_keep_rows rows = cs_keep_rows(layer->kind);
+    int64_t n = 0;
+    for (int i = 0; i < rows.n && has_backward(layer); i++)
+        if (cs_keep_is_kept(&rows.row[i], layer, level) && (share_of(&rows.row[i]) & share) != 0)
+            n += counted(arch, layer, &rows.row[i]);
+    return n;
+}
+
+int64_t cs_keep_held_elements(const struct cs_graph *graph, const struct cs_layer *layer,
+                              enum cs_recompute level)
+{
+    const struct cs_arch *arch = cs_layer_arch(graph, layer);
+    const struct cs_keep_rows rows = cs_keep_held_rows(layer->kind);
+    int64_t n = 0;
+    for (int i = 0; i < rows.n && layer->needs_weight_grad; i++)
+        if (rows.row[i].array != CS_KEEP_DUP || !arch->is_gated_mlp)
+            n += counted(arch, layer, &rows.row[i]);
+    return n > 0 ? n + cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL) -
+                       cs_keep_elements(graph, layer, level, CS_KEEP_ALL)
+                 : 0;
+}
+
+int64_t cs_keep_made_elements(const struct cs_graph *graph, const struct cs_layer *layer)
+{
+    const struct cs_arch *arch = cs_layer_arch(graph, layer);
+    const struct cs_keep_rows rows = cs_keep_rows(layer->kind);
+    int64_t n = 0;
+    for (int i = 0; i < rows.n; i++)
+        if (rows.row[i].memory == CS_KEEP_ACTS && rows.row[i].array != CS_KEEP_X)
+            n += counted(arch, layer, &rows.row[i]);
+    return n;
+}

@@ -1,0 +1,102 @@
+/* What a layer keeps of a slot between its passes: one table, which the planner and the search count
+ * and the worker takes its memory by.
+ *
+ * An array has a row for every row of the slot that passes the layer (the head: for every row with a
+ * label) and columns that follow from the architecture. It is kept from forward to backward where
+ * the layer has a backward; some arrays are read by weight gradients only, and kept where weights
+ * train. Recompute drops arrays, from a level on: the backward makes them again. */
+#ifndef CS_MODEL_KEEPS_H
+#define CS_MODEL_KEEPS_H
+
+#include "core/model/graph.h"
+
+/* What a layer with a backward does again there instead of keeping it: nothing; norms and
+ * activation functions (no matrix product twice); its whole forward from its input. */
+enum cs_recompute { CS_RECOMPUTE_NONE, CS_RECOMPUTE_SELECTIVE, CS_RECOMPUTE_FULL, CS_RECOMPUTES };
+
+/* The arrays by name; which of them a layer has is up to its kind. */
+enum cs_keep {
+    CS_KEEP_SOURCE, /* token ids, or patches of pictures */
+    CS_KEEP_X,      /* input of the layer */
+    CS_KEEP_STAT1,  /* statistics of the rows before the first norm */
+    CS_KEEP_H1,     /* after the first norm */
+    CS_KEEP_QKV,    /* q, k and v of all heads */
+    CS_KEEP_O,      /* output of attention, before its projection */
+    CS_KEEP_LSE,    /* log-sum-exp of every head's scores */
+    CS_KEEP_X2,     /* sum after attention */
+    CS_KEEP_STAT2,
+    CS_KEEP_H2, /* after the second norm; the head: the gradient after its norm */
+    CS_KEEP_UP, /* before the activation; gated: gate and up beside each other */
+    CS_KEEP_A,  /* after the activation */
+    /* gradients that the input half of a split backward leaves to the weight half */
+    CS_KEEP_DY,
+    CS_KEEP_DX2,
+    CS_KEEP_DQKV,
+    CS_KEEP_DUP,
+    CS_KEEP_COUNT
+};
+
+/* columns of an array, by what of the architecture they follow */
+enum cs_columns {
+    CS_COLUMNS_WIDTH,  /* hidden width */
+    CS_COLUMNS_IN,     /* width of a projector's input */
+    CS_COLUMNS_Q,      /* query heads */
+    CS_COLUMNS_QKV,    /* all heads */
+    CS_COLUMNS_HEADS,  /* one number a query head */
+    CS_COLUMNS_FFN,    /* inner width of the MLP */
+    CS_COLUMNS_UP,     /* gated: twice the inner width */
+    CS_COLUMNS_MID,    /* inner width of a projector of two layers, else 0 */
+    CS_COLUMNS_STAT,   /* 2: mean and inverse deviation */
+    CS_COLUMNS_SOURCE, /* an id, or the values of a patch */
+    CS_COLUMNS_COUNT
+};
+
+enum cs_keep_memory {
+    CS_KEEP_ACTS, /* the device's act type */
+    CS_KEEP_F32,  /* fp32 on every device */
+    CS_KEEP_SLOT  /* nothing: it is read from the slot again. Plans count it as acts. */
+};
+
+struct cs_keep_row {
+    enum cs_keep array;
+    enum cs_columns columns;
+    enum cs_keep_memory memory;
+    bool is_for_weights;      /* only weight gradients read it */
+    enum cs_recompute redone; /* the first level that makes it again, CS_RECOMPUTES: none */
+};
+
+/* The arrays of a kind of layer in the order in which its forward makes them, and the gradients
+ * that are held for the weight half of a split backward. */
+struct cs_keep_rows {
+    const struct cs_keep_row *row;
+    int n;
+};
+
+struct cs_keep_rows cs_keep_rows(enum cs_layer_kind kind);
+struct cs_keep_rows cs_keep_held_rows(enum cs_layer_kind kind);
+/* NULL: such layers have no such array */
+const struct cs_keep_row *cs_keep_find(enum cs_layer_kind kind, enum cs_keep array);
+/* the layer keeps the array at that level, if it has a backward */
+bool cs_keep_is_kept(const struct cs_keep_row *row, const struct cs_layer *layer,
+                     enum cs_recompute level);
+/* full recompute can make such layers again from their input */
+bool cs_keep_can_redo(enum cs_layer_kind kind);
+/* of the layer, whose architecture is arch */
+int64_t cs_keep_columns(const struct cs_arch *arch, const struct cs_layer *layer,
+                        enum cs_columns columns);
+
+/* which arrays are counted: of the same size on every rank of tensor parallelism, or cut over them */
+enum cs_keep_share { CS_KEEP_WHOLE = 1, CS_KEEP_CUT = 2, CS_KEEP_ALL = 3 };
+
+/* Numbers a row that a layer keeps from forward to backward at that level, 0 without a backward.
+ * Plans count fp32 as elements like any other, of RMS statistics the one number that is used, and
+ * rows of the head with and without a label. */
+int64_t cs_keep_elements(const struct cs_graph *graph, const struct cs_layer *layer,
+                         enum cs_recompute level, enum cs_keep_share share);
+/* ... that its input half holds beside: gradients, and what recompute made again */
+int64_t cs_keep_held_elements(const struct cs_graph *graph, const struct cs_layer *layer,
+                              enum cs_recompute level);
+/* ... that its forward makes in the act type beside its input and output, kept or not */
+int64_t cs_keep_made_elements(const struct cs_graph *graph, const struct cs_layer *layer);
+
+#endif
