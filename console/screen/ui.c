@@ -75,7 +75,7 @@ static void draw_now(struct ui *ui)
     if (cols != cs_canvas_cols(ui->canvas) || rows != cs_canvas_rows(ui->canvas))
         cs_canvas_resize(ui->canvas, cols, rows);
     ui->store->now_ns = cs_wall_ns();
-    ui->store->is_measured_held = ui->screen.is_held;
+    ui->store->is_measured_held = ui->screen.at.is_held;
     bool is_more = cs_screen_prepare(ui->store, &ui->screen);
     cs_screen_draw(ui->store, &ui->screen, ui->canvas);
     cs_term_flush(ui->term, ui->canvas);

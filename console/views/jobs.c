@@ -296,8 +296,7 @@ static unsigned open_job(struct cs_screen *screen, const struct cs_store *store,
         return CS_DO_DRAW;
     screen->cursor_job = job->id;
     screen->view = CS_VIEW_PIPELINE;
-    screen->stage_top = screen->model_top = screen->plan_top = screen->plan_cursor = 0;
-    screen->is_log_still = screen->is_held = false;
+    screen->at = (struct cs_screen_place){0};
     return job->id != store->job ? CS_DO_SELECT : CS_DO_DRAW;
 }
 

@@ -56,7 +56,7 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
 {
     const struct cs_store_lines *logs = &store->logs;
     int64_t oldest = logs->total - logs->n;
-    int64_t bottom = screen->is_log_still ? screen->log_bottom : logs->total - 1;
+    int64_t bottom = screen->at.is_log_still ? screen->at.log_bottom : logs->total - 1;
     struct cs_fields fields = {0};
     char rank[16] = "all ranks";
     if (screen->log_rank != CS_RANK_ALL)
@@ -65,7 +65,7 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
                   cs_log_level_name(screen->log_level));
     cs_fields_add(&fields, CS_STYLE_DIM, 2, "%d of %lld lines kept", logs->n,
                   (long long)logs->total);
-    cs_fields_add(&fields, CS_STYLE_DIM, 1, screen->is_log_still ? "[still]" : "[follow]");
+    cs_fields_add(&fields, CS_STYLE_DIM, 1, screen->at.is_log_still ? "[still]" : "[follow]");
     cs_fields_draw(&fields, area, 1, 0);
     int shown[CS_CANVAS_MAX], n = 0, room = area.h - 1;
     bottom = bottom < logs->total ? bottom : logs->total - 1;
@@ -86,7 +86,7 @@ static void move(struct cs_screen *screen, const struct cs_store *store, int row
 {
     const struct cs_store_lines *logs = &store->logs;
     int64_t oldest = logs->total - logs->n;
-    int64_t at = screen->is_log_still ? screen->log_bottom : logs->total - 1;
+    int64_t at = screen->at.is_log_still ? screen->at.log_bottom : logs->total - 1;
     int step = rows > 0 ? 1 : -1;
     for (int left = rows * step; left > 0;) {
         int64_t next = at + step;
@@ -94,7 +94,7 @@ static void move(struct cs_screen *screen, const struct cs_store *store, int row
                !is_shown(screen, cs_store_line(logs, (int)(next - oldest))))
             next += step;
         if (next >= logs->total) {
-            screen->is_log_still = false;
+            screen->at.is_log_still = false;
             return;
         }
         if (next < oldest)
@@ -102,8 +102,8 @@ static void move(struct cs_screen *screen, const struct cs_store *store, int row
         at = next;
         left--;
     }
-    screen->is_log_still = true;
-    screen->log_bottom = at;
+    screen->at.is_log_still = true;
+    screen->at.log_bottom = at;
 }
 
 static unsigned next_level(struct cs_screen *screen, const struct cs_store *store, int argument)
@@ -128,8 +128,8 @@ static unsigned next_rank(struct cs_screen *screen, const struct cs_store *store
 static unsigned follow(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
     (void)argument;
-    screen->is_log_still = !screen->is_log_still;
-    screen->log_bottom = store->logs.total - 1;
+    screen->at.is_log_still = !screen->at.is_log_still;
+    screen->at.log_bottom = store->logs.total - 1;
     return CS_DO_DRAW;
 }
 

@@ -308,7 +308,7 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
     frame.has_boxes = n <= room;
     if (!frame.has_boxes)
         n = make_lines(store->model.graph, groups, n_groups, false, lines);
-    int top = n > room ? screen->model_top : 0;
+    int top = n > room ? screen->at.model_top : 0;
     top = top > n - room ? n - room : top;
     top = top > 0 ? top : 0;
     cs_grid_title(&grid, area, frame.width + 2, 0);
@@ -325,7 +325,7 @@ static void move(struct cs_screen *screen, const struct cs_store *store, int row
 {
     int n_layers = store->model.graph ? store->model.graph->n_layers : 0;
     int last = 2 * n_layers + 8; /* a module has a few more rows than layers */
-    screen->model_top = cs_screen_clamp(screen->model_top + rows, 0, last);
+    screen->at.model_top = cs_screen_clamp(screen->at.model_top + rows, 0, last);
 }
 
 const struct cs_view_ops cs_view_model = {

@@ -39,7 +39,8 @@ static struct parts share_rows(const struct cs_store *store, const struct cs_scr
     int n_charts = (p.has_predicted ? 1 : 0) + (p.has_measured ? 1 : 0);
     int left = height - 1 - n_charts; /* summary, an axis per chart */
     int n = store->n_stages < MAX_SHOWN ? store->n_stages : MAX_SHOWN;
-    p.first = screen->stage_top < store->n_stages - n ? screen->stage_top : store->n_stages - n;
+    p.first =
+        screen->at.stage_top < store->n_stages - n ? screen->at.stage_top : store->n_stages - n;
     p.first = p.first > 0 ? p.first : 0;
     p.has_table = left >= (n_charts + 1) * n + 1 || left >= (n_charts + 1) * 4 + 1;
     int per_stage = n_charts + (p.has_table ? 1 : 0), fixed = p.has_table ? 1 : 0;
@@ -51,7 +52,7 @@ static struct parts share_rows(const struct cs_store *store, const struct cs_scr
     p.n = n < fits ? n : fits > 0 ? fits : 0;
     if (p.n < store->n_stages) {
         int last = store->n_stages - p.n;
-        p.first = screen->stage_top < last ? screen->stage_top : last;
+        p.first = screen->at.stage_top < last ? screen->at.stage_top : last;
     }
     left -= fixed + per_stage * p.n;
     p.has_legend = left >= 1;
@@ -113,7 +114,7 @@ static void draw_summary(const struct cs_store *store, const struct cs_screen *s
                       store->model.spec->stages);
     if (screen->zoom > 1)
         cs_fields_add(&fields, CS_STYLE_DIM, 3, "zoom %dx", screen->zoom);
-    cs_fields_add(&fields, CS_STYLE_DIM, 2, screen->is_held ? "[held]" : "[follow]");
+    cs_fields_add(&fields, CS_STYLE_DIM, 2, screen->at.is_held ? "[held]" : "[follow]");
     cs_fields_draw(&fields, area, 1, 0);
 }
 
@@ -316,7 +317,7 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
 
 static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
 {
-    screen->stage_top = cs_screen_clamp(screen->stage_top + rows, 0, store->n_stages - 1);
+    screen->at.stage_top = cs_screen_clamp(screen->at.stage_top + rows, 0, store->n_stages - 1);
 }
 
 static unsigned zoom(struct cs_screen *screen, const struct cs_store *store, int argument)
@@ -337,7 +338,7 @@ static unsigned hold(struct cs_screen *screen, const struct cs_store *store, int
 {
     (void)store;
     (void)argument;
-    screen->is_held = !screen->is_held;
+    screen->at.is_held = !screen->at.is_held;
     return CS_DO_DRAW;
 }
 
@@ -354,7 +355,7 @@ static unsigned show_whatif(struct cs_screen *screen, const struct cs_store *sto
     (void)store;
     (void)argument;
     if (screen->plan_part != CS_PLAN_WHATIF)
-        screen->plan_top = screen->plan_cursor = 0;
+        screen->at.plan_top = screen->at.plan_cursor = 0;
     screen->plan_part = CS_PLAN_WHATIF;
     cs_screen_show(screen, CS_VIEW_PLAN);
     return CS_DO_DRAW;

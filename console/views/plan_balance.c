@@ -159,7 +159,7 @@ static int draw_rules(const struct cs_batch *b, const struct cs_screen *screen, 
                  range.least / range.mean, range.most / range.mean);
     for (int i = 0; i < CS_BALANCE_HOWS; i++) {
         draw_rule(b, &b->rule[order[i]], &range, best, screen, area, y + 1 + i);
-        if (i == screen->plan_cursor)
+        if (i == screen->at.plan_cursor)
             cs_draw(area, 1, y + 1 + i, CS_STYLE_TITLE, cs_glyph(screen->glyphs, CS_GLYPH_CURSOR));
     }
     return 1 + CS_BALANCE_HOWS;
@@ -169,7 +169,7 @@ static int draw_rules(const struct cs_batch *b, const struct cs_screen *screen, 
 static void draw_bars(const struct cs_batch *b, const struct cs_screen *screen, struct cs_area area,
                       int y)
 {
-    int cursor = screen->plan_cursor < CS_BALANCE_HOWS ? screen->plan_cursor : 0;
+    int cursor = screen->at.plan_cursor < CS_BALANCE_HOWS ? screen->at.plan_cursor : 0;
     const struct cs_batch_rule *rule = &b->rule[order[cursor]];
     double most = range_of(b).most;
     int label = 18, width = area.w - label - 2, room = area.h - y - 1;

@@ -9,7 +9,7 @@ static unsigned show_part(struct cs_screen *screen, const struct cs_store *store
 {
     (void)store;
     if ((int)screen->plan_part != argument)
-        screen->plan_top = screen->plan_cursor = 0;
+        screen->at.plan_top = screen->at.plan_cursor = 0;
     screen->plan_part = (enum cs_plan_part)argument;
     screen->has_help = false;
     return CS_DO_DRAW;
@@ -31,7 +31,7 @@ static unsigned look_at(struct cs_screen *screen, const struct cs_store *store,
     screen->variant_job = store->job;
     screen->variant = *variant;
     if (screen->plan_part != CS_PLAN_WHATIF)
-        screen->plan_top = 0;
+        screen->at.plan_top = 0;
     return CS_DO_DRAW;
 }
 
@@ -99,9 +99,9 @@ static unsigned look_at_row(struct cs_screen *screen, const struct cs_store *sto
     const struct cs_whatif *w = &store->previews.whatif;
     (void)argument;
     if (screen->plan_part != CS_PLAN_WHATIF || !store->model.base.plan ||
-        screen->plan_cursor >= w->n)
+        screen->at.plan_cursor >= w->n)
         return CS_DO_DRAW;
-    const struct cs_whatif_row *row = &w->row[screen->plan_cursor];
+    const struct cs_whatif_row *row = &w->row[screen->at.plan_cursor];
     if (!row->is_variant) {
         cs_str_copy(screen->message, sizeof screen->message,
                     row->error[0]
@@ -144,7 +144,7 @@ static unsigned next_rows(struct cs_screen *screen, const struct cs_store *store
     (void)store;
     (void)argument;
     screen->plan_rows = (enum cs_plan_rows)(((int)screen->plan_rows + 1) % CS_PLAN_ROWS_COUNT);
-    screen->plan_top = 0;
+    screen->at.plan_top = 0;
     return CS_DO_DRAW;
 }
 

@@ -57,7 +57,7 @@ static int rows_of(const struct cs_screen *screen, const struct cs_store *store)
 void cs_plan_move(struct cs_screen *screen, const struct cs_store *store, int rows)
 {
     bool has_cursor = screen->plan_part == CS_PLAN_WHATIF || screen->plan_part == CS_PLAN_BALANCE;
-    int *at = has_cursor ? &screen->plan_cursor : &screen->plan_top;
+    int *at = has_cursor ? &screen->at.plan_cursor : &screen->at.plan_top;
     int last = rows_of(screen, store) - 1;
     *at = cs_screen_clamp(*at + rows, 0, last > 0 ? last : 0);
 }

@@ -155,7 +155,7 @@ void cs_plan_memory_draw(const struct cs_store *store, const struct cs_screen *s
     struct cs_grid grid = {.column = memory_columns, .n_columns = c.n_columns};
     int n = p->forecast.n_ranks, room = area.h - 2 < MAX_SHOWN ? area.h - 2 : MAX_SHOWN;
     struct cs_plan_rows_shown rows =
-        cs_plan_rows_share(screen, n, room, is_chosen ? screen->plan_top : 0);
+        cs_plan_rows_share(screen, n, room, is_chosen ? screen->at.plan_top : 0);
     int64_t cap = store->model.device->mem_bytes;
     double whole = (double)(cap > 0 ? cap : p->memory[p->peak_rank].total);
     c.n = rows.n;
@@ -262,7 +262,7 @@ static void draw_whatif_foot(const struct cs_store *store, const struct cs_scree
 {
     const struct cs_whatif *w = &store->previews.whatif;
     const struct cs_whatif_row *row =
-        screen->plan_cursor < w->n ? &w->row[screen->plan_cursor] : NULL;
+        screen->at.plan_cursor < w->n ? &w->row[screen->at.plan_cursor] : NULL;
     const char *note = "* shown   delta: of the time per slot   Enter shows the row";
     char whole[192];
     int64_t cap = store->model.device->mem_bytes;
@@ -294,7 +294,7 @@ void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *s
     const struct cs_whatif *w = &store->previews.whatif;
     struct cells c = {.n_columns = (int)CS_ARRAY_LEN(whatif_columns)};
     struct cs_grid grid = {.column = whatif_columns, .n_columns = c.n_columns};
-    int room = area.h - 2, total = whatif_rows(store), top = screen->plan_cursor - room + 1;
+    int room = area.h - 2, total = whatif_rows(store), top = screen->at.plan_cursor - room + 1;
     struct cs_variant shown;
     bool has_shown = cs_plan_variant(store, screen, &shown);
     (void)is_chosen;
@@ -303,7 +303,7 @@ void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *s
     c.n = w->n;
     for (int i = 0; i < w->n; i++)
         fill_whatif(&w->row[i],
-                    i == screen->plan_cursor ? cs_glyph(screen->glyphs, CS_GLYPH_CURSOR) : " ",
+                    i == screen->at.plan_cursor ? cs_glyph(screen->glyphs, CS_GLYPH_CURSOR) : " ",
                     has_shown && w->row[i].is_variant && w->row[i].kind == CS_WHATIF_VARIANT &&
                         cs_variant_is_equal(&w->row[i].variant, &shown, store->model.graph),
                     store->model.device->mem_bytes, c.text[i]);
@@ -321,7 +321,7 @@ void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *s
                     screen->glyphs, &c.cell[(top + i) * c.n_columns]);
         if (row->error[0])
             draw_refused(row, &grid, screen->glyphs, area, 1 + i);
-        if (top + i == screen->plan_cursor)
+        if (top + i == screen->at.plan_cursor)
             cs_restyle(cs_area_part(area, 0, 1 + i, area.w, 1), CS_STYLE_CURSOR);
     }
     draw_whatif_foot(store, screen, total - room, area, 1 + (room > 0 ? room : 1));
@@ -387,7 +387,7 @@ void cs_plan_path_draw(const struct cs_store *store, const struct cs_screen *scr
     struct cells c = {.n_columns = (int)CS_ARRAY_LEN(path_columns)};
     struct cs_grid grid = {.column = path_columns, .n_columns = c.n_columns};
     int room = area.h - 2 < MAX_SHOWN ? area.h - 2 : MAX_SHOWN;
-    int last = p->n_links - room, top = is_chosen ? screen->plan_top : 0;
+    int last = p->n_links - room, top = is_chosen ? screen->at.plan_top : 0;
     top = top < last ? top : last;
     top = top > 0 ? top : 0;
     c.n = p->n_links - top < room ? p->n_links - top : room;

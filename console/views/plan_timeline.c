@@ -211,7 +211,7 @@ void cs_plan_timeline_draw(const struct cs_store *store, const struct cs_screen 
     c.has_legend = left >= 4;
     left -= (c.has_path ? PATH : 0) + (c.has_legend ? LEGEND : 0);
     struct cs_plan_rows_shown rows =
-        cs_plan_rows_share(screen, n, left, is_chosen ? screen->plan_top : 0);
+        cs_plan_rows_share(screen, n, left, is_chosen ? screen->at.plan_top : 0);
     draw_axis(&c, 0);
     for (int i = 0; i < rows.n; i++) {
         int32_t first = (rows.first + i) * rows.per;

@@ -44,6 +44,17 @@ enum cs_prompt {
 
 enum { CS_RANK_ALL = -100, CS_ZOOM_MAX = 64, CS_BATCH_DEFAULT_RANKS = 4 };
 
+/* Where the reader stands in the selected job: all zero, at the beginning, when another is opened. */
+struct cs_screen_place {
+    int model_top;      /* Model: first row shown */
+    int stage_top;      /* Pipeline: first stage shown */
+    bool is_held;       /* Pipeline: the timeline stands still */
+    int plan_top;       /* Plan: first row of the part */
+    int plan_cursor;    /* Plan: row of What-if, rule of Balance */
+    bool is_log_still;  /* Logs: not following */
+    int64_t log_bottom; /* then: number of the lowest line, counted from 0 since the selection */
+};
+
 /* One view is shown (others may stand beside it); at most one prompt is open, about `order`.
  * Zero-initialise, then cs_screen_init. */
 struct cs_screen {
@@ -56,19 +67,16 @@ struct cs_screen {
     bool has_help;
     int help_top;
 
+    struct cs_screen_place at;
     int64_t cursor_job; /* Jobs; 0: the first */
-    int model_top;      /* Model: first row shown */
 
-    int stage_top;       /* Pipeline: first stage shown */
+    /* Pipeline, and the timeline of Plan */
     int zoom;            /* 1, 2, 4 .. CS_ZOOM_MAX */
     double scroll;       /* start of the window, share of the whole, 0..1 */
     enum cs_scale scale; /* same time axis for predicted and measured */
-    bool is_held;        /* the timeline stands still */
 
     enum cs_plan_part plan_part;
     enum cs_plan_rows plan_rows;
-    int plan_top;     /* first row of the part */
-    int plan_cursor;  /* What-if: row; Balance: rule */
     bool has_variant; /* a preview of job variant_job, else the job's own plan */
     int64_t variant_job;
     struct cs_variant variant;
@@ -80,9 +88,7 @@ struct cs_screen {
     bool gpus_of_job; /* only those of the selected job */
 
     enum cs_log_level log_level;
-    int log_rank;       /* CS_RANK_ALL or a rank as in the store */
-    bool is_log_still;  /* not following */
-    int64_t log_bottom; /* then: number of the lowest line, counted from 0 since the selection */
+    int log_rank; /* CS_RANK_ALL or a rank as in the store */
 
     enum cs_prompt prompt;
     const struct cs_job_order *order; /* that the prompt is about */

@@ -1,5 +1,5 @@
-/* Variants of a plan request: another schedule, other slots, another cut, other ranks per branch.
- * What the Plan view previews; nothing is submitted. Pure.
+/* Variants of a plan request: another schedule, other slots (microbatches), another cut, other ranks
+ * per branch. What the Plan view previews; nothing is submitted. Pure.
  *
  * The job's own variant is the plan that the daemon sent. Every other one is planned anew from the
  * specification, but for those that only order the same stages differently. Some schedules ask for
