@@ -35,18 +35,56 @@ static enum cs_status pause_job(struct cs_cmd *cmd, struct cs_err *err)
     return give(cmd, request, "pausing after this step", err);
 }
 
-static enum cs_status resume_job(struct cs_cmd *cmd, struct cs_err *err)
-{
-    json_t *request = NULL;
-    CS_TRY(cs_cmd_job_request(cmd, cs_job_order_resume.message, &request, err));
-    return give(cmd, request, "resuming", err);
-}
-
 static enum cs_status checkpoint_job(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *request = NULL;
     CS_TRY(cs_cmd_job_request(cmd, cs_job_order_checkpoint.message, &request, err));
     return give(cmd, request, "a checkpoint follows this step", err);
+}
+
+/* --- resume ----------------------------------------------------------------------------------- */
+
+struct resume_values {
+    struct cs_cmd_common common;
+    bool replan;
+};
+
+/* clang-format off */
+static const struct cs_option resume_options[] = {
+    {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "plan again: another plan than previewed is fine", offsetof(struct resume_values, replan)},
+};
+
+/* clang-format on */
+
+/* The layout of a script's job; what it trains is compared by the daemon. */
+static enum cs_status add_script(struct cs_cmd *cmd, const char *script, json_t *request,
+                                 struct cs_err *err)
+{
+    struct cs_script_result result;
+    struct cs_here here;
+    CS_TRY(cs_cmd_here(cmd, &here, err));
+    CS_TRY(cs_cmd_eval(script, true, &here, &result, err));
+    cs_msg_set_str(request, "plan_hash", cs_msg_str(result.document, "plan_hash", ""));
+    cs_msg_set(request, "spec", json_incref(result.document));
+    cs_script_result_free(&result);
+    return CS_OK;
+}
+
+static enum cs_status resume_job(struct cs_cmd *cmd, struct cs_err *err)
+{
+    const struct resume_values *v = cmd->values;
+    json_t *request = NULL;
+    CS_TRY(cs_cmd_job_request(cmd, cs_job_order_resume.message, &request, err));
+    const char *script = cmd->n > 1 ? cmd->args[1] : NULL;
+    enum cs_status status = script != NULL ? add_script(cmd, script, request, err) : CS_OK;
+    if (status != CS_OK) {
+        json_decref(request);
+        return status;
+    }
+    if (v->replan)
+        cs_msg_set_bool(request, "replan", true);
+    return give(cmd, request,
+                script != NULL ? "resuming under the layout of the script" : "resuming", err);
 }
 
 /* --- stop ------------------------------------------------------------------------------------- */
@@ -75,9 +113,14 @@ static enum cs_status stop_job(struct cs_cmd *cmd, struct cs_err *err)
 /* --- rows ------------------------------------------------------------------------------------- */
 
 #define OPTIONS_pause      CS_COMMAND_NO_OPTIONS
-#define OPTIONS_resume     CS_COMMAND_NO_OPTIONS
+#define OPTIONS_resume     CS_COMMAND_OPTIONS(resume_options, struct resume_values)
 #define OPTIONS_stop       CS_COMMAND_OPTIONS(stop_options, struct stop_values)
 #define OPTIONS_checkpoint CS_COMMAND_NO_OPTIONS
+
+#define ARGS_pause      .usage = "[options] ID", .max_args = 1
+#define ARGS_resume     .usage = "[options] ID [SCRIPT]", .max_args = 2
+#define ARGS_stop       .usage = "[options] ID", .max_args = 1
+#define ARGS_checkpoint .usage = "[options] ID", .max_args = 1
 
 #define X(id, letter, message, least_role, question, text)                                         \
     const struct cs_command cs_command_##id = {                                                    \
@@ -85,11 +128,10 @@ static enum cs_status stop_job(struct cs_cmd *cmd, struct cs_err *err)
         .key = letter,                                                                             \
         .role = least_role,                                                                        \
         .confirm = question,                                                                       \
-        .usage = "[options] ID",                                                                   \
         .help = text,                                                                              \
         .run = id##_job,                                                                           \
         .min_args = 1,                                                                             \
-        .max_args = 1,                                                                             \
+        ARGS_##id,                                                                                 \
         OPTIONS_##id,                                                                              \
     };
 CS_JOB_ORDER_TABLE(X)

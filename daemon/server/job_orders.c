@@ -10,7 +10,7 @@
 #include "core/model/spec.h"
 #include "core/wire/wire.h"
 #include "server/job_life.h"
-#include "server/node.h"
+#include "server/job_spec.h"
 
 enum cs_status cs_job_checkpoint(struct cs_job *job, struct cs_err *err)
 {
@@ -18,11 +18,13 @@ enum cs_status cs_job_checkpoint(struct cs_job *job, struct cs_err *err)
     return cs_job_tell(job, cs_msg_new("runner.checkpoint"), err);
 }
 
-enum cs_status cs_job_resume(struct cs_job *job, struct cs_err *err)
+enum cs_status cs_job_resume(struct cs_job *job, const struct cs_job_relayout *how,
+                             struct cs_err *err)
 {
     CS_TRY(cs_job_allow(job, CS_ORDER_RESUME, "resume", err));
     if (job->server->is_draining)
         return cs_fail(err, CS_REFUSED, "the daemon is draining and starts no jobs");
+    CS_TRY(cs_job_spec_change(job, how, err));
     job->row.ended_ns = 0;
     cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_QUEUED});
     cs_jobs_start_queued(job->server);
@@ -45,52 +47,6 @@ enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err)
     return CS_OK;
 }
 
-/* Ranks a spec asks for; the daemon counts, it does not plan. */
-static int64_t ranks_of(const struct cs_spec *spec)
-{
-    int64_t sum = 0, most = 0;
-    for (int i = 0; i < spec->n_parallel; i++) {
-        sum += spec->parallel[i].pp;
-        most = spec->parallel[i].pp > most ? spec->parallel[i].pp : most;
-    }
-    /* colocated and copied encoders use the ranks of the LLM; every replica has ranks of its own */
-    return spec->dp * (strcmp(spec->modality, "encoder-parallel") == 0 ? sum : most);
-}
-
-/* CPU ranks or GPUs, as the plan's cluster says; more than there are would queue forever. */
-static enum cs_status choose_devices(const struct cs_server *server, const struct cs_spec *spec,
-                                     struct cs_job_row *row, struct cs_err *err)
-{
-    struct cs_cluster cluster;
-    CS_TRY(cs_cluster_read_here(spec->cluster, cs_node_here(server), &cluster, err));
-    CS_TRY(cs_spec_check_precision(spec, cluster.device->name, err));
-    const bool is_gpu = strcmp(cluster.device->name, "cpu") != 0;
-    const long long offered = (long long)cs_node_offers(server, is_gpu);
-    snprintf(row->device, sizeof(row->device), "%s", is_gpu ? "cuda" : "cpu");
-    row->ranks = ranks_of(spec);
-    if (is_gpu && offered == 0)
-        return cs_fail(err, CS_PLAN,
-                       "the plan is for %s and this node offers no GPU (%s); device = \"cpu\" runs "
-                       "it on CPU cores",
-                       cluster.device->name, cs_node_gpus_note(server));
-    if (row->ranks > offered)
-        return cs_fail(err, CS_PLAN, "the plan needs %lld ranks, this node offers %lld %s",
-                       (long long)row->ranks, offered, is_gpu ? "GPUs" : "CPU devices");
-    return CS_OK;
-}
-
-static enum cs_status write_spec(const struct cs_job *job, const json_t *spec, struct cs_err *err)
-{
-    char path[CS_PATH_CAP];
-    struct cs_buf text = {0};
-    CS_TRY(cs_mkdirs(job->row.dir, err));
-    CS_TRY(cs_path(path, err, "%s/spec.json", job->row.dir));
-    cs_json_canonical(spec, &text);
-    enum cs_status st = cs_write_file_atomic(path, cs_buf_str(&text), text.len, 0600, err);
-    cs_buf_free(&text);
-    return st;
-}
-
 enum cs_status cs_job_submit(struct cs_server *server, const json_t *document,
                              const char *plan_hash, bool replan, const char *owner, int64_t *id,
                              struct cs_err *err)
@@ -103,21 +59,16 @@ enum cs_status cs_job_submit(struct cs_server *server, const json_t *document,
     struct cs_arena *arena = cs_arena_new(0);
     json_t *copy = json_copy((json_t *)(uintptr_t)document);
     CS_ASSERT(copy != NULL);
-    if (replan)
-        json_object_set_new(copy, "plan_hash", json_string(""));
-    else if (plan_hash[0])
-        json_object_set_new(copy, "plan_hash", json_string(plan_hash));
+    cs_job_spec_expect(copy, plan_hash, replan);
     enum cs_status st = cs_spec_read(copy, arena, &spec, err);
     if (st != CS_OK)
         goto out;
-    st = choose_devices(server, spec, &row, err);
+    st = cs_job_spec_take(server, spec, &row, err);
     if (st != CS_OK)
         goto out;
     snprintf(row.name, sizeof(row.name), "%s", spec->name);
     snprintf(row.state, sizeof(row.state), "%s", cs_job_state_row(CS_STATE_QUEUED)->name);
     snprintf(row.owner, sizeof(row.owner), "%s", owner);
-    snprintf(row.spec_hash, sizeof(row.spec_hash), "%s", spec->hash);
-    snprintf(row.plan_hash, sizeof(row.plan_hash), "%s", spec->plan_hash);
     row.steps = spec->steps;
     row.submitted_ns = cs_wall_ns();
     st = cs_db_job_add(server->db, &row, err);
@@ -126,7 +77,7 @@ enum cs_status cs_job_submit(struct cs_server *server, const json_t *document,
     struct cs_job *job = cs_job_add(server, &row);
     snprintf(job->row.dir, sizeof(job->row.dir), "%s/jobs/%lld", server->state_dir,
              (long long)row.id);
-    st = write_spec(job, copy, err);
+    st = cs_job_spec_write(job, "spec.json", copy, err);
     if (st == CS_OK) /* promised to the client: on disk before the answer */
         st = cs_db_job_save(server->db, &job->row, true, err);
     if (st != CS_OK) {

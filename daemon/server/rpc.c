@@ -135,7 +135,16 @@ static enum cs_status do_pause(struct call *c, struct cs_err *err)
 
 static enum cs_status do_resume(struct call *c, struct cs_err *err)
 {
-    return give_order(c, cs_job_resume, err);
+    struct cs_job *job;
+    const struct cs_job_relayout how = {
+        .spec = cs_msg_obj(c->request, "spec"),
+        .plan_hash = cs_msg_str(c->request, "plan_hash", ""),
+        .is_replan = cs_msg_bool(c->request, "replan", false),
+    };
+    CS_TRY(find_job(c, &job, err));
+    CS_TRY(cs_job_resume(job, &how, err));
+    cs_msg_set_int(c->reply, "job", job->row.id);
+    return CS_OK;
 }
 
 static enum cs_status do_checkpoint(struct call *c, struct cs_err *err)

@@ -484,6 +484,60 @@ static void learning_rates_equal_the_formulas(void **state)
     assert_true(fabs(cs_spec_lr(&spec, 0) - 1) <= 0);
 }
 
+/* Every key of the table is on one side: a job with another layout trains the same, any other change
+ * is named with both values. */
+static void layout_is_apart_from_what_is_trained(void **state)
+{
+    static const struct {
+        const char *path, *value, *difference, *a,
+            *b; /* difference NULL: of the layout or a label */
+    } cases[] = {
+        {"plan.parallel.llm.pp",        "2",                 NULL,                    "",                        ""           },
+        {"plan.parallel.llm.recompute", "\"full\"",          NULL,                    "",                        ""           },
+        {"plan.dp",                     "2",                 NULL,                    "",                        ""           },
+        {"plan.slots",                  "8",                 NULL,                    "",                        ""           },
+        {"plan.schedule",               "\"gpipe\"",         NULL,                    "",                        ""           },
+        {"plan.modality",               "\"encoder-first\"", NULL,                    "",                        ""           },
+        {"balance",                     "\"lpt\"",           NULL,                    "",                        ""           },
+        {"plan_hash",                   "\"abc\"",           NULL,                    "",                        ""           },
+        {"optimizer.lr",                "0.25",              "optimizer.lr",          "",                        "0.25"       },
+        {"optimizer.clip",              "1",                 NULL,                    "",                        ""           },
+        {"seed",                        "99",                "seed",                  "0",                       "99"         },
+        {"plan.seq_tokens",             "256",               "plan.seq_tokens",       "128",                     "256"        },
+        {"model.rules.0.glob",          "\"llm*\"",          "model.rules[0].glob",   "\"*\"",                   "\"llm*\""   },
+        {"model.modules.0.init",        "\"weights\"",       "model.modules[0].init", "\"random\"",
+         "\"weights\""                                                                                                        },
+        {"data.json",                   "\"/x.json\"",       "data.json",             "\"/nowhere/train.json\"", "\"/x.json\""},
+        {"eval",                        "null",              NULL,                    "",                        ""           },
+        {"name",                        "\"other\"",         NULL,                    "",                        ""           },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(cases); i++) {
+        struct cs_spec_difference d;
+        json_t *job = cs_test_spec_json(NULL), *other = cs_test_spec_json(NULL);
+        mutate(other, cases[i].path, cases[i].value);
+        json_t *a = cs_spec_trained(job), *b = cs_spec_trained(other);
+        json_t *moved = cs_spec_with_layout(job, other), *c = cs_spec_trained(moved);
+        cs_spec_compare(a, b, &d);
+        assert_string_equal(d.path, cases[i].difference != NULL ? cases[i].difference : "");
+        if (cases[i].difference != NULL && cases[i].a[0] != '\0')
+            assert_string_equal(d.a, cases[i].a);
+        if (cases[i].difference != NULL)
+            assert_string_equal(d.b, cases[i].b);
+        assert_true(json_equal(a, c)); /* taking a layout changes nothing of what is trained */
+        if (cases[i].difference == NULL) {
+            json_t *back = cs_spec_with_layout(moved, job);
+            assert_true(json_equal(json_object_get(moved, "name"), json_object_get(job, "name")));
+            assert_true(json_equal(back, job));
+            json_decref(back);
+        }
+        json_t *const all[] = {job, other, a, b, c, moved};
+        for (size_t k = 0; k < CS_ARRAY_LEN(all); k++)
+            json_decref(all[k]);
+    }
+}
+
 static void table_is_fit_for_a_manual(void **state)
 {
     int n = 0;
@@ -511,6 +565,7 @@ int main(void)
         cmocka_unit_test(bf16_is_refused_on_cpu_ranks_only),
         cmocka_unit_test(state_in_bf16_needs_ranks_that_compute_in_it),
         cmocka_unit_test(learning_rates_equal_the_formulas),
+        cmocka_unit_test(layout_is_apart_from_what_is_trained),
         cmocka_unit_test(table_is_fit_for_a_manual),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,6 +113,10 @@ enum cs_spec_type {
     CS_SPEC_TYPES
 };
 
+/* What a key is of. A job may go on under another layout; it keeps its labels, and what it trains
+ * must stay. */
+enum cs_spec_side { CS_SPEC_TRAINED_SIDE, CS_SPEC_LAYOUT_SIDE, CS_SPEC_LABEL_SIDE };
+
 struct cs_spec_key {
     const char *group, *key;
     enum cs_spec_type type;
@@ -120,7 +124,7 @@ struct cs_spec_key {
     const char *accept;   /* accepted words, or NULL */
     const char *fallback; /* default as text; NULL: the key must be there; "null": may be null */
     const char *kind;     /* of modules: only for this kind ("encoder"), NULL: any */
-    bool is_layout;       /* how the job lies on its ranks, not what is trained */
+    enum cs_spec_side side;
     const char *help;
     size_t field; /* where it is read to, in the struct of its group; not for GROUP */
     int store;    /* private to spec_read.c: the type of that field */
@@ -132,7 +136,7 @@ const struct cs_spec_key *cs_spec_keys(int *n);
  */
 enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct cs_spec **out,
                             struct cs_err *err) CS_NODISCARD;
-/* What a valid document says of what is trained: all rows but those of the layout, defaults written
+/* What a valid document says of what is trained: the rows of that side, defaults written
  * out. Two jobs whose trained documents are equal train the same, on whatever ranks. NULL: no
  * memory. */
 json_t *cs_spec_trained(const json_t *root);

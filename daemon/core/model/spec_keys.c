@@ -13,45 +13,46 @@ enum { MAX_TEXT = 4096, MAX_NAME = 200 };
 #define RULE(f) offsetof(struct cs_spec_rule, f)
 #define PAR(f)  offsetof(struct cs_spec_parallel, f)
 /* First what a row is of: LAYOUT(KIND, ...) rows say how the job lies on its ranks, which may change
- * when it is resumed; all others say what is trained. */
-#define KEY_OF(lay, g, k, t, lo, hi, acc, dflt, knd, fld, st, text)                                \
+ * when it is resumed, LABEL(KIND, ...) rows are for people; all others say what is trained. */
+#define KEY_OF(side_, g, k, t, lo, hi, acc, dflt, knd, fld, st, text)                              \
     {                                                                                              \
         .group = g, .key = k, .type = CS_SPEC_##t, .min = lo, .max = hi, .accept = acc,            \
-        .fallback = dflt, .kind = knd, .is_layout = lay, .field = fld, .store = CS_STORE_##st,     \
-        .help = text                                                                               \
+        .fallback = dflt, .kind = knd, .side = CS_SPEC_##side_, .field = fld,                      \
+        .store = CS_STORE_##st, .help = text                                                       \
     }
-#define GROUP_OF(lay, g, k, dflt, text)                                                            \
-    KEY_OF(lay, g, k, GROUP, 0, 0, NULL, dflt, NULL, 0, NONE, text)
-#define INT32_OF(lay, g, k, lo, hi, dflt, fld, text)                                               \
-    KEY_OF(lay, g, k, INT, lo, hi, NULL, dflt, NULL, fld, I32, text)
-#define INT64_OF(lay, g, k, lo, hi, dflt, fld, text)                                               \
-    KEY_OF(lay, g, k, INT, lo, hi, NULL, dflt, NULL, fld, I64, text)
-#define NUMBER_OF(lay, g, k, lo, hi, dflt, fld, text)                                              \
-    KEY_OF(lay, g, k, NUMBER, lo, hi, NULL, dflt, NULL, fld, F64, text)
-#define WORD_OF(lay, g, k, acc, dflt, fld, text)                                                   \
-    KEY_OF(lay, g, k, STRING, 0, MAX_TEXT, acc, dflt, NULL, fld, STRING, text)
-#define TEXT_OF(lay, g, k, hi, dflt, fld, text)                                                    \
-    KEY_OF(lay, g, k, STRING, 0, hi, NULL, dflt, NULL, fld, STRING, text)
-#define PATH_OF(lay, g, k, dflt, fld, text)                                                        \
-    KEY_OF(lay, g, k, PATH, 0, MAX_TEXT, NULL, dflt, NULL, fld, STRING, text)
-#define FREE_OF(lay, g, k, dflt, fld, text)                                                        \
-    KEY_OF(lay, g, k, FREE, 0, 0, NULL, dflt, NULL, fld, JSON, text)
+#define GROUP_OF(side_, g, k, dflt, text)                                                          \
+    KEY_OF(side_, g, k, GROUP, 0, 0, NULL, dflt, NULL, 0, NONE, text)
+#define INT32_OF(side_, g, k, lo, hi, dflt, fld, text)                                             \
+    KEY_OF(side_, g, k, INT, lo, hi, NULL, dflt, NULL, fld, I32, text)
+#define INT64_OF(side_, g, k, lo, hi, dflt, fld, text)                                             \
+    KEY_OF(side_, g, k, INT, lo, hi, NULL, dflt, NULL, fld, I64, text)
+#define NUMBER_OF(side_, g, k, lo, hi, dflt, fld, text)                                            \
+    KEY_OF(side_, g, k, NUMBER, lo, hi, NULL, dflt, NULL, fld, F64, text)
+#define WORD_OF(side_, g, k, acc, dflt, fld, text)                                                 \
+    KEY_OF(side_, g, k, STRING, 0, MAX_TEXT, acc, dflt, NULL, fld, STRING, text)
+#define TEXT_OF(side_, g, k, hi, dflt, fld, text)                                                  \
+    KEY_OF(side_, g, k, STRING, 0, hi, NULL, dflt, NULL, fld, STRING, text)
+#define PATH_OF(side_, g, k, dflt, fld, text)                                                      \
+    KEY_OF(side_, g, k, PATH, 0, MAX_TEXT, NULL, dflt, NULL, fld, STRING, text)
+#define FREE_OF(side_, g, k, dflt, fld, text)                                                      \
+    KEY_OF(side_, g, k, FREE, 0, 0, NULL, dflt, NULL, fld, JSON, text)
 
-#define LAYOUT(kind, ...) kind##_OF(true, __VA_ARGS__)
-#define KEY(...)          KEY_OF(false, __VA_ARGS__)
-#define GROUP(...)        GROUP_OF(false, __VA_ARGS__)
-#define INT32(...)        INT32_OF(false, __VA_ARGS__)
-#define INT64(...)        INT64_OF(false, __VA_ARGS__)
-#define NUMBER(...)       NUMBER_OF(false, __VA_ARGS__)
-#define WORD(...)         WORD_OF(false, __VA_ARGS__)
-#define TEXT(...)         TEXT_OF(false, __VA_ARGS__)
-#define PATH(...)         PATH_OF(false, __VA_ARGS__)
-#define FREE(...)         FREE_OF(false, __VA_ARGS__)
+#define LAYOUT(kind, ...) kind##_OF(LAYOUT_SIDE, __VA_ARGS__)
+#define LABEL(kind, ...)  kind##_OF(LABEL_SIDE, __VA_ARGS__)
+#define KEY(...)          KEY_OF(TRAINED_SIDE, __VA_ARGS__)
+#define GROUP(...)        GROUP_OF(TRAINED_SIDE, __VA_ARGS__)
+#define INT32(...)        INT32_OF(TRAINED_SIDE, __VA_ARGS__)
+#define INT64(...)        INT64_OF(TRAINED_SIDE, __VA_ARGS__)
+#define NUMBER(...)       NUMBER_OF(TRAINED_SIDE, __VA_ARGS__)
+#define WORD(...)         WORD_OF(TRAINED_SIDE, __VA_ARGS__)
+#define TEXT(...)         TEXT_OF(TRAINED_SIDE, __VA_ARGS__)
+#define PATH(...)         PATH_OF(TRAINED_SIDE, __VA_ARGS__)
+#define FREE(...)         FREE_OF(TRAINED_SIDE, __VA_ARGS__)
 
 /* clang-format off */
 static const struct cs_spec_key keys[] = {
     WORD("", "schema", "cornstarch.job/1", "cornstarch.job/1", CS_NO_FIELD, "the version of this document"),
-    TEXT("", "name", MAX_NAME, "job", R(name), "what people call the job"),
+    LABEL(TEXT, "", "name", MAX_NAME, "job", R(name), "what people call the job"),
     INT64("", "seed", 0, MAX_INT, "0", R(seed), "of fresh parameters and of the order of samples"),
     INT64("", "steps", 1, 1e12, NULL, R(steps), "optimizer steps"),
     INT64("", "batch_samples", 1, 1048576, NULL, R(batch_samples), "samples of one step, over all ranks"),
@@ -82,7 +83,7 @@ static const struct cs_spec_key keys[] = {
     KEY("model.modules[]", "activation", STRING, 0, 64, "gelu|gelu_pytorch_tanh|gelu_new|quick_gelu|silu|swish|relu", "gelu", "projector", M(activation), STRING, "between the linear layers"),
     KEY("model.modules[]", "family", STRING, 0, 64, "mlp|linear", "mlp", "projector", M(family), STRING, "shape of the projector"),
     KEY("model.modules[]", "tokenizer", PATH, 0, MAX_TEXT, NULL, "", "llm", M(tokenizer), STRING, "directory of the tokenizer; empty: dir"),
-    KEY("model.modules[]", "mask", STRING, 0, 64, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix", "causal", "llm", M(mask), STRING, "who attends to whom; in transformers LLaVA is causal, Gemma 3 image_bidir"),
+    KEY("model.modules[]", "mask", STRING, 0, 64, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix", "causal", "llm", M(mask), STRING, "who attends to whom; in transformers LLaVA is causal, Gemma 3 image_bidir; a model whose layers have windows of their own (use_sliding_window of Qwen2) keeps them and takes causal only"),
     KEY("model.modules[]", "window", INT, 0, 16777216, NULL, "0", "llm", M(window), I32, "tokens that one sees, itself included; mask window"),
     KEY("model.modules[]", "prefix", INT, 0, 16777216, NULL, "0", "llm", M(prefix), I32, "first tokens of a document that see each other both ways; mask prefix"),
 

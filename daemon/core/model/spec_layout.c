@@ -84,7 +84,7 @@ static json_t *trained_object(const json_t *object, const char *group)
     for (int i = 0; i < n; i++) {
         const struct cs_spec_key *key = &keys[i];
         const bool is_ours = key->kind == NULL || (kind != NULL && strcmp(key->kind, kind) == 0);
-        if (strcmp(key->group, group) != 0 || key->is_layout || !is_ours)
+        if (strcmp(key->group, group) != 0 || key->side != CS_SPEC_TRAINED_SIDE || !is_ours)
             continue;
         const json_t *given = json_object_get(object, key->key);
         json_t *missing = given == NULL ? fallback_of(key) : NULL;
@@ -187,7 +187,7 @@ json_t *cs_spec_with_layout(const json_t *job, const json_t *from)
     const struct cs_spec_key *keys = cs_spec_keys(&n);
     json_t *out = json_deep_copy(job);
     for (int i = 0; out != NULL && i < n; i++) {
-        if (!keys[i].is_layout)
+        if (keys[i].side != CS_SPEC_LAYOUT_SIDE)
             continue;
         if (keys[i].group[0] == '\0')
             take(out, from, keys[i].key);
