@@ -137,12 +137,12 @@ const struct cs_forecast_action *cs_preview_action(const struct cs_preview *p, i
 
 static bool is_message(const struct cs_forecast_action *a)
 {
-    return a->op == CS_OP_SEND || a->op == CS_OP_RECV;
+    return cs_op_is((enum cs_op)a->op, CS_OP_KIND_MESSAGE);
 }
 
 static bool is_collective(const struct cs_forecast_action *a)
 {
-    return cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMM && !is_message(a);
+    return cs_op_is((enum cs_op)a->op, CS_OP_KIND_COLLECTIVE);
 }
 
 static enum cs_preview_why why_of(const struct cs_preview *p, int32_t i)

@@ -52,7 +52,7 @@ struct cs_program {
     char hash[65];
 };
 
-/* Compute-only order of one stage as text, "F0 F1 B0 ..." (cs.lab.program, tests). A split backward
+/* Order of the compute of one stage as text, "F0 F1 B0 ..." (cs.lab.program, tests). A split backward
  * is "B0" and "W0"; slots of the next step are marked, "F0'". */
 const char *cs_program_letter(enum cs_op op);
 void cs_program_text(const struct cs_program *program, int stage, struct cs_buf *out);

@@ -1,4 +1,4 @@
-/* Traits of stages; see traits.h. */
+/* Finds which parts the backwards of stages have and which stages may run ahead. */
 #include "core/sched/traits.h"
 
 static void find_parts(const struct cs_plan *plan, struct cs_stage_traits *t)

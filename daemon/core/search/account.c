@@ -1,4 +1,4 @@
-/* What a lowered plan holds and what its step costs beside the pipeline; see trial.h. */
+/* What a lowered plan holds and what its step costs beside the pipeline. */
 #include "core/search/account.h"
 
 #include "core/base/units.h"
@@ -147,8 +147,8 @@ static struct trained trained_beside(const struct cs_trial *t, int32_t encoder)
     return all;
 }
 
-/* Gradients to 0, their norm and the update on a rank; of what replicas share each does its part.
- */
+/* Gradients to 0, their norm and the update on a rank. Of what replicas share, each does its
+ * part. */
 static int64_t measured_ns(const struct cs_trial *t, int32_t b, const struct trained *x)
 {
     const struct cs_profile_step *step = &t->problem->optimizer.step;
@@ -229,9 +229,9 @@ void cs_account_say(const struct cs_trial *t, struct cs_arena *arena, struct cs_
     static const char *const rules[] = {[CS_CUT_TRUE] = "",
                                         [CS_CUT_BLIND] = "; cut as if everything trained",
                                         [CS_CUT_LAYERS] = "; stages of equal numbers of layers"};
-    cs_duration_print(f, sizeof(f), (uint64_t)worst->fwd_ns);
-    cs_duration_print(b, sizeof(b), (uint64_t)bwd);
-    cs_bytes_print(mem, sizeof(mem), (uint64_t)plan->peak_bytes);
+    cs_duration_print(f, sizeof f, (uint64_t)worst->fwd_ns);
+    cs_duration_print(b, sizeof b, (uint64_t)bwd);
+    cs_bytes_print(mem, sizeof mem, (uint64_t)plan->peak_bytes);
     plan->why = cs_arena_printf(arena,
                                 "bottleneck %s: %d layers, F %s + B %s a slot, %d slots of a "
                                 "replica; bubble %.1f%%; largest rank %s%s%s",

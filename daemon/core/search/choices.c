@@ -1,4 +1,4 @@
-/* See choices.h. */
+/* Lists the ways one branch can be laid out, and drops those that others beat in all respects. */
 #include "core/search/choices.h"
 
 #include <string.h>

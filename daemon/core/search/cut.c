@@ -127,8 +127,8 @@ static int64_t taken(const struct cs_trial *t)
 static enum cs_status refuse(struct cs_trial *t, const struct cutter *x, struct cs_err *err)
 {
     char need[CS_UNITS_CAP], have[CS_UNITS_CAP];
-    cs_bytes_print(need, sizeof(need), (uint64_t)x->fewest);
-    cs_bytes_print(have, sizeof(have), (uint64_t)x->cap);
+    cs_bytes_print(need, sizeof need, (uint64_t)x->fewest);
+    cs_bytes_print(have, sizeof have, (uint64_t)x->cap);
     t->tight_branch = x->b;
     t->nearest = x->fewest + (t->problem->mem_bytes - x->cap);
     return cs_fail(err, CS_PLAN,

@@ -1,4 +1,4 @@
-/* Layouts and their closed-form scores; see search.h.
+/* Enumerates layouts and scores them with a closed form.
  *
  * Chain of stages with times t: (slots - 1) * max t + sum of t along the longest way (source:
  * Cornstarch, stage partition; heterogeneity reference, closed forms). Colocated encoders share
@@ -218,10 +218,10 @@ static void offer_pick(struct walk *w, int32_t ranks)
 static void finish(struct walk *w, int32_t ranks)
 {
     struct pick before[CS_SEARCH_MAX_BRANCHES];
-    memcpy(before, w->pick, sizeof(before));
+    memcpy(before, w->pick, sizeof before);
     if (shared_fit(w))
         offer_pick(w, ranks);
-    memcpy(w->pick, before, sizeof(before));
+    memcpy(w->pick, before, sizeof before);
 }
 
 static void pick_branch(struct walk *w, int32_t b, int32_t ranks);

@@ -1,4 +1,4 @@
-/* One layout under one schedule: cut, order, replay, count memory; see search.h. */
+/* One layout under one schedule: cut, order, replay, count memory. */
 #include <math.h>
 #include <string.h>
 

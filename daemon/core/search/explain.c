@@ -24,7 +24,7 @@ static int64_t slot_ns(const struct cs_search_stage *s)
 static const char *duration(const struct writer *w, int64_t ns)
 {
     char text[CS_UNITS_CAP];
-    cs_duration_print(text, sizeof(text), (uint64_t)(ns > 0 ? ns : 0));
+    cs_duration_print(text, sizeof text, (uint64_t)(ns > 0 ? ns : 0));
     return cs_arena_strdup(w->arena, text);
 }
 
@@ -205,9 +205,9 @@ static void say_memory(const struct writer *w, const char **out, int32_t *n)
     if (w->problem->mem_bytes <= 0)
         return;
     const struct cs_search_plan *plan = w->unbound;
-    cs_bytes_print(cap, sizeof(cap), (uint64_t)w->problem->mem_bytes);
+    cs_bytes_print(cap, sizeof cap, (uint64_t)w->problem->mem_bytes);
     if (!plan || plan->step_ns >= least) {
-        cs_bytes_print(need, sizeof(need), (uint64_t)best->peak_bytes);
+        cs_bytes_print(need, sizeof need, (uint64_t)best->peak_bytes);
         say(out, n,
             cs_arena_printf(w->arena,
                             "memory does not bind: %s of %s used, and without "
@@ -215,7 +215,7 @@ static void say_memory(const struct writer *w, const char **out, int32_t *n)
                             need, cap));
         return;
     }
-    cs_bytes_print(need, sizeof(need), (uint64_t)plan->peak_bytes);
+    cs_bytes_print(need, sizeof need, (uint64_t)plan->peak_bytes);
     say(out, n,
         cs_arena_printf(w->arena,
                         "memory binds: with more than %s a rank, %s would take %s "

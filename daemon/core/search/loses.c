@@ -42,6 +42,6 @@ const char *cs_search_loses(const struct cs_search_plan *best, const struct cs_s
     double percent = own > 0 ? 100.0 * (double)(its - own) / (double)own : 0;
     if (!(loss[most].ns > 0)) /* as fast when slots are full, slower on ragged ones */
         return cs_arena_printf(arena, "+%.1f%%: more on ragged slots", percent);
-    cs_duration_print(part, sizeof(part), (uint64_t)loss[most].ns);
+    cs_duration_print(part, sizeof part, (uint64_t)loss[most].ns);
     return cs_arena_printf(arena, "+%.1f%%: %s of %s", percent, part, loss[most].what);
 }

@@ -1,4 +1,4 @@
-/* See memory.h. */
+/* Adds up the memory of a rank by class. */
 #include "core/search/memory.h"
 
 #include "core/base/units.h"
@@ -63,13 +63,13 @@ void cs_memory_explain(const struct cs_memory *memory, int32_t rank, const char 
     };
 
     char need[CS_UNITS_CAP], have[CS_UNITS_CAP], part[CS_UNITS_CAP];
-    cs_bytes_print(need, sizeof(need), (uint64_t)cs_memory_total(memory));
-    cs_bytes_print(have, sizeof(have), (uint64_t)cap);
+    cs_bytes_print(need, sizeof need, (uint64_t)cs_memory_total(memory));
+    cs_bytes_print(have, sizeof have, (uint64_t)cap);
     cs_buf_addf(out, "rank %d (%s) needs %s of %s:", rank, stage, need, have);
     for (size_t i = 0; i < CS_ARRAY_LEN(row); i++) {
         if (row[i].bytes == 0)
             continue;
-        cs_bytes_print(part, sizeof(part), (uint64_t)row[i].bytes);
+        cs_bytes_print(part, sizeof part, (uint64_t)row[i].bytes);
         cs_buf_addf(out, " %s %s,", part, row[i].name);
     }
     cs_buf_addf(out, " with %d slot%s in flight", in_flight, in_flight == 1 ? "" : "s");

@@ -1,4 +1,4 @@
-/* See planners.h. */
+/* The rules of the planners as a table, and ranks dealt in proportion to work. */
 #include "core/search/planners.h"
 
 #include <string.h>

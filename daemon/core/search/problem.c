@@ -1,4 +1,4 @@
-/* From graph, cluster and profile to the numbers of a search; see problem.h. */
+/* From graph, cluster and profile to the numbers of a search. */
 #include "core/search/problem.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"

@@ -1,4 +1,4 @@
-/* See replay.h. */
+/* Weaves the orders of all ranks into one list of items with what each waits for, and runs it. */
 #include "core/search/replay.h"
 
 #include "core/sched/orders/generator.h"

@@ -1,4 +1,4 @@
-/* See samples.h. */
+/* Draws batches of samples and deals them to the slots of replicas. */
 #include "core/search/samples.h"
 
 #include "core/base/philox.h"

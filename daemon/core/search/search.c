@@ -1,4 +1,4 @@
-/* The order of a search; see search.h. */
+/* Runs a search: enumerate, evaluate under every schedule, refine, prove, hand back. */
 #include "core/search/search.h"
 
 #include <stdlib.h>
@@ -150,7 +150,7 @@ static bool has_same_llm(const struct searcher *s, const struct cs_candidate *a,
 {
     int32_t llm = s->problem->n_branches - 1;
     return a->dp == b->dp && a->option[llm] == b->option[llm] && a->pp[llm] == b->pp[llm] &&
-           memcmp(a->place, b->place, sizeof(a->place)) == 0;
+           memcmp(a->place, b->place, sizeof a->place) == 0;
 }
 
 /* enough of its kind before it; all are tried where there are few */
@@ -194,8 +194,8 @@ static int by_time(const void *a, const void *b)
 static void refuse_all(struct searcher *s, const struct cs_enumeration *all)
 {
     char need[CS_UNITS_CAP], have[CS_UNITS_CAP];
-    cs_bytes_print(need, sizeof(need), (uint64_t)all->least_bytes);
-    cs_bytes_print(have, sizeof(have), (uint64_t)s->problem->mem_bytes);
+    cs_bytes_print(need, sizeof need, (uint64_t)all->least_bytes);
+    cs_bytes_print(have, sizeof have, (uint64_t)s->problem->mem_bytes);
     if (all->least_bytes > 0)
         cs_fail(&s->why_not, CS_PLAN,
                 "does not fit: %s alone needs %s on each of %d ranks with few slots in flight, the "
@@ -269,7 +269,7 @@ static void find_choice(struct searcher *s, enum cs_search_planner p)
             cs_arena_strdup(s->arena, status == CS_OK ? s->why_not.text : err.text);
         return;
     }
-    qsort(s->found + first, (size_t)(s->n_found - first), sizeof(s->found[0]), by_time);
+    qsort(s->found + first, (size_t)(s->n_found - first), sizeof s->found[0], by_time);
     s->n_found = first + 1;
     s->out->choice[p].plan = s->found[first].plan;
 }
@@ -291,7 +291,7 @@ static void add_comparison(struct searcher *s, struct cs_search_plan *plan)
     if (!blind || plan == blind)
         return;
     char step[CS_UNITS_CAP];
-    cs_duration_print(step, sizeof(step), (uint64_t)time_of(blind));
+    cs_duration_print(step, sizeof step, (uint64_t)time_of(blind));
     plan->why = cs_arena_printf(s->arena, "%s; a frozen-blind planner would take %s (%.2fx)",
                                 plan->why, step, (double)time_of(blind) / (double)time_of(plan));
 }
@@ -381,7 +381,7 @@ static void drop_repeated(struct searcher *s)
 
 static enum cs_status rank(struct searcher *s, struct cs_err *err)
 {
-    qsort(s->found, (size_t)s->n_found, sizeof(s->found[0]), by_time);
+    qsort(s->found, (size_t)s->n_found, sizeof s->found[0], by_time);
     for (int32_t i = 0, n = 0; i < s->n_found && n < s->options.n_refine; i++) {
         bool is_choice = s->found[i].candidate.planner != (uint8_t)s->options.planner;
         if (is_choice) /* shown as its planner would run it */
@@ -389,10 +389,10 @@ static enum cs_status rank(struct searcher *s, struct cs_err *err)
         cs_search_refine(s->problem, &s->options, &s->found[i], s->arena);
         n++;
     }
-    qsort(s->found, (size_t)s->n_found, sizeof(s->found[0]), by_time);
+    qsort(s->found, (size_t)s->n_found, sizeof s->found[0], by_time);
     if (s->options.samples) {
         CS_TRY(sample_best(s, err));
-        qsort(s->found, (size_t)s->n_found, sizeof(s->found[0]), by_time);
+        qsort(s->found, (size_t)s->n_found, sizeof s->found[0], by_time);
         while (s->found[s->n_found - 1].plan->mean_ns == 0) /* what was not sampled is last */
             s->n_found--;
     }

@@ -58,7 +58,7 @@ static void explain_nodes(const struct cs_spec *spec, const struct cs_graph *gra
                                      cluster->devices_per_node));
         return;
     }
-    cs_duration_print(step, sizeof(step), (uint64_t)result.plan[0].step_ns);
+    cs_duration_print(step, sizeof step, (uint64_t)result.plan[0].step_ns);
     add_sentence(
         &out->explain, arena,
         cs_arena_printf(arena,

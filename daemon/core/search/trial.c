@@ -1,4 +1,4 @@
-/* From a candidate and its cut to stages, edges, times and bytes; see trial.h. */
+/* From a candidate and its cut to stages, edges, times and bytes. */
 #include "core/search/trial.h"
 
 #include <math.h>

@@ -71,8 +71,8 @@ enum cs_status cs_assign(const struct cs_assign_samples *samples,
 
 /* Sums again after replica, slot or llm_slot changed, in the order of the samples. */
 void cs_assign_sum(const struct cs_assign_samples *samples, struct cs_assign_result *result);
-/* New numbers for the slots of one replica: slot order[i] becomes i. order (slots) is a permutation.
- */
+/* New numbers for the slots of one replica: slot order[i] becomes i. order (slots) is a
+ * permutation. */
 void cs_assign_renumber(const struct cs_assign_samples *samples, struct cs_arena *arena,
                         int32_t replica, const int32_t *order, struct cs_assign_result *result);
 

@@ -1,4 +1,4 @@
-/* See assign_list.h. */
+/* List scheduling: items to bins by the largest of several costs, under limits of room. */
 #include "core/spread/assign_list.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* See assign_pipe.h. */
+/* The recurrence of 1F1B over a chain of stages whose slots have different costs. */
 #include "core/spread/assign_pipe.h"
 
 #include <math.h>

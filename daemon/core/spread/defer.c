@@ -1,4 +1,4 @@
-/* See defer.h.
+/* Chooses which samples of a heavy slot its light partner consumes.
  *
  * Slots by LLM work: the heavier half OL, the lighter half UL. For a pair (i, j) the samples D of i
  * whose sum is nearest (w_i - w_j) / 2 leave max(w_i - w(D), w_j + w(D)). The pairs to use are

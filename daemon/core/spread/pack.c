@@ -1,4 +1,4 @@
-/* First-fit packing of one step's samples; see pack.h. */
+/* Packs the samples of one step into slots, first fit. */
 #include "core/spread/pack.h"
 
 /* what a slot holds so far */

@@ -32,7 +32,7 @@ struct search {
 
 struct cs_slot_order *cs_slot_order_new(const struct cs_plan *plan, const struct cs_graph *graph)
 {
-    struct cs_slot_order *s = calloc(1, sizeof(*s));
+    struct cs_slot_order *s = calloc(1, sizeof *s);
 
     CS_ASSERT(s != NULL);
     s->plan = plan;

@@ -3,8 +3,7 @@
  *
  * Packing (pack.h) decides which samples the step holds; spreading only moves them between slots.
  * So a step is the same whatever the policy, and what is carried is, too. Everything depends on
- * samples, budget, work and key alone: equal inputs give equal slots on every machine and layout.
- */
+ * samples, budget, work and key alone: equal inputs give equal slots on every machine and layout. */
 #ifndef CS_SPREAD_SPREAD_H
 #define CS_SPREAD_SPREAD_H
 

@@ -1,5 +1,4 @@
-/* GPipe: all forwards, then all backwards, both in slot order (gradients accumulate in slot order).
- */
+/* GPipe: all forwards, then all backwards, both in slot order, in which gradients are added up. */
 #include "core/sched/orders/generator.h"
 #include "core/sched/orders/interleaved.h"
 

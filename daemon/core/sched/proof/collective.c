@@ -1,4 +1,4 @@
-/* Where collectives of ranks meet. Two walks over all ranks: one counts, one joins. */
+/* Finds where the members of groups meet. Two walks over all ranks: one counts, one joins. */
 #include "core/sched/proof/collective.h"
 
 #include "core/plan/groups.h"

@@ -1,4 +1,4 @@
-/* Cycles in the precedence graph; see cycle.h. */
+/* Looks for a cycle in the precedence graph, and writes it down. */
 #include "core/sched/proof/cycle.h"
 
 enum { MAX_SHOWN = 8 };

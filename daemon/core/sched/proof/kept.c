@@ -1,4 +1,4 @@
-/* What a program keeps between forward and backward; see kept.h. */
+/* Counts what a program keeps between forward and backward. */
 #include "core/sched/proof/kept.h"
 
 #include "core/sched/traits.h"

@@ -1,4 +1,4 @@
-/* What a program asks of its ranks against what they have; see limits.h. The order of a rank's
+/* Compares what a program asks of its ranks with what they have. The order of a rank's
  * compute stream is fixed, so what is live at an action does not depend on times. */
 #include "core/sched/proof/limits.h"
 
@@ -60,8 +60,8 @@ static enum cs_status check_memory(struct walk *w, int32_t rank)
     return CS_OK;
 }
 
-/* A channel is a peer and a direction; receives have no dependencies, so one of every channel may wait.
- */
+/* A channel is a peer and a direction. Receives have no dependencies, so one of every channel may
+ * wait. */
 static enum cs_status check_channels(struct walk *w, int32_t rank)
 {
     const struct cs_rank_program *rp = &w->program->rank[rank];

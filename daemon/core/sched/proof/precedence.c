@@ -1,4 +1,4 @@
-/* Builds the precedence graph; see precedence.h. */
+/* Checks the shape of a program and builds its precedence graph. */
 #include "core/sched/proof/precedence.h"
 
 #include <stdlib.h>
@@ -273,8 +273,8 @@ static void match_messages(struct builder *b)
     }
 }
 
-/* Messages of one pair in one direction complete in order: each meeting waits for the one before.
- */
+/* Messages of one pair in one direction complete in order: each meeting waits for the one before
+ * it. */
 static void walk_pairs(struct builder *b)
 {
     const struct cs_precedence *graph = b->graph;

@@ -302,8 +302,8 @@ static enum cs_status check_copies(const struct checker *c, int32_t rank, uint32
                                    rank, seen, wants);
 }
 
-/* with replicas: gradients are summed before their norm, updated weights are everywhere at the end
- */
+/* With replicas: gradients are summed before their norm, and updated weights are everywhere at the
+ * end of the step. */
 static enum cs_status check_replicas(const struct checker *c, int32_t rank, const uint32_t *seen,
                                      const uint32_t *at)
 {

@@ -1,4 +1,4 @@
-/* See calibrate.h. */
+/* Adds up measured CPU times of actions by stage and rank, gives their means, reads and writes them. */
 #include "core/sched/sim/calibrate.h"
 
 #include <string.h>

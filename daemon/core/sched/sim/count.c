@@ -1,4 +1,4 @@
-/* What a run of the engine means for stages and ranks; see count.h. The actions of a rank's
+/* Counts what a run of the engine means for stages and ranks. The actions of a rank's
  * compute stream follow each other in time, so one walk along the stream gives every curve. */
 #include "core/sched/sim/count.h"
 

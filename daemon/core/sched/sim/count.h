@@ -30,8 +30,8 @@ void cs_engine_count(const struct cs_precedence *graph, const struct cs_engine_r
 /* rank: (n_ranks) */
 void cs_engine_ranks(const struct cs_precedence *graph, const struct cs_engine_result *run,
                      struct cs_arena *arena, struct cs_engine_rank *rank);
-/* Idle share of the ranks of every module (cs_stage.branch), from the ranks' counts: (n_modules).
- */
+/* Idle share of the ranks of every module (cs_stage.branch), from the ranks' counts.
+ * Returns (n_modules). */
 double *cs_engine_modules(const struct cs_plan *plan, const struct cs_engine_rank *rank,
                           double makespan, struct cs_arena *arena, int32_t *n_modules);
 

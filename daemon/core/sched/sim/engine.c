@@ -1,4 +1,4 @@
-/* Event-driven longest path; see engine.h. Where cores or links are shared, nodes leave a heap in
+/* The longest path, event by event. Where cores or links are shared, nodes leave a heap in
  * the order in which they become ready (ties: lower node), so that cores are given out in time
  * order; a message joins its links when its latency is over, and its end is only known when it
  * leaves them. With nothing shared the order does not matter, and a queue takes the place of the

@@ -1,4 +1,4 @@
-/* Simulated steps as values for views; see forecast.h. */
+/* Makes values for views of a simulated step. */
 #include "core/sched/sim/forecast.h"
 
 #include <string.h>

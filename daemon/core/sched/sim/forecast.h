@@ -113,9 +113,7 @@ struct cs_forecast_options {
     bool shares_links; /* messages divide the ports and NICs of the cluster's devices */
 };
 
-/* Lowers and simulates a plan. CS_PLAN: the plan does not fit the schedule (what would fit is
- * said).
- */
+/* Lowers and simulates a plan. CS_PLAN: the plan does not fit the schedule; says what would. */
 enum cs_status cs_forecast_plan(const struct cs_plan *plan, const struct cs_graph *graph,
                                 const struct cs_cluster *cluster,
                                 const struct cs_forecast_options *options, struct cs_arena *arena,

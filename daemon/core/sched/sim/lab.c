@@ -1,4 +1,4 @@
-/* Plans from numbers; see lab.h. */
+/* Makes plans and programs from the numbers of an experiment. */
 #include "core/sched/sim/lab.h"
 
 #include <math.h>

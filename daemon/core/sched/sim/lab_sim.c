@@ -1,4 +1,4 @@
-/* Simulation of experiments; see lab.h. Sums and products stand in statements of their own, so that
+/* Simulates experiments. Sums and products stand in statements of their own, so that
  * no compiler fuses them. */
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Processor sharing on ports; see links.h. Products and sums stand in statements of their own, so
+/* Shares the ports of links between messages. Products and sums stand in statements of their own, so
  * that no compiler fuses them: the same numbers on every machine. */
 #include "core/sched/sim/links.h"
 

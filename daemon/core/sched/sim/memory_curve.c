@@ -1,4 +1,4 @@
-/* Bytes by class over time; see memory_curve.h. */
+/* Draws the bytes that a rank holds over time, by class. */
 #include "core/sched/sim/memory_curve.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* See overlap.h. */
+/* How long sums and weights of replicas keep a rank waiting, bucket by bucket. */
 #include "core/sched/sim/overlap.h"
 #include "core/plan/cost/buckets.h"
 #include "core/plan/cost/bytes.h"

@@ -1,4 +1,4 @@
-/* Predicted step time and bubbles; see predict.h. */
+/* What actions cost on a class of devices, and the step time and bubbles that follow. */
 #include "core/sched/sim/predict.h"
 #include "core/plan/cost/bytes.h"
 

@@ -1,4 +1,4 @@
-/* Copies of a program; see repeat.h. */
+/* Repeats a program for its replicas, those alike once. */
 #include "core/sched/sim/repeat.h"
 
 #include <string.h>

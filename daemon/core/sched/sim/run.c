@@ -1,4 +1,4 @@
-/* The simulator's inputs as costs of actions; see run.h. Whole nanoseconds throughout. */
+/* Turns the simulator's inputs into costs of actions and runs the engine. Whole nanoseconds throughout. */
 #include "core/sched/sim/run.h"
 
 #include "core/base/philox.h"

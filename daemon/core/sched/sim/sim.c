@@ -1,4 +1,4 @@
-/* The simulator in nanoseconds; see sim.h. */
+/* The simulator in nanoseconds: events, bubbles and counts of a run. */
 #include "core/sched/sim/sim.h"
 
 #include <string.h>

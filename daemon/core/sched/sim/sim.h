@@ -25,9 +25,9 @@ struct cs_sim_options {
     cs_sim_cost cost;
     void *user;
     int64_t hop_ns; /* default cost of a message: latency ... */
-    int64_t
-        link_bytes_per_s; /* ... plus bytes / bandwidth; 0: latency only. Transfers occupy nobody */
-    int32_t cores;        /* CPU ranks share this many cores; 0: unlimited */
+    /* ... plus bytes / bandwidth; 0: latency only. Transfers occupy nobody. */
+    int64_t link_bytes_per_s;
+    int32_t cores; /* CPU ranks share this many cores; 0: unlimited */
     /* Stragglers: factors of compute in thousandths, 1000 changes nothing; they multiply. NULL:
      * none. Rounded to the nearest nanosecond. */
     const int32_t *rank_permille;  /* (copies * n_ranks) copy by copy */
@@ -50,8 +50,8 @@ struct cs_sim_result {
     int64_t makespan_ns; /* of a program with equal leads: the period of the steady state */
     int64_t *busy_ns;    /* (n_stages) compute time of the stage */
     double *bubble;      /* (n_stages) 1 - busy / makespan */
-    int32_t *peak; /* (n_stages) live slots: forward done, last backward not (1 where there is none)
-                    */
+    /* (n_stages) live slots: forward done, last backward not; 1 where there is no backward */
+    int32_t *peak;
     int32_t *left; /* (n_stages) live slots at the end: 0 */
     int32_t n_modules;
     double *module_bubble; /* (n_modules) by cs_stage.branch: idle share of the module's ranks, work

@@ -114,7 +114,7 @@ static enum cs_status sample(struct cs_sampler *s, struct cs_trial *t, struct cs
         step[k] += plan->sync_ns + plan->optim_ns;
         sum += step[k];
     }
-    qsort(step, (size_t)n, sizeof(step[0]), ascending);
+    qsort(step, (size_t)n, sizeof step[0], ascending);
     plan->mean_ns = (sum + n / 2) / n;
     plan->p95_ns = step[(95 * n + 99) / 100 - 1];
     return CS_OK;
