@@ -1,8 +1,8 @@
 /* The transport over connected stream sockets (AF_UNIX pairs on a node). Plain bytes, no framing:
- * both sides know every size, as with NCCL. Every (peer, direction) is a channel: a queue of transfers
- * that complete in order; one poll loop moves all channels. End of stream or a reset is a dead peer.
- * An error may leave a stream inside a message, so it ends the communicator: the queues are emptied
- * and every later call repeats the error. */
+ * both sides know every size, as with NCCL. Every (peer, direction) is a channel: a queue of
+ * transfers that complete in order; one poll loop moves all channels. End of stream or a reset is a
+ * dead peer. An error may leave a stream inside a message, so it ends the communicator: the queues
+ * are emptied and every later call repeats the error. */
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>

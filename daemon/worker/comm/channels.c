@@ -156,8 +156,7 @@ static void close_channel(struct cs_channels *l, struct channel *channel)
         l->device->mem->stream_destroy(l->device->handle, channel->stream);
 }
 
-/* Both ends of a channel close it together: in the order of opening, which is the same on all ranks.
- */
+/* Both ends of a channel close it together, in the order of opening: the same on all ranks. */
 void cs_channels_free(struct cs_channels *channels)
 {
     if (channels == NULL)

@@ -1,9 +1,9 @@
-/* Messages between GPUs: one channel per peer and direction, each an NCCL communicator of two ranks on
- * a stream of its own, so that channels progress independently as programs assume. They are narrow,
- * for messages run beside computing; the gradient of a tied embedding, whose ranks do nothing else
- * meanwhile, has a wide communicator both ways. All of a plan are made when the worker starts, in
- * one sorted order on every rank; their ids travel over the job's sockets. Used by one thread;
- * abort may come from another. */
+/* Messages between GPUs: one channel per peer and direction, each an NCCL communicator of two ranks
+ * on a stream of its own, so that channels progress independently as programs assume. They are
+ * narrow, for messages run beside computing; the gradient of a tied embedding, whose ranks do
+ * nothing else meanwhile, has a wide communicator both ways. All of a plan are made when the worker
+ * starts, in one sorted order on every rank; their ids travel over the job's sockets. Used by one
+ * thread; abort may come from another. */
 #ifndef CS_WORKER_COMM_CHANNELS_H
 #define CS_WORKER_COMM_CHANNELS_H
 
@@ -13,23 +13,23 @@
 
 struct cs_channels;
 
-/* Channels for every edge of the plan between this rank and others, both ways where a gradient flows
- * back; the wide way where this rank has one end of a tied embedding that trains. rank: of all;
- * peers are ranks of the same replica, here and below. comm: the sockets of all ranks, borrowed for
- * the call. CS_UNSUPPORTED: no NCCL. */
+/* Channels for every edge of the plan between this rank and others, both ways where a gradient
+ * flows back; the wide way where this rank has one end of a tied embedding that trains. rank: of
+ * all; peers are ranks of the same replica, here and below. comm: the sockets of all ranks,
+ * borrowed for the call. CS_UNSUPPORTED: no NCCL. */
 enum cs_status cs_channels_new(struct cs_device *device, const struct cs_plan *plan, int rank,
                                struct cs_comm *comm, int deadline_ms, struct cs_channels **out,
                                struct cs_err *err) CS_NODISCARD;
-/* Accepts NULL. Channels that work are closed together with their peers, so every rank must come here;
- * after cs_channels_abort, or when a peer is gone, nobody is waited for. */
+/* Accepts NULL. Channels that work are closed together with their peers, so every rank must come
+ * here; after cs_channels_abort, or when a peer is gone, nobody is waited for. */
 void cs_channels_free(struct cs_channels *channels);
 
 void *cs_channels_stream(const struct cs_channels *channels, int peer, bool is_send);
 /* enqueue one message on its channel */
 enum cs_status cs_channels_move(struct cs_channels *channels, int peer, bool is_send, void *data,
                                 size_t bytes, struct cs_err *err) CS_NODISCARD;
-/* On `stream`: send mine and receive theirs over the wide way to the tied embedding's other rank.
- */
+/* On `stream`: mine goes, and theirs comes, over the wide way to the tied embedding's other
+ * rank. */
 enum cs_status cs_channels_exchange(struct cs_channels *channels, int peer, const void *mine,
                                     void *theirs, size_t bytes, void *stream,
                                     struct cs_err *err) CS_NODISCARD;

@@ -1,4 +1,5 @@
-/* See replicas.h. */
+/* Sums gradients over the replicas of the model and gathers updated weights: over sockets on hosts,
+ * over NCCL, beside computing, on devices. */
 #include "worker/comm/replicas.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Data parallelism: the same rank of every replica holds the same weights and sees other slots.
  * Once a step their gradients are summed (reduce-scatter: each keeps its part of every bucket, see
- * worker/model/params.h), each updates its part, and the updated weights are gathered by all (ZeRO-1,
- * Rajbhandari et al. 2020).
+ * worker/model/params.h), each updates its part, and the updated weights are gathered by all
+ * (ZeRO-1, Rajbhandari et al. 2020).
  *
  * Gradients kept in bf16 are summed in bf16, as PyTorch's DDP sums bf16 gradients: NCCL adds two
  * numbers in fp32 and rounds to nearest for each replica that takes part.

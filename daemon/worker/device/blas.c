@@ -1,4 +1,5 @@
-/* See blas.h. */
+/* Chooses the environment in which OpenBLAS is loaded: its threads, and kernels for the
+ * processor. */
 #include "worker/device/blas.h"
 
 #include <cblas.h>

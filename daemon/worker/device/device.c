@@ -1,4 +1,5 @@
-/* See device.h. */
+/* Opens the host or a GPU, through the CUDA plugin, as one kind of device; its memory, its copies
+ * and the first error of what was enqueued. */
 #include "worker/device/device.h"
 
 #include <dlfcn.h>
@@ -56,8 +57,8 @@ static enum cs_status open_cuda(struct cs_device *d, const char *precision, stru
     int n;
     /* loading a kernel late may wait for one that waits for a peer */
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-    /* streams that share a queue of the device wait for each other: a message would hold computing
-     */
+    /* streams that share a queue of the device wait for each other: messages would stop
+     * computing */
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     CS_TRY(open_plugin(d, err));
     if (precision != NULL && strcmp(precision, "fp32") == 0)

@@ -1,4 +1,4 @@
-/* See scratch.h. */
+/* Takes and rewinds bump memory, in a region that was given or in pieces of its own. */
 #include "worker/device/scratch.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* See tape.h. */
+/* Records calls of operators with their arguments, plays them, and says which arguments two records
+ * share. */
 #include "worker/device/tape.h"
 
 #include <stdlib.h>

@@ -7,11 +7,11 @@
 
 /* COPIES has no row: plans with copies of a branch are simulated only. On a host the communication
  * thread posts messages, several at a time, and takes note of their ends (communicate.c). Updated
- * weights may still be on their way to the replicas when a step is over: each layer of the next step
- * waits for its own. */
+ * weights may still be on their way to the replicas when a step is over: each layer of the next
+ * step waits for its own. */
 /* clang-format off */
 const struct cs_exec_op cs_exec_ops[CS_OP_COUNT] = {
-    /*                    host                     device                   stream          outlasts */
+    /*                 host                     device                   stream          outlasts */
     [CS_OP_FWD]        = {cs_exec_forward,         cs_exec_forward,         CS_ON_COMPUTE,  false},
     [CS_OP_BWD]        = {cs_exec_backward,        cs_exec_backward,        CS_ON_COMPUTE,  false},
     [CS_OP_BWD_INPUT]  = {cs_exec_backward_input,  cs_exec_backward_input,  CS_ON_COMPUTE,  false},

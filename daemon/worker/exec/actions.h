@@ -1,6 +1,6 @@
-/* What this worker does for every operation of a program: one row an operation, a column for a host and
- * one for a device with streams. Whoever runs actions - the compute thread, the communication thread,
- * the one that enqueues - looks here. */
+/* What this worker does for every operation of a program: one row an operation, a column for a host
+ * and one for a device with streams. Whoever runs actions - the compute thread, the communication
+ * thread, the one that enqueues - looks here. */
 #ifndef CS_WORKER_EXEC_ACTIONS_H
 #define CS_WORKER_EXEC_ACTIONS_H
 

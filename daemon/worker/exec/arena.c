@@ -1,4 +1,5 @@
-/* The arena of a rank: one piece of device memory, divided as worker/memory/plan.h plans; see exec.h. */
+/* Takes the memory of a rank in one piece, as large as the plans of its programs say, and divides
+ * it between scratch, kept activations and boundary buffers. */
 #include "worker/exec/arena.h"
 
 #include <stdio.h>

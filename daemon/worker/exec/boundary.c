@@ -1,4 +1,4 @@
-/* See boundary.h. */
+/* Hands out the planned buffers of the edges, and takes them back. */
 #include "worker/exec/boundary.h"
 
 #include <stdlib.h>

@@ -1,11 +1,12 @@
 /* Rows on their way between two stages: one place per (edge, slot, direction), taken by whoever
  * fills it (a stage or a receive) and given back by whoever is done with it (a stage or a send).
  *
- * Where rows lie is planned with the rest of a rank's memory, before the step (worker/memory/plan.h):
- * rows that cannot meet share a buffer, which has the size of the edge's budget. Nobody ever waits
- * for one, so programs stay as free of stalls as they were proved with a buffer for every slot.
- * Zero rows have no buffer (NULL) and no message. What lies in a place is handed over through the
- * program's dependencies, and so is the place itself: two threads may use different ones. */
+ * Where rows lie is planned with the rest of a rank's memory, before the step
+ * (worker/memory/plan.h): rows that cannot meet share a buffer, which has the size of the edge's
+ * budget. Nobody ever waits for one, so programs stay as free of stalls as they were proved with a
+ * buffer for every slot. Zero rows have no buffer (NULL) and no message. What lies in a place is
+ * handed over through the program's dependencies, and so is the place itself: two threads may use
+ * different ones. */
 #ifndef CS_WORKER_EXEC_BOUNDARY_H
 #define CS_WORKER_EXEC_BOUNDARY_H
 

@@ -1,4 +1,5 @@
-/* The communication thread: it alone touches the transport. See exec.h for the order of things. */
+/* The communication thread of a host. It alone touches the transport: posts messages when their
+ * turn comes, in the order that exec.h states, and runs collectives between them. */
 #include "worker/exec/communicate.h"
 
 #include <stdlib.h>
@@ -99,8 +100,8 @@ static int reap(struct comm_run *c)
     return n;
 }
 
-/* Start what may start. A channel is closed by its first action that cannot; a collective closes all.
- */
+/* Start what may start. The first action that cannot closes its channel; a collective closes
+ * all. */
 static enum cs_status advance(struct comm_run *c, bool *has_moved, struct cs_err *err)
 {
     uint8_t *closed = c->in_channel + 2 * (size_t)c->exec->config.plan->n_ranks;

@@ -6,12 +6,12 @@
  * while the device works on the slots before.
  *
  * Compute, collectives and the exchange of a tied embedding's gradient run on the device's compute
- * stream, each channel (peer and direction) of the messages on a stream of its own. Begin and end of
- * every action are events; they become times when the step is over.
+ * stream, each channel (peer and direction) of the messages on a stream of its own. Begin and end
+ * of every action are events; they become times when the step is over.
  *
- * Compute actions that launching holds up are launched as graphs (worker/exec/graphs.h). For tests and
- * comparisons the environment says otherwise: CORNSTARCH_GRAPHS=off, =always, or =auto as without
- * it; where it is set, what came of it is said at the end. */
+ * Compute actions that launching holds up are launched as graphs (worker/exec/graphs.h). For tests
+ * and comparisons the environment says otherwise: CORNSTARCH_GRAPHS=off, =always, or =auto as
+ * without it; where it is set, what came of it is said at the end. */
 #include "worker/exec/enqueue.h"
 
 #include <inttypes.h>

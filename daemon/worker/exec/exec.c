@@ -1,5 +1,5 @@
-/* The life of the interpreter, and a step of it: the compute stream of a host, one rank alone or beside
- * the communication thread. */
+/* Makes and frees the interpreter and runs a step: on a host the compute stream, one rank alone or
+ * beside the communication thread. */
 #include "worker/exec/exec.h"
 
 #include <stdio.h>

@@ -35,8 +35,7 @@ struct cs_exec_config {
     struct cs_ring *ring;         /* NULL: no events */
     int rank;                     /* in the replica, as programs and plans name it */
     int replica;                  /* whose ranks are its peers (cs_plan_rank_of) */
-    int deadline_ms; /* how long nothing at all may arrive while something is awaited, 0: for ever
-                      */
+    int deadline_ms; /* that long nothing may arrive while something is awaited; 0: for ever */
 };
 
 struct cs_exec_counts {
@@ -63,11 +62,12 @@ struct cs_exec_steps {
     bool has_eval;
 };
 
-/* Before the first step: memory for every step that may come, as worker/memory/plan.h plans it, in one
- * piece which all programs share. Nothing is allocated afterwards. Where steps of `most` slots do
- * not fit in the device, those of `usual` slots must; that is said on stderr, and a step that needs
- * more makes the piece grow or fails. *n_slots: how many it was. CS_NO_MEMORY names the rank, what
- * it needs, what is there and what needs less. Without it cs_exec_run allocates when it must. */
+/* Before the first step: memory for every step that may come, as worker/memory/plan.h plans it, in
+ * one piece which all programs share. Nothing is allocated afterwards. Where steps of `most` slots
+ * do not fit in the device, those of `usual` slots must; that is said on stderr, and a step that
+ * needs more makes the piece grow or fails. *n_slots: how many it was. CS_NO_MEMORY names the rank,
+ * what it needs, what is there and what needs less. Without it cs_exec_run allocates when it
+ * must. */
 enum cs_status cs_exec_reserve(struct cs_exec *exec, const struct cs_exec_steps *steps,
                                const struct cs_input_tables *tables, int *n_slots,
                                struct cs_err *err) CS_NODISCARD;

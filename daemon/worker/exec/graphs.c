@@ -1,4 +1,5 @@
-/* See graphs.h. */
+/* Finds pieces of compute actions that repeat, has them captured as graphs of the device, and
+ * launches those instead of their calls. */
 #include "worker/exec/graphs.h"
 
 #include <stdio.h>

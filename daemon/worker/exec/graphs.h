@@ -1,11 +1,11 @@
 /* Graphs of stage actions: what a forward or backward launches on a GPU is recorded once and then
  * launched as a whole, where launching it one by one takes the host longer than the device needs.
  *
- * Every stage action is written on a tape first (worker/device/tape.h): the list of operator calls with
- * all their arguments, which costs a few percent of launching them. The tape is cut into pieces at
- * layers that see ragged numbers of rows (the LLM's embedding and the head: encoder rows and labels
- * of the slot) and where somebody watches (replicas wait for weights, or send gradients: such calls
- * stay outside). A piece's key is the hash of its bytes on the tape. It is complete by
+ * Every stage action is written on a tape first (worker/device/tape.h): the list of operator calls
+ * with all their arguments, which costs a few percent of launching them. The tape is cut into
+ * pieces at layers that see ragged numbers of rows (the LLM's embedding and the head: encoder rows
+ * and labels of the slot) and where somebody watches (replicas wait for weights, or send gradients:
+ * such calls stay outside). A piece's key is the hash of its bytes on the tape. It is complete by
  * construction: operators are functions of the arguments that are on the tape (numbers, addresses,
  * structs by value), of their handle, which is one per process, and of what those addresses hold
  * when the device gets there. Nobody has to list what an action depends on, and a new argument is

@@ -1,5 +1,5 @@
-/* Events of a step's actions on a device with streams, and waiting for the device with an eye on the
- * clock and the peers. */
+/* Events of a step's actions on a device with streams, and waiting for the device with an eye on
+ * the clock and the peers. */
 #include "worker/exec/marks.h"
 
 #include <stdio.h>

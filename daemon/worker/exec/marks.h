@@ -1,6 +1,6 @@
-/* Marks of a step on a device with streams: two events an action, its begin and its end, on the stream
- * where it runs. From them come the waits of streams for each other, the times of the actions, and
- * what the device is at when a step does not end. */
+/* Marks of a step on a device with streams: two events an action, its begin and its end, on the
+ * stream where it runs. From them come the waits of streams for each other, the times of the
+ * actions, and what the device is at when a step does not end. */
 #ifndef CS_WORKER_EXEC_MARKS_H
 #define CS_WORKER_EXEC_MARKS_H
 

@@ -1,5 +1,5 @@
-/* Messages between stages on different ranks: the place of their rows, and on devices with streams the
- * message itself. On hosts the communication thread moves them (communicate.c). */
+/* Messages between stages on different ranks: the place of their rows, and on devices with streams
+ * the message itself. On hosts the communication thread moves them (communicate.c). */
 #include "worker/exec/messages.h"
 
 struct cs_message cs_exec_open_message(struct cs_exec *exec, const struct cs_action *action)

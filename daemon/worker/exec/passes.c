@@ -1,5 +1,5 @@
-/* The passes of a stage over a slot: forward, backward, and the two halves of a split backward. Between
- * run_on and cs_graphs_close a stage may only be written down (worker/exec/graphs.h). */
+/* The passes of a stage over a slot: forward, backward, and the two halves of a split backward.
+ * Between run_on and cs_graphs_close a stage may only be written down (worker/exec/graphs.h). */
 #include "worker/exec/passes.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Sets of activations that a stage keeps of a slot, from its forward to the end of its backward: each
- * lies where the running program's memory plan says, and is used again for a later slot. */
+/* Sets of activations that a stage keeps of a slot, from its forward to the end of its backward.
+ * Each lies where the running program's memory plan says, and is used again for a later slot. */
 #include "worker/exec/saved.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Sets of activations of the stages of a rank, one a slot from forward to backward. Used by the thread
- * that computes. */
+/* Sets of activations of the stages of a rank, one a slot from forward to backward. Used by the
+ * thread that computes. */
 #ifndef CS_WORKER_EXEC_SAVED_H
 #define CS_WORKER_EXEC_SAVED_H
 

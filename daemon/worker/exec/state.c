@@ -1,5 +1,6 @@
-/* What the parts of the interpreter share while a step runs: which actions are done and who waits for
- * them, the first failure, what is shown of the work. Calls no other file of the interpreter. */
+/* What the parts of the interpreter share while a step runs: which actions are done and who waits
+ * for them, the first failure, what is shown of the work. Calls no other file of the
+ * interpreter. */
 #include "worker/exec/state.h"
 
 #include <errno.h>

@@ -23,8 +23,7 @@ struct cs_exec {
     int32_t saved_room; /* slots */
     size_t saved_bytes, saved_peak;
 
-    /* the arena: for each program scratch, kept activations, boundary buffers, one behind the other
-     */
+    /* the arena: for each program scratch, kept activations, boundary buffers, in this order */
     char *arena;
     size_t arena_bytes;
     struct cs_exec_memory memory; /* of the program that needs most */

@@ -1,4 +1,5 @@
-/* See trainer.h. */
+/* Runs whole steps for a rank: its replica's slots of a manifest, the program for their number, and
+ * what came of it. */
 #include "worker/exec/trainer.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* The end of a training step, action by action: sums of gradients, norm, update, gathering of weights. */
+/* The end of a training step, action by action: sums of gradients, norm, update, gathering of
+ * weights. */
 #include "worker/exec/update.h"
 
 #include "worker/exec/marks.h"

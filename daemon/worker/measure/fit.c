@@ -1,4 +1,4 @@
-/* See fit.h. */
+/* Fits curves through measured times, by least squares, with no negative term. */
 #include "worker/measure/fit.h"
 
 /* the point that planners ask for weighs as much as that many others */

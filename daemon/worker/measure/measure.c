@@ -1,4 +1,5 @@
-/* See measure.h. */
+/* Measures what a profile holds: layers at several sizes, the update, copies, and the curves
+ * through them. */
 #include "worker/measure/measure.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Measured costs of a model's layers on this machine: some layers of every kind of every module run
  * alone, at a few numbers of rows, in every way that freezing makes them run: nothing passes, a
- * gradient passes, they train. Quadratics are fitted through the medians (core/plan/cost/profile.h: what
- * planners read); what a step does beside its layers is measured on the same parameters. What
+ * gradient passes, they train. Quadratics are fitted through the medians (core/plan/cost/profile.h:
+ * what planners read); what a step does beside its layers is measured on the same parameters. What
  * depends on optimizer.state is measured with both, fp32 and bf16, where the device computes in
  * bf16, so that a profile serves either.
  *

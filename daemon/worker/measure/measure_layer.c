@@ -1,4 +1,4 @@
-/* See measure_layer.h. */
+/* Times the forward and the halves of the backward of one layer, alone on its device. */
 #include "worker/measure/measure_layer.h"
 
 #include <stdlib.h>

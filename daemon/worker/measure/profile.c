@@ -1,4 +1,4 @@
-/* See profile.h. */
+/* Answers a request for a profile: reads the job, measures, sends the document. */
 #include "worker/measure/profile.h"
 
 #include <stdio.h>

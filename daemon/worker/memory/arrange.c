@@ -1,4 +1,4 @@
-/* Places for sets of activations with known life times; see memory.h. */
+/* Places for sets of activations with known life times, so that those that meet do not overlap. */
 #include <stdlib.h>
 
 #include "worker/memory/plan.h"

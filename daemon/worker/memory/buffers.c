@@ -1,9 +1,9 @@
-/* Which rows between stages may lie in the same buffer; see memory.h.
+/* Proves which rows between stages may lie in the same buffer.
  *
  * Why this cannot hang: a buffer is not waited for. Which buffer rows lie in is fixed before the
  * step and adds no dependency to the program, whose graph was proved free of circles with a buffer
- * for every slot (core/sched/proof/verify.c). With the same graph, whatever order of events was possible
- * with a buffer for every slot is possible now, and no other.
+ * for every slot (core/sched/proof/verify.c). With the same graph, whatever order of events was
+ * possible with a buffer for every slot is possible now, and no other.
  *
  * What has to be proved instead: rows B may lie where rows A lay only when every order of events
  * has A read to its end before B is written at all. The proof uses what the interpreter does on

@@ -1,9 +1,9 @@
 /* What a rank takes of its device's memory to run a program, known before it runs.
  *
  * Nothing is estimated. Every stage of the rank is rehearsed: its own functions run on the fullest
- * slot that the budgets allow, with operators that are only written down (worker/device/tape.h) and memory
- * that is only counted (cs_scratch_bind_counting), so there is no second formula that could differ
- * from what a step takes. Which activations are alive together follows from the order of the
+ * slot that the budgets allow, with operators that are only written down (worker/device/tape.h) and
+ * memory that is only counted (cs_scratch_bind_counting), so there is no second formula that could
+ * differ from what a step takes. Which activations are alive together follows from the order of the
  * program's actions; each set gets a fixed place for its life time (first fit, in order of time or
  * of size, with sizes as they are or a little larger and so more often equal: what needs least).
  * Rows between stages share buffers where the program itself proves that the one is read before the
@@ -12,14 +12,7 @@
 #define CS_WORKER_MEMORY_PLAN_H
 
 #include "core/sched/program.h"
-#include "worker/model/stage.h"
-
-/* Bytes of a stage and slot; all with alignment. */
-struct cs_memory_stage {
-    size_t keep;    /* from forward to backward, in training */
-    size_t held;    /* from the input half of a split backward to the weight half */
-    size_t scratch; /* while one of its actions runs */
-};
+#include "worker/memory/rehearse.h"
 
 /* Where a stage's activations of a slot lie in the kept area. */
 struct cs_memory_place {
@@ -35,25 +28,6 @@ struct cs_memory_plan {
     int32_t *n_buffers;            /* (n_edges) of boundaries, 0: other ranks' */
     int32_t *buffer;               /* (n_edges, n_slots, 2) of rows and of gradients, -1: none */
     size_t kept, scratch;          /* bytes of both areas */
-};
-
-/* What a rehearsal of a stage found. Programs of other numbers of slots have the same stages. */
-struct cs_memory_rehearsal {
-    bool is_done;
-    bool leaves; /* its input half leaves something for the weight half */
-    struct cs_memory_stage stage;
-};
-
-/* evaluation; training with split, split and whole, whole backwards */
-enum { CS_MEMORY_KINDS = 4 };
-
-struct cs_memory_config {
-    const struct cs_plan *plan;
-    struct cs_device *device;
-    struct cs_stage_model *const *stage; /* (n_stages), NULL: other ranks' */
-    const struct cs_fullest *fullest;    /* NULL: all that the program needs is rehearsed */
-    struct cs_memory_rehearsal *known;   /* (n_stages, CS_MEMORY_KINDS), zero at first */
-    int rank;                            /* in the replica */
 };
 
 /* every stage of the rank was rehearsed as this program runs it */

@@ -1,5 +1,5 @@
-/* The first layer of a module. Text: the rows of the token embedding, with encoder rows put over the
- * placeholders. Pictures: patches times a matrix, plus the position inside the picture. */
+/* The first layer of a module. Text: the rows of the token embedding, with encoder rows put over
+ * the placeholders. Pictures: patches times a matrix, plus the position inside the picture. */
 #include "worker/model/layers.h"
 
 static const void *make_patches(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,

@@ -1,11 +1,10 @@
-/* What the layers share: memory for activations, products and norms over parameters, and the table
- * that gives every kind of layer its forward and backward. */
+/* What the layers share: memory for activations, products and norms over parameters. */
 #include "worker/model/layers.h"
 
 #include <stdlib.h>
 
-/* The enums of core/model and of the operators are the same numbers: one is passed for the other.
- */
+/* The enums of core/model and of the operators have the same values: one is passed for the
+ * other. */
 _Static_assert((int)CS_ARCH_LAYER_NORM == (int)CS_NORM_LAYER, "norm kinds");
 _Static_assert((int)CS_ARCH_RMS_NORM == (int)CS_NORM_RMS, "norm kinds");
 _Static_assert((int)CS_ARCH_GELU == (int)CS_ACT_GELU, "activations");

@@ -67,8 +67,8 @@ struct cs_layer_model {
     } in[CS_MAX_FEEDS];
 };
 
-/* Activations of one layer and slot, as core/model/keeps.h lists them for its kind; other fields are
- * NULL, and so are those of selective recompute that were not kept. */
+/* Activations of one layer and slot, as core/model/keeps.h lists them for its kind; other fields
+ * are NULL, and so are those of selective recompute that were not kept. */
 struct cs_kept {
     const void *x;        /* (rows, in_width) input */
     float *stat1, *stat2; /* (rows, 2) of norm1, norm2 */
@@ -95,7 +95,7 @@ struct cs_layer_ops {
                 const struct cs_kept *kept);
 };
 
-const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind);
+const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind); /* layer_table.c */
 
 /* The rows of that table, one file each. */
 extern const struct cs_layer_ops cs_layer_embed;     /* embed.c: tokens, or patches of pictures */
@@ -106,8 +106,8 @@ extern const struct cs_layer_ops cs_layer_head;      /* head_loss.c: final norm,
 
 /* Memory for an array that the layer makes for its backward: rows times the columns of its row in
  * core/model/keeps.h, in its type. It outlives the forward when the layer keeps it at this level of
- * recompute, and is scratch otherwise. Full recompute is up to the stage: it gives no memory to keep
- * anything in, and other memory when the forward runs again. */
+ * recompute, and is scratch otherwise. Full recompute is up to the stage: it gives no memory to
+ * keep anything in, and other memory when the forward runs again. */
 void *cs_run_keep(struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array,
                   int64_t rows);
 bool cs_run_keeps(const struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array);
@@ -130,8 +130,7 @@ void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
 /* y (rows, out) = x (rows, in) w^T + b; w is the first of a fused group, b may be NULL */
 void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                    const struct cs_shard *w, const struct cs_shard *b, void *y);
-/* y = act(x w^T + b) + residual; residual NULL: 0; pre: keeps x w^T + b for the backward, NULL: not
- */
+/* y = act(x w^T + b) + residual, NULL: 0; pre: gets x w^T + b for the backward, NULL: not kept */
 void cs_run_linear_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                        const struct cs_shard *w, const struct cs_shard *b, const void *residual,
                        enum cs_act act, void *pre, void *y);

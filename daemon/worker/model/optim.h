@@ -72,8 +72,7 @@ struct cs_tied_exchange {
 };
 
 /* false: nothing is tied, trained, kept apart, or left to do. Else: send mine to peer, fill theirs,
- * then end.
- */
+ * then end. */
 bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out);
 void cs_optim_tied_end(struct cs_optim *optim, const struct cs_tied_exchange *x);
 /* Sum the tied embedding's two gradients, after those of replicas are (cs_replicas_reduce). comm

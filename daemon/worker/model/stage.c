@@ -1,5 +1,5 @@
-/* Runs the layers of a stage over one slot: forward in order, backward down to the lowest layer that
- * needs a gradient, and what is kept, redone or held between them. */
+/* Runs the layers of a stage over one slot: forward in order, backward down to the lowest layer
+ * that needs a gradient, and what is kept, redone or held between them. */
 #include "worker/model/stage.h"
 
 #include <stdlib.h>

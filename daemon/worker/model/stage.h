@@ -38,8 +38,8 @@ void cs_saved_free(struct cs_saved *saved); /* accepts NULL */
 int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input *input);
 
 /* x: rows from the stage before (NULL for the first stage of a branch); ends->fill: rows of
- * encoders for the layers that take them in. y: where the last layer's rows go (NULL for the head). saved NULL:
- * evaluation, or nothing of this stage needs a backward. */
+ * encoders for the layers that take them in. y: where the last layer's rows go (NULL for the head).
+ * saved NULL: evaluation, or nothing of this stage needs a backward. */
 void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const void *x,
                   const struct cs_layer_ends *ends, void *y, struct cs_saved *saved);
 /* dy: gradient of y (NULL for the head); dx: gradient of x, NULL where none is needed.

@@ -1,6 +1,6 @@
 /* The block of a slot: pieces one behind the other, 256 bytes aligned, sent to the device in one
- * copy. It is walked twice: to know its size (staging NULL), then to fill it. On the host nothing is
- * copied and arrays stay where they are. */
+ * copy. It is walked twice: to know its size (staging NULL), then to fill it. On the host nothing
+ * is copied and arrays stay where they are. */
 #ifndef CS_WORKER_SLOT_BLOCK_H
 #define CS_WORKER_SLOT_BLOCK_H
 

@@ -1,4 +1,5 @@
-/* Tables that all slots share: masks and rope angles of the kinds of attention, items of encoder rows, pixel normalisation. */
+/* Tables that all slots share: masks and rope angles of the kinds of attention, items of encoder
+ * rows, pixel normalisation. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,115 @@
+/* Runs the passes of a stage with operators that are only written down and memory that is only
+ * counted. */
+#include "worker/memory/rehearse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/device/tape.h"
+
+/* What is at hand while a stage is rehearsed. */
+struct rehearsal {
+    const struct cs_memory_config *config;
+    const struct cs_stage_model *stage;
+    struct cs_tape tape;
+    struct cs_ctx ctx;
+    struct cs_scratch scratch;
+    struct cs_saved saved;
+    struct cs_input input;
+    struct cs_layer_ends ends;
+    void *dy, *dx;       /* some address where the real one is not NULL */
+    bool leaves_weights; /* its input half leaves something for the weight half */
+};
+
+static struct cs_run run_of(struct rehearsal *r)
+{
+    cs_tape_clear(&r->tape);
+    r->ctx = cs_tape_ctx(&r->tape);
+    return (struct cs_run){.device = &r->tape.recorder,
+                           .ops = &r->tape.ops,
+                           .ctx = &r->ctx,
+                           .scratch = &r->scratch,
+                           .input = &r->input,
+                           .is_rehearsal = true};
+}
+
+/* Edges bring and take gradients; one into the LLM's embedding takes those of an encoder's rows. */
+static void set_ends(struct rehearsal *r)
+{
+    const struct cs_plan *plan = r->config->plan;
+    for (int32_t i = 0; i < plan->n_edges; i++) {
+        const struct cs_edge *edge = &plan->edges[i];
+        if (!edge->has_grad)
+            continue;
+        if (&plan->stages[edge->from] == r->stage->stage)
+            r->dy = r;
+        if (&plan->stages[edge->to] == r->stage->stage &&
+            plan->stages[edge->from].branch == r->stage->stage->branch)
+            r->dx = r;
+    }
+}
+
+static void open_rehearsal(struct rehearsal *r, const struct cs_memory_config *config,
+                           const struct cs_stage_model *stage)
+{
+    memset(r, 0, sizeof *r);
+    r->config = config;
+    r->stage = stage;
+    r->input = config->fullest->input;
+    cs_tape_open(&r->tape, config->device);
+    cs_scratch_bind_counting(&r->scratch);
+    cs_scratch_bind_counting(&r->saved.memory);
+    cs_scratch_bind_counting(&r->saved.held);
+    set_ends(r);
+}
+
+static void close_rehearsal(struct rehearsal *r)
+{
+    cs_scratch_free(&r->scratch);
+    cs_scratch_free(&r->saved.memory);
+    cs_scratch_free(&r->saved.held);
+    free(r->saved.later.wgrad);
+    free(r->saved.kept);
+    cs_tape_close(&r->tape);
+}
+
+static void forward(struct rehearsal *r, bool keeps)
+{
+    struct cs_run run = run_of(r);
+    cs_scratch_clear(&r->saved.memory);
+    cs_stage_fwd(r->stage, &run, r, &r->ends, r, keeps ? &r->saved : NULL);
+}
+
+static void backward(struct rehearsal *r, bool is_split)
+{
+    struct cs_run run = run_of(r);
+    r->saved.is_split = is_split;
+    cs_stage_bwd(r->stage, &run, r->dy, r->dx, &r->ends, &r->saved);
+    if (!is_split)
+        return;
+    r->leaves_weights = r->saved.later.n > 0;
+    run = run_of(r);
+    cs_stage_bwd_weight(r->stage, &run, &r->saved);
+}
+
+void cs_memory_rehearse(const struct cs_memory_config *config, struct cs_memory_kind kind,
+                        int32_t stage, struct cs_memory_rehearsal *out)
+{
+    struct rehearsal r;
+    const struct cs_stage_model *model = config->stage[stage];
+    const bool keeps = model->has_backward && !kind.is_eval;
+    open_rehearsal(&r, config, model);
+    forward(&r, keeps);
+    if (keeps && kind.is_split)
+        backward(&r, true);
+    if (keeps && kind.is_whole) {
+        forward(&r, true);
+        backward(&r, false);
+    }
+    *out = (struct cs_memory_rehearsal){
+        .is_done = true,
+        .leaves = r.leaves_weights,
+        .stage = {r.saved.memory.peak, r.saved.held.peak, r.scratch.peak},
+    };
+    close_rehearsal(&r);
+}
