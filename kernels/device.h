@@ -36,7 +36,7 @@ enum { CS_DEVICE_COMM_ID = 128 };
 
 /* what a communicator is for: how much of the device it may take */
 enum cs_device_comm_kind {
-    CS_DEVICE_COMM_LANE,  /* two ranks, messages one way, beside computing */
+    CS_DEVICE_COMM_LANE,  /* a channel: two ranks, messages one way, beside computing */
     CS_DEVICE_COMM_GROUP, /* collectives of large buffers */
     CS_DEVICE_COMM_BULK   /* two ranks, large messages both ways while nothing else runs */
 };

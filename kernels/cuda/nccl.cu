@@ -51,7 +51,7 @@ struct comm {
 /* CS_UNSUPPORTED: not there, or too old. */
 static enum cs_status functions(const struct nccl **out, struct cs_err *err)
 {
-    static struct nccl table; /* filled once; the worker opens lanes from one thread */
+    static struct nccl table; /* filled once; the worker opens channels from one thread */
     static bool is_filled;
     *out = &table;
     if (is_filled)

@@ -75,7 +75,7 @@ static enum cs_status open_channel(struct cs_channels *l, const struct cs_plan *
     if (status == CS_OK)
         status = connect(l, channel, other, CS_DEVICE_COMM_LANE, comm, deadline_ms, err);
     return status == CS_OK ? CS_OK
-                           : cs_wrap(err, status, "opening the way from rank %d to rank %d",
+                           : cs_wrap(err, status, "opening the channel from rank %d to rank %d",
                                      group->of, is_send ? other : l->rank);
 }
 
@@ -90,7 +90,7 @@ static enum cs_status open_wide(struct cs_channels *l, const struct cs_plan *pla
         connect(l, wide_of(l), other, CS_DEVICE_COMM_BULK, comm, deadline_ms, err);
     return status == CS_OK
                ? CS_OK
-               : cs_wrap(err, status, "opening the wide way between rank %d and rank %d",
+               : cs_wrap(err, status, "opening the wide channel between rank %d and rank %d",
                          group->rank[0], group->rank[1]);
 }
 
@@ -180,7 +180,7 @@ enum cs_status cs_channels_move(struct cs_channels *channels, int peer, bool is_
 {
     const struct channel *channel = channel_of(channels, peer, is_send);
     if (channel->comm == NULL)
-        return cs_fail(err, CS_INTERNAL, "no way %s rank %d", is_send ? "to" : "from", peer);
+        return cs_fail(err, CS_INTERNAL, "no channel %s rank %d", is_send ? "to" : "from", peer);
     return is_send ? nccl_of(channels)->send(channel->comm, data, bytes, channel->peer_end,
                                              channel->stream, err)
                    : nccl_of(channels)->recv(channel->comm, data, bytes, channel->peer_end,
@@ -192,8 +192,8 @@ enum cs_status cs_channels_exchange(struct cs_channels *channels, int peer, cons
 {
     const struct channel *wide = wide_of(channels);
     if (wide->comm == NULL || wide->peer != peer)
-        return cs_fail(err, CS_INTERNAL, "no wide way between rank %d and rank %d", channels->rank,
-                       peer);
+        return cs_fail(err, CS_INTERNAL, "no wide channel between rank %d and rank %d",
+                       channels->rank, peer);
     return nccl_of(channels)->exchange(wide->comm, mine, theirs, bytes, wide->peer_end, stream,
                                        err);
 }

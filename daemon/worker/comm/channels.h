@@ -14,7 +14,7 @@
 struct cs_channels;
 
 /* Channels for every edge of the plan between this rank and others, both ways where a gradient
- * flows back; the wide way where this rank has one end of a tied embedding that trains. rank: of
+ * flows back; the wide channel where this rank has one end of a tied embedding that trains. rank: of
  * all; peers are ranks of the same replica, here and below. comm: the sockets of all ranks,
  * borrowed for the call. CS_UNSUPPORTED: no NCCL. */
 enum cs_status cs_channels_new(struct cs_device *device, const struct cs_plan *plan, int rank,
@@ -28,12 +28,12 @@ void *cs_channels_stream(const struct cs_channels *channels, int peer, bool is_s
 /* enqueue one message on its channel */
 enum cs_status cs_channels_move(struct cs_channels *channels, int peer, bool is_send, void *data,
                                 size_t bytes, struct cs_err *err) CS_NODISCARD;
-/* On `stream`: mine goes, and theirs comes, over the wide way to the tied embedding's other
+/* On `stream`: mine goes, and theirs comes, over the wide channel to the tied embedding's other
  * rank. */
 enum cs_status cs_channels_exchange(struct cs_channels *channels, int peer, const void *mine,
                                     void *theirs, size_t bytes, void *stream,
                                     struct cs_err *err) CS_NODISCARD;
-/* CS_PEER_GONE: a channel or the wide way has failed; names its peer. Does not wait. */
+/* CS_PEER_GONE: a channel or the wide channel has failed; names its peer. Does not wait. */
 enum cs_status cs_channels_check(struct cs_channels *channels, struct cs_err *err) CS_NODISCARD;
 /* until all messages of the channels are through; an exchange is its stream's */
 enum cs_status cs_channels_await(struct cs_channels *channels, struct cs_err *err) CS_NODISCARD;

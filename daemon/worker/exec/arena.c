@@ -40,12 +40,12 @@ static enum cs_status add_plan(struct cs_exec *exec, const struct cs_program *pr
     void *grown =
         realloc(exec->memory_plan, (size_t)(exec->n_memory_plans + 1) * sizeof *exec->memory_plan);
     if (grown == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for a plan of it");
+        return cs_fail(err, CS_NO_MEMORY, "no memory to plan that of a program");
     exec->memory_plan = grown;
     if (exec->rehearsed == NULL)
         exec->rehearsed = calloc(n_known + 1, sizeof *exec->rehearsed);
     if (exec->rehearsed == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for a plan of it");
+        return cs_fail(err, CS_NO_MEMORY, "no memory to plan that of a program");
     struct cs_memory_config config = {.plan = exec->config.plan,
                                       .device = exec->config.device,
                                       .stage = exec->stage,

@@ -197,8 +197,8 @@ static enum cs_status make_stages(struct cs_exec *e, struct cs_err *err)
             continue;
         CS_TRY(cs_stage_new(e->config.graph, plan, e->config.params, s, &e->stage[s], err));
         if (e->stage[s]->has_backward != plan->stages[s].has_backward)
-            return cs_fail(err, CS_PLAN, "stage %s %s a backward, the plan says otherwise",
-                           plan->stages[s].name, e->stage[s]->has_backward ? "has" : "has not");
+            return cs_fail(err, CS_PLAN, "stage %s %s backward, the plan says otherwise",
+                           plan->stages[s].name, e->stage[s]->has_backward ? "has a" : "has no");
     }
     return CS_OK;
 }

@@ -53,7 +53,8 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
     if (world > 1 && c->comm == NULL)
         return cs_fail(err, CS_INVALID, "a plan with %d ranks needs a transport", world);
     if (world > plan->n_ranks && c->replicas == NULL)
-        return cs_fail(err, CS_INVALID, "a plan with %d replicas needs them", plan->dp);
+        return cs_fail(err, CS_INVALID, "a plan with %d replicas needs their communicators",
+                       plan->dp);
     t->has_head = plan->stages[plan->head_stage].rank == rank;
     t->inputs = calloc(CS_STEP_MAX_SLOTS, sizeof *t->inputs);
     t->slot = calloc(CS_STEP_MAX_SLOTS, sizeof *t->slot);
