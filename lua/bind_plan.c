@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/units.h"
+#include "core/model/placements.h"
 #include "core/model/schedules.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
@@ -29,7 +30,7 @@ static const struct cs_arg plan_args[] = {
     {"model", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_MODEL, NULL, "made by cs.mllm"},
     {"cluster", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_CLUSTER, "cs.cluster \"here\"", "where it runs"},
     {"parallel", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "stages of every module: { vision = { pp = 1 }, llm = { pp = 2 } }"},
-    {"modality", CS_ARG_STRING, false, "encoder-parallel|encoder-colocated|encoder-replicated|encoder-first", 0, 0, 0, "\"encoder-parallel\"", "own ranks for encoders, shared with the llm, a copy for every slot on each rank of the llm, or all on the llm's first rank, which has fewer layers for it"},
+    {"modality", CS_ARG_STRING, false, CS_MODALITY_WORDS, 0, 0, 0, "\"" CS_MODALITY_DEFAULT "\"", CS_MODALITY_HELP},
     {"schedule", CS_ARG_STRING, false, CS_SCHEDULE_WORDS, 0, 0, 0, "\"1f1b\"", "order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders"},
     {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules"},
     {"seq_tokens", CS_ARG_INT, true, NULL, 8, 1 << 20, 0, NULL, "LLM rows of a slot"},

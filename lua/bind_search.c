@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/placements.h"
 #include "core/model/schedules.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
@@ -33,7 +34,7 @@ static const struct cs_arg search_args[] = {
     {"optimizer", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_OPTIM, "state in fp32", "the job's: its state decides on memory and time of a step, cs.optim.adamw { lr = ..., state = \"bf16\" }"},
     {"parallel", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "what is not free, of tp, cp, pp, dp, vpp and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } }"},
     {"dp", CS_ARG_INT, false, NULL, 1, 1 << 20, 0, NULL, "replicas of all branches with ranks of their own (of one: in parallel); absent: free"},
-    {"modality", CS_ARG_STRING, false, "encoder-parallel|encoder-colocated|encoder-replicated|mixed", 0, 0, 0, "parallel, colocated and mixed", "where encoders run"},
+    {"modality", CS_ARG_STRING, false, CS_MODALITY_SEARCHED_WORDS "|mixed", 0, 0, 0, "parallel, colocated and mixed", "where encoders run"},
     {"schedule", CS_ARG_STRING, false, CS_SCHEDULE_SEARCHED_WORDS, 0, 0, 0, CS_SCHEDULE_USUAL_LIST, "order of forward and backward"},
     {"recompute", CS_ARG_STRING, false, "none|selective|full", 0, 0, 0, "what fits and is fastest", "activations that are made again in the backward"},
     {"zero", CS_ARG_INT, false, NULL, 0, 3, 0, "the cheapest of 1, 2, 3 that fits", "what replicas share: 1 optimizer, 2 and gradients, 3 and weights; 0 nothing"},

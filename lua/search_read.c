@@ -39,8 +39,8 @@ static int32_t *fixed_number(struct cs_search_options *options, int32_t b, const
 static void read_place(lua_State *L, const char *name, const json_t *value,
                        struct cs_search_options *options, int32_t b)
 {
-    for (int p = 0; json_is_string(value) && p < CS_PLACEMENTS; p++)
-        if (strcmp(cs_placement_name((enum cs_placement)p), json_string_value(value)) == 0) {
+    for (int p = 0; json_is_string(value) && p < CS_SEARCHED_PLACEMENTS; p++)
+        if (strcmp(cs_placement_table[p].name, json_string_value(value)) == 0) {
             options->fix[b].place = 1 + p;
             return;
         }
@@ -191,7 +191,7 @@ static void read_names(lua_State *L, struct cs_search_options *options)
     const char *modality = cs_lua_args_string(L, "modality", NULL);
     const char *schedule = cs_lua_args_string(L, "schedule", NULL);
     const char *recompute = cs_lua_args_string(L, "recompute", NULL);
-    enum cs_search_modality m;
+    int32_t m;
     enum cs_recompute r;
     enum cs_schedule_id s;
     if (strcmp(cs_lua_args_string(L, "stages", "frozen-aware"), "frozen-blind") == 0)

@@ -320,35 +320,30 @@ static enum cs_status fix_plan(const struct cs_spec *spec, const struct cs_graph
 {
     int32_t llm = graph->llm, n = 0;
     enum cs_schedule_id schedule = CS_SCHEDULE_1f1b;
-    const char *modality = spec->modality ? spec->modality : "encoder-parallel";
-    enum cs_search_modality of;
+    const char *modality =
+        spec->modality ? spec->modality : cs_placement_table[CS_PLACE_OWN].modality;
+    int32_t of;
     bool is_known = cs_search_modality_from_name(modality, &of) && of != CS_SEARCH_MIXED &&
                     cs_search_schedule_from_name(plan->schedule, &schedule);
     bool is_shared = is_known && cs_plan_schedule((int)schedule)->layout == CS_LAYOUT_COLOCATED;
-    if (!is_known || (graph->n_encoders > 0 && of == CS_SEARCH_COLOCATED) != is_shared)
+    if (!is_known || (graph->n_encoders > 0 && of == CS_PLACE_COLOCATED) != is_shared)
         return cs_fail(err, CS_PLAN,
                        "a plan that is %s under %s cannot be explained: the search does not know "
                        "it; ask for parallel or replicated encoders, or for anchors",
                        modality, plan->schedule);
     o->schedules = 1u << schedule;
-    o->modalities = 1u << (graph->n_encoders > 0 ? of : CS_SEARCH_PARALLEL);
+    o->modalities = 1u << (graph->n_encoders > 0 ? of : CS_PLACE_OWN);
     o->fix[llm].pp = ranks_of(plan, llm, &n);
     o->fix[llm].vpp = n / o->fix[llm].pp;
     for (int32_t b = 0; b < graph->n_branches; b++) {
         if (b == llm)
             continue;
         (void)ranks_of(plan, b, &n);
-        o->fix[b].place =
-            1 + (int32_t)of; /* placements and the first modalities are in one order */
-        o->fix[b].pp = of == CS_SEARCH_PARALLEL ? n : 1;
+        o->fix[b].place = 1 + of;
+        o->fix[b].pp = of == CS_PLACE_OWN ? n : 1;
     }
     return CS_OK;
 }
-
-_Static_assert((int)CS_PLACE_OWN == (int)CS_SEARCH_PARALLEL &&
-                   (int)CS_PLACE_COLOCATED == (int)CS_SEARCH_COLOCATED &&
-                   (int)CS_PLACE_REPLICATED == (int)CS_SEARCH_REPLICATED,
-               "one order");
 
 static json_t *others_json(const struct cs_search_result *found, const struct cs_search_plan *given)
 {

@@ -10,8 +10,6 @@
 #include "core/plan/plan_schedule.h"
 #include "core/sched/sim/predict.h"
 
-static const char apart[] = "encoder-parallel";
-
 /* Cutting takes stages * layers^2: what is looked at must not keep a screen waiting. */
 static const double most_cutting = 3e8;
 
@@ -32,9 +30,14 @@ bool cs_variant_shares(const struct cs_variant *variant)
     return layout_of(variant->schedule) == CS_LAYOUT_COLOCATED;
 }
 
+static bool is_placed(const struct cs_variant *variant, enum cs_placement placement)
+{
+    return strcmp(variant->modality, cs_placement_table[placement].modality) == 0;
+}
+
 static bool is_replicated(const struct cs_variant *variant)
 {
-    return strcmp(variant->modality, "encoder-replicated") == 0;
+    return is_placed(variant, CS_PLACE_REPLICATED);
 }
 
 /* encoders are whole on the ranks of the LLM: their own counts mean nothing */
@@ -45,7 +48,7 @@ static bool copies(const struct cs_variant *variant)
 
 static bool is_colocated(const struct cs_variant *variant)
 {
-    return strcmp(variant->modality, "encoder-colocated") == 0;
+    return is_placed(variant, CS_PLACE_COLOCATED);
 }
 
 /* Stages of a branch go round its ranks in turn. */
@@ -112,7 +115,8 @@ static void move_apart(const struct cs_graph *graph, int32_t ranks, struct cs_va
     for (int32_t b = 0; b < graph->n_branches; b++)
         variant->pp[b] = 1;
     variant->pp[graph->llm] = ranks > n ? ranks - n : 1;
-    cs_str_copy(variant->modality, sizeof variant->modality, apart);
+    cs_str_copy(variant->modality, sizeof variant->modality,
+                cs_placement_table[CS_PLACE_OWN].modality);
 }
 
 void cs_variant_set_schedule(const struct cs_variant_base *base, const char *schedule,
@@ -120,7 +124,7 @@ void cs_variant_set_schedule(const struct cs_variant_base *base, const char *sch
 {
     enum cs_schedule_layout old = layout_of(variant->schedule), new = layout_of(schedule);
     int32_t ranks = cs_variant_ranks(variant, base->graph);
-    bool is_apart = strcmp(variant->modality, apart) == 0;
+    bool is_apart = is_placed(variant, CS_PLACE_OWN);
     cs_str_copy(variant->schedule, sizeof variant->schedule, schedule);
     if (new == CS_LAYOUT_COLOCATED)
         variant->pp[base->graph->llm] = ranks;
@@ -132,8 +136,7 @@ void cs_variant_set_schedule(const struct cs_variant_base *base, const char *sch
 
 const char *cs_variant_modality(int i)
 {
-    static const char *const modalities[] = {apart, "encoder-colocated", "encoder-replicated"};
-    return i >= 0 && i < (int)CS_ARRAY_LEN(modalities) ? modalities[i] : NULL;
+    return i >= 0 && i < CS_SEARCHED_PLACEMENTS ? cs_placement_table[i].modality : NULL;
 }
 
 void cs_variant_set_modality(const struct cs_variant_base *base, const char *modality,
@@ -150,7 +153,7 @@ void cs_variant_set_modality(const struct cs_variant_base *base, const char *mod
     }
     for (int32_t b = 0; b < base->graph->n_branches; b++)
         variant->pp[b] = ranks;
-    if (strcmp(modality, apart) == 0)
+    if (is_placed(variant, CS_PLACE_OWN))
         move_apart(base->graph, ranks, variant);
 }
 
@@ -188,14 +191,13 @@ static void set_parallel(struct cs_spec *spec, const char *branch, int32_t pp)
 
 static struct cs_spec request_of(const struct cs_variant_base *base, const struct cs_variant *v)
 {
-    static const char *const modality[] = {[CS_LAYOUT_STAGES] = NULL,
-                                           [CS_LAYOUT_CHUNKS] = apart,
-                                           [CS_LAYOUT_COLOCATED] = "encoder-colocated"};
+    const enum cs_schedule_layout layout = layout_of(v->schedule);
     struct cs_spec spec = *base->spec;
-    const char *fixed = modality[layout_of(v->schedule)];
     int32_t llm = base->graph->llm;
     spec.schedule = v->schedule;
-    spec.modality = fixed ? fixed : v->modality;
+    spec.modality = layout == CS_LAYOUT_STAGES
+                        ? v->modality
+                        : cs_placement_table[cs_placement_of_layout(layout)].modality;
     spec.stages = v->is_blind ? "frozen-blind" : "frozen-aware";
     spec.slots = v->slots;
     for (int32_t b = 0; b < base->graph->n_branches; b++)

@@ -174,14 +174,12 @@ static void layout_text(const struct cs_layout *l, char *out, size_t cap)
 static bool variant_of(const struct cs_search_plan *plan, const struct cs_variant_base *base,
                        struct cs_variant *out)
 {
-    static const char *const modality[] = {[CS_PLACE_OWN] = "encoder-parallel",
-                                           [CS_PLACE_COLOCATED] = "encoder-colocated",
-                                           [CS_PLACE_REPLICATED] = "encoder-replicated"};
     const struct cs_layout *l = &plan->layout;
     bool is_bare = l->dp == 1;
     *out = cs_variant_own(base);
     cs_str_copy(out->schedule, sizeof out->schedule, plan->schedule);
-    cs_str_copy(out->modality, sizeof out->modality, modality[l->branch[0].place]);
+    cs_str_copy(out->modality, sizeof out->modality,
+                cs_placement_table[l->branch[0].place].modality);
     out->is_blind = plan->is_blind_cut;
     out->slots = plan->slots;
     for (int32_t b = 0; b < l->n_branches; b++) {

@@ -61,7 +61,7 @@ static void draw_problem(struct small *s, bool has_memory)
 static struct cs_search_options parallel_1f1b(void)
 {
     return (struct cs_search_options){.batch_slots = SLOTS,
-                                      .modalities = 1u << CS_SEARCH_PARALLEL,
+                                      .modalities = 1u << CS_PLACE_OWN,
                                       .schedules = 1,
                                       .dp = 1,
                                       .n_simulate = 100,

@@ -192,7 +192,7 @@ static struct brute all_plans(const struct small *s)
 static struct cs_search_options everything(void)
 {
     return (struct cs_search_options){.batch_slots = SLOTS,
-                                      .modalities = 1u << CS_SEARCH_PARALLEL,
+                                      .modalities = 1u << CS_PLACE_OWN,
                                       .schedules = 1,
                                       .dp = 1,
                                       .n_simulate = 200,

@@ -292,7 +292,7 @@ static void planners_keep_their_rules(void **state)
         result = run(&m, &options, arena);
         for (int32_t i = 0; i < result.n_plans; i++) {
             const struct cs_search_plan *p = &result.plan[i];
-            assert_int_equal(p->modality, CS_SEARCH_PARALLEL);
+            assert_int_equal(p->modality, CS_PLACE_OWN);
             assert_string_equal(p->schedule, "1f1b");
             int32_t most[3] = {0}, least[3] = {99, 99, 99};
             for (int32_t k = 0; k < p->n_stages; k++) {
@@ -332,7 +332,7 @@ static void zero_levels_are_taken_when_nothing_cheaper_fits(void **state)
         }
     options.dp = 4;
     options.schedules = 1;
-    options.modalities = 1u << CS_SEARCH_PARALLEL;
+    options.modalities = 1u << CS_PLACE_OWN;
     options.skip_planners = true;
     options.n_refine = -1;
     for (int z = 0; z < 3; z++)

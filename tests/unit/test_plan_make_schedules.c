@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/base/arena.h"
+#include "core/model/placements.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
 #include "tests/support/spec.h"
@@ -249,6 +250,46 @@ static void every_schedule_of_the_table_makes_a_plan(void **state)
     assert_null(cs_plan_schedule(-1));
 }
 
+/* What a row asks of the schedule and of the ranks is what the planner does. */
+static void every_placement_of_the_table_does_what_its_row_says(void **state)
+{
+    (void)state;
+    for (int p = 0; p < CS_PLACEMENTS; p++) {
+        const struct cs_placement_info *row = &cs_placement_table[p];
+        assert_int_equal(row->id, p);
+        assert_ptr_equal(cs_placement_of_modality(row->modality), row);
+        for (int s = 0; cs_plan_schedule(s) != NULL; s++) {
+            const struct cs_schedule_info *schedule = cs_plan_schedule(s);
+            const bool copies =
+                           row->cut == CS_CUT_COPIES || schedule->layout == CS_LAYOUT_COLOCATED,
+                       goes = (row->layouts >> schedule->layout & 1u) != 0;
+            struct made m;
+            const struct cs_test_spec options = {.llm_pp = 2,
+                                                 .llm_layers = 6,
+                                                 .slots = 9,
+                                                 .vision_pp =
+                                                     row->cut == CS_CUT_AS_LLM && !copies ? 2 : 1};
+            const enum cs_status status =
+                try_make(&m, &options, schedule->name, row->modality, cs_device_class_find("cpu"));
+            if (status != (goes ? CS_OK : CS_PLAN))
+                fail_msg("%s with %s: %s", row->modality, schedule->name, m.err.text);
+            if (goes) {
+                const int32_t shared = copies || !row->has_own_ranks ? 2 : 3;
+                assert_int_equal(m.plan->n_ranks, shared);
+                assert_int_equal(m.plan->stages[0].copies, copies ? 2 : 0);
+            } else {
+                assert_non_null(strstr(m.err.text, "does not go with modality"));
+            }
+            done(&m);
+        }
+    }
+    assert_null(cs_placement_of_modality("mixed"));
+    assert_string_equal(CS_MODALITY_WORDS,
+                        "encoder-parallel|encoder-colocated|encoder-replicated|encoder-first");
+    assert_string_equal(CS_MODALITY_SEARCHED_WORDS "|mixed",
+                        "encoder-parallel|encoder-colocated|encoder-replicated|mixed");
+}
+
 static const struct {
     const char *schedule, *modality;
 } kinds[] = {
@@ -412,6 +453,7 @@ int main(void)
         cmocka_unit_test(encoders_on_the_first_rank_shorten_its_stage),
         cmocka_unit_test(what_does_not_fit_is_told_what_would),
         cmocka_unit_test(every_schedule_of_the_table_makes_a_plan),
+        cmocka_unit_test(every_placement_of_the_table_does_what_its_row_says),
         cmocka_unit_test(encodings_with_copies_and_shares_round_trip),
         cmocka_unit_test(damaged_shares_are_refused),
         cmocka_unit_test(hashes_are_the_same_everywhere),

@@ -249,7 +249,7 @@ static struct fixture open_state(const struct cs_test_spec *options, const char 
 static struct cs_search_options as_given(const struct cs_test_spec *o)
 {
     struct cs_search_options options = {.batch_slots = 8,
-                                        .modalities = 1u << CS_SEARCH_PARALLEL,
+                                        .modalities = 1u << CS_PLACE_OWN,
                                         .schedules = 1,
                                         .recomputes = 1u << CS_RECOMPUTE_NONE,
                                         .zeros = 1u << 1,
@@ -524,7 +524,7 @@ static void every_plan_of_a_search_passes_the_checks(void **state)
     assert_true(result.n_plans > 10);
     for (int32_t i = 0; i < result.n_plans; i++) {
         const struct cs_search_plan *p = &result.plan[i];
-        if (p->modality != CS_SEARCH_PARALLEL)
+        if (p->modality != CS_PLACE_OWN)
             continue;
         assert_int_equal(cs_layout_check(&p->layout, f.graph, &f.cluster, &err), CS_OK);
         assert_int_equal(cs_layout_ranks(&p->layout), p->n_ranks);

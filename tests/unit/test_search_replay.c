@@ -89,9 +89,8 @@ static void expect_equal(struct cs_trial *t, struct cs_arena *arena)
     int64_t makespan = cs_replay_run(replay, cs_trial_costs(t, replay), t->hop, end);
     if (makespan != sim.makespan_ns)
         fail_msg("%s, encoders %s and %s: replayed %lld, simulated %lld", t->plan->schedule,
-                 cs_placement_name((enum cs_placement)t->c->place[0]),
-                 cs_placement_name((enum cs_placement)t->c->place[1]), (long long)makespan,
-                 (long long)sim.makespan_ns);
+                 cs_placement_table[t->c->place[0]].name, cs_placement_table[t->c->place[1]].name,
+                 (long long)makespan, (long long)sim.makespan_ns);
     int32_t *each = CS_NEW_ARRAY(arena, int32_t, t->plan->n_stages);
     int32_t *slots = CS_NEW_ARRAY(arena, int32_t, t->plan->n_stages);
     int64_t *bytes = CS_NEW_ARRAY(arena, int64_t, t->plan->n_ranks);
@@ -140,15 +139,15 @@ static int try_plan(struct model *m, const int place[2], int schedule, int32_t c
 
 static void replayed_is_simulated(void **state)
 {
-    int n[CS_SCHEDULES][CS_PLACEMENTS * CS_PLACEMENTS] = {{0}};
+    int n[CS_SCHEDULES][CS_SEARCHED_PLACEMENTS * CS_SEARCHED_PLACEMENTS] = {{0}};
     (void)state;
     state_of = 5;
     for (int trial = 0; trial < 40; trial++) {
         struct model m;
         draw_model(&m);
         for (int s = 0; s < CS_SCHEDULES; s++)
-            for (int p = 0; p < CS_PLACEMENTS * CS_PLACEMENTS; p++) {
-                int place[2] = {p % CS_PLACEMENTS, p / CS_PLACEMENTS};
+            for (int p = 0; p < CS_SEARCHED_PLACEMENTS * CS_SEARCHED_PLACEMENTS; p++) {
+                int place[2] = {p % CS_SEARCHED_PLACEMENTS, p / CS_SEARCHED_PLACEMENTS};
                 bool is_cut = cs_plan_schedule(s)->layout == CS_LAYOUT_CHUNKS;
                 n[s][p] += try_plan(&m, place, s, is_cut ? (int32_t)draw(2, 3) : 1);
             }
@@ -158,7 +157,7 @@ static void replayed_is_simulated(void **state)
         if ((takes & (1u << CS_PLACE_OWN)))
             assert_true(n[s][0] > 30);
         if ((takes & (1u << CS_PLACE_COLOCATED)) && !(takes & (1u << CS_PLACE_OWN)))
-            assert_true(n[s][CS_PLACE_COLOCATED * (CS_PLACEMENTS + 1)] > 30);
+            assert_true(n[s][CS_PLACE_COLOCATED * (CS_SEARCHED_PLACEMENTS + 1)] > 30);
         if ((takes & (1u << CS_PLACE_OWN)) && (takes & (1u << CS_PLACE_REPLICATED)))
             assert_true(n[s][CS_PLACE_REPLICATED] > 30);
     }

@@ -47,7 +47,7 @@ static void make(struct worked *w, bool redoes)
 static struct cs_search_result search(const struct worked *w, struct cs_arena *arena)
 {
     struct cs_search_options options = {.batch_slots = 16,
-                                        .modalities = 1u << CS_SEARCH_PARALLEL,
+                                        .modalities = 1u << CS_PLACE_OWN,
                                         .schedules = 1,
                                         .dp = 1,
                                         .n_simulate = 100,
@@ -123,7 +123,7 @@ static void explanations_carry_the_figures(void **state)
     struct worked w;
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_search_options options = {.batch_slots = 16,
-                                        .modalities = 1u << CS_SEARCH_PARALLEL,
+                                        .modalities = 1u << CS_PLACE_OWN,
                                         .schedules = 1,
                                         .dp = 1,
                                         .n_refine = -1,
@@ -206,7 +206,7 @@ static void what_does_not_fit_is_refused_with_figures(void **state)
     struct cs_search_result result;
     struct cs_err err;
     struct cs_search_options options = {
-        .batch_slots = 16, .dp = 1, .modalities = 1u << CS_SEARCH_PARALLEL};
+        .batch_slots = 16, .dp = 1, .modalities = 1u << CS_PLACE_OWN};
     (void)state;
     make(&w, false);
     for (int i = 0; i < LLM; i++)

@@ -1,6 +1,7 @@
 /* The key table of the job specification. Order is the order of the manual page. */
 #include <stddef.h>
 
+#include "core/model/placements.h"
 #include "core/model/schedules.h"
 #include "core/model/spec_read.h"
 
@@ -91,7 +92,7 @@ static const struct cs_spec_key keys[] = {
     TEXT("model.rules[]", "glob", 256, NULL, RULE(glob), "which layers: vision.projector, llm.layers.0-3, *"),
 
     LAYOUT(KEY, "plan", "cluster", FREE, 0, 0, "here", "here", NULL, R(cluster), JSON, "\"here\", or an object that describes the ranks"),
-    LAYOUT(WORD, "plan", "modality", "encoder-parallel|encoder-colocated|encoder-replicated|encoder-first", "encoder-parallel", R(modality), "encoders on ranks of their own, stage by stage on the LLM's, a copy for every slot on each of the LLM's, or whole on the LLM's first, which has fewer layers for it"),
+    LAYOUT(WORD, "plan", "modality", CS_MODALITY_WORDS, CS_MODALITY_DEFAULT, R(modality), CS_MODALITY_HELP),
     LAYOUT(GROUP, "plan", "parallel", NULL, "per branch: how it is split"),
     LAYOUT(WORD, "plan", "schedule", CS_SCHEDULE_WORDS, CS_SCHEDULE_DEFAULT, R(schedule), "order of forwards and backwards"),
     INT32("plan", "seq_tokens", 1, 16777216, NULL, R(seq_tokens), "LLM rows of one slot"),

@@ -20,13 +20,6 @@ bool cs_recompute_from_name(const char *name, enum cs_recompute *out)
     return false;
 }
 
-static const char *const placement_names[CS_PLACEMENTS] = {"own", "colocated", "replicated"};
-
-const char *cs_placement_name(enum cs_placement placement)
-{
-    return placement_names[placement];
-}
-
 int32_t cs_layout_dp(const struct cs_layout *layout, int32_t branch)
 {
     return layout->branch[branch].dp > 0 ? layout->branch[branch].dp : layout->dp;
@@ -123,7 +116,7 @@ static enum cs_status check_place(const struct cs_layout *layout, int32_t b, str
     if (at->place != CS_PLACE_OWN && at->pp != 1)
         return cs_fail(err, CS_PLAN,
                        "layout of %s: pp = %d, but %s encoders stay whole: choose pp 1", at->name,
-                       at->pp, cs_placement_name(at->place));
+                       at->pp, cs_placement_table[at->place].name);
     if (at->place == CS_PLACE_COLOCATED && block % (at->tp * at->cp) != 0)
         return cs_fail(err, CS_PLAN,
                        "layout of %s: tp * cp = %d does not divide the %d ranks of an LLM stage",

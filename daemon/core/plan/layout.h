@@ -9,6 +9,7 @@
 
 #include "core/model/graph.h"
 #include "core/model/keeps.h"
+#include "core/model/placements.h"
 #include "core/plan/cluster.h"
 #include "core/plan/groups.h"
 
@@ -17,16 +18,12 @@ enum { CS_LAYOUT_MAX_BRANCHES = CS_MAX_ENCODERS + 1, CS_LAYOUT_MAX_RANKS = 1 << 
 const char *cs_recompute_name(enum cs_recompute recompute); /* "none", "selective", "full" */
 bool cs_recompute_from_name(const char *name, enum cs_recompute *out);
 
-/* Where a branch runs: ranks of its own; whole on the ranks of every LLM stage, which share its
- * slots; or again on every LLM stage for every slot (a baseline). The LLM has ranks of its own. */
-enum cs_placement { CS_PLACE_OWN, CS_PLACE_COLOCATED, CS_PLACE_REPLICATED, CS_PLACEMENTS };
-
-const char *cs_placement_name(enum cs_placement placement); /* "own", "colocated", "replicated" */
-
 struct cs_branch_layout {
     const char *name;
     int32_t tp, cp, pp;
     enum cs_recompute recompute;
+    /* Own ranks; whole on the ranks of every LLM stage, which share its slots (colocated); or again on every LLM stage
+     * for every slot (replicated, a baseline). The LLM has ranks of its own. */
     enum cs_placement place;
     int32_t dp;    /* replicas of this branch, 0: as many as the layout says */
     int32_t vpp;   /* chunks of every stage (interleaved), 0: 1 */

@@ -7,14 +7,6 @@
 #include "core/plan/layout.h"
 #include "core/plan/plan.h"
 
-/* how the schedule wants the stages placed */
-enum cs_schedule_layout {
-    CS_LAYOUT_STAGES,   /* as the modality says */
-    CS_LAYOUT_CHUNKS,   /* stage i of the LLM on its rank i % p; encoders on ranks of their own */
-    CS_LAYOUT_COLOCATED /* a whole copy of every encoder on each rank of the LLM, which share the
-                           slots */
-};
-
 /* Slots of a stage that are live together at most: p ranks or stages on the longest path to the
  * loss, d of them behind the stage. Interleaved chunks and copies of encoders have rules of their
  * own. */

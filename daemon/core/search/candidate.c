@@ -55,16 +55,12 @@ int cs_search_next_zero(unsigned zeros, int zero)
     return -1;
 }
 
-enum cs_search_modality cs_candidate_modality(const struct cs_search_problem *problem,
-                                              const struct cs_candidate *c)
+int32_t cs_candidate_modality(const struct cs_search_problem *problem, const struct cs_candidate *c)
 {
-    static const enum cs_search_modality of[CS_PLACEMENTS] = {
-        CS_SEARCH_PARALLEL, CS_SEARCH_COLOCATED, CS_SEARCH_REPLICATED};
-
     for (int32_t b = 1; b < problem->n_branches - 1; b++)
         if (c->place[b] != c->place[0])
             return CS_SEARCH_MIXED;
-    return problem->n_branches > 1 ? of[c->place[0]] : CS_SEARCH_PARALLEL;
+    return problem->n_branches > 1 ? c->place[0] : CS_PLACE_OWN;
 }
 
 int64_t cs_search_layer_ns(const struct cs_search_layer *layer, enum cs_search_cut cut)

@@ -25,8 +25,8 @@ int64_t cs_share_ns(struct cs_share share, int64_t value);
 /* of the branch's slots, given the candidate's layout */
 struct cs_share cs_candidate_share(const struct cs_search_problem *problem,
                                    const struct cs_candidate *candidate, int32_t branch);
-enum cs_search_modality cs_candidate_modality(const struct cs_search_problem *problem,
-                                              const struct cs_candidate *candidate);
+int32_t cs_candidate_modality(const struct cs_search_problem *problem,
+                              const struct cs_candidate *candidate);
 
 /* the options with their defaults filled in */
 struct cs_search_options cs_search_defaults(const struct cs_search_options *options);

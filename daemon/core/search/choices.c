@@ -69,9 +69,6 @@ static bool is_allowed(const struct maker *m, const struct cs_search_option *o)
 
 static bool may_place(const struct maker *m, enum cs_placement place)
 {
-    static const enum cs_search_modality alone[CS_PLACEMENTS] = {
-        CS_SEARCH_PARALLEL, CS_SEARCH_COLOCATED, CS_SEARCH_REPLICATED};
-
     int32_t fixed = m->options->fix[m->branch].place;
     if (is_llm(m))
         return place == CS_PLACE_OWN;
@@ -80,7 +77,7 @@ static bool may_place(const struct maker *m, enum cs_placement place)
     if (m->rules->is_own_only)
         return place == CS_PLACE_OWN;
     bool mixes = (m->options->modalities >> CS_SEARCH_MIXED & 1) != 0;
-    bool is_asked = (m->options->modalities >> alone[place] & 1) != 0;
+    bool is_asked = (m->options->modalities >> place & 1) != 0;
     /* a mixture takes replicated encoders only where they are asked for: they are a baseline */
     return is_asked || (mixes && place != CS_PLACE_REPLICATED);
 }
@@ -180,7 +177,7 @@ static void add_option(struct maker *m, int16_t o)
     sum.pp = 1;
     sum.ranks = sum.block;
     sum.worst_ns = sum.total_ns;
-    for (int p = CS_PLACE_COLOCATED; p < CS_PLACEMENTS; p++) {
+    for (int p = CS_PLACE_COLOCATED; p < CS_SEARCHED_PLACEMENTS; p++) {
         sum.place = (uint8_t)p;
         if (fixed <= 1 && may_place(m, (enum cs_placement)p))
             add(m, sum);
@@ -237,8 +234,9 @@ enum cs_status cs_choices_make(const struct cs_search_problem *problem,
     double cross = 1;
     for (int32_t b = 0; b < problem->n_branches; b++) {
         const struct cs_search_branch *branch = &problem->branch[b];
-        int64_t room = (int64_t)branch->n_options *
-                       ((int64_t)(2 * CS_CHOICE_RATIO + 1) * branch->n_layers + CS_PLACEMENTS);
+        int64_t room =
+            (int64_t)branch->n_options *
+            ((int64_t)(2 * CS_CHOICE_RATIO + 1) * branch->n_layers + CS_SEARCHED_PLACEMENTS);
         m.branch = b;
         m.out = &out[b];
         *m.out = (struct cs_choices){.at = CS_NEW_ARRAY(arena, struct cs_choice, room)};

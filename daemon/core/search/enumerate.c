@@ -74,6 +74,7 @@ static int64_t score(const struct walk *w, int32_t first)
             repeated += e->total_ns;
             break;
         case CS_PLACE_OWN:
+        case CS_PLACE_FIRST: /* not searched */
         case CS_PLACEMENTS:
             slowest = e->worst_ns > slowest ? e->worst_ns : slowest;
             if (w->rules->sums_encoders)
@@ -210,7 +211,7 @@ static void offer_pick(struct walk *w, int32_t ranks)
         c.zero[b] = (uint8_t)w->pick[b].zero;
     }
     c.score_ns = score(w, 0) + sync_ns(w);
-    enum cs_search_modality modality = cs_candidate_modality(w->problem, &c);
+    const int32_t modality = cs_candidate_modality(w->problem, &c);
     if ((w->options->modalities >> modality & 1) != 0 || w->rules->is_own_only)
         offer(w, &c);
 }

@@ -7,19 +7,16 @@
 #include "core/base/units.h"
 #include "core/search/candidate.h"
 
-static const char *const modality_names[CS_SEARCH_MODALITIES] = {
-    "encoder-parallel", "encoder-colocated", "encoder-replicated", "mixed"};
-
-const char *cs_search_modality_name(enum cs_search_modality modality)
+const char *cs_search_modality_name(int32_t modality)
 {
-    return modality_names[modality];
+    return modality == CS_SEARCH_MIXED ? "mixed" : cs_placement_table[modality].modality;
 }
 
-bool cs_search_modality_from_name(const char *name, enum cs_search_modality *out)
+bool cs_search_modality_from_name(const char *name, int32_t *out)
 {
-    for (int i = 0; i < CS_SEARCH_MODALITIES; i++)
-        if (strcmp(modality_names[i], name) == 0) {
-            *out = (enum cs_search_modality)i;
+    for (int32_t i = 0; i <= CS_SEARCH_MIXED; i++)
+        if (strcmp(cs_search_modality_name(i), name) == 0) {
+            *out = i;
             return true;
         }
     return false;
@@ -38,7 +35,7 @@ struct cs_search_options cs_search_defaults(const struct cs_search_options *opti
 {
     struct cs_search_options o = *options;
     if (o.modalities == 0)
-        o.modalities = 1u << CS_SEARCH_PARALLEL | 1u << CS_SEARCH_COLOCATED | 1u << CS_SEARCH_MIXED;
+        o.modalities = 1u << CS_PLACE_OWN | 1u << CS_PLACE_COLOCATED | 1u << CS_SEARCH_MIXED;
     for (int i = 0; options->schedules == 0 && i < CS_SCHEDULES; i++)
         if (cs_plan_schedule(i)->is_usual)
             o.schedules |= 1u << i;
@@ -466,8 +463,7 @@ static enum cs_status check_options(const struct cs_search_problem *problem,
         if (is_llm && o->fix[b].place > 1 + (int32_t)CS_PLACE_OWN)
             return cs_fail(err, CS_PLAN,
                            "parallel.%s.place = %s: the LLM has ranks of its own; place encoders",
-                           problem->branch[b].name,
-                           cs_placement_name((enum cs_placement)(o->fix[b].place - 1)));
+                           problem->branch[b].name, cs_placement_table[o->fix[b].place - 1].name);
         if (o->fix[b].ep > 1)
             return cs_fail(err, CS_PLAN,
                            "parallel.%s.ep = %d: its family has no experts to spread; leave ep out "

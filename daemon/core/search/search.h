@@ -31,17 +31,13 @@
 #include "core/search/planners.h"
 #include "core/search/samples.h"
 
-enum cs_search_modality {
-    CS_SEARCH_PARALLEL,   /* every branch has its own ranks */
-    CS_SEARCH_COLOCATED,  /* the LLM's ranks hold whole encoders and share their slots */
-    CS_SEARCH_REPLICATED, /* every LLM stage runs all encoders for every slot: a baseline */
-    CS_SEARCH_MIXED,      /* encoders that differ in that */
-    CS_SEARCH_MODALITIES
-};
+/* Where encoders of a plan run: a searched placement, or this: they differ in that. */
+enum { CS_SEARCH_MIXED = CS_SEARCHED_PLACEMENTS };
 
-/* "encoder-parallel" ... */
-const char *cs_search_modality_name(enum cs_search_modality modality);
-bool cs_search_modality_from_name(const char *name, enum cs_search_modality *out);
+/* "encoder-parallel" ... "mixed" */
+const char *cs_search_modality_name(int32_t modality);
+/* false: it is not searched */
+bool cs_search_modality_from_name(const char *name, int32_t *out);
 
 /* of the table of schedules; false: unknown, or not searched */
 bool cs_search_schedule_from_name(const char *name, enum cs_schedule_id *schedule);
@@ -88,7 +84,7 @@ struct cs_search_stage {
 
 struct cs_search_plan {
     enum cs_search_planner planner; /* whose rules cut it */
-    enum cs_search_modality modality;
+    int32_t modality;               /* enum cs_placement, CS_SEARCH_MIXED */
     const char *schedule;
     const char *state; /* optimizer.state that it was counted with; NULL: bytes given by hand */
     struct cs_layout layout;

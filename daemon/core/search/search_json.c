@@ -11,7 +11,7 @@ static json_t *layout_json(const struct cs_layout *layout)
                                       at->cp, "pp", at->pp, "dp", cs_layout_dp(layout, b), "vpp",
                                       at->vpp > 0 ? at->vpp : 1, "zero", cs_layout_zero(layout, b),
                                       "recompute", cs_recompute_name(at->recompute), "place",
-                                      cs_placement_name(at->place)));
+                                      cs_placement_table[at->place].name));
     }
     return all;
 }

@@ -1,7 +1,7 @@
 /* From cuts to stages on ranks, and which counts of stages a placement allows. */
 #include "core/plan/make/place.h"
 
-#include <string.h>
+#include "core/base/buf.h"
 
 int32_t cs_place_depth(const struct cs_graph *graph, const struct cs_cuts *cuts, int32_t branch,
                        int32_t index)
@@ -10,38 +10,38 @@ int32_t cs_place_depth(const struct cs_graph *graph, const struct cs_cuts *cuts,
     return graph->branches[branch].encoder < 0 ? own : own + cuts->n_stages[graph->llm];
 }
 
-static const char *const modalities[] = {"encoder-parallel", "encoder-colocated",
-                                         "encoder-replicated", "encoder-first"};
+static enum cs_status refuse_modality(const char *modality, struct cs_err *err)
+{
+    struct cs_buf list = {0};
+    for (int i = 0; i < CS_PLACEMENTS; i++)
+        cs_buf_addf(&list, "%s%s", i > 0 ? ", " : "", cs_placement_table[i].modality);
+    const enum cs_status status =
+        cs_fail(err, CS_PLAN, "plan.modality \"%s\" is not known; accepted: %s", modality,
+                cs_buf_str(&list));
+    cs_buf_free(&list);
+    return status;
+}
 
 enum cs_status cs_placing_make(const char *modality, const struct cs_schedule_info *schedule,
                                struct cs_placing *out, struct cs_err *err)
 {
-    /* by layout of the schedule */
-    static const enum cs_modality fits[] = {
-        [CS_LAYOUT_CHUNKS] = CS_MODALITY_PARALLEL, [CS_LAYOUT_COLOCATED] = CS_MODALITY_COLOCATED};
-
-    size_t m = 0;
-    while (m < CS_ARRAY_LEN(modalities) && strcmp(modality, modalities[m]) != 0)
-        m++;
-    if (m == CS_ARRAY_LEN(modalities))
-        return cs_fail(err, CS_PLAN,
-                       "plan.modality \"%s\" is not known; accepted: encoder-parallel, "
-                       "encoder-colocated, encoder-replicated, encoder-first",
-                       modality);
-    *out = (struct cs_placing){(enum cs_modality)m, schedule,
+    const struct cs_placement_info *placement = cs_placement_of_modality(modality);
+    if (placement == NULL)
+        return refuse_modality(modality, err);
+    *out = (struct cs_placing){placement, schedule,
                                schedule->layout == CS_LAYOUT_CHUNKS ? CS_PLAN_CHUNKS : 1};
-    if (schedule->layout != CS_LAYOUT_STAGES && out->modality != fits[schedule->layout])
+    if ((placement->layouts >> schedule->layout & 1u) == 0)
         return cs_fail(err, CS_PLAN,
                        "schedule %s (%s) does not go with modality %s; choose %s, or schedule "
                        "1f1b, gpipe or zb-h1",
                        schedule->name, schedule->help, modality,
-                       modalities[fits[schedule->layout]]);
+                       cs_placement_table[cs_placement_of_layout(schedule->layout)].modality);
     return CS_OK;
 }
 
 bool cs_placing_copies(const struct cs_placing *placing)
 {
-    return placing->modality == CS_MODALITY_REPLICATED ||
+    return placing->placement->cut == CS_CUT_COPIES ||
            placing->schedule->layout == CS_LAYOUT_COLOCATED;
 }
 
@@ -53,43 +53,44 @@ static enum cs_status check_copies(const struct cs_graph *graph, const struct cs
             return cs_fail(err, CS_PLAN,
                            "%s under %s puts a whole copy of %s on each rank of %s, but it has pp "
                            "= %d; set plan.parallel.%s.pp = 1",
-                           modalities[placing->modality], placing->schedule->name,
+                           placing->placement->modality, placing->schedule->name,
                            graph->branches[b].name, graph->branches[graph->llm].name,
                            cuts->n_stages[b], graph->branches[b].name);
     if (graph->n_encoders == 0)
         return cs_fail(err, CS_PLAN,
                        "%s under %s copies encoders to the ranks of the LLM, and the model has "
                        "none; choose encoder-parallel with 1f1b",
-                       modalities[placing->modality], placing->schedule->name);
+                       placing->placement->modality, placing->schedule->name);
     return CS_OK;
 }
 
-static enum cs_status check_colocated(const struct cs_graph *graph, const struct cs_cuts *cuts,
-                                      struct cs_err *err)
+static enum cs_status check_as_llm(const struct cs_graph *graph,
+                                   const struct cs_placement_info *placement,
+                                   const struct cs_cuts *cuts, struct cs_err *err)
 {
     int32_t llm = graph->llm;
     for (int32_t b = 0; b < graph->n_branches; b++)
         if (cuts->n_stages[b] != cuts->n_stages[llm])
-            return cs_fail(
-                err, CS_PLAN,
-                "encoder-colocated puts stage s of every branch on rank s, but %s has pp "
-                "= %d and %s has pp = %d; give all branches the same pp, or choose "
-                "encoder-parallel",
-                graph->branches[b].name, cuts->n_stages[b], graph->branches[llm].name,
-                cuts->n_stages[llm]);
+            return cs_fail(err, CS_PLAN,
+                           "%s puts stage s of every branch on rank s, but %s has pp "
+                           "= %d and %s has pp = %d; give all branches the same pp, or choose "
+                           "encoder-parallel",
+                           placement->modality, graph->branches[b].name, cuts->n_stages[b],
+                           graph->branches[llm].name, cuts->n_stages[llm]);
     return CS_OK;
 }
 
-static enum cs_status check_first(const struct cs_graph *graph, const struct cs_cuts *cuts,
-                                  struct cs_err *err)
+static enum cs_status check_once(const struct cs_graph *graph,
+                                 const struct cs_placement_info *placement,
+                                 const struct cs_cuts *cuts, struct cs_err *err)
 {
     for (int32_t b = 0; b < graph->n_branches; b++)
         if (b != graph->llm && cuts->n_stages[b] != 1)
-            return cs_fail(
-                err, CS_PLAN,
-                "encoder-first puts all of %s on the first rank of the LLM, but it has pp "
-                "= %d; set plan.parallel.%s.pp = 1, or choose encoder-parallel",
-                graph->branches[b].name, cuts->n_stages[b], graph->branches[b].name);
+            return cs_fail(err, CS_PLAN,
+                           "%s puts all of %s on the first rank of the LLM, but it has pp "
+                           "= %d; set plan.parallel.%s.pp = 1, or choose encoder-parallel",
+                           placement->modality, graph->branches[b].name, cuts->n_stages[b],
+                           graph->branches[b].name);
     return CS_OK;
 }
 
@@ -155,16 +156,16 @@ enum cs_status cs_place_stages(const struct cs_graph *graph, const struct cs_pla
     bool has_copies = cs_placing_copies(placing);
     if (has_copies)
         CS_TRY(check_copies(graph, placing, cuts, err));
-    else if (placing->modality == CS_MODALITY_COLOCATED)
-        CS_TRY(check_colocated(graph, cuts, err));
-    else if (placing->modality == CS_MODALITY_FIRST)
-        CS_TRY(check_first(graph, cuts, err));
+    else if (placing->placement->cut == CS_CUT_AS_LLM)
+        CS_TRY(check_as_llm(graph, placing->placement, cuts, err));
+    else if (placing->placement->cut == CS_CUT_ONCE)
+        CS_TRY(check_once(graph, placing->placement, cuts, err));
     for (int32_t b = 0; b < graph->n_branches; b++)
         n += has_copies && b != llm ? p : cuts->n_stages[b];
     plan->n_stages = plan->n_ranks = 0;
     plan->stages = CS_NEW_ARRAY(arena, struct cs_stage, n);
     for (int32_t b = 0; b < graph->n_branches; b++) {
-        bool is_own = placing->modality == CS_MODALITY_PARALLEL;
+        bool is_own = placing->placement->has_own_ranks;
         if (has_copies && b != llm)
             place_copies(graph, b, p, arena, plan);
         else

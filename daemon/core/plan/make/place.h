@@ -11,15 +11,8 @@ struct cs_cuts {
     int *sizes[CS_MAX_BRANCHES];       /* layers per stage */
 };
 
-enum cs_modality {
-    CS_MODALITY_PARALLEL,
-    CS_MODALITY_COLOCATED,
-    CS_MODALITY_REPLICATED,
-    CS_MODALITY_FIRST
-};
-
 struct cs_placing {
-    enum cs_modality modality;
+    const struct cs_placement_info *placement;
     const struct cs_schedule_info *schedule;
     int32_t chunks; /* of an LLM stage, 1: it is not cut further */
 };

@@ -210,16 +210,16 @@ static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
 {
     const struct cs_schedule_info *schedule = p->placing.schedule;
     int32_t llm = p->graph->llm, path = longest_chain(p);
-    bool is_circle = p->placing.modality == CS_MODALITY_COLOCATED &&
+    bool is_circle = p->placing.placement->cut == CS_CUT_AS_LLM &&
                      !cs_placing_copies(&p->placing) && p->graph->n_encoders > 0 &&
                      p->cuts.n_stages[llm] > 1;
     double slots = cs_plan_own_slots(p->plan, p->spec->slots),
            depth = cs_place_depth(p->graph, &p->cuts, b, stage), alive;
     if (schedule->layout == CS_LAYOUT_COLOCATED && b != llm)
         return alive_in_copies(p);
-    if (p->placing.modality == CS_MODALITY_FIRST && b != llm)
+    if (p->placing.placement->cut == CS_CUT_ONCE && b != llm)
         depth = p->cuts.n_stages[llm] - 1;
-    if (p->placing.modality == CS_MODALITY_REPLICATED) /* copies pace with the stage beside them */
+    if (p->placing.placement->cut == CS_CUT_COPIES) /* copies pace with the stage beside them */
         depth = p->cuts.n_stages[llm] - 1 - stage;
     if (is_circle)
         depth = path - 1;
@@ -288,7 +288,7 @@ static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, 
                                                              p->cluster->device, p->plan->dp));
         saved[i] = (double)bytes.saved;
     }
-    if (p->placing.modality == CS_MODALITY_FIRST && b == p->graph->llm)
+    if (p->placing.placement->cut == CS_CUT_ONCE && b == p->graph->llm)
         add_encoders(p, is_blind, cost, weight, saved);
     for (int s = 0; s < stages; s++)
         alive[s] = alive_slots(p, b, s);
@@ -403,7 +403,7 @@ static void explain_branch(struct planner *p, int32_t b)
 static double beside(const struct planner *p, int32_t b)
 {
     double sum = 0;
-    const bool has_encoders = p->placing.modality == CS_MODALITY_FIRST && b == p->graph->llm;
+    const bool has_encoders = p->placing.placement->cut == CS_CUT_ONCE && b == p->graph->llm;
     for (int32_t l = 0; has_encoders && l < p->graph->branches[b].first_layer; l++)
         sum += true_cost(&p->cost[l]);
     return sum;
