@@ -1,4 +1,4 @@
-/* Device classes and the cluster of a plan request; see cluster.h.
+/* Device classes, and the cluster that a plan request names.
  *
  * Peaks are dense bf16 with fp32 accumulation as the vendors state them; the CPU row is one core of
  * a common server, there only to weigh layers against each other. */
@@ -12,8 +12,7 @@
 #define GIB ((int64_t)1 << 30)
 
 static const struct cs_device_class classes[] = {
-  /* name, FLOP/s, memory B/s, link B/s, link latency ns, memory, network B/s, latency ns, units
-  */
+  /* name, FLOP/s, memory B/s, link B/s, link latency ns, memory, network B/s, latency ns, units */
     {"cpu",       50000000000,     10000000000,   2000000000,   20000, 0,         1250000000,  50000, 0 },
     {"a40-48g",   149700000000000, 696000000000,  28000000000,  10000, 48 * GIB,  6250000000,  20000, 84},
     {"a100-80g",  312000000000000, 2039000000000, 250000000000, 8000,  80 * GIB,  25000000000, 15000,

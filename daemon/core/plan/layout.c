@@ -1,4 +1,4 @@
-/* Checks of layouts; see layout.h. */
+/* What a layout must satisfy: the shapes of the model, its placements, the cluster. */
 #include "core/plan/layout.h"
 
 #include <string.h>
@@ -174,17 +174,4 @@ enum cs_status cs_layout_check(const struct cs_layout *layout, const struct cs_g
                        "divides a node, or say that groups may leave it",
                        cluster->devices_per_node);
     return CS_OK;
-}
-
-enum cs_status cs_layout_check_runs(const struct cs_layout *layout, struct cs_err *err)
-{
-    bool is_bare = layout->dp == 1;
-    for (int32_t b = 0; b < layout->n_branches; b++)
-        is_bare = is_bare && layout->branch[b].tp == 1 && layout->branch[b].cp == 1 &&
-                  layout->branch[b].recompute == CS_RECOMPUTE_NONE &&
-                  layout->branch[b].place == CS_PLACE_OWN && cs_layout_dp(layout, b) == 1;
-    return is_bare ? CS_OK
-                   : cs_fail(err, CS_PLAN,
-                             "layouts with tp, cp, dp or recompute are planned and simulated, not "
-                             "yet run: a job uses pp only");
 }

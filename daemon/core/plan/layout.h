@@ -1,6 +1,6 @@
 /* Layouts as values: how every branch of a model is spread over ranks, which rank is which, and
- * which ranks talk. A planning value: searched and simulated. Workers run pipelines only, so a
- * layout with tp, cp or dp above 1 is refused by cs_layout_check_runs.
+ * which ranks talk. A planning value: searched and simulated. What workers run of it is said by the
+ * plan that is made from it (cs_plan_check_runs).
  *
  * Rank mesh (source: Cornstarch, rank mesh): ranks are handed out branch by branch (encoders in
  * their order, then the LLM); within a branch by stage, then dp, then cp, then tp. */
@@ -51,16 +51,12 @@ enum cs_status cs_layout_check(const struct cs_layout *layout, const struct cs_g
 /* the constraints of one branch alone: tp against its architectures */
 enum cs_status cs_layout_check_tp(const struct cs_graph *graph, int32_t branch, int32_t tp,
                                   struct cs_err *err) CS_NODISCARD;
-/* CS_PLAN unless it is a bare pipeline, which is what jobs run */
-enum cs_status cs_layout_check_runs(const struct cs_layout *layout,
-                                    struct cs_err *err) CS_NODISCARD;
 /* Every tp * cp block of branches with ranks of their own lies in one node when ranks fill nodes in
  * order. */
 bool cs_layout_stays_in_nodes(const struct cs_layout *layout, int32_t devices_per_node);
 
 /* cells: (n_stages, dp, cp, tp) with the largest dp, cp and tp of all branches; a rank of a branch
- * with a smaller one stands in several cells. Stages are those of branches with ranks of their own.
- */
+ * with a smaller one stands in several cells. Stages are those of branches with ranks of their own. */
 struct cs_mesh {
     int32_t n_stages, dp, cp, tp, n_ranks;
     const int32_t *rank;      /* cells */

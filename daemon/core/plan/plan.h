@@ -37,8 +37,8 @@ struct cs_stage {
     bool has_backward;                           /* a layer needs an input or weight gradient */
     bool needs_input_grad;                       /* sends a gradient to its producers */
     int32_t recompute;                           /* enum cs_recompute */
-    int64_t weight_bytes, state_bytes,
-        saved_bytes; /* params; grads + optimizer; activations per slot */
+    /* parameters; gradients and what the optimizer keeps; activations of a slot */
+    int64_t weight_bytes, state_bytes, saved_bytes;
     /* measured (a profile), 0: not. Of a slot: preparing its input on this rank; of a step, for
      * what trains here: gradients to 0, their squares, the optimizer */
     int64_t prepare_ns, clear_ns, norm_ns, update_ns;
@@ -78,8 +78,8 @@ struct cs_plan {
     const struct cs_slot_share *share;
     int32_t slots; /* slots a step is expected to have, over all replicas */
     struct cs_slot_budget budget;
-    bool is_tied_across; /* tied head: embedding and head on different stages, one exchange per step
-                          */
+    /* tied head: embedding and head are on different stages, their gradients meet once a step */
+    bool is_tied_across;
     int32_t embed_stage, head_stage;
     int64_t tied_bytes; /* gradient that their ranks exchange: of the table, with replicas of the
                          * part of it that each updates; 0: none */

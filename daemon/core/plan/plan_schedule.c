@@ -1,4 +1,4 @@
-/* Schedules and the plans that fit them; see plan_schedule.h. */
+/* The table of schedules, and whether the stages of a plan fit one. */
 #include "core/plan/plan_schedule.h"
 
 #include <stdlib.h>

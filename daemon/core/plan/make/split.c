@@ -1,10 +1,9 @@
-/* Contiguous min-max dynamic programming; see split.h.
+/* Cuts a chain of layers into stages by contiguous min-max dynamic programming.
  *
  * best[k][j] = smallest bottleneck of the first j layers on k stages
  *            = min over i of max(best[k-1][i], cost(i..j)), the smallest i wins ties.
  * The number of stages is given, so the distance of a stage from the end, hence its microbatches in
- * flight, is known whichever end the table is filled from: the memory cap only forbids transitions.
- */
+ * flight, is known whichever end the table is filled from: the memory cap only forbids transitions. */
 #include "core/plan/make/split.h"
 
 #include <math.h>

@@ -23,8 +23,7 @@ enum { CS_BALANCE_BLOCK = 128, CS_BALANCE_NODES = 1 << 20, CS_BALANCE_BEST_NODES
 enum cs_balance_how {
     CS_BALANCE_BEST, /* the smallest largest load of the others (random aside); ties: the first */
     CS_BALANCE_UNIFORM, /* contiguous, the remainder to the first ranks */
-    CS_BALANCE_ZIGZAG,  /* 2 * ranks near-equal chunks, rank r takes chunks r and 2 * ranks - 1 - r
-                         */
+    CS_BALANCE_ZIGZAG, /* 2 * ranks near-equal chunks, rank r takes chunks r and 2 * ranks - 1 - r */
     CS_BALANCE_STRIPED, /* stripes of 16 blocks, halved until every rank gets two; first half of the
                            stripes round robin, second half reversed */
     CS_BALANCE_LPT,     /* heaviest first to the lightest rank; ties: earlier block, lower rank */
