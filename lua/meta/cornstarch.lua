@@ -147,7 +147,7 @@ function sweep_:json() end
 ---@field model cs.mllm made by cs.mllm
 ---@field cluster? cs.cluster where it runs (default cs.cluster "here")
 ---@field parallel table stages of every module: { vision = { pp = 1 }, llm = { pp = 2 } }
----@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"encoder-first" own ranks for encoders, shared with the llm, a copy for every slot on each rank of the llm, or all on the llm's first rank, which has fewer layers for it (default "encoder-parallel")
+---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"encoder-first" encoders on ranks of their own; stage by stage on the LLM's; a copy for every slot on each of the LLM's; whole on the LLM's first, which has fewer layers for it (default "encoder-parallel")
 ---@field schedule? "1f1b"|"gpipe"|"interleaved"|"zb-h1"|"zb-h2"|"zb-h2-late"|"three-phase"|"anchors" order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders (default "1f1b")
 ---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
 ---@field seq_tokens integer LLM rows of a slot
