@@ -71,12 +71,13 @@ enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out, st
         status = cs_screen_keys(&screen, store, dump->keys, err);
     if (status == CS_OK) {
         struct cs_canvas *canvas = cs_canvas_new(dump->cols, dump->rows);
-        while (cs_screen_prepare(store, &screen))
+        while (cs_screen_prepare(&screen, store))
             ;
         cs_screen_draw(store, &screen, canvas);
         cs_canvas_text(canvas, out);
         cs_canvas_free(canvas);
     }
+    cs_screen_free(&screen);
     cs_store_free(store);
     return status;
 }

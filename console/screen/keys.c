@@ -229,7 +229,7 @@ static enum cs_status press_word(struct cs_screen *screen, struct cs_store *stor
                 return cs_fail(err, CS_USAGE, "unknown key \"%.*s\"", (int)n, word);
             key = (int)code;
         }
-        while (cs_screen_prepare(store, screen)) /* keys look at what is shown */
+        while (cs_screen_prepare(screen, store)) /* keys look at what is shown */
             ;
         *todo |= cs_screen_key(screen, store, key);
         if (*todo & CS_DO_SELECT)

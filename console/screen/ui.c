@@ -76,7 +76,7 @@ static void draw_now(struct ui *ui)
         cs_canvas_resize(ui->canvas, cols, rows);
     ui->store->now_ns = cs_wall_ns();
     ui->store->is_measured_held = ui->screen.at.is_held;
-    bool is_more = cs_screen_prepare(ui->store, &ui->screen);
+    bool is_more = cs_screen_prepare(&ui->screen, ui->store);
     cs_screen_draw(ui->store, &ui->screen, ui->canvas);
     cs_term_flush(ui->term, ui->canvas);
     ui->is_dirty = is_more;
@@ -430,6 +430,7 @@ static void close_all(struct ui *ui)
         free_event(ui->ends[i]);
     cs_term_close(ui->term);
     cs_canvas_free(ui->canvas);
+    cs_screen_free(&ui->screen);
 }
 
 static void fill_result(const struct ui *ui, struct cs_ui_result *result)

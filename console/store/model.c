@@ -1,5 +1,4 @@
-/* Reads specification and plan of the selected job: graph, stages, costs, the predicted timeline.
- */
+/* Reads the selected job's documents: graph, stages, costs, the predicted timeline. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +64,7 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
         memcpy(old_plan, model->plan->hash, sizeof old_plan);
     else if (store->is_replay) /* what the trace says; only its own plan is given here */
         cs_str_copy(old_plan, sizeof old_plan, plan ? cs_store_selected(store)->plan_hash : "");
-    cs_store_forget_previews(store);
+    store->edition++;
     cs_arena_free(model->arena);
     json_decref(model->spec_json);
     json_decref(model->plan_json);
@@ -79,8 +78,6 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
     enum cs_status status = read_spec(store, &err);
     if (status == CS_OK && plan)
         status = read_plan(store, old_plan, &err);
-    if (status == CS_OK && plan)
-        cs_store_base(store);
     if (status != CS_OK)
         cs_str_copy(store->model_error, sizeof store->model_error, err.text);
     if (model->plan && strcmp(old_plan, model->plan->hash) != 0)
@@ -104,7 +101,7 @@ void cs_store_profile(struct cs_store *store, const json_t *profile)
         store->is_calibrated = true;
         model->measured = measured;
         model->cores = cores;
-        cs_store_base(store);
+        store->edition++;
         store->version++;
     }
 }

@@ -50,7 +50,7 @@ static void model_free(struct cs_store_model *model)
 
 static void forget_job(struct cs_store *store)
 {
-    cs_store_forget_previews(store);
+    store->edition++;
     model_free(&store->model);
     cs_timeline_clear(&store->predicted);
     cs_timeline_clear(&store->measured);

@@ -11,9 +11,8 @@
 #include <jansson.h>
 
 #include "console/store/timeline.h"
-#include "console/whatif/batch.h"
-#include "console/whatif/whatif.h"
 #include "core/base/log.h"
+#include "core/model/graph.h"
 #include "core/plan/cost/profile.h"
 #include "core/trace/series.h"
 
@@ -106,22 +105,6 @@ struct cs_store_model {
     struct cs_layer_cost *layer_cost; /* (graph->n_layers) NULL without a plan */
     struct cs_measured *measured;     /* costs that the prediction is made with, or NULL */
     int32_t cores;                    /* with measured */
-    struct cs_variant_base base;      /* of previews; base.plan NULL: there is nothing to preview */
-};
-
-/* What a screen wants to show of plans beside what the daemon says. */
-struct cs_store_want {
-    bool has_preview, has_whatif, has_batch;
-    struct cs_variant variant;
-    struct cs_batch_want batch;
-};
-
-/* Made on demand by cs_store_prepare and kept until plan, costs or the wish change. */
-struct cs_store_previews {
-    struct cs_preview preview;
-    int64_t own_ns;          /* step of the job's own variant, 0: not simulated yet, -1: cannot */
-    struct cs_whatif whatif; /* n 0: not listed yet */
-    struct cs_batch batch;
 };
 
 struct cs_store {
@@ -137,7 +120,8 @@ struct cs_store {
     int64_t job; /* selected, 0 none */
 
     struct cs_store_model model;
-    bool wants_show;       /* plan or prediction changed: somebody should ask job.show again */
+    uint64_t edition; /* of model: moves when plan or costs change, and their memory with them */
+    bool wants_show;  /* plan or prediction changed: somebody should ask job.show again */
     int64_t shown_step_ns; /* predicted_step_ns of the last job.show */
     bool is_calibrated;    /* predicted: with the measured costs of this very plan */
     bool is_uncalibrated;  /* the job predicts with measured costs, which the daemon did not send */
@@ -145,7 +129,6 @@ struct cs_store {
     struct cs_store_stage *stages;
     int32_t n_stages, n_ranks;
     struct cs_timeline predicted, measured;
-    struct cs_store_previews previews;
     bool is_measured_held; /* set by the owner: measured stays as it is */
     struct cs_store_step train, eval;
     struct cs_series *loss, *step_ms;
@@ -185,11 +168,6 @@ void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t
  * with them. NULL, of another plan or damaged: nothing happens. */
 void cs_store_profile(struct cs_store *store, const json_t *profile);
 
-/* Makes the next piece of what a screen wants, if it is not there: the preview, the batch, a row of
- * what-if. Returns whether more is left, so that its owner can answer keys in between. Without a
- * plan nothing happens. */
-bool cs_store_prepare(struct cs_store *store, const struct cs_store_want *want);
-
 const struct cs_store_job *cs_store_find(const struct cs_store *store, int64_t job); /* NULL */
 const struct cs_store_job *cs_store_selected(const struct cs_store *store);          /* NULL */
 /* i-th of lines, 0 the oldest that is kept */
@@ -211,8 +189,5 @@ void cs_store_add_log(struct cs_store_lines *lines, int32_t rank, const char *te
 void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_selected);
 void cs_store_gpus_message(struct cs_store *store, const json_t *msg);
 void cs_store_stages(struct cs_store *store, int32_t n_stages, int32_t n_ranks);
-void cs_store_forget_previews(struct cs_store *store);
-/* plan and costs are complete: model.base from them */
-void cs_store_base(struct cs_store *store);
 
 #endif

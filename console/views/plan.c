@@ -38,19 +38,20 @@ static void draw_tabs(const struct cs_screen *screen, struct cs_area area, bool 
         cs_draw_right(area, area.w - 1, 0, is_own ? CS_STYLE_DIM : CS_STYLE_BANNER, note[is_own]);
 }
 
-static void draw_figures(const struct cs_store *store, const struct cs_preview *p, bool is_own,
-                         struct cs_fields *fields)
+static void draw_figures(const struct cs_store *store, const struct cs_previews *previews,
+                         bool is_own, struct cs_fields *fields)
 {
+    const struct cs_preview *p = &previews->preview;
     char ms[CS_FMT_CAP], bubble[CS_FMT_CAP], drift[CS_FMT_CAP], gib[CS_FMT_CAP];
-    int64_t own_ns = store->previews.own_ns, cap = store->model.device->mem_bytes;
+    int64_t own_ns = previews->own_ns, cap = store->model.device->mem_bytes;
     int64_t peak = p->memory[p->peak_rank].total;
     cs_fmt_ms(ms, sizeof ms, (double)p->forecast.makespan_ns);
     cs_fmt_percent(bubble, sizeof bubble, p->bubble);
     cs_fmt_gib(gib, sizeof gib, peak);
     cs_fields_add(fields, CS_STYLE_TITLE, 0, "step %s ms", ms);
     if (!is_own && own_ns > 0) {
-        double own_slots = store->model.base.plan->slots, slots = p->variant.slots;
-        bool is_alike = p->variant.slots == store->model.base.plan->slots;
+        double own_slots = store->model.plan->slots, slots = p->variant.slots;
+        bool is_alike = p->variant.slots == store->model.plan->slots;
         cs_fmt_drift(drift, sizeof drift,
                      (double)p->forecast.makespan_ns / slots / ((double)own_ns / own_slots) - 1);
         cs_fields_add(fields, CS_STYLE_TEXT, 2, is_alike ? "(%s)" : "(%s a slot)", drift);
@@ -63,18 +64,18 @@ static void draw_figures(const struct cs_store *store, const struct cs_preview *
         cs_fields_add(fields, CS_STYLE_TEXT, 3, "peak %s GiB on rank %d", gib, p->peak_rank);
 }
 
-static void draw_summary(const struct cs_store *store, const struct cs_variant *variant,
-                         bool is_own, struct cs_area area)
+static void draw_summary(const struct cs_store *store, const struct cs_previews *previews,
+                         const struct cs_variant *variant, bool is_own, struct cs_area area)
 {
-    const struct cs_preview *p = &store->previews.preview;
+    const struct cs_preview *p = &previews->preview;
     struct cs_fields fields = {0};
     char layout[96];
-    bool is_there = p->arena && cs_variant_is_equal(&p->variant, variant, store->model.base.graph);
+    bool is_there = p->arena && cs_variant_is_equal(&p->variant, variant, store->model.graph);
     if (is_there && p->made.plan)
-        draw_figures(store, p, is_own, &fields);
+        draw_figures(store, previews, is_own, &fields);
     else if (!is_there)
         cs_fields_add(&fields, CS_STYLE_DIM, 0, "simulating ...");
-    cs_variant_layout_text(variant, store->model.base.graph, layout, sizeof layout);
+    cs_variant_layout_text(variant, store->model.graph, layout, sizeof layout);
     cs_fields_add(&fields, CS_STYLE_TEXT, 0, "%s, %d slot%s", variant->schedule, variant->slots,
                   variant->slots == 1 ? "" : "s");
     cs_fields_add(&fields, CS_STYLE_TEXT, 4, "%s", layout);
@@ -104,7 +105,7 @@ static int draw_part(const struct cs_store *store, const struct cs_screen *scree
                      struct cs_area area, int y, enum cs_plan_part part, bool is_chosen)
 {
     const struct cs_plan_part_row *row = &parts[part];
-    const struct cs_preview *p = &store->previews.preview;
+    const struct cs_preview *p = &cs_plan_previews(store, screen)->preview;
     int want = row->want(store, screen, area.w), title = is_chosen ? 0 : 2;
     if (row->needs_preview && !p->made.plan) {
         if (is_chosen && p->error[0])
@@ -127,10 +128,11 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
         draw_nothing(store, area);
         return;
     }
-    own = cs_variant_own(&store->model.base);
+    const struct cs_variant_base base = cs_plan_base(store);
+    own = cs_variant_own(&base);
     bool is_own = cs_variant_is_equal(&variant, &own, store->model.graph);
     draw_tabs(screen, area, is_own);
-    draw_summary(store, &variant, is_own, area);
+    draw_summary(store, cs_plan_previews(store, screen), &variant, is_own, area);
     int y = HEAD + (area.h >= 20 ? 1 : 0);
     y += draw_part(store, screen, area, y, screen->plan_part, true);
     for (size_t i = 0; i < CS_ARRAY_LEN(parts[0].below); i++) {

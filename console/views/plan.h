@@ -15,11 +15,16 @@ struct cs_plan_part_row {
     bool needs_preview;
 };
 
-/* plan_state.c: the variant that the view is about; false: there is no plan */
+/* plan_state.c: what variants of the store's plan are made from; plan NULL: there is none */
+struct cs_variant_base cs_plan_base(const struct cs_store *store);
+/* what was made of the store's plan as it is now, empty at first */
+const struct cs_previews *cs_plan_previews(const struct cs_store *store,
+                                           const struct cs_screen *screen);
+/* the variant that the view is about; false: there is no plan */
 bool cs_plan_variant(const struct cs_store *store, const struct cs_screen *screen,
                      struct cs_variant *variant);
 int32_t cs_plan_batch_ranks(const struct cs_screen *screen);
-bool cs_plan_prepare(struct cs_store *store, const struct cs_screen *screen);
+bool cs_plan_prepare(struct cs_screen *screen, const struct cs_store *store);
 /* the cursor or the first row of the part that is shown */
 void cs_plan_move(struct cs_screen *screen, const struct cs_store *store, int rows);
 /* plan_keys.c; ends with a row without keys */

@@ -195,7 +195,7 @@ static void draw_bars(const struct cs_batch *b, const struct cs_screen *screen, 
 void cs_plan_balance_draw(const struct cs_store *store, const struct cs_screen *screen,
                           struct cs_area area, bool is_chosen)
 {
-    const struct cs_batch *b = &store->previews.batch;
+    const struct cs_batch *b = &cs_plan_previews(store, screen)->batch;
     (void)is_chosen;
     if (!b->arena || b->error[0]) {
         cs_draw_cut(area, 1, 0, area.w - 2, b->arena ? CS_STYLE_BAD : CS_STYLE_DIM, screen->glyphs,

@@ -26,7 +26,8 @@ static unsigned next_part(struct cs_screen *screen, const struct cs_store *store
 static unsigned look_at(struct cs_screen *screen, const struct cs_store *store,
                         const struct cs_variant *variant)
 {
-    struct cs_variant own = cs_variant_own(&store->model.base);
+    const struct cs_variant_base base = cs_plan_base(store);
+    struct cs_variant own = cs_variant_own(&base);
     screen->has_variant = !cs_variant_is_equal(variant, &own, store->model.graph);
     screen->variant_job = store->job;
     screen->variant = *variant;
@@ -45,7 +46,8 @@ static unsigned next_schedule(struct cs_screen *screen, const struct cs_store *s
         if (strcmp(cs_variant_schedule(n), v.schedule) == 0)
             at = n;
     at = at < 0 ? 0 : (at + argument + n) % n;
-    cs_variant_set_schedule(&store->model.base, cs_variant_schedule(at), &v);
+    const struct cs_variant_base base = cs_plan_base(store);
+    cs_variant_set_schedule(&base, cs_variant_schedule(at), &v);
     return look_at(screen, store, &v);
 }
 
@@ -81,7 +83,8 @@ static unsigned next_modality(struct cs_screen *screen, const struct cs_store *s
     for (; cs_variant_modality(n); n++)
         if (strcmp(cs_variant_modality(n), v.modality) == 0)
             at = n;
-    cs_variant_set_modality(&store->model.base, cs_variant_modality((at + 1) % n), &v);
+    const struct cs_variant_base base = cs_plan_base(store);
+    cs_variant_set_modality(&base, cs_variant_modality((at + 1) % n), &v);
     return look_at(screen, store, &v);
 }
 
@@ -96,9 +99,9 @@ static unsigned back_to_own(struct cs_screen *screen, const struct cs_store *sto
 /* the row of What-if under the cursor */
 static unsigned look_at_row(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
-    const struct cs_whatif *w = &store->previews.whatif;
+    const struct cs_whatif *w = &cs_plan_previews(store, screen)->whatif;
     (void)argument;
-    if (screen->plan_part != CS_PLAN_WHATIF || !store->model.base.plan ||
+    if (screen->plan_part != CS_PLAN_WHATIF || !cs_plan_base(store).plan ||
         screen->at.plan_cursor >= w->n)
         return CS_DO_DRAW;
     const struct cs_whatif_row *row = &w->row[screen->at.plan_cursor];
@@ -129,7 +132,7 @@ static unsigned zoom_or_ranks(struct cs_screen *screen, const struct cs_store *s
 
 static unsigned scroll_or_slot(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
-    const struct cs_plan *plan = store->model.base.plan;
+    const struct cs_plan *plan = cs_plan_base(store).plan;
     if (screen->plan_part != CS_PLAN_BALANCE) {
         cs_screen_scroll(screen, argument);
         return CS_DO_DRAW;

@@ -58,7 +58,7 @@ int cs_plan_memory_want(const struct cs_store *store, const struct cs_screen *sc
 {
     (void)screen;
     (void)width;
-    return 1 + store->previews.preview.forecast.n_ranks + 1;
+    return 1 + cs_plan_previews(store, screen)->preview.forecast.n_ranks + 1;
 }
 
 /* of the ranks [first, end): the one that holds most */
@@ -150,7 +150,7 @@ static void draw_memory_foot(const struct cs_store *store, struct cs_area area, 
 void cs_plan_memory_draw(const struct cs_store *store, const struct cs_screen *screen,
                          struct cs_area area, bool is_chosen)
 {
-    const struct cs_preview *p = &store->previews.preview;
+    const struct cs_preview *p = &cs_plan_previews(store, screen)->preview;
     struct cells c = {.n_columns = (int)CS_ARRAY_LEN(memory_columns)};
     struct cs_grid grid = {.column = memory_columns, .n_columns = c.n_columns};
     int n = p->forecast.n_ranks, room = area.h - 2 < MAX_SHOWN ? area.h - 2 : MAX_SHOWN;
@@ -204,17 +204,19 @@ static const struct cs_column whatif_columns[] = {
 
 enum { WHATIF_STEP = 4 /* from here on: figures */ };
 
-static int whatif_rows(const struct cs_store *store)
+static int whatif_rows(const struct cs_whatif *w)
 {
-    const struct cs_whatif *w = &store->previews.whatif;
     return w->n + (w->has_search && !w->is_searched ? 1 : 0);
 }
 
 int cs_plan_whatif_want(const struct cs_store *store, const struct cs_screen *screen, int width)
 {
-    (void)screen;
     (void)width;
-    return 1 + (whatif_rows(store) > 0 ? whatif_rows(store) : 1) + 1;
+    return 1 +
+           (whatif_rows(&cs_plan_previews(store, screen)->whatif) > 0
+                ? whatif_rows(&cs_plan_previews(store, screen)->whatif)
+                : 1) +
+           1;
 }
 
 /* cursor: as a mark before the name; is_shown: the preview is about it */
@@ -260,7 +262,7 @@ static enum cs_style whatif_style(const struct cs_whatif_row *row, bool is_own, 
 static void draw_whatif_foot(const struct cs_store *store, const struct cs_screen *screen,
                              int n_hidden, struct cs_area area, int y)
 {
-    const struct cs_whatif *w = &store->previews.whatif;
+    const struct cs_whatif *w = &cs_plan_previews(store, screen)->whatif;
     const struct cs_whatif_row *row =
         screen->at.plan_cursor < w->n ? &w->row[screen->at.plan_cursor] : NULL;
     const char *note = "* shown   delta: of the time per slot   Enter shows the row";
@@ -291,10 +293,11 @@ static void draw_whatif_foot(const struct cs_store *store, const struct cs_scree
 void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *screen,
                          struct cs_area area, bool is_chosen)
 {
-    const struct cs_whatif *w = &store->previews.whatif;
+    const struct cs_whatif *w = &cs_plan_previews(store, screen)->whatif;
     struct cells c = {.n_columns = (int)CS_ARRAY_LEN(whatif_columns)};
     struct cs_grid grid = {.column = whatif_columns, .n_columns = c.n_columns};
-    int room = area.h - 2, total = whatif_rows(store), top = screen->at.plan_cursor - room + 1;
+    int room = area.h - 2, total = whatif_rows(&cs_plan_previews(store, screen)->whatif),
+        top = screen->at.plan_cursor - room + 1;
     struct cs_variant shown;
     bool has_shown = cs_plan_variant(store, screen, &shown);
     (void)is_chosen;
@@ -343,7 +346,7 @@ int cs_plan_path_want(const struct cs_store *store, const struct cs_screen *scre
 {
     (void)screen;
     (void)width;
-    return 2 + store->previews.preview.n_links;
+    return 2 + cs_plan_previews(store, screen)->preview.n_links;
 }
 
 static void fill_link(const struct cs_preview *p, int32_t i, char cell[MAX_COLUMNS][CELL])
@@ -383,7 +386,7 @@ static void draw_path_summary(const struct cs_preview *p, struct cs_area area, i
 void cs_plan_path_draw(const struct cs_store *store, const struct cs_screen *screen,
                        struct cs_area area, bool is_chosen)
 {
-    const struct cs_preview *p = &store->previews.preview;
+    const struct cs_preview *p = &cs_plan_previews(store, screen)->preview;
     struct cells c = {.n_columns = (int)CS_ARRAY_LEN(path_columns)};
     struct cs_grid grid = {.column = path_columns, .n_columns = c.n_columns};
     int room = area.h - 2 < MAX_SHOWN ? area.h - 2 : MAX_SHOWN;

@@ -34,7 +34,7 @@ static int n_rows(const struct cs_preview *p, const struct cs_screen *screen)
 int cs_plan_timeline_want(const struct cs_store *store, const struct cs_screen *screen, int width)
 {
     (void)width;
-    return AXIS + n_rows(&store->previews.preview, screen) + PATH + LEGEND;
+    return AXIS + n_rows(&cs_plan_previews(store, screen)->preview, screen) + PATH + LEGEND;
 }
 
 static void draw_cells(const struct chart *c, const struct cs_gantt_cell *cells, int y)
@@ -196,7 +196,7 @@ static void draw_axis(const struct chart *c, int y)
 void cs_plan_timeline_draw(const struct cs_store *store, const struct cs_screen *screen,
                            struct cs_area area, bool is_chosen)
 {
-    const struct cs_preview *p = &store->previews.preview;
+    const struct cs_preview *p = &cs_plan_previews(store, screen)->preview;
     struct chart c = {.preview = p, .screen = screen, .area = area};
     c.is_by_rank = is_by_rank(p, screen);
     c.has_exposed = area.w >= WIDE;

@@ -2,6 +2,7 @@
 #include "console/views/state.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/base/str.h"
 
@@ -9,6 +10,14 @@ void cs_screen_init(struct cs_screen *screen, enum cs_glyph_set glyphs)
 {
     *screen = (struct cs_screen){
         .glyphs = glyphs, .zoom = 1, .log_level = CS_INFO, .log_rank = CS_RANK_ALL};
+}
+
+void cs_screen_free(struct cs_screen *screen)
+{
+    if (screen->previews)
+        cs_previews_begin(screen->previews, NULL, 0);
+    free(screen->previews);
+    screen->previews = NULL;
 }
 
 int cs_screen_clamp(int value, int low, int high)

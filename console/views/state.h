@@ -8,8 +8,7 @@
 #include "console/store/store.h"
 #include "console/views/orders.h"
 #include "console/views/table.h"
-#include "console/whatif/batch.h"
-#include "console/whatif/variant.h"
+#include "console/whatif/previews.h"
 
 /* parts of the Plan view */
 enum cs_plan_part {
@@ -55,8 +54,8 @@ struct cs_screen_place {
     int64_t log_bottom; /* then: number of the lowest line, counted from 0 since the selection */
 };
 
-/* One view is shown (others may stand beside it); at most one prompt is open, about `order`.
- * Zero-initialise, then cs_screen_init. */
+/* One view is shown (others may stand beside it); at most one prompt is open, about `order`. Made by
+ * cs_screen_init, ended by cs_screen_free. */
 struct cs_screen {
     enum cs_view view;
     enum cs_glyph_set glyphs;
@@ -82,6 +81,7 @@ struct cs_screen {
     struct cs_variant variant;
     int batch_ranks, batch_slot; /* Balance; ranks 0: as the plan or CS_BATCH_DEFAULT_RANKS */
     enum cs_mask_kind batch_mask;
+    struct cs_previews *previews; /* owned; NULL: nothing was made yet */
 
     int gpu_cursor; /* GPUs: row */
     enum cs_gpu_sort gpu_sort;
@@ -99,6 +99,7 @@ struct cs_screen {
 };
 
 void cs_screen_init(struct cs_screen *screen, enum cs_glyph_set glyphs);
+void cs_screen_free(struct cs_screen *screen); /* what it owns */
 /* the job that orders and Enter are about: the view's own (under the cursor in Jobs), else the
  * selected one; NULL */
 const struct cs_store_job *cs_screen_job(const struct cs_store *store,

@@ -33,10 +33,10 @@ bool cs_view_find(const char *name, enum cs_view *view)
     return false;
 }
 
-bool cs_screen_prepare(struct cs_store *store, const struct cs_screen *screen)
+bool cs_screen_prepare(struct cs_screen *screen, const struct cs_store *store)
 {
     const struct cs_view_ops *view = cs_view_ops(screen->view);
-    return view->prepare && view->prepare(store, screen);
+    return view->prepare && view->prepare(screen, store);
 }
 
 const struct cs_store_job *cs_screen_job(const struct cs_store *store,

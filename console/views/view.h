@@ -46,7 +46,7 @@ struct cs_view_ops {
     void (*move)(struct cs_screen *screen, const struct cs_store *store, int rows);
     /* makes the next piece of what is shown beyond the daemon's own figures; returns whether more
      * is left */
-    bool (*prepare)(struct cs_store *store, const struct cs_screen *screen);
+    bool (*prepare)(struct cs_screen *screen, const struct cs_store *store);
     /* the job under its cursor; NULL: orders are about the selected one */
     const struct cs_store_job *(*job)(const struct cs_store *store, const struct cs_screen *screen);
 };
@@ -61,7 +61,7 @@ bool cs_view_find(const char *name, enum cs_view *view);
 
 /* prepare of the view that is shown. Call it before drawing until it returns false, or draw in
  * between; cheap when everything is there. */
-bool cs_screen_prepare(struct cs_store *store, const struct cs_screen *screen);
+bool cs_screen_prepare(struct cs_screen *screen, const struct cs_store *store);
 
 /* gpus.c: the GPUs shown, in the order of their rows, as indices of store->gpus; returns how many
  */

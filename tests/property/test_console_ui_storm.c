@@ -113,11 +113,12 @@ static void storm(struct cs_store *store, uint64_t seed, enum cs_glyph_set glyph
             feed_any(&r, store);
         store->is_connected = next(&r, 8) != 0;
         if (next(&r, 3) > 0) /* else it is drawn with what there is */
-            cs_screen_prepare(store, &screen);
+            cs_screen_prepare(&screen, store);
         cs_screen_draw(store, &screen, canvas);
         if (i % 16 == 0)
             check_text(canvas);
     }
+    cs_screen_free(&screen);
     cs_canvas_free(canvas);
 }
 

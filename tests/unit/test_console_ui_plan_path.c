@@ -46,7 +46,7 @@ static double bubble_on(struct cs_store *store, struct cs_screen *screen, enum c
     struct cs_buf text = {0};
     struct cs_canvas *canvas = cs_canvas_new(120, 30);
     screen->view = view;
-    while (cs_screen_prepare(store, screen))
+    while (cs_screen_prepare(screen, store))
         ;
     cs_screen_draw(store, screen, canvas);
     cs_canvas_text(canvas, &text);
@@ -85,18 +85,18 @@ static void check_own_schedule(const char *schedule, const char *modality, int p
     cs_screen_init(&screen, CS_GLYPHS_ASCII);
     screen.view = CS_VIEW_PLAN;
     screen.plan_part = CS_PLAN_WHATIF;
-    while (cs_screen_prepare(store, &screen))
+    while (cs_screen_prepare(&screen, store))
         ;
-    const struct cs_preview *p = &store->previews.preview;
+    const struct cs_preview *p = &screen.previews->preview;
     assert_string_equal(p->error, "");
     assert_true(p->made.is_own);
     assert_int_equal(p->forecast.makespan_ns, store->predicted.spans.makespan_ns);
-    assert_int_equal(store->previews.whatif.row[0].step_ns, p->forecast.makespan_ns);
+    assert_int_equal(screen.previews->whatif.row[0].step_ns, p->forecast.makespan_ns);
     double elsewhere = bubble_on(store, &screen, CS_VIEW_PIPELINE);
     assert_shown(bubble_on(store, &screen, CS_VIEW_PLAN), elsewhere, 0.1);
     for (int i = 0; cs_variant_schedule(i); i++) {
         assert_int_equal(cs_screen_keys(&screen, store, "s", &err), CS_OK);
-        while (cs_screen_prepare(store, &screen))
+        while (cs_screen_prepare(&screen, store))
             ;
         if (p->error[0])
             assert_non_null(strstr(p->error, "schedule ")); /* refused in words */
@@ -104,6 +104,7 @@ static void check_own_schedule(const char *schedule, const char *modality, int p
             assert_int_equal(p->forecast.n_ranks, store->model.plan->n_ranks);
     }
     assert_string_equal(screen.variant.schedule, schedule);
+    cs_screen_free(&screen);
     cs_store_free(store);
     json_decref(spec);
     json_decref(json);

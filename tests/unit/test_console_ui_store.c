@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "console/screen/screen.h"
-#include "console/views/view.h"
+#include "console/views/plan.h"
 #include "core/plan/plan_json.h"
 #include "core/trace/tracefile.h"
 #include "core/wire/wire.h"
@@ -245,13 +245,14 @@ static bool screen_says(struct fixture *f, enum cs_view view, int cols, const ch
     struct cs_canvas *canvas = cs_canvas_new(cols, 30);
     cs_screen_init(&screen, CS_GLYPHS_ASCII);
     screen.view = view;
-    while (cs_screen_prepare(f->store, &screen))
+    while (cs_screen_prepare(&screen, f->store))
         ;
     cs_screen_draw(f->store, &screen, canvas);
     cs_canvas_text(canvas, &out);
     bool says = strstr(cs_buf_str(&out), text) != NULL;
     cs_buf_free(&out);
     cs_canvas_free(canvas);
+    cs_screen_free(&screen);
     return says;
 }
 
@@ -268,7 +269,9 @@ static void previews_of_a_calibrated_job_have_measured_costs(void **state)
     }
     feed_profile(f, profile, 0);
     assert_true(f->store->is_calibrated);
-    const struct cs_variant_base *base = &f->store->model.base;
+    struct cs_variant_base stretched = cs_plan_base(f->store);
+    const struct cs_variant_base *base = &stretched;
+    cs_variant_stretch(&stretched, f->replay.arena);
     struct cs_variant variant = cs_variant_own(base);
     cs_preview_make(&preview, base, &variant);
     assert_int_equal(preview.forecast.makespan_ns, f->store->predicted.spans.makespan_ns);
