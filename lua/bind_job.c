@@ -225,6 +225,7 @@ static void check_devices(lua_State *L, struct cs_lua_value *value, bool keeps_b
     if (cs_plan_make(spec, value->graph, &cluster, value->arena, &plan, &err) != CS_OK)
         cs_lua_error(L, "cs.job: %s", err.text);
     json_object_set_new(value->json, "plan_hash", json_string(plan->hash));
+    value->ranks = cs_plan_world(plan);
     cs_lua_build_graph(L, "cs.job", value, false);
 }
 
@@ -253,6 +254,7 @@ static int call_job(lua_State *L)
             json_object_set_new(document, words[i],
                                 json_string(cs_lua_args_string(L, words[i], NULL)));
     json_object_set_new(document, "plan_hash", json_string(plan->plan->hash));
+    value->ranks = cs_plan_world(plan->plan);
     json_object_set(document, "data", cs_lua_args_value(L, "data")->json);
     json_object_set(document, "optimizer", cs_lua_args_value(L, "optimizer")->json);
     json_object_set_new(document, "lr",

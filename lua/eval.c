@@ -72,6 +72,7 @@ static void take_result(struct cs_lua *lua, struct cs_script_result *out)
     out->kind = CS_SCRIPT_OTHER;
     if (value && value->kind == CS_LUA_JOB) {
         out->kind = CS_SCRIPT_JOB;
+        out->ranks = value->ranks;
         out->document = json_deep_copy(value->json);
     } else if (value && value->kind == CS_LUA_SWEEP) {
         out->kind = CS_SCRIPT_SWEEP;

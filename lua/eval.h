@@ -23,6 +23,7 @@ struct cs_script_result {
     enum cs_script_kind kind;
     json_t *document; /* job: the spec; plan: a document with stand-ins for data; sweep:
                        * cornstarch.plans/1; else NULL; owned */
+    int32_t ranks;    /* job: of its plan */
 };
 
 enum cs_status cs_lua_open(const struct cs_lua_limits *limits,

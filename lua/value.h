@@ -33,6 +33,7 @@ struct cs_lua_value {
     struct cs_spec *spec;
     struct cs_graph *graph;
     struct cs_plan *plan;
+    int32_t ranks; /* job: of the plan it was made with */
 };
 
 /* Push a value that owns json (stolen, may be NULL; lost when memory is out, so make big ones

@@ -66,6 +66,8 @@ static enum cs_status add_script(struct cs_cmd *cmd, const char *script, json_t 
     CS_TRY(cs_cmd_eval(script, true, &here, &result, err));
     cs_msg_set_str(request, "plan_hash", cs_msg_str(result.document, "plan_hash", ""));
     cs_msg_set(request, "spec", json_incref(result.document));
+    if (result.ranks > 0)
+        cs_msg_set_int(request, "ranks", result.ranks);
     cs_script_result_free(&result);
     return CS_OK;
 }

@@ -39,6 +39,8 @@ static enum cs_status submit(struct cs_cmd *cmd, bool replans, int64_t *job, str
     request = cs_msg_new("job.submit");
     cs_msg_set_str(request, "plan_hash", cs_msg_str(result.document, "plan_hash", ""));
     cs_msg_set_bool(request, "replan", replans);
+    if (result.ranks > 0)
+        cs_msg_set_int(request, "ranks", result.ranks);
     cs_msg_set(request, "spec", json_incref(result.document));
     cs_script_result_free(&result);
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));

@@ -116,10 +116,7 @@ static void send_boot(struct cs_runner *r, struct cs_child *child)
             cs_msg_set_bool(msg, "is_over", true);
         cs_msg_set_int(msg, "ring_fd", FIRST_FD + 2);
         cs_msg_set(msg, "peers", peers);
-        char device[32];
-        const bool is_cpu = strcmp(r->job.cluster.device->name, "cpu") == 0;
-        snprintf(device, sizeof device, "%s:%d", is_cpu ? "cpu" : "cuda", child->rank);
-        cs_msg_set_str(msg, "device", device);
+        cs_msg_set_str(msg, "device", r->device[child->rank].name);
         if (r->job.spec->precision[0] != '\0')
             cs_msg_set_str(msg, "precision", r->job.spec->precision);
     } else {

@@ -28,9 +28,9 @@ void cs_energy_begin(struct cs_runner *r)
     r->energy = energy;
     if (cs_gpus_open(NULL, &energy->gpus, &err) != CS_OK)
         cs_run_note(r, CS_INFO, "energy is not measured: %s", err.text);
-    energy->n = r->n_ranks < CS_GPUS_MAX ? r->n_ranks : 0; /* rank r runs on cuda:r */
+    energy->n = r->n_ranks < CS_GPUS_MAX ? r->n_ranks : 0;
     for (int32_t i = 0; i < energy->n; i++)
-        energy->last_mj[i] = cs_gpus_energy_mj(energy->gpus, i);
+        energy->last_mj[i] = cs_gpus_energy_mj(energy->gpus, r->device[i].index);
 }
 
 int64_t cs_energy_take(struct cs_runner *r)
@@ -39,7 +39,8 @@ int64_t cs_energy_take(struct cs_runner *r)
     int64_t sum_mj = 0;
     bool is_known = energy && energy->n > 0;
     for (int32_t i = 0; energy && i < energy->n; i++) {
-        int64_t now_mj = cs_gpus_energy_mj(energy->gpus, i), last_mj = energy->last_mj[i];
+        int64_t now_mj = cs_gpus_energy_mj(energy->gpus, r->device[i].index),
+                last_mj = energy->last_mj[i];
         energy->last_mj[i] = now_mj;
         if (now_mj == CS_GPU_UNKNOWN || last_mj == CS_GPU_UNKNOWN || now_mj < last_mj)
             is_known = false; /* also a counter that began anew */

@@ -29,6 +29,7 @@ void cs_events_drain(struct cs_runner *r)
         uint32_t n;
         do {
             n = cs_ring_get(&r->child[i].ring, events, DRAIN);
+            cs_events_shift(events, n, r->node.clock_offset_ns);
             if (n)
                 keep_events(&r->child[i], events, n);
         } while (n == DRAIN);

@@ -121,7 +121,9 @@ static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
                                  .n_stages = plan->n_stages,
                                  .slots = plan->slots,
                                  .predicted_ns = plan->predicted_step_ns,
-                                 .stage = stage};
+                                 .stage = stage,
+                                 .n_nodes = 1,
+                                 .node = &r->node};
     cs_str_copy(head.spec_hash, sizeof head.spec_hash, r->job.spec->hash);
     cs_str_copy(head.plan_hash, sizeof head.plan_hash, plan->hash);
     snprintf(path, sizeof path, "%s/trace", r->job.dir);
@@ -151,6 +153,11 @@ static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
     if (r->n_ranks > here_devices(r))
         return cs_fail(err, CS_PLAN, "the plan needs %d ranks, this node offers %d", r->n_ranks,
                        here_devices(r));
+    const bool is_gpu = strcmp(r->job.cluster.device->name, "cpu") != 0;
+    CS_TRY(
+        cs_rank_devices_read(r->options->lease, is_gpu, r->n_ranks, r->job.arena, &r->device, err));
+    if (gethostname(r->node.name, sizeof r->node.name - 1) == -1)
+        return cs_fail_errno(err, "the name of this node is not known");
     r->keys = (struct cs_keys){.plan = r->job.plan, .graph = r->job.graph, .arena = r->job.arena};
     CS_TRY(cs_keys_get(&r->keys, r->job.plan->slots, false, &keys, err));
     r->child = calloc((size_t)r->n_ranks + 1, sizeof *r->child);

@@ -14,7 +14,7 @@
 struct values {
     bool is_foreground, is_replan;
     int64_t job, hang_ns, lock_fd;
-    const char *socket, *devices;
+    const char *socket, *devices, *lease;
 };
 
 /* clang-format off */
@@ -56,6 +56,11 @@ static const struct cs_option options[] = {
      .argname = "CLASS:N",
      .help = "what cs.cluster \"here\" is, such as h100-80g:4 (default: 8 CPU ranks)",
      .offset = offsetof(struct values, devices)},
+    {.name = "lease",
+     .type = CS_OPT_STRING,
+     .argname = "LIST",
+     .help = "devices of the ranks in their order, such as cuda:0,cuda:1 (default: the first ones)",
+     .offset = offsetof(struct values, lease)},
     {.name = "hang-limit",
      .type = CS_OPT_DURATION,
      .dflt = "30s",
@@ -99,6 +104,7 @@ static int run(const char *dir, const struct values *values, int started_fd)
     struct cs_runner_options run_options = {.job_dir = dir,
                                             .job = values->job,
                                             .socket = values->socket,
+                                            .lease = values->lease,
                                             .is_replan = values->is_replan,
                                             .is_foreground = values->is_foreground,
                                             .hang_ns = values->hang_ns,

@@ -18,6 +18,7 @@ struct cs_runner_options {
     const char *socket; /* control socket; NULL: RUNTIME/job-NUMBER.sock, none without a number */
     bool is_replan, is_foreground;
     int64_t hang_ns;     /* a rank without progress for so long (at least) is reported */
+    const char *lease;   /* devices of the ranks, "cuda:0,cuda:1"; NULL: the first of the node */
     struct cs_here here; /* what cs.cluster "here" is; zero: CPU ranks */
     int started_fd;      /* gets one byte once the job is set up and its processes run; -1 none */
 };

@@ -11,6 +11,7 @@
 #include "core/trace/ring.h"
 #include "core/wire/job_state.h"
 #include "net/conn.h"
+#include "runner/devices.h"
 #include "runner/job.h"
 #include "runner/journal.h"
 #include "runner/keys.h"
@@ -100,6 +101,8 @@ struct cs_runner {
     char reason[1000];
     struct cs_child *child; /* (n_ranks + 1) workers by rank, then the feeder */
     const struct cs_child_calls *calls;
+    const struct cs_rank_device *device; /* (n_ranks) */
+    struct cs_trace_node node;           /* this one; its clock is the trace's */
     int n_ranks;
     int pool_fd;
     void *pool_memory;

@@ -70,15 +70,17 @@ static void socket_of(const struct cs_job *job, char *out, size_t cap)
 
 static enum cs_status start_runner(struct cs_job *job, int lock_fd, struct cs_err *err)
 {
-    char socket[CS_PATH_CAP + 32], visible[4000], here[64] = "";
+    char socket[CS_PATH_CAP + 32], visible[4000], lease[8192], here[64] = "";
     socket_of(job, socket, sizeof socket);
     cs_node_visible(job, visible, sizeof visible);
+    cs_node_rank_devices(job, lease, sizeof lease);
     if (cs_node_here(job->server)->device)
         cs_here_print(cs_node_here(job->server), here, sizeof here);
     const struct cs_runner_start start = {.job = job->row.id,
                                           .dir = job->row.dir,
                                           .socket = socket,
                                           .visible = visible,
+                                          .lease = lease,
                                           .here = here,
                                           .lock_fd = lock_fd};
     return cs_runner_start(&start, &job->runner_pid, err);

@@ -47,8 +47,7 @@ enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err)
     return CS_OK;
 }
 
-enum cs_status cs_job_submit(struct cs_server *server, const json_t *document,
-                             const char *plan_hash, bool replan, const char *owner, int64_t *id,
+enum cs_status cs_job_submit(struct cs_server *server, const struct cs_submit *submit, int64_t *id,
                              struct cs_err *err)
 {
     struct cs_spec *spec;
@@ -57,18 +56,18 @@ enum cs_status cs_job_submit(struct cs_server *server, const json_t *document,
     if (server->is_draining)
         return cs_fail(err, CS_REFUSED, "the daemon is draining and takes no jobs");
     struct cs_arena *arena = cs_arena_new(0);
-    json_t *copy = json_copy((json_t *)(uintptr_t)document);
+    json_t *copy = json_copy((json_t *)(uintptr_t)submit->spec);
     CS_ASSERT(copy != NULL);
-    cs_job_spec_expect(copy, plan_hash, replan);
+    cs_job_spec_expect(copy, submit->plan_hash, submit->is_replan);
     enum cs_status st = cs_spec_read(copy, arena, &spec, err);
     if (st != CS_OK)
         goto out;
-    st = cs_job_spec_take(server, spec, &row, err);
+    st = cs_job_spec_take(server, spec, submit->ranks, &row, err);
     if (st != CS_OK)
         goto out;
     snprintf(row.name, sizeof(row.name), "%s", spec->name);
     snprintf(row.state, sizeof(row.state), "%s", cs_job_state_row(CS_STATE_QUEUED)->name);
-    snprintf(row.owner, sizeof(row.owner), "%s", owner);
+    snprintf(row.owner, sizeof(row.owner), "%s", submit->owner);
     row.steps = spec->steps;
     row.submitted_ns = cs_wall_ns();
     st = cs_db_job_add(server->db, &row, err);

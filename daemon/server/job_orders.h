@@ -4,8 +4,15 @@
 
 #include "server/job_spec.h"
 
-enum cs_status cs_job_submit(struct cs_server *server, const json_t *spec, const char *plan_hash,
-                             bool replan, const char *owner, int64_t *id,
+struct cs_submit {
+    const json_t *spec;
+    const char *plan_hash; /* of the previewed plan, "": whatever the spec says */
+    bool is_replan;        /* another plan than previewed is fine */
+    int64_t ranks;         /* of the previewed plan; 0: not told, the spec's request is counted */
+    const char *owner;
+};
+
+enum cs_status cs_job_submit(struct cs_server *server, const struct cs_submit *submit, int64_t *id,
                              struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_job_resume(struct cs_job *job, const struct cs_job_relayout *how,
                              struct cs_err *err) CS_NODISCARD;

@@ -12,21 +12,9 @@
 #include "core/wire/wire.h"
 #include "server/node.h"
 
-/* Ranks a spec asks for; the daemon counts, it does not plan. */
-static int64_t ranks_of(const struct cs_spec *spec)
-{
-    int64_t sum = 0, most = 0;
-    for (int i = 0; i < spec->n_parallel; i++) {
-        sum += spec->parallel[i].pp;
-        most = spec->parallel[i].pp > most ? spec->parallel[i].pp : most;
-    }
-    /* colocated and copied encoders use the ranks of the LLM; every replica has ranks of its own */
-    return spec->dp * (strcmp(spec->modality, "encoder-parallel") == 0 ? sum : most);
-}
-
 /* CPU ranks or GPUs, as the plan's cluster says; more than there are would queue forever. */
 static enum cs_status choose_devices(const struct cs_server *server, const struct cs_spec *spec,
-                                     struct cs_job_row *row, struct cs_err *err)
+                                     int64_t ranks, struct cs_job_row *row, struct cs_err *err)
 {
     struct cs_cluster cluster;
     CS_TRY(cs_cluster_read_here(spec->cluster, cs_node_here(server), &cluster, err));
@@ -34,7 +22,7 @@ static enum cs_status choose_devices(const struct cs_server *server, const struc
     const bool is_gpu = strcmp(cluster.device->name, "cpu") != 0;
     const long long offered = (long long)cs_node_offers(server, is_gpu);
     snprintf(row->device, sizeof(row->device), "%s", is_gpu ? "cuda" : "cpu");
-    row->ranks = ranks_of(spec);
+    row->ranks = ranks > 0 ? ranks : cs_spec_ranks(spec);
     if (is_gpu && offered == 0)
         return cs_fail(err, CS_PLAN,
                        "the plan is for %s and this node offers no GPU (%s); device = \"cpu\" runs "
@@ -47,9 +35,9 @@ static enum cs_status choose_devices(const struct cs_server *server, const struc
 }
 
 enum cs_status cs_job_spec_take(const struct cs_server *server, const struct cs_spec *spec,
-                                struct cs_job_row *row, struct cs_err *err)
+                                int64_t ranks, struct cs_job_row *row, struct cs_err *err)
 {
-    CS_TRY(choose_devices(server, spec, row, err));
+    CS_TRY(choose_devices(server, spec, ranks, row, err));
     snprintf(row->spec_hash, sizeof(row->spec_hash), "%s", spec->hash);
     snprintf(row->plan_hash, sizeof(row->plan_hash), "%s", spec->plan_hash);
     return CS_OK;
@@ -145,7 +133,7 @@ enum cs_status cs_job_spec_change(struct cs_job *job, const struct cs_job_relayo
         st = cs_spec_read(next, arena, &spec, err);
     const bool is_same = st == CS_OK && strcmp(spec->hash, row.spec_hash) == 0;
     if (st == CS_OK && !is_same)
-        st = cs_job_spec_take(job->server, spec, &row, err);
+        st = cs_job_spec_take(job->server, spec, how->spec ? how->ranks : row.ranks, &row, err);
     if (st == CS_OK && !json_equal(old, next))
         st = replace(job, old, next, err);
     if (st == CS_OK)

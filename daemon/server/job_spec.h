@@ -9,12 +9,15 @@
 struct cs_job_relayout {
     const json_t *spec;    /* its layout is taken, what it trains must be the same; NULL: none */
     const char *plan_hash; /* previewed, "" none */
+    int64_t ranks;         /* of the previewed plan of spec; 0: not told */
     bool is_replan;        /* another plan is fine */
 };
 
-/* Devices, ranks and hashes into a row. CS_PLAN: this node has not what the plan needs. */
+/* Devices, ranks and hashes into a row. ranks: of the previewed plan; 0: not told, the request is
+ * counted. CS_PLAN: this node has not what the plan needs. */
 enum cs_status cs_job_spec_take(const struct cs_server *server, const struct cs_spec *spec,
-                                struct cs_job_row *row, struct cs_err *err) CS_NODISCARD;
+                                int64_t ranks, struct cs_job_row *row,
+                                struct cs_err *err) CS_NODISCARD;
 /* DIR/NAME, atomically; DIR is made */
 enum cs_status cs_job_spec_write(const struct cs_job *job, const char *name, const json_t *spec,
                                  struct cs_err *err) CS_NODISCARD;

@@ -92,3 +92,14 @@ void cs_node_visible(const struct cs_job *job, char *out, size_t cap)
         used += n > 0 ? (size_t)n : 0;
     }
 }
+
+/* The GPUs that a job sees are those it holds, so it counts them from 0. */
+void cs_node_rank_devices(const struct cs_job *job, char *out, size_t cap)
+{
+    const char *kind = cs_job_is_on_gpus(job) ? "cuda" : "cpu";
+    size_t used = 0;
+    out[0] = '\0';
+    for (int64_t rank = 0; rank < job->row.ranks && used < cap; rank++)
+        used += (size_t)snprintf(out + used, cap - used, "%s%s:%lld", rank > 0 ? "," : "", kind,
+                                 (long long)rank);
+}

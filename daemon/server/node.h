@@ -32,6 +32,8 @@ int64_t cs_node_offers(const struct cs_server *server, bool is_gpu);
 int64_t cs_node_held(const struct cs_server *server, bool is_gpu);
 /* row.gpus becomes the lowest free GPUs; call it when there are enough */
 void cs_node_lease(struct cs_job *job);
+/* The devices of the job's ranks in their order, as its own processes name them: "cuda:0,cuda:1". */
+void cs_node_rank_devices(const struct cs_job *job, char *out, size_t cap);
 /* what CUDA_VISIBLE_DEVICES of the job's processes says; "" for CPU ranks */
 void cs_node_visible(const struct cs_job *job, char *out, size_t cap);
 

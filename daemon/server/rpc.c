@@ -72,9 +72,12 @@ static enum cs_status do_submit(struct call *c, struct cs_err *err)
 {
     int64_t id = 0;
     const struct passwd *user = getpwuid(cs_caller_uid(c->caller));
-    CS_TRY(cs_job_submit(
-        c->server, cs_msg_obj(c->request, "spec"), cs_msg_str(c->request, "plan_hash", ""),
-        cs_msg_bool(c->request, "replan", false), user ? user->pw_name : "?", &id, err));
+    const struct cs_submit submit = {.spec = cs_msg_obj(c->request, "spec"),
+                                     .plan_hash = cs_msg_str(c->request, "plan_hash", ""),
+                                     .is_replan = cs_msg_bool(c->request, "replan", false),
+                                     .ranks = cs_msg_int(c->request, "ranks", 0),
+                                     .owner = user ? user->pw_name : "?"};
+    CS_TRY(cs_job_submit(c->server, &submit, &id, err));
     cs_msg_set_int(c->reply, "job", id);
     return CS_OK;
 }
@@ -139,6 +142,7 @@ static enum cs_status do_resume(struct call *c, struct cs_err *err)
     const struct cs_job_relayout how = {
         .spec = cs_msg_obj(c->request, "spec"),
         .plan_hash = cs_msg_str(c->request, "plan_hash", ""),
+        .ranks = cs_msg_int(c->request, "ranks", 0),
         .is_replan = cs_msg_bool(c->request, "replan", false),
     };
     CS_TRY(find_job(c, &job, err));

@@ -14,7 +14,7 @@
 
 struct runner_command {
     char program[CS_PATH_CAP], output[CS_PATH_CAP], number[32];
-    const char *dir, *socket, *here, **env;
+    const char *dir, *socket, *lease, *here, **env;
     int lock_fd;
 };
 
@@ -65,8 +65,9 @@ static _Noreturn void become_runner(const struct runner_command *c)
                               ? fcntl(LOCK_FD, F_SETFD, 0) != -1
                               : c->lock_fd != -1 && dup2(c->lock_fd, LOCK_FD) != -1;
     close_range(has_lock ? LOCK_FD + 1 : LOCK_FD, ~0U, 0);
-    const char *argv[16] = {c->program, "--foreground", "--job", c->number, "--socket", c->socket};
-    int n = 6;
+    const char *argv[16] = {c->program, "--foreground", "--job",   c->number,
+                            "--socket", c->socket,      "--lease", c->lease};
+    int n = 8;
     if (has_lock) {
         argv[n++] = "--lock";
         argv[n++] = lock_fd_text;
@@ -104,6 +105,7 @@ enum cs_status cs_runner_start(const struct cs_runner_start *start, pid_t *pid, 
     snprintf(c.number, sizeof(c.number), "%lld", (long long)start->job);
     c.socket = start->socket;
     c.here = start->here;
+    c.lease = start->lease;
     char visible[4096] = "";
     if (start->visible[0])
         snprintf(visible, sizeof visible, "CUDA_VISIBLE_DEVICES=%s", start->visible);

@@ -18,9 +18,13 @@ static uint64_t next_random(uint64_t *state)
 }
 
 static const struct cs_trace_stage stages[] = {
-    {"vision.0", 0},
-    {"llm.0",    1},
-    {"llm.1",    2}
+    {"vision.0", 0, 0},
+    {"llm.0",    1, 0},
+    {"llm.1",    2, 1}
+};
+static const struct cs_trace_node nodes[] = {
+    {"here",  0          },
+    {"there", -1234567890}
 };
 static const struct cs_trace_head head = {.spec_hash = "5e1f",
                                           .plan_hash = "9a00",
@@ -29,7 +33,9 @@ static const struct cs_trace_head head = {.spec_hash = "5e1f",
                                           .n_stages = 3,
                                           .slots = 4,
                                           .predicted_ns = 123456789012,
-                                          .stage = stages};
+                                          .stage = stages,
+                                          .n_nodes = 2,
+                                          .node = nodes};
 
 static void encode_sample(struct cs_buf *out, int n_steps)
 {
@@ -85,6 +91,10 @@ static void what_is_written_is_read(void **state)
     assert_string_equal(got.plan_hash, "9a00");
     assert_string_equal(got.stage[2].name, "llm.1");
     assert_int_equal(got.stage[2].rank, 2);
+    assert_int_equal(got.stage[2].node, 1);
+    assert_int_equal(got.n_nodes, 2);
+    assert_string_equal(got.node[1].name, "there");
+    assert_int_equal(got.node[1].clock_offset_ns, -1234567890);
     assert_int_equal(got.predicted_ns, head.predicted_ns);
     assert_int_equal(got.slots, 4);
     assert_int_equal(cs_trace_record_decode(file.data, file.len, &at, arena, &record, &err), CS_OK);
@@ -109,6 +119,24 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(cs_trace_record_decode(file.data, file.len, &at, arena, &record, &err),
                      CS_NOT_FOUND);
     assert_int_equal(at, file.len);
+    cs_arena_free(arena);
+    cs_buf_free(&file);
+}
+
+/* Files of releases that knew one node only. */
+static void a_head_without_nodes_is_read(void **state)
+{
+    (void)state;
+    struct cs_trace_head old = head, got;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_buf file = {0};
+    size_t at = 0;
+    old.n_nodes = 0;
+    cs_trace_head_encode(&old, &file);
+    assert_int_equal(cs_trace_head_decode(file.data, file.len, arena, &got, &at, NULL), CS_OK);
+    assert_int_equal(at, file.len);
+    assert_int_equal(got.n_nodes, 0);
+    assert_int_equal(got.n_stages, 3);
     cs_arena_free(arena);
     cs_buf_free(&file);
 }
@@ -174,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(a_head_without_nodes_is_read),
         cmocka_unit_test(a_cut_tail_keeps_the_whole_records),
         cmocka_unit_test(damage_is_found),
     };

@@ -269,6 +269,26 @@ static void every_replica_gets_gpus_of_its_own(void **state)
                       "plan_invalid");
 }
 
+/* A console says how many ranks it planned; a client that does not is counted for. */
+static void the_planned_number_of_ranks_is_leased(void **state)
+{
+    (void)state;
+    const struct cs_test_spec spec = {.steps = 2000, .n_encoders = -1, .llm_pp = 1};
+    json_t *doc = cs_test_spec_json(&spec);
+    json_object_set_new(doc, "name", json_string("ms=10"));
+    json_t *reply =
+        test_client_call(c, "job.submit", json_pack("{s:O, s:i}", "spec", doc, "ranks", 2));
+    const int64_t job = cs_msg_int(reply, "job", -1);
+    json_decref(reply);
+    wait_state(job, "RUN");
+    assert_int_equal(holder(0), job);
+    assert_int_equal(holder(1), job);
+    assert_int_equal(holder(2), 0);
+    test_expect_error(
+        test_client_call(c, "job.submit", json_pack("{s:o, s:i}", "spec", doc, "ranks", 4)),
+        "plan_invalid"); /* there are three GPUs */
+}
+
 static void leases_outlive_the_daemon(void **state)
 {
     (void)state;
@@ -330,6 +350,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_driver_that_hangs_holds_up_nobody, start, end),
         cmocka_unit_test_setup_teardown(jobs_get_gpus_of_their_own, start, end),
         cmocka_unit_test_setup_teardown(every_replica_gets_gpus_of_its_own, start, end),
+        cmocka_unit_test_setup_teardown(the_planned_number_of_ranks_is_leased, start, end),
         cmocka_unit_test_setup_teardown(leases_outlive_the_daemon, start, end),
         cmocka_unit_test_setup_teardown(more_than_there_is_is_refused, start, end),
         cmocka_unit_test_setup_teardown(cpu_devices_leave_the_gpus_alone, start_cpu, end),

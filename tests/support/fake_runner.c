@@ -288,6 +288,9 @@ int main(int argc, char **argv)
             f.job = atoll(argv[++i]);
         else if (strcmp(argv[i], "--socket") == 0 && i + 1 < argc)
             f.socket = argv[++i];
+        else if ((strcmp(argv[i], "--lease") == 0 || strcmp(argv[i], "--devices") == 0) &&
+                 i + 1 < argc)
+            i++;
         else if (strcmp(argv[i], "--lock") == 0 && i + 1 < argc)
             lock = atoi(argv[++i]);
         else if (argv[i][0] != '-')

@@ -41,7 +41,12 @@ static int end(void **state)
 
 static struct cs_runner runner(const char *device, int n_ranks)
 {
-    struct cs_runner r = {.n_ranks = n_ranks};
+    static const struct cs_rank_device devices[] = {
+        {"cuda:0", true, 0},
+        {"cuda:1", true, 1},
+        {"cuda:2", true, 2}
+    };
+    struct cs_runner r = {.n_ranks = n_ranks, .device = devices};
     r.job.cluster.device = cs_device_class_find(device);
     return r;
 }

@@ -153,7 +153,7 @@ static void an_endless_line_is_cut(void **state)
 
 /* --- trace ----------------------------------------------------------------------------------- */
 
-static const struct cs_trace_stage stage = {"llm.0", 0};
+static const struct cs_trace_stage stage = {"llm.0", 0, 0};
 
 static enum cs_status add_step(struct cs_tracelog *log, int64_t step, int n_slots)
 {

@@ -151,6 +151,9 @@ void cs_spec_compare(const json_t *a, const json_t *b, struct cs_spec_difference
 /* The document `job` with the layout of the document `from`; plan_hash comes from there too. NULL:
  * no memory. */
 json_t *cs_spec_with_layout(const json_t *job, const json_t *from);
+/* Ranks that the request asks for, over all replicas: what a reader knows that does not plan. */
+int64_t cs_spec_ranks(const struct cs_spec *spec);
+
 /* Whether ranks of a device class ("cpu", "h100-80g" ...) compute in the precision that is asked
  * for, CPU ranks do in fp32 only, and keep the state of training as is asked for: in bf16 only
  * where they compute in it. CS_INVALID says what to do. */

@@ -237,3 +237,14 @@ enum cs_status cs_spec_check_precision(const struct cs_spec *spec, const char *d
                    is_cpu ? "CPU ranks compute in fp32" : "precision is \"fp32\"",
                    is_cpu ? "plan for GPUs" : "leave precision out");
 }
+
+int64_t cs_spec_ranks(const struct cs_spec *spec)
+{
+    int64_t sum = 0, most = 0;
+    for (int i = 0; i < spec->n_parallel; i++) {
+        sum += spec->parallel[i].pp;
+        most = spec->parallel[i].pp > most ? spec->parallel[i].pp : most;
+    }
+    /* colocated and copied encoders use the ranks of the LLM; every replica has ranks of its own */
+    return spec->dp * (strcmp(spec->modality, "encoder-parallel") == 0 ? sum : most);
+}

@@ -34,6 +34,10 @@ struct cs_event {
     uint16_t flags;
 };
 
+/* From the clock of their node to the one of the trace: offset_ns is added to both times, which stay
+ * at 0 where they would fall below. */
+void cs_events_shift(struct cs_event *events, uint32_t n, int64_t offset_ns);
+
 _Static_assert(sizeof(struct cs_event) == 32, "events are 32 bytes");
 
 #endif

@@ -1,4 +1,4 @@
-/* Encoding and decoding of trace files; see tracefile.h. */
+/* Encodes and decodes trace files. */
 #include "core/trace/tracefile.h"
 
 #include <stdint.h>
@@ -12,7 +12,8 @@ enum {
     RECORD_MAGIC = 0x43455243,
     FRAME_BYTES = 24,
     HASH_BYTES = 72,
-    STAGE_BYTES = CS_TRACE_NAME + 8
+    STAGE_BYTES = CS_TRACE_NAME + 8,
+    NODE_BYTES = CS_TRACE_NODE_NAME + 8
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "trace files are little-endian");
@@ -43,7 +44,8 @@ static void put_text(struct cs_buf *out, const char *text, size_t field)
 void cs_trace_head_encode(const struct cs_trace_head *head, struct cs_buf *out)
 {
     cs_buf_add(out, file_magic, sizeof file_magic);
-    put_u32(out, (uint32_t)(2 * HASH_BYTES + 24 + head->n_stages * STAGE_BYTES));
+    const int nodes_bytes = head->n_nodes > 0 ? 8 + head->n_nodes * NODE_BYTES : 0;
+    put_u32(out, (uint32_t)(2 * HASH_BYTES + 24 + head->n_stages * STAGE_BYTES + nodes_bytes));
     put_u32(out, 0);
     put_text(out, head->spec_hash, HASH_BYTES);
     put_text(out, head->plan_hash, HASH_BYTES);
@@ -55,7 +57,15 @@ void cs_trace_head_encode(const struct cs_trace_head *head, struct cs_buf *out)
     for (int s = 0; s < head->n_stages; s++) {
         put_text(out, head->stage[s].name, CS_TRACE_NAME);
         put_i32(out, head->stage[s].rank);
-        put_u32(out, 0);
+        put_i32(out, head->stage[s].node);
+    }
+    if (head->n_nodes > 0) {
+        put_i32(out, head->n_nodes);
+        put_i32(out, 0);
+    }
+    for (int n = 0; n < head->n_nodes; n++) {
+        put_text(out, head->node[n].name, CS_TRACE_NODE_NAME);
+        put_u64(out, (uint64_t)head->node[n].clock_offset_ns);
     }
 }
 
@@ -157,6 +167,29 @@ static void *take_array(struct in *in, struct cs_arena *arena, size_t n, size_t 
     return to;
 }
 
+/* The rest of the body; none in files of older releases. */
+static void take_nodes(struct in *in, struct cs_arena *arena, struct cs_trace_head *out)
+{
+    out->n_nodes = 0;
+    out->node = NULL;
+    if (in->has_failed || in->at == in->n)
+        return;
+    out->n_nodes = take_i32(in);
+    take_i32(in);
+    if (in->has_failed || out->n_nodes < 1 || out->n_nodes > CS_TRACE_MAX_NODES ||
+        in->n - in->at != (size_t)out->n_nodes * NODE_BYTES) {
+        in->has_failed = true;
+        return;
+    }
+    struct cs_trace_node *node = CS_NEW_ARRAY(arena, struct cs_trace_node, out->n_nodes);
+    for (int n = 0; n < out->n_nodes; n++) {
+        take(in, node[n].name, CS_TRACE_NODE_NAME);
+        node[n].name[CS_TRACE_NODE_NAME - 1] = '\0';
+        node[n].clock_offset_ns = (int64_t)take_u64(in);
+    }
+    out->node = node;
+}
+
 enum cs_status cs_trace_head_decode(const void *bytes, size_t n, struct cs_arena *arena,
                                     struct cs_trace_head *out, size_t *used, struct cs_err *err)
 {
@@ -182,7 +215,7 @@ enum cs_status cs_trace_head_decode(const void *bytes, size_t n, struct cs_arena
     out->predicted_ns = (int64_t)take_u64(&in);
     if (in.has_failed || out->n_ranks < 1 || out->n_ranks > CS_TRACE_MAX_RANKS ||
         out->n_stages < 1 || out->n_stages > CS_TRACE_MAX_STAGES ||
-        in.n - in.at != (size_t)out->n_stages * STAGE_BYTES)
+        in.n - in.at < (size_t)out->n_stages * STAGE_BYTES)
         return cs_fail(err, CS_CORRUPT,
                        "the head of the trace file says %d ranks, %d stages in %u bytes",
                        out->n_ranks, out->n_stages, body);
@@ -191,9 +224,13 @@ enum cs_status cs_trace_head_decode(const void *bytes, size_t n, struct cs_arena
         take(&in, stage[s].name, CS_TRACE_NAME);
         stage[s].name[CS_TRACE_NAME - 1] = '\0';
         stage[s].rank = take_i32(&in);
-        take_u32(&in);
+        stage[s].node = take_i32(&in);
     }
     out->stage = stage;
+    take_nodes(&in, arena, out);
+    if (in.has_failed || in.at != in.n)
+        return cs_fail(err, CS_CORRUPT, "the head of the trace file says %d nodes in %u bytes",
+                       out->n_nodes, body);
     *used = in.at;
     return CS_OK;
 }
