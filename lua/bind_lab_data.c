@@ -47,11 +47,11 @@ static const struct cs_arg balance_args[] = {
 static const struct cs_arg assign_args[] = {
     {"samples", CS_ARG_LIST, true, NULL, 0, 0, 0, NULL, "{ { enc = 3, llm = 5 }, ... }; tokens = in every sample: a third dimension of list2d"},
     {"lanes", CS_ARG_INT, true, NULL, 1, MAX_CELLS, 0, NULL, "data-parallel replicas"},
-    {"slots", CS_ARG_INT, true, NULL, 1, MAX_CELLS, 0, NULL, "slots of a lane"},
+    {"slots", CS_ARG_INT, true, NULL, 1, MAX_CELLS, 0, NULL, "slots of a replica"},
     {"how", CS_ARG_STRING, false, "list2d|random|lpt|lpt_enc|lpt_lanes|disttrain|entrain|entrain_literal", 0, 0, 0, "\"list2d\"", "the policy"},
     {"defer", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "pairwise deferral afterwards: adds llm_slot and enc_back"},
-    {"order", CS_ARG_STRING, false, "kept|sorted|disttrain|searched", 0, 0, 0, "\"kept\"", "of the slots of a lane afterwards; searched: hill climbing on the makespan"},
-    {"rounds", CS_ARG_INT, false, NULL, 1, 100000, 0, "300", "makespans that searched tries for a lane"},
+    {"order", CS_ARG_STRING, false, "kept|sorted|disttrain|searched", 0, 0, 0, "\"kept\"", "of the slots of a replica afterwards; searched: hill climbing on the makespan"},
+    {"rounds", CS_ARG_INT, false, NULL, 1, 100000, 0, "300", "makespans that searched tries for a replica"},
     {"enc_stages", CS_ARG_INT, false, NULL, 1, 4096, 0, "1", "of the pipeline, for orders and the makespan"},
     {"llm_stages", CS_ARG_INT, false, NULL, 1, 4096, 0, "1", "of the pipeline, for orders and the makespan"},
     {"enc_backward", CS_ARG_NUMBER, false, NULL, 0, 1000, 0, "2", "backward over forward; 0: frozen"},
@@ -64,7 +64,7 @@ enum { F_MASK, F_BALANCE, F_ASSIGN };
 static const struct cs_lua_function functions[] = {
     {"cs.lab.mask", "allowed pairs, matrix, tile map and work of a mask made of spans", "table", mask_args, CS_ARRAY_LEN(mask_args), call_mask, NULL},
     {"cs.lab.balance", "blocks of tokens to context-parallel ranks: owner of every block, load of every rank", "table", balance_args, CS_ARRAY_LEN(balance_args), call_balance, NULL},
-    {"cs.lab.assign", "samples of a step to lanes and slots: lane, slot, work of every slot, makespan of the slowest lane under 1F1B, even: of equal slots", "table", assign_args, CS_ARRAY_LEN(assign_args), call_assign, NULL},
+    {"cs.lab.assign", "samples of a step to replicas (lanes) and slots: lane, slot, work of every slot, makespan of the slowest replica under 1F1B, even: of equal slots", "table", assign_args, CS_ARRAY_LEN(assign_args), call_assign, NULL},
 };
 
 /* clang-format on */

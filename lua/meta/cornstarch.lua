@@ -253,11 +253,11 @@ function sweep_:json() end
 ---@class cs.lab.assign.Args
 ---@field samples table { { enc = 3, llm = 5 }, ... }; tokens = in every sample: a third dimension of list2d
 ---@field lanes integer data-parallel replicas
----@field slots integer slots of a lane
+---@field slots integer slots of a replica
 ---@field how? "list2d"|"random"|"lpt"|"lpt_enc"|"lpt_lanes"|"disttrain"|"entrain"|"entrain_literal" the policy (default "list2d")
 ---@field defer? boolean pairwise deferral afterwards: adds llm_slot and enc_back (default false)
----@field order? "kept"|"sorted"|"disttrain"|"searched" of the slots of a lane afterwards; searched: hill climbing on the makespan (default "kept")
----@field rounds? integer makespans that searched tries for a lane (default 300)
+---@field order? "kept"|"sorted"|"disttrain"|"searched" of the slots of a replica afterwards; searched: hill climbing on the makespan (default "kept")
+---@field rounds? integer makespans that searched tries for a replica (default 300)
 ---@field enc_stages? integer of the pipeline, for orders and the makespan (default 1)
 ---@field llm_stages? integer of the pipeline, for orders and the makespan (default 1)
 ---@field enc_backward? number backward over forward; 0: frozen (default 2)
@@ -402,7 +402,7 @@ function cs.lab.mask(args) end
 ---@return table
 function cs.lab.balance(args) end
 
----samples of a step to lanes and slots: lane, slot, work of every slot, makespan of the slowest lane under 1F1B, even: of equal slots
+---samples of a step to replicas (lanes) and slots: lane, slot, work of every slot, makespan of the slowest replica under 1F1B, even: of equal slots
 ---@param args cs.lab.assign.Args
 ---@return table
 function cs.lab.assign(args) end

@@ -27,8 +27,9 @@ static void operations_have_complete_rows(void **state)
         assert_int_equal(strlen(row->letter), 1);
         assert_int_equal(cs_op_of_letter(row->letter[0]), op); /* no other has it */
         if (is_work != (row->parts != 0) || (row->parts & ~7u) != 0 ||
-            (row->stream == CS_STREAM_COMM) != meets)
-            fail_msg("%s: kind, parts and stream do not go together", row->name);
+            (row->stream == CS_STREAM_COMM) != meets ||
+            (row->group != CS_GROUP_NONE) != (row->kind == CS_OP_KIND_COLLECTIVE))
+            fail_msg("%s: kind, parts, stream and group do not go together", row->name);
     }
     assert_int_equal(cs_op_of_letter('?'), CS_OP_COUNT);
     assert_string_equal(cs_op_letter(CS_OP_COUNT), "?");

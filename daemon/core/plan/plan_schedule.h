@@ -27,13 +27,15 @@ enum cs_schedule_takes {
     CS_TAKES_ANY = CS_TAKES_APART | CS_TAKES_SHARED
 };
 
+/* clang-format off */
 enum cs_schedule_id {
-
 #define X(id, name, layout, live, splits, encodes_all, takes, is_usual, help) CS_SCHEDULE_##id,
     CS_SCHEDULES_TABLE(X)
 #undef X
-        CS_SCHEDULES
+    CS_SCHEDULES
 };
+
+/* clang-format on */
 
 struct cs_schedule_info {
     enum cs_schedule_id id;

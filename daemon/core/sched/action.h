@@ -1,8 +1,9 @@
 /* Actions: the steps of a rank's program, and the table of their operations.
  *
  * One row of the table says what generators, messages, verifier, simulator, worker and views need
- * to know of an operation. A new one is a row here, what the worker does for it (worker/exec), and
- * what it costs if that is not the time of a stage's parts (sched/sim/predict.c).
+ * to know of an operation. A new one is a row here, what the worker does for it
+ * (worker/exec/actions.c), and what it costs if that is not the time of a stage's parts
+ * (sched/sim/predict.c).
  *
  * Actions are private to core/sched and the worker: never on the wire or on disk. */
 #ifndef CS_SCHED_ACTION_H
@@ -69,15 +70,14 @@ enum cs_op_part {
     X(REDUCE,     "R", COMM,    COLLECTIVE, NONE,     DP,       "sum of the gradients over the replicas") \
     X(GATHER,     "G", COMM,    COLLECTIVE, NONE,     DP,       "updated weights of the replicas")
 
-/* clang-format on */
-
 enum cs_op {
-
 #define X(op, letter, stream, kind, parts, group, words) CS_OP_##op,
     CS_OPS_TABLE(X)
 #undef X
-        CS_OP_COUNT
+    CS_OP_COUNT
 };
+
+/* clang-format on */
 
 struct cs_op_info {
     const char *name;   /* "BWD_INPUT" */

@@ -1,4 +1,4 @@
-/* The communication pass: compute orders to rank programs. Private to core/sched. */
+/* Messages: compute orders become rank programs. Private to core/sched. */
 #ifndef CS_SCHED_LOWER_MESSAGES_H
 #define CS_SCHED_LOWER_MESSAGES_H
 

@@ -1,5 +1,6 @@
 /* Compute orders: what a schedule generator fills. Generators see rank nodes, all stages of one
- * rank together, and emit only forward and backward; messages are added by the communication pass.
+ * rank together, and emit only forward and backward; messages are added by
+ * lowering (sched/lower/messages.c).
  * Private to core/sched. */
 #ifndef CS_SCHED_ORDERS_ORDER_H
 #define CS_SCHED_ORDERS_ORDER_H
