@@ -12,6 +12,7 @@
 
 #include "core/base/philox.h"
 #include "core/model/graph.h"
+#include "core/model/keeps.h"
 #include "support/spec.h"
 
 enum { ROUNDS = 400, MAX_LAYERS = 64 };

@@ -1,6 +1,5 @@
-/* FLOPs of a layer by the formulas in graph.h, and the bytes it keeps by the table in keeps.h. */
+/* FLOPs of a layer by the formulas in graph.h; its architecture and its attention. */
 #include "core/model/graph.h"
-#include "core/model/keeps.h"
 
 struct sizes {
     int64_t h, in, q, k, f, patch, vocab;
@@ -59,10 +58,4 @@ int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *
         break;
     }
     return 0;
-}
-
-int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
-                             int64_t tokens)
-{
-    return 4 * tokens * cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL);
 }

@@ -119,10 +119,6 @@ void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *
 /* clang-format on */
 int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer,
                            int64_t tokens, int64_t pairs, int64_t label_rows);
-/* Bytes (fp32) that a layer keeps of `tokens` rows from forward to backward without recompute, 0 for
- * a layer that needs no gradient: the table in keeps.h. */
-int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
-                             int64_t tokens);
 
 /* The layer's own module; its architecture has the blocks that are kept. */
 const struct cs_arch *cs_layer_arch(const struct cs_graph *graph, const struct cs_layer *layer);

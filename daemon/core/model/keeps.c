@@ -181,3 +181,9 @@ int64_t cs_keep_made_elements(const struct cs_graph *graph, const struct cs_laye
             n += counted(arch, layer, &rows.row[i]);
     return n;
 }
+
+int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
+                             int64_t tokens)
+{
+    return 4 * tokens * cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL);
+}

@@ -99,4 +99,9 @@ int64_t cs_keep_held_elements(const struct cs_graph *graph, const struct cs_laye
 /* ... that its forward makes in the act type beside its input and output, kept or not */
 int64_t cs_keep_made_elements(const struct cs_graph *graph, const struct cs_layer *layer);
 
+/* Bytes (fp32) that a layer keeps of `tokens` rows from forward to backward without recompute, 0
+ * for a layer that needs no gradient. */
+int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
+                             int64_t tokens);
+
 #endif

@@ -2,6 +2,7 @@
 #include "core/plan/cost/bytes.h"
 
 #include "core/mask/amounts.h"
+#include "core/model/keeps.h"
 
 _Static_assert((int)CS_MAX_ENCODERS <= (int)CS_MASK_AMOUNTS, "a modality per encoder");
 
