@@ -4,6 +4,7 @@
 
 #include "core/base/glob.h"
 #include "core/base/near.h"
+#include "core/model/placements.h"
 
 enum { MAX_BRANCH_NAME = 32 };
 
@@ -245,6 +246,7 @@ int64_t cs_spec_ranks(const struct cs_spec *spec)
         sum += spec->parallel[i].pp;
         most = spec->parallel[i].pp > most ? spec->parallel[i].pp : most;
     }
-    /* colocated and copied encoders use the ranks of the LLM; every replica has ranks of its own */
-    return spec->dp * (strcmp(spec->modality, "encoder-parallel") == 0 ? sum : most);
+    /* encoders without ranks of their own use those of the LLM; every replica has its own */
+    const struct cs_placement_info *placement = cs_placement_of_modality(spec->modality);
+    return spec->dp * (placement != NULL && placement->has_own_ranks ? sum : most);
 }
