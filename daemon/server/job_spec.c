@@ -7,6 +7,7 @@
 #include "server/job_spec.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
@@ -113,9 +114,11 @@ static enum cs_status next_spec(const json_t *old, const struct cs_job_relayout 
 static enum cs_status replace(struct cs_job *job, const json_t *old, const json_t *next,
                               struct cs_err *err)
 {
-    char kept[64];
+    char kept[64], path[CS_PATH_CAP];
     snprintf(kept, sizeof kept, "spec-%lld.json", (long long)job->row.generation);
-    CS_TRY(cs_job_spec_write(job, kept, old, err));
+    CS_TRY(cs_path(path, err, "%s/%s", job->row.dir, kept));
+    if (access(path, F_OK) == -1) /* replaced again before anything ran: what did run is kept */
+        CS_TRY(cs_job_spec_write(job, kept, old, err));
     return cs_job_spec_write(job, "spec.json", next, err);
 }
 

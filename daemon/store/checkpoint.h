@@ -58,8 +58,8 @@ enum cs_status cs_ckpt_latest(const char *dir, bool is_deep, int64_t *step, char
                               void *user, struct cs_err *err) CS_NODISCARD;
 
 struct cs_ckpt; /* one opened, verified checkpoint directory */
-/* CS_CORRUPT also where an element of a parameter is missing or held twice: names it and the range
- */
+/* CS_CORRUPT also where an element of a parameter is missing or held twice: names it
+ * and the range */
 enum cs_status cs_ckpt_open(const char *path, struct cs_ckpt **out,
                             struct cs_err *err) CS_NODISCARD;
 void cs_ckpt_close(struct cs_ckpt *ckpt); /* accepts NULL */

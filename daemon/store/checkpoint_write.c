@@ -147,8 +147,8 @@ static enum cs_status fill_temp(const char *temp, int64_t step, const struct cs_
     return st;
 }
 
-/* A checkpoint of this step may exist (saved again after a resume): the two change places at once.
- */
+/* A checkpoint of this step may exist (saved again after a resume): the two change
+ * places at once. */
 static enum cs_status put_in_place(const char *temp, const char *final, struct cs_err *err)
 {
     if (rename(temp, final) == 0)
@@ -159,8 +159,8 @@ static enum cs_status put_in_place(const char *temp, const char *final, struct c
         return cs_fs_remove_tree(temp, err);
     if (errno != EINVAL && errno != ENOSYS)
         return cs_fail_errno(err, "cannot exchange %s and %s", temp, final);
-    /* file systems without exchange: a kill between the two leaves the complete new one under .tmp
-     */
+    /* file systems without exchange: a kill between the two leaves the complete new
+     * one under .tmp */
     CS_TRY(cs_fs_remove_tree(final, err));
     if (rename(temp, final) == -1)
         return cs_fail_errno(err, "cannot rename %s to %s", temp, final);

@@ -18,8 +18,8 @@ json_t *cs_ckpt_manifest_new(int64_t step, const struct cs_ckpt_origin *origin,
  * step must be the one in the directory's name. *out (may be NULL) is the manifest. */
 enum cs_status cs_ckpt_verify(const char *path, bool is_deep, json_t **out,
                               struct cs_err *err) CS_NODISCARD;
-/* "params/rank-0.safetensors", "opt/rank-0.safetensors", "trainer.json": nothing else is accepted
- */
+/* "params/rank-0.safetensors", "opt/rank-0.safetensors", "trainer.json": nothing
+ * else is accepted */
 bool cs_ckpt_is_file_name(const char *name);
 /* step of "ckpt-STEP" (is_temp: of "ckpt-STEP.tmp"), -1 for any other name */
 int64_t cs_ckpt_step_of(const char *name, bool is_temp);

@@ -1,5 +1,5 @@
-/* Pieces of the export, private to the store: the tensors of one component, configurations, files.
- */
+/* Pieces of the export, private to the store: the tensors of one
+ * component, configurations, files. */
 #ifndef CS_STORE_EXPORT_PARTS_H
 #define CS_STORE_EXPORT_PARTS_H
 
@@ -29,8 +29,8 @@ struct cs_export_part {
     char folder[128];
 };
 
-/* export_tensors.c: trained and frozen parameters, what the graph dropped, what only the source has
- */
+/* export_tensors.c: trained and frozen parameters, what the graph dropped, what only
+ * the source has */
 enum cs_status cs_export_gather(struct cs_export *ex, struct cs_export_part *part) CS_NODISCARD;
 /* name without the "vision_model." that transformers 4 put before an encoder's tensors */
 const char *cs_export_plain_name(const struct cs_module *module, const char *name);
@@ -42,8 +42,8 @@ json_t *cs_export_llava_config(const struct cs_export *ex, const struct cs_expor
                                const struct cs_export_part *projector,
                                const struct cs_export_part *llm, int64_t image_token);
 json_t *cs_export_llava_processor(const struct cs_export_part *vision);
-/* id of the encoder's token: in the tokenizer, else in the composite the parts came from; -1: none
- */
+/* id of the encoder's token: in the tokenizer, else in the composite the parts came
+ * from; -1: none */
 enum cs_status cs_export_image_token(const struct cs_export_part *vision,
                                      const struct cs_export_part *llm, int64_t *id,
                                      struct cs_err *err) CS_NODISCARD;

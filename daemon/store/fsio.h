@@ -49,8 +49,8 @@ enum cs_status cs_fs_remove_tree(const char *path, struct cs_err *err) CS_NODISC
 enum cs_status cs_fs_parent(const char *path, char out[CS_PATH_CAP],
                             struct cs_err *err) CS_NODISCARD;
 bool cs_fs_exists(const char *path);
-/* non-empty, no '/', no '\\', not "." or "..", no control character: safe to append to a directory
- */
+/* non-empty, no '/', no '\\', not "." or "..", no control character: safe to append
+ * to a directory */
 bool cs_fs_is_plain_name(const char *name);
 
 #endif

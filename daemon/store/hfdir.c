@@ -98,8 +98,8 @@ static enum cs_status pick_config(struct cs_hfdir *dir, struct cs_err *err)
     return CS_OK;
 }
 
-/* component name of a tensor, or NULL when it belongs to another part; prefix points to the new one
- */
+/* component name of a tensor, or NULL when it belongs to another part; prefix points to
+ * the new one */
 static const char *component_name(const char *part, const char *disk, const char **prefix)
 {
     *prefix = "";

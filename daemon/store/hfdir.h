@@ -3,8 +3,8 @@
  * Weights are model.safetensors or model.safetensors.index.json with shards (weight_map entries may
  * not leave the directory). pytorch_model.bin is refused with advice. A composite `llava` directory
  * can be read as components: sub "vision" (vision_config, vision_tower.*), "llm" (text_config,
- * language_model.*) and "projector" (multi_modal_projector.*), in both known tensor-name layouts.
- */
+ * language_model.*) and "projector" (multi_modal_projector.*), in both
+ * known tensor-name layouts. */
 #ifndef CS_STORE_HFDIR_H
 #define CS_STORE_HFDIR_H
 

@@ -42,9 +42,8 @@ struct cs_st_tensor {
     int64_t dim[CS_MAX_DIMS];
     int64_t count; /* elements */
     const void *data;
-    const struct cs_st_file
-        *file;       /* where the bytes are; NULL for a tensor that is only in memory */
-    uint64_t offset; /* of the data in that file */
+    const struct cs_st_file *file; /* where the bytes are, NULL: in memory only */
+    uint64_t offset;               /* of the data in that file */
 };
 
 struct cs_st_file; /* one .safetensors file, mapped */
@@ -79,8 +78,8 @@ typedef enum cs_status (*cs_st_fill)(void *user, const struct cs_st_out *tensor,
                                      struct cs_err *err);
 
 /* One tensor to write. Its values are one of: data in memory as dtype, or fp32 with is_f32; from:
- * another file's tensor, copied or converted (floats only) in small pieces; fill: made on demand.
- */
+ * another file's tensor, copied or converted (floats only) in small pieces; fill:
+ * made on demand. */
 struct cs_st_out {
     const char *name;
     enum cs_dtype dtype; /* in the file */

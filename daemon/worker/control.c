@@ -1,4 +1,4 @@
-/* See control.h. */
+/* Whole messages to and from the runner on the control line, from any thread. */
 #include "worker/control.h"
 
 #include <errno.h>

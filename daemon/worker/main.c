@@ -21,15 +21,15 @@ static void report_error(struct cs_control *control, const struct cs_boot *boot,
 {
     char action[128] = "";
     json_t *msg = cs_msg_new("worker.error");
-    if (boot->trainer != NULL)
-        cs_exec_where(boot->trainer->exec, action, sizeof action);
-    cs_msg_set_int(msg, "rank", boot->rank < 0 ? 0 : boot->rank);
+    if (boot->generation.trainer != NULL)
+        cs_exec_where(boot->generation.trainer->exec, action, sizeof action);
+    cs_msg_set_int(msg, "rank", boot->generation.rank < 0 ? 0 : boot->generation.rank);
     cs_msg_set_int(msg, "step", step);
     cs_msg_set_str(msg, "action", action);
     cs_msg_set_str(msg, "status", cs_status_slug(err->status));
     cs_msg_set_str(msg, "text", err->text);
     cs_control_send(control, msg);
-    fprintf(stderr, "cornstarch-worker: rank %d: %s\n", boot->rank, err->text);
+    fprintf(stderr, "cornstarch-worker: rank %d: %s\n", boot->generation.rank, err->text);
 }
 
 /* After worker.go the runner says nothing more: what arrives is the end of the line. A worker
@@ -71,13 +71,13 @@ static enum cs_status run(struct cs_control *control, struct cs_boot *boot,
         return cs_fail(err, CS_NO_MEMORY, "the thread that watches the runner cannot be started");
     pthread_detach(watcher);
     *session = (struct cs_session){
-        .trainer = boot->trainer,
+        .trainer = boot->generation.trainer,
         .pool = boot->pool,
-        .ring = boot->ring_memory != NULL ? &boot->ring : NULL,
+        .ring = cs_boot_ring(boot),
         .control = control,
-        .ckpt_dir = boot->ckpt_dir,
-        .rank = boot->rank,
-        .is_over = cs_msg_bool(boot->msg, "is_over", false),
+        .ckpt_dir = boot->generation.ckpt_dir,
+        .rank = boot->generation.rank,
+        .is_over = cs_msg_bool(boot->generation.msg, "is_over", false),
     };
     return cs_session_run(session, err);
 }
@@ -85,7 +85,7 @@ static enum cs_status run(struct cs_control *control, struct cs_boot *boot,
 int main(int argc, char **argv)
 {
     struct cs_control *control = NULL;
-    struct cs_boot boot = {.rank = -1};
+    struct cs_boot boot = {.generation = {.rank = -1}};
     struct cs_session session = {.step = -1};
     struct cs_err err = {0};
     struct stat st;
@@ -113,8 +113,7 @@ int main(int argc, char **argv)
     const bool is_failed = status != CS_OK && status != CS_INTERRUPTED;
     if (is_failed) {
         report_error(control, &boot, session.step, &err);
-        cs_replicas_abort(boot.replicas);
-        cs_channels_abort(boot.channels); /* nobody else may come to close them */
+        cs_generation_abort(&boot.generation); /* nobody else may come to close it */
     }
     cs_boot_close(&boot);
     /* control stays: the watcher reads from it until the process ends */

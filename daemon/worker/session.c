@@ -105,8 +105,8 @@ static enum cs_status add_weight(const struct cs_session *s, const struct cs_sha
     return CS_OK;
 }
 
-/* The head's copy of a tied embedding whose own rank is another one: the same bits, if all is well.
- */
+/* The head's copy of a tied embedding whose own rank is another one: the same bits, if
+ * all is well. */
 static enum cs_status add_tied_copy(const struct cs_session *s, json_t *msg, struct cs_err *err)
 {
     const struct cs_params *p = s->trainer->params;

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/hash.h"
 #include "store/checkpoint.h"
 #include "support/tmpdir.h"
 
@@ -125,6 +126,35 @@ static void committed_checkpoint_is_read_back_to_the_bit(void **state)
     other.dim[0] = 4;
     other.dim[1] = 3;
     assert_int_equal(cs_ckpt_read(ckpt, &other, "master", got, &err), CS_INVALID);
+    cs_ckpt_close(ckpt);
+}
+
+/* Version 1 had no slices and said less in checkpoint.json. */
+static void version_1_is_still_read(void **state)
+{
+    struct cs_ckpt *ckpt = NULL;
+    struct cs_err err = {0};
+    float want[N], got[N];
+    char hex[33];
+    saved(*state, 10, "spec");
+    const char *path = tmpdir_path(*state, "ckpt-10/checkpoint.json");
+    json_t *manifest = json_load_file(path, 0, NULL);
+    assert_non_null(manifest);
+    json_object_del(manifest, "trained_hash");
+    json_object_del(manifest, "generation");
+    json_object_del(manifest, "xxh3");
+    json_object_set_new(manifest, "schema", json_string("cornstarch.checkpoint/1"));
+    char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS);
+    cs_xxh3_128_hex(text, strlen(text), hex);
+    json_object_set_new(manifest, "xxh3", json_string(hex));
+    assert_int_equal(json_dump_file(manifest, path, 0), 0);
+    json_decref(manifest);
+    free(text);
+    if (cs_ckpt_open(tmpdir_path(*state, "ckpt-10"), &ckpt, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    fill(want, 10, 1, 0.5f);
+    assert_int_equal(cs_ckpt_read(ckpt, &params[1], "exp_avg_sq", got, &err), CS_OK);
+    assert_memory_equal(got, want, sizeof(want));
     cs_ckpt_close(ckpt);
 }
 
@@ -333,6 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(committed_checkpoint_is_read_back_to_the_bit),
+        TEST(version_1_is_still_read),
         TEST(killed_save_is_not_a_checkpoint),
         TEST(damage_is_found_and_named),
         TEST(every_cut_of_the_manifest_is_refused),

@@ -132,8 +132,8 @@ struct cs_spec_key {
 const struct cs_spec_key *cs_spec_keys(int *n);
 
 /* Validate and read; every error names the path of the key ("plan.parallel.llm.pp"), the value and
- * what is accepted, unknown keys get the nearest name. Strings live in arena; root must stay alive.
- */
+ * what is accepted, unknown keys get the nearest name. Strings live in arena; root
+ * must stay alive. */
 enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct cs_spec **out,
                             struct cs_err *err) CS_NODISCARD;
 /* What a valid document says of what is trained: the rows of that side, defaults written

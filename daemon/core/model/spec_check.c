@@ -1,3 +1,4 @@
+/* What must hold between keys of a specification. */
 #include "core/model/spec_check.h"
 
 #include <string.h>

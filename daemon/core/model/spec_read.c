@@ -1,3 +1,4 @@
+/* Reads the objects of a specification through the key table: types, limits, defaults, nearest names. */
 #include "core/model/spec_read.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* See optim.h. */
+/* Sums, norm, clipping and the update of what this rank trains. */
 #include "worker/model/optim.h"
 
 #include <math.h>

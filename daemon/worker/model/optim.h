@@ -46,8 +46,7 @@ struct cs_optim {
     void *tied_peer; /* the part of the other stage's gradient of the tied embedding; NULL: here */
     size_t tied_bytes, square_bytes;
     bool is_tied_summed;
-    int64_t
-        n_skipped; /* updates skipped in the run because the norm was not finite; resume sets it */
+    int64_t n_skipped; /* updates of the run whose norm was not finite; resume sets it */
     /* of the last step */
     double grad_norm, lr;
     bool is_skipped;
