@@ -63,6 +63,11 @@ static const char *const patterns[] = {
     "train:llm.layers.0 train:llm.layers.2",
     "train:llm.head",
     "train:llm.embed",
+    /* single tensors of a layer */
+    "train:llm/model.layers.1.mlp.down_proj.weight",
+    "train:llm/*.layers.0-1.*norm.weight",
+    "train:vision.encoder/*.layers.1.self_attn.*.bias",
+    "train:vision.projector/linear_2.bias train:llm/model.layers.0.self_attn.*",
 };
 
 static void gradients_do_not_depend_on_what_else_is_frozen(void **state)

@@ -478,7 +478,7 @@ static void fresh_values_and_names_follow_the_role(void **state)
                         infos[i].layer >= infos[i - 1].layer);
     }
     assert_string_equal(cs_param_role_name(CS_PARAM_Q_W), "q_w");
-    assert_string_equal(cs_param_role_name(CS_PARAM_PROJ2_B), "proj2_b");
+    assert_string_equal(cs_param_role_name(CS_PARAM_PROJ_B), "proj_b");
     assert_string_equal(cs_param_role_name(CS_PARAM_GATE_W), "gate_w");
     json_decref(config);
     cs_arena_free(arena);

@@ -90,26 +90,30 @@ static void trainable_sets_decide_what_needs_gradients(void **state)
         const char *rules, *needs;
     } rows[] = {
   /* everything frozen: no backward anywhere */
-        {"",                                        "........."},
-        {"train:* freeze:*",                        "........."},
+        {"",                                              "........."},
+        {"train:* freeze:*",                              "........."},
  /* alignment pretraining: projector weights, then input gradients through the whole LLM */
-        {"train:vision.projector",                  "....wiiii"},
-        {"train:*",                                 "wbbbbbbbb"},
-        {"train:vision.projector train:llm",        "....wbbbb"},
+        {"train:vision.projector",                        "....wiiii"},
+        {"train:*",                                       "wbbbbbbbb"},
+        {"train:vision.projector train:llm",              "....wbbbb"},
  /* a trainable encoder layer: what is before it stays without */
-        {"train:vision.encoder.layers.1",           "..wiiiiii"},
-        {"train:vision.encoder.norm",               "...wiiiii"},
-        {"train:vision.encoder.embed",              "wiiiiiiii"},
+        {"train:vision.encoder.layers.1",                 "..wiiiiii"},
+        {"train:vision.encoder.norm",                     "...wiiiii"},
+        {"train:vision.encoder.embed",                    "wiiiiiiii"},
  /* LLM only: its first trainable layer needs no input gradient */
-        {"train:llm.layers",                        "......wbi"},
-        {"train:llm.layers.1",                      ".......wi"},
-        {"train:llm.head",                          "........w"},
-        {"train:llm",                               ".....wbbb"},
+        {"train:llm.layers",                              "......wbi"},
+        {"train:llm.layers.1",                            ".......wi"},
+        {"train:llm.head",                                "........w"},
+        {"train:llm",                                     ".....wbbb"},
  /* a trainable embedding makes the first block need its input gradient */
-        {"train:llm.embed",                         ".....wiii"},
+        {"train:llm.embed",                               ".....wiii"},
  /* the last rule that matches holds */
-        {"train:* freeze:llm train:llm.layers.0-0", "wbbbbibii"},
-        {"freeze:* train:*.layers.1",               "..wiiiibi"},
+        {"train:* freeze:llm train:llm.layers.0-0",       "wbbbbibii"},
+        {"freeze:* train:*.layers.1",                     "..wiiiibi"},
+ /* one tensor of a layer is enough */
+        {"train:llm/model.layers.1.mlp.down_proj.weight", ".......wi"},
+        {"train:llm.layers.1 freeze:llm/*",               "........."},
+        {"train:* freeze:llm/*.mlp.* freeze:*/*norm*",    "wbbibbbbb"},
     };
 
     (void)state;
@@ -122,6 +126,31 @@ static void trainable_sets_decide_what_needs_gradients(void **state)
             fail_msg("\"%s\" needs %s, not %s", rows[i].rules, text, rows[i].needs);
         close_graph(&f);
     }
+}
+
+/* Names with a '/' are of parameters: each is decided for itself. */
+static void rules_name_single_tensors(void **state)
+{
+    struct fixture f;
+    int64_t n = 0;
+    (void)state;
+    open_graph(&f, &(struct cs_test_spec){
+                       .rules = "train:llm.layers.1 freeze:llm/model.layers.1.mlp.down_proj.weight "
+                                "train:llm/model.layers.0-0.*_layernorm.weight"});
+    for (int i = 0; i < f.graph->n_params; i++) {
+        const struct cs_param *p = &f.graph->params[i];
+        const char *layer = f.graph->layers[p->layer].path;
+        const bool is_norm = p->role == CS_PARAM_NORM1_W || p->role == CS_PARAM_NORM2_W;
+        const bool want = strcmp(layer, "llm.layers.1") == 0
+                              ? p->role != CS_PARAM_DOWN_W
+                              : strcmp(layer, "llm.layers.0") == 0 && is_norm;
+        if (p->is_trainable != want)
+            fail_msg("%s %s", p->name, want ? "is frozen" : "trains");
+        n += want ? p->count : 0;
+    }
+    assert_int_equal(f.graph->n_trained, n);
+    assert_int_equal(layer_at(f.graph, "llm.layers.0")->n_trained, 2 * 48);
+    close_graph(&f);
 }
 
 static void tied_head_trains_with_the_embedding(void **state)
@@ -333,6 +362,13 @@ static void wrong_graphs_are_refused(void **state)
          "\"vision.projector\"?"                                                                                                      },
         {{.rules = "train:* freeze:llm.layers.3"},
          "model.rules[1].glob \"llm.layers.3\" matches no layer; did you mean \"llm.layers.0\"?"                                      },
+        {{.rules = "train:llm/model.layers.1.mlp.up_prj.weight"},
+         "matches no parameter; did you mean \"llm/model.layers.1.mlp.up_proj.weight\"?"                                              },
+        {{.rules = "train:llm/x"},
+         "matches no parameter; parameters are like \"vision.encoder/embeddings"                                                      },
+        {{.rules = "train:llm/model.layers.1.self_attn.q_proj.weight"},
+         "model.rules train llm/model.layers.1.self_attn.q_proj.weight and not "
+         "llm/model.layers.1.self_attn.k_proj.weight"                                                                                 },
         {{.rules = "train:something.else.entirely"},
          "layers are like \"vision.encoder.embed\" and \"llm.head\""                                                                  },
         {{.rules = ""},
@@ -470,6 +506,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chain_needs_equal_the_goldens),
         cmocka_unit_test(trainable_sets_decide_what_needs_gradients),
+        cmocka_unit_test(rules_name_single_tensors),
         cmocka_unit_test(tied_head_trains_with_the_embedding),
         cmocka_unit_test(branches_merge_by_or),
         cmocka_unit_test(every_encoder_feeds_the_embedding),

@@ -391,8 +391,8 @@ static void check_logits(const struct fixture *f, const struct cs_stage_model *s
 {
     const struct cs_layer_model *head = &stage->layer[stage->stage->n_layers - 1];
     const int width = head->arch->width, vocab = head->arch->vocab;
-    float *w = fetch(head->weight[CS_PARAM_HEAD_W]->w, (int64_t)vocab * width);
-    float *g = fetch(head->weight[CS_PARAM_NORM_W]->w, width);
+    float *w = fetch(cs_weight(head, CS_PARAM_HEAD_W)->w, (int64_t)vocab * width);
+    float *g = fetch(cs_weight(head, CS_PARAM_NORM_W)->w, width);
     float *picked = fetch(rows, (int64_t)in->n_labels * width);
     float *logits = values(f, "out.logits", NULL),
           *all = malloc((size_t)in->n_labels * (size_t)vocab * 2 * sizeof *all);

@@ -95,7 +95,7 @@ const char *cs_glob_problem(const char *glob)
             return "the glob contains a space or a control character";
         if (*s == '.' && (s == glob || s[1] == '.' || s[1] == '\0'))
             return "the glob has an empty component";
-        if (strchr("?[]{}/", *s) != NULL)
+        if (strchr("?[]{}", *s) != NULL)
             return "only `*` and number ranges such as 0-3 are special in a glob";
         if (starts_component(glob, s) && read_range(s, &low, &high) != NULL && low > high)
             return "the range runs backwards";

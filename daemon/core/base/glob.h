@@ -1,4 +1,5 @@
-/* Globs over module paths such as "vision.encoder.layers.3".
+/* Globs over module paths such as "vision.encoder.layers.3", and over names of parameters such as
+ * "llm/model.layers.3.mlp.up_proj.weight".
  *
  * `*` matches any run of characters, dots included, also none. A component `A-B` of two whole
  * numbers matches a numeric component in that range, ends included. Everything else is literal. A

@@ -55,14 +55,16 @@ struct cs_arch {
     float initializer_range;
 };
 
-/* What a parameter is for; the worker's blocks find their tensors by role. */
+/* What a parameter is for; the worker's layers find their tensors by role, and where a layer has
+ * several of one role, by their part: 0 to n - 1 in the order they are used (the linear layers of a
+ * projector). */
 /* clang-format off */
 #define CS_PARAM_ROLES(X)                                                                          \
     X(EMBED) X(POSITION) X(PATCH_W) X(PATCH_B)                                                     \
     X(NORM1_W) X(NORM1_B) X(Q_W) X(Q_B) X(K_W) X(K_B) X(V_W) X(V_B) X(O_W) X(O_B)                  \
     X(NORM2_W) X(NORM2_B) X(GATE_W) X(UP_W) X(UP_B) X(DOWN_W) X(DOWN_B)                            \
     X(NORM_W) X(NORM_B) X(HEAD_W)                                                                  \
-    X(PROJ1_W) X(PROJ1_B) X(PROJ2_W) X(PROJ2_B)
+    X(PROJ_W) X(PROJ_B)
 
 enum cs_param_role {
 #define X(r) CS_PARAM_##r,
@@ -72,6 +74,16 @@ enum cs_param_role {
 };
 /* clang-format on */
 const char *cs_param_role_name(enum cs_param_role role); /* "q_w" */
+
+/* Matrices that one product reads (q, k and v; gate and up) and their biases are a group: they lie
+ * side by side in a rank's memory, and train together or not at all. */
+struct cs_role_group {
+    int group; /* 0: the tensor is read alone */
+    int order; /* in the group, 0 to CS_GROUP_MEMBERS - 1 */
+};
+
+enum { CS_GROUP_MEMBERS = 3 };
+struct cs_role_group cs_param_role_group(enum cs_param_role role);
 
 /* Where in the module a tensor lives; order of the enum is dataflow order. */
 enum cs_layer_kind {
@@ -87,6 +99,7 @@ struct cs_tensor_info {
     const char *name; /* in the component's own directory: "model.layers.3.mlp.up_proj.weight" */
     const char *alt;  /* another spelling found in files ("vision_model." before it), or NULL */
     enum cs_param_role role;
+    int32_t part; /* among the layer's tensors of that role */
     enum cs_layer_kind layer_kind;
     int32_t layer; /* block index, 0 elsewhere */
     int32_t n_dims;

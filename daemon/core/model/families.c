@@ -170,10 +170,12 @@ const struct cs_family *cs_families(int *n)
 #define FFN CS_DIM_FFN
 #define QD  CS_DIM_QD
 #define KVD CS_DIM_KVD
-#define T(role, kind, name, cond, ...)                                                             \
+/* one of several tensors of its role in a layer */
+#define P(role, part, kind, name, cond, ...)                                                       \
     {                                                                                              \
-        CS_PARAM_##role, CS_LAYER_##kind, name, {__VA_ARGS__}, CS_IF_##cond                        \
+        CS_PARAM_##role, CS_LAYER_##kind, name, {__VA_ARGS__}, CS_IF_##cond, part                  \
     }
+#define T(role, kind, name, cond, ...) P(role, 0, kind, name, cond, __VA_ARGS__)
 
 static const struct cs_tensor_row siglip_rows[] = {
     T(PATCH_W, EMBED, "embeddings.patch_embedding.weight", ALWAYS, H, CS_DIM_CHANNELS, CS_DIM_PATCH,
@@ -221,15 +223,15 @@ static const struct cs_tensor_row llama_rows[] = {
 };
 
 static const struct cs_tensor_row mlp_rows[] = {
-    T(PROJ1_W, PROJECTOR, "linear_1.weight", ALWAYS, FFN, IN),
-    T(PROJ1_B, PROJECTOR, "linear_1.bias", MLP_BIAS, FFN),
-    T(PROJ2_W, PROJECTOR, "linear_2.weight", TWO_LAYERS, H, FFN),
-    T(PROJ2_B, PROJECTOR, "linear_2.bias", TWO_LAYERS, H),
+    P(PROJ_W, 0, PROJECTOR, "linear_1.weight", ALWAYS, FFN, IN),
+    P(PROJ_B, 0, PROJECTOR, "linear_1.bias", MLP_BIAS, FFN),
+    P(PROJ_W, 1, PROJECTOR, "linear_2.weight", TWO_LAYERS, H, FFN),
+    P(PROJ_B, 1, PROJECTOR, "linear_2.bias", TWO_LAYERS, H),
 };
 
 static const struct cs_tensor_row linear_rows[] = {
-    T(PROJ1_W, PROJECTOR, "linear.weight", ALWAYS, H, IN),
-    T(PROJ1_B, PROJECTOR, "linear.bias", MLP_BIAS, H),
+    T(PROJ_W, PROJECTOR, "linear.weight", ALWAYS, H, IN),
+    T(PROJ_B, PROJECTOR, "linear.bias", MLP_BIAS, H),
 };
 
 static const struct cs_tensor_table tables[] = {

@@ -68,6 +68,7 @@ struct cs_tensor_row {
     const char *name; /* rows of CS_LAYER_BLOCK hold one %d: the block */
     enum cs_dim dim[4];
     enum cs_tensor_if condition;
+    int32_t part; /* of several tensors of that role in a layer */
 };
 
 /* Which blocks look back through a window only. */

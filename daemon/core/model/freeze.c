@@ -3,6 +3,7 @@
  * Source of the rule: Cornstarch (frozen-aware pipeline): with f(l) = every parameter of l is
  * frozen, the input gradient is needed at l when p(l) = p(l-1) or not f(l-1); where branches merge,
  * the or of all of them. */
+#include <string.h>
 
 #include "core/base/glob.h"
 #include "core/base/near.h"
@@ -27,47 +28,96 @@ void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *
     chain_needs(NULL, is_frozen, n, needs_input_grad, needs_weight_grad);
 }
 
-static enum cs_status no_match(const struct cs_graph *graph, const struct cs_spec *spec, int rule,
-                               struct cs_arena *arena, struct cs_err *err)
+/* What a rule could have named, and how such things are called. */
+static int names_like(const struct cs_graph *graph, const char *glob, const char **names)
 {
     int n = 0;
-    const char **names =
-        CS_NEW_ARRAY(arena, const char *, graph->n_layers + graph->n_modules + graph->n_branches);
+    if (strchr(glob, '/') != NULL) {
+        for (int i = 0; i < graph->n_params; i++)
+            names[n++] = graph->params[i].name;
+        return n;
+    }
     for (int i = 0; i < graph->n_branches; i++)
         names[n++] = graph->branches[i].name;
     for (int i = 0; i < graph->n_modules; i++)
         names[n++] = graph->modules[i].name;
     for (int i = 0; i < graph->n_layers; i++)
         names[n++] = graph->layers[i].path;
-    const char *near = cs_near(spec->rules[rule].glob, names, n);
+    return n;
+}
+
+static enum cs_status no_match(const struct cs_graph *graph, const struct cs_spec *spec, int rule,
+                               struct cs_arena *arena, struct cs_err *err)
+{
+    const char *glob = spec->rules[rule].glob;
+    const bool is_tensor = strchr(glob, '/') != NULL;
+    const char *what = is_tensor ? "parameter" : "layer";
+    const char **names =
+        CS_NEW_ARRAY(arena, const char *,
+                     graph->n_layers + graph->n_modules + graph->n_branches + graph->n_params);
+    const int n = names_like(graph, glob, names);
+    const char *near = cs_near(glob, names, n);
     if (near != NULL)
         return cs_fail(err, CS_INVALID,
-                       "model.rules[%d].glob \"%s\" matches no layer; did you mean \"%s\"?", rule,
-                       spec->rules[rule].glob, near);
-    return cs_fail(
-        err, CS_INVALID,
-        "model.rules[%d].glob \"%s\" matches no layer; layers are like \"%s\" and \"%s\"", rule,
-        spec->rules[rule].glob, graph->layers[0].path, graph->layers[graph->n_layers - 1].path);
+                       "model.rules[%d].glob \"%s\" matches no %s; did you mean \"%s\"?", rule,
+                       glob, what, near);
+    return cs_fail(err, CS_INVALID,
+                   "model.rules[%d].glob \"%s\" matches no %s; %ss are like \"%s\" and \"%s\"",
+                   rule, glob, what, what, names[is_tensor ? 0 : n - graph->n_layers],
+                   names[n - 1]);
+}
+
+/* Globs with a '/' are of parameters, others of layers. Returns how many parameters it decides;
+ * layers without one count too. */
+static int apply_rule(struct cs_graph *graph, const char *glob, bool is_train)
+{
+    const bool is_tensor = strchr(glob, '/') != NULL;
+    int n = 0;
+    for (int i = 0; i < graph->n_layers; i++) {
+        const struct cs_layer *layer = &graph->layers[i];
+        const bool is_layer = !is_tensor && cs_glob_match(glob, layer->path);
+        n += is_layer;
+        for (int32_t k = layer->first_param; k < layer->first_param + layer->n_params; k++) {
+            struct cs_param *param = &graph->params[k];
+            if (!is_layer && !(is_tensor && cs_glob_match(glob, param->name)))
+                continue;
+            param->is_trainable = is_train;
+            n++;
+        }
+    }
+    return n;
+}
+
+/* One product makes the gradients of a group. */
+static enum cs_status check_groups(const struct cs_graph *graph, struct cs_err *err)
+{
+    for (int i = 0; i < graph->n_params; i++) {
+        const struct cs_param *a = &graph->params[i];
+        const int group = cs_param_role_group(a->role).group;
+        for (int k = i + 1; group > 0 && k < graph->n_params; k++) {
+            const struct cs_param *b = &graph->params[k];
+            if (b->layer != a->layer)
+                break;
+            if (cs_param_role_group(b->role).group == group && a->is_trainable != b->is_trainable)
+                return cs_fail(err, CS_INVALID,
+                               "model.rules train %s and not %s; one product reads both, so train "
+                               "or freeze them together",
+                               a->is_trainable ? a->name : b->name,
+                               a->is_trainable ? b->name : a->name);
+        }
+    }
+    return CS_OK;
 }
 
 enum cs_status cs_graph_apply_rules(struct cs_graph *graph, const struct cs_spec *spec,
                                     struct cs_arena *arena, struct cs_err *err)
 {
-    bool *is_trained = CS_NEW_ARRAY(arena, bool, graph->n_layers);
-    for (int r = 0; r < spec->n_rules; r++) {
-        bool is_used = false;
-        for (int i = 0; i < graph->n_layers; i++) {
-            if (!cs_glob_match(spec->rules[r].glob, graph->layers[i].path))
-                continue;
-            is_trained[i] = spec->rules[r].is_train;
-            is_used = true;
-        }
-        if (!is_used)
+    for (int r = 0; r < spec->n_rules; r++)
+        if (apply_rule(graph, spec->rules[r].glob, spec->rules[r].is_train) == 0)
             return no_match(graph, spec, r, arena, err);
-    }
+    CS_TRY(check_groups(graph, err));
     for (int i = 0; i < graph->n_params; i++) {
-        struct cs_param *param = &graph->params[i];
-        param->is_trainable = is_trained[param->layer];
+        const struct cs_param *param = &graph->params[i];
         if (!param->is_trainable)
             continue;
         graph->layers[param->layer].n_trained += param->count;

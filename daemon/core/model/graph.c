@@ -213,6 +213,7 @@ static void add_param(struct builder *b, struct cs_layer *layer, const struct cs
         .tensor = info->name,
         .alt = info->alt,
         .role = info->role,
+        .part = info->part,
         .module = layer->module,
         .layer = layer->id,
         .n_dims = info->n_dims,

@@ -17,6 +17,7 @@ struct cs_param {
     const char *tensor; /* name in the component's directory */
     const char *alt;    /* as in cs_tensor_info, or NULL */
     enum cs_param_role role;
+    int32_t part;          /* of several tensors of that role in the layer: 0 to n - 1 */
     int32_t module, layer; /* indices in the graph */
     int32_t n_dims;
     int64_t dim[4];
@@ -95,7 +96,9 @@ struct cs_graph {
  * norm. Dropped layers have no parameters in the graph; they stay as they are in the component's
  * directory.
  *
- * Rules match layer paths. With a tied head the rule that decides llm.embed also decides the head's
+ * Rules match layer paths, or, with a '/' in them, names of parameters ("llm/model.layers.3.*"):
+ * whether something trains is decided for every tensor; those of a group (cs_param_role_group)
+ * train together. With a tied head the rule that decides llm.embed also decides the head's
  * weight; llm.head then decides only the norm in it.
  * The mask that a job names takes the place of the causal rule in every kind of attention that has
  * it; a rule of the model's own (a window) cannot be joined with another one yet.

@@ -20,7 +20,7 @@
  *     preprocessor_config.json), feature_layer (int as in LLaVA: -1 last block, -2 ...; null: after the
  *     final norm); projector: layers, activation, family ("mlp"|"linear"); llm: tokenizer (directory), mask (who
  *     attends to whom; a rule of core/mask), window, prefix (of the rules of these names)
- *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins;
+ *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins (globs: graph.h);
  *     nothing matches: frozen
  *   plan: cluster ("here" or object), modality, parallel{branch:{pp, recompute}}, schedule, seq_tokens, slots, dp,
  *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind"), profile (null or a

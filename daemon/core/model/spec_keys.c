@@ -89,7 +89,7 @@ static const struct cs_spec_key keys[] = {
     KEY("model.modules[]", "prefix", INT, 0, 16777216, NULL, "0", "llm", M(prefix), I32, "first tokens of a document that see each other both ways; mask prefix"),
 
     KEY("model.rules[]", "op", STRING, 0, MAX_TEXT, "train|freeze", NULL, NULL, RULE(is_train), BOOL, "what happens to the layers"),
-    TEXT("model.rules[]", "glob", 256, NULL, RULE(glob), "which layers: vision.projector, llm.layers.0-3, *"),
+    TEXT("model.rules[]", "glob", 256, NULL, RULE(glob), "which layers: vision.projector, llm.layers.0-3, *; with a slash which parameters: llm/*.layers.3.*norm.weight"),
 
     LAYOUT(KEY, "plan", "cluster", FREE, 0, 0, "here", "here", NULL, R(cluster), JSON, "\"here\", or an object that describes the ranks"),
     LAYOUT(WORD, "plan", "modality", CS_MODALITY_WORDS, CS_MODALITY_DEFAULT, R(modality), CS_MODALITY_HELP),

@@ -9,10 +9,26 @@ const char *cs_param_role_name(enum cs_param_role role)
         "embed",   "position", "patch_w", "patch_b", "norm1_w", "norm1_b", "q_w",
         "q_b",     "k_w",      "k_b",     "v_w",     "v_b",     "o_w",     "o_b",
         "norm2_w", "norm2_b",  "gate_w",  "up_w",    "up_b",    "down_w",  "down_b",
-        "norm_w",  "norm_b",   "head_w",  "proj1_w", "proj1_b", "proj2_w", "proj2_b"};
+        "norm_w",  "norm_b",   "head_w",  "proj_w",  "proj_b"};
     _Static_assert(CS_ARRAY_LEN(names) == CS_PARAM_ROLE_COUNT, "one name per role");
     CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
     return names[role];
+}
+
+struct cs_role_group cs_param_role_group(enum cs_param_role role)
+{
+    static const struct cs_role_group groups[CS_PARAM_ROLE_COUNT] = {
+        [CS_PARAM_Q_W] = {1, 0},
+          [CS_PARAM_K_W] = {1, 1},
+          [CS_PARAM_V_W] = {1, 2},
+        [CS_PARAM_Q_B] = {2, 0},
+          [CS_PARAM_K_B] = {2, 1},
+          [CS_PARAM_V_B] = {2, 2},
+        [CS_PARAM_GATE_W] = {3, 0},
+          [CS_PARAM_UP_W] = {3, 1},
+    };
+    CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
+    return groups[role];
 }
 
 static bool holds(const struct cs_arch *arch, enum cs_tensor_if condition)
@@ -74,6 +90,7 @@ static void fill(const struct cs_arch *arch, const struct cs_tensor_table *table
     *out = (struct cs_tensor_info){
         .name = tensor_name(arena, row->name, layer),
         .role = row->role,
+        .part = row->part,
         .layer_kind = row->layer_kind,
         .layer = layer,
     };

@@ -44,9 +44,9 @@ int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latenc
 }
 
 /* A tensor that is cut by tp: the matrices of products with the biases of their output columns. */
-static bool is_cut(enum cs_param_role role)
+static bool is_cut(const struct cs_param *param)
 {
-    switch (role) {
+    switch (param->role) {
     case CS_PARAM_EMBED:
     case CS_PARAM_Q_W:
     case CS_PARAM_Q_B:
@@ -60,10 +60,10 @@ static bool is_cut(enum cs_param_role role)
     case CS_PARAM_UP_B:
     case CS_PARAM_DOWN_W:
     case CS_PARAM_HEAD_W:
-    case CS_PARAM_PROJ1_W:
-    case CS_PARAM_PROJ1_B:
-    case CS_PARAM_PROJ2_W:
+    case CS_PARAM_PROJ_W:
         return true;
+    case CS_PARAM_PROJ_B: /* columns of the first product, rows of the second */
+        return param->part == 0;
     case CS_PARAM_POSITION:
     case CS_PARAM_PATCH_W:
     case CS_PARAM_PATCH_B:
@@ -75,7 +75,6 @@ static bool is_cut(enum cs_param_role role)
     case CS_PARAM_DOWN_B:
     case CS_PARAM_NORM_W:
     case CS_PARAM_NORM_B:
-    case CS_PARAM_PROJ2_B:
     case CS_PARAM_ROLE_COUNT:
         break;
     }
@@ -105,7 +104,7 @@ static void count_bytes(const struct builder *b, const struct cs_layer *layer, i
     int element = cs_device_element_bytes(b->device);
     for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
         const struct cs_param *p = &b->graph->params[i];
-        int64_t n = is_cut(p->role) ? over(p->count, tp) : p->count;
+        int64_t n = is_cut(p) ? over(p->count, tp) : p->count;
         held += n;
         trained += p->is_trainable ? n : 0;
     }

@@ -83,18 +83,19 @@ static void mlp_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
 {
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(l);
-    const struct cs_shard *const *w = l->weight;
     if (a->is_gated_mlp) {
-        cs_run_linear(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_GATE_W], NULL, kept->up);
+        cs_run_linear(run, rows, d.width, d.up, kept->h2, cs_weight(l, CS_PARAM_GATE_W), NULL,
+                      kept->up);
         gate(run, l, rows, kept);
     } else {
-        cs_run_linear_act(run, rows, d.width, d.up, kept->h2, w[CS_PARAM_UP_W], w[CS_PARAM_UP_B],
-                          NULL, (enum cs_act)a->act, kept->up, kept->a);
+        cs_run_linear_act(run, rows, d.width, d.up, kept->h2, cs_weight(l, CS_PARAM_UP_W),
+                          cs_weight(l, CS_PARAM_UP_B), NULL, (enum cs_act)a->act, kept->up,
+                          kept->a);
     }
     if (y == NULL)
         return;
-    cs_run_linear_act(run, rows, d.ffn, d.width, kept->a, w[CS_PARAM_DOWN_W], w[CS_PARAM_DOWN_B],
-                      kept->x2, CS_ACT_NONE, NULL, y);
+    cs_run_linear_act(run, rows, d.ffn, d.width, kept->a, cs_weight(l, CS_PARAM_DOWN_W),
+                      cs_weight(l, CS_PARAM_DOWN_B), kept->x2, CS_ACT_NONE, NULL, y);
 }
 
 static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
@@ -106,7 +107,6 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
         return;
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(l);
-    const struct cs_shard *const *w = l->weight;
     /* inputs of products are read again by weight gradients only, and are cheap to make again */
     const bool is_trained = cs_run_keeps(run, l, CS_KEEP_H1);
     kept->stat1 = cs_run_keep(run, l, CS_KEEP_STAT1, rows);
@@ -120,14 +120,16 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     kept->up = cs_run_keep(run, l, CS_KEEP_UP, rows);
     kept->a = cs_run_keep(run, l, CS_KEEP_A, rows);
 
-    cs_run_norm(run, a, rows, x, w[CS_PARAM_NORM1_W], w[CS_PARAM_NORM1_B], kept->h1, kept->stat1);
-    cs_run_linear(run, rows, d.width, d.qkv, kept->h1, w[CS_PARAM_Q_W], w[CS_PARAM_Q_B], kept->qkv);
+    cs_run_norm(run, a, rows, x, cs_weight(l, CS_PARAM_NORM1_W), cs_weight(l, CS_PARAM_NORM1_B),
+                kept->h1, kept->stat1);
+    cs_run_linear(run, rows, d.width, d.qkv, kept->h1, cs_weight(l, CS_PARAM_Q_W),
+                  cs_weight(l, CS_PARAM_Q_B), kept->qkv);
     rotate(run, l, rows, kept->qkv, 0);
     attend(run, l, rows, kept);
-    cs_run_linear_act(run, rows, d.q, d.width, kept->o, w[CS_PARAM_O_W], w[CS_PARAM_O_B], x,
-                      CS_ACT_NONE, NULL, kept->x2);
-    cs_run_norm(run, a, rows, kept->x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], kept->h2,
-                kept->stat2);
+    cs_run_linear_act(run, rows, d.q, d.width, kept->o, cs_weight(l, CS_PARAM_O_W),
+                      cs_weight(l, CS_PARAM_O_B), x, CS_ACT_NONE, NULL, kept->x2);
+    cs_run_norm(run, a, rows, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
+                cs_weight(l, CS_PARAM_NORM2_B), kept->h2, kept->stat2);
     mlp_fwd(run, l, rows, y, kept);
     if (is_trained || run->keep == NULL)
         return;
@@ -139,13 +141,13 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
 static void *normed_again(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                           const void *x, int is_second)
 {
-    const struct cs_shard *const *w = l->weight;
     if (!l->layer->needs_weight_grad)
         return NULL;
     float *stat = cs_scratch_floats(run->scratch, rows * 2);
     void *h = cs_run_hold(run, rows * l->arch->width);
-    cs_run_norm(run, l->arch, rows, x, w[is_second ? CS_PARAM_NORM2_W : CS_PARAM_NORM1_W],
-                w[is_second ? CS_PARAM_NORM2_B : CS_PARAM_NORM1_B], h, stat);
+    cs_run_norm(run, l->arch, rows, x,
+                cs_weight(l, is_second ? CS_PARAM_NORM2_W : CS_PARAM_NORM1_W),
+                cs_weight(l, is_second ? CS_PARAM_NORM2_B : CS_PARAM_NORM1_B), h, stat);
     return h;
 }
 
@@ -169,17 +171,17 @@ static void down_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
 {
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(l);
-    const struct cs_shard *const *w = l->weight;
     void *made = kept->a == NULL ? activated_again(run, l, rows, kept) : NULL;
     const void *act = kept->a != NULL ? kept->a : made;
-    cs_run_linear_wgrad(run, rows, d.ffn, d.width, dy, act, w[CS_PARAM_DOWN_W], w[CS_PARAM_DOWN_B]);
+    cs_run_linear_wgrad(run, rows, d.ffn, d.width, dy, act, cs_weight(l, CS_PARAM_DOWN_W),
+                        cs_weight(l, CS_PARAM_DOWN_B));
     if (!a->is_gated_mlp) {
-        cs_run_linear_dgrad_act(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W],
+        cs_run_linear_dgrad_act(run, rows, d.ffn, d.width, dy, cs_weight(l, CS_PARAM_DOWN_W),
                                 (enum cs_act)a->act, kept->up, dup);
         return;
     }
     void *da = made != NULL && run->later == NULL ? made : cs_run_take(run, rows * d.ffn);
-    cs_run_linear_dgrad(run, rows, d.ffn, d.width, dy, w[CS_PARAM_DOWN_W], da);
+    cs_run_linear_dgrad(run, rows, d.ffn, d.width, dy, cs_weight(l, CS_PARAM_DOWN_W), da);
     run->ops->gated_grad(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up,
                          cs_run_at(run, kept->up, d.ffn), d.up, da, dup, cs_run_at(run, dup, d.ffn),
                          d.up);
@@ -191,9 +193,9 @@ static void mlp_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
 {
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(l);
-    const struct cs_shard *const *w = l->weight;
-    const struct cs_shard *up_w = a->is_gated_mlp ? w[CS_PARAM_GATE_W] : w[CS_PARAM_UP_W];
-    const struct cs_shard *up_b = a->is_gated_mlp ? NULL : w[CS_PARAM_UP_B];
+    const struct cs_shard *up_w =
+        a->is_gated_mlp ? cs_weight(l, CS_PARAM_GATE_W) : cs_weight(l, CS_PARAM_UP_W);
+    const struct cs_shard *up_b = a->is_gated_mlp ? NULL : cs_weight(l, CS_PARAM_UP_B);
     /* what is kept until the weight half is kept once: the gradient takes the place of its input */
     const bool is_in_place = a->is_gated_mlp && run->later != NULL;
     void *dup = is_in_place ? kept->up : cs_run_hold(run, rows * d.up);
@@ -234,29 +236,31 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
         return;
     const struct cs_arch *a = l->arch;
     const struct block_dims d = dims_of(l);
-    const struct cs_shard *const *w = l->weight;
     void *dh = cs_run_take(run, rows * d.width);
     void *dx2 = cs_run_hold(run, rows * d.width);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     mlp_bwd(run, l, rows, dy, dh, kept);
     cs_scratch_rewind(run->scratch, mark);
-    cs_run_norm_grad(run, a, rows, kept->x2, w[CS_PARAM_NORM2_W], w[CS_PARAM_NORM2_B], kept->stat2,
-                     dh, dy, dx2);
+    cs_run_norm_grad(run, a, rows, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
+                     cs_weight(l, CS_PARAM_NORM2_B), kept->stat2, dh, dy, dx2);
 
     void *d_o = cs_run_take(run, rows * d.q);
     void *dqkv = cs_run_hold(run, rows * d.qkv);
-    cs_run_linear_wgrad(run, rows, d.q, d.width, dx2, kept->o, w[CS_PARAM_O_W], w[CS_PARAM_O_B]);
-    cs_run_linear_dgrad(run, rows, d.q, d.width, dx2, w[CS_PARAM_O_W], d_o);
+    cs_run_linear_wgrad(run, rows, d.q, d.width, dx2, kept->o, cs_weight(l, CS_PARAM_O_W),
+                        cs_weight(l, CS_PARAM_O_B));
+    cs_run_linear_dgrad(run, rows, d.q, d.width, dx2, cs_weight(l, CS_PARAM_O_W), d_o);
     attend_bwd(run, l, rows, d_o, dqkv, kept);
     const void *h1 = kept->h1 != NULL ? kept->h1 : normed_again(run, l, rows, kept->x, 0);
-    cs_run_linear_wgrad(run, rows, d.width, d.qkv, dqkv, h1, w[CS_PARAM_Q_W], w[CS_PARAM_Q_B]);
-    if (dx == NULL && !has_grad(w[CS_PARAM_NORM1_W]) && !has_grad(w[CS_PARAM_NORM1_B]))
+    cs_run_linear_wgrad(run, rows, d.width, d.qkv, dqkv, h1, cs_weight(l, CS_PARAM_Q_W),
+                        cs_weight(l, CS_PARAM_Q_B));
+    if (dx == NULL && !has_grad(cs_weight(l, CS_PARAM_NORM1_W)) &&
+        !has_grad(cs_weight(l, CS_PARAM_NORM1_B)))
         return;
-    cs_run_linear_dgrad(run, rows, d.width, d.qkv, dqkv, w[CS_PARAM_Q_W], dh);
+    cs_run_linear_dgrad(run, rows, d.width, d.qkv, dqkv, cs_weight(l, CS_PARAM_Q_W), dh);
     if (dx == NULL)
         dx = cs_run_take(run, rows * d.width);
-    cs_run_norm_grad(run, a, rows, kept->x, w[CS_PARAM_NORM1_W], w[CS_PARAM_NORM1_B], kept->stat1,
-                     dh, dx2, dx);
+    cs_run_norm_grad(run, a, rows, kept->x, cs_weight(l, CS_PARAM_NORM1_W),
+                     cs_weight(l, CS_PARAM_NORM1_B), kept->stat1, dh, dx2, dx);
 }
 
 const struct cs_layer_ops cs_layer_block = {block_fwd, block_bwd};

@@ -22,9 +22,9 @@ static void patch_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
 {
     const struct cs_arch *a = l->arch;
     const int64_t columns = (int64_t)a->channels * a->patch_size * a->patch_size;
-    const struct cs_shard *pos = l->weight[CS_PARAM_POSITION];
+    const struct cs_shard *pos = cs_weight(l, CS_PARAM_POSITION);
     cs_run_linear(run, rows, columns, a->width, make_patches(run, l, rows, columns),
-                  l->weight[CS_PARAM_PATCH_W], l->weight[CS_PARAM_PATCH_B], y);
+                  cs_weight(l, CS_PARAM_PATCH_W), cs_weight(l, CS_PARAM_PATCH_B), y);
     if (pos != NULL) /* one item is one long row */
         run->ops->bias_add(run->ctx, run->input->n_items[l->encoder], pos->param->count, y,
                            pos->param->count, pos->w);
@@ -35,10 +35,10 @@ static void patch_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
 {
     const struct cs_arch *a = l->arch;
     const int64_t columns = (int64_t)a->channels * a->patch_size * a->patch_size;
-    const struct cs_shard *pos = l->weight[CS_PARAM_POSITION];
+    const struct cs_shard *pos = cs_weight(l, CS_PARAM_POSITION);
     /* made again from the pixels: they stay in the slot until the step ends */
     cs_run_linear_wgrad(run, rows, columns, a->width, dy, make_patches(run, l, rows, columns),
-                        l->weight[CS_PARAM_PATCH_W], l->weight[CS_PARAM_PATCH_B]);
+                        cs_weight(l, CS_PARAM_PATCH_W), cs_weight(l, CS_PARAM_PATCH_B));
     struct cs_ctx ctx = cs_run_grad_ctx(run, pos, NULL);
     if (pos != NULL && pos->grad != NULL)
         run->ops->bias_grad(&ctx, run->input->n_items[l->encoder], pos->param->count, dy,
@@ -58,8 +58,8 @@ static void embed_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
         return;
     }
     const struct cs_input *in = run->input;
-    run->ops->embed(run->ctx, rows, l->arch->width, in->at.embed_ids, l->weight[CS_PARAM_EMBED]->w,
-                    l->arch->embed_scale, y);
+    run->ops->embed(run->ctx, rows, l->arch->width, in->at.embed_ids,
+                    cs_weight(l, CS_PARAM_EMBED)->w, l->arch->embed_scale, y);
     for (int32_t f = 0; f < l->n_feeds; f++) {
         const int32_t e = l->in[f].encoder;
         if (in->n_rows[e] > 0)
@@ -81,7 +81,7 @@ static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
         return;
     }
     const struct cs_input *in = run->input;
-    const struct cs_shard *table = l->weight[CS_PARAM_EMBED];
+    const struct cs_shard *table = cs_weight(l, CS_PARAM_EMBED);
     if (cs_run_grad_ctx(run, table, NULL).is_grad_new) /* it adds to some rows */
         cs_device_zero(run->device, table->grad,
                        (size_t)table->param->count * (run->ctx->grad == CS_GRAD_BF16 ? 2 : 4));

@@ -14,7 +14,7 @@ static void head_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     struct cs_input *in = run->input;
     const struct cs_arch *a = l->arch;
     const int64_t n = in->n_labels, width = a->width;
-    const struct cs_shard *w = l->weight[CS_PARAM_HEAD_W];
+    const struct cs_shard *w = cs_weight(l, CS_PARAM_HEAD_W);
     const bool is_training = run->keep != NULL;
     if (n == 0)
         return;
@@ -24,7 +24,7 @@ static void head_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     kept->h2 = is_training && l->needs_backward ? cs_run_keep(run, l, CS_KEEP_H2, n) : NULL;
     void *h = cs_run_take(run, n * width);
     run->ops->gather_rows(run->ctx, n, width, in->at.label_rows, x, picked);
-    cs_run_norm(run, a, n, picked, l->weight[CS_PARAM_NORM_W], l->weight[CS_PARAM_NORM_B], h,
+    cs_run_norm(run, a, n, picked, cs_weight(l, CS_PARAM_NORM_W), cs_weight(l, CS_PARAM_NORM_B), h,
                 kept->stat1);
     struct cs_ctx ctx = cs_run_xent_ctx(run, n, width, a->vocab);
     ctx.is_grad_new = cs_run_grad_ctx(run, is_training ? w : NULL, NULL).is_grad_new;
@@ -45,8 +45,8 @@ static void head_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     if (n == 0)
         return;
     void *d = cs_run_take(run, n * width);
-    cs_run_norm_grad(run, l->arch, n, kept->x, l->weight[CS_PARAM_NORM_W],
-                     l->weight[CS_PARAM_NORM_B], kept->stat1, kept->h2, NULL, d);
+    cs_run_norm_grad(run, l->arch, n, kept->x, cs_weight(l, CS_PARAM_NORM_W),
+                     cs_weight(l, CS_PARAM_NORM_B), kept->stat1, kept->h2, NULL, d);
     if (dx != NULL)
         run->ops->scatter_rows(run->ctx, n, width, in->at.label_rows, d, dx, 0);
 }

@@ -50,6 +50,12 @@ struct cs_run {
     bool is_rehearsal;            /* workspaces as large as any smaller slot needs them */
 };
 
+/* The tensors of one role of a layer by their part; n 0: the layer has none. */
+struct cs_weights {
+    const struct cs_shard *const *part;
+    int32_t n;
+};
+
 /* A layer bound to the parameters of this rank. */
 struct cs_layer_model {
     const struct cs_layer *layer;
@@ -59,13 +65,27 @@ struct cs_layer_model {
     int32_t encoder;                      /* index of the branch's encoder, -1: the LLM */
     int32_t in_width, out_width;          /* of its rows; embed: in_width 0, head: out_width 0 */
     bool needs_backward;
-    const struct cs_shard *weight[CS_PARAM_ROLE_COUNT]; /* NULL: the layer has none */
-    int32_t n_feeds; /* of the graph's feeds, those that enter here */
+    struct cs_weights weights[CS_PARAM_ROLE_COUNT];
+    const struct cs_shard **bound; /* what weights point into; the layer's own */
+    int32_t n_feeds;               /* of the graph's feeds, those that enter here */
 
     struct {
         int32_t feed, encoder; /* graph->feeds; whose rows they are */
     } in[CS_MAX_FEEDS];
 };
+
+/* One of several tensors of a role, and the only one (the first); NULL: the layer has none. */
+static inline const struct cs_shard *cs_weight_part(const struct cs_layer_model *l,
+                                                    enum cs_param_role role, int32_t part)
+{
+    return part < l->weights[role].n ? l->weights[role].part[part] : NULL;
+}
+
+static inline const struct cs_shard *cs_weight(const struct cs_layer_model *l,
+                                               enum cs_param_role role)
+{
+    return cs_weight_part(l, role, 0);
+}
 
 /* Activations of one layer and slot, as core/model/keeps.h lists them for its kind; other fields
  * are NULL, and so are those of selective recompute that were not kept. */

@@ -6,8 +6,8 @@ static void norm_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
 {
     (void)ends;
     kept->stat1 = cs_run_keep(run, l, CS_KEEP_STAT1, rows);
-    cs_run_norm(run, l->arch, rows, x, l->weight[CS_PARAM_NORM_W], l->weight[CS_PARAM_NORM_B], y,
-                kept->stat1);
+    cs_run_norm(run, l->arch, rows, x, cs_weight(l, CS_PARAM_NORM_W), cs_weight(l, CS_PARAM_NORM_B),
+                y, kept->stat1);
 }
 
 static void norm_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
@@ -17,8 +17,8 @@ static void norm_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     (void)ends;
     if (dx == NULL)
         dx = cs_run_take(run, rows * l->arch->width);
-    cs_run_norm_grad(run, l->arch, rows, kept->x, l->weight[CS_PARAM_NORM_W],
-                     l->weight[CS_PARAM_NORM_B], kept->stat1, dy, NULL, dx);
+    cs_run_norm_grad(run, l->arch, rows, kept->x, cs_weight(l, CS_PARAM_NORM_W),
+                     cs_weight(l, CS_PARAM_NORM_B), kept->stat1, dy, NULL, dx);
 }
 
 const struct cs_layer_ops cs_layer_norm = {norm_fwd, norm_bwd};

@@ -8,25 +8,14 @@
 #include "core/base/hash.h"
 
 enum {
-    ALIGN = 16, /* elements */
-    GROUP_MEMBERS = 3,
+    ALIGN = 16,             /* elements */
     BUCKET_BYTES = 24 << 20 /* what a message between devices needs to be at full speed */
 };
 
-/* Placement inside a layer: roles of one group are neighbours. */
-static const struct {
-    int group;
-    int order;
-} places[CS_PARAM_ROLE_COUNT] = {
-    [CS_PARAM_Q_W] = {1, 0},
-      [CS_PARAM_K_W] = {1, 1},
-      [CS_PARAM_V_W] = {1, 2},
-    [CS_PARAM_Q_B] = {2, 0},
-      [CS_PARAM_K_B] = {2, 1},
-      [CS_PARAM_V_B] = {2, 2},
-    [CS_PARAM_GATE_W] = {3, 0},
-      [CS_PARAM_UP_W] = {3, 1},
-};
+static int group_of(const struct cs_param *param)
+{
+    return cs_param_role_group(param->role).group;
+}
 
 /* One parameter's place. Trainable ones are at the same place in weights and gradients, frozen ones
  * behind them, in weights only. */
@@ -121,22 +110,22 @@ static void put(struct planner *a, int32_t shard)
     a->at += a->params->shard[shard].param->count;
 }
 
-/* An entry and the rest of its group. Tensors of one group follow each other without a gap, because
- * a layer's parameters are trained or frozen together. */
+/* An entry and the rest of its group, which follow each other without a gap: the graph sees to it
+ * that they are trained or frozen together. */
 static void put_group(struct planner *a, int32_t i)
 {
     const struct cs_params *p = a->params;
     const struct cs_param *first = p->shard[i].param;
-    const int group = places[first->role].group;
+    const int group = group_of(first);
     a->at = align_up(a->at);
     if (group == 0) {
         put(a, i);
         return;
     }
-    for (int order = 0; order < GROUP_MEMBERS; order++)
+    for (int order = 0; order < CS_GROUP_MEMBERS; order++)
         for (int32_t j = i; j < p->n && p->shard[j].param->layer == first->layer; j++)
-            if (places[p->shard[j].param->role].group == group &&
-                places[p->shard[j].param->role].order == order)
+            if (group_of(p->shard[j].param) == group &&
+                cs_param_role_group(p->shard[j].param->role).order == order)
                 put(a, j);
 }
 
@@ -309,28 +298,11 @@ static void share_newness(struct cs_params *p)
         struct cs_shard *t = &p->shard[i];
         t->is_grad_new = &p->is_grad_new[i];
         for (int32_t j = i - 1; j >= 0 && p->shard[j].param->layer == t->param->layer; j--)
-            if (places[t->param->role].group > 0 &&
-                places[p->shard[j].param->role].group == places[t->param->role].group)
+            if (group_of(t->param) > 0 && group_of(p->shard[j].param) == group_of(t->param))
                 t->is_grad_new = p->shard[j].is_grad_new;
     }
     if (shares_tied_grad(p))
         p->tied->is_grad_new = p->embed->is_grad_new;
-}
-
-/* A group whose members are trained differently has no common gradient matrix. The parameters of a
- * layer are trained together, so this cannot happen with the rules of a job. */
-static enum cs_status check_groups(const struct cs_params *p, struct cs_err *err)
-{
-    for (int32_t i = 0; i < p->n; i++)
-        for (int32_t j = i + 1; j < p->n && p->shard[j].param->layer == p->shard[i].param->layer;
-             j++)
-            if (places[p->shard[i].param->role].group > 0 &&
-                places[p->shard[i].param->role].group == places[p->shard[j].param->role].group &&
-                p->shard[i].param->is_trainable != p->shard[j].param->is_trainable)
-                return cs_fail(err, CS_UNSUPPORTED,
-                               "%s and %s lie in one fused matrix: train or freeze both",
-                               p->shard[i].param->name, p->shard[j].param->name);
-    return CS_OK;
 }
 
 /* Both blocks and, where the device has memory of its own, room on the host for one tensor as fp32
@@ -390,9 +362,6 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
     p->device = device;
     p->grad_size = cs_device_keeps_bf16(device) ? sizeof(uint16_t) : sizeof(float);
     add_entries(p, plan, a.rank);
-    status = check_groups(p, err);
-    if (status != CS_OK)
-        goto out;
     plan_places(&a);
     status = take_memory(p, &a, err);
     if (status != CS_OK) {

@@ -5,15 +5,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void bind_params(struct cs_layer_model *l, const struct cs_params *params)
+/* The tensors of a layer sorted by role and part. */
+static bool bind_params(struct cs_layer_model *l, const struct cs_params *params)
 {
+    const struct cs_param *param = &params->graph->params[l->layer->first_param];
+    int32_t first[CS_PARAM_ROLE_COUNT + 1] = {0};
+    l->bound = calloc((size_t)l->layer->n_params + 1, sizeof *l->bound);
+    if (l->bound == NULL)
+        return false;
+    for (int32_t i = 0; i < l->layer->n_params; i++)
+        l->weights[param[i].role].n++;
+    if (l->layer->kind == CS_LAYER_HEAD && l->weights[CS_PARAM_HEAD_W].n == 0 &&
+        params->tied != NULL)
+        l->weights[CS_PARAM_HEAD_W].n = 1;
+    for (int r = 0; r < CS_PARAM_ROLE_COUNT; r++) {
+        l->weights[r].part = l->bound + first[r];
+        first[r + 1] = first[r] + l->weights[r].n;
+    }
+    l->bound[first[CS_PARAM_HEAD_W]] = params->tied; /* unless the layer has weights of its own */
     for (int32_t i = 0; i < l->layer->n_params; i++) {
         const struct cs_shard *t = cs_params_find(params, l->layer->first_param + i);
-        CS_ASSERT(t != NULL);
-        l->weight[t->param->role] = t;
+        CS_ASSERT(t != NULL && param[i].part < l->weights[param[i].role].n);
+        l->bound[first[param[i].role] + param[i].part] = t;
     }
-    if (l->layer->kind == CS_LAYER_HEAD && l->weight[CS_PARAM_HEAD_W] == NULL)
-        l->weight[CS_PARAM_HEAD_W] = params->tied;
+    return true;
 }
 
 static void set_widths(struct cs_layer_model *l)
@@ -27,7 +42,7 @@ static void set_widths(struct cs_layer_model *l)
 /* The head's loss feeds gradients back whenever it trains or something upstream does. */
 static bool has_gradient(const struct cs_layer_model *l)
 {
-    const struct cs_shard *head = l->weight[CS_PARAM_HEAD_W];
+    const struct cs_shard *head = cs_weight(l, CS_PARAM_HEAD_W);
     return l->layer->needs_weight_grad || l->layer->needs_input_grad ||
            (head != NULL && head->grad != NULL);
 }
@@ -68,7 +83,10 @@ enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *
         l->attention = cs_layer_attention(graph, l->layer);
         l->attention_id = cs_layer_attention_id(graph, l->layer);
         l->encoder = s->encoder;
-        bind_params(l, params);
+        if (!bind_params(l, params)) {
+            cs_stage_free(s);
+            return cs_fail(err, CS_NO_MEMORY, "no memory for stage %s", plan_stage->name);
+        }
         bind_feeds(l, graph);
         set_widths(l);
         l->needs_backward = has_gradient(l);
@@ -78,7 +96,7 @@ enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *
     s->has_backward = s->lowest < n;
     s->is_first = s->layer[0].layer->kind == CS_LAYER_EMBED;
     s->is_last = s->layer[n - 1].layer->kind == CS_LAYER_HEAD;
-    if (s->is_last && s->layer[n - 1].weight[CS_PARAM_HEAD_W] == NULL) {
+    if (s->is_last && cs_weight(&s->layer[n - 1], CS_PARAM_HEAD_W) == NULL) {
         cs_stage_free(s);
         return cs_fail(err, CS_INTERNAL, "stage %s has no output weights", plan_stage->name);
     }
@@ -90,6 +108,8 @@ void cs_stage_free(struct cs_stage_model *stage)
 {
     if (stage == NULL)
         return;
+    for (int32_t i = 0; stage->layer != NULL && i < stage->stage->n_layers; i++)
+        free(stage->layer[i].bound);
     free(stage->layer);
     free(stage);
 }

@@ -20,10 +20,12 @@ struct matrices {
         trained; /* elements of weight matrices: in all, of the first GEMM, trainable */
 };
 
-static bool is_first_gemm(enum cs_param_role role)
+static bool is_first_gemm(const struct cs_param *param)
 {
+    const enum cs_param_role role = param->role;
     return role == CS_PARAM_Q_W || role == CS_PARAM_K_W || role == CS_PARAM_V_W ||
-           role == CS_PARAM_PATCH_W || role == CS_PARAM_PROJ1_W || role == CS_PARAM_HEAD_W;
+           role == CS_PARAM_PATCH_W || (role == CS_PARAM_PROJ_W && param->part == 0) ||
+           role == CS_PARAM_HEAD_W;
 }
 
 static struct matrices count_matrices(const struct cs_graph *graph, const struct cs_layer *layer)
@@ -34,7 +36,7 @@ static struct matrices count_matrices(const struct cs_graph *graph, const struct
         if (p->n_dims < 2 || p->role == CS_PARAM_EMBED || p->role == CS_PARAM_POSITION)
             continue;
         m.all += p->count;
-        m.first += is_first_gemm(p->role) ? p->count : 0;
+        m.first += is_first_gemm(p) ? p->count : 0;
         m.trained += p->is_trainable ? p->count : 0;
     }
     /* the matrix of a tied head is listed with the embedding */
