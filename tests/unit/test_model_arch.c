@@ -90,7 +90,8 @@ static void nothing_is_left(json_t *header, const char *ignored)
 
 static void tensors_are_those_of_the_files(void **state)
 {
-    static const char *const families[] = {"siglip", "llama", "llama3-tied", "qwen2"};
+    static const char *const families[] = {"siglip", "llama",        "llama3-tied",
+                                           "qwen2",  "qwen2-window", "qwen3"};
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(families); i++) {
         struct cs_arena *arena = cs_arena_new(0);
@@ -363,7 +364,7 @@ static void bad_configs_are_refused_by_name(void **state)
         {"{}",                                                                                 CS_INVALID,     "model_type is missing"                                           },
         {"{\"model_type\": \"lama\"}",                                                         CS_UNSUPPORTED,
          "model_type \"lama\" is not supported (did you mean \"llama\"?); these are: "
-         "siglip_vision_model, siglip, llama, qwen2"                                                                                                                             },
+         "siglip_vision_model, siglip, llama, qwen2, qwen3"                                                                                                                             },
         {"{\"model_type\": \"gpt_bigcode\"}",                                                  CS_UNSUPPORTED,
          "model_type \"gpt_bigcode\" is not supported; these are"                                                                                                                },
         {"{\"model_type\": \"llama\", \"hidden_size\": \"x\"}",                                CS_INVALID,

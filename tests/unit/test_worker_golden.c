@@ -490,6 +490,7 @@ LLM_TESTS(llama, "llama")
 LLM_TESTS(llama3_tied, "llama3-tied")
 LLM_TESTS(qwen2, "qwen2")
 LLM_TESTS(qwen2_window, "qwen2-window")
+LLM_TESTS(qwen3, "qwen3")
 
 static void llava_gradients_and_five_steps_equal(void **state)
 {
@@ -646,6 +647,8 @@ int main(void)
         cmocka_unit_test(qwen2_gradients_and_five_steps_equal),
         cmocka_unit_test(qwen2_window_hidden_states_and_logits_equal),
         cmocka_unit_test(qwen2_window_gradients_and_five_steps_equal),
+        cmocka_unit_test(qwen3_hidden_states_and_logits_equal),
+        cmocka_unit_test(qwen3_gradients_and_five_steps_equal),
         cmocka_unit_test(llava_gradients_and_five_steps_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,28 +31,34 @@ enum cs_arch_act {
     CS_ARCH_RELU
 };
 
+/* One module's options. Complete and consistent once it is read: heads divide, shapes are positive,
+ * every block names one of n_attentions kinds. Plain values but for family (a constant) and
+ * block_attention (in the arena it was read into). */
 struct cs_arch {
     enum cs_module_kind kind;
     const char *family; /* "siglip", "llama", "qwen2", "mlp" (projector), "linear" (projector) */
     int32_t width;      /* hidden size; projector: output width */
-    int32_t in_width;   /* projector: input width */
-    int32_t n_layers, ffn_width;
+    int32_t in_width;   /* projector: input width; encoder: channels * patch^2 */
+    int32_t n_layers;   /* blocks; projector: linear layers */
+    int32_t ffn_width;  /* inner width of the MLP */
     struct cs_attention attention[CS_ATTENTIONS]; /* kinds, in the order of their first blocks */
     int32_t n_attentions;                         /* 0: nothing attends (a projector) */
     const uint8_t *block_attention; /* (n_layers) kind of every block; NULL: all are of kind 0 */
     enum cs_norm_kind norm;
     float norm_eps, norm_offset; /* offset 1 for (1 + w) */
     enum cs_arch_act act;
-    bool is_gated_mlp, has_qkv_bias, has_o_bias, has_mlp_bias;
-    /* llm */
+    bool is_gated_mlp, has_qkv_bias, has_o_bias, has_mlp_bias, has_final_norm;
+    bool has_qk_norm; /* RMS norm of every head of q and k, before they turn */
+    float initializer_range;
+
+    /* language models */
     int32_t vocab, max_positions;
     bool is_tied;      /* lm_head is embed_tokens */
     float embed_scale; /* 1 unless the family scales */
-    /* vision encoder with fixed resolution */
+
+    /* encoders of pictures of one size */
     int32_t image_size, patch_size, channels;
     bool has_patch_bias, has_positions;
-    bool has_final_norm;
-    float initializer_range;
 };
 
 /* What a parameter is for; the worker's layers find their tensors by role, and where a layer has
@@ -62,6 +68,7 @@ struct cs_arch {
 #define CS_PARAM_ROLES(X)                                                                          \
     X(EMBED) X(POSITION) X(PATCH_W) X(PATCH_B)                                                     \
     X(NORM1_W) X(NORM1_B) X(Q_W) X(Q_B) X(K_W) X(K_B) X(V_W) X(V_B) X(O_W) X(O_B)                  \
+    X(Q_NORM_W) X(K_NORM_W)                                                                        \
     X(NORM2_W) X(NORM2_B) X(GATE_W) X(UP_W) X(UP_B) X(DOWN_W) X(DOWN_B)                            \
     X(NORM_W) X(NORM_B) X(HEAD_W)                                                                  \
     X(PROJ_W) X(PROJ_B)
@@ -95,6 +102,7 @@ enum cs_layer_kind {
     CS_LAYER_KINDS
 };
 
+/* A tensor of a module, by its family's table. */
 struct cs_tensor_info {
     const char *name; /* in the component's own directory: "model.layers.3.mlp.up_proj.weight" */
     const char *alt;  /* another spelling found in files ("vision_model." before it), or NULL */

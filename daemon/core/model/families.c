@@ -1,4 +1,4 @@
-/* The tables. Sources: configuration_{siglip,llama,qwen2}.py and the state dicts of transformers;
+/* The tables. Sources: configuration_{siglip,llama,qwen2,qwen3}.py and the state dicts of transformers;
  * projector names are those of LlavaForConditionalGeneration's multi_modal_projector. */
 #include "core/model/families.h"
 
@@ -6,30 +6,20 @@
 #include <string.h>
 
 #define AT(field) offsetof(struct cs_arch, field)
-#define INT(names, field, d, lo, hi)                                                               \
-    {                                                                                              \
-        names, CS_KEY_INT, AT(field), CS_DEFAULT_VALUE, d, 0, lo, hi                               \
-    }
-#define FLOAT(names, field, d, lo, hi)                                                             \
-    {                                                                                              \
-        names, CS_KEY_FLOAT, AT(field), CS_DEFAULT_VALUE, d, 0, lo, hi                             \
-    }
-#define BOOL(names, field, d)                                                                      \
-    {                                                                                              \
-        names, CS_KEY_BOOL, AT(field), CS_DEFAULT_VALUE, d, 0, 0, 1                                \
-    }
-#define ACT(names, d)                                                                              \
-    {                                                                                              \
-        names, CS_KEY_ACT, AT(act), CS_DEFAULT_VALUE, d, 0, 0, 0                                   \
-    }
-#define SAME(names, field, other, lo, hi)                                                          \
-    {                                                                                              \
-        names, CS_KEY_INT, AT(field), CS_DEFAULT_FIELD, 0, AT(other), lo, hi                       \
-    }
-#define PER_HEAD(names)                                                                            \
-    {                                                                                              \
-        names, CS_KEY_INT, AT(attention[0].head_dim), CS_DEFAULT_PER_HEAD, 0, 0, 1, 1024           \
-    }
+#define HEADS     attention[0].n_heads
+#define KV_HEADS  attention[0].n_kv_heads
+#define HEAD_DIM  attention[0].head_dim
+
+/* clang-format off */
+#define INT(names, field, d, lo, hi)      {names, CS_KEY_INT, AT(field), CS_DEFAULT_VALUE, d, 0, lo, hi}
+#define FLOAT(names, field, d, lo, hi)    {names, CS_KEY_FLOAT, AT(field), CS_DEFAULT_VALUE, d, 0, lo, hi}
+#define BOOL(names, field, d)             {names, CS_KEY_BOOL, AT(field), CS_DEFAULT_VALUE, d, 0, 0, 1}
+#define ACT(names, d)                     {names, CS_KEY_ACT, AT(act), CS_DEFAULT_VALUE, d, 0, 0, 0}
+#define SAME(names, field, other, lo, hi) {names, CS_KEY_INT, AT(field), CS_DEFAULT_FIELD, 0, AT(other), lo, hi}
+#define MIXED(names, field, d, other, lo, hi) {names, CS_KEY_INT, AT(field), CS_DEFAULT_MIXED, d, AT(other), lo, hi}
+#define PER_HEAD(names)                   {names, CS_KEY_INT, AT(HEAD_DIM), CS_DEFAULT_PER_HEAD, 0, 0, 1, 1024}
+
+/* clang-format on */
 
 enum {
     MAX_WIDTH = 1 << 20,
@@ -45,8 +35,8 @@ static const struct cs_config_key siglip_keys[] = {
     INT("hidden_size", width, 768, 1, MAX_WIDTH),
     INT("intermediate_size", ffn_width, 3072, 1, MAX_WIDTH),
     INT("num_hidden_layers", n_layers, 12, 1, MAX_LAYERS),
-    INT("num_attention_heads", attention[0].n_heads, 12, 1, MAX_HEADS),
-    SAME("num_key_value_heads", attention[0].n_kv_heads, attention[0].n_heads, 1, MAX_HEADS),
+    INT("num_attention_heads", HEADS, 12, 1, MAX_HEADS),
+    SAME("num_key_value_heads", KV_HEADS, HEADS, 1, MAX_HEADS),
     PER_HEAD("head_dim"),
     INT("num_channels", channels, 3, 1, 64),
     INT("image_size", image_size, 224, 1, MAX_PIXELS),
@@ -60,8 +50,8 @@ static const struct cs_config_key llama_keys[] = {
     INT("hidden_size", width, 4096, 1, MAX_WIDTH),
     INT("intermediate_size", ffn_width, 11008, 1, MAX_WIDTH),
     INT("num_hidden_layers", n_layers, 32, 1, MAX_LAYERS),
-    INT("num_attention_heads", attention[0].n_heads, 32, 1, MAX_HEADS),
-    SAME("num_key_value_heads", attention[0].n_kv_heads, attention[0].n_heads, 1, MAX_HEADS),
+    INT("num_attention_heads", HEADS, 32, 1, MAX_HEADS),
+    SAME("num_key_value_heads", KV_HEADS, HEADS, 1, MAX_HEADS),
     PER_HEAD("head_dim"),
     INT("vocab_size", vocab, 32000, 1, MAX_VOCAB),
     INT("max_position_embeddings", max_positions, 2048, 1, MAX_POSITIONS),
@@ -77,9 +67,8 @@ static const struct cs_config_key qwen2_keys[] = {
     INT("hidden_size", width, 4096, 1, MAX_WIDTH),
     INT("intermediate_size", ffn_width, 22016, 1, MAX_WIDTH),
     INT("num_hidden_layers", n_layers, 32, 1, MAX_LAYERS),
-    INT("num_attention_heads", attention[0].n_heads, 32, 1, MAX_HEADS),
-    {"num_key_value_heads", CS_KEY_INT, AT(attention[0].n_kv_heads), CS_DEFAULT_MIXED, 32,
-                                                                     AT(attention[0].n_heads), 1, MAX_HEADS},
+    INT("num_attention_heads", HEADS, 32, 1, MAX_HEADS),
+    MIXED("num_key_value_heads", KV_HEADS, 32, HEADS, 1, MAX_HEADS),
     PER_HEAD("head_dim"),
     INT("vocab_size", vocab, 151936, 1, MAX_VOCAB),
     INT("max_position_embeddings", max_positions, 32768, 1, MAX_POSITIONS),
@@ -87,6 +76,23 @@ static const struct cs_config_key qwen2_keys[] = {
     FLOAT("rms_norm_eps", norm_eps, 1e-6, 0, 1),
     FLOAT("initializer_range", initializer_range, 0.02, 0, 10),
     BOOL("tie_word_embeddings", is_tied, 0),
+};
+
+static const struct cs_config_key qwen3_keys[] = {
+    INT("hidden_size", width, 4096, 1, MAX_WIDTH),
+    INT("intermediate_size", ffn_width, 22016, 1, MAX_WIDTH),
+    INT("num_hidden_layers", n_layers, 32, 1, MAX_LAYERS),
+    INT("num_attention_heads", HEADS, 32, 1, MAX_HEADS),
+    MIXED("num_key_value_heads", KV_HEADS, 32, HEADS, 1, MAX_HEADS),
+    INT("head_dim", HEAD_DIM, 128, 1, 1024),
+    INT("vocab_size", vocab, 151936, 1, MAX_VOCAB),
+    INT("max_position_embeddings", max_positions, 32768, 1, MAX_POSITIONS),
+    ACT("hidden_act", CS_ARCH_SILU),
+    FLOAT("rms_norm_eps", norm_eps, 1e-6, 0, 1),
+    FLOAT("initializer_range", initializer_range, 0.02, 0, 10),
+    BOOL("tie_word_embeddings", is_tied, 0),
+    BOOL("attention_bias", has_qkv_bias, 0),
+    BOOL("attention_bias", has_o_bias, 0),
 };
 
 static const struct cs_config_fixed siglip_fixed[] = {
@@ -106,58 +112,46 @@ static const struct cs_config_fixed qwen2_fixed[] = {
 
 #define COUNT(a) (int)CS_ARRAY_LEN(a)
 
+/* clang-format off */
 static const struct cs_family families[] = {
     {
-     .model_type = "siglip_vision_model",
-     .base = {.kind = CS_MODULE_ENCODER,
-                 .family = "siglip",
-                 .norm = CS_ARCH_LAYER_NORM,
-                 .embed_scale = 1,
-                 .has_qkv_bias = true,
-                 .has_o_bias = true,
-                 .has_mlp_bias = true,
-                 .has_patch_bias = true,
-                 .has_positions = true,
-                 .has_final_norm = true},
-     .keys = siglip_keys,
-     .n_keys = COUNT(siglip_keys),
-     .fixed = siglip_fixed,
-     .n_fixed = COUNT(siglip_fixed),
-     },
-    {                                 .model_type = "siglip",           .inner = "vision_config", .inner_type = "siglip_vision_model"},
+        .model_type = "siglip_vision_model",
+        .base = {.kind = CS_MODULE_ENCODER, .family = "siglip", .norm = CS_ARCH_LAYER_NORM, .embed_scale = 1,
+                 .has_qkv_bias = true, .has_o_bias = true, .has_mlp_bias = true, .has_patch_bias = true,
+                 .has_positions = true, .has_final_norm = true},
+        .keys = siglip_keys,   .n_keys = COUNT(siglip_keys),
+        .fixed = siglip_fixed, .n_fixed = COUNT(siglip_fixed),
+    },
+    {.model_type = "siglip", .inner = "vision_config", .inner_type = "siglip_vision_model"},
     {
-     .model_type = "llama",
-     .base = {.kind = CS_MODULE_LLM,
-                 .family = "llama",
-                 .norm = CS_ARCH_RMS_NORM,
-                 .embed_scale = 1,
-                 .is_gated_mlp = true,
-                 .has_final_norm = true},
-     .keys = llama_keys,
-     .n_keys = COUNT(llama_keys),
-     .fixed = llama_fixed,
-     .n_fixed = COUNT(llama_fixed),
-     .has_rope = true,
-     .rope_theta = 10000,
-     },
+        .model_type = "llama",
+        .base = {.kind = CS_MODULE_LLM, .family = "llama", .norm = CS_ARCH_RMS_NORM, .embed_scale = 1,
+                 .is_gated_mlp = true, .has_final_norm = true},
+        .keys = llama_keys,    .n_keys = COUNT(llama_keys),
+        .fixed = llama_fixed,  .n_fixed = COUNT(llama_fixed),
+        .has_rope = true,      .rope_theta = 10000,
+    },
     {
-     .model_type = "qwen2",
-     .base = {.kind = CS_MODULE_LLM,
-                 .family = "qwen2",
-                 .norm = CS_ARCH_RMS_NORM,
-                 .embed_scale = 1,
-                 .is_gated_mlp = true,
-                 .has_qkv_bias = true,
-                 .has_final_norm = true},
-     .keys = qwen2_keys,
-     .n_keys = COUNT(qwen2_keys),
-     .fixed = qwen2_fixed,
-     .n_fixed = COUNT(qwen2_fixed),
-     .has_rope = true,
-     .rope_theta = 10000,
-     .windows = CS_WINDOWS_ABOVE,
-     },
+        .model_type = "qwen2",
+        .base = {.kind = CS_MODULE_LLM, .family = "qwen2", .norm = CS_ARCH_RMS_NORM, .embed_scale = 1,
+                 .is_gated_mlp = true, .has_qkv_bias = true, .has_final_norm = true},
+        .keys = qwen2_keys,    .n_keys = COUNT(qwen2_keys),
+        .fixed = qwen2_fixed,  .n_fixed = COUNT(qwen2_fixed),
+        .has_rope = true,      .rope_theta = 10000,
+        .windows = CS_WINDOWS_ABOVE,
+    },
+    {
+        .model_type = "qwen3",
+        .base = {.kind = CS_MODULE_LLM, .family = "qwen3", .norm = CS_ARCH_RMS_NORM, .embed_scale = 1,
+                 .is_gated_mlp = true, .has_qk_norm = true, .has_final_norm = true},
+        .keys = qwen3_keys,    .n_keys = COUNT(qwen3_keys),
+        .fixed = qwen2_fixed,  .n_fixed = COUNT(qwen2_fixed),
+        .has_rope = true,      .rope_theta = 10000,
+        .windows = CS_WINDOWS_ABOVE,
+    },
 };
+
+/* clang-format on */
 
 const struct cs_family *cs_families(int *n)
 {
@@ -170,12 +164,12 @@ const struct cs_family *cs_families(int *n)
 #define FFN CS_DIM_FFN
 #define QD  CS_DIM_QD
 #define KVD CS_DIM_KVD
-/* one of several tensors of its role in a layer */
-#define P(role, part, kind, name, cond, ...)                                                       \
-    {                                                                                              \
-        CS_PARAM_##role, CS_LAYER_##kind, name, {__VA_ARGS__}, CS_IF_##cond, part                  \
-    }
+/* clang-format off */
+/* one of several tensors of its role in a layer; the only one */
+#define P(role, part, kind, name, cond, ...) \
+    {CS_PARAM_##role, CS_LAYER_##kind, name, {__VA_ARGS__}, CS_IF_##cond, part}
 #define T(role, kind, name, cond, ...) P(role, 0, kind, name, cond, __VA_ARGS__)
+/* clang-format on */
 
 static const struct cs_tensor_row siglip_rows[] = {
     T(PATCH_W, EMBED, "embeddings.patch_embedding.weight", ALWAYS, H, CS_DIM_CHANNELS, CS_DIM_PATCH,
@@ -214,6 +208,8 @@ static const struct cs_tensor_row llama_rows[] = {
     T(V_B, BLOCK, "model.layers.%d.self_attn.v_proj.bias", QKV_BIAS, KVD),
     T(O_W, BLOCK, "model.layers.%d.self_attn.o_proj.weight", ALWAYS, H, QD),
     T(O_B, BLOCK, "model.layers.%d.self_attn.o_proj.bias", O_BIAS, H),
+    T(Q_NORM_W, BLOCK, "model.layers.%d.self_attn.q_norm.weight", QK_NORM, CS_DIM_HD),
+    T(K_NORM_W, BLOCK, "model.layers.%d.self_attn.k_norm.weight", QK_NORM, CS_DIM_HD),
     T(NORM2_W, BLOCK, "model.layers.%d.post_attention_layernorm.weight", ALWAYS, H),
     T(GATE_W, BLOCK, "model.layers.%d.mlp.gate_proj.weight", ALWAYS, FFN, H),
     T(UP_W, BLOCK, "model.layers.%d.mlp.up_proj.weight", ALWAYS, FFN, H),
@@ -238,6 +234,7 @@ static const struct cs_tensor_table tables[] = {
     {"siglip", "vision_model.",          siglip_rows, COUNT(siglip_rows)},
     {"llama",  NULL,                     llama_rows,  COUNT(llama_rows) },
     {"qwen2",  NULL,                     llama_rows,  COUNT(llama_rows) },
+    {"qwen3",  NULL,                     llama_rows,  COUNT(llama_rows) },
     {"mlp",    "multi_modal_projector.", mlp_rows,    COUNT(mlp_rows)   },
     {"linear", "multi_modal_projector.", linear_rows, COUNT(linear_rows)},
 };

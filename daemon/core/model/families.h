@@ -16,6 +16,8 @@ enum cs_key_default {
     CS_DEFAULT_PER_HEAD /* width / heads, which must divide */
 };
 
+/* One option of an architecture and the key that sets it. Rows are read in their order: a default
+ * that is another field comes after that field's row. */
 struct cs_config_key {
     const char *names; /* spellings, first that is present counts: "num_channels|in_channels" */
     enum cs_key_type type;
@@ -42,6 +44,7 @@ enum cs_dim {
     CS_DIM_FFN, /* ffn_width */
     CS_DIM_QD,  /* heads * head_dim */
     CS_DIM_KVD, /* kv heads * head_dim */
+    CS_DIM_HD,  /* head_dim */
     CS_DIM_VOCAB,
     CS_DIM_ITEMS, /* positions of one picture: (image / patch)^2 */
     CS_DIM_CHANNELS,
@@ -53,6 +56,7 @@ enum cs_tensor_if {
     CS_IF_ALWAYS,
     CS_IF_QKV_BIAS,
     CS_IF_O_BIAS,
+    CS_IF_QK_NORM,
     CS_IF_MLP_BIAS,
     CS_IF_PATCH_BIAS,
     CS_IF_POSITIONS,
@@ -62,6 +66,7 @@ enum cs_tensor_if {
     CS_IFS
 };
 
+/* A tensor that a module of the family has once, or once in every block. */
 struct cs_tensor_row {
     enum cs_param_role role;
     enum cs_layer_kind layer_kind;
@@ -77,6 +82,7 @@ enum cs_windows {
     CS_WINDOWS_ABOVE, /* use_sliding_window: layer_types, or blocks from max_window_layers on */
 };
 
+/* One model_type of transformers. A composite has inner and nothing else. */
 struct cs_family {
     const char *model_type;
     const char *inner;      /* a composite's key that holds the real config, or NULL */

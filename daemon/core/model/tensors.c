@@ -6,10 +6,10 @@
 const char *cs_param_role_name(enum cs_param_role role)
 {
     static const char *const names[] = {
-        "embed",   "position", "patch_w", "patch_b", "norm1_w", "norm1_b", "q_w",
-        "q_b",     "k_w",      "k_b",     "v_w",     "v_b",     "o_w",     "o_b",
-        "norm2_w", "norm2_b",  "gate_w",  "up_w",    "up_b",    "down_w",  "down_b",
-        "norm_w",  "norm_b",   "head_w",  "proj_w",  "proj_b"};
+        "embed",    "position", "patch_w", "patch_b", "norm1_w", "norm1_b", "q_w",
+        "q_b",      "k_w",      "k_b",     "v_w",     "v_b",     "o_w",     "o_b",
+        "q_norm_w", "k_norm_w", "norm2_w", "norm2_b", "gate_w",  "up_w",    "up_b",
+        "down_w",   "down_b",   "norm_w",  "norm_b",  "head_w",  "proj_w",  "proj_b"};
     _Static_assert(CS_ARRAY_LEN(names) == CS_PARAM_ROLE_COUNT, "one name per role");
     CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
     return names[role];
@@ -37,6 +37,7 @@ static bool holds(const struct cs_arch *arch, enum cs_tensor_if condition)
         [CS_IF_ALWAYS] = true,
         [CS_IF_QKV_BIAS] = arch->has_qkv_bias,
         [CS_IF_O_BIAS] = arch->has_o_bias,
+        [CS_IF_QK_NORM] = arch->has_qk_norm,
         [CS_IF_MLP_BIAS] = arch->has_mlp_bias,
         [CS_IF_PATCH_BIAS] = arch->has_patch_bias,
         [CS_IF_POSITIONS] = arch->has_positions,
@@ -58,6 +59,7 @@ static int64_t dim_of(const struct cs_arch *arch, const struct cs_attention *att
         [CS_DIM_FFN] = arch->ffn_width,
         [CS_DIM_QD] = cs_attention_q_width(attention),
         [CS_DIM_KVD] = cs_attention_kv_width(attention),
+        [CS_DIM_HD] = attention->head_dim,
         [CS_DIM_VOCAB] = arch->vocab,
         [CS_DIM_ITEMS] = cs_arch_item_rows(arch),
         [CS_DIM_CHANNELS] = arch->channels,
@@ -68,7 +70,8 @@ static int64_t dim_of(const struct cs_arch *arch, const struct cs_attention *att
 
 static bool is_norm_weight(enum cs_param_role role)
 {
-    return role == CS_PARAM_NORM1_W || role == CS_PARAM_NORM2_W || role == CS_PARAM_NORM_W;
+    return role == CS_PARAM_NORM1_W || role == CS_PARAM_NORM2_W || role == CS_PARAM_NORM_W ||
+           role == CS_PARAM_Q_NORM_W || role == CS_PARAM_K_NORM_W;
 }
 
 /* The pattern's %d replaced by hand: a format string must be a literal. */

@@ -70,6 +70,8 @@ static bool is_cut(const struct cs_param *param)
     case CS_PARAM_NORM1_W:
     case CS_PARAM_NORM1_B:
     case CS_PARAM_O_B:
+    case CS_PARAM_Q_NORM_W:
+    case CS_PARAM_K_NORM_W:
     case CS_PARAM_NORM2_W:
     case CS_PARAM_NORM2_B:
     case CS_PARAM_DOWN_B:

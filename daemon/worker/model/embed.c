@@ -97,4 +97,5 @@ static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     }
 }
 
-const struct cs_layer_ops cs_layer_embed = {embed_fwd, embed_bwd};
+const struct cs_layer_ops cs_layer_embed = {
+    .in = CS_ROW_NONE, .out = CS_ROW_MODEL, .fwd = embed_fwd, .bwd = embed_bwd};

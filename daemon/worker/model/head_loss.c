@@ -51,4 +51,5 @@ static void head_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
         run->ops->scatter_rows(run->ctx, n, width, in->at.label_rows, d, dx, 0);
 }
 
-const struct cs_layer_ops cs_layer_head = {head_fwd, head_bwd};
+const struct cs_layer_ops cs_layer_head = {
+    .in = CS_ROW_MODEL, .out = CS_ROW_NONE, .fwd = head_fwd, .bwd = head_bwd};

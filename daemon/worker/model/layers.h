@@ -93,7 +93,8 @@ struct cs_kept {
     const void *x;        /* (rows, in_width) input */
     float *stat1, *stat2; /* (rows, 2) of norm1, norm2 */
     void *h1, *h2;        /* (rows, width) after norm1, norm2 */
-    void *qkv;            /* (rows, (heads + 2 kv_heads) * head_dim), q and k rotated */
+    void *qkv;            /* (rows, (heads + 2 kv_heads) * head_dim), q and k rotated; with norms of
+                             heads as the product made it */
     void *o;              /* (rows, heads * head_dim) */
     float *lse;           /* (heads, rows) */
     void *x2;             /* (rows, width) after attention's residual */
@@ -106,10 +107,21 @@ struct cs_layer_ends {
     void *d_fill[CS_MAX_FEEDS];     /* backward: their gradients, NULL: not needed */
 };
 
+/* How wide the rows are that enter or leave a kind of layer. */
+enum cs_row_width {
+    CS_ROW_NONE,  /* ids and pixels enter an embedding, nothing leaves the head */
+    CS_ROW_MODEL, /* the module's width */
+    CS_ROW_INNER  /* its in_width: rows of an encoder enter its projector */
+};
+
+/* A kind of layer. A new one is a file that defines its row, and the row in layer_table.c. */
 struct cs_layer_ops {
-    /* y NULL: full recompute makes again what the backward reads, the output is not needed */
+    enum cs_row_width in, out;
+    /* y (rows, out) from x (rows, in) and, where others feed the layer, ends->fill. y NULL: full
+     * recompute makes again what the backward reads, the output is not needed */
     void (*fwd)(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                 const struct cs_layer_ends *ends, const void *x, void *y, struct cs_kept *kept);
+    /* dx (rows, in) and the gradients of what trains, from dy (rows, out) and what was kept */
     void (*bwd)(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                 const struct cs_layer_ends *ends, const void *dy, void *dx,
                 const struct cs_kept *kept);
@@ -117,12 +129,20 @@ struct cs_layer_ops {
 
 const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind); /* layer_table.c */
 
-/* The rows of that table, one file each. */
-extern const struct cs_layer_ops cs_layer_embed;     /* embed.c: tokens, or patches of pictures */
-extern const struct cs_layer_ops cs_layer_block;     /* block.c: one transformer block */
-extern const struct cs_layer_ops cs_layer_norm;      /* norm.c: final norm of an encoder */
-extern const struct cs_layer_ops cs_layer_projector; /* projector.c: encoder to LLM */
-extern const struct cs_layer_ops cs_layer_head;      /* head_loss.c: final norm, logits, the loss */
+/* The rows of that table, one file each.
+ *
+ * embed.c      LLM: y[i] = table[embed_ids[i]] * embed_scale (vocab, width), then rows of encoders
+ *              over the placeholders. Encoder: y = patches (rows, channels * patch^2) w^T + b +
+ *              position[row of the item]
+ * block.c      x2 = x + o(attention(rope(qk_norm(qkv(norm1 x))))), y = x2 + mlp(norm2 x2), each
+ *              (rows, width)
+ * norm.c       y = norm(x), final norm of an encoder
+ * projector.c  y (rows, width) = w1 act(w0 x + b0) + b1, or w0 x + b0, of x (rows, in_width)
+ * head_loss.c  the loss: norm(x) of the rows with a label, times (vocab, width), cross entropy */
+extern const struct cs_layer_ops cs_layer_embed, cs_layer_block, cs_layer_norm, cs_layer_projector,
+    cs_layer_head;
+
+/* ---- memory of a call ---- */
 
 /* Memory for an array that the layer makes for its backward: rows times the columns of its row in
  * core/model/keeps.h, in its type. It outlives the forward when the layer keeps it at this level of
@@ -137,6 +157,11 @@ void *cs_run_keep_acts(struct cs_run *run, int64_t n);
 void *cs_run_take(struct cs_run *run, int64_t n);
 /* scratch for n acts that a weight gradient reads: held where those come later */
 void *cs_run_hold(struct cs_run *run, int64_t n);
+/* the n-th act of an array */
+void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
+
+/* ---- operators over bound parameters; w->w is (out, in) acts, b->w (out) ---- */
+
 /* The context with the workspace that attention, or the head's loss over n rows, asks for. */
 struct cs_ctx cs_run_attention_ctx(struct cs_run *run, const struct cs_attention_shape *shape,
                                    const struct cs_mask_plan *mask);
@@ -145,17 +170,16 @@ struct cs_ctx cs_run_xent_ctx(struct cs_run *run, int64_t n, int64_t width, int6
  * the first of a step overwrites them. */
 struct cs_ctx cs_run_grad_ctx(const struct cs_run *run, const struct cs_shard *w,
                               const struct cs_shard *b);
-/* the n-th act of an array */
-void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
 /* y (rows, out) = x (rows, in) w^T + b; w is the first of a fused group, b may be NULL */
 void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                    const struct cs_shard *w, const struct cs_shard *b, void *y);
-/* y = act(x w^T + b) + residual, NULL: 0; pre: gets x w^T + b for the backward, NULL: not kept */
+/* y (rows, out) = act(x w^T + b) + residual (rows, out), NULL: 0; pre (rows, out): keeps x w^T + b
+ * for the backward, NULL: not */
 void cs_run_linear_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                        const struct cs_shard *w, const struct cs_shard *b, const void *residual,
                        enum cs_act act, void *pre, void *y);
-/* gradients of w and b from dy (rows, out) and x (rows, in), where they are trained; or a note in
- * run->later */
+/* dw (out, in) += dy (rows, out)^T x (rows, in), db (out) += column sums of dy, where they are
+ * trained; or a note in run->later */
 void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const void *x, const struct cs_shard *w, const struct cs_shard *b);
 void cs_run_later(struct cs_run *run, struct cs_later *later); /* make them, in order; empties it */
@@ -166,9 +190,11 @@ void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64
 /* dx (rows, in) = dy (rows, out) w */
 void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const struct cs_shard *w, void *dx);
+/* y (rows, width) = norm(x (rows, width)) w + b; stat (rows, 2) for its gradient */
 void cs_run_norm(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
                  const struct cs_shard *w, const struct cs_shard *b, void *y, float *stat);
-/* dx = dx_in + gradient through the norm; gradients of w and b where they are trained */
+/* dx (rows, width) = dx_in + gradient of dy through the norm of x, dx_in NULL: 0; gradients of w and
+ * b (width) where they are trained */
 void cs_run_norm_grad(struct cs_run *run, const struct cs_arch *arch, int64_t rows, const void *x,
                       const struct cs_shard *w, const struct cs_shard *b, const float *stat,
                       const void *dy, const void *dx_in, void *dx);

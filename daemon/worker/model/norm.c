@@ -21,4 +21,5 @@ static void norm_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
                      cs_weight(l, CS_PARAM_NORM_B), kept->stat1, dy, NULL, dx);
 }
 
-const struct cs_layer_ops cs_layer_norm = {norm_fwd, norm_bwd};
+const struct cs_layer_ops cs_layer_norm = {
+    .in = CS_ROW_MODEL, .out = CS_ROW_MODEL, .fwd = norm_fwd, .bwd = norm_bwd};

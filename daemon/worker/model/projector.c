@@ -46,4 +46,5 @@ static void projector_bwd(struct cs_run *run, const struct cs_layer_model *l, in
         cs_run_linear_dgrad(run, rows, a->in_width, out, dy, w1, dx);
 }
 
-const struct cs_layer_ops cs_layer_projector = {projector_fwd, projector_bwd};
+const struct cs_layer_ops cs_layer_projector = {
+    .in = CS_ROW_INNER, .out = CS_ROW_MODEL, .fwd = projector_fwd, .bwd = projector_bwd};

@@ -31,12 +31,16 @@ static bool bind_params(struct cs_layer_model *l, const struct cs_params *params
     return true;
 }
 
+static int32_t width_of(const struct cs_arch *arch, enum cs_row_width width)
+{
+    return width == CS_ROW_MODEL ? arch->width : width == CS_ROW_INNER ? arch->in_width : 0;
+}
+
 static void set_widths(struct cs_layer_model *l)
 {
-    l->in_width = l->layer->kind == CS_LAYER_PROJECTOR ? l->arch->in_width
-                  : l->layer->kind == CS_LAYER_EMBED   ? 0
-                                                       : l->arch->width;
-    l->out_width = l->layer->kind == CS_LAYER_HEAD ? 0 : l->arch->width;
+    const struct cs_layer_ops *ops = cs_layer_ops_of(l->layer->kind);
+    l->in_width = width_of(l->arch, ops->in);
+    l->out_width = width_of(l->arch, ops->out);
 }
 
 /* The head's loss feeds gradients back whenever it trains or something upstream does. */

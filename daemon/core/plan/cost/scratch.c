@@ -28,19 +28,21 @@ static int64_t head_bytes(const struct cs_arch *arch, int64_t rows, int element)
 
 /* Backward: gradients of output, input, normed input and sum after attention, then those of the MLP
  * or of attention, whose gradient of q is summed in fp32 on a GPU. Forward alone: rows that enter and
- * leave, and all that is made between. */
+ * leave, and all that is made between. Norms of heads: q and k behind them, each in a buffer like qkv,
+ * and their gradients. */
 static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
                            enum cs_recompute recompute, int element)
 {
     const struct cs_arch *a = cs_layer_arch(graph, layer);
-    const int64_t w = a->width, q = cs_keep_columns(a, layer, CS_COLUMNS_Q);
+    const int64_t w = a->width, q = cs_keep_columns(a, layer, CS_COLUMNS_Q),
+                  qkv = cs_keep_columns(a, layer, CS_COLUMNS_QKV),
+                  normed = a->has_qk_norm ? 2 * qkv : 0;
     if (!layer->needs_input_grad && !layer->needs_weight_grad)
-        return rows * element * (2 * w + cs_keep_made_elements(graph, layer));
+        return rows * element * (2 * w + normed + cs_keep_made_elements(graph, layer));
     const bool makes_act = a->is_gated_mlp || recompute != CS_RECOMPUTE_NONE;
     const int64_t mlp = cs_keep_columns(a, layer, CS_COLUMNS_UP) +
                         (makes_act ? cs_keep_columns(a, layer, CS_COLUMNS_FFN) : 0);
-    const int64_t attention =
-        q + cs_keep_columns(a, layer, CS_COLUMNS_QKV) + (element == 4 ? 0 : 2 * q);
+    const int64_t attention = q + qkv + 2 * normed + (element == 4 ? 0 : 2 * q);
     const int64_t again = recompute == CS_RECOMPUTE_FULL
                               ? cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL)
                               : 0;
