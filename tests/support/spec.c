@@ -114,6 +114,9 @@ json_t *cs_test_spec_json(const struct cs_test_spec *options)
                     cs_test_llm_config(or_int(o->llm_layers, 3), or_int(o->llm_width, 48),
                                        o->is_tied, o->is_qwen2));
     assert_non_null(llm);
+    if (o->is_qwen3)
+        json_object_update_new(json_object_get(llm, "config"),
+                               json_pack("{s:s, s:i}", "model_type", "qwen3", "head_dim", 16));
     if (o->sliding_window > 0)
         json_object_update_new(json_object_get(llm, "config"),
                                json_pack("{s:b, s:i, s:i}", "use_sliding_window", true,

@@ -15,7 +15,7 @@ struct cs_test_spec {
     int vision_pp, depth_pp, llm_pp; /* [1] */
     int vision_width, llm_width;     /* [48] multiples of 8 */
     int projector_layers;            /* [2] 1: a linear projector */
-    bool is_tied, is_qwen2;
+    bool is_tied, is_qwen2, is_qwen3;
     int sliding_window; /* [0: none] tokens that qwen2's blocks look back, from the second on */
     bool has_feature_layer;
     int feature_layer;

@@ -309,7 +309,8 @@ static void tied_layouts_equal_one_rank(void **state)
 static void gpipe_layouts_equal_one_rank(void **state)
 {
     (void)state;
-    layouts_equal_one_rank((struct cs_test_spec){.seed = 5, .is_tied = true, .schedule = "gpipe"});
+    layouts_equal_one_rank(
+        (struct cs_test_spec){.seed = 5, .is_tied = true, .is_qwen3 = true, .schedule = "gpipe"});
 }
 
 static void frozen_layouts_equal_one_rank(void **state)
@@ -379,6 +380,7 @@ static void recompute_changes_memory_only(void **state)
     for (size_t i = 0; i < CS_ARRAY_LEN(rules) * CS_ARRAY_LEN(schedules); i++) {
         struct cs_test_spec options = {.seed = 10,
                                        .is_tied = i % 2 == 0,
+                                       .is_qwen3 = i % 2 == 1,
                                        .rules = rules[i / 2],
                                        .schedule = schedules[i % 2],
                                        .llm_pp = 2};
