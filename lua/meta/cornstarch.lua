@@ -133,7 +133,7 @@ function sweep_:json() end
 ---@field name? string shown on the screens (default "mllm")
 ---@field encoders? table name = { from = cs.hf ..., projector = ..., token = ... } (default {})
 ---@field llm cs.hf the language model, cs.hf "DIR"
----@field mask? "causal"|"packed"|"cornstarch"|"image_bidir"|"modality_bidir"|"item"|"window"|"prefix" who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir; a model with windows of its own (Qwen2) takes causal only (default "causal")
+---@field mask? "causal"|"packed"|"cornstarch"|"image_bidir"|"modality_bidir"|"item"|"window"|"prefix" who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir; a model whose layers have windows of their own (use_sliding_window of Qwen2) keeps them and takes causal only (default "causal")
 ---@field window? integer tokens, with mask = "window"
 ---@field prefix? integer tokens, with mask = "prefix"
 
