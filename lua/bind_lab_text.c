@@ -128,7 +128,10 @@ static enum cs_status add_ids(const char *path, const struct cs_template *chat,
     if (st == CS_OK)
         st = cs_sample_rules_init(&rules, tok, chat, &token, 1, err);
     if (st == CS_OK) {
-        rules.item_rows[0] = rows;
+        rules.item[0] = (struct cs_item_shape){
+            .grid = {1, 1, rows},
+              .rows = rows
+        };
         st = cs_sample_make(&rules, record, rendering, &sample, err);
     }
     json_t *ids = json_array(), *labels = json_array();

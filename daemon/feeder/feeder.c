@@ -137,8 +137,7 @@ static json_t *rows_of(const struct feeder *f)
         json_t *row = json_array();
         json_array_append_new(row, json_integer(m->n_tokens[k]));
         for (int e = 0; e < f->config->budget->n_encoders; e++)
-            json_array_append_new(row, json_integer((json_int_t)m->n_items[k][e] *
-                                                    f->config->budget->enc[e].item_rows));
+            json_array_append_new(row, json_integer(m->n_rows[k][e]));
         json_array_append_new(rows, row);
     }
     return rows;

@@ -1,22 +1,22 @@
-/* Writing slots: rows of the samples one behind the other, positions restart, one document per
- * sample. */
+/* Writes the samples of a step into slots: rows one behind the other, positions restart, one document
+ * per sample. */
 #include "feeder/slots.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Packing saw to it that there is room. */
 static void write_media(const struct cs_slot_budget *budget, struct cs_slot *slot,
                         const struct cs_loaded *loaded, int32_t first_row)
 {
     for (int i = 0; i < loaded->sample.n_media; i++) {
         const struct cs_sample_media *m = &loaded->sample.media[i];
-        size_t bytes = (size_t)budget->enc[m->encoder].item_bytes;
-        int32_t rows = budget->enc[m->encoder].item_rows;
-        int32_t item = slot->head->n_items[m->encoder]++;
-        memcpy(slot->pixels[m->encoder] + (size_t)item * bytes, loaded->pixels[i], bytes);
-        for (int32_t r = 0; r < rows; r++)
-            slot->rows[m->encoder][(size_t)item * (size_t)rows + (size_t)r] =
-                first_row + m->first_row + r;
+        int32_t at = 0;
+        const struct cs_item *item = cs_slot_add_item(slot, budget, m->encoder, &m->shape, &at);
+        CS_ASSERT(item != NULL);
+        memcpy(slot->data[m->encoder] + item->offset, loaded->data[i], (size_t)m->shape.bytes);
+        for (int32_t r = 0; r < m->shape.rows; r++)
+            slot->rows[m->encoder][at + r] = first_row + m->first_row + r;
     }
 }
 
@@ -44,9 +44,7 @@ static void write_sample(const struct cs_slot_budget *budget, struct cs_slot *sl
 
 static void close_slot(struct cs_manifest *m, int at, const struct cs_slot *slot)
 {
-    m->n_tokens[at] = slot->head->n_tokens;
-    m->n_labels[at] = slot->head->n_labels;
-    memcpy(m->n_items[at], slot->head->n_items, sizeof(m->n_items[at]));
+    cs_manifest_note(m, at, slot);
     m->n_samples += slot->head->n_samples;
     m->trained_tokens += slot->head->n_labels;
 }
@@ -64,6 +62,7 @@ enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget 
         pack[i].tokens = samples[i].loaded.sample.n_tokens;
         pack[i].n_labels = samples[i].loaded.sample.n_labels;
         memcpy(pack[i].items, samples[i].loaded.n_items, sizeof(pack[i].items));
+        memcpy(pack[i].rows, samples[i].loaded.n_rows, sizeof(pack[i].rows));
     }
     manifest->n_slots = cs_pack(budget, CS_STEP_MAX_SLOTS / replicas * replicas, pack, n);
     if (spread != NULL)

@@ -241,7 +241,8 @@ void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *j
     uint64_t state = (uint64_t)index + 1;
     const int part = o->seq / o->images;
     const uint64_t vocab = (uint64_t)job->graph->modules[job->graph->n_modules - 1].arch.vocab;
-    const size_t picture = (size_t)job->plan->budget.enc[0].item_bytes;
+    const struct cs_slot_budget *budget = &job->plan->budget;
+    const struct cs_item_shape picture = cs_slot_largest_item(budget, 0);
     int filled = 0;
     for (int row = 0; row < o->seq; row++) {
         const int at = row % part - 64;
@@ -256,17 +257,16 @@ void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *j
         if (is_image)
             slot->rows[0][filled++] = row;
     }
-    for (size_t i = 0; i < picture * (size_t)o->images; i++) {
+    for (int i = 0; i < o->images; i++)
+        CS_ASSERT(cs_slot_add_item(slot, budget, 0, &picture, NULL) != NULL);
+    for (int64_t i = 0; i < slot->head->n_bytes[0]; i++) {
         state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        slot->pixels[0][i] = (uint8_t)(state >> 56);
+        slot->data[0][i] = (uint8_t)(state >> 56);
     }
     slot->head->n_samples = 1;
     slot->head->n_tokens = o->seq;
-    slot->head->n_items[0] = o->images;
     slot->sample_rows[1] = o->seq;
-    manifest->n_tokens[index] = o->seq;
-    manifest->n_labels[index] = slot->head->n_labels;
-    manifest->n_items[index][0] = o->images;
+    cs_manifest_note(manifest, index, slot);
     manifest->trained_tokens += slot->head->n_labels;
 }
 

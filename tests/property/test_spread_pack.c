@@ -18,7 +18,7 @@ static uint64_t next_random(uint64_t *state)
 enum { MAX = 300 };
 
 struct use {
-    int64_t tokens, items[CS_MAX_ENCODERS];
+    int64_t tokens, items[CS_MAX_ENCODERS], rows[CS_MAX_ENCODERS];
     int samples;
 };
 
@@ -26,7 +26,8 @@ static int fits(const struct cs_slot_budget *b, const struct use *u, const struc
 {
     int ok = u->samples < CS_SLOT_MAX_SAMPLES && u->tokens + s->tokens <= b->seq_tokens;
     for (int e = 0; e < b->n_encoders; e++)
-        ok = ok && u->items[e] + s->items[e] <= b->enc[e].items;
+        ok = ok && u->items[e] + s->items[e] <= b->enc[e].items &&
+             u->rows[e] + s->rows[e] <= b->enc[e].rows;
     return ok;
 }
 
@@ -49,8 +50,10 @@ static void check(const struct cs_slot_budget *b, int max_slots, const struct cs
         open = want == open ? open + 1 : open;
         use[want].tokens += s[i].tokens;
         use[want].samples++;
-        for (int e = 0; e < b->n_encoders; e++)
+        for (int e = 0; e < b->n_encoders; e++) {
             use[want].items[e] += s[i].items[e];
+            use[want].rows[e] += s[i].rows[e];
+        }
     }
     assert_int_equal(used, open);
 }
@@ -62,14 +65,18 @@ static void first_fit_under_budgets(void **state)
     for (int round = 0; round < 2000; round++) {
         struct cs_slot_budget b = {.seq_tokens = 64 + (int32_t)(next_random(&seed) % 512),
                                    .n_encoders = (int32_t)(next_random(&seed) % 3)};
-        for (int e = 0; e < b.n_encoders; e++)
+        for (int e = 0; e < b.n_encoders; e++) {
             b.enc[e].items = 1 + (int32_t)(next_random(&seed) % 6);
+            b.enc[e].rows = 8 * b.enc[e].items;
+        }
         struct cs_pack_sample sample[MAX] = {{0}};
         int n = (int)(next_random(&seed) % MAX), max_slots = 1 + (int)(next_random(&seed) % 40);
         for (int i = 0; i < n; i++) {
             sample[i].tokens = 1 + (int32_t)(next_random(&seed) % (uint64_t)b.seq_tokens);
-            for (int e = 0; e < b.n_encoders; e++)
+            for (int e = 0; e < b.n_encoders; e++) {
                 sample[i].items[e] = (int32_t)(next_random(&seed) % 3) % (b.enc[e].items + 1);
+                sample[i].rows[e] = sample[i].items[e] * (1 + (int32_t)(next_random(&seed) % 12));
+            }
             sample[i].slot = 99;
         }
         int used = cs_pack(&b, max_slots, sample, n);

@@ -36,11 +36,14 @@ static void make_step(struct step *s, int n_encoders, int n, int largest)
     s->budget = (struct cs_slot_budget){.seq_tokens = between(256, 1024), .n_encoders = n_encoders};
     for (int e = 0; e < n_encoders; e++)
         s->budget.enc[e].items = between(2, 8);
+    for (int e = 0; e < n_encoders; e++)
+        s->budget.enc[e].rows = 8 * s->budget.enc[e].items;
     for (int i = 0; i < n; i++) {
         s->sample[i].tokens = between(1, s->budget.seq_tokens * largest / 100);
         s->llm[i] = s->sample[i].tokens + 0.001 * s->sample[i].tokens * s->sample[i].tokens;
         for (int e = 0; e < n_encoders; e++) {
             s->sample[i].items[e] = between(0, 1) * between(1, 2);
+            s->sample[i].rows[e] = s->sample[i].items[e] * (1 + i % 8);
             s->enc[e][i] = 300.0 * s->sample[i].items[e];
         }
     }
@@ -69,6 +72,7 @@ static void check(const struct step *s, const struct cs_pack_sample *out, int n_
 {
     int64_t tokens[CS_STEP_MAX_SLOTS] = {0}, count[CS_STEP_MAX_SLOTS] = {0};
     int64_t items[CS_STEP_MAX_SLOTS][CS_MAX_ENCODERS] = {{0}};
+    int64_t rows[CS_STEP_MAX_SLOTS][CS_MAX_ENCODERS] = {{0}};
     assert_in_range(n_slots, 0, s->max_slots);
     for (int i = 0; i < s->n; i++) {
         assert_int_equal(out[i].slot < 0, s->sample[i].slot < 0); /* carried stays carried */
@@ -78,14 +82,18 @@ static void check(const struct step *s, const struct cs_pack_sample *out, int n_
         assert_in_range(out[i].slot, 0, n_slots - 1);
         tokens[out[i].slot] += out[i].tokens;
         count[out[i].slot]++;
-        for (int e = 0; e < s->budget.n_encoders; e++)
+        for (int e = 0; e < s->budget.n_encoders; e++) {
             items[out[i].slot][e] += out[i].items[e];
+            rows[out[i].slot][e] += out[i].rows[e];
+        }
     }
     for (int k = 0; k < n_slots; k++) {
         assert_in_range(count[k], 1, CS_SLOT_MAX_SAMPLES);
         assert_true(tokens[k] <= s->budget.seq_tokens);
-        for (int e = 0; e < s->budget.n_encoders; e++)
+        for (int e = 0; e < s->budget.n_encoders; e++) {
             assert_true(items[k][e] <= s->budget.enc[e].items);
+            assert_true(rows[k][e] <= s->budget.enc[e].rows);
+        }
     }
 }
 
@@ -154,6 +162,7 @@ static void slots_come_out_evener(void **state)
         make_step(&s, 1, 200, 25);
         s.max_slots = CS_STEP_MAX_SLOTS;
         s.budget.enc[0].items = 64;
+        s.budget.enc[0].rows = 8 * 64;
         s.n_slots = cs_pack(&s.budget, s.max_slots, s.sample, s.n);
         for (size_t p = 0; p < CS_ARRAY_LEN(names); p++) {
             int n_slots = 0;
@@ -180,6 +189,7 @@ static void the_order_of_arrival_does_not_change_the_loads(void **state)
         make_step(&s, 1, between(1, 100), 5);
         s.max_slots = CS_STEP_MAX_SLOTS;
         s.budget.enc[0].items = 400;
+        s.budget.enc[0].rows = 8 * 400;
         for (int turn = 0; turn < 2; turn++) {
             s.n_slots = cs_pack(&s.budget, s.max_slots, s.sample, s.n);
             spread(&s, "lpt", 9, out, &n_slots[turn]);

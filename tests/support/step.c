@@ -42,7 +42,8 @@ void cs_test_step_add(struct cs_test_step *step, int slot, int n, const int32_t 
     struct cs_slot *s = &step->slot[slot];
     struct cs_manifest *m = &step->manifest;
     const int32_t first = s->head->n_tokens, sample = s->head->n_samples;
-    int32_t filled[CS_MAX_ENCODERS] = {0};
+    int32_t filled[CS_MAX_ENCODERS] = {0}, before[CS_MAX_ENCODERS];
+    memcpy(before, s->head->n_rows, sizeof before);
     assert_true(first + n <= step->budget.seq_tokens);
     for (int i = 0; i < n; i++) {
         const int32_t row = first + i, e = encoder != NULL ? encoder[i] : -1;
@@ -53,13 +54,13 @@ void cs_test_step_add(struct cs_test_step *step, int slot, int n, const int32_t 
         s->head->n_labels += label[i] >= 0;
         if (e < 0)
             continue;
-        s->rows[e][s->head->n_items[e] * step->budget.enc[e].item_rows + filled[e]++] = row;
+        s->rows[e][before[e] + filled[e]++] = row;
     }
     for (int e = 0; e < step->budget.n_encoders; e++) {
-        assert_int_equal(filled[e] % step->budget.enc[e].item_rows, 0);
-        s->head->n_items[e] += filled[e] / step->budget.enc[e].item_rows;
-        assert_true(s->head->n_items[e] <= step->budget.enc[e].items);
-        m->n_items[slot][e] = s->head->n_items[e];
+        const struct cs_item_shape shape = cs_slot_largest_item(&step->budget, e);
+        assert_int_equal(filled[e] % shape.rows, 0);
+        for (int32_t i = 0; i < filled[e] / shape.rows; i++)
+            assert_non_null(cs_slot_add_item(s, &step->budget, e, &shape, NULL));
     }
     s->head->n_tokens += n;
     s->sample_ids[sample] = (uint64_t)(1000 + sample);
@@ -67,8 +68,7 @@ void cs_test_step_add(struct cs_test_step *step, int slot, int n, const int32_t 
     s->sample_rows[sample + 1] = first + n;
     s->head->n_samples++;
     m->n_samples++;
-    m->n_tokens[slot] = s->head->n_tokens;
-    m->n_labels[slot] = s->head->n_labels;
+    cs_manifest_note(m, slot, s);
     m->trained_tokens = 0;
     for (int i = 0; i < m->n_slots; i++)
         m->trained_tokens += m->n_labels[i];
@@ -94,8 +94,7 @@ static void add_random(struct cs_test_step *step, int slot, uint64_t *state, int
             s->head->n_items[e] == step->budget.enc[e].items ||
             s->head->n_tokens + n + rows + 24 > step->budget.seq_tokens || n + rows + 24 > MOST)
             continue;
-        uint8_t *pixels =
-            s->pixels[e] + (size_t)s->head->n_items[e] * (size_t)step->budget.enc[e].item_bytes;
+        uint8_t *pixels = s->data[e] + s->head->n_bytes[e];
         for (int i = 0; i < step->budget.enc[e].item_bytes; i++)
             pixels[i] = (uint8_t)next(state);
         for (int i = 0; i < rows; i++, n++) {

@@ -89,7 +89,7 @@ static int read_all(struct map map, int reader, int steps)
                 for (int t = 0; t < budget.seq_tokens; t++)
                     if (slot.ids[t] != step * 1000 + s * 100 + t)
                         return 6;
-                if (slot.pixels[0][95] != (uint8_t)(step + s))
+                if (slot.data[0][95] != (uint8_t)(step + s))
                     return 7;
                 pause_us(&seed, 300);
             }
@@ -118,7 +118,7 @@ static void write_all(struct cs_pool *pool, int steps)
             slot.head->slot = s;
             for (int t = 0; t < budget.seq_tokens; t++)
                 slot.ids[t] = step * 1000 + s * 100 + t;
-            memset(slot.pixels[0], (uint8_t)(step + s), 96);
+            memset(slot.data[0], (uint8_t)(step + s), 96);
         }
         pause_us(&seed, 200);
         assert_int_equal(cs_pool_publish(pool, &m, NULL), CS_OK);
@@ -262,7 +262,8 @@ static void slot_areas_do_not_overlap(void **state)
                            l.pos,
                            l.sample_ids,
                            l.sample_rows,
-                           l.enc[0].pixels,
+                           l.enc[0].items,
+                           l.enc[0].data,
                            l.enc[0].rows,
                            l.bytes};
     const size_t size[] = {sizeof(struct cs_slot_head),
@@ -272,6 +273,7 @@ static void slot_areas_do_not_overlap(void **state)
                            t,
                            CS_SLOT_MAX_SAMPLES * sizeof(uint64_t),
                            (CS_SLOT_MAX_SAMPLES + 1) * sizeof(int32_t),
+                           2 * sizeof(struct cs_item),
                            2 * 48,
                            2 * 16 * sizeof(int32_t)};
     for (size_t i = 0; i < CS_ARRAY_LEN(size); i++) {
@@ -279,6 +281,66 @@ static void slot_areas_do_not_overlap(void **state)
         assert_int_equal(from[i] % 64, 0);
     }
     assert_int_equal(l.bytes % 4096, 0);
+}
+
+/* 32 rows and 96 bytes for at most 4 items of any shape. */
+static void items_of_any_shape_fill_a_slot(void **state)
+{
+    static const struct cs_item_shape shape[] = {
+        {CS_ITEM_IMAGE, {1, 4, 4}, 16, 48},
+        {CS_ITEM_IMAGE, {1, 1, 3}, 3,  1 },
+        {CS_ITEM_IMAGE, {1, 3, 4}, 12, 40},
+    };
+    struct cs_slot_budget b = budget;
+    struct cs_slot_layout layout;
+    struct cs_slot slot;
+    struct cs_err err;
+    int32_t first = -1;
+    (void)state;
+    b.enc[0].items = 4;
+    b.enc[0].item_bytes = 24;
+    cs_slot_layout_make(&b, &layout);
+    void *memory = calloc(1, layout.bytes);
+    assert_non_null(memory);
+    cs_slot_view(&layout, &b, memory, &slot);
+    for (int i = 0; i < 3; i++)
+        assert_non_null(cs_slot_add_item(&slot, &b, 0, &shape[i], &first));
+    assert_int_equal(first, 19);
+    assert_int_equal(slot.items[0][2].offset, 49);
+    assert_int_equal(slot.head->n_rows[0], 31);
+    assert_null(cs_slot_add_item(&slot, &b, 0, &shape[1], NULL)); /* 34 rows */
+    assert_null(cs_slot_add_item(&slot, &b, 0, &(struct cs_item_shape){.rows = 1, .bytes = 8},
+                                 NULL)); /* 97 bytes */
+    assert_int_equal(slot.head->n_items[0], 3);
+    assert_int_equal(cs_slot_check_items(&slot, &b, 0, &err), CS_OK);
+
+    const struct {
+        int32_t *at, bad;
+    } rows[] = {
+        {&slot.items[0][0].shape.kind,    CS_ITEM_KINDS},
+        {&slot.items[0][1].shape.grid[2], 0            },
+        {&slot.items[0][1].shape.rows,    0            },
+        {&slot.items[0][1].shape.rows,    5            },
+        {&slot.items[0][0].shape.rows,    17           },
+        {&slot.items[0][2].shape.rows,    11           },
+        {&slot.items[0][2].shape.bytes,   48           },
+        {&slot.items[0][0].shape.bytes,   -1           },
+        {&slot.head->n_items[0],          2            },
+        {&slot.head->n_items[0],          5            },
+        {&slot.head->n_items[0],          -1           },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        const int32_t good = *rows[i].at;
+        *rows[i].at = rows[i].bad;
+        if (cs_slot_check_items(&slot, &b, 0, &err) != CS_CORRUPT)
+            fail_msg("row %zu was not refused", i);
+        *rows[i].at = good;
+    }
+    slot.items[0][1].offset = 47;
+    assert_int_equal(cs_slot_check_items(&slot, &b, 0, &err), CS_CORRUPT);
+    assert_non_null(strstr(err.text, "at 47, after 16 rows of 32"));
+    free(memory);
 }
 
 int main(void)
@@ -290,6 +352,7 @@ int main(void)
         cmocka_unit_test(a_manifest_of_slots_not_taken_is_refused),
         cmocka_unit_test(attach_checks_memory_budget_and_reader),
         cmocka_unit_test(slot_areas_do_not_overlap),
+        cmocka_unit_test(items_of_any_shape_fill_a_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

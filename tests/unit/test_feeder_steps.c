@@ -192,6 +192,8 @@ static void check_slot(const struct world *w, const struct cs_manifest *m, int k
     assert_int_equal(s->head->n_tokens, m->n_tokens[k]);
     assert_int_equal(s->head->n_labels, m->n_labels[k]);
     assert_int_equal(s->head->n_items[0], m->n_items[k][0]);
+    assert_int_equal(s->head->n_rows[0], m->n_rows[k][0]);
+    assert_int_equal(s->head->n_rows[0], s->head->n_items[0] * ROWS);
     assert_true(s->head->n_tokens <= w->budget.seq_tokens);
     assert_int_equal(s->sample_rows[0], 0);
     assert_int_equal(s->sample_rows[s->head->n_samples], s->head->n_tokens);
@@ -207,14 +209,14 @@ static void check_slot(const struct world *w, const struct cs_manifest *m, int k
         }
     }
     assert_int_equal(n_labels, s->head->n_labels);
-    for (int r = 0; r < s->head->n_items[0] * ROWS; r++)
+    for (int r = 0; r < s->head->n_rows[0]; r++)
         assert_int_equal(s->ids[s->rows[0][r]], s->ids[s->rows[0][0]]); /* all placeholders */
 }
 
 static void note_slot(struct seen *seen, const struct cs_slot *s)
 {
     for (int i = 0; i < s->head->n_samples; i++) {
-        seen->colour[seen->n_samples] = s->pixels[0][(size_t)i * SIDE * SIDE * 3];
+        seen->colour[seen->n_samples] = s->data[0][(size_t)i * SIDE * SIDE * 3];
         seen->sample[seen->n_samples++] = s->sample_ids[i];
     }
     memcpy(seen->ids + seen->n_rows, s->ids, (size_t)s->head->n_tokens * sizeof(*s->ids));

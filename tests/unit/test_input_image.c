@@ -250,13 +250,17 @@ static void processor_and_encoder_must_agree(void **state)
     struct cs_processor p = {.height = 56, .width = 56, .channels = 3};
     struct cs_arch arch = {.family = "siglip", .image_size = 56, .patch_size = 8, .channels = 3};
     struct cs_err err = {0};
-    int32_t tokens = 0;
+    struct cs_item_shape shape;
 
     (void)state;
-    assert_int_equal(cs_image_tokens(&p, &arch, &tokens, &err), CS_OK);
-    assert_int_equal(tokens, 49);
+    assert_int_equal(cs_image_shape(&p, &arch, &shape, &err), CS_OK);
+    assert_int_equal(shape.kind, CS_ITEM_IMAGE);
+    assert_int_equal(shape.rows, 49);
+    assert_int_equal(shape.bytes, 56 * 56 * 3);
+    assert_int_equal(shape.grid[0], 1);
+    assert_int_equal(shape.grid[1] * shape.grid[2], 49);
     arch.image_size = 224;
-    assert_int_equal(cs_image_tokens(&p, &arch, &tokens, &err), CS_INVALID);
+    assert_int_equal(cs_image_shape(&p, &arch, &shape, &err), CS_INVALID);
     assert_non_null(strstr(err.text, "56 x 56"));
 }
 

@@ -38,7 +38,7 @@ static void open_world(struct world *w, const char *template_json)
     if (cs_template_read(node, w->arena, &w->chat, &w->err) != CS_OK ||
         cs_sample_rules_init(&w->rules, w->tok, &w->chat, tokens, 1, &w->err) != CS_OK)
         fail_msg("%s", w->err.text);
-    w->rules.item_rows[0] = 3;
+    w->rules.item[0].rows = 3;
     json_decref(node);
     json_decref(tok);
     free(text);

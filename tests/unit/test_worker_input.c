@@ -151,6 +151,8 @@ static void every_bad_value_is_refused(void **state)
         {&m->n_tokens[0],      65,        "65"   },
         {&m->n_tokens[0],      -1,        "-1"   },
         {&m->n_labels[0],      100,       "100"  },
+        {&m->n_rows[0][0],     ROWS + 1,  "17"   },
+        {&s->head->n_rows[0],  ROWS - 1,  "15"   },
         {&m->n_items[0][0],    4,         "4"    },
         {&m->n_items[0][0],    -1,        "-1"   },
     };
@@ -166,6 +168,81 @@ static void every_bad_value_is_refused(void **state)
         *rows[i].at = good;
     }
     assert_int_equal(prepare(f, NULL), CS_OK);
+}
+
+static void use_rule(struct fixture *f, enum cs_mask_kind kind)
+{
+    f->tables->mask[0].rule = (struct cs_mask_rule){.kind = kind, .window = 3, .prefix = 5};
+}
+
+static const struct cs_mask_plan *encoder_mask(const struct fixture *f)
+{
+    int32_t m = 0;
+    while (f->tables->mask[m].encoder != 0)
+        m++;
+    return &f->input.at.mask[m];
+}
+
+/* A sample with three items of 16, 4 and 9 rows: what is made of them, and where they lie. */
+static void items_may_be_of_any_shape(void **state)
+{
+    static const struct cs_item_shape shape[3] = {
+        {CS_ITEM_IMAGE, {1, 4, 4}, 16, 100},
+        {CS_ITEM_IMAGE, {1, 2, 2}, 4,  7  },
+        {CS_ITEM_IMAGE, {1, 3, 3}, 9,  50 },
+    };
+
+    struct fixture *f = *state;
+    struct cs_err err = {0};
+    struct cs_slot *s;
+    cs_test_step_free(&f->step);
+    cs_test_step_new(&f->step, &f->budget, 1, 0);
+    s = &f->step.slot[0];
+    for (int32_t i = 0; i < 3; i++) {
+        int32_t first = -1;
+        struct cs_item *item = cs_slot_add_item(s, &f->budget, 0, &shape[i], &first);
+        assert_non_null(item);
+        memset(s->data[0] + item->offset, 'a' + i, (size_t)shape[i].bytes);
+        for (int32_t r = 0; r < shape[i].rows; r++) /* a row of text before every item */
+            s->rows[0][first + r] = first + r + i + 1;
+    }
+    for (int32_t i = 0; i < 40; i++) {
+        s->ids[i] = 7;
+        s->pos[i] = i;
+        s->doc[i] = 0;
+        s->labels[i] = -1;
+    }
+    s->head->n_samples = 1;
+    s->head->n_tokens = s->sample_rows[1] = 40;
+    cs_manifest_note(&f->step.manifest, 0, s);
+    use_rule(f, CS_MASK_IMAGE_BIDIR);
+    const unsigned needs = CS_INPUT_TOKENS | CS_INPUT_ROWS;
+    if (cs_input_prepare(&f->input, f->tables, &f->step.manifest, 0, s, needs, &err) != CS_OK ||
+        cs_input_make_room(&f->input, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    cs_input_place(&f->input);
+    const struct cs_mask_plan *mask = encoder_mask(f);
+    assert_int_equal(f->input.n_rows[0], 29);
+    assert_int_equal(mask->n_tokens, 29);
+    assert_int_equal(mask->n_segments, 3);
+    assert_memory_equal(mask->segment, ((int32_t[]){0, 16, 20, 29}), 4 * sizeof(int32_t));
+    for (int32_t r = 0; r < 29; r++) {
+        const int32_t item = r < 16 ? 0 : r < 20 ? 1 : 2;
+        assert_int_equal(mask->doc[r], item);
+        assert_int_equal(mask->pos[r], r - mask->segment[item]);
+        assert_int_equal(f->input.at.fill[0][r], r + item + 1);
+        assert_int_equal(f->input.item[r + item + 1], item);
+    }
+    assert_int_equal(f->input.item[0], -1);
+    assert_int_equal(f->input.item[17], -1);
+    assert_int_equal(s->items[0][2].offset, 107);
+    assert_int_equal(s->data[0][107], 'c');
+    assert_int_equal(s->data[0][106], 'b');
+    /* the operator that cuts patches takes pictures of one size */
+    assert_int_equal(cs_input_prepare(&f->input, f->tables, &f->step.manifest, 0, s,
+                                      needs | CS_INPUT_PIXELS, &err),
+                     CS_CORRUPT);
+    assert_non_null(strstr(err.text, "item 0 of encoder 0 has 16 rows and 100 bytes"));
 }
 
 static void a_sample_is_exact_when_every_trained_token_is_right(void **state)
@@ -225,11 +302,6 @@ static bool gemma3_allows(const int8_t *is_image, const int32_t *doc, int q, int
         block[i] = is_image[i] ? n : -1;
     }
     return doc[q] == doc[k] && (k <= q || (block[q] == block[k] && block[q] >= 0));
-}
-
-static void use_rule(struct fixture *f, enum cs_mask_kind kind)
-{
-    f->tables->mask[0].rule = (struct cs_mask_rule){.kind = kind, .window = 3, .prefix = 5};
 }
 
 /* two pictures apart in one sample, then text, then a sample with one */
@@ -335,6 +407,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_good_slot_is_prepared, setup, teardown),
         cmocka_unit_test_setup_teardown(rope_restarts_with_every_document, setup, teardown),
         cmocka_unit_test_setup_teardown(every_bad_value_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(items_may_be_of_any_shape, setup, teardown),
         cmocka_unit_test_setup_teardown(a_sample_is_exact_when_every_trained_token_is_right, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(pixels_are_normalised_as_the_processor_says, setup,

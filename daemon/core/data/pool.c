@@ -19,7 +19,7 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 
-static const uint64_t pool_magic = 0x314c4f4f50535343u; /* "CSSPOOL1" */
+static const uint64_t pool_magic = 0x324c4f4f50535343u; /* "CSSPOOL2" */
 
 enum { ROUND_MS = 100, PAGE = 4096, LINE = 64, MAX_READERS = 4096, MAX_SLOTS = 65536 };
 

@@ -1,18 +1,36 @@
 /* Slots and manifests as the feeder writes them and the workers read them, in shared memory.
  *
  * A slot is ragged: n_tokens LLM rows (<= budget.seq_tokens) of packed samples, isolated by doc,
- * positions restart; n_items items (images) per encoder, and the LLM row that every encoder output
- * row replaces. CPU never pads. Labels are already shifted: label[t] is the token to predict at row
- * t, or -1; the shift never crosses a sample. */
+ * positions restart; n_items items per encoder, each of its own kind, grid and number of rows, and
+ * the LLM row that every row of the encoder goes to. CPU never pads. Labels are already shifted:
+ * label[t] is the token to predict at row t, or -1; the shift never crosses a sample. */
 #ifndef CS_DATA_SLOT_H
 #define CS_DATA_SLOT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/status.h"
 #include "core/model/budget.h"
 
 enum { CS_SLOT_MAX_SAMPLES = 1024, CS_STEP_MAX_SLOTS = 256 };
+
+enum cs_item_kind { CS_ITEM_IMAGE, CS_ITEM_KINDS };
+
+/* What an encoder is given as one: a picture. */
+struct cs_item_shape {
+    int32_t kind;    /* enum cs_item_kind */
+    int32_t grid[3]; /* patches over time, height, width; image: 1 over time */
+    int32_t rows;    /* that leave the encoder and enter the LLM */
+    int32_t bytes;   /* of its data; image: uint8 (height, width, channels) */
+};
+
+/* An item of a slot. Items of an encoder lie one behind the other: their rows in the order of the
+ * items, their data at rising offsets without gaps. */
+struct cs_item {
+    struct cs_item_shape shape;
+    int64_t offset; /* of its data among those of the encoder's items, bytes */
+};
 
 /* Offsets are relative to the start of the slot's memory; computed once from the budget. */
 struct cs_slot_layout {
@@ -20,8 +38,9 @@ struct cs_slot_layout {
     size_t ids, labels, doc, pos, sample_ids, sample_rows;
 
     struct {
-        size_t pixels; /* uint8 (items, height, width, channels) */
-        size_t rows;   /* int32 (items * item_rows): LLM row of every encoder output row */
+        size_t items; /* struct cs_item (budget items) */
+        size_t data;  /* uint8 (cs_budget_bytes) */
+        size_t rows;  /* int32 (budget rows): LLM row of every row of the encoder */
     } enc[CS_MAX_ENCODERS];
 };
 
@@ -30,6 +49,8 @@ struct cs_slot_head {
     int32_t slot; /* index within the step */
     int32_t n_samples, n_tokens, n_labels;
     int32_t n_items[CS_MAX_ENCODERS];
+    int32_t n_rows[CS_MAX_ENCODERS];  /* of the encoder's items */
+    int64_t n_bytes[CS_MAX_ENCODERS]; /* of their data */
 };
 
 /* A view on a slot in memory; all pointers into the pool. */
@@ -38,13 +59,25 @@ struct cs_slot {
     int32_t *ids, *labels, *doc, *pos; /* (seq_tokens) */
     uint64_t *sample_ids;              /* (CS_SLOT_MAX_SAMPLES) index in the data set */
     int32_t *sample_rows;              /* (CS_SLOT_MAX_SAMPLES + 1) first row of every sample */
-    uint8_t *pixels[CS_MAX_ENCODERS];
+    struct cs_item *items[CS_MAX_ENCODERS];
+    uint8_t *data[CS_MAX_ENCODERS];
     int32_t *rows[CS_MAX_ENCODERS];
 };
 
 void cs_slot_layout_make(const struct cs_slot_budget *budget, struct cs_slot_layout *out);
 void cs_slot_view(const struct cs_slot_layout *layout, const struct cs_slot_budget *budget,
                   void *memory, struct cs_slot *out);
+/* The largest item of the budget, a picture: what all look like where they are of one size. */
+struct cs_item_shape cs_slot_largest_item(const struct cs_slot_budget *budget, int encoder);
+/* Adds an item behind those that the encoder has; its data go to slot->data[encoder] + offset of the
+ * item that is returned, the LLM rows of its rows to slot->rows[encoder] + *first_row (may be NULL).
+ * NULL: the budget has no room for it, and nothing changed. */
+struct cs_item *cs_slot_add_item(struct cs_slot *slot, const struct cs_slot_budget *budget,
+                                 int encoder, const struct cs_item_shape *shape,
+                                 int32_t *first_row);
+/* The items of the encoder as they must be, against head and budget: CS_CORRUPT names the item. */
+enum cs_status cs_slot_check_items(const struct cs_slot *slot, const struct cs_slot_budget *budget,
+                                   int encoder, struct cs_err *err) CS_NODISCARD;
 
 enum cs_step_kind { CS_STEP_TRAIN, CS_STEP_EVAL };
 
@@ -67,6 +100,10 @@ struct cs_manifest {
     int32_t n_tokens[CS_STEP_MAX_SLOTS];
     int32_t n_labels[CS_STEP_MAX_SLOTS];
     int32_t n_items[CS_STEP_MAX_SLOTS][CS_MAX_ENCODERS];
+    int32_t n_rows[CS_STEP_MAX_SLOTS][CS_MAX_ENCODERS]; /* of these items */
 };
+
+/* What the manifest says of slot `index` is what the slot's head says. */
+void cs_manifest_note(struct cs_manifest *manifest, int index, const struct cs_slot *slot);
 
 #endif

@@ -5,7 +5,7 @@
 struct load {
     int64_t tokens;
     int32_t samples;
-    int64_t items[CS_MAX_ENCODERS];
+    int64_t items[CS_MAX_ENCODERS], rows[CS_MAX_ENCODERS];
 };
 
 static bool has_room(const struct cs_slot_budget *budget, const struct load *load,
@@ -16,7 +16,8 @@ static bool has_room(const struct cs_slot_budget *budget, const struct load *loa
     if (load->tokens + sample->tokens > budget->seq_tokens)
         return false;
     for (int e = 0; e < budget->n_encoders; e++)
-        if (load->items[e] + sample->items[e] > budget->enc[e].items)
+        if (load->items[e] + sample->items[e] > budget->enc[e].items ||
+            load->rows[e] + sample->rows[e] > budget->enc[e].rows)
             return false;
     return true;
 }
@@ -26,8 +27,10 @@ static void add(const struct cs_slot_budget *budget, struct load *load,
 {
     load->samples++;
     load->tokens += sample->tokens;
-    for (int e = 0; e < budget->n_encoders; e++)
+    for (int e = 0; e < budget->n_encoders; e++) {
         load->items[e] += sample->items[e];
+        load->rows[e] += sample->rows[e];
+    }
 }
 
 int cs_pack(const struct cs_slot_budget *budget, int max_slots, struct cs_pack_sample *sample,

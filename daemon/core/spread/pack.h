@@ -10,8 +10,9 @@
 #include "core/data/slot.h"
 
 struct cs_pack_sample {
-    int32_t tokens; /* LLM rows after expansion */
-    int32_t items[CS_MAX_ENCODERS];
+    int32_t tokens;                 /* LLM rows after expansion */
+    int32_t items[CS_MAX_ENCODERS]; /* of every encoder, and their rows */
+    int32_t rows[CS_MAX_ENCODERS];
     int32_t n_labels; /* tokens that train: what the head computes for */
     int32_t slot;     /* out: slot index, -1 carried */
 };

@@ -69,7 +69,7 @@ static enum cs_status count_rows(const struct cs_sample_rules *s, const struct c
         for (int e = 0; e < s->n_encoders; e++)
             items[e] += t->id == s->token_id[e];
         *media += is_media(s, seg, t);
-        *rows += is_media(s, seg, t) ? s->item_rows[seg->encoder] : 1;
+        *rows += is_media(s, seg, t) ? s->item[seg->encoder].rows : 1;
     }
     for (int e = 0; e < s->n_encoders; e++) {
         if (items[e] != planned[e])
@@ -112,9 +112,11 @@ static void fill(const struct cs_sample_rules *s, const struct cs_record *record
         const struct cs_segment *seg = segment_of(r, t->begin, &at);
         int32_t n = 1;
         if (is_media(s, seg, t)) {
-            n = s->item_rows[seg->encoder];
+            const char *file = record->files[seg->encoder][used[seg->encoder]++];
+            const struct cs_item_shape *shape = &s->item[seg->encoder];
+            n = shape->rows;
             out->media[out->n_media++] = (struct cs_sample_media){
-                seg->encoder, row, record->files[seg->encoder][used[seg->encoder]++]};
+                .encoder = seg->encoder, .first_row = row, .shape = *shape, .file = file};
         }
         for (int32_t k = 0; k < n; k++, row++) {
             out->ids[row] = t->id;

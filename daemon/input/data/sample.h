@@ -8,6 +8,7 @@
 #ifndef CS_INPUT_DATA_SAMPLE_H
 #define CS_INPUT_DATA_SAMPLE_H
 
+#include "core/data/slot.h"
 #include "input/chat/template.h"
 #include "input/tok/tokenizer.h"
 
@@ -18,14 +19,15 @@ struct cs_sample_rules {
     int32_t n_encoders;
     const char *token[CS_MAX_ENCODERS]; /* placeholder */
     int32_t token_id[CS_MAX_ENCODERS];
-    int32_t item_rows[CS_MAX_ENCODERS]; /* LLM rows of one picture: cs_image_tokens */
-    int32_t max_items[CS_MAX_ENCODERS]; /* of one slot, 0: no limit */
-    int32_t seq_tokens;                 /* longest sample, 0: no limit */
-    int32_t vocab;                      /* rows of the embedding; ids must be below. 0: unchecked */
+    struct cs_item_shape item[CS_MAX_ENCODERS]; /* of every file of the encoder: cs_image_shape */
+    int32_t max_items[CS_MAX_ENCODERS];         /* of one slot, 0: no limit */
+    int32_t seq_tokens;                         /* longest sample, 0: no limit */
+    int32_t vocab; /* rows of the embedding; ids must be below. 0: unchecked */
 };
 
 struct cs_sample_media {
     int32_t encoder, first_row;
+    struct cs_item_shape shape;
     const char *file; /* as in the record, whose arena it lives in */
 };
 

@@ -50,7 +50,7 @@ static enum cs_status open_processor(const struct cs_module *module, struct cs_p
 /* Encoders in the order of the graph's branches, which is that of the slots. */
 static enum cs_status open_encoders(struct cs_source *s, const struct cs_graph *graph,
                                     const struct cs_slot_budget *budget, const char **tokens,
-                                    int32_t *rows, struct cs_err *err)
+                                    struct cs_item_shape *items, struct cs_err *err)
 {
     for (int b = 0; b < graph->n_branches; b++) {
         int e = graph->branches[b].encoder;
@@ -63,9 +63,10 @@ static enum cs_status open_encoders(struct cs_source *s, const struct cs_graph *
             return cs_fail(err, CS_INVALID, "module %s has no placeholder token", module->name);
         tokens[e] = module->spec->token;
         CS_TRY(open_processor(module, &s->processor[e], err));
-        CS_TRY(cs_image_tokens(&s->processor[e], &module->arch, &rows[e], err));
+        struct cs_item_shape *item = &items[e];
+        CS_TRY(cs_image_shape(&s->processor[e], &module->arch, item, err));
         if (budget != NULL &&
-            (budget->enc[e].item_rows != rows[e] ||
+            (budget->enc[e].item_rows != item->rows ||
              budget->enc[e].height != s->processor[e].height ||
              budget->enc[e].width != s->processor[e].width || budget->enc[e].channels != 3))
             return cs_fail(
@@ -73,7 +74,7 @@ static enum cs_status open_encoders(struct cs_source *s, const struct cs_graph *
                 "module %s: the plan has pictures of %d x %d with %d rows, the processor "
                 "makes %d x %d with %d",
                 module->name, budget->enc[e].height, budget->enc[e].width, budget->enc[e].item_rows,
-                s->processor[e].height, s->processor[e].width, rows[e]);
+                s->processor[e].height, s->processor[e].width, item->rows);
         s->n_encoders = e + 1 > s->n_encoders ? e + 1 : s->n_encoders;
     }
     return CS_OK;
@@ -113,17 +114,16 @@ static enum cs_status open_all(struct cs_source *s, const struct cs_spec *spec,
                                const struct cs_spec_data *data, struct cs_err *err)
 {
     const char *tokens[CS_MAX_ENCODERS] = {0};
-    int32_t rows[CS_MAX_ENCODERS] = {0};
+    struct cs_item_shape items[CS_MAX_ENCODERS] = {{0}};
     const struct cs_module *llm = llm_of(graph);
 
     CS_ASSERT(llm != NULL);
-    CS_TRY(open_encoders(s, graph, budget, tokens, rows, err));
+    CS_TRY(open_encoders(s, graph, budget, tokens, items, err));
     CS_TRY(open_text(s, llm, data, tokens, err));
     s->rules.seq_tokens = budget != NULL ? budget->seq_tokens : spec->seq_tokens;
-    for (int e = 0; e < s->n_encoders; e++) {
-        s->rules.item_rows[e] = rows[e];
+    memcpy(s->rules.item, items, sizeof(s->rules.item));
+    for (int e = 0; e < s->n_encoders; e++)
         s->rules.max_items[e] = budget != NULL ? budget->enc[e].items : 0;
-    }
     s->seed = spec->seed;
     s->is_shuffled = data->shuffle_images;
     return cs_dataset_open(data->json, data->images != NULL ? data->images : "", tokens,
@@ -186,52 +186,53 @@ static void swap_files(const struct cs_source *s, struct cs_record *record)
     cs_record_free(from);
 }
 
-static enum cs_status load_picture(struct cs_source *s, int encoder, const char *file,
+static enum cs_status load_picture(struct cs_source *s, const struct cs_sample_media *m,
                                    uint8_t *pixels, struct cs_err *err)
 {
-    const struct cs_processor *p = &s->processor[encoder];
-    size_t n = (size_t)p->height * (size_t)p->width * (size_t)p->channels;
+    const struct cs_processor *p = &s->processor[m->encoder];
+    size_t n = (size_t)m->shape.bytes;
     char path[CS_PATH_CAP];
     struct cs_image image = {0};
     enum cs_status status = CS_OK;
 
-    CS_TRY(cs_dataset_resolve(s->set, file, path, err));
-    if (cs_cache_get(s->cache, encoder, path, pixels, n))
+    CS_TRY(cs_dataset_resolve(s->set, m->file, path, err));
+    if (cs_cache_get(s->cache, m->encoder, path, pixels, n))
         return CS_OK;
     CS_TRY(cs_image_read(path, 0, &image, err));
     status = cs_processor_apply(p, &image, pixels, err);
     cs_image_free(&image);
     if (status == CS_OK)
-        cs_cache_put(s->cache, encoder, path, pixels, n);
+        cs_cache_put(s->cache, m->encoder, path, pixels, n);
     return status;
 }
 
 static enum cs_status load_media(struct cs_source *s, struct cs_loaded *out, struct cs_err *err)
 {
-    out->pixels = calloc((size_t)out->sample.n_media + 1, sizeof(*out->pixels));
-    CS_ASSERT(out->pixels != NULL);
+    out->data = calloc((size_t)out->sample.n_media + 1, sizeof(*out->data));
+    CS_ASSERT(out->data != NULL);
     for (int i = 0; i < out->sample.n_media; i++) {
         const struct cs_sample_media *m = &out->sample.media[i];
-        const struct cs_processor *p = &s->processor[m->encoder];
-        out->pixels[i] = malloc((size_t)p->height * (size_t)p->width * (size_t)p->channels);
-        if (out->pixels[i] == NULL)
-            return cs_fail(err, CS_NO_MEMORY, "no memory for a picture of %d x %d", p->width,
-                           p->height);
-        CS_TRY(load_picture(s, m->encoder, m->file, out->pixels[i], err));
+        out->data[i] = malloc((size_t)m->shape.bytes);
+        if (out->data[i] == NULL)
+            return cs_fail(err, CS_NO_MEMORY, "no memory for a picture of %d bytes",
+                           m->shape.bytes);
+        CS_TRY(load_picture(s, m, out->data[i], err));
         out->n_items[m->encoder]++;
+        out->n_rows[m->encoder] += m->shape.rows;
     }
     return CS_OK;
 }
 
 static void free_content(struct cs_loaded *loaded)
 {
-    for (int i = 0; loaded->pixels != NULL && i < loaded->sample.n_media; i++)
-        free(loaded->pixels[i]);
-    free(loaded->pixels);
+    for (int i = 0; loaded->data != NULL && i < loaded->sample.n_media; i++)
+        free(loaded->data[i]);
+    free(loaded->data);
     cs_sample_free(&loaded->sample);
     cs_rendering_free(&loaded->rendering);
-    loaded->pixels = NULL;
+    loaded->data = NULL;
     memset(loaded->n_items, 0, sizeof(loaded->n_items));
+    memset(loaded->n_rows, 0, sizeof(loaded->n_rows));
 }
 
 enum cs_status cs_source_load(struct cs_source *s, uint64_t index, struct cs_loaded *out,

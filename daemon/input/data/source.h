@@ -17,8 +17,8 @@ struct cs_loaded {
     struct cs_record *record;
     struct cs_sample sample;
     struct cs_rendering rendering;
-    uint8_t **pixels; /* (sample.n_media) uint8 (height, width, channels) of the media's encoder */
-    int32_t n_items[CS_MAX_ENCODERS];
+    uint8_t **data; /* (sample.n_media) bytes of every medium, as its shape says */
+    int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS];
 };
 
 /* data: spec->data or spec->eval_data. budget: refuse samples that no slot holds; NULL: only

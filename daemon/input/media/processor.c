@@ -155,8 +155,8 @@ void cs_processor_normalise(const struct cs_processor *processor, const uint8_t 
         }
 }
 
-enum cs_status cs_image_tokens(const struct cs_processor *processor, const struct cs_arch *encoder,
-                               int32_t *tokens, struct cs_err *err)
+enum cs_status cs_image_shape(const struct cs_processor *processor, const struct cs_arch *encoder,
+                              struct cs_item_shape *shape, struct cs_err *err)
 {
     if (processor->height != encoder->image_size || processor->width != encoder->image_size ||
         processor->channels != encoder->channels)
@@ -166,6 +166,12 @@ enum cs_status cs_image_tokens(const struct cs_processor *processor, const struc
             "%d x %d x %d: preprocessor_config.json and config.json do not belong together",
             processor->height, processor->width, processor->channels, encoder->family,
             encoder->image_size, encoder->image_size, encoder->channels);
-    *tokens = cs_arch_item_rows(encoder);
+    const int32_t side = encoder->image_size / encoder->patch_size; /* a rest is cut off */
+    *shape = (struct cs_item_shape){
+        .kind = CS_ITEM_IMAGE,
+        .grid = {1, side, side},
+        .rows = cs_arch_item_rows(encoder),
+        .bytes = processor->height * processor->width * processor->channels,
+    };
     return CS_OK;
 }

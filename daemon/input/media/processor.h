@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "core/data/slot.h"
 #include "core/model/arch.h"
 #include "input/media/image.h"
 #include "input/media/resize.h"
@@ -32,9 +33,10 @@ enum cs_status cs_processor_apply(const struct cs_processor *processor,
 void cs_processor_normalise(const struct cs_processor *processor, const uint8_t *pixels,
                             float *values);
 
-/* The one function that says how many LLM rows a picture takes. Refuses (CS_INVALID) a processor
- * whose pictures do not have the size of the encoder's config. */
-enum cs_status cs_image_tokens(const struct cs_processor *processor, const struct cs_arch *encoder,
-                               int32_t *tokens, struct cs_err *err) CS_NODISCARD;
+/* The one function that says what a picture is to the encoder: its patches, its rows in the LLM, its
+ * bytes. Refuses (CS_INVALID) a processor whose pictures do not have the size of the encoder's
+ * config. */
+enum cs_status cs_image_shape(const struct cs_processor *processor, const struct cs_arch *encoder,
+                              struct cs_item_shape *shape, struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -49,11 +49,13 @@ static void place_items(struct cs_subject *s, int64_t rows)
     }
     int64_t at = 0;
     for (int32_t e = 0; e < budget->n_encoders; e++) {
-        s->slot.head->n_items[e] = s->manifest.n_items[0][e] = (int32_t)items[e];
+        const struct cs_item_shape shape = cs_slot_largest_item(budget, e);
         for (int64_t i = 0; i < items[e]; i++) {
+            int32_t first = 0;
+            CS_ASSERT(cs_slot_add_item(&s->slot, budget, e, &shape, &first) != NULL);
             at += room / (n + 1); /* text before every item */
-            for (int32_t r = 0; r < budget->enc[e].item_rows; r++)
-                s->slot.rows[e][i * budget->enc[e].item_rows + r] = (int32_t)at++;
+            for (int32_t r = 0; r < shape.rows; r++)
+                s->slot.rows[e][first + r] = (int32_t)at++;
         }
     }
 }
@@ -66,12 +68,14 @@ static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
     uint64_t state = 1;
     s->manifest = (struct cs_manifest){.n_slots = 1, .n_samples = 1};
     if (e >= 0) {
-        const int32_t items = (int32_t)(rows / budget->enc[e].item_rows);
-        s->slot.head->n_items[e] = s->manifest.n_items[0][e] = items;
-        for (int64_t i = 0; i < (int64_t)items * budget->enc[e].item_bytes; i++) {
+        const struct cs_item_shape shape = cs_slot_largest_item(budget, e);
+        for (int64_t n = rows / shape.rows; n > 0; n--)
+            CS_ASSERT(cs_slot_add_item(&s->slot, budget, e, &shape, NULL) != NULL);
+        for (int64_t i = 0; i < s->slot.head->n_bytes[e]; i++) {
             state = state * lcg_mul + lcg_add;
-            s->slot.pixels[e][i] = (uint8_t)(state >> 56);
+            s->slot.data[e][i] = (uint8_t)(state >> 56);
         }
+        cs_manifest_note(&s->manifest, 0, &s->slot);
         return;
     }
     int32_t n = 0;
@@ -84,11 +88,12 @@ static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
         n += is_label;
     }
     s->slot.head->n_samples = 1;
-    s->slot.head->n_tokens = s->manifest.n_tokens[0] = (int32_t)rows;
-    s->slot.head->n_labels = s->manifest.n_labels[0] = n;
+    s->slot.head->n_tokens = (int32_t)rows;
+    s->slot.head->n_labels = n;
     s->slot.sample_rows[1] = (int32_t)rows;
     if (s->layer->kind == CS_LAYER_BLOCK)
         place_items(s, rows);
+    cs_manifest_note(&s->manifest, 0, &s->slot);
 }
 
 static enum cs_status make_slot(struct cs_subject *s, int64_t rows, int64_t labels,

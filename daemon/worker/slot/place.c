@@ -163,7 +163,7 @@ static void place_encoder(struct cs_input *in, struct cs_slot_block *b, int32_t 
 {
     const struct cs_input_tables *t = in->tables;
     const int64_t row = (int64_t)t->budget->enc[e].item_bytes / t->budget->enc[e].item_rows;
-    const struct branch_rows rows = {e, t->enc[e].pos, in->n_rows[e], in->n_rows[e], in->n_rows[e]};
+    const struct branch_rows rows = {e, in->pos_of[e], in->n_rows[e], in->n_rows[e], in->n_rows[e]};
     put_ropes(in, b, &rows);
     put_masks(in, b, &rows);
     if ((in->needs & CS_INPUT_PIXELS) == 0) /* a later stage's rank reads none */
@@ -174,8 +174,7 @@ static void place_encoder(struct cs_input *in, struct cs_slot_block *b, int32_t 
     in->at.pixels[e] =
         in->patches[e] != NULL
             ? NULL
-            : cs_slot_block_put(b, in->slot.pixels[e],
-                                (size_t)in->n_items[e] * (size_t)t->budget->enc[e].item_bytes);
+            : cs_slot_block_put(b, in->slot.data[e], (size_t)in->slot.head->n_bytes[e]);
 }
 
 static void place_llm(struct cs_input *in, struct cs_slot_block *b)

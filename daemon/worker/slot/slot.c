@@ -23,10 +23,13 @@ static enum cs_status check_counts(const struct cs_input *in, const struct cs_sl
         if (in->n_items[e] < 0 || in->n_items[e] > budget->enc[e].items)
             return cs_fail(err, CS_CORRUPT, "slot %d has %d items for encoder %d, the budget is %d",
                            index, in->n_items[e], e, budget->enc[e].items);
-        if (head->n_items[e] != in->n_items[e])
+        if (head->n_items[e] != in->n_items[e] || head->n_rows[e] != in->n_rows[e])
             return cs_fail(err, CS_CORRUPT,
-                           "slot %d holds %d items for encoder %d, its manifest says %d", index,
-                           head->n_items[e], e, in->n_items[e]);
+                           "slot %d holds %d items of %d rows for encoder %d, its manifest says %d "
+                           "of %d",
+                           index, head->n_items[e], head->n_rows[e], e, in->n_items[e],
+                           in->n_rows[e]);
+        CS_TRY(cs_slot_check_items(&in->slot, budget, e, err));
     }
     return CS_OK;
 }
@@ -42,16 +45,47 @@ void cs_input_set_masks(struct cs_input *in, int32_t encoder, const struct cs_ma
     }
 }
 
+/* Patches are cut by an operator that takes pictures of one size. */
+static enum cs_status check_pictures(const struct cs_input *in, int32_t e, int index,
+                                     struct cs_err *err)
+{
+    for (int32_t i = 0; i < in->n_items[e]; i++) {
+        const struct cs_item_shape *s = &in->slot.items[e][i].shape;
+        if (s->rows != in->tables->budget->enc[e].item_rows ||
+            s->bytes != in->tables->budget->enc[e].item_bytes)
+            return cs_fail(err, CS_CORRUPT,
+                           "slot %d: item %d of encoder %d has %d rows and %d bytes, its pictures "
+                           "have %d and %d",
+                           index, i, e, s->rows, s->bytes, in->tables->budget->enc[e].item_rows,
+                           in->tables->budget->enc[e].item_bytes);
+    }
+    return CS_OK;
+}
+
+/* Every item is a document and a segment of its own, whatever its rows. */
 void cs_input_prepare_encoder(struct cs_input *in, int32_t e)
 {
-    const struct cs_input_tables *t = in->tables;
-    in->n_rows[e] = in->n_items[e] * t->budget->enc[e].item_rows;
+    const size_t n = (size_t)in->n_rows[e], n_items = (size_t)in->n_items[e];
+    int32_t *doc = cs_scratch_take(&in->memory, n * sizeof *doc);
+    int32_t *pos = cs_scratch_take(&in->memory, n * sizeof *pos);
+    int32_t *segment = cs_scratch_take(&in->memory, (n_items + 1) * sizeof *segment);
+    int32_t row = 0;
+    for (int32_t i = 0; i < in->n_items[e]; i++) {
+        segment[i] = row;
+        for (int32_t r = 0; r < in->slot.items[e][i].shape.rows; r++, row++) {
+            doc[row] = i;
+            pos[row] = r;
+        }
+    }
+    segment[n_items] = row;
+    in->item_of[e] = doc;
+    in->pos_of[e] = pos;
     const struct cs_mask_plan items = {
         .n_tokens = in->n_rows[e],
-        .doc = t->enc[e].doc,
-        .pos = t->enc[e].pos,
+        .doc = doc,
+        .pos = pos,
         .n_segments = in->n_items[e],
-        .segment = t->enc[e].segment,
+        .segment = segment,
     };
     cs_input_set_masks(in, e, &items);
 }
@@ -125,7 +159,7 @@ static void prepare_spans(struct cs_input *in)
     }
     for (int32_t e = 0; e < t->budget->n_encoders; first += in->n_items[e++])
         for (int32_t i = 0; i < in->n_rows[e]; i++) {
-            in->item[in->fill[e][i]] = first + i / t->budget->enc[e].item_rows;
+            in->item[in->fill[e][i]] = first + in->item_of[e][i];
             in->word[in->fill[e][i]] = CS_MASK_MODALITY(e);
         }
 }
@@ -202,9 +236,13 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
     };
     memcpy(input->lists, old.lists, sizeof input->lists);
     memcpy(input->n_items, manifest->n_items[index], sizeof input->n_items);
+    memcpy(input->n_rows, manifest->n_rows[index], sizeof input->n_rows);
     CS_TRY(check_counts(input, tables->budget, index, err));
-    for (int32_t e = 0; e < tables->budget->n_encoders; e++)
+    for (int32_t e = 0; e < tables->budget->n_encoders; e++) {
+        if (needs & CS_INPUT_PIXELS)
+            CS_TRY(check_pictures(input, e, index, err));
         cs_input_prepare_encoder(input, e);
+    }
     if (needs & CS_INPUT_TOKENS)
         CS_TRY(prepare_tokens(input, index, err));
     if (needs & CS_INPUT_LABELS)

@@ -58,8 +58,6 @@ struct cs_input_tables {
     } kind[CS_SLOT_MASKS];
 
     struct {
-        int32_t *doc, *pos;             /* (rows): item of a row, row inside its item */
-        int32_t *segment;               /* (items + 1): multiples of item_rows */
         float mean[4], std[4], rescale; /* pixels to values, from the processor's configuration */
     } enc[CS_MAX_ENCODERS];
 };
@@ -101,13 +99,14 @@ struct cs_input {
     struct cs_scratch memory;
     struct cs_slot slot;
     unsigned needs;
-    /* instead of slot.pixels: normalised patches (items * item_rows, channels * patch * patch) fp32
-     */
+    /* instead of slot.data: normalised patches (n_rows, channels * patch * patch) fp32 */
     const float *patches[CS_MAX_ENCODERS];
     int32_t n_tokens, n_labels;
     int32_t llm_rows; /* of the LLM's stages: n_tokens and what is added; set by make_room */
     int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS];
     int32_t *embed_ids;                      /* (llm_rows), -1 at rows that an encoder fills */
+    const int32_t *item_of[CS_MAX_ENCODERS]; /* (n_rows): item of every encoder row */
+    const int32_t *pos_of[CS_MAX_ENCODERS];  /* (n_rows): where it is in its item */
     const int32_t *fill[CS_MAX_ENCODERS];    /* (n_rows): LLM row of every encoder row */
     struct cs_mask_plan mask[CS_SLOT_MASKS]; /* by tables->mask; those of a branch share arrays */
     int32_t *item;                   /* (n_tokens) picture of a row, -1: text; NULL: no rule asks */
@@ -138,7 +137,7 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
                                 const struct cs_manifest *manifest, int index,
                                 const struct cs_slot *slot, unsigned needs,
                                 struct cs_err *err) CS_NODISCARD;
-/* counts and masks of an encoder from input->n_items */
+/* Masks of an encoder from the items of input->slot: n_items of n_rows rows. */
 void cs_input_prepare_encoder(struct cs_input *input, int32_t encoder);
 /* The masks of a branch (encoder -1: the LLM): these rows, each under its own rule. */
 void cs_input_set_masks(struct cs_input *in, int32_t encoder, const struct cs_mask_plan *rows);

@@ -1,5 +1,5 @@
-/* Tables that all slots share: masks and rope angles of the kinds of attention, items of encoder
- * rows, pixel normalisation. */
+/* Makes the tables that all slots share: masks and rope angles of the kinds of attention, pixel
+ * normalisation. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,18 +138,6 @@ static enum cs_status make_encoder(struct cs_input_tables *t, int32_t e, struct 
     if (module == NULL || items < 0 || item_rows < 1)
         return cs_fail(err, CS_PLAN, "the budgets name encoder %d with %d items of %d rows", e,
                        items, item_rows);
-    const size_t rows = (size_t)items * (size_t)item_rows;
-    t->enc[e].doc = malloc((rows + 1) * sizeof(int32_t));
-    t->enc[e].pos = malloc((rows + 1) * sizeof(int32_t));
-    t->enc[e].segment = malloc(((size_t)items + 1) * sizeof(int32_t));
-    if (t->enc[e].doc == NULL || t->enc[e].pos == NULL || t->enc[e].segment == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for the tables of encoder %d", e);
-    for (int32_t i = 0; i <= items; i++)
-        t->enc[e].segment[i] = i * item_rows;
-    for (size_t r = 0; r < rows; r++) {
-        t->enc[e].doc[r] = (int32_t)(r / (size_t)item_rows);
-        t->enc[e].pos[r] = (int32_t)(r % (size_t)item_rows);
-    }
     CS_TRY(add_kinds(t, module, e, item_rows, err));
     return read_pixels(t, e, module, err);
 }
@@ -186,11 +174,6 @@ void cs_input_tables_free(struct cs_input_tables *tables)
 {
     if (tables == NULL)
         return;
-    for (int e = 0; e < CS_MAX_ENCODERS; e++) {
-        free(tables->enc[e].doc);
-        free(tables->enc[e].pos);
-        free(tables->enc[e].segment);
-    }
     for (int32_t r = 0; r < tables->n_ropes; r++) {
         free(tables->rope[r].cos);
         free(tables->rope[r].sin);

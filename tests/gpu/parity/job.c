@@ -189,8 +189,7 @@ void parity_add_sample(struct parity_batch *b, const struct cs_slot_budget *budg
 {
     struct cs_slot *s = &b->slot[slot];
     struct cs_slot_head *head = s->head;
-    const int first = head->n_tokens, sample = head->n_samples,
-              item_rows = budget->enc[0].item_rows;
+    const int first = head->n_tokens, sample = head->n_samples;
     int filled = 0;
     CS_ASSERT(first + n <= budget->seq_tokens);
     for (int i = 0; i < n; i++) {
@@ -201,22 +200,23 @@ void parity_add_sample(struct parity_batch *b, const struct cs_slot_budget *budg
         s->pos[row] = i;
         head->n_labels += s->labels[row] >= 0;
         if (is_image[i])
-            s->rows[0][head->n_items[0] * item_rows + filled++] = row;
+            s->rows[0][head->n_rows[0] + filled++] = row;
     }
-    CS_ASSERT(filled % item_rows == 0);
-    CS_ASSERT(head->n_items[0] + filled / item_rows <= budget->enc[0].items);
-    if (pixels != NULL)
-        memcpy(s->pixels[0] + (size_t)head->n_items[0] * (size_t)budget->enc[0].item_bytes, pixels,
-               (size_t)(filled / item_rows) * (size_t)budget->enc[0].item_bytes);
-    head->n_items[0] += filled / item_rows;
+    const struct cs_item_shape shape = cs_slot_largest_item(budget, 0);
+    CS_ASSERT(filled % shape.rows == 0);
+    for (int i = 0; i < filled / shape.rows; i++) {
+        const struct cs_item *item = cs_slot_add_item(s, budget, 0, &shape, NULL);
+        CS_ASSERT(item != NULL);
+        if (pixels != NULL)
+            memcpy(s->data[0] + item->offset, pixels + (size_t)i * (size_t)shape.bytes,
+                   (size_t)shape.bytes);
+    }
     head->n_tokens += n;
     s->sample_ids[sample] = (uint64_t)sample;
     s->sample_rows[sample] = first;
     s->sample_rows[sample + 1] = first + n;
     head->n_samples++;
     b->manifest.n_samples++;
-    b->manifest.n_tokens[slot] = head->n_tokens;
     b->manifest.trained_tokens += head->n_labels - b->manifest.n_labels[slot];
-    b->manifest.n_labels[slot] = head->n_labels;
-    b->manifest.n_items[slot][0] = head->n_items[0];
+    cs_manifest_note(&b->manifest, slot, s);
 }
