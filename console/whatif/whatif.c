@@ -162,9 +162,12 @@ static void layout_text(const struct cs_layout *l, char *out, size_t cap)
     struct cs_buf text = {0};
     if (l->dp > 1)
         cs_buf_addf(&text, "dp %d: ", l->dp);
-    for (int32_t i = 0; i < l->n_branches; i++) {
-        cs_buf_adds(&text, i ? " + " : "");
-        branch_text(l, i == 0 ? l->n_branches - 1 : i - 1, &text);
+    branch_text(l, l->llm, &text);
+    for (int32_t b = 0; b < l->n_branches; b++) {
+        if (b == l->llm)
+            continue;
+        cs_buf_adds(&text, " + ");
+        branch_text(l, b, &text);
     }
     cs_str_copy(out, cap, cs_buf_str(&text));
     cs_buf_free(&text);
@@ -184,7 +187,7 @@ static bool variant_of(const struct cs_search_plan *plan, const struct cs_varian
     out->slots = plan->slots;
     for (int32_t b = 0; b < l->n_branches; b++) {
         const struct cs_branch_layout *x = &l->branch[b];
-        bool is_alike = b + 1 == l->n_branches || x->place == l->branch[0].place;
+        bool is_alike = b == l->llm || x->place == l->branch[0].place;
         is_bare = is_bare && is_alike && x->tp == 1 && x->cp == 1 && x->dp <= 1 &&
                   x->recompute == CS_RECOMPUTE_NONE;
         out->pp[b] = x->pp;

@@ -108,7 +108,7 @@ static void print_row(const struct cs_spec *spec, const struct cs_graph *graph, 
         printf("%s\n", full.status != CS_OK ? full.err.text : ragged.err.text);
     } else {
         const struct cs_search_plan *p = &full.result.plan[0], *q = &ragged.result.plan[0];
-        const struct cs_branch_layout *llm = &p->layout.branch[p->layout.n_branches - 1];
+        const struct cs_branch_layout *llm = &p->layout.branch[p->layout.llm];
         printf("%8lld %5d %8.2f %8.2f %8.2f %6d  %s dp %d, llm tp %d cp %d pp %d %s\n",
                (long long)full.result.n_scored, full.result.n_simulated, (double)p->step_ns / 1e9,
                (double)q->mean_ns / 1e9, (double)q->p95_ns / 1e9, p->n_ranks, p->schedule,

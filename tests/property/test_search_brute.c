@@ -32,7 +32,7 @@ static void draw_problem(struct small *s, bool has_memory)
 {
     memset(s, 0, sizeof(*s));
     s->problem = (struct cs_search_problem){
-        .n_branches = 2, .n_ranks = (int32_t)draw(2, 5), .ranks_per_node = 8};
+        .n_branches = 2, .llm = 1, .n_ranks = (int32_t)draw(2, 5), .ranks_per_node = 8};
     bool trains = false;
     for (int b = 0; b < 2; b++) {
         int n = (int)draw(2, MAX);

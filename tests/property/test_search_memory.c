@@ -56,7 +56,7 @@ static void draw_problem(struct small *s)
     bool trains = false;
     memset(s, 0, sizeof(*s));
     s->problem = (struct cs_search_problem){
-        .n_branches = 2, .n_ranks = (int32_t)draw(2, 4), .ranks_per_node = 8};
+        .n_branches = 2, .llm = 1, .n_ranks = (int32_t)draw(2, 4), .ranks_per_node = 8};
     for (int b = 0; b < 2; b++) {
         int n = (int)draw(2, MAX);
         for (int i = 0; i < n; i++) {

@@ -74,6 +74,7 @@ static void draw_model(struct model *m, int32_t ranks)
     bool feeds = false;
     memset(m, 0, sizeof(*m));
     m->problem = (struct cs_search_problem){.n_branches = 3,
+                                            .llm = 2,
                                             .n_ranks = ranks,
                                             .ranks_per_node = 8,
                                             .bytes_per_s = 1000000000000,

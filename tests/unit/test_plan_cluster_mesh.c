@@ -16,7 +16,8 @@ static struct cs_layout two(int32_t tp_a, int32_t cp_a, int32_t tp_b, int32_t cp
     return (struct cs_layout){
         .branch = {{.name = "enc", .tp = tp_a, .cp = cp_a, .pp = 2},
                    {.name = "llm", .tp = tp_b, .cp = cp_b, .pp = 2}},
-        .n_branches = 2
+        .n_branches = 2,
+        .llm = 1
     };
 }
 
@@ -62,7 +63,8 @@ static void mesh_of_18_ranks_and_two_encoders(void **state)
         .branch = {{.name = "enc1", .tp = 2, .cp = 1, .pp = 2},
                    {.name = "enc2", .tp = 2, .cp = 1, .pp = 3},
                    {.name = "llm", .tp = 4, .cp = 1, .pp = 2}},
-        .n_branches = 3
+        .n_branches = 3,
+        .llm = 2
     };
     (void)state;
     expect_cells(&layout, 18, golden, 28);
@@ -74,7 +76,8 @@ static void replicas_of_27_ranks_fill_54_with_dp_2(void **state)
         .branch = {{.name = "vision", .tp = 2, .cp = 1, .pp = 1},
                    {.name = "audio", .tp = 1, .cp = 1, .pp = 1},
                    {.name = "llm", .tp = 4, .cp = 2, .pp = 3}},
-        .n_branches = 3
+        .n_branches = 3,
+        .llm = 2
     };
     struct cs_mesh *mesh = NULL;
     struct cs_err err;
@@ -152,6 +155,7 @@ static void groups_stay_in_nodes_only_when_aligned(void **state)
         .branch = {{.name = "v", .tp = 1, .cp = 1, .pp = 1},
                    {.name = "llm", .tp = 4, .cp = 2, .pp = 2}},
         .n_branches = 2,
+        .llm = 1,
         .dp = 1
     };
     (void)state;

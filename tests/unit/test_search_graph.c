@@ -496,6 +496,7 @@ static void layouts_that_do_not_divide_are_refused(void **state)
     struct cs_layout layout = {
         .branch = {{"vision", 1, 1, 1, CS_RECOMPUTE_NONE}, {"llm", 4, 1, 1, CS_RECOMPUTE_NONE}},
         .n_branches = 2,
+        .llm = 1,
         .dp = 1
     };
     (void)state;

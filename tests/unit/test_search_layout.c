@@ -44,6 +44,7 @@ static struct cs_layout uneven(void)
         .branch = {{.name = "vision", .tp = 1, .cp = 1, .pp = 1, .dp = 4},
                    {.name = "llm", .tp = 2, .cp = 1, .pp = 2}},
         .n_branches = 2,
+        .llm = 1,
         .dp = 2,
         .zero = 1
     };

@@ -36,7 +36,8 @@ static void draw_model(struct model *m)
     static const char *const names[] = {"a", "v", "llm"};
     bool feeds = false;
     memset(m, 0, sizeof(*m));
-    m->problem = (struct cs_search_problem){.n_branches = 3, .n_ranks = 64, .ranks_per_node = 64};
+    m->problem =
+        (struct cs_search_problem){.n_branches = 3, .llm = 2, .n_ranks = 64, .ranks_per_node = 64};
     m->problem.link_bytes_per_s = draw(0, 1) ? 1000000000 : 0;
     m->problem.link_latency_ns = 3;
     m->problem.net_bytes_per_s = 1000000000;

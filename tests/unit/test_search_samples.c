@@ -53,6 +53,7 @@ static void make(struct model *m)
                     .option = &m->option[1],
                     .rows = 200}},
         .n_branches = 2,
+        .llm = 1,
         .n_ranks = 6,
         .ranks_per_node = 8
     };

@@ -39,6 +39,7 @@ static void make(struct worked *w, bool redoes)
         .branch = {{.name = "vision", .n_layers = ENC, .n_options = 1, .option = &w->option[0]},
                    {.name = "llm", .n_layers = LLM, .n_options = 1, .option = &w->option[1]}},
         .n_branches = 2,
+        .llm = 1,
         .n_ranks = 4,
         .ranks_per_node = 4
     };

@@ -88,6 +88,7 @@ static int make_model(void **state)
                                  .branches = m->branch,
                                  .n_modules = MODULES,
                                  .n_branches = 2,
+                                 .llm = 1,
                                  .n_encoders = 1,
                                  .is_tied = true};
     m->graph.params = CS_NEW_ARRAY(m->arena, struct cs_param, 400);

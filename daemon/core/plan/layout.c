@@ -100,7 +100,7 @@ bool cs_layout_stays_in_nodes(const struct cs_layout *layout, int32_t devices_pe
 static enum cs_status check_place(const struct cs_layout *layout, int32_t b, struct cs_err *err)
 {
     const struct cs_branch_layout *at = &layout->branch[b];
-    const struct cs_branch_layout *llm = &layout->branch[layout->n_branches - 1];
+    const struct cs_branch_layout *llm = &layout->branch[layout->llm];
     int32_t block = llm->tp * llm->cp, own = cs_layout_dp(layout, b), its = layout->dp;
     if (at->ep > 1)
         return cs_fail(err, CS_PLAN,

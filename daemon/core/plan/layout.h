@@ -33,7 +33,7 @@ struct cs_branch_layout {
 
 struct cs_layout {
     struct cs_branch_layout branch[CS_LAYOUT_MAX_BRANCHES];
-    int32_t n_branches;
+    int32_t n_branches, llm; /* llm: which branch is the LLM */
     int32_t dp;
     int32_t zero;        /* 1: optimizer, 2: and gradients, 3: and weights sharded; 0: nothing */
     bool may_leave_node; /* a tp * cp group may reach over nodes */

@@ -16,8 +16,7 @@ static int32_t parts_on_llm(const struct cs_search_problem *problem, int32_t b, 
                             int32_t llm_option)
 {
     const struct cs_search_option *own = &problem->branch[b].option[option];
-    const struct cs_search_option *its =
-        &problem->branch[problem->n_branches - 1].option[llm_option];
+    const struct cs_search_option *its = &problem->branch[problem->llm].option[llm_option];
     return its->tp * its->cp / (own->tp * own->cp);
 }
 
@@ -26,7 +25,7 @@ struct cs_share cs_candidate_share(const struct cs_search_problem *problem,
 {
     int32_t parts = 1, times = 1;
     if (c->place[b] == CS_PLACE_COLOCATED)
-        parts = parts_on_llm(problem, b, c->option[b], c->option[problem->n_branches - 1]);
+        parts = parts_on_llm(problem, b, c->option[b], c->option[problem->llm]);
     else if (c->place[b] == CS_PLACE_OWN && c->own_dp[b] > c->dp)
         parts = c->own_dp[b] / c->dp;
     else if (c->place[b] == CS_PLACE_OWN)
@@ -57,10 +56,15 @@ int cs_search_next_zero(unsigned zeros, int zero)
 
 int32_t cs_candidate_modality(const struct cs_search_problem *problem, const struct cs_candidate *c)
 {
-    for (int32_t b = 1; b < problem->n_branches - 1; b++)
-        if (c->place[b] != c->place[0])
+    int32_t first = -1;
+    for (int32_t b = 0; b < problem->n_branches; b++) {
+        if (b == problem->llm)
+            continue;
+        first = first < 0 ? b : first;
+        if (c->place[b] != c->place[first])
             return CS_SEARCH_MIXED;
-    return problem->n_branches > 1 ? c->place[0] : CS_PLACE_OWN;
+    }
+    return first >= 0 ? c->place[first] : CS_PLACE_OWN;
 }
 
 int64_t cs_search_layer_ns(const struct cs_search_layer *layer, enum cs_search_cut cut)

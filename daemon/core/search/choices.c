@@ -51,7 +51,7 @@ static bool is_tried(int32_t pp)
 
 static bool is_llm(const struct maker *m)
 {
-    return m->branch == m->problem->n_branches - 1;
+    return m->branch == m->problem->llm;
 }
 
 static bool is_allowed(const struct maker *m, const struct cs_search_option *o)

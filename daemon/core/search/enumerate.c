@@ -57,14 +57,16 @@ static void offer(struct walk *w, const struct cs_candidate *candidate)
     out->n = n + 1;
 }
 
-/* of the branches from `first` on: a lower bound of what more branches make of it */
+/* of the LLM and the encoders from `first` on: a lower bound of what more of them make of it */
 static int64_t score(const struct walk *w, int32_t first)
 {
-    int32_t llm = w->problem->n_branches - 1;
+    int32_t llm = w->problem->llm;
     const struct pick *l = &w->pick[llm];
     int64_t worst = l->worst_ns, chain = 0, shared = 0, repeated = 0, slots = w->slots;
     int64_t slowest = 0, pp = l->c->pp;
-    for (int32_t b = first; b < llm; b++) {
+    for (int32_t b = first; b < w->problem->n_branches; b++) {
+        if (b == llm)
+            continue;
         const struct pick *e = &w->pick[b];
         switch ((enum cs_placement)e->c->place) {
         case CS_PLACE_COLOCATED:
@@ -127,7 +129,7 @@ static int64_t state_bytes(const struct walk *w, int32_t b, int zero)
 static int64_t average_bytes(const struct walk *w, int32_t b, int zero)
 {
     const struct pick *p = &w->pick[b];
-    int32_t llm = w->problem->n_branches - 1, pp = p->c->pp;
+    int32_t llm = w->problem->llm, pp = p->c->pp;
     int64_t alive = 1, halves = pp + 1 + (b == llm ? 0 : 2 * w->pick[llm].c->pp);
     if (!w->is_small) {
         alive = halves < 2 * w->slots ? halves : 2 * (int64_t)w->slots;
@@ -177,11 +179,11 @@ static void add_zero_ns(struct walk *w, int32_t b)
 /* Whole encoders beside a stage of the LLM; raises their zero level while that is needed. */
 static bool shared_fit(struct walk *w)
 {
-    int32_t llm = w->problem->n_branches - 1;
+    int32_t llm = w->problem->llm;
     int64_t cap = w->problem->mem_bytes, base = average_bytes(w, llm, w->pick[llm].zero);
-    for (int32_t e = 0; e < llm; e++) {
+    for (int32_t e = 0; e < w->problem->n_branches; e++) {
         struct pick *p = &w->pick[e];
-        if (p->c->place == CS_PLACE_OWN)
+        if (e == llm || p->c->place == CS_PLACE_OWN)
             continue;
         while (cap > 0 && base + state_bytes(w, e, p->zero) + p->saved_bytes > cap) {
             int next = cs_search_next_zero(w->options->zeros, p->zero);
@@ -231,7 +233,7 @@ static void pick_branch(struct walk *w, int32_t b, int32_t ranks);
 static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
 {
     struct pick *p = &w->pick[b];
-    int32_t llm = w->problem->n_branches - 1, fixed = w->options->fix[b].dp, parts = 1;
+    int32_t llm = w->problem->llm, fixed = w->options->fix[b].dp, parts = 1;
     if (fixed <= 0 && c->place == CS_PLACE_OWN && b != llm)
         fixed = w->options->dp;
     *p = (struct pick){.c = c,
@@ -260,6 +262,13 @@ static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
     return (parts == 1 || parts <= w->problem->branch[b].n_items) && (fixed <= 0 || fixed == p->dp);
 }
 
+/* After the LLM its encoders, from the last to the first; -1: all are picked. */
+static int32_t next_branch(const struct walk *w, int32_t b)
+{
+    int32_t next = b == w->problem->llm ? w->problem->n_branches - 1 : b - 1;
+    return next == w->problem->llm ? next - 1 : next;
+}
+
 static void pick_choice(struct walk *w, int32_t b, const struct cs_choice *c, int32_t ranks)
 {
     bool is_own = c->place == CS_PLACE_OWN;
@@ -274,9 +283,10 @@ static void pick_choice(struct walk *w, int32_t b, const struct cs_choice *c, in
         add_zero_ns(w, b);
     else /* with the others, once the rank is full */
         w->pick[b].zero = cs_search_next_zero(w->options->zeros, -1);
-    if (w->out->n == w->keep && score(w, b) > w->out->best[w->keep - 1].score_ns)
+    int32_t first = b == w->problem->llm ? w->problem->n_branches : b;
+    if (w->out->n == w->keep && score(w, first) > w->out->best[w->keep - 1].score_ns)
         return; /* no better than what is kept */
-    pick_branch(w, b - 1, (int32_t)total);
+    pick_branch(w, next_branch(w, b), (int32_t)total);
 }
 
 /* the LLM first: colocated encoders live on its ranks */
@@ -300,7 +310,7 @@ static void deal_ranks(struct walk *w)
     for (int32_t b = 0; b < n; b++) {
         const struct cs_search_branch *branch = &w->problem->branch[b];
         work[b] = w->options->work[b];
-        for (int32_t i = 0; i < branch->n_layers && w->options->work[n - 1] <= 0; i++)
+        for (int32_t i = 0; i < branch->n_layers && w->options->work[w->problem->llm] <= 0; i++)
             work[b] += (double)cs_search_layer_ns(&branch->option[0].layer[i], CS_CUT_TRUE);
     }
     cs_planner_deal(work, n, w->problem->n_ranks / w->dp, w->share);
@@ -321,7 +331,7 @@ static void walk_all(struct walk *w)
     const struct cs_search_options *options = w->options;
     int32_t most =
         w->problem->n_ranks < options->batch_slots ? w->problem->n_ranks : options->batch_slots;
-    int32_t llm = w->problem->n_branches - 1;
+    int32_t llm = w->problem->llm;
     int32_t fixed = options->fix[llm].dp > 0 ? options->fix[llm].dp : options->dp;
     for (int32_t dp = most; dp >= 1; dp--) {
         if (fixed > 0 ? dp != fixed : options->batch_slots % dp != 0)
@@ -331,7 +341,7 @@ static void walk_all(struct walk *w)
         w->slots = (options->batch_slots + dp - 1) / dp;
         if (w->rules->is_proportional)
             deal_ranks(w);
-        pick_branch(w, w->problem->n_branches - 1, 0);
+        pick_branch(w, w->problem->llm, 0);
     }
 }
 

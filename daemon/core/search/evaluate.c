@@ -19,6 +19,7 @@ static void describe(const struct cs_trial *t, struct cs_search_plan *plan)
                                     .score_ns = c->score_ns};
     struct cs_layout *layout = &plan->layout;
     layout->n_branches = t->problem->n_branches;
+    layout->llm = t->problem->llm;
     layout->dp = c->dp;
     layout->zero = c->zero[t->llm];
     layout->may_leave_node = t->options->may_leave_node;
@@ -119,7 +120,7 @@ enum cs_status cs_search_evaluate(const struct cs_search_problem *problem,
                                   const struct cs_search_options *options, struct cs_found *found,
                                   struct cs_arena *arena, int64_t *nearest, struct cs_err *err)
 {
-    bool is_cut = found->sizes[problem->n_branches - 1] != NULL;
+    bool is_cut = found->sizes[problem->llm] != NULL;
     enum cs_status status = CS_OK;
     found->plan = CS_NEW(arena, struct cs_search_plan);
     for (;;) {

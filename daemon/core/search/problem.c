@@ -310,6 +310,7 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                        &missing, err));
     struct cs_search_problem *problem = CS_NEW(arena, struct cs_search_problem);
     *problem = (struct cs_search_problem){.n_branches = graph->n_branches,
+                                          .llm = graph->llm,
                                           .n_ranks = cluster->n_nodes * cluster->devices_per_node,
                                           .ranks_per_node = cluster->devices_per_node,
                                           .mem_bytes = cluster->device->mem_bytes,

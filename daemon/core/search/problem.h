@@ -51,8 +51,8 @@ struct cs_search_optimizer {
 };
 
 struct cs_search_problem {
-    struct cs_search_branch branch[CS_SEARCH_MAX_BRANCHES]; /* the LLM is the last one */
-    int32_t n_branches;
+    struct cs_search_branch branch[CS_SEARCH_MAX_BRANCHES]; /* in dataflow order */
+    int32_t n_branches, llm;                                /* llm: which branch is the LLM */
     int32_t n_ranks, ranks_per_node;
     int64_t mem_bytes;                         /* of a rank, 0: no bound */
     int64_t bytes_per_s;                       /* memory; 0: an optimizer that was not measured

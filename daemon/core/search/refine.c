@@ -126,7 +126,7 @@ void cs_search_refine(const struct cs_search_problem *problem,
     const struct cs_candidate *c = &found->candidate;
     for (int32_t b = 0; b < problem->n_branches; b++) {
         if (c->place[b] == CS_PLACE_OWN)
-            r.n_stages[b] = c->pp[b] * (b == problem->n_branches - 1 ? found->chunks : 1);
+            r.n_stages[b] = c->pp[b] * (b == problem->llm ? found->chunks : 1);
         r.sizes[b] = CS_NEW_ARRAY(arena, int, r.n_stages[b] + 1);
     }
     if (count_cuts(&r) <= ALL_CUTS && found->plan->n_stages * found->plan->slots <= 256) {

@@ -183,9 +183,9 @@ int32_t cs_samples_least_batch(const struct cs_search_problem *problem,
 static void add_loads(const struct cs_search_problem *problem, const int32_t *rows, int32_t n,
                       const struct cs_assign_result *dealt, struct cs_search_loads *out)
 {
-    int32_t llm = problem->n_branches - 1;
+    int32_t llm = problem->llm;
     for (int32_t i = 0; i < n; i++)
-        for (int32_t b = 0; b <= llm; b++) {
+        for (int32_t b = 0; b < problem->n_branches; b++) {
             double work = work_of(&problem->branch[b], rows[(int64_t)i * problem->n_branches + b]);
             int64_t base = (int64_t)dealt->replica[i] * out->slots;
             int64_t encoded = base + dealt->slot[i], consumed = base + dealt->llm_slot[i];
@@ -201,15 +201,15 @@ enum cs_status cs_samples_deal(const struct cs_search_problem *problem,
                                struct cs_arena *arena, struct cs_search_loads *out,
                                struct cs_err *err)
 {
-    int32_t n = batches->n_samples, llm = problem->n_branches - 1;
+    int32_t n = batches->n_samples, llm = problem->llm;
     const int32_t *rows = &batches->rows[(int64_t)batch * n * batches->n_branches];
     double *enc = CS_NEW_ARRAY(arena, double, n + 1), *dec = CS_NEW_ARRAY(arena, double, n + 1);
     double full[CS_SEARCH_MAX_BRANCHES];
     struct cs_assign_result dealt;
-    for (int32_t b = 0; b <= llm; b++)
+    for (int32_t b = 0; b < problem->n_branches; b++)
         full[b] = full_ns(&problem->branch[b]);
     for (int32_t i = 0; i < n; i++)
-        for (int32_t b = 0; b <= llm; b++) {
+        for (int32_t b = 0; b < problem->n_branches; b++) {
             double ns =
                 full[b] * work_of(&problem->branch[b], rows[(int64_t)i * batches->n_branches + b]);
             *(b == llm ? &dec[i] : &enc[i]) += ns;
@@ -224,7 +224,7 @@ enum cs_status cs_samples_deal(const struct cs_search_problem *problem,
     if (rules->defers && slots > 1 && slots <= CS_DEFER_SLOTS)
         CS_TRY(cs_defer(&samples, arena, &dealt, err));
     *out = (struct cs_search_loads){.replicas = replicas, .slots = slots};
-    for (int32_t b = 0; b <= llm; b++) {
+    for (int32_t b = 0; b < problem->n_branches; b++) {
         out->fwd[b] = CS_NEW_ARRAY(arena, double, (int64_t)replicas *slots);
         out->bwd[b] = CS_NEW_ARRAY(arena, double, (int64_t)replicas *slots);
     }

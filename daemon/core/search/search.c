@@ -69,8 +69,8 @@ struct searcher {
 static bool has_place(const struct searcher *s, const struct cs_candidate *c,
                       enum cs_placement place)
 {
-    for (int32_t b = 0; b + 1 < s->problem->n_branches; b++)
-        if (c->place[b] == (uint8_t)place)
+    for (int32_t b = 0; b < s->problem->n_branches; b++)
+        if (b != s->problem->llm && c->place[b] == (uint8_t)place)
             return true;
     return false;
 }
@@ -124,7 +124,7 @@ static bool try_schedule(struct searcher *s, const struct cs_candidate *candidat
 static bool try_layout(struct searcher *s, const struct cs_candidate *candidate)
 {
     bool works = false, is_tried = false;
-    int32_t llm = s->problem->n_branches - 1, fixed = s->options.fix[llm].vpp;
+    int32_t llm = s->problem->llm, fixed = s->options.fix[llm].vpp;
     for (int i = 0; i < CS_SCHEDULES; i++) {
         if (!orders(s, i, candidate))
             continue;
@@ -145,7 +145,7 @@ static bool try_layout(struct searcher *s, const struct cs_candidate *candidate)
 static bool has_same_llm(const struct searcher *s, const struct cs_candidate *a,
                          const struct cs_candidate *b)
 {
-    int32_t llm = s->problem->n_branches - 1;
+    int32_t llm = s->problem->llm;
     return a->dp == b->dp && a->option[llm] == b->option[llm] && a->pp[llm] == b->pp[llm] &&
            memcmp(a->place, b->place, sizeof a->place) == 0;
 }
@@ -299,7 +299,7 @@ static enum cs_status weigh_branches(struct searcher *s, struct cs_err *err)
     enum { MANY = 4096 };
 
     CS_TRY(cs_samples_check(s->problem, s->options.samples, err));
-    if (s->options.work[s->problem->n_branches - 1] <= 0)
+    if (s->options.work[s->problem->llm] <= 0)
         cs_samples_work(s->problem, s->options.samples, 0, MANY, s->options.work);
     return CS_OK;
 }
@@ -449,12 +449,12 @@ static enum cs_status check_options(const struct cs_search_problem *problem,
 {
     if (o->batch_slots < 1 || o->batch_slots > 1 << 20)
         return cs_fail(err, CS_PLAN, "batch_slots is %d: 1 to %d", o->batch_slots, 1 << 20);
-    int32_t own = o->fix[problem->n_branches - 1].dp, dp = own > 0 ? own : o->dp;
+    int32_t own = o->fix[problem->llm].dp, dp = own > 0 ? own : o->dp;
     if (dp > o->batch_slots)
         return cs_fail(err, CS_PLAN, "dp = %d replicas, but a step has %d slots; lower dp", dp,
                        o->batch_slots);
     for (int32_t b = 0; b < problem->n_branches; b++) {
-        bool is_llm = b == problem->n_branches - 1;
+        bool is_llm = b == problem->llm;
         if (!is_llm && o->fix[b].vpp > 1)
             return cs_fail(err, CS_PLAN,
                            "parallel.%s.vpp = %d: only stages of the LLM are cut in chunks; leave "

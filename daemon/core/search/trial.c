@@ -57,7 +57,7 @@ void cs_trial_start(struct cs_trial *t, const struct cs_search_problem *problem,
                            .options = options,
                            .found = found,
                            .c = &found->candidate,
-                           .llm = problem->n_branches - 1,
+                           .llm = problem->llm,
                            .chunks = found->chunks,
                            .scratch = scratch};
     t->slots = (options->batch_slots + t->c->dp - 1) / t->c->dp;
