@@ -543,7 +543,10 @@ static void open_encoder(struct encoder_run *e)
     need(cs_stage_new(e->f.made.graph, &plan, e->f.trainer->params, 0, &e->stage, &err), &err);
     struct cs_input *in = &e->f.trainer->inputs[0];
     cs_test_step_new(&e->f.step, &e->f.made.plan->budget, 1, 0);
-    e->f.step.slot[0].head->n_items[0] = e->f.step.manifest.n_items[0][0] = e->f.n_pictures;
+    const struct cs_item_shape picture = cs_slot_largest_item(&e->f.step.budget, 0);
+    for (int i = 0; i < e->f.n_pictures; i++)
+        assert_non_null(cs_slot_add_item(&e->f.step.slot[0], &e->f.step.budget, 0, &picture, NULL));
+    cs_manifest_note(&e->f.step.manifest, 0, &e->f.step.slot[0]);
     need(cs_input_prepare(in, e->f.trainer->tables, &e->f.step.manifest, 0, &e->f.step.slot[0],
                           CS_INPUT_PIXELS | CS_INPUT_ROWS, &err),
          &err);
