@@ -229,6 +229,15 @@ static void check_devices(lua_State *L, struct cs_lua_value *value, bool keeps_b
     cs_lua_build_graph(L, "cs.job", value, false);
 }
 
+/* model and plan of a cs.plan as those of a job, which the rest is added to */
+static json_t *job_document(const json_t *plan)
+{
+    const json_t *model = json_object_get(plan, "model");
+    return json_pack("{s:s s:{s:O s:O} s:o}", "schema", "cornstarch.job/1", "model", "modules",
+                     json_object_get(model, "modules"), "rules", json_object_get(model, "rules"),
+                     "plan", json_deep_copy(json_object_get(plan, "plan")));
+}
+
 static int call_job(lua_State *L)
 {
     const struct cs_lua_function *f = &functions[F_JOB];
@@ -239,8 +248,7 @@ static int call_job(lua_State *L)
     const struct cs_lua_value *lr = cs_lua_args_value(L, "lr");
     struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_JOB, NULL);
     int self = lua_gettop(L);
-    json_t *document = cs_lua_preview_document(json_object_get(plan->json, "model"),
-                                               json_object_get(plan->json, "plan"));
+    json_t *document = job_document(plan->json);
     value->json = document;
     json_object_set_new(document, "name", json_string(cs_lua_args_string(L, "name", name)));
     json_object_set_new(document, "seed", json_integer(cs_lua_args_int(L, "seed", 0)));

@@ -92,13 +92,30 @@ static int call_config(lua_State *L)
 
 /* cs.search */
 
-/* the document of a job with the stand-in of one stage per branch */
+/* {branch: {}} for every branch: one stage each, which is what a search begins with */
+static json_t *all_branches(const json_t *model)
+{
+    json_t *parallel = json_object(), *module;
+    size_t i;
+    json_array_foreach(json_object_get(model, "modules"), i, module)
+    {
+        const char *name = json_string_value(json_object_get(module, "name"));
+        char branch[128];
+        if (name == NULL)
+            continue;
+        snprintf(branch, sizeof(branch), "%.*s", (int)strcspn(name, "."), name);
+        json_object_set_new(parallel, branch, json_object());
+    }
+    return parallel;
+}
+
 static json_t *make_document(lua_State *L, const json_t *model)
 {
     const struct cs_lua_value *cluster = cs_lua_args_value(L, "cluster");
     json_t *rows = cs_lua_args_json(L, "encoder_rows", &functions[F_SEARCH]);
+    json_t *plan = json_pack("{s:o}", "parallel", all_branches(model));
     json_t *document = cs_lua_preview_document(model, NULL);
-    json_t *plan = json_object_get(document, "plan");
+    json_object_set_new(document, "plan", plan);
     if (cluster)
         json_object_set(plan, "cluster", cluster->json);
     json_object_set_new(plan, "seq_tokens", json_integer(cs_lua_args_int(L, "seq_tokens", 8)));

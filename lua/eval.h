@@ -21,7 +21,7 @@ enum cs_script_kind {
 
 struct cs_script_result {
     enum cs_script_kind kind;
-    json_t *document; /* job: the spec; plan: a document with stand-ins for data; sweep:
+    json_t *document; /* job: the spec; plan: a preview (cs_spec_read_preview); sweep:
                        * cornstarch.plans/1; else NULL; owned */
     int32_t ranks;    /* job: of its plan */
 };

@@ -143,7 +143,7 @@ static enum cs_status make(const json_t *document, const struct cs_here *here,
                            struct cs_plan **plan, struct cs_err *err)
 {
     struct cs_cluster cluster;
-    CS_TRY(cs_spec_read(document, arena, spec, err));
+    CS_TRY(cs_spec_read_preview(document, arena, spec, err));
     CS_TRY(cs_graph_build(*spec, true, arena, graph, err));
     CS_TRY(cs_cluster_read_here((*spec)->cluster, here, &cluster, err));
     CS_TRY(cs_plan_make(*spec, *graph, &cluster, arena, plan, err));

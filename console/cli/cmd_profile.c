@@ -58,7 +58,7 @@ struct model {
 static enum cs_status read_model(const json_t *document, const struct cs_here *here,
                                  struct model *m, struct cs_err *err)
 {
-    CS_TRY(cs_spec_read(document, m->arena, &m->spec, err));
+    CS_TRY(cs_spec_read_preview(document, m->arena, &m->spec, err));
     CS_TRY(cs_graph_build(m->spec, true, m->arena, &m->graph, err));
     CS_TRY(cs_cluster_read_here(m->spec->cluster, here, &m->cluster, err));
     return cs_plan_budget(m->spec, m->graph, &m->budget, err);

@@ -27,7 +27,7 @@ static void fill_stages(struct cs_store *store, const struct cs_plan *plan, bool
 static enum cs_status read_spec(struct cs_store *store, struct cs_err *err)
 {
     struct cs_store_model *model = &store->model;
-    CS_TRY(cs_spec_read(model->spec_json, model->arena, &model->spec, err));
+    CS_TRY(cs_spec_read_preview(model->spec_json, model->arena, &model->spec, err));
     CS_TRY(cs_graph_build(model->spec, true, model->arena, &model->graph, err));
     json_t *here = json_string("here");
     enum cs_status status = cs_cluster_read_here(model->spec->cluster ? model->spec->cluster : here,

@@ -114,6 +114,48 @@ static void edges_follow_the_feeds(void **state)
     done(&m);
 }
 
+/* Model and plan part of a job, read alone or as a preview, make the plan that the job makes. */
+static void parts_of_a_spec_make_the_plan_of_the_whole(void **state)
+{
+    (void)state;
+    struct made m;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan;
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 8};
+    make(&m, &(struct cs_test_spec){.vision_pp = 2, .llm_pp = 2, .rules = "train:vision.*"});
+    json_t *model = json_object_get(m.root, "model"), *request = json_object_get(m.root, "plan");
+    if (cs_spec_read_model(model, m.arena, &spec, &m.err) != CS_OK)
+        fail_msg("%s", m.err.text);
+    assert_int_equal(cs_graph_build(spec, true, m.arena, &graph, &m.err), CS_OK);
+    assert_int_equal(graph->n_trained, m.graph->n_trained);
+    assert_int_equal(spec->n_parallel, 0);
+    assert_string_equal(spec->state, "fp32");
+    if (cs_spec_read_plan(request, m.arena, spec, &m.err) != CS_OK ||
+        cs_plan_make(spec, graph, &cluster, m.arena, &plan, &m.err) != CS_OK)
+        fail_msg("%s", m.err.text);
+    assert_string_equal(plan->hash, m.plan->hash);
+
+    json_t *preview = json_pack("{s:s s:s s:O s:O}", "schema", "cornstarch.preview/1", "name", "x",
+                                "model", model, "plan", request);
+    if (cs_spec_read_preview(preview, m.arena, &spec, &m.err) != CS_OK ||
+        cs_plan_make(spec, graph, &cluster, m.arena, &plan, &m.err) != CS_OK)
+        fail_msg("%s", m.err.text);
+    assert_string_equal(plan->hash, m.plan->hash);
+    assert_string_equal(spec->name, "x");
+    json_object_set_new(preview, "data", json_object());
+    assert_int_equal(cs_spec_read_preview(preview, m.arena, &spec, &m.err), CS_INVALID);
+    assert_non_null(strstr(m.err.text, "data is no key of a preview"));
+    json_object_del(preview, "data");
+    json_array_append_new(json_object_get(model, "rules"),
+                          json_pack("{s:s s:s}", "op", "thaw", "glob", "*"));
+    assert_int_equal(cs_spec_read_preview(preview, m.arena, &spec, &m.err), CS_INVALID);
+    assert_non_null(strstr(m.err.text, "model.rules[1].op"));
+    assert_int_equal(cs_spec_read_preview(m.root, m.arena, &spec, &m.err), CS_INVALID);
+    json_decref(preview);
+    done(&m);
+}
+
 static void every_layer_is_on_one_stage(void **state)
 {
     (void)state;
@@ -640,6 +682,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(encoders_come_first_then_the_llm),
         cmocka_unit_test(edges_follow_the_feeds),
+        cmocka_unit_test(parts_of_a_spec_make_the_plan_of_the_whole),
         cmocka_unit_test(every_layer_is_on_one_stage),
         cmocka_unit_test(colocated_puts_all_on_one_rank),
         cmocka_unit_test(frozen_encoder_has_no_backward_but_its_projector_has),

@@ -89,13 +89,12 @@ static enum cs_status read_module(const struct cs_spec_reader *reader, const jso
     return CS_OK;
 }
 
-static enum cs_status read_model(const struct cs_spec_reader *reader, const json_t *root,
+static enum cs_status read_model(const struct cs_spec_reader *reader, const json_t *model,
                                  struct cs_spec *spec)
 {
-    const json_t *model, *modules, *rules;
+    const json_t *modules, *rules;
     json_t *item;
     size_t i;
-    CS_TRY(cs_spec_child(reader, "", root, "model", false, &model));
     CS_TRY(cs_spec_read_object(reader, "model", "model", NULL, model, spec));
     CS_TRY(cs_spec_child(reader, "model", model, "modules", true, &modules));
     CS_TRY(cs_spec_child(reader, "model", model, "rules", true, &rules));
@@ -117,7 +116,8 @@ static enum cs_status read_model(const struct cs_spec_reader *reader, const json
         CS_TRY(cs_spec_read_object(reader, "model.rules[]", where, NULL, item,
                                    &spec->rules[spec->n_rules++]));
     }
-    return CS_OK;
+    CS_TRY(cs_spec_check_modules(reader, spec));
+    return cs_spec_check_rules(reader, spec);
 }
 
 static struct cs_spec_parallel *find_branch(struct cs_spec *spec, const char *branch)
@@ -154,13 +154,12 @@ static enum cs_status read_encoder_rows(const struct cs_spec_reader *reader, con
     return CS_OK;
 }
 
-static enum cs_status read_plan(const struct cs_spec_reader *reader, const json_t *root,
+static enum cs_status read_plan(const struct cs_spec_reader *reader, const json_t *plan,
                                 struct cs_spec *spec)
 {
-    const json_t *plan, *parallel;
+    const json_t *parallel;
     const char *name;
     json_t *item;
-    CS_TRY(cs_spec_child(reader, "", root, "plan", false, &plan));
     CS_TRY(cs_spec_read_object(reader, "plan", "plan", NULL, plan, spec));
     CS_TRY(cs_spec_child(reader, "plan", plan, "parallel", false, &parallel));
     json_object_foreach((json_t *)(uintptr_t)parallel, name, item)
@@ -172,7 +171,8 @@ static enum cs_status read_plan(const struct cs_spec_reader *reader, const json_
         const char *where = cs_arena_printf(reader->arena, "plan.parallel.%s", name);
         CS_TRY(cs_spec_read_object(reader, "plan.parallel.*", where, NULL, item, out));
     }
-    return read_encoder_rows(reader, plan, spec);
+    CS_TRY(read_encoder_rows(reader, plan, spec));
+    return cs_spec_check_parallel(reader, spec);
 }
 
 /* A group whose keys go straight into struct cs_spec; absent: all its defaults. */
@@ -214,15 +214,85 @@ enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct c
     CS_TRY(hash_document(root, spec->hash, err));
     spec->root = root;
     CS_TRY(cs_spec_read_object(&reader, "", "", NULL, root, spec));
-    CS_TRY(read_model(&reader, root, spec));
-    CS_TRY(cs_spec_check_modules(&reader, spec));
-    CS_TRY(read_plan(&reader, root, spec));
+    CS_TRY(read_model(&reader, json_object_get(root, "model"), spec));
+    CS_TRY(read_plan(&reader, json_object_get(root, "plan"), spec));
     CS_TRY(read_data(&reader, root, spec));
     CS_TRY(read_group(&reader, root, "optimizer", spec));
     CS_TRY(read_group(&reader, root, "lr", spec));
     CS_TRY(read_group(&reader, root, "checkpoint", spec));
-    CS_TRY(cs_spec_check(&reader, spec));
+    CS_TRY(cs_spec_check_hash(&reader, spec));
     CS_TRY(hash_trained(root, spec, err));
+    *out = spec;
+    return CS_OK;
+}
+
+enum cs_status cs_spec_read_model(const json_t *model, struct cs_arena *arena,
+                                  struct cs_spec **out, struct cs_err *err)
+{
+    static const char *const groups[] = {"", "plan", "optimizer", "lr", "checkpoint"};
+    const struct cs_spec_reader reader = {.arena = arena, .err = err};
+    struct cs_spec *spec = CS_NEW(arena, struct cs_spec);
+    CS_TRY(hash_document(model, spec->hash, err));
+    for (size_t i = 0; i < CS_ARRAY_LEN(groups); i++)
+        cs_spec_defaults(groups[i], spec);
+    spec->root = model;
+    spec->steps = spec->batch_samples = 1;
+    CS_TRY(read_model(&reader, model, spec));
+    *out = spec;
+    return CS_OK;
+}
+
+enum cs_status cs_spec_read_plan(const json_t *plan, struct cs_arena *arena, struct cs_spec *spec,
+                                 struct cs_err *err)
+{
+    const struct cs_spec_reader reader = {.arena = arena, .err = err};
+    return read_plan(&reader, plan, spec);
+}
+
+static bool is_preview(const json_t *root)
+{
+    const char *schema = json_string_value(json_object_get(root, "schema"));
+    return schema != NULL && strcmp(schema, "cornstarch.preview/1") == 0;
+}
+
+static enum cs_status check_preview_keys(const json_t *root, struct cs_err *err)
+{
+    static const char *const known[] = {"schema", "name", "model", "plan", "optimizer"};
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)root, key, value)
+    {
+        size_t i = 0;
+        while (i < CS_ARRAY_LEN(known) && strcmp(known[i], key) != 0)
+            i++;
+        if (i == CS_ARRAY_LEN(known))
+            return cs_fail(err, CS_INVALID,
+                           "%.100s is no key of a preview; known here: schema, name, model, plan, "
+                           "optimizer",
+                           key);
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_spec_read_preview(const json_t *root, struct cs_arena *arena,
+                                    struct cs_spec **out, struct cs_err *err)
+{
+    const struct cs_spec_reader reader = {.arena = arena, .err = err};
+    const json_t *plan = json_object_get(root, "plan");
+    const char *name = json_string_value(json_object_get(root, "name"));
+    struct cs_spec *spec = NULL;
+    if (!is_preview(root))
+        return cs_spec_read(root, arena, out, err);
+    CS_TRY(check_preview_keys(root, err));
+    CS_TRY(cs_spec_read_model(json_object_get(root, "model"), arena, &spec, err));
+    CS_TRY(hash_document(root, spec->hash, err));
+    spec->root = root;
+    if (name != NULL)
+        spec->name = cs_arena_strdup(arena, name);
+    if (plan != NULL)
+        CS_TRY(cs_spec_read_plan(plan, arena, spec, err));
+    if (json_object_get(root, "optimizer") != NULL)
+        CS_TRY(read_group(&reader, root, "optimizer", spec));
     *out = spec;
     return CS_OK;
 }

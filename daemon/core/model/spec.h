@@ -154,6 +154,17 @@ json_t *cs_spec_with_layout(const json_t *job, const json_t *from);
 /* Ranks that the request asks for, over all replicas: what a reader knows that does not plan. */
 int64_t cs_spec_ranks(const struct cs_spec *spec);
 
+/* The parts alone, for what is made before there is a job: the model part into a new spec whose other
+ * fields are defaults (one step of one sample), then the plan part into such a spec. Errors name the
+ * keys as they are called in a job: "model.modules[0].name". */
+enum cs_status cs_spec_read_model(const json_t *model, struct cs_arena *arena,
+                                  struct cs_spec **out, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_spec_read_plan(const json_t *plan, struct cs_arena *arena, struct cs_spec *spec,
+                                 struct cs_err *err) CS_NODISCARD;
+/* A job, or {schema: "cornstarch.preview/1", name, model, plan, optimizer}, of which only the model
+ * must be there: what graphs and plans are made from. */
+enum cs_status cs_spec_read_preview(const json_t *root, struct cs_arena *arena,
+                                    struct cs_spec **out, struct cs_err *err) CS_NODISCARD;
 /* Whether ranks of a device class ("cpu", "h100-80g" ...) compute in the precision that is asked
  * for, CPU ranks do in fp32 only, and keep the state of training as is asked for: in bf16 only
  * where they compute in it. CS_INVALID says what to do. */

@@ -200,7 +200,19 @@ enum cs_status cs_spec_check_branch(const struct cs_spec_reader *reader, const s
                    near != NULL ? "\"?" : "", list);
 }
 
-enum cs_status cs_spec_check(const struct cs_spec_reader *reader, const struct cs_spec *spec)
+enum cs_status cs_spec_check_rules(const struct cs_spec_reader *reader, const struct cs_spec *spec)
+{
+    for (int i = 0; i < spec->n_rules; i++) {
+        const char *problem = cs_glob_problem(spec->rules[i].glob);
+        if (problem != NULL)
+            return cs_fail(reader->err, CS_INVALID, "model.rules[%d].glob \"%s\": %s", i,
+                           spec->rules[i].glob, problem);
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_spec_check_parallel(const struct cs_spec_reader *reader,
+                                      const struct cs_spec *spec)
 {
     const char *names[CS_MAX_MODULES];
     int n = branch_names(reader, spec, names);
@@ -212,12 +224,11 @@ enum cs_status cs_spec_check(const struct cs_spec_reader *reader, const struct c
             return cs_fail(reader->err, CS_INVALID,
                            "plan.parallel.%s is missing: every branch needs its pp", names[i]);
     }
-    for (int i = 0; i < spec->n_rules; i++) {
-        const char *problem = cs_glob_problem(spec->rules[i].glob);
-        if (problem != NULL)
-            return cs_fail(reader->err, CS_INVALID, "model.rules[%d].glob \"%s\": %s", i,
-                           spec->rules[i].glob, problem);
-    }
+    return CS_OK;
+}
+
+enum cs_status cs_spec_check_hash(const struct cs_spec_reader *reader, const struct cs_spec *spec)
+{
     size_t len = strlen(spec->plan_hash);
     if (len != 0 && (len != 64 || strspn(spec->plan_hash, "0123456789abcdef") != 64))
         return cs_fail(reader->err, CS_INVALID,

@@ -11,8 +11,14 @@ enum cs_status cs_spec_check_modules(const struct cs_spec_reader *reader,
 /* plan.parallel.<name> names a branch of the model */
 enum cs_status cs_spec_check_branch(const struct cs_spec_reader *reader, const struct cs_spec *spec,
                                     const char *name) CS_NODISCARD;
-/* the rest: every branch has a layout, globs are well formed, the plan hash is one */
-enum cs_status cs_spec_check(const struct cs_spec_reader *reader,
-                             const struct cs_spec *spec) CS_NODISCARD;
+/* globs of rules are well formed */
+enum cs_status cs_spec_check_rules(const struct cs_spec_reader *reader,
+                                   const struct cs_spec *spec) CS_NODISCARD;
+/* every branch has a layout */
+enum cs_status cs_spec_check_parallel(const struct cs_spec_reader *reader,
+                                      const struct cs_spec *spec) CS_NODISCARD;
+/* the plan's hash is one, or empty */
+enum cs_status cs_spec_check_hash(const struct cs_spec_reader *reader,
+                                  const struct cs_spec *spec) CS_NODISCARD;
 
 #endif

@@ -287,6 +287,15 @@ enum cs_status cs_spec_read_object(const struct cs_spec_reader *reader, const ch
     return CS_OK;
 }
 
+void cs_spec_defaults(const char *group, void *base)
+{
+    int n = 0;
+    const struct cs_spec_key *keys = cs_spec_keys(&n);
+    for (int i = 0; i < n; i++)
+        if (is_in_group(&keys[i], group) && keys[i].fallback != NULL)
+            store_default(&keys[i], base);
+}
+
 enum cs_status cs_spec_child(const struct cs_spec_reader *reader, const char *where,
                              const json_t *object, const char *key, bool is_list,
                              const json_t **out)

@@ -30,6 +30,8 @@ struct cs_spec_reader {
 enum cs_status cs_spec_read_object(const struct cs_spec_reader *reader, const char *group,
                                    const char *where, const char *kind, const json_t *object,
                                    void *base) CS_NODISCARD;
+/* The defaults of a group into `base`; keys that must be given stay as they are. */
+void cs_spec_defaults(const char *group, void *base);
 /* The group object or list under key; NULL when absent or null and that is allowed. */
 enum cs_status cs_spec_child(const struct cs_spec_reader *reader, const char *where,
                              const json_t *object, const char *key, bool is_list,

@@ -393,7 +393,7 @@ static enum cs_status measure_all(struct measuring *m, const struct cs_device_cl
 static enum cs_status build(const json_t *document, struct cs_arena *arena, struct cs_spec **spec,
                             struct cs_graph **graph, struct cs_err *err)
 {
-    CS_TRY(cs_spec_read(document, arena, spec, err));
+    CS_TRY(cs_spec_read_preview(document, arena, spec, err));
     return cs_graph_build(*spec, true, arena, graph, err);
 }
 
