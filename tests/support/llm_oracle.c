@@ -13,7 +13,7 @@
 
 void cs_oracle_lay_out(struct cs_oracle *oracle, const struct cs_graph *graph, int64_t fill_rows)
 {
-    const struct cs_module *llm = &graph->modules[graph->n_modules - 1];
+    const struct cs_module *llm = cs_graph_llm(graph);
     int64_t at = 0;
     assert_int_equal(llm->kind, CS_MODULE_LLM);
     oracle->arch = &llm->arch;

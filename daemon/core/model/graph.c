@@ -313,3 +313,21 @@ enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, str
     *out = graph;
     return CS_OK;
 }
+
+static const struct cs_module *first_module(const struct cs_graph *graph, int32_t branch)
+{
+    return &graph->modules[graph->layers[graph->branches[branch].first_layer].module];
+}
+
+const struct cs_module *cs_graph_llm(const struct cs_graph *graph)
+{
+    return first_module(graph, graph->llm);
+}
+
+const struct cs_module *cs_graph_encoder(const struct cs_graph *graph, int32_t encoder)
+{
+    for (int32_t b = 0; b < graph->n_branches; b++)
+        if (b != graph->llm && graph->branches[b].encoder == encoder)
+            return first_module(graph, b);
+    return NULL;
+}

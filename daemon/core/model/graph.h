@@ -123,6 +123,10 @@ void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *
 int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer,
                            int64_t tokens, int64_t pairs, int64_t label_rows);
 
+/* The module of the LLM, that of an encoder; NULL: the graph has no such encoder. */
+const struct cs_module *cs_graph_llm(const struct cs_graph *graph);
+const struct cs_module *cs_graph_encoder(const struct cs_graph *graph, int32_t encoder);
+
 /* The layer's own module; its architecture has the blocks that are kept. */
 const struct cs_arch *cs_layer_arch(const struct cs_graph *graph, const struct cs_layer *layer);
 /* its kind among all kinds of attention of the graph (0 to n_attentions - 1), -1: none */

@@ -1,4 +1,5 @@
-/* Opening a source and loading samples. */
+/* Opens a data set with all that its samples need, and makes sample i: read, rendered, tokenized, with
+ * its pictures. */
 #include "input/data/source.h"
 
 #include <stdlib.h>
@@ -47,18 +48,13 @@ static enum cs_status open_processor(const struct cs_module *module, struct cs_p
     return CS_OK;
 }
 
-/* Encoders in the order of the graph's branches, which is that of the slots. */
+/* Encoders in the order of the graph, which is that of the slots. */
 static enum cs_status open_encoders(struct cs_source *s, const struct cs_graph *graph,
                                     const struct cs_slot_budget *budget, const char **tokens,
                                     struct cs_item_shape *items, struct cs_err *err)
 {
-    for (int b = 0; b < graph->n_branches; b++) {
-        int e = graph->branches[b].encoder;
-        const struct cs_module *module = NULL;
-        if (e < 0)
-            continue;
-        CS_ASSERT(e < CS_MAX_ENCODERS);
-        module = &graph->modules[graph->layers[graph->branches[b].first_layer].module];
+    for (int e = 0; e < graph->n_encoders; e++) {
+        const struct cs_module *module = cs_graph_encoder(graph, e);
         if (module->spec->token == NULL || module->spec->token[0] == '\0')
             return cs_fail(err, CS_INVALID, "module %s has no placeholder token", module->name);
         tokens[e] = module->spec->token;
@@ -75,17 +71,9 @@ static enum cs_status open_encoders(struct cs_source *s, const struct cs_graph *
                 "makes %d x %d with %d",
                 module->name, budget->enc[e].height, budget->enc[e].width, budget->enc[e].item_rows,
                 s->processor[e].height, s->processor[e].width, item->rows);
-        s->n_encoders = e + 1 > s->n_encoders ? e + 1 : s->n_encoders;
     }
+    s->n_encoders = graph->n_encoders;
     return CS_OK;
-}
-
-static const struct cs_module *llm_of(const struct cs_graph *graph)
-{
-    for (int m = 0; m < graph->n_modules; m++)
-        if (graph->modules[m].kind == CS_MODULE_LLM)
-            return &graph->modules[m];
-    return NULL;
 }
 
 static enum cs_status open_text(struct cs_source *s, const struct cs_module *llm,
@@ -115,9 +103,8 @@ static enum cs_status open_all(struct cs_source *s, const struct cs_spec *spec,
 {
     const char *tokens[CS_MAX_ENCODERS] = {0};
     struct cs_item_shape items[CS_MAX_ENCODERS] = {{0}};
-    const struct cs_module *llm = llm_of(graph);
+    const struct cs_module *llm = cs_graph_llm(graph);
 
-    CS_ASSERT(llm != NULL);
     CS_TRY(open_encoders(s, graph, budget, tokens, items, err));
     CS_TRY(open_text(s, llm, data, tokens, err));
     s->rules.seq_tokens = budget != NULL ? budget->seq_tokens : spec->seq_tokens;

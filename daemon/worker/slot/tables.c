@@ -6,23 +6,6 @@
 
 #include "worker/slot/slot.h"
 
-static const struct cs_module *find_llm(const struct cs_graph *graph)
-{
-    for (int32_t m = 0; m < graph->n_modules; m++)
-        if (graph->modules[m].kind == CS_MODULE_LLM)
-            return &graph->modules[m];
-    return NULL;
-}
-
-static const struct cs_module *find_encoder(const struct cs_graph *graph, int32_t encoder)
-{
-    for (int32_t m = 0; m < graph->n_modules; m++)
-        if (graph->modules[m].kind == CS_MODULE_ENCODER &&
-            graph->branches[graph->modules[m].branch].encoder == encoder)
-            return &graph->modules[m];
-    return NULL;
-}
-
 /* Angles in fp32 (position * inverse frequency), as transformers forms them; cosine and sine of
  * that angle are then rounded once. */
 static enum cs_status fill_rope(struct cs_slot_rope *r, struct cs_err *err)
@@ -133,7 +116,7 @@ static enum cs_status read_pixels(struct cs_input_tables *t, int32_t e,
 
 static enum cs_status make_encoder(struct cs_input_tables *t, int32_t e, struct cs_err *err)
 {
-    const struct cs_module *module = find_encoder(t->graph, e);
+    const struct cs_module *module = cs_graph_encoder(t->graph, e);
     const int32_t items = t->budget->enc[e].items, item_rows = t->budget->enc[e].item_rows;
     if (module == NULL || items < 0 || item_rows < 1)
         return cs_fail(err, CS_PLAN, "the budgets name encoder %d with %d items of %d rows", e,
@@ -154,12 +137,9 @@ enum cs_status cs_input_tables_new(const struct cs_graph *graph, struct cs_devic
     t->graph = graph;
     t->budget = budget;
     t->n_positions = budget->seq_tokens;
-    enum cs_status status = CS_OK;
-    const struct cs_module *llm = find_llm(graph);
-    if (llm != NULL) {
-        t->vocab = llm->arch.vocab;
-        status = add_kinds(t, llm, -1, t->n_positions, err);
-    }
+    const struct cs_module *llm = cs_graph_llm(graph);
+    t->vocab = llm->arch.vocab;
+    enum cs_status status = add_kinds(t, llm, -1, t->n_positions, err);
     for (int32_t e = 0; status == CS_OK && e < budget->n_encoders; e++)
         status = make_encoder(t, e, err);
     if (status != CS_OK) {
