@@ -1,4 +1,4 @@
-/* See args.h. */
+/* Checks the argument table of a call against the rows of its function. */
 #include "lua/args.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* See eval.h. */
+/* Evaluates scripts and chunks, and takes what they return. */
 #include "lua/eval.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* See json.h. */
+/* Carries values between Lua and JSON. */
 #include "lua/json.h"
 
 #include <lauxlib.h>

@@ -1,4 +1,4 @@
-/* See lists.h. */
+/* Reads lists of numbers from Lua tables. */
 #include "lua/lists.h"
 
 #include <math.h>

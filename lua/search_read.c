@@ -1,4 +1,4 @@
-/* See search_read.h. */
+/* Reads the arguments of cs.search and cs.sweep. */
 #include "lua/search_read.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* See state.h. The holes of a Lua sandbox and how they are closed: an over-budget script cannot
- * catch the error (the hook re-arms on every instruction), finalizers are refused, library calls
+/* Runs a Lua state with bounds on memory and instructions.
+ *
+ * The holes of a Lua sandbox and how they are closed: an over-budget script cannot catch the error (the hook re-arms on every instruction), finalizers are refused, library calls
  * that are one instruction for the hook (patterns, rep, table functions) are bounded before they
  * start, dangerous libraries are not opened. Random numbers start from a fixed seed: scripts are
  * pure. */

@@ -1,4 +1,4 @@
-/* See value.h. */
+/* Holds the immutable values of the DSL as userdata. */
 #include "lua/value.h"
 
 static const char *const kind_names[] = {

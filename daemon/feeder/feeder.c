@@ -1,4 +1,4 @@
-/* Steps, evaluations, flags. */
+/* Runs the feeder: fills the slots of every step, of evaluations in between, and publishes them. */
 #include "feeder/feeder.h"
 
 #include <stdio.h>

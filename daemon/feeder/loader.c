@@ -1,5 +1,5 @@
-/* A ring of jobs: [popped, claimed) are being loaded or done, [claimed, pushed) wait for a thread.
- */
+/* Loads samples on several threads, in order. A ring of orders: [popped, claimed) are being loaded or
+ * done, [claimed, pushed) wait for a thread. */
 #include "feeder/loader.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* A bit per sample and an append-only file of lines. */
+/* Notes bad samples: a bit per sample and an append-only file of lines. */
 #include "feeder/quarantine.h"
 
 #include <fcntl.h>

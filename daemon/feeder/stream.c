@@ -1,4 +1,4 @@
-/* Positions into the loader, results out of it. */
+/* Walks the data set: positions go into the loader in keyed order, samples come out of it. */
 #include "feeder/stream.h"
 
 #include <stdlib.h>

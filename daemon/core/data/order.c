@@ -1,4 +1,4 @@
-/* Keyed order of samples; see order.h.
+/* Computes the sample at a position of an epoch: a keyed permutation.
  *
  * Balanced Feistel network over 2 * half bits (the smallest such domain that holds n, so less than
  * 4n), restricted to [0, n) by cycle walking: Black and Rogaway, "Ciphers with arbitrary finite

@@ -1,4 +1,4 @@
-/* The slot pool in shared memory; see pool.h.
+/* Keeps the rings of manifests and slots in shared memory, between one feeder and many readers.
  *
  * Layout: head | manifests | one "read" counter per reader | released[slot][reader] | slots
  * (pages). Counters only grow. A slot's memory is free for sequence number s when every reader has

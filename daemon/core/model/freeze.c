@@ -1,4 +1,4 @@
-/* What trains, and what needs gradients because of it.
+/* Decides what trains, and what needs gradients because of it.
  *
  * Source of the rule: Cornstarch (frozen-aware pipeline): with f(l) = every parameter of l is
  * frozen, the input gradient is needed at l when p(l) = p(l-1) or not f(l-1); where branches merge,

@@ -1,4 +1,4 @@
-/* The key table of the job specification. Order is the order of the manual page. */
+/* Holds the key table of the job specification, in the order of the manual page. */
 #include <stddef.h>
 
 #include "core/model/placements.h"

@@ -1,4 +1,4 @@
-/* Built-in chat templates and reading of tables. */
+/* Holds the built-in chat templates and reads tables that change them. */
 #include "input/chat/template.h"
 
 #include <string.h>

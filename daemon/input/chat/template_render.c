@@ -1,4 +1,4 @@
-/* A record through a template: text and segments. */
+/* Renders a record by its template: the text, and which segments of it train. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Counting what a data set holds and what is wrong with it. */
+/* Counts what a data set holds and what is wrong with it. */
 #include "input/data/check.h"
 
 #include <ctype.h>

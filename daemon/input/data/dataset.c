@@ -1,4 +1,4 @@
-/* Index of the items of a JSON array or of JSON lines, and random access to them. */
+/* Indexes the items of a JSON array or of JSON lines, and reads item i. */
 #include "input/data/dataset.h"
 
 #include <errno.h>

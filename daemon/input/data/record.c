@@ -1,4 +1,4 @@
-/* Reading one item of a data set. */
+/* Reads one item of a data set: its turns, their text and their placeholders. */
 #include "input/data/record.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Tokens, expansion and labels of one sample. */
+/* Makes one sample of a record: tokenizes its rendered text, expands placeholders to rows, sets
+ * labels. */
 #include "input/data/sample.h"
 
 #include <stdlib.h>

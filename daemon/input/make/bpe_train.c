@@ -1,4 +1,4 @@
-/* See bpe_train.h. */
+/* Trains a byte-level BPE tokenizer on a text. */
 #include "input/make/bpe_train.h"
 
 #include <ctype.h>

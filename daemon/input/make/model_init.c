@@ -1,4 +1,4 @@
-/* See model_init.h. */
+/* Writes a new model directory: configuration, fresh weights, tokenizer or processor. */
 #include "input/make/model_init.h"
 
 #include <dirent.h>

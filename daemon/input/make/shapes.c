@@ -1,4 +1,4 @@
-/* See shapes.h. */
+/* Draws the sample data set of coloured shapes and writes its questions and answers. */
 #include "input/make/shapes.h"
 
 #include <jansson.h>

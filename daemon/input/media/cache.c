@@ -1,4 +1,4 @@
-/* Chained hash table with a list in order of use. */
+/* Keeps resized pictures: a chained hash table with a list in order of use. */
 #include "input/media/cache.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Reading preprocessor_config.json and applying it. */
+/* Reads preprocessor_config.json and does to a picture what it says. */
 #include "input/media/processor.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Separable resampling with fixed-point weights (see resize.h for what it must equal). */
+/* Resizes pictures by separable resampling with fixed-point weights, bit for bit as Pillow does. */
 #include "input/media/resize.h"
 
 #include <math.h>

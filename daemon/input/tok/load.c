@@ -1,4 +1,4 @@
-/* Reading normalizer, pre-tokenizer and added tokens of tokenizer.json. */
+/* Reads normalizer, pre-tokenizer and added tokens of tokenizer.json. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Reading tokenizer.json: vocabulary, merges, model options; opening and closing. */
+/* Opens and closes a tokenizer: reads vocabulary, merges and model options of tokenizer.json. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-/* Encoding and decoding: added tokens first, then normaliser, pre-tokenizer and BPE on what is
- * left. */
+/* Tokenizes and detokenizes text: added tokens first, then normaliser, pre-tokenizer and BPE on what
+ * is left. */
 #include "input/tok/tokenizer.h"
 
 #include <stdlib.h>
