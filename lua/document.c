@@ -6,10 +6,10 @@
 
 json_t *cs_lua_preview_document(const json_t *model, const json_t *plan)
 {
-    json_t *document = json_pack("{s:s s:O s:{s:O s:O}}", "schema", "cornstarch.preview/1", "name",
-                                 json_object_get(model, "name"), "model", "modules",
-                                 json_object_get(model, "modules"), "rules",
-                                 json_object_get(model, "rules"));
+    json_t *document =
+        json_pack("{s:s s:O s:{s:O s:O}}", "schema", "cornstarch.preview/1", "name",
+                  json_object_get(model, "name"), "model", "modules",
+                  json_object_get(model, "modules"), "rules", json_object_get(model, "rules"));
     if (plan != NULL)
         json_object_set_new(document, "plan", json_deep_copy(plan));
     return document;

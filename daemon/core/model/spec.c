@@ -207,6 +207,7 @@ enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct c
                             struct cs_err *err)
 {
     const struct cs_spec_reader reader = {.arena = arena, .err = err};
+    const json_t *part;
     struct cs_spec *spec = CS_NEW(arena, struct cs_spec);
     if (!json_is_object(root))
         return cs_fail(err, CS_INVALID, "the job is not a JSON object");
@@ -214,8 +215,10 @@ enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct c
     CS_TRY(hash_document(root, spec->hash, err));
     spec->root = root;
     CS_TRY(cs_spec_read_object(&reader, "", "", NULL, root, spec));
-    CS_TRY(read_model(&reader, json_object_get(root, "model"), spec));
-    CS_TRY(read_plan(&reader, json_object_get(root, "plan"), spec));
+    CS_TRY(cs_spec_child(&reader, "", root, "model", false, &part));
+    CS_TRY(read_model(&reader, part, spec));
+    CS_TRY(cs_spec_child(&reader, "", root, "plan", false, &part));
+    CS_TRY(read_plan(&reader, part, spec));
     CS_TRY(read_data(&reader, root, spec));
     CS_TRY(read_group(&reader, root, "optimizer", spec));
     CS_TRY(read_group(&reader, root, "lr", spec));
@@ -226,8 +229,8 @@ enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct c
     return CS_OK;
 }
 
-enum cs_status cs_spec_read_model(const json_t *model, struct cs_arena *arena,
-                                  struct cs_spec **out, struct cs_err *err)
+enum cs_status cs_spec_read_model(const json_t *model, struct cs_arena *arena, struct cs_spec **out,
+                                  struct cs_err *err)
 {
     static const char *const groups[] = {"", "plan", "optimizer", "lr", "checkpoint"};
     const struct cs_spec_reader reader = {.arena = arena, .err = err};

@@ -157,8 +157,8 @@ int64_t cs_spec_ranks(const struct cs_spec *spec);
 /* The parts alone, for what is made before there is a job: the model part into a new spec whose other
  * fields are defaults (one step of one sample), then the plan part into such a spec. Errors name the
  * keys as they are called in a job: "model.modules[0].name". */
-enum cs_status cs_spec_read_model(const json_t *model, struct cs_arena *arena,
-                                  struct cs_spec **out, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_spec_read_model(const json_t *model, struct cs_arena *arena, struct cs_spec **out,
+                                  struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_spec_read_plan(const json_t *plan, struct cs_arena *arena, struct cs_spec *spec,
                                  struct cs_err *err) CS_NODISCARD;
 /* A job, or {schema: "cornstarch.preview/1", name, model, plan, optimizer}, of which only the model
