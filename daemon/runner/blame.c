@@ -13,7 +13,7 @@ void cs_blame_name(const struct cs_runner *r, const struct cs_child *child, char
     if (child->rank < 0)
         snprintf(out, cap, "the feeder");
     else
-        cs_run_job_rank_name(r->job.plan, child->rank, out, cap);
+        cs_run_rank_name(r->generation.plan, child->rank, out, cap);
 }
 
 /* The action a ring head shows, in words; false when it shows none. */
@@ -26,8 +26,8 @@ static bool action_of(struct cs_runner *r, const struct cs_child *child, char *o
         action = atomic_load(&child->ring.head->comm_action);
     if (action < 0)
         return false;
-    int slots = report ? (int)report->slots : r->job.plan->slots;
-    if (cs_keys_get(&r->keys, slots, report && report->is_eval, &keys, NULL) != CS_OK ||
+    int slots = report ? (int)report->slots : r->generation.plan->slots;
+    if (cs_keys_get(&r->generation.keys, slots, report && report->is_eval, &keys, NULL) != CS_OK ||
         (uint32_t)action >= keys[child->rank].n)
         return false;
     cs_program_key_text(&keys[child->rank].key[action], out, cap);
@@ -128,7 +128,7 @@ enum cs_status cs_blame(struct cs_runner *r, const struct cs_child *child, const
 enum cs_status cs_blame_decide(struct cs_runner *r, struct cs_err *err)
 {
     const struct cs_child *worst = NULL;
-    for (int i = 0; i <= r->n_ranks; i++)
+    for (int i = 0; i <= r->generation.n_ranks; i++)
         if (guilt_of(&r->child[i]) > (worst ? guilt_of(worst) : 0))
             worst = &r->child[i];
     if (worst == NULL)

@@ -56,7 +56,7 @@ static json_t *trainer_of(const struct cs_runner *r, const struct cs_save *save)
     cs_msg_set_int(trainer, "tokens", save->tokens);
     cs_msg_set_int(trainer, "samples", save->samples);
     cs_msg_set_int(trainer, "skipped", save->skipped);
-    cs_msg_set_int(trainer, "generation", r->job.generation);
+    cs_msg_set_int(trainer, "generation", r->generation.id);
     cs_msg_set(trainer, "cursor", save->cursor ? json_incref(save->cursor) : json_null());
     return trainer;
 }
@@ -69,7 +69,7 @@ static void commit(struct cs_runner *r, const struct cs_save *save)
     for (int i = 0; i < save->n_files; i++)
         bytes += save->files[i].bytes;
     const struct cs_ckpt_origin origin = {r->job.spec->hash, r->job.spec->trained_hash,
-                                          r->job.plan->hash, r->job.generation};
+                                          r->generation.plan->hash, r->generation.id};
     enum cs_status status = save->cursor
                                 ? cs_ckpt_commit(r->job.ckpt_dir, save->step, &origin, trainer,
                                                  save->files, save->n_files, &err)
@@ -109,7 +109,7 @@ static void fail_save(struct cs_runner *r, const struct cs_save *save)
 static bool resolve(struct cs_runner *r, struct cs_save *save)
 {
     struct cs_err err = {0};
-    if (!save->is_step_done || save->n_saved + save->n_failed < r->n_ranks)
+    if (!save->is_step_done || save->n_saved + save->n_failed < r->generation.n_ranks)
         return false;
     if (save->n_failed)
         fail_save(r, save);
@@ -171,7 +171,7 @@ void cs_saves_abandon(struct cs_runner *r)
     while (r->saves) {
         struct cs_save *save = r->saves;
         snprintf(save->failure, sizeof save->failure, "%d of %d ranks reported their files",
-                 save->n_saved, r->n_ranks);
+                 save->n_saved, r->generation.n_ranks);
         fail_save(r, save);
         drop_save(r, save);
     }

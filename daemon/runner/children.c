@@ -100,23 +100,23 @@ static void send_boot(struct cs_runner *r, struct cs_child *child)
     bool is_worker = child->rank >= 0;
     json_t *msg = cs_msg_new(is_worker ? "worker.boot" : "feeder.boot");
     cs_msg_set(msg, "spec", json_incref(r->job.spec_json));
-    cs_msg_set(msg, "plan", json_incref(r->job.plan_json));
+    cs_msg_set(msg, "plan", json_incref(r->generation.plan_json));
     cs_msg_set_str(msg, "job_dir", r->job.dir);
     cs_msg_set_int(msg, "pool_fd", FIRST_FD + 1);
     if (is_worker) {
         json_t *peers = json_array();
-        for (int b = 0, fd = FIRST_FD + 3; b < r->n_ranks; b++)
+        for (int b = 0, fd = FIRST_FD + 3; b < r->generation.n_ranks; b++)
             if (b != child->rank)
                 json_array_append_new(peers, json_pack("[i,i]", b, fd++));
         cs_msg_set_int(msg, "rank", child->rank);
-        cs_msg_set_int(msg, "ranks", r->n_ranks);
-        cs_msg_set_int(msg, "generation", r->job.generation);
+        cs_msg_set_int(msg, "ranks", r->generation.n_ranks);
+        cs_msg_set_int(msg, "generation", r->generation.id);
         cs_msg_set_str(msg, "resume", r->job.resume);
         if (r->job.first_step >= r->job.spec->steps && !r->is_eval_first)
             cs_msg_set_bool(msg, "is_over", true);
         cs_msg_set_int(msg, "ring_fd", FIRST_FD + 2);
         cs_msg_set(msg, "peers", peers);
-        cs_msg_set_str(msg, "device", r->device[child->rank].name);
+        cs_msg_set_str(msg, "device", r->generation.device[child->rank].name);
         if (r->job.spec->precision[0] != '\0')
             cs_msg_set_str(msg, "precision", r->job.spec->precision);
     } else {
@@ -140,7 +140,7 @@ void cs_child_send(struct cs_child *child, json_t *msg)
 
 enum cs_status cs_children_start(struct cs_runner *r, struct cs_err *err)
 {
-    int n = r->n_ranks, ring_fds[CS_TRACE_MAX_RANKS], fds[CS_TRACE_MAX_RANKS + 2];
+    int n = r->generation.n_ranks, ring_fds[CS_TRACE_MAX_RANKS], fds[CS_TRACE_MAX_RANKS + 2];
     int *mesh = malloc((size_t)(n * n) * sizeof *mesh);
     CS_ASSERT(mesh);
     for (int i = 0; i < n * n; i++)
@@ -171,14 +171,14 @@ enum cs_status cs_children_start(struct cs_runner *r, struct cs_err *err)
 
 void cs_children_signal(struct cs_runner *r, int signal)
 {
-    for (int i = 0; i <= r->n_ranks; i++)
+    for (int i = 0; i <= r->generation.n_ranks; i++)
         if (r->child[i].pid > 0 && !r->child[i].has_exited)
             kill(r->child[i].pid, signal);
 }
 
 bool cs_children_all_exited(const struct cs_runner *r)
 {
-    for (int i = 0; i <= r->n_ranks; i++)
+    for (int i = 0; i <= r->generation.n_ranks; i++)
         if (r->child[i].pid > 0 && !r->child[i].has_exited)
             return false;
     return true;
@@ -201,6 +201,6 @@ static void free_child(struct cs_child *child)
 
 void cs_children_free(struct cs_runner *r)
 {
-    for (int i = 0; r->child && i <= r->n_ranks; i++)
+    for (int i = 0; r->child && i <= r->generation.n_ranks; i++)
         free_child(&r->child[i]);
 }

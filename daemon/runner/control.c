@@ -25,14 +25,14 @@ static void send_status(struct cs_subscriber *peer, const json_t *request)
 {
     struct cs_runner *r = peer->runner;
     json_t *msg = cs_msg_reply(request), *pids = json_array();
-    for (int i = 0; i < r->n_ranks; i++)
+    for (int i = 0; i < r->generation.n_ranks; i++)
         json_array_append_new(pids, json_integer(r->child[i].pid));
     cs_msg_set_str(msg, "state", cs_job_state_row(r->state)->name);
     cs_msg_set_int(msg, "step", r->last_step);
     cs_msg_set_int(msg, "steps", r->job.spec->steps);
-    cs_msg_set_int(msg, "generation", r->job.generation);
+    cs_msg_set_int(msg, "generation", r->generation.id);
     cs_msg_set_int(msg, "checkpoint_step", r->checkpoint_step);
-    cs_msg_set_str(msg, "plan_hash", r->job.plan->hash);
+    cs_msg_set_str(msg, "plan_hash", r->generation.plan->hash);
     cs_msg_set_int(msg, "predicted_step_ns", r->predicted_step_ns);
     cs_msg_set(msg, "pids", pids);
     cs_msg_set_str(msg, "reason", r->reason);
@@ -122,7 +122,7 @@ static void greet(struct cs_subscriber *peer)
     cs_msg_set_int(hello, "minor", CS_PROTOCOL_MINOR);
     cs_msg_set_int(hello, "job", r->number);
     cs_msg_set_int(hello, "pid", getpid());
-    cs_msg_set_int(hello, "generation", r->job.generation);
+    cs_msg_set_int(hello, "generation", r->generation.id);
     cs_msg_set_str(hello, "version", CORNSTARCH_VERSION);
     cs_subscriber_send(peer, hello);
     json_t *state = cs_run_state_msg(r);

@@ -21,16 +21,16 @@ struct cs_energy {
 void cs_energy_begin(struct cs_runner *r)
 {
     struct cs_err err = {0};
-    if (strcmp(r->job.cluster.device->name, "cpu") == 0 || r->energy)
+    if (strcmp(r->generation.cluster.device->name, "cpu") == 0 || r->energy)
         return;
     struct cs_energy *energy = calloc(1, sizeof *energy);
     CS_ASSERT(energy);
     r->energy = energy;
     if (cs_gpus_open(NULL, &energy->gpus, &err) != CS_OK)
         cs_run_note(r, CS_INFO, "energy is not measured: %s", err.text);
-    energy->n = r->n_ranks < CS_GPUS_MAX ? r->n_ranks : 0;
+    energy->n = r->generation.n_ranks < CS_GPUS_MAX ? r->generation.n_ranks : 0;
     for (int32_t i = 0; i < energy->n; i++)
-        energy->last_mj[i] = cs_gpus_energy_mj(energy->gpus, r->device[i].index);
+        energy->last_mj[i] = cs_gpus_energy_mj(energy->gpus, r->generation.device[i].index);
 }
 
 int64_t cs_energy_take(struct cs_runner *r)
@@ -39,7 +39,7 @@ int64_t cs_energy_take(struct cs_runner *r)
     int64_t sum_mj = 0;
     bool is_known = energy && energy->n > 0;
     for (int32_t i = 0; energy && i < energy->n; i++) {
-        int64_t now_mj = cs_gpus_energy_mj(energy->gpus, r->device[i].index),
+        int64_t now_mj = cs_gpus_energy_mj(energy->gpus, r->generation.device[i].index),
                 last_mj = energy->last_mj[i];
         energy->last_mj[i] = now_mj;
         if (now_mj == CS_GPU_UNKNOWN || last_mj == CS_GPU_UNKNOWN || now_mj < last_mj)

@@ -25,7 +25,7 @@ static void keep_events(struct cs_child *child, const struct cs_event *events, u
 void cs_events_drain(struct cs_runner *r)
 {
     struct cs_event events[DRAIN];
-    for (int i = 0; i < r->n_ranks; i++) {
+    for (int i = 0; i < r->generation.n_ranks; i++) {
         uint32_t n;
         do {
             n = cs_ring_get(&r->child[i].ring, events, DRAIN);

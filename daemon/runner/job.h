@@ -1,5 +1,5 @@
-/* What a runner runs, made once at its start from the job directory: spec, graph, plan, where to go
- * on. */
+/* What a runner runs, read once at its start from the job directory: specification, graph, where to
+ * go on. Under which plan and on which devices is its generation (runner/generation.h). */
 #ifndef CS_RUNNER_JOB_H
 #define CS_RUNNER_JOB_H
 
@@ -7,19 +7,14 @@
 
 #include "core/base/io.h"
 #include "core/model/graph.h"
-#include "core/plan/plan.h"
-
-enum { CS_HERE_DEVICES = 8 }; /* CPU ranks this node offers */
+#include "core/model/spec.h"
 
 struct cs_run_job {
     char dir[CS_PATH_CAP], ckpt_dir[CS_PATH_CAP];
     struct cs_arena *arena;
-    json_t *spec_json, *plan_json;
+    json_t *spec_json;
     struct cs_spec *spec;
     struct cs_graph *graph;
-    struct cs_plan *plan;
-    struct cs_cluster cluster;
-    int64_t generation; /* of this run: 0, 1, ... */
     /* the newest valid checkpoint, or none */
     char resume[CS_PATH_CAP]; /* "" none */
     int64_t checkpoint_step;  /* -1 none */
@@ -29,18 +24,19 @@ struct cs_run_job {
     json_t *cursor;           /* NULL without a checkpoint */
 };
 
-/* Reads DIR/spec.json, plans (here: what its "here" is), writes DIR/plan.json. CS_PLAN with the
- * difference when the plan is not the one the spec was previewed with, unless is_replan. Broken
- * checkpoints are named through on_skip. */
-enum cs_status cs_run_job_open(const char *dir, const struct cs_here *here, bool is_replan,
-                               void (*on_skip)(void *, const char *), void *user,
-                               struct cs_run_job *out, struct cs_err *err) CS_NODISCARD;
+/* Reads DIR/spec.json; nothing to go on from yet. */
+enum cs_status cs_run_job_open(const char *dir, struct cs_run_job *out,
+                               struct cs_err *err) CS_NODISCARD;
+/* The newest valid checkpoint as the place to go on from, if there is one. Broken ones are named
+ * through on_skip. */
+enum cs_status cs_run_job_find_checkpoint(struct cs_run_job *job,
+                                          void (*on_skip)(void *, const char *), void *user,
+                                          struct cs_err *err) CS_NODISCARD;
+/* a document of the job directory, "plan.json"; *out is a new reference, NULL on failure */
+enum cs_status cs_run_job_document(const struct cs_run_job *job, const char *name, json_t **out,
+                                   struct cs_err *err) CS_NODISCARD;
 void cs_run_job_close(struct cs_run_job *job);
 
-/* "vision.0+llm.0": the stages of a rank; "no stage" where it has none */
-void cs_run_job_stages(const struct cs_plan *plan, int rank, char *out, size_t cap);
-/* "rank 2 (llm.1)" */
-void cs_run_job_rank_name(const struct cs_plan *plan, int rank, char *out, size_t cap);
 /* SHA-256 over the names and fp32 values of all trained parameters of a checkpoint, in order of
  * name: equal for equal weights whatever the layout that wrote it. */
 enum cs_status cs_run_job_weights_hash(const struct cs_run_job *job, const char *checkpoint,

@@ -90,7 +90,7 @@ void cs_life_trouble(struct cs_runner *r)
 
 static bool have_workers_finished(const struct cs_runner *r)
 {
-    for (int i = 0; i < r->n_ranks; i++) {
+    for (int i = 0; i < r->generation.n_ranks; i++) {
         const struct cs_child *child = &r->child[i];
         if (!child->has_exited || !child->is_done || child->exit_code || child->signal)
             return false;
@@ -169,14 +169,16 @@ void cs_life_ended(struct cs_child *child)
 
 static enum cs_status compare_programs(struct cs_runner *r, struct cs_err *err)
 {
-    for (int i = 1; i < r->n_ranks; i++)
+    for (int i = 1; i < r->generation.n_ranks; i++)
         if (strcmp(r->child[i].program_hash, r->child[0].program_hash) != 0)
             return cs_fail(err, CS_PLAN,
                            "rank %d lowered the plan to program %.12s, rank 0 to %.12s: are the "
                            "binaries of one version?",
                            i, r->child[i].program_hash, r->child[0].program_hash);
-    if (r->keys.program_hash[0] && strcmp(r->keys.program_hash, r->child[0].program_hash) != 0)
-        cs_log(r->log, CS_WARN, "program.hash", CS_KV("runner", (const char *)r->keys.program_hash),
+    if (r->generation.keys.program_hash[0] &&
+        strcmp(r->generation.keys.program_hash, r->child[0].program_hash) != 0)
+        cs_log(r->log, CS_WARN, "program.hash",
+               CS_KV("runner", (const char *)r->generation.keys.program_hash),
                CS_KV("workers", (const char *)r->child[0].program_hash));
     return CS_OK;
 }
@@ -184,7 +186,7 @@ static enum cs_status compare_programs(struct cs_runner *r, struct cs_err *err)
 void cs_life_ready(struct cs_runner *r)
 {
     struct cs_err err = {0};
-    for (int i = 0; i <= r->n_ranks; i++)
+    for (int i = 0; i <= r->generation.n_ranks; i++)
         if (!r->child[i].is_ready)
             return;
     if (r->is_failing || r->is_stop_now)
@@ -195,7 +197,7 @@ void cs_life_ready(struct cs_runner *r)
     }
     r->go_ns = r->step_end_ns = cs_now_ns();
     cs_energy_begin(r);
-    for (int i = 0; i < r->n_ranks; i++)
+    for (int i = 0; i < r->generation.n_ranks; i++)
         cs_child_send(&r->child[i], cs_msg_new("worker.go"));
     if (r->state == CS_STATE_STARTING)
         cs_run_set_state(r, CS_STATE_RUN, NULL);
@@ -206,7 +208,7 @@ static void ask_feeder(struct cs_runner *r, bool is_stop)
     json_t *msg = cs_msg_new("feeder.request");
     cs_msg_set_bool(msg, "checkpoint", true);
     cs_msg_set_bool(msg, "stop", is_stop);
-    cs_child_send(&r->child[r->n_ranks], msg);
+    cs_child_send(&r->child[r->generation.n_ranks], msg);
 }
 
 void cs_life_ask_pause(struct cs_runner *r)

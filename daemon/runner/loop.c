@@ -107,7 +107,7 @@ static void tell_started(struct cs_runner *r)
 static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
 {
     char path[CS_PATH_CAP + 32];
-    const struct cs_plan *plan = r->job.plan;
+    const struct cs_plan *plan = r->generation.plan;
     snprintf(path, sizeof path, "%s/journal", r->job.dir);
     CS_TRY(cs_journal_open(path, &r->journal, err));
     struct cs_trace_stage *stage =
@@ -116,7 +116,7 @@ static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
         cs_str_copy(stage[s].name, sizeof stage[s].name, plan->stages[s].name);
         stage[s].rank = plan->stages[s].rank;
     }
-    struct cs_trace_head head = {.generation = (int32_t)r->job.generation,
+    struct cs_trace_head head = {.generation = (int32_t)r->generation.id,
                                  .n_ranks = cs_plan_world(plan),
                                  .n_stages = plan->n_stages,
                                  .slots = plan->slots,
@@ -131,40 +131,21 @@ static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
     return cs_run_predict(r, err);
 }
 
-/* as the daemon says for GPUs; without it the usual number */
-static int here_devices(const struct cs_runner *r)
-{
-    const struct cs_here *here = &r->options->here;
-    const bool is_gpu = strcmp(r->job.cluster.device->name, "cpu") != 0;
-    return is_gpu && here->device && here->devices > 0 ? here->devices : CS_HERE_DEVICES;
-}
-
-/* Lower the expected program before anything starts: the verifier speaks here. */
 static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
 {
-    const struct cs_span_keys *keys;
-    r->n_ranks = cs_plan_world(r->job.plan);
-    r->predicted_step_ns = r->job.plan->predicted_step_ns;
+    r->predicted_step_ns = r->generation.plan->predicted_step_ns;
     r->last_step = r->job.first_step - 1;
     r->checkpoint_step = r->job.checkpoint_step;
     r->tokens = r->job.tokens;
     r->samples = r->job.samples;
     r->skipped = r->job.skipped;
-    if (r->n_ranks > here_devices(r))
-        return cs_fail(err, CS_PLAN, "the plan needs %d ranks, this node offers %d", r->n_ranks,
-                       here_devices(r));
-    const bool is_gpu = strcmp(r->job.cluster.device->name, "cpu") != 0;
-    CS_TRY(
-        cs_rank_devices_read(r->options->lease, is_gpu, r->n_ranks, r->job.arena, &r->device, err));
     if (gethostname(r->node.name, sizeof r->node.name - 1) == -1)
         return cs_fail_errno(err, "the name of this node is not known");
-    r->keys = (struct cs_keys){.plan = r->job.plan, .graph = r->job.graph, .arena = r->job.arena};
-    CS_TRY(cs_keys_get(&r->keys, r->job.plan->slots, false, &keys, err));
-    r->child = calloc((size_t)r->n_ranks + 1, sizeof *r->child);
+    r->child = calloc((size_t)r->generation.n_ranks + 1, sizeof *r->child);
     CS_ASSERT(r->child);
-    for (int i = 0; i <= r->n_ranks; i++)
+    for (int i = 0; i <= r->generation.n_ranks; i++)
         r->child[i] = (struct cs_child){.runner = r,
-                                        .rank = i < r->n_ranks ? i : -1,
+                                        .rank = i < r->generation.n_ranks ? i : -1,
                                         .pidfd = -1,
                                         .log_fd = -1,
                                         .error_step = -1};
@@ -220,8 +201,10 @@ static enum cs_status run(struct cs_runner *r, struct cs_err *err)
 {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a full file is an error value */
-    CS_TRY(cs_run_job_open(r->options->job_dir, &r->options->here, r->options->is_replan, on_skip,
-                           r->log, &r->job, err));
+    CS_TRY(cs_run_job_open(r->options->job_dir, &r->job, err));
+    CS_TRY(cs_run_generation_make(&r->job, &r->options->members, r->options->is_replan,
+                                  &r->generation, err));
+    CS_TRY(cs_run_job_find_checkpoint(&r->job, on_skip, r->log, err));
     r->number = number_of(r->options, r->job.dir);
     enum cs_status status = start(r, err);
     if (status != CS_OK) {
@@ -281,6 +264,7 @@ enum cs_status cs_runner_run(const struct cs_runner_options *options, struct cs_
     cs_tracelog_close(r->trace);
     json_decref(r->culprit);
     json_decref(r->weights);
+    cs_run_generation_end(&r->generation);
     cs_run_job_close(&r->job);
     cs_log_free(r->log);
     if (log_fd != -1)

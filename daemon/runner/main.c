@@ -104,14 +104,14 @@ static int run(const char *dir, const struct values *values, int started_fd)
     struct cs_runner_options run_options = {.job_dir = dir,
                                             .job = values->job,
                                             .socket = values->socket,
-                                            .lease = values->lease,
+                                            .members.lease = values->lease,
                                             .is_replan = values->is_replan,
                                             .is_foreground = values->is_foreground,
                                             .hang_ns = values->hang_ns,
                                             .started_fd = started_fd};
     enum cs_status status = lock_job(dir, (int)values->lock_fd, &lock_fd, &err);
     if (status == CS_OK && values->devices)
-        status = cs_here_read(values->devices, &run_options.here, &err);
+        status = cs_here_read(values->devices, &run_options.members.here, &err);
     if (status == CS_OK)
         status = cs_runner_run(&run_options, &err);
     if (status != CS_OK)

@@ -22,23 +22,23 @@ static enum cs_status make_area(const char *name, size_t bytes, int *fd, void **
 
 /* A step of small samples may open as many slots as it has samples; the pool must hold a whole
  * step, and better two of the expected size, so that the feeder works ahead. */
-static struct cs_pool_shape pool_shape(const struct cs_run_job *job)
+static struct cs_pool_shape pool_shape(const struct cs_spec *spec, const struct cs_plan *plan)
 {
-    int64_t expected = job->plan->slots > 0 ? job->plan->slots : 1;
+    int64_t expected = plan->slots > 0 ? plan->slots : 1;
     int64_t worst =
-        job->spec->batch_samples < CS_STEP_MAX_SLOTS ? job->spec->batch_samples : CS_STEP_MAX_SLOTS;
-    worst += cs_plan_replicas(job->plan); /* empty slots, so that every replica has as many */
+        spec->batch_samples < CS_STEP_MAX_SLOTS ? spec->batch_samples : CS_STEP_MAX_SLOTS;
+    worst += cs_plan_replicas(plan); /* empty slots, so that every replica has as many */
     int64_t n = worst + expected > 2 * expected ? worst + expected : 2 * expected;
     return (struct cs_pool_shape){.n_slots = (uint32_t)n,
                                   .n_manifests = POOL_MANIFESTS,
-                                  .n_readers = (uint32_t)cs_plan_world(job->plan)};
+                                  .n_readers = (uint32_t)cs_plan_world(plan)};
 }
 
 enum cs_status cs_memory_make(struct cs_runner *r, int *ring_fds, struct cs_err *err)
 {
-    struct cs_pool_shape shape = pool_shape(&r->job);
-    const struct cs_slot_budget *budget = &r->job.plan->budget;
-    for (int i = 0; i < r->n_ranks; i++) {
+    struct cs_pool_shape shape = pool_shape(r->job.spec, r->generation.plan);
+    const struct cs_slot_budget *budget = &r->generation.plan->budget;
+    for (int i = 0; i < r->generation.n_ranks; i++) {
         struct cs_child *child = &r->child[i];
         CS_TRY(make_area("event ring", cs_ring_bytes(RING_EVENTS), &ring_fds[i],
                          &child->ring_memory, err));
@@ -53,7 +53,7 @@ enum cs_status cs_memory_make(struct cs_runner *r, int *ring_fds, struct cs_err 
 
 void cs_memory_free(struct cs_runner *r)
 {
-    for (int i = 0; r->child && i < r->n_ranks; i++) {
+    for (int i = 0; r->child && i < r->generation.n_ranks; i++) {
         if (r->child[i].ring_memory)
             munmap(r->child[i].ring_memory, cs_ring_bytes(RING_EVENTS));
         r->child[i].ring_memory = NULL;

@@ -18,10 +18,10 @@ static enum cs_status write_record(struct cs_runner *r, const struct cs_program 
                                    struct cs_arena *arena, struct cs_err *err)
 {
     const struct cs_span_keys *keys = NULL;
-    const struct cs_plan *plan = r->job.plan;
+    const struct cs_plan *plan = r->generation.plan;
     const int32_t world = cs_plan_world(plan);
     struct cs_span_events *events = CS_NEW_ARRAY(arena, struct cs_span_events, world);
-    CS_TRY(cs_keys_get(&r->keys, plan->slots, false, &keys, err));
+    CS_TRY(cs_keys_get(&r->generation.keys, plan->slots, false, &keys, err));
     for (int i = 0; i < world; i++) { /* one replica was simulated: they are alike */
         const int at = cs_plan_rank_in_replica(plan, i);
         events[i] = (struct cs_span_events){sim->events[at], program->rank[at].n_actions};
@@ -38,7 +38,7 @@ static enum cs_status write_record(struct cs_runner *r, const struct cs_program 
 static enum cs_status simulate(struct cs_runner *r, const struct cs_sim_options *options,
                                bool is_again, int64_t *step_ns, struct cs_err *err)
 {
-    const struct cs_plan *plan = r->job.plan;
+    const struct cs_plan *plan = r->generation.plan;
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_program *program = NULL;
     struct cs_sim_result sim;
@@ -56,7 +56,7 @@ static enum cs_status simulate(struct cs_runner *r, const struct cs_sim_options 
 
 enum cs_status cs_run_predict(struct cs_runner *r, struct cs_err *err)
 {
-    struct cs_device_class device = *r->job.cluster.device;
+    struct cs_device_class device = *r->generation.cluster.device;
     const struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
     char path[CS_PATH_CAP + 16];
     int64_t step_ns;
@@ -65,8 +65,8 @@ enum cs_status cs_run_predict(struct cs_runner *r, struct cs_err *err)
     snprintf(path, sizeof path, "%s/profile.json", r->job.dir);
     unlink(path);
     if (strcmp(device.name, "cpu") == 0)
-        r->measured = cs_measured_new(r->job.plan->n_stages, r->job.plan->n_ranks,
-                                      r->job.cluster.device, r->job.arena);
+        r->measured = cs_measured_new(r->generation.plan->n_stages, r->generation.plan->n_ranks,
+                                      r->generation.cluster.device, r->job.arena);
     return simulate(r, &options, false, &step_ns, err);
 }
 
@@ -82,7 +82,7 @@ static enum cs_status write_profile(struct cs_runner *r, int32_t cores, struct c
     char path[CS_PATH_CAP + 16];
     struct cs_buf text = {0};
     json_t *doc = cs_measured_encode(r->measured, cores);
-    cs_msg_set_str(doc, "plan_hash", r->job.plan->hash);
+    cs_msg_set_str(doc, "plan_hash", r->generation.plan->hash);
     snprintf(path, sizeof path, "%s/profile.json", r->job.dir);
     cs_json_pretty(doc, &text);
     enum cs_status status = cs_write_file_atomic(path, text.data, text.len, 0600, err);

@@ -62,9 +62,9 @@ json_t *cs_run_state_msg(const struct cs_runner *r)
     cs_msg_set_str(msg, "state", cs_job_state_row(r->state)->name);
     cs_msg_set_int(msg, "step", r->last_step);
     cs_msg_set_int(msg, "steps", r->job.spec->steps);
-    cs_msg_set_int(msg, "generation", r->job.generation);
+    cs_msg_set_int(msg, "generation", r->generation.id);
     cs_msg_set_int(msg, "checkpoint_step", r->checkpoint_step);
-    cs_msg_set_str(msg, "plan_hash", r->job.plan->hash);
+    cs_msg_set_str(msg, "plan_hash", r->generation.plan->hash);
     cs_msg_set_str(msg, "spec_hash", r->job.spec->hash);
     cs_msg_set_int(msg, "predicted_step_ns", r->predicted_step_ns);
     cs_msg_set_int(msg, "pid", getpid());

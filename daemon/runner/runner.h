@@ -10,17 +10,16 @@
 #include <stdint.h>
 
 #include "core/base/status.h"
-#include "core/plan/cluster.h"
+#include "runner/generation.h"
 
 struct cs_runner_options {
     const char *job_dir;
     int64_t job;        /* number; 0: the last part of job_dir when it is one, else unknown */
     const char *socket; /* control socket; NULL: RUNTIME/job-NUMBER.sock, none without a number */
     bool is_replan, is_foreground;
-    int64_t hang_ns;     /* a rank without progress for so long (at least) is reported */
-    const char *lease;   /* devices of the ranks, "cuda:0,cuda:1"; NULL: the first of the node */
-    struct cs_here here; /* what cs.cluster "here" is; zero: CPU ranks */
-    int started_fd;      /* gets one byte once the job is set up and its processes run; -1 none */
+    int64_t hang_ns; /* a rank without progress for so long (at least) is reported */
+    struct cs_run_members members;
+    int started_fd; /* gets one byte once the job is set up and its processes run; -1 none */
 };
 
 /* Runs the job to its end. Returns CS_OK when it is done, paused or stopped; err says why not. */

@@ -11,10 +11,8 @@
 #include "core/trace/ring.h"
 #include "core/wire/job_state.h"
 #include "net/conn.h"
-#include "runner/devices.h"
-#include "runner/job.h"
+#include "runner/generation.h"
 #include "runner/journal.h"
-#include "runner/keys.h"
 #include "runner/logfile.h"
 #include "runner/runner.h"
 #include "runner/tracelog.h"
@@ -88,7 +86,7 @@ struct cs_eval {
 struct cs_runner {
     const struct cs_runner_options *options;
     struct cs_run_job job;
-    struct cs_keys keys;
+    struct cs_run_generation generation;
     int64_t number; /* of the job, 0 unknown */
     struct cs_log *log;
     struct event_base *base;
@@ -101,9 +99,7 @@ struct cs_runner {
     char reason[1000];
     struct cs_child *child; /* (n_ranks + 1) workers by rank, then the feeder */
     const struct cs_child_calls *calls;
-    const struct cs_rank_device *device; /* (n_ranks) */
-    struct cs_trace_node node;           /* this one; its clock is the trace's */
-    int n_ranks;
+    struct cs_trace_node node; /* this one; its clock is the trace's */
     int pool_fd;
     void *pool_memory;
     size_t pool_bytes;

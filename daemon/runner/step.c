@@ -60,7 +60,7 @@ static json_t *step_msg(struct cs_runner *r, const struct cs_step_report *report
     json_t *msg = cs_msg_new("runner.step");
     cs_msg_set_int(msg, "step", report->step);
     cs_msg_set_str(msg, "kind", kind);
-    cs_msg_set_int(msg, "generation", r->job.generation);
+    cs_msg_set_int(msg, "generation", r->generation.id);
     cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
     return msg;
 }
@@ -141,15 +141,15 @@ static void add_to_trace(struct cs_runner *r, const struct cs_step_report *repor
 {
     uint64_t lost[CS_TRACE_MAX_RANKS];
     struct cs_err err = {0};
-    for (int i = 0; i < r->n_ranks; i++) {
+    for (int i = 0; i < r->generation.n_ranks; i++) {
         lost[i] = r->child[i].ring.lost;
         r->child[i].ring.lost = 0;
     }
     const struct cs_trace_record record = {.type = CS_TRACE_STEP,
                                            .step = report->step,
                                            .n_slots = (int32_t)report->slots,
-                                           .n_ranks = r->n_ranks,
-                                           .generation = (int32_t)r->job.generation,
+                                           .n_ranks = r->generation.n_ranks,
+                                           .generation = (int32_t)r->generation.id,
                                            .wall_ns = cs_wall_ns(),
                                            .lost = lost,
                                            .events = events};
@@ -169,19 +169,19 @@ static void train_done(struct cs_runner *r, const struct cs_step_report *report)
     struct cs_span_step spans = {0};
     struct cs_err err = {0};
     int64_t now_ns = cs_now_ns();
-    for (int i = 0; i < r->n_ranks; i++)
+    for (int i = 0; i < r->generation.n_ranks; i++)
         events[i] = cs_events_take(&r->child[i], report->step, arena);
-    if (cs_keys_get(&r->keys, (int)report->slots, false, &keys, &err) == CS_OK) {
-        const struct cs_span_input in = {.n_ranks = r->n_ranks,
-                                         .n_stages = r->job.plan->n_stages,
-                                         .replicas = r->job.plan->dp,
+    if (cs_keys_get(&r->generation.keys, (int)report->slots, false, &keys, &err) == CS_OK) {
+        const struct cs_span_input in = {.n_ranks = r->generation.n_ranks,
+                                         .n_stages = r->generation.plan->n_stages,
+                                         .replicas = r->generation.plan->dp,
                                          .keys = keys,
                                          .events = events};
         cs_span_build(&in, arena, &spans);
         add_to_trace(r, report, events, keys);
         cs_run_measure(r, report->step, keys, events);
     }
-    int64_t step_ns = step_ns_of(events, r->n_ranks);
+    int64_t step_ns = step_ns_of(events, r->generation.n_ranks);
     if (step_ns == 0)
         step_ns = now_ns - r->step_end_ns;
     r->step_end_ns = now_ns;

@@ -45,7 +45,7 @@ enum cs_status cs_step_report_announce(struct cs_runner *r, const json_t *msg,
     report->trained_tokens = cs_msg_int(msg, "trained_tokens", 0);
     const json_t *rows = cs_msg_arr(msg, "rows");
     report->slots =
-        cs_msg_int(msg, "slots", rows ? (int64_t)json_array_size(rows) : r->job.plan->slots);
+        cs_msg_int(msg, "slots", rows ? (int64_t)json_array_size(rows) : r->generation.plan->slots);
     for (size_t i = 0; i < json_array_size(rows); i++) /* the first of a slot: LLM rows */
         report->tokens += json_integer_value(json_array_get(json_array_get(rows, i), 0));
     report->cursor = json_deep_copy(cs_msg_obj(msg, "cursor"));
@@ -96,7 +96,8 @@ enum cs_status cs_step_report_add(struct cs_runner *r, struct cs_child *child, c
 
 bool cs_step_report_take(struct cs_runner *r, struct cs_step_report *out)
 {
-    if (r->n_reports == 0 || !r->reports[0].is_announced || r->reports[0].n_ranks != r->n_ranks)
+    if (r->n_reports == 0 || !r->reports[0].is_announced ||
+        r->reports[0].n_ranks != r->generation.n_ranks)
         return false;
     *out = r->reports[0];
     memmove(r->reports, r->reports + 1, (size_t)(--r->n_reports) * sizeof *r->reports);

@@ -79,7 +79,7 @@ static struct cs_child *find_stuck(struct cs_runner *r, int64_t now_ns)
 {
     struct cs_child *computes = NULL, *oldest = NULL;
     bool is_anyone_in_action = false;
-    for (int i = 0; i < r->n_ranks; i++) {
+    for (int i = 0; i < r->generation.n_ranks; i++) {
         struct cs_child *child = &r->child[i];
         if (child->has_exited || child->is_done)
             continue;
@@ -93,7 +93,7 @@ static struct cs_child *find_stuck(struct cs_runner *r, int64_t now_ns)
         if (!oldest || age_ns(r, child, now_ns) > age_ns(r, oldest, now_ns))
             oldest = child;
     }
-    struct cs_child *feeder = &r->child[r->n_ranks];
+    struct cs_child *feeder = &r->child[r->generation.n_ranks];
     if (!is_anyone_in_action && feeder->pid > 0 && !feeder->is_done)
         return feeder;
     return computes ? computes : oldest;
@@ -122,7 +122,7 @@ enum cs_status cs_watchdog_look(struct cs_runner *r, struct cs_err *err)
     int64_t now_ns = cs_now_ns(), youngest_ns = INT64_MAX;
     int64_t limit_ns = STEP_FACTOR * r->slowest_ns;
     limit_ns = r->options->hang_ns > limit_ns ? r->options->hang_ns : limit_ns;
-    for (int i = 0; i < r->n_ranks; i++) {
+    for (int i = 0; i < r->generation.n_ranks; i++) {
         const struct cs_child *child = &r->child[i];
         if (child->has_exited || child->is_done)
             continue;
@@ -135,7 +135,7 @@ enum cs_status cs_watchdog_look(struct cs_runner *r, struct cs_err *err)
         return CS_OK;
     if (youngest_ns > limit_ns)
         return tell_stuck(r, find_stuck(r, now_ns), youngest_ns, limit_ns, err);
-    for (int i = 0; i <= r->n_ranks && youngest_ns < second_ns; i++)
+    for (int i = 0; i <= r->generation.n_ranks && youngest_ns < second_ns; i++)
         r->child[i].is_hang_told = false;
     return CS_OK;
 }

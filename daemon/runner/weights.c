@@ -37,10 +37,10 @@ void cs_weights_report(struct cs_runner *r, const json_t *msg)
 /* table: the hash of the copy that is in the checkpoints */
 static void raise_alarm(struct cs_runner *r, const char *name, const char *table)
 {
-    const struct cs_plan *plan = r->job.plan;
+    const struct cs_plan *plan = r->generation.plan;
     char first[240], second[240];
-    cs_run_job_rank_name(plan, plan->stages[plan->embed_stage].rank, first, sizeof first);
-    cs_run_job_rank_name(plan, plan->stages[plan->head_stage].rank, second, sizeof second);
+    cs_run_rank_name(plan, plan->stages[plan->embed_stage].rank, first, sizeof first);
+    cs_run_rank_name(plan, plan->stages[plan->head_stage].rank, second, sizeof second);
     cs_run_note(r, CS_ERROR,
                 "ALARM: the two copies of %s, which is also the head, differ: %s on %s, %s on %s; "
                 "one of the ranks computes wrongly, and the checkpoints hold the first copy",

@@ -50,9 +50,11 @@ static void energy_is_of_the_listed_gpus(void **state)
         {"cuda:2", true, 2},
         {"cuda:0", true, 0}
     };
-    struct cs_runner r = {.n_ranks = 2, .device = device};
+    struct cs_runner r = {
+        .generation = {.n_ranks = 2, .device = device}
+    };
     (void)state;
-    r.job.cluster.device = cs_device_class_find("h100-80g");
+    r.generation.cluster.device = cs_device_class_find("h100-80g");
     snprintf(library, sizeof library, "%s/../lib/libfake-nvml.so", bin ? bin : ".");
     unsetenv("CUDA_VISIBLE_DEVICES");
     setenv("CORNSTARCH_NVML", library, 1);
@@ -73,7 +75,7 @@ static void events_come_onto_the_clock_of_the_trace(void **state)
     enum { CAPACITY = 16 };
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_child child = {.rank = 0};
-    struct cs_runner r = {.n_ranks = 1, .child = &child};
+    struct cs_runner r = {.generation = {.n_ranks = 1}, .child = &child};
     struct cs_ring writer;
     (void)state;
     child.ring_memory = aligned_alloc(64, cs_ring_bytes(CAPACITY));

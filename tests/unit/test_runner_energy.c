@@ -46,8 +46,10 @@ static struct cs_runner runner(const char *device, int n_ranks)
         {"cuda:1", true, 1},
         {"cuda:2", true, 2}
     };
-    struct cs_runner r = {.n_ranks = n_ranks, .device = devices};
-    r.job.cluster.device = cs_device_class_find(device);
+    struct cs_runner r = {
+        .generation = {.n_ranks = n_ranks, .device = devices}
+    };
+    r.generation.cluster.device = cs_device_class_find(device);
     return r;
 }
 

@@ -36,11 +36,11 @@ static void begin(struct end *e, const struct cs_test_spec *spec)
     *e = (struct end){.dir = tmpdir_new(), .made = cs_test_plan(spec)};
     e->r = (struct cs_runner){.last_step = STEP, .child = e->child};
     e->r.job.graph = e->made.graph;
-    e->r.job.plan = e->made.plan;
-    e->r.n_ranks = cs_plan_world(e->made.plan);
-    assert_true(e->r.n_ranks <= MAX_RANKS);
+    e->r.generation.plan = e->made.plan;
+    e->r.generation.n_ranks = cs_plan_world(e->made.plan);
+    assert_true(e->r.generation.n_ranks <= MAX_RANKS);
     snprintf(e->r.job.dir, sizeof e->r.job.dir, "%s", e->dir);
-    for (int i = 0; i < e->r.n_ranks; i++)
+    for (int i = 0; i < e->r.generation.n_ranks; i++)
         e->child[i] = (struct cs_child){.runner = &e->r, .rank = i};
     assert_int_equal(cs_journal_open(tmpdir_path(e->dir, "journal"), &e->r.journal, NULL), CS_OK);
 }
@@ -137,7 +137,7 @@ static void report_all(struct end *e, const struct layout *l, bool is_head_first
     report(e, l->table, tied, right, NULL);
     if (!is_head_first)
         report(e, l->head, some, other, copy);
-    for (int i = 0; i < e->r.n_ranks; i++)
+    for (int i = 0; i < e->r.generation.n_ranks; i++)
         if (i != l->table && i != l->head)
             report(e, i, some, other, NULL);
     cs_weights_write(&e->r);
