@@ -7,8 +7,8 @@
 
 #include "core/plan/make/planner.h"
 #include "lua/bind.h"
-#include "lua/document.h"
 #include "lua/json.h"
+#include "lua/preview_document.h"
 
 static int call_llava(lua_State *L);
 static int call_adamw(lua_State *L);

@@ -7,7 +7,7 @@
 
 #include "core/base/units.h"
 #include "lua/bind.h"
-#include "lua/document.h"
+#include "lua/preview_document.h"
 #include "store/hfdir.h"
 
 /* clang-format off */

@@ -11,9 +11,9 @@
 #include "core/sched/sim/forecast.h"
 #include "core/sched/sim/predict.h"
 #include "lua/bind.h"
-#include "lua/document.h"
 #include "lua/json.h"
 #include "lua/lists.h"
+#include "lua/preview_document.h"
 #include "lua/search_read.h"
 
 static int call_cluster(lua_State *L);

@@ -11,8 +11,8 @@
 #include "core/sched/sim/predict.h"
 #include "core/sched/sim/sim.h"
 #include "lua/bind.h"
-#include "lua/document.h"
 #include "lua/json.h"
+#include "lua/preview_document.h"
 #include "lua/search_read.h"
 
 enum { MAX_KEYS = 16, MAX_COMBINATIONS = 100000, MAX_PLANS = 1000 };

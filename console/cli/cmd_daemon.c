@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "console/link/start.h"
 #include "core/base/clock.h"
 #include "core/base/units.h"

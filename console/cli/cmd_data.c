@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "core/base/str.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"

@@ -9,7 +9,7 @@
 
 #include "console/cli/cli_screen.h"
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "console/link/paths.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"

@@ -1,6 +1,6 @@
 /* dump: a screen as text, from a trace, of a script's plan, or of the daemon's GPUs. */
 #include "console/cli/plan_view.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "console/views/view.h"
 #include "core/wire/wire.h"
 

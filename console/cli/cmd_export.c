@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "core/wire/line.h"

@@ -2,7 +2,7 @@
 #include "console/cli/cmd.h"
 #include "console/cli/command_docs.h"
 #include "console/cli/manual.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 
 static enum cs_status help_of(const struct cs_cmd *cmd, struct cs_buf *out, struct cs_err *err)
 {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "core/base/clock.h"
 #include "core/base/table.h"
 #include "core/base/units.h"

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "core/base/str.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "core/wire/wire.h"
 
 static void print_line(void *user, const char *text)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "input/make/model_init.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "core/base/str.h"
 #include "core/base/table.h"
 #include "core/base/units.h"

@@ -1,9 +1,9 @@
 /* pause, resume, stop, checkpoint: orders to a job. Key, role and help are those of the screen's
- * keys (views/orders.h). */
+ * keys (views/job_orders.h). */
 #include <stdio.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "core/wire/wire.h"
 
 /* Sends the order; the reference of the request is taken. `done` is what a person is told then. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "console/cli/plan_view.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "console/whatif/explain.h"
 #include "core/base/table.h"
 #include "core/base/units.h"

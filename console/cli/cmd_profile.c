@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "core/base/io.h"
 #include "core/base/table.h"
 #include "core/base/units.h"

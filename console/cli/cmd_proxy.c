@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "console/link/paths.h"
 #include "console/link/start.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 

@@ -10,7 +10,7 @@
 
 #include "console/cli/cli_screen.h"
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "console/screen/plain.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "console/draw/fmt.h"
 #include "core/base/clock.h"
 #include "core/base/str.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/table.h"
+#include "console/cli/registry.h"
 #include "core/wire/wire.h"
 
 static enum cs_status version(struct cs_cmd *cmd, struct cs_err *err)

@@ -1,8 +1,8 @@
-/* Commands: what one is, and what is made from the table of all of them (cli/table.h): the command
+/* Commands: what one is, and what is made from the table of all of them (cli/registry.h): the command
  * line, its help, shell completion, the manual page.
  *
  * A command is one file cmd_NAME.c with its options, the struct of their values, its row
- * `const struct cs_command cs_command_NAME`, and a line in cli/table.h. */
+ * `const struct cs_command cs_command_NAME`, and a line in cli/registry.h. */
 #ifndef CS_CONSOLE_CLI_COMMAND_H
 #define CS_CONSOLE_CLI_COMMAND_H
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "console/link/client.h"
-#include "console/views/orders.h"
+#include "console/views/job_orders.h"
 #include "core/base/buf.h"
 #include "core/base/options.h"
 #include "core/wire/schema.h"

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/sched/keys.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
+#include "core/sched/span_keys.h"
 
 enum { MAX_SLOTS = 65536 };
 

@@ -6,8 +6,8 @@
 #include "console/draw/glyph.h"
 #include "console/draw/theme.h"
 #include "console/store/store.h"
-#include "console/views/orders.h"
-#include "console/views/table.h"
+#include "console/views/job_orders.h"
+#include "console/views/registry.h"
 #include "console/whatif/previews.h"
 
 /* parts of the Plan view */

@@ -1,7 +1,7 @@
 /* Views: pure functions of (store, screen state) into an area of the canvas, of any size.
  *
  * A view is one file of this folder, which defines its row `const struct cs_view_ops cs_view_NAME`,
- * and a line in views/table.h. Tabs, keys, help, manual, subscriptions, dump and the tests are
+ * and a line in views/registry.h. Tabs, keys, help, manual, subscriptions, dump and the tests are
  * driven by the row. */
 #ifndef CS_CONSOLE_VIEWS_VIEW_H
 #define CS_CONSOLE_VIEWS_VIEW_H

@@ -6,8 +6,8 @@
 
 #include "core/base/str.h"
 #include "core/plan/cost/bytes.h"
-#include "core/sched/keys.h"
 #include "core/sched/lower/lower.h"
+#include "core/sched/span_keys.h"
 
 static const char *const held_names[CS_PREVIEW_HELD] = {"weights", "gradients", "optimizer",
                                                         "activations", "boundary"};

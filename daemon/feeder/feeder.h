@@ -6,7 +6,7 @@
  * of batch_samples.
  *
  * Samples of a training step are spread over its slots as the specification's balance says
- * (core/spread/step.h); those of an evaluation stay in file order.
+ * (core/spread/step_slots.h); those of an evaluation stay in file order.
  *
  * Flags: CS_STEP_CHECKPOINT on every checkpoint_every-th step, on request, and on the last
  * manifest. CS_STEP_LAST on the last manifest of all: that of the last step, or of the evaluation

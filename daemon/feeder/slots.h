@@ -3,8 +3,8 @@
 #define CS_FEEDER_SLOTS_H
 
 #include "core/data/pool.h"
-#include "core/spread/pack.h"
-#include "core/spread/step.h"
+#include "core/spread/first_fit.h"
+#include "core/spread/step_slots.h"
 #include "feeder/loader.h"
 
 /* Pack the samples (order kept), spread them over the slots (spread NULL: as packed), take slots,

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/data/order.h"
+#include "core/data/sample_order.h"
 
 struct place {
     uint64_t epoch, position;

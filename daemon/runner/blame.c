@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/sched/keys.h"
+#include "core/sched/span_keys.h"
 #include "core/wire/wire.h"
 #include "runner/step_reports.h"
 

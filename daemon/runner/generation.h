@@ -8,7 +8,7 @@
 #include "core/plan/cluster.h"
 #include "runner/devices.h"
 #include "runner/job.h"
-#include "runner/keys.h"
+#include "runner/span_keys.h"
 
 enum { CS_HERE_DEVICES = 8 }; /* CPU ranks this node offers */
 

@@ -9,11 +9,11 @@
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
 #include "runner/blame.h"
-#include "runner/checkpoint_commit.h"
 #include "runner/children.h"
 #include "runner/energy.h"
 #include "runner/past.h"
 #include "runner/records.h"
+#include "runner/saves.h"
 #include "runner/weights.h"
 
 static const struct timeval decide_time = {.tv_usec = 300000}, grace_time = {.tv_sec = 2};

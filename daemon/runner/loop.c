@@ -12,7 +12,6 @@
 #include "core/base/clock.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"
-#include "runner/checkpoint_commit.h"
 #include "runner/children.h"
 #include "runner/control.h"
 #include "runner/energy.h"
@@ -23,6 +22,7 @@
 #include "runner/past.h"
 #include "runner/predict.h"
 #include "runner/records.h"
+#include "runner/saves.h"
 #include "runner/step_reports.h"
 #include "runner/watchdog.h"
 

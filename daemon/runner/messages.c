@@ -6,10 +6,10 @@
 
 #include "core/base/str.h"
 #include "core/wire/wire.h"
-#include "runner/checkpoint_commit.h"
 #include "runner/events.h"
 #include "runner/life.h"
 #include "runner/records.h"
+#include "runner/saves.h"
 #include "runner/step.h"
 #include "runner/step_reports.h"
 #include "runner/weights.h"

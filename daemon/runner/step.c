@@ -6,11 +6,11 @@
 
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
-#include "runner/checkpoint_commit.h"
 #include "runner/energy.h"
 #include "runner/events.h"
 #include "runner/predict.h"
 #include "runner/records.h"
+#include "runner/saves.h"
 
 static const int64_t spans_every_ns = 250000000;
 

@@ -8,7 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/base/process.h"
-#include "server/rpc.h"
+#include "server/requests.h"
 #include "server/server.h"
 
 static int fail(const struct cs_err *err)
@@ -103,7 +103,7 @@ static int print_table(const char *what)
 
 int main(int argc, char **argv)
 {
-    struct cs_server server = {.handle_request = cs_rpc_handle,
+    struct cs_server server = {.handle_request = cs_requests_handle,
                                .listen_fd = -1,
                                .lock_fd = -1,
                                .runtime_lock_fd = -1,

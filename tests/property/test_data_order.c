@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/order.h"
+#include "core/data/sample_order.h"
 
 static void assert_permutation(uint64_t seed, uint64_t epoch, uint64_t n)
 {

@@ -1,6 +1,6 @@
 /* Assignment of random samples: nothing lost, nothing twice, the same again, better than random;
  * the pipe's recurrence against the simulator. */
-#include "core/spread/assign.h"
+#include "core/spread/slot_policies.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "core/spread/pack.h"
+#include "core/spread/first_fit.h"
 
 static uint64_t next_random(uint64_t *state)
 {

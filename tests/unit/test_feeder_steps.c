@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/order.h"
+#include "core/data/sample_order.h"
 #include "core/wire/wire.h"
 #include "feeder/feeder.h"
 #include "support/chat.h"

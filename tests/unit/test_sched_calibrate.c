@@ -9,8 +9,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/sched/keys.h"
 #include "core/sched/lower/lower.h"
+#include "core/sched/span_keys.h"
 #include "tests/support/need.h"
 #include "tests/support/planned.h"
 

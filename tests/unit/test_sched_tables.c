@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "core/plan/plan_schedule.h"
-#include "core/sched/keys.h"
 #include "core/sched/proof/verify.h"
 #include "core/sched/sim/lab.h"
+#include "core/sched/span_keys.h"
 
 enum { SLOTS = 12, ENCODER = 2, LLM = 3 };
 

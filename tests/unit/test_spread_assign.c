@@ -1,5 +1,5 @@
 /* Small cases of replicas, slots, order and deferral whose results are known. */
-#include "core/spread/assign.h"
+#include "core/spread/slot_policies.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* What a sample costs, and the slots of a step that follow from it: without pool, files or
  * threads. */
-#include "core/spread/step.h"
+#include "core/spread/step_slots.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* A mask plan: what attention kernels see of a mask. Built once per slot, used by all layers and
  * heads, both ways. CPU twin: the list of documents (rows [begin, end) that may see each other);
- * tile lists for GPUs are added here by the attention work. All arrays are borrowed. */
+ * tile lists for GPUs (core/mask/cells.h) are made from it. All arrays are borrowed. */
 #ifndef CS_MASK_PLAN_H
 #define CS_MASK_PLAN_H
 

@@ -1,9 +1,10 @@
-/* Layouts as values: how every branch of a model is spread over ranks, which rank is which, and
- * which ranks talk. A planning value: searched and simulated. What workers run of it is said by the
- * plan that is made from it (cs_plan_check_runs).
+/* Layouts as values: how every branch of a model is laid out over ranks. A planning value: searched
+ * and simulated. What workers run of it is said by the plan that is made from it
+ * (cs_plan_check_runs), and which rank is which in a job by cs_plan_rank (core/plan/ranks.c).
  *
- * Rank mesh (source: Cornstarch, rank mesh): ranks are handed out branch by branch (encoders in
- * their order, then the LLM); within a branch by stage, then dp, then cp, then tp. */
+ * Rank mesh (source: Cornstarch, rank mesh), for layouts whose branches differ: ranks are handed out
+ * branch by branch (encoders in their order, then the LLM); within a branch by stage, then dp, then
+ * cp, then tp. */
 #ifndef CS_PLAN_LAYOUT_H
 #define CS_PLAN_LAYOUT_H
 

@@ -14,7 +14,7 @@
 #ifndef CS_SEARCH_PLANNERS_H
 #define CS_SEARCH_PLANNERS_H
 
-#include "core/spread/assign.h"
+#include "core/spread/slot_policies.h"
 
 enum cs_search_planner {
     CS_PLANNER_CORNSTARCH,

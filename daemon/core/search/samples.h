@@ -8,7 +8,7 @@
  *
  * Work of a sample on a branch, as a share of a full slot: (1 - q) x / rows + q (x / rows)^2, with
  * q the share of attention in the time of a full slot; encoders attend within an item, q = 0. The
- * planner's policy deals samples to replicas and slots (core/spread/assign.h); a slot then costs its
+ * planner's policy deals samples to replicas and slots (core/spread/slot_policies.h); a slot then costs its
  * share of what a full one costs. Slots may come out over their budget a little: what a feeder
  * would carry to the next step. */
 #ifndef CS_SEARCH_SAMPLES_H

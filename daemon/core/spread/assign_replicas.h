@@ -2,8 +2,8 @@
 #ifndef CS_SPREAD_ASSIGN_REPLICAS_H
 #define CS_SPREAD_ASSIGN_REPLICAS_H
 
-#include "core/spread/assign.h"
 #include "core/spread/assign_order.h"
+#include "core/spread/slot_policies.h"
 
 /* The orders above on a whole assignment, replica by replica, with the recurrence of assign_pipe.h. */
 enum cs_order_how {

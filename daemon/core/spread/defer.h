@@ -4,7 +4,7 @@
 #ifndef CS_SPREAD_DEFER_H
 #define CS_SPREAD_DEFER_H
 
-#include "core/spread/assign.h"
+#include "core/spread/slot_policies.h"
 
 enum { CS_DEFER_BUCKETS = 256 /* resolution of the subset sums */, CS_DEFER_SLOTS = 1024 };
 

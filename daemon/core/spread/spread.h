@@ -7,8 +7,8 @@
 #ifndef CS_SPREAD_SPREAD_H
 #define CS_SPREAD_SPREAD_H
 
-#include "core/spread/assign.h"
-#include "core/spread/pack.h"
+#include "core/spread/first_fit.h"
+#include "core/spread/slot_policies.h"
 
 struct cs_spread {
     bool is_kept;           /* stream order: leave them where packing put them */

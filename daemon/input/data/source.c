@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/order.h"
+#include "core/data/sample_order.h"
 #include "input/media/cache.h"
 
 /* the shuffle of pictures is a permutation of its own, the same in every epoch */

@@ -8,7 +8,7 @@
 
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/verify.h"
-#include "core/spread/pack.h"
+#include "core/spread/first_fit.h"
 
 /* Programs differ in the number of slots only; few numbers occur in one run. */
 struct cs_program_entry {

@@ -1,7 +1,7 @@
 /* Order of samples: a keyed permutation of [0, n) by (seed, epoch), O(1) memory and random access,
  * independent of ranks and workers. Feistel network with cycle walking over xxh64-like mixing. */
-#ifndef CS_DATA_ORDER_H
-#define CS_DATA_ORDER_H
+#ifndef CS_DATA_SAMPLE_ORDER_H
+#define CS_DATA_SAMPLE_ORDER_H
 
 #include <stdint.h>
 

@@ -1,4 +1,5 @@
-/* Which rank of a layout sits in which cell, and the groups of ranks that talk. */
+/* The mesh of a layout whose branches differ in dp, cp and tp, numbered as Cornstarch numbers it. A
+ * study of layouts; which rank is which in a job's plan is said by ranks.c. */
 #include "core/plan/layout.h"
 
 static enum cs_status check_branch(const struct cs_branch_layout *at, struct cs_mesh *mesh,

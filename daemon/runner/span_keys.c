@@ -1,10 +1,10 @@
 /* Span keys of lowered programs; see keys.h. */
-#include "runner/keys.h"
+#include "runner/span_keys.h"
 
 #include <string.h>
 
-#include "core/sched/keys.h"
 #include "core/sched/lower/lower.h"
+#include "core/sched/span_keys.h"
 
 enum cs_status cs_keys_get(struct cs_keys *keys, int n_slots, bool is_eval,
                            const struct cs_span_keys **out, struct cs_err *err)

@@ -1,7 +1,7 @@
 /* What the actions of a program are, as span keys: programs are lowered once per number of slots.
  */
-#ifndef CS_RUNNER_KEYS_H
-#define CS_RUNNER_KEYS_H
+#ifndef CS_RUNNER_SPAN_KEYS_H
+#define CS_RUNNER_SPAN_KEYS_H
 
 #include "core/data/slot.h"
 #include "core/model/graph.h"

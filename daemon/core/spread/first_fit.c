@@ -1,5 +1,6 @@
-/* Packs the samples of one step into slots, first fit. */
-#include "core/spread/pack.h"
+/* Takes samples for a step in order, first fit: which of them the step holds, and their slots where
+ * no policy spreads them by their work (evaluation, balance = "stream"). */
+#include "core/spread/first_fit.h"
 
 /* what a slot holds so far */
 struct load {

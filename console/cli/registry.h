@@ -1,7 +1,7 @@
 /* Every command, in the order of help and manual: cs_command_NAME is defined in a file of this
  * folder. */
-#ifndef CS_CONSOLE_CLI_TABLE_H
-#define CS_CONSOLE_CLI_TABLE_H
+#ifndef CS_CONSOLE_CLI_REGISTRY_H
+#define CS_CONSOLE_CLI_REGISTRY_H
 
 #include "console/cli/command.h"
 

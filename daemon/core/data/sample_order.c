@@ -4,7 +4,7 @@
  * 4n), restricted to [0, n) by cycle walking: Black and Rogaway, "Ciphers with arbitrary finite
  * domains" (2002). A Feistel network is a bijection whatever its round function, and walking the
  * cycle of a bijection until it re-enters the subset is a bijection of the subset. */
-#include "core/data/order.h"
+#include "core/data/sample_order.h"
 
 #include "core/base/status.h"
 

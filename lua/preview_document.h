@@ -1,6 +1,6 @@
 /* Documents and graphs of models and plans before there is a job. */
-#ifndef CS_LUA_DOCUMENT_H
-#define CS_LUA_DOCUMENT_H
+#ifndef CS_LUA_PREVIEW_DOCUMENT_H
+#define CS_LUA_PREVIEW_DOCUMENT_H
 
 #include <jansson.h>
 #include <lua.h>

@@ -1,5 +1,5 @@
 /* The rows of the table of orders. */
-#include "console/views/orders.h"
+#include "console/views/job_orders.h"
 
 #define X(name, key, message, role, confirm, help)                                                 \
     const struct cs_job_order cs_job_order_##name = {#name, key, message, role, confirm, help};

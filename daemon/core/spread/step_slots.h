@@ -2,14 +2,14 @@
  * that the specification names (balance, slot_order), with the plan's costs.
  *
  * A function of (specification, plan, step, its samples): a resumed job makes the same slots. Which
- * samples a step holds is decided before (core/spread/pack.h) and never changes here. */
-#ifndef CS_SPREAD_STEP_H
-#define CS_SPREAD_STEP_H
+ * samples a step holds is decided before (core/spread/first_fit.h) and never changes here. */
+#ifndef CS_SPREAD_STEP_SLOTS_H
+#define CS_SPREAD_STEP_SLOTS_H
 
 #include "core/base/buf.h"
 #include "core/model/graph.h"
 #include "core/plan/plan.h"
-#include "core/spread/pack.h"
+#include "core/spread/first_fit.h"
 
 struct cs_step_spread;
 

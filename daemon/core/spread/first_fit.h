@@ -4,8 +4,8 @@
  * slots (deterministic), at most max_slots slots; what does not fit is carried, in order, to the
  * next step. A smaller sample behind a carried one may still be placed. A sample over a whole
  * budget is carried. */
-#ifndef CS_SPREAD_PACK_H
-#define CS_SPREAD_PACK_H
+#ifndef CS_SPREAD_FIRST_FIT_H
+#define CS_SPREAD_FIRST_FIT_H
 
 #include "core/data/slot.h"
 

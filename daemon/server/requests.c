@@ -1,6 +1,6 @@
 /* Requests of consoles: one table, one handler each. A message is checked against the schema before
  * it comes here; a handler either replies or fails with the request's id. */
-#include "server/rpc.h"
+#include "server/requests.h"
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -17,6 +17,7 @@
 #include "server/job_orders.h"
 #include "server/journal.h"
 #include "server/node.h"
+#include "server/roles.h"
 
 enum {
     MAX_LOG_BYTES = 1 << 20,   /* of one answer; escaped at most six times as much */
@@ -433,32 +434,20 @@ static const struct {
     {CS_MSG_DAEMON_DRAIN,   do_drain      },
 };
 
-/* The role a message needs is in its row of the schema: the one place where it is said, and this is
- * the one where it is asked for. */
-static enum cs_status check_role(const struct call *c, const struct cs_message *message,
-                                 struct cs_err *err)
-{
-    enum cs_role role = cs_caller_role(c->caller);
-    if (role >= message->role)
-        return CS_OK;
-    return cs_fail(err, CS_REFUSED, "%s is for the role %s; this connection has the role %s",
-                   message->type, cs_role_name(message->role), cs_role_name(role));
-}
-
 static enum cs_status answer(struct call *c, struct cs_err *err)
 {
     const struct cs_message *message = cs_schema_find(cs_msg_type(c->request), false);
     for (size_t i = 0; message != NULL && i < CS_ARRAY_LEN(handlers); i++) {
         if (handlers[i].request != message->id)
             continue;
-        CS_TRY(check_role(c, message, err));
+        CS_TRY(cs_role_check(message, cs_caller_role(c->caller), err));
         return handlers[i].handle(c, err);
     }
     return cs_fail(err, CS_UNSUPPORTED, "E_UNKNOWN_TYPE: a daemon does not answer '%s'",
                    cs_msg_type(c->request));
 }
 
-void cs_rpc_handle(struct cs_server *server, struct cs_caller *caller, const json_t *request)
+void cs_requests_handle(struct cs_server *server, struct cs_caller *caller, const json_t *request)
 {
     struct cs_err err;
     struct call call = {

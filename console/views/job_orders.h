@@ -1,7 +1,7 @@
 /* Orders to a job: what the keys of the screen and the commands of the same name share, so that
  * they cannot drift apart. */
-#ifndef CS_CONSOLE_VIEWS_ORDERS_H
-#define CS_CONSOLE_VIEWS_ORDERS_H
+#ifndef CS_CONSOLE_VIEWS_JOB_ORDERS_H
+#define CS_CONSOLE_VIEWS_JOB_ORDERS_H
 
 #include "core/wire/schema.h"
 

@@ -1,6 +1,6 @@
 /* Commits checkpoints: the ranks write their files, the last report makes the runner commit. A save
  * that fails is told and dropped; training goes on, and the checkpoints before it stay. */
-#include "runner/checkpoint_commit.h"
+#include "runner/saves.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Spreads the samples of a job's steps: weighs them, asks the policy, searches the order of the slots. */
-#include "core/spread/step.h"
+#include "core/spread/step_slots.h"
 
 #include <stdlib.h>
 #include <string.h>

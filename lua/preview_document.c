@@ -1,5 +1,5 @@
 /* Builds the graph and the documents of a model or a plan before there is a job. */
-#include "lua/document.h"
+#include "lua/preview_document.h"
 
 #include "core/model/spec.h"
 #include "lua/args.h"

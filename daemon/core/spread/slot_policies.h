@@ -11,8 +11,8 @@
  * Its lanes are the replicas here. tokens= of a sample is a third dimension of list2d when every
  * sample has it; how: cs_assign_how_from_name. Results count from 0: lane, slot (n), enc and llm
  * (lanes * slots, index lane * slots + slot); with defer also llm_slot (n) and enc_back. */
-#ifndef CS_SPREAD_ASSIGN_H
-#define CS_SPREAD_ASSIGN_H
+#ifndef CS_SPREAD_SLOT_POLICIES_H
+#define CS_SPREAD_SLOT_POLICIES_H
 
 #include <stdbool.h>
 #include <stdint.h>

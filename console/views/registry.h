@@ -1,6 +1,6 @@
 /* Every view, in the order of the tabs: cs_view_NAME is defined in a file of this folder. */
-#ifndef CS_CONSOLE_VIEWS_TABLE_H
-#define CS_CONSOLE_VIEWS_TABLE_H
+#ifndef CS_CONSOLE_VIEWS_REGISTRY_H
+#define CS_CONSOLE_VIEWS_REGISTRY_H
 
 /* id, name (for --view too) */
 #define CS_VIEW_TABLE(X)                                                                           \

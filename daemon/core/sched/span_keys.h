@@ -1,7 +1,7 @@
 /* What the actions of a program are, as the span keys that core/trace reads events with, and such a
  * key in words. */
-#ifndef CS_SCHED_KEYS_H
-#define CS_SCHED_KEYS_H
+#ifndef CS_SCHED_SPAN_KEYS_H
+#define CS_SCHED_SPAN_KEYS_H
 
 #include "core/sched/program.h"
 #include "core/trace/span.h"

@@ -1,5 +1,5 @@
 /* The policies that give samples replicas and slots. */
-#include "core/spread/assign.h"
+#include "core/spread/slot_policies.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* Requests of consoles: one table, one handler each. */
-#ifndef CS_SERVER_RPC_H
-#define CS_SERVER_RPC_H
+#ifndef CS_SERVER_REQUESTS_H
+#define CS_SERVER_REQUESTS_H
 
 #include "server/caller.h"
 
 /* request has been checked against the schema; every one is answered, at once or later */
-void cs_rpc_handle(struct cs_server *server, struct cs_caller *caller, const json_t *request);
+void cs_requests_handle(struct cs_server *server, struct cs_caller *caller, const json_t *request);
 
 #endif

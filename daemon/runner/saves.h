@@ -1,6 +1,6 @@
 /* A checkpoint is committed here, once every rank has written its files. */
-#ifndef CS_RUNNER_CHECKPOINT_COMMIT_H
-#define CS_RUNNER_CHECKPOINT_COMMIT_H
+#ifndef CS_RUNNER_SAVES_H
+#define CS_RUNNER_SAVES_H
 
 #include "runner/state.h"
 

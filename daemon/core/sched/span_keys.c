@@ -1,5 +1,5 @@
 /* The span keys of a program, and keys in words. */
-#include "core/sched/keys.h"
+#include "core/sched/span_keys.h"
 
 #include <stdio.h>
 
