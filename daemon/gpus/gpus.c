@@ -1,5 +1,6 @@
-/* NVML through dlopen; see gpus.h. Prototypes are our own: the toolkit's header is not everywhere,
- * and the interface is stable by its own rules (a changed function gets another name). */
+/* Reads the node's GPUs with NVML, opened with dlopen. Prototypes are our own: the toolkit's header is
+ * not everywhere, and the interface is stable by its own rules (a changed function gets another
+ * name). */
 #include "gpus/gpus.h"
 
 #include <dlfcn.h>

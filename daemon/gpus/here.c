@@ -1,4 +1,4 @@
-/* See here.h. */
+/* Makes of the node's GPUs what cs.cluster "here" means. */
 #include "gpus/here.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Append-only journal; see journal.h. */
+/* Appends rows to the journal of a job. */
 #include "runner/journal.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Stamped, rotated logs of children; see logfile.h. */
+/* Splits the output of a child into lines, stamps and rotates them. */
 #include "runner/logfile.h"
 
 #include <fcntl.h>

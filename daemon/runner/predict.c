@@ -60,8 +60,7 @@ enum cs_status cs_run_predict(struct cs_runner *r, struct cs_err *err)
     const struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
     char path[CS_PATH_CAP + 16];
     int64_t step_ns;
-    /* a profile is of the run that measured it: until this one has, every reader shows the plan's
-     */
+    /* a profile is of the run that measured it: until this one has, readers show the plan's */
     snprintf(path, sizeof path, "%s/profile.json", r->job.dir);
     unlink(path);
     if (strcmp(device.name, "cpu") == 0)

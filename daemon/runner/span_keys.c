@@ -1,4 +1,4 @@
-/* Span keys of lowered programs; see keys.h. */
+/* Lowers programs for what their actions are, once per number of slots. */
 #include "runner/span_keys.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* fork and exec of workers and feeders; see spawn.h. */
+/* Starts workers and feeders. */
 #include "runner/spawn.h"
 
 #include <errno.h>

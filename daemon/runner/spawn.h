@@ -1,5 +1,4 @@
-/* Start a child process: fork and exec with exactly the descriptors it shall have, dying with us.
- */
+/* The start of a child process with exactly the descriptors it shall have; it dies with us. */
 #ifndef CS_RUNNER_SPAWN_H
 #define CS_RUNNER_SPAWN_H
 

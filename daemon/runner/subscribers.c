@@ -1,4 +1,4 @@
-/* Sending to everybody who is connected; see subscribers.h for who loses what. */
+/* Sends what happens to everybody who is connected. */
 #include "runner/subscribers.h"
 
 #include <stdlib.h>

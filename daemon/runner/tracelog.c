@@ -1,4 +1,4 @@
-/* The trace file; see tracelog.h. */
+/* Writes the trace file of a job and keeps it short. */
 #include "runner/tracelog.h"
 
 #include <fcntl.h>

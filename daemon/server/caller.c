@@ -78,8 +78,7 @@ struct cs_feed *cs_caller_feed(struct cs_caller *caller)
 
 /* --- out ------------------------------------------------------------------------------------- */
 
-/* A message over the line limit becomes an error with its id, so that a request is always answered.
- */
+/* A message over the line limit becomes an error with its id: every request is answered. */
 static void append(struct cs_caller *caller, const json_t *message)
 {
     struct cs_err err = {0};

@@ -1,4 +1,4 @@
-/* See config.h. */
+/* Reads the options of cornstarchd from the command line and the configuration file. */
 #include "server/config.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* See db.h. Prepared statements are made on first use and kept. NaN binds as NULL: unknown. */
+/* Keeps the history in SQLite. Prepared statements are made on first use and kept; NaN binds as NULL,
+ * which means unknown. */
 #include "server/db.h"
 
 #include <math.h>

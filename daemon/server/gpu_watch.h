@@ -1,6 +1,5 @@
 /* Reads the GPUs in a thread of its own: a driver that takes its time, or hangs, holds up nobody.
- * The event loop asks for a reading, is told by a descriptor that there is one, and takes a copy.
- */
+ * The event loop asks for a reading, is told by a descriptor that there is one, and takes a copy. */
 #ifndef CS_SERVER_GPU_WATCH_H
 #define CS_SERVER_GPU_WATCH_H
 

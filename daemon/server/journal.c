@@ -1,6 +1,5 @@
-/* See journal.h. Rows are the runner's own messages. Step rows, notes and state changes come from
- * here and only from here, so that each is in the database exactly once, whoever was running when.
- */
+/* Imports journals. Rows are the runner's own messages. Step rows, notes and state changes come from
+ * here and only from here, so that each is in the database exactly once, whoever was running when. */
 #include "server/journal.h"
 
 #include <errno.h>

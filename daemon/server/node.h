@@ -11,8 +11,7 @@
 #include "core/plan/cluster.h"
 #include "server/job.h"
 
-/* Finds the GPUs and settles what --devices offers. No GPUs is no error unless they are asked for.
- */
+/* Finds the GPUs and settles what --devices offers. No GPUs is no error unless they are asked for. */
 enum cs_status cs_node_open(struct cs_server *server, struct cs_err *err) CS_NODISCARD;
 void cs_node_close(struct cs_server *server);
 void cs_node_tick(struct cs_server *server); /* reads and publishes when it is time */

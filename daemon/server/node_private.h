@@ -6,6 +6,8 @@
 #include "server/gpu_watch.h"
 #include "server/node.h"
 
+/* What this node has. Readings are of the n_shown GPUs in the order of their PCI addresses, the first
+ * n_gpus of them are offered. */
 struct cs_node {
     struct cs_gpu_watch *watch; /* NULL: no GPUs */
     struct event *on_reading;
@@ -14,10 +16,11 @@ struct cs_node {
     struct cs_gpu gpu[CS_GPUS_MAX]; /* the last reading */
     struct cs_here here;
     char note[512];
-    int64_t read_ns, asked_ns, second_ns; /* last reading; asked for one, 0: not; the last of the
-                                             watch was due */
-    bool is_second_due;                   /* the next reading is one of the watch */
-    bool is_answering; /* what waits is answered now, whatever the age of the reading */
+    int64_t read_ns;    /* the last reading */
+    int64_t asked_ns;   /* asked for one, 0: not */
+    int64_t second_ns;  /* the last reading of the watch was due */
+    bool is_second_due; /* the next reading is one of the watch */
+    bool is_answering;  /* what waits is answered now, whatever the age of the reading */
     int64_t n_history;
     int8_t history[CS_GPUS_MAX][120]; /* busy percent by n_history, -1 unknown */
 };

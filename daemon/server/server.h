@@ -42,8 +42,8 @@ struct cs_server {
     struct cs_job **jobs; /* by id, newest last */
     size_t n_jobs, cap_jobs;
     int64_t started_ns, idle_since_ns;
-    bool is_draining, is_stopping,
-        is_deaf; /* deaf: out of descriptors, accepts again at the next tick */
+    bool is_draining, is_stopping;
+    bool is_deaf; /* out of descriptors: accepts again at the next tick */
 };
 
 enum cs_status cs_server_open(struct cs_server *server, struct cs_err *err) CS_NODISCARD;

@@ -1,4 +1,4 @@
-/* Chained blocks, bump pointer, 16-byte alignment; see arena.h. */
+/* Hands out memory from chained blocks, 16-byte aligned, and frees it all at once. */
 #include "core/base/arena.h"
 
 #include <stdint.h>

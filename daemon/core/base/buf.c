@@ -1,4 +1,4 @@
-/* See buf.h. */
+/* Grows byte buffers. */
 #include "core/base/buf.h"
 
 #include <stdarg.h>

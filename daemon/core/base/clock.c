@@ -1,4 +1,4 @@
-/* See clock.h. */
+/* Reads the clocks and prints times. */
 #include "core/base/clock.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* See io.h. */
+/* Reads and writes whole files, makes directories, finds the paths of a user. */
 #include "core/base/io.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* See log.h. */
+/* Writes log events as text or as JSON lines. */
 #include "core/base/log.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* See mdoc.h. */
+/* Escapes text for manual pages. */
 #include "core/base/mdoc.h"
 
 void cs_mdoc_text(struct cs_buf *out, const char *text)

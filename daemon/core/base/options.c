@@ -1,4 +1,4 @@
-/* See options.h. The help and the listing are in options_help.c. */
+/* Parses command lines and configuration values by a table of options. */
 #include "core/base/options.h"
 
 #include <stdlib.h>

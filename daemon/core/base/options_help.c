@@ -1,4 +1,4 @@
-/* Help text, version line and machine listing of an option table; see options.h. */
+/* Prints the help, the version and the listing of a table of options. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

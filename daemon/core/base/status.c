@@ -1,4 +1,4 @@
-/* Status table and error values; see status.h. */
+/* Fills error values and names status codes. */
 #include "core/base/status.h"
 
 #include <errno.h>

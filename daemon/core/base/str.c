@@ -1,5 +1,5 @@
-/* See str.h. Width ranges: Unicode 15 East_Asian_Width W and F, and the common zero-width blocks.
- */
+/* Copies, compares, escapes and measures strings. Width ranges: Unicode 15 East_Asian_Width W and F,
+ * and the common zero-width blocks. */
 #include "core/base/str.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* See table.h. */
+/* Prints columns of text, as wide as their cells need. */
 #include "core/base/table.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* See units.h. */
+/* Reads and prints sizes, times and counts with their units. */
 #include "core/base/units.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Event ring in shared memory; see ring.h.
+/* Passes events from a worker to its runner through shared memory.
  *
  * An event is stored as four 64-bit atomic words. The writer stores event number w into slot
  * w % capacity and then publishes written = w + 1; while it does so, slot w % capacity still counts

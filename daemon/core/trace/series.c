@@ -1,4 +1,4 @@
-/* Bounded multi-resolution series; see series.h. */
+/* Keeps a series of numbers at several resolutions in bounded memory. */
 #include "core/trace/series.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Events and keys to spans, busy times and waits; see span.h. */
+/* Turns events and keys into spans, busy times and waits. */
 #include "core/trace/span.h"
 
 #include <math.h>

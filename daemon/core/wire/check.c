@@ -1,4 +1,4 @@
-/* Messages, documents and objects against the schema table; see wire.h. */
+/* Checks messages, documents and objects against the table of the schema. */
 #include <string.h>
 
 #include "core/wire/wire.h"

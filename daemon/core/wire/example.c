@@ -1,4 +1,4 @@
-/* A message that obeys its row of the schema, every field set; see wire.h. */
+/* Makes a message that obeys its row of the schema, every field set. */
 #include <string.h>
 
 #include "core/wire/wire.h"

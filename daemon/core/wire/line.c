@@ -1,4 +1,4 @@
-/* See line.h. */
+/* Cuts a stream of bytes into lines and parses them, with every limit checked before. */
 #include "core/wire/line.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* Building and reading messages; see wire.h. */
+/* Builds and reads messages. */
 #include <math.h>
 #include <string.h>
 

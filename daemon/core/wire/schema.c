@@ -1,4 +1,4 @@
-/* See schema.h. */
+/* Turns the table of messages into arrays and finds rows in them. */
 #include "core/wire/schema.h"
 
 #include <string.h>
