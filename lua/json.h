@@ -1,6 +1,6 @@
 /* Lua values <-> jansson. A table with keys 1..n is an array, an empty table an empty array or
- * object as asked, everything else an object with string keys; functions and userdata are refused.
- */
+ * object as asked, everything else an object with string keys; functions and userdata are
+ * refused. */
 #ifndef CS_LUA_JSON_H
 #define CS_LUA_JSON_H
 

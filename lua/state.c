@@ -89,8 +89,8 @@ static int no_gc_setmetatable(lua_State *L)
     return 1;
 }
 
-/* Quantifiers, and %b, that can make the matcher try again: each multiplies the cost by the length.
- */
+/* Quantifiers, and %b, that can make the matcher try again: each multiplies the cost by the
+ * length. */
 static int pattern_power(const char *pattern, size_t n)
 {
     int power = 0;

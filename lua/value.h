@@ -1,6 +1,6 @@
 /* The immutable values of the DSL: one userdata shape, a kind, a JSON body and, for models and
- * plans, the graph and plan built from it. Methods return new values; nothing is changed in place.
- */
+ * plans, the graph and plan built from it. Methods return new values; nothing is changed in
+ * place. */
 #ifndef CS_LUA_VALUE_H
 #define CS_LUA_VALUE_H
 

@@ -63,8 +63,8 @@ bool cs_view_find(const char *name, enum cs_view *view);
  * between; cheap when everything is there. */
 bool cs_screen_prepare(struct cs_screen *screen, const struct cs_store *store);
 
-/* gpus.c: the GPUs shown, in the order of their rows, as indices of store->gpus; returns how many
- */
+/* gpus.c: the GPUs shown, in the order of their rows, as indices of store->gpus; returns how
+ * many */
 int cs_gpu_list(const struct cs_store *store, const struct cs_screen *screen, int *out, int cap);
 
 #endif

@@ -27,8 +27,8 @@ struct cs_stream_config {
 enum cs_status cs_stream_open(const struct cs_stream_config *config, const json_t *cursor,
                               struct cs_stream **out, struct cs_err *err) CS_NODISCARD;
 void cs_stream_close(struct cs_stream *stream); /* accepts NULL */
-/* *has false at the end of an ordered stream. An epoch without a single good sample is CS_INVALID.
- */
+/* *has false at the end of an ordered stream. An epoch without a single good sample is
+ * CS_INVALID. */
 enum cs_status cs_stream_next(struct cs_stream *stream, struct cs_load *out, bool *has,
                               struct cs_err *err) CS_NODISCARD;
 /* New reference: where to go on when the carried ones (indices) come first. */

@@ -1,5 +1,5 @@
-/* What the actions of a program are, as span keys: programs are lowered once per number of slots.
- */
+/* What the actions of a program are, as span keys: programs are lowered once per number of
+ * slots. */
 #ifndef CS_RUNNER_SPAN_KEYS_H
 #define CS_RUNNER_SPAN_KEYS_H
 

@@ -1,5 +1,6 @@
-/* Numbers of ranks and the table of groups, over random plans: the arithmetic goes both ways, the table is sorted and
- * every rank is where it must be, and plans of pipelines with replicas have the numbers that they always had. */
+/* Numbers of ranks and the table of groups, over random plans: the arithmetic goes both ways, the
+ * table is sorted and every rank is where it must be, and plans of pipelines with replicas have the
+ * numbers that they always had. */
 #include "core/plan/groups.h"
 
 #include <setjmp.h>
@@ -155,7 +156,8 @@ static void every_rank_is_in_one_group_of_each_of_its_dimensions(void **state)
     }
 }
 
-/* rank r of replica k is k * n_ranks + r; channels join the ranks of edges, the way rows and gradients go */
+/* rank r of replica k is k * n_ranks + r; channels join the ranks of edges, the way rows and
+ * gradients go */
 static void pipelines_have_the_ranks_they_always_had(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* Growable byte buffer, NUL-terminated after every call; the string builder of the project.
  *
- * Zero-initialise (struct cs_buf b = {0}), free with cs_buf_free. Growth aborts when memory is out.
- */
+ * Zero-initialise (struct cs_buf b = {0}), free with cs_buf_free. Growth aborts when memory is
+ * out. */
 #ifndef CS_BASE_BUF_H
 #define CS_BASE_BUF_H
 

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 
 bool cs_glob_match(const char *glob, const char *path);
-/* What is wrong with a glob, in words ("the range runs backwards"), or NULL when it is well formed.
- */
+/* What is wrong with a glob, in words ("the range runs backwards"), or NULL when it is well
+ * formed. */
 const char *cs_glob_problem(const char *glob);
 
 #endif

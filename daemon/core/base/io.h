@@ -19,8 +19,8 @@ CS_NODISCARD enum cs_status cs_path(char out[CS_PATH_CAP], struct cs_err *err, c
     CS_PRINTF(3, 4);
 
 CS_NODISCARD enum cs_status cs_write_all(int fd, const void *bytes, size_t n, struct cs_err *err);
-/* appends the whole file to out; a file larger than max_bytes is CS_LIMIT and leaves out as it was
- */
+/* appends the whole file to out; a file larger than max_bytes is CS_LIMIT and leaves out as it
+ * was */
 CS_NODISCARD enum cs_status cs_read_file(const char *path, size_t max_bytes, struct cs_buf *out,
                                          struct cs_err *err);
 /* Readers see the old or the new content, also after a crash: temporary file in the same directory,

@@ -58,8 +58,8 @@ struct cs_args {
 CS_NODISCARD enum cs_status cs_options_parse(const struct cs_cli *program, int argc, char **argv,
                                              void *values, struct cs_args *args,
                                              struct cs_err *err);
-/* One value by name, with the option's type and range: for configuration files with the same table.
- */
+/* One value by name, with the option's type and range: for configuration files with the same
+ * table. */
 CS_NODISCARD enum cs_status cs_options_set(const struct cs_cli *program, const char *name,
                                            const char *value, void *values, struct cs_err *err);
 void cs_options_help(const struct cs_cli *program, int width, struct cs_buf *out);

@@ -57,8 +57,8 @@ int cs_status_exit(enum cs_status status);
 /* CS_INTERNAL for an unknown slug */
 enum cs_status cs_status_from_slug(const char *slug);
 
-/* Fill err (when not NULL) and return status: return cs_fail(err, CS_IO, "cannot open %s", path);
- */
+/* Fill err (when not NULL) and return status: return cs_fail(err, CS_IO, "cannot open %s",
+ * path); */
 #define cs_fail(err, status, ...) cs_fail_at((err), (status), __FILE__, __LINE__, __VA_ARGS__)
 enum cs_status cs_fail_at(struct cs_err *err, enum cs_status status, const char *file, int line,
                           const char *fmt, ...) CS_PRINTF(5, 6);

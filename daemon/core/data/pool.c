@@ -136,8 +136,8 @@ static void bump(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Sleep until is_ready(pool, arg), at most ROUND_MS at a time; CS_INTERRUPTED once the pool stops.
- */
+/* Sleep until is_ready(pool, arg), at most ROUND_MS at a time; CS_INTERRUPTED once the pool
+ * stops. */
 static enum cs_status wait_until(struct cs_pool *pool, _Atomic uint32_t *word,
                                  bool (*is_ready)(const struct cs_pool *, uint64_t), uint64_t arg,
                                  struct cs_err *err)

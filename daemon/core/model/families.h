@@ -108,8 +108,8 @@ struct cs_tensor_table {
 const struct cs_family *cs_families(int *n);
 const struct cs_tensor_table *cs_family_tensors(const char *family); /* NULL: no such family */
 
-/* rope.c: rope_parameters (transformers 5), rope_scaling and rope_theta (4), "type" or "rope_type"
- */
+/* rope.c: rope_parameters (transformers 5), rope_scaling and rope_theta (4), "type" or
+ * "rope_type" */
 enum cs_status cs_rope_read(const json_t *config, double default_theta,
                             struct cs_attention *attention, struct cs_err *err) CS_NODISCARD;
 /* attention.c: attention[0] as the keys set it becomes the table of kinds, one for every type of

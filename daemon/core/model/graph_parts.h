@@ -4,8 +4,8 @@
 
 #include "core/model/graph.h"
 
-/* freeze.c: the rules of the document -> is_trainable of every parameter, n_trained; then the needs
- */
+/* freeze.c: the rules of the document -> is_trainable of every parameter, n_trained; then the
+ * needs */
 enum cs_status cs_graph_apply_rules(struct cs_graph *graph, const struct cs_spec *spec,
                                     struct cs_arena *arena, struct cs_err *err) CS_NODISCARD;
 void cs_graph_mark_needs(struct cs_graph *graph, struct cs_arena *arena);

@@ -1,6 +1,6 @@
-/* The table of placements: on which ranks encoders run. The request of a plan, the planner, the search, Lua, the
- * console and the manuals read it. A new placement is a row here and, unless an existing rule puts its stages on ranks,
- * one in core/plan/make/place.c. */
+/* The table of placements: on which ranks encoders run. The request of a plan, the planner, the
+ * search, Lua, the console and the manuals read it. A new placement is a row here and, unless an
+ * existing rule puts its stages on ranks, one in core/plan/make/place.c. */
 #ifndef CS_MODEL_PLACEMENTS_H
 #define CS_MODEL_PLACEMENTS_H
 
@@ -60,7 +60,8 @@ enum {
 #define CS_PLACEMENT_HELP_(id, name, modality, own_ranks, cut, layouts, help)    help
 #define CS_PLACEMENT_ALSO_(id, name, modality, own_ranks, cut, layouts, help)    "; " help
 #define CS_PLACEMENT_ONE(id, name, modality, own_ranks, cut, layouts, help)      +1
-/* "encoder-parallel"; the modalities that the search knows, and all, as the words of a key; what they mean */
+/* "encoder-parallel"; the modalities that the search knows, and all, as the words of a key; what
+ * they mean */
 #define CS_MODALITY_DEFAULT        CS_PLACEMENTS_FIRST(CS_PLACEMENT_MODALITY)
 #define CS_MODALITY_SEARCHED_WORDS CS_MODALITY_DEFAULT CS_PLACEMENTS_REST_SEARCHED(CS_PLACEMENT_WORD)
 #define CS_MODALITY_WORDS          CS_MODALITY_SEARCHED_WORDS CS_PLACEMENTS_REST_PLANNED(CS_PLACEMENT_WORD)

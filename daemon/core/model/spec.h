@@ -29,8 +29,7 @@
  *   data: format "llava", json, images, template{...}, on_bad_sample, max_bad_fraction, shuffle_images
  *   eval: null or {data, every_steps, metric, max_samples}
  *   optimizer: kind "adamw", lr, betas, eps, weight_decay, clip, warmup_steps, state ("fp32"|"bf16") ; lr: kind, final_ratio
- *   checkpoint: every_steps (0: only at the end), keep, dir ("" : in the job directory)
- */
+ *   checkpoint: every_steps (0: only at the end), keep, dir ("" : in the job directory) */
 /* clang-format on */
 
 enum { CS_MAX_ENCODERS = 4, CS_MAX_MODULES = 12, CS_SPEC_MAX_BYTES = 4 * 1024 * 1024 };

@@ -18,15 +18,15 @@ struct cs_device_class {
     int32_t units; /* multiprocessors that kernels share, 0: messages take none of the device */
 };
 
-/* A channel: messages of a peer in one direction. Its kernel holds that many multiprocessors, moving
- * or waiting (what kernels/cuda/nccl.cu allows it), and moves what they can. */
+/* A channel: messages of a peer in one direction. Its kernel holds that many multiprocessors,
+ * moving or waiting (what kernels/cuda/nccl.cu allows it), and moves what they can. */
 enum { CS_CHANNEL_UNITS = 2 };
 
 /* The same of a communicator of replicas. */
 enum { CS_GROUP_UNITS = 16 };
 
-/* of a channel between ranks of one node: its multiprocessors' 34 GB/s each (a gigabyte over NVLink of
- * an H200), at most the link's; without units the link's */
+/* of a channel between ranks of one node: its multiprocessors' 34 GB/s each (a gigabyte over NVLink
+ * of an H200), at most the link's; without units the link's */
 int64_t cs_channel_bytes_per_s(const struct cs_device_class *device);
 
 struct cs_cluster {

@@ -1,5 +1,5 @@
-/* What follows from the stages of a plan: the edges between them, which of them have a backward, and
- * the stages that share a tied embedding. */
+/* What follows from the stages of a plan: the edges between them, which of them have a backward,
+ * and the stages that share a tied embedding. */
 #include "core/plan/derive.h"
 
 static bool has_layer(const struct cs_stage *stage, int32_t layer)
@@ -7,8 +7,8 @@ static bool has_layer(const struct cs_stage *stage, int32_t layer)
     return layer >= stage->first_layer && layer < stage->first_layer + stage->n_layers;
 }
 
-/* Who takes in what the stage feeds: the stage with that layer, -1: none. A copy that runs all slots
- * feeds the stage on its rank. */
+/* Who takes in what the stage feeds: the stage with that layer, -1: none. A copy that runs all
+ * slots feeds the stage on its rank. */
 static int32_t fed_stage(const struct cs_plan *plan, const struct cs_stage *from,
                          const struct cs_feed *feed)
 {

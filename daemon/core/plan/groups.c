@@ -20,7 +20,8 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Adds a group of n ranks in any order, some of them maybe twice; fewer than `least` different ones are no group. */
+/* Adds a group of n ranks in any order, some of them maybe twice; fewer than `least` different ones
+ * are no group. */
 static void add(struct table *t, enum cs_group_kind kind, int32_t of, int32_t *rank, int32_t n,
                 int32_t least)
 {

@@ -1,6 +1,6 @@
-/* Groups of ranks that talk: every communicator of a job, in one sorted order that is the same on all ranks. Who
- * belongs to a group is said here only; programs name a group by its index in the plan's table, and the worker, the
- * verifier and the simulator take its members from there. */
+/* Groups of ranks that talk: every communicator of a job, in one sorted order that is the same on
+ * all ranks. Who belongs to a group is said here only; programs name a group by its index in the
+ * plan's table, and the worker, the verifier and the simulator take its members from there. */
 #ifndef CS_PLAN_GROUPS_H
 #define CS_PLAN_GROUPS_H
 
@@ -12,9 +12,9 @@ struct cs_plan;
 
 enum cs_group_kind {
     CS_GROUP_NONE = -1,
-    CS_GROUP_WORLD, /* all ranks: the norm of the gradients */
-    CS_GROUP_DP,    /* the same place of every replica */
-    CS_GROUP_TIED, /* of a replica: the ranks of both ends of a tied embedding that trains; one when they share it */
+    CS_GROUP_WORLD,   /* all ranks: the norm of the gradients */
+    CS_GROUP_DP,      /* the same place of every replica */
+    CS_GROUP_TIED,    /* of a replica: the ranks of both ends of a tied embedding that trains */
     CS_GROUP_COPIES,  /* of a replica: the ranks that have a copy of a branch; of: the branch */
     CS_GROUP_TP,      /* of a stage: the ranks that share its tensors */
     CS_GROUP_CP,      /* ... its context */
@@ -24,7 +24,8 @@ enum cs_group_kind {
     CS_GROUP_KINDS
 };
 
-/* rank: n members, ascending, each once. Groups are sorted by kind, then of, then members; no two are equal. */
+/* rank: n members, ascending, each once. Groups are sorted by kind, then of, then members; no two
+ * are equal. */
 struct cs_group {
     enum cs_group_kind kind;
     int32_t of; /* branch, sender; -1: the kind needs none */
@@ -32,16 +33,19 @@ struct cs_group {
     const int32_t *rank;
 };
 
-/* Fills plan->group from its stages, edges and replicas; arrays in the arena. The planner and the reader of plans call
- * it; who moves stages of a plan afterwards sets n_groups to 0. Kinds other than WORLD and TIED have groups of two
- * ranks or more only. */
+/* Fills plan->group from its stages, edges and replicas; arrays in the arena. The planner and the
+ * reader of plans call it; who moves stages of a plan afterwards sets n_groups to 0. Kinds other
+ * than WORLD and TIED have groups of two ranks or more only. */
 void cs_plan_make_groups(struct cs_plan *plan, struct cs_arena *arena);
-/* The plan itself where it has its table, else a copy in the arena that has one (plans made from numbers). */
+/* The plan itself where it has its table, else a copy in the arena that has one (plans made from
+ * numbers). */
 const struct cs_plan *cs_plan_with_groups(const struct cs_plan *plan, struct cs_arena *arena);
-/* The index of the group of a kind that has a rank (of all) as a member; of as above, -1: any. -1: there is none. */
+/* The index of the group of a kind that has a rank (of all) as a member; of as above, -1: any. -1:
+ * there is none. */
 int32_t cs_plan_group(const struct cs_plan *plan, enum cs_group_kind kind, int32_t of,
                       int32_t rank);
-/* How many groups of the table actions can name: all before the channels, which messages find by their peer. */
+/* How many groups of the table actions can name: all before the channels, which messages find by
+ * their peer. */
 int32_t cs_plan_collectives(const struct cs_plan *plan);
 /* The position of a rank among the members, -1: it is none. */
 int32_t cs_group_position(const struct cs_group *group, int32_t rank);

@@ -23,8 +23,8 @@ struct cs_branch_layout {
     const char *name;
     int32_t tp, cp, pp;
     enum cs_recompute recompute;
-    /* Own ranks; whole on the ranks of every LLM stage, which share its slots (colocated); or again on every LLM stage
-     * for every slot (replicated, a baseline). The LLM has ranks of its own. */
+    /* Own ranks; whole on the ranks of every LLM stage, which share its slots (colocated); or again
+     * on every LLM stage for every slot (replicated, a baseline). The LLM has ranks of its own. */
     enum cs_placement place;
     int32_t dp;    /* replicas of this branch, 0: as many as the layout says */
     int32_t vpp;   /* chunks of every stage (interleaved), 0: 1 */
@@ -57,7 +57,8 @@ enum cs_status cs_layout_check_tp(const struct cs_graph *graph, int32_t branch, 
 bool cs_layout_stays_in_nodes(const struct cs_layout *layout, int32_t devices_per_node);
 
 /* cells: (n_stages, dp, cp, tp) with the largest dp, cp and tp of all branches; a rank of a branch
- * with a smaller one stands in several cells. Stages are those of branches with ranks of their own. */
+ * with a smaller one stands in several cells. Stages are those of branches with ranks of their
+ * own. */
 struct cs_mesh {
     int32_t n_stages, dp, cp, tp, n_ranks;
     const int32_t *rank;      /* cells */
@@ -71,7 +72,8 @@ enum cs_status cs_mesh_make(const struct cs_layout *layout, int32_t world, struc
                             struct cs_mesh **out, struct cs_err *err) CS_NODISCARD;
 int32_t cs_mesh_rank(const struct cs_mesh *mesh, int32_t stage, int32_t dp, int32_t cp, int32_t tp);
 
-/* The groups TP, CP, DP and PP of two ranks or more, each once, sorted (groups.h). Returns the count. */
+/* The groups TP, CP, DP and PP of two ranks or more, each once, sorted (groups.h). Returns the
+ * count. */
 int32_t cs_mesh_groups(const struct cs_mesh *mesh, struct cs_arena *arena, struct cs_group **out);
 
 #endif

@@ -12,8 +12,9 @@
 struct cs_stage_bucket; /* core/plan/cost/buckets.h */
 struct cs_group;        /* core/plan/groups.h */
 
-/* How many ranks a stage is spread over, dimension by dimension: tensors, context, experts, replicas. 0 counts as 1,
- * dp 0 as the plan's. What runs today has tp, cp and ep 1 and the plan's dp (cs_plan_check_runs). */
+/* How many ranks a stage is spread over, dimension by dimension: tensors, context, experts,
+ * replicas. 0 counts as 1, dp 0 as the plan's. What runs today has tp, cp and ep 1 and the plan's
+ * dp (cs_plan_check_runs). */
 struct cs_rank_shape {
     int32_t tp, cp, ep, dp;
 };
@@ -67,7 +68,8 @@ struct cs_plan {
     struct cs_stage *stages;
     struct cs_edge *edges;
     int32_t n_stages, n_edges;
-    /* every communicator, sorted (core/plan/groups.h); follows from the rest, no part of the encoding */
+    /* every communicator, sorted (core/plan/groups.h); follows from the rest, no part of the
+     * encoding */
     const struct cs_group *group;
     int32_t n_groups;
     int32_t n_ranks; /* of one replica: the ranks that stages name */
@@ -94,8 +96,8 @@ struct cs_plan {
 int32_t cs_plan_replicas(const struct cs_plan *plan); /* 1 .. */
 int32_t cs_plan_world(const struct cs_plan *plan);    /* ranks in all */
 
-/* Ranks of a job are numbered replica by replica: a rank of all is a replica and a rank in it (what stages, edges and
- * programs name). Nobody else does this arithmetic. */
+/* Ranks of a job are numbered replica by replica: a rank of all is a replica and a rank in it (what
+ * stages, edges and programs name). Nobody else does this arithmetic. */
 int32_t cs_plan_rank_of(const struct cs_plan *plan, int32_t replica, int32_t rank_in_replica);
 int32_t cs_plan_replica(const struct cs_plan *plan, int32_t rank);         /* of a rank of all */
 int32_t cs_plan_rank_in_replica(const struct cs_plan *plan, int32_t rank); /* the same */
@@ -104,7 +106,8 @@ int32_t cs_plan_rank_in_replica(const struct cs_plan *plan, int32_t rank); /* th
 struct cs_rank_shape cs_plan_shape(const struct cs_plan *plan, int32_t stage);
 /* ranks of a stage in one replica: tp * cp * ep */
 int32_t cs_plan_stage_ranks(const struct cs_plan *plan, int32_t stage);
-/* The rank of all at a place of a stage: within a replica they follow each other by ep, then cp, then tp (fastest). */
+/* The rank of all at a place of a stage: within a replica they follow each other by ep, then cp,
+ * then tp (fastest). */
 int32_t cs_plan_rank(const struct cs_plan *plan, int32_t stage, struct cs_rank_at at);
 /* The inverse; false: the rank is none of the stage's. */
 bool cs_plan_rank_at(const struct cs_plan *plan, int32_t stage, int32_t rank,

@@ -10,8 +10,8 @@
  * is executed, not what was thought about it */
 enum cs_status cs_plan_hash(const struct cs_plan *plan, const struct cs_graph *graph, char hash[65],
                             struct cs_err *err) CS_NODISCARD;
-/* predicted_* are 0 and NULL until cs_plan_predict (core/sched/sim/predict.h); the hash does not cover
- * predictions and reasons. */
+/* predicted_* are 0 and NULL until cs_plan_predict (core/sched/sim/predict.h); the hash does not
+ * cover predictions and reasons. */
 json_t *cs_plan_json(const struct cs_plan *plan, const struct cs_graph *graph);
 /* Read what cs_plan_json wrote, against the same graph; checks every index; recomputes the hash. */
 enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,

@@ -122,9 +122,10 @@ struct cs_action {
     int16_t stage; /* plan->stages, -1: none */
     int16_t edge;  /* plan->edges, -1: none */
     int16_t peer;  /* rank, -1: none */
-    /* A collective: its group in the plan's table as the first replica has it (core/plan/groups.h), -1: it is none.
-     * All members of a group meet; a member's collectives block its COMM stream, messages do not. A program is of one
-     * replica, so of a group over replicas nobody else in it is a member. */
+    /* A collective: its group in the plan's table as the first replica has it (core/plan/groups.h),
+     * -1: it is none. All members of a group meet; a member's collectives block its COMM stream,
+     * messages do not. A program is of one replica, so of a group over replicas nobody else in it
+     * is a member. */
     int16_t comm;
     int32_t slot;               /* -1: none */
     uint32_t first_dep, n_deps; /* in rank_program.deps: action ids of the same rank */

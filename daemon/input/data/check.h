@@ -12,8 +12,8 @@ struct cs_check_long {
     char id[64];
 };
 
-/* The first samples with this kind of fault; digits in the key are folded so that alike texts meet.
- */
+/* The first samples with this kind of fault; digits in the key are folded so that alike texts
+ * meet. */
 struct cs_check_reason {
     char text[200];
     uint64_t count;

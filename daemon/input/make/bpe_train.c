@@ -26,8 +26,8 @@ struct trainer {
     int n_merges;
 };
 
-/* GPT-2's reversible map: printable Latin-1 bytes stand for themselves, the rest for U+0100 and up.
- */
+/* GPT-2's reversible map: printable Latin-1 bytes stand for themselves, the rest for U+0100 and
+ * up. */
 static uint32_t byte_char(int byte)
 {
     uint32_t next = 256;

@@ -80,8 +80,8 @@ static void set_transforms(struct decoder *d)
     png_read_update_info(d->png, d->info);
 }
 
-/* Returns false when the file is not readable; d->reason says why. No locals live across the jump.
- */
+/* Returns false when the file is not readable; d->reason says why. No locals live across the
+ * jump. */
 static bool read_all(struct decoder *d, int64_t max_pixels)
 {
     if (setjmp(png_jmpbuf(d->png)) != 0)

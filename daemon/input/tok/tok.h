@@ -95,8 +95,8 @@ struct tok_run {
     size_t bpe_bytes;
 };
 
-/* Bytes of a piece: bytes[i] came from position base + i - n_virtual (the leading space has none).
- */
+/* Bytes of a piece: bytes[i] came from position base + i - n_virtual (the leading space has
+ * none). */
 struct tok_view {
     const char *bytes;
     uint32_t n, base, n_virtual;
@@ -126,8 +126,8 @@ enum cs_status tok_load_added(struct cs_tokenizer *tok, const json_t *list,
                               struct cs_err *err) CS_NODISCARD;
 
 /* tok_added.c: next match of an added token in text[at, n); false: none. [begin, end) includes the
- * white space it strips. plain ranges are relative to the source, shift is where text lies in it.
- */
+ * white space it strips. plain ranges are relative to the source, shift is where text lies in
+ * it. */
 struct tok_match {
     size_t begin, end;
     int32_t id;

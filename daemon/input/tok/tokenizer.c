@@ -83,8 +83,8 @@ static enum cs_status encode_normalized(struct tok_run *run, const struct part *
     return split_part(run, part, at, part->n, n_plain > 0);
 }
 
-/* Ranges of the source, clipped to [begin, end) and seen from `begin`; returns how many are left.
- */
+/* Ranges of the source, clipped to [begin, end) and seen from `begin`; returns how many are
+ * left. */
 static size_t clip(const struct cs_text_range *plain, size_t n, size_t begin, size_t end,
                    struct cs_text_range *out)
 {
@@ -99,8 +99,8 @@ static size_t clip(const struct cs_text_range *plain, size_t n, size_t begin, si
     return k;
 }
 
-/* Source ranges to ranges of the normalised text: a byte is plain when it came from a plain byte.
- */
+/* Source ranges to ranges of the normalised text: a byte is plain when it came from a plain
+ * byte. */
 static size_t remap(const struct cs_text_range *plain, size_t n, const uint32_t *map_begin,
                     size_t n_text, struct cs_text_range *out)
 {

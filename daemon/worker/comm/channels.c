@@ -1,4 +1,5 @@
-/* Opens, uses and closes the communicators between two GPUs, as the groups of the plan name them. */
+/* Opens, uses and closes the communicators between two GPUs, as the groups of the plan name
+ * them. */
 #include "worker/comm/channels.h"
 
 #include <stdlib.h>

@@ -25,8 +25,8 @@ const void *cs_slot_block_put(struct cs_slot_block *block, const void *host, siz
 /* zeros up to `rows` behind n rows that begin at `at` */
 void cs_slot_block_zero_behind(const struct cs_slot_block *block, size_t at, size_t row_bytes,
                                int32_t n, int32_t rows);
-/* page-locked host memory for a result that is copied back without waiting; NULL in the first walk
- */
+/* page-locked host memory for a result that is copied back without waiting; NULL in the first
+ * walk */
 void *cs_slot_block_mirror(struct cs_slot_block *block, size_t bytes);
 
 #endif

@@ -1,4 +1,5 @@
-/* Deals the gradients of a stage out to buckets, layer by layer, and the times of the stage to them. */
+/* Deals the gradients of a stage out to buckets, layer by layer, and the times of the stage to
+ * them. */
 #include "core/plan/cost/buckets.h"
 
 #include "core/plan/cost/bytes.h"

@@ -1,6 +1,6 @@
 /* Which gradients of a stage replicas sum as one, and when: what predictions of data parallelism
- * need to know. The rule is the worker's (worker/model/params.c): trained parameters in the order of
- * layers, a bucket ends with the layer that fills it or with its stage; the table of a tied
+ * need to know. The rule is the worker's (worker/model/params.c): trained parameters in the order
+ * of layers, a bucket ends with the layer that fills it or with its stage; the table of a tied
  * embedding is one of its own and the last to be summed: where both of its gradients are on one
  * rank it is complete only after they have met. */
 #ifndef CS_PLAN_COST_BUCKETS_H
@@ -19,8 +19,8 @@ struct cs_stage_bucket {
     bool is_late; /* of a tied embedding: after all others */
 };
 
-/* Fills bucket and n_buckets of every stage, after their times; a plan of one replica has none. The planner calls
- * it; whoever reads a plan and predicts its steps does too. */
+/* Fills bucket and n_buckets of every stage, after their times; a plan of one replica has none. The
+ * planner calls it; whoever reads a plan and predicts its steps does too. */
 void cs_stage_buckets(const struct cs_graph *graph, struct cs_arena *arena, struct cs_plan *plan);
 
 #endif

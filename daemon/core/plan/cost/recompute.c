@@ -1,5 +1,5 @@
-/* What recompute saves and costs a stage; what it drops says the table of core/model/keeps.h. Selective:
- * passes over memory make it again. Full: the layer's forward runs once more. */
+/* What recompute saves and costs a stage; what it drops says the table of core/model/keeps.h.
+ * Selective: passes over memory make it again. Full: the layer's forward runs once more. */
 #include "core/plan/cost/recompute.h"
 
 #include <string.h>

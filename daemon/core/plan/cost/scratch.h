@@ -1,13 +1,13 @@
-/* Memory of a rank beside what its stages keep: scratch of the largest action, what a split backward
- * holds, rows on their way. The worker plans its own exactly (worker/memory/plan.h); this is what it
- * comes to, within a few percent. */
+/* Memory of a rank beside what its stages keep: scratch of the largest action, what a split
+ * backward holds, rows on their way. The worker plans its own exactly (worker/memory/plan.h); this
+ * is what it comes to, within a few percent. */
 #ifndef CS_PLAN_COST_SCRATCH_H
 #define CS_PLAN_COST_SCRATCH_H
 
 #include "core/plan/plan.h"
 
-/* Scratch bytes of the largest action of a stage, beside what is kept. element: bytes of a weight or
- * activation element (cs_device_element_bytes). */
+/* Scratch bytes of the largest action of a stage, beside what is kept. element: bytes of a weight
+ * or activation element (cs_device_element_bytes). */
 int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
                                int32_t stage, int element);
 /* What a slot keeps beside saved_bytes between the halves of a split backward. */

@@ -4,7 +4,8 @@
  * Depth first over the blocks, heaviest first; a block tries the ranks from the lightest up, so the
  * first leaf is LPT. Pruned: ranks that would reach the best load known, ranks that are twins of
  * one tried before (equal load and, with a cap, equal count), and branches whose remaining blocks
- * do not fit under the best load. Stops at the lower bound or after max_nodes, never by the clock. */
+ * do not fit under the best load. Stops at the lower bound or after max_nodes, never by the
+ * clock. */
 #include "core/plan/tokens/balance_exact.h"
 
 #include <math.h>

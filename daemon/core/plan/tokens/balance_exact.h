@@ -1,4 +1,5 @@
-/* One problem of token balance on its way through the layouts, and the search for the best owners. */
+/* One problem of token balance on its way through the layouts, and the search for the best
+ * owners. */
 #ifndef CS_PLAN_TOKENS_BALANCE_EXACT_H
 #define CS_PLAN_TOKENS_BALANCE_EXACT_H
 
@@ -24,7 +25,8 @@ struct cs_balance_job {
     struct cs_arena *arena;
 };
 
-/* owner holds a legal assignment (LPT); replaced by a better one if max_nodes suffice to find it. */
+/* owner holds a legal assignment (LPT); replaced by a better one if max_nodes suffice to find
+ * it. */
 void cs_balance_improve(struct cs_balance_job *job);
 
 #endif

@@ -4,7 +4,8 @@
 
 #include "core/plan/tokens/balance.h"
 
-/* A sequence is left whole, on rank 0, when there is one rank or less than a block for every rank. */
+/* A sequence is left whole, on rank 0, when there is one rank or less than a block for every
+ * rank. */
 bool cs_balance_splits(int32_t n_tokens, int32_t ranks, int32_t block);
 
 /* Positions of every rank, ascending: rank r owns position[first[r] .. first[r + 1]). */

@@ -1,5 +1,5 @@
-/* Lowering: a plan becomes the programs of its ranks. The schedule's generator makes the orders, the
- * messages are added, the program gets its hash and its proof. */
+/* Lowering: a plan becomes the programs of its ranks. The schedule's generator makes the orders,
+ * the messages are added, the program gets its hash and its proof. */
 #include "core/sched/lower/lower.h"
 
 #include "core/base/hash.h"
@@ -24,7 +24,8 @@ static unsigned char *put(unsigned char *to, uint64_t value, size_t bytes)
     return to;
 }
 
-/* What an action's group is, not where the table has it: the table follows from the plan, whose hash comes first. */
+/* What an action's group is, not where the table has it: the table follows from the plan, whose
+ * hash comes first. */
 static uint16_t group_code(const struct cs_plan *plan, const struct cs_action *a)
 {
     enum { WORLD, TIED, DP, COPIES };

@@ -40,7 +40,8 @@ static struct key *key_of(const struct matcher *m, int32_t comm, int32_t rank)
     return &m->key[comm * m->n_copies + copy];
 }
 
-/* the table of a repeated program's plan is that of the first copy; replicas are not in a program */
+/* the table of a repeated program's plan is that of the first copy; replicas are not in a
+ * program */
 static bool is_member(const struct matcher *m, int32_t comm, int32_t rank)
 {
     const struct cs_group *g = group_of(m, comm);

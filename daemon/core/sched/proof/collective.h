@@ -5,8 +5,8 @@
 
 #include "core/sched/proof/precedence.h"
 
-/* The group of an action in the plan's table (core/plan/groups.h); rank: its rank in the first replica. -1: it is no
- * collective, or the rank has no such group. */
+/* The group of an action in the plan's table (core/plan/groups.h); rank: its rank in the first
+ * replica. -1: it is no collective, or the rank has no such group. */
 int32_t cs_collective_group(const struct cs_plan *plan, const struct cs_action *action,
                             int32_t rank);
 /* Adds a meeting for the n-th collective of every group; its members are those of the group. A
