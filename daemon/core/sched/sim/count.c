@@ -33,7 +33,7 @@ static double waited_for(const struct cs_precedence *graph, const struct cs_engi
                          int32_t rank, const struct cs_action *a, double from, double to)
 {
     double sum = 0;
-    struct interval wait;
+    struct interval wait = {0};
     for (double at = from; next_wait(graph, run, rank, a, at, to, &wait); at = wait.end)
         sum += wait.end - wait.begin;
     return sum;
