@@ -157,7 +157,7 @@ static void costs_follow_the_kinds_of_attention(void **state)
     struct cs_weigh w;
     const struct cs_test_spec options = {
         .n_encoders = -1, .is_qwen2 = true, .llm_layers = 4, .sliding_window = 8, .seq_tokens = 64};
-    const struct cs_test_planned j = cs_test_plan(&options);
+    const struct cs_test_planned j = make_planned(cs_test_spec_json(&options));
     cs_weigh_make(j.graph, j.plan, &w);
     assert_int_equal(w.n_pairs, 2);
     assert_true(fabs(w.pairs[1].ns - 3 * w.pairs[0].ns) <= 1e-9 * w.pairs[1].ns);
