@@ -404,6 +404,10 @@ static void why_names_stages_bottleneck_and_the_other_rule(void **state)
     assert_non_null(strstr(m.plan->why[2], "The bottleneck is "));
     assert_non_null(strstr(m.plan->why[3], "frozen-blind costs would give"));
     done(&m);
+    /* where nothing is frozen both rules cut alike, and no figure is told twice */
+    make(&m, &(struct cs_test_spec){.llm_pp = 2, .rules = "train:*"});
+    assert_non_null(strstr(m.plan->why[3], "frozen-blind costs would give the same bottleneck"));
+    done(&m);
 }
 
 struct refusal {

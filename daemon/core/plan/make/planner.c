@@ -437,10 +437,17 @@ static enum cs_status explain_other_rule(struct planner *p, struct cs_err *err)
         ours = mine > ours ? mine : ours;
         other = its > other ? its : other;
     }
-    say(p, cs_arena_printf(
-               p->arena, "Cut by %s costs the bottleneck is %lld us; %s costs would give %lld us.",
-               p->spec->stages, (long long)(ours / 1000),
-               is_blind ? "frozen-aware" : "frozen-blind", (long long)(other / 1000)));
+    const char *rule = is_blind ? "frozen-aware" : "frozen-blind";
+    if (other == ours)
+        say(p,
+            cs_arena_printf(p->arena, "Cut by %s costs; %s costs would give the same bottleneck.",
+                            p->spec->stages, rule));
+    else
+        say(p, cs_arena_printf(p->arena,
+                               "Cut by %s costs the bottleneck is %lld us; %s costs would give "
+                               "%lld us.",
+                               p->spec->stages, (long long)(ours / 1000), rule,
+                               (long long)(other / 1000)));
     return CS_OK;
 }
 
