@@ -8,6 +8,7 @@
 
 struct channel {
     int peer;     /* -1: nothing flows */
+    int other;    /* the peer among all ranks, for messages to people */
     int peer_end; /* the peer's rank in comm: 0 or 1 */
     void *comm;
     void *stream; /* NULL: the caller's */
@@ -71,7 +72,7 @@ static enum cs_status open_channel(struct cs_channels *l, const struct cs_plan *
     const bool is_send = group->of == l->rank;
     const int other = other_of(l, group), peer = cs_plan_rank_in_replica(plan, other);
     struct channel *channel = channel_of(l, peer, is_send);
-    *channel = (struct channel){.peer = peer, .peer_end = is_send ? 1 : 0};
+    *channel = (struct channel){.peer = peer, .other = other, .peer_end = is_send ? 1 : 0};
     enum cs_status status = l->device->mem->stream_create(l->device->handle, &channel->stream, err);
     if (status == CS_OK)
         status = connect(l, channel, other, CS_DEVICE_COMM_LANE, comm, deadline_ms, err);
@@ -86,7 +87,7 @@ static enum cs_status open_wide(struct cs_channels *l, const struct cs_plan *pla
 {
     const int embed = plan->stages[plan->embed_stage].rank;
     const int other = other_of(l, group), peer = cs_plan_rank_in_replica(plan, other);
-    *wide_of(l) = (struct channel){.peer = peer, .peer_end = peer == embed ? 0 : 1};
+    *wide_of(l) = (struct channel){.peer = peer, .other = other, .peer_end = peer == embed ? 0 : 1};
     const enum cs_status status =
         connect(l, wide_of(l), other, CS_DEVICE_COMM_BULK, comm, deadline_ms, err);
     return status == CS_OK
@@ -181,7 +182,8 @@ enum cs_status cs_channels_move(struct cs_channels *channels, int peer, bool is_
 {
     const struct channel *channel = channel_of(channels, peer, is_send);
     if (channel->comm == NULL)
-        return cs_fail(err, CS_INTERNAL, "no channel %s rank %d", is_send ? "to" : "from", peer);
+        return cs_fail(err, CS_INTERNAL, "no channel %s rank %d of the replica",
+                       is_send ? "to" : "from", peer);
     return is_send ? nccl_of(channels)->send(channel->comm, data, bytes, channel->peer_end,
                                              channel->stream, err)
                    : nccl_of(channels)->recv(channel->comm, data, bytes, channel->peer_end,
@@ -193,8 +195,7 @@ enum cs_status cs_channels_exchange(struct cs_channels *channels, int peer, cons
 {
     const struct channel *wide = wide_of(channels);
     if (wide->comm == NULL || wide->peer != peer)
-        return cs_fail(err, CS_INTERNAL, "no wide channel between rank %d and rank %d",
-                       channels->rank, peer);
+        return cs_fail(err, CS_INTERNAL, "no wide channel to rank %d of the replica", peer);
     return nccl_of(channels)->exchange(wide->comm, mine, theirs, bytes, wide->peer_end, stream,
                                        err);
 }
@@ -206,7 +207,7 @@ enum cs_status cs_channels_check(struct cs_channels *channels, struct cs_err *er
         if (channels->channel[i].comm != NULL &&
             nccl_of(channels)->check(channels->channel[i].comm, &why) != CS_OK)
             return cs_fail(err, CS_PEER_GONE, "rank %d: messages with rank %d have failed: %s",
-                           channels->rank, channels->channel[i].peer, why.text);
+                           channels->rank, channels->channel[i].other, why.text);
     }
     return CS_OK;
 }

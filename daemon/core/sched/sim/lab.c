@@ -217,8 +217,8 @@ static void add_edge(struct maker *m, int32_t from, int32_t to)
 {
     struct cs_plan *plan = m->plan;
     bool has_grad = plan->stages[from].has_backward && plan->stages[to].has_backward;
-    plan->edges[plan->n_edges] =
-        (struct cs_edge){.id = plan->n_edges, .from = from, .to = to, .has_grad = has_grad};
+    plan->edges[plan->n_edges] = (struct cs_edge){
+        .id = plan->n_edges, .feed = -1, .from = from, .to = to, .has_grad = has_grad};
     plan->stages[to].needs_input_grad = plan->stages[to].needs_input_grad || has_grad;
     plan->n_edges++;
 }
