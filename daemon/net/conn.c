@@ -395,7 +395,7 @@ enum cs_status cs_conn_wait(struct cs_conn *conn, int timeout_ms, struct cs_err 
     const uint64_t before = conn->stats.lines_in;
     deliver(conn);
     if (conn->stats.lines_in == before && !conn->is_ended && !conn->is_held) {
-        struct pollfd p = {.fd = conn->fd, .events = POLLIN};
+        struct pollfd p = {.fd = conn->fd, .events = can_read(conn) ? POLLIN : 0};
         if (cs_conn_queued(conn) > 0)
             p.events |= POLLOUT;
         int n = poll(&p, 1, timeout_ms);

@@ -93,7 +93,7 @@ static void append(struct cs_caller *caller, const json_t *message)
 /* Events, as long as the caller takes them. */
 static void send_events(struct cs_caller *caller)
 {
-    while (cs_conn_queued(caller->conn) < LOW_BYTES) {
+    while (!caller->is_closing && cs_conn_queued(caller->conn) < LOW_BYTES) {
         json_t *message = cs_feed_take(caller->feed);
         if (message == NULL)
             return;

@@ -7,7 +7,6 @@
 #include "server/job_spec.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
@@ -111,14 +110,31 @@ static enum cs_status next_spec(const json_t *old, const struct cs_job_relayout 
     return CS_OK;
 }
 
-static enum cs_status replace(struct cs_job *job, const json_t *old, const json_t *next,
+/* The generation that ran this specification, by the state that its runner left; -1: none did. */
+static int64_t generation_of(const struct cs_job *job, const char *spec_hash)
+{
+    char path[CS_PATH_CAP];
+    struct cs_buf text = {0};
+    json_t *state = NULL;
+    int64_t generation = -1;
+    if (cs_path(path, NULL, "%s/state.json", job->row.dir) == CS_OK &&
+        cs_read_file(path, CS_LINE_MAX, &text, NULL) == CS_OK &&
+        cs_line_parse(cs_buf_str(&text), text.len, &state, NULL) == CS_OK &&
+        strcmp(cs_msg_str(state, "spec_hash", ""), spec_hash) == 0)
+        generation = cs_msg_int(state, "generation", -1);
+    json_decref(state);
+    cs_buf_free(&text);
+    return generation;
+}
+
+static enum cs_status replace(struct cs_job *job, const struct cs_spec *old, const json_t *next,
                               struct cs_err *err)
 {
-    char kept[64], path[CS_PATH_CAP];
-    snprintf(kept, sizeof kept, "spec-%lld.json", (long long)job->row.generation);
-    CS_TRY(cs_path(path, err, "%s/%s", job->row.dir, kept));
-    if (access(path, F_OK) == -1) /* replaced again before anything ran: what did run is kept */
-        CS_TRY(cs_job_spec_write(job, kept, old, err));
+    char kept[64];
+    const int64_t generation = generation_of(job, old->hash);
+    snprintf(kept, sizeof kept, "spec-%lld.json", (long long)generation);
+    if (generation >= 0) /* what never ran is not kept */
+        CS_TRY(cs_job_spec_write(job, kept, old->root, err));
     return cs_job_spec_write(job, "spec.json", next, err);
 }
 
@@ -126,19 +142,21 @@ enum cs_status cs_job_spec_change(struct cs_job *job, const struct cs_job_relayo
                                   struct cs_err *err)
 {
     struct cs_job_row row = job->row;
-    struct cs_spec *spec;
+    struct cs_spec *spec, *before;
     json_t *old = NULL, *next = NULL;
     struct cs_arena *arena = cs_arena_new(0);
     enum cs_status st = read_spec(job, &old, err);
+    if (st == CS_OK)
+        st = cs_spec_read(old, arena, &before, err);
     if (st == CS_OK)
         st = next_spec(old, how, arena, &next, err);
     if (st == CS_OK)
         st = cs_spec_read(next, arena, &spec, err);
     const bool is_same = st == CS_OK && strcmp(spec->hash, row.spec_hash) == 0;
     if (st == CS_OK && !is_same)
-        st = cs_job_spec_take(job->server, spec, how->spec ? how->ranks : row.ranks, &row, err);
+        st = cs_job_spec_take(job->server, spec, how->spec ? how->ranks : 0, &row, err);
     if (st == CS_OK && !json_equal(old, next))
-        st = replace(job, old, next, err);
+        st = replace(job, before, next, err);
     if (st == CS_OK)
         job->row = row;
     json_decref(old);

@@ -79,6 +79,19 @@ static enum cs_status connect_devices(struct cs_generation *g, struct cs_device 
     return cs_replicas_new(device, g->plan, g->rank, g->comm, g->deadline_ms, &g->replicas, err);
 }
 
+/* A checkpoint of a job that trained something else may lack what is trained now; one of the same
+ * training may not. */
+static enum cs_status check_whole(const struct cs_generation *g, const struct cs_ckpt *ckpt,
+                                  int32_t n_missing, struct cs_err *err)
+{
+    const char *trained = cs_msg_str(cs_ckpt_info(ckpt), "trained_hash", "");
+    if (n_missing == 0 || strcmp(trained, g->spec->trained_hash) != 0)
+        return CS_OK;
+    return cs_fail(err, CS_CORRUPT,
+                   "the checkpoint of step %lld lacks %d trained parameters of rank %d",
+                   (long long)cs_ckpt_step(ckpt), n_missing, g->rank);
+}
+
 /* Fresh or source weights first, then what the checkpoint holds of them. */
 static enum cs_status load_weights(struct cs_generation *g, struct cs_err *err)
 {
@@ -88,7 +101,10 @@ static enum cs_status load_weights(struct cs_generation *g, struct cs_err *err)
     if (*resume == '\0')
         return CS_OK;
     CS_TRY(cs_ckpt_open(resume, &ckpt, err));
-    const enum cs_status status = cs_params_resume(g->trainer->params, ckpt, NULL, err);
+    int32_t n_missing = 0;
+    enum cs_status status = cs_params_resume(g->trainer->params, ckpt, &n_missing, err);
+    if (status == CS_OK)
+        status = check_whole(g, ckpt, n_missing, err);
     g->trainer->optim->n_skipped = cs_msg_int(cs_ckpt_trainer(ckpt), "skipped", 0);
     cs_ckpt_close(ckpt);
     return status;

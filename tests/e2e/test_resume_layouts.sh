@@ -89,6 +89,12 @@ paused "$id"
 expect_rc 0 "$C" resume "$id" dp2.lua
 paused "$id"
 
+# --- as if the daemon had died between spec.json and its row: the row follows the file
+cp "$jobs/$id/spec-1.json" "$jobs/$id/spec.json"
+expect_rc 0 "$C" resume "$id"
+ranks_are "$id" 4 6
+paused "$id"
+
 # --- another plan than previewed: refused, accepted with --replan
 sed -i 's/"plan_hash":"[0-9a-f]*"/"plan_hash":"'"$(printf 'f%.0s' {1..64})"'"/' "$jobs/$id/spec.json"
 expect_rc 0 "$C" resume "$id"
