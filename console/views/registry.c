@@ -1,4 +1,5 @@
-/* The table of views, and what is asked of the view that is shown. */
+/* Looks up the views that registry.h lists (a new one is a line there), and asks the one that is
+ * shown. */
 #include <string.h>
 
 #include "console/views/view.h"

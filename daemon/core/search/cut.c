@@ -1,4 +1,5 @@
-/* The cut of every branch: contiguous min-max dynamic programming, every stage under the memory cap
+/* The cut of every branch of a plan that is tried (a job's plan is cut by core/plan/make/split.c, from
+ * costs that may be fractional): contiguous min-max dynamic programming, every stage under the memory cap
  * with the slots that are in flight at its place. The number of stages is given, so the distance of
  * a stage from the end is known; the cap forbids transitions. O(stages * layers^2) at most: a stage
  * that costs more than the best cut so far is not extended. Source: Cornstarch, stage partition and
