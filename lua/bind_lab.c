@@ -177,9 +177,10 @@ static int call_split(lua_State *L)
         return cs_lua_error(L, "%s: %d layers on %d stages are too many", f->name, n, stages);
     memory.saved = bytes ? CS_NEW_ARRAY(arena, double, n + 1) : NULL;
     int *sizes = CS_NEW_ARRAY(arena, int, stages + 1);
-    enum cs_status st = bytes ? cs_split_capped(cost, n, stages, &memory, sizes, &bottleneck, &err)
-                              : cs_split(cost, n, stages, sizes, &bottleneck, &err);
-    if (st != CS_OK)
+    enum cs_status status =
+        bytes ? cs_split_capped(cost, n, stages, &memory, sizes, &bottleneck, &err)
+              : cs_split(cost, n, stages, sizes, &bottleneck, &err);
+    if (status != CS_OK)
         return cs_lua_error(L, "%s: %s", f->name, err.text);
     lua_createtable(L, 0, 2);
     cs_lua_push_number(L, bottleneck);

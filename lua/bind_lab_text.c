@@ -46,11 +46,11 @@ static enum cs_status tokenize(const char *path, const char *text, size_t len, b
 {
     struct cs_tokenizer *tok = NULL;
     struct cs_tokens list = {0};
-    enum cs_status st = cs_tokenizer_open(path, &tok, err);
-    if (st == CS_OK)
-        st = cs_tokenizer_encode(tok, text, len, special, &list, err);
+    enum cs_status status = cs_tokenizer_open(path, &tok, err);
+    if (status == CS_OK)
+        status = cs_tokenizer_encode(tok, text, len, special, &list, err);
     json_t *ids = json_array(), *begins = json_array(), *ends = json_array();
-    for (size_t i = 0; st == CS_OK && i < list.n; i++) {
+    for (size_t i = 0; status == CS_OK && i < list.n; i++) {
         json_array_append_new(ids, json_integer(list.items[i].id));
         json_array_append_new(begins, json_integer(list.items[i].begin));
         json_array_append_new(ends, json_integer(list.items[i].end));
@@ -60,7 +60,7 @@ static enum cs_status tokenize(const char *path, const char *text, size_t len, b
     json_object_set_new(out, "ends", ends);
     cs_tokens_free(&list);
     cs_tokenizer_close(tok);
-    return st;
+    return status;
 }
 
 static int call_tokens(lua_State *L)
@@ -124,18 +124,18 @@ static enum cs_status add_ids(const char *path, const struct cs_template *chat,
     struct cs_tokenizer *tok = NULL;
     struct cs_sample_rules rules;
     struct cs_sample sample = {0};
-    enum cs_status st = cs_tokenizer_open(path, &tok, err);
-    if (st == CS_OK)
-        st = cs_sample_rules_init(&rules, tok, chat, &token, 1, err);
-    if (st == CS_OK) {
+    enum cs_status status = cs_tokenizer_open(path, &tok, err);
+    if (status == CS_OK)
+        status = cs_sample_rules_init(&rules, tok, chat, &token, 1, err);
+    if (status == CS_OK) {
         rules.item[0] = (struct cs_item_shape){
             .grid = {1, 1, rows},
               .rows = rows
         };
-        st = cs_sample_make(&rules, record, rendering, &sample, err);
+        status = cs_sample_make(&rules, record, rendering, &sample, err);
     }
     json_t *ids = json_array(), *labels = json_array();
-    for (int32_t i = 0; st == CS_OK && i < sample.n_tokens; i++) {
+    for (int32_t i = 0; status == CS_OK && i < sample.n_tokens; i++) {
         json_array_append_new(ids, json_integer(sample.ids[i]));
         json_array_append_new(labels, json_integer(sample.labels[i]));
     }
@@ -143,7 +143,7 @@ static enum cs_status add_ids(const char *path, const struct cs_template *chat,
     json_object_set_new(out, "labels", labels);
     cs_sample_free(&sample);
     cs_tokenizer_close(tok);
-    return st;
+    return status;
 }
 
 struct render_in {
@@ -165,20 +165,20 @@ static enum cs_status render(const struct render_in *in, json_t *out, struct cs_
         item,
         cs_arena_strndup(arena, in->token + 1, strlen(in->token) > 2 ? strlen(in->token) - 2 : 0),
         pictures_of(in->messages, in->token));
-    enum cs_status st = cs_template_read(in->chat, arena, &chat, err);
-    if (st == CS_OK)
-        st = cs_record_read(item, &in->token, 1, &record, err);
-    if (st == CS_OK)
-        st = cs_template_render(&chat, record, &in->token, 1, &rendering, err);
-    if (st == CS_OK)
+    enum cs_status status = cs_template_read(in->chat, arena, &chat, err);
+    if (status == CS_OK)
+        status = cs_record_read(item, &in->token, 1, &record, err);
+    if (status == CS_OK)
+        status = cs_template_render(&chat, record, &in->token, 1, &rendering, err);
+    if (status == CS_OK)
         add_segments(&rendering, out);
-    if (st == CS_OK && in->tokenizer)
-        st = add_ids(in->tokenizer, &chat, record, in->token, in->rows, &rendering, out, err);
+    if (status == CS_OK && in->tokenizer)
+        status = add_ids(in->tokenizer, &chat, record, in->token, in->rows, &rendering, out, err);
     cs_rendering_free(&rendering);
     cs_record_free(record);
     json_decref(item);
     cs_arena_free(arena);
-    return st;
+    return status;
 }
 
 static int call_render(lua_State *L)

@@ -132,15 +132,16 @@ static void compute(lua_State *L, struct cs_lua_value *value, struct cs_lua_valu
 {
     struct cs_cluster cluster;
     struct cs_err err;
-    enum cs_status st =
+    enum cs_status status =
         cs_cluster_read_here(built->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
-    if (st == CS_OK)
-        st = cs_spec_check_precision(built->spec, cluster.device->name, &err);
-    if (st == CS_OK)
-        st = cs_plan_make(built->spec, built->graph, &cluster, built->arena, &built->plan, &err);
-    if (st == CS_OK)
-        st = cs_plan_predict(built->plan, built->graph, &cluster, built->arena, &err);
-    if (st != CS_OK)
+    if (status == CS_OK)
+        status = cs_spec_check_precision(built->spec, cluster.device->name, &err);
+    if (status == CS_OK)
+        status =
+            cs_plan_make(built->spec, built->graph, &cluster, built->arena, &built->plan, &err);
+    if (status == CS_OK)
+        status = cs_plan_predict(built->plan, built->graph, &cluster, built->arena, &err);
+    if (status != CS_OK)
         cs_lua_error(L, "cs.plan: %s", err.text);
     value->arena = built->arena; /* move: the box gives its graph and plan to the value */
     value->spec = built->spec;
@@ -424,11 +425,12 @@ static int simulate(lua_State *L)
                                           .sim = &sim,
                                           .shares_links =
                                               cs_lua_args_bool(L, "share_links", false)};
-    enum cs_status st =
+    enum cs_status status =
         cs_cluster_read_here(self->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
-    if (st == CS_OK)
-        st = cs_forecast_plan(self->plan, self->graph, &cluster, &options, arena, &forecast, &err);
-    if (st != CS_OK)
+    if (status == CS_OK)
+        status =
+            cs_forecast_plan(self->plan, self->graph, &cluster, &options, arena, &forecast, &err);
+    if (status != CS_OK)
         return cs_lua_error(L, "plan:simulate: %s", err.text);
     lua_createtable(L, 0, 6);
     set_ms(L, "step_ms", forecast.makespan_ns);

@@ -141,12 +141,12 @@ static int call_search(lua_State *L)
     cs_lua_build_graph(L, "cs.search", built, true);
     cs_lua_read_search(L, &functions[F_SEARCH], built->graph, built->arena, &options, &samples);
     const struct cs_profile *profile = cs_lua_read_profile(L, built->arena);
-    enum cs_status st =
+    enum cs_status status =
         cs_cluster_read_here(built->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
-    if (st == CS_OK)
-        st = cs_search(built->spec, built->graph, &cluster, profile, &options, built->arena,
-                       &result, &err);
-    if (st != CS_OK)
+    if (status == CS_OK)
+        status = cs_search(built->spec, built->graph, &cluster, profile, &options, built->arena,
+                           &result, &err);
+    if (status != CS_OK)
         return cs_lua_error(L, "cs.search: %s", err.text);
     value->json = cs_search_result_json(&result);
     lua_settop(L, self);
@@ -224,15 +224,16 @@ static json_t *plan_row(lua_State *L, const struct cs_lua_value *value)
     int64_t peak = 0;
     double busy = 0;
     box->arena = cs_arena_new(0);
-    enum cs_status st =
+    enum cs_status status =
         cs_cluster_read_here(value->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
-    if (st == CS_OK)
-        st = cs_program_make(plan, value->graph, plan->slots, false, box->arena, &program, &err);
+    if (status == CS_OK)
+        status =
+            cs_program_make(plan, value->graph, plan->slots, false, box->arena, &program, &err);
     struct cs_device_class device = *cluster.device;
     struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
-    if (st == CS_OK)
-        st = cs_simulate(program, &options, box->arena, &result, &err);
-    if (st != CS_OK)
+    if (status == CS_OK)
+        status = cs_simulate(program, &options, box->arena, &result, &err);
+    if (status != CS_OK)
         cs_lua_error(L, "cs.sweep: %s", err.text);
     for (int32_t r = 0; r < plan->n_ranks; r++)
         peak = result.peak_bytes[r] > peak ? result.peak_bytes[r] : peak;

@@ -23,13 +23,13 @@ enum cs_status cs_lua_open(const struct cs_lua_limits *limits,
                            void (*print)(void *user, const char *text), void *user,
                            struct cs_lua **out, struct cs_err *err)
 {
-    struct cs_lua *lua = calloc(1, sizeof(*lua));
+    struct cs_lua *lua = calloc(1, sizeof *lua);
     if (!lua)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a Lua state");
-    enum cs_status st = cs_lua_state_open(&lua->state, limits, err);
-    if (st != CS_OK) {
+    enum cs_status status = cs_lua_state_open(&lua->state, limits, err);
+    if (status != CS_OK) {
         free(lua);
-        return st;
+        return status;
     }
     lua->state.print = print;
     lua->state.print_user = user;
@@ -88,8 +88,8 @@ enum cs_status cs_lua_run_file(struct cs_lua *lua, const char *path, struct cs_s
 {
     struct cs_buf text = {0};
     struct cs_buf chunk = {0};
-    enum cs_status st = cs_read_file(path, MAX_SCRIPT_BYTES, &text, err);
-    if (st != CS_OK)
+    enum cs_status status = cs_read_file(path, MAX_SCRIPT_BYTES, &text, err);
+    if (status != CS_OK)
         goto out;
     const char *slash = strrchr(path, '/');
     cs_buf_reset(&lua->state.folder);
@@ -98,13 +98,13 @@ enum cs_status cs_lua_run_file(struct cs_lua *lua, const char *path, struct cs_s
     else
         cs_buf_adds(&lua->state.folder, ".");
     cs_buf_addf(&chunk, "@%s", path);
-    st = cs_lua_state_run(&lua->state, cs_buf_str(&chunk), cs_buf_str(&text), text.len, err);
-    if (st == CS_OK)
+    status = cs_lua_state_run(&lua->state, cs_buf_str(&chunk), cs_buf_str(&text), text.len, err);
+    if (status == CS_OK)
         take_result(lua, out);
 out:
     cs_buf_free(&text);
     cs_buf_free(&chunk);
-    return st;
+    return status;
 }
 
 static int show(lua_State *L)
@@ -141,14 +141,15 @@ enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char
                                           cs_buf_str(&name), "t") == LUA_OK;
     lua_settop(L, 0);
     const char *code = is_expression ? cs_buf_str(&expression) : text;
-    enum cs_status st = cs_lua_state_run(&lua->state, cs_buf_str(&name), code, strlen(code), err);
-    if (st == CS_OK) {
+    enum cs_status status =
+        cs_lua_state_run(&lua->state, cs_buf_str(&name), code, strlen(code), err);
+    if (status == CS_OK) {
         take_result(lua, out);
         show_results(lua, shown);
     }
     cs_buf_free(&name);
     cs_buf_free(&expression);
-    return st;
+    return status;
 }
 
 void cs_script_result_free(struct cs_script_result *result)

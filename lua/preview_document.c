@@ -30,9 +30,9 @@ void cs_lua_build_graph(lua_State *L, const char *function, struct cs_lua_value 
         cs_lua_error(L, "%s: a name or path is not valid UTF-8", function);
     if (!value->arena)
         value->arena = cs_arena_new(0);
-    enum cs_status st = cs_spec_read_preview(value->json, value->arena, &value->spec, &err);
-    if (st == CS_OK)
-        st = cs_graph_build(value->spec, allow_frozen, value->arena, &value->graph, &err);
-    if (st != CS_OK)
+    enum cs_status status = cs_spec_read_preview(value->json, value->arena, &value->spec, &err);
+    if (status == CS_OK)
+        status = cs_graph_build(value->spec, allow_frozen, value->arena, &value->graph, &err);
+    if (status != CS_OK)
         cs_lua_error(L, "%s: %s", function, err.text);
 }

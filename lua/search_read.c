@@ -149,14 +149,14 @@ static json_t *read_json(lua_State *L, const char *function, const char *key, co
     struct cs_err err;
     json_error_t why;
     json_t *json = NULL;
-    enum cs_status st = cs_read_file(path, MAX_FILE_BYTES, &text, &err);
-    if (st == CS_OK) {
+    enum cs_status status = cs_read_file(path, MAX_FILE_BYTES, &text, &err);
+    if (status == CS_OK) {
         json = json_loadb(cs_buf_str(&text), text.len, 0, &why);
         if (!json)
-            st = cs_fail(&err, CS_INVALID, "%s:%d: %s", path, why.line, why.text);
+            status = cs_fail(&err, CS_INVALID, "%s:%d: %s", path, why.line, why.text);
     }
     cs_buf_free(&text);
-    if (st != CS_OK)
+    if (status != CS_OK)
         cs_lua_error(L, "%s: %s: %s", function, key, err.text);
     return json;
 }
@@ -238,9 +238,9 @@ struct cs_profile *cs_lua_read_profile(lua_State *L, struct cs_arena *arena)
     json_t *json = cs_lua_profile_json(L, "cs.search");
     if (!json)
         return NULL;
-    enum cs_status st = cs_profile_read(json, arena, &profile, &err);
+    enum cs_status status = cs_profile_read(json, arena, &profile, &err);
     json_decref(json);
-    if (st != CS_OK)
+    if (status != CS_OK)
         cs_lua_error(L, "cs.search: profile: %s", err.text);
     return profile;
 }

@@ -90,8 +90,8 @@ static int run_command(const struct cs_commands *all, const struct cs_command *c
     CS_ASSERT(command->values_size <= sizeof values);
     size_t n = cs_command_options(command, options, MAX_OPTIONS);
     struct cs_cli cli = cs_command_cli(command, options, n, name, sizeof name);
-    enum cs_status st = cs_options_parse(&cli, argc, argv, &values, &args, &err);
-    if (st != CS_OK) {
+    enum cs_status status = cs_options_parse(&cli, argc, argv, &values, &args, &err);
+    if (status != CS_OK) {
         size_t len = strlen(err.text);
         snprintf(err.text + len, sizeof err.text - len, "; see '%s --help'", name);
         return report(&err, is_json);
@@ -108,13 +108,13 @@ static int run_command(const struct cs_commands *all, const struct cs_command *c
     cmd.socket = values.common.socket;
     cmd.n = args.n;
     cmd.args = args.items;
-    st = command->run(&cmd, &err);
-    if (st == CS_OK)
-        st = close_output(&err);
+    status = command->run(&cmd, &err);
+    if (status == CS_OK)
+        status = close_output(&err);
     cs_client_free(cmd.client);
     if (cmd.base)
         event_base_free(cmd.base);
-    return st == CS_OK ? cmd.exit_code : report(&err, is_json);
+    return status == CS_OK ? cmd.exit_code : report(&err, is_json);
 }
 
 /* Place of the command's first word: options that all commands have may stand before it. */

@@ -49,16 +49,16 @@ enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code, struct cs_er
     struct cs_ui_options ui = {.is_read_only = v.read_only,
                                .color = cs_screen_colors[v.color],
                                .glyphs = cs_screen_glyphs[v.glyphs]};
-    enum cs_status st = CS_UNSUPPORTED;
+    enum cs_status status = CS_UNSUPPORTED;
     if (!v.plain && !v.json && cs_cli_has_screen())
-        st = show(&cmd, &ui, err);
-    if (st == CS_UNSUPPORTED)
-        st = cs_cmd_list_jobs(&cmd, MOST_JOBS, err);
+        status = show(&cmd, &ui, err);
+    if (status == CS_UNSUPPORTED)
+        status = cs_cmd_list_jobs(&cmd, MOST_JOBS, err);
     *exit_code = cmd.exit_code;
     cs_client_free(cmd.client);
     if (cmd.base)
         event_base_free(cmd.base);
-    return st;
+    return status;
 }
 
 enum cs_status cs_cli_screen_on_store(struct cs_store *store, struct cs_err *err)
@@ -68,9 +68,9 @@ enum cs_status cs_cli_screen_on_store(struct cs_store *store, struct cs_err *err
     struct event_base *base = event_base_new();
     if (!base)
         return cs_fail(err, CS_INTERNAL, "no event loop");
-    enum cs_status st = cs_ui_run(base, NULL, &ui, &result, err);
+    enum cs_status status = cs_ui_run(base, NULL, &ui, &result, err);
     event_base_free(base);
-    return st;
+    return status;
 }
 
 enum cs_status cs_cli_screen_on_job(struct cs_cmd *cmd, int64_t job, struct cs_err *err)

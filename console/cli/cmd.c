@@ -23,10 +23,10 @@ enum cs_status cs_cmd_connect(struct cs_cmd *cmd, struct cs_err *err)
 
 enum cs_status cs_cmd_call(struct cs_cmd *cmd, json_t *request, json_t **reply, struct cs_err *err)
 {
-    enum cs_status st = cs_cmd_connect(cmd, err);
-    if (st != CS_OK) {
+    enum cs_status status = cs_cmd_connect(cmd, err);
+    if (status != CS_OK) {
         json_decref(request);
-        return st;
+        return status;
     }
     return cs_client_call(cmd->client, request, reply, err);
 }
@@ -78,14 +78,14 @@ json_t *cs_cmd_job_doc(const json_t *reply)
 enum cs_status cs_cmd_print_doc(json_t *doc, struct cs_err *err)
 {
     struct cs_buf text = {0};
-    enum cs_status st = cs_doc_check(doc, err);
-    if (st == CS_OK) {
+    enum cs_status status = cs_doc_check(doc, err);
+    if (status == CS_OK) {
         cs_json_pretty(doc, &text);
         cs_cmd_print(&text);
     }
     json_decref(doc);
     cs_buf_free(&text);
-    return st == CS_OK ? CS_OK : cs_wrap(err, st, "the document of --json");
+    return status == CS_OK ? CS_OK : cs_wrap(err, status, "the document of --json");
 }
 
 void cs_cmd_print(const struct cs_buf *text)
@@ -122,9 +122,9 @@ enum cs_status cs_cmd_eval_with(const char *path, bool is_job, const struct cs_l
     struct cs_lua *lua = NULL;
     *out = (struct cs_script_result){0};
     CS_TRY(cs_lua_open(limits, script_print, NULL, &lua, err));
-    enum cs_status st = cs_lua_run_file(lua, path, out, err);
+    enum cs_status status = cs_lua_run_file(lua, path, out, err);
     cs_lua_close(lua);
-    CS_TRY(st);
+    CS_TRY(status);
     bool fits = out->kind == CS_SCRIPT_JOB ||
                 (!is_job && (out->kind == CS_SCRIPT_PLAN || out->kind == CS_SCRIPT_SWEEP));
     if (fits)

@@ -152,18 +152,18 @@ static enum cs_status check_one(const struct cs_cmd *cmd, struct job_data *d, bo
     bool has_bar = !cmd->json && isatty(2);
     if (!check)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the check");
-    enum cs_status st = open_source(d, is_eval, err);
-    if (st == CS_OK)
-        st = cs_data_check(d->source, show_progress, &has_bar, check, err);
+    enum cs_status status = open_source(d, is_eval, err);
+    if (status == CS_OK)
+        status = cs_data_check(d->source, show_progress, &has_bar, check, err);
     if (has_bar)
         fprintf(stderr, "\r                                        \r");
-    if (st == CS_OK) {
+    if (status == CS_OK) {
         json_array_append_new(sets, check_object(use, cs_source_path(d->source), check));
         if (!cmd->json)
             print_check(use, cs_source_path(d->source), check);
     }
     free(check);
-    return st;
+    return status;
 }
 
 /* Bad samples: the share that the job would bear decides. */
@@ -187,23 +187,23 @@ static enum cs_status check(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct job_data d;
     json_t *sets = json_array();
-    enum cs_status st = open_job(cmd->args[0], &d, err);
-    if (st == CS_OK)
-        st = check_one(cmd, &d, false, sets, err);
-    if (st == CS_OK && d.spec->has_eval)
-        st = check_one(cmd, &d, true, sets, err);
-    if (st == CS_OK && cmd->json) {
+    enum cs_status status = open_job(cmd->args[0], &d, err);
+    if (status == CS_OK)
+        status = check_one(cmd, &d, false, sets, err);
+    if (status == CS_OK && d.spec->has_eval)
+        status = check_one(cmd, &d, true, sets, err);
+    if (status == CS_OK && cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.datacheck/1");
         cs_msg_set(doc, "sets", json_incref(sets));
-        st = cs_cmd_print_doc(doc, err);
-        if (st == CS_OK && verdict(&d, sets, NULL) != CS_OK)
+        status = cs_cmd_print_doc(doc, err);
+        if (status == CS_OK && verdict(&d, sets, NULL) != CS_OK)
             cmd->exit_code = 1; /* the document has said it */
-    } else if (st == CS_OK) {
-        st = verdict(&d, sets, err);
+    } else if (status == CS_OK) {
+        status = verdict(&d, sets, err);
     }
     json_decref(sets);
     close_data(&d);
-    return st;
+    return status;
 }
 
 /* --- inspect ---------------------------------------------------------------------------------- */
@@ -273,26 +273,26 @@ static enum cs_status inspect(struct cs_cmd *cmd, struct cs_err *err)
     struct job_data d;
     struct cs_loaded loaded = {0};
     uint64_t index = (uint64_t)((const struct inspect_values *)cmd->values)->sample;
-    enum cs_status st = open_job(cmd->args[0], &d, err);
-    if (st == CS_OK)
-        st = open_source(&d, false, err);
-    if (st == CS_OK && index >= cs_source_count(d.source))
-        st = cs_fail(err, CS_NOT_FOUND, "there is no sample %llu: %s has %llu",
-                     (unsigned long long)index, cs_source_path(d.source),
-                     (unsigned long long)cs_source_count(d.source));
-    if (st == CS_OK) {
-        st = cs_source_load(d.source, index, &loaded, err);
-        if (st != CS_OK)
-            cs_wrap(err, st, "sample %llu of %s", (unsigned long long)index,
+    enum cs_status status = open_job(cmd->args[0], &d, err);
+    if (status == CS_OK)
+        status = open_source(&d, false, err);
+    if (status == CS_OK && index >= cs_source_count(d.source))
+        status = cs_fail(err, CS_NOT_FOUND, "there is no sample %llu: %s has %llu",
+                         (unsigned long long)index, cs_source_path(d.source),
+                         (unsigned long long)cs_source_count(d.source));
+    if (status == CS_OK) {
+        status = cs_source_load(d.source, index, &loaded, err);
+        if (status != CS_OK)
+            cs_wrap(err, status, "sample %llu of %s", (unsigned long long)index,
                     cs_source_path(d.source));
     }
-    if (st == CS_OK && cmd->json)
-        st = cs_cmd_print_doc(sample_doc(&loaded, index), err);
-    else if (st == CS_OK)
+    if (status == CS_OK && cmd->json)
+        status = cs_cmd_print_doc(sample_doc(&loaded, index), err);
+    else if (status == CS_OK)
         print_sample(&loaded, index);
     cs_loaded_free(&loaded);
     close_data(&d);
-    return st;
+    return status;
 }
 
 const struct cs_command cs_command_data_make_shapes = {

@@ -63,15 +63,15 @@ static enum cs_status dump_screen(struct cs_cmd *cmd, struct cs_err *err)
                        "dump needs --replay TRACE, a job directory's trace file, or --script "
                        "SCRIPT; --view gpus alone asks the daemon");
     }
-    enum cs_status st = cs_dump_size(v->size, &dump.cols, &dump.rows, err);
-    if (st == CS_OK && v->script)
-        st = cs_cmd_eval_plan(v->script, v->devices, &dump.here, &result, err);
+    enum cs_status status = cs_dump_size(v->size, &dump.cols, &dump.rows, err);
+    if (status == CS_OK && v->script)
+        status = cs_cmd_eval_plan(v->script, v->devices, &dump.here, &result, err);
     dump.spec = result.document;
-    if (st == CS_OK)
-        st = cs_cmd_print_dump(&dump, err);
+    if (status == CS_OK)
+        status = cs_cmd_print_dump(&dump, err);
     json_decref(node);
     cs_script_result_free(&result);
-    return st;
+    return status;
 }
 
 const struct cs_command cs_command_dump = {

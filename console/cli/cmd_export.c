@@ -30,11 +30,11 @@ struct exporter {
 static enum cs_status read_document(const char *path, json_t **out, struct cs_err *err)
 {
     struct cs_buf text = {0};
-    enum cs_status st = cs_read_file(path, CS_LINE_MAX, &text, err);
-    if (st == CS_OK)
-        st = cs_line_parse(cs_buf_str(&text), text.len, out, err);
+    enum cs_status status = cs_read_file(path, CS_LINE_MAX, &text, err);
+    if (status == CS_OK)
+        status = cs_line_parse(cs_buf_str(&text), text.len, out, err);
     cs_buf_free(&text);
-    return st == CS_OK ? CS_OK : cs_wrap(err, st, "reading %s", path);
+    return status == CS_OK ? CS_OK : cs_wrap(err, status, "reading %s", path);
 }
 
 static void fresh_values(const struct cs_module *module, uint64_t seed,
@@ -116,11 +116,11 @@ static enum cs_status export_all(struct exporter *ex, const char *job_dir, const
     CS_TRY(cs_graph_build(ex->spec, true, ex->arena, &ex->graph, err));
     CS_TRY(open_checkpoint(ex, job_dir, ckpt, err));
     struct cs_err note = {.text = ""};
-    enum cs_status st = cs_export_model(ex->spec, ex->graph, find_value, ex, dtype, dir, &note);
-    if (st != CS_OK) {
+    enum cs_status status = cs_export_model(ex->spec, ex->graph, find_value, ex, dtype, dir, &note);
+    if (status != CS_OK) {
         if (err)
             *err = note;
-        return st;
+        return status;
     }
     cs_buf_addf(report, "wrote %s from %s (step %lld, %s)\n", dir, ex->ckpt_path,
                 (long long)cs_ckpt_step(ex->ckpt), dtype);
@@ -133,13 +133,13 @@ enum cs_status cs_cmd_export_dir(const char *job_dir, const char *ckpt, const ch
                                  const char *dtype, struct cs_buf *report, struct cs_err *err)
 {
     struct exporter ex = {.arena = cs_arena_new(0)};
-    enum cs_status st = export_all(&ex, job_dir, ckpt, dir, dtype, report, err);
+    enum cs_status status = export_all(&ex, job_dir, ckpt, dir, dtype, report, err);
     for (int i = 0; i < CS_MAX_MODULES; i++)
         cs_hfdir_close(ex.source[i]);
     cs_ckpt_close(ex.ckpt);
     cs_arena_free(ex.arena);
     json_decref(ex.document);
-    return st == CS_OK ? CS_OK : cs_wrap(err, st, "export");
+    return status == CS_OK ? CS_OK : cs_wrap(err, status, "export");
 }
 
 static bool has_file(const char *dir, const char *name)
@@ -179,10 +179,10 @@ static enum cs_status export_job(struct cs_cmd *cmd, const char *dtype, struct c
     request = cs_msg_new("job.show");
     cs_msg_set_int(request, "job", id);
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));
-    enum cs_status st = cs_cmd_export_dir(cs_msg_str(cs_msg_obj(reply, "job"), "dir", ""), NULL,
-                                          cmd->args[1], dtype, report, err);
+    enum cs_status status = cs_cmd_export_dir(cs_msg_str(cs_msg_obj(reply, "job"), "dir", ""), NULL,
+                                              cmd->args[1], dtype, report, err);
     json_decref(reply);
-    return st;
+    return status;
 }
 
 struct values {
@@ -200,22 +200,24 @@ static const struct cs_option options[] = {
 
 /* clang-format on */
 
-static enum cs_status export(struct cs_cmd *cmd, struct cs_err *err) {
+static enum cs_status export_model(struct cs_cmd *cmd, struct cs_err *err)
+{
     struct cs_buf report = {0};
     const char *what = cmd->args[0], *dtype = dtypes[((const struct values *)cmd->values)->dtype];
     bool is_job = strcmp(what, "latest") == 0 ||
                   (*what != '\0' && strspn(what, "0123456789") == strlen(what));
-    enum cs_status st = is_job ? export_job(cmd, dtype, &report, err)
-                               : export_path(what, cmd->args[1], dtype, &report, err);
-    if (st == CS_OK && cmd->json){
-        json_t *doc = cs_doc_new("cornstarch.result/1"); cs_msg_set_str(doc, "dir", cmd->args[1]);
-        cs_msg_set_str(doc, "text", cs_buf_str(&report)); st = cs_cmd_print_doc(doc, err);}
-else if (st == CS_OK)
-{
-    cs_cmd_print(&report);
-}
-cs_buf_free(&report);
-return st;
+    enum cs_status status = is_job ? export_job(cmd, dtype, &report, err)
+                                   : export_path(what, cmd->args[1], dtype, &report, err);
+    if (status == CS_OK && cmd->json) {
+        json_t *doc = cs_doc_new("cornstarch.result/1");
+        cs_msg_set_str(doc, "dir", cmd->args[1]);
+        cs_msg_set_str(doc, "text", cs_buf_str(&report));
+        status = cs_cmd_print_doc(doc, err);
+    } else if (status == CS_OK) {
+        cs_cmd_print(&report);
+    }
+    cs_buf_free(&report);
+    return status;
 }
 
 const struct cs_command cs_command_export = {
@@ -224,7 +226,7 @@ const struct cs_command cs_command_export = {
     .role = CS_ROLE_OWNER,
     .usage = "[options] CHECKPOINT|ID DIR",
     .help = "write a trained model as directories that transformers loads",
-    .run = export,
+    .run = export_model,
     .min_args = 2,
     .max_args = 2,
     CS_COMMAND_OPTIONS(options, struct values),

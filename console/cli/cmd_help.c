@@ -40,21 +40,22 @@ static enum cs_status help(struct cs_cmd *cmd, struct cs_err *err)
 {
     const struct help_values *v = cmd->values;
     struct cs_buf text = {0};
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (v->list)
         cs_commands_list(cmd->all, &text);
     else if (v->mdoc)
         cs_manual_part(cmd->all, (enum cs_manual_part)v->part, &text);
     else if (v->completion && !cs_commands_completion(cmd->all, v->completion, &text))
-        st = cs_fail(err, CS_USAGE, "--completion knows bash and zsh, not '%.60s'", v->completion);
+        status =
+            cs_fail(err, CS_USAGE, "--completion knows bash and zsh, not '%.60s'", v->completion);
     else if (!v->completion && cmd->n > 0)
-        st = help_of(cmd, &text, err);
+        status = help_of(cmd, &text, err);
     else if (!v->completion)
         cs_commands_help(cmd->all, cs_cmd_width(), &text);
-    if (st == CS_OK)
+    if (status == CS_OK)
         cs_cmd_print(&text);
     cs_buf_free(&text);
-    return st;
+    return status;
 }
 
 const struct cs_command cs_command_help = {

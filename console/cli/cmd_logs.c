@@ -119,20 +119,20 @@ static enum cs_status logs(struct cs_cmd *cmd, struct cs_err *err)
         return cs_fail(err, CS_USAGE, "--follow and --json do not go together");
     CS_TRY(cs_cmd_job_id(cmd, cmd->args[0], &job, err));
     CS_TRY(ask_log(cmd, job, rank, -1, &reply, err));
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.log/1");
         cs_msg_set_int(doc, "job", job);
         cs_msg_set_int(doc, "rank", rank);
         cs_msg_set(doc, "lines", json_incref(cs_msg_arr(reply, "lines")));
-        st = cs_cmd_print_doc(doc, err);
+        status = cs_cmd_print_doc(doc, err);
     } else {
         print_lines(cs_msg_arr(reply, "lines"));
         if (v->follow)
-            st = follow(cmd, job, rank, cs_msg_int(reply, "next", 0), err);
+            status = follow(cmd, job, rank, cs_msg_int(reply, "next", 0), err);
     }
     json_decref(reply);
-    return st;
+    return status;
 }
 
 const struct cs_command cs_command_logs = {

@@ -68,15 +68,15 @@ static enum cs_status lua(struct cs_cmd *cmd, struct cs_err *err)
         return cs_fail(err, CS_USAGE, "give either a FILE or -e CODE");
     CS_TRY(cs_cmd_here_local(v->devices, &limits.here, err));
     CS_TRY(cs_lua_open(&limits, cmd->json ? print_aside : print_line, NULL, &lua, err));
-    enum cs_status st = evaluate(cmd, lua, &result, &text, err);
+    enum cs_status status = evaluate(cmd, lua, &result, &text, err);
     cs_lua_close(lua);
-    if (st == CS_OK && cmd->json && result.document)
+    if (status == CS_OK && cmd->json && result.document)
         cs_json_pretty(result.document, (cs_buf_reset(&text), &text));
-    if (st == CS_OK)
+    if (status == CS_OK)
         cs_cmd_print(&text);
     cs_buf_free(&text);
     cs_script_result_free(&result);
-    return st;
+    return status;
 }
 
 const struct cs_command cs_command_lua = {

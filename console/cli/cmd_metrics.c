@@ -69,18 +69,18 @@ static enum cs_status metrics(struct cs_cmd *cmd, struct cs_err *err)
     cs_msg_set_int(request, "every", v->every);
     cs_msg_set_int(request, "limit", v->limit);
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.metrics/1");
         cs_msg_set_int(doc, "job", id);
         cs_msg_set(doc, "columns", json_incref(cs_msg_arr(reply, "columns")));
         cs_msg_set(doc, "rows", json_incref(cs_msg_arr(reply, "rows")));
-        st = cs_cmd_print_doc(doc, err);
+        status = cs_cmd_print_doc(doc, err);
     } else {
         print_rows(cs_msg_arr(reply, "columns"), cs_msg_arr(reply, "rows"));
     }
     json_decref(reply);
-    return st;
+    return status;
 }
 
 const struct cs_command cs_command_metrics = {

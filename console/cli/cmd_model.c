@@ -73,12 +73,12 @@ static enum cs_status add_part(const char *path, const char *part, bool is_deep,
     for (int i = 0; i < n; i++)
         params += cs_hfdir_at(dir, i)->count;
     bool is_projector = strcmp(part, "projector") == 0;
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (!is_projector)
-        st = cs_arch_from_config(cs_hfdir_config(dir), arena, &arch, err);
-    if (st == CS_OK && is_deep && !is_projector)
-        st = cs_hfdir_check(dir, &arch, err);
-    if (st == CS_OK) {
+        status = cs_arch_from_config(cs_hfdir_config(dir), arena, &arch, err);
+    if (status == CS_OK && is_deep && !is_projector)
+        status = cs_hfdir_check(dir, &arch, err);
+    if (status == CS_OK) {
         json_t *row = json_object();
         cs_msg_set_str(row, "part", part);
         cs_msg_set_str(row, "family", is_projector ? "mlp" : arch.family);
@@ -91,7 +91,7 @@ static enum cs_status add_part(const char *path, const char *part, bool is_deep,
         json_array_append_new(parts, row);
     }
     cs_hfdir_close(dir);
-    return st;
+    return status;
 }
 
 static enum cs_status collect(const char *path, bool is_deep, json_t *parts, struct cs_err *err)
@@ -102,16 +102,17 @@ static enum cs_status collect(const char *path, bool is_deep, json_t *parts, str
     bool whole = cs_hfdir_open(path, "", &dir, &plain) == CS_OK && !is_composite(dir);
     cs_hfdir_close(dir);
     struct cs_arena *arena = cs_arena_new(0);
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (whole)
-        st = add_part(path, "", is_deep, arena, parts, err);
-    for (size_t i = 0; !whole && i < CS_ARRAY_LEN(names) && st == CS_OK; i++) {
-        st = add_part(path, names[i], is_deep, arena, parts, err);
-        if (st != CS_OK && i == 0 && err) /* no composite: why it is no plain directory either */
+        status = add_part(path, "", is_deep, arena, parts, err);
+    for (size_t i = 0; !whole && i < CS_ARRAY_LEN(names) && status == CS_OK; i++) {
+        status = add_part(path, names[i], is_deep, arena, parts, err);
+        if (status != CS_OK && i == 0 &&
+            err) /* no composite: why it is no plain directory either */
             *err = plain;
     }
     cs_arena_free(arena);
-    return st == CS_OK ? CS_OK : err ? err->status : st;
+    return status == CS_OK ? CS_OK : err ? err->status : status;
 }
 
 static void print_part(const json_t *part)
@@ -131,19 +132,19 @@ static enum cs_status look(struct cs_cmd *cmd, bool is_deep, struct cs_err *err)
 {
     json_t *parts = json_array(), *part;
     size_t i;
-    enum cs_status st = collect(cmd->args[0], is_deep, parts, err);
-    if (st == CS_OK && cmd->json) {
+    enum cs_status status = collect(cmd->args[0], is_deep, parts, err);
+    if (status == CS_OK && cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.model/1");
         cs_msg_set_str(doc, "dir", cmd->args[0]);
         cs_msg_set(doc, "parts", json_incref(parts));
-        st = cs_cmd_print_doc(doc, err);
-    } else if (st == CS_OK) {
+        status = cs_cmd_print_doc(doc, err);
+    } else if (status == CS_OK) {
         json_array_foreach(parts, i, part) print_part(part);
         if (is_deep)
             printf("ok: every tensor is there with its shape\n");
     }
     json_decref(parts);
-    return st;
+    return status;
 }
 
 static enum cs_status show(struct cs_cmd *cmd, struct cs_err *err)

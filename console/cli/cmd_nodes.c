@@ -142,9 +142,9 @@ static enum cs_status gpus(struct cs_cmd *cmd, struct cs_err *err)
     cs_msg_set_bool(request, "gpus", true);
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));
     const json_t *devices = cs_msg_arr(reply, "devices");
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (cmd->json) {
-        st = print_doc(reply, err);
+        status = print_doc(reply, err);
     } else if (json_array_size(devices) == 0) {
         cs_buf_addf(&text, "%s has no GPUs\n", cs_msg_str(reply, "node", "the node"));
         put_note(&text, reply);
@@ -160,7 +160,7 @@ static enum cs_status gpus(struct cs_cmd *cmd, struct cs_err *err)
     cs_cmd_print(&text);
     cs_buf_free(&text);
     json_decref(reply);
-    return st;
+    return status;
 }
 
 /* --- the node --------------------------------------------------------------------------------- */
@@ -173,9 +173,9 @@ static enum cs_status nodes(struct cs_cmd *cmd, struct cs_err *err)
     size_t i;
     CS_TRY(cs_cmd_call(cmd, cs_msg_new("node.show"), &reply, err));
     if (cmd->json) {
-        enum cs_status st = print_doc(reply, err);
+        enum cs_status status = print_doc(reply, err);
         json_decref(reply);
-        return st;
+        return status;
     }
     cs_bytes_print(all, sizeof all, (uint64_t)cs_msg_int(reply, "mem_bytes", 0));
     cs_bytes_print(unused, sizeof unused, (uint64_t)cs_msg_int(reply, "mem_free_bytes", 0));

@@ -23,9 +23,9 @@ static enum cs_status give(struct cs_cmd *cmd, json_t *request, const char *done
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));
     json_object_del(reply, "spec");
     json_object_del(reply, "plan");
-    enum cs_status st = cs_cmd_print_doc(cs_cmd_job_doc(reply), err);
+    enum cs_status status = cs_cmd_print_doc(cs_cmd_job_doc(reply), err);
     json_decref(reply);
-    return st;
+    return status;
 }
 
 static enum cs_status pause_job(struct cs_cmd *cmd, struct cs_err *err)

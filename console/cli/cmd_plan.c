@@ -188,25 +188,25 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
         return shown;
     }
     struct cs_arena *arena = cs_arena_new(0);
-    enum cs_status st = make(result.document, &here, arena, &spec, &graph, &plan, err);
+    enum cs_status status = make(result.document, &here, arena, &spec, &graph, &plan, err);
     json_t *explain = NULL;
-    if (st == CS_OK && (v->explain || v->compare))
-        st = cs_plan_explain(spec, graph, plan, &here, arena, &explain, err);
-    if (st == CS_OK && cmd->json) {
+    if (status == CS_OK && (v->explain || v->compare))
+        status = cs_plan_explain(spec, graph, plan, &here, arena, &explain, err);
+    if (status == CS_OK && cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.plans/1"), *plans = json_array();
         json_array_append_new(plans, cs_plan_json(plan, graph));
         cs_msg_set(doc, "plans", plans);
         if (explain)
             json_object_update(doc, explain);
-        st = cs_cmd_print_doc(doc, err);
-    } else if (st == CS_OK) {
+        status = cs_cmd_print_doc(doc, err);
+    } else if (status == CS_OK) {
         print_plan(plan, graph, explain == NULL);
         print_explain(explain, v->compare);
     }
     json_decref(explain);
     cs_arena_free(arena);
     cs_script_result_free(&result);
-    return st;
+    return status;
 }
 
 const struct cs_command cs_command_plan = {

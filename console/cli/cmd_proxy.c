@@ -46,24 +46,24 @@ static enum cs_status proxy(struct cs_cmd *cmd, struct cs_err *err)
     bool has_input = true, has_socket = true;
     CS_TRY(cmd->socket ? cs_path(path, err, "%s", cmd->socket) : cs_client_socket(path, err));
     CS_TRY(cmd->socket ? cs_client_dial(path, &fd, err) : cs_client_dial_or_start(path, &fd, err));
-    enum cs_status st = CS_OK;
-    while (st == CS_OK && has_socket) {
+    enum cs_status status = CS_OK;
+    while (status == CS_OK && has_socket) {
         struct pollfd p[] = {
             {.fd = fd,                 .events = POLLIN},
             {.fd = has_input ? 0 : -1, .events = POLLIN},
         };
         if (poll(p, 2, -1) == -1 && errno != EINTR)
-            st = cs_fail_errno(err, "waiting");
-        if (st == CS_OK && p[0].revents)
-            st = pump(fd, 1, &has_socket, err);
-        if (st == CS_OK && has_socket && p[1].revents) {
-            st = pump(0, fd, &has_input, err);
+            status = cs_fail_errno(err, "waiting");
+        if (status == CS_OK && p[0].revents)
+            status = pump(fd, 1, &has_socket, err);
+        if (status == CS_OK && has_socket && p[1].revents) {
+            status = pump(0, fd, &has_input, err);
             if (!has_input)
                 shutdown(fd, SHUT_WR); /* what is under way still comes back */
         }
     }
     close(fd);
-    return st;
+    return status;
 }
 
 const struct cs_command cs_command_proxy = {

@@ -23,12 +23,12 @@ static enum cs_status raw_line(struct cs_cmd *cmd, const char *line, size_t n, s
     json_t *request = NULL, *reply = NULL;
     struct cs_err refused = {.text = ""};
     CS_TRY(cs_line_parse(line, n, &request, err));
-    enum cs_status st = cs_client_call(cmd->client, request, &reply, &refused);
-    if (st == CS_PEER_GONE || st == CS_UNREACHABLE || st == CS_TIMEOUT) {
+    enum cs_status status = cs_client_call(cmd->client, request, &reply, &refused);
+    if (status == CS_PEER_GONE || status == CS_UNREACHABLE || status == CS_TIMEOUT) {
         *err = refused;
-        return st;
+        return status;
     }
-    if (st != CS_OK)
+    if (status != CS_OK)
         reply = cs_msg_error(NULL, &refused);
     print_message(NULL, reply);
     json_decref(reply);
@@ -42,15 +42,15 @@ static enum cs_status raw(struct cs_cmd *cmd, struct cs_err *err)
     ssize_t n;
     CS_TRY(cs_cmd_connect(cmd, err));
     cs_client_on_message(cmd->client, print_message, NULL);
-    enum cs_status st = CS_OK;
-    while (st == CS_OK && (n = getline(&line, &cap, stdin)) > 0) {
+    enum cs_status status = CS_OK;
+    while (status == CS_OK && (n = getline(&line, &cap, stdin)) > 0) {
         if (line[n - 1] == '\n')
             line[--n] = '\0';
         if (n > 0)
-            st = raw_line(cmd, line, (size_t)n, err);
+            status = raw_line(cmd, line, (size_t)n, err);
     }
     free(line);
-    return st;
+    return status;
 }
 
 const struct cs_command cs_command_raw = {

@@ -205,10 +205,10 @@ static void next_command(const char *script, const char *export_dir, int64_t job
 static enum cs_status export_result(struct watch *w, const char *export_dir, struct cs_err *err)
 {
     struct cs_buf report = {0};
-    enum cs_status st = cs_cmd_export_dir(cs_msg_str(w->last, "dir", ""), NULL, export_dir,
-                                          "float32", &report, err);
+    enum cs_status status = cs_cmd_export_dir(cs_msg_str(w->last, "dir", ""), NULL, export_dir,
+                                              "float32", &report, err);
     cs_buf_free(&report);
-    return st;
+    return status;
 }
 
 /* The job has settled: report, export, exit code. */
@@ -218,26 +218,26 @@ static enum cs_status finish(struct watch *w, const char *script, const char *ex
     char next[CS_PATH_CAP + 64];
     const char *state = cs_msg_str(w->last, "state", "");
     bool is_done = strcmp(state, "DONE") == 0;
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     w->cmd->exit_code = (int)cs_msg_int(w->last, "exit", 0);
     if (strcmp(state, "FAILED") == 0 && w->cmd->exit_code == 0)
         w->cmd->exit_code = cs_status_exit(CS_JOB_FAILED);
     if (is_done && export_dir)
-        st = export_result(w, export_dir, err);
+        status = export_result(w, export_dir, err);
     if (is_done)
-        next_command(script, st == CS_OK ? export_dir : NULL, w->job, next, sizeof next);
+        next_command(script, status == CS_OK ? export_dir : NULL, w->job, next, sizeof next);
     else if (strcmp(state, "PAUSED") == 0)
         snprintf(next, sizeof next, "cornstarch-console resume %lld", (long long)w->job);
     else
         snprintf(next, sizeof next, "cornstarch-console logs %lld --rank runner",
                  (long long)w->job);
-    cs_plain_report(w->plain, w->store, is_done && st == CS_OK ? export_dir : NULL, next);
-    if (w->cmd->json && st == CS_OK) {
+    cs_plain_report(w->plain, w->store, is_done && status == CS_OK ? export_dir : NULL, next);
+    if (w->cmd->json && status == CS_OK) {
         json_t *doc = cs_doc_new("cornstarch.jobinfo/1");
         cs_msg_set(doc, "job", json_incref(w->last));
-        st = cs_cmd_print_doc(doc, err);
+        status = cs_cmd_print_doc(doc, err);
     }
-    return st;
+    return status;
 }
 
 static enum cs_status watch_loop(struct watch *w, struct cs_err *err)
@@ -254,13 +254,13 @@ static enum cs_status watch_loop(struct watch *w, struct cs_err *err)
     if (w->is_detached || !cs_client_is_connected(w->cmd->client))
         return CS_OK;
     /* the last word on the job, with what the step series knows */
-    enum cs_status st = show_job(w->cmd, w->job, &reply, err);
-    if (st == CS_OK) {
+    enum cs_status status = show_job(w->cmd, w->job, &reply, err);
+    if (status == CS_OK) {
         cs_store_message(w->store, reply);
         look_at(w, cs_msg_obj(reply, "job"));
     }
     json_decref(reply);
-    return st;
+    return status;
 }
 
 static enum cs_status watch(struct cs_cmd *cmd, int64_t job, const char *script,
@@ -271,15 +271,15 @@ static enum cs_status watch(struct cs_cmd *cmd, int64_t job, const char *script,
     w.store = cs_store_new();
     w.plain = cs_plain_new(out, isatty(fileno(out)), cs_cmd_width());
     w.interrupt = evsignal_new(cmd->base, SIGINT, on_interrupt, &w);
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (!w.interrupt || event_add(w.interrupt, NULL) == -1)
-        st = cs_fail(err, CS_INTERNAL, "cannot watch for Ctrl-C");
-    if (st == CS_OK)
-        st = watch_loop(&w, err);
-    if (st == CS_OK && w.is_detached)
+        status = cs_fail(err, CS_INTERNAL, "cannot watch for Ctrl-C");
+    if (status == CS_OK)
+        status = watch_loop(&w, err);
+    if (status == CS_OK && w.is_detached)
         say_detached(&w);
-    else if (st == CS_OK)
-        st = finish(&w, script, export_dir, err);
+    else if (status == CS_OK)
+        status = finish(&w, script, export_dir, err);
     cs_client_on_message(cmd->client, NULL, NULL);
     cs_client_on_state(cmd->client, NULL, NULL);
     if (w.interrupt)
@@ -287,7 +287,7 @@ static enum cs_status watch(struct cs_cmd *cmd, int64_t job, const char *script,
     cs_plain_free(w.plain);
     cs_store_free(w.store);
     json_decref(w.last);
-    return st;
+    return status;
 }
 
 /* Before hours of training, not after them. */
@@ -339,10 +339,10 @@ static enum cs_status run(struct cs_cmd *cmd, struct cs_err *err)
     if (v->detach)
         return print_submitted(cmd, job, err);
     if (!v->plain && !cmd->json && cs_cli_has_screen()) {
-        enum cs_status st = cs_cli_screen_on_job(cmd, job, err);
-        if (st != CS_OK && st != CS_UNSUPPORTED)
-            return st;
-        if (st == CS_OK) { /* left: with the report when it has ended, else with the way back */
+        enum cs_status status = cs_cli_screen_on_job(cmd, job, err);
+        if (status != CS_OK && status != CS_UNSUPPORTED)
+            return status;
+        if (status == CS_OK) { /* left: with the report when it has ended, else with the way back */
             CS_TRY(show_job(cmd, job, &reply, err));
             bool is_over = has_settled(cs_msg_obj(reply, "job"));
             json_decref(reply);

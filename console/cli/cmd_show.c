@@ -96,20 +96,20 @@ static enum cs_status show(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_buf text = {0};
     CS_TRY(cs_cmd_job_request(cmd, "job.show", &request, err));
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));
-    enum cs_status st = print_job(cmd, reply, err);
-    if (st == CS_OK && !cmd->json) {
+    enum cs_status status = print_job(cmd, reply, err);
+    if (status == CS_OK && !cmd->json) {
         request = cs_msg_new("job.events");
         cs_msg_set_int(request, "job", cs_msg_int(cs_msg_obj(reply, "job"), "id", 0));
         cs_msg_set_int(request, "limit", 20);
-        st = cs_cmd_call(cmd, request, &notes, err);
-        if (st == CS_OK)
+        status = cs_cmd_call(cmd, request, &notes, err);
+        if (status == CS_OK)
             put_notes(&text, cs_msg_arr(notes, "events"));
         cs_cmd_print(&text);
     }
     json_decref(reply);
     json_decref(notes);
     cs_buf_free(&text);
-    return st;
+    return status;
 }
 
 const struct cs_command cs_command_show = {

@@ -13,15 +13,15 @@ static enum cs_status wait_for(struct cs_cmd *cmd, struct cs_err *err)
     CS_TRY(cs_client_call_for(cmd->client, request, 0, &reply, err));
     const json_t *job = cs_msg_obj(reply, "job");
     cmd->exit_code = (int)cs_msg_int(job, "exit", 0);
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (cmd->json)
-        st = cs_cmd_print_doc(cs_cmd_job_doc(reply), err);
+        status = cs_cmd_print_doc(cs_cmd_job_doc(reply), err);
     else
         printf("job %lld: %s%s%s\n", (long long)cs_msg_int(job, "id", 0),
                cs_msg_str(job, "state", ""), cs_msg_str(job, "reason", "")[0] ? ": " : "",
                cs_msg_str(job, "reason", ""));
     json_decref(reply);
-    return st;
+    return status;
 }
 
 const struct cs_command cs_command_wait = {

@@ -11,9 +11,9 @@ enum cs_status cs_cmd_here(struct cs_cmd *cmd, struct cs_here *out, struct cs_er
     *out = (struct cs_here){0};
     CS_TRY(cs_cmd_call(cmd, cs_msg_new("node.show"), &reply, err));
     const char *text = cs_msg_str(reply, "here", "");
-    enum cs_status st = text[0] ? cs_here_read(text, out, err) : CS_OK;
+    enum cs_status status = text[0] ? cs_here_read(text, out, err) : CS_OK;
     json_decref(reply);
-    return st;
+    return status;
 }
 
 enum cs_status cs_cmd_here_local(const char *devices, struct cs_here *out, struct cs_err *err)

@@ -24,11 +24,11 @@ enum cs_status cs_cmd_eval_plan(const char *script, const char *devices, struct 
 enum cs_status cs_cmd_print_dump(struct cs_dump *dump, struct cs_err *err)
 {
     struct cs_buf text = {0};
-    enum cs_status st = cs_dump_replay(dump, &text, err);
-    if (st == CS_OK)
+    enum cs_status status = cs_dump_replay(dump, &text, err);
+    if (status == CS_OK)
         cs_cmd_print(&text);
     cs_buf_free(&text);
-    return st;
+    return status;
 }
 
 static enum cs_status show(const json_t *spec, const struct cs_here *here, struct cs_err *err)
@@ -38,11 +38,11 @@ static enum cs_status show(const json_t *spec, const struct cs_here *here, struc
         return cs_cmd_print_dump(&dump, err);
     struct cs_store *store = cs_store_new();
     store->here = *here;
-    enum cs_status st = cs_store_script(store, spec, err);
-    if (st == CS_OK)
-        st = cs_cli_screen_on_store(store, err);
+    enum cs_status status = cs_store_script(store, spec, err);
+    if (status == CS_OK)
+        status = cs_cli_screen_on_store(store, err);
     cs_store_free(store);
-    return st == CS_UNSUPPORTED ? cs_cmd_print_dump(&dump, err) : st;
+    return status == CS_UNSUPPORTED ? cs_cmd_print_dump(&dump, err) : status;
 }
 
 enum cs_status cs_cmd_plan_view(const char *script, const char *devices, struct cs_err *err)
@@ -50,7 +50,7 @@ enum cs_status cs_cmd_plan_view(const char *script, const char *devices, struct 
     struct cs_script_result result = {0};
     struct cs_here here;
     CS_TRY(cs_cmd_eval_plan(script, devices, &here, &result, err));
-    enum cs_status st = show(result.document, &here, err);
+    enum cs_status status = show(result.document, &here, err);
     cs_script_result_free(&result);
-    return st;
+    return status;
 }

@@ -90,25 +90,26 @@ static enum cs_status await(struct cs_client *c, int64_t id, int64_t timeout_ns,
                             struct cs_err *err)
 {
     const int64_t end_ns = cs_now_ns() + timeout_ns;
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     c->awaited = id;
     c->answer = NULL;
-    while (st == CS_OK && c->answer == NULL) {
+    while (status == CS_OK && c->answer == NULL) {
         int64_t left_ms = timeout_ns ? (end_ns - cs_now_ns()) / 1000000 : FOR_EVER_MS;
-        st = left_ms > 0 ? cs_conn_wait(c->conn, (int)left_ms, err) : CS_TIMEOUT;
+        status = left_ms > 0 ? cs_conn_wait(c->conn, (int)left_ms, err) : CS_TIMEOUT;
         if (c->answer == NULL && c->end.status != CS_OK)
-            st = cs_fail(err, c->end.status, "%s", c->end.text);
-        else if (st == CS_TIMEOUT)
-            st = timeout_ns ? cs_fail(err, CS_TIMEOUT, "the daemon at %s does not answer", c->path)
-                            : CS_OK;
-        else if (st == CS_PEER_GONE)
-            st = cs_fail(err, CS_PEER_GONE, "the daemon closed the connection");
+            status = cs_fail(err, c->end.status, "%s", c->end.text);
+        else if (status == CS_TIMEOUT)
+            status = timeout_ns
+                         ? cs_fail(err, CS_TIMEOUT, "the daemon at %s does not answer", c->path)
+                         : CS_OK;
+        else if (status == CS_PEER_GONE)
+            status = cs_fail(err, CS_PEER_GONE, "the daemon closed the connection");
     }
     c->awaited = 0;
     *reply = c->answer;
     c->answer = NULL;
     cs_conn_hold(c->conn, false); /* what came with the answer is delivered by the loop */
-    return *reply ? CS_OK : st;
+    return *reply ? CS_OK : status;
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *user);
@@ -116,9 +117,9 @@ static void on_retry(evutil_socket_t fd, short what, void *user);
 /* a request; takes the reference */
 static enum cs_status post(struct cs_client *c, json_t *request, struct cs_err *err)
 {
-    enum cs_status st = cs_conn_send(c->conn, request, err);
+    enum cs_status status = cs_conn_send(c->conn, request, err);
     json_decref(request);
-    CS_TRY(st);
+    CS_TRY(status);
     if (cs_conn_flush(c->conn, NULL) != CS_OK)
         return cs_fail(err, CS_PEER_GONE, "the daemon closed the connection");
     return CS_OK;
@@ -129,16 +130,16 @@ static enum cs_status greet(struct cs_client *c, struct cs_err *err)
     struct cs_peer peer;
     json_t *answer = NULL;
     const int64_t id = ++c->last_id;
-    enum cs_status st =
+    enum cs_status status =
         post(c, cs_hello_new(id, "cornstarch-console", CORNSTARCH_VERSION, "admin"), err);
-    if (st == CS_OK || st == CS_PEER_GONE) /* gone: it may have said why */
-        st = await(c, id, (int64_t)HELLO_MS * 1000000, &answer, err);
-    CS_TRY(st);
-    st = strcmp(cs_msg_type(answer), "error") == 0 ? cs_msg_to_err(answer, err)
-                                                   : cs_hello_check(answer, &peer, err);
-    if (st != CS_OK) {
+    if (status == CS_OK || status == CS_PEER_GONE) /* gone: it may have said why */
+        status = await(c, id, (int64_t)HELLO_MS * 1000000, &answer, err);
+    CS_TRY(status);
+    status = strcmp(cs_msg_type(answer), "error") == 0 ? cs_msg_to_err(answer, err)
+                                                       : cs_hello_check(answer, &peer, err);
+    if (status != CS_OK) {
         json_decref(answer);
-        return cs_wrap(err, st, "the daemon at %s", c->path);
+        return cs_wrap(err, status, "the daemon at %s", c->path);
     }
     json_decref(c->hello);
     c->hello = answer;
@@ -152,14 +153,14 @@ static enum cs_status dial(struct cs_client *c, bool may_start, struct cs_err *e
         .on_message = on_message, .on_bad = on_bad, .on_closed = on_closed};
     const struct cs_conn_options options = {.base = c->base, .line_max = CS_LINE_MAX_BEFORE_HELLO};
     int fd;
-    enum cs_status st =
+    enum cs_status status =
         may_start ? cs_client_dial_or_start(c->path, &fd, err) : cs_client_dial(c->path, &fd, err);
-    CS_TRY(st);
+    CS_TRY(status);
     c->conn = cs_conn_new(fd, &options, &calls, c);
-    st = greet(c, err);
-    if (st != CS_OK) {
+    status = greet(c, err);
+    if (status != CS_OK) {
         hang_up(c);
-        return st;
+        return status;
     }
     c->retry_ms = RETRY_FIRST_MS;
     c->waited_ms = 0;
@@ -207,9 +208,9 @@ static void on_retry(evutil_socket_t fd, short what, void *user)
 static enum cs_status dial_ours(struct cs_client *c, struct cs_err *err)
 {
     for (int ms = 0;; ms += RETRY_GONE_MS) {
-        enum cs_status st = dial(c, true, err);
-        if (st != CS_PEER_GONE || ms >= START_AFTER_MS)
-            return st;
+        enum cs_status status = dial(c, true, err);
+        if (status != CS_PEER_GONE || ms >= START_AFTER_MS)
+            return status;
         poll(NULL, 0, RETRY_GONE_MS);
     }
 }
@@ -217,19 +218,19 @@ static enum cs_status dial_ours(struct cs_client *c, struct cs_err *err)
 static enum cs_status connect_to(struct event_base *base, const char *socket_path, bool may_start,
                                  struct cs_client **out, struct cs_err *err)
 {
-    struct cs_client *c = calloc(1, sizeof(*c));
+    struct cs_client *c = calloc(1, sizeof *c);
     if (!c)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a connection");
     c->base = base;
     c->may_start = may_start;
     c->retry_ms = RETRY_FIRST_MS;
-    enum cs_status st =
+    enum cs_status status =
         socket_path ? cs_path(c->path, err, "%s", socket_path) : cs_client_socket(c->path, err);
-    if (st == CS_OK)
-        st = may_start ? dial_ours(c, err) : dial(c, false, err);
-    if (st != CS_OK) {
+    if (status == CS_OK)
+        status = may_start ? dial_ours(c, err) : dial(c, false, err);
+    if (status != CS_OK) {
         cs_client_free(c);
-        return st;
+        return status;
     }
     c->retry = base ? event_new(base, -1, 0, on_retry, c) : NULL;
     *out = c;
@@ -314,21 +315,21 @@ enum cs_status cs_client_call_for(struct cs_client *c, json_t *request, int64_t 
     int64_t id;
     json_t *answer = NULL;
     *reply = NULL;
-    enum cs_status st = send_request(c, request, &id, err);
-    if (st == CS_OK || st == CS_PEER_GONE) /* gone: it may have said why */
-        st = await(c, id, timeout_ns, &answer, err);
-    if (st == CS_PEER_GONE || c->end.status != CS_OK)
+    enum cs_status status = send_request(c, request, &id, err);
+    if (status == CS_OK || status == CS_PEER_GONE) /* gone: it may have said why */
+        status = await(c, id, timeout_ns, &answer, err);
+    if (status == CS_PEER_GONE || c->end.status != CS_OK)
         lose(c);
-    CS_TRY(st);
+    CS_TRY(status);
     if (strcmp(cs_msg_type(answer), "error") == 0) {
-        st = cs_msg_to_err(answer, err);
+        status = cs_msg_to_err(answer, err);
         json_decref(answer);
-        return st;
+        return status;
     }
-    st = cs_msg_check(answer, err);
-    if (st != CS_OK) {
+    status = cs_msg_check(answer, err);
+    if (status != CS_OK) {
         json_decref(answer);
-        return cs_wrap(err, st, "the daemon's answer");
+        return cs_wrap(err, status, "the daemon's answer");
     }
     *reply = answer;
     return CS_OK;

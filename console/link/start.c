@@ -17,10 +17,10 @@
 
 enum cs_status cs_client_dial(const char *path, int *fd, struct cs_err *err)
 {
-    enum cs_status st = cs_unix_connect(path, true, "daemon", fd, err);
-    if (st != CS_OK && st != CS_LIMIT && err != NULL)
+    enum cs_status status = cs_unix_connect(path, true, "daemon", fd, err);
+    if (status != CS_OK && status != CS_LIMIT && err != NULL)
         err->status = CS_UNREACHABLE;
-    return st == CS_OK || st == CS_LIMIT ? st : CS_UNREACHABLE;
+    return status == CS_OK || status == CS_LIMIT ? status : CS_UNREACHABLE;
 }
 
 /* In the child: only calls that are safe after fork. */
@@ -140,17 +140,17 @@ enum cs_status cs_client_dial_or_start(const char *path, int *fd, struct cs_err 
     int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock == -1)
         return cs_fail_errno(err, "opening %s", lock_path);
-    enum cs_status st = CS_OK;
-    while (flock(lock, LOCK_EX) == -1 && st == CS_OK)
+    enum cs_status status = CS_OK;
+    while (flock(lock, LOCK_EX) == -1 && status == CS_OK)
         if (errno != EINTR)
-            st = cs_fail_errno(err, "locking %s", lock_path);
+            status = cs_fail_errno(err, "locking %s", lock_path);
     bool answers = false;
-    if (st == CS_OK)
-        st = cs_client_await_gone(path, &answers, err);
-    if (st == CS_OK && !answers)
-        st = start_daemon(runtime, err);
-    if (st == CS_OK)
-        st = cs_client_dial(path, fd, err);
+    if (status == CS_OK)
+        status = cs_client_await_gone(path, &answers, err);
+    if (status == CS_OK && !answers)
+        status = start_daemon(runtime, err);
+    if (status == CS_OK)
+        status = cs_client_dial(path, fd, err);
     close(lock);
-    return st;
+    return status;
 }

@@ -148,7 +148,7 @@ static json_t *cursor_of(const struct feeder *f)
 {
     if (f->stream == NULL)
         return f->config->cursor != NULL ? json_deep_copy(f->config->cursor) : json_null();
-    uint64_t *carried = calloc((size_t)f->n_carried + 1, sizeof(*carried));
+    uint64_t *carried = calloc((size_t)f->n_carried + 1, sizeof *carried);
     json_t *cursor = NULL;
 
     CS_ASSERT(carried != NULL);
@@ -303,8 +303,8 @@ static enum cs_status evaluate(struct feeder *f, int64_t step, struct cs_err *er
     struct pass p = {.is_first = true};
     enum cs_status status = CS_OK;
 
-    p.batch = calloc(n, sizeof(*p.batch));
-    p.is_carried = calloc(n, sizeof(*p.is_carried));
+    p.batch = calloc(n, sizeof *p.batch);
+    p.is_carried = calloc(n, sizeof *p.is_carried);
     CS_ASSERT(p.batch != NULL && p.is_carried != NULL);
     status = cs_stream_open(&config, NULL, &p.stream, err);
     while (status == CS_OK && !p.is_over)
@@ -327,8 +327,8 @@ static enum cs_status open_training(struct feeder *f, struct cs_err *err)
         CS_TRY(cs_step_spread_new(spec, f->config->graph, f->config->plan, &f->spread, err));
     config = stream_of(f, &f->train, false);
     CS_TRY(cs_stream_open(&config, f->config->cursor, &f->stream, err));
-    f->batch = calloc((size_t)spec->batch_samples, sizeof(*f->batch));
-    f->is_carried = calloc((size_t)spec->batch_samples, sizeof(*f->is_carried));
+    f->batch = calloc((size_t)spec->batch_samples, sizeof *f->batch);
+    f->is_carried = calloc((size_t)spec->batch_samples, sizeof *f->is_carried);
     CS_ASSERT(f->batch != NULL && f->is_carried != NULL);
     return CS_OK;
 }
@@ -374,7 +374,7 @@ static void report_spread(const struct feeder *f)
 
 enum cs_status cs_feeder_run(const struct cs_feeder_config *config, struct cs_err *err)
 {
-    struct feeder *f = calloc(1, sizeof(*f));
+    struct feeder *f = calloc(1, sizeof *f);
     enum cs_status status = CS_OK;
 
     CS_ASSERT(f != NULL);

@@ -49,12 +49,12 @@ static void *work(void *arg)
 enum cs_status cs_loader_new(struct cs_source *source, int n_threads, int depth,
                              struct cs_loader **out, struct cs_err *err)
 {
-    struct cs_loader *l = calloc(1, sizeof(*l));
+    struct cs_loader *l = calloc(1, sizeof *l);
 
     CS_ASSERT(l != NULL && n_threads >= 1 && n_threads <= MAX_THREADS && depth >= 1);
     l->source = source;
     l->depth = (uint64_t)depth;
-    l->jobs = calloc((size_t)depth, sizeof(*l->jobs));
+    l->jobs = calloc((size_t)depth, sizeof *l->jobs);
     CS_ASSERT(l->jobs != NULL && pthread_mutex_init(&l->lock, NULL) == 0 &&
               pthread_cond_init(&l->has_work, NULL) == 0 &&
               pthread_cond_init(&l->has_result, NULL) == 0);

@@ -37,7 +37,7 @@ static void note(struct cs_quarantine *q, const char *line, size_t n)
 struct cs_quarantine *cs_quarantine_open(const char *path, const char *set,
                                          const struct cs_source *source)
 {
-    struct cs_quarantine *q = calloc(1, sizeof(*q));
+    struct cs_quarantine *q = calloc(1, sizeof *q);
     struct cs_buf text = {0};
 
     CS_ASSERT(q != NULL);

@@ -27,8 +27,8 @@ static void write_sample(const struct cs_slot_budget *budget, struct cs_slot *sl
     struct cs_slot_head *head = slot->head;
     int32_t first = head->n_tokens;
 
-    memcpy(slot->ids + first, s->ids, (size_t)s->n_tokens * sizeof(*s->ids));
-    memcpy(slot->labels + first, s->labels, (size_t)s->n_tokens * sizeof(*s->labels));
+    memcpy(slot->ids + first, s->ids, (size_t)s->n_tokens * sizeof *s->ids);
+    memcpy(slot->labels + first, s->labels, (size_t)s->n_tokens * sizeof *s->labels);
     for (int32_t t = 0; t < s->n_tokens; t++) {
         slot->doc[first + t] = head->n_samples;
         slot->pos[first + t] = t;
@@ -54,7 +54,7 @@ enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget 
                               int32_t replicas, struct cs_manifest *manifest, bool *is_carried,
                               struct cs_err *err)
 {
-    struct cs_pack_sample *pack = calloc((size_t)n + 1, sizeof(*pack));
+    struct cs_pack_sample *pack = calloc((size_t)n + 1, sizeof *pack);
     enum cs_status status = CS_OK;
 
     CS_ASSERT(pack != NULL);

@@ -34,7 +34,7 @@ static enum cs_status read_cursor(struct cs_stream *s, const json_t *cursor, str
                        cs_source_path(s->config.source), (unsigned long long)s->n);
     s->next =
         (struct place){(uint64_t)json_integer_value(epoch), (uint64_t)json_integer_value(position)};
-    s->carried = calloc(json_array_size(carried) + 1, sizeof(*s->carried));
+    s->carried = calloc(json_array_size(carried) + 1, sizeof *s->carried);
     CS_ASSERT(s->carried != NULL);
     json_array_foreach(carried, i, node)
     {
@@ -50,7 +50,7 @@ static enum cs_status read_cursor(struct cs_stream *s, const json_t *cursor, str
 enum cs_status cs_stream_open(const struct cs_stream_config *config, const json_t *cursor,
                               struct cs_stream **out, struct cs_err *err)
 {
-    struct cs_stream *s = calloc(1, sizeof(*s));
+    struct cs_stream *s = calloc(1, sizeof *s);
     enum cs_status status = CS_OK;
 
     *out = NULL;

@@ -301,10 +301,10 @@ enum cs_status cs_gpus_open(const char *library, struct cs_gpus **out, struct cs
     struct cs_gpus *gpus = calloc(1, sizeof *gpus);
     if (!gpus)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the list of GPUs");
-    enum cs_status st = start(gpus, given && given[0] ? given : "libnvidia-ml.so.1", err);
-    if (st != CS_OK) {
+    enum cs_status status = start(gpus, given && given[0] ? given : "libnvidia-ml.so.1", err);
+    if (status != CS_OK) {
         cs_gpus_close(gpus);
-        return st;
+        return status;
     }
     cs_gpus_sample(gpus);
     *out = gpus;

@@ -211,13 +211,13 @@ static void greet(struct cs_caller *caller, const json_t *message)
 {
     struct cs_err err;
     struct cs_peer peer;
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (strcmp(cs_msg_type(message), "hello") != 0 || cs_msg_is_reply(message))
-        st = cs_fail(&err, CS_STATE, "the first message must be hello, not '%.100s'",
-                     cs_msg_type(message));
-    if (st == CS_OK)
-        st = cs_hello_check(message, &peer, &err);
-    if (st != CS_OK) {
+        status = cs_fail(&err, CS_STATE, "the first message must be hello, not '%.100s'",
+                         cs_msg_type(message));
+    if (status == CS_OK)
+        status = cs_hello_check(message, &peer, &err);
+    if (status != CS_OK) {
         cs_log(caller->server->log, CS_INFO, "conn.hello", CS_KV("error", (const char *)err.text));
         end_with(caller, message, &err);
         return;

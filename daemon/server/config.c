@@ -123,9 +123,9 @@ static enum cs_status read_line(struct cs_config *out, const char *path, int num
         return cs_fail(err, CS_INVALID, "%s:%d: %s belongs on the command line", path, number, key);
     value += strspn(value, " \t");
     struct cs_config probe; /* checked here, where the line is known */
-    enum cs_status st = cs_options_set(&program, key, value, &probe, err);
-    if (st != CS_OK)
-        return cs_wrap(err, st, "%s:%d", path, number);
+    enum cs_status status = cs_options_set(&program, key, value, &probe, err);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "%s:%d", path, number);
     add_arg(out, line, n_key, value);
     return CS_OK;
 }
@@ -136,28 +136,28 @@ static enum cs_status read_config_file(struct cs_config *out, const char *path, 
 {
     struct cs_buf text = {0};
     int number = 0;
-    enum cs_status st = cs_read_file(path, 1 << 20, &text, err);
-    for (char *line = text.data, *next; st == CS_OK && line && *line; line = next) {
+    enum cs_status status = cs_read_file(path, 1 << 20, &text, err);
+    for (char *line = text.data, *next; status == CS_OK && line && *line; line = next) {
         char *newline = strchr(line, '\n');
         next = newline ? newline + 1 : line + strlen(line);
         if (newline)
             *newline = '\0';
-        st = read_line(out, path, ++number, line, err);
+        status = read_line(out, path, ++number, line, err);
     }
     cs_buf_free(&text);
-    return st;
+    return status;
 }
 
 /* the user's file when there is one; "" otherwise */
 static void default_file(char path[CS_PATH_CAP])
 {
     const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    enum cs_status st = CS_NOT_FOUND;
+    enum cs_status status = CS_NOT_FOUND;
     if (base && base[0] == '/')
-        st = cs_path(path, NULL, "%s/cornstarch/cornstarch.conf", base);
+        status = cs_path(path, NULL, "%s/cornstarch/cornstarch.conf", base);
     else if (home && home[0] == '/')
-        st = cs_path(path, NULL, "%s/.config/cornstarch/cornstarch.conf", home);
-    if (st != CS_OK || access(path, R_OK) == -1)
+        status = cs_path(path, NULL, "%s/.config/cornstarch/cornstarch.conf", home);
+    if (status != CS_OK || access(path, R_OK) == -1)
         path[0] = '\0';
 }
 
@@ -165,31 +165,31 @@ static enum cs_status parse(int argc, char **argv, struct cs_config *out, struct
                             struct cs_err *err)
 {
     char path[CS_PATH_CAP];
-    char **all = malloc(((size_t)argc + 1) * sizeof(*all)); /* parsing reorders */
+    char **all = malloc(((size_t)argc + 1) * sizeof *all); /* parsing reorders */
     CS_ASSERT(all != NULL);
-    memcpy(all, argv, (size_t)argc * sizeof(*all));
-    enum cs_status st = cs_options_parse(&program, argc, all, out, args, err);
-    if (st != CS_OK || args->wants_help || args->wants_version)
+    memcpy(all, argv, (size_t)argc * sizeof *all);
+    enum cs_status status = cs_options_parse(&program, argc, all, out, args, err);
+    if (status != CS_OK || args->wants_help || args->wants_version)
         goto out;
     if (out->config_file)
-        st = cs_path(path, err, "%s", out->config_file);
+        status = cs_path(path, err, "%s", out->config_file);
     else
         default_file(path);
-    if (st == CS_OK && path[0])
-        st = read_config_file(out, path, err);
-    if (st == CS_OK && out->n_file_args) {
+    if (status == CS_OK && path[0])
+        status = read_config_file(out, path, err);
+    if (status == CS_OK && out->n_file_args) {
         size_t n = (size_t)out->n_file_args;
-        char **more = realloc(all, ((size_t)argc + n + 1) * sizeof(*all));
+        char **more = realloc(all, ((size_t)argc + n + 1) * sizeof *all);
         CS_ASSERT(more != NULL);
         all = more;
         all[0] = argv[0];
-        memcpy(all + 1, out->file_args, n * sizeof(*all));
-        memcpy(all + 1 + n, argv + 1, (size_t)(argc - 1) * sizeof(*all));
-        st = cs_options_parse(&program, argc + (int)n, all, out, args, err);
+        memcpy(all + 1, out->file_args, n * sizeof *all);
+        memcpy(all + 1 + n, argv + 1, (size_t)(argc - 1) * sizeof *all);
+        status = cs_options_parse(&program, argc + (int)n, all, out, args, err);
     }
 out:
     free(all);
-    return st;
+    return status;
 }
 
 enum cs_status cs_offer_read(const char *text, struct cs_offer *out, struct cs_err *err)
@@ -226,13 +226,13 @@ enum cs_status cs_config_read(int argc, char **argv, struct cs_config *out, bool
     struct cs_buf text = {0};
     *out = (struct cs_config){0};
     *wants_exit = false;
-    enum cs_status st = parse(argc, argv, out, &args, err);
+    enum cs_status status = parse(argc, argv, out, &args, err);
     struct cs_offer offer;
-    if (st == CS_OK && out->devices)
-        st = cs_offer_read(out->devices, &offer, err);
-    if (st != CS_OK)
+    if (status == CS_OK && out->devices)
+        status = cs_offer_read(out->devices, &offer, err);
+    if (status != CS_OK)
         cs_config_free(out);
-    if (st == CS_OK && (args.wants_help || args.wants_version)) {
+    if (status == CS_OK && (args.wants_help || args.wants_version)) {
         if (args.wants_help)
             cs_options_help(&program, 80, &text);
         else
@@ -241,5 +241,5 @@ enum cs_status cs_config_read(int argc, char **argv, struct cs_config *out, bool
         *wants_exit = true;
     }
     cs_buf_free(&text);
-    return st;
+    return status;
 }

@@ -137,31 +137,31 @@ static enum cs_status check_version(struct cs_db *db, const char *path, struct c
 
 enum cs_status cs_db_open(const char *path, struct cs_db **out, struct cs_err *err)
 {
-    struct cs_db *db = calloc(1, sizeof(*db));
+    struct cs_db *db = calloc(1, sizeof *db);
     if (!db)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the database");
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (sqlite3_open(path, &db->handle) != SQLITE_OK)
-        st = fail(db, "opening", err);
+        status = fail(db, "opening", err);
     sqlite3_busy_timeout(db->handle, 5000);
-    if (st == CS_OK)
-        st = run(db,
-                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
-                 "PRAGMA wal_autocheckpoint=1000; PRAGMA trusted_schema=OFF",
-                 err);
-    if (st == CS_OK)
-        st = check_pages(db, err);
-    if (st == CS_OK)
-        st = check_version(db, path, err);
-    if (st == CS_OK)
-        st = run(db, schema_sql, err);
-    for (int i = 0; st == CS_OK && i < Q_COUNT; i++)
+    if (status == CS_OK)
+        status = run(db,
+                     "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
+                     "PRAGMA wal_autocheckpoint=1000; PRAGMA trusted_schema=OFF",
+                     err);
+    if (status == CS_OK)
+        status = check_pages(db, err);
+    if (status == CS_OK)
+        status = check_version(db, path, err);
+    if (status == CS_OK)
+        status = run(db, schema_sql, err);
+    for (int i = 0; status == CS_OK && i < Q_COUNT; i++)
         if (sqlite3_prepare_v3(db->handle, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &db->query[i],
                                NULL) != SQLITE_OK)
-            st = fail(db, sql[i], err);
-    if (st != CS_OK) {
+            status = fail(db, sql[i], err);
+    if (status != CS_OK) {
         cs_db_close(db);
-        return cs_wrap(err, st, "opening %s", path);
+        return cs_wrap(err, status, "opening %s", path);
     }
     *out = db;
     return CS_OK;
@@ -206,10 +206,11 @@ static enum cs_status finish(struct cs_db *db, int query, struct cs_err *err)
 {
     sqlite3_stmt *s = db->query[query];
     int rc = sqlite3_step(s);
-    enum cs_status st = rc == SQLITE_DONE || rc == SQLITE_ROW ? CS_OK : fail(db, sql[query], err);
+    enum cs_status status =
+        rc == SQLITE_DONE || rc == SQLITE_ROW ? CS_OK : fail(db, sql[query], err);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
-    return st;
+    return status;
 }
 
 static enum cs_status set_durable(struct cs_db *db, bool is_durable, struct cs_err *err)
@@ -298,7 +299,7 @@ enum cs_status cs_db_jobs(struct cs_db *db, int64_t limit,
                           struct cs_err *err)
 {
     sqlite3_stmt *s = db->query[Q_JOBS];
-    struct cs_job_row *row = calloc(1, sizeof(*row));
+    struct cs_job_row *row = calloc(1, sizeof *row);
     if (!row)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a job");
     sqlite3_bind_int64(s, 1, limit);
@@ -307,10 +308,10 @@ enum cs_status cs_db_jobs(struct cs_db *db, int64_t limit,
         read_job(s, row);
         each(user, row);
     }
-    enum cs_status st = rc == SQLITE_DONE ? CS_OK : fail(db, "reading jobs", err);
+    enum cs_status status = rc == SQLITE_DONE ? CS_OK : fail(db, "reading jobs", err);
     sqlite3_reset(s);
     free(row);
-    return st;
+    return status;
 }
 
 enum cs_status cs_db_begin(struct cs_db *db, struct cs_err *err)
@@ -385,10 +386,10 @@ static enum cs_status rows_json(struct cs_db *db, int query, json_t *rows, struc
             json_array_append_new(row, column_json(s, i));
         json_array_append_new(rows, row);
     }
-    enum cs_status st = rc == SQLITE_DONE ? CS_OK : fail(db, sql[query], err);
+    enum cs_status status = rc == SQLITE_DONE ? CS_OK : fail(db, sql[query], err);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
-    return st;
+    return status;
 }
 
 static int64_t step_of(const json_t *rows, size_t at)

@@ -71,7 +71,7 @@ static void free_watch(struct cs_gpu_watch *watch)
 enum cs_status cs_gpu_watch_open(struct cs_gpus *gpus, struct cs_gpu_watch **out,
                                  struct cs_err *err)
 {
-    struct cs_gpu_watch *watch = calloc(1, sizeof(*watch));
+    struct cs_gpu_watch *watch = calloc(1, sizeof *watch);
     CS_ASSERT(watch != NULL);
     watch->gpus = gpus;
     pthread_mutex_init(&watch->lock, NULL);
@@ -81,9 +81,9 @@ enum cs_status cs_gpu_watch_open(struct cs_gpus *gpus, struct cs_gpu_watch **out
     if (watch->fd != -1)
         errno = start_thread(watch);
     if (watch->fd == -1 || errno != 0) {
-        enum cs_status st = cs_fail_errno(err, "a thread that reads the GPUs");
+        enum cs_status status = cs_fail_errno(err, "a thread that reads the GPUs");
         free_watch(watch);
-        return st;
+        return status;
     }
     *out = watch;
     return CS_OK;

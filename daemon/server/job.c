@@ -49,7 +49,7 @@ struct cs_job *cs_job_add(struct cs_server *server, const struct cs_job_row *row
         server->jobs = realloc(server->jobs, server->cap_jobs * sizeof(struct cs_job *));
         CS_ASSERT(server->jobs != NULL);
     }
-    struct cs_job *job = calloc(1, sizeof(*job));
+    struct cs_job *job = calloc(1, sizeof *job);
     CS_ASSERT(job != NULL);
     job->server = server;
     job->row = *row;
@@ -177,9 +177,9 @@ enum cs_status cs_job_tell(struct cs_job *job, json_t *message, struct cs_err *e
         return cs_fail(err, CS_UNREACHABLE, "the runner of job %lld does not answer yet; try again",
                        (long long)job->row.id);
     }
-    enum cs_status st = cs_conn_send(job->link, message, err);
+    enum cs_status status = cs_conn_send(job->link, message, err);
     json_decref(message);
-    return st;
+    return status;
 }
 
 enum cs_status cs_job_pause(struct cs_job *job, struct cs_err *err)

@@ -324,11 +324,11 @@ static void on_hello(struct cs_job *job, const json_t *m)
 {
     struct cs_err err;
     struct cs_peer peer;
-    enum cs_status st = cs_hello_check(m, &peer, &err);
-    if (st == CS_OK && cs_msg_int(m, "job", 0) != job->row.id)
-        st = cs_fail(&err, CS_STATE, "the runner on its socket works on job %lld",
-                     (long long)cs_msg_int(m, "job", 0));
-    if (st == CS_OK) {
+    enum cs_status status = cs_hello_check(m, &peer, &err);
+    if (status == CS_OK && cs_msg_int(m, "job", 0) != job->row.id)
+        status = cs_fail(&err, CS_STATE, "the runner on its socket works on job %lld",
+                         (long long)cs_msg_int(m, "job", 0));
+    if (status == CS_OK) {
         job->row.generation = cs_msg_int(m, "generation", job->row.generation);
         return;
     }
@@ -401,8 +401,8 @@ static void connect_runner(struct cs_job *job)
         return;
     socket_of(job, path, sizeof path);
     int fd;
-    enum cs_status st = cs_unix_connect(path, false, "runner", &fd, &err);
-    if (st == CS_OK) {
+    enum cs_status status = cs_unix_connect(path, false, "runner", &fd, &err);
+    if (status == CS_OK) {
         const struct cs_conn_options options = {.base = job->server->base, .checks_schema = true};
         job->link = cs_conn_new(fd, &options, &runner_calls, job);
         job->deadline_ns = 0;
@@ -411,10 +411,10 @@ static void connect_runner(struct cs_job *job)
             cs_job_send_stop(job);
         return;
     }
-    if (st != CS_UNREACHABLE)
+    if (status != CS_UNREACHABLE)
         cs_log(job->server->log, CS_WARN, "runner.connect", CS_KV("job", job->row.id),
                CS_KV("error", (const char *)err.text));
-    if (st != CS_UNREACHABLE || cs_now_ns() < job->deadline_ns)
+    if (status != CS_UNREACHABLE || cs_now_ns() < job->deadline_ns)
         return;
     if (job->runner_pid) { /* it never opened its socket; our child: its end is told by a signal */
         if (job->pending_stop)

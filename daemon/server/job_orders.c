@@ -59,27 +59,27 @@ enum cs_status cs_job_submit(struct cs_server *server, const struct cs_submit *s
     json_t *copy = json_copy((json_t *)(uintptr_t)submit->spec);
     CS_ASSERT(copy != NULL);
     cs_job_spec_expect(copy, submit->plan_hash, submit->is_replan);
-    enum cs_status st = cs_spec_read(copy, arena, &spec, err);
-    if (st != CS_OK)
+    enum cs_status status = cs_spec_read(copy, arena, &spec, err);
+    if (status != CS_OK)
         goto out;
-    st = cs_job_spec_take(server, spec, submit->ranks, &row, err);
-    if (st != CS_OK)
+    status = cs_job_spec_take(server, spec, submit->ranks, &row, err);
+    if (status != CS_OK)
         goto out;
     snprintf(row.name, sizeof(row.name), "%s", spec->name);
     snprintf(row.state, sizeof(row.state), "%s", cs_job_state_row(CS_STATE_QUEUED)->name);
     snprintf(row.owner, sizeof(row.owner), "%s", submit->owner);
     row.steps = spec->steps;
     row.submitted_ns = cs_wall_ns();
-    st = cs_db_job_add(server->db, &row, err);
-    if (st != CS_OK)
+    status = cs_db_job_add(server->db, &row, err);
+    if (status != CS_OK)
         goto out;
     struct cs_job *job = cs_job_add(server, &row);
     snprintf(job->row.dir, sizeof(job->row.dir), "%s/jobs/%lld", server->state_dir,
              (long long)row.id);
-    st = cs_job_spec_write(job, "spec.json", copy, err);
-    if (st == CS_OK) /* promised to the client: on disk before the answer */
-        st = cs_db_job_save(server->db, &job->row, true, err);
-    if (st != CS_OK) {
+    status = cs_job_spec_write(job, "spec.json", copy, err);
+    if (status == CS_OK) /* promised to the client: on disk before the answer */
+        status = cs_db_job_save(server->db, &job->row, true, err);
+    if (status != CS_OK) {
         cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,
                                                       .reason = err->text,
                                                       .exit_code = cs_status_exit(CS_JOB_FAILED)});
@@ -92,5 +92,5 @@ enum cs_status cs_job_submit(struct cs_server *server, const struct cs_submit *s
 out:
     json_decref(copy);
     cs_arena_free(arena);
-    return st;
+    return status;
 }

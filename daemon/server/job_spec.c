@@ -51,9 +51,9 @@ enum cs_status cs_job_spec_write(const struct cs_job *job, const char *name, con
     CS_TRY(cs_mkdirs(job->row.dir, err));
     CS_TRY(cs_path(path, err, "%s/%s", job->row.dir, name));
     cs_json_canonical(spec, &text);
-    enum cs_status st = cs_write_file_atomic(path, cs_buf_str(&text), text.len, 0600, err);
+    enum cs_status status = cs_write_file_atomic(path, cs_buf_str(&text), text.len, 0600, err);
     cs_buf_free(&text);
-    return st;
+    return status;
 }
 
 void cs_job_spec_expect(json_t *spec, const char *plan_hash, bool is_replan)
@@ -69,11 +69,11 @@ static enum cs_status read_spec(const struct cs_job *job, json_t **out, struct c
     char path[CS_PATH_CAP];
     struct cs_buf text = {0};
     CS_TRY(cs_path(path, err, "%s/spec.json", job->row.dir));
-    enum cs_status st = cs_read_file(path, CS_SPEC_MAX_BYTES, &text, err);
-    if (st == CS_OK)
-        st = cs_line_parse(cs_buf_str(&text), text.len, out, err);
+    enum cs_status status = cs_read_file(path, CS_SPEC_MAX_BYTES, &text, err);
+    if (status == CS_OK)
+        status = cs_line_parse(cs_buf_str(&text), text.len, out, err);
     cs_buf_free(&text);
-    return st == CS_OK ? st : cs_wrap(err, st, "reading %s", path);
+    return status == CS_OK ? status : cs_wrap(err, status, "reading %s", path);
 }
 
 /* What is trained must stay; a script that trains something else is another job. */
@@ -145,22 +145,22 @@ enum cs_status cs_job_spec_change(struct cs_job *job, const struct cs_job_relayo
     struct cs_spec *spec, *before;
     json_t *old = NULL, *next = NULL;
     struct cs_arena *arena = cs_arena_new(0);
-    enum cs_status st = read_spec(job, &old, err);
-    if (st == CS_OK)
-        st = cs_spec_read(old, arena, &before, err);
-    if (st == CS_OK)
-        st = next_spec(old, how, arena, &next, err);
-    if (st == CS_OK)
-        st = cs_spec_read(next, arena, &spec, err);
-    const bool is_same = st == CS_OK && strcmp(spec->hash, row.spec_hash) == 0;
-    if (st == CS_OK && !is_same)
-        st = cs_job_spec_take(job->server, spec, how->spec ? how->ranks : 0, &row, err);
-    if (st == CS_OK && !json_equal(old, next))
-        st = replace(job, before, next, err);
-    if (st == CS_OK)
+    enum cs_status status = read_spec(job, &old, err);
+    if (status == CS_OK)
+        status = cs_spec_read(old, arena, &before, err);
+    if (status == CS_OK)
+        status = next_spec(old, how, arena, &next, err);
+    if (status == CS_OK)
+        status = cs_spec_read(next, arena, &spec, err);
+    const bool is_same = status == CS_OK && strcmp(spec->hash, row.spec_hash) == 0;
+    if (status == CS_OK && !is_same)
+        status = cs_job_spec_take(job->server, spec, how->spec ? how->ranks : 0, &row, err);
+    if (status == CS_OK && !json_equal(old, next))
+        status = replace(job, before, next, err);
+    if (status == CS_OK)
         job->row = row;
     json_decref(old);
     json_decref(next);
     cs_arena_free(arena);
-    return st;
+    return status;
 }

@@ -88,20 +88,20 @@ static enum cs_status put_line(struct cs_job *job, const char *line, size_t n, s
     };
     struct cs_err bad;
     json_t *row = NULL;
-    enum cs_status st = cs_line_parse(line, n, &row, &bad);
-    if (st == CS_OK)
-        st = cs_msg_check(row, &bad);
-    if (st != CS_OK) {
+    enum cs_status status = cs_line_parse(line, n, &row, &bad);
+    if (status == CS_OK)
+        status = cs_msg_check(row, &bad);
+    if (status != CS_OK) {
         cs_log(job->server->log, CS_WARN, "journal.row", CS_KV("job", job->row.id),
                CS_KV("error", (const char *)bad.text));
-        st = CS_OK;
+        status = CS_OK;
     } else {
         for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
             if (strcmp(rows[i].type, cs_msg_type(row)) == 0)
-                st = rows[i].put(job, row, err);
+                status = rows[i].put(job, row, err);
     }
     json_decref(row);
-    return st;
+    return status;
 }
 
 static enum cs_status put_lines(struct cs_job *job, const char *bytes, size_t n, size_t *used,
@@ -124,25 +124,25 @@ static enum cs_status import_chunk(struct cs_job *job, const char *bytes, size_t
                                    struct cs_err *err)
 {
     struct cs_db *db = job->server->db;
-    struct cs_job_row *before = malloc(sizeof(*before));
+    struct cs_job_row *before = malloc(sizeof *before);
     if (!before)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a job");
     *before = job->row;
-    enum cs_status st = cs_db_begin(db, err);
-    if (st == CS_OK)
-        st = put_lines(job, bytes, n, used, err);
+    enum cs_status status = cs_db_begin(db, err);
+    if (status == CS_OK)
+        status = put_lines(job, bytes, n, used, err);
     job->row.journal_offset += (int64_t)*used;
-    if (st == CS_OK)
-        st = cs_db_job_save(db, &job->row, false, err);
-    if (st == CS_OK)
-        st = cs_db_commit(db, err);
-    if (st != CS_OK) {
+    if (status == CS_OK)
+        status = cs_db_job_save(db, &job->row, false, err);
+    if (status == CS_OK)
+        status = cs_db_commit(db, err);
+    if (status != CS_OK) {
         cs_db_rollback(db);
         job->row = *before;
         *used = 0;
     }
     free(before);
-    return st;
+    return status;
 }
 
 /* A row longer than the chunk gets a larger one; one longer than any line may be is skipped. */
@@ -188,10 +188,10 @@ enum cs_status cs_journal_import(struct cs_job *job, struct cs_err *err)
     }
     size_t used = 1, cap = CHUNK_BYTES;
     char *bytes = sb.st_size == job->row.journal_offset ? NULL : malloc(cap);
-    enum cs_status st = CS_OK;
-    while (bytes && st == CS_OK && used > 0)
-        st = import_from(job, fd, &bytes, &cap, &used, err);
+    enum cs_status status = CS_OK;
+    while (bytes && status == CS_OK && used > 0)
+        status = import_from(job, fd, &bytes, &cap, &used, err);
     free(bytes);
     close(fd);
-    return st;
+    return status;
 }

@@ -120,17 +120,17 @@ int main(int argc, char **argv)
         return fail(&err);
     server.argc = argc;
     server.argv = argv;
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (!wants_exit && !server.config.check_only) {
-        st = open_log(&server, log_path, &err);
-        if (st == CS_OK)
+        status = open_log(&server, log_path, &err);
+        if (status == CS_OK)
             ready = detach(&server);
-        if (st == CS_OK)
-            st = cs_server_open(&server, &err);
-        if (st == CS_OK) {
+        if (status == CS_OK)
+            status = cs_server_open(&server, &err);
+        if (status == CS_OK) {
             tell_starter(ready, 0);
-            st = cs_server_run(&server, &err);
-            if (st != CS_OK)
+            status = cs_server_run(&server, &err);
+            if (status != CS_OK)
                 fail(&err);
         } else {
             tell_starter(ready, fail(&err));
@@ -139,5 +139,5 @@ int main(int argc, char **argv)
         cs_log_free(server.log);
     }
     cs_config_free(&server.config);
-    return cs_status_exit(st);
+    return cs_status_exit(status);
 }

@@ -65,24 +65,24 @@ enum cs_status cs_node_open(struct cs_server *server, struct cs_err *err)
     struct cs_gpus *gpus = NULL;
     struct cs_err why = {0};
     struct cs_offer offer;
-    struct cs_node *node = calloc(1, sizeof(*node));
+    struct cs_node *node = calloc(1, sizeof *node);
     CS_ASSERT(node != NULL);
     server->node_devices = node;
     CS_TRY(cs_offer_read(server->config.devices, &offer, err));
     if (offer.kind == CS_OFFER_CPU && offer.n > 0)
         server->config.cpu_devices = offer.n;
-    enum cs_status st = cs_gpus_open(NULL, &gpus, &why);
-    if (st != CS_OK) {
+    enum cs_status status = cs_gpus_open(NULL, &gpus, &why);
+    if (status != CS_OK) {
         snprintf(node->note, sizeof(node->note), "%s", why.text);
         if (offer.kind == CS_OFFER_CUDA)
             return cs_fail(err, CS_NOT_FOUND, "--devices %s, but: %s", server->config.devices,
                            why.text);
         return CS_OK;
     }
-    st = offer_gpus(server, gpus, &offer, err);
-    if (st != CS_OK) {
+    status = offer_gpus(server, gpus, &offer, err);
+    if (status != CS_OK) {
         cs_gpus_close(gpus);
-        return st;
+        return status;
     }
     return watch(server, gpus, err);
 }

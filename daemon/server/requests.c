@@ -266,10 +266,10 @@ static enum cs_status read_window(const char *path, int64_t *offset, char *bytes
     if (*offset < 0)
         *offset = end > MAX_LOG_BYTES ? end - MAX_LOG_BYTES : 0;
     ssize_t got = pread(fd, bytes, MAX_LOG_BYTES, *offset);
-    enum cs_status st = got == -1 ? cs_fail_errno(err, "reading %s", path) : CS_OK;
+    enum cs_status status = got == -1 ? cs_fail_errno(err, "reading %s", path) : CS_OK;
     close(fd);
     *n = got > 0 ? (size_t)got : 0;
-    return st;
+    return status;
 }
 
 static enum cs_status do_log(struct call *c, struct cs_err *err)
@@ -286,8 +286,8 @@ static enum cs_status do_log(struct call *c, struct cs_err *err)
     char *bytes = malloc(MAX_LOG_BYTES);
     if (!bytes)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a log");
-    enum cs_status st = read_window(path, &offset, bytes, &n, err);
-    if (st == CS_OK) {
+    enum cs_status status = read_window(path, &offset, bytes, &n, err);
+    if (status == CS_OK) {
         json_t *lines = json_array();
         if (is_tail)
             at = tail_of(bytes, n, limit);
@@ -298,7 +298,7 @@ static enum cs_status do_log(struct call *c, struct cs_err *err)
         cs_msg_set_int(c->reply, "next", offset + (int64_t)at);
     }
     free(bytes);
-    return st;
+    return status;
 }
 
 static enum cs_status do_sub_open(struct call *c, struct cs_err *err)
@@ -452,10 +452,10 @@ void cs_requests_handle(struct cs_server *server, struct cs_caller *caller, cons
     struct cs_err err;
     struct call call = {
         .server = server, .caller = caller, .request = request, .reply = cs_msg_reply(request)};
-    enum cs_status st = answer(&call, &err);
-    if (st != CS_OK)
+    enum cs_status status = answer(&call, &err);
+    if (status != CS_OK)
         cs_caller_fail(caller, request, &err);
-    if (st == CS_OK && !call.is_deferred)
+    if (status == CS_OK && !call.is_deferred)
         cs_caller_reply(caller, call.reply);
     else
         json_decref(call.reply);

@@ -30,7 +30,7 @@ static const char **make_environment(const char *visible)
     size_t n = 0, used = 0;
     while (environ[n])
         n++;
-    const char **env = calloc(n + 3, sizeof(*env));
+    const char **env = calloc(n + 3, sizeof *env);
     CS_ASSERT(env != NULL);
     for (size_t i = 0; i < n; i++)
         if (!visible[0] || (!cs_str_starts(environ[i], "CUDA_DEVICE_ORDER=") &&

@@ -146,9 +146,9 @@ static enum cs_status make_absolute(char path[CS_PATH_CAP], struct cs_err *err)
     char *real = realpath(path, NULL);
     if (!real)
         return cs_fail_errno(err, "directory %s", path);
-    enum cs_status st = cs_path(path, err, "%s", real);
+    enum cs_status status = cs_path(path, err, "%s", real);
     free(real);
-    return st;
+    return status;
 }
 
 static enum cs_status choose_dirs(struct cs_server *server, struct cs_err *err)

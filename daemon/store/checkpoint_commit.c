@@ -26,21 +26,21 @@ static enum cs_status drop_unlisted(const char *temp, const char *folder,
                                     const struct cs_ckpt_file *files, int n, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     CS_TRY(cs_path(path, err, "%s/%s", temp, folder));
     DIR *dir = opendir(path);
     if (!dir)
         return errno == ENOENT ? CS_OK : cs_fail_errno(err, "cannot list %s", path);
-    for (struct dirent *entry; st == CS_OK && (entry = readdir(dir));) {
+    for (struct dirent *entry; status == CS_OK && (entry = readdir(dir));) {
         const char *name = entry->d_name;
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || is_listed(files, n, folder, name))
             continue;
-        st = cs_path(path, err, "%s/%s/%s", temp, folder, name);
-        if (st == CS_OK)
-            st = cs_fs_remove_tree(path, err);
+        status = cs_path(path, err, "%s/%s/%s", temp, folder, name);
+        if (status == CS_OK)
+            status = cs_fs_remove_tree(path, err);
     }
     closedir(dir);
-    return st == CS_OK ? cs_path(path, err, "%s/%s", temp, folder) : st;
+    return status == CS_OK ? cs_path(path, err, "%s/%s", temp, folder) : status;
 }
 
 static enum cs_status check_reported(const char *temp, const struct cs_ckpt_file *file,
@@ -66,31 +66,31 @@ static enum cs_status fill_temp(const char *temp, int64_t step, const struct cs_
                                 struct cs_err *err)
 {
     char path[CS_PATH_CAP];
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (n <= 0)
         return cs_fail(err, CS_INVALID, "no rank reported a file");
     for (int i = 0; i < n; i++)
         CS_TRY(check_reported(temp, &files[i], err));
     CS_TRY(drop_unlisted(temp, "params", files, n, err));
     CS_TRY(drop_unlisted(temp, "opt", files, n, err));
-    struct cs_ckpt_file *all = calloc((size_t)n + 1, sizeof(*all));
+    struct cs_ckpt_file *all = calloc((size_t)n + 1, sizeof *all);
     if (!all)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the list of %d files", n);
-    memcpy(all, files, (size_t)n * sizeof(*all));
+    memcpy(all, files, (size_t)n * sizeof *all);
     snprintf(all[n].name, sizeof(all[n].name), "trainer.json");
-    st = cs_path(path, err, "%s/trainer.json", temp);
-    if (st == CS_OK)
-        st = cs_fs_write_json(path, trainer, all[n].xxh3, &all[n].bytes, err);
-    if (st == CS_OK)
-        st = cs_path(path, err, "%s/checkpoint.json", temp);
-    json_t *manifest = st == CS_OK ? cs_ckpt_manifest_new(step, origin, all, n + 1) : NULL;
-    if (st == CS_OK && !manifest)
-        st = cs_fail(err, CS_INVALID, "a hash of the spec or the plan is not text");
-    if (st == CS_OK)
-        st = cs_fs_write_json(path, manifest, NULL, NULL, err);
+    status = cs_path(path, err, "%s/trainer.json", temp);
+    if (status == CS_OK)
+        status = cs_fs_write_json(path, trainer, all[n].xxh3, &all[n].bytes, err);
+    if (status == CS_OK)
+        status = cs_path(path, err, "%s/checkpoint.json", temp);
+    json_t *manifest = status == CS_OK ? cs_ckpt_manifest_new(step, origin, all, n + 1) : NULL;
+    if (status == CS_OK && !manifest)
+        status = cs_fail(err, CS_INVALID, "a hash of the spec or the plan is not text");
+    if (status == CS_OK)
+        status = cs_fs_write_json(path, manifest, NULL, NULL, err);
     json_decref(manifest);
     free(all);
-    return st;
+    return status;
 }
 
 /* A checkpoint of this step may exist (saved again after a resume): the two change
@@ -120,15 +120,15 @@ enum cs_status cs_ckpt_commit(const char *dir, int64_t step, const struct cs_ckp
     char temp[CS_PATH_CAP], final[CS_PATH_CAP];
     CS_TRY(cs_path(temp, err, "%s/ckpt-%lld.tmp", dir, (long long)step));
     CS_TRY(cs_path(final, err, "%s/ckpt-%lld", dir, (long long)step));
-    enum cs_status st = fill_temp(temp, step, origin, trainer, files, n_files, err);
-    if (st == CS_OK)
-        st = cs_fsync_dir(temp, err);
-    if (st == CS_OK)
-        st = put_in_place(temp, final, err);
-    if (st == CS_OK)
+    enum cs_status status = fill_temp(temp, step, origin, trainer, files, n_files, err);
+    if (status == CS_OK)
+        status = cs_fsync_dir(temp, err);
+    if (status == CS_OK)
+        status = put_in_place(temp, final, err);
+    if (status == CS_OK)
         return cs_fsync_dir(dir, err);
     /* the save failed, the run goes on: give the space back */
     struct cs_err unused;
     (void)!cs_fs_remove_tree(temp, &unused);
-    return cs_wrap(err, st, "checkpoint of step %lld", (long long)step);
+    return cs_wrap(err, status, "checkpoint of step %lld", (long long)step);
 }

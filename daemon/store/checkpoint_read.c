@@ -36,7 +36,7 @@ static enum cs_status open_files(struct cs_ckpt *ckpt, struct cs_err *err)
     char path[CS_PATH_CAP];
     const json_t *files = json_object_get(ckpt->info, "files");
     size_t n = json_array_size(files);
-    ckpt->file = calloc(n + 1, sizeof(*ckpt->file));
+    ckpt->file = calloc(n + 1, sizeof *ckpt->file);
     ckpt->is_moments = calloc(n + 1, sizeof *ckpt->is_moments);
     if (!ckpt->file || !ckpt->is_moments)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the %zu files of %s", n, ckpt->path);
@@ -136,20 +136,20 @@ static enum cs_status make_index(struct cs_ckpt *ckpt, struct cs_err *err)
 
 enum cs_status cs_ckpt_open(const char *path, struct cs_ckpt **out, struct cs_err *err)
 {
-    struct cs_ckpt *made = calloc(1, sizeof(*made));
+    struct cs_ckpt *made = calloc(1, sizeof *made);
     *out = NULL;
     if (!made || !(made->path = strdup(path))) {
         free(made);
         return cs_fail(err, CS_NO_MEMORY, "no memory to open %s", path);
     }
-    enum cs_status st = cs_ckpt_verify(path, false, &made->info, err);
-    if (st == CS_OK)
-        st = open_files(made, err);
-    if (st == CS_OK)
-        st = make_index(made, err);
-    if (st != CS_OK) {
+    enum cs_status status = cs_ckpt_verify(path, false, &made->info, err);
+    if (status == CS_OK)
+        status = open_files(made, err);
+    if (status == CS_OK)
+        status = make_index(made, err);
+    if (status != CS_OK) {
         cs_ckpt_close(made);
-        return cs_wrap(err, st, "opening checkpoint %s", path);
+        return cs_wrap(err, status, "opening checkpoint %s", path);
     }
     *out = made;
     return CS_OK;

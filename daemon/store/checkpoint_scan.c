@@ -17,10 +17,10 @@ enum cs_status cs_ckpt_latest(const char *dir, bool is_deep, int64_t *step, char
     int n = 0, n_bad = 0;
     struct cs_err why = {0};
     CS_TRY(cs_ckpt_list(dir, false, &steps, &n, err));
-    enum cs_status st = CS_NOT_FOUND;
-    for (int i = 0; i < n && st == CS_NOT_FOUND; i++) {
+    enum cs_status status = CS_NOT_FOUND;
+    for (int i = 0; i < n && status == CS_NOT_FOUND; i++) {
         if (cs_path(at, err, "%s/ckpt-%lld", dir, (long long)steps[i]) != CS_OK) {
-            st = CS_LIMIT;
+            status = CS_LIMIT;
             break;
         }
         if (cs_ckpt_verify(at, is_deep, NULL, &why) != CS_OK) {
@@ -30,18 +30,18 @@ enum cs_status cs_ckpt_latest(const char *dir, bool is_deep, int64_t *step, char
             continue;
         }
         *step = steps[i];
-        st = snprintf(path, path_bytes, "%s", at) < (int)path_bytes
-                 ? CS_OK
-                 : cs_fail(err, CS_LIMIT, "the path of checkpoint %s is too long", at);
+        status = snprintf(path, path_bytes, "%s", at) < (int)path_bytes
+                     ? CS_OK
+                     : cs_fail(err, CS_LIMIT, "the path of checkpoint %s is too long", at);
     }
     free(steps);
-    if (st == CS_NOT_FOUND)
+    if (status == CS_NOT_FOUND)
         return cs_fail(err, CS_NOT_FOUND,
                        n_bad ? "no usable checkpoint in %s: %d damaged, the "
                                "oldest: %s"
                              : "no checkpoint in %s",
                        dir, n_bad, why.text);
-    return st;
+    return status;
 }
 
 /* one committed checkpoint, as retention sees it */
@@ -112,21 +112,21 @@ static enum cs_status keep_newest(const char *dir, int64_t keep, struct cs_err *
     int64_t *steps = NULL;
     int n = 0, n_good = 0;
     CS_TRY(cs_ckpt_list(dir, false, &steps, &n, err));
-    struct kept *good = calloc((size_t)n + 1, sizeof(*good)), *last = NULL;
+    struct kept *good = calloc((size_t)n + 1, sizeof *good), *last = NULL;
     CS_ASSERT(good != NULL);
     for (int i = 0; i < n; i++)
         n_good += look_at(dir, steps[i], &good[n_good]);
     for (int i = 0; i < n_good; i++)
         if (!last || is_later(&good[i], last))
             last = &good[i];
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     int64_t seen = 0;
-    for (int i = 0; i < n_good && st == CS_OK; i++) /* descending steps */
+    for (int i = 0; i < n_good && status == CS_OK; i++) /* descending steps */
         if (is_same_job(&good[i], last) && seen++ >= keep && &good[i] != last)
-            st = remove_one(dir, good[i].step, err);
+            status = remove_one(dir, good[i].step, err);
     free(good);
     free(steps);
-    return st;
+    return status;
 }
 
 enum cs_status cs_ckpt_prune(const char *dir, int64_t keep, struct cs_err *err)
@@ -140,14 +140,14 @@ enum cs_status cs_ckpt_clean(const char *dir, int64_t keep, struct cs_err *err)
     int64_t *steps = NULL;
     int n = 0;
     CS_TRY(cs_ckpt_list(dir, true, &steps, &n, err));
-    enum cs_status st = CS_OK;
-    for (int i = 0; i < n && st == CS_OK; i++) {
-        st = cs_path(path, err, "%s/ckpt-%lld.tmp", dir, (long long)steps[i]);
-        if (st == CS_OK)
-            st = cs_fs_remove_tree(path, err);
+    enum cs_status status = CS_OK;
+    for (int i = 0; i < n && status == CS_OK; i++) {
+        status = cs_path(path, err, "%s/ckpt-%lld.tmp", dir, (long long)steps[i]);
+        if (status == CS_OK)
+            status = cs_fs_remove_tree(path, err);
     }
     free(steps);
-    if (st == CS_OK && keep > 0)
-        st = keep_newest(dir, keep, err);
-    return st;
+    if (status == CS_OK && keep > 0)
+        status = keep_newest(dir, keep, err);
+    return status;
 }

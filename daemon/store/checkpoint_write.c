@@ -58,9 +58,10 @@ enum cs_status cs_ckpt_write_rank(const char *dir, int64_t step, int rank,
         moment[2 * i] = describe(p, CS_CKPT_EXP_AVG, p->exp_avg, arena);
         moment[2 * i + 1] = describe(p, CS_CKPT_EXP_AVG_SQ, p->exp_avg_sq, arena);
     }
-    enum cs_status st = write_file(temp, "params", rank, master, n, &files[0], err);
-    if (st == CS_OK)
-        st = write_file(temp, "opt", rank, moment, 2 * n, &files[1], err);
+    enum cs_status status = write_file(temp, "params", rank, master, n, &files[0], err);
+    if (status == CS_OK)
+        status = write_file(temp, "opt", rank, moment, 2 * n, &files[1], err);
     cs_arena_free(arena);
-    return st == CS_OK ? st : cs_wrap(err, st, "checkpoint of step %lld", (long long)step);
+    return status == CS_OK ? status
+                           : cs_wrap(err, status, "checkpoint of step %lld", (long long)step);
 }

@@ -93,7 +93,7 @@ enum cs_status cs_ckpt_list(const char *dir, bool is_temp, int64_t **steps, int 
             continue;
         if (*n == cap) {
             cap = cap ? 2 * cap : 16;
-            int64_t *more = realloc(*steps, (size_t)cap * sizeof(*more));
+            int64_t *more = realloc(*steps, (size_t)cap * sizeof *more);
             CS_ASSERT(more != NULL);
             *steps = more;
         }
@@ -170,11 +170,11 @@ enum cs_status cs_ckpt_verify(const char *path, bool is_deep, json_t **out, stru
     if (out)
         *out = NULL;
     CS_TRY(cs_path(file, err, "%s/checkpoint.json", path));
-    enum cs_status st = cs_fs_read_json(file, &manifest, err);
-    if (st == CS_OK)
-        st = verify_manifest(path, manifest, is_deep, err);
-    if (st == CS_OK && out)
+    enum cs_status status = cs_fs_read_json(file, &manifest, err);
+    if (status == CS_OK)
+        status = verify_manifest(path, manifest, is_deep, err);
+    if (status == CS_OK && out)
         *out = json_incref(manifest);
     json_decref(manifest);
-    return st;
+    return status;
 }

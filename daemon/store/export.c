@@ -54,18 +54,18 @@ static enum cs_status write_parts(struct cs_export *ex, const char **why)
 {
     int n = ex->graph->n_modules;
     struct cs_export_part *parts = CS_NEW_ARRAY(ex->arena, struct cs_export_part, n + 1);
-    enum cs_status st = CS_OK;
-    for (int i = 0; i < n && st == CS_OK; i++) {
+    enum cs_status status = CS_OK;
+    for (int i = 0; i < n && status == CS_OK; i++) {
         parts[i].module = &ex->graph->modules[i];
-        st = write_part(ex, &parts[i]);
+        status = write_part(ex, &parts[i]);
     }
-    if (st == CS_OK)
-        st = cs_export_llava(ex, parts, n, why);
+    if (status == CS_OK)
+        status = cs_export_llava(ex, parts, n, why);
     for (int i = 0; i < n; i++) {
         cs_hfdir_close(parts[i].dir);
         json_decref(parts[i].config);
     }
-    return st;
+    return status;
 }
 
 /* absent or an empty directory: only then may the result be put there */
@@ -108,19 +108,19 @@ static enum cs_status export_to(struct cs_export *ex, const char *dir)
     char target[CS_PATH_CAP], parent[CS_PATH_CAP];
     const char *why = NULL;
     CS_TRY(make_root(ex, dir, target, parent));
-    enum cs_status st = write_parts(ex, &why);
-    if (st == CS_OK)
-        st = cs_fsync_dir(ex->root, ex->err);
-    if (st == CS_OK && rename(ex->root, target) == -1)
-        st = cs_fail_errno(ex->err, "cannot rename %s to %s", ex->root, target);
-    if (st == CS_OK)
-        st = cs_fsync_dir(parent, ex->err);
-    if (st != CS_OK) {
+    enum cs_status status = write_parts(ex, &why);
+    if (status == CS_OK)
+        status = cs_fsync_dir(ex->root, ex->err);
+    if (status == CS_OK && rename(ex->root, target) == -1)
+        status = cs_fail_errno(ex->err, "cannot rename %s to %s", ex->root, target);
+    if (status == CS_OK)
+        status = cs_fsync_dir(parent, ex->err);
+    if (status != CS_OK) {
         (void)!cs_fs_remove_tree(ex->root, NULL);
-        return cs_wrap(ex->err, st, "exporting to %s", dir);
+        return cs_wrap(ex->err, status, "exporting to %s", dir);
     }
     if (ex->err) {
-        memset(ex->err, 0, sizeof(*ex->err));
+        memset(ex->err, 0, sizeof *ex->err);
         if (why)
             snprintf(ex->err->text, sizeof(ex->err->text), "%s/llava was not written: %s", dir,
                      why);
@@ -149,7 +149,7 @@ enum cs_status cs_export_model(const struct cs_spec *spec, const struct cs_graph
     if (!ex.dtype_name)
         return cs_fail(err, CS_INVALID, "dtype \"%s\": float32 and bfloat16 are written", dtype);
     ex.arena = cs_arena_new(0);
-    enum cs_status st = export_to(&ex, dir);
+    enum cs_status status = export_to(&ex, dir);
     cs_arena_free(ex.arena);
-    return st;
+    return status;
 }

@@ -55,24 +55,25 @@ static enum cs_status write_all(struct cs_export *ex, const struct cs_export_par
     const struct cs_export_part *vision = of[CS_MODULE_ENCODER], *llm = of[CS_MODULE_LLM];
     json_t *config = cs_export_llava_config(ex, vision, of[CS_MODULE_PROJECTOR], llm, image_token);
     json_t *processor = cs_export_llava_processor(vision);
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (!config || !processor)
-        st = cs_fail(ex->err, CS_INTERNAL, "cannot build the configuration of the llava directory");
-    if (st == CS_OK)
-        st = cs_export_put_folder(ex, folder);
-    if (st == CS_OK)
-        st = write_weights(ex, of);
-    if (st == CS_OK)
-        st = cs_export_put_json(ex, folder, "config.json", config);
-    if (st == CS_OK)
-        st = cs_export_put_json(ex, folder, "processor_config.json", processor);
-    if (st == CS_OK)
-        st = cs_export_copy_processor(ex, vision, folder);
-    if (st == CS_OK)
-        st = cs_export_copy_tokenizer(ex, llm, folder);
+        status =
+            cs_fail(ex->err, CS_INTERNAL, "cannot build the configuration of the llava directory");
+    if (status == CS_OK)
+        status = cs_export_put_folder(ex, folder);
+    if (status == CS_OK)
+        status = write_weights(ex, of);
+    if (status == CS_OK)
+        status = cs_export_put_json(ex, folder, "config.json", config);
+    if (status == CS_OK)
+        status = cs_export_put_json(ex, folder, "processor_config.json", processor);
+    if (status == CS_OK)
+        status = cs_export_copy_processor(ex, vision, folder);
+    if (status == CS_OK)
+        status = cs_export_copy_tokenizer(ex, llm, folder);
     json_decref(config);
     json_decref(processor);
-    return st;
+    return status;
 }
 
 enum cs_status cs_export_llava(struct cs_export *ex, const struct cs_export_part *parts,

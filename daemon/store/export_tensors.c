@@ -13,8 +13,8 @@ static enum cs_status fill_param(void *user, const struct cs_st_out *tensor, flo
                                  struct cs_err *err)
 {
     const struct param_fill *fill = user;
-    enum cs_status st = fill->ex->source(fill->ex->user, fill->param, out, err);
-    return st == CS_OK ? st : cs_wrap(err, st, "exporting %s", tensor->name);
+    enum cs_status status = fill->ex->source(fill->ex->user, fill->param, out, err);
+    return status == CS_OK ? status : cs_wrap(err, status, "exporting %s", tensor->name);
 }
 
 static enum cs_status fill_ones(void *user, const struct cs_st_out *tensor, float *out,
@@ -37,7 +37,7 @@ static enum cs_status fill_zeros(void *user, const struct cs_st_out *tensor, flo
     int64_t count = 1;
     for (int i = 0; i < tensor->n_dims; i++)
         count *= tensor->dim[i];
-    memset(out, 0, (size_t)count * sizeof(*out));
+    memset(out, 0, (size_t)count * sizeof *out);
     return CS_OK;
 }
 
@@ -63,7 +63,7 @@ static struct cs_st_out *add(struct cs_export_part *part, const char *name, enum
 {
     struct cs_st_out *out = &part->tensor[part->n_tensors++];
     *out = (struct cs_st_out){.name = name, .dtype = dtype, .n_dims = n_dims};
-    memcpy(out->dim, dim, (size_t)n_dims * sizeof(*dim));
+    memcpy(out->dim, dim, (size_t)n_dims * sizeof *dim);
     return out;
 }
 
@@ -138,9 +138,9 @@ enum cs_status cs_export_gather(struct cs_export *ex, struct cs_export_part *par
     struct cs_arch full = module->arch; /* the graph may have fewer blocks */
     struct cs_tensor_info *info = NULL;
     if (module->kind != CS_MODULE_PROJECTOR && json_is_object(config)) {
-        enum cs_status st = cs_arch_from_config(config, ex->arena, &full, ex->err);
-        if (st != CS_OK)
-            return cs_wrap(ex->err, st, "exporting %s", module->name);
+        enum cs_status status = cs_arch_from_config(config, ex->arena, &full, ex->err);
+        if (status != CS_OK)
+            return cs_wrap(ex->err, status, "exporting %s", module->name);
     }
     int n = cs_arch_tensors(&full, ex->arena, &info);
     int room = n + ex->graph->n_params + (part->dir ? cs_hfdir_count(part->dir) : 0);

@@ -28,22 +28,22 @@ static enum cs_status fail_write(const struct cs_fs_out *out, struct cs_err *err
 enum cs_status cs_fs_out_open(const char *path, uint64_t needed_bytes, struct cs_fs_out **out,
                               struct cs_err *err)
 {
-    struct cs_fs_out *made = calloc(1, sizeof(*made));
-    enum cs_status st;
+    struct cs_fs_out *made = calloc(1, sizeof *made);
+    enum cs_status status;
     *out = NULL;
     if (!made)
         return cs_fail(err, CS_NO_MEMORY, "no memory to write %s", path);
     made->fd = -1;
     made->needed_bytes = needed_bytes;
     made->hash = cs_xxh3_new();
-    st = cs_path(made->path, err, "%s", path);
-    if (st == CS_OK)
-        st = cs_path(made->temp, err, "%s.tmp-%ld", path, (long)getpid());
-    if (st != CS_OK)
+    status = cs_path(made->path, err, "%s", path);
+    if (status == CS_OK)
+        status = cs_path(made->temp, err, "%s.tmp-%ld", path, (long)getpid());
+    if (status != CS_OK)
         goto out;
     made->fd = open(made->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (made->fd == -1) {
-        st = fail_write(made, err);
+        status = fail_write(made, err);
         goto out;
     }
     *out = made;
@@ -51,7 +51,7 @@ enum cs_status cs_fs_out_open(const char *path, uint64_t needed_bytes, struct cs
 out:
     made->is_committed = made->fd == -1; /* nothing to remove */
     cs_fs_out_close(made);
-    return st;
+    return status;
 }
 
 enum cs_status cs_fs_out_write(struct cs_fs_out *out, const void *data, size_t bytes,
@@ -106,11 +106,11 @@ enum cs_status cs_fs_write(const char *path, const void *data, size_t bytes, cha
 {
     struct cs_fs_out *out = NULL;
     CS_TRY(cs_fs_out_open(path, bytes, &out, err));
-    enum cs_status st = cs_fs_out_write(out, data, bytes, err);
-    if (st == CS_OK)
-        st = cs_fs_out_commit(out, xxh3, err);
+    enum cs_status status = cs_fs_out_write(out, data, bytes, err);
+    if (status == CS_OK)
+        status = cs_fs_out_commit(out, xxh3, err);
     cs_fs_out_close(out);
-    return st;
+    return status;
 }
 
 enum cs_status cs_fs_write_json(const char *path, const json_t *json, char xxh3[33],
@@ -121,11 +121,11 @@ enum cs_status cs_fs_write_json(const char *path, const json_t *json, char xxh3[
         return cs_fail(err, CS_NO_MEMORY, "cannot encode %s", path);
     size_t len = strlen(text);
     text[len] = '\n'; /* replaces the NUL: the length is carried apart */
-    enum cs_status st = cs_fs_write(path, text, len + 1, xxh3, err);
+    enum cs_status status = cs_fs_write(path, text, len + 1, xxh3, err);
     if (bytes)
         *bytes = len + 1;
     free(text);
-    return st;
+    return status;
 }
 
 static enum cs_status open_regular(const char *path, int *fd, uint64_t *bytes, struct cs_err *err)
@@ -166,30 +166,30 @@ enum cs_status cs_fs_read(const char *path, size_t max_bytes, char **data, size_
 {
     int fd = -1;
     uint64_t size = 0;
-    enum cs_status st;
+    enum cs_status status;
     *data = NULL;
     CS_TRY(open_regular(path, &fd, &size, err));
     if (size > max_bytes) {
-        st = cs_fail(err, CS_LIMIT, "%s has %llu bytes, at most %zu are read", path,
-                     (unsigned long long)size, max_bytes);
+        status = cs_fail(err, CS_LIMIT, "%s has %llu bytes, at most %zu are read", path,
+                         (unsigned long long)size, max_bytes);
         goto out;
     }
     *data = malloc((size_t)size + 1);
     if (!*data) {
-        st = cs_fail(err, CS_NO_MEMORY, "no memory for the %llu bytes of %s",
-                     (unsigned long long)size, path);
+        status = cs_fail(err, CS_NO_MEMORY, "no memory for the %llu bytes of %s",
+                         (unsigned long long)size, path);
         goto out;
     }
-    st = read_some(fd, path, *data, (size_t)size, bytes, err);
-    if (st == CS_OK)
+    status = read_some(fd, path, *data, (size_t)size, bytes, err);
+    if (status == CS_OK)
         (*data)[*bytes] = '\0';
 out:
     close(fd);
-    if (st != CS_OK) {
+    if (status != CS_OK) {
         free(*data);
         *data = NULL;
     }
-    return st;
+    return status;
 }
 
 enum cs_status cs_fs_read_json(const char *path, json_t **out, struct cs_err *err)
@@ -223,33 +223,33 @@ static enum cs_status pump(const char *from, const char *to, char xxh3[33], uint
     int fd = -1;
     uint64_t size = 0;
     size_t got = CHUNK;
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     *bytes = 0;
     if (!chunk)
-        st = cs_fail(err, CS_NO_MEMORY, "no memory to read %s", from);
-    if (st == CS_OK)
-        st = open_regular(from, &fd, &size, err);
-    if (st == CS_OK && to)
-        st = cs_fs_out_open(to, size, &out, err);
-    while (st == CS_OK && got == CHUNK) {
-        st = read_some(fd, from, chunk, CHUNK, &got, err);
-        if (st != CS_OK)
+        status = cs_fail(err, CS_NO_MEMORY, "no memory to read %s", from);
+    if (status == CS_OK)
+        status = open_regular(from, &fd, &size, err);
+    if (status == CS_OK && to)
+        status = cs_fs_out_open(to, size, &out, err);
+    while (status == CS_OK && got == CHUNK) {
+        status = read_some(fd, from, chunk, CHUNK, &got, err);
+        if (status != CS_OK)
             break;
         cs_xxh3_add(hash, chunk, got);
         *bytes += got;
         if (out)
-            st = cs_fs_out_write(out, chunk, got, err);
+            status = cs_fs_out_write(out, chunk, got, err);
     }
-    if (st == CS_OK && out)
-        st = cs_fs_out_commit(out, NULL, err);
-    if (st == CS_OK && xxh3)
+    if (status == CS_OK && out)
+        status = cs_fs_out_commit(out, NULL, err);
+    if (status == CS_OK && xxh3)
         cs_xxh3_end(hash, xxh3);
     cs_fs_out_close(out);
     if (fd != -1)
         close(fd);
     cs_xxh3_free(hash);
     free(chunk);
-    return st;
+    return status;
 }
 
 enum cs_status cs_fs_copy(const char *from, const char *to, struct cs_err *err)

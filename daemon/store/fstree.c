@@ -28,14 +28,14 @@ static enum cs_status remove_at(int parent, const char *name, const char *path, 
             close(fd);
         return failed;
     }
-    enum cs_status st = CS_OK;
-    for (struct dirent *entry; st == CS_OK && (entry = readdir(dir));)
+    enum cs_status status = CS_OK;
+    for (struct dirent *entry; status == CS_OK && (entry = readdir(dir));)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            st = remove_at(fd, entry->d_name, path, depth + 1, err);
+            status = remove_at(fd, entry->d_name, path, depth + 1, err);
     closedir(dir);
-    if (st == CS_OK && unlinkat(parent, name, AT_REMOVEDIR) == -1 && errno != ENOENT)
-        st = cs_fail_errno(err, "cannot remove %s in %s", name, path);
-    return st;
+    if (status == CS_OK && unlinkat(parent, name, AT_REMOVEDIR) == -1 && errno != ENOENT)
+        status = cs_fail_errno(err, "cannot remove %s in %s", name, path);
+    return status;
 }
 
 enum cs_status cs_fs_remove_tree(const char *path, struct cs_err *err)

@@ -52,7 +52,7 @@ enum cs_status cs_hfdir_check(const struct cs_hfdir *dir, const struct cs_arch *
     struct cs_arena *arena = NULL;
     struct cs_tensor_info *info = NULL;
     struct cs_buf text = {0}, unused = {0};
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     int n_bad = 0;
     if (cs_hfdir_count(dir) == 0)
         return cs_fail(
@@ -65,10 +65,10 @@ enum cs_status cs_hfdir_check(const struct cs_hfdir *dir, const struct cs_arch *
     for (int i = 0; i < n; i++)
         n_bad += !check_one(dir, &info[i], n_bad < MAX_NAMED ? &text : &unused);
     if (n_bad > 0)
-        st = cs_fail(err, CS_CORRUPT, "%s: %d of %d tensors do not fit%s%s", cs_hfdir_path(dir),
-                     n_bad, n, cs_buf_str(&text), n_bad > MAX_NAMED ? "; ..." : "");
+        status = cs_fail(err, CS_CORRUPT, "%s: %d of %d tensors do not fit%s%s", cs_hfdir_path(dir),
+                         n_bad, n, cs_buf_str(&text), n_bad > MAX_NAMED ? "; ..." : "");
     cs_buf_free(&text);
     cs_buf_free(&unused);
     cs_arena_free(arena);
-    return st;
+    return status;
 }

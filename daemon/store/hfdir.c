@@ -140,7 +140,7 @@ static int by_name(const void *a, const void *b)
 
 static enum cs_status sort_tensors(struct cs_hfdir *dir, struct cs_err *err)
 {
-    qsort(dir->tensor, (size_t)dir->n_tensors, sizeof(*dir->tensor), by_name);
+    qsort(dir->tensor, (size_t)dir->n_tensors, sizeof *dir->tensor, by_name);
     for (int i = 1; i < dir->n_tensors; i++)
         if (strcmp(dir->tensor[i - 1].name, dir->tensor[i].name) == 0)
             return cs_fail(err, CS_CORRUPT, "%s holds tensor %s twice, in %s and in %s", dir->path,
@@ -154,10 +154,10 @@ static enum cs_status reserve(struct cs_hfdir *dir, size_t tensors, size_t shard
 {
     free(dir->tensor);
     free(dir->name);
-    dir->tensor = calloc(tensors + 1, sizeof(*dir->tensor));
-    dir->name = calloc(tensors + 1, sizeof(*dir->name));
+    dir->tensor = calloc(tensors + 1, sizeof *dir->tensor);
+    dir->name = calloc(tensors + 1, sizeof *dir->name);
     if (!dir->shard)
-        dir->shard = calloc(shards + 1, sizeof(*dir->shard));
+        dir->shard = calloc(shards + 1, sizeof *dir->shard);
     if (!dir->tensor || !dir->name || !dir->shard)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the tensors of %s", dir->path);
     return CS_OK;
@@ -194,9 +194,9 @@ static enum cs_status shard_at(struct cs_hfdir *dir, const char *name, struct cs
         }
     if (dir->n_shards == MAX_SHARDS)
         return cs_fail(err, CS_LIMIT, "%s has more than %d shards", dir->path, MAX_SHARDS);
-    enum cs_status st = cs_st_open(path, &dir->shard[dir->n_shards], err);
-    if (st != CS_OK)
-        return cs_wrap(err, st, "%s/model.safetensors.index.json", dir->path);
+    enum cs_status status = cs_st_open(path, &dir->shard[dir->n_shards], err);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "%s/model.safetensors.index.json", dir->path);
     *out = dir->shard[dir->n_shards++];
     return CS_OK;
 }
@@ -207,36 +207,37 @@ static enum cs_status open_sharded(struct cs_hfdir *dir, const char *path, struc
     const char *name;
     CS_TRY(cs_fs_read_json(path, &index, err));
     json_t *map = json_object_get(index, "weight_map");
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     if (!json_is_object(map) || json_object_size(map) == 0)
-        st = cs_fail(err, CS_CORRUPT, "%s: weight_map is missing or empty", path);
+        status = cs_fail(err, CS_CORRUPT, "%s: weight_map is missing or empty", path);
     else
-        st = reserve(dir, json_object_size(map), MAX_SHARDS, err);
-    if (st != CS_OK)
+        status = reserve(dir, json_object_size(map), MAX_SHARDS, err);
+    if (status != CS_OK)
         goto out;
     json_object_foreach(map, name, file)
     {
         struct cs_st_file *shard = NULL;
         if (!json_is_string(file)) {
-            st = cs_fail(err, CS_CORRUPT, "%s: weight_map of %.80s is not a file name", path, name);
+            status =
+                cs_fail(err, CS_CORRUPT, "%s: weight_map of %.80s is not a file name", path, name);
             goto out;
         }
-        st = shard_at(dir, json_string_value(file), &shard, err);
-        if (st != CS_OK)
+        status = shard_at(dir, json_string_value(file), &shard, err);
+        if (status != CS_OK)
             goto out;
         const struct cs_st_tensor *tensor = cs_st_find(shard, name);
         if (!tensor)
-            st = cs_fail(err, CS_CORRUPT, "%s: tensor %.80s should be in %s and is not", path, name,
-                         json_string_value(file));
+            status = cs_fail(err, CS_CORRUPT, "%s: tensor %.80s should be in %s and is not", path,
+                             name, json_string_value(file));
         else
-            st = add_tensor(dir, tensor, err);
-        if (st != CS_OK)
+            status = add_tensor(dir, tensor, err);
+        if (status != CS_OK)
             goto out;
     }
-    st = sort_tensors(dir, err);
+    status = sort_tensors(dir, err);
 out:
     json_decref(index);
-    return st;
+    return status;
 }
 
 static enum cs_status open_weights(struct cs_hfdir *dir, struct cs_err *err)
@@ -267,9 +268,9 @@ static enum cs_status open_dir(struct cs_hfdir *dir, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
     CS_TRY(cs_path(path, err, "%s/config.json", dir->path));
-    enum cs_status st = cs_fs_read_json(path, &dir->root, err);
-    if (st != CS_OK)
-        return cs_wrap(err, st, "%s is not a Hugging Face model directory", dir->path);
+    enum cs_status status = cs_fs_read_json(path, &dir->root, err);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "%s is not a Hugging Face model directory", dir->path);
     CS_TRY(pick_config(dir, err));
     CS_TRY(read_processor(dir, err));
     CS_TRY(cs_path(path, err, "%s/tokenizer.json", dir->path));
@@ -290,8 +291,8 @@ static const char *known_part(const char *part)
 enum cs_status cs_hfdir_open(const char *dir, const char *part, struct cs_hfdir **out,
                              struct cs_err *err)
 {
-    struct cs_hfdir *made = calloc(1, sizeof(*made));
-    enum cs_status st;
+    struct cs_hfdir *made = calloc(1, sizeof *made);
+    enum cs_status status;
     *out = NULL;
     if (!made || !(made->path = strdup(dir))) {
         free(made);
@@ -302,15 +303,15 @@ enum cs_status cs_hfdir_open(const char *dir, const char *part, struct cs_hfdir 
         made->path[--len] = '\0';
     made->part = known_part(part);
     if (made->part)
-        st = open_dir(made, err);
+        status = open_dir(made, err);
     else
-        st = cs_fail(err, CS_INVALID, "part \"%s\" of %s: vision, llm and projector exist", part,
-                     dir);
-    if (st != CS_OK)
+        status = cs_fail(err, CS_INVALID, "part \"%s\" of %s: vision, llm and projector exist",
+                         part, dir);
+    if (status != CS_OK)
         cs_hfdir_close(made);
     else
         *out = made;
-    return st;
+    return status;
 }
 
 enum cs_status cs_hfdir_open_kind(const char *dir, enum cs_module_kind kind, struct cs_hfdir **out,
@@ -322,11 +323,11 @@ enum cs_status cs_hfdir_open_kind(const char *dir, enum cs_module_kind kind, str
     json_t *root = NULL;
     *out = NULL;
     CS_TRY(cs_path(path, err, "%s/config.json", dir));
-    enum cs_status st = cs_fs_read_json(path, &root, err);
+    enum cs_status status = cs_fs_read_json(path, &root, err);
     bool is_composite = is_llava(root);
     json_decref(root);
-    if (st != CS_OK)
-        return cs_wrap(err, st, "%s is not a Hugging Face model directory", dir);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "%s is not a Hugging Face model directory", dir);
     return cs_hfdir_open(dir, is_composite ? parts[kind] : "", out, err);
 }
 

@@ -239,7 +239,7 @@ static enum cs_status reserve(struct header *h)
         bytes += len + 1;
     }
     h->file->names = malloc(bytes);
-    h->file->tensor = calloc(n + 1, sizeof(*h->file->tensor));
+    h->file->tensor = calloc(n + 1, sizeof *h->file->tensor);
     if (!h->file->names || !h->file->tensor)
         return cs_fail(h->err, CS_NO_MEMORY, "no memory for the %zu tensors of %s", n,
                        h->file->path);
@@ -265,7 +265,7 @@ static enum cs_status check_layout(const struct header *h)
     struct cs_st_file *file = h->file;
     uint64_t end = 0;
     size_t n = (size_t)file->n_tensors;
-    qsort(file->tensor, n, sizeof(*file->tensor), by_offset);
+    qsort(file->tensor, n, sizeof *file->tensor, by_offset);
     for (size_t i = 0; i < n; i++) {
         struct cs_st_tensor *t = &file->tensor[i];
         if (t->offset != end)
@@ -281,7 +281,7 @@ static enum cs_status check_layout(const struct header *h)
     if (file->data_start + end != file->file_bytes)
         return cs_fail(h->err, CS_CORRUPT, "file %s: header promises %llu bytes, the file has %llu",
                        file->path, (ull)(file->data_start + end), (ull)file->file_bytes);
-    qsort(file->tensor, n, sizeof(*file->tensor), by_name);
+    qsort(file->tensor, n, sizeof *file->tensor, by_name);
     return CS_OK;
 }
 
@@ -344,32 +344,32 @@ static enum cs_status open_file(struct cs_st_file *file, struct cs_err *err)
 enum cs_status cs_st_open(const char *path, struct cs_st_file **out, struct cs_err *err)
 {
     struct header h = {.err = err};
-    enum cs_status st;
+    enum cs_status status;
     *out = NULL;
-    h.file = calloc(1, sizeof(*h.file));
+    h.file = calloc(1, sizeof *h.file);
     if (!h.file)
         return cs_fail(err, CS_NO_MEMORY, "no memory to open %s", path);
     h.file->fd = -1;
     h.file->path = strdup(path);
     if (!h.file->path) {
-        st = cs_fail(err, CS_NO_MEMORY, "no memory to open %s", path);
+        status = cs_fail(err, CS_NO_MEMORY, "no memory to open %s", path);
         goto out;
     }
-    st = open_file(h.file, err);
-    if (st == CS_OK)
-        st = load_header(&h);
-    if (st == CS_OK)
-        st = parse_header(&h);
-    if (st == CS_OK)
-        st = map_file(h.file, err);
+    status = open_file(h.file, err);
+    if (status == CS_OK)
+        status = load_header(&h);
+    if (status == CS_OK)
+        status = parse_header(&h);
+    if (status == CS_OK)
+        status = map_file(h.file, err);
 out:
     json_decref(h.root);
     free(h.text);
-    if (st != CS_OK)
+    if (status != CS_OK)
         cs_st_close(h.file);
     else
         *out = h.file;
-    return st;
+    return status;
 }
 
 void cs_st_close(struct cs_st_file *file)

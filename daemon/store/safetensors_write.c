@@ -167,67 +167,67 @@ static enum cs_status put_filled(struct writing *w, const struct cs_st_out *t)
     float *values = malloc(count * sizeof(float) + 1);
     if (!values)
         return cs_fail(w->err, CS_NO_MEMORY, "no memory for the %zu values of %s", count, t->name);
-    enum cs_status st = t->fill(t->fill_user, t, values, w->err);
-    if (st == CS_OK)
-        st = put_f32(w, t->dtype, values, count);
+    enum cs_status status = t->fill(t->fill_user, t, values, w->err);
+    if (status == CS_OK)
+        status = put_f32(w, t->dtype, values, count);
     free(values);
-    return st;
+    return status;
 }
 
 static enum cs_status put_all(struct writing *w)
 {
     unsigned char size[8];
-    enum cs_status st;
+    enum cs_status status;
     void *chunk = malloc((size_t)CHUNK_ELEMENTS * 8);
     if (!chunk)
         return cs_fail(w->err, CS_NO_MEMORY, "no memory to write %s", w->path);
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)((uint64_t)w->header.len >> (8 * i));
-    st = cs_fs_out_write(w->out, size, 8, w->err);
-    if (st == CS_OK)
-        st = cs_fs_out_write(w->out, w->header.data, w->header.len, w->err);
-    for (int i = 0; i < w->n && st == CS_OK; i++) {
+    status = cs_fs_out_write(w->out, size, 8, w->err);
+    if (status == CS_OK)
+        status = cs_fs_out_write(w->out, w->header.data, w->header.len, w->err);
+    for (int i = 0; i < w->n && status == CS_OK; i++) {
         const struct cs_st_out *t = w->order[i];
         if (elements(t) == 0)
             continue;
         if (t->from)
-            st = put_copy(w, t, chunk);
+            status = put_copy(w, t, chunk);
         else if (t->fill)
-            st = put_filled(w, t);
+            status = put_filled(w, t);
         else if (t->is_f32)
-            st = put_f32(w, t->dtype, t->data, (size_t)elements(t));
+            status = put_f32(w, t->dtype, t->data, (size_t)elements(t));
         else
-            st = cs_fs_out_write(w->out, t->data, (size_t)tensor_bytes(t), w->err);
+            status = cs_fs_out_write(w->out, t->data, (size_t)tensor_bytes(t), w->err);
     }
     free(chunk);
-    return st;
+    return status;
 }
 
 enum cs_status cs_st_write(const char *path, const struct cs_st_out *tensor, int n, char xxh3[33],
                            uint64_t *bytes, struct cs_err *err)
 {
     struct writing w = {.path = path, .n = n, .err = err};
-    enum cs_status st;
-    w.order = calloc((size_t)n + 1, sizeof(*w.order));
+    enum cs_status status;
+    w.order = calloc((size_t)n + 1, sizeof *w.order);
     if (!w.order)
         return cs_fail(err, CS_NO_MEMORY, "no memory to write %s", path);
     for (int i = 0; i < n; i++)
         w.order[i] = &tensor[i];
-    qsort(w.order, (size_t)n, sizeof(*w.order), by_name); /* duplicates side by side */
-    st = check(&w);
-    qsort(w.order, (size_t)n, sizeof(*w.order), in_file_order);
-    if (st == CS_OK)
-        st = make_header(&w);
-    if (st == CS_OK)
-        st = cs_fs_out_open(path, 8 + w.header.len + w.data_bytes, &w.out, err);
-    if (st == CS_OK)
-        st = put_all(&w);
-    if (st == CS_OK)
-        st = cs_fs_out_commit(w.out, xxh3, err);
-    if (st == CS_OK && bytes)
+    qsort(w.order, (size_t)n, sizeof *w.order, by_name); /* duplicates side by side */
+    status = check(&w);
+    qsort(w.order, (size_t)n, sizeof *w.order, in_file_order);
+    if (status == CS_OK)
+        status = make_header(&w);
+    if (status == CS_OK)
+        status = cs_fs_out_open(path, 8 + w.header.len + w.data_bytes, &w.out, err);
+    if (status == CS_OK)
+        status = put_all(&w);
+    if (status == CS_OK)
+        status = cs_fs_out_commit(w.out, xxh3, err);
+    if (status == CS_OK && bytes)
         *bytes = 8 + w.header.len + w.data_bytes;
     cs_fs_out_close(w.out);
     cs_buf_free(&w.header);
     free(w.order);
-    return st;
+    return status;
 }

@@ -230,15 +230,15 @@ static enum cs_status socket_exchange(struct cs_comm *comm, struct cs_xfer *xfer
 {
     struct socket_comm *c = (struct socket_comm *)comm;
     const int64_t deadline_ns = deadline_after(deadline_ms);
-    enum cs_status st = check_usable(c, err);
-    for (int i = 0; i < n && st == CS_OK; i++)
-        st = socket_post(comm, &xfer[i], err);
-    for (int i = 0; i < n && st == CS_OK; i++)
-        while (st == CS_OK && !xfer[i].is_done)
-            st = progress_until(c, -1, deadline_ns, err);
-    if (st != CS_OK && c->broken == CS_OK)
-        break_comm(c, st); /* the transfers are the caller's again */
-    return st;
+    enum cs_status status = check_usable(c, err);
+    for (int i = 0; i < n && status == CS_OK; i++)
+        status = socket_post(comm, &xfer[i], err);
+    for (int i = 0; i < n && status == CS_OK; i++)
+        while (status == CS_OK && !xfer[i].is_done)
+            status = progress_until(c, -1, deadline_ns, err);
+    if (status != CS_OK && c->broken == CS_OK)
+        break_comm(c, status); /* the transfers are the caller's again */
+    return status;
 }
 
 static enum cs_status socket_allgather(struct cs_comm *comm, const void *mine, void *all,
@@ -341,7 +341,7 @@ enum cs_status cs_comm_socket_new(int rank, int n_ranks, const int *fds, struct 
     *out = NULL;
     CS_TRY(check_fds(rank, n_ranks, fds, err));
     const size_t n = (size_t)n_ranks;
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     int *own = calloc(n, sizeof *own);
     struct socket_comm *c = calloc(1, sizeof *c);
     if (own == NULL || c == NULL)
@@ -358,7 +358,7 @@ enum cs_status cs_comm_socket_new(int rank, int n_ranks, const int *fds, struct 
     channels_clear(c);
     c->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->abort_fd == -1) {
-        st = cs_fail_errno(err, "rank %d cannot make an event descriptor", rank);
+        status = cs_fail_errno(err, "rank %d cannot make an event descriptor", rank);
         goto fail;
     }
     memcpy(own, fds, n * sizeof *own);
@@ -369,12 +369,12 @@ enum cs_status cs_comm_socket_new(int rank, int n_ranks, const int *fds, struct 
     *out = &c->base;
     return CS_OK;
 no_memory:
-    st = cs_fail(err, CS_NO_MEMORY, "no memory for the communicator of rank %d", rank);
+    status = cs_fail(err, CS_NO_MEMORY, "no memory for the communicator of rank %d", rank);
 fail:
     free(own);
     if (c != NULL) {
         c->fds = NULL;
         socket_free(&c->base);
     }
-    return st;
+    return status;
 }

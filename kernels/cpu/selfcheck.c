@@ -100,8 +100,8 @@ enum cs_status cs_ops_cpu_selfcheck(struct cs_err *err)
     float *area = malloc(4 * (size_t)MAX_AREA * sizeof *area);
     if (area == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the check of OpenBLAS");
-    enum cs_status st = CS_OK;
-    for (size_t i = 0; i < 4 * CS_ARRAY_LEN(shapes) && st == CS_OK; i++) {
+    enum cs_status status = CS_OK;
+    for (size_t i = 0; i < 4 * CS_ARRAY_LEN(shapes) && status == CS_OK; i++) {
         const int *s = shapes[i / 4], ta = (int)(i & 1), tb = (int)(i >> 1 & 1);
         const int pad = i % 3 == 0 ? 0 : PAD;
         const struct gemm_case g = {
@@ -116,8 +116,8 @@ enum cs_status cs_ops_cpu_selfcheck(struct cs_err *err)
             .alpha = i % 5 == 0 ? 0.5f : 1.0f,
             .beta = i % 2 == 0 ? 0.0f : 1.0f,
         };
-        st = check_case(&g, area, err);
+        status = check_case(&g, area, err);
     }
     free(area);
-    return st;
+    return status;
 }

@@ -21,7 +21,7 @@ struct cs_arena {
 
 struct cs_arena *cs_arena_new(size_t limit_bytes)
 {
-    struct cs_arena *arena = calloc(1, sizeof(*arena));
+    struct cs_arena *arena = calloc(1, sizeof *arena);
     CS_ASSERT(arena != NULL);
     arena->limit = limit_bytes ? limit_bytes : SIZE_MAX;
     return arena;
@@ -49,7 +49,7 @@ void *cs_arena_try(struct cs_arena *arena, size_t bytes)
     struct block *b = arena->head;
     if (!b || b->cap - b->used < need) {
         size_t cap = need > BLOCK_BYTES ? need : BLOCK_BYTES;
-        b = calloc(1, sizeof(*b) + cap);
+        b = calloc(1, sizeof *b + cap);
         if (!b)
             return NULL;
         b->cap = cap;

@@ -24,7 +24,7 @@ struct cs_sha256 {
 
 struct cs_sha256 *cs_sha256_new(void)
 {
-    struct cs_sha256 *sha = malloc(sizeof(*sha));
+    struct cs_sha256 *sha = malloc(sizeof *sha);
     CS_ASSERT(sha != NULL);
     sha->evp = EVP_MD_CTX_new();
     CS_ASSERT(sha->evp != NULL && EVP_DigestInit_ex(sha->evp, EVP_sha256(), NULL) == 1);
@@ -78,7 +78,7 @@ struct cs_xxh3 {
 
 struct cs_xxh3 *cs_xxh3_new(void)
 {
-    struct cs_xxh3 *xxh = malloc(sizeof(*xxh));
+    struct cs_xxh3 *xxh = malloc(sizeof *xxh);
     CS_ASSERT(xxh != NULL);
     xxh->state = XXH3_createState();
     CS_ASSERT(xxh->state != NULL && XXH3_128bits_reset(xxh->state) == XXH_OK);

@@ -77,13 +77,13 @@ enum cs_status cs_read_file(const char *path, size_t max_bytes, struct cs_buf *o
     int fd = open_retry(path, O_RDONLY, 0);
     if (fd == -1)
         return cs_fail_errno(err, "opening %s", path);
-    enum cs_status st = read_rest(fd, path, max_bytes, out, err);
+    enum cs_status status = read_rest(fd, path, max_bytes, out, err);
     close(fd);
-    if (st != CS_OK && out->data) {
+    if (status != CS_OK && out->data) {
         out->len = start;
         out->data[start] = '\0';
     }
-    return st;
+    return status;
 }
 
 /* directory part of path, "." when there is none */
@@ -102,20 +102,20 @@ enum cs_status cs_fsync_dir(const char *path, struct cs_err *err)
     int fd = open_retry(path, O_RDONLY | O_DIRECTORY, 0);
     if (fd == -1)
         return cs_fail_errno(err, "opening directory %s", path);
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     /* some file systems cannot sync a directory and say EINVAL */
     if (fsync(fd) == -1 && errno != EINVAL)
-        st = cs_fail_errno(err, "syncing directory %s", path);
+        status = cs_fail_errno(err, "syncing directory %s", path);
     close(fd);
-    return st;
+    return status;
 }
 
 static enum cs_status write_temporary(int fd, const char *path, const void *bytes, size_t n,
                                       mode_t mode, struct cs_err *err)
 {
-    enum cs_status st = cs_write_all(fd, bytes, n, err);
-    if (st != CS_OK)
-        return cs_wrap(err, st, "%s", path);
+    enum cs_status status = cs_write_all(fd, bytes, n, err);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "%s", path);
     if (fchmod(fd, mode) == -1)
         return cs_fail_errno(err, "setting the mode of %s", path);
     if (fsync(fd) == -1)
@@ -132,14 +132,14 @@ enum cs_status cs_write_file_atomic(const char *path, const void *bytes, size_t 
     int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd == -1)
         return cs_fail_errno(err, "creating a file beside %s", path);
-    enum cs_status st = write_temporary(fd, path, bytes, n, mode, err);
-    if (close(fd) == -1 && st == CS_OK)
-        st = cs_fail_errno(err, "closing %s", temporary);
-    if (st == CS_OK && rename(temporary, path) == -1)
-        st = cs_fail_errno(err, "renaming %s to %s", temporary, path);
-    if (st != CS_OK) {
+    enum cs_status status = write_temporary(fd, path, bytes, n, mode, err);
+    if (close(fd) == -1 && status == CS_OK)
+        status = cs_fail_errno(err, "closing %s", temporary);
+    if (status == CS_OK && rename(temporary, path) == -1)
+        status = cs_fail_errno(err, "renaming %s to %s", temporary, path);
+    if (status != CS_OK) {
         unlink(temporary);
-        return st;
+        return status;
     }
     return cs_fsync_dir(dir, err);
 }

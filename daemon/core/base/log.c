@@ -36,7 +36,7 @@ _Static_assert(CS_ARRAY_LEN(level_names) == CS_LOG_LEVEL_COUNT, "one name per le
 
 struct cs_log *cs_log_new(const char *program)
 {
-    struct cs_log *log = calloc(1, sizeof(*log));
+    struct cs_log *log = calloc(1, sizeof *log);
     CS_ASSERT(log != NULL);
     cs_str_copy(log->program, sizeof(log->program), program);
     log->rate_events = 100;

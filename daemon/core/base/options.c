@@ -147,10 +147,10 @@ static enum cs_status set_enum(const struct cs_option *option, const char *text,
         }
         cs_buf_addf(&all, "%s%s", i ? ", " : "", option->choices[i]);
     }
-    enum cs_status st = cs_fail(err, CS_USAGE, "--%s: '%.100s' is not one of %s", option->name,
-                                text, cs_buf_str(&all));
+    enum cs_status status = cs_fail(err, CS_USAGE, "--%s: '%.100s' is not one of %s", option->name,
+                                    text, cs_buf_str(&all));
     cs_buf_free(&all);
-    return st;
+    return status;
 }
 
 typedef enum cs_status set_fn(const struct cs_option *option, const char *text, void *values,

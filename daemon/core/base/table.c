@@ -51,7 +51,7 @@ int cs_table_rows(const struct cs_table *table)
 void cs_table_add(struct cs_table *table, const char *const *cells)
 {
     size_t n = (size_t)table->n_columns;
-    struct row *row = cs_arena_alloc(table->arena, sizeof(*row) + n * sizeof(row->cells[0]));
+    struct row *row = cs_arena_alloc(table->arena, sizeof *row + n * sizeof(row->cells[0]));
     struct cs_buf text = {0};
     for (size_t i = 0; i < n; i++) {
         const char *cell = cells[i] ? cells[i] : "-";

@@ -18,7 +18,7 @@ struct cs_line_reader {
 
 struct cs_line_reader *cs_line_reader_new(void)
 {
-    struct cs_line_reader *reader = calloc(1, sizeof(*reader));
+    struct cs_line_reader *reader = calloc(1, sizeof *reader);
     CS_ASSERT(reader != NULL);
     reader->max_bytes = CS_LINE_MAX_BEFORE_HELLO;
     return reader;

@@ -19,7 +19,7 @@ static void segment(struct cs_rendering *out, const char *text, size_t n, bool i
         return;
     if (out->n == out->cap) {
         out->cap = out->cap == 0 ? 32 : out->cap * 2;
-        out->segments = realloc(out->segments, out->cap * sizeof(*out->segments));
+        out->segments = realloc(out->segments, out->cap * sizeof *out->segments);
         CS_ASSERT(out->segments != NULL);
     }
     out->segments[out->n++] = (struct cs_segment){
@@ -128,7 +128,7 @@ static void render_turn(struct render *r, int t, int last, int *missing)
     marker(r, marks->lead, is_trained);
     if (turn->role == CS_TURN_USER) {
         prepend(r, missing);
-        memset(missing, 0, CS_MAX_ENCODERS * sizeof(*missing));
+        memset(missing, 0, CS_MAX_ENCODERS * sizeof *missing);
     }
     content(r, turn, is_trained);
     marker(r, marks->end, is_trained);

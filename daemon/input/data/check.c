@@ -95,7 +95,7 @@ enum cs_status cs_data_check(struct cs_source *source,
 {
     uint64_t n = cs_source_count(source);
 
-    memset(out, 0, sizeof(*out));
+    memset(out, 0, sizeof *out);
     for (uint64_t i = 0; i < n; i++) {
         struct cs_loaded loaded = {0};
         struct cs_err why = {0};

@@ -45,7 +45,7 @@ static void add_item(struct cs_dataset *set, struct scan *s)
         return;
     if (set->n == set->cap) {
         set->cap = set->cap == 0 ? 1024 : set->cap * 2;
-        set->items = realloc(set->items, set->cap * sizeof(*set->items));
+        set->items = realloc(set->items, set->cap * sizeof *set->items);
         CS_ASSERT(set->items != NULL);
     }
     set->items[set->n++] = (struct item){s->begin, s->last - s->begin};
@@ -197,7 +197,7 @@ static enum cs_status set_root(struct cs_dataset *set, const char *root, struct 
 enum cs_status cs_dataset_open(const char *path, const char *root, const char *const *tokens,
                                int n_tokens, struct cs_dataset **out, struct cs_err *err)
 {
-    struct cs_dataset *set = calloc(1, sizeof(*set));
+    struct cs_dataset *set = calloc(1, sizeof *set);
     enum cs_status status = CS_OK;
 
     *out = NULL;

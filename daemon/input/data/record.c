@@ -106,7 +106,7 @@ static enum cs_status add_file(struct reader *r, int e, const json_t *path)
         size_t n = (size_t)record->n_files[e];
         const char **more = CS_NEW_ARRAY(record->arena, const char *, n == 0 ? 1 : 2 * n);
         if (n > 0)
-            memcpy(more, record->files[e], n * sizeof(*more));
+            memcpy(more, record->files[e], n * sizeof *more);
         record->files[e] = more;
     }
     record->files[e][record->n_files[e]++] = copy_text(record->arena, path);

@@ -24,7 +24,7 @@ enum cs_status cs_sample_rules_init(struct cs_sample_rules *rules, struct cs_tok
 /* Content is plain; neighbouring plain segments stay apart, which does no harm. */
 static struct cs_text_range *plain_ranges(const struct cs_rendering *r, size_t *n)
 {
-    struct cs_text_range *out = calloc(r->n + 1, sizeof(*out));
+    struct cs_text_range *out = calloc(r->n + 1, sizeof *out);
 
     CS_ASSERT(out != NULL);
     *n = 0;
@@ -90,11 +90,11 @@ static enum cs_status count_rows(const struct cs_sample_rules *s, const struct c
 
 static void allocate(struct cs_sample *out, size_t rows, size_t media)
 {
-    out->ids = calloc(rows + 1, sizeof(*out->ids));
-    out->labels = calloc(rows + 1, sizeof(*out->labels));
-    out->begins = calloc(rows + 1, sizeof(*out->begins));
-    out->ends = calloc(rows + 1, sizeof(*out->ends));
-    out->media = calloc(media + 1, sizeof(*out->media));
+    out->ids = calloc(rows + 1, sizeof *out->ids);
+    out->labels = calloc(rows + 1, sizeof *out->labels);
+    out->begins = calloc(rows + 1, sizeof *out->begins);
+    out->ends = calloc(rows + 1, sizeof *out->ends);
+    out->media = calloc(media + 1, sizeof *out->media);
     CS_ASSERT(out->ids != NULL && out->labels != NULL && out->begins != NULL && out->ends != NULL &&
               out->media != NULL);
 }

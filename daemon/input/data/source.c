@@ -121,7 +121,7 @@ enum cs_status cs_source_open(const struct cs_spec *spec, const struct cs_graph 
                               const struct cs_slot_budget *budget, const struct cs_spec_data *data,
                               size_t cache_bytes, struct cs_source **out, struct cs_err *err)
 {
-    struct cs_source *s = calloc(1, sizeof(*s));
+    struct cs_source *s = calloc(1, sizeof *s);
     enum cs_status status = CS_OK;
 
     *out = NULL;
@@ -195,7 +195,7 @@ static enum cs_status load_picture(struct cs_source *s, const struct cs_sample_m
 
 static enum cs_status load_media(struct cs_source *s, struct cs_loaded *out, struct cs_err *err)
 {
-    out->data = calloc((size_t)out->sample.n_media + 1, sizeof(*out->data));
+    out->data = calloc((size_t)out->sample.n_media + 1, sizeof *out->data);
     CS_ASSERT(out->data != NULL);
     for (int i = 0; i < out->sample.n_media; i++) {
         const struct cs_sample_media *m = &out->sample.media[i];

@@ -87,14 +87,14 @@ static enum cs_status count_words(struct trainer *t, const char *text, size_t le
         if (json_object_size(counts) > MAX_WORDS)
             break; /* frequent words come early enough for a small vocabulary */
     }
-    t->words = calloc(json_object_size(counts) + 1, sizeof(*t->words));
+    t->words = calloc(json_object_size(counts) + 1, sizeof *t->words);
     CS_ASSERT(t->words != NULL);
     json_object_foreach(counts, key, value)
     {
         struct word *w = &t->words[t->n_words++];
         w->n = strlen(key);
         w->count = (uint64_t)json_integer_value(value);
-        w->ids = calloc(w->n + 1, sizeof(*w->ids));
+        w->ids = calloc(w->n + 1, sizeof *w->ids);
         CS_ASSERT(w->ids != NULL);
         for (size_t i = 0; i < w->n; i++)
             w->ids[i] = (unsigned char)key[i];
@@ -107,7 +107,7 @@ static bool best_pair(const struct trainer *t, uint64_t *table, int *a, int *b)
 {
     size_t side = (size_t)t->n_tokens;
     uint64_t best = 1; /* a pair that occurs once is not worth a token */
-    memset(table, 0, side * side * sizeof(*table));
+    memset(table, 0, side * side * sizeof *table);
     for (size_t w = 0; w < t->n_words; w++)
         for (size_t i = 0; i + 1 < t->words[w].n; i++)
             table[t->words[w].ids[i] * side + t->words[w].ids[i + 1]] += t->words[w].count;
@@ -172,17 +172,17 @@ enum cs_status cs_bpe_train(const char *text, size_t len, int max_vocab, const c
         return cs_fail(err, CS_INVALID, "a vocabulary has %d to 8192 tokens, %d were asked for",
                        BYTES + n_special, max_vocab);
     int cap = max_vocab - n_special;
-    uint64_t *table = calloc((size_t)cap * (size_t)cap, sizeof(*table));
-    t.token = calloc((size_t)cap, sizeof(*t.token));
-    t.merges = calloc((size_t)cap, sizeof(*t.merges));
+    uint64_t *table = calloc((size_t)cap * (size_t)cap, sizeof *table);
+    t.token = calloc((size_t)cap, sizeof *t.token);
+    t.merges = calloc((size_t)cap, sizeof *t.merges);
     CS_ASSERT(table && t.token && t.merges);
     for (t.n_tokens = 0; t.n_tokens < BYTES; t.n_tokens++)
         add_byte_text(&t.token[t.n_tokens], t.n_tokens);
-    enum cs_status st = count_words(&t, text, len, err);
+    enum cs_status status = count_words(&t, text, len, err);
     int a = 0, b = 0;
-    while (st == CS_OK && t.n_tokens < cap && best_pair(&t, table, &a, &b))
+    while (status == CS_OK && t.n_tokens < cap && best_pair(&t, table, &a, &b))
         apply_merge(&t, a, b);
-    if (st == CS_OK)
+    if (status == CS_OK)
         *out = document(&t, special, n_special);
     for (size_t w = 0; w < t.n_words; w++)
         free(t.words[w].ids);
@@ -192,5 +192,5 @@ enum cs_status cs_bpe_train(const char *text, size_t len, int max_vocab, const c
     free(t.token);
     free(t.merges);
     free(table);
-    return st;
+    return status;
 }

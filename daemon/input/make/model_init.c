@@ -27,9 +27,9 @@ static enum cs_status save_json(const char *dir, const char *name, const json_t 
     char *text = json_dumps(json, JSON_INDENT(2));
     if (!text)
         return cs_fail(err, CS_INTERNAL, "%s cannot be written as JSON", name);
-    enum cs_status st = cs_write_file_atomic(path, text, strlen(text), 0644, err);
+    enum cs_status status = cs_write_file_atomic(path, text, strlen(text), 0644, err);
     free(text);
-    return st;
+    return status;
 }
 
 static enum cs_status load_json(const char *path, json_t **out, struct cs_err *err)
@@ -66,9 +66,10 @@ static enum cs_status add_tokenizer(const struct cs_model_init *init, json_t *co
     struct cs_buf text = {0};
     json_t *tokenizer = NULL, *about = NULL;
     CS_TRY(cs_read_file(init->text, MAX_TEXT_BYTES, &text, err));
-    enum cs_status st = cs_bpe_train(cs_buf_str(&text), text.len, init->max_vocab, special_tokens,
-                                     CS_ARRAY_LEN(special_tokens), &tokenizer, err);
-    if (st != CS_OK)
+    enum cs_status status =
+        cs_bpe_train(cs_buf_str(&text), text.len, init->max_vocab, special_tokens,
+                     CS_ARRAY_LEN(special_tokens), &tokenizer, err);
+    if (status != CS_OK)
         goto out;
     const json_t *added = json_object_get(tokenizer, "added_tokens");
     json_int_t first = json_integer_value(json_object_get(json_array_get(added, 0), "id"));
@@ -81,14 +82,14 @@ static enum cs_status add_tokenizer(const struct cs_model_init *init, json_t *co
                       "bos_token", "<|endoftext|>", "eos_token", "<|im_end|>", "pad_token",
                       "<|endoftext|>", "add_bos_token", 0, "model_max_length", 4096,
                       "clean_up_tokenization_spaces", 0);
-    st = save_json(init->dir, "tokenizer.json", tokenizer, err);
-    if (st == CS_OK)
-        st = save_json(init->dir, "tokenizer_config.json", about, err);
+    status = save_json(init->dir, "tokenizer.json", tokenizer, err);
+    if (status == CS_OK)
+        status = save_json(init->dir, "tokenizer_config.json", about, err);
 out:
     json_decref(tokenizer);
     json_decref(about);
     cs_buf_free(&text);
-    return st;
+    return status;
 }
 
 static enum cs_status add_processor(const char *dir, const struct cs_arch *arch, struct cs_err *err)
@@ -99,9 +100,9 @@ static enum cs_status add_processor(const char *dir, const struct cs_arch *arch,
                   "do_normalize", 1, "do_convert_rgb", 1, "resample", 3, "rescale_factor",
                   1.0 / 255.0, "size", "height", arch->image_size, "width", arch->image_size,
                   "image_mean", 0.5, 0.5, 0.5, "image_std", 0.5, 0.5, 0.5);
-    enum cs_status st = save_json(dir, "preprocessor_config.json", p, err);
+    enum cs_status status = save_json(dir, "preprocessor_config.json", p, err);
     json_decref(p);
-    return st;
+    return status;
 }
 
 /* Standard deviation of a fresh weight. Positions start as strong as the patches beside them, else
@@ -157,26 +158,26 @@ enum cs_status cs_model_init_make(const struct cs_model_init *init, struct cs_er
     json_t *config = NULL;
     struct cs_arch arch;
     struct cs_arena *arena = cs_arena_new(0);
-    enum cs_status st = load_json(init->config, &config, err);
-    if (st == CS_OK)
-        st = fresh_dir(init->dir, err);
-    if (st == CS_OK && init->text)
-        st = add_tokenizer(init, config, err);
-    if (st == CS_OK)
-        st = cs_arch_from_config(config, arena, &arch, err);
-    if (st != CS_OK) {
-        st = cs_wrap(err, st, "making a model from %s", init->config);
+    enum cs_status status = load_json(init->config, &config, err);
+    if (status == CS_OK)
+        status = fresh_dir(init->dir, err);
+    if (status == CS_OK && init->text)
+        status = add_tokenizer(init, config, err);
+    if (status == CS_OK)
+        status = cs_arch_from_config(config, arena, &arch, err);
+    if (status != CS_OK) {
+        status = cs_wrap(err, status, "making a model from %s", init->config);
         goto out;
     }
     json_object_set_new(config, "dtype", json_string("float32"));
     if (arch.kind == CS_MODULE_ENCODER)
-        st = add_processor(init->dir, &arch, err);
-    if (st == CS_OK)
-        st = save_weights(init, &arch, arena, err);
-    if (st == CS_OK) /* last: a directory with a config is complete */
-        st = save_json(init->dir, "config.json", config, err);
+        status = add_processor(init->dir, &arch, err);
+    if (status == CS_OK)
+        status = save_weights(init, &arch, arena, err);
+    if (status == CS_OK) /* last: a directory with a config is complete */
+        status = save_json(init->dir, "config.json", config, err);
 out:
     json_decref(config);
     cs_arena_free(arena);
-    return st;
+    return status;
 }

@@ -170,27 +170,27 @@ static enum cs_status make_set(const char *dir, bool is_test, uint64_t seed, int
     const char *set = is_test ? "test" : "train";
     char path[CS_PATH_CAP], name[64];
     uint8_t pixels[SIDE][SIDE][3];
-    enum cs_status st = CS_OK;
+    enum cs_status status = CS_OK;
     json_t *samples = json_array();
-    for (int i = 0; i < n && st == CS_OK; i++) {
+    for (int i = 0; i < n && status == CS_OK; i++) {
         struct dice dice = {seed, (uint64_t)i + (is_test ? UINT64_C(1) << 32 : 0), 0};
         struct picture p;
         draw_picture(&dice, &p);
         paint(&p, pixels);
         snprintf(name, sizeof(name), "%s-%05d.png", set, i);
-        st = cs_path(path, err, "%s/images/%s", dir, name);
-        if (st == CS_OK)
-            st = save_png(path, pixels, err);
+        status = cs_path(path, err, "%s/images/%s", dir, name);
+        if (status == CS_OK)
+            status = save_png(path, pixels, err);
         add_samples(&dice, &p, set, is_test, i, name, samples, text);
     }
-    if (st == CS_OK)
-        st = cs_path(path, err, "%s/%s.json", dir, set);
-    char *json = st == CS_OK ? json_dumps(samples, JSON_INDENT(1)) : NULL;
+    if (status == CS_OK)
+        status = cs_path(path, err, "%s/%s.json", dir, set);
+    char *json = status == CS_OK ? json_dumps(samples, JSON_INDENT(1)) : NULL;
     if (json)
-        st = cs_write_file_atomic(path, json, strlen(json), 0644, err);
+        status = cs_write_file_atomic(path, json, strlen(json), 0644, err);
     free(json);
     json_decref(samples);
-    return st;
+    return status;
 }
 
 enum cs_status cs_shapes_make(const char *dir, const struct cs_shapes_options *options,
@@ -198,17 +198,17 @@ enum cs_status cs_shapes_make(const char *dir, const struct cs_shapes_options *o
 {
     char path[CS_PATH_CAP];
     struct cs_buf text = {0};
-    enum cs_status st = cs_path(path, err, "%s/images", dir);
-    if (st == CS_OK)
-        st = cs_mkdirs(path, err);
-    if (st == CS_OK)
-        st = make_set(dir, false, options->seed, options->n_train, &text, err);
-    if (st == CS_OK)
-        st = make_set(dir, true, options->seed, options->n_test, &text, err);
-    if (st == CS_OK)
-        st = cs_path(path, err, "%s/text.txt", dir);
-    if (st == CS_OK)
-        st = cs_write_file_atomic(path, cs_buf_str(&text), text.len, 0644, err);
+    enum cs_status status = cs_path(path, err, "%s/images", dir);
+    if (status == CS_OK)
+        status = cs_mkdirs(path, err);
+    if (status == CS_OK)
+        status = make_set(dir, false, options->seed, options->n_train, &text, err);
+    if (status == CS_OK)
+        status = make_set(dir, true, options->seed, options->n_test, &text, err);
+    if (status == CS_OK)
+        status = cs_path(path, err, "%s/text.txt", dir);
+    if (status == CS_OK)
+        status = cs_write_file_atomic(path, cs_buf_str(&text), text.len, 0644, err);
     cs_buf_free(&text);
-    return st;
+    return status;
 }

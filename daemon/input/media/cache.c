@@ -29,7 +29,7 @@ struct cs_cache {
 
 struct cs_cache *cs_cache_new(size_t max_bytes)
 {
-    struct cs_cache *c = calloc(1, sizeof(*c));
+    struct cs_cache *c = calloc(1, sizeof *c);
 
     CS_ASSERT(c != NULL && pthread_mutex_init(&c->lock, NULL) == 0);
     c->max_bytes = max_bytes;
@@ -38,7 +38,7 @@ struct cs_cache *cs_cache_new(size_t max_bytes)
 
 static size_t cost(const struct entry *e)
 {
-    return sizeof(*e) + e->n + strlen(e->path) + 1;
+    return sizeof *e + e->n + strlen(e->path) + 1;
 }
 
 static void unlink_entry(struct cs_cache *c, struct entry *e)
@@ -124,9 +124,9 @@ void cs_cache_put(struct cs_cache *c, int encoder, const char *path, const uint8
 {
     struct entry *e = NULL;
 
-    if (c->max_bytes == 0 || n + strlen(path) + sizeof(*e) > c->max_bytes / 4)
+    if (c->max_bytes == 0 || n + strlen(path) + sizeof *e > c->max_bytes / 4)
         return;
-    e = calloc(1, sizeof(*e));
+    e = calloc(1, sizeof *e);
     CS_ASSERT(e != NULL);
     *e = (struct entry){.hash = hash_of(encoder, path), .encoder = encoder, .n = n};
     e->path = strdup(path);

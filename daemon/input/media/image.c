@@ -172,7 +172,7 @@ enum cs_status cs_image_decode(const void *bytes, size_t n_bytes, const char *na
     if (max_pixels <= 0)
         max_pixels = CS_IMAGE_MAX_PIXELS;
     CS_TRY(check_magic(bytes, n_bytes, name, err));
-    d = calloc(1, sizeof(*d));
+    d = calloc(1, sizeof *d);
     if (d == NULL)
         return cs_fail(err, CS_NO_MEMORY, "%s: no memory", name);
     d->bytes = bytes;

@@ -50,9 +50,9 @@ static bool weights_make(int32_t in, int32_t out, enum cs_resample filter, struc
     double inverse = 1.0 / filter_scale, *k = NULL;
 
     t->width = (int32_t)ceil(support) * 2 + 1;
-    t->spans = calloc((size_t)out, sizeof(*t->spans));
-    t->w = calloc((size_t)out * (size_t)t->width, sizeof(*t->w));
-    k = calloc((size_t)t->width, sizeof(*k));
+    t->spans = calloc((size_t)out, sizeof *t->spans);
+    t->w = calloc((size_t)out * (size_t)t->width, sizeof *t->w);
+    k = calloc((size_t)t->width, sizeof *k);
     if (t->spans == NULL || t->w == NULL || k == NULL) {
         free(k);
         return false;

@@ -24,7 +24,7 @@ void tok_trie_build(struct tok_trie *trie, size_t n)
     size_t at = 0;
 
     if (n > 0)
-        qsort(trie->items, n, sizeof(*trie->items), compare);
+        qsort(trie->items, n, sizeof *trie->items, compare);
     for (int c = 0; c < 256; c++) {
         trie->first[c] = (uint32_t)at;
         while (at < n && (unsigned char)trie->items[at].text[0] == c)

@@ -153,7 +153,7 @@ void tok_emit(struct tok_run *run, const struct tok_view *view, int32_t id, uint
     }
     if (out->n == out->cap) {
         out->cap = out->cap == 0 ? 64 : out->cap * 2;
-        out->items = realloc(out->items, out->cap * sizeof(*out->items));
+        out->items = realloc(out->items, out->cap * sizeof *out->items);
         CS_ASSERT(out->items != NULL);
     }
     out->items[out->n++] = (struct cs_token){id, from, to};

@@ -249,7 +249,7 @@ enum cs_status cs_tokenizer_parse(const char *json, size_t n_bytes, const char *
     *out = NULL;
     if (root == NULL)
         return cs_fail(err, CS_CORRUPT, "%s: line %d: %s", name, where.line, where.text);
-    tok = calloc(1, sizeof(*tok));
+    tok = calloc(1, sizeof *tok);
     if (tok == NULL) {
         json_decref(root);
         return cs_fail(err, CS_NO_MEMORY, "%s: no memory", name);

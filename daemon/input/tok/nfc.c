@@ -63,8 +63,8 @@ static void append(struct cs_buf *out, struct map *map, const char *bytes, size_
 {
     if (out->len + n > map->cap) {
         map->cap = (out->len + n) * 2;
-        map->begin = realloc(map->begin, map->cap * sizeof(*map->begin));
-        map->end = realloc(map->end, map->cap * sizeof(*map->end));
+        map->begin = realloc(map->begin, map->cap * sizeof *map->begin);
+        map->end = realloc(map->end, map->cap * sizeof *map->end);
         CS_ASSERT(map->begin != NULL && map->end != NULL);
     }
     for (size_t i = 0; i < n; i++) {

@@ -9,7 +9,7 @@ static void push(struct tok_pieces *list, uint32_t begin, uint32_t end, bool is_
 {
     if (list->n == list->cap) {
         list->cap = list->cap == 0 ? 64 : list->cap * 2;
-        list->items = realloc(list->items, list->cap * sizeof(*list->items));
+        list->items = realloc(list->items, list->cap * sizeof *list->items);
         CS_ASSERT(list->items != NULL);
     }
     list->items[list->n++] = (struct tok_piece){begin, end, is_match};
@@ -82,7 +82,7 @@ static void merge_next(struct tok_pieces *list)
             list->items[--n] = p;
         was_match = p.is_match;
     }
-    memmove(list->items, list->items + n, (list->n - n) * sizeof(*list->items));
+    memmove(list->items, list->items + n, (list->n - n) * sizeof *list->items);
     list->n -= n;
 }
 

@@ -129,7 +129,7 @@ static enum cs_status encode_part(struct tok_run *run, const char *text, size_t 
 
     if (begin == end)
         return CS_OK;
-    local = calloc(n_plain + 1, sizeof(*local));
+    local = calloc(n_plain + 1, sizeof *local);
     if (local == NULL)
         return cs_fail(run->err, CS_NO_MEMORY, "no memory to tokenize");
     n_local = clip(plain, n_plain, begin, end, local);
