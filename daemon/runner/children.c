@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "core/wire/wire.h"
+#include "runner/lost_ranks.h"
 #include "runner/memory.h"
 #include "runner/output.h"
 #include "runner/records.h"
 #include "runner/spawn.h"
-#include "runner/watchdog.h"
 
 enum { FIRST_FD = 3 };
 
@@ -91,7 +91,7 @@ static enum cs_status start(struct cs_runner *r, struct cs_child *child, const i
     close(output);
     if (status != CS_OK)
         return status;
-    cs_watchdog_add(child);
+    cs_lost_ranks_add(child);
     return CS_OK;
 }
 
@@ -191,7 +191,7 @@ static void free_child(struct cs_child *child)
         while (waitpid(child->pid, NULL, 0) == -1 && errno == EINTR)
             ;
     }
-    cs_watchdog_remove(child);
+    cs_lost_ranks_remove(child);
     cs_output_close(child);
     if (child->pidfd > 0)
         close(child->pidfd);

@@ -17,6 +17,7 @@
 #include "runner/energy.h"
 #include "runner/events.h"
 #include "runner/life.h"
+#include "runner/lost_ranks.h"
 #include "runner/memory.h"
 #include "runner/messages.h"
 #include "runner/past.h"
@@ -24,7 +25,6 @@
 #include "runner/records.h"
 #include "runner/saves.h"
 #include "runner/step_reports.h"
-#include "runner/watchdog.h"
 
 static const struct timeval tick_time = {.tv_usec = 100000}, second_time = {.tv_sec = 1};
 
@@ -53,7 +53,7 @@ static void on_second(evutil_socket_t fd, short what, void *user)
     struct cs_runner *r = user;
     cs_journal_sync(r->journal);
     struct cs_err err = {0};
-    if (r->go_ns && !r->is_failing && !r->is_stop_now && cs_watchdog_look(r, &err) != CS_OK)
+    if (r->go_ns && !r->is_failing && !r->is_stop_now && cs_lost_ranks_look(r, &err) != CS_OK)
         cs_life_fail(r, &err);
 }
 

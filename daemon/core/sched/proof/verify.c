@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/sched/proof/cycle.h"
+#include "core/sched/proof/find_cycle.h"
 #include "core/sched/traits.h"
 
 #define NONE CS_PRECEDENCE_NONE

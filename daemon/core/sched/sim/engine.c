@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/plan/groups.h"
-#include "core/sched/proof/cycle.h"
+#include "core/sched/proof/find_cycle.h"
 #include "core/sched/sim/links.h"
 
 enum kind { LEAVES, JOINS, STARTS };

@@ -1,6 +1,6 @@
 /* Notices ranks that die (their pidfd becomes readable) and ranks that stand still (their ring shows
  * no progress). */
-#include "runner/watchdog.h"
+#include "runner/lost_ranks.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void on_death(evutil_socket_t fd, short what, void *user)
     child->runner->calls->on_ended(child);
 }
 
-void cs_watchdog_add(struct cs_child *child)
+void cs_lost_ranks_add(struct cs_child *child)
 {
     child->exit_event =
         event_new(child->runner->base, child->pidfd, EV_READ | EV_PERSIST, on_death, child);
@@ -45,7 +45,7 @@ void cs_watchdog_add(struct cs_child *child)
     event_add(child->exit_event, NULL);
 }
 
-void cs_watchdog_remove(struct cs_child *child)
+void cs_lost_ranks_remove(struct cs_child *child)
 {
     if (child->exit_event != NULL)
         event_free(child->exit_event);
@@ -117,7 +117,7 @@ static enum cs_status tell_stuck(struct cs_runner *r, struct cs_child *child, in
     return CS_OK;
 }
 
-enum cs_status cs_watchdog_look(struct cs_runner *r, struct cs_err *err)
+enum cs_status cs_lost_ranks_look(struct cs_runner *r, struct cs_err *err)
 {
     int64_t now_ns = cs_now_ns(), youngest_ns = INT64_MAX;
     int64_t limit_ns = STEP_FACTOR * r->slowest_ns;

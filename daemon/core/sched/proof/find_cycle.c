@@ -1,5 +1,5 @@
 /* Looks for a cycle in the precedence graph, and writes it down. */
-#include "core/sched/proof/cycle.h"
+#include "core/sched/proof/find_cycle.h"
 
 enum { MAX_SHOWN = 8 };
 

@@ -1,6 +1,6 @@
 /* What waits for itself in a precedence graph. Private to core/sched. */
-#ifndef CS_SCHED_PROOF_CYCLE_H
-#define CS_SCHED_PROOF_CYCLE_H
+#ifndef CS_SCHED_PROOF_FIND_CYCLE_H
+#define CS_SCHED_PROOF_FIND_CYCLE_H
 
 #include "core/sched/proof/precedence.h"
 
