@@ -155,7 +155,8 @@ static enum cs_status resume_one(struct cs_params *params, struct cs_shard *t,
     float *host = host_of(params, t);
     const enum cs_status status = cs_ckpt_read(ckpt, t->param, "master", host, err);
     if (status == CS_NOT_FOUND) {
-        *n_missing += t->is_counted ? 1 : 0;
+        *n_missing +=
+            t->is_counted && t->grad != NULL ? 1 : 0; /* frozen ones are in no checkpoint */
         return CS_OK;
     }
     CS_TRY(status);
