@@ -12,8 +12,8 @@
 #include "core/wire/wire.h"
 #include "net/unix.h"
 #include "runner/life.h"
-#include "runner/records.h"
-#include "runner/subscribers.h"
+#include "runner/state/records.h"
+#include "runner/state/subscribers.h"
 
 struct cs_control_socket {
     int fd;

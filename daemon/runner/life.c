@@ -8,13 +8,13 @@
 
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
-#include "runner/blame.h"
-#include "runner/children.h"
-#include "runner/energy.h"
-#include "runner/past.h"
-#include "runner/records.h"
-#include "runner/saves.h"
-#include "runner/weights.h"
+#include "runner/processes/blame.h"
+#include "runner/processes/children.h"
+#include "runner/state/records.h"
+#include "runner/steps/energy.h"
+#include "runner/steps/past.h"
+#include "runner/steps/saves.h"
+#include "runner/steps/weights.h"
 
 static const struct timeval decide_time = {.tv_usec = 300000}, grace_time = {.tv_sec = 2};
 

@@ -2,7 +2,7 @@
 #ifndef CS_RUNNER_LIFE_H
 #define CS_RUNNER_LIFE_H
 
-#include "runner/state.h"
+#include "runner/state/state.h"
 
 enum cs_status cs_life_begin(struct cs_runner *r, struct cs_err *err) CS_NODISCARD; /* timers */
 void cs_life_end(struct cs_runner *r);

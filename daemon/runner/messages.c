@@ -6,13 +6,13 @@
 
 #include "core/base/str.h"
 #include "core/wire/wire.h"
-#include "runner/events.h"
 #include "runner/life.h"
-#include "runner/records.h"
-#include "runner/saves.h"
-#include "runner/step.h"
-#include "runner/step_reports.h"
-#include "runner/weights.h"
+#include "runner/state/records.h"
+#include "runner/steps/events.h"
+#include "runner/steps/saves.h"
+#include "runner/steps/step.h"
+#include "runner/steps/step_reports.h"
+#include "runner/steps/weights.h"
 
 static void on_ready(struct cs_child *child, const json_t *msg)
 {

@@ -10,9 +10,9 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "runner/devices.h"
-#include "runner/energy.h"
-#include "runner/events.h"
+#include "runner/job/devices.h"
+#include "runner/steps/energy.h"
+#include "runner/steps/events.h"
 #include "tests/support/tmpdir.h"
 
 static void a_lease_is_a_list_in_the_order_of_the_ranks(void **state)

@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "runner/energy.h"
+#include "runner/steps/energy.h"
 #include "tests/support/tmpdir.h"
 
 static char *dir;

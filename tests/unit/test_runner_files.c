@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "core/wire/wire.h"
-#include "runner/journal.h"
-#include "runner/logfile.h"
-#include "runner/tracelog.h"
+#include "runner/files/journal.h"
+#include "runner/files/logfile.h"
+#include "runner/files/tracelog.h"
 #include "support/tmpdir.h"
 
 static int setup(void **state)

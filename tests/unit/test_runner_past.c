@@ -12,7 +12,7 @@
 #include <math.h>
 
 #include "core/wire/wire.h"
-#include "runner/past.h"
+#include "runner/steps/past.h"
 #include "support/tmpdir.h"
 
 enum { LAST = 7, EVERY = 4, MAX_ROWS = 6 }; /* evaluated after steps 3, 7, 11, ... */

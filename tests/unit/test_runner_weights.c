@@ -13,7 +13,7 @@
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "runner/messages.h"
-#include "runner/weights.h"
+#include "runner/steps/weights.h"
 #include "support/planned.h"
 #include "support/tmpdir.h"
 

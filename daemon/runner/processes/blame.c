@@ -1,0 +1,139 @@
+/* Says where ranks are and who is to blame: a dead or stuck rank is named with its step, action and
+ * samples, read from its ring. */
+#include "runner/processes/blame.h"
+
+#include <stdio.h>
+
+#include "core/sched/span_keys.h"
+#include "core/wire/wire.h"
+#include "runner/steps/step_reports.h"
+
+void cs_blame_name(const struct cs_runner *r, const struct cs_child *child, char *out, size_t cap)
+{
+    if (child->rank < 0)
+        snprintf(out, cap, "the feeder");
+    else
+        cs_run_rank_name(r->generation.plan, child->rank, out, cap);
+}
+
+/* The action a ring head shows, in words; false when it shows none. */
+static bool action_of(struct cs_runner *r, const struct cs_child *child, char *out, size_t cap)
+{
+    const struct cs_step_report *report = cs_step_report_current(r, child);
+    const struct cs_span_keys *keys = NULL;
+    int32_t action = atomic_load(&child->ring.head->action);
+    if (action < 0)
+        action = atomic_load(&child->ring.head->comm_action);
+    if (action < 0)
+        return false;
+    int slots = report ? (int)report->slots : r->generation.plan->slots;
+    if (cs_keys_get(&r->generation.keys, slots, report && report->is_eval, &keys, NULL) != CS_OK ||
+        (uint32_t)action >= keys[child->rank].n)
+        return false;
+    cs_program_key_text(&keys[child->rank].key[action], out, cap);
+    return true;
+}
+
+static void samples_of(const struct cs_child *child, char *out, size_t cap)
+{
+    unsigned long long id[4];
+    out[0] = '\0';
+    for (int i = 0; i < 4; i++)
+        id[i] = atomic_load(&child->ring.head->last_samples[i]);
+    if (id[0] | id[1] | id[2] | id[3])
+        snprintf(out, cap, ", samples %llu %llu %llu %llu", id[0], id[1], id[2], id[3]);
+}
+
+void cs_blame_where(struct cs_runner *r, const struct cs_child *child, char *out, size_t cap)
+{
+    char action[160], samples[120];
+    if (child->rank < 0) {
+        out[0] = '\0';
+        return;
+    }
+    int64_t step = atomic_load(&child->ring.head->step);
+    if (step < 0) {
+        snprintf(out, cap, " before its first step");
+        return;
+    }
+    samples_of(child, samples, sizeof samples);
+    if (action_of(r, child, action, sizeof action))
+        snprintf(out, cap, " in step %lld at %s%s", (long long)step, action, samples);
+    else
+        snprintf(out, cap, " in step %lld between two actions%s", (long long)step, samples);
+}
+
+/* How likely a child is the cause rather than a victim of another's end. */
+static int guilt_of(const struct cs_child *child)
+{
+    enum cs_status status = child->error.status;
+    bool has_ended_badly =
+        child->has_exited && (child->signal || child->exit_code || !child->is_done);
+    if (child->pid <= 0 || (status == CS_OK && !has_ended_badly))
+        return 0;
+    if (child->has_exited && child->signal)
+        return 5;
+    if (status == CS_OK)
+        return 3; /* ended without a word */
+    if (status == CS_INTERRUPTED)
+        return 1;
+    return status == CS_PEER_GONE || status == CS_TIMEOUT || status == CS_UNREACHABLE ? 2 : 4;
+}
+
+static void describe(struct cs_runner *r, const struct cs_child *child, char *out, size_t cap)
+{
+    char name[260], where[400];
+    cs_blame_name(r, child, name, sizeof name);
+    cs_blame_where(r, child, where, sizeof where);
+    const char *last = child->log ? cs_logfile_last(child->log) : "";
+    const char *says = last[0] ? "; its last output: " : "";
+    if (child->has_exited && child->signal)
+        snprintf(out, cap, "%s died (signal %d)%s%s%.200s", name, child->signal, where, says, last);
+    else if (child->error.status != CS_OK)
+        snprintf(out, cap, "%s failed%s: %.500s", name, where, child->error.text);
+    else
+        snprintf(out, cap, "%s ended with code %d%s%s%.200s", name, child->exit_code, where, says,
+                 last);
+}
+
+static json_t *culprit_of(struct cs_runner *r, const struct cs_child *child, const char *text)
+{
+    json_t *out = json_object();
+    char action[160];
+    cs_msg_set_int(out, "rank", child->rank);
+    cs_msg_set_int(out, "pid", child->pid);
+    if (child->has_exited) {
+        cs_msg_set_int(out, "exit", child->exit_code);
+        cs_msg_set_int(out, "signal", child->signal);
+    }
+    if (child->rank >= 0) {
+        cs_msg_set_int(out, "step", atomic_load(&child->ring.head->step));
+        if (action_of(r, child, action, sizeof action))
+            cs_msg_set_str(out, "action", action);
+        else if (child->error_action[0])
+            cs_msg_set_str(out, "action", child->error_action);
+    }
+    cs_msg_set_str(out, "text", text);
+    return out;
+}
+
+enum cs_status cs_blame(struct cs_runner *r, const struct cs_child *child, const char *text,
+                        struct cs_err *err)
+{
+    json_decref(r->culprit);
+    r->culprit = culprit_of(r, child, text);
+    return cs_fail(err, CS_JOB_FAILED, "%s", text);
+}
+
+enum cs_status cs_blame_decide(struct cs_runner *r, struct cs_err *err)
+{
+    const struct cs_child *worst = NULL;
+    for (int i = 0; i <= r->generation.n_ranks; i++)
+        if (guilt_of(&r->child[i]) > (worst ? guilt_of(worst) : 0))
+            worst = &r->child[i];
+    if (worst == NULL)
+        return CS_OK;
+    char text[1000];
+    describe(r, worst, text, sizeof text);
+    return cs_blame(r, worst, text, err);
+}

@@ -1,0 +1,117 @@
+/* Writes what happens to the journal, the state file, the log and everybody who is connected. */
+#include "runner/state/records.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/wire/wire.h"
+#include "runner/state/subscribers.h"
+
+static void log_line(struct cs_runner *r, enum cs_log_level level, const char *text)
+{
+    cs_log(r->log, level, "note", CS_KV("text", text));
+}
+
+/* The journal is what a later daemon knows of us; when it cannot be written, training goes on and
+ * the first failure is told. */
+static void keep(struct cs_runner *r, const json_t *msg)
+{
+    struct cs_err err = {0};
+    if (!r->journal)
+        return;
+    if (cs_journal_add(r->journal, msg, &err) == CS_OK) {
+        r->is_journal_failed = false;
+    } else if (!r->is_journal_failed) {
+        r->is_journal_failed = true;
+        cs_run_note(r, CS_ERROR, "the journal cannot be written, training goes on: %s", err.text);
+    }
+}
+
+void cs_run_emit(struct cs_runner *r, json_t *msg, bool is_kept)
+{
+    if (r->number > 0)
+        cs_msg_set_int(msg, "job", r->number);
+    if (is_kept)
+        keep(r, msg);
+    cs_subscribers_send(r, msg);
+    json_decref(msg);
+}
+
+void cs_run_note(struct cs_runner *r, enum cs_log_level level, const char *fmt, ...)
+{
+    char text[2000];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    log_line(r, level, text);
+    json_t *msg = cs_msg_new("runner.note");
+    cs_msg_set_str(msg, "level", cs_log_level_name(level));
+    cs_msg_set_str(msg, "text", text);
+    cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
+    cs_run_emit(r, msg, true);
+}
+
+json_t *cs_run_state_msg(const struct cs_runner *r)
+{
+    json_t *msg = cs_msg_new("runner.state");
+    cs_msg_set_str(msg, "state", cs_job_state_row(r->state)->name);
+    cs_msg_set_int(msg, "step", r->last_step);
+    cs_msg_set_int(msg, "steps", r->job.spec->steps);
+    cs_msg_set_int(msg, "generation", r->generation.id);
+    cs_msg_set_int(msg, "checkpoint_step", r->checkpoint_step);
+    cs_msg_set_str(msg, "plan_hash", r->generation.plan->hash);
+    cs_msg_set_str(msg, "spec_hash", r->job.spec->hash);
+    cs_msg_set_int(msg, "predicted_step_ns", r->predicted_step_ns);
+    cs_msg_set_int(msg, "pid", getpid());
+    cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
+    if (r->reason[0])
+        cs_msg_set_str(msg, "reason", r->reason);
+    if (r->culprit)
+        cs_msg_set(msg, "culprit", json_incref(r->culprit));
+    if (r->weights_hash[0])
+        cs_msg_set_str(msg, "weights_hash", r->weights_hash);
+    if (!isnan(r->exact_match))
+        cs_msg_set_num(msg, "exact_match", r->exact_match);
+    const struct cs_job_state_row *row = cs_job_state_row(r->state);
+    if (row->phase == CS_PHASE_RESTING || row->phase == CS_PHASE_ENDED)
+        cs_msg_set_int(msg, "exit", row->exit_code);
+    return msg;
+}
+
+static void write_state_file(struct cs_runner *r, const json_t *msg)
+{
+    char path[CS_PATH_CAP + 16];
+    struct cs_buf text = {0};
+    struct cs_err err = {0};
+    json_t *doc = json_copy((json_t *)(uintptr_t)msg);
+    json_object_del(doc, "type");
+    json_object_set_new(doc, "schema", json_string("cornstarch.state/1"));
+    snprintf(path, sizeof path, "%s/state.json", r->job.dir);
+    cs_json_pretty(doc, &text);
+    if (cs_write_file_atomic(path, text.data, text.len, 0600, &err) != CS_OK)
+        cs_log(r->log, CS_ERROR, "state.write", CS_KV("text", err.text));
+    cs_buf_free(&text);
+    json_decref(doc);
+}
+
+void cs_run_emit_state(struct cs_runner *r)
+{
+    json_t *msg = cs_run_state_msg(r);
+    write_state_file(r, msg);
+    cs_run_emit(r, msg, true);
+}
+
+void cs_run_set_state(struct cs_runner *r, enum cs_job_state state, const char *reason)
+{
+    r->state = state;
+    snprintf(r->reason, sizeof r->reason, "%s", reason ? reason : "");
+    cs_log(r->log, state == CS_STATE_FAILED ? CS_ERROR : CS_INFO, "state",
+           CS_KV("state", cs_job_state_row(state)->name), CS_KV("step", r->last_step),
+           CS_KV("reason", (const char *)r->reason));
+    cs_run_emit_state(r);
+}

@@ -1,0 +1,14 @@
+/* What the runner tells: journal, state file, daemon, log. */
+#ifndef CS_RUNNER_RECORDS_H
+#define CS_RUNNER_RECORDS_H
+
+#include "runner/state/state.h"
+
+void cs_run_emit(struct cs_runner *r, json_t *msg, bool is_kept); /* takes msg; kept: journal too */
+void cs_run_note(struct cs_runner *r, enum cs_log_level level, const char *fmt, ...)
+    CS_PRINTF(3, 4);
+void cs_run_set_state(struct cs_runner *r, enum cs_job_state state, const char *reason);
+json_t *cs_run_state_msg(const struct cs_runner *r); /* the caller's reference */
+void cs_run_emit_state(struct cs_runner *r);
+
+#endif

@@ -1,0 +1,121 @@
+/* The simulated step goes into the trace, so that it can be drawn above the measured ones. On CPU
+ * ranks the first steps of a run tell what its stages cost; the prediction is then made again. */
+#include "runner/steps/predict.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/io.h"
+#include "core/sched/lower/lower.h"
+#include "core/sched/sim/predict.h"
+#include "core/wire/wire.h"
+#include "runner/state/records.h"
+
+static enum cs_status write_record(struct cs_runner *r, const struct cs_program *program,
+                                   const struct cs_sim_result *sim, bool is_again,
+                                   struct cs_arena *arena, struct cs_err *err)
+{
+    const struct cs_span_keys *keys = NULL;
+    const struct cs_plan *plan = r->generation.plan;
+    const int32_t world = cs_plan_world(plan);
+    struct cs_span_events *events = CS_NEW_ARRAY(arena, struct cs_span_events, world);
+    CS_TRY(cs_keys_get(&r->generation.keys, plan->slots, false, &keys, err));
+    for (int i = 0; i < world; i++) { /* one replica was simulated: they are alike */
+        const int at = cs_plan_rank_in_replica(plan, i);
+        events[i] = (struct cs_span_events){sim->events[at], program->rank[at].n_actions};
+    }
+    const struct cs_trace_record record = {.type = CS_TRACE_PREDICTED,
+                                           .step = -1,
+                                           .n_slots = plan->slots,
+                                           .n_ranks = world,
+                                           .events = events};
+    return is_again ? cs_tracelog_predict_again(r->trace, &record, keys, err)
+                    : cs_tracelog_predict(r->trace, &record, keys, err);
+}
+
+static enum cs_status simulate(struct cs_runner *r, const struct cs_sim_options *options,
+                               bool is_again, int64_t *step_ns, struct cs_err *err)
+{
+    const struct cs_plan *plan = r->generation.plan;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_program *program = NULL;
+    struct cs_sim_result sim;
+    enum cs_status status = cs_program_make(
+        plan, r->job.graph, cs_plan_own_slots(plan, plan->slots), false, arena, &program, err);
+    if (status == CS_OK)
+        status = cs_simulate(program, options, arena, &sim, err);
+    if (status == CS_OK)
+        status = write_record(r, program, &sim, is_again, arena, err);
+    if (status == CS_OK)
+        *step_ns = sim.makespan_ns;
+    cs_arena_free(arena);
+    return status;
+}
+
+enum cs_status cs_run_predict(struct cs_runner *r, struct cs_err *err)
+{
+    struct cs_device_class device = *r->generation.cluster.device;
+    const struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
+    char path[CS_PATH_CAP + 16];
+    int64_t step_ns;
+    /* a profile is of the run that measured it: until this one has, readers show the plan's */
+    snprintf(path, sizeof path, "%s/profile.json", r->job.dir);
+    unlink(path);
+    if (strcmp(device.name, "cpu") == 0)
+        r->measured = cs_measured_new(r->generation.plan->n_stages, r->generation.plan->n_ranks,
+                                      r->generation.cluster.device, r->job.arena);
+    return simulate(r, &options, false, &step_ns, err);
+}
+
+/* the cores that this process and its workers may use; 0 when that is not known: unlimited */
+static int32_t usable_cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+static enum cs_status write_profile(struct cs_runner *r, int32_t cores, struct cs_err *err)
+{
+    char path[CS_PATH_CAP + 16];
+    struct cs_buf text = {0};
+    json_t *doc = cs_measured_encode(r->measured, cores);
+    cs_msg_set_str(doc, "plan_hash", r->generation.plan->hash);
+    snprintf(path, sizeof path, "%s/profile.json", r->job.dir);
+    cs_json_pretty(doc, &text);
+    enum cs_status status = cs_write_file_atomic(path, text.data, text.len, 0600, err);
+    cs_buf_free(&text);
+    json_decref(doc);
+    return status;
+}
+
+static enum cs_status calibrate(struct cs_runner *r, struct cs_err *err)
+{
+    int32_t cores = usable_cores();
+    int64_t step_ns, before_ns = r->predicted_step_ns;
+    const struct cs_sim_options options = {
+        .cost = cs_measured_sim_cost, .user = r->measured, .cores = cores};
+    CS_TRY(write_profile(r, cores, err));
+    CS_TRY(simulate(r, &options, true, &step_ns, err));
+    r->predicted_step_ns = step_ns;
+    cs_run_note(r, CS_INFO, "calibrated: predicted step %.2f ms (was %.2f ms)",
+                (double)step_ns / 1e6, (double)before_ns / 1e6);
+    cs_run_emit_state(r);
+    return CS_OK;
+}
+
+void cs_run_measure(struct cs_runner *r, int64_t step, const struct cs_span_keys *keys,
+                    const struct cs_span_events *events)
+{
+    struct cs_err err = {0};
+    int64_t nth = step - r->job.first_step;
+    if (!r->measured || nth < CS_CALIBRATE_FIRST)
+        return;
+    cs_measured_add(r->measured, keys, events);
+    if (nth < CS_CALIBRATE_LAST)
+        return;
+    if (calibrate(r, &err) != CS_OK)
+        cs_run_note(r, CS_WARN, "the prediction is not calibrated: %s", err.text);
+    r->measured = NULL; /* once a run; memory of the job's arena */
+}

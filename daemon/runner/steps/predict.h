@@ -1,0 +1,12 @@
+/* The simulated step in the trace: from costs of the plan, then from measured ones. */
+#ifndef CS_RUNNER_PREDICT_H
+#define CS_RUNNER_PREDICT_H
+
+#include "runner/state/state.h"
+
+enum cs_status cs_run_predict(struct cs_runner *r, struct cs_err *err) CS_NODISCARD;
+/* of a training step; events: (n_ranks) */
+void cs_run_measure(struct cs_runner *r, int64_t step, const struct cs_span_keys *keys,
+                    const struct cs_span_events *events);
+
+#endif

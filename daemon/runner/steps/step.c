@@ -1,0 +1,241 @@
+/* Finishes a step: its row for the journal and the daemon, its events for the trace, its spans. */
+#include "runner/steps/step.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/wire/wire.h"
+#include "runner/state/records.h"
+#include "runner/steps/energy.h"
+#include "runner/steps/events.h"
+#include "runner/steps/predict.h"
+#include "runner/steps/saves.h"
+
+static const int64_t spans_every_ns = 250000000;
+
+/* First begin to last end of the ranks' STEP events, 0 when there are none. */
+static int64_t step_ns_of(const struct cs_span_events *events, int n_ranks)
+{
+    uint64_t from = UINT64_MAX, to = 0;
+    for (int r = 0; r < n_ranks; r++) {
+        for (uint32_t i = 0; i < events[r].n; i++) {
+            const struct cs_event *e = &events[r].event[i];
+            if (e->kind != CS_EVENT_STEP || e->end_ns < e->start_ns)
+                continue;
+            from = e->start_ns < from ? e->start_ns : from;
+            to = e->end_ns > to ? e->end_ns : to;
+        }
+    }
+    return to > from ? (int64_t)(to - from) : 0;
+}
+
+static json_t *rank_bubbles(const struct cs_span_step *spans)
+{
+    json_t *out = json_array();
+    for (int r = 0; r < spans->n_ranks; r++) {
+        int64_t busy_ns = 0;
+        for (int i = 0; i < spans->n_spans; i++)
+            if (spans->span[i].rank == r && spans->span[i].key.is_compute)
+                busy_ns += spans->span[i].end_ns - spans->span[i].start_ns;
+        json_array_append_new(out,
+                              spans->makespan_ns > 0
+                                  ? cs_json_num(1 - (double)busy_ns / (double)spans->makespan_ns)
+                                  : json_null());
+    }
+    return out;
+}
+
+static json_t *stage_bubbles(const struct cs_span_step *spans)
+{
+    json_t *out = json_array();
+    for (int s = 0; s < spans->n_stages; s++)
+        json_array_append_new(out, isnan(spans->bubble[s]) ? json_null()
+                                                           : cs_json_num(spans->bubble[s]));
+    return out;
+}
+
+static json_t *step_msg(struct cs_runner *r, const struct cs_step_report *report, const char *kind)
+{
+    json_t *msg = cs_msg_new("runner.step");
+    cs_msg_set_int(msg, "step", report->step);
+    cs_msg_set_str(msg, "kind", kind);
+    cs_msg_set_int(msg, "generation", r->generation.id);
+    cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
+    return msg;
+}
+
+static void set_spans(json_t *msg, const struct cs_span_step *spans)
+{
+    int64_t data_ns = 0;
+    for (int i = 0; i < spans->n_ranks; i++)
+        data_ns = spans->data_ns[i] > data_ns ? spans->data_ns[i] : data_ns;
+    cs_msg_set_int(msg, "makespan_ns", spans->makespan_ns);
+    cs_msg_set_int(msg, "data_wait_us", data_ns / 1000); /* of the rank that waited longest */
+    cs_msg_set(msg, "bubble", rank_bubbles(spans));
+    cs_msg_set(msg, "stage_bubble", stage_bubbles(spans));
+}
+
+static void set_energy(struct cs_runner *r, json_t *msg)
+{
+    int64_t energy_mj = cs_energy_take(r);
+    if (energy_mj >= 0)
+        cs_msg_set_int(msg, "energy_mj", energy_mj);
+}
+
+static void emit_train(struct cs_runner *r, const struct cs_step_report *report, int64_t step_ns,
+                       const struct cs_span_step *spans)
+{
+    json_t *msg = step_msg(r, report, "train");
+    if (report->has_loss && report->loss_tokens > 0)
+        cs_msg_set_num(msg, "loss", report->loss_sum / (double)report->loss_tokens);
+    if (report->tokens > 0)
+        cs_msg_set_int(msg, "tokens", report->tokens);
+    cs_msg_set_int(msg, "trained_tokens", report->trained_tokens);
+    cs_msg_set_int(msg, "samples", report->samples);
+    cs_msg_set_int(msg, "slots", report->slots);
+    if (report->has_norm)
+        cs_msg_set_num(msg, "grad_norm", report->grad_norm);
+    cs_msg_set_num(msg, "lr", report->lr);
+    if (report->is_skipped)
+        cs_msg_set_bool(msg, "is_skipped", true);
+    cs_msg_set_int(msg, "step_ns", step_ns);
+    cs_msg_set_int(msg, "messages_sent", report->messages);
+    cs_msg_set_int(msg, "bytes_sent", report->bytes);
+    set_energy(r, msg);
+    if (spans->n_spans)
+        set_spans(msg, spans);
+    cs_run_emit(r, msg, true);
+}
+
+/* [rank, action, start_us, end_us, letter, stage, slot, peer, is_grad]: drawable without the
+ * program */
+static void emit_spans(struct cs_runner *r, const struct cs_step_report *report,
+                       const struct cs_span_step *spans)
+{
+    int64_t now_ns = cs_now_ns();
+    if (r->subscribers == NULL || now_ns - r->spans_ns < spans_every_ns || !spans->n_spans)
+        return;
+    r->spans_ns = now_ns;
+    json_t *list = json_array();
+    for (int i = 0; i < spans->n_spans; i++) {
+        const struct cs_span *s = &spans->span[i];
+        char letter[2] = {s->key.letter, '\0'};
+        json_array_append_new(list, json_pack("[i,I,I,I,s,i,i,i,i]", s->rank, (json_int_t)s->action,
+                                              (json_int_t)(s->start_ns / 1000),
+                                              (json_int_t)(s->end_ns / 1000), letter, s->key.stage,
+                                              s->key.slot, s->key.peer, s->key.is_grad));
+    }
+    json_t *msg = cs_msg_new("runner.spans");
+    cs_msg_set_int(msg, "step", report->step);
+    cs_msg_set_int(msg, "slots", report->slots);
+    cs_msg_set_int(msg, "origin_ns", spans->start_ns);
+    cs_msg_set_int(msg, "makespan_ns", spans->makespan_ns);
+    cs_msg_set(msg, "stage_bubble", stage_bubbles(spans));
+    cs_msg_set(msg, "spans", list);
+    cs_run_emit(r, msg, false);
+}
+
+static void add_to_trace(struct cs_runner *r, const struct cs_step_report *report,
+                         const struct cs_span_events *events, const struct cs_span_keys *keys)
+{
+    uint64_t lost[CS_TRACE_MAX_RANKS];
+    struct cs_err err = {0};
+    for (int i = 0; i < r->generation.n_ranks; i++) {
+        lost[i] = r->child[i].ring.lost;
+        r->child[i].ring.lost = 0;
+    }
+    const struct cs_trace_record record = {.type = CS_TRACE_STEP,
+                                           .step = report->step,
+                                           .n_slots = (int32_t)report->slots,
+                                           .n_ranks = r->generation.n_ranks,
+                                           .generation = (int32_t)r->generation.id,
+                                           .wall_ns = cs_wall_ns(),
+                                           .lost = lost,
+                                           .events = events};
+    if (!r->trace || cs_tracelog_add(r->trace, &record, keys, &err) == CS_OK) {
+        r->is_trace_failed = false;
+    } else if (!r->is_trace_failed) {
+        r->is_trace_failed = true;
+        cs_run_note(r, CS_WARN, "the trace misses steps: %s", err.text);
+    }
+}
+
+static void train_done(struct cs_runner *r, const struct cs_step_report *report)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_span_events events[CS_TRACE_MAX_RANKS];
+    const struct cs_span_keys *keys = NULL;
+    struct cs_span_step spans = {0};
+    struct cs_err err = {0};
+    int64_t now_ns = cs_now_ns();
+    for (int i = 0; i < r->generation.n_ranks; i++)
+        events[i] = cs_events_take(&r->child[i], report->step, arena);
+    if (cs_keys_get(&r->generation.keys, (int)report->slots, false, &keys, &err) == CS_OK) {
+        const struct cs_span_input in = {.n_ranks = r->generation.n_ranks,
+                                         .n_stages = r->generation.plan->n_stages,
+                                         .replicas = r->generation.plan->dp,
+                                         .keys = keys,
+                                         .events = events};
+        cs_span_build(&in, arena, &spans);
+        add_to_trace(r, report, events, keys);
+        cs_run_measure(r, report->step, keys, events);
+    }
+    int64_t step_ns = step_ns_of(events, r->generation.n_ranks);
+    if (step_ns == 0)
+        step_ns = now_ns - r->step_end_ns;
+    r->step_end_ns = now_ns;
+    r->slowest_ns = step_ns > r->slowest_ns ? step_ns : r->slowest_ns;
+    r->last_step = report->step;
+    r->tokens += report->trained_tokens;
+    r->samples += report->samples;
+    if (report->is_skipped && r->skipped++ % 100 == 0)
+        cs_run_note(r, CS_WARN,
+                    "the gradient of step %lld is not finite, its update was skipped (%lld so far)",
+                    (long long)report->step, (long long)r->skipped);
+    emit_train(r, report, step_ns, &spans);
+    emit_spans(r, report, &spans);
+    cs_arena_free(arena);
+    if (report->is_norm_unequal && !r->is_norm_told) {
+        r->is_norm_told = true;
+        cs_run_note(r, CS_ERROR, "ranks disagree on the gradient norm of step %lld",
+                    (long long)report->step);
+    }
+}
+
+static void eval_done(struct cs_runner *r, const struct cs_step_report *report)
+{
+    struct cs_eval *eval = &r->eval;
+    if (report->flags & CS_STEP_EVAL_FIRST)
+        *eval = (struct cs_eval){.start_ns = r->step_end_ns};
+    eval->correct += report->correct;
+    eval->samples += report->loss_samples;
+    eval->tokens += report->loss_tokens;
+    eval->loss_sum += report->loss_sum;
+    r->step_end_ns = cs_now_ns();
+    if (!(report->flags & CS_STEP_EVAL_LAST))
+        return;
+    json_t *msg = step_msg(r, report, "eval");
+    if (eval->tokens > 0)
+        cs_msg_set_num(msg, "loss", eval->loss_sum / (double)eval->tokens);
+    cs_msg_set_int(msg, "trained_tokens", eval->tokens);
+    cs_msg_set_int(msg, "samples", eval->samples);
+    cs_msg_set_int(msg, "correct", eval->correct);
+    cs_msg_set_int(msg, "step_ns", r->step_end_ns - eval->start_ns);
+    set_energy(r, msg);
+    if (eval->samples > 0) {
+        r->exact_match = (double)eval->correct / (double)eval->samples;
+        cs_msg_set_num(msg, "exact_match", r->exact_match);
+    }
+    cs_run_emit(r, msg, true);
+    r->evaluated_step = report->step;
+}
+
+bool cs_step_done(struct cs_runner *r, const struct cs_step_report *report)
+{
+    if (report->is_eval)
+        eval_done(r, report);
+    else
+        train_done(r, report);
+    return (report->flags & CS_STEP_CHECKPOINT) != 0 && cs_save_step_done(r, report);
+}
