@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/io.h"
+
 enum { HOOK_EVERY = 1000, MAX_STRING = 1 << 24, MAX_SCRIPT = 4 << 20, MAX_MOVE = 1 << 24 };
 
 static void *capped_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes)
@@ -184,9 +186,17 @@ static int script_require(lua_State *L)
               (*p >= 'A' && *p <= 'Z')))
             return cs_lua_error(L, "require: '%s' is not a module name", name);
     const char *path = lua_pushfstring(L, "%s/%s.lua", cs_buf_str(&state->folder), name);
-    int rc = luaL_loadfilex(L, path, "t");
-    if (rc == LUA_ERRFILE)
+    struct cs_buf text = {0};
+    struct cs_err err;
+    enum cs_status status = cs_read_file(path, MAX_SCRIPT, &text, &err);
+    int rc = status == CS_OK ? luaL_loadbufferx(L, cs_buf_str(&text), text.len,
+                                                lua_pushfstring(L, "@%s", path), "t")
+                             : LUA_OK;
+    cs_buf_free(&text);
+    if (status == CS_NOT_FOUND)
         return cs_lua_error(L, "require: module '%s' not found (looked for %s)", name, path);
+    if (status != CS_OK)
+        return cs_lua_error(L, "require: module '%s': %s", name, err.text);
     if (rc != LUA_OK)
         return lua_error(L); /* its own file and line */
     lua_call(L, 0, 1);

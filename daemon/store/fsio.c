@@ -128,21 +128,6 @@ enum cs_status cs_fs_write_json(const char *path, const json_t *json, char xxh3[
     return status;
 }
 
-static enum cs_status open_regular(const char *path, int *fd, uint64_t *bytes, struct cs_err *err)
-{
-    struct stat info;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
-    if (*fd == -1)
-        return cs_fail_errno(err, "cannot open %s", path);
-    if (fstat(*fd, &info) == -1 || !S_ISREG(info.st_mode)) {
-        close(*fd);
-        *fd = -1;
-        return cs_fail(err, CS_INVALID, "%s is not a regular file", path);
-    }
-    *bytes = (uint64_t)info.st_size;
-    return CS_OK;
-}
-
 /* whole reads only; *got is short at the end of the file */
 static enum cs_status read_some(int fd, const char *path, char *to, size_t bytes, size_t *got,
                                 struct cs_err *err)
@@ -168,7 +153,7 @@ enum cs_status cs_fs_read(const char *path, size_t max_bytes, char **data, size_
     uint64_t size = 0;
     enum cs_status status;
     *data = NULL;
-    CS_TRY(open_regular(path, &fd, &size, err));
+    CS_TRY(cs_open_regular(path, &fd, &size, err));
     if (size > max_bytes) {
         status = cs_fail(err, CS_LIMIT, "%s has %llu bytes, at most %zu are read", path,
                          (unsigned long long)size, max_bytes);
@@ -228,7 +213,7 @@ static enum cs_status pump(const char *from, const char *to, char xxh3[33], uint
     if (!chunk)
         status = cs_fail(err, CS_NO_MEMORY, "no memory to read %s", from);
     if (status == CS_OK)
-        status = open_regular(from, &fd, &size, err);
+        status = cs_open_regular(from, &fd, &size, err);
     if (status == CS_OK && to)
         status = cs_fs_out_open(to, size, &out, err);
     while (status == CS_OK && got == CHUNK) {

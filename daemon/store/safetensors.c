@@ -2,14 +2,14 @@
 #include "store/safetensors.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "core/base/io.h"
 
 enum {
     MAX_HEADER_BYTES = 100 * 1000 * 1000,
@@ -327,20 +327,6 @@ static enum cs_status map_file(struct cs_st_file *file, struct cs_err *err)
     return CS_OK;
 }
 
-static enum cs_status open_file(struct cs_st_file *file, struct cs_err *err)
-{
-    struct stat info;
-    file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file->fd == -1)
-        return cs_fail_errno(err, "cannot open %s", file->path);
-    if (fstat(file->fd, &info) == -1)
-        return cs_fail_errno(err, "cannot stat %s", file->path);
-    if (!S_ISREG(info.st_mode))
-        return cs_fail(err, CS_INVALID, "%s is not a regular file", file->path);
-    file->file_bytes = (uint64_t)info.st_size;
-    return CS_OK;
-}
-
 enum cs_status cs_st_open(const char *path, struct cs_st_file **out, struct cs_err *err)
 {
     struct header h = {.err = err};
@@ -355,7 +341,7 @@ enum cs_status cs_st_open(const char *path, struct cs_st_file **out, struct cs_e
         status = cs_fail(err, CS_NO_MEMORY, "no memory to open %s", path);
         goto out;
     }
-    status = open_file(h.file, err);
+    status = cs_open_regular(path, &h.file->fd, &h.file->file_bytes, err);
     if (status == CS_OK)
         status = load_header(&h);
     if (status == CS_OK)

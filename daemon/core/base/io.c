@@ -47,7 +47,49 @@ static int open_retry(const char *path, int flags, mode_t mode)
     return fd;
 }
 
-/* reads to the end, one byte past the limit at most: size from stat is wrong for /proc and pipes */
+static const char *kind_of(mode_t mode)
+{
+    static const struct {
+        mode_t type;
+        const char *word;
+    } kinds[] = {
+        {S_IFDIR,  "a directory"       },
+        {S_IFIFO,  "a FIFO"            },
+        {S_IFSOCK, "a socket"          },
+        {S_IFCHR,  "a character device"},
+        {S_IFBLK,  "a block device"    },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(kinds); i++)
+        if ((mode & S_IFMT) == kinds[i].type)
+            return kinds[i].word;
+    return "something else";
+}
+
+enum cs_status cs_open_regular(const char *path, int *fd, uint64_t *bytes, struct cs_err *err)
+{
+    struct stat sb;
+    *fd = open_retry(path, O_RDONLY | O_NONBLOCK, 0);
+    if (*fd == -1 && errno == ENXIO)
+        return cs_fail(err, CS_INVALID, "%s is a socket or a device, not a regular file", path);
+    if (*fd == -1)
+        return cs_fail_errno(err, "opening %s", path);
+    enum cs_status status = CS_OK;
+    if (fstat(*fd, &sb) == -1)
+        status = cs_fail_errno(err, "looking at %s", path);
+    else if (!S_ISREG(sb.st_mode))
+        status =
+            cs_fail(err, CS_INVALID, "%s is %s, not a regular file", path, kind_of(sb.st_mode));
+    if (status == CS_OK && bytes)
+        *bytes = (uint64_t)sb.st_size;
+    if (status != CS_OK) {
+        close(*fd);
+        *fd = -1;
+    }
+    return status;
+}
+
+/* reads to the end, one byte past the limit at most: size from stat is wrong for /proc */
 static enum cs_status read_rest(int fd, const char *path, size_t max_bytes, struct cs_buf *out,
                                 struct cs_err *err)
 {
@@ -74,9 +116,8 @@ enum cs_status cs_read_file(const char *path, size_t max_bytes, struct cs_buf *o
                             struct cs_err *err)
 {
     size_t start = out->len;
-    int fd = open_retry(path, O_RDONLY, 0);
-    if (fd == -1)
-        return cs_fail_errno(err, "opening %s", path);
+    int fd;
+    CS_TRY(cs_open_regular(path, &fd, NULL, err));
     enum cs_status status = read_rest(fd, path, max_bytes, out, err);
     close(fd);
     if (status != CS_OK && out->data) {

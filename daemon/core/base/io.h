@@ -7,6 +7,7 @@
 #define CS_BASE_IO_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "core/base/buf.h"
@@ -19,7 +20,11 @@ CS_NODISCARD enum cs_status cs_path(char out[CS_PATH_CAP], struct cs_err *err, c
     CS_PRINTF(3, 4);
 
 CS_NODISCARD enum cs_status cs_write_all(int fd, const void *bytes, size_t n, struct cs_err *err);
-/* appends the whole file to out; a file larger than max_bytes is CS_LIMIT and leaves out as it
+/* Every file that a user names is opened by this one: only a regular file, or a link to one, so that
+ * a FIFO or a device hangs nobody. CS_INVALID says what it is. bytes (may be NULL): its size. */
+CS_NODISCARD enum cs_status cs_open_regular(const char *path, int *fd, uint64_t *bytes,
+                                            struct cs_err *err);
+/* appends the whole regular file to out; a file larger than max_bytes is CS_LIMIT and leaves out as it
  * was */
 CS_NODISCARD enum cs_status cs_read_file(const char *path, size_t max_bytes, struct cs_buf *out,
                                          struct cs_err *err);

@@ -2,7 +2,6 @@
 #include "input/data/dataset.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -208,8 +207,11 @@ enum cs_status cs_dataset_open(const char *path, const char *root, const char *c
     set->n_tokens = n_tokens;
     for (int i = 0; i < n_tokens; i++)
         set->tokens[i] = cs_arena_strdup(set->arena, tokens[i]);
-    set->fd = open(path, O_RDONLY | O_CLOEXEC);
-    status = set->fd == -1 ? cs_fail_errno(err, "data set %s", path) : set_root(set, root, err);
+    status = cs_open_regular(path, &set->fd, NULL, err);
+    if (status != CS_OK)
+        cs_wrap(err, status, "data set");
+    if (status == CS_OK)
+        status = set_root(set, root, err);
     if (status == CS_OK)
         status = make_index(set, err);
     if (status != CS_OK) {
