@@ -11,6 +11,7 @@
 #include "console/cli/cli_screen.h"
 #include "console/cli/cmd.h"
 #include "console/cli/command_docs.h"
+#include "core/base/say.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 
@@ -37,8 +38,8 @@ static int report(const struct cs_err *err, bool is_json)
         json_decref(doc);
         cs_cmd_print(&text);
     } else {
-        cs_str_escape(&text, err->text, strlen(err->text), false);
-        fprintf(stderr, "cornstarch-console: %s\n", cs_buf_str(&text));
+        cs_str_escape(&text, err->text, strlen(err->text), false); /* no line of its own */
+        cs_say(stderr, "cornstarch-console: %s\n", cs_buf_str(&text));
     }
     cs_buf_free(&text);
     return cs_status_exit(err->status);
@@ -101,7 +102,7 @@ static int run_command(const struct cs_commands *all, const struct cs_command *c
         return 0;
     }
     if (args.wants_version) {
-        printf("cornstarch-console %s\n", CORNSTARCH_VERSION);
+        cs_say(stdout, "cornstarch-console %s\n", CORNSTARCH_VERSION);
         return 0;
     }
     cmd.json = values.common.json;
@@ -138,7 +139,7 @@ static bool show_group(const struct cs_commands *all, const char *group)
     struct cs_buf list = {0};
     bool is_group = cs_command_group_help(all, group, &list);
     if (is_group)
-        printf("commands of %s:\n%s", group, cs_buf_str(&list));
+        cs_say(stdout, "commands of %s:\n%s", group, cs_buf_str(&list));
     cs_buf_free(&list);
     return is_group;
 }

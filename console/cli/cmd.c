@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "core/base/say.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 
@@ -90,7 +91,7 @@ enum cs_status cs_cmd_print_doc(json_t *doc, struct cs_err *err)
 
 void cs_cmd_print(const struct cs_buf *text)
 {
-    fwrite(cs_buf_str(text), 1, text->len, stdout);
+    cs_say_text(stdout, text);
 }
 
 int cs_cmd_width(void)
@@ -106,7 +107,7 @@ int cs_cmd_width(void)
 static void script_print(void *user, const char *text)
 {
     (void)user;
-    fprintf(stderr, "%s\n", text);
+    cs_say(stderr, "%s\n", text);
 }
 
 enum cs_status cs_cmd_eval(const char *path, bool is_job, const struct cs_here *here,

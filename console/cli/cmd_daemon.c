@@ -8,6 +8,7 @@
 #include "console/cli/registry.h"
 #include "console/link/start.h"
 #include "core/base/clock.h"
+#include "core/base/say.h"
 #include "core/base/units.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
@@ -15,7 +16,7 @@
 static enum cs_status say(const struct cs_cmd *cmd, const char *text, struct cs_err *err)
 {
     if (!cmd->json) {
-        printf("%s\n", text);
+        cs_say(stdout, "%s\n", text);
         return CS_OK;
     }
     json_t *doc = cs_doc_new("cornstarch.result/1");

@@ -7,6 +7,7 @@
 
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
+#include "core/base/say.h"
 #include "core/base/str.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
@@ -41,7 +42,7 @@ static enum cs_status make_shapes(struct cs_cmd *cmd, struct cs_err *err)
     snprintf(text, sizeof text, "wrote %s: %d training and %d held-out pictures with questions",
              cmd->args[0], options.n_train, options.n_test);
     if (!cmd->json) {
-        printf("%s\n", text);
+        cs_say(stdout, "%s\n", text);
         return CS_OK;
     }
     json_t *doc = cs_doc_new("cornstarch.result/1");
@@ -224,18 +225,18 @@ static void print_marked(const struct cs_rendering *r)
             cs_buf_adds(&text, off);
     }
     cs_buf_addc(&text, '\n');
-    cs_cmd_print(&text);
+    cs_say_exact(stdout, &text);
     cs_buf_free(&text);
 }
 
 static void print_sample(const struct cs_loaded *l, uint64_t index)
 {
-    printf("sample %llu%s%s: %d rows, %d of them trained, %d picture%s\n",
+    cs_say(stdout, "sample %llu%s%s: %d rows, %d of them trained, %d picture%s\n",
            (unsigned long long)index, l->record->id[0] ? " id " : "", l->record->id,
            l->sample.n_tokens, l->sample.n_labels, l->sample.n_media,
            l->sample.n_media == 1 ? "" : "s");
     for (int i = 0; i < l->sample.n_media; i++)
-        printf("  picture %d at row %d: %s\n", i, l->sample.media[i].first_row,
+        cs_say(stdout, "  picture %d at row %d: %s\n", i, l->sample.media[i].first_row,
                l->sample.media[i].file);
     print_marked(&l->rendering);
 }

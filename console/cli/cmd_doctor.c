@@ -11,6 +11,7 @@
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
 #include "console/link/paths.h"
+#include "core/base/say.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
 
@@ -118,7 +119,7 @@ static enum cs_status doctor(struct cs_cmd *cmd, struct cs_err *err)
         bool ok = cs_msg_bool(row, "ok", false), is_taste = i > 4 && i < 7; /* terminal, locale */
         all = all && (ok || is_taste);
         if (!cmd->json)
-            printf("%-5s %-18s %s\n",
+            cs_say(stdout, "%-5s %-18s %s\n",
                    ok         ? "ok"
                    : is_taste ? "note"
                               : "BAD",

@@ -12,6 +12,7 @@
 #include "console/cli/registry.h"
 #include "core/base/hash.h"
 #include "core/base/philox.h"
+#include "core/base/say.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "store/checkpoint.h"
@@ -77,7 +78,7 @@ static enum cs_status find_value(void *user, const struct cs_param *param, float
 static void on_skip(void *user, const char *text)
 {
     (void)user;
-    fprintf(stderr, "cornstarch-console: skipping a checkpoint: %s\n", text);
+    cs_say(stderr, "cornstarch-console: skipping a checkpoint: %s\n", text);
 }
 
 static enum cs_status open_checkpoint(struct exporter *ex, const char *job_dir, const char *ckpt,

@@ -4,19 +4,20 @@
 
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
+#include "core/base/say.h"
 #include "core/wire/wire.h"
 
 static void print_line(void *user, const char *text)
 {
     (void)user;
-    printf("%s\n", text);
+    cs_say(stdout, "%s\n", text);
 }
 
 /* With --json the result is the only output: what print writes goes to standard error. */
 static void print_aside(void *user, const char *text)
 {
     (void)user;
-    fprintf(stderr, "%s\n", text);
+    cs_say(stderr, "%s\n", text);
 }
 
 struct values {

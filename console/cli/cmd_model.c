@@ -4,6 +4,7 @@
 
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
+#include "core/base/say.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "input/make/model_init.h"
@@ -13,7 +14,7 @@ static enum cs_status print_result(const struct cs_cmd *cmd, const char *dir, co
                                    struct cs_err *err)
 {
     if (!cmd->json) {
-        printf("%s\n", text);
+        cs_say(stdout, "%s\n", text);
         return CS_OK;
     }
     json_t *doc = cs_doc_new("cornstarch.result/1");
@@ -120,11 +121,12 @@ static void print_part(const json_t *part)
     char params[CS_UNITS_CAP];
     const char *name = cs_msg_str(part, "part", "");
     cs_count_print(params, sizeof params, (uint64_t)cs_msg_int(part, "params", 0));
-    printf("%-10s %-8s", name[0] ? name : "model", cs_msg_str(part, "family", ""));
+    cs_say(stdout, "%-10s %-8s", name[0] ? name : "model", cs_msg_str(part, "family", ""));
     if (cs_msg_int(part, "layers", 0) > 0)
-        printf(" %lld layers x %lld,", (long long)cs_msg_int(part, "layers", 0),
+        cs_say(stdout, " %lld layers x %lld,", (long long)cs_msg_int(part, "layers", 0),
                (long long)cs_msg_int(part, "width", 0));
-    printf(" %s parameters in %lld tensors%s\n", params, (long long)cs_msg_int(part, "tensors", 0),
+    cs_say(stdout, " %s parameters in %lld tensors%s\n", params,
+           (long long)cs_msg_int(part, "tensors", 0),
            cs_msg_bool(part, "tokenizer", false) ? ", tokenizer" : "");
 }
 
@@ -141,7 +143,7 @@ static enum cs_status look(struct cs_cmd *cmd, bool is_deep, struct cs_err *err)
     } else if (status == CS_OK) {
         json_array_foreach(parts, i, part) print_part(part);
         if (is_deep)
-            printf("ok: every tensor is there with its shape\n");
+            cs_say(stdout, "ok: every tensor is there with its shape\n");
     }
     json_decref(parts);
     return status;

@@ -4,6 +4,7 @@
 
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
+#include "core/base/say.h"
 #include "core/wire/wire.h"
 
 /* Sends the order; the reference of the request is taken. `done` is what a person is told then. */
@@ -15,7 +16,7 @@ static enum cs_status give(struct cs_cmd *cmd, json_t *request, const char *done
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));
     json_decref(reply);
     if (!cmd->json) {
-        printf("job %lld: %s\n", (long long)id, done);
+        cs_say(stdout, "job %lld: %s\n", (long long)id, done);
         return CS_OK;
     }
     request = cs_msg_new("job.show");

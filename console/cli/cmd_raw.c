@@ -4,17 +4,20 @@
 
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
+#include "core/base/str.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 
 static void print_message(void *user, const json_t *msg)
 {
-    struct cs_buf line = {0};
+    struct cs_buf line = {0}, safe = {0};
     (void)user;
     if (cs_msg_encode(msg, &line, NULL) == CS_OK)
-        cs_cmd_print(&line);
+        cs_str_clean_json(&safe, cs_buf_str(&line), line.len);
+    cs_cmd_print(&safe);
     fflush(stdout);
     cs_buf_free(&line);
+    cs_buf_free(&safe);
 }
 
 /* An answer is printed whatever it is; a refusal is the answer to that line, not our failure. */

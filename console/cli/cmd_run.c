@@ -12,6 +12,7 @@
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
 #include "console/screen/plain.h"
+#include "core/base/say.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"
 
@@ -60,7 +61,8 @@ static enum cs_status print_submitted(struct cs_cmd *cmd, int64_t job, struct cs
 {
     json_t *reply = NULL;
     if (!cmd->json) {
-        printf("job %lld is submitted; watch it with 'cornstarch-console', wait for it with "
+        cs_say(stdout,
+               "job %lld is submitted; watch it with 'cornstarch-console', wait for it with "
                "'cornstarch-console wait %lld'\n",
                (long long)job, (long long)job);
         return CS_OK;

@@ -3,6 +3,7 @@
 
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
+#include "core/base/say.h"
 #include "core/wire/wire.h"
 
 static enum cs_status version(struct cs_cmd *cmd, struct cs_err *err)
@@ -10,7 +11,7 @@ static enum cs_status version(struct cs_cmd *cmd, struct cs_err *err)
     char protocol[32];
     snprintf(protocol, sizeof protocol, "%d.%d", CS_PROTOCOL_MAJOR, CS_PROTOCOL_MINOR);
     if (!cmd->json) {
-        printf("cornstarch-console %s, protocol %s\n", CORNSTARCH_VERSION, protocol);
+        cs_say(stdout, "cornstarch-console %s, protocol %s\n", CORNSTARCH_VERSION, protocol);
         return CS_OK;
     }
     json_t *doc = cs_doc_new("cornstarch.version/1");

@@ -3,6 +3,7 @@
 
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
+#include "core/base/say.h"
 #include "core/wire/wire.h"
 
 static enum cs_status wait_for(struct cs_cmd *cmd, struct cs_err *err)
@@ -17,7 +18,7 @@ static enum cs_status wait_for(struct cs_cmd *cmd, struct cs_err *err)
     if (cmd->json)
         status = cs_cmd_print_doc(cs_cmd_job_doc(reply), err);
     else
-        printf("job %lld: %s%s%s\n", (long long)cs_msg_int(job, "id", 0),
+        cs_say(stdout, "job %lld: %s%s%s\n", (long long)cs_msg_int(job, "id", 0),
                cs_msg_str(job, "state", ""), cs_msg_str(job, "reason", "")[0] ? ": " : "",
                cs_msg_str(job, "reason", ""));
     json_decref(reply);

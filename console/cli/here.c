@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "console/cli/cmd.h"
+#include "core/base/say.h"
 #include "core/wire/wire.h"
 #include "gpus/here.h"
 
@@ -27,7 +28,7 @@ enum cs_status cs_cmd_here_local(const char *devices, struct cs_here *out, struc
         return CS_OK;
     cs_gpus_here(gpus, cs_gpus_count(gpus), out, note, sizeof note);
     if (note[0])
-        fprintf(stderr, "cornstarch-console: %s\n", note);
+        cs_say(stderr, "cornstarch-console: %s\n", note);
     cs_gpus_close(gpus);
     return CS_OK;
 }

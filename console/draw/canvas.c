@@ -113,7 +113,7 @@ int cs_draw_n(struct cs_area area, int x, int y, enum cs_style style, const char
     for (size_t i = 0; i < n;) {
         uint32_t code = 0;
         size_t used = cs_utf8_decode(bytes + i, n - i, &code);
-        if (used == 0 || code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+        if (used == 0 || cs_utf8_is_unsafe(code)) {
             code = '?';
             used = used ? used : 1;
         }

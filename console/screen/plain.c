@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "console/draw/fmt.h"
+#include "core/base/say.h"
 #include "core/base/str.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
@@ -55,7 +56,7 @@ static void put_line(struct cs_plain *plain, const char *text)
     struct cs_buf line = {0};
     cs_str_escape(&line, text, strlen(text), false);
     clear_bar(plain);
-    fprintf(plain->out, "%s\n", cs_buf_str(&line));
+    cs_say(plain->out, "%s\n", cs_buf_str(&line));
     fflush(plain->out);
     cs_buf_free(&line);
 }
@@ -107,7 +108,7 @@ static void draw_bar(struct cs_plain *plain, int64_t done, const json_t *step)
     clear_bar(plain);
     plain->bar_width = (int)strlen(text);
     plain->is_bar_drawn = true;
-    fputs(text, plain->out);
+    cs_say(plain->out, "%s", text);
     fflush(plain->out);
 }
 

@@ -15,6 +15,7 @@
 #include "console/screen/screen.h"
 #include "console/screen/term_ncurses.h"
 #include "core/base/clock.h"
+#include "core/base/say.h"
 #include "core/base/str.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"
@@ -449,11 +450,11 @@ static void fill_result(const struct ui *ui, struct cs_ui_result *result)
 static void say_goodbye(const struct cs_ui_result *result)
 {
     if (result->job && !result->is_over)
-        printf("detached; job %lld goes on (%s). Come back: cornstarch-console\n",
+        cs_say(stdout, "detached; job %lld goes on (%s). Come back: cornstarch-console\n",
                (long long)result->job, result->state[0] ? result->state : "unknown");
     else if (result->job)
-        printf("job %lld is %s. Look again: cornstarch-console show %lld\n", (long long)result->job,
-               result->state, (long long)result->job);
+        cs_say(stdout, "job %lld is %s. Look again: cornstarch-console show %lld\n",
+               (long long)result->job, result->state, (long long)result->job);
     fflush(stdout);
 }
 

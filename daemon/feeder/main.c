@@ -17,6 +17,7 @@
 #include "core/base/io.h"
 #include "core/base/options.h"
 #include "core/base/process.h"
+#include "core/base/say.h"
 #include "core/plan/plan.h"
 #include "core/plan/plan_json.h"
 #include "core/wire/line.h"
@@ -45,7 +46,7 @@ static void send_message(void *user, json_t *msg)
     struct cs_err err = {0};
 
     if (cs_msg_encode(msg, &line, &err) != CS_OK)
-        fprintf(stderr, "cornstarch-feeder: %s\n", err.text);
+        cs_say(stderr, "cornstarch-feeder: %s\n", err.text);
     else if (!p->is_cut && cs_write_all(CONTROL_FD, line.data, line.len, &err) != CS_OK)
         p->is_cut = true;
     if (p->is_cut && p->config.pool != NULL)
@@ -155,7 +156,7 @@ static void tell_error(struct process *p, const struct cs_err *err)
 {
     json_t *msg = cs_msg_new("feeder.error");
 
-    fprintf(stderr, "cornstarch-feeder: %s\n", err->text);
+    cs_say(stderr, "cornstarch-feeder: %s\n", err->text);
     cs_msg_set_str(msg, "status", cs_status_slug(err->status));
     cs_msg_set_str(msg, "text", err->text);
     send_message(p, msg);
@@ -171,11 +172,11 @@ int main(int argc, char **argv)
     if (argc > 1) {
         bool is_version = strcmp(argv[1], "--version") == 0;
         if (is_version)
-            printf("cornstarch-feeder %s\n", CORNSTARCH_VERSION);
+            cs_say(stdout, "cornstarch-feeder %s\n", CORNSTARCH_VERSION);
         else
-            fprintf(stderr,
-                    "cornstarch-feeder takes no arguments: the runner starts it and talks to "
-                    "it over descriptor 3; see cornstarch-feeder(8)\n");
+            cs_say(stderr,
+                   "cornstarch-feeder takes no arguments: the runner starts it and talks to "
+                   "it over descriptor 3; see cornstarch-feeder(8)\n");
         return is_version ? 0 : 1;
     }
     (void)signal(SIGPIPE, SIG_IGN);

@@ -9,6 +9,7 @@
 
 #include "core/base/options.h"
 #include "core/base/process.h"
+#include "core/base/say.h"
 #include "runner/runner.h"
 
 struct values {
@@ -115,7 +116,7 @@ static int run(const char *dir, const struct values *values, int started_fd)
     if (status == CS_OK)
         status = cs_runner_run(&run_options, &err);
     if (status != CS_OK)
-        fprintf(stderr, "cornstarch-runner: %s\n", err.text);
+        cs_say(stderr, "cornstarch-runner: %s\n", err.text);
     if (lock_fd != -1)
         close(lock_fd);
     return cs_status_exit(status);
@@ -154,7 +155,7 @@ int main(int argc, char **argv)
     struct cs_buf text = {0};
     cs_process_name("cornstarch-runner");
     if (cs_options_parse(&program, argc, argv, &values, &args, &err) != CS_OK) {
-        fprintf(stderr, "cornstarch-runner: %s\n", err.text);
+        cs_say(stderr, "cornstarch-runner: %s\n", err.text);
         return cs_status_exit(CS_USAGE);
     }
     if (args.wants_help || args.wants_version) {
@@ -162,7 +163,7 @@ int main(int argc, char **argv)
             cs_options_help(&program, 80, &text);
         else
             cs_options_version(&program, &text);
-        fputs(cs_buf_str(&text), stdout);
+        cs_say_text(stdout, &text);
         cs_buf_free(&text);
         return 0;
     }

@@ -8,6 +8,7 @@
 
 #include "core/base/io.h"
 #include "core/base/log.h"
+#include "core/base/say.h"
 #include "core/base/str.h"
 
 static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
@@ -237,7 +238,7 @@ enum cs_status cs_config_read(int argc, char **argv, struct cs_config *out, bool
             cs_options_help(&program, 80, &text);
         else
             cs_options_version(&program, &text);
-        fputs(cs_buf_str(&text), stdout);
+        cs_say_text(stdout, &text);
         *wants_exit = true;
     }
     cs_buf_free(&text);

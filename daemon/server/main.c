@@ -8,12 +8,13 @@
 
 #include "core/base/log.h"
 #include "core/base/process.h"
+#include "core/base/say.h"
 #include "server/requests.h"
 #include "server/server.h"
 
 static int fail(const struct cs_err *err)
 {
-    fprintf(stderr, "cornstarchd: %s\n", err->text);
+    cs_say(stderr, "cornstarchd: %s\n", err->text);
     return cs_status_exit(err->status);
 }
 
@@ -94,7 +95,7 @@ static int print_table(const char *what)
     struct cs_err err;
     int code = 0;
     if (cs_docs_print(what, &text, &err) == CS_OK)
-        fputs(cs_buf_str(&text), stdout);
+        cs_say_text(stdout, &text);
     else
         code = fail(&err);
     cs_buf_free(&text);

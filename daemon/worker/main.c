@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/process.h"
+#include "core/base/say.h"
 #include "core/wire/wire.h"
 #include "worker/boot.h"
 #include "worker/device/blas.h"
@@ -29,7 +30,7 @@ static void report_error(struct cs_control *control, const struct cs_boot *boot,
     cs_msg_set_str(msg, "status", cs_status_slug(err->status));
     cs_msg_set_str(msg, "text", err->text);
     cs_control_send(control, msg);
-    fprintf(stderr, "cornstarch-worker: rank %d: %s\n", boot->generation.rank, err->text);
+    cs_say(stderr, "cornstarch-worker: rank %d: %s\n", boot->generation.rank, err->text);
 }
 
 /* After worker.go the runner says nothing more: what arrives is the end of the line. A worker
@@ -91,13 +92,13 @@ int main(int argc, char **argv)
     struct stat st;
     cs_process_name("cornstarch-worker");
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-        printf("cornstarch-worker %s\n", CORNSTARCH_VERSION);
+        cs_say(stdout, "cornstarch-worker %s\n", CORNSTARCH_VERSION);
         return 0;
     }
     const bool is_profile = argc == 2 && strcmp(argv[1], "--profile") == 0;
     if (!is_profile && (argc != 1 || fstat(CONTROL_FD, &st) == -1 || !S_ISSOCK(st.st_mode))) {
-        fprintf(stderr, "cornstarch-worker: one rank of a job; cornstarch-runner starts it, with "
-                        "its control line on descriptor 3\n");
+        cs_say(stderr, "cornstarch-worker: one rank of a job; cornstarch-runner starts it, with "
+                       "its control line on descriptor 3\n");
         return 1;
     }
     if (cs_blas_set_environment())
@@ -106,7 +107,7 @@ int main(int argc, char **argv)
     if (is_profile)
         return cs_profile_program();
     if (cs_control_new(CONTROL_FD, &control, &err) != CS_OK) {
-        fprintf(stderr, "cornstarch-worker: %s\n", err.text);
+        cs_say(stderr, "cornstarch-worker: %s\n", err.text);
         return EXIT_FAILED;
     }
     const enum cs_status status = run(control, &boot, &session, &err);

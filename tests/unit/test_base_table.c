@@ -196,6 +196,47 @@ static void numbers_are_read_whole_or_not_at_all(void **state)
     assert_true(cs_str_copy(small, sizeof(small), "abc"));
 }
 
+/* Every unsafe code point, between two letters, in each form of text. */
+static void no_text_can_steer_a_terminal(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "\x1b",         "\x07",         "\x7f",         "\xc2\x9b",         "\xc2\x85",
+        "\xd8\x9c",     "\xe2\x80\x8b", "\xe2\x80\x8e", "\xe2\x80\xa8",     "\xe2\x80\xae",
+        "\xe2\x81\xa6", "\xe2\x81\xa9", "\xef\xbb\xbf", "\xf3\xa0\x81\xa1", "\x9b",
+        "\xff"};
+    for (size_t i = 0; i < CS_ARRAY_LEN(bad); i++) {
+        struct cs_buf line = {0}, text = {0}, all = {0};
+        cs_buf_addf(&all, "a\n\t%sb", bad[i]);
+        cs_str_escape(&line, all.data, all.len, false);
+        cs_str_clean(&text, all.data, all.len);
+        assert_null(strstr(line.data, bad[i]));
+        assert_null(strstr(text.data, bad[i]));
+        assert_true(cs_utf8_valid(line.data, line.len) && cs_utf8_valid(text.data, text.len));
+        assert_null(strpbrk(line.data, "\n\t"));
+        assert_int_equal(strncmp(text.data, "a\n\t\\", 4), 0);
+        cs_buf_free(&line);
+        cs_buf_free(&text);
+        cs_buf_free(&all);
+    }
+}
+
+static void harmless_text_of_any_script_stays(void **state)
+{
+    (void)state;
+    /* a family joined by U+200D, Persian with U+200C, Hebrew, combining marks, a flag */
+    static const char text[] = "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7 "
+                               "\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xae "
+                               "\xd7\xa9\xd7\x9c e\xcc\x81 \xf0\x9f\x87\xa9\xf0\x9f\x87\xaa\n\tend";
+    struct cs_buf out = {0};
+    cs_str_clean(&out, text, sizeof text - 1);
+    assert_string_equal(out.data, text);
+    cs_buf_reset(&out);
+    cs_str_clean(&out, "\xe2\x80\xae\x1b[1m", 7);
+    assert_string_equal(out.data, "\\u{202e}\\x1b[1m");
+    cs_buf_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +246,8 @@ int main(void)
         cmocka_unit_test(cell_is_exactly_as_wide_as_asked),
         cmocka_unit_test(utf8_decoder_refuses_what_is_not_utf8),
         cmocka_unit_test(numbers_are_read_whole_or_not_at_all),
+        cmocka_unit_test(no_text_can_steer_a_terminal),
+        cmocka_unit_test(harmless_text_of_any_script_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -401,6 +401,22 @@ static void every_state_of_a_job_is_one_row(void **state)
     assert_int_equal(cs_job_state_mood("RESERVED"), CS_MOOD_PLAIN);
 }
 
+static void documents_hide_nothing_and_lose_nothing(void **state)
+{
+    (void)state;
+    static const char text[] = "a\x7f\xc2\x9b\xe2\x80\xae\xf3\xa0\x81\xa1\"\\\x1b\xe7\x8c\xab";
+    struct cs_buf out = {0};
+    json_t *value = json_string(text), *back;
+    cs_json_pretty(value, &out);
+    assert_string_equal(out.data,
+                        "\"a\\u007f\\u009b\\u202e\\udb40\\udc61\\\"\\\\\\u001B\xe7\x8c\xab\"\n");
+    back = json_loadb(out.data, out.len, JSON_DECODE_ANY, NULL);
+    assert_true(json_equal(value, back));
+    json_decref(value);
+    json_decref(back);
+    cs_buf_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +433,7 @@ int main(void)
         cmocka_unit_test(getters_give_the_default_for_absent_and_wrong),
         cmocka_unit_test(raw_bytes_become_text),
         cmocka_unit_test(canonical_form_is_golden),
+        cmocka_unit_test(documents_hide_nothing_and_lose_nothing),
         cmocka_unit_test(line_over_16_mib_is_not_sent),
         cmocka_unit_test(hello_agrees_on_the_smaller_minor),
         cmocka_unit_test(every_state_of_a_job_is_one_row),

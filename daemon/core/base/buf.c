@@ -1,7 +1,6 @@
 /* Grows byte buffers. */
 #include "core/base/buf.h"
 
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,18 +54,24 @@ void cs_buf_addc(struct cs_buf *buf, char c)
     cs_buf_add(buf, &c, 1);
 }
 
-void cs_buf_addf(struct cs_buf *buf, const char *fmt, ...)
+void cs_buf_addv(struct cs_buf *buf, const char *fmt, va_list args)
 {
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
     CS_ASSERT(n >= 0);
     char *to = cs_buf_room(buf, (size_t)n);
-    va_start(ap, fmt);
-    vsnprintf(to, (size_t)n + 1, fmt, ap);
-    va_end(ap);
+    vsnprintf(to, (size_t)n + 1, fmt, again);
+    va_end(again);
     buf->len += (size_t)n;
+}
+
+void cs_buf_addf(struct cs_buf *buf, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    cs_buf_addv(buf, fmt, args);
+    va_end(args);
 }
 
 const char *cs_buf_str(const struct cs_buf *buf)

@@ -5,6 +5,7 @@
 #ifndef CS_BASE_BUF_H
 #define CS_BASE_BUF_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 #include "core/base/status.h"
@@ -20,6 +21,7 @@ void cs_buf_add(struct cs_buf *buf, const void *bytes, size_t n);
 void cs_buf_adds(struct cs_buf *buf, const char *text);
 void cs_buf_addc(struct cs_buf *buf, char c);
 void cs_buf_addf(struct cs_buf *buf, const char *fmt, ...) CS_PRINTF(2, 3);
+void cs_buf_addv(struct cs_buf *buf, const char *fmt, va_list args) CS_PRINTF(2, 0);
 /* make room for n more bytes and return where they go; the caller adds to len */
 void *cs_buf_room(struct cs_buf *buf, size_t n);
 const char *cs_buf_str(const struct cs_buf *buf); /* "" when empty */

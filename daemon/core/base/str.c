@@ -219,33 +219,81 @@ size_t cs_utf8_fit(const char *bytes, size_t n, int width, int *used)
     return i;
 }
 
-static void escape_control(struct cs_buf *out, const char *bytes, size_t len)
+/* Code points that steer a terminal or hide text: controls, marks that turn the direction of
+ * writing, separators of lines, what is invisible by design. Joiners stay: scripts and emoji need
+ * them. */
+static const struct range unsafe[] = {
+    {0x0000,  0x001F },
+    {0x007F,  0x009F },
+    {0x00AD,  0x00AD }, /* soft hyphen */
+    {0x061C,  0x061C },
+    {0x180E,  0x180E },
+    {0x200B,  0x200B },
+    {0x200E,  0x200F },
+    {0x2028,  0x202E },
+    {0x2060,  0x206F },
+    {0xFEFF,  0xFEFF },
+    {0xFFF9,  0xFFFB }, /* annotations between the lines */
+    {0xE0000, 0xE007F}, /* tags */
+};
+
+bool cs_utf8_is_unsafe(uint32_t code)
 {
-    if (len == 1 && bytes[0] == '\n')
-        cs_buf_adds(out, "\\n");
-    else if (len == 1 && bytes[0] == '\t')
-        cs_buf_adds(out, "\\t");
-    else if (len == 1 && bytes[0] == '\r')
-        cs_buf_adds(out, "\\r");
+    return in_ranges(unsafe, CS_ARRAY_LEN(unsafe), code);
+}
+
+static void escape_unsafe(struct cs_buf *out, const char *bytes, size_t len, uint32_t code)
+{
+    static const char named[] = "\nn\tt\rr"; /* pairs: the character, its letter */
+    for (size_t i = 0; len == 1 && i + 1 < sizeof named; i += 2)
+        if (bytes[0] == named[i]) {
+            cs_buf_addf(out, "\\%c", named[i + 1]);
+            return;
+        }
+    if (len > 1 && code > 0x9F)
+        cs_buf_addf(out, "\\u{%x}", (unsigned)code);
     else
-        for (size_t i = 0; i < len; i++)
+        for (size_t i = 0; i < (len ? len : 1); i++)
             cs_buf_addf(out, "\\x%02x", (unsigned)(unsigned char)bytes[i]);
 }
 
-void cs_str_escape(struct cs_buf *out, const char *bytes, size_t n, bool with_quotes)
+/* quoted: characters that get a backslash; kept: unsafe ones that stay */
+static void clean(struct cs_buf *out, const char *bytes, size_t n, const char *quoted,
+                  const char *kept)
 {
     for (size_t i = 0; i < n;) {
         uint32_t code = 0;
         size_t len = cs_utf8_decode(bytes + i, n - i, &code);
-        if (len == 0 || code < 0x20 || (code >= 0x7F && code <= 0x9F)) {
-            escape_control(out, bytes + i, len ? len : 1);
+        bool is_kept = len == 1 && bytes[i] != '\0' && strchr(kept, bytes[i]);
+        if (len == 0 || (cs_utf8_is_unsafe(code) && !is_kept)) {
+            escape_unsafe(out, bytes + i, len, code);
         } else {
-            if (with_quotes && (code == '"' || code == '\\'))
+            if (len == 1 && strchr(quoted, bytes[i]))
                 cs_buf_addc(out, '\\');
             cs_buf_add(out, bytes + i, len);
         }
         i += len ? len : 1;
     }
+}
+
+void cs_str_escape(struct cs_buf *out, const char *bytes, size_t n, bool with_quotes)
+{
+    clean(out, bytes, n, with_quotes ? "\"\\" : "", "");
+}
+
+void cs_str_clean(struct cs_buf *out, const char *bytes, size_t n)
+{
+    clean(out, bytes, n, "", "\n\t");
+}
+
+/* \uXXXX, in two halves above U+FFFF */
+static void add_json_code(struct cs_buf *out, uint32_t code)
+{
+    if (code > 0xFFFF)
+        cs_buf_addf(out, "\\u%04x\\u%04x", (unsigned)(0xD7C0 + (code >> 10)),
+                    (unsigned)(0xDC00 + (code & 0x3FF)));
+    else
+        cs_buf_addf(out, "\\u%04x", (unsigned)code);
 }
 
 void cs_str_escape_json(struct cs_buf *out, const char *bytes, size_t n)
@@ -255,12 +303,25 @@ void cs_str_escape_json(struct cs_buf *out, const char *bytes, size_t n)
         size_t len = cs_utf8_decode(bytes + i, n - i, &code);
         if (len == 0 || code == 0)
             cs_buf_addf(out, "\\\\x%02x", (unsigned)(unsigned char)bytes[i]);
-        else if (code < 0x20 || (code >= 0x7F && code <= 0x9F))
-            cs_buf_addf(out, "\\u%04x", (unsigned)code);
+        else if (cs_utf8_is_unsafe(code))
+            add_json_code(out, code);
         else if (code == '"' || code == '\\')
             cs_buf_addf(out, "\\%c", (int)code);
         else
             cs_buf_add(out, bytes + i, len);
+        i += len ? len : 1;
+    }
+}
+
+void cs_str_clean_json(struct cs_buf *out, const char *document, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        uint32_t code = 0;
+        size_t len = cs_utf8_decode(document + i, n - i, &code);
+        if (len > 0 && code >= 0x7F && cs_utf8_is_unsafe(code))
+            add_json_code(out, code);
+        else
+            cs_buf_add(out, document + i, len ? len : 1);
         i += len ? len : 1;
     }
 }

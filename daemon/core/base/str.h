@@ -22,11 +22,18 @@ int cs_utf8_width(const char *bytes, size_t n); /* columns; an invalid byte coun
 /* longest prefix of whole code points that takes at most width columns; *used gets its columns */
 size_t cs_utf8_fit(const char *bytes, size_t n, int width, int *used);
 
-/* Control characters (also U+007F-9F) become \n \t \r or \xNN, invalid bytes \xNN; with quotes also
- * \" and \\. The result is valid UTF-8 and harmless on a terminal. */
+/* May a terminal be shown it? Not: controls (also U+007F-9F), marks that turn the direction of
+ * writing, separators of lines and paragraphs, what is invisible by design. */
+bool cs_utf8_is_unsafe(uint32_t code);
+/* One line of text: unsafe code points become \n \t \r, \xNN or \u{NNNN}, invalid bytes \xNN; with
+ * quotes also \" and \\. The result is valid UTF-8 and harmless on a terminal. */
 void cs_str_escape(struct cs_buf *out, const char *bytes, size_t n, bool with_quotes);
+/* the same for text of several lines: newlines and tabs stay */
+void cs_str_clean(struct cs_buf *out, const char *bytes, size_t n);
 /* the inside of a JSON string; invalid bytes and NUL become the six characters \\xNN would print */
 void cs_str_escape_json(struct cs_buf *out, const char *bytes, size_t n);
+/* A JSON document: unsafe code points in its strings become \uNNNN; it says the same. */
+void cs_str_clean_json(struct cs_buf *out, const char *document, size_t n);
 
 /* copies with truncation, always terminates; false when it did not fit */
 bool cs_str_copy(char *to, size_t cap, const char *text);

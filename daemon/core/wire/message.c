@@ -234,6 +234,9 @@ void cs_json_canonical(const json_t *value, struct cs_buf *out)
 
 void cs_json_pretty(const json_t *value, struct cs_buf *out)
 {
-    CS_ASSERT(json_dump_callback(value, add_bytes, out, JSON_INDENT(2) | JSON_ENCODE_ANY) == 0);
+    struct cs_buf text = {0};
+    CS_ASSERT(json_dump_callback(value, add_bytes, &text, JSON_INDENT(2) | JSON_ENCODE_ANY) == 0);
+    cs_str_clean_json(out, cs_buf_str(&text), text.len);
     cs_buf_addc(out, '\n');
+    cs_buf_free(&text);
 }

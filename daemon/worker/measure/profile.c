@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "core/base/say.h"
 #include "core/wire/wire.h"
 #include "worker/measure/measure.h"
 
@@ -40,7 +41,7 @@ int cs_profile_program(void)
                                 ? measure(request, arena, &err)
                                 : cs_fail(&err, CS_INVALID, "standard input: %s", where.text);
     if (status != CS_OK)
-        fprintf(stderr, "cornstarch-worker: %s\n", err.text);
+        cs_say(stderr, "cornstarch-worker: %s\n", err.text);
     cs_arena_free(arena);
     json_decref(request);
     return status == CS_OK ? 0 : EXIT_FAILED;
