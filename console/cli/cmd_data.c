@@ -107,6 +107,7 @@ static json_t *check_object(const char *use, const char *path, const struct cs_c
     cs_msg_set_int(o, "bad", (int64_t)check->n_bad);
     cs_msg_set_int(o, "tokens", check->n_tokens);
     cs_msg_set_int(o, "trained_tokens", check->n_labels);
+    cs_msg_set_int(o, "saturated_pictures", check->n_saturated);
     for (int i = 0; i < check->n_reasons; i++) {
         json_t *row = json_object(), *examples = json_array();
         cs_msg_set_str(row, "text", check->reasons[i].text);
@@ -128,6 +129,11 @@ static void print_check(const char *use, const char *path, const struct cs_check
                 (unsigned long long)check->n_bad);
     cs_buf_addf(&text, "  tokens   %lld, %lld of them trained\n", (long long)check->n_tokens,
                 (long long)check->n_labels);
+    if (check->n_saturated > 0)
+        cs_buf_addf(&text,
+                    "  note     %lld pictures are gray with 16 bits: every value over 255 becomes "
+                    "white, as in transformers; convert them to 8 bits if they are to be seen\n",
+                    (long long)check->n_saturated);
     for (int i = 0; i < CS_CHECK_BINS; i++)
         if (check->bins[i])
             cs_buf_addf(&text, "  %6d to %-6d tokens: %llu samples\n", 1 << i, (2 << i) - 1,

@@ -20,6 +20,54 @@
     "{\"id\":\"" id "\"," image "\"conversations\":[{\"from\":\"human\",\"value\":\"" question     \
     "\"},{\"from\":\"gpt\",\"value\":\"" answer "\"}]}"
 
+/* A source over samples, text of a data set, and pictures in a directory of its own. */
+struct world {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_source *source;
+    char *dir;
+};
+
+static void open_world(struct world *w, const char *samples)
+{
+    struct cs_spec *spec = NULL;
+    struct cs_graph *graph = NULL;
+    struct cs_err err = {0};
+    json_t *tok = chat_tokenizer_json(), *module = NULL;
+    char *text = json_dumps(tok, JSON_COMPACT);
+    size_t i = 0;
+
+    *w = (struct world){
+        .arena = cs_arena_new(0), .root = cs_test_spec_json(NULL), .dir = tmpdir_new()};
+    tmpdir_write(tmpdir_path(w->dir, "tokenizer.json"), text, strlen(text));
+    tmpdir_write(tmpdir_path(w->dir, "train.json"), samples, strlen(samples));
+    json_array_foreach(json_object_get(json_object_get(w->root, "model"), "modules"), i, module)
+    {
+        if (strcmp(json_string_value(json_object_get(module, "kind")), "llm") != 0)
+            continue;
+        json_object_set_new(module, "tokenizer", json_string(w->dir));
+        json_object_set_new(json_object_get(module, "config"), "vocab_size", json_integer(300));
+    }
+    json_t *data = json_object_get(w->root, "data");
+    json_object_set_new(data, "json", json_string(tmpdir_path(w->dir, "train.json")));
+    json_object_set_new(data, "images", json_string(w->dir));
+    json_object_set_new(data, "template", json_pack("{s:s}", "name", "plain"));
+    if (cs_spec_read(w->root, w->arena, &spec, &err) != CS_OK ||
+        cs_graph_build(spec, true, w->arena, &graph, &err) != CS_OK ||
+        cs_source_open(spec, graph, NULL, &spec->data, 0, &w->source, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    json_decref(tok);
+    free(text);
+}
+
+static void close_world(struct world *w)
+{
+    cs_source_close(w->source);
+    cs_arena_free(w->arena);
+    json_decref(w->root);
+    tmpdir_free(w->dir);
+}
+
 static void every_fault_is_counted_by_reason(void **state)
 {
     static const char samples[] = "[" TEXT("a", "", "hello", "red") "," TEXT(
@@ -27,39 +75,14 @@ static void every_fault_is_counted_by_reason(void **state)
         "a") "," TEXT("c", "\"image\":\"no22.png\",", "q",
                       "a") "," TEXT("d", "", "q", "") "," TEXT("e", "", "hello hello hello",
                                                                "red") "]";
-    struct cs_arena *arena = cs_arena_new(0);
-    struct cs_spec *spec = NULL;
-    struct cs_graph *graph = NULL;
-    struct cs_source *source = NULL;
     struct cs_err err = {0};
-    char *dir = tmpdir_new();
-    json_t *tok = chat_tokenizer_json(), *module = NULL;
-    char *text = json_dumps(tok, JSON_COMPACT);
-    size_t i = 0;
+    struct world w;
 
     (void)state;
-    tmpdir_write(tmpdir_path(dir, "tokenizer.json"), text, strlen(text));
-    tmpdir_write(tmpdir_path(dir, "train.json"), samples, sizeof(samples) - 1);
-    json_t *root = cs_test_spec_json(NULL);
-    json_array_foreach(json_object_get(json_object_get(root, "model"), "modules"), i, module)
-    {
-        if (strcmp(json_string_value(json_object_get(module, "kind")), "llm") != 0)
-            continue;
-        json_object_set_new(module, "tokenizer", json_string(dir));
-        json_object_set_new(json_object_get(module, "config"), "vocab_size", json_integer(300));
-    }
-    json_t *data = json_object_get(root, "data");
-    json_object_set_new(data, "json", json_string(tmpdir_path(dir, "train.json")));
-    json_object_set_new(data, "images", json_string(""));
-    json_object_set_new(data, "template", json_pack("{s:s}", "name", "plain"));
-    if (cs_spec_read(root, arena, &spec, &err) != CS_OK ||
-        cs_graph_build(spec, true, arena, &graph, &err) != CS_OK ||
-        cs_source_open(spec, graph, NULL, &spec->data, 0, &source, &err) != CS_OK)
-        fail_msg("%s", err.text);
-
+    open_world(&w, samples);
     struct cs_check *check = malloc(sizeof(*check));
     assert_non_null(check);
-    assert_int_equal(cs_data_check(source, NULL, NULL, check, &err), CS_OK);
+    assert_int_equal(cs_data_check(w.source, NULL, NULL, check, &err), CS_OK);
     assert_int_equal(check->n_samples, 5);
     assert_int_equal(check->n_good, 2);
     assert_int_equal(check->n_bad, 3);
@@ -78,12 +101,32 @@ static void every_fault_is_counted_by_reason(void **state)
     assert_int_equal(n, 2);
 
     free(check);
-    cs_source_close(source);
-    cs_arena_free(arena);
-    json_decref(root);
-    json_decref(tok);
-    free(text);
-    tmpdir_free(dir);
+    close_world(&w);
+}
+
+/* gray of 16 bits is read as transformers reads it, which is seldom what its owner wants to see */
+static void pictures_that_become_white_are_counted(void **state)
+{
+    static const unsigned char gray16[] = {
+        0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48,
+        0x44, 0x52, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x10, 0x00, 0x00, 0x00,
+        0x00, 0x6a, 0xee, 0x47, 0x16, 0x00, 0x00, 0x00, 0x0b, 0x49, 0x44, 0x41, 0x54, 0x78,
+        0x9c, 0x63, 0x70, 0x60, 0x00, 0x00, 0x00, 0x83, 0x00, 0x41, 0x53, 0xff, 0x51, 0x58,
+        0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
+    struct cs_check *check = malloc(sizeof(*check));
+    struct cs_err err = {0};
+    struct world w;
+
+    (void)state;
+    assert_non_null(check);
+    open_world(&w, "[" TEXT("a", "\"image\":\"gray.png\",", "<image> q",
+                            "red") "," TEXT("b", "", "q", "a") "]");
+    tmpdir_write(tmpdir_path(w.dir, "gray.png"), gray16, sizeof(gray16));
+    assert_int_equal(cs_data_check(w.source, NULL, NULL, check, &err), CS_OK);
+    assert_int_equal(check->n_good, 2);
+    assert_int_equal(check->n_saturated, 1);
+    free(check);
+    close_world(&w);
 }
 
 static void cache_gives_back_what_was_put_and_stays_small(void **state)
@@ -115,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_fault_is_counted_by_reason),
+        cmocka_unit_test(pictures_that_become_white_are_counted),
         cmocka_unit_test(cache_gives_back_what_was_put_and_stays_small),
     };
 

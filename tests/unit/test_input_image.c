@@ -77,6 +77,78 @@ static void siglip_values_equal_transformers(void **state)
     free(want);
 }
 
+/* One row of tests/golden/pictures.tsv; the fields point into the line. */
+struct golden_picture {
+    char *name, *file, *width, *height, *pixels;
+};
+
+static uint8_t *from_hex(const char *text, size_t *n)
+{
+    uint8_t *out = NULL;
+
+    *n = strlen(text) / 2;
+    out = malloc(*n + 1);
+    for (size_t i = 0; i < *n; i++) {
+        unsigned byte = 0;
+        assert_int_equal(sscanf(text + 2 * i, "%2x", &byte), 1);
+        out[i] = (uint8_t)byte;
+    }
+    return out;
+}
+
+static void compare_picture(const struct golden_picture *g)
+{
+    struct cs_image image = {0};
+    struct cs_err err = {0};
+    size_t n = 0, n_want = 0;
+    uint8_t *bytes = from_hex(g->file, &n), *want = NULL;
+    enum cs_status status = cs_image_decode(bytes, n, g->name, 0, &image, &err);
+
+    if (strcmp(g->width, "-") == 0) {
+        if (status != CS_CORRUPT || strstr(err.text, g->pixels) == NULL)
+            fail_msg("%s: status %d, \"%s\"", g->name, (int)status, err.text);
+        assert_non_null(strstr(err.text, g->name));
+        assert_null(image.rgb);
+    } else {
+        if (status != CS_OK)
+            fail_msg("%s", err.text);
+        want = from_hex(g->pixels, &n_want);
+        if (image.width != atoi(g->width) || image.height != atoi(g->height) ||
+            memcmp(image.rgb, want, n_want) != 0)
+            fail_msg("%s: other pixels than transformers has", g->name);
+        assert_int_equal(image.is_saturated, strstr(g->name, "gray-16") != NULL &&
+                                                 strcmp(g->name, "gray-16-alpha") != 0);
+    }
+    cs_image_free(&image);
+    free(bytes);
+    free(want);
+}
+
+/* Depths, palettes, transparency, colour metadata, orientations wherever they are written, missing ends:
+ * the pixels that transformers sees; what it would invent is refused. */
+static void every_form_of_png_is_what_transformers_sees(void **state)
+{
+    char *text = tmpdir_read(source_path("tests/golden/pictures.tsv"), &(size_t){0});
+    char *line_end = NULL;
+    int rows = 0;
+
+    (void)state;
+    assert_non_null(text);
+    for (char *line = strtok_r(text, "\n", &line_end); line != NULL;
+         line = strtok_r(NULL, "\n", &line_end)) {
+        struct golden_picture g = {0};
+        char **fields[] = {&g.name, &g.file, &g.width, &g.height, &g.pixels};
+        for (size_t i = 0; i < CS_ARRAY_LEN(fields); i++) {
+            *fields[i] = strsep(&line, "\t");
+            assert_non_null(*fields[i]);
+        }
+        compare_picture(&g);
+        rows++;
+    }
+    assert_true(rows > 80);
+    free(text);
+}
+
 /* B-94 */
 static void png_cut_anywhere_is_corrupt(void **state)
 {
@@ -268,6 +340,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(siglip_values_equal_transformers),
+        cmocka_unit_test(every_form_of_png_is_what_transformers_sees),
         cmocka_unit_test(png_cut_anywhere_is_corrupt),
         cmocka_unit_test(flipped_bytes_never_crash),
         cmocka_unit_test(giant_picture_is_refused_by_its_header),

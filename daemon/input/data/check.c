@@ -76,6 +76,7 @@ static void add_good(struct cs_check *c, const struct cs_loaded *l)
     c->n_good++;
     c->n_tokens += l->sample.n_tokens;
     c->n_labels += l->sample.n_labels;
+    c->n_saturated += l->n_saturated;
     for (int e = 0; e < CS_MAX_ENCODERS; e++)
         c->n_media[e] += l->n_items[e];
     c->bins[bin]++;

@@ -24,7 +24,8 @@ struct cs_check_reason {
 struct cs_check {
     uint64_t n_samples, n_good, n_bad;
     int64_t n_tokens, n_labels, n_media[CS_MAX_ENCODERS];
-    uint64_t bins[CS_CHECK_BINS];                   /* samples with 2^i <= tokens < 2^(i+1) */
+    int64_t n_saturated;          /* pictures of 16-bit gray, white where they are over 255 */
+    uint64_t bins[CS_CHECK_BINS]; /* samples with 2^i <= tokens < 2^(i+1) */
     struct cs_check_long longest[CS_CHECK_LONGEST]; /* longest first, n_longest of them */
     int n_longest;
     struct cs_check_reason reasons[CS_CHECK_REASONS]; /* most frequent first */

@@ -174,7 +174,7 @@ static void swap_files(const struct cs_source *s, struct cs_record *record)
 }
 
 static enum cs_status load_picture(struct cs_source *s, const struct cs_sample_media *m,
-                                   uint8_t *pixels, struct cs_err *err)
+                                   uint8_t *pixels, int32_t *n_saturated, struct cs_err *err)
 {
     const struct cs_processor *p = &s->processor[m->encoder];
     size_t n = (size_t)m->shape.bytes;
@@ -186,6 +186,7 @@ static enum cs_status load_picture(struct cs_source *s, const struct cs_sample_m
     if (cs_cache_get(s->cache, m->encoder, path, pixels, n))
         return CS_OK;
     CS_TRY(cs_image_read(path, 0, &image, err));
+    *n_saturated += image.is_saturated;
     status = cs_processor_apply(p, &image, pixels, err);
     cs_image_free(&image);
     if (status == CS_OK)
@@ -203,7 +204,7 @@ static enum cs_status load_media(struct cs_source *s, struct cs_loaded *out, str
         if (out->data[i] == NULL)
             return cs_fail(err, CS_NO_MEMORY, "no memory for a picture of %d bytes",
                            m->shape.bytes);
-        CS_TRY(load_picture(s, m, out->data[i], err));
+        CS_TRY(load_picture(s, m, out->data[i], &out->n_saturated, err));
         out->n_items[m->encoder]++;
         out->n_rows[m->encoder] += m->shape.rows;
     }

@@ -19,6 +19,7 @@ struct cs_loaded {
     struct cs_rendering rendering;
     uint8_t **data; /* (sample.n_media) bytes of every medium, as its shape says */
     int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS];
+    int32_t n_saturated; /* pictures of 16-bit gray, decoded for this sample (not from the cache) */
 };
 
 /* data: spec->data or spec->eval_data. budget: refuse samples that no slot holds; NULL: only

@@ -1,15 +1,20 @@
-/* Pictures: PNG files to RGB8, as Pillow's Image.open(..).convert("RGB") gives them.
+/* Pictures: PNG files to RGB8, as Pillow gives them to transformers:
+ * ImageOps.exif_transpose(Image.open(..)).convert("RGB").
  *
  * Gray is replicated (1, 2, 4 bits scaled to 8), palettes are looked up, alpha and tRNS are dropped
- * without compositing, 16-bit channels keep their high byte. One difference is deliberate: Pillow
- * saturates 16-bit gray at 255, which makes useless pictures; here it is scaled by >> 8.
+ * without compositing, 16-bit channels keep their high byte; gray of 16 bits without alpha is
+ * saturated instead: values over 255 become white. Colour profiles, gamma and significant bits do
+ * not change pixels. An orientation (Exif, its text form, XMP) is carried out. One difference is
+ * deliberate: a colour that the palette does not have makes the file corrupt, Pillow invents black.
  *
  * Nothing in the file is trusted: the pixel count is checked before anything is allocated,
- * ancillary chunks have limits, a truncated or corrupt file is CS_CORRUPT with the file's name and
- * the reason, another format is CS_UNSUPPORTED naming it. Thread-safe: no state. */
+ * ancillary chunks have limits, a corrupt file or one that ends before its pixels do is CS_CORRUPT
+ * with the file's name and the reason, another format is CS_UNSUPPORTED naming it. Thread-safe: no
+ * state. */
 #ifndef CS_INPUT_MEDIA_IMAGE_H
 #define CS_INPUT_MEDIA_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,7 +28,8 @@ enum {
 
 struct cs_image {
     int32_t width, height;
-    uint8_t *rgb; /* (height, width, 3) malloc'ed, NULL when empty */
+    bool is_saturated; /* gray of 16 bits: what is over 255 became white */
+    uint8_t *rgb;      /* (height, width, 3) malloc'ed, NULL when empty */
 };
 
 /* max_pixels 0: CS_IMAGE_MAX_PIXELS. Over the limit: CS_LIMIT. */

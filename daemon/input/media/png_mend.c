@@ -1,0 +1,60 @@
+/* Walks the chunks of a PNG file to where they stop and writes the end that is missing. */
+#include "input/media/png_mend.h"
+
+#include <string.h>
+
+#include <zlib.h>
+
+enum { SIGNATURE = 8, HEADER = 8, CHECKSUM = 4 };
+
+static uint32_t big_endian(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static void put_number(struct cs_buf *out, uint32_t v)
+{
+    const uint8_t bytes[] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v};
+
+    cs_buf_add(out, bytes, sizeof bytes);
+}
+
+/* data: n bytes behind the chunk's type, in memory. */
+static void put_chunk(struct cs_buf *out, const char *type, const uint8_t *data, size_t n)
+{
+    uLong sum = crc32_z(0, (const Bytef *)type, 4);
+
+    put_number(out, (uint32_t)n);
+    cs_buf_add(out, type, 4);
+    if (n > 0) {
+        cs_buf_add(out, data, n);
+        sum = crc32_z(sum, data, n);
+    }
+    put_number(out, (uint32_t)sum);
+}
+
+bool cs_png_mend(const uint8_t *bytes, size_t n_bytes, struct cs_buf *out)
+{
+    const uint8_t *data = NULL;
+    size_t at = SIGNATURE, left = 0, length = 0;
+
+    while (n_bytes >= at + HEADER) {
+        length = big_endian(bytes + at);
+        left = n_bytes - at - HEADER;
+        if (left < length || left - length < CHECKSUM)
+            break;
+        if (memcmp(bytes + at + 4, "IEND", 4) == 0)
+            return false;
+        at += HEADER + length + CHECKSUM;
+    }
+    if (n_bytes < at)
+        return false;
+    data = n_bytes >= at + HEADER ? bytes + at + HEADER : NULL;
+    if (data != NULL && left < length && memcmp(data - 4, "IDAT", 4) != 0)
+        return false;
+    cs_buf_add(out, bytes, at);
+    if (data != NULL && memcmp(data - 4, "IEND", 4) != 0)
+        put_chunk(out, (const char *)data - 4, data, left < length ? left : length);
+    put_chunk(out, "IEND", NULL, 0);
+    return true;
+}
