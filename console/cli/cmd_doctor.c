@@ -11,6 +11,7 @@
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
 #include "console/link/paths.h"
+#include "core/base/dirs.h"
 #include "core/base/say.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"

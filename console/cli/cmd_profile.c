@@ -13,6 +13,7 @@
 
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
+#include "core/base/dirs.h"
 #include "core/base/io.h"
 #include "core/base/table.h"
 #include "core/base/units.h"

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "core/base/dirs.h"
+
 static enum cs_status directory(const char *variable,
                                 enum cs_status (*dflt)(char *, struct cs_err *),
                                 char path[CS_PATH_CAP], struct cs_err *err)

@@ -13,6 +13,7 @@
 
 #include "console/link/paths.h"
 #include "core/base/clock.h"
+#include "core/base/dirs.h"
 #include "net/unix.h"
 
 enum cs_status cs_client_dial(const char *path, int *fd, struct cs_err *err)

@@ -30,6 +30,7 @@ struct cs_conn {
     struct cs_conn_stats stats;
     struct cs_err why;
     bool is_finishing, is_ended, is_told, is_held, is_full, is_mute, is_freed;
+    bool is_room_due; /* there is room, the owner has not been told yet */
     int depth;
 };
 
@@ -85,8 +86,7 @@ static void destroy(struct cs_conn *conn)
 /* Does anybody take messages now? */
 static bool can_deliver(const struct cs_conn *conn)
 {
-    return !conn->is_freed && !conn->is_finishing && !conn->is_held &&
-           (!conn->is_full || conn->options.reads_when_full);
+    return !conn->is_freed && !conn->is_finishing && !conn->is_held && !conn->is_full;
 }
 
 static bool can_read(const struct cs_conn *conn)
@@ -110,12 +110,16 @@ static void wake(struct cs_conn *conn)
         event_active(conn->read_event, EV_READ, 0);
 }
 
+static bool has_news_out(const struct cs_conn *conn)
+{
+    return cs_conn_queued(conn) > 0 || conn->is_finishing || conn->is_room_due;
+}
+
 /* What the event loop is to watch. That the connection has ended is told by it, too. */
 static void watch(struct cs_conn *conn)
 {
     arm(conn->read_event, can_read(conn));
-    arm(conn->write_event,
-        !conn->is_ended && !conn->is_freed && (cs_conn_queued(conn) > 0 || conn->is_finishing));
+    arm(conn->write_event, !conn->is_ended && !conn->is_freed && has_news_out(conn));
     if (conn->is_ended && !conn->is_told && !conn->is_held && !conn->is_freed)
         wake(conn);
 }
@@ -259,7 +263,7 @@ bool cs_conn_is_full(const struct cs_conn *conn)
 
 void cs_conn_send_line(struct cs_conn *conn, const void *line, size_t n)
 {
-    if (conn->is_ended || conn->is_mute || conn->is_freed)
+    if (conn->is_ended || conn->is_mute || conn->is_freed || conn->is_finishing)
         return;
     if (cs_conn_queued(conn) == 0)
         conn->stats.taken_ns = cs_now_ns();
@@ -305,6 +309,11 @@ static bool push(struct cs_conn *conn)
     return true;
 }
 
+static bool has_room(const struct cs_conn *conn)
+{
+    return conn->options.low == 0 || cs_conn_queued(conn) < conn->options.low;
+}
+
 static void write_some(struct cs_conn *conn)
 {
     if (cs_conn_queued(conn) > 0 && !push(conn) && !conn->is_mute)
@@ -313,9 +322,9 @@ static void write_some(struct cs_conn *conn)
         end_with(conn, &(struct cs_err){.status = CS_OK});
         return;
     }
-    if (cs_conn_queued(conn) >= conn->options.low && conn->options.low > 0)
+    if (!has_room(conn))
         return;
-    conn->is_full = false;
+    conn->is_full = conn->is_room_due = false;
     if (conn->calls->on_room != NULL && !conn->is_freed)
         conn->calls->on_room(conn->user);
     deliver(conn); /* lines that waited for room */
@@ -334,6 +343,10 @@ enum cs_status cs_conn_flush(struct cs_conn *conn, struct cs_err *err)
     conn->depth++;
     while (!conn->is_ended && cs_conn_queued(conn) > 0 && push(conn))
         ;
+    if (conn->is_full && has_room(conn)) { /* nobody else would notice */
+        conn->is_full = false;
+        conn->is_room_due = true;
+    }
     enum cs_status status = conn->is_ended  ? reason(conn, err)
                             : conn->is_mute ? cs_fail(err, CS_PEER_GONE, "the peer is gone")
                                             : CS_OK;
@@ -388,24 +401,34 @@ static void on_writable(evutil_socket_t fd, short what, void *user)
     settle(conn);
 }
 
+/* Waits for the socket once. A peer that is gone is always reported, whatever was asked for: each
+ * turn must read or write then, or the caller would be called at once again, for ever. */
+static enum cs_status wait_once(struct cs_conn *conn, int timeout_ms, struct cs_err *err)
+{
+    const bool writes = has_news_out(conn);
+    struct pollfd p = {.fd = conn->fd,
+                       .events = (short)((can_read(conn) ? POLLIN : 0) | (writes ? POLLOUT : 0))};
+    const int n = poll(&p, 1, timeout_ms);
+    if (n == 0)
+        return cs_fail(err, CS_TIMEOUT, "the peer does not answer");
+    if (n < 0)
+        return CS_OK; /* a signal: the caller looks at its time */
+    if (writes && p.revents != 0)
+        write_some(conn);
+    if ((p.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && can_read(conn))
+        read_some(conn);
+    return CS_OK;
+}
+
 enum cs_status cs_conn_wait(struct cs_conn *conn, int timeout_ms, struct cs_err *err)
 {
     enum cs_status status = CS_OK;
     conn->depth++;
     const uint64_t before = conn->stats.lines_in;
     deliver(conn);
-    if (conn->stats.lines_in == before && !conn->is_ended && !conn->is_held) {
-        struct pollfd p = {.fd = conn->fd, .events = can_read(conn) ? POLLIN : 0};
-        if (cs_conn_queued(conn) > 0)
-            p.events |= POLLOUT;
-        int n = poll(&p, 1, timeout_ms);
-        if (n == 0)
-            status = cs_fail(err, CS_TIMEOUT, "the peer does not answer");
-        if (n > 0 && (p.revents & POLLOUT) != 0)
-            write_some(conn);
-        if (n > 0 && (p.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && can_read(conn))
-            read_some(conn);
-    }
+    if (conn->stats.lines_in == before && !conn->is_ended)
+        status = conn->is_held ? cs_fail(err, CS_STATE, "the connection is held")
+                               : wait_once(conn, timeout_ms, err);
     if (conn->is_ended && conn->stats.lines_in == before)
         status = reason(conn, err);
     if (!conn->is_freed)

@@ -38,7 +38,6 @@ struct cs_conn_options {
     struct event_base *base; /* NULL: cs_conn_wait does all the work */
     size_t line_max;         /* bytes of a line from the peer, 0: CS_LINE_MAX */
     size_t low, high;        /* bytes; high 0: the queue has no limit */
-    bool reads_when_full;    /* who asks too much is no danger: no answers, or few */
     bool checks_schema; /* what breaks the schema is told to on_bad; else that is the owner's */
 };
 
@@ -53,12 +52,13 @@ struct cs_conn *cs_conn_new(int fd, const struct cs_conn_options *options,
                             const struct cs_conn_calls *calls, void *user);
 void cs_conn_free(struct cs_conn *conn); /* accepts NULL; closes the socket */
 
-/* CS_LIMIT: msg is over CS_LINE_MAX, nothing was queued. To a connection that has ended nothing is
- * sent, without an error: on_closed tells. */
+/* CS_LIMIT: msg is over CS_LINE_MAX, nothing was queued. To a connection that has ended or is
+ * finishing nothing is sent, without an error: on_closed tells. */
 enum cs_status cs_conn_send(struct cs_conn *conn, const json_t *msg,
                             struct cs_err *err) CS_NODISCARD;
 void cs_conn_send_line(struct cs_conn *conn, const void *line, size_t n); /* with its newline */
-/* as much as the socket takes now; CS_PEER_GONE: it takes nothing any more */
+/* as much as the socket takes now; CS_PEER_GONE: it takes nothing any more. The room that this makes
+ * is told by the event loop. */
 enum cs_status cs_conn_flush(struct cs_conn *conn, struct cs_err *err) CS_NODISCARD;
 void cs_conn_finish(
     struct cs_conn *conn); /* read no more; close when all that is queued has left */
@@ -71,7 +71,7 @@ void cs_conn_hold(struct cs_conn *conn, bool is_held);
 /* Deliver everything that has arrived already, now. */
 void cs_conn_drain(struct cs_conn *conn);
 /* Deliver what has arrived; when there is nothing, wait for the socket once. CS_TIMEOUT after
- * timeout_ms; the reason when the connection has ended. */
+ * timeout_ms; the reason when the connection has ended; CS_STATE when it is held. */
 enum cs_status cs_conn_wait(struct cs_conn *conn, int timeout_ms, struct cs_err *err) CS_NODISCARD;
 
 const struct cs_conn_stats *cs_conn_stats(const struct cs_conn *conn);

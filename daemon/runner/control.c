@@ -2,24 +2,18 @@
  * happens and may pause, stop or checkpoint. */
 #include "runner/control.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/dirs.h"
 #include "core/wire/wire.h"
+#include "net/listener.h"
 #include "net/unix.h"
 #include "runner/life.h"
 #include "runner/state/records.h"
 #include "runner/state/subscribers.h"
-
-struct cs_control_socket {
-    int fd;
-    char path[CS_PATH_CAP];
-    struct event *accept_event;
-};
 
 static void send_status(struct cs_subscriber *peer, const json_t *request)
 {
@@ -129,19 +123,19 @@ static void greet(struct cs_subscriber *peer)
     cs_subscriber_send(peer, state);
 }
 
-static void on_accept(evutil_socket_t fd, short what, void *user)
+static void on_peer(void *user, int fd)
 {
-    (void)what;
     struct cs_runner *r = user;
-    int peer_fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-    if (peer_fd == -1)
-        return;
     uid_t uid;
-    if (!cs_unix_peer(peer_fd, &uid) || uid != geteuid()) {
-        close(peer_fd);
+    if (fd == -1) {
+        cs_log(r->log, CS_ERROR, "control.accept", CS_KV("error", (const char *)strerror(errno)));
         return;
     }
-    struct cs_subscriber *peer = cs_subscriber_add(r, peer_fd, &calls);
+    if (!cs_unix_peer(fd, &uid) || uid != geteuid()) {
+        close(fd);
+        return;
+    }
+    struct cs_subscriber *peer = cs_subscriber_add(r, fd, &calls);
     if (peer != NULL)
         greet(peer);
 }
@@ -168,26 +162,48 @@ enum cs_status cs_control_open(struct cs_runner *r, struct cs_err *err)
         close(fd);
         return cs_fail(err, CS_EXISTS, "another runner answers on %s", path);
     }
-    CS_TRY(cs_unix_listen(path, &fd, err));
-    struct cs_control_socket *control = calloc(1, sizeof *control);
-    CS_ASSERT(control);
-    control->fd = fd;
-    snprintf(control->path, sizeof control->path, "%s", path);
-    control->accept_event = event_new(r->base, fd, EV_READ | EV_PERSIST, on_accept, r);
-    event_add(control->accept_event, NULL);
-    r->control = control;
-    return CS_OK;
+    return cs_listener_open(r->base, path, on_peer, r, &r->control, err);
+}
+
+/* Where it was; when its directory cannot be made again, where a runner of today would be. */
+static enum cs_status listen_again(struct cs_runner *r, struct cs_err *err)
+{
+    char dir[CS_PATH_CAP], path[CS_PATH_CAP];
+    const char *old = cs_listener_path(r->control);
+    const char *slash = strrchr(old, '/');
+    CS_TRY(cs_path(dir, err, "%.*s", slash ? (int)(slash - old) : 1, slash ? old : "."));
+    if (cs_mkdirs(dir, err) == CS_OK && cs_listener_move(r->control, old, err) == CS_OK)
+        return CS_OK;
+    CS_TRY(cs_dir_runtime(dir, err));
+    CS_TRY(cs_path(path, err, "%s/job-%lld.sock", dir, (long long)r->number));
+    return cs_listener_move(r->control, path, err);
+}
+
+void cs_control_look(struct cs_runner *r)
+{
+    struct cs_err err = {0};
+    if (!r->control)
+        return;
+    cs_listener_tick(r->control);
+    if (cs_listener_is_there(r->control))
+        return;
+    if (listen_again(r, &err) == CS_OK) {
+        r->is_control_lost = false;
+        cs_run_note(r, CS_WARN, "the control socket was removed; it is at %s",
+                    cs_listener_path(r->control));
+        cs_run_write_state(r); /* it says where */
+    } else if (!r->is_control_lost) {
+        r->is_control_lost = true;
+        cs_run_note(r, CS_ERROR, "the control socket was removed and cannot be made again: %s",
+                    err.text);
+    }
 }
 
 void cs_control_close(struct cs_runner *r)
 {
-    struct cs_control_socket *control = r->control;
-    if (!control)
+    if (!r->control)
         return;
-    event_free(control->accept_event);
     cs_subscribers_close(r);
-    close(control->fd);
-    unlink(control->path);
-    free(control);
+    cs_listener_close(r->control);
     r->control = NULL;
 }

@@ -39,6 +39,13 @@ static void on_signal(evutil_socket_t number, short what, void *user)
         cs_life_ask_pause(r); /* repeated: the first one holds */
 }
 
+static void on_look(evutil_socket_t number, short what, void *user)
+{
+    (void)number;
+    (void)what;
+    cs_control_look(user);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *user)
 {
     (void)fd;
@@ -52,6 +59,7 @@ static void on_second(evutil_socket_t fd, short what, void *user)
     (void)what;
     struct cs_runner *r = user;
     cs_journal_sync(r->journal);
+    cs_control_look(r);
     struct cs_err err = {0};
     if (r->go_ns && !r->is_failing && !r->is_stop_now && cs_lost_ranks_look(r, &err) != CS_OK)
         cs_life_fail(r, &err);
@@ -69,17 +77,19 @@ static enum cs_status make_loop(struct cs_runner *r, struct cs_err *err)
     r->second = event_new(r->base, -1, EV_PERSIST, on_second, r);
     r->sigterm = evsignal_new(r->base, SIGTERM, on_signal, r);
     r->sigint = evsignal_new(r->base, SIGINT, on_signal, r);
+    r->sigusr1 = evsignal_new(r->base, SIGUSR1, on_look, r);
     event_add(r->tick, &tick_time);
     event_add(r->second, &second_time);
     event_add(r->sigterm, NULL);
     event_add(r->sigint, NULL);
+    event_add(r->sigusr1, NULL);
     return cs_life_begin(r, err);
 }
 
 static void free_loop(struct cs_runner *r)
 {
     cs_life_end(r);
-    struct event *all[] = {r->tick, r->second, r->sigterm, r->sigint};
+    struct event *all[] = {r->tick, r->second, r->sigterm, r->sigint, r->sigusr1};
     for (size_t i = 0; i < CS_ARRAY_LEN(all); i++)
         if (all[i])
             event_free(all[i]);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/dirs.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/base/say.h"
@@ -114,6 +115,7 @@ int main(int argc, char **argv)
     bool wants_exit;
     int ready = -1;
     cs_process_name("cornstarchd");
+    cs_process_files();
     umask(077);
     if (argc == 2 && strncmp(argv[1], "--list-", 7) == 0)
         return print_table(argv[1]);

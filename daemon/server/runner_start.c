@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/dirs.h"
 #include "core/base/io.h"
 #include "core/base/str.h"
 
@@ -53,18 +54,18 @@ static _Noreturn void become_runner(const struct runner_command *c)
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
     setsid();
-    int null = open("/dev/null", O_RDONLY);
-    int out = open(c->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    const bool has_lock = c->lock_fd == LOCK_FD
+                              ? fcntl(LOCK_FD, F_SETFD, 0) != -1
+                              : c->lock_fd != -1 && dup2(c->lock_fd, LOCK_FD) != -1;
+    close_range(has_lock ? LOCK_FD + 1 : LOCK_FD, ~0U, 0); /* first: now there are free ones */
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int out = open(c->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
     if (null != -1)
         dup2(null, 0);
     if (out != -1) {
         dup2(out, 1);
         dup2(out, 2);
     }
-    const bool has_lock = c->lock_fd == LOCK_FD
-                              ? fcntl(LOCK_FD, F_SETFD, 0) != -1
-                              : c->lock_fd != -1 && dup2(c->lock_fd, LOCK_FD) != -1;
-    close_range(has_lock ? LOCK_FD + 1 : LOCK_FD, ~0U, 0);
     const char *argv[16] = {c->program, "--foreground", "--job",   c->number,
                             "--socket", c->socket,      "--lease", c->lease};
     int n = 8;

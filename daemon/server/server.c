@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/dirs.h"
 #include "core/base/str.h"
 #include "net/unix.h"
 #include "server/caller.h"

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/dirs.h"
 #include "core/base/io.h"
 
 static char root[64];
@@ -161,6 +162,42 @@ static void runtime_directory_must_be_ours_alone(void **state)
     }
 }
 
+/* A session's directory goes at logout, a batch job has none; root may write anywhere, so that what
+ * stands in the way is a file. */
+static void without_a_session_there_is_a_checked_place(void **state)
+{
+    (void)state;
+    char dir[CS_PATH_CAP], why[300];
+    struct cs_err err;
+    static const char *const sessions[] = {"gone", "file"};
+    char place[300], expected[CS_PATH_CAP];
+    snprintf(place, sizeof place, "%s", in_root("later"));
+    snprintf(expected, sizeof expected, "%s/cornstarch-%u", place, (unsigned)geteuid());
+    assert_int_equal(mkdir(place, 0700), 0);
+    setenv("TMPDIR", place, 1);
+    FILE *f = fopen(in_root("file"), "w");
+    assert_non_null(f);
+    fclose(f);
+    for (size_t i = 0; i < CS_ARRAY_LEN(sessions); i++) {
+        setenv("XDG_RUNTIME_DIR", in_root(sessions[i]), 1);
+        assert_int_equal(cs_dir_runtime_why(dir, why, sizeof why, &err), CS_OK);
+        assert_string_equal(dir, expected);
+        assert_int_equal(mode_of(dir), 0700);
+        assert_non_null(strstr(why, sessions[i]));
+        /* the place is checked as well, and both reasons are said */
+        assert_int_equal(chmod(dir, 0755), 0);
+        assert_int_equal(cs_dir_runtime(dir, &err), CS_REFUSED);
+        assert_non_null(strstr(err.text, sessions[i]));
+        assert_non_null(strstr(err.text, "chmod 700"));
+        assert_int_equal(rmdir(dir), 0);
+        assert_int_equal(symlink(in_root("a"), dir), 0);
+        assert_int_equal(cs_dir_runtime(dir, &err), CS_REFUSED);
+        assert_int_equal(unlink(dir), 0);
+    }
+    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("TMPDIR");
+}
+
 static void own_directory_holds_this_program(void **state)
 {
     (void)state;
@@ -224,6 +261,7 @@ int main(void)
         cmocka_unit_test(missing_parents_are_made_private),
         cmocka_unit_test(state_directory_follows_xdg),
         cmocka_unit_test(runtime_directory_must_be_ours_alone),
+        cmocka_unit_test(without_a_session_there_is_a_checked_place),
         cmocka_unit_test(own_directory_holds_this_program),
         cmocka_unit_test(only_regular_files_are_opened),
         cmocka_unit_test(path_that_does_not_fit_is_a_limit),

@@ -229,15 +229,6 @@ static void who_does_not_read_is_not_read(void **state)
     assert_non_null(strstr(p.seen, "room "));
     assert_non_null(strstr(p.seen, "1 "));
     close_pair(&p);
-    /* but orders of somebody who may lose messages are taken */
-    open_pair(&p, (struct cs_conn_options){.low = 1000, .high = MUCH / 2, .reads_when_full = true},
-              true, &calls);
-    fill(&p, MUCH);
-    say(&p, "{\"type\":\"ping\",\"id\":1}\n");
-    turn(&p);
-    assert_true(cs_conn_is_full(p.conn));
-    assert_string_equal(p.seen, "1 ");
-    close_pair(&p);
 }
 
 static void what_a_dying_peer_said_is_heard(void **state)
@@ -336,10 +327,76 @@ static void it_works_without_an_event_loop(void **state)
     close_pair(&p);
 }
 
+/* All that waits is taken by the flush: nothing is left that the socket could tell of later. */
+static void a_flush_that_makes_room_is_noticed(void **state)
+{
+    struct pair p;
+    (void)state;
+    open_pair(&p, (struct cs_conn_options){.low = 1000, .high = 2000}, true, &with_room);
+    fill(&p, 3000);
+    assert_true(cs_conn_is_full(p.conn));
+    assert_int_equal(cs_conn_flush(p.conn, NULL), CS_OK);
+    assert_int_equal(cs_conn_queued(p.conn), 0);
+    assert_false(cs_conn_is_full(p.conn));
+    say(&p, "{\"type\":\"ping\",\"id\":1}\n");
+    turn(&p);
+    turn(&p);
+    assert_non_null(strstr(p.seen, "room "));
+    assert_non_null(strstr(p.seen, "1 "));
+    close_pair(&p);
+}
+
+static void nothing_follows_the_last_line(void **state)
+{
+    struct pair p;
+    char text[400] = "";
+    (void)state;
+    open_pair(&p, (struct cs_conn_options){0}, true, &calls);
+    cs_conn_send_line(p.conn, "last\n", 5);
+    cs_conn_finish(p.conn);
+    cs_conn_send_line(p.conn, "event\n", 6);
+    turn(&p);
+    turn(&p);
+    assert_int_equal(p.closed, CS_OK);
+    assert_int_equal(recv(p.peer, text, sizeof text - 1, MSG_DONTWAIT), 5);
+    assert_string_equal(text, "last\n");
+    close_pair(&p);
+}
+
+/* Who waits in a loop must not be called back for nothing. */
+static void a_wait_that_can_bring_nothing_ends(void **state)
+{
+    struct pair p;
+    (void)state;
+    open_pair(&p, (struct cs_conn_options){0}, false, &calls);
+    cs_conn_hold(p.conn, true);
+    assert_int_equal(cs_conn_wait(p.conn, 1000, NULL), CS_STATE);
+    close_pair(&p);
+    open_pair(&p, (struct cs_conn_options){0}, false, &calls);
+    cs_conn_finish(p.conn);
+    close(p.peer);
+    p.peer = -1;
+    assert_int_equal(cs_conn_wait(p.conn, 1000, NULL), CS_STATE);
+    close_pair(&p);
+    open_pair(&p, (struct cs_conn_options){.low = 1000, .high = MUCH / 2}, false, &calls);
+    fill(&p, MUCH);
+    assert_true(cs_conn_is_full(p.conn));
+    close(p.peer);
+    p.peer = -1;
+    enum cs_status status = CS_OK;
+    for (int i = 0; i < 4 && status == CS_OK; i++)
+        status = cs_conn_wait(p.conn, 1000, NULL);
+    assert_int_equal(status, CS_PEER_GONE);
+    close_pair(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_come_whole_however_they_are_cut),
+        cmocka_unit_test(a_flush_that_makes_room_is_noticed),
+        cmocka_unit_test(nothing_follows_the_last_line),
+        cmocka_unit_test(a_wait_that_can_bring_nothing_ends),
         cmocka_unit_test(a_bad_line_takes_no_other_with_it),
         cmocka_unit_test(an_endless_line_ends_the_connection),
         cmocka_unit_test(a_peer_that_closes_in_a_line_is_told_so),

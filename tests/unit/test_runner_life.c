@@ -618,6 +618,60 @@ static void a_killed_runner_leaves_no_process(void **state)
     assert_int_equal(run(job), CS_OK);
 }
 
+/* As a clean-up of /run does at the end of a session: the socket's file, then all of its directory. */
+static void a_removed_control_socket_comes_back(void **state)
+{
+    struct job *job = *state;
+    char command[400];
+    write_job(job, 100000, 0, "");
+    setenv("FAKE_STEP_MS", "10", 1);
+    pid_t pid = start(job);
+    close(dial(job));
+    snprintf(command, sizeof command, "rm %s/cornstarch/job-7.sock", job->dir);
+    assert_int_equal(system(command), 0);
+    kill(pid, SIGUSR1); /* look now; it looks by itself as well */
+    close(dial(job));
+    snprintf(command, sizeof command, "rm -r %s/cornstarch", job->dir);
+    assert_int_equal(system(command), 0);
+    int fd = dial(job);
+    say(fd, "{\"type\":\"runner.stop\",\"now\":true}\n");
+    assert_int_equal(wait_end(pid), CS_OK);
+    close(fd);
+    json_t *notes = journal_of(job, "runner.note", NULL), *ended = state_of(job);
+    int told = 0;
+    for (size_t i = 0; i < json_array_size(notes); i++)
+        told += strstr(cs_msg_str(json_array_get(notes, i), "text", ""), "was removed") != NULL;
+    assert_int_equal(told, 2);
+    assert_non_null(strstr(cs_msg_str(ended, "socket", ""), "/cornstarch/job-7.sock"));
+    json_decref(notes);
+    json_decref(ended);
+}
+
+/* Answers are no events: they are never dropped, so no more is asked than is taken. */
+static void who_asks_without_reading_is_not_answered_without_end(void **state)
+{
+    static const char ping[] = "{\"type\":\"runner.status\",\"id\":5}\n";
+    struct job *job = *state;
+    write_job(job, 100000, 0, "");
+    setenv("FAKE_STEP_MS", "10", 1);
+    pid_t pid = start(job);
+    int fd = dial(job), other = dial(job);
+    size_t asked = 0, idle = 0;
+    const size_t most = (size_t)200 << 20;
+    while (asked < most && idle < 100) {
+        ssize_t n = send(fd, ping, sizeof ping - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        asked += n > 0 ? (size_t)n : 0;
+        idle = n > 0 ? 0 : idle + 1;
+        if (n <= 0)
+            usleep(10000);
+    }
+    assert_true(asked < most); /* it stops reading */
+    say(other, "{\"type\":\"runner.stop\",\"now\":true}\n");
+    assert_int_equal(wait_end(pid), CS_OK);
+    close(fd);
+    close(other);
+}
+
 static void a_peer_that_does_not_read_gets_a_gap_marker(void **state)
 {
     struct job *job = *state;
@@ -669,6 +723,8 @@ int main(int argc, char **argv)
         LIFE(stop_now_ends_without_a_checkpoint),
         LIFE(sigterm_pauses_also_when_repeated),
         LIFE(a_killed_runner_leaves_no_process),
+        LIFE(a_removed_control_socket_comes_back),
+        LIFE(who_asks_without_reading_is_not_answered_without_end),
         LIFE(a_peer_that_does_not_read_gets_a_gap_marker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,8 @@
-/* Reads and writes whole files, makes directories, finds the paths of a user. */
+/* Reads and writes whole files, makes directories. */
 #include "core/base/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,71 +211,4 @@ enum cs_status cs_mkdirs(const char *path, struct cs_err *err)
             *at = '/';
         }
     return make_one(part, err);
-}
-
-/* the variable's value when it is an absolute path, as the XDG rules want; else NULL */
-static const char *absolute_env(const char *name)
-{
-    const char *value = getenv(name);
-    return value && value[0] == '/' ? value : NULL;
-}
-
-enum cs_status cs_dir_state(char out[CS_PATH_CAP], struct cs_err *err)
-{
-    const char *base = absolute_env("XDG_STATE_HOME");
-    if (base)
-        return cs_path(out, err, "%s/cornstarch", base);
-    const char *home = absolute_env("HOME");
-    if (!home) {
-        const struct passwd *pw = getpwuid(geteuid());
-        home = pw ? pw->pw_dir : NULL;
-    }
-    if (!home)
-        return cs_fail(err, CS_NOT_FOUND, "no home directory: set HOME or XDG_STATE_HOME");
-    return cs_path(out, err, "%s/.local/state/cornstarch", home);
-}
-
-static enum cs_status check_private(const char *path, struct cs_err *err)
-{
-    struct stat sb;
-    if (lstat(path, &sb) == -1)
-        return cs_fail_errno(err, "looking at %s", path);
-    if (!S_ISDIR(sb.st_mode))
-        return cs_fail(err, CS_REFUSED, "%s is not a directory", path);
-    if (sb.st_uid != geteuid())
-        return cs_fail(err, CS_REFUSED, "%s belongs to user %u, not to us; set XDG_RUNTIME_DIR",
-                       path, (unsigned)sb.st_uid);
-    if (sb.st_mode & 077)
-        return cs_fail(err, CS_REFUSED, "%s is open to other users (mode %03o); chmod 700 it", path,
-                       (unsigned)(sb.st_mode & 0777));
-    return CS_OK;
-}
-
-enum cs_status cs_dir_runtime(char out[CS_PATH_CAP], struct cs_err *err)
-{
-    const char *base = absolute_env("XDG_RUNTIME_DIR");
-    if (base) {
-        CS_TRY(cs_path(out, err, "%s/cornstarch", base));
-    } else {
-        base = absolute_env("TMPDIR");
-        CS_TRY(cs_path(out, err, "%s/cornstarch-%u", base ? base : "/tmp", (unsigned)geteuid()));
-    }
-    if (mkdir(out, 0700) == -1 && errno != EEXIST)
-        return cs_fail_errno(err, "creating directory %s", out);
-    return check_private(out, err);
-}
-
-enum cs_status cs_dir_self(char out[CS_PATH_CAP], struct cs_err *err)
-{
-    char self[CS_PATH_CAP];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (n == -1)
-        return cs_fail_errno(err, "finding this program's own path");
-    self[n] = '\0';
-    strcpy(out, self);
-    char *slash = strrchr(out, '/');
-    if (!slash)
-        return cs_fail(err, CS_INTERNAL, "own path %s is not absolute", out);
-    slash[slash == out ? 1 : 0] = '\0';
-    return CS_OK;
 }

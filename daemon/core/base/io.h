@@ -1,4 +1,4 @@
-/* Files and directories: whole writes, bounded reads, atomic replacement, the user's directories.
+/* Files and directories: whole writes, bounded reads, atomic replacement.
  *
  * All calls retry on EINTR. Paths are limited to CS_PATH_CAP bytes; a longer one is CS_LIMIT. New
  * directories are 0700, new files 0600 unless a mode is given. (core does no file work of its own;
@@ -35,13 +35,5 @@ CS_NODISCARD enum cs_status cs_write_file_atomic(const char *path, const void *b
 CS_NODISCARD enum cs_status cs_fsync_dir(const char *path, struct cs_err *err);
 /* the directory and its missing parents, mode 0700; an existing directory is fine */
 CS_NODISCARD enum cs_status cs_mkdirs(const char *path, struct cs_err *err);
-
-/* $XDG_STATE_HOME/cornstarch, else ~/.local/state/cornstarch. Not created. */
-CS_NODISCARD enum cs_status cs_dir_state(char out[CS_PATH_CAP], struct cs_err *err);
-/* $XDG_RUNTIME_DIR/cornstarch, else $TMPDIR (or /tmp) "/cornstarch-UID". Created 0700; CS_REFUSED
- * when it is a link, not ours or open to others. */
-CS_NODISCARD enum cs_status cs_dir_runtime(char out[CS_PATH_CAP], struct cs_err *err);
-/* directory of the running executable */
-CS_NODISCARD enum cs_status cs_dir_self(char out[CS_PATH_CAP], struct cs_err *err);
 
 #endif

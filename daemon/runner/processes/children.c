@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/process.h"
 #include "core/wire/wire.h"
 #include "runner/processes/lost_ranks.h"
 #include "runner/processes/memory.h"
@@ -18,7 +19,11 @@
 #include "runner/processes/spawn.h"
 #include "runner/state/records.h"
 
-enum { FIRST_FD = 3 };
+enum {
+    FIRST_FD = 3,
+    FILES_PER_CHILD = 6, /* control socket, output, ring, process, log and what it takes to start */
+    OWN_FILES = 48       /* journal, trace, checkpoints, sockets of who listens */
+};
 
 static void on_message(void *user, const json_t *msg)
 {
@@ -138,8 +143,24 @@ void cs_child_send(struct cs_child *child, json_t *msg)
     json_decref(msg);
 }
 
+/* Every pair of ranks has a socket with two ends; said before any process is started. */
+static enum cs_status check_files(int n, struct cs_err *err)
+{
+    const int64_t needed = (int64_t)n * (n - 1) + (int64_t)FILES_PER_CHILD * (n + 1) + OWN_FILES;
+    const int64_t limit = cs_process_files();
+    if (needed <= limit)
+        return CS_OK;
+    return cs_fail(
+        err, CS_LIMIT,
+        "%d ranks need about %lld open files and this process may have %lld: raise "
+        "the hard limit (ulimit -Hn) of the shell that starts cornstarchd, or plan fewer "
+        "ranks",
+        n, (long long)needed, (long long)limit);
+}
+
 enum cs_status cs_children_start(struct cs_runner *r, struct cs_err *err)
 {
+    CS_TRY(check_files(r->generation.n_ranks, err));
     int n = r->generation.n_ranks, ring_fds[CS_TRACE_MAX_RANKS], fds[CS_TRACE_MAX_RANKS + 2];
     int *mesh = malloc((size_t)(n * n) * sizeof *mesh);
     CS_ASSERT(mesh);

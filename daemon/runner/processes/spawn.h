@@ -15,8 +15,9 @@ struct cs_spawn {
 };
 
 /* *pidfd: readable when the child has ended. The child gets SIGKILL when the calling thread ends;
- * its environment is ours with the thread counts and the locale set as numerics need them. A child
- * whose program cannot be executed ends with code 127 and says why on its output. */
+ * its environment is ours with the thread counts and the locale set as numerics need them. Returns
+ * once the program runs; what stops it before that (no descriptors, no such program) is the error,
+ * and stands on its output as well. */
 enum cs_status cs_spawn(const struct cs_spawn *spawn, pid_t *pid, int *pidfd,
                         struct cs_err *err) CS_NODISCARD;
 

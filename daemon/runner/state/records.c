@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
+#include "net/listener.h"
 #include "runner/state/subscribers.h"
 
 static void log_line(struct cs_runner *r, enum cs_log_level level, const char *text)
@@ -91,12 +92,21 @@ static void write_state_file(struct cs_runner *r, const json_t *msg)
     json_t *doc = json_copy((json_t *)(uintptr_t)msg);
     json_object_del(doc, "type");
     json_object_set_new(doc, "schema", json_string("cornstarch.state/1"));
+    if (r->control)
+        cs_msg_set_str(doc, "socket", cs_listener_path(r->control));
     snprintf(path, sizeof path, "%s/state.json", r->job.dir);
     cs_json_pretty(doc, &text);
     if (cs_write_file_atomic(path, text.data, text.len, 0600, &err) != CS_OK)
         cs_log(r->log, CS_ERROR, "state.write", CS_KV("text", err.text));
     cs_buf_free(&text);
     json_decref(doc);
+}
+
+void cs_run_write_state(struct cs_runner *r)
+{
+    json_t *msg = cs_run_state_msg(r);
+    write_state_file(r, msg);
+    json_decref(msg);
 }
 
 void cs_run_emit_state(struct cs_runner *r)

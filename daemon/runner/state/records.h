@@ -10,5 +10,6 @@ void cs_run_note(struct cs_runner *r, enum cs_log_level level, const char *fmt, 
 void cs_run_set_state(struct cs_runner *r, enum cs_job_state state, const char *reason);
 json_t *cs_run_state_msg(const struct cs_runner *r); /* the caller's reference */
 void cs_run_emit_state(struct cs_runner *r);
+void cs_run_write_state(struct cs_runner *r); /* the state file alone */
 
 #endif

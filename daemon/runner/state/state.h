@@ -21,7 +21,7 @@
 struct cs_runner;
 struct cs_child;
 struct cs_energy;
-struct cs_control_socket;
+struct cs_listener;
 struct cs_subscriber;
 
 /* What processes and their watch tell the job's life. */
@@ -90,7 +90,7 @@ struct cs_runner {
     int64_t number; /* of the job, 0 unknown */
     struct cs_log *log;
     struct event_base *base;
-    struct event *tick, *second, *sigterm, *sigint, *decide, *kill_timer;
+    struct event *tick, *second, *sigterm, *sigint, *sigusr1, *decide, *kill_timer;
     enum cs_job_state state;
     struct cs_err failure; /* why the state is FAILED */
     json_t *culprit;
@@ -126,7 +126,8 @@ struct cs_runner {
     bool is_journal_failed, is_trace_failed, is_norm_told;
     struct cs_err save_failure; /* the last one */
     int n_signals;
-    struct cs_control_socket *control; /* NULL: none */
+    struct cs_listener *control; /* NULL: none */
+    bool is_control_lost;        /* its file is gone and cannot be made; told once */
     struct cs_subscriber *subscribers;
     struct cs_energy *energy; /* NULL: not on GPUs, or not begun */
 };

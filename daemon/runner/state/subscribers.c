@@ -22,11 +22,8 @@ struct cs_subscriber *cs_subscriber_add(struct cs_runner *r, int fd,
     struct cs_subscriber *out = calloc(1, sizeof *out);
     CS_ASSERT(out != NULL);
     out->runner = r;
-    const struct cs_conn_options options = {.base = r->base,
-                                            .checks_schema = true,
-                                            .reads_when_full = true,
-                                            .low = QUEUE_LOW_BYTES,
-                                            .high = QUEUE_MAX_BYTES};
+    const struct cs_conn_options options = {
+        .base = r->base, .checks_schema = true, .low = QUEUE_LOW_BYTES, .high = QUEUE_MAX_BYTES};
     out->conn = cs_conn_new(fd, &options, calls, out);
     out->next = r->subscribers;
     r->subscribers = out;
