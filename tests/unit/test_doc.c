@@ -133,8 +133,11 @@ static void a_known_key_of_a_wrong_type_is_an_error_with_its_place_and_value(voi
            "config.json: hidden_size is -1; it must be a whole number from 1 to 64");
     expect("{\"tie\": 1}", CS_FINDING_WRONG, "tie",
            "config.json: tie is 1; it must be true or false");
-    expect("{\"act\": \"swish2\"}", CS_FINDING_WRONG, "act",
-           "config.json: act is \"swish2\"; it must be a string of these: gelu|silu");
+    expect("{\"act\": \"silo\"}", CS_FINDING_REFUSED, "act",
+           "config.json: act \"silo\" is not supported (did you mean \"silu\"?); these are: "
+           "gelu|silu");
+    expect("{\"act\": [\"silu\"]}", CS_FINDING_WRONG, "act",
+           "config.json: act is [\"silu\"]; it must be a string");
     expect("{\"turns\": [{\"factor\": 0}]}", CS_FINDING_WRONG, "turns[0].factor",
            "config.json: turns[0].factor is 0; it must be a number above 0 up to 1000000");
     expect("{\"dropout\": false}", CS_FINDING_WRONG, "dropout",

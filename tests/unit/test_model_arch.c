@@ -250,6 +250,122 @@ static double llama3_reference(int i, double theta, int dim, double factor, doub
     return two_pi / wavelength * (keep + (1 - keep) / factor);
 }
 
+/* What LlamaRotaryEmbedding of transformers 5.17 makes of every pair of spellings: inv_freq[1] of a
+ * head of 16, a model of 128 positions. */
+static void of_two_spellings_of_rope_that_of_transformers_holds(void **state)
+{
+    static const struct {
+        const char *keys;
+        double freq;
+        int shadowed, unread;
+    } rows[] = {
+
+#define LINEAR "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 4.0}"
+#define NEW    "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500.0}"
+#define LLAMA3                                                                                     \
+    "\"rope_type\": \"llama3\", \"factor\": 4.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": " \
+    "4.0"
+        {LINEAR,                                                                                           0.079057, 0, 0},
+        {NEW ", " LINEAR,                                                                                  0.079057, 1, 0},
+        {NEW ", " LINEAR ", \"rope_theta\": 7777.0",                                                       0.081581, 1, 0},
+        {"\"rope_scaling\": {}, \"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2.0, "
+         "\"rope_theta\": 500.0}",                                                                0.229932, 0, 0},
+        {"\"rope_scaling\": null, \"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": "
+         "2.0, \"rope_theta\": 500.0}",                                                           0.229932, 0, 0},
+        {NEW ", \"rope_theta\": 7777.0",                                                                   0.459863, 1, 0},
+        {"\"rope_parameters\": {\"rope_type\": \"default\"}, \"rope_theta\": 7777.0",                      0.326324, 0,
+         0                                                                                                               },
+        {"\"rope_scaling\": {\"type\": \"linear\", \"rope_type\": \"default\", \"factor\": 4.0}",
+         0.316228,                                                                                                   1, 1},
+        {"\"rope_scaling\": {\"factor\": 4.0}",                                                            0.316228, 0, 1},
+        {"\"rope_scaling\": {" LLAMA3 "}",                                                                 0.316228, 0, 0},
+        {"\"rope_scaling\": {" LLAMA3 "}, \"original_max_position_embeddings\": 32",                       0.127324, 0,
+         0                                                                                                               },
+        {"\"rope_scaling\": {" LLAMA3
+         ", \"original_max_position_embeddings\": 64}, \"original_max_position_embeddings\": 32", 0.127324, 1, 0},
+#undef LINEAR
+#undef NEW
+#undef LLAMA3
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_findings findings = {.arena = arena};
+        struct cs_arch arch;
+        struct cs_err err = {.text = ""};
+        float freq[8];
+        json_t *config = json_loads(
+            cs_arena_printf(arena,
+                            "{\"model_type\": \"llama\", \"hidden_size\": 64, "
+                            "\"num_attention_heads\": 4, \"max_position_embeddings\": 128, %s}",
+                            rows[i].keys),
+            0, NULL);
+        assert_non_null(config);
+        if (cs_arch_read(&(struct cs_config_source){"config.json", "", config, &findings}, arena,
+                         &arch, &err) != CS_OK)
+            fail_msg("%s: %s", rows[i].keys, err.text);
+        cs_rope_inv_freq(&arch.attention->rope, freq);
+        if (fabs((double)freq[1] - rows[i].freq) > 1e-6 ||
+            cs_findings_count(&findings, CS_FINDING_SHADOWED) != rows[i].shadowed ||
+            cs_findings_count(&findings, CS_FINDING_UNKNOWN) != rows[i].unread)
+            fail_msg("%s: inv_freq[1] %g, %d shadowed, %d unread", rows[i].keys, (double)freq[1],
+                     cs_findings_count(&findings, CS_FINDING_SHADOWED),
+                     cs_findings_count(&findings, CS_FINDING_UNKNOWN));
+        json_decref(config);
+        cs_arena_free(arena);
+    }
+}
+
+/* Whatever nothing gave is said, with the value that is taken and where it is from. */
+static void defaults_that_are_taken_are_said(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_findings findings = {.arena = arena};
+    struct cs_arch arch;
+    struct cs_err err;
+    bool is_said = false;
+    (void)state;
+    json_t *config = load_config("llama");
+    json_object_del(config, "rms_norm_eps");
+    assert_int_equal(cs_arch_read(&(struct cs_config_source){"config.json", "", config, &findings},
+                                  arena, &arch, &err),
+                     CS_OK);
+    for (int i = 0; i < findings.n; i++) {
+        assert_int_equal(findings.items[i].kind, CS_FINDING_DEFAULT);
+        is_said |=
+            strcmp(findings.items[i].text,
+                   "config.json: rms_norm_eps is not given: 1e-06, the default of llama") == 0;
+    }
+    assert_true(is_said);
+    json_decref(config);
+    cs_arena_free(arena);
+}
+
+/* Every configuration that transformers wrote is known to the last key. */
+static void goldens_hold_no_key_that_nothing_reads(void **state)
+{
+    static const char *const names[] = {"siglip", "llama",        "llama3-tied",
+                                        "qwen2",  "qwen2-window", "qwen3"};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_findings findings = {.arena = arena};
+        struct cs_arch arch;
+        struct cs_err err;
+        json_t *config = load_config(names[i]);
+        assert_int_equal(
+            cs_arch_read(&(struct cs_config_source){"config.json", "", config, &findings}, arena,
+                         &arch, &err),
+            CS_OK);
+        for (int f = 0; f < findings.n; f++)
+            if (findings.items[f].kind != CS_FINDING_DEFAULT)
+                fail_msg("%s: %s", names[i], findings.items[f].text);
+        json_decref(config);
+        cs_arena_free(arena);
+    }
+}
+
 static void llama3_frequencies_equal_the_definition(void **state)
 {
     struct cs_arena *arena = cs_arena_new(0);
@@ -360,61 +476,72 @@ static void bad_configs_are_refused_by_name(void **state)
         enum cs_status status;
         const char *message;
     } rows[] = {
-        {"[]",                                                                                 CS_INVALID,     "the config is not a JSON object"                                 },
-        {"{}",                                                                                 CS_INVALID,     "model_type is missing"                                           },
-        {"{\"model_type\": \"lama\"}",                                                         CS_UNSUPPORTED,
+        {"[]",                                                                                   CS_INVALID,     "the config is not a JSON object"                                      },
+        {"{}",                                                                                   CS_INVALID,     "model_type is missing"                                                },
+        {"{\"model_type\": \"lama\"}",                                                           CS_UNSUPPORTED,
          "model_type \"lama\" is not supported (did you mean \"llama\"?); these are: "
-         "siglip_vision_model, siglip, llama, qwen2, qwen3"                                                                                                                      },
-        {"{\"model_type\": \"gpt_bigcode\"}",                                                  CS_UNSUPPORTED,
-         "model_type \"gpt_bigcode\" is not supported; these are"                                                                                                                },
-        {"{\"model_type\": \"llama\", \"hidden_size\": \"x\"}",                                CS_INVALID,
-         "hidden_size is not a whole number from 1 to"                                                                                                                           },
-        {"{\"model_type\": \"llama\", \"hidden_size\": 0}",                                    CS_INVALID,     "hidden_size is not"                                              },
-        {"{\"model_type\": \"llama\", \"hidden_size\": 100}",                                  CS_INVALID,
-         "hidden_size 100 does not divide by num_attention_heads 32"                                                                                                             },
-        {"{\"model_type\": \"llama\", \"num_key_value_heads\": 5}",                            CS_INVALID,
-         "num_attention_heads 32 is not a multiple of num_key_value_heads 5"                                                                                                     },
-        {"{\"model_type\": \"llama\", \"head_dim\": 15}",                                      CS_INVALID,     "head_dim 15 is odd"                                              },
-        {"{\"model_type\": \"llama\", \"rms_norm_eps\": -1}",                                  CS_INVALID,
-         "rms_norm_eps is not a number from 0 to 1"                                                                                                                              },
-        {"{\"model_type\": \"llama\", \"tie_word_embeddings\": 1}",                            CS_INVALID,
-         "tie_word_embeddings is neither true nor false"                                                                                                                         },
-        {"{\"model_type\": \"llama\", \"hidden_act\": \"silo\"}",                              CS_UNSUPPORTED,
-         "hidden_act \"silo\" is not supported (did you mean \"silu\"?)"                                                                                                         },
-        {"{\"model_type\": \"llama\", \"mlp_bias\": true}",                                    CS_UNSUPPORTED, "mlp_bias: "                                                      },
-        {"{\"model_type\": \"llama\", \"attention_dropout\": 0.1}",                            CS_UNSUPPORTED,
-         "attention_dropout: "                                                                                                                                                   },
-        {"{\"model_type\": \"llama\", \"quantization_config\": {}}",                           CS_UNSUPPORTED,
-         "quantization_config"                                                                                                                                                   },
-        {"{\"model_type\": \"qwen2\", \"use_sliding_window\": 1}",                             CS_INVALID,
-         "use_sliding_window is neither true nor false"                                                                                                                          },
+         "siglip_vision_model, siglip, llama, qwen2, qwen3"                                                                                                                             },
+        {"{\"model_type\": \"gpt_bigcode\"}",                                                    CS_UNSUPPORTED,
+         "model_type \"gpt_bigcode\" is not supported; these are"                                                                                                                       },
+        {"{\"model_type\": \"llama\", \"hidden_size\": \"x\"}",                                  CS_INVALID,
+         "config.json: hidden_size is \"x\"; it must be a whole number from 1 to"                                                                                                       },
+        {"{\"model_type\": \"llama\", \"hidden_size\": 0}",                                      CS_INVALID,
+         "hidden_size is 0; it must be"                                                                                                                                                 },
+        {"{\"model_type\": \"llama\", \"hidden_size\": 100}",                                    CS_INVALID,
+         "hidden_size 100 does not divide by num_attention_heads 32"                                                                                                                    },
+        {"{\"model_type\": \"llama\", \"num_key_value_heads\": 5}",                              CS_INVALID,
+         "num_attention_heads 32 is not a multiple of num_key_value_heads 5"                                                                                                            },
+        {"{\"model_type\": \"llama\", \"head_dim\": 15}",                                        CS_INVALID,     "head_dim 15 is odd"                                                   },
+        {"{\"model_type\": \"llama\", \"rms_norm_eps\": -1}",                                    CS_INVALID,
+         "rms_norm_eps is -1; it must be a number above 0 up to 1"                                                                                                                      },
+        {"{\"model_type\": \"llama\", \"tie_word_embeddings\": 1}",                              CS_INVALID,
+         "tie_word_embeddings is 1; it must be true or false"                                                                                                                           },
+        {"{\"model_type\": \"llama\", \"hidden_act\": \"silo\"}",                                CS_UNSUPPORTED,
+         "hidden_act \"silo\" is not supported (did you mean \"silu\"?)"                                                                                                                },
+        {"{\"model_type\": \"llama\", \"mlp_bias\": true}",                                      CS_UNSUPPORTED, "mlp_bias is true: "                                                   },
+        {"{\"model_type\": \"llama\", \"attention_dropout\": 0.1}",                              CS_UNSUPPORTED,
+         "attention_dropout is 0.1: "                                                                                                                                                   },
+        {"{\"model_type\": \"llama\", \"quantization_config\": {}}",                             CS_UNSUPPORTED,
+         "quantization_config"                                                                                                                                                          },
+        {"{\"model_type\": \"qwen2\", \"use_sliding_window\": 1}",                               CS_INVALID,
+         "use_sliding_window is 1; it must be true or false"                                                                                                                            },
         {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true, \"sliding_window\": -1}",
-         CS_INVALID,                                                                                           "sliding_window is not a whole number from 0 to 2^30"             },
-        {"{\"model_type\": \"qwen2\", \"layer_types\": [\"full_attention\"]}",                 CS_INVALID,
-         "layer_types does not list num_hidden_layers = 32 types"                                                                                                                },
+         CS_INVALID,                                                                                             "sliding_window is -1; it must be a whole number from 0 to"            },
+        {"{\"model_type\": \"qwen2\", \"layer_types\": [\"full_attention\"]}",                   CS_INVALID,
+         "layer_types does not list num_hidden_layers = 32 types"                                                                                                                       },
         {"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 1, \"layer_types\": "
-         "[\"chunked_attention\"]}",                                                  CS_UNSUPPORTED,
+         "[\"chunked_attention\"]}",                                                    CS_UNSUPPORTED,
          "layer_types[0] \"chunked_attention\" is not supported; full_attention and "
-         "sliding_attention are"                                                                                                                                                 },
+         "sliding_attention are"                                                                                                                                                        },
         {"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 1, \"layer_types\": "
-         "[\"sliding_attention\"]}",                                                  CS_INVALID,     "layer_types[0] is sliding_attention, but there is no window"     },
+         "[\"sliding_attention\"]}",                                                    CS_INVALID,     "layer_types[0] is sliding_attention, but there is no window"          },
         {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}}",
-         CS_UNSUPPORTED,                                                                                       "rope_scaling.rope_type \"yarn\" is not supported"                },
-        {"{\"model_type\": \"llama\", \"rope_parameters\": {\"rope_type\": \"llama3\", "
-         "\"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4}}",          CS_INVALID,     "rope_parameters.original_max_position_embeddings is missing"     },
-        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\"}}",              CS_INVALID,
-         "rope_scaling.factor is missing"                                                                                                                                        },
-        {"{\"model_type\": \"llama\", \"rope_scaling\": 4}",                                   CS_INVALID,
-         "rope_scaling is neither an object nor null"                                                                                                                            },
-        {"{\"model_type\": \"llama\", \"rope_theta\": 0}",                                     CS_INVALID,
-         "config.rope_theta is not a positive number"                                                                                                                            },
+         CS_UNSUPPORTED,                                                                                         "rope_scaling.type \"yarn\" is not supported"                          },
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}}",
+         CS_INVALID,                                                                                             "rope_scaling.factor is 0; it must be a number above 0"                },
+        {"{\"model_type\": \"llama\", \"rms_norm_eps\": 0}",                                     CS_INVALID,
+         "rms_norm_eps is 0; it must be a number above 0"                                                                                                                               },
+        {"{\"model_type\": \"llama\", \"num_attention_heads\": -4}",                             CS_INVALID,
+         "num_attention_heads is -4; it must be"                                                                                                                                        },
+        {"{\"model_type\": \"llama\", \"rope_parameters\": {\"rope_type\": \"default\"}, "
+         "\"rope_scaling\": {\"rope_type\": \"yarn\"}}",                                CS_UNSUPPORTED, "rope_scaling.rope_type \"yarn\" is not supported"                     },
+        {"{\"model_type\": \"llama\", \"partial_rotary_factor\": 0.5}",                          CS_UNSUPPORTED,
+         "partial_rotary_factor is 0.5: "                                                                                                                                               },
+        {"{\"model_type\": \"siglip\", \"vision_config\": {\"num_hidden_layers\": \"3\"}}",
+         CS_INVALID,                                                                                             "config.json: vision_config.num_hidden_layers is \"3\"; it must be"    },
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\"}}",                CS_INVALID,
+         "rope_scaling.factor is missing"                                                                                                                                               },
+        {"{\"model_type\": \"llama\", \"rope_scaling\": 4}",                                     CS_INVALID,
+         "rope_scaling is 4; it must be an object"                                                                                                                                      },
+        {"{\"model_type\": \"llama\", \"rope_theta\": 0}",                                       CS_INVALID,
+         "config.json: rope_theta is 0; it must be a number above 0"                                                                                                                    },
         {"{\"model_type\": \"llama\", \"rope_parameters\": {\"full_attention\": {}}}",
-         CS_UNSUPPORTED,                                                                                       "rope_parameters.full_attention: one rope per kind of layer"      },
-        {"{\"model_type\": \"siglip\"}",                                                       CS_INVALID,     "has no vision_config object"                                     },
+         CS_UNSUPPORTED,                                                                                         "rope_parameters.full_attention is {}: one rope for each kind of layer"},
+        {"{\"model_type\": \"siglip\"}",                                                         CS_INVALID,     "has no vision_config object"                                          },
         {"{\"model_type\": \"siglip\", \"vision_config\": {\"model_type\": \"clip\"}}",
-         CS_UNSUPPORTED,                                                                                       "vision_config.model_type \"clip\" is not \"siglip_vision_model\""},
-        {"{\"model_type\": \"siglip_vision_model\", \"patch_size\": 300}",                     CS_INVALID,
-         "patch_size 300 is larger than image_size 224"                                                                                                                          },
+         CS_UNSUPPORTED,                                                                                         "vision_config.model_type \"clip\" is not \"siglip_vision_model\""     },
+        {"{\"model_type\": \"siglip_vision_model\", \"patch_size\": 300}",                       CS_INVALID,
+         "patch_size 300 is larger than image_size 224"                                                                                                                                 },
     };
 
     (void)state;
@@ -493,6 +620,9 @@ int main(void)
         cmocka_unit_test(golden_options_are_read),
         cmocka_unit_test(absent_keys_mean_the_class_defaults),
         cmocka_unit_test(old_and_new_spelling_are_equal),
+        cmocka_unit_test(of_two_spellings_of_rope_that_of_transformers_holds),
+        cmocka_unit_test(defaults_that_are_taken_are_said),
+        cmocka_unit_test(goldens_hold_no_key_that_nothing_reads),
         cmocka_unit_test(llama3_frequencies_equal_the_definition),
         cmocka_unit_test(linear_and_default_frequencies_equal_the_definition),
         cmocka_unit_test(blocks_have_the_attention_that_transformers_gives_them),

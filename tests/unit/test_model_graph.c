@@ -424,8 +424,9 @@ static void configs_must_fit_their_modules(void **state)
                   "an encoder");
     refuse_config(2, cs_test_siglip_config(2, 48), CS_INVALID,
                   "model.modules[2].config (llm): family siglip");
-    refuse_config(2, json_pack("{s:s}", "model_type", "mamba"), CS_UNSUPPORTED,
-                  "model.modules[2].config (llm): model_type \"mamba\" is not supported");
+    refuse_config(
+        2, json_pack("{s:s}", "model_type", "mamba"), CS_UNSUPPORTED,
+        "model.modules[2].config (llm): config.json: model_type \"mamba\" is not supported");
     refuse_config(1, json_pack("{s:i}", "in_width", 64), CS_INVALID,
                   "model.modules[1].config.in_width is 64, but the encoder has width 48");
     refuse_config(1, json_pack("{s:i}", "out_width", 64), CS_INVALID,

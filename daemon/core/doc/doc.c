@@ -4,73 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/near.h"
-
-const struct cs_doc_key *cs_doc_row(const struct cs_doc_table *table, int i)
-{
-    return (const struct cs_doc_key *)(const void *)((const char *)table->rows +
-                                                     (size_t)i * table->stride);
-}
-
-const struct cs_doc_key *cs_doc_find(const struct cs_doc_table *table, const char *name)
-{
-    const struct cs_doc_key *any = NULL;
-    for (; table != NULL; table = table->more)
-        for (int i = 0; i < table->n; i++) {
-            const struct cs_doc_key *key = cs_doc_row(table, i);
-            if (cs_doc_is_word(key->names, name))
-                return key;
-            if (any == NULL && strcmp(key->names, "*") == 0)
-                any = key;
-        }
-    return any;
-}
-
-/* Copies the spelling at *at and steps behind it; false: there was none left. */
-static bool next_name(const char **at, char name[CS_DOC_NAME])
-{
-    size_t len = strcspn(*at, "|");
-    if (len == 0)
-        return false;
-    CS_ASSERT(len < CS_DOC_NAME);
-    memcpy(name, *at, len);
-    name[len] = '\0';
-    *at += len + ((*at)[len] == '|');
-    return true;
-}
-
-const char *cs_doc_near(const struct cs_doc_table *table, const char *name, char out[CS_DOC_NAME])
-{
-    char known[CS_DOC_NAME];
-    int best = -1;
-    for (; table != NULL; table = table->more)
-        for (int i = 0; i < table->n; i++)
-            for (const char *at = cs_doc_row(table, i)->names; next_name(&at, known);) {
-                const char *const one[] = {known};
-                int distance = cs_near(name, one, 1) != NULL ? cs_near_distance(name, known) : -1;
-                if (distance < 0 || (best >= 0 && distance >= best))
-                    continue;
-                best = distance;
-                memcpy(out, known, CS_DOC_NAME);
-            }
-    return best >= 0 ? out : NULL;
-}
-
-const json_t *cs_doc_get(const json_t *object, const char *names, char name[CS_DOC_NAME])
-{
-    char spelling[CS_DOC_NAME];
-    bool is_first = true;
-    for (const char *at = names; next_name(&at, spelling); is_first = false) {
-        const json_t *value = json_object_get(object, spelling);
-        bool is_there = value != NULL && !json_is_null(value);
-        if (name != NULL && (is_there || is_first))
-            memcpy(name, spelling, CS_DOC_NAME);
-        if (is_there)
-            return value;
-    }
-    return NULL;
-}
-
 struct walk {
     const char *document;
     struct cs_findings *findings;
@@ -88,17 +21,9 @@ static void put_path(char out[PATH], const char *where, const char *key)
 static void say(struct walk *w, enum cs_finding_kind kind, const char *path, const json_t *value,
                 const struct cs_err *said)
 {
-    char shown[CS_DOC_SHOWN];
-    char text[2 * sizeof said->text];
-    snprintf(text, sizeof text, "%s: %s", w->document, said->text);
-    cs_findings_add(w->findings, &(struct cs_finding){.kind = kind,
-                                                      .status = said->status,
-                                                      .document = w->document,
-                                                      .path = path,
-                                                      .value = cs_doc_show(value, shown),
-                                                      .text = text});
+    cs_findings_say(w->findings, kind, w->document, path, value, "%s", said->text);
     if (w->status == CS_OK && cs_finding_is_error(kind))
-        w->status = cs_fail(w->err, said->status, "%s", text);
+        w->status = cs_fail(w->err, said->status, "%s: %s", w->document, said->text);
 }
 
 static void say_unknown(struct walk *w, const struct cs_doc_table *table, const char *path,
@@ -121,7 +46,7 @@ static void look_for_shadow(struct walk *w, const json_t *object, const struct c
     struct cs_err said;
     const json_t *held = cs_doc_get(object, row->names, holds);
     if (row->use != CS_DOC_USED || strcmp(row->names, "*") == 0 || strcmp(holds, name) == 0 ||
-        json_equal(held, value))
+        !cs_doc_says(value) || json_equal(held, value))
         return;
     (void)!cs_fail(&said, CS_INVALID, "%s %s is not used: %s %s holds", path,
                    cs_doc_show(value, shown), holds, cs_doc_show(held, other));

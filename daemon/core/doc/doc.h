@@ -3,7 +3,8 @@
  * A document is described by tables of the keys that are known: what type a key has, what is done
  * with it, and under which spellings it is found. cs_doc_review goes through a document by its table
  * and says of every key that is not as it should be what is wrong (a finding); cs_doc_get then takes
- * values that are known to be right. null counts as absent everywhere.
+ * values that are known to be right. null counts as absent everywhere, and so does {} where spellings
+ * are chosen.
  *
  * Where two spellings of one setting stand in one object, the order in `names` says which holds.
  * Pure: parsed JSON in, findings out. */
@@ -75,11 +76,14 @@ struct cs_doc {
 enum cs_status cs_doc_review(const struct cs_doc *doc, struct cs_findings *findings,
                              struct cs_err *err) CS_NODISCARD;
 
-/* The value under the first of the spellings that is there and not null, else NULL. `name` (may be
- * NULL) gets the spelling it was found under, else the first one. */
+/* The value under the first of the spellings that is there, not null and not {}, else NULL. `name`
+ * (may be NULL) gets the spelling it was found under, else the first one. */
 enum { CS_DOC_NAME = 96 };
 
 const json_t *cs_doc_get(const json_t *object, const char *names, char name[CS_DOC_NAME]);
+
+/* whether a value is there, not null and not {} */
+bool cs_doc_says(const json_t *value);
 
 /* One value against its row: CS_OK, or why not in err, as "WHERE is VALUE; it must be ...". Does not
  * look inside of objects and lists. */

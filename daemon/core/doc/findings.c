@@ -1,7 +1,11 @@
 /* Keeps findings: equal ones once, with a count. */
 #include "core/doc/findings.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "core/doc/doc.h"
 
 static const struct {
     const char *name;
@@ -71,6 +75,25 @@ void cs_findings_add(struct cs_findings *findings, const struct cs_finding *foun
         .text = cs_arena_strdup(arena, found->text),
         .n = 1,
     };
+}
+
+void cs_findings_say(struct cs_findings *findings, enum cs_finding_kind kind, const char *document,
+                     const char *path, const json_t *value, const char *fmt, ...)
+{
+    char shown[CS_DOC_SHOWN], text[2048];
+    va_list args;
+    int n = snprintf(text, sizeof text, "%.1000s: ", document);
+    va_start(args, fmt);
+    vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
+    va_end(args);
+    cs_findings_add(
+        findings,
+        &(struct cs_finding){.kind = kind,
+                             .status = kind == CS_FINDING_REFUSED ? CS_UNSUPPORTED : CS_INVALID,
+                             .document = document,
+                             .path = path,
+                             .value = value != NULL ? cs_doc_show(value, shown) : "",
+                             .text = text});
 }
 
 int cs_findings_count(const struct cs_findings *findings, enum cs_finding_kind kind)

@@ -2,6 +2,7 @@
 #ifndef CS_DOC_FINDINGS_H
 #define CS_DOC_FINDINGS_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -41,6 +42,10 @@ const char *cs_finding_kind_name(enum cs_finding_kind kind); /* "unknown", "shad
 bool cs_finding_is_error(enum cs_finding_kind kind);
 /* Copies the strings of `found`, or counts it to an equal one; findings NULL: nothing. */
 void cs_findings_add(struct cs_findings *findings, const struct cs_finding *found);
+/* The same with the sentence made here: "DOCUMENT: " and what fmt gives. */
+__attribute__((format(printf, 6, 7))) void
+cs_findings_say(struct cs_findings *findings, enum cs_finding_kind kind, const char *document,
+                const char *path, const json_t *value, const char *fmt, ...);
 int cs_findings_count(const struct cs_findings *findings, enum cs_finding_kind kind);
 
 #endif

@@ -24,20 +24,6 @@ const char *cs_doc_show(const json_t *value, char out[CS_DOC_SHOWN])
     return out;
 }
 
-bool cs_doc_is_word(const char *words, const char *word)
-{
-    size_t len = strlen(word);
-    for (const char *s = words; len > 0; s++) {
-        size_t n = strcspn(s, "|");
-        if (n == len && memcmp(s, word, n) == 0)
-            return true;
-        s += n;
-        if (*s == '\0')
-            break;
-    }
-    return false;
-}
-
 static bool has_range(const struct cs_doc_key *key)
 {
     return key->min < 0 || key->min > 0 || key->max < 0 || key->max > 0;
@@ -59,8 +45,7 @@ static bool is_number_of(const struct cs_doc_key *key, const json_t *value)
 static bool is_string_of(const struct cs_doc_key *key, const json_t *value)
 {
     const char *text = json_string_value(value);
-    return (key->types & CS_DOC_STRING) && strlen(text) == json_string_length(value) &&
-           (key->accept == NULL || cs_doc_is_word(key->accept, text));
+    return (key->types & CS_DOC_STRING) && strlen(text) == json_string_length(value);
 }
 
 static bool fits(const struct cs_doc_key *key, const json_t *value)
@@ -115,8 +100,6 @@ static void put_wanted(const struct cs_doc_key *key, char *out, size_t cap)
         else if (len < cap && (types[i].type & NUMBERS) && has_range(key))
             len +=
                 (size_t)snprintf(out + len, cap - len, " from %.17g to %.17g", key->min, key->max);
-        if (len < cap && types[i].type == CS_DOC_STRING && key->accept != NULL)
-            len += (size_t)snprintf(out + len, cap - len, " of these: %s", key->accept);
     }
 }
 
@@ -144,6 +127,19 @@ static enum cs_status refuse(const struct cs_doc_key *key, const char *where, co
                    key->only != NULL ? key->only : "");
 }
 
+/* A word that is not among those that are known. */
+static enum cs_status refuse_word(const struct cs_doc_key *key, const char *where,
+                                  const json_t *value, struct cs_err *err)
+{
+    char shown[CS_DOC_SHOWN], near[CS_DOC_NAME];
+    const struct cs_doc_key words = {.names = key->accept};
+    const struct cs_doc_table table = {&words, sizeof words, 1, NULL};
+    bool is_near = cs_doc_near(&table, json_string_value(value), near) != NULL;
+    return cs_fail(err, CS_UNSUPPORTED, "%s %s is not supported%s%s%s; these are: %s", where,
+                   cs_doc_show(value, shown), is_near ? " (did you mean \"" : "",
+                   is_near ? near : "", is_near ? "\"?)" : "", key->accept);
+}
+
 enum cs_status cs_doc_value(const struct cs_doc_key *key, const char *where, const json_t *value,
                             struct cs_err *err)
 {
@@ -155,5 +151,8 @@ enum cs_status cs_doc_value(const struct cs_doc_key *key, const char *where, con
         return cs_fail(err, CS_INVALID, "%s is %s; it must be %s", where, cs_doc_show(value, shown),
                        wanted);
     }
+    if (json_is_string(value) && key->accept != NULL &&
+        !cs_doc_is_word(key->accept, json_string_value(value)))
+        return refuse_word(key, where, value, err);
     return key->use == CS_DOC_REFUSED ? refuse(key, where, value, err) : CS_OK;
 }

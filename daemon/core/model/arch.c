@@ -7,171 +7,34 @@
 #include "core/base/near.h"
 #include "core/model/families.h"
 
-static const struct {
-    const char *name;
-    enum cs_arch_act act;
-} activations[] = {
-    {"gelu",              CS_ARCH_GELU      },
-    {"gelu_pytorch_tanh", CS_ARCH_GELU_TANH },
-    {"gelu_new",          CS_ARCH_GELU_TANH },
-    {"quick_gelu",        CS_ARCH_QUICK_GELU},
-    {"silu",              CS_ARCH_SILU      },
-    {"swish",             CS_ARCH_SILU      },
-    {"relu",              CS_ARCH_RELU      },
-};
-
-static enum cs_status read_act(const char *key, const char *name, enum cs_arch_act *out,
-                               struct cs_err *err)
-{
-    const char *names[CS_ARRAY_LEN(activations)];
-    for (size_t i = 0; i < CS_ARRAY_LEN(activations); i++) {
-        names[i] = activations[i].name;
-        if (strcmp(activations[i].name, name) == 0) {
-            *out = activations[i].act;
-            return CS_OK;
-        }
-    }
-    const char *near = cs_near(name, names, (int)CS_ARRAY_LEN(names));
-    return cs_fail(err, CS_UNSUPPORTED,
-                   "%s \"%.64s\" is not supported%s%s%s; gelu, gelu_pytorch_tanh, quick_gelu, silu "
-                   "and relu are",
-                   key, name, near != NULL ? " (did you mean \"" : "", near != NULL ? near : "",
-                   near != NULL ? "\"?)" : "");
-}
-
-/* The value under the first spelling that is present, NULL when none is or it is null. */
-static const json_t *find_key(const json_t *config, const char *names, char name[64])
-{
-    for (const char *s = names;; s++) {
-        size_t len = strcspn(s, "|");
-        CS_ASSERT(len < 64);
-        memcpy(name, s, len);
-        name[len] = '\0';
-        const json_t *value = json_object_get(config, name);
-        if (value != NULL && !json_is_null(value))
-            return value;
-        s += len;
-        if (*s == '\0')
-            break;
-    }
-    size_t first = strcspn(names, "|");
-    memcpy(name, names, first);
-    name[first] = '\0';
-    return NULL;
-}
-
-static int32_t *int_at(struct cs_arch *arch, size_t offset)
-{
-    return (int32_t *)(void *)((char *)arch + offset);
-}
-
-static enum cs_status default_value(const struct cs_config_key *key, const char *name, bool is_null,
-                                    struct cs_arch *arch, struct cs_err *err)
-{
-    char *at = (char *)arch + key->field;
-    if (key->kind == CS_DEFAULT_PER_HEAD) {
-        const int32_t n_heads = arch->attention[0].n_heads;
-        if (arch->width % n_heads != 0)
-            return cs_fail(err, CS_INVALID,
-                           "hidden_size %d does not divide by num_attention_heads %d, and there is "
-                           "no %s",
-                           arch->width, n_heads, name);
-        *int_at(arch, key->field) = arch->width / n_heads;
-        return CS_OK;
-    }
-    if (key->kind == CS_DEFAULT_FIELD || (key->kind == CS_DEFAULT_MIXED && is_null)) {
-        *int_at(arch, key->field) = *int_at(arch, key->other);
-        return CS_OK;
-    }
-    switch (key->type) {
-    case CS_KEY_INT:
-        *int_at(arch, key->field) = (int32_t)key->number;
-        break;
-    case CS_KEY_FLOAT:
-        *(float *)(void *)at = (float)key->number;
-        break;
-    case CS_KEY_BOOL:
-        *(bool *)at = key->number > 0;
-        break;
-    case CS_KEY_ACT:
-        arch->act = (enum cs_arch_act)key->number;
-        break;
-    }
-    return CS_OK;
-}
-
-static enum cs_status read_key(const json_t *config, const struct cs_config_key *key,
-                               struct cs_arch *arch, struct cs_err *err)
-{
-    char name[64];
-    const json_t *value = find_key(config, key->names, name);
-    char *at = (char *)arch + key->field;
-    if (value == NULL)
-        return default_value(key, name, json_is_null(json_object_get(config, name)), arch, err);
-    double number = json_number_value(value);
-    switch (key->type) {
-    case CS_KEY_INT:
-        if (!json_is_integer(value) || number < key->min || number > key->max)
-            return cs_fail(err, CS_INVALID, "%s is not a whole number from %.0f to %.0f", name,
-                           key->min, key->max);
-        *int_at(arch, key->field) = (int32_t)json_integer_value(value);
-        return CS_OK;
-    case CS_KEY_FLOAT:
-        if (!json_is_number(value) || !(number >= key->min) || number > key->max)
-            return cs_fail(err, CS_INVALID, "%s is not a number from %g to %g", name, key->min,
-                           key->max);
-        *(float *)(void *)at = (float)number;
-        return CS_OK;
-    case CS_KEY_BOOL:
-        if (!json_is_boolean(value))
-            return cs_fail(err, CS_INVALID, "%s is neither true nor false", name);
-        *(bool *)at = json_is_true(value);
-        return CS_OK;
-    case CS_KEY_ACT:
-        if (!json_is_string(value))
-            return cs_fail(err, CS_INVALID, "%s is not a string", name);
-        return read_act(name, json_string_value(value), &arch->act, err);
-    }
-    return CS_OK;
-}
-
-static enum cs_status check_fixed(const json_t *config, const struct cs_config_fixed *fixed,
+/* What holds across keys. */
+static enum cs_status check_shape(const struct cs_config_source *config, const struct cs_arch *arch,
                                   struct cs_err *err)
 {
-    const json_t *value = json_object_get(config, fixed->name);
-    if (value == NULL || json_is_null(value))
-        return CS_OK;
-    double number = json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
-    if ((!json_is_boolean(value) && !json_is_number(value)) || number < fixed->number ||
-        number > fixed->number)
-        return cs_fail(err, CS_UNSUPPORTED, "%s: %s", fixed->name, fixed->why);
-    return CS_OK;
-}
-
-/* What holds across keys. */
-static enum cs_status check_shape(const struct cs_arch *arch, struct cs_err *err)
-{
+    char at[512];
+    cs_model_at(config, at);
     const struct cs_attention *a = &arch->attention[0];
     if (a->n_heads % a->n_kv_heads != 0)
         return cs_fail(err, CS_INVALID,
-                       "num_attention_heads %d is not a multiple of num_key_value_heads %d",
+                       "%snum_attention_heads %d is not a multiple of num_key_value_heads %d", at,
                        a->n_heads, a->n_kv_heads);
     if (a->rope.kind != CS_ROPE_NONE && a->rope.dims % 2 != 0)
-        return cs_fail(err, CS_INVALID, "head_dim %d is odd; rotary embeddings need it even",
+        return cs_fail(err, CS_INVALID, "%shead_dim %d is odd; rotary embeddings need it even", at,
                        a->head_dim);
     if (arch->kind == CS_MODULE_ENCODER && arch->patch_size > arch->image_size)
-        return cs_fail(err, CS_INVALID, "patch_size %d is larger than image_size %d",
+        return cs_fail(err, CS_INVALID, "%spatch_size %d is larger than image_size %d", at,
                        arch->patch_size, arch->image_size);
     return CS_OK;
 }
 
-static enum cs_status unknown_type(const char *type, struct cs_err *err)
+static enum cs_status unknown_type(const struct cs_config_source *config, const char *type,
+                                   struct cs_err *err)
 {
     int n = 0;
+    char at[512], list[256] = "";
     const struct cs_family *families = cs_families(&n);
     const char *names[16];
     CS_ASSERT(n <= 16);
-    char list[256] = "";
     for (int i = 0; i < n; i++) {
         names[i] = families[i].model_type;
         if (i > 0)
@@ -180,13 +43,13 @@ static enum cs_status unknown_type(const char *type, struct cs_err *err)
     }
     const char *near = cs_near(type, names, n);
     return cs_fail(err, CS_UNSUPPORTED,
-                   "model_type \"%.64s\" is not supported%s%s%s; these are: %s", type,
-                   near != NULL ? " (did you mean \"" : "", near != NULL ? near : "",
-                   near != NULL ? "\"?)" : "", list);
+                   "%smodel_type \"%.64s\" is not supported%s%s%s; these are: %s",
+                   cs_model_at(config, at), type, near != NULL ? " (did you mean \"" : "",
+                   near != NULL ? near : "", near != NULL ? "\"?)" : "", list);
 }
 
-static enum cs_status find_family(const char *type, const struct cs_family **out,
-                                  struct cs_err *err)
+static enum cs_status find_family(const struct cs_config_source *config, const char *type,
+                                  const struct cs_family **out, struct cs_err *err)
 {
     int n = 0;
     const struct cs_family *families = cs_families(&n);
@@ -196,57 +59,74 @@ static enum cs_status find_family(const char *type, const struct cs_family **out
             return CS_OK;
         }
     }
-    return unknown_type(type, err);
+    return unknown_type(config, type, err);
+}
+
+static enum cs_status review(const struct cs_config_source *config, const struct cs_family *family,
+                             struct cs_err *err)
+{
+    return cs_doc_review(
+        &(struct cs_doc){config->document, config->where, config->json, family->table},
+        config->findings, err);
 }
 
 /* Steps into a composite's inner config ("siglip" holds "vision_config"). */
-static enum cs_status open_inner(const json_t **config, const struct cs_family **family,
-                                 struct cs_err *err)
+static enum cs_status open_inner(struct cs_config_source *config, const struct cs_family **family,
+                                 struct cs_arena *arena, struct cs_err *err)
 {
-    const char *inner = (*family)->inner;
-    const json_t *value = json_object_get(*config, inner);
+    char at[512];
+    const char *inner = (*family)->inner, *wanted = (*family)->inner_type;
+    const json_t *value = json_object_get(config->json, inner);
+    cs_model_at(config, at);
     if (!json_is_object(value))
-        return cs_fail(err, CS_INVALID, "model_type \"%s\" has no %s object", (*family)->model_type,
-                       inner);
-    const json_t *type = json_object_get(value, "model_type");
+        return cs_fail(err, CS_INVALID, "%smodel_type \"%s\" has no %s object", at,
+                       (*family)->model_type, inner);
+    const json_t *type = cs_doc_get(value, "model_type", NULL);
     if (type != NULL && !json_is_string(type))
-        return cs_fail(err, CS_INVALID, "%s.model_type is not a string", inner);
-    const char *name = type != NULL ? json_string_value(type) : (*family)->inner_type;
-    if (strcmp(name, (*family)->inner_type) != 0)
-        return cs_fail(err, CS_UNSUPPORTED, "%s.model_type \"%.64s\" is not \"%s\"", inner, name,
-                       (*family)->inner_type);
-    *config = value;
-    return find_family(name, family, err);
+        return cs_fail(err, CS_INVALID, "%s%s.model_type is not a string", at, inner);
+    if (type != NULL && strcmp(json_string_value(type), wanted) != 0)
+        return cs_fail(err, CS_UNSUPPORTED, "%s%s.model_type \"%.64s\" is not \"%s\"", at, inner,
+                       json_string_value(type), wanted);
+    config->where =
+        cs_arena_printf(arena, "%s%s%s", config->where, config->where[0] != '\0' ? "." : "", inner);
+    config->json = value;
+    CS_TRY(find_family(config, wanted, family, err));
+    return review(config, *family, err);
+}
+
+enum cs_status cs_arch_read(const struct cs_config_source *source, struct cs_arena *arena,
+                            struct cs_arch *out, struct cs_err *err)
+{
+    const struct cs_family *family = NULL;
+    struct cs_config_source config = *source;
+    char at[512];
+    cs_model_at(&config, at);
+    if (!json_is_object(config.json))
+        return cs_fail(err, CS_INVALID, "%sthe config is not a JSON object", at);
+    const json_t *type = json_object_get(config.json, "model_type");
+    if (!json_is_string(type))
+        return cs_fail(err, CS_INVALID,
+                       "%smodel_type is missing; without it a config.json has no defaults", at);
+    CS_TRY(find_family(&config, json_string_value(type), &family, err));
+    CS_TRY(review(&config, family, err));
+    if (family->inner != NULL)
+        CS_TRY(open_inner(&config, &family, arena, err));
+    *out = family->base;
+    CS_TRY(cs_model_fill(&config, family->table, family->model_type, out, err));
+    if (family->has_rope)
+        CS_TRY(
+            cs_rope_read(&config, family->rope_theta, out->max_positions, &out->attention[0], err));
+    if (out->kind == CS_MODULE_ENCODER)
+        out->in_width = out->channels * out->patch_size * out->patch_size;
+    CS_TRY(check_shape(&config, out, err));
+    return cs_attention_kinds(&config, family->windows, arena, out, err);
 }
 
 enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena,
                                    struct cs_arch *out, struct cs_err *err)
 {
-    const struct cs_family *family = NULL;
-    if (!json_is_object(config))
-        return cs_fail(err, CS_INVALID, "the config is not a JSON object");
-    const json_t *type = json_object_get(config, "model_type");
-    if (!json_is_string(type))
-        return cs_fail(err, CS_INVALID,
-                       "model_type is missing; without it a config.json has no defaults");
-    const json_t *quantized = json_object_get(config, "quantization_config");
-    if (quantized != NULL && !json_is_null(quantized))
-        return cs_fail(err, CS_UNSUPPORTED,
-                       "quantization_config: quantized weights are not supported");
-    CS_TRY(find_family(json_string_value(type), &family, err));
-    if (family->inner != NULL)
-        CS_TRY(open_inner(&config, &family, err));
-    *out = family->base;
-    for (int i = 0; i < family->n_fixed; i++)
-        CS_TRY(check_fixed(config, &family->fixed[i], err));
-    for (int i = 0; i < family->n_keys; i++)
-        CS_TRY(read_key(config, &family->keys[i], out, err));
-    if (family->has_rope)
-        CS_TRY(cs_rope_read(config, family->rope_theta, &out->attention[0], err));
-    if (out->kind == CS_MODULE_ENCODER)
-        out->in_width = out->channels * out->patch_size * out->patch_size;
-    CS_TRY(check_shape(out, err));
-    return cs_attention_kinds(config, family->windows, arena, out, err);
+    return cs_arch_read(&(struct cs_config_source){"config.json", "", config, NULL}, arena, out,
+                        err);
 }
 
 enum cs_status cs_arch_projector(const char *kind, int n_layers, const char *activation,
@@ -276,7 +156,11 @@ enum cs_status cs_arch_projector(const char *kind, int n_layers, const char *act
     };
     if (n_layers == 1)
         return CS_OK;
-    return read_act("activation", activation, &out->act, err);
+    if (!cs_doc_is_word(CS_ACT_WORDS, activation))
+        return cs_fail(err, CS_UNSUPPORTED, "activation \"%.64s\" is not supported; these are: %s",
+                       activation, CS_ACT_WORDS);
+    out->act = cs_act_named(activation);
+    return CS_OK;
 }
 
 int32_t cs_arch_block_attention(const struct cs_arch *arch, int32_t block)

@@ -14,6 +14,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/status.h"
+#include "core/doc/findings.h"
 #include "core/model/attention.h"
 
 enum cs_module_kind { CS_MODULE_ENCODER, CS_MODULE_PROJECTOR, CS_MODULE_LLM, CS_MODULE_KINDS };
@@ -121,8 +122,19 @@ struct cs_tensor_info {
     } init; /* fresh values; normal: N(0, initializer_range) */
 };
 
+/* A config.json, or the part of one that is a model of its own: where it stands, for messages. */
+struct cs_config_source {
+    const char *document, *where; /* "DIR/config.json"; "" or "text_config" */
+    const json_t *json;
+    struct cs_findings
+        *findings; /* unknown keys, shadowed ones, defaults that were taken; or NULL */
+};
+
 /* model_type of config decides the family; composite configs (llava) are split by the caller.
- * Errors name the key, the value and what is accepted. Strings point into arena. */
+ * Errors name the document, the key, the value and what is accepted. Strings point into arena. */
+enum cs_status cs_arch_read(const struct cs_config_source *config, struct cs_arena *arena,
+                            struct cs_arch *out, struct cs_err *err) CS_NODISCARD;
+/* the same for a config of which no more is known than that it is one */
 enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena,
                                    struct cs_arch *out, struct cs_err *err) CS_NODISCARD;
 /* projector: kind "mlp" or "linear", n_layers 1 or 2 */

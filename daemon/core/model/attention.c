@@ -3,6 +3,7 @@
 #include "core/model/attention.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/model/families.h"
@@ -20,23 +21,22 @@ enum { N_TYPES = CS_ARRAY_LEN(layer_types) };
 
 _Static_assert((int)N_TYPES <= (int)CS_ATTENTIONS, "a kind for each type");
 
-/* A whole number from 0 to 2^30; absent: fallback; null: 0. */
-static enum cs_status read_count(const json_t *config, const char *key, int32_t fallback,
-                                 int32_t *out, struct cs_err *err)
+/* Absent: the default of the class; null: 0, for the class takes None for none. */
+static int32_t count_of(const struct cs_config_source *config, const char *key, int32_t fallback)
 {
-    const json_t *value = json_object_get(config, key);
-    *out = value == NULL ? fallback : 0;
-    if (value == NULL || json_is_null(value))
-        return CS_OK;
-    const json_int_t n = json_integer_value(value);
-    if (!json_is_integer(value) || n < 0 || n > 1 << 30)
-        return cs_fail(err, CS_INVALID, "%s is not a whole number from 0 to 2^30", key);
-    *out = (int32_t)n;
-    return CS_OK;
+    char text[32];
+    const json_t *value = json_object_get(config->json, key);
+    if (value != NULL)
+        return (int32_t)json_integer_value(value);
+    snprintf(text, sizeof text, "%d", fallback);
+    cs_model_say_default(config, key, text, "the default of the class");
+    return fallback;
 }
 
-static enum cs_status type_named(const json_t *name, size_t index, uint8_t *out, struct cs_err *err)
+static enum cs_status type_named(const struct cs_config_source *config, const json_t *name,
+                                 size_t index, uint8_t *out, struct cs_err *err)
 {
+    char at[512];
     const char *text = json_string_value(name);
     for (int i = 0; text != NULL && i < N_TYPES; i++)
         if (strcmp(layer_types[i].name, text) == 0) {
@@ -44,51 +44,54 @@ static enum cs_status type_named(const json_t *name, size_t index, uint8_t *out,
             return CS_OK;
         }
     return cs_fail(err, CS_UNSUPPORTED,
-                   "layer_types[%zu] \"%.64s\" is not supported; full_attention and "
+                   "%slayer_types[%zu] \"%.64s\" is not supported; full_attention and "
                    "sliding_attention are",
-                   index, text != NULL ? text : "(not a string)");
+                   cs_model_at(config, at), index, text != NULL ? text : "(not a string)");
 }
 
 /* type (n_layers) of every block, as the config lists them */
-static enum cs_status read_types(const json_t *list, int32_t window, const struct cs_arch *arch,
-                                 uint8_t *type, struct cs_err *err)
+static enum cs_status read_types(const struct cs_config_source *config, const json_t *list,
+                                 int32_t window, const struct cs_arch *arch, uint8_t *type,
+                                 struct cs_err *err)
 {
+    char at[512];
+    cs_model_at(config, at);
     if (json_array_size(list) != (size_t)arch->n_layers)
-        return cs_fail(err, CS_INVALID, "layer_types does not list num_hidden_layers = %d types",
-                       arch->n_layers);
+        return cs_fail(err, CS_INVALID, "%slayer_types does not list num_hidden_layers = %d types",
+                       at, arch->n_layers);
     for (size_t i = 0; i < (size_t)arch->n_layers; i++) {
-        CS_TRY(type_named(json_array_get(list, i), i, &type[i], err));
+        CS_TRY(type_named(config, json_array_get(list, i), i, &type[i], err));
         if (layer_types[type[i]].has_window && window < 1)
-            return cs_fail(err, CS_INVALID,
-                           "layer_types[%zu] is %s, but there is no window: use_sliding_window is "
-                           "not true, or sliding_window is null or 0",
-                           i, layer_types[type[i]].name);
+            return cs_fail(
+                err, CS_INVALID,
+                "%slayer_types[%zu] is %s, but there is no window: use_sliding_window is "
+                "not true, or sliding_window is null or 0",
+                at, i, layer_types[type[i]].name);
     }
     return CS_OK;
 }
 
 /* What Qwen2Config does: without use_sliding_window there is no window; without layer_types the
  * blocks from max_window_layers on have it. */
-static enum cs_status types_above(const json_t *config, const struct cs_arch *arch, int32_t *window,
-                                  uint8_t *type, struct cs_err *err)
+static enum cs_status types_above(const struct cs_config_source *config, const struct cs_arch *arch,
+                                  int32_t *window, uint8_t *type, struct cs_err *err)
 {
-    const json_t *is_used = json_object_get(config, "use_sliding_window");
-    const json_t *list = json_object_get(config, "layer_types");
-    int32_t first = 0;
-    if (is_used != NULL && !json_is_null(is_used) && !json_is_boolean(is_used))
-        return cs_fail(err, CS_INVALID, "use_sliding_window is neither true nor false");
-    CS_TRY(read_count(config, "sliding_window", 4096, window, err));
-    CS_TRY(read_count(config, "max_window_layers", 28, &first, err));
-    if (!json_is_true(is_used))
-        *window = 0;
-    if (list != NULL && !json_is_null(list))
-        return read_types(list, *window, arch, type, err);
+    const json_t *list = cs_doc_get(config->json, "layer_types", NULL);
+    const json_t *is_used = cs_doc_get(config->json, "use_sliding_window", NULL);
+    *window = 0;
+    if (is_used == NULL)
+        cs_model_say_default(config, "use_sliding_window", "false", "the default of the class");
+    if (json_is_true(is_used))
+        *window = count_of(config, "sliding_window", 4096);
+    if (list != NULL)
+        return read_types(config, list, *window, arch, type, err);
+    const int32_t first = *window > 0 ? count_of(config, "max_window_layers", 28) : 0;
     for (int32_t i = 0; i < arch->n_layers; i++)
         type[i] = *window > 0 && i >= first;
     return CS_OK;
 }
 
-enum cs_status cs_attention_kinds(const json_t *config, enum cs_windows windows,
+enum cs_status cs_attention_kinds(const struct cs_config_source *config, enum cs_windows windows,
                                   struct cs_arena *arena, struct cs_arch *arch, struct cs_err *err)
 {
     int kind_of[N_TYPES];

@@ -11,13 +11,20 @@
 #define HEAD_DIM  attention[0].head_dim
 
 /* clang-format off */
-#define INT(names, field, d, lo, hi)      {names, CS_KEY_INT, AT(field), CS_DEFAULT_VALUE, d, 0, lo, hi}
-#define FLOAT(names, field, d, lo, hi)    {names, CS_KEY_FLOAT, AT(field), CS_DEFAULT_VALUE, d, 0, lo, hi}
-#define BOOL(names, field, d)             {names, CS_KEY_BOOL, AT(field), CS_DEFAULT_VALUE, d, 0, 0, 1}
-#define ACT(names, d)                     {names, CS_KEY_ACT, AT(act), CS_DEFAULT_VALUE, d, 0, 0, 0}
-#define SAME(names, field, other, lo, hi) {names, CS_KEY_INT, AT(field), CS_DEFAULT_FIELD, 0, AT(other), lo, hi}
-#define MIXED(names, field, d, other, lo, hi) {names, CS_KEY_INT, AT(field), CS_DEFAULT_MIXED, d, AT(other), lo, hi}
-#define PER_HEAD(names)                   {names, CS_KEY_INT, AT(HEAD_DIM), CS_DEFAULT_PER_HEAD, 0, 0, 1, 1024}
+#define ROW(names_, types_, lo, hi, store, field, fallback, d, other)                              \
+    {{.names = names_, .types = CS_DOC_##types_, .min = lo, .max = hi}, CS_KEY_##store, field, CS_DEFAULT_##fallback, d, other}
+#define INT(names, field, d, lo, hi)      ROW(names, INT, lo, hi, INT, AT(field), VALUE, d, 0)
+#define EPS(names, field, d)              ROW(names, POSITIVE, 0, 1, FLOAT, AT(field), VALUE, d, 0)
+#define FLOAT(names, field, d, lo, hi)    ROW(names, NUMBER, lo, hi, FLOAT, AT(field), VALUE, d, 0)
+#define BOOL(names, field, d)             ROW(names, BOOL, 0, 0, BOOL, AT(field), VALUE, d, 0)
+#define ACT(names_, d)                    {{.names = names_, .types = CS_DOC_STRING, .accept = CS_ACT_WORDS}, CS_KEY_ACT, AT(act), CS_DEFAULT_VALUE, d, 0}
+#define SAME(names, field, other, lo, hi) ROW(names, INT, lo, hi, INT, AT(field), FIELD, 0, AT(other))
+#define MIXED(names, field, d, other, lo, hi) ROW(names, INT, lo, hi, INT, AT(field), MIXED, d, AT(other))
+#define PER_HEAD(names)                   ROW(names, INT, 1, 1024, INT, AT(HEAD_DIM), PER_HEAD, 0, 0)
+/* read by other means than a field of its own, or not at all */
+#define KNOWN(...)                        {{__VA_ARGS__}, CS_KEY_NONE, 0, 0, 0, 0}
+#define REFUSED(names_, types_, only_, why) KNOWN(.names = names_, .types = CS_DOC_##types_, .use = CS_DOC_REFUSED, .only = only_, .text = why)
+#define HARMLESS(names_)                  KNOWN(.names = names_, .types = CS_DOC_ANY, .use = CS_DOC_HARMLESS)
 
 /* clang-format on */
 
@@ -36,14 +43,18 @@ static const struct cs_config_key siglip_keys[] = {
     INT("intermediate_size", ffn_width, 3072, 1, MAX_WIDTH),
     INT("num_hidden_layers", n_layers, 12, 1, MAX_LAYERS),
     INT("num_attention_heads", HEADS, 12, 1, MAX_HEADS),
-    SAME("num_key_value_heads", KV_HEADS, HEADS, 1, MAX_HEADS),
-    PER_HEAD("head_dim"),
+    SAME("", KV_HEADS, HEADS, 1, MAX_HEADS),
+    PER_HEAD(""),
     INT("num_channels", channels, 3, 1, 64),
     INT("image_size", image_size, 224, 1, MAX_PIXELS),
     INT("patch_size", patch_size, 16, 1, MAX_PIXELS),
     ACT("hidden_act", CS_ARCH_GELU_TANH),
-    FLOAT("layer_norm_eps", norm_eps, 1e-6, 0, 1),
+    EPS("layer_norm_eps", norm_eps, 1e-6),
     FLOAT("initializer_range", initializer_range, 0.02, 0, 10),
+    REFUSED("attention_dropout", NUMBER, "0", "dropout in attention is not supported"),
+    /* the pool of the whole model, whose state no projector is given */
+    HARMLESS("vision_use_head|projection_dim|initializer_factor|dropout|logit_scale_init_value|"
+             "bos_token_id|eos_token_id|pad_token_id"),
 };
 
 static const struct cs_config_key llama_keys[] = {
@@ -56,12 +67,20 @@ static const struct cs_config_key llama_keys[] = {
     INT("vocab_size", vocab, 32000, 1, MAX_VOCAB),
     INT("max_position_embeddings", max_positions, 2048, 1, MAX_POSITIONS),
     ACT("hidden_act", CS_ARCH_SILU),
-    FLOAT("rms_norm_eps", norm_eps, 1e-6, 0, 1),
+    EPS("rms_norm_eps", norm_eps, 1e-6),
     FLOAT("initializer_range", initializer_range, 0.02, 0, 10),
     BOOL("tie_word_embeddings", is_tied, 0),
     BOOL("attention_bias", has_qkv_bias, 0),
     BOOL("attention_bias", has_o_bias, 0),
+    REFUSED("mlp_bias", BOOL, "false", "biases in a gated MLP are not supported"),
 };
+
+/* windows of Qwen2 and Qwen3, read by attention.c */
+#define WINDOWS                                                                                    \
+    KNOWN(.names = "use_sliding_window", .types = CS_DOC_BOOL),                                    \
+        KNOWN(.names = "sliding_window", .types = CS_DOC_INT, .min = 0, .max = 1 << 30),           \
+        KNOWN(.names = "max_window_layers", .types = CS_DOC_INT, .min = 0, .max = 1 << 30),        \
+        KNOWN(.names = "layer_types", .types = CS_DOC_LIST)
 
 static const struct cs_config_key qwen2_keys[] = {
     INT("hidden_size", width, 4096, 1, MAX_WIDTH),
@@ -73,9 +92,10 @@ static const struct cs_config_key qwen2_keys[] = {
     INT("vocab_size", vocab, 151936, 1, MAX_VOCAB),
     INT("max_position_embeddings", max_positions, 32768, 1, MAX_POSITIONS),
     ACT("hidden_act", CS_ARCH_SILU),
-    FLOAT("rms_norm_eps", norm_eps, 1e-6, 0, 1),
+    EPS("rms_norm_eps", norm_eps, 1e-6),
     FLOAT("initializer_range", initializer_range, 0.02, 0, 10),
     BOOL("tie_word_embeddings", is_tied, 0),
+    WINDOWS,
 };
 
 static const struct cs_config_key qwen3_keys[] = {
@@ -88,27 +108,26 @@ static const struct cs_config_key qwen3_keys[] = {
     INT("vocab_size", vocab, 151936, 1, MAX_VOCAB),
     INT("max_position_embeddings", max_positions, 32768, 1, MAX_POSITIONS),
     ACT("hidden_act", CS_ARCH_SILU),
-    FLOAT("rms_norm_eps", norm_eps, 1e-6, 0, 1),
+    EPS("rms_norm_eps", norm_eps, 1e-6),
     FLOAT("initializer_range", initializer_range, 0.02, 0, 10),
     BOOL("tie_word_embeddings", is_tied, 0),
     BOOL("attention_bias", has_qkv_bias, 0),
     BOOL("attention_bias", has_o_bias, 0),
+    WINDOWS,
 };
 
-static const struct cs_config_fixed siglip_fixed[] = {
-    {"attention_dropout", 0, "dropout in attention is not supported; set it to 0"},
+/* What a composite of two towers says beside its vision_config. */
+static const struct cs_config_key siglip_pair_keys[] = {
+    KNOWN(.names = "vision_config", .types = CS_DOC_OBJECT),
+    HARMLESS("text_config|initializer_factor|logit_scale_init_value|projection_dim"),
 };
 
-static const struct cs_config_fixed llama_fixed[] = {
-    {"attention_dropout",     0, "dropout in attention is not supported; set it to 0"},
-    {"partial_rotary_factor", 1, "rotating a part of each head is not supported"     },
-    {"mlp_bias",              0, "biases in a gated MLP are not supported"           },
-};
-
-static const struct cs_config_fixed qwen2_fixed[] = {
-    {"attention_dropout",     0, "dropout in attention is not supported; set it to 0"},
-    {"partial_rotary_factor", 1, "rotating a part of each head is not supported"     },
-};
+static const struct cs_doc_table siglip_table = CS_DOC_TABLE(siglip_keys, &cs_model_common);
+static const struct cs_doc_table siglip_pair_table =
+    CS_DOC_TABLE(siglip_pair_keys, &cs_model_common);
+static const struct cs_doc_table llama_table = CS_DOC_TABLE(llama_keys, &cs_model_language);
+static const struct cs_doc_table qwen2_table = CS_DOC_TABLE(qwen2_keys, &cs_model_language);
+static const struct cs_doc_table qwen3_table = CS_DOC_TABLE(qwen3_keys, &cs_model_language);
 
 #define COUNT(a) (int)CS_ARRAY_LEN(a)
 
@@ -119,24 +138,21 @@ static const struct cs_family families[] = {
         .base = {.kind = CS_MODULE_ENCODER, .family = "siglip", .norm = CS_ARCH_LAYER_NORM, .embed_scale = 1,
                  .has_qkv_bias = true, .has_o_bias = true, .has_mlp_bias = true, .has_patch_bias = true,
                  .has_positions = true, .has_final_norm = true},
-        .keys = siglip_keys,   .n_keys = COUNT(siglip_keys),
-        .fixed = siglip_fixed, .n_fixed = COUNT(siglip_fixed),
+        .table = &siglip_table,
     },
-    {.model_type = "siglip", .inner = "vision_config", .inner_type = "siglip_vision_model"},
+    {.model_type = "siglip", .inner = "vision_config", .inner_type = "siglip_vision_model", .table = &siglip_pair_table},
     {
         .model_type = "llama",
         .base = {.kind = CS_MODULE_LLM, .family = "llama", .norm = CS_ARCH_RMS_NORM, .embed_scale = 1,
                  .is_gated_mlp = true, .has_final_norm = true},
-        .keys = llama_keys,    .n_keys = COUNT(llama_keys),
-        .fixed = llama_fixed,  .n_fixed = COUNT(llama_fixed),
+        .table = &llama_table,
         .has_rope = true,      .rope_theta = 10000,
     },
     {
         .model_type = "qwen2",
         .base = {.kind = CS_MODULE_LLM, .family = "qwen2", .norm = CS_ARCH_RMS_NORM, .embed_scale = 1,
                  .is_gated_mlp = true, .has_qkv_bias = true, .has_final_norm = true},
-        .keys = qwen2_keys,    .n_keys = COUNT(qwen2_keys),
-        .fixed = qwen2_fixed,  .n_fixed = COUNT(qwen2_fixed),
+        .table = &qwen2_table,
         .has_rope = true,      .rope_theta = 10000,
         .windows = CS_WINDOWS_ABOVE,
     },
@@ -144,8 +160,7 @@ static const struct cs_family families[] = {
         .model_type = "qwen3",
         .base = {.kind = CS_MODULE_LLM, .family = "qwen3", .norm = CS_ARCH_RMS_NORM, .embed_scale = 1,
                  .is_gated_mlp = true, .has_qk_norm = true, .has_final_norm = true},
-        .keys = qwen3_keys,    .n_keys = COUNT(qwen3_keys),
-        .fixed = qwen2_fixed,  .n_fixed = COUNT(qwen2_fixed),
+        .table = &qwen3_table,
         .has_rope = true,      .rope_theta = 10000,
         .windows = CS_WINDOWS_ABOVE,
     },

@@ -5,36 +5,7 @@
 #define CS_MODEL_FAMILIES_H
 
 #include "core/model/arch.h"
-
-enum cs_key_type { CS_KEY_INT, CS_KEY_FLOAT, CS_KEY_BOOL, CS_KEY_ACT };
-
-/* What the class does when a key is absent or null. */
-enum cs_key_default {
-    CS_DEFAULT_VALUE,   /* `number` (an enum cs_arch_act for CS_KEY_ACT) */
-    CS_DEFAULT_FIELD,   /* the value of the int32 field at `other` (kv heads = heads) */
-    CS_DEFAULT_MIXED,   /* absent: `number`; null: the field at `other` */
-    CS_DEFAULT_PER_HEAD /* width / heads, which must divide */
-};
-
-/* One option of an architecture and the key that sets it. Rows are read in their order: a default
- * that is another field comes after that field's row. */
-struct cs_config_key {
-    const char *names; /* spellings, first that is present counts: "num_channels|in_channels" */
-    enum cs_key_type type;
-    size_t field; /* offset in struct cs_arch */
-    enum cs_key_default kind;
-    double number;
-    size_t other;
-    double min, max;
-};
-
-/* A key that changes what the model computes in a way the blocks do not do: present with another
- * value than `number` (or true, for a boolean) means CS_UNSUPPORTED. */
-struct cs_config_fixed {
-    const char *name;
-    double number; /* booleans: 0 or 1 */
-    const char *why;
-};
+#include "core/model/config.h"
 
 /* Shape codes, resolved against the options. */
 enum cs_dim {
@@ -85,13 +56,10 @@ enum cs_windows {
 /* One model_type of transformers. A composite has inner and nothing else. */
 struct cs_family {
     const char *model_type;
-    const char *inner;      /* a composite's key that holds the real config, or NULL */
-    const char *inner_type; /* model_type the inner config has when it says none */
-    struct cs_arch base;    /* what no key says: kind, family, norm kind, biases ... */
-    const struct cs_config_key *keys;
-    int n_keys;
-    const struct cs_config_fixed *fixed;
-    int n_fixed;
+    const char *inner;                /* a composite's key that holds the real config, or NULL */
+    const char *inner_type;           /* model_type the inner config has when it says none */
+    struct cs_arch base;              /* what no key says: kind, family, norm kind, biases ... */
+    const struct cs_doc_table *table; /* rows of struct cs_config_key */
     bool has_rope;
     double rope_theta; /* class default */
     enum cs_windows windows;
@@ -108,13 +76,13 @@ struct cs_tensor_table {
 const struct cs_family *cs_families(int *n);
 const struct cs_tensor_table *cs_family_tensors(const char *family); /* NULL: no such family */
 
-/* rope.c: rope_parameters (transformers 5), rope_scaling and rope_theta (4), "type" or
- * "rope_type" */
-enum cs_status cs_rope_read(const json_t *config, double default_theta,
-                            struct cs_attention *attention, struct cs_err *err) CS_NODISCARD;
+/* rope.c: rope_scaling or rope_parameters, and what stands beside them */
+enum cs_status cs_rope_read(const struct cs_config_source *config, double default_theta,
+                            int32_t max_positions, struct cs_attention *attention,
+                            struct cs_err *err) CS_NODISCARD;
 /* attention.c: attention[0] as the keys set it becomes the table of kinds, one for every type of
  * layer that the model has, and block_attention */
-enum cs_status cs_attention_kinds(const json_t *config, enum cs_windows windows,
+enum cs_status cs_attention_kinds(const struct cs_config_source *config, enum cs_windows windows,
                                   struct cs_arena *arena, struct cs_arch *arch,
                                   struct cs_err *err) CS_NODISCARD;
 

@@ -1,117 +1,140 @@
-/* Rotary embeddings: the two spellings of the config, and the inverse frequencies.
+/* Rotary embeddings: what a config says of them, and the inverse frequencies.
  *
  * transformers 5 writes rope_parameters {rope_type, rope_theta, ...}; 4 wrote rope_theta beside
- * rope_scaling {type or rope_type, factor, ...} or null. Llama 3.1's rule: frequencies whose
+ * rope_scaling {type or rope_type, factor, ...} or null. Where both are, an old rope_scaling holds,
+ * whole: nothing of rope_parameters is read then (config_keys.c). Llama 3.1's rule: frequencies whose
  * wavelength is beyond original / low are divided by the factor, those below original / high stay,
  * between them the two are mixed linearly in original / wavelength. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/model/families.h"
 
-static const struct {
+/* which keys beside rope_type and rope_theta each type reads */
+static const struct rope_type {
     const char *name;
     enum cs_rope_kind kind;
-} rope_kinds[] = {
-    {"default", CS_ROPE_DEFAULT},
-    {"linear",  CS_ROPE_LINEAR },
-    {"llama3",  CS_ROPE_LLAMA3 },
+    const char *reads;
+} rope_types[] = {
+    {"default", CS_ROPE_DEFAULT, ""                                            },
+    {"linear",  CS_ROPE_LINEAR,  "factor"                                      },
+    {"llama3",  CS_ROPE_LLAMA3,
+     "factor|low_freq_factor|high_freq_factor|original_max_position_embeddings"},
 };
 
-static enum cs_status read_type(const json_t *rope, const char *where, enum cs_rope_kind *kind,
-                                struct cs_err *err)
+/* What is being read: rope, the object `name` of the config (or NULL). */
+struct reader {
+    const struct cs_config_source *config;
+    const char *name;
+    const json_t *rope;
+    const struct rope_type *type;
+    struct cs_err *err;
+};
+
+static const struct rope_type *type_of(const json_t *rope)
 {
-    const json_t *type = json_object_get(rope, "rope_type");
-    if (type == NULL || json_is_null(type))
-        type = json_object_get(rope, "type");
-    *kind = CS_ROPE_DEFAULT;
-    if (type == NULL || json_is_null(type))
-        return CS_OK;
-    if (!json_is_string(type))
-        return cs_fail(err, CS_INVALID, "%s.rope_type is not a string", where);
-    for (size_t i = 0; i < CS_ARRAY_LEN(rope_kinds); i++) {
-        if (strcmp(rope_kinds[i].name, json_string_value(type)) == 0) {
-            *kind = rope_kinds[i].kind;
-            return CS_OK;
-        }
-    }
-    return cs_fail(err, CS_UNSUPPORTED,
-                   "%s.rope_type \"%.64s\" is not supported; default, linear and llama3 are", where,
-                   json_string_value(type));
+    const json_t *type = cs_doc_get(rope, "rope_type|type", NULL);
+    for (size_t i = 0; type != NULL && i < CS_ARRAY_LEN(rope_types); i++)
+        if (strcmp(rope_types[i].name, json_string_value(type)) == 0)
+            return &rope_types[i];
+    return &rope_types[0];
 }
 
-/* A positive number; absent: fallback when that is positive, else an error. */
-static enum cs_status read_number(const json_t *rope, const char *where, const char *key,
-                                  double fallback, double *out, struct cs_err *err)
+static enum cs_status need(const struct reader *r, const char *key, double *out)
 {
-    const json_t *value = json_object_get(rope, key);
-    if (value == NULL || json_is_null(value)) {
-        if (!(fallback > 0))
-            return cs_fail(err, CS_INVALID, "%s.%s is missing", where, key);
-        *out = fallback;
-        return CS_OK;
-    }
+    char at[512];
+    const json_t *value = cs_doc_get(r->rope, key, NULL);
+    if (value == NULL)
+        return cs_fail(r->err, CS_INVALID, "%s%s.%s is missing: rope_type \"%s\" needs it",
+                       cs_model_at(r->config, at), r->name, key, r->type->name);
     *out = json_number_value(value);
-    if (!json_is_number(value) || !(*out > 0) || *out > 1e15)
-        return cs_fail(err, CS_INVALID, "%s.%s is not a positive number", where, key);
     return CS_OK;
 }
 
-static enum cs_status read_llama3(const json_t *json, const char *where, struct cs_rope *out,
-                                  struct cs_err *err)
+/* The type does not read it, though another one would: whoever wrote it meant something else. */
+static void say_unread(const struct reader *r)
 {
-    double original = 0;
-    CS_TRY(read_number(json, where, "low_freq_factor", 0, &out->low_freq, err));
-    CS_TRY(read_number(json, where, "high_freq_factor", 0, &out->high_freq, err));
-    CS_TRY(read_number(json, where, "original_max_position_embeddings", 0, &original, err));
+    static const char *const keys[] = {"factor", "low_freq_factor", "high_freq_factor",
+                                       "original_max_position_embeddings"};
+    char path[512];
+    for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++) {
+        const json_t *value = cs_doc_get(r->rope, keys[i], NULL);
+        if (value == NULL || cs_doc_is_word(r->type->reads, keys[i]))
+            continue;
+        snprintf(path, sizeof path, "%s%s%s.%s", r->config->where,
+                 r->config->where[0] != '\0' ? "." : "", r->name, keys[i]);
+        cs_findings_say(r->config->findings, CS_FINDING_UNKNOWN, r->config->document, path, value,
+                        "%s is a key that rope_type \"%s\" does not read", path, r->type->name);
+    }
+}
+
+/* The one inside of the object holds; then the one beside it. */
+static double read_theta(const struct reader *r, double fallback)
+{
+    char text[64], other[CS_DOC_SHOWN];
+    const struct cs_config_source *config = r->config;
+    const json_t *inside = cs_doc_get(r->rope, "rope_theta", NULL);
+    const json_t *beside = cs_doc_get(config->json, "rope_theta", NULL);
+    if (inside != NULL && beside != NULL &&
+        fabs(json_number_value(inside) - json_number_value(beside)) > 0)
+        cs_findings_say(config->findings, CS_FINDING_SHADOWED, config->document, "rope_theta",
+                        beside, "rope_theta %g is not used: %s.rope_theta %s holds",
+                        json_number_value(beside), r->name, cs_doc_show(inside, other));
+    const json_t *value = inside != NULL ? inside : beside;
+    if (value != NULL)
+        return json_number_value(value);
+    snprintf(text, sizeof text, "%.7g", fallback);
+    cs_model_say_default(config, "rope_theta", text, "the default of the class");
+    return fallback;
+}
+
+/* transformers 5: the one beside the object holds, then the one inside, then the model's length. */
+static enum cs_status read_llama3(const struct reader *r, int32_t max_positions,
+                                  struct cs_rope *out)
+{
+    char at[512];
+    const json_t *original = cs_doc_get(r->config->json, "original_max_position_embeddings", NULL);
+    CS_TRY(need(r, "low_freq_factor", &out->low_freq));
+    CS_TRY(need(r, "high_freq_factor", &out->high_freq));
     if (!(out->high_freq > out->low_freq))
-        return cs_fail(err, CS_INVALID, "%s.high_freq_factor %g is not above low_freq_factor %g",
-                       where, out->high_freq, out->low_freq);
-    if (original > 1 << 30 || floor(original) < original)
-        return cs_fail(err, CS_INVALID,
-                       "%s.original_max_position_embeddings %g is not a whole number up to 2^30",
-                       where, original);
-    out->original_positions = (int32_t)original;
+        return cs_fail(r->err, CS_INVALID,
+                       "%s%s.high_freq_factor %g is not above low_freq_factor %g",
+                       cs_model_at(r->config, at), r->name, out->high_freq, out->low_freq);
+    const json_t *inside = cs_doc_get(r->rope, "original_max_position_embeddings", NULL);
+    if (original != NULL && inside != NULL && !json_equal(original, inside))
+        cs_findings_say(r->config->findings, CS_FINDING_SHADOWED, r->config->document,
+                        "original_max_position_embeddings", inside,
+                        "%s.original_max_position_embeddings %lld is not used: "
+                        "original_max_position_embeddings %lld beside it holds",
+                        r->name, (long long)json_integer_value(inside),
+                        (long long)json_integer_value(original));
+    if (original == NULL)
+        original = inside;
+    if (original == NULL)
+        cs_model_say_default(r->config, "original_max_position_embeddings", "that of the model",
+                             "max_position_embeddings");
+    out->original_positions =
+        original != NULL ? (int32_t)json_integer_value(original) : max_positions;
     return CS_OK;
 }
 
-enum cs_status cs_rope_read(const json_t *config, double default_theta,
-                            struct cs_attention *attention, struct cs_err *err)
+enum cs_status cs_rope_read(const struct cs_config_source *config, double default_theta,
+                            int32_t max_positions, struct cs_attention *attention,
+                            struct cs_err *err)
 {
-    const char *where = "rope_parameters";
-    const json_t *json = json_object_get(config, where);
+    char name[CS_DOC_NAME];
+    const json_t *rope = cs_doc_get(config->json, "rope_scaling|rope_parameters", name);
+    const struct reader r = {config, name, rope, type_of(rope), err};
     struct cs_rope *out = &attention->rope;
-    if (json == NULL || json_is_null(json)) {
-        where = "rope_scaling";
-        json = json_object_get(config, where);
-    }
-    if (json != NULL && !json_is_null(json) && !json_is_object(json))
-        return cs_fail(err, CS_INVALID, "%s is neither an object nor null", where);
-    const char *key;
-    json_t *value;
-    /* one table per kind of layer (Gemma 3) is another layout of the same key */
-    json_object_foreach((json_t *)(uintptr_t)json, key, value)
-    {
-        if (json_is_object(value))
-            return cs_fail(err, CS_UNSUPPORTED,
-                           "%s.%.64s: one rope per kind of layer is not supported", where, key);
-    }
-    double top_theta = 0, part = 1;
-    CS_TRY(read_number(config, "config", "rope_theta", default_theta, &top_theta, err));
-    CS_TRY(read_number(json, where, "rope_theta", top_theta, &out->theta, err));
-    CS_TRY(read_number(json, where, "partial_rotary_factor", 1, &part, err));
-    if (part < 1 || part > 1)
-        return cs_fail(err, CS_UNSUPPORTED,
-                       "%s.partial_rotary_factor %g: rotating a part of each head is not supported",
-                       where, part);
-    CS_TRY(read_type(json, where, &out->kind, err));
-    out->dims = attention->head_dim;
-    out->factor = 1;
+    say_unread(&r);
+    *out = (struct cs_rope){.kind = r.type->kind,
+                            .dims = attention->head_dim,
+                            .theta = read_theta(&r, default_theta),
+                            .factor = 1};
     if (out->kind != CS_ROPE_DEFAULT)
-        CS_TRY(read_number(json, where, "factor", 0, &out->factor, err));
-    if (out->kind == CS_ROPE_LLAMA3)
-        CS_TRY(read_llama3(json, where, out, err));
-    return CS_OK;
+        CS_TRY(need(&r, "factor", &out->factor));
+    return out->kind == CS_ROPE_LLAMA3 ? read_llama3(&r, max_positions, out) : CS_OK;
 }
 
 static double llama3_scaled(const struct cs_rope *rope, double freq)
