@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
+#include "core/wire/alarm.h"
 #include "core/wire/wire.h"
 
 static const struct cs_column job_columns[] = {
@@ -19,6 +20,7 @@ static const struct cs_column job_columns[] = {
     {"STEP MS", 5, 0,  4, CS_ALIGN_RIGHT},
     {"BUBBLE",  6, 0,  6, CS_ALIGN_RIGHT},
     {"ELAPSED", 7, 0,  2, CS_ALIGN_RIGHT},
+    {"ALARMS",  6, 0,  2, CS_ALIGN_RIGHT},
     {"REASON",  6, 60, 7, CS_ALIGN_LEFT },
 };
 
@@ -32,9 +34,18 @@ static void elapsed(char out[32], const json_t *job)
         cs_duration_print(out, 32, (uint64_t)(end - start));
 }
 
+/* "2 ERROR": how many rules raised some, and the worst level */
+static void alarms_of(char out[32], const json_t *job)
+{
+    const json_t *alarms = cs_msg_arr(job, "alarms");
+    snprintf(out, 32, "-");
+    if (json_array_size(alarms) > 0)
+        snprintf(out, 32, "%zu %s", json_array_size(alarms), cs_alarm_word(cs_alarm_worst(alarms)));
+}
+
 static void add_job(struct cs_table *table, const json_t *job)
 {
-    char id[32], step[64], loss[32], exact[32], step_ms[32], bubble[32], time[32];
+    char id[32], step[64], loss[32], exact[32], step_ms[32], bubble[32], time[32], alarms[32];
     snprintf(id, sizeof id, "%lld", (long long)cs_msg_int(job, "id", 0));
     snprintf(step, sizeof step, "%lld/%lld", (long long)cs_msg_int(job, "step", 0),
              (long long)cs_msg_int(job, "steps", 0));
@@ -43,6 +54,7 @@ static void add_job(struct cs_table *table, const json_t *job)
     cs_cmd_number(step_ms, job, "step_ns", 1e-6, 2, "");
     cs_cmd_mean_bubble(bubble, job);
     elapsed(time, job);
+    alarms_of(alarms, job);
     const char *cells[] = {id,
                            cs_msg_str(job, "name", ""),
                            cs_msg_str(job, "owner", "-"),
@@ -53,6 +65,7 @@ static void add_job(struct cs_table *table, const json_t *job)
                            step_ms,
                            bubble,
                            time,
+                           alarms,
                            cs_msg_str(job, "reason", "")};
     cs_table_add(table, cells);
 }

@@ -233,7 +233,10 @@ static enum cs_status finish(struct watch *w, const char *script, const char *ex
     else
         snprintf(next, sizeof next, "cornstarch-console logs %lld --rank runner",
                  (long long)w->job);
-    cs_plain_report(w->plain, w->store, is_done && status == CS_OK ? export_dir : NULL, next);
+    const struct cs_plain_end end = {.alarms = cs_msg_arr(w->last, "alarms"),
+                                     .result_dir = is_done && status == CS_OK ? export_dir : NULL,
+                                     .next_command = next};
+    cs_plain_report(w->plain, w->store, &end);
     if (w->cmd->json && status == CS_OK) {
         json_t *doc = cs_doc_new("cornstarch.jobinfo/1");
         cs_msg_set(doc, "job", json_incref(w->last));

@@ -8,6 +8,7 @@
 #include "console/draw/fmt.h"
 #include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/wire/alarm.h"
 #include "core/wire/wire.h"
 
 static void put_text(struct cs_buf *out, const char *name, const char *value)
@@ -29,6 +30,16 @@ static void put_time(struct cs_buf *out, const char *name, int64_t wall_ns)
     put_text(out, name, text);
 }
 
+static void put_alarms(struct cs_buf *out, const json_t *alarms)
+{
+    for (size_t i = 0; i < json_array_size(alarms); i++) {
+        struct cs_buf text = {0};
+        cs_alarm_print(&text, json_array_get(alarms, i));
+        put_text(out, i ? "" : "alarms", cs_buf_str(&text));
+        cs_buf_free(&text);
+    }
+}
+
 static void put_job(struct cs_buf *out, const json_t *job)
 {
     char text[160], predicted[32], measured[32], loss[32], exact[32], bubble[32];
@@ -38,6 +49,7 @@ static void put_job(struct cs_buf *out, const json_t *job)
     put_text(out, "owner", cs_msg_str(job, "owner", ""));
     put_text(out, "state", cs_msg_str(job, "state", ""));
     put_text(out, "reason", cs_msg_str(job, "reason", ""));
+    put_alarms(out, cs_msg_arr(job, "alarms"));
     cs_cmd_number(loss, job, "loss", 1, 4, "");
     cs_cmd_number(exact, job, "exact_match", 1, 4, "");
     snprintf(text, sizeof text, "%lld of %lld   loss %s   exact match %s",

@@ -4,7 +4,22 @@
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
 #include "core/base/say.h"
+#include "core/wire/alarm.h"
 #include "core/wire/wire.h"
+
+static void say_end(const json_t *job)
+{
+    const json_t *alarms = cs_msg_arr(job, "alarms");
+    cs_say(stdout, "job %lld: %s%s%s\n", (long long)cs_msg_int(job, "id", 0),
+           cs_msg_str(job, "state", ""), cs_msg_str(job, "reason", "")[0] ? ": " : "",
+           cs_msg_str(job, "reason", ""));
+    for (size_t i = 0; i < json_array_size(alarms); i++) {
+        struct cs_buf text = {0};
+        cs_alarm_print(&text, json_array_get(alarms, i));
+        cs_say(stdout, "  %s\n", cs_buf_str(&text));
+        cs_buf_free(&text);
+    }
+}
 
 static enum cs_status wait_for(struct cs_cmd *cmd, struct cs_err *err)
 {
@@ -18,9 +33,7 @@ static enum cs_status wait_for(struct cs_cmd *cmd, struct cs_err *err)
     if (cmd->json)
         status = cs_cmd_print_doc(cs_cmd_job_doc(reply), err);
     else
-        cs_say(stdout, "job %lld: %s%s%s\n", (long long)cs_msg_int(job, "id", 0),
-               cs_msg_str(job, "state", ""), cs_msg_str(job, "reason", "")[0] ? ": " : "",
-               cs_msg_str(job, "reason", ""));
+        say_end(job);
     json_decref(reply);
     return status;
 }

@@ -10,6 +10,7 @@
 #include "core/base/say.h"
 #include "core/base/str.h"
 #include "core/base/units.h"
+#include "core/wire/alarm.h"
 #include "core/wire/wire.h"
 
 enum { BAR_CELLS = 24, TWENTIETHS = 20 };
@@ -159,9 +160,16 @@ void cs_plain_step(struct cs_plain *plain, const json_t *step)
     plain->twentieth = at;
 }
 
-void cs_plain_note(struct cs_plain *plain, const char *level, const char *text)
+void cs_plain_note(struct cs_plain *plain, const json_t *note)
 {
-    cs_plain_say(plain, "%s: %s", level, text);
+    struct cs_buf text = {0};
+    if (cs_msg_str(note, "rule", "")[0])
+        cs_alarm_print(&text, note);
+    else
+        cs_buf_addf(&text, "%s: %s", cs_msg_str(note, "level", "info"),
+                    cs_msg_str(note, "text", ""));
+    put_line(plain, cs_buf_str(&text));
+    cs_buf_free(&text);
 }
 
 void cs_plain_message(struct cs_plain *plain, const json_t *msg)
@@ -172,7 +180,7 @@ void cs_plain_message(struct cs_plain *plain, const json_t *msg)
     else if (strcmp(type, "event.step") == 0)
         cs_plain_step(plain, msg);
     else if (strcmp(type, "event.note") == 0)
-        cs_plain_note(plain, cs_msg_str(msg, "level", "info"), cs_msg_str(msg, "text", ""));
+        cs_plain_note(plain, msg);
     else if (strcmp(type, "gap") == 0)
         cs_plain_say(plain, "%lld messages were dropped: this console was too slow",
                      (long long)cs_msg_int(msg, "count", 0));
@@ -210,8 +218,18 @@ static void report_bubbles(struct cs_plain *plain, const struct cs_store *store)
     }
 }
 
-void cs_plain_report(struct cs_plain *plain, struct cs_store *store, const char *result_dir,
-                     const char *next_command)
+static void report_alarms(struct cs_plain *plain, const json_t *alarms)
+{
+    for (size_t i = 0; i < json_array_size(alarms); i++) {
+        struct cs_buf text = {0};
+        cs_buf_adds(&text, i ? "               " : "  alarms       ");
+        cs_alarm_print(&text, json_array_get(alarms, i));
+        put_line(plain, cs_buf_str(&text));
+        cs_buf_free(&text);
+    }
+}
+
+void cs_plain_report(struct cs_plain *plain, struct cs_store *store, const struct cs_plain_end *end)
 {
     const struct cs_store_job *job = cs_store_selected(store);
     char loss[CS_FMT_CAP];
@@ -233,8 +251,9 @@ void cs_plain_report(struct cs_plain *plain, struct cs_store *store, const char 
     if (energy[0])
         cs_plain_say(plain, "  energy       %s (of its GPUs)", energy);
     report_bubbles(plain, store);
-    if (result_dir)
-        cs_plain_say(plain, "  result       %s", result_dir);
-    if (next_command)
-        cs_plain_say(plain, "next: %s", next_command);
+    report_alarms(plain, end->alarms);
+    if (end->result_dir)
+        cs_plain_say(plain, "  result       %s", end->result_dir);
+    if (end->next_command)
+        cs_plain_say(plain, "next: %s", end->next_command);
 }

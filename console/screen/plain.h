@@ -3,7 +3,7 @@
  *
  *   plain = cs_plain_new(stdout, isatty(1), columns);
  *   on every message:  cs_store_message(store, msg); cs_plain_message(plain, msg);
- *   at the end:        cs_plain_report(plain, store, dir or NULL, command or NULL);
+ *   at the end:        cs_plain_report(plain, store, &end);
  *
  * Without a terminal: a line after the first step, then at every twentieth of the run and at every
  * evaluation. */
@@ -26,13 +26,20 @@ void cs_plain_message(struct cs_plain *plain, const json_t *msg);
 void cs_plain_job(struct cs_plain *plain, const json_t *job);
 /* the body of event.step */
 void cs_plain_step(struct cs_plain *plain, const json_t *step);
-void cs_plain_note(struct cs_plain *plain, const char *level, const char *text);
+/* the body of event.note */
+void cs_plain_note(struct cs_plain *plain, const json_t *note);
 /* any sentence, kept clear of the progress line */
 void cs_plain_say(struct cs_plain *plain, const char *fmt, ...) CS_PRINTF(2, 3);
+
 /* The end of a run: state and reason, steps, loss, exact match, step time predicted and measured,
- * bubble of every stage, where the result lies, what to try next. Of the selected job; when no step
- * was measured live, its trace is read. */
-void cs_plain_report(struct cs_plain *plain, struct cs_store *store, const char *result_dir,
-                     const char *next_command);
+ * bubble of every stage, alarms, where the result lies, what to try next. Of the selected job; when
+ * no step was measured live, its trace is read. */
+struct cs_plain_end {
+    const json_t *alarms;                  /* of the job object */
+    const char *result_dir, *next_command; /* NULL: none */
+};
+
+void cs_plain_report(struct cs_plain *plain, struct cs_store *store,
+                     const struct cs_plain_end *end);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "console/store/store.h"
 #include "core/base/str.h"
+#include "core/wire/alarm.h"
 #include "core/wire/wire.h"
 
 static const int64_t max_step = (int64_t)1 << 53; /* what the schema allows; sums stay in range */
@@ -19,6 +20,21 @@ static double mean_of(const json_t *list)
             n++;
         }
     return n ? sum / (double)n : (double)NAN;
+}
+
+static void read_alarms(struct cs_store_job *job, const json_t *alarms)
+{
+    struct cs_buf text = {0};
+    const json_t *worst = cs_alarm_worst(alarms);
+    enum cs_log_level level;
+    job->n_alarms = (int)json_array_size(alarms);
+    if (worst == NULL)
+        return;
+    cs_alarm_print(&text, worst);
+    cs_str_copy(job->alarm, sizeof job->alarm, cs_buf_str(&text));
+    job->alarm_level =
+        cs_log_level_parse(cs_msg_str(worst, "level", ""), &level) ? (int)level : CS_WARN;
+    cs_buf_free(&text);
 }
 
 static struct cs_store_job *read_job(struct cs_store *store, const json_t *o)
@@ -72,6 +88,7 @@ static struct cs_store_job *read_job(struct cs_store *store, const json_t *o)
     job->tokens_per_j = cs_msg_num(o, "tokens_per_j", job->tokens_per_j);
     if (cs_msg_arr(o, "bubble"))
         job->bubble = mean_of(cs_msg_arr(o, "bubble"));
+    read_alarms(job, cs_msg_arr(o, "alarms"));
     return job;
 }
 

@@ -31,7 +31,9 @@ struct cs_store_job {
     int64_t id;
     char name[64], owner[32], state[16], reason[512], dir[512];
     char spec_hash[65], plan_hash[65];
-    int64_t step, steps;                        /* finished, asked for; -1 unknown */
+    char alarm[CS_STORE_LINE]; /* the worst, as cs_alarm_print says it; "" none */
+    int n_alarms, alarm_level; /* rules that raised some; level of the worst (enum cs_log_level) */
+    int64_t step, steps;       /* finished, asked for; -1 unknown */
     int64_t submitted_ns, started_ns, ended_ns; /* wall time, 0 unknown */
     int64_t checkpoint_step;                    /* -1 none */
     int64_t predicted_step_ns, step_ns;         /* 0 unknown */

@@ -184,6 +184,11 @@ static void put_now(struct detail *d, const struct cs_store *store, const struct
     put(d, "now", "%s ms/step   %s tok/s   grad norm %s   lr %s", ms, tokens, norm, lr);
 }
 
+static enum cs_style level_style(int level)
+{
+    return level == CS_ERROR ? CS_STYLE_BAD : level == CS_WARN ? CS_STYLE_WARN : CS_STYLE_TEXT;
+}
+
 static void put_notes(struct detail *d, const struct cs_store *store)
 {
     int room = d->area.h - d->y - 1, n = store->notes.n;
@@ -196,12 +201,24 @@ static void put_notes(struct detail *d, const struct cs_store *store)
         char clock[CS_FMT_CAP];
         cs_fmt_clock(clock, sizeof clock, note->wall_ns);
         cs_draw(d->area, 1, d->y, CS_STYLE_DIM, clock);
-        cs_draw_cut(d->area, 12, d->y++, d->area.w - 13,
-                    note->level == CS_ERROR  ? CS_STYLE_BAD
-                    : note->level == CS_WARN ? CS_STYLE_WARN
-                                             : CS_STYLE_TEXT,
-                    d->glyphs, note->text);
+        cs_draw_cut(d->area, 12, d->y++, d->area.w - 13, level_style(note->level), d->glyphs,
+                    note->text);
     }
+}
+
+/* the worst one; all are among the notes, and in 'show' */
+static void put_alarms(struct detail *d, const struct cs_store_job *job)
+{
+    char more[32] = "";
+    if (job->n_alarms == 0)
+        return;
+    if (job->n_alarms > 1)
+        snprintf(more, sizeof more, "(1 of %d) ", job->n_alarms);
+    cs_draw(d->area, 1, d->y, CS_STYLE_TITLE, "alarm");
+    cs_draw_cut(d->area, 12, d->y, d->area.w - 13, CS_STYLE_TEXT, d->glyphs, more);
+    const int at = 12 + (int)strlen(more);
+    cs_draw_cut(d->area, at, d->y++, d->area.w - 1 - at, level_style(job->alarm_level), d->glyphs,
+                job->alarm);
 }
 
 static void draw_details(const struct cs_store *store, const struct cs_screen *screen,
@@ -220,6 +237,7 @@ static void draw_details(const struct cs_store *store, const struct cs_screen *s
         put(&d, "checkpoint", "step %lld", (long long)job->checkpoint_step);
     if (job->reason[0])
         put(&d, "reason", "%s", job->reason);
+    put_alarms(&d, job);
     if (isfinite(job->exact_match))
         put(&d, "held-out", "exact match %.3f", job->exact_match);
     char energy[120];

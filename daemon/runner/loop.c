@@ -18,6 +18,7 @@
 #include "runner/processes/children.h"
 #include "runner/processes/lost_ranks.h"
 #include "runner/processes/memory.h"
+#include "runner/state/alarms.h"
 #include "runner/state/records.h"
 #include "runner/steps/energy.h"
 #include "runner/steps/events.h"
@@ -60,6 +61,7 @@ static void on_second(evutil_socket_t fd, short what, void *user)
     struct cs_runner *r = user;
     cs_journal_sync(r->journal);
     cs_control_look(r);
+    cs_run_keep_state(r);
     struct cs_err err = {0};
     if (r->go_ns && !r->is_failing && !r->is_stop_now && cs_lost_ranks_look(r, &err) != CS_OK)
         cs_life_fail(r, &err);
@@ -149,6 +151,7 @@ static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
     r->tokens = r->job.tokens;
     r->samples = r->job.samples;
     r->skipped = r->job.skipped;
+    cs_run_alarms_read(r);
     if (gethostname(r->node.name, sizeof r->node.name - 1) == -1)
         return cs_fail_errno(err, "the name of this node is not known");
     r->child = calloc((size_t)r->generation.n_ranks + 1, sizeof *r->child);

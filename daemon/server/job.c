@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/io.h"
+#include "core/wire/alarm.h"
+#include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "net/conn.h"
 #include "server/caller.h"
@@ -65,7 +68,45 @@ static void set_positive(json_t *object, const char *key, int64_t value)
         cs_msg_set_int(object, key, value);
 }
 
-json_t *cs_job_object(const struct cs_job *job)
+json_t *cs_job_read_state_file(const struct cs_job *job)
+{
+    char path[CS_PATH_CAP];
+    struct cs_buf text = {0};
+    json_t *state = NULL;
+    if (cs_path(path, NULL, "%s/state.json", job->row.dir) == CS_OK &&
+        cs_read_file(path, 1 << 20, &text, NULL) == CS_OK)
+        (void)!cs_line_parse(cs_buf_str(&text), text.len, &state, NULL);
+    cs_buf_free(&text);
+    return state;
+}
+
+void cs_job_set_alarms(struct cs_job *job, json_t *alarms)
+{
+    json_decref(job->alarms);
+    job->alarms = alarms != NULL ? alarms : json_array();
+}
+
+/* The state file has them while no runner tells: they are read when somebody wants to see them. */
+static void need_alarms(struct cs_job *job)
+{
+    if (job->alarms != NULL)
+        return;
+    json_t *state = cs_job_read_state_file(job), *list = json_array();
+    const json_t *alarms = cs_msg_arr(state, "alarms");
+    for (size_t i = 0; i < json_array_size(alarms); i++)
+        if (cs_object_check(json_array_get(alarms, i), "alarm", NULL) == CS_OK)
+            (void)cs_alarm_merge(list, json_array_get(alarms, i));
+    json_decref(state);
+    cs_job_set_alarms(job, list);
+}
+
+bool cs_job_take_alarm(struct cs_job *job, const json_t *note)
+{
+    need_alarms(job);
+    return cs_alarm_merge(job->alarms, note);
+}
+
+json_t *cs_job_object(struct cs_job *job)
 {
     const struct cs_job_row *row = &job->row;
     json_t *o = json_object();
@@ -100,6 +141,9 @@ json_t *cs_job_object(const struct cs_job *job)
     if (row->energy_mj > 0)
         cs_msg_set_num(o, "tokens_per_j",
                        (double)row->energy_tokens / ((double)row->energy_mj / 1000));
+    need_alarms(job);
+    if (json_array_size(job->alarms) > 0)
+        cs_msg_set(o, "alarms", json_deep_copy(job->alarms));
     return o;
 }
 

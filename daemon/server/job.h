@@ -21,11 +21,18 @@ struct cs_job {
     enum cs_stop pending_stop;
     bool is_pause_sent; /* while draining */
     bool is_unsaved;    /* the database is behind */
+    json_t *alarms;     /* the wire's alarm objects; NULL: not read from state.json yet */
 };
 
 struct cs_job *cs_job_find(struct cs_server *server, int64_t id); /* NULL: unknown */
 struct cs_job *cs_job_add(struct cs_server *server, const struct cs_job_row *row);
-json_t *cs_job_object(const struct cs_job *job); /* the wire's job object */
+json_t *cs_job_object(struct cs_job *job); /* the wire's job object */
+/* the job directory's state file, the caller's reference; NULL: there is none */
+json_t *cs_job_read_state_file(const struct cs_job *job);
+/* one alarm, or with it nothing when the note is none; true: it is news to whoever watches the job */
+bool cs_job_take_alarm(struct cs_job *job, const json_t *note);
+void cs_job_set_alarms(struct cs_job *job,
+                       json_t *alarms); /* all; takes the reference, NULL: none */
 bool cs_job_is(const struct cs_job *job, enum cs_job_state state);
 bool cs_job_is_over(const struct cs_job *job);    /* nothing will happen without an order */
 bool cs_job_is_on_gpus(const struct cs_job *job); /* its ranks are GPUs */

@@ -27,20 +27,6 @@ enum { MAX_JOBS = 10000, CONNECT_TIMEOUT_S = 20, SECOND_NS = 1000000000 };
 
 /* --- start ------------------------------------------------------------------------------------ */
 
-/* the job directory's state file, NULL when there is none */
-static json_t *read_state_file(const struct cs_job *job)
-{
-    char path[CS_PATH_CAP];
-    struct cs_buf text = {0};
-    struct cs_err err;
-    json_t *state = NULL;
-    if (cs_path(path, &err, "%s/state.json", job->row.dir) == CS_OK &&
-        cs_read_file(path, 1 << 20, &text, &err) == CS_OK)
-        (void)!cs_line_parse(cs_buf_str(&text), text.len, &state, &err);
-    cs_buf_free(&text);
-    return state;
-}
-
 /* Never asked about a child of ours: the question takes the lock for a moment. */
 static bool is_runner_alive(const struct cs_job *job)
 {
@@ -90,7 +76,7 @@ static enum cs_status start_runner(struct cs_job *job, int lock_fd, struct cs_er
 static void start(struct cs_job *job, int lock_fd)
 {
     struct cs_err err;
-    json_t *state = read_state_file(job);
+    json_t *state = cs_job_read_state_file(job);
     job->row.generation = cs_msg_int(state, "generation", -1) + 1; /* as the runner counts */
     json_decref(state);
     job->deadline_ns = cs_now_ns() + (int64_t)CONNECT_TIMEOUT_S * SECOND_NS;
@@ -197,7 +183,7 @@ static bool is_final(const struct cs_job_state_row *row)
 static void settle(struct cs_job *job, int status)
 {
     import(job);
-    json_t *state = read_state_file(job);
+    json_t *state = cs_job_read_state_file(job);
     const struct cs_job_state_row *row = cs_job_state_find(cs_msg_str(state, "state", ""));
     if (row != NULL && is_final(row) &&
         cs_msg_int(state, "generation", -1) >= job->row.generation) {
@@ -257,6 +243,8 @@ static void take_progress(struct cs_job *job, const json_t *message)
     row->generation = cs_msg_int(message, "generation", row->generation);
     row->checkpoint_step = cs_msg_int(message, "checkpoint_step", row->checkpoint_step);
     row->predicted_step_ns = cs_msg_int(message, "predicted_step_ns", row->predicted_step_ns);
+    if (cs_msg_arr(message, "alarms"))
+        cs_job_set_alarms(job, json_deep_copy(cs_msg_arr(message, "alarms")));
     const char *hash = cs_msg_str(message, "plan_hash", NULL);
     if (hash && hash[0])
         snprintf(row->plan_hash, sizeof(row->plan_hash), "%s", hash);
@@ -317,6 +305,8 @@ static void on_log(struct cs_job *job, const json_t *m)
 
 static void on_note(struct cs_job *job, const json_t *m)
 {
+    if (cs_job_take_alarm(job, m))
+        cs_job_publish(job);
     forward(job, m, "event.note", CS_CLASS_EVENT);
 }
 
@@ -491,6 +481,7 @@ void cs_jobs_free(struct cs_server *server)
 {
     for (size_t i = 0; i < server->n_jobs; i++) {
         cs_conn_free(server->jobs[i]->link);
+        json_decref(server->jobs[i]->alarms);
         free(server->jobs[i]);
     }
     free(server->jobs);

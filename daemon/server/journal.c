@@ -62,6 +62,7 @@ static enum cs_status put_step(struct cs_job *job, const json_t *m, struct cs_er
 
 static enum cs_status put_note(struct cs_job *job, const json_t *m, struct cs_err *err)
 {
+    (void)cs_job_take_alarm(job, m);
     return cs_db_note_add(job->server->db, job->row.id, cs_msg_int(m, "wall_ns", 0),
                           cs_msg_str(m, "level", "info"), cs_msg_str(m, "text", ""), err);
 }

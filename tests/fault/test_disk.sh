@@ -7,7 +7,7 @@ command -v prlimit >/dev/null || { echo "skipped: no prlimit"; exit 77; }
 make_data 64
 write_job long.lua vision=1 llm=2 slots=2 batch=16 steps=100000 'checkpoint={ every_steps = 20, keep = 2 }'
 checkpoint_after() { local at; at=$(job "$1" checkpoint_step); [ "$at" -gt "$2" ]; }
-alarms() { grep -c '"ALARM: the checkpoint of step' "$jobs/$1/journal" || true; }
+alarms() { "$C" show "$1" --json | grep -A 3 '"rule": "checkpoint_failed"' | sed -n 's/.*"count": \([0-9]*\).*/\1/p' | grep . || echo 0; }
 more_alarms() { [ "$(alarms "$1")" -gt "$2" ]; }
 
 "$C" run --plain long.lua >console 2>&1 &
@@ -28,7 +28,7 @@ wait_step "$id" $((at + 45)) # past two more checkpoints
 until_true "an alarm for each failed checkpoint" more_alarms "$id" 1
 [ "$(job "$id" state)" = RUN ] || fail "a full disk ended the job: $(job "$id" reason)"
 [ "$(job "$id" checkpoint_step)" = "$last" ] || fail "a checkpoint was told that could not be written"
-until_true "the console tells the alarm" grep -q '^error: ALARM: the checkpoint of step .* failed, training goes on: .*File too large' console
+until_true "the console tells the alarm" grep -q '^ERROR checkpoint_failed, step .*: the checkpoint of step .* failed, training goes on: .*File too large' console
 [ -e "$jobs/$id/ckpt/ckpt-$last/checkpoint.json" ] || fail "the last good checkpoint is gone"
 # an export of what is there still works
 expect_rc 0 "$C" export "$id" out1

@@ -109,6 +109,18 @@ static void a_terminal_gets_one_progress_line(void **state)
     free(s.text);
 }
 
+static void a_note_that_is_an_alarm_names_its_rule_and_step(void **state)
+{
+    (void)state;
+    struct session s;
+    start(&s, false);
+    feed(&s, json_pack("{s:s,s:s,s:s,s:s,s:i,s:i}", "type", "event.note", "level", "error", "text",
+                       "not finite", "rule", "skipped_updates", "step", 2, "count", 1));
+    finish(&s);
+    assert_string_equal(s.text, "ERROR skipped_updates, step 3: not finite\n");
+    free(s.text);
+}
+
 static void evaluations_count_correct_answers(void **state)
 {
     (void)state;
@@ -136,8 +148,14 @@ static void the_report_names_every_stage_and_what_to_do_next(void **state)
     assert_int_equal(cs_store_trace(store, replay.trace.data, replay.trace.len, &err), CS_OK);
     store->jobs[0].exact_match = 0.98;
     store->jobs[0].steps = 41;
-    cs_plain_report(s.plain, store, "out/model", "cornstarch-console show 1");
+    json_t *alarms = json_pack("[{s:s,s:s,s:i,s:i,s:s}]", "rule", "divergence", "level", "warn",
+                               "count", 3, "step", 39, "text", "the loss grew to 20100");
+    const struct cs_plain_end end = {alarms, "out/model", "cornstarch-console show 1"};
+    cs_plain_report(s.plain, store, &end);
+    json_decref(alarms);
     finish(&s);
+    assert_non_null(strstr(
+        s.text, "  alarms       WARNING divergence, step 40, 3 times: the loss grew to 20100\n"));
     assert_non_null(strstr(s.text, "steps        41 of 41\n"));
     assert_non_null(strstr(s.text, "held-out exact match: 0.98\n"));
     assert_non_null(strstr(s.text, "out/model\n"));
@@ -159,6 +177,7 @@ int main(void)
         cmocka_unit_test(states_are_told_once),
         cmocka_unit_test(a_long_run_takes_some_twenty_lines),
         cmocka_unit_test(a_terminal_gets_one_progress_line),
+        cmocka_unit_test(a_note_that_is_an_alarm_names_its_rule_and_step),
         cmocka_unit_test(evaluations_count_correct_answers),
         cmocka_unit_test(the_report_names_every_stage_and_what_to_do_next),
     };

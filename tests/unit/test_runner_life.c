@@ -425,7 +425,7 @@ static void a_failed_save_does_not_fail_the_run(void **state)
     write_job(job, 10, 3, "");
     setenv("FAKE_FAULT", "1:5:save", 1);
     assert_int_equal(run(job), CS_OK);
-    assert_true(has_note(job, "ALARM: the checkpoint of step 5 failed"));
+    assert_true(has_note(job, "the checkpoint of step 5 failed"));
     assert_true(has_note(job, "disk full"));
     assert_true(tmpdir_has(job->path, "ckpt/ckpt-2"));
     assert_false(tmpdir_has(job->path, "ckpt/ckpt-5"));

@@ -11,6 +11,7 @@
 #include "core/base/clock.h"
 #include "runner/processes/blame.h"
 #include "runner/processes/output.h"
+#include "runner/state/alarms.h"
 #include "runner/state/records.h"
 
 static const int64_t second_ns = 1000000000;
@@ -112,7 +113,7 @@ static enum cs_status tell_stuck(struct cs_runner *r, struct cs_child *child, in
         return cs_blame(r, child, text, err);
     if (!child->is_hang_told) {
         child->is_hang_told = true;
-        cs_run_note(r, CS_WARN, "%s", text);
+        cs_run_alarm(r, CS_ALERT_STANDSTILL, CS_WARN, r->last_step + 1, "%s", text);
     }
     return CS_OK;
 }

@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
 #include "net/listener.h"
+#include "runner/state/alarms.h"
 #include "runner/state/subscribers.h"
 
 static void log_line(struct cs_runner *r, enum cs_log_level level, const char *text)
@@ -28,7 +29,8 @@ static void keep(struct cs_runner *r, const json_t *msg)
         r->is_journal_failed = false;
     } else if (!r->is_journal_failed) {
         r->is_journal_failed = true;
-        cs_run_note(r, CS_ERROR, "the journal cannot be written, training goes on: %s", err.text);
+        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_ERROR, r->last_step,
+                     "the journal cannot be written, training goes on: %s", err.text);
     }
 }
 
@@ -42,6 +44,16 @@ void cs_run_emit(struct cs_runner *r, json_t *msg, bool is_kept)
     json_decref(msg);
 }
 
+json_t *cs_run_note_msg(struct cs_runner *r, enum cs_log_level level, const char *text)
+{
+    json_t *msg = cs_msg_new("runner.note");
+    log_line(r, level, text);
+    cs_msg_set_str(msg, "level", cs_log_level_name(level));
+    cs_msg_set_str(msg, "text", text);
+    cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
+    return msg;
+}
+
 void cs_run_note(struct cs_runner *r, enum cs_log_level level, const char *fmt, ...)
 {
     char text[2000];
@@ -49,12 +61,7 @@ void cs_run_note(struct cs_runner *r, enum cs_log_level level, const char *fmt, 
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    log_line(r, level, text);
-    json_t *msg = cs_msg_new("runner.note");
-    cs_msg_set_str(msg, "level", cs_log_level_name(level));
-    cs_msg_set_str(msg, "text", text);
-    cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
-    cs_run_emit(r, msg, true);
+    cs_run_emit(r, cs_run_note_msg(r, level, text), true);
 }
 
 json_t *cs_run_state_msg(const struct cs_runner *r)
@@ -78,6 +85,7 @@ json_t *cs_run_state_msg(const struct cs_runner *r)
         cs_msg_set_str(msg, "weights_hash", r->weights_hash);
     if (!isnan(r->exact_match))
         cs_msg_set_num(msg, "exact_match", r->exact_match);
+    cs_msg_set(msg, "alarms", cs_run_alarms(r));
     const struct cs_job_state_row *row = cs_job_state_row(r->state);
     if (row->phase == CS_PHASE_RESTING || row->phase == CS_PHASE_ENDED)
         cs_msg_set_int(msg, "exit", row->exit_code);
@@ -96,7 +104,8 @@ static void write_state_file(struct cs_runner *r, const json_t *msg)
         cs_msg_set_str(doc, "socket", cs_listener_path(r->control));
     snprintf(path, sizeof path, "%s/state.json", r->job.dir);
     cs_json_pretty(doc, &text);
-    if (cs_write_file_atomic(path, text.data, text.len, 0600, &err) != CS_OK)
+    r->is_state_behind = cs_write_file_atomic(path, text.data, text.len, 0600, &err) != CS_OK;
+    if (r->is_state_behind)
         cs_log(r->log, CS_ERROR, "state.write", CS_KV("text", err.text));
     cs_buf_free(&text);
     json_decref(doc);
@@ -107,6 +116,15 @@ void cs_run_write_state(struct cs_runner *r)
     json_t *msg = cs_run_state_msg(r);
     write_state_file(r, msg);
     json_decref(msg);
+}
+
+void cs_run_keep_state(struct cs_runner *r)
+{
+    if (!r->is_state_behind)
+        return;
+    json_t *msg = cs_run_state_msg(r);
+    write_state_file(r, msg);
+    cs_run_emit(r, msg, false);
 }
 
 void cs_run_emit_state(struct cs_runner *r)

@@ -7,6 +7,7 @@
 
 #include "core/base/log.h"
 #include "core/data/pool.h"
+#include "core/model/alerts.h"
 #include "core/sched/sim/calibrate.h"
 #include "core/trace/ring.h"
 #include "core/wire/job_state.h"
@@ -83,6 +84,13 @@ struct cs_eval {
     int64_t start_ns;
 };
 
+/* What is known of one rule's alarms: the worst level, and of that level the last one. */
+struct cs_alarm {
+    int64_t count, step, wall_ns; /* count 0: none; step -1: before the first */
+    enum cs_log_level level;
+    char text[900];
+};
+
 struct cs_runner {
     const struct cs_runner_options *options;
     struct cs_run_job job;
@@ -121,9 +129,11 @@ struct cs_runner {
     int64_t go_ns, spans_ns;
     uint64_t n_bad_samples;
     char weights_hash[65];
-    double exact_match; /* of the last evaluation, NaN none */
+    struct cs_alarm alarm[CS_ALERT_COUNT];
+    bool is_state_behind; /* state.json lacks an alarm */
+    double exact_match;   /* of the last evaluation, NaN none */
     bool is_stop_asked, is_stop_now, is_failing, is_finishing, is_over;
-    bool is_journal_failed, is_trace_failed, is_norm_told;
+    bool is_journal_failed, is_trace_failed;
     struct cs_err save_failure; /* the last one */
     int n_signals;
     struct cs_listener *control; /* NULL: none */

@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"
+#include "runner/state/alarms.h"
 #include "runner/state/records.h"
 #include "store/fsio.h"
 
@@ -61,6 +62,12 @@ static json_t *trainer_of(const struct cs_runner *r, const struct cs_save *save)
     return trainer;
 }
 
+static void tell_failed(struct cs_runner *r, int64_t step, const char *why)
+{
+    cs_run_alarm(r, CS_ALERT_CHECKPOINT_FAILED, CS_ERROR, step,
+                 "the checkpoint of step %lld failed, training goes on: %s", (long long)step, why);
+}
+
 static void commit(struct cs_runner *r, const struct cs_save *save)
 {
     struct cs_err err = {0};
@@ -76,8 +83,7 @@ static void commit(struct cs_runner *r, const struct cs_save *save)
                                 : cs_fail(&err, CS_INTERNAL, "the feeder gave no data cursor");
     json_decref(trainer);
     if (status != CS_OK) {
-        cs_run_note(r, CS_ERROR, "ALARM: the checkpoint of step %lld failed, training goes on: %s",
-                    (long long)save->step, err.text);
+        tell_failed(r, save->step, err.text);
         r->save_failure = err;
         return;
     }
@@ -100,8 +106,7 @@ static void remove_files(struct cs_runner *r, const struct cs_save *save)
 static void fail_save(struct cs_runner *r, const struct cs_save *save)
 {
     remove_files(r, save);
-    cs_run_note(r, CS_ERROR, "ALARM: the checkpoint of step %lld failed, training goes on: %s",
-                (long long)save->step, save->failure);
+    tell_failed(r, save->step, save->failure);
     (void)cs_fail(&r->save_failure, CS_IO, "%s", save->failure);
 }
 

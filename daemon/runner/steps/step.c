@@ -6,6 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
+#include "runner/state/alarms.h"
 #include "runner/state/records.h"
 #include "runner/steps/energy.h"
 #include "runner/steps/events.h"
@@ -157,7 +158,8 @@ static void add_to_trace(struct cs_runner *r, const struct cs_step_report *repor
         r->is_trace_failed = false;
     } else if (!r->is_trace_failed) {
         r->is_trace_failed = true;
-        cs_run_note(r, CS_WARN, "the trace misses steps: %s", err.text);
+        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_WARN, report->step,
+                     "the trace misses steps from this one on: %s", err.text);
     }
 }
 
@@ -196,11 +198,9 @@ static void train_done(struct cs_runner *r, const struct cs_step_report *report)
     emit_train(r, report, step_ns, &spans);
     emit_spans(r, report, &spans);
     cs_arena_free(arena);
-    if (report->is_norm_unequal && !r->is_norm_told) {
-        r->is_norm_told = true;
-        cs_run_note(r, CS_ERROR, "ranks disagree on the gradient norm of step %lld",
-                    (long long)report->step);
-    }
+    if (report->is_norm_unequal)
+        cs_run_alarm(r, CS_ALERT_COPIES_DIFFER, CS_ERROR, report->step,
+                     "ranks disagree on the norm of the gradient; one of them computes wrongly");
 }
 
 static void eval_done(struct cs_runner *r, const struct cs_step_report *report)

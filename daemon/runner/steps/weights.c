@@ -8,6 +8,7 @@
 
 #include "core/base/str.h"
 #include "core/wire/wire.h"
+#include "runner/state/alarms.h"
 #include "runner/state/records.h"
 
 /* [[id, xxh3], ...] of the parameters a rank answers for, into the table by name */
@@ -35,16 +36,16 @@ void cs_weights_report(struct cs_runner *r, const json_t *msg)
 }
 
 /* table: the hash of the copy that is in the checkpoints */
-static void raise_alarm(struct cs_runner *r, const char *name, const char *table)
+static void tell_copies_differ(struct cs_runner *r, const char *name, const char *table)
 {
     const struct cs_plan *plan = r->generation.plan;
     char first[240], second[240];
     cs_run_rank_name(plan, plan->stages[plan->embed_stage].rank, first, sizeof first);
     cs_run_rank_name(plan, plan->stages[plan->head_stage].rank, second, sizeof second);
-    cs_run_note(r, CS_ERROR,
-                "ALARM: the two copies of %s, which is also the head, differ: %s on %s, %s on %s; "
-                "one of the ranks computes wrongly, and the checkpoints hold the first copy",
-                name, table, first, r->tied_copy, second);
+    cs_run_alarm(r, CS_ALERT_COPIES_DIFFER, CS_ERROR, r->last_step,
+                 "the two copies of %s, which is also the head, differ: %s on %s, %s on %s; one of "
+                 "the ranks computes wrongly, and the checkpoints hold the first copy",
+                 name, table, first, r->tied_copy, second);
 }
 
 /* Both copies of a tied embedding are the same to the bit, or one of them was computed wrongly. */
@@ -57,7 +58,7 @@ static void add_tied_copy(struct cs_runner *r, json_t *doc)
     const char *table = cs_msg_str(r->weights, name, "nothing");
     cs_msg_set(doc, "copies", json_pack("{s:s}", name, r->tied_copy));
     if (strcmp(table, r->tied_copy) != 0)
-        raise_alarm(r, name, table);
+        tell_copies_differ(r, name, table);
 }
 
 /* DIR/weights.json: what every parameter was at the end, frozen ones too; copies: the second one of

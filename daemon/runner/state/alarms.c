@@ -1,0 +1,101 @@
+/* Counts alarms, tells those that are news, keeps them over runs of the job. An alarm on the wire is
+ * a note with the name of its rule. */
+#include "runner/state/alarms.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "core/base/clock.h"
+#include "core/base/io.h"
+#include "core/base/str.h"
+#include "core/wire/line.h"
+#include "core/wire/wire.h"
+#include "runner/state/records.h"
+
+static bool is_power_of_ten(int64_t count)
+{
+    while (count >= 10 && count % 10 == 0)
+        count /= 10;
+    return count == 1;
+}
+
+static void tell(struct cs_runner *r, enum cs_alert rule, const struct cs_alarm *alarm)
+{
+    json_t *msg = cs_run_note_msg(r, alarm->level, alarm->text);
+    cs_msg_set_str(msg, "rule", cs_alert_row(rule)->slug);
+    cs_msg_set_int(msg, "count", alarm->count);
+    if (alarm->step >= 0)
+        cs_msg_set_int(msg, "step", alarm->step);
+    cs_run_emit(r, msg, true);
+}
+
+void cs_run_alarm(struct cs_runner *r, enum cs_alert rule, enum cs_log_level level, int64_t step,
+                  const char *fmt, ...)
+{
+    struct cs_alarm *alarm = &r->alarm[rule];
+    const bool is_worse = alarm->count > 0 && level < alarm->level;
+    r->is_state_behind = true;
+    alarm->count++;
+    if (alarm->count > 1 && level > alarm->level)
+        return; /* the worse one stays */
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(alarm->text, sizeof alarm->text, fmt, ap);
+    va_end(ap);
+    alarm->level = level;
+    alarm->step = step;
+    alarm->wall_ns = cs_wall_ns();
+    if (is_worse || is_power_of_ten(alarm->count))
+        tell(r, rule, alarm);
+}
+
+static json_t *object_of(enum cs_alert rule, const struct cs_alarm *alarm)
+{
+    json_t *o = json_object();
+    cs_msg_set_str(o, "rule", cs_alert_row(rule)->slug);
+    cs_msg_set_str(o, "level", cs_log_level_name(alarm->level));
+    cs_msg_set_int(o, "count", alarm->count);
+    if (alarm->step >= 0)
+        cs_msg_set_int(o, "step", alarm->step);
+    cs_msg_set_str(o, "text", alarm->text);
+    cs_msg_set_int(o, "wall_ns", alarm->wall_ns);
+    return o;
+}
+
+json_t *cs_run_alarms(const struct cs_runner *r)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < CS_ALERT_COUNT; i++)
+        if (r->alarm[i].count > 0)
+            json_array_append_new(list, object_of((enum cs_alert)i, &r->alarm[i]));
+    return list;
+}
+
+static void take(struct cs_runner *r, const json_t *o)
+{
+    const enum cs_alert rule = cs_alert_find(cs_msg_str(o, "rule", ""));
+    enum cs_log_level level;
+    if (rule == CS_ALERT_COUNT || !cs_log_level_parse(cs_msg_str(o, "level", ""), &level))
+        return; /* of another release */
+    struct cs_alarm *alarm = &r->alarm[rule];
+    *alarm = (struct cs_alarm){.count = cs_msg_int(o, "count", 1),
+                               .step = cs_msg_int(o, "step", -1),
+                               .wall_ns = cs_msg_int(o, "wall_ns", 0),
+                               .level = level};
+    cs_str_copy(alarm->text, sizeof alarm->text, cs_msg_str(o, "text", ""));
+}
+
+void cs_run_alarms_read(struct cs_runner *r)
+{
+    char path[CS_PATH_CAP + 16];
+    struct cs_buf text = {0};
+    json_t *state = NULL;
+    snprintf(path, sizeof path, "%s/state.json", r->job.dir);
+    if (cs_read_file(path, 1 << 20, &text, NULL) == CS_OK)
+        (void)!cs_line_parse(cs_buf_str(&text), text.len, &state, NULL);
+    const json_t *alarms = cs_msg_arr(state, "alarms");
+    for (size_t i = 0; i < json_array_size(alarms); i++)
+        take(r, json_array_get(alarms, i));
+    json_decref(state);
+    cs_buf_free(&text);
+}
