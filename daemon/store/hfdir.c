@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/buf.h"
+#include "core/model/composite.h"
 #include "store/fsio.h"
 
 enum { MAX_SHARDS = 4096 };
@@ -28,6 +29,7 @@ struct cs_hfdir {
     char *path;
     const char *part;
     json_t *root, *config, *processor;
+    struct cs_composite composite; /* where part is not "" */
     bool has_tokenizer;
     struct cs_st_file **shard;
     int n_shards;
@@ -45,51 +47,62 @@ static enum cs_status read_optional(const struct cs_hfdir *dir, const char *name
     return cs_fs_exists(path) ? cs_fs_read_json(path, out, err) : CS_OK;
 }
 
+/* As in transformers 5: what processor_config.json nests holds over preprocessor_config.json. */
 static enum cs_status read_processor(struct cs_hfdir *dir, struct cs_err *err)
 {
     json_t *all = NULL;
-    CS_TRY(read_optional(dir, "preprocessor_config.json", &dir->processor, err));
+    CS_TRY(read_optional(dir, "processor_config.json", &all, err));
+    json_t *nested = json_object_get(all, "image_processor");
+    dir->processor = json_is_null(nested) ? NULL : json_incref(nested);
+    json_decref(all);
     if (dir->processor)
         return CS_OK;
-    CS_TRY(read_optional(dir, "processor_config.json", &all, err));
-    dir->processor = json_incref(json_object_get(all, "image_processor"));
-    json_decref(all);
-    return CS_OK;
+    return read_optional(dir, "preprocessor_config.json", &dir->processor, err);
 }
 
 /* LLaVA keeps no configuration of the projector: made from what fixes it. */
-static json_t *projector_config(const json_t *root)
+static json_t *projector_config(const struct cs_composite *composite, const json_t *root)
 {
-    const json_t *act = json_object_get(root, "projector_hidden_act");
-    const json_t *bias = json_object_get(root, "multimodal_projector_bias");
     return json_pack(
         "{s:s, s:i, s:s, s:b, s:O?, s:O?}", "model_type", "mlp", "n_layers", 2, "activation",
-        act ? json_string_value(act) : "gelu", "bias", bias ? json_is_true(bias) : 1, "in_width",
+        composite->activation, "bias", (int)composite->has_bias, "in_width",
         json_object_get(json_object_get(root, "vision_config"), "hidden_size"), "out_width",
         json_object_get(json_object_get(root, "text_config"), "hidden_size"));
 }
 
-static bool is_llava(const json_t *root)
+/* text_config with the flag that root and text_config have together */
+static json_t *text_config(const struct cs_composite *composite, const json_t *root)
 {
-    const char *type = json_string_value(json_object_get(root, "model_type"));
-    return type && strcmp(type, "llava") == 0;
+    const json_t *text = json_object_get(root, "text_config");
+    json_t *copy = json_is_object(text) ? json_copy((json_t *)(uintptr_t)text) : NULL;
+    if (copy && composite->is_tied)
+        json_object_set_new(copy, "tie_word_embeddings", json_true());
+    return copy;
 }
 
 static enum cs_status pick_config(struct cs_hfdir *dir, struct cs_err *err)
 {
     bool is_part = *dir->part != '\0';
     const char *key = strcmp(dir->part, "vision") == 0 ? "vision_config" : "text_config";
-    if (is_llava(dir->root) != is_part)
+    if (cs_composite_is(dir->root) != is_part)
         return cs_fail(err, CS_INVALID,
                        is_part ? "%s: part \"%s\" was asked for, but its config.json is not of "
                                  "model_type llava: open the directory as a whole"
                                : "%s holds a composite llava model%s: open its part vision, llm or "
                                  "projector",
                        dir->path, dir->part);
+    if (is_part) {
+        char document[CS_PATH_CAP];
+        CS_TRY(cs_path(document, err, "%s/config.json", dir->path));
+        CS_TRY(cs_composite_read(&(struct cs_config_source){document, "", dir->root, NULL},
+                                 strcmp(dir->part, "llm") != 0, &dir->composite, err));
+    }
     if (!is_part)
         dir->config = json_incref(dir->root);
     else if (strcmp(dir->part, "projector") == 0)
-        dir->config = projector_config(dir->root);
+        dir->config = projector_config(&dir->composite, dir->root);
+    else if (strcmp(dir->part, "llm") == 0)
+        dir->config = text_config(&dir->composite, dir->root);
     else
         dir->config = json_incref(json_object_get(dir->root, key));
     if (!json_is_object(dir->config))
@@ -324,7 +337,7 @@ enum cs_status cs_hfdir_open_kind(const char *dir, enum cs_module_kind kind, str
     *out = NULL;
     CS_TRY(cs_path(path, err, "%s/config.json", dir));
     enum cs_status status = cs_fs_read_json(path, &root, err);
-    bool is_composite = is_llava(root);
+    bool is_composite = cs_composite_is(root);
     json_decref(root);
     if (status != CS_OK)
         return cs_wrap(err, status, "%s is not a Hugging Face model directory", dir);
@@ -362,6 +375,11 @@ const json_t *cs_hfdir_root_config(const struct cs_hfdir *dir)
 const json_t *cs_hfdir_config(const struct cs_hfdir *dir)
 {
     return dir->config;
+}
+
+const struct cs_composite *cs_hfdir_composite(const struct cs_hfdir *dir)
+{
+    return *dir->part != '\0' ? &dir->composite : NULL;
 }
 
 const json_t *cs_hfdir_processor(const struct cs_hfdir *dir)

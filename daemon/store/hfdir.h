@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "core/base/status.h"
+#include "core/model/composite.h"
 #include "core/model/graph.h"
 #include "store/safetensors.h"
 
@@ -30,7 +31,9 @@ const json_t *cs_hfdir_root_config(const struct cs_hfdir *dir);
 int cs_hfdir_count(const struct cs_hfdir *dir);
 const struct cs_st_tensor *cs_hfdir_at(const struct cs_hfdir *dir, int index);
 const json_t *cs_hfdir_config(const struct cs_hfdir *dir); /* the component's own config */
-/* preprocessor_config.json (or processor_config.json's image part), NULL when absent */
+/* what the root of a composite says beside its parts, NULL for a plain directory */
+const struct cs_composite *cs_hfdir_composite(const struct cs_hfdir *dir);
+/* processor_config.json's image part, else preprocessor_config.json; NULL when absent */
 const json_t *cs_hfdir_processor(const struct cs_hfdir *dir);
 bool cs_hfdir_has_tokenizer(const struct cs_hfdir *dir);
 /* name, then alt, NULL when both are missing */

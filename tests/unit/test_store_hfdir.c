@@ -104,7 +104,8 @@ static void both_llava_layouts_give_component_names(void **state)
                                          "model.multi_modal_projector.linear_1.weight"};
     put(*state, "config.json",
         "{\"model_type\":\"llava\",\"vision_config\":{\"hidden_size\":3},"
-        "\"text_config\":{\"hidden_size\":5},\"projector_hidden_act\":\"gelu\"}");
+        "\"text_config\":{\"hidden_size\":5},\"projector_hidden_act\":\"gelu\","
+        "\"vision_feature_select_strategy\":\"full\"}");
     for (int layout = 0; layout < 2; layout++) {
         put_tensors(*state, "model.safetensors", layout ? memory : saved, 4, 7);
         struct cs_hfdir *hf = opened(*state, "llm");
@@ -223,10 +224,93 @@ static void directory_without_weights_opens_and_fails_the_check(void **state)
     assert_true(cs_hfdir_has_tokenizer(hf));
     assert_int_equal(json_integer_value(json_object_get(cs_hfdir_processor(hf), "size")), 7);
     cs_hfdir_close(hf);
+    /* as in transformers 5: what is nested in processor_config.json holds over the old file */
     put(*state, "preprocessor_config.json", "{\"size\":9}");
+    hf = opened(*state, "");
+    assert_int_equal(json_integer_value(json_object_get(cs_hfdir_processor(hf), "size")), 7);
+    cs_hfdir_close(hf);
+    put(*state, "processor_config.json", "{\"image_processor\":null,\"patch_size\":7}");
     hf = opened(*state, "");
     assert_int_equal(json_integer_value(json_object_get(cs_hfdir_processor(hf), "size")), 9);
     cs_hfdir_close(hf);
+}
+
+/* root | text_config: tied when one of them says so, as LlavaConfig and its model do */
+static void embeddings_of_a_composite_are_tied_by_root_or_text(void **state)
+{
+    static const char *const flags[] = {"", ",\"tie_word_embeddings\":false",
+                                        ",\"tie_word_embeddings\":true"};
+    for (int root = 0; root < 3; root++)
+        for (int text = 0; text < 3; text++) {
+            char config[300];
+            snprintf(config, sizeof(config),
+                     "{\"model_type\":\"llava\",\"vision_config\":{},"
+                     "\"vision_feature_select_strategy\":\"full\",\"text_config\":{\"hidden_size\":"
+                     "5%s}%s}",
+                     flags[text], flags[root]);
+            put(*state, "config.json", config);
+            struct cs_hfdir *hf = opened(*state, "llm");
+            assert_int_equal(
+                json_is_true(json_object_get(cs_hfdir_config(hf), "tie_word_embeddings")),
+                root == 2 || text == 2);
+            assert_int_equal(cs_hfdir_composite(hf)->is_tied, root == 2 || text == 2);
+            cs_hfdir_close(hf);
+        }
+}
+
+/* Settings of the root are read, or refused with their name; the language model alone needs none. */
+static void the_root_of_a_composite_is_read_or_refused(void **state)
+{
+#define LLAVA(keys)                                                                                \
+    "{\"model_type\":\"llava\",\"vision_config\":{\"hidden_size\":3},\"text_config\":{\"hidden_"   \
+    "size\":5}," keys "}"
+#define FULL "\"vision_feature_select_strategy\":\"full\""
+
+    static const struct {
+        const char *config;
+        enum cs_status status;
+        const char *message;
+    } rows[] = {
+        {LLAVA(FULL ",\"vision_feature_layer\":\"-2\""),          CS_INVALID,
+         "vision_feature_layer is \"-2\"; it must be"                                                   },
+        {LLAVA(FULL ",\"vision_feature_layer\":[-2,-1]"),         CS_UNSUPPORTED,
+         "features of several layers"                                                                   },
+        {LLAVA("\"vision_feature_select_strategy\":\"default\""), CS_UNSUPPORTED,
+         "vision_feature_select_strategy is \"default\""                                                },
+        {LLAVA("\"image_seq_length\":16"),                        CS_UNSUPPORTED,
+         "vision_feature_select_strategy is not given"                                                  },
+        {LLAVA(FULL ",\"projector_hidden_act\":\"mish\""),        CS_UNSUPPORTED,
+         "projector_hidden_act \"mish\" is not supported"                                               },
+        {LLAVA(FULL ",\"multimodal_projector_bias\":0"),          CS_INVALID,
+         "multimodal_projector_bias is 0; it must be true or false"                                     },
+        {LLAVA(FULL ",\"tie_word_embeddings\":\"yes\""),          CS_INVALID,
+         "tie_word_embeddings is \"yes\""                                                               },
+        {LLAVA(FULL ",\"image_token_id\":-1"),                    CS_INVALID,     "image_token_id is -1"},
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        put(*state, "config.json", rows[i].config);
+        refuses(*state, "vision", rows[i].status, rows[i].message);
+    }
+    put(*state, "config.json",
+        LLAVA(FULL
+              ",\"vision_feature_layer\":-1,\"projector_hidden_act\":\"relu\","
+              "\"multimodal_projector_bias\":false,\"image_token_index\":4,\"image_token_id\":7"));
+    struct cs_hfdir *hf = opened(*state, "projector");
+    const struct cs_composite *root = cs_hfdir_composite(hf);
+    assert_int_equal(root->feature_layer, -1);
+    assert_int_equal(root->image_token, 7);
+    assert_string_equal(root->activation, "relu");
+    assert_false(root->has_bias);
+    assert_string_equal(json_string_value(json_object_get(cs_hfdir_config(hf), "activation")),
+                        "relu");
+    cs_hfdir_close(hf);
+    put(*state, "config.json", LLAVA("\"vision_feature_select_strategy\":\"default\""));
+    hf = opened(*state, "llm");
+    assert_int_equal(cs_hfdir_composite(hf)->feature_layer, -2); /* the default of the class */
+    cs_hfdir_close(hf);
+#undef LLAVA
+#undef FULL
 }
 
 static void bad_configurations_are_refused_by_name(void **state)
@@ -253,6 +337,8 @@ int main(void)
         TEST(shards_are_found_through_the_index),
         TEST(index_may_not_leave_the_directory),
         TEST(pickles_are_refused_with_advice),
+        TEST(embeddings_of_a_composite_are_tied_by_root_or_text),
+        TEST(the_root_of_a_composite_is_read_or_refused),
         TEST(directory_without_weights_opens_and_fails_the_check),
         TEST(bad_configurations_are_refused_by_name),
     };

@@ -65,9 +65,11 @@ static enum cs_status find_family(const struct cs_config_source *config, const c
 static enum cs_status review(const struct cs_config_source *config, const struct cs_family *family,
                              struct cs_err *err)
 {
-    return cs_doc_review(
-        &(struct cs_doc){config->document, config->where, config->json, family->table},
-        config->findings, err);
+    return cs_doc_review(&(struct cs_doc){.name = config->document,
+                                          .where = config->where,
+                                          .json = config->json,
+                                          .table = family->table},
+                         config->findings, err);
 }
 
 /* Steps into a composite's inner config ("siglip" holds "vision_config"). */
