@@ -7,11 +7,13 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "input/tok/tokenizer.h"
 #include "support/chat.h"
+#include "support/tmpdir.h"
 
 static struct cs_tokenizer *open_json(json_t *json)
 {
@@ -136,12 +138,12 @@ static void unknown_constructs_are_named(void **state)
         {"model", "end_of_word_suffix", "\"</w>\"",                                                "unsupported tokenizer: end_of_word_suffix"},
         {"model", "merges",             "[\"h e x\"]",                                             "merge 0 is not a pair"                    },
         {"model", "merges",             "[[\"h\",\"zz\"]]",                                        "outside the vocabulary"                   },
-        {"model", "merges",             "7",                                                       "merges is not a list"                     },
-        {"model", "vocab",              "{}",                                                      "outside the vocabulary"                   },
-        {"model", "vocab",              "{\"a\":-1}",                                              "the id of \"a\""                          },
-        {"model", "vocab",              "{\"a\":999999999}",                                       "the id of \"a\""                          },
+        {"model", "merges",             "7",                                                       "merges is 7"                              },
+        {"model", "vocab",              "{}",                                                      "transformers makes it 0"                  },
+        {"model", "vocab",              "{\"a\":-1}",                                              "model.vocab[a] is"                        },
+        {"model", "vocab",              "{\"a\":999999999}",                                       "model.vocab[a] is"                        },
         {"model", "vocab",              "[]",                                                      "model.vocab"                              },
-        {"",      "model",              "3",                                                       "no \"model\""                             },
+        {"",      "model",              "3",                                                       "model is 3"                               },
         {"",      "normalizer",         "{\"type\":\"NFKC\"}",                                     "unsupported tokenizer: normalizer NFKC"   },
         {"",      "pre_tokenizer",      "null",                                                    "no pre-tokenizer"                         },
         {"",      "pre_tokenizer",      "{\"type\":\"Metaspace\"}",
@@ -160,10 +162,10 @@ static void unknown_constructs_are_named(void **state)
          "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a{2}+\"},\"behavior\":\"Isolated\"}",       "construct \"}+\""                         },
         {"",      "pre_tokenizer",
          "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a\"},\"behavior\":\"Isolated\"}",          "unsupported tokenizer: regex"             },
-        {"",      "added_tokens",       "[{\"id\":3,\"content\":\"other\"}]",                      "id 3 is both"                             },
-        {"",      "added_tokens",       "[{\"id\":-3,\"content\":\"x\"}]",                         "the id of \"x\""                          },
+        {"",      "added_tokens",       "[{\"id\":3,\"content\":\"other\"}]",                      "the id of \"other\" is 3"                 },
+        {"",      "added_tokens",       "[{\"id\":-3,\"content\":\"x\"}]",                         "added_tokens[0].id is -3"                 },
         {"",      "added_tokens",       "[{\"id\":300}]",                                          "has no content"                           },
-        {"",      "added_tokens",       "{}",                                                      "added_tokens is not a list"               },
+        {"",      "added_tokens",       "{}",                                                      "added_tokens is {}"                       },
     };
 
     (void)state;
@@ -198,6 +200,135 @@ static void cut_files_are_corrupt(void **state)
     json_decref(json);
 }
 
+static void write_json(const char *dir, const char *name, const json_t *document)
+{
+    char file[64];
+    char *text = json_dumps(document, JSON_COMPACT);
+
+    snprintf(file, sizeof(file), "%s.json", name);
+    tmpdir_write(tmpdir_path(dir, file), text, strlen(text));
+    free(text);
+}
+
+static void compare_tokens(const struct cs_tokenizer *tok, const char *text, json_t *expected)
+{
+    const char *name = json_string_value(json_object_get(expected, "name")), *key = NULL;
+    json_t *named = json_object_get(expected, "named"), *value = NULL;
+    const json_t *ids = json_object_get(expected, "ids");
+    struct cs_tokens got = {0};
+    size_t i = 0;
+
+    json_array_foreach(json_object_get(expected, "added"), i, value)
+    {
+        int id = 0, is_special = 0;
+        const char *content = NULL;
+        assert_int_equal(json_unpack(value, "[i,s,b]", &id, &content, &is_special), 0);
+        if (cs_tokenizer_id(tok, content) != id || cs_tokenizer_is_special(tok, id) != is_special)
+            fail_msg("%s: %s is %d, special %d; transformers has %d, %d", name, content,
+                     cs_tokenizer_id(tok, content), cs_tokenizer_is_special(tok, id), id,
+                     is_special);
+    }
+    json_object_foreach(named, key, value)
+    {
+        assert_non_null(cs_tokenizer_named(tok, key));
+        assert_string_equal(cs_tokenizer_named(tok, key), json_string_value(value));
+    }
+    assert_int_equal(cs_tokenizer_encode(tok, text, strlen(text), true, &got, NULL), CS_OK);
+    if (got.n != json_array_size(ids))
+        fail_msg("%s: %zu tokens, transformers has %zu", name, got.n, json_array_size(ids));
+    json_array_foreach(ids, i, value) if (got.items[i].id != json_integer_value(value))
+        fail_msg("%s: token %zu is %d", name, i, got.items[i].id);
+    cs_tokens_free(&got);
+}
+
+/* added_tokens_decoder, named tokens, special_tokens_map.json, added_tokens.json and their precedence */
+static void tokens_of_every_document_are_those_of_transformers(void **state)
+{
+    json_t *golden = json_load_file(source_path("tests/golden/tokens.json"), 0, NULL), *one = NULL;
+    size_t i = 0;
+
+    (void)state;
+    assert_non_null(golden);
+    json_array_foreach(json_object_get(golden, "cases"), i, one)
+    {
+        char *dir = tmpdir_new();
+        json_t *tokenizer = json_object_get(golden, "tokenizer"), *files = NULL, *document = NULL;
+        struct cs_tokenizer *tok = NULL;
+        struct cs_err err = {0};
+        const char *name = NULL;
+        json_object_set(tokenizer, "added_tokens", json_object_get(one, "own"));
+        write_json(dir, "tokenizer", tokenizer);
+        files = json_object_get(one, "files");
+        json_object_foreach(files, name, document) write_json(dir, name, document);
+        if (cs_tokenizer_open(dir, &tok, &err) != CS_OK)
+            fail_msg("%s: %s", json_string_value(json_object_get(one, "name")), err.text);
+        compare_tokens(tok, json_string_value(json_object_get(golden, "text")), one);
+        cs_tokenizer_close(tok);
+        tmpdir_free(dir);
+    }
+    assert_true(i > 20);
+    json_decref(golden);
+}
+
+/* every key that is read, with a value of another type or misspelt: an error or a finding */
+static void wrong_and_unknown_keys_of_documents_are_said(void **state)
+{
+    static const struct {
+        const char *file, *json, *text;
+        bool is_error;
+    } rows[] = {
+        {"tokenizer_config",   "{\"added_tokens_decoder\":[]}",                            "added_tokens_decoder is []",    true },
+        {"tokenizer_config",   "{\"added_tokens_decoder\":{\"300\":\"<x>\"}}",
+         "added_tokens_decoder[300]",                                                                                       true },
+        {"tokenizer_config",   "{\"added_tokens_decoder\":{\"300\":{}}}",
+         "added_tokens_decoder[300] has no con",                                                                            true },
+        {"tokenizer_config",   "{\"added_tokens_decoder\":{\"x\":{\"content\":\"<x>\"}}}",
+         "\"x\" is no id",                                                                                                  true },
+        {"tokenizer_config",
+         "{\"added_tokens_decoder\":{\"300\":{\"content\":\"<x>\",\"special\":1}}}",       "special is 1",
+         true                                                                                                                    },
+        {"tokenizer_config",   "{\"added_token_decoder\":{}}",
+         "did you mean \"added_tokens_decoder\"",                                                                           false},
+        {"tokenizer_config",   "{\"bos_token\":7}",                                        "bos_token is 7",                true },
+        {"tokenizer_config",   "{\"extra_special_tokens\":\"<x>\"}",                       "extra_special_tokens",          true },
+        {"tokenizer_config",   "{\"split_special_tokens\":true}",                          "split_special_tokens",          true },
+        {"tokenizer_config",   "{\"fast_tokenizer_files\":[\"tokenizer.4.json\"]}",
+         "fast_tokenizer_files",                                                                                            true },
+        {"tokenizer_config",   "{\"chat_template\":3}",                                    "chat_template is 3",            true },
+        {"tokenizer_config",   "[]",                                                       "not an object",                 true },
+        {"tokenizer_config",   "{",                                                        "tokenizer_config.json: line 1", true },
+        {"special_tokens_map", "{\"eos_tokn\":\"x\"}",                                     "did you mean \"eos_token\"",    false},
+        {"special_tokens_map", "{\"eos_token\":false}",                                    "eos_token is false",            true },
+        {"added_tokens",       "{\"<x>\":\"300\"}",                                        "[<x>] is \"300\"",              true },
+        {"added_tokens",       "{\"<x>\":-1}",                                             "[<x>] is -1",                   true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        char *dir = tmpdir_new();
+        json_t *own = chat_tokenizer_json(), *document = json_loads(rows[i].json, 0, NULL);
+        struct cs_findings findings = {.arena = cs_arena_new(0)};
+        struct cs_tokenizer *tok = NULL;
+        struct cs_err err = {0};
+        char file[64];
+        write_json(dir, "tokenizer", own);
+        snprintf(file, sizeof(file), "%s.json", rows[i].file);
+        tmpdir_write(tmpdir_path(dir, file), rows[i].json, strlen(rows[i].json));
+        enum cs_status status = cs_tokenizer_review(dir, &tok, &findings, &err);
+        const char *said = rows[i].is_error ? err.text
+                           : findings.n > 0 ? findings.items[0].text
+                                            : "";
+        if ((status != CS_OK) != rows[i].is_error || strstr(said, rows[i].text) == NULL ||
+            (strstr(said, rows[i].file) == NULL && strstr(said, dir) == NULL))
+            fail_msg("%s: %s: \"%s\"", rows[i].file, rows[i].json, said);
+        cs_tokenizer_close(tok);
+        cs_arena_free(findings.arena);
+        json_decref(own);
+        json_decref(document);
+        tmpdir_free(dir);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +338,8 @@ int main(void)
         cmocka_unit_test(decode_refuses_unknown_ids),
         cmocka_unit_test(unknown_constructs_are_named),
         cmocka_unit_test(cut_files_are_corrupt),
+        cmocka_unit_test(tokens_of_every_document_are_those_of_transformers),
+        cmocka_unit_test(wrong_and_unknown_keys_of_documents_are_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -245,7 +245,8 @@ static enum cs_status decode(struct decoder *d, const char *name, int64_t max_pi
         return d->is_over_limit
                    ? cs_fail(err, CS_LIMIT, "%s: %u x %u pixels are over the limit of %lld", name,
                              (unsigned)d->width, (unsigned)d->height, (long long)max_pixels)
-                   : cs_fail(err, CS_CORRUPT, "%s: broken PNG: %s", name, d->reason);
+                   : cs_fail(err, CS_CORRUPT, "%s: broken PNG: %s", name,
+                             d->is_mended ? "the file ends too early" : d->reason);
     status = find_orientation(d, orientation, err);
     if (status != CS_OK)
         return cs_wrap(err, status, "%s", name);

@@ -1,9 +1,6 @@
-/* Opens and closes a tokenizer: reads vocabulary, merges and model options of tokenizer.json. */
-#include <stdlib.h>
+/* Reads vocabulary, merges and model options of tokenizer.json. */
 #include <string.h>
-#include <sys/stat.h>
 
-#include "core/base/io.h"
 #include "input/tok/tok.h"
 
 enum { MERGES_MAX = 1 << 24 };
@@ -214,20 +211,14 @@ static enum cs_status load_normalizer(struct cs_tokenizer *tok, const json_t *no
                    type == NULL ? "without a type" : type);
 }
 
-static enum cs_status load(struct cs_tokenizer *tok, const json_t *root, struct cs_err *err)
+enum cs_status tok_load_model(struct cs_tokenizer *tok, const json_t *root, const json_t *added,
+                              struct cs_err *err)
 {
     const json_t *model = json_object_get(root, "model");
     const json_t *vocab = json_object_get(model, "vocab");
-    const json_t *added = json_object_get(root, "added_tokens");
     const char *unk = json_string_value(json_object_get(model, "unk_token"));
 
-    if (!json_is_object(model))
-        return cs_fail(err, CS_CORRUPT, "tokenizer: no \"model\"");
     CS_TRY(check_options(model, err));
-    if (!json_is_object(vocab))
-        return cs_fail(err, CS_CORRUPT, "tokenizer: model.vocab is not an object");
-    if (added != NULL && !json_is_array(added) && !json_is_null(added))
-        return cs_fail(err, CS_CORRUPT, "tokenizer: added_tokens is not a list");
     CS_TRY(load_normalizer(tok, json_object_get(root, "normalizer"), 0, err));
     CS_TRY(tok_load_pretokenizer(tok, json_object_get(root, "pre_tokenizer"), err));
     CS_TRY(load_vocab(tok, vocab, added, err));
@@ -236,61 +227,4 @@ static enum cs_status load(struct cs_tokenizer *tok, const json_t *root, struct 
     tok->is_unk_fused = json_is_true(json_object_get(model, "fuse_unk"));
     tok->ignores_merges = json_is_true(json_object_get(model, "ignore_merges"));
     return tok_load_added(tok, added, err);
-}
-
-enum cs_status cs_tokenizer_parse(const char *json, size_t n_bytes, const char *name,
-                                  struct cs_tokenizer **out, struct cs_err *err)
-{
-    json_error_t where;
-    enum cs_status status = CS_OK;
-    struct cs_tokenizer *tok = NULL;
-    json_t *root = json_loadb(json, n_bytes, JSON_ALLOW_NUL, &where);
-
-    *out = NULL;
-    if (root == NULL)
-        return cs_fail(err, CS_CORRUPT, "%s: line %d: %s", name, where.line, where.text);
-    tok = calloc(1, sizeof *tok);
-    if (tok == NULL) {
-        json_decref(root);
-        return cs_fail(err, CS_NO_MEMORY, "%s: no memory", name);
-    }
-    tok->arena = cs_arena_new(0);
-    status = load(tok, root, err);
-    json_decref(root);
-    if (status != CS_OK) {
-        cs_tokenizer_close(tok);
-        return cs_wrap(err, status, "%s", name);
-    }
-    *out = tok;
-    return CS_OK;
-}
-
-enum cs_status cs_tokenizer_open(const char *path, struct cs_tokenizer **out, struct cs_err *err)
-{
-    char file[CS_PATH_CAP];
-    struct stat st;
-    struct cs_buf bytes = {0};
-    enum cs_status status = CS_OK;
-
-    *out = NULL;
-    if (stat(path, &st) == -1)
-        return cs_fail_errno(err, "tokenizer %s", path);
-    CS_TRY(cs_path(file, err, S_ISDIR(st.st_mode) ? "%s/tokenizer.json" : "%s", path));
-    status = cs_read_file(file, CS_TOKENIZER_MAX_BYTES, &bytes, err);
-    if (status == CS_OK)
-        status = cs_tokenizer_parse(cs_buf_str(&bytes), bytes.len, file, out, err);
-    cs_buf_free(&bytes);
-    return status;
-}
-
-void cs_tokenizer_close(struct cs_tokenizer *tok)
-{
-    if (tok == NULL)
-        return;
-    for (int i = 0; i < tok->n_ops; i++) {
-        pcre2_code_free(tok->ops[i].valid);
-        pcre2_code_free(tok->ops[i].any);
-    }
-    cs_arena_free(tok->arena);
-    free(tok);
 }

@@ -54,8 +54,15 @@ struct tok_op {
     pcre2_code *valid, *any; /* for valid UTF-8, for any bytes; NULL: no split */
 };
 
+/* "bos_token" and the spelling that the documents give it. */
+struct tok_name {
+    const char *key, *spelling;
+};
+
 struct cs_tokenizer {
     struct cs_arena *arena;
+    struct tok_name *names;
+    int n_names;
     struct tok_entry *entries;
     int32_t n_entries;
     struct tok_map spellings, bytes;
@@ -119,7 +126,10 @@ enum cs_status tok_regex_compile(const char *pattern, size_t n, struct tok_op *o
                                  struct cs_err *err) CS_NODISCARD;
 enum cs_status tok_regex_literal(const char *text, size_t n, struct tok_op *op,
                                  struct cs_err *err) CS_NODISCARD;
-/* tok_load.c parts */
+/* model.c: added is what tok_files_added made */
+enum cs_status tok_load_model(struct cs_tokenizer *tok, const json_t *root, const json_t *added,
+                              struct cs_err *err) CS_NODISCARD;
+/* load.c */
 enum cs_status tok_load_pretokenizer(struct cs_tokenizer *tok, const json_t *node,
                                      struct cs_err *err) CS_NODISCARD;
 enum cs_status tok_load_added(struct cs_tokenizer *tok, const json_t *list,

@@ -25,6 +25,14 @@ int32_t cs_tokenizer_vocab(const struct cs_tokenizer *tok)
     return tok->n_entries;
 }
 
+const char *cs_tokenizer_named(const struct cs_tokenizer *tok, const char *key)
+{
+    for (int i = 0; i < tok->n_names; i++)
+        if (strcmp(tok->names[i].key, key) == 0)
+            return tok->names[i].spelling;
+    return NULL;
+}
+
 bool cs_tokenizer_is_special(const struct cs_tokenizer *tok, int32_t id)
 {
     return id >= 0 && id < tok->n_entries && tok->entries[id].is_special;

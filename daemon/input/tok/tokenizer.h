@@ -1,4 +1,5 @@
-/* Tokenizers: byte-level BPE as tokenizer.json describes it, equal to Hugging Face's `tokenizers`.
+/* Tokenizers: byte-level BPE as tokenizer.json and the documents beside it describe it, equal to what
+ * transformers and Hugging Face's `tokenizers` load.
  *
  * Read: BPE models (merges as "a b" or ["a", "b"], ignore_merges), added tokens (leftmost-longest;
  * lstrip, rstrip, single_word, normalized), normalizer null or NFC, pre-tokenizers ByteLevel,
@@ -18,6 +19,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/status.h"
+#include "core/doc/findings.h"
 
 enum { CS_TOKENIZER_MAX_BYTES = 256 * 1024 * 1024, CS_TEXT_MAX_BYTES = 256 * 1024 * 1024 };
 
@@ -41,10 +43,15 @@ struct cs_text_range {
     size_t begin, end;
 };
 
-/* path: tokenizer.json or the directory that holds it */
+/* path: the directory of a tokenizer (tokenizer.json and, where they are there, tokenizer_config.json,
+ * special_tokens_map.json, added_tokens.json), or a tokenizer.json, then alone. A known key of another
+ * type is an error of that document. */
 enum cs_status cs_tokenizer_open(const char *path, struct cs_tokenizer **out,
                                  struct cs_err *err) CS_NODISCARD;
-/* from memory; name only appears in messages */
+/* The same, with what the documents' keys brought to light; findings may be NULL. */
+enum cs_status cs_tokenizer_review(const char *path, struct cs_tokenizer **out,
+                                   struct cs_findings *findings, struct cs_err *err) CS_NODISCARD;
+/* tokenizer.json from memory; name only appears in messages */
 enum cs_status cs_tokenizer_parse(const char *json, size_t n_bytes, const char *name,
                                   struct cs_tokenizer **out, struct cs_err *err) CS_NODISCARD;
 void cs_tokenizer_close(struct cs_tokenizer *tokenizer); /* accepts NULL */
@@ -52,6 +59,8 @@ void cs_tokenizer_close(struct cs_tokenizer *tokenizer); /* accepts NULL */
 /* id of a token by its spelling in the file, -1: none */
 int32_t cs_tokenizer_id(const struct cs_tokenizer *tokenizer, const char *token);
 int32_t cs_tokenizer_vocab(const struct cs_tokenizer *tokenizer); /* largest id + 1 */
+/* spelling of a named token ("bos_token", "eos_token", ...), NULL: the documents do not say */
+const char *cs_tokenizer_named(const struct cs_tokenizer *tokenizer, const char *key);
 bool cs_tokenizer_is_special(const struct cs_tokenizer *tokenizer, int32_t id);
 /* Treat an added token as special though the file does not (media tokens), before first use.
  * CS_NOT_FOUND: no added token of this spelling. */
