@@ -30,6 +30,40 @@ static bool is_close(const char *what, const struct att_difference *d, bool is_b
     return false;
 }
 
+/* A bad row of dq: how much of its error comes from rowsum(dO o) of the o as it was written. */
+static void tell_row(struct att_oracle *oracle, const struct att_setup *s, int64_t at,
+                     const struct att_reference *exact)
+{
+    const struct cs_attention_shape *shape = &s->shape;
+    const size_t d = (size_t)shape->head_dim, width = (size_t)shape->heads * d;
+    const int32_t rows = s->c.tokens;
+    float *got = calloc(3 * (size_t)rows * width, sizeof *got);
+    double *want = calloc(3 * (size_t)rows * width, sizeof *want);
+    CS_ASSERT(got != NULL && want != NULL);
+    const size_t all = (size_t)rows * width, from = (size_t)at * d;
+    float *const o = got, *const d_o = got + all, *const dq = got + 2 * all;
+    att_download_rows(oracle, o, s->o, true, rows, shape->o_stride, (int32_t)width);
+    att_download_rows(oracle, d_o, s->d_o, true, rows, shape->o_stride, (int32_t)width);
+    att_download_rows(oracle, dq, s->dq, true, rows, shape->q_stride, (int32_t)width);
+    att_download(oracle, want, exact->o, (int64_t)all);
+    att_download(oracle, want + all, exact->dq, (int64_t)all);
+    att_download(oracle, want + 2 * all, exact->dq_noise, (int64_t)all);
+    double shift = 0.0, size = 0.0, error = 0.0, along = 0.0, noise = 0.0;
+    for (size_t i = from; i < from + d; i++) {
+        const double off = (double)dq[i] - want[all + i], dir = want[2 * all + i];
+        shift += (double)d_o[i] * ((double)o[i] - want[i]);
+        size += (double)d_o[i] * want[i];
+        error += off * off;
+        along += off * dir;
+        noise += dir * dir;
+    }
+    printf("        rowsum(dO o) %.4g, of o as written %+.3g; dq off by %.3g, of it %.3g along "
+           "what that moves (%.2f standard deviations)\n",
+           size, shift, sqrt(error), fabs(along) / sqrt(noise), fabs(along) / noise);
+    free(got);
+    free(want);
+}
+
 bool att_check_side(struct att_oracle *oracle, const struct att_setup *s, bool is_key,
                     const struct att_reference *exact, const struct att_reference *eager)
 {
@@ -56,6 +90,8 @@ bool att_check_side(struct att_oracle *oracle, const struct att_setup *s, bool i
             one[is_key][i].exact, is_bf16 ? one[is_key][i].eager : NULL,
             is_bf16 ? one[is_key][i].noise : NULL);
         is_good = is_close(one[is_key][i].name, &d, is_bf16, heads) && is_good;
+        if (is_bf16 && !is_key && i == 1 && d.bad_rows > 0)
+            tell_row(oracle, s, d.bad_row, exact);
     }
     return is_good;
 }

@@ -233,37 +233,48 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 /* ds (on entry dp) = p (dp - sum p dp) cap'(z); pull (heads, rows): share of the sink times
- * sum p dp */
+ * sum p dp; turn (heads, rows): root of the sum of (p dp)^2 */
 __global__ void __launch_bounds__(THREADS)
     slope_kernel(int64_t keys, double cap, const double *z, const double *p, const float *sink,
-                 const double *lse, double *ds, double *pull, bool is_eager)
+                 const double *lse, double *ds, double *pull, double *turn, bool is_eager)
 {
     const int64_t at = ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) * keys;
-    double dot = 0.0;
-    for (int64_t j = threadIdx.x; j < keys; j += THREADS)
-        dot += p[at + j] * ds[at + j];
+    const int64_t own = (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
+    double dot = 0.0, squares = 0.0;
+    for (int64_t j = threadIdx.x; j < keys; j += THREADS) {
+        const double one = p[at + j] * ds[at + j];
+        dot += one;
+        squares += one * one;
+    }
     dot = block_fold(dot, false);
-    if (threadIdx.x == 0)
-        pull[(int64_t)blockIdx.y * gridDim.x + blockIdx.x] = sink_share(sink, lse) * dot;
+    squares = block_fold(squares, false);
+    if (threadIdx.x == 0) {
+        pull[own] = sink_share(sink, lse) * dot;
+        turn[own] = sqrt(squares);
+    }
     for (int64_t j = threadIdx.x; j < keys; j += THREADS) {
         const double t = cap != 0.0 ? z[at + j] / cap : 0.0;
         ds[at + j] = rounded(p[at + j] * (ds[at + j] - dot) * (1.0 - t * t), is_eager);
     }
 }
 
-/* p (heads, rows, keys) becomes p cap'(z) times the standard deviation of rowsum(dO o) for an o
- * that is rounded to bf16: half a unit in the last place is at most 2^-9 of a number. */
+/* p (heads, rows, keys) becomes p cap'(z) times the standard deviation of rowsum(dO o), for an o
+ * that is rounded to bf16 and a sum of p v with p rounded to bf16 before. Rounding moves a number by
+ * 2^-8 of it at most (half a unit in the last place), by less than 2^-9 in the mean over numbers of
+ * all sizes. Where one key has nearly all of a row, the rounding of its p counts most: it moves all
+ * elements of o the same way. */
 __global__ void __launch_bounds__(THREADS)
     noise_kernel(int64_t keys, int64_t heads, int64_t dim, double cap, const double *o,
                  const double *d_o, const double *z, const float *sink, const double *lse,
-                 double *p, double *pull)
+                 const double *turn, double *p, double *pull)
 {
     const int64_t row = blockIdx.x, head = blockIdx.y;
     const int64_t at = (head * gridDim.x + row) * keys, at_o = (row * heads + head) * dim;
     double sum = 0.0;
     for (int64_t d = threadIdx.x; d < dim; d += THREADS)
         sum += o[at_o + d] * o[at_o + d] * d_o[at_o + d] * d_o[at_o + d];
-    const double noise = sqrt(block_fold(sum, false)) / 512.0;
+    const double of_p = turn[head * gridDim.x + row];
+    const double noise = sqrt(block_fold(sum, false) + of_p * of_p) / 512.0;
     if (threadIdx.x == 0)
         pull[head * gridDim.x + row] = sink_share(sink, lse) * noise;
     for (int64_t j = threadIdx.x; j < keys; j += THREADS) {
@@ -334,7 +345,7 @@ static void run(struct att_oracle *o, const struct cs_attention_shape *s,
             take(o, heads),
             nullptr,
             take(o, heads)};
-    double *pull = take(o, heads * m);
+    double *pull = take(o, heads * m), *turn = take(o, heads * m);
     const struct matrix q = {w->q, 1, d, heads * d, 1}, d_o = {w->d_o, 1, d, heads * d, 1};
     const struct matrix k = {w->k, group, d, kv * d, 1}, v = {w->v, group, d, kv * d, 1};
     const struct matrix z = {w->z, 1, m * n, n, 1}, p = {w->p, 1, m * n, n, 1};
@@ -349,7 +360,7 @@ static void run(struct att_oracle *o, const struct cs_attention_shape *s,
     product(o, heads, m, d, n, 1.0, p, v, result, kind);
     product(o, heads, m, n, d, 1.0, d_o, transposed(v), ds, kind);
     slope_kernel<<<rows, THREADS, 0, o->stream>>>(n, cap, w->z, w->p, s->sink, out->lse, w->ds,
-                                                  pull, is_eager);
+                                                  pull, turn, is_eager);
     sink_kernel<<<(unsigned)heads, THREADS, 0, o->stream>>>(pull, m, out->dsink, out->dsink_size,
                                                             nullptr);
     product(o, heads, m, d, n, scale, ds, k, dq, kind);
@@ -367,7 +378,7 @@ static void run(struct att_oracle *o, const struct cs_attention_shape *s,
     out->dsink_noise = take(o, heads);
     const struct matrix dq_noise = {out->dq_noise, 1, d, heads * d, 1};
     noise_kernel<<<rows, THREADS, 0, o->stream>>>(n, heads, d, cap, out->o, w->d_o, w->z, s->sink,
-                                                  out->lse, w->p, pull);
+                                                  out->lse, turn, w->p, pull);
     sink_kernel<<<(unsigned)heads, THREADS, 0, o->stream>>>(pull, m, nullptr, nullptr,
                                                             out->dsink_noise);
     product(o, heads, m, d, n, scale, p, k, dq_noise, PRODUCT); /* one error for the whole row */

@@ -19,8 +19,8 @@ struct att_operands {
 };
 
 /* Dense: o, dq (tokens, heads, head_dim), dk, dv (keys, kv_heads, head_dim), lse (heads, tokens).
- * noise: what dq and dk are off by, one standard deviation at most, when rowsum(dO o) is taken from
- * an o that was rounded to bf16, as every flash attention does. It matters where dq is a difference
+ * noise: what dq and dk are off by, one standard deviation, when rowsum(dO o) is taken from
+ * an o that was rounded to bf16, made with p in bf16, as every flash attention does. It matters where dq is a difference
  * of nearly equal numbers. Only exact has it. dsink (heads): zeros without sinks; dsink_noise: the
  * same for it, dsink_size: the sum of the sizes of its terms. */
 struct att_reference {
