@@ -292,15 +292,25 @@ static void processors_that_differ_are_refused(void **state)
         {"{\"image_processor_type\":\"SiglipImageProcessor\",\"size\":{\"shortest_edge\":3}}",
          "shortest_edge"                                                                                                             },
         {"{\"image_processor_type\":\"SiglipImageProcessor\",\"size\":{\"height\":0,\"width\":3}}",
-         "not in 1"                                                                                                                  },
+         "size.height is 0; it must be"                                                                                              },
         {"{\"image_processor_type\":\"SiglipImageProcessor\",\"size\":{\"height\":3,\"width\":3},"
-         "\"resample\":1}",                                                                "resample 1"                     },
+         "\"resample\":1}",                                                                "resample is 1; it must be"      },
         {"{\"image_processor_type\":\"SiglipImageProcessor\",\"size\":{\"height\":3,\"width\":3},"
          "\"do_center_crop\":true}",                                                       "do_center_crop"                 },
         {"{\"image_processor_type\":\"SiglipImageProcessor\",\"size\":{\"height\":3,\"width\":3},"
-         "\"image_std\":[0,1,1]}",                                                         "image_std[0]"                   },
+         "\"image_std\":[0,1,1]}",                                                         "image_std is [0,1,1]"           },
         {"{\"image_processor_type\":\"SiglipImageProcessor\",\"size\":{\"height\":3,\"width\":3},"
          "\"image_mean\":[1]}",                                                            "image_mean"                     },
+        {"{\"image_processor_type\":\"SiglipImageProcessor\",\"size\":28}",
+         "size is 28; it must be an object"                                                                                          },
+        {"{\"image_processor_type\":\"SiglipImageProcessor\",\"size\":{\"height\":28}}",
+         "size has no width"                                                                                                         },
+        {"{\"image_processor_type\":\"SiglipImageProcessor\",\"do_convert_rgb\":false}",
+         "do_convert_rgb is false"                                                                                                   },
+        {"{\"image_processor_type\":\"SiglipImageProcessor\",\"do_resize\":1}",
+         "do_resize is 1; it must be true or false"                                                                                  },
+        {"{\"image_processor_type\":\"SiglipImageProcessor\",\"rescale_factor\":0}",
+         "rescale_factor is 0; it must be a number above 0"                                                                          },
         {"[]",                                                                                      "not an object"                  },
     };
 

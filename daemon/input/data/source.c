@@ -34,17 +34,7 @@ static enum cs_status open_processor(const struct cs_module *module, struct cs_p
         status = cs_processor_read(config, out, err);
         return status == CS_OK ? CS_OK : cs_wrap(err, status, "module %s", module->name);
     }
-    /* none given: what SigLIP's processor does, at the encoder's size */
-    *out = (struct cs_processor){
-        .height = module->arch.image_size,
-        .width = module->arch.image_size,
-        .channels = 3,
-        .do_resize = true,
-        .resample = CS_RESAMPLE_BICUBIC,
-        .rescale = 1.0 / 255.0,
-        .mean = {0.5f, 0.5f, 0.5f},
-        .std = {0.5f, 0.5f, 0.5f}
-    };
+    cs_processor_default(&module->arch, out);
     return CS_OK;
 }
 

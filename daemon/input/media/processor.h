@@ -3,14 +3,15 @@
  * The feeder resizes and hands over uint8 pixels; rescaling and normalising happen in the worker's
  * `patches` operator from the figures here (a quarter of the traffic). Supported:
  * SiglipImageProcessor (resize to exactly height x width, aspect not kept; reference is the Pillow
- * back end). Any other type, or an option that would change the pixels and is not known, is
- * CS_UNSUPPORTED naming it. */
+ * back end; one number as a size keeps the aspect in transformers and is refused). Any other type, or
+ * an option that would change the pixels and is not known, is CS_UNSUPPORTED naming it. */
 #ifndef CS_INPUT_MEDIA_PROCESSOR_H
 #define CS_INPUT_MEDIA_PROCESSOR_H
 
 #include <jansson.h>
 
 #include "core/data/slot.h"
+#include "core/doc/doc.h"
 #include "core/model/arch.h"
 #include "input/media/image.h"
 #include "input/media/resize.h"
@@ -23,6 +24,16 @@ struct cs_processor {
     float mean[3], std[3]; /* 0 and 1 when do_normalize is false */
 };
 
+/* The keys of preprocessor_config.json, and those of a processor_config.json that holds it beside what
+ * joins pictures and text. */
+const struct cs_doc_table *cs_processor_keys(void);
+const struct cs_doc_table *cs_processor_pair_keys(void);
+/* doc->table is not looked at. Findings: unknown keys, defaults that are taken; or NULL. */
+enum cs_status cs_processor_read_doc(const struct cs_doc *doc, struct cs_findings *findings,
+                                     struct cs_processor *out, struct cs_err *err) CS_NODISCARD;
+/* What SigLIP's processor does, at the size of the encoder: where a directory has none. */
+void cs_processor_default(const struct cs_arch *encoder, struct cs_processor *out);
+/* the same as cs_processor_read_doc for a document of which no more is known */
 enum cs_status cs_processor_read(const json_t *config, struct cs_processor *out,
                                  struct cs_err *err) CS_NODISCARD;
 /* image -> pixels uint8 (height, width, 3), caller's memory */
