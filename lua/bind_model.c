@@ -7,6 +7,7 @@
 
 #include "core/base/units.h"
 #include "lua/bind.h"
+#include "lua/bind_encoder.h"
 #include "lua/preview_document.h"
 #include "store/hfdir.h"
 
@@ -38,15 +39,6 @@ static const struct cs_arg mllm_args[] = {
     {"window", CS_ARG_INT, false, NULL, 1, 16777216, 0, NULL, "tokens, with mask = \"window\""},
     {"prefix", CS_ARG_INT, false, NULL, 1, 16777216, 0, NULL, "tokens, with mask = \"prefix\""},
 };
-static const struct cs_arg encoder_args[] = {
-    {"from", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_HF, NULL, "the encoder, cs.hf \"DIR\""},
-    {"projector", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_PROJECTOR, NULL, "cs.projector.mlp { ... }"},
-    {"token", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"<image>\"", "placeholder in the conversations"},
-    {"feature_layer", CS_ARG_INT, false, NULL, -64, -1, 0, "-1", "hidden state handed on, as in LLaVA: -1 the last block's"},
-    {"final_norm", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "hand on the state after the encoder's final norm instead"},
-};
-static const struct cs_lua_function encoder_function = {"cs.mllm: encoder", "", "", encoder_args, CS_ARRAY_LEN(encoder_args), NULL, NULL};
-
 static const struct cs_lua_function functions[] = {
     {"cs.hf", "a model directory as save_pretrained writes it", "cs.hf", hf_args, CS_ARRAY_LEN(hf_args), call_hf, "dir"},
     {"cs.projector.mlp", "projector of linear layers with an activation between", "cs.projector", mlp_args, CS_ARRAY_LEN(mlp_args), call_mlp, NULL},
@@ -96,6 +88,7 @@ static int call_hf(lua_State *L)
     if (processor)
         json_object_set_new(value->json, "processor", json_deep_copy(processor));
     json_object_set_new(value->json, "has_tokenizer", json_boolean(cs_hfdir_has_tokenizer(hf)));
+    json_object_set_new(value->json, "saved", cs_lua_saved_settings(hf));
     cs_hfdir_close(hf);
     return 1;
 }
@@ -146,37 +139,6 @@ static void copy_mask(lua_State *L, json_t *module)
             json_object_set_new(module, sizes[i], json_integer(cs_lua_args_int(L, sizes[i], 0)));
 }
 
-/* The encoder's table is at index 1, the list of modules at index 2 (light userdata), its name at
- * index 3: called through lua_call so that the readers of arguments apply. */
-static int add_encoder(lua_State *L)
-{
-    json_t *modules = lua_touserdata(L, 2);
-    char name[128];
-    snprintf(name, sizeof(name), "%s", lua_tostring(L, 3));
-    cs_lua_args_check(L, &encoder_function);
-    const json_t *hf = cs_lua_args_value(L, "from")->json;
-    const json_t *projector = cs_lua_args_value(L, "projector")->json;
-    const char *token = cs_lua_args_string(L, "token", "<image>");
-    lua_Integer feature_layer = cs_lua_args_int(L, "feature_layer", -1);
-    bool is_final = cs_lua_args_bool(L, "final_norm", false);
-    json_t *encoder =
-        json_pack("{s:o s:s s:O s:O s:O s:s}", "name", json_sprintf("%s.encoder", name), "kind",
-                  "encoder", "dir", json_object_get(hf, "dir"), "init", json_object_get(hf, "init"),
-                  "config", json_object_get(hf, "config"), "token", token);
-    if (!encoder)
-        return cs_lua_error(L, "cs.mllm: encoder: the token or name is not valid UTF-8");
-    if (json_object_get(hf, "processor"))
-        json_object_set(encoder, "processor", json_object_get(hf, "processor"));
-    if (!is_final)
-        json_object_set_new(encoder, "feature_layer", json_integer(feature_layer));
-    json_array_append_new(modules, encoder);
-    json_t *p = json_deep_copy(projector);
-    json_object_set_new(p, "name", json_sprintf("%s.projector", name));
-    json_object_set_new(p, "kind", json_string("projector"));
-    json_array_append_new(modules, p);
-    return 0;
-}
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -199,7 +161,7 @@ static void add_encoders(lua_State *L, json_t *modules)
     }
     qsort(names, n, sizeof(names[0]), by_name);
     for (size_t i = 0; i < n; i++) {
-        lua_pushcfunction(L, add_encoder);
+        lua_pushcfunction(L, cs_lua_add_encoder);
         lua_pushstring(L, names[i]);
         lua_rawget(L, -3);
         lua_pushlightuserdata(L, modules);

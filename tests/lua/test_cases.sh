@@ -7,6 +7,9 @@ console=${CORNSTARCH_BIN:?set it to the folder of the programs}/cornstarch-conso
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
+# a composite whose processor names its placeholder
+cp -r "$CORNSTARCH_SOURCE/tests/golden/models/llava-siglip-qwen2" composite
+echo '{"processor_class": "LlavaProcessor", "image_token": "<image_pad>"}' >composite/processor_config.json
 failed=0 rows=0
 while IFS= read -r line; do
   case $line in '#'* | '') continue ;; esac
