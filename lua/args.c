@@ -7,9 +7,8 @@
 #include "core/base/near.h"
 #include "lua/json.h"
 
-static const char *const type_names[] = {"a string",      "an integer", "a number",
-                                         "true or false", "a table",    "a value",
-                                         "a list",        "a function", "a number or false"};
+static const char *const type_names[] = {"a string", "an integer", "a number", "true or false",
+                                         "a table",  "a value",    "a list",   "a function"};
 
 static const struct cs_arg *find_arg(const struct cs_lua_function *f, const char *key)
 {
@@ -87,9 +86,6 @@ static void check_value(lua_State *L, const struct cs_lua_function *f, const str
     case CS_ARG_BOOL:
         ok = type == LUA_TBOOLEAN;
         break;
-    case CS_ARG_LIMIT:
-        ok = type == LUA_TNUMBER || (type == LUA_TBOOLEAN && !lua_toboolean(L, -1));
-        break;
     case CS_ARG_TABLE:
     case CS_ARG_LIST:
         ok = type == LUA_TTABLE;
@@ -106,7 +102,7 @@ static void check_value(lua_State *L, const struct cs_lua_function *f, const str
     if (arg->type == CS_ARG_STRING && arg->values && !is_choice(arg->values, lua_tostring(L, -1)))
         cs_lua_error(L, "%s: '%s' must be one of %s, got '%s'", f->name, arg->key, arg->values,
                      lua_tostring(L, -1));
-    if (type == LUA_TNUMBER && arg->min < arg->max) {
+    if ((arg->type == CS_ARG_INT || arg->type == CS_ARG_NUMBER) && arg->min < arg->max) {
         double v = lua_tonumber(L, -1);
         if (!(v >= arg->min && v <= arg->max)) {
             char text[160];
@@ -208,9 +204,9 @@ void cs_lua_args_copy(lua_State *L, const struct cs_lua_function *f, json_t *obj
             json_object_set_new(object, arg->key, json_string(lua_tostring(L, -1)));
         else if (arg->type == CS_ARG_INT && lua_isnumber(L, -1))
             json_object_set_new(object, arg->key, json_integer(lua_tointeger(L, -1)));
-        else if ((arg->type == CS_ARG_NUMBER || arg->type == CS_ARG_LIMIT) && lua_isnumber(L, -1))
+        else if (arg->type == CS_ARG_NUMBER && lua_isnumber(L, -1))
             json_object_set_new(object, arg->key, json_real(lua_tonumber(L, -1)));
-        else if ((arg->type == CS_ARG_BOOL || arg->type == CS_ARG_LIMIT) && lua_isboolean(L, -1))
+        else if (arg->type == CS_ARG_BOOL && lua_isboolean(L, -1))
             json_object_set_new(object, arg->key, json_boolean(lua_toboolean(L, -1)));
         lua_pop(L, 1);
     }

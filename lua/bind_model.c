@@ -8,6 +8,7 @@
 #include "core/base/units.h"
 #include "lua/bind.h"
 #include "lua/bind_encoder.h"
+#include "lua/bind_projector.h"
 #include "lua/preview_document.h"
 #include "store/hfdir.h"
 
@@ -26,10 +27,12 @@ static int call_mllm(lua_State *L);
 static const struct cs_arg mlp_args[] = {
     {"layers", CS_ARG_INT, false, NULL, 1, 2, 0, "2", "linear layers"},
     {"activation", CS_ARG_STRING, false, "gelu|gelu_pytorch_tanh|relu|silu|quick_gelu", 0, 0, 0, "\"gelu\"", "between the layers"},
-    {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "directory with trained weights; absent: random"},
+    {"bias", CS_ARG_BOOL, false, NULL, 0, 0, 0, "true", "whether the linear layers have one"},
+    {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "directory with trained weights, which also says what stands above; absent: random"},
 };
 static const struct cs_arg linear_args[] = {
-    {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "directory with trained weights; absent: random"},
+    {"bias", CS_ARG_BOOL, false, NULL, 0, 0, 0, "true", "whether the layer has one"},
+    {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "directory with trained weights, which also says what stands above; absent: random"},
 };
 static const struct cs_arg mllm_args[] = {
     {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"mllm\"", "shown on the screens"},
@@ -89,35 +92,21 @@ static int call_hf(lua_State *L)
         json_object_set_new(value->json, "processor", json_deep_copy(processor));
     json_object_set_new(value->json, "has_tokenizer", json_boolean(cs_hfdir_has_tokenizer(hf)));
     json_object_set_new(value->json, "saved", cs_lua_saved_settings(hf));
+    if (cs_hfdir_is_tie_broken(hf) && strcmp(init, "random") == 0) /* of weights not taken */
+        json_object_set_new(json_object_get(value->json, "config"), "tie_word_embeddings",
+                            json_true());
     cs_hfdir_close(hf);
-    return 1;
-}
-
-static int make_projector(lua_State *L, const struct cs_lua_function *function, const char *family,
-                          int layers)
-{
-    cs_lua_args_check(L, function);
-    const char *from = cs_lua_args_string(L, "from", NULL);
-    const char *dir = from ? absolute(L, function->name, from) : "";
-    const char *activation = cs_lua_args_string(L, "activation", "gelu");
-    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_PROJECTOR, NULL);
-    value->json =
-        json_pack("{s:s s:i s:s s:s s:s}", "family", family, "layers", layers, "activation",
-                  activation, "dir", dir, "init", from ? "weights" : "random");
-    if (!value->json)
-        return cs_lua_error(L, "%s: a path is not valid UTF-8", function->name);
     return 1;
 }
 
 static int call_mlp(lua_State *L)
 {
-    return make_projector(L, &functions[1], "mlp",
-                          lua_istable(L, 1) ? (int)cs_lua_args_int(L, "layers", 2) : 2);
+    return cs_lua_make_projector(L, &functions[1], "mlp");
 }
 
 static int call_linear(lua_State *L)
 {
-    return make_projector(L, &functions[2], "linear", 1);
+    return cs_lua_make_projector(L, &functions[2], "linear");
 }
 
 static json_t *llm_module(const json_t *hf)

@@ -56,64 +56,100 @@ static enum cs_status init(struct cs_cmd *cmd, struct cs_err *err)
 
 /* --- show and check --------------------------------------------------------------------------- */
 
-static bool is_composite(const struct cs_hfdir *dir)
+struct look {
+    const char *path;
+    bool is_deep; /* check: every tensor and every value, and what nothing reads */
+    struct cs_arena *arena;
+    struct cs_findings findings;
+    json_t *parts; /* rows of those that are well */
+};
+
+static json_t *unread_row(const char *name, const char *why)
 {
-    const json_t *root = cs_hfdir_root_config(dir);
-    return json_object_get(root, "vision_config") && json_object_get(root, "text_config");
+    json_t *row = json_object();
+    cs_msg_set_str(row, "name", name);
+    cs_msg_set_str(row, "why", why);
+    return row;
 }
 
-/* Parameters as the architecture has them; is_deep: every tensor must be there. */
-static enum cs_status add_part(const char *path, const char *part, bool is_deep,
-                               struct cs_arena *arena, json_t *parts, struct cs_err *err)
+/* Tensors beside those that the architecture reads. */
+static json_t *list_unread(const struct look *look, const struct cs_hfdir *dir,
+                           const struct cs_arch *arch, bool is_last)
 {
-    struct cs_hfdir *dir = NULL;
-    struct cs_arch arch = {0};
+    json_t *list = json_array();
+    struct cs_unread *unread = NULL;
+    int n = cs_hfdir_unread(dir, arch, look->arena, &unread);
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, unread_row(unread[i].name, unread[i].why));
+    for (int i = 0; is_last && i < cs_hfdir_count_strays(dir); i++) /* the same for every part */
+        json_array_append_new(
+            list, unread_row(cs_hfdir_stray(dir, i)->name, "of no part, or not in the index"));
+    return list;
+}
+
+static json_t *part_row(const struct cs_hfdir *dir, const char *part, const struct cs_arch *arch)
+{
     int64_t params = 0;
-    CS_TRY(cs_hfdir_open(path, part, &dir, err));
     int n = cs_hfdir_count(dir);
     for (int i = 0; i < n; i++)
         params += cs_hfdir_at(dir, i)->count;
-    bool is_projector = strcmp(part, "projector") == 0;
-    enum cs_status status = CS_OK;
-    if (!is_projector)
-        status = cs_arch_from_config(cs_hfdir_config(dir), arena, &arch, err);
-    if (status == CS_OK && is_deep && !is_projector)
+    json_t *row = json_object();
+    cs_msg_set_str(row, "part", part);
+    cs_msg_set_str(row, "family", arch->family);
+    cs_msg_set_int(row, "layers", arch->n_layers);
+    cs_msg_set_int(row, "width", arch->width);
+    cs_msg_set_int(row, "params", params);
+    cs_msg_set_int(row, "tensors", n);
+    cs_msg_set_bool(row, "tokenizer", arch->kind == CS_MODULE_LLM && cs_hfdir_has_tokenizer(dir));
+    cs_msg_set_bool(row, "tied", arch->is_tied);
+    if (cs_hfdir_is_tie_broken(dir))
+        cs_msg_set_str(row, "note",
+                       "tie_word_embeddings asks for one matrix, but embedding and head are two "
+                       "different ones: they stay two");
+    return row;
+}
+
+static enum cs_status add_part(struct look *look, const char *part, bool is_last,
+                               struct cs_err *err)
+{
+    struct cs_hfdir *dir = NULL;
+    struct cs_arch arch = {0};
+    CS_TRY(cs_hfdir_open(look->path, part, &dir, err));
+    enum cs_status status =
+        cs_hfdir_arch(dir, look->is_deep ? &look->findings : NULL, look->arena, &arch, err);
+    if (status == CS_OK && look->is_deep)
         status = cs_hfdir_check(dir, &arch, err);
+    if (status == CS_OK && look->is_deep)
+        status = cs_hfdir_check_values(dir, &arch, err);
     if (status == CS_OK) {
-        json_t *row = json_object();
-        cs_msg_set_str(row, "part", part);
-        cs_msg_set_str(row, "family", is_projector ? "mlp" : arch.family);
-        cs_msg_set_int(row, "layers", arch.n_layers);
-        cs_msg_set_int(row, "width", arch.width);
-        cs_msg_set_int(row, "params", params);
-        cs_msg_set_int(row, "tensors", n);
-        cs_msg_set_bool(row, "tokenizer",
-                        !is_projector && arch.kind == CS_MODULE_LLM && cs_hfdir_has_tokenizer(dir));
-        json_array_append_new(parts, row);
+        json_t *row = part_row(dir, part, &arch);
+        if (look->is_deep)
+            cs_msg_set(row, "unread", list_unread(look, dir, &arch, is_last));
+        json_array_append_new(look->parts, row);
     }
     cs_hfdir_close(dir);
     return status;
 }
 
-static enum cs_status collect(const char *path, bool is_deep, json_t *parts, struct cs_err *err)
+/* All parts are looked at; the first error counts. */
+static enum cs_status collect(struct look *look, struct cs_err *err)
 {
-    static const char *const names[] = {"vision", "projector", "llm"};
-    struct cs_hfdir *dir = NULL;
-    struct cs_err plain;
-    bool whole = cs_hfdir_open(path, "", &dir, &plain) == CS_OK && !is_composite(dir);
-    cs_hfdir_close(dir);
-    struct cs_arena *arena = cs_arena_new(0);
-    enum cs_status status = CS_OK;
-    if (whole)
-        status = add_part(path, "", is_deep, arena, parts, err);
-    for (size_t i = 0; !whole && i < CS_ARRAY_LEN(names) && status == CS_OK; i++) {
-        status = add_part(path, names[i], is_deep, arena, parts, err);
-        if (status != CS_OK && i == 0 &&
-            err) /* no composite: why it is no plain directory either */
-            *err = plain;
+    const char *parts[CS_MODULE_KINDS];
+    int n = 0;
+    enum cs_status first = CS_OK;
+    CS_TRY(cs_hfdir_list(look->path, parts, &n, err));
+    for (int i = 0; i < n; i++) {
+        struct cs_err said;
+        enum cs_status status = add_part(look, parts[i], i == n - 1, &said);
+        if (status == CS_OK || first != CS_OK)
+            continue;
+        first = status;
+        if (err)
+            *err = said;
+        if (n > 1)
+            first = cs_wrap(err, status, "part %s", parts[i]);
     }
-    cs_arena_free(arena);
-    return status == CS_OK ? CS_OK : err ? err->status : status;
+    return first;
 }
 
 static void print_part(const json_t *part)
@@ -122,41 +158,102 @@ static void print_part(const json_t *part)
     const char *name = cs_msg_str(part, "part", "");
     cs_count_print(params, sizeof params, (uint64_t)cs_msg_int(part, "params", 0));
     cs_say(stdout, "%-10s %-8s", name[0] ? name : "model", cs_msg_str(part, "family", ""));
-    if (cs_msg_int(part, "layers", 0) > 0)
-        cs_say(stdout, " %lld layers x %lld,", (long long)cs_msg_int(part, "layers", 0),
-               (long long)cs_msg_int(part, "width", 0));
+    cs_say(stdout, " %lld layer%s x %lld,", (long long)cs_msg_int(part, "layers", 0),
+           cs_msg_int(part, "layers", 0) == 1 ? "" : "s", (long long)cs_msg_int(part, "width", 0));
     cs_say(stdout, " %s parameters in %lld tensors%s\n", params,
            (long long)cs_msg_int(part, "tensors", 0),
            cs_msg_bool(part, "tokenizer", false) ? ", tokenizer" : "");
+    if (cs_msg_str(part, "note", "")[0])
+        cs_say(stdout, "  note: %s\n", cs_msg_str(part, "note", ""));
 }
 
-static enum cs_status look(struct cs_cmd *cmd, bool is_deep, struct cs_err *err)
+/* Tensors with one reason together: the first names, and how many more. */
+static void print_unread(const json_t *unread)
 {
-    json_t *parts = json_array(), *part;
-    size_t i;
-    enum cs_status status = collect(cmd->args[0], is_deep, parts, err);
-    if (status == CS_OK && cmd->json) {
-        json_t *doc = cs_doc_new("cornstarch.model/1");
-        cs_msg_set_str(doc, "dir", cmd->args[0]);
-        cs_msg_set(doc, "parts", json_incref(parts));
-        status = cs_cmd_print_doc(doc, err);
-    } else if (status == CS_OK) {
-        json_array_foreach(parts, i, part) print_part(part);
-        if (is_deep)
-            cs_say(stdout, "ok: every tensor is there with its shape\n");
+    enum { SHOWN = 3 };
+
+    size_t n = json_array_size(unread);
+    for (size_t i = 0; i < n; i++) {
+        const char *why = cs_msg_str(json_array_get(unread, i), "why", "");
+        size_t n_alike = 0;
+        bool is_said = false;
+        for (size_t k = 0; k < i; k++)
+            is_said = is_said || strcmp(cs_msg_str(json_array_get(unread, k), "why", ""), why) == 0;
+        if (is_said)
+            continue;
+        cs_say(stdout, "  not read%s%s:", why[0] ? ", " : "", why);
+        for (size_t k = i; k < n; k++) {
+            const json_t *row = json_array_get(unread, k);
+            if (strcmp(cs_msg_str(row, "why", ""), why) == 0 && n_alike++ < SHOWN)
+                cs_say(stdout, " %s", cs_msg_str(row, "name", ""));
+        }
+        if (n_alike > SHOWN)
+            cs_say(stdout, " and %zu more", n_alike - SHOWN);
+        cs_say(stdout, "\n");
     }
-    json_decref(parts);
+}
+
+static bool is_worth_saying(const struct cs_finding *found)
+{
+    return found->kind == CS_FINDING_UNKNOWN || found->kind == CS_FINDING_SHADOWED;
+}
+
+static enum cs_status print_json(const struct look *look, struct cs_err *err)
+{
+    json_t *doc = cs_doc_new("cornstarch.model/1"), *found = json_array();
+    cs_msg_set_str(doc, "dir", look->path);
+    cs_msg_set(doc, "parts", json_incref(look->parts));
+    for (int i = 0; i < look->findings.n; i++) {
+        const struct cs_finding *item = &look->findings.items[i];
+        json_t *row = is_worth_saying(item) ? json_object() : NULL;
+        if (!row)
+            continue;
+        cs_msg_set_str(row, "kind", cs_finding_kind_name(item->kind));
+        cs_msg_set_str(row, "text", item->text);
+        json_array_append_new(found, row);
+    }
+    cs_msg_set(doc, "findings", found);
+    return cs_cmd_print_doc(doc, err);
+}
+
+static void print_text(const struct look *look, bool is_well)
+{
+    json_t *part;
+    size_t i;
+    json_array_foreach(look->parts, i, part)
+    {
+        print_part(part);
+        print_unread(json_object_get(part, "unread"));
+    }
+    for (int k = 0; k < look->findings.n; k++)
+        if (is_worth_saying(&look->findings.items[k]))
+            cs_say(stdout, "  %s\n", look->findings.items[k].text);
+    if (look->is_deep && is_well)
+        cs_say(stdout, "ok: every tensor is there with its shape, every value is a number\n");
+}
+
+static enum cs_status look_at(struct cs_cmd *cmd, bool is_deep, struct cs_err *err)
+{
+    struct look look = {cmd->args[0], is_deep, cs_arena_new(0), {0}, json_array()};
+    look.findings.arena = look.arena;
+    enum cs_status status = collect(&look, err);
+    if (!cmd->json)
+        print_text(&look, status == CS_OK);
+    else if (status == CS_OK)
+        status = print_json(&look, err);
+    json_decref(look.parts);
+    cs_arena_free(look.arena);
     return status;
 }
 
 static enum cs_status show(struct cs_cmd *cmd, struct cs_err *err)
 {
-    return look(cmd, false, err);
+    return look_at(cmd, false, err);
 }
 
 static enum cs_status check(struct cs_cmd *cmd, struct cs_err *err)
 {
-    return look(cmd, true, err);
+    return look_at(cmd, true, err);
 }
 
 const struct cs_command cs_command_model_init = {
@@ -185,7 +282,7 @@ const struct cs_command cs_command_model_check = {
     .name = "model check",
     .role = CS_ROLE_VIEWER,
     .usage = "[options] DIR",
-    .help = "every tensor is there with its shape",
+    .help = "every tensor is there with its shape, every value is a number; what nothing reads",
     .run = check,
     .min_args = 1,
     .max_args = 1,

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/model/config.h"
 #include "store/export_parts.h"
 
 static const struct {
@@ -11,15 +12,6 @@ static const struct {
     {"clip",   "clip_vision_model",   "CLIPVisionModel"  },
     {"llama",  "llama",               "LlamaForCausalLM" },
     {"qwen2",  "qwen2",               "Qwen2ForCausalLM" },
-};
-
-static const char *const act_names[] = {
-    [CS_ARCH_ACT_NONE] = "linear",
-    [CS_ARCH_GELU] = "gelu",
-    [CS_ARCH_GELU_TANH] = "gelu_pytorch_tanh",
-    [CS_ARCH_QUICK_GELU] = "quick_gelu",
-    [CS_ARCH_SILU] = "silu",
-    [CS_ARCH_RELU] = "relu",
 };
 
 static void set_dtype(json_t *config, const char *dtype)
@@ -35,14 +27,6 @@ static bool has_pool(const struct cs_export_part *part)
         if (strncmp(cs_export_plain_name(part->module, part->tensor[i].name), "head.", 5) == 0)
             return true;
     return false;
-}
-
-static json_t *projector_config(const struct cs_export_part *part)
-{
-    const struct cs_arch *arch = &part->module->arch;
-    return json_pack("{s:s, s:i, s:s, s:i, s:i, s:b}", "model_type", arch->family, "n_layers",
-                     (int)arch->n_layers, "activation", act_names[arch->act], "in_width",
-                     (int)arch->in_width, "out_width", (int)arch->width, "bias", 1);
 }
 
 /* encoder or llm: the source's own, of a composite ("siglip") the vision half */
@@ -69,8 +53,9 @@ static json_t *copied_config(const struct cs_export_part *part)
 
 enum cs_status cs_export_config(const struct cs_export *ex, struct cs_export_part *part)
 {
-    part->config =
-        part->module->kind == CS_MODULE_PROJECTOR ? projector_config(part) : copied_config(part);
+    part->config = part->module->kind == CS_MODULE_PROJECTOR
+                       ? cs_projector_config(&part->module->arch)
+                       : copied_config(part);
     if (!part->config)
         return cs_fail(ex->err, CS_INVALID, "module %s has no configuration to export",
                        part->module->name);
@@ -106,16 +91,16 @@ json_t *cs_export_llava_config(const struct cs_export *ex, const struct cs_expor
     bool is_tied = llm->module->arch.is_tied;
     json_t *text = nested(llm->config);
     json_object_set_new(text, "tie_word_embeddings", json_boolean(is_tied));
-    json_t *config =
-        json_pack("{s:[s], s:s, s:s, s:I, s:I, s:i, s:b, s:s, s:b, s:i, s:s, s:o, s:o}",
-                  "architectures", "LlavaForConditionalGeneration", "model_type", "llava", "dtype",
-                  ex->dtype_name, "image_token_index", (json_int_t)image_token, "image_token_id",
-                  (json_int_t)image_token, "image_seq_length",
-                  (int)cs_arch_item_rows(&vision->module->arch), "multimodal_projector_bias", 1,
-                  "projector_hidden_act", act_names[projector->module->arch.act],
-                  "tie_word_embeddings", (int)is_tied, "vision_feature_layer",
-                  (int)vision->module->spec->feature_layer, "vision_feature_select_strategy",
-                  strategy(vision), "vision_config", nested(vision->config), "text_config", text);
+    json_t *config = json_pack(
+        "{s:[s], s:s, s:s, s:I, s:I, s:i, s:b, s:s, s:b, s:i, s:s, s:o, s:o}", "architectures",
+        "LlavaForConditionalGeneration", "model_type", "llava", "dtype", ex->dtype_name,
+        "image_token_index", (json_int_t)image_token, "image_token_id", (json_int_t)image_token,
+        "image_seq_length", (int)cs_arch_item_rows(&vision->module->arch),
+        "multimodal_projector_bias", (int)projector->module->arch.has_mlp_bias,
+        "projector_hidden_act", cs_act_word(projector->module->arch.act), "tie_word_embeddings",
+        (int)is_tied, "vision_feature_layer", (int)vision->module->spec->feature_layer,
+        "vision_feature_select_strategy", strategy(vision), "vision_config", nested(vision->config),
+        "text_config", text);
     const json_t *version = json_object_get(llm->config, "transformers_version");
     if (config && version) /* tells which spelling of the keys above was meant */
         json_object_set(config, "transformers_version", (json_t *)(uintptr_t)version);

@@ -90,31 +90,14 @@ static void add_params(struct cs_export *ex, struct cs_export_part *part)
     }
 }
 
-/* tensors of a source that the exported class does not have */
-static bool is_foreign(const struct cs_module *module, const char *name)
-{
-    static const char *const encoder[] = {"text_model.", "logit_scale", "logit_bias",
-                                          "text_projection.", "visual_projection."};
-    static const char *const ends[] = {".position_ids", ".rotary_emb.inv_freq"};
-    for (size_t i = 0; i < CS_ARRAY_LEN(encoder); i++)
-        if (module->kind == CS_MODULE_ENCODER && strncmp(name, encoder[i], strlen(encoder[i])) == 0)
-            return true;
-    for (size_t i = 0; i < CS_ARRAY_LEN(ends); i++) {
-        size_t len = strlen(name), end = strlen(ends[i]);
-        if (len >= end && strcmp(name + len - end, ends[i]) == 0)
-            return true;
-    }
-    return module->kind == CS_MODULE_LLM && module->arch.is_tied &&
-           strcmp(name, "lm_head.weight") == 0;
-}
-
 static void add_rest_of_source(struct cs_export *ex, struct cs_export_part *part)
 {
     int n = part->dir ? cs_hfdir_count(part->dir) : 0;
     for (int i = 0; i < n; i++) {
         const struct cs_st_tensor *tensor = cs_hfdir_at(part->dir, i);
         bool is_float = tensor->dtype <= CS_F64;
-        if (!is_foreign(part->module, tensor->name) && !is_listed(part, tensor->name))
+        if (!cs_hfdir_is_foreign(&part->module->arch, tensor->name) &&
+            !is_listed(part, tensor->name))
             add(part, tensor->name, is_float ? ex->dtype : tensor->dtype, tensor->dim,
                 tensor->n_dims)
                 ->from = tensor;

@@ -61,6 +61,15 @@ const char *cs_st_path(const struct cs_st_file *file);
 enum cs_status cs_st_read_f32(const struct cs_st_tensor *tensor, int64_t first, int64_t count,
                               float *out, struct cs_err *err) CS_NODISCARD;
 
+/* the same, and CS_CORRUPT with file, tensor and index where an element is NaN or infinite as fp32 */
+enum cs_status cs_st_read_finite(const struct cs_st_tensor *tensor, int64_t first, int64_t count,
+                                 float *out, struct cs_err *err) CS_NODISCARD;
+/* that of a whole tensor of floats, its values thrown away */
+enum cs_status cs_st_check_finite(const struct cs_st_tensor *tensor,
+                                  struct cs_err *err) CS_NODISCARD;
+/* index of the first value that is NaN or infinite, -1: none */
+int64_t cs_find_not_finite(const float *values, int64_t count);
+
 /* bytes [first_byte, first_byte + bytes) of the tensor's data as they are */
 enum cs_status cs_st_read_raw(const struct cs_st_tensor *tensor, uint64_t first_byte, size_t bytes,
                               void *out, struct cs_err *err) CS_NODISCARD;

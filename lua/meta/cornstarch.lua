@@ -124,10 +124,12 @@ function sweep_:json() end
 ---@class cs.projector.mlp.Args
 ---@field layers? integer linear layers (default 2)
 ---@field activation? "gelu"|"gelu_pytorch_tanh"|"relu"|"silu"|"quick_gelu" between the layers (default "gelu")
----@field from? string directory with trained weights; absent: random
+---@field bias? boolean whether the linear layers have one (default true)
+---@field from? string directory with trained weights, which also says what stands above; absent: random
 
 ---@class cs.projector.linear.Args
----@field from? string directory with trained weights; absent: random
+---@field bias? boolean whether the layer has one (default true)
+---@field from? string directory with trained weights, which also says what stands above; absent: random
 
 ---@class cs.mllm.Args
 ---@field name? string shown on the screens (default "mllm")
@@ -194,7 +196,6 @@ function sweep_:json() end
 ---@field steps integer optimizer steps
 ---@field seed? integer decides order of samples and fresh parameters (default 0)
 ---@field checkpoint? table { every_steps = 500, keep = 3, dir = ... }; one is always written at the end (default { every_steps = 0, keep = 3 })
----@field alerts? table what raises an alarm: { divergence = 2, data_wait = false, ... }; false: off (default a threshold for each rule)
 
 ---@class cs.lab.needs.Args
 ---@field frozen table true for every frozen layer, in dataflow order

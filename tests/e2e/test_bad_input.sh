@@ -16,6 +16,7 @@ cleanup() {
 trap cleanup EXIT
 mkdir -p "$work/base" && cd "$work/base" || exit 1
 examples=$here/../../lua/examples
+MODELS=$(realpath "$here/../golden/models")
 "$C" data make shapes data --train 8 --test 2 >/dev/null || exit 1
 "$C" model init "$examples/shapes-vision.json" data/vision >/dev/null || exit 1
 "$C" model init "$examples/shapes-llm.json" data/llm --text data/text.txt --vocab 384 >/dev/null || exit 1

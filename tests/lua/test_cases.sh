@@ -10,6 +10,9 @@ cd "$work" || exit 1
 # a composite whose processor names its placeholder
 cp -r "$CORNSTARCH_SOURCE/tests/golden/models/llava-siglip-qwen2" composite
 echo '{"processor_class": "LlavaProcessor", "image_token": "<image_pad>"}' >composite/processor_config.json
+# a projector as export writes it, without its weights
+mkdir projector
+echo '{"model_type": "mlp", "n_layers": 2, "activation": "silu", "bias": false, "in_width": 48, "out_width": 48}' >projector/config.json
 failed=0 rows=0
 while IFS= read -r line; do
   case $line in '#'* | '') continue ;; esac

@@ -114,9 +114,9 @@ static void composite_is_tower_projector_and_language_model(void **state)
     (void)state;
     must_read(json_object_get(config, "vision_config"), arena, &vision);
     must_read(json_object_get(config, "text_config"), arena, &llm);
-    assert_int_equal(
-        cs_arch_projector("mlp", 2, "gelu", vision.width, llm.width, arena, &projector, NULL),
-        CS_OK);
+    assert_int_equal(cs_arch_projector(&(struct cs_projector){"mlp", 2, "gelu", true}, vision.width,
+                                       llm.width, &projector, NULL),
+                     CS_OK);
     take_tensors(header, "vision_tower.", &vision, arena);
     take_tensors(header, "multi_modal_projector.", &projector, arena);
     take_tensors(header, "language_model.", &llm, arena);
@@ -561,12 +561,13 @@ static void bad_configs_are_refused_by_name(void **state)
 
 static void projectors_have_their_shapes(void **state)
 {
+    struct cs_projector mlp = {"mlp", 2, "gelu", true}, linear = {"linear", 1, "gelu", true};
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_arch arch;
     struct cs_tensor_info *infos = NULL;
     struct cs_err err = {.text = ""};
     (void)state;
-    assert_int_equal(cs_arch_projector("mlp", 2, "gelu", 5, 7, arena, &arch, &err), CS_OK);
+    assert_int_equal(cs_arch_projector(&mlp, 5, 7, &arch, &err), CS_OK);
     assert_int_equal(cs_arch_tensors(&arch, arena, &infos), 4);
     assert_string_equal(infos[0].name, "linear_1.weight");
     assert_string_equal(infos[0].alt, "multi_modal_projector.linear_1.weight");
@@ -574,13 +575,19 @@ static void projectors_have_their_shapes(void **state)
     assert_int_equal(infos[0].dim[1], 5);
     assert_int_equal(infos[2].dim[1], 7);
     assert_int_equal(infos[3].init, CS_INIT_ZERO);
-    assert_int_equal(cs_arch_projector("linear", 1, "gelu", 5, 7, arena, &arch, &err), CS_OK);
+    assert_int_equal(cs_arch_projector(&linear, 5, 7, &arch, &err), CS_OK);
     assert_int_equal(cs_arch_tensors(&arch, arena, &infos), 2);
     assert_int_equal(arch.act, CS_ARCH_ACT_NONE);
     assert_int_equal(infos[0].dim[1], 5);
-    assert_int_equal(cs_arch_projector("linear", 2, "gelu", 5, 7, arena, &arch, &err), CS_INVALID);
+    linear.n_layers = 2;
+    assert_int_equal(cs_arch_projector(&linear, 5, 7, &arch, &err), CS_INVALID);
     assert_string_equal(err.text, "a projector of family linear has 1 layer, not 2");
-    assert_int_equal(cs_arch_projector("qformer", 1, "gelu", 5, 7, arena, &arch, &err), CS_INVALID);
+    linear = (struct cs_projector){"qformer", 1, "gelu", true};
+    assert_int_equal(cs_arch_projector(&linear, 5, 7, &arch, &err), CS_INVALID);
+    mlp.has_bias = false;
+    assert_int_equal(cs_arch_projector(&mlp, 5, 7, &arch, &err), CS_OK);
+    assert_int_equal(cs_arch_tensors(&arch, arena, &infos), 2);
+    assert_string_equal(infos[1].name, "linear_2.weight");
     cs_arena_free(arena);
 }
 

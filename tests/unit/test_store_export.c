@@ -113,9 +113,9 @@ static int make_model(void **state)
     }
     m->spec.module[VISION].has_feature_layer = true;
     m->spec.module[VISION].feature_layer = -2;
-    assert_int_equal(
-        cs_arch_projector("mlp", 2, "gelu", 48, 48, m->arena, &m->module[PROJECTOR].arch, &err),
-        CS_OK);
+    assert_int_equal(cs_arch_projector(&(struct cs_projector){"mlp", 2, "gelu", true}, 48, 48,
+                                       &m->module[PROJECTOR].arch, &err),
+                     CS_OK);
     add_params(m, VISION, true);
     add_params(m, PROJECTOR, false);
     add_params(m, LLM, false);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,8 @@ static void shards_are_found_through_the_index(void **state)
     struct cs_hfdir *hf = opened(*state, "");
     float f[2] = {0};
     assert_int_equal(cs_hfdir_count(hf), 3); /* the index decides, not the shard */
+    assert_int_equal(cs_hfdir_count_strays(hf), 1);
+    assert_string_equal(cs_hfdir_stray(hf, 0)->name, "stray");
     assert_int_equal(cs_st_read_f32(cs_hfdir_tensor(hf, "c", NULL), 0, 2, f, NULL), CS_OK);
     assert_true(f[0] == 5 && f[1] == 6);
     cs_hfdir_close(hf);
@@ -258,6 +261,162 @@ static void embeddings_of_a_composite_are_tied_by_root_or_text(void **state)
         }
 }
 
+enum { WORDS = 3, WIDTH = 4 };
+
+/* A llama of one block, whose embedding and head are what is given; NULL: not in the file. */
+static void put_words(const char *dir, const char *flag, bool is_llava, const float *embed,
+                      const float *head, enum cs_dtype head_dtype)
+{
+    static const char model[] =
+        "\"model_type\":\"llama\",\"hidden_size\":4,\"num_attention_heads\":1,\"vocab_size\":3,"
+        "\"num_hidden_layers\":1,\"intermediate_size\":4";
+    char config[600];
+    struct cs_st_out out[2];
+    int n = 0;
+    if (is_llava)
+        snprintf(config, sizeof config,
+                 "{\"model_type\":\"llava\",\"vision_config\":{},"
+                 "\"text_config\":{%s}%s}",
+                 model, flag);
+    else
+        snprintf(config, sizeof config, "{%s%s}", model, flag);
+    put(dir, "config.json", config);
+    const struct cs_st_out one = {
+        .dtype = CS_F32, .n_dims = 2, .dim = {WORDS, WIDTH},
+                .is_f32 = 1
+    };
+    if (embed) {
+        out[n] = one;
+        out[n].name =
+            is_llava ? "model.language_model.embed_tokens.weight" : "model.embed_tokens.weight";
+        out[n++].data = embed;
+    }
+    if (head) {
+        out[n] = one;
+        out[n].name = "lm_head.weight";
+        out[n].dtype = head_dtype;
+        out[n++].data = head;
+    }
+    assert_int_equal(cs_st_write(tmpdir_path(dir, "model.safetensors"), out, n, NULL, NULL, NULL),
+                     CS_OK);
+}
+
+/* What transformers 5.17 makes of flag and matrices: one row each, for a language model alone and
+ * for a composite whose root has the flag. */
+static void the_head_is_the_embedding_where_flag_and_weights_agree(void **state)
+{
+    static const float a[WORDS * WIDTH] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+                                 b[WORDS * WIDTH] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13};
+    static const char yes[] = ",\"tie_word_embeddings\":true", no[] = "";
+
+    static const struct {
+        const char *flag;
+        const float *embed, *head;
+        enum cs_dtype head_dtype;
+        bool is_tied, is_broken, has_embed;
+    } rows[] = {
+        {yes, a,    NULL, CS_F32,  true,  false, true },
+        {yes, a,    a,    CS_F32,  true,  false, true },
+        {yes, a,    a,    CS_BF16, true,  false, true }, /* the same numbers */
+        {yes, a,    b,    CS_F32,  false, true,  true }, /* kept apart */
+        {yes, NULL, b,    CS_F32,  true,  false, true }, /* the one that is there */
+        {no,  a,    a,    CS_F32,  false, false, true },
+        {no,  a,    b,    CS_F32,  false, false, true },
+        {no,  NULL, b,    CS_F32,  false, false, false},
+    };
+
+    for (size_t i = 0; i < 2 * CS_ARRAY_LEN(rows); i++) {
+        const bool is_llava = i % 2 == 1;
+        put_words(*state, rows[i / 2].flag, is_llava, rows[i / 2].embed, rows[i / 2].head,
+                  rows[i / 2].head_dtype);
+        struct cs_hfdir *hf = opened(*state, is_llava ? "llm" : "");
+        const struct cs_st_tensor *embed = cs_hfdir_tensor(hf, "model.embed_tokens.weight", NULL);
+        assert_int_equal(json_is_true(json_object_get(cs_hfdir_config(hf), "tie_word_embeddings")),
+                         rows[i / 2].is_tied);
+        assert_int_equal(cs_hfdir_is_tie_broken(hf), rows[i / 2].is_broken);
+        assert_int_equal(embed != NULL, rows[i / 2].has_embed);
+        float last = 0;
+        if (embed)
+            assert_int_equal(cs_st_read_f32(embed, WORDS * WIDTH - 1, 1, &last, NULL), CS_OK);
+        assert_true(!embed || last == (rows[i / 2].embed ? 12 : 13));
+        cs_hfdir_close(hf);
+    }
+}
+
+static void a_tensor_in_two_shards_is_refused(void **state)
+{
+    static const char *const a[] = {"a", "b"}, *const b[] = {"b", "c"};
+    put(*state, "config.json", "{\"model_type\":\"llama\"}");
+    put_tensors(*state, "model-00001-of-00002.safetensors", a, 2, 1);
+    put_tensors(*state, "model-00002-of-00002.safetensors", b, 2, 5);
+    put(*state, "model.safetensors.index.json",
+        "{\"weight_map\":{\"a\":\"model-00001-of-00002.safetensors\","
+        "\"b\":\"model-00002-of-00002.safetensors\"}}");
+    refuses(*state, "", CS_CORRUPT, "holds tensor b twice, in ");
+}
+
+static void weights_under_names_that_nobody_reads_are_told(void **state)
+{
+    static const char *const a[] = {"a"};
+    put(*state, "config.json", "{\"model_type\":\"llama\"}");
+    put_tensors(*state, "model-00001-of-00002.safetensors", a, 1, 1);
+    refuses(*state, "", CS_NOT_FOUND,
+            "holds model-00001-of-00002.safetensors, but neither model.safetensors nor the index");
+}
+
+static void weights_that_are_no_numbers_are_named_with_their_place(void **state)
+{
+    float values[WORDS * WIDTH] = {0};
+    struct cs_err err = {0};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch arch;
+    for (int i = 0; i < 2; i++) {
+        values[6] = i == 0 ? NAN : -INFINITY;
+        put_words(*state, "", false, values, NULL, CS_F32);
+        struct cs_hfdir *hf = opened(*state, "");
+        const struct cs_st_tensor *embed = cs_hfdir_tensor(hf, "model.embed_tokens.weight", NULL);
+        assert_int_equal(cs_hfdir_arch(hf, NULL, arena, &arch, &err), CS_OK);
+        assert_int_equal(cs_hfdir_check_values(hf, &arch, &err), CS_CORRUPT);
+        assert_non_null(strstr(err.text, i == 0 ? "model.embed_tokens.weight: element [1, 2] is NaN"
+                                                : "element [1, 2] is infinite"));
+        float out[WORDS * WIDTH];
+        assert_int_equal(cs_st_read_finite(embed, 0, 6, out, &err), CS_OK);
+        assert_int_equal(cs_st_read_finite(embed, 4, 6, out, &err), CS_CORRUPT);
+        assert_non_null(strstr(err.text, "[1, 2]"));
+        cs_hfdir_close(hf);
+    }
+    cs_arena_free(arena);
+}
+
+static void tensors_that_nobody_reads_are_listed(void **state)
+{
+    static const char *const names[] = {"model.norm.weight", "model.layers.0.self_attn.q_proj.bias",
+                                        "model.layers.0.self_attn.rotary_emb.inv_freq"};
+    struct cs_err err = {0};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch arch;
+    struct cs_unread *unread = NULL;
+    put_words(*state, "", false, NULL, NULL, CS_F32);
+    put_tensors(*state, "model.safetensors", names, 3, 1);
+    struct cs_hfdir *hf = opened(*state, "");
+    assert_int_equal(cs_hfdir_arch(hf, NULL, arena, &arch, &err), CS_OK);
+    assert_int_equal(cs_hfdir_unread(hf, &arch, arena, &unread), 2);
+    assert_string_equal(unread[0].name, names[1]);
+    assert_string_equal(unread[0].why, "");
+    assert_string_equal(unread[1].why, "frequencies, which are computed");
+    cs_hfdir_close(hf);
+
+    static const char *const parts[] = {"language_model.model.norm.weight", "audio_tower.conv",
+                                        "vision_tower.post_layernorm.weight"};
+    put_words(*state, "", true, NULL, NULL, CS_F32);
+    put_tensors(*state, "model.safetensors", parts, 3, 1);
+    hf = opened(*state, "llm");
+    assert_int_equal(cs_hfdir_count_strays(hf), 1); /* those of the other parts are none */
+    assert_string_equal(cs_hfdir_stray(hf, 0)->name, "audio_tower.conv");
+    cs_hfdir_close(hf);
+    cs_arena_free(arena);
+}
+
 /* Settings of the root are read, or refused with their name; the language model alone needs none. */
 static void the_root_of_a_composite_is_read_or_refused(void **state)
 {
@@ -338,6 +497,11 @@ int main(void)
         TEST(index_may_not_leave_the_directory),
         TEST(pickles_are_refused_with_advice),
         TEST(embeddings_of_a_composite_are_tied_by_root_or_text),
+        TEST(the_head_is_the_embedding_where_flag_and_weights_agree),
+        TEST(a_tensor_in_two_shards_is_refused),
+        TEST(weights_under_names_that_nobody_reads_are_told),
+        TEST(weights_that_are_no_numbers_are_named_with_their_place),
+        TEST(tensors_that_nobody_reads_are_listed),
         TEST(the_root_of_a_composite_is_read_or_refused),
         TEST(directory_without_weights_opens_and_fails_the_check),
         TEST(bad_configurations_are_refused_by_name),

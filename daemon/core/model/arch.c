@@ -131,40 +131,6 @@ enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena,
                         err);
 }
 
-enum cs_status cs_arch_projector(const char *kind, int n_layers, const char *activation,
-                                 int32_t in_width, int32_t out_width, struct cs_arena *arena,
-                                 struct cs_arch *out, struct cs_err *err)
-{
-    bool is_mlp = strcmp(kind, "mlp") == 0;
-    (void)arena;
-    if (!is_mlp && strcmp(kind, "linear") != 0)
-        return cs_fail(err, CS_INVALID, "projector family \"%.64s\" is neither mlp nor linear",
-                       kind);
-    if (n_layers < 1 || n_layers > (is_mlp ? 2 : 1))
-        return cs_fail(err, CS_INVALID, "a projector of family %s has %s, not %d", kind,
-                       is_mlp ? "1 or 2 layers" : "1 layer", n_layers);
-    CS_ASSERT(in_width > 0 && out_width > 0);
-    *out = (struct cs_arch){
-        .kind = CS_MODULE_PROJECTOR,
-        .family = is_mlp ? "mlp" : "linear",
-        .width = out_width,
-        .in_width = in_width,
-        .ffn_width = out_width, /* LLaVA: both linears end at the LLM's width */
-        .n_layers = n_layers,
-        .embed_scale = 1,
-        .has_mlp_bias = true,
-        /* LeCun: rows keep their scale. 0.02 starves a narrow LLM of the picture for long */
-        .initializer_range = (float)(1.0 / sqrt((double)in_width)),
-    };
-    if (n_layers == 1)
-        return CS_OK;
-    if (!cs_doc_is_word(CS_ACT_WORDS, activation))
-        return cs_fail(err, CS_UNSUPPORTED, "activation \"%.64s\" is not supported; these are: %s",
-                       activation, CS_ACT_WORDS);
-    out->act = cs_act_named(activation);
-    return CS_OK;
-}
-
 int32_t cs_arch_block_attention(const struct cs_arch *arch, int32_t block)
 {
     return arch->block_attention != NULL ? arch->block_attention[block] : 0;

@@ -137,10 +137,30 @@ enum cs_status cs_arch_read(const struct cs_config_source *config, struct cs_are
 /* the same for a config of which no more is known than that it is one */
 enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena,
                                    struct cs_arch *out, struct cs_err *err) CS_NODISCARD;
-/* projector: kind "mlp" or "linear", n_layers 1 or 2 */
-enum cs_status cs_arch_projector(const char *kind, int n_layers, const char *activation,
-                                 int32_t in_width, int32_t out_width, struct cs_arena *arena,
-                                 struct cs_arch *out, struct cs_err *err) CS_NODISCARD;
+
+/* What a projector is, its widths aside: those of its neighbours. */
+struct cs_projector {
+    const char *family;     /* "mlp" or "linear" */
+    int32_t n_layers;       /* 1 or 2; linear: 1 */
+    const char *activation; /* one of CS_ACT_WORDS; between two layers, else not read */
+    bool has_bias;          /* of every layer */
+};
+
+enum cs_status cs_arch_projector(const struct cs_projector *projector, int32_t in_width,
+                                 int32_t out_width, struct cs_arch *out,
+                                 struct cs_err *err) CS_NODISCARD;
+/* A projector's own config.json, as export writes it (or as a llava directory gives it): model_type
+ * "mlp" or "linear", n_layers, activation, bias, in_width, out_width. Strings are of the config.
+ * widths (may be NULL): in and out, 0 where they are not said. */
+enum cs_status cs_projector_read(const struct cs_config_source *config, struct cs_projector *out,
+                                 int32_t widths[2], struct cs_err *err) CS_NODISCARD;
+/* the same as an architecture, with the widths that it must say */
+enum cs_status cs_arch_read_projector(const struct cs_config_source *config, struct cs_arch *out,
+                                      struct cs_err *err) CS_NODISCARD;
+/* whether model_type is that of a projector */
+bool cs_projector_is(const json_t *config);
+/* A new config.json that reads as `arch`, NULL: no memory. */
+json_t *cs_projector_config(const struct cs_arch *arch);
 /* All tensors in dataflow order; a tied head is not listed. Returns the count. */
 int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena,
                     struct cs_tensor_info **out);

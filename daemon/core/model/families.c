@@ -237,7 +237,7 @@ static const struct cs_tensor_row mlp_rows[] = {
     P(PROJ_W, 0, PROJECTOR, "linear_1.weight", ALWAYS, FFN, IN),
     P(PROJ_B, 0, PROJECTOR, "linear_1.bias", MLP_BIAS, FFN),
     P(PROJ_W, 1, PROJECTOR, "linear_2.weight", TWO_LAYERS, H, FFN),
-    P(PROJ_B, 1, PROJECTOR, "linear_2.bias", TWO_LAYERS, H),
+    P(PROJ_B, 1, PROJECTOR, "linear_2.bias", TWO_BIASES, H),
 };
 
 static const struct cs_tensor_row linear_rows[] = {

@@ -34,6 +34,7 @@ enum cs_tensor_if {
     CS_IF_FINAL_NORM,
     CS_IF_UNTIED,
     CS_IF_TWO_LAYERS,
+    CS_IF_TWO_BIASES, /* of two layers, with biases */
     CS_IFS
 };
 

@@ -95,8 +95,9 @@ static enum cs_status read_projector(const struct builder *b, const struct cs_sp
                                      const struct cs_arch *encoder, const struct cs_arch *llm,
                                      struct cs_arch *arch)
 {
-    enum cs_status status = cs_arch_projector(module->family, module->n_layers, module->activation,
-                                              encoder->width, llm->width, b->arena, arch, b->err);
+    const struct cs_projector projector = {module->family, module->n_layers, module->activation,
+                                           module->has_bias};
+    enum cs_status status = cs_arch_projector(&projector, encoder->width, llm->width, arch, b->err);
     if (status != CS_OK)
         return cs_wrap(b->err, status, "model.modules[%d] (%s)", spec_index(b, module),
                        module->name);

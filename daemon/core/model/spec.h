@@ -10,7 +10,6 @@
 
 #include "core/base/arena.h"
 #include "core/base/status.h"
-#include "core/model/alerts.h"
 #include "core/model/arch.h"
 
 /* clang-format off */
@@ -19,7 +18,7 @@
  *   model.modules[]: name, kind (encoder|projector|llm), dir (absolute HF directory or ""), config (the
  *     directory's config.json as it is), init ("weights"|"random"), encoder: token, processor (its
  *     preprocessor_config.json), feature_layer (int as in LLaVA: -1 last block, -2 ...; null: after the
- *     final norm); projector: layers, activation, family ("mlp"|"linear"); llm: tokenizer (directory), mask (who
+ *     final norm); projector: layers, activation, bias, family ("mlp"|"linear"); llm: tokenizer (directory), mask (who
  *     attends to whom; a rule of core/mask), window, prefix (of the rules of these names)
  *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins (globs: graph.h);
  *     nothing matches: frozen
@@ -30,8 +29,7 @@
  *   data: format "llava", json, images, template{...}, on_bad_sample, max_bad_fraction, shuffle_images
  *   eval: null or {data, every_steps, metric, max_samples}
  *   optimizer: kind "adamw", lr, betas, eps, weight_decay, clip, warmup_steps, state ("fp32"|"bf16") ; lr: kind, final_ratio
- *   checkpoint: every_steps (0: only at the end), keep, dir ("" : in the job directory)
- *   alerts: thresholds of alarms by rule (core/model/alerts.h), false: off */
+ *   checkpoint: every_steps (0: only at the end), keep, dir ("" : in the job directory) */
 /* clang-format on */
 
 enum { CS_MAX_ENCODERS = 4, CS_MAX_MODULES = 12, CS_SPEC_MAX_BYTES = 4 * 1024 * 1024 };
@@ -40,6 +38,7 @@ struct cs_spec_module {
     const char *name, *dir, *init, *token, *tokenizer;
     const char *family, *activation; /* projector */
     int32_t n_layers;                /* projector */
+    bool has_bias;                   /* projector */
     enum cs_module_kind kind;
     const json_t *config, *processor;
     bool has_feature_layer;
@@ -97,7 +96,6 @@ struct cs_spec {
     const char *lr_kind; /* "constant" | "linear" | "cosine" */
     int64_t checkpoint_every, checkpoint_keep;
     const char *checkpoint_dir;
-    double alert[CS_ALERT_COUNT]; /* thresholds of the rules that are measured, 0: off */
 };
 
 /* One row per key of the document: validation, defaults, "did you mean" and the manual page come
@@ -107,7 +105,6 @@ enum cs_spec_type {
     CS_SPEC_GROUP, /* object or list with keys of its own */
     CS_SPEC_INT,   /* JSON integer in [min, max] */
     CS_SPEC_NUMBER,
-    CS_SPEC_LIMIT, /* number in [min, max], or false, which is stored as 0 */
     CS_SPEC_BOOL,
     CS_SPEC_STRING, /* one of accept ("a|b") when that is set; max: bytes */
     CS_SPEC_PATH,   /* string: absolute path, or "" */

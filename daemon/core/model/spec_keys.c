@@ -68,7 +68,6 @@ static const struct cs_spec_key keys[] = {
     GROUP("", "optimizer", NULL, "AdamW and the peak of the learning rate"),
     GROUP("", "lr", "{}", "the learning rate over the steps"),
     GROUP("", "checkpoint", "{}", "when and where parameters are written"),
-    LABEL(GROUP, "", "alerts", "{}", "what raises an alarm: a threshold for each rule, false: off"),
 
     GROUP("model", "modules", NULL, "list: X.encoder and X.projector for every encoder, and llm"),
     GROUP("model", "rules", "[]", "list: what trains; the last rule that matches a layer holds, none: frozen"),
@@ -83,6 +82,7 @@ static const struct cs_spec_key keys[] = {
     KEY("model.modules[]", "feature_layer", INT, -4096, 4096, NULL, "null", "encoder", M(feature_layer), FEATURE, "hidden state that feeds the projector, as in LLaVA: -1 after the last block, -2 ...; null: after the final norm"),
     KEY("model.modules[]", "layers", INT, 1, 2, NULL, "0", "projector", M(n_layers), I32, "linear layers; default: 2 for mlp, 1 for linear"),
     KEY("model.modules[]", "activation", STRING, 0, 64, "gelu|gelu_pytorch_tanh|gelu_new|quick_gelu|silu|swish|relu", "gelu", "projector", M(activation), STRING, "between the linear layers"),
+    KEY("model.modules[]", "bias", BOOL, 0, 1, NULL, "true", "projector", M(has_bias), BOOL, "whether the linear layers have one"),
     KEY("model.modules[]", "family", STRING, 0, 64, "mlp|linear", "mlp", "projector", M(family), STRING, "shape of the projector"),
     KEY("model.modules[]", "tokenizer", PATH, 0, MAX_TEXT, NULL, "", "llm", M(tokenizer), STRING, "directory of the tokenizer; empty: dir"),
     KEY("model.modules[]", "mask", STRING, 0, 64, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix", "causal", "llm", M(mask), STRING, "who attends to whom; in transformers LLaVA is causal, Gemma 3 image_bidir; a model whose layers have windows of their own (use_sliding_window of Qwen2) keeps them and takes causal only"),
@@ -134,11 +134,6 @@ static const struct cs_spec_key keys[] = {
     INT64("checkpoint", "every_steps", 0, 1e12, "0", R(checkpoint_every), "0: only at the end"),
     INT64("checkpoint", "keep", 1, 1e6, "3", R(checkpoint_keep), "newest ones that are kept"),
     PATH("checkpoint", "dir", "", R(checkpoint_dir), "empty: in the job's directory"),
-
-#define X(id, slug, threshold, least, most, text) \
-    LABEL(KEY, "alerts", slug, LIMIT, least, most, NULL, #threshold, NULL, R(alert[CS_ALERT_##id]), F64, text),
-    CS_ALERTS_MEASURED(X)
-#undef X
 };
 
 /* clang-format on */

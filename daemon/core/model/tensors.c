@@ -44,6 +44,7 @@ static bool holds(const struct cs_arch *arch, enum cs_tensor_if condition)
         [CS_IF_FINAL_NORM] = arch->has_final_norm,
         [CS_IF_UNTIED] = !arch->is_tied,
         [CS_IF_TWO_LAYERS] = arch->n_layers == 2,
+        [CS_IF_TWO_BIASES] = arch->n_layers == 2 && arch->has_mlp_bias,
     };
     return values[condition];
 }

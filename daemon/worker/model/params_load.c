@@ -6,12 +6,6 @@
 #include "core/base/philox.h"
 #include "worker/model/params.h"
 
-static const char *const part_names[CS_MODULE_KINDS] = {
-    [CS_MODULE_ENCODER] = "vision",
-    [CS_MODULE_PROJECTOR] = "projector",
-    [CS_MODULE_LLM] = "llm",
-};
-
 /* A component's own directory, or the part of a composite one. */
 static enum cs_status open_source(const struct cs_module *module, struct cs_hfdir **out,
                                   struct cs_err *err)
@@ -21,15 +15,15 @@ static enum cs_status open_source(const struct cs_module *module, struct cs_hfdi
         return cs_fail(err, CS_INVALID,
                        "module %s has init \"weights\" but no directory to read them from",
                        module->name);
-    struct cs_err first = {0};
-    if (cs_hfdir_open(dir, "", out, &first) == CS_OK)
-        return CS_OK;
-    if (first.status == CS_INVALID &&
-        cs_hfdir_open(dir, part_names[module->kind], out, err) == CS_OK)
-        return CS_OK;
-    if (err != NULL)
-        *err = first;
-    return cs_wrap(err, first.status, "reading the weights of %s", module->name);
+    enum cs_status status = cs_hfdir_open_kind(dir, module->kind, out, err);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "reading the weights of %s", module->name);
+    if (module->arch.is_tied && cs_hfdir_is_tie_broken(*out))
+        return cs_fail(err, CS_INVALID,
+                       "the job has one matrix for embedding and head of %s, %s holds two "
+                       "different ones: make the job anew from its script",
+                       module->name, dir);
+    return CS_OK;
 }
 
 static enum cs_status check_shape(const struct cs_param *param, const struct cs_st_tensor *found,
@@ -64,7 +58,7 @@ static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_mo
                        "module should have init \"random\"",
                        param->tensor, module->name, module->spec->dir);
     CS_TRY(check_shape(param, found, err));
-    return cs_st_read_f32(found, 0, param->count, host, err);
+    return cs_st_read_finite(found, 0, param->count, host, err);
 }
 
 static void fill_fresh(const struct cs_module *module, uint64_t seed, const struct cs_shard *t,
