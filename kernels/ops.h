@@ -19,8 +19,9 @@
 
 #include "core/base/status.h"
 #include "core/mask/plan.h"
+#include "kernels/recurrent.h"
 
-#define CS_OPS_VERSION 3
+#define CS_OPS_VERSION 4
 
 enum cs_act {
     CS_ACT_NONE,
@@ -220,6 +221,36 @@ struct cs_ops {
     void (*attention_merge)(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                             int32_t n_parts, int64_t part_stride, const void *part_o,
                             const float *part_lse, void *o, float *lse);
+
+    /* The gated delta rule (kernels/recurrent.h): with S = 0 before a document's first row, row by
+     * row S <- e^g S, u = beta (v - k S), S <- S + k^T u, o = q S. o (rows, heads, value_dim). The
+     * backward keeps nothing: it finds the states again. The operators of recurrent layers
+     * are NULL where a back end has none. */
+    void (*delta)(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                  const struct cs_mask_plan *mask, const struct cs_delta_in *in, void *o);
+    void (*delta_grad)(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                       const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                       const void *d_o, const struct cs_delta_out *out);
+    size_t (*delta_workspace)(const struct cs_delta_shape *shape, const struct cs_mask_plan *mask);
+    /* g = -exp(a_log) softplus(a + dt_bias), beta = sigmoid(b), (rows, heads) each; a and b with
+     * row stride ld, g and beta dense fp32; a_log and dt_bias (heads) */
+    void (*delta_gate)(struct cs_ctx *ctx, int64_t rows, int32_t heads, const void *a,
+                       const void *b, int64_t ld, const void *a_log, const void *dt_bias, float *g,
+                       float *beta);
+    /* da, db with row stride ld_d; da_log, ddt_bias (heads) grad, NULL: not needed */
+    void (*delta_gate_grad)(struct cs_ctx *ctx, int64_t rows, int32_t heads, const void *a,
+                            const void *b, int64_t ld, const void *a_log, const void *dt_bias,
+                            const float *dg, const float *dbeta, void *da, void *db, int64_t ld_d,
+                            void *da_log, void *ddt_bias);
+    /* y (rows, channels) = silu(causal convolution of every channel by itself): w (channels, taps),
+     * the last tap is the row's own; rows before the document count as 0 */
+    void (*short_conv)(struct cs_ctx *ctx, const struct cs_mask_plan *mask, int64_t channels,
+                       int32_t taps, const void *x, int64_t ldx, const void *w, void *y,
+                       int64_t ldy);
+    /* dx has the row stride of x, dy ldy; dw (channels, taps) grad, NULL: not needed */
+    void (*short_conv_grad)(struct cs_ctx *ctx, const struct cs_mask_plan *mask, int64_t channels,
+                            int32_t taps, const void *x, int64_t ldx, const void *w, const void *dy,
+                            int64_t ldy, void *dx, void *dw);
 
     /* Fused chunked linear + cross-entropy over rows that have a label (labels >= 0 all).
      * x (rows, in), w (vocab, in). loss: fp64, += sum over rows. correct (rows) uint8: 1 where the
