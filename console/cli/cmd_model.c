@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "console/cli/cmd.h"
+#include "console/cli/findings.h"
 #include "console/cli/registry.h"
 #include "core/base/say.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"
+#include "input/documents/documents.h"
 #include "input/make/model_init.h"
 #include "store/hfdir.h"
 
@@ -118,6 +120,8 @@ static enum cs_status add_part(struct look *look, const char *part, bool is_last
     enum cs_status status =
         cs_hfdir_arch(dir, look->is_deep ? &look->findings : NULL, look->arena, &arch, err);
     if (status == CS_OK && look->is_deep)
+        status = cs_documents_review_beside(look->path, arch.kind, &look->findings, err);
+    if (status == CS_OK && look->is_deep)
         status = cs_hfdir_check(dir, &arch, err);
     if (status == CS_OK && look->is_deep)
         status = cs_hfdir_check_values(dir, &arch, err);
@@ -193,26 +197,13 @@ static void print_unread(const json_t *unread)
     }
 }
 
-static bool is_worth_saying(const struct cs_finding *found)
-{
-    return found->kind == CS_FINDING_UNKNOWN || found->kind == CS_FINDING_SHADOWED;
-}
-
 static enum cs_status print_json(const struct look *look, struct cs_err *err)
 {
-    json_t *doc = cs_doc_new("cornstarch.model/1"), *found = json_array();
+    json_t *doc = cs_doc_new("cornstarch.model/1");
     cs_msg_set_str(doc, "dir", look->path);
     cs_msg_set(doc, "parts", json_incref(look->parts));
-    for (int i = 0; i < look->findings.n; i++) {
-        const struct cs_finding *item = &look->findings.items[i];
-        json_t *row = is_worth_saying(item) ? json_object() : NULL;
-        if (!row)
-            continue;
-        cs_msg_set_str(row, "kind", cs_finding_kind_name(item->kind));
-        cs_msg_set_str(row, "text", item->text);
-        json_array_append_new(found, row);
-    }
-    cs_msg_set(doc, "findings", found);
+    if (look->is_deep)
+        cs_msg_set(doc, "findings", cs_findings_json(&look->findings, false));
     return cs_cmd_print_doc(doc, err);
 }
 
@@ -220,14 +211,15 @@ static void print_text(const struct look *look, bool is_well)
 {
     json_t *part;
     size_t i;
+    struct cs_buf text = {0};
     json_array_foreach(look->parts, i, part)
     {
         print_part(part);
         print_unread(json_object_get(part, "unread"));
     }
-    for (int k = 0; k < look->findings.n; k++)
-        if (is_worth_saying(&look->findings.items[k]))
-            cs_say(stdout, "  %s\n", look->findings.items[k].text);
+    cs_findings_text(&look->findings, false, &text);
+    cs_cmd_print(&text);
+    cs_buf_free(&text);
     if (look->is_deep && is_well)
         cs_say(stdout, "ok: every tensor is there with its shape, every value is a number\n");
 }

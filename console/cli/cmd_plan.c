@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "console/cli/findings.h"
 #include "console/cli/plan_view.h"
 #include "console/cli/registry.h"
 #include "console/whatif/explain.h"
@@ -13,6 +14,7 @@
 #include "core/sched/proof/kept.h"
 #include "core/sched/sim/predict.h"
 #include "core/wire/wire.h"
+#include "input/documents/documents.h"
 
 struct values {
     struct cs_cmd_common common;
@@ -138,6 +140,15 @@ static void print_explain(const json_t *explain, bool compares)
     cs_buf_free(&text);
 }
 
+static void print_findings(const struct cs_findings *findings, bool with_defaults)
+{
+    struct cs_buf text = {0};
+    cs_findings_text(findings, with_defaults, &text);
+    if (text.len > 0)
+        cs_cmd_print(&text);
+    cs_buf_free(&text);
+}
+
 static enum cs_status make(const json_t *document, const struct cs_here *here,
                            struct cs_arena *arena, struct cs_spec **spec, struct cs_graph **graph,
                            struct cs_plan **plan, struct cs_err *err)
@@ -189,19 +200,24 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
     }
     struct cs_arena *arena = cs_arena_new(0);
     enum cs_status status = make(result.document, &here, arena, &spec, &graph, &plan, err);
+    struct cs_findings findings = {.arena = arena};
     json_t *explain = NULL;
+    if (status == CS_OK)
+        status = cs_documents_review_job(spec, &findings, err);
     if (status == CS_OK && (v->explain || v->compare))
         status = cs_plan_explain(spec, graph, plan, &here, arena, &explain, err);
     if (status == CS_OK && cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.plans/1"), *plans = json_array();
         json_array_append_new(plans, cs_plan_json(plan, graph));
         cs_msg_set(doc, "plans", plans);
+        cs_msg_set(doc, "findings", cs_findings_json(&findings, v->explain));
         if (explain)
             json_object_update(doc, explain);
         status = cs_cmd_print_doc(doc, err);
     } else if (status == CS_OK) {
         print_plan(plan, graph, explain == NULL);
         print_explain(explain, v->compare);
+        print_findings(&findings, v->explain);
     }
     json_decref(explain);
     cs_arena_free(arena);

@@ -65,7 +65,12 @@ static enum cs_status read_arch(const struct builder *b, const struct cs_spec_mo
                                 struct cs_arch *arch)
 {
     static const char *const names[CS_MODULE_KINDS] = {"encoder", "projector", "llm"};
-    enum cs_status status = cs_arch_from_config(module->config, b->arena, arch, b->err);
+    const bool has_dir = module->dir != NULL && module->dir[0] != '\0';
+    const char *document =
+        has_dir ? cs_arena_printf(b->arena, "%s/config.json", module->dir) : "config.json";
+    enum cs_status status = cs_arch_read(
+        &(struct cs_config_source){.document = document, .where = "", .json = module->config},
+        b->arena, arch, b->err);
     if (status != CS_OK)
         return cs_wrap(b->err, status, "model.modules[%d].config (%s)", spec_index(b, module),
                        module->name);

@@ -1,0 +1,79 @@
+/* The documents of all directories of a job, and what two of them say of one thing. */
+#include <string.h>
+
+#include "core/model/composite.h"
+#include "input/documents/documents.h"
+#include "input/tok/tokenizer.h"
+#include "store/fsio.h"
+
+static const struct cs_spec_module *find_llm(const struct cs_spec *spec)
+{
+    for (int i = 0; i < spec->n_modules; i++)
+        if (spec->module[i].kind == CS_MODULE_LLM)
+            return &spec->module[i];
+    return NULL;
+}
+
+static bool has_dir(const struct cs_spec_module *module)
+{
+    return module->dir != NULL && module->dir[0] != '\0';
+}
+
+/* id of the placeholder as the composite in dir has it, -1: it is no composite */
+static enum cs_status saved_token(const char *dir, int64_t *id, struct cs_err *err)
+{
+    char path[CS_PATH_CAP];
+    json_t *root = NULL;
+    struct cs_composite composite;
+    *id = -1;
+    CS_TRY(cs_path(path, err, "%s/config.json", dir));
+    CS_TRY(cs_fs_read_json(path, &root, err));
+    enum cs_status status = CS_OK;
+    if (cs_composite_is(root)) {
+        status = cs_composite_read(&(struct cs_config_source){path, "", root, NULL}, true,
+                                   &composite, err);
+        *id = status == CS_OK ? composite.image_token : -1;
+    }
+    json_decref(root);
+    return status;
+}
+
+/* The placeholder in the text and the id that the model was trained with must be one token. */
+static enum cs_status check_token(const struct cs_spec_module *encoder,
+                                  const struct cs_spec_module *llm, struct cs_err *err)
+{
+    struct cs_tokenizer *tokenizer = NULL;
+    int64_t saved = -1;
+    const char *dir =
+        llm->tokenizer != NULL && llm->tokenizer[0] != '\0' ? llm->tokenizer : llm->dir;
+    char path[CS_PATH_CAP];
+    CS_TRY(saved_token(encoder->dir, &saved, err));
+    CS_TRY(cs_path(path, err, "%s/tokenizer.json", dir));
+    if (saved < 0 || encoder->token == NULL || !cs_fs_exists(path))
+        return CS_OK;
+    CS_TRY(cs_tokenizer_open(dir, &tokenizer, err));
+    const int32_t id = cs_tokenizer_id(tokenizer, encoder->token);
+    cs_tokenizer_close(tokenizer);
+    if (id < 0 || id == saved)
+        return CS_OK; /* a token that is missing is said by who needs it */
+    return cs_fail(err, CS_INVALID,
+                   "the placeholder %s of %s is token %d of %s, but image_token_index of "
+                   "%s/config.json is %lld: the script and the directory contradict each other",
+                   encoder->token, encoder->name, id, path, encoder->dir, (long long)saved);
+}
+
+enum cs_status cs_documents_review_job(const struct cs_spec *spec, struct cs_findings *findings,
+                                       struct cs_err *err)
+{
+    const struct cs_spec_module *llm = find_llm(spec);
+    for (int i = 0; i < spec->n_modules; i++)
+        if (has_dir(&spec->module[i]))
+            CS_TRY(cs_documents_review(spec->module[i].dir, spec->module[i].kind, findings, err));
+    for (int i = 0; i < spec->n_modules; i++) {
+        const struct cs_spec_module *module = &spec->module[i];
+        if (module->kind == CS_MODULE_ENCODER && has_dir(module) && llm != NULL && has_dir(llm) &&
+            strcmp(module->dir, llm->dir) == 0)
+            CS_TRY(check_token(module, llm, err));
+    }
+    return CS_OK;
+}
