@@ -1,6 +1,7 @@
 /* Checks the argument table of a call against the rows of its function. */
 #include "lua/args.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,6 +68,30 @@ static void wrong_type(lua_State *L, const struct cs_lua_function *f, const stru
     cs_lua_error(L, "%s: '%s' must be %s, got %s", f->name, arg->key, type_names[arg->type], got);
 }
 
+const struct cs_arg *cs_lua_arg(lua_State *L, const struct cs_lua_function *f, const char *key)
+{
+    const struct cs_arg *arg = find_arg(f, key);
+    if (!arg)
+        cs_lua_error(L, "%s: there is no key '%s'", f->name, key);
+    return arg;
+}
+
+void cs_lua_check_range(lua_State *L, const struct cs_lua_function *f, const struct cs_arg *arg,
+                        int item, double value)
+{
+    bool has_range = arg->min < arg->max;
+    double most = has_range ? arg->max : CS_ARG_MOST,
+           least = has_range ? arg->min : (item ? 0 : -CS_ARG_MOST);
+    char text[200], place[32] = "";
+    if (value >= least && value <= most)
+        return;
+    if (item)
+        snprintf(place, sizeof place, " item %d", item);
+    snprintf(text, sizeof text, "'%s'%s must lie between %.15g and %.15g, got %.15g", arg->key,
+             place, least, most, isnan(value) ? fabs(value) : value);
+    cs_lua_error(L, "%s: %s", f->name, text);
+}
+
 static void check_value(lua_State *L, const struct cs_lua_function *f, const struct cs_arg *arg)
 {
     const struct cs_lua_value *value = cs_lua_value_test(L, -1);
@@ -102,15 +127,8 @@ static void check_value(lua_State *L, const struct cs_lua_function *f, const str
     if (arg->type == CS_ARG_STRING && arg->values && !is_choice(arg->values, lua_tostring(L, -1)))
         cs_lua_error(L, "%s: '%s' must be one of %s, got '%s'", f->name, arg->key, arg->values,
                      lua_tostring(L, -1));
-    if ((arg->type == CS_ARG_INT || arg->type == CS_ARG_NUMBER) && arg->min < arg->max) {
-        double v = lua_tonumber(L, -1);
-        if (!(v >= arg->min && v <= arg->max)) {
-            char text[160];
-            snprintf(text, sizeof(text), "'%s' must lie between %.15g and %.15g, got %.15g",
-                     arg->key, arg->min, arg->max, v);
-            cs_lua_error(L, "%s: %s", f->name, text);
-        }
-    }
+    if (type == LUA_TNUMBER)
+        cs_lua_check_range(L, f, arg, 0, lua_tonumber(L, -1));
 }
 
 void cs_lua_args_check(lua_State *L, const struct cs_lua_function *f)

@@ -8,6 +8,9 @@
 
 #include "lua/value.h"
 
+/* No number of a script is larger: sums and products of them stay finite. */
+#define CS_ARG_MOST 1e15
+
 enum cs_arg_type {
     CS_ARG_STRING, /* choices: "a|b|c" in values */
     CS_ARG_INT,
@@ -24,7 +27,7 @@ struct cs_arg {
     enum cs_arg_type type;
     bool is_required;
     const char *values;    /* STRING: allowed choices; else NULL */
-    double min, max;       /* INT, NUMBER; min == max: no range */
+    double min, max;       /* of INT, NUMBER, items of a LIST; both 0: see cs_lua_check_range */
     enum cs_lua_kind kind; /* VALUE */
     const char *fallback;  /* default as Lua text, for the documentation; NULL: none */
     const char *help;
@@ -43,6 +46,14 @@ struct cs_lua_function {
 /* The table at index 1 against the rows; raises file:line: cs.plan: unknown key 'sedd'; did you
  * mean 'seed'? Afterwards every present key has the right type. */
 void cs_lua_args_check(lua_State *L, const struct cs_lua_function *function);
+
+/* The row of a key; raises when there is none. */
+const struct cs_arg *cs_lua_arg(lua_State *L, const struct cs_lua_function *function,
+                                const char *key);
+/* Raises unless the number lies in the row's range; without one the items of a list are 0 to
+ * CS_ARG_MOST, other numbers may be negative too. item: from 1, 0: it is no list's. */
+void cs_lua_check_range(lua_State *L, const struct cs_lua_function *function,
+                        const struct cs_arg *arg, int item, double value);
 
 /* Readers for a checked table at index 1. Absent: fallback. */
 const char *cs_lua_args_string(lua_State *L, const char *key, const char *fallback);

@@ -13,6 +13,8 @@
 
 enum { MAX_ITEMS = 65536, MAX_MODULES = 1024, MAX_CELLS = 1 << 26, MAX_WORLD = 1 << 24 };
 
+#define MAX_WORK 4e9 /* of a split: stages * layers^2, some seconds */
+
 static int call_needs(lua_State *L);
 static int call_split(lua_State *L);
 static int call_program(lua_State *L);
@@ -64,7 +66,7 @@ static const struct cs_arg simulate_args[] = {
     {"hop", CS_ARG_NUMBER, false, NULL, 0, 1e18, 0, "0", "time of every message between stages"},
     {"stragglers", CS_ARG_LIST, false, NULL, 0, 0, 0, "none", "{ { stage = \"llm.1\", factor = 1.5 }, { rank = 0, copy = 3, factor = 2 }, ... }"},
     {"jitter", CS_ARG_NUMBER, false, NULL, 0, 1, 0, "0", "every time is up to that part longer or shorter, evenly spread"},
-    {"seed", CS_ARG_INT, false, NULL, 0, 0, 0, "0", "of the jitter: the same seed, the same times"},
+    {"seed", CS_ARG_INT, false, NULL, 0, 9007199254740992.0, 0, "0", "of the jitter: the same seed, the same times"},
     {"ranks_per_node", CS_ARG_INT, false, NULL, 1, MAX_ITEMS, 0, "links are not shared", "messages that share a device's port in a node, or a NIC between nodes, divide it"},
     {"ranks_per_nic", CS_ARG_INT, false, NULL, 1, MAX_ITEMS, 0, "1", "ranks that share a NIC towards other nodes"},
     {"latency", CS_ARG_NUMBER, false, NULL, 0, 1e18, 0, "0", "part of hop in which a message occupies no link"},
@@ -173,7 +175,7 @@ static int call_split(lua_State *L)
     struct cs_split_memory memory = {.weight = bytes, .cap = cs_lua_args_number(L, "cap", 0)};
     if ((bytes != NULL) != (memory.cap > 0))
         return cs_lua_error(L, "%s: 'bytes' and 'cap' (above 0) go together", f->name);
-    if ((int64_t)stages * n > MAX_CELLS)
+    if ((double)stages * n * n > MAX_WORK)
         return cs_lua_error(L, "%s: %d layers on %d stages are too many", f->name, n, stages);
     memory.saved = bytes ? CS_NEW_ARRAY(arena, double, n + 1) : NULL;
     int *sizes = CS_NEW_ARRAY(arena, int, stages + 1);
@@ -463,6 +465,7 @@ static int call_simulate(lua_State *L)
     struct cs_arena *arena = cs_lua_scratch(L);
     const struct cs_lab *lab = make_lab(L, f, &bytes, arena);
     struct cs_lab_inputs inputs = read_inputs(L, f, lab, bytes, arena);
+    cs_lua_bound_simulation(L, f, inputs.copies, (double)lab->n_stages * lab->program->n_slots);
     if (cs_lab_simulate_with(lab, &inputs, arena, &result, &err) != CS_OK)
         return cs_lua_error(L, "%s: %s", f->name, err.text);
     lua_createtable(L, 0, 12);

@@ -263,20 +263,10 @@ static int call_balance(lua_State *L)
     const struct cs_lua_function *f = &functions[F_BALANCE];
     struct cs_err err;
     struct cs_balance_result r;
-    int is_number = 0;
+    int n = -1;
     cs_lua_args_check(L, f);
     struct cs_arena *arena = cs_lua_scratch(L);
-    const int n = cs_lua_push_list(L, f, "work", MAX_ITEMS);
-    double *work = CS_NEW_ARRAY(arena, double, n + 1);
-    for (int i = 0; i < n; i++) {
-        const int type = lua_rawgeti(L, -1, i + 1);
-        work[i] = lua_tonumberx(L, -1, &is_number);
-        if (type != LUA_TNUMBER || !is_number)
-            cs_lua_error(L, "%s: 'work' item %d must be a number, got %s", f->name, i + 1,
-                         luaL_typename(L, -1));
-        lua_pop(L, 1);
-    }
-    lua_pop(L, 1);
+    const double *work = cs_lua_numbers(L, f, "work", arena, &n);
     struct cs_balance_options options = {.ranks = (int32_t)cs_lua_args_int(L, "ranks", 1),
                                          .cap = (int32_t)cs_lua_args_int(L, "cap", 0),
                                          .nodes = cs_lua_args_int(L, "nodes", 0),
@@ -312,6 +302,8 @@ static bool cost(lua_State *L, const struct cs_lua_function *f, int i, const cha
     if (type != LUA_TNIL && (type != LUA_TNUMBER || !is_number))
         cs_lua_error(L, "%s: 'samples' item %d: %s must be a number, got %s", f->name, i + 1, key,
                      luaL_typename(L, -1));
+    if (type != LUA_TNIL)
+        cs_lua_check_range(L, f, cs_lua_arg(L, f, "samples"), i + 1, *out);
     lua_pop(L, 1);
     return type != LUA_TNIL;
 }

@@ -45,7 +45,7 @@ static const struct cs_arg simulate_args[] = {
     {"slots", CS_ARG_INT, false, NULL, 1, 4096, 0, "the plan's", "slots of the step"},
     {"stragglers", CS_ARG_LIST, false, NULL, 0, 0, 0, "none", "{ { rank = 1, factor = 1.5 }, { stage = \"llm.1\", factor = 2 }, ... }; with copy = 3: of that copy's rank"},
     {"jitter", CS_ARG_NUMBER, false, NULL, 0, 1, 0, "0", "every time is up to that part longer or shorter, evenly spread"},
-    {"seed", CS_ARG_INT, false, NULL, 0, 0, 0, "0", "of the jitter"},
+    {"seed", CS_ARG_INT, false, NULL, 0, 9007199254740992.0, 0, "0", "of the jitter"},
     {"copies", CS_ARG_INT, false, NULL, 1, 65536, 0, "1", "data-parallel copies of all ranks; those alike are simulated once"},
     {"share_links", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "messages divide the ports and NICs of the cluster's devices"},
 };
@@ -420,6 +420,9 @@ static int simulate(lua_State *L)
                                  .seed = (uint64_t)cs_lua_args_int(L, "seed", 0),
                                  .copies = (int32_t)cs_lua_args_int(L, "copies", 1)};
     read_stragglers(L, self->plan, arena, &sim);
+    lua_Integer slots = cs_lua_args_int(L, "slots", self->plan->slots);
+    cs_lua_bound_simulation(L, &simulate_function, sim.copies,
+                            (double)self->plan->n_stages * (double)slots);
     struct cs_forecast_options options = {.schedule = cs_lua_args_string(L, "schedule", NULL),
                                           .slots = (int32_t)cs_lua_args_int(L, "slots", 0),
                                           .sim = &sim,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/model/placements.h"
 #include "core/model/schedules.h"
 #include "core/sched/lower/lower.h"
@@ -143,9 +144,11 @@ static int call_search(lua_State *L)
     const struct cs_profile *profile = cs_lua_read_profile(L, built->arena);
     enum cs_status status =
         cs_cluster_read_here(built->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
+    int64_t start = cs_now_ns();
     if (status == CS_OK)
         status = cs_search(built->spec, built->graph, &cluster, profile, &options, built->arena,
                            &result, &err);
+    cs_lua_state_of(L)->deadline_ns += cs_now_ns() - start; /* its options bound it */
     if (status != CS_OK)
         return cs_lua_error(L, "cs.search: %s", err.text);
     value->json = cs_search_result_json(&result);

@@ -6,6 +6,7 @@
 
 #include "core/base/io.h"
 #include "lua/module.h"
+#include "lua/show.h"
 
 struct cs_lua {
     struct cs_lua_state state;
@@ -107,30 +108,60 @@ out:
     return status;
 }
 
-static int show(lua_State *L)
+/* Arguments: the results; the last: where to put them, a struct cs_buf or a json_t. */
+static int show_text(lua_State *L)
 {
-    luaL_tolstring(L, 1, NULL);
-    return 1;
+    struct cs_buf *to = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    for (int i = 1, n = lua_gettop(L); i <= n; i++) {
+        size_t len;
+        cs_lua_push_shown(L, i);
+        const char *text = lua_tolstring(L, -1, &len);
+        cs_buf_add(to, text, len);
+        cs_buf_addc(to, '\n');
+        lua_pop(L, 1);
+    }
+    return 0;
 }
 
-static void show_results(struct cs_lua *lua, struct cs_buf *shown)
+static int show_json(lua_State *L)
+{
+    json_t *to = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    for (int i = 1, n = lua_gettop(L); i <= n; i++)
+        json_array_append_new(to, cs_lua_shown_json(L, i));
+    return 0;
+}
+
+static enum cs_status show_results(struct cs_lua *lua, lua_CFunction show, void *to,
+                                   struct cs_err *err)
 {
     lua_State *L = lua->state.L;
     int n = lua_gettop(L);
-    for (int i = 1; shown && i <= n && lua_checkstack(L, 8); i++) {
-        lua_pushcfunction(L, show);
+    if (!lua_checkstack(L, n + 8))
+        return cs_fail(err, CS_LIMIT, "%d results are too many to be shown", n);
+    lua_pushcfunction(L, show);
+    for (int i = 1; i <= n; i++)
         lua_pushvalue(L, i);
-        if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_isstring(L, -1)) {
-            cs_buf_adds(shown, lua_tostring(L, -1));
-            cs_buf_addc(shown, '\n');
-        }
-        lua_pop(L, 1);
-    }
+    lua_pushlightuserdata(L, to);
+    if (lua_pcall(L, n + 1, 0, 0) == LUA_OK)
+        return CS_OK;
+    const char *why = lua_tostring(L, -1);
+    return cs_fail(err, CS_INVALID, "showing the results: %s", why ? why : "an error");
+}
+
+enum cs_status cs_lua_results_text(struct cs_lua *lua, struct cs_buf *out, struct cs_err *err)
+{
+    return show_results(lua, show_text, out, err);
+}
+
+enum cs_status cs_lua_results_json(struct cs_lua *lua, json_t *list, struct cs_err *err)
+{
+    return show_results(lua, show_json, list, err);
 }
 
 enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char *text,
-                               struct cs_script_result *out, struct cs_buf *shown,
-                               struct cs_err *err)
+                               struct cs_script_result *out, struct cs_err *err)
 {
     struct cs_buf name = {0}, expression = {0};
     cs_buf_addf(&name, "=%s", chunk);
@@ -143,10 +174,8 @@ enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char
     const char *code = is_expression ? cs_buf_str(&expression) : text;
     enum cs_status status =
         cs_lua_state_run(&lua->state, cs_buf_str(&name), code, strlen(code), err);
-    if (status == CS_OK) {
+    if (status == CS_OK)
         take_result(lua, out);
-        show_results(lua, shown);
-    }
     cs_buf_free(&name);
     cs_buf_free(&expression);
     return status;

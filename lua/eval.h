@@ -34,11 +34,14 @@ void cs_lua_close(struct cs_lua *lua); /* accepts NULL */
 /* File errors name the path; script errors read "file:line: function: what". */
 enum cs_status cs_lua_run_file(struct cs_lua *lua, const char *path, struct cs_script_result *out,
                                struct cs_err *err) CS_NODISCARD;
-/* chunk: shown in errors, e.g. "-e"; results of the chunk are printed to shown (may be NULL), a
- * bare expression is accepted */
+/* chunk: shown in errors, e.g. "-e"; a bare expression is accepted */
 enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char *text,
-                               struct cs_script_result *out, struct cs_buf *shown,
-                               struct cs_err *err) CS_NODISCARD;
+                               struct cs_script_result *out, struct cs_err *err) CS_NODISCARD;
+/* What the last run returned, as lua/show.h shows it: a line or more a value; appended to a list */
+enum cs_status cs_lua_results_text(struct cs_lua *lua, struct cs_buf *out,
+                                   struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_lua_results_json(struct cs_lua *lua, json_t *list,
+                                   struct cs_err *err) CS_NODISCARD;
 void cs_script_result_free(struct cs_script_result *result);
 
 /* lua/meta/cornstarch.lua: LuaLS types generated from the argument tables */

@@ -41,6 +41,7 @@ double *cs_lua_numbers(lua_State *L, const struct cs_lua_function *f, const char
         cs_lua_error(L, "%s: '%s' has %d items, the lists before it have %d", f->name, key, len,
                      *n);
     *n = len;
+    const struct cs_arg *arg = cs_lua_arg(L, f, key);
     double *out = CS_NEW_ARRAY(arena, double, len + 1);
     for (int i = 0; i < len; i++) {
         int type = lua_rawgeti(L, -1, i + 1);
@@ -48,10 +49,26 @@ double *cs_lua_numbers(lua_State *L, const struct cs_lua_function *f, const char
         if (type != LUA_TNUMBER || !is_number)
             cs_lua_error(L, "%s: '%s' item %d must be a number, got %s", f->name, key, i + 1,
                          luaL_typename(L, -1));
+        cs_lua_check_range(L, f, arg, i + 1, out[i]);
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
     return out;
+}
+
+void cs_lua_bound_simulation(lua_State *L, const struct cs_lua_function *f, int32_t copies,
+                             double actions)
+{
+    double classes = 1;
+    lua_pushliteral(L, "stragglers");
+    if (lua_rawget(L, 1) == LUA_TTABLE)
+        classes += (double)lua_rawlen(L, -1);
+    lua_pop(L, 1);
+    if (cs_lua_args_number(L, "jitter", 0) > 0 || classes > copies)
+        classes = copies;
+    if (classes * actions > CS_LIST_ACTIONS)
+        cs_lua_error(L, "%s: %d copies that differ with %d actions each are too many", f->name,
+                     (int)classes, (int)actions);
 }
 
 void cs_lua_set_numbers(lua_State *L, const char *key, const double *value, int n)

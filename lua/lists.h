@@ -6,7 +6,7 @@
 
 #include "lua/args.h"
 
-enum { CS_LIST_ITEMS = 65536 };
+enum { CS_LIST_ITEMS = 65536, CS_LIST_ACTIONS = 1 << 23 /* that one call simulates */ };
 
 struct cs_arena *cs_lua_scratch(lua_State *L); /* pushes the box */
 void cs_lua_push_number(lua_State *L, double value);
@@ -16,6 +16,10 @@ int cs_lua_push_list(lua_State *L, const struct cs_lua_function *f, const char *
 /* NULL when absent. *n is set by the first list (when -1) and checked by the others. */
 double *cs_lua_numbers(lua_State *L, const struct cs_lua_function *f, const char *key,
                        struct cs_arena *arena, int *n);
+/* Raises when a simulation would be too long: actions of a copy, times copies that may differ, which
+ * jitter and stragglers of the arguments at index 1 decide. */
+void cs_lua_bound_simulation(lua_State *L, const struct cs_lua_function *f, int32_t copies,
+                             double actions);
 /* table on top [key] = list */
 void cs_lua_set_numbers(lua_State *L, const char *key, const double *value, int n);
 

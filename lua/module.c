@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+#include "lua/guard.h"
+
+/* upvalue: the function's row */
+static int call_function(lua_State *L)
+{
+    const struct cs_lua_function *f = lua_touserdata(L, lua_upvalueindex(1));
+    return cs_lua_call_counted(L, f->call);
+}
+
 /* "cs.projector.mlp" -> module.projector.mlp */
 static void install_function(lua_State *L, int module, const struct cs_lua_function *f)
 {
@@ -20,7 +29,8 @@ static void install_function(lua_State *L, int module, const struct cs_lua_funct
         }
         path = dot + 1;
     }
-    lua_pushcfunction(L, f->call);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)f);
+    lua_pushcclosure(L, call_function, 1);
     lua_setfield(L, -2, path);
     lua_settop(L, module);
 }
@@ -34,6 +44,21 @@ void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS])
     out[4] = cs_lua_area_lab_data();
     out[5] = cs_lua_area_search();
     out[6] = cs_lua_area_lab_text();
+}
+
+/* A name that the module or a table in it does not have is an error with the nearest one. */
+static void make_strict(lua_State *L, int module)
+{
+    for (lua_pushnil(L); lua_next(L, module); lua_pop(L, 1))
+        if (lua_istable(L, -1)) {
+            const char *name = lua_pushfstring(L, "cs.%s", lua_tostring(L, -2));
+            lua_pushvalue(L, -2);
+            cs_lua_strict(L, name, ".");
+            lua_pop(L, 2);
+        }
+    lua_pushvalue(L, module);
+    cs_lua_strict(L, "cs", ".");
+    lua_pop(L, 1);
 }
 
 void cs_lua_install(lua_State *L)
@@ -52,6 +77,7 @@ void cs_lua_install(lua_State *L)
             install_function(L, module, &areas[a].functions[i]);
     lua_pushliteral(L, CORNSTARCH_VERSION);
     lua_setfield(L, module, "version");
+    make_strict(L, module);
     lua_setfield(L, module - 1, "cornstarch");
     lua_settop(L, module - 2);
 }

@@ -1,5 +1,5 @@
-/* A Lua 5.4 state for scripts: text chunks only, a small set of libraries, caps on memory and
- * instructions. Runs in the console process only; the caps exist to give good errors. */
+/* A Lua 5.4 state for scripts: text chunks only, a small set of libraries (guard.c), limits on
+ * memory, instructions and time. Runs in the console process only. */
 #ifndef CS_LUA_STATE_H
 #define CS_LUA_STATE_H
 
@@ -13,19 +13,29 @@
 #include "core/plan/cluster.h"
 
 struct cs_lua_limits {
-    size_t memory_bytes;  /* 0: 64 MiB */
+    size_t memory_bytes;  /* 0: 64 MiB; Lua's own and what values of cs.* hold */
     int64_t instructions; /* 0: 50 million */
+    int64_t time_ns;      /* wall clock; 0: 30 s. What cs.search takes comes on top */
     struct cs_here here;  /* what cs.cluster "here" is; zero: CPU ranks */
     bool skips_profiles;  /* files named as profile are not read: they are about to be measured */
 };
+
+struct cs_lua_value;
 
 /* One per state, reached through the extra space of every coroutine. */
 struct cs_lua_state {
     lua_State *L;
     struct cs_here here;
     bool skips_profiles;
-    size_t used_bytes, limit_bytes;
-    int64_t left, budget; /* instructions; every run starts with the budget */
+    size_t used_bytes, limit_bytes; /* used: with value_bytes */
+    size_t value_bytes;             /* outside Lua's memory: what values hold that were counted */
+    size_t swept_bytes;             /* value_bytes after garbage was last collected for them */
+    uint64_t n_values;              /* that were ever made */
+    struct cs_lua_value *fresh;     /* made since they were counted last */
+    int64_t left, budget;           /* instructions; every run starts with the budget */
+    int64_t deadline_ns, time_ns;
+    bool is_over;         /* a limit was passed: nothing of the script goes on */
+    char why[512];        /* with file:line */
     struct cs_buf folder; /* of the script: where require looks */
     void (*print)(void *user, const char *text);
     void *print_user;
@@ -39,6 +49,13 @@ struct cs_lua_state *cs_lua_state_of(lua_State *L);
  * starts with file:line. */
 enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, const char *text,
                                 size_t len, struct cs_err *err) CS_NODISCARD;
+
+/* Raises when the script is over: instructions, time. What may take long calls it first. */
+void cs_lua_check(lua_State *L);
+/* Takes instructions for work that the hook does not see. */
+void cs_lua_charge(lua_State *L, int64_t instructions);
+/* Raises when the script is over: after every call that catches errors. */
+void cs_lua_end(lua_State *L);
 
 /* Raise "file:line: text" with the place of the nearest Lua code on the stack, also when the
  * failing C function was called by another one (nested argument tables). Never returns. */

@@ -33,7 +33,10 @@ struct cs_lua_value {
     struct cs_spec *spec;
     struct cs_graph *graph;
     struct cs_plan *plan;
-    int32_t ranks; /* job: of the plan it was made with */
+    int32_t ranks;             /* job: of the plan it was made with */
+    size_t bytes;              /* of json and arena, once they were counted */
+    uint64_t number;           /* in the order of making */
+    struct cs_lua_value *next; /* of those that were not counted yet */
 };
 
 /* Push a value that owns json (stolen, may be NULL; lost when memory is out, so make big ones
@@ -42,6 +45,10 @@ struct cs_lua_value {
 struct cs_lua_value *cs_lua_value_new(lua_State *L, enum cs_lua_kind kind, json_t *json);
 struct cs_lua_value *cs_lua_value_test(lua_State *L, int index); /* NULL: not one of ours */
 const char *cs_lua_kind_name(enum cs_lua_kind kind);
+/* Calls a function of cs.*: every one is called through here. Raises when the script is over. Boxes
+ * that the call made are emptied; what other values hold outside Lua's memory is counted: when it is
+ * much, garbage is collected, and when that leaves more than the script may use, it is an error. */
+int cs_lua_call_counted(lua_State *L, lua_CFunction call);
 /* methods: a table for __index of a kind, NULL-terminated; tostring may be NULL */
 void cs_lua_value_register(lua_State *L, enum cs_lua_kind kind, const luaL_Reg *methods,
                            lua_CFunction tostring);

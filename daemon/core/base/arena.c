@@ -16,7 +16,7 @@ struct block {
 
 struct cs_arena {
     struct block *head;
-    size_t limit, used;
+    size_t limit, used, held; /* held: by its blocks */
 };
 
 struct cs_arena *cs_arena_new(size_t limit_bytes)
@@ -39,6 +39,11 @@ void cs_arena_free(struct cs_arena *arena)
     free(arena);
 }
 
+size_t cs_arena_bytes(const struct cs_arena *arena)
+{
+    return arena ? arena->held : 0;
+}
+
 void *cs_arena_try(struct cs_arena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
@@ -55,6 +60,7 @@ void *cs_arena_try(struct cs_arena *arena, size_t bytes)
         b->cap = cap;
         b->next = arena->head;
         arena->head = b;
+        arena->held += sizeof *b + cap;
     }
     void *p = b->data + b->used;
     b->used += need;

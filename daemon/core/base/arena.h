@@ -14,8 +14,9 @@
 
 struct cs_arena;
 
-struct cs_arena *cs_arena_new(size_t limit_bytes); /* 0: no limit */
-void cs_arena_free(struct cs_arena *arena);        /* accepts NULL */
+struct cs_arena *cs_arena_new(size_t limit_bytes);   /* 0: no limit */
+void cs_arena_free(struct cs_arena *arena);          /* accepts NULL */
+size_t cs_arena_bytes(const struct cs_arena *arena); /* that it holds; NULL: 0 */
 void *cs_arena_alloc(struct cs_arena *arena, size_t bytes);
 void *cs_arena_try(struct cs_arena *arena, size_t bytes); /* NULL when over the limit */
 char *cs_arena_strdup(struct cs_arena *arena, const char *text);

@@ -56,18 +56,36 @@ static void fill_cell(struct table *t, int k, int j)
     }
 }
 
-static enum cs_status check(const double *cost, int n, int stages, struct cs_err *err)
+/* values and their sum are finite and not negative; value may be NULL */
+static enum cs_status check_values(const char *what, const double *value, int n, struct cs_err *err)
+{
+    double sum = 0;
+    for (int i = 0; value && i < n; i++) {
+        if (!(value[i] >= 0) || isinf(value[i]))
+            return cs_fail(err, CS_INVALID, "%s %d is %g: it must be finite and not negative", what,
+                           i, value[i]);
+        sum += value[i];
+    }
+    if (isinf(sum))
+        return cs_fail(err, CS_INVALID, "the sum of %d %ss is larger than a number can be", n,
+                       what);
+    return CS_OK;
+}
+
+static enum cs_status check(const double *cost, int n, int stages,
+                            const struct cs_split_memory *memory, struct cs_err *err)
 {
     if (stages < 1)
         return cs_fail(err, CS_PLAN, "%d stages: at least one is needed", stages);
     if (stages > n)
         return cs_fail(err, CS_PLAN, "%d stages for %d layers: every stage needs a layer", stages,
                        n);
-    for (int i = 0; i < n; i++)
-        if (!(cost[i] >= 0) || isinf(cost[i]))
-            return cs_fail(err, CS_INVALID, "cost %d is %g: costs are finite and not negative", i,
-                           cost[i]);
-    return CS_OK;
+    CS_TRY(check_values("cost", cost, n, err));
+    if (!memory)
+        return CS_OK;
+    CS_TRY(check_values("weight", memory->weight, n, err));
+    CS_TRY(check_values("activation", memory->saved, n, err));
+    return check_values("number of slots in flight", memory->in_flight, stages, err);
 }
 
 static enum cs_status solve(struct table *t, int *sizes, double *bottleneck, struct cs_err *err)
@@ -97,7 +115,7 @@ enum cs_status cs_split_capped(const double *cost, int n, int stages,
                                const struct cs_split_memory *memory, int *sizes, double *bottleneck,
                                struct cs_err *err)
 {
-    CS_TRY(check(cost, n, stages, err));
+    CS_TRY(check(cost, n, stages, memory, err));
     size_t cells = ((size_t)stages + 1) * ((size_t)n + 1), sums = (size_t)n + 1;
     struct table t = {.cost = cost, .memory = memory, .n = n, .stages = stages};
     t.best = malloc((cells + 3 * sums) * sizeof *t.best);

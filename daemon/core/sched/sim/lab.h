@@ -53,6 +53,9 @@ struct cs_lab {
     double hop;
 };
 
+/* the largest factor of a time */
+#define CS_LAB_FACTOR 1e12
+
 /* What disturbs a simulation; all zero: nothing. A rank is one of program->n_ranks, lab->rank says
  * where a stage is; rank r of copy c is rank c * n_ranks + r. */
 struct cs_lab_inputs {

@@ -78,7 +78,7 @@ static bool are_alike(void *user, int32_t a, int32_t b)
 
 static bool is_factor(double value)
 {
-    return value >= 0 && !isinf(value);
+    return value >= 0 && value <= CS_LAB_FACTOR;
 }
 
 static enum cs_status check(const struct cs_lab *lab, const struct cs_lab_inputs *in,
@@ -96,14 +96,14 @@ static enum cs_status check(const struct cs_lab *lab, const struct cs_lab_inputs
         return cs_fail(err, CS_INVALID, "ranks of a node and of a NIC are not negative");
     for (int64_t r = 0; in->rank_factor && r < n; r++)
         if (!is_factor(in->rank_factor[r]))
-            return cs_fail(err, CS_INVALID, "factor of rank %lld is %g: finite and not negative",
-                           (long long)r, in->rank_factor[r]);
+            return cs_fail(err, CS_INVALID, "factor of rank %lld is %g: 0 to 1e12", (long long)r,
+                           in->rank_factor[r]);
     for (int32_t s = 0; in->stage_factor && s < lab->n_stages; s++)
         if (!is_factor(in->stage_factor[s]))
-            return cs_fail(err, CS_INVALID, "factor of %s is %g: finite and not negative",
-                           lab->stage_name[s], in->stage_factor[s]);
+            return cs_fail(err, CS_INVALID, "factor of %s is %g: 0 to 1e12", lab->stage_name[s],
+                           in->stage_factor[s]);
     for (int32_t s = 0; in->bytes && s < lab->n_stages; s++)
-        if (!is_factor(in->bytes[s]))
+        if (!(in->bytes[s] >= 0) || isinf(in->bytes[s]))
             return cs_fail(err, CS_INVALID, "%s keeps %g bytes: finite and not negative",
                            lab->stage_name[s], in->bytes[s]);
     return CS_OK;
