@@ -15,6 +15,7 @@ static const struct cs_arg encoder_args[] = {
     {"from", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_HF, NULL, "the encoder, cs.hf \"DIR\""},
     {"projector", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_PROJECTOR, NULL, "cs.projector.mlp { ... }"},
     {"token", CS_ARG_STRING, false, NULL, 0, 0, 0, "the directory's, or \"<image>\"", "placeholder in the conversations"},
+    {"key", CS_ARG_STRING, false, NULL, 0, 0, 0, "image, where it is the only encoder", "the key of a sample that holds its files, also with an s; of several encoders each has the word of its token, or its name"},
     {"feature_layer", CS_ARG_INT, false, NULL, -64, -1, 0, "the directory's, or -1", "hidden state handed on, as in LLaVA: -1 the last block's"},
     {"final_norm", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "hand on the state after the encoder's final norm instead"},
 };
@@ -114,6 +115,8 @@ int cs_lua_add_encoder(lua_State *L)
         return cs_lua_error(L, "cs.mllm: encoder: the token or name is not valid UTF-8");
     if (json_object_get(hf, "processor"))
         json_object_set(encoder, "processor", json_object_get(hf, "processor"));
+    if (cs_lua_args_string(L, "key", "")[0] != '\0')
+        json_object_set_new(encoder, "key", json_string(cs_lua_args_string(L, "key", "")));
     json_array_append_new(modules, encoder);
     json_t *p = json_deep_copy(projector);
     json_object_set_new(p, "name", json_sprintf("%s.projector", name));

@@ -79,22 +79,18 @@ static int call_tokens(lua_State *L)
     return 1;
 }
 
-/* pictures that the user turns name; the record wants a file for every placeholder */
-static json_t *pictures_of(const json_t *messages, const char *token)
+/* A file for every place of a picture that has none: the text alone is of interest here. */
+static void add_pictures(struct cs_record *record)
 {
-    json_t *files = json_array();
-    for (size_t i = 0; i < json_array_size(messages); i++) {
-        const json_t *m = json_array_get(messages, i);
-        const char *role = json_string_value(json_object_get(m, "role"));
-        const char *at = json_string_value(json_object_get(m, "content"));
-        if (!role || !at || (strcmp(role, "user") != 0 && strcmp(role, "human") != 0))
-            continue;
-        while ((at = strstr(at, token)) != NULL) {
-            json_array_append_new(files, json_string("picture"));
-            at += strlen(token);
-        }
-    }
-    return files;
+    int32_t n = 0;
+    for (int32_t t = 0; t < record->n_turns; t++)
+        for (int32_t i = 0; i < record->turns[t].n_parts; i++)
+            n += record->turns[t].parts[i].encoder == 0;
+    const char **files = CS_NEW_ARRAY(record->arena, const char *, n + 1);
+    for (int32_t i = 0; i < n; i++)
+        files[i] = "picture";
+    record->files[0] = files;
+    record->n_files[0] = n;
 }
 
 static void add_segments(const struct cs_rendering *r, json_t *out)
@@ -159,15 +155,16 @@ static enum cs_status render(const struct render_in *in, json_t *out, struct cs_
     struct cs_rendering rendering = {0};
     struct cs_template chat;
     json_t *item = json_object();
-    /* the key of an encoder's files is its placeholder's name */
+    const struct cs_record_encoder encoder = {"vision", in->token, "image"};
+    struct cs_record_keys *keys = NULL;
     json_object_set_new(item, "messages", json_deep_copy(in->messages));
-    json_object_set_new(
-        item,
-        cs_arena_strndup(arena, in->token + 1, strlen(in->token) > 2 ? strlen(in->token) - 2 : 0),
-        pictures_of(in->messages, in->token));
     enum cs_status status = cs_template_read(in->chat, arena, &chat, err);
     if (status == CS_OK)
-        status = cs_record_read(item, &in->token, 1, &record, err);
+        status = cs_record_keys_new(&encoder, 1, arena, &keys, err);
+    if (status == CS_OK)
+        status = cs_record_read(item, keys, NULL, &record, err);
+    if (status == CS_OK)
+        add_pictures(record);
     if (status == CS_OK)
         status = cs_template_render(&chat, record, &in->token, 1, &rendering, err);
     if (status == CS_OK)

@@ -11,8 +11,9 @@
 #include "feeder/quarantine.h"
 #include "feeder/slots.h"
 #include "feeder/stream.h"
+#include "input/data/early.h"
 
-enum { THREADS = 2, PROBE = 256 };
+enum { THREADS = 2 };
 
 /* One data set in use; the bad samples of both are treated alike. */
 struct set {
@@ -43,19 +44,19 @@ static enum cs_status on_bad(void *user, const struct cs_load *load, struct cs_e
     const struct cs_feeder_config *config = set->feeder->config;
     const char *id = load->loaded.record != NULL ? load->loaded.record->id : "";
     double allowed = set->data->max_bad_fraction * (double)cs_source_count(set->source);
-    char reason[2 * sizeof(load->err.text)];
     struct cs_err why = {0};
+    char reason[2 * sizeof why.text];
     bool is_new = false;
     json_t *msg = NULL;
 
     if (strcmp(set->data->on_bad_sample, "fail") == 0)
         return cs_fail(err, CS_INVALID, "%s: sample %llu (id \"%.60s\"): %s",
                        cs_source_path(set->source), (unsigned long long)load->index, id,
-                       load->err.text);
-    (void)cs_str_copy(reason, sizeof(reason), load->err.text);
+                       load->reason);
+    (void)cs_str_copy(reason, sizeof(reason), load->reason);
     /* a full disk must not end the training: the message tells what the file cannot */
     if (cs_quarantine_add(set->quarantine, load, &is_new, &why) != CS_OK)
-        (void)snprintf(reason, sizeof(reason), "%.900s (not listed: %.900s)", load->err.text,
+        (void)snprintf(reason, sizeof(reason), "%.900s (not listed: %.900s)", load->reason,
                        why.text);
     if (!is_new)
         return CS_OK;
@@ -72,43 +73,34 @@ static enum cs_status on_bad(void *user, const struct cs_load *load, struct cs_e
             "sample %llu (id \"%.60s\"): %s",
             cs_source_path(set->source), (unsigned long long)cs_quarantine_count(set->quarantine),
             (unsigned long long)cs_source_count(set->source), set->data->max_bad_fraction, allowed,
-            (unsigned long long)load->index, id, load->err.text);
+            (unsigned long long)load->index, id, load->reason);
     return CS_OK;
 }
 
-/* A set of which nothing can be used is refused before any step: the first samples are tried. */
-static enum cs_status probe(const struct set *set, struct cs_err *err)
+/* A set of which nothing can be used is refused before any step, and one that has nothing for one
+ * of the encoders. */
+static enum cs_status probe(const struct set *set, bool is_training, struct cs_err *err)
 {
-    uint64_t n = cs_source_count(set->source);
-    struct cs_err first = {0};
+    const struct cs_early_depth depth = {.n_pictures = CS_EARLY_SAMPLES, .is_one_enough = true};
+    struct cs_early early;
 
-    for (uint64_t i = 0; i < n && i < PROBE; i++) {
-        struct cs_loaded loaded = {0};
-        struct cs_err why = {0};
-        enum cs_status status = cs_source_load(set->source, i, &loaded, &why);
-        cs_loaded_free(&loaded);
-        if (status == CS_OK)
-            return CS_OK;
-        if (i == 0)
-            first = why;
-    }
-    return cs_fail(err, CS_INVALID, "%s: none of the first %llu samples can be used; the first: %s",
-                   cs_source_path(set->source), (unsigned long long)(n < PROBE ? n : PROBE),
-                   first.text);
+    CS_TRY(cs_early_samples(set->source, &depth, NULL, &early, err));
+    return is_training ? cs_early_items(set->source, true, NULL, err) : CS_OK;
 }
 
 static enum cs_status open_set(struct feeder *f, struct set *set, const struct cs_spec_data *data,
                                const char *name, struct cs_err *err)
 {
     const struct cs_feeder_config *c = f->config;
+    const struct cs_source_options options = {.budget = c->budget, .cache_bytes = c->cache_bytes};
     char path[CS_PATH_CAP];
 
     set->feeder = f;
     set->data = data;
-    CS_TRY(cs_source_open(c->spec, c->graph, c->budget, data, c->cache_bytes, &set->source, err));
+    CS_TRY(cs_source_open(c->spec, c->graph, data, &options, &set->source, err));
     CS_TRY(cs_path(path, err, "%s/quarantine.jsonl", c->job_dir));
-    set->quarantine = cs_quarantine_open(path, name, set->source);
-    return probe(set, err);
+    CS_TRY(cs_quarantine_open(path, name, set->source, &set->quarantine, err));
+    return probe(set, set == &f->train, err);
 }
 
 static struct cs_stream_config stream_of(const struct feeder *f, struct set *set, bool is_eval)
@@ -148,15 +140,7 @@ static json_t *cursor_of(const struct feeder *f)
 {
     if (f->stream == NULL)
         return f->config->cursor != NULL ? json_deep_copy(f->config->cursor) : json_null();
-    uint64_t *carried = calloc((size_t)f->n_carried + 1, sizeof *carried);
-    json_t *cursor = NULL;
-
-    CS_ASSERT(carried != NULL);
-    for (int i = 0; i < f->n_carried; i++)
-        carried[i] = f->batch[i].index;
-    cursor = cs_stream_cursor(f->stream, carried, f->n_carried);
-    free(carried);
-    return cursor;
+    return cs_stream_cursor(f->stream, f->batch, f->n_carried);
 }
 
 /* The message goes first: whoever sees the manifest's reports must already know of it. */
@@ -296,6 +280,12 @@ static enum cs_status eval_step(struct feeder *f, struct pass *p, int64_t step, 
     return publish(f, err);
 }
 
+static enum cs_status no_memory(const struct cs_spec *spec, struct cs_err *err)
+{
+    return cs_fail(err, CS_NO_MEMORY, "no memory for a step of batch_samples = %lld samples",
+                   (long long)spec->batch_samples);
+}
+
 static enum cs_status evaluate(struct feeder *f, int64_t step, struct cs_err *err)
 {
     struct cs_stream_config config = stream_of(f, &f->eval, true);
@@ -305,8 +295,9 @@ static enum cs_status evaluate(struct feeder *f, int64_t step, struct cs_err *er
 
     p.batch = calloc(n, sizeof *p.batch);
     p.is_carried = calloc(n, sizeof *p.is_carried);
-    CS_ASSERT(p.batch != NULL && p.is_carried != NULL);
-    status = cs_stream_open(&config, NULL, &p.stream, err);
+    status = p.batch != NULL && p.is_carried != NULL ? CS_OK : no_memory(f->spec, err);
+    if (status == CS_OK)
+        status = cs_stream_open(&config, NULL, &p.stream, err);
     while (status == CS_OK && !p.is_over)
         status = eval_step(f, &p, step, err);
     for (int i = 0; i < p.n; i++)
@@ -329,8 +320,7 @@ static enum cs_status open_training(struct feeder *f, struct cs_err *err)
     CS_TRY(cs_stream_open(&config, f->config->cursor, &f->stream, err));
     f->batch = calloc((size_t)spec->batch_samples, sizeof *f->batch);
     f->is_carried = calloc((size_t)spec->batch_samples, sizeof *f->is_carried);
-    CS_ASSERT(f->batch != NULL && f->is_carried != NULL);
-    return CS_OK;
+    return f->batch != NULL && f->is_carried != NULL ? CS_OK : no_memory(spec, err);
 }
 
 /* Steps are left, or only the evaluation after the last one, or nothing: the workers are asked for
@@ -377,7 +367,8 @@ enum cs_status cs_feeder_run(const struct cs_feeder_config *config, struct cs_er
     struct feeder *f = calloc(1, sizeof *f);
     enum cs_status status = CS_OK;
 
-    CS_ASSERT(f != NULL);
+    if (f == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the feeder");
     f->config = config;
     f->spec = config->spec;
     status = open_all(f, err);

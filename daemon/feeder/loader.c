@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_THREADS = 64 };
 
@@ -23,6 +24,18 @@ struct cs_loader {
     int n_threads;
 };
 
+static void load_one(struct cs_source *source, struct cs_load *load)
+{
+    struct cs_err err = {0};
+
+    load->status = cs_source_load(source, load->index, NULL, &load->loaded, &err);
+    if (load->status == CS_OK)
+        return;
+    load->reason = strdup(err.text);
+    if (load->reason == NULL)
+        load->status = CS_NO_MEMORY;
+}
+
 static void *work(void *arg)
 {
     struct cs_loader *l = arg;
@@ -36,8 +49,7 @@ static void *work(void *arg)
         }
         job = &l->jobs[l->claimed++ % l->depth];
         (void)pthread_mutex_unlock(&l->lock);
-        job->load.status =
-            cs_source_load(l->source, job->load.index, &job->load.loaded, &job->load.err);
+        load_one(l->source, &job->load);
         (void)pthread_mutex_lock(&l->lock);
         job->is_done = true;
         (void)pthread_cond_broadcast(&l->has_result);
@@ -51,11 +63,16 @@ enum cs_status cs_loader_new(struct cs_source *source, int n_threads, int depth,
 {
     struct cs_loader *l = calloc(1, sizeof *l);
 
-    CS_ASSERT(l != NULL && n_threads >= 1 && n_threads <= MAX_THREADS && depth >= 1);
+    CS_ASSERT(n_threads >= 1 && n_threads <= MAX_THREADS && depth >= 1);
+    if (l != NULL)
+        l->jobs = calloc((size_t)depth, sizeof *l->jobs);
+    if (l == NULL || l->jobs == NULL) {
+        free(l);
+        return cs_fail(err, CS_NO_MEMORY, "no memory to load %d samples ahead", depth);
+    }
     l->source = source;
     l->depth = (uint64_t)depth;
-    l->jobs = calloc((size_t)depth, sizeof *l->jobs);
-    CS_ASSERT(l->jobs != NULL && pthread_mutex_init(&l->lock, NULL) == 0 &&
+    CS_ASSERT(pthread_mutex_init(&l->lock, NULL) == 0 &&
               pthread_cond_init(&l->has_work, NULL) == 0 &&
               pthread_cond_init(&l->has_result, NULL) == 0);
     *out = l;
@@ -74,6 +91,8 @@ enum cs_status cs_loader_new(struct cs_source *source, int n_threads, int depth,
 void cs_load_free(struct cs_load *load)
 {
     cs_loaded_free(&load->loaded);
+    free(load->reason);
+    load->reason = NULL;
 }
 
 void cs_loader_free(struct cs_loader *l)

@@ -5,11 +5,11 @@
 
 #include "input/data/source.h"
 
-/* One loaded sample, good (CS_OK) or bad (err says why). */
+/* One loaded sample, good (CS_OK) or bad. */
 struct cs_load {
     uint64_t index;
     enum cs_status status;
-    struct cs_err err;
+    char *reason;            /* of a bad one; NULL: good. Owned with the rest */
     struct cs_loaded loaded; /* owned by whoever has the cs_load */
 };
 

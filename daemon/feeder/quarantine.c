@@ -34,19 +34,43 @@ static void note(struct cs_quarantine *q, const char *line, size_t n)
     json_decref(json);
 }
 
-struct cs_quarantine *cs_quarantine_open(const char *path, const char *set,
-                                         const struct cs_source *source)
+void cs_quarantine_close(struct cs_quarantine *q)
+{
+    if (q == NULL)
+        return;
+    free(q->path);
+    free(q->set);
+    free(q->is_bad);
+    free(q);
+}
+
+static struct cs_quarantine *make(const char *path, const char *set, const struct cs_source *source)
 {
     struct cs_quarantine *q = calloc(1, sizeof *q);
-    struct cs_buf text = {0};
 
-    CS_ASSERT(q != NULL);
+    if (q == NULL)
+        return NULL;
     q->path = strdup(path);
     q->set = strdup(set);
     q->source = source;
     q->n = cs_source_count(source);
     q->is_bad = calloc(q->n + 1, 1);
-    CS_ASSERT(q->path != NULL && q->set != NULL && q->is_bad != NULL);
+    if (q->path != NULL && q->set != NULL && q->is_bad != NULL)
+        return q;
+    cs_quarantine_close(q);
+    return NULL;
+}
+
+enum cs_status cs_quarantine_open(const char *path, const char *set, const struct cs_source *source,
+                                  struct cs_quarantine **out, struct cs_err *err)
+{
+    struct cs_quarantine *q = make(path, set, source);
+    struct cs_buf text = {0};
+
+    *out = q;
+    if (q == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to note the bad of %llu samples",
+                       (unsigned long long)cs_source_count(source));
     /* absent, unreadable or damaged: samples are listed again, nothing worse */
     if (cs_read_file(path, MAX_BYTES, &text, NULL) == CS_OK)
         for (size_t at = 0; at < text.len;) {
@@ -56,17 +80,7 @@ struct cs_quarantine *cs_quarantine_open(const char *path, const char *set,
             at += n + 1;
         }
     cs_buf_free(&text);
-    return q;
-}
-
-void cs_quarantine_close(struct cs_quarantine *q)
-{
-    if (q == NULL)
-        return;
-    free(q->path);
-    free(q->set);
-    free(q->is_bad);
-    free(q);
+    return CS_OK;
 }
 
 uint64_t cs_quarantine_count(const struct cs_quarantine *q)
@@ -105,7 +119,7 @@ enum cs_status cs_quarantine_add(struct cs_quarantine *q, const struct cs_load *
     cs_msg_set_int(json, "index", (int64_t)load->index);
     cs_msg_set_str(json, "id", id);
     cs_msg_set_str(json, "status", cs_status_slug(load->status));
-    cs_msg_set_str(json, "reason", load->err.text);
+    cs_msg_set_str(json, "reason", load->reason);
     cs_json_canonical(json, &line);
     cs_buf_addc(&line, '\n');
     status = append(q->path, cs_buf_str(&line), line.len, err);

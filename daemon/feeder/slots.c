@@ -57,7 +57,8 @@ enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget 
     struct cs_pack_sample *pack = calloc((size_t)n + 1, sizeof *pack);
     enum cs_status status = CS_OK;
 
-    CS_ASSERT(pack != NULL);
+    if (pack == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to pack %d samples", n);
     for (int i = 0; i < n; i++) {
         pack[i].tokens = samples[i].loaded.sample.n_tokens;
         pack[i].n_labels = samples[i].loaded.sample.n_labels;

@@ -2,6 +2,7 @@
 #include "feeder/stream.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/data/sample_order.h"
 
@@ -20,6 +21,25 @@ struct cs_stream {
     uint64_t n_bad_in_row;
 };
 
+/* The order of samples goes on only in the file that it was made of. */
+static enum cs_status check_same(const struct cs_stream *s, const json_t *data, struct cs_err *err)
+{
+    const json_int_t samples = json_integer_value(json_object_get(data, "samples"));
+    const char *xxh3 = json_string_value(json_object_get(data, "xxh3"));
+    const char *path = cs_source_path(s->config.source);
+    struct cs_dataset_id id;
+
+    cs_source_identity(s->config.source, &id);
+    if (data == NULL || (xxh3 != NULL && strcmp(xxh3, id.xxh3) == 0))
+        return CS_OK;
+    return cs_fail(
+        err, CS_INVALID,
+        "%s has changed since the checkpoint: it had %lld samples then and has %llu now%s; "
+        "put the old file back, or start a new job",
+        path, (long long)samples, (unsigned long long)id.samples,
+        (uint64_t)samples == id.samples ? ", of other content" : "");
+}
+
 static enum cs_status read_cursor(struct cs_stream *s, const json_t *cursor, struct cs_err *err)
 {
     const json_t *epoch = json_object_get(cursor, "epoch");
@@ -27,6 +47,7 @@ static enum cs_status read_cursor(struct cs_stream *s, const json_t *cursor, str
     const json_t *carried = json_object_get(cursor, "carried"), *node = NULL;
     size_t i = 0;
 
+    CS_TRY(check_same(s, json_object_get(cursor, "data"), err));
     if (!json_is_integer(epoch) || json_integer_value(epoch) < 0 || !json_is_integer(position) ||
         json_integer_value(position) < 0 || (uint64_t)json_integer_value(position) >= s->n)
         return cs_fail(err, CS_INVALID,
@@ -35,7 +56,8 @@ static enum cs_status read_cursor(struct cs_stream *s, const json_t *cursor, str
     s->next =
         (struct place){(uint64_t)json_integer_value(epoch), (uint64_t)json_integer_value(position)};
     s->carried = calloc(json_array_size(carried) + 1, sizeof *s->carried);
-    CS_ASSERT(s->carried != NULL);
+    if (s->carried == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a data cursor");
     json_array_foreach(carried, i, node)
     {
         if (!json_is_integer(node) || json_integer_value(node) < 0 ||
@@ -54,7 +76,8 @@ enum cs_status cs_stream_open(const struct cs_stream_config *config, const json_
     enum cs_status status = CS_OK;
 
     *out = NULL;
-    CS_ASSERT(s != NULL);
+    if (s == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to read the data set");
     s->config = *config;
     s->n = cs_source_count(config->source);
     if (config->is_ordered && config->limit < s->n)
@@ -113,6 +136,7 @@ enum cs_status cs_stream_next(struct cs_stream *s, struct cs_load *out, bool *ha
 {
     *has = false;
     for (;;) {
+        const char *why = NULL;
         enum cs_status status = CS_OK;
         push_ahead(s);
         if (s->carried_out == s->n_carried && is_at_end(s, &s->next))
@@ -127,28 +151,31 @@ enum cs_status cs_stream_next(struct cs_stream *s, struct cs_load *out, bool *ha
             *has = true;
             return CS_OK;
         }
-        status = out->status == CS_NO_MEMORY ? cs_fail(err, CS_NO_MEMORY, "%s", out->err.text)
+        why = out->reason != NULL ? out->reason : "no memory for a reason";
+        status = out->status == CS_NO_MEMORY ? cs_fail(err, CS_NO_MEMORY, "%s", why)
                                              : s->config.bad(s->config.user, out, err);
         if (status == CS_OK && !s->config.is_ordered && ++s->n_bad_in_row >= s->n)
-            status =
-                cs_fail(err, CS_INVALID,
-                        "%s: none of its %llu samples can be used; the last: "
-                        "%s",
-                        cs_source_path(s->config.source), (unsigned long long)s->n, out->err.text);
+            status = cs_fail(err, CS_INVALID,
+                             "%s: none of its %llu samples can be used; the last: "
+                             "%s",
+                             cs_source_path(s->config.source), (unsigned long long)s->n, why);
         cs_load_free(out);
         if (status != CS_OK)
             return status;
     }
 }
 
-json_t *cs_stream_cursor(const struct cs_stream *s, const uint64_t *carried, int n_carried)
+json_t *cs_stream_cursor(const struct cs_stream *s, const struct cs_load *carried, int n_carried)
 {
     json_t *list = json_array();
+    struct cs_dataset_id id;
 
     for (int i = 0; i < n_carried; i++)
-        json_array_append_new(list, json_integer((json_int_t)carried[i]));
+        json_array_append_new(list, json_integer((json_int_t)carried[i].index));
     for (size_t i = s->carried_out; i < s->n_carried; i++) /* not come out yet */
         json_array_append_new(list, json_integer((json_int_t)s->carried[i]));
-    return json_pack("{s:I,s:I,s:o}", "epoch", (json_int_t)s->next.epoch, "position",
-                     (json_int_t)s->next.position, "carried", list);
+    cs_source_identity(s->config.source, &id);
+    return json_pack("{s:I,s:I,s:o,s:{s:I,s:s}}", "epoch", (json_int_t)s->next.epoch, "position",
+                     (json_int_t)s->next.position, "carried", list, "data", "samples",
+                     (json_int_t)id.samples, "xxh3", id.xxh3);
 }

@@ -1,7 +1,8 @@
 /* The endless stream of samples of a job in keyed order, and the finite one of an evaluation.
  *
- * Cursor: {"epoch", "position", "carried": [indices]}: the next sample is cs_order_at(seed, epoch,
- * n, position); carried ones come before it. Good samples only come out; bad ones are replaced by
+ * Cursor: {"epoch", "position", "carried": [indices], "data": {"samples", "xxh3"}}: the next sample
+ * is cs_order_at(seed, epoch, n, position); carried ones come before it; data is what the file was,
+ * with which the cursor has a meaning. Good samples only come out; bad ones are replaced by
  * the next in order and reported through `bad`. */
 #ifndef CS_FEEDER_STREAM_H
 #define CS_FEEDER_STREAM_H
@@ -23,7 +24,8 @@ struct cs_stream_config {
     void *user;
 };
 
-/* cursor NULL: from the start. A cursor that does not fit the data set is CS_INVALID. */
+/* cursor NULL: from the start. A cursor of another data set, or of one that was changed since, is
+ * CS_INVALID. */
 enum cs_status cs_stream_open(const struct cs_stream_config *config, const json_t *cursor,
                               struct cs_stream **out, struct cs_err *err) CS_NODISCARD;
 void cs_stream_close(struct cs_stream *stream); /* accepts NULL */
@@ -31,7 +33,8 @@ void cs_stream_close(struct cs_stream *stream); /* accepts NULL */
  * CS_INVALID. */
 enum cs_status cs_stream_next(struct cs_stream *stream, struct cs_load *out, bool *has,
                               struct cs_err *err) CS_NODISCARD;
-/* New reference: where to go on when the carried ones (indices) come first. */
-json_t *cs_stream_cursor(const struct cs_stream *stream, const uint64_t *carried, int n_carried);
+/* New reference: where to go on when the carried ones come first. */
+json_t *cs_stream_cursor(const struct cs_stream *stream, const struct cs_load *carried,
+                         int n_carried);
 
 #endif

@@ -161,7 +161,8 @@ function sweep_:json() end
 
 ---@class cs.data.llava.Args
 ---@field json string LLaVA JSON array or JSONL file
----@field images? string folder that image paths are relative to
+---@field images? string folder that paths of pictures are relative to, and that they must lie in; "/": absolute paths, anywhere
+---@field follow_links? boolean symbolic links among the pictures may lead out of the folder, as in caches of Hugging Face and DVC (default false)
 ---@field template? table chat template: a built-in name or typed segments (default { name = "chatml" })
 ---@field on_bad_sample? "skip"|"fail" what a broken sample does (default "skip")
 ---@field max_bad_fraction? number share of broken samples that ends the job (default 0.01)

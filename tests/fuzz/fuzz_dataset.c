@@ -2,7 +2,7 @@
  * tolerant parser, the record reader and every built-in template.
  *
  *   clang -fsanitize=fuzzer,address,undefined -Idaemon tests/fuzz/fuzz_dataset.c <core/base,
- *   input/data/dataset.c, json_tolerant.c, record.c, template*.c, tok*.c> -ljansson ... */
+ *   core/doc, input/data/dataset.c, index.c, shape.c, json_tolerant.c, record*.c, template*.c, tok*.c> -ljansson ... */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,25 +44,42 @@ static void render_all(const struct cs_record *record)
     cs_rendering_free(&rendering);
 }
 
+static const struct cs_record_keys *keys_of(struct cs_arena *arena)
+{
+    const struct cs_record_encoder encoder[] = {
+        {"vision", tokens[0], ""},
+        {"audio",  tokens[1], ""}
+    };
+    struct cs_record_keys *keys = NULL;
+    if (cs_record_keys_new(encoder, 2, arena, &keys, NULL) != CS_OK)
+        abort();
+    return keys;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char path[64];
     struct cs_dataset *set = NULL;
     struct cs_err err = {0};
+    const struct cs_dataset_options options = {.root = "/"};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_findings findings = {.arena = arena};
+    const struct cs_record_keys *keys = keys_of(arena);
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
 
     if (fd == -1 || write(fd, data, size) != (ssize_t)size)
         abort();
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    if (cs_dataset_open(path, "/", tokens, 2, &set, &err) == CS_OK) {
+    if (cs_dataset_open(path, &options, keys, &set, &err) == CS_OK) {
         for (uint64_t i = 0; i < cs_dataset_count(set) && i < 100; i++) {
             struct cs_record *record = NULL;
-            if (cs_dataset_read(set, i, &record, &err) == CS_OK)
+            if (cs_dataset_read(set, i, &findings, &record, &err) == CS_OK)
                 render_all(record);
             cs_record_free(record);
         }
     }
     cs_dataset_close(set);
+    cs_arena_free(arena);
     close(fd);
     return 0;
 }

@@ -13,6 +13,7 @@
 #include "input/data/record.h"
 #include "input/data/sample.h"
 #include "support/chat.h"
+#include "support/keys.h"
 
 static uint64_t next_random(uint64_t *s)
 {
@@ -190,7 +191,8 @@ static void samples_keep_their_invariants(void **state)
         assert_int_equal(cs_template_read(node, arena, &chat, &err), CS_OK);
         assert_int_equal(cs_sample_rules_init(&rules, tok, &chat, tokens, 1, &err), CS_OK);
         rules.item[0].rows = 1 + round % 5;
-        assert_int_equal(cs_record_read(item, tokens, 1, &record, &err), CS_OK);
+        assert_int_equal(cs_record_read(item, test_keys(tokens, 1, arena), NULL, &record, &err),
+                         CS_OK);
         if (cs_sample_make(&rules, record, &rendering, &s, &err) != CS_OK)
             fail_msg("%s", err.text);
         int32_t end =

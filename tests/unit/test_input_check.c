@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "input/data/check.h"
+#include "input/data/early.h"
 #include "input/media/cache.h"
 #include "support/chat.h"
 #include "support/spec.h"
@@ -20,18 +21,21 @@
     "{\"id\":\"" id "\"," image "\"conversations\":[{\"from\":\"human\",\"value\":\"" question     \
     "\"},{\"from\":\"gpt\",\"value\":\"" answer "\"}]}"
 
+#define LONG "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"
+
 /* A source over samples, text of a data set, and pictures in a directory of its own. */
 struct world {
     struct cs_arena *arena;
     json_t *root;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
     struct cs_source *source;
     char *dir;
 };
 
 static void open_world(struct world *w, const char *samples)
 {
-    struct cs_spec *spec = NULL;
-    struct cs_graph *graph = NULL;
+    const struct cs_source_options options = {0};
     struct cs_err err = {0};
     json_t *tok = chat_tokenizer_json(), *module = NULL;
     char *text = json_dumps(tok, JSON_COMPACT);
@@ -52,9 +56,9 @@ static void open_world(struct world *w, const char *samples)
     json_object_set_new(data, "json", json_string(tmpdir_path(w->dir, "train.json")));
     json_object_set_new(data, "images", json_string(w->dir));
     json_object_set_new(data, "template", json_pack("{s:s}", "name", "plain"));
-    if (cs_spec_read(w->root, w->arena, &spec, &err) != CS_OK ||
-        cs_graph_build(spec, true, w->arena, &graph, &err) != CS_OK ||
-        cs_source_open(spec, graph, NULL, &spec->data, 0, &w->source, &err) != CS_OK)
+    if (cs_spec_read(w->root, w->arena, &w->spec, &err) != CS_OK ||
+        cs_graph_build(w->spec, true, w->arena, &w->graph, &err) != CS_OK ||
+        cs_source_open(w->spec, w->graph, &w->spec->data, &options, &w->source, &err) != CS_OK)
         fail_msg("%s", err.text);
     json_decref(tok);
     free(text);
@@ -82,6 +86,7 @@ static void every_fault_is_counted_by_reason(void **state)
     open_world(&w, samples);
     struct cs_check *check = malloc(sizeof(*check));
     assert_non_null(check);
+    check->findings.arena = w.arena;
     assert_int_equal(cs_data_check(w.source, NULL, NULL, check, &err), CS_OK);
     assert_int_equal(check->n_samples, 5);
     assert_int_equal(check->n_good, 2);
@@ -121,12 +126,101 @@ static void pictures_that_become_white_are_counted(void **state)
     assert_non_null(check);
     open_world(&w, "[" TEXT("a", "\"image\":\"gray.png\",", "<image> q",
                             "red") "," TEXT("b", "", "q", "a") "]");
+    check->findings.arena = w.arena;
     tmpdir_write(tmpdir_path(w.dir, "gray.png"), gray16, sizeof(gray16));
     assert_int_equal(cs_data_check(w.source, NULL, NULL, check, &err), CS_OK);
     assert_int_equal(check->n_good, 2);
     assert_int_equal(check->n_saturated, 1);
     free(check);
     close_world(&w);
+}
+
+static void what_a_job_would_not_train_is_listed(void **state)
+{
+    static const char samples[] = "[" TEXT("a", "", "q", "red") "," TEXT(
+        "b", "\"vidoe\":1,\"caption\":\"x\",", "q",
+        "a") "," TEXT("c", "\"video\":\"a.mp4\",", "q",
+                      "a") "," TEXT("d", "\"video\":\"b.mp4\",", "q",
+                                    "a") ","
+                                         "{\"caption\":\"y\",\"conversations\":[{\"from\":"
+                                         "\"human\",\"value\":\"q\"},"
+                                         "{\"from\":\"gpt\",\"value\":\"a\",\"weight\":0}]}," TEXT(
+                                             "f", "", "" LONG LONG LONG LONG, "a") "]";
+    struct cs_check *check = malloc(sizeof(*check));
+    struct cs_err err = {0};
+    struct world w;
+
+    (void)state;
+    assert_non_null(check);
+    open_world(&w, samples);
+    check->findings.arena = w.arena;
+    assert_int_equal(cs_data_check(w.source, NULL, NULL, check, &err), CS_OK);
+    assert_int_equal(check->n_good, 2);
+    assert_int_equal(check->n_untrained, 1);
+    assert_int_equal(check->n_too_long, 1);
+    assert_true(check->longest_rows > w.spec->seq_tokens);
+    assert_int_equal(check->n_media[0], 0);
+    assert_int_equal(cs_findings_count(&check->findings, CS_FINDING_UNKNOWN), 2);
+    assert_int_equal(check->findings.items[1].n, 2); /* caption */
+    assert_int_equal(check->reasons[0].count, 2);    /* two videos are one reason, with its words */
+    assert_non_null(strstr(check->reasons[0].text, "video is \"a.mp4\": no encoder"));
+    for (int i = 0; i < check->n_reasons; i++)
+        if (strstr(check->reasons[i].text, "rows after expansion") != NULL)
+            assert_non_null(strstr(check->reasons[i].text, "seq_tokens is 128"));
+    free(check);
+    close_world(&w);
+}
+
+/* Errors of the first look at a data set; "": none. */
+static void expect_early(const char *samples, int seq_tokens, const char *why)
+{
+    struct cs_early early;
+    struct cs_err err = {0};
+    struct world w;
+
+    open_world(&w, samples);
+    w.spec->seq_tokens = seq_tokens;
+    enum cs_status status = cs_early_look(w.spec, w.graph, &w.spec->data, NULL, &early, &err);
+    if ((status == CS_OK) != (why[0] == '\0') || (status != CS_OK && strstr(err.text, why) == NULL))
+        fail_msg("got \"%s\", want \"%s\"", status == CS_OK ? "" : err.text, why);
+    close_world(&w);
+}
+
+static void a_first_look_finds_what_no_step_could_use(void **state)
+{
+    static const char two[] = "[" TEXT("a", "\"image\":\"a.png\",", "<image>q", "a") "," TEXT(
+        "b", "\"image\":\"b.png\",", "<image>q", "a") "]";
+    struct cs_buf late = {0};
+
+    (void)state;
+    expect_early("[" TEXT("a", "", "q", "a") "]", 128, "encoder vision gets no item");
+    expect_early(two, 3, "seq_tokens is below every one of the 2 samples");
+    expect_early(two, 128, "missing file");
+    expect_early("[" TEXT("a", "", "q", "") "]", 128, "empty answer");
+    /* the only picture is that of the last of many samples */
+    cs_buf_addc(&late, '[');
+    for (int i = 0; i < 600; i++)
+        cs_buf_adds(&late, TEXT("a", "", "q", "a") ",");
+    cs_buf_adds(&late, TEXT("z", "\"image\":\"z.png\",", "<image>q", "a") "]");
+    expect_early(cs_buf_str(&late), 128, "");
+    cs_buf_free(&late);
+}
+
+static void a_step_that_nothing_holds_is_refused(void **state)
+{
+    struct cs_spec spec = {.batch_samples = 1024, .seq_tokens = 100};
+    struct cs_early early = {.mean_rows = 20, .mean_bytes = 1 << 20};
+    struct cs_err err = {0};
+
+    (void)state;
+    assert_int_equal(cs_early_batch(&spec, &early, (int64_t)4 << 30, &err), CS_OK);
+    spec.batch_samples = 4096; /* 1280 samples of 20 rows are in 256 slots of 100 */
+    assert_int_equal(cs_early_batch(&spec, &early, 0, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "1280 samples"));
+    spec.seq_tokens = 1000;
+    assert_int_equal(cs_early_batch(&spec, &early, (int64_t)4 << 30, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "8.00 GiB"));
+    assert_int_equal(cs_early_batch(&spec, &early, (int64_t)16 << 30, &err), CS_OK);
 }
 
 static void cache_gives_back_what_was_put_and_stays_small(void **state)
@@ -159,6 +253,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_fault_is_counted_by_reason),
         cmocka_unit_test(pictures_that_become_white_are_counted),
+        cmocka_unit_test(what_a_job_would_not_train_is_listed),
+        cmocka_unit_test(a_first_look_finds_what_no_step_could_use),
+        cmocka_unit_test(a_step_that_nothing_holds_is_refused),
         cmocka_unit_test(cache_gives_back_what_was_put_and_stays_small),
     };
 

@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 #include "input/data/dataset.h"
+#include "support/keys.h"
 #include "support/tmpdir.h"
 
 static const char *const tokens[] = {"<image>"};
+static const struct cs_record_keys *keys; /* of these */
 
 #define ITEM(id)                                                                                   \
     "{\"id\":\"" id "\",\"conversations\":[{\"from\":\"human\",\"value\":\"q ] , } \\\" [\"}]}"
@@ -26,7 +28,7 @@ static enum cs_status open_text(const char *dir, const char *text, struct cs_dat
     const char *path = tmpdir_path(dir, "data.json");
 
     tmpdir_write(path, text, strlen(text));
-    return cs_dataset_open(path, "", tokens, 1, set, err);
+    return cs_dataset_open(path, &(struct cs_dataset_options){.root = ""}, keys, set, err);
 }
 
 static void expect_ids(const char *text, const char *ids)
@@ -40,7 +42,7 @@ static void expect_ids(const char *text, const char *ids)
         fail_msg("%s", err.text);
     for (uint64_t i = cs_dataset_count(set); i-- > 0;) { /* any order */
         struct cs_record *record = NULL;
-        bool is_good = cs_dataset_read(set, i, &record, &err) == CS_OK;
+        bool is_good = cs_dataset_read(set, i, NULL, &record, &err) == CS_OK;
         cs_buf_addf(&got, "%s ", is_good ? record->id : "bad");
         cs_record_free(record);
     }
@@ -84,8 +86,79 @@ static void broken_files_say_where(void **state)
         if (strstr(err.text, rows[i].what) == NULL || strstr(err.text, "data.json") == NULL)
             fail_msg("%s", err.text);
     }
-    struct cs_dataset *set = NULL;
-    assert_int_equal(cs_dataset_open("/nowhere/x.json", "", tokens, 1, &set, NULL), CS_NOT_FOUND);
+    assert_int_equal(cs_dataset_identify("/nowhere/x.json", &(struct cs_dataset_id){0}, NULL),
+                     CS_NOT_FOUND);
+    tmpdir_free(dir);
+}
+
+/* Files that are JSON, or were, and no list of samples: one error that says what they are. */
+static void files_of_another_shape_are_one_error(void **state)
+{
+#define BYTES(text) text, sizeof(text) - 1
+
+    static const struct {
+        const char *text;
+        size_t n;
+        const char *what;
+    } rows[] = {
+        {BYTES("{\"data\": [" ITEM("a") "," ITEM("b") "]}"),         "list \"data\" of 2"           },
+        {BYTES("{\"data\": [\n" ITEM("a") ",\n" ITEM("b") "\n]}\n"), "list \"data\" of 2"           },
+        {BYTES("{\"data\": [\n" ITEM("a") "\n]}\n"),                 "list \"data\" of 1"           },
+        {BYTES("{\n \"id\": \"a\",\n \"conversations\": []\n}\n"),   "one JSON object of several"   },
+        {BYTES("{\n \"id\": \"a\"\n}\n{\n \"id\": \"b\"\n}\n"),      "objects of several lines each"},
+        {BYTES("[" ITEM("a") "]\n[" ITEM("b") "]\n"),                "hold an object a line"        },
+        {BYTES("[[" ITEM("a") "],[" ITEM("b") "]]"),                 "its items are lists"          },
+        {BYTES("[{\"from\":\"human\",\"value\":\"q\"},"
+               "{\"from\":\"gpt\",\"value\":\"a\"}]"),
+         "turns of one conversation"                                                                },
+        {BYTES("{\"role\":\"user\",\"content\":\"q\"}\n"),           "turns of one conversation"    },
+        {BYTES("\xff\xfe[\0{\0"),                                    "UTF-16"                       },
+        {BYTES("\xfe\xff\0["),                                       "UTF-16"                       },
+        {BYTES("[\0{\0"),                                            "UTF-16"                       },
+        {BYTES("\x1f\x8b\x08"),                                      "gzip"                         },
+        {BYTES("PAR1xxxx"),                                          "Parquet"                      },
+        {BYTES("[{\"a\":\"\xa8\x5c\"}]"),                            "not UTF-8 at byte 7"          },
+    };
+
+#undef BYTES
+    char *dir = tmpdir_new();
+    const char *path = tmpdir_path(dir, "data.json");
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_dataset_id id;
+        struct cs_err err = {0};
+        tmpdir_write(path, rows[i].text, rows[i].n);
+        if (cs_dataset_identify(path, &id, &err) == CS_OK)
+            fail_msg("row %zu is a data set", i);
+        if (strstr(err.text, rows[i].what) == NULL || strstr(err.text, "data.json") == NULL)
+            fail_msg("row %zu: %s", i, err.text);
+    }
+    /* a first line that is broken is one bad sample */
+    expect_ids("{\"id\": \"x\", \"conversations\": [\n" ITEM("b") "\n", "b bad ");
+    expect_ids("{\"id\": \"x\n" ITEM("b") "\n", "b bad ");
+    tmpdir_free(dir);
+}
+
+static void a_changed_file_has_another_identity(void **state)
+{
+    static const char *const texts[] = {"[" ITEM("a") "," ITEM("b") "]", "[" ITEM("a") "]",
+                                        "[" ITEM("a") "," ITEM("c") "]"};
+    struct cs_dataset_id id[3], again;
+    char *dir = tmpdir_new();
+    const char *path = tmpdir_path(dir, "data.json");
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        tmpdir_write(path, texts[i], strlen(texts[i]));
+        assert_int_equal(cs_dataset_identify(path, &id[i], NULL), CS_OK);
+        assert_int_equal(cs_dataset_identify(path, &again, NULL), CS_OK);
+        assert_string_equal(id[i].xxh3, again.xxh3);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(id[i].xxh3, id[k].xxh3);
+    }
+    assert_int_equal(id[0].samples, 2);
+    assert_int_equal(id[1].samples, 1);
     tmpdir_free(dir);
 }
 
@@ -109,7 +182,7 @@ static void large_files_are_indexed_in_blocks(void **state)
     assert_int_equal(cs_dataset_count(set), N);
     for (int i = 0; i < N; i += 7) {
         struct cs_record *record = NULL;
-        assert_int_equal(cs_dataset_read(set, (uint64_t)i, &record, &err), CS_OK);
+        assert_int_equal(cs_dataset_read(set, (uint64_t)i, NULL, &record, &err), CS_OK);
         assert_int_equal(atoi(record->id), i);
         assert_int_equal(record->index, i);
         cs_record_free(record);
@@ -161,6 +234,54 @@ static void paths_stay_below_the_root(void **state)
     tmpdir_free(outside);
 }
 
+/* What the script allows: links as caches make them, absolute paths below the root. */
+static void links_and_absolute_paths_are_followed_where_the_script_says_so(void **state)
+{
+    char *dir = tmpdir_new(), *outside = tmpdir_new();
+    struct cs_err err = {0};
+    char path[CS_PATH_CAP], out[CS_PATH_CAP];
+    const char *json = tmpdir_path(dir, "data.json");
+
+    (void)state;
+    tmpdir_write(json, "[" ITEM("a") "]", strlen("[" ITEM("a") "]"));
+    tmpdir_write(tmpdir_path(dir, "in.png"), "x", 1);
+    tmpdir_write(tmpdir_path(outside, "out.png"), "x", 1);
+    assert_int_equal(symlink(tmpdir_path(outside, "out.png"), tmpdir_path(dir, "link.png")), 0);
+    snprintf(out, sizeof out, "%s/out.png", outside);
+
+    const struct {
+        struct cs_dataset_options options;
+        const char *file;
+        enum cs_status status;
+        const char *advice;
+    } rows[] = {
+        {{.root = ""},                        "link.png",      CS_REFUSED,   "follow_links = true"                           },
+        {{.root = "", .follows_links = true}, "link.png",      CS_OK,        NULL                                            },
+        {{.root = "", .follows_links = true}, "in.png",        CS_OK,        NULL                                            },
+        {{.root = "", .follows_links = true}, out,             CS_REFUSED,   "images = \"/\""                                },
+        {{.root = "", .follows_links = true}, "../x/out.png",  CS_REFUSED,   "\"..\""                                        },
+        {{.root = ""},                        out,             CS_REFUSED,   "images = \"/\""                                },
+        {{.root = dir},                       tmpdir_path(dir, "in.png"),    CS_OK,                                            NULL},
+        {{.root = "/"},                                   out,                                      CS_OK,             NULL                  },
+        {{.root = "/"},                                   out + 1,                                      CS_OK,         NULL},
+        {{.root = "/"},                                   tmpdir_path(dir,                                      "link.png"), CS_OK,     NULL},
+        {{.root = "/", .follows_links = true},                               out,                                              CS_OK,                       NULL                                 },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_dataset *set = NULL;
+        assert_int_equal(cs_dataset_open(json, &rows[i].options, keys, &set, &err), CS_OK);
+        enum cs_status got = cs_dataset_resolve(set, rows[i].file, path, &err);
+        if (got != rows[i].status)
+            fail_msg("row %zu, %s: %s", i, rows[i].file, cs_status_slug(got));
+        if (rows[i].advice != NULL)
+            assert_non_null(strstr(err.text, rows[i].advice));
+        cs_dataset_close(set);
+    }
+    tmpdir_free(dir);
+    tmpdir_free(outside);
+}
+
 /* a string is one picture, lists keep their order, list content names files itself */
 static void pictures_of_a_record(void **state)
 {
@@ -181,7 +302,7 @@ static void pictures_of_a_record(void **state)
         json_t *json = json_loads(rows[i].json, 0, NULL);
         struct cs_record *record = NULL;
         struct cs_err err = {0};
-        if (cs_record_read(json, tokens, 1, &record, &err) != CS_OK)
+        if (cs_record_read(json, keys, NULL, &record, &err) != CS_OK)
             fail_msg("%s", err.text);
         assert_int_equal(record->n_files[0], rows[i].n);
         if (rows[i].n > 0)
@@ -198,13 +319,20 @@ static void pictures_of_a_record(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest cases[] = {
         cmocka_unit_test(arrays_and_lines_are_read),
         cmocka_unit_test(broken_files_say_where),
+        cmocka_unit_test(files_of_another_shape_are_one_error),
+        cmocka_unit_test(a_changed_file_has_another_identity),
+        cmocka_unit_test(links_and_absolute_paths_are_followed_where_the_script_says_so),
         cmocka_unit_test(large_files_are_indexed_in_blocks),
         cmocka_unit_test(paths_stay_below_the_root),
         cmocka_unit_test(pictures_of_a_record),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    struct cs_arena *arena = cs_arena_new(0);
+    keys = test_keys(tokens, 1, arena);
+    int failed = cmocka_run_group_tests(cases, NULL, NULL);
+    cs_arena_free(arena);
+    return failed;
 }

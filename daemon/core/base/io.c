@@ -88,6 +88,24 @@ enum cs_status cs_open_regular(const char *path, int *fd, uint64_t *bytes, struc
     return status;
 }
 
+enum cs_status cs_read_at(int fd, const char *path, void *out, size_t n, uint64_t at, size_t *got,
+                          struct cs_err *err)
+{
+    char *to = out;
+    *got = 0;
+    while (*got < n) {
+        ssize_t r = pread(fd, to + *got, n - *got, (off_t)(at + *got));
+        if (r == -1 && errno == EINTR)
+            continue;
+        if (r == -1)
+            return cs_fail_errno(err, "reading %s", path);
+        if (r == 0)
+            break;
+        *got += (size_t)r;
+    }
+    return CS_OK;
+}
+
 /* reads to the end, one byte past the limit at most: size from stat is wrong for /proc */
 static enum cs_status read_rest(int fd, const char *path, size_t max_bytes, struct cs_buf *out,
                                 struct cs_err *err)

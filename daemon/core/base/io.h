@@ -24,6 +24,10 @@ CS_NODISCARD enum cs_status cs_write_all(int fd, const void *bytes, size_t n, st
  * a FIFO or a device hangs nobody. CS_INVALID says what it is. bytes (may be NULL): its size. */
 CS_NODISCARD enum cs_status cs_open_regular(const char *path, int *fd, uint64_t *bytes,
                                             struct cs_err *err);
+/* Reads up to n bytes at `at`, whatever the position of fd; *got is less at the end of the file only.
+ * path: for messages. */
+CS_NODISCARD enum cs_status cs_read_at(int fd, const char *path, void *out, size_t n, uint64_t at,
+                                       size_t *got, struct cs_err *err);
 /* appends the whole regular file to out; a file larger than max_bytes is CS_LIMIT and leaves out as it
  * was */
 CS_NODISCARD enum cs_status cs_read_file(const char *path, size_t max_bytes, struct cs_buf *out,

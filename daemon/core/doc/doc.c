@@ -31,6 +31,8 @@ static void say_unknown(struct walk *w, const struct cs_doc_table *table, const 
 {
     char name[CS_DOC_NAME], shown[CS_DOC_SHOWN];
     struct cs_err said;
+    if (w->findings == NULL)
+        return;
     const char *near = cs_doc_near(table, key, name);
     (void)!cs_fail(&said, CS_INVALID, "%s %s is a key that nothing reads%s%s%s", path,
                    cs_doc_show(value, shown), near != NULL ? "; did you mean \"" : "",
@@ -39,8 +41,9 @@ static void say_unknown(struct walk *w, const struct cs_doc_table *table, const 
 }
 
 /* Another spelling that holds before `name`, with another value. */
-static void look_for_shadow(struct walk *w, const json_t *object, const struct cs_doc_key *row,
-                            const char *path, const char *name, const json_t *value)
+static void look_for_shadow(struct walk *w, const struct cs_doc_table *table, const json_t *object,
+                            const struct cs_doc_key *row, const char *path, const char *name,
+                            const json_t *value)
 {
     char holds[CS_DOC_NAME], shown[CS_DOC_SHOWN], other[CS_DOC_SHOWN];
     struct cs_err said;
@@ -50,7 +53,7 @@ static void look_for_shadow(struct walk *w, const json_t *object, const struct c
         return;
     (void)!cs_fail(&said, CS_INVALID, "%s %s is not used: %s %s holds", path,
                    cs_doc_show(value, shown), holds, cs_doc_show(held, other));
-    say(w, CS_FINDING_SHADOWED, path, value, &said);
+    say(w, table->refuses_shadowed ? CS_FINDING_WRONG : CS_FINDING_SHADOWED, path, value, &said);
 }
 
 static void walk_object(struct walk *w, const struct cs_doc_table *table, const char *where,
@@ -92,7 +95,7 @@ static void walk_key(struct walk *w, const json_t *object, const struct cs_doc_t
             &said);
         return;
     }
-    look_for_shadow(w, object, row, path, name, value);
+    look_for_shadow(w, table, object, row, path, name, value);
     if (row->inside != NULL && json_is_object(value))
         walk_object(w, row->inside, path, value);
     else if (row->inside != NULL && json_is_array(value))

@@ -56,6 +56,7 @@ struct cs_doc_table {
     size_t stride;
     int n;
     const struct cs_doc_table *more; /* keys that other tables have too, or NULL */
+    bool refuses_shadowed;           /* a second spelling with another value is CS_FINDING_WRONG */
 };
 
 #define CS_DOC_TABLE(rows_, more_)                                                                 \

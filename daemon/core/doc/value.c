@@ -133,7 +133,7 @@ static enum cs_status refuse_word(const struct cs_doc_key *key, const char *wher
 {
     char shown[CS_DOC_SHOWN], near[CS_DOC_NAME];
     const struct cs_doc_key words = {.names = key->accept};
-    const struct cs_doc_table table = {&words, sizeof words, 1, NULL};
+    const struct cs_doc_table table = {.rows = &words, .stride = sizeof words, .n = 1};
     bool is_near = cs_doc_near(&table, json_string_value(value), near) != NULL;
     return cs_fail(err, CS_UNSUPPORTED, "%s %s is not supported%s%s%s; these are: %s", where,
                    cs_doc_show(value, shown), is_near ? " (did you mean \"" : "",

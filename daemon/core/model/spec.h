@@ -36,6 +36,7 @@ enum { CS_MAX_ENCODERS = 4, CS_MAX_MODULES = 12, CS_SPEC_MAX_BYTES = 4 * 1024 * 
 
 struct cs_spec_module {
     const char *name, *dir, *init, *token, *tokenizer;
+    const char *key; /* encoder: of its files in a sample, "": by rule (input/data/record_keys.h) */
     const char *family, *activation; /* projector */
     int32_t n_layers;                /* projector */
     bool has_bias;                   /* projector */
@@ -64,6 +65,7 @@ struct cs_spec_data {
     const json_t *template_;
     double max_bad_fraction;
     bool shuffle_images; /* a control: pictures permuted between samples */
+    bool follows_links;  /* symbolic links may lead out of the folder of the pictures */
 };
 
 struct cs_spec {

@@ -78,6 +78,7 @@ static const struct cs_spec_key keys[] = {
     FREE("model.modules[]", "config", "null", M(config), "config.json of the directory, as it is"),
     WORD("model.modules[]", "init", "weights|random", "", M(init), "where parameters come from; default: weights where dir is set, else random"),
     KEY("model.modules[]", "token", STRING, 1, 256, NULL, NULL, "encoder", M(token), STRING, "the placeholder in the text"),
+    KEY("model.modules[]", "key", STRING, 0, 40, NULL, "", "encoder", M(key), STRING, "the key of a sample that holds its files, also with an s; empty: image where it is the only encoder, else the word of its token, or its name"),
     KEY("model.modules[]", "processor", FREE, 0, 0, NULL, "null", "encoder", M(processor), JSON, "preprocessor_config.json of the directory"),
     KEY("model.modules[]", "feature_layer", INT, -4096, 4096, NULL, "null", "encoder", M(feature_layer), FEATURE, "hidden state that feeds the projector, as in LLaVA: -1 after the last block, -2 ...; null: after the final norm"),
     KEY("model.modules[]", "layers", INT, 1, 2, NULL, "0", "projector", M(n_layers), I32, "linear layers; default: 2 for mlp, 1 for linear"),
@@ -108,11 +109,12 @@ static const struct cs_spec_key keys[] = {
 
     WORD("data", "format", "llava", "llava", D(format), "of the file"),
     PATH("data", "json", NULL, D(json), "the samples"),
-    PATH("data", "images", "", D(images), "folder that pictures are relative to"),
+    PATH("data", "images", "", D(images), "folder that pictures are relative to and must lie in; /: anywhere"),
     FREE("data", "template", "null", D(template_), "chat template; null: the tokenizer's own"),
     WORD("data", "on_bad_sample", "skip|fail", "skip", D(on_bad_sample), "what a sample that cannot be read does"),
     NUMBER("data", "max_bad_fraction", 0, 1, "0.01", D(max_bad_fraction), "more bad samples than this end the job"),
     KEY("data", "shuffle_images", BOOL, 0, 1, NULL, "false", NULL, D(shuffle_images), BOOL, "a control: pictures permuted between samples"),
+    KEY("data", "follow_links", BOOL, 0, 1, NULL, "false", NULL, D(follows_links), BOOL, "symbolic links among the pictures may lead out of their folder"),
 
     GROUP("eval", "data", NULL, "as data"),
     INT64("eval", "every_steps", 0, 1e12, "0", R(eval_every), "0: only at the end"),

@@ -7,13 +7,15 @@
 
 #include "core/base/str.h"
 
-/* Paths and figures differ from sample to sample; the kind of fault does not. */
+/* Paths, figures and what stands in quotes differ from sample to sample; the kind of fault does not. */
 static void fold(const char *text, char *out, size_t cap)
 {
     size_t n = 0;
 
     for (const char *p = text; *p != '\0' && n + 1 < cap; p++) {
         bool is_digit = isdigit((unsigned char)*p) != 0;
+        if (*p == '"' && strchr(p + 1, '"') != NULL)
+            p = strchr(p + 1, '"');
         if (*p == '/') { /* a path: keep that there is one */
             while (p[1] != '\0' && p[1] != ' ' && p[1] != ':' && p[1] != ',')
                 p++;
@@ -30,21 +32,22 @@ static void fold(const char *text, char *out, size_t cap)
 
 static void add_reason(struct cs_check *c, uint64_t index, const char *text)
 {
-    char folded[sizeof(c->reasons[0].text)];
+    char folded[sizeof(c->reasons[0].kind)];
     struct cs_check_reason *r = NULL;
     int i = 0;
 
     fold(text, folded, sizeof(folded));
-    while (i < c->n_reasons && strcmp(c->reasons[i].text, folded) != 0)
+    while (i < c->n_reasons && strcmp(c->reasons[i].kind, folded) != 0)
         i++;
     if (i == CS_CHECK_REASONS)
         i = CS_CHECK_REASONS - 1; /* the last one gathers the rest */
     r = &c->reasons[i];
     if (i == c->n_reasons) {
         c->n_reasons++;
-        (void)cs_str_copy(r->text, sizeof(r->text), folded);
+        (void)cs_str_copy(r->kind, sizeof(r->kind), folded);
+        (void)cs_str_copy(r->text, sizeof(r->text), text);
     }
-    if (c->n_reasons == CS_CHECK_REASONS && strcmp(r->text, folded) != 0)
+    if (strcmp(r->kind, folded) != 0)
         (void)cs_str_copy(r->text, sizeof(r->text), "other reasons");
     r->count++;
     if (r->n_examples < CS_CHECK_EXAMPLES)
@@ -83,6 +86,18 @@ static void add_good(struct cs_check *c, const struct cs_loaded *l)
     add_longest(c, l);
 }
 
+static void note_rows(struct cs_check *c, const struct cs_sample *s)
+{
+    c->n_too_long += s->fault == CS_SAMPLE_TOO_LONG;
+    c->n_untrained += s->fault == CS_SAMPLE_UNTRAINED;
+    if (s->rows_wanted == 0)
+        return;
+    if (c->shortest_rows == 0 || s->rows_wanted < c->shortest_rows)
+        c->shortest_rows = s->rows_wanted;
+    if (s->rows_wanted > c->longest_rows)
+        c->longest_rows = s->rows_wanted;
+}
+
 static int by_count(const void *a, const void *b)
 {
     const struct cs_check_reason *x = a, *y = b;
@@ -96,12 +111,13 @@ enum cs_status cs_data_check(struct cs_source *source,
 {
     uint64_t n = cs_source_count(source);
 
-    memset(out, 0, sizeof *out);
+    *out = (struct cs_check){.findings.arena = out->findings.arena};
     for (uint64_t i = 0; i < n; i++) {
         struct cs_loaded loaded = {0};
         struct cs_err why = {0};
-        enum cs_status status = cs_source_load(source, i, &loaded, &why);
+        enum cs_status status = cs_source_load(source, i, &out->findings, &loaded, &why);
         out->n_samples++;
+        note_rows(out, &loaded.sample);
         if (status == CS_OK) {
             add_good(out, &loaded);
         } else {

@@ -12,10 +12,10 @@ struct cs_check_long {
     char id[64];
 };
 
-/* The first samples with this kind of fault; digits in the key are folded so that alike texts
- * meet. */
+/* The samples with this kind of fault: texts that differ in numbers and paths only are of one kind. */
 struct cs_check_reason {
-    char text[200];
+    char kind[200]; /* the text with these folded */
+    char text[400]; /* of the first one, as it is */
     uint64_t count;
     uint64_t example[CS_CHECK_EXAMPLES];
     int n_examples;
@@ -23,8 +23,11 @@ struct cs_check_reason {
 
 struct cs_check {
     uint64_t n_samples, n_good, n_bad;
+    uint64_t n_too_long, n_untrained;    /* of the bad ones */
+    int64_t shortest_rows, longest_rows; /* of all whose rows are known; 0: of none */
     int64_t n_tokens, n_labels, n_media[CS_MAX_ENCODERS];
     int64_t n_saturated;          /* pictures of 16-bit gray, white where they are over 255 */
+    struct cs_findings findings;  /* keys that nothing reads, in its arena */
     uint64_t bins[CS_CHECK_BINS]; /* samples with 2^i <= tokens < 2^(i+1) */
     struct cs_check_long longest[CS_CHECK_LONGEST]; /* longest first, n_longest of them */
     int n_longest;
@@ -32,8 +35,8 @@ struct cs_check {
     int n_reasons;
 };
 
-/* is_going: called after every sample, false ends the check early (CS_INTERRUPTED); may be NULL.
- * Bad samples are counted, never an error. */
+/* out->findings.arena: the caller's. is_going: called after every sample, false ends the check early
+ * (CS_INTERRUPTED); may be NULL. Bad samples are counted, never an error. */
 enum cs_status cs_data_check(struct cs_source *source,
                              bool (*is_going)(void *user, const struct cs_check *so_far),
                              void *user, struct cs_check *out, struct cs_err *err) CS_NODISCARD;

@@ -10,19 +10,37 @@
 
 struct cs_dataset;
 
-/* root: folder that files of samples are relative to, "": the folder of the file. tokens:
- * placeholder of every encoder. An empty or unterminated file is an error; a broken item only when
- * it is read. */
-enum cs_status cs_dataset_open(const char *path, const char *root, const char *const *tokens,
-                               int n_tokens, struct cs_dataset **out,
+struct cs_dataset_options {
+    const char *root; /* folder that files of samples are relative to; "": the folder of the file */
+    bool follows_links; /* symbolic links may lead out of the root */
+    uint64_t max_items; /* look at so many only, 0: all */
+};
+
+/* What a checkpoint keeps of a data set, to tell whether it is still the same. */
+struct cs_dataset_id {
+    uint64_t samples;
+    char xxh3[33]; /* of the file's bytes */
+};
+
+/* keys must outlive the set. An empty or unterminated file is an error, and one that is no list of
+ * samples at all; a broken item only when it is read. */
+enum cs_status cs_dataset_open(const char *path, const struct cs_dataset_options *options,
+                               const struct cs_record_keys *keys, struct cs_dataset **out,
                                struct cs_err *err) CS_NODISCARD;
 void cs_dataset_close(struct cs_dataset *set); /* accepts NULL */
 uint64_t cs_dataset_count(const struct cs_dataset *set);
 const char *cs_dataset_path(const struct cs_dataset *set);
-enum cs_status cs_dataset_read(const struct cs_dataset *set, uint64_t index, struct cs_record **out,
+/* Of a set that was opened whole. */
+void cs_dataset_identity(const struct cs_dataset *set, struct cs_dataset_id *out);
+/* The same of a file that nobody else needs to open. */
+enum cs_status cs_dataset_identify(const char *path, struct cs_dataset_id *out,
+                                   struct cs_err *err) CS_NODISCARD;
+/* findings: as of cs_record_read */
+enum cs_status cs_dataset_read(const struct cs_dataset *set, uint64_t index,
+                               struct cs_findings *findings, struct cs_record **out,
                                struct cs_err *err) CS_NODISCARD;
-/* file of a sample -> real path. CS_NOT_FOUND: missing; CS_REFUSED: leaves the root (absolute,
- * "..", symbolic link). */
+/* file of a sample -> real path. CS_NOT_FOUND: missing; CS_REFUSED: leaves the root (by an absolute
+ * path, "..", or a symbolic link that may not be followed). */
 enum cs_status cs_dataset_resolve(const struct cs_dataset *set, const char *file,
                                   char out[CS_PATH_CAP], struct cs_err *err) CS_NODISCARD;
 

@@ -3,12 +3,14 @@
 #define CS_INPUT_DATA_JSON_TOLERANT_H
 
 #include <jansson.h>
+#include <stdint.h>
 
 #include "core/base/status.h"
 
-/* NaN and Infinity become null, lone surrogates and invalid UTF-8 U+FFFD, integers of more than 18
- * digits strings. CS_CORRUPT with line and reason. */
-enum cs_status cs_json_tolerant(const char *bytes, size_t n, json_t **out,
+/* NaN and Infinity become null, integers of more than 18 digits real numbers. CS_CORRUPT with line
+ * and reason; bytes that are not UTF-8, lone surrogates and an object's second key of one name too:
+ * nothing is replaced by something else. at: place of the first byte in its file, for messages. */
+enum cs_status cs_json_tolerant(const char *bytes, size_t n, uint64_t at, json_t **out,
                                 struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -1,23 +1,32 @@
 /* Reads one item of a data set into a record (chat/conversation.h).
  *
- * Item: {id, conversations | conversation | messages: [turn], image | images: "path" or [paths]}. A
- * turn is {from, value} or {role, content} with roles human|user, gpt|assistant|model, system, and
- * optionally "loss": false. Content is a string, or a list of {type: "text", text}, {type: "image",
- * image: "path"}. The placeholder of an encoder ("<image>") is an object in user turns written as a
- * string; anywhere else its spelling is text. The key of an encoder's files is its placeholder's
- * name: "<image>" -> image, images. */
+ * Item: {id, conversations | conversation | messages: [turn], system: "text", and per encoder the key
+ * of its files (record_keys.h), with one picture encoder image | images: a path, {path: "..."}, or a
+ * list of these}. A turn is {from, value} or {role, content} with roles human|user,
+ * gpt|assistant|model, system, and optionally "loss" (or weight, train, trainable, loss_weight,
+ * loss_scale): 0 or false: the answer does not train. Content is a string, or a list of {type:
+ * "text", text}, {type: "image", image: "path"}. A mark of an encoder ("<image>") is an object in user
+ * turns written as a string; anywhere else its spelling is text.
+ *
+ * null counts as absent, everywhere. A known key whose value is of another type, one that asks for
+ * what is not done (a picture that no encoder reads, half a weight), two spellings of one key that
+ * differ: the sample is bad. Keys that nobody knows are findings. */
 #ifndef CS_INPUT_DATA_RECORD_H
 #define CS_INPUT_DATA_RECORD_H
 
 #include <jansson.h>
 
 #include "input/chat/conversation.h"
+#include "input/data/record_keys.h"
 
 enum { CS_RECORD_MAX_BYTES = 16 * 1024 * 1024, CS_RECORD_MAX_MEDIA = 4096 };
 
-/* item -> record; tokens: placeholder of every encoder. What is wrong is CS_INVALID with the key. */
-enum cs_status cs_record_read(const json_t *item, const char *const *tokens, int n_tokens,
-                              struct cs_record **out, struct cs_err *err) CS_NODISCARD;
+/* item -> record. findings: gets the keys that nothing reads; NULL: nowhere. What is wrong is
+ * CS_INVALID, CS_UNSUPPORTED or CS_LIMIT with the place and the value: "conversations[1].weight is
+ * 0.5: ...". */
+enum cs_status cs_record_read(const json_t *item, const struct cs_record_keys *keys,
+                              struct cs_findings *findings, struct cs_record **out,
+                              struct cs_err *err) CS_NODISCARD;
 void cs_record_free(struct cs_record *record); /* accepts NULL */
 
 #endif

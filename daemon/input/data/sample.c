@@ -21,14 +21,13 @@ enum cs_status cs_sample_rules_init(struct cs_sample_rules *rules, struct cs_tok
     return cs_template_check(chat, tok, err);
 }
 
-/* Content is plain; neighbouring plain segments stay apart, which does no harm. */
+/* Content is plain; neighbouring plain segments stay apart, which does no harm. NULL: no memory. */
 static struct cs_text_range *plain_ranges(const struct cs_rendering *r, size_t *n)
 {
     struct cs_text_range *out = calloc(r->n + 1, sizeof *out);
 
-    CS_ASSERT(out != NULL);
     *n = 0;
-    for (size_t i = 0; i < r->n; i++)
+    for (size_t i = 0; out != NULL && i < r->n; i++)
         if (!r->segments[i].is_special)
             out[(*n)++] = (struct cs_text_range){r->segments[i].begin, r->segments[i].end};
     return out;
@@ -80,23 +79,33 @@ static enum cs_status count_rows(const struct cs_sample_rules *s, const struct c
             return cs_fail(err, CS_LIMIT, "%d of %s, a slot takes %d", items[e], s->token[e],
                            s->max_items[e]);
     }
-    if (s->seq_tokens > 0 && *rows > s->seq_tokens)
-        return cs_fail(err, CS_LIMIT, "%lld rows after expansion, seq_tokens is %d",
-                       (long long)*rows, s->seq_tokens);
-    return *rows > MAX_ROWS
-               ? cs_fail(err, CS_LIMIT, "%lld rows, at most %d", (long long)*rows, MAX_ROWS)
-               : CS_OK;
+    return CS_OK;
 }
 
-static void allocate(struct cs_sample *out, size_t rows, size_t media)
+static enum cs_status check_length(const struct cs_sample_rules *s, struct cs_sample *out,
+                                   struct cs_err *err)
+{
+    const int64_t most = s->seq_tokens > 0 ? s->seq_tokens : MAX_ROWS;
+
+    if (out->rows_wanted <= most)
+        return CS_OK;
+    out->fault = CS_SAMPLE_TOO_LONG;
+    return cs_fail(err, CS_LIMIT, "%lld rows after expansion, %s is %lld",
+                   (long long)out->rows_wanted, s->seq_tokens > 0 ? "seq_tokens" : "the limit",
+                   (long long)most);
+}
+
+static enum cs_status allocate(struct cs_sample *out, size_t rows, size_t media, struct cs_err *err)
 {
     out->ids = calloc(rows + 1, sizeof *out->ids);
     out->labels = calloc(rows + 1, sizeof *out->labels);
     out->begins = calloc(rows + 1, sizeof *out->begins);
     out->ends = calloc(rows + 1, sizeof *out->ends);
     out->media = calloc(media + 1, sizeof *out->media);
-    CS_ASSERT(out->ids != NULL && out->labels != NULL && out->begins != NULL && out->ends != NULL &&
-              out->media != NULL);
+    if (out->ids == NULL || out->labels == NULL || out->begins == NULL || out->ends == NULL ||
+        out->media == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a sample of %zu rows", rows);
+    return CS_OK;
 }
 
 /* Rows in order; labels still unshifted (the row's own token, or -1). */
@@ -146,7 +155,6 @@ enum cs_status cs_sample_make(const struct cs_sample_rules *rules, const struct 
     struct cs_tokens tokens = {0};
     struct cs_text_range *plain = NULL;
     enum cs_status status = CS_OK;
-    int64_t rows = 0;
     size_t n_plain = 0;
     int media = 0;
 
@@ -154,22 +162,32 @@ enum cs_status cs_sample_make(const struct cs_sample_rules *rules, const struct 
     CS_TRY(
         cs_template_render(rules->chat, record, rules->token, rules->n_encoders, rendering, err));
     plain = plain_ranges(rendering, &n_plain);
+    if (plain == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a sample of %zu bytes",
+                       rendering->text.len);
     status = cs_tokenizer_encode_mixed(rules->tok, cs_buf_str(&rendering->text),
                                        rendering->text.len, plain, n_plain, &tokens, err);
     if (status == CS_OK)
-        status = count_rows(rules, rendering, &tokens, &rows, &media, err);
-    if (status != CS_OK)
-        goto out;
-    allocate(out, (size_t)rows, (size_t)media);
-    fill(rules, record, rendering, &tokens, out);
-    shift_labels(out);
-    if (out->n_labels == 0)
-        status = cs_fail(err, CS_INVALID, "no token of it trains");
-out:
+        status = count_rows(rules, rendering, &tokens, &out->rows_wanted, &media, err);
+    if (status == CS_OK)
+        status = check_length(rules, out, err);
+    if (status == CS_OK)
+        status = allocate(out, (size_t)out->rows_wanted, (size_t)media, err);
+    if (status == CS_OK) {
+        fill(rules, record, rendering, &tokens, out);
+        shift_labels(out);
+        if (out->n_labels == 0) {
+            out->fault = CS_SAMPLE_UNTRAINED;
+            status = cs_fail(err, CS_INVALID, "no token of it trains");
+        }
+    }
     cs_tokens_free(&tokens);
     free(plain);
-    if (status != CS_OK)
+    if (status != CS_OK) {
+        const struct cs_sample kept = {.fault = out->fault, .rows_wanted = out->rows_wanted};
         cs_sample_free(out);
+        *out = kept;
+    }
     return status;
 }
 

@@ -31,7 +31,16 @@ struct cs_sample_media {
     const char *file; /* as in the record, whose arena it lives in */
 };
 
+/* Why a sample cannot be used, where its own text is the reason. */
+enum cs_sample_fault {
+    CS_SAMPLE_NO_FAULT,
+    CS_SAMPLE_TOO_LONG,  /* more rows than seq_tokens */
+    CS_SAMPLE_UNTRAINED, /* no token of it trains */
+};
+
 struct cs_sample {
+    enum cs_sample_fault fault; /* these two stand also when the sample cannot be made */
+    int64_t rows_wanted;        /* after expansion; 0: not known */
     int32_t n_tokens, n_labels, n_media;
     int32_t *ids, *labels; /* (n_tokens) */
     struct cs_sample_media *media;
@@ -45,7 +54,7 @@ enum cs_status cs_sample_rules_init(struct cs_sample_rules *rules, struct cs_tok
                                     int n_encoders, struct cs_err *err) CS_NODISCARD;
 /* rendering is scratch that the caller keeps (and may print). What makes a sample unusable is
  * CS_INVALID (placeholders, no trained token) or CS_LIMIT (too long: the whole sample is dropped,
- * never cut). */
+ * never cut); out is empty then but for its fault and rows_wanted. */
 enum cs_status cs_sample_make(const struct cs_sample_rules *rules, const struct cs_record *record,
                               struct cs_rendering *rendering, struct cs_sample *out,
                               struct cs_err *err) CS_NODISCARD;

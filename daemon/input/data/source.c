@@ -14,6 +14,7 @@ static const uint64_t shuffle_key = 0x5348554646494d47u;
 struct cs_source {
     struct cs_arena *arena;
     struct cs_dataset *set;
+    struct cs_record_keys *keys;
     struct cs_tokenizer *tok;
     struct cs_template chat;
     struct cs_sample_rules rules;
@@ -45,8 +46,6 @@ static enum cs_status open_encoders(struct cs_source *s, const struct cs_graph *
 {
     for (int e = 0; e < graph->n_encoders; e++) {
         const struct cs_module *module = cs_graph_encoder(graph, e);
-        if (module->spec->token == NULL || module->spec->token[0] == '\0')
-            return cs_fail(err, CS_INVALID, "module %s has no placeholder token", module->name);
         tokens[e] = module->spec->token;
         CS_TRY(open_processor(module, &s->processor[e], err));
         struct cs_item_shape *item = &items[e];
@@ -88,37 +87,42 @@ static enum cs_status open_text(struct cs_source *s, const struct cs_module *llm
 }
 
 static enum cs_status open_all(struct cs_source *s, const struct cs_spec *spec,
-                               const struct cs_graph *graph, const struct cs_slot_budget *budget,
-                               const struct cs_spec_data *data, struct cs_err *err)
+                               const struct cs_graph *graph, const struct cs_spec_data *data,
+                               const struct cs_source_options *options, struct cs_err *err)
 {
     const char *tokens[CS_MAX_ENCODERS] = {0};
     struct cs_item_shape items[CS_MAX_ENCODERS] = {{0}};
-    const struct cs_module *llm = cs_graph_llm(graph);
+    const struct cs_slot_budget *budget = options->budget;
+    const struct cs_dataset_options set = {.root = data->images != NULL ? data->images : "",
+                                           .follows_links = data->follows_links,
+                                           .max_items = options->max_items};
 
+    CS_TRY(cs_record_keys_of(graph, s->arena, &s->keys, err));
     CS_TRY(open_encoders(s, graph, budget, tokens, items, err));
-    CS_TRY(open_text(s, llm, data, tokens, err));
+    CS_TRY(open_text(s, cs_graph_llm(graph), data, tokens, err));
     s->rules.seq_tokens = budget != NULL ? budget->seq_tokens : spec->seq_tokens;
     memcpy(s->rules.item, items, sizeof(s->rules.item));
     for (int e = 0; e < s->n_encoders; e++)
         s->rules.max_items[e] = budget != NULL ? budget->enc[e].items : 0;
     s->seed = spec->seed;
     s->is_shuffled = data->shuffle_images;
-    return cs_dataset_open(data->json, data->images != NULL ? data->images : "", tokens,
-                           s->n_encoders, &s->set, err);
+    return cs_dataset_open(data->json, &set, s->keys, &s->set, err);
 }
 
 enum cs_status cs_source_open(const struct cs_spec *spec, const struct cs_graph *graph,
-                              const struct cs_slot_budget *budget, const struct cs_spec_data *data,
-                              size_t cache_bytes, struct cs_source **out, struct cs_err *err)
+                              const struct cs_spec_data *data,
+                              const struct cs_source_options *options, struct cs_source **out,
+                              struct cs_err *err)
 {
     struct cs_source *s = calloc(1, sizeof *s);
     enum cs_status status = CS_OK;
 
     *out = NULL;
-    CS_ASSERT(s != NULL);
+    if (s == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to open %s", data->json);
     s->arena = cs_arena_new(0);
-    s->cache = cs_cache_new(cache_bytes);
-    status = open_all(s, spec, graph, budget, data, err);
+    s->cache = cs_cache_new(options->cache_bytes);
+    status = open_all(s, spec, graph, data, options, err);
     if (status != CS_OK) {
         cs_source_close(s);
         return status;
@@ -148,13 +152,29 @@ const char *cs_source_path(const struct cs_source *s)
     return cs_dataset_path(s->set);
 }
 
+void cs_source_identity(const struct cs_source *s, struct cs_dataset_id *out)
+{
+    cs_dataset_identity(s->set, out);
+}
+
+const struct cs_record_keys *cs_source_keys(const struct cs_source *s)
+{
+    return s->keys;
+}
+
+enum cs_status cs_source_record(const struct cs_source *s, uint64_t index, struct cs_record **out,
+                                struct cs_err *err)
+{
+    return cs_dataset_read(s->set, index, NULL, out, err);
+}
+
 /* The control: the pictures of another sample, where it has some. */
 static void swap_files(const struct cs_source *s, struct cs_record *record)
 {
     uint64_t other = cs_order_at(s->seed ^ shuffle_key, 0, cs_dataset_count(s->set), record->index);
     struct cs_record *from = NULL;
 
-    if (other == record->index || cs_dataset_read(s->set, other, &from, NULL) != CS_OK)
+    if (other == record->index || cs_dataset_read(s->set, other, NULL, &from, NULL) != CS_OK)
         return;
     for (int e = 0; e < s->n_encoders; e++)
         for (int i = 0; i < record->n_files[e] && from->n_files[e] > 0; i++)
@@ -187,7 +207,8 @@ static enum cs_status load_picture(struct cs_source *s, const struct cs_sample_m
 static enum cs_status load_media(struct cs_source *s, struct cs_loaded *out, struct cs_err *err)
 {
     out->data = calloc((size_t)out->sample.n_media + 1, sizeof *out->data);
-    CS_ASSERT(out->data != NULL);
+    if (out->data == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for %d pictures", out->sample.n_media);
     for (int i = 0; i < out->sample.n_media; i++) {
         const struct cs_sample_media *m = &out->sample.media[i];
         out->data[i] = malloc((size_t)m->shape.bytes);
@@ -213,21 +234,38 @@ static void free_content(struct cs_loaded *loaded)
     memset(loaded->n_rows, 0, sizeof(loaded->n_rows));
 }
 
-enum cs_status cs_source_load(struct cs_source *s, uint64_t index, struct cs_loaded *out,
-                              struct cs_err *err)
+static enum cs_status load(struct cs_source *s, uint64_t index, bool has_media,
+                           struct cs_findings *findings, struct cs_loaded *out, struct cs_err *err)
 {
     enum cs_status status = CS_OK;
 
     *out = (struct cs_loaded){0};
-    CS_TRY(cs_dataset_read(s->set, index, &out->record, err));
+    CS_TRY(cs_dataset_read(s->set, index, findings, &out->record, err));
     if (s->is_shuffled)
         swap_files(s, out->record);
     status = cs_sample_make(&s->rules, out->record, &out->rendering, &out->sample, err);
-    if (status == CS_OK)
+    if (status == CS_OK && has_media)
         status = load_media(s, out, err);
-    if (status != CS_OK)
+    if (status != CS_OK) {
+        const struct cs_sample kept = {.fault = out->sample.fault,
+                                       .rows_wanted = out->sample.rows_wanted};
         free_content(out);
+        out->sample = kept;
+    }
     return status;
+}
+
+enum cs_status cs_source_load(struct cs_source *s, uint64_t index, struct cs_findings *findings,
+                              struct cs_loaded *out, struct cs_err *err)
+{
+    return load(s, index, true, findings, out, err);
+}
+
+enum cs_status cs_source_load_text(struct cs_source *s, uint64_t index,
+                                   struct cs_findings *findings, struct cs_loaded *out,
+                                   struct cs_err *err)
+{
+    return load(s, index, false, findings, out, err);
 }
 
 void cs_loaded_free(struct cs_loaded *loaded)

@@ -22,21 +22,39 @@ struct cs_loaded {
     int32_t n_saturated; /* pictures of 16-bit gray, decoded for this sample (not from the cache) */
 };
 
-/* data: spec->data or spec->eval_data. budget: refuse samples that no slot holds; NULL: only
- * spec->seq_tokens counts. spec and graph must outlive the source. cache_bytes: memory for resized
- * pictures, 0: none. */
+struct cs_source_options {
+    const struct cs_slot_budget *budget; /* refuse samples that no slot holds; NULL: only
+                                            spec->seq_tokens counts */
+    size_t cache_bytes;                  /* for resized pictures, 0: none */
+    uint64_t max_items;                  /* look at so many samples only, 0: all */
+};
+
+/* data: spec->data or spec->eval_data. spec and graph must outlive the source. */
 enum cs_status cs_source_open(const struct cs_spec *spec, const struct cs_graph *graph,
-                              const struct cs_slot_budget *budget, const struct cs_spec_data *data,
-                              size_t cache_bytes, struct cs_source **out,
+                              const struct cs_spec_data *data,
+                              const struct cs_source_options *options, struct cs_source **out,
                               struct cs_err *err) CS_NODISCARD;
 void cs_source_close(struct cs_source *source); /* accepts NULL */
 uint64_t cs_source_count(const struct cs_source *source);
 const char *cs_source_path(const struct cs_source *source);
+void cs_source_identity(const struct cs_source *source, struct cs_dataset_id *out);
+/* Which key of a sample holds the files of which encoder. */
+const struct cs_record_keys *cs_source_keys(const struct cs_source *source);
+/* The record alone: nothing rendered, no file opened. */
+enum cs_status cs_source_record(const struct cs_source *source, uint64_t index,
+                                struct cs_record **out, struct cs_err *err) CS_NODISCARD;
 
 /* Anything but CS_OK and CS_NO_MEMORY, CS_INTERRUPTED: the sample is bad and err says why. *out is
- * empty then, apart from the record where one could be read (its id is wanted for the report). */
-enum cs_status cs_source_load(struct cs_source *source, uint64_t index, struct cs_loaded *out,
+ * empty then, apart from the record where one could be read (its id is wanted for the report) and
+ * from the sample's fault and rows_wanted. findings: gets the keys that nothing reads; NULL: nowhere
+ * (then it may be called from several threads). */
+enum cs_status cs_source_load(struct cs_source *source, uint64_t index,
+                              struct cs_findings *findings, struct cs_loaded *out,
                               struct cs_err *err) CS_NODISCARD;
+/* The same without its pictures: data is NULL, n_items and n_rows are 0. */
+enum cs_status cs_source_load_text(struct cs_source *source, uint64_t index,
+                                   struct cs_findings *findings, struct cs_loaded *out,
+                                   struct cs_err *err) CS_NODISCARD;
 void cs_loaded_free(struct cs_loaded *loaded);
 
 #endif

@@ -1,0 +1,233 @@
+/* Reads one turn of a record: who speaks, whether it trains, its text and its files. */
+#include <stdio.h>
+#include <string.h>
+
+#include "input/data/record_read.h"
+
+static const struct {
+    const char *name;
+    enum cs_turn_role role;
+} roles[] = {
+    {"human",     CS_TURN_USER     },
+    {"user",      CS_TURN_USER     },
+    {"gpt",       CS_TURN_ASSISTANT},
+    {"assistant", CS_TURN_ASSISTANT},
+    {"model",     CS_TURN_ASSISTANT},
+    {"system",    CS_TURN_SYSTEM   },
+};
+
+static void add_part(struct cs_turn *turn, int encoder, const char *text, size_t len)
+{
+    if (encoder == -1 && len == 0)
+        return;
+    turn->parts[turn->n_parts++] = (struct cs_part){encoder, text, len};
+}
+
+/* --- text with marks -------------------------------------------------------------------------- */
+
+/* Encoder whose mark starts at p, the longest one, and its length; -1: none. */
+static int mark_at(const struct cs_record_keys *keys, const char *p, size_t n, size_t *len)
+{
+    int found = -1;
+
+    *len = 0;
+    for (int e = 0; e < keys->n; e++)
+        for (int i = 0; keys->encoder[e].mark[i] != NULL; i++) {
+            const char *mark = keys->encoder[e].mark[i];
+            size_t n_mark = strlen(mark);
+            if (n_mark > *len && n_mark <= n && memcmp(p, mark, n_mark) == 0) {
+                found = e;
+                *len = n_mark;
+            }
+        }
+    return found;
+}
+
+/* A user's string: marks become objects, here and nowhere later. */
+static enum cs_status split_text(struct cs_record_reader *r, struct cs_turn *turn, const char *text,
+                                 size_t n)
+{
+    size_t done = 0, n_found = 0, len = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (mark_at(r->keys, text + i, n - i, &len) == -1)
+            continue;
+        n_found++;
+        i += len - 1;
+    }
+    if (n_found > CS_RECORD_MAX_MEDIA)
+        return cs_fail(r->err, CS_LIMIT, "%zu placeholders in a turn, at most %d", n_found,
+                       CS_RECORD_MAX_MEDIA);
+    turn->parts = CS_NEW_ARRAY(r->record->arena, struct cs_part, 2 * n_found + 1);
+    for (size_t i = 0; i < n; i++) {
+        int e = mark_at(r->keys, text + i, n - i, &len);
+        if (e == -1)
+            continue;
+        add_part(turn, -1, text + done, i - done);
+        add_part(turn, e, r->keys->encoder[e].token, strlen(r->keys->encoder[e].token));
+        i += len - 1;
+        done = i + 1;
+    }
+    add_part(turn, -1, text + done, n - done);
+    return CS_OK;
+}
+
+/* --- content as a list ------------------------------------------------------------------------ */
+
+static bool is_empty(const json_t *value)
+{
+    return value == NULL || json_is_null(value) ||
+           (json_is_string(value) && json_string_length(value) == 0);
+}
+
+static enum cs_status read_text_part(struct cs_record_reader *r, struct cs_turn *turn,
+                                     const char *where, const json_t *node)
+{
+    char place[CS_RECORD_PLACE];
+    const json_t *text = json_object_get(node, "text");
+
+    snprintf(place, sizeof place, "%s.text", where);
+    if (!json_is_string(text))
+        return cs_record_refuse(r, place, text, "it must be a text");
+    if (!is_empty(json_object_get(node, "path")))
+        return cs_fail(r->err, CS_INVALID, "%s is of type text and has a path", where);
+    for (int e = 0; e < r->keys->n; e++)
+        if (cs_doc_get(node, r->keys->encoder[e].names, NULL) != NULL)
+            return cs_fail(r->err, CS_INVALID, "%s is of type text and has a file", where);
+    add_part(turn, -1, cs_record_text(r->record->arena, text), json_string_length(text));
+    return CS_OK;
+}
+
+static enum cs_status read_file_part(struct cs_record_reader *r, struct cs_turn *turn,
+                                     const char *where, const json_t *node, int e)
+{
+    char name[CS_DOC_NAME], place[CS_RECORD_PLACE];
+    const json_t *file = cs_doc_get(node, r->keys->encoder[e].names, name);
+    const json_t *path = cs_doc_get(node, "path", NULL);
+
+    if (turn->role != CS_TURN_USER)
+        return cs_fail(r->err, CS_INVALID, "%s: a file outside a user turn", where);
+    if (!is_empty(json_object_get(node, "text")))
+        return cs_fail(r->err, CS_INVALID, "%s is a file and has a text", where);
+    for (int other = 0; other < r->keys->n; other++)
+        if (other != e && cs_doc_get(node, r->keys->encoder[other].names, NULL) != NULL)
+            return cs_fail(r->err, CS_INVALID, "%s has files of two encoders", where);
+    if (file != NULL && path != NULL)
+        return cs_fail(r->err, CS_INVALID, "%s has both a %s and a path", where, name);
+    if (json_is_array(file))
+        return cs_fail(r->err, CS_INVALID, "%s.%s is a list: a part of a content is one file",
+                       where, name);
+    add_part(turn, e, r->keys->encoder[e].token, strlen(r->keys->encoder[e].token));
+    snprintf(place, sizeof place, "%s.%s", where, file != NULL ? name : "path");
+    file = file != NULL ? file : path;
+    if (file != NULL && r->n_top[e] > 0)
+        return cs_record_refuse(r, place, file, "the sample has files at its top too");
+    return file != NULL ? cs_record_add_files(r, e, place, file) : CS_OK;
+}
+
+/* Encoder that a part is for, -1: a text, -2: neither. Without a type its keys tell. */
+static int kind_of(const struct cs_record_keys *keys, const json_t *node)
+{
+    const char *type = json_string_value(json_object_get(node, "type"));
+
+    if (type != NULL && strcmp(type, "text") == 0)
+        return -1;
+    for (int e = 0; e < keys->n; e++)
+        if (type != NULL ? cs_doc_is_word(keys->encoder[e].names, type)
+                         : cs_doc_get(node, keys->encoder[e].names, NULL) != NULL)
+            return e;
+    return type == NULL && json_is_string(json_object_get(node, "text")) ? -1 : -2;
+}
+
+static enum cs_status read_list(struct cs_record_reader *r, struct cs_turn *turn, const char *where,
+                                const json_t *list)
+{
+    char place[CS_RECORD_PLACE];
+    const json_t *node = NULL;
+    size_t i = 0;
+
+    turn->parts = CS_NEW_ARRAY(r->record->arena, struct cs_part, json_array_size(list) + 1);
+    json_array_foreach(list, i, node)
+    {
+        int kind = json_is_object(node) ? kind_of(r->keys, node) : -2;
+        snprintf(place, sizeof place, "%s[%zu]", where, i);
+        if (kind == -2)
+            return cs_record_refuse(r, place, node,
+                                    "its type is neither text nor the key of an encoder");
+        CS_TRY(kind == -1 ? read_text_part(r, turn, place, node)
+                          : read_file_part(r, turn, place, node, kind));
+    }
+    return CS_OK;
+}
+
+/* --- the turn --------------------------------------------------------------------------------- */
+
+/* 1: trains, 0: does not, -1: is not said; CS_INVALID: half a weight, or on another's turn. */
+static enum cs_status read_weight(struct cs_record_reader *r, struct cs_turn *turn,
+                                  const char *where, const json_t *node)
+{
+    static const char *const names[] = {"loss",      "weight",      "train",
+                                        "trainable", "loss_weight", "loss_scale"};
+    char place[CS_RECORD_PLACE];
+    int said = -1;
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++) {
+        const json_t *value = json_object_get(node, names[i]);
+        double number = json_is_number(value) ? json_number_value(value) : json_is_true(value);
+        int is_trained = number > 0;
+        if (value == NULL || json_is_null(value))
+            continue;
+        snprintf(place, sizeof place, "%s.%s", where, names[i]);
+        if (number > 0 && number < 1)
+            return cs_record_refuse(r, place, value, "an answer trains (1) or not (0)");
+        if (is_trained && turn->role != CS_TURN_ASSISTANT)
+            return cs_record_refuse(r, place, value, "only answers train");
+        if (said != -1 && said != is_trained)
+            return cs_record_refuse(r, place, value, "another key of this turn says the opposite");
+        said = is_trained;
+    }
+    turn->is_muted = said == 0;
+    return CS_OK;
+}
+
+static enum cs_status read_role(struct cs_record_reader *r, struct cs_turn *turn, const char *where,
+                                const json_t *node)
+{
+    const char *name = json_string_value(cs_doc_get(node, "from|role", NULL));
+    size_t i = 0;
+
+    if (name == NULL)
+        return cs_fail(r->err, CS_INVALID, "%s has no \"from\" or \"role\"", where);
+    while (i < CS_ARRAY_LEN(roles) && strcmp(name, roles[i].name) != 0)
+        i++;
+    CS_ASSERT(i < CS_ARRAY_LEN(roles)); /* the table of keys has let no other through */
+    turn->role = roles[i].role;
+    return CS_OK;
+}
+
+enum cs_status cs_record_read_turn(struct cs_record_reader *r, const char *where,
+                                   const json_t *node, struct cs_turn *turn)
+{
+    char name[CS_DOC_NAME], place[CS_RECORD_PLACE];
+    const json_t *value = json_is_object(node) ? cs_doc_get(node, "value|content", name) : NULL;
+    const char *text = NULL;
+
+    if (!json_is_object(node))
+        return cs_record_refuse(r, where, node, "a turn is an object");
+    CS_TRY(read_role(r, turn, where, node));
+    CS_TRY(read_weight(r, turn, where, node));
+    if (value == NULL)
+        return cs_fail(r->err, CS_INVALID, "%s has no \"value\" or \"content\"", where);
+    snprintf(place, sizeof place, "%s.%s", where, name);
+    if (json_is_array(value))
+        return read_list(r, turn, place, value);
+    if (!json_is_string(value))
+        return cs_record_refuse(r, place, value,
+                                "it must be a text (in quotes) or a list of parts");
+    text = cs_record_text(r->record->arena, value);
+    if (turn->role == CS_TURN_USER)
+        return split_text(r, turn, text, json_string_length(value));
+    turn->parts = CS_NEW(r->record->arena, struct cs_part);
+    add_part(turn, -1, text, json_string_length(value));
+    return CS_OK;
+}
