@@ -172,7 +172,8 @@ static enum cs_status listen_again(struct cs_runner *r, struct cs_err *err)
     const char *old = cs_listener_path(r->control);
     const char *slash = strrchr(old, '/');
     CS_TRY(cs_path(dir, err, "%.*s", slash ? (int)(slash - old) : 1, slash ? old : "."));
-    if (cs_mkdirs(dir, err) == CS_OK && cs_listener_move(r->control, old, err) == CS_OK)
+    if (cs_mkdirs(dir, err) == CS_OK && cs_dir_is_ours(dir) &&
+        cs_listener_move(r->control, old, err) == CS_OK)
         return CS_OK;
     CS_TRY(cs_dir_runtime(dir, err));
     CS_TRY(cs_path(path, err, "%s/job-%lld.sock", dir, (long long)r->number));

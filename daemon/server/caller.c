@@ -121,6 +121,15 @@ static void end_with(struct cs_caller *caller, const json_t *request, const stru
     cs_conn_finish(caller->conn);
 }
 
+void cs_callers_end(struct cs_server *server)
+{
+    json_t *message = cs_msg_new("daemon.end");
+    for (struct cs_caller *caller = server->callers; caller; caller = caller->next)
+        if (caller->is_greeted && !caller->is_closing)
+            append(caller, message);
+    json_decref(message);
+}
+
 void cs_publish(struct cs_server *server, enum cs_event_class class, int64_t job,
                 const json_t *message)
 {

@@ -27,6 +27,8 @@ bool cs_callers_watch_gpus(const struct cs_server *server);
 void cs_publish(struct cs_server *server, enum cs_event_class class, int64_t job,
                 const json_t *message);
 
+/* the daemon ends because it was asked to */
+void cs_callers_end(struct cs_server *server);
 /* job.wait: remember the request until the job ends; CS_LIMIT when too many wait already */
 enum cs_status cs_caller_wait(struct cs_caller *caller, const json_t *request, int64_t job,
                               struct cs_err *err) CS_NODISCARD;

@@ -21,6 +21,8 @@ static const struct cs_option options[] = {
      AT(check_only)                                                                                                                      },
     {"background",      'b', CS_OPT_FLAG,     0,  0,     NULL,   NULL,   NULL,   "detach from the terminal",
      AT(is_background)                                                                                                                   },
+    {"rebuild",         0,   CS_OPT_FLAG,     0,  0,     NULL,   NULL,   NULL,
+     "make the history again from the job directories and exit",                                                        AT(is_rebuild)   },
     {"state-dir",       0,   CS_OPT_STRING,   0,  0,     NULL,   "DIR",  NULL,   "jobs and history live here",
      AT(state_dir)                                                                                                                       },
     {"runtime-dir",     0,   CS_OPT_STRING,   0,  0,     NULL,   "DIR",  NULL,   "sockets live here",
@@ -44,7 +46,7 @@ static const struct cs_option options[] = {
 };
 
 /* of these, not in a file, and which a reload takes over */
-static const char *const command_line_only[] = {"config", "check", "background"};
+static const char *const command_line_only[] = {"config", "check", "background", "rebuild"};
 
 static const struct {
     const char *name;
@@ -231,6 +233,8 @@ enum cs_status cs_config_read(int argc, char **argv, struct cs_config *out, bool
     struct cs_offer offer;
     if (status == CS_OK && out->devices)
         status = cs_offer_read(out->devices, &offer, err);
+    if (status == CS_OK && out->devices && offer.kind == CS_OFFER_CPU && offer.n > 0)
+        out->cpu_devices = offer.n;
     if (status != CS_OK)
         cs_config_free(out);
     if (status == CS_OK && (args.wants_help || args.wants_version)) {

@@ -11,8 +11,8 @@
 struct cs_config {
     const char *config_file, *state_dir, *runtime_dir, *log_file;
     int log_level; /* enum cs_log_level */
-    bool is_background, check_only;
-    int64_t cpu_devices; /* ranks the node offers on CPU cores */
+    bool is_background, check_only, is_rebuild;
+    int64_t cpu_devices; /* ranks the node offers on CPU cores: N of devices "cpu:N" too */
     const char *devices; /* see cs_offer_read */
     int64_t max_connections;
     int64_t hello_timeout_ns;

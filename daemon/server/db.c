@@ -37,24 +37,13 @@ static const char upgrade_sql[] =
     "ALTER TABLE job ADD COLUMN energy_tokens INTEGER;"
     "ALTER TABLE step ADD COLUMN energy_mj INTEGER; PRAGMA user_version = 2; COMMIT;";
 
-#define JOB_COLUMNS                                                                                \
-    "name, state, owner, spec_hash, plan_hash, reason, dir, step, steps, submitted_ns, "           \
-    "started_ns, "                                                                                 \
-    "ended_ns, generation, checkpoint_step, predicted_step_ns, step_ns, exit_code, ranks, "        \
-    "journal_offset, energy_mj, energy_steps, energy_tokens, device, gpus, loss, exact_match"
+enum { Q_JOB_PUT, Q_JOBS, Q_HAS_JOB, Q_LAST_ID, Q_STEP_PUT, Q_STEPS, Q_NOTE_ADD, Q_NOTES, Q_COUNT };
 
-enum { Q_JOB_ADD, Q_JOB_SAVE, Q_JOBS, Q_STEP_PUT, Q_STEPS, Q_NOTE_ADD, Q_NOTES, Q_COUNT };
-
+/* those of jobs are made from the table of their fields */
 static const char *const sql[Q_COUNT] = {
-    [Q_JOB_ADD] =
-        "INSERT INTO job (" JOB_COLUMNS
-        ") VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,"
-        "?22,?23,?24,?25,?26)",
-    [Q_JOB_SAVE] =
-        "UPDATE job SET (" JOB_COLUMNS
-        ") = (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,"
-        "?22,?23,?24,?25,?26) WHERE id = ?27",
-    [Q_JOBS] = "SELECT " JOB_COLUMNS ", id FROM job ORDER BY id DESC LIMIT ?1",
+    [Q_HAS_JOB] = "SELECT 1 FROM job WHERE id = ?1",
+    [Q_LAST_ID] = "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'job'), 0),"
+                  " coalesce((SELECT max(id) FROM job), 0))",
     [Q_STEP_PUT] = "INSERT OR REPLACE INTO step (job, step, kind, loss, loss_text, grad_norm, lr,"
                    " step_ms, bubble, exact_match, tokens, trained_tokens, samples, wall_ns,"
                    " data_wait_us, energy_mj)"
@@ -68,7 +57,7 @@ static const char *const sql[Q_COUNT] = {
     [Q_NOTE_ADD] = "INSERT INTO note (job, wall_ns, level, text) VALUES (?1,?2,?3,?4)",
     [Q_NOTES] =
         "SELECT wall_ns, level, text FROM (SELECT rowid r, * FROM note WHERE job = ?1 ORDER BY"
-        " rowid DESC LIMIT ?2) ORDER BY r",
+        " wall_ns DESC, rowid DESC LIMIT ?2) ORDER BY wall_ns, r",
 };
 
 static const char *const step_columns[] = {
@@ -83,9 +72,20 @@ struct cs_db {
 
 static enum cs_status fail(const struct cs_db *db, const char *what, struct cs_err *err)
 {
-    int code = sqlite3_errcode(db->handle);
-    return cs_fail(err, code == SQLITE_FULL ? CS_NO_SPACE : CS_IO, "database: %s: %s", what,
-                   sqlite3_errmsg(db->handle));
+    static const struct {
+        int code;
+        enum cs_status status;
+    } known[] = {
+        {SQLITE_FULL,    CS_NO_SPACE},
+        {SQLITE_NOTADB,  CS_CORRUPT },
+        {SQLITE_CORRUPT, CS_CORRUPT },
+    };
+
+    enum cs_status status = CS_IO;
+    for (size_t i = 0; i < CS_ARRAY_LEN(known); i++)
+        if (sqlite3_errcode(db->handle) == known[i].code)
+            status = known[i].status;
+    return cs_fail(err, status, "database: %s: %s", what, sqlite3_errmsg(db->handle));
 }
 
 static enum cs_status run(struct cs_db *db, const char *text, struct cs_err *err)
@@ -95,23 +95,21 @@ static enum cs_status run(struct cs_db *db, const char *text, struct cs_err *err
     return CS_OK;
 }
 
-/* Real damage stops us: going on would spread it. A torn log is no damage, SQLite cuts it. */
+/* A torn log is no damage, SQLite cuts it. */
 static enum cs_status check_pages(struct cs_db *db, struct cs_err *err)
 {
     sqlite3_stmt *s = NULL;
     char found[200] = "";
-    int rc = sqlite3_prepare_v2(db->handle, "PRAGMA quick_check(1)", -1, &s, NULL);
-    if (rc == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
-        snprintf(found, sizeof(found), "%s", (const char *)sqlite3_column_text(s, 0));
-    else
-        snprintf(found, sizeof(found), "%s", sqlite3_errmsg(db->handle));
+    if (sqlite3_prepare_v2(db->handle, "PRAGMA quick_check(1)", -1, &s, NULL) != SQLITE_OK ||
+        sqlite3_step(s) != SQLITE_ROW) {
+        enum cs_status status = fail(db, "checking", err);
+        sqlite3_finalize(s);
+        return status;
+    }
+    snprintf(found, sizeof(found), "%s", (const char *)sqlite3_column_text(s, 0));
     sqlite3_finalize(s);
-    if (strcmp(found, "ok") == 0)
-        return CS_OK;
-    return cs_fail(err, CS_CORRUPT,
-                   "the history is damaged (%s); move it away to start with an empty one, the job "
-                   "directories keep their journals and checkpoints",
-                   found);
+    return strcmp(found, "ok") == 0 ? CS_OK
+                                    : cs_fail(err, CS_CORRUPT, "the history is damaged: %s", found);
 }
 
 static enum cs_status check_version(struct cs_db *db, const char *path, struct cs_err *err)
@@ -135,30 +133,89 @@ static enum cs_status check_version(struct cs_db *db, const char *path, struct c
     return version == SCHEMA_VERSION ? CS_OK : run(db, text, err);
 }
 
+/* "INSERT INTO job (id, name, ...) VALUES (?1, ?2, ...) ON CONFLICT ...": ?1 the id, then the fields
+ * in the order of their table */
+static void put_sql(struct cs_buf *out)
+{
+    cs_buf_adds(out, "INSERT INTO job (id");
+    for (int i = 0; i < cs_n_row_fields; i++)
+        cs_buf_addf(out, ", %s", cs_row_fields[i].name);
+    cs_buf_adds(out, ") VALUES (?1");
+    for (int i = 0; i < cs_n_row_fields; i++)
+        cs_buf_addf(out, ", ?%d", i + 2);
+    cs_buf_adds(out, ") ON CONFLICT (id) DO UPDATE SET ");
+    for (int i = 0; i < cs_n_row_fields; i++)
+        cs_buf_addf(out, "%s%s = excluded.%s", i ? ", " : "", cs_row_fields[i].name,
+                    cs_row_fields[i].name);
+}
+
+static void jobs_sql(struct cs_buf *out)
+{
+    cs_buf_adds(out, "SELECT id");
+    for (int i = 0; i < cs_n_row_fields; i++)
+        cs_buf_addf(out, ", %s", cs_row_fields[i].name);
+    cs_buf_adds(out, " FROM job ORDER BY id DESC LIMIT ?1");
+}
+
+/* What cannot be asked is no history: columns are missing. */
+static enum cs_status prepare(struct cs_db *db, int query, const char *text, struct cs_err *err)
+{
+    int code = sqlite3_prepare_v3(db->handle, text, -1, SQLITE_PREPARE_PERSISTENT,
+                                  &db->query[query], NULL);
+    if (code == SQLITE_OK)
+        return CS_OK;
+    enum cs_status status = fail(db, "asking", err);
+    if (code != SQLITE_ERROR)
+        return status;
+    return cs_fail(err, CS_CORRUPT, "it is no history of jobs: %s", sqlite3_errmsg(db->handle));
+}
+
+static enum cs_status prepare_all(struct cs_db *db, struct cs_err *err)
+{
+    static const struct {
+        int query;
+        void (*make)(struct cs_buf *);
+    } made[] = {
+        {Q_JOB_PUT, put_sql },
+        {Q_JOBS,    jobs_sql},
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(made); i++) {
+        struct cs_buf text = {0};
+        made[i].make(&text);
+        enum cs_status status = prepare(db, made[i].query, cs_buf_str(&text), err);
+        cs_buf_free(&text);
+        CS_TRY(status);
+    }
+    for (int i = 0; i < Q_COUNT; i++)
+        if (sql[i])
+            CS_TRY(prepare(db, i, sql[i], err));
+    return CS_OK;
+}
+
+static enum cs_status set_up(struct cs_db *db, const char *path, struct cs_err *err)
+{
+    if (sqlite3_open(path, &db->handle) != SQLITE_OK)
+        return fail(db, "opening", err);
+    sqlite3_busy_timeout(db->handle, 5000);
+    CS_TRY(run(db,
+               "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
+               "PRAGMA wal_autocheckpoint=1000; PRAGMA trusted_schema=OFF",
+               err));
+    CS_TRY(check_pages(db, err));
+    CS_TRY(check_version(db, path, err));
+    if (sqlite3_exec(db->handle, schema_sql, NULL, NULL, NULL) == SQLITE_ERROR)
+        return cs_fail(err, CS_CORRUPT, "it is no history of jobs: %s", sqlite3_errmsg(db->handle));
+    CS_TRY(run(db, schema_sql, err));
+    return prepare_all(db, err);
+}
+
 enum cs_status cs_db_open(const char *path, struct cs_db **out, struct cs_err *err)
 {
     struct cs_db *db = calloc(1, sizeof *db);
     if (!db)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the database");
-    enum cs_status status = CS_OK;
-    if (sqlite3_open(path, &db->handle) != SQLITE_OK)
-        status = fail(db, "opening", err);
-    sqlite3_busy_timeout(db->handle, 5000);
-    if (status == CS_OK)
-        status = run(db,
-                     "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
-                     "PRAGMA wal_autocheckpoint=1000; PRAGMA trusted_schema=OFF",
-                     err);
-    if (status == CS_OK)
-        status = check_pages(db, err);
-    if (status == CS_OK)
-        status = check_version(db, path, err);
-    if (status == CS_OK)
-        status = run(db, schema_sql, err);
-    for (int i = 0; status == CS_OK && i < Q_COUNT; i++)
-        if (sqlite3_prepare_v3(db->handle, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &db->query[i],
-                               NULL) != SQLITE_OK)
-            status = fail(db, sql[i], err);
+    enum cs_status status = set_up(db, path, err);
     if (status != CS_OK) {
         cs_db_close(db);
         return cs_wrap(err, status, "opening %s", path);
@@ -182,24 +239,19 @@ static void bind_text(sqlite3_stmt *s, int at, const char *text)
     sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT);
 }
 
-static void bind_job(sqlite3_stmt *s, const struct cs_job_row *row)
+static void bind_job(sqlite3_stmt *s, const struct cs_job_row *const_row)
 {
-    const char *texts[] = {row->name,      row->state,  row->owner, row->spec_hash,
-                           row->plan_hash, row->reason, row->dir};
-    const int64_t ints[] = {
-        row->step,      row->steps,        row->submitted_ns,    row->started_ns,
-        row->ended_ns,  row->generation,   row->checkpoint_step, row->predicted_step_ns,
-        row->step_ns,   row->exit_code,    row->ranks,           row->journal_offset,
-        row->energy_mj, row->energy_steps, row->energy_tokens};
-    int at = 1;
-    for (size_t i = 0; i < CS_ARRAY_LEN(texts); i++)
-        bind_text(s, at++, texts[i]);
-    for (size_t i = 0; i < CS_ARRAY_LEN(ints); i++)
-        sqlite3_bind_int64(s, at++, ints[i]);
-    bind_text(s, at++, row->device);
-    bind_text(s, at++, row->gpus);
-    sqlite3_bind_double(s, at++, row->loss);
-    sqlite3_bind_double(s, at, row->exact_match);
+    struct cs_job_row *row = (struct cs_job_row *)(uintptr_t)const_row; /* read only */
+    sqlite3_bind_int64(s, 1, row->id);
+    for (int i = 0; i < cs_n_row_fields; i++) {
+        const struct cs_row_field *f = &cs_row_fields[i];
+        if (f->type == CS_ROW_TEXT)
+            bind_text(s, i + 2, cs_row_text(row, f));
+        else if (f->type == CS_ROW_INT)
+            sqlite3_bind_int64(s, i + 2, *cs_row_int(row, f));
+        else
+            sqlite3_bind_double(s, i + 2, *cs_row_real(row, f));
+    }
 }
 
 static enum cs_status finish(struct cs_db *db, int query, struct cs_err *err)
@@ -207,7 +259,7 @@ static enum cs_status finish(struct cs_db *db, int query, struct cs_err *err)
     sqlite3_stmt *s = db->query[query];
     int rc = sqlite3_step(s);
     enum cs_status status =
-        rc == SQLITE_DONE || rc == SQLITE_ROW ? CS_OK : fail(db, sql[query], err);
+        rc == SQLITE_DONE || rc == SQLITE_ROW ? CS_OK : fail(db, "writing", err);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     return status;
@@ -221,34 +273,39 @@ static enum cs_status set_durable(struct cs_db *db, bool is_durable, struct cs_e
     return run(db, is_durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
 }
 
-enum cs_status cs_db_job_add(struct cs_db *db, struct cs_job_row *row, struct cs_err *err)
-{
-    CS_TRY(set_durable(db, true, err));
-    bind_job(db->query[Q_JOB_ADD], row);
-    CS_TRY(finish(db, Q_JOB_ADD, err));
-    row->id = sqlite3_last_insert_rowid(db->handle);
-    return CS_OK;
-}
-
-enum cs_status cs_db_reserve_ids(struct cs_db *db, int64_t up_to, struct cs_err *err)
-{
-    char text[256];
-    snprintf(
-        text, sizeof(text),
-        "INSERT INTO sqlite_sequence (name, seq) SELECT 'job', 0 WHERE NOT EXISTS (SELECT 1 FROM"
-        " sqlite_sequence WHERE name = 'job');"
-        "UPDATE sqlite_sequence SET seq = max(seq, %lld) WHERE name = 'job'",
-        (long long)up_to);
-    return run(db, text, err);
-}
-
-enum cs_status cs_db_job_save(struct cs_db *db, const struct cs_job_row *row, bool is_durable,
-                              struct cs_err *err)
+enum cs_status cs_db_job_put(struct cs_db *db, const struct cs_job_row *row, bool is_durable,
+                             struct cs_err *err)
 {
     CS_TRY(set_durable(db, is_durable, err));
-    bind_job(db->query[Q_JOB_SAVE], row);
-    sqlite3_bind_int64(db->query[Q_JOB_SAVE], 27, row->id);
-    return finish(db, Q_JOB_SAVE, err);
+    bind_job(db->query[Q_JOB_PUT], row);
+    return finish(db, Q_JOB_PUT, err);
+}
+
+/* The first column of the first row; *has false: there is none. */
+static enum cs_status ask_int(struct cs_db *db, int query, int64_t *out, bool *has,
+                              struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[query];
+    int rc = sqlite3_step(s);
+    *has = rc == SQLITE_ROW;
+    *out = *has ? sqlite3_column_int64(s, 0) : 0;
+    enum cs_status status = *has || rc == SQLITE_DONE ? CS_OK : fail(db, "reading", err);
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    return status;
+}
+
+enum cs_status cs_db_last_id(struct cs_db *db, int64_t *id, struct cs_err *err)
+{
+    bool has;
+    return ask_int(db, Q_LAST_ID, id, &has, err);
+}
+
+enum cs_status cs_db_has_job(struct cs_db *db, int64_t id, bool *has, struct cs_err *err)
+{
+    int64_t ignored;
+    sqlite3_bind_int64(db->query[Q_HAS_JOB], 1, id);
+    return ask_int(db, Q_HAS_JOB, &ignored, has, err);
 }
 
 static void copy_text(sqlite3_stmt *s, int at, char *out, size_t cap)
@@ -264,34 +321,17 @@ static double real_or_nan(sqlite3_stmt *s, int at)
 
 static void read_job(sqlite3_stmt *s, struct cs_job_row *row)
 {
-    const struct {
-        char *at;
-        size_t cap;
-    } texts[] = {
-        {row->name,      sizeof(row->name)     },
-        {row->state,     sizeof(row->state)    },
-        {row->owner,     sizeof(row->owner)    },
-        {row->spec_hash, sizeof(row->spec_hash)},
-        {row->plan_hash, sizeof(row->plan_hash)},
-        {row->reason,    sizeof(row->reason)   },
-        {row->dir,       sizeof(row->dir)      },
-    };
-
-    int64_t *ints[] = {
-        &row->step,      &row->steps,        &row->submitted_ns,    &row->started_ns,
-        &row->ended_ns,  &row->generation,   &row->checkpoint_step, &row->predicted_step_ns,
-        &row->step_ns,   &row->exit_code,    &row->ranks,           &row->journal_offset,
-        &row->energy_mj, &row->energy_steps, &row->energy_tokens};
-    int at = 0;
-    for (size_t i = 0; i < CS_ARRAY_LEN(texts); i++)
-        copy_text(s, at++, texts[i].at, texts[i].cap);
-    for (size_t i = 0; i < CS_ARRAY_LEN(ints); i++)
-        *ints[i] = sqlite3_column_int64(s, at++);
-    copy_text(s, at++, row->device, sizeof(row->device));
-    copy_text(s, at++, row->gpus, sizeof(row->gpus));
-    row->loss = real_or_nan(s, at++);
-    row->exact_match = real_or_nan(s, at++);
-    row->id = sqlite3_column_int64(s, at);
+    cs_row_init(row);
+    row->id = sqlite3_column_int64(s, 0);
+    for (int i = 0; i < cs_n_row_fields; i++) {
+        const struct cs_row_field *f = &cs_row_fields[i];
+        if (f->type == CS_ROW_TEXT)
+            copy_text(s, i + 1, cs_row_text(row, f), f->cap);
+        else if (f->type == CS_ROW_INT)
+            *cs_row_int(row, f) = sqlite3_column_int64(s, i + 1);
+        else
+            *cs_row_real(row, f) = real_or_nan(s, i + 1);
+    }
 }
 
 enum cs_status cs_db_jobs(struct cs_db *db, int64_t limit,
@@ -386,7 +426,7 @@ static enum cs_status rows_json(struct cs_db *db, int query, json_t *rows, struc
             json_array_append_new(row, column_json(s, i));
         json_array_append_new(rows, row);
     }
-    enum cs_status status = rc == SQLITE_DONE ? CS_OK : fail(db, sql[query], err);
+    enum cs_status status = rc == SQLITE_DONE ? CS_OK : fail(db, "reading", err);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     return status;

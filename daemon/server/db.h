@@ -1,4 +1,5 @@
-/* History in SQLite (WAL): jobs, their notes, and the step series. One writer, the daemon.
+/* History in SQLite (WAL): jobs, their notes, and the step series. One writer, the daemon. It is an
+ * index over the job directories: what is in it is found there too, and can be put in again.
  *
  * A change of a job's state is one transaction with full synchronisation, committed before it is
  * answered; step rows are batched with relaxed synchronisation: the journals in the job directories
@@ -10,32 +11,21 @@
 #include <stdint.h>
 
 #include "core/base/status.h"
+#include "server/job_row.h"
 
 struct cs_db;
 
-struct cs_job_row {
-    int64_t id;
-    char name[256], state[16], owner[64], spec_hash[65], plan_hash[65], reason[1024], dir[4096];
-    int64_t step, steps, submitted_ns, started_ns, ended_ns, generation, checkpoint_step;
-    int64_t predicted_step_ns, step_ns, exit_code, ranks, journal_offset;
-    double loss, exact_match; /* NAN: unknown */
-    char device[8];           /* what its ranks are: "cpu" or "cuda" */
-    char gpus[256];           /* numbers of the GPUs it holds or held last, "2,3" */
-    int64_t energy_mj, energy_steps, energy_tokens; /* of training steps with a known energy */
-};
-
+/* CS_CORRUPT: it is damaged, or no history; CS_UNSUPPORTED: a newer cornstarchd wrote it */
 enum cs_status cs_db_open(const char *path, struct cs_db **out, struct cs_err *err) CS_NODISCARD;
 void cs_db_close(struct cs_db *db);
 
-/* assigns row->id: larger than every id before, and than those that were reserved */
-enum cs_status cs_db_job_add(struct cs_db *db, struct cs_job_row *row,
+/* the largest number that any job ever had here; 0: none */
+enum cs_status cs_db_last_id(struct cs_db *db, int64_t *id, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_db_has_job(struct cs_db *db, int64_t id, bool *has,
                              struct cs_err *err) CS_NODISCARD;
-/* no new job gets an id up to this one: its directory is there already (a history that was moved
- * away) */
-enum cs_status cs_db_reserve_ids(struct cs_db *db, int64_t up_to, struct cs_err *err) CS_NODISCARD;
-/* is_durable: a promise to a client (state changes); false: progress figures */
-enum cs_status cs_db_job_save(struct cs_db *db, const struct cs_job_row *row, bool is_durable,
-                              struct cs_err *err) CS_NODISCARD;
+/* New or not. is_durable: a promise to a client (state changes); false: progress figures */
+enum cs_status cs_db_job_put(struct cs_db *db, const struct cs_job_row *row, bool is_durable,
+                             struct cs_err *err) CS_NODISCARD;
 /* newest first */
 enum cs_status cs_db_jobs(struct cs_db *db, int64_t limit,
                           void (*each)(void *, const struct cs_job_row *), void *user,

@@ -14,6 +14,8 @@
 #include "core/wire/wire.h"
 #include "net/conn.h"
 #include "server/caller.h"
+#include "server/job_dir.h"
+#include "server/record.h"
 
 /* A history may hold a state of another release: nothing happens to such a job. */
 static const struct cs_job_state_row *state_of(const struct cs_job *job)
@@ -35,6 +37,11 @@ bool cs_job_is_live(const struct cs_job *job)
 bool cs_job_is_over(const struct cs_job *job)
 {
     return state_of(job)->phase == CS_PHASE_RESTING || state_of(job)->phase == CS_PHASE_ENDED;
+}
+
+bool cs_job_is_deaf(const struct cs_job *job)
+{
+    return cs_job_is_live(job) && job->link == NULL && cs_now_ns() > job->deadline_ns;
 }
 
 struct cs_job *cs_job_find(struct cs_server *server, int64_t id)
@@ -70,14 +77,7 @@ static void set_positive(json_t *object, const char *key, int64_t value)
 
 json_t *cs_job_read_state_file(const struct cs_job *job)
 {
-    char path[CS_PATH_CAP];
-    struct cs_buf text = {0};
-    json_t *state = NULL;
-    if (cs_path(path, NULL, "%s/state.json", job->row.dir) == CS_OK &&
-        cs_read_file(path, 1 << 20, &text, NULL) == CS_OK)
-        (void)!cs_line_parse(cs_buf_str(&text), text.len, &state, NULL);
-    cs_buf_free(&text);
-    return state;
+    return cs_job_dir_get(job->row.dir, "state.json", 1 << 20);
 }
 
 void cs_job_set_alarms(struct cs_job *job, json_t *alarms)
@@ -155,21 +155,35 @@ void cs_job_publish(struct cs_job *job)
     json_decref(message);
 }
 
+/* The record first: at the next start it is believed. A directory that is gone keeps nothing. */
+static enum cs_status save(const struct cs_job *job, struct cs_err *err)
+{
+    if (cs_job_dir_is_there(&job->row))
+        CS_TRY(cs_record_write(job->row.dir, &job->row, err));
+    return cs_db_job_put(job->server->db, &job->row, true, err);
+}
+
 /* A failed write (disk full) is tried again at every tick: what we hold in memory is ahead until
  * then. */
 void cs_job_save(struct cs_job *job)
 {
     struct cs_err err;
-    job->is_unsaved = cs_db_job_save(job->server->db, &job->row, true, &err) != CS_OK;
-    if (job->is_unsaved)
+    const bool was_unsaved = job->is_unsaved;
+    job->is_unsaved = save(job, &err) != CS_OK;
+    if (job->is_unsaved && !was_unsaved)
         cs_log(job->server->log, CS_ERROR, "job.save", CS_KV("job", job->row.id),
                CS_KV("error", (const char *)err.text));
 }
 
-static void note(struct cs_job *job, const char *level, const char *text)
+void cs_job_note(struct cs_job *job, const char *level, const char *text)
 {
-    struct cs_err err;
-    if (cs_db_note_add(job->server->db, job->row.id, cs_wall_ns(), level, text, &err) != CS_OK)
+    struct cs_err err = {0};
+    const int64_t now_ns = cs_wall_ns();
+    enum cs_status status = CS_OK;
+    if (cs_job_dir_is_there(&job->row))
+        status = cs_record_note(job->row.dir, now_ns, level, text, &err);
+    if (cs_db_note_add(job->server->db, job->row.id, now_ns, level, text, &err) != CS_OK ||
+        status != CS_OK)
         cs_log(job->server->log, CS_ERROR, "job.note", CS_KV("error", (const char *)err.text));
 }
 
@@ -191,7 +205,7 @@ void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to)
         snprintf(text, sizeof(text), "%s%s%s", state->name, job->row.reason[0] ? ": " : "",
                  job->row.reason);
         if (!to->is_in_journal)
-            note(job, state->mood == CS_MOOD_BAD ? "error" : "info", text);
+            cs_job_note(job, state->mood == CS_MOOD_BAD ? "error" : "info", text);
         cs_log(job->server->log, CS_INFO, "job.state", CS_KV("job", job->row.id),
                CS_KV("state", state->name), CS_KV("reason", (const char *)job->row.reason));
     }

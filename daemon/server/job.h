@@ -37,6 +37,7 @@ bool cs_job_is(const struct cs_job *job, enum cs_job_state state);
 bool cs_job_is_over(const struct cs_job *job);    /* nothing will happen without an order */
 bool cs_job_is_on_gpus(const struct cs_job *job); /* its ranks are GPUs */
 bool cs_job_is_live(const struct cs_job *job);    /* a runner should exist: it holds devices */
+bool cs_job_is_deaf(const struct cs_job *job);    /* live, and its runner cannot be reached */
 
 struct cs_job_change {
     enum cs_job_state state;
@@ -47,7 +48,8 @@ struct cs_job_change {
 
 /* saves, notes, publishes, answers waiters */
 void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to);
-void cs_job_save(struct cs_job *job);
+void cs_job_save(struct cs_job *job); /* the record in its directory, and the database */
+void cs_job_note(struct cs_job *job, const char *level, const char *text); /* likewise */
 void cs_job_publish(struct cs_job *job);
 
 /* CS_STATE: "job 3 is DONE: it cannot pause now" */

@@ -14,18 +14,33 @@
 
 #include "core/base/clock.h"
 #include "core/base/str.h"
-#include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "net/conn.h"
 #include "net/unix.h"
 #include "server/caller.h"
+#include "server/history.h"
+#include "server/job_dir.h"
 #include "server/journal.h"
 #include "server/node.h"
 #include "server/runner_start.h"
 
-enum { MAX_JOBS = 10000, CONNECT_TIMEOUT_S = 20, SECOND_NS = 1000000000 };
+enum { CONNECT_TIMEOUT_S = 20, SECOND_NS = 1000000000 };
 
 /* --- start ------------------------------------------------------------------------------------ */
+
+static void fail_job(struct cs_job *job, const char *reason)
+{
+    cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,
+                                                  .reason = reason,
+                                                  .exit_code = cs_status_exit(CS_JOB_FAILED)});
+}
+
+static void fail_without_directory(struct cs_job *job)
+{
+    struct cs_err err;
+    (void)cs_fail(&err, CS_NOT_FOUND, "its directory %.900s was removed", job->row.dir);
+    fail_job(job, err.text);
+}
 
 /* Never asked about a child of ours: the question takes the lock for a moment. */
 static bool is_runner_alive(const struct cs_job *job)
@@ -39,7 +54,7 @@ static bool is_runner_alive(const struct cs_job *job)
 }
 
 /* The runner gets its lock from us, so that a runner that is only coming up counts as alive. false:
- * the job's last runner still holds it. *fd -1: no directory; the runner will say so. */
+ * the job's last runner still holds it. *fd -1: the directory cannot be opened; the runner will say so. */
 static bool take_lock(const struct cs_job *job, int *fd)
 {
     *fd = open(job->row.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -56,12 +71,12 @@ static void socket_of(const struct cs_job *job, char *out, size_t cap)
 
 static enum cs_status start_runner(struct cs_job *job, int lock_fd, struct cs_err *err)
 {
-    char socket[CS_PATH_CAP + 32], visible[4000], lease[8192], here[64] = "";
+    const struct cs_here devices = cs_node_here(job->server);
+    char socket[CS_PATH_CAP + 32], visible[4000], lease[8192], here[64];
     socket_of(job, socket, sizeof socket);
     cs_node_visible(job, visible, sizeof visible);
     cs_node_rank_devices(job, lease, sizeof lease);
-    if (cs_node_here(job->server)->device)
-        cs_here_print(cs_node_here(job->server), here, sizeof here);
+    cs_here_print(&devices, here, sizeof here);
     const struct cs_runner_start start = {.job = job->row.id,
                                           .dir = job->row.dir,
                                           .socket = socket,
@@ -87,28 +102,52 @@ static void start(struct cs_job *job, int lock_fd)
     cs_job_set_state(job,
                      &(struct cs_job_change){.state = CS_STATE_STARTING, .is_in_journal = true});
     if (start_runner(job, lock_fd, &err) != CS_OK)
-        cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,
-                                                      .reason = err.text,
-                                                      .exit_code = cs_status_exit(CS_JOB_FAILED)});
+        fail_job(job, err.text);
+}
+
+/* Says so once, and again when the figures change. */
+static void tell_too_large(struct cs_job *job, int64_t offered)
+{
+    char reason[200];
+    snprintf(reason, sizeof reason, "it needs %lld %s, this node offers %lld now",
+             (long long)job->row.ranks, cs_job_is_on_gpus(job) ? "GPUs" : "CPU devices",
+             (long long)offered);
+    if (strcmp(reason, job->row.reason) != 0)
+        cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_QUEUED, .reason = reason});
+}
+
+/* First come, first served: false when those behind it must wait. One that this node could never
+ * take, since it was started with fewer devices, is passed by. */
+static bool start_next(struct cs_job *job)
+{
+    struct cs_server *server = job->server;
+    const bool is_gpu = cs_job_is_on_gpus(job);
+    const int64_t offered = cs_node_offers(server, is_gpu);
+    int lock_fd;
+    if (job->runner_pid || job->link)
+        return false;
+    if (!cs_job_dir_is_there(&job->row)) {
+        fail_without_directory(job);
+        return true;
+    }
+    if (job->row.ranks > offered) {
+        tell_too_large(job, offered);
+        return true;
+    }
+    /* the job's last runner may still be ending */
+    if (cs_node_held(server, is_gpu) + job->row.ranks > offered || !take_lock(job, &lock_fd))
+        return false;
+    start(job, lock_fd);
+    if (lock_fd != -1)
+        close(lock_fd);
+    return true;
 }
 
 void cs_jobs_start_queued(struct cs_server *server)
 {
-    for (size_t i = 0; i < server->n_jobs && !server->is_draining && !server->is_stopping; i++) {
-        struct cs_job *job = server->jobs[i];
-        if (!cs_job_is(job, CS_STATE_QUEUED))
-            continue;
-        /* first come, first served: nobody overtakes. The job's last runner may still be ending. */
-        const bool is_gpu = cs_job_is_on_gpus(job);
-        int lock_fd;
-        if (job->runner_pid || job->link ||
-            cs_node_held(server, is_gpu) + job->row.ranks > cs_node_offers(server, is_gpu) ||
-            !take_lock(job, &lock_fd))
+    for (size_t i = 0; i < server->n_jobs && !server->is_draining && !server->is_stopping; i++)
+        if (cs_job_is(server->jobs[i], CS_STATE_QUEUED) && !start_next(server->jobs[i]))
             break;
-        start(job, lock_fd);
-        if (lock_fd != -1)
-            close(lock_fd);
-    }
 }
 
 /* --- end -------------------------------------------------------------------------------------- */
@@ -148,6 +187,10 @@ static void last_words(const struct cs_job *job, char *out, size_t cap)
 static void settle_silent(struct cs_job *job, int status)
 {
     char words[700], reason[1000];
+    if (!cs_job_dir_is_there(&job->row)) {
+        fail_without_directory(job);
+        return;
+    }
     int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     if (code != 0) {
         last_words(job, words, sizeof(words));
@@ -383,15 +426,30 @@ void cs_job_send_stop(struct cs_job *job)
     (void)!cs_job_tell(job, message, &err); /* there is a link */
 }
 
+/* Where it was told to listen, else where it says that it does: the socket of a runner moves when
+ * its directory is gone, and the daemon before us may have had another runtime directory. */
+static enum cs_status dial_runner(const struct cs_job *job, int *fd, struct cs_err *err)
+{
+    char path[CS_PATH_CAP + 32];
+    socket_of(job, path, sizeof path);
+    enum cs_status status = cs_unix_connect(path, false, "runner", fd, err);
+    if (status == CS_OK)
+        return status;
+    json_t *state = cs_job_read_state_file(job);
+    const char *said = cs_msg_str(state, "socket", "");
+    if (said[0] && strcmp(said, path) != 0)
+        status = cs_unix_connect(said, false, "runner", fd, err);
+    json_decref(state);
+    return status;
+}
+
 static void connect_runner(struct cs_job *job)
 {
     struct cs_err err;
-    char path[CS_PATH_CAP + 32];
+    int fd;
     if (cs_now_ns() < job->retry_ns)
         return;
-    socket_of(job, path, sizeof path);
-    int fd;
-    enum cs_status status = cs_unix_connect(path, false, "runner", &fd, &err);
+    enum cs_status status = dial_runner(job, &fd, &err);
     if (status == CS_OK) {
         const struct cs_conn_options options = {.base = job->server->base, .checks_schema = true};
         job->link = cs_conn_new(fd, &options, &runner_calls, job);
@@ -419,28 +477,27 @@ static void connect_runner(struct cs_job *job)
 
 /* --- load, tick, free ------------------------------------------------------------------------- */
 
-static void load_one(void *user, const struct cs_job_row *row)
+/* The history says that it is over, and somebody is at work in its directory: it is an old copy. A job
+ * that waits may have its last runner still ending, and is left alone. */
+static void adopt_running(struct cs_job *job)
 {
-    cs_job_add(user, row);
-}
-
-/* Newest first in the database, oldest first here: the queue starts at the front. */
-static void reverse(struct cs_server *server)
-{
-    for (size_t i = 0, j = server->n_jobs; i + 1 < j; i++) {
-        struct cs_job *t = server->jobs[i];
-        server->jobs[i] = server->jobs[--j];
-        server->jobs[j] = t;
-    }
+    json_t *state = cs_job_read_state_file(job);
+    const struct cs_job_state_row *row = cs_job_state_find(cs_msg_str(state, "state", ""));
+    const bool is_live = row != NULL && row->phase == CS_PHASE_LIVE;
+    job->row.ended_ns = 0;
+    cs_job_set_state(job, &(struct cs_job_change){.state = is_live ? row->state : CS_STATE_STARTING,
+                                                  .is_in_journal = is_live});
+    json_decref(state);
 }
 
 enum cs_status cs_jobs_load(struct cs_server *server, struct cs_err *err)
 {
-    CS_TRY(cs_db_jobs(server->db, MAX_JOBS, load_one, server, err));
-    reverse(server);
+    CS_TRY(cs_history_load(server, err));
     for (size_t i = 0; i < server->n_jobs; i++) {
         struct cs_job *job = server->jobs[i];
         import(job); /* rows that came while nobody listened, also of jobs that have ended */
+        if (cs_job_is_over(job) && is_runner_alive(job))
+            adopt_running(job);
         if (!cs_job_is_live(job))
             continue;
         job->deadline_ns = cs_now_ns(); /* a living runner answers, or holds its lock */

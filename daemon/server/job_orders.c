@@ -2,13 +2,13 @@
  * then recorded or passed on to its runner. */
 #include "server/job_orders.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/clock.h"
 #include "core/model/spec.h"
 #include "core/wire/wire.h"
+#include "server/job_dir.h"
 #include "server/job_life.h"
 #include "server/job_spec.h"
 
@@ -47,50 +47,56 @@ enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err)
     return CS_OK;
 }
 
+/* What a daemon knows of a job that was just handed in. */
+static enum cs_status make_row(const struct cs_server *server, const struct cs_submit *submit,
+                               const json_t *document, struct cs_job_row *row, struct cs_err *err)
+{
+    struct cs_spec *spec;
+    struct cs_arena *arena = cs_arena_new(0);
+    cs_row_init(row);
+    enum cs_status status = cs_spec_read(document, arena, &spec, err);
+    if (status == CS_OK)
+        status = cs_job_spec_take(server, spec, submit->ranks, row, err);
+    if (status == CS_OK) {
+        snprintf(row->name, sizeof(row->name), "%s", spec->name);
+        snprintf(row->state, sizeof(row->state), "%s", cs_job_state_row(CS_STATE_QUEUED)->name);
+        snprintf(row->owner, sizeof(row->owner), "%s", submit->owner);
+        row->steps = spec->steps;
+        row->submitted_ns = cs_wall_ns();
+    }
+    cs_arena_free(arena);
+    return status;
+}
+
+/* The directory is the job; a history that cannot take it takes it back. */
+static enum cs_status keep(struct cs_server *server, struct cs_job_row *row, const json_t *document,
+                           struct cs_err *err)
+{
+    CS_TRY(cs_job_dir_make(server, row, document, err));
+    enum cs_status status = cs_db_job_put(server->db, row, true, err);
+    if (status != CS_OK)
+        cs_job_dir_remove(row);
+    return status;
+}
+
 enum cs_status cs_job_submit(struct cs_server *server, const struct cs_submit *submit, int64_t *id,
                              struct cs_err *err)
 {
-    struct cs_spec *spec;
-    struct cs_job_row row = {
-        .loss = (double)NAN, .exact_match = (double)NAN, .checkpoint_step = -1};
+    struct cs_job_row row;
     if (server->is_draining)
         return cs_fail(err, CS_REFUSED, "the daemon is draining and takes no jobs");
-    struct cs_arena *arena = cs_arena_new(0);
     json_t *copy = json_copy((json_t *)(uintptr_t)submit->spec);
     CS_ASSERT(copy != NULL);
     cs_job_spec_expect(copy, submit->plan_hash, submit->is_replan);
-    enum cs_status status = cs_spec_read(copy, arena, &spec, err);
-    if (status != CS_OK)
-        goto out;
-    status = cs_job_spec_take(server, spec, submit->ranks, &row, err);
-    if (status != CS_OK)
-        goto out;
-    snprintf(row.name, sizeof(row.name), "%s", spec->name);
-    snprintf(row.state, sizeof(row.state), "%s", cs_job_state_row(CS_STATE_QUEUED)->name);
-    snprintf(row.owner, sizeof(row.owner), "%s", submit->owner);
-    row.steps = spec->steps;
-    row.submitted_ns = cs_wall_ns();
-    status = cs_db_job_add(server->db, &row, err);
-    if (status != CS_OK)
-        goto out;
+    enum cs_status status = make_row(server, submit, copy, &row, err);
+    if (status == CS_OK)
+        status = keep(server, &row, copy, err);
+    json_decref(copy);
+    CS_TRY(status);
     struct cs_job *job = cs_job_add(server, &row);
-    snprintf(job->row.dir, sizeof(job->row.dir), "%s/jobs/%lld", server->state_dir,
-             (long long)row.id);
-    status = cs_job_spec_write(job, "spec.json", copy, err);
-    if (status == CS_OK) /* promised to the client: on disk before the answer */
-        status = cs_db_job_save(server->db, &job->row, true, err);
-    if (status != CS_OK) {
-        cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,
-                                                      .reason = err->text,
-                                                      .exit_code = cs_status_exit(CS_JOB_FAILED)});
-        goto out;
-    }
     *id = row.id;
     cs_jobs_start_queued(server);
     if (cs_job_is(job, CS_STATE_QUEUED))
         cs_job_publish(job);
-out:
-    json_decref(copy);
-    cs_arena_free(arena);
-    return status;
+    return CS_OK;
 }

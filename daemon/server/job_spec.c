@@ -10,6 +10,7 @@
 
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
+#include "server/job_dir.h"
 #include "server/node.h"
 
 /* CPU ranks or GPUs, as the plan's cluster says; more than there are would queue forever. */
@@ -17,7 +18,8 @@ static enum cs_status choose_devices(const struct cs_server *server, const struc
                                      int64_t ranks, struct cs_job_row *row, struct cs_err *err)
 {
     struct cs_cluster cluster;
-    CS_TRY(cs_cluster_read_here(spec->cluster, cs_node_here(server), &cluster, err));
+    const struct cs_here here = cs_node_here(server);
+    CS_TRY(cs_cluster_read_here(spec->cluster, &here, &cluster, err));
     CS_TRY(cs_spec_check_precision(spec, cluster.device->name, err));
     const bool is_gpu = strcmp(cluster.device->name, "cpu") != 0;
     const long long offered = (long long)cs_node_offers(server, is_gpu);
@@ -41,19 +43,6 @@ enum cs_status cs_job_spec_take(const struct cs_server *server, const struct cs_
     snprintf(row->spec_hash, sizeof(row->spec_hash), "%s", spec->hash);
     snprintf(row->plan_hash, sizeof(row->plan_hash), "%s", spec->plan_hash);
     return CS_OK;
-}
-
-enum cs_status cs_job_spec_write(const struct cs_job *job, const char *name, const json_t *spec,
-                                 struct cs_err *err)
-{
-    char path[CS_PATH_CAP];
-    struct cs_buf text = {0};
-    CS_TRY(cs_mkdirs(job->row.dir, err));
-    CS_TRY(cs_path(path, err, "%s/%s", job->row.dir, name));
-    cs_json_canonical(spec, &text);
-    enum cs_status status = cs_write_file_atomic(path, cs_buf_str(&text), text.len, 0600, err);
-    cs_buf_free(&text);
-    return status;
 }
 
 void cs_job_spec_expect(json_t *spec, const char *plan_hash, bool is_replan)
@@ -113,17 +102,10 @@ static enum cs_status next_spec(const json_t *old, const struct cs_job_relayout 
 /* The generation that ran this specification, by the state that its runner left; -1: none did. */
 static int64_t generation_of(const struct cs_job *job, const char *spec_hash)
 {
-    char path[CS_PATH_CAP];
-    struct cs_buf text = {0};
-    json_t *state = NULL;
-    int64_t generation = -1;
-    if (cs_path(path, NULL, "%s/state.json", job->row.dir) == CS_OK &&
-        cs_read_file(path, CS_LINE_MAX, &text, NULL) == CS_OK &&
-        cs_line_parse(cs_buf_str(&text), text.len, &state, NULL) == CS_OK &&
-        strcmp(cs_msg_str(state, "spec_hash", ""), spec_hash) == 0)
-        generation = cs_msg_int(state, "generation", -1);
+    json_t *state = cs_job_dir_get(job->row.dir, "state.json", CS_LINE_MAX);
+    const bool is_its = strcmp(cs_msg_str(state, "spec_hash", ""), spec_hash) == 0;
+    const int64_t generation = is_its ? cs_msg_int(state, "generation", -1) : -1;
     json_decref(state);
-    cs_buf_free(&text);
     return generation;
 }
 
@@ -134,8 +116,8 @@ static enum cs_status replace(struct cs_job *job, const struct cs_spec *old, con
     const int64_t generation = generation_of(job, old->hash);
     snprintf(kept, sizeof kept, "spec-%lld.json", (long long)generation);
     if (generation >= 0) /* what never ran is not kept */
-        CS_TRY(cs_job_spec_write(job, kept, old->root, err));
-    return cs_job_spec_write(job, "spec.json", next, err);
+        CS_TRY(cs_job_dir_put(job->row.dir, kept, old->root, err));
+    return cs_job_dir_put(job->row.dir, "spec.json", next, err);
 }
 
 enum cs_status cs_job_spec_change(struct cs_job *job, const struct cs_job_relayout *how,

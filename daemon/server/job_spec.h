@@ -18,9 +18,6 @@ struct cs_job_relayout {
 enum cs_status cs_job_spec_take(const struct cs_server *server, const struct cs_spec *spec,
                                 int64_t ranks, struct cs_job_row *row,
                                 struct cs_err *err) CS_NODISCARD;
-/* DIR/NAME, atomically; DIR is made */
-enum cs_status cs_job_spec_write(const struct cs_job *job, const char *name, const json_t *spec,
-                                 struct cs_err *err) CS_NODISCARD;
 /* sets the hash of the plan that the runner must come to; is_replan: any */
 void cs_job_spec_expect(json_t *spec, const char *plan_hash, bool is_replan);
 /* The files and the row of a job for its next generation; the caller saves the row. CS_REFUSED

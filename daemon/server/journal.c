@@ -134,7 +134,7 @@ static enum cs_status import_chunk(struct cs_job *job, const char *bytes, size_t
         status = put_lines(job, bytes, n, used, err);
     job->row.journal_offset += (int64_t)*used;
     if (status == CS_OK)
-        status = cs_db_job_save(db, &job->row, false, err);
+        status = cs_db_job_put(db, &job->row, false, err);
     if (status == CS_OK)
         status = cs_db_commit(db, err);
     if (status != CS_OK) {
@@ -194,5 +194,28 @@ enum cs_status cs_journal_import(struct cs_job *job, struct cs_err *err)
         status = import_from(job, fd, &bytes, &cap, &used, err);
     free(bytes);
     close(fd);
+    return status;
+}
+
+enum cs_status cs_journal_import_notes(struct cs_job *job, struct cs_err *err)
+{
+    enum { MAX_BYTES = 16 << 20 };
+
+    char path[CS_PATH_CAP];
+    struct cs_buf text = {0};
+    size_t used;
+    CS_TRY(cs_path(path, err, "%s/notes", job->row.dir));
+    if (access(path, F_OK) == -1)
+        return CS_OK;
+    enum cs_status status = cs_read_file(path, MAX_BYTES, &text, err);
+    if (status == CS_OK)
+        status = cs_db_begin(job->server->db, err);
+    if (status == CS_OK)
+        status = put_lines(job, cs_buf_str(&text), text.len, &used, err);
+    if (status == CS_OK)
+        status = cs_db_commit(job->server->db, err);
+    if (status != CS_OK)
+        cs_db_rollback(job->server->db);
+    cs_buf_free(&text);
     return status;
 }

@@ -103,17 +103,56 @@ static int print_table(const char *what)
     return code;
 }
 
+static enum cs_status serve(struct cs_server *server)
+{
+    struct cs_err err;
+    char log_path[CS_PATH_CAP];
+    int ready = -1;
+    enum cs_status status = open_log(server, log_path, &err);
+    if (status == CS_OK)
+        ready = detach(server);
+    if (status == CS_OK)
+        status = cs_server_open(server, &err);
+    if (status == CS_OK) {
+        tell_starter(ready, 0);
+        status = cs_server_run(server, &err);
+        if (status != CS_OK)
+            fail(&err);
+    } else {
+        tell_starter(ready, fail(&err));
+    }
+    cs_server_close(server);
+    cs_log_free(server->log);
+    return status;
+}
+
+/* The same start, with an empty history, and no more: the next daemon finds what was made. */
+static enum cs_status rebuild(struct cs_server *server)
+{
+    struct cs_err err;
+    char log_path[CS_PATH_CAP];
+    server->config.is_background = false;
+    enum cs_status status = open_log(server, log_path, &err);
+    if (status == CS_OK)
+        status = cs_server_open(server, &err);
+    if (status == CS_OK)
+        printf("%zu job%s in %s/history.db\n", server->n_jobs, server->n_jobs == 1 ? "" : "s",
+               server->state_dir);
+    else
+        fail(&err);
+    cs_server_close(server);
+    cs_log_free(server->log);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     struct cs_server server = {.handle_request = cs_requests_handle,
-                               .listen_fd = -1,
-                               .lock_fd = -1,
-                               .runtime_lock_fd = -1,
+                               .state_claim.fd = -1,
+                               .runtime_claim.fd = -1,
                                .log_fd = -1};
     struct cs_err err;
-    char log_path[CS_PATH_CAP];
     bool wants_exit;
-    int ready = -1;
     cs_process_name("cornstarchd");
     cs_process_files();
     umask(077);
@@ -124,23 +163,8 @@ int main(int argc, char **argv)
     server.argc = argc;
     server.argv = argv;
     enum cs_status status = CS_OK;
-    if (!wants_exit && !server.config.check_only) {
-        status = open_log(&server, log_path, &err);
-        if (status == CS_OK)
-            ready = detach(&server);
-        if (status == CS_OK)
-            status = cs_server_open(&server, &err);
-        if (status == CS_OK) {
-            tell_starter(ready, 0);
-            status = cs_server_run(&server, &err);
-            if (status != CS_OK)
-                fail(&err);
-        } else {
-            tell_starter(ready, fail(&err));
-        }
-        cs_server_close(&server);
-        cs_log_free(server.log);
-    }
+    if (!wants_exit && !server.config.check_only)
+        status = server.config.is_rebuild ? rebuild(&server) : serve(&server);
     cs_config_free(&server.config);
     return cs_status_exit(status);
 }

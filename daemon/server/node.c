@@ -69,8 +69,6 @@ enum cs_status cs_node_open(struct cs_server *server, struct cs_err *err)
     CS_ASSERT(node != NULL);
     server->node_devices = node;
     CS_TRY(cs_offer_read(server->config.devices, &offer, err));
-    if (offer.kind == CS_OFFER_CPU && offer.n > 0)
-        server->config.cpu_devices = offer.n;
     enum cs_status status = cs_gpus_open(NULL, &gpus, &why);
     if (status != CS_OK) {
         snprintf(node->note, sizeof(node->note), "%s", why.text);
@@ -99,9 +97,11 @@ void cs_node_close(struct cs_server *server)
     server->node_devices = NULL;
 }
 
-const struct cs_here *cs_node_here(const struct cs_server *server)
+struct cs_here cs_node_here(const struct cs_server *server)
 {
-    return &server->node_devices->here;
+    if (server->node_devices->here.device)
+        return server->node_devices->here;
+    return (struct cs_here){.devices = (int32_t)server->config.cpu_devices};
 }
 
 const char *cs_node_gpus_note(const struct cs_server *server)

@@ -16,8 +16,8 @@ enum cs_status cs_node_open(struct cs_server *server, struct cs_err *err) CS_NOD
 void cs_node_close(struct cs_server *server);
 void cs_node_tick(struct cs_server *server); /* reads and publishes when it is time */
 
-/* what cs.cluster "here" means on this node */
-const struct cs_here *cs_node_here(const struct cs_server *server);
+/* what cs.cluster "here" means on this node: its GPUs, else the CPU ranks that it offers */
+struct cs_here cs_node_here(const struct cs_server *server);
 const char *cs_node_gpus_note(const struct cs_server *server); /* "" nothing to say */
 const char *cs_node_driver(const struct cs_server *server);    /* "" unknown */
 /* Is the last reading younger than half a second? When not, one is asked for: let the request wait

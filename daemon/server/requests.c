@@ -12,8 +12,8 @@
 #include "core/base/clock.h"
 #include "core/base/str.h"
 #include "core/model/spec.h"
-#include "core/wire/line.h"
 #include "core/wire/wire.h"
+#include "server/job_dir.h"
 #include "server/job_orders.h"
 #include "server/journal.h"
 #include "server/node.h"
@@ -83,19 +83,6 @@ static enum cs_status do_submit(struct call *c, struct cs_err *err)
     return CS_OK;
 }
 
-static json_t *read_document(const struct cs_job *job, const char *name, size_t max_bytes)
-{
-    char path[CS_PATH_CAP];
-    struct cs_buf text = {0};
-    struct cs_err err;
-    json_t *out = NULL;
-    if (cs_path(path, &err, "%s/%s", job->row.dir, name) == CS_OK &&
-        cs_read_file(path, max_bytes, &text, &err) == CS_OK)
-        (void)!cs_line_parse(cs_buf_str(&text), text.len, &out, &err);
-    cs_buf_free(&text);
-    return out;
-}
-
 /* A run with another plan may have left its profile behind. */
 static bool is_of_plan(const json_t *profile, const json_t *plan)
 {
@@ -103,14 +90,26 @@ static bool is_of_plan(const json_t *profile, const json_t *plan)
     return hash[0] != '\0' && strcmp(cs_msg_str(profile, "plan_hash", ""), hash) == 0;
 }
 
+/* Somebody may have removed the directory of a job by hand. */
+static json_t *describe(const struct cs_job *job)
+{
+    json_t *o = cs_job_object(job);
+    if (!cs_job_dir_is_there(&job->row))
+        json_object_set_new(o, "reason",
+                            json_sprintf("its directory %.3000s is gone: it can be neither shown "
+                                         "nor resumed",
+                                         job->row.dir));
+    return o;
+}
+
 static enum cs_status do_show(struct call *c, struct cs_err *err)
 {
     struct cs_job *job;
     CS_TRY(find_job(c, &job, err));
-    json_t *spec = read_document(job, "spec.json", CS_SPEC_MAX_BYTES);
-    json_t *plan = read_document(job, "plan.json", MAX_PLAN_BYTES);
-    json_t *profile = read_document(job, "profile.json", MAX_PLAN_BYTES);
-    cs_msg_set(c->reply, "job", cs_job_object(job));
+    json_t *spec = cs_job_dir_get(job->row.dir, "spec.json", CS_SPEC_MAX_BYTES);
+    json_t *plan = cs_job_dir_get(job->row.dir, "plan.json", MAX_PLAN_BYTES);
+    json_t *profile = cs_job_dir_get(job->row.dir, "profile.json", MAX_PLAN_BYTES);
+    cs_msg_set(c->reply, "job", describe(job));
     if (spec)
         cs_msg_set(c->reply, "spec", spec);
     if (plan)
@@ -341,17 +340,30 @@ static void proc_value(const char *path, const char *key, char *out, size_t cap)
     cs_buf_free(&text);
 }
 
-static void set_gpus(struct call *c)
+static void set_offer(struct call *c)
 {
-    char here[64];
-    if (cs_node_here(c->server)->device) {
-        cs_here_print(cs_node_here(c->server), here, sizeof(here));
-        cs_msg_set_str(c->reply, "here", here);
-    }
+    const struct cs_here here = cs_node_here(c->server);
+    char text[64];
+    cs_here_print(&here, text, sizeof text);
+    cs_msg_set_str(c->reply, "here", text);
     if (cs_node_driver(c->server)[0])
         cs_msg_set_str(c->reply, "driver", cs_node_driver(c->server));
     if (cs_node_gpus_note(c->server)[0])
         cs_msg_set_str(c->reply, "gpus_note", cs_node_gpus_note(c->server));
+}
+
+/* What was amiss at the start, and who cannot be reached now. */
+static void set_warning(struct call *c)
+{
+    char text[2000];
+    int used = snprintf(text, sizeof text, "%s", c->server->warning);
+    for (size_t i = 0; i < c->server->n_jobs && used < (int)sizeof text - 200; i++)
+        if (cs_job_is_deaf(c->server->jobs[i]))
+            used += snprintf(text + used, sizeof text - (size_t)used,
+                             "%sthe runner of job %lld does not answer", used ? "; " : "",
+                             (long long)c->server->jobs[i]->row.id);
+    if (text[0])
+        cs_msg_set_str(c->reply, "warning", text);
 }
 
 static enum cs_status do_node(struct call *c, struct cs_err *err)
@@ -369,7 +381,7 @@ static enum cs_status do_node(struct call *c, struct cs_err *err)
     cs_msg_set_int(c->reply, "pid", getpid());
     cs_msg_set(c->reply, "devices",
                cs_node_devices(c->server, cs_msg_bool(c->request, "gpus", false)));
-    set_gpus(c);
+    set_offer(c);
     proc_value("/proc/cpuinfo", "model name", text, sizeof(text));
     if (text[0])
         cs_msg_set_str(c->reply, "cpu", text);
@@ -383,6 +395,7 @@ static enum cs_status do_node(struct call *c, struct cs_err *err)
     cs_msg_set_int(c->reply, "started_ns", c->server->started_ns);
     cs_msg_set_str(c->reply, "state_dir", c->server->state_dir);
     cs_msg_set_bool(c->reply, "draining", c->server->is_draining);
+    set_warning(c);
     return CS_OK;
 }
 
@@ -395,12 +408,16 @@ static enum cs_status do_daemon_stop(struct call *c, struct cs_err *err)
 
 static enum cs_status do_drain(struct call *c, struct cs_err *err)
 {
-    int64_t running = 0;
+    const bool is_off = cs_msg_bool(c->request, "off", false);
+    int64_t n = 0;
     (void)err;
-    c->server->is_draining = true; /* the tick tells the runners */
-    for (size_t i = 0; i < c->server->n_jobs; i++)
-        running += cs_job_is_live(c->server->jobs[i]);
-    cs_msg_set_int(c->reply, "jobs", running);
+    for (size_t i = 0; i < c->server->n_jobs; i++) {
+        struct cs_job *job = c->server->jobs[i];
+        n += is_off ? job->is_pause_sent : cs_job_is_live(job);
+        job->is_pause_sent = false;
+    }
+    c->server->is_draining = !is_off; /* the tick tells the runners, or starts what waits */
+    cs_msg_set_int(c->reply, "jobs", n);
     return CS_OK;
 }
 

@@ -73,10 +73,8 @@ static _Noreturn void become_runner(const struct runner_command *c)
         argv[n++] = "--lock";
         argv[n++] = lock_fd_text;
     }
-    if (c->here[0]) {
-        argv[n++] = "--devices";
-        argv[n++] = c->here;
-    }
+    argv[n++] = "--devices";
+    argv[n++] = c->here;
     argv[n] = c->dir;
     execve(c->program, (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)c->env);
     dprintf(2, "cornstarch-runner: cannot run %s: %s\n", c->program, strerror(errno));

@@ -12,7 +12,7 @@ struct cs_runner_start {
     const char *dir, *socket;
     const char *visible; /* what CUDA_VISIBLE_DEVICES says; "": as it is, CPU ranks */
     const char *lease;   /* devices of the ranks, "cpu:0,cpu:1" */
-    const char *here;    /* what cs.cluster "here" is; "": CPU ranks */
+    const char *here;    /* what cs.cluster "here" is */
     int lock_fd; /* holds the lock on dir, which goes to the runner (close yours); -1: none */
 };
 

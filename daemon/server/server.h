@@ -12,6 +12,8 @@
 
 #include "core/base/io.h"
 #include "core/base/log.h"
+#include "net/listener.h"
+#include "net/owner.h"
 #include "server/config.h"
 #include "server/db.h"
 
@@ -32,18 +34,22 @@ struct cs_server {
     struct cs_db *db;
     char runtime_dir[CS_PATH_CAP], state_dir[CS_PATH_CAP], socket_path[CS_PATH_CAP];
     char node[256];
-    int listen_fd, lock_fd, runtime_lock_fd, log_fd;
+    struct cs_claim state_claim, runtime_claim; /* the second: none when it is one directory */
+    struct cs_listener *listener;               /* place.h */
+    bool is_place_lost;                         /* nobody can reach us; told once */
+    int log_fd;
     int argc; /* of the command line, for a reload */
     char **argv;
-    struct event *listen_event, *tick, *signals[5];
+    struct event *tick, *signals[5];
     struct cs_node *node_devices; /* node.h */
     struct cs_caller *callers;    /* list */
     int n_callers;
     struct cs_job **jobs; /* by id, newest last */
     size_t n_jobs, cap_jobs;
+    int64_t last_job; /* the largest number that was ever given */
     int64_t started_ns, idle_since_ns;
+    char warning[1200]; /* of the start, for who asks about the daemon; "": none */
     bool is_draining, is_stopping;
-    bool is_deaf; /* out of descriptors: accepts again at the next tick */
 };
 
 enum cs_status cs_server_open(struct cs_server *server, struct cs_err *err) CS_NODISCARD;

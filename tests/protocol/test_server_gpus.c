@@ -325,7 +325,7 @@ static void cpu_devices_leave_the_gpus_alone(void **state)
     (void)state;
     json_t *node = test_client_call(c, "node.show", NULL), *devices = gpus();
     assert_int_equal(json_array_size(cs_msg_arr(node, "devices")), 4);
-    assert_string_equal(cs_msg_str(node, "here", "-"), "-");
+    assert_string_equal(cs_msg_str(node, "here", "-"), "cpu:4");
     assert_non_null(strstr(cs_msg_str(node, "gpus_note", ""), "--devices cpu:4"));
     assert_int_equal(json_array_size(devices), 2); /* shown all the same */
     json_decref(devices);

@@ -72,7 +72,7 @@ static void exec_daemon(const struct test_daemon *daemon)
                             run,           "--log-level", "debug"};
     int n = 7;
     snprintf(state, sizeof(state), "%s/state", daemon->dir);
-    snprintf(run, sizeof(run), "%s/run", daemon->dir);
+    snprintf(run, sizeof(run), "%s/%s", daemon->dir, daemon->run ? daemon->run : "run");
     snprintf(log, sizeof(log), "%s/log", daemon->dir);
     for (int i = 0; daemon->options[i]; i++)
         argv[n++] = daemon->options[i];
@@ -100,7 +100,8 @@ void test_daemon_start(struct test_daemon *daemon)
 {
     if (!daemon->dir)
         daemon->dir = tmpdir_new();
-    snprintf(daemon->socket, sizeof(daemon->socket), "%s/run/daemon.sock", daemon->dir);
+    snprintf(daemon->socket, sizeof(daemon->socket), "%s/%s/daemon.sock", daemon->dir,
+             daemon->run ? daemon->run : "run");
     daemon->pid = fork();
     assert_int_not_equal(daemon->pid, -1);
     if (daemon->pid == 0) {

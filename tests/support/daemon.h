@@ -13,6 +13,7 @@ struct test_daemon {
     pid_t pid; /* 0: not running */
     char socket[256];
     const char *options[8]; /* more of its command line, NULL-terminated */
+    const char *run;        /* its runtime directory in dir; NULL: "run" */
 };
 
 /* starts it (the fake runner behind it) and waits until it listens; may be called again after a

@@ -86,7 +86,10 @@ static void set_state(struct fake *f, const char *state)
     f->state = state;
     json_t *msg = state_message(f, "runner.state");
     CS_ASSERT(cs_path(path, &err, "%s/state.json", f->dir) == CS_OK);
-    cs_json_pretty(msg, &text);
+    json_t *doc = json_copy(msg);
+    cs_msg_set_str(doc, "socket", f->socket);
+    cs_json_pretty(doc, &text);
+    json_decref(doc);
     CS_ASSERT(cs_write_file_atomic(path, text.data, text.len, 0600, &err) == CS_OK);
     cs_buf_free(&text);
     tell(f, msg, true);

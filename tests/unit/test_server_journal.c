@@ -16,6 +16,7 @@
 
 #include "core/wire/wire.h"
 #include "server/journal.h"
+#include "server/record.h"
 #include "tests/support/tmpdir.h"
 
 struct fixture {
@@ -35,7 +36,8 @@ static int setup(void **state)
     snprintf(f->job.row.dir, sizeof(f->job.row.dir), "%s", f->dir);
     snprintf(f->job.row.state, sizeof(f->job.row.state), "RUN");
     f->job.row.exact_match = (double)NAN;
-    assert_int_equal(cs_db_job_add(f->server.db, &f->job.row, &err), CS_OK);
+    f->job.row.id = 1;
+    assert_int_equal(cs_db_job_put(f->server.db, &f->job.row, true, &err), CS_OK);
     *state = f;
     return 0;
 }
@@ -289,15 +291,58 @@ static void a_damaged_history_is_told_and_not_touched(void **state)
     assert_non_null(strstr(err.text, "damaged"));
 }
 
-static void ids_grow_over_reserved_ones(void **state)
+static void the_last_number_outlives_its_job(void **state)
 {
     struct fixture *f = *state;
     struct cs_err err;
     struct cs_job_row row = f->job.row;
-    assert_int_equal(cs_db_reserve_ids(f->server.db, 41, &err), CS_OK);
-    assert_int_equal(cs_db_reserve_ids(f->server.db, 7, &err), CS_OK);
-    assert_int_equal(cs_db_job_add(f->server.db, &row, &err), CS_OK);
-    assert_int_equal(row.id, 42);
+    int64_t last = 0;
+    bool has = true;
+    row.id = 41;
+    assert_int_equal(cs_db_job_put(f->server.db, &row, true, &err), CS_OK);
+    row.step = 7; /* again: the same one */
+    assert_int_equal(cs_db_job_put(f->server.db, &row, false, &err), CS_OK);
+    assert_int_equal(cs_db_last_id(f->server.db, &last, &err), CS_OK);
+    assert_int_equal(last, 41);
+    assert_int_equal(cs_db_has_job(f->server.db, 41, &has, &err), CS_OK);
+    assert_true(has);
+    assert_int_equal(cs_db_has_job(f->server.db, 40, &has, &err), CS_OK);
+    assert_false(has);
+}
+
+/* Every field that no journal tells goes there and back. */
+static void a_record_holds_what_the_daemon_alone_knows(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_err err;
+    struct cs_job_row row, back;
+    cs_row_init(&row);
+    cs_row_init(&back);
+    assert_int_equal(cs_record_read(f->dir, &back, &err), CS_NOT_FOUND);
+    for (int i = 0; i < cs_n_row_fields; i++) {
+        const struct cs_row_field *field = &cs_row_fields[i];
+        if (field->type == CS_ROW_TEXT)
+            snprintf(cs_row_text(&row, field), field->cap, "t%d \"", i);
+        else if (field->type == CS_ROW_INT)
+            *cs_row_int(&row, field) = 1000 + i;
+        else
+            *cs_row_real(&row, field) = i + 0.5;
+    }
+    assert_int_equal(cs_record_write(f->dir, &row, &err), CS_OK);
+    assert_int_equal(cs_record_read(f->dir, &back, &err), CS_OK);
+    for (int i = 0; i < cs_n_row_fields; i++) {
+        const struct cs_row_field *field = &cs_row_fields[i];
+        if (field->is_derived)
+            continue;
+        if (field->type == CS_ROW_TEXT)
+            assert_string_equal(cs_row_text(&back, field), cs_row_text(&row, field));
+        else if (field->type == CS_ROW_INT)
+            assert_int_equal(*cs_row_int(&back, field), *cs_row_int(&row, field));
+        else
+            assert_true(*cs_row_real(&back, field) == *cs_row_real(&row, field));
+    }
+    tmpdir_write(tmpdir_path(f->dir, "job.json"), "{\"name\":", 8);
+    assert_int_not_equal(cs_record_read(f->dir, &back, &err), CS_OK);
 }
 
 int main(void)
@@ -317,7 +362,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_journal_that_was_replaced_is_read_from_its_start, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_damaged_history_is_told_and_not_touched, setup, teardown),
-        cmocka_unit_test_setup_teardown(ids_grow_over_reserved_ones, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_last_number_outlives_its_job, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_record_holds_what_the_daemon_alone_knows, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

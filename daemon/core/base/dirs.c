@@ -85,6 +85,12 @@ enum cs_status cs_dir_runtime(char out[CS_PATH_CAP], struct cs_err *err)
     return cs_dir_runtime_why(out, why, sizeof why, err);
 }
 
+bool cs_dir_is_ours(const char *path)
+{
+    struct stat sb;
+    return lstat(path, &sb) == 0 && S_ISDIR(sb.st_mode) && sb.st_uid == geteuid();
+}
+
 enum cs_status cs_dir_check_writable(const char *path, struct cs_err *err)
 {
     struct stat sb;

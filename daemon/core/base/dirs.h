@@ -17,6 +17,7 @@ CS_NODISCARD enum cs_status cs_dir_runtime(char out[CS_PATH_CAP], struct cs_err 
  * is not set. */
 CS_NODISCARD enum cs_status cs_dir_runtime_why(char out[CS_PATH_CAP], char *why, size_t cap,
                                                struct cs_err *err);
+bool cs_dir_is_ours(const char *path); /* a directory of our user, no link to one */
 /* Made if it is missing, and checked: ours, and a file can be made in it. */
 CS_NODISCARD enum cs_status cs_dir_check_writable(const char *path, struct cs_err *err);
 /* directory of the running executable */

@@ -105,12 +105,12 @@ static enum cs_status place_ranks(const struct cs_run_job *job,
                                   const struct cs_run_members *members,
                                   struct cs_run_generation *out, struct cs_err *err)
 {
+    const struct cs_here *here = &members->here;
     const bool is_gpu = strcmp(out->cluster.device->name, "cpu") != 0;
-    /* as the daemon says for GPUs; without it the usual number */
-    const bool is_told = is_gpu && members->here.device && members->here.devices > 0;
-    const int offered = is_told ? members->here.devices : CS_HERE_DEVICES;
     out->n_ranks = cs_plan_world(out->plan);
-    if (out->n_ranks > offered)
+    /* who leases devices knows how many there are; by hand it is what --devices says, or the usual */
+    const int offered = here->device == out->cluster.device ? here->devices : CS_HERE_DEVICES;
+    if (!members->lease && out->n_ranks > offered)
         return cs_fail(err, CS_PLAN, "the plan needs %d ranks, this node offers %d", out->n_ranks,
                        offered);
     return cs_rank_devices_read(members->lease, is_gpu, out->n_ranks, job->arena, &out->device,
