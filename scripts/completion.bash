@@ -10,7 +10,7 @@ _cornstarch_console() {
     "data check "*) list="--json --socket --help" ;;
     "daemon start "*) list="--json --socket --help" ;;
     "daemon stop "*) list="--json --socket --help" ;;
-    "daemon drain "*) list="--json --socket --help" ;;
+    "daemon drain "*) list="--off --json --socket --help" ;;
     "daemon status "*) list="--json --socket --help" ;;
     "run "*) list="--plain --detach --replan --export --json --socket --help" ;;
     "submit "*) list="--replan --json --socket --help" ;;

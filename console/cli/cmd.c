@@ -11,6 +11,18 @@
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 
+/* What the daemon that was just started for this command found amiss; later 'daemon status' tells. */
+static void tell_warning(const struct cs_cmd *cmd)
+{
+    json_t *node = NULL;
+    if (!cs_client_has_started(cmd->client) ||
+        cs_client_call(cmd->client, cs_msg_new("node.show"), &node, NULL) != CS_OK)
+        return;
+    if (cs_msg_str(node, "warning", "")[0])
+        cs_say(stderr, "cornstarch-console: %s\n", cs_msg_str(node, "warning", ""));
+    json_decref(node);
+}
+
 enum cs_status cs_cmd_connect(struct cs_cmd *cmd, struct cs_err *err)
 {
     if (cmd->client)
@@ -19,7 +31,9 @@ enum cs_status cs_cmd_connect(struct cs_cmd *cmd, struct cs_err *err)
         cmd->base = event_base_new();
     if (!cmd->base)
         return cs_fail(err, CS_NO_MEMORY, "no event loop");
-    return cs_client_connect(cmd->base, cmd->socket, &cmd->client, err);
+    CS_TRY(cs_client_connect(cmd->base, cmd->socket, &cmd->client, err));
+    tell_warning(cmd);
+    return CS_OK;
 }
 
 enum cs_status cs_cmd_call(struct cs_cmd *cmd, json_t *request, json_t **reply, struct cs_err *err)

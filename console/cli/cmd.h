@@ -35,8 +35,9 @@ enum cs_status cs_cmd_eval_with(const char *path, bool is_job, const struct cs_l
 /* here.c: what cs.cluster "here" is on the node of the daemon, so that preview and run agree */
 enum cs_status cs_cmd_here(struct cs_cmd *cmd, struct cs_here *out,
                            struct cs_err *err) CS_NODISCARD;
-/* the same without a daemon: `devices` as --devices names them; NULL: the GPUs of this machine */
-enum cs_status cs_cmd_here_local(const char *devices, struct cs_here *out,
+/* The same for commands that need no daemon: `devices` as --devices names them; NULL: what a daemon
+ * that runs offers, without one the GPUs of this machine. */
+enum cs_status cs_cmd_here_local(const struct cs_cmd *cmd, const char *devices, struct cs_here *out,
                                  struct cs_err *err) CS_NODISCARD;
 
 /* job_figures.c: figures of a job object as text, "-" where unknown */

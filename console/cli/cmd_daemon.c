@@ -36,16 +36,18 @@ static enum cs_status connect_running(struct cs_cmd *cmd, struct cs_err *err)
 static void status_text(const struct cs_cmd *cmd, const json_t *node, char *out, size_t cap)
 {
     char since[CS_ISO_CAP];
+    const char *warning = cs_msg_str(node, "warning", "");
     cs_iso_print(since, sizeof since, cs_msg_int(node, "started_ns", 0));
-    snprintf(out, cap, "cornstarchd %s, process %lld, since %s, at %s%s",
+    snprintf(out, cap, "cornstarchd %s, process %lld, since %s, at %s%s%s%s",
              cs_msg_str(node, "version", "?"), (long long)cs_msg_int(node, "pid", 0), since,
-             cs_client_path(cmd->client), cs_msg_bool(node, "draining", false) ? ", draining" : "");
+             cs_client_path(cmd->client), cs_msg_bool(node, "draining", false) ? ", draining" : "",
+             warning[0] ? "\n" : "", warning);
 }
 
 static enum cs_status print_status(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *node = NULL;
-    char text[CS_PATH_CAP + 200];
+    char text[CS_PATH_CAP + 3000];
     CS_TRY(cs_client_call(cmd->client, cs_msg_new("node.show"), &node, err));
     status_text(cmd, node, text, sizeof text);
     json_decref(node);
@@ -75,20 +77,42 @@ static enum cs_status stop(struct cs_cmd *cmd, struct cs_err *err)
     CS_TRY(cs_client_call(cmd->client, cs_msg_new("daemon.stop"), &reply, err));
     json_decref(reply);
     /* the next command must not meet the daemon that is leaving */
-    CS_TRY(cs_client_await_gone(cs_client_path(cmd->client), NULL, err));
+    CS_TRY(cs_client_await_gone(cs_client_path(cmd->client), err));
     return say(cmd, "the daemon has ended; running jobs go on and are found again by the next one",
                err);
 }
 
+struct drain_values {
+    struct cs_cmd_common common;
+    bool is_off;
+};
+
+static const struct cs_option drain_options[] = {
+    {"off", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "take jobs again; what was paused stays so",
+     offsetof(struct drain_values, is_off)},
+};
+
 static enum cs_status drain(struct cs_cmd *cmd, struct cs_err *err)
 {
+    const bool is_off = ((const struct drain_values *)cmd->values)->is_off;
     char text[160];
-    json_t *reply = NULL;
-    CS_TRY(connect_running(cmd, err));
-    CS_TRY(cs_client_call(cmd->client, cs_msg_new("daemon.drain"), &reply, err));
-    snprintf(text, sizeof text, "the daemon takes no more jobs; %lld still run and pause",
-             (long long)cs_msg_int(reply, "jobs", 0));
+    json_t *reply = NULL, *request = cs_msg_new("daemon.drain");
+    if (is_off)
+        cs_msg_set_bool(request, "off", true);
+    enum cs_status status = connect_running(cmd, err);
+    if (status != CS_OK) {
+        json_decref(request);
+        return status;
+    }
+    CS_TRY(cs_client_call(cmd->client, request, &reply, err));
+    const long long jobs = (long long)cs_msg_int(reply, "jobs", 0);
     json_decref(reply);
+    if (is_off)
+        snprintf(text, sizeof text,
+                 "the daemon takes jobs again; %lld paused meanwhile and wait for 'resume'", jobs);
+    else
+        snprintf(text, sizeof text, "the daemon takes no more jobs; %lld still run and pause",
+                 jobs);
     return say(cmd, text, err);
 }
 
@@ -116,9 +140,9 @@ const struct cs_command cs_command_daemon_drain = {
     .role = CS_ROLE_ADMIN,
     .confirm = CS_CONFIRM_ASK,
     .usage = "[options]",
-    .help = "take no more jobs, pause those that run",
+    .help = "take no more jobs, pause those that run, end",
     .run = drain,
-    CS_COMMAND_NO_OPTIONS,
+    CS_COMMAND_OPTIONS(drain_options, struct drain_values),
 };
 
 const struct cs_command cs_command_daemon_status = {

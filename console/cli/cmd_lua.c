@@ -100,7 +100,7 @@ static enum cs_status lua(struct cs_cmd *cmd, struct cs_err *err)
         return print_reference(v->meta ? cs_lua_meta : cs_lua_manual);
     if ((v->code != NULL) == (cmd->n > 0))
         return cs_fail(err, CS_USAGE, "give either a FILE or -e CODE");
-    CS_TRY(cs_cmd_here_local(v->devices, &limits.here, err));
+    CS_TRY(cs_cmd_here_local(cmd, v->devices, &limits.here, err));
     CS_TRY(cs_lua_open(&limits, cmd->json ? print_aside : print_line, NULL, &lua, err));
     enum cs_status status = evaluate(cmd, lua, &result, err);
     if (status == CS_OK && cmd->json)

@@ -190,8 +190,8 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
     if (v->screen && cmd->json)
         return cs_fail(err, CS_USAGE, "--view draws a screen; leave out --json");
     if (v->screen)
-        return cs_cmd_plan_view(cmd->args[0], v->devices, err);
-    CS_TRY(cs_cmd_here_local(v->devices, &here, err));
+        return cs_cmd_plan_view(cmd, cmd->args[0], v->devices, err);
+    CS_TRY(cs_cmd_here_local(cmd, v->devices, &here, err));
     CS_TRY(cs_cmd_eval(cmd->args[0], false, &here, &result, err));
     if (result.kind == CS_SCRIPT_SWEEP) {
         enum cs_status shown = show_sweep(cmd, result.document, err);

@@ -221,7 +221,7 @@ static enum cs_status profile_layers(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_script_result result;
     struct cs_here here;
     json_t *profile = NULL;
-    CS_TRY(cs_cmd_here_local(((const struct values *)cmd->values)->devices, &here, err));
+    CS_TRY(cs_cmd_here_local(cmd, ((const struct values *)cmd->values)->devices, &here, err));
     /* an older profile that the script names may be missing or of other shapes */
     const struct cs_lua_limits limits = {.here = here, .skips_profiles = true};
     CS_TRY(cs_cmd_eval_with(cmd->args[0], false, &limits, &result, err));

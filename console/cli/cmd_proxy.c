@@ -6,7 +6,6 @@
 
 #include "console/cli/cmd.h"
 #include "console/cli/registry.h"
-#include "console/link/paths.h"
 #include "console/link/start.h"
 
 static enum cs_status write_fd(int fd, const char *bytes, size_t n, struct cs_err *err)
@@ -43,9 +42,9 @@ static enum cs_status proxy(struct cs_cmd *cmd, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
     int fd = -1;
-    bool has_input = true, has_socket = true;
-    CS_TRY(cmd->socket ? cs_path(path, err, "%s", cmd->socket) : cs_client_socket(path, err));
-    CS_TRY(cmd->socket ? cs_client_dial(path, &fd, err) : cs_client_dial_or_start(path, &fd, err));
+    bool has_input = true, has_socket = true, is_started;
+    CS_TRY(cmd->socket ? cs_client_dial(cmd->socket, &fd, err)
+                       : cs_client_dial_or_start(path, &fd, &is_started, err));
     enum cs_status status = CS_OK;
     while (status == CS_OK && has_socket) {
         struct pollfd p[] = {

@@ -161,6 +161,10 @@ static void on_state(void *user, bool is_connected)
     if (is_connected) {
         cs_plain_say(w->plain, "The daemon is back.");
         subscribe(w);
+    } else if (cs_client_was_ended(w->cmd->client)) {
+        cs_plain_say(w->plain,
+                     "The daemon was stopped; training goes on without it. 'daemon start' "
+                     "brings the figures back.");
     } else {
         cs_plain_say(w->plain, "The daemon is gone; training goes on without it. Trying again.");
     }

@@ -69,8 +69,8 @@ enum { CS_COMMAND_VALUES = 256 };
 #define CS_OPTION_DEVICES(letter, type)                                                            \
     {                                                                                              \
         "devices", letter, CS_OPT_STRING, 0, 0, NULL, "CLASS:N", NULL,                             \
-            "what cs.cluster \"here\" is, such as h100-80g:4 or cpu:8; default: the GPUs of this " \
-            "machine, else 8 CPU ranks",                                                           \
+            "what cs.cluster \"here\" is, such as h100-80g:4 or cpu:8; default: what a daemon "    \
+            "that runs offers, without one the GPUs of this machine, else 8 CPU ranks",            \
             offsetof(type, devices)                                                                \
     }
 

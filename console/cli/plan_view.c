@@ -6,10 +6,11 @@
 
 enum { TEXT_COLS = 100, TEXT_ROWS = 30 }; /* without a terminal */
 
-enum cs_status cs_cmd_eval_plan(const char *script, const char *devices, struct cs_here *here,
-                                struct cs_script_result *out, struct cs_err *err)
+enum cs_status cs_cmd_eval_plan(const struct cs_cmd *cmd, const char *script, const char *devices,
+                                struct cs_here *here, struct cs_script_result *out,
+                                struct cs_err *err)
 {
-    CS_TRY(cs_cmd_here_local(devices, here, err));
+    CS_TRY(cs_cmd_here_local(cmd, devices, here, err));
     CS_TRY(cs_cmd_eval(script, false, here, out, err));
     if (out->kind != CS_SCRIPT_SWEEP)
         return CS_OK;
@@ -45,11 +46,12 @@ static enum cs_status show(const json_t *spec, const struct cs_here *here, struc
     return status == CS_UNSUPPORTED ? cs_cmd_print_dump(&dump, err) : status;
 }
 
-enum cs_status cs_cmd_plan_view(const char *script, const char *devices, struct cs_err *err)
+enum cs_status cs_cmd_plan_view(const struct cs_cmd *cmd, const char *script, const char *devices,
+                                struct cs_err *err)
 {
     struct cs_script_result result = {0};
     struct cs_here here;
-    CS_TRY(cs_cmd_eval_plan(script, devices, &here, &result, err));
+    CS_TRY(cs_cmd_eval_plan(cmd, script, devices, &here, &result, err));
     enum cs_status status = show(result.document, &here, err);
     cs_script_result_free(&result);
     return status;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console/link/paths.h"
 #include "console/link/start.h"
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
@@ -25,7 +24,10 @@ enum {
 struct cs_client {
     struct event_base *base;
     char path[CS_PATH_CAP];
-    bool may_start; /* the daemon is ours to start */
+    bool is_own;     /* the user's daemon, wherever it is; else the one at path */
+    bool may_start;  /* ... and ours to start */
+    bool is_started; /* we have */
+    bool was_ended;  /* it was asked to end: nobody wants another in its place */
     struct cs_conn *conn;
     struct event *retry;
     int retry_ms, waited_ms;
@@ -56,6 +58,8 @@ static void on_message(void *user, const json_t *msg)
     struct cs_client *c = user;
     const bool is_error = strcmp(cs_msg_type(msg), "error") == 0;
     const bool is_awaited = c->awaited && cs_msg_id(msg) == c->awaited;
+    if (strcmp(cs_msg_type(msg), "daemon.end") == 0)
+        c->was_ended = true;
     if (is_awaited && (cs_msg_is_reply(msg) || is_error)) {
         c->answer = json_incref((json_t *)(uintptr_t)msg);
         cs_conn_hold(c->conn, true);
@@ -147,23 +151,31 @@ static enum cs_status greet(struct cs_client *c, struct cs_err *err)
     return CS_OK;
 }
 
+static enum cs_status reach(struct cs_client *c, bool may_start, int *fd, struct cs_err *err)
+{
+    bool is_deaf;
+    if (!c->is_own)
+        return cs_client_dial(c->path, fd, err);
+    return may_start ? cs_client_dial_or_start(c->path, fd, &c->is_started, err)
+                     : cs_client_dial_own(c->path, fd, &is_deaf, err);
+}
+
 static enum cs_status dial(struct cs_client *c, bool may_start, struct cs_err *err)
 {
     static const struct cs_conn_calls calls = {
         .on_message = on_message, .on_bad = on_bad, .on_closed = on_closed};
     const struct cs_conn_options options = {.base = c->base, .line_max = CS_LINE_MAX_BEFORE_HELLO};
     int fd;
-    enum cs_status status =
-        may_start ? cs_client_dial_or_start(c->path, &fd, err) : cs_client_dial(c->path, &fd, err);
-    CS_TRY(status);
+    CS_TRY(reach(c, may_start, &fd, err));
     c->conn = cs_conn_new(fd, &options, &calls, c);
-    status = greet(c, err);
+    enum cs_status status = greet(c, err);
     if (status != CS_OK) {
         hang_up(c);
-        return status;
+        return status == CS_TIMEOUT && c->is_own ? cs_client_tell_deaf(c->path, err) : status;
     }
     c->retry_ms = RETRY_FIRST_MS;
     c->waited_ms = 0;
+    c->was_ended = false;
     return CS_OK;
 }
 
@@ -187,7 +199,8 @@ static void lose(struct cs_client *c)
         c->on_state(c->state_user, false);
 }
 
-/* Our own daemon is started again when it stays away; another one's owner decides. */
+/* Our own daemon is started again when it stays away, unless it was asked to; another one's owner
+ * decides. */
 static void on_retry(evutil_socket_t fd, short what, void *user)
 {
     struct cs_client *c = user;
@@ -195,7 +208,8 @@ static void on_retry(evutil_socket_t fd, short what, void *user)
     (void)what;
     if (c->conn != NULL)
         return;
-    if (dial(c, c->may_start && c->waited_ms >= START_AFTER_MS, NULL) != CS_OK) {
+    const bool may_start = c->may_start && !c->was_ended && c->waited_ms >= START_AFTER_MS;
+    if (dial(c, may_start, NULL) != CS_OK) {
         retry_later(c);
         return;
     }
@@ -222,10 +236,10 @@ static enum cs_status connect_to(struct event_base *base, const char *socket_pat
     if (!c)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a connection");
     c->base = base;
+    c->is_own = socket_path == NULL;
     c->may_start = may_start;
     c->retry_ms = RETRY_FIRST_MS;
-    enum cs_status status =
-        socket_path ? cs_path(c->path, err, "%s", socket_path) : cs_client_socket(c->path, err);
+    enum cs_status status = socket_path ? cs_path(c->path, err, "%s", socket_path) : CS_OK;
     if (status == CS_OK)
         status = may_start ? dial_ours(c, err) : dial(c, false, err);
     if (status != CS_OK) {
@@ -278,6 +292,16 @@ void cs_client_on_state(struct cs_client *c, cs_client_state *fn, void *user)
 bool cs_client_is_connected(const struct cs_client *c)
 {
     return c->conn != NULL;
+}
+
+bool cs_client_has_started(const struct cs_client *c)
+{
+    return c->is_started;
+}
+
+bool cs_client_was_ended(const struct cs_client *c)
+{
+    return c->was_ended;
 }
 
 const json_t *cs_client_hello(const struct cs_client *c)

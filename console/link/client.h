@@ -33,6 +33,9 @@ void cs_client_free(struct cs_client *client); /* accepts NULL */
 void cs_client_on_message(struct cs_client *client, cs_client_message *fn, void *user);
 void cs_client_on_state(struct cs_client *client, cs_client_state *fn, void *user);
 bool cs_client_is_connected(const struct cs_client *client);
+bool cs_client_has_started(const struct cs_client *client); /* the daemon that answers */
+/* The daemon said that it was asked to end: it is waited for, and not started again by itself. */
+bool cs_client_was_ended(const struct cs_client *client);
 const json_t *cs_client_hello(const struct cs_client *client); /* the daemon's hello.ok */
 const char *cs_client_path(const struct cs_client *client);
 

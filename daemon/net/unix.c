@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -69,6 +70,8 @@ enum cs_status cs_unix_connect(const char *path, bool may_block, const char *who
     int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (may_block ? 0 : SOCK_NONBLOCK), 0);
     if (s == -1)
         return cs_fail_errno(err, "cannot make a socket");
+    const struct timeval longest = {.tv_sec = 10}; /* a listener that was stopped takes nobody */
+    setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
     enum cs_status status = connect_to(s, path, who, err);
     if (status == CS_OK && may_block && fcntl(s, F_SETFL, O_NONBLOCK) == -1)
         status = cs_fail_errno(err, "cannot set up a socket");

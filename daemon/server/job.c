@@ -10,7 +10,6 @@
 #include "core/base/clock.h"
 #include "core/base/io.h"
 #include "core/wire/alarm.h"
-#include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "net/conn.h"
 #include "server/caller.h"

@@ -91,7 +91,7 @@ static bool is_of_plan(const json_t *profile, const json_t *plan)
 }
 
 /* Somebody may have removed the directory of a job by hand. */
-static json_t *describe(const struct cs_job *job)
+static json_t *describe(struct cs_job *job)
 {
     json_t *o = cs_job_object(job);
     if (!cs_job_dir_is_there(&job->row))
@@ -356,14 +356,20 @@ static void set_offer(struct call *c)
 static void set_warning(struct call *c)
 {
     char text[2000];
+    json_t *deaf = json_array();
     int used = snprintf(text, sizeof text, "%s", c->server->warning);
-    for (size_t i = 0; i < c->server->n_jobs && used < (int)sizeof text - 200; i++)
-        if (cs_job_is_deaf(c->server->jobs[i]))
-            used += snprintf(text + used, sizeof text - (size_t)used,
-                             "%sthe runner of job %lld does not answer", used ? "; " : "",
-                             (long long)c->server->jobs[i]->row.id);
+    for (size_t i = 0; i < c->server->n_jobs && used < (int)sizeof text - 200; i++) {
+        const struct cs_job *job = c->server->jobs[i];
+        if (!cs_job_is_deaf(job))
+            continue;
+        json_array_append_new(deaf, json_integer(job->row.id));
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         "%sthe runner of job %lld does not answer", used ? "; " : "",
+                         (long long)job->row.id);
+    }
     if (text[0])
         cs_msg_set_str(c->reply, "warning", text);
+    cs_msg_set(c->reply, "deaf", deaf);
 }
 
 static enum cs_status do_node(struct call *c, struct cs_err *err)

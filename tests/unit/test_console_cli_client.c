@@ -241,6 +241,35 @@ static void a_daemon_that_comes_back_is_found(void **state)
     end(pid);
 }
 
+/* An open console must not start the daemon again that somebody has stopped. */
+static void a_daemon_that_was_asked_to_end_stays_away(void **state)
+{
+    const char *const script[] = {ok_line, "{\"type\":\"daemon.end\"}\n", NULL};
+    const char *const *const connections[] = {script};
+    struct states s = {.base = event_base_new()};
+    struct cs_err err;
+    char where[300];
+    const struct timeval longer = {.tv_sec = 5}; /* than it waits before it would start one */
+    (void)state;
+    snprintf(where, sizeof where, "%s/state", folder);
+    setenv("CORNSTARCH_RUNTIME_DIR", folder, 1);
+    setenv("CORNSTARCH_STATE_DIR", where, 1);
+    pid_t pid = serve(connections, 1);
+    assert_int_equal(cs_client_connect(s.base, NULL, &s.client, &err), CS_OK);
+    cs_client_on_state(s.client, on_state, &s);
+    assert_int_equal(cs_client_send(s.client, cs_msg_new("ping")), 2);
+    event_base_loopexit(s.base, &longer);
+    event_base_dispatch(s.base);
+    assert_string_equal(s.seen, "down ");
+    assert_true(cs_client_was_ended(s.client));
+    assert_int_equal(access(where, F_OK), -1); /* nothing was prepared for a start */
+    cs_client_free(s.client);
+    event_base_free(s.base);
+    unsetenv("CORNSTARCH_RUNTIME_DIR");
+    unsetenv("CORNSTARCH_STATE_DIR");
+    end(pid);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +280,7 @@ int main(void)
         cmocka_unit_test(silence_times_out),
         cmocka_unit_test(garbage_ends_the_call),
         cmocka_unit_test(a_daemon_that_comes_back_is_found),
+        cmocka_unit_test(a_daemon_that_was_asked_to_end_stays_away),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, setup, teardown);
