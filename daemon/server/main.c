@@ -136,8 +136,8 @@ static enum cs_status rebuild(struct cs_server *server)
     if (status == CS_OK)
         status = cs_server_open(server, &err);
     if (status == CS_OK)
-        printf("%zu job%s in %s/history.db\n", server->n_jobs, server->n_jobs == 1 ? "" : "s",
-               server->state_dir);
+        cs_say(stdout, "%zu job%s in %s/history.db\n", server->n_jobs,
+               server->n_jobs == 1 ? "" : "s", server->state_dir);
     else
         fail(&err);
     cs_server_close(server);
