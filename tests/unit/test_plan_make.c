@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 /* cmocka wants the headers above first */
@@ -466,7 +467,38 @@ static void memory_that_does_not_fit_is_refused(void **state)
     make(&m, NULL);
     small.mem_bytes = 1000;
     assert_int_equal(cs_plan_make(m.spec, m.graph, &cluster, m.arena, &m.plan, &m.err), CS_PLAN);
-    assert_non_null(strstr(m.err.text, "1000 bytes"));
+    assert_non_null(strstr(m.err.text, "1000 B per stage"));
+    done(&m);
+}
+
+static void a_branch_that_does_not_fit_is_told_how_many_stages_would_do(void **state)
+{
+    (void)state;
+    struct made m;
+    struct cs_device_class small = *cs_device_class_find("a40-48g");
+    struct cs_cluster cluster = {&small, 8, 8};
+    enum cs_status status = CS_OK;
+    char branch[32] = "";
+    int pp = 0;
+    make(&m, NULL);
+    small.mem_bytes = INT64_C(1) << 40;
+    while (status == CS_OK && small.mem_bytes > 1000) {
+        small.mem_bytes -= small.mem_bytes / 50;
+        status = cs_plan_make(m.spec, m.graph, &cluster, m.arena, &m.plan, &m.err);
+    }
+    assert_int_equal(status, CS_PLAN);
+    const char *hint = strstr(m.err.text, "parallel.");
+    struct cs_spec_parallel *full = NULL;
+    if (!hint || sscanf(hint, "parallel.%31[a-z].pp = %d fits", branch, &pp) != 2)
+        fail_msg("%s", m.err.text);
+    for (int32_t i = 0; i < m.spec->n_parallel; i++)
+        if (strcmp(m.spec->parallel[i].branch, branch) == 0)
+            full = &m.spec->parallel[i];
+    assert_true(full && pp > full->pp);
+    for (full->pp++; full->pp < pp; full->pp++)
+        assert_int_equal(cs_plan_make(m.spec, m.graph, &cluster, m.arena, &m.plan, &m.err),
+                         CS_PLAN);
+    assert_int_equal(cs_plan_make(m.spec, m.graph, &cluster, m.arena, &m.plan, &m.err), CS_OK);
     done(&m);
 }
 
@@ -702,6 +734,7 @@ int main(void)
         cmocka_unit_test(impossible_plans_are_refused_with_figures),
         cmocka_unit_test(unknown_schedule_is_refused_with_the_nearest),
         cmocka_unit_test(memory_that_does_not_fit_is_refused),
+        cmocka_unit_test(a_branch_that_does_not_fit_is_told_how_many_stages_would_do),
         cmocka_unit_test(encoding_round_trips_and_the_hash_is_stable),
         cmocka_unit_test(other_plans_have_other_hashes),
         cmocka_unit_test(damaged_plans_are_refused),

@@ -26,6 +26,8 @@ struct made {
     struct cs_err err;
 };
 
+#define KEY_OF_NOTHING "0000000000000000000000000000000000000000000000000000000000000000"
+
 /* [0, 0, ns]: the same at any number of rows */
 static json_t *flat(int ns)
 {
@@ -395,6 +397,7 @@ static void a_profile_is_written_as_it_was_read(void **state)
     struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
     json_t *profile = with_step(text_profile(graph, "cpu"));
     (void)state;
+    json_object_set_new(row_at(profile, 1), "fwd", json_pack("[f, f, f]", 0.0, 2.75, 1e3));
     json_object_set_new(row_at(profile, 1), "fwd_input", json_pack("[f, f, f]", 0.125, -2.5, 1e6));
     json_object_set_new(row_at(profile, 1), "fwd_weight", json_pack("[f, f, f]", 1e-9, 0.1, 7.0));
     (void)with_bf16(profile);
@@ -482,6 +485,43 @@ static void what_was_measured_on_something_else_is_refused(void **state)
 }
 
 /* freezing is no part of a profile's key: the same file serves every setting */
+static void times_that_are_none_are_refused(void **state)
+{
+    static const struct {
+        const char *part;
+        double a, b, c;
+        bool is_good;
+    } cases[] = {
+        {"fwd",        0,     0,     -1,    false},
+        {"fwd",        0,     -5,    1e9,   false},
+        {"fwd",        1e300, 0,     0,     false},
+        {"bwd_input",  0,     1e300, 0,     false},
+        {"bwd_weight", 0,     0,     1e13,  false},
+        {"prepare",    0,     0,     -1e13, false},
+        {"fwd_input",  0,     0,     -999,  true }, /* of 1000 */
+        {"fwd_input",  0,     0,     -2000, false},
+        {"fwd_weight", 0,     0,     -1001, false},
+        {"fwd",        0,     2,     1e6,   true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(cases); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_profile *read = NULL;
+        struct cs_err err = {.text = ""};
+        json_t *profile = json_pack("{s:s, s:s, s:s, s:[]}", "schema", "cornstarch.profile/1",
+                                    "key", KEY_OF_NOTHING, "device", "cpu", "layers");
+        add_layer(profile, "llm", "block", 1000, 1100, 900);
+        json_object_set_new(row_at(profile, 0), cases[i].part,
+                            json_pack("[f, f, f]", cases[i].a, cases[i].b, cases[i].c));
+        enum cs_status status = cs_profile_read(profile, arena, &read, &err);
+        assert_int_equal(status, cases[i].is_good ? CS_OK : CS_INVALID);
+        assert_true(cases[i].is_good || strstr(err.text, "profile.layers[0]"));
+        json_decref(profile);
+        cs_arena_free(arena);
+    }
+}
+
 static void a_profile_serves_every_frozen_setting(void **state)
 {
     const struct cs_test_spec train = {.n_encoders = -1}, freeze = {.n_encoders = -1, .rules = ""};
@@ -511,6 +551,7 @@ int main(void)
         cmocka_unit_test(a_plan_keeps_what_was_measured_when_it_is_written),
         cmocka_unit_test(a_profile_is_written_as_it_was_read),
         cmocka_unit_test(what_was_measured_on_something_else_is_refused),
+        cmocka_unit_test(times_that_are_none_are_refused),
         cmocka_unit_test(a_profile_serves_every_frozen_setting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

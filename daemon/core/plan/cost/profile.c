@@ -13,10 +13,14 @@
 static const char *const kind_names[CS_LAYER_KINDS] = {"embed", "block", "norm", "projector",
                                                        "head"};
 
+/* Of a layer for a slot, half an hour: sums over layers and slots stay far below what an int64_t
+ * holds. No coefficient is larger either. */
+#define MOST_NS 2e12
+
 int64_t cs_quadratic_ns(const struct cs_quadratic *q, int64_t rows)
 {
     double x = (double)rows, ns = (q->a * x + q->b) * x + q->c;
-    return ns > 0 && ns < 9e18 ? (int64_t)llround(ns) : 0;
+    return ns > 0 ? llround(fmin(ns, MOST_NS)) : 0;
 }
 
 /* What kinds of attention do otherwise than the first does, and masks beside causal and full. */
@@ -47,8 +51,9 @@ void cs_profile_key(const struct cs_graph *graph, const struct cs_device_class *
     cs_buf_free(&text);
 }
 
+/* is_more: what one way takes more than another, which may be less */
 static enum cs_status read_quadratic(const json_t *row, const char *key, const char *where,
-                                     struct cs_quadratic *out, struct cs_err *err)
+                                     bool is_more, struct cs_quadratic *out, struct cs_err *err)
 {
     const json_t *list = json_object_get(row, key);
     double *part[] = {&out->a, &out->b, &out->c};
@@ -58,8 +63,12 @@ static enum cs_status read_quadratic(const json_t *row, const char *key, const c
     for (size_t i = 0; i < 3; i++) {
         const json_t *number = json_array_get(list, i);
         *part[i] = json_number_value(number);
-        if (!json_is_number(number) || !isfinite(*part[i]))
+        if (!json_is_number(number))
             return cs_fail(err, CS_INVALID, "profile.%s.%s[%zu] is not a number", where, key, i);
+        if (!(*part[i] >= (is_more ? -MOST_NS : 0) && *part[i] <= MOST_NS))
+            return cs_fail(err, CS_INVALID,
+                           "profile.%s.%s[%zu] is %g: times are nanoseconds from 0 to %g", where,
+                           key, i, *part[i], MOST_NS);
     }
     return CS_OK;
 }
@@ -68,22 +77,22 @@ static enum cs_status read_quadratic(const json_t *row, const char *key, const c
 struct part {
     const char *key;
     size_t offset;
-    bool is_optional;
+    bool is_optional, is_more;
 };
 
-#define ROW(key, is_optional)                                                                      \
+#define ROW(key, is_optional, is_more)                                                             \
     {                                                                                              \
-#key, offsetof(struct cs_profile_row, key), is_optional                                    \
+#key, offsetof(struct cs_profile_row, key), is_optional, is_more                           \
     }
 #define STEP(key)                                                                                  \
     {                                                                                              \
-#key, offsetof(struct cs_profile_step, key), false                                         \
+#key, offsetof(struct cs_profile_step, key), false, false                                  \
     }
 
 static const struct part row_parts[] = {
-    ROW(fwd, false),       ROW(fwd_input, true),   ROW(fwd_weight, true),
-    ROW(bwd_input, false), ROW(bwd_weight, false), ROW(bwd_weight_bf16, true),
-    ROW(prepare, true),
+    ROW(fwd, false, false),       ROW(fwd_input, true, true),    ROW(fwd_weight, true, true),
+    ROW(bwd_input, false, false), ROW(bwd_weight, false, false), ROW(bwd_weight_bf16, true, false),
+    ROW(prepare, true, true),
 };
 static const struct part step_parts[] = {
     STEP(clear),
@@ -96,7 +105,7 @@ static enum cs_status read_parts(const json_t *json, const char *where, const st
 {
     for (size_t i = 0; i < n; i++)
         if (json_object_get(json, part[i].key) != NULL || !part[i].is_optional)
-            CS_TRY(read_quadratic(json, part[i].key, where,
+            CS_TRY(read_quadratic(json, part[i].key, where, part[i].is_more,
                                   (struct cs_quadratic *)(void *)((char *)record + part[i].offset),
                                   err));
     return CS_OK;
@@ -109,6 +118,26 @@ static enum cs_status read_step(const json_t *json, const char *key, bool *has_s
     *has_step = step != NULL;
     return *has_step ? read_parts(step, key, step_parts, CS_ARRAY_LEN(step_parts), out, err)
                      : CS_OK;
+}
+
+/* What comes on top of the forward must not take more away than there is. */
+static enum cs_status check_forward(const struct cs_profile_row *row, const char *where,
+                                    struct cs_err *err)
+{
+    const double sums[][3] = {
+        {row->fwd.a, row->fwd_input.a, row->fwd_weight.a},
+        {row->fwd.b, row->fwd_input.b, row->fwd_weight.b},
+        {row->fwd.c, row->fwd_input.c, row->fwd_weight.c},
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(sums); i++) {
+        double least = -1e-6 * (1 + sums[i][0]), passing = sums[i][0] + sums[i][1];
+        if (passing < least || passing + sums[i][2] < least)
+            return cs_fail(err, CS_INVALID,
+                           "profile.%s: fwd[%zu] with fwd_input and fwd_weight is below 0", where,
+                           i);
+    }
+    return CS_OK;
 }
 
 static enum cs_status read_row(const json_t *json, size_t index, struct cs_arena *arena,
@@ -135,7 +164,8 @@ static enum cs_status read_row(const json_t *json, size_t index, struct cs_arena
     row->cp = (int32_t)cp;
     char where[48];
     snprintf(where, sizeof where, "layers[%zu]", index);
-    return read_parts(json, where, row_parts, CS_ARRAY_LEN(row_parts), row, err);
+    CS_TRY(read_parts(json, where, row_parts, CS_ARRAY_LEN(row_parts), row, err));
+    return check_forward(row, where, err);
 }
 
 enum cs_status cs_profile_read(const json_t *json, struct cs_arena *arena, struct cs_profile **out,

@@ -75,13 +75,13 @@ struct cs_profile {
     struct cs_profile_step step, step_bf16;
 };
 
-/* whole nanoseconds, nearest, at least 0 */
+/* whole nanoseconds, nearest, from 0 to half an hour */
 int64_t cs_quadratic_ns(const struct cs_quadratic *q, int64_t rows);
 /* SHA-256 over the architectures of the modules, the LLM's mask and the name of the device; nothing
  * of freezing */
 void cs_profile_key(const struct cs_graph *graph, const struct cs_device_class *device,
                     char key[65]);
-/* CS_INVALID: not such a document. Strings are copied into the arena. */
+/* CS_INVALID: not such a document, or times that are none: negative, endless. Strings are copied into the arena. */
 enum cs_status cs_profile_read(const json_t *json, struct cs_arena *arena, struct cs_profile **out,
                                struct cs_err *err) CS_NODISCARD;
 /* CS_PLAN: measured on another device or for other shapes; says what to do. */

@@ -1,11 +1,13 @@
 /* The planner: budgets, frozen-aware cuts, placement, memory check, reasons. */
 #include "core/plan/make/planner.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/buf.h"
 #include "core/base/near.h"
+#include "core/base/units.h"
 #include "core/plan/cost/buckets.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
@@ -30,6 +32,7 @@ struct planner {
     struct cs_placing placing;
     struct cs_cuts cuts;
     struct cs_plan *plan;
+    int32_t *full; /* where to tell the branch that does not fit in memory */
 };
 
 static const struct cs_spec_parallel *parallel_of(const struct planner *p, int32_t branch)
@@ -271,33 +274,52 @@ static void add_encoders(struct planner *p, bool is_blind, double *cost, double 
     }
 }
 
-static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, int *sizes,
-                                   struct cs_err *err)
+struct branch_load { /* of its layers */
+    double *cost, *weight, *saved;
+};
+
+static struct branch_load load_of(struct planner *p, int32_t b, bool is_blind)
 {
     const struct cs_branch *branch = &p->graph->branches[b];
-    int stages = p->cuts.n_stages[b];
-    double *cost = branch_costs(p, b, is_blind);
-    double *weight = CS_NEW_ARRAY(p->arena, double, branch->n_layers);
-    double *saved = CS_NEW_ARRAY(p->arena, double, branch->n_layers);
-    double *alive = CS_NEW_ARRAY(p->arena, double, stages);
+    struct branch_load load = {branch_costs(p, b, is_blind),
+                               CS_NEW_ARRAY(p->arena, double, branch->n_layers),
+                               CS_NEW_ARRAY(p->arena, double, branch->n_layers)};
     for (int32_t i = 0; i < branch->n_layers; i++) {
         struct cs_layer_bytes bytes =
             cs_layer_bytes(p->graph, &p->graph->layers[branch->first_layer + i], &p->plan->budget,
                            p->cluster->device);
-        weight[i] = (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
-                                                             p->cluster->device, p->plan->dp));
-        saved[i] = (double)bytes.saved;
+        load.weight[i] = (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
+                                                                  p->cluster->device, p->plan->dp));
+        load.saved[i] = (double)bytes.saved;
     }
     if (p->placing.placement->cut == CS_CUT_ONCE && b == p->graph->llm)
-        add_encoders(p, is_blind, cost, weight, saved);
+        add_encoders(p, is_blind, load.cost, load.weight, load.saved);
+    return load;
+}
+
+/* into as many stages as p->cuts says */
+static enum cs_status cut_load(struct planner *p, int32_t b, const struct branch_load *load,
+                               int *sizes, struct cs_err *err)
+{
+    int stages = p->cuts.n_stages[b];
+    double *alive = CS_NEW_ARRAY(p->arena, double, stages);
     for (int s = 0; s < stages; s++)
         alive[s] = alive_slots(p, b, s);
-    struct cs_split_memory memory = {weight, saved, alive, cap_of(p, b)};
-    enum cs_status status =
-        cs_split_capped(cost, branch->n_layers, stages, &memory, sizes, NULL, err);
-    return status == CS_OK
-               ? CS_OK
-               : cs_wrap(err, status, "branch %s on %s", branch->name, p->cluster->device->name);
+    struct cs_split_memory memory = {load->weight, load->saved, alive, cap_of(p, b)};
+    return cs_split_capped(load->cost, p->graph->branches[b].n_layers, stages, &memory, sizes, NULL,
+                           err);
+}
+
+static enum cs_status split_branch(struct planner *p, int32_t b, bool is_blind, int *sizes,
+                                   struct cs_err *err)
+{
+    const struct branch_load load = load_of(p, b, is_blind);
+    enum cs_status status = cut_load(p, b, &load, sizes, err);
+    if (status == CS_OK)
+        return CS_OK;
+    *p->full = b;
+    return cs_wrap(err, status, "branch %s on %s", p->graph->branches[b].name,
+                   p->cluster->device->name);
 }
 
 static enum cs_status split_all(struct planner *p, struct cs_err *err)
@@ -349,6 +371,7 @@ static enum cs_status check_memory(const struct planner *p, struct cs_err *err)
     const bool is_split = p->placing.schedule->splits_backward;
     for (int32_t r = 0; cap > 0 && r < p->plan->n_ranks; r++) {
         int64_t bytes = 0, work = 0;
+        int32_t last = 0;
         for (int32_t s = 0; s < p->plan->n_stages; s++) {
             const struct cs_stage *st = &p->plan->stages[s];
             if (st->rank != r)
@@ -356,16 +379,22 @@ static enum cs_status check_memory(const struct planner *p, struct cs_err *err)
             const int64_t own = cs_stage_scratch_bytes(p->graph, p->plan, s, element);
             const int64_t held = is_split ? cs_stage_held_bytes(p->graph, p->plan, s, element) : 0;
             work = own > work ? own : work;
+            last = st->branch;
             bytes +=
                 st->weight_bytes + st->state_bytes +
                 (int64_t)(alive_slots(p, st->branch, st->index) * (double)(st->saved_bytes + held));
         }
         bytes += work + cs_rank_boundary_bytes(p->plan, r, slots, element);
-        if (bytes > cap)
-            return cs_fail(err, CS_PLAN,
-                           "rank %d needs %lld bytes but a %s has %lld; use more stages or shorter "
-                           "slots",
-                           r, (long long)bytes, p->cluster->device->name, (long long)cap);
+        if (bytes > cap) {
+            char needs[CS_UNITS_CAP], more[CS_UNITS_CAP];
+            cs_bytes_print(needs, sizeof needs, (uint64_t)bytes);
+            cs_bytes_print(more, sizeof more, (uint64_t)(bytes - cap));
+            *p->full = last;
+            return cs_fail(
+                err, CS_PLAN,
+                "rank %d needs %s, %s more than a %s has; use more stages or shorter slots", r,
+                needs, more, p->cluster->device->name);
+        }
     }
     return CS_OK;
 }
@@ -478,11 +507,14 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
     return explain_other_rule(p, err);
 }
 
-enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
-                            const struct cs_cluster *cluster, struct cs_arena *arena,
-                            struct cs_plan **out, struct cs_err *err)
+/* full: the branch that does not fit in memory, -1: none, or it is another error */
+static enum cs_status make_once(const struct cs_spec *spec, const struct cs_graph *graph,
+                                const struct cs_cluster *cluster, struct cs_arena *arena,
+                                struct cs_plan **out, int32_t *full, struct cs_err *err)
 {
-    struct planner p = {.spec = spec, .graph = graph, .cluster = cluster, .arena = arena};
+    struct planner p = {
+        .spec = spec, .graph = graph, .cluster = cluster, .arena = arena, .full = full};
+    *full = -1;
     if (graph->n_branches < 1 || graph->n_branches > CS_MAX_BRANCHES)
         return cs_fail(err, CS_PLAN, "the model has %d branches: 1 to %d can be planned",
                        graph->n_branches, CS_MAX_BRANCHES);
@@ -515,4 +547,45 @@ enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *g
     CS_TRY(cs_plan_hash(p.plan, graph, p.plan->hash, err));
     *out = p.plan;
     return CS_OK;
+}
+
+/* The fewest stages of a branch, more than it has, on which the plan fits; 0: none. */
+static int32_t stages_that_fit(const struct cs_spec *spec, const struct cs_graph *graph,
+                               const struct cs_cluster *cluster, int32_t branch)
+{
+    struct cs_spec tried = *spec;
+    struct cs_cluster large = *cluster;
+    struct cs_spec_parallel *own = NULL;
+    int32_t found = 0;
+    for (int32_t i = 0; i < tried.n_parallel; i++)
+        if (strcmp(tried.parallel[i].branch, graph->branches[branch].name) == 0)
+            own = &tried.parallel[i];
+    large.n_nodes = 65536; /* memory is asked for, not devices */
+    for (int32_t pp = own ? own->pp + 1 : 1;
+         own && pp <= graph->branches[branch].n_layers && !found; pp++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_plan *plan;
+        int32_t full;
+        own->pp = pp;
+        if (make_once(&tried, graph, &large, arena, &plan, &full, NULL) == CS_OK)
+            found = pp;
+        cs_arena_free(arena);
+    }
+    return found;
+}
+
+enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
+                            const struct cs_cluster *cluster, struct cs_arena *arena,
+                            struct cs_plan **out, struct cs_err *err)
+{
+    int32_t full;
+    enum cs_status status = make_once(spec, graph, cluster, arena, out, &full, err);
+    int32_t fits =
+        status != CS_OK && full >= 0 && err ? stages_that_fit(spec, graph, cluster, full) : 0;
+    if (fits > 0) {
+        size_t n = strlen(err->text);
+        snprintf(err->text + n, sizeof err->text - n, "; parallel.%s.pp = %d fits",
+                 graph->branches[full].name, fits);
+    }
+    return status;
 }

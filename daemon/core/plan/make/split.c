@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/units.h"
+
 struct table {
     const double *cost;
     const struct cs_split_memory *memory;
@@ -96,11 +98,15 @@ static enum cs_status solve(struct table *t, int *sizes, double *bottleneck, str
         for (int j = 0; j <= t->n; j++)
             fill_cell(t, k, j);
     double value = t->best[at(t, t->stages, t->n)];
-    if (isinf(value))
+    if (isinf(value)) {
+        char cap[CS_UNITS_CAP], weights[CS_UNITS_CAP];
+        cs_bytes_print(cap, sizeof cap, (uint64_t)fmin(t->memory->cap, 1e18));
+        cs_bytes_print(weights, sizeof weights, (uint64_t)fmin(t->weight[t->n], 1e18));
         return cs_fail(err, CS_PLAN,
-                       "no split of %d layers into %d stages stays under %.0f bytes per stage "
-                       "(%.0f of weights in all); use more stages or shorter slots",
-                       t->n, t->stages, t->memory->cap, t->weight[t->n]);
+                       "no split of %d layers into %d stages stays under %s per stage (%s of "
+                       "weights in all); use more stages or shorter slots",
+                       t->n, t->stages, cap, weights);
+    }
     for (int k = t->stages, end = t->n; k >= 1; k--) {
         int first = t->cut[at(t, k, end)];
         sizes[k - 1] = end - first;
