@@ -8,8 +8,9 @@
 #include "core/base/near.h"
 #include "lua/json.h"
 
-static const char *const type_names[] = {"a string", "an integer", "a number", "true or false",
-                                         "a table",  "a value",    "a list",   "a function"};
+static const char *const type_names[] = {"a string",      "an integer", "a number",
+                                         "true or false", "a table",    "a value",
+                                         "a list",        "a function", "a number or false"};
 
 static const struct cs_arg *find_arg(const struct cs_lua_function *f, const char *key)
 {
@@ -110,6 +111,9 @@ static void check_value(lua_State *L, const struct cs_lua_function *f, const str
         break;
     case CS_ARG_BOOL:
         ok = type == LUA_TBOOLEAN;
+        break;
+    case CS_ARG_LIMIT:
+        ok = type == LUA_TNUMBER || (type == LUA_TBOOLEAN && !lua_toboolean(L, -1));
         break;
     case CS_ARG_TABLE:
     case CS_ARG_LIST:
@@ -222,9 +226,9 @@ void cs_lua_args_copy(lua_State *L, const struct cs_lua_function *f, json_t *obj
             json_object_set_new(object, arg->key, json_string(lua_tostring(L, -1)));
         else if (arg->type == CS_ARG_INT && lua_isnumber(L, -1))
             json_object_set_new(object, arg->key, json_integer(lua_tointeger(L, -1)));
-        else if (arg->type == CS_ARG_NUMBER && lua_isnumber(L, -1))
+        else if ((arg->type == CS_ARG_NUMBER || arg->type == CS_ARG_LIMIT) && lua_isnumber(L, -1))
             json_object_set_new(object, arg->key, json_real(lua_tonumber(L, -1)));
-        else if (arg->type == CS_ARG_BOOL && lua_isboolean(L, -1))
+        else if ((arg->type == CS_ARG_BOOL || arg->type == CS_ARG_LIMIT) && lua_isboolean(L, -1))
             json_object_set_new(object, arg->key, json_boolean(lua_toboolean(L, -1)));
         lua_pop(L, 1);
     }

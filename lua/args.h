@@ -20,6 +20,7 @@ enum cs_arg_type {
     CS_ARG_VALUE, /* a DSL value of kind */
     CS_ARG_LIST,  /* array of numbers, booleans or tables: checked by the function */
     CS_ARG_FUNCTION,
+    CS_ARG_LIMIT, /* a number, or false: off */
 };
 
 struct cs_arg {

@@ -53,6 +53,7 @@ static const struct cs_arg job_args[] = {
     {"steps", CS_ARG_INT, true, NULL, 1, 1e12, 0, NULL, "optimizer steps"},
     {"seed", CS_ARG_INT, false, NULL, 0, 9e15, 0, "0", "decides order of samples and fresh parameters"},
     {"checkpoint", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{ every_steps = 0, keep = 3 }", "{ every_steps = 500, keep = 3, dir = ... }; one is always written at the end"},
+    {"alerts", CS_ARG_TABLE, false, NULL, 0, 0, 0, "a threshold for each rule", "what raises an alarm: { divergence = 2, data_wait = false, ... }; false: off"},
 };
 static const struct cs_arg eval_args[] = {
     {"data", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_DATA, NULL, "held-out samples"},
@@ -67,6 +68,12 @@ static const struct cs_arg checkpoint_args[] = {
     {"dir", CS_ARG_STRING, false, NULL, 0, 0, 0, "the job's directory", "where"},
 };
 static const struct cs_lua_function checkpoint_function = {"cs.job: checkpoint", "", "", checkpoint_args, CS_ARRAY_LEN(checkpoint_args), NULL, NULL};
+static const struct cs_arg alert_args[] = {
+#define X(id, slug, threshold, least, most, help) {slug, CS_ARG_LIMIT, false, NULL, least, most, 0, #threshold, help},
+    CS_ALERTS_MEASURED(X)
+#undef X
+};
+static const struct cs_lua_function alert_function = {"cs.job: alerts", "", "", alert_args, CS_ARRAY_LEN(alert_args), NULL, NULL};
 
 enum { F_LLAVA, F_ADAMW, F_COSINE, F_LINEAR, F_CONSTANT, F_JOB };
 
@@ -181,6 +188,14 @@ static int fill_checkpoint(lua_State *L)
     return 0;
 }
 
+static int fill_alerts(lua_State *L)
+{
+    json_t *alerts = lua_touserdata(L, 2);
+    cs_lua_args_check(L, &alert_function);
+    cs_lua_args_copy(L, &alert_function, alerts);
+    return 0;
+}
+
 static void nested(lua_State *L, const char *key, lua_CFunction fill, json_t *document)
 {
     lua_pushstring(L, key);
@@ -270,6 +285,7 @@ static int call_job(lua_State *L)
                         lr ? json_incref(lr->json) : json_pack("{s:s}", "kind", "constant"));
     nested(L, "eval", fill_eval, document);
     nested(L, "checkpoint", fill_checkpoint, document);
+    nested(L, "alerts", fill_alerts, document);
     cs_lua_build_graph(L, "cs.job", value, false);
     check_devices(L, value, plan->graph->keeps_bf16);
     lua_settop(L, self);

@@ -101,15 +101,15 @@ static void add_views(const struct cs_commands *all, struct cs_buf *out)
 static const char *const spec_types[] = {
     [CS_SPEC_GROUP] = "group",      [CS_SPEC_INT] = "integer", [CS_SPEC_NUMBER] = "number",
     [CS_SPEC_BOOL] = "true, false", [CS_SPEC_STRING] = "text", [CS_SPEC_PATH] = "absolute path",
-    [CS_SPEC_PAIR] = "two numbers", [CS_SPEC_FREE] = "object",
+    [CS_SPEC_PAIR] = "two numbers", [CS_SPEC_FREE] = "object", [CS_SPEC_LIMIT] = "number or false",
 };
 
 _Static_assert(CS_ARRAY_LEN(spec_types) == CS_SPEC_TYPES, "one name per type");
 
 static void add_spec_range(struct cs_buf *out, const struct cs_spec_key *key)
 {
-    bool is_number =
-        key->type == CS_SPEC_INT || key->type == CS_SPEC_NUMBER || key->type == CS_SPEC_PAIR;
+    bool is_number = key->type == CS_SPEC_INT || key->type == CS_SPEC_NUMBER ||
+                     key->type == CS_SPEC_LIMIT || key->type == CS_SPEC_PAIR;
     bool is_whole = key->type == CS_SPEC_INT;
     if (key->accept) {
         cs_buf_adds(out, ": ");

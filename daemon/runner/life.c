@@ -14,6 +14,7 @@
 #include "runner/steps/energy.h"
 #include "runner/steps/past.h"
 #include "runner/steps/saves.h"
+#include "runner/steps/watch.h"
 #include "runner/steps/weights.h"
 
 static const struct timeval decide_time = {.tv_usec = 300000}, grace_time = {.tv_sec = 2};
@@ -114,6 +115,7 @@ static void hash_final(struct cs_runner *r)
 static void finish_well(struct cs_runner *r)
 {
     char text[1200];
+    struct cs_err err = {0};
     cs_weights_write(r);
     if (r->checkpoint_step != r->last_step) {
         snprintf(text, sizeof text, "the final checkpoint of step %lld could not be written: %s",
@@ -125,7 +127,9 @@ static void finish_well(struct cs_runner *r)
     hash_final(r);
     snprintf(text, sizeof text, "%s after step %lld",
              r->state == CS_STATE_PAUSING ? "paused" : "stopped", (long long)r->last_step);
-    if (cs_run_is_complete(r))
+    if (cs_run_is_complete(r) && cs_watch_end(r, &err) != CS_OK)
+        cs_life_finish(r, CS_STATE_FAILED, err.text);
+    else if (cs_run_is_complete(r))
         cs_life_finish(r, CS_STATE_DONE, NULL);
     else if (r->state == CS_STATE_STOPPING)
         cs_life_finish(r, CS_STATE_CANCELLED, text);

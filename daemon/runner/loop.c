@@ -26,6 +26,7 @@
 #include "runner/steps/predict.h"
 #include "runner/steps/saves.h"
 #include "runner/steps/step_reports.h"
+#include "runner/steps/watch.h"
 
 static const struct timeval tick_time = {.tv_usec = 100000}, second_time = {.tv_sec = 1};
 
@@ -181,6 +182,7 @@ static enum cs_status start(struct cs_runner *r, struct cs_err *err)
     if (cs_run_is_complete(r) && cs_past_has_weights(r)) {
         if (cs_run_job_weights_hash(&r->job, r->job.resume, r->weights_hash, err) != CS_OK)
             return cs_wrap(err, err->status, "the finished checkpoint");
+        CS_TRY(cs_watch_end(r, err));
         cs_life_finish(r, CS_STATE_DONE, "all steps were done already");
         return CS_OK;
     }

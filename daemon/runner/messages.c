@@ -7,6 +7,7 @@
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 #include "runner/life.h"
+#include "runner/state/alarms.h"
 #include "runner/state/records.h"
 #include "runner/steps/events.h"
 #include "runner/steps/saves.h"
@@ -56,10 +57,14 @@ static void on_done(struct cs_child *child, const json_t *msg)
 static void finish_steps(struct cs_runner *r)
 {
     struct cs_step_report report;
+    struct cs_err err = {0};
     bool is_save_through = false;
     while (cs_step_report_take(r, &report)) {
+        bool is_through = false;
         cs_events_drain(r);
-        is_save_through = cs_step_done(r, &report) || is_save_through;
+        if (cs_step_done(r, &report, &is_through, &err) != CS_OK)
+            cs_life_fail(r, &err);
+        is_save_through = is_save_through || is_through;
         json_decref(report.cursor);
     }
     if (is_save_through)
@@ -109,12 +114,15 @@ static void on_save_failed(struct cs_child *child, const json_t *msg)
 static void on_bad_sample(struct cs_child *child, const json_t *msg)
 {
     struct cs_runner *r = child->runner;
-    uint64_t n = ++r->n_bad_samples;
-    if (n <= 20 || n % 100 == 0)
-        cs_run_note(r, CS_WARN, "sample %lld of %s was set aside (%llu so far): %s",
-                    (long long)cs_msg_int(msg, "index", -1),
-                    cs_msg_str(msg, "file", "the data set"), (unsigned long long)n,
-                    cs_msg_str(msg, "reason", ""));
+    const unsigned long long n = ++r->n_bad_samples;
+    const long long index = (long long)cs_msg_int(msg, "index", -1);
+    const char *file = cs_msg_str(msg, "file", "the data set");
+    const char *reason = cs_msg_str(msg, "reason", "");
+    cs_run_alarm(r, CS_ALERT_BAD_SAMPLES, CS_WARN, r->last_step + 1,
+                 "sample %lld of %s was set aside (%llu so far): %s", index, file, n, reason);
+    if (n > 1 && n <= 20) /* the first one and later ones as an alarm */
+        cs_run_note(r, CS_WARN, "sample %lld of %s was set aside (%llu so far): %s", index, file, n,
+                    reason);
 }
 
 static const struct {

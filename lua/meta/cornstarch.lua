@@ -197,6 +197,7 @@ function sweep_:json() end
 ---@field steps integer optimizer steps
 ---@field seed? integer decides order of samples and fresh parameters (default 0)
 ---@field checkpoint? table { every_steps = 500, keep = 3, dir = ... }; one is always written at the end (default { every_steps = 0, keep = 3 })
+---@field alerts? table what raises an alarm: { divergence = 2, data_wait = false, ... }; false: off (default a threshold for each rule)
 
 ---@class cs.lab.needs.Args
 ---@field frozen table true for every frozen layer, in dataflow order

@@ -1,6 +1,7 @@
 /* Workers and a feeder that speak the protocol and fail as they are told, but compute nothing. */
 #include "support/pretend_ranks.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,15 +204,23 @@ static void run_program(struct fake *f, const struct cs_manifest *m)
     cs_arena_free(arena);
 }
 
+/* FAKE_NAN: from this step on nothing is finite */
+static bool is_broken(int64_t step)
+{
+    const char *from = getenv("FAKE_NAN");
+    return from != NULL && step >= atoi(from);
+}
+
 static void report_step(const struct fake *f, const struct cs_manifest *m)
 {
     bool is_eval = m->kind == CS_STEP_EVAL;
+    const double loss = is_broken(m->step) ? (double)NAN : 5.0 - 0.25 * (double)m->step;
     json_t *msg = cs_msg_new("worker.step");
     cs_msg_set_int(msg, "rank", f->rank);
     cs_msg_set_int(msg, "step", m->step);
     cs_msg_set_str(msg, "kind", is_eval ? "eval" : "train");
     if (f->rank == f->plan->n_ranks - 1) {
-        cs_msg_set_num(msg, "loss_sum", (double)m->trained_tokens * (5.0 - 0.25 * (double)m->step));
+        cs_msg_set_num(msg, "loss_sum", (double)m->trained_tokens * loss);
         cs_msg_set_int(msg, "trained_tokens", m->trained_tokens);
         if (is_eval) {
             cs_msg_set_int(msg, "samples", m->n_samples);
@@ -219,7 +228,8 @@ static void report_step(const struct fake *f, const struct cs_manifest *m)
         }
     }
     if (!is_eval) {
-        cs_msg_set_num(msg, "grad_norm", 1.5);
+        cs_msg_set_num(msg, "grad_norm", is_broken(m->step) ? (double)NAN : 1.5);
+        cs_msg_set_bool(msg, "is_skipped", is_broken(m->step));
         cs_msg_set_num(msg, "lr", 0.125);
     }
     cs_msg_set_int(msg, "messages_sent", 3);
@@ -310,7 +320,7 @@ static void publish(struct fake *f, struct cs_manifest *m)
 {
     m->n_slots = 1 + (int)(m->step % f->plan->slots);
     m->n_samples = f->spec->batch_samples;
-    m->trained_tokens = 40 + m->step;
+    m->trained_tokens = getenv("FAKE_UNTRAINED") != NULL ? 0 : 40 + m->step;
     for (int s = 0; s < m->n_slots; s++) {
         struct cs_slot slot;
         uint64_t seq = 0;

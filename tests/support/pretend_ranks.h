@@ -5,9 +5,12 @@
  *
  * The environment says what goes wrong:
  *   FAKE_FAULT      "RANK:STEP:WHAT", rank -1 the feeder; kill, exit, error, stop (SIGSTOP), mute
- * (exits 0 without a word), save (a save fails), ready (never ready) FAKE_STEP_MS    length of a
- * step FAKE_LOG_LINES  lines that rank 0 prints in every step FAKE_EVAL       set: an evaluation of
- * two manifests after every fifth step */
+ *                   (exits 0 without a word), save (a save fails), ready (never ready)
+ *   FAKE_STEP_MS    length of a step
+ *   FAKE_LOG_LINES  lines that rank 0 prints in every step
+ *   FAKE_EVAL       set: an evaluation of two manifests after every fifth step
+ *   FAKE_NAN        from this step on loss and gradient are NaN and updates are skipped
+ *   FAKE_UNTRAINED  set: no token of any step is trained */
 #ifndef CS_TESTS_SUPPORT_PRETEND_RANKS_H
 #define CS_TESTS_SUPPORT_PRETEND_RANKS_H
 

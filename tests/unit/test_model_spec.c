@@ -484,6 +484,39 @@ static void learning_rates_equal_the_formulas(void **state)
     assert_true(fabs(cs_spec_lr(&spec, 0) - 1) <= 0);
 }
 
+static void thresholds_of_alerts_are_numbers_or_off(void **state)
+{
+    (void)state;
+    json_t *root = cs_test_spec_json(NULL);
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_spec *spec = must_read(root, arena);
+    assert_true(fabs(spec->alert[CS_ALERT_SKIPPED_UPDATES] - 5) <= 0);
+    assert_true(fabs(spec->alert[CS_ALERT_ROWS_LOST]) <= 0);
+    mutate(root, "alerts", "{\"skipped_updates\":false,\"data_wait\":0.25}");
+    spec = must_read(root, arena);
+    assert_true(fabs(spec->alert[CS_ALERT_SKIPPED_UPDATES]) <= 0);
+    assert_true(fabs(spec->alert[CS_ALERT_DATA_WAIT] - 0.25) <= 0);
+    assert_true(fabs(spec->alert[CS_ALERT_DIVERGENCE] - 1.5) <= 0);
+
+    static const char *const wrong[][2] = {
+        {"{\"data_wait\":true}", "alerts.data_wait is true; it must be false or a number from"   },
+        {"{\"data_wait\":2}",    "alerts.data_wait is 2; it must be false or a number from 0.001"},
+        {"{\"divergense\":2}",   "did you mean \"divergence\"?"                                  },
+        {"{\"rows_lost\":1}",    "alerts.rows_lost is no key of a job; known here:"              },
+        {"[]",                   "alerts is []; it must be an object"                            },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(wrong); i++) {
+        struct cs_err err = {.text = ""};
+        mutate(root, "alerts", wrong[i][0]);
+        assert_int_equal(cs_spec_read(root, arena, &spec, &err), CS_INVALID);
+        if (strstr(err.text, wrong[i][1]) == NULL)
+            fail_msg("\"%s\" is not in \"%s\"", wrong[i][1], err.text);
+    }
+    cs_arena_free(arena);
+    json_decref(root);
+}
+
 /* Every key of the table is on one side: a job with another layout trains the same, any other change
  * is named with both values. */
 static void layout_is_apart_from_what_is_trained(void **state)
@@ -492,24 +525,25 @@ static void layout_is_apart_from_what_is_trained(void **state)
         const char *path, *value, *difference, *a,
             *b; /* difference NULL: of the layout or a label */
     } cases[] = {
-        {"plan.parallel.llm.pp",        "2",                 NULL,                    "",                        ""           },
-        {"plan.parallel.llm.recompute", "\"full\"",          NULL,                    "",                        ""           },
-        {"plan.dp",                     "2",                 NULL,                    "",                        ""           },
-        {"plan.slots",                  "8",                 NULL,                    "",                        ""           },
-        {"plan.schedule",               "\"gpipe\"",         NULL,                    "",                        ""           },
-        {"plan.modality",               "\"encoder-first\"", NULL,                    "",                        ""           },
-        {"balance",                     "\"lpt\"",           NULL,                    "",                        ""           },
-        {"plan_hash",                   "\"abc\"",           NULL,                    "",                        ""           },
-        {"optimizer.lr",                "0.25",              "optimizer.lr",          "",                        "0.25"       },
-        {"optimizer.clip",              "1",                 NULL,                    "",                        ""           },
-        {"seed",                        "99",                "seed",                  "0",                       "99"         },
-        {"plan.seq_tokens",             "256",               "plan.seq_tokens",       "128",                     "256"        },
-        {"model.rules.0.glob",          "\"llm*\"",          "model.rules[0].glob",   "\"*\"",                   "\"llm*\""   },
-        {"model.modules.0.init",        "\"weights\"",       "model.modules[0].init", "\"random\"",
-         "\"weights\""                                                                                                        },
-        {"data.json",                   "\"/x.json\"",       "data.json",             "\"/nowhere/train.json\"", "\"/x.json\""},
-        {"eval",                        "null",              NULL,                    "",                        ""           },
-        {"name",                        "\"other\"",         NULL,                    "",                        ""           },
+        {"plan.parallel.llm.pp",        "2",                     NULL,                    "",                        ""           },
+        {"plan.parallel.llm.recompute", "\"full\"",              NULL,                    "",                        ""           },
+        {"plan.dp",                     "2",                     NULL,                    "",                        ""           },
+        {"plan.slots",                  "8",                     NULL,                    "",                        ""           },
+        {"plan.schedule",               "\"gpipe\"",             NULL,                    "",                        ""           },
+        {"plan.modality",               "\"encoder-first\"",     NULL,                    "",                        ""           },
+        {"balance",                     "\"lpt\"",               NULL,                    "",                        ""           },
+        {"plan_hash",                   "\"abc\"",               NULL,                    "",                        ""           },
+        {"optimizer.lr",                "0.25",                  "optimizer.lr",          "",                        "0.25"       },
+        {"optimizer.clip",              "1",                     NULL,                    "",                        ""           },
+        {"seed",                        "99",                    "seed",                  "0",                       "99"         },
+        {"plan.seq_tokens",             "256",                   "plan.seq_tokens",       "128",                     "256"        },
+        {"model.rules.0.glob",          "\"llm*\"",              "model.rules[0].glob",   "\"*\"",                   "\"llm*\""   },
+        {"model.modules.0.init",        "\"weights\"",           "model.modules[0].init", "\"random\"",
+         "\"weights\""                                                                                                            },
+        {"data.json",                   "\"/x.json\"",           "data.json",             "\"/nowhere/train.json\"", "\"/x.json\""},
+        {"eval",                        "null",                  NULL,                    "",                        ""           },
+        {"name",                        "\"other\"",             NULL,                    "",                        ""           },
+        {"alerts",                      "{\"grad_norm\":false}", NULL,                    "",                        ""           },
     };
 
     (void)state;
@@ -565,6 +599,7 @@ int main(void)
         cmocka_unit_test(bf16_is_refused_on_cpu_ranks_only),
         cmocka_unit_test(state_in_bf16_needs_ranks_that_compute_in_it),
         cmocka_unit_test(learning_rates_equal_the_formulas),
+        cmocka_unit_test(thresholds_of_alerts_are_numbers_or_off),
         cmocka_unit_test(layout_is_apart_from_what_is_trained),
         cmocka_unit_test(table_is_fit_for_a_manual),
     };

@@ -46,6 +46,8 @@ static int setup(void **state)
     unsetenv("FAKE_STEP_MS");
     unsetenv("FAKE_LOG_LINES");
     unsetenv("FAKE_EVAL");
+    unsetenv("FAKE_NAN");
+    unsetenv("FAKE_UNTRAINED");
     job->options = (struct cs_runner_options){
         .job_dir = job->path, .hang_ns = 30000000000, .started_fd = -1, .is_foreground = true};
     *state = job;
@@ -445,6 +447,56 @@ static void a_lost_final_checkpoint_fails_the_run(void **state)
     json_decref(end);
 }
 
+static void assert_failed(const struct job *job, const char *reason, const char *rule)
+{
+    json_t *end = state_of(job);
+    const json_t *alarms = cs_msg_arr(end, "alarms");
+    bool is_told = false;
+    assert_string_equal(cs_msg_str(end, "state", ""), "FAILED");
+    assert_int_equal(cs_msg_int(end, "exit", -1), 6);
+    if (!strstr(cs_msg_str(end, "reason", ""), reason))
+        fail_msg("\"%s\" is not in \"%s\"", reason, cs_msg_str(end, "reason", ""));
+    for (size_t i = 0; i < json_array_size(alarms); i++)
+        is_told = is_told || strcmp(cs_msg_str(json_array_get(alarms, i), "rule", ""), rule) == 0;
+    assert_true(is_told);
+    json_decref(end);
+    assert_int_equal(count_left(job), 0);
+}
+
+static void updates_that_are_skipped_in_a_row_fail_the_run(void **state)
+{
+    struct job *job = *state;
+    write_job(job, 200, 7, "");
+    setenv("FAKE_NAN", "7", 1);
+    setenv("FAKE_STEP_MS", "20", 1); /* they shall not be far ahead when the runner ends them */
+    assert_int_equal(run(job), CS_JOB_FAILED);
+    assert_failed(job, "5 of 12 updates skipped", "skipped_updates");
+    assert_true(tmpdir_has(job->path, "ckpt/ckpt-6/checkpoint.json"));
+}
+
+static void a_run_too_short_for_that_has_learned_nothing(void **state)
+{
+    struct job *job = *state;
+    write_job(job, 4, 0, "");
+    setenv("FAKE_NAN", "0", 1);
+    assert_int_equal(run(job), CS_JOB_FAILED);
+    assert_failed(job, "4 of 4 updates skipped", "learned_nothing");
+    /* and it stays so: all its steps are done */
+    assert_int_equal(run(job), CS_JOB_FAILED);
+    assert_failed(job, "4 of 4 updates skipped", "learned_nothing");
+}
+
+static void a_run_without_trained_tokens_fails(void **state)
+{
+    struct job *job = *state;
+    write_job(job, 6, 0, "");
+    setenv("FAKE_UNTRAINED", "1", 1);
+    setenv("FAKE_EVAL", "1", 1);
+    assert_int_equal(run(job), CS_JOB_FAILED);
+    assert_failed(job, "no token of its 6 steps was trained", "evaluation");
+    assert_failed(job, "no token of its 6 steps was trained", "untrained_steps");
+}
+
 static void another_plan_than_previewed_is_refused(void **state)
 {
     struct job *job = *state;
@@ -718,6 +770,9 @@ int main(int argc, char **argv)
         LIFE(a_failed_run_resumes_to_the_same_weights),
         LIFE(a_failed_save_does_not_fail_the_run),
         LIFE(a_lost_final_checkpoint_fails_the_run),
+        LIFE(updates_that_are_skipped_in_a_row_fail_the_run),
+        LIFE(a_run_too_short_for_that_has_learned_nothing),
+        LIFE(a_run_without_trained_tokens_fails),
         LIFE(another_plan_than_previewed_is_refused),
         LIFE(pause_checkpoints_and_the_next_run_goes_on),
         LIFE(stop_now_ends_without_a_checkpoint),

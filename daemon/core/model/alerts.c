@@ -5,7 +5,10 @@
 
 static const struct cs_alert_row rows[CS_ALERT_COUNT] = {
 #define X(id, slug, threshold, least, most, help) {slug, help, threshold, least, most},
-    CS_ALERTS(X)
+    CS_ALERTS_MEASURED(X)
+#undef X
+#define X(id, slug, help) {slug, help, 0, 0, 0},
+        CS_ALERTS_TOLD(X)
 #undef X
 };
 

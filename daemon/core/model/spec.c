@@ -223,6 +223,7 @@ enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct c
     CS_TRY(read_group(&reader, root, "optimizer", spec));
     CS_TRY(read_group(&reader, root, "lr", spec));
     CS_TRY(read_group(&reader, root, "checkpoint", spec));
+    CS_TRY(read_group(&reader, root, "alerts", spec));
     CS_TRY(cs_spec_check_hash(&reader, spec));
     CS_TRY(hash_trained(root, spec, err));
     *out = spec;
@@ -232,7 +233,7 @@ enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct c
 enum cs_status cs_spec_read_model(const json_t *model, struct cs_arena *arena, struct cs_spec **out,
                                   struct cs_err *err)
 {
-    static const char *const groups[] = {"", "plan", "optimizer", "lr", "checkpoint"};
+    static const char *const groups[] = {"", "plan", "optimizer", "lr", "checkpoint", "alerts"};
     const struct cs_spec_reader reader = {.arena = arena, .err = err};
     struct cs_spec *spec = CS_NEW(arena, struct cs_spec);
     CS_TRY(hash_document(model, spec->hash, err));

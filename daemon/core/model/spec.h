@@ -10,6 +10,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/status.h"
+#include "core/model/alerts.h"
 #include "core/model/arch.h"
 
 /* clang-format off */
@@ -29,7 +30,8 @@
  *   data: format "llava", json, images, template{...}, on_bad_sample, max_bad_fraction, shuffle_images
  *   eval: null or {data, every_steps, metric, max_samples}
  *   optimizer: kind "adamw", lr, betas, eps, weight_decay, clip, warmup_steps, state ("fp32"|"bf16") ; lr: kind, final_ratio
- *   checkpoint: every_steps (0: only at the end), keep, dir ("" : in the job directory) */
+ *   checkpoint: every_steps (0: only at the end), keep, dir ("" : in the job directory)
+ *   alerts: thresholds of alarms by rule (core/model/alerts.h), false: off */
 /* clang-format on */
 
 enum { CS_MAX_ENCODERS = 4, CS_MAX_MODULES = 12, CS_SPEC_MAX_BYTES = 4 * 1024 * 1024 };
@@ -98,6 +100,7 @@ struct cs_spec {
     const char *lr_kind; /* "constant" | "linear" | "cosine" */
     int64_t checkpoint_every, checkpoint_keep;
     const char *checkpoint_dir;
+    double alert[CS_ALERT_COUNT]; /* thresholds of the rules that are measured, 0: off */
 };
 
 /* One row per key of the document: validation, defaults, "did you mean" and the manual page come
@@ -107,6 +110,7 @@ enum cs_spec_type {
     CS_SPEC_GROUP, /* object or list with keys of its own */
     CS_SPEC_INT,   /* JSON integer in [min, max] */
     CS_SPEC_NUMBER,
+    CS_SPEC_LIMIT, /* number in [min, max], or false, which is stored as 0 */
     CS_SPEC_BOOL,
     CS_SPEC_STRING, /* one of accept ("a|b") when that is set; max: bytes */
     CS_SPEC_PATH,   /* string: absolute path, or "" */

@@ -68,6 +68,7 @@ static const struct cs_spec_key keys[] = {
     GROUP("", "optimizer", NULL, "AdamW and the peak of the learning rate"),
     GROUP("", "lr", "{}", "the learning rate over the steps"),
     GROUP("", "checkpoint", "{}", "when and where parameters are written"),
+    LABEL(GROUP, "", "alerts", "{}", "what raises an alarm: a threshold for each rule, false: off"),
 
     GROUP("model", "modules", NULL, "list: X.encoder and X.projector for every encoder, and llm"),
     GROUP("model", "rules", "[]", "list: what trains; the last rule that matches a layer holds, none: frozen"),
@@ -136,6 +137,11 @@ static const struct cs_spec_key keys[] = {
     INT64("checkpoint", "every_steps", 0, 1e12, "0", R(checkpoint_every), "0: only at the end"),
     INT64("checkpoint", "keep", 1, 1e6, "3", R(checkpoint_keep), "newest ones that are kept"),
     PATH("checkpoint", "dir", "", R(checkpoint_dir), "empty: in the job's directory"),
+
+#define X(id, slug, threshold, least, most, text) \
+    LABEL(KEY, "alerts", slug, LIMIT, least, most, NULL, #threshold, NULL, R(alert[CS_ALERT_##id]), F64, text),
+    CS_ALERTS_MEASURED(X)
+#undef X
 };
 
 /* clang-format on */

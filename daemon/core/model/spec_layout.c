@@ -17,6 +17,7 @@ static json_t *fallback_of(const struct cs_spec_key *key)
     case CS_SPEC_INT:
         return json_integer((json_int_t)strtoll(text, NULL, 10));
     case CS_SPEC_NUMBER:
+    case CS_SPEC_LIMIT:
         return json_real(strtod(text, NULL));
     case CS_SPEC_BOOL:
         return json_boolean(strcmp(text, "true") == 0);
@@ -38,7 +39,7 @@ static json_t *fallback_of(const struct cs_spec_key *key)
 /* One spelling of a value: 1 and 1.0 are the same number. */
 static json_t *plain(const struct cs_spec_key *key, const json_t *value)
 {
-    if (key->type == CS_SPEC_NUMBER && json_is_number(value))
+    if ((key->type == CS_SPEC_NUMBER || key->type == CS_SPEC_LIMIT) && json_is_number(value))
         return json_real(json_number_value(value));
     if (key->type == CS_SPEC_PAIR)
         return json_pack("[f, f]", json_number_value(json_array_get(value, 0)),

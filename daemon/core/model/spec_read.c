@@ -124,13 +124,17 @@ static enum cs_status read_number(const struct cs_spec_reader *reader,
                                   const struct cs_spec_key *key, const char *path,
                                   const json_t *value, char *at)
 {
-    bool is_int = key->type == CS_SPEC_INT;
+    bool is_int = key->type == CS_SPEC_INT, is_limit = key->type == CS_SPEC_LIMIT;
     double number = json_number_value(value);
+    if (is_limit && json_is_false(value)) {
+        store_number(key, at, 0, 0);
+        return CS_OK;
+    }
     if (!(is_int ? json_is_integer(value) : json_is_number(value)) || !(number >= key->min) ||
         number > key->max)
-        return cs_fail(reader->err, CS_INVALID, "%s is %s; it must be %s from %.17g to %.17g", path,
-                       show(reader, value), is_int ? "a whole number" : "a number", key->min,
-                       key->max);
+        return cs_fail(reader->err, CS_INVALID, "%s is %s; it must be %s%s from %.17g to %.17g",
+                       path, show(reader, value), is_limit ? "false or " : "",
+                       is_int ? "a whole number" : "a number", key->min, key->max);
     store_number(key, at, number, json_is_integer(value) ? json_integer_value(value) : 0);
     return CS_OK;
 }
@@ -201,6 +205,7 @@ static enum cs_status read_value(const struct cs_spec_reader *reader, const stru
     switch (key->type) {
     case CS_SPEC_INT:
     case CS_SPEC_NUMBER:
+    case CS_SPEC_LIMIT:
         return read_number(reader, key, path, value, at);
     case CS_SPEC_PAIR:
         return read_pair(reader, key, path, value, at);
@@ -233,7 +238,7 @@ static void store_default(const struct cs_spec_key *key, char *base)
         return;
     char *at = base + key->field, *end = NULL;
     double number = strtod(key->fallback, &end);
-    if (key->type == CS_SPEC_INT || key->type == CS_SPEC_NUMBER)
+    if (key->type == CS_SPEC_INT || key->type == CS_SPEC_NUMBER || key->type == CS_SPEC_LIMIT)
         store_number(key, at, number, (int64_t)number);
     else if (key->store == CS_STORE_STRING)
         *(const char **)(void *)at = key->fallback;

@@ -91,6 +91,19 @@ struct cs_alarm {
     char text[900];
 };
 
+struct cs_mean { /* over a number of values, then over about so many */
+    double value;
+    int64_t n;
+};
+
+/* What the steps of this run have shown, for the rules of alerts (steps/watch.c). */
+struct cs_watch {
+    int64_t n_steps, skipped_in_row, untrained_in_row;
+    int64_t unsaved_ns; /* of training since the last checkpoint */
+    struct cs_mean loss, norm, data_share;
+    double lowest_loss; /* of that mean */
+};
+
 struct cs_runner {
     const struct cs_runner_options *options;
     struct cs_run_job job;
@@ -129,6 +142,7 @@ struct cs_runner {
     int64_t go_ns, spans_ns;
     uint64_t n_bad_samples;
     char weights_hash[65];
+    struct cs_watch watch;
     struct cs_alarm alarm[CS_ALERT_COUNT];
     bool is_state_behind; /* state.json lacks an alarm */
     double exact_match;   /* of the last evaluation, NaN none */

@@ -11,6 +11,7 @@
 #include "core/wire/wire.h"
 #include "runner/state/alarms.h"
 #include "runner/state/records.h"
+#include "runner/steps/watch.h"
 #include "store/fsio.h"
 
 static struct cs_save *find_save(struct cs_runner *r, int64_t step)
@@ -88,6 +89,7 @@ static void commit(struct cs_runner *r, const struct cs_save *save)
         return;
     }
     r->checkpoint_step = save->step;
+    cs_watch_saved(r);
     cs_run_note(r, CS_INFO, "checkpoint of step %lld: %d files, %llu bytes", (long long)save->step,
                 save->n_files, (unsigned long long)bytes);
     cs_run_emit_state(r);

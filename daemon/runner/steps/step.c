@@ -12,6 +12,7 @@
 #include "runner/steps/events.h"
 #include "runner/steps/predict.h"
 #include "runner/steps/saves.h"
+#include "runner/steps/watch.h"
 
 static const int64_t spans_every_ns = 250000000;
 
@@ -163,17 +164,42 @@ static void add_to_trace(struct cs_runner *r, const struct cs_step_report *repor
     }
 }
 
-static void train_done(struct cs_runner *r, const struct cs_step_report *report)
+static double data_share(const struct cs_span_step *spans)
+{
+    int64_t data_ns = 0;
+    for (int i = 0; i < spans->n_ranks; i++)
+        data_ns = spans->data_ns[i] > data_ns ? spans->data_ns[i] : data_ns;
+    return spans->makespan_ns > 0 ? (double)data_ns / (double)spans->makespan_ns : (double)NAN;
+}
+
+static struct cs_watched watched(const struct cs_step_report *report, int64_t step_ns,
+                                 const struct cs_span_step *spans)
+{
+    const bool has_loss = report->has_loss && report->loss_tokens > 0;
+    return (struct cs_watched){.step = report->step,
+                               .trained_tokens = report->trained_tokens,
+                               .step_ns = step_ns,
+                               .is_skipped = report->is_skipped,
+                               .has_loss = has_loss,
+                               .loss = has_loss ? report->loss_sum / (double)report->loss_tokens
+                                                : (double)NAN,
+                               .has_norm = report->has_norm,
+                               .grad_norm = report->has_norm ? report->grad_norm : (double)NAN,
+                               .lr = report->lr,
+                               .data_share = data_share(spans)};
+}
+
+static enum cs_status train_done(struct cs_runner *r, const struct cs_step_report *report,
+                                 struct cs_err *err)
 {
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_span_events events[CS_TRACE_MAX_RANKS];
     const struct cs_span_keys *keys = NULL;
     struct cs_span_step spans = {0};
-    struct cs_err err = {0};
     int64_t now_ns = cs_now_ns();
     for (int i = 0; i < r->generation.n_ranks; i++)
         events[i] = cs_events_take(&r->child[i], report->step, arena);
-    if (cs_keys_get(&r->generation.keys, (int)report->slots, false, &keys, &err) == CS_OK) {
+    if (cs_keys_get(&r->generation.keys, (int)report->slots, false, &keys, NULL) == CS_OK) {
         const struct cs_span_input in = {.n_ranks = r->generation.n_ranks,
                                          .n_stages = r->generation.plan->n_stages,
                                          .replicas = r->generation.plan->dp,
@@ -191,16 +217,29 @@ static void train_done(struct cs_runner *r, const struct cs_step_report *report)
     r->last_step = report->step;
     r->tokens += report->trained_tokens;
     r->samples += report->samples;
-    if (report->is_skipped && r->skipped++ % 100 == 0)
-        cs_run_note(r, CS_WARN,
-                    "the gradient of step %lld is not finite, its update was skipped (%lld so far)",
-                    (long long)report->step, (long long)r->skipped);
+    r->skipped += report->is_skipped;
     emit_train(r, report, step_ns, &spans);
     emit_spans(r, report, &spans);
-    cs_arena_free(arena);
     if (report->is_norm_unequal)
         cs_run_alarm(r, CS_ALERT_COPIES_DIFFER, CS_ERROR, report->step,
                      "ranks disagree on the norm of the gradient; one of them computes wrongly");
+    const struct cs_watched step = watched(report, step_ns, &spans);
+    cs_arena_free(arena);
+    return cs_watch_step(r, &step, err);
+}
+
+/* An evaluation that says nothing must not look like one that does. */
+static void check_eval(struct cs_runner *r, const struct cs_eval *eval, int64_t step)
+{
+    if (eval->samples == 0 || eval->tokens == 0)
+        cs_run_alarm(r, CS_ALERT_EVALUATION, CS_WARN, step,
+                     "%lld samples with %lld tokens to answer were counted: the metric says "
+                     "nothing; look at eval.data with 'data check'",
+                     (long long)eval->samples, (long long)eval->tokens);
+    else if (!isfinite(eval->loss_sum))
+        cs_run_alarm(r, CS_ALERT_EVALUATION, CS_ERROR, step,
+                     "the loss of the evaluation is %g: parameters or activations are not finite",
+                     eval->loss_sum / (double)eval->tokens);
 }
 
 static void eval_done(struct cs_runner *r, const struct cs_step_report *report)
@@ -223,19 +262,23 @@ static void eval_done(struct cs_runner *r, const struct cs_step_report *report)
     cs_msg_set_int(msg, "correct", eval->correct);
     cs_msg_set_int(msg, "step_ns", r->step_end_ns - eval->start_ns);
     set_energy(r, msg);
-    if (eval->samples > 0) {
-        r->exact_match = (double)eval->correct / (double)eval->samples;
+    const bool is_counted = eval->samples > 0 && eval->tokens > 0;
+    r->exact_match = is_counted ? (double)eval->correct / (double)eval->samples : (double)NAN;
+    if (is_counted)
         cs_msg_set_num(msg, "exact_match", r->exact_match);
-    }
     cs_run_emit(r, msg, true);
+    check_eval(r, eval, report->step);
     r->evaluated_step = report->step;
 }
 
-bool cs_step_done(struct cs_runner *r, const struct cs_step_report *report)
+enum cs_status cs_step_done(struct cs_runner *r, const struct cs_step_report *report,
+                            bool *is_save_through, struct cs_err *err)
 {
+    enum cs_status status = CS_OK;
     if (report->is_eval)
         eval_done(r, report);
     else
-        train_done(r, report);
-    return (report->flags & CS_STEP_CHECKPOINT) != 0 && cs_save_step_done(r, report);
+        status = train_done(r, report, err);
+    *is_save_through = (report->flags & CS_STEP_CHECKPOINT) != 0 && cs_save_step_done(r, report);
+    return status;
 }
