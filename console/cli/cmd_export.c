@@ -75,10 +75,11 @@ static enum cs_status find_value(void *user, const struct cs_param *param, float
     return cs_st_read_f32(tensor, 0, param->count, out, err);
 }
 
-static void on_skip(void *user, const char *text)
+static void on_skip(void *user, int64_t step, const struct cs_err *why)
 {
     (void)user;
-    cs_say(stderr, "cornstarch-console: skipping a checkpoint: %s\n", text);
+    cs_say(stderr, "cornstarch-console: skipping the checkpoint of step %lld: %s\n",
+           (long long)step, why->text);
 }
 
 static enum cs_status open_checkpoint(struct exporter *ex, const char *job_dir, const char *ckpt,
@@ -93,8 +94,8 @@ static enum cs_status open_checkpoint(struct exporter *ex, const char *job_dir, 
             CS_TRY(cs_path(dir, err, "%s", ex->spec->checkpoint_dir));
         else
             CS_TRY(cs_path(dir, err, "%s/ckpt", job_dir));
-        CS_TRY(cs_ckpt_latest(dir, true, &step, ex->ckpt_path, sizeof ex->ckpt_path, on_skip, NULL,
-                              err));
+        const struct cs_ckpt_search search = {.is_deep = true, .on_skip = on_skip};
+        CS_TRY(cs_ckpt_latest(dir, &search, &step, ex->ckpt_path, err));
     }
     CS_TRY(cs_ckpt_open(ex->ckpt_path, &ex->ckpt, err));
     /* the job may have been resumed under another layout since */

@@ -93,6 +93,23 @@ static enum cs_status fill_temp(const char *temp, int64_t step, const struct cs_
     return status;
 }
 
+/* File systems without exchange: the old one steps aside first. After a kill in between cs_ckpt_clean
+ * takes it back. */
+static enum cs_status put_aside_first(const char *temp, const char *final, struct cs_err *err)
+{
+    char old[CS_PATH_CAP];
+    CS_TRY(cs_path(old, err, "%s.old", final));
+    CS_TRY(cs_fs_remove_tree(old, err));
+    if (rename(final, old) == -1)
+        return cs_fail_errno(err, "cannot rename %s to %s", final, old);
+    if (rename(temp, final) == -1) {
+        const enum cs_status status = cs_fail_errno(err, "cannot rename %s to %s", temp, final);
+        (void)!rename(old, final);
+        return status;
+    }
+    return cs_fs_remove_tree(old, err);
+}
+
 /* A checkpoint of this step may exist (saved again after a resume): the two change
  * places at once. */
 static enum cs_status put_in_place(const char *temp, const char *final, struct cs_err *err)
@@ -105,12 +122,19 @@ static enum cs_status put_in_place(const char *temp, const char *final, struct c
         return cs_fs_remove_tree(temp, err);
     if (errno != EINVAL && errno != ENOSYS)
         return cs_fail_errno(err, "cannot exchange %s and %s", temp, final);
-    /* file systems without exchange: a kill between the two leaves the complete new
-     * one under .tmp */
-    CS_TRY(cs_fs_remove_tree(final, err));
-    if (rename(temp, final) == -1)
-        return cs_fail_errno(err, "cannot rename %s to %s", temp, final);
-    return CS_OK;
+    return put_aside_first(temp, final, err);
+}
+
+/* Read as a resume will: what all ranks wrote is every trained parameter, each element once. */
+static enum cs_status check_written(const char *temp, const struct cs_ckpt_origin *origin,
+                                    struct cs_err *err)
+{
+    struct cs_ckpt *ckpt = NULL;
+    CS_TRY(cs_ckpt_open(temp, &ckpt, err));
+    enum cs_status status =
+        origin->params ? cs_ckpt_check_whole(ckpt, origin->params, origin->n_params, err) : CS_OK;
+    cs_ckpt_close(ckpt);
+    return status;
 }
 
 enum cs_status cs_ckpt_commit(const char *dir, int64_t step, const struct cs_ckpt_origin *origin,
@@ -121,6 +145,8 @@ enum cs_status cs_ckpt_commit(const char *dir, int64_t step, const struct cs_ckp
     CS_TRY(cs_path(temp, err, "%s/ckpt-%lld.tmp", dir, (long long)step));
     CS_TRY(cs_path(final, err, "%s/ckpt-%lld", dir, (long long)step));
     enum cs_status status = fill_temp(temp, step, origin, trainer, files, n_files, err);
+    if (status == CS_OK)
+        status = check_written(temp, origin, err);
     if (status == CS_OK)
         status = cs_fsync_dir(temp, err);
     if (status == CS_OK)

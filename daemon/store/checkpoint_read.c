@@ -226,6 +226,21 @@ static enum cs_status look_up(const struct cs_ckpt *ckpt, const struct cs_param 
     return CS_OK;
 }
 
+enum cs_status cs_ckpt_check_whole(const struct cs_ckpt *ckpt, const struct cs_param *params,
+                                   int32_t n, struct cs_err *err)
+{
+    static const char *const kinds[] = {"master", "exp_avg", "exp_avg_sq"};
+    const struct parameter *found;
+    for (int32_t i = 0; i < n; i++)
+        for (size_t k = 0; params[i].is_trainable && k < CS_ARRAY_LEN(kinds); k++) {
+            const enum cs_status status = look_up(ckpt, &params[i], kinds[k], &found, err);
+            if (status != CS_OK)
+                return cs_wrap(err, status == CS_NOT_FOUND ? CS_CORRUPT : status,
+                               "the checkpoint is not whole");
+        }
+    return CS_OK;
+}
+
 static const char *name_of(const void *user, int32_t param)
 {
     return ((const struct cs_ckpt *)user)->parameter[param].name;

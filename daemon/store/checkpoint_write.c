@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +28,27 @@ static struct cs_st_out describe(const struct cs_ckpt_part *part, enum cs_ckpt_k
     return out;
 }
 
+static int64_t count_nonfinite(const struct cs_st_out *tensor, int n)
+{
+    int64_t found = 0;
+    for (int i = 0; i < n; i++) {
+        const float *value = tensor[i].data;
+        int64_t count = 1;
+        for (int d = 0; d < tensor[i].n_dims; d++)
+            count *= tensor[i].dim[d];
+        for (int64_t k = 0; k < count; k++)
+            found += !isfinite(value[k]);
+    }
+    return found;
+}
+
 static enum cs_status write_file(const char *temp, const char *folder, int rank,
                                  const struct cs_st_out *tensor, int n, struct cs_ckpt_file *file,
                                  struct cs_err *err)
 {
     char path[CS_PATH_CAP];
     snprintf(file->name, sizeof(file->name), "%s/rank-%d.safetensors", folder, rank);
+    file->n_nonfinite = count_nonfinite(tensor, n);
     CS_TRY(cs_path(path, err, "%s/%s", temp, folder));
     CS_TRY(cs_mkdirs(path, err));
     CS_TRY(cs_path(path, err, "%s/%s", temp, file->name));

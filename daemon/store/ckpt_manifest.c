@@ -27,8 +27,9 @@ json_t *cs_ckpt_manifest_new(int64_t step, const struct cs_ckpt_origin *origin,
                              const struct cs_ckpt_file *files, int n)
 {
     char hex[33];
+    int64_t n_nonfinite = 0;
     json_t *list = json_array();
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; n_nonfinite += files[i++].n_nonfinite)
         json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "name", files[i].name, "bytes",
                                               (json_int_t)files[i].bytes, "xxh3", files[i].xxh3));
     json_t *manifest =
@@ -38,6 +39,7 @@ json_t *cs_ckpt_manifest_new(int64_t step, const struct cs_ckpt_origin *origin,
                   (json_int_t)origin->generation, "version", CORNSTARCH_VERSION, "files", list);
     if (!manifest)
         return NULL;
+    json_object_set_new(manifest, "nonfinite", json_integer(n_nonfinite));
     self_hash(manifest, hex);
     json_object_set_new(manifest, "xxh3", json_string(hex));
     return manifest;
@@ -58,14 +60,13 @@ bool cs_ckpt_is_file_name(const char *name)
     return false;
 }
 
-int64_t cs_ckpt_step_of(const char *name, bool is_temp)
+int64_t cs_ckpt_step_of(const char *name, const char *suffix)
 {
     if (strncmp(name, "ckpt-", 5) != 0)
         return -1;
     const char *digits = name + 5;
     size_t len = strspn(digits, "0123456789");
-    if (len == 0 || len > 18 || (len > 1 && digits[0] == '0') ||
-        strcmp(digits + len, is_temp ? ".tmp" : "") != 0)
+    if (len == 0 || len > 18 || (len > 1 && digits[0] == '0') || strcmp(digits + len, suffix) != 0)
         return -1;
     return (int64_t)strtoll(digits, NULL, 10);
 }
@@ -76,7 +77,7 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-enum cs_status cs_ckpt_list(const char *dir, bool is_temp, int64_t **steps, int *n,
+enum cs_status cs_ckpt_list(const char *dir, const char *suffix, int64_t **steps, int *n,
                             struct cs_err *err)
 {
     int cap = 0;
@@ -88,7 +89,7 @@ enum cs_status cs_ckpt_list(const char *dir, bool is_temp, int64_t **steps, int 
     if (!open_dir)
         return cs_fail_errno(err, "cannot list checkpoints in %s", dir);
     for (struct dirent *entry; (entry = readdir(open_dir));) {
-        int64_t step = cs_ckpt_step_of(entry->d_name, is_temp);
+        int64_t step = cs_ckpt_step_of(entry->d_name, suffix);
         if (step < 0)
             continue;
         if (*n == cap) {
@@ -152,7 +153,7 @@ static enum cs_status verify_manifest(const char *path, const json_t *manifest, 
     for (size_t len = strlen(plain); len > 1 && plain[len - 1] == '/';)
         plain[--len] = '\0';
     const char *slash = strrchr(plain, '/');
-    int64_t named = cs_ckpt_step_of(slash ? slash + 1 : plain, false);
+    int64_t named = cs_ckpt_step_of(slash ? slash + 1 : plain, "");
     if (!json_is_integer(step) || (named >= 0 && named != json_integer_value(step)))
         return cs_fail(err, CS_CORRUPT, "%s/checkpoint.json is of step %lld, not of this directory",
                        path, (long long)json_integer_value(step));

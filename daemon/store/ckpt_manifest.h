@@ -2,7 +2,7 @@
  *
  * {"schema": "cornstarch.checkpoint/2", "step", "spec_hash", "trained_hash", "plan_hash",
  *  "generation", "version", "files": [{"name", "bytes", "xxh3"}], "xxh3": hash of all the other keys
- *  in canonical JSON}. Version 1 had neither slices nor trained_hash and generation. */
+ *  in canonical JSON, "nonfinite": elements that are NaN or infinite}. Version 1 had neither slices nor trained_hash and generation. */
 #ifndef CS_STORE_CKPT_MANIFEST_H
 #define CS_STORE_CKPT_MANIFEST_H
 
@@ -21,10 +21,11 @@ enum cs_status cs_ckpt_verify(const char *path, bool is_deep, json_t **out,
 /* "params/rank-0.safetensors", "opt/rank-0.safetensors", "trainer.json": nothing
  * else is accepted */
 bool cs_ckpt_is_file_name(const char *name);
-/* step of "ckpt-STEP" (is_temp: of "ckpt-STEP.tmp"), -1 for any other name */
-int64_t cs_ckpt_step_of(const char *name, bool is_temp);
-/* steps of the directories ckpt-STEP in dir, descending; *steps is malloc'ed. No dir: none. */
-enum cs_status cs_ckpt_list(const char *dir, bool is_temp, int64_t **steps, int *n,
+/* step of "ckpt-STEP" followed by the suffix ("", ".tmp", ".old"), -1 for any other name */
+int64_t cs_ckpt_step_of(const char *name, const char *suffix);
+/* steps of the directories ckpt-STEP with the suffix in dir, descending; *steps is malloc'ed. No dir:
+ * none. */
+enum cs_status cs_ckpt_list(const char *dir, const char *suffix, int64_t **steps, int *n,
                             struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -63,6 +63,8 @@ static void report_save(void *user, int64_t step, enum cs_status status,
             cs_msg_set_str(file, "path", files[i].name);
             cs_msg_set_int(file, "bytes", (int64_t)files[i].bytes);
             cs_msg_set_str(file, "hash", files[i].xxh3);
+            if (files[i].n_nonfinite > 0)
+                cs_msg_set_int(file, "nonfinite", files[i].n_nonfinite);
             json_array_append_new(list, file);
         }
         cs_msg_set(msg, "files", list);

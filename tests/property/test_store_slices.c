@@ -187,7 +187,7 @@ static void write_ranks(const char *dir, const struct cs_param *param, struct cs
 
 static void commit(const char *dir, const struct cs_ckpt_file *files, int n)
 {
-    const struct cs_ckpt_origin origin = {"spec", "trained", "plan", 1};
+    const struct cs_ckpt_origin origin = {"spec", "trained", "plan", 1, NULL, 0};
     struct cs_err err = {0};
     json_t *trainer = json_pack("{s:i}", "step", 3);
     if (cs_ckpt_commit(dir, 3, &origin, trainer, files, n, &err) != CS_OK)

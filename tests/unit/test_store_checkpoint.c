@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +24,8 @@
 enum { N = 12 };
 
 static const struct cs_param params[] = {
-    {.id = 0, .name = "llm/a", .n_dims = 2, .dim = {3, 4}, .count = N},
-    {.id = 1, .name = "llm/b", .n_dims = 1, .dim = {N},    .count = N},
+    {.id = 0, .name = "llm/a", .n_dims = 2, .dim = {3, 4}, .count = N, .is_trainable = true},
+    {.id = 1, .name = "llm/b", .n_dims = 1, .dim = {N},    .count = N, .is_trainable = true},
 };
 
 static int make_dir(void **state)
@@ -66,7 +67,7 @@ static enum cs_status save(const char *dir, int64_t step, const char *spec_hash,
     struct cs_ckpt_file files[4];
     CS_TRY(write_ranks(dir, step, files, err));
     json_t *trainer = json_pack("{s:I, s:s}", "cursor", (json_int_t)(3 * step), "seed", "17");
-    const struct cs_ckpt_origin origin = {spec_hash, spec_hash, "plan", 2};
+    const struct cs_ckpt_origin origin = {spec_hash, spec_hash, "plan", 2, params, 2};
     enum cs_status st = cs_ckpt_commit(dir, step, &origin, trainer, files, 4, err);
     json_decref(trainer);
     return st;
@@ -79,10 +80,11 @@ static void saved(const char *dir, int64_t step, const char *spec_hash)
         fail_msg("%s", err.text);
 }
 
-static void note_skip(void *user, const char *text)
+static void note_skip(void *user, int64_t step, const struct cs_err *why)
 {
     char *all = user;
-    strncat(all, text, 3000 - strlen(all) - 1);
+    (void)step;
+    strncat(all, why->text, 3000 - strlen(all) - 1);
     strncat(all, "\n", 3000 - strlen(all) - 1);
 }
 
@@ -92,9 +94,9 @@ static int64_t latest(const char *dir, bool is_deep, char *skipped)
     char path[4096];
     int64_t step = -1;
     skipped[0] = '\0';
-    enum cs_status st =
-        cs_ckpt_latest(dir, is_deep, &step, path, sizeof(path), note_skip, skipped, NULL);
-    assert_true(st == CS_OK || st == CS_NOT_FOUND);
+    const struct cs_ckpt_search search = {is_deep, NULL, note_skip, skipped};
+    enum cs_status st = cs_ckpt_latest(dir, &search, &step, path, NULL);
+    assert_true(st == CS_OK || st == (skipped[0] ? CS_CORRUPT : CS_NOT_FOUND));
     return st == CS_OK ? step : -1;
 }
 
@@ -129,27 +131,33 @@ static void committed_checkpoint_is_read_back_to_the_bit(void **state)
     cs_ckpt_close(ckpt);
 }
 
+/* The manifest of step 10 as it is now, sealed again. */
+static void seal(const char *dir, json_t *manifest)
+{
+    char hex[33];
+    json_object_del(manifest, "xxh3");
+    char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS);
+    cs_xxh3_128_hex(text, strlen(text), hex);
+    json_object_set_new(manifest, "xxh3", json_string(hex));
+    assert_int_equal(json_dump_file(manifest, tmpdir_path(dir, "ckpt-10/checkpoint.json"), 0), 0);
+    json_decref(manifest);
+    free(text);
+}
+
 /* Version 1 had no slices and said less in checkpoint.json. */
 static void version_1_is_still_read(void **state)
 {
     struct cs_ckpt *ckpt = NULL;
     struct cs_err err = {0};
     float want[N], got[N];
-    char hex[33];
     saved(*state, 10, "spec");
     const char *path = tmpdir_path(*state, "ckpt-10/checkpoint.json");
     json_t *manifest = json_load_file(path, 0, NULL);
     assert_non_null(manifest);
     json_object_del(manifest, "trained_hash");
     json_object_del(manifest, "generation");
-    json_object_del(manifest, "xxh3");
     json_object_set_new(manifest, "schema", json_string("cornstarch.checkpoint/1"));
-    char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS);
-    cs_xxh3_128_hex(text, strlen(text), hex);
-    json_object_set_new(manifest, "xxh3", json_string(hex));
-    assert_int_equal(json_dump_file(manifest, path, 0), 0);
-    json_decref(manifest);
-    free(text);
+    seal(*state, manifest);
     if (cs_ckpt_open(tmpdir_path(*state, "ckpt-10"), &ckpt, &err) != CS_OK)
         fail_msg("%s", err.text);
     fill(want, 10, 1, 0.5f);
@@ -169,7 +177,7 @@ static void killed_save_is_not_a_checkpoint(void **state)
     assert_true(tmpdir_has(*state, "ckpt-20.tmp"));
     assert_int_equal(latest(*state, true, skipped), 10);
     assert_string_equal(skipped, ""); /* leftovers are no damage */
-    assert_int_equal(cs_ckpt_clean(*state, 0, NULL), CS_OK);
+    assert_int_equal(cs_ckpt_clean(*state, NULL), CS_OK);
     assert_false(tmpdir_has(*state, "ckpt-20.tmp"));
     assert_true(tmpdir_has(*state, "ckpt-10"));
 }
@@ -208,6 +216,40 @@ static void damage_is_found_and_named(void **state)
     }
 }
 
+/* All hashes fit and one rank's file is another's: an element is there twice, another nowhere. */
+static void one_that_verifies_and_does_not_open_is_skipped(void **state)
+{
+    char skipped[3000];
+    size_t size = 0;
+    saved(*state, 5, "spec");
+    saved(*state, 10, "spec");
+    json_t *manifest = json_load_file(tmpdir_path(*state, "ckpt-10/checkpoint.json"), 0, NULL);
+    json_t *files = json_object_get(manifest, "files"), *first = json_array_get(files, 0);
+    char *bytes = tmpdir_read(tmpdir_path(*state, "ckpt-10/params/rank-0.safetensors"), &size);
+    tmpdir_write(tmpdir_path(*state, "ckpt-10/params/rank-1.safetensors"), bytes, size);
+    json_object_set(json_array_get(files, 2), "bytes", json_object_get(first, "bytes"));
+    json_object_set(json_array_get(files, 2), "xxh3", json_object_get(first, "xxh3"));
+    seal(*state, manifest);
+    free(bytes);
+    assert_int_equal(latest(*state, true, skipped), 5);
+    assert_non_null(strstr(skipped, "llm/a"));
+}
+
+static void what_ranks_did_not_write_whole_is_not_committed(void **state)
+{
+    struct cs_ckpt_file files[4];
+    struct cs_err err = {0};
+    char skipped[3000];
+    const struct cs_ckpt_origin origin = {"spec", "trained", "plan", 0, params, 2};
+    json_t *trainer = json_object();
+    saved(*state, 10, "spec");
+    assert_int_equal(write_ranks(*state, 20, files, &err), CS_OK);
+    assert_int_equal(cs_ckpt_commit(*state, 20, &origin, trainer, files, 2, &err), CS_CORRUPT);
+    assert_non_null(strstr(err.text, "llm/b"));
+    assert_int_equal(latest(*state, true, skipped), 10);
+    json_decref(trainer);
+}
+
 static void every_cut_of_the_manifest_is_refused(void **state)
 {
     size_t size = 0;
@@ -227,7 +269,7 @@ static void every_cut_of_the_manifest_is_refused(void **state)
 static void renamed_or_escaping_manifests_are_refused(void **state)
 {
     char skipped[3000];
-    const struct cs_ckpt_origin origin = {"s", "t", "p", 0};
+    const struct cs_ckpt_origin origin = {"s", "t", "p", 0, NULL, 0};
     struct cs_ckpt_file bad = {.name = "params/../../x.safetensors", .bytes = 1};
     struct cs_err err = {0};
     saved(*state, 10, "spec");
@@ -272,29 +314,91 @@ static void saving_a_step_again_replaces_it(void **state)
 static void retention_keeps_the_newest_and_what_is_not_ours(void **state)
 {
     char skipped[3000];
-    const struct timeval old[2] = {
-        {1000, 0},
-        {1000, 0}
-    };
-    saved(*state, 9000, "another run"); /* written long ago, higher step */
-    assert_int_equal(utimes(tmpdir_path(*state, "ckpt-9000/checkpoint.json"), old), 0);
+    saved(*state, 9000, "another run"); /* of nobody we know */
     for (int64_t step = 10; step <= 50; step += 10)
         saved(*state, step, "spec");
     assert_int_equal(mkdir(tmpdir_path(*state, "ckpt-best"), 0755), 0);
     assert_int_equal(mkdir(tmpdir_path(*state, "ckpt-030"), 0755), 0);
     assert_int_equal(unlink(tmpdir_path(*state, "ckpt-20/trainer.json")), 0); /* damaged */
-    assert_int_equal(cs_ckpt_clean(*state, 0, NULL), CS_OK);
+    assert_int_equal(cs_ckpt_clean(*state, NULL), CS_OK);
     assert_int_equal(tmpdir_count(*state), 8);
-    assert_int_equal(cs_ckpt_clean(*state, 2, NULL), CS_OK);
+    assert_int_equal(cs_ckpt_prune(*state, 2, 50, NULL), CS_OK);
     assert_true(tmpdir_has(*state, "ckpt-50") && tmpdir_has(*state, "ckpt-40"));
     assert_false(tmpdir_has(*state, "ckpt-30") || tmpdir_has(*state, "ckpt-10"));
     assert_true(tmpdir_has(*state, "ckpt-20")); /* evidence */
     assert_true(tmpdir_has(*state, "ckpt-9000") && tmpdir_has(*state, "ckpt-best") &&
                 tmpdir_has(*state, "ckpt-030"));
-    assert_int_equal(cs_ckpt_clean(*state, 1, NULL), CS_OK);
+    assert_int_equal(cs_ckpt_prune(*state, 1, 50, NULL), CS_OK);
     assert_true(tmpdir_has(*state, "ckpt-50"));
     assert_false(tmpdir_has(*state, "ckpt-40"));
     assert_int_equal(latest(*state, true, skipped), 9000);
+}
+
+static void save_value(const char *dir, int64_t step, float value)
+{
+    const float f[N] = {value};
+    struct cs_ckpt_file files[2];
+    struct cs_err err = {0};
+    const struct cs_ckpt_part own = {&params[0], cs_slice_whole(&params[0]), f, f, f};
+    const struct cs_ckpt_origin origin = {"spec", "trained", "plan", 0, params, 1};
+    json_t *trainer = json_object();
+    assert_int_equal(cs_ckpt_write_rank(dir, step, 0, &own, 1, files, &err), CS_OK);
+    assert_int_equal(files[0].n_nonfinite, isfinite(value) ? 0 : 1);
+    assert_int_equal(cs_ckpt_commit(dir, step, &origin, trainer, files, 2, &err), CS_OK);
+    assert_int_equal(cs_ckpt_prune(dir, 1, step, &err), CS_OK);
+    json_decref(trainer);
+}
+
+static void retention_never_removes_the_last_finite_one(void **state)
+{
+    save_value(*state, 10, 1);
+    save_value(*state, 20, 2);
+    save_value(*state, 30, (float)NAN);
+    save_value(*state, 40, (float)INFINITY);
+    assert_true(tmpdir_has(*state, "ckpt-40") && tmpdir_has(*state, "ckpt-20"));
+    assert_int_equal(tmpdir_count(*state), 2);
+    save_value(*state, 50, 3);
+    assert_int_equal(tmpdir_count(*state), 1);
+}
+
+/* Whatever the layout was, whoever wrote it, and whatever the clock says. */
+static void checkpoints_of_the_first_version_go_like_others(void **state)
+{
+    const struct timeval future[2] = {
+        {4000000000, 0},
+        {4000000000, 0}
+    };
+    saved(*state, 10, "before the layout changed");
+    json_t *manifest = json_load_file(tmpdir_path(*state, "ckpt-10/checkpoint.json"), 0, NULL);
+    json_object_del(manifest, "trained_hash");
+    json_object_set_new(manifest, "schema", json_string("cornstarch.checkpoint/1"));
+    seal(*state, manifest);
+    assert_int_equal(utimes(tmpdir_path(*state, "ckpt-10/checkpoint.json"), future), 0);
+    saved(*state, 20, "spec");
+    assert_int_equal(cs_ckpt_prune(*state, 1, 20, NULL), CS_OK);
+    assert_true(tmpdir_has(*state, "ckpt-20"));
+    assert_int_equal(tmpdir_count(*state), 1);
+}
+
+static void what_is_put_aside_stays_and_counts_no_more(void **state)
+{
+    char skipped[3000];
+    int n = 0;
+    for (int64_t step = 10; step <= 30; step += 10)
+        saved(*state, step, "spec");
+    assert_int_equal(cs_ckpt_set_aside(*state, 30, NULL), CS_OK);
+    assert_int_equal(latest(*state, true, skipped), 20);
+    assert_true(tmpdir_has(*state, "ckpt-30.bad"));
+    assert_int_equal(cs_ckpt_begin_anew(*state, &n, NULL), CS_OK);
+    assert_int_equal(n, 2);
+    assert_int_equal(latest(*state, true, skipped), -1);
+    assert_true(tmpdir_has(*state, "before-1/ckpt-20") && tmpdir_has(*state, "before-1/ckpt-10"));
+    saved(*state, 5, "spec");
+    assert_int_equal(cs_ckpt_begin_anew(*state, &n, NULL), CS_OK);
+    assert_true(tmpdir_has(*state, "before-2/ckpt-5"));
+    assert_int_equal(cs_ckpt_begin_anew(*state, &n, NULL), CS_OK); /* nothing: no directory */
+    assert_int_equal(n, 0);
+    assert_false(tmpdir_has(*state, "before-3"));
 }
 
 static int save_limited(const char *dir, rlim_t limit, char *text, size_t text_bytes)
@@ -371,6 +475,11 @@ int main(void)
         TEST(files_of_an_earlier_attempt_are_dropped),
         TEST(saving_a_step_again_replaces_it),
         TEST(retention_keeps_the_newest_and_what_is_not_ours),
+        TEST(one_that_verifies_and_does_not_open_is_skipped),
+        TEST(what_ranks_did_not_write_whole_is_not_committed),
+        TEST(retention_never_removes_the_last_finite_one),
+        TEST(checkpoints_of_the_first_version_go_like_others),
+        TEST(what_is_put_aside_stays_and_counts_no_more),
         TEST(full_disk_fails_the_save_and_keeps_the_old),
         TEST(unwritable_directory_is_named),
     };

@@ -304,8 +304,8 @@ static void what_was_trained_before_it_was_frozen_is_kept(void **state)
         assert_int_equal(n, f.made.graph->n_params);
         need(cs_ckpt_write_rank(dir, round, 0, owned, n, files, &err), &err);
         json_t *trainer = json_pack("{s:i}", "step", round);
-        const struct cs_ckpt_origin origin = {f.made.spec->hash, f.made.spec->hash,
-                                              f.made.plan->hash, 0};
+        const struct cs_ckpt_origin origin = {
+            f.made.spec->hash, f.made.spec->hash, f.made.plan->hash, 0, NULL, 0};
         need(cs_ckpt_commit(dir, round, &origin, trainer, files, 2, &err), &err);
         /* what a checkpoint lacks is counted where it is trained, not where it is frozen */
         need(cs_ckpt_write_rank(dir, 10, 0, owned, 1, files, &err), &err);

@@ -284,12 +284,12 @@ static void commit(struct cluster *c, int64_t step, char path[4096])
     }
     snprintf(dir, sizeof dir, "%s/ckpt", c->dir);
     json_t *trainer = json_pack("{s:I}", "step", (json_int_t)step);
-    const struct cs_ckpt_origin origin = {c->made.spec->hash, c->made.spec->hash,
-                                          c->made.plan->hash, 0};
+    const struct cs_ckpt_origin origin = {
+        c->made.spec->hash, c->made.spec->hash, c->made.plan->hash, 0, NULL, 0};
     need(cs_ckpt_commit(dir, step, &origin, trainer, files, n, &err), &err);
     json_decref(trainer);
     int64_t found;
-    need(cs_ckpt_latest(dir, true, &found, path, 4096, NULL, NULL, &err), &err);
+    need(cs_ckpt_latest(dir, &(struct cs_ckpt_search){.is_deep = true}, &found, path, &err), &err);
     assert_int_equal(found, step);
 }
 

@@ -76,8 +76,9 @@ static void commit(struct cs_runner *r, const struct cs_save *save)
     uint64_t bytes = 0;
     for (int i = 0; i < save->n_files; i++)
         bytes += save->files[i].bytes;
-    const struct cs_ckpt_origin origin = {r->job.spec->hash, r->job.spec->trained_hash,
-                                          r->generation.plan->hash, r->generation.id};
+    const struct cs_ckpt_origin origin = {r->job.spec->hash,        r->job.spec->trained_hash,
+                                          r->generation.plan->hash, r->generation.id,
+                                          r->job.graph->params,     r->job.graph->n_params};
     enum cs_status status = save->cursor
                                 ? cs_ckpt_commit(r->job.ckpt_dir, save->step, &origin, trainer,
                                                  save->files, save->n_files, &err)
@@ -152,6 +153,7 @@ static void add_files(struct cs_save *save, const json_t *files)
         cs_str_copy(to->name, sizeof to->name, cs_msg_str(file, "path", ""));
         cs_str_copy(to->xxh3, sizeof to->xxh3, cs_msg_str(file, "hash", ""));
         to->bytes = (uint64_t)cs_msg_int(file, "bytes", 0);
+        to->n_nonfinite = cs_msg_int(file, "nonfinite", 0);
     }
 }
 

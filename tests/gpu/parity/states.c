@@ -57,7 +57,8 @@ static void save(const struct parity_job *job, const struct held *h, const char 
     struct cs_err err = {0};
     json_t *trainer = json_pack("{s:I}", "step", (json_int_t)step);
     parity_must(cs_ckpt_write_rank(dir, step, 0, h->part, h->n, files, &err), &err);
-    const struct cs_ckpt_origin origin = {job->spec->hash, job->spec->hash, job->plan->hash, 0};
+    const struct cs_ckpt_origin origin = {
+        job->spec->hash, job->spec->hash, job->plan->hash, 0, NULL, 0};
     parity_must(cs_ckpt_commit(dir, step, &origin, trainer, files, 2, &err), &err);
     json_decref(trainer);
 }
@@ -199,7 +200,7 @@ static void remove_tree(const char *dir)
 {
     struct cs_err err = {0};
     char command[300];
-    if (cs_ckpt_clean(dir, 1, &err) != CS_OK)
+    if (cs_ckpt_clean(dir, &err) != CS_OK || cs_ckpt_prune(dir, 1, INT64_MAX, &err) != CS_OK)
         fprintf(stderr, "%s\n", err.text);
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     if (system(command) != 0)
