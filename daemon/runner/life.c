@@ -20,11 +20,12 @@
 static const struct timeval decide_time = {.tv_usec = 300000}, grace_time = {.tv_sec = 2};
 
 /* A rank that died while it saved, before anybody told the runner of the save, leaves a part. A
- * directory of the user's own may hold what another job is writing: the next start sweeps there. */
+ * directory that could not be locked may hold what another job is writing. */
 static void sweep_parts(struct cs_runner *r)
 {
     struct cs_err err = {0};
-    if (!r->job.spec->checkpoint_dir[0] && cs_ckpt_clean(r->job.ckpt_dir, 0, &err) != CS_OK)
+    if (r->job.ckpt_lock.fd != -1 && cs_ckpt_dir_is_there(&r->job.ckpt_lock) &&
+        cs_ckpt_clean(r->job.ckpt_dir, &err) != CS_OK)
         cs_run_note(r, CS_WARN, "parts of a checkpoint stay behind: %s", err.text);
 }
 

@@ -13,6 +13,7 @@
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 #include "runner/control.h"
+#include "runner/job/resume.h"
 #include "runner/life.h"
 #include "runner/messages.h"
 #include "runner/processes/children.h"
@@ -166,6 +167,28 @@ static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
     return CS_OK;
 }
 
+/* Where the job goes on, and every checkpoint that it does not go on from. */
+static void tell_resume(struct cs_runner *r)
+{
+    const struct cs_run_job *job = &r->job;
+    for (int i = 0; i < job->n_skips; i++)
+        cs_run_alarm(r, CS_ALERT_CHECKPOINT_SKIPPED, CS_WARN, job->skips[i].step,
+                     "the checkpoint of step %lld is not used: %s%s", (long long)job->skips[i].step,
+                     job->skips[i].text,
+                     job->skips[i].status == CS_CORRUPT ? "; it is kept as .bad" : "");
+    if (job->room_warning[0])
+        cs_run_note(r, CS_WARN, "%s", job->room_warning);
+    if (job->n_before > 0)
+        cs_run_note(r, CS_WARN, "beginning anew: %d checkpoints were put aside in %s",
+                    job->n_before, job->ckpt_dir);
+    if (job->resume[0] && job->from_job > 0 && job->from_job != r->number)
+        cs_run_note(r, CS_WARN, "going on from the checkpoint of step %lld, which job %lld wrote",
+                    (long long)job->checkpoint_step, (long long)job->from_job);
+    else if (job->resume[0])
+        cs_run_note(r, CS_INFO, "going on from the checkpoint of step %lld",
+                    (long long)job->checkpoint_step);
+}
+
 static const struct cs_child_calls child_calls = {cs_child_message, cs_life_ended};
 
 static enum cs_status start(struct cs_runner *r, struct cs_err *err)
@@ -175,9 +198,8 @@ static enum cs_status start(struct cs_runner *r, struct cs_err *err)
     CS_TRY(open_files(r, err));
     CS_TRY(cs_control_open(r, err));
     cs_run_set_state(r, CS_STATE_STARTING, NULL);
-    if (r->job.resume[0])
-        cs_run_note(r, CS_INFO, "going on from the checkpoint of step %lld",
-                    (long long)r->job.checkpoint_step);
+    CS_TRY(cs_run_resume_settle(&r->job, err));
+    tell_resume(r);
     CS_TRY(cs_past_read(r, err));
     if (cs_run_is_complete(r) && cs_past_has_weights(r)) {
         if (cs_run_job_weights_hash(&r->job, r->job.resume, r->weights_hash, err) != CS_OK)
@@ -191,15 +213,11 @@ static enum cs_status start(struct cs_runner *r, struct cs_err *err)
                     (long long)r->last_step);
     else if (cs_run_is_complete(r))
         cs_run_note(r, CS_INFO, "all steps are done, weights.json is still to be written");
-    if (cs_ckpt_clean(r->job.ckpt_dir, r->job.spec->checkpoint_keep, err) != CS_OK)
+    if (cs_ckpt_prune(r->job.ckpt_dir, r->job.spec->checkpoint_keep, r->job.checkpoint_step, err) !=
+        CS_OK)
         cs_run_note(r, CS_WARN, "old checkpoints cannot be removed: %s", err->text);
     r->calls = &child_calls;
     return cs_children_start(r, err);
-}
-
-static void on_skip(void *user, const char *text)
-{
-    cs_log(user, CS_WARN, "checkpoint.skip", CS_KV("text", text));
 }
 
 /* The number of a job is its directory's name. */
@@ -217,9 +235,9 @@ static enum cs_status run(struct cs_runner *r, struct cs_err *err)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a full file is an error value */
     CS_TRY(cs_run_job_open(r->options->job_dir, &r->job, err));
+    CS_TRY(cs_run_resume_find(&r->job, err));
     CS_TRY(cs_run_generation_make(&r->job, &r->options->members, r->options->is_replan,
                                   &r->generation, err));
-    CS_TRY(cs_run_job_find_checkpoint(&r->job, on_skip, r->log, err));
     r->number = number_of(r->options, r->job.dir);
     enum cs_status status = start(r, err);
     if (status != CS_OK) {
@@ -249,6 +267,17 @@ static enum cs_status open_log(struct cs_runner *r, int *log_fd, struct cs_err *
     r->log = cs_log_new("cornstarch-runner");
     CS_TRY(cs_log_to_fd(r->log, *log_fd, CS_LOG_TEXT, CS_INFO));
     return r->options->is_foreground ? cs_log_to_fd(r->log, 2, CS_LOG_TEXT, CS_INFO) : CS_OK;
+}
+
+enum cs_status cs_runner_check(const char *job_dir, struct cs_err *err)
+{
+    struct cs_run_job job;
+    signal(SIGXFSZ, SIG_IGN);
+    enum cs_status status = cs_run_job_open(job_dir, &job, err);
+    if (status == CS_OK)
+        status = cs_run_resume_find(&job, err);
+    cs_run_job_close(&job);
+    return status;
 }
 
 enum cs_status cs_runner_run(const struct cs_runner_options *options, struct cs_err *err)

@@ -13,7 +13,7 @@
 #include "runner/runner.h"
 
 struct values {
-    bool is_foreground, is_replan;
+    bool is_foreground, is_replan, is_check;
     int64_t job, hang_ns, lock_fd;
     const char *socket, *devices, *lease;
 };
@@ -31,6 +31,11 @@ static const struct cs_option options[] = {
      .dflt = "no",
      .help = "run although the plan is not the one that was previewed",
      .offset = offsetof(struct values, is_replan)},
+    {.name = "check",
+     .type = CS_OPT_FLAG,
+     .dflt = "no",
+     .help = "only say whether the job can go on: its checkpoints, data and disk (exit 3: refused)",
+     .offset = offsetof(struct values, is_check)},
     {.name = "job",
      .type = CS_OPT_INT,
      .min = 0,
@@ -111,10 +116,15 @@ static int run(const char *dir, const struct values *values, int started_fd)
                                             .hang_ns = values->hang_ns,
                                             .started_fd = started_fd};
     enum cs_status status = lock_job(dir, (int)values->lock_fd, &lock_fd, &err);
+    if (status == CS_OK && values->is_check) {
+        status = cs_runner_check(dir, &err);
+        goto out;
+    }
     if (status == CS_OK && values->devices)
         status = cs_here_read(values->devices, &run_options.members.here, &err);
     if (status == CS_OK)
         status = cs_runner_run(&run_options, &err);
+out:
     if (status != CS_OK)
         cs_say(stderr, "cornstarch-runner: %s\n", err.text);
     if (lock_fd != -1)
@@ -168,6 +178,6 @@ int main(int argc, char **argv)
         cs_buf_free(&text);
         return 0;
     }
-    return values.is_foreground ? run(args.items[0], &values, -1)
-                                : run_in_background(args.items[0], &values);
+    return values.is_foreground || values.is_check ? run(args.items[0], &values, -1)
+                                                   : run_in_background(args.items[0], &values);
 }

@@ -12,5 +12,7 @@
 /* Runs the job to its end. Returns CS_OK when it is done, paused or stopped; err says why not. */
 enum cs_status cs_runner_run(const struct cs_runner_options *options,
                              struct cs_err *err) CS_NODISCARD;
+/* Whether it could go on, without running it: the checks of runner/job/resume.h. */
+enum cs_status cs_runner_check(const char *job_dir, struct cs_err *err) CS_NODISCARD;
 
 #endif

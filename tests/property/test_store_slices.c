@@ -185,14 +185,14 @@ static void write_ranks(const char *dir, const struct cs_param *param, struct cs
     }
 }
 
-static void commit(const char *dir, const struct cs_ckpt_file *files, int n)
+static enum cs_status commit(const char *dir, const struct cs_ckpt_file *files, int n,
+                             struct cs_err *err)
 {
     const struct cs_ckpt_origin origin = {"spec", "trained", "plan", 1, NULL, 0};
-    struct cs_err err = {0};
     json_t *trainer = json_pack("{s:i}", "step", 3);
-    if (cs_ckpt_commit(dir, 3, &origin, trainer, files, n, &err) != CS_OK)
-        fail_msg("%s", err.text);
+    const enum cs_status status = cs_ckpt_commit(dir, 3, &origin, trainer, files, n, err);
     json_decref(trainer);
+    return status;
 }
 
 static void make_values(int64_t count)
@@ -215,8 +215,8 @@ static void files_are_read_under_any_cut(void **state)
         const struct cs_slice whole = cs_slice_whole(&param);
         make_values(param.count);
         write_ranks(*state, &param, held, cut(&whole, held), -1, files);
-        commit(*state, files, 2 * RANKS);
-        if (cs_ckpt_open(tmpdir_path(*state, "ckpt-3"), &ckpt, &err) != CS_OK)
+        if (commit(*state, files, 2 * RANKS, &err) != CS_OK ||
+            cs_ckpt_open(tmpdir_path(*state, "ckpt-3"), &ckpt, &err) != CS_OK)
             fail_msg("%s", err.text);
         for (int i = 0; i < 30; i++) {
             const int64_t at = draw(param.count), n = 1 + draw(param.count - at);
@@ -231,14 +231,14 @@ static void files_are_read_under_any_cut(void **state)
     }
 }
 
-/* Opening says what is wrong, with the parameter and the range. */
-static void refused(const char *dir, const char *what)
+/* A commit opens what was written and says what is wrong, with the parameter and the range. */
+static void refused(const char *dir, const struct cs_ckpt_file *files, int n, const char *what)
 {
-    struct cs_ckpt *ckpt = NULL;
     struct cs_err err = {0};
-    assert_int_equal(cs_ckpt_open(tmpdir_path(dir, "ckpt-3"), &ckpt, &err), CS_CORRUPT);
+    assert_int_equal(commit(dir, files, n, &err), CS_CORRUPT);
     if (strstr(err.text, "llm/w") == NULL || strstr(err.text, what) == NULL)
         fail_msg("\"%s\" does not say \"%s\" of llm/w", err.text, what);
+    assert_int_equal(tmpdir_count(dir), 0);
 }
 
 static void faults_are_named(void **state)
@@ -261,15 +261,12 @@ static void faults_are_named(void **state)
     };
     make_values(30);
     write_ranks(*state, &param, held, 2, 1, files); /* a gap */
-    commit(*state, files, 2 * RANKS);
-    refused(*state, "nobody holds [2:6,0:4]");
+    refused(*state, files, 2 * RANKS, "nobody holds [2:6,0:4]");
     write_ranks(*state, &param, held, 2, -1, files); /* the files of a rank were forgotten */
-    commit(*state, files, 2);
-    refused(*state, "nobody holds [2:6,0:4]");
+    refused(*state, files, 2, "nobody holds [2:6,0:4]");
     held[1].slice.begin[0] = 1; /* an overlap */
     write_ranks(*state, &param, held, 2, -1, files);
-    commit(*state, files, 2 * RANKS);
-    refused(*state, "[1:2,0:4] of llm/w is held twice");
+    refused(*state, files, 2 * RANKS, "[1:2,0:4] of llm/w is held twice");
     held[1].slice = bottom; /* two shapes */
     wide.begin[0] = 2;
     struct cs_ckpt_file mixed[4];
@@ -278,8 +275,7 @@ static void faults_are_named(void **state)
     const struct cs_ckpt_part b = {&other, wide, values[0], values[0], values[0]};
     assert_int_equal(cs_ckpt_write_rank(*state, 3, 0, &a, 1, &mixed[0], &err), CS_OK);
     assert_int_equal(cs_ckpt_write_rank(*state, 3, 1, &b, 1, &mixed[2], &err), CS_OK);
-    commit(*state, mixed, 4);
-    refused(*state, "one shape in");
+    refused(*state, mixed, 4, "one shape in");
 }
 
 static int make_dir(void **state)

@@ -65,7 +65,9 @@ static int teardown(void **state)
 /* vision on one rank, the LLM on two */
 static void write_job(struct job *job, int steps, int checkpoint_every, const char *plan_hash)
 {
-    json_t *spec = cs_test_spec_json(&(struct cs_test_spec){.llm_pp = 2, .steps = steps});
+    tmpdir_write(tmpdir_path(job->dir, "train.json"), "[{}]", 4);
+    json_t *spec = cs_test_spec_json(&(struct cs_test_spec){
+        .llm_pp = 2, .steps = steps, .json = tmpdir_path(job->dir, "train.json")});
     char command[400];
     struct cs_buf text = {0};
     json_object_set_new(spec, "plan_hash", json_string(plan_hash));

@@ -1,4 +1,4 @@
-/* Reads the job directory: the specification, its graph, the checkpoint to go on from. */
+/* Reads the job directory: the specification, its graph; hashes what a checkpoint holds. */
 #include "runner/job/job.h"
 
 #include <stdio.h>
@@ -25,46 +25,9 @@ enum cs_status cs_run_job_document(const struct cs_run_job *job, const char *nam
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "reading %s", path);
 }
 
-static enum cs_status read_trainer(struct cs_run_job *job, struct cs_err *err)
-{
-    struct cs_ckpt *ckpt = NULL;
-    CS_TRY(cs_ckpt_open(job->resume, &ckpt, err));
-    const json_t *trainer = cs_ckpt_trainer(ckpt);
-    job->cursor = json_deep_copy(cs_msg_obj(trainer, "cursor"));
-    job->tokens = cs_msg_int(trainer, "tokens", 0);
-    job->samples = cs_msg_int(trainer, "samples", 0);
-    job->skipped = cs_msg_int(trainer, "skipped", 0);
-    cs_ckpt_close(ckpt);
-    if (!job->cursor)
-        return cs_fail(
-            err, CS_CORRUPT,
-            "%s/trainer.json holds no data cursor: going on from it would repeat samples",
-            job->resume);
-    return CS_OK;
-}
-
-enum cs_status cs_run_job_find_checkpoint(struct cs_run_job *job,
-                                          void (*on_skip)(void *, const char *), void *user,
-                                          struct cs_err *err)
-{
-    job->checkpoint_step = -1;
-    if (access(job->ckpt_dir, F_OK) == -1)
-        return CS_OK;
-    enum cs_status status = cs_ckpt_latest(job->ckpt_dir, true, &job->checkpoint_step, job->resume,
-                                           sizeof job->resume, on_skip, user, err);
-    if (status == CS_NOT_FOUND) {
-        job->checkpoint_step = -1;
-        job->resume[0] = '\0';
-        return CS_OK;
-    }
-    CS_TRY(status);
-    job->first_step = job->checkpoint_step + 1;
-    return read_trainer(job, err);
-}
-
 enum cs_status cs_run_job_open(const char *dir, struct cs_run_job *out, struct cs_err *err)
 {
-    *out = (struct cs_run_job){.checkpoint_step = -1};
+    *out = (struct cs_run_job){.checkpoint_step = -1, .ckpt_lock.fd = -1};
     out->arena = cs_arena_new(0);
     if (!realpath(dir, out->dir))
         return cs_fail_errno(err, "job directory %s", dir);
@@ -80,9 +43,11 @@ enum cs_status cs_run_job_open(const char *dir, struct cs_run_job *out, struct c
 void cs_run_job_close(struct cs_run_job *job)
 {
     json_decref(job->cursor);
+    json_decref(job->inputs);
+    cs_ckpt_dir_leave(&job->ckpt_lock);
     cs_arena_free(job->arena);
     json_decref(job->spec_json);
-    *job = (struct cs_run_job){.checkpoint_step = -1};
+    *job = (struct cs_run_job){.checkpoint_step = -1, .ckpt_lock.fd = -1};
 }
 
 static int by_name(const void *a, const void *b)

@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"
+#include "runner/job/resume.h"
 #include "runner/state/alarms.h"
 #include "runner/state/records.h"
 #include "runner/steps/watch.h"
@@ -60,6 +61,7 @@ static json_t *trainer_of(const struct cs_runner *r, const struct cs_save *save)
     cs_msg_set_int(trainer, "skipped", save->skipped);
     cs_msg_set_int(trainer, "generation", r->generation.id);
     cs_msg_set(trainer, "cursor", save->cursor ? json_incref(save->cursor) : json_null());
+    cs_run_resume_describe(&r->job, r->generation.cluster.device->name, r->number, trainer);
     return trainer;
 }
 
@@ -69,30 +71,65 @@ static void tell_failed(struct cs_runner *r, int64_t step, const char *why)
                  "the checkpoint of step %lld failed, training goes on: %s", (long long)step, why);
 }
 
-static void commit(struct cs_runner *r, const struct cs_save *save)
+/* The directory may have been taken away since: a new one is locked again, and it is said. */
+static enum cs_status hold_dir(struct cs_runner *r, struct cs_err *err)
 {
-    struct cs_err err = {0};
-    json_t *trainer = trainer_of(r, save);
-    uint64_t bytes = 0;
-    for (int i = 0; i < save->n_files; i++)
-        bytes += save->files[i].bytes;
+    struct cs_ckpt_dir *lock = &r->job.ckpt_lock;
+    if (cs_ckpt_dir_is_there(lock))
+        return CS_OK;
+    cs_ckpt_dir_leave(lock);
+    CS_TRY(cs_ckpt_dir_take(r->job.ckpt_dir, lock, err));
+    cs_run_alarm(
+        r, CS_ALERT_FILES_LOST, CS_ERROR, r->checkpoint_step,
+        "%s was removed or replaced while the job ran: the checkpoints before this one are "
+        "gone",
+        r->job.ckpt_dir);
+    return CS_OK;
+}
+
+static enum cs_status put(struct cs_runner *r, const struct cs_save *save, struct cs_err *err)
+{
     const struct cs_ckpt_origin origin = {r->job.spec->hash,        r->job.spec->trained_hash,
                                           r->generation.plan->hash, r->generation.id,
                                           r->job.graph->params,     r->job.graph->n_params};
-    enum cs_status status = save->cursor
-                                ? cs_ckpt_commit(r->job.ckpt_dir, save->step, &origin, trainer,
-                                                 save->files, save->n_files, &err)
-                                : cs_fail(&err, CS_INTERNAL, "the feeder gave no data cursor");
+    if (!save->cursor)
+        return cs_fail(err, CS_INTERNAL, "the feeder gave no data cursor");
+    CS_TRY(hold_dir(r, err));
+    json_t *trainer = trainer_of(r, save);
+    const enum cs_status status = cs_ckpt_commit(r->job.ckpt_dir, save->step, &origin, trainer,
+                                                 save->files, save->n_files, err);
     json_decref(trainer);
-    if (status != CS_OK) {
+    return status;
+}
+
+static void tell_saved(struct cs_runner *r, const struct cs_save *save)
+{
+    uint64_t bytes = 0;
+    int64_t n_nonfinite = 0;
+    for (int i = 0; i < save->n_files; i++) {
+        bytes += save->files[i].bytes;
+        n_nonfinite += save->files[i].n_nonfinite;
+    }
+    cs_run_note(r, CS_INFO, "checkpoint of step %lld: %d files, %llu bytes", (long long)save->step,
+                save->n_files, (unsigned long long)bytes);
+    if (n_nonfinite > 0)
+        cs_run_alarm(r, CS_ALERT_NONFINITE_WEIGHTS, CS_ERROR, save->step,
+                     "the checkpoint of step %lld holds %lld NaN or infinite elements; the newest "
+                     "finite one stays, whatever checkpoint.keep says",
+                     (long long)save->step, (long long)n_nonfinite);
+}
+
+static void commit(struct cs_runner *r, const struct cs_save *save)
+{
+    struct cs_err err = {0};
+    if (put(r, save, &err) != CS_OK) {
         tell_failed(r, save->step, err.text);
         r->save_failure = err;
         return;
     }
     r->checkpoint_step = save->step;
     cs_watch_saved(r);
-    cs_run_note(r, CS_INFO, "checkpoint of step %lld: %d files, %llu bytes", (long long)save->step,
-                save->n_files, (unsigned long long)bytes);
+    tell_saved(r, save);
     cs_run_emit_state(r);
 }
 
@@ -124,7 +161,8 @@ static bool resolve(struct cs_runner *r, struct cs_save *save)
     else
         commit(r, save);
     drop_save(r, save);
-    if (cs_ckpt_prune(r->job.ckpt_dir, r->job.spec->checkpoint_keep, &err) != CS_OK)
+    if (cs_ckpt_prune(r->job.ckpt_dir, r->job.spec->checkpoint_keep, r->checkpoint_step, &err) !=
+        CS_OK)
         cs_run_note(r, CS_WARN, "old checkpoints cannot be removed: %s", err.text);
     return true;
 }
