@@ -37,6 +37,9 @@ extern const struct cs_doc_table cs_model_common;
 /* the same with what language models have: rope, ids of special tokens */
 extern const struct cs_doc_table cs_model_language;
 
+/* the keys of a projector's own config.json */
+const struct cs_doc_table *cs_projector_keys(void);
+
 /* The options that the table's own rows set, from config or by default, into out. */
 enum cs_status cs_model_fill(const struct cs_config_source *config,
                              const struct cs_doc_table *table, const char *model_type,

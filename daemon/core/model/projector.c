@@ -19,6 +19,11 @@ static const struct cs_doc_key keys[] = {
 /* clang-format on */
 static const struct cs_doc_table table = CS_DOC_TABLE(keys, &cs_model_common);
 
+const struct cs_doc_table *cs_projector_keys(void)
+{
+    return &table;
+}
+
 static bool is_linear(const char *family)
 {
     return strcmp(family, "linear") == 0;
