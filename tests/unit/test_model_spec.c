@@ -200,7 +200,7 @@ static void every_mistake_is_named(void **state)
         {"seed",                          "1.5",                      "seed is 1.5; it must be a whole number"                             },
         {"steps",                         NULL,                       "steps is missing: optimizer steps"                                  },
         {"steps",                         "0",                        "steps is 0; it must be a whole number from 1 to 1000000000000"      },
-        {"steps",                         "null",                     "steps is null; it must be a whole number"                           },
+        {"steps",                         "null",                     "steps is missing: optimizer steps"                                  },
         {"batch_samples",                 "\"16\"",                   "batch_samples is \"16\"; it must be a whole number"                 },
         {"precision",                     "\"fp16\"",                 "precision is \"fp16\"; accepted: bf16|fp32"                         },
         {"precision",                     "32",                       "precision is 32; it must be a string"                               },

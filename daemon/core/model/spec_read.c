@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/near.h"
+#include "core/doc/doc.h"
 
 enum { MAX_GROUP_KEYS = 32 };
 
@@ -15,18 +16,10 @@ const char *cs_spec_path(const struct cs_spec_reader *reader, const char *where,
                             : cs_arena_printf(reader->arena, "%s.%s", where, key);
 }
 
-/* A value for a message: at most some 60 bytes of JSON. */
+/* A value for a message. */
 static const char *show(const struct cs_spec_reader *reader, const json_t *value)
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS |
-                                       JSON_REAL_PRECISION(12));
-    if (text == NULL)
-        return "?";
-    size_t len = strlen(text);
-    const char *shown = len <= 60 ? cs_arena_strdup(reader->arena, text)
-                                  : cs_arena_printf(reader->arena, "%.57s...", text);
-    free(text);
-    return shown;
+    return cs_doc_show(value, cs_arena_alloc(reader->arena, CS_DOC_SHOWN));
 }
 
 static bool is_in_group(const struct cs_spec_key *key, const char *group)
@@ -76,20 +69,6 @@ static const struct cs_spec_key *find(const char *group, const char *kind, const
             return &keys[i];
     }
     return NULL;
-}
-
-static bool is_accepted(const char *accept, const char *word)
-{
-    size_t len = strlen(word);
-    for (const char *s = accept; len > 0; s++) {
-        size_t n = strcspn(s, "|");
-        if (n == len && memcmp(s, word, n) == 0)
-            return true;
-        s += n;
-        if (*s == '\0')
-            break;
-    }
-    return false;
 }
 
 static void store_number(const struct cs_spec_key *key, char *at, double number, int64_t whole)
@@ -170,7 +149,7 @@ static enum cs_status read_string(const struct cs_spec_reader *reader,
                        "%s is too long or holds a zero byte; at most %.0f bytes", path, key->max);
     if ((double)len < key->min)
         return cs_fail(reader->err, CS_INVALID, "%s is empty", path);
-    if (key->accept != NULL && !is_accepted(key->accept, text))
+    if (key->accept != NULL && !cs_doc_is_word(key->accept, text))
         return cs_fail(reader->err, CS_INVALID, "%s is %s; accepted: %s", path, show(reader, value),
                        key->accept);
     if (key->type == CS_SPEC_PATH && text[0] != '/' && text[0] != '\0')
@@ -189,7 +168,7 @@ static enum cs_status read_free(const struct cs_spec_reader *reader, const struc
                                 const char *path, const json_t *value, char *at)
 {
     bool is_word = key->accept != NULL && json_is_string(value) &&
-                   is_accepted(key->accept, json_string_value(value));
+                   cs_doc_is_word(key->accept, json_string_value(value));
     if (!json_is_object(value) && !is_word)
         return cs_fail(reader->err, CS_INVALID, "%s is %s; it must be an object%s%s%s", path,
                        show(reader, value), key->accept != NULL ? " or \"" : "",
@@ -221,9 +200,6 @@ static enum cs_status read_value(const struct cs_spec_reader *reader, const stru
         *(bool *)at = json_is_true(value);
         return CS_OK;
     case CS_SPEC_GROUP: /* its own keys are read by spec.c */
-        if (json_is_null(value) && key->fallback == NULL)
-            return cs_fail(reader->err, CS_INVALID, "%s is null: %s", path, key->help);
-        break;
     case CS_SPEC_TYPES:
         break;
     }
@@ -250,11 +226,6 @@ static void store_default(const struct cs_spec_key *key, char *base)
     }
 }
 
-static bool may_be_null(const struct cs_spec_key *key)
-{
-    return key->fallback != NULL && strcmp(key->fallback, "null") == 0;
-}
-
 enum cs_status cs_spec_read_object(const struct cs_spec_reader *reader, const char *group,
                                    const char *where, const char *kind, const json_t *object,
                                    void *base)
@@ -271,7 +242,7 @@ enum cs_status cs_spec_read_object(const struct cs_spec_reader *reader, const ch
         const struct cs_spec_key *key = find(group, kind, name);
         if (key == NULL)
             return unknown_key(reader, group, where, kind, name);
-        if (json_is_null(value) && may_be_null(key))
+        if (json_is_null(value)) /* as absent */
             continue;
         CS_TRY(read_value(reader, key, cs_spec_path(reader, where, name), value, base));
     }
@@ -282,7 +253,7 @@ enum cs_status cs_spec_read_object(const struct cs_spec_reader *reader, const ch
         if (!is_ours)
             continue;
         value = json_object_get(object, keys[i].key);
-        if (value != NULL && !(json_is_null(value) && may_be_null(&keys[i])))
+        if (value != NULL && !json_is_null(value))
             continue;
         if (keys[i].fallback == NULL)
             return cs_fail(reader->err, CS_INVALID, "%s is missing: %s",
