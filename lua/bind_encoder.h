@@ -7,8 +7,8 @@
 
 #include "store/hfdir.h"
 
-/* What a directory says of how its encoder is used: feature_layer of a composite, token of its
- * processor. A new object, with the keys that are said. */
+/* What a directory says of how an encoder is used: feature_layer of a composite or of a projector that
+ * was exported (or final_norm), token of a processor. A new object, with the keys that are said. */
 json_t *cs_lua_saved_settings(const struct cs_hfdir *dir);
 
 /* A lua_CFunction, called through lua_call so that the readers of arguments apply: the encoder's table

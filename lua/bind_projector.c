@@ -8,6 +8,7 @@
 
 #include "core/model/config.h"
 #include "lua/args.h"
+#include "lua/bind_encoder.h"
 #include "store/hfdir.h"
 
 static bool is_given(lua_State *L, const char *key)
@@ -35,7 +36,8 @@ static const char *bool_word(bool is_true)
 }
 
 /* Strings of out are constants. */
-static enum cs_status read_dir(const char *dir, struct cs_projector *out, struct cs_err *err)
+static enum cs_status read_dir(const char *dir, struct cs_projector *out, json_t **saved,
+                               struct cs_err *err)
 {
     struct cs_hfdir *hf = NULL;
     CS_TRY(cs_hfdir_open_kind(dir, CS_MODULE_PROJECTOR, &hf, err));
@@ -43,18 +45,20 @@ static enum cs_status read_dir(const char *dir, struct cs_projector *out, struct
     if (status == CS_OK) {
         out->family = strcmp(out->family, "linear") == 0 ? "linear" : "mlp";
         out->activation = cs_act_word(cs_act_named(out->activation));
+        *saved = cs_lua_saved_settings(hf);
     }
     cs_hfdir_close(hf);
     return status;
 }
 
-/* asked: what the script says, its defaults included; becomes what the directory says */
+/* asked: what the script says, its defaults included; becomes what the directory says. *saved: what
+ * it says beside that, a new object. */
 static enum cs_status settle(lua_State *L, const char *dir, struct cs_projector *asked,
-                             struct cs_err *err)
+                             json_t **saved, struct cs_err *err)
 {
     struct cs_projector there;
     char here_text[16], there_text[16];
-    CS_TRY(read_dir(dir, &there, err));
+    CS_TRY(read_dir(dir, &there, saved, err));
     snprintf(here_text, sizeof here_text, "%d", asked->n_layers);
     snprintf(there_text, sizeof there_text, "%d", there.n_layers);
     if (strcmp(asked->family, there.family) != 0)
@@ -87,12 +91,13 @@ int cs_lua_make_projector(lua_State *L, const struct cs_lua_function *function, 
         .activation = is_mlp ? cs_lua_args_string(L, "activation", "gelu") : "gelu",
         .has_bias = cs_lua_args_bool(L, "bias", true),
     };
-    if (from && settle(L, dir, &p, &err) != CS_OK)
+    struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL); /* errors cannot leak it */
+    if (from && settle(L, dir, &p, &box->json, &err) != CS_OK)
         return cs_lua_error(L, "%s: %s", function->name, err.text);
     struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_PROJECTOR, NULL);
-    value->json = json_pack("{s:s s:i s:s s:b s:s s:s}", "family", p.family, "layers",
+    value->json = json_pack("{s:s s:i s:s s:b s:s s:s s:O?}", "family", p.family, "layers",
                             (int)p.n_layers, "activation", p.activation, "bias", (int)p.has_bias,
-                            "dir", dir, "init", from ? "weights" : "random");
+                            "dir", dir, "init", from ? "weights" : "random", "saved", box->json);
     if (!value->json)
         return cs_lua_error(L, "%s: a path is not valid UTF-8", function->name);
     return 1;

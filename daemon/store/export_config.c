@@ -51,11 +51,27 @@ static json_t *copied_config(const struct cs_export_part *part)
     return config;
 }
 
+/* with the state of the encoder that it was trained on, so that who reads it gives it the same */
+static json_t *projector_config(const struct cs_export *ex, const struct cs_export_part *part)
+{
+    json_t *config = cs_projector_config(&part->module->arch);
+    for (int e = 0; config && e < ex->graph->n_encoders; e++) {
+        const struct cs_module *encoder = cs_graph_encoder(ex->graph, e);
+        if (encoder->branch != part->module->branch)
+            continue;
+        if (encoder->spec->has_feature_layer)
+            json_object_set_new(config, "feature_layer",
+                                json_integer(encoder->spec->feature_layer));
+        else
+            json_object_set_new(config, "final_norm", json_true());
+    }
+    return config;
+}
+
 enum cs_status cs_export_config(const struct cs_export *ex, struct cs_export_part *part)
 {
-    part->config = part->module->kind == CS_MODULE_PROJECTOR
-                       ? cs_projector_config(&part->module->arch)
-                       : copied_config(part);
+    part->config = part->module->kind == CS_MODULE_PROJECTOR ? projector_config(ex, part)
+                                                             : copied_config(part);
     if (!part->config)
         return cs_fail(ex->err, CS_INVALID, "module %s has no configuration to export",
                        part->module->name);

@@ -13,6 +13,10 @@ echo '{"processor_class": "LlavaProcessor", "image_token": "<image_pad>"}' >comp
 # a projector as export writes it, without its weights
 mkdir projector
 echo '{"model_type": "mlp", "n_layers": 2, "activation": "silu", "bias": false, "in_width": 48, "out_width": 48}' >projector/config.json
+# projectors as export writes them
+mkdir projected projected_norm
+echo '{"model_type": "mlp", "n_layers": 2, "activation": "silu", "in_width": 48, "out_width": 48, "feature_layer": -3}' >projected/config.json
+echo '{"model_type": "mlp", "n_layers": 2, "activation": "silu", "in_width": 48, "out_width": 48, "final_norm": true}' >projected_norm/config.json
 failed=0 rows=0
 while IFS= read -r line; do
   case $line in '#'* | '') continue ;; esac

@@ -14,6 +14,8 @@ static const struct cs_doc_key keys[] = {
     {.names = "bias", .types = CS_DOC_BOOL, .text = "whether the layers have one"},
     {.names = "in_width", .types = CS_DOC_INT, .min = 1, .max = MAX_WIDTH, .text = "of the encoder"},
     {.names = "out_width", .types = CS_DOC_INT, .min = 1, .max = MAX_WIDTH, .text = "of the language model"},
+    {.names = "feature_layer", .types = CS_DOC_INT, .min = -4096, .max = 4096, .text = "hidden state of the encoder that it was trained on"},
+    {.names = "final_norm", .types = CS_DOC_BOOL, .text = "it was trained on the state after the encoder's final norm"},
 };
 
 /* clang-format on */
