@@ -135,6 +135,38 @@ static void check_value(lua_State *L, const struct cs_lua_function *f, const str
         cs_lua_check_range(L, f, arg, 0, lua_tonumber(L, -1));
 }
 
+void cs_lua_args_default(lua_State *L, const struct cs_lua_function *f, const char *key,
+                         const char *value)
+{
+    json_t *all = cs_lua_state_of(L)->defaults, *mine = json_object_get(all, f->name);
+    if (!mine) {
+        mine = json_object();
+        json_object_set_new(all, f->name, mine);
+    }
+    if (value)
+        json_object_set_new(mine, key, json_string(value));
+    else
+        json_object_del(mine, key);
+}
+
+/* Functions that compute something are called often and train nothing. */
+static bool is_of_the_job(const struct cs_lua_function *f)
+{
+    return strncmp(f->name, "cs.lab.", 7) != 0 && strcmp(f->name, "cs.search") != 0;
+}
+
+static void note_defaults(lua_State *L, const struct cs_lua_function *f)
+{
+    for (int i = 0; i < f->n_args && is_of_the_job(f); i++) {
+        if (!f->args[i].fallback)
+            continue;
+        lua_pushstring(L, f->args[i].key);
+        if (lua_rawget(L, 1) == LUA_TNIL)
+            cs_lua_args_default(L, f, f->args[i].key, f->args[i].fallback);
+        lua_pop(L, 1);
+    }
+}
+
 void cs_lua_args_check(lua_State *L, const struct cs_lua_function *f)
 {
     if (!lua_istable(L, 1))
@@ -159,6 +191,7 @@ void cs_lua_args_check(lua_State *L, const struct cs_lua_function *f)
             cs_lua_error(L, "%s: '%s' is missing (%s)", f->name, f->args[i].key, f->args[i].help);
         lua_pop(L, 1);
     }
+    note_defaults(L, f);
 }
 
 /* Raw: a metatable must not run code, nor make values that nothing keeps alive. */

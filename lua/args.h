@@ -56,6 +56,12 @@ const struct cs_arg *cs_lua_arg(lua_State *L, const struct cs_lua_function *func
 void cs_lua_check_range(lua_State *L, const struct cs_lua_function *function,
                         const struct cs_arg *arg, int item, double value);
 
+/* What a call left to its function, for people: the check notes the fallbacks of all keys that are not
+ * there, a function that takes something else notes that. value NULL: it is no default after all, a
+ * directory said it. */
+void cs_lua_args_default(lua_State *L, const struct cs_lua_function *function, const char *key,
+                         const char *value);
+
 /* Readers for a checked table at index 1. Absent: fallback. */
 const char *cs_lua_args_string(lua_State *L, const char *key, const char *fallback);
 lua_Integer cs_lua_args_int(lua_State *L, const char *key, lua_Integer fallback);

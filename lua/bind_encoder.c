@@ -118,6 +118,7 @@ static struct features choose_features(lua_State *L, const json_t *hf, const jso
         if (saved.is_said)
             out = saved;
     }
+    cs_lua_args_default(L, &encoder_function, "feature_layer", out.is_said ? NULL : "-1");
     return out;
 }
 
@@ -125,6 +126,7 @@ static const char *choose_token(lua_State *L, const json_t *hf)
 {
     const json_t *saved = json_object_get(json_object_get(hf, "saved"), "token");
     const char *token = cs_lua_args_string(L, "token", NULL);
+    cs_lua_args_default(L, &encoder_function, "token", token || saved ? NULL : "\"<image>\"");
     if (!saved)
         return token ? token : "<image>";
     if (token && strcmp(token, json_string_value(saved)) != 0)

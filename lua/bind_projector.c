@@ -94,6 +94,8 @@ int cs_lua_make_projector(lua_State *L, const struct cs_lua_function *function, 
     struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL); /* errors cannot leak it */
     if (from && settle(L, dir, &p, &box->json, &err) != CS_OK)
         return cs_lua_error(L, "%s: %s", function->name, err.text);
+    for (int i = 0; from && i < function->n_args; i++) /* the directory says them */
+        cs_lua_args_default(L, function, function->args[i].key, NULL);
     struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_PROJECTOR, NULL);
     value->json = json_pack("{s:s s:i s:s s:b s:s s:s s:O?}", "family", p.family, "layers",
                             (int)p.n_layers, "activation", p.activation, "bias", (int)p.has_bias,

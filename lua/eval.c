@@ -61,7 +61,8 @@ static int find_value(lua_State *L) /* protected: looking allocates */
 static void take_result(struct cs_lua *lua, struct cs_script_result *out)
 {
     lua_State *L = lua->state.L;
-    *out = (struct cs_script_result){.kind = CS_SCRIPT_NOTHING};
+    *out = (struct cs_script_result){.kind = CS_SCRIPT_NOTHING,
+                                     .defaults = json_incref(lua->state.defaults)};
     if (lua_gettop(L) == 0 || lua_isnil(L, 1) || !lua_checkstack(L, 8))
         return;
     const struct cs_lua_value *value = NULL;
@@ -184,5 +185,6 @@ enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char
 void cs_script_result_free(struct cs_script_result *result)
 {
     json_decref(result->document);
+    json_decref(result->defaults);
     *result = (struct cs_script_result){0};
 }

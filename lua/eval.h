@@ -24,6 +24,8 @@ struct cs_script_result {
     json_t *document; /* job: the spec; plan: a preview (cs_spec_read_preview); sweep:
                        * cornstarch.plans/1; else NULL; owned */
     int32_t ranks;    /* job: of its plan */
+    json_t
+        *defaults; /* {function: {key: value as Lua text}}: what the script left to them; owned */
 };
 
 enum cs_status cs_lua_open(const struct cs_lua_limits *limits,

@@ -155,6 +155,7 @@ enum cs_status cs_lua_state_open(struct cs_lua_state *state, const struct cs_lua
         return cs_fail(err, CS_NO_MEMORY, "no memory for the Lua libraries");
     }
     cs_buf_adds(&state->folder, ".");
+    state->defaults = json_object();
     lua_sethook(state->L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
     return CS_OK;
 }
@@ -165,6 +166,8 @@ void cs_lua_state_close(struct cs_lua_state *state)
         lua_close(state->L);
     state->L = NULL;
     cs_buf_free(&state->folder);
+    json_decref(state->defaults);
+    state->defaults = NULL;
 }
 
 enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, const char *text,

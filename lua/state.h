@@ -3,6 +3,7 @@
 #ifndef CS_LUA_STATE_H
 #define CS_LUA_STATE_H
 
+#include <jansson.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -37,6 +38,7 @@ struct cs_lua_state {
     bool is_over;         /* a limit was passed: nothing of the script goes on */
     char why[512];        /* with file:line */
     struct cs_buf folder; /* of the script: where require looks */
+    json_t *defaults;     /* {function: {key: value}}: what the script left to them */
     void (*print)(void *user, const char *text);
     void *print_user;
 };

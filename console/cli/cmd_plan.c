@@ -28,7 +28,7 @@ struct values {
 /* clang-format off */
 static const struct cs_option options[] = {
     {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "the best N plans of a sweep or search", AT(limit)},
-    {"explain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "why this plan, what binds, what the next ones lose", AT(explain)},
+    {"explain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "why this plan, what binds, what the next ones lose; every setting that neither the script nor a directory gave", AT(explain)},
     {"compare", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "what other planners would choose, simulated at true costs", AT(compare)},
     CS_OPTION_DEVICES('D', struct values),
     {"view", 'v', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "look at the plan in the console's Plan view; nothing is submitted", AT(screen)},
@@ -202,6 +202,7 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
     enum cs_status status = make(result.document, &here, arena, &spec, &graph, &plan, err);
     struct cs_findings findings = {.arena = arena};
     json_t *explain = NULL;
+    cs_findings_add_script(&findings, result.defaults);
     if (status == CS_OK)
         status = cs_documents_review_job(spec, &findings, err);
     if (status == CS_OK && (v->explain || v->compare))

@@ -3,6 +3,16 @@
 
 #include "core/wire/wire.h"
 
+void cs_findings_add_script(struct cs_findings *findings, const json_t *defaults)
+{
+    const char *function, *key;
+    json_t *mine, *value;
+    json_object_foreach((json_t *)(uintptr_t)defaults, function, mine)
+        json_object_foreach(mine, key, value)
+            cs_findings_say(findings, CS_FINDING_DEFAULT, function, key, NULL,
+                            "%s is not given: %s", key, json_string_value(value));
+}
+
 static bool is_default(const struct cs_finding *found)
 {
     return found->kind == CS_FINDING_DEFAULT;

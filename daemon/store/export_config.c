@@ -55,9 +55,9 @@ static json_t *copied_config(const struct cs_export_part *part)
 static json_t *projector_config(const struct cs_export *ex, const struct cs_export_part *part)
 {
     json_t *config = cs_projector_config(&part->module->arch);
-    for (int e = 0; config && e < ex->graph->n_encoders; e++) {
-        const struct cs_module *encoder = cs_graph_encoder(ex->graph, e);
-        if (encoder->branch != part->module->branch)
+    for (int i = 0; config && i < ex->graph->n_modules; i++) {
+        const struct cs_module *encoder = &ex->graph->modules[i];
+        if (encoder->kind != CS_MODULE_ENCODER || encoder->branch != part->module->branch)
             continue;
         if (encoder->spec->has_feature_layer)
             json_object_set_new(config, "feature_layer",

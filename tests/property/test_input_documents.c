@@ -10,6 +10,7 @@
 
 #include "core/model/composite.h"
 #include "core/model/families.h"
+#include "input/data/record.h"
 #include "input/media/processor.h"
 #include "input/tok/keys.h"
 #include "support/spec.h"
@@ -230,6 +231,32 @@ static void documents_of_tokenizers(void **state)
     try_document("special_tokens_map.json", &tok_special_table, review, "{}");
 }
 
+static struct cs_record_keys *record_keys; /* of the job that reads the samples */
+
+static enum cs_status read_sample(const struct subject *s, const json_t *json,
+                                  struct cs_findings *findings, struct cs_err *err)
+{
+    struct cs_record *record = NULL;
+    enum cs_status status = cs_record_read(json, record_keys, findings, &record, err);
+    cs_record_free(record);
+    (void)s;
+    return status;
+}
+
+static void samples_of_a_data_set(void **state)
+{
+    static const struct cs_record_encoder encoder = {"vision", "<image>", ""};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err;
+    (void)state;
+    assert_int_equal(cs_record_keys_new(&encoder, 1, arena, &record_keys, &err), CS_OK);
+    try_document(
+        "a sample", &record_keys->sample, read_sample,
+        "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", "
+        "\"value\": \"b\"}]}");
+    cs_arena_free(arena);
+}
+
 /* --- the job: keys of its groups, by the same rules --------------------------------------------- */
 
 /* The object of a group in the document, NULL: there is none. kind: of a module. */
@@ -302,6 +329,7 @@ int main(void)
         cmocka_unit_test(configurations_of_composites_and_projectors),
         cmocka_unit_test(documents_of_processors),
         cmocka_unit_test(documents_of_tokenizers),
+        cmocka_unit_test(samples_of_a_data_set),
         cmocka_unit_test(keys_of_a_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,7 +206,7 @@ static void every_mistake_is_named(void **state)
         {"precision",                     "32",                       "precision is 32; it must be a string"                               },
         {"plan_hash",                     "\"xyz\"",                  "plan_hash is neither empty nor 64 digits of lower-case hex"         },
         {"model",                         NULL,                       "model is missing"                                                   },
-        {"model",                         "null",                     "model is null"                                                      },
+        {"model",                         "null",                     "model is missing"                                                   },
         {"model",                         "[]",                       "model is []; it must be an object"                                  },
         {"model.modules",                 NULL,                       "model.modules is missing"                                           },
         {"model.modules",                 "{}",                       "model.modules is {}; it must be a list"                             },
