@@ -6,7 +6,7 @@
 #include "core/base/status.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"
-#include "server/config.h"
+#include "server/state/config.h"
 
 static void add_range(struct cs_buf *out, const struct cs_field *f)
 {

@@ -4,7 +4,7 @@
 #ifndef CS_SERVER_PLACE_H
 #define CS_SERVER_PLACE_H
 
-#include "server/server.h"
+#include "server/state/state.h"
 
 /* By configuration, else the user's; both are made. */
 enum cs_status cs_place_choose(struct cs_server *server, struct cs_err *err) CS_NODISCARD;

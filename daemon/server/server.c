@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "server/caller.h"
-#include "server/history.h"
-#include "server/job_life.h"
-#include "server/node.h"
+#include "server/callers/caller.h"
+#include "server/life/history.h"
+#include "server/life/job_life.h"
+#include "server/node/node.h"
 #include "server/place.h"
+#include "server/records/db.h"
 
 enum { TICK_MS = 250 };
 

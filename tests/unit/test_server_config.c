@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "core/base/io.h"
-#include "server/config.h"
+#include "server/state/config.h"
 #include "tests/support/tmpdir.h"
 
 static char *dir;

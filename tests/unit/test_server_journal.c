@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "core/wire/wire.h"
-#include "server/journal.h"
-#include "server/record.h"
+#include "server/jobs/journal.h"
+#include "server/records/record.h"
 #include "tests/support/tmpdir.h"
 
 struct fixture {

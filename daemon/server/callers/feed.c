@@ -1,0 +1,200 @@
+/* Keeps what waits for one console's subscriptions. */
+#include "server/callers/feed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/wire/wire.h"
+
+enum { MAX_SUBS = 16 };
+
+struct queued {
+    struct queued *next;
+    json_t *message;
+};
+
+struct sub {
+    int64_t id, job; /* job 0: all */
+    struct cs_sub_wants wants;
+    struct queued *head, *last; /* NULL: empty */
+    int64_t n, dropped;
+};
+
+struct gauge {
+    struct gauge *next;
+    int64_t job, sub;
+    char series[64]; /* type and kind: an evaluation does not hide behind the next step */
+    json_t *message;
+};
+
+struct cs_feed {
+    struct sub subs[MAX_SUBS];
+    int n_subs;
+    int64_t next_sub;
+    struct gauge *gauges;
+};
+
+struct cs_feed *cs_feed_new(void)
+{
+    struct cs_feed *feed = calloc(1, sizeof *feed);
+    CS_ASSERT(feed != NULL);
+    return feed;
+}
+
+/* The oldest message of a queue that is not empty. */
+static json_t *pop(struct sub *sub)
+{
+    struct queued *q = sub->head;
+    json_t *message = q->message;
+    sub->head = q->next;
+    sub->last = sub->head != NULL ? sub->last : NULL;
+    sub->n--;
+    free(q);
+    return message;
+}
+
+static void empty(struct sub *sub)
+{
+    while (sub->head != NULL)
+        json_decref(pop(sub));
+}
+
+static json_t *pop_gauge(struct gauge **at)
+{
+    struct gauge *g = *at;
+    json_t *message = g->message;
+    *at = g->next;
+    free(g);
+    return message;
+}
+
+void cs_feed_free(struct cs_feed *feed)
+{
+    if (feed == NULL)
+        return;
+    for (int i = 0; i < feed->n_subs; i++)
+        empty(&feed->subs[i]);
+    while (feed->gauges != NULL)
+        json_decref(pop_gauge(&feed->gauges));
+    free(feed);
+}
+
+int64_t cs_feed_open(struct cs_feed *feed, int64_t job, const struct cs_sub_wants *wants)
+{
+    if (feed->n_subs == MAX_SUBS)
+        return -1;
+    struct sub *sub = &feed->subs[feed->n_subs++];
+    *sub = (struct sub){.id = ++feed->next_sub, .job = job, .wants = *wants};
+    return sub->id;
+}
+
+bool cs_feed_close(struct cs_feed *feed, int64_t id)
+{
+    int i = 0;
+    while (i < feed->n_subs && feed->subs[i].id != id)
+        i++;
+    if (i == feed->n_subs)
+        return false;
+    empty(&feed->subs[i]);
+    feed->subs[i] = feed->subs[--feed->n_subs];
+    for (struct gauge **at = &feed->gauges; *at != NULL;) {
+        if ((*at)->sub == id)
+            json_decref(pop_gauge(at));
+        else
+            at = &(*at)->next;
+    }
+    return true;
+}
+
+bool cs_feed_wants_gpus(const struct cs_feed *feed)
+{
+    for (int i = 0; i < feed->n_subs; i++)
+        if (feed->subs[i].wants.gpus)
+            return true;
+    return false;
+}
+
+static json_t *addressed(const json_t *message, int64_t sub)
+{
+    json_t *copy = json_copy((json_t *)(uintptr_t)message);
+    CS_ASSERT(copy != NULL);
+    cs_msg_set_int(copy, "sub", sub);
+    return copy;
+}
+
+static void put_gauge(struct cs_feed *feed, const struct sub *sub, int64_t job,
+                      const json_t *message)
+{
+    char series[64];
+    snprintf(series, sizeof series, "%s %s", cs_msg_type(message), cs_msg_str(message, "kind", ""));
+    struct gauge *g = feed->gauges;
+    while (g != NULL && !(g->job == job && g->sub == sub->id && strcmp(g->series, series) == 0))
+        g = g->next;
+    if (g == NULL) {
+        g = calloc(1, sizeof *g);
+        CS_ASSERT(g != NULL);
+        g->job = job;
+        g->sub = sub->id;
+        memcpy(g->series, series, sizeof series);
+        g->next = feed->gauges;
+        feed->gauges = g;
+    }
+    json_decref(g->message);
+    g->message = addressed(message, sub->id);
+}
+
+static void put_event(struct sub *sub, const json_t *message, int64_t max_events)
+{
+    struct queued *q = calloc(1, sizeof *q);
+    CS_ASSERT(q != NULL);
+    q->message = addressed(message, sub->id);
+    if (sub->last != NULL)
+        sub->last->next = q;
+    else
+        sub->head = q;
+    sub->last = q;
+    if (++sub->n > max_events) {
+        json_decref(pop(sub));
+        sub->dropped++;
+    }
+}
+
+bool cs_feed_put(struct cs_feed *feed, enum cs_event_class class, int64_t job,
+                 const json_t *message, int64_t max_events)
+{
+    bool is_wanted = false;
+    for (int i = 0; i < feed->n_subs; i++) {
+        struct sub *sub = &feed->subs[i];
+        const bool wants[] = {sub->wants.gauges, sub->wants.events, sub->wants.logs,
+                              sub->wants.gpus};
+        if (!wants[class] || (sub->job != 0 && sub->job != job && class != CS_CLASS_GPUS))
+            continue;
+        if (class == CS_CLASS_GAUGE || class == CS_CLASS_GPUS)
+            put_gauge(feed, sub, job, message);
+        else
+            put_event(sub, message, max_events);
+        is_wanted = true;
+    }
+    return is_wanted;
+}
+
+static json_t *take_gap(struct sub *sub)
+{
+    json_t *gap = cs_msg_new("gap");
+    cs_msg_set_int(gap, "sub", sub->id);
+    cs_msg_set_int(gap, "count", sub->dropped);
+    sub->dropped = 0;
+    return gap;
+}
+
+json_t *cs_feed_take(struct cs_feed *feed)
+{
+    for (int i = 0; i < feed->n_subs; i++) {
+        if (feed->subs[i].dropped > 0)
+            return take_gap(&feed->subs[i]);
+        if (feed->subs[i].head != NULL)
+            return pop(&feed->subs[i]);
+    }
+    return feed->gauges != NULL ? pop_gauge(&feed->gauges) : NULL;
+}

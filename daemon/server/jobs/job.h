@@ -1,0 +1,63 @@
+/* Jobs and their states, as the daemon knows them. */
+#ifndef CS_SERVER_JOB_H
+#define CS_SERVER_JOB_H
+
+#include "core/wire/job_state.h"
+#include "server/records/db.h"
+#include "server/state/state.h"
+
+struct cs_conn;
+
+enum cs_stop { CS_STOP_NONE, CS_STOP_SAVING, CS_STOP_NOW };
+
+/* What is in row is in the database too, unless is_unsaved. A job that is live has a runner, whose
+ * connection (link) may come later. */
+struct cs_job {
+    struct cs_server *server;
+    struct cs_job_row row;
+    pid_t runner_pid;     /* our child, 0: none or adopted */
+    struct cs_conn *link; /* to the runner, NULL: none yet */
+    int64_t deadline_ns;  /* until when an unreachable runner may still come */
+    int64_t retry_ns;     /* no connection is tried before */
+    enum cs_stop pending_stop;
+    bool is_pause_sent; /* while draining */
+    bool is_unsaved;    /* the database is behind */
+    json_t *alarms;     /* the wire's alarm objects; NULL: not read from state.json yet */
+};
+
+struct cs_job *cs_job_find(struct cs_server *server, int64_t id); /* NULL: unknown */
+struct cs_job *cs_job_add(struct cs_server *server, const struct cs_job_row *row);
+json_t *cs_job_object(struct cs_job *job); /* the wire's job object */
+/* the job directory's state file, the caller's reference; NULL: there is none */
+json_t *cs_job_read_state_file(const struct cs_job *job);
+/* one alarm, or with it nothing when the note is none; true: it is news to whoever watches the job */
+bool cs_job_take_alarm(struct cs_job *job, const json_t *note);
+void cs_job_set_alarms(struct cs_job *job,
+                       json_t *alarms); /* all; takes the reference, NULL: none */
+bool cs_job_is(const struct cs_job *job, enum cs_job_state state);
+bool cs_job_is_over(const struct cs_job *job);    /* nothing will happen without an order */
+bool cs_job_is_on_gpus(const struct cs_job *job); /* its ranks are GPUs */
+bool cs_job_is_live(const struct cs_job *job);    /* a runner should exist: it holds devices */
+bool cs_job_is_deaf(const struct cs_job *job);    /* live, and its runner cannot be reached */
+
+struct cs_job_change {
+    enum cs_job_state state;
+    const char *reason; /* NULL: none */
+    int64_t exit_code;
+    bool is_in_journal; /* the runner has written it there: the note is imported from it */
+};
+
+/* saves, notes, publishes, answers waiters */
+void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to);
+void cs_job_save(struct cs_job *job); /* the record in its directory, and the database */
+void cs_job_note(struct cs_job *job, const char *level, const char *text); /* likewise */
+void cs_job_publish(struct cs_job *job);
+
+/* CS_STATE: "job 3 is DONE: it cannot pause now" */
+enum cs_status cs_job_allow(const struct cs_job *job, enum cs_job_command order, const char *verb,
+                            struct cs_err *err) CS_NODISCARD;
+/* to the job's runner; takes message. CS_UNREACHABLE: it does not answer yet. */
+enum cs_status cs_job_tell(struct cs_job *job, json_t *message, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_job_pause(struct cs_job *job, struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,143 @@
+/* Settles jobs whose runner is gone: by the state that it wrote last, else by how it ended. */
+#include "server/life/ending.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/str.h"
+#include "core/wire/wire.h"
+#include "server/jobs/job_dir.h"
+#include "server/jobs/journal.h"
+
+void cs_job_fail(struct cs_job *job, const char *reason)
+{
+    cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,
+                                                  .reason = reason,
+                                                  .exit_code = cs_status_exit(CS_JOB_FAILED)});
+}
+
+void cs_job_fail_gone(struct cs_job *job)
+{
+    struct cs_err err;
+    (void)cs_fail(&err, CS_NOT_FOUND, "its directory %.900s was removed", job->row.dir);
+    cs_job_fail(job, err.text);
+}
+
+bool cs_runner_is_alive(const struct cs_job *job)
+{
+    int fd = open(job->row.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd == -1)
+        return false;
+    bool is_alive = flock(fd, LOCK_SH | LOCK_NB) == -1 && errno == EWOULDBLOCK;
+    close(fd);
+    return is_alive;
+}
+
+void cs_job_import(struct cs_job *job)
+{
+    struct cs_err err;
+    if (cs_journal_import(job, &err) != CS_OK)
+        cs_log(job->server->log, CS_WARN, "journal.import", CS_KV("job", job->row.id),
+               CS_KV("error", (const char *)err.text));
+}
+
+/* What a runner that could not even begin said last: "cornstarch-runner: TEXT". */
+static void last_words(const struct cs_job *job, char *out, size_t cap)
+{
+    char path[CS_PATH_CAP];
+    struct cs_buf text = {0}, clean = {0};
+    struct cs_err err;
+    out[0] = '\0';
+    if (cs_path(path, &err, "%s/logs/runner.err", job->row.dir) == CS_OK &&
+        cs_read_file(path, 1 << 20, &text, &err) == CS_OK && text.len) {
+        while (text.len && text.data[text.len - 1] == '\n')
+            text.data[--text.len] = '\0';
+        const char *line = strrchr(text.data, '\n');
+        line = line ? line + 1 : text.data;
+        static const char prefix[] = "cornstarch-runner: ";
+        if (cs_str_starts(line, prefix))
+            line += sizeof(prefix) - 1;
+        cs_str_escape(&clean, line, strlen(line), false);
+        snprintf(out, cap, "%s", cs_buf_str(&clean));
+    }
+    cs_buf_free(&text);
+    cs_buf_free(&clean);
+}
+
+/* It ended without a final state: why, from the status of our child (-1: it was not ours). */
+static void settle_silent(struct cs_job *job, int status)
+{
+    char words[700], reason[1000];
+    if (!cs_job_dir_is_there(&job->row)) {
+        cs_job_fail_gone(job);
+        return;
+    }
+    int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    if (code != 0) {
+        last_words(job, words, sizeof(words));
+        snprintf(reason, sizeof(reason), "%s",
+                 words[0] ? words : "its runner could not start; see logs/runner.err");
+        cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,
+                                                      .reason = reason,
+                                                      .exit_code = code < 7 ? code : 6});
+        return;
+    }
+    if (status != -1 && WIFSIGNALED(status))
+        snprintf(
+            reason, sizeof(reason),
+            "its runner was ended by signal %d (%s); resume goes on from the newest checkpoint",
+            WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        snprintf(reason, sizeof(reason),
+                 "its runner ended without a word; resume goes on from the newest checkpoint");
+    cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_LOST,
+                                                  .reason = reason,
+                                                  .exit_code = cs_status_exit(CS_JOB_FAILED)});
+}
+
+/* Fields that runner.state, runner.status replies and state.json share. A runner counts the last
+ * finished step from 0, -1 for none; a job shows how many steps are finished. */
+void cs_job_take_progress(struct cs_job *job, const json_t *message)
+{
+    struct cs_job_row *row = &job->row;
+    if (cs_msg_int(message, "step", -2) >= -1)
+        row->step = cs_msg_int(message, "step", -1) + 1;
+    row->generation = cs_msg_int(message, "generation", row->generation);
+    row->checkpoint_step = cs_msg_int(message, "checkpoint_step", row->checkpoint_step);
+    row->predicted_step_ns = cs_msg_int(message, "predicted_step_ns", row->predicted_step_ns);
+    if (cs_msg_arr(message, "alarms"))
+        cs_job_set_alarms(job, json_deep_copy(cs_msg_arr(message, "alarms")));
+    const char *hash = cs_msg_str(message, "plan_hash", NULL);
+    if (hash && hash[0])
+        snprintf(row->plan_hash, sizeof(row->plan_hash), "%s", hash);
+}
+
+bool cs_job_state_is_final(const struct cs_job_state_row *row)
+{
+    return row->phase == CS_PHASE_RESTING || row->phase == CS_PHASE_ENDED;
+}
+
+/* The runner is gone: state.json tells how it ended, if it could still write it. A state of an
+ * earlier generation is not its own. */
+void cs_job_settle(struct cs_job *job, int status)
+{
+    cs_job_import(job);
+    json_t *state = cs_job_read_state_file(job);
+    const struct cs_job_state_row *row = cs_job_state_find(cs_msg_str(state, "state", ""));
+    if (row != NULL && cs_job_state_is_final(row) &&
+        cs_msg_int(state, "generation", -1) >= job->row.generation) {
+        cs_job_take_progress(job, state);
+        cs_job_set_state(job, &(struct cs_job_change){.state = row->state,
+                                                      .reason = cs_msg_str(state, "reason", NULL),
+                                                      .exit_code = cs_msg_int(state, "exit", 0),
+                                                      .is_in_journal = true});
+    } else {
+        settle_silent(job, status);
+    }
+    json_decref(state);
+}

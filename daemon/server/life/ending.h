@@ -1,0 +1,19 @@
+/* The end of a job: what its runner left, or that it left nothing. A runner is alive as long as it
+ * holds the lock on the job directory. */
+#ifndef CS_SERVER_ENDING_H
+#define CS_SERVER_ENDING_H
+
+#include "server/jobs/job.h"
+
+/* Never asked about a child of ours: the question takes the lock for a moment. */
+bool cs_runner_is_alive(const struct cs_job *job);
+bool cs_job_state_is_final(const struct cs_job_state_row *row); /* of a runner: the last it says */
+void cs_job_fail(struct cs_job *job, const char *reason);
+void cs_job_fail_gone(struct cs_job *job); /* its directory was removed */
+void cs_job_import(struct cs_job *job);    /* the news of its journal; what fails is logged */
+/* what runner.state, runner.status replies and state.json tell of a job beside its state */
+void cs_job_take_progress(struct cs_job *job, const json_t *message);
+/* The runner is gone; status: of our child, -1: it was not ours. */
+void cs_job_settle(struct cs_job *job, int status);
+
+#endif

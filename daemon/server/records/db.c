@@ -1,0 +1,483 @@
+/* Keeps the history in SQLite. Prepared statements are made on first use and kept; NaN binds as NULL,
+ * which means unknown. */
+#include "server/records/db.h"
+
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/wire/wire.h"
+
+enum { SCHEMA_VERSION = 2 };
+
+static const char schema_sql[] =
+    "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"
+    " state TEXT NOT NULL, owner TEXT NOT NULL, spec_hash TEXT, plan_hash TEXT, reason TEXT, dir "
+    "TEXT,"
+    " step INTEGER, steps INTEGER, submitted_ns INTEGER, started_ns INTEGER, ended_ns INTEGER,"
+    " generation INTEGER, checkpoint_step INTEGER, predicted_step_ns INTEGER, step_ns INTEGER,"
+    " exit_code INTEGER, ranks INTEGER, journal_offset INTEGER, loss REAL, exact_match REAL,"
+    " device TEXT, gpus TEXT, energy_mj INTEGER, energy_steps INTEGER, energy_tokens INTEGER);"
+    "CREATE TABLE IF NOT EXISTS step (job INTEGER NOT NULL REFERENCES job(id), step INTEGER NOT "
+    "NULL,"
+    " kind TEXT NOT NULL, loss REAL, loss_text TEXT, grad_norm REAL, lr REAL, step_ms REAL, bubble "
+    "REAL,"
+    " exact_match REAL, tokens INTEGER, trained_tokens INTEGER, samples INTEGER, wall_ns INTEGER,"
+    " data_wait_us INTEGER, energy_mj INTEGER, PRIMARY KEY (job, step, kind)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS note (job INTEGER NOT NULL, wall_ns INTEGER, level TEXT, text "
+    "TEXT);"
+    "CREATE INDEX IF NOT EXISTS note_job ON note(job);";
+
+/* from version 1, which knew no GPUs */
+static const char upgrade_sql[] =
+    "BEGIN; ALTER TABLE job ADD COLUMN device TEXT; ALTER TABLE job ADD COLUMN gpus TEXT;"
+    "ALTER TABLE job ADD COLUMN energy_mj INTEGER; ALTER TABLE job ADD COLUMN energy_steps INTEGER;"
+    "ALTER TABLE job ADD COLUMN energy_tokens INTEGER;"
+    "ALTER TABLE step ADD COLUMN energy_mj INTEGER; PRAGMA user_version = 2; COMMIT;";
+
+enum { Q_JOB_PUT, Q_JOBS, Q_HAS_JOB, Q_LAST_ID, Q_STEP_PUT, Q_STEPS, Q_NOTE_ADD, Q_NOTES, Q_COUNT };
+
+/* those of jobs are made from the table of their fields */
+static const char *const sql[Q_COUNT] = {
+    [Q_HAS_JOB] = "SELECT 1 FROM job WHERE id = ?1",
+    [Q_LAST_ID] = "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'job'), 0),"
+                  " coalesce((SELECT max(id) FROM job), 0))",
+    [Q_STEP_PUT] = "INSERT OR REPLACE INTO step (job, step, kind, loss, loss_text, grad_norm, lr,"
+                   " step_ms, bubble, exact_match, tokens, trained_tokens, samples, wall_ns,"
+                   " data_wait_us, energy_mj)"
+                   " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)",
+    [Q_STEPS] =
+        "SELECT step, kind, coalesce(loss_text, loss), grad_norm, lr, step_ms, bubble,"
+        " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us, energy_mj FROM step"
+        " WHERE"
+        " job = ?1 AND step > ?2 AND (step % ?3 = 0 OR kind = 'eval') ORDER BY step, kind DESC"
+        " LIMIT ?4",
+    [Q_NOTE_ADD] = "INSERT INTO note (job, wall_ns, level, text) VALUES (?1,?2,?3,?4)",
+    [Q_NOTES] =
+        "SELECT wall_ns, level, text FROM (SELECT rowid r, * FROM note WHERE job = ?1 ORDER BY"
+        " wall_ns DESC, rowid DESC LIMIT ?2) ORDER BY wall_ns, r",
+};
+
+static const char *const step_columns[] = {
+    "step",        "kind",   "loss",           "grad_norm", "lr",      "step_ms",      "bubble",
+    "exact_match", "tokens", "trained_tokens", "samples",   "wall_ns", "data_wait_us", "energy_mj"};
+
+struct cs_db {
+    sqlite3 *handle;
+    sqlite3_stmt *query[Q_COUNT];
+    bool is_full; /* synchronous=FULL is set */
+};
+
+static enum cs_status fail(const struct cs_db *db, const char *what, struct cs_err *err)
+{
+    static const struct {
+        int code;
+        enum cs_status status;
+    } known[] = {
+        {SQLITE_FULL,    CS_NO_SPACE},
+        {SQLITE_NOTADB,  CS_CORRUPT },
+        {SQLITE_CORRUPT, CS_CORRUPT },
+    };
+
+    enum cs_status status = CS_IO;
+    for (size_t i = 0; i < CS_ARRAY_LEN(known); i++)
+        if (sqlite3_errcode(db->handle) == known[i].code)
+            status = known[i].status;
+    return cs_fail(err, status, "database: %s: %s", what, sqlite3_errmsg(db->handle));
+}
+
+static enum cs_status run(struct cs_db *db, const char *text, struct cs_err *err)
+{
+    if (sqlite3_exec(db->handle, text, NULL, NULL, NULL) != SQLITE_OK)
+        return fail(db, "changing", err);
+    return CS_OK;
+}
+
+/* A torn log is no damage, SQLite cuts it. */
+static enum cs_status check_pages(struct cs_db *db, struct cs_err *err)
+{
+    sqlite3_stmt *s = NULL;
+    char found[200] = "";
+    if (sqlite3_prepare_v2(db->handle, "PRAGMA quick_check(1)", -1, &s, NULL) != SQLITE_OK ||
+        sqlite3_step(s) != SQLITE_ROW) {
+        enum cs_status status = fail(db, "checking", err);
+        sqlite3_finalize(s);
+        return status;
+    }
+    snprintf(found, sizeof(found), "%s", (const char *)sqlite3_column_text(s, 0));
+    sqlite3_finalize(s);
+    return strcmp(found, "ok") == 0 ? CS_OK
+                                    : cs_fail(err, CS_CORRUPT, "the history is damaged: %s", found);
+}
+
+static enum cs_status check_version(struct cs_db *db, const char *path, struct cs_err *err)
+{
+    sqlite3_stmt *s = NULL;
+    int version = -1;
+    if (sqlite3_prepare_v2(db->handle, "PRAGMA user_version", -1, &s, NULL) == SQLITE_OK &&
+        sqlite3_step(s) == SQLITE_ROW)
+        version = sqlite3_column_int(s, 0);
+    sqlite3_finalize(s);
+    if (version < 0)
+        return fail(db, "reading its version", err);
+    if (version > SCHEMA_VERSION)
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "%s was written by a newer cornstarchd (schema %d, this one knows %d)", path,
+                       version, SCHEMA_VERSION);
+    char text[64];
+    if (version == 1)
+        return run(db, upgrade_sql, err);
+    snprintf(text, sizeof(text), "PRAGMA user_version = %d", SCHEMA_VERSION);
+    return version == SCHEMA_VERSION ? CS_OK : run(db, text, err);
+}
+
+/* "INSERT INTO job (id, name, ...) VALUES (?1, ?2, ...) ON CONFLICT ...": ?1 the id, then the fields
+ * in the order of their table */
+static void put_sql(struct cs_buf *out)
+{
+    cs_buf_adds(out, "INSERT INTO job (id");
+    for (int i = 0; i < cs_n_row_fields; i++)
+        cs_buf_addf(out, ", %s", cs_row_fields[i].name);
+    cs_buf_adds(out, ") VALUES (?1");
+    for (int i = 0; i < cs_n_row_fields; i++)
+        cs_buf_addf(out, ", ?%d", i + 2);
+    cs_buf_adds(out, ") ON CONFLICT (id) DO UPDATE SET ");
+    for (int i = 0; i < cs_n_row_fields; i++)
+        cs_buf_addf(out, "%s%s = excluded.%s", i ? ", " : "", cs_row_fields[i].name,
+                    cs_row_fields[i].name);
+}
+
+static void jobs_sql(struct cs_buf *out)
+{
+    cs_buf_adds(out, "SELECT id");
+    for (int i = 0; i < cs_n_row_fields; i++)
+        cs_buf_addf(out, ", %s", cs_row_fields[i].name);
+    cs_buf_adds(out, " FROM job ORDER BY id DESC LIMIT ?1");
+}
+
+/* What cannot be asked is no history: columns are missing. */
+static enum cs_status prepare(struct cs_db *db, int query, const char *text, struct cs_err *err)
+{
+    int code = sqlite3_prepare_v3(db->handle, text, -1, SQLITE_PREPARE_PERSISTENT,
+                                  &db->query[query], NULL);
+    if (code == SQLITE_OK)
+        return CS_OK;
+    enum cs_status status = fail(db, "asking", err);
+    if (code != SQLITE_ERROR)
+        return status;
+    return cs_fail(err, CS_CORRUPT, "it is no history of jobs: %s", sqlite3_errmsg(db->handle));
+}
+
+static enum cs_status prepare_all(struct cs_db *db, struct cs_err *err)
+{
+    static const struct {
+        int query;
+        void (*make)(struct cs_buf *);
+    } made[] = {
+        {Q_JOB_PUT, put_sql },
+        {Q_JOBS,    jobs_sql},
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(made); i++) {
+        struct cs_buf text = {0};
+        made[i].make(&text);
+        enum cs_status status = prepare(db, made[i].query, cs_buf_str(&text), err);
+        cs_buf_free(&text);
+        CS_TRY(status);
+    }
+    for (int i = 0; i < Q_COUNT; i++)
+        if (sql[i])
+            CS_TRY(prepare(db, i, sql[i], err));
+    return CS_OK;
+}
+
+static enum cs_status set_up(struct cs_db *db, const char *path, struct cs_err *err)
+{
+    if (sqlite3_open(path, &db->handle) != SQLITE_OK)
+        return fail(db, "opening", err);
+    sqlite3_busy_timeout(db->handle, 5000);
+    CS_TRY(run(db,
+               "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
+               "PRAGMA wal_autocheckpoint=1000; PRAGMA trusted_schema=OFF",
+               err));
+    CS_TRY(check_pages(db, err));
+    CS_TRY(check_version(db, path, err));
+    if (sqlite3_exec(db->handle, schema_sql, NULL, NULL, NULL) == SQLITE_ERROR)
+        return cs_fail(err, CS_CORRUPT, "it is no history of jobs: %s", sqlite3_errmsg(db->handle));
+    CS_TRY(run(db, schema_sql, err));
+    return prepare_all(db, err);
+}
+
+enum cs_status cs_db_open(const char *path, struct cs_db **out, struct cs_err *err)
+{
+    struct cs_db *db = calloc(1, sizeof *db);
+    if (!db)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the database");
+    enum cs_status status = set_up(db, path, err);
+    if (status != CS_OK) {
+        cs_db_close(db);
+        return cs_wrap(err, status, "opening %s", path);
+    }
+    *out = db;
+    return CS_OK;
+}
+
+void cs_db_close(struct cs_db *db)
+{
+    if (!db)
+        return;
+    for (int i = 0; i < Q_COUNT; i++)
+        sqlite3_finalize(db->query[i]);
+    sqlite3_close(db->handle);
+    free(db);
+}
+
+static void bind_text(sqlite3_stmt *s, int at, const char *text)
+{
+    sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT);
+}
+
+static void bind_job(sqlite3_stmt *s, const struct cs_job_row *const_row)
+{
+    struct cs_job_row *row = (struct cs_job_row *)(uintptr_t)const_row; /* read only */
+    sqlite3_bind_int64(s, 1, row->id);
+    for (int i = 0; i < cs_n_row_fields; i++) {
+        const struct cs_row_field *f = &cs_row_fields[i];
+        if (f->type == CS_ROW_TEXT)
+            bind_text(s, i + 2, cs_row_text(row, f));
+        else if (f->type == CS_ROW_INT)
+            sqlite3_bind_int64(s, i + 2, *cs_row_int(row, f));
+        else
+            sqlite3_bind_double(s, i + 2, *cs_row_real(row, f));
+    }
+}
+
+static enum cs_status finish(struct cs_db *db, int query, struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[query];
+    int rc = sqlite3_step(s);
+    enum cs_status status =
+        rc == SQLITE_DONE || rc == SQLITE_ROW ? CS_OK : fail(db, "writing", err);
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    return status;
+}
+
+static enum cs_status set_durable(struct cs_db *db, bool is_durable, struct cs_err *err)
+{
+    if (db->is_full == is_durable || !sqlite3_get_autocommit(db->handle))
+        return CS_OK;
+    db->is_full = is_durable;
+    return run(db, is_durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
+}
+
+enum cs_status cs_db_job_put(struct cs_db *db, const struct cs_job_row *row, bool is_durable,
+                             struct cs_err *err)
+{
+    CS_TRY(set_durable(db, is_durable, err));
+    bind_job(db->query[Q_JOB_PUT], row);
+    return finish(db, Q_JOB_PUT, err);
+}
+
+/* The first column of the first row; *has false: there is none. */
+static enum cs_status ask_int(struct cs_db *db, int query, int64_t *out, bool *has,
+                              struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[query];
+    int rc = sqlite3_step(s);
+    *has = rc == SQLITE_ROW;
+    *out = *has ? sqlite3_column_int64(s, 0) : 0;
+    enum cs_status status = *has || rc == SQLITE_DONE ? CS_OK : fail(db, "reading", err);
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    return status;
+}
+
+enum cs_status cs_db_last_id(struct cs_db *db, int64_t *id, struct cs_err *err)
+{
+    bool has;
+    return ask_int(db, Q_LAST_ID, id, &has, err);
+}
+
+enum cs_status cs_db_has_job(struct cs_db *db, int64_t id, bool *has, struct cs_err *err)
+{
+    int64_t ignored;
+    sqlite3_bind_int64(db->query[Q_HAS_JOB], 1, id);
+    return ask_int(db, Q_HAS_JOB, &ignored, has, err);
+}
+
+static void copy_text(sqlite3_stmt *s, int at, char *out, size_t cap)
+{
+    const unsigned char *text = sqlite3_column_text(s, at);
+    snprintf(out, cap, "%s", text ? (const char *)text : "");
+}
+
+static double real_or_nan(sqlite3_stmt *s, int at)
+{
+    return sqlite3_column_type(s, at) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(s, at);
+}
+
+static void read_job(sqlite3_stmt *s, struct cs_job_row *row)
+{
+    cs_row_init(row);
+    row->id = sqlite3_column_int64(s, 0);
+    for (int i = 0; i < cs_n_row_fields; i++) {
+        const struct cs_row_field *f = &cs_row_fields[i];
+        if (f->type == CS_ROW_TEXT)
+            copy_text(s, i + 1, cs_row_text(row, f), f->cap);
+        else if (f->type == CS_ROW_INT)
+            *cs_row_int(row, f) = sqlite3_column_int64(s, i + 1);
+        else
+            *cs_row_real(row, f) = real_or_nan(s, i + 1);
+    }
+}
+
+enum cs_status cs_db_jobs(struct cs_db *db, int64_t limit,
+                          void (*each)(void *, const struct cs_job_row *), void *user,
+                          struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[Q_JOBS];
+    struct cs_job_row *row = calloc(1, sizeof *row);
+    if (!row)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a job");
+    sqlite3_bind_int64(s, 1, limit);
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+        read_job(s, row);
+        each(user, row);
+    }
+    enum cs_status status = rc == SQLITE_DONE ? CS_OK : fail(db, "reading jobs", err);
+    sqlite3_reset(s);
+    free(row);
+    return status;
+}
+
+enum cs_status cs_db_begin(struct cs_db *db, struct cs_err *err)
+{
+    CS_TRY(set_durable(db, false, err));
+    return run(db, "BEGIN IMMEDIATE", err);
+}
+
+enum cs_status cs_db_commit(struct cs_db *db, struct cs_err *err)
+{
+    return run(db, "COMMIT", err);
+}
+
+void cs_db_rollback(struct cs_db *db)
+{
+    if (!sqlite3_get_autocommit(db->handle))
+        (void)!sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
+}
+
+enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_step_row *row,
+                              struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[Q_STEP_PUT];
+    const double reals[] = {row->grad_norm, row->lr, row->step_ms, row->bubble, row->exact_match};
+    const int64_t ints[] = {row->tokens, row->trained_tokens, row->samples, row->wall_ns,
+                            row->data_wait_us};
+    sqlite3_bind_int64(s, 1, job);
+    sqlite3_bind_int64(s, 2, row->step);
+    bind_text(s, 3, row->kind);
+    sqlite3_bind_double(s, 4, row->loss);
+    if (isnan(row->loss) && strcmp(row->kind, "train") == 0)
+        bind_text(s, 5, "nan"); /* a diverged loss is known, not unknown */
+    int at = 6;
+    for (size_t i = 0; i < CS_ARRAY_LEN(reals); i++)
+        sqlite3_bind_double(s, at++, reals[i]);
+    for (size_t i = 0; i < CS_ARRAY_LEN(ints); i++)
+        sqlite3_bind_int64(s, at++, ints[i]);
+    if (row->energy_mj >= 0)
+        sqlite3_bind_int64(s, at, row->energy_mj);
+    return finish(db, Q_STEP_PUT, err);
+}
+
+json_t *cs_db_step_columns(void)
+{
+    json_t *names = json_array();
+    for (size_t i = 0; i < CS_ARRAY_LEN(step_columns); i++)
+        json_array_append_new(names, json_string(step_columns[i]));
+    return names;
+}
+
+static json_t *column_json(sqlite3_stmt *s, int at)
+{
+    switch (sqlite3_column_type(s, at)) {
+    case SQLITE_INTEGER:
+        return json_integer(sqlite3_column_int64(s, at));
+    case SQLITE_FLOAT:
+        return cs_json_num(sqlite3_column_double(s, at));
+    case SQLITE_TEXT:
+        return json_string((const char *)sqlite3_column_text(s, at));
+    default:
+        return json_null();
+    }
+}
+
+static enum cs_status rows_json(struct cs_db *db, int query, json_t *rows, struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[query];
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+        json_t *row = json_array();
+        for (int i = 0; i < sqlite3_column_count(s); i++)
+            json_array_append_new(row, column_json(s, i));
+        json_array_append_new(rows, row);
+    }
+    enum cs_status status = rc == SQLITE_DONE ? CS_OK : fail(db, "reading", err);
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    return status;
+}
+
+static int64_t step_of(const json_t *rows, size_t at)
+{
+    return json_integer_value(json_array_get(json_array_get(rows, at), 0));
+}
+
+/* Two rows more than asked for are read: a step has at most two, and they stay together. */
+enum cs_status cs_db_steps(struct cs_db *db, int64_t job, int64_t after, int64_t limit,
+                           int64_t every, json_t *rows, int64_t *next, struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[Q_STEPS];
+    sqlite3_bind_int64(s, 1, job);
+    sqlite3_bind_int64(s, 2, after);
+    sqlite3_bind_int64(s, 3, every > 0 ? every : 1);
+    sqlite3_bind_int64(s, 4, limit + 2);
+    *next = -1;
+    CS_TRY(rows_json(db, Q_STEPS, rows, err));
+    size_t n = json_array_size(rows), keep = (size_t)limit;
+    if (n <= keep)
+        return CS_OK;
+    while (keep > 0 && step_of(rows, keep - 1) == step_of(rows, keep))
+        keep--;
+    if (keep == 0) /* the first step alone is over the limit */
+        for (keep = 1; keep < n && step_of(rows, keep) == step_of(rows, 0);)
+            keep++;
+    if (keep < n)
+        *next = step_of(rows, keep - 1);
+    while (json_array_size(rows) > keep)
+        json_array_remove(rows, json_array_size(rows) - 1);
+    return CS_OK;
+}
+
+enum cs_status cs_db_note_add(struct cs_db *db, int64_t job, int64_t wall_ns, const char *level,
+                              const char *text, struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[Q_NOTE_ADD];
+    sqlite3_bind_int64(s, 1, job);
+    sqlite3_bind_int64(s, 2, wall_ns);
+    bind_text(s, 3, level);
+    bind_text(s, 4, text);
+    return finish(db, Q_NOTE_ADD, err);
+}
+
+enum cs_status cs_db_notes(struct cs_db *db, int64_t job, int64_t limit, json_t *rows,
+                           struct cs_err *err)
+{
+    sqlite3_bind_int64(db->query[Q_NOTES], 1, job);
+    sqlite3_bind_int64(db->query[Q_NOTES], 2, limit);
+    return rows_json(db, Q_NOTES, rows, err);
+}

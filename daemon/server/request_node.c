@@ -1,0 +1,91 @@
+/* node.show: the machine, what it offers to jobs, what to know about the daemon. */
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "core/base/str.h"
+#include "core/wire/wire.h"
+#include "server/node/node.h"
+#include "server/request_call.h"
+
+/* Value of "KEY : VALUE" in a file of /proc; "" when it is not there. */
+static void proc_value(const char *path, const char *key, char *out, size_t cap)
+{
+    struct cs_buf text = {0};
+    struct cs_err err;
+    out[0] = '\0';
+    if (cs_read_file(path, 4 << 20, &text, &err) == CS_OK) {
+        const char *at = strstr(cs_buf_str(&text), key);
+        at = at ? strchr(at, ':') : NULL;
+        if (at) {
+            at += 1 + strspn(at + 1, " \t");
+            snprintf(out, cap, "%.*s", (int)strcspn(at, "\n"), at);
+        }
+    }
+    cs_buf_free(&text);
+}
+
+static void set_offer(struct cs_call *c)
+{
+    const struct cs_here here = cs_node_here(c->server);
+    char text[64];
+    cs_here_print(&here, text, sizeof text);
+    cs_msg_set_str(c->reply, "here", text);
+    if (cs_node_driver(c->server)[0])
+        cs_msg_set_str(c->reply, "driver", cs_node_driver(c->server));
+    if (cs_node_gpus_note(c->server)[0])
+        cs_msg_set_str(c->reply, "gpus_note", cs_node_gpus_note(c->server));
+}
+
+/* What was amiss at the start, and who cannot be reached now. */
+static void set_warning(struct cs_call *c)
+{
+    char text[2000];
+    json_t *deaf = json_array();
+    int used = snprintf(text, sizeof text, "%s", c->server->warning);
+    for (size_t i = 0; i < c->server->n_jobs && used < (int)sizeof text - 200; i++) {
+        const struct cs_job *job = c->server->jobs[i];
+        if (!cs_job_is_deaf(job))
+            continue;
+        json_array_append_new(deaf, json_integer(job->row.id));
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         "%sthe runner of job %lld does not answer", used ? "; " : "",
+                         (long long)job->row.id);
+    }
+    if (text[0])
+        cs_msg_set_str(c->reply, "warning", text);
+    cs_msg_set(c->reply, "deaf", deaf);
+}
+
+enum cs_status cs_request_node(struct cs_call *c, struct cs_err *err)
+{
+    struct sysinfo info;
+    char text[256];
+    int64_t available_kib;
+    if (!cs_node_is_fresh(c->server)) {
+        CS_TRY(cs_caller_wait(c->caller, c->request, 0, err));
+        c->is_deferred = true;
+        return CS_OK;
+    }
+    cs_msg_set_str(c->reply, "node", c->server->node);
+    cs_msg_set_str(c->reply, "version", CORNSTARCH_VERSION);
+    cs_msg_set_int(c->reply, "pid", getpid());
+    cs_msg_set(c->reply, "devices",
+               cs_node_devices(c->server, cs_msg_bool(c->request, "gpus", false)));
+    set_offer(c);
+    proc_value("/proc/cpuinfo", "model name", text, sizeof(text));
+    if (text[0])
+        cs_msg_set_str(c->reply, "cpu", text);
+    cs_msg_set_int(c->reply, "cores", sysconf(_SC_NPROCESSORS_ONLN));
+    if (sysinfo(&info) == 0)
+        cs_msg_set_int(c->reply, "mem_bytes", (int64_t)(info.totalram * info.mem_unit));
+    proc_value("/proc/meminfo", "MemAvailable", text, sizeof(text));
+    text[strcspn(text, " ")] = '\0';
+    if (cs_str_to_i64(text, &available_kib))
+        cs_msg_set_int(c->reply, "mem_free_bytes", available_kib * 1024);
+    cs_msg_set_int(c->reply, "started_ns", c->server->started_ns);
+    cs_msg_set_str(c->reply, "state_dir", c->server->state_dir);
+    cs_msg_set_bool(c->reply, "draining", c->server->is_draining);
+    set_warning(c);
+    return CS_OK;
+}
