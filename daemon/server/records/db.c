@@ -3,12 +3,12 @@
 #include "server/records/db.h"
 
 #include <math.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/wire/wire.h"
+#include "core/base/buf.h"
+#include "server/records/db_private.h"
 
 enum { SCHEMA_VERSION = 2 };
 
@@ -37,8 +37,6 @@ static const char upgrade_sql[] =
     "ALTER TABLE job ADD COLUMN energy_tokens INTEGER;"
     "ALTER TABLE step ADD COLUMN energy_mj INTEGER; PRAGMA user_version = 2; COMMIT;";
 
-enum { Q_JOB_PUT, Q_JOBS, Q_HAS_JOB, Q_LAST_ID, Q_STEP_PUT, Q_STEPS, Q_NOTE_ADD, Q_NOTES, Q_COUNT };
-
 /* those of jobs are made from the table of their fields */
 static const char *const sql[Q_COUNT] = {
     [Q_HAS_JOB] = "SELECT 1 FROM job WHERE id = ?1",
@@ -60,17 +58,7 @@ static const char *const sql[Q_COUNT] = {
         " wall_ns DESC, rowid DESC LIMIT ?2) ORDER BY wall_ns, r",
 };
 
-static const char *const step_columns[] = {
-    "step",        "kind",   "loss",           "grad_norm", "lr",      "step_ms",      "bubble",
-    "exact_match", "tokens", "trained_tokens", "samples",   "wall_ns", "data_wait_us", "energy_mj"};
-
-struct cs_db {
-    sqlite3 *handle;
-    sqlite3_stmt *query[Q_COUNT];
-    bool is_full; /* synchronous=FULL is set */
-};
-
-static enum cs_status fail(const struct cs_db *db, const char *what, struct cs_err *err)
+enum cs_status cs_db_fail(const struct cs_db *db, const char *what, struct cs_err *err)
 {
     static const struct {
         int code;
@@ -91,7 +79,7 @@ static enum cs_status fail(const struct cs_db *db, const char *what, struct cs_e
 static enum cs_status run(struct cs_db *db, const char *text, struct cs_err *err)
 {
     if (sqlite3_exec(db->handle, text, NULL, NULL, NULL) != SQLITE_OK)
-        return fail(db, "changing", err);
+        return cs_db_fail(db, "changing", err);
     return CS_OK;
 }
 
@@ -102,7 +90,7 @@ static enum cs_status check_pages(struct cs_db *db, struct cs_err *err)
     char found[200] = "";
     if (sqlite3_prepare_v2(db->handle, "PRAGMA quick_check(1)", -1, &s, NULL) != SQLITE_OK ||
         sqlite3_step(s) != SQLITE_ROW) {
-        enum cs_status status = fail(db, "checking", err);
+        enum cs_status status = cs_db_fail(db, "checking", err);
         sqlite3_finalize(s);
         return status;
     }
@@ -121,7 +109,7 @@ static enum cs_status check_version(struct cs_db *db, const char *path, struct c
         version = sqlite3_column_int(s, 0);
     sqlite3_finalize(s);
     if (version < 0)
-        return fail(db, "reading its version", err);
+        return cs_db_fail(db, "reading its version", err);
     if (version > SCHEMA_VERSION)
         return cs_fail(err, CS_UNSUPPORTED,
                        "%s was written by a newer cornstarchd (schema %d, this one knows %d)", path,
@@ -164,7 +152,7 @@ static enum cs_status prepare(struct cs_db *db, int query, const char *text, str
                                   &db->query[query], NULL);
     if (code == SQLITE_OK)
         return CS_OK;
-    enum cs_status status = fail(db, "asking", err);
+    enum cs_status status = cs_db_fail(db, "asking", err);
     if (code != SQLITE_ERROR)
         return status;
     return cs_fail(err, CS_CORRUPT, "it is no history of jobs: %s", sqlite3_errmsg(db->handle));
@@ -196,7 +184,7 @@ static enum cs_status prepare_all(struct cs_db *db, struct cs_err *err)
 static enum cs_status set_up(struct cs_db *db, const char *path, struct cs_err *err)
 {
     if (sqlite3_open(path, &db->handle) != SQLITE_OK)
-        return fail(db, "opening", err);
+        return cs_db_fail(db, "opening", err);
     sqlite3_busy_timeout(db->handle, 5000);
     CS_TRY(run(db,
                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
@@ -234,7 +222,7 @@ void cs_db_close(struct cs_db *db)
     free(db);
 }
 
-static void bind_text(sqlite3_stmt *s, int at, const char *text)
+void cs_db_bind_text(sqlite3_stmt *s, int at, const char *text)
 {
     sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT);
 }
@@ -246,7 +234,7 @@ static void bind_job(sqlite3_stmt *s, const struct cs_job_row *const_row)
     for (int i = 0; i < cs_n_row_fields; i++) {
         const struct cs_row_field *f = &cs_row_fields[i];
         if (f->type == CS_ROW_TEXT)
-            bind_text(s, i + 2, cs_row_text(row, f));
+            cs_db_bind_text(s, i + 2, cs_row_text(row, f));
         else if (f->type == CS_ROW_INT)
             sqlite3_bind_int64(s, i + 2, *cs_row_int(row, f));
         else
@@ -254,12 +242,12 @@ static void bind_job(sqlite3_stmt *s, const struct cs_job_row *const_row)
     }
 }
 
-static enum cs_status finish(struct cs_db *db, int query, struct cs_err *err)
+enum cs_status cs_db_finish(struct cs_db *db, int query, struct cs_err *err)
 {
     sqlite3_stmt *s = db->query[query];
     int rc = sqlite3_step(s);
     enum cs_status status =
-        rc == SQLITE_DONE || rc == SQLITE_ROW ? CS_OK : fail(db, "writing", err);
+        rc == SQLITE_DONE || rc == SQLITE_ROW ? CS_OK : cs_db_fail(db, "writing", err);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     return status;
@@ -278,7 +266,7 @@ enum cs_status cs_db_job_put(struct cs_db *db, const struct cs_job_row *row, boo
 {
     CS_TRY(set_durable(db, is_durable, err));
     bind_job(db->query[Q_JOB_PUT], row);
-    return finish(db, Q_JOB_PUT, err);
+    return cs_db_finish(db, Q_JOB_PUT, err);
 }
 
 /* The first column of the first row; *has false: there is none. */
@@ -289,7 +277,7 @@ static enum cs_status ask_int(struct cs_db *db, int query, int64_t *out, bool *h
     int rc = sqlite3_step(s);
     *has = rc == SQLITE_ROW;
     *out = *has ? sqlite3_column_int64(s, 0) : 0;
-    enum cs_status status = *has || rc == SQLITE_DONE ? CS_OK : fail(db, "reading", err);
+    enum cs_status status = *has || rc == SQLITE_DONE ? CS_OK : cs_db_fail(db, "reading", err);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     return status;
@@ -348,7 +336,7 @@ enum cs_status cs_db_jobs(struct cs_db *db, int64_t limit,
         read_job(s, row);
         each(user, row);
     }
-    enum cs_status status = rc == SQLITE_DONE ? CS_OK : fail(db, "reading jobs", err);
+    enum cs_status status = rc == SQLITE_DONE ? CS_OK : cs_db_fail(db, "reading jobs", err);
     sqlite3_reset(s);
     free(row);
     return status;
@@ -369,115 +357,4 @@ void cs_db_rollback(struct cs_db *db)
 {
     if (!sqlite3_get_autocommit(db->handle))
         (void)!sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
-}
-
-enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_step_row *row,
-                              struct cs_err *err)
-{
-    sqlite3_stmt *s = db->query[Q_STEP_PUT];
-    const double reals[] = {row->grad_norm, row->lr, row->step_ms, row->bubble, row->exact_match};
-    const int64_t ints[] = {row->tokens, row->trained_tokens, row->samples, row->wall_ns,
-                            row->data_wait_us};
-    sqlite3_bind_int64(s, 1, job);
-    sqlite3_bind_int64(s, 2, row->step);
-    bind_text(s, 3, row->kind);
-    sqlite3_bind_double(s, 4, row->loss);
-    if (isnan(row->loss) && strcmp(row->kind, "train") == 0)
-        bind_text(s, 5, "nan"); /* a diverged loss is known, not unknown */
-    int at = 6;
-    for (size_t i = 0; i < CS_ARRAY_LEN(reals); i++)
-        sqlite3_bind_double(s, at++, reals[i]);
-    for (size_t i = 0; i < CS_ARRAY_LEN(ints); i++)
-        sqlite3_bind_int64(s, at++, ints[i]);
-    if (row->energy_mj >= 0)
-        sqlite3_bind_int64(s, at, row->energy_mj);
-    return finish(db, Q_STEP_PUT, err);
-}
-
-json_t *cs_db_step_columns(void)
-{
-    json_t *names = json_array();
-    for (size_t i = 0; i < CS_ARRAY_LEN(step_columns); i++)
-        json_array_append_new(names, json_string(step_columns[i]));
-    return names;
-}
-
-static json_t *column_json(sqlite3_stmt *s, int at)
-{
-    switch (sqlite3_column_type(s, at)) {
-    case SQLITE_INTEGER:
-        return json_integer(sqlite3_column_int64(s, at));
-    case SQLITE_FLOAT:
-        return cs_json_num(sqlite3_column_double(s, at));
-    case SQLITE_TEXT:
-        return json_string((const char *)sqlite3_column_text(s, at));
-    default:
-        return json_null();
-    }
-}
-
-static enum cs_status rows_json(struct cs_db *db, int query, json_t *rows, struct cs_err *err)
-{
-    sqlite3_stmt *s = db->query[query];
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
-        json_t *row = json_array();
-        for (int i = 0; i < sqlite3_column_count(s); i++)
-            json_array_append_new(row, column_json(s, i));
-        json_array_append_new(rows, row);
-    }
-    enum cs_status status = rc == SQLITE_DONE ? CS_OK : fail(db, "reading", err);
-    sqlite3_reset(s);
-    sqlite3_clear_bindings(s);
-    return status;
-}
-
-static int64_t step_of(const json_t *rows, size_t at)
-{
-    return json_integer_value(json_array_get(json_array_get(rows, at), 0));
-}
-
-/* Two rows more than asked for are read: a step has at most two, and they stay together. */
-enum cs_status cs_db_steps(struct cs_db *db, int64_t job, int64_t after, int64_t limit,
-                           int64_t every, json_t *rows, int64_t *next, struct cs_err *err)
-{
-    sqlite3_stmt *s = db->query[Q_STEPS];
-    sqlite3_bind_int64(s, 1, job);
-    sqlite3_bind_int64(s, 2, after);
-    sqlite3_bind_int64(s, 3, every > 0 ? every : 1);
-    sqlite3_bind_int64(s, 4, limit + 2);
-    *next = -1;
-    CS_TRY(rows_json(db, Q_STEPS, rows, err));
-    size_t n = json_array_size(rows), keep = (size_t)limit;
-    if (n <= keep)
-        return CS_OK;
-    while (keep > 0 && step_of(rows, keep - 1) == step_of(rows, keep))
-        keep--;
-    if (keep == 0) /* the first step alone is over the limit */
-        for (keep = 1; keep < n && step_of(rows, keep) == step_of(rows, 0);)
-            keep++;
-    if (keep < n)
-        *next = step_of(rows, keep - 1);
-    while (json_array_size(rows) > keep)
-        json_array_remove(rows, json_array_size(rows) - 1);
-    return CS_OK;
-}
-
-enum cs_status cs_db_note_add(struct cs_db *db, int64_t job, int64_t wall_ns, const char *level,
-                              const char *text, struct cs_err *err)
-{
-    sqlite3_stmt *s = db->query[Q_NOTE_ADD];
-    sqlite3_bind_int64(s, 1, job);
-    sqlite3_bind_int64(s, 2, wall_ns);
-    bind_text(s, 3, level);
-    bind_text(s, 4, text);
-    return finish(db, Q_NOTE_ADD, err);
-}
-
-enum cs_status cs_db_notes(struct cs_db *db, int64_t job, int64_t limit, json_t *rows,
-                           struct cs_err *err)
-{
-    sqlite3_bind_int64(db->query[Q_NOTES], 1, job);
-    sqlite3_bind_int64(db->query[Q_NOTES], 2, limit);
-    return rows_json(db, Q_NOTES, rows, err);
 }

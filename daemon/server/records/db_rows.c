@@ -1,0 +1,121 @@
+/* Step rows and notes in the history. */
+#include <math.h>
+#include <string.h>
+
+#include "core/wire/wire.h"
+#include "server/records/db_private.h"
+
+static const char *const step_columns[] = {
+    "step",        "kind",   "loss",           "grad_norm", "lr",      "step_ms",      "bubble",
+    "exact_match", "tokens", "trained_tokens", "samples",   "wall_ns", "data_wait_us", "energy_mj"};
+
+enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_step_row *row,
+                              struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[Q_STEP_PUT];
+    const double reals[] = {row->grad_norm, row->lr, row->step_ms, row->bubble, row->exact_match};
+    const int64_t ints[] = {row->tokens, row->trained_tokens, row->samples, row->wall_ns,
+                            row->data_wait_us};
+    sqlite3_bind_int64(s, 1, job);
+    sqlite3_bind_int64(s, 2, row->step);
+    cs_db_bind_text(s, 3, row->kind);
+    sqlite3_bind_double(s, 4, row->loss);
+    if (isnan(row->loss) && strcmp(row->kind, "train") == 0)
+        cs_db_bind_text(s, 5, "nan"); /* a diverged loss is known, not unknown */
+    int at = 6;
+    for (size_t i = 0; i < CS_ARRAY_LEN(reals); i++)
+        sqlite3_bind_double(s, at++, reals[i]);
+    for (size_t i = 0; i < CS_ARRAY_LEN(ints); i++)
+        sqlite3_bind_int64(s, at++, ints[i]);
+    if (row->energy_mj >= 0)
+        sqlite3_bind_int64(s, at, row->energy_mj);
+    return cs_db_finish(db, Q_STEP_PUT, err);
+}
+
+json_t *cs_db_step_columns(void)
+{
+    json_t *names = json_array();
+    for (size_t i = 0; i < CS_ARRAY_LEN(step_columns); i++)
+        json_array_append_new(names, json_string(step_columns[i]));
+    return names;
+}
+
+static json_t *column_json(sqlite3_stmt *s, int at)
+{
+    switch (sqlite3_column_type(s, at)) {
+    case SQLITE_INTEGER:
+        return json_integer(sqlite3_column_int64(s, at));
+    case SQLITE_FLOAT:
+        return cs_json_num(sqlite3_column_double(s, at));
+    case SQLITE_TEXT:
+        return json_string((const char *)sqlite3_column_text(s, at));
+    default:
+        return json_null();
+    }
+}
+
+static enum cs_status rows_json(struct cs_db *db, int query, json_t *rows, struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[query];
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+        json_t *row = json_array();
+        for (int i = 0; i < sqlite3_column_count(s); i++)
+            json_array_append_new(row, column_json(s, i));
+        json_array_append_new(rows, row);
+    }
+    enum cs_status status = rc == SQLITE_DONE ? CS_OK : cs_db_fail(db, "reading", err);
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    return status;
+}
+
+static int64_t step_of(const json_t *rows, size_t at)
+{
+    return json_integer_value(json_array_get(json_array_get(rows, at), 0));
+}
+
+/* Two rows more than asked for are read: a step has at most two, and they stay together. */
+enum cs_status cs_db_steps(struct cs_db *db, int64_t job, int64_t after, int64_t limit,
+                           int64_t every, json_t *rows, int64_t *next, struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[Q_STEPS];
+    sqlite3_bind_int64(s, 1, job);
+    sqlite3_bind_int64(s, 2, after);
+    sqlite3_bind_int64(s, 3, every > 0 ? every : 1);
+    sqlite3_bind_int64(s, 4, limit + 2);
+    *next = -1;
+    CS_TRY(rows_json(db, Q_STEPS, rows, err));
+    size_t n = json_array_size(rows), keep = (size_t)limit;
+    if (n <= keep)
+        return CS_OK;
+    while (keep > 0 && step_of(rows, keep - 1) == step_of(rows, keep))
+        keep--;
+    if (keep == 0) /* the first step alone is over the limit */
+        for (keep = 1; keep < n && step_of(rows, keep) == step_of(rows, 0);)
+            keep++;
+    if (keep < n)
+        *next = step_of(rows, keep - 1);
+    while (json_array_size(rows) > keep)
+        json_array_remove(rows, json_array_size(rows) - 1);
+    return CS_OK;
+}
+
+enum cs_status cs_db_note_add(struct cs_db *db, int64_t job, int64_t wall_ns, const char *level,
+                              const char *text, struct cs_err *err)
+{
+    sqlite3_stmt *s = db->query[Q_NOTE_ADD];
+    sqlite3_bind_int64(s, 1, job);
+    sqlite3_bind_int64(s, 2, wall_ns);
+    cs_db_bind_text(s, 3, level);
+    cs_db_bind_text(s, 4, text);
+    return cs_db_finish(db, Q_NOTE_ADD, err);
+}
+
+enum cs_status cs_db_notes(struct cs_db *db, int64_t job, int64_t limit, json_t *rows,
+                           struct cs_err *err)
+{
+    sqlite3_bind_int64(db->query[Q_NOTES], 1, job);
+    sqlite3_bind_int64(db->query[Q_NOTES], 2, limit);
+    return rows_json(db, Q_NOTES, rows, err);
+}
