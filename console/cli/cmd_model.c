@@ -51,7 +51,17 @@ static enum cs_status init(struct cs_cmd *cmd, struct cs_err *err)
                                  .text = v->text,
                                  .max_vocab = (int)v->vocab,
                                  .seed = (uint64_t)v->seed};
-    CS_TRY(cs_model_init_make(&made, err));
+    struct cs_findings findings = {.arena = cs_arena_new(0)};
+    struct cs_buf warnings = {0};
+    made.findings = &findings;
+    enum cs_status status = cs_model_init_make(&made, err);
+    cs_findings_text(&findings, false, &warnings);
+    if (warnings.len > 0)
+        cs_say(stderr, "%s", cs_buf_str(&warnings));
+    cs_buf_free(&warnings);
+    cs_arena_free(findings.arena);
+    if (status != CS_OK)
+        return status;
     snprintf(text, sizeof text, "wrote %s (seed %lld)", cmd->args[1], (long long)v->seed);
     return print_result(cmd, cmd->args[1], text, err);
 }

@@ -10,11 +10,13 @@
 
 #include "console/cli/cli_screen.h"
 #include "console/cli/cmd.h"
+#include "console/cli/findings.h"
 #include "console/cli/registry.h"
 #include "console/screen/plain.h"
 #include "core/base/say.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"
+#include "input/documents/documents.h"
 
 struct watch {
     struct cs_cmd *cmd;
@@ -30,6 +32,27 @@ struct watch {
 
 /* --- submit ----------------------------------------------------------------------------------- */
 
+/* The documents of its directories: what is wrong with them is an error here, before the daemon has the
+ * job; what nothing reads is said. Frees the result when it fails. */
+static enum cs_status review(struct cs_script_result *result, struct cs_err *err)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_findings findings = {.arena = arena};
+    struct cs_spec *spec = NULL;
+    struct cs_buf text = {0};
+    enum cs_status status = cs_spec_read(result->document, arena, &spec, err);
+    if (status == CS_OK)
+        status = cs_documents_review_job(spec, &findings, err);
+    cs_findings_text(&findings, false, &text);
+    if (text.len > 0)
+        cs_say(stderr, "%s", cs_buf_str(&text));
+    cs_buf_free(&text);
+    cs_arena_free(arena);
+    if (status != CS_OK)
+        cs_script_result_free(result);
+    return status;
+}
+
 static enum cs_status submit(struct cs_cmd *cmd, bool replans, int64_t *job, struct cs_err *err)
 {
     struct cs_script_result result;
@@ -37,6 +60,7 @@ static enum cs_status submit(struct cs_cmd *cmd, bool replans, int64_t *job, str
     struct cs_here here;
     CS_TRY(cs_cmd_here(cmd, &here, err));
     CS_TRY(cs_cmd_eval(cmd->args[0], true, &here, &result, err));
+    CS_TRY(review(&result, err));
     request = cs_msg_new("job.submit");
     cs_msg_set_str(request, "plan_hash", cs_msg_str(result.document, "plan_hash", ""));
     cs_msg_set_bool(request, "replan", replans);

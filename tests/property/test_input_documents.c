@@ -10,6 +10,7 @@
 
 #include "core/model/composite.h"
 #include "core/model/families.h"
+#include "core/plan/cost/profile_keys.h"
 #include "input/data/record.h"
 #include "input/media/processor.h"
 #include "input/tok/keys.h"
@@ -231,6 +232,12 @@ static void documents_of_tokenizers(void **state)
     try_document("special_tokens_map.json", &tok_special_table, review, "{}");
 }
 
+static void documents_of_profiles(void **state)
+{
+    (void)state;
+    try_document("profile", &cs_profile_keys, review, "{\"schema\": \"cornstarch.profile/1\"}");
+}
+
 static struct cs_record_keys *record_keys; /* of the job that reads the samples */
 
 static enum cs_status read_sample(const struct subject *s, const json_t *json,
@@ -329,6 +336,7 @@ int main(void)
         cmocka_unit_test(configurations_of_composites_and_projectors),
         cmocka_unit_test(documents_of_processors),
         cmocka_unit_test(documents_of_tokenizers),
+        cmocka_unit_test(documents_of_profiles),
         cmocka_unit_test(samples_of_a_data_set),
         cmocka_unit_test(keys_of_a_job),
     };

@@ -31,13 +31,13 @@ static void say_unknown(struct walk *w, const struct cs_doc_table *table, const 
 {
     char name[CS_DOC_NAME], shown[CS_DOC_SHOWN];
     struct cs_err said;
-    if (w->findings == NULL)
+    if (w->findings == NULL && !table->refuses_unknown)
         return;
     const char *near = cs_doc_near(table, key, name);
     (void)!cs_fail(&said, CS_INVALID, "%s %s is a key that nothing reads%s%s%s", path,
                    cs_doc_show(value, shown), near != NULL ? "; did you mean \"" : "",
                    near != NULL ? near : "", near != NULL ? "\"?" : "");
-    say(w, CS_FINDING_UNKNOWN, path, value, &said);
+    say(w, table->refuses_unknown ? CS_FINDING_WRONG : CS_FINDING_UNKNOWN, path, value, &said);
 }
 
 /* Another spelling that holds before `name`, with another value. */

@@ -57,6 +57,7 @@ struct cs_doc_table {
     int n;
     const struct cs_doc_table *more; /* keys that other tables have too, or NULL */
     bool refuses_shadowed;           /* a second spelling with another value is CS_FINDING_WRONG */
+    bool refuses_unknown;            /* so is an unknown key: a document of our own */
 };
 
 #define CS_DOC_TABLE(rows_, more_)                                                                 \

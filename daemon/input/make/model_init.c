@@ -164,7 +164,8 @@ enum cs_status cs_model_init_make(const struct cs_model_init *init, struct cs_er
     if (status == CS_OK && init->text)
         status = add_tokenizer(init, config, err);
     if (status == CS_OK)
-        status = cs_arch_from_config(config, arena, &arch, err);
+        status = cs_arch_read(&(struct cs_config_source){init->config, "", config, init->findings},
+                              arena, &arch, err);
     if (status != CS_OK) {
         status = cs_wrap(err, status, "making a model from %s", init->config);
         goto out;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "core/base/status.h"
+#include "core/doc/findings.h"
 
 struct cs_model_init {
     const char *config; /* path of a config.json */
@@ -16,6 +17,7 @@ struct cs_model_init {
     const char *text;   /* corpus of the tokenizer (language models); NULL: no tokenizer */
     int max_vocab;      /* with text: vocab_size of the config becomes what was built */
     uint64_t seed;
+    struct cs_findings *findings; /* of the configuration; or NULL */
 };
 
 enum cs_status cs_model_init_make(const struct cs_model_init *init,

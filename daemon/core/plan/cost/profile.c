@@ -9,6 +9,7 @@
 #include "core/base/buf.h"
 #include "core/base/hash.h"
 #include "core/plan/cost/bytes.h"
+#include "core/plan/cost/profile_keys.h"
 
 static const char *const kind_names[CS_LAYER_KINDS] = {"embed", "block", "norm", "projector",
                                                        "head"};
@@ -181,6 +182,9 @@ enum cs_status cs_profile_read(const json_t *json, struct cs_arena *arena, struc
     if (!key || strlen(key) != 64 || !device || !json_is_array(layers))
         return cs_fail(err, CS_INVALID,
                        "a profile needs a key of 64 characters, a device and a list of layers");
+    CS_TRY(cs_doc_review(
+        &(struct cs_doc){.name = "profile", .where = "", .json = json, .table = &cs_profile_keys},
+        NULL, err));
     struct cs_profile *profile = CS_NEW(arena, struct cs_profile);
     memcpy(profile->key, key, sizeof(profile->key));
     profile->device = cs_arena_strdup(arena, device);
