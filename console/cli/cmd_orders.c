@@ -47,12 +47,13 @@ static enum cs_status checkpoint_job(struct cs_cmd *cmd, struct cs_err *err)
 
 struct resume_values {
     struct cs_cmd_common common;
-    bool replan;
+    bool replan, from_start;
 };
 
 /* clang-format off */
 static const struct cs_option resume_options[] = {
     {"replan", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "plan again: another plan than previewed is fine", offsetof(struct resume_values, replan)},
+    {"from-start", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "begin anew at step 0, whatever is there; the checkpoints are put aside in before-N", offsetof(struct resume_values, from_start)},
 };
 
 /* clang-format on */
@@ -86,6 +87,8 @@ static enum cs_status resume_job(struct cs_cmd *cmd, struct cs_err *err)
     }
     if (v->replan)
         cs_msg_set_bool(request, "replan", true);
+    if (v->from_start)
+        cs_msg_set_bool(request, "from_start", true);
     return give(cmd, request,
                 script != NULL ? "resuming under the layout of the script" : "resuming", err);
 }

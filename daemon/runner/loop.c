@@ -61,7 +61,7 @@ static void on_second(evutil_socket_t fd, short what, void *user)
     (void)fd;
     (void)what;
     struct cs_runner *r = user;
-    cs_journal_sync(r->journal);
+    cs_run_sync(r);
     cs_control_look(r);
     cs_run_keep_state(r);
     struct cs_err err = {0};

@@ -12,6 +12,7 @@
 #include "server/jobs/job_dir.h"
 #include "server/jobs/journal.h"
 #include "server/life/job_orders.h"
+#include "server/life/resume_check.h"
 #include "server/request_call.h"
 #include "server/server.h"
 
@@ -117,16 +118,9 @@ static enum cs_status do_pause(struct cs_call *c, struct cs_err *err)
 static enum cs_status do_resume(struct cs_call *c, struct cs_err *err)
 {
     struct cs_job *job;
-    const struct cs_job_relayout how = {
-        .spec = cs_msg_obj(c->request, "spec"),
-        .plan_hash = cs_msg_str(c->request, "plan_hash", ""),
-        .ranks = cs_msg_int(c->request, "ranks", 0),
-        .is_replan = cs_msg_bool(c->request, "replan", false),
-    };
     CS_TRY(cs_call_job(c, &job, err));
-    CS_TRY(cs_job_resume(job, &how, err));
-    cs_msg_set_int(c->reply, "job", job->row.id);
-    return CS_OK;
+    c->is_deferred = true;
+    return cs_resume_check_begin(job, c->caller, c->request, err);
 }
 
 static enum cs_status do_checkpoint(struct cs_call *c, struct cs_err *err)

@@ -164,6 +164,30 @@ static void a_job_pauses_and_resumes_where_it_was(void **state)
     assert_int_equal(count_events(job, "checkpoint written"), 1);
 }
 
+static void a_resume_that_the_runner_refuses_leaves_the_job_at_rest(void **state)
+{
+    (void)state;
+    char path[4200];
+    int64_t job = test_submit(c, "ms=5,gate=20,unfit", 60, 2);
+    expect_state(job, "RUN", "");
+    order("job.pause", job);
+    json_t *o = test_wait_state(c, job, "PAUSED");
+    snprintf(path, sizeof path, "%s/from-start", cs_msg_str(o, "dir", ""));
+    json_decref(o);
+    json_t *reply = ask("job.resume", job);
+    char *text = json_dumps(reply, JSON_COMPACT);
+    assert_non_null(strstr(text, "cannot go on: the only checkpoint is damaged"));
+    free(text);
+    test_expect_error(reply, "refused");
+    expect_state(job, "PAUSED", "");
+    assert_int_not_equal(access(path, F_OK), 0);
+    let(job, 60);
+    json_decref(test_client_call(c, "job.resume", /* whatever is there */
+                                 json_pack("{s:I, s:b}", "job", (json_int_t)job, "from_start", 1)));
+    assert_int_equal(access(path, F_OK), 0);
+    expect_state(job, "DONE", "");
+}
+
 static void stop_ends_a_job_at_any_time(void **state)
 {
     (void)state;
@@ -495,6 +519,7 @@ int main(void)
         cmocka_unit_test(a_job_runs_from_submission_to_its_end),
         cmocka_unit_test(metrics_are_cut_at_steps_and_go_on),
         cmocka_unit_test(a_job_pauses_and_resumes_where_it_was),
+        cmocka_unit_test(a_resume_that_the_runner_refuses_leaves_the_job_at_rest),
         cmocka_unit_test(stop_ends_a_job_at_any_time),
         cmocka_unit_test(who_waits_hears_of_the_end_once_and_a_dead_waiter_harms_nobody),
         cmocka_unit_test(jobs_queue_in_order_while_devices_are_taken),

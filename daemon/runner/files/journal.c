@@ -9,10 +9,13 @@
 
 #include "core/base/io.h"
 #include "core/wire/wire.h"
+#include "runner/files/backlog.h"
+
+enum { MOST_WAITING = 4 << 20 };
 
 struct cs_journal {
     int fd;
-    off_t bytes;
+    struct cs_backlog log;
     bool is_dirty;
 };
 
@@ -47,22 +50,25 @@ enum cs_status cs_journal_open(const char *path, struct cs_journal **out, struct
     struct cs_journal *journal = calloc(1, sizeof *journal);
     CS_ASSERT(journal);
     journal->fd = fd;
-    journal->bytes = whole;
+    journal->log = (struct cs_backlog){.fd = fd, .bytes = whole, .most = MOST_WAITING};
     *out = journal;
     return CS_OK;
 }
 
-void cs_journal_sync(struct cs_journal *journal)
+enum cs_status cs_journal_sync(struct cs_journal *journal, struct cs_err *err)
 {
+    CS_TRY(cs_backlog_flush(&journal->log, err));
     if (journal->is_dirty && fdatasync(journal->fd) == 0)
         journal->is_dirty = false;
+    return CS_OK;
 }
 
 void cs_journal_close(struct cs_journal *journal)
 {
     if (!journal)
         return;
-    cs_journal_sync(journal);
+    (void)!cs_journal_sync(journal, NULL);
+    cs_backlog_free(&journal->log);
     close(journal->fd);
     free(journal);
 }
@@ -72,13 +78,13 @@ enum cs_status cs_journal_add(struct cs_journal *journal, const json_t *row, str
     struct cs_buf line = {0};
     enum cs_status status = cs_msg_encode(row, &line, err);
     if (status == CS_OK)
-        status = cs_write_all(journal->fd, line.data, line.len, err);
-    if (status == CS_OK) {
-        journal->bytes += (off_t)line.len;
-        journal->is_dirty = true;
-    } else if (ftruncate(journal->fd, journal->bytes) == -1) {
-        status = cs_wrap(err, status, "the journal has a torn row");
-    }
+        status = cs_backlog_add(&journal->log, line.data, line.len, err);
+    journal->is_dirty = true;
     cs_buf_free(&line);
     return status;
+}
+
+bool cs_journal_waits(const struct cs_journal *journal)
+{
+    return journal->log.waiting.len > 0;
 }

@@ -17,9 +17,12 @@ struct cs_journal;
 enum cs_status cs_journal_open(const char *path, struct cs_journal **out,
                                struct cs_err *err) CS_NODISCARD;
 void cs_journal_close(struct cs_journal *journal); /* syncs; accepts NULL */
-/* CS_NO_SPACE, CS_IO: the row is not in the file, rows before it are whole */
+/* CS_OK: the row is in the file, or waits in memory (4 MiB) for the disk to take it. CS_NO_SPACE, CS_IO:
+ * it is lost; rows before it are whole. */
 enum cs_status cs_journal_add(struct cs_journal *journal, const json_t *row,
                               struct cs_err *err) CS_NODISCARD;
-void cs_journal_sync(struct cs_journal *journal); /* when rows were added since the last time */
+/* Writes what waits, and syncs when rows were added since the last time. Not CS_OK: rows still wait. */
+enum cs_status cs_journal_sync(struct cs_journal *journal, struct cs_err *err) CS_NODISCARD;
+bool cs_journal_waits(const struct cs_journal *journal);
 
 #endif

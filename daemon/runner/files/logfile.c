@@ -11,11 +11,16 @@
 #include "core/base/clock.h"
 #include "core/base/io.h"
 #include "core/base/str.h"
+#include "runner/files/backlog.h"
+
+enum { MOST_WAITING = 256 << 10 };
 
 struct cs_logfile {
     int fd;
     char path[CS_PATH_CAP];
-    size_t bytes, rotate_bytes;
+    struct cs_backlog log;
+    size_t rotate_bytes;
+    uint64_t n_lost; /* lines since the last one that was kept */
     cs_logfile_line *on_line;
     void *user;
     struct cs_buf line;
@@ -38,7 +43,7 @@ enum cs_status cs_logfile_open(const char *path, size_t rotate_bytes, cs_logfile
     CS_ASSERT(log);
     log->fd = fd;
     snprintf(log->path, sizeof log->path, "%s", path);
-    log->bytes = (size_t)st.st_size;
+    log->log = (struct cs_backlog){.fd = fd, .bytes = st.st_size, .most = MOST_WAITING};
     log->rotate_bytes = rotate_bytes;
     log->on_line = on_line;
     log->user = user;
@@ -62,7 +67,8 @@ static void rotate(struct cs_logfile *log)
         return; /* go on in the old file */
     close(log->fd);
     log->fd = fd;
-    log->bytes = 0;
+    log->log.fd = fd;
+    log->log.bytes = 0;
 }
 
 static void end_line(struct cs_logfile *log)
@@ -72,12 +78,17 @@ static void end_line(struct cs_logfile *log)
     cs_iso_print(stamp, sizeof stamp, cs_wall_ns());
     cs_buf_reset(&log->last);
     cs_str_escape(&log->last, cs_buf_str(&log->line), log->line.len, false);
+    if (log->n_lost > 0)
+        cs_buf_addf(&text, "%s (%llu lines are missing here: the disk was full)\n", stamp,
+                    (unsigned long long)log->n_lost);
     cs_buf_addf(&text, "%s %s\n", stamp, cs_buf_str(&log->last));
-    if (log->bytes + text.len > log->rotate_bytes)
+    if ((size_t)log->log.bytes + text.len > log->rotate_bytes && log->log.waiting.len == 0)
         rotate(log);
     /* a full disk loses log lines, never the job */
-    if (cs_write_all(log->fd, text.data, text.len, NULL) == CS_OK)
-        log->bytes += text.len;
+    if (cs_backlog_add(&log->log, text.data, text.len, NULL) == CS_OK)
+        log->n_lost = 0;
+    else
+        log->n_lost++;
     if (log->on_line)
         log->on_line(log->user, cs_buf_str(&log->line), log->line.len);
     cs_buf_reset(&log->line);
@@ -100,6 +111,8 @@ void cs_logfile_close(struct cs_logfile *log)
         return;
     if (log->line.len)
         end_line(log);
+    (void)!cs_backlog_flush(&log->log, NULL);
+    cs_backlog_free(&log->log);
     close(log->fd);
     cs_buf_free(&log->line);
     cs_buf_free(&log->last);

@@ -9,12 +9,15 @@
 
 #include "core/base/io.h"
 #include "core/data/slot.h"
+#include "runner/files/backlog.h"
 
 static const size_t trace_max_bytes = (size_t)1 << 30;
 
+enum { MOST_WAITING = 4 << 20 };
+
 struct cs_tracelog {
     int fd, keep;
-    size_t bytes;
+    struct cs_backlog log;
     int n_steps;                             /* STEP records in the file */
     bool has_program[CS_STEP_MAX_SLOTS + 1]; /* by number of slots */
     bool has_predicted;
@@ -59,6 +62,7 @@ static enum cs_status reopen(struct cs_tracelog *log, struct cs_err *err)
     if (log->fd != -1)
         close(log->fd);
     log->fd = open(log->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    log->log.fd = log->fd;
     return log->fd == -1 ? cs_fail_errno(err, "cannot open the trace %s", log->path) : CS_OK;
 }
 
@@ -68,7 +72,7 @@ static enum cs_status start_file(struct cs_tracelog *log, const struct cs_trace_
     struct cs_buf bytes = {0};
     cs_trace_head_encode(head, &bytes);
     enum cs_status status = cs_write_file_atomic(log->path, bytes.data, bytes.len, 0600, err);
-    log->bytes = bytes.len;
+    log->log.bytes = (off_t)bytes.len;
     log->n_steps = 0;
     memset(log->has_program, 0, sizeof log->has_program);
     cs_buf_free(&bytes);
@@ -82,14 +86,15 @@ enum cs_status cs_tracelog_open(const char *path, const struct cs_trace_head *he
     struct cs_tracelog *log = calloc(1, sizeof *log);
     CS_ASSERT(log);
     log->fd = -1;
+    log->log.most = MOST_WAITING;
     log->keep = keep;
     snprintf(log->path, sizeof log->path, "%s", path);
     if (cs_read_file(path, trace_max_bytes, &file, NULL) == CS_OK)
-        log->bytes = walk(log, &file, head->plan_hash, 0, NULL);
+        log->log.bytes = (off_t)walk(log, &file, head->plan_hash, 0, NULL);
     enum cs_status status = CS_OK;
-    if (log->bytes == 0)
+    if (log->log.bytes == 0)
         status = start_file(log, head, err);
-    else if (log->bytes < file.len && truncate(path, (off_t)log->bytes) == -1)
+    else if ((size_t)log->log.bytes < file.len && truncate(path, log->log.bytes) == -1)
         status = cs_fail_errno(err, "cannot cut the torn end of %s", path);
     if (status == CS_OK)
         status = reopen(log, err);
@@ -107,7 +112,10 @@ void cs_tracelog_close(struct cs_tracelog *log)
     if (!log)
         return;
     if (log->fd != -1)
+        (void)!cs_backlog_flush(&log->log, NULL);
+    if (log->fd != -1)
         close(log->fd);
+    cs_backlog_free(&log->log);
     free(log);
 }
 
@@ -120,7 +128,7 @@ static enum cs_status shrink(struct cs_tracelog *log, struct cs_err *err)
     if (status == CS_OK && walk(log, &file, NULL, skip, &kept) > 0) {
         status = cs_write_file_atomic(log->path, kept.data, kept.len, 0600, err);
         if (status == CS_OK) {
-            log->bytes = kept.len;
+            log->log.bytes = (off_t)kept.len;
             log->n_steps = log->keep;
             status = reopen(log, err);
         }
@@ -145,14 +153,9 @@ static enum cs_status append(struct cs_tracelog *log, const struct cs_trace_reco
         cs_trace_record_encode(&program, &bytes);
     }
     cs_trace_record_encode(record, &bytes);
-    enum cs_status status = cs_write_all(log->fd, bytes.data, bytes.len, err);
-    if (status == CS_OK) {
-        log->bytes += bytes.len;
-        if (is_new)
-            log->has_program[record->n_slots] = true;
-    } else if (ftruncate(log->fd, (off_t)log->bytes) == -1) {
-        status = cs_wrap(err, status, "the trace has a torn record");
-    }
+    const enum cs_status status = cs_backlog_add(&log->log, bytes.data, bytes.len, err);
+    if (status == CS_OK && is_new)
+        log->has_program[record->n_slots] = true;
     cs_buf_free(&bytes);
     return status;
 }
@@ -177,5 +180,6 @@ enum cs_status cs_tracelog_add(struct cs_tracelog *log, const struct cs_trace_re
 {
     CS_TRY(append(log, step, keys, err));
     log->n_steps++;
-    return log->n_steps >= 2 * log->keep ? shrink(log, err) : CS_OK;
+    /* what waits is not in the file that is shortened */
+    return log->n_steps >= 2 * log->keep && log->log.waiting.len == 0 ? shrink(log, err) : CS_OK;
 }

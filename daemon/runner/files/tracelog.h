@@ -1,7 +1,7 @@
 /* The trace file of a job on disk: the events of the last 200 to 400 steps
  * (core/trace/tracefile.h). Appended; when it holds twice the kept number of steps it is rewritten
- * with the newest half. A new plan starts a new file. A full disk loses steps of the trace, never
- * the job. */
+ * with the newest half. A new plan starts a new file. Steps that a full disk does
+ * not take wait in memory (4 MiB); what is lost then never costs the job. */
 #ifndef CS_RUNNER_TRACELOG_H
 #define CS_RUNNER_TRACELOG_H
 

@@ -18,20 +18,43 @@ static void log_line(struct cs_runner *r, enum cs_log_level level, const char *t
     cs_log(r->log, level, "note", CS_KV("text", text));
 }
 
-/* The journal is what a later daemon knows of us; when it cannot be written, training goes on and
- * the first failure is told. */
+/* The disk takes rows again: what was lost meanwhile is told, in the journal too. */
+static void tell_lost(struct cs_runner *r)
+{
+    const struct cs_lost_rows lost = r->lost_rows;
+    r->lost_rows = (struct cs_lost_rows){0};
+    r->is_journal_failed = false;
+    if (lost.n > 0)
+        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_ERROR, lost.to,
+                     "%lld rows of the journal are missing, of steps %lld to %lld: the disk was full",
+                     (long long)lost.n, (long long)lost.from, (long long)lost.to);
+}
+
+/* The journal is what a later daemon knows of us. When it cannot be written, training goes on, rows
+ * wait in memory, and the first failure is told. */
 static void keep(struct cs_runner *r, const json_t *msg)
 {
     struct cs_err err = {0};
     if (!r->journal)
         return;
-    if (cs_journal_add(r->journal, msg, &err) == CS_OK) {
+    if (cs_journal_add(r->journal, msg, &err) != CS_OK) {
+        const int64_t step = cs_msg_int(msg, "step", r->last_step);
+        r->lost_rows.from = r->lost_rows.n++ == 0 ? step : r->lost_rows.from;
+        r->lost_rows.to = step;
+    }
+    if (!cs_journal_waits(r->journal) && r->lost_rows.n == 0) {
         r->is_journal_failed = false;
     } else if (!r->is_journal_failed) {
         r->is_journal_failed = true;
-        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_ERROR, r->last_step,
-                     "the journal cannot be written, training goes on: %s", err.text);
+        cs_run_note(r, CS_WARN, "the journal cannot be written, training goes on and rows wait: %s",
+                    err.text);
     }
+}
+
+void cs_run_sync(struct cs_runner *r)
+{
+    if (r->journal && cs_journal_sync(r->journal, NULL) == CS_OK && r->is_journal_failed)
+        tell_lost(r);
 }
 
 void cs_run_emit(struct cs_runner *r, json_t *msg, bool is_kept)

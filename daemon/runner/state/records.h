@@ -15,5 +15,7 @@ void cs_run_emit_state(struct cs_runner *r);
 void cs_run_write_state(struct cs_runner *r); /* the state file alone */
 /* where state.json lacks alarms: writes it and tells those who are connected; no row of the journal */
 void cs_run_keep_state(struct cs_runner *r);
+/* Once a second, and at the end: the journal goes to disk, and what it could not take is told. */
+void cs_run_sync(struct cs_runner *r);
 
 #endif

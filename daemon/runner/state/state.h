@@ -77,6 +77,11 @@ struct cs_save {
     struct cs_save *next;
 };
 
+/* Rows of the journal that neither the disk nor memory could take. */
+struct cs_lost_rows {
+    int64_t n, from, to; /* steps, while n > 0 */
+};
+
 /* Sums of an evaluation pass that is under way. */
 struct cs_eval {
     int64_t correct, samples, tokens;
@@ -131,6 +136,7 @@ struct cs_runner {
     uint64_t first_report, n_announced;
     int n_reports, cap_reports;
     struct cs_save *saves;
+    struct cs_lost_rows lost_rows, lost_trace;
     struct cs_eval eval;
     int64_t last_step, checkpoint_step; /* -1 none */
     int64_t evaluated_step;           /* the last one whose evaluation is in the journal, -1 none */

@@ -164,33 +164,13 @@ enum cs_status cs_caller_wait(struct cs_caller *caller, const json_t *request, i
     return CS_OK;
 }
 
-void cs_callers_job_ended(struct cs_server *server, int64_t job, const json_t *job_object)
-{
-    for (struct cs_caller *caller = server->callers, *next; caller; caller = next) {
-        next = caller->next;
-        for (struct waiter **at = &caller->waiters; *at;) {
-            struct waiter *w = *at;
-            if (w->job != job) {
-                at = &w->next;
-                continue;
-            }
-            json_t *reply = cs_msg_reply(w->request);
-            json_object_set(reply, "job", (json_t *)(uintptr_t)job_object);
-            cs_caller_reply(caller, reply);
-            *at = w->next;
-            caller->n_waiters--;
-            json_decref(w->request);
-            free(w);
-        }
-    }
-}
-
-/* Takes out one request that waits for the GPUs; NULL: none does. The caller's reference. */
-static json_t *take_gpu_waiter(struct cs_server *server, struct cs_caller **out)
+/* Takes out one request of this type that waits for the job; NULL: none does. The caller's reference. */
+static json_t *take_waiter(struct cs_server *server, int64_t job, const char *type,
+                           struct cs_caller **out)
 {
     for (struct cs_caller *caller = server->callers; caller; caller = caller->next)
         for (struct waiter **at = &caller->waiters, *w; (w = *at); at = &w->next) {
-            if (w->job != 0)
+            if (w->job != job || (type != NULL && strcmp(cs_msg_type(w->request), type) != 0))
                 continue;
             json_t *request = w->request;
             *at = w->next;
@@ -203,10 +183,34 @@ static json_t *take_gpu_waiter(struct cs_server *server, struct cs_caller **out)
 }
 
 /* An answer may end its connection: looked for anew each time. */
+void cs_callers_job_ended(struct cs_server *server, int64_t job, const json_t *job_object)
+{
+    struct cs_caller *caller;
+    for (json_t *request; (request = take_waiter(server, job, "job.wait", &caller));) {
+        json_t *reply = cs_msg_reply(request);
+        json_object_set(reply, "job", (json_t *)(uintptr_t)job_object);
+        cs_caller_reply(caller, reply);
+        json_decref(request);
+    }
+}
+
+void cs_callers_resumed(struct cs_server *server, int64_t job, const struct cs_err *err)
+{
+    struct cs_caller *caller;
+    for (json_t *request; (request = take_waiter(server, job, "job.resume", &caller));) {
+        json_t *reply = err ? cs_msg_error(request, err) : cs_msg_reply(request);
+        if (!err)
+            cs_msg_set_int(reply, "job", job);
+        cs_caller_reply(caller, reply);
+        json_decref(request);
+    }
+}
+
+/* An answer may end its connection: looked for anew each time. */
 void cs_callers_gpus_read(struct cs_server *server)
 {
     struct cs_caller *caller;
-    for (json_t *request; (request = take_gpu_waiter(server, &caller));) {
+    for (json_t *request; (request = take_waiter(server, 0, NULL, &caller));) {
         server->handle_request(server, caller, request);
         json_decref(request);
     }

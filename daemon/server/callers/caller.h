@@ -33,6 +33,8 @@ void cs_callers_end(struct cs_server *server);
 enum cs_status cs_caller_wait(struct cs_caller *caller, const json_t *request, int64_t job,
                               struct cs_err *err) CS_NODISCARD;
 void cs_callers_job_ended(struct cs_server *server, int64_t job, const json_t *job_object);
+/* answers job.resume; err NULL: it went through */
+void cs_callers_resumed(struct cs_server *server, int64_t job, const struct cs_err *err);
 /* what waits for job 0 waits for a reading of the GPUs: handled now */
 void cs_callers_gpus_read(struct cs_server *server);
 

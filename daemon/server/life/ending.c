@@ -46,14 +46,13 @@ void cs_job_import(struct cs_job *job)
                CS_KV("error", (const char *)err.text));
 }
 
-/* What a runner that could not even begin said last: "cornstarch-runner: TEXT". */
-static void last_words(const struct cs_job *job, char *out, size_t cap)
+void cs_job_last_words(const struct cs_job *job, const char *name, char *out, size_t cap)
 {
     char path[CS_PATH_CAP];
     struct cs_buf text = {0}, clean = {0};
     struct cs_err err;
     out[0] = '\0';
-    if (cs_path(path, &err, "%s/logs/runner.err", job->row.dir) == CS_OK &&
+    if (cs_path(path, &err, "%s/logs/%s", job->row.dir, name) == CS_OK &&
         cs_read_file(path, 1 << 20, &text, &err) == CS_OK && text.len) {
         while (text.len && text.data[text.len - 1] == '\n')
             text.data[--text.len] = '\0';
@@ -79,7 +78,7 @@ static void settle_silent(struct cs_job *job, int status)
     }
     int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     if (code != 0) {
-        last_words(job, words, sizeof(words));
+        cs_job_last_words(job, "runner.err", words, sizeof(words));
         snprintf(reason, sizeof(reason), "%s",
                  words[0] ? words : "its runner could not start; see logs/runner.err");
         cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,

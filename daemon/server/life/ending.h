@@ -13,6 +13,8 @@ void cs_job_fail_gone(struct cs_job *job); /* its directory was removed */
 void cs_job_import(struct cs_job *job);    /* the news of its journal; what fails is logged */
 /* what runner.state, runner.status replies and state.json tell of a job beside its state */
 void cs_job_take_progress(struct cs_job *job, const json_t *message);
+/* What a runner that could not even begin said last in logs/NAME ("cornstarch-runner: TEXT"), "" nothing. */
+void cs_job_last_words(const struct cs_job *job, const char *name, char *out, size_t cap);
 /* The runner is gone; status: of our child, -1: it was not ours. */
 void cs_job_settle(struct cs_job *job, int status);
 

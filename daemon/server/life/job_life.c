@@ -12,6 +12,7 @@
 #include "server/life/ending.h"
 #include "server/life/history.h"
 #include "server/life/queue.h"
+#include "server/life/resume_check.h"
 #include "server/life/runner_link.h"
 
 static void child_ended(struct cs_job *job, int status)
@@ -31,11 +32,15 @@ void cs_jobs_reap(struct cs_server *server)
 {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        for (size_t i = 0; i < server->n_jobs; i++)
-            if (server->jobs[i]->runner_pid == pid) {
+        for (size_t i = 0; i < server->n_jobs; i++) {
+            if (server->jobs[i]->runner_pid == pid)
                 child_ended(server->jobs[i], status);
-                break;
-            }
+            else if (server->jobs[i]->check_pid == pid)
+                cs_resume_check_ended(server->jobs[i], status);
+            else
+                continue;
+            break;
+        }
     cs_jobs_start_queued(server);
 }
 
@@ -82,6 +87,7 @@ void cs_jobs_tick(struct cs_server *server)
         struct cs_job *job = server->jobs[i];
         if (job->is_unsaved)
             cs_job_save(job);
+        cs_resume_check_tick(job);
         if (!cs_job_is_live(job))
             continue;
         if (!job->link)
@@ -101,6 +107,7 @@ void cs_jobs_free(struct cs_server *server)
     for (size_t i = 0; i < server->n_jobs; i++) {
         cs_conn_free(server->jobs[i]->link);
         json_decref(server->jobs[i]->alarms);
+        json_decref(server->jobs[i]->resume);
         free(server->jobs[i]);
     }
     free(server->jobs);

@@ -26,6 +26,7 @@ enum cs_status cs_job_resume(struct cs_job *job, const struct cs_job_relayout *h
     if (job->server->is_draining)
         return cs_fail(err, CS_REFUSED, "the daemon is draining and starts no jobs");
     CS_TRY(cs_job_spec_change(job, how, err));
+    CS_TRY(cs_job_spec_begin(job, how->is_from_start, err));
     job->row.ended_ns = 0;
     cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_QUEUED});
     cs_jobs_start_queued(job->server);

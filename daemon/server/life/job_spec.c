@@ -6,7 +6,9 @@
  * dies in between finds by the hash that the row is behind and takes it from the file. */
 #include "server/life/job_spec.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
@@ -42,6 +44,17 @@ enum cs_status cs_job_spec_take(const struct cs_server *server, const struct cs_
     CS_TRY(choose_devices(server, spec, ranks, row, err));
     snprintf(row->spec_hash, sizeof(row->spec_hash), "%s", spec->hash);
     snprintf(row->plan_hash, sizeof(row->plan_hash), "%s", spec->plan_hash);
+    return CS_OK;
+}
+
+enum cs_status cs_job_spec_begin(const struct cs_job *job, bool is_from_start, struct cs_err *err)
+{
+    char path[CS_PATH_CAP];
+    CS_TRY(cs_path(path, err, "%s/from-start", job->row.dir)); /* cornstarch-runner(8) */
+    if (is_from_start)
+        return cs_write_file_atomic(path, "", 0, 0600, err);
+    if (unlink(path) == -1 && errno != ENOENT)
+        return cs_fail_errno(err, "cannot remove %s", path);
     return CS_OK;
 }
 

@@ -11,6 +11,7 @@ struct cs_job_relayout {
     const char *plan_hash; /* previewed, "" none */
     int64_t ranks;         /* of the previewed plan of spec; 0: not told */
     bool is_replan;        /* another plan is fine */
+    bool is_from_start;    /* at step 0, whatever is there */
 };
 
 /* Devices, ranks and hashes into a row. ranks: of the previewed plan; 0: not told, the request is
@@ -18,6 +19,9 @@ struct cs_job_relayout {
 enum cs_status cs_job_spec_take(const struct cs_server *server, const struct cs_spec *spec,
                                 int64_t ranks, struct cs_job_row *row,
                                 struct cs_err *err) CS_NODISCARD;
+/* Leaves word in DIR for the runner: it begins anew, or goes on from what is there. */
+enum cs_status cs_job_spec_begin(const struct cs_job *job, bool is_from_start,
+                                 struct cs_err *err) CS_NODISCARD;
 /* sets the hash of the plan that the runner must come to; is_replan: any */
 void cs_job_spec_expect(json_t *spec, const char *plan_hash, bool is_replan);
 /* The files and the row of a job for its next generation; the caller saves the row. CS_REFUSED

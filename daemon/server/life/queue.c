@@ -17,9 +17,7 @@
 
 enum { CONNECT_TIMEOUT_S = 20, SECOND_NS = 1000000000 };
 
-/* The runner gets its lock from us, so that a runner that is only coming up counts as alive. false:
- * the job's last runner still holds it. *fd -1: the directory cannot be opened; the runner will say so. */
-static bool take_lock(const struct cs_job *job, int *fd)
+bool cs_job_take_lock(const struct cs_job *job, int *fd)
 {
     *fd = open(job->row.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd == -1 || flock(*fd, LOCK_EX | LOCK_NB) == 0)
@@ -94,7 +92,7 @@ static bool start_next(struct cs_job *job)
         return true;
     }
     /* the job's last runner may still be ending */
-    if (cs_node_held(server, is_gpu) + job->row.ranks > offered || !take_lock(job, &lock_fd))
+    if (cs_node_held(server, is_gpu) + job->row.ranks > offered || !cs_job_take_lock(job, &lock_fd))
         return false;
     start(job, lock_fd);
     if (lock_fd != -1)

@@ -17,6 +17,7 @@ struct runner_command {
     char program[CS_PATH_CAP], output[CS_PATH_CAP], number[32];
     const char *dir, *socket, *lease, *here, **env;
     int lock_fd;
+    bool is_check;
 };
 
 enum { LOCK_FD = 3 }; /* in the runner */
@@ -66,15 +67,23 @@ static _Noreturn void become_runner(const struct runner_command *c)
         dup2(out, 1);
         dup2(out, 2);
     }
-    const char *argv[16] = {c->program, "--foreground", "--job",   c->number,
-                            "--socket", c->socket,      "--lease", c->lease};
-    int n = 8;
+    const char *argv[16] = {c->program, "--foreground", "--job", c->number};
+    const char *const values[][2] = {
+        {"--socket",  c->socket},
+        {"--lease",   c->lease },
+        {"--devices", c->here  }
+    };
+    int n = 4;
     if (has_lock) {
         argv[n++] = "--lock";
         argv[n++] = lock_fd_text;
     }
-    argv[n++] = "--devices";
-    argv[n++] = c->here;
+    for (size_t i = 0; !c->is_check && i < CS_ARRAY_LEN(values); i++) {
+        argv[n++] = values[i][0];
+        argv[n++] = values[i][1];
+    }
+    if (c->is_check)
+        argv[n++] = "--check";
     argv[n] = c->dir;
     execve(c->program, (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)c->env);
     dprintf(2, "cornstarch-runner: cannot run %s: %s\n", c->program, strerror(errno));
@@ -94,19 +103,21 @@ static enum cs_status find_program(char out[CS_PATH_CAP], struct cs_err *err)
 
 enum cs_status cs_runner_start(const struct cs_runner_start *start, pid_t *pid, struct cs_err *err)
 {
-    struct runner_command c = {.dir = start->dir, .lock_fd = start->lock_fd};
+    struct runner_command c = {
+        .dir = start->dir, .lock_fd = start->lock_fd, .is_check = start->is_check};
     CS_TRY(find_program(c.program, err));
     if (access(c.program, X_OK) == -1)
         return cs_fail_errno(err, "cannot run %s", c.program);
     CS_TRY(cs_path(c.output, err, "%s/logs", start->dir));
     CS_TRY(cs_mkdirs(c.output, err));
-    CS_TRY(cs_path(c.output, err, "%s/logs/runner.err", start->dir));
+    CS_TRY(
+        cs_path(c.output, err, "%s/logs/%s.err", start->dir, start->is_check ? "check" : "runner"));
     snprintf(c.number, sizeof(c.number), "%lld", (long long)start->job);
     c.socket = start->socket;
     c.here = start->here;
     c.lease = start->lease;
     char visible[4096] = "";
-    if (start->visible[0])
+    if (!start->is_check && start->visible[0])
         snprintf(visible, sizeof visible, "CUDA_VISIBLE_DEVICES=%s", start->visible);
     c.env = make_environment(visible);
     pid_t child = fork();

@@ -13,6 +13,8 @@ struct cs_runner_start {
     const char *visible; /* what CUDA_VISIBLE_DEVICES says; "": as it is, CPU ranks */
     const char *lease;   /* devices of the ranks, "cpu:0,cpu:1" */
     const char *here;    /* what cs.cluster "here" is */
+    bool
+        is_check; /* only says whether the job can go on; output to logs/check.err, nothing else needed */
     int lock_fd; /* holds the lock on dir, which goes to the runner (close yours); -1: none */
 };
 
