@@ -21,7 +21,7 @@ _cornstarch_console() {
     "metrics "*) list="--after --every --limit --json --socket --help" ;;
     "logs "*) list="--rank --lines --follow --json --socket --help" ;;
     "pause "*) list="--json --socket --help" ;;
-    "resume "*) list="--replan --json --socket --help" ;;
+    "resume "*) list="--replan --from-start --json --socket --help" ;;
     "stop "*) list="--now --json --socket --help" ;;
     "checkpoint "*) list="--json --socket --help" ;;
     "wait "*) list="--json --socket --help" ;;

@@ -35,8 +35,9 @@ void cs_life_finish(struct cs_runner *r, enum cs_job_state state, const char *re
         return;
     r->is_over = true;
     sweep_parts(r);
+    cs_run_sync(r);
     cs_run_set_state(r, state, reason);
-    cs_journal_sync(r->journal);
+    cs_run_sync_last(r);
     event_base_loopbreak(r->base);
 }
 

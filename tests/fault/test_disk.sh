@@ -63,6 +63,16 @@ mv "$jobs/$id/away" "$jobs/$id/ckpt"
 kill -CONT "${everybody[@]}"
 until_true "a checkpoint after the directory is back" checkpoint_after "$id" "$last"
 
+# --- no room for the runner's own files: rows wait and none is lost
+prlimit --pid "$runner" --fsize=4096:unlimited
+at=$(job "$id" step)
+wait_step "$id" $((at + 90))
+! has_rows "$id" $((at + 80)) || fail "the journal grew on a full disk"
+prlimit --pid "$runner" --fsize=unlimited:unlimited
+until_true "every row is in the journal" has_rows "$id" $((at + 90))
+last=$(job "$id" checkpoint_step)
+until_true "a checkpoint again" checkpoint_after "$id" "$last"
+
 # --- the last one must not be lost silently
 for pid in "${workers[@]}"; do prlimit --pid "$pid" --fsize=16384:unlimited; done
 "$C" stop "$id" >/dev/null

@@ -70,19 +70,29 @@ static int fill_up(const char *path)
     signal(SIGXFSZ, SIG_IGN);
     if (cs_journal_open(path, &journal, NULL) != CS_OK)
         return 1;
-    setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 1000, .rlim_max = 1000});
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 1000, .rlim_max = RLIM_INFINITY});
+    char text[1000];
+    memset(text, 'a', sizeof text);
+    text[999] = '\0';
     int n = 0;
-    while (n < 1000 && add_note(journal, "twenty bytes of text") == CS_OK)
+    for (; n < 100; n++)
+        if (add_note(journal, "twenty bytes of text") != CS_OK)
+            return 2;
+    if (!cs_journal_waits(journal))
+        return 3;
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY});
+    if (cs_journal_sync(journal, NULL) != CS_OK || cs_journal_waits(journal))
+        return 4; /* there is room again: every row is there */
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 1000, .rlim_max = RLIM_INFINITY});
+    for (n = 0; n < 20000 && add_note(journal, text) == CS_OK;)
         n++;
-    if (n == 0 || n == 1000)
-        return 2;
-    if (add_note(journal, "twenty bytes of text") == CS_OK || add_note(journal, "") != CS_OK)
-        return 3; /* what does not fit is refused, a shorter row still fits */
+    if (n < 1000 || n == 20000)
+        return 5; /* memory has an end */
     cs_journal_close(journal);
     return 0;
 }
 
-static void a_full_disk_leaves_whole_rows(void **state)
+static void rows_wait_for_a_full_disk_and_stay_whole(void **state)
 {
     const char *path = tmpdir_path(*state, "journal");
     char pad[981];
@@ -98,10 +108,11 @@ static void a_full_disk_leaves_whole_rows(void **state)
     assert_int_equal(status, 0);
     size_t n = 0;
     char *text = tmpdir_read(path, &n);
-    assert_true(n <= 1000);
+    int rows = 0;
     assert_int_equal(text[n - 1], '\n');
-    for (char *line = text + 850; *line; line = strchr(line, '\n') + 1)
+    for (char *line = text + 850; *line; line = strchr(line, '\n') + 1, rows++)
         assert_memory_equal(line, "{\"type\":\"runner.note\"", 21);
+    assert_int_equal(rows, 100);
     free(text);
 }
 
@@ -233,7 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FILES(a_torn_row_is_cut_when_the_journal_is_opened),
-        FILES(a_full_disk_leaves_whole_rows),
+        FILES(rows_wait_for_a_full_disk_and_stay_whole),
         FILES(logs_are_split_stamped_and_rotated),
         FILES(an_endless_line_is_cut),
         FILES(the_trace_keeps_the_newest_steps),

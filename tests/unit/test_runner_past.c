@@ -143,11 +143,36 @@ static void without_a_checkpoint_the_journal_is_not_read(void **state)
     assert_false(r.is_eval_first);
 }
 
+/* A run that was killed while the disk was full could not tell it. */
+static void rows_that_are_missing_are_told(void **state)
+{
+    char *dir = tmpdir_new();
+    struct cs_spec spec;
+    (void)state;
+    struct cs_buf text = {0};
+    for (int skip = 0; skip < 2; skip++) {
+        struct cs_runner r = resumed(dir, &spec);
+        cs_buf_reset(&text);
+        for (int step = 0; step <= LAST; step++)
+            if (!skip || step < 3 || step > 4)
+                add_line(&text, &(struct row){'T', step, 0}, 0);
+        tmpdir_write(tmpdir_path(dir, "journal"), cs_buf_str(&text), text.len);
+        assert_int_equal(cs_past_read(&r, NULL), CS_OK);
+        assert_int_equal(r.alarm[CS_ALERT_ROWS_LOST].count, skip);
+        if (skip)
+            assert_non_null(strstr(r.alarm[CS_ALERT_ROWS_LOST].text,
+                                   "2 rows of the journal are missing, of steps 3 to 4"));
+    }
+    cs_buf_free(&text);
+    tmpdir_free(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_journal_is_read_the_same_however_it_is_spelled),
         cmocka_unit_test(without_a_checkpoint_the_journal_is_not_read),
+        cmocka_unit_test(rows_that_are_missing_are_told),
     };
     return cmocka_run_group_tests_name("runner/past", tests, NULL, NULL);
 }

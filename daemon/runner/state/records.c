@@ -25,9 +25,10 @@ static void tell_lost(struct cs_runner *r)
     r->lost_rows = (struct cs_lost_rows){0};
     r->is_journal_failed = false;
     if (lost.n > 0)
-        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_ERROR, lost.to,
-                     "%lld rows of the journal are missing, of steps %lld to %lld: the disk was full",
-                     (long long)lost.n, (long long)lost.from, (long long)lost.to);
+        cs_run_alarm(
+            r, CS_ALERT_ROWS_LOST, CS_ERROR, lost.to,
+            "%lld rows of the journal are missing, of steps %lld to %lld: the disk was full",
+            (long long)lost.n, (long long)lost.from, (long long)lost.to);
 }
 
 /* The journal is what a later daemon knows of us. When it cannot be written, training goes on, rows
@@ -55,6 +56,17 @@ void cs_run_sync(struct cs_runner *r)
 {
     if (r->journal && cs_journal_sync(r->journal, NULL) == CS_OK && r->is_journal_failed)
         tell_lost(r);
+}
+
+void cs_run_sync_last(struct cs_runner *r)
+{
+    cs_run_sync(r);
+    if (r->journal && cs_journal_waits(r->journal)) {
+        cs_run_alarm(
+            r, CS_ALERT_ROWS_LOST, CS_ERROR, r->last_step,
+            "the disk is full at the end of the job: its last rows are not in the journal");
+        cs_run_emit_state(r); /* who is connected hears of it */
+    }
 }
 
 void cs_run_emit(struct cs_runner *r, json_t *msg, bool is_kept)

@@ -17,5 +17,6 @@ void cs_run_write_state(struct cs_runner *r); /* the state file alone */
 void cs_run_keep_state(struct cs_runner *r);
 /* Once a second, and at the end: the journal goes to disk, and what it could not take is told. */
 void cs_run_sync(struct cs_runner *r);
+void cs_run_sync_last(struct cs_runner *r); /* what waits still is lost, and told */
 
 #endif

@@ -10,6 +10,9 @@
 
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
+#include "runner/state/alarms.h"
+
+enum { MOST_SEEN = 100000000 }; /* steps whose rows are looked for */
 
 /* A row of the journal. A step that was trained again is to be evaluated again. */
 static void take_row(struct cs_runner *r, const json_t *row)
@@ -34,6 +37,40 @@ static bool can_matter(const char *line, const char *last_step)
            strchr(line, '\\') != NULL;
 }
 
+/* Which training steps have a row. Read from the text as we write it: a journal may be long. */
+struct steps_seen {
+    uint8_t *is_seen; /* (n) */
+    int64_t n, first; /* first: the first row's, -1 none */
+};
+
+static void see(struct steps_seen *seen, const char *line)
+{
+    const char *at = strstr(line, "\"step\":");
+    if (at == NULL || strstr(line, "\"runner.step\"") == NULL || strstr(line, "\"train\"") == NULL)
+        return;
+    const int64_t step = strtoll(at + sizeof "\"step\":" - 1, NULL, 10);
+    if (step >= 0 && step < seen->n)
+        seen->is_seen[step] = 1;
+    seen->first = seen->first < 0 ? step : seen->first;
+}
+
+/* A run that was killed while the disk was full could not tell what it lost. */
+static void tell_gaps(struct cs_runner *r, const struct steps_seen *seen)
+{
+    const bool is_ours = r->job.from_job == 0 || r->job.from_job == r->number;
+    int64_t first = -1, last = -1, n = 0;
+    for (int64_t i = is_ours ? 0 : seen->first; i >= 0 && i < seen->n; i++)
+        if (!seen->is_seen[i]) {
+            first = n++ == 0 ? i : first;
+            last = i;
+        }
+    if (n > 0)
+        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_WARN, last,
+                     "%lld rows of the journal are missing, of steps %lld to %lld: they were lost "
+                     "before this run",
+                     (long long)n, (long long)first, (long long)last);
+}
+
 static enum cs_status read_journal(struct cs_runner *r, struct cs_err *err)
 {
     char path[CS_PATH_CAP + 16], last_step[24], *line = NULL;
@@ -44,14 +81,20 @@ static enum cs_status read_journal(struct cs_runner *r, struct cs_err *err)
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return cs_fail_errno(err, "cannot open the journal %s", path);
+    struct steps_seen seen = {.n = r->last_step < MOST_SEEN ? r->last_step + 1 : 0, .first = -1};
+    seen.is_seen = calloc((size_t)seen.n + 1, 1);
+    CS_ASSERT(seen.is_seen != NULL);
     while ((n = getline(&line, &room, file)) > 0) {
         json_t *row = NULL;
+        see(&seen, line);
         if (can_matter(line, last_step) && cs_line_parse(line, (size_t)n, &row, NULL) == CS_OK)
             take_row(r, row); /* a row that cannot be read is not there */
         json_decref(row);
     }
     free(line);
     fclose(file);
+    tell_gaps(r, &seen);
+    free(seen.is_seen);
     return CS_OK;
 }
 

@@ -138,6 +138,23 @@ static void emit_spans(struct cs_runner *r, const struct cs_step_report *report,
     cs_run_emit(r, msg, false);
 }
 
+/* Told when the first step is lost, and again with how many there were. */
+static void note_trace(struct cs_runner *r, int64_t step, bool is_kept, const struct cs_err *why)
+{
+    struct cs_lost_rows *lost = &r->lost_trace;
+    if (!is_kept && lost->n++ == 0) {
+        lost->from = step;
+        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_WARN, step,
+                     "the trace misses steps from this one on: %s", why->text);
+    } else if (is_kept && lost->n > 0) {
+        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_WARN, lost->to,
+                     "%lld steps of the trace are missing, %lld to %lld", (long long)lost->n,
+                     (long long)lost->from, (long long)lost->to);
+        *lost = (struct cs_lost_rows){0};
+    }
+    lost->to = step;
+}
+
 static void add_to_trace(struct cs_runner *r, const struct cs_step_report *report,
                          const struct cs_span_events *events, const struct cs_span_keys *keys)
 {
@@ -155,13 +172,8 @@ static void add_to_trace(struct cs_runner *r, const struct cs_step_report *repor
                                            .wall_ns = cs_wall_ns(),
                                            .lost = lost,
                                            .events = events};
-    if (!r->trace || cs_tracelog_add(r->trace, &record, keys, &err) == CS_OK) {
-        r->is_trace_failed = false;
-    } else if (!r->is_trace_failed) {
-        r->is_trace_failed = true;
-        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_WARN, report->step,
-                     "the trace misses steps from this one on: %s", err.text);
-    }
+    const bool is_kept = !r->trace || cs_tracelog_add(r->trace, &record, keys, &err) == CS_OK;
+    note_trace(r, report->step, is_kept, &err);
 }
 
 static double data_share(const struct cs_span_step *spans)
