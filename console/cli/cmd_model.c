@@ -130,7 +130,7 @@ static enum cs_status add_part(struct look *look, const char *part, bool is_last
     enum cs_status status =
         cs_hfdir_arch(dir, look->is_deep ? &look->findings : NULL, look->arena, &arch, err);
     if (status == CS_OK && look->is_deep)
-        status = cs_documents_review_beside(look->path, arch.kind, &look->findings, err);
+        status = cs_documents_review_beside(look->path, &arch, &look->findings, err);
     if (status == CS_OK && look->is_deep)
         status = cs_hfdir_check(dir, &arch, err);
     if (status == CS_OK && look->is_deep)

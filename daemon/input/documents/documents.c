@@ -25,33 +25,34 @@ static enum cs_status read_document(const struct review *r, const char *name,
 }
 
 static enum cs_status review_part(const struct review *r, const char *document, const json_t *root,
-                                  enum cs_module_kind kind)
+                                  enum cs_module_kind kind, struct cs_arch *arch)
 {
     static const char *const where[] = {"vision_config", "", "text_config"};
     _Static_assert(CS_ARRAY_LEN(where) == CS_MODULE_KINDS, "a place for each kind");
-    struct cs_arch arch;
     struct cs_composite composite;
     struct cs_config_source source = {document, "", root, r->findings};
     if (cs_projector_is(root))
-        return cs_arch_read_projector(&source, &arch, r->err);
+        return cs_arch_read_projector(&source, arch, r->err);
     if (!cs_composite_is(root))
-        return cs_arch_read(&source, r->arena, &arch, r->err);
+        return cs_arch_read(&source, r->arena, arch, r->err);
     CS_TRY(cs_composite_read(&source, kind != CS_MODULE_LLM, &composite, r->err));
+    arch->kind = kind;
     if (kind == CS_MODULE_PROJECTOR)
         return CS_OK; /* it is what the root says */
     source.where = where[kind];
     source.json = json_object_get(root, where[kind]);
-    return cs_arch_read(&source, r->arena, &arch, r->err);
+    return cs_arch_read(&source, r->arena, arch, r->err);
 }
 
-static enum cs_status review_config(const struct review *r, enum cs_module_kind kind)
+static enum cs_status review_config(const struct review *r, enum cs_module_kind kind,
+                                    struct cs_arch *arch)
 {
     char path[CS_PATH_CAP];
     json_t *root = NULL;
     CS_TRY(read_document(r, "config.json", path, &root));
     if (root == NULL)
         return cs_fail(r->err, CS_NOT_FOUND, "%s holds no config.json", r->dir);
-    enum cs_status status = review_part(r, path, root, kind);
+    enum cs_status status = review_part(r, path, root, kind, arch);
     json_decref(root);
     return status;
 }
@@ -89,7 +90,21 @@ static enum cs_status review_pair(const struct review *r, const char *path, cons
     return status;
 }
 
-static enum cs_status review_processor(const struct review *r)
+/* transformers counts a picture's tokens by it, the encoder makes them by its own. */
+static enum cs_status check_patch(const struct review *r, const char *path, const json_t *outer,
+                                  const struct cs_arch *encoder)
+{
+    const json_t *size = cs_doc_get(outer, "patch_size", NULL);
+    if (size == NULL || json_integer_value(size) == encoder->patch_size)
+        return CS_OK;
+    return cs_fail(
+        r->err, CS_INVALID,
+        "%s: patch_size is %lld, but the encoder's config.json has %d: they do not belong "
+        "together",
+        path, (long long)json_integer_value(size), encoder->patch_size);
+}
+
+static enum cs_status review_processor(const struct review *r, const struct cs_arch *encoder)
 {
     char outer_path[CS_PATH_CAP], plain_path[CS_PATH_CAP];
     json_t *outer = NULL, *plain = NULL;
@@ -98,6 +113,8 @@ static enum cs_status review_processor(const struct review *r)
         status = read_document(r, "preprocessor_config.json", plain_path, &plain);
     if (status == CS_OK)
         status = review_pair(r, outer_path, outer);
+    if (status == CS_OK)
+        status = check_patch(r, outer_path, outer, encoder);
     if (status == CS_OK)
         status = review_nested(r, outer_path, outer, plain_path, plain);
     if (status == CS_OK && plain == NULL && cs_doc_get(outer, "image_processor", NULL) == NULL)
@@ -121,20 +138,23 @@ static enum cs_status review_tokenizer(const struct review *r)
     return status;
 }
 
-enum cs_status cs_documents_review_beside(const char *dir, enum cs_module_kind kind,
+enum cs_status cs_documents_review_beside(const char *dir, const struct cs_arch *arch,
                                           struct cs_findings *findings, struct cs_err *err)
 {
     const struct review r = {dir, findings, err, NULL};
-    if (kind == CS_MODULE_ENCODER)
-        return review_processor(&r);
-    return kind == CS_MODULE_LLM ? review_tokenizer(&r) : CS_OK;
+    if (arch->kind == CS_MODULE_ENCODER)
+        return review_processor(&r, arch);
+    return arch->kind == CS_MODULE_LLM ? review_tokenizer(&r) : CS_OK;
 }
 
 enum cs_status cs_documents_review(const char *dir, enum cs_module_kind kind,
                                    struct cs_findings *findings, struct cs_err *err)
 {
+    struct cs_arch arch = {0};
     const struct review r = {dir, findings, err, cs_arena_new(0)};
-    enum cs_status status = review_config(&r, kind);
+    enum cs_status status = review_config(&r, kind, &arch);
+    if (status == CS_OK)
+        status = cs_documents_review_beside(dir, &arch, findings, err);
     cs_arena_free(r.arena);
-    return status == CS_OK ? cs_documents_review_beside(dir, kind, findings, err) : status;
+    return status;
 }

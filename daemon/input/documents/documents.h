@@ -13,8 +13,8 @@
  * directory has one part, which must be of this kind. */
 enum cs_status cs_documents_review(const char *dir, enum cs_module_kind kind,
                                    struct cs_findings *findings, struct cs_err *err) CS_NODISCARD;
-/* the same without its config.json */
-enum cs_status cs_documents_review_beside(const char *dir, enum cs_module_kind kind,
+/* the same without its config.json, which is arch */
+enum cs_status cs_documents_review_beside(const char *dir, const struct cs_arch *arch,
                                           struct cs_findings *findings,
                                           struct cs_err *err) CS_NODISCARD;
 /* Those of every module of a job that has a directory, and what two of them say of one thing. */
