@@ -16,6 +16,7 @@
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "store/checkpoint.h"
+#include "store/export.h"
 #include "store/hfdir.h"
 
 struct exporter {
@@ -112,22 +113,23 @@ static enum cs_status export_all(struct exporter *ex, const char *job_dir, const
                                  struct cs_err *err)
 {
     char spec_path[CS_PATH_CAP];
+    CS_TRY(cs_export_try(dir, err)); /* before a checkpoint of any size is read */
     CS_TRY(cs_path(spec_path, err, "%s/spec.json", job_dir));
     CS_TRY(read_document(spec_path, &ex->document, err));
     CS_TRY(cs_spec_read(ex->document, ex->arena, &ex->spec, err));
     CS_TRY(cs_graph_build(ex->spec, true, ex->arena, &ex->graph, err));
     CS_TRY(open_checkpoint(ex, job_dir, ckpt, err));
-    struct cs_err note = {.text = ""};
-    enum cs_status status = cs_export_model(ex->spec, ex->graph, find_value, ex, dtype, dir, &note);
-    if (status != CS_OK) {
-        if (err)
-            *err = note;
-        return status;
-    }
+    struct cs_export_report made;
+    CS_TRY(cs_export_model(ex->spec, ex->graph, find_value, ex, dtype, dir, &made, err));
     cs_buf_addf(report, "wrote %s from %s (step %lld, %s)\n", dir, ex->ckpt_path,
                 (long long)cs_ckpt_step(ex->ckpt), dtype);
-    if (note.text[0])
-        cs_buf_addf(report, "no %s/llava: %s\n", dir, note.text);
+    if (made.no_llava)
+        cs_buf_addf(report, "no %s/llava: %s\n", dir, made.no_llava);
+    if (made.n_not_finite > 0)
+        cs_buf_addf(report,
+                    "warning: %d of %d tensors hold values that are no numbers (the first: %s); "
+                    "nothing can be done with this model, export an earlier checkpoint\n",
+                    made.n_not_finite, made.n_params, made.not_finite);
     return CS_OK;
 }
 

@@ -16,6 +16,7 @@
 #include "core/base/dirs.h"
 #include "core/base/io.h"
 #include "core/base/table.h"
+#include "core/base/temp.h"
 #include "core/base/units.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/profile.h"
@@ -184,6 +185,16 @@ static void add_steps(struct cs_buf *text, const struct model *m, const struct c
     }
 }
 
+static enum cs_status save(const char *path, const json_t *json, struct cs_err *err)
+{
+    char *text = json_dumps(json, JSON_INDENT(1));
+    if (text == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to write %s", path);
+    enum cs_status status = cs_write_file_atomic(path, text, strlen(text), 0666, err);
+    free(text);
+    return status;
+}
+
 static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *json,
                            struct cs_err *err)
 {
@@ -192,8 +203,8 @@ static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *js
     struct cs_buf text = {0};
     CS_TRY(cs_profile_read(json, m->arena, &profile, err));
     CS_TRY(cs_profile_check(profile, m->graph, m->cluster.device, err));
-    if (v->output != NULL && json_dump_file(json, v->output, JSON_INDENT(1)) != 0)
-        return cs_fail_errno(err, "writing %s", v->output);
+    if (v->output != NULL)
+        CS_TRY(save(v->output, json, err));
     if (cmd->json)
         return cs_cmd_print_doc(json_incref(json), err);
     struct cs_table *table = cs_table_new(columns, CS_ARRAY_LEN(columns));
@@ -221,6 +232,9 @@ static enum cs_status profile_layers(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_script_result result;
     struct cs_here here;
     json_t *profile = NULL;
+    const char *output = ((const struct values *)cmd->values)->output;
+    if (output != NULL) /* before minutes of measuring */
+        CS_TRY(cs_temp_try(output, err));
     CS_TRY(cs_cmd_here_local(cmd, ((const struct values *)cmd->values)->devices, &here, err));
     /* an older profile that the script names may be missing or of other shapes */
     const struct cs_lua_limits limits = {.here = here, .skips_profiles = true};

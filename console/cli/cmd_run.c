@@ -1,6 +1,4 @@
 /* run and submit: a script's job to the daemon, and watching it to the end. */
-#include <dirent.h>
-#include <errno.h>
 #include <glob.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +15,7 @@
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"
 #include "input/documents/documents.h"
+#include "store/export.h"
 
 struct watch {
     struct cs_cmd *cmd;
@@ -323,26 +322,6 @@ static enum cs_status watch(struct cs_cmd *cmd, int64_t job, const char *script,
     return status;
 }
 
-/* Before hours of training, not after them. */
-static enum cs_status check_export_dir(const char *dir, struct cs_err *err)
-{
-    const struct dirent *entry;
-    bool is_empty = true;
-    DIR *d = opendir(dir);
-    if (!d && errno == ENOENT)
-        return CS_OK;
-    if (!d)
-        return cs_fail_errno(err, "--export %s", dir);
-    while ((entry = readdir(d)))
-        is_empty =
-            is_empty && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0);
-    closedir(d);
-    if (!is_empty)
-        return cs_fail(err, CS_EXISTS, "--export %s: the directory is not empty; name a new one",
-                       dir);
-    return CS_OK;
-}
-
 struct run_values {
     struct cs_cmd_common common;
     bool plain, detach, replan;
@@ -361,13 +340,30 @@ static const struct cs_option run_options[] = {
 /* clang-format on */
 #undef AT
 
+/* Whoever leaves before the end takes the export with them. */
+static void say_unexported(int64_t job, const char *export_dir)
+{
+    if (export_dir)
+        cs_say(stderr,
+               "cornstarch-console: the job goes on; nothing is exported to %s. When it has ended: "
+               "cornstarch-console export %lld %s\n",
+               export_dir, (long long)job, export_dir);
+}
+
 static enum cs_status run(struct cs_cmd *cmd, struct cs_err *err)
 {
     const struct run_values *v = cmd->values;
     int64_t job;
     json_t *reply = NULL;
-    if (v->export_dir)
-        CS_TRY(check_export_dir(v->export_dir, err));
+    if (v->export_dir && v->detach)
+        return cs_fail(err, CS_INVALID,
+                       "--export is done when the job has ended, and --detach does not wait for "
+                       "that: wait for the job, then export it");
+    if (v->export_dir) { /* before hours of training, not after them */
+        enum cs_status status = cs_export_try(v->export_dir, err);
+        if (status != CS_OK)
+            return cs_wrap(err, status, "--export");
+    }
     CS_TRY(submit(cmd, v->replan, &job, err));
     if (v->detach)
         return print_submitted(cmd, job, err);
@@ -379,8 +375,10 @@ static enum cs_status run(struct cs_cmd *cmd, struct cs_err *err)
             CS_TRY(show_job(cmd, job, &reply, err));
             bool is_over = has_settled(cs_msg_obj(reply, "job"));
             json_decref(reply);
-            if (!is_over)
+            if (!is_over) {
+                say_unexported(job, v->export_dir);
                 return CS_OK;
+            }
         }
     }
     return watch(cmd, job, cmd->args[0], v->export_dir, err);

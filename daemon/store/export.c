@@ -1,11 +1,6 @@
-/* Exporting a model: component directories, then llava, then one rename; see hfdir.h. */
-#include <dirent.h>
-#include <errno.h>
+/* Exporting a model: component directories, then llava, then one rename; see export.h. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "store/export_parts.h"
 
@@ -68,69 +63,17 @@ static enum cs_status write_parts(struct cs_export *ex, const char **why)
     return status;
 }
 
-/* absent or an empty directory: only then may the result be put there */
-static enum cs_status check_target(const char *dir, struct cs_err *err)
-{
-    DIR *open_dir = opendir(dir);
-    bool is_empty = true;
-    if (!open_dir && errno == ENOENT)
-        return CS_OK;
-    if (!open_dir && errno == ENOTDIR)
-        return cs_fail(err, CS_EXISTS, "%s exists and is not a directory", dir);
-    if (!open_dir)
-        return cs_fail_errno(err, "cannot look into %s", dir);
-    for (struct dirent *entry; is_empty && (entry = readdir(open_dir));)
-        is_empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-    closedir(open_dir);
-    if (!is_empty)
-        return cs_fail(err, CS_EXISTS, "%s exists and is not empty: name a new directory", dir);
-    return CS_OK;
-}
-
-static enum cs_status make_root(struct cs_export *ex, const char *dir, char target[CS_PATH_CAP],
-                                char parent[CS_PATH_CAP])
-{
-    CS_TRY(cs_path(target, ex->err, "%s", dir));
-    for (size_t len = strlen(target); len > 1 && target[len - 1] == '/';)
-        target[--len] = '\0';
-    CS_TRY(check_target(target, ex->err));
-    CS_TRY(cs_fs_parent(target, parent, ex->err));
-    CS_TRY(cs_mkdirs(parent, ex->err));
-    CS_TRY(cs_path(ex->root, ex->err, "%s.tmp-%ld", target, (long)getpid()));
-    CS_TRY(cs_fs_remove_tree(ex->root, ex->err));
-    if (mkdir(ex->root, 0777) == -1)
-        return cs_fail_errno(ex->err, "cannot create directory %s", ex->root);
-    return CS_OK;
-}
-
 static enum cs_status export_to(struct cs_export *ex, const char *dir)
 {
-    char target[CS_PATH_CAP], parent[CS_PATH_CAP];
-    const char *why = NULL;
-    CS_TRY(make_root(ex, dir, target, parent));
-    enum cs_status status = write_parts(ex, &why);
-    if (status == CS_OK)
-        status = cs_fsync_dir(ex->root, ex->err);
-    if (status == CS_OK && rename(ex->root, target) == -1)
-        status = cs_fail_errno(ex->err, "cannot rename %s to %s", ex->root, target);
-    if (status == CS_OK)
-        status = cs_fsync_dir(parent, ex->err);
-    if (status != CS_OK) {
-        (void)!cs_fs_remove_tree(ex->root, NULL);
-        return cs_wrap(ex->err, status, "exporting to %s", dir);
-    }
-    if (ex->err) {
-        memset(ex->err, 0, sizeof *ex->err);
-        if (why)
-            snprintf(ex->err->text, sizeof(ex->err->text), "%s/llava was not written: %s", dir,
-                     why);
-    }
-    return CS_OK;
+    struct cs_export_target target;
+    CS_TRY(cs_export_begin(&target, dir, ex->err));
+    ex->root = target.root;
+    return cs_export_end(&target, write_parts(ex, &ex->report->no_llava), ex->err);
 }
 
 enum cs_status cs_export_model(const struct cs_spec *spec, const struct cs_graph *graph,
                                cs_param_source source, void *user, const char *dtype,
-                               const char *dir, struct cs_err *err)
+                               const char *dir, struct cs_export_report *report, struct cs_err *err)
 {
     static const struct {
         const char *name;
@@ -140,7 +83,8 @@ enum cs_status cs_export_model(const struct cs_spec *spec, const struct cs_graph
         {"bfloat16", CS_BF16}
     };
     struct cs_export ex = {
-        .spec = spec, .graph = graph, .source = source, .user = user, .err = err};
+        .spec = spec, .graph = graph, .source = source, .user = user, .report = report, .err = err};
+    *report = (struct cs_export_report){0};
     for (size_t i = 0; i < CS_ARRAY_LEN(dtypes); i++)
         if (strcmp(dtype, dtypes[i].name) == 0) {
             ex.dtype_name = dtypes[i].name;

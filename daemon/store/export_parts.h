@@ -4,6 +4,7 @@
 #define CS_STORE_EXPORT_PARTS_H
 
 #include "core/base/arena.h"
+#include "store/export.h"
 #include "store/fsio.h"
 #include "store/hfdir.h"
 
@@ -14,10 +15,22 @@ struct cs_export {
     void *user;
     const char *dtype_name; /* "float32" */
     enum cs_dtype dtype;
-    char root[CS_PATH_CAP]; /* the temporary directory everything goes to */
+    const char *root; /* the temporary directory everything goes to */
+    struct cs_export_report *report;
     struct cs_arena *arena;
     struct cs_err *err;
 };
+
+/* Where an export goes: made in root, which becomes dir. */
+struct cs_export_target {
+    char dir[CS_PATH_CAP], parent[CS_PATH_CAP], root[CS_PATH_CAP];
+};
+
+/* export_target.c. end: dir is there when status was CS_OK and the result is; else nothing is left */
+enum cs_status cs_export_begin(struct cs_export_target *target, const char *dir,
+                               struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_export_end(struct cs_export_target *target, enum cs_status status,
+                             struct cs_err *err) CS_NODISCARD;
 
 /* One module of the graph with everything that its exported directory holds. */
 struct cs_export_part {

@@ -1,4 +1,6 @@
 /* Which tensors an exported component holds and where their values come from. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "store/export_parts.h"
@@ -7,13 +9,41 @@
 struct param_fill {
     const struct cs_export *ex;
     const struct cs_param *param;
+    bool is_counted; /* in the report: a tensor is written twice where there is a llava directory */
 };
+
+/* as it will stand in the file */
+static int64_t first_not_finite(enum cs_dtype dtype, const float *values, int64_t count)
+{
+    int64_t i = dtype == CS_BF16 ? 0 : cs_find_not_finite(values, count);
+    for (; dtype == CS_BF16 && i < count; i++)
+        if (!isfinite(cs_f32_from_bf16(cs_bf16_from_f32(values[i]))))
+            break;
+    return i == count ? -1 : i;
+}
+
+static void note_values(struct param_fill *fill, const float *values)
+{
+    struct cs_export_report *report = fill->ex->report;
+    if (fill->is_counted)
+        return;
+    fill->is_counted = true;
+    report->n_params++;
+    int64_t bad = first_not_finite(fill->ex->dtype, values, fill->param->count);
+    if (bad < 0)
+        return;
+    if (report->n_not_finite++ == 0)
+        snprintf(report->not_finite, sizeof report->not_finite, "%s, element %lld of %lld",
+                 fill->param->name, (long long)bad, (long long)fill->param->count);
+}
 
 static enum cs_status fill_param(void *user, const struct cs_st_out *tensor, float *out,
                                  struct cs_err *err)
 {
-    const struct param_fill *fill = user;
+    struct param_fill *fill = user;
     enum cs_status status = fill->ex->source(fill->ex->user, fill->param, out, err);
+    if (status == CS_OK)
+        note_values(fill, out);
     return status == CS_OK ? status : cs_wrap(err, status, "exporting %s", tensor->name);
 }
 
@@ -82,7 +112,7 @@ static void add_params(struct cs_export *ex, struct cs_export_part *part)
         if (&graph->modules[param->module] != part->module)
             continue;
         struct param_fill *fill = CS_NEW(ex->arena, struct param_fill);
-        *fill = (struct param_fill){ex, param};
+        *fill = (struct param_fill){ex, param, false};
         struct cs_st_out *out = add(part, spelling(part, param->tensor, param->alt), ex->dtype,
                                     param->dim, param->n_dims);
         out->fill = fill_param;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/base/temp.h"
 
 struct cs_fs_out {
     char path[CS_PATH_CAP], temp[CS_PATH_CAP];
@@ -38,10 +39,11 @@ enum cs_status cs_fs_out_open(const char *path, uint64_t needed_bytes, struct cs
     made->hash = cs_xxh3_new();
     status = cs_path(made->path, err, "%s", path);
     if (status == CS_OK)
-        status = cs_path(made->temp, err, "%s.tmp-%ld", path, (long)getpid());
+        status = cs_temp_name(path, made->temp, err);
     if (status != CS_OK)
         goto out;
-    made->fd = open(made->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    cs_temp_sweep_files(path);
+    made->fd = open(made->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (made->fd == -1) {
         status = fail_write(made, err);
         goto out;

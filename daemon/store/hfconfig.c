@@ -43,16 +43,6 @@ enum cs_status cs_hfdir_list(const char *dir, const char *out[CS_MODULE_KINDS], 
     return CS_OK;
 }
 
-enum cs_status cs_hfdir_open_kind(const char *dir, enum cs_module_kind kind, struct cs_hfdir **out,
-                                  struct cs_err *err)
-{
-    const char *list[CS_MODULE_KINDS];
-    int n = 0;
-    *out = NULL;
-    CS_TRY(cs_hfdir_list(dir, list, &n, err));
-    return cs_hfdir_open(dir, n == 1 ? "" : parts[kind], out, err);
-}
-
 /* LLaVA keeps no configuration of the projector: made from what fixes it. */
 static json_t *projector_config(const struct cs_composite *composite, const json_t *root)
 {

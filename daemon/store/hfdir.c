@@ -1,14 +1,9 @@
-/* Opening a model directory, and what is found in it by name; see hfdir.h. */
+/* Opening and closing a model directory; see hfdir.h. */
 #include "store/hfdir_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct cs_st_tensor *)a)->name, ((const struct cs_st_tensor *)b)->name);
-}
 
 static enum cs_status read_optional(const struct cs_hfdir *dir, const char *name, json_t **out,
                                     struct cs_err *err)
@@ -91,6 +86,16 @@ enum cs_status cs_hfdir_open(const char *dir, const char *part, struct cs_hfdir 
     return status;
 }
 
+enum cs_status cs_hfdir_open_kind(const char *dir, enum cs_module_kind kind, struct cs_hfdir **out,
+                                  struct cs_err *err)
+{
+    const char *list[CS_MODULE_KINDS];
+    int n = 0;
+    *out = NULL;
+    CS_TRY(cs_hfdir_list(dir, list, &n, err));
+    return cs_hfdir_open(dir, list[n == 1 ? 0 : kind], out, err);
+}
+
 void cs_hfdir_close(struct cs_hfdir *dir)
 {
     if (!dir)
@@ -109,70 +114,4 @@ void cs_hfdir_close(struct cs_hfdir *dir)
     free(dir->path);
     free(dir->document);
     free(dir);
-}
-
-const char *cs_hfdir_path(const struct cs_hfdir *dir)
-{
-    return dir->path;
-}
-
-const json_t *cs_hfdir_root_config(const struct cs_hfdir *dir)
-{
-    return dir->root;
-}
-
-const json_t *cs_hfdir_config(const struct cs_hfdir *dir)
-{
-    return dir->config;
-}
-
-const struct cs_composite *cs_hfdir_composite(const struct cs_hfdir *dir)
-{
-    return *dir->part != '\0' ? &dir->composite : NULL;
-}
-
-const json_t *cs_hfdir_processor(const struct cs_hfdir *dir)
-{
-    return dir->processor;
-}
-
-bool cs_hfdir_has_tokenizer(const struct cs_hfdir *dir)
-{
-    return dir->has_tokenizer;
-}
-
-int cs_hfdir_count(const struct cs_hfdir *dir)
-{
-    return dir->n_tensors;
-}
-
-const struct cs_st_tensor *cs_hfdir_at(const struct cs_hfdir *dir, int index)
-{
-    CS_ASSERT(index >= 0 && index < dir->n_tensors);
-    return &dir->tensor[index];
-}
-
-const struct cs_st_tensor *cs_hfdir_tensor(const struct cs_hfdir *dir, const char *name,
-                                           const char *alt)
-{
-    struct cs_st_tensor key = {.name = name};
-    const struct cs_st_tensor *found = NULL;
-    if (dir->n_tensors == 0)
-        return NULL;
-    found = bsearch(&key, dir->tensor, (size_t)dir->n_tensors, sizeof(key), by_name);
-    key.name = alt;
-    if (!found && alt)
-        found = bsearch(&key, dir->tensor, (size_t)dir->n_tensors, sizeof(key), by_name);
-    return found;
-}
-
-int cs_hfdir_count_strays(const struct cs_hfdir *dir)
-{
-    return dir->n_strays;
-}
-
-const struct cs_st_tensor *cs_hfdir_stray(const struct cs_hfdir *dir, int index)
-{
-    CS_ASSERT(index >= 0 && index < dir->n_strays);
-    return dir->stray[index];
 }

@@ -1,4 +1,4 @@
-/* Hugging Face model directories: find config, tokenizer and weights; load tensors by name; export.
+/* Hugging Face model directories: find config, tokenizer and weights; load tensors by name.
  *
  * Weights are model.safetensors or model.safetensors.index.json with shards (weight_map entries may
  * not leave the directory). pytorch_model.bin is refused with advice. A composite `llava` directory
@@ -79,25 +79,5 @@ int cs_hfdir_unread(const struct cs_hfdir *dir, const struct cs_arch *arch, stru
                     struct cs_unread **out);
 /* whether the class that transformers has for the arch does not have this tensor either */
 bool cs_hfdir_is_foreign(const struct cs_arch *arch, const char *name);
-
-/* Where export finds a parameter's values (fp32, whole): a checkpoint or the source directory. */
-typedef enum cs_status (*cs_param_source)(void *user, const struct cs_param *param, float *out,
-                                          struct cs_err *err);
-
-/* Write DIR/{vision,llm,projector}/ (component directories that from_pretrained accepts) and, for
- * one siglip/clip encoder + 2-layer mlp + llm, DIR/llava/ (LlavaForConditionalGeneration: config
- * with image_token_index and image_token_id, vision_feature_layer, strategy "full", weights in the
- * on-disk names, tokenizer files byte-copied, preprocessor and processor config). dtype
- * "float32"|"bfloat16". Refuses an existing non-empty DIR; writes beside it and renames, so DIR is
- * complete or absent.
- *
- * Several encoders: DIR/BRANCH/ and DIR/BRANCH.projector/ each. Tensors of the source directory
- * that training does not use (a dropped last block, an attention pool) are copied along; where
- * there is no source (init "random") a dropped block is written with zeros and norm weights of one,
- * which the exported feature layer never reaches. Encoder and LLM names are spelled as the source
- * spells them. On CS_OK err->text is "" or says why DIR/llava was not written. */
-enum cs_status cs_export_model(const struct cs_spec *spec, const struct cs_graph *graph,
-                               cs_param_source source, void *user, const char *dtype,
-                               const char *dir, struct cs_err *err) CS_NODISCARD;
 
 #endif

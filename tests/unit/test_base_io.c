@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/base/dirs.h"
 #include "core/base/io.h"
+#include "core/base/temp.h"
 
 static char root[64];
 
@@ -76,6 +78,56 @@ static void atomic_write_replaces_and_leaves_no_rest(void **state)
     assert_int_equal(entries(), 2);
     assert_int_equal(cs_write_file_atomic(in_root("no/file"), "x", 1, 0600, &err), CS_NOT_FOUND);
     cs_buf_free(&buf);
+}
+
+/* what a process that was killed in the middle left, and what one that lives is writing */
+static void what_killed_writers_left_goes_with_the_next_write(void **state)
+{
+    (void)state;
+    char gone[CS_PATH_CAP], alive[CS_PATH_CAP];
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(cs_path(gone, NULL, "%s/swept.tmp-%ld", root, (long)pid), CS_OK);
+    assert_int_equal(cs_path(alive, NULL, "%s/swept.tmp-%ld", root, (long)getppid()), CS_OK);
+    const int before = entries();
+    fclose(fopen(gone, "w"));
+    fclose(fopen(alive, "w"));
+    assert_int_equal(cs_write_file_atomic(in_root("swept"), "x", 1, 0600, NULL), CS_OK);
+    assert_int_equal(access(gone, F_OK), -1);
+    assert_int_equal(access(alive, F_OK), 0);
+    unlink(alive);
+    unlink(in_root("swept"));
+    assert_int_equal(entries(), before);
+}
+
+static void modes_are_what_the_umask_leaves(void **state)
+{
+    (void)state;
+    static const mode_t masks[] = {077, 022, 002};
+    for (size_t i = 0; i < CS_ARRAY_LEN(masks); i++) {
+        const mode_t old = umask(masks[i]);
+        assert_int_equal(cs_write_file_atomic(in_root("masked"), "x", 1, 0666, NULL), CS_OK);
+        assert_int_equal(cs_mkdirs_shared(in_root("shared/deep"), NULL), CS_OK);
+        umask(old);
+        assert_int_equal(mode_of(in_root("masked")), 0666u & ~masks[i]);
+        assert_int_equal(mode_of(in_root("shared/deep")), 0777u & ~masks[i]);
+        unlink(in_root("masked"));
+        rmdir(in_root("shared/deep"));
+        rmdir(in_root("shared"));
+    }
+}
+
+static void a_path_is_tried_before_it_is_written(void **state)
+{
+    (void)state;
+    struct cs_err err;
+    const int before = entries();
+    assert_int_equal(cs_temp_try(in_root("later"), &err), CS_OK);
+    assert_int_equal(entries(), before);
+    assert_int_not_equal(cs_temp_try(in_root("no/later"), &err), CS_OK);
+    assert_non_null(strstr(err.text, "no/later cannot be written"));
 }
 
 static void read_stops_at_its_limit(void **state)
@@ -256,6 +308,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(atomic_write_replaces_and_leaves_no_rest),
+        cmocka_unit_test(what_killed_writers_left_goes_with_the_next_write),
+        cmocka_unit_test(modes_are_what_the_umask_leaves),
+        cmocka_unit_test(a_path_is_tried_before_it_is_written),
         cmocka_unit_test(read_stops_at_its_limit),
         cmocka_unit_test(full_disk_is_no_space),
         cmocka_unit_test(missing_parents_are_made_private),

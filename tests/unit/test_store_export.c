@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ struct model {
     struct cs_module module[MODULES];
     struct cs_branch branch[2];
     float scale; /* of every value */
+    struct cs_export_report report;
 };
 
 static const char *golden(const char *name)
@@ -149,8 +151,8 @@ static enum cs_status give(void *user, const struct cs_param *param, float *out,
 
 static void export_to(struct model *m, const char *dtype, const char *name, struct cs_err *err)
 {
-    enum cs_status st =
-        cs_export_model(&m->spec, &m->graph, give, m, dtype, tmpdir_path(m->tmp, name), err);
+    enum cs_status st = cs_export_model(&m->spec, &m->graph, give, m, dtype,
+                                        tmpdir_path(m->tmp, name), &m->report, err);
     if (st != CS_OK)
         fail_msg("%s", err->text);
 }
@@ -169,7 +171,7 @@ static void llava_directory_equals_the_golden_one(void **state)
     struct model *m = *state;
     struct cs_err err = {0};
     export_to(m, "float32", "out", &err);
-    assert_string_equal(err.text, "");
+    assert_null(m->report.no_llava);
     struct cs_st_file *ours = open_file(tmpdir_path(m->tmp, "out/llava/model.safetensors"));
     struct cs_st_file *theirs = open_file(golden("model.safetensors"));
     assert_int_equal(cs_st_count(ours), cs_st_count(theirs));
@@ -287,9 +289,9 @@ static void bfloat16_export_is_rounded_and_says_so(void **state)
                      CS_OK);
     assert_string_equal(json_string_value(json_object_get(config, "dtype")), "bfloat16");
     json_decref(config);
-    assert_int_equal(
-        cs_export_model(&m->spec, &m->graph, give, m, "int4", tmpdir_path(m->tmp, "other"), &err),
-        CS_INVALID);
+    assert_int_equal(cs_export_model(&m->spec, &m->graph, give, m, "int4",
+                                     tmpdir_path(m->tmp, "other"), &m->report, &err),
+                     CS_INVALID);
 }
 
 static void tokenizer_is_copied_to_the_byte_and_names_the_image_token(void **state)
@@ -323,7 +325,7 @@ static void tokenizer_is_copied_to_the_byte_and_names_the_image_token(void **sta
     json_decref(config);
     m->spec.module[VISION].token = "<picture>";
     export_to(m, "float32", "second", &err);
-    assert_non_null(strstr(err.text, "not in the tokenizer"));
+    assert_non_null(strstr(m->report.no_llava, "not in the tokenizer"));
     assert_false(tmpdir_has(m->tmp, "second/llava"));
     m->spec.module[VISION].processor = NULL;
     json_decref(processor);
@@ -335,8 +337,7 @@ static void what_llava_cannot_say_is_said(void **state)
     struct cs_err err = {0};
     m->spec.module[VISION].has_feature_layer = false;
     export_to(m, "float32", "out", &err);
-    assert_non_null(strstr(err.text, "final norm"));
-    assert_int_equal(err.status, CS_OK);
+    assert_non_null(strstr(m->report.no_llava, "final norm"));
     assert_false(tmpdir_has(m->tmp, "out/llava"));
     assert_true(tmpdir_has(m->tmp, "out/vision") && tmpdir_has(m->tmp, "out/llm"));
 }
@@ -372,9 +373,9 @@ static void existing_directory_is_refused_unless_empty(void **state)
     assert_int_equal(mkdir(tmpdir_path(m->tmp, "out"), 0755), 0);
     export_to(m, "float32", "out/", &err);
     assert_true(tmpdir_has(m->tmp, "out/llava"));
-    assert_int_equal(
-        cs_export_model(&m->spec, &m->graph, give, m, "float32", tmpdir_path(m->tmp, "out"), &err),
-        CS_EXISTS);
+    assert_int_equal(cs_export_model(&m->spec, &m->graph, give, m, "float32",
+                                     tmpdir_path(m->tmp, "out"), &m->report, &err),
+                     CS_EXISTS);
     assert_non_null(strstr(err.text, "not empty"));
     assert_int_equal(tmpdir_count(m->tmp), 1);
     export_to(m, "float32", "new/deep/out", &err); /* parents are made */
@@ -394,8 +395,9 @@ static void failing_export_leaves_nothing(void **state)
     struct cs_err err = {0};
     int status = 0;
     const char *path = tmpdir_path(m->tmp, "out");
-    assert_int_equal(cs_export_model(&m->spec, &m->graph, give_up, m, "float32", path, &err),
-                     CS_NOT_FOUND);
+    assert_int_equal(
+        cs_export_model(&m->spec, &m->graph, give_up, m, "float32", path, &m->report, &err),
+        CS_NOT_FOUND);
     assert_non_null(strstr(err.text, "no value of vision.encoder/"));
     assert_int_equal(tmpdir_count(m->tmp), 0);
     pid_t pid = fork();
@@ -403,13 +405,109 @@ static void failing_export_leaves_nothing(void **state)
         struct rlimit size = {400000, 400000}; /* enough for a component, not for llava */
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &size);
-        enum cs_status st = cs_export_model(&m->spec, &m->graph, give, m, "float32", path, &err);
+        enum cs_status st =
+            cs_export_model(&m->spec, &m->graph, give, m, "float32", path, &m->report, &err);
         _exit(strstr(err.text, "bytes needed") ? (int)st : 99);
     }
     waitpid(pid, &status, 0);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), CS_NO_SPACE);
     assert_int_equal(tmpdir_count(m->tmp), 0);
+}
+
+/* a number that no process has: that of a child which is gone */
+static long gone_pid(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    waitpid(pid, NULL, 0);
+    return (long)pid;
+}
+
+static void leftovers_of_killed_exports_go_with_the_next(void **state)
+{
+    struct model *m = *state;
+    struct cs_err err = {0};
+    char gone[64], alive[64], other[64];
+    snprintf(gone, sizeof gone, "out.tmp-%ld", gone_pid());
+    snprintf(alive, sizeof alive, "out.tmp-%ld", (long)getppid());
+    snprintf(other, sizeof other, "out2.tmp-%ld", gone_pid());
+    const char *const dirs[] = {gone, alive, other, "out.tmp-", "out.tmp-1x"};
+    for (size_t i = 0; i < CS_ARRAY_LEN(dirs); i++)
+        assert_int_equal(mkdir(tmpdir_path(m->tmp, dirs[i]), 0755), 0);
+    tmpdir_write(tmpdir_path(m->tmp, cs_arena_printf(m->arena, "%s/half", gone)), "x", 1);
+    export_to(m, "float32", "out", &err);
+    assert_false(tmpdir_has(m->tmp, gone));
+    for (size_t i = 1; i < CS_ARRAY_LEN(dirs); i++)
+        assert_true(tmpdir_has(m->tmp, dirs[i]));
+}
+
+static enum cs_status give_bad(void *user, const struct cs_param *param, float *out,
+                               struct cs_err *err)
+{
+    CS_TRY(give(user, param, out, err));
+    if (strcmp(param->tensor, "model.norm.weight") == 0)
+        out[3] = NAN;
+    if (strcmp(param->tensor, "linear_1.bias") == 0)
+        out[1] = 3.4e38f; /* finite as fp32, infinite as bf16 */
+    return CS_OK;
+}
+
+static void values_that_are_no_numbers_are_reported(void **state)
+{
+    struct model *m = *state;
+    struct cs_err err = {0};
+    struct cs_export_report *report = &m->report;
+    assert_int_equal(cs_export_model(&m->spec, &m->graph, give_bad, m, "float32",
+                                     tmpdir_path(m->tmp, "out"), report, &err),
+                     CS_OK);
+    assert_int_equal(report->n_not_finite, 1); /* though llava holds it once more */
+    assert_int_equal(report->n_params, m->graph.n_params);
+    assert_string_equal(report->not_finite, "llm/model.norm.weight, element 3 of 48");
+    assert_int_equal(cs_export_model(&m->spec, &m->graph, give_bad, m, "bfloat16",
+                                     tmpdir_path(m->tmp, "out16"), report, &err),
+                     CS_OK);
+    assert_int_equal(report->n_not_finite, 2);
+    export_to(m, "float32", "good", &err);
+    assert_int_equal(report->n_not_finite, 0);
+}
+
+static void a_place_is_tried_before_the_work(void **state)
+{
+    struct model *m = *state;
+    struct cs_err err = {0};
+    assert_int_equal(cs_export_try(tmpdir_path(m->tmp, "new/out/"), &err), CS_OK);
+    assert_int_equal(tmpdir_count(tmpdir_path(m->tmp, "new")), 0); /* parents alone */
+    tmpdir_write(tmpdir_path(m->tmp, "file"), "x", 1);
+    assert_int_equal(cs_export_try(tmpdir_path(m->tmp, "file/out"), &err), CS_EXISTS);
+    assert_int_equal(cs_export_try(tmpdir_path(m->tmp, ""), &err), CS_EXISTS);
+    assert_non_null(strstr(err.text, "not empty"));
+    assert_int_not_equal(cs_export_try("/proc/out", &err), CS_OK);
+    assert_non_null(strstr(err.text, "/proc/out"));
+}
+
+static void files_are_as_open_as_the_umask_leaves_them(void **state)
+{
+    static const char *const files[] = {"out", "out/llm", "out/llm/model.safetensors",
+                                        "out/llm/config.json", "out/llava/model.safetensors"};
+    static const mode_t masks[] = {077, 002};
+    struct model *m = *state;
+    struct cs_err err = {0};
+    for (size_t i = 0; i < CS_ARRAY_LEN(masks); i++) {
+        const char *top = i == 0 ? "a" : "b";
+        const mode_t old = umask(masks[i]);
+        export_to(m, "float32", cs_arena_printf(m->arena, "%s/out", top), &err);
+        umask(old);
+        for (size_t k = 0; k < CS_ARRAY_LEN(files); k++) {
+            struct stat info;
+            assert_int_equal(
+                stat(tmpdir_path(m->tmp, cs_arena_printf(m->arena, "%s/%s", top, files[k])), &info),
+                0);
+            assert_int_equal(info.st_mode & 0777,
+                             (S_ISDIR(info.st_mode) ? 0777u : 0666u) & ~masks[i]);
+        }
+    }
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_model, drop_model)
@@ -426,6 +524,10 @@ int main(void)
         TEST(fresh_encoder_gets_its_unused_block_and_no_pool),
         TEST(existing_directory_is_refused_unless_empty),
         TEST(failing_export_leaves_nothing),
+        TEST(leftovers_of_killed_exports_go_with_the_next),
+        TEST(values_that_are_no_numbers_are_reported),
+        TEST(a_place_is_tried_before_the_work),
+        TEST(files_are_as_open_as_the_umask_leaves_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,17 +144,6 @@ enum cs_status cs_read_file(const char *path, size_t max_bytes, struct cs_buf *o
     return status;
 }
 
-/* directory part of path, "." when there is none */
-static enum cs_status parent_of(const char *path, char out[CS_PATH_CAP], struct cs_err *err)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return cs_path(out, err, ".");
-    if (slash == path)
-        return cs_path(out, err, "/");
-    return cs_path(out, err, "%.*s", (int)(slash - path), path);
-}
-
 enum cs_status cs_fsync_dir(const char *path, struct cs_err *err)
 {
     int fd = open_retry(path, O_RDONLY | O_DIRECTORY, 0);
@@ -168,44 +157,10 @@ enum cs_status cs_fsync_dir(const char *path, struct cs_err *err)
     return status;
 }
 
-static enum cs_status write_temporary(int fd, const char *path, const void *bytes, size_t n,
-                                      mode_t mode, struct cs_err *err)
-{
-    enum cs_status status = cs_write_all(fd, bytes, n, err);
-    if (status != CS_OK)
-        return cs_wrap(err, status, "%s", path);
-    if (fchmod(fd, mode) == -1)
-        return cs_fail_errno(err, "setting the mode of %s", path);
-    if (fsync(fd) == -1)
-        return cs_fail_errno(err, "syncing %s", path);
-    return CS_OK;
-}
-
-enum cs_status cs_write_file_atomic(const char *path, const void *bytes, size_t n, mode_t mode,
-                                    struct cs_err *err)
-{
-    char dir[CS_PATH_CAP], temporary[CS_PATH_CAP];
-    CS_TRY(parent_of(path, dir, err));
-    CS_TRY(cs_path(temporary, err, "%s.XXXXXX", path));
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd == -1)
-        return cs_fail_errno(err, "creating a file beside %s", path);
-    enum cs_status status = write_temporary(fd, path, bytes, n, mode, err);
-    if (close(fd) == -1 && status == CS_OK)
-        status = cs_fail_errno(err, "closing %s", temporary);
-    if (status == CS_OK && rename(temporary, path) == -1)
-        status = cs_fail_errno(err, "renaming %s to %s", temporary, path);
-    if (status != CS_OK) {
-        unlink(temporary);
-        return status;
-    }
-    return cs_fsync_dir(dir, err);
-}
-
-static enum cs_status make_one(const char *path, struct cs_err *err)
+static enum cs_status make_one(const char *path, mode_t mode, struct cs_err *err)
 {
     struct stat sb;
-    if (mkdir(path, 0700) == 0)
+    if (mkdir(path, mode) == 0)
         return CS_OK;
     int saved = errno;
     if (stat(path, &sb) == 0)
@@ -216,7 +171,7 @@ static enum cs_status make_one(const char *path, struct cs_err *err)
     return cs_fail_errno(err, "creating directory %s", path);
 }
 
-enum cs_status cs_mkdirs(const char *path, struct cs_err *err)
+static enum cs_status make_all(const char *path, mode_t mode, struct cs_err *err)
 {
     char part[CS_PATH_CAP];
     if (path[0] == '\0')
@@ -225,8 +180,18 @@ enum cs_status cs_mkdirs(const char *path, struct cs_err *err)
     for (char *at = part + 1; *at; at++)
         if (*at == '/' && at[-1] != '/') {
             *at = '\0';
-            CS_TRY(make_one(part, err));
+            CS_TRY(make_one(part, mode, err));
             *at = '/';
         }
-    return make_one(part, err);
+    return make_one(part, mode, err);
+}
+
+enum cs_status cs_mkdirs(const char *path, struct cs_err *err)
+{
+    return make_all(path, 0700, err);
+}
+
+enum cs_status cs_mkdirs_shared(const char *path, struct cs_err *err)
+{
+    return make_all(path, 0777, err);
 }

@@ -1,7 +1,7 @@
 /* Files and directories: whole writes, bounded reads, atomic replacement.
  *
  * All calls retry on EINTR. Paths are limited to CS_PATH_CAP bytes; a longer one is CS_LIMIT. New
- * directories are 0700, new files 0600 unless a mode is given. (core does no file work of its own;
+ * directories are 0700, new files 0600 unless a mode is given; the umask takes from every mode. (core does no file work of its own;
  * these helpers serve the programs above it.) */
 #ifndef CS_BASE_IO_H
 #define CS_BASE_IO_H
@@ -39,5 +39,7 @@ CS_NODISCARD enum cs_status cs_write_file_atomic(const char *path, const void *b
 CS_NODISCARD enum cs_status cs_fsync_dir(const char *path, struct cs_err *err);
 /* the directory and its missing parents, mode 0700; an existing directory is fine */
 CS_NODISCARD enum cs_status cs_mkdirs(const char *path, struct cs_err *err);
+/* the same for what a user asked to be written: others may do with it what the umask leaves them */
+CS_NODISCARD enum cs_status cs_mkdirs_shared(const char *path, struct cs_err *err);
 
 #endif

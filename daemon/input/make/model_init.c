@@ -27,7 +27,7 @@ static enum cs_status save_json(const char *dir, const char *name, const json_t 
     char *text = json_dumps(json, JSON_INDENT(2));
     if (!text)
         return cs_fail(err, CS_INTERNAL, "%s cannot be written as JSON", name);
-    enum cs_status status = cs_write_file_atomic(path, text, strlen(text), 0644, err);
+    enum cs_status status = cs_write_file_atomic(path, text, strlen(text), 0666, err);
     free(text);
     return status;
 }
@@ -46,7 +46,7 @@ static enum cs_status load_json(const char *path, json_t **out, struct cs_err *e
 
 static enum cs_status fresh_dir(const char *dir, struct cs_err *err)
 {
-    CS_TRY(cs_mkdirs(dir, err));
+    CS_TRY(cs_mkdirs_shared(dir, err));
     DIR *d = opendir(dir);
     if (!d)
         return cs_fail_errno(err, "opening %s", dir);

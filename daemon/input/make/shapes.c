@@ -187,7 +187,7 @@ static enum cs_status make_set(const char *dir, bool is_test, uint64_t seed, int
         status = cs_path(path, err, "%s/%s.json", dir, set);
     char *json = status == CS_OK ? json_dumps(samples, JSON_INDENT(1)) : NULL;
     if (json)
-        status = cs_write_file_atomic(path, json, strlen(json), 0644, err);
+        status = cs_write_file_atomic(path, json, strlen(json), 0666, err);
     free(json);
     json_decref(samples);
     return status;
@@ -200,7 +200,7 @@ enum cs_status cs_shapes_make(const char *dir, const struct cs_shapes_options *o
     struct cs_buf text = {0};
     enum cs_status status = cs_path(path, err, "%s/images", dir);
     if (status == CS_OK)
-        status = cs_mkdirs(path, err);
+        status = cs_mkdirs_shared(path, err);
     if (status == CS_OK)
         status = make_set(dir, false, options->seed, options->n_train, &text, err);
     if (status == CS_OK)
@@ -208,7 +208,7 @@ enum cs_status cs_shapes_make(const char *dir, const struct cs_shapes_options *o
     if (status == CS_OK)
         status = cs_path(path, err, "%s/text.txt", dir);
     if (status == CS_OK)
-        status = cs_write_file_atomic(path, cs_buf_str(&text), text.len, 0644, err);
+        status = cs_write_file_atomic(path, cs_buf_str(&text), text.len, 0666, err);
     cs_buf_free(&text);
     return status;
 }
