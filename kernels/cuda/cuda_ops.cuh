@@ -101,6 +101,32 @@ void cs_cuda_attention_merge(struct cs_ctx *ctx, const struct cs_attention_shape
                              int32_t n_parts, int64_t part_stride, const void *part_o,
                              const float *part_lse, void *o, float *lse);
 template <typename T>
+void cs_cuda_delta(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                   const struct cs_mask_plan *mask, const struct cs_delta_in *in, void *o);
+template <typename T>
+void cs_cuda_delta_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                        const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                        const void *d_o, const struct cs_delta_out *out);
+template <typename T>
+size_t cs_cuda_delta_workspace(const struct cs_delta_shape *shape, const struct cs_mask_plan *mask);
+template <typename T>
+void cs_cuda_delta_gate(struct cs_ctx *ctx, int64_t rows, int32_t heads, const void *a,
+                        const void *b, int64_t ld, const void *a_log, const void *dt_bias, float *g,
+                        float *beta);
+template <typename T>
+void cs_cuda_delta_gate_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, const void *a,
+                             const void *b, int64_t ld, const void *a_log, const void *dt_bias,
+                             const float *dg, const float *dbeta, void *da, void *db, int64_t ld_d,
+                             void *da_log, void *ddt_bias);
+template <typename T>
+void cs_cuda_short_conv(struct cs_ctx *ctx, const struct cs_mask_plan *mask, int64_t channels,
+                        int32_t taps, const void *x, int64_t ldx, const void *w, void *y,
+                        int64_t ldy);
+template <typename T>
+void cs_cuda_short_conv_grad(struct cs_ctx *ctx, const struct cs_mask_plan *mask, int64_t channels,
+                             int32_t taps, const void *x, int64_t ldx, const void *w,
+                             const void *dy, int64_t ldy, void *dx, void *dw);
+template <typename T>
 void cs_cuda_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                          const void *w, const int32_t *labels, float softcap, double *loss,
                          uint8_t *correct, void *dx, void *dw);
