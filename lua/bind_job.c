@@ -46,7 +46,7 @@ static const struct cs_arg job_args[] = {
     {"eval", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "{ data = ..., every_steps = 500, metric = \"exact_match\", max_samples = 500 }"},
     {"optimizer", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_OPTIM, NULL, "cs.optim.adamw { lr = ... }"},
     {"lr", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_LR, "cs.lr.constant {}", "schedule of the learning rate"},
-    {"batch_samples", CS_ARG_INT, true, NULL, 1, 1 << 20, 0, NULL, "samples of a step"},
+    {"batch_samples", CS_ARG_INT, true, NULL, 1, CS_SPEC_MAX_BATCH, 0, NULL, "samples of a step, as many as its 256 slots and the memory of this machine hold"},
     {"balance", CS_ARG_STRING, false, "list2d|lpt|entrain|random|stream", 0, 0, 0, "\"list2d\"", "which slot of its step a sample sits in; stream: as they come"},
     {"slot_order", CS_ARG_STRING, false, "kept|searched", 0, 0, 0, "\"kept\"", "searched: the order of a step's slots that takes least on the simulator"},
     {"precision", CS_ARG_STRING, false, "bf16|fp32", 0, 0, 0, "bf16 on GPUs, fp32 on CPU ranks", "what ranks compute in, with parameters updated in fp32 either way; CPU ranks compute in fp32 only"},

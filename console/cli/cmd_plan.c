@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "console/cli/findings.h"
+#include "console/cli/first_look.h"
 #include "console/cli/plan_view.h"
 #include "console/cli/registry.h"
 #include "console/whatif/explain.h"
@@ -201,10 +202,13 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_arena *arena = cs_arena_new(0);
     enum cs_status status = make(result.document, &here, arena, &spec, &graph, &plan, err);
     struct cs_findings findings = {.arena = arena};
+    struct cs_buf lines = {0};
     json_t *explain = NULL;
     cs_findings_add_script(&findings, result.defaults);
     if (status == CS_OK)
         status = cs_documents_review_job(spec, &findings, err);
+    if (status == CS_OK)
+        status = cs_first_look(result.document, &findings, &lines, &lines, err);
     if (status == CS_OK && (v->explain || v->compare))
         status = cs_plan_explain(spec, graph, plan, &here, arena, &explain, err);
     if (status == CS_OK && cmd->json) {
@@ -212,14 +216,17 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
         json_array_append_new(plans, cs_plan_json(plan, graph));
         cs_msg_set(doc, "plans", plans);
         cs_msg_set(doc, "findings", cs_findings_json(&findings, v->explain));
+        cs_msg_set_str(doc, "data", cs_buf_str(&lines));
         if (explain)
             json_object_update(doc, explain);
         status = cs_cmd_print_doc(doc, err);
     } else if (status == CS_OK) {
         print_plan(plan, graph, explain == NULL);
+        cs_cmd_print(&lines);
         print_explain(explain, v->compare);
         print_findings(&findings, v->explain);
     }
+    cs_buf_free(&lines);
     json_decref(explain);
     cs_arena_free(arena);
     cs_script_result_free(&result);

@@ -9,6 +9,7 @@
 #include "console/cli/cli_screen.h"
 #include "console/cli/cmd.h"
 #include "console/cli/findings.h"
+#include "console/cli/first_look.h"
 #include "console/cli/registry.h"
 #include "console/screen/plain.h"
 #include "core/base/say.h"
@@ -31,8 +32,8 @@ struct watch {
 
 /* --- submit ----------------------------------------------------------------------------------- */
 
-/* The documents of its directories: what is wrong with them is an error here, before the daemon has the
- * job; what nothing reads is said. Frees the result when it fails. */
+/* The documents of its directories and its first samples: what is wrong with them is an error here,
+ * before the daemon has the job; what nothing reads is said. Frees the result when it fails. */
 static enum cs_status review(struct cs_script_result *result, struct cs_err *err)
 {
     struct cs_arena *arena = cs_arena_new(0);
@@ -42,6 +43,8 @@ static enum cs_status review(struct cs_script_result *result, struct cs_err *err
     enum cs_status status = cs_spec_read(result->document, arena, &spec, err);
     if (status == CS_OK)
         status = cs_documents_review_job(spec, &findings, err);
+    if (status == CS_OK)
+        status = cs_first_look(result->document, &findings, NULL, &text, err);
     cs_findings_text(&findings, false, &text);
     if (text.len > 0)
         cs_say(stderr, "%s", cs_buf_str(&text));

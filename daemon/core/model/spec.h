@@ -36,6 +36,9 @@
 
 enum { CS_MAX_ENCODERS = 4, CS_MAX_MODULES = 12, CS_SPEC_MAX_BYTES = 4 * 1024 * 1024 };
 
+/* samples of a step: what 256 slots of 1024 samples hold */
+enum { CS_SPEC_MAX_BATCH = 262144 };
+
 struct cs_spec_module {
     const char *name, *dir, *init, *token, *tokenizer;
     const char *key; /* encoder: of its files in a sample, "": by rule (input/data/record_keys.h) */

@@ -56,7 +56,7 @@ static const struct cs_spec_key keys[] = {
     LABEL(TEXT, "", "name", MAX_NAME, "job", R(name), "what people call the job"),
     INT64("", "seed", 0, MAX_INT, "0", R(seed), "of fresh parameters and of the order of samples"),
     INT64("", "steps", 1, 1e12, NULL, R(steps), "optimizer steps"),
-    INT64("", "batch_samples", 1, 1048576, NULL, R(batch_samples), "samples of one step, over all ranks"),
+    INT64("", "batch_samples", 1, CS_SPEC_MAX_BATCH, NULL, R(batch_samples), "samples of one step, over all ranks; plan and submit refuse more than its 256 slots hold, or than twice as many fit the memory of this machine"),
     LAYOUT(WORD, "", "balance", "list2d|lpt|entrain|random|stream", "list2d", R(balance), "which slot of its step a sample sits in, never which samples a step holds; stream: as they come"),
     LAYOUT(WORD, "", "slot_order", "kept|searched", "kept", R(slot_order), "of the slots of a step; searched: on the simulator, then layouts agree within rounding only"),
     WORD("", "precision", "bf16|fp32", "", R(precision), "what GPUs compute in, by default bf16 with fp32 masters; CPU ranks compute in fp32"),

@@ -203,8 +203,13 @@ void cs_early_text(const struct cs_early *early, const struct cs_record_keys *ke
                     keys->encoder[e].token, (long long)early->n_items[e], of,
                     (unsigned long long)early->n_samples);
     }
+}
+
+void cs_early_warnings(const struct cs_early *early, const char *path, struct cs_buf *out)
+{
     if (early->n_good < early->n_samples)
-        cs_buf_addf(out, "warning: %llu of %s %llu samples cannot be used; the first: %s\n",
-                    (unsigned long long)(early->n_samples - early->n_good), of,
-                    (unsigned long long)early->n_samples, early->first_reason);
+        cs_buf_addf(out, "warning: %s: %llu of %s %llu samples cannot be used; the first: %s\n",
+                    path, (unsigned long long)(early->n_samples - early->n_good),
+                    early->is_all ? "the" : "the first", (unsigned long long)early->n_samples,
+                    early->first_reason);
 }

@@ -26,9 +26,11 @@ struct cs_early {
 enum cs_status cs_early_look(const struct cs_spec *spec, const struct cs_graph *graph,
                              const struct cs_spec_data *data, struct cs_findings *findings,
                              struct cs_early *out, struct cs_err *err) CS_NODISCARD;
-/* Lines for people, each ended: which keys whose files stand under; warnings of `early`. */
+/* A line for every encoder: which keys its files stand under, and how many there were. */
 void cs_early_text(const struct cs_early *early, const struct cs_record_keys *keys,
                    struct cs_buf *out);
+/* A line where some of the samples that were looked at are bad. */
+void cs_early_warnings(const struct cs_early *early, const char *path, struct cs_buf *out);
 
 struct cs_early_depth {
     uint64_t n_pictures; /* files are opened of so many samples */
