@@ -620,6 +620,77 @@ static void cursor_of_another_file_is_refused(void **state)
     tear_down(&w, false);
 }
 
+/* One letter of one answer. */
+static void edit_samples(const struct world *w)
+{
+    const char *path = tmpdir_path(w->dir, "train.json");
+    size_t n = 0;
+    char *text = tmpdir_read(path, &n);
+
+    strstr(text, "red 7")[0] = 'b';
+    tmpdir_write(path, text, n);
+    free(text);
+}
+
+/* The cursor of a checkpoint means nothing in a file that was edited since. */
+static void a_file_that_changed_since_the_checkpoint_is_refused(void **state)
+{
+    static const struct {
+        bool is_shorter;
+        const char *why;
+    } edits[] = {
+        {true,  "it had 23 samples then and has 10 now"},
+        {false, "has 23 now, of other content"         },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(edits); i++) {
+        struct world w;
+        set_up_files(&w, NULL, 0);
+        set_up(&w);
+        run(&w);
+        assert_int_equal(w.n_seen, 8);
+        json_t *cursor = json_deep_copy(json_object_get(nth_step(&w, 2), "cursor"));
+        struct world again = w;
+        if (edits[i].is_shorter)
+            write_samples(&w, "t", 10, NULL, 0);
+        else
+            edit_samples(&w);
+        set_up(&again);
+        again.n_seen = 0;
+        again.config.cursor = cursor;
+        again.config.first_step = 3;
+        run(&again);
+        assert_int_equal(again.status, CS_INVALID);
+        assert_int_equal(again.n_seen, 0);
+        if (strstr(again.err.text, edits[i].why) == NULL)
+            fail_msg("%s", again.err.text);
+        tear_down(&again, true);
+        json_decref(cursor);
+        tear_down(&w, false);
+    }
+}
+
+static void an_encoder_without_items_is_refused_at_start(void **state)
+{
+    struct world w;
+    struct cs_buf text = {0};
+
+    (void)state;
+    set_up_files(&w, NULL, 0);
+    for (int i = 0; i < 300; i++)
+        cs_buf_adds(&text, "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"},"
+                           "{\"role\":\"assistant\",\"content\":\"a\"}]}\n");
+    tmpdir_write(tmpdir_path(w.dir, "train.json"), text.data, text.len);
+    cs_buf_free(&text);
+    set_up(&w);
+    run(&w);
+    assert_int_equal(w.status, CS_INVALID);
+    assert_non_null(strstr(w.err.text, "encoder vision gets no item in the whole data set"));
+    assert_int_equal(w.n_seen, 0);
+    tear_down(&w, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -634,6 +705,8 @@ int main(void)
         cmocka_unit_test(stop_request_makes_the_next_step_the_last),
         cmocka_unit_test(shuffled_pictures_keep_the_text),
         cmocka_unit_test(cursor_of_another_file_is_refused),
+        cmocka_unit_test(a_file_that_changed_since_the_checkpoint_is_refused),
+        cmocka_unit_test(an_encoder_without_items_is_refused_at_start),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
