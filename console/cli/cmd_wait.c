@@ -21,15 +21,36 @@ static void say_end(const json_t *job)
     }
 }
 
+/* A daemon that dies meanwhile is started again, finds the job, and is asked again; one that somebody
+ * has stopped is not. */
+static enum cs_status ask(struct cs_cmd *cmd, json_t *request, json_t **reply, struct cs_err *err)
+{
+    enum { TRIES = 100 };
+
+    enum cs_status status = CS_PEER_GONE;
+    for (int i = 0; i < TRIES && status == CS_PEER_GONE; i++) {
+        CS_TRY(cs_cmd_connect(cmd, err));
+        status = cs_client_call_for(cmd->client, json_incref(request), 0, reply, err);
+        if (status != CS_PEER_GONE)
+            return status;
+        if (cs_client_was_ended(cmd->client))
+            return cs_fail(err, CS_PEER_GONE, "the daemon was stopped; the job goes on without it");
+        cs_client_free(cmd->client);
+        cmd->client = NULL;
+    }
+    return status;
+}
+
 static enum cs_status wait_for(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *request = NULL, *reply = NULL;
     CS_TRY(cs_cmd_connect(cmd, err));
     CS_TRY(cs_cmd_job_request(cmd, "job.wait", &request, err));
-    CS_TRY(cs_client_call_for(cmd->client, request, 0, &reply, err));
+    enum cs_status status = ask(cmd, request, &reply, err);
+    json_decref(request);
+    CS_TRY(status);
     const json_t *job = cs_msg_obj(reply, "job");
     cmd->exit_code = (int)cs_msg_int(job, "exit", 0);
-    enum cs_status status = CS_OK;
     if (cmd->json)
         status = cs_cmd_print_doc(cs_cmd_job_doc(reply), err);
     else

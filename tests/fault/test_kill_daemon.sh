@@ -46,6 +46,8 @@ write_job watched.lua vision=1 llm=2 slots=2 batch=16 steps=4000 # of which the 
 console=$!
 until_true "the console tells a step" grep -q '^step ' console
 id=$("$C" jobs --json | field jobs.0.id)
+"$C" wait "$id" >waited 2>&1 &
+waiter=$!
 first=$(daemon_pid)
 kill -9 "$first"
 until_true "the console says that the daemon is gone" grep -q 'The daemon is gone; training goes on' console
@@ -57,6 +59,10 @@ rc=0
 wait $console || rc=$?
 [ $rc -eq 0 ] || fail "the console ended with $rc: $(tail -n 3 console)"
 expect_text "is CANCELLED" console
+rc=0
+wait $waiter || rc=$?
+[ $rc -eq 0 ] || fail "wait ended with $rc: $(cat waited)"
+expect_text "job $id: CANCELLED" waited
 series_is_whole "$id" "$(rows "$id")" || fail "the series has holes"
 [ "$(job "$id" generation)" = 0 ] || fail "the job was started again"
 [ "$("$C" jobs --json | field jobs.2.id)" = "" ] || fail "more than two jobs"
