@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "input/documents/documents.h"
+#include "store/safetensors.h"
 #include "support/spec.h"
 #include "support/tmpdir.h"
 
@@ -98,6 +99,34 @@ static void a_nested_processor_holds_and_the_other_is_named(void **state)
     cs_arena_free(arena);
 }
 
+static void a_tie_that_the_weights_break_is_found(void **state)
+{
+    static const float embed[8] = {1, 2, 3, 4, 5, 6, 7, 8}, head[8] = {1, 2, 3, 4, 5, 6, 7, 9};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_findings findings = {.arena = arena};
+    struct cs_err err;
+    struct cs_st_out out[2] = {
+        {.name = "lm_head.weight",            .dtype = CS_F32, .n_dims = 2, .dim = {2, 4}, .data = embed},
+        {.name = "model.embed_tokens.weight",
+         .dtype = CS_F32,
+         .n_dims = 2,
+         .dim = {2, 4},
+         .data = embed                                                                                  },
+    };
+    const char *weights = tmpdir_path(*state, "model.safetensors");
+    put(*state, "config.json",
+        "{\"model_type\": \"llama\", \"hidden_size\": 4, \"num_attention_heads\": 1, "
+        "\"vocab_size\": 2, \"tie_word_embeddings\": true}");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(cs_st_write(weights, out, 2, NULL, NULL, &err), CS_OK);
+        assert_int_equal(cs_documents_review(*state, CS_MODULE_LLM, &findings, &err), CS_OK);
+        assert_int_equal(
+            is_said(&findings, CS_FINDING_SHADOWED, "tie_word_embeddings true is not used"), i);
+        out[0].data = head;
+    }
+    cs_arena_free(arena);
+}
+
 static void unknown_keys_are_found_in_every_document(void **state)
 {
     struct cs_arena *arena = cs_arena_new(0);
@@ -138,6 +167,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_placeholder_must_be_the_token_that_the_directory_names),
         TEST(a_nested_processor_holds_and_the_other_is_named),
+        TEST(a_tie_that_the_weights_break_is_found),
         TEST(unknown_keys_are_found_in_every_document),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include "input/media/processor.h"
 #include "input/tok/tokenizer.h"
 #include "store/fsio.h"
+#include "store/hfdir.h"
 
 struct review {
     const char *dir;
@@ -44,6 +45,20 @@ static enum cs_status review_part(const struct review *r, const char *document, 
     return cs_arch_read(&source, r->arena, arch, r->err);
 }
 
+/* What the weights say of config.json. A directory that cannot be opened is told by who trains with it. */
+static void review_tie(const struct review *r, const char *document, enum cs_module_kind kind)
+{
+    struct cs_hfdir *dir = NULL;
+    struct cs_err unread;
+    if (kind != CS_MODULE_LLM || cs_hfdir_open_kind(r->dir, kind, &dir, &unread) != CS_OK)
+        return;
+    if (cs_hfdir_is_tie_broken(dir))
+        cs_findings_say(r->findings, CS_FINDING_SHADOWED, document, "tie_word_embeddings", NULL,
+                        "tie_word_embeddings true is not used: embedding and head are two "
+                        "different matrices in the weights, and stay two");
+    cs_hfdir_close(dir);
+}
+
 static enum cs_status review_config(const struct review *r, enum cs_module_kind kind,
                                     struct cs_arch *arch)
 {
@@ -53,6 +68,8 @@ static enum cs_status review_config(const struct review *r, enum cs_module_kind 
     if (root == NULL)
         return cs_fail(r->err, CS_NOT_FOUND, "%s holds no config.json", r->dir);
     enum cs_status status = review_part(r, path, root, kind, arch);
+    if (status == CS_OK)
+        review_tie(r, path, kind);
     json_decref(root);
     return status;
 }
