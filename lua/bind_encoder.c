@@ -110,8 +110,11 @@ static struct features choose_features(lua_State *L, const json_t *hf, const jso
     char here[32], there[32];
     const json_t *from[] = {hf, projector}, *config = json_object_get(hf, "config");
     struct features out = asked_features(L);
+    const bool asks_final = out.is_final;
     for (size_t i = 0; i < CS_ARRAY_LEN(from); i++) {
         const struct features saved = saved_features(from[i]);
+        if (saved.is_final && !asks_final && is_given(L, "final_norm"))
+            contradiction(L, "final_norm", "false", "true", from[i]);
         if (saved.is_said && out.is_said && !are_same(&saved, &out, config))
             contradiction(L, "the hidden state that feeds the projector", features_text(&out, here),
                           features_text(&saved, there), from[i]);
