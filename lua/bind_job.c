@@ -22,7 +22,7 @@ static const struct cs_arg llava_args[] = {
     {"json", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "LLaVA JSON array or JSONL file"},
     {"images", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "folder that paths of pictures are relative to, and that they must lie in; \"/\": absolute paths, anywhere"},
     {"follow_links", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "symbolic links among the pictures may lead out of the folder, as in caches of Hugging Face and DVC"},
-    {"template", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{ name = \"chatml\" }", "chat template: a built-in name or typed segments"},
+    {"template", CS_ARG_TABLE, false, NULL, 0, 0, 0, "the tokenizer's own, where it has none chatml", "chat template: a built-in name or typed segments"},
     {"on_bad_sample", CS_ARG_STRING, false, "skip|fail", 0, 0, 0, "\"skip\"", "what a broken sample does"},
     {"max_bad_fraction", CS_ARG_NUMBER, false, NULL, 0, 1, 0, "0.01", "share of broken samples that ends the job"},
     {"shuffle_images", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "a control: give every sample another sample's picture"},

@@ -3,7 +3,7 @@
  * error cannot leak them. */
 #include <string.h>
 
-#include "input/chat/template.h"
+#include "input/chat/own.h"
 #include "input/data/record.h"
 #include "input/data/sample.h"
 #include "input/tok/tokenizer.h"
@@ -23,7 +23,7 @@ static const struct cs_arg tokens_args[] = {
 };
 static const struct cs_arg render_args[] = {
     {"messages", CS_ARG_LIST, true, NULL, 0, 0, 0, NULL, "{ { role = \"user\", content = \"<image> What is it?\" }, { role = \"assistant\", content = \"a cat\" } }"},
-    {"template", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{ name = \"chatml\" }", "chat template: a built-in name or typed segments"},
+    {"template", CS_ARG_TABLE, false, NULL, 0, 0, 0, "the tokenizer's own, where it has none or none is given chatml", "chat template: a built-in name or typed segments"},
     {"tokenizer", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "with one: ids and labels as well"},
     {"token", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"<image>\"", "placeholder in user turns"},
     {"rows", CS_ARG_INT, false, NULL, 1, MAX_ROWS, 0, "1", "LLM rows of a picture"},
@@ -113,16 +113,13 @@ static void add_segments(const struct cs_rendering *r, json_t *out)
     cs_buf_free(&trained);
 }
 
-static enum cs_status add_ids(const char *path, const struct cs_template *chat,
+static enum cs_status add_ids(struct cs_tokenizer *tok, const struct cs_template *chat,
                               const struct cs_record *record, const char *token, int32_t rows,
                               struct cs_rendering *rendering, json_t *out, struct cs_err *err)
 {
-    struct cs_tokenizer *tok = NULL;
     struct cs_sample_rules rules;
     struct cs_sample sample = {0};
-    enum cs_status status = cs_tokenizer_open(path, &tok, err);
-    if (status == CS_OK)
-        status = cs_sample_rules_init(&rules, tok, chat, &token, 1, err);
+    enum cs_status status = cs_sample_rules_init(&rules, tok, chat, &token, 1, err);
     if (status == CS_OK) {
         rules.item[0] = (struct cs_item_shape){
             .grid = {1, 1, rows},
@@ -138,7 +135,6 @@ static enum cs_status add_ids(const char *path, const struct cs_template *chat,
     json_object_set_new(out, "ids", ids);
     json_object_set_new(out, "labels", labels);
     cs_sample_free(&sample);
-    cs_tokenizer_close(tok);
     return status;
 }
 
@@ -148,17 +144,30 @@ struct render_in {
     int32_t rows;
 };
 
+/* *tok NULL: no tokenizer was given */
+static enum cs_status open_chat(const struct render_in *in, struct cs_arena *arena,
+                                struct cs_tokenizer **tok, struct cs_template *chat,
+                                struct cs_err *err)
+{
+    *tok = NULL;
+    if (in->tokenizer == NULL)
+        return cs_template_read(in->chat, arena, chat, err);
+    CS_TRY(cs_tokenizer_open(in->tokenizer, tok, err));
+    return cs_template_choose(in->chat, in->tokenizer, *tok, arena, chat, err);
+}
+
 static enum cs_status render(const struct render_in *in, json_t *out, struct cs_err *err)
 {
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_record *record = NULL;
     struct cs_rendering rendering = {0};
     struct cs_template chat;
+    struct cs_tokenizer *tok = NULL;
     json_t *item = json_object();
     const struct cs_record_encoder encoder = {"vision", in->token, "image"};
     struct cs_record_keys *keys = NULL;
     json_object_set_new(item, "messages", json_deep_copy(in->messages));
-    enum cs_status status = cs_template_read(in->chat, arena, &chat, err);
+    enum cs_status status = open_chat(in, arena, &tok, &chat, err);
     if (status == CS_OK)
         status = cs_record_keys_new(&encoder, 1, arena, &keys, err);
     if (status == CS_OK)
@@ -169,10 +178,11 @@ static enum cs_status render(const struct render_in *in, json_t *out, struct cs_
         status = cs_template_render(&chat, record, &in->token, 1, &rendering, err);
     if (status == CS_OK)
         add_segments(&rendering, out);
-    if (status == CS_OK && in->tokenizer)
-        status = add_ids(in->tokenizer, &chat, record, in->token, in->rows, &rendering, out, err);
+    if (status == CS_OK && tok)
+        status = add_ids(tok, &chat, record, in->token, in->rows, &rendering, out, err);
     cs_rendering_free(&rendering);
     cs_record_free(record);
+    cs_tokenizer_close(tok);
     json_decref(item);
     cs_arena_free(arena);
     return status;

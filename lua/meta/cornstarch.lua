@@ -163,7 +163,7 @@ function sweep_:json() end
 ---@field json string LLaVA JSON array or JSONL file
 ---@field images? string folder that paths of pictures are relative to, and that they must lie in; "/": absolute paths, anywhere
 ---@field follow_links? boolean symbolic links among the pictures may lead out of the folder, as in caches of Hugging Face and DVC (default false)
----@field template? table chat template: a built-in name or typed segments (default { name = "chatml" })
+---@field template? table chat template: a built-in name or typed segments (default the tokenizer's own, where it has none chatml)
 ---@field on_bad_sample? "skip"|"fail" what a broken sample does (default "skip")
 ---@field max_bad_fraction? number share of broken samples that ends the job (default 0.01)
 ---@field shuffle_images? boolean a control: give every sample another sample's picture (default false)
@@ -312,7 +312,7 @@ function sweep_:json() end
 
 ---@class cs.lab.render.Args
 ---@field messages table { { role = "user", content = "<image> What is it?" }, { role = "assistant", content = "a cat" } }
----@field template? table chat template: a built-in name or typed segments (default { name = "chatml" })
+---@field template? table chat template: a built-in name or typed segments (default the tokenizer's own, where it has none or none is given chatml)
 ---@field tokenizer? string with one: ids and labels as well
 ---@field token? string placeholder in user turns (default "<image>")
 ---@field rows? integer LLM rows of a picture (default 1)

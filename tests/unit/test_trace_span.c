@@ -106,12 +106,50 @@ static void replicas_are_busy_on_average(void **state)
     cs_arena_free(arena);
 }
 
+/* a file may say anything: times that no clock shows are dropped, sums stay within 64 bits */
+static void times_that_cannot_be_are_dropped(void **state)
+{
+    enum { N = 40 };
+
+    static const struct cs_event hostile[] = {
+        {.start_ns = 0,          .end_ns = UINT64_MAX,              .kind = CS_EVENT_ACTION},
+        {.start_ns = UINT64_MAX, .end_ns = UINT64_MAX,              .kind = CS_EVENT_ACTION},
+        {.start_ns = INT64_MAX,  .end_ns = (uint64_t)INT64_MAX + 1, .kind = CS_EVENT_DATA  },
+        {.start_ns = 5,          .end_ns = 4,                       .kind = CS_EVENT_SAVE  },
+        {.start_ns = 1000,       .end_ns = 1010,                    .kind = CS_EVENT_ACTION},
+    };
+    struct cs_event longest[2 * N];
+    const struct cs_span_events told[] = {
+        {hostile, CS_ARRAY_LEN(hostile)},
+        {longest, 2 * N                }
+    };
+    const struct cs_span_input in = {.n_ranks = 2, .n_stages = 3, .keys = keys, .events = told};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_span_step step;
+    (void)state;
+    for (int i = 0; i < 2 * N; i++)
+        longest[i] = (struct cs_event){.start_ns = 0,
+                                       .end_ns = (uint64_t)CS_EVENT_MAX_NS,
+                                       .kind = i < N ? CS_EVENT_ACTION : CS_EVENT_SAVE};
+    cs_span_build(&in, arena, &step);
+    assert_int_equal(step.n_unknown, 4);
+    assert_int_equal(step.n_spans, N + 1);
+    assert_int_equal(step.makespan_ns, CS_EVENT_MAX_NS);
+    assert_int_equal(step.busy_ns[0], 10);
+    assert_true(step.busy_ns[2] >= CS_EVENT_MAX_NS);
+    assert_true(step.save_ns[1] >= CS_EVENT_MAX_NS);
+    cs_arena_free(arena);
+    cs_events_shift(longest, 2, INT64_MIN);
+    assert_int_equal(longest[0].end_ns, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(busy_and_bubble_are_exact),
         cmocka_unit_test(replicas_are_busy_on_average),
         cmocka_unit_test(no_events_give_no_bubble),
+        cmocka_unit_test(times_that_cannot_be_are_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,7 +111,7 @@ static const struct cs_spec_key keys[] = {
     WORD("data", "format", "llava", "llava", D(format), "of the file"),
     PATH("data", "json", NULL, D(json), "the samples"),
     PATH("data", "images", "", D(images), "folder that pictures are relative to and must lie in; /: anywhere"),
-    FREE("data", "template", "null", D(template_), "chat template; null: the tokenizer's own"),
+    FREE("data", "template", "null", D(template_), "chat template; without a name in it the tokenizer's own, where it has none chatml"),
     WORD("data", "on_bad_sample", "skip|fail", "skip", D(on_bad_sample), "what a sample that cannot be read does"),
     NUMBER("data", "max_bad_fraction", 0, 1, "0.01", D(max_bad_fraction), "more bad samples than this end the job"),
     KEY("data", "shuffle_images", BOOL, 0, 1, NULL, "false", NULL, D(shuffle_images), BOOL, "a control: pictures permuted between samples"),

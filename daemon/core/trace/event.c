@@ -5,7 +5,7 @@ static uint64_t shifted(uint64_t ns, int64_t offset_ns)
 {
     if (offset_ns >= 0)
         return ns + (uint64_t)offset_ns;
-    const uint64_t back = (uint64_t)-offset_ns;
+    const uint64_t back = 0 - (uint64_t)offset_ns;
     return ns > back ? ns - back : 0;
 }
 

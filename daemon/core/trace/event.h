@@ -2,6 +2,7 @@
 #ifndef CS_TRACE_EVENT_H
 #define CS_TRACE_EVENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum cs_event_kind {
@@ -33,6 +34,16 @@ struct cs_event {
     uint16_t kind; /* enum cs_event_kind */
     uint16_t flags;
 };
+
+/* No clock of a machine comes this far (36 years of uptime), and differences and sums of some such times
+ * still fit into 64 bits. */
+#define CS_EVENT_MAX_NS (INT64_C(1) << 60)
+
+/* Whether the times of an event can be those of a clock: files and peers may say anything. */
+static inline bool cs_event_is_sane(const struct cs_event *event)
+{
+    return event->start_ns <= event->end_ns && event->end_ns <= (uint64_t)CS_EVENT_MAX_NS;
+}
 
 /* From the clock of their node to the one of the trace: offset_ns is added to both times, which stay
  * at 0 where they would fall below. */

@@ -5,7 +5,7 @@
 
 static bool is_action(const struct cs_span_input *in, int rank, const struct cs_event *e)
 {
-    if (e->kind != CS_EVENT_ACTION || e->action >= in->keys[rank].n || e->end_ns < e->start_ns)
+    if (e->kind != CS_EVENT_ACTION || !cs_event_is_sane(e) || e->action >= in->keys[rank].n)
         return false;
     return in->keys[rank].key[e->action].stage < in->n_stages;
 }
@@ -29,6 +29,12 @@ static int32_t find_bounds(const struct cs_span_input *in, uint64_t *start_ns, u
     return n;
 }
 
+/* Any number of lengths may be added. */
+static void add_ns(int64_t *sum_ns, int64_t length_ns)
+{
+    *sum_ns = *sum_ns < CS_EVENT_MAX_NS ? *sum_ns + length_ns : *sum_ns;
+}
+
 static void add_action(const struct cs_span_input *in, int rank, const struct cs_event *e,
                        struct cs_span_step *out)
 {
@@ -40,21 +46,25 @@ static void add_action(const struct cs_span_input *in, int rank, const struct cs
                              .action = e->action,
                              .cpu_us = e->value};
     if (span->key.is_compute && span->key.stage >= 0)
-        out->busy_ns[span->key.stage] += span->end_ns - span->start_ns;
+        add_ns(&out->busy_ns[span->key.stage], span->end_ns - span->start_ns);
 }
 
 static void add_event(const struct cs_span_input *in, int rank, const struct cs_event *e,
                       struct cs_span_step *out)
 {
-    int64_t length_ns = e->end_ns >= e->start_ns ? (int64_t)(e->end_ns - e->start_ns) : 0;
+    if (!cs_event_is_sane(e)) {
+        out->n_unknown++;
+        return;
+    }
+    const int64_t length_ns = (int64_t)(e->end_ns - e->start_ns);
     if (is_action(in, rank, e))
         add_action(in, rank, e, out);
     else if (e->kind == CS_EVENT_WAIT && e->value >= 0 && e->value < CS_WAIT_KINDS)
-        out->wait_ns[rank][e->value] += length_ns;
+        add_ns(&out->wait_ns[rank][e->value], length_ns);
     else if (e->kind == CS_EVENT_DATA)
-        out->data_ns[rank] += length_ns;
+        add_ns(&out->data_ns[rank], length_ns);
     else if (e->kind == CS_EVENT_SAVE)
-        out->save_ns[rank] += length_ns;
+        add_ns(&out->save_ns[rank], length_ns);
     else if (e->kind != CS_EVENT_STEP)
         out->n_unknown++;
 }

@@ -64,7 +64,7 @@ struct cs_span_step {
     int64_t *save_ns;                  /* (n_ranks) */
     struct cs_span *span;              /* by rank, then as recorded */
     int32_t n_spans;
-    int32_t n_unknown; /* events whose action, stage or kind is outside the tables: dropped */
+    int32_t n_unknown; /* events whose times, action, stage or kind cannot be: dropped */
 };
 
 void cs_span_build(const struct cs_span_input *in, struct cs_arena *arena,

@@ -154,6 +154,21 @@ static uint64_t take_u64(struct in *in)
     return v;
 }
 
+/* A number that calculations rest on. */
+static int64_t take_i64(struct in *in, int64_t low, int64_t high)
+{
+    int64_t v = (int64_t)take_u64(in);
+    in->has_failed |= v < low || v > high;
+    return v;
+}
+
+static int32_t take_count(struct in *in)
+{
+    int32_t v = take_i32(in);
+    in->has_failed |= v < 0;
+    return v;
+}
+
 /* n items copied into the arena; the claim is checked against what is there before anything is
  * allocated */
 static void *take_array(struct in *in, struct cs_arena *arena, size_t n, size_t item_bytes)
@@ -208,11 +223,11 @@ enum cs_status cs_trace_head_decode(const void *bytes, size_t n, struct cs_arena
     take(&in, text, sizeof text);
     memcpy(out->plan_hash, text, 64);
     out->spec_hash[64] = out->plan_hash[64] = '\0';
-    out->generation = take_i32(&in);
+    out->generation = take_count(&in);
     out->n_ranks = take_i32(&in);
     out->n_stages = take_i32(&in);
-    out->slots = take_i32(&in);
-    out->predicted_ns = (int64_t)take_u64(&in);
+    out->slots = take_count(&in);
+    out->predicted_ns = take_i64(&in, 0, CS_EVENT_MAX_NS);
     if (in.has_failed || out->n_ranks < 1 || out->n_ranks > CS_TRACE_MAX_RANKS ||
         out->n_stages < 1 || out->n_stages > CS_TRACE_MAX_STAGES ||
         in.n - in.at < (size_t)out->n_stages * STAGE_BYTES)
@@ -223,8 +238,9 @@ enum cs_status cs_trace_head_decode(const void *bytes, size_t n, struct cs_arena
     for (int s = 0; s < out->n_stages; s++) {
         take(&in, stage[s].name, CS_TRACE_NAME);
         stage[s].name[CS_TRACE_NAME - 1] = '\0';
-        stage[s].rank = take_i32(&in);
-        stage[s].node = take_i32(&in);
+        stage[s].rank = take_count(&in);
+        in.has_failed |= stage[s].rank >= out->n_ranks;
+        stage[s].node = take_count(&in);
     }
     out->stage = stage;
     take_nodes(&in, arena, out);
@@ -237,7 +253,7 @@ enum cs_status cs_trace_head_decode(const void *bytes, size_t n, struct cs_arena
 
 static void take_keys(struct in *in, struct cs_arena *arena, struct cs_trace_record *out)
 {
-    out->n_slots = take_i32(in);
+    out->n_slots = take_count(in);
     out->n_ranks = take_i32(in);
     if (out->n_ranks < 1 || out->n_ranks > CS_TRACE_MAX_RANKS) {
         in->has_failed = true;
@@ -255,10 +271,10 @@ static void take_keys(struct in *in, struct cs_arena *arena, struct cs_trace_rec
 
 static void take_events(struct in *in, struct cs_arena *arena, struct cs_trace_record *out)
 {
-    out->step = (int64_t)take_u64(in);
-    out->n_slots = take_i32(in);
-    out->generation = take_i32(in);
-    out->wall_ns = (int64_t)take_u64(in);
+    out->step = take_i64(in, -1, CS_EVENT_MAX_NS);
+    out->n_slots = take_count(in);
+    out->generation = take_count(in);
+    out->wall_ns = take_i64(in, 0, INT64_MAX / 2);
     out->n_ranks = take_i32(in);
     take_u32(in);
     if (out->n_ranks < 1 || out->n_ranks > CS_TRACE_MAX_RANKS) {

@@ -1,6 +1,7 @@
 /* Holds the built-in chat templates and reads tables that change them. */
 #include "input/chat/template.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/near.h"
@@ -14,28 +15,31 @@ static const struct cs_template builtin[] = {
     {.name = "chatml",
      .bos = "",
      .default_system = HELPFUL,
-     .turn = {{"<|im_start|>system\n", "", "<|im_end|>", "\n"},
-              {"<|im_start|>user\n", "", "<|im_end|>", "\n"},
-              {"<|im_start|>assistant\n", "", "<|im_end|>", "\n"}},
-     .is_prepending = true                                                                },
+     .turn = {{"<|im_start|>system\n", "", "<|im_end|>", "\n", false},
+              {"<|im_start|>user\n", "", "<|im_end|>", "\n", false},
+              {"<|im_start|>assistant\n", "", "<|im_end|>", "\n", false}},
+     .has_default_system = true,
+     .is_prepending = true},
     {.name = "llama3",
      .bos = "<|begin_of_text|>",
      .default_system = "",
-     .turn = {{"<|start_header_id|>system<|end_header_id|>\n\n", "", "<|eot_id|>", ""},
-              {"<|start_header_id|>user<|end_header_id|>\n\n", "", "<|eot_id|>", ""},
-              {"<|start_header_id|>assistant<|end_header_id|>\n\n", "", "<|eot_id|>", ""}},
-     .is_trimmed = true,
+     .turn = {{"<|start_header_id|>system<|end_header_id|>\n\n", "", "<|eot_id|>", "", true},
+              {"<|start_header_id|>user<|end_header_id|>\n\n", "", "<|eot_id|>", "", true},
+              {"<|start_header_id|>assistant<|end_header_id|>\n\n", "", "<|eot_id|>", "", true}},
      .is_prepending = true},
     {.name = "vicuna_v1",
      .bos = "<s>",
      .default_system = VICUNA,
-     .turn = {{"", "", "", " "}, {"USER: ", "", "", " "}, {"ASSISTANT:", " ", "</s>", ""}},
+     .turn = {{"", "", "", " ", false},
+              {"USER: ", "", "", " ", false},
+              {"ASSISTANT:", " ", "</s>", "", false}},
+     .has_default_system = true,
      .is_prepending = true},
     {.name = "plain",
      .bos = "",
      .default_system = "",
-     .turn = {{"", "", "", "\n"}, {"", "", "", "\n"}, {"", "", "\n", ""}},
-     .is_prepending = true                 },
+     .turn = {{"", "", "", "\n", false}, {"", "", "", "\n", false}, {"", "", "\n", "", false}},
+     .is_prepending = true                                                                       },
 };
 
 static const char *const names[] = {"chatml", "llama3", "vicuna_v1", "plain"};
@@ -113,14 +117,18 @@ static enum cs_status read_key(const char *key, const json_t *value, struct cs_a
         return read_text(value, key, arena, &out->bos, err);
     if (strcmp(key, "name") == 0)
         return CS_OK; /* read first */
-    if (strcmp(key, "default_system") == 0)
-        return read_text(value, key, arena, &out->default_system, err);
+    if (strcmp(key, "default_system") == 0) {
+        CS_TRY(read_text(value, key, arena, &out->default_system, err));
+        out->has_default_system = out->default_system[0] != '\0';
+        return CS_OK;
+    }
     if (strcmp(key, "train_on") == 0)
         return read_choice(value, key, "last", "all", &out->is_last_only, err);
     if (strcmp(key, "missing_placeholder") == 0)
         return read_choice(value, key, "prepend", "reject", &out->is_prepending, err);
     if (strcmp(key, "trim") == 0 && json_is_boolean(value)) {
-        out->is_trimmed = json_is_true(value);
+        for (int role = 0; role < CS_TURN_ROLES; role++)
+            out->turn[role].is_trimmed = json_is_true(value);
         return CS_OK;
     }
     if (strcmp(key, "trim") == 0)
@@ -132,11 +140,45 @@ static enum cs_status read_key(const char *key, const json_t *value, struct cs_a
 enum cs_status cs_template_read(const json_t *node, struct cs_arena *arena, struct cs_template *out,
                                 struct cs_err *err)
 {
+    return cs_template_read_over(node, &builtin[0], arena, out, err);
+}
+
+/* All that a turn's text is between, and what of it trains. */
+static bool is_alike(const struct cs_template_turn *a, const struct cs_template_turn *b,
+                     bool is_answer)
+{
+    char x[512], y[512];
+    const char *mark = is_answer ? "|" : "";
+
+    snprintf(x, sizeof x, "%s%s%s\n%s%s%s%d", a->prefix, mark, a->lead, a->end, mark, a->suffix,
+             a->is_trimmed);
+    snprintf(y, sizeof y, "%s%s%s\n%s%s%s%d", b->prefix, mark, b->lead, b->end, mark, b->suffix,
+             b->is_trimmed);
+    return strcmp(x, y) == 0;
+}
+
+const char *cs_template_name_of(const struct cs_template *chat)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(builtin); i++) {
+        bool is_same = strcmp(chat->bos, builtin[i].bos) == 0;
+        for (int role = 0; role < CS_TURN_ROLES; role++)
+            is_same &=
+                is_alike(&chat->turn[role], &builtin[i].turn[role], role == CS_TURN_ASSISTANT);
+        if (is_same)
+            return builtin[i].name;
+    }
+    return chat->name;
+}
+
+enum cs_status cs_template_read_over(const json_t *node, const struct cs_template *base,
+                                     struct cs_arena *arena, struct cs_template *out,
+                                     struct cs_err *err)
+{
     const json_t *name = json_object_get(node, "name");
     const char *text = json_string_value(name);
     size_t i = 0;
 
-    *out = builtin[0];
+    *out = *base;
     if (node == NULL || json_is_null(node))
         return CS_OK;
     if (!json_is_object(node))
@@ -156,10 +198,10 @@ enum cs_status cs_template_read(const json_t *node, struct cs_arena *arena, stru
             .name = cs_arena_strdup(arena, text),
             .bos = "",
             .default_system = "",
-            .turn = {{"", "", "", ""}, {"", "", "", ""}, {"", "", "", ""}},
+            .turn = {{"", "", "", "", false}, {"", "", "", "", false}, {"", "", "", "", false}},
             .is_prepending = true
         };
-    } else {
+    } else if (text != NULL) {
         *out = builtin[i];
     }
     for (void *it = json_object_iter((json_t *)(uintptr_t)node); it != NULL;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/str.h"
 #include "input/chat/template.h"
 
 struct render {
@@ -37,22 +38,53 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
+/* White space as Python's str.isspace has it: chat templates trim with str.strip. */
+static bool is_python_space(uint32_t c)
+{
+    return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
+           c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+static void trim_left(struct cs_part *part)
+{
+    uint32_t c = 0;
+
+    for (size_t n = 0; (n = cs_utf8_decode(part->text, part->len, &c)) > 0 && is_python_space(c);
+         part->len -= n)
+        part->text += n;
+}
+
+static void trim_right(struct cs_part *part)
+{
+    uint32_t c = 0;
+
+    while (part->len > 0) {
+        size_t at = part->len - 1;
+        while (at > 0 && ((unsigned char)part->text[at] & 0xc0) == 0x80)
+            at--;
+        if (cs_utf8_decode(part->text + at, part->len - at, &c) != part->len - at ||
+            !is_python_space(c))
+            return;
+        part->len = at;
+    }
+}
+
 /* Content of a turn, trimmed at its outer ends where the template says so. */
 static void content(struct render *r, const struct cs_turn *turn, bool is_trained)
 {
+    const bool is_trimmed = r->chat->turn[turn->role].is_trimmed;
+
     for (int i = 0; i < turn->n_parts; i++) {
         struct cs_part part = turn->parts[i];
         if (part.encoder >= 0) {
             segment(r->out, part.text, part.len, true, false, part.encoder);
             continue;
         }
-        while (r->chat->is_trimmed && i == 0 && part.len > 0 && is_space(part.text[0])) {
-            part.text++;
-            part.len--;
-        }
-        while (r->chat->is_trimmed && i == turn->n_parts - 1 && part.len > 0 &&
-               is_space(part.text[part.len - 1]))
-            part.len--;
+        if (is_trimmed && i == 0)
+            trim_left(&part);
+        if (is_trimmed && i == turn->n_parts - 1)
+            trim_right(&part);
         segment(r->out, part.text, part.len, false, is_trained, -1);
     }
 }
@@ -94,7 +126,8 @@ static bool has_text(const struct cs_turn *turn)
 }
 
 /* A conversation without an answer teaches nothing; an empty one teaches to stay silent. */
-static enum cs_status check_turns(const struct cs_record *record, int *last, struct cs_err *err)
+static enum cs_status check_turns(const struct cs_template *chat, const struct cs_record *record,
+                                  int *last, struct cs_err *err)
 {
     bool has_user = false;
 
@@ -103,6 +136,13 @@ static enum cs_status check_turns(const struct cs_record *record, int *last, str
         const struct cs_turn *turn = &record->turns[t];
         if (turn->role == CS_TURN_SYSTEM && t > 0)
             return cs_fail(err, CS_INVALID, "turn %d: a system turn must come first", t);
+        if (turn->role == CS_TURN_SYSTEM && chat->is_without_system)
+            return cs_fail(err, CS_INVALID, "a system turn, but the chat template has none");
+        if (chat->is_alternating && turn->role != CS_TURN_SYSTEM &&
+            (turn->role == CS_TURN_ASSISTANT) !=
+                ((t - (record->turns[0].role == CS_TURN_SYSTEM)) % 2 == 1))
+            return cs_fail(err, CS_INVALID,
+                           "turn %d: the chat template takes user and assistant by turns only", t);
         has_user |= turn->role == CS_TURN_USER;
         if (turn->role != CS_TURN_ASSISTANT)
             continue;
@@ -144,10 +184,10 @@ enum cs_status cs_template_render(const struct cs_template *chat, const struct c
 
     cs_buf_reset(&out->text);
     out->n = 0;
-    CS_TRY(check_turns(record, &last, err));
+    CS_TRY(check_turns(chat, record, &last, err));
     CS_TRY(count_placeholders(&r, missing, err));
     marker(&r, chat->bos, false);
-    if (record->turns[0].role != CS_TURN_SYSTEM && chat->default_system[0] != '\0') {
+    if (record->turns[0].role != CS_TURN_SYSTEM && chat->has_default_system) {
         const struct cs_template_turn *marks = &chat->turn[CS_TURN_SYSTEM];
         marker(&r, marks->prefix, false);
         segment(out, chat->default_system, strlen(chat->default_system), false, false, -1);

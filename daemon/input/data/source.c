@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/data/sample_order.h"
+#include "input/chat/own.h"
 #include "input/media/cache.h"
 
 /* the shuffle of pictures is a permutation of its own, the same in every epoch */
@@ -76,7 +77,7 @@ static enum cs_status open_text(struct cs_source *s, const struct cs_module *llm
     if (dir == NULL || dir[0] == '\0')
         return cs_fail(err, CS_INVALID, "module %s has no tokenizer", llm->name);
     CS_TRY(cs_tokenizer_open(dir, &s->tok, err));
-    CS_TRY(cs_template_read(data->template_, s->arena, &s->chat, err));
+    CS_TRY(cs_template_choose(data->template_, dir, s->tok, s->arena, &s->chat, err));
     CS_TRY(cs_sample_rules_init(&s->rules, s->tok, &s->chat, tokens, s->n_encoders, err));
     s->rules.vocab = llm->arch.vocab;
     for (int e = 0; e < s->n_encoders; e++)

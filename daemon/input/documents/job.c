@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/model/composite.h"
+#include "input/chat/own.h"
 #include "input/documents/documents.h"
 #include "input/tok/tokenizer.h"
 #include "store/fsio.h"
@@ -17,6 +18,11 @@ static const struct cs_spec_module *find_llm(const struct cs_spec *spec)
 static bool has_dir(const struct cs_spec_module *module)
 {
     return module->dir != NULL && module->dir[0] != '\0';
+}
+
+static const char *tokenizer_dir(const struct cs_spec_module *llm)
+{
+    return llm->tokenizer != NULL && llm->tokenizer[0] != '\0' ? llm->tokenizer : llm->dir;
 }
 
 /* id of the placeholder as the composite in dir has it, -1: it is no composite */
@@ -44,8 +50,7 @@ static enum cs_status check_token(const struct cs_spec_module *encoder,
 {
     struct cs_tokenizer *tokenizer = NULL;
     int64_t saved = -1;
-    const char *dir =
-        llm->tokenizer != NULL && llm->tokenizer[0] != '\0' ? llm->tokenizer : llm->dir;
+    const char *dir = tokenizer_dir(llm);
     char path[CS_PATH_CAP];
     CS_TRY(saved_token(encoder->dir, &saved, err));
     CS_TRY(cs_path(path, err, "%s/tokenizer.json", dir));
@@ -62,6 +67,38 @@ static enum cs_status check_token(const struct cs_spec_module *encoder,
                    encoder->token, encoder->name, id, path, encoder->dir, (long long)saved);
 }
 
+/* Which chat template a data set is rendered by; one that cannot be used is refused here. */
+static enum cs_status review_template(const struct cs_spec_module *llm,
+                                      const struct cs_spec_data *data, const char *what,
+                                      struct cs_findings *findings, struct cs_err *err)
+{
+    const char *dir = tokenizer_dir(llm);
+    struct cs_arena *arena = NULL;
+    struct cs_tokenizer *tok = NULL;
+    struct cs_template chat;
+    char path[CS_PATH_CAP];
+    if (data->json == NULL || dir == NULL || dir[0] == '\0')
+        return CS_OK;
+    CS_TRY(cs_path(path, err, "%s/tokenizer.json", dir));
+    if (!cs_fs_exists(path))
+        return CS_OK;
+    CS_TRY(cs_tokenizer_open(dir, &tok, err));
+    arena = cs_arena_new(0);
+    enum cs_status status = cs_template_choose(data->template_, dir, tok, arena, &chat, err);
+    if (status == CS_OK)
+        status = cs_template_check(&chat, tok, err);
+    if (status == CS_OK && json_object_get(data->template_, "name") == NULL)
+        cs_findings_say(findings, CS_FINDING_DEFAULT, what, "template", NULL,
+                        "the chat template is %s (%s), %s%s%s", chat.name, chat.source,
+                        chat.has_default_system ? "with the system turn \""
+                                                : "without a system turn",
+                        chat.has_default_system ? chat.default_system : "",
+                        chat.has_default_system ? "\"" : "");
+    cs_tokenizer_close(tok);
+    cs_arena_free(arena);
+    return status == CS_OK ? CS_OK : cs_wrap(err, status, "%s", what);
+}
+
 enum cs_status cs_documents_review_job(const struct cs_spec *spec, struct cs_findings *findings,
                                        struct cs_err *err)
 {
@@ -75,5 +112,9 @@ enum cs_status cs_documents_review_job(const struct cs_spec *spec, struct cs_fin
             strcmp(module->dir, llm->dir) == 0)
             CS_TRY(check_token(module, llm, err));
     }
-    return CS_OK;
+    if (llm == NULL)
+        return CS_OK;
+    CS_TRY(review_template(llm, &spec->data, "data", findings, err));
+    return spec->has_eval ? review_template(llm, &spec->eval_data, "eval.data", findings, err)
+                          : CS_OK;
 }

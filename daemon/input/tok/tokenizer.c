@@ -25,6 +25,11 @@ int32_t cs_tokenizer_vocab(const struct cs_tokenizer *tok)
     return tok->n_entries;
 }
 
+const char *cs_tokenizer_name(const struct cs_tokenizer *tok, int i)
+{
+    return i < tok->n_names ? tok->names[i].key : NULL;
+}
+
 const char *cs_tokenizer_named(const struct cs_tokenizer *tok, const char *key)
 {
     for (int i = 0; i < tok->n_names; i++)

@@ -59,6 +59,8 @@ void cs_tokenizer_close(struct cs_tokenizer *tokenizer); /* accepts NULL */
 /* id of a token by its spelling in the file, -1: none */
 int32_t cs_tokenizer_id(const struct cs_tokenizer *tokenizer, const char *token);
 int32_t cs_tokenizer_vocab(const struct cs_tokenizer *tokenizer); /* largest id + 1 */
+/* key of the i-th named token, NULL: no more */
+const char *cs_tokenizer_name(const struct cs_tokenizer *tokenizer, int i);
 /* spelling of a named token ("bos_token", "eos_token", ...), NULL: the documents do not say */
 const char *cs_tokenizer_named(const struct cs_tokenizer *tokenizer, const char *key);
 bool cs_tokenizer_is_special(const struct cs_tokenizer *tokenizer, int32_t id);

@@ -1,0 +1,280 @@
+/* A tokenizer's own chat template: the same text as transformers, or refused; where it is looked for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "input/chat/own.h"
+#include "input/data/record.h"
+#include "support/chat.h"
+#include "support/keys.h"
+#include "support/tmpdir.h"
+
+struct world {
+    char *dir;
+    struct cs_arena *arena;
+    struct cs_tokenizer *tok;
+    struct cs_template chat;
+    struct cs_err err;
+};
+
+static void put_json(const char *dir, const char *name, json_t *json)
+{
+    char *text = json_dumps(json, 0);
+
+    tmpdir_write(tmpdir_path(dir, name), text, strlen(text));
+    free(text);
+}
+
+static void open_world(struct world *w)
+{
+    json_t *tok = chat_tokenizer_json();
+
+    *w = (struct world){.dir = tmpdir_new(), .arena = cs_arena_new(0)};
+    put_json(w->dir, "tokenizer.json", tok);
+    json_decref(tok);
+}
+
+static void open_tokenizer(struct world *w)
+{
+    cs_tokenizer_close(w->tok);
+    if (cs_tokenizer_open(w->dir, &w->tok, &w->err) != CS_OK)
+        fail_msg("%s", w->err.text);
+}
+
+static void close_world(struct world *w)
+{
+    cs_tokenizer_close(w->tok);
+    cs_arena_free(w->arena);
+    tmpdir_free(w->dir);
+}
+
+/* NULL: the conversation is refused. */
+static char *rendered(const struct cs_template *chat, const json_t *turns)
+{
+    json_t *item = json_pack("{s:O}", "conversations", turns);
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_rendering rendering = {0};
+    struct cs_record *record = NULL;
+    struct cs_err err = {0};
+    char *out = NULL;
+
+    if (cs_record_read(item, test_keys(NULL, 0, arena), NULL, &record, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    if (cs_template_render(chat, record, NULL, 0, &rendering, &err) == CS_OK)
+        out = strdup(cs_buf_str(&rendering.text));
+    cs_rendering_free(&rendering);
+    cs_record_free(record);
+    json_decref(item);
+    cs_arena_free(arena);
+    return out;
+}
+
+/* one of "a|b" is in text */
+static bool has_one_of(const char *text, const char *words)
+{
+    char word[100];
+
+    for (const char *at = words; *at != '\0'; at += strspn(at, "|")) {
+        snprintf(word, sizeof(word), "%.*s", (int)strcspn(at, "|"), at);
+        if (strstr(text, word) != NULL)
+            return true;
+        at += strlen(word);
+    }
+    return false;
+}
+
+static void compare(struct world *w, const json_t *one, const json_t *conversations)
+{
+    const char *title = json_string_value(json_object_get(one, "title"));
+    const char *refused = json_string_value(json_object_get(one, "refused"));
+    const char *name = json_string_value(json_object_get(one, "name"));
+    json_t *config = json_deep_copy(json_object_get(one, "names")), *turns = NULL;
+    bool has = false;
+    size_t i = 0;
+
+    json_object_set(config, "chat_template", json_object_get(one, "template"));
+    put_json(w->dir, "tokenizer_config.json", config);
+    json_decref(config);
+    open_tokenizer(w);
+    enum cs_status status = cs_template_own(w->dir, w->tok, w->arena, &w->chat, &has, &w->err);
+    assert_true(has);
+    if (refused != NULL) {
+        if (status == CS_OK || !has_one_of(w->err.text, refused) ||
+            strstr(w->err.text, "tokenizer_config.json") == NULL)
+            fail_msg("%s: status %d, %s", title, (int)status, w->err.text);
+        return;
+    }
+    if (status != CS_OK)
+        fail_msg("%s: %s", title, w->err.text);
+    if (name != NULL)
+        assert_string_equal(w->chat.name, name);
+    json_array_foreach(conversations, i, turns)
+    {
+        const char *want = json_string_value(json_array_get(json_object_get(one, "texts"), i));
+        char *got = rendered(&w->chat, turns);
+        /* an order of turns that a table would render otherwise is refused */
+        if (got == NULL ? want != NULL && i < 5 : want == NULL || strcmp(got, want) != 0)
+            fail_msg("%s, conversation %zu:\n%s\ntransformers:\n%s", title, i,
+                     got == NULL ? "(refused)" : got, want == NULL ? "(refused)" : want);
+        free(got);
+    }
+}
+
+static void texts_are_those_of_transformers(void **state)
+{
+    json_t *golden = json_load_file(source_path("tests/golden/chats.json"), 0, NULL), *one = NULL;
+    size_t i = 0;
+
+    (void)state;
+    assert_non_null(golden);
+    json_array_foreach(json_object_get(golden, "cases"), i, one)
+    {
+        struct world w;
+        open_world(&w);
+        compare(&w, one, json_object_get(golden, "conversations"));
+        close_world(&w);
+    }
+    assert_true(i > 20);
+    json_decref(golden);
+}
+
+#define TURNS(word)                                                                                \
+    "{% for m in messages %}<|im_start|>{{ m.role }} " word                                        \
+    "\n{{ m.content }}<|im_end|>\n{% endfor %}"
+
+static void put_text(const struct world *w, const char *name, const char *text)
+{
+    tmpdir_write(tmpdir_path(w->dir, name), text, strlen(text));
+}
+
+/* what begins a question tells whose template it was */
+static void expect_source(struct world *w, const char *node_text, const char *prefix,
+                          const char *source)
+{
+    json_t *node = node_text != NULL ? json_loads(node_text, 0, NULL) : NULL;
+
+    open_tokenizer(w);
+    if (cs_template_choose(node, w->dir, w->tok, w->arena, &w->chat, &w->err) != CS_OK)
+        fail_msg("%s", w->err.text);
+    assert_string_equal(w->chat.turn[CS_TURN_USER].prefix, prefix);
+    assert_non_null(strstr(w->chat.source, source));
+    json_decref(node);
+}
+
+static void files_have_an_order_and_the_job_comes_first(void **state)
+{
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    expect_source(&w, NULL, "<|im_start|>user\n", "default");
+    assert_string_equal(w.chat.name, "chatml");
+    put_json(w.dir, "tokenizer_config.json",
+             json_pack("{s:[{s:s,s:s},{s:s,s:s}]}", "chat_template", "name", "tool_use", "template",
+                       TURNS("tool"), "name", "default", "template", TURNS("list")));
+    expect_source(&w, NULL, "<|im_start|>user list\n", "tokenizer_config.json");
+    put_json(w.dir, "chat_template.json", json_pack("{s:s}", "chat_template", TURNS("json")));
+    expect_source(&w, NULL, "<|im_start|>user json\n", "chat_template.json");
+    put_text(&w, "chat_template.jinja", TURNS("jinja"));
+    expect_source(&w, NULL, "<|im_start|>user jinja\n", "chat_template.jinja");
+    expect_source(&w, "{\"name\":\"plain\"}", "", "the job");
+    expect_source(&w, "{\"train_on\":\"last\",\"default_system\":\"x\"}",
+                  "<|im_start|>user jinja\n", "chat_template.jinja");
+    assert_true(w.chat.is_last_only);
+    assert_true(w.chat.has_default_system);
+    put_text(&w, "chat_template.jinja", "{% macro x() %}");
+    open_tokenizer(&w);
+    assert_int_equal(cs_template_choose(NULL, w.dir, w.tok, w.arena, &w.chat, &w.err),
+                     CS_UNSUPPORTED);
+    assert_non_null(strstr(w.err.text, "chat_template.jinja"));
+    assert_non_null(strstr(w.err.text, "give the data a template"));
+    put_json(
+        w.dir, "tokenizer_config.json",
+        json_pack("{s:[{s:s,s:s}]}", "chat_template", "name", "rag", "template", TURNS("rag")));
+    assert_int_equal(remove(tmpdir_path(w.dir, "chat_template.jinja")), 0);
+    assert_int_equal(remove(tmpdir_path(w.dir, "chat_template.json")), 0);
+    assert_int_equal(cs_template_choose(NULL, w.dir, w.tok, w.arena, &w.chat, &w.err), CS_CORRUPT);
+    close_world(&w);
+}
+
+/* answers train from where the prompt ends to the token that ends them */
+static void what_trains_is_what_the_model_writes(void **state)
+{
+    static const char template[] =
+        "{% for m in messages %}{{ m.role }}: {{ m.content }}</s>\n{% endfor %}"
+        "{% if add_generation_prompt %}assistant:{% endif %}";
+    const struct cs_template_turn *answer = NULL;
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    put_text(&w, "chat_template.jinja", template);
+    expect_source(&w, NULL, "user: ", "jinja");
+    answer = &w.chat.turn[CS_TURN_ASSISTANT];
+    assert_string_equal(answer->prefix, "assistant:");
+    assert_string_equal(answer->lead, " ");
+    assert_string_equal(answer->end, "</s>");
+    assert_string_equal(answer->suffix, "\n");
+    close_world(&w);
+}
+
+/* a template of a stranger: nested, endless, huge */
+static void hostile_templates_end(void **state)
+{
+    static const char *const texts[] = {
+        "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}",
+        "{{ {{ {% if %}",
+        "{%",
+        "{{ 'a",
+        "{# x",
+        "{{ 1 // 0 }}",
+        "{{ messages[99999999999999999999] }}",
+        "{{ x.y.z }}",
+        "{% set a.b = 1 %}",
+        "{{ messages[::2] }}",
+        "{% for a, b in messages %}{% endfor %}",
+        "{{ -messages }}",
+        "{{ 'a' * 99999999 }}",
+        "{% endfor %}",
+        "{{ }}",
+        "{{ (1 }}",
+        "\xff\xfe{{ '\xff' }}",
+    };
+    struct cs_buf deep = {0};
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    open_tokenizer(&w);
+    for (size_t i = 0; i < CS_ARRAY_LEN(texts); i++)
+        assert_int_not_equal(
+            cs_template_of_jinja(texts[i], strlen(texts[i]), w.tok, w.arena, &w.chat, &w.err),
+            CS_OK);
+    cs_buf_adds(&deep, "{{ ");
+    for (int i = 0; i < 100000; i++)
+        cs_buf_adds(&deep, i % 2 ? "(" : "-");
+    cs_buf_adds(&deep, "}}");
+    assert_int_equal(cs_template_of_jinja(deep.data, deep.len, w.tok, w.arena, &w.chat, &w.err),
+                     CS_LIMIT);
+    cs_buf_free(&deep);
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_are_those_of_transformers),
+        cmocka_unit_test(files_have_an_order_and_the_job_comes_first),
+        cmocka_unit_test(what_trains_is_what_the_model_writes),
+        cmocka_unit_test(hostile_templates_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
