@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "console/cli/cmd.h"
-#include "console/cli/findings.h"
 #include "console/cli/registry.h"
+#include "console/preflight/findings.h"
 #include "core/base/say.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"

@@ -2,20 +2,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "console/cli/findings.h"
-#include "console/cli/first_look.h"
 #include "console/cli/plan_view.h"
 #include "console/cli/registry.h"
+#include "console/preflight/findings.h"
+#include "console/preflight/preflight.h"
 #include "console/whatif/explain.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
-#include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/kept.h"
-#include "core/sched/sim/predict.h"
 #include "core/wire/wire.h"
-#include "input/documents/documents.h"
 
 struct values {
     struct cs_cmd_common common;
@@ -141,25 +138,38 @@ static void print_explain(const json_t *explain, bool compares)
     cs_buf_free(&text);
 }
 
-static void print_findings(const struct cs_findings *findings, bool with_defaults)
+static void print_preflight(const struct cs_preflight *preflight, bool with_defaults)
 {
     struct cs_buf text = {0};
-    cs_findings_text(findings, with_defaults, &text);
-    if (text.len > 0)
-        cs_cmd_print(&text);
+    cs_preflight_text(preflight, with_defaults, &text);
+    cs_cmd_print(&text);
     cs_buf_free(&text);
 }
 
-static enum cs_status make(const json_t *document, const struct cs_here *here,
-                           struct cs_arena *arena, struct cs_spec **spec, struct cs_graph **graph,
-                           struct cs_plan **plan, struct cs_err *err)
+/* The plan, what it takes and what to know of it, in the order of a page. */
+static enum cs_status print_all(struct cs_cmd *cmd, const struct cs_preflight_made *made,
+                                const struct cs_preflight *preflight, json_t *explain,
+                                struct cs_err *err)
 {
-    struct cs_cluster cluster;
-    CS_TRY(cs_spec_read_preview(document, arena, spec, err));
-    CS_TRY(cs_graph_build(*spec, true, arena, graph, err));
-    CS_TRY(cs_cluster_read_here((*spec)->cluster, here, &cluster, err));
-    CS_TRY(cs_plan_make(*spec, *graph, &cluster, arena, plan, err));
-    return cs_plan_predict(*plan, *graph, &cluster, arena, err);
+    const struct values *v = cmd->values;
+    if (!cmd->json) {
+        print_plan(made->plan, made->graph, explain == NULL);
+        print_explain(explain, v->compare);
+        print_preflight(preflight, v->explain);
+        return CS_OK;
+    }
+    struct cs_buf data = {0};
+    json_t *doc = cs_doc_new("cornstarch.plans/1"), *plans = json_array();
+    cs_preflight_data(preflight, &data);
+    json_array_append_new(plans, cs_plan_json(made->plan, made->graph));
+    cs_msg_set(doc, "plans", plans);
+    cs_msg_set(doc, "findings", cs_findings_json(&preflight->findings, v->explain));
+    cs_msg_set(doc, "preflight", cs_preflight_json(preflight));
+    cs_msg_set_str(doc, "data", cs_buf_str(&data));
+    cs_buf_free(&data);
+    if (explain)
+        json_object_update(doc, explain);
+    return cs_cmd_print_doc(doc, err);
 }
 
 static enum cs_status show_sweep(struct cs_cmd *cmd, json_t *document, struct cs_err *err)
@@ -180,13 +190,34 @@ static enum cs_status show_sweep(struct cs_cmd *cmd, json_t *document, struct cs
     return cs_cmd_print_doc(doc, err);
 }
 
+static enum cs_status plan_one(struct cs_cmd *cmd, const struct cs_script_result *result,
+                               const struct cs_here *here, struct cs_err *err)
+{
+    const struct values *v = cmd->values;
+    const bool is_job = result->kind == CS_SCRIPT_JOB;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_preflight_made made = {0};
+    struct cs_preflight preflight = {0};
+    json_t *explain = NULL;
+    enum cs_status status = cs_preflight_make(result->document, is_job, here, arena, &made, err);
+    if (status == CS_OK)
+        status = (is_job ? cs_preflight_job : cs_preflight_plan)(&made, arena, &preflight, err);
+    if (status == CS_OK)
+        cs_findings_add_script(&preflight.findings, result->defaults);
+    if (status == CS_OK && (v->explain || v->compare))
+        status = cs_plan_explain(made.spec, made.graph, made.plan, here, arena, &explain, err);
+    if (status == CS_OK)
+        status = print_all(cmd, &made, &preflight, explain, err);
+    json_decref(explain);
+    cs_preflight_free(&preflight);
+    cs_arena_free(arena);
+    return status;
+}
+
 static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
 {
     const struct values *v = cmd->values;
     struct cs_script_result result;
-    struct cs_spec *spec = NULL;
-    struct cs_graph *graph = NULL;
-    struct cs_plan *plan = NULL;
     struct cs_here here;
     if (v->screen && cmd->json)
         return cs_fail(err, CS_USAGE, "--view draws a screen; leave out --json");
@@ -194,41 +225,8 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
         return cs_cmd_plan_view(cmd, cmd->args[0], v->devices, err);
     CS_TRY(cs_cmd_here_local(cmd, v->devices, &here, err));
     CS_TRY(cs_cmd_eval(cmd->args[0], false, &here, &result, err));
-    if (result.kind == CS_SCRIPT_SWEEP) {
-        enum cs_status shown = show_sweep(cmd, result.document, err);
-        cs_script_result_free(&result);
-        return shown;
-    }
-    struct cs_arena *arena = cs_arena_new(0);
-    enum cs_status status = make(result.document, &here, arena, &spec, &graph, &plan, err);
-    struct cs_findings findings = {.arena = arena};
-    struct cs_buf lines = {0};
-    json_t *explain = NULL;
-    cs_findings_add_script(&findings, result.defaults);
-    if (status == CS_OK)
-        status = cs_documents_review_job(spec, &findings, err);
-    if (status == CS_OK)
-        status = cs_first_look(result.document, &findings, &lines, &lines, err);
-    if (status == CS_OK && (v->explain || v->compare))
-        status = cs_plan_explain(spec, graph, plan, &here, arena, &explain, err);
-    if (status == CS_OK && cmd->json) {
-        json_t *doc = cs_doc_new("cornstarch.plans/1"), *plans = json_array();
-        json_array_append_new(plans, cs_plan_json(plan, graph));
-        cs_msg_set(doc, "plans", plans);
-        cs_msg_set(doc, "findings", cs_findings_json(&findings, v->explain));
-        cs_msg_set_str(doc, "data", cs_buf_str(&lines));
-        if (explain)
-            json_object_update(doc, explain);
-        status = cs_cmd_print_doc(doc, err);
-    } else if (status == CS_OK) {
-        print_plan(plan, graph, explain == NULL);
-        cs_cmd_print(&lines);
-        print_explain(explain, v->compare);
-        print_findings(&findings, v->explain);
-    }
-    cs_buf_free(&lines);
-    json_decref(explain);
-    cs_arena_free(arena);
+    enum cs_status status = result.kind == CS_SCRIPT_SWEEP ? show_sweep(cmd, result.document, err)
+                                                           : plan_one(cmd, &result, &here, err);
     cs_script_result_free(&result);
     return status;
 }

@@ -8,14 +8,12 @@
 
 #include "console/cli/cli_screen.h"
 #include "console/cli/cmd.h"
-#include "console/cli/findings.h"
-#include "console/cli/first_look.h"
 #include "console/cli/registry.h"
+#include "console/preflight/preflight.h"
 #include "console/screen/plain.h"
 #include "core/base/say.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"
-#include "input/documents/documents.h"
 #include "store/export.h"
 
 struct watch {
@@ -32,44 +30,52 @@ struct watch {
 
 /* --- submit ----------------------------------------------------------------------------------- */
 
-/* The documents of its directories and its first samples: what is wrong with them is an error here,
- * before the daemon has the job; what nothing reads is said. Frees the result when it fails. */
-static enum cs_status review(struct cs_script_result *result, struct cs_err *err)
+/* What would end the job is said before it is one, what is to be known goes with it. */
+static enum cs_status look_first(const json_t *document, const struct cs_here *here,
+                                 json_t **warnings, struct cs_err *err)
 {
     struct cs_arena *arena = cs_arena_new(0);
-    struct cs_findings findings = {.arena = arena};
-    struct cs_spec *spec = NULL;
+    struct cs_preflight_made made;
+    struct cs_preflight preflight = {0};
     struct cs_buf text = {0};
-    enum cs_status status = cs_spec_read(result->document, arena, &spec, err);
+    enum cs_status status = cs_preflight_make(document, true, here, arena, &made, err);
     if (status == CS_OK)
-        status = cs_documents_review_job(spec, &findings, err);
-    if (status == CS_OK)
-        status = cs_first_look(result->document, &findings, NULL, &text, err);
-    cs_findings_text(&findings, false, &text);
-    if (text.len > 0)
-        cs_say(stderr, "%s", cs_buf_str(&text));
+        status = cs_preflight_job(&made, arena, &preflight, err);
+    if (status == CS_OK) {
+        cs_preflight_warnings(&preflight, &text);
+        cs_say_text(stderr, &text);
+        *warnings = json_incref(preflight.warnings);
+    }
     cs_buf_free(&text);
+    cs_preflight_free(&preflight);
     cs_arena_free(arena);
-    if (status != CS_OK)
-        cs_script_result_free(result);
     return status;
+}
+
+static json_t *submit_request(const struct cs_script_result *result, bool replans, json_t *warnings)
+{
+    json_t *request = cs_msg_new("job.submit");
+    cs_msg_set_str(request, "plan_hash", cs_msg_str(result->document, "plan_hash", ""));
+    cs_msg_set_bool(request, "replan", replans);
+    if (result->ranks > 0)
+        cs_msg_set_int(request, "ranks", result->ranks);
+    cs_msg_set(request, "spec", json_incref(result->document));
+    cs_msg_set(request, "warnings", warnings);
+    return request;
 }
 
 static enum cs_status submit(struct cs_cmd *cmd, bool replans, int64_t *job, struct cs_err *err)
 {
     struct cs_script_result result;
-    json_t *reply = NULL, *request;
+    json_t *reply = NULL, *request = NULL, *warnings = NULL;
     struct cs_here here;
     CS_TRY(cs_cmd_here(cmd, &here, err));
     CS_TRY(cs_cmd_eval(cmd->args[0], true, &here, &result, err));
-    CS_TRY(review(&result, err));
-    request = cs_msg_new("job.submit");
-    cs_msg_set_str(request, "plan_hash", cs_msg_str(result.document, "plan_hash", ""));
-    cs_msg_set_bool(request, "replan", replans);
-    if (result.ranks > 0)
-        cs_msg_set_int(request, "ranks", result.ranks);
-    cs_msg_set(request, "spec", json_incref(result.document));
+    enum cs_status status = look_first(result.document, &here, &warnings, err);
+    if (status == CS_OK)
+        request = submit_request(&result, replans, warnings);
     cs_script_result_free(&result);
+    CS_TRY(status);
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));
     *job = cs_msg_int(reply, "job", 0);
     json_decref(reply);

@@ -48,6 +48,13 @@ static enum cs_status do_jobs(struct cs_call *c, struct cs_err *err)
     return CS_OK;
 }
 
+/* What the console knew of the job when it was submitted: `show` repeats it. */
+static void note_warnings(struct cs_job *job, const json_t *warnings)
+{
+    for (size_t i = 0; job && i < json_array_size(warnings); i++)
+        cs_job_note(job, "warning", json_string_value(json_array_get(warnings, i)));
+}
+
 static enum cs_status do_submit(struct cs_call *c, struct cs_err *err)
 {
     int64_t id = 0;
@@ -58,6 +65,7 @@ static enum cs_status do_submit(struct cs_call *c, struct cs_err *err)
                                      .ranks = cs_msg_int(c->request, "ranks", 0),
                                      .owner = user ? user->pw_name : "?"};
     CS_TRY(cs_job_submit(c->server, &submit, &id, err));
+    note_warnings(cs_job_find(c->server, id), cs_msg_arr(c->request, "warnings"));
     cs_msg_set_int(c->reply, "job", id);
     return CS_OK;
 }

@@ -35,5 +35,12 @@ for script in good/*.lua bad/*.lua; do
 done
 # the error as a document
 "$console" plan --json bad/unknown_key.lua 2>/dev/null | grep -q '"schema": "cornstarch.error/1"' || { echo "FAIL: no error document"; failed=1; }
+# a plan ends with what it takes and what to know of it
+"$console" plan good/job.lua >out
+for line in 'encoder vision reads "image" or "images" of a sample*' '2 steps in about *, * tokens/s; a checkpoint has *, the fullest rank needs *' 'warning: checkpoint.every_steps is 0*'; do
+  awk -v pattern="${line//\*/.*}" '$0 ~ "^" pattern { found = 1 } END { exit !found }' out ||
+    { echo "FAIL: a plan does not say: $line"; failed=1; }
+done
+"$console" plan good/plan_that_no_worker_runs.lua | grep -q '^warning: no job can use this plan: ' || { echo "FAIL: a plan that cannot run does not say so"; failed=1; }
 printf '%s scripts, %s failed\n' "$n" "$failed"
 [ "$failed" -eq 0 ] && [ "$n" -gt 20 ]

@@ -1,5 +1,5 @@
 /* Shows findings. */
-#include "console/cli/findings.h"
+#include "console/preflight/findings.h"
 
 #include "core/wire/wire.h"
 

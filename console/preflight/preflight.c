@@ -1,0 +1,207 @@
+/* Looks at a job before anybody works on it. */
+#include "console/preflight/preflight.h"
+
+#include <string.h>
+
+#include "console/preflight/findings.h"
+#include "core/base/units.h"
+#include "core/plan/make/planner.h"
+#include "core/plan/plan_schedule.h"
+#include "core/sched/lower/lower.h"
+#include "core/sched/proof/kept.h"
+#include "core/sched/sim/predict.h"
+#include "input/data/early.h"
+#include "input/data/record_keys.h"
+#include "input/documents/documents.h"
+
+/* The lowering of a plan is what workers do first: what it refuses is refused here. */
+static enum cs_status check_runs(const struct cs_spec *spec, const struct cs_graph *graph,
+                                 const struct cs_plan *plan, struct cs_err *err)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_program *program = NULL;
+    int slots = cs_plan_own_slots(plan, plan->slots);
+    enum cs_status status = cs_program_make(plan, graph, slots, false, arena, &program, err);
+    if (status == CS_OK && spec->has_eval)
+        status = cs_program_make(plan, graph, slots, true, arena, &program, err);
+    cs_arena_free(arena);
+    if (status == CS_OK)
+        return CS_OK;
+    if (err)
+        err->status = CS_PLAN;
+    return cs_wrap(err, CS_PLAN, "the job cannot run");
+}
+
+/* Lines of a text into the notes, or the warnings where they begin so. */
+static void take_lines(struct cs_preflight *out, const char *text)
+{
+    static const char mark[] = "warning: ";
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        bool is_warning = strncmp(text, mark, sizeof mark - 1) == 0;
+        size_t skip = is_warning ? sizeof mark - 1 : 0;
+        json_t *line = json_stringn(text + skip, n - skip);
+        if (line)
+            json_array_append_new(is_warning ? out->warnings : out->notes, line);
+        text += n + (text[n] == '\n');
+    }
+}
+
+static enum cs_status check_data(const struct cs_preflight_made *made, struct cs_arena *arena,
+                                 const char *what, const struct cs_spec_data *data,
+                                 struct cs_preflight *out, struct cs_err *err)
+{
+    struct cs_early early;
+    struct cs_record_keys *keys = NULL;
+    struct cs_buf text = {0};
+    enum cs_status status =
+        cs_early_look(made->spec, made->graph, data, &out->findings, &early, err);
+    if (status == CS_OK)
+        status = cs_record_keys_of(made->graph, arena, &keys, err);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "%s", what);
+    cs_early_text(&early, keys, &text);
+    if (data == &made->spec->data) {
+        take_lines(out, cs_buf_str(&text));
+        out->tokens_per_step = (double)early.mean_rows * (double)made->spec->batch_samples;
+        if (early.is_all && early.n_samples < (uint64_t)made->spec->batch_samples)
+            cs_preflight_warn(out,
+                              "a step takes %lld samples, and there are %llu: each is used "
+                              "more than once a step",
+                              (long long)made->spec->batch_samples,
+                              (unsigned long long)early.n_samples);
+    } else if (strstr(cs_buf_str(&text), "warning: ")) {
+        cs_preflight_warn(out, "%s: %s", what, strstr(cs_buf_str(&text), "warning: ") + 9);
+    }
+    cs_buf_free(&text);
+    return CS_OK;
+}
+
+/* fp32 masters and two moments of everything that trains */
+static int64_t checkpoint_bytes(const struct cs_graph *graph)
+{
+    int64_t trained = 0;
+    for (int32_t l = 0; l < graph->n_layers; l++)
+        trained += graph->layers[l].n_trained;
+    return trained * 12;
+}
+
+static int64_t rank_bytes(const struct cs_plan *plan, const struct cs_graph *graph)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_program *program = NULL;
+    int32_t slots = cs_plan_own_slots(plan, plan->slots);
+    int64_t most = 0;
+    bool is_made = cs_program_make(plan, graph, slots, false, arena, &program, NULL) == CS_OK;
+    for (int32_t r = 0; r < plan->n_ranks; r++) {
+        int64_t bytes = 0;
+        for (int32_t s = 0; s < plan->n_stages; s++) {
+            const struct cs_stage *st = &plan->stages[s];
+            int32_t live = is_made ? cs_program_live_slots(program, s, arena) : slots;
+            if (st->rank == r)
+                bytes += st->weight_bytes + st->state_bytes + st->saved_bytes * live;
+        }
+        most = bytes > most ? bytes : most;
+    }
+    cs_arena_free(arena);
+    return most;
+}
+
+static enum cs_status begin(const struct cs_preflight_made *made, struct cs_arena *arena,
+                            struct cs_preflight *out, struct cs_err *err)
+{
+    *out = (struct cs_preflight){.notes = json_array(),
+                                 .warnings = json_array(),
+                                 .step_ns = made->plan->predicted_step_ns,
+                                 .checkpoint_bytes = checkpoint_bytes(made->graph),
+                                 .memory_bytes = rank_bytes(made->plan, made->graph),
+                                 .findings = {.arena = arena}};
+    return cs_documents_review_job(made->spec, &out->findings, err);
+}
+
+enum cs_status cs_preflight_make(const json_t *document, bool is_job, const struct cs_here *here,
+                                 struct cs_arena *arena, struct cs_preflight_made *out,
+                                 struct cs_err *err)
+{
+    struct cs_cluster cluster;
+    CS_TRY((is_job ? cs_spec_read : cs_spec_read_preview)(document, arena, &out->spec, err));
+    CS_TRY(cs_graph_build(out->spec, !is_job, arena, &out->graph, err));
+    CS_TRY(cs_cluster_read_here(out->spec->cluster, here, &cluster, err));
+    CS_TRY(cs_plan_make(out->spec, out->graph, &cluster, arena, &out->plan, err));
+    return cs_plan_predict(out->plan, out->graph, &cluster, arena, err);
+}
+
+enum cs_status cs_preflight_plan(const struct cs_preflight_made *made, struct cs_arena *arena,
+                                 struct cs_preflight *out, struct cs_err *err)
+{
+    struct cs_err why = {.text = ""};
+    CS_TRY(begin(made, arena, out, err));
+    if (cs_plan_check_runs(made->plan, &why) != CS_OK)
+        cs_preflight_warn(out, "no job can use this plan: %s", why.text);
+    return CS_OK;
+}
+
+enum cs_status cs_preflight_job(const struct cs_preflight_made *made, struct cs_arena *arena,
+                                struct cs_preflight *out, struct cs_err *err)
+{
+    const struct cs_spec *spec = made->spec;
+    CS_TRY(begin(made, arena, out, err));
+    CS_TRY(check_runs(spec, made->graph, made->plan, err));
+    CS_TRY(cs_preflight_files(spec, made->graph, out, err));
+    CS_TRY(check_data(made, arena, "data", &spec->data, out, err));
+    if (spec->has_eval)
+        CS_TRY(check_data(made, arena, "eval.data", &spec->eval_data, out, err));
+    out->steps = spec->steps;
+    if (__builtin_mul_overflow(out->steps, out->step_ns, &out->total_ns))
+        out->total_ns = 0;
+    if (out->step_ns > 0)
+        out->tokens_per_s = out->tokens_per_step * 1e9 / (double)out->step_ns;
+    if (spec->checkpoint_every == 0 && spec->steps > 1)
+        cs_preflight_warn(out, "checkpoint.every_steps is 0: the only checkpoint is the one at the "
+                               "end, and a job that fails before has to start again");
+    return CS_OK;
+}
+
+static void add_lines(struct cs_buf *out, const char *before, const json_t *lines)
+{
+    for (size_t i = 0; i < json_array_size(lines); i++)
+        cs_buf_addf(out, "%s%s\n", before, json_string_value(json_array_get(lines, i)));
+}
+
+void cs_preflight_data(const struct cs_preflight *p, struct cs_buf *out)
+{
+    add_lines(out, "", p->notes);
+    add_lines(out, "warning: ", p->warnings);
+}
+
+void cs_preflight_warnings(const struct cs_preflight *p, struct cs_buf *out)
+{
+    cs_findings_text(&p->findings, false, out);
+    add_lines(out, "warning: ", p->warnings);
+}
+
+void cs_preflight_text(const struct cs_preflight *p, bool with_defaults, struct cs_buf *out)
+{
+    char total[CS_UNITS_CAP], rate[CS_UNITS_CAP], size[CS_UNITS_CAP], memory[CS_UNITS_CAP];
+    cs_bytes_print(size, sizeof size, (uint64_t)p->checkpoint_bytes);
+    cs_bytes_print(memory, sizeof memory, (uint64_t)p->memory_bytes);
+    cs_rate_print(rate, sizeof rate, p->tokens_per_s, "tokens");
+    cs_duration_print(total, sizeof total, (uint64_t)p->total_ns);
+    add_lines(out, "", p->notes);
+    if (p->steps > 0 && p->total_ns > 0)
+        cs_buf_addf(out, "%lld steps in about %s, %s; ", (long long)p->steps, total, rate);
+    else if (p->steps > 0)
+        cs_buf_addf(out, "%lld steps; ", (long long)p->steps);
+    cs_buf_addf(out, "a checkpoint has %s, the fullest rank needs %s\n", size, memory);
+    cs_findings_text(&p->findings, with_defaults, out);
+    add_lines(out, "warning: ", p->warnings);
+}
+
+json_t *cs_preflight_json(const struct cs_preflight *p)
+{
+    return json_pack("{s:I s:I s:I s:f s:f s:I s:I s:O s:O}", "steps", (json_int_t)p->steps,
+                     "step_ns", (json_int_t)p->step_ns, "total_ns", (json_int_t)p->total_ns,
+                     "tokens_per_step", p->tokens_per_step, "tokens_per_s", p->tokens_per_s,
+                     "checkpoint_bytes", (json_int_t)p->checkpoint_bytes, "memory_bytes",
+                     (json_int_t)p->memory_bytes, "notes", p->notes, "warnings", p->warnings);
+}
