@@ -65,7 +65,7 @@ static void on_second(evutil_socket_t fd, short what, void *user)
     cs_control_look(r);
     cs_run_keep_state(r);
     struct cs_err err = {0};
-    if (r->go_ns && !r->is_failing && !r->is_stop_now && cs_lost_ranks_look(r, &err) != CS_OK)
+    if (!r->is_failing && !r->is_stop_now && !r->is_over && cs_lost_ranks_look(r, &err) != CS_OK)
         cs_life_fail(r, &err);
 }
 
@@ -84,6 +84,7 @@ static enum cs_status make_loop(struct cs_runner *r, struct cs_err *err)
     r->sigusr1 = evsignal_new(r->base, SIGUSR1, on_look, r);
     event_add(r->tick, &tick_time);
     event_add(r->second, &second_time);
+    r->looked_ns = cs_now_ns();
     event_add(r->sigterm, NULL);
     event_add(r->sigint, NULL);
     event_add(r->sigusr1, NULL);

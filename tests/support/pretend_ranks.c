@@ -372,6 +372,8 @@ static void feed(struct fake *f)
         fprintf(stderr, "fake: cursor %lld at step %lld\n", (long long)position, (long long)first);
         _exit(95);
     }
+    if (has_fault(-1, 0, "ready"))
+        pause();
     json_t *msg = cs_msg_new("feeder.ready");
     cs_msg_set_int(msg, "samples", 1000);
     cs_msg_set_int(msg, "eval_samples", 10);

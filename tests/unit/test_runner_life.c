@@ -384,6 +384,69 @@ static void a_stopped_rank_is_named_then_fails_the_job(void **state)
     assert_true(has_note(job, "rank 1 (llm.0) stands still"));
 }
 
+static void a_rank_that_never_gets_ready_fails_the_job(void **state)
+{
+    struct job *job = *state;
+    static const char *const parts[] = {"rank 0 (vision.0) stands still before its first step",
+                                        NULL};
+    job->options.hang_ns = 200000000;
+    check_failure(job, "0:0:ready", 0, parts);
+}
+
+static void a_feeder_that_never_gets_ready_fails_the_job(void **state)
+{
+    struct job *job = *state;
+    static const char *const parts[] = {"the feeder stands still", NULL};
+    job->options.hang_ns = 200000000;
+    check_failure(job, "-1:0:ready", -1, parts);
+}
+
+/* every worker of the job, by its name in /proc; the signal, in the order of the processes */
+static void signal_workers(const struct job *job, int signal)
+{
+    static char env[1 << 17], name[256];
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+    assert_non_null(proc);
+    while ((entry = readdir(proc))) {
+        read_proc(entry->d_name, "cmdline", name, sizeof name);
+        size_t bytes = read_proc(entry->d_name, "environ", env, sizeof env);
+        if (strcmp(name, "cornstarch-worker") == 0 &&
+            memmem(env, bytes, job->dir, strlen(job->dir)) != NULL)
+            kill(atoi(entry->d_name), signal);
+    }
+    closedir(proc);
+}
+
+static int64_t steps_of(const struct job *job)
+{
+    json_t *rows = tmpdir_has(job->path, "journal") ? journal_of(job, "runner.step", NULL) : NULL;
+    const int64_t n = (int64_t)json_array_size(rows);
+    json_decref(rows);
+    return n;
+}
+
+/* as after a night's sleep of the machine: all stood still, the runner looks before ranks can move */
+static void a_runner_that_stood_still_blames_nobody(void **state)
+{
+    struct job *job = *state;
+    write_job(job, 400, 0, "");
+    setenv("FAKE_STEP_MS", "20", 1);
+    job->options.hang_ns = 200000000;
+    pid_t pid = start(job);
+    while (steps_of(job) < 5)
+        usleep(10000);
+    kill(pid, SIGSTOP);
+    signal_workers(job, SIGSTOP);
+    sleep(5);
+    kill(pid, SIGCONT);
+    usleep(200000);
+    signal_workers(job, SIGCONT);
+    assert_int_equal(wait_end(pid), CS_OK);
+    assert_true(has_note(job, "the runner itself stood still for"));
+    assert_false(has_note(job, "stands still"));
+}
+
 static void a_failed_run_resumes_to_the_same_weights(void **state)
 {
     struct job *job = *state;
@@ -769,6 +832,9 @@ int main(int argc, char **argv)
         LIFE(a_worker_that_leaves_without_a_word_is_a_failure),
         LIFE(a_killed_feeder_is_named),
         LIFE(a_stopped_rank_is_named_then_fails_the_job),
+        LIFE(a_rank_that_never_gets_ready_fails_the_job),
+        LIFE(a_feeder_that_never_gets_ready_fails_the_job),
+        LIFE(a_runner_that_stood_still_blames_nobody),
         LIFE(a_failed_run_resumes_to_the_same_weights),
         LIFE(a_failed_save_does_not_fail_the_run),
         LIFE(a_lost_final_checkpoint_fails_the_run),

@@ -2,7 +2,6 @@
  * no progress). */
 #include "runner/processes/lost_ranks.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -11,12 +10,13 @@
 #include "core/base/clock.h"
 #include "runner/processes/blame.h"
 #include "runner/processes/output.h"
+#include "runner/processes/procstat.h"
 #include "runner/state/alarms.h"
 #include "runner/state/records.h"
 
 static const int64_t second_ns = 1000000000;
 
-enum { STOPPED_SECONDS = 5, FAIL_FACTOR = 10, STEP_FACTOR = 10 };
+enum { STOPPED_SECONDS = 5, FAIL_FACTOR = 10, STEP_FACTOR = 10, GAP_SECONDS = 4 };
 
 static void on_death(evutil_socket_t fd, short what, void *user)
 {
@@ -53,25 +53,10 @@ void cs_lost_ranks_remove(struct cs_child *child)
     child->exit_event = NULL;
 }
 
-/* 'T' while a process is stopped, 0 when /proc does not say */
-static char process_state(pid_t pid)
-{
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd == -1)
-        return 0;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    const char *name_end = strrchr(text, ')');
-    return name_end && name_end[1] == ' ' ? name_end[2] : 0;
-}
-
 static int64_t age_ns(const struct cs_runner *r, const struct cs_child *child, int64_t now_ns)
 {
     int64_t last_ns = (int64_t)atomic_load(&child->ring.head->progress_ns);
-    return now_ns - (last_ns > r->go_ns ? last_ns : r->go_ns);
+    return now_ns - (last_ns > r->blame_from_ns ? last_ns : r->blame_from_ns);
 }
 
 /* Of ranks that all stand still: the stopped one, else one that computes (the others wait for it),
@@ -87,7 +72,7 @@ static struct cs_child *find_stuck(struct cs_runner *r, int64_t now_ns)
         bool is_computing = atomic_load(&child->ring.head->action) >= 0;
         bool is_in_comm = atomic_load(&child->ring.head->comm_action) >= 0;
         is_anyone_in_action = is_anyone_in_action || is_computing || is_in_comm;
-        if (process_state(child->pid) == 'T')
+        if (cs_procstat(child->pid).state == 'T')
             return child;
         if (is_computing && (!computes || age_ns(r, child, now_ns) > age_ns(r, computes, now_ns)))
             computes = child;
@@ -108,7 +93,7 @@ static enum cs_status tell_stuck(struct cs_runner *r, struct cs_child *child, in
     cs_blame_where(r, child, where, sizeof where);
     snprintf(text, sizeof text, "%s stands still%s for %lld s%s", name, where,
              (long long)(still_ns / second_ns),
-             process_state(child->pid) == 'T' ? " (the process is stopped)" : "");
+             cs_procstat(child->pid).state == 'T' ? " (the process is stopped)" : "");
     if (still_ns > FAIL_FACTOR * limit_ns)
         return cs_blame(r, child, text, err);
     if (!child->is_hang_told) {
@@ -118,10 +103,47 @@ static enum cs_status tell_stuck(struct cs_runner *r, struct cs_child *child, in
     return CS_OK;
 }
 
-enum cs_status cs_lost_ranks_look(struct cs_runner *r, struct cs_err *err)
+/* We look every second. Where much more has passed, it was us who stood still (stopped, swapped out, the
+ * machine asleep), ranks waited for us, and nobody is blamed for that time. */
+static void forgive_own_gap(struct cs_runner *r, int64_t now_ns)
 {
-    int64_t now_ns = cs_now_ns(), youngest_ns = INT64_MAX;
-    int64_t limit_ns = STEP_FACTOR * r->slowest_ns;
+    const int64_t gap_ns = now_ns - r->looked_ns;
+    r->looked_ns = now_ns;
+    if (gap_ns < GAP_SECONDS * second_ns)
+        return;
+    r->blame_from_ns = now_ns;
+    cs_run_alarm(r, CS_ALERT_STANDSTILL, CS_INFO, r->last_step + 1,
+                 "the runner itself stood still for %lld s: it was stopped, or its machine was "
+                 "busy or asleep",
+                 (long long)(gap_ns / second_ns));
+}
+
+/* A process that gets ready shows no steps: it stands still when it neither computes nor reads. All
+ * that are ready wait for the others. */
+static enum cs_status look_at_start(struct cs_runner *r, int64_t now_ns, struct cs_err *err)
+{
+    struct cs_child *stuck = NULL;
+    for (int i = 0; i <= r->generation.n_ranks; i++) {
+        struct cs_child *child = &r->child[i];
+        if (child->pid <= 0 || child->has_exited || child->is_ready)
+            continue;
+        const struct cs_procstat now = cs_procstat(child->pid);
+        if (now.activity != child->activity || child->active_ns <= r->blame_from_ns) {
+            child->activity = now.activity;
+            child->active_ns = now_ns;
+            child->is_hang_told = false;
+        }
+        if (stuck == NULL || child->active_ns < stuck->active_ns)
+            stuck = child;
+    }
+    if (stuck == NULL || now_ns - stuck->active_ns <= r->options->hang_ns)
+        return CS_OK;
+    return tell_stuck(r, stuck, now_ns - stuck->active_ns, r->options->hang_ns, err);
+}
+
+static enum cs_status look_at_steps(struct cs_runner *r, int64_t now_ns, struct cs_err *err)
+{
+    int64_t youngest_ns = INT64_MAX, limit_ns = STEP_FACTOR * r->slowest_ns;
     limit_ns = r->options->hang_ns > limit_ns ? r->options->hang_ns : limit_ns;
     for (int i = 0; i < r->generation.n_ranks; i++) {
         const struct cs_child *child = &r->child[i];
@@ -129,7 +151,7 @@ enum cs_status cs_lost_ranks_look(struct cs_runner *r, struct cs_err *err)
             continue;
         int64_t still_ns = age_ns(r, child, now_ns);
         youngest_ns = still_ns < youngest_ns ? still_ns : youngest_ns;
-        if (still_ns > STOPPED_SECONDS * second_ns && process_state(child->pid) == 'T')
+        if (still_ns > STOPPED_SECONDS * second_ns && cs_procstat(child->pid).state == 'T')
             CS_TRY(tell_stuck(r, &r->child[i], still_ns, limit_ns, err));
     }
     if (youngest_ns == INT64_MAX)
@@ -139,4 +161,14 @@ enum cs_status cs_lost_ranks_look(struct cs_runner *r, struct cs_err *err)
     for (int i = 0; i <= r->generation.n_ranks && youngest_ns < second_ns; i++)
         r->child[i].is_hang_told = false;
     return CS_OK;
+}
+
+enum cs_status cs_lost_ranks_look(struct cs_runner *r, struct cs_err *err)
+{
+    const int64_t now_ns = cs_now_ns();
+    forgive_own_gap(r, now_ns);
+    if (r->go_ns == 0)
+        return look_at_start(r, now_ns, err);
+    r->blame_from_ns = r->go_ns > r->blame_from_ns ? r->go_ns : r->blame_from_ns;
+    return look_at_steps(r, now_ns, err);
 }

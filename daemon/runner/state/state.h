@@ -52,6 +52,8 @@ struct cs_child {
     uint32_t n_events, cap_events;
     uint64_t n_reports; /* worker.step messages */
     bool is_hang_told;
+    uint64_t activity; /* of its process (cs_procstat) while it gets ready */
+    int64_t active_ns; /* when that last grew */
 };
 
 /* What is known of one published manifest: the feeder's announcement and every rank's report. */
@@ -146,6 +148,8 @@ struct cs_runner {
     char tied_copy[33]; /* xxh3 of the head's copy of a tied embedding, "": there is none */
     int64_t step_end_ns, slowest_ns; /* when the last step ended; the longest step */
     int64_t go_ns, spans_ns;
+    int64_t looked_ns,
+        blame_from_ns; /* last look at the ranks; what stood still before is forgiven */
     uint64_t n_bad_samples;
     char weights_hash[65];
     struct cs_watch watch;

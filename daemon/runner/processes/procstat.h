@@ -1,0 +1,15 @@
+/* What /proc says of a process. */
+#ifndef CS_RUNNER_PROCSTAT_H
+#define CS_RUNNER_PROCSTAT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct cs_procstat {
+    char state;        /* 'T' while it is stopped; 0: /proc does not say */
+    uint64_t activity; /* grows while it computes or reads: CPU time and page faults */
+};
+
+struct cs_procstat cs_procstat(pid_t pid);
+
+#endif
