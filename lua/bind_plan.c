@@ -142,7 +142,7 @@ static void compute(lua_State *L, struct cs_lua_value *value, struct cs_lua_valu
     if (status == CS_OK)
         status = cs_plan_predict(built->plan, built->graph, &cluster, built->arena, &err);
     if (status != CS_OK)
-        cs_lua_error(L, "cs.plan: %s", err.text);
+        cs_lua_raise(L, "cs.plan", &err);
     value->arena = built->arena; /* move: the box gives its graph and plan to the value */
     value->spec = built->spec;
     value->graph = built->graph;

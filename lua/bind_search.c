@@ -150,7 +150,7 @@ static int call_search(lua_State *L)
                            &result, &err);
     cs_lua_state_of(L)->deadline_ns += cs_now_ns() - start; /* its options bound it */
     if (status != CS_OK)
-        return cs_lua_error(L, "cs.search: %s", err.text);
+        return cs_lua_raise(L, "cs.search", &err);
     value->json = cs_search_result_json(&result);
     lua_settop(L, self);
     return 1;
@@ -237,7 +237,7 @@ static json_t *plan_row(lua_State *L, const struct cs_lua_value *value)
     if (status == CS_OK)
         status = cs_simulate(program, &options, box->arena, &result, &err);
     if (status != CS_OK)
-        cs_lua_error(L, "cs.sweep: %s", err.text);
+        cs_lua_raise(L, "cs.sweep", &err);
     for (int32_t r = 0; r < plan->n_ranks; r++)
         peak = result.peak_bytes[r] > peak ? result.peak_bytes[r] : peak;
     for (int32_t i = 0; i < plan->n_stages; i++)

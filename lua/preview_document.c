@@ -34,5 +34,5 @@ void cs_lua_build_graph(lua_State *L, const char *function, struct cs_lua_value 
     if (status == CS_OK)
         status = cs_graph_build(value->spec, allow_frozen, value->arena, &value->graph, &err);
     if (status != CS_OK)
-        cs_lua_error(L, "%s: %s", function, err.text);
+        cs_lua_raise(L, function, &err);
 }

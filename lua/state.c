@@ -71,6 +71,20 @@ int cs_lua_error(lua_State *L, const char *fmt, ...)
     return lua_error(L);
 }
 
+int cs_lua_raise(lua_State *L, const char *function, const struct cs_err *err)
+{
+    cs_lua_state_of(L)->raised = *err;
+    return cs_lua_error(L, "%s: %s", function, err->text);
+}
+
+/* Of a run that ended with this message: a script may have caught what was raised, and failed on. */
+static enum cs_status status_of(const struct cs_lua_state *state, const char *message)
+{
+    const bool is_raised = state->raised.status != CS_OK && message != NULL &&
+                           strstr(message, state->raised.text) != NULL;
+    return is_raised ? state->raised.status : CS_INVALID;
+}
+
 static void on_count(lua_State *L, lua_Debug *ar)
 {
     (void)ar;
@@ -176,6 +190,7 @@ enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, c
     lua_State *L = state->L;
     lua_settop(L, 0);
     start(state);
+    state->raised.status = CS_OK;
     lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
     if (len > MAX_SCRIPT)
         return cs_fail(err, CS_LIMIT, "%s: a script may have %d bytes, this one has %zu", chunk,
@@ -186,10 +201,10 @@ enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, c
         rc = lua_pcall(L, 0, LUA_MULTRET, 1);
     if (rc != LUA_OK) {
         const char *message = lua_tostring(L, -1);
-        cs_fail(err, rc == LUA_ERRMEM ? CS_NO_MEMORY : CS_INVALID, "%s",
-                message ? message : "error without a message");
+        const enum cs_status status = rc == LUA_ERRMEM ? CS_NO_MEMORY : status_of(state, message);
+        (void)!cs_fail(err, status, "%s", message ? message : "error without a message");
         lua_settop(L, 0);
-        return rc == LUA_ERRMEM ? CS_NO_MEMORY : CS_INVALID;
+        return status;
     }
     lua_remove(L, 1);
     return CS_OK;

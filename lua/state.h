@@ -41,6 +41,7 @@ struct cs_lua_state {
     json_t *defaults;     /* {function: {key: value}}: what the script left to them */
     void (*print)(void *user, const char *text);
     void *print_user;
+    struct cs_err raised; /* by cs_lua_raise last: its status is that of a run which ends with it */
 };
 
 enum cs_status cs_lua_state_open(struct cs_lua_state *state, const struct cs_lua_limits *limits,
@@ -62,5 +63,7 @@ void cs_lua_end(lua_State *L);
 /* Raise "file:line: text" with the place of the nearest Lua code on the stack, also when the
  * failing C function was called by another one (nested argument tables). Never returns. */
 int cs_lua_error(lua_State *L, const char *fmt, ...);
+/* The same of "function: err->text"; a run that it ends has the status of err, not CS_INVALID. */
+int cs_lua_raise(lua_State *L, const char *function, const struct cs_err *err);
 
 #endif

@@ -43,6 +43,8 @@ enum cs_status cs_cmd_here_local(const struct cs_cmd *cmd, const char *devices, 
 /* job_figures.c: figures of a job object as text, "-" where unknown */
 void cs_cmd_number(char out[32], const json_t *job, const char *key, double scale, int decimals,
                    const char *unit);
+/* the exit code of a command that waited for the job: as it says, else that of its state */
+int cs_cmd_job_exit(const json_t *job);
 void cs_cmd_mean_bubble(char out[32], const json_t *job);
 /* cmd_jobs.c: the newest `limit` jobs as a table, or as a document with --json */
 enum cs_status cs_cmd_list_jobs(struct cs_cmd *cmd, int64_t limit, struct cs_err *err) CS_NODISCARD;

@@ -257,9 +257,7 @@ static enum cs_status finish(struct watch *w, const char *script, const char *ex
     const char *state = cs_msg_str(w->last, "state", "");
     bool is_done = strcmp(state, "DONE") == 0;
     enum cs_status status = CS_OK;
-    w->cmd->exit_code = (int)cs_msg_int(w->last, "exit", 0);
-    if (strcmp(state, "FAILED") == 0 && w->cmd->exit_code == 0)
-        w->cmd->exit_code = cs_status_exit(CS_JOB_FAILED);
+    w->cmd->exit_code = cs_cmd_job_exit(w->last);
     if (is_done && export_dir)
         status = export_result(w, export_dir, err);
     if (is_done)

@@ -50,7 +50,7 @@ static enum cs_status wait_for(struct cs_cmd *cmd, struct cs_err *err)
     json_decref(request);
     CS_TRY(status);
     const json_t *job = cs_msg_obj(reply, "job");
-    cmd->exit_code = (int)cs_msg_int(job, "exit", 0);
+    cmd->exit_code = cs_cmd_job_exit(job);
     if (cmd->json)
         status = cs_cmd_print_doc(cs_cmd_job_doc(reply), err);
     else

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "console/cli/cmd.h"
+#include "core/wire/job_state.h"
 #include "core/wire/wire.h"
 
 void cs_cmd_number(char out[32], const json_t *job, const char *key, double scale, int decimals,
@@ -13,6 +14,13 @@ void cs_cmd_number(char out[32], const json_t *job, const char *key, double scal
         snprintf(out, 32, "-");
     else
         snprintf(out, 32, "%.*f%s", decimals, value * scale, unit);
+}
+
+int cs_cmd_job_exit(const json_t *job)
+{
+    const struct cs_job_state_row *state = cs_job_state_find(cs_msg_str(job, "state", ""));
+    const int code = (int)cs_msg_int(job, "exit", 0);
+    return code == 0 && state != NULL ? state->exit_code : code;
 }
 
 void cs_cmd_mean_bubble(char out[32], const json_t *job)

@@ -193,7 +193,7 @@ void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to)
     bool is_change = strcmp(job->row.state, state->name) != 0;
     snprintf(job->row.state, sizeof(job->row.state), "%s", state->name);
     snprintf(job->row.reason, sizeof(job->row.reason), "%s", to->reason ? to->reason : "");
-    job->row.exit_code = to->exit_code;
+    job->row.exit_code = to->is_plan_invalid ? cs_status_exit(CS_PLAN) : state->exit_code;
     if (!job->row.started_ns && cs_job_is_live(job))
         job->row.started_ns = cs_wall_ns();
     if (cs_job_is_over(job) && !was_over)

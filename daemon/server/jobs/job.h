@@ -44,9 +44,9 @@ bool cs_job_is_deaf(const struct cs_job *job);    /* live, and its runner cannot
 
 struct cs_job_change {
     enum cs_job_state state;
-    const char *reason; /* NULL: none */
-    int64_t exit_code;
-    bool is_in_journal; /* the runner has written it there: the note is imported from it */
+    const char *reason;   /* NULL: none */
+    bool is_plan_invalid; /* FAILED for its plan, which has an exit code of its own */
+    bool is_in_journal;   /* the runner has written it there: the note is imported from it */
 };
 
 /* saves, notes, publishes, answers waiters */

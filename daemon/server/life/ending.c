@@ -16,9 +16,7 @@
 
 void cs_job_fail(struct cs_job *job, const char *reason)
 {
-    cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,
-                                                  .reason = reason,
-                                                  .exit_code = cs_status_exit(CS_JOB_FAILED)});
+    cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED, .reason = reason});
 }
 
 void cs_job_fail_gone(struct cs_job *job)
@@ -81,9 +79,10 @@ static void settle_silent(struct cs_job *job, int status)
         cs_job_last_words(job, "runner.err", words, sizeof(words));
         snprintf(reason, sizeof(reason), "%s",
                  words[0] ? words : "its runner could not start; see logs/runner.err");
-        cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_FAILED,
-                                                      .reason = reason,
-                                                      .exit_code = code < 7 ? code : 6});
+        cs_job_set_state(
+            job, &(struct cs_job_change){.state = CS_STATE_FAILED,
+                                         .reason = reason,
+                                         .is_plan_invalid = code == cs_status_exit(CS_PLAN)});
         return;
     }
     if (status != -1 && WIFSIGNALED(status))
@@ -94,9 +93,7 @@ static void settle_silent(struct cs_job *job, int status)
     else
         snprintf(reason, sizeof(reason),
                  "its runner ended without a word; resume goes on from the newest checkpoint");
-    cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_LOST,
-                                                  .reason = reason,
-                                                  .exit_code = cs_status_exit(CS_JOB_FAILED)});
+    cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_LOST, .reason = reason});
 }
 
 /* Fields that runner.state, runner.status replies and state.json share. A runner counts the last
@@ -131,10 +128,12 @@ void cs_job_settle(struct cs_job *job, int status)
     if (row != NULL && cs_job_state_is_final(row) &&
         cs_msg_int(state, "generation", -1) >= job->row.generation) {
         cs_job_take_progress(job, state);
-        cs_job_set_state(job, &(struct cs_job_change){.state = row->state,
-                                                      .reason = cs_msg_str(state, "reason", NULL),
-                                                      .exit_code = cs_msg_int(state, "exit", 0),
-                                                      .is_in_journal = true});
+        cs_job_set_state(job,
+                         &(struct cs_job_change){.state = row->state,
+                                                 .reason = cs_msg_str(state, "reason", NULL),
+                                                 .is_plan_invalid = cs_msg_int(state, "exit", 0) ==
+                                                                    cs_status_exit(CS_PLAN),
+                                                 .is_in_journal = true});
     } else {
         settle_silent(job, status);
     }

@@ -43,8 +43,7 @@ enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err)
     CS_TRY(cs_job_allow(job, CS_ORDER_STOP, "stop", err));
     if (!cs_job_is_live(job)) {
         cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_CANCELLED,
-                                                      .reason = "stopped on request",
-                                                      .exit_code = cs_status_exit(CS_JOB_FAILED)});
+                                                      .reason = "stopped on request"});
         return CS_OK;
     }
     job->pending_stop = now ? CS_STOP_NOW : CS_STOP_SAVING;

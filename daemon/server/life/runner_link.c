@@ -57,7 +57,8 @@ static void on_state(struct cs_job *job, const json_t *m)
     cs_job_take_progress(job, m);
     cs_job_set_state(job, &(struct cs_job_change){.state = row->state,
                                                   .reason = cs_msg_str(m, "reason", NULL),
-                                                  .exit_code = cs_msg_int(m, "exit", 0),
+                                                  .is_plan_invalid = cs_msg_int(m, "exit", 0) ==
+                                                                     cs_status_exit(CS_PLAN),
                                                   .is_in_journal = true});
 }
 

@@ -1,4 +1,4 @@
--- exit 1: bad/more_stages_than_layers.lua:6: cs.plan: plan.parallel.llm.pp = 9 asks for more stages than layers: branch llm has 4 layers; choose pp <= 4
+-- exit 4: bad/more_stages_than_layers.lua:6: cs.plan: plan.parallel.llm.pp = 9 asks for more stages than layers: branch llm has 4 layers; choose pp <= 4
 local cs = require "cornstarch"
 local vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" }
 local llm = cs.hf "build/shapes/llm"

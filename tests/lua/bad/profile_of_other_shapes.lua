@@ -1,4 +1,4 @@
--- exit 1: bad/profile_of_other_shapes.lua:7: cs.plan: plan.profile: the profile was measured for modules of other shapes (key 000000000000*
+-- exit 4: bad/profile_of_other_shapes.lua:7: cs.plan: plan.profile: the profile was measured for modules of other shapes (key 000000000000*
 local cs = require "cornstarch"
 local model = cs.mllm {
   encoders = { vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" } },

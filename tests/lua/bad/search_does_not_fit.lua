@@ -1,4 +1,4 @@
--- exit 1: bad/search_does_not_fit.lua:7: cs.search: does not fit: llm alone needs *
+-- exit 4: bad/search_does_not_fit.lua:7: cs.search: does not fit: llm alone needs *
 local cs = require "cornstarch"
 local llm = cs.config { model_type = "llama", hidden_size = 8192, intermediate_size = 28672, num_hidden_layers = 80,
   num_attention_heads = 64, num_key_value_heads = 8, vocab_size = 128256, max_position_embeddings = 131072, rms_norm_eps = 1e-5,
