@@ -13,6 +13,7 @@
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "core/base/say.h"
+#include "core/wire/job_state.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "store/checkpoint.h"
@@ -108,6 +109,19 @@ static enum cs_status open_checkpoint(struct exporter *ex, const char *job_dir, 
     return CS_OK;
 }
 
+/* The model of a job that failed may not be worth it. */
+static void warn(const char *job_dir)
+{
+    char path[CS_PATH_CAP];
+    json_t *state = NULL;
+    if (cs_path(path, NULL, "%s/state.json", job_dir) == CS_OK &&
+        read_document(path, &state, NULL) == CS_OK &&
+        cs_job_state_mood(cs_msg_str(state, "state", "")) == CS_MOOD_BAD)
+        cs_say(stderr, "warning: the job is %s: %s\n", cs_msg_str(state, "state", ""),
+               cs_msg_str(state, "reason", "no reason is known"));
+    json_decref(state);
+}
+
 static enum cs_status export_all(struct exporter *ex, const char *job_dir, const char *ckpt,
                                  const char *dir, const char *dtype, struct cs_buf *report,
                                  struct cs_err *err)
@@ -119,6 +133,7 @@ static enum cs_status export_all(struct exporter *ex, const char *job_dir, const
     CS_TRY(cs_spec_read(ex->document, ex->arena, &ex->spec, err));
     CS_TRY(cs_graph_build(ex->spec, true, ex->arena, &ex->graph, err));
     CS_TRY(open_checkpoint(ex, job_dir, ckpt, err));
+    warn(job_dir);
     struct cs_export_report made;
     CS_TRY(cs_export_model(ex->spec, ex->graph, find_value, ex, dtype, dir, &made, err));
     cs_buf_addf(report, "wrote %s from %s (step %lld, %s)\n", dir, ex->ckpt_path,

@@ -10,6 +10,7 @@
 #include "core/wire/wire.h"
 #include "runner/processes/blame.h"
 #include "runner/processes/children.h"
+#include "runner/state/lost_files.h"
 #include "runner/state/records.h"
 #include "runner/steps/energy.h"
 #include "runner/steps/past.h"
@@ -101,17 +102,25 @@ static bool have_workers_finished(const struct cs_runner *r)
     return true;
 }
 
-/* The weights of the last checkpoint, as read back from its files. */
-static void hash_final(struct cs_runner *r)
+/* Why a job whose steps are all done is not DONE; of any job the last checkpoint is read back. */
+static enum cs_status check_result(struct cs_runner *r, struct cs_err *err)
 {
     char path[CS_PATH_CAP + 48];
-    struct cs_err err = {0};
     snprintf(path, sizeof path, "%s/ckpt-%lld", r->job.ckpt_dir, (long long)r->checkpoint_step);
-    if (r->checkpoint_step >= 0 &&
-        cs_run_job_weights_hash(&r->job, path, r->weights_hash, &err) != CS_OK) {
-        r->weights_hash[0] = '\0';
-        cs_run_note(r, CS_ERROR, "the final checkpoint cannot be read back: %s", err.text);
-    }
+    const bool is_complete = cs_run_is_complete(r);
+    if (is_complete)
+        CS_TRY(cs_watch_end(r, err));
+    if (r->checkpoint_step >= 0)
+        CS_TRY(cs_saves_check_final(r, path, err));
+    if (!is_complete)
+        return CS_OK;
+    cs_lost_files_look(r);
+    if (r->lost_files[0] != '\0')
+        return cs_fail(err, CS_JOB_FAILED,
+                       "all steps are done, but files of the job were removed meanwhile: %s; the "
+                       "checkpoint of step %lld is whole and can be exported",
+                       r->lost_files, (long long)r->checkpoint_step);
+    return CS_OK;
 }
 
 static void finish_well(struct cs_runner *r)
@@ -126,10 +135,10 @@ static void finish_well(struct cs_runner *r)
         cs_life_finish(r, CS_STATE_FAILED, text);
         return;
     }
-    hash_final(r);
+    const enum cs_status result = check_result(r, &err);
     snprintf(text, sizeof text, "%s after step %lld",
              r->state == CS_STATE_PAUSING ? "paused" : "stopped", (long long)r->last_step);
-    if (cs_run_is_complete(r) && cs_watch_end(r, &err) != CS_OK)
+    if (result != CS_OK)
         cs_life_finish(r, CS_STATE_FAILED, err.text);
     else if (cs_run_is_complete(r))
         cs_life_finish(r, CS_STATE_DONE, NULL);

@@ -20,6 +20,7 @@
 #include "runner/processes/lost_ranks.h"
 #include "runner/processes/memory.h"
 #include "runner/state/alarms.h"
+#include "runner/state/lost_files.h"
 #include "runner/state/records.h"
 #include "runner/steps/energy.h"
 #include "runner/steps/events.h"
@@ -63,6 +64,8 @@ static void on_second(evutil_socket_t fd, short what, void *user)
     struct cs_runner *r = user;
     cs_run_sync(r);
     cs_control_look(r);
+    if (!r->is_over)
+        cs_lost_files_look(r);
     cs_run_keep_state(r);
     struct cs_err err = {0};
     if (!r->is_failing && !r->is_stop_now && !r->is_over && cs_lost_ranks_look(r, &err) != CS_OK)
@@ -197,15 +200,15 @@ static enum cs_status start(struct cs_runner *r, struct cs_err *err)
     CS_TRY(prepare(r, err));
     CS_TRY(make_loop(r, err));
     CS_TRY(open_files(r, err));
+    CS_TRY(cs_lost_files_begin(r, err));
     CS_TRY(cs_control_open(r, err));
     cs_run_set_state(r, CS_STATE_STARTING, NULL);
     CS_TRY(cs_run_resume_settle(&r->job, err));
     tell_resume(r);
     CS_TRY(cs_past_read(r, err));
     if (cs_run_is_complete(r) && cs_past_has_weights(r)) {
-        if (cs_run_job_weights_hash(&r->job, r->job.resume, r->weights_hash, err) != CS_OK)
-            return cs_wrap(err, err->status, "the finished checkpoint");
         CS_TRY(cs_watch_end(r, err));
+        CS_TRY(cs_saves_check_final(r, r->job.resume, err));
         cs_life_finish(r, CS_STATE_DONE, "all steps were done already");
         return CS_OK;
     }

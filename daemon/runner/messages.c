@@ -7,7 +7,6 @@
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 #include "runner/life.h"
-#include "runner/state/alarms.h"
 #include "runner/state/records.h"
 #include "runner/steps/events.h"
 #include "runner/steps/saves.h"

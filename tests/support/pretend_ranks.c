@@ -258,15 +258,16 @@ static void save(const struct fake *f, int64_t step)
         const struct cs_param *p = &f->graph->params[i];
         float *value = CS_NEW_ARRAY(f->arena, float, p->count);
         for (int64_t k = 0; k < p->count; k++)
-            value[k] = (float)(step + i) + (float)k;
+            value[k] = is_broken(step) ? (float)NAN : (float)(step + i) + (float)k;
         if (p->is_trainable)
             part[n++] = (struct cs_ckpt_part){p, cs_slice_whole(p), value, value, value};
     }
     snprintf(dir, sizeof dir, "%s/ckpt", cs_msg_str(f->boot, "job_dir", ""));
     MUST(cs_ckpt_write_rank(dir, step, f->rank, part, n, files, err));
     for (int i = 0; i < 2; i++)
-        json_array_append_new(list, json_pack("{s:s,s:I,s:s}", "path", files[i].name, "bytes",
-                                              (json_int_t)files[i].bytes, "hash", files[i].xxh3));
+        json_array_append_new(list, json_pack("{s:s,s:I,s:s,s:I}", "path", files[i].name, "bytes",
+                                              (json_int_t)files[i].bytes, "hash", files[i].xxh3,
+                                              "nonfinite", (json_int_t)files[i].n_nonfinite));
     msg = cs_msg_new("worker.saved");
     cs_msg_set_int(msg, "rank", f->rank);
     cs_msg_set_int(msg, "step", step);

@@ -14,6 +14,7 @@
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "runner/state/alarms.h"
+#include "runner/state/records.h"
 #include "support/tmpdir.h"
 
 /* A runner that has a directory and a journal and nothing else. */

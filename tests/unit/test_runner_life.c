@@ -551,6 +551,46 @@ static void a_run_too_short_for_that_has_learned_nothing(void **state)
     assert_failed(job, "4 of 4 updates skipped", "learned_nothing");
 }
 
+/* the last step alone breaks the parameters: no rule of the steps before tells */
+static void a_final_checkpoint_that_is_not_finite_fails_the_run(void **state)
+{
+    struct job *job = *state;
+    write_job(job, 6, 0, "");
+    setenv("FAKE_NAN", "5", 1);
+    assert_int_equal(run(job), CS_JOB_FAILED);
+    assert_failed(job, "NaN or infinite elements", "nonfinite_weights");
+    assert_int_equal(run(job), CS_JOB_FAILED); /* it does not become DONE by asking again */
+    assert_failed(job, "NaN or infinite elements", "nonfinite_weights");
+}
+
+static void remove_while_it_runs(struct job *job, const char *what, const char *reason)
+{
+    char command[400];
+    write_job(job, 150, 0, "");
+    setenv("FAKE_STEP_MS", "20", 1);
+    pid_t pid = start(job);
+    while (steps_of(job) < 5)
+        usleep(10000);
+    snprintf(command, sizeof command, "rm -r %s%s", job->path, what);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(wait_end(pid), CS_JOB_FAILED);
+    assert_failed(job, reason, "files_lost");
+    assert_true(tmpdir_has(job->path, "ckpt/ckpt-149/checkpoint.json"));
+    assert_true(steps_of(job) > 10); /* what came after it was noticed */
+}
+
+static void a_journal_that_is_removed_is_noticed(void **state)
+{
+    remove_while_it_runs(*state, "/journal", "removed meanwhile: the journal after step ");
+}
+
+static void a_directory_that_is_removed_is_noticed(void **state)
+{
+    struct job *job = *state;
+    remove_while_it_runs(job, "", "removed meanwhile: the directory after step ");
+    assert_true(tmpdir_has(job->path, "spec.json"));
+}
+
 static void a_run_without_trained_tokens_fails(void **state)
 {
     struct job *job = *state;
@@ -840,6 +880,9 @@ int main(int argc, char **argv)
         LIFE(a_lost_final_checkpoint_fails_the_run),
         LIFE(updates_that_are_skipped_in_a_row_fail_the_run),
         LIFE(a_run_too_short_for_that_has_learned_nothing),
+        LIFE(a_final_checkpoint_that_is_not_finite_fails_the_run),
+        LIFE(a_journal_that_is_removed_is_noticed),
+        LIFE(a_directory_that_is_removed_is_noticed),
         LIFE(a_run_without_trained_tokens_fails),
         LIFE(another_plan_than_previewed_is_refused),
         LIFE(pause_checkpoints_and_the_next_run_goes_on),

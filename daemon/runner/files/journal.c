@@ -55,6 +55,13 @@ enum cs_status cs_journal_open(const char *path, struct cs_journal **out, struct
     return CS_OK;
 }
 
+bool cs_journal_is_there(const struct cs_journal *journal, const char *path)
+{
+    struct stat named, ours;
+    return stat(path, &named) == 0 && fstat(journal->fd, &ours) == 0 &&
+           named.st_dev == ours.st_dev && named.st_ino == ours.st_ino;
+}
+
 enum cs_status cs_journal_sync(struct cs_journal *journal, struct cs_err *err)
 {
     CS_TRY(cs_backlog_flush(&journal->log, err));

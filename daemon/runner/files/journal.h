@@ -24,5 +24,7 @@ enum cs_status cs_journal_add(struct cs_journal *journal, const json_t *row,
 /* Writes what waits, and syncs when rows were added since the last time. Not CS_OK: rows still wait. */
 enum cs_status cs_journal_sync(struct cs_journal *journal, struct cs_err *err) CS_NODISCARD;
 bool cs_journal_waits(const struct cs_journal *journal);
+/* the path still leads to this journal */
+bool cs_journal_is_there(const struct cs_journal *journal, const char *path);
 
 #endif

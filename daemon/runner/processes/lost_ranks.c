@@ -11,7 +11,6 @@
 #include "runner/processes/blame.h"
 #include "runner/processes/output.h"
 #include "runner/processes/procstat.h"
-#include "runner/state/alarms.h"
 #include "runner/state/records.h"
 
 static const int64_t second_ns = 1000000000;

@@ -1,53 +1,12 @@
-/* Counts alarms, tells those that are news, keeps them over runs of the job. An alarm on the wire is
- * a note with the name of its rule. */
+/* The alarms of a job as a list of objects, and back: they are kept over its runs. */
 #include "runner/state/alarms.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
-#include "core/base/clock.h"
 #include "core/base/io.h"
 #include "core/base/str.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
-#include "runner/state/records.h"
-
-static bool is_power_of_ten(int64_t count)
-{
-    while (count >= 10 && count % 10 == 0)
-        count /= 10;
-    return count == 1;
-}
-
-static void tell(struct cs_runner *r, enum cs_alert rule, const struct cs_alarm *alarm)
-{
-    json_t *msg = cs_run_note_msg(r, alarm->level, alarm->text);
-    cs_msg_set_str(msg, "rule", cs_alert_row(rule)->slug);
-    cs_msg_set_int(msg, "count", alarm->count);
-    if (alarm->step >= 0)
-        cs_msg_set_int(msg, "step", alarm->step);
-    cs_run_emit(r, msg, true);
-}
-
-void cs_run_alarm(struct cs_runner *r, enum cs_alert rule, enum cs_log_level level, int64_t step,
-                  const char *fmt, ...)
-{
-    struct cs_alarm *alarm = &r->alarm[rule];
-    const bool is_worse = alarm->count > 0 && level < alarm->level;
-    r->is_state_behind = true;
-    alarm->count++;
-    if (alarm->count > 1 && level > alarm->level)
-        return; /* the worse one stays */
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(alarm->text, sizeof alarm->text, fmt, ap);
-    va_end(ap);
-    alarm->level = level;
-    alarm->step = step;
-    alarm->wall_ns = cs_wall_ns();
-    if (is_worse || is_power_of_ten(alarm->count))
-        tell(r, rule, alarm);
-}
 
 static json_t *object_of(enum cs_alert rule, const struct cs_alarm *alarm)
 {

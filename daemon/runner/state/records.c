@@ -79,7 +79,7 @@ void cs_run_emit(struct cs_runner *r, json_t *msg, bool is_kept)
     json_decref(msg);
 }
 
-json_t *cs_run_note_msg(struct cs_runner *r, enum cs_log_level level, const char *text)
+static json_t *note_msg(struct cs_runner *r, enum cs_log_level level, const char *text)
 {
     json_t *msg = cs_msg_new("runner.note");
     log_line(r, level, text);
@@ -96,7 +96,45 @@ void cs_run_note(struct cs_runner *r, enum cs_log_level level, const char *fmt, 
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    cs_run_emit(r, cs_run_note_msg(r, level, text), true);
+    cs_run_emit(r, note_msg(r, level, text), true);
+}
+
+/* An alarm on the wire is a note with the name of its rule. */
+static bool is_power_of_ten(int64_t count)
+{
+    while (count >= 10 && count % 10 == 0)
+        count /= 10;
+    return count == 1;
+}
+
+static void tell_alarm(struct cs_runner *r, enum cs_alert rule, const struct cs_alarm *alarm)
+{
+    json_t *msg = note_msg(r, alarm->level, alarm->text);
+    cs_msg_set_str(msg, "rule", cs_alert_row(rule)->slug);
+    cs_msg_set_int(msg, "count", alarm->count);
+    if (alarm->step >= 0)
+        cs_msg_set_int(msg, "step", alarm->step);
+    cs_run_emit(r, msg, true);
+}
+
+void cs_run_alarm(struct cs_runner *r, enum cs_alert rule, enum cs_log_level level, int64_t step,
+                  const char *fmt, ...)
+{
+    struct cs_alarm *alarm = &r->alarm[rule];
+    const bool is_worse = alarm->count > 0 && level < alarm->level;
+    r->is_state_behind = true;
+    alarm->count++;
+    if (alarm->count > 1 && level > alarm->level)
+        return; /* the worse one stays */
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(alarm->text, sizeof alarm->text, fmt, ap);
+    va_end(ap);
+    alarm->level = level;
+    alarm->step = step;
+    alarm->wall_ns = cs_wall_ns();
+    if (is_worse || is_power_of_ten(alarm->count))
+        tell_alarm(r, rule, alarm);
 }
 
 json_t *cs_run_state_msg(const struct cs_runner *r)

@@ -7,8 +7,14 @@
 void cs_run_emit(struct cs_runner *r, json_t *msg, bool is_kept); /* takes msg; kept: journal too */
 void cs_run_note(struct cs_runner *r, enum cs_log_level level, const char *fmt, ...)
     CS_PRINTF(3, 4);
-/* the same, logged but not told yet: the caller adds to it and emits it */
-json_t *cs_run_note_msg(struct cs_runner *r, enum cs_log_level level, const char *text);
+/* Alarms are what the owner of a job should know although it goes on: one function raises them, whoever
+ * notices; they are kept with the job and shown by everything that shows a job.
+ *
+ * Raises an alarm of a rule. step: the one it is about, -1 none. The text gives the values and what
+ * to do. Alarms of a rule are counted; told are the first, the 10th, the 100th ... and each that is
+ * more serious than those before. */
+void cs_run_alarm(struct cs_runner *r, enum cs_alert rule, enum cs_log_level level, int64_t step,
+                  const char *fmt, ...) CS_PRINTF(5, 6);
 void cs_run_set_state(struct cs_runner *r, enum cs_job_state state, const char *reason);
 json_t *cs_run_state_msg(const struct cs_runner *r); /* the caller's reference */
 void cs_run_emit_state(struct cs_runner *r);

@@ -153,6 +153,8 @@ struct cs_runner {
     uint64_t n_bad_samples;
     char weights_hash[65];
     struct cs_watch watch;
+    uint64_t dir_dev, dir_ino; /* of the job's directory */
+    char lost_files[300];      /* what of it was taken away meanwhile, "" nothing */
     struct cs_alarm alarm[CS_ALERT_COUNT];
     bool is_state_behind; /* state.json lacks an alarm */
     double exact_match;   /* of the last evaluation, NaN none */

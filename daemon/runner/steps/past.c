@@ -10,7 +10,7 @@
 
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
-#include "runner/state/alarms.h"
+#include "runner/state/records.h"
 
 enum { MOST_SEEN = 100000000 }; /* steps whose rows are looked for */
 

@@ -10,7 +10,6 @@
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 #include "runner/job/resume.h"
-#include "runner/state/alarms.h"
 #include "runner/state/records.h"
 #include "runner/steps/watch.h"
 #include "store/fsio.h"
@@ -228,4 +227,22 @@ void cs_saves_free(struct cs_runner *r)
 {
     while (r->saves)
         drop_save(r, r->saves);
+}
+
+enum cs_status cs_saves_check_final(struct cs_runner *r, const char *path, struct cs_err *err)
+{
+    struct cs_ckpt *ckpt = NULL;
+    r->weights_hash[0] = '\0';
+    CS_TRY(cs_ckpt_open(path, &ckpt, err));
+    const long long n = (long long)cs_msg_int(cs_ckpt_info(ckpt), "nonfinite", 0);
+    cs_ckpt_close(ckpt);
+    if (n > 0)
+        return cs_fail(err, CS_JOB_FAILED,
+                       "the final checkpoint holds %lld NaN or infinite elements: the model is "
+                       "broken; %lld of %lld updates skipped",
+                       n, (long long)r->skipped, (long long)r->last_step + 1);
+    if (cs_run_job_weights_hash(&r->job, path, r->weights_hash, err) == CS_OK)
+        return CS_OK;
+    r->weights_hash[0] = '\0';
+    return cs_wrap(err, err->status, "the final checkpoint cannot be read back");
 }

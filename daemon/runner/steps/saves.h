@@ -13,4 +13,9 @@ bool cs_save_step_done(struct cs_runner *r, const struct cs_step_report *report)
 void cs_saves_abandon(struct cs_runner *r); /* nobody is left to report */
 void cs_saves_free(struct cs_runner *r);
 
+/* The checkpoint that a job ends with: its parameters must be there and finite; their hash goes into
+ * r->weights_hash. */
+enum cs_status cs_saves_check_final(struct cs_runner *r, const char *path,
+                                    struct cs_err *err) CS_NODISCARD;
+
 #endif

@@ -6,7 +6,6 @@
 
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
-#include "runner/state/alarms.h"
 #include "runner/state/records.h"
 #include "runner/steps/energy.h"
 #include "runner/steps/events.h"

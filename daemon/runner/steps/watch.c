@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "runner/state/alarms.h"
+#include "runner/state/records.h"
 
 enum {
     WINDOW = 20,      /* steps of a mean */

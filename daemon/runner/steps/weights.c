@@ -8,7 +8,6 @@
 
 #include "core/base/str.h"
 #include "core/wire/wire.h"
-#include "runner/state/alarms.h"
 #include "runner/state/records.h"
 
 /* [[id, xxh3], ...] of the parameters a rank answers for, into the table by name */
