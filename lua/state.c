@@ -6,6 +6,9 @@
  * a call of C that takes long, is bounded before it starts. */
 #include "lua/state.h"
 
+/* One thought with guard.c, guard_calls.c, guard_strings.c, guard_words.c, show.c, value.c: a state
+ * opens with its own libraries, and those ask it whether the script may go on. */
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
