@@ -65,12 +65,17 @@ enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget 
         memcpy(pack[i].items, samples[i].loaded.n_items, sizeof(pack[i].items));
         memcpy(pack[i].rows, samples[i].loaded.n_rows, sizeof(pack[i].rows));
     }
-    manifest->n_slots = cs_pack(budget, CS_STEP_MAX_SLOTS / replicas * replicas, pack, n);
+    manifest->n_slots = cs_pack(budget, CS_STEP_PACK_SLOTS, pack, n);
     if (spread != NULL)
         status = cs_step_spread_step(spread, manifest->step, pack, n, &manifest->n_slots, err);
     if (status != CS_OK)
         goto out;
     manifest->n_slots = (manifest->n_slots + replicas - 1) / replicas * replicas;
+    if (manifest->n_slots > CS_STEP_MAX_SLOTS) {
+        status = cs_fail(err, CS_LIMIT, "%d slots for %d replicas, a step has at most %d",
+                         manifest->n_slots, replicas, CS_STEP_MAX_SLOTS);
+        goto out;
+    }
     manifest->n_samples = manifest->trained_tokens = 0;
     for (int k = 0; k < manifest->n_slots; k++) {
         struct cs_slot slot;

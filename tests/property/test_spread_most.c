@@ -46,14 +46,14 @@ static void make_step(struct step *s, int least_tokens)
 /* as the feeder packs, spreads and evens out the slots of a step */
 static int slots_of(struct step *s, const char *policy)
 {
-    const int room = CS_STEP_MAX_SLOTS / s->replicas * s->replicas;
+    const int room = (CS_STEP_PACK_SLOTS + s->replicas - 1) / s->replicas * s->replicas;
     struct cs_spread spread = {.n_encoders = 1,
                                .enc = {s->enc},
                                .llm = s->llm,
                                .key = (uint64_t)below(1000),
                                .slots = below(2 * MAX_SAMPLES)};
     struct cs_err err = {.text = ""};
-    int n = cs_pack(&s->budget, room, s->sample, s->n);
+    int n = cs_pack(&s->budget, CS_STEP_PACK_SLOTS, s->sample, s->n);
     assert_true(cs_spread_from_name(policy, &spread));
     if (cs_spread(&s->budget, &spread, room, s->sample, s->n, &n, NULL, &err) != CS_OK)
         fail_msg("%s: %s", policy, err.text);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-_Static_assert(CS_SPEC_MAX_BATCH == CS_SLOT_MAX_SAMPLES * CS_STEP_MAX_SLOTS,
+_Static_assert(CS_SPEC_MAX_BATCH == CS_SLOT_MAX_SAMPLES * CS_STEP_PACK_SLOTS,
                "a step holds as many samples as may be asked for");
 
 enum { ALIGN = 64, PAGE = 4096 };

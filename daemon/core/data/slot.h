@@ -13,7 +13,9 @@
 #include "core/base/status.h"
 #include "core/model/budget.h"
 
-enum { CS_SLOT_MAX_SAMPLES = 1024, CS_STEP_MAX_SLOTS = 256 };
+/* Samples of a step go into at most CS_STEP_PACK_SLOTS slots, whatever the number of replicas: so it
+ * never says which samples a step holds. Every replica has as many slots, which may add some. */
+enum { CS_SLOT_MAX_SAMPLES = 1024, CS_STEP_PACK_SLOTS = 256, CS_STEP_MAX_SLOTS = 256 + 64 };
 
 enum cs_item_kind { CS_ITEM_IMAGE, CS_ITEM_KINDS };
 

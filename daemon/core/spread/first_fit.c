@@ -59,7 +59,7 @@ int cs_pack(const struct cs_slot_budget *budget, int max_slots, struct cs_pack_s
 
 int cs_pack_most(int64_t n_samples, int replicas)
 {
-    const int64_t room = CS_STEP_MAX_SLOTS / replicas * replicas;
+    const int64_t room = (CS_STEP_PACK_SLOTS + replicas - 1) / replicas * replicas;
     const int64_t whole = (n_samples + replicas - 1) / replicas * replicas;
     const int64_t most = whole < room ? whole : room;
     return (int)(most > replicas ? most : replicas);

@@ -33,7 +33,7 @@ static enum cs_status check_fewest(const struct cs_step_spread *b, struct cs_err
 {
     const int64_t batch = b->spec->batch_samples;
     const int32_t expected =
-        b->plan->slots < CS_STEP_MAX_SLOTS ? b->plan->slots : CS_STEP_MAX_SLOTS;
+        b->plan->slots < CS_STEP_PACK_SLOTS ? b->plan->slots : CS_STEP_PACK_SLOTS;
     const int fewest = b->policy.is_kept ? 1 : batch < expected ? (int)batch : expected;
     struct cs_arena *scratch = cs_arena_new(0);
     struct cs_program *program = NULL;
@@ -166,7 +166,7 @@ enum cs_status cs_step_spread_step(struct cs_step_spread *b, int64_t step,
     policy.slots = whole > policy.slots ? whole : policy.slots;
     note(b->tally.stream, b, work, pack, n);
     b->tally.stream_slots += *n_slots;
-    const int most = CS_STEP_MAX_SLOTS / cs_plan_replicas(b->plan) * cs_plan_replicas(b->plan);
+    const int most = cs_plan_own_slots(b->plan, CS_STEP_PACK_SLOTS) * cs_plan_replicas(b->plan);
     status = cs_spread(&b->plan->budget, &policy, most, pack, n, n_slots, &is_spread, err);
     if (status == CS_OK)
         status = search_order(b, policy.key, work, pack, n, *n_slots, arena, err);

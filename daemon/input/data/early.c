@@ -125,7 +125,7 @@ enum cs_status cs_early_items(const struct cs_source *source, bool is_whole, boo
 enum cs_status cs_early_batch(const struct cs_spec *spec, const struct cs_early *early,
                               int64_t memory, struct cs_err *err)
 {
-    const int64_t rows = (int64_t)CS_STEP_MAX_SLOTS * spec->seq_tokens;
+    const int64_t rows = (int64_t)CS_STEP_PACK_SLOTS * spec->seq_tokens;
     const double want_rows = (double)spec->batch_samples * (double)early->mean_rows;
     const double want_bytes = 2.0 * (double)spec->batch_samples * (double)early->mean_bytes;
     char have[CS_UNITS_CAP], want[CS_UNITS_CAP];
@@ -135,7 +135,7 @@ enum cs_status cs_early_batch(const struct cs_spec *spec, const struct cs_early 
             err, CS_INVALID,
             "batch_samples is %lld: a step has at most %d slots of seq_tokens = %d rows, "
             "that is %lld samples of %lld rows, the mean of the first ones",
-            (long long)spec->batch_samples, CS_STEP_MAX_SLOTS, spec->seq_tokens,
+            (long long)spec->batch_samples, CS_STEP_PACK_SLOTS, spec->seq_tokens,
             (long long)(rows / early->mean_rows), (long long)early->mean_rows);
     cs_bytes_print(want, sizeof want, (uint64_t)want_bytes);
     cs_bytes_print(have, sizeof have, (uint64_t)memory);
