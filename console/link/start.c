@@ -110,6 +110,8 @@ enum cs_status cs_client_dial_own(char path[CS_PATH_CAP], int *fd, bool *is_deaf
     *fd = -1;
     *is_deaf = false;
     enum cs_status status = cs_client_socket(path, err);
+    if (status == CS_INVALID)
+        return status; /* what was asked for is wrong: no other daemon will do */
     if (status != CS_OK)
         path[0] = '\0';
     else if ((status = dial_checked(path, fd, err)) == CS_OK)

@@ -82,7 +82,7 @@ struct jn_tokens {
 enum cs_status jn_lex(const char *text, size_t n, struct cs_arena *arena, struct jn_tokens *out,
                       struct cs_err *err) CS_NODISCARD;
 
-/* parse_expression.c and parse.c share it */
+/* parse.c and parse_expression.c go through tokens with it */
 struct jn_parser {
     struct cs_jinja *jinja;
     const struct jn_tokens *tokens;
@@ -93,6 +93,7 @@ struct jn_parser {
 
 enum { JN_DEPTH_MAX = 100 };
 
+/* cursor.c */
 const struct jn_token *jn_peek(const struct jn_parser *p);
 bool jn_accept(struct jn_parser *p, enum jn_token_kind kind, const char *text); /* text NULL: any */
 enum cs_status jn_expect(struct jn_parser *p, enum jn_token_kind kind,
@@ -100,6 +101,7 @@ enum cs_status jn_expect(struct jn_parser *p, enum jn_token_kind kind,
 enum cs_status
 jn_refuse(struct jn_parser *p) CS_NODISCARD; /* the present token is not understood */
 struct jn *jn_new(struct jn_parser *p, enum jn_kind kind, const char *text);
+/* parse_expression.c */
 enum cs_status jn_parse_expression(struct jn_parser *p, struct jn **out) CS_NODISCARD;
 /* without "a if b else c" around it: what a loop goes through may be followed by its own "if" */
 enum cs_status jn_parse_plain(struct jn_parser *p, struct jn **out) CS_NODISCARD;
