@@ -1,7 +1,7 @@
 /* The table of commands. */
 #include "console/command.h"
 
-#include "console/cli/registry.h"
+#include "console/cli/command/registry.h"
 
 static const struct cs_command *const rows[] = {
 #define X(name) &cs_command_##name,

@@ -2,7 +2,7 @@
 #ifndef CS_CONSOLE_COMMAND_H
 #define CS_CONSOLE_COMMAND_H
 
-#include "console/cli/command.h"
+#include "console/cli/command/command.h"
 
 extern const struct cs_commands cs_commands;
 

@@ -4,7 +4,7 @@
 
 #include "console/cli/cli.h"
 #include "console/command.h"
-#include "core/base/process.h"
+#include "core/program/process.h"
 
 int main(int argc, char **argv)
 {

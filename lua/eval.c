@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/base/io.h"
+#include "lua/base/show.h"
 #include "lua/module.h"
-#include "lua/show.h"
 
 struct cs_lua {
     struct cs_lua_state state;

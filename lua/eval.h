@@ -7,7 +7,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/status.h"
-#include "lua/state.h"
+#include "lua/base/state.h"
 
 struct cs_lua; /* a state with the cornstarch module installed */
 
@@ -39,7 +39,7 @@ enum cs_status cs_lua_run_file(struct cs_lua *lua, const char *path, struct cs_s
 /* chunk: shown in errors, e.g. "-e"; a bare expression is accepted */
 enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char *text,
                                struct cs_script_result *out, struct cs_err *err) CS_NODISCARD;
-/* What the last run returned, as lua/show.h shows it: a line or more a value; appended to a list */
+/* What the last run returned, as lua/base/show.h shows it: a line or more a value; appended to a list */
 enum cs_status cs_lua_results_text(struct cs_lua *lua, struct cs_buf *out,
                                    struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_lua_results_json(struct cs_lua *lua, json_t *list,

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "lua/guard.h"
+#include "lua/base/guard.h"
 
 /* upvalue: the function's row */
 static int call_function(lua_State *L)

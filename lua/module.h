@@ -2,7 +2,7 @@
 #ifndef CS_LUA_MODULE_H
 #define CS_LUA_MODULE_H
 
-#include "lua/bind.h"
+#include "lua/bind/bind.h"
 
 enum { CS_LUA_AREAS = 7 };
 

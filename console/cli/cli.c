@@ -8,9 +8,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "console/cli/cli_screen.h"
-#include "console/cli/cmd.h"
-#include "console/cli/command_docs.h"
+#include "console/cli/command/cmd.h"
+#include "console/cli/docs/command_docs.h"
+#include "console/cli/shared/cli_screen.h"
 #include "core/base/say.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"

@@ -2,7 +2,7 @@
 #ifndef CS_CONSOLE_CLI_CLI_H
 #define CS_CONSOLE_CLI_CLI_H
 
-#include "console/cli/command.h"
+#include "console/cli/command/command.h"
 
 int cs_cli_main(const struct cs_commands *all, int argc, char **argv);
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/base/dirs.h"
+#include "core/program/dirs.h"
 
 static enum cs_status directory(const char *variable,
                                 enum cs_status (*dflt)(char *, struct cs_err *),

@@ -13,7 +13,7 @@
 
 #include "console/link/paths.h"
 #include "core/base/clock.h"
-#include "core/base/dirs.h"
+#include "core/program/dirs.h"
 #include "net/owner.h"
 #include "net/unix.h"
 

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "console/preflight/preflight.h"
-#include "core/base/dirs.h"
 #include "core/base/io.h"
 #include "core/base/units.h"
-#include "store/hfdir.h"
+#include "core/program/dirs.h"
+#include "store/hf/hfdir.h"
 
 /* The directory itself or its nearest parent that exists. */
 static enum cs_status existing(const char *dir, char out[CS_PATH_CAP], struct cs_err *err)

@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #include "core/base/io.h"
-#include "core/base/options.h"
-#include "core/base/process.h"
 #include "core/base/say.h"
 #include "core/plan/plan.h"
 #include "core/plan/plan_json.h"
+#include "core/program/options.h"
+#include "core/program/process.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "feeder/feeder.h"

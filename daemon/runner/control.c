@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/base/dirs.h"
+#include "core/program/dirs.h"
 #include "core/wire/wire.h"
 #include "net/listener.h"
 #include "net/unix.h"

@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/options.h"
-#include "core/base/process.h"
 #include "core/base/say.h"
+#include "core/program/options.h"
+#include "core/program/process.h"
 #include "runner/runner.h"
 
 struct values {

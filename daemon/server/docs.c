@@ -2,8 +2,8 @@
  * between the markers of the pages. */
 #include <string.h>
 
-#include "core/base/mdoc.h"
 #include "core/base/status.h"
+#include "core/program/mdoc.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"
 #include "server/state/config.h"

@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/dirs.h"
 #include "core/base/log.h"
-#include "core/base/process.h"
 #include "core/base/say.h"
+#include "core/program/dirs.h"
+#include "core/program/process.h"
 #include "server/requests.h"
 #include "server/server.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/dirs.h"
+#include "core/program/dirs.h"
 
 /* Absolute, whatever directory the next daemon is started from. */
 static enum cs_status make_absolute(char path[CS_PATH_CAP], struct cs_err *err)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
-#include "core/base/temp.h"
+#include "core/program/temp.h"
 
 struct cs_fs_out {
     char path[CS_PATH_CAP], temp[CS_PATH_CAP];

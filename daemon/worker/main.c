@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/process.h"
 #include "core/base/say.h"
+#include "core/program/process.h"
 #include "core/wire/wire.h"
 #include "worker/boot.h"
 #include "worker/device/blas.h"

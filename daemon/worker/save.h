@@ -5,7 +5,7 @@
 #ifndef CS_WORKER_SAVE_H
 #define CS_WORKER_SAVE_H
 
-#include "store/checkpoint.h"
+#include "store/ckpt/checkpoint.h"
 #include "worker/model/params.h"
 
 struct cs_saver;

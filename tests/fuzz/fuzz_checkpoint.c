@@ -7,7 +7,7 @@
 #include "core/base/hash.h"
 #include "core/base/io.h"
 #include "fuzz/edit.h"
-#include "store/checkpoint.h"
+#include "store/ckpt/checkpoint.h"
 #include "support/tmpdir.h"
 
 enum { N = 12, STEP = 7 };

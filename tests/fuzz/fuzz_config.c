@@ -1,6 +1,6 @@
 /* Fuzz target: configurations of models, processors and chat templates that are nearly right. What is
  * accepted must have tensors of sizes that can be counted. */
-#include "core/model/arch.h"
+#include "core/arch/arch.h"
 #include "fuzz/edit.h"
 #include "input/chat/template.h"
 #include "input/media/processor.h"

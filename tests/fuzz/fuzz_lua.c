@@ -6,7 +6,7 @@
 
 #include "core/base/buf.h"
 #include "fuzz/edit.h"
-#include "lua/bind.h"
+#include "lua/bind/bind.h"
 #include "lua/eval.h"
 
 enum { DEPTH = 4, CALLS = 3 };

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "core/model/composite.h"
-#include "core/model/families.h"
+#include "core/arch/composite.h"
+#include "core/arch/families.h"
 #include "core/plan/cost/profile_keys.h"
 #include "input/data/record.h"
 #include "input/media/processor.h"

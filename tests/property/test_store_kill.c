@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "store/checkpoint.h"
+#include "store/ckpt/checkpoint.h"
 #include "support/tmpdir.h"
 
 enum { COUNT = 4096, KILLS = 40 };

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/base/philox.h"
-#include "store/checkpoint.h"
+#include "store/ckpt/checkpoint.h"
 #include "support/tmpdir.h"
 
 enum { ROUNDS = 400, RANKS = 5, COUNT = 9 * 9 * 9 * 9 };

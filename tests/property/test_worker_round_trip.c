@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "lua/eval.h"
-#include "store/export.h"
 #include "store/fsio.h"
+#include "store/hf/export.h"
 #include "support/device.h"
 #include "support/need.h"
 #include "support/planned.h"

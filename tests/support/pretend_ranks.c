@@ -19,7 +19,7 @@
 #include "core/trace/ring.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
-#include "store/checkpoint.h"
+#include "store/ckpt/checkpoint.h"
 
 enum { CONTROL = 3 };
 

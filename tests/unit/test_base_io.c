@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "core/base/dirs.h"
 #include "core/base/io.h"
-#include "core/base/temp.h"
+#include "core/program/dirs.h"
+#include "core/program/temp.h"
 
 static char root[64];
 

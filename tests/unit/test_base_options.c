@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/base/options.h"
+#include "core/program/options.h"
 
 struct values {
     bool quiet, colour;

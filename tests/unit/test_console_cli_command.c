@@ -10,7 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/cli/command_docs.h"
+#include "console/cli/docs/command_docs.h"
 
 static void names_and_keys_are_unique(void **state)
 {

@@ -8,9 +8,9 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "lua/base/state.h"
 #include "lua/eval.h"
 #include "lua/module.h"
-#include "lua/state.h"
 
 /* A state with the module as it is, and the functions of this area in cs.lab. */
 static void open_state(struct cs_lua_state *s)

@@ -1,5 +1,5 @@
 /* What a config.json becomes: every dialect, every refusal, every tensor name. */
-#include "core/model/arch.h"
+#include "core/arch/arch.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -16,7 +16,7 @@
 
 #include "core/wire/wire.h"
 #include "runner/job/resume.h"
-#include "store/checkpoint.h"
+#include "store/ckpt/checkpoint.h"
 #include "support/spec.h"
 #include "support/tmpdir.h"
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
-#include "store/checkpoint.h"
+#include "store/ckpt/checkpoint.h"
 #include "support/tmpdir.h"
 
 enum { N = 12 };

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "core/base/arena.h"
-#include "store/export_parts.h"
+#include "store/hf/export_parts.h"
 #include "support/tmpdir.h"
 
 #define MODEL "tests/golden/models/llava-siglip-qwen2"

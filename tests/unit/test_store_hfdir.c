@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "core/base/arena.h"
-#include "store/hfdir.h"
+#include "store/hf/hfdir.h"
 #include "support/tmpdir.h"
 
 static int make_dir(void **state)

@@ -8,7 +8,7 @@
 #ifndef CS_MODEL_GRAPH_H
 #define CS_MODEL_GRAPH_H
 
-#include "core/model/arch.h"
+#include "core/arch/arch.h"
 #include "core/model/spec.h"
 
 struct cs_param {

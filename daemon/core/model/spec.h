@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/arch/arch.h"
 #include "core/base/arena.h"
 #include "core/base/status.h"
 #include "core/model/alerts.h"
-#include "core/model/arch.h"
 
 /* clang-format off */
 /* Document (schema "cornstarch.job/1"; man cornstarch-job.5 is generated from the key table):

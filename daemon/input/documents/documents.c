@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-#include "core/model/composite.h"
+#include "core/arch/composite.h"
 #include "input/media/processor.h"
 #include "input/tok/tokenizer.h"
 #include "store/fsio.h"
-#include "store/hfdir.h"
+#include "store/hf/hfdir.h"
 
 struct review {
     const char *dir;

@@ -5,8 +5,8 @@
 #ifndef CS_INPUT_DOCUMENTS_DOCUMENTS_H
 #define CS_INPUT_DOCUMENTS_DOCUMENTS_H
 
+#include "core/arch/arch.h"
 #include "core/doc/findings.h"
-#include "core/model/arch.h"
 #include "core/model/spec.h"
 
 /* One part of a directory: kind says which, and which of the other documents belong to it. A plain

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arch/arch.h"
 #include "core/base/hash.h"
 #include "core/base/io.h"
 #include "core/base/philox.h"
-#include "core/model/arch.h"
 #include "input/make/bpe_train.h"
 #include "store/safetensors.h"
 

@@ -10,9 +10,9 @@
 
 #include <jansson.h>
 
+#include "core/arch/arch.h"
 #include "core/data/slot.h"
 #include "core/doc/doc.h"
-#include "core/model/arch.h"
 #include "input/media/image.h"
 #include "input/media/resize.h"
 

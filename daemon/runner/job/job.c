@@ -9,7 +9,7 @@
 #include "core/base/hash.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
-#include "store/checkpoint.h"
+#include "store/ckpt/checkpoint.h"
 
 enum cs_status cs_run_job_document(const struct cs_run_job *job, const char *name, json_t **out,
                                    struct cs_err *err)

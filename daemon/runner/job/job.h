@@ -8,7 +8,7 @@
 #include "core/base/io.h"
 #include "core/model/graph.h"
 #include "core/model/spec.h"
-#include "store/ckpt_dir.h"
+#include "store/ckpt/ckpt_dir.h"
 
 /* A checkpoint that a resume passed over. */
 struct cs_run_skip {

@@ -8,7 +8,7 @@
 
 #include "core/wire/wire.h"
 #include "runner/job/inputs.h"
-#include "store/checkpoint.h"
+#include "store/ckpt/checkpoint.h"
 
 static const char from_start_text[] = "'cornstarch-console resume ID --from-start' begins anew at "
                                       "step 0 and puts aside what is there";

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/process.h"
+#include "core/program/process.h"
 #include "core/wire/wire.h"
 #include "runner/processes/lost_ranks.h"
 #include "runner/processes/memory.h"

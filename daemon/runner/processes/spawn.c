@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/dirs.h"
 #include "core/base/io.h"
+#include "core/program/dirs.h"
 
 extern char **environ;
 

@@ -17,7 +17,7 @@
 #include "runner/files/tracelog.h"
 #include "runner/job/generation.h"
 #include "runner/job/options.h"
-#include "store/checkpoint.h"
+#include "store/ckpt/checkpoint.h"
 
 struct cs_runner;
 struct cs_child;

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/dirs.h"
 #include "core/base/io.h"
 #include "core/base/str.h"
+#include "core/program/dirs.h"
 
 struct runner_command {
     char program[CS_PATH_CAP], output[CS_PATH_CAP], number[32];

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/options.h"
 #include "core/base/status.h"
+#include "core/program/options.h"
 
 struct cs_config {
     const char *config_file, *state_dir, *runtime_dir, *log_file;

@@ -14,8 +14,8 @@
 #define CS_WORKER_MODEL_PARAMS_H
 
 #include "core/plan/plan.h"
-#include "store/checkpoint.h"
-#include "store/hfdir.h"
+#include "store/ckpt/checkpoint.h"
+#include "store/hf/hfdir.h"
 #include "worker/device/device.h"
 
 /* What this rank has of one parameter: weights, and where it trains a gradient and the optimizer's

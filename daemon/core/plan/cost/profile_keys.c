@@ -1,7 +1,7 @@
 /* The keys of a profile. What its lists of numbers hold is checked where they are read. */
 #include "core/plan/cost/profile_keys.h"
 
-#include "core/model/attention.h"
+#include "core/arch/attention.h"
 
 /* clang-format off */
 static const struct cs_doc_key step_keys[] = {

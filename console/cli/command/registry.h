@@ -1,0 +1,49 @@
+/* Every command, in the order of help and manual: cs_command_NAME is defined in a file of this
+ * folder. */
+#ifndef CS_CONSOLE_CLI_REGISTRY_H
+#define CS_CONSOLE_CLI_REGISTRY_H
+
+#include "console/cli/command/command.h"
+
+/* clang-format off */
+#define CS_COMMAND_TABLE(X) \
+    X(run)                  \
+    X(submit)               \
+    X(plan)                 \
+    X(profile)              \
+    X(jobs)                 \
+    X(show)                 \
+    X(metrics)              \
+    X(logs)                 \
+    X(pause)                \
+    X(resume)               \
+    X(stop)                 \
+    X(checkpoint)           \
+    X(wait)                 \
+    X(nodes)                \
+    X(gpus)                 \
+    X(export)               \
+    X(model_init)           \
+    X(model_show)           \
+    X(model_check)          \
+    X(data_make_shapes)     \
+    X(data_check)           \
+    X(inspect)              \
+    X(lua)                  \
+    X(dump)                 \
+    X(doctor)               \
+    X(daemon_start)         \
+    X(daemon_stop)          \
+    X(daemon_drain)         \
+    X(daemon_status)        \
+    X(proxy)                \
+    X(raw)                  \
+    X(version)              \
+    X(help)
+/* clang-format on */
+
+#define X(name) extern const struct cs_command cs_command_##name;
+CS_COMMAND_TABLE(X)
+#undef X
+
+#endif

@@ -1,0 +1,85 @@
+/* dump: a screen as text, from a trace, of a script's plan, or of the daemon's GPUs. */
+#include "console/cli/command/registry.h"
+#include "console/cli/shared/plan_view.h"
+#include "console/views/view.h"
+#include "core/wire/wire.h"
+
+static const char *const glyph_sets[] = {"utf8", "ascii", NULL}; /* as enum cs_glyph_set */
+
+struct values {
+    struct cs_cmd_common common;
+    const char *replay, *script, *view, *size, *keys, *devices;
+    int glyphs; /* enum cs_glyph_set */
+};
+
+#define AT(field) offsetof(struct values, field)
+/* clang-format off */
+#define NAME(id, name) #name ", "
+static const struct cs_option options[] = {
+    {"replay", 0, CS_OPT_STRING, 0, 0, NULL, "TRACE", NULL, "the trace of a job, in its directory", AT(replay)},
+    {"script", 0, CS_OPT_STRING, 0, 0, NULL, "SCRIPT", NULL, "instead of a trace: the plan of a script", AT(script)},
+    {"view", 0, CS_OPT_STRING, 0, 0, NULL, "NAME", NULL, CS_VIEW_TABLE(NAME) "by default pipeline of a trace and plan of a script", AT(view)},
+    CS_OPTION_DEVICES(0, struct values),
+    {"size", 0, CS_OPT_STRING, 0, 0, "100x30", "COLSxROWS", NULL, "size of the screen", AT(size)},
+    {"glyphs", 0, CS_OPT_ENUM, 0, 0, "utf8", NULL, glyph_sets, "characters to draw with", AT(glyphs)},
+    {"keys", 0, CS_OPT_STRING, 0, 0, NULL, "KEYS", NULL, "keys that are typed before the screen is taken", AT(keys)},
+};
+
+/* clang-format on */
+#undef AT
+#undef NAME
+
+/* A view of the daemon's node needs neither trace nor script. */
+static bool is_of_node(const char *name)
+{
+    enum cs_view view;
+    return name && cs_view_find(name, &view) && cs_view_ops(view)->subscribe;
+}
+
+static enum cs_status ask_node(struct cs_cmd *cmd, const char *name, json_t **node,
+                               struct cs_err *err)
+{
+    enum cs_view view = CS_VIEW_COUNT;
+    json_t *request = cs_msg_new("node.show");
+    if (cs_view_find(name, &view))
+        cs_msg_set_bool(request, cs_view_ops(view)->subscribe, true);
+    return cs_cmd_call(cmd, request, node, err);
+}
+
+static enum cs_status dump_screen(struct cs_cmd *cmd, struct cs_err *err)
+{
+    const struct values *v = cmd->values;
+    struct cs_script_result result = {0};
+    struct cs_dump dump = {.trace = v->replay,
+                           .view = v->view,
+                           .keys = v->keys,
+                           .glyphs = (enum cs_glyph_set)v->glyphs};
+    json_t *node = NULL;
+    if (!dump.trace && !v->script && is_of_node(dump.view)) {
+        CS_TRY(ask_node(cmd, dump.view, &node, err));
+        dump.node = node;
+    } else if (!dump.trace == !v->script) {
+        return cs_fail(err, CS_USAGE,
+                       "dump needs --replay TRACE, a job directory's trace file, or --script "
+                       "SCRIPT; --view gpus alone asks the daemon");
+    }
+    enum cs_status status = cs_dump_size(v->size, &dump.cols, &dump.rows, err);
+    if (status == CS_OK && v->script)
+        status = cs_cmd_eval_plan(cmd, v->script, v->devices, &dump.here, &result, err);
+    dump.spec = result.document;
+    if (status == CS_OK)
+        status = cs_cmd_print_dump(&dump, err);
+    json_decref(node);
+    cs_script_result_free(&result);
+    return status;
+}
+
+const struct cs_command cs_command_dump = {
+    .name = "dump",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] --replay TRACE",
+    .help = "a screen as text: of a recorded trace, of a script's plan or, with --view gpus alone, "
+            "of the daemon's node",
+    .run = dump_screen,
+    CS_COMMAND_OPTIONS(options, struct values),
+};

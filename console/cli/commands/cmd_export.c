@@ -1,0 +1,252 @@
+/* export: the model of a checkpoint as directories that transformers loads. Trained parameters come
+ * from the checkpoint, frozen ones from where training took them: the source directories, or the
+ * same fresh values. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "console/cli/command/cmd.h"
+#include "console/cli/command/registry.h"
+#include "core/base/hash.h"
+#include "core/base/philox.h"
+#include "core/base/say.h"
+#include "core/wire/job_state.h"
+#include "core/wire/line.h"
+#include "core/wire/wire.h"
+#include "store/ckpt/checkpoint.h"
+#include "store/hf/export.h"
+#include "store/hf/hfdir.h"
+
+struct exporter {
+    json_t *document;
+    struct cs_arena *arena;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_ckpt *ckpt;
+    struct cs_hfdir *source[CS_MAX_MODULES]; /* opened when first needed */
+    char ckpt_path[CS_PATH_CAP];
+};
+
+static enum cs_status read_document(const char *path, json_t **out, struct cs_err *err)
+{
+    struct cs_buf text = {0};
+    enum cs_status status = cs_read_file(path, CS_LINE_MAX, &text, err);
+    if (status == CS_OK)
+        status = cs_line_parse(cs_buf_str(&text), text.len, out, err);
+    cs_buf_free(&text);
+    return status == CS_OK ? CS_OK : cs_wrap(err, status, "reading %s", path);
+}
+
+static void fresh_values(const struct cs_module *module, uint64_t seed,
+                         const struct cs_param *param, float *out)
+{
+    float one = 1.0f - module->arch.norm_offset;
+    if (param->init == CS_INIT_NORMAL) {
+        cs_philox_fill_normal(seed, cs_fnv1a64(param->name, strlen(param->name)), 0, param->count,
+                              (double)module->arch.initializer_range, out);
+        return;
+    }
+    for (int64_t i = 0; i < param->count; i++)
+        out[i] = param->init == CS_INIT_ONE ? one : 0.0f;
+}
+
+static enum cs_status find_value(void *user, const struct cs_param *param, float *out,
+                                 struct cs_err *err)
+{
+    struct exporter *ex = user;
+    const struct cs_module *module = &ex->graph->modules[param->module];
+    if (param->is_trainable)
+        return cs_ckpt_read(ex->ckpt, param, "master", out, err);
+    if (strcmp(module->spec->init, "random") == 0) {
+        fresh_values(module, ex->spec->seed, param, out);
+        return CS_OK;
+    }
+    struct cs_hfdir **dir = &ex->source[param->module];
+    if (!*dir)
+        CS_TRY(cs_hfdir_open_kind(module->spec->dir, module->kind, dir, err));
+    const struct cs_st_tensor *tensor = cs_hfdir_tensor(*dir, param->tensor, param->alt);
+    if (!tensor)
+        return cs_fail(err, CS_NOT_FOUND, "tensor %s is not in %s any more", param->tensor,
+                       module->spec->dir);
+    if (tensor->count != param->count)
+        return cs_fail(err, CS_INVALID, "tensor %s in %s has another shape than the job had",
+                       param->tensor, module->spec->dir);
+    return cs_st_read_f32(tensor, 0, param->count, out, err);
+}
+
+static void on_skip(void *user, int64_t step, const struct cs_err *why)
+{
+    (void)user;
+    cs_say(stderr, "cornstarch-console: skipping the checkpoint of step %lld: %s\n",
+           (long long)step, why->text);
+}
+
+static enum cs_status open_checkpoint(struct exporter *ex, const char *job_dir, const char *ckpt,
+                                      struct cs_err *err)
+{
+    char dir[CS_PATH_CAP];
+    int64_t step;
+    if (ckpt) {
+        CS_TRY(cs_path(ex->ckpt_path, err, "%s", ckpt));
+    } else {
+        if (ex->spec->checkpoint_dir[0])
+            CS_TRY(cs_path(dir, err, "%s", ex->spec->checkpoint_dir));
+        else
+            CS_TRY(cs_path(dir, err, "%s/ckpt", job_dir));
+        const struct cs_ckpt_search search = {.is_deep = true, .on_skip = on_skip};
+        CS_TRY(cs_ckpt_latest(dir, &search, &step, ex->ckpt_path, err));
+    }
+    CS_TRY(cs_ckpt_open(ex->ckpt_path, &ex->ckpt, err));
+    /* the job may have been resumed under another layout since */
+    const char *trained = cs_msg_str(cs_ckpt_info(ex->ckpt), "trained_hash", "");
+    const char *hash = trained[0] ? trained : cs_msg_str(cs_ckpt_info(ex->ckpt), "spec_hash", "");
+    if (hash[0] && strcmp(hash, trained[0] ? ex->spec->trained_hash : ex->spec->hash) != 0)
+        return cs_fail(err, CS_INVALID, "%s belongs to another job than the spec.json beside it",
+                       ex->ckpt_path);
+    return CS_OK;
+}
+
+/* The model of a job that failed may not be worth it. */
+static void warn(const char *job_dir)
+{
+    char path[CS_PATH_CAP];
+    json_t *state = NULL;
+    if (cs_path(path, NULL, "%s/state.json", job_dir) == CS_OK &&
+        read_document(path, &state, NULL) == CS_OK &&
+        cs_job_state_mood(cs_msg_str(state, "state", "")) == CS_MOOD_BAD)
+        cs_say(stderr, "warning: the job is %s: %s\n", cs_msg_str(state, "state", ""),
+               cs_msg_str(state, "reason", "no reason is known"));
+    json_decref(state);
+}
+
+static enum cs_status export_all(struct exporter *ex, const char *job_dir, const char *ckpt,
+                                 const char *dir, const char *dtype, struct cs_buf *report,
+                                 struct cs_err *err)
+{
+    char spec_path[CS_PATH_CAP];
+    CS_TRY(cs_export_try(dir, err)); /* before a checkpoint of any size is read */
+    CS_TRY(cs_path(spec_path, err, "%s/spec.json", job_dir));
+    CS_TRY(read_document(spec_path, &ex->document, err));
+    CS_TRY(cs_spec_read(ex->document, ex->arena, &ex->spec, err));
+    CS_TRY(cs_graph_build(ex->spec, true, ex->arena, &ex->graph, err));
+    CS_TRY(open_checkpoint(ex, job_dir, ckpt, err));
+    warn(job_dir);
+    struct cs_export_report made;
+    CS_TRY(cs_export_model(ex->spec, ex->graph, find_value, ex, dtype, dir, &made, err));
+    cs_buf_addf(report, "wrote %s from %s (step %lld, %s)\n", dir, ex->ckpt_path,
+                (long long)cs_ckpt_step(ex->ckpt), dtype);
+    if (made.no_llava)
+        cs_buf_addf(report, "no %s/llava: %s\n", dir, made.no_llava);
+    if (made.n_not_finite > 0)
+        cs_buf_addf(report,
+                    "warning: %d of %d tensors hold values that are no numbers (the first: %s); "
+                    "nothing can be done with this model, export an earlier checkpoint\n",
+                    made.n_not_finite, made.n_params, made.not_finite);
+    return CS_OK;
+}
+
+enum cs_status cs_cmd_export_dir(const char *job_dir, const char *ckpt, const char *dir,
+                                 const char *dtype, struct cs_buf *report, struct cs_err *err)
+{
+    struct exporter ex = {.arena = cs_arena_new(0)};
+    enum cs_status status = export_all(&ex, job_dir, ckpt, dir, dtype, report, err);
+    for (int i = 0; i < CS_MAX_MODULES; i++)
+        cs_hfdir_close(ex.source[i]);
+    cs_ckpt_close(ex.ckpt);
+    cs_arena_free(ex.arena);
+    json_decref(ex.document);
+    return status == CS_OK ? CS_OK : cs_wrap(err, status, "export");
+}
+
+static bool has_file(const char *dir, const char *name)
+{
+    char path[CS_PATH_CAP];
+    return cs_path(path, NULL, "%s/%s", dir, name) == CS_OK && access(path, F_OK) == 0;
+}
+
+/* CHECKPOINT: a checkpoint (spec.json two folders up, or one), or a job's directory */
+static enum cs_status export_path(const char *path, const char *dir, const char *dtype,
+                                  struct cs_buf *report, struct cs_err *err)
+{
+    static const char *const up[] = {"../..", ".."};
+    char job_dir[CS_PATH_CAP];
+    if (has_file(path, "spec.json"))
+        return cs_cmd_export_dir(path, NULL, dir, dtype, report, err);
+    if (!has_file(path, "checkpoint.json"))
+        return cs_fail(err, CS_NOT_FOUND,
+                       "%s is no checkpoint (no checkpoint.json), no job directory and no job's "
+                       "number",
+                       path);
+    for (size_t i = 0; i < CS_ARRAY_LEN(up); i++) {
+        CS_TRY(cs_path(job_dir, err, "%s/%s", path, up[i]));
+        if (has_file(job_dir, "spec.json"))
+            return cs_cmd_export_dir(job_dir, path, dir, dtype, report, err);
+    }
+    return cs_fail(err, CS_NOT_FOUND,
+                   "there is no spec.json above %s; export by the job's number instead", path);
+}
+
+static enum cs_status export_job(struct cs_cmd *cmd, const char *dtype, struct cs_buf *report,
+                                 struct cs_err *err)
+{
+    int64_t id;
+    json_t *reply = NULL, *request = NULL;
+    CS_TRY(cs_cmd_job_id(cmd, cmd->args[0], &id, err));
+    request = cs_msg_new("job.show");
+    cs_msg_set_int(request, "job", id);
+    CS_TRY(cs_cmd_call(cmd, request, &reply, err));
+    enum cs_status status = cs_cmd_export_dir(cs_msg_str(cs_msg_obj(reply, "job"), "dir", ""), NULL,
+                                              cmd->args[1], dtype, report, err);
+    json_decref(reply);
+    return status;
+}
+
+struct values {
+    struct cs_cmd_common common;
+    int dtype; /* index into dtypes */
+};
+
+static const char *const dtypes[] = {"float32", "bfloat16", NULL};
+
+#define AT(field) offsetof(struct values, field)
+/* clang-format off */
+static const struct cs_option options[] = {
+    {"dtype", 0, CS_OPT_ENUM, 0, 0, "float32", NULL, dtypes, "type of the written weights", AT(dtype)},
+};
+
+/* clang-format on */
+
+static enum cs_status export_model(struct cs_cmd *cmd, struct cs_err *err)
+{
+    struct cs_buf report = {0};
+    const char *what = cmd->args[0], *dtype = dtypes[((const struct values *)cmd->values)->dtype];
+    bool is_job = strcmp(what, "latest") == 0 ||
+                  (*what != '\0' && strspn(what, "0123456789") == strlen(what));
+    enum cs_status status = is_job ? export_job(cmd, dtype, &report, err)
+                                   : export_path(what, cmd->args[1], dtype, &report, err);
+    if (status == CS_OK && cmd->json) {
+        json_t *doc = cs_doc_new("cornstarch.result/1");
+        cs_msg_set_str(doc, "dir", cmd->args[1]);
+        cs_msg_set_str(doc, "text", cs_buf_str(&report));
+        status = cs_cmd_print_doc(doc, err);
+    } else if (status == CS_OK) {
+        cs_cmd_print(&report);
+    }
+    cs_buf_free(&report);
+    return status;
+}
+
+const struct cs_command cs_command_export = {
+    .name = "export",
+    .key = 'E',
+    .role = CS_ROLE_OWNER,
+    .usage = "[options] CHECKPOINT|ID DIR",
+    .help = "write a trained model as directories that transformers loads",
+    .run = export_model,
+    .min_args = 2,
+    .max_args = 2,
+    CS_COMMAND_OPTIONS(options, struct values),
+};

@@ -1,0 +1,275 @@
+/* profile: measure the layers of a script's model on this machine. A worker does it in a process of
+ * its own (the console computes nothing); what it measures is what cs.plan and cs.search take as
+ * profile. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "console/cli/command/cmd.h"
+#include "console/cli/command/registry.h"
+#include "core/base/io.h"
+#include "core/base/table.h"
+#include "core/base/units.h"
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/profile.h"
+#include "core/plan/make/planner.h"
+#include "core/program/dirs.h"
+#include "core/program/temp.h"
+#include "core/wire/wire.h"
+
+extern char **environ;
+
+static const struct cs_column columns[] = {
+    {"MODULE",     6,  0, 0, CS_ALIGN_LEFT },
+    {"LAYER",      5,  0, 0, CS_ALIGN_LEFT },
+    {"ROWS",       4,  0, 0, CS_ALIGN_RIGHT},
+    {"FWD",        6,  0, 0, CS_ALIGN_RIGHT},
+    {"BWD INPUT",  9,  0, 0, CS_ALIGN_RIGHT},
+    {"BWD WEIGHT", 10, 0, 0, CS_ALIGN_RIGHT},
+};
+
+struct values {
+    struct cs_cmd_common common;
+    const char *output, *devices;
+};
+
+#define AT(field) offsetof(struct values, field)
+/* clang-format off */
+static const struct cs_option options[] = {
+    {"output", 'o', CS_OPT_STRING, 0, 0, NULL, "FILE", NULL, "write the profile to FILE, for cs.plan and cs.search", AT(output)},
+    CS_OPTION_DEVICES('D', struct values),
+};
+
+/* clang-format on */
+#undef AT
+
+struct model {
+    struct cs_arena *arena;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_cluster cluster;
+    struct cs_slot_budget budget;
+};
+
+static enum cs_status read_model(const json_t *document, const struct cs_here *here,
+                                 struct model *m, struct cs_err *err)
+{
+    CS_TRY(cs_spec_read_preview(document, m->arena, &m->spec, err));
+    CS_TRY(cs_graph_build(m->spec, true, m->arena, &m->graph, err));
+    CS_TRY(cs_cluster_read_here(m->spec->cluster, here, &m->cluster, err));
+    return cs_plan_budget(m->spec, m->graph, &m->budget, err);
+}
+
+/* --- the worker ------------------------------------------------------------------------------- */
+
+static enum cs_status spawn_worker(int in, int out, pid_t *pid, struct cs_err *err)
+{
+    char dir[CS_PATH_CAP], path[CS_PATH_CAP + 32];
+    CS_TRY(cs_dir_self(dir, err));
+    snprintf(path, sizeof path, "%s/cornstarch-worker", dir);
+    char flag[] = "--profile", *argv[] = {path, flag, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    const int code = posix_spawn(pid, path, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (code == 0)
+        return CS_OK;
+    errno = code;
+    return cs_fail_errno(err, "starting %s", path);
+}
+
+/* The worker reads all of its input before it writes. */
+static enum cs_status talk(const char *request, int to, int from, struct cs_buf *answer,
+                           struct cs_err *err)
+{
+    char piece[4096];
+    ssize_t n;
+    for (size_t at = 0, len = strlen(request); at < len; at += (size_t)n)
+        if ((n = write(to, request + at, len - at)) <= 0)
+            return cs_fail_errno(err, "writing to the worker");
+    close(to);
+    while ((n = read(from, piece, sizeof piece)) > 0)
+        cs_buf_add(answer, piece, (size_t)n);
+    return n == 0 ? CS_OK : cs_fail_errno(err, "reading from the worker");
+}
+
+static enum cs_status ask_worker(const json_t *request, json_t **out, struct cs_err *err)
+{
+    int to[2] = {-1, -1}, from[2] = {-1, -1}, code = 0;
+    pid_t pid;
+    struct cs_buf answer = {0};
+    char *text = json_dumps(request, JSON_COMPACT);
+    if (text == NULL || pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) {
+        free(text);
+        return cs_fail_errno(err, "a pipe to the worker");
+    }
+    signal(SIGPIPE, SIG_IGN);
+    enum cs_status status = spawn_worker(to[0], from[1], &pid, err);
+    close(to[0]);
+    close(from[1]);
+    if (status == CS_OK) {
+        status = talk(text, to[1], from[0], &answer, err);
+        waitpid(pid, &code, 0);
+    } else {
+        close(to[1]);
+    }
+    close(from[0]);
+    free(text);
+    if (status == CS_OK && code != 0)
+        status = cs_fail(err, CS_INTERNAL, "the worker could not measure (its message is above)");
+    if (status == CS_OK && (*out = json_loadb(cs_buf_str(&answer), answer.len, 0, NULL)) == NULL)
+        status = cs_fail(err, CS_CORRUPT, "the worker answered something that is no profile");
+    cs_buf_free(&answer);
+    return status;
+}
+
+/* --- what it found ---------------------------------------------------------------------------- */
+
+static const struct cs_layer *layer_of(const struct cs_graph *graph,
+                                       const struct cs_profile_row *row)
+{
+    for (int32_t l = 0; l < graph->n_layers; l++)
+        if (graph->layers[l].kind == row->kind &&
+            strcmp(graph->modules[graph->layers[l].module].name, row->module) == 0)
+            return &graph->layers[l];
+    return NULL;
+}
+
+static void add_row(struct cs_table *table, const struct model *m, const struct cs_profile *profile,
+                    const struct cs_profile_row *row)
+{
+    struct cs_layer_cost cost;
+    const struct cs_layer *layer = layer_of(m->graph, row);
+    char cell[3][CS_UNITS_CAP], rows[32];
+    if (layer == NULL)
+        return;
+    struct cs_layer trained = *layer;
+    trained.needs_weight_grad = trained.needs_input_grad = true;
+    const struct cs_layer_work work = cs_layer_work(m->graph, layer, &m->budget);
+    const int64_t n = cs_profile_rows(layer, work.tokens, work.label_rows);
+    if (!cs_profile_cost(profile, m->graph, &trained, row->tp, row->cp, n, &cost))
+        return;
+    const int64_t parts[] = {cost.fwd_ns, cost.bwd_input_ns, cost.bwd_weight_ns};
+    snprintf(rows, sizeof rows, "%lld", (long long)n);
+    for (size_t i = 0; i < CS_ARRAY_LEN(parts); i++)
+        cs_duration_print(cell[i], CS_UNITS_CAP, (uint64_t)parts[i]);
+    const char *cells[] = {row->module, layer->path, rows, cell[0], cell[1], cell[2]};
+    cs_table_add(table, cells);
+}
+
+/* what a step takes beside the layers, with every state that was measured */
+static void add_steps(struct cs_buf *text, const struct model *m, const struct cs_profile *profile)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < m->graph->n_params; i++)
+        n += m->graph->params[i].count;
+    for (int is_bf16 = 0; is_bf16 < 2; is_bf16++) {
+        struct cs_profile_step step;
+        char all[CS_UNITS_CAP];
+        if (cs_profile_step(profile, is_bf16, &step) != CS_STEP_MEASURED)
+            continue;
+        cs_duration_print(all, sizeof all,
+                          (uint64_t)(cs_quadratic_ns(&step.clear, n) +
+                                     cs_quadratic_ns(&step.norm, n) +
+                                     cs_quadratic_ns(&step.update, n)));
+        cs_buf_addf(text, "a step of AdamW on all %.1f million parameters, state in %s: %s\n",
+                    (double)n * 1e-6, is_bf16 ? "bf16" : "fp32", all);
+    }
+}
+
+static enum cs_status save(const char *path, const json_t *json, struct cs_err *err)
+{
+    char *text = json_dumps(json, JSON_INDENT(1));
+    if (text == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to write %s", path);
+    enum cs_status status = cs_write_file_atomic(path, text, strlen(text), 0666, err);
+    free(text);
+    return status;
+}
+
+static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *json,
+                           struct cs_err *err)
+{
+    const struct values *v = cmd->values;
+    struct cs_profile *profile;
+    struct cs_buf text = {0};
+    CS_TRY(cs_profile_read(json, m->arena, &profile, err));
+    CS_TRY(cs_profile_check(profile, m->graph, m->cluster.device, err));
+    if (v->output != NULL)
+        CS_TRY(save(v->output, json, err));
+    if (cmd->json)
+        return cs_cmd_print_doc(json_incref(json), err);
+    struct cs_table *table = cs_table_new(columns, CS_ARRAY_LEN(columns));
+    for (int32_t i = 0; i < profile->n_rows; i++)
+        add_row(table, m, profile, &profile->row[i]);
+    cs_table_render(table, cs_cmd_width(), true, &text);
+    cs_table_free(table);
+    cs_buf_addf(&text,
+                "\none layer of each kind on one %s, a slot filled to its budget, everything "
+                "trained\n",
+                profile->device);
+    add_steps(&text, m, profile);
+    if (v->output != NULL)
+        cs_buf_addf(&text, "%s: use it as profile = \"%s\" of cs.plan or cs.search\n", v->output,
+                    v->output);
+    else
+        cs_buf_addf(&text, "keep it with --output FILE\n");
+    cs_cmd_print(&text);
+    cs_buf_free(&text);
+    return CS_OK;
+}
+
+static enum cs_status profile_layers(struct cs_cmd *cmd, struct cs_err *err)
+{
+    struct cs_script_result result;
+    struct cs_here here;
+    json_t *profile = NULL;
+    const char *output = ((const struct values *)cmd->values)->output;
+    if (output != NULL) /* before minutes of measuring */
+        CS_TRY(cs_temp_try(output, err));
+    CS_TRY(cs_cmd_here_local(cmd, ((const struct values *)cmd->values)->devices, &here, err));
+    /* an older profile that the script names may be missing or of other shapes */
+    const struct cs_lua_limits limits = {.here = here, .skips_profiles = true};
+    CS_TRY(cs_cmd_eval_with(cmd->args[0], false, &limits, &result, err));
+    if (result.kind == CS_SCRIPT_SWEEP) {
+        cs_script_result_free(&result);
+        return cs_fail(err, CS_INVALID, "%s gives several plans; profile takes a job or one plan",
+                       cmd->args[0]);
+    }
+    struct model m = {.arena = cs_arena_new(0)};
+    enum cs_status status = read_model(result.document, &here, &m, err);
+    if (status == CS_OK) {
+        const bool is_cpu = strcmp(m.cluster.device->name, "cpu") == 0;
+        json_t *request = json_pack("{s:O, s:s, s:s}", "document", result.document, "device",
+                                    is_cpu ? "cpu:0" : "cuda:0", "class", m.cluster.device->name);
+        if (m.spec->precision[0] != '\0')
+            cs_msg_set_str(request, "precision", m.spec->precision);
+        status = ask_worker(request, &profile, err);
+        json_decref(request);
+    }
+    if (status == CS_OK)
+        status = show(cmd, &m, profile, err);
+    json_decref(profile);
+    cs_arena_free(m.arena);
+    cs_script_result_free(&result);
+    return status;
+}
+
+const struct cs_command cs_command_profile = {
+    .name = "profile",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] SCRIPT",
+    .help = "measure the layers of a script's model on this machine",
+    .run = profile_layers,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_OPTIONS(options, struct values),
+};

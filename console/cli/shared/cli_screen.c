@@ -1,0 +1,80 @@
+/* The console without a command: its options, then the screen or the list of jobs. */
+#include "console/cli/shared/cli_screen.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "console/cli/command/cmd.h"
+#include "console/cli/docs/screen_options.h"
+#include "console/screen/ui.h"
+
+enum { MOST_JOBS = 1000 /* listed where there is no screen */ };
+
+bool cs_cli_has_screen(void)
+{
+    const char *term = getenv("TERM");
+    return isatty(0) && isatty(1) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+static enum cs_status show(struct cs_cmd *cmd, const struct cs_ui_options *ui, struct cs_err *err)
+{
+    struct cs_ui_result result = {0};
+    CS_TRY(cs_cmd_connect(cmd, err));
+    CS_TRY(cs_ui_run(cmd->base, cmd->client, ui, &result, err));
+    cs_client_on_message(cmd->client, NULL, NULL);
+    cs_client_on_state(cmd->client, NULL, NULL);
+    cmd->exit_code = result.is_over ? result.exit : 0;
+    return CS_OK;
+}
+
+enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code, struct cs_err *err)
+{
+    struct cs_screen_values v = {0};
+    struct cs_args args;
+    struct cs_cmd cmd = {0};
+    struct cs_cli program = {
+        .name = "cornstarch-console",
+        .version = CORNSTARCH_VERSION,
+        .summary = "opens the console; 'cornstarch-console help' lists the commands",
+        .usage = "[options]",
+    };
+    program.options = cs_cli_screen_options(&program.n_options);
+    CS_TRY(cs_options_parse(&program, argc, argv, &v, &args, err));
+    if (args.wants_help || args.wants_version)
+        return CS_OK; /* answered before */
+    cmd.socket = v.socket;
+    cmd.json = v.json;
+    struct cs_ui_options ui = {.is_read_only = v.read_only,
+                               .color = cs_screen_colors[v.color],
+                               .glyphs = cs_screen_glyphs[v.glyphs]};
+    enum cs_status status = CS_UNSUPPORTED;
+    if (!v.plain && !v.json && cs_cli_has_screen())
+        status = show(&cmd, &ui, err);
+    if (status == CS_UNSUPPORTED)
+        status = cs_cmd_list_jobs(&cmd, MOST_JOBS, err);
+    *exit_code = cmd.exit_code;
+    cs_client_free(cmd.client);
+    if (cmd.base)
+        event_base_free(cmd.base);
+    return status;
+}
+
+enum cs_status cs_cli_screen_on_store(struct cs_store *store, struct cs_err *err)
+{
+    const struct cs_ui_options ui = {.store = store};
+    struct cs_ui_result result = {0};
+    struct event_base *base = event_base_new();
+    if (!base)
+        return cs_fail(err, CS_INTERNAL, "no event loop");
+    enum cs_status status = cs_ui_run(base, NULL, &ui, &result, err);
+    event_base_free(base);
+    return status;
+}
+
+enum cs_status cs_cli_screen_on_job(struct cs_cmd *cmd, int64_t job, struct cs_err *err)
+{
+    struct cs_ui_options ui = {.job = job, .is_watching = true};
+    return show(cmd, &ui, err);
+}

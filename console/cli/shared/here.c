@@ -1,0 +1,57 @@
+/* What cs.cluster "here" is in a script: asked of the daemon, or of this machine. */
+#include <stdio.h>
+
+#include "console/cli/command/cmd.h"
+#include "core/base/say.h"
+#include "core/wire/wire.h"
+#include "gpus/here.h"
+
+enum cs_status cs_cmd_here(struct cs_cmd *cmd, struct cs_here *out, struct cs_err *err)
+{
+    json_t *reply = NULL;
+    *out = (struct cs_here){0};
+    CS_TRY(cs_cmd_call(cmd, cs_msg_new("node.show"), &reply, err));
+    const char *text = cs_msg_str(reply, "here", "");
+    enum cs_status status = text[0] ? cs_here_read(text, out, err) : CS_OK;
+    json_decref(reply);
+    return status;
+}
+
+/* What a daemon that runs offers; false: none answers. One that cannot be asked is told. */
+static bool ask_running(const struct cs_cmd *cmd, struct cs_here *out)
+{
+    enum { ASK_NS = 2000000000 };
+
+    struct cs_client *client = NULL;
+    json_t *reply = NULL;
+    struct cs_err err = {0};
+    enum cs_status status = cs_client_connect_running(NULL, cmd->socket, &client, &err);
+    if (status == CS_OK)
+        status = cs_client_call_for(client, cs_msg_new("node.show"), ASK_NS, &reply, &err);
+    if (status == CS_OK)
+        status = cs_here_read(cs_msg_str(reply, "here", "cpu:8"), out, &err);
+    json_decref(reply);
+    cs_client_free(client);
+    if (status == CS_TIMEOUT || status == CS_UNSUPPORTED)
+        cs_say(stderr, "cornstarch-console: %s; asking this machine instead\n", err.text);
+    return status == CS_OK;
+}
+
+enum cs_status cs_cmd_here_local(const struct cs_cmd *cmd, const char *devices, struct cs_here *out,
+                                 struct cs_err *err)
+{
+    struct cs_gpus *gpus = NULL;
+    char note[256];
+    *out = (struct cs_here){0};
+    if (devices)
+        return cs_here_read(devices, out, err);
+    if (ask_running(cmd, out))
+        return CS_OK;
+    if (cs_gpus_open(NULL, &gpus, NULL) != CS_OK)
+        return CS_OK;
+    cs_gpus_here(gpus, cs_gpus_count(gpus), out, note, sizeof note);
+    if (note[0])
+        cs_say(stderr, "cornstarch-console: %s\n", note);
+    cs_gpus_close(gpus);
+    return CS_OK;
+}

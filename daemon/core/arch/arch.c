@@ -1,0 +1,145 @@
+/* Reads a config.json through the tables of families.c. */
+#include "core/arch/arch.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/arch/families.h"
+#include "core/base/near.h"
+
+/* What holds across keys. */
+static enum cs_status check_shape(const struct cs_config_source *config, const struct cs_arch *arch,
+                                  struct cs_err *err)
+{
+    char at[512];
+    cs_model_at(config, at);
+    const struct cs_attention *a = &arch->attention[0];
+    if (a->n_heads % a->n_kv_heads != 0)
+        return cs_fail(err, CS_INVALID,
+                       "%snum_attention_heads %d is not a multiple of num_key_value_heads %d", at,
+                       a->n_heads, a->n_kv_heads);
+    if (a->rope.kind != CS_ROPE_NONE && a->rope.dims % 2 != 0)
+        return cs_fail(err, CS_INVALID, "%shead_dim %d is odd; rotary embeddings need it even", at,
+                       a->head_dim);
+    if (arch->kind == CS_MODULE_ENCODER && arch->patch_size > arch->image_size)
+        return cs_fail(err, CS_INVALID, "%spatch_size %d is larger than image_size %d", at,
+                       arch->patch_size, arch->image_size);
+    return CS_OK;
+}
+
+static enum cs_status unknown_type(const struct cs_config_source *config, const char *type,
+                                   struct cs_err *err)
+{
+    int n = 0;
+    char at[512], list[256] = "";
+    const struct cs_family *families = cs_families(&n);
+    const char *names[16];
+    CS_ASSERT(n <= 16);
+    for (int i = 0; i < n; i++) {
+        names[i] = families[i].model_type;
+        if (i > 0)
+            strcat(list, ", ");
+        strcat(list, names[i]);
+    }
+    const char *near = cs_near(type, names, n);
+    return cs_fail(err, CS_UNSUPPORTED,
+                   "%smodel_type \"%.64s\" is not supported%s%s%s; these are: %s",
+                   cs_model_at(config, at), type, near != NULL ? " (did you mean \"" : "",
+                   near != NULL ? near : "", near != NULL ? "\"?)" : "", list);
+}
+
+static enum cs_status find_family(const struct cs_config_source *config, const char *type,
+                                  const struct cs_family **out, struct cs_err *err)
+{
+    int n = 0;
+    const struct cs_family *families = cs_families(&n);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(families[i].model_type, type) == 0) {
+            *out = &families[i];
+            return CS_OK;
+        }
+    }
+    return unknown_type(config, type, err);
+}
+
+static enum cs_status review(const struct cs_config_source *config, const struct cs_family *family,
+                             struct cs_err *err)
+{
+    return cs_doc_review(&(struct cs_doc){.name = config->document,
+                                          .where = config->where,
+                                          .json = config->json,
+                                          .table = family->table},
+                         config->findings, err);
+}
+
+/* Steps into a composite's inner config ("siglip" holds "vision_config"). */
+static enum cs_status open_inner(struct cs_config_source *config, const struct cs_family **family,
+                                 struct cs_arena *arena, struct cs_err *err)
+{
+    char at[512];
+    const char *inner = (*family)->inner, *wanted = (*family)->inner_type;
+    const json_t *value = json_object_get(config->json, inner);
+    cs_model_at(config, at);
+    if (!json_is_object(value))
+        return cs_fail(err, CS_INVALID, "%smodel_type \"%s\" has no %s object", at,
+                       (*family)->model_type, inner);
+    const json_t *type = cs_doc_get(value, "model_type", NULL);
+    if (type != NULL && !json_is_string(type))
+        return cs_fail(err, CS_INVALID, "%s%s.model_type is not a string", at, inner);
+    if (type != NULL && strcmp(json_string_value(type), wanted) != 0)
+        return cs_fail(err, CS_UNSUPPORTED, "%s%s.model_type \"%.64s\" is not \"%s\"", at, inner,
+                       json_string_value(type), wanted);
+    config->where =
+        cs_arena_printf(arena, "%s%s%s", config->where, config->where[0] != '\0' ? "." : "", inner);
+    config->json = value;
+    CS_TRY(find_family(config, wanted, family, err));
+    return review(config, *family, err);
+}
+
+enum cs_status cs_arch_read(const struct cs_config_source *source, struct cs_arena *arena,
+                            struct cs_arch *out, struct cs_err *err)
+{
+    const struct cs_family *family = NULL;
+    struct cs_config_source config = *source;
+    char at[512];
+    cs_model_at(&config, at);
+    if (!json_is_object(config.json))
+        return cs_fail(err, CS_INVALID, "%sthe config is not a JSON object", at);
+    const json_t *type = json_object_get(config.json, "model_type");
+    if (!json_is_string(type))
+        return cs_fail(err, CS_INVALID,
+                       "%smodel_type is missing; without it a config.json has no defaults", at);
+    CS_TRY(find_family(&config, json_string_value(type), &family, err));
+    CS_TRY(review(&config, family, err));
+    if (family->inner != NULL)
+        CS_TRY(open_inner(&config, &family, arena, err));
+    *out = family->base;
+    CS_TRY(cs_model_fill(&config, family->table, family->model_type, out, err));
+    if (family->has_rope)
+        CS_TRY(
+            cs_rope_read(&config, family->rope_theta, out->max_positions, &out->attention[0], err));
+    if (out->kind == CS_MODULE_ENCODER)
+        out->in_width = out->channels * out->patch_size * out->patch_size;
+    CS_TRY(check_shape(&config, out, err));
+    return cs_attention_kinds(&config, family->windows, arena, out, err);
+}
+
+enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena,
+                                   struct cs_arch *out, struct cs_err *err)
+{
+    return cs_arch_read(&(struct cs_config_source){"config.json", "", config, NULL}, arena, out,
+                        err);
+}
+
+int32_t cs_arch_block_attention(const struct cs_arch *arch, int32_t block)
+{
+    return arch->block_attention != NULL ? arch->block_attention[block] : 0;
+}
+
+int32_t cs_arch_item_rows(const struct cs_arch *arch)
+{
+    if (arch->patch_size == 0)
+        return 0;
+    int32_t side = arch->image_size / arch->patch_size; /* a rest of the picture is cut off */
+    return side * side;
+}

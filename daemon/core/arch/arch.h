@@ -1,0 +1,172 @@
+/* Architectures: what a Hugging Face config.json says, resolved to the options of our few blocks,
+ * and the tensors such a model has. A family is a data table (config keys, class defaults,
+ * tensor-name patterns); there is no code path per family.
+ *
+ * Sources of the keys, defaults and names: transformers' configuration classes; v4 and v5 spellings
+ * (rope_theta / rope_parameters, torch_dtype / dtype) are both read. An absent key means the class
+ * default of that model_type. Pure: works on parsed JSON, never on files. */
+#ifndef CS_MODEL_ARCH_H
+#define CS_MODEL_ARCH_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/arch/attention.h"
+#include "core/base/arena.h"
+#include "core/base/status.h"
+#include "core/doc/findings.h"
+
+enum cs_module_kind { CS_MODULE_ENCODER, CS_MODULE_PROJECTOR, CS_MODULE_LLM, CS_MODULE_KINDS };
+
+/* values equal enum cs_norm of kernels/ops.h */
+enum cs_norm_kind { CS_ARCH_LAYER_NORM, CS_ARCH_RMS_NORM };
+
+/* values equal enum cs_act of kernels/ops.h */
+enum cs_arch_act {
+    CS_ARCH_ACT_NONE,
+    CS_ARCH_GELU,
+    CS_ARCH_GELU_TANH,
+    CS_ARCH_QUICK_GELU,
+    CS_ARCH_SILU,
+    CS_ARCH_RELU
+};
+
+/* One module's options. Complete and consistent once it is read: heads divide, shapes are positive,
+ * every block names one of n_attentions kinds. Plain values but for family (a constant) and
+ * block_attention (in the arena it was read into). */
+struct cs_arch {
+    enum cs_module_kind kind;
+    const char *family; /* "siglip", "llama", "qwen2", "mlp" (projector), "linear" (projector) */
+    int32_t width;      /* hidden size; projector: output width */
+    int32_t in_width;   /* projector: input width; encoder: channels * patch^2 */
+    int32_t n_layers;   /* blocks; projector: linear layers */
+    int32_t ffn_width;  /* inner width of the MLP */
+    struct cs_attention attention[CS_ATTENTIONS]; /* kinds, in the order of their first blocks */
+    int32_t n_attentions;                         /* 0: nothing attends (a projector) */
+    const uint8_t *block_attention; /* (n_layers) kind of every block; NULL: all are of kind 0 */
+    enum cs_norm_kind norm;
+    float norm_eps, norm_offset; /* offset 1 for (1 + w) */
+    enum cs_arch_act act;
+    bool is_gated_mlp, has_qkv_bias, has_o_bias, has_mlp_bias, has_final_norm;
+    bool has_qk_norm; /* RMS norm of every head of q and k, before they turn */
+    float initializer_range;
+
+    /* language models */
+    int32_t vocab, max_positions;
+    bool is_tied;      /* lm_head is embed_tokens */
+    float embed_scale; /* 1 unless the family scales */
+
+    /* encoders of pictures of one size */
+    int32_t image_size, patch_size, channels;
+    bool has_patch_bias, has_positions;
+};
+
+/* What a parameter is for; the worker's layers find their tensors by role, and where a layer has
+ * several of one role, by their part: 0 to n - 1 in the order they are used (the linear layers of a
+ * projector). */
+/* clang-format off */
+#define CS_PARAM_ROLES(X)                                                                          \
+    X(EMBED) X(POSITION) X(PATCH_W) X(PATCH_B)                                                     \
+    X(NORM1_W) X(NORM1_B) X(Q_W) X(Q_B) X(K_W) X(K_B) X(V_W) X(V_B) X(O_W) X(O_B)                  \
+    X(Q_NORM_W) X(K_NORM_W)                                                                        \
+    X(NORM2_W) X(NORM2_B) X(GATE_W) X(UP_W) X(UP_B) X(DOWN_W) X(DOWN_B)                            \
+    X(NORM_W) X(NORM_B) X(HEAD_W)                                                                  \
+    X(PROJ_W) X(PROJ_B)
+
+enum cs_param_role {
+#define X(r) CS_PARAM_##r,
+    CS_PARAM_ROLES(X)
+#undef X
+        CS_PARAM_ROLE_COUNT
+};
+/* clang-format on */
+const char *cs_param_role_name(enum cs_param_role role); /* "q_w" */
+
+/* Matrices that one product reads (q, k and v; gate and up) and their biases are a group: they lie
+ * side by side in a rank's memory, and train together or not at all. */
+struct cs_role_group {
+    int group; /* 0: the tensor is read alone */
+    int order; /* in the group, 0 to CS_GROUP_MEMBERS - 1 */
+};
+
+enum { CS_GROUP_MEMBERS = 3 };
+struct cs_role_group cs_param_role_group(enum cs_param_role role);
+
+/* Where in the module a tensor lives; order of the enum is dataflow order. */
+enum cs_layer_kind {
+    CS_LAYER_EMBED,     /* token embedding, or patches + positions */
+    CS_LAYER_BLOCK,     /* one transformer block */
+    CS_LAYER_NORM,      /* final norm of an encoder (post_layernorm) */
+    CS_LAYER_PROJECTOR, /* the whole projector */
+    CS_LAYER_HEAD,      /* final norm of an LLM + lm_head + loss */
+    CS_LAYER_KINDS
+};
+
+/* A tensor of a module, by its family's table. */
+struct cs_tensor_info {
+    const char *name; /* in the component's own directory: "model.layers.3.mlp.up_proj.weight" */
+    const char *alt;  /* another spelling found in files ("vision_model." before it), or NULL */
+    enum cs_param_role role;
+    int32_t part; /* among the layer's tensors of that role */
+    enum cs_layer_kind layer_kind;
+    int32_t layer; /* block index, 0 elsewhere */
+    int32_t n_dims;
+    int64_t dim[4];
+    bool is_decayed; /* weight decay applies: not a bias, not a norm */
+
+    enum {
+        CS_INIT_NORMAL,
+        CS_INIT_ZERO,
+        CS_INIT_ONE
+    } init; /* fresh values; normal: N(0, initializer_range) */
+};
+
+/* A config.json, or the part of one that is a model of its own: where it stands, for messages. */
+struct cs_config_source {
+    const char *document, *where; /* "DIR/config.json"; "" or "text_config" */
+    const json_t *json;
+    struct cs_findings
+        *findings; /* unknown keys, shadowed ones, defaults that were taken; or NULL */
+};
+
+/* model_type of config decides the family; composite configs (llava) are split by the caller.
+ * Errors name the document, the key, the value and what is accepted. Strings point into arena. */
+enum cs_status cs_arch_read(const struct cs_config_source *config, struct cs_arena *arena,
+                            struct cs_arch *out, struct cs_err *err) CS_NODISCARD;
+/* the same for a config of which no more is known than that it is one */
+enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena,
+                                   struct cs_arch *out, struct cs_err *err) CS_NODISCARD;
+
+/* What a projector is, its widths aside: those of its neighbours. */
+struct cs_projector {
+    const char *family;     /* "mlp" or "linear" */
+    int32_t n_layers;       /* 1 or 2; linear: 1 */
+    const char *activation; /* one of CS_ACT_WORDS; between two layers, else not read */
+    bool has_bias;          /* of every layer */
+};
+
+enum cs_status cs_arch_projector(const struct cs_projector *projector, int32_t in_width,
+                                 int32_t out_width, struct cs_arch *out,
+                                 struct cs_err *err) CS_NODISCARD;
+/* A projector's own config.json, as export writes it (or as a llava directory gives it): model_type
+ * "mlp" or "linear", n_layers, activation, bias, in_width, out_width. Strings are of the config.
+ * widths (may be NULL): in and out, 0 where they are not said. */
+enum cs_status cs_projector_read(const struct cs_config_source *config, struct cs_projector *out,
+                                 int32_t widths[2], struct cs_err *err) CS_NODISCARD;
+/* the same as an architecture, with the widths that it must say */
+enum cs_status cs_arch_read_projector(const struct cs_config_source *config, struct cs_arch *out,
+                                      struct cs_err *err) CS_NODISCARD;
+/* whether model_type is that of a projector */
+bool cs_projector_is(const json_t *config);
+/* A new config.json that reads as `arch`, NULL: no memory. */
+json_t *cs_projector_config(const struct cs_arch *arch);
+/* All tensors in dataflow order; a tied head is not listed. Returns the count. */
+int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena,
+                    struct cs_tensor_info **out);
+/* encoder output rows of one item (image): (image_size / patch_size)^2 */
+int32_t cs_arch_item_rows(const struct cs_arch *arch);
+/* kind of attention of a block, an index in arch->attention */
+int32_t cs_arch_block_attention(const struct cs_arch *arch, int32_t block);
+
+#endif

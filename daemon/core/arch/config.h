@@ -1,0 +1,53 @@
+/* Reading a config.json: the tables that say which of its keys set which option of an architecture,
+ * and the reader that applies them. Used by arch.c, attention.c, rope.c and composite.c. */
+#ifndef CS_MODEL_CONFIG_H
+#define CS_MODEL_CONFIG_H
+
+#include "core/arch/arch.h"
+#include "core/doc/doc.h"
+
+enum cs_key_store { CS_KEY_NONE, CS_KEY_INT, CS_KEY_FLOAT, CS_KEY_BOOL, CS_KEY_ACT };
+
+/* What the class does when a key is absent or null. */
+enum cs_key_default {
+    CS_DEFAULT_VALUE,   /* `number` (an enum cs_arch_act for CS_KEY_ACT) */
+    CS_DEFAULT_FIELD,   /* the value of the int32 field at `other` (kv heads = heads) */
+    CS_DEFAULT_MIXED,   /* absent: `number`; null: the field at `other` */
+    CS_DEFAULT_PER_HEAD /* width / heads, which must divide */
+};
+
+/* A key of a config.json. Rows that set an option of an architecture are read in their order: a
+ * default that is another field comes after that field's row. A row whose names are "" has no key:
+ * the class has none, the option takes its default always. */
+struct cs_config_key {
+    struct cs_doc_key doc;
+    enum cs_key_store store; /* CS_KEY_NONE: known, and read by other means or not at all */
+    size_t field;            /* offset in struct cs_arch */
+    enum cs_key_default fallback;
+    double number;
+    size_t other;
+};
+
+#define CS_ACT_WORDS "gelu|gelu_pytorch_tanh|gelu_new|quick_gelu|silu|swish|relu"
+enum cs_arch_act cs_act_named(const char *word); /* one of CS_ACT_WORDS */
+const char *cs_act_word(enum cs_arch_act act);   /* "gelu"; "none" for none */
+
+/* keys that every config.json may have and that nothing here depends on, and model_type */
+extern const struct cs_doc_table cs_model_common;
+/* the same with what language models have: rope, ids of special tokens */
+extern const struct cs_doc_table cs_model_language;
+
+/* the keys of a projector's own config.json */
+const struct cs_doc_table *cs_projector_keys(void);
+
+/* The options that the table's own rows set, from config or by default, into out. */
+enum cs_status cs_model_fill(const struct cs_config_source *config,
+                             const struct cs_doc_table *table, const char *model_type,
+                             struct cs_arch *out, struct cs_err *err) CS_NODISCARD;
+/* "config.json: text_config.": what a message about a key starts with, followed by the key */
+const char *cs_model_at(const struct cs_config_source *config, char out[512]);
+/* A setting that is absent takes `value`, the default of `source`. */
+void cs_model_say_default(const struct cs_config_source *config, const char *key, const char *value,
+                          const char *source);
+
+#endif

@@ -1,0 +1,133 @@
+/* The tensors of an architecture, in dataflow order: the family's rows once per layer. */
+#include <string.h>
+
+#include "core/arch/families.h"
+
+const char *cs_param_role_name(enum cs_param_role role)
+{
+    static const char *const names[] = {
+        "embed",    "position", "patch_w", "patch_b", "norm1_w", "norm1_b", "q_w",
+        "q_b",      "k_w",      "k_b",     "v_w",     "v_b",     "o_w",     "o_b",
+        "q_norm_w", "k_norm_w", "norm2_w", "norm2_b", "gate_w",  "up_w",    "up_b",
+        "down_w",   "down_b",   "norm_w",  "norm_b",  "head_w",  "proj_w",  "proj_b"};
+    _Static_assert(CS_ARRAY_LEN(names) == CS_PARAM_ROLE_COUNT, "one name per role");
+    CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
+    return names[role];
+}
+
+struct cs_role_group cs_param_role_group(enum cs_param_role role)
+{
+    static const struct cs_role_group groups[CS_PARAM_ROLE_COUNT] = {
+        [CS_PARAM_Q_W] = {1, 0},
+          [CS_PARAM_K_W] = {1, 1},
+          [CS_PARAM_V_W] = {1, 2},
+        [CS_PARAM_Q_B] = {2, 0},
+          [CS_PARAM_K_B] = {2, 1},
+          [CS_PARAM_V_B] = {2, 2},
+        [CS_PARAM_GATE_W] = {3, 0},
+          [CS_PARAM_UP_W] = {3, 1},
+    };
+    CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
+    return groups[role];
+}
+
+static bool holds(const struct cs_arch *arch, enum cs_tensor_if condition)
+{
+    const bool values[CS_IFS] = {
+        [CS_IF_ALWAYS] = true,
+        [CS_IF_QKV_BIAS] = arch->has_qkv_bias,
+        [CS_IF_O_BIAS] = arch->has_o_bias,
+        [CS_IF_QK_NORM] = arch->has_qk_norm,
+        [CS_IF_MLP_BIAS] = arch->has_mlp_bias,
+        [CS_IF_PATCH_BIAS] = arch->has_patch_bias,
+        [CS_IF_POSITIONS] = arch->has_positions,
+        [CS_IF_FINAL_NORM] = arch->has_final_norm,
+        [CS_IF_UNTIED] = !arch->is_tied,
+        [CS_IF_TWO_LAYERS] = arch->n_layers == 2,
+        [CS_IF_TWO_BIASES] = arch->n_layers == 2 && arch->has_mlp_bias,
+    };
+    return values[condition];
+}
+
+/* attention: of the kind that the tensor's block is of */
+static int64_t dim_of(const struct cs_arch *arch, const struct cs_attention *attention,
+                      enum cs_dim dim)
+{
+    const int64_t values[CS_DIMS] = {
+        [CS_DIM_NONE] = 0,
+        [CS_DIM_H] = arch->width,
+        [CS_DIM_IN] = arch->in_width,
+        [CS_DIM_FFN] = arch->ffn_width,
+        [CS_DIM_QD] = cs_attention_q_width(attention),
+        [CS_DIM_KVD] = cs_attention_kv_width(attention),
+        [CS_DIM_HD] = attention->head_dim,
+        [CS_DIM_VOCAB] = arch->vocab,
+        [CS_DIM_ITEMS] = cs_arch_item_rows(arch),
+        [CS_DIM_CHANNELS] = arch->channels,
+        [CS_DIM_PATCH] = arch->patch_size,
+    };
+    return values[dim];
+}
+
+static bool is_norm_weight(enum cs_param_role role)
+{
+    return role == CS_PARAM_NORM1_W || role == CS_PARAM_NORM2_W || role == CS_PARAM_NORM_W ||
+           role == CS_PARAM_Q_NORM_W || role == CS_PARAM_K_NORM_W;
+}
+
+/* The pattern's %d replaced by hand: a format string must be a literal. */
+static char *tensor_name(struct cs_arena *arena, const char *pattern, int32_t layer)
+{
+    const char *mark = strstr(pattern, "%d");
+    if (mark == NULL)
+        return cs_arena_strdup(arena, pattern);
+    return cs_arena_printf(arena, "%.*s%d%s", (int)(mark - pattern), pattern, layer, mark + 2);
+}
+
+static void fill(const struct cs_arch *arch, const struct cs_tensor_table *table,
+                 const struct cs_tensor_row *row, int32_t layer, struct cs_arena *arena,
+                 struct cs_tensor_info *out)
+{
+    const bool is_block = row->layer_kind == CS_LAYER_BLOCK;
+    const struct cs_attention *attention =
+        &arch->attention[is_block ? cs_arch_block_attention(arch, layer) : 0];
+    *out = (struct cs_tensor_info){
+        .name = tensor_name(arena, row->name, layer),
+        .role = row->role,
+        .part = row->part,
+        .layer_kind = row->layer_kind,
+        .layer = layer,
+    };
+    if (table->alt_prefix != NULL)
+        out->alt = cs_arena_printf(arena, "%s%s", table->alt_prefix, out->name);
+    while (out->n_dims < 4 && row->dim[out->n_dims] != CS_DIM_NONE) {
+        out->dim[out->n_dims] = dim_of(arch, attention, row->dim[out->n_dims]);
+        out->n_dims++;
+    }
+    out->is_decayed = out->n_dims > 1;
+    if (is_norm_weight(row->role))
+        out->init = arch->norm_offset > 0 ? CS_INIT_ZERO : CS_INIT_ONE;
+    else
+        out->init = out->n_dims > 1 ? CS_INIT_NORMAL : CS_INIT_ZERO;
+}
+
+int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena, struct cs_tensor_info **out)
+{
+    const struct cs_tensor_table *table = cs_family_tensors(arch->family);
+    CS_ASSERT(table != NULL);
+    int n = 0;
+    int64_t room = (int64_t)table->n_rows * (arch->n_layers + 1);
+    struct cs_tensor_info *infos = CS_NEW_ARRAY(arena, struct cs_tensor_info, room);
+    for (int kind = 0; kind < CS_LAYER_KINDS; kind++) {
+        int32_t repeats = kind == CS_LAYER_BLOCK ? arch->n_layers : 1;
+        for (int32_t layer = 0; layer < repeats; layer++) {
+            for (int i = 0; i < table->n_rows; i++) {
+                const struct cs_tensor_row *row = &table->rows[i];
+                if ((int)row->layer_kind == kind && holds(arch, row->condition))
+                    fill(arch, table, row, layer, arena, &infos[n++]);
+            }
+        }
+    }
+    *out = infos;
+    return n;
+}

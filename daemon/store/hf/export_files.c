@@ -1,0 +1,69 @@
+/* The small files of an exported component: folders, configurations, and the tokenizer's and the
+ * processor's files, which are copied byte for byte. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "store/hf/export_parts.h"
+
+static const char *const tokenizer_files[] = {
+    "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
+    "merges.txt",      "added_tokens.json",     "chat_template.jinja",     "chat_template.json",
+    "tokenizer.model",
+};
+
+enum cs_status cs_export_put_folder(const struct cs_export *ex, const char *folder)
+{
+    char path[CS_PATH_CAP];
+    CS_TRY(cs_path(path, ex->err, "%s/%s", ex->root, folder));
+    if (mkdir(path, 0777) == -1) /* what others may read is the caller's umask */
+        return cs_fail_errno(ex->err, "cannot create directory %s", path);
+    return CS_OK;
+}
+
+enum cs_status cs_export_put_json(const struct cs_export *ex, const char *folder, const char *name,
+                                  const json_t *json)
+{
+    char path[CS_PATH_CAP];
+    CS_TRY(cs_path(path, ex->err, "%s/%s/%s", ex->root, folder, name));
+    return cs_fs_write_json(path, json, NULL, NULL, ex->err);
+}
+
+/* byte for byte; a file that is not there is no error */
+static enum cs_status copy_if(const struct cs_export *ex, const char *dir, const char *name,
+                              const char *folder, bool *is_copied)
+{
+    char from[CS_PATH_CAP], to[CS_PATH_CAP];
+    *is_copied = false;
+    if (!*dir)
+        return CS_OK;
+    CS_TRY(cs_path(from, ex->err, "%s/%s", dir, name));
+    CS_TRY(cs_path(to, ex->err, "%s/%s/%s", ex->root, folder, name));
+    if (!cs_fs_exists(from))
+        return CS_OK;
+    *is_copied = true;
+    return cs_fs_copy(from, to, ex->err);
+}
+
+enum cs_status cs_export_copy_tokenizer(const struct cs_export *ex,
+                                        const struct cs_export_part *llm, const char *folder)
+{
+    bool is_copied = false;
+    const char *weights_dir = llm->dir ? cs_hfdir_path(llm->dir) : "";
+    for (size_t i = 0; i < CS_ARRAY_LEN(tokenizer_files); i++)
+        CS_TRY(copy_if(ex, cs_export_tokenizer_dir(llm), tokenizer_files[i], folder, &is_copied));
+    return copy_if(ex, weights_dir, "generation_config.json", folder, &is_copied);
+}
+
+enum cs_status cs_export_copy_processor(const struct cs_export *ex,
+                                        const struct cs_export_part *vision, const char *folder)
+{
+    static const char name[] = "preprocessor_config.json";
+    bool is_copied = false;
+    const json_t *processor = vision->module->spec->processor;
+    CS_TRY(copy_if(ex, vision->dir ? cs_hfdir_path(vision->dir) : "", name, folder, &is_copied));
+    if (!is_copied && !json_is_object(processor) && vision->dir)
+        processor = cs_hfdir_processor(vision->dir);
+    if (!is_copied && json_is_object(processor))
+        return cs_export_put_json(ex, folder, name, processor);
+    return CS_OK;
+}

@@ -1,0 +1,40 @@
+/* An open model directory from the inside, private to the store: which parts a directory has, its
+ * weights under component names, whether its head is its embedding. */
+#ifndef CS_STORE_HFDIR_PARTS_H
+#define CS_STORE_HFDIR_PARTS_H
+
+#include "store/fsio.h"
+#include "store/hf/hfdir.h"
+
+struct cs_hfdir {
+    char *path, *document; /* document: PATH/config.json */
+    const char *part;
+    json_t *root, *config, *processor;
+    struct cs_composite composite; /* where part is not "" */
+    bool has_tokenizer;
+    struct cs_st_file **shard;
+    int n_shards;
+    struct cs_st_tensor *tensor; /* copies under component names, sorted by name */
+    int n_tensors;
+    char **name;                       /* what tensor[].name points at, in order of adding */
+    const struct cs_st_tensor **stray; /* in the files, but of no part and in no index */
+    int n_strays;
+    bool
+        is_tie_broken; /* the configuration wants one matrix, the weights hold two different ones */
+};
+
+/* hfconfig.c */
+/* dir->config from dir->root: the component's own */
+enum cs_status cs_hfdir_pick_config(struct cs_hfdir *dir, struct cs_err *err) CS_NODISCARD;
+/* Component name of a tensor, NULL: of another part. What it is called is `prefix` and the result. */
+const char *cs_hfdir_component_name(const char *part, const char *disk, const char **prefix);
+bool cs_hfdir_is_of_some_part(const struct cs_hfdir *dir, const char *disk);
+
+/* hfweights.c: nothing when the directory has no weights */
+enum cs_status cs_hfdir_open_weights(struct cs_hfdir *dir, struct cs_err *err) CS_NODISCARD;
+void cs_hfdir_sort(struct cs_hfdir *dir);
+
+/* hftie.c: what the configuration and the weights say together goes to dir->config */
+enum cs_status cs_hfdir_tie(struct cs_hfdir *dir, struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,30 @@
+/* The tables of functions that make up `require "cornstarch"`; one file per area fills one. */
+#ifndef CS_LUA_BIND_H
+#define CS_LUA_BIND_H
+
+#include "lua/bind/args.h"
+
+struct cs_lua_area {
+    const struct cs_lua_function *functions;
+    int n;
+};
+
+struct cs_lua_area cs_lua_area_model(void);
+struct cs_lua_area cs_lua_area_plan(void);
+struct cs_lua_area cs_lua_area_job(void);
+struct cs_lua_area cs_lua_area_lab(void);
+struct cs_lua_area cs_lua_area_lab_data(void);
+struct cs_lua_area cs_lua_area_lab_text(void);
+struct cs_lua_area cs_lua_area_search(void);
+
+/* metatables with methods */
+void cs_lua_register_model(lua_State *L);
+void cs_lua_register_plan(lua_State *L);
+void cs_lua_register_job(lua_State *L);
+void cs_lua_register_search(lua_State *L);
+
+struct cs_lua_method { /* documentation of methods, for lua/meta and the manual */
+    const char *owner, *name, *params, *returns, *help;
+};
+
+#endif
