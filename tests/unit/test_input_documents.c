@@ -52,6 +52,8 @@ static enum cs_status review_job(const char *dir, struct cs_err *err)
     struct cs_findings findings = {.arena = arena};
     struct cs_spec *spec = NULL;
     json_t *root = cs_test_spec_json(&(struct cs_test_spec){.vision_dir = dir, .llm_dir = dir});
+    json_object_set_new(json_object_get(root, "data"), "template",
+                        json_pack("{s:s}", "name", "plain"));
     assert_int_equal(cs_spec_read(root, arena, &spec, err), CS_OK);
     enum cs_status status = cs_documents_review_job(spec, &findings, err);
     json_decref(root);

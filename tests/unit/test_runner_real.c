@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <jansson.h>
+#include <png.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,16 @@ static int teardown(void **state)
     return 0;
 }
 
+/* One picture that every third sample shows. */
+static void write_picture(const struct job *job)
+{
+    const uint8_t pixels[12] = {255, 0, 0, 0, 255, 0, 0, 0, 255, 90, 90, 90};
+    png_image image = {
+        .version = PNG_IMAGE_VERSION, .width = 2, .height = 2, .format = PNG_FORMAT_RGB};
+    assert_true(
+        png_image_write_to_file(&image, tmpdir_path(job->dir, "p.png"), 0, pixels, 0, NULL));
+}
+
 static void write_data(const struct job *job)
 {
     json_t *tokenizer = chat_tokenizer_json();
@@ -63,9 +74,10 @@ static void write_data(const struct job *job)
     for (int i = 0; i < SAMPLES; i++)
         cs_buf_addf(
             &data,
-            "%s{\"id\":\"s%d\",\"conversations\":[{\"from\":\"human\",\"value\":\"what is %d "
+            "%s{\"id\":\"s%d\",%s\"conversations\":[{\"from\":\"human\",\"value\":\"%swhat is %d "
             "and %.*s\"},{\"from\":\"gpt\",\"value\":\"it is %d\"}]}\n",
-            i ? "," : "", i, i, i % 7, "aaaaaaa", i * 3 % 11);
+            i ? "," : "", i, i % 3 ? "" : "\"image\":\"p.png\",", i % 3 ? "" : "<image>", i, i % 7,
+            "aaaaaaa", i * 3 % 11);
     cs_buf_adds(&data, "]");
     tmpdir_write(tmpdir_path(job->dir, "train.json"), data.data, data.len);
     cs_buf_free(&data);
@@ -81,6 +93,7 @@ static void write_job(struct job *job, const char *name, const struct cs_test_sp
     char command[400];
     struct cs_buf text = {0};
     size_t i;
+    write_picture(job);
     write_data(job);
     json_array_foreach(modules, i, module)
     {

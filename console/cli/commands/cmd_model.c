@@ -84,6 +84,8 @@ static json_t *unread_row(const char *name, const char *why)
     return row;
 }
 
+enum { MOST_UNREAD = 100000 }; /* that a document holds */
+
 /* Tensors beside those that the architecture reads. */
 static json_t *list_unread(const struct look *look, const struct cs_hfdir *dir,
                            const struct cs_arch *arch, bool is_last)
@@ -91,9 +93,11 @@ static json_t *list_unread(const struct look *look, const struct cs_hfdir *dir,
     json_t *list = json_array();
     struct cs_unread *unread = NULL;
     int n = cs_hfdir_unread(dir, arch, look->arena, &unread);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && i < MOST_UNREAD; i++)
         json_array_append_new(list, unread_row(unread[i].name, unread[i].why));
-    for (int i = 0; is_last && i < cs_hfdir_count_strays(dir); i++) /* the same for every part */
+    for (int i = 0;
+         is_last && i < cs_hfdir_count_strays(dir) && json_array_size(list) < MOST_UNREAD;
+         i++) /* the same for every part */
         json_array_append_new(
             list, unread_row(cs_hfdir_stray(dir, i)->name, "of no part, or not in the index"));
     return list;
