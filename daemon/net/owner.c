@@ -108,7 +108,7 @@ bool cs_claim_is_there(const struct cs_claim *claim)
 
 enum cs_status cs_claim_keep(struct cs_claim *claim, struct cs_err *err)
 {
-    int fd;
+    int fd = -1;
     if (cs_claim_is_there(claim))
         return CS_OK;
     CS_TRY(lock(claim->path, &fd, err));
