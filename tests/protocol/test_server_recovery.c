@@ -261,6 +261,25 @@ static void what_is_no_history_is_set_aside(void **state)
     expect_warning("5 jobs were missing in the history");
 }
 
+/* More than one within a second, and of different kinds: each keeps a name of its own. */
+static void nothing_that_is_set_aside_replaces_another(void **state)
+{
+    (void)state;
+    static void (*const lose[])(void) = {replace_by_a_directory, damage_history,
+                                         replace_by_something_else, replace_by_a_directory,
+                                         damage_history};
+    char command[600];
+    for (size_t i = 0; i < CS_ARRAY_LEN(lose); i++) {
+        stop_daemon(SIGTERM);
+        lose[i]();
+        start_daemon();
+    }
+    snprintf(command, sizeof command,
+             "cd %s && ls -d history.db.damaged-* | grep -cv -e '-wal$' -e '-shm$' | grep -qx %zu",
+             in_state(""), CS_ARRAY_LEN(lose));
+    assert_int_equal(system(command), 0);
+}
+
 static void the_history_is_made_again_at_will(void **state)
 {
     (void)state;
@@ -386,6 +405,13 @@ static void remove_job(int64_t job)
     assert_int_equal(system(command), 0);
 }
 
+static void expect_no_directory(int64_t job)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%lld", (long long)job);
+    assert_false(tmpdir_has(in_state("jobs"), name));
+}
+
 static void a_job_whose_directory_is_removed_says_so(void **state)
 {
     (void)state;
@@ -397,6 +423,7 @@ static void a_job_whose_directory_is_removed_says_so(void **state)
     expect_state(j.done, "DONE", "is gone");
     expect_state(j.waits, "FAILED", "");
     test_expect_error(ask("job.resume", j.waits), "not_found");
+    expect_no_directory(j.waits); /* asking makes none */
     stop_daemon(SIGKILL);
     start_daemon();
     expect_state(j.done, "DONE", "is gone");
@@ -577,6 +604,7 @@ int main(void)
         TEST(a_damaged_history_is_kept_and_made_again),
         TEST(a_history_with_bad_pages_is_made_again),
         TEST(what_is_no_history_is_set_aside),
+        TEST(nothing_that_is_set_aside_replaces_another),
         TEST(the_history_is_made_again_at_will),
         TEST(an_old_history_is_behind_its_directories),
         TEST(a_directory_without_a_record_is_taken_in),

@@ -96,6 +96,16 @@ static char *read_log(const struct test_daemon *daemon)
     return tmpdir_read(tmpdir_path(daemon->dir, "log"), &bytes);
 }
 
+/* cmocka cuts what is long: the end says why */
+static const char *end_of_log(const struct test_daemon *daemon)
+{
+    enum { MOST = 500 };
+
+    const char *log = read_log(daemon);
+    const size_t n = log ? strlen(log) : 0;
+    return n > MOST ? log + n - MOST : log ? log : "";
+}
+
 void test_daemon_start(struct test_daemon *daemon)
 {
     if (!daemon->dir)
@@ -111,8 +121,10 @@ void test_daemon_start(struct test_daemon *daemon)
     int64_t limit = cs_now_ns() + (int64_t)LIMIT_MS * 1000000;
     for (int fd; cs_now_ns() < limit; usleep(POLL_US)) {
         int status;
-        if (waitpid(daemon->pid, &status, WNOHANG) == daemon->pid)
-            fail_msg("the daemon ended at its start: %s", read_log(daemon));
+        if (waitpid(daemon->pid, &status, WNOHANG) == daemon->pid) {
+            daemon->pid = 0; /* nobody waits for it again */
+            fail_msg("the daemon ended at its start: %s", end_of_log(daemon));
+        }
         if ((fd = dial(daemon->socket, daemon->pid)) != -1) {
             close(fd);
             return;

@@ -21,13 +21,25 @@ enum { MAX_JOBS = 10000 };
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* Kept for who wants to look: path becomes PATH.WORD-SECONDS, its log with it. */
+/* PATH.WORD-SECONDS, -2, -3, ... behind it until nothing has that name: what was kept before stays. */
+static enum cs_status free_name(const char *path, const char *word, char out[CS_PATH_CAP],
+                                struct cs_err *err)
+{
+    const long long seconds = cs_wall_ns() / 1000000000;
+    struct stat sb;
+    CS_TRY(cs_path(out, err, "%s.%s-%lld", path, word, seconds));
+    for (int i = 2; lstat(out, &sb) == 0; i++)
+        CS_TRY(cs_path(out, err, "%s.%s-%lld-%d", path, word, seconds, i));
+    return CS_OK;
+}
+
+/* Kept for who wants to look, its log with it. */
 static enum cs_status set_aside(const char *path, const char *word, char kept[CS_PATH_CAP],
                                 struct cs_err *err)
 {
     static const char *const parts[] = {"", "-wal", "-shm"};
     char from[CS_PATH_CAP], to[CS_PATH_CAP];
-    CS_TRY(cs_path(kept, err, "%s.%s-%lld", path, word, (long long)(cs_wall_ns() / 1000000000)));
+    CS_TRY(free_name(path, word, kept, err));
     for (size_t i = 0; i < CS_ARRAY_LEN(parts); i++) {
         CS_TRY(cs_path(from, err, "%s%s", path, parts[i]));
         CS_TRY(cs_path(to, err, "%s%s", kept, parts[i]));

@@ -19,16 +19,23 @@ enum cs_status cs_job_checkpoint(struct cs_job *job, struct cs_err *err)
     return cs_job_tell(job, cs_msg_new("runner.checkpoint"), err);
 }
 
-enum cs_status cs_job_resume(struct cs_job *job, const struct cs_job_relayout *how,
-                             struct cs_err *err)
+enum cs_status cs_job_can_resume(const struct cs_job *job, struct cs_err *err)
 {
     CS_TRY(cs_job_allow(job, CS_ORDER_RESUME, "resume", err));
     if (job->server->is_draining)
         return cs_fail(err, CS_REFUSED, "the daemon is draining and starts no jobs");
     if (!cs_job_dir_is_there(&job->row))
         return cs_fail(err, CS_NOT_FOUND,
-                       "the directory %.900s of job %lld was removed: there is nothing to resume",
+                       "the directory %.900s of job %lld was removed: there is nothing to resume; "
+                       "submit the job again",
                        job->row.dir, (long long)job->row.id);
+    return CS_OK;
+}
+
+enum cs_status cs_job_resume(struct cs_job *job, const struct cs_job_relayout *how,
+                             struct cs_err *err)
+{
+    CS_TRY(cs_job_can_resume(job, err));
     CS_TRY(cs_job_spec_change(job, how, err));
     CS_TRY(cs_job_spec_begin(job, how->is_from_start, err));
     job->row.ended_ns = 0;

@@ -14,6 +14,8 @@ struct cs_submit {
 
 enum cs_status cs_job_submit(struct cs_server *server, const struct cs_submit *submit, int64_t *id,
                              struct cs_err *err) CS_NODISCARD;
+/* Whether the daemon's side allows it. CS_NOT_FOUND: the job's directory was removed. */
+enum cs_status cs_job_can_resume(const struct cs_job *job, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_job_resume(struct cs_job *job, const struct cs_job_relayout *how,
                              struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err) CS_NODISCARD;

@@ -42,6 +42,10 @@ void cs_resume_check_ended(struct cs_job *job, int status)
         carry_out(job);
         return;
     }
+    if (cs_job_can_resume(job, &err) != CS_OK) { /* it was removed while its runner looked */
+        answer(job, &err);
+        return;
+    }
     cs_job_last_words(job, "check.err", words, sizeof words);
     (void)cs_fail(&err, CS_REFUSED, "job %lld cannot go on: %s", (long long)job->row.id,
                   words[0] ? words : "its runner could not look; see logs/check.err");
@@ -57,7 +61,9 @@ void cs_resume_check_tick(struct cs_job *job)
         return;
     const struct cs_runner_start start = {
         .job = job->row.id, .dir = job->row.dir, .is_check = true, .lock_fd = lock_fd};
-    if (cs_runner_start(&start, &job->check_pid, &err) != CS_OK)
+    /* a directory that was removed since the order came is not made again */
+    if (cs_job_can_resume(job, &err) != CS_OK ||
+        cs_runner_start(&start, &job->check_pid, &err) != CS_OK)
         answer(job, &err);
     if (lock_fd != -1)
         close(lock_fd);
@@ -66,7 +72,7 @@ void cs_resume_check_tick(struct cs_job *job)
 enum cs_status cs_resume_check_begin(struct cs_job *job, struct cs_caller *caller,
                                      const json_t *request, struct cs_err *err)
 {
-    CS_TRY(cs_job_allow(job, CS_ORDER_RESUME, "resume", err));
+    CS_TRY(cs_job_can_resume(job, err));
     if (job->resume != NULL)
         return cs_fail(err, CS_STATE, "job %lld: whether it can resume is looked at already",
                        (long long)job->row.id);
