@@ -77,13 +77,14 @@ static enum cs_status check_data(const struct cs_preflight_made *made, struct cs
     return CS_OK;
 }
 
-/* fp32 masters and two moments of everything that trains */
-static int64_t checkpoint_bytes(const struct cs_graph *graph)
+/* Everything that trains with two moments: in fp32, or all in bf16. */
+static int64_t checkpoint_bytes(const struct cs_spec *spec, const struct cs_graph *graph)
 {
+    const int64_t each = 3 * (strcmp(spec->state, "bf16") == 0 ? 2 : 4);
     int64_t trained = 0;
     for (int32_t l = 0; l < graph->n_layers; l++)
         trained += graph->layers[l].n_trained;
-    return trained * 12;
+    return trained * each;
 }
 
 static int64_t rank_bytes(const struct cs_plan *plan, const struct cs_graph *graph)
@@ -113,7 +114,7 @@ static enum cs_status begin(const struct cs_preflight_made *made, struct cs_aren
     *out = (struct cs_preflight){.notes = json_array(),
                                  .warnings = json_array(),
                                  .step_ns = made->plan->predicted_step_ns,
-                                 .checkpoint_bytes = checkpoint_bytes(made->graph),
+                                 .checkpoint_bytes = checkpoint_bytes(made->spec, made->graph),
                                  .memory_bytes = rank_bytes(made->plan, made->graph),
                                  .findings = {.arena = arena}};
     return cs_documents_review_job(made->spec, &out->findings, err);
@@ -156,9 +157,7 @@ enum cs_status cs_preflight_job(const struct cs_preflight_made *made, struct cs_
         out->total_ns = 0;
     if (out->step_ns > 0)
         out->tokens_per_s = out->tokens_per_step * 1e9 / (double)out->step_ns;
-    if (spec->checkpoint_every == 0 && spec->steps > 1)
-        cs_preflight_warn(out, "checkpoint.every_steps is 0: the only checkpoint is the one at the "
-                               "end, and a job that fails before has to start again");
+    cs_preflight_advise(spec, out);
     return CS_OK;
 }
 

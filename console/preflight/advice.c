@@ -1,0 +1,63 @@
+/* What a job's own settings give away: allowed, and hardly ever meant. */
+#include "console/preflight/preflight.h"
+
+static bool has_no_checkpoint(const struct cs_spec *spec)
+{
+    return spec->checkpoint_every == 0 && spec->steps > 1;
+}
+
+static bool has_late_checkpoint(const struct cs_spec *spec)
+{
+    return spec->checkpoint_every > spec->steps;
+}
+
+static bool has_late_evaluation(const struct cs_spec *spec)
+{
+    return spec->has_eval && spec->eval_every > spec->steps;
+}
+
+static bool has_no_rate(const struct cs_spec *spec)
+{
+    return spec->lr <= 0;
+}
+
+static bool has_no_eps(const struct cs_spec *spec)
+{
+    return spec->eps <= 0;
+}
+
+static bool is_all_warmup(const struct cs_spec *spec)
+{
+    return spec->warmup_steps >= spec->steps && spec->lr > 0;
+}
+
+static bool goes_on_without_updates(const struct cs_spec *spec)
+{
+    return spec->alert[CS_ALERT_SKIPPED_UPDATES] <= 0;
+}
+
+/* clang-format off */
+static const struct {
+    bool (*holds)(const struct cs_spec *spec);
+    const char *text;
+} advice[] = {
+    {has_no_checkpoint, "checkpoint.every_steps is 0: the only checkpoint is the one at the end, and a job that "
+                        "fails before has to start again"},
+    {has_late_checkpoint, "checkpoint.every_steps is above steps: the only checkpoint is the one at the end, and a "
+                          "job that fails before has to start again"},
+    {has_late_evaluation, "eval.every_steps is above steps: the job is evaluated at its end only"},
+    {has_no_rate, "optimizer.lr is 0: nothing will change"},
+    {has_no_eps, "optimizer.eps is 0: the first parameter whose gradients are 0 makes updates that are no "
+                 "numbers; they are skipped, and the job fails"},
+    {is_all_warmup, "optimizer.warmup_steps is not below steps: optimizer.lr is never reached"},
+    {goes_on_without_updates, "alerts.skipped_updates is off: a job whose loss is no number goes on to its end"},
+};
+
+/* clang-format on */
+
+void cs_preflight_advise(const struct cs_spec *spec, struct cs_preflight *out)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(advice); i++)
+        if (advice[i].holds(spec))
+            cs_preflight_warn(out, "%s", advice[i].text);
+}
