@@ -141,6 +141,7 @@ static enum cs_status do_stop(struct cs_call *c, struct cs_err *err)
     struct cs_job *job;
     CS_TRY(cs_call_job(c, &job, err));
     CS_TRY(cs_job_stop(job, cs_msg_bool(c->request, "now", false), err));
+    cs_resume_check_withdraw(job);
     cs_msg_set_int(c->reply, "job", job->row.id);
     return CS_OK;
 }

@@ -188,6 +188,35 @@ static void a_resume_that_the_runner_refuses_leaves_the_job_at_rest(void **state
     expect_state(job, "DONE", "");
 }
 
+static void a_stop_holds_against_a_resume_that_is_looked_at(void **state)
+{
+    (void)state;
+    char dir[4096], path[4200], request[100];
+    int64_t job = test_submit(c, "ms=5,gate=20,look", 60, 2);
+    expect_state(job, "RUN", "");
+    order("job.pause", job);
+    json_t *o = test_wait_state(c, job, "PAUSED");
+    snprintf(dir, sizeof dir, "%s", cs_msg_str(o, "dir", ""));
+    json_decref(o);
+    struct test_client *other = test_client_open(&daemon_);
+    snprintf(request, sizeof request, "{\"type\":\"job.resume\",\"id\":7,\"job\":%lld}",
+             (long long)job);
+    test_client_text(other, request);
+    snprintf(path, sizeof path, "%s/logs/check.err", dir);
+    while (access(path, F_OK) != 0) /* the limit is the test program's */
+        usleep(1000);
+    order("job.stop", job);
+    snprintf(path, sizeof path, "%s/look", dir);
+    tmpdir_write(path, "", 0);
+    test_expect_error(test_client_next(other), "state");
+    test_client_close(other);
+    test_wait_runner_gone(&daemon_, job);
+    expect_state(job, "CANCELLED", "stopped on request");
+    let(job, 60);
+    order("job.resume", job); /* an order of its own */
+    expect_state(job, "DONE", "");
+}
+
 static void stop_ends_a_job_at_any_time(void **state)
 {
     (void)state;
@@ -520,6 +549,7 @@ int main(void)
         cmocka_unit_test(metrics_are_cut_at_steps_and_go_on),
         cmocka_unit_test(a_job_pauses_and_resumes_where_it_was),
         cmocka_unit_test(a_resume_that_the_runner_refuses_leaves_the_job_at_rest),
+        cmocka_unit_test(a_stop_holds_against_a_resume_that_is_looked_at),
         cmocka_unit_test(stop_ends_a_job_at_any_time),
         cmocka_unit_test(who_waits_hears_of_the_end_once_and_a_dead_waiter_harms_nobody),
         cmocka_unit_test(jobs_queue_in_order_while_devices_are_taken),

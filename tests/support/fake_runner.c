@@ -7,7 +7,8 @@
  * of every peer at once, nosocket: never open one, flood=N notes per step,
  * big=N of N bytes, hold: no step before a peer is there, gate=N: only N steps, then only as many
  * as the file "go" in its directory says (tests/support/daemon.h, test_let), asleep: nothing at all
- * while that is 0, unfit: its --check refuses, garbage: every peer first gets lines that are wrong. */
+ * while that is 0, unfit: its --check refuses, look: its --check waits for the file "look" in its
+ * directory, garbage: every peer first gets lines that are wrong. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -280,6 +281,12 @@ static void run(struct fake *f)
     set_state(f, f->done >= f->steps ? "DONE" : f->is_stopping ? "CANCELLED" : "PAUSED");
 }
 
+static bool has_file(const struct fake *f, const char *name)
+{
+    char path[CS_PATH_CAP];
+    return cs_path(path, NULL, "%s/%s", f->dir, name) == CS_OK && access(path, F_OK) == 0;
+}
+
 int main(int argc, char **argv)
 {
     struct fake f = {.checkpoint_step = -1, .listener = -1, .state = "STARTING"};
@@ -307,6 +314,8 @@ int main(int argc, char **argv)
     json_t *spec = read_json(&f, "spec.json"), *state = read_json(&f, "state.json");
     CS_ASSERT(spec != NULL);
     snprintf(f.name, sizeof(f.name), "%s", cs_msg_str(spec, "name", ""));
+    while (is_check && strstr(f.name, "look") && !has_file(&f, "look"))
+        usleep(1000);
     if (is_check && strstr(f.name, "unfit"))
         fprintf(stderr, "cornstarch-runner: the only checkpoint is damaged\n");
     if (is_check)

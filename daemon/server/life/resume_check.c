@@ -38,6 +38,8 @@ void cs_resume_check_ended(struct cs_job *job, int status)
     char words[900];
     struct cs_err err = {0};
     job->check_pid = 0;
+    if (job->resume == NULL)
+        return; /* withdrawn */
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         carry_out(job);
         return;
@@ -49,6 +51,16 @@ void cs_resume_check_ended(struct cs_job *job, int status)
     cs_job_last_words(job, "check.err", words, sizeof words);
     (void)cs_fail(&err, CS_REFUSED, "job %lld cannot go on: %s", (long long)job->row.id,
                   words[0] ? words : "its runner could not look; see logs/check.err");
+    answer(job, &err);
+}
+
+void cs_resume_check_withdraw(struct cs_job *job)
+{
+    struct cs_err err = {0};
+    if (job->resume == NULL)
+        return;
+    (void)cs_fail(&err, CS_STATE, "job %lld was stopped before it could resume",
+                  (long long)job->row.id);
     answer(job, &err);
 }
 
