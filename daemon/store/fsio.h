@@ -49,6 +49,9 @@ enum cs_status cs_fs_remove_tree(const char *path, struct cs_err *err) CS_NODISC
 enum cs_status cs_fs_parent(const char *path, char out[CS_PATH_CAP],
                             struct cs_err *err) CS_NODISCARD;
 bool cs_fs_exists(const char *path);
+/* Bytes that others than root may still write where path is, or the nearest directory above it that
+ * is there. */
+enum cs_status cs_fs_free_bytes(const char *path, uint64_t *out, struct cs_err *err) CS_NODISCARD;
 /* non-empty, no '/', no '\\', not "." or "..", no control character: safe to append
  * to a directory */
 bool cs_fs_is_plain_name(const char *name);

@@ -1,10 +1,11 @@
-/* Directories: create, sync, remove, names; see fsio.h. */
+/* Directories: remove, names, what is free there; see fsio.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "store/fsio.h"
@@ -70,4 +71,19 @@ bool cs_fs_is_plain_name(const char *name)
         if (*c == '/' || *c == '\\' || (unsigned char)*c < 0x20 || *c == 0x7f)
             return false;
     return true;
+}
+
+enum cs_status cs_fs_free_bytes(const char *path, uint64_t *out, struct cs_err *err)
+{
+    char at[CS_PATH_CAP], parent[CS_PATH_CAP];
+    struct statvfs info;
+    CS_TRY(cs_path(at, err, "%s", path));
+    while (statvfs(at, &info) == -1) {
+        if (errno != ENOENT || strcmp(at, "/") == 0)
+            return cs_fail_errno(err, "the space that is free at %s is not known", at);
+        CS_TRY(cs_fs_parent(at, parent, err));
+        CS_TRY(cs_path(at, err, "%s", parent));
+    }
+    *out = (uint64_t)info.f_bavail * info.f_frsize;
+    return CS_OK;
 }

@@ -101,6 +101,8 @@ struct cs_st_out {
     void *fill_user;
 };
 
+uint64_t cs_st_out_bytes(const struct cs_st_out *tensor); /* of its values in the file */
+
 /* Sorts as the HF writer does (descending dtype size, then name), always writes
  * __metadata__.format = "pt". Writes path.tmp-PID, fsyncs, renames. xxh3 (may be NULL): hash of the
  * whole file as 32 hex digits + NUL; bytes (may be NULL): its size. */

@@ -28,7 +28,7 @@ static int64_t elements(const struct cs_st_out *t)
     return count;
 }
 
-static uint64_t tensor_bytes(const struct cs_st_out *t)
+uint64_t cs_st_out_bytes(const struct cs_st_out *t)
 {
     return (uint64_t)elements(t) * cs_dtype_bytes(t->dtype);
 }
@@ -100,7 +100,7 @@ static enum cs_status make_header(struct writing *w)
     cs_buf_adds(&w->header, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (int i = 0; i < w->n; i++) {
         const struct cs_st_out *t = w->order[i];
-        uint64_t end = at + tensor_bytes(t);
+        uint64_t end = at + cs_st_out_bytes(t);
         cs_buf_addc(&w->header, ',');
         CS_TRY(add_quoted(w, t->name));
         cs_buf_addf(&w->header, ":{\"dtype\":\"%s\",\"shape\":[", cs_dtype_name(t->dtype));
@@ -197,7 +197,7 @@ static enum cs_status put_all(struct writing *w)
         else if (t->is_f32)
             status = put_f32(w, t->dtype, t->data, (size_t)elements(t));
         else
-            status = cs_fs_out_write(w->out, t->data, (size_t)tensor_bytes(t), w->err);
+            status = cs_fs_out_write(w->out, t->data, (size_t)cs_st_out_bytes(t), w->err);
     }
     free(chunk);
     return status;

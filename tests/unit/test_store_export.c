@@ -487,6 +487,31 @@ static void a_place_is_tried_before_the_work(void **state)
     assert_non_null(strstr(err.text, "/proc/out"));
 }
 
+/* The weights of a model of a petabyte: nothing of it is read or written. */
+static void a_model_that_does_not_fit_is_refused_before_it_is_written(void **state)
+{
+    static const struct {
+        const char *dtype, *need;
+    } rows[] = {
+        {"float32",  "2.00 PiB as float32" }, /* llava holds it once more */
+        {"bfloat16", "1.00 PiB as bfloat16"},
+    };
+    struct model *m = *state;
+    struct cs_err err = {0};
+    for (int i = 0; i < m->graph.n_params; i++)
+        if (strcmp(m->graph.params[i].tensor, "model.norm.weight") == 0)
+            m->graph.params[i].dim[0] = INT64_C(1) << 48;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        assert_int_equal(cs_export_model(&m->spec, &m->graph, give, m, rows[i].dtype,
+                                         tmpdir_path(m->tmp, "new/out"), &m->report, &err),
+                         CS_NO_SPACE);
+        if (!strstr(err.text, rows[i].need) || !strstr(err.text, "are free") ||
+            !strstr(err.text, "new/out"))
+            fail_msg("%s", err.text);
+        assert_int_equal(tmpdir_count(tmpdir_path(m->tmp, "new")), 0);
+    }
+}
+
 static void files_are_as_open_as_the_umask_leaves_them(void **state)
 {
     static const char *const files[] = {"out", "out/llm", "out/llm/model.safetensors",
@@ -527,6 +552,7 @@ int main(void)
         TEST(leftovers_of_killed_exports_go_with_the_next),
         TEST(values_that_are_no_numbers_are_reported),
         TEST(a_place_is_tried_before_the_work),
+        TEST(a_model_that_does_not_fit_is_refused_before_it_is_written),
         TEST(files_are_as_open_as_the_umask_leaves_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

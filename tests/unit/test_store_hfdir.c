@@ -485,6 +485,28 @@ static void bad_configurations_are_refused_by_name(void **state)
     refuses(*state, "llm", CS_INVALID, "not of model_type llava");
 }
 
+/* The root of an export, or a directory of models: what was meant is one below. */
+static void a_directory_of_models_names_them(void **state)
+{
+    static const char *const folders[] = {"vision", "llm", "empty", ".hidden"};
+    const char *parts[CS_MODULE_KINDS];
+    struct cs_err err = {0};
+    int n = 0;
+    for (size_t i = 0; i < CS_ARRAY_LEN(folders); i++)
+        assert_int_equal(mkdir(tmpdir_path(*state, folders[i]), 0755), 0);
+    put(*state, "llm/config.json", "{}");
+    put(*state, "vision/config.json", "{}");
+    put(*state, ".hidden/config.json", "{}");
+    refuses(*state, "", CS_NOT_FOUND, "has no config.json, but holds model directories: name ");
+    assert_int_equal(cs_hfdir_list(*state, parts, &n, &err), CS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "/llm, "));
+    assert_string_equal(err.text + strlen(err.text) - strlen("/vision"), "/vision");
+    assert_null(strstr(err.text, "hidden"));
+    assert_null(strstr(err.text, "empty"));
+    refuses(tmpdir_path(*state, "empty"), "", CS_NOT_FOUND, "is not a Hugging Face model");
+    refuses(tmpdir_path(*state, "gone"), "", CS_NOT_FOUND, "is not a Hugging Face model");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, drop_dir)
 
 int main(void)
@@ -504,6 +526,7 @@ int main(void)
         TEST(tensors_that_nobody_reads_are_listed),
         TEST(the_root_of_a_composite_is_read_or_refused),
         TEST(directory_without_weights_opens_and_fails_the_check),
+        TEST(a_directory_of_models_names_them),
         TEST(bad_configurations_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "core/base/units.h"
@@ -89,22 +88,6 @@ uint64_t cs_ckpt_bytes(const struct cs_param *params, int32_t n)
     return bytes;
 }
 
-/* Of the nearest directory above that is there. */
-static enum cs_status free_bytes(const char *path, uint64_t *out, struct cs_err *err)
-{
-    char at[CS_PATH_CAP], parent[CS_PATH_CAP];
-    struct statvfs info;
-    CS_TRY(cs_path(at, err, "%s", path));
-    while (statvfs(at, &info) == -1) {
-        if (errno != ENOENT || strcmp(at, "/") == 0)
-            return cs_fail_errno(err, "the space that is free at %s is not known", at);
-        CS_TRY(cs_fs_parent(at, parent, err));
-        CS_TRY(cs_path(at, err, "%s", parent));
-    }
-    *out = (uint64_t)info.f_bavail * info.f_frsize;
-    return CS_OK;
-}
-
 static void say_bytes(char out[32], uint64_t bytes)
 {
     cs_bytes_print(out, 32, bytes);
@@ -117,7 +100,7 @@ enum cs_status cs_ckpt_room(const char *path, uint64_t bytes, int64_t keep, int6
     uint64_t free = 0;
     if (warning)
         warning[0] = '\0';
-    CS_TRY(free_bytes(path, &free, err));
+    CS_TRY(cs_fs_free_bytes(path, &free, err));
     say_bytes(need, bytes);
     say_bytes(left, free);
     if (free < bytes)

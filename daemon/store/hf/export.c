@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "store/hf/export_parts.h"
 
 /* one encoder: vision, projector, llm; several: under the name of their branch */
@@ -24,16 +25,20 @@ static enum cs_status open_source(struct cs_export *ex, struct cs_export_part *p
     return cs_hfdir_open_kind(spec->dir, part->module->kind, &part->dir, ex->err);
 }
 
-static enum cs_status write_part(struct cs_export *ex, struct cs_export_part *part)
+static enum cs_status prepare_part(struct cs_export *ex, struct cs_export_part *part)
 {
-    char path[CS_PATH_CAP];
     name_folder(ex, part);
     if (!cs_fs_is_plain_name(part->folder))
         return cs_fail(ex->err, CS_INVALID, "module name %s cannot name a directory",
                        part->module->name);
     CS_TRY(open_source(ex, part));
     CS_TRY(cs_export_gather(ex, part));
-    CS_TRY(cs_export_config(ex, part));
+    return cs_export_config(ex, part);
+}
+
+static enum cs_status write_part(struct cs_export *ex, struct cs_export_part *part)
+{
+    char path[CS_PATH_CAP];
     CS_TRY(cs_export_put_folder(ex, part->folder));
     CS_TRY(cs_path(path, ex->err, "%s/%s/model.safetensors", ex->root, part->folder));
     CS_TRY(cs_st_write(path, part->tensor, part->n_tensors, NULL, NULL, ex->err));
@@ -45,17 +50,47 @@ static enum cs_status write_part(struct cs_export *ex, struct cs_export_part *pa
     return CS_OK;
 }
 
-static enum cs_status write_parts(struct cs_export *ex, const char **why)
+/* Better said now than after most of it was written. Weights alone are counted: what else there is
+ * fits into a few megabytes, and a file system that is full says so itself. */
+static enum cs_status check_room(const struct cs_export *ex, const struct cs_export_part *parts,
+                                 int n, int copies)
+{
+    char need[CS_UNITS_CAP], left[CS_UNITS_CAP];
+    uint64_t bytes = 0, free = 0;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < parts[i].n_tensors; k++)
+            bytes += cs_st_out_bytes(&parts[i].tensor[k]);
+    bytes *= (uint64_t)copies;
+    if (cs_fs_free_bytes(ex->root, &free, NULL) != CS_OK || bytes <= free)
+        return CS_OK; /* not every file system tells */
+    cs_bytes_print(need, sizeof need, bytes);
+    cs_bytes_print(left, sizeof left, free);
+    return cs_fail(
+        ex->err, CS_NO_SPACE,
+        "its weights take %s as %s and %s are free there: make room, or name a directory "
+        "on a larger disk",
+        need, ex->dtype_name, left);
+}
+
+static enum cs_status write_parts(struct cs_export *ex)
 {
     int n = ex->graph->n_modules;
     struct cs_export_part *parts = CS_NEW_ARRAY(ex->arena, struct cs_export_part, n + 1);
+    struct cs_export_llava llava;
     enum cs_status status = CS_OK;
     for (int i = 0; i < n && status == CS_OK; i++) {
         parts[i].module = &ex->graph->modules[i];
-        status = write_part(ex, &parts[i]);
+        status = prepare_part(ex, &parts[i]);
     }
     if (status == CS_OK)
-        status = cs_export_llava(ex, parts, n, why);
+        status = cs_export_llava_plan(ex, parts, n, &llava);
+    if (status == CS_OK) /* llava holds all of them once more */
+        status = check_room(ex, parts, n, llava.why_not ? 1 : 2);
+    for (int i = 0; i < n && status == CS_OK; i++)
+        status = write_part(ex, &parts[i]);
+    if (status == CS_OK && !llava.why_not)
+        status = cs_export_llava_write(ex, &llava);
+    ex->report->no_llava = llava.why_not;
     for (int i = 0; i < n; i++) {
         cs_hfdir_close(parts[i].dir);
         json_decref(parts[i].config);
@@ -68,7 +103,7 @@ static enum cs_status export_to(struct cs_export *ex, const char *dir)
     struct cs_export_target target;
     CS_TRY(cs_export_begin(&target, dir, ex->err));
     ex->root = target.root;
-    return cs_export_end(&target, write_parts(ex, &ex->report->no_llava), ex->err);
+    return cs_export_end(&target, write_parts(ex), ex->err);
 }
 
 enum cs_status cs_export_model(const struct cs_spec *spec, const struct cs_graph *graph,

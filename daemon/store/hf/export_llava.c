@@ -30,6 +30,24 @@ static const char *why_not(const struct cs_export *ex, const struct cs_export_pa
     return NULL;
 }
 
+enum cs_status cs_export_llava_plan(struct cs_export *ex, const struct cs_export_part *parts,
+                                    int n_parts, struct cs_export_llava *out)
+{
+    *out = (struct cs_export_llava){.image_token = -1};
+    for (int i = 0; i < n_parts; i++)
+        out->of[parts[i].module->kind] = &parts[i];
+    out->why_not = why_not(ex, out->of);
+    if (out->why_not)
+        return CS_OK;
+    CS_TRY(cs_export_image_token(out->of[CS_MODULE_ENCODER], out->of[CS_MODULE_LLM],
+                                 &out->image_token, ex->err));
+    if (out->image_token < 0)
+        out->why_not =
+            "the encoder's token is not in the tokenizer, so llava has no image_token_id: add the "
+            "token to the tokenizer's added_tokens";
+    return CS_OK;
+}
+
 static enum cs_status write_weights(const struct cs_export *ex,
                                     const struct cs_export_part *const of[])
 {
@@ -49,11 +67,12 @@ static enum cs_status write_weights(const struct cs_export *ex,
     return cs_st_write(path, all, n, NULL, NULL, ex->err);
 }
 
-static enum cs_status write_all(struct cs_export *ex, const struct cs_export_part *const of[],
-                                int64_t image_token)
+enum cs_status cs_export_llava_write(struct cs_export *ex, const struct cs_export_llava *llava)
 {
+    const struct cs_export_part *const *of = llava->of;
     const struct cs_export_part *vision = of[CS_MODULE_ENCODER], *llm = of[CS_MODULE_LLM];
-    json_t *config = cs_export_llava_config(ex, vision, of[CS_MODULE_PROJECTOR], llm, image_token);
+    json_t *config =
+        cs_export_llava_config(ex, vision, of[CS_MODULE_PROJECTOR], llm, llava->image_token);
     json_t *processor = cs_export_llava_processor(vision);
     enum cs_status status = CS_OK;
     if (!config || !processor)
@@ -74,24 +93,4 @@ static enum cs_status write_all(struct cs_export *ex, const struct cs_export_par
     json_decref(config);
     json_decref(processor);
     return status;
-}
-
-enum cs_status cs_export_llava(struct cs_export *ex, const struct cs_export_part *parts,
-                               int n_parts, const char **why)
-{
-    const struct cs_export_part *of[CS_MODULE_KINDS] = {0};
-    int64_t image_token = -1;
-    for (int i = 0; i < n_parts; i++)
-        of[parts[i].module->kind] = &parts[i];
-    *why = why_not(ex, of);
-    if (*why)
-        return CS_OK;
-    CS_TRY(cs_export_image_token(of[CS_MODULE_ENCODER], of[CS_MODULE_LLM], &image_token, ex->err));
-    if (image_token < 0) {
-        *why =
-            "the encoder's token is not in the tokenizer, so llava has no image_token_id: add the "
-            "token to the tokenizer's added_tokens";
-        return CS_OK;
-    }
-    return write_all(ex, of, image_token);
 }

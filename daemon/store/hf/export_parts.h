@@ -62,9 +62,17 @@ enum cs_status cs_export_image_token(const struct cs_export_part *vision,
                                      struct cs_err *err) CS_NODISCARD;
 const char *cs_export_tokenizer_dir(const struct cs_export_part *llm); /* "" when there is none */
 
-/* export_llava.c: why (static text) when this model has no llava form, NULL when it was written */
-enum cs_status cs_export_llava(struct cs_export *ex, const struct cs_export_part *parts,
-                               int n_parts, const char **why) CS_NODISCARD;
+/* export_llava.c: the llava form of a model, which is decided before anything is written */
+struct cs_export_llava {
+    const struct cs_export_part *of[CS_MODULE_KINDS];
+    int64_t image_token;
+    const char *why_not; /* a constant: this model has no such form; NULL: it has */
+};
+
+enum cs_status cs_export_llava_plan(struct cs_export *ex, const struct cs_export_part *parts,
+                                    int n_parts, struct cs_export_llava *out) CS_NODISCARD;
+enum cs_status cs_export_llava_write(struct cs_export *ex,
+                                     const struct cs_export_llava *llava) CS_NODISCARD;
 
 /* export_files.c: a file that the source does not have is not copied */
 enum cs_status cs_export_copy_tokenizer(const struct cs_export *ex,

@@ -1,4 +1,6 @@
 /* Parts of model directories: which there are, their configurations, whose tensor is whose. */
+#include <dirent.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "store/hf/hfdir_parts.h"
@@ -21,21 +23,56 @@ static const struct {
 static const char *const parts[] = {"vision", "projector", "llm"};
 _Static_assert(CS_ARRAY_LEN(parts) == CS_MODULE_KINDS, "one part per kind");
 
-static enum cs_status read_root(const char *dir, json_t **root, struct cs_err *err)
+static int is_folder(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+/* Of the folders in dir those that hold models, by name, the first few. */
+static void list_models(const char *dir, struct cs_buf *out)
+{
+    enum { SHOWN = 8 };
+
+    struct dirent **entry = NULL;
+    int found = 0;
+    const int n = scandir(dir, &entry, is_folder, alphasort);
+    for (int i = 0; i < n; i++) {
+        char path[CS_PATH_CAP];
+        if (cs_path(path, NULL, "%s/%s/config.json", dir, entry[i]->d_name) == CS_OK &&
+            cs_fs_exists(path) && ++found <= SHOWN)
+            cs_buf_addf(out, "%s%s/%s", found > 1 ? ", " : "", dir, entry[i]->d_name);
+        free(entry[i]);
+    }
+    free(entry);
+    if (found > SHOWN)
+        cs_buf_addf(out, " and %d more", found - SHOWN);
+}
+
+enum cs_status cs_hfdir_read_document(const char *dir, json_t **root, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
+    struct cs_buf models = {0};
     *root = NULL;
     CS_TRY(cs_path(path, err, "%s/config.json", dir));
     enum cs_status status = cs_fs_read_json(path, root, err);
-    return status == CS_OK ? CS_OK
-                           : cs_wrap(err, status, "%s is not a Hugging Face model directory", dir);
+    if (status == CS_OK)
+        return CS_OK;
+    if (status == CS_NOT_FOUND)
+        list_models(dir, &models);
+    if (models.len > 0)
+        status = cs_fail(err, status, "%s has no config.json, but holds model directories: name %s",
+                         dir, cs_buf_str(&models));
+    else
+        status = cs_wrap(err, status, "%s is not a Hugging Face model directory", dir);
+    cs_buf_free(&models);
+    return status;
 }
 
 enum cs_status cs_hfdir_list(const char *dir, const char *out[CS_MODULE_KINDS], int *n,
                              struct cs_err *err)
 {
     json_t *root = NULL;
-    CS_TRY(read_root(dir, &root, err));
+    CS_TRY(cs_hfdir_read_document(dir, &root, err));
     *n = cs_composite_is(root) ? CS_MODULE_KINDS : 1;
     for (int i = 0; i < *n; i++)
         out[i] = *n == 1 ? "" : parts[i];

@@ -30,9 +30,7 @@ static enum cs_status read_processor(struct cs_hfdir *dir, struct cs_err *err)
 static enum cs_status open_dir(struct cs_hfdir *dir, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
-    enum cs_status status = cs_fs_read_json(dir->document, &dir->root, err);
-    if (status != CS_OK)
-        return cs_wrap(err, status, "%s is not a Hugging Face model directory", dir->path);
+    CS_TRY(cs_hfdir_read_document(dir->path, &dir->root, err));
     CS_TRY(cs_hfdir_pick_config(dir, err));
     CS_TRY(read_processor(dir, err));
     CS_TRY(cs_path(path, err, "%s/tokenizer.json", dir->path));

@@ -24,6 +24,10 @@ struct cs_hfdir {
 };
 
 /* hfconfig.c */
+/* DIR/config.json. CS_NOT_FOUND names the model directories that dir holds instead, if any: those of
+ * an export. */
+enum cs_status cs_hfdir_read_document(const char *dir, json_t **root,
+                                      struct cs_err *err) CS_NODISCARD;
 /* dir->config from dir->root: the component's own */
 enum cs_status cs_hfdir_pick_config(struct cs_hfdir *dir, struct cs_err *err) CS_NODISCARD;
 /* Component name of a tensor, NULL: of another part. What it is called is `prefix` and the result. */
