@@ -32,6 +32,7 @@ int statvfs(const char *path, struct statvfs *out)
 struct job {
     char *dir, shared[400]; /* shared: for checkpoints of several jobs, "": each in its own */
     struct cs_test_spec spec;
+    const char *eval; /* file of the evaluation, NULL: none */
     struct cs_run_job run;
     struct cs_err err;
 };
@@ -74,6 +75,11 @@ static void open_job(struct job *job, const char *number)
     json_t *llm = json_array_get(json_object_get(json_object_get(spec, "model"), "modules"), 0);
     json_object_set_new(llm, "tokenizer", json_string(job->dir));
     json_object_set_new(spec, "checkpoint", json_pack("{s:i, s:s}", "keep", 2, "dir", job->shared));
+    if (job->eval != NULL) {
+        json_t *data = json_deep_copy(json_object_get(spec, "data"));
+        json_object_set_new(data, "json", json_string(tmpdir_path(job->dir, job->eval)));
+        json_object_set_new(spec, "eval", json_pack("{s:o, s:i}", "data", data, "every_steps", 3));
+    }
     snprintf(path, sizeof path, "%s", tmpdir_path(job->dir, number));
     assert_true(mkdir(path, 0755) == 0 || errno == EEXIST);
     cs_json_pretty(spec, &text);
@@ -264,6 +270,32 @@ static void changed_inputs_are_refused_with_both_values(void **state)
     found(job, "1", 9);
 }
 
+/* What the evaluations of a job are of: their curve would go on from other samples. */
+static void a_changed_evaluation_is_refused_with_both_values(void **state)
+{
+    struct job *job = *state;
+    static const char old[] = "[{\"id\":\"a\"},{\"id\":\"b\"}]";
+    write_text(job, "eval.json", old);
+    write_text(job, "other.json", old);
+    job->eval = "eval.json";
+    found(job, "1", -1);
+    save(job, "1", 9);
+    found(job, "1", 9);
+    write_text(job, "eval.json", "[{\"id\":\"a\"}]");
+    REFUSED(job, "1", "eval.json", "eval.data.json", "was 2 samples", "is 1 samples");
+    write_text(job, "eval.json", "[{\"id\":\"a\"},{\"id\":\"B\"}]"); /* as long */
+    REFUSED(job, "1", "eval.json", "was 2 samples", "is 2 samples", "xxh3", "--from-start");
+    write_text(job, "eval.json", old);
+    found(job, "1", 9);
+    assert_int_equal(unlink(tmpdir_path(job->dir, "eval.json")), 0);
+    assert_int_not_equal(find(job, "1"), CS_OK);
+    assert_non_null(strstr(job->err.text, "eval.json"));
+    job->eval = "other.json"; /* the same samples elsewhere */
+    found(job, "1", 9);
+    job->eval = NULL;
+    REFUSED(job, "1", "eval.data.json", "is not there");
+}
+
 /* Where everything is trained the checkpoint holds it all. */
 static void weights_that_are_trained_may_change(void **state)
 {
@@ -327,6 +359,7 @@ int main(void)
         JOB(a_directory_belongs_to_one_training),
         JOB(a_directory_is_locked_through_whatever_path),
         JOB(changed_inputs_are_refused_with_both_values),
+        JOB(a_changed_evaluation_is_refused_with_both_values),
         JOB(weights_that_are_trained_may_change),
         JOB(the_precision_of_a_job_is_that_of_its_checkpoint),
         JOB(a_directory_that_cannot_be_written_is_refused_before_anything),
