@@ -10,7 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "input/make/bpe_train.h"
 #include "input/tok/tokenizer.h"
 #include "support/chat.h"
 #include "support/tmpdir.h"
@@ -329,6 +333,95 @@ static void wrong_and_unknown_keys_of_documents_are_said(void **state)
     }
 }
 
+/* Sanitizers need more address space than such a limit leaves. */
+extern void __asan_init(void) __attribute__((weak));
+
+/* What the work ends with in a process that may map so many MiB more than it has. */
+static int status_within(long mib, enum cs_status (*work)(void *), void *user)
+{
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0) {
+        long pages = 0;
+        FILE *file = fopen("/proc/self/statm", "r");
+        if (file == NULL || fscanf(file, "%ld", &pages) != 1)
+            _exit(100);
+        const rlim_t most = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)mib << 20);
+        const struct rlimit limit = {most, most};
+        _exit(setrlimit(RLIMIT_AS, &limit) == 0 ? (int)work(user) : 101);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status))
+        fail_msg("within %ld MiB: ended by signal %d", mib, WTERMSIG(status));
+    return WEXITSTATUS(status);
+}
+
+struct encoding {
+    const struct cs_tokenizer *tok;
+    char *text;
+    size_t n;
+};
+
+static enum cs_status encode_long(void *user)
+{
+    const struct encoding *e = user;
+    struct cs_tokens tokens = {0};
+    struct cs_err err = {0};
+    const enum cs_status status = cs_tokenizer_encode(e->tok, e->text, e->n, false, &tokens, &err);
+    if (status != CS_OK && strstr(err.text, "no memory") == NULL)
+        return CS_INTERNAL;
+    cs_tokens_free(&tokens);
+    return status;
+}
+
+/* Wherever memory ends: in the map of the normalised text, in the pieces, in the tokens. */
+static void a_text_too_long_for_the_memory_is_an_error(void **state)
+{
+    static const long limits[] = {12, 16, 24, 32, 40, 48, 56, 72, 96, 2000};
+    static const char piece[] = "e\xcc\x81 a 1 "; /* e and a mark */
+    json_t *json = chat_tokenizer_json();
+    struct encoding e = {.n = 2 << 20};
+    int n_short = 0, n_fine = 0;
+
+    (void)state;
+    if (__asan_init != NULL)
+        skip();
+    json_object_set_new(json, "normalizer", json_pack("{s:s}", "type", "NFC"));
+    struct cs_tokenizer *tok = open_json(json);
+    e.tok = tok;
+    e.n -= e.n % (sizeof piece - 1);
+    e.text = malloc(e.n);
+    for (size_t i = 0; i < e.n; i++)
+        e.text[i] = piece[i % (sizeof piece - 1)];
+    for (size_t i = 0; i < CS_ARRAY_LEN(limits); i++) {
+        const int status = status_within(limits[i], encode_long, &e);
+        n_short += status == CS_NO_MEMORY;
+        n_fine += status == CS_OK;
+    }
+    assert_int_equal(n_short + n_fine, CS_ARRAY_LEN(limits));
+    assert_true(n_short >= 3 && n_fine >= 1);
+    free(e.text);
+    cs_tokenizer_close(tok);
+}
+
+static enum cs_status train_large(void *user)
+{
+    struct cs_err err = {0};
+    json_t *out = NULL;
+    const enum cs_status status = cs_bpe_train("a b a b", 7, 8192, NULL, 0, &out, &err);
+    (void)user;
+    json_decref(out);
+    return status == CS_NO_MEMORY && strstr(err.text, "512 MiB") == NULL ? CS_INTERNAL : status;
+}
+
+static void a_vocabulary_too_large_for_the_memory_is_an_error(void **state)
+{
+    (void)state;
+    if (__asan_init != NULL)
+        skip();
+    assert_int_equal(status_within(100, train_large, NULL), CS_NO_MEMORY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +433,8 @@ int main(void)
         cmocka_unit_test(cut_files_are_corrupt),
         cmocka_unit_test(tokens_of_every_document_are_those_of_transformers),
         cmocka_unit_test(wrong_and_unknown_keys_of_documents_are_said),
+        cmocka_unit_test(a_text_too_long_for_the_memory_is_an_error),
+        cmocka_unit_test(a_vocabulary_too_large_for_the_memory_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

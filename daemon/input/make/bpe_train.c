@@ -175,10 +175,16 @@ enum cs_status cs_bpe_train(const char *text, size_t len, int max_vocab, const c
     uint64_t *table = calloc((size_t)cap * (size_t)cap, sizeof *table);
     t.token = calloc((size_t)cap, sizeof *t.token);
     t.merges = calloc((size_t)cap, sizeof *t.merges);
-    CS_ASSERT(table && t.token && t.merges);
-    for (t.n_tokens = 0; t.n_tokens < BYTES; t.n_tokens++)
+    enum cs_status status = CS_OK;
+    if (!table || !t.token || !t.merges)
+        status = cs_fail(err, CS_NO_MEMORY,
+                         "no memory to count the pairs of %d tokens (%zu MiB): ask for a smaller "
+                         "vocabulary",
+                         cap, (size_t)cap * (size_t)cap * sizeof *table >> 20);
+    for (; status == CS_OK && t.n_tokens < BYTES; t.n_tokens++)
         add_byte_text(&t.token[t.n_tokens], t.n_tokens);
-    enum cs_status status = count_words(&t, text, len, err);
+    if (status == CS_OK)
+        status = count_words(&t, text, len, err);
     int a = 0, b = 0;
     while (status == CS_OK && t.n_tokens < cap && best_pair(&t, table, &a, &b))
         apply_merge(&t, a, b);

@@ -36,6 +36,13 @@ struct cs_cache *cs_cache_new(size_t max_bytes)
     return c;
 }
 
+static void free_entry(struct entry *e)
+{
+    free(e->path);
+    free(e->pixels);
+    free(e);
+}
+
 static size_t cost(const struct entry *e)
 {
     return sizeof *e + e->n + strlen(e->path) + 1;
@@ -73,9 +80,7 @@ static void drop(struct cs_cache *c, struct entry *e)
     *at = e->next;
     unlink_entry(c, e);
     c->bytes -= cost(e);
-    free(e->path);
-    free(e->pixels);
-    free(e);
+    free_entry(e);
 }
 
 void cs_cache_free(struct cs_cache *c)
@@ -119,6 +124,22 @@ bool cs_cache_get(struct cs_cache *c, int encoder, const char *path, uint8_t *pi
     return e != NULL && e->n == n;
 }
 
+/* NULL: no memory */
+static struct entry *new_entry(int encoder, const char *path, size_t n)
+{
+    struct entry *e = calloc(1, sizeof *e);
+
+    if (e == NULL)
+        return NULL;
+    *e = (struct entry){.hash = hash_of(encoder, path), .encoder = encoder, .n = n};
+    e->path = strdup(path);
+    e->pixels = malloc(n);
+    if (e->path != NULL && e->pixels != NULL)
+        return e;
+    free_entry(e);
+    return NULL;
+}
+
 void cs_cache_put(struct cs_cache *c, int encoder, const char *path, const uint8_t *pixels,
                   size_t n)
 {
@@ -126,18 +147,13 @@ void cs_cache_put(struct cs_cache *c, int encoder, const char *path, const uint8
 
     if (c->max_bytes == 0 || n + strlen(path) + sizeof *e > c->max_bytes / 4)
         return;
-    e = calloc(1, sizeof *e);
-    CS_ASSERT(e != NULL);
-    *e = (struct entry){.hash = hash_of(encoder, path), .encoder = encoder, .n = n};
-    e->path = strdup(path);
-    e->pixels = malloc(n);
-    CS_ASSERT(e->path != NULL && e->pixels != NULL);
+    e = new_entry(encoder, path, n);
+    if (e == NULL) /* a cache may forget */
+        return;
     memcpy(e->pixels, pixels, n);
     (void)pthread_mutex_lock(&c->lock);
     if (find(c, e->hash, encoder, path) != NULL) { /* another thread was faster */
-        free(e->path);
-        free(e->pixels);
-        free(e);
+        free_entry(e);
     } else {
         e->next = c->bucket[e->hash % BUCKETS];
         c->bucket[e->hash % BUCKETS] = e;

@@ -136,8 +136,8 @@ static enum cs_status reserve(struct tok_run *run, size_t n)
     return CS_OK;
 }
 
-void tok_emit(struct tok_run *run, const struct tok_view *view, int32_t id, uint32_t begin,
-              uint32_t end)
+enum cs_status tok_emit(struct tok_run *run, const struct tok_view *view, int32_t id,
+                        uint32_t begin, uint32_t end)
 {
     struct cs_tokens *out = run->out;
     uint32_t from = 0, to = 0;
@@ -152,11 +152,15 @@ void tok_emit(struct tok_run *run, const struct tok_view *view, int32_t id, uint
         from = run->map_begin[from];
     }
     if (out->n == out->cap) {
-        out->cap = out->cap == 0 ? 64 : out->cap * 2;
-        out->items = realloc(out->items, out->cap * sizeof *out->items);
-        CS_ASSERT(out->items != NULL);
+        const size_t cap = out->cap == 0 ? 64 : out->cap * 2;
+        void *grown = realloc(out->items, cap * sizeof *out->items);
+        if (grown == NULL)
+            return cs_fail(run->err, CS_NO_MEMORY, "no memory for %zu tokens of one text", cap);
+        out->items = grown;
+        out->cap = cap;
     }
     out->items[out->n++] = (struct cs_token){id, from, to};
+    return CS_OK;
 }
 
 enum cs_status tok_bpe(struct tok_run *run, const struct tok_view *view)
@@ -171,7 +175,7 @@ enum cs_status tok_bpe(struct tok_run *run, const struct tok_view *view)
     if (tok->ignores_merges) {
         int32_t id = tok_map_find(&tok->bytes, tok->entries, view->bytes, view->n);
         if (id != -1 && !(run->is_special_off && tok->entries[id].is_special)) {
-            tok_emit(run, view, id, 0, view->n);
+            CS_TRY(tok_emit(run, view, id, 0, view->n));
             return CS_OK;
         }
     }
@@ -181,6 +185,6 @@ enum cs_status tok_bpe(struct tok_run *run, const struct tok_view *view)
     n = make_symbols(tok, view, s);
     merge_all(tok, s, n, &heap);
     for (uint32_t i = n == 0 ? NONE : 0; i != NONE; i = s[i].next)
-        tok_emit(run, view, s[i].id, s[i].begin, s[i].end);
+        CS_TRY(tok_emit(run, view, s[i].id, s[i].begin, s[i].end));
     return CS_OK;
 }

@@ -148,7 +148,9 @@ static enum cs_status add_one(struct cs_tokenizer *tok, const json_t *node, stru
     if (*is_normalized && tok->is_nfc) {
         struct cs_buf composed = {0};
         uint32_t *begin = NULL, *end = NULL;
-        if (tok_nfc(a->text, a->n, &composed, &begin, &end)) {
+        bool is_changed = false;
+        CS_TRY(tok_nfc(a->text, a->n, &composed, &begin, &end, &is_changed, err));
+        if (is_changed) {
             a->text = cs_arena_strndup(tok->arena, composed.data, composed.len);
             a->n = (uint32_t)composed.len;
             free(begin);

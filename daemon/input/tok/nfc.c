@@ -11,6 +11,7 @@
 struct map {
     uint32_t *begin, *end;
     size_t cap;
+    bool is_short_of_memory; /* from then on nothing is added */
 };
 
 static bool can_combine(uint32_t c)
@@ -42,13 +43,15 @@ static size_t segment_length(const char *text, size_t n)
     return at;
 }
 
-/* malloc'ed NUL-terminated composition, NULL when the segment is invalid or unchanged */
-static char *compose(const char *text, size_t n)
+/* malloc'ed NUL-terminated composition, NULL when the segment is invalid or unchanged, or there is no
+ * memory */
+static char *compose(struct map *map, const char *text, size_t n)
 {
     utf8proc_uint8_t *out = NULL;
     utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &out,
                                         UTF8PROC_STABLE | UTF8PROC_COMPOSE);
 
+    map->is_short_of_memory |= len == UTF8PROC_ERROR_NOMEM;
     if (len < 0)
         return NULL;
     if ((size_t)len == n && memcmp(out, text, n) == 0) {
@@ -58,15 +61,25 @@ static char *compose(const char *text, size_t n)
     return (char *)out;
 }
 
+static bool reserve(struct map *map, size_t n)
+{
+    if (n <= map->cap)
+        return true;
+    void *begin = realloc(map->begin, 2 * n * sizeof *map->begin);
+    map->begin = begin != NULL ? begin : map->begin;
+    void *end = realloc(map->end, 2 * n * sizeof *map->end);
+    map->end = end != NULL ? end : map->end;
+    if (begin != NULL && end != NULL)
+        map->cap = 2 * n;
+    return n <= map->cap;
+}
+
 static void append(struct cs_buf *out, struct map *map, const char *bytes, size_t n, size_t at,
                    size_t source_len, bool is_changed)
 {
-    if (out->len + n > map->cap) {
-        map->cap = (out->len + n) * 2;
-        map->begin = realloc(map->begin, map->cap * sizeof *map->begin);
-        map->end = realloc(map->end, map->cap * sizeof *map->end);
-        CS_ASSERT(map->begin != NULL && map->end != NULL);
-    }
+    map->is_short_of_memory |= !reserve(map, out->len + n);
+    if (map->is_short_of_memory)
+        return;
     for (size_t i = 0; i < n; i++) {
         map->begin[out->len + i] = (uint32_t)(is_changed ? at : at + i);
         map->end[out->len + i] = (uint32_t)(is_changed ? at + source_len : at + i + 1);
@@ -82,31 +95,40 @@ static bool is_ascii(const char *text, size_t n)
     return true;
 }
 
-bool tok_nfc(const char *text, size_t n, struct cs_buf *out, uint32_t **begin, uint32_t **end)
+static void drop(struct map *map, struct cs_buf *out)
+{
+    free(map->begin);
+    free(map->end);
+    *map = (struct map){0};
+    cs_buf_reset(out);
+}
+
+enum cs_status tok_nfc(const char *text, size_t n, struct cs_buf *out, uint32_t **begin,
+                       uint32_t **end, bool *is_changed, struct cs_err *err)
 {
     struct map map = {0};
-    bool is_changed = false;
 
+    *is_changed = false;
     if (is_ascii(text, n))
-        return false;
-    for (size_t at = 0; at < n;) {
+        return CS_OK;
+    for (size_t at = 0; at < n && !map.is_short_of_memory;) {
         size_t len = segment_length(text + at, n - at);
-        char *composed = is_ascii(text + at, len) ? NULL : compose(text + at, len);
+        char *composed = is_ascii(text + at, len) ? NULL : compose(&map, text + at, len);
         if (composed != NULL) {
             append(out, &map, composed, strlen(composed), at, len, true);
-            is_changed = true;
+            *is_changed = true;
         } else {
             append(out, &map, text + at, len, at, len, false);
         }
         free(composed);
         at += len;
     }
+    *is_changed = *is_changed && !map.is_short_of_memory;
+    const bool is_short = map.is_short_of_memory;
+    if (!*is_changed)
+        drop(&map, out);
     *begin = map.begin;
     *end = map.end;
-    if (!is_changed) {
-        free(map.begin);
-        free(map.end);
-        cs_buf_reset(out);
-    }
-    return is_changed;
+    return is_short ? cs_fail(err, CS_NO_MEMORY, "no memory to normalise %zu bytes of text", n)
+                    : CS_OK;
 }

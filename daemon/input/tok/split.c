@@ -5,14 +5,19 @@
 #include "core/base/str.h"
 #include "input/tok/tok.h"
 
-static void push(struct tok_pieces *list, uint32_t begin, uint32_t end, bool is_match)
+static enum cs_status push(struct tok_run *run, struct tok_pieces *list, uint32_t begin,
+                           uint32_t end, bool is_match)
 {
     if (list->n == list->cap) {
-        list->cap = list->cap == 0 ? 64 : list->cap * 2;
-        list->items = realloc(list->items, list->cap * sizeof *list->items);
-        CS_ASSERT(list->items != NULL);
+        const size_t cap = list->cap == 0 ? 64 : list->cap * 2;
+        void *grown = realloc(list->items, cap * sizeof *list->items);
+        if (grown == NULL)
+            return cs_fail(run->err, CS_NO_MEMORY, "no memory for %zu pieces of one text", cap);
+        list->items = grown;
+        list->cap = cap;
     }
     list->items[list->n++] = (struct tok_piece){begin, end, is_match};
+    return CS_OK;
 }
 
 /* All matches and the gaps between them, in order. */
@@ -42,12 +47,12 @@ static enum cs_status find_matches(struct tok_run *run, const struct tok_op *op,
             continue;
         }
         if (span[0] > done)
-            push(list, (uint32_t)done, (uint32_t)span[0], op->is_inverted);
-        push(list, (uint32_t)span[0], (uint32_t)span[1], !op->is_inverted);
+            CS_TRY(push(run, list, (uint32_t)done, (uint32_t)span[0], op->is_inverted));
+        CS_TRY(push(run, list, (uint32_t)span[0], (uint32_t)span[1], !op->is_inverted));
         at = done = span[1];
     }
     if (done < view->n)
-        push(list, (uint32_t)done, view->n, op->is_inverted);
+        CS_TRY(push(run, list, (uint32_t)done, view->n, op->is_inverted));
     return CS_OK;
 }
 

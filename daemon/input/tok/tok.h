@@ -147,13 +147,15 @@ bool tok_added_next(const struct cs_tokenizer *tok, const struct tok_trie *trie,
                     size_t n, size_t at, const struct cs_text_range *plain, size_t n_plain,
                     struct tok_match *out);
 void tok_trie_build(struct tok_trie *trie, size_t n);
-/* tok_nfc.c: false when text is NFC as it is; else malloc'ed text and maps (relative to text) */
-bool tok_nfc(const char *text, size_t n, struct cs_buf *out, uint32_t **begin, uint32_t **end);
+/* tok_nfc.c: *is_changed false when text is NFC as it is; else malloc'ed text and maps (relative to
+ * text). CS_NO_MEMORY leaves nothing. */
+enum cs_status tok_nfc(const char *text, size_t n, struct cs_buf *out, uint32_t **begin,
+                       uint32_t **end, bool *is_changed, struct cs_err *err) CS_NODISCARD;
 /* tok_split.c: run the pre-tokenizer from step `op` on, then BPE */
 enum cs_status tok_split(struct tok_run *run, int op, const struct tok_view *view) CS_NODISCARD;
 /* tok_bpe.c */
 enum cs_status tok_bpe(struct tok_run *run, const struct tok_view *view) CS_NODISCARD;
-void tok_emit(struct tok_run *run, const struct tok_view *view, int32_t id, uint32_t begin,
-              uint32_t end);
+enum cs_status tok_emit(struct tok_run *run, const struct tok_view *view, int32_t id,
+                        uint32_t begin, uint32_t end) CS_NODISCARD;
 
 #endif

@@ -90,7 +90,7 @@ static enum cs_status encode_normalized(struct tok_run *run, const struct part *
                           &m)) {
         struct tok_view view = {part->text, (uint32_t)part->n, part->base, 0};
         CS_TRY(split_part(run, part, at, m.begin, n_plain > 0));
-        tok_emit(run, &view, m.id, (uint32_t)m.begin, (uint32_t)m.end);
+        CS_TRY(tok_emit(run, &view, m.id, (uint32_t)m.begin, (uint32_t)m.end));
         at = m.end;
     }
     return split_part(run, part, at, part->n, n_plain > 0);
@@ -139,6 +139,7 @@ static enum cs_status encode_part(struct tok_run *run, const char *text, size_t 
     uint32_t *map_begin = NULL, *map_end = NULL;
     enum cs_status status = CS_OK;
     size_t n_local = 0;
+    bool is_changed = false;
 
     if (begin == end)
         return CS_OK;
@@ -146,7 +147,9 @@ static enum cs_status encode_part(struct tok_run *run, const char *text, size_t 
     if (local == NULL)
         return cs_fail(run->err, CS_NO_MEMORY, "no memory to tokenize");
     n_local = clip(plain, n_plain, begin, end, local);
-    if (run->tok->is_nfc && tok_nfc(part.text, part.n, &composed, &map_begin, &map_end)) {
+    if (run->tok->is_nfc)
+        status = tok_nfc(part.text, part.n, &composed, &map_begin, &map_end, &is_changed, run->err);
+    if (is_changed) {
         n_local = remap(local, n_local, map_begin, composed.len, local);
         for (size_t i = 0; i < composed.len; i++) {
             map_begin[i] += (uint32_t)begin;
@@ -156,12 +159,11 @@ static enum cs_status encode_part(struct tok_run *run, const char *text, size_t 
         run->map_end = map_end;
         part = (struct part){cs_buf_str(&composed), composed.len, 0};
     }
-    status = encode_normalized(run, &part, local, n_local);
+    if (status == CS_OK)
+        status = encode_normalized(run, &part, local, n_local);
     run->map_begin = run->map_end = NULL;
-    if (composed.len > 0) {
-        free(map_begin);
-        free(map_end);
-    }
+    free(map_begin);
+    free(map_end);
     cs_buf_free(&composed);
     free(local);
     return status;
@@ -176,7 +178,7 @@ static enum cs_status encode_all(struct tok_run *run, const char *text, size_t l
 
     while (tok_added_next(run->tok, &run->tok->raw, text, len, at, plain, n_plain, &m)) {
         CS_TRY(encode_part(run, text, at, m.begin, plain, n_plain));
-        tok_emit(run, &whole, m.id, (uint32_t)m.begin, (uint32_t)m.end);
+        CS_TRY(tok_emit(run, &whole, m.id, (uint32_t)m.begin, (uint32_t)m.end));
         at = m.end;
     }
     return encode_part(run, text, at, len, plain, n_plain);
