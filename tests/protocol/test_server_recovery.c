@@ -539,7 +539,7 @@ static void a_lock_says_who_holds_it_and_where(void **state)
     assert_string_equal(owner.socket, d.socket);
     stop_daemon(SIGKILL);
     assert_false(cs_owner_find(in_state(""), &owner)); /* whatever its file still says */
-    tmpdir_write(in_state("daemon.lock"), "{\"pid\":1,\"socket\":\"/nowhere\"}", 31);
+    tmpdir_write(in_state("daemon.lock"), "{\"pid\":1,\"socket\":\"/nowhere\"}", 29);
     assert_false(cs_owner_find(in_state(""), &owner));
     start_daemon();
     assert_true(cs_owner_find(in_state(""), &owner));

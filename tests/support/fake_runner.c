@@ -314,18 +314,18 @@ int main(int argc, char **argv)
     json_t *spec = read_json(&f, "spec.json"), *state = read_json(&f, "state.json");
     CS_ASSERT(spec != NULL);
     snprintf(f.name, sizeof(f.name), "%s", cs_msg_str(spec, "name", ""));
-    while (is_check && strstr(f.name, "look") && !has_file(&f, "look"))
-        usleep(1000);
-    if (is_check && strstr(f.name, "unfit"))
-        fprintf(stderr, "cornstarch-runner: the only checkpoint is damaged\n");
-    if (is_check)
-        return strstr(f.name, "unfit") ? 3 : 0;
     f.steps = cs_msg_int(spec, "steps", 1);
     f.generation = cs_msg_int(state, "generation", -1) + 1;
     f.checkpoint_step = cs_msg_int(state, "checkpoint_step", -1);
     f.done = f.checkpoint_step + 1;
     json_decref(spec);
     json_decref(state);
+    while (is_check && strstr(f.name, "look") && !has_file(&f, "look"))
+        usleep(1000);
+    if (is_check && strstr(f.name, "unfit"))
+        fprintf(stderr, "cornstarch-runner: the only checkpoint is damaged\n");
+    if (is_check)
+        return strstr(f.name, "unfit") ? 3 : 0;
     if (lock == -1)
         lock = open(f.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (strstr(f.name, "asleep") && allowed(&f) == 0)

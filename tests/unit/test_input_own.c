@@ -24,12 +24,14 @@ struct world {
     struct cs_err err;
 };
 
+/* takes json */
 static void put_json(const char *dir, const char *name, json_t *json)
 {
     char *text = json_dumps(json, 0);
 
     tmpdir_write(tmpdir_path(dir, name), text, strlen(text));
     free(text);
+    json_decref(json);
 }
 
 static void open_world(struct world *w)
@@ -38,7 +40,6 @@ static void open_world(struct world *w)
 
     *w = (struct world){.dir = tmpdir_new(), .arena = cs_arena_new(0)};
     put_json(w->dir, "tokenizer.json", tok);
-    json_decref(tok);
 }
 
 static void open_tokenizer(struct world *w)
@@ -101,7 +102,6 @@ static void compare(struct world *w, const json_t *one, const json_t *conversati
 
     json_object_set(config, "chat_template", json_object_get(one, "template"));
     put_json(w->dir, "tokenizer_config.json", config);
-    json_decref(config);
     open_tokenizer(w);
     enum cs_status status = cs_template_own(w->dir, w->tok, w->arena, &w->chat, &has, &w->err);
     assert_true(has);

@@ -46,6 +46,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     cs_db_close(f->server.db);
+    json_decref(f->job.alarms);
     tmpdir_free(f->dir);
     free(f);
     return 0;
