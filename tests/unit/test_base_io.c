@@ -16,6 +16,7 @@
 #include "core/base/io.h"
 #include "core/program/dirs.h"
 #include "core/program/temp.h"
+#include "support/limited.h"
 
 static char root[64];
 
@@ -145,6 +146,26 @@ static void read_stops_at_its_limit(void **state)
     assert_int_equal(cs_read_file(in_root("gone"), 4, &buf, &err), CS_NOT_FOUND);
     assert_int_equal(cs_read_file(root, 4, &buf, &err), CS_INVALID); /* a directory */
     cs_buf_free(&buf);
+}
+
+static enum cs_status read_large(void *user)
+{
+    struct cs_buf buf = {0};
+    struct cs_err err = {0};
+    const enum cs_status status = cs_read_file(in_root("large"), 1 << 30, &buf, &err);
+    (void)user;
+    return strstr(err.text, "large") != NULL && buf.len == 0 ? status : CS_INTERNAL;
+}
+
+static void a_file_too_large_for_the_memory_is_an_error(void **state)
+{
+    (void)state;
+    if (!cs_test_can_limit())
+        skip();
+    assert_int_equal(cs_write_file_atomic(in_root("large"), "x", 1, 0600, NULL), CS_OK);
+    assert_int_equal(truncate(in_root("large"), 200 << 20), 0);
+    assert_int_equal(cs_test_within_mib(64, read_large, NULL), CS_NO_MEMORY);
+    assert_int_equal(unlink(in_root("large")), 0);
 }
 
 static void full_disk_is_no_space(void **state)
@@ -312,6 +333,7 @@ int main(void)
         cmocka_unit_test(modes_are_what_the_umask_leaves),
         cmocka_unit_test(a_path_is_tried_before_it_is_written),
         cmocka_unit_test(read_stops_at_its_limit),
+        cmocka_unit_test(a_file_too_large_for_the_memory_is_an_error),
         cmocka_unit_test(full_disk_is_no_space),
         cmocka_unit_test(missing_parents_are_made_private),
         cmocka_unit_test(state_directory_follows_xdg),

@@ -19,20 +19,29 @@ void cs_buf_reset(struct cs_buf *buf)
         buf->data[0] = '\0';
 }
 
-void *cs_buf_room(struct cs_buf *buf, size_t n)
+void *cs_buf_try_room(struct cs_buf *buf, size_t n)
 {
-    CS_ASSERT(n < SIZE_MAX / 4 - buf->len);
+    if (n >= SIZE_MAX / 4 - buf->len)
+        return NULL;
     size_t need = buf->len + n + 1;
     if (need > buf->cap) {
         size_t cap = buf->cap ? buf->cap : 64;
         while (cap < need)
             cap *= 2;
         char *data = realloc(buf->data, cap);
-        CS_ASSERT(data != NULL);
+        if (data == NULL)
+            return NULL;
         buf->data = data;
         buf->cap = cap;
     }
     return buf->data + buf->len;
+}
+
+void *cs_buf_room(struct cs_buf *buf, size_t n)
+{
+    void *to = cs_buf_try_room(buf, n);
+    CS_ASSERT(to != NULL);
+    return to;
 }
 
 void cs_buf_add(struct cs_buf *buf, const void *bytes, size_t n)

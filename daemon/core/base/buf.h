@@ -24,6 +24,8 @@ void cs_buf_addf(struct cs_buf *buf, const char *fmt, ...) CS_PRINTF(2, 3);
 void cs_buf_addv(struct cs_buf *buf, const char *fmt, va_list args) CS_PRINTF(2, 0);
 /* make room for n more bytes and return where they go; the caller adds to len */
 void *cs_buf_room(struct cs_buf *buf, size_t n);
+/* the same for sizes that a user decides: NULL when memory is out, and the buffer is as it was */
+void *cs_buf_try_room(struct cs_buf *buf, size_t n);
 const char *cs_buf_str(const struct cs_buf *buf); /* "" when empty */
 
 #endif

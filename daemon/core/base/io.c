@@ -114,7 +114,10 @@ static enum cs_status read_rest(int fd, const char *path, size_t max_bytes, stru
     for (;;) {
         size_t left = max_bytes - (out->len - start);
         size_t want = left < 65536 ? left + 1 : 65536;
-        char *to = cs_buf_room(out, want);
+        char *to = cs_buf_try_room(out, want);
+        if (to == NULL)
+            return cs_fail(err, CS_NO_MEMORY, "no memory to hold %s, of which %zu bytes were read",
+                           path, out->len - start);
         ssize_t got = read(fd, to, want);
         if (got == -1 && errno == EINTR)
             continue;

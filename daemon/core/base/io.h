@@ -28,8 +28,8 @@ CS_NODISCARD enum cs_status cs_open_regular(const char *path, int *fd, uint64_t 
  * path: for messages. */
 CS_NODISCARD enum cs_status cs_read_at(int fd, const char *path, void *out, size_t n, uint64_t at,
                                        size_t *got, struct cs_err *err);
-/* appends the whole regular file to out; a file larger than max_bytes is CS_LIMIT and leaves out as it
- * was */
+/* appends the whole regular file to out; a file larger than max_bytes is CS_LIMIT, one for which
+ * memory does not suffice CS_NO_MEMORY; both leave out as it was */
 CS_NODISCARD enum cs_status cs_read_file(const char *path, size_t max_bytes, struct cs_buf *out,
                                          struct cs_err *err);
 /* Readers see the old or the new content, also after a crash: temporary file in the same directory,

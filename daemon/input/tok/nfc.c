@@ -77,7 +77,7 @@ static bool reserve(struct map *map, size_t n)
 static void append(struct cs_buf *out, struct map *map, const char *bytes, size_t n, size_t at,
                    size_t source_len, bool is_changed)
 {
-    map->is_short_of_memory |= !reserve(map, out->len + n);
+    map->is_short_of_memory |= !reserve(map, out->len + n) || !cs_buf_try_room(out, n);
     if (map->is_short_of_memory)
         return;
     for (size_t i = 0; i < n; i++) {
