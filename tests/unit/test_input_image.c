@@ -14,6 +14,7 @@
 
 #include "input/media/processor.h"
 #include "store/safetensors.h"
+#include "support/limited.h"
 #include "support/tmpdir.h"
 
 static json_t *load_json(const char *path)
@@ -346,6 +347,32 @@ static void processor_and_encoder_must_agree(void **state)
     assert_non_null(strstr(err.text, "56 x 56"));
 }
 
+enum { LONG_CUT_BYTES = 64 << 20 };
+
+static enum cs_status decode_cut(void *user)
+{
+    struct cs_image image = {0};
+    struct cs_err err = {0};
+    const enum cs_status status = cs_image_decode(user, LONG_CUT_BYTES, "cut.png", 0, &image, &err);
+    return strstr(err.text, "cut.png: no memory") != NULL ? status : CS_INTERNAL;
+}
+
+/* The end that it lacks is written behind a copy of it: a bad sample it is not. */
+static void a_cut_file_too_large_to_mend_is_no_memory(void **state)
+{
+    static const uint8_t start[] = "\x89PNG\r\n\x1a\n\x7f\xff\xff\xffIDAT";
+    uint8_t *bytes = calloc(1, LONG_CUT_BYTES);
+
+    (void)state;
+    if (!cs_test_can_limit()) {
+        free(bytes);
+        skip();
+    }
+    memcpy(bytes, start, sizeof start - 1);
+    assert_int_equal(cs_test_within_mib(30, decode_cut, bytes), CS_NO_MEMORY);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +381,7 @@ int main(void)
         cmocka_unit_test(png_cut_anywhere_is_corrupt),
         cmocka_unit_test(flipped_bytes_never_crash),
         cmocka_unit_test(giant_picture_is_refused_by_its_header),
+        cmocka_unit_test(a_cut_file_too_large_to_mend_is_no_memory),
         cmocka_unit_test(other_formats_are_named),
         cmocka_unit_test(extreme_shapes_resize),
         cmocka_unit_test(processors_that_differ_are_refused),

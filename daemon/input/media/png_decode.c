@@ -263,10 +263,11 @@ enum cs_status cs_png_decode(const uint8_t *bytes, size_t n_bytes, const char *n
 
     if (d == NULL)
         return cs_fail(err, CS_NO_MEMORY, "%s: no memory", name);
-    d->is_mended = cs_png_mend(bytes, n_bytes, &mended);
+    status = cs_png_mend(bytes, n_bytes, &mended, &d->is_mended, err);
     d->bytes = d->is_mended ? (const uint8_t *)mended.data : bytes;
     d->n_bytes = d->is_mended ? mended.len : n_bytes;
-    status = decode(d, name, max_pixels, orientation, err);
+    status = status == CS_OK ? decode(d, name, max_pixels, orientation, err)
+                             : cs_wrap(err, status, "%s", name);
     if (status == CS_OK) {
         *out = (struct cs_image){.width = (int32_t)d->width,
                                  .height = (int32_t)d->height,

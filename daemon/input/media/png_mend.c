@@ -33,28 +33,33 @@ static void put_chunk(struct cs_buf *out, const char *type, const uint8_t *data,
     put_number(out, (uint32_t)sum);
 }
 
-bool cs_png_mend(const uint8_t *bytes, size_t n_bytes, struct cs_buf *out)
+enum cs_status cs_png_mend(const uint8_t *bytes, size_t n_bytes, struct cs_buf *out,
+                           bool *is_mended, struct cs_err *err)
 {
     const uint8_t *data = NULL;
     size_t at = SIGNATURE, left = 0, length = 0;
 
+    *is_mended = false;
     while (n_bytes >= at + HEADER) {
         length = big_endian(bytes + at);
         left = n_bytes - at - HEADER;
         if (left < length || left - length < CHECKSUM)
             break;
         if (memcmp(bytes + at + 4, "IEND", 4) == 0)
-            return false;
+            return CS_OK;
         at += HEADER + length + CHECKSUM;
     }
     if (n_bytes < at)
-        return false;
+        return CS_OK;
     data = n_bytes >= at + HEADER ? bytes + at + HEADER : NULL;
     if (data != NULL && left < length && memcmp(data - 4, "IDAT", 4) != 0)
-        return false;
+        return CS_OK;
+    if (!cs_buf_try_room(out, n_bytes + 2 * (HEADER + CHECKSUM)))
+        return cs_fail(err, CS_NO_MEMORY, "no memory to mend a file of %zu bytes", n_bytes);
     cs_buf_add(out, bytes, at);
     if (data != NULL && memcmp(data - 4, "IEND", 4) != 0)
         put_chunk(out, (const char *)data - 4, data, left < length ? left : length);
     put_chunk(out, "IEND", NULL, 0);
-    return true;
+    *is_mended = true;
+    return CS_OK;
 }

@@ -3,14 +3,16 @@
 #ifndef CS_INPUT_MEDIA_PNG_MEND_H
 #define CS_INPUT_MEDIA_PNG_MEND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/buf.h"
 
-/* True when the file ends before its IEND, and *out is then a copy with an end: a cut IDAT is as long
+/* *is_mended true when the file ends before its IEND, and *out is then a copy with an end: a cut IDAT is as long
  * as what is there, a missing checksum is computed. Whether the pixels are whole is for the decoder to
  * find out. False: the file has its end, or ends inside a chunk that cannot be shortened. */
-bool cs_png_mend(const uint8_t *bytes, size_t n_bytes, struct cs_buf *out);
+enum cs_status cs_png_mend(const uint8_t *bytes, size_t n_bytes, struct cs_buf *out,
+                           bool *is_mended, struct cs_err *err) CS_NODISCARD;
 
 #endif
