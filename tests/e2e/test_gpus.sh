@@ -47,7 +47,7 @@ id=$("$C" jobs --json | field jobs.0.id)
 job "$id" reason | grep -q 'cuda' || fail "reason: $(job "$id" reason)"
 [ "$("$C" plan here.lua --json --devices cpu:8 | field plans.0.hash)" != "$hash" ] || fail "--devices changes nothing"
 write_job large.lua vision=1 llm=2
-expect_rc 1 "$C" plan large.lua
+expect_rc 4 "$C" plan large.lua
 expect_text "2 devices"
 
 # --- CPU cores are there all the same
