@@ -16,6 +16,7 @@ write_job one.lua batch=2 steps=4 "checkpoint={ every_steps = 2, dir = \"$work/s
 done_job one.lua >/dev/null
 write_job two.lua seed=2 batch=2 steps=4 "checkpoint={ every_steps = 2, dir = \"$work/shared\" }"
 expect_rc 6 "$C" run --plain two.lua
+expect_text "checkpoint.dir of its own; or 'cornstarch-console resume ID --from-start'"
 id=$("$C" jobs --json | field jobs.0.id)
 expect_rc 3 "$C" resume "$id"
 expect_text "seed is 1 there and 2 in this job"

@@ -209,7 +209,8 @@ static void a_directory_belongs_to_one_training(void **state)
     found(job, "2", 9); /* the same training goes on, and it is known whose checkpoint it is */
     assert_int_equal(job->run.from_job, 1);
     job->spec.seed = 8;
-    REFUSED(job, "3", "seed is 7 there and 8 in this job", "checkpoint.dir", "--from-start");
+    REFUSED(job, "3", "seed is 7 there and 8 in this job", "checkpoint.dir of its own",
+            "'cornstarch-console resume ID --from-start'");
     job->spec.seed = 7;
     job->spec.steps = 99;
     REFUSED(job, "3", "steps is 10 there and 99");
@@ -254,7 +255,8 @@ static void changed_inputs_are_refused_with_both_values(void **state)
     save(job, "1", 9);
     found(job, "1", 9);
     write_text(job, "train.json", "[{\"id\":\"a\"}]");
-    REFUSED(job, "1", "train.json", "data.json", "3 samples", "1 samples", "--from-start");
+    REFUSED(job, "1", "train.json", "data.json", "3 samples", "1 samples",
+            "'cornstarch-console resume ID --from-start'");
     write_text(job, "train.json", "[{\"id\":\"a\"},{\"id\":\"B\"},{\"id\":\"c\"}]"); /* as long */
     REFUSED(job, "1", "train.json", "was 3 samples", "is 3 samples", "xxh3");
     write_text(job, "train.json", old);

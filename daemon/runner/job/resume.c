@@ -111,11 +111,11 @@ static enum cs_status check_training(const struct cs_run_job *job, const struct 
     }
     if (d.path[0] == '\0')
         return CS_OK;
-    return cs_fail(
-        err, CS_REFUSED,
-        "%.400s holds checkpoints of another training: %s is %s there and %s in this job. "
-        "Give this job a checkpoint.dir of its own, or begin anew with --from-start",
-        job->ckpt_dir, d.path, d.a, d.b);
+    return cs_fail(err, CS_REFUSED,
+                   "%.250s holds checkpoints of another training: %.100s is %.100s there and "
+                   "%.100s in this job. "
+                   "Give this job a checkpoint.dir of its own; or %s",
+                   job->ckpt_dir, d.path, d.a, d.b, from_start_text);
 }
 
 static enum cs_status check_inputs(const struct cs_run_job *job, const struct cs_ckpt *ckpt,
@@ -125,8 +125,8 @@ static enum cs_status check_inputs(const struct cs_run_job *job, const struct cs
     struct cs_err why = {0};
     if (cs_run_inputs_compare(then, job->inputs, &why) == CS_OK)
         return CS_OK;
-    return cs_fail(err, CS_REFUSED, "%.800s. Put the old one back, or begin anew with --from-start",
-                   why.text);
+    return cs_fail(err, CS_REFUSED, "%.750s. Put the old one back; or %s", why.text,
+                   from_start_text);
 }
 
 static void take(struct cs_run_job *job, const json_t *trainer)
