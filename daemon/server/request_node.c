@@ -37,12 +37,27 @@ static void set_offer(struct cs_call *c)
         cs_msg_set_str(c->reply, "gpus_note", cs_node_gpus_note(c->server));
 }
 
-/* What was amiss at the start, and who cannot be reached now. */
+static size_t n_behind(const struct cs_server *server)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < server->n_jobs; i++)
+        n += server->jobs[i]->is_behind || server->jobs[i]->is_unsaved ||
+             json_array_size(server->jobs[i]->notes) > 0;
+    return n;
+}
+
+/* What was amiss at the start, what cannot be written and who cannot be reached now. */
 static void set_warning(struct cs_call *c)
 {
-    char text[2000];
+    char text[2600];
     json_t *deaf = json_array();
+    const size_t behind = n_behind(c->server);
     int used = snprintf(text, sizeof text, "%s", c->server->warning);
+    if (behind > 0)
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         "%sthe history is behind the directories of %zu job%s and follows when it "
+                         "can be written again (is the disk full?): %s",
+                         used ? "; " : "", behind, behind == 1 ? "" : "s", c->server->write_error);
     for (size_t i = 0; i < c->server->n_jobs && used < (int)sizeof text - 200; i++) {
         const struct cs_job *job = c->server->jobs[i];
         if (!cs_job_is_deaf(job))

@@ -10,7 +10,7 @@
 #include "core/wire/wire.h"
 #include "server/callers/roles.h"
 #include "server/jobs/job_dir.h"
-#include "server/jobs/journal.h"
+#include "server/life/ending.h"
 #include "server/life/job_orders.h"
 #include "server/life/resume_check.h"
 #include "server/request_call.h"
@@ -159,21 +159,12 @@ static enum cs_status do_wait(struct cs_call *c, struct cs_err *err)
     return CS_OK;
 }
 
-/* what the runner wrote a moment ago belongs to the answer */
-static void import_news(struct cs_job *job)
-{
-    struct cs_err err;
-    if (cs_journal_import(job, &err) != CS_OK)
-        cs_log(job->server->log, CS_WARN, "journal.import", CS_KV("job", job->row.id),
-               CS_KV("error", (const char *)err.text));
-}
-
 static enum cs_status do_metrics(struct cs_call *c, struct cs_err *err)
 {
     struct cs_job *job;
     int64_t next = -1, limit = cs_msg_int(c->request, "limit", 10000);
     CS_TRY(cs_call_job(c, &job, err));
-    import_news(job);
+    cs_job_import(job); /* what the runner wrote a moment ago belongs to the answer */
     json_t *rows = json_array();
     cs_msg_set(c->reply, "columns", cs_db_step_columns());
     cs_msg_set(c->reply, "rows", rows);
@@ -189,7 +180,7 @@ static enum cs_status do_events(struct cs_call *c, struct cs_err *err)
 {
     struct cs_job *job;
     CS_TRY(cs_call_job(c, &job, err));
-    import_news(job);
+    cs_job_import(job); /* what the runner wrote a moment ago belongs to the answer */
     json_t *rows = json_array();
     cs_msg_set(c->reply, "events", rows);
     return cs_db_notes(c->server->db, job->row.id, cs_msg_int(c->request, "limit", 100), rows, err);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 /* cmocka wants the headers above first */
@@ -85,6 +86,13 @@ static int64_t n_rows(int64_t job)
     int64_t n = (int64_t)json_array_size(cs_msg_arr(reply, "rows"));
     json_decref(reply);
     return n;
+}
+
+static void wait_rows(int64_t job, int64_t n)
+{
+    for (int i = 0; i < 4000 && n_rows(job) < n; i++)
+        usleep(5000);
+    assert_int_equal(n_rows(job), n);
 }
 
 static int64_t count_events(int64_t job, const char *text)
@@ -594,6 +602,167 @@ static void one_number_of_cpu_devices(void **state)
     expect_state(job, "DONE", "");
 }
 
+/* --- alarms ----------------------------------------------------------------------------------- */
+
+static void expect_alarm_of(const json_t *job)
+{
+    const json_t *alarms = cs_msg_arr(job, "alarms"), *alarm = json_array_get(alarms, 0);
+    assert_int_equal(json_array_size(alarms), 1);
+    assert_string_equal(cs_msg_str(alarm, "rule", ""), "loss_odd");
+    assert_string_equal(cs_msg_str(alarm, "level", ""), "warn");
+    assert_string_equal(cs_msg_str(alarm, "text", ""), "the loss is odd in 3 steps");
+    assert_int_equal(cs_msg_int(alarm, "count", 0), 3);
+    assert_int_equal(cs_msg_int(alarm, "step", -1), 2);
+}
+
+static void expect_alarm(int64_t job)
+{
+    json_t *show = ask("job.show", job), *list = test_client_call(c, "jobs.list", NULL);
+    const json_t *jobs = cs_msg_arr(list, "jobs");
+    size_t seen = 0;
+    expect_alarm_of(cs_msg_obj(show, "job"));
+    for (size_t i = 0; i < json_array_size(jobs); i++)
+        if (cs_msg_int(json_array_get(jobs, i), "id", 0) == job) {
+            expect_alarm_of(json_array_get(jobs, i));
+            seen++;
+        }
+    assert_int_equal(seen, 1);
+    json_decref(show);
+    json_decref(list);
+}
+
+static void restart_and_expect_alarm(int64_t job, const char *state, void (*meanwhile)(void))
+{
+    stop_daemon(SIGKILL);
+    meanwhile();
+    start_daemon();
+    expect_state(job, state, "");
+    expect_alarm(job);
+}
+
+static void nothing(void)
+{
+}
+
+static void remove_history_and_states(void)
+{
+    char command[400];
+    remove_history();
+    snprintf(command, sizeof command, "rm %s/*/state.json", in_state("jobs"));
+    assert_int_equal(system(command), 0);
+}
+
+static void alarms_of_a_job_stay_whoever_tells_them(void **state)
+{
+    (void)state;
+    int64_t job = test_submit(c, "ms=1,alarm=3,gate=20", 40, 2);
+    test_wait_steps(&d, job, 20);
+    wait_rows(job, 20);
+    expect_alarm(job); /* from the running one */
+    restart_and_expect_alarm(job, "RUN", nothing);
+    test_let(&d, job, 40);
+    expect_state(job, "DONE", "");
+    expect_alarm(job);
+    restart_and_expect_alarm(job, "DONE", nothing);                   /* from its state file */
+    restart_and_expect_alarm(job, "DONE", remove_history);            /* from both */
+    restart_and_expect_alarm(job, "DONE", remove_history_and_states); /* from its journal */
+    int64_t killed = test_submit(c, "ms=1,alarm=3,kill=5", 9, 2);
+    expect_state(killed, "LOST", "");
+    restart_and_expect_alarm(killed, "LOST", nothing);
+}
+
+/* --- a full disk ------------------------------------------------------------------------------ */
+
+/* No file of the daemon grows, as on a full disk; its runners are not concerned. */
+static void set_disk_full(bool is_full)
+{
+    const struct rlimit limit = {is_full ? 0 : RLIM_INFINITY, RLIM_INFINITY};
+    assert_int_equal(prlimit(d.pid, RLIMIT_FSIZE, &limit, NULL), 0);
+}
+
+static void expect_behind(void)
+{
+    expect_warning("the history is behind the directories of 1 job and follows when it can be "
+                   "written again");
+}
+
+static void expect_caught_up(int64_t job, int64_t rows)
+{
+    json_t *node = test_client_call(c, "node.show", NULL);
+    for (int i = 0; i < 4000 && strstr(cs_msg_str(node, "warning", ""), "behind"); i++) {
+        usleep(5000);
+        json_decref(node);
+        node = test_client_call(c, "node.show", NULL);
+    }
+    assert_string_equal(cs_msg_str(node, "warning", ""), ""); /* nobody has asked for the rows */
+    assert_int_equal(n_rows(job), rows);
+    json_decref(node);
+}
+
+static void rows_of_a_full_disk_come_when_there_is_room(void **state)
+{
+    (void)state;
+    int64_t job = test_submit(c, "ms=1,gate=20,alarm=3", 60, 2);
+    test_wait_steps(&d, job, 20);
+    wait_rows(job, 20);
+    set_disk_full(true);
+    test_let(&d, job, 40);
+    test_wait_steps(&d, job, 40);
+    for (int i = 0; i < 3; i++)
+        json_decref(ask("job.show", job)); /* it answers, and refuses nothing that can be done */
+    test_let(&d, job, 60);
+    expect_state(job, "DONE", "");
+    assert_int_equal(n_rows(job), 20);
+    expect_behind();
+    set_disk_full(false);
+    expect_caught_up(job, 60);
+    assert_int_equal(count_events(job, "DONE"), 1);
+    assert_int_equal(count_events(job, "the loss is odd"), 3);
+    stop_daemon(SIGKILL);
+    start_daemon();
+    expect_state(job, "DONE", "");
+    assert_int_equal(n_rows(job), 60);
+    expect_alarm(job);
+}
+
+static void what_the_daemon_notes_on_a_full_disk_is_kept(void **state)
+{
+    (void)state;
+    int64_t job = test_submit(c, "ms=1,gate=20,kill=30", 60, 2);
+    test_wait_steps(&d, job, 20);
+    wait_rows(job, 20);
+    set_disk_full(true);
+    test_let(&d, job, 60);
+    expect_state(job, "LOST", "ended by signal 9");
+    assert_int_equal(count_events(job, "ended by signal 9"), 0);
+    expect_behind();
+    set_disk_full(false);
+    expect_caught_up(job, 30);
+    assert_int_equal(count_events(job, "ended by signal 9"), 1);
+    stop_daemon(SIGKILL);
+    remove_history(); /* the note is in the directory too */
+    start_daemon();
+    expect_state(job, "LOST", "ended by signal 9");
+    assert_int_equal(n_rows(job), 30);
+    assert_int_equal(count_events(job, "ended by signal 9"), 1);
+}
+
+static void a_daemon_that_ends_on_a_full_disk_loses_nothing(void **state)
+{
+    (void)state;
+    int64_t job = test_submit(c, "ms=1,gate=20", 60, 2);
+    test_wait_steps(&d, job, 20);
+    wait_rows(job, 20);
+    set_disk_full(true);
+    test_let(&d, job, 60);
+    expect_state(job, "DONE", "");
+    stop_daemon(SIGTERM);
+    start_daemon();
+    expect_state(job, "DONE", "");
+    assert_int_equal(n_rows(job), 60);
+    assert_int_equal(count_events(job, "DONE"), 1);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, start, end)
 
 int main(void)
@@ -620,6 +789,10 @@ int main(void)
         TEST(draining_can_be_undone),
         TEST(who_listens_is_told_that_the_end_was_asked_for),
         TEST(one_number_of_cpu_devices),
+        TEST(alarms_of_a_job_stay_whoever_tells_them),
+        TEST(rows_of_a_full_disk_come_when_there_is_room),
+        TEST(what_the_daemon_notes_on_a_full_disk_is_kept),
+        TEST(a_daemon_that_ends_on_a_full_disk_loses_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

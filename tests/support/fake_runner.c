@@ -7,8 +7,9 @@
  * of every peer at once, nosocket: never open one, flood=N notes per step,
  * big=N of N bytes, hold: no step before a peer is there, gate=N: only N steps, then only as many
  * as the file "go" in its directory says (tests/support/daemon.h, test_let), asleep: nothing at all
- * while that is 0, unfit: its --check refuses, look: its --check waits for the file "look" in its
- * directory, garbage: every peer first gets lines that are wrong. */
+ * while that is 0, alarm=N: an alarm at each of the first N steps, unfit: its --check refuses,
+ * look: its --check waits for the file "look" in its directory, garbage: every peer first gets
+ * lines that are wrong. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -68,6 +69,26 @@ static void tell(struct fake *f, json_t *msg, bool is_kept)
     json_decref(msg);
 }
 
+/* The last of its alarms as an object or a note, of alarms so many. */
+static json_t *loss_alarm(json_t *msg, int64_t count)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "the loss is odd in %lld steps", (long long)count);
+    cs_msg_set_str(msg, "rule", "loss_odd");
+    cs_msg_set_str(msg, "level", "warn");
+    cs_msg_set_str(msg, "text", text);
+    cs_msg_set_int(msg, "step", count - 1);
+    cs_msg_set_int(msg, "count", count);
+    cs_msg_set_int(msg, "wall_ns", count); /* the same in all places */
+    return msg;
+}
+
+static int64_t n_alarms(const struct fake *f)
+{
+    const int64_t most = option(f, "alarm=", 0);
+    return f->done < most ? f->done : most;
+}
+
 static json_t *state_message(const struct fake *f, const char *type)
 {
     json_t *msg = cs_msg_new(type);
@@ -76,23 +97,30 @@ static json_t *state_message(const struct fake *f, const char *type)
     cs_msg_set_int(msg, "generation", f->generation);
     cs_msg_set_int(msg, "checkpoint_step", f->checkpoint_step);
     cs_msg_set_int(msg, "wall_ns", cs_wall_ns());
+    if (n_alarms(f) > 0)
+        cs_msg_set(msg, "alarms", json_pack("[o]", loss_alarm(json_object(), n_alarms(f))));
     return msg;
 }
 
-static void set_state(struct fake *f, const char *state)
+static void write_state_file(struct fake *f, const json_t *msg)
 {
     char path[CS_PATH_CAP];
     struct cs_buf text = {0};
     struct cs_err err;
-    f->state = state;
-    json_t *msg = state_message(f, "runner.state");
     CS_ASSERT(cs_path(path, &err, "%s/state.json", f->dir) == CS_OK);
-    json_t *doc = json_copy(msg);
+    json_t *doc = json_copy((json_t *)(uintptr_t)msg);
     cs_msg_set_str(doc, "socket", f->socket);
     cs_json_pretty(doc, &text);
     json_decref(doc);
     CS_ASSERT(cs_write_file_atomic(path, text.data, text.len, 0600, &err) == CS_OK);
     cs_buf_free(&text);
+}
+
+static void set_state(struct fake *f, const char *state)
+{
+    f->state = state;
+    json_t *msg = state_message(f, "runner.state");
+    write_state_file(f, msg);
     tell(f, msg, true);
 }
 
@@ -255,6 +283,12 @@ static void do_step(struct fake *f)
         free(text);
     }
     f->done++;
+    if (f->done <= option(f, "alarm=", 0)) {
+        json_t *state = state_message(f, "runner.state");
+        tell(f, loss_alarm(cs_msg_new("runner.note"), f->done), true);
+        write_state_file(f, state);
+        json_decref(state);
+    }
     if (f->done == option(f, "kill=", -1))
         raise(SIGKILL);
     if (f->done == option(f, "quit=", -1))

@@ -170,20 +170,7 @@ void cs_job_save(struct cs_job *job)
     const bool was_unsaved = job->is_unsaved;
     job->is_unsaved = save(job, &err) != CS_OK;
     if (job->is_unsaved && !was_unsaved)
-        cs_log(job->server->log, CS_ERROR, "job.save", CS_KV("job", job->row.id),
-               CS_KV("error", (const char *)err.text));
-}
-
-void cs_job_note(struct cs_job *job, const char *level, const char *text)
-{
-    struct cs_err err = {0};
-    const int64_t now_ns = cs_wall_ns();
-    enum cs_status status = CS_OK;
-    if (cs_job_dir_is_there(&job->row))
-        status = cs_record_note(job->row.dir, now_ns, level, text, &err);
-    if (cs_db_note_add(job->server->db, job->row.id, now_ns, level, text, &err) != CS_OK ||
-        status != CS_OK)
-        cs_log(job->server->log, CS_ERROR, "job.note", CS_KV("error", (const char *)err.text));
+        cs_job_cannot_write(job, "job.save", &err);
 }
 
 void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to)

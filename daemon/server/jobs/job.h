@@ -24,6 +24,8 @@ struct cs_job {
     pid_t check_pid;    /* our child that looks, 0: none yet */
     bool is_pause_sent; /* while draining */
     bool is_unsaved;    /* the database is behind */
+    bool is_behind;     /* it lacks rows of the journal: they are taken at a later tick */
+    json_t *notes;      /* those not written yet (job_note.c); NULL: none */
     json_t *alarms;     /* the wire's alarm objects; NULL: not read from state.json yet */
 };
 
@@ -53,6 +55,9 @@ struct cs_job_change {
 void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to);
 void cs_job_save(struct cs_job *job); /* the record in its directory, and the database */
 void cs_job_note(struct cs_job *job, const char *level, const char *text); /* likewise */
+void cs_job_notes_retry(struct cs_job *job); /* what could not be written before */
+/* tells the log, and who asks about the daemon; called where writing begins to fail */
+void cs_job_cannot_write(const struct cs_job *job, const char *what, const struct cs_err *why);
 void cs_job_publish(struct cs_job *job);
 
 /* CS_STATE: "job 3 is DONE: it cannot pause now" */

@@ -39,9 +39,12 @@ bool cs_runner_is_alive(const struct cs_job *job)
 void cs_job_import(struct cs_job *job)
 {
     struct cs_err err;
-    if (cs_journal_import(job, &err) != CS_OK)
-        cs_log(job->server->log, CS_WARN, "journal.import", CS_KV("job", job->row.id),
-               CS_KV("error", (const char *)err.text));
+    const bool was_behind = job->is_behind;
+    job->is_behind = cs_journal_import(job, &err) != CS_OK;
+    if (job->is_behind && !was_behind)
+        cs_job_cannot_write(job, "journal.import", &err);
+    if (was_behind && !job->is_behind)
+        cs_log(job->server->log, CS_INFO, "journal.caught_up", CS_KV("job", job->row.id));
 }
 
 void cs_job_last_words(const struct cs_job *job, const char *name, char *out, size_t cap)

@@ -10,7 +10,8 @@ bool cs_runner_is_alive(const struct cs_job *job);
 bool cs_job_state_is_final(const struct cs_job_state_row *row); /* of a runner: the last it says */
 void cs_job_fail(struct cs_job *job, const char *reason);
 void cs_job_fail_gone(struct cs_job *job); /* its directory was removed */
-void cs_job_import(struct cs_job *job);    /* the news of its journal; what fails is logged */
+void cs_job_import(
+    struct cs_job *job); /* the news of its journal; else is_behind, and at the next tick again */
 /* what runner.state, runner.status replies and state.json tell of a job beside its state */
 void cs_job_take_progress(struct cs_job *job, const json_t *message);
 /* What a runner that could not even begin said last in logs/NAME ("cornstarch-runner: TEXT"), "" nothing. */

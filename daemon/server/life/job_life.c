@@ -81,22 +81,27 @@ static void drain(struct cs_job *job)
         job->is_pause_sent = cs_job_pause(job, &ignored) == CS_OK;
 }
 
+static void take_rows(struct cs_job *job)
+{
+    const int64_t before = job->row.journal_offset;
+    cs_job_import(job);
+    if (job->row.journal_offset != before)
+        cs_job_publish(job);
+}
+
 void cs_jobs_tick(struct cs_server *server)
 {
     for (size_t i = 0; i < server->n_jobs; i++) {
         struct cs_job *job = server->jobs[i];
         if (job->is_unsaved)
             cs_job_save(job);
+        cs_job_notes_retry(job);
         cs_resume_check_tick(job);
-        if (!cs_job_is_live(job))
-            continue;
-        if (!job->link)
+        if (cs_job_is_live(job) && !job->link)
             cs_runner_connect(job);
-        int64_t before = job->row.journal_offset;
-        cs_job_import(job);
-        if (job->row.journal_offset != before)
-            cs_job_publish(job);
-        if (server->is_draining)
+        if (cs_job_is_live(job) || job->is_behind)
+            take_rows(job);
+        if (cs_job_is_live(job) && server->is_draining)
             drain(job);
     }
     cs_jobs_start_queued(server);
@@ -107,6 +112,7 @@ void cs_jobs_free(struct cs_server *server)
     for (size_t i = 0; i < server->n_jobs; i++) {
         cs_conn_free(server->jobs[i]->link);
         json_decref(server->jobs[i]->alarms);
+        json_decref(server->jobs[i]->notes);
         json_decref(server->jobs[i]->resume);
         free(server->jobs[i]);
     }

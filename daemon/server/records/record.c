@@ -94,8 +94,11 @@ enum cs_status cs_record_note(const char *dir, int64_t wall_ns, const char *leve
     json_object_set_new(msg, "text", cs_json_bytes(text, strlen(text)));
     cs_msg_set_int(msg, "wall_ns", wall_ns);
     enum cs_status status = cs_msg_encode(msg, &line, err);
+    const off_t end = lseek(fd, 0, SEEK_END);
     if (status == CS_OK)
         status = cs_write_all(fd, line.data, line.len, err);
+    if (status != CS_OK && end != -1)
+        (void)!ftruncate(fd, end); /* half a line would spoil the next */
     json_decref(msg);
     cs_buf_free(&line);
     close(fd);

@@ -48,7 +48,8 @@ struct cs_server {
     size_t n_jobs, cap_jobs;
     int64_t last_job; /* the largest number that was ever given */
     int64_t started_ns, idle_since_ns;
-    char warning[1200]; /* of the start, for who asks about the daemon; "": none */
+    char warning[1200];    /* of the start, for who asks about the daemon; "": none */
+    char write_error[300]; /* why what is known of a job could not be written, the last time */
     bool is_draining, is_stopping;
 };
 
