@@ -52,7 +52,7 @@ def modes():
                         extra += chunk(b"tRNS", nrng.integers(0, 256, 5 if ctype == 3 else 0, dtype=np.uint8).tobytes()[: 1 << depth] if ctype == 3 else struct.pack(">H" if ctype == 0 else ">HHH", *([1] if ctype == 0 else [1, 1, 1])))
                     elif trns: continue
                     raw = interlaced(w, h, bits) if inter else lines(w, h, bits)
-                    out.append((png(f"t{ctype}d{depth}i{inter}a{trns}.png", w, h, depth, ctype, raw, extra, inter), ctype == 0 and depth == 16))
+                    out.append(png(f"t{ctype}d{depth}i{inter}a{trns}.png", w, h, depth, ctype, raw, extra, inter))
     return out
 
 
@@ -65,13 +65,8 @@ def jobs_run(jobs):
 
 def main():
     bad, jobs, want = 0, [], []
-    for path, is_gray16 in modes():
-        im = Image.open(path)
-        if is_gray16:  # the documented difference: scaled, not saturated
-            a = (np.asarray(im).astype(np.uint32) >> 8).astype(np.uint8)
-            want.append(np.stack([a] * 3, -1))
-        else:
-            want.append(np.asarray(im.convert("RGB")))
+    for path in modes():
+        want.append(np.asarray(Image.open(path).convert("RGB")))
         jobs.append((path, 0, 0, 0, path + ".raw"))
     n_modes = len(jobs)
     for i in range(100):

@@ -46,11 +46,11 @@ mv away.json profile.json
 sed 's/"intermediate_size": [0-9]*/"intermediate_size": 200/' "$root/lua/examples/shapes-llm.json" >wide.json
 "$C" model init wide.json data/wide --seed 2 --text data/text.txt --vocab 384 >/dev/null
 write_job wide.lua 'llm_dir="data/wide"' 'plan=profile = "profile.json"'
-expect_rc 1 "$C" plan wide.lua
+expect_rc 4 "$C" plan wide.lua
 expect_text "plan.profile: the profile was measured for modules of other shapes"
 expect_text "measure again with 'cornstarch-console profile SCRIPT --output FILE'"
 write_job gpus.lua 'plan=profile = "profile.json", cluster = cs.cluster "h100x8"'
-expect_rc 1 "$C" plan gpus.lua
+expect_rc 4 "$C" plan gpus.lua
 expect_text "plan.profile: the profile was measured on a cpu, the plan is for a h100-80g"
 # an older file is no obstacle to measuring again
 expect_rc 0 "$C" profile wide.lua --devices cpu:8 --output profile.json
