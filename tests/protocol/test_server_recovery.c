@@ -480,7 +480,7 @@ static void fewer_devices_hold_up_nobody_else(void **state)
 static void expect_back(void)
 {
     test_client_close(c);
-    for (int i = 0; i < 4000 && access(d.socket, F_OK) != 0; i++)
+    for (int i = 0; i < 4000 && !test_daemon_answers(&d); i++)
         usleep(5000);
     c = test_client_open(&d);
     json_decref(test_client_call(c, "ping", NULL));

@@ -133,6 +133,14 @@ void test_daemon_start(struct test_daemon *daemon)
     fail_msg("the daemon does not listen");
 }
 
+bool test_daemon_answers(const struct test_daemon *daemon)
+{
+    const int fd = dial(daemon->socket, daemon->pid);
+    if (fd != -1)
+        close(fd);
+    return fd != -1;
+}
+
 int test_daemon_wait(struct test_daemon *daemon)
 {
     int status;

@@ -19,6 +19,7 @@ struct test_daemon {
 /* starts it (the fake runner behind it) and waits until it listens; may be called again after a
  * kill */
 void test_daemon_start(struct test_daemon *daemon);
+bool test_daemon_answers(const struct test_daemon *daemon); /* a socket may be there before */
 void test_daemon_kill(struct test_daemon *daemon,
                       int signal);                /* and waits; returns when it is gone */
 int test_daemon_wait(struct test_daemon *daemon); /* exit code; 128 + signal */
