@@ -1,13 +1,13 @@
 /* Destinations and weights of a job: there, writable, large enough. */
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "console/preflight/preflight.h"
 #include "core/base/io.h"
-#include "core/base/units.h"
 #include "core/program/dirs.h"
+#include "store/ckpt/ckpt_dir.h"
+#include "store/ckpt/ckpt_training.h"
 #include "store/hf/hfdir.h"
 
 /* The directory itself or its nearest parent that exists. */
@@ -44,29 +44,11 @@ enum cs_status cs_preflight_destination(const char *what, const char *dir, struc
 static enum cs_status check_space(const struct cs_spec *spec, const char *dir,
                                   struct cs_preflight *out, struct cs_err *err)
 {
-    char path[CS_PATH_CAP], one[CS_UNITS_CAP], has[CS_UNITS_CAP];
-    struct statvfs fs;
-    CS_TRY(existing(dir, path, err));
-    if (statvfs(path, &fs) != 0)
-        return CS_OK; /* not every file system tells */
-    double unused = (double)fs.f_bavail * (double)fs.f_frsize, size = (double)out->checkpoint_bytes;
-    int64_t kept = spec->checkpoint_every > 0 ? spec->checkpoint_keep : 1;
-    int64_t written = spec->checkpoint_every > 0 ? spec->steps / spec->checkpoint_every + 1 : 1;
-    if (kept == 0 || kept > written)
-        kept = written;
-    cs_bytes_print(one, sizeof one, (uint64_t)out->checkpoint_bytes);
-    cs_bytes_print(has, sizeof has, (uint64_t)unused);
-    if (unused < size)
-        return cs_fail(err, CS_NO_SPACE,
-                       "checkpoints of %s do not fit in %s, which has %s left; make room, or give "
-                       "checkpoint.dir",
-                       one, path, has);
-    if (unused < size * (double)(kept + 1)) /* the next is written before the oldest goes */
-        cs_preflight_warn(
-            out,
-            "%s has %s left: fewer than the %lld checkpoints of %s that are kept, and "
-            "the next one",
-            path, has, (long long)kept, one);
+    char warning[300];
+    const int64_t keep = spec->checkpoint_every > 0 ? spec->checkpoint_keep : 1;
+    CS_TRY(cs_ckpt_room(dir, (uint64_t)out->checkpoint_bytes, keep, 0, warning, err));
+    if (warning[0] != '\0')
+        cs_preflight_warn(out, "%s", warning);
     return CS_OK;
 }
 
@@ -83,14 +65,17 @@ static enum cs_status check_weights(const struct cs_spec_module *spec,
                            : cs_wrap(err, status, "%s: weights of %s", module->name, spec->dir);
 }
 
-enum cs_status cs_preflight_files(const struct cs_spec *spec, const struct cs_graph *graph,
-                                  struct cs_preflight *out, struct cs_err *err)
+enum cs_status cs_preflight_files(const struct cs_preflight_made *made, struct cs_preflight *out,
+                                  struct cs_err *err)
 {
+    const struct cs_spec *spec = made->spec;
+    const struct cs_graph *graph = made->graph;
     char state[CS_PATH_CAP];
     for (int32_t m = 0; m < graph->n_modules && m < spec->n_modules; m++)
         CS_TRY(check_weights(&spec->module[m], &graph->modules[m], err));
     if (spec->checkpoint_dir[0]) {
         CS_TRY(cs_preflight_destination("checkpoint.dir", spec->checkpoint_dir, err));
+        CS_TRY(cs_ckpt_check_newest(spec->checkpoint_dir, spec, made->document, err));
         return check_space(spec, spec->checkpoint_dir, out, err);
     }
     CS_TRY(cs_dir_state(state, err));

@@ -13,6 +13,7 @@
 #include "input/data/early.h"
 #include "input/data/record_keys.h"
 #include "input/documents/documents.h"
+#include "store/ckpt/ckpt_dir.h"
 
 /* The lowering of a plan is what workers do first: what it refuses is refused here. */
 static enum cs_status check_runs(const struct cs_spec *spec, const struct cs_graph *graph,
@@ -77,16 +78,6 @@ static enum cs_status check_data(const struct cs_preflight_made *made, struct cs
     return CS_OK;
 }
 
-/* Everything that trains with two moments: in fp32, or all in bf16. */
-static int64_t checkpoint_bytes(const struct cs_spec *spec, const struct cs_graph *graph)
-{
-    const int64_t each = 3 * (strcmp(spec->state, "bf16") == 0 ? 2 : 4);
-    int64_t trained = 0;
-    for (int32_t l = 0; l < graph->n_layers; l++)
-        trained += graph->layers[l].n_trained;
-    return trained * each;
-}
-
 static int64_t rank_bytes(const struct cs_plan *plan, const struct cs_graph *graph)
 {
     struct cs_arena *arena = cs_arena_new(0);
@@ -111,12 +102,13 @@ static int64_t rank_bytes(const struct cs_plan *plan, const struct cs_graph *gra
 static enum cs_status begin(const struct cs_preflight_made *made, struct cs_arena *arena,
                             struct cs_preflight *out, struct cs_err *err)
 {
-    *out = (struct cs_preflight){.notes = json_array(),
-                                 .warnings = json_array(),
-                                 .step_ns = made->plan->predicted_step_ns,
-                                 .checkpoint_bytes = checkpoint_bytes(made->spec, made->graph),
-                                 .memory_bytes = rank_bytes(made->plan, made->graph),
-                                 .findings = {.arena = arena}};
+    *out = (struct cs_preflight){
+        .notes = json_array(),
+        .warnings = json_array(),
+        .step_ns = made->plan->predicted_step_ns,
+        .checkpoint_bytes = (int64_t)cs_ckpt_bytes(made->graph->params, made->graph->n_params),
+        .memory_bytes = rank_bytes(made->plan, made->graph),
+        .findings = {.arena = arena}};
     return cs_documents_review_job(made->spec, &out->findings, err);
 }
 
@@ -125,6 +117,7 @@ enum cs_status cs_preflight_make(const json_t *document, bool is_job, const stru
                                  struct cs_err *err)
 {
     struct cs_cluster cluster;
+    out->document = document;
     CS_TRY((is_job ? cs_spec_read : cs_spec_read_preview)(document, arena, &out->spec, err));
     CS_TRY(cs_graph_build(out->spec, !is_job, arena, &out->graph, err));
     CS_TRY(cs_cluster_read_here(out->spec->cluster, here, &cluster, err));
@@ -148,7 +141,7 @@ enum cs_status cs_preflight_job(const struct cs_preflight_made *made, struct cs_
     const struct cs_spec *spec = made->spec;
     CS_TRY(begin(made, arena, out, err));
     CS_TRY(check_runs(spec, made->graph, made->plan, err));
-    CS_TRY(cs_preflight_files(spec, made->graph, out, err));
+    CS_TRY(cs_preflight_files(made, out, err));
     CS_TRY(check_data(made, arena, "data", &spec->data, out, err));
     if (spec->has_eval)
         CS_TRY(check_data(made, arena, "eval.data", &spec->eval_data, out, err));

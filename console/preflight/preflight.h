@@ -22,6 +22,7 @@ struct cs_preflight {
 
 /* A script's document with what is made of it; everything lives in the arena. */
 struct cs_preflight_made {
+    const json_t *document; /* the caller's */
     struct cs_spec *spec;
     struct cs_graph *graph;
     struct cs_plan *plan;
@@ -48,8 +49,8 @@ void cs_preflight_advise(const struct cs_spec *spec, struct cs_preflight *out);
 /* files.c: what will be written, and the weights that are read. what: "checkpoint.dir", "--export" */
 enum cs_status cs_preflight_destination(const char *what, const char *dir,
                                         struct cs_err *err) CS_NODISCARD;
-enum cs_status cs_preflight_files(const struct cs_spec *spec, const struct cs_graph *graph,
-                                  struct cs_preflight *out, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_preflight_files(const struct cs_preflight_made *made, struct cs_preflight *out,
+                                  struct cs_err *err) CS_NODISCARD;
 
 /* For people: notes, a line of figures, findings (defaults too where asked), warnings. */
 void cs_preflight_text(const struct cs_preflight *preflight, bool with_defaults,

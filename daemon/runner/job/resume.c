@@ -9,6 +9,7 @@
 #include "core/wire/wire.h"
 #include "runner/job/inputs.h"
 #include "store/ckpt/checkpoint.h"
+#include "store/ckpt/ckpt_training.h"
 
 static const char from_start_text[] = "'cornstarch-console resume ID --from-start' begins anew at "
                                       "step 0 and puts aside what is there";
@@ -92,30 +93,13 @@ static enum cs_status find_newest(struct cs_run_job *job, struct cs_err *err)
 
 /* --- what it is of ---------------------------------------------------------------------------- */
 
-/* The directory of a job holds its own; one that the specification names holds those of one
- * training. */
 static enum cs_status check_training(const struct cs_run_job *job, const struct cs_ckpt *ckpt,
                                      struct cs_err *err)
 {
-    struct cs_spec_difference d = {.path = "what it trained", .a = "not known", .b = "this"};
-    const json_t *info = cs_ckpt_info(ckpt), *said = cs_msg_obj(cs_ckpt_trainer(ckpt), "trained");
-    if (job->spec->checkpoint_dir[0] == '\0' ||
-        strcmp(cs_msg_str(info, "trained_hash", ""), job->spec->trained_hash) == 0 ||
-        strcmp(cs_msg_str(info, "spec_hash", ""), job->spec->hash) == 0)
+    struct cs_err why = {0};
+    if (cs_ckpt_check_training(ckpt, job->ckpt_dir, job->spec, job->spec_json, &why) == CS_OK)
         return CS_OK;
-    if (said != NULL) { /* through the table again: it may have more keys by now */
-        json_t *then = cs_spec_trained(said), *now = cs_spec_trained(job->spec_json);
-        cs_spec_compare(then, now, &d);
-        json_decref(then);
-        json_decref(now);
-    }
-    if (d.path[0] == '\0')
-        return CS_OK;
-    return cs_fail(err, CS_REFUSED,
-                   "%.250s holds checkpoints of another training: %.100s is %.100s there and "
-                   "%.100s in this job. "
-                   "Give this job a checkpoint.dir of its own; or %s",
-                   job->ckpt_dir, d.path, d.a, d.b, from_start_text);
+    return cs_fail(err, CS_REFUSED, "%.780s; or %s", why.text, from_start_text);
 }
 
 static enum cs_status check_inputs(const struct cs_run_job *job, const struct cs_ckpt *ckpt,
