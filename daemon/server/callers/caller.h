@@ -1,4 +1,4 @@
-/* One connected console: requests in, answers and events out (net/conn.h, server/feed.h).
+/* One connected console: requests in, answers and events out (net/conn.h, server/callers/feed.h).
  *
  * Answers are never dropped; while too many bytes wait no further request is read. Events flow while
  * few bytes wait. Training never waits.
