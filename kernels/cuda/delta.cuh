@@ -167,6 +167,51 @@ template <typename T> __device__ inline int cs_delta_key_head(const cs_delta_arg
     return head / (a.heads / a.key_heads);
 }
 
+/* The matrix A of a chunk with what it is made of, for those that multiply with it. */
+template <typename T> struct cs_delta_scores {
+    T *q, *k, *x, *a;               /* (chunk, dk), (chunk, dk), (chunk, dv): the caller's; A */
+    float *dots, *out, *sum, *beta; /* q k^T; (chunk, dv): the caller's; of cs_delta_gates */
+    int lk, lv, ln, la;             /* of q and k, of x and out, of dots, of a */
+};
+
+template <typename T> inline size_t cs_delta_scores_bytes(const cs_delta_args<T> &a)
+{
+    const size_t c = cs_delta_rows<T>, k = (size_t)a.dk_pad + 8, v = (size_t)a.dv_pad + 8;
+    return (2 * c * k + c * v + c * (c + 8)) * sizeof(T) +
+           (c * (c + 4) + c * v + 2 * c) * sizeof(float) + 8 * 128;
+}
+
+template <typename T>
+__device__ inline cs_delta_scores<T> cs_delta_scores_room(const cs_delta_args<T> &a, char *shared)
+{
+    constexpr int C = cs_delta_rows<T>;
+    const int lk = a.dk_pad + 8, lv = a.dv_pad + 8, ln = C + 4, la = C + 8;
+    cs_delta_room room = {shared};
+    T *const q = room.take<T>(C * lk), *const k = room.take<T>(C * lk);
+    T *const x = room.take<T>(C * lv), *const scores = room.take<T>(C * la);
+    float *const dots = room.take<float>(C * ln), *const out = room.take<float>(C * lv);
+    float *const sum = room.take<float>(C), *const beta = room.take<float>(C);
+    return {q, k, x, scores, dots, out, sum, beta, lk, lv, ln, la};
+}
+
+/* A, q, k, sums; x is there too when it was filled before. Ends with a barrier. */
+template <typename T>
+__device__ inline void cs_delta_scores_make(const cs_delta_args<T> &a, const cs_delta_place &p,
+                                            int32_t head, const cs_delta_scores<T> &s)
+{
+    constexpr int C = cs_delta_rows<T>;
+    const int key = cs_delta_key_head(a, head);
+    cs_delta_gates(a, p, head, s.sum, s.beta);
+    cs_delta_load(a.qn, a.key_heads, key, a.dk_pad, p, s.q, s.lk);
+    cs_delta_load(a.kn, a.key_heads, key, a.dk_pad, p, s.k, s.lk);
+    __syncthreads();
+    cs_delta_product<false, true, false>(C, C, a.dk_pad, 1.0f, s.q, s.lk, s.k, s.lk, s.dots, s.ln);
+    cs_delta_fill(s.a, s.la, C, C, [&](int r, int j) {
+        return j <= r ? expf(s.sum[r] - s.sum[j]) * s.dots[r * s.ln + j] : 0.0f;
+    });
+    __syncthreads();
+}
+
 /* Arguments with arrays in the workspace; false: refused, and why is kept. */
 template <typename T>
 bool cs_delta_args_of(struct cs_ctx *ctx, const struct cs_delta_shape *shape,

@@ -5,43 +5,24 @@
 
 /* ---- what outputs ask of U ---- */
 
-template <typename T> static size_t pull_bytes(const cs_delta_args<T> &a)
-{
-    const size_t c = cs_delta_rows<T>, k = (size_t)a.dk_pad + 8, v = (size_t)a.dv_pad + 8;
-    return (2 * c * k + c * v + c * (c + 8)) * sizeof(T) +
-           (c * (c + 4) + c * v + 2 * c) * sizeof(float) + 8 * 128;
-}
-
 /* du = A^T dO */
 template <typename T>
 __global__ void __launch_bounds__(CS_DELTA_THREADS) delta_pull_kernel(cs_delta_args<T> a)
 {
     extern __shared__ __align__(128) char shared[];
-    constexpr int C = cs_delta_rows<T>, LN = C + 4, LT = C + 8;
-    const int lk = a.dk_pad + 8, lv = a.dv_pad + 8, head = (int)blockIdx.y;
-    const int key = cs_delta_key_head(a, head);
-    cs_delta_room room = {shared};
-    T *const q = room.take<T>(C * lk), *const k = room.take<T>(C * lk);
-    T *const d_o = room.take<T>(C * lv), *const a_t = room.take<T>(C * LT);
-    float *const dots = room.take<float>(C * LN), *const out = room.take<float>(C * lv);
-    float *const sum = room.take<float>(C), *const beta = room.take<float>(C);
+    constexpr int C = cs_delta_rows<T>;
+    const int head = (int)blockIdx.y;
+    const cs_delta_scores<T> s = cs_delta_scores_room(a, shared);
     for (int32_t c = (int32_t)blockIdx.x; c < a.count[0]; c += (int32_t)gridDim.x) {
         const cs_delta_place p = cs_delta_at(a, c);
-        cs_delta_gates(a, p, head, sum, beta);
-        cs_delta_load(a.qn, a.key_heads, key, a.dk_pad, p, q, lk);
-        cs_delta_load(a.kn, a.key_heads, key, a.dk_pad, p, k, lk);
-        cs_delta_load_values(a.d_o, a.o_stride, head, a.dv, a.dv_pad, p, d_o, lv);
-        __syncthreads();
-        cs_delta_product<false, true, false>(C, C, a.dk_pad, 1.0f, q, lk, k, lk, dots, LN);
-        cs_delta_fill(a_t, LT, C, C, [&](int r, int j) {
-            return j <= r ? expf(sum[r] - sum[j]) * dots[r * LN + j] : 0.0f;
-        });
-        __syncthreads();
-        cs_delta_product<true, false, false>(C, a.dv_pad, C, 1.0f, a_t, LT, d_o, lv, out, lv);
+        cs_delta_load_values(a.d_o, a.o_stride, head, a.dv, a.dv_pad, p, s.x, s.lv);
+        cs_delta_scores_make(a, p, head, s);
+        cs_delta_product<true, false, false>(C, a.dv_pad, C, 1.0f, s.a, s.la, s.x, s.lv, s.out,
+                                             s.lv);
         for (int i = (int)threadIdx.x; i < p.n * a.dv_pad; i += CS_DELTA_THREADS) {
             const int r = i / a.dv_pad, j = i % a.dv_pad;
             a.du[((int64_t)(p.begin + r) * a.heads + head) * a.dv_pad + j] =
-                cs_from_float<T>(out[r * lv + j]);
+                cs_from_float<T>(s.out[r * s.lv + j]);
         }
         __syncthreads();
     }
@@ -362,7 +343,7 @@ void cs_cuda_delta_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
     a.dg = out->dg;
     a.dbeta = out->dbeta;
     cs_delta_begin(ctx, a);
-    CS_DELTA_LAUNCH(ctx, delta_pull_kernel<T>, cs_delta_grid(a), pull_bytes(a), a);
+    CS_DELTA_LAUNCH(ctx, delta_pull_kernel<T>, cs_delta_grid(a), cs_delta_scores_bytes(a), a);
     CS_DELTA_LAUNCH(ctx, delta_back_kernel<T>, cs_delta_strips(a), back_bytes(a), a);
     CS_DELTA_LAUNCH(ctx, delta_grad_kernel<T>, cs_delta_grid(a), grad_bytes(a), a);
     const unsigned warps = CS_DELTA_THREADS / 32;
