@@ -24,24 +24,3 @@ void cs_processor_normalise(const struct cs_processor *processor, const uint8_t 
             values[c * n + i] = (v - processor->mean[c]) / processor->std[c];
         }
 }
-
-enum cs_status cs_image_shape(const struct cs_processor *processor, const struct cs_arch *encoder,
-                              struct cs_item_shape *shape, struct cs_err *err)
-{
-    if (processor->height != encoder->image_size || processor->width != encoder->image_size ||
-        processor->channels != encoder->channels)
-        return cs_fail(
-            err, CS_INVALID,
-            "the processor makes pictures of %d x %d x %d, the %s encoder takes "
-            "%d x %d x %d: preprocessor_config.json and config.json do not belong together",
-            processor->height, processor->width, processor->channels, encoder->family,
-            encoder->image_size, encoder->image_size, encoder->channels);
-    const int32_t side = encoder->image_size / encoder->patch_size; /* a rest is cut off */
-    *shape = (struct cs_item_shape){
-        .kind = CS_ITEM_IMAGE,
-        .grid = {1, side, side},
-        .rows = cs_arch_item_rows(encoder),
-        .bytes = processor->height * processor->width * processor->channels,
-    };
-    return CS_OK;
-}

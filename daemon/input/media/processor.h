@@ -44,9 +44,7 @@ enum cs_status cs_processor_apply(const struct cs_processor *processor,
 void cs_processor_normalise(const struct cs_processor *processor, const uint8_t *pixels,
                             float *values);
 
-/* The one function that says what a picture is to the encoder: its patches, its rows in the LLM, its
- * bytes. Refuses (CS_INVALID) a processor whose pictures do not have the size of the encoder's
- * config. */
+/* What a picture of the one size is to the encoder; see layout.h, which this calls. */
 enum cs_status cs_image_shape(const struct cs_processor *processor, const struct cs_arch *encoder,
                               struct cs_item_shape *shape, struct cs_err *err) CS_NODISCARD;
 
