@@ -231,10 +231,10 @@ static size_t kept_of(const struct job *j, const struct cs_stage *s, int element
     for (int32_t i = s->first_layer; i < s->first_layer + s->n_layers; i++) {
         const struct cs_layer *layer = &j->made.graph->layers[i];
         const int64_t rows = cs_layer_work(j->made.graph, layer, &j->made.plan->budget).tokens;
-        const struct cs_keep_rows table = cs_keep_rows(layer->kind);
+        const struct cs_keep_rows table = cs_keep_rows(cs_layer_arch(j->made.graph, layer), layer);
         for (int k = 0; (layer->needs_input_grad || layer->needs_weight_grad) && k < table.n; k++)
-            if (cs_keep_is_kept(&table.row[k], layer, (enum cs_recompute)s->recompute))
-                bytes += bytes_of(&table.row[k], j->made.graph, layer, rows, element);
+            if (cs_keep_is_kept(table.row[k], layer, (enum cs_recompute)s->recompute))
+                bytes += bytes_of(table.row[k], j->made.graph, layer, rows, element);
     }
     return bytes;
 }
@@ -247,14 +247,13 @@ static size_t held_of(const struct job *j, const struct cs_stage *s, int element
         const struct cs_layer *layer = &j->made.graph->layers[i];
         const struct cs_arch *arch = cs_layer_arch(j->made.graph, layer);
         const int64_t rows = cs_layer_work(j->made.graph, layer, &j->made.plan->budget).tokens;
-        const struct cs_keep_rows made = cs_keep_rows(layer->kind),
-                                  held = cs_keep_held_rows(layer->kind);
+        const struct cs_keep_rows made = cs_keep_rows(arch, layer),
+                                  held = cs_keep_held_rows(arch, layer);
         for (int k = 0; layer->needs_weight_grad && k < held.n; k++)
-            if (held.row[k].array != CS_KEEP_DUP || !arch->is_gated_mlp)
-                bytes += bytes_of(&held.row[k], j->made.graph, layer, rows, element);
+            bytes += bytes_of(held.row[k], j->made.graph, layer, rows, element);
         for (int k = 0; layer->needs_weight_grad && k < made.n; k++)
-            if (!cs_keep_is_kept(&made.row[k], layer, (enum cs_recompute)s->recompute))
-                bytes += bytes_of(&made.row[k], j->made.graph, layer, rows, element);
+            if (!cs_keep_is_kept(made.row[k], layer, (enum cs_recompute)s->recompute))
+                bytes += bytes_of(made.row[k], j->made.graph, layer, rows, element);
     }
     return bytes;
 }

@@ -136,6 +136,16 @@ int32_t cs_arch_block_attention(const struct cs_arch *arch, int32_t block)
     return arch->block_attention != NULL ? arch->block_attention[block] : 0;
 }
 
+enum cs_mixer cs_arch_block_mixer(const struct cs_arch *arch, int32_t block)
+{
+    return arch->block_mixer != NULL ? (enum cs_mixer)arch->block_mixer[block] : CS_MIXER_ATTENTION;
+}
+
+enum cs_ffn cs_arch_block_ffn(const struct cs_arch *arch, int32_t block)
+{
+    return arch->block_ffn != NULL ? (enum cs_ffn)arch->block_ffn[block] : CS_FFN_DENSE;
+}
+
 int32_t cs_arch_item_rows(const struct cs_arch *arch)
 {
     if (arch->patch_size == 0)

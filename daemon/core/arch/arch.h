@@ -32,6 +32,11 @@ enum cs_arch_act {
     CS_ARCH_RELU
 };
 
+/* The halves of a block: where its rows meet, and what it does to every row by itself. */
+enum cs_mixer { CS_MIXER_ATTENTION, CS_MIXERS };
+
+enum cs_ffn { CS_FFN_DENSE, CS_FFNS };
+
 /* One module's options. Complete and consistent once it is read: heads divide, shapes are positive,
  * every block names one of n_attentions kinds. Plain values but for family (a constant) and
  * block_attention (in the arena it was read into). */
@@ -45,6 +50,7 @@ struct cs_arch {
     struct cs_attention attention[CS_ATTENTIONS]; /* kinds, in the order of their first blocks */
     int32_t n_attentions;                         /* 0: nothing attends (a projector) */
     const uint8_t *block_attention; /* (n_layers) kind of every block; NULL: all are of kind 0 */
+    const uint8_t *block_mixer, *block_ffn; /* (n_layers) enum cs_mixer, cs_ffn; NULL: all are 0 */
     enum cs_norm_kind norm;
     float norm_eps, norm_offset; /* offset 1 for (1 + w) */
     enum cs_arch_act act;
@@ -168,5 +174,7 @@ int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena,
 int32_t cs_arch_item_rows(const struct cs_arch *arch);
 /* kind of attention of a block, an index in arch->attention */
 int32_t cs_arch_block_attention(const struct cs_arch *arch, int32_t block);
+enum cs_mixer cs_arch_block_mixer(const struct cs_arch *arch, int32_t block);
+enum cs_ffn cs_arch_block_ffn(const struct cs_arch *arch, int32_t block);
 
 #endif

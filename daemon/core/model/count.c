@@ -38,6 +38,27 @@ int32_t cs_layer_attention_id(const struct cs_graph *graph, const struct cs_laye
                                 : graph->modules[layer->module].first_attention + layer->attention;
 }
 
+/* a row of the table of halves: FLOPs of `tokens` rows that see each other in `pairs` pairs */
+typedef int64_t half_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
+                           int64_t pairs);
+
+static int64_t attention_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
+                               int64_t pairs)
+{
+    (void)arch;
+    return 2 * tokens * s->h * (2 * s->q + 2 * s->k) + 4 * s->q * pairs;
+}
+
+static int64_t dense_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
+                           int64_t pairs)
+{
+    (void)pairs;
+    return 2 * tokens * s->h * (arch->is_gated_mlp ? 3 : 2) * s->f;
+}
+
+static half_flops *const mixers[CS_MIXERS] = {[CS_MIXER_ATTENTION] = attention_flops};
+static half_flops *const ffns[CS_FFNS] = {[CS_FFN_DENSE] = dense_flops};
+
 int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer,
                            int64_t tokens, int64_t pairs, int64_t label_rows)
 {
@@ -47,8 +68,8 @@ int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *
     case CS_LAYER_EMBED:
         return 2 * tokens * s.h * s.patch;
     case CS_LAYER_BLOCK:
-        return 2 * tokens * s.h * (2 * s.q + 2 * s.k + (arch->is_gated_mlp ? 3 : 2) * s.f) +
-               4 * s.q * pairs;
+        return mixers[layer->mixer](arch, &s, tokens, pairs) +
+               ffns[layer->ffn](arch, &s, tokens, pairs);
     case CS_LAYER_PROJECTOR:
         return 2 * tokens * (arch->n_layers == 2 ? s.in * s.f + s.f * s.h : s.in * s.h);
     case CS_LAYER_HEAD:

@@ -186,7 +186,13 @@ static void add_layer(struct builder *b, struct cs_module *module, enum cs_layer
     layer->module = (int32_t)(module - graph->modules);
     layer->kind = kind;
     layer->index = index;
-    layer->attention = kind == CS_LAYER_BLOCK ? cs_arch_block_attention(&module->arch, index) : -1;
+    layer->attention = -1;
+    if (kind == CS_LAYER_BLOCK) {
+        layer->mixer = cs_arch_block_mixer(&module->arch, index);
+        layer->ffn = cs_arch_block_ffn(&module->arch, index);
+    }
+    if (kind == CS_LAYER_BLOCK && layer->mixer == CS_MIXER_ATTENTION)
+        layer->attention = cs_arch_block_attention(&module->arch, index);
     layer->path = layer_path(b, module, kind, index);
     module->n_layers++;
 }

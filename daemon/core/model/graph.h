@@ -32,7 +32,9 @@ struct cs_layer {
     enum cs_layer_kind kind;
     int32_t index;     /* block index */
     int32_t attention; /* its kind, in the module's arch.attention; -1: the layer does not attend */
-    const char *path;  /* "llm.layers.12", "vision.encoder.embed", "vision.projector", "llm.head" */
+    enum cs_mixer mixer; /* of a block: its halves */
+    enum cs_ffn ffn;
+    const char *path; /* "llm.layers.12", "vision.encoder.embed", "vision.projector", "llm.head" */
     int32_t first_param, n_params;
     int64_t n_elements, n_trained; /* parameter elements */
     bool needs_weight_grad, needs_input_grad;

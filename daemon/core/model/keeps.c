@@ -7,25 +7,37 @@
 static const struct cs_keep_row embed[] = {
     {CS_KEEP_SOURCE, CS_COLUMNS_SOURCE, CS_KEEP_SLOT, false, CS_RECOMPUTES},
 };
-static const struct cs_keep_row block[] = {
+/* A block: around its halves, and what each kind of half keeps. */
+static const struct cs_keep_row block_mixer[] = {
     {CS_KEEP_X,     CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTES         },
     {CS_KEEP_STAT1, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTE_FULL     },
     {CS_KEEP_H1,    CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true,  CS_RECOMPUTE_SELECTIVE},
-    {CS_KEEP_QKV,   CS_COLUMNS_QKV,   CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
-    {CS_KEEP_O,     CS_COLUMNS_Q,     CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
-    {CS_KEEP_LSE,   CS_COLUMNS_HEADS, CS_KEEP_F32,  false, CS_RECOMPUTE_FULL     },
+};
+static const struct cs_keep_row block_ffn[] = {
     {CS_KEEP_X2,    CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
     {CS_KEEP_STAT2, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTE_FULL     },
     {CS_KEEP_H2,    CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true,  CS_RECOMPUTE_SELECTIVE},
+};
+static const struct cs_keep_row attention_kept[] = {
+    {CS_KEEP_QKV,   CS_COLUMNS_QKV,   CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_O,     CS_COLUMNS_Q,     CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_LSE,   CS_COLUMNS_HEADS, CS_KEEP_F32,  false, CS_RECOMPUTE_FULL     },
+};
+static const struct cs_keep_row dense_kept[] = {
     {CS_KEEP_UP,    CS_COLUMNS_UP,    CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
     {CS_KEEP_A,     CS_COLUMNS_FFN,   CS_KEEP_ACTS, true,  CS_RECOMPUTE_SELECTIVE},
 };
-/* a gated MLP writes the gradient of its inner products over what was kept */
+/* gradients that are held for the weight half of a split backward */
 static const struct cs_keep_row block_held[] = {
     {CS_KEEP_DY,   CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
     {CS_KEEP_DX2,  CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
-    {CS_KEEP_DUP,  CS_COLUMNS_FFN,   CS_KEEP_ACTS, true, CS_RECOMPUTES},
+};
+static const struct cs_keep_row attention_held[] = {
     {CS_KEEP_DQKV, CS_COLUMNS_QKV,   CS_KEEP_ACTS, true, CS_RECOMPUTES},
+};
+/* a gated MLP writes the gradient of its inner products over what was kept */
+static const struct cs_keep_row dense_held[] = {
+    {CS_KEEP_DUP,  CS_COLUMNS_FFN,   CS_KEEP_ACTS, true, CS_RECOMPUTES},
 };
 static const struct cs_keep_row norm[] = {
     {CS_KEEP_X,     CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTES},
@@ -42,36 +54,85 @@ static const struct cs_keep_row head[] = {
     {CS_KEEP_STAT1, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTES},
     {CS_KEEP_H2,    CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTES},
 };
+
 /* clang-format on */
+
+struct rows {
+    const struct cs_keep_row *row;
+    int n;
+};
 
 #define ROWS(table)                                                                                \
     {                                                                                              \
         table, (int)CS_ARRAY_LEN(table)                                                            \
     }
 
-struct cs_keep_rows cs_keep_rows(enum cs_layer_kind kind)
+/* of a half: what it keeps, and what of it is held */
+struct half {
+    struct rows kept, held;
+};
+
+static const struct half mixers[CS_MIXERS] = {
+    [CS_MIXER_ATTENTION] = {ROWS(attention_kept), ROWS(attention_held)},
+};
+static const struct half ffns[CS_FFNS] = {
+    [CS_FFN_DENSE] = {ROWS(dense_kept), ROWS(dense_held)},
+};
+
+static void add(struct cs_keep_rows *out, struct rows rows)
 {
-    static const struct cs_keep_rows kinds[CS_LAYER_KINDS] = {
-        [CS_LAYER_EMBED] = ROWS(embed), [CS_LAYER_BLOCK] = ROWS(block),
+    CS_ASSERT(out->n + rows.n <= CS_KEEP_COUNT);
+    for (int i = 0; i < rows.n; i++)
+        out->row[out->n++] = &rows.row[i];
+}
+
+struct cs_keep_rows cs_keep_rows(const struct cs_arch *arch, const struct cs_layer *layer)
+{
+    static const struct rows kinds[CS_LAYER_KINDS] = {
+        [CS_LAYER_EMBED] = ROWS(embed), [CS_LAYER_BLOCK] = ROWS(block_mixer),
         [CS_LAYER_NORM] = ROWS(norm),   [CS_LAYER_PROJECTOR] = ROWS(projector),
         [CS_LAYER_HEAD] = ROWS(head),
     };
-    return kinds[kind];
+    static const struct rows of_ffn = ROWS(block_ffn);
+    struct cs_keep_rows out = {.n = 0};
+    (void)arch;
+    add(&out, kinds[layer->kind]);
+    if (layer->kind == CS_LAYER_BLOCK) {
+        add(&out, mixers[layer->mixer].kept);
+        add(&out, of_ffn);
+        add(&out, ffns[layer->ffn].kept);
+    }
+    return out;
 }
 
-struct cs_keep_rows cs_keep_held_rows(enum cs_layer_kind kind)
+/* The gradient of a gated MLP's inner products is held in the place of what was kept. */
+static bool is_held(const struct cs_arch *arch, const struct cs_keep_row *row)
 {
-    static const struct cs_keep_rows blocks = ROWS(block_held);
-    const struct cs_keep_rows none = {NULL, 0};
-    return kind == CS_LAYER_BLOCK ? blocks : none;
+    return row->array != CS_KEEP_DUP || !arch->is_gated_mlp;
 }
 
-const struct cs_keep_row *cs_keep_find(enum cs_layer_kind kind, enum cs_keep array)
+struct cs_keep_rows cs_keep_held_rows(const struct cs_arch *arch, const struct cs_layer *layer)
 {
-    const struct cs_keep_rows rows = cs_keep_rows(kind);
+    static const struct rows blocks = ROWS(block_held);
+    struct cs_keep_rows all = {.n = 0}, out = {.n = 0};
+    if (layer->kind != CS_LAYER_BLOCK)
+        return out;
+    add(&all, blocks);
+    add(&all, mixers[layer->mixer].held);
+    add(&all, ffns[layer->ffn].held);
+    for (int i = 0; i < all.n; i++)
+        if (is_held(arch, all.row[i]))
+            out.row[out.n++] = all.row[i];
+    return out;
+}
+
+const struct cs_keep_row *cs_keep_find(const struct cs_arch *arch, const struct cs_layer *layer,
+                                       enum cs_keep array)
+{
+    const struct cs_keep_rows rows = cs_keep_rows(arch, layer);
     for (int i = 0; i < rows.n; i++)
-        if (rows.row[i].array == array)
-            return &rows.row[i];
+        if (rows.row[i]->array == array)
+            return rows.row[i];
     return NULL;
 }
 
@@ -81,11 +142,11 @@ bool cs_keep_is_kept(const struct cs_keep_row *row, const struct cs_layer *layer
     return (layer->needs_weight_grad || !row->is_for_weights) && level < row->redone;
 }
 
-bool cs_keep_can_redo(enum cs_layer_kind kind)
+bool cs_keep_can_redo(const struct cs_arch *arch, const struct cs_layer *layer)
 {
-    const struct cs_keep_rows rows = cs_keep_rows(kind);
+    const struct cs_keep_rows rows = cs_keep_rows(arch, layer);
     for (int i = 0; i < rows.n; i++)
-        if (rows.row[i].redone < CS_RECOMPUTES)
+        if (rows.row[i]->redone < CS_RECOMPUTES)
             return true;
     return false;
 }
@@ -149,11 +210,11 @@ int64_t cs_keep_elements(const struct cs_graph *graph, const struct cs_layer *la
                          enum cs_recompute level, enum cs_keep_share share)
 {
     const struct cs_arch *arch = cs_layer_arch(graph, layer);
-    const struct cs_keep_rows rows = cs_keep_rows(layer->kind);
+    const struct cs_keep_rows rows = cs_keep_rows(arch, layer);
     int64_t n = 0;
     for (int i = 0; i < rows.n && has_backward(layer); i++)
-        if (cs_keep_is_kept(&rows.row[i], layer, level) && (share_of(&rows.row[i]) & share) != 0)
-            n += counted(arch, layer, &rows.row[i]);
+        if (cs_keep_is_kept(rows.row[i], layer, level) && (share_of(rows.row[i]) & share) != 0)
+            n += counted(arch, layer, rows.row[i]);
     return n;
 }
 
@@ -161,11 +222,10 @@ int64_t cs_keep_held_elements(const struct cs_graph *graph, const struct cs_laye
                               enum cs_recompute level)
 {
     const struct cs_arch *arch = cs_layer_arch(graph, layer);
-    const struct cs_keep_rows rows = cs_keep_held_rows(layer->kind);
+    const struct cs_keep_rows rows = cs_keep_held_rows(arch, layer);
     int64_t n = 0;
     for (int i = 0; i < rows.n && layer->needs_weight_grad; i++)
-        if (rows.row[i].array != CS_KEEP_DUP || !arch->is_gated_mlp)
-            n += counted(arch, layer, &rows.row[i]);
+        n += counted(arch, layer, rows.row[i]);
     return n > 0 ? n + cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL) -
                        cs_keep_elements(graph, layer, level, CS_KEEP_ALL)
                  : 0;
@@ -174,11 +234,11 @@ int64_t cs_keep_held_elements(const struct cs_graph *graph, const struct cs_laye
 int64_t cs_keep_made_elements(const struct cs_graph *graph, const struct cs_layer *layer)
 {
     const struct cs_arch *arch = cs_layer_arch(graph, layer);
-    const struct cs_keep_rows rows = cs_keep_rows(layer->kind);
+    const struct cs_keep_rows rows = cs_keep_rows(arch, layer);
     int64_t n = 0;
     for (int i = 0; i < rows.n; i++)
-        if (rows.row[i].memory == CS_KEEP_ACTS && rows.row[i].array != CS_KEEP_X)
-            n += counted(arch, layer, &rows.row[i]);
+        if (rows.row[i]->memory == CS_KEEP_ACTS && rows.row[i]->array != CS_KEEP_X)
+            n += counted(arch, layer, rows.row[i]);
     return n;
 }
 

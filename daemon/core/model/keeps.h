@@ -14,7 +14,7 @@
  * activation functions (no matrix product twice); its whole forward from its input. */
 enum cs_recompute { CS_RECOMPUTE_NONE, CS_RECOMPUTE_SELECTIVE, CS_RECOMPUTE_FULL, CS_RECOMPUTES };
 
-/* The arrays by name; which of them a layer has is up to its kind. */
+/* The arrays by name; which of them a layer has is up to its kind, and to the halves of a block. */
 enum cs_keep {
     CS_KEEP_SOURCE, /* token ids, or patches of pictures */
     CS_KEEP_X,      /* input of the layer */
@@ -65,23 +65,24 @@ struct cs_keep_row {
     enum cs_recompute redone; /* the first level that makes it again, CS_RECOMPUTES: none */
 };
 
-/* The arrays of a kind of layer in the order in which its forward makes them, and the gradients
- * that are held for the weight half of a split backward. */
+/* The arrays of a layer, whose architecture is arch: those that its forward makes, and the gradients
+ * that are held for the weight half of a split backward. A block's are put together from those
+ * around its halves and those of each half (enum cs_mixer, cs_ffn). */
 struct cs_keep_rows {
-    const struct cs_keep_row *row;
+    const struct cs_keep_row *row[CS_KEEP_COUNT]; /* of constant tables */
     int n;
 };
 
-struct cs_keep_rows cs_keep_rows(enum cs_layer_kind kind);
-struct cs_keep_rows cs_keep_held_rows(enum cs_layer_kind kind);
-/* NULL: such layers have no such array */
-const struct cs_keep_row *cs_keep_find(enum cs_layer_kind kind, enum cs_keep array);
+struct cs_keep_rows cs_keep_rows(const struct cs_arch *arch, const struct cs_layer *layer);
+struct cs_keep_rows cs_keep_held_rows(const struct cs_arch *arch, const struct cs_layer *layer);
+/* NULL: the layer has no such array */
+const struct cs_keep_row *cs_keep_find(const struct cs_arch *arch, const struct cs_layer *layer,
+                                       enum cs_keep array);
 /* the layer keeps the array at that level, if it has a backward */
 bool cs_keep_is_kept(const struct cs_keep_row *row, const struct cs_layer *layer,
                      enum cs_recompute level);
-/* full recompute can make such layers again from their input */
-bool cs_keep_can_redo(enum cs_layer_kind kind);
-/* of the layer, whose architecture is arch */
+/* full recompute can make the layer again from its input */
+bool cs_keep_can_redo(const struct cs_arch *arch, const struct cs_layer *layer);
 int64_t cs_keep_columns(const struct cs_arch *arch, const struct cs_layer *layer,
                         enum cs_columns columns);
 

@@ -155,7 +155,7 @@ static int64_t redo_ns(const struct builder *b, const struct cs_layer *layer, co
                        int64_t fwd_ns)
 {
     if (at->recompute == CS_RECOMPUTE_FULL)
-        return cs_keep_can_redo(layer->kind) ? fwd_ns : 0;
+        return cs_keep_can_redo(cs_layer_arch(b->graph, layer), layer) ? fwd_ns : 0;
     const int64_t elements = at->rows * (dropped(b, layer, at, CS_KEEP_WHOLE) +
                                          over(dropped(b, layer, at, CS_KEEP_CUT), at->tp));
     return bytes_ns(2 * elements * cs_device_element_bytes(b->device), b->device->bytes_per_s);

@@ -28,13 +28,13 @@ static bool is_kept(const struct cs_run *run, const struct cs_layer_model *l,
 
 bool cs_run_keeps(const struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array)
 {
-    return is_kept(run, l, cs_keep_find(l->layer->kind, array));
+    return is_kept(run, l, cs_keep_find(l->arch, l->layer, array));
 }
 
 void *cs_run_keep(struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array,
                   int64_t rows)
 {
-    const struct cs_keep_row *row = cs_keep_find(l->layer->kind, array);
+    const struct cs_keep_row *row = cs_keep_find(l->arch, l->layer, array);
     CS_ASSERT(row != NULL && rows >= 0);
     const int64_t n = rows * cs_keep_columns(l->arch, l->layer, row->columns);
     const size_t size = row->memory == CS_KEEP_F32 ? sizeof(float) : run->ops->act_bytes;

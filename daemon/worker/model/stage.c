@@ -126,8 +126,9 @@ int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input 
 /* The head picks rows of its input, which need not stay. */
 static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
 {
-    const enum cs_layer_kind kind = s->layer[layer].layer->kind;
-    return layer >= s->lowest && kind != CS_LAYER_HEAD && cs_keep_find(kind, CS_KEEP_X) != NULL;
+    const struct cs_layer_model *l = &s->layer[layer];
+    return layer >= s->lowest && l->layer->kind != CS_LAYER_HEAD &&
+           cs_keep_find(l->arch, l->layer, CS_KEEP_X) != NULL;
 }
 
 static int64_t widest(const struct cs_stage_model *s)
@@ -163,7 +164,8 @@ static void *output_of(const struct cs_stage_model *s, struct cs_run *run, int32
 /* Of such a layer only the input is kept. */
 static bool is_redone(const struct cs_stage_model *s, int32_t layer)
 {
-    return s->recompute == CS_RECOMPUTE_FULL && cs_keep_can_redo(s->layer[layer].layer->kind);
+    const struct cs_layer_model *l = &s->layer[layer];
+    return s->recompute == CS_RECOMPUTE_FULL && cs_keep_can_redo(l->arch, l->layer);
 }
 
 /* The first layer's input lies in a boundary buffer that is given back after the forward. */

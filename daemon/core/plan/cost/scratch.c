@@ -26,27 +26,54 @@ static int64_t head_bytes(const struct cs_arch *arch, int64_t rows, int element)
     return smaller(chunk * arch->vocab * element, most) + 2 * rows * arch->width * element;
 }
 
-/* Backward: gradients of output, input, normed input and sum after attention, then those of the MLP
- * or of attention, whose gradient of q is summed in fp32 on a GPU. Forward alone: rows that enter and
- * leave, and all that is made between. Norms of heads: q and k behind them, each in a buffer like qkv,
- * and their gradients. */
+/* What a half of a block takes, as acts a row: forward beside what it makes (core/model/keeps.h),
+ * and backward beside the gradients of the block's sums. */
+struct half {
+    int64_t fwd, bwd;
+};
+
+typedef struct half half_scratch(const struct cs_arch *a, const struct cs_layer *layer,
+                                 enum cs_recompute recompute, int element);
+
+/* The gradient of q is summed in fp32 on a GPU. Norms of heads: q and k behind them, each in a buffer
+ * like qkv, and their gradients. */
+static struct half attention_scratch(const struct cs_arch *a, const struct cs_layer *layer,
+                                     enum cs_recompute recompute, int element)
+{
+    const int64_t q = cs_keep_columns(a, layer, CS_COLUMNS_Q),
+                  qkv = cs_keep_columns(a, layer, CS_COLUMNS_QKV),
+                  normed = a->has_qk_norm ? 2 * qkv : 0;
+    (void)recompute;
+    return (struct half){normed, q + qkv + 2 * normed + (element == 4 ? 0 : 2 * q)};
+}
+
+static struct half dense_scratch(const struct cs_arch *a, const struct cs_layer *layer,
+                                 enum cs_recompute recompute, int element)
+{
+    const bool makes_act = a->is_gated_mlp || recompute != CS_RECOMPUTE_NONE;
+    (void)element;
+    return (struct half){0, cs_keep_columns(a, layer, CS_COLUMNS_UP) +
+                                (makes_act ? cs_keep_columns(a, layer, CS_COLUMNS_FFN) : 0)};
+}
+
+static half_scratch *const mixers[CS_MIXERS] = {[CS_MIXER_ATTENTION] = attention_scratch};
+static half_scratch *const ffns[CS_FFNS] = {[CS_FFN_DENSE] = dense_scratch};
+
+/* Backward: gradients of output, input, normed input and sum after the mixer, then those of one of
+ * the halves. Forward alone: rows that enter and leave, and all that is made between. */
 static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
                            enum cs_recompute recompute, int element)
 {
     const struct cs_arch *a = cs_layer_arch(graph, layer);
-    const int64_t w = a->width, q = cs_keep_columns(a, layer, CS_COLUMNS_Q),
-                  qkv = cs_keep_columns(a, layer, CS_COLUMNS_QKV),
-                  normed = a->has_qk_norm ? 2 * qkv : 0;
+    const struct half mixer = mixers[layer->mixer](a, layer, recompute, element),
+                      ffn = ffns[layer->ffn](a, layer, recompute, element);
     if (!layer->needs_input_grad && !layer->needs_weight_grad)
-        return rows * element * (2 * w + normed + cs_keep_made_elements(graph, layer));
-    const bool makes_act = a->is_gated_mlp || recompute != CS_RECOMPUTE_NONE;
-    const int64_t mlp = cs_keep_columns(a, layer, CS_COLUMNS_UP) +
-                        (makes_act ? cs_keep_columns(a, layer, CS_COLUMNS_FFN) : 0);
-    const int64_t attention = q + qkv + 2 * normed + (element == 4 ? 0 : 2 * q);
+        return rows * element *
+               (2 * a->width + mixer.fwd + ffn.fwd + cs_keep_made_elements(graph, layer));
     const int64_t again = recompute == CS_RECOMPUTE_FULL
                               ? cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL)
                               : 0;
-    return rows * element * (4 * w + larger(mlp, attention) + again);
+    return rows * element * (4 * a->width + larger(mixer.bwd, ffn.bwd) + again);
 }
 
 int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
