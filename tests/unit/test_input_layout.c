@@ -75,10 +75,10 @@ static void a_picture_is_cut_and_padded_where_a_step_says(void **state)
 static void wraps_are_not_doubled(void **state)
 {
     struct cs_media_piece pieces[] = {
-        {CS_MEDIA_TEXT, 0, "\n\n",    true },
-        {CS_MEDIA_TEXT, 0, "<start>", true },
-        {CS_MEDIA_ROWS, 4, NULL,      false},
-        {CS_MEDIA_TEXT, 0, "<end>",   true },
+        {CS_MEDIA_TEXT, 0, "\n\n",    true,  false},
+        {CS_MEDIA_TEXT, 0, "<start>", true,  true },
+        {CS_MEDIA_ROWS, 4, NULL,      false, false},
+        {CS_MEDIA_TEXT, 0, "<end>",   true,  true },
     };
     const struct cs_media_layout layout = {.n_pieces = 4, .pieces = pieces};
 

@@ -63,6 +63,8 @@ struct cs_media_piece {
     int32_t n_rows;   /* TEXT: 0 */
     const char *text; /* TEXT; else NULL */
     bool is_wrap;
+    bool
+        is_token; /* TEXT that is one special token; of a tokenizer that lacks it, it is left away */
 };
 
 struct cs_media_item {

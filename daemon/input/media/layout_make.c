@@ -107,9 +107,23 @@ void cs_layout_text(struct cs_layout_maker *m, const char *text)
     piece(m, CS_MEDIA_TEXT)->text = text;
 }
 
+void cs_layout_token(struct cs_layout_maker *m, const char *text)
+{
+    struct cs_media_piece *p = piece(m, CS_MEDIA_TEXT);
+
+    p->text = text;
+    p->is_token = true;
+}
+
 void cs_layout_wrap(struct cs_layout_maker *m, const char *text)
 {
     cs_layout_text(m, text);
+    m->out.pieces[m->out.n_pieces - 1].is_wrap = true;
+}
+
+void cs_layout_wrap_token(struct cs_layout_maker *m, const char *text)
+{
+    cs_layout_token(m, text);
     m->out.pieces[m->out.n_pieces - 1].is_wrap = true;
 }
 

@@ -29,9 +29,11 @@ int32_t cs_layout_place(struct cs_layout_maker *m, int32_t from,
                         const struct cs_picture_step *place); /* its op and from are not read */
 /* The picture is an item: its rows follow those of the items before it, without text. */
 struct cs_media_item *cs_layout_item(struct cs_layout_maker *m, int32_t picture);
-/* Pieces, in order. The text must live as long as the layout. */
-void cs_layout_wrap(struct cs_layout_maker *m, const char *text);
+/* Pieces, in order; wraps come first and last. Texts must live as long as the layout. */
 void cs_layout_text(struct cs_layout_maker *m, const char *text);
+void cs_layout_token(struct cs_layout_maker *m, const char *text);
+void cs_layout_wrap(struct cs_layout_maker *m, const char *text);
+void cs_layout_wrap_token(struct cs_layout_maker *m, const char *text);
 void cs_layout_rows(struct cs_layout_maker *m, int32_t n);
 void cs_layout_learned(struct cs_layout_maker *m, int32_t n);
 
