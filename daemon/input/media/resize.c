@@ -1,4 +1,4 @@
-/* Resizes pictures by separable resampling with fixed-point weights, bit for bit as Pillow does. */
+/* Resizes pictures by separable resampling with fixed-point weights, bit for bit as Pillow or torchvision does. */
 #include "input/media/resize.h"
 
 #include <math.h>
@@ -6,6 +6,8 @@
 #include <string.h>
 
 enum { PRECISION = 32 - 8 - 2, CHANNELS = 3 };
+
+#define SHORT_ONE 32768 /* weights of 16 bits lie below */
 
 /* One output position reads source [first, first + n) with n weights. */
 struct span {
@@ -16,6 +18,7 @@ struct weights {
     struct span *spans; /* (out) */
     int32_t *w;         /* (out, width) */
     int32_t width;
+    int precision; /* bits behind the point */
 };
 
 static double bilinear(double x)
@@ -42,7 +45,21 @@ static void weights_free(struct weights *t)
     free(t->w);
 }
 
-static bool weights_make(int32_t in, int32_t out, enum cs_resample filter, struct weights *t)
+/* The most bits with which the largest weight still is one of 16. */
+static int short_precision(const double *weights, size_t n)
+{
+    double largest = 0.0;
+    int bits = 0;
+
+    for (size_t i = 0; i < n; i++)
+        largest = weights[i] > largest ? weights[i] : largest;
+    while (bits < PRECISION && (int)(0.5 + largest * (1 << (bits + 1))) < SHORT_ONE)
+        bits++;
+    return bits;
+}
+
+static bool weights_make(int32_t in, int32_t out, enum cs_resample filter,
+                         enum cs_resize_weights kind, struct weights *t)
 {
     double (*f)(double) = filter == CS_RESAMPLE_BICUBIC ? bicubic : bilinear;
     double scale = (double)in / out, filter_scale = scale < 1.0 ? 1.0 : scale;
@@ -52,56 +69,59 @@ static bool weights_make(int32_t in, int32_t out, enum cs_resample filter, struc
     t->width = (int32_t)ceil(support) * 2 + 1;
     t->spans = calloc((size_t)out, sizeof *t->spans);
     t->w = calloc((size_t)out * (size_t)t->width, sizeof *t->w);
-    k = calloc((size_t)t->width, sizeof *k);
+    k = calloc((size_t)out * (size_t)t->width, sizeof *k);
     if (t->spans == NULL || t->w == NULL || k == NULL) {
         free(k);
         return false;
     }
     for (int32_t x = 0; x < out; x++) {
-        double center = (x + 0.5) * scale, sum = 0.0;
+        double center = (x + 0.5) * scale, sum = 0.0, *row = k + (size_t)x * (size_t)t->width;
         int32_t first = (int32_t)(center - support + 0.5);
         int32_t last = (int32_t)(center + support + 0.5);
         first = first < 0 ? 0 : first;
         last = last > in ? in : last;
         t->spans[x] = (struct span){first, last - first};
         for (int32_t i = 0; i < last - first; i++) {
-            k[i] = f((i + first - center + 0.5) * inverse);
-            sum += k[i];
+            row[i] = f((i + first - center + 0.5) * inverse);
+            sum += row[i];
         }
-        for (int32_t i = 0; i < last - first; i++) {
-            double w = sum != 0.0 ? k[i] / sum : k[i];
-            t->w[(size_t)x * (size_t)t->width + (size_t)i] =
-                (int32_t)((w < 0 ? -0.5 : 0.5) + w * (1 << PRECISION));
-        }
+        for (int32_t i = 0; i < last - first && sum != 0.0; i++)
+            row[i] /= sum;
     }
+    const size_t n = (size_t)out * (size_t)t->width;
+    t->precision = kind == CS_RESIZE_SHORT ? short_precision(k, n) : PRECISION;
+    for (size_t i = 0; i < n; i++)
+        t->w[i] = (int32_t)((k[i] < 0 ? -0.5 : 0.5) + k[i] * (1 << t->precision));
     free(k);
     return true;
 }
 
-static uint8_t clip8(int32_t v)
+static uint8_t clip8(int32_t v, int precision)
 {
-    v >>= PRECISION;
+    v >>= precision;
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
 static void pass_horizontal(const uint8_t *src, int32_t src_width, int32_t rows, uint8_t *dst,
                             int32_t dst_width, const struct weights *t)
 {
+    const int32_t half = 1 << (t->precision - 1);
+
     for (int32_t y = 0; y < rows; y++) {
         const uint8_t *line = src + (size_t)y * (size_t)src_width * CHANNELS;
         uint8_t *o = dst + (size_t)y * (size_t)dst_width * CHANNELS;
         for (int32_t x = 0; x < dst_width; x++, o += CHANNELS) {
             const int32_t *w = t->w + (size_t)x * (size_t)t->width;
             const uint8_t *p = line + (size_t)t->spans[x].first * CHANNELS;
-            int32_t r = 1 << (PRECISION - 1), g = r, b = r;
+            int32_t r = half, g = r, b = r;
             for (int32_t i = 0; i < t->spans[x].n; i++, p += CHANNELS) {
                 r += p[0] * w[i];
                 g += p[1] * w[i];
                 b += p[2] * w[i];
             }
-            o[0] = clip8(r);
-            o[1] = clip8(g);
-            o[2] = clip8(b);
+            o[0] = clip8(r, t->precision);
+            o[1] = clip8(g, t->precision);
+            o[2] = clip8(b, t->precision);
         }
     }
 }
@@ -109,6 +129,7 @@ static void pass_horizontal(const uint8_t *src, int32_t src_width, int32_t rows,
 static void pass_vertical(const uint8_t *src, int32_t width, uint8_t *dst, int32_t dst_height,
                           const struct weights *t)
 {
+    const int32_t half = 1 << (t->precision - 1);
     size_t line = (size_t)width * CHANNELS;
 
     for (int32_t y = 0; y < dst_height; y++) {
@@ -116,17 +137,18 @@ static void pass_vertical(const uint8_t *src, int32_t width, uint8_t *dst, int32
         const uint8_t *p = src + (size_t)t->spans[y].first * line;
         uint8_t *o = dst + (size_t)y * line;
         for (size_t c = 0; c < line; c++) {
-            int32_t sum = 1 << (PRECISION - 1);
+            int32_t sum = half;
             for (int32_t i = 0; i < t->spans[y].n; i++)
                 sum += p[(size_t)i * line + c] * w[i];
-            o[c] = clip8(sum);
+            o[c] = clip8(sum, t->precision);
         }
     }
 }
 
-enum cs_status cs_resize_rgb(const uint8_t *src, int32_t src_width, int32_t src_height,
-                             uint8_t *dst, int32_t dst_width, int32_t dst_height,
-                             enum cs_resample filter, struct cs_err *err)
+enum cs_status cs_resize_rgb_with(const uint8_t *src, int32_t src_width, int32_t src_height,
+                                  uint8_t *dst, int32_t dst_width, int32_t dst_height,
+                                  enum cs_resample filter, enum cs_resize_weights kind,
+                                  struct cs_err *err)
 {
     struct weights across = {0}, down = {0};
     enum cs_status status = CS_OK;
@@ -140,8 +162,8 @@ enum cs_status cs_resize_rgb(const uint8_t *src, int32_t src_width, int32_t src_
     }
     if (src_width != dst_width && src_height != dst_height)
         middle = malloc((size_t)dst_width * (size_t)src_height * CHANNELS);
-    if ((src_width != dst_width && !weights_make(src_width, dst_width, filter, &across)) ||
-        (src_height != dst_height && !weights_make(src_height, dst_height, filter, &down)) ||
+    if ((src_width != dst_width && !weights_make(src_width, dst_width, filter, kind, &across)) ||
+        (src_height != dst_height && !weights_make(src_height, dst_height, filter, kind, &down)) ||
         (src_width != dst_width && src_height != dst_height && middle == NULL)) {
         status = cs_fail(err, CS_NO_MEMORY, "no memory to resize %d x %d to %d x %d", src_width,
                          src_height, dst_width, dst_height);
@@ -159,4 +181,12 @@ out:
     weights_free(&down);
     free(middle);
     return status;
+}
+
+enum cs_status cs_resize_rgb(const uint8_t *src, int32_t src_width, int32_t src_height,
+                             uint8_t *dst, int32_t dst_width, int32_t dst_height,
+                             enum cs_resample filter, struct cs_err *err)
+{
+    return cs_resize_rgb_with(src, src_width, src_height, dst, dst_width, dst_height, filter,
+                              CS_RESIZE_FINE, err);
 }

@@ -16,4 +16,16 @@ enum cs_status cs_resize_rgb(const uint8_t *src, int32_t src_width, int32_t src_
                              uint8_t *dst, int32_t dst_width, int32_t dst_height,
                              enum cs_resample filter, struct cs_err *err) CS_NODISCARD;
 
+/* How fine the weights are. Videos are resized by torchvision, whose weights have 16 bits: what comes out differs
+ * from Pillow's by 1 here and there. */
+enum cs_resize_weights {
+    CS_RESIZE_FINE, /* Pillow: 22 bits behind the point */
+    CS_RESIZE_SHORT /* torchvision on 8-bit tensors with antialias: as many as leave 16-bit weights */
+};
+
+enum cs_status cs_resize_rgb_with(const uint8_t *src, int32_t src_width, int32_t src_height,
+                                  uint8_t *dst, int32_t dst_width, int32_t dst_height,
+                                  enum cs_resample filter, enum cs_resize_weights weights,
+                                  struct cs_err *err) CS_NODISCARD;
+
 #endif
