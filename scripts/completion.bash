@@ -7,6 +7,7 @@ _cornstarch_console() {
     "model init "*) list="--seed --text --vocab --json --socket --help" ;;
     "model show "*) list="--json --socket --help" ;;
     "model check "*) list="--json --socket --help" ;;
+    "selftest family "*) list="--device --precision --json --socket --help" ;;
     "data check "*) list="--json --socket --help" ;;
     "daemon start "*) list="--json --socket --help" ;;
     "daemon stop "*) list="--json --socket --help" ;;
@@ -38,9 +39,10 @@ _cornstarch_console() {
     "help "*) list="--list --mdoc --part --completion --json --socket --help" ;;
     "data make "*) list="shapes " files= ;;
     "model "*) list="init show check " files= ;;
+    "selftest "*) list="family " files= ;;
     "data "*) list="make check " files= ;;
     "daemon "*) list="start stop drain status " files= ;;
-    *) list="run submit plan profile jobs show metrics logs pause resume stop checkpoint wait nodes gpus export model data inspect lua dump doctor daemon proxy raw version help " ;;
+    *) list="run submit plan profile jobs show metrics logs pause resume stop checkpoint wait nodes gpus export model selftest data inspect lua dump doctor daemon proxy raw version help " ;;
   esac
   COMPREPLY=($(compgen -W "$list" -- "$cur"))
   [[ -z $files || $cur == -* || $COMP_CWORD -lt 2 ]] || COMPREPLY+=($(compgen -f -- "$cur"))

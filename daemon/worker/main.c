@@ -14,6 +14,7 @@
 #include "worker/boot.h"
 #include "worker/device/blas.h"
 #include "worker/measure/profile.h"
+#include "worker/selftest/selftest.h"
 
 enum { CONTROL_FD = 3, EXIT_FAILED = 6, EXIT_RUNNER_GONE = 5 };
 
@@ -83,6 +84,23 @@ static enum cs_status run(struct cs_control *control, struct cs_boot *boot,
     return cs_session_run(session, err);
 }
 
+/* What a worker does without a job: a request on standard input, the answer on standard output. */
+static const struct task {
+    const char *option;
+    int (*run)(void);
+} tasks[] = {
+    {"--profile",  cs_profile_program },
+    {"--selftest", cs_selftest_program},
+};
+
+static const struct task *task_named(const char *option)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(tasks); i++)
+        if (strcmp(tasks[i].option, option) == 0)
+            return &tasks[i];
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct cs_control *control = NULL;
@@ -95,8 +113,8 @@ int main(int argc, char **argv)
         cs_say(stdout, "cornstarch-worker %s\n", CORNSTARCH_VERSION);
         return 0;
     }
-    const bool is_profile = argc == 2 && strcmp(argv[1], "--profile") == 0;
-    if (!is_profile && (argc != 1 || fstat(CONTROL_FD, &st) == -1 || !S_ISSOCK(st.st_mode))) {
+    const struct task *task = argc == 2 ? task_named(argv[1]) : NULL;
+    if (task == NULL && (argc != 1 || fstat(CONTROL_FD, &st) == -1 || !S_ISSOCK(st.st_mode))) {
         cs_say(stderr, "cornstarch-worker: one rank of a job; cornstarch-runner starts it, with "
                        "its control line on descriptor 3\n");
         return 1;
@@ -104,8 +122,8 @@ int main(int argc, char **argv)
     if (cs_blas_set_environment())
         execv("/proc/self/exe", argv); /* where that fails the slow kernels do */
     signal(SIGPIPE, SIG_IGN);
-    if (is_profile)
-        return cs_profile_program();
+    if (task != NULL)
+        return task->run();
     if (cs_control_new(CONTROL_FD, &control, &err) != CS_OK) {
         cs_say(stderr, "cornstarch-worker: %s\n", err.text);
         return EXIT_FAILED;

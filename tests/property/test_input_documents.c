@@ -207,9 +207,19 @@ static void configurations_of_every_family(void **state)
 static void configurations_of_composites_and_projectors(void **state)
 {
     (void)state;
-    try_document("llava", cs_composite_keys(), read_composite,
-                 "{\"model_type\": \"llava\", \"vision_feature_select_strategy\": \"full\", "
-                 "\"vision_config\": {}, \"text_config\": {}}");
+    int n;
+    const struct cs_composite_family *families = cs_composite_families(&n);
+    for (int i = 0; i < n; i++) {
+        char text[256];
+        const bool has_strategy =
+            families[i].table != NULL &&
+            cs_doc_find(families[i].table, "vision_feature_select_strategy") != NULL;
+        snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"%s\": {}, \"text_config\": {}%s}",
+                 families[i].model_type, families[i].encoder_key,
+                 has_strategy ? ", \"vision_feature_select_strategy\": \"full\"" : "");
+        if (families[i].table != NULL) /* else the root is the tower's */
+            try_document(families[i].model_type, families[i].table, read_composite, text);
+    }
     try_document("projector", cs_projector_keys(), read_arch,
                  "{\"model_type\": \"mlp\", \"in_width\": 4, \"out_width\": 4}");
 }

@@ -482,7 +482,7 @@ static void bad_configurations_are_refused_by_name(void **state)
     put(*state, "config.json", "{\"a\":1,\"a\":2}");
     refuses(*state, "", CS_CORRUPT, "duplicate");
     put(*state, "config.json", "{\"model_type\":\"llama\"}");
-    refuses(*state, "llm", CS_INVALID, "not of model_type llava");
+    refuses(*state, "llm", CS_INVALID, "not that of a composite");
 }
 
 /* The root of an export, or a directory of models: what was meant is one below. */

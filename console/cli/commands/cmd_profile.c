@@ -1,29 +1,21 @@
 /* profile: measure the layers of a script's model on this machine. A worker does it in a process of
  * its own (the console computes nothing); what it measures is what cs.plan and cs.search take as
  * profile. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
+#include "console/cli/shared/ask_worker.h"
 #include "core/base/io.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/profile.h"
 #include "core/plan/make/planner.h"
-#include "core/program/dirs.h"
 #include "core/program/temp.h"
 #include "core/wire/wire.h"
-
-extern char **environ;
 
 static const struct cs_column columns[] = {
     {"MODULE",     6,  0, 0, CS_ALIGN_LEFT },
@@ -64,71 +56,6 @@ static enum cs_status read_model(const json_t *document, const struct cs_here *h
     CS_TRY(cs_graph_build(m->spec, true, m->arena, &m->graph, err));
     CS_TRY(cs_cluster_read_here(m->spec->cluster, here, &m->cluster, err));
     return cs_plan_budget(m->spec, m->graph, &m->budget, err);
-}
-
-/* --- the worker ------------------------------------------------------------------------------- */
-
-static enum cs_status spawn_worker(int in, int out, pid_t *pid, struct cs_err *err)
-{
-    char dir[CS_PATH_CAP], path[CS_PATH_CAP + 32];
-    CS_TRY(cs_dir_self(dir, err));
-    snprintf(path, sizeof path, "%s/cornstarch-worker", dir);
-    char flag[] = "--profile", *argv[] = {path, flag, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    const int code = posix_spawn(pid, path, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (code == 0)
-        return CS_OK;
-    errno = code;
-    return cs_fail_errno(err, "starting %s", path);
-}
-
-/* The worker reads all of its input before it writes. */
-static enum cs_status talk(const char *request, int to, int from, struct cs_buf *answer,
-                           struct cs_err *err)
-{
-    char piece[4096];
-    ssize_t n;
-    for (size_t at = 0, len = strlen(request); at < len; at += (size_t)n)
-        if ((n = write(to, request + at, len - at)) <= 0)
-            return cs_fail_errno(err, "writing to the worker");
-    close(to);
-    while ((n = read(from, piece, sizeof piece)) > 0)
-        cs_buf_add(answer, piece, (size_t)n);
-    return n == 0 ? CS_OK : cs_fail_errno(err, "reading from the worker");
-}
-
-static enum cs_status ask_worker(const json_t *request, json_t **out, struct cs_err *err)
-{
-    int to[2] = {-1, -1}, from[2] = {-1, -1}, code = 0;
-    pid_t pid;
-    struct cs_buf answer = {0};
-    char *text = json_dumps(request, JSON_COMPACT);
-    if (text == NULL || pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) {
-        free(text);
-        return cs_fail_errno(err, "a pipe to the worker");
-    }
-    signal(SIGPIPE, SIG_IGN);
-    enum cs_status status = spawn_worker(to[0], from[1], &pid, err);
-    close(to[0]);
-    close(from[1]);
-    if (status == CS_OK) {
-        status = talk(text, to[1], from[0], &answer, err);
-        waitpid(pid, &code, 0);
-    } else {
-        close(to[1]);
-    }
-    close(from[0]);
-    free(text);
-    if (status == CS_OK && code != 0)
-        status = cs_fail(err, CS_INTERNAL, "the worker could not measure (its message is above)");
-    if (status == CS_OK && (*out = json_loadb(cs_buf_str(&answer), answer.len, 0, NULL)) == NULL)
-        status = cs_fail(err, CS_CORRUPT, "the worker answered something that is no profile");
-    cs_buf_free(&answer);
-    return status;
 }
 
 /* --- what it found ---------------------------------------------------------------------------- */
@@ -252,7 +179,7 @@ static enum cs_status profile_layers(struct cs_cmd *cmd, struct cs_err *err)
                                     is_cpu ? "cpu:0" : "cuda:0", "class", m.cluster.device->name);
         if (m.spec->precision[0] != '\0')
             cs_msg_set_str(request, "precision", m.spec->precision);
-        status = ask_worker(request, &profile, err);
+        status = cs_ask_worker("--profile", request, &profile, err);
         json_decref(request);
     }
     if (status == CS_OK)

@@ -1,4 +1,4 @@
-/* Reads the root of a llava config.json; see composite.h. */
+/* Reads the root of a composite's config.json by its family's row; see composite.h. */
 #include "core/arch/composite.h"
 
 #include <stdio.h>
@@ -6,92 +6,150 @@
 
 #include "core/arch/config.h"
 
-/* clang-format off */
-static const struct cs_doc_key keys[] = {
-    {.names = "vision_config", .types = CS_DOC_OBJECT},
-    {.names = "text_config", .types = CS_DOC_OBJECT},
-    {.names = "projector_hidden_act", .types = CS_DOC_STRING, .accept = CS_ACT_WORDS},
-    {.names = "multimodal_projector_bias", .types = CS_DOC_BOOL},
-    {.names = "vision_feature_layer", .types = CS_DOC_INT | CS_DOC_LIST, .min = -4096, .max = 4096},
-    {.names = "vision_feature_select_strategy", .types = CS_DOC_STRING, .accept = "default|full"},
-    {.names = "image_token_id|image_token_index", .types = CS_DOC_INT, .min = 0, .max = 1 << 24},
-    {.names = "tie_word_embeddings", .types = CS_DOC_BOOL},
-    /* how many rows a picture has follows from the vision_config; ids of special tokens are the tokenizer's */
-    {.names = "image_seq_length|ignore_index|vocab_size|pad_token_id|bos_token_id|eos_token_id|initializer_range", .types = CS_DOC_ANY, .use = CS_DOC_HARMLESS},
-};
-/* clang-format on */
-static const struct cs_doc_table table = CS_DOC_TABLE(keys, &cs_model_common);
-
-const struct cs_doc_table *cs_composite_keys(void)
-{
-    return &table;
-}
-
 bool cs_composite_is(const json_t *config)
 {
-    const char *type = json_string_value(json_object_get(config, "model_type"));
-    return type != NULL && strcmp(type, "llava") == 0;
+    return cs_composite_of(config) != NULL;
 }
 
-/* The value under one of the spellings, or NULL after saying what LlavaConfig takes. */
-static const json_t *look_up(const struct cs_config_source *config, const char *names,
+const struct cs_part_name *cs_composite_name(const struct cs_composite_family *family,
+                                             const char *disk)
+{
+    for (int i = 0; i < family->n_names; i++) {
+        const struct cs_part_name *name = &family->names[i];
+        const size_t len = strlen(name->disk);
+        if (strncmp(disk, name->disk, len) == 0 && (disk[len] != '\0' || *name->component != '\0'))
+            return name;
+    }
+    return NULL;
+}
+
+/* The value under one of the spellings, or NULL after saying what the class takes; keys that the family
+ * does not have are not looked for. */
+static const json_t *look_up(const struct cs_config_source *config,
+                             const struct cs_composite_family *family, const char *names,
                              const char *fallback)
 {
-    char name[CS_DOC_NAME];
+    char name[CS_DOC_NAME], source[96];
+    if (family->table == NULL || *names == '\0')
+        return NULL;
     const json_t *value = cs_doc_get(config->json, names, name);
-    if (value == NULL)
-        cs_model_say_default(config, name, fallback, "the default of llava");
+    if (value == NULL && cs_doc_find(family->table, name) != NULL) {
+        snprintf(source, sizeof source, "the default of %s", family->model_type);
+        cs_model_say_default(config, name, fallback, source);
+    }
     return value;
 }
 
-/* What the encoder's features must be. The class default drops a row, so that the key must be there. */
-static enum cs_status check_features(const struct cs_config_source *config, struct cs_err *err)
+static enum cs_status read_features(const struct cs_config_source *config, struct cs_composite *out,
+                                    struct cs_err *err)
 {
-    char at[512], shown[CS_DOC_SHOWN];
-    const json_t *layer = cs_doc_get(config->json, "vision_feature_layer", NULL);
-    const json_t *strategy = cs_doc_get(config->json, "vision_feature_select_strategy", NULL);
-    cs_model_at(config, at);
+    const struct cs_composite_family *family = out->family;
+    char at[512], shown[CS_DOC_SHOWN], fallback[16];
+    snprintf(fallback, sizeof fallback, "%d", family->feature_layer);
+    const json_t *layer = look_up(config, family, "vision_feature_layer", fallback);
+    const json_t *strategy = look_up(config, family, "vision_feature_select_strategy",
+                                     family->drops_class ? "default" : "full");
+    if (json_is_array(layer) && json_array_size(layer) == 1)
+        layer = json_array_get(layer, 0);
     if (json_is_array(layer))
         return cs_fail(err, CS_UNSUPPORTED,
                        "%svision_feature_layer is %s: features of several layers side by side are "
                        "not supported",
-                       at, cs_doc_show(layer, shown));
-    if (strategy != NULL && strcmp(json_string_value(strategy), "full") == 0)
+                       cs_model_at(config, at), cs_doc_show(layer, shown));
+    if (layer != NULL)
+        out->feature_layer = (int32_t)json_integer_value(layer);
+    if (strategy != NULL)
+        out->drops_class = strcmp(json_string_value(strategy), "default") == 0;
+    if (!out->drops_class)
         return CS_OK;
     return cs_fail(err, CS_UNSUPPORTED,
                    "%svision_feature_select_strategy is %s: that drops the first row of every "
                    "picture, which belongs to an encoder with a class token; supported: \"full\"",
-                   at, strategy != NULL ? "\"default\"" : "not given, which means \"default\"");
+                   cs_model_at(config, at),
+                   strategy != NULL ? "\"default\"" : "not given, which means \"default\"");
 }
 
-static bool is_tied(const json_t *root)
+static bool is_tied(const struct cs_composite_family *family, const json_t *root)
 {
     static const char key[] = "tie_word_embeddings";
-    return json_is_true(json_object_get(root, key)) ||
-           json_is_true(json_object_get(json_object_get(root, "text_config"), key));
+    const json_t *said = cs_doc_get(root, key, NULL);
+    const json_t *text = family->text_key != NULL ? json_object_get(root, family->text_key) : NULL;
+    return (said != NULL ? json_is_true(said) : family->is_tied) ||
+           json_is_true(json_object_get(text, key));
 }
 
 enum cs_status cs_composite_read(const struct cs_config_source *config, bool with_features,
                                  struct cs_composite *out, struct cs_err *err)
 {
-    CS_TRY(cs_doc_review(&(struct cs_doc){.name = config->document,
-                                          .where = config->where,
-                                          .json = config->json,
-                                          .table = &table},
-                         config->findings, err));
-    if (with_features)
-        CS_TRY(check_features(config, err));
-    const json_t *act = look_up(config, "projector_hidden_act", "gelu");
-    const json_t *bias = look_up(config, "multimodal_projector_bias", "true");
-    const json_t *layer = look_up(config, "vision_feature_layer", "-2");
-    const json_t *token = look_up(config, "image_token_id|image_token_index", "32000");
+    const struct cs_composite_family *family = cs_composite_of(config->json);
+    char at[512];
+    if (family == NULL)
+        return cs_fail(err, CS_UNSUPPORTED, "%smodel_type is not that of a composite model",
+                       cs_model_at(config, at));
+    if (family->table != NULL) /* else the root is the tower's, and reviewed as that */
+        CS_TRY(cs_doc_review(&(struct cs_doc){.name = config->document,
+                                              .where = config->where,
+                                              .json = config->json,
+                                              .table = family->table},
+                             config->findings, err));
+    char token_text[32];
+    snprintf(token_text, sizeof token_text, "%lld", (long long)family->default_token);
+    const json_t *act = look_up(config, family, "projector_hidden_act", "gelu");
+    const json_t *bias =
+        look_up(config, family, "multimodal_projector_bias", family->has_bias ? "true" : "false");
+    const json_t *token = look_up(config, family, family->token, token_text);
     *out = (struct cs_composite){
+        .family = family,
         .activation =
             cs_act_word(act != NULL ? cs_act_named(json_string_value(act)) : CS_ARCH_GELU),
-        .has_bias = bias == NULL || json_is_true(bias),
-        .feature_layer = layer != NULL ? (int32_t)json_integer_value(layer) : -2,
-        .image_token = token != NULL ? json_integer_value(token) : 32000,
-        .is_tied = is_tied(config->json),
+        .has_bias = bias != NULL ? json_is_true(bias) : family->has_bias,
+        .drops_class = family->drops_class,
+        .has_final_norm = family->has_final_norm,
+        .feature_layer = family->feature_layer,
+        .image_token = token != NULL ? json_integer_value(token) : family->default_token,
+        .is_tied = is_tied(family, config->json),
     };
-    return CS_OK;
+    return with_features && !family->has_final_norm ? read_features(config, out, err) : CS_OK;
+}
+
+/* "vision_config.spatial_merge_size" of the root */
+static const json_t *value_at(const json_t *root, const struct cs_composite_family *family,
+                              const char *path)
+{
+    const size_t len = strcspn(path, ".");
+    char name[64];
+    if (path[len] == '\0')
+        return json_object_get(root, path);
+    snprintf(name, sizeof name, "%.*s", (int)len, path);
+    const bool is_root = *family->encoder_key == '\0' && strcmp(name, "vision_config") == 0;
+    return json_object_get(is_root ? root : json_object_get(root, name), path + len + 1);
+}
+
+static const json_t *width_of(const json_t *root, const char *key)
+{
+    const json_t *part = key == NULL ? NULL : *key == '\0' ? root : json_object_get(root, key);
+    return cs_doc_get(part, "hidden_size|d_model", NULL);
+}
+
+json_t *cs_composite_projector(const struct cs_composite *composite, const json_t *root)
+{
+    const struct cs_composite_family *family = composite->family;
+    json_t *config = json_pack("{s:s, s:s, s:b}", "model_type", family->projector, "activation",
+                               composite->activation, "bias", (int)composite->has_bias);
+    if (config == NULL)
+        return NULL;
+    if (strcmp(family->projector, "mlp") == 0)
+        json_object_set_new(config, "n_layers", json_integer(2));
+    const json_t *in = width_of(root, family->encoder_key), *out = width_of(root, family->text_key);
+    if (strcmp(family->projector, "mlp") == 0 || strcmp(family->projector, "linear") == 0) {
+        json_object_set(config, "in_width", (json_t *)(uintptr_t)in);
+        json_object_set(config, "out_width", (json_t *)(uintptr_t)out);
+    }
+    for (int i = 0; i < family->n_settings; i++) {
+        const struct cs_part_setting *s = &family->settings[i];
+        const json_t *value = *s->path != '\0' ? value_at(root, family, s->path) : json_true();
+        if (value != NULL)
+            json_object_set(config, s->key, (json_t *)(uintptr_t)value);
+    }
+    return config;
 }

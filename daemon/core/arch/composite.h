@@ -1,26 +1,73 @@
-/* Composite models: what the root of a llava config.json says beside its parts.
+/* Composite models: directories that hold a tower, its projector and a language model. What the root of
+ * such a config.json says beside its parts, and which tensor of the files belongs to which part.
  *
- * Source: LlavaConfig of transformers 5. Where two spellings meet: image_token_id holds over
- * image_token_index; the embeddings are tied when the root or the text_config says so. */
+ * A family is a row of a table (composites.c): there is no code per family. Sources: the configuration
+ * classes of transformers 5 and the names that its versions 4 and 5 write. Where two spellings meet:
+ * image_token_id holds over image_token_index; the embeddings are tied when the root or the text_config
+ * says so. A tower that is saved with its own projector (Qwen2-VL's) is a composite without a language
+ * model. */
 #ifndef CS_MODEL_COMPOSITE_H
 #define CS_MODEL_COMPOSITE_H
 
 #include "core/arch/arch.h"
 
+/* Names of a part's tensors in files and in the part's own directory; of all rows of a family the first
+ * that fits a name says whose it is. */
+struct cs_part_name {
+    enum cs_module_kind kind;
+    const char *disk, *component; /* beginnings: disk is replaced by component */
+};
+
+/* A setting of the projector that stands in the root, or inside one of its objects. */
+struct cs_part_setting {
+    const char *path; /* "vision_config.spatial_merge_size" */
+    const char *key;  /* of the projector's own config.json */
+};
+
+struct cs_composite_family {
+    const char *model_type;
+    const char *class_name;           /* of transformers: "LlavaForConditionalGeneration" */
+    const char *encoder_key;          /* "vision_config"; "": the root is the encoder's */
+    const char *text_key;             /* "text_config"; NULL: there is no language model */
+    const char *branch;               /* "vision" or "audio": what jobs call it, and the part */
+    const char *projector;            /* its kind: model_type of its own config.json */
+    const struct cs_doc_table *table; /* keys of the root */
+    const struct cs_part_name *names;
+    int n_names;
+    const struct cs_part_setting *settings;
+    int n_settings;
+    const char *token; /* key of the placeholder's id, all spellings */
+    int64_t default_token;
+    int32_t feature_layer; /* of the class */
+    bool has_final_norm;   /* the state after the tower's final norm is handed on, always */
+    bool drops_class;      /* the class does without vision_feature_select_strategy */
+    bool has_bias;         /* of the projector's layers, by the class */
+    bool is_tied;          /* by the class */
+};
+
 struct cs_composite {
+    const struct cs_composite_family *family;
     const char *activation; /* of the projector, a constant */
     bool has_bias;          /* of the projector's layers */
+    bool drops_class;       /* rows of class tokens do not reach the projector */
+    bool has_final_norm;    /* the state after the final norm feeds it, else feature_layer */
     int32_t feature_layer;  /* hidden state that feeds the projector: -1 after the last block ... */
     int64_t image_token;    /* id of the placeholder */
     bool is_tied;           /* lm_head is embed_tokens, by root or text_config */
 };
 
-bool cs_composite_is(const json_t *config); /* model_type llava */
+/* The family of a root, NULL: it is no composite. */
+const struct cs_composite_family *cs_composite_of(const json_t *config);
+bool cs_composite_is(const json_t *config);
+const struct cs_composite_family *cs_composite_families(int *n);
 /* Reviews the root and reads it; the parts are configs of their own (cs_arch_read). with_features: what
- * the encoder hands to the projector is of use, and must be what is supported: one layer, all rows. */
+ * the encoder hands to the projector is of use, and must be what is supported: one layer. */
 enum cs_status cs_composite_read(const struct cs_config_source *config, bool with_features,
                                  struct cs_composite *out, struct cs_err *err) CS_NODISCARD;
-/* the keys of the root */
-const struct cs_doc_table *cs_composite_keys(void);
+/* The config of the projector that such a root describes, a new object; NULL: no memory. */
+json_t *cs_composite_projector(const struct cs_composite *composite, const json_t *root);
+/* The row of names that fits, NULL: the tensor is of no part. */
+const struct cs_part_name *cs_composite_name(const struct cs_composite_family *family,
+                                             const char *disk);
 
 #endif

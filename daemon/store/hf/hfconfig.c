@@ -5,24 +5,6 @@
 
 #include "store/hf/hfdir_parts.h"
 
-/* Names on disk -> names in the component's own directory. The first row of the part that fits
- * wins. */
-static const struct {
-    const char *part, *disk, *component;
-} renames[] = {
-    {"vision",    "vision_tower.",                ""        }, /* as saved */
-    {"vision",    "model.vision_tower.",          ""        }, /* as in memory since transformers 4.52 */
-    {"llm",       "language_model.",              ""        },
-    {"llm",       "model.language_model.",        "model."  },
-    {"llm",       "lm_head.",                     "lm_head."},
-    {"projector", "multi_modal_projector.",       ""        },
-    {"projector", "model.multi_modal_projector.", ""        },
-};
-
-/* of a composite, in the order of the data */
-static const char *const parts[] = {"vision", "projector", "llm"};
-_Static_assert(CS_ARRAY_LEN(parts) == CS_MODULE_KINDS, "one part per kind");
-
 static int is_folder(const struct dirent *entry)
 {
     return entry->d_name[0] != '.';
@@ -73,85 +55,101 @@ enum cs_status cs_hfdir_list(const char *dir, const char *out[CS_MODULE_KINDS], 
 {
     json_t *root = NULL;
     CS_TRY(cs_hfdir_read_document(dir, &root, err));
-    *n = cs_composite_is(root) ? CS_MODULE_KINDS : 1;
-    for (int i = 0; i < *n; i++)
-        out[i] = *n == 1 ? "" : parts[i];
+    const struct cs_composite_family *family = cs_composite_of(root);
+    *n = 0;
+    for (int kind = 0; family && kind < CS_MODULE_KINDS; kind++)
+        if (cs_hfdir_part(family, kind))
+            out[(*n)++] = cs_hfdir_part(family, kind);
+    if (!family)
+        out[(*n)++] = "";
     json_decref(root);
     return CS_OK;
 }
 
-/* LLaVA keeps no configuration of the projector: made from what fixes it. */
-static json_t *projector_config(const struct cs_composite *composite, const json_t *root)
+const char *cs_hfdir_part(const struct cs_composite_family *family, enum cs_module_kind kind)
 {
-    return json_pack(
-        "{s:s, s:i, s:s, s:b, s:O*, s:O*}", "model_type", "mlp", "n_layers", 2, "activation",
-        composite->activation, "bias", (int)composite->has_bias, "in_width",
-        json_object_get(json_object_get(root, "vision_config"), "hidden_size"), "out_width",
-        json_object_get(json_object_get(root, "text_config"), "hidden_size"));
+    if (kind == CS_MODULE_ENCODER)
+        return family->branch;
+    if (kind == CS_MODULE_PROJECTOR)
+        return "projector";
+    return family->text_key ? "llm" : NULL;
 }
 
 /* where the part's configuration stands in config.json */
 static const char *place(const struct cs_hfdir *dir)
 {
-    if (strcmp(dir->part, "vision") == 0)
-        return "vision_config";
-    return strcmp(dir->part, "llm") == 0 ? "text_config" : "";
+    const struct cs_composite_family *family = dir->composite.family;
+    if (!family || dir->kind == CS_MODULE_PROJECTOR)
+        return "";
+    return dir->kind == CS_MODULE_LLM ? family->text_key : family->encoder_key;
 }
 
 static enum cs_status read_root_keys(const struct cs_hfdir *dir, struct cs_findings *findings,
                                      struct cs_composite *out, struct cs_err *err)
 {
     const struct cs_config_source source = {dir->document, "", dir->root, findings};
-    return cs_composite_read(&source, strcmp(dir->part, "llm") != 0, out, err);
+    return cs_composite_read(&source, dir->kind != CS_MODULE_LLM, out, err);
+}
+
+/* The kind of part that is asked for by its name; CS_MODULE_KINDS: the family has none of that name. */
+static enum cs_module_kind kind_named(const struct cs_composite_family *family, const char *part)
+{
+    for (int kind = 0; kind < CS_MODULE_KINDS; kind++)
+        if (cs_hfdir_part(family, kind) && strcmp(cs_hfdir_part(family, kind), part) == 0)
+            return kind;
+    return CS_MODULE_KINDS;
+}
+
+static enum cs_status choose_part(struct cs_hfdir *dir, struct cs_err *err)
+{
+    const struct cs_composite_family *family = cs_composite_of(dir->root);
+    const bool is_part = *dir->part != '\0';
+    if (!family && is_part)
+        return cs_fail(err, CS_INVALID,
+                       "%s: part \"%s\" was asked for, but its config.json is not that of a "
+                       "composite: open the directory as a whole",
+                       dir->path, dir->part);
+    if (!family)
+        return CS_OK;
+    dir->kind = kind_named(family, dir->part);
+    if (dir->kind < CS_MODULE_KINDS)
+        return read_root_keys(dir, NULL, &dir->composite, err);
+    return cs_fail(err, CS_INVALID,
+                   "%s holds a composite %s model%s%s%s: open its part %s%s or projector",
+                   dir->path, family->model_type, is_part ? ", which has no part \"" : "",
+                   dir->part, is_part ? "\"" : "", family->branch, family->text_key ? ", llm" : "");
 }
 
 enum cs_status cs_hfdir_pick_config(struct cs_hfdir *dir, struct cs_err *err)
 {
-    bool is_part = *dir->part != '\0';
-    if (cs_composite_is(dir->root) != is_part)
-        return cs_fail(err, CS_INVALID,
-                       is_part ? "%s: part \"%s\" was asked for, but its config.json is not of "
-                                 "model_type llava: open the directory as a whole"
-                               : "%s holds a composite llava model%s: open its part vision, llm or "
-                                 "projector",
-                       dir->path, dir->part);
-    if (is_part)
-        CS_TRY(read_root_keys(dir, NULL, &dir->composite, err));
-    if (!is_part)
-        dir->config = json_incref(dir->root);
-    else if (strcmp(dir->part, "projector") == 0)
-        dir->config = projector_config(&dir->composite, dir->root);
+    const char *key;
+    CS_TRY(choose_part(dir, err));
+    key = place(dir);
+    if (*dir->part && dir->kind == CS_MODULE_PROJECTOR)
+        dir->config = cs_composite_projector(&dir->composite, dir->root);
     else
-        dir->config = json_incref(json_object_get(dir->root, place(dir)));
+        dir->config = json_incref(*key ? json_object_get(dir->root, key) : dir->root);
     if (!json_is_object(dir->config))
         return cs_fail(err, CS_CORRUPT, "%s/config.json: %s is missing or not an object", dir->path,
-                       is_part ? place(dir) : "the configuration");
+                       *key ? key : "the configuration");
     return CS_OK;
 }
 
-const char *cs_hfdir_component_name(const char *part, const char *disk, const char **prefix)
+const char *cs_hfdir_own_name(const struct cs_hfdir *dir, const char *disk, const char **prefix)
 {
     *prefix = "";
-    if (*part == '\0')
+    if (!dir->composite.family)
         return disk;
-    for (size_t i = 0; i < CS_ARRAY_LEN(renames); i++) {
-        size_t len = strlen(renames[i].disk);
-        if (strcmp(part, renames[i].part) == 0 && strncmp(disk, renames[i].disk, len) == 0 &&
-            disk[len] != '\0') {
-            *prefix = renames[i].component;
-            return disk + len;
-        }
-    }
-    return NULL;
+    const struct cs_part_name *name = cs_composite_name(dir->composite.family, disk);
+    if (!name || name->kind != dir->kind)
+        return NULL;
+    *prefix = name->component;
+    return disk + strlen(name->disk);
 }
 
 bool cs_hfdir_is_of_some_part(const struct cs_hfdir *dir, const char *disk)
 {
-    const char *prefix;
-    bool is_known = *dir->part == '\0';
-    for (size_t i = 0; !is_known && i < CS_ARRAY_LEN(parts); i++)
-        is_known = cs_hfdir_component_name(parts[i], disk, &prefix) != NULL;
-    return is_known;
+    return !dir->composite.family || cs_composite_name(dir->composite.family, disk);
 }
 
 enum cs_status cs_hfdir_arch(const struct cs_hfdir *dir, struct cs_findings *findings,

@@ -42,7 +42,7 @@ static enum cs_status open_dir(struct cs_hfdir *dir, struct cs_err *err)
 /* the literal that equals part, so that callers need not keep theirs; NULL for anything else */
 static const char *known_part(const char *part)
 {
-    static const char *const parts[] = {"", "vision", "llm", "projector"};
+    static const char *const parts[] = {"", "vision", "audio", "llm", "projector"};
     for (size_t i = 0; i < CS_ARRAY_LEN(parts); i++)
         if (strcmp(part, parts[i]) == 0)
             return parts[i];
@@ -75,8 +75,8 @@ enum cs_status cs_hfdir_open(const char *dir, const char *part, struct cs_hfdir 
     if (made->part)
         status = open_dir(made, err);
     else
-        status = cs_fail(err, CS_INVALID, "part \"%s\" of %s: vision, llm and projector exist",
-                         part, dir);
+        status = cs_fail(err, CS_INVALID,
+                         "part \"%s\" of %s: vision, audio, llm and projector exist", part, dir);
     if (status != CS_OK)
         cs_hfdir_close(made);
     else
@@ -87,11 +87,16 @@ enum cs_status cs_hfdir_open(const char *dir, const char *part, struct cs_hfdir 
 enum cs_status cs_hfdir_open_kind(const char *dir, enum cs_module_kind kind, struct cs_hfdir **out,
                                   struct cs_err *err)
 {
-    const char *list[CS_MODULE_KINDS];
-    int n = 0;
+    json_t *root = NULL;
     *out = NULL;
-    CS_TRY(cs_hfdir_list(dir, list, &n, err));
-    return cs_hfdir_open(dir, list[n == 1 ? 0 : kind], out, err);
+    CS_TRY(cs_hfdir_read_document(dir, &root, err));
+    const struct cs_composite_family *family = cs_composite_of(root);
+    const char *part = family ? cs_hfdir_part(family, kind) : "";
+    json_decref(root);
+    if (!part)
+        return cs_fail(err, CS_INVALID, "%s holds a %s without a language model", dir,
+                       family->model_type);
+    return cs_hfdir_open(dir, part, out, err);
 }
 
 void cs_hfdir_close(struct cs_hfdir *dir)

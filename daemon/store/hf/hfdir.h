@@ -1,10 +1,9 @@
 /* Hugging Face model directories: find config, tokenizer and weights; load tensors by name.
  *
  * Weights are model.safetensors or model.safetensors.index.json with shards (weight_map entries may
- * not leave the directory). pytorch_model.bin is refused with advice. A composite `llava` directory
- * can be read as components: sub "vision" (vision_config, vision_tower.*), "llm" (text_config,
- * language_model.*) and "projector" (multi_modal_projector.*), in both
- * known tensor-name layouts.
+ * not leave the directory). pytorch_model.bin is refused with advice. A composite directory
+ * (core/arch/composite.h) can be read as components: "vision" or "audio", "projector" and "llm", in all
+ * tensor-name layouts that are known of it.
  *
  * Whether the head of a language model is its embedding follows from configuration and weights
  * together, as in transformers 5: tie_word_embeddings of the model or of the composite asks for it;
@@ -22,16 +21,21 @@
 
 struct cs_hfdir;
 
-/* part: "" for a plain directory, "vision" | "llm" | "projector" of a llava directory */
+/* part: "" for a plain directory, "vision" or "audio", "projector", "llm" of a composite */
 enum cs_status cs_hfdir_open(const char *dir, const char *part, struct cs_hfdir **out,
                              struct cs_err *err) CS_NODISCARD;
-/* the same, with the part chosen: by kind where the directory is a llava composite, else "" */
+/* the same, with the part chosen: by kind where the directory is a composite, else "" */
 enum cs_status cs_hfdir_open_kind(const char *dir, enum cs_module_kind kind, struct cs_hfdir **out,
                                   struct cs_err *err) CS_NODISCARD;
 /* the parts that cs_hfdir_open takes for this directory, in the order of the data: "" alone, or those
  * of a composite */
 enum cs_status cs_hfdir_list(const char *dir, const char *parts[CS_MODULE_KINDS], int *n,
                              struct cs_err *err) CS_NODISCARD;
+/* what cs_hfdir_open calls a part of such a composite, NULL: it has none */
+const char *cs_hfdir_part(const struct cs_composite_family *family, enum cs_module_kind kind);
+/* The modules that the directory holds, as a job's document has them ("model.modules"), in the order of
+ * the data: its weights, configurations and processor. A new list. */
+enum cs_status cs_hfdir_modules(const char *dir, json_t **out, struct cs_err *err) CS_NODISCARD;
 void cs_hfdir_close(struct cs_hfdir *dir); /* accepts NULL */
 const char *cs_hfdir_path(const struct cs_hfdir *dir);
 /* config.json as it is in the directory: of the composite when the directory is one */
@@ -57,6 +61,9 @@ const struct cs_st_tensor *cs_hfdir_stray(const struct cs_hfdir *dir, int index)
 /* processor_config.json's image part, else preprocessor_config.json; NULL when absent */
 const json_t *cs_hfdir_processor(const struct cs_hfdir *dir);
 bool cs_hfdir_has_tokenizer(const struct cs_hfdir *dir);
+/* What the component calls a tensor that files or classes call `disk`: `prefix` and the result; NULL: it
+ * is of another part. */
+const char *cs_hfdir_own_name(const struct cs_hfdir *dir, const char *disk, const char **prefix);
 /* name, then alt, NULL when both are missing */
 const struct cs_st_tensor *cs_hfdir_tensor(const struct cs_hfdir *dir, const char *name,
                                            const char *alt);

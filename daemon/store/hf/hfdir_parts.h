@@ -9,6 +9,7 @@
 struct cs_hfdir {
     char *path, *document; /* document: PATH/config.json */
     const char *part;
+    enum cs_module_kind kind; /* of the part, where it is not "" */
     json_t *root, *config, *processor;
     struct cs_composite composite; /* where part is not "" */
     bool has_tokenizer;
@@ -30,8 +31,6 @@ enum cs_status cs_hfdir_read_document(const char *dir, json_t **root,
                                       struct cs_err *err) CS_NODISCARD;
 /* dir->config from dir->root: the component's own */
 enum cs_status cs_hfdir_pick_config(struct cs_hfdir *dir, struct cs_err *err) CS_NODISCARD;
-/* Component name of a tensor, NULL: of another part. What it is called is `prefix` and the result. */
-const char *cs_hfdir_component_name(const char *part, const char *disk, const char **prefix);
 bool cs_hfdir_is_of_some_part(const struct cs_hfdir *dir, const char *disk);
 
 /* hfweights.c: nothing when the directory has no weights */

@@ -70,7 +70,7 @@ static enum cs_status open_shards(struct cs_hfdir *dir, const char *path, json_t
 static enum cs_status add_tensor(struct cs_hfdir *dir, const struct cs_st_tensor *tensor,
                                  struct cs_err *err)
 {
-    const char *prefix, *rest = cs_hfdir_component_name(dir->part, tensor->name, &prefix);
+    const char *prefix, *rest = cs_hfdir_own_name(dir, tensor->name, &prefix);
     if (!rest) {
         if (!cs_hfdir_is_of_some_part(dir, tensor->name))
             dir->stray[dir->n_strays++] = tensor;

@@ -1,0 +1,111 @@
+/* selftest: a model family of this machine against what transformers made of the same inputs. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "console/cli/command/cmd.h"
+#include "console/cli/command/registry.h"
+#include "console/cli/shared/ask_worker.h"
+#include "core/base/say.h"
+#include "core/base/table.h"
+#include "core/wire/wire.h"
+
+struct values {
+    struct cs_cmd_common common;
+    const char *device, *precision;
+};
+
+#define AT(field) offsetof(struct values, field)
+/* clang-format off */
+static const struct cs_option options[] = {
+    {"device", 'D', CS_OPT_STRING, 0, 0, "cpu:0", "DEVICE", NULL, "where it runs: cpu:0, cuda:0", AT(device)},
+    {"precision", 'P', CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "what it computes in, fp32 or bf16; default: what the device usually does", AT(precision)},
+};
+static const struct cs_column columns[] = {
+    {"COMPARED",  10, 0, 0, CS_ALIGN_LEFT },
+    {"NUMBER",    6,  0, 0, CS_ALIGN_RIGHT},
+    {"DEVIATION", 9,  0, 0, CS_ALIGN_RIGHT},
+    {"LIMIT",     5,  0, 0, CS_ALIGN_RIGHT},
+    {"",          4,  0, 0, CS_ALIGN_LEFT },
+    {"WHERE",     10, 0, 0, CS_ALIGN_LEFT },
+};
+
+/* clang-format on */
+#undef AT
+
+static void print_checks(const json_t *outcome)
+{
+    json_t *check;
+    size_t i;
+    struct cs_buf text = {0};
+    struct cs_table *table = cs_table_new(columns, CS_ARRAY_LEN(columns));
+    json_array_foreach(json_object_get(outcome, "checks"), i, check)
+    {
+        char n[32], deviation[32], limit[32];
+        snprintf(n, sizeof n, "%lld", (long long)cs_msg_int(check, "compared", 0));
+        snprintf(deviation, sizeof deviation, "%.2g", cs_msg_num(check, "deviation", 0));
+        snprintf(limit, sizeof limit, "%.2g", cs_msg_num(check, "limit", 0));
+        const char *cells[] = {cs_msg_str(check, "what", ""),
+                               n,
+                               deviation,
+                               limit,
+                               cs_msg_bool(check, "ok", false) ? "ok" : "BAD",
+                               cs_msg_str(check, "where", "")};
+        cs_table_add(table, cells);
+    }
+    cs_table_render(table, cs_cmd_width(), true, &text);
+    cs_table_free(table);
+    cs_cmd_print(&text);
+    cs_buf_free(&text);
+}
+
+static enum cs_status show(struct cs_cmd *cmd, const char *dir, json_t *outcome, struct cs_err *err)
+{
+    const bool is_good = cs_msg_bool(outcome, "ok", false);
+    const char *family = cs_msg_str(outcome, "family", "");
+    if (cmd->json) {
+        json_t *doc = cs_doc_new("cornstarch.selftest/1");
+        cs_msg_set_str(doc, "dir", dir);
+        json_object_update(doc, outcome);
+        CS_TRY(cs_cmd_print_doc(doc, err));
+    } else {
+        print_checks(outcome);
+        if (is_good)
+            cs_say(stdout, "ok: %s on %s is as transformers has it\n", family,
+                   cs_msg_str(outcome, "device", ""));
+    }
+    return is_good ? CS_OK
+                   : cs_fail(err, CS_CORRUPT, "%s: %s is not as transformers has it", dir, family);
+}
+
+static enum cs_status test_family(struct cs_cmd *cmd, struct cs_err *err)
+{
+    const struct values *v = cmd->values;
+    char dir[PATH_MAX];
+    json_t *outcome = NULL;
+    if (realpath(cmd->args[0], dir) == NULL)
+        return cs_fail_errno(err, "the directory %s", cmd->args[0]);
+    json_t *request = json_pack("{s:s, s:s}", "dir", dir, "device", v->device);
+    if (request == NULL)
+        return cs_fail(err, CS_INVALID, "%s is not valid UTF-8", dir);
+    if (v->precision != NULL)
+        json_object_set_new(request, "precision", json_string(v->precision));
+    enum cs_status status = cs_ask_worker("--selftest", request, &outcome, err);
+    if (status == CS_OK)
+        status = show(cmd, dir, outcome, err);
+    json_decref(outcome);
+    json_decref(request);
+    return status;
+}
+
+const struct cs_command cs_command_selftest_family = {
+    .name = "selftest family",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] DIR",
+    .help = "run and train the model of a golden directory, compare with what transformers made",
+    .run = test_family,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_OPTIONS(options, struct values),
+};

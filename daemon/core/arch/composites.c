@@ -1,0 +1,184 @@
+/* The table of composite models. Sources: configuration_*.py of transformers 5.17; names of tensors are
+ * those that its versions write and those of the classes in memory. */
+#include <string.h>
+
+#include "core/arch/composite.h"
+#include "core/arch/config.h"
+
+/* clang-format off */
+#define OBJECT(name)         {.names = name, .types = CS_DOC_OBJECT}
+#define TOKEN(names_)        {.names = names_, .types = CS_DOC_INT, .min = 0, .max = 1 << 24}
+#define TIED                 {.names = "tie_word_embeddings", .types = CS_DOC_BOOL}
+#define ACTIVATION           {.names = "projector_hidden_act", .types = CS_DOC_STRING, .accept = CS_ACT_WORDS}
+#define BIAS                 {.names = "multimodal_projector_bias", .types = CS_DOC_BOOL}
+#define FEATURES                                                                                   \
+    {.names = "vision_feature_layer", .types = CS_DOC_INT | CS_DOC_LIST, .min = -4096, .max = 4096}, \
+    {.names = "vision_feature_select_strategy", .types = CS_DOC_STRING, .accept = "default|full"}
+#define COUNT_OF(name)       {.names = name, .types = CS_DOC_INT, .min = 1, .max = 1 << 20}
+#define HARMLESS(names_)     {.names = names_, .types = CS_DOC_ANY, .use = CS_DOC_HARMLESS}
+#define NONE(name, why)      {.names = name, .types = CS_DOC_ANY, .use = CS_DOC_REFUSED, .only = "null", .text = why}
+/* how many rows a picture has follows from the tower; ids of special tokens are the tokenizer's */
+#define ROOT_HARMLESS        HARMLESS("image_seq_length|ignore_index|vocab_size|pad_token_id|bos_token_id|eos_token_id|initializer_range|use_cache|hidden_size")
+
+static const struct cs_doc_key llava_keys[] = {
+    OBJECT("vision_config"), OBJECT("text_config"), ACTIVATION, BIAS, FEATURES,
+    TOKEN("image_token_id|image_token_index"), TIED, ROOT_HARMLESS,
+};
+static const struct cs_doc_key onevision_keys[] = {
+    OBJECT("vision_config"), OBJECT("text_config"), ACTIVATION, BIAS, FEATURES,
+    TOKEN("image_token_id|image_token_index"), TIED, ROOT_HARMLESS,
+    {.names = "vision_aspect_ratio", .types = CS_DOC_STRING},
+    {.names = "image_grid_pinpoints", .types = CS_DOC_LIST},
+    HARMLESS("video_token_id|video_token_index|use_image_newline_parameter"),
+};
+static const struct cs_doc_key qwen_vl_keys[] = {
+    OBJECT("vision_config"), OBJECT("text_config"), TOKEN("image_token_id"), TIED, ROOT_HARMLESS,
+    HARMLESS("video_token_id|vision_start_token_id|vision_end_token_id|vision_token_id"),
+};
+static const struct cs_doc_key gemma3_keys[] = {
+    OBJECT("vision_config"), OBJECT("text_config"), TOKEN("image_token_id|image_token_index"), TIED,
+    COUNT_OF("mm_tokens_per_image"), ROOT_HARMLESS,
+    HARMLESS("boi_token_index|eoi_token_index|boi_token_id|eoi_token_id"),
+};
+static const struct cs_doc_key gemma4_keys[] = {
+    OBJECT("vision_config"), OBJECT("text_config"), TOKEN("image_token_id"), TIED, ROOT_HARMLESS,
+    NONE("audio_config", "the sound tower of Gemma 4 is not supported"),
+    HARMLESS("boi_token_id|eoi_token_id|video_token_id|boa_token_id|eoa_token_index|eoa_token_id|audio_token_id|vision_soft_tokens_per_image"),
+};
+static const struct cs_doc_key internvl_keys[] = {
+    OBJECT("vision_config"), OBJECT("text_config"), ACTIVATION, FEATURES, TOKEN("image_token_id"), TIED,
+    {.names = "downsample_ratio", .types = CS_DOC_POSITIVE, .max = 1}, ROOT_HARMLESS,
+};
+static const struct cs_doc_key mistral3_keys[] = {
+    OBJECT("vision_config"), OBJECT("text_config"), ACTIVATION, BIAS, FEATURES,
+    TOKEN("image_token_id|image_token_index"), TIED, COUNT_OF("spatial_merge_size"), ROOT_HARMLESS,
+};
+static const struct cs_doc_key smolvlm_keys[] = {
+    OBJECT("vision_config"), OBJECT("text_config"), TOKEN("image_token_id"), TIED, COUNT_OF("scale_factor"), ROOT_HARMLESS,
+};
+static const struct cs_doc_key audio_keys[] = {
+    OBJECT("audio_config"), OBJECT("text_config"), ACTIVATION, TOKEN("audio_token_id|audio_token_index"), TIED, ROOT_HARMLESS,
+};
+
+#define TABLE(name) static const struct cs_doc_table name##_table = CS_DOC_TABLE(name##_keys, &cs_model_common)
+TABLE(llava);
+TABLE(onevision);
+TABLE(qwen_vl);
+TABLE(gemma3);
+TABLE(gemma4);
+TABLE(internvl);
+TABLE(mistral3);
+TABLE(smolvlm);
+TABLE(audio);
+
+#define V CS_MODULE_ENCODER
+#define P CS_MODULE_PROJECTOR
+#define L CS_MODULE_LLM
+
+/* LLaVA's names: as saved, and as in memory since transformers 4.52. */
+#define LLAVA_LLM \
+    {L, "language_model.", ""}, {L, "model.language_model.", "model."}, {L, "lm_head.", "lm_head."}
+#define LLAVA_PROJECTOR \
+    {P, "multi_modal_projector.", ""}, {P, "model.multi_modal_projector.", ""}
+static const struct cs_part_name llava_names[] = {
+    {V, "vision_tower.", ""}, {V, "model.vision_tower.", ""}, LLAVA_PROJECTOR, LLAVA_LLM,
+};
+static const struct cs_part_name onevision_names[] = {
+    {V, "vision_tower.", ""}, {V, "model.vision_tower.", ""}, LLAVA_PROJECTOR, LLAVA_LLM,
+    {P, "image_newline", "image_newline"}, {P, "model.image_newline", "image_newline"},
+};
+/* 5.17 saves the language model with one "model." more */
+static const struct cs_part_name audio_names[] = {
+    {V, "audio_tower.", ""}, {V, "model.audio_tower.", ""}, LLAVA_PROJECTOR,
+    {L, "language_model.model.model.", "model."}, LLAVA_LLM,
+};
+static const struct cs_part_name qwen_vl_names[] = {
+    {P, "visual.merger.", ""},                {P, "model.visual.merger.", ""},
+    {V, "visual.", ""},                       {V, "model.visual.", ""},
+    {L, "model.language_model.", "model."},   {L, "model.", "model."},
+    {L, "lm_head.", "lm_head."},
+};
+static const struct cs_part_name qwen_tower_names[] = {
+    {P, "merger.", ""}, {P, "visual.merger.", ""}, {V, "visual.", ""}, {V, "", ""},
+};
+static const struct cs_part_name gemma4_names[] = {
+    {V, "model.vision_tower.", ""},           {P, "model.embed_vision.", ""},
+    {L, "model.language_model.", "model."},   {L, "lm_head.", "lm_head."},
+};
+static const struct cs_part_name smolvlm_names[] = {
+    {V, "model.vision_model.", ""},           {P, "model.connector.", ""},
+    {L, "model.text_model.", "model."},       {L, "lm_head.", "lm_head."},
+};
+
+static const struct cs_part_setting onevision_settings[] = {{"", "newline"}};
+static const struct cs_part_setting qwen_settings[] = {
+    {"vision_config.spatial_merge_size", "merge"}, {"vision_config.hidden_act", "activation"},
+};
+static const struct cs_part_setting gemma3_settings[] = {
+    {"mm_tokens_per_image", "tokens"}, {"vision_config.layer_norm_eps", "norm_eps"},
+};
+static const struct cs_part_setting gemma4_settings[] = {
+    {"vision_config.pooling_kernel_size", "pool"}, {"vision_config.rms_norm_eps", "norm_eps"},
+    {"vision_config.standardize", "standardize"},
+};
+static const struct cs_part_setting internvl_settings[] = {{"downsample_ratio", "downsample_ratio"}};
+static const struct cs_part_setting mistral3_settings[] = {
+    {"spatial_merge_size", "merge"}, {"text_config.rms_norm_eps", "norm_eps"},
+};
+static const struct cs_part_setting smolvlm_settings[] = {{"scale_factor", "merge"}};
+
+#define NAMES(a)    .names = a, .n_names = (int)CS_ARRAY_LEN(a)
+#define SETTINGS(a) .settings = a, .n_settings = (int)CS_ARRAY_LEN(a)
+#define VISION      .encoder_key = "vision_config", .text_key = "text_config", .branch = "vision"
+#define AUDIO       .encoder_key = "audio_config", .text_key = "text_config", .branch = "audio"
+#define QWEN        VISION, NAMES(qwen_vl_names), SETTINGS(qwen_settings), .table = &qwen_vl_table, .token = "image_token_id", .feature_layer = -1, .has_bias = true
+
+static const struct cs_composite_family families[] = {
+    {.model_type = "llava", .class_name = "LlavaForConditionalGeneration", VISION, NAMES(llava_names), .table = &llava_table, .projector = "mlp",
+     .token = "image_token_id|image_token_index", .default_token = 32000, .feature_layer = -2, .drops_class = true, .has_bias = true},
+    {.model_type = "llava_onevision", .class_name = "LlavaOnevisionForConditionalGeneration", VISION, NAMES(onevision_names), SETTINGS(onevision_settings),
+     .table = &onevision_table, .projector = "mlp", .token = "image_token_id|image_token_index", .default_token = 151646, .feature_layer = -1, .has_bias = true},
+    {.model_type = "qwen2_vl", .class_name = "Qwen2VLForConditionalGeneration", QWEN, .projector = "qwen2_vl_merger", .default_token = 151655},
+    {.model_type = "qwen2_5_vl", .class_name = "Qwen2_5_VLForConditionalGeneration", QWEN, .projector = "qwen2_5_vl_merger", .default_token = 151655},
+    {.model_type = "qwen3_vl", .class_name = "Qwen3VLForConditionalGeneration", QWEN, .projector = "qwen3_vl_merger", .default_token = 151655},
+    {.model_type = "qwen3_vl_moe", .class_name = "Qwen3VLMoeForConditionalGeneration", QWEN, .projector = "qwen3_vl_merger", .default_token = 151655},
+    {.model_type = "qwen3_5", .class_name = "Qwen3_5ForConditionalGeneration", QWEN, .projector = "qwen3_vl_merger", .default_token = 248056},
+    {.model_type = "gemma3", .class_name = "Gemma3ForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(gemma3_settings), .table = &gemma3_table,
+     .projector = "gemma3_projector", .token = "image_token_id|image_token_index", .default_token = 262144, .has_final_norm = true, .is_tied = true},
+    {.model_type = "gemma4", .class_name = "Gemma4ForConditionalGeneration", VISION, NAMES(gemma4_names), SETTINGS(gemma4_settings), .table = &gemma4_table,
+     .projector = "gemma4_projector", .token = "image_token_id", .default_token = 258880, .feature_layer = -1, .is_tied = true},
+    {.model_type = "internvl", .class_name = "InternVLForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(internvl_settings), .table = &internvl_table,
+     .projector = "internvl_projector", .token = "image_token_id", .default_token = 151667, .feature_layer = -1, .drops_class = true, .has_bias = true, .is_tied = true},
+    {.model_type = "mistral3", .class_name = "Mistral3ForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(mistral3_settings), .table = &mistral3_table,
+     .projector = "mistral3_projector", .token = "image_token_id|image_token_index", .default_token = 10, .feature_layer = -1, .is_tied = true},
+    {.model_type = "smolvlm", .class_name = "SmolVLMForConditionalGeneration", VISION, NAMES(smolvlm_names), SETTINGS(smolvlm_settings), .table = &smolvlm_table,
+     .projector = "smolvlm_connector", .token = "image_token_id", .default_token = 128257, .has_final_norm = true},
+    {.model_type = "qwen2_audio", .class_name = "Qwen2AudioForConditionalGeneration", AUDIO, NAMES(audio_names), .table = &audio_table,
+     .projector = "linear", .token = "audio_token_id|audio_token_index", .default_token = 151646, .has_final_norm = true, .has_bias = true},
+    {.model_type = "voxtral", .class_name = "VoxtralForConditionalGeneration", AUDIO, NAMES(audio_names), .table = &audio_table,
+     .projector = "voxtral_projector", .token = "audio_token_id|audio_token_index", .default_token = 24, .has_final_norm = true},
+    /* towers that are saved with their projector */
+    {.model_type = "qwen2_vl_vision", .class_name = "Qwen2VisionTransformerPretrainedModel", .encoder_key = "", .branch = "vision", NAMES(qwen_tower_names),
+     SETTINGS(qwen_settings), .projector = "qwen2_vl_merger", .token = "", .default_token = -1, .feature_layer = -1, .has_bias = true},
+    {.model_type = "qwen2_5_vl_vision", .class_name = "Qwen2_5_VisionTransformerPretrainedModel", .encoder_key = "", .branch = "vision", NAMES(qwen_tower_names),
+     SETTINGS(qwen_settings), .projector = "qwen2_5_vl_merger", .token = "", .default_token = -1, .feature_layer = -1, .has_bias = true},
+    {.model_type = "qwen3_vl_vision", .class_name = "Qwen3VLVisionModel", .encoder_key = "", .branch = "vision", NAMES(qwen_tower_names),
+     SETTINGS(qwen_settings), .projector = "qwen3_vl_merger", .token = "", .default_token = -1, .feature_layer = -1, .has_bias = true},
+};
+
+/* clang-format on */
+
+const struct cs_composite_family *cs_composite_families(int *n)
+{
+    *n = (int)CS_ARRAY_LEN(families);
+    return families;
+}
+
+const struct cs_composite_family *cs_composite_of(const json_t *config)
+{
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    for (size_t i = 0; type != NULL && i < CS_ARRAY_LEN(families); i++)
+        if (strcmp(families[i].model_type, type) == 0)
+            return &families[i];
+    return NULL;
+}

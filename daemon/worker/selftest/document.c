@@ -1,0 +1,82 @@
+/* The job of a golden directory: all of its modules train, on one rank, with the optimizer of the
+ * golden. What a tower alone lacks (a projector, a language model) is there in its smallest form and
+ * does not run. */
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/selftest/parts.h"
+
+/* seen by nobody: a tower is run by itself */
+static json_t *small_llm(void)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:{s:s, s:i, s:i, s:i, s:i, s:i, s:i}}", "name", "llm",
+                     "kind", "llm", "dir", "", "init", "random", "config", "model_type", "llama",
+                     "hidden_size", 8, "intermediate_size", 8, "num_hidden_layers", 1,
+                     "num_attention_heads", 1, "vocab_size", 8, "max_position_embeddings", 65536);
+}
+
+static const json_t *module_of(const json_t *modules, const char *kind)
+{
+    const json_t *module;
+    size_t i;
+    json_array_foreach(modules, i, module)
+    {
+        if (strcmp(json_string_value(json_object_get(module, "kind")), kind) == 0)
+            return module;
+    }
+    return NULL;
+}
+
+/* As if it were a job's: one encoder with its projector before the language model, or that alone. */
+static void complete(json_t *modules)
+{
+    const json_t *encoder = module_of(modules, "encoder");
+    if (encoder != NULL && module_of(modules, "projector") == NULL) {
+        const char *name = json_string_value(json_object_get(encoder, "name"));
+        json_array_append_new(
+            modules, json_pack("{s:o, s:s, s:s}", "name",
+                               json_sprintf("%.*s.projector", (int)strcspn(name, "."), name),
+                               "kind", "projector", "family", "linear"));
+    }
+    if (module_of(modules, "llm") == NULL)
+        json_array_append_new(modules, small_llm());
+}
+
+/* one stage for every branch */
+static json_t *stages_of(const json_t *modules)
+{
+    json_t *parallel = json_object(), *module;
+    size_t i;
+    json_array_foreach((json_t *)(uintptr_t)modules, i, module)
+    {
+        char branch[64];
+        const char *name = json_string_value(json_object_get(module, "name"));
+        snprintf(branch, sizeof branch, "%.*s", (int)strcspn(name, "."), name);
+        json_object_set_new(parallel, branch, json_pack("{s:i}", "pp", 1));
+    }
+    return parallel;
+}
+
+static json_t *job_of(json_t *modules, int32_t seq_tokens)
+{
+    return json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:[{s:s, s:s}]}, s:{s:s, s:s, s:s, s:o, s:i, s:i, s:i}, "
+        "s:{s:s, s:s, s:s}, s:{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i}, s:{s:s}}",
+        "schema", "cornstarch.job/1", "name", "selftest", "seed", 0, "steps", (int)CS_GOLDEN_STEPS,
+        "batch_samples", 1, "model", "modules", modules, "rules", "op", "train", "glob", "*",
+        "plan", "cluster", "here", "modality", "encoder-colocated", "schedule", "1f1b", "parallel",
+        stages_of(modules), "seq_tokens", (int)seq_tokens, "slots", 1, "dp", 1, "data", "format",
+        "llava", "json", "/none", "images", "/none", "optimizer", "kind", "adamw", "lr", 1e-3,
+        "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1, "clip", 1.0, "warmup_steps", 0, "lr",
+        "kind", "constant");
+}
+
+enum cs_status cs_golden_document(const char *dir, int32_t seq_tokens, json_t **out,
+                                  struct cs_err *err)
+{
+    json_t *modules = NULL;
+    CS_TRY(cs_hfdir_modules(dir, &modules, err));
+    complete(modules);
+    *out = job_of(modules, seq_tokens);
+    return *out != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for the job of %s", dir);
+}

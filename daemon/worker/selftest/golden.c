@@ -1,0 +1,152 @@
+/* Opens a golden directory and makes the trainer of its job. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan/make/planner.h"
+#include "store/fsio.h"
+#include "worker/selftest/parts.h"
+
+bool cs_golden_has(const struct cs_golden *golden, const char *name)
+{
+    return cs_st_find(golden->file, name) != NULL;
+}
+
+enum cs_status cs_golden_tensor(const struct cs_golden *golden, const char *name,
+                                const struct cs_st_tensor **out, struct cs_err *err)
+{
+    *out = cs_st_find(golden->file, name);
+    if (*out == NULL)
+        return cs_fail(err, CS_NOT_FOUND, "%s has no tensor %s", cs_st_path(golden->file), name);
+    return CS_OK;
+}
+
+enum cs_status cs_golden_floats(const struct cs_golden *golden, const char *name, float **out,
+                                int64_t *count, struct cs_err *err)
+{
+    const struct cs_st_tensor *t;
+    CS_TRY(cs_golden_tensor(golden, name, &t, err));
+    *out = CS_NEW_ARRAY(golden->arena, float, t->count + 1);
+    if (count != NULL)
+        *count = t->count;
+    return cs_st_read_f32(t, 0, t->count, *out, err);
+}
+
+/* element i of a tensor of whole numbers */
+static int64_t int_at(const struct cs_st_tensor *t, const void *raw, int64_t i)
+{
+    const char *at = (const char *)raw + (size_t)i * cs_dtype_bytes(t->dtype);
+    int64_t i64;
+    int32_t i32;
+    if (t->dtype == CS_I64) {
+        memcpy(&i64, at, sizeof i64);
+        return i64;
+    }
+    if (t->dtype == CS_I32) {
+        memcpy(&i32, at, sizeof i32);
+        return i32;
+    }
+    return *(const unsigned char *)at;
+}
+
+enum cs_status cs_golden_ints(const struct cs_golden *golden, const char *name, int64_t **out,
+                              int64_t *count, struct cs_err *err)
+{
+    const struct cs_st_tensor *t;
+    CS_TRY(cs_golden_tensor(golden, name, &t, err));
+    if (t->dtype != CS_I64 && t->dtype != CS_I32 && t->dtype != CS_U8 && t->dtype != CS_BOOL)
+        return cs_fail(err, CS_CORRUPT, "%s: %s is %s, not of whole numbers",
+                       cs_st_path(golden->file), name, cs_dtype_name(t->dtype));
+    const size_t bytes = (size_t)t->count * cs_dtype_bytes(t->dtype);
+    void *raw = cs_arena_alloc(golden->arena, bytes + 1);
+    CS_TRY(cs_st_read_raw(t, 0, bytes, raw, err));
+    *out = CS_NEW_ARRAY(golden->arena, int64_t, t->count + 1);
+    for (int64_t i = 0; i < t->count; i++)
+        (*out)[i] = int_at(t, raw, i);
+    if (count != NULL)
+        *count = t->count;
+    return CS_OK;
+}
+
+/* rows that the slot must have room for: the whole batch, packed */
+static int32_t rows_of(const struct cs_golden *golden)
+{
+    const struct cs_st_tensor *ids = cs_st_find(golden->file, "in.ids");
+    const struct cs_st_tensor *probe = cs_st_find(golden->file, "in.probe");
+    const int64_t n = ids != NULL     ? ids->count
+                      : probe != NULL ? probe->count / probe->dim[probe->n_dims - 1]
+                                      : 0;
+    return (int32_t)(n < 64 ? 256 : 4 * n);
+}
+
+static enum cs_status open_parts(struct cs_golden *g, struct cs_err *err)
+{
+    for (int32_t m = 0; m < g->graph->n_modules; m++) {
+        const struct cs_module *module = &g->graph->modules[m];
+        if (strcmp(module->spec->init, "weights") == 0)
+            CS_TRY(cs_hfdir_open_kind(g->dir, module->kind, &g->part[module->kind], err));
+    }
+    return CS_OK;
+}
+
+static enum cs_status plan(struct cs_golden *g, struct cs_err *err)
+{
+    CS_TRY(cs_spec_read(g->document, g->arena, &g->spec, err));
+    CS_TRY(cs_graph_build(g->spec, true, g->arena, &g->graph, err));
+    CS_TRY(cs_cluster_read(g->spec->cluster, 0, &g->cluster, err));
+    CS_TRY(cs_plan_make(g->spec, g->graph, &g->cluster, g->arena, &g->plan, err));
+    for (int32_t s = 0; s < g->plan->n_stages; s++) /* it is one rank that runs them */
+        g->plan->stages[s].rank = 0;
+    g->plan->n_ranks = 1;
+    g->plan->n_groups = 0;
+    return open_parts(g, err);
+}
+
+static enum cs_status make_slot(struct cs_golden *g, struct cs_err *err)
+{
+    struct cs_slot_layout layout;
+    const struct cs_slot_budget *budget = &g->plan->budget;
+    cs_slot_layout_make(budget, &layout);
+    g->slot_memory = aligned_alloc(4096, layout.bytes);
+    g->manifest = calloc(1, sizeof *g->manifest);
+    if (g->slot_memory == NULL || g->manifest == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a slot of %zu bytes", layout.bytes);
+    memset(g->slot_memory, 0, layout.bytes);
+    cs_slot_view(&layout, budget, g->slot_memory, &g->slot);
+    g->manifest->n_slots = 1;
+    return CS_OK;
+}
+
+enum cs_status cs_golden_open(const char *dir, struct cs_device *device, struct cs_golden *out,
+                              struct cs_err *err)
+{
+    char path[CS_PATH_CAP];
+    *out = (struct cs_golden){.dir = dir, .device = device, .arena = cs_arena_new(0)};
+    CS_TRY(cs_path(path, err, "%s/golden.safetensors", dir));
+    if (!cs_fs_exists(path))
+        return cs_fail(err, CS_NOT_FOUND,
+                       "%s is not there: the directory needs the golden beside config.json and "
+                       "model.safetensors",
+                       path);
+    CS_TRY(cs_st_open(path, &out->file, err));
+    CS_TRY(cs_golden_document(dir, rows_of(out), &out->document, err));
+    CS_TRY(plan(out, err));
+    CS_TRY(make_slot(out, err));
+    const struct cs_trainer_config config = {
+        .spec = out->spec, .graph = out->graph, .plan = out->plan, .device = device};
+    CS_TRY(cs_trainer_new(&config, &out->trainer, err));
+    return cs_params_load(out->trainer->params, out->spec->seed, err);
+}
+
+void cs_golden_close(struct cs_golden *golden)
+{
+    cs_trainer_free(golden->trainer);
+    for (int k = 0; k < CS_MODULE_KINDS; k++)
+        cs_hfdir_close(golden->part[k]);
+    for (int e = 0; e < CS_MAX_ENCODERS; e++)
+        free(golden->patches[e]);
+    free(golden->slot_memory);
+    free(golden->manifest);
+    cs_st_close(golden->file);
+    json_decref(golden->document);
+    cs_arena_free(golden->arena);
+}

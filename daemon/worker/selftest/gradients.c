@@ -1,0 +1,100 @@
+/* Gradients of the golden against ours, tensor by tensor, each found under the name that the class or
+ * the files have for it. */
+#include <math.h>
+#include <string.h>
+
+#include "worker/selftest/parts.h"
+
+static bool is_name(const struct cs_param *param, const char *prefix, const char *rest)
+{
+    const char *const names[] = {param->tensor, param->alt};
+    const size_t len = strlen(prefix);
+    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++)
+        if (names[i] != NULL && strncmp(names[i], prefix, len) == 0 &&
+            strcmp(names[i] + len, rest) == 0)
+            return true;
+    return false;
+}
+
+/* the parameter of a module of the directory that the class calls `name` */
+static const struct cs_param *find_param(const struct cs_golden *g, const char *name)
+{
+    for (int32_t i = 0; i < g->graph->n_params; i++) {
+        const struct cs_param *param = &g->graph->params[i];
+        const struct cs_hfdir *part = g->part[g->graph->modules[param->module].kind];
+        const char *prefix;
+        const char *rest = part != NULL ? cs_hfdir_own_name(part, name, &prefix) : NULL;
+        if (rest != NULL && is_name(param, prefix, rest))
+            return param;
+    }
+    return NULL;
+}
+
+/* ||got * scale - want|| / (||want|| + noise). The gradient of a key's bias is zero, because it shifts
+ * a row of scores: there rounding noise meets rounding noise. */
+static double deviation(const struct cs_golden *g, int64_t n, const float *got, double scale,
+                        const float *want, double noise)
+{
+    double diff = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)got[i] * scale - (double)want[i];
+        diff += d * d;
+        norm += (double)want[i] * (double)want[i];
+    }
+    const double floor = cs_device_is_f32(g->device) ? 1e3 * noise : 5e4 * noise;
+    return sqrt(diff) / (sqrt(norm) + floor);
+}
+
+static enum cs_status compare(struct cs_golden *g, const struct cs_param *param, const char *name,
+                              double scale, double noise, struct cs_selftest_check *check,
+                              struct cs_err *err)
+{
+    const struct cs_shard *shard = cs_params_find(g->trainer->params, param->id);
+    float *want, *got = CS_NEW_ARRAY(g->arena, float, param->count + 1);
+    int64_t count;
+    CS_TRY(cs_golden_floats(g, name, &want, &count, err));
+    if (count != param->count)
+        return cs_fail(err, CS_CORRUPT, "%s: %s has %lld elements, %s has %lld",
+                       cs_st_path(g->file), name, (long long)count, param->name,
+                       (long long)param->count);
+    CS_TRY(cs_device_read(g->device, got, shard->grad, (size_t)count * sizeof *got, err));
+    cs_selftest_note(check, deviation(g, count, got, scale, want, noise), "%s", name);
+    return CS_OK;
+}
+
+/* whatever trains here has a gradient there */
+static enum cs_status check_all_found(const struct cs_golden *g, const bool *is_found,
+                                      struct cs_err *err)
+{
+    for (int32_t i = 0; i < g->graph->n_params; i++) {
+        const struct cs_param *param = &g->graph->params[i];
+        if (!is_found[i] && param->is_trainable &&
+            g->part[g->graph->modules[param->module].kind] != NULL)
+            return cs_fail(err, CS_CORRUPT, "%s has no gradient of %s", cs_st_path(g->file),
+                           param->name);
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_golden_check_gradients(struct cs_golden *g, double scale, struct cs_selftest *out,
+                                         struct cs_err *err)
+{
+    static const char begin[] = "grad.";
+    float *norm;
+    bool *is_found = CS_NEW_ARRAY(g->arena, bool, g->graph->n_params + 1);
+    CS_TRY(cs_golden_floats(g, "step.norm", &norm, NULL, err));
+    struct cs_selftest_check *check =
+        cs_selftest_add(out, "gradients", cs_selftest_limit(g, 1e-3, 6.3e-2));
+    for (int t = 0; t < cs_st_count(g->file); t++) {
+        const char *name = cs_st_at(g->file, t)->name;
+        if (strncmp(name, begin, sizeof begin - 1) != 0)
+            continue;
+        const struct cs_param *param = find_param(g, name + sizeof begin - 1);
+        if (param == NULL)
+            return cs_fail(err, CS_CORRUPT, "%s: %s is of no parameter that trains here",
+                           cs_st_path(g->file), name);
+        is_found[param->id] = true;
+        CS_TRY(compare(g, param, name, scale, 1e-6 * (double)norm[0], check, err));
+    }
+    return check_all_found(g, is_found, err);
+}

@@ -1,0 +1,75 @@
+/* Steps of a family's test that have a file of their own. Internal to the room. */
+#ifndef CS_WORKER_SELFTEST_PARTS_H
+#define CS_WORKER_SELFTEST_PARTS_H
+
+#include "store/hf/hfdir.h"
+#include "store/safetensors.h"
+#include "worker/exec/trainer.h"
+#include "worker/selftest/selftest.h"
+
+enum { CS_GOLDEN_STEPS = 5 };
+
+/* An open golden directory with the job that is made of it. */
+struct cs_golden {
+    const char *dir;
+    struct cs_st_file *file; /* golden.safetensors */
+    struct cs_arena *arena;
+    json_t *document;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_cluster cluster;
+    struct cs_plan *plan;
+    struct cs_device *device;
+    struct cs_trainer *trainer;
+    struct cs_hfdir *part[CS_MODULE_KINDS]; /* NULL: the directory has no such module */
+    void *slot_memory;
+    struct cs_slot slot;
+    struct cs_manifest *manifest;
+    float *patches[CS_MAX_ENCODERS]; /* rows in the order of the encoder, NULL: none */
+};
+
+/* ---- golden.c ---- */
+enum cs_status cs_golden_open(const char *dir, struct cs_device *device, struct cs_golden *out,
+                              struct cs_err *err) CS_NODISCARD;
+void cs_golden_close(struct cs_golden *golden);
+bool cs_golden_has(const struct cs_golden *golden, const char *name);
+/* fp32 values of a tensor, in the arena; count may be NULL */
+enum cs_status cs_golden_floats(const struct cs_golden *golden, const char *name, float **out,
+                                int64_t *count, struct cs_err *err) CS_NODISCARD;
+/* whole numbers of a tensor of any integer type, in the arena */
+enum cs_status cs_golden_ints(const struct cs_golden *golden, const char *name, int64_t **out,
+                              int64_t *count, struct cs_err *err) CS_NODISCARD;
+/* CS_NOT_FOUND names the file and the tensor */
+enum cs_status cs_golden_tensor(const struct cs_golden *golden, const char *name,
+                                const struct cs_st_tensor **out, struct cs_err *err) CS_NODISCARD;
+
+/* ---- document.c: the job that trains everything that the directory holds, on one rank ---- */
+enum cs_status cs_golden_document(const char *dir, int32_t seq_tokens, json_t **out,
+                                  struct cs_err *err) CS_NODISCARD;
+
+/* ---- media.c: what the tower is given, as items of the slot and rows of patches ---- */
+enum cs_status cs_golden_add_media(struct cs_golden *golden, struct cs_err *err) CS_NODISCARD;
+
+/* ---- text.c, tower.c: the checks of each kind ---- */
+enum cs_status cs_golden_check_text(struct cs_golden *golden, struct cs_selftest *out,
+                                    struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_golden_check_tower(struct cs_golden *golden, struct cs_selftest *out,
+                                     struct cs_err *err) CS_NODISCARD;
+
+/* ---- compare.c ---- */
+struct cs_selftest_check *cs_selftest_add(struct cs_selftest *test, const char *what, double limit);
+/* a deviation that is larger than those before, or NaN, is the check's */
+void cs_selftest_note(struct cs_selftest_check *check, double deviation, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* values: within 1e-4 or 1e-5 of their size; in bf16 their direction */
+void cs_selftest_values(const struct cs_golden *golden, struct cs_selftest_check *check,
+                        const char *name, int64_t n, const float *got, const float *want);
+double cs_selftest_limit(const struct cs_golden *golden, double f32, double bf16);
+/* every gradient of the golden against ours times scale, and none of ours without one */
+enum cs_status cs_golden_check_gradients(struct cs_golden *golden, double scale,
+                                         struct cs_selftest *out, struct cs_err *err) CS_NODISCARD;
+/* n acts of the device as fp32, in the arena */
+enum cs_status cs_golden_fetch(struct cs_golden *golden, const void *acts, int64_t n, float **out,
+                               struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,43 @@
+/* A model family against transformers: a directory with config.json, model.safetensors and
+ * golden.safetensors (inputs, outputs, gradients, five AdamW steps) is read, run and trained here, and
+ * what comes out is compared.
+ *
+ * golden.safetensors: in.ids and in.labels (batch, rows), labels not shifted, -100: none; in.x what a
+ * tower is given; in.probe: a tower alone, whose loss is sum(out.last * in.probe); out.logits, out.last,
+ * out.loss (mean over out.tokens trained tokens), grad.NAME of out.loss, step.loss and step.norm of
+ * AdamW (lr 1e-3, betas 0.9 0.95, eps 1e-8, weight decay 0.1 where a tensor has two dimensions and more,
+ * clip 1.0) on the same batch. */
+#ifndef CS_WORKER_SELFTEST_SELFTEST_H
+#define CS_WORKER_SELFTEST_SELFTEST_H
+
+#include <jansson.h>
+
+#include "worker/device/device.h"
+
+/* One comparison: deviation is the largest found, in the unit of `limit`; where names it. */
+struct cs_selftest_check {
+    const char *what; /* a constant: "logits", "loss", "gradients", "step loss", "step norm" */
+    double deviation, limit;
+    int64_t n; /* values or tensors compared */
+    char where[160];
+};
+
+enum { CS_SELFTEST_CHECKS = 8 };
+
+struct cs_selftest {
+    char family[64]; /* model_type */
+    struct cs_selftest_check check[CS_SELFTEST_CHECKS];
+    int n_checks;
+};
+
+/* Whether the deviation is within the limit; NaN is not. */
+bool cs_selftest_is_good(const struct cs_selftest_check *check);
+/* device: keeps state in fp32; in bf16 directions are compared (1 - cosine). Errors: what is missing in
+ * dir, or cannot be run. */
+enum cs_status cs_selftest_family(const char *dir, struct cs_device *device,
+                                  struct cs_selftest *out, struct cs_err *err) CS_NODISCARD;
+/* `cornstarch-worker --selftest`: a request {dir, device, precision} on standard input, the outcome as
+ * JSON on standard output. Returns the exit code. */
+int cs_selftest_program(void);
+
+#endif

@@ -1,0 +1,158 @@
+/* A tower alone: its layers as one stage, the probe as the gradient of its output. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/selftest/parts.h"
+
+struct tower {
+    struct cs_golden *g;
+    struct cs_stage alone;
+    struct cs_stage_model *stage;
+    struct cs_scratch scratch;
+    struct cs_saved saved;
+    float *probe;
+    int64_t count;
+    void *y, *d_y; /* acts: output, and the probe as its gradient */
+};
+
+/* the layers of the modules that the directory has: the encoder, and its projector where it is there */
+static void choose_layers(struct tower *t)
+{
+    const struct cs_graph *graph = t->g->graph;
+    t->alone = t->g->plan->stages[0];
+    t->alone.n_layers = 0;
+    for (int32_t m = graph->n_modules - 1; m >= 0; m--) {
+        if (t->g->part[graph->modules[m].kind] == NULL)
+            continue;
+        t->alone.first_layer = graph->modules[m].first_layer;
+        t->alone.n_layers += graph->modules[m].n_layers;
+    }
+}
+
+/* n acts in the memory of the device, filled from fp32 values unless they are NULL */
+static enum cs_status new_acts(struct cs_golden *g, int64_t n, const float *host, void **out,
+                               struct cs_err *err)
+{
+    struct cs_device *d = g->device;
+    const size_t bytes = (size_t)n * d->ops->act_bytes;
+    uint16_t *halves = CS_NEW_ARRAY(g->arena, uint16_t, n + 1);
+    CS_TRY(cs_device_alloc(d, bytes + 64, out, err));
+    if (host == NULL)
+        return CS_OK;
+    for (int64_t i = 0; i < n; i++)
+        halves[i] = cs_bf16_from_f32(host[i]);
+    cs_device_copy(d, *out, cs_device_is_f32(d) ? (const void *)host : halves, bytes);
+    return cs_device_sync(d, err);
+}
+
+static enum cs_status open_tower(struct tower *t, struct cs_err *err)
+{
+    struct cs_golden *g = t->g;
+    struct cs_plan plan = *g->plan;
+    struct cs_input *in = &g->trainer->inputs[0];
+    choose_layers(t);
+    plan.stages = &t->alone;
+    CS_TRY(cs_stage_new(g->graph, &plan, g->trainer->params, 0, &t->stage, err));
+    CS_TRY(cs_golden_add_media(g, err));
+    cs_manifest_note(g->manifest, 0, &g->slot);
+    CS_TRY(cs_input_prepare(in, g->trainer->tables, g->manifest, 0, &g->slot,
+                            CS_INPUT_PIXELS | CS_INPUT_ROWS, err));
+    in->patches[0] = g->patches[0];
+    CS_TRY(cs_input_make_room(in, err));
+    cs_input_place(in);
+    CS_TRY(cs_golden_floats(g, "in.probe", &t->probe, &t->count, err));
+    t->scratch.device = t->saved.memory.device = t->saved.held.device = g->device;
+    CS_TRY(new_acts(g, t->count, NULL, &t->y, err));
+    return new_acts(g, t->count, t->probe, &t->d_y, err);
+}
+
+static void close_tower(struct tower *t)
+{
+    cs_scratch_free(&t->scratch);
+    cs_scratch_free(&t->saved.memory);
+    cs_stage_free(t->stage);
+    free(t->saved.kept);
+    cs_device_free(t->g->device, t->y, 0);
+    cs_device_free(t->g->device, t->d_y, 0);
+}
+
+/* forward and backward; *loss: sum of output times probe */
+static enum cs_status run_tower(struct tower *t, float **y, double *loss, struct cs_err *err)
+{
+    struct cs_golden *g = t->g;
+    struct cs_ctx ctx = cs_device_ctx(g->device);
+    const struct cs_layer_ends ends = {0};
+    struct cs_run run = {.device = g->device,
+                         .ops = g->device->ops,
+                         .ctx = &ctx,
+                         .scratch = &t->scratch,
+                         .input = &g->trainer->inputs[0]};
+    cs_optim_begin(g->trainer->optim);
+    cs_scratch_reset(&t->saved.memory);
+    cs_stage_fwd(t->stage, &run, NULL, &ends, t->y, &t->saved);
+    cs_stage_bwd(t->stage, &run, t->d_y, NULL, &ends, &t->saved);
+    CS_TRY(cs_golden_fetch(g, t->y, t->count, y, err));
+    *loss = 0;
+    for (int64_t i = 0; i < t->count; i++)
+        *loss += (double)(*y)[i] * (double)t->probe[i];
+    return CS_OK;
+}
+
+static enum cs_status first_checks(struct tower *t, const float *y, double loss,
+                                   struct cs_selftest *out, struct cs_err *err)
+{
+    struct cs_golden *g = t->g;
+    float *last, *want;
+    int64_t count;
+    CS_TRY(cs_golden_floats(g, "out.last", &last, &count, err));
+    CS_TRY(cs_golden_floats(g, "out.loss", &want, NULL, err));
+    if (count != t->count)
+        return cs_fail(err, CS_CORRUPT, "%s: out.last has %lld values, in.probe %lld",
+                       cs_st_path(g->file), (long long)count, (long long)t->count);
+    struct cs_selftest_check *check =
+        cs_selftest_add(out, "output", cs_selftest_limit(g, 1e-4, 1e-3));
+    cs_selftest_values(g, check, "last", count, y, last);
+    check = cs_selftest_add(out, "loss", cs_selftest_limit(g, 1e-5, 0.1));
+    /* a sum of many products, not a mean: relative to its size, or to 1 */
+    cs_selftest_note(check, fabs(loss - (double)want[0]) / fmax(1.0, fabs((double)want[0])),
+                     "%.9g, transformers %.9g", loss, (double)want[0]);
+    return cs_golden_check_gradients(g, 1.0, out, err);
+}
+
+static enum cs_status run_steps(struct tower *t, struct cs_selftest *out, struct cs_err *err)
+{
+    struct cs_golden *g = t->g;
+    struct cs_optim *optim = g->trainer->optim;
+    float *loss, *norm, *y;
+    CS_TRY(cs_golden_floats(g, "step.loss", &loss, NULL, err));
+    CS_TRY(cs_golden_floats(g, "step.norm", &norm, NULL, err));
+    struct cs_selftest_check *losses =
+        cs_selftest_add(out, "step loss", cs_selftest_limit(g, 1e-4, 0.1));
+    struct cs_selftest_check *norms =
+        cs_selftest_add(out, "step norm", cs_selftest_limit(g, 1e-3, 0.1));
+    for (int i = 0; i < CS_GOLDEN_STEPS; i++) {
+        double got;
+        CS_TRY(run_tower(t, &y, &got, err));
+        if (i == 0)
+            CS_TRY(first_checks(t, y, got, out, err));
+        CS_TRY(cs_optim_norm(optim, NULL, 1, 0, err));
+        cs_selftest_note(losses, fabs(got - (double)loss[i]) / (1 + fabs((double)loss[i])),
+                         "step %d: %.9g, transformers %.9g", i, got, (double)loss[i]);
+        cs_selftest_note(norms, fabs(optim->grad_norm - (double)norm[i]) / (double)norm[i],
+                         "step %d: %.9g, transformers %.9g", i, optim->grad_norm, (double)norm[i]);
+        cs_optim_update(optim, i);
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_golden_check_tower(struct cs_golden *g, struct cs_selftest *out,
+                                     struct cs_err *err)
+{
+    struct tower t = {.g = g};
+    enum cs_status status = open_tower(&t, err);
+    if (status == CS_OK)
+        status = run_steps(&t, out, err);
+    close_tower(&t);
+    return status;
+}
