@@ -35,7 +35,8 @@ static void draw_head(const struct cs_store *store, const struct cs_batch *b, st
     cs_fields_add(&fields, CS_STYLE_TEXT, 3, "%d samples", b->n_samples);
     for (int32_t i = 0; i < graph->n_branches; i++)
         if (graph->branches[i].encoder >= 0)
-            cs_fields_add(&fields, CS_STYLE_TEXT, 4, "%d x %d %s",
+            cs_fields_add(&fields, CS_STYLE_TEXT, 4,
+                          graph->branches[i].has_one_size ? "%d x %d %s" : "%d x <= %d %s",
                           b->n_items[graph->branches[i].encoder], graph->branches[i].item_rows,
                           graph->branches[i].name);
     cs_fmt_count(pairs, sizeof pairs, b->n_pairs);

@@ -1,6 +1,7 @@
 /* Draws a sample batch and spreads its tokens over ranks by every rule. */
 #include "console/whatif/batch.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,13 @@
 #include "core/mask/runs.h"
 #include "core/mask/span.h"
 
-enum { SHORTEST = 8, LEAST_BLOCK = 8, EXACT_NODES = 1 << 17, MAX_TOKENS = 1 << 22 };
+enum {
+    SHORTEST = 8,
+    LEAST_BLOCK = 8,
+    EXACT_NODES = 1 << 17,
+    MAX_TOKENS = 1 << 22,
+    ITEM_OCTAVES = 4
+};
 
 void cs_batch_clear(struct cs_batch *batch)
 {
@@ -62,10 +69,20 @@ static void add_text(struct drawing *d)
              low + (int32_t)(cs_philox_uniform(d->seed, d->slot, d->drawn++) * low));
 }
 
+/* All alike, or where they differ of 1/16 of the largest size up to it, octaves alike often. */
+static int32_t item_rows(struct drawing *d, const struct cs_item_budget *budget)
+{
+    if (budget->height > 0)
+        return budget->item_rows;
+    const double octaves = cs_philox_uniform(d->seed, d->slot, d->drawn++) * ITEM_OCTAVES;
+    const int32_t rows = (int32_t)(budget->item_rows * exp2(-octaves));
+    return rows > 0 ? rows : 1;
+}
+
 static void add_items(struct drawing *d)
 {
     for (int32_t e = 0; e < d->budget->n_encoders; e++) {
-        int32_t rows = d->budget->enc[e].item_rows;
+        const int32_t rows = item_rows(d, &d->budget->enc[e]);
         if (rows < 1 || d->n_items[e] >= d->budget->enc[e].items || rows > d->left)
             continue;
         d->n_items[e]++;

@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,10 @@ static const struct cs_slot_budget budget = {
     .n_encoders = 1,
     .enc = {{.rows = 32,
              .items = 2,
+             .patches = 32,
+             .bytes = 96,
              .item_rows = 16,
+             .item_patches = 16,
              .item_bytes = 48,
              .height = 4,
              .width = 4,
@@ -298,7 +303,6 @@ static void items_of_any_shape_fill_a_slot(void **state)
     int32_t first = -1;
     (void)state;
     b.enc[0].items = 4;
-    b.enc[0].item_bytes = 24;
     cs_slot_layout_make(&b, &layout);
     void *memory = calloc(1, layout.bytes);
     assert_non_null(memory);
@@ -343,6 +347,109 @@ static void items_of_any_shape_fill_a_slot(void **state)
     free(memory);
 }
 
+/* LLM rows filled by rows in another order, by a learned row, and by a blend. */
+static void sources_say_what_fills_a_row(void **state)
+{
+    struct cs_slot_budget b = budget;
+    struct cs_slot_layout layout;
+    struct cs_slot slot;
+    struct cs_err err;
+    const struct cs_item_shape shape = {
+        CS_ITEM_IMAGE, {1, 2, 3},
+         6, 18
+    };
+    (void)state;
+    b.enc[0].has_sources = true;
+    assert_int_equal(cs_budget_fills(&b, 0), b.seq_tokens);
+    cs_slot_layout_make(&b, &layout);
+    assert_true(layout.enc[0].source >= layout.enc[0].rows + 100 * sizeof(int32_t));
+    assert_true(layout.enc[0].blends >= layout.enc[0].source + 100 * sizeof(int32_t));
+    assert_true(layout.bytes >= layout.enc[0].blends + 100 * sizeof(struct cs_slot_blend));
+    void *memory = calloc(1, layout.bytes);
+    assert_non_null(memory);
+    cs_slot_view(&layout, &b, memory, &slot);
+    assert_non_null(cs_slot_add_item(&slot, &b, 0, &shape, NULL));
+    assert_int_equal(slot.head->n_fills[0], 0);
+    const struct cs_slot_blend blend = {
+        {0,    5,    9, -1},
+        {0.5f, 0.5f, 0, 0 }
+    };
+    cs_slot_add_fill(&slot, 0, 3, 4);
+    cs_slot_add_fill(&slot, 0, 4, CS_SOURCE_LEARNED);
+    cs_slot_add_fill(&slot, 0, 7, cs_slot_add_blend(&slot, 0, &blend));
+    cs_slot_add_fill(&slot, 0, 8, cs_slot_add_blend(&slot, 0, &blend));
+    assert_int_equal(slot.source[0][3], CS_SOURCE_BLENDS - 1);
+    assert_int_equal(slot.head->n_fills[0], 4);
+    assert_int_equal(cs_slot_check_items(&slot, &b, 0, &err), CS_OK);
+
+    const struct {
+        int32_t *at, bad;
+    } rows[] = {
+        {&slot.source[0][0],        6                   },
+        {&slot.source[0][2],        CS_SOURCE_BLENDS - 2},
+        {&slot.blends[0][1].row[1], 6                   },
+        {&slot.blends[0][0].row[0], -1                  },
+        {&slot.head->n_fills[0],    101                 },
+        {&slot.head->n_blends[0],   1                   },
+        {&slot.head->n_patches[0],  7                   },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        const int32_t good = *rows[i].at;
+        *rows[i].at = rows[i].bad;
+        if (cs_slot_check_items(&slot, &b, 0, &err) != CS_CORRUPT)
+            fail_msg("row %zu was not refused", i);
+        *rows[i].at = good;
+    }
+    slot.blends[0][1].weight[0] = NAN;
+    assert_int_equal(cs_slot_check_items(&slot, &b, 0, &err), CS_CORRUPT);
+    free(memory);
+}
+
+/* Patches, not rows, are what an encoder that merges runs out of. */
+static void merged_patches_have_a_budget_of_their_own(void **state)
+{
+    struct cs_slot_budget b = budget;
+    struct cs_slot_layout layout;
+    struct cs_slot slot;
+    struct cs_manifest m = {.n_slots = 1};
+    struct cs_err err;
+    const struct cs_item_shape large = {
+        CS_ITEM_IMAGE, {1, 6, 8},
+         12, 40
+    };
+    const struct cs_item_shape loose = {
+        CS_ITEM_IMAGE, {1, 5, 8},
+         8, 40
+    };
+    (void)state;
+    b.enc[0] = (struct cs_item_budget){.items = 9,
+                                       .rows = 20,
+                                       .patches = 80,
+                                       .bytes = 200,
+                                       .item_rows = 16,
+                                       .item_patches = 64,
+                                       .item_bytes = 160};
+    cs_slot_layout_make(&b, &layout);
+    void *memory = calloc(1, layout.bytes);
+    assert_non_null(memory);
+    cs_slot_view(&layout, &b, memory, &slot);
+    assert_non_null(cs_slot_add_item(&slot, &b, 0, &large, NULL));
+    assert_null(cs_slot_add_item(&slot, &b, 0, &loose, NULL)); /* 20 rows, but 88 patches */
+    assert_int_equal(slot.head->n_patches[0], 48);
+    cs_manifest_note(&m, 0, &slot);
+    assert_int_equal(m.n_patches[0][0], 48);
+    assert_int_equal(m.n_fills[0][0], 12);
+    memset(slot.head, 0, sizeof *slot.head);
+    cs_slot_fill_items(&slot, &b, 0);
+    assert_int_equal(slot.head->n_items[0], 2);
+    assert_int_equal(slot.head->n_rows[0], 20);
+    assert_int_equal(slot.head->n_patches[0], 80);
+    assert_int_equal(slot.head->n_bytes[0], 200);
+    assert_int_equal(cs_slot_check_items(&slot, &b, 0, &err), CS_OK);
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +460,8 @@ int main(void)
         cmocka_unit_test(attach_checks_memory_budget_and_reader),
         cmocka_unit_test(slot_areas_do_not_overlap),
         cmocka_unit_test(items_of_any_shape_fill_a_slot),
+        cmocka_unit_test(sources_say_what_fills_a_row),
+        cmocka_unit_test(merged_patches_have_a_budget_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,12 +118,11 @@ static void set_up(struct world *w)
 
     w->job = cs_test_plan_json(json_incref(w->root), &cluster);
     w->budget = (struct cs_slot_budget){.seq_tokens = 100, .n_encoders = 1};
-    w->budget.enc[0].items = 4;
-    w->budget.enc[0].rows = 4 * ROWS;
     w->budget.enc[0].item_rows = ROWS;
     w->budget.enc[0].height = w->budget.enc[0].width = SIDE;
     w->budget.enc[0].channels = 3;
     w->budget.enc[0].item_bytes = SIDE * SIDE * 3;
+    cs_budget_set_items(&w->budget.enc[0], 4);
     w->job.plan->budget = w->budget;
     size_t bytes = cs_pool_bytes(&shape, &w->budget);
     w->memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);

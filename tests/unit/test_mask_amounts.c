@@ -25,7 +25,7 @@ static const struct cs_mask_span symmetric[] = {
     {CS_SPAN_TEXT, 40, 0, CS_SPAN_OWN_ITEM},
 };
 static const struct cs_mask_amounts amounts = {
-    .tokens = 270, .n = 2, .modality = {{2, 30}, {1, 50}}
+    .tokens = 270, .n = 2, .modality = {{60, 2 * 30 * 30}, {50, 50 * 50}}
 };
 
 static int64_t count(const struct cs_mask_span *span, int n, struct cs_mask_rule rule)
@@ -94,7 +94,7 @@ static void more_rows_than_tokens_is_never_more_than_all(void **state)
 {
     (void)state;
     const struct cs_mask_amounts many = {
-        .tokens = 100, .n = 2, .modality = {{9, 40}, {3, 200}}
+        .tokens = 100, .n = 2, .modality = {{9 * 40, 9 * 40 * 40}, {3 * 200, 3 * 200 * 200}}
     };
     for (int kind = 0; kind < CS_MASK_KINDS; kind++) {
         const struct cs_mask_rule rule = {(enum cs_mask_kind)kind, 10, 10};
@@ -111,7 +111,7 @@ static void pairs_of_a_long_document_do_not_overflow(void **state)
 {
     (void)state;
     const int64_t t = 1 << 24;
-    const struct cs_mask_amounts video = {.tokens = t, .n = 1, .modality = {{4096, 4096}}};
+    const struct cs_mask_amounts video = {.tokens = t, .n = 1, .modality = {{t, t * 4096}}};
     assert_int_equal(cs_mask_amounts_pairs((struct cs_mask_rule){.kind = CS_MASK_FULL}, &video),
                      t * t);
     assert_int_equal(

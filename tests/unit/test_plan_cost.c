@@ -27,7 +27,11 @@ static void make_with(struct made *m, const struct cs_test_spec *options,
     const struct cs_slot_budget budget = {
         .seq_tokens = ROWS,
         .n_encoders = 1,
-        .enc[0] = {.rows = ITEMS * ITEM_ROWS, .items = ITEMS, .item_rows = ITEM_ROWS}
+        .enc[0] = {.rows = ITEMS * ITEM_ROWS,
+                   .patches = ITEMS * ITEM_ROWS,
+                   .items = ITEMS,
+                   .item_rows = ITEM_ROWS,
+                   .item_patches = ITEM_ROWS}
     };
     m->arena = cs_arena_new(0);
     m->graph = cs_test_graph(options, m->arena, &m->root);

@@ -377,6 +377,96 @@ static void budgets_fit_samples_with_one_item(void **state)
     done(&m);
 }
 
+/* set a value at a path such as "stages/0/rank" */
+static void damage(json_t *json, const char *path, json_t *value)
+{
+    char part[64];
+    for (;;) {
+        size_t len = strcspn(path, "/");
+        memcpy(part, path, len);
+        part[len] = 0;
+        bool is_last = path[len] == 0;
+        if (json_is_array(json)) {
+            size_t i = (size_t)atoi(part);
+            if (is_last)
+                json_array_set_new(json, i, value);
+            json = json_array_get(json, i);
+        } else {
+            if (is_last)
+                json_object_set_new(json, part, value);
+            json = json_object_get(json, part);
+        }
+        if (is_last)
+            return;
+        path += len + 1;
+    }
+}
+
+/* `items` of the first encoder, as the document of a job has them */
+static json_t *with_items(int seq_tokens, json_t *items)
+{
+    json_t *root = cs_test_spec_json(&(struct cs_test_spec){.seq_tokens = seq_tokens});
+    json_t *module = json_array_get(json_object_get(json_object_get(root, "model"), "modules"), 0);
+    json_object_set_new(module, "items", items);
+    return root;
+}
+
+/* Rows of the LLM are the limit; patches and bytes follow from the largest item. */
+static void budgets_of_items_of_any_size_follow_seq_tokens(void **state)
+{
+    (void)state;
+    struct made m;
+    json_t *root = with_items(
+        128, json_pack("{s:i, s:i, s:i}", "rows", 1000, "patches", 4000, "bytes", 400000));
+    assert_int_equal(make_from(&m, root, "cpu", 8), CS_OK);
+    const struct cs_item_budget *b = &m.plan->budget.enc[0];
+    assert_int_equal(b->rows, 128);
+    assert_int_equal(b->patches, 4 * 128);
+    assert_int_equal(b->bytes, 400 * 128);
+    assert_int_equal(b->item_rows, 128);
+    assert_int_equal(b->item_patches, 4 * 128);
+    assert_int_equal(b->items, 128);
+    assert_int_equal(b->height, 0);
+    assert_false(b->has_sources);
+    assert_int_equal(cs_budget_fills(&m.plan->budget, 0), 128);
+    /* inside of the encoder patches travel, out of it rows */
+    for (int32_t e = 0; e < m.plan->n_edges; e++)
+        assert_int_equal(m.plan->edges[e].max_rows, 128);
+    /* what is read back is what was written */
+    json_t *json = cs_plan_json(m.plan, m.graph);
+    struct cs_plan *read = NULL;
+    assert_int_equal(cs_plan_read(json, m.graph, m.arena, &read, &m.err), CS_OK);
+    assert_memory_equal(&read->budget.enc[0], b, sizeof *b);
+    damage(json, "budget/encoders/0/patches", json_integer(4));
+    assert_int_equal(cs_plan_read(json, m.graph, m.arena, &read, &m.err), CS_CORRUPT);
+    assert_non_null(strstr(m.err.text, "no room for the largest item"));
+    damage(json, "budget/encoders/0/item_rows", json_integer(1001));
+    assert_int_equal(cs_plan_read(json, m.graph, m.arena, &read, &m.err), CS_CORRUPT);
+    assert_non_null(strstr(m.err.text, "at most 1000 rows"));
+    json_decref(json);
+    done(&m);
+
+    root = with_items(64, json_pack("{s:i, s:i, s:i, s:i, s:b}", "rows", 16, "patches", 16, "bytes",
+                                    2352, "of_file", 5, "sources", 1));
+    json_object_set_new(json_object_get(json_object_get(root, "plan"), "parallel"), "vision",
+                        json_pack("{s:i}", "pp", 2));
+    assert_int_equal(make_from(&m, root, "cpu", 8), CS_OK);
+    assert_int_equal(m.plan->budget.enc[0].rows, 2 * 64 + 16);
+    assert_int_equal(cs_budget_fills(&m.plan->budget, 0), 64);
+    assert_int_equal(m.plan->edges[0].max_rows, 2 * 64 + 16);
+    assert_int_equal(m.plan->edges[1].max_rows, 64);
+    done(&m);
+
+    root = with_items(64, json_pack("{s:i, s:i, s:i}", "rows", 16, "patches", 4, "bytes", 48));
+    struct cs_spec *spec = NULL;
+    struct cs_err err;
+    struct cs_arena *arena = cs_arena_new(0);
+    assert_int_equal(cs_spec_read(root, arena, &spec, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "4 patches cannot become 16 rows"));
+    cs_arena_free(arena);
+    json_decref(root);
+}
+
 static void tied_heads_are_marked_when_split(void **state)
 {
     (void)state;
@@ -565,31 +655,6 @@ static void other_plans_have_other_hashes(void **state)
     }
 }
 
-/* set a value at a path such as "stages/0/rank" */
-static void damage(json_t *json, const char *path, json_t *value)
-{
-    char part[64];
-    for (;;) {
-        size_t len = strcspn(path, "/");
-        memcpy(part, path, len);
-        part[len] = 0;
-        bool is_last = path[len] == 0;
-        if (json_is_array(json)) {
-            size_t i = (size_t)atoi(part);
-            if (is_last)
-                json_array_set_new(json, i, value);
-            json = json_array_get(json, i);
-        } else {
-            if (is_last)
-                json_object_set_new(json, part, value);
-            json = json_object_get(json, part);
-        }
-        if (is_last)
-            return;
-        path += len + 1;
-    }
-}
-
 static void damaged_plans_are_refused(void **state)
 {
     (void)state;
@@ -729,6 +794,7 @@ int main(void)
         cmocka_unit_test(all_frozen_has_no_backward_at_all),
         cmocka_unit_test(frozen_aware_is_never_worse_than_blind),
         cmocka_unit_test(budgets_fit_samples_with_one_item),
+        cmocka_unit_test(budgets_of_items_of_any_size_follow_seq_tokens),
         cmocka_unit_test(tied_heads_are_marked_when_split),
         cmocka_unit_test(why_names_stages_bottleneck_and_the_other_rule),
         cmocka_unit_test(impossible_plans_are_refused_with_figures),

@@ -110,14 +110,58 @@ static void costs_are_those_of_the_plan(void **state)
             (double)(st->fwd_ns + st->bwd_input_ns + st->bwd_weight_ns);
     }
     assert_true(vision > 0 && llm > 0);
-    assert_true(fabs(cs_weigh_encoder(&w, 0, budget->enc[0].items) - vision) <= 1e-9 * vision);
-    assert_true(cs_weigh_encoder(&w, 0, 0) == 0);
+    assert_true(fabs(cs_weigh_encoder(&w, 0, NULL, budget->enc[0].items) - vision) <=
+                1e-9 * vision);
+    assert_true(cs_weigh_encoder(&w, 0, NULL, 0) == 0);
     const double full = cs_weigh_llm(&w, budget->seq_tokens, budget->seq_tokens / 2);
     assert_true(fabs(full - llm) <= 1e-9 * llm);
     assert_true(cs_weigh_full(&w, 0) == vision && cs_weigh_full(&w, -1) == llm);
     const double half = cs_weigh_llm(&w, budget->seq_tokens / 2, budget->seq_tokens / 4);
     assert_true(half > 0 && 2 * half < full); /* attention of a packed sample is its own */
     assert_true(cs_weigh_llm(&w, 9, 2) > cs_weigh_llm(&w, 9, 1));
+}
+
+/* An item weighs by its patches and by the pairs among them: frames see themselves only. Items of one
+ * size weigh the same whether their shapes are given or not, to the bit. */
+static void items_weigh_by_patches_and_pairs(void **state)
+{
+    (void)state;
+    const struct cs_test_planned j = make_job(1, 2, "list2d", "kept");
+    struct cs_weigh w;
+    cs_weigh_make(j.graph, j.plan, &w);
+    const struct cs_item_shape largest = cs_slot_largest_item(&j.plan->budget, 0);
+    const struct cs_item_shape alike[3] = {largest, largest, largest};
+    assert_true(cs_weigh_encoder(&w, 0, alike, 3) == cs_weigh_encoder(&w, 0, NULL, 3));
+    struct cs_item_shape half = largest, frames = largest;
+    half.grid[2] /= 2;
+    half.rows /= 2;
+    frames.grid[0] = 2;
+    frames.grid[2] /= 2;
+    const double one = cs_weigh_encoder(&w, 0, &largest, 1);
+    const double of_half = cs_weigh_encoder(&w, 0, &half, 1);
+    const double of_frames = cs_weigh_encoder(&w, 0, &frames, 1);
+    assert_true(of_half < 0.5 * one && of_half > 0.25 * one);
+    assert_true(fabs(of_frames - 2 * of_half) <= 1e-9 * one);
+    /* by hand: the blocks' products and attention, forward and two backwards of what trains */
+    const struct cs_branch *b = &j.graph->branches[j.graph->modules[0].branch];
+    double flops[2] = {0, 0};
+    for (int32_t l = b->first_layer; l < b->first_layer + b->n_layers; l++)
+        for (int i = 0; i < 2; i++) {
+            const struct cs_layer *layer = &j.graph->layers[l];
+            const int64_t n = i == 0 ? largest.rows : half.rows;
+            flops[i] += (1 + layer->needs_input_grad + layer->needs_weight_grad) *
+                        (double)cs_layer_fwd_flops(j.graph, layer, n, n * n, 0);
+        }
+    assert_true(fabs(of_half / one - flops[1] / flops[0]) <= 1e-9);
+    /* rows of pictures in the LLM: two of half the size have fewer pairs than one of the whole */
+    const struct cs_test_planned masked = make_masked("item");
+    cs_weigh_make(masked.graph, masked.plan, &w);
+    const struct cs_item_shape halves[2] = {half, half}, *two = halves, *single = &largest;
+    const int32_t n_two[CS_MAX_ENCODERS] = {2}, n_one[CS_MAX_ENCODERS] = {1};
+    const double whole = cs_weigh_sample(&w, 100, 0, &single, n_one),
+                 parts = cs_weigh_sample(&w, 100, 0, &two, n_two);
+    const double pairs = largest.rows * largest.rows - 2.0 * half.rows * half.rows;
+    assert_true(fabs(whole - parts - pairs * w.pairs[0].ns) <= 1e-9 * whole);
 }
 
 /* Under every mask a full slot of one document costs what the plan says, and pictures cost what
@@ -135,13 +179,14 @@ static void costs_follow_the_mask(void **state)
         struct cs_weigh w;
         cs_weigh_make(j.graph, j.plan, &w);
         const double full = cs_weigh_full(&w, -1),
-                     got = cs_weigh_sample(&w, budget->seq_tokens, budget->seq_tokens / 2, all);
+                     got =
+                         cs_weigh_sample(&w, budget->seq_tokens, budget->seq_tokens / 2, NULL, all);
         assert_true(full > 0 && fabs(got - full) <= 1e-9 * full);
-        const double text = cs_weigh_sample(&w, 100, 0, none);
+        const double text = cs_weigh_sample(&w, 100, 0, NULL, none);
         assert_true(cs_weigh_llm(&w, 100, 0) == text);
         /* of 100 tokens: nothing, 16 * 15 / 2 more, or rows of text that become rows of pictures */
-        const double pair = w.pairs[0].ns, step = cs_weigh_sample(&w, 100, 0, one) - text,
-                     next = cs_weigh_sample(&w, 100, 0, two) - text;
+        const double pair = w.pairs[0].ns, step = cs_weigh_sample(&w, 100, 0, NULL, one) - text,
+                     next = cs_weigh_sample(&w, 100, 0, NULL, two) - text;
         const double want[] = {0, 16 * 16 - 16 * 101 / 2.0, 16 * 15 / 2.0,
                                16 * 16 - 16 * 101 / 2.0};
         const double want_two[] = {0, 2 * want[1], 2 * want[2], 32 * 32 - 32 * 101 / 2.0};
@@ -215,7 +260,7 @@ static void list2d_evens_both_branches(void **state)
     struct cs_weigh w;
     cs_weigh_make(a.graph, a.plan, &w);
     for (int i = 0; i < N; i++) {
-        enc[i] = cs_weigh_encoder(&w, 0, streamed[i].items[0]);
+        enc[i] = cs_weigh_encoder(&w, 0, NULL, streamed[i].items[0]);
         llm[i] = cs_weigh_llm(&w, streamed[i].tokens, 1 + i % 4);
     }
     assert_true(m >= n);
@@ -315,6 +360,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(costs_are_those_of_the_plan),
+        TEST(items_weigh_by_patches_and_pairs),
         TEST(costs_follow_the_mask),
         TEST(costs_follow_the_kinds_of_attention),
         TEST(a_layout_does_not_change_the_slots),

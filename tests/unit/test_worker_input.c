@@ -36,10 +36,9 @@ static int setup(void **state)
     f->arena = cs_arena_new(0);
     f->graph = cs_test_graph(NULL, f->arena, &f->root);
     f->budget = (struct cs_slot_budget){.seq_tokens = 64, .n_encoders = 1};
-    f->budget.enc[0].items = 3;
     f->budget.enc[0].item_rows = ROWS;
-    f->budget.enc[0].rows = 3 * ROWS;
     f->budget.enc[0].item_bytes = 28 * 28 * 3;
+    cs_budget_set_items(&f->budget.enc[0], 3);
     f->budget.enc[0].height = f->budget.enc[0].width = 28;
     f->budget.enc[0].channels = 3;
     assert_int_equal(cs_input_tables_new(f->graph, NULL, &f->budget, &f->tables, &err), CS_OK);

@@ -23,11 +23,11 @@ static struct spans sum_spans(const struct cs_mask_amounts *a)
 {
     struct spans s = {0};
     for (int m = 0; m < a->n; m++) {
-        const int64_t items = a->modality[m].items, rows = a->modality[m].rows;
-        const int64_t all = least(items * rows, a->tokens);
+        const int64_t rows = a->modality[m].rows, squares = a->modality[m].squares;
+        const int64_t all = least(rows, a->tokens);
         s.rows += all;
-        s.in_items += least(items * rows * rows, all * a->tokens);
-        s.later_items += least(items * triangle(rows - 1), triangle(all - 1));
+        s.in_items += least(squares, all * a->tokens);
+        s.later_items += least((squares - rows) / 2, triangle(all - 1));
         s.in_kinds += all * all;
         s.later_kinds += triangle(all - 1);
     }

@@ -132,6 +132,19 @@ static struct cs_module *add_module(struct builder *b, const struct cs_spec_modu
     return module;
 }
 
+/* As the specification says, else pictures of the one size that the encoder has. */
+static void set_items(const struct cs_arch *arch, const struct cs_spec_items *items,
+                      struct cs_branch *out)
+{
+    out->has_one_size = items->rows == 0;
+    out->has_sources = items->has_sources;
+    out->file_items = out->has_one_size ? 1 : items->of_file;
+    out->item_rows = out->has_one_size ? cs_arch_item_rows(arch) : items->rows;
+    out->item_patches = out->has_one_size ? out->item_rows : items->patches;
+    out->item_bytes =
+        out->has_one_size ? arch->image_size * arch->image_size * arch->channels : items->bytes;
+}
+
 static enum cs_status add_modules(struct builder *b)
 {
     struct cs_arch llm;
@@ -148,14 +161,10 @@ static enum cs_status add_modules(struct builder *b)
         struct cs_module *projector = add_module(b, find_spec(spec, name, ".projector"));
         CS_TRY(read_arch(b, encoder->spec, &encoder->arch));
         CS_TRY(read_projector(b, projector->spec, &encoder->arch, &llm, &projector->arch));
-        b->graph->branches[b->graph->n_branches++] = (struct cs_branch){
-            .name = name,
-            .encoder = b->graph->n_encoders++,
-            .out_width = projector->arch.width,
-            .item_rows = cs_arch_item_rows(&encoder->arch),
-            .item_bytes =
-                encoder->arch.image_size * encoder->arch.image_size * encoder->arch.channels,
-        };
+        struct cs_branch *branch = &b->graph->branches[b->graph->n_branches++];
+        *branch = (struct cs_branch){
+            .name = name, .encoder = b->graph->n_encoders++, .out_width = projector->arch.width};
+        set_items(&encoder->arch, &encoder->spec->items, branch);
     }
     add_module(b, llm_spec)->arch = llm;
     b->graph->llm = b->graph->n_branches++;

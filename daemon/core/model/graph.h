@@ -57,8 +57,12 @@ struct cs_branch {
     int32_t first_layer, n_layers; /* contiguous in graph->layers, dataflow order */
     int32_t encoder;               /* index of the encoder among encoders, -1 for the llm */
     int32_t out_width;             /* width of the rows that leave it */
-    int32_t item_rows;             /* encoder: rows per item */
-    int32_t item_bytes;            /* encoder: uint8 bytes per item (height * width * channels) */
+    /* Encoder: of its largest item, rows that leave it, patches that its blocks work on, bytes of
+     * data; a picture of one size has height * width * channels of these. */
+    int32_t item_rows, item_patches, item_bytes;
+    int32_t file_items; /* encoder: that a file becomes at most */
+    bool has_one_size;  /* encoder: every item is as the largest, one a file */
+    bool has_sources;   /* encoder: core/model/budget.h */
 };
 
 enum { CS_MAX_FEEDS = 16 };
@@ -70,7 +74,7 @@ struct cs_feed {
     int32_t id;                   /* index in graph->feeds */
     int32_t from, to;             /* branches; from < to */
     int32_t from_layer, to_layer; /* graph->layers: who makes the rows, who takes them in */
-    int32_t item_rows;            /* rows per item of the branch `from` */
+    int32_t item_rows;            /* rows of the largest item of the branch `from` */
     int32_t width;                /* elements per row */
     bool has_grad; /* something at or before from_layer trains: a gradient flows back */
 };

@@ -66,6 +66,21 @@ static enum cs_status hash_trained(const json_t *root, struct cs_spec *spec, str
     return status;
 }
 
+static enum cs_status read_items(const struct cs_spec_reader *reader, const json_t *object,
+                                 const char *where, struct cs_spec_items *out)
+{
+    const char *path = cs_spec_path(reader, where, "items");
+    const json_t *items;
+    CS_TRY(cs_spec_child(reader, where, object, "items", false, &items));
+    if (items == NULL)
+        return CS_OK;
+    CS_TRY(cs_spec_read_object(reader, "model.modules[].items", path, NULL, items, out));
+    if (out->patches < out->rows)
+        return cs_fail(reader->err, CS_INVALID, "%s: %d patches cannot become %d rows", path,
+                       out->patches, out->rows);
+    return CS_OK;
+}
+
 static enum cs_status read_module(const struct cs_spec_reader *reader, const json_t *object,
                                   const char *where, struct cs_spec_module *out)
 {
@@ -80,6 +95,7 @@ static enum cs_status read_module(const struct cs_spec_reader *reader, const jso
     CS_TRY(cs_spec_read_object(reader, "model.modules[]", where,
                                found < CS_MODULE_KINDS ? kinds[found] : NULL, object, out));
     out->kind = (enum cs_module_kind)found;
+    CS_TRY(read_items(reader, object, where, &out->items));
     if (out->init[0] == '\0')
         out->init = out->dir[0] != '\0' ? "weights" : "random";
     if (out->kind == CS_MODULE_PROJECTOR && out->n_layers == 0)

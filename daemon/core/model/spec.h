@@ -39,6 +39,14 @@ enum { CS_MAX_ENCODERS = 4, CS_MAX_MODULES = 12, CS_SPEC_MAX_BYTES = 4 * 1024 * 
 /* samples of a step: what 256 slots of 1024 samples hold */
 enum { CS_SPEC_MAX_BATCH = 262144 };
 
+/* What the processor of an encoder makes of a file at most. Without rows: one picture of the size
+ * that the encoder's config.json names. */
+struct cs_spec_items {
+    int32_t rows, patches, bytes; /* of the largest item; core/model/budget.h says what these are */
+    int32_t of_file;              /* items */
+    bool has_sources;
+};
+
 struct cs_spec_module {
     const char *name, *dir, *init, *token, *tokenizer;
     const char *key; /* encoder: of its files in a sample, "": by rule (input/data/record_keys.h) */
@@ -49,6 +57,7 @@ struct cs_spec_module {
     const json_t *config, *processor;
     bool has_feature_layer;
     int32_t feature_layer;
+    struct cs_spec_items items;
     const char *mask;       /* llm: name of a rule of core/mask; NULL or "causal": the default */
     int32_t window, prefix; /* tokens, of the rules of these names */
 };

@@ -10,6 +10,7 @@ enum { MAX_TEXT = 4096, MAX_NAME = 200 };
 #define MAX_INT 9007199254740992.0 /* 2^53: exact in JSON and Lua alike */
 #define R(f)    offsetof(struct cs_spec, f)
 #define M(f)    offsetof(struct cs_spec_module, f)
+#define I(f)    offsetof(struct cs_spec_items, f)
 #define D(f)    offsetof(struct cs_spec_data, f)
 #define RULE(f) offsetof(struct cs_spec_rule, f)
 #define PAR(f)  offsetof(struct cs_spec_parallel, f)
@@ -81,6 +82,7 @@ static const struct cs_spec_key keys[] = {
     KEY("model.modules[]", "token", STRING, 1, 256, NULL, NULL, "encoder", M(token), STRING, "the placeholder in the text"),
     KEY("model.modules[]", "key", STRING, 0, 40, NULL, "", "encoder", M(key), STRING, "the key of a sample that holds its files, also with an s; empty: image where it is the only encoder, else the word of its token, or its name"),
     KEY("model.modules[]", "processor", FREE, 0, 0, NULL, "null", "encoder", M(processor), JSON, "preprocessor_config.json of the directory"),
+    KEY("model.modules[]", "items", GROUP, 0, 0, NULL, "null", "encoder", 0, NONE, "what the processor makes of a file at most; null: one picture of the encoder's size"),
     KEY("model.modules[]", "feature_layer", INT, -4096, 4096, NULL, "null", "encoder", M(feature_layer), FEATURE, "hidden state that feeds the projector, as in LLaVA: -1 after the last block, -2 ...; null: after the final norm"),
     KEY("model.modules[]", "layers", INT, 1, 2, NULL, "0", "projector", M(n_layers), I32, "linear layers; default: 2 for mlp, 1 for linear"),
     KEY("model.modules[]", "activation", STRING, 0, 64, "gelu|gelu_pytorch_tanh|gelu_new|quick_gelu|silu|swish|relu", "gelu", "projector", M(activation), STRING, "between the linear layers"),
@@ -90,6 +92,12 @@ static const struct cs_spec_key keys[] = {
     KEY("model.modules[]", "mask", STRING, 0, 64, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix", "causal", "llm", M(mask), STRING, "who attends to whom; in transformers LLaVA is causal, Gemma 3 image_bidir; a model whose layers have windows of their own (use_sliding_window of Qwen2) keeps them and takes causal only"),
     KEY("model.modules[]", "window", INT, 0, 16777216, NULL, "0", "llm", M(window), I32, "tokens that one sees, itself included; mask window"),
     KEY("model.modules[]", "prefix", INT, 0, 16777216, NULL, "0", "llm", M(prefix), I32, "first tokens of a document that see each other both ways; mask prefix"),
+
+    INT32("model.modules[].items", "rows", 1, 16777216, NULL, I(rows), "of the largest item: rows that leave the encoder; what a slot cannot hold is left out by itself"),
+    INT32("model.modules[].items", "patches", 1, 16777216, NULL, I(patches), "of the largest item: rows that the encoder's blocks work on"),
+    INT32("model.modules[].items", "bytes", 1, 2147483647, NULL, I(bytes), "of the largest item: of its pixels or frames"),
+    INT32("model.modules[].items", "of_file", 1, 65536, "1", I(of_file), "items that a file becomes at most"),
+    KEY("model.modules[].items", "sources", BOOL, 0, 1, NULL, "false", NULL, I(has_sources), BOOL, "rows of items are dropped, reordered or mixed, or a learned row is put between"),
 
     KEY("model.rules[]", "op", STRING, 0, MAX_TEXT, "train|freeze", NULL, NULL, RULE(is_train), BOOL, "what happens to the layers"),
     TEXT("model.rules[]", "glob", 256, NULL, RULE(glob), "which layers: vision.projector, llm.layers.0-3, *; with a slash which parameters: llm/*.layers.3.*norm.weight"),

@@ -24,16 +24,20 @@ static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t
 {
     const struct cs_layer *last = &graph->layers[layer];
     const int32_t encoder = graph->branches[plan->stages[from].branch].encoder;
+    const struct cs_slot_budget *budget = &plan->budget;
     if (to < 0)
         return;
-    plan->edges[plan->n_edges] = (struct cs_edge){
-        .id = plan->n_edges,
-        .from = from,
-        .to = to,
-        .feed = feed,
-        .width = graph->modules[last->module].arch.width,
-        .has_grad = last->needs_weight_grad || last->needs_input_grad,
-        .max_rows = encoder < 0 ? plan->budget.seq_tokens : plan->budget.enc[encoder].rows};
+    const int32_t rows = encoder < 0 ? budget->seq_tokens
+                         : feed < 0  ? budget->enc[encoder].patches
+                                     : cs_budget_fills(budget, encoder);
+    plan->edges[plan->n_edges] =
+        (struct cs_edge){.id = plan->n_edges,
+                         .from = from,
+                         .to = to,
+                         .feed = feed,
+                         .width = graph->modules[last->module].arch.width,
+                         .has_grad = last->needs_weight_grad || last->needs_input_grad,
+                         .max_rows = rows};
     plan->n_edges++;
 }
 

@@ -33,11 +33,10 @@ struct field {
     {                                                                                              \
 #key, offsetof(struct cs_edge, key), type                                                  \
     }
-#define ENC(key)                                                                                   \
+#define ENC(key, type)                                                                             \
     {                                                                                              \
-#key, offsetof(struct cs_slot_budget, enc[0].key) - ENC_BASE, FIELD_I32                    \
+#key, offsetof(struct cs_item_budget, key), type                                           \
     }
-#define ENC_BASE offsetof(struct cs_slot_budget, enc[0])
 
 static const struct field stage_fields[] = {
     STAGE(id, FIELD_I32),
@@ -66,7 +65,16 @@ static const struct field edge_fields[] = {
     EDGE(width, FIELD_I32), EDGE(has_grad, FIELD_BOOL), EDGE(max_rows, FIELD_I64),
 };
 static const struct field enc_fields[] = {
-    ENC(rows), ENC(items), ENC(item_rows), ENC(item_bytes), ENC(height), ENC(width), ENC(channels),
+    ENC(rows, FIELD_I32),       ENC(items, FIELD_I32),  ENC(item_rows, FIELD_I32),
+    ENC(item_bytes, FIELD_I32), ENC(height, FIELD_I32), ENC(width, FIELD_I32),
+    ENC(channels, FIELD_I32),
+};
+/* only of pictures that differ in size; where all are alike they follow from the others */
+static const struct field any_fields[] = {
+    ENC(patches, FIELD_I32),
+    ENC(bytes, FIELD_I64),
+    ENC(item_patches, FIELD_I32),
+    ENC(has_sources, FIELD_BOOL),
 };
 
 static void write_fields(json_t *object, const void *record, const struct field *fields, size_t n)
@@ -113,12 +121,20 @@ static enum cs_status read_fields(const json_t *object, void *record, const stru
     return CS_OK;
 }
 
+/* Every item as the largest, and a row for each of its patches. */
+static bool is_plain(const struct cs_item_budget *b)
+{
+    return b->height > 0 && b->item_patches == b->item_rows && !b->has_sources;
+}
+
 static json_t *budget_json(const struct cs_slot_budget *budget)
 {
     json_t *object = json_object(), *encoders = json_array();
     for (int32_t e = 0; e < budget->n_encoders; e++) {
         json_t *one = json_object();
         write_fields(one, &budget->enc[e], enc_fields, CS_ARRAY_LEN(enc_fields));
+        if (!is_plain(&budget->enc[e]))
+            write_fields(one, &budget->enc[e], any_fields, CS_ARRAY_LEN(any_fields));
         json_array_append_new(encoders, one);
     }
     json_object_set_new(object, "seq_tokens", json_integer(budget->seq_tokens));
@@ -385,24 +401,45 @@ static enum cs_status read_stages(struct reader *r, struct cs_err *err)
     return check_copies(r, err);
 }
 
+/* One size: what the graph says. Any size: not more than it says. */
+static enum cs_status check_item(const struct cs_branch *branch, const struct cs_item_budget *b,
+                                 int32_t seq_tokens, const char *where, struct cs_err *err)
+{
+    const bool is_like = branch->item_rows == b->item_rows && branch->item_bytes == b->item_bytes &&
+                         branch->item_patches == b->item_patches;
+    const bool is_under = b->item_rows >= 1 && branch->item_rows >= b->item_rows &&
+                          branch->item_bytes >= b->item_bytes &&
+                          branch->item_patches >= b->item_patches;
+    if (branch->has_one_size != (b->height > 0) || branch->has_sources != b->has_sources ||
+        !(branch->has_one_size ? is_like : is_under))
+        return cs_fail(err, CS_CORRUPT, "plan: %s: items of %s have %s%d rows and %d bytes", where,
+                       branch->name, branch->has_one_size ? "" : "at most ", branch->item_rows,
+                       branch->item_bytes);
+    if (branch->has_one_size &&
+        (b->items < 1 || b->item_rows > seq_tokens || (int64_t)b->items * b->item_rows != b->rows))
+        return cs_fail(err, CS_CORRUPT,
+                       "plan: %s: rows must be items * item_rows, item_rows <= seq_tokens", where);
+    if (b->items < 1 || b->rows < b->item_rows || b->patches < b->item_patches ||
+        b->bytes < b->item_bytes)
+        return cs_fail(err, CS_CORRUPT, "plan: %s: a slot has no room for the largest item", where);
+    return CS_OK;
+}
+
 static enum cs_status read_encoder(struct reader *r, const json_t *json, int32_t e,
                                    struct cs_err *err)
 {
-    struct cs_slot_budget *b = &r->plan->budget;
+    struct cs_item_budget *b = &r->plan->budget.enc[e];
     char where[48];
     snprintf(where, sizeof where, "budget.encoders[%d]", e);
-    CS_TRY(read_fields(json, &b->enc[e], enc_fields, CS_ARRAY_LEN(enc_fields), where, err));
-    for (int32_t i = 0; i < r->graph->n_branches; i++) {
-        const struct cs_branch *branch = &r->graph->branches[i];
-        if (branch->encoder == e && (branch->item_rows != b->enc[e].item_rows ||
-                                     branch->item_bytes != b->enc[e].item_bytes))
-            return cs_fail(err, CS_CORRUPT, "plan: %s: items of %s have %d rows and %d bytes",
-                           where, branch->name, branch->item_rows, branch->item_bytes);
-    }
-    if (b->enc[e].items < 1 || b->enc[e].item_rows < 1 || b->enc[e].item_rows > b->seq_tokens ||
-        (int64_t)b->enc[e].items * b->enc[e].item_rows != b->enc[e].rows)
-        return cs_fail(err, CS_CORRUPT,
-                       "plan: %s: rows must be items * item_rows, item_rows <= seq_tokens", where);
+    CS_TRY(read_fields(json, b, enc_fields, CS_ARRAY_LEN(enc_fields), where, err));
+    b->item_patches = b->item_rows;
+    b->patches = b->rows;
+    b->bytes = (int64_t)b->items * b->item_bytes;
+    if (json_object_get(json, any_fields[0].key) != NULL)
+        CS_TRY(read_fields(json, b, any_fields, CS_ARRAY_LEN(any_fields), where, err));
+    for (int32_t i = 0; i < r->graph->n_branches; i++)
+        if (r->graph->branches[i].encoder == e)
+            CS_TRY(check_item(&r->graph->branches[i], b, r->plan->budget.seq_tokens, where, err));
     return CS_OK;
 }
 

@@ -265,14 +265,17 @@ static double quad_share(const struct builder *b, const struct cs_branch *from)
 static void add_branch(const struct builder *b, int32_t branch, struct cs_search_branch *out)
 {
     const struct cs_branch *from = &b->graph->branches[branch];
-    int64_t rows = from->encoder < 0 ? b->budget.seq_tokens : b->budget.enc[from->encoder].rows;
+    const int32_t e = from->encoder;
+    const int64_t rows = e < 0 ? b->budget.seq_tokens : b->budget.enc[e].rows;
+    const int64_t inner = e < 0 ? rows : b->budget.enc[e].patches;
     const struct cs_layer *first = &b->graph->layers[from->first_layer];
     int element = cs_device_element_bytes(b->device);
     out->name = from->name;
     out->n_layers = from->n_layers;
-    out->inner_bytes = rows * cs_layer_arch(b->graph, first)->width * element;
-    out->out_bytes = from->encoder < 0 ? 0 : rows * from->out_width * element;
-    out->n_items = from->encoder < 0 ? 0 : b->budget.enc[from->encoder].items;
+    out->inner_bytes = inner * cs_layer_arch(b->graph, first)->width * element;
+    out->out_bytes =
+        e < 0 ? 0 : (int64_t)cs_budget_fills(&b->budget, e) * from->out_width * element;
+    out->n_items = e < 0 ? 0 : b->budget.enc[e].items;
     out->rows = rows;
     out->quad_share = quad_share(b, from);
     add_options(b, branch, out);

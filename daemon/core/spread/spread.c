@@ -8,7 +8,7 @@ struct held {
     int32_t n;
     int32_t *at; /* (n) index among the samples given */
     double *part[CS_MAX_ENCODERS], *enc, *llm;
-    int32_t *tokens, *items[CS_MAX_ENCODERS], *rows[CS_MAX_ENCODERS];
+    int32_t *tokens, *items[CS_MAX_ENCODERS], *rows[CS_MAX_ENCODERS], *patches[CS_MAX_ENCODERS];
 };
 
 static struct held hold(const struct cs_spread *spread, const struct cs_pack_sample *sample, int n,
@@ -22,6 +22,7 @@ static struct held hold(const struct cs_spread *spread, const struct cs_pack_sam
         h.part[e] = CS_NEW_ARRAY(arena, double, n);
         h.items[e] = CS_NEW_ARRAY(arena, int32_t, n);
         h.rows[e] = CS_NEW_ARRAY(arena, int32_t, n);
+        h.patches[e] = CS_NEW_ARRAY(arena, int32_t, n);
     }
     for (int i = 0; i < n; i++) {
         if (sample[i].slot < 0)
@@ -33,6 +34,7 @@ static struct held hold(const struct cs_spread *spread, const struct cs_pack_sam
         for (int e = 0; e < spread->n_encoders; e++) {
             h.items[e][k] = sample[i].items[e];
             h.rows[e][k] = sample[i].rows[e];
+            h.patches[e][k] = sample[i].patches[e];
             h.part[e][k] = spread->enc[e][i];
             h.enc[k] += spread->enc[e][i];
         }
@@ -52,6 +54,8 @@ static struct cs_list_room room_of(const struct cs_slot_budget *budget, const st
         room.limit[room.n++] = budget->enc[e].items;
         room.size[room.n] = h->rows[e];
         room.limit[room.n++] = budget->enc[e].rows;
+        room.size[room.n] = h->patches[e];
+        room.limit[room.n++] = budget->enc[e].patches;
     }
     return room;
 }
@@ -81,7 +85,7 @@ enum cs_status cs_spread(const struct cs_slot_budget *budget, const struct cs_sp
     enum cs_status status = CS_OK;
     bool is_done = false;
     CS_ASSERT(spread->n_encoders == budget->n_encoders && budget->n_encoders <= CS_LIST_DIMS - 2 &&
-              2 * budget->n_encoders <= CS_LIST_ROOMS - 2);
+              3 * budget->n_encoders <= CS_LIST_ROOMS - 2);
     if (is_spread)
         *is_spread = false;
     if (spread->is_kept || *n_slots == 0)

@@ -95,9 +95,9 @@ static const double **weigh_samples(const struct cs_step_spread *b,
         const int32_t e = b->graph->branches[k].encoder;
         double *of = CS_NEW_ARRAY(arena, double, n);
         for (int i = 0; i < n; i++)
-            of[i] = e >= 0 ? cs_weigh_encoder(&b->weigh, e, pack[i].items[e])
+            of[i] = e >= 0 ? cs_weigh_encoder(&b->weigh, e, pack[i].shape[e], pack[i].items[e])
                            : cs_weigh_sample(&b->weigh, pack[i].tokens, pack[i].n_labels,
-                                             pack[i].items);
+                                             pack[i].shape, pack[i].items);
         work[k] = of;
     }
     return work;

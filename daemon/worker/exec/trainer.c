@@ -195,6 +195,8 @@ static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *m
         own->n_labels[i] = manifest->n_labels[s];
         memcpy(own->n_items[i], manifest->n_items[s], sizeof own->n_items[i]);
         memcpy(own->n_rows[i], manifest->n_rows[s], sizeof own->n_rows[i]);
+        memcpy(own->n_patches[i], manifest->n_patches[s], sizeof own->n_patches[i]);
+        memcpy(own->n_fills[i], manifest->n_fills[s], sizeof own->n_fills[i]);
         t->slot[i] = slots[s];
         *n_labels += manifest->n_labels[s];
     }

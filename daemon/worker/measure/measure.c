@@ -198,7 +198,10 @@ static int points_of(const struct measuring *m, const struct cs_layer *layer, st
     const bool is_head = layer->kind == CS_LAYER_HEAD, is_square = curve->unknowns == 3;
     const int64_t *eighths = is_head ? head : is_square ? square : line;
     const int32_t e = encoder_of(m, layer);
-    const int64_t most = work.tokens, unit = e < 0 ? 1 : m->budget.enc[e].item_rows;
+    const bool is_after = layer->kind == CS_LAYER_PROJECTOR;
+    const struct cs_item_shape item =
+        e < 0 ? (struct cs_item_shape){.grid = {1, 1, 1}} : cs_subject_item(&m->budget, e);
+    const int64_t most = work.tokens, unit = is_after ? item.rows : cs_item_patches(&item);
     const int64_t main = is_head ? work.label_rows : most;
     int n = 0;
     for (int i = 0; i < (is_head || is_square ? 3 : 2); i++) {

@@ -7,7 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/philox.h"
 
-enum { BLOCK = 1 << 20 };
+enum { BLOCK = 1 << 20, ITEMS_OF_SLOT = 8 };
 
 static const uint64_t lcg_mul = UINT64_C(6364136223846793005), lcg_add = 1442695040888963407u;
 
@@ -60,6 +60,14 @@ static void place_items(struct cs_subject *s, int64_t rows)
     }
 }
 
+struct cs_item_shape cs_subject_item(const struct cs_slot_budget *budget, int32_t encoder)
+{
+    const int32_t eighth = budget->enc[encoder].rows / ITEMS_OF_SLOT;
+    if (budget->enc[encoder].height > 0 || eighth < 1)
+        return cs_slot_largest_item(budget, encoder);
+    return cs_slot_smaller_item(budget, encoder, eighth);
+}
+
 /* A slot of one document, or of whole items. */
 static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
 {
@@ -68,8 +76,9 @@ static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
     uint64_t state = 1;
     s->manifest = (struct cs_manifest){.n_slots = 1, .n_samples = 1};
     if (e >= 0) {
-        const struct cs_item_shape shape = cs_slot_largest_item(budget, e);
-        for (int64_t n = rows / shape.rows; n > 0; n--)
+        const struct cs_item_shape shape = cs_subject_item(budget, e);
+        const bool is_after = s->layer->kind == CS_LAYER_PROJECTOR;
+        for (int64_t n = rows / (is_after ? shape.rows : cs_item_patches(&shape)); n > 0; n--)
             CS_ASSERT(cs_slot_add_item(&s->slot, budget, e, &shape, NULL) != NULL);
         for (int64_t i = 0; i < s->slot.head->n_bytes[e]; i++) {
             state = state * lcg_mul + lcg_add;

@@ -33,6 +33,9 @@ struct cs_subject {
     unsigned needs;
 };
 
+/* What its slots are filled with: items of the largest size, or where they differ, of an eighth of a
+ * slot. */
+struct cs_item_shape cs_subject_item(const struct cs_slot_budget *budget, int32_t encoder);
 /* Parameters are random. close also what was not opened whole. */
 enum cs_status cs_subject_open(const struct cs_subject_config *config, struct cs_subject *out,
                                struct cs_err *err) CS_NODISCARD;

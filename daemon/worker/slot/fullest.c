@@ -21,14 +21,6 @@ static void fill_text(const struct cs_input_tables *tables, struct cs_slot *slot
     manifest->n_tokens[0] = manifest->n_labels[0] = n;
 }
 
-/* As many items as there may be. */
-static void fill_items(const struct cs_slot_budget *budget, int32_t encoder, struct cs_slot *slot)
-{
-    const struct cs_item_shape shape = cs_slot_largest_item(budget, encoder);
-    while (cs_slot_add_item(slot, budget, encoder, &shape, NULL) != NULL)
-        ;
-}
-
 /* Where tiles are cut at items, their number depends on where the items are. */
 static void count_tiles(struct cs_input *in, int32_t m)
 {
@@ -54,7 +46,7 @@ static enum cs_status fill(const struct cs_input_tables *tables, unsigned needs,
     fill_text(tables, &slot, manifest);
     CS_TRY(cs_input_prepare(in, tables, manifest, 0, &slot, needs, err));
     for (int32_t e = 0; e < budget->n_encoders; e++) {
-        fill_items(budget, e, &slot);
+        cs_slot_fill_items(&slot, budget, e);
         in->n_items[e] = slot.head->n_items[e];
         in->n_rows[e] = slot.head->n_rows[e];
         in->fill[e] = slot.rows[e];

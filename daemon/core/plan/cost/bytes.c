@@ -11,11 +11,23 @@ int cs_device_element_bytes(const struct cs_device_class *device)
     return device->mem_bytes == 0 ? 4 : 2; /* CPU ranks train in fp32, GPUs in bf16 */
 }
 
-/* Items see themselves, so pairs are counted item by item. */
-static int64_t encoder_pairs(const struct cs_attention *attention, int64_t rows, int64_t item_rows)
+int64_t cs_item_pairs(const struct cs_attention *attention, int64_t frames, int64_t patches)
 {
-    const struct cs_mask_amounts item = {.tokens = item_rows};
-    return rows / item_rows * cs_mask_amounts_pairs(attention->rule, &item);
+    const struct cs_mask_amounts frame = {.tokens = patches};
+    return frames * cs_mask_amounts_pairs(attention->rule, &frame);
+}
+
+/* Of as many items of the largest size as the slot's patches make. */
+static struct cs_layer_work encoder_work(const struct cs_layer *layer,
+                                         const struct cs_attention *attention,
+                                         const struct cs_item_budget *budget)
+{
+    const bool is_after = layer->kind == CS_LAYER_PROJECTOR;
+    struct cs_layer_work work = {.tokens = is_after ? budget->rows : budget->patches};
+    if (attention != NULL)
+        work.pairs = (int64_t)((double)budget->patches / budget->item_patches *
+                               (double)cs_item_pairs(attention, 1, budget->item_patches));
+    return work;
 }
 
 struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs_layer *layer,
@@ -24,19 +36,14 @@ struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs
     const struct cs_branch *branch = &graph->branches[graph->modules[layer->module].branch];
     const struct cs_attention *attention = cs_layer_attention(graph, layer);
     struct cs_layer_work work = {0};
-    if (branch->encoder >= 0) {
-        work.tokens = budget->enc[branch->encoder].rows;
-        if (attention != NULL)
-            work.pairs =
-                encoder_pairs(attention, work.tokens, budget->enc[branch->encoder].item_rows);
-        return work;
-    }
+    if (branch->encoder >= 0)
+        return encoder_work(layer, attention, &budget->enc[branch->encoder]);
     struct cs_mask_amounts amounts = {.tokens = budget->seq_tokens, .n = budget->n_encoders};
     int64_t images = 0, seq = budget->seq_tokens;
     for (int e = 0; e < budget->n_encoders; e++) {
-        images += budget->enc[e].rows;
-        amounts.modality[e].items = budget->enc[e].items;
-        amounts.modality[e].rows = budget->enc[e].item_rows;
+        const struct cs_item_budget *b = &budget->enc[e];
+        images += b->rows;
+        cs_mask_amounts_add(&amounts, e, b->rows / b->item_rows, b->item_rows);
     }
     int64_t text = seq - images > seq / 8 ? seq - images : seq / 8;
     work.tokens = seq;

@@ -12,6 +12,9 @@ struct cs_layer_work {
     int64_t label_rows; /* rows with a label (head) */
 };
 
+/* Pairs in an encoder's item of so many frames (1: a picture) of so many patches each: frames see
+ * themselves only. */
+int64_t cs_item_pairs(const struct cs_attention *attention, int64_t frames, int64_t patches);
 struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs_layer *layer,
                                    const struct cs_slot_budget *budget);
 /* bytes of one weight or activation element: 4 on CPUs, 2 on GPUs */

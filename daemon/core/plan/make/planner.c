@@ -20,7 +20,12 @@
 #include "core/plan/make/split.h"
 #include "core/plan/plan_json.h"
 
-enum { MAX_ITEMS = 256, TEXT_PER_ITEM = 8, MAX_WHY = 3 * CS_MAX_BRANCHES + 5 };
+enum {
+    MAX_ITEMS = 256,
+    MAX_MIXED_ITEMS = 4096,
+    TEXT_PER_ITEM = 8,
+    MAX_WHY = 3 * CS_MAX_BRANCHES + 5
+};
 
 struct planner {
     const struct cs_spec *spec;
@@ -71,41 +76,84 @@ static const struct cs_arch *encoder_arch(const struct cs_graph *graph, int32_t 
     return NULL;
 }
 
-/* Default: as many items as samples with one item and a few words each fill seq_tokens. */
-static enum cs_status budget_encoder(struct planner *p, int32_t b, struct cs_err *err)
+static enum cs_status refuse_rows(const struct cs_branch *branch, int64_t rows, int64_t least,
+                                  struct cs_err *err)
 {
-    const struct cs_branch *branch = &p->graph->branches[b];
-    const struct cs_spec_parallel *given = parallel_of(p, b);
-    const struct cs_arch *arch = encoder_arch(p->graph, b);
-    int32_t seq = p->spec->seq_tokens, rows = branch->item_rows;
+    if (rows < least)
+        return cs_fail(
+            err, CS_PLAN,
+            "plan.encoder_rows.%s is %lld but one item has %lld rows; give at least that",
+            branch->name, (long long)rows, (long long)least);
+    return cs_fail(err, CS_PLAN, "plan.encoder_rows.%s is %lld: too many rows", branch->name,
+                   (long long)rows);
+}
+
+/* All items alike. Default: as many as samples with one item and a few words each fill seq_tokens. */
+static enum cs_status budget_like_items(const struct cs_branch *branch, int32_t seq, int64_t given,
+                                        struct cs_item_budget *budget, struct cs_err *err)
+{
+    const int32_t rows = branch->item_rows;
+    int64_t items = seq / ((int64_t)rows + TEXT_PER_ITEM);
     if (rows < 1 || rows > seq)
         return cs_fail(err, CS_PLAN,
                        "one item of %s has %d rows but a slot has seq_tokens = %d; raise "
                        "plan.seq_tokens to %d or more",
                        branch->name, rows, seq, rows + TEXT_PER_ITEM);
-    int64_t items = seq / ((int64_t)rows + TEXT_PER_ITEM);
-    if (given && given->encoder_rows > 0) {
-        items = given->encoder_rows / rows;
-        if (items < 1)
-            return cs_fail(err, CS_PLAN,
-                           "plan.encoder_rows.%s is %lld but one item has %d rows; give at least "
-                           "that",
-                           branch->name, (long long)given->encoder_rows, rows);
-        if (items > INT32_MAX / rows)
-            return cs_fail(err, CS_PLAN, "plan.encoder_rows.%s is %lld: too many rows",
-                           branch->name, (long long)given->encoder_rows);
-    } else {
-        items = items < 1 ? 1 : items > MAX_ITEMS ? MAX_ITEMS : items;
-    }
-    struct cs_slot_budget *budget = &p->plan->budget;
-    budget->enc[branch->encoder].items = (int32_t)items;
-    budget->enc[branch->encoder].rows = (int32_t)items * rows;
-    budget->enc[branch->encoder].item_rows = rows;
-    budget->enc[branch->encoder].item_bytes = branch->item_bytes;
-    budget->enc[branch->encoder].height = arch ? arch->image_size : 0;
-    budget->enc[branch->encoder].width = arch ? arch->image_size : 0;
-    budget->enc[branch->encoder].channels = arch ? arch->channels : 0;
+    items = items < 1 ? 1 : items > MAX_ITEMS ? MAX_ITEMS : items;
+    if (given > 0)
+        items = given / rows;
+    if (items < 1 || items > INT32_MAX / branch->item_patches)
+        return refuse_rows(branch, given, rows, err);
+    cs_budget_set_items(budget, (int32_t)items);
     return CS_OK;
+}
+
+/* part of a whole in proportion, rounded up */
+static int64_t in_proportion(int64_t whole, int64_t part, int64_t of)
+{
+    return (whole * part + of - 1) / of;
+}
+
+/* Items of any size: what fits the LLM's rows fits the encoder. An item that is larger than a slot
+ * never comes, so the largest is one that fills it. Sources may drop rows: twice as many are room for
+ * all but the oddest pictures, which are left out and counted. */
+static enum cs_status budget_any_items(const struct cs_branch *branch, int32_t seq, int64_t given,
+                                       struct cs_item_budget *budget, struct cs_err *err)
+{
+    const struct cs_item_budget of = *budget;
+    const int64_t derived = of.has_sources ? 2 * (int64_t)seq + of.item_rows : seq;
+    const int64_t rows = given > 0 ? given : derived;
+    const int64_t item_rows = of.item_rows < rows ? of.item_rows : rows;
+    const int64_t patches = in_proportion(of.item_patches, rows, of.item_rows);
+    if (rows > INT32_MAX || patches > INT32_MAX)
+        return refuse_rows(branch, rows, 1, err);
+    budget->rows = (int32_t)rows;
+    budget->patches = (int32_t)patches;
+    budget->items = rows < MAX_MIXED_ITEMS ? (int32_t)rows : MAX_MIXED_ITEMS;
+    budget->bytes = in_proportion(of.item_bytes, rows, of.item_rows);
+    budget->item_rows = (int32_t)item_rows;
+    budget->item_patches = (int32_t)in_proportion(of.item_patches, item_rows, of.item_rows);
+    budget->item_bytes = (int32_t)in_proportion(of.item_bytes, item_rows, of.item_rows);
+    return CS_OK;
+}
+
+static enum cs_status budget_encoder(struct planner *p, int32_t b, struct cs_err *err)
+{
+    const struct cs_branch *branch = &p->graph->branches[b];
+    const struct cs_spec_parallel *given = parallel_of(p, b);
+    const struct cs_arch *arch = encoder_arch(p->graph, b);
+    const int64_t rows = given ? given->encoder_rows : 0;
+    const int32_t side = arch && branch->has_one_size ? arch->image_size : 0;
+    struct cs_item_budget *budget = &p->plan->budget.enc[branch->encoder];
+    *budget = (struct cs_item_budget){.item_rows = branch->item_rows,
+                                      .item_patches = branch->item_patches,
+                                      .item_bytes = branch->item_bytes,
+                                      .height = side,
+                                      .width = side,
+                                      .channels = arch ? arch->channels : 0,
+                                      .has_sources = branch->has_sources};
+    return branch->has_one_size ? budget_like_items(branch, p->spec->seq_tokens, rows, budget, err)
+                                : budget_any_items(branch, p->spec->seq_tokens, rows, budget, err);
 }
 
 static enum cs_status make_budget(struct planner *p, struct cs_err *err)
