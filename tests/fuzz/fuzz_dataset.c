@@ -19,8 +19,8 @@ static const char *const tokens[] = {"<image>", "<|audio|>"};
 
 static void render_all(const struct cs_record *record)
 {
-    int n = 0;
-    const char *const *names = cs_template_names(&n);
+    const char *names[64];
+    int n = cs_template_names(names, 64);
     struct cs_rendering rendering = {0};
 
     for (int i = 0; i < n; i++) {

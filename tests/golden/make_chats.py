@@ -21,6 +21,7 @@ conversations = [
     [(S, "\n s "), (U, "a"), (A, "b"), (U, "c"), (A, "d"), (U, "e"), (A, "f")],
     [(U, "<b>{{ x }}</b> {% if %} 'q' \"r\""), (A, "\\n #} <tag>")],
     [(U, "a"), (U, "b"), (A, "c")],
+    [(S, "s"), (U, "q"), (A, "<think>\nw\n</think>\n\nx"), (U, "r"), (A, " <think> v </think>\ny ")],
 ]
 loop = "{% for message in messages %}"
 end = "{% endfor %}"
@@ -124,22 +125,52 @@ templates = {
     "thoughts before the last answer": (
         "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}{% if m.role == 'assistant' and loop.last %}"
         "{{ '<think>\\n\\n</think>\\n\\n' }}{% endif %}{{ m.content + '<|im_end|>\\n' }}{% endfor %}", {},
-        {"refused": "the last answer begins otherwise"}),
+        {"refused": "the last answer begins otherwise|it changes"}),
     "thoughts cut off": (
         "{% for m in messages %}{% set c = m.content %}{% if '</think>' in c %}{% set c = c.split('</think>')[-1] %}{% endif %}"
         "{{ '<|im_start|>' + m.role + '\\n' + c + '<|im_end|>\\n' }}{% endfor %}", {}, {"refused": "it changes"}),
     "today": (chatml + "{{ strftime_now('%d') }}", {}, {"refused": "today's date"}),
-    "the system turn inside the question": (
-        "{% if messages[0].role == 'system' %}{% set s = '<<SYS>>' + messages[0].content + '<</SYS>>' %}{% set messages = "
-        "messages[1:] %}{% else %}{% set s = '' %}{% endif %}{% for m in messages %}{% if m.role == 'user' %}{{ '[INST] ' + "
-        "(s if loop.first else '') + m.content + ' [/INST]' }}{% else %}{{ m.content + eos_token }}{% endif %}{% endfor %}",
-        {"eos_token": "</s>"}, {"refused": "a system turn changes"}),
     "no end": ("{% for m in messages %}{{ m.role + ': ' + m.content }}{% if not loop.last %}\n\n{% endif %}{% endfor %}", {},
                {"refused": "ends otherwise|no end"}),
     "one end trimmed": ("{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content.lstrip() + '<|im_end|>\\n' }}"
                         "{% endfor %}", {}, {"refused": "it changes"}),
-    "a macro": ("{% macro f(m) %}{{ m.content }}{% endmacro %}{% for m in messages %}{{ f(m) }}<|im_end|>{% endfor %}", {},
-                {"refused": "\"macro\""}),
+    "macros and captures": (
+        "{% macro text(c, tail='') %}{% if c is string %}{{ c }}{% else %}{% for p in c %}{{ p.text }}{% endfor %}{% endif %}"
+        "{{ tail }}{% endmacro %}{% for m in messages %}{% set body %}{{ text(m.content) }}{% endset %}{{ '<|im_start|>' ~ m.role ~ "
+        "'\n' ~ body }}{{ text('<|im_end|>', tail='\n') }}{% endfor %}", {}, {"name": "chatml"}),
+    "a call of a block": ("{% call f() %}x{% endcall %}", {}, {"refused": "\"call\""}),
+    "a tail": (chatml + "{{ '</s>' }}", {}, {"name": None}),
+    "spaces around answers": (
+        "{% for m in messages %}{% if m.role == 'system' %}{{ '<sys>' + m.content + '</sys>' }}{% elif m.role == 'user' %}{{ '[Q] ' + "
+        "m.content + ' [A]' }}{% else %}{{ ' ' + m.content + '</s>' }}{% endif %}{% endfor %}", {}, {"name": None}),
+    "the day in a system turn of its own": (
+        "{% set d = strftime_now('%d') %}{% if messages[0].role != 'system' %}{{ '<|im_start|>system\nIt is ' + d + '<|im_end|>\n' }}"
+        "{% endif %}" + chatml + prompt, {}, {"name": "chatml", "dated": True}),
+    "a day that is given": (
+        "{% if messages[0].role == 'system' %}{% set s = messages[0].content | trim %}{% set messages = messages[1:] %}{% else %}"
+        "{% set s = '' %}{% endif %}{{ '<|im_start|>system\n' + (date_string if date_string is defined else strftime_now('%d')) + "
+        "'\n\n' + s + '<|im_end|>\n' }}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
+        "{% endfor %}", {}, {"name": None}),
+    "thoughts of the last answer": (
+        "{% set ns = namespace(q=-1) %}{% for m in messages %}{% if m.role == 'user' and not (m.content.startswith('<tool_response>') "
+        "and m.content.endswith('</tool_response>')) %}{% set ns.q = loop.index0 %}{% endif %}{% endfor %}{% for m in messages %}"
+        "{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}{% set c = m.content | trim %}{% set t = m.reasoning_content "
+        "if m.reasoning_content is string else '' %}{% if not (m.reasoning_content is string) and '</think>' in c %}{% set t = "
+        "c.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') %}{% set c = c.split('</think>')[-1].lstrip('\n') %}"
+        "{% endif %}{% if loop.index0 > ns.q %}{{ '<think>\n' + t | trim + '\n</think>\n\n' }}{% endif %}{{ c }}{% else %}"
+        "{{ m.content }}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n' }}"
+        "{% endif %}", {}, {"name": None}),
+    "the system text in the first question": (
+        "{{ bos_token }}{% if messages[0].role == 'system' %}{% set s = messages[0].content + '\n\n' %}{% set messages = messages[1:] %}"
+        "{% else %}{% set s = '' %}{% endif %}{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+        "{{ raise_exception('by turns') }}{% endif %}{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' + (s if "
+        "loop.first else '') + m.content | trim + '<end_of_turn>\n' }}{% endfor %}", {"bos_token": "<bos>"}, {"name": "gemma"}),
+    "the system text joined with the first question": (
+        "{% if messages[0].role == 'system' %}{% set s = '<<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' %}{% set messages = "
+        "messages[1:] %}{% else %}{% set s = '' %}{% endif %}{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+        "{{ raise_exception('by turns') }}{% endif %}{% if m.role == 'user' %}{{ bos_token + '[INST] ' + ((s if loop.first else '') + "
+        "m.content).strip() + ' [/INST]' }}{% else %}{{ ' ' + m.content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}",
+        {"bos_token": "<s>", "eos_token": "</s>"}, {"name": "llama2"}),
     "reversed": ("{% for m in messages[::-1] %}{{ m.content }}<|im_end|>{% endfor %}", {}, {"refused": "not in its place"}),
     "an unknown filter": ("{% for m in messages | unique %}{{ m.content }}<|im_end|>{% endfor %}", {}, {"refused": "unique"}),
     "without contents": ("{% for m in messages %}<|im_end|>{% endfor %}", {}, {"refused": "left out"}),
@@ -153,7 +184,7 @@ def run(template, names, in_parts):
         messages = [{"role": r, "content": [{"type": "text", "text": c}] if in_parts else c} for r, c in turns]
         try:
             text = render_jinja_template(conversations=[messages], chat_template=template, tools=None, documents=None,
-                                         add_generation_prompt=False, **names)[0][0]
+                                         add_generation_prompt=False, date_string="26 Jul 2024", **names)[0][0]
         except Exception:  # the template's own refusal
             text = None
         texts.append(text)
@@ -164,9 +195,11 @@ print('{"conversations": %s,\n"cases": [' % json.dumps(
     [[{"from": {S: "system", U: "human", A: "gpt"}[r], "value": c} for r, c in turns] for turns in conversations]))
 lines = []
 for title, (template, names, more) in templates.items():
-    parts = more.pop("parts", False)
+    parts, dated = more.pop("parts", False), more.pop("dated", False)
     case = {"title": title, "template": template, "names": names, **more}
     if "refused" not in more:
         case["texts"] = run(template, names, parts)
+        if dated:  # the day's text of a conversation without a system turn is nobody's
+            case["texts"] = [t if c[0][0] == S else None for t, c in zip(case["texts"], conversations)]
     lines.append(json.dumps(case))
 print(",\n".join(lines) + "\n]}")

@@ -342,7 +342,10 @@ static void template_mistakes_are_named(void **state)
         {"{\"user\":{\"prefx\":\"\"}}",    "did you mean \"prefix\""         },
         {"{\"user\":3}",                   "template.user: must be an object"},
         {"{\"trim\":3}",                   "true or false"                   },
-        {"{\"train_on\":\"some\"}",        "\"last\" or \"all\""             },
+        {"{\"train_on\":\"some\"}",        "\"all\" or \"last\""             },
+        {"{\"thinking\":\"keep\"}",        "chatml has no thoughts"          },
+        {"{\"think\":{\"open\":\"<t>\"}}", "\"open\" and \"close\""          },
+        {"{\"system_in\":\"here\"}",       "\"own\" or \"first\" or \"last\""},
         {"{\"assistant\":{\"end\":\"\"}}", "assistant.end"                   },
         {"[]",                             "must be an object"               },
     };

@@ -56,24 +56,52 @@ static void close_world(struct world *w)
     tmpdir_free(w->dir);
 }
 
-/* NULL: the conversation is refused. */
-static char *rendered(const struct cs_template *chat, const json_t *turns)
+/* What trains in brackets. */
+static char *with_brackets(const struct cs_rendering *r)
 {
-    json_t *item = json_pack("{s:O}", "conversations", turns);
+    struct cs_buf out = {0};
+    char *text = NULL;
+
+    for (size_t i = 0; i < r->n; i++) {
+        bool was = i > 0 && r->segments[i - 1].is_trained, is = r->segments[i].is_trained;
+        if (was != is)
+            cs_buf_adds(&out, is ? "{" : "}");
+        cs_buf_add(&out, cs_buf_str(&r->text) + r->segments[i].begin,
+                   r->segments[i].end - r->segments[i].begin);
+    }
+    if (r->n > 0 && r->segments[r->n - 1].is_trained)
+        cs_buf_adds(&out, "}");
+    text = strdup(cs_buf_str(&out));
+    cs_buf_free(&out);
+    return text;
+}
+
+/* NULL: the conversation is refused. token: of pictures. */
+static char *render_item(const struct cs_template *chat, const json_t *item, const char *token,
+                         bool has_brackets)
+{
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_rendering rendering = {0};
     struct cs_record *record = NULL;
     struct cs_err err = {0};
     char *out = NULL;
 
-    if (cs_record_read(item, test_keys(NULL, 0, arena), NULL, &record, &err) != CS_OK)
+    if (cs_record_read(item, test_keys(&token, 1, arena), NULL, &record, &err) != CS_OK)
         fail_msg("%s", err.text);
-    if (cs_template_render(chat, record, NULL, 0, &rendering, &err) == CS_OK)
-        out = strdup(cs_buf_str(&rendering.text));
+    if (cs_template_render(chat, record, &token, 1, &rendering, &err) == CS_OK)
+        out = has_brackets ? with_brackets(&rendering) : strdup(cs_buf_str(&rendering.text));
     cs_rendering_free(&rendering);
     cs_record_free(record);
-    json_decref(item);
     cs_arena_free(arena);
+    return out;
+}
+
+static char *rendered(const struct cs_template *chat, const json_t *turns)
+{
+    json_t *item = json_pack("{s:O}", "conversations", turns);
+    char *out = render_item(chat, item, "<image>", false);
+
+    json_decref(item);
     return out;
 }
 
@@ -120,7 +148,7 @@ static void compare(struct world *w, const json_t *one, const json_t *conversati
         const char *want = json_string_value(json_array_get(json_object_get(one, "texts"), i));
         char *got = rendered(&w->chat, turns);
         /* an order of turns that a table would render otherwise is refused */
-        if (got == NULL ? want != NULL && i < 5 : want == NULL || strcmp(got, want) != 0)
+        if (got == NULL ? want != NULL && i != 5 : want == NULL || strcmp(got, want) != 0)
             fail_msg("%s, conversation %zu:\n%s\ntransformers:\n%s", title, i,
                      got == NULL ? "(refused)" : got, want == NULL ? "(refused)" : want);
         free(got);
@@ -143,6 +171,117 @@ static void texts_are_those_of_transformers(void **state)
     }
     assert_true(i > 20);
     json_decref(golden);
+}
+
+/* the built-in templates: the same texts as those that come with the models */
+static void built_in_templates_are_the_models_own(void **state)
+{
+    json_t *golden = json_load_file(source_path("tests/golden/families.json"), 0, NULL);
+    json_t *one = NULL, *text = NULL;
+    size_t i = 0, k = 0, n = 0;
+
+    (void)state;
+    assert_non_null(golden);
+    json_array_foreach(json_object_get(golden, "cases"), i, one)
+    {
+        const char *name = json_string_value(json_object_get(one, "name"));
+        const char *token = json_string_value(json_object_get(one, "token"));
+        json_t *node = json_pack("{s:s}", "name", name);
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_template chat;
+        assert_int_equal(cs_template_read(node, arena, &chat, NULL), CS_OK);
+        json_array_foreach(json_object_get(one, "texts"), k, text)
+        {
+            const json_t *item = json_array_get(json_object_get(golden, "conversations"), k);
+            char *got = render_item(&chat, item, token, false);
+            if (!json_is_null(text) && (got == NULL || strcmp(got, json_string_value(text)) != 0))
+                fail_msg("%s, conversation %zu:\n%s\ntransformers:\n%s", name, k,
+                         got != NULL ? got : "(refused)", json_string_value(text));
+            n += !json_is_null(text);
+            free(got);
+        }
+        json_decref(node);
+        cs_arena_free(arena);
+    }
+    assert_true(n > 200);
+    json_decref(golden);
+}
+
+/* the text with what trains in braces; node: the template */
+static void expect_trained(const char *node_text, const char *item_text, const char *want)
+{
+    json_t *node = json_loads(node_text, 0, NULL), *item = json_loads(item_text, 0, NULL);
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {0};
+    struct cs_template chat;
+    char *got = NULL;
+
+    if (cs_template_read(node, arena, &chat, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    got = render_item(&chat, item, "<image>", true);
+    if (got == NULL || strcmp(got, want) != 0)
+        fail_msg("%s:\n%s\nwanted:\n%s", node_text, got != NULL ? got : "(refused)", want);
+    free(got);
+    json_decref(node);
+    json_decref(item);
+    cs_arena_free(arena);
+}
+
+#define THOUGHTS                                                                                   \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":"    \
+    "\"<think>\\nw\\n</think>\\n\\nx\"},{\"role\":\"user\",\"content\":\"r\"},{\"role\":"          \
+    "\"assistant\",\"content\":\"y\"%s}]}"
+#define ASKED(q, answer)                                                                           \
+    "<|im_start|>user\n" q "<|im_end|>\n<|im_start|>assistant\n" answer "<|im_end|>}\n"
+
+/* what the prompt holds and what the template adds on its own is not trained */
+static void thoughts_train_where_the_model_writes_them(void **state)
+{
+    char item[600];
+
+    (void)state;
+    snprintf(item, sizeof item, THOUGHTS, "");
+    expect_trained("{\"name\":\"qwen3\"}", item,
+                   ASKED("q", "{x") ASKED("r", "<think>\n\n</think>\n\n{y"));
+    expect_trained("{\"name\":\"qwen3\",\"thinking\":\"keep\"}", item,
+                   ASKED("q", "{<think>\nw\n</think>\n\nx")
+                       ASKED("r", "<think>\n\n</think>\n\n{y"));
+    expect_trained("{\"name\":\"qwen3\",\"thinking\":\"data\"}", item,
+                   ASKED("q", "{<think>\nw\n</think>\n\nx") ASKED("r", "{y"));
+    snprintf(item, sizeof item, THOUGHTS, ",\"reasoning_content\":\"v\"");
+    expect_trained("{\"name\":\"qwen3\"}", item,
+                   ASKED("q", "{x") ASKED("r", "{<think>\nv\n</think>\n\ny"));
+    expect_trained("{\"name\":\"qwen3_5\"}", item,
+                   ASKED("q", "{x") ASKED("r", "<think>\n{v\n</think>\n\ny"));
+    expect_trained(
+        "{\"name\":\"chatml\",\"default_system\":\"\",\"think\":{\"open\":\"<t>\",\"close\":"
+        "\"</t>\"}}",
+        item, ASKED("q", "{<think>\nw\n</think>\n\nx") ASKED("r", "{<t>v</t>y"));
+}
+
+/* a system text inside of a question, and what ends a conversation */
+static void system_texts_stand_where_the_template_has_them(void **state)
+{
+    static const char item[] =
+        "{\"system\":\"s\",\"messages\":[{\"role\":\"user\",\"content\":\" q\"},{\"role\":"
+        "\"assistant\",\"content\":\"x\"},{\"role\":\"user\",\"content\":\"r\"},{\"role\":"
+        "\"assistant\",\"content\":\"y\"}]}";
+
+    (void)state;
+    expect_trained("{\"name\":\"mistral_v3\"}", item,
+                   "<s>[INST]  q[/INST]{ x</s>}[INST] s\n\nr[/INST]{ y</s>}");
+    expect_trained("{\"name\":\"mistral_v3\",\"system_in\":\"first\"}", item,
+                   "<s>[INST] s\n\n q[/INST]{ x</s>}[INST] r[/INST]{ y</s>}");
+    expect_trained("{\"name\":\"mistral_v7\",\"train_on\":\"last\"}", item,
+                   "<s>[SYSTEM_PROMPT] s[/SYSTEM_PROMPT][INST]  q[/INST] x</s>[INST] r[/INST]{ "
+                   "y</s>}");
+    expect_trained("{\"name\":\"llama2\"}", item,
+                   "<s>[INST] <<SYS>>\ns\n<</SYS>>\n\n q [/INST]{ x </s>}<s>[INST] r [/INST]{ y "
+                   "</s>}");
+    expect_trained(
+        "{\"name\":\"phi3\",\"tail\":\"!\"}", item,
+        "<|system|>\ns<|end|>\n<|user|>\n q<|end|>\n<|assistant|>\n{x<|end|>}\n<|user|>\n"
+        "r<|end|>\n<|assistant|>\n{y<|end|>}\n!");
 }
 
 #define TURNS(word)                                                                                \
@@ -189,7 +328,7 @@ static void files_have_an_order_and_the_job_comes_first(void **state)
                   "<|im_start|>user jinja\n", "chat_template.jinja");
     assert_true(w.chat.is_last_only);
     assert_true(w.chat.has_default_system);
-    put_text(&w, "chat_template.jinja", "{% macro x() %}");
+    put_text(&w, "chat_template.jinja", "{% call x() %}{% endcall %}");
     open_tokenizer(&w);
     assert_int_equal(cs_template_choose(NULL, w.dir, w.tok, w.arena, &w.chat, &w.err),
                      CS_UNSUPPORTED);
@@ -271,6 +410,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_those_of_transformers),
+        cmocka_unit_test(built_in_templates_are_the_models_own),
+        cmocka_unit_test(thoughts_train_where_the_model_writes_them),
+        cmocka_unit_test(system_texts_stand_where_the_template_has_them),
         cmocka_unit_test(files_have_an_order_and_the_job_comes_first),
         cmocka_unit_test(what_trains_is_what_the_model_writes),
         cmocka_unit_test(hostile_templates_end),

@@ -157,19 +157,19 @@ static void what_a_turn_says_of_training_is_honoured_or_refused(void **state)
     static const struct {
         const char *key, *why;
     } bad[] = {
-        {"'loss':'false'",           "conversations[1].loss is \"false\""                  },
-        {"'weight':0.5",             "conversations[1].weight is 0.5: an answer trains"    },
-        {"'weight':2",               "conversations[1].weight is 2"                        },
-        {"'weight':-1",              "conversations[1].weight is -1"                       },
-        {"'train':[0]",              "conversations[1].train is [0]"                       },
-        {"'train':true,'weight':0",  "says the opposite"                                   },
-        {"'loss_mask':[0,1]",        "conversations[1].loss_mask is [0,1]"                 },
-        {"'tool_calls':[{}]",        "conversations[1].tool_calls is [{}]"                 },
-        {"'reasoning_content':'hm'", "conversations[1].reasoning_content"                  },
-        {"'image':'x.png'",          "conversations[1].image is \"x.png\": files of a turn"},
-        {"'video':'x.mp4'",          "conversations[1].video is \"x.mp4\""                 },
-        {"'content':'b'",            "conversations[1].content \"b\" is not used"          },
-        {"'role':'user'",            "conversations[1].role \"user\" is not used"          },
+        {"'loss':'false'",            "conversations[1].loss is \"false\""                  },
+        {"'weight':0.5",              "conversations[1].weight is 0.5: an answer trains"    },
+        {"'weight':2",                "conversations[1].weight is 2"                        },
+        {"'weight':-1",               "conversations[1].weight is -1"                       },
+        {"'train':[0]",               "conversations[1].train is [0]"                       },
+        {"'train':true,'weight':0",   "says the opposite"                                   },
+        {"'loss_mask':[0,1]",         "conversations[1].loss_mask is [0,1]"                 },
+        {"'tool_calls':[{}]",         "conversations[1].tool_calls is [{}]"                 },
+        {"'reasoning_content':['h']", "conversations[1].reasoning_content"                  },
+        {"'image':'x.png'",           "conversations[1].image is \"x.png\": files of a turn"},
+        {"'video':'x.mp4'",           "conversations[1].video is \"x.mp4\""                 },
+        {"'content':'b'",             "conversations[1].content \"b\" is not used"          },
+        {"'role':'user'",             "conversations[1].role \"user\" is not used"          },
     };
 
     char text[300];

@@ -24,6 +24,9 @@ struct cs_turn {
     struct cs_part *parts;
     int32_t n_parts;
     bool is_muted; /* "loss": false */
+    const char
+        *thought; /* what an answer thought before it spoke, n_thought bytes; NULL: is not said */
+    size_t n_thought;
 };
 
 struct cs_record {

@@ -3,31 +3,33 @@
 
 #include <string.h>
 
-#define SYSTEM "kqsystem"
-#define PAD    " \n"
-
 static const struct learn_turn plain[] = {
-    {CS_TURN_USER,      "kquserone"  },
-    {CS_TURN_ASSISTANT, "kqanswerone"},
-    {CS_TURN_USER,      "kqusertwo"  },
-    {CS_TURN_ASSISTANT, "kqanswertwo"},
-};
-static const struct learn_turn with_system[] = {
-    {CS_TURN_SYSTEM,    SYSTEM       },
-    {CS_TURN_USER,      "kquserone"  },
-    {CS_TURN_ASSISTANT, "kqanswerone"},
-    {CS_TURN_USER,      "kqusertwo"  },
-    {CS_TURN_ASSISTANT, "kqanswertwo"},
+    {.role = CS_TURN_USER,      .text = "kquserone"  },
+    {.role = CS_TURN_ASSISTANT, .text = "kqanswerone"},
+    {.role = CS_TURN_USER,      .text = "kqusertwo"  },
+    {.role = CS_TURN_ASSISTANT, .text = "kqanswertwo"},
 };
 
-/* Text around n contents: gap[0] before the first, gap[n] behind the last. */
-struct gaps {
-    const char *gap[LEARN_TURNS + 1];
-};
+bool learn_begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+bool learn_ends(const char *text, const char *with)
+{
+    size_t n = strlen(text), n_with = strlen(with);
+
+    return n >= n_with && strcmp(text + n - n_with, with) == 0;
+}
+
+const char *learn_without_end(const struct learn *l, const char *text, const char *end)
+{
+    return cs_arena_strndup(l->arena, text, strlen(text) - strlen(end));
+}
 
 /* Around turns[0 .. n-1], whose texts stand in `text` in this order, each once. */
 static enum cs_status cut(const struct learn *l, const char *text, const struct learn_turn *turns,
-                          int n, struct gaps *out, struct cs_err *err)
+                          int n, struct learn_gaps *out, struct cs_err *err)
 {
     for (int i = 0; i < n; i++) {
         const char *at = strstr(text, turns[i].text);
@@ -41,31 +43,25 @@ static enum cs_status cut(const struct learn *l, const char *text, const struct 
     return CS_OK;
 }
 
-static enum cs_status try_turns(const struct learn *l, const struct learn_turn *turns, int n,
-                                bool has_prompt, struct gaps *out, struct cs_err *err)
+enum cs_status learn_try(const struct learn *l, const struct learn_turn *turns, int n,
+                         bool has_prompt, struct learn_gaps *out, struct cs_err *err)
 {
+    struct learn_turn with[LEARN_TURNS] = {
+        {.role = CS_TURN_SYSTEM, .text = "kqsystem"}
+    };
     const char *text = NULL;
 
-    CS_TRY(learn_render(l, turns, n, has_prompt, &text, err));
-    return cut(l, text, turns, n, out, err);
-}
-
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
-static bool ends(const char *text, const char *with)
-{
-    size_t n = strlen(text), n_with = strlen(with);
-
-    return n >= n_with && strcmp(text + n - n_with, with) == 0;
-}
-
-/* text without its end, which it has */
-static const char *without_end(const struct learn *l, const char *text, const char *end)
-{
-    return cs_arena_strndup(l->arena, text, strlen(text) - strlen(end));
+    if (!l->is_dated || turns[0].role == CS_TURN_SYSTEM) {
+        CS_TRY(learn_render(l, turns, n, has_prompt, &text, err));
+        return cut(l, text, turns, n, out, err);
+    }
+    CS_ASSERT(n < LEARN_TURNS);
+    memcpy(&with[1], turns, (size_t)n * sizeof *turns);
+    CS_TRY(learn_render(l, with, n + 1, has_prompt, &text, err));
+    CS_TRY(cut(l, text, with, n + 1, out, err));
+    out->head = out->gap[0];
+    memmove(&out->gap[0], &out->gap[1], (size_t)(n + 1) * sizeof out->gap[0]);
+    return CS_OK;
 }
 
 /* What ends an answer: up to the last special token in it; white space behind that is not trained. */
@@ -81,113 +77,132 @@ static void split_end(const struct learn *l, const char *tail, struct cs_templat
     turn->suffix = tail + n;
 }
 
-/* The prompt for an answer says where the answer begins; without one all that stands before the content
- * belongs to the prompt. */
-static void split_answer(const struct learn *l, const char *between, struct cs_template *out)
+/* How much two texts have in common at their beginning, no half of a "<...>" at its end. */
+static size_t common(const char *a, const char *b)
 {
-    struct gaps with = {0}, without = {0};
-    const char *user_end = "", *prompt = between;
+    size_t n = 0, whole = 0;
 
-    if (try_turns(l, plain, 1, true, &with, NULL) == CS_OK &&
-        try_turns(l, plain, 1, false, &without, NULL) == CS_OK && begins(between, without.gap[1])) {
-        user_end = without.gap[1];
-        if (begins(with.gap[1], user_end) && begins(between, with.gap[1]) &&
-            strcmp(with.gap[1], user_end) != 0)
-            prompt = with.gap[1];
+    while (a[n] != '\0' && a[n] == b[n])
+        n++;
+    for (size_t i = 0; i < n; i++)
+        if (a[i] == '<' && memchr(a + i, '>', n - i) == NULL) {
+            whole = i;
+            return whole;
+        }
+    return n;
+}
+
+/* The end of an answer, the beginning of a question, and what ends the conversation. */
+static enum cs_status split_ends(const struct learn *l, const struct learn_gaps *g,
+                                 struct cs_template *out, struct cs_err *err)
+{
+    size_t n = common(g->gap[2], g->gap[4]);
+
+    if (g->gap[4][0] == '\0')
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "its answers have no end: a model could not learn to stop");
+    if (n == 0)
+        return cs_fail(err, CS_UNSUPPORTED, "the last answer ends otherwise than the first");
+    out->tail = g->gap[4] + n;
+    out->turn[CS_TURN_USER].prefix = g->gap[2] + n;
+    split_end(l, cs_arena_strndup(l->arena, g->gap[4], n), &out->turn[CS_TURN_ASSISTANT]);
+    if (!learn_ends(g->gap[0], out->turn[CS_TURN_USER].prefix))
+        return cs_fail(err, CS_UNSUPPORTED, "the first question begins otherwise than the second");
+    return CS_OK;
+}
+
+/* The prompt for an answer says where the answer begins; without one all that stands before the content
+ * belongs to the prompt, but a space: the tokens of words hold it. */
+static void split_answer(struct learn *l, const char *between, struct cs_template *out)
+{
+    struct learn_gaps with = {0}, without = {0};
+    const char *user_end = "", *prompt = between, *asked = NULL;
+    bool is_told = false;
+
+    if (learn_try(l, plain, 1, true, &with, NULL) == CS_OK &&
+        learn_try(l, plain, 1, false, &without, NULL) == CS_OK) {
+        asked = learn_ends(without.gap[1], out->tail)
+                    ? learn_without_end(l, without.gap[1], out->tail)
+                    : without.gap[1];
+        is_told = strcmp(with.gap[1], without.gap[1]) != 0;
+        user_end = learn_begins(between, asked) ? asked : "";
+    }
+    if (is_told && learn_begins(between, with.gap[1]))
+        prompt = with.gap[1];
+    if (is_told && learn_begins(with.gap[1], between))
+        l->prompt = with.gap[1] + strlen(between);
+    if (!is_told) {
+        size_t n = strlen(between);
+        while (n > strlen(user_end) && between[n - 1] == ' ')
+            n--;
+        prompt = cs_arena_strndup(l->arena, between, n);
     }
     out->turn[CS_TURN_USER].end = user_end;
     out->turn[CS_TURN_ASSISTANT].prefix = cs_arena_strdup(l->arena, prompt + strlen(user_end));
     out->turn[CS_TURN_ASSISTANT].lead = between + strlen(prompt);
 }
 
-/* head: all before the first user turn of a conversation without system turn. */
-static enum cs_status take_system(const struct learn *l, const char *head, const struct gaps *g,
-                                  struct cs_template *out, struct cs_err *err)
+enum cs_status learn_table(struct learn *l, struct cs_template *out, struct cs_err *err)
 {
-    struct cs_template_turn *system = &out->turn[CS_TURN_SYSTEM];
-    const char *bos = cs_tokenizer_named(l->tok, "bos_token"), *rest = NULL;
-    struct gaps h = {0};
-
-    out->bos = head;
-    out->is_without_system = try_turns(l, with_system, 5, false, &h, NULL) != CS_OK;
-    if (out->is_without_system)
-        return CS_OK;
-    if (strcmp(h.gap[2], g->gap[1]) != 0 || strcmp(h.gap[3], g->gap[2]) != 0 ||
-        strcmp(h.gap[4], g->gap[3]) != 0 || strcmp(h.gap[5], g->gap[4]) != 0 ||
-        !ends(h.gap[1], out->turn[CS_TURN_USER].prefix))
-        return cs_fail(err, CS_UNSUPPORTED, "a system turn changes the turns behind it");
-    system->end = without_end(l, h.gap[1], out->turn[CS_TURN_USER].prefix);
-    if (begins(h.gap[0], head)) {
-        system->prefix = h.gap[0] + strlen(head);
-        return CS_OK;
-    }
-    /* a system turn of its own stands where the conversation has none */
-    out->bos = bos != NULL && begins(head, bos) && begins(h.gap[0], bos) ? bos : "";
-    system->prefix = h.gap[0] + strlen(out->bos);
-    rest = head + strlen(out->bos);
-    if (!begins(rest, system->prefix) || !ends(rest + strlen(system->prefix), system->end))
-        return cs_fail(err, CS_UNSUPPORTED,
-                       "what begins a conversation without a system turn is none");
-    out->default_system = without_end(l, rest + strlen(system->prefix), system->end);
-    out->has_default_system = true;
-    return CS_OK;
-}
-
-/* Contents with white space around them: where it is gone, the role's turns are trimmed. */
-static enum cs_status take_trims(const struct learn *l, struct cs_template *out, struct cs_err *err)
-{
-    const struct learn_turn *turns = out->is_without_system ? plain : with_system;
-    const int n = out->is_without_system ? 4 : 5;
-    bool is_known[CS_TURN_ROLES] = {false};
-    struct learn_turn padded[LEARN_TURNS];
-    struct gaps bare = {0}, wide = {0};
-    const char *text = NULL;
-
-    for (int i = 0; i < n; i++)
-        padded[i] = (struct learn_turn){turns[i].role,
-                                        cs_arena_printf(l->arena, PAD "%s" PAD, turns[i].text)};
-    CS_TRY(try_turns(l, turns, n, false, &bare, err));
-    CS_TRY(learn_render(l, padded, n, false, &text, err));
-    CS_TRY(cut(l, text, turns, n, &wide, err));
-    for (int i = 0; i < n; i++) {
-        struct cs_template_turn *turn = &out->turn[turns[i].role];
-        bool is_kept = ends(wide.gap[i], PAD) && begins(wide.gap[i + 1], PAD) &&
-                       strlen(wide.gap[i]) > strlen(bare.gap[i]);
-        if (is_known[turns[i].role] && turn->is_trimmed == is_kept)
-            return cs_fail(err, CS_UNSUPPORTED, "white space around some turns is dropped only");
-        turn->is_trimmed = !is_kept;
-        is_known[turns[i].role] = true;
-    }
-    return CS_OK;
-}
-
-enum cs_status learn_table(const struct learn *l, struct cs_template *out, struct cs_err *err)
-{
-    struct gaps g = {0};
-    struct cs_template_turn *user = &out->turn[CS_TURN_USER];
+    struct learn_gaps g = {0};
+    enum cs_status status = CS_OK;
 
     *out = (struct cs_template){
         .name = "the tokenizer's own",
         .bos = "",
         .default_system = "",
+        .tail = "",
         .turn = {{.prefix = "", .lead = "", .end = "", .suffix = ""},
                  {.prefix = "", .lead = "", .end = "", .suffix = ""},
                  {.prefix = "", .lead = "", .end = "", .suffix = ""}},
         .is_prepending = true
     };
-    CS_TRY(try_turns(l, plain, 4, false, &g, err));
-    if (strcmp(g.gap[1], g.gap[3]) != 0)
+    l->fill = l->prompt = "";
+    status = learn_try(l, plain, 4, false, &g, err);
+    if (status != CS_OK) { /* does it write the day where there is no system turn? */
+        l->is_dated = true;
+        if (learn_try(l, plain, 4, false, &g, NULL) != CS_OK)
+            return status;
+    }
+    if (!learn_begins(g.gap[3], g.gap[1]))
         return cs_fail(err, CS_UNSUPPORTED, "the last answer begins otherwise than the first");
-    if (!begins(g.gap[2], g.gap[4]))
-        return cs_fail(err, CS_UNSUPPORTED, "the last answer ends otherwise than the first");
-    if (g.gap[4][0] == '\0')
-        return cs_fail(err, CS_UNSUPPORTED,
-                       "its answers have no end: a model could not learn to stop");
-    user->prefix = g.gap[2] + strlen(g.gap[4]);
-    if (!ends(g.gap[0], user->prefix))
-        return cs_fail(err, CS_UNSUPPORTED, "the first question begins otherwise than the second");
-    split_end(l, g.gap[4], &out->turn[CS_TURN_ASSISTANT]);
+    l->fill = g.gap[3] + strlen(g.gap[1]);
+    CS_TRY(split_ends(l, &g, out, err));
     split_answer(l, g.gap[1], out);
-    CS_TRY(take_system(l, without_end(l, g.gap[0], user->prefix), &g, out, err));
-    return take_trims(l, out, err);
+    CS_TRY(learn_system(l, learn_without_end(l, g.gap[0], out->turn[CS_TURN_USER].prefix), &g, out,
+                        err));
+    return learn_trims(l, out, err);
+}
+
+/* Ways to treat thoughts, as templates of today do. */
+/* clang-format off */
+static const struct cs_thinking ways[] = {
+    {.open = NULL},
+    {.open = "<think>\n", .close = "\n</think>\n\n", .is_filled = true, .is_final = true},
+    {.open = "<think>\n", .close = "\n</think>\n\n", .is_filled = true},
+    {.open = "<think>\n", .close = "\n</think>\n\n", .is_filled = true, .is_trimmed = true},
+    {.open = "<think>\n", .close = "\n</think>\n\n"},
+    {.open = "<think>\n", .close = "\n</think>\n\n", .is_trimmed = true},
+    {.open = "<|channel>", .close = "<channel|>", .is_cut = true},
+};
+
+/* clang-format on */
+
+static bool fits(const struct learn *l, const struct cs_thinking *way)
+{
+    if (!way->is_filled)
+        return l->fill[0] == '\0';
+    return learn_begins(l->fill, way->open) && strcmp(l->fill + strlen(way->open), way->close) == 0;
+}
+
+bool learn_thinking(const struct learn *l, int i, struct cs_thinking *out)
+{
+    for (size_t k = 0; k < CS_ARRAY_LEN(ways); k++) {
+        if (!fits(l, &ways[k]) || i-- > 0)
+            continue;
+        *out = ways[k];
+        out->is_prompted = out->open != NULL && !out->is_cut && strcmp(l->prompt, out->open) == 0;
+        return true;
+    }
+    return false;
 }

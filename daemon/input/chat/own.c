@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "core/base/io.h"
+#include "input/chat/builtin.h"
 #include "input/chat/learn.h"
 
 /* The text of a template and where it was found. */
@@ -86,27 +87,47 @@ static enum cs_status find(const char *dir, struct cs_arena *arena, struct found
     return CS_OK;
 }
 
+/* A table in one of the ways in which templates treat thoughts. The first error tells most. */
+static enum cs_status learn_any(struct learn *l, struct cs_template *out, struct cs_err *err)
+{
+    enum cs_status status = learn_table(l, out, err);
+    struct cs_template table = *out;
+
+    if (status != CS_OK)
+        return status;
+    for (int i = 0; learn_thinking(l, i, &table.thinking); i++) {
+        struct cs_err *why = status == CS_OK ? err : NULL;
+        *out = table;
+        status = learn_check(l, out, why);
+        if (status == CS_OK)
+            return CS_OK;
+    }
+    return status != CS_OK
+               ? status
+               : cs_fail(err, CS_UNSUPPORTED, "the last answer begins otherwise than the first");
+}
+
 enum cs_status cs_template_of_jinja(const char *text, size_t n, const struct cs_tokenizer *tok,
                                     struct cs_arena *arena, struct cs_template *out,
                                     struct cs_err *err)
 {
     struct cs_jinja *jinja = NULL;
     enum cs_status status = cs_jinja_parse(text, n, &jinja, err);
-    struct learn l = {jinja, tok, arena, false};
+    struct learn l = {.jinja = jinja, .tok = tok, .arena = arena};
 
     if (status == CS_OK) {
         struct cs_err why = {0};
-        status = learn_table(&l, out, &why);
+        status = learn_any(&l, out, &why);
         if (status != CS_OK) { /* templates of models with pictures read lists of parts */
-            l.is_in_parts = true;
-            if (learn_table(&l, out, NULL) == CS_OK)
+            l = (struct learn){.jinja = jinja, .tok = tok, .arena = arena, .is_in_parts = true};
+            if (learn_any(&l, out, NULL) == CS_OK)
                 status = CS_OK;
             else
                 status = cs_fail(err, status, "%s", why.text);
         }
     }
     if (status == CS_OK)
-        status = learn_check(&l, out, err);
+        learn_media(&l, out);
     cs_jinja_free(jinja);
     return status;
 }
@@ -128,12 +149,14 @@ enum cs_status cs_template_own(const char *dir, const struct cs_tokenizer *tok,
         return CS_OK;
     }
     (void)cs_wrap(err, status, "%s: the model's chat template cannot be made a table", found.file);
-    if (err != NULL)
-        return cs_fail(
-            err, status,
-            "%.700s; give the data a template: a built-in one (chatml, llama3, vicuna_v1, "
-            "plain) or turns of your own",
-            cs_arena_strdup(arena, err->text));
+    if (err != NULL) {
+        struct cs_buf all = {0};
+        cs_template_list(&all);
+        (void)!cs_fail(err, status,
+                       "%.500s; give the data a template: a built-in one (%s) or turns of your own",
+                       cs_arena_strdup(arena, err->text), cs_buf_str(&all));
+        cs_buf_free(&all);
+    }
     return status;
 }
 

@@ -1,55 +1,19 @@
-/* Holds the built-in chat templates and reads tables that change them. */
+/* Reads the tables that make or change chat templates. */
 #include "input/chat/template.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/near.h"
+#include "input/chat/builtin.h"
 
-#define HELPFUL "You are a helpful assistant."
-#define VICUNA                                                                                     \
-    "A chat between a curious user and an artificial intelligence assistant. The assistant gives " \
-    "helpful, detailed, and polite answers to the user's questions."
-
-static const struct cs_template builtin[] = {
-    {.name = "chatml",
-     .bos = "",
-     .default_system = HELPFUL,
-     .turn = {{"<|im_start|>system\n", "", "<|im_end|>", "\n", false},
-              {"<|im_start|>user\n", "", "<|im_end|>", "\n", false},
-              {"<|im_start|>assistant\n", "", "<|im_end|>", "\n", false}},
-     .has_default_system = true,
-     .is_prepending = true},
-    {.name = "llama3",
-     .bos = "<|begin_of_text|>",
-     .default_system = "",
-     .turn = {{"<|start_header_id|>system<|end_header_id|>\n\n", "", "<|eot_id|>", "", true},
-              {"<|start_header_id|>user<|end_header_id|>\n\n", "", "<|eot_id|>", "", true},
-              {"<|start_header_id|>assistant<|end_header_id|>\n\n", "", "<|eot_id|>", "", true}},
-     .is_prepending = true},
-    {.name = "vicuna_v1",
-     .bos = "<s>",
-     .default_system = VICUNA,
-     .turn = {{"", "", "", " ", false},
-              {"USER: ", "", "", " ", false},
-              {"ASSISTANT:", " ", "</s>", "", false}},
-     .has_default_system = true,
-     .is_prepending = true},
-    {.name = "plain",
-     .bos = "",
-     .default_system = "",
-     .turn = {{"", "", "", "\n", false}, {"", "", "", "\n", false}, {"", "", "\n", "", false}},
-     .is_prepending = true                                                                       },
-};
-
-static const char *const names[] = {"chatml", "llama3", "vicuna_v1", "plain"};
-
-_Static_assert(CS_ARRAY_LEN(names) == CS_ARRAY_LEN(builtin), "one name per built-in template");
-
-const char *const *cs_template_names(int *n)
+int cs_template_names(const char **out, int cap)
 {
-    *n = (int)CS_ARRAY_LEN(names);
-    return names;
+    int n = 0;
+
+    for (; n < cap && cs_template_builtin(n) != NULL; n++)
+        out[n] = cs_template_builtin(n)->name;
+    return n;
 }
 
 static const char *hint(const char *word, const char *const *list, size_t n)
@@ -68,71 +32,146 @@ static enum cs_status read_text(const json_t *value, const char *path, struct cs
     return CS_OK;
 }
 
-static enum cs_status read_turn(const json_t *node, const char *role, struct cs_arena *arena,
-                                struct cs_template_turn *turn, struct cs_err *err)
+/* An object of texts: the n keys to fields. */
+static enum cs_status read_texts(const json_t *node, const char *role, struct cs_arena *arena,
+                                 const char *const *keys, size_t n, const char **const *fields,
+                                 struct cs_err *err)
 {
-    static const char *const keys[] = {"prefix", "lead", "end", "suffix"};
-    const char **fields[] = {&turn->prefix, &turn->lead, &turn->end, &turn->suffix};
-
     if (!json_is_object(node))
         return cs_fail(err, CS_INVALID, "template.%s: must be an object", role);
     for (void *it = json_object_iter((json_t *)(uintptr_t)node); it != NULL;
          it = json_object_iter_next((json_t *)(uintptr_t)node, it)) {
         const char *key = json_object_iter_key(it);
         size_t i = 0;
-        while (i < CS_ARRAY_LEN(keys) && strcmp(key, keys[i]) != 0)
+        while (i < n && strcmp(key, keys[i]) != 0)
             i++;
-        if (i == CS_ARRAY_LEN(keys))
+        if (i == n)
             return cs_fail(err, CS_INVALID, "template.%s.%s: unknown key; did you mean \"%s\"?",
-                           role, key, hint(key, keys, CS_ARRAY_LEN(keys)));
+                           role, key, hint(key, keys, n));
         CS_TRY(read_text(json_object_iter_value(it), cs_arena_printf(arena, "%s.%s", role, key),
                          arena, fields[i], err));
     }
     return CS_OK;
 }
 
-/* A choice of two words: *out says whether it is the first. */
-static enum cs_status read_choice(const json_t *value, const char *key, const char *yes,
-                                  const char *no, bool *out, struct cs_err *err)
+static enum cs_status read_turn(const json_t *node, const char *role, struct cs_arena *arena,
+                                struct cs_template_turn *turn, struct cs_err *err)
+{
+    static const char *const keys[] = {"prefix", "lead", "end", "suffix"};
+    const char **const fields[] = {&turn->prefix, &turn->lead, &turn->end, &turn->suffix};
+
+    return read_texts(node, role, arena, keys, CS_ARRAY_LEN(keys), fields, err);
+}
+
+static enum cs_status read_think(const json_t *node, struct cs_arena *arena,
+                                 struct cs_thinking *thinking, struct cs_err *err)
+{
+    static const char *const keys[] = {"open", "close"};
+    const char **const fields[] = {&thinking->open, &thinking->close};
+
+    *thinking = (struct cs_thinking){.mode = thinking->mode};
+    CS_TRY(read_texts(node, "think", arena, keys, CS_ARRAY_LEN(keys), fields, err));
+    if (thinking->open == NULL || thinking->close == NULL || thinking->open[0] == '\0' ||
+        thinking->close[0] == '\0')
+        return cs_fail(err, CS_INVALID, "template.think: needs \"open\" and \"close\"");
+    return CS_OK;
+}
+
+/* One of some words: *out is which. */
+static enum cs_status read_choice(const json_t *value, const char *key, const char *const *words,
+                                  int *out, struct cs_err *err)
 {
     const char *word = json_string_value(value);
+    struct cs_buf all = {0};
 
-    if (word == NULL || (strcmp(word, yes) != 0 && strcmp(word, no) != 0))
-        return cs_fail(err, CS_INVALID, "template.%s: \"%s\" or \"%s\" expected", key, yes, no);
-    *out = strcmp(word, yes) == 0;
+    for (*out = 0; words[*out] != NULL; ++*out) {
+        if (word != NULL && strcmp(word, words[*out]) == 0) {
+            cs_buf_free(&all);
+            return CS_OK;
+        }
+        cs_buf_addf(&all, "%s\"%s\"", *out > 0 ? " or " : "", words[*out]);
+    }
+    (void)!cs_fail(err, CS_INVALID, "template.%s: %s expected", key, cs_buf_str(&all));
+    cs_buf_free(&all);
+    return CS_INVALID;
+}
+
+static enum cs_status read_trim(const json_t *value, struct cs_template *out, struct cs_err *err)
+{
+    if (!json_is_boolean(value))
+        return cs_fail(err, CS_INVALID, "template.trim: true or false expected");
+    for (int role = 0; role < CS_TURN_ROLES; role++)
+        out->turn[role].is_trimmed = json_is_true(value);
+    return CS_OK;
+}
+
+static enum cs_status read_thinking(int mode, struct cs_template *out, struct cs_err *err)
+{
+    if (out->thinking.open == NULL || out->thinking.is_cut)
+        return cs_fail(err, CS_INVALID,
+                       "template.thinking: %s has no thoughts that could be kept or dropped; say "
+                       "with \"think\" what stands around them",
+                       out->name);
+    out->thinking.mode = (enum cs_thinking_mode)mode;
+    return CS_OK;
+}
+
+/* Keys of one of a few words. */
+static const struct {
+    const char *key;
+    const char *words[4];
+} choices[] = {
+    {"train_on",            {"all", "last"}         },
+    {"missing_placeholder", {"reject", "prepend"}   },
+    {"system_in",           {"own", "first", "last"}},
+    {"thinking",            {"drop", "keep", "data"}},
+};
+
+static enum cs_status take_choice(size_t which, const json_t *value, struct cs_template *out,
+                                  struct cs_err *err)
+{
+    int word = 0;
+
+    CS_TRY(read_choice(value, choices[which].key, choices[which].words, &word, err));
+    if (which == 0)
+        out->is_last_only = word == 1;
+    else if (which == 1)
+        out->is_prepending = word == 1;
+    else if (which == 2)
+        out->system_place = (enum cs_system_place)word;
+    else
+        return read_thinking(word, out, err);
     return CS_OK;
 }
 
 static enum cs_status read_key(const char *key, const json_t *value, struct cs_arena *arena,
                                struct cs_template *out, struct cs_err *err)
 {
-    static const char *const keys[] = {"system", "user",     "assistant",
-                                       "bos",    "name",     "default_system",
-                                       "trim",   "train_on", "missing_placeholder"};
+    static const char *const keys[] = {
+        "system",         "user",     "assistant", "bos",      "name",
+        "default_system", "tail",     "trim",      "train_on", "missing_placeholder",
+        "system_in",      "thinking", "think"};
 
     for (int role = 0; role < CS_TURN_ROLES; role++)
         if (strcmp(key, keys[role]) == 0)
             return read_turn(value, key, arena, &out->turn[role], err);
+    for (size_t i = 0; i < CS_ARRAY_LEN(choices); i++)
+        if (strcmp(key, choices[i].key) == 0)
+            return take_choice(i, value, out, err);
     if (strcmp(key, "bos") == 0)
         return read_text(value, key, arena, &out->bos, err);
-    if (strcmp(key, "name") == 0)
+    if (strcmp(key, "tail") == 0)
+        return read_text(value, key, arena, &out->tail, err);
+    if (strcmp(key, "name") == 0 || strcmp(key, "think") == 0)
         return CS_OK; /* read first */
     if (strcmp(key, "default_system") == 0) {
         CS_TRY(read_text(value, key, arena, &out->default_system, err));
         out->has_default_system = out->default_system[0] != '\0';
-        return CS_OK;
-    }
-    if (strcmp(key, "train_on") == 0)
-        return read_choice(value, key, "last", "all", &out->is_last_only, err);
-    if (strcmp(key, "missing_placeholder") == 0)
-        return read_choice(value, key, "prepend", "reject", &out->is_prepending, err);
-    if (strcmp(key, "trim") == 0 && json_is_boolean(value)) {
-        for (int role = 0; role < CS_TURN_ROLES; role++)
-            out->turn[role].is_trimmed = json_is_true(value);
+        out->is_dated = false;
         return CS_OK;
     }
     if (strcmp(key, "trim") == 0)
-        return cs_fail(err, CS_INVALID, "template.trim: true or false expected");
+        return read_trim(value, out, err);
     return cs_fail(err, CS_INVALID, "template.%s: unknown key; did you mean \"%s\"?", key,
                    hint(key, keys, CS_ARRAY_LEN(keys)));
 }
@@ -140,34 +179,41 @@ static enum cs_status read_key(const char *key, const json_t *value, struct cs_a
 enum cs_status cs_template_read(const json_t *node, struct cs_arena *arena, struct cs_template *out,
                                 struct cs_err *err)
 {
-    return cs_template_read_over(node, &builtin[0], arena, out, err);
+    return cs_template_read_over(node, cs_template_builtin(0), arena, out, err);
 }
 
-/* All that a turn's text is between, and what of it trains. */
-static bool is_alike(const struct cs_template_turn *a, const struct cs_template_turn *b,
-                     bool is_answer)
+/* Of a node's name: the built-in one, or a new one that brings its own turns. */
+static enum cs_status start(const json_t *node, const char *name, struct cs_arena *arena,
+                            struct cs_template *out, struct cs_err *err)
 {
-    char x[512], y[512];
-    const char *mark = is_answer ? "|" : "";
+    const struct cs_template *builtin = cs_template_find(name);
+    const char *names[64];
+    struct cs_buf all = {0};
 
-    snprintf(x, sizeof x, "%s%s%s\n%s%s%s%d", a->prefix, mark, a->lead, a->end, mark, a->suffix,
-             a->is_trimmed);
-    snprintf(y, sizeof y, "%s%s%s\n%s%s%s%d", b->prefix, mark, b->lead, b->end, mark, b->suffix,
-             b->is_trimmed);
-    return strcmp(x, y) == 0;
-}
-
-const char *cs_template_name_of(const struct cs_template *chat)
-{
-    for (size_t i = 0; i < CS_ARRAY_LEN(builtin); i++) {
-        bool is_same = strcmp(chat->bos, builtin[i].bos) == 0;
-        for (int role = 0; role < CS_TURN_ROLES; role++)
-            is_same &=
-                is_alike(&chat->turn[role], &builtin[i].turn[role], role == CS_TURN_ASSISTANT);
-        if (is_same)
-            return builtin[i].name;
+    if (builtin != NULL) {
+        *out = *builtin;
+        return CS_OK;
     }
-    return chat->name;
+    if (json_object_get(node, "assistant") == NULL) {
+        int n = cs_template_names(names, CS_ARRAY_LEN(names));
+        cs_template_list(&all);
+        (void)!cs_fail(
+            err, CS_INVALID,
+            "template.name: no template \"%.60s\"; did you mean \"%s\"? (%s, or give user "
+            "and assistant)",
+            name, hint(name, names, (size_t)n), cs_buf_str(&all));
+        cs_buf_free(&all);
+        return CS_INVALID;
+    }
+    *out = (struct cs_template){
+        .name = cs_arena_strdup(arena, name),
+        .bos = "",
+        .default_system = "",
+        .tail = "",
+        .turn = {{"", "", "", "", false}, {"", "", "", "", false}, {"", "", "", "", false}},
+        .is_prepending = true
+    };
+    return CS_OK;
 }
 
 enum cs_status cs_template_read_over(const json_t *node, const struct cs_template *base,
@@ -176,7 +222,6 @@ enum cs_status cs_template_read_over(const json_t *node, const struct cs_templat
 {
     const json_t *name = json_object_get(node, "name");
     const char *text = json_string_value(name);
-    size_t i = 0;
 
     *out = *base;
     if (node == NULL || json_is_null(node))
@@ -185,25 +230,10 @@ enum cs_status cs_template_read_over(const json_t *node, const struct cs_templat
         return cs_fail(err, CS_INVALID, "template: must be an object");
     if (name != NULL && text == NULL)
         return cs_fail(err, CS_INVALID, "template.name: must be a text");
-    while (text != NULL && i < CS_ARRAY_LEN(names) && strcmp(text, names[i]) != 0)
-        i++;
-    if (i == CS_ARRAY_LEN(names)) {
-        /* an unknown name is a new template only when it brings its own turns */
-        if (json_object_get(node, "assistant") == NULL)
-            return cs_fail(err, CS_INVALID,
-                           "template.name: no template \"%s\"; did you mean \"%s\"? (chatml, "
-                           "llama3, vicuna_v1, plain, or give user and assistant)",
-                           text, hint(text, names, CS_ARRAY_LEN(names)));
-        *out = (struct cs_template){
-            .name = cs_arena_strdup(arena, text),
-            .bos = "",
-            .default_system = "",
-            .turn = {{"", "", "", "", false}, {"", "", "", "", false}, {"", "", "", "", false}},
-            .is_prepending = true
-        };
-    } else if (text != NULL) {
-        *out = builtin[i];
-    }
+    if (text != NULL)
+        CS_TRY(start(node, text, arena, out, err));
+    if (json_object_get(node, "think") != NULL)
+        CS_TRY(read_think(json_object_get(node, "think"), arena, &out->thinking, err));
     for (void *it = json_object_iter((json_t *)(uintptr_t)node); it != NULL;
          it = json_object_iter_next((json_t *)(uintptr_t)node, it))
         CS_TRY(read_key(json_object_iter_key(it), json_object_iter_value(it), arena, out, err));
@@ -230,7 +260,8 @@ static enum cs_status check_marker(const struct cs_template *chat, const struct 
     for (const char *p = marker; *p != '\0'; p++) {
         char token[64];
         size_t n = special_length(p);
-        if (n == 0 || n >= sizeof(token))
+        bool is_doubled = n > 0 && p > marker && p[-1] == '<' && p[n] == '>'; /* <<SYS>> */
+        if (n == 0 || n >= sizeof(token) || is_doubled)
             continue;
         memcpy(token, p, n);
         token[n] = '\0';
@@ -247,6 +278,11 @@ enum cs_status cs_template_check(const struct cs_template *chat, const struct cs
                                  struct cs_err *err)
 {
     CS_TRY(check_marker(chat, tok, chat->bos, err));
+    CS_TRY(check_marker(chat, tok, chat->tail, err));
+    if (chat->thinking.open != NULL && !chat->thinking.is_cut) {
+        CS_TRY(check_marker(chat, tok, chat->thinking.open, err));
+        CS_TRY(check_marker(chat, tok, chat->thinking.close, err));
+    }
     for (int role = 0; role < CS_TURN_ROLES; role++) {
         const struct cs_template_turn *t = &chat->turn[role];
         CS_TRY(check_marker(chat, tok, t->prefix, err));

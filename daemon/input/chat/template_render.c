@@ -2,104 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/str.h"
-#include "input/chat/template.h"
-
-struct render {
-    const struct cs_template *chat;
-    const struct cs_record *record;
-    const char *const *tokens;
-    int n_tokens;
-    struct cs_rendering *out;
-};
-
-static void segment(struct cs_rendering *out, const char *text, size_t n, bool is_special,
-                    bool is_trained, int encoder)
-{
-    if (n == 0)
-        return;
-    if (out->n == out->cap) {
-        out->cap = out->cap == 0 ? 32 : out->cap * 2;
-        out->segments = realloc(out->segments, out->cap * sizeof *out->segments);
-        CS_ASSERT(out->segments != NULL);
-    }
-    out->segments[out->n++] = (struct cs_segment){
-        (uint32_t)out->text.len, (uint32_t)(out->text.len + n), is_special, is_trained, encoder};
-    cs_buf_add(&out->text, text, n);
-}
-
-static void marker(struct render *r, const char *text, bool is_trained)
-{
-    segment(r->out, text, strlen(text), true, is_trained, -1);
-}
+#include "input/chat/render.h"
 
 static bool is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* White space as Python's str.isspace has it: chat templates trim with str.strip. */
-static bool is_python_space(uint32_t c)
-{
-    return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
-           c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202f || c == 0x205f || c == 0x3000;
-}
-
-static void trim_left(struct cs_part *part)
-{
-    uint32_t c = 0;
-
-    for (size_t n = 0; (n = cs_utf8_decode(part->text, part->len, &c)) > 0 && is_python_space(c);
-         part->len -= n)
-        part->text += n;
-}
-
-static void trim_right(struct cs_part *part)
-{
-    uint32_t c = 0;
-
-    while (part->len > 0) {
-        size_t at = part->len - 1;
-        while (at > 0 && ((unsigned char)part->text[at] & 0xc0) == 0x80)
-            at--;
-        if (cs_utf8_decode(part->text + at, part->len - at, &c) != part->len - at ||
-            !is_python_space(c))
-            return;
-        part->len = at;
-    }
-}
-
-/* Content of a turn, trimmed at its outer ends where the template says so. */
-static void content(struct render *r, const struct cs_turn *turn, bool is_trained)
-{
-    const bool is_trimmed = r->chat->turn[turn->role].is_trimmed;
-
-    for (int i = 0; i < turn->n_parts; i++) {
-        struct cs_part part = turn->parts[i];
-        if (part.encoder >= 0) {
-            segment(r->out, part.text, part.len, true, false, part.encoder);
-            continue;
-        }
-        if (is_trimmed && i == 0)
-            trim_left(&part);
-        if (is_trimmed && i == turn->n_parts - 1)
-            trim_right(&part);
-        segment(r->out, part.text, part.len, false, is_trained, -1);
-    }
-}
-
-/* Pictures no placeholder stands for, in front of the first user turn (LLaVA's way). */
-static void prepend(struct render *r, const int *missing)
-{
-    for (int e = 0; e < r->n_tokens; e++)
-        for (int i = 0; i < missing[e]; i++) {
-            segment(r->out, r->tokens[e], strlen(r->tokens[e]), true, false, e);
-            segment(r->out, "\n", 1, false, false, -1);
-        }
-}
-
-static enum cs_status count_placeholders(const struct render *r, int *missing, struct cs_err *err)
+static enum cs_status count_placeholders(struct render *r, struct cs_err *err)
 {
     const struct cs_record *record = r->record;
 
@@ -108,8 +18,8 @@ static enum cs_status count_placeholders(const struct render *r, int *missing, s
         for (int t = 0; t < record->n_turns; t++)
             for (int i = 0; i < record->turns[t].n_parts; i++)
                 found += record->turns[t].parts[i].encoder == e;
-        missing[e] = found == 0 && r->chat->is_prepending ? record->n_files[e] : 0;
-        if (found + missing[e] != record->n_files[e])
+        r->missing[e] = found == 0 && r->chat->is_prepending ? record->n_files[e] : 0;
+        if (found + r->missing[e] != record->n_files[e])
             return cs_fail(err, CS_INVALID, "%d placeholders %s for %d files", found, r->tokens[e],
                            record->n_files[e]);
     }
@@ -125,77 +35,155 @@ static bool has_text(const struct cs_turn *turn)
     return false;
 }
 
-/* A conversation without an answer teaches nothing; an empty one teaches to stay silent. */
-static enum cs_status check_turns(const struct cs_template *chat, const struct cs_record *record,
-                                  int *last, struct cs_err *err)
+static enum cs_status check_answer(const struct cs_template *chat, const struct cs_turn *turn,
+                                   int t, struct cs_err *err)
 {
-    bool has_user = false;
+    if (!has_text(turn))
+        return cs_fail(err, CS_INVALID, "turn %d: empty answer", t);
+    if (turn->thought != NULL && (chat->thinking.open == NULL || chat->thinking.is_cut))
+        return cs_fail(
+            err, CS_INVALID,
+            "turn %d has a thought (reasoning_content), but the chat template has no place "
+            "for one: give it \"think\"",
+            t);
+    return CS_OK;
+}
 
-    *last = -1;
+static enum cs_status check_turn(const struct cs_template *chat, const struct cs_record *record,
+                                 int t, struct cs_err *err)
+{
+    const struct cs_turn *turn = &record->turns[t];
+    bool is_answer = turn->role == CS_TURN_ASSISTANT;
+
+    if (turn->role == CS_TURN_SYSTEM && t > 0)
+        return cs_fail(err, CS_INVALID, "turn %d: a system turn must come first", t);
+    if (turn->role == CS_TURN_SYSTEM && chat->is_without_system)
+        return cs_fail(err, CS_INVALID, "a system turn, but the chat template has none");
+    if (chat->is_alternating && turn->role != CS_TURN_SYSTEM &&
+        is_answer != ((t - (record->turns[0].role == CS_TURN_SYSTEM)) % 2 == 1))
+        return cs_fail(err, CS_INVALID,
+                       "turn %d: the chat template takes user and assistant by turns only", t);
+    return is_answer ? check_answer(chat, turn, t, err) : CS_OK;
+}
+
+/* The result of a tool, which templates tell by its text, is no question. */
+static bool is_question(const struct cs_turn *turn)
+{
+    static const char open[] = "<tool_response>", close[] = "</tool_response>";
+    const struct cs_part *first = turn->parts, *last = turn->parts + turn->n_parts - 1;
+
+    if (turn->role != CS_TURN_USER)
+        return false;
+    return turn->n_parts == 0 || first->len < sizeof open - 1 || last->len < sizeof close - 1 ||
+           memcmp(first->text, open, sizeof open - 1) != 0 ||
+           memcmp(last->text + last->len - (sizeof close - 1), close, sizeof close - 1) != 0;
+}
+
+/* A conversation without an answer teaches nothing; an empty one teaches to stay silent. */
+static enum cs_status check_turns(struct render *r, struct cs_err *err)
+{
+    const struct cs_record *record = r->record;
+
+    r->first_user = r->last_user = r->last_answer = -1;
+    r->last_question = record->n_turns; /* without one no answer stands behind it */
     for (int t = 0; t < record->n_turns; t++) {
-        const struct cs_turn *turn = &record->turns[t];
-        if (turn->role == CS_TURN_SYSTEM && t > 0)
-            return cs_fail(err, CS_INVALID, "turn %d: a system turn must come first", t);
-        if (turn->role == CS_TURN_SYSTEM && chat->is_without_system)
-            return cs_fail(err, CS_INVALID, "a system turn, but the chat template has none");
-        if (chat->is_alternating && turn->role != CS_TURN_SYSTEM &&
-            (turn->role == CS_TURN_ASSISTANT) !=
-                ((t - (record->turns[0].role == CS_TURN_SYSTEM)) % 2 == 1))
-            return cs_fail(err, CS_INVALID,
-                           "turn %d: the chat template takes user and assistant by turns only", t);
-        has_user |= turn->role == CS_TURN_USER;
-        if (turn->role != CS_TURN_ASSISTANT)
-            continue;
-        if (!has_text(turn))
-            return cs_fail(err, CS_INVALID, "turn %d: empty answer", t);
-        *last = t;
+        CS_TRY(check_turn(r->chat, record, t, err));
+        if (record->turns[t].role == CS_TURN_USER) {
+            r->first_user = r->first_user == -1 ? t : r->first_user;
+            r->last_user = t;
+        }
+        if (is_question(&record->turns[t]))
+            r->last_question = t;
+        if (record->turns[t].role == CS_TURN_ASSISTANT)
+            r->last_answer = t;
     }
-    if (!has_user)
+    if (r->first_user == -1)
         return cs_fail(err, CS_INVALID, "no user turn");
-    if (*last == -1)
+    if (r->last_answer == -1)
         return cs_fail(err, CS_INVALID, "no assistant turn: nothing to train on");
     return CS_OK;
 }
 
-static void render_turn(struct render *r, int t, int last, int *missing)
+/* The system turn of the sample, else that of the template. */
+static enum cs_status choose_system(struct render *r, struct cs_err *err)
+{
+    bool is_own = r->record->turns[0].role == CS_TURN_SYSTEM;
+
+    if (is_own)
+        r->system = r->record->turns[0];
+    else if (r->chat->is_dated)
+        return cs_fail(
+            err, CS_INVALID,
+            "no system turn: the chat template would write today's date into one; give the "
+            "samples a system turn or the template a default_system");
+    r->has_system = is_own || r->chat->has_default_system;
+    return CS_OK;
+}
+
+/* The system text where it stands, between its marks. */
+static void system_turn(struct render *r)
+{
+    const struct cs_template_turn *marks = &r->chat->turn[CS_TURN_SYSTEM];
+    const char *text = r->chat->default_system;
+
+    cs_render_marker(r, marks->prefix, false);
+    if (r->record->turns[0].role == CS_TURN_SYSTEM)
+        cs_render_content(r, &r->system, false);
+    else
+        cs_render_segment(r->out, text, strlen(text), false, false, -1);
+    cs_render_marker(r, marks->end, false);
+    cs_render_marker(r, marks->suffix, false);
+}
+
+/* Does the system text stand inside of this question? */
+static bool holds_system(const struct render *r, int t)
+{
+    if (!r->has_system || r->chat->system_place == CS_SYSTEM_OWN)
+        return false;
+    return t == (r->chat->system_place == CS_SYSTEM_FIRST ? r->first_user : r->last_user);
+}
+
+static void render_turn(struct render *r, int t)
 {
     const struct cs_turn *turn = &r->record->turns[t];
     const struct cs_template_turn *marks = &r->chat->turn[turn->role];
-    bool is_trained =
-        turn->role == CS_TURN_ASSISTANT && !turn->is_muted && (!r->chat->is_last_only || t == last);
+    bool is_trained = turn->role == CS_TURN_ASSISTANT && !turn->is_muted &&
+                      (!r->chat->is_last_only || t == r->last_answer);
 
-    marker(r, marks->prefix, false);
-    marker(r, marks->lead, is_trained);
-    if (turn->role == CS_TURN_USER) {
-        prepend(r, missing);
-        memset(missing, 0, CS_MAX_ENCODERS * sizeof *missing);
+    cs_render_marker(r, marks->prefix, false);
+    if (turn->role == CS_TURN_ASSISTANT) {
+        cs_render_answer(r, turn, t, is_trained);
+    } else {
+        bool has_system = holds_system(r, t);
+        if (has_system)
+            system_turn(r);
+        cs_render_content(r, turn, has_system && r->chat->is_system_joined);
     }
-    content(r, turn, is_trained);
-    marker(r, marks->end, is_trained);
-    marker(r, marks->suffix, false);
+    cs_render_marker(r, marks->end, is_trained);
+    cs_render_marker(r, marks->suffix, false);
 }
 
 enum cs_status cs_template_render(const struct cs_template *chat, const struct cs_record *record,
                                   const char *const *tokens, int n_tokens, struct cs_rendering *out,
                                   struct cs_err *err)
 {
-    struct render r = {chat, record, tokens, n_tokens, out};
-    int missing[CS_MAX_ENCODERS] = {0}, last = -1;
+    struct render r = {
+        .chat = chat, .record = record, .tokens = tokens, .n_tokens = n_tokens, .out = out};
 
     cs_buf_reset(&out->text);
     out->n = 0;
-    CS_TRY(check_turns(chat, record, &last, err));
-    CS_TRY(count_placeholders(&r, missing, err));
-    marker(&r, chat->bos, false);
-    if (record->turns[0].role != CS_TURN_SYSTEM && chat->has_default_system) {
-        const struct cs_template_turn *marks = &chat->turn[CS_TURN_SYSTEM];
-        marker(&r, marks->prefix, false);
-        segment(out, chat->default_system, strlen(chat->default_system), false, false, -1);
-        marker(&r, marks->end, false);
-        marker(&r, marks->suffix, false);
-    }
+    CS_TRY(check_turns(&r, err));
+    CS_TRY(count_placeholders(&r, err));
+    CS_TRY(choose_system(&r, err));
+    cs_render_marker(&r, chat->bos, false);
+    if (r.has_system && chat->system_place == CS_SYSTEM_OWN)
+        system_turn(&r);
     for (int t = 0; t < record->n_turns; t++)
-        render_turn(&r, t, last, missing);
+        if (record->turns[t].role != CS_TURN_SYSTEM)
+            render_turn(&r, t);
+    cs_render_marker(&r, chat->tail, false);
+    cs_buf_free(&r.joined);
+    cs_buf_free(&r.cut);
     if (out->text.len > CS_TEXT_MAX_BYTES)
         return cs_fail(err, CS_LIMIT, "a conversation of %zu bytes, at most %d", out->text.len,
                        CS_TEXT_MAX_BYTES);

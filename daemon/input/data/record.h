@@ -4,7 +4,7 @@
  * of its files (record_keys.h), with one picture encoder image | images: a path, {path: "..."}, or a
  * list of these}. A turn is {from, value} or {role, content} with roles human|user,
  * gpt|assistant|model, system, and optionally "loss" (or weight, train, trainable, loss_weight,
- * loss_scale): 0 or false: the answer does not train. Content is a string, or a list of {type:
+ * loss_scale): 0 or false: the answer does not train, and "reasoning_content": what it thought. Content is a string, or a list of {type:
  * "text", text}, {type: "image", image: "path"}. A mark of an encoder ("<image>") is an object in user
  * turns written as a string; anywhere else its spelling is text.
  *

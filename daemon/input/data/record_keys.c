@@ -64,7 +64,9 @@ static const struct cs_doc_key turn_rows[] = {
             "say with \"loss\": 0 that an answer does not train; parts of answers all train"),
     REFUSED("tool_calls|function_call|functions|tools|tool_call_id", "[]",
             "calls of functions are not rendered"),
-    REFUSED("reasoning|reasoning_content|thinking", "\"\"", "reasoning is not rendered"),
+    {.names = "reasoning_content|reasoning|thinking",
+     .types = CS_DOC_STRING,
+     .text = "what an answer thought before it spoke"                           },
 };
 static const struct cs_doc_table turn_table = CS_DOC_TABLE(turn_rows, &media_table);
 

@@ -205,6 +205,25 @@ static enum cs_status read_role(struct cs_record_reader *r, struct cs_turn *turn
     return CS_OK;
 }
 
+/* The thought of an answer; an empty one is one. */
+static enum cs_status read_thought(struct cs_record_reader *r, struct cs_turn *turn,
+                                   const char *where, const json_t *node)
+{
+    char name[CS_DOC_NAME], place[CS_RECORD_PLACE];
+    const json_t *value = cs_doc_get(node, "reasoning_content|reasoning|thinking", name);
+
+    if (value == NULL || (turn->role != CS_TURN_ASSISTANT && json_string_length(value) == 0))
+        return CS_OK;
+    snprintf(place, sizeof place, "%s.%s", where, name);
+    if (!json_is_string(value))
+        return cs_record_refuse(r, place, value, "it must be a text");
+    if (turn->role != CS_TURN_ASSISTANT)
+        return cs_record_refuse(r, place, value, "only answers think");
+    turn->thought = cs_record_text(r->record->arena, value);
+    turn->n_thought = json_string_length(value);
+    return CS_OK;
+}
+
 enum cs_status cs_record_read_turn(struct cs_record_reader *r, const char *where,
                                    const json_t *node, struct cs_turn *turn)
 {
@@ -216,6 +235,7 @@ enum cs_status cs_record_read_turn(struct cs_record_reader *r, const char *where
         return cs_record_refuse(r, where, node, "a turn is an object");
     CS_TRY(read_role(r, turn, where, node));
     CS_TRY(read_weight(r, turn, where, node));
+    CS_TRY(read_thought(r, turn, where, node));
     if (value == NULL)
         return cs_fail(r->err, CS_INVALID, "%s has no \"value\" or \"content\"", where);
     snprintf(place, sizeof place, "%s.%s", where, name);

@@ -45,13 +45,16 @@ enum cs_status jn_test(const char *name, const json_t *value, const json_t *args
 static enum cs_status make_range(const json_t *args, json_t **out, struct cs_err *err)
 {
     const json_t *a = json_array_get(args, 0), *b = json_array_get(args, 1);
+    const json_t *c = json_array_get(args, 2);
     json_int_t from = b != NULL ? json_integer_value(a) : 0;
     json_int_t to = json_integer_value(b != NULL ? b : a);
+    json_int_t step = c != NULL ? json_integer_value(c) : 1;
 
-    if (json_array_size(args) > 2 || to - from > 10000)
-        return cs_fail(err, CS_UNSUPPORTED, "it uses a long range or one with steps");
+    if (step == 0 || from > INT32_MAX || from < INT32_MIN || to > INT32_MAX || to < INT32_MIN ||
+        (to - from) / step > 10000)
+        return cs_fail(err, CS_UNSUPPORTED, "it uses a long range");
     *out = json_array();
-    for (json_int_t i = from; i < to; i++)
+    for (json_int_t i = from; step > 0 ? i < to : i > to; i += step)
         json_array_append_new(*out, json_integer(i));
     return CS_OK;
 }
@@ -70,7 +73,9 @@ enum cs_status jn_function(const char *name, const json_t *args, const json_t *n
     }
     if (strcmp(name, "range") == 0)
         return make_range(args, out, err);
-    if (strcmp(name, "strftime_now") == 0)
-        return cs_fail(err, CS_UNSUPPORTED, "it writes today's date");
+    if (strcmp(name, "strftime_now") == 0) {
+        *out = json_string(JN_TODAY); /* told where it is written, not where it is asked for */
+        return CS_OK;
+    }
     return cs_fail(err, CS_UNSUPPORTED, "it calls the function \"%.60s\"", name);
 }

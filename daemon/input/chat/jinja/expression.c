@@ -59,8 +59,12 @@ static enum cs_status member(struct jn_run *run, const json_t *of, const json_t 
         *out = i >= 0 && i < n ? jn_share(json_array_get(of, (size_t)i)) : NULL;
         return CS_OK;
     }
-    if (json_is_string(of) && json_is_integer(key))
-        return cs_fail(run->err, CS_UNSUPPORTED, "it takes a text apart");
+    if (json_is_string(of) && json_is_integer(key)) {
+        json_int_t n = (json_int_t)jn_text_length(of), i = json_integer_value(key);
+        i += i < 0 ? n : 0;
+        *out = i >= 0 && i < n ? jn_text_part(of, i, i + 1) : NULL;
+        return CS_OK;
+    }
     *out = NULL;
     return CS_OK;
 }
@@ -78,8 +82,13 @@ static enum cs_status slice(struct jn_run *run, const json_t *of, const json_t *
 {
     json_int_t n = (json_int_t)json_array_size(of);
 
+    if (json_is_string(of)) {
+        n = (json_int_t)jn_text_length(of);
+        *out = jn_text_part(of, bound(from, n, 0), bound(to, n, n));
+        return CS_OK;
+    }
     if (!json_is_array(of))
-        return cs_fail(run->err, CS_UNSUPPORTED, "it takes a text apart");
+        return cs_fail(run->err, CS_UNSUPPORTED, "it takes a part of what is no list");
     *out = json_array();
     for (json_int_t i = bound(from, n, 0); i < bound(to, n, n); i++)
         json_array_append(*out, json_array_get(of, (size_t)i));
@@ -204,15 +213,20 @@ static enum cs_status call(struct jn_run *run, const struct jn *node, json_t **o
         status = jn_value(run, is_method ? callee->a : callee, &of);
     if (status != CS_OK)
         goto out;
-    if (json_object_size(named) > 0 && (is_test || is_filter || is_method))
-        status = cs_fail(run->err, CS_UNSUPPORTED, "it names an argument of \"%.60s\"",
-                         is_method ? callee->text : node->text);
+    const struct jn_call with = {
+        is_method ? callee->text : node->text, of, args, named, out, run->err};
+    const struct jn *macro =
+        !is_method && callee->kind == JN_NAME ? jn_macro(run, callee->text) : NULL;
+    if (json_object_size(named) > 0 && (is_test || is_method))
+        status = cs_fail(run->err, CS_UNSUPPORTED, "it names an argument of \"%.60s\"", with.name);
     else if (is_test)
         status = jn_test(node->text, of, args, &holds, run->err);
     else if (is_filter)
-        status = jn_filter(node->text, of, args, out, run->err);
+        status = jn_filter(&with);
     else if (is_method)
-        status = jn_method(callee->text, of, args, out, run->err);
+        status = jn_method(&with);
+    else if (macro != NULL)
+        status = jn_call_macro(run, macro, args, named, out);
     else if (callee->kind == JN_NAME)
         status = jn_function(callee->text, args, named, out, run->err);
     else

@@ -2,7 +2,7 @@
  * JSON; a template that uses anything else is CS_UNSUPPORTED and the error names it.
  *
  * As transformers sets it up: trim_blocks, lstrip_blocks, loop controls, raise_exception (CS_INVALID with
- * its text). strftime_now is refused: what it writes changes by the day. Templates come from strangers:
+ * its text). A text that strftime_now wrote into is refused: it changes by the day. Templates come from strangers:
  * depth, work and output are bounded (CS_LIMIT). */
 #ifndef CS_INPUT_CHAT_JINJA_JINJA_H
 #define CS_INPUT_CHAT_JINJA_JINJA_H

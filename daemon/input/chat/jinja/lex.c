@@ -73,12 +73,14 @@ static enum cs_status put_string(struct lexer *l)
         if (c == '\\' && l->at < l->n) {
             static const char from[] = "nrt\\'\"", to[] = "\n\r\t\\'\"";
             const char *known = strchr(from, l->text[l->at]);
-            if (known == NULL || l->text[l->at] == '\0') {
+            if (l->text[l->at] == '\0' || strchr("uUxN01234567", l->text[l->at]) != NULL) {
                 cs_buf_free(&text);
                 return cs_fail(l->err, CS_UNSUPPORTED, "it writes \\%c in a text", l->text[l->at]);
             }
-            c = to[known - from];
-            l->at++;
+            if (known != NULL) { /* Python keeps the stroke of others */
+                c = to[known - from];
+                l->at++;
+            }
         }
         cs_buf_addc(&text, c);
     }

@@ -55,16 +55,48 @@ static enum cs_status parse_for(struct jn_parser *p, struct jn *node)
     return jn_expect(p, JT_NAME, "endfor");
 }
 
+/* "set x = VALUE", or without a value up to "endset" */
 static enum cs_status parse_set(struct jn_parser *p, struct jn *node)
 {
+    static const char *const ends[] = {"endset", NULL};
+
     node->text = jn_peek(p)->text;
     CS_TRY(jn_expect(p, JT_NAME, NULL));
     if (jn_accept(p, JT_SIGN, ".")) {
         node->name = jn_peek(p)->text;
         CS_TRY(jn_expect(p, JT_NAME, NULL));
     }
-    CS_TRY(jn_expect(p, JT_SIGN, "="));
-    return jn_parse_expression(p, &node->a);
+    if (jn_accept(p, JT_SIGN, "="))
+        return jn_parse_expression(p, &node->a);
+    CS_TRY(jn_expect(p, JT_BLOCK_END, NULL));
+    CS_TRY(parse_body(p, ends, &node->list));
+    return jn_expect(p, JT_NAME, "endset");
+}
+
+/* Behind "macro": its name, its parameters, and what it writes. */
+static enum cs_status parse_macro(struct jn_parser *p, struct jn *node)
+{
+    static const char *const ends[] = {"endmacro", NULL};
+    struct jn **to = &node->list;
+
+    node->text = jn_peek(p)->text;
+    CS_TRY(jn_expect(p, JT_NAME, NULL));
+    CS_TRY(jn_expect(p, JT_SIGN, "("));
+    while (!jn_accept(p, JT_SIGN, ")")) {
+        *to = jn_new(p, JN_ARG, jn_peek(p)->text);
+        CS_TRY(jn_expect(p, JT_NAME, NULL));
+        if (jn_accept(p, JT_SIGN, "="))
+            CS_TRY(jn_parse_expression(p, &(*to)->a));
+        if (!jn_accept(p, JT_SIGN, ",") && strcmp(jn_peek(p)->text, ")") != 0)
+            return jn_refuse(p);
+        to = &(*to)->next;
+    }
+    CS_TRY(jn_expect(p, JT_BLOCK_END, NULL));
+    CS_TRY(parse_body(p, ends, &node->other));
+    if (!jn_accept(p, JT_NAME, "endmacro"))
+        return jn_refuse(p);
+    (void)jn_accept(p, JT_NAME, node->text);
+    return CS_OK;
 }
 
 static enum cs_status no_more(struct jn_parser *p, struct jn *node)
@@ -79,13 +111,14 @@ static const struct {
     enum jn_kind kind;
     enum cs_status (*parse)(struct jn_parser *p, struct jn *node);
 } statements[] = {
-    {"if",            JN_IF,       parse_if },
-    {"for",           JN_FOR,      parse_for},
-    {"set",           JN_SET,      parse_set},
-    {"break",         JN_BREAK,    no_more  },
-    {"continue",      JN_CONTINUE, no_more  },
-    {"generation",    JN_TEXT,     no_more  }, /* marks answers, writes nothing */
-    {"endgeneration", JN_TEXT,     no_more  },
+    {"if",            JN_IF,       parse_if   },
+    {"for",           JN_FOR,      parse_for  },
+    {"set",           JN_SET,      parse_set  },
+    {"macro",         JN_MACRO,    parse_macro},
+    {"break",         JN_BREAK,    no_more    },
+    {"continue",      JN_CONTINUE, no_more    },
+    {"generation",    JN_TEXT,     no_more    }, /* marks answers, writes nothing */
+    {"endgeneration", JN_TEXT,     no_more    },
 };
 
 /* Behind "{%". */

@@ -18,7 +18,7 @@ static enum cs_status do_set(struct jn_run *run, const struct jn *node)
 {
     json_t *value = NULL;
 
-    CS_TRY(jn_value(run, node->a, &value));
+    CS_TRY(node->a != NULL ? jn_value(run, node->a, &value) : jn_capture(run, node->list, &value));
     if (value == NULL)
         value = json_null();
     if (node->name == NULL) {
@@ -110,19 +110,29 @@ static enum cs_status run_items(struct jn_run *run, const struct jn *node, const
 
 static enum cs_status do_for(struct jn_run *run, const struct jn *node)
 {
-    json_t *all = NULL, *items = json_array();
-    enum cs_status status = jn_value(run, node->a, &all);
+    json_t *value = NULL, *all = NULL, *items = json_array();
+    enum cs_status status = jn_value(run, node->a, &value);
 
-    if (status == CS_OK && all != NULL && !json_is_array(all))
+    all = jn_items(value);
+    if (status == CS_OK && value != NULL && all == NULL)
         status = cs_fail(run->err, CS_UNSUPPORTED, "it goes through what is no list");
     if (status == CS_OK) {
         json_array_append_new(run->scopes, json_object());
         status = run_items(run, node, all, items);
         json_array_remove(run->scopes, json_array_size(run->scopes) - 1);
     }
+    json_decref(value);
     json_decref(all);
     json_decref(items);
     return status;
+}
+
+static enum cs_status do_macro(struct jn_run *run, const struct jn *node)
+{
+    if (run->n_macros == JN_MACROS_MAX)
+        return cs_fail(run->err, CS_LIMIT, "it has more than %d macros", JN_MACROS_MAX);
+    run->macros[run->n_macros++] = node;
+    return CS_OK;
 }
 
 static enum cs_status do_if(struct jn_run *run, const struct jn *node, enum flow *flow)
@@ -162,6 +172,8 @@ static enum cs_status run_one(struct jn_run *run, const struct jn *node, enum fl
         return do_for(run, node);
     case JN_SET:
         return do_set(run, node);
+    case JN_MACRO:
+        return do_macro(run, node);
     default:
         *flow = node->kind == JN_BREAK ? FLOW_BREAK : FLOW_CONTINUE;
         return CS_OK;
@@ -179,10 +191,18 @@ static enum cs_status run_list(struct jn_run *run, const struct jn *node, enum f
     return CS_OK;
 }
 
+static enum cs_status run_body(struct jn_run *run, const struct jn *first)
+{
+    enum flow flow = FLOW_ON;
+
+    return run_list(run, first, &flow);
+}
+
 enum cs_status cs_jinja_render(const struct cs_jinja *jinja, const json_t *variables,
                                struct cs_buf *out, struct cs_err *err)
 {
-    struct jn_run run = {.scopes = json_array(), .out = out, .err = err, .left = WORK_MAX};
+    struct jn_run run = {
+        .scopes = json_array(), .out = out, .err = err, .left = WORK_MAX, .body = run_body};
     enum flow flow = FLOW_ON;
     enum cs_status status = CS_OK;
 
@@ -190,5 +210,7 @@ enum cs_status cs_jinja_render(const struct cs_jinja *jinja, const json_t *varia
     json_array_append_new(run.scopes, json_object());
     status = run_list(&run, jinja->first, &flow);
     json_decref(run.scopes);
+    if (status == CS_OK && strstr(cs_buf_str(out), JN_TODAY) != NULL)
+        return cs_fail(err, CS_UNSUPPORTED, "it writes today's date");
     return status;
 }

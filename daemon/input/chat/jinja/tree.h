@@ -14,7 +14,8 @@ enum jn_kind {
     JN_PRINT, /* a */
     JN_IF,    /* a: condition, list: then, other: else */
     JN_FOR,   /* text: variable, a: what is gone through, b: condition or NULL, list: body, other */
-    JN_SET,   /* text: variable, name: attribute of it or NULL, a: value */
+    JN_SET, /* text: variable, name: attribute of it or NULL, a: value or NULL, list: what writes it */
+    JN_MACRO, /* text: its name, list: parameters as arguments, other: body */
     JN_BREAK,
     JN_CONTINUE,
     /* expressions */
@@ -106,13 +107,19 @@ enum cs_status jn_parse_expression(struct jn_parser *p, struct jn **out) CS_NODI
 /* without "a if b else c" around it: what a loop goes through may be followed by its own "if" */
 enum cs_status jn_parse_plain(struct jn_parser *p, struct jn **out) CS_NODISCARD;
 
+enum { JN_MACROS_MAX = 64 };
+
 /* A rendering. Values are new references; NULL is Jinja's undefined. */
 struct jn_run {
-    json_t *scopes; /* list of objects, the innermost last */
+    json_t *scopes; /* list of objects, the innermost last; the first two are the template's own */
     struct cs_buf *out;
     struct cs_err *err;
     int64_t left;
     int depth;
+    const struct jn *macros[JN_MACROS_MAX]; /* defined so far */
+    int n_macros;
+    /* runs statements (render.c): the body of a macro stands in an expression */
+    enum cs_status (*body)(struct jn_run *run, const struct jn *first);
 };
 
 enum cs_status jn_value(struct jn_run *run, const struct jn *node, json_t **out) CS_NODISCARD;
@@ -122,14 +129,47 @@ bool jn_contains(const json_t *whole, const json_t *part);
 /* appends what printing shows; CS_UNSUPPORTED for lists and objects */
 enum cs_status jn_print(const json_t *value, struct cs_buf *out, struct cs_err *err) CS_NODISCARD;
 json_t *jn_share(const json_t *value); /* a reference, NULL stays */
+/* what a loop goes through: items, keys or characters as a list; NULL: it cannot be gone through */
+json_t *jn_items(const json_t *value);
+/* characters [from, to) of a text; negative ones count from its end */
+json_t *jn_text_part(const json_t *text, json_int_t from, json_int_t to);
+size_t jn_text_length(const json_t *text); /* in characters */
 
-/* calls.c: args is a list, undefined ones are null; named the keyword arguments */
-enum cs_status jn_filter(const char *name, const json_t *value, const json_t *args, json_t **out,
-                         struct cs_err *err) CS_NODISCARD;
+/* macro.c: statements whose text is a value */
+enum cs_status jn_capture(struct jn_run *run, const struct jn *first, json_t **out) CS_NODISCARD;
+/* the macro of this name, NULL: there is none */
+const struct jn *jn_macro(const struct jn_run *run, const char *name);
+enum cs_status jn_call_macro(struct jn_run *run, const struct jn *macro, const json_t *args,
+                             const json_t *named, json_t **out) CS_NODISCARD;
+
+/* what stands for the day where a template writes it (strftime_now): no text holds it otherwise */
+#define JN_TODAY "\x01today\x01"
+
+/* What a filter or a method is called with. */
+struct jn_call {
+    const char *name;
+    const json_t *value, *args; /* args is a list, undefined ones are null */
+    const json_t *named;        /* the keyword arguments, an object */
+    json_t **out;
+    struct cs_err *err;
+};
+
+struct jn_filter_row {
+    const char *name;
+    enum cs_status (*call)(const struct jn_call *c);
+};
+
+/* filters.c: of any value; filters_text.c: of texts, as filters and as methods */
+enum cs_status jn_filter(const struct jn_call *c) CS_NODISCARD;
+enum cs_status jn_method(const struct jn_call *c) CS_NODISCARD;
+extern const struct jn_filter_row jn_text_filters[], jn_text_methods[]; /* end with a NULL name */
+const char *jn_arg_text(const struct jn_call *c, size_t i);
+enum cs_status jn_unfit(const struct jn_call *c) CS_NODISCARD;
+enum cs_status jn_give(const struct jn_call *c, json_t *value) CS_NODISCARD;
+
+/* calls.c */
 enum cs_status jn_test(const char *name, const json_t *value, const json_t *args, bool *out,
                        struct cs_err *err) CS_NODISCARD;
-enum cs_status jn_method(const char *name, const json_t *value, const json_t *args, json_t **out,
-                         struct cs_err *err) CS_NODISCARD;
 enum cs_status jn_function(const char *name, const json_t *args, const json_t *named, json_t **out,
                            struct cs_err *err) CS_NODISCARD;
 /* white space as Python's str.strip has it; chars NULL: all of it, else these */

@@ -1,4 +1,4 @@
-/* What values are to Jinja: truth, equality, membership, print. */
+/* What values are to Jinja: truth, equality, membership, parts, print. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +60,47 @@ enum cs_status jn_print(const json_t *value, struct cs_buf *out, struct cs_err *
         return cs_fail(err, CS_UNSUPPORTED, "it prints a %s",
                        json_is_real(value) ? "fraction" : "list or an object");
     return CS_OK;
+}
+
+size_t jn_text_length(const json_t *text)
+{
+    size_t n = 0;
+
+    for (const char *p = json_string_value(text); p != NULL && *p != '\0'; p++)
+        n += ((unsigned char)*p & 0xc0) != 0x80;
+    return n;
+}
+
+json_t *jn_text_part(const json_t *text, json_int_t from, json_int_t to)
+{
+    const char *p = json_string_value(text), *begin = NULL;
+    json_int_t at = -1;
+
+    for (; *p != '\0'; p++) {
+        at += ((unsigned char)*p & 0xc0) != 0x80;
+        if (at >= from && begin == NULL)
+            begin = p;
+        if (at >= to)
+            break;
+    }
+    return begin == NULL || from >= to ? json_string("") : json_stringn(begin, (size_t)(p - begin));
+}
+
+json_t *jn_items(const json_t *value)
+{
+    json_t *out = NULL, *item = NULL;
+    const char *key = NULL;
+
+    if (json_is_array(value))
+        return json_copy((json_t *)(uintptr_t)value);
+    if (!json_is_object(value) && !json_is_string(value))
+        return NULL;
+    out = json_array();
+    json_object_foreach((json_t *)(uintptr_t)value, key, item)
+        json_array_append_new(out, json_string(key));
+    for (json_int_t i = 0, n = (json_int_t)jn_text_length(value); i < n; i++)
+        json_array_append_new(out, jn_text_part(value, i, i + 1));
+    return out;
 }
 
 /* Characters that Python's str.isspace knows. */
