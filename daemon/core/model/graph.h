@@ -68,14 +68,16 @@ struct cs_branch {
 enum { CS_MAX_FEEDS = 16 };
 
 /* Rows that leave a layer of one branch and enter a layer of another. Which rows of the receiver they
- * are says the data (core/data/slot.h). A branch may feed several layers; today each encoder feeds
- * one, llm.embed, where its rows stand in for those of placeholders. */
+ * are says the data (core/data/slot.h). The end of an encoder's branch feeds llm.embed, where its rows
+ * stand in for those of placeholders; each of its taps feeds a layer behind (deepstack: tap i the
+ * layer after block i), where its rows are added to those of the same placeholders. */
 struct cs_feed {
     int32_t id;                   /* index in graph->feeds */
     int32_t from, to;             /* branches; from < to */
     int32_t from_layer, to_layer; /* graph->layers: who makes the rows, who takes them in */
     int32_t item_rows;            /* rows of the largest item of the branch `from` */
     int32_t width;                /* elements per row */
+    bool is_tap;   /* it leaves the branch in its middle, and is added to what enters to_layer */
     bool has_grad; /* something at or before from_layer trains: a gradient flows back */
 };
 

@@ -18,6 +18,12 @@ static int32_t fed_stage(const struct cs_plan *plan, const struct cs_stage *from
     return -1;
 }
 
+/* how wide the rows are that leave the stage, or go through the feed */
+static int32_t width_of(const struct cs_graph *graph, const struct cs_layer *last, int32_t feed)
+{
+    return feed >= 0 ? graph->feeds[feed].width : graph->modules[last->module].arch.width;
+}
+
 /* Rows of a slot leave the layer; its gradient is wanted where it or something before it trains. */
 static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t from, int32_t to,
                      int32_t layer, int32_t feed)
@@ -35,7 +41,7 @@ static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t
                          .from = from,
                          .to = to,
                          .feed = feed,
-                         .width = graph->modules[last->module].arch.width,
+                         .width = width_of(graph, last, feed),
                          .has_grad = last->needs_weight_grad || last->needs_input_grad,
                          .max_rows = rows};
     plan->n_edges++;

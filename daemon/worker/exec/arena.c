@@ -46,7 +46,8 @@ static enum cs_status add_plan(struct cs_exec *exec, const struct cs_program *pr
         exec->rehearsed = calloc(n_known + 1, sizeof *exec->rehearsed);
     if (exec->rehearsed == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to plan that of a program");
-    struct cs_memory_config config = {.plan = exec->config.plan,
+    struct cs_memory_config config = {.graph = exec->config.graph,
+                                      .plan = exec->config.plan,
                                       .device = exec->config.device,
                                       .stage = exec->stage,
                                       .known = exec->rehearsed,

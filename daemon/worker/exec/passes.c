@@ -58,6 +58,11 @@ static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t sl
     return run;
 }
 
+static bool is_tap(const struct cs_exec *exec, const struct cs_edge *edge)
+{
+    return edge->feed >= 0 && exec->config.graph->feeds[edge->feed].is_tap;
+}
+
 enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
 {
     const struct cs_plan *plan = exec->config.plan;
@@ -72,9 +77,14 @@ enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, 
             e.layer.fill[edge->feed] = cs_boundary_at(exec->boundary, i, a->slot, 0);
         else if (edge->to == a->stage)
             e.x = cs_boundary_at(exec->boundary, i, a->slot, 0);
-        if (edge->from == a->stage)
-            e.y = cs_boundary_take(exec->boundary, i, a->slot, 0,
-                                   cs_exec_edge_rows(exec, i, a->slot));
+        if (edge->from != a->stage)
+            continue;
+        void *out =
+            cs_boundary_take(exec->boundary, i, a->slot, 0, cs_exec_edge_rows(exec, i, a->slot));
+        if (is_tap(exec, edge))
+            e.layer.tap[edge->feed] = out;
+        else
+            e.y = out;
     }
     struct cs_saved *saved = stage->has_backward && !exec->program->is_eval
                                  ? cs_exec_take_saved(exec, a->stage, a->slot)
@@ -106,7 +116,9 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
         const struct cs_edge *edge = &plan->edges[i];
         if (!edge->has_grad)
             continue;
-        if (edge->from == a->stage)
+        if (edge->from == a->stage && is_tap(exec, edge))
+            e.layer.d_tap[edge->feed] = cs_boundary_at(exec->boundary, i, a->slot, 1);
+        else if (edge->from == a->stage)
             e.dy = cs_boundary_at(exec->boundary, i, a->slot, 1);
         if (edge->to != a->stage)
             continue;

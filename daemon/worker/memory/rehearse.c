@@ -33,18 +33,28 @@ static struct cs_run run_of(struct rehearsal *r)
                            .is_rehearsal = true};
 }
 
-/* Edges bring and take gradients; one into the LLM's embedding takes those of an encoder's rows. */
+/* Edges bring and take rows and gradients; those with a feed beside the stage's own. */
 static void set_ends(struct rehearsal *r)
 {
     const struct cs_plan *plan = r->config->plan;
     for (int32_t i = 0; i < plan->n_edges; i++) {
         const struct cs_edge *edge = &plan->edges[i];
+        const bool leaves = &plan->stages[edge->from] == r->stage->stage;
+        const bool enters = &plan->stages[edge->to] == r->stage->stage;
+        const bool is_tap = edge->feed >= 0 && r->config->graph->feeds[edge->feed].is_tap;
+        if (enters && edge->feed >= 0)
+            r->ends.fill[edge->feed] = r;
+        if (leaves && is_tap)
+            r->ends.tap[edge->feed] = r;
         if (!edge->has_grad)
             continue;
-        if (&plan->stages[edge->from] == r->stage->stage)
+        if (leaves && is_tap)
+            r->ends.d_tap[edge->feed] = r;
+        else if (leaves)
             r->dy = r;
-        if (&plan->stages[edge->to] == r->stage->stage &&
-            plan->stages[edge->from].branch == r->stage->stage->branch)
+        if (enters && edge->feed >= 0)
+            r->ends.d_fill[edge->feed] = r;
+        else if (enters)
             r->dx = r;
     }
 }

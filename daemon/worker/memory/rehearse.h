@@ -24,6 +24,7 @@ struct cs_memory_rehearsal {
 enum { CS_MEMORY_KINDS = 4 };
 
 struct cs_memory_config {
+    const struct cs_graph *graph;
     const struct cs_plan *plan;
     struct cs_device *device;
     struct cs_stage_model *const *stage; /* (n_stages), NULL: other ranks' */

@@ -72,6 +72,8 @@ struct cs_layer_model {
     struct {
         int32_t feed, encoder; /* graph->feeds; whose rows they are */
     } in[CS_MAX_FEEDS];
+
+    int32_t tap; /* the feed that leaves a layer in the middle of a branch, -1: none */
 };
 
 /* One of several tensors of a role, and the only one (the first); NULL: the layer has none. */
@@ -101,11 +103,24 @@ struct cs_kept {
     void *up, *a;         /* (rows, ffn or 2 ffn: gate, up), (rows, ffn) */
 };
 
-/* Rows that enter a stage beside x, by feed of the graph. */
+/* Rows that enter and leave a stage beside x and y, by feed of the graph. */
 struct cs_layer_ends {
     const void *fill[CS_MAX_FEEDS]; /* forward: rows of an encoder, for the layer that takes them */
     void *d_fill[CS_MAX_FEEDS];     /* backward: their gradients, NULL: not needed */
+    void *tap[CS_MAX_FEEDS];        /* forward: where rows of a tap go, NULL: nowhere */
+    const void *d_tap[CS_MAX_FEEDS]; /* backward: their gradients, NULL: none comes */
 };
+
+/* feeds.c: what happens to the rows of the language model where those of encoders enter behind its
+ * embedding (which takes them in itself). x (rows, width) += the encoders' rows, in place; what was
+ * there before is read by nobody. */
+void cs_feeds_take(struct cs_run *run, const struct cs_layer_model *l,
+                   const struct cs_layer_ends *ends, void *x);
+/* the gradients of those rows, from dx (rows, width), the gradient of their sum */
+void cs_feeds_give(struct cs_run *run, const struct cs_layer_model *l,
+                   const struct cs_layer_ends *ends, const void *dx);
+/* somebody waits for these gradients: dx is needed, whoever else reads it */
+bool cs_feeds_ask(const struct cs_layer_model *l, const struct cs_layer_ends *ends);
 
 /* How wide the rows are that enter or leave a kind of layer. */
 enum cs_row_width {

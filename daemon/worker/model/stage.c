@@ -53,8 +53,11 @@ static bool has_gradient(const struct cs_layer_model *l)
 
 static void bind_feeds(struct cs_layer_model *l, const struct cs_graph *graph)
 {
+    l->tap = -1;
     for (int32_t f = 0; f < graph->n_feeds; f++) {
         const struct cs_feed *feed = &graph->feeds[f];
+        if (feed->is_tap && feed->from_layer == l->layer->id)
+            l->tap = f;
         if (feed->to_layer != l->layer->id)
             continue;
         l->in[l->n_feeds].feed = f;
@@ -223,6 +226,7 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
             tell(stage, run->watch->before, run->watch, i);
         }
         memset(&none, 0, sizeof none);
+        cs_feeds_take(run, l, ends, (void *)(uintptr_t)x);
         kept->x = x;
         run->keep = i >= stage->lowest && !is_redone(stage, i) ? keep : NULL;
         cs_layer_ops_of(l->layer->kind)->fwd(run, l, rows, ends, x, out, kept);
@@ -241,12 +245,14 @@ static bool is_held(const struct cs_stage_model *s, const struct cs_saved *saved
 
 /* Where layer i writes the gradient of its input, NULL: nobody reads it. */
 static void *grad_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
-                     void *dx, void *turn[2], struct cs_saved *saved)
+                     const struct cs_layer_ends *ends, void *dx, void *turn[2],
+                     struct cs_saved *saved)
 {
-    if (i == 0)
+    const bool is_end = i == 0 || i == s->lowest;
+    if (i == 0 && dx != NULL)
         return dx;
-    if (i == s->lowest)
-        return NULL;
+    if (is_end)
+        return cs_feeds_ask(&s->layer[i], ends) ? in_turn(s, run, i, rows, turn) : NULL;
     if (!is_held(s, saved, i - 1))
         return in_turn(s, run, i, rows, turn);
     return cs_scratch_take(&saved->held,
@@ -285,10 +291,11 @@ void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     if (is_held(stage, saved, last) && dy != NULL) /* its buffer is given back before that */
         dy = copy_to(run, cs_scratch_take(&saved->held, (size_t)n * run->ops->act_bytes), dy, n);
     for (int32_t i = last; i >= stage->lowest; i--) {
-        void *out = grad_of(stage, run, i, rows, dx, turn, saved);
+        void *out = grad_of(stage, run, i, rows, ends, dx, turn, saved);
         if (run->watch != NULL)
             tell(stage, run->watch->at, run->watch, i);
         bwd_layer(stage, run, i, rows, ends, dy, out, saved);
+        cs_feeds_give(run, &stage->layer[i], ends, out);
         if (run->watch != NULL && !saved->is_split)
             tell(stage, run->watch->done, run->watch, i);
         dy = out;
