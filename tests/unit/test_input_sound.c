@@ -305,6 +305,59 @@ static void voxtral_chunks_equal_transformers(void **state)
     cs_st_close(golden);
 }
 
+/* Frames that do not count are left away, but for those that the convolutions see: a row behind them is at most two
+ * convolutions of three frames wide. */
+static void qwen2_audio_has_the_frames_of_its_sound(void **state)
+{
+    const struct cs_sound_processor p = whisper(128);
+    struct cs_sound_layout all, own;
+    float *whole = features_of(&p, CS_SOUND_WHISPER, &clips[1], &all);
+    float *part = features_of(&p, CS_SOUND_QWEN2_AUDIO, &clips[1], &own);
+
+    (void)state;
+    assert_int_equal(all.n_frames, 3000);
+    assert_int_equal(own.n_frames, 50); /* 8000 samples */
+    assert_int_equal(own.rows, 12);
+    assert_int_equal(own.data_frames, 51);
+    assert_memory_equal(part, whole, 51 * 128 * sizeof(float));
+    free(whole);
+    free(part);
+}
+
+static void layouts_of_sounds_have_their_items_and_texts(void **state)
+{
+    const struct cs_sound_processor p = whisper(128);
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_media_layout layout;
+    struct cs_media_bounds most;
+    struct cs_err err = {0};
+
+    (void)state;
+    need(cs_sound_media_layout(&p, CS_SOUND_QWEN2_AUDIO, 16000, arena, &layout, &err), &err);
+    assert_int_equal(layout.n_items, 1);
+    assert_int_equal(layout.n_rows, 25);
+    assert_int_equal(layout.items[0].shape.kind, CS_ITEM_SOUND);
+    assert_int_equal(layout.items[0].shape.grid[0], 100);
+    assert_int_equal(layout.items[0].shape.bytes, 101 * 128 * 4);
+    assert_int_equal(layout.n_pieces, 3);
+    assert_string_equal(layout.pieces[0].text, "<|audio_bos|>");
+    assert_true(layout.pieces[0].is_wrap && layout.pieces[0].is_token);
+    assert_int_equal(layout.pieces[1].n_rows, 25);
+    need(cs_sound_bounds_of(&p, CS_SOUND_QWEN2_AUDIO, 480000, &most, &err), &err);
+    assert_int_equal(most.rows, 750);
+    assert_int_equal(most.item_bytes, 3000 * 128 * 4);
+    need(cs_sound_media_layout(&p, CS_SOUND_VOXTRAL, 960001, arena, &layout, &err), &err);
+    assert_int_equal(layout.n_items, 3);
+    assert_int_equal(layout.n_rows, 3 * 375);
+    assert_int_equal(layout.items[2].first_row, 750);
+    assert_int_equal(layout.items[2].shape.grid[0], 3000);
+    assert_string_equal(layout.pieces[0].text, "[BEGIN_AUDIO]");
+    assert_int_equal(cs_sound_media_layout(&p, CS_SOUND_QWEN2_AUDIO, 320, arena, &layout, &err),
+                     CS_INVALID);
+    assert_non_null(strstr(err.text, "too short"));
+    cs_arena_free(arena);
+}
+
 static uint64_t digest(uint64_t h, int32_t count)
 {
     for (int i = 0; i < 4; i++)
@@ -634,6 +687,8 @@ int main(void)
         cmocka_unit_test(other_sizes_equal_transformers),
         cmocka_unit_test(shared_goldens_are_met),
         cmocka_unit_test(voxtral_chunks_equal_transformers),
+        cmocka_unit_test(qwen2_audio_has_the_frames_of_its_sound),
+        cmocka_unit_test(layouts_of_sounds_have_their_items_and_texts),
         cmocka_unit_test(counts_equal_transformers),
         cmocka_unit_test(resampled_sounds_equal_librosa),
         cmocka_unit_test(the_start_of_a_sound_is_the_same_alone),

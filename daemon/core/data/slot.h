@@ -17,14 +17,16 @@
  * never says which samples a step holds. Every replica has as many slots, which may add some. */
 enum { CS_SLOT_MAX_SAMPLES = 1024, CS_STEP_PACK_SLOTS = 256, CS_STEP_MAX_SLOTS = 256 + 64 };
 
-enum cs_item_kind { CS_ITEM_IMAGE, CS_ITEM_KINDS };
+enum cs_item_kind { CS_ITEM_IMAGE, CS_ITEM_VIDEO, CS_ITEM_SOUND, CS_ITEM_KINDS };
 
-/* What an encoder is given as one: a picture. */
+/* What an encoder is given as one. Data of an image: uint8 (height, width, channels); of a video: uint8 (frames,
+ * height, width, channels), all frames of its patches in time; of a sound: fp32 (frames, mel bands), where more
+ * frames than count may lie behind, silence that only the convolutions see. */
 struct cs_item_shape {
     int32_t kind;    /* enum cs_item_kind */
-    int32_t grid[3]; /* patches over time, height, width; image: 1 over time */
+    int32_t grid[3]; /* patches over time, height, width; image: 1 over time; sound: frames, 1, 1 */
     int32_t rows;    /* that leave the encoder and enter the LLM */
-    int32_t bytes;   /* of its data; image: uint8 (height, width, channels) */
+    int32_t bytes;   /* of its data */
 };
 
 /* Rows that the encoder's blocks work on. */

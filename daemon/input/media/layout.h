@@ -74,6 +74,8 @@ struct cs_media_item {
         *row; /* (shape.rows) placeholder row of each of its rows, -1: dropped; NULL: in order
                            from first_row */
     int32_t picture; /* whose pixels are its data: 0 the file, else 1 + index of a step */
+    int32_t first_frame,
+        n_frames; /* video: of those taken; its data repeat the last one to their end */
 };
 
 /* A placeholder row as a weighted sum of rows of the file's items, counted through all items. */
@@ -101,6 +103,8 @@ struct cs_media_layout {
     struct cs_media_piece *pieces;
     struct cs_picture_step *steps;       /* pictures only */
     const struct cs_media_blend *blends; /* (n_rows; those of LEARNED are all 0) or NULL */
+    double
+        grid_seconds; /* video: from one patch in time to the next, for positions; 0: not of interest */
 };
 
 /* The most that a file of this kind can become under a processor, for budgets. */

@@ -2,8 +2,9 @@
  * and counted, which the model's family says. One function lays a sound out, for planning and for features,
  * so that the rows of the LLM and the rows of the encoder cannot differ.
  *
- * An item is one chunk (30 seconds as a rule): data fp32 (chunk_frames, n_mels), grid {1, frames with sound,
- * chunk_frames}. Whisper and Qwen2-Audio take one chunk and cut the rest of the sound off; Voxtral takes as many
+ * An item is one chunk (30 seconds as a rule): data fp32 (frames, n_mels), grid {frames that count, 1, 1}. Frames of
+ * silence may lie behind those that count: the encoder's convolutions see them, nothing else does. Whisper and
+ * Qwen2-Audio take one chunk and cut the rest of the sound off; Voxtral takes as many
  * as there are, and the range of the log-mel is that of the whole sound. Sources: WhisperFeatureExtractor,
  * Qwen2AudioProcessor, Qwen2AudioEncoder, VoxtralProcessor, VoxtralEncoder of transformers 5. */
 #ifndef CS_INPUT_MEDIA_SOUND_FEATURES_H
@@ -12,6 +13,7 @@
 #include <stdbool.h>
 
 #include "core/doc/doc.h"
+#include "input/media/layout.h"
 #include "input/media/sound/mel.h"
 #include "input/media/sound/sound.h"
 
@@ -43,11 +45,12 @@ bool cs_sound_family_find(const char *model_type, enum cs_sound_family *out);
 
 struct cs_sound_layout {
     int32_t n_items;
-    int32_t rows;     /* of the LLM, of every item */
-    int32_t n_frames; /* with sound, of all items: what Qwen2-Audio's encoder attends to */
-    int64_t n_used;   /* samples that are read; the rest is cut off */
-    int64_t n_padded; /* samples with the silence behind them: chunks */
-    bool is_cut;      /* the sound is longer than its chunk */
+    int32_t rows;        /* of the LLM, of every item */
+    int32_t n_frames;    /* of every item, that count: its grid */
+    int32_t data_frames; /* of every item, in its data */
+    int64_t n_used;      /* samples that are read; the rest is cut off */
+    int64_t n_padded;    /* samples with the silence behind them: chunks */
+    bool is_cut;         /* the sound is longer than its chunk */
 };
 
 /* n_samples: at the processor's rate (cs_sound_resampled). A sound that is too short for a single row of the LLM
@@ -55,7 +58,16 @@ struct cs_sound_layout {
 enum cs_status cs_sound_layout_make(const struct cs_sound_processor *processor,
                                     enum cs_sound_family family, int64_t n_samples,
                                     struct cs_sound_layout *out, struct cs_err *err) CS_NODISCARD;
-/* mel: of the processor (cs_mel_new). samples (layout->n_used) -> values fp32 (n_items * chunk_frames, n_mels),
+/* The same as items and pieces of text (input/media/layout.h), and the most that a sound of so many samples can
+ * become. */
+enum cs_status cs_sound_media_layout(const struct cs_sound_processor *processor,
+                                     enum cs_sound_family family, int64_t n_samples,
+                                     struct cs_arena *arena, struct cs_media_layout *out,
+                                     struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_sound_bounds_of(const struct cs_sound_processor *processor,
+                                  enum cs_sound_family family, int64_t most_samples,
+                                  struct cs_media_bounds *out, struct cs_err *err) CS_NODISCARD;
+/* mel: of the processor (cs_mel_new). samples (layout->n_used) -> values fp32 (n_items * data_frames, n_mels),
  * caller's memory: the items one behind the other */
 enum cs_status cs_sound_features(const struct cs_sound_processor *processor,
                                  const struct cs_mel *mel, const struct cs_sound_layout *layout,
