@@ -86,9 +86,9 @@ static void add_pictures(struct cs_record *record)
     for (int32_t t = 0; t < record->n_turns; t++)
         for (int32_t i = 0; i < record->turns[t].n_parts; i++)
             n += record->turns[t].parts[i].encoder == 0;
-    const char **files = CS_NEW_ARRAY(record->arena, const char *, n + 1);
+    struct cs_media_file *files = CS_NEW_ARRAY(record->arena, struct cs_media_file, n + 1);
     for (int32_t i = 0; i < n; i++)
-        files[i] = "picture";
+        files[i].name = "picture";
     record->files[0] = files;
     record->n_files[0] = n;
 }

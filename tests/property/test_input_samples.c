@@ -209,7 +209,7 @@ static void samples_keep_their_invariants(void **state)
         assert_int_equal(n_media_rows, n_images * rules.item[0].rows);
         assert_int_equal(n_ends, n_answers);
         for (int m = 0; m < s.n_media; m++) {
-            assert_int_equal(atoi(s.media[m].file), m);
+            assert_int_equal(atoi(s.media[m].file->name), m);
             for (int k = 0; k < rules.item[0].rows; k++)
                 assert_int_equal(s.ids[s.media[m].first_row + k], rules.token_id[0]);
         }

@@ -306,7 +306,7 @@ static void pictures_of_a_record(void **state)
             fail_msg("%s", err.text);
         assert_int_equal(record->n_files[0], rows[i].n);
         if (rows[i].n > 0)
-            assert_string_equal(record->files[0][rows[i].n - 1], rows[i].last);
+            assert_string_equal(record->files[0][rows[i].n - 1].name, rows[i].last);
         if (record->n_turns > 0) {
             assert_int_equal(record->turns[0].n_parts, 3);
             assert_int_equal(record->turns[0].parts[1].encoder,

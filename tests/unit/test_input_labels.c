@@ -212,7 +212,7 @@ static void special_spellings_in_content_stay_text(void **state)
     assert_int_equal(n_image, 3); /* one picture of three rows */
     assert_int_equal(n_end, 2);
     assert_int_equal(s.n_media, 1);
-    assert_string_equal(s.media[0].file, "a.png");
+    assert_string_equal(s.media[0].file->name, "a.png");
     for (int k = 0; k < 3; k++)
         assert_int_equal(s.ids[s.media[0].first_row + k], w.rules.token_id[0]);
     cs_sample_free(&s);
@@ -261,7 +261,7 @@ static void pictures_keep_their_places(void **state)
     assert_int_equal(s.n_media, 2);
     assert_int_equal(s.media[0].first_row, 1);
     assert_int_equal(s.media[1].first_row, 5);
-    assert_string_equal(s.media[1].file, "2");
+    assert_string_equal(s.media[1].file->name, "2");
     assert_int_equal(s.n_tokens, 1 + 3 + 1 + 3 + 1 + 1 + 1);
     assert_int_equal(s.n_labels, 2);
     cs_sample_free(&s);

@@ -87,7 +87,7 @@ static void picture_keys_belong_to_the_only_encoder_whatever_its_token(void **st
             if (read_text(one(tokens[t]), samples[i], NULL, &record, &err) != CS_OK)
                 fail_msg("%s %s: %s", tokens[t], samples[i], err.text);
             assert_int_equal(record->n_files[0], 1);
-            assert_string_equal(record->files[0][0], "x.png");
+            assert_string_equal(record->files[0][0].name, "x.png");
             assert_int_equal(record->turns[0].n_parts, 2);
             assert_int_equal(record->turns[0].parts[0].encoder, 0);
             assert_string_equal(record->turns[0].parts[0].text, tokens[t]);
@@ -121,8 +121,8 @@ static void several_encoders_have_keys_of_their_own(void **state)
                                "'human','value':'<far_view><image>'}," A "]}",
                                NULL, &record, &err),
                      CS_OK);
-    assert_string_equal(record->files[0][0], "n.png");
-    assert_string_equal(record->files[1][0], "f.png");
+    assert_string_equal(record->files[0][0].name, "n.png");
+    assert_string_equal(record->files[1][0].name, "f.png");
     assert_int_equal(record->turns[0].parts[0].encoder, 1);
     cs_record_free(record);
     assert_int_equal(cs_record_keys_new(twice, 2, arena, &keys, &err), CS_INVALID);

@@ -29,14 +29,22 @@ struct cs_turn {
     size_t n_thought;
 };
 
+/* Where the bytes of one medium lie: in a file of its own, in a part of a file, or in memory. */
+struct cs_media_file {
+    const char *name; /* the path below the root of the data set, else what messages call it */
+    const char *pack; /* path of the file that holds it from `offset` on; NULL: a file of its own */
+    const void *bytes; /* (n_bytes) as long as the record lives; NULL: on disk */
+    uint64_t offset, n_bytes;
+};
+
 struct cs_record {
     struct cs_arena *arena;
     const char *id; /* "" when it has none */
     uint64_t index; /* in the data set */
     struct cs_turn *turns;
     int32_t n_turns;
-    /* files per encoder, in order of their placeholders */
-    const char **files[CS_MAX_ENCODERS];
+    /* media per encoder, in order of their placeholders */
+    struct cs_media_file *files[CS_MAX_ENCODERS];
     int32_t n_files[CS_MAX_ENCODERS];
 };
 

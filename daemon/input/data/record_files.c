@@ -36,12 +36,14 @@ static enum cs_status add_file(struct cs_record_reader *r, int e, const char *wh
                        r->keys->encoder[e].token);
     if ((record->n_files[e] & (record->n_files[e] - 1)) == 0) { /* full at powers of two */
         size_t n = (size_t)record->n_files[e];
-        const char **more = CS_NEW_ARRAY(record->arena, const char *, n == 0 ? 1 : 2 * n);
+        struct cs_media_file *more =
+            CS_NEW_ARRAY(record->arena, struct cs_media_file, n == 0 ? 1 : 2 * n);
         if (n > 0)
             memcpy(more, record->files[e], n * sizeof *more);
         record->files[e] = more;
     }
-    record->files[e][record->n_files[e]++] = cs_record_text(record->arena, path);
+    record->files[e][record->n_files[e]++] =
+        (struct cs_media_file){.name = cs_record_text(record->arena, path)};
     return CS_OK;
 }
 

@@ -122,7 +122,7 @@ static void fill(const struct cs_sample_rules *s, const struct cs_record *record
         const struct cs_segment *seg = segment_of(r, t->begin, &at);
         int32_t n = 1;
         if (is_media(s, seg, t)) {
-            const char *file = record->files[seg->encoder][used[seg->encoder]++];
+            const struct cs_media_file *file = &record->files[seg->encoder][used[seg->encoder]++];
             const struct cs_item_shape *shape = &s->item[seg->encoder];
             n = shape->rows;
             out->media[out->n_media++] = (struct cs_sample_media){

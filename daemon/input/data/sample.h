@@ -28,7 +28,7 @@ struct cs_sample_rules {
 struct cs_sample_media {
     int32_t encoder, first_row;
     struct cs_item_shape shape;
-    const char *file; /* as in the record, whose arena it lives in */
+    const struct cs_media_file *file; /* of the record, in whose arena it lives */
 };
 
 /* Why a sample cannot be used, where its own text is the reason. */

@@ -7,6 +7,7 @@
 
 #include "core/data/sample_order.h"
 #include "input/chat/own.h"
+#include "input/data/media_file.h"
 #include "input/media/cache.h"
 
 /* the shuffle of pictures is a permutation of its own, the same in every epoch */
@@ -180,7 +181,7 @@ static void swap_files(const struct cs_source *s, struct cs_record *record)
     for (int e = 0; e < s->n_encoders; e++)
         for (int i = 0; i < record->n_files[e] && from->n_files[e] > 0; i++)
             record->files[e][i] =
-                cs_arena_strdup(record->arena, from->files[e][i % from->n_files[e]]);
+                cs_media_file_copy(&from->files[e][i % from->n_files[e]], record->arena);
     cs_record_free(from);
 }
 
@@ -189,19 +190,24 @@ static enum cs_status load_picture(struct cs_source *s, const struct cs_sample_m
 {
     const struct cs_processor *p = &s->processor[m->encoder];
     size_t n = (size_t)m->shape.bytes;
-    char path[CS_PATH_CAP];
+    char key[CS_PATH_CAP];
+    const bool is_path = m->file->bytes == NULL && m->file->pack == NULL;
+    struct cs_media_bytes bytes = {0};
     struct cs_image image = {0};
     enum cs_status status = CS_OK;
 
-    CS_TRY(cs_dataset_resolve(s->set, m->file, path, err));
-    if (cs_cache_get(s->cache, m->encoder, path, pixels, n))
+    CS_TRY(cs_media_file_key(s->set, m->file, key, err));
+    if (cs_cache_get(s->cache, m->encoder, key, pixels, n))
         return CS_OK;
-    CS_TRY(cs_image_read(path, 0, &image, err));
+    CS_TRY(cs_media_bytes_read(s->set, m->file, &bytes, err));
+    status = cs_image_decode(bytes.data, bytes.n, is_path ? key : m->file->name, 0, &image, err);
+    cs_media_bytes_free(&bytes);
+    CS_TRY(status);
     *n_saturated += image.is_saturated;
     status = cs_processor_apply(p, &image, pixels, err);
     cs_image_free(&image);
     if (status == CS_OK)
-        cs_cache_put(s->cache, m->encoder, path, pixels, n);
+        cs_cache_put(s->cache, m->encoder, key, pixels, n);
     return status;
 }
 

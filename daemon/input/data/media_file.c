@@ -1,0 +1,90 @@
+/* Reads the bytes of media from files, parts of files and memory. */
+#include "input/data/media_file.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/hash.h"
+#include "input/media/image.h"
+
+enum cs_status cs_media_file_key(const struct cs_dataset *set, const struct cs_media_file *file,
+                                 char out[CS_PATH_CAP], struct cs_err *err)
+{
+    char hash[33];
+
+    if (file->pack != NULL)
+        return cs_path(out, err, "%s#%llu", file->pack, (unsigned long long)file->offset);
+    if (file->bytes == NULL)
+        return cs_dataset_resolve(set, file->name, out, err);
+    cs_xxh3_128_hex(file->bytes, file->n_bytes, hash);
+    return cs_path(out, err, "xxh3:%s", hash);
+}
+
+static enum cs_status read_part(const struct cs_media_file *file, struct cs_media_bytes *out,
+                                struct cs_err *err)
+{
+    void *room = cs_buf_try_room(&out->held, file->n_bytes + 1);
+    enum cs_status status = CS_OK;
+    size_t got = 0;
+    int fd = -1;
+
+    if (room == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the %llu bytes of %s",
+                       (unsigned long long)file->n_bytes, file->name);
+    CS_TRY(cs_open_regular(file->pack, &fd, NULL, err));
+    status = cs_read_at(fd, file->pack, room, file->n_bytes, file->offset, &got, err);
+    close(fd);
+    if (status == CS_OK && got < file->n_bytes)
+        status = cs_fail(err, CS_CORRUPT, "%s became shorter", file->pack);
+    out->data = room;
+    out->n = got;
+    return status;
+}
+
+static enum cs_status read_whole(const struct cs_dataset *set, const struct cs_media_file *file,
+                                 struct cs_media_bytes *out, struct cs_err *err)
+{
+    char path[CS_PATH_CAP];
+
+    CS_TRY(cs_dataset_resolve(set, file->name, path, err));
+    CS_TRY(cs_read_file(path, CS_IMAGE_MAX_FILE_BYTES, &out->held, err));
+    out->data = cs_buf_str(&out->held);
+    out->n = out->held.len;
+    return CS_OK;
+}
+
+enum cs_status cs_media_bytes_read(const struct cs_dataset *set, const struct cs_media_file *file,
+                                   struct cs_media_bytes *out, struct cs_err *err)
+{
+    enum cs_status status = CS_OK;
+
+    *out = (struct cs_media_bytes){.data = file->bytes, .n = file->n_bytes};
+    if (file->n_bytes > CS_IMAGE_MAX_FILE_BYTES)
+        return cs_fail(err, CS_LIMIT, "%s has %llu bytes, at most %d", file->name,
+                       (unsigned long long)file->n_bytes, CS_IMAGE_MAX_FILE_BYTES);
+    if (file->bytes == NULL)
+        status = file->pack != NULL ? read_part(file, out, err) : read_whole(set, file, out, err);
+    if (status != CS_OK)
+        cs_media_bytes_free(out);
+    return status;
+}
+
+void cs_media_bytes_free(struct cs_media_bytes *bytes)
+{
+    cs_buf_free(&bytes->held);
+    *bytes = (struct cs_media_bytes){0};
+}
+
+struct cs_media_file cs_media_file_copy(const struct cs_media_file *file, struct cs_arena *arena)
+{
+    struct cs_media_file out = *file;
+
+    out.name = cs_arena_strdup(arena, file->name);
+    out.pack = file->pack != NULL ? cs_arena_strdup(arena, file->pack) : NULL;
+    if (file->bytes != NULL) {
+        char *bytes = cs_arena_alloc(arena, file->n_bytes + 1);
+        memcpy(bytes, file->bytes, file->n_bytes);
+        out.bytes = bytes;
+    }
+    return out;
+}
