@@ -5,18 +5,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The rows that a medium fills, and with which of the encoder's rows, which begin with its own at
+ * first_row. */
+static void write_fills(const struct cs_slot_budget *budget, struct cs_slot *slot,
+                        const struct cs_sample_media *m, int32_t first_row, int32_t first_token)
+{
+    const struct cs_media_layout *l = &m->layout;
+    const int32_t e = m->encoder;
+
+    for (int32_t p = 0; p < l->n_rows; p++) {
+        const int32_t source = m->source[p], row = first_token + m->row[p];
+        if (!budget->enc[e].has_sources) {
+            slot->rows[e][first_row + p] = row;
+        } else if (source == CS_SOURCE_BLENDS) {
+            struct cs_slot_blend blend;
+            for (int i = 0; i < 4; i++) {
+                blend.row[i] = first_row + l->blends[p].row[i];
+                blend.weight[i] = l->blends[p].weight[i];
+            }
+            cs_slot_add_fill(slot, e, row, cs_slot_add_blend(slot, e, &blend));
+        } else {
+            cs_slot_add_fill(slot, e, row, source < 0 ? source : first_row + source);
+        }
+    }
+}
+
 /* Packing saw to it that there is room. */
 static void write_media(const struct cs_slot_budget *budget, struct cs_slot *slot,
-                        const struct cs_loaded *loaded, int32_t first_row)
+                        const struct cs_loaded *loaded, int32_t first_token)
 {
     for (int i = 0; i < loaded->sample.n_media; i++) {
         const struct cs_sample_media *m = &loaded->sample.media[i];
-        int32_t at = 0;
-        const struct cs_item *item = cs_slot_add_item(slot, budget, m->encoder, &m->shape, &at);
-        CS_ASSERT(item != NULL);
-        memcpy(slot->data[m->encoder] + item->offset, loaded->data[i], (size_t)m->shape.bytes);
-        for (int32_t r = 0; r < m->shape.rows; r++)
-            slot->rows[m->encoder][at + r] = first_row + m->first_row + r;
+        const int32_t first_row = slot->head->n_rows[m->encoder];
+        const uint8_t *data = loaded->data[i];
+        for (int32_t k = 0; k < m->layout.n_items; k++) {
+            const struct cs_item_shape *shape = &m->layout.items[k].shape;
+            const struct cs_item *item = cs_slot_add_item(slot, budget, m->encoder, shape, NULL);
+            CS_ASSERT(item != NULL);
+            memcpy(slot->data[m->encoder] + item->offset, data, (size_t)shape->bytes);
+            data += shape->bytes;
+        }
+        write_fills(budget, slot, m, first_row, first_token);
     }
 }
 
@@ -62,8 +91,11 @@ enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget 
     for (int i = 0; i < n; i++) {
         pack[i].tokens = samples[i].loaded.sample.n_tokens;
         pack[i].n_labels = samples[i].loaded.sample.n_labels;
-        memcpy(pack[i].items, samples[i].loaded.n_items, sizeof(pack[i].items));
-        memcpy(pack[i].rows, samples[i].loaded.n_rows, sizeof(pack[i].rows));
+        memcpy(pack[i].items, samples[i].loaded.sample.n_items, sizeof(pack[i].items));
+        memcpy(pack[i].rows, samples[i].loaded.sample.n_rows, sizeof(pack[i].rows));
+        memcpy(pack[i].patches, samples[i].loaded.sample.n_patches, sizeof(pack[i].patches));
+        for (int e = 0; e < CS_MAX_ENCODERS; e++)
+            pack[i].shape[e] = samples[i].loaded.sample.shape[e];
     }
     manifest->n_slots = cs_pack(budget, CS_STEP_PACK_SLOTS, pack, n);
     if (spread != NULL)

@@ -121,10 +121,7 @@ static enum cs_status add_ids(struct cs_tokenizer *tok, const struct cs_template
     struct cs_sample sample = {0};
     enum cs_status status = cs_sample_rules_init(&rules, tok, chat, &token, 1, err);
     if (status == CS_OK) {
-        rules.item[0] = (struct cs_item_shape){
-            .grid = {1, 1, rows},
-              .rows = rows
-        };
+        rules.rows[0] = rows;
         status = cs_sample_make(&rules, record, rendering, &sample, err);
     }
     json_t *ids = json_array(), *labels = json_array();

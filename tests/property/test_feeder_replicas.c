@@ -89,8 +89,8 @@ static void make_sample(const struct kind *kind, uint64_t index, struct cs_load 
     out->loaded.sample =
         (struct cs_sample){.n_tokens = n < 1 ? 1 : n, .n_labels = 1, .ids = ids, .labels = labels};
     if (n > 16 && index % 3 == 0) {
-        out->loaded.n_items[0] = 1;
-        out->loaded.n_rows[0] = 16;
+        out->loaded.sample.n_items[0] = 1;
+        out->loaded.sample.n_rows[0] = out->loaded.sample.n_patches[0] = 16;
     }
 }
 

@@ -190,7 +190,7 @@ static void samples_keep_their_invariants(void **state)
         json_t *item = random_item(&seed, &n_images, &n_answers);
         assert_int_equal(cs_template_read(node, arena, &chat, &err), CS_OK);
         assert_int_equal(cs_sample_rules_init(&rules, tok, &chat, tokens, 1, &err), CS_OK);
-        rules.item[0].rows = 1 + round % 5;
+        rules.rows[0] = 1 + round % 5;
         assert_int_equal(cs_record_read(item, test_keys(tokens, 1, arena), NULL, &record, &err),
                          CS_OK);
         if (cs_sample_make(&rules, record, &rendering, &s, &err) != CS_OK)
@@ -206,12 +206,12 @@ static void samples_keep_their_invariants(void **state)
             assert_int_not_equal(s.labels[t], rules.token_id[0]);
         }
         assert_int_equal(n_labels, s.n_labels);
-        assert_int_equal(n_media_rows, n_images * rules.item[0].rows);
+        assert_int_equal(n_media_rows, n_images * rules.rows[0]);
         assert_int_equal(n_ends, n_answers);
         for (int m = 0; m < s.n_media; m++) {
             assert_int_equal(atoi(s.media[m].file->name), m);
-            for (int k = 0; k < rules.item[0].rows; k++)
-                assert_int_equal(s.ids[s.media[m].first_row + k], rules.token_id[0]);
+            for (int k = 0; k < rules.rows[0]; k++)
+                assert_int_equal(s.ids[s.media[m].row[0] + k], rules.token_id[0]);
         }
         cs_sample_free(&s);
         cs_record_free(record);

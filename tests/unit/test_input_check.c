@@ -234,11 +234,12 @@ static void cache_gives_back_what_was_put_and_stays_small(void **state)
     for (int i = 0; i < 100; i++) {
         snprintf(path, sizeof(path), "p%d", i);
         memset(in, i, N);
-        cs_cache_put(cache, i % 2, path, in, N);
+        cs_cache_put(cache, (uint64_t)i % 2, path, in, N);
         assert_true(cs_cache_bytes(cache) <= 20000);
-        assert_true(cs_cache_get(cache, i % 2, path, out, N));
+        assert_true(cs_cache_get(cache, (uint64_t)i % 2, path, out, N));
         assert_memory_equal(in, out, N);
-        assert_false(cs_cache_get(cache, 1 - i % 2, path, out, N));  /* another encoder's size */
+        assert_false(
+            cs_cache_get(cache, 1 - (uint64_t)i % 2, path, out, N)); /* another encoder's size */
         assert_true(i == 0 || cs_cache_get(cache, 0, "p0", out, N)); /* in use: stays */
     }
     assert_false(cs_cache_get(cache, 1, "p1", out, N)); /* not used: gone */

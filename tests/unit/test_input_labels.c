@@ -39,7 +39,7 @@ static void open_world(struct world *w, const char *template_json)
     if (cs_template_read(node, w->arena, &w->chat, &w->err) != CS_OK ||
         cs_sample_rules_init(&w->rules, w->tok, &w->chat, tokens, 1, &w->err) != CS_OK)
         fail_msg("%s", w->err.text);
-    w->rules.item[0].rows = 3;
+    w->rules.rows[0] = 3;
     json_decref(node);
     json_decref(tok);
     free(text);
@@ -214,7 +214,7 @@ static void special_spellings_in_content_stay_text(void **state)
     assert_int_equal(s.n_media, 1);
     assert_string_equal(s.media[0].file->name, "a.png");
     for (int k = 0; k < 3; k++)
-        assert_int_equal(s.ids[s.media[0].first_row + k], w.rules.token_id[0]);
+        assert_int_equal(s.ids[s.media[0].row[0] + k], w.rules.token_id[0]);
     cs_sample_free(&s);
     cs_record_free(record);
     close_world(&w);
@@ -259,8 +259,8 @@ static void pictures_keep_their_places(void **state)
                           &record, &s),
                      CS_OK);
     assert_int_equal(s.n_media, 2);
-    assert_int_equal(s.media[0].first_row, 1);
-    assert_int_equal(s.media[1].first_row, 5);
+    assert_int_equal(s.media[0].row[0], 1);
+    assert_int_equal(s.media[1].row[0], 5);
     assert_string_equal(s.media[1].file->name, "2");
     assert_int_equal(s.n_tokens, 1 + 3 + 1 + 3 + 1 + 1 + 1);
     assert_int_equal(s.n_labels, 2);

@@ -78,7 +78,7 @@ static void print_sample(const struct cs_loaded *l, uint64_t index)
            l->sample.n_tokens, l->sample.n_labels, l->sample.n_media,
            l->sample.n_media == 1 ? "" : "s");
     for (int i = 0; i < l->sample.n_media; i++)
-        cs_say(stdout, "  picture %d at row %d: %s\n", i, l->sample.media[i].first_row,
+        cs_say(stdout, "  picture %d at row %d: %s\n", i, l->sample.media[i].row[0],
                l->sample.media[i].file->name);
     print_marked(&l->rendering);
 }

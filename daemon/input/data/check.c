@@ -81,7 +81,7 @@ static void add_good(struct cs_check *c, const struct cs_loaded *l)
     c->n_labels += l->sample.n_labels;
     c->n_saturated += l->n_saturated;
     for (int e = 0; e < CS_MAX_ENCODERS; e++)
-        c->n_media[e] += l->n_items[e];
+        c->n_media[e] += l->sample.n_items[e];
     c->bins[bin]++;
     add_longest(c, l);
 }

@@ -7,6 +7,7 @@
 
 #include "core/base/str.h"
 #include "core/base/units.h"
+#include "input/data/reader.h"
 
 static void note_good(struct cs_early *e, const struct cs_loaded *l)
 {
@@ -16,7 +17,7 @@ static void note_good(struct cs_early *e, const struct cs_loaded *l)
     e->n_good++;
     for (int i = 0; i < l->sample.n_media; i++) {
         e->n_items[l->sample.media[i].encoder]++;
-        bytes += l->sample.media[i].shape.bytes;
+        bytes += (int64_t)cs_reader_bytes(&l->sample.media[i].layout);
     }
     bytes +=
         (int64_t)l->sample.n_tokens * 4 * (int64_t)sizeof *l->sample.ids + 4096; /* its arena */

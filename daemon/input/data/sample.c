@@ -1,9 +1,11 @@
-/* Makes one sample of a record: tokenizes its rendered text, expands placeholders to rows, sets
+/* Makes one sample of a record: lays its files out, expands and tokenizes its rendered text, sets
  * labels. */
 #include "input/data/sample.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "input/data/sample_media.h"
 
 enum { MAX_ROWS = 1 << 26 };
 
@@ -48,18 +50,20 @@ static bool is_media(const struct cs_sample_rules *s, const struct cs_segment *s
     return seg->encoder >= 0 && token->id == s->token_id[seg->encoder];
 }
 
+/* Ids and placeholders against the model, and how many rows there will be. */
 static enum cs_status count_rows(const struct cs_sample_rules *s, const struct cs_rendering *r,
-                                 const struct cs_tokens *tokens, int64_t *rows, int *media,
-                                 struct cs_err *err)
+                                 const struct cs_expansion *expansion,
+                                 const struct cs_tokens *tokens, int64_t *rows, struct cs_err *err)
 {
     int items[CS_MAX_ENCODERS] = {0}, planned[CS_MAX_ENCODERS] = {0};
     size_t at = 0;
 
     *rows = 0;
-    *media = 0;
     for (size_t i = 0; i < r->n; i++)
         if (r->segments[i].encoder >= 0)
             planned[r->segments[i].encoder]++;
+    for (int32_t k = 0; k < expansion->n_runs; k++)
+        *rows += expansion->runs[k].n;
     for (size_t i = 0; i < tokens->n; i++) {
         const struct cs_token *t = &tokens->items[i];
         const struct cs_segment *seg = segment_of(r, t->begin, &at);
@@ -68,17 +72,12 @@ static enum cs_status count_rows(const struct cs_sample_rules *s, const struct c
                            s->vocab);
         for (int e = 0; e < s->n_encoders; e++)
             items[e] += t->id == s->token_id[e];
-        *media += is_media(s, seg, t);
-        *rows += is_media(s, seg, t) ? s->item[seg->encoder].rows : 1;
+        *rows += !is_media(s, seg, t);
     }
-    for (int e = 0; e < s->n_encoders; e++) {
+    for (int e = 0; e < s->n_encoders; e++)
         if (items[e] != planned[e])
             return cs_fail(err, CS_INVALID, "%d tokens %s in the text, but %d placeholders",
                            items[e], s->token[e], planned[e]);
-        if (s->max_items[e] > 0 && items[e] > s->max_items[e])
-            return cs_fail(err, CS_LIMIT, "%d of %s, a slot takes %d", items[e], s->token[e],
-                           s->max_items[e]);
-    }
     return CS_OK;
 }
 
@@ -95,25 +94,23 @@ static enum cs_status check_length(const struct cs_sample_rules *s, struct cs_sa
                    (long long)most);
 }
 
-static enum cs_status allocate(struct cs_sample *out, size_t rows, size_t media, struct cs_err *err)
+static enum cs_status allocate(struct cs_sample *out, size_t rows, struct cs_err *err)
 {
     out->ids = calloc(rows + 1, sizeof *out->ids);
     out->labels = calloc(rows + 1, sizeof *out->labels);
     out->begins = calloc(rows + 1, sizeof *out->begins);
     out->ends = calloc(rows + 1, sizeof *out->ends);
-    out->media = calloc(media + 1, sizeof *out->media);
-    if (out->ids == NULL || out->labels == NULL || out->begins == NULL || out->ends == NULL ||
-        out->media == NULL)
+    if (out->ids == NULL || out->labels == NULL || out->begins == NULL || out->ends == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a sample of %zu rows", rows);
     return CS_OK;
 }
 
 /* Rows in order; labels still unshifted (the row's own token, or -1). */
-static void fill(const struct cs_sample_rules *s, const struct cs_record *record,
-                 const struct cs_rendering *r, const struct cs_tokens *tokens,
+static void fill(const struct cs_sample_rules *s, const struct cs_rendering *r,
+                 const struct cs_expansion *expansion, const struct cs_tokens *tokens,
                  struct cs_sample *out)
 {
-    int used[CS_MAX_ENCODERS] = {0};
+    const struct cs_media_run *run = expansion->runs;
     size_t at = 0;
     int32_t row = 0;
 
@@ -122,11 +119,10 @@ static void fill(const struct cs_sample_rules *s, const struct cs_record *record
         const struct cs_segment *seg = segment_of(r, t->begin, &at);
         int32_t n = 1;
         if (is_media(s, seg, t)) {
-            const struct cs_media_file *file = &record->files[seg->encoder][used[seg->encoder]++];
-            const struct cs_item_shape *shape = &s->item[seg->encoder];
-            n = shape->rows;
-            out->media[out->n_media++] = (struct cs_sample_media){
-                .encoder = seg->encoder, .first_row = row, .shape = *shape, .file = file};
+            n = run->n;
+            for (int32_t k = 0; k < n; k++)
+                out->media[run->medium].row[run->first + k] = row + k;
+            run++;
         }
         for (int32_t k = 0; k < n; k++, row++) {
             out->ids[row] = t->id;
@@ -148,41 +144,66 @@ static void shift_labels(struct cs_sample *out)
         out->labels[out->n_tokens - 1] = -1;
 }
 
+static enum cs_status encode(const struct cs_sample_rules *s, const struct cs_rendering *r,
+                             struct cs_tokens *tokens, struct cs_err *err)
+{
+    size_t n_plain = 0;
+    struct cs_text_range *plain = plain_ranges(r, &n_plain);
+
+    if (plain == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a sample of %zu bytes", r->text.len);
+    enum cs_status status = cs_tokenizer_encode_mixed(s->tok, cs_buf_str(&r->text), r->text.len,
+                                                      plain, n_plain, tokens, err);
+    free(plain);
+    return status;
+}
+
+/* The text in the rendering expanded in place. */
+static enum cs_status expand(const struct cs_sample_rules *s, struct cs_rendering *rendering,
+                             const struct cs_sample *out, struct cs_expansion *expansion,
+                             struct cs_err *err)
+{
+    const struct cs_expand_config config = {
+        .tok = s->tok, .token = s->token, .media = out->media, .n_media = out->n_media};
+
+    CS_TRY(cs_expand(&config, rendering, expansion, err));
+    const struct cs_rendering old = *rendering;
+    *rendering = expansion->rendering;
+    expansion->rendering = old;
+    return CS_OK;
+}
+
+static enum cs_status make(const struct cs_sample_rules *s, const struct cs_record *record,
+                           struct cs_rendering *rendering, struct cs_expansion *expansion,
+                           struct cs_tokens *tokens, struct cs_sample *out, struct cs_err *err)
+{
+    CS_TRY(cs_template_render(s->chat, record, s->token, s->n_encoders, rendering, err));
+    CS_TRY(cs_sample_lay_out_media(s, record, rendering, out, err));
+    CS_TRY(expand(s, rendering, out, expansion, err));
+    CS_TRY(encode(s, rendering, tokens, err));
+    CS_TRY(count_rows(s, rendering, expansion, tokens, &out->rows_wanted, err));
+    CS_TRY(check_length(s, out, err));
+    CS_TRY(cs_sample_check_items(s, out, err));
+    CS_TRY(allocate(out, (size_t)out->rows_wanted, err));
+    fill(s, rendering, expansion, tokens, out);
+    shift_labels(out);
+    if (out->n_labels > 0)
+        return CS_OK;
+    out->fault = CS_SAMPLE_UNTRAINED;
+    return cs_fail(err, CS_INVALID, "no token of it trains");
+}
+
 enum cs_status cs_sample_make(const struct cs_sample_rules *rules, const struct cs_record *record,
                               struct cs_rendering *rendering, struct cs_sample *out,
                               struct cs_err *err)
 {
+    struct cs_expansion expansion = {.n_runs = 0};
     struct cs_tokens tokens = {0};
-    struct cs_text_range *plain = NULL;
-    enum cs_status status = CS_OK;
-    size_t n_plain = 0;
-    int media = 0;
 
     *out = (struct cs_sample){0};
-    CS_TRY(
-        cs_template_render(rules->chat, record, rules->token, rules->n_encoders, rendering, err));
-    plain = plain_ranges(rendering, &n_plain);
-    if (plain == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for a sample of %zu bytes",
-                       rendering->text.len);
-    status = cs_tokenizer_encode_mixed(rules->tok, cs_buf_str(&rendering->text),
-                                       rendering->text.len, plain, n_plain, &tokens, err);
-    if (status == CS_OK)
-        status = count_rows(rules, rendering, &tokens, &out->rows_wanted, &media, err);
-    if (status == CS_OK)
-        status = check_length(rules, out, err);
-    if (status == CS_OK)
-        status = allocate(out, (size_t)out->rows_wanted, (size_t)media, err);
-    if (status == CS_OK) {
-        fill(rules, record, rendering, &tokens, out);
-        shift_labels(out);
-        if (out->n_labels == 0) {
-            out->fault = CS_SAMPLE_UNTRAINED;
-            status = cs_fail(err, CS_INVALID, "no token of it trains");
-        }
-    }
+    enum cs_status status = make(rules, record, rendering, &expansion, &tokens, out, err);
     cs_tokens_free(&tokens);
-    free(plain);
+    cs_expansion_free(&expansion);
     if (status != CS_OK) {
         const struct cs_sample kept = {.fault = out->fault, .rows_wanted = out->rows_wanted};
         cs_sample_free(out);
@@ -197,6 +218,5 @@ void cs_sample_free(struct cs_sample *sample)
     free(sample->labels);
     free(sample->begins);
     free(sample->ends);
-    free(sample->media);
     *sample = (struct cs_sample){0};
 }

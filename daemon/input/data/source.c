@@ -7,8 +7,7 @@
 
 #include "core/data/sample_order.h"
 #include "input/chat/own.h"
-#include "input/data/media_file.h"
-#include "input/media/cache.h"
+#include "input/data/reader.h"
 
 /* the shuffle of pictures is a permutation of its own, the same in every epoch */
 static const uint64_t shuffle_key = 0x5348554646494d47u;
@@ -20,48 +19,41 @@ struct cs_source {
     struct cs_tokenizer *tok;
     struct cs_template chat;
     struct cs_sample_rules rules;
-    struct cs_processor processor[CS_MAX_ENCODERS];
+    struct cs_reader reader[CS_MAX_ENCODERS];
+    struct cs_sizes *sizes;
     struct cs_cache *cache;
     int32_t n_encoders;
     uint64_t seed;
     bool is_shuffled;
 };
 
-static enum cs_status open_processor(const struct cs_module *module, struct cs_processor *out,
-                                     struct cs_err *err)
+/* Pictures of one size: the plan was made for the size that the processor makes. */
+static enum cs_status check_budget(const struct cs_reader *r, const struct cs_item_budget *b,
+                                   struct cs_err *err)
 {
-    const json_t *config = module->spec->processor;
-    enum cs_status status = CS_OK;
+    const struct cs_processor *p = &r->processor;
 
-    if (json_is_object(config)) {
-        status = cs_processor_read(config, out, err);
-        return status == CS_OK ? CS_OK : cs_wrap(err, status, "module %s", module->name);
-    }
-    cs_processor_default(&module->arch, out);
-    return CS_OK;
+    if (b->height == 0 || (b->item_rows == r->bounds.item_rows && b->height == p->height &&
+                           b->width == p->width && b->channels == p->channels))
+        return CS_OK;
+    return cs_fail(err, CS_PLAN,
+                   "module %s: the plan has pictures of %d x %d with %d rows, the processor "
+                   "makes %d x %d with %d",
+                   r->name, b->height, b->width, b->item_rows, p->height, p->width,
+                   r->bounds.item_rows);
 }
 
 /* Encoders in the order of the graph, which is that of the slots. */
 static enum cs_status open_encoders(struct cs_source *s, const struct cs_graph *graph,
                                     const struct cs_slot_budget *budget, const char **tokens,
-                                    struct cs_item_shape *items, struct cs_err *err)
+                                    struct cs_err *err)
 {
     for (int e = 0; e < graph->n_encoders; e++) {
         const struct cs_module *module = cs_graph_encoder(graph, e);
         tokens[e] = module->spec->token;
-        CS_TRY(open_processor(module, &s->processor[e], err));
-        struct cs_item_shape *item = &items[e];
-        CS_TRY(cs_image_shape(&s->processor[e], &module->arch, item, err));
-        if (budget != NULL &&
-            (budget->enc[e].item_rows != item->rows ||
-             budget->enc[e].height != s->processor[e].height ||
-             budget->enc[e].width != s->processor[e].width || budget->enc[e].channels != 3))
-            return cs_fail(
-                err, CS_PLAN,
-                "module %s: the plan has pictures of %d x %d with %d rows, the processor "
-                "makes %d x %d with %d",
-                module->name, budget->enc[e].height, budget->enc[e].width, budget->enc[e].item_rows,
-                s->processor[e].height, s->processor[e].width, item->rows);
+        CS_TRY(cs_reader_open(module, e, &s->reader[e], err));
+        if (budget != NULL)
+            CS_TRY(check_budget(&s->reader[e], &budget->enc[e], err));
     }
     s->n_encoders = graph->n_encoders;
     return CS_OK;
@@ -88,24 +80,32 @@ static enum cs_status open_text(struct cs_source *s, const struct cs_module *llm
     return CS_OK;
 }
 
+static enum cs_status lay_out(void *user, int32_t n_of_sample, struct cs_arena *arena,
+                              struct cs_sample_media *media, struct cs_err *err)
+{
+    const struct cs_source *s = user;
+
+    return cs_reader_lay_out(&s->reader[media->encoder], s->set, s->sizes, n_of_sample, arena,
+                             media, err);
+}
+
 static enum cs_status open_all(struct cs_source *s, const struct cs_spec *spec,
                                const struct cs_graph *graph, const struct cs_spec_data *data,
                                const struct cs_source_options *options, struct cs_err *err)
 {
     const char *tokens[CS_MAX_ENCODERS] = {0};
-    struct cs_item_shape items[CS_MAX_ENCODERS] = {{0}};
     const struct cs_slot_budget *budget = options->budget;
     const struct cs_dataset_options set = {.root = data->images != NULL ? data->images : "",
                                            .follows_links = data->follows_links,
                                            .max_items = options->max_items};
 
     CS_TRY(cs_record_keys_of(graph, s->arena, &s->keys, err));
-    CS_TRY(open_encoders(s, graph, budget, tokens, items, err));
+    CS_TRY(open_encoders(s, graph, budget, tokens, err));
     CS_TRY(open_text(s, cs_graph_llm(graph), data, tokens, err));
     s->rules.seq_tokens = budget != NULL ? budget->seq_tokens : spec->seq_tokens;
-    memcpy(s->rules.item, items, sizeof(s->rules.item));
-    for (int e = 0; e < s->n_encoders; e++)
-        s->rules.max_items[e] = budget != NULL ? budget->enc[e].items : 0;
+    s->rules.lay_out = lay_out;
+    s->rules.user = s;
+    s->rules.limit = budget;
     s->seed = spec->seed;
     s->is_shuffled = data->shuffle_images;
     return cs_dataset_open(data->json, &set, s->keys, &s->set, err);
@@ -124,7 +124,9 @@ enum cs_status cs_source_open(const struct cs_spec *spec, const struct cs_graph 
         return cs_fail(err, CS_NO_MEMORY, "no memory to open %s", data->json);
     s->arena = cs_arena_new(0);
     s->cache = cs_cache_new(options->cache_bytes);
-    status = open_all(s, spec, graph, data, options, err);
+    s->sizes = cs_sizes_new();
+    status = s->sizes == NULL ? cs_fail(err, CS_NO_MEMORY, "no memory to open %s", data->json)
+                              : open_all(s, spec, graph, data, options, err);
     if (status != CS_OK) {
         cs_source_close(s);
         return status;
@@ -140,6 +142,7 @@ void cs_source_close(struct cs_source *s)
     cs_dataset_close(s->set);
     cs_tokenizer_close(s->tok);
     cs_cache_free(s->cache);
+    cs_sizes_free(s->sizes);
     cs_arena_free(s->arena);
     free(s);
 }
@@ -185,30 +188,18 @@ static void swap_files(const struct cs_source *s, struct cs_record *record)
     cs_record_free(from);
 }
 
-static enum cs_status load_picture(struct cs_source *s, const struct cs_sample_media *m,
-                                   uint8_t *pixels, int32_t *n_saturated, struct cs_err *err)
+static enum cs_status load_file(struct cs_source *s, const struct cs_sample_media *m,
+                                uint8_t **data, int32_t *n_saturated, struct cs_err *err)
 {
-    const struct cs_processor *p = &s->processor[m->encoder];
-    size_t n = (size_t)m->shape.bytes;
-    char key[CS_PATH_CAP];
-    const bool is_path = m->file->bytes == NULL && m->file->pack == NULL;
-    struct cs_media_bytes bytes = {0};
-    struct cs_image image = {0};
-    enum cs_status status = CS_OK;
+    const size_t n = cs_reader_bytes(&m->layout);
+    bool is_saturated = false;
 
-    CS_TRY(cs_media_file_key(s->set, m->file, key, err));
-    if (cs_cache_get(s->cache, m->encoder, key, pixels, n))
-        return CS_OK;
-    CS_TRY(cs_media_bytes_read(s->set, m->file, &bytes, err));
-    status = cs_image_decode(bytes.data, bytes.n, is_path ? key : m->file->name, 0, &image, err);
-    cs_media_bytes_free(&bytes);
-    CS_TRY(status);
-    *n_saturated += image.is_saturated;
-    status = cs_processor_apply(p, &image, pixels, err);
-    cs_image_free(&image);
-    if (status == CS_OK)
-        cs_cache_put(s->cache, m->encoder, key, pixels, n);
-    return status;
+    *data = malloc(n + 1);
+    if (*data == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a picture of %zu bytes", n);
+    CS_TRY(cs_reader_load(&s->reader[m->encoder], s->set, s->cache, m, *data, &is_saturated, err));
+    *n_saturated += is_saturated;
+    return CS_OK;
 }
 
 static enum cs_status load_media(struct cs_source *s, struct cs_loaded *out, struct cs_err *err)
@@ -216,16 +207,8 @@ static enum cs_status load_media(struct cs_source *s, struct cs_loaded *out, str
     out->data = calloc((size_t)out->sample.n_media + 1, sizeof *out->data);
     if (out->data == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for %d pictures", out->sample.n_media);
-    for (int i = 0; i < out->sample.n_media; i++) {
-        const struct cs_sample_media *m = &out->sample.media[i];
-        out->data[i] = malloc((size_t)m->shape.bytes);
-        if (out->data[i] == NULL)
-            return cs_fail(err, CS_NO_MEMORY, "no memory for a picture of %d bytes",
-                           m->shape.bytes);
-        CS_TRY(load_picture(s, m, out->data[i], &out->n_saturated, err));
-        out->n_items[m->encoder]++;
-        out->n_rows[m->encoder] += m->shape.rows;
-    }
+    for (int i = 0; i < out->sample.n_media; i++)
+        CS_TRY(load_file(s, &out->sample.media[i], &out->data[i], &out->n_saturated, err));
     return CS_OK;
 }
 
@@ -237,8 +220,6 @@ static void free_content(struct cs_loaded *loaded)
     cs_sample_free(&loaded->sample);
     cs_rendering_free(&loaded->rendering);
     loaded->data = NULL;
-    memset(loaded->n_items, 0, sizeof(loaded->n_items));
-    memset(loaded->n_rows, 0, sizeof(loaded->n_rows));
 }
 
 static enum cs_status load(struct cs_source *s, uint64_t index, bool has_media,

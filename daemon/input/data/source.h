@@ -17,8 +17,7 @@ struct cs_loaded {
     struct cs_record *record;
     struct cs_sample sample;
     struct cs_rendering rendering;
-    uint8_t **data; /* (sample.n_media) bytes of every medium, as its shape says */
-    int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS];
+    uint8_t **data;      /* (sample.n_media) bytes of its items, one behind the other */
     int32_t n_saturated; /* pictures of 16-bit gray, decoded for this sample (not from the cache) */
 };
 
@@ -51,7 +50,8 @@ enum cs_status cs_source_record(const struct cs_source *source, uint64_t index,
 enum cs_status cs_source_load(struct cs_source *source, uint64_t index,
                               struct cs_findings *findings, struct cs_loaded *out,
                               struct cs_err *err) CS_NODISCARD;
-/* The same without its pictures: data is NULL, n_items and n_rows are 0. */
+/* The same without its pictures: data is NULL. Where sizes decide what a picture becomes its header is
+ * read, else no file is opened. */
 enum cs_status cs_source_load_text(struct cs_source *source, uint64_t index,
                                    struct cs_findings *findings, struct cs_loaded *out,
                                    struct cs_err *err) CS_NODISCARD;

@@ -14,7 +14,7 @@ struct entry {
     struct entry *next;          /* in its bucket */
     struct entry *newer, *older; /* in the list */
     uint64_t hash;
-    int encoder;
+    uint64_t how;
     size_t n;
     char *path;
     uint8_t *pixels;
@@ -93,28 +93,28 @@ void cs_cache_free(struct cs_cache *c)
     free(c);
 }
 
-static struct entry *find(struct cs_cache *c, uint64_t hash, int encoder, const char *path)
+static struct entry *find(struct cs_cache *c, uint64_t hash, uint64_t how, const char *path)
 {
     struct entry *e = c->bucket[hash % BUCKETS];
 
-    while (e != NULL && (e->hash != hash || e->encoder != encoder || strcmp(e->path, path) != 0))
+    while (e != NULL && (e->hash != hash || e->how != how || strcmp(e->path, path) != 0))
         e = e->next;
     return e;
 }
 
-static uint64_t hash_of(int encoder, const char *path)
+static uint64_t hash_of(uint64_t how, const char *path)
 {
-    return XXH3_64bits_withSeed(path, strlen(path), (uint64_t)encoder);
+    return XXH3_64bits_withSeed(path, strlen(path), how);
 }
 
-bool cs_cache_get(struct cs_cache *c, int encoder, const char *path, uint8_t *pixels, size_t n)
+bool cs_cache_get(struct cs_cache *c, uint64_t how, const char *path, uint8_t *pixels, size_t n)
 {
     struct entry *e = NULL;
 
     if (c->max_bytes == 0)
         return false;
     (void)pthread_mutex_lock(&c->lock);
-    e = find(c, hash_of(encoder, path), encoder, path);
+    e = find(c, hash_of(how, path), how, path);
     if (e != NULL && e->n == n) {
         memcpy(pixels, e->pixels, n);
         unlink_entry(c, e);
@@ -125,13 +125,13 @@ bool cs_cache_get(struct cs_cache *c, int encoder, const char *path, uint8_t *pi
 }
 
 /* NULL: no memory */
-static struct entry *new_entry(int encoder, const char *path, size_t n)
+static struct entry *new_entry(uint64_t how, const char *path, size_t n)
 {
     struct entry *e = calloc(1, sizeof *e);
 
     if (e == NULL)
         return NULL;
-    *e = (struct entry){.hash = hash_of(encoder, path), .encoder = encoder, .n = n};
+    *e = (struct entry){.hash = hash_of(how, path), .how = how, .n = n};
     e->path = strdup(path);
     e->pixels = malloc(n);
     if (e->path != NULL && e->pixels != NULL)
@@ -140,19 +140,19 @@ static struct entry *new_entry(int encoder, const char *path, size_t n)
     return NULL;
 }
 
-void cs_cache_put(struct cs_cache *c, int encoder, const char *path, const uint8_t *pixels,
+void cs_cache_put(struct cs_cache *c, uint64_t how, const char *path, const uint8_t *pixels,
                   size_t n)
 {
     struct entry *e = NULL;
 
     if (c->max_bytes == 0 || n + strlen(path) + sizeof *e > c->max_bytes / 4)
         return;
-    e = new_entry(encoder, path, n);
+    e = new_entry(how, path, n);
     if (e == NULL) /* a cache may forget */
         return;
     memcpy(e->pixels, pixels, n);
     (void)pthread_mutex_lock(&c->lock);
-    if (find(c, e->hash, encoder, path) != NULL) { /* another thread was faster */
+    if (find(c, e->hash, how, path) != NULL) { /* another thread was faster */
         free_entry(e);
     } else {
         e->next = c->bucket[e->hash % BUCKETS];

@@ -1,0 +1,38 @@
+/* Reads the files of one encoder: how large one is, what it becomes, its data. Immutable once it is
+ * open: several threads may use it. */
+#ifndef CS_INPUT_DATA_READER_H
+#define CS_INPUT_DATA_READER_H
+
+#include "core/model/graph.h"
+#include "input/data/expand.h"
+#include "input/data/media_file.h"
+#include "input/data/sizes.h"
+#include "input/media/cache.h"
+
+struct cs_reader {
+    const char *name; /* of the module */
+    int32_t index;    /* of the encoder */
+    struct cs_processor processor;
+    struct cs_media_encoder encoder;
+    struct cs_media_bounds bounds;
+    bool
+        is_blind; /* what a file becomes does not depend on its size: it need not be opened for it */
+};
+
+/* CS_INVALID: processor and encoder do not belong together. */
+enum cs_status cs_reader_open(const struct cs_module *module, int32_t index, struct cs_reader *out,
+                              struct cs_err *err) CS_NODISCARD;
+/* Fills medium and layout of media->file, one of n_of_sample. */
+enum cs_status cs_reader_lay_out(const struct cs_reader *reader, const struct cs_dataset *set,
+                                 struct cs_sizes *sizes, int32_t n_of_sample,
+                                 struct cs_arena *arena, struct cs_sample_media *media,
+                                 struct cs_err *err) CS_NODISCARD;
+/* Bytes of all items of a file together. */
+size_t cs_reader_bytes(const struct cs_media_layout *layout);
+/* data: (cs_reader_bytes) those of its items one behind the other. *is_saturated: a picture of 16-bit
+ * gray was decoded (not taken from the cache). */
+enum cs_status cs_reader_load(const struct cs_reader *reader, const struct cs_dataset *set,
+                              struct cs_cache *cache, const struct cs_sample_media *media,
+                              uint8_t *data, bool *is_saturated, struct cs_err *err) CS_NODISCARD;
+
+#endif
