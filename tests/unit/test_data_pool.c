@@ -292,9 +292,9 @@ static void slot_areas_do_not_overlap(void **state)
 static void items_of_any_shape_fill_a_slot(void **state)
 {
     static const struct cs_item_shape shape[] = {
-        {CS_ITEM_IMAGE, {1, 4, 4}, 16, 48},
-        {CS_ITEM_IMAGE, {1, 1, 3}, 3,  1 },
-        {CS_ITEM_IMAGE, {1, 3, 4}, 12, 40},
+        {CS_ITEM_IMAGE, {1, 4, 4}, 16, 48, 0},
+        {CS_ITEM_IMAGE, {1, 1, 3}, 3,  1,  0},
+        {CS_ITEM_IMAGE, {1, 3, 4}, 12, 40, 0},
     };
     struct cs_slot_budget b = budget;
     struct cs_slot_layout layout;
@@ -356,7 +356,7 @@ static void sources_say_what_fills_a_row(void **state)
     struct cs_err err;
     const struct cs_item_shape shape = {
         CS_ITEM_IMAGE, {1, 2, 3},
-         6, 18
+         6, 18, 0
     };
     (void)state;
     b.enc[0].has_sources = true;
@@ -416,11 +416,11 @@ static void merged_patches_have_a_budget_of_their_own(void **state)
     struct cs_err err;
     const struct cs_item_shape large = {
         CS_ITEM_IMAGE, {1, 6, 8},
-         12, 40
+         12, 40, 0
     };
     const struct cs_item_shape loose = {
         CS_ITEM_IMAGE, {1, 5, 8},
-         8, 40
+         8, 40, 0
     };
     (void)state;
     b.enc[0] = (struct cs_item_budget){.items = 9,

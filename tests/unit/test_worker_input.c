@@ -186,9 +186,9 @@ static const struct cs_mask_plan *encoder_mask(const struct fixture *f)
 static void items_may_be_of_any_shape(void **state)
 {
     static const struct cs_item_shape shape[3] = {
-        {CS_ITEM_IMAGE, {1, 4, 4}, 16, 100},
-        {CS_ITEM_IMAGE, {1, 2, 2}, 4,  7  },
-        {CS_ITEM_IMAGE, {1, 3, 3}, 9,  50 },
+        {CS_ITEM_IMAGE, {1, 4, 4}, 16, 100, 0},
+        {CS_ITEM_IMAGE, {1, 2, 2}, 4,  7,   0},
+        {CS_ITEM_IMAGE, {1, 3, 3}, 9,  50,  0},
     };
 
     struct fixture *f = *state;
