@@ -1,4 +1,5 @@
-/* Where a template has the system turn, and which white space around contents it drops. */
+/* Where a template has the system turn, and which white space around contents it drops.
+ * One thought with learn.c: both try the template out on small conversations. */
 #include <string.h>
 
 #include "input/chat/learn.h"

@@ -1,4 +1,5 @@
-/* Macros and blocks whose text is a value. */
+/* Macros and blocks whose text is a value.
+ * One thought with expression.c: a macro is called in an expression, and has expressions. */
 #include <string.h>
 
 #include "input/chat/jinja/tree.h"
