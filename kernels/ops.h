@@ -19,9 +19,10 @@
 
 #include "core/base/status.h"
 #include "core/mask/plan.h"
+#include "kernels/experts.h"
 #include "kernels/recurrent.h"
 
-#define CS_OPS_VERSION 4
+#define CS_OPS_VERSION 5
 
 enum cs_act {
     CS_ACT_NONE,
@@ -30,6 +31,7 @@ enum cs_act {
     CS_ACT_QUICK_GELU, /* x sigmoid(1.702 x) */
     CS_ACT_SILU,
     CS_ACT_RELU,
+    CS_ACT_SIGMOID, /* of gates; no layer of a family ends in it */
     CS_ACT_KINDS
 };
 
@@ -183,6 +185,20 @@ struct cs_ops {
     void (*scatter_rows)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
                          const void *x, void *y, int add);
 
+    /* y (rows, heads, dim) = x: heads x_head, y_head elements apart, rows x_row, y_row */
+    void (*copy_heads)(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
+                       int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head);
+    /* y (rows, n) = x weight, weight (rows) fp32; y may be x */
+    void (*scale_rows)(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
+                       const float *weight, void *y);
+    /* dx = dy weight, may be dy; dweight (rows) fp32 = row sums of dy x */
+    void (*scale_rows_grad)(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
+                            const float *weight, const void *dy, void *dx, float *dweight);
+    /* y (rows, n) = residual (rows, n), NULL: 0, + x[index[row, 0]] + x[index[row, 1]] ..., summed
+     * in fp32 in this order; index (rows, terms) */
+    void (*sum_rows)(struct cs_ctx *ctx, int64_t rows, int32_t terms, int64_t n,
+                     const int32_t *index, const void *x, const void *residual, void *y);
+
     /* image patches: pixels uint8 (items, height, width, channels) -> y (items * ph * pw, channels
      * * patch * patch) in (channel, row, column) order as a conv weight is stored, ph = height /
      * patch; value = (pixel * rescale - mean[c]) / std[c] in fp32 */
@@ -251,6 +267,26 @@ struct cs_ops {
     void (*short_conv_grad)(struct cs_ctx *ctx, const struct cs_mask_plan *mask, int64_t channels,
                             int32_t taps, const void *x, int64_t ldx, const void *w, const void *dy,
                             int64_t ldy, void *dx, void *dw);
+
+    /* Mixtures of experts (kernels/experts.h): which experts a row goes to, from logits (rows,
+     * experts) act. The softmax is taken over all experts in fp32. */
+    void (*moe_route)(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
+                      const void *logits, const struct cs_moe_routes *routes);
+    /* dlogits (rows, experts) act from dweight (rows * top_k) fp32, by place as routes->weight is,
+     * and from balance times the balancing loss: experts * sum over e of (load_e / counted) *
+     * (mean of the probability of e over the counted rows), where load is a constant */
+    void (*moe_route_grad)(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
+                           const void *logits, const struct cs_moe_routes *routes,
+                           const float *dweight, float balance, void *dlogits);
+    /* Products with a matrix for each expert, w (experts, out, in); x (places, in), dy and y
+     * (places, out): rows first[e] to first[e + 1] - 1 are those of expert e. Else as linear,
+     * linear_dgrad and linear_wgrad; dw (experts, out, in) grad */
+    void (*moe_linear)(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,
+                       int64_t out, const void *x, const void *w, void *y);
+    void (*moe_linear_dgrad)(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,
+                             int64_t out, const void *dy, const void *w, void *dx);
+    void (*moe_linear_wgrad)(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,
+                             int64_t out, const void *dy, const void *x, void *dw);
 
     /* Fused chunked linear + cross-entropy over rows that have a label (labels >= 0 all).
      * x (rows, in), w (vocab, in). loss: fp64, += sum over rows. correct (rows) uint8: 1 where the

@@ -74,6 +74,17 @@ static inline float relu_slope(float x)
     return x <= 0.0f ? 0.0f : 1.0f;
 }
 
+static inline float sigmoid_value(float x)
+{
+    return cs_sigmoid(x);
+}
+
+static inline float sigmoid_slope(float x)
+{
+    const float s = cs_sigmoid(x);
+    return s * (1.0f - s);
+}
+
 /* NAME_values: y = act(x); NAME_slopes: y = act'(x) */
 #define ROW_LOOPS(NAME)                                                                            \
     static CS_CLONES void NAME##_values(int64_t n, const float *x, float *y)                       \
@@ -94,6 +105,7 @@ ROW_LOOPS(gelu_tanh)
 ROW_LOOPS(quick_gelu)
 ROW_LOOPS(silu)
 ROW_LOOPS(relu)
+ROW_LOOPS(sigmoid)
 
 struct row_loops {
     void (*values)(int64_t n, const float *x, float *y);
@@ -107,6 +119,7 @@ static const struct row_loops kinds[] = {
     [CS_ACT_QUICK_GELU] = {quick_gelu_values, quick_gelu_slopes},
     [CS_ACT_SILU] = {silu_values,       silu_slopes      },
     [CS_ACT_RELU] = {relu_values,       relu_slopes      },
+    [CS_ACT_SIGMOID] = {sigmoid_values,    sigmoid_slopes   },
 };
 _Static_assert(CS_ARRAY_LEN(kinds) == CS_ACT_KINDS, "one pair of loops per activation");
 

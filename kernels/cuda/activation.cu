@@ -136,6 +136,7 @@ template <typename T, bool WHOLE> static const struct kernels *kernels_of(enum c
     static const struct kernels of_kind[] = {
         KIND_ROW(CS_ACT_NONE),       KIND_ROW(CS_ACT_GELU), KIND_ROW(CS_ACT_GELU_TANH),
         KIND_ROW(CS_ACT_QUICK_GELU), KIND_ROW(CS_ACT_SILU), KIND_ROW(CS_ACT_RELU),
+        KIND_ROW(CS_ACT_SIGMOID),
     };
 
     static_assert(sizeof of_kind / sizeof of_kind[0] == CS_ACT_KINDS, "one row per activation");

@@ -40,6 +40,8 @@ template <typename T, enum cs_act KIND> __device__ inline float cs_act_value(flo
         return x * cs_sigmoid<T>(x);
     if (KIND == CS_ACT_RELU)
         return x < 0.0f ? 0.0f : x; /* NaN stays */
+    if (KIND == CS_ACT_SIGMOID)
+        return cs_sigmoid<T>(x);
     return x;
 }
 
@@ -68,6 +70,10 @@ template <typename T, enum cs_act KIND> __device__ inline float cs_act_slope(flo
     }
     if (KIND == CS_ACT_RELU)
         return x <= 0.0f ? 0.0f : 1.0f;
+    if (KIND == CS_ACT_SIGMOID) {
+        const float s = cs_sigmoid<T>(x);
+        return s * (1.0f - s);
+    }
     return 1.0f;
 }
 

@@ -127,6 +127,34 @@ void cs_cuda_short_conv_grad(struct cs_ctx *ctx, const struct cs_mask_plan *mask
                              int32_t taps, const void *x, int64_t ldx, const void *w,
                              const void *dy, int64_t ldy, void *dx, void *dw);
 template <typename T>
+void cs_cuda_copy_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
+                        int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head);
+template <typename T>
+void cs_cuda_scale_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
+                        const float *weight, void *y);
+template <typename T>
+void cs_cuda_scale_rows_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
+                             const float *weight, const void *dy, void *dx, float *dweight);
+template <typename T>
+void cs_cuda_sum_rows(struct cs_ctx *ctx, int64_t rows, int32_t terms, int64_t n,
+                      const int32_t *index, const void *x, const void *residual, void *y);
+template <typename T>
+void cs_cuda_moe_route(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
+                       const void *logits, const struct cs_moe_routes *routes);
+template <typename T>
+void cs_cuda_moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
+                            const void *logits, const struct cs_moe_routes *routes,
+                            const float *dweight, float balance, void *dlogits);
+template <typename T>
+void cs_cuda_moe_linear(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,
+                        int64_t out, const void *x, const void *w, void *y);
+template <typename T>
+void cs_cuda_moe_linear_dgrad(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,
+                              int64_t out, const void *dy, const void *w, void *dx);
+template <typename T>
+void cs_cuda_moe_linear_wgrad(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,
+                              int64_t out, const void *dy, const void *x, void *dw);
+template <typename T>
 void cs_cuda_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                          const void *w, const int32_t *labels, float softcap, double *loss,
                          uint8_t *correct, void *dx, void *dw);

@@ -45,6 +45,7 @@ static void finish(struct cs_ctx *ctx, enum cs_act act, const struct finish_args
         finish_kernel<T, CS_ACT_NONE>,      finish_kernel<T, CS_ACT_GELU>,
         finish_kernel<T, CS_ACT_GELU_TANH>, finish_kernel<T, CS_ACT_QUICK_GELU>,
         finish_kernel<T, CS_ACT_SILU>,      finish_kernel<T, CS_ACT_RELU>,
+        finish_kernel<T, CS_ACT_SIGMOID>,
     };
     static_assert(sizeof of_kind / sizeof of_kind[0] == CS_ACT_KINDS, "one kernel per activation");
     const int64_t packs = (g->n + CS_PACK - 1) / CS_PACK;

@@ -10,6 +10,7 @@ void group_rows(
     struct lab *lab); /* norm, add_norm, rope, activations, embed, gather, scatter, patches */
 void group_attention(struct lab *lab); /* attention and its gradient */
 void group_recurrent(struct lab *lab); /* gated delta rule, its gates, short convolution */
+void group_experts(struct lab *lab);   /* routing, products by expert, parts of rows */
 void group_train(struct lab *lab);     /* linear_xent, adamw, sumsq */
 void group_states(struct lab *lab);    /* gradients and optimizer in bf16 */
 void group_fresh(struct lab *lab);     /* gradients that nothing was added to before */

@@ -316,6 +316,7 @@ static double act_value(enum cs_act kind, double x)
         [CS_ACT_QUICK_GELU] = x / (1 + exp(-1.702 * x)),
         [CS_ACT_SILU] = x / (1 + exp(-x)),
         [CS_ACT_RELU] = x > 0 ? x : 0,
+        [CS_ACT_SIGMOID] = 1 / (1 + exp(-x)),
     };
     return table[kind];
 }

@@ -1,54 +1,12 @@
 /* Records calls of operators with their arguments, plays them, and says which arguments two records
  * share. */
-#include "worker/device/tape.h"
+#include "worker/device/tape_calls.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/hash.h"
 #include "core/mask/cells.h"
-
-union cs_tape_word {
-    int64_t i;
-    double d;
-    const void *p;
-    void *m;
-};
-
-_Static_assert(sizeof(union cs_tape_word) == 8, "a word has no padding: hashes are of bytes");
-
-typedef const union cs_tape_word *words;
-
-/* in front of the words of a call: which, how many words follow, and its context */
-enum { HEAD_OP, HEAD_WORDS, HEAD_SPACE, HEAD_BYTES, HEAD_GRAD, HEAD_NEW, HEAD };
-
-enum call {
-    BIAS_ADD,
-    BIAS_GRAD,
-    LINEAR,
-    LINEAR_DGRAD,
-    LINEAR_WGRAD,
-    NORM,
-    ADD_NORM,
-    NORM_GRAD,
-    ROPE,
-    ACT,
-    ACT_GRAD,
-    GATED,
-    GATED_GRAD,
-    ADD,
-    EMBED,
-    EMBED_GRAD,
-    GATHER_ROWS,
-    SCATTER_ROWS,
-    PATCHES,
-    ATTENTION,
-    ATTENTION_GRAD,
-    LINEAR_XENT,
-    COPY,
-    FILL,
-    CALLS
-};
 
 /* ---- writing ---- */
 
@@ -64,7 +22,7 @@ static union cs_tape_word *grow(struct cs_tape *tape, size_t n)
     return out;
 }
 
-static void put(const struct cs_ctx *ctx, enum call op, words word, size_t n)
+void cs_tape_put(const struct cs_ctx *ctx, enum cs_tape_call op, words word, size_t n)
 {
     struct cs_tape *tape = ctx->handle;
     union cs_tape_word *out = grow(tape, HEAD + n);
@@ -77,24 +35,6 @@ static void put(const struct cs_ctx *ctx, enum call op, words word, size_t n)
     memcpy(out + HEAD, word, n * sizeof *word);
     tape->n_calls++;
 }
-
-#define LIST(...)    ((const union cs_tape_word[]){__VA_ARGS__})
-#define PUT(op, ...) put(ctx, op, LIST(__VA_ARGS__), sizeof(LIST(__VA_ARGS__)) / 8)
-#define I(v)                                                                                       \
-    {                                                                                              \
-        .i = (int64_t)(v)                                                                          \
-    }
-#define D(v)                                                                                       \
-    {                                                                                              \
-        .d = (double)(v)                                                                           \
-    } /* a float comes back as it was */
-#define P(v)                                                                                       \
-    {                                                                                              \
-        .p = (v)                                                                                   \
-    }
-#define FLOAT(w)   ((float)(w).d)
-#define INT32(w)   ((int32_t)(w).i)
-#define PLAY(name) static void play_##name(const struct cs_ops *o, struct cs_ctx *c, words w)
 
 /* ---- operators: how each is written, and how it is played ---- */
 
@@ -355,7 +295,7 @@ struct attention {
 
 #define LIST_WORDS(l) I((l).n), I((l).stride), P((l).count), P((l).entry), P((l).cell), P((l).order)
 
-static void put_attention(const struct cs_ctx *ctx, enum call op,
+static void put_attention(const struct cs_ctx *ctx, enum cs_tape_call op,
                           const struct cs_attention_shape *s, const struct cs_mask_plan *m, words w,
                           size_t n)
 {
@@ -404,7 +344,7 @@ static void put_attention(const struct cs_ctx *ctx, enum call op,
     CS_ASSERT(n <= 16);
     memcpy(all, by_value, sizeof by_value);
     memcpy(all + BEHIND, w, n * sizeof *w);
-    put(ctx, op, all, BEHIND + n);
+    cs_tape_put(ctx, op, all, BEHIND + n);
 }
 
 static struct cs_mask_list list_of(words w)
@@ -462,7 +402,7 @@ static void attention(struct cs_ctx *ctx, const struct cs_attention_shape *shape
                       const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,
                       void *o, float *lse)
 {
-    put_attention(ctx, ATTENTION, shape, mask, LIST(P(q), P(k), P(v), P(o), P(lse)), 5);
+    put_attention(ctx, CS_TAPE_ATTENTION, shape, mask, LIST(P(q), P(k), P(v), P(o), P(lse)), 5);
 }
 
 PLAY(attention)
@@ -478,7 +418,7 @@ static void attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape *
                            const void *v, const void *o, const float *lse, const void *d_o,
                            void *dq, void *dk, void *dv)
 {
-    put_attention(ctx, ATTENTION_GRAD, shape, mask,
+    put_attention(ctx, CS_TAPE_ATTENTION_GRAD, shape, mask,
                   LIST(P(q), P(k), P(v), P(o), P(lse), P(d_o), P(dq), P(dk), P(dv)), 9);
 }
 
@@ -550,6 +490,7 @@ void cs_tape_open(struct cs_tape *tape, struct cs_device *device)
         .linear_xent_workspace = device->ops->linear_xent_workspace,
         .device = &tape->mem,
     };
+    cs_tape_parts(&tape->ops, device->ops);
     tape->recorder = *device;
     tape->recorder.ops = &tape->ops;
     tape->recorder.mem = &tape->mem;
@@ -596,36 +537,36 @@ void cs_tape_hash(const struct cs_tape *tape, struct cs_tape_mark from, struct c
 
 static void play_call(const struct cs_tape *tape, words head)
 {
-    static void (*const play[CALLS])(const struct cs_ops *, struct cs_ctx *, words) = {
-        [BIAS_ADD] = play_bias_add,
-        [BIAS_GRAD] = play_bias_grad,
-        [LINEAR] = play_linear,
-        [LINEAR_DGRAD] = play_linear_dgrad,
-        [LINEAR_WGRAD] = play_linear_wgrad,
-        [NORM] = play_norm,
-        [ADD_NORM] = play_add_norm,
-        [NORM_GRAD] = play_norm_grad,
-        [ROPE] = play_rope,
-        [ACT] = play_act,
-        [ACT_GRAD] = play_act_grad,
-        [GATED] = play_gated,
-        [GATED_GRAD] = play_gated_grad,
-        [ADD] = play_add,
-        [EMBED] = play_embed,
-        [EMBED_GRAD] = play_embed_grad,
-        [GATHER_ROWS] = play_gather_rows,
-        [SCATTER_ROWS] = play_scatter_rows,
-        [PATCHES] = play_patches,
-        [ATTENTION] = play_attention,
-        [ATTENTION_GRAD] = play_attention_grad,
-        [LINEAR_XENT] = play_linear_xent,
+    static cs_tape_player *const play[CS_TAPE_CALLS] = {
+        [CS_TAPE_BIAS_ADD] = play_bias_add,
+        [CS_TAPE_BIAS_GRAD] = play_bias_grad,
+        [CS_TAPE_LINEAR] = play_linear,
+        [CS_TAPE_LINEAR_DGRAD] = play_linear_dgrad,
+        [CS_TAPE_LINEAR_WGRAD] = play_linear_wgrad,
+        [CS_TAPE_NORM] = play_norm,
+        [CS_TAPE_ADD_NORM] = play_add_norm,
+        [CS_TAPE_NORM_GRAD] = play_norm_grad,
+        [CS_TAPE_ROPE] = play_rope,
+        [CS_TAPE_ACT] = play_act,
+        [CS_TAPE_ACT_GRAD] = play_act_grad,
+        [CS_TAPE_GATED] = play_gated,
+        [CS_TAPE_GATED_GRAD] = play_gated_grad,
+        [CS_TAPE_ADD] = play_add,
+        [CS_TAPE_EMBED] = play_embed,
+        [CS_TAPE_EMBED_GRAD] = play_embed_grad,
+        [CS_TAPE_GATHER_ROWS] = play_gather_rows,
+        [CS_TAPE_SCATTER_ROWS] = play_scatter_rows,
+        [CS_TAPE_PATCHES] = play_patches,
+        [CS_TAPE_ATTENTION] = play_attention,
+        [CS_TAPE_ATTENTION_GRAD] = play_attention_grad,
+        [CS_TAPE_LINEAR_XENT] = play_linear_xent,
     };
     struct cs_device *d = tape->device;
-    const enum call op = (enum call)head[HEAD_OP].i;
+    const enum cs_tape_call op = (enum cs_tape_call)head[HEAD_OP].i;
     words w = head + HEAD;
-    if (op == COPY) {
+    if (op == CS_TAPE_COPY) {
         cs_device_copy(d, w[0].m, w[1].p, (size_t)w[2].i);
-    } else if (op == FILL) {
+    } else if (op == CS_TAPE_FILL) {
         cs_device_zero(d, w[0].m, (size_t)w[1].i);
     } else {
         struct cs_ctx ctx = cs_device_ctx(d);
@@ -633,7 +574,7 @@ static void play_call(const struct cs_tape *tape, words head)
         ctx.workspace_bytes = (size_t)head[HEAD_BYTES].i;
         ctx.grad = (enum cs_grad_type)head[HEAD_GRAD].i;
         ctx.is_grad_new = (int)head[HEAD_NEW].i;
-        play[op](d->ops, &ctx, w);
+        (play[op] != NULL ? play[op] : cs_tape_parts_play[op])(d->ops, &ctx, w);
     }
 }
 
