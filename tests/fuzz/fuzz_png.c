@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "input/media/image.h"
 #include "input/media/resize.h"
+#include "input/picture/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

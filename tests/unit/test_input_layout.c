@@ -25,17 +25,15 @@ static int free_arena(void **state)
 
 static void siglip_makes_one_item_of_any_picture(void **state)
 {
-    const struct cs_processor p = {.height = 56,
-                                   .width = 56,
-                                   .channels = 3,
-                                   .do_resize = true,
-                                   .resample = CS_RESAMPLE_BICUBIC};
-    const struct cs_media_encoder encoder = {
-        .family = "siglip", .side = 56, .patch = 14, .merge = 1, .frames = 1, .channels = 3};
+    const struct cs_arch arch = {
+        .family = "siglip", .image_size = 56, .patch_size = 14, .channels = 3};
+    struct cs_processor p;
+    const struct cs_media_encoder encoder = cs_media_encoder_of(&arch);
     const struct cs_medium medium = {.width = 100, .height = 30, .n_frames = 1};
     struct cs_media_layout out;
     struct cs_media_bounds bounds;
 
+    cs_processor_default(&arch, &p);
     assert_int_equal(cs_media_layout_make(&p, &encoder, &medium, *state, &out, NULL), CS_OK);
     assert_int_equal(out.n_items, 1);
     assert_int_equal(out.items[0].shape.rows, 16);

@@ -17,6 +17,31 @@ struct cs_media_encoder cs_media_encoder_of(const struct cs_arch *arch)
     };
 }
 
+static const struct cs_layout_kind *const kinds[] = {
+    [CS_PROCESSOR_PLAIN] = &cs_layout_plain,   [CS_PROCESSOR_SMART] = &cs_layout_smart,
+    [CS_PROCESSOR_WITHIN] = &cs_layout_within, [CS_PROCESSOR_BUDGET] = &cs_layout_budget,
+    [CS_PROCESSOR_POOLED] = &cs_layout_pooled, [CS_PROCESSOR_TILES] = &cs_layout_tiles,
+    [CS_PROCESSOR_PAN] = &cs_layout_pan,       [CS_PROCESSOR_ANYRES] = &cs_layout_anyres,
+    [CS_PROCESSOR_SPLIT] = &cs_layout_split,
+};
+_Static_assert(CS_ARRAY_LEN(kinds) == CS_PROCESSOR_KINDS, "a way for each kind");
+
+static enum cs_status check(const struct cs_processor *p, const struct cs_media_encoder *e,
+                            struct cs_err *err)
+{
+    const struct cs_layout_kind *kind = kinds[p->kind];
+
+    CS_ASSERT(e->patch >= 1 && e->merge >= 1);
+    if (p->channels != e->channels ||
+        (kind->has_one_size && (p->height != e->side || p->width != e->side)))
+        return cs_fail(
+            err, CS_INVALID,
+            "the processor makes pictures of %d x %d x %d, the %s encoder takes "
+            "%d x %d x %d: preprocessor_config.json and config.json do not belong together",
+            p->height, p->width, p->channels, e->family, e->side, e->side, e->channels);
+    return kind->check != NULL ? kind->check(p, e, err) : CS_OK;
+}
+
 enum cs_status cs_media_layout_make(const struct cs_processor *processor,
                                     const struct cs_media_encoder *encoder,
                                     const struct cs_medium *medium, struct cs_arena *arena,
@@ -26,8 +51,11 @@ enum cs_status cs_media_layout_make(const struct cs_processor *processor,
         .processor = processor, .encoder = encoder, .medium = medium, .arena = arena, .err = err};
 
     CS_ASSERT(medium->width >= 1 && medium->height >= 1);
-    cs_layout_fixed(&m);
-    *out = m.status == CS_OK ? m.out : (struct cs_media_layout){0};
+    *out = (struct cs_media_layout){0};
+    CS_TRY(check(processor, encoder, err));
+    kinds[processor->kind]->make(&m);
+    if (m.status == CS_OK)
+        *out = m.out;
     return m.status;
 }
 
@@ -35,23 +63,14 @@ enum cs_status cs_media_bounds_of(const struct cs_processor *processor,
                                   const struct cs_media_encoder *encoder,
                                   struct cs_media_bounds *out, struct cs_err *err)
 {
-    const struct cs_medium any = {.kind = CS_ITEM_IMAGE,
-                                  .width = processor->width,
-                                  .height = processor->height,
-                                  .n_frames = 1};
-    struct cs_arena *arena = cs_arena_new(0);
-    struct cs_media_layout layout;
-    enum cs_status status = cs_media_layout_make(processor, encoder, &any, arena, &layout, err);
-
     *out = (struct cs_media_bounds){0};
-    if (status == CS_OK)
-        *out = (struct cs_media_bounds){.items = 1,
-                                        .rows = layout.items[0].shape.rows,
-                                        .item_rows = layout.items[0].shape.rows,
-                                        .item_bytes = layout.items[0].shape.bytes,
-                                        .placeholders = layout.n_rows};
-    cs_arena_free(arena);
-    return status;
+    CS_TRY(check(processor, encoder, err));
+    kinds[processor->kind]->bound(processor, encoder, out);
+    if (out->rows == 0)
+        out->rows = out->items * out->item_rows;
+    if (out->placeholders == 0)
+        out->placeholders = out->rows;
+    return CS_OK;
 }
 
 enum cs_status cs_image_shape(const struct cs_processor *processor, const struct cs_arch *encoder,
@@ -62,10 +81,14 @@ enum cs_status cs_image_shape(const struct cs_processor *processor, const struct
                                   .width = processor->width,
                                   .height = processor->height,
                                   .n_frames = 1};
-    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arena *arena = NULL;
     struct cs_media_layout layout;
-    enum cs_status status = cs_media_layout_make(processor, &seen, &any, arena, &layout, err);
 
+    if (processor->kind != CS_PROCESSOR_PLAIN)
+        return cs_fail(err, CS_UNSUPPORTED, "%s does not make one item of one size of a picture",
+                       processor->name);
+    arena = cs_arena_new(0);
+    enum cs_status status = cs_media_layout_make(processor, &seen, &any, arena, &layout, err);
     *shape = status == CS_OK ? layout.items[0].shape : (struct cs_item_shape){0};
     cs_arena_free(arena);
     return status;

@@ -46,14 +46,15 @@ struct cs_medium {
 
 /* What encoder and projector together make of a picture, as far as rows are counted by it. */
 struct cs_media_encoder {
-    const char *family;  /* for messages */
-    int32_t side;        /* pixels, where all pictures have one size; 0: any size */
-    int32_t patch;       /* pixels a side */
-    int32_t merge;       /* rows of merge x merge patches become one; 1: none */
-    int32_t frames;      /* that become one patch in time; 1 */
-    int32_t extra_rows;  /* of each item, before the others (a class token that is kept) */
-    int32_t channels;    /* 3 */
-    int32_t side_tokens; /* 0, or rows a side of every item whatever its size (average pooling) */
+    const char *family;   /* for messages */
+    int32_t side;         /* pixels, where all pictures have one size; 0: any size */
+    int32_t patch;        /* pixels a side */
+    int32_t merge;        /* rows of merge x merge patches become one; 1: none */
+    int32_t frames;       /* that become one patch in time; 1 */
+    int32_t extra_rows;   /* of each item, before the others (a class token that is kept) */
+    int32_t channels;     /* 3 */
+    int32_t side_tokens;  /* 0, or rows a side of every item whatever its size (average pooling) */
+    int32_t mosaic_tiles; /* of vision_aspect_ratio "anyres_max_9": 9; 0: as the processor has it */
 };
 
 enum cs_media_piece_kind { CS_MEDIA_TEXT, CS_MEDIA_ROWS, CS_MEDIA_LEARNED };

@@ -2,6 +2,7 @@
 #include "input/media/resize.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,10 +22,24 @@ struct weights {
     int precision; /* bits behind the point */
 };
 
+static double box(double x)
+{
+    return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
+}
+
 static double bilinear(double x)
 {
     x = fabs(x);
     return x < 1.0 ? 1.0 - x : 0.0;
+}
+
+static double hamming(double x)
+{
+    x = fabs(x);
+    if (x == 0.0 || x >= 1.0)
+        return x == 0.0 ? 1.0 : 0.0;
+    x *= M_PI;
+    return sin(x) / x * ((double)0.54f + (double)0.46f * cos(x));
 }
 
 static double bicubic(double x)
@@ -38,6 +53,30 @@ static double bicubic(double x)
         return (((x - 5) * x + 8) * x - 4) * a;
     return 0.0;
 }
+
+static double sinc(double x)
+{
+    x *= M_PI;
+    return x == 0.0 ? 1.0 : sin(x) / x;
+}
+
+static double lanczos(double x)
+{
+    return x >= -3.0 && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
+}
+
+static const struct {
+    double (*weight)(double x);
+    double support;
+} filters[] = {
+    [CS_RESAMPLE_LANCZOS] = {lanczos,  3.0},
+      [CS_RESAMPLE_BILINEAR] = {bilinear, 1.0},
+    [CS_RESAMPLE_BICUBIC] = {bicubic,  2.0},
+      [CS_RESAMPLE_BOX] = {box,      0.5},
+    [CS_RESAMPLE_HAMMING] = {hamming,  1.0},
+};
+
+_Static_assert(CS_ARRAY_LEN(filters) == CS_RESAMPLES, "a filter for each number");
 
 static void weights_free(struct weights *t)
 {
@@ -61,9 +100,9 @@ static int short_precision(const double *weights, size_t n)
 static bool weights_make(int32_t in, int32_t out, enum cs_resample filter,
                          enum cs_resize_weights kind, struct weights *t)
 {
-    double (*f)(double) = filter == CS_RESAMPLE_BICUBIC ? bicubic : bilinear;
+    double (*f)(double) = filters[filter].weight;
     double scale = (double)in / out, filter_scale = scale < 1.0 ? 1.0 : scale;
-    double support = (filter == CS_RESAMPLE_BICUBIC ? 2.0 : 1.0) * filter_scale;
+    double support = filters[filter].support * filter_scale;
     double inverse = 1.0 / filter_scale, *k = NULL;
 
     t->width = (int32_t)ceil(support) * 2 + 1;
@@ -145,6 +184,37 @@ static void pass_vertical(const uint8_t *src, int32_t width, uint8_t *dst, int32
     }
 }
 
+/* Source position of every position, as the affine transform of Pillow walks there. */
+static int32_t *nearest_of(int32_t in, int32_t out)
+{
+    int32_t *from = malloc((size_t)out * sizeof *from);
+    const double step = (double)in / out;
+    double at = step * 0.5;
+
+    for (int32_t i = 0; from != NULL && i < out; i++, at += step)
+        from[i] = (int32_t)at < in ? (int32_t)at : in - 1;
+    return from;
+}
+
+static enum cs_status resize_nearest(const uint8_t *src, int32_t src_width, int32_t src_height,
+                                     uint8_t *dst, int32_t dst_width, int32_t dst_height,
+                                     struct cs_err *err)
+{
+    int32_t *x_of = nearest_of(src_width, dst_width), *y_of = nearest_of(src_height, dst_height);
+    const bool is_ready = x_of != NULL && y_of != NULL;
+
+    for (int32_t y = 0; is_ready && y < dst_height; y++) {
+        const uint8_t *line = src + (size_t)y_of[y] * (size_t)src_width * CHANNELS;
+        for (int32_t x = 0; x < dst_width; x++, dst += CHANNELS)
+            memcpy(dst, line + (size_t)x_of[x] * CHANNELS, CHANNELS);
+    }
+    free(x_of);
+    free(y_of);
+    return is_ready ? CS_OK
+                    : cs_fail(err, CS_NO_MEMORY, "no memory to resize %d x %d to %d x %d",
+                              src_width, src_height, dst_width, dst_height);
+}
+
 enum cs_status cs_resize_rgb_with(const uint8_t *src, int32_t src_width, int32_t src_height,
                                   uint8_t *dst, int32_t dst_width, int32_t dst_height,
                                   enum cs_resample filter, enum cs_resize_weights kind,
@@ -160,6 +230,8 @@ enum cs_status cs_resize_rgb_with(const uint8_t *src, int32_t src_width, int32_t
         memcpy(dst, src, (size_t)dst_width * (size_t)dst_height * CHANNELS);
         return CS_OK;
     }
+    if (filter == CS_RESAMPLE_NEAREST)
+        return resize_nearest(src, src_width, src_height, dst, dst_width, dst_height, err);
     if (src_width != dst_width && src_height != dst_height)
         middle = malloc((size_t)dst_width * (size_t)src_height * CHANNELS);
     if ((src_width != dst_width && !weights_make(src_width, dst_width, filter, kind, &across)) ||

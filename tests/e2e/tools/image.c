@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "input/media/image.h"
 #include "input/media/resize.h"
+#include "input/picture/image.h"
 
 static enum cs_status job(const char *file, int w, int h, int filter, const char *out, int size[2],
                           struct cs_err *err)

@@ -1,5 +1,5 @@
 /* Reads the orientation of an Exif block, of its text form and of an XMP packet. */
-#include "input/media/exif.h"
+#include "input/picture/exif.h"
 
 #include <string.h>
 

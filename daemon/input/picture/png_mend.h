@@ -1,7 +1,7 @@
 /* Ends of PNG files that were cut: a copy, a download or a full disk often loses the last bytes only,
  * after the pixels. */
-#ifndef CS_INPUT_MEDIA_PNG_MEND_H
-#define CS_INPUT_MEDIA_PNG_MEND_H
+#ifndef CS_INPUT_PICTURE_PNG_MEND_H
+#define CS_INPUT_PICTURE_PNG_MEND_H
 
 #include <stdbool.h>
 #include <stddef.h>

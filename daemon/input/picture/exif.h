@@ -2,14 +2,14 @@
  *
  * 1 as it is, 2 mirrored, 3 half turn, 4 upside down, 5 transposed, 6 quarter turn to the right,
  * 7 transverse, 8 quarter turn to the left; anything else means 1. Read as Pillow reads it. */
-#ifndef CS_INPUT_MEDIA_EXIF_H
-#define CS_INPUT_MEDIA_EXIF_H
+#ifndef CS_INPUT_PICTURE_EXIF_H
+#define CS_INPUT_PICTURE_EXIF_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
-#include "input/media/image.h"
+#include "input/picture/image.h"
 
 enum { CS_ORIENTATION_NONE = 0, CS_ORIENTATION_UPRIGHT = 1 };
 
@@ -23,6 +23,8 @@ enum cs_status cs_exif_profile_orientation(const char *text, size_t n, int *out,
 /* The first tiff:Orientation of an XMP packet. */
 int cs_xmp_orientation(const char *text, size_t n);
 
+/* whether rows of the upright picture are columns of the stored one */
+bool cs_orientation_is_turned(int orientation);
 /* Turns and mirrors the pixels so that the picture is upright. CS_NO_MEMORY leaves it as it was. */
 enum cs_status cs_image_orient(struct cs_image *image, int orientation,
                                struct cs_err *err) CS_NODISCARD;

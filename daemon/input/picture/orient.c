@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input/media/exif.h"
+#include "input/picture/exif.h"
 
 /* Where in the source the first pixel of the upright picture lies (at its last column, its last row)
  * and whether the upright picture's rows are columns of the source. */
@@ -21,6 +21,12 @@ static const struct walk walks[] = {
     {true,  true,  true }, /* 7: transverse */
     {true,  false, true }, /* 8: quarter turn to the left */
 };
+
+bool cs_orientation_is_turned(int orientation)
+{
+    return orientation > 0 && orientation < (int)CS_ARRAY_LEN(walks) &&
+           walks[orientation].is_turned;
+}
 
 enum cs_status cs_image_orient(struct cs_image *image, int orientation, struct cs_err *err)
 {

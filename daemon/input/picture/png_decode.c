@@ -1,6 +1,6 @@
 /* PNG decoding by libpng. libpng reports errors by longjmp, so everything that must survive the
  * jump lives in one context struct behind a pointer that never changes after setjmp. */
-#include "input/media/png_decode.h"
+#include "input/picture/decoders.h"
 
 #include <setjmp.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 #include <png.h>
 
-#include "input/media/exif.h"
-#include "input/media/png_mend.h"
+#include "input/picture/exif.h"
+#include "input/picture/png_mend.h"
 
 enum { CHUNK_CACHE_MAX = 128, CHUNK_BYTES_MAX = 8 * 1024 * 1024, SIDE_MAX = 1000000 };
 
@@ -26,7 +26,7 @@ struct decoder {
     uint64_t rows_read, rows_expected; /* of all passes */
     int passes, n_palette;
     enum form form;
-    bool is_mended, is_over_limit;
+    bool is_mended, is_over_limit, is_header_only;
     uint8_t palette[256][CS_IMAGE_CHANNELS];
     char reason[200];
 };
@@ -156,6 +156,8 @@ static bool read_all(struct decoder *d, int64_t max_pixels)
         d->is_over_limit = true;
         return false;
     }
+    if (d->is_header_only)
+        return true;
     set_transforms(d);
     if (png_get_rowbytes(d->png, d->info) != (size_t)d->width * pixel_bytes(d->form))
         png_error(d->png, "unexpected row size");
@@ -250,34 +252,82 @@ static enum cs_status decode(struct decoder *d, const char *name, int64_t max_pi
     status = find_orientation(d, orientation, err);
     if (status != CS_OK)
         return cs_wrap(err, status, "%s", name);
-    return make_rgb(d, name, err);
+    return d->is_header_only ? CS_OK : make_rgb(d, name, err);
 }
 
-enum cs_status cs_png_decode(const uint8_t *bytes, size_t n_bytes, const char *name,
-                             int64_t max_pixels, struct cs_image *out, int *orientation,
-                             struct cs_err *err)
+enum cs_status cs_png_decode(const struct cs_picture_file *file, struct cs_picture_head *head,
+                             struct cs_image *out, struct cs_err *err)
 {
     struct cs_buf mended = {0};
     struct decoder *d = calloc(1, sizeof *d);
     enum cs_status status = CS_OK;
 
     if (d == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "%s: no memory", name);
-    status = cs_png_mend(bytes, n_bytes, &mended, &d->is_mended, err);
-    d->bytes = d->is_mended ? (const uint8_t *)mended.data : bytes;
-    d->n_bytes = d->is_mended ? mended.len : n_bytes;
-    status = status == CS_OK ? decode(d, name, max_pixels, orientation, err)
-                             : cs_wrap(err, status, "%s", name);
+        return cs_fail(err, CS_NO_MEMORY, "%s: no memory", file->name);
+    status = cs_png_mend(file->bytes, file->n, &mended, &d->is_mended, err);
+    d->bytes = d->is_mended ? (const uint8_t *)mended.data : file->bytes;
+    d->n_bytes = d->is_mended ? mended.len : file->n;
+    status = status == CS_OK ? decode(d, file->name, file->max_pixels, &head->orientation, err)
+                             : cs_wrap(err, status, "%s", file->name);
     if (status == CS_OK) {
-        *out = (struct cs_image){.width = (int32_t)d->width,
-                                 .height = (int32_t)d->height,
-                                 .is_saturated = d->form == FORM_GRAY16,
-                                 .rgb = d->pixels};
+        head->width = (int32_t)d->width;
+        head->height = (int32_t)d->height;
+        out->is_saturated = d->form == FORM_GRAY16;
+        out->rgb = d->pixels;
         d->pixels = NULL;
     }
     png_destroy_read_struct(&d->png, &d->info, NULL);
     cs_buf_free(&mended);
     free(d->pixels);
+    free(d);
+    return status;
+}
+
+/* Everything of the file but its pixels, in front of where they begin: what stands behind them counts
+ * too. */
+static enum cs_status without_pixels(const struct cs_picture_file *file, struct cs_buf *out,
+                                     struct cs_err *err)
+{
+    static const uint8_t pixels[] = {0, 0, 0, 0, 'I', 'D', 'A', 'T', 0, 0, 0, 0};
+    size_t at = 8, length = 0;
+
+    if (!cs_buf_try_room(out, 8 + sizeof(pixels)))
+        return cs_fail(err, CS_NO_MEMORY, "%s: no memory to read it", file->name);
+    cs_buf_add(out, file->bytes, at);
+    for (; file->n - at >= 12; at += length + 12) {
+        length = (size_t)png_get_uint_32(file->bytes + at);
+        if (length > file->n - at - 12)
+            break;
+        if (memcmp(file->bytes + at + 4, "IDAT", 4) == 0 ||
+            memcmp(file->bytes + at + 4, "IEND", 4) == 0)
+            continue;
+        if (!cs_buf_try_room(out, length + 12 + sizeof(pixels)))
+            return cs_fail(err, CS_NO_MEMORY, "%s: no memory to read it", file->name);
+        cs_buf_add(out, file->bytes + at, length + 12);
+    }
+    cs_buf_add(out, pixels, sizeof(pixels));
+    return CS_OK;
+}
+
+enum cs_status cs_png_probe(const struct cs_picture_file *file, struct cs_picture_head *head,
+                            struct cs_err *err)
+{
+    struct cs_buf bytes = {0};
+    struct decoder *d = calloc(1, sizeof *d);
+    enum cs_status status = CS_OK;
+
+    if (d == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "%s: no memory", file->name);
+    d->is_header_only = true;
+    status = without_pixels(file, &bytes, err);
+    d->bytes = (const uint8_t *)bytes.data;
+    d->n_bytes = bytes.len;
+    if (status == CS_OK)
+        status = decode(d, file->name, file->max_pixels, &head->orientation, err);
+    head->width = (int32_t)d->width;
+    head->height = (int32_t)d->height;
+    png_destroy_read_struct(&d->png, &d->info, NULL);
+    cs_buf_free(&bytes);
     free(d);
     return status;
 }

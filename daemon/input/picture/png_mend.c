@@ -1,5 +1,5 @@
 /* Walks the chunks of a PNG file to where they stop and writes the end that is missing. */
-#include "input/media/png_mend.h"
+#include "input/picture/png_mend.h"
 
 #include <string.h>
 
