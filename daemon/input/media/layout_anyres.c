@@ -119,6 +119,12 @@ static int32_t most_tiles(const struct cs_processor *p, const struct cs_media_en
     return p->mosaic_tiles > 0 && e->mosaic_tiles > 0 ? e->mosaic_tiles : p->mosaic_tiles;
 }
 
+/* Python's a // b of floats: the whole part of the true quotient, not of the rounded one. */
+static int32_t whole_quotient(double a, double b)
+{
+    return (int32_t)rint((a - fmod(a, b)) / b);
+}
+
 /* What is left of the mosaic's rows where there are more than some tiles have. */
 static struct cs_extent limited(int32_t tiles, const struct mosaic *mosaic)
 {
@@ -129,8 +135,8 @@ static struct cs_extent limited(int32_t tiles, const struct mosaic *mosaic)
         return kept;
     ratio = sqrt((double)kept.height * kept.width /
                  ((double)tiles * mosaic->tile.height * mosaic->tile.height));
-    return ratio > 1.1 ? (struct cs_extent){(int32_t)floor(kept.height / ratio),
-                                            (int32_t)floor(kept.width / ratio)}
+    return ratio > 1.1 ? (struct cs_extent){whole_quotient(kept.height, ratio),
+                                            whole_quotient(kept.width, ratio)}
                        : kept;
 }
 

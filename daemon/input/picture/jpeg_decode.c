@@ -154,12 +154,18 @@ static bool read_all(struct decoder *d)
     return true;
 }
 
-static enum cs_status find_orientation(const struct decoder *d, int *out, struct cs_err *err)
+/* An Exif block that cannot be read says nothing: Pillow has looked into it for the resolution before,
+ * and does not look again. */
+static int find_orientation(const struct decoder *d)
 {
-    CS_TRY(cs_exif_orientation((const uint8_t *)cs_buf_str(&d->exif), d->exif.len, out, err));
-    if (*out == CS_ORIENTATION_NONE && d->xmp != NULL)
-        *out = cs_xmp_orientation((const char *)d->xmp, d->n_xmp);
-    return CS_OK;
+    int out = CS_ORIENTATION_NONE;
+
+    if (cs_exif_orientation((const uint8_t *)cs_buf_str(&d->exif), d->exif.len, &out, NULL) !=
+        CS_OK)
+        return CS_ORIENTATION_NONE;
+    return out == CS_ORIENTATION_NONE && d->xmp != NULL
+               ? cs_xmp_orientation((const char *)d->xmp, d->n_xmp)
+               : out;
 }
 
 static enum cs_status decode(struct decoder *d, const struct cs_picture_file *file,
@@ -171,9 +177,8 @@ static enum cs_status decode(struct decoder *d, const struct cs_picture_file *fi
                    : cs_fail(err, CS_CORRUPT, "%s: broken JPEG: %s", file->name, d->reason);
     *head = (struct cs_picture_head){.width = (int32_t)d->jpeg.image_width,
                                      .height = (int32_t)d->jpeg.image_height};
-    CS_TRY(cs_picture_check_size(file, head->width, head->height, err));
-    enum cs_status status = find_orientation(d, &head->orientation, err);
-    return status == CS_OK ? CS_OK : cs_wrap(err, status, "%s", file->name);
+    head->orientation = find_orientation(d);
+    return cs_picture_check_size(file, head->width, head->height, err);
 }
 
 /* rgb NULL: the head alone */
