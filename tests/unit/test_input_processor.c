@@ -363,21 +363,24 @@ static void processors_that_differ_are_refused(void **state)
 /* B-05 */
 static void processor_and_encoder_must_agree(void **state)
 {
-    struct cs_processor p = {.height = 56, .width = 56, .channels = 3};
     struct cs_arch arch = {.family = "siglip", .image_size = 56, .patch_size = 8, .channels = 3};
+    struct cs_media_encoder encoder = cs_media_encoder_of(&arch);
+    struct cs_processor p;
     struct cs_err err = {0};
-    struct cs_item_shape shape;
+    struct cs_media_bounds bounds;
 
     (void)state;
-    assert_int_equal(cs_image_shape(&p, &arch, &shape, &err), CS_OK);
-    assert_int_equal(shape.kind, CS_ITEM_IMAGE);
-    assert_int_equal(shape.rows, 49);
-    assert_int_equal(shape.bytes, 56 * 56 * 3);
-    assert_int_equal(shape.grid[0], 1);
-    assert_int_equal(shape.grid[1] * shape.grid[2], 49);
-    arch.image_size = 224;
-    assert_int_equal(cs_image_shape(&p, &arch, &shape, &err), CS_INVALID);
+    cs_processor_default(&arch, &p);
+    assert_int_equal(cs_media_bounds_of(&p, &encoder, &bounds, &err), CS_OK);
+    assert_int_equal(bounds.rows, 49);
+    assert_int_equal(bounds.item_bytes, 56 * 56 * 3);
+    encoder.side = 224;
+    assert_int_equal(cs_media_bounds_of(&p, &encoder, &bounds, &err), CS_INVALID);
     assert_non_null(strstr(err.text, "56 x 56"));
+    p.kind = CS_PROCESSOR_SMART;
+    p.patch = 14;
+    assert_int_equal(cs_media_bounds_of(&p, &encoder, &bounds, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "patch_size is 14"));
 }
 
 int main(void)

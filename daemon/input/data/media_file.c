@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
-#include "input/media/image.h"
+#include "input/picture/image.h"
 
 enum cs_status cs_media_file_key(const struct cs_dataset *set, const struct cs_media_file *file,
                                  char out[CS_PATH_CAP], struct cs_err *err)

@@ -20,7 +20,7 @@ enum cs_status cs_reader_open(const struct cs_module *module, int32_t index, str
         cs_processor_default(&module->arch, &out->processor);
     if (status == CS_OK)
         status = cs_media_bounds_of(&out->processor, &out->encoder, &out->bounds, err);
-    out->is_blind = out->processor.do_resize;
+    out->is_blind = cs_media_ignores_size(&out->processor);
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "module %s", module->name);
 }
 
@@ -47,17 +47,19 @@ static enum cs_status find_size(const struct cs_dataset *set, struct cs_sizes *s
                                 struct cs_err *err)
 {
     char key[CS_PATH_CAP];
-    struct cs_image image = {0};
+    struct cs_media_bytes bytes = {0};
 
     CS_TRY(cs_media_file_key(set, file, key, err));
     if (cs_sizes_get(sizes, key, out))
         return CS_OK;
-    CS_TRY(decode(set, file, key, &image, err));
-    *out = (struct cs_medium){
-        .kind = CS_ITEM_IMAGE, .width = image.width, .height = image.height, .n_frames = 1};
-    cs_image_free(&image);
-    cs_sizes_put(sizes, key, out);
-    return CS_OK;
+    CS_TRY(cs_media_bytes_read(set, file, &bytes, err));
+    *out = (struct cs_medium){.kind = CS_ITEM_IMAGE, .n_frames = 1};
+    const enum cs_status status = cs_image_probe_bytes(bytes.data, bytes.n, name_of(file, key), 0,
+                                                       &out->width, &out->height, err);
+    cs_media_bytes_free(&bytes);
+    if (status == CS_OK)
+        cs_sizes_put(sizes, key, out);
+    return status;
 }
 
 enum cs_status cs_reader_lay_out(const struct cs_reader *r, const struct cs_dataset *set,

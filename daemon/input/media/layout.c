@@ -73,25 +73,9 @@ enum cs_status cs_media_bounds_of(const struct cs_processor *processor,
     return CS_OK;
 }
 
-enum cs_status cs_image_shape(const struct cs_processor *processor, const struct cs_arch *encoder,
-                              struct cs_item_shape *shape, struct cs_err *err)
+bool cs_media_ignores_size(const struct cs_processor *p)
 {
-    const struct cs_media_encoder seen = cs_media_encoder_of(encoder);
-    const struct cs_medium any = {.kind = CS_ITEM_IMAGE,
-                                  .width = processor->width,
-                                  .height = processor->height,
-                                  .n_frames = 1};
-    struct cs_arena *arena = NULL;
-    struct cs_media_layout layout;
-
-    if (processor->kind != CS_PROCESSOR_PLAIN)
-        return cs_fail(err, CS_UNSUPPORTED, "%s does not make one item of one size of a picture",
-                       processor->name);
-    arena = cs_arena_new(0);
-    enum cs_status status = cs_media_layout_make(processor, &seen, &any, arena, &layout, err);
-    *shape = status == CS_OK ? layout.items[0].shape : (struct cs_item_shape){0};
-    cs_arena_free(arena);
-    return status;
+    return p->do_resize && p->height > 0 && !p->is_cut && p->kind != CS_PROCESSOR_ANYRES;
 }
 
 void cs_media_layout_trim(const struct cs_media_layout *layout, const char *before, size_t n_before,

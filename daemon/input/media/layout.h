@@ -127,6 +127,10 @@ enum cs_status cs_media_bounds_of(const struct cs_processor *processor,
                                   const struct cs_media_encoder *encoder,
                                   struct cs_media_bounds *out, struct cs_err *err) CS_NODISCARD;
 
+/* Whether all pictures become the same items, rows and text: then only the steps to their pixels depend on
+ * the size. */
+bool cs_media_ignores_size(const struct cs_processor *processor);
+
 /* Pieces [*first, *end) take the place of a placeholder between the texts `before` and `after` (bytes;
  * all of them, or as many as the longest wrap has): without the wraps that stand there already. */
 void cs_media_layout_trim(const struct cs_media_layout *layout, const char *before, size_t n_before,

@@ -82,8 +82,4 @@ enum cs_status cs_processor_read(const json_t *config, struct cs_processor *out,
 void cs_processor_normalise(const struct cs_processor *processor, const uint8_t *pixels, size_t n,
                             float *values);
 
-/* What a picture of the one size is to the encoder; see layout.h, which this calls. */
-enum cs_status cs_image_shape(const struct cs_processor *processor, const struct cs_arch *encoder,
-                              struct cs_item_shape *shape, struct cs_err *err) CS_NODISCARD;
-
 #endif
