@@ -149,7 +149,7 @@ static void goes_round(const char *tmp, int number, const char *projector, const
     need(cs_export_model(j.made.spec, j.made.graph, give, &j, "float32", parts, &report, &err),
          &err);
     assert_int_equal(report.n_not_finite, 0);
-    assert_int_equal(report.no_llava == NULL, has_llava);
+    assert_int_equal(report.no_whole == NULL, has_llava);
     const double loss = run(&j, 1);
     close_job(&j);
 

@@ -171,7 +171,7 @@ static void llava_directory_equals_the_golden_one(void **state)
     struct model *m = *state;
     struct cs_err err = {0};
     export_to(m, "float32", "out", &err);
-    assert_null(m->report.no_llava);
+    assert_null(m->report.no_whole);
     struct cs_st_file *ours = open_file(tmpdir_path(m->tmp, "out/llava/model.safetensors"));
     struct cs_st_file *theirs = open_file(golden("model.safetensors"));
     assert_int_equal(cs_st_count(ours), cs_st_count(theirs));
@@ -325,7 +325,7 @@ static void tokenizer_is_copied_to_the_byte_and_names_the_image_token(void **sta
     json_decref(config);
     m->spec.module[VISION].token = "<picture>";
     export_to(m, "float32", "second", &err);
-    assert_non_null(strstr(m->report.no_llava, "not in the tokenizer"));
+    assert_non_null(strstr(m->report.no_whole, "not in the tokenizer"));
     assert_false(tmpdir_has(m->tmp, "second/llava"));
     m->spec.module[VISION].processor = NULL;
     json_decref(processor);
@@ -337,7 +337,7 @@ static void what_llava_cannot_say_is_said(void **state)
     struct cs_err err = {0};
     m->spec.module[VISION].has_feature_layer = false;
     export_to(m, "float32", "out", &err);
-    assert_non_null(strstr(m->report.no_llava, "final norm"));
+    assert_non_null(strstr(m->report.no_whole, "final norm"));
     assert_false(tmpdir_has(m->tmp, "out/llava"));
     assert_true(tmpdir_has(m->tmp, "out/vision") && tmpdir_has(m->tmp, "out/llm"));
 }

@@ -138,8 +138,8 @@ static enum cs_status export_all(struct exporter *ex, const char *job_dir, const
     CS_TRY(cs_export_model(ex->spec, ex->graph, find_value, ex, dtype, dir, &made, err));
     cs_buf_addf(report, "wrote %s from %s (step %lld, %s)\n", dir, ex->ckpt_path,
                 (long long)cs_ckpt_step(ex->ckpt), dtype);
-    if (made.no_llava)
-        cs_buf_addf(report, "no %s/llava: %s\n", dir, made.no_llava);
+    if (made.no_whole)
+        cs_buf_addf(report, "no directory of the whole model: %s\n", made.no_whole);
     if (made.n_not_finite > 0)
         cs_buf_addf(report,
                     "warning: %d of %d tensors hold values that are no numbers (the first: %s); "

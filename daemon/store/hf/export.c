@@ -1,4 +1,4 @@
-/* Exporting a model: component directories, then llava, then one rename; see export.h. */
+/* Exporting a model: component directories, then the whole, then one rename; see export.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -76,21 +76,22 @@ static enum cs_status write_parts(struct cs_export *ex)
 {
     int n = ex->graph->n_modules;
     struct cs_export_part *parts = CS_NEW_ARRAY(ex->arena, struct cs_export_part, n + 1);
-    struct cs_export_llava llava;
+    struct cs_export_whole whole;
     enum cs_status status = CS_OK;
     for (int i = 0; i < n && status == CS_OK; i++) {
         parts[i].module = &ex->graph->modules[i];
         status = prepare_part(ex, &parts[i]);
     }
     if (status == CS_OK)
-        status = cs_export_llava_plan(ex, parts, n, &llava);
-    if (status == CS_OK) /* llava holds all of them once more */
-        status = check_room(ex, parts, n, llava.why_not ? 1 : 2);
+        status = cs_export_whole_plan(ex, parts, n, &whole);
+    if (status == CS_OK) /* the whole model holds all of them once more */
+        status = check_room(ex, parts, n, whole.folder ? 2 : 1);
     for (int i = 0; i < n && status == CS_OK; i++)
         status = write_part(ex, &parts[i]);
-    if (status == CS_OK && !llava.why_not)
-        status = cs_export_llava_write(ex, &llava);
-    ex->report->no_llava = llava.why_not;
+    if (status == CS_OK && whole.folder)
+        status = cs_export_whole_write(ex, &whole);
+    ex->report->whole = whole.folder;
+    ex->report->no_whole = whole.why_not;
     for (int i = 0; i < n; i++) {
         cs_hfdir_close(parts[i].dir);
         json_decref(parts[i].config);

@@ -11,15 +11,18 @@ typedef enum cs_status (*cs_param_source)(void *user, const struct cs_param *par
 
 /* What a caller should tell of an export that succeeded. */
 struct cs_export_report {
-    const char *no_llava; /* why DIR/llava was not written, a constant; NULL: it was */
+    const char *whole;    /* folder of the whole model, a constant; NULL: there is none ... */
+    const char *no_whole; /* ... and why, a constant */
     int n_params;         /* tensors with values of the model */
     int n_not_finite;     /* those that hold NaN or infinity as they are written */
     char not_finite[512]; /* the first of them with its first element */
 };
 
-/* Write DIR/{vision,llm,projector}/ (component directories that from_pretrained accepts) and, for
- * one siglip encoder + 2-layer mlp + llm, DIR/llava/ (LlavaForConditionalGeneration: config
- * with image_token_index and image_token_id, vision_feature_layer, strategy "full", weights in the
+/* Write DIR/{vision,llm,projector}/ (component directories that from_pretrained accepts) and the whole
+ * model once more. Parts that came out of one composite directory go back as one, DIR/MODEL_TYPE/:
+ * its configuration, its names of tensors, its tokenizer and processor files byte-copied. One encoder,
+ * 2-layer mlp and llm from elsewhere become DIR/llava/ (LlavaForConditionalGeneration: config
+ * with image_token_index and image_token_id, vision_feature_layer, strategy, weights in the
  * on-disk names, tokenizer files byte-copied, preprocessor and processor config). dtype
  * "float32"|"bfloat16". Refuses an existing non-empty DIR; writes beside it and renames, so DIR is
  * complete or absent, and what a killed export left beside it goes.

@@ -14,7 +14,7 @@ static const struct {
     {"qwen2",  "qwen2",               "Qwen2ForCausalLM" },
 };
 
-static void set_dtype(json_t *config, const char *dtype)
+void cs_export_set_dtype(json_t *config, const char *dtype)
 {
     json_object_set_new(config, "dtype", json_string(dtype));
     if (json_object_get(config, "torch_dtype")) /* the spelling of transformers 4 */
@@ -75,7 +75,7 @@ enum cs_status cs_export_config(const struct cs_export *ex, struct cs_export_par
     if (!part->config)
         return cs_fail(ex->err, CS_INVALID, "module %s has no configuration to export",
                        part->module->name);
-    set_dtype(part->config, ex->dtype_name);
+    cs_export_set_dtype(part->config, ex->dtype_name);
     return CS_OK;
 }
 

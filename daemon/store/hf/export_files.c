@@ -11,6 +11,9 @@ static const char *const tokenizer_files[] = {
     "tokenizer.model",
 };
 
+static const char *const processor_files[] = {"preprocessor_config.json", "processor_config.json",
+                                              "video_preprocessor_config.json"};
+
 enum cs_status cs_export_put_folder(const struct cs_export *ex, const char *folder)
 {
     char path[CS_PATH_CAP];
@@ -66,4 +69,14 @@ enum cs_status cs_export_copy_processor(const struct cs_export *ex,
     if (!is_copied && json_is_object(processor))
         return cs_export_put_json(ex, folder, name, processor);
     return CS_OK;
+}
+
+enum cs_status cs_export_copy_all(const struct cs_export *ex, const char *dir, const char *folder)
+{
+    bool is_copied = false;
+    for (size_t i = 0; i < CS_ARRAY_LEN(tokenizer_files); i++)
+        CS_TRY(copy_if(ex, dir, tokenizer_files[i], folder, &is_copied));
+    for (size_t i = 0; i < CS_ARRAY_LEN(processor_files); i++)
+        CS_TRY(copy_if(ex, dir, processor_files[i], folder, &is_copied));
+    return copy_if(ex, dir, "generation_config.json", folder, &is_copied);
 }

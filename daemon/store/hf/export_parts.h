@@ -51,6 +51,7 @@ const char *cs_export_plain_name(const struct cs_module *module, const char *nam
 /* export_config.c */
 enum cs_status cs_export_config(const struct cs_export *ex,
                                 struct cs_export_part *part) CS_NODISCARD;
+void cs_export_set_dtype(json_t *config, const char *dtype); /* in the spelling that it has */
 json_t *cs_export_llava_config(const struct cs_export *ex, const struct cs_export_part *vision,
                                const struct cs_export_part *projector,
                                const struct cs_export_part *llm, int64_t image_token);
@@ -62,19 +63,28 @@ enum cs_status cs_export_image_token(const struct cs_export_part *vision,
                                      struct cs_err *err) CS_NODISCARD;
 const char *cs_export_tokenizer_dir(const struct cs_export_part *llm); /* "" when there is none */
 
-/* export_llava.c: the llava form of a model, which is decided before anything is written */
-struct cs_export_llava {
+/* The whole model as one directory, decided before anything is written: as the composite that all
+ * parts came from (export_whole.c), else as llava (export_llava.c). */
+struct cs_export_whole {
     const struct cs_export_part *of[CS_MODULE_KINDS];
+    const char *folder;  /* a constant; NULL: there is none */
+    const char *why_not; /* a constant */
     int64_t image_token;
-    const char *why_not; /* a constant: this model has no such form; NULL: it has */
 };
 
-enum cs_status cs_export_llava_plan(struct cs_export *ex, const struct cs_export_part *parts,
-                                    int n_parts, struct cs_export_llava *out) CS_NODISCARD;
-enum cs_status cs_export_llava_write(struct cs_export *ex,
-                                     const struct cs_export_llava *llava) CS_NODISCARD;
+enum cs_status cs_export_whole_plan(struct cs_export *ex, const struct cs_export_part *parts,
+                                    int n_parts, struct cs_export_whole *out) CS_NODISCARD;
+enum cs_status cs_export_whole_write(struct cs_export *ex,
+                                     const struct cs_export_whole *whole) CS_NODISCARD;
+/* folder or why_not of a model that is said as llava */
+enum cs_status cs_export_llava_plan(struct cs_export *ex, struct cs_export_whole *out) CS_NODISCARD;
+enum cs_status cs_export_llava_files(struct cs_export *ex,
+                                     const struct cs_export_whole *whole) CS_NODISCARD;
 
 /* export_files.c: a file that the source does not have is not copied */
+/* every file beside the weights and config.json that belongs to tokenizer or processors */
+enum cs_status cs_export_copy_all(const struct cs_export *ex, const char *dir,
+                                  const char *folder) CS_NODISCARD;
 enum cs_status cs_export_copy_tokenizer(const struct cs_export *ex,
                                         const struct cs_export_part *llm,
                                         const char *folder) CS_NODISCARD;

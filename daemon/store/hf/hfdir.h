@@ -64,6 +64,8 @@ bool cs_hfdir_has_tokenizer(const struct cs_hfdir *dir);
 /* What the component calls a tensor that files or classes call `disk`: `prefix` and the result; NULL: it
  * is of another part. */
 const char *cs_hfdir_own_name(const struct cs_hfdir *dir, const char *disk, const char **prefix);
+/* whether a file of the directory holds a tensor of that very name */
+bool cs_hfdir_has_disk_name(const struct cs_hfdir *dir, const char *disk);
 /* name, then alt, NULL when both are missing */
 const struct cs_st_tensor *cs_hfdir_tensor(const struct cs_hfdir *dir, const char *name,
                                            const char *alt);

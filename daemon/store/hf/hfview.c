@@ -64,6 +64,14 @@ const struct cs_st_tensor *cs_hfdir_tensor(const struct cs_hfdir *dir, const cha
     return found;
 }
 
+bool cs_hfdir_has_disk_name(const struct cs_hfdir *dir, const char *disk)
+{
+    for (int i = 0; i < dir->n_shards; i++)
+        if (cs_st_find(dir->shard[i], disk))
+            return true;
+    return false;
+}
+
 int cs_hfdir_count_strays(const struct cs_hfdir *dir)
 {
     return dir->n_strays;
