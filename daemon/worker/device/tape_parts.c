@@ -1,4 +1,5 @@
-/* Calls of recurrent layers and mixtures of experts on a tape, and of what moves parts of rows. */
+/* Calls of recurrent layers and mixtures of experts on a tape, and of what moves parts of rows.
+ * One thought with tape.c: a call is written down there and played here. */
 #include "worker/device/tape_calls.h"
 
 /* A field that is added must be written below. */
