@@ -569,6 +569,46 @@ static void formats_are_read(void **state)
     free(q);
 }
 
+/* the samples that libsndfile itself makes of small files in the formats that people bring */
+static void files_equal_libsndfile(void **state)
+{
+    static const char *const names[] = {"mono.flac", "stereo.ogg", "voice.opus", "stereo.mp3",
+                                        "ulaw.wav",  "float.wav",  "six.wav"};
+    struct cs_st_file *golden = NULL;
+    struct cs_err err = {0};
+
+    (void)state;
+    need(cs_st_open(source_path("tests/golden/media.safetensors"), &golden, &err), &err);
+    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++) {
+        const struct cs_st_tensor *t = cs_st_find(golden, names[i]);
+        char path[256];
+        struct cs_sound sound = {0};
+        struct cs_sound_info info = {0};
+        int64_t n = 0;
+        assert_non_null(t);
+        const int64_t channels = t->dim[1];
+        float *want = golden_values(golden, names[i], &n);
+        snprintf(path, sizeof path, "%s/%s", source_path("tests/golden/media"), names[i]);
+        const struct cs_sound_source source = {.name = path};
+        need(cs_sound_probe(&source, &info, &err), &err);
+        need(cs_sound_read(&source, info.rate, 0, &sound, NULL, &err), &err);
+        assert_int_equal(info.channels, channels);
+        assert_int_equal(info.n_frames, t->dim[0]);
+        assert_int_equal(sound.n_samples, t->dim[0]);
+        for (int64_t k = 0; k < sound.n_samples; k++) {
+            double mean = 0;
+            for (int64_t c = 0; c < channels; c++)
+                mean += (double)want[k * channels + c] / (double)channels;
+            if (!(fabs(mean - (double)sound.samples[k]) < 1e-4))
+                fail_msg("%s: sample %lld is %g, want %g", names[i], (long long)k,
+                         (double)sound.samples[k], mean);
+        }
+        free(want);
+        cs_sound_free(&sound);
+    }
+    cs_st_close(golden);
+}
+
 static void expect_refused(const struct cs_sound_source *source, enum cs_status want,
                            const char *word)
 {
@@ -693,6 +733,7 @@ int main(void)
         cmocka_unit_test(resampled_sounds_equal_librosa),
         cmocka_unit_test(the_start_of_a_sound_is_the_same_alone),
         cmocka_unit_test(formats_are_read),
+        cmocka_unit_test(files_equal_libsndfile),
         cmocka_unit_test(bad_files_are_refused_with_the_reason),
         cmocka_unit_test(a_cut_flac_is_corrupt),
         cmocka_unit_test(processors_that_do_otherwise_are_refused),

@@ -1,0 +1,83 @@
+/* Tells files, folders and lists apart; reads the pictures of the latter two. */
+#include "input/media/video/clip.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "input/media/video/clip_parts.h"
+#include "input/picture/image.h"
+
+static bool is_folder(const struct cs_clip_source *source)
+{
+    struct stat st;
+
+    return source->files == NULL && source->bytes == NULL && stat(source->name, &st) == 0 &&
+           S_ISDIR(st.st_mode);
+}
+
+static enum cs_status probe_list(const char *const *files, int32_t n, double fps,
+                                 struct cs_video_info *out, struct cs_err *err)
+{
+    *out = (struct cs_video_info){.n_frames = n, .fps = fps, .is_list = true};
+    if (n < 1)
+        return cs_fail(err, CS_INVALID, "a video without frames");
+    return cs_image_probe(files[0], 0, &out->width, &out->height, err);
+}
+
+static enum cs_status read_list(const char *const *files, int32_t n,
+                                const struct cs_video_info *info,
+                                const struct cs_video_frames *frames, cs_clip_sink *sink,
+                                void *user, struct cs_err *err)
+{
+    enum cs_status status = CS_OK;
+
+    for (int32_t k = 0; k < frames->n && status == CS_OK; k++) {
+        const int32_t i = frames->index[k];
+        struct cs_image image = {0};
+        if (i >= n)
+            return cs_fail(err, CS_CORRUPT, "%s: the video has %d frames now, not %lld", files[0],
+                           n, (long long)info->n_frames);
+        CS_TRY(cs_image_read(files[i], 0, &image, err));
+        if (image.width != info->width || image.height != info->height)
+            status = cs_fail(err, CS_INVALID,
+                             "%s: %d x %d pixels, the first frame of the video has %d x %d",
+                             files[i], image.width, image.height, info->width, info->height);
+        else
+            status = sink(user, k, image.rgb, image.width, image.height, err);
+        cs_image_free(&image);
+    }
+    return status;
+}
+
+enum cs_status cs_clip_probe(const struct cs_clip_source *source, struct cs_video_info *out,
+                             struct cs_err *err)
+{
+    struct cs_clip_folder folder;
+    enum cs_status status = CS_OK;
+
+    if (source->files != NULL)
+        return probe_list(source->files, source->n_files, source->fps, out, err);
+    if (!is_folder(source))
+        return cs_clip_file_probe(source, out, err);
+    CS_TRY(cs_clip_folder_list(source->name, &folder, err));
+    status = probe_list((const char *const *)folder.files, folder.n, source->fps, out, err);
+    cs_clip_folder_free(&folder);
+    return status;
+}
+
+enum cs_status cs_clip_read(const struct cs_clip_source *source, const struct cs_video_info *info,
+                            const struct cs_video_frames *frames, cs_clip_sink *sink, void *user,
+                            struct cs_err *err)
+{
+    struct cs_clip_folder folder;
+    enum cs_status status = CS_OK;
+
+    if (source->files != NULL)
+        return read_list(source->files, source->n_files, info, frames, sink, user, err);
+    if (!is_folder(source))
+        return cs_clip_file_read(source, info, frames, sink, user, err);
+    CS_TRY(cs_clip_folder_list(source->name, &folder, err));
+    status = read_list((const char *const *)folder.files, folder.n, info, frames, sink, user, err);
+    cs_clip_folder_free(&folder);
+    return status;
+}
