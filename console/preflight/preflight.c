@@ -55,8 +55,8 @@ static enum cs_status check_data(const struct cs_preflight_made *made, struct cs
     struct cs_early early;
     struct cs_record_keys *keys = NULL;
     struct cs_buf text = {0};
-    enum cs_status status =
-        cs_early_look(made->spec, made->graph, data, &out->findings, &early, err);
+    enum cs_status status = cs_early_look(made->spec, made->graph, &made->plan->budget, data,
+                                          &out->findings, &early, err);
     if (status == CS_OK)
         status = cs_record_keys_of(made->graph, arena, &keys, err);
     if (status != CS_OK)

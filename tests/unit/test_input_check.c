@@ -109,15 +109,74 @@ static void every_fault_is_counted_by_reason(void **state)
     close_world(&w);
 }
 
+/* 1 x 1 pixel, gray of 16 bits */
+static const unsigned char gray16[] = {
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48,
+    0x44, 0x52, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x10, 0x00, 0x00, 0x00,
+    0x00, 0x6a, 0xee, 0x47, 0x16, 0x00, 0x00, 0x00, 0x0b, 0x49, 0x44, 0x41, 0x54, 0x78,
+    0x9c, 0x63, 0x70, 0x60, 0x00, 0x00, 0x00, 0x83, 0x00, 0x41, 0x53, 0xff, 0x51, 0x58,
+    0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
+
+struct told {
+    int n, n_bad, tokens;
+};
+
+static bool tell(void *user, const struct cs_check *so_far, const struct cs_loaded *sample,
+                 const char *why)
+{
+    struct told *t = user;
+    assert_int_equal(so_far->n_samples, ++t->n);
+    t->n_bad += why != NULL;
+    t->tokens += why == NULL ? sample->sample.n_tokens : 0;
+    return true;
+}
+
+/* A slot has room for one picture: a sample with two is left out, and the counts say so. */
+static void samples_larger_than_a_slot_are_counted(void **state)
+{
+    struct cs_slot_budget budget = {.seq_tokens = 128, .n_encoders = 1};
+    const struct cs_source_options options = {.budget = &budget};
+    struct cs_check *check = malloc(sizeof(*check));
+    struct cs_source *source = NULL;
+    struct cs_err err = {0};
+    struct told told = {0};
+    struct world w;
+
+    (void)state;
+    assert_non_null(check);
+    open_world(&w, "[" TEXT("a", "\"image\":\"gray.png\",", "<image> q", "red") "," TEXT(
+                       "b", "\"image\":[\"gray.png\",\"gray.png\"],", "<image><image> q", "a") "]");
+    check->findings.arena = w.arena;
+    tmpdir_write(tmpdir_path(w.dir, "gray.png"), gray16, sizeof(gray16));
+    budget.enc[0] = (struct cs_item_budget){
+        .item_rows = 16, .item_bytes = 28 * 28 * 3, .height = 28, .width = 28, .channels = 3};
+    cs_budget_set_items(&budget.enc[0], 1);
+    assert_int_equal(cs_source_open(w.spec, w.graph, &w.spec->data, &options, &source, &err),
+                     CS_OK);
+    assert_int_equal(cs_data_check(source, tell, &told, check, &err), CS_OK);
+    assert_int_equal(check->n_good, 1);
+    assert_int_equal(check->n_too_large, 1);
+    assert_non_null(strstr(check->reasons[0].text, "2 items of <image>, a slot takes 1"));
+    assert_int_equal(check->media[0].n_files, 1);
+    assert_int_equal(check->media[0].n_rows, 16);
+    assert_int_equal(check->media[0].n_patches, 16);
+    assert_int_equal(check->media[0].largest.rows, 16);
+    assert_string_equal(check->media[0].largest.name, "gray.png");
+    assert_int_equal(told.n, 2);
+    assert_int_equal(told.n_bad, 1);
+    assert_int_equal(told.tokens, check->n_tokens);
+    /* the plan's pictures are not those of the processor */
+    budget.enc[0].height = 30;
+    cs_source_close(source);
+    assert_int_equal(cs_source_open(w.spec, w.graph, &w.spec->data, &options, &source, &err),
+                     CS_PLAN);
+    free(check);
+    close_world(&w);
+}
+
 /* gray of 16 bits is read as transformers reads it, which is seldom what its owner wants to see */
 static void pictures_that_become_white_are_counted(void **state)
 {
-    static const unsigned char gray16[] = {
-        0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48,
-        0x44, 0x52, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x10, 0x00, 0x00, 0x00,
-        0x00, 0x6a, 0xee, 0x47, 0x16, 0x00, 0x00, 0x00, 0x0b, 0x49, 0x44, 0x41, 0x54, 0x78,
-        0x9c, 0x63, 0x70, 0x60, 0x00, 0x00, 0x00, 0x83, 0x00, 0x41, 0x53, 0xff, 0x51, 0x58,
-        0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
     struct cs_check *check = malloc(sizeof(*check));
     struct cs_err err = {0};
     struct world w;
@@ -159,7 +218,7 @@ static void what_a_job_would_not_train_is_listed(void **state)
     assert_int_equal(check->n_untrained, 1);
     assert_int_equal(check->n_too_long, 1);
     assert_true(check->longest_rows > w.spec->seq_tokens);
-    assert_int_equal(check->n_media[0], 0);
+    assert_int_equal(check->media[0].n_items, 0);
     assert_int_equal(cs_findings_count(&check->findings, CS_FINDING_UNKNOWN), 2);
     assert_int_equal(check->findings.items[1].n, 2); /* caption */
     assert_int_equal(check->reasons[0].count, 2);    /* two videos are one reason, with its words */
@@ -180,7 +239,7 @@ static void expect_early(const char *samples, int seq_tokens, const char *why)
 
     open_world(&w, samples);
     w.spec->seq_tokens = seq_tokens;
-    enum cs_status status = cs_early_look(w.spec, w.graph, &w.spec->data, NULL, &early, &err);
+    enum cs_status status = cs_early_look(w.spec, w.graph, NULL, &w.spec->data, NULL, &early, &err);
     if ((status == CS_OK) != (why[0] == '\0') || (status != CS_OK && strstr(err.text, why) == NULL))
         fail_msg("got \"%s\", want \"%s\"", status == CS_OK ? "" : err.text, why);
     close_world(&w);
@@ -253,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_fault_is_counted_by_reason),
+        cmocka_unit_test(samples_larger_than_a_slot_are_counted),
         cmocka_unit_test(pictures_that_become_white_are_counted),
         cmocka_unit_test(what_a_job_would_not_train_is_listed),
         cmocka_unit_test(a_first_look_finds_what_no_step_could_use),

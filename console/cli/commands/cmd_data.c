@@ -14,6 +14,8 @@
 #include "core/wire/wire.h"
 #include "input/make/shapes.h"
 
+enum { SHOWN_ITEMS = 8 };
+
 struct shapes_values {
     struct cs_cmd_common common;
     int64_t train, test, seed;
@@ -71,6 +73,31 @@ static void print_marked(const struct cs_rendering *r)
     cs_buf_free(&text);
 }
 
+/* A file: where it stands, how large it is, and the items that it became. */
+static void print_medium(const struct cs_sample_media *m, int number)
+{
+    const struct cs_media_layout *l = &m->layout;
+    struct cs_buf text = {0};
+    cs_buf_addf(&text, "  picture %d at row %d: ", number, m->row[0]);
+    cs_str_escape(&text, m->file->name, strlen(m->file->name), false);
+    if (m->medium.width > 0)
+        cs_buf_addf(&text, ", %d x %d pixels", m->medium.width, m->medium.height);
+    cs_buf_addf(&text, ", %d row%s", l->n_rows, l->n_rows == 1 ? "" : "s");
+    if (l->n_learned > 0)
+        cs_buf_addf(&text, " (%d learned)", l->n_learned);
+    if (m->row[l->n_rows - 1] - m->row[0] >= l->n_rows)
+        cs_buf_addf(&text, " up to row %d", m->row[l->n_rows - 1]);
+    for (int i = 0; i < l->n_items && i < SHOWN_ITEMS; i++) {
+        const int32_t *grid = l->items[i].shape.grid;
+        cs_buf_addf(&text, i == 0 ? " of %d x %d" : " + %d x %d", grid[1], grid[2]);
+    }
+    if (l->n_items > SHOWN_ITEMS)
+        cs_buf_addf(&text, " + %d items", l->n_items - SHOWN_ITEMS);
+    cs_buf_adds(&text, " patches\n");
+    cs_cmd_print(&text);
+    cs_buf_free(&text);
+}
+
 static void print_sample(const struct cs_loaded *l, uint64_t index)
 {
     cs_say(stdout, "sample %llu%s%s: %d rows, %d of them trained, %d picture%s\n",
@@ -78,9 +105,34 @@ static void print_sample(const struct cs_loaded *l, uint64_t index)
            l->sample.n_tokens, l->sample.n_labels, l->sample.n_media,
            l->sample.n_media == 1 ? "" : "s");
     for (int i = 0; i < l->sample.n_media; i++)
-        cs_say(stdout, "  picture %d at row %d: %s\n", i, l->sample.media[i].row[0],
-               l->sample.media[i].file->name);
+        print_medium(&l->sample.media[i], i);
     print_marked(&l->rendering);
+}
+
+/* Every file with its rows of the sample and its items. */
+static json_t *media_of(const struct cs_sample *s)
+{
+    json_t *media = json_array();
+    for (int i = 0; i < s->n_media; i++) {
+        const struct cs_sample_media *m = &s->media[i];
+        json_t *one = json_object(), *rows = json_array(), *items = json_array();
+        for (int r = 0; r < m->layout.n_rows; r++)
+            json_array_append_new(rows, json_integer(m->row[r]));
+        for (int k = 0; k < m->layout.n_items; k++) {
+            const struct cs_item_shape *shape = &m->layout.items[k].shape;
+            json_array_append_new(items,
+                                  json_pack("{s:[i,i,i],s:i}", "grid", shape->grid[0],
+                                            shape->grid[1], shape->grid[2], "rows", shape->rows));
+        }
+        cs_msg_set_int(one, "encoder", m->encoder);
+        cs_msg_set(one, "file", cs_json_bytes(m->file->name, strlen(m->file->name)));
+        cs_msg_set_int(one, "width", m->medium.width);
+        cs_msg_set_int(one, "height", m->medium.height);
+        cs_msg_set(one, "rows", rows);
+        cs_msg_set(one, "items", items);
+        json_array_append_new(media, one);
+    }
+    return media;
 }
 
 static json_t *sample_doc(const struct cs_loaded *l, uint64_t index)
@@ -94,6 +146,7 @@ static json_t *sample_doc(const struct cs_loaded *l, uint64_t index)
     cs_msg_set(doc, "text", cs_json_bytes(cs_buf_str(&l->rendering.text), l->rendering.text.len));
     cs_msg_set(doc, "ids", ids);
     cs_msg_set(doc, "labels", labels);
+    cs_msg_set(doc, "media", media_of(&l->sample));
     return doc;
 }
 

@@ -10,7 +10,9 @@ struct cs_job_data {
     struct cs_arena *arena;
     struct cs_spec *spec;
     struct cs_graph *graph;
-    struct cs_source *source; /* NULL until cs_job_data_source */
+    struct cs_slot_budget budget; /* what a slot of its plan takes */
+    bool has_budget;              /* false: no plan can be made, samples are held against none */
+    struct cs_source *source;     /* NULL until cs_job_data_source */
 };
 
 /* Evaluates the script. Close d in any case. */

@@ -70,6 +70,28 @@ static void add_longest(struct cs_check *c, const struct cs_loaded *l)
     (void)cs_str_copy(c->longest[at].id, sizeof(c->longest[at].id), l->record->id);
 }
 
+static void add_medium(struct cs_check *c, const struct cs_loaded *l,
+                       const struct cs_sample_media *m)
+{
+    struct cs_check_media *to = &c->media[m->encoder];
+    int32_t rows = 0;
+
+    for (int32_t i = 0; i < m->layout.n_items; i++) {
+        rows += m->layout.items[i].shape.rows;
+        to->n_patches += cs_item_patches(&m->layout.items[i].shape);
+    }
+    to->n_files++;
+    to->n_items += m->layout.n_items;
+    to->n_rows += rows;
+    if (rows <= to->largest.rows)
+        return;
+    to->largest.rows = rows;
+    to->largest.width = m->medium.width;
+    to->largest.height = m->medium.height;
+    to->largest.index = l->record->index;
+    (void)cs_str_copy(to->largest.name, sizeof(to->largest.name), m->file->name);
+}
+
 static void add_good(struct cs_check *c, const struct cs_loaded *l)
 {
     int bin = 0;
@@ -80,8 +102,8 @@ static void add_good(struct cs_check *c, const struct cs_loaded *l)
     c->n_tokens += l->sample.n_tokens;
     c->n_labels += l->sample.n_labels;
     c->n_saturated += l->n_saturated;
-    for (int e = 0; e < CS_MAX_ENCODERS; e++)
-        c->n_media[e] += l->sample.n_items[e];
+    for (int i = 0; i < l->sample.n_media; i++)
+        add_medium(c, l, &l->sample.media[i]);
     c->bins[bin]++;
     add_longest(c, l);
 }
@@ -89,6 +111,7 @@ static void add_good(struct cs_check *c, const struct cs_loaded *l)
 static void note_rows(struct cs_check *c, const struct cs_sample *s)
 {
     c->n_too_long += s->fault == CS_SAMPLE_TOO_LONG;
+    c->n_too_large += s->fault == CS_SAMPLE_TOO_LARGE;
     c->n_untrained += s->fault == CS_SAMPLE_UNTRAINED;
     if (s->rows_wanted == 0)
         return;
@@ -105,9 +128,8 @@ static int by_count(const void *a, const void *b)
     return (x->count < y->count) - (x->count > y->count);
 }
 
-enum cs_status cs_data_check(struct cs_source *source,
-                             bool (*is_going)(void *user, const struct cs_check *so_far),
-                             void *user, struct cs_check *out, struct cs_err *err)
+enum cs_status cs_data_check(struct cs_source *source, cs_check_each each, void *user,
+                             struct cs_check *out, struct cs_err *err)
 {
     uint64_t n = cs_source_count(source);
 
@@ -124,10 +146,12 @@ enum cs_status cs_data_check(struct cs_source *source,
             out->n_bad++;
             add_reason(out, i, why.text);
         }
+        const bool is_going = status == CS_NO_MEMORY || each == NULL ||
+                              each(user, out, &loaded, status == CS_OK ? NULL : why.text);
         cs_loaded_free(&loaded);
         if (status == CS_NO_MEMORY)
             return cs_fail(err, status, "%s", why.text);
-        if (is_going != NULL && !is_going(user, out))
+        if (!is_going)
             return cs_fail(err, CS_INTERRUPTED, "ended after %llu of %llu samples",
                            (unsigned long long)(i + 1), (unsigned long long)n);
     }

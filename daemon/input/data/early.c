@@ -171,10 +171,10 @@ static bool lacks_items(const struct cs_early *early, int n_encoders)
 }
 
 enum cs_status cs_early_look(const struct cs_spec *spec, const struct cs_graph *graph,
-                             const struct cs_spec_data *data, struct cs_findings *findings,
-                             struct cs_early *out, struct cs_err *err)
+                             const struct cs_slot_budget *budget, const struct cs_spec_data *data,
+                             struct cs_findings *findings, struct cs_early *out, struct cs_err *err)
 {
-    const struct cs_source_options options = {.max_items = CS_EARLY_SAMPLES + 1};
+    const struct cs_source_options options = {.budget = budget, .max_items = CS_EARLY_SAMPLES + 1};
     const struct cs_early_depth depth = {.n_pictures = CS_EARLY_PICTURES};
     const int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
     struct cs_source *source = NULL;

@@ -22,10 +22,12 @@ struct cs_early {
 /* Opens the data (its tokens must be the tokenizer's, its file a list of samples) and looks at the
  * first CS_EARLY_SAMPLES. Errors name what to change: none of them can be used, all are longer than
  * seq_tokens, an encoder gets no item in the whole data set, a step of batch_samples does not fit its
- * slots or this machine's memory. findings (may be NULL): keys that nothing reads. */
+ * slots or this machine's memory. budget: of the plan, NULL: not known yet. findings (may be NULL):
+ * keys that nothing reads. */
 enum cs_status cs_early_look(const struct cs_spec *spec, const struct cs_graph *graph,
-                             const struct cs_spec_data *data, struct cs_findings *findings,
-                             struct cs_early *out, struct cs_err *err) CS_NODISCARD;
+                             const struct cs_slot_budget *budget, const struct cs_spec_data *data,
+                             struct cs_findings *findings, struct cs_early *out,
+                             struct cs_err *err) CS_NODISCARD;
 /* A line for every encoder: which keys its files stand under, and how many there were. */
 void cs_early_text(const struct cs_early *early, const struct cs_record_keys *keys,
                    struct cs_buf *out);

@@ -12,7 +12,7 @@
 struct cs_sample_media {
     int32_t encoder;
     const struct cs_media_file *file; /* of the record */
-    struct cs_medium medium;          /* what was laid out */
+    struct cs_medium medium;          /* what was laid out; pixels 0: its size does not matter */
     struct cs_media_layout layout;
     int32_t *row;    /* (layout.n_rows) row of the sample of every placeholder row, ascending */
     int32_t *source; /* (layout.n_rows) what fills it: fills.h */

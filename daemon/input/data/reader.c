@@ -76,6 +76,8 @@ enum cs_status cs_reader_lay_out(const struct cs_reader *r, const struct cs_data
     media->medium.n_of_sample = n_of_sample;
     const enum cs_status status = cs_media_layout_make(&r->processor, &r->encoder, &media->medium,
                                                        arena, &media->layout, err);
+    if (r->is_blind)
+        media->medium.width = media->medium.height = 0;
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "%s", media->file->name);
 }
 
