@@ -115,7 +115,7 @@ static void several_encoders_have_keys_of_their_own(void **state)
 
     (void)state;
     assert_int_equal(cs_record_keys_new(pair, 2, arena, &keys, &err), CS_OK);
-    assert_string_equal(keys->encoder[0].names, "image|images|near|nears");
+    assert_string_equal(keys->encoder[0].said, "image|images|near|nears");
     assert_int_equal(read_text(keys,
                                "{'image':'n.png','far_view':'f.png','conversations':[{'from':"
                                "'human','value':'<far_view><image>'}," A "]}",
@@ -128,10 +128,106 @@ static void several_encoders_have_keys_of_their_own(void **state)
     assert_int_equal(cs_record_keys_new(twice, 2, arena, &keys, &err), CS_INVALID);
     assert_non_null(strstr(err.text, "\"image\""));
     assert_int_equal(cs_record_keys_new(neither, 2, arena, &keys, &err), CS_OK);
-    assert_string_equal(keys->encoder[1].names, "scan|scans");
+    assert_string_equal(keys->encoder[1].said, "scan|scans");
     assert_int_equal(read_text(keys, "{'image':'x.png'," PLAIN "}", NULL, &record, &err),
                      CS_UNSUPPORTED); /* nobody's */
     assert_non_null(strstr(err.text, "image is \"x.png\": no encoder"));
+}
+
+/* "Hi" as a file, in the ways in which data sets bring one, and its conversation */
+#define B64    "SGk="
+#define URI    "'data:image/png;base64," B64 "'"
+#define ANSWER "{'role':'assistant','content':'a'}"
+#define BLOCK_IN(...)                                                                              \
+    "{'messages':[{'role':'user','content':[" __VA_ARGS__ ",{'type':'text','text':'q'}]}," ANSWER  \
+    "]}"
+
+static void samples_of_many_shapes_are_the_same_conversation(void **state)
+{
+    static const char *const samples[] = {
+        "{'image':" URI "," TALK "}",
+        "{'images':[{'bytes':'" B64 "','path':null}]," TALK "}",
+        "{'images':[{'base64':'SGk'}]," TALK "}",
+        "{'image_url':" URI "," TALK "}",
+        BLOCK_IN("{'type':'image_url','image_url':{'url':" URI ",'detail':'high'}}"),
+        BLOCK_IN("{'type':'input_image','image_url':" URI "}"),
+        BLOCK_IN("{'type':'image','image':" URI "}"),
+        BLOCK_IN("{'type':'image','base64':'" B64 "'}"),
+        BLOCK_IN("{'type':'image','url':" URI "}"),
+        "{'images':[" URI "],'texts':[{'user':'<image>q','assistant':'a'}]}",
+        "{'images':[" URI "],'conversation':[{'human':'<image>q','assistant':'a'}]}",
+        "{'images':[" URI "],'instruction':'<image>q','input':'','output':'a'}",
+        "{'images':[" URI "],'query':'<image>q','response':'a','history':[]}",
+        "{'images':[" URI "],'question':'<image>q','answer':'a','data_source':'x'}",
+        "{'images':[" URI "],'messages':[{'role':'user','content':'<image>q'}," ANSWER
+        "],'channel':'x'}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(samples); i++) {
+        struct cs_record *r = NULL;
+        struct cs_err err = {0};
+        if (read_text(one("<image>"), samples[i], NULL, &r, &err) != CS_OK)
+            fail_msg("%s: %s", samples[i], err.text);
+        if (r->n_files[0] != 1 || r->files[0][0].n_bytes != 2 ||
+            memcmp(r->files[0][0].bytes, "Hi", 2) != 0 || r->n_turns != 2 ||
+            r->turns[0].n_parts != 2 || r->turns[0].parts[0].encoder != 0 ||
+            strcmp(r->turns[0].parts[1].text, "q") != 0 ||
+            strcmp(r->turns[1].parts[0].text, "a") != 0)
+            fail_msg("%s: is read otherwise", samples[i]);
+        cs_record_free(r);
+    }
+}
+
+static void turns_of_other_shapes_keep_their_order_and_weights(void **state)
+{
+    static const char *const samples[] = {
+        "{'system':'s','query':'c','response':'d','history':[['a','b']]}",
+        "{'system':'s','instruction':'c','output':'d','history':[['a','b']]}",
+        "{'system':'s','texts':[{'user':'a','assistant':'b'},{'user':'c','assistant':'d'}]}",
+        "{'messages':[{'role':'developer','content':'s'},{'role':'user','content':'a'},{'role':"
+        "'bot','content':'b'},{'user':'c','assistant':'d'}]}",
+    };
+    struct cs_record *r = NULL;
+    struct cs_err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(samples); i++) {
+        if (read_text(one("<image>"), samples[i], NULL, &r, &err) != CS_OK)
+            fail_msg("%s: %s", samples[i], err.text);
+        assert_int_equal(r->n_turns, 5);
+        for (int t = 0; t < 5; t++)
+            assert_memory_equal(r->turns[t].parts[0].text, &"sabcd"[t], 1);
+        cs_record_free(r);
+    }
+    assert_int_equal(read_text(one("<image>"),
+                               "{'channel':'x','texts':[{'user':'a','assistant':'b','loss':0,"
+                               "'reasoning':'w'},{'user':'c','assistant':'d'}]}",
+                               NULL, &r, &err),
+                     CS_OK);
+    assert_string_equal(r->channel, "x");
+    assert_true(r->turns[1].is_muted && !r->turns[3].is_muted);
+    assert_string_equal(r->turns[1].thought, "w");
+    cs_record_free(r);
+    assert_int_equal(
+        read_text(one("<image>"), "{'image':'x.png','caption':'c','id':3}", NULL, &r, &err), CS_OK);
+    assert_true(r->n_turns == 2 && r->turns[0].n_parts == 0);
+    cs_record_free(r);
+    expect_bad("{'caption':'c'}", "no question with its answer; the sample has caption");
+    expect_bad("{'instruction':'c'}", "no question with its answer");
+    expect_bad("{'query':'a','response':'b','history':[['x']]}", "history[0]");
+    expect_bad("{'texts':[{'user':'a','assistant':['b']}]}", "texts[0]");
+}
+
+static void bytes_that_are_none_are_refused(void **state)
+{
+    (void)state;
+    expect_bad("{'image':'data:image/png,abc'," TALK "}", "not in base64");
+    expect_bad("{'image':'data:image/png;base64,a*b='," TALK "}", "no base64");
+    expect_bad("{'image':'data:image/png;base64,'," TALK "}", "no base64");
+    expect_bad("{'image':{'bytes':7}," TALK "}", "image is 7: it must be a file in base64");
+    expect_bad("{'image':'https://x/y.png'," TALK "}", "nothing is fetched from the net");
+    expect_bad("{'image':{'url':'http://x/y.png'}," TALK "}", "nothing is fetched from the net");
 }
 
 static void what_a_turn_says_of_training_is_honoured_or_refused(void **state)
@@ -228,13 +324,13 @@ static void what_nobody_reads_makes_the_sample_bad_where_it_matters(void **state
         {"'videos':['a.mp4']",                  "videos is [\"a.mp4\"]: no encoder"},
         {"'audio':'a.wav'",                     "audio is \"a.wav\""               },
         {"'audios':['a.wav']",                  "audios is"                        },
-        {"'image_path':'a.png'",                "image_path is"                    },
+        {"'image_file':'a.png'",                "image_file is"                    },
         {"'image_url':{'url':'http://x'}",      "image_url is"                     },
         {"'image':'a.png','images':['b.png']",  "is not used"                      },
         {"'image':7",                           "image is 7"                       },
         {"'image':['a.png',7]",                 "image[1] is 7"                    },
         {"'image':''",                          "image is \"\""                    },
-        {"'image':{'path':null,'bytes':'AAA'}", "image.bytes is \"AAA\""           },
+        {"'image':{'path':null,'bytes':'A*A'}", "no base64"                        },
         {"'image':{'path':null,'bytes':null}",  "image is {"                       },
         {"'messages':[]",                       "messages [] is not used"          },
         {"'weight':0.1",                        "weight is 0.1"                    },
@@ -249,8 +345,8 @@ static void what_nobody_reads_makes_the_sample_bad_where_it_matters(void **state
         snprintf(text, sizeof text, "{%s," PLAIN "}", rows[i].key);
         expect_bad(text, rows[i].why);
     }
-    expect_bad("{'instruction':'a','output':'b','image':null}",
-               "the sample has instruction, output");
+    expect_bad("{'instruction':'a','outputs':'b','image':null}",
+               "the sample has instruction, outputs");
     expect_bad("{'conversations':[" Q ",{'from':'gpt','value':42}]}",
                "conversations[1].value is 42");
     expect_bad("{'conversations':[" Q ",{'from':'gpt','value':true}]}",
@@ -364,6 +460,9 @@ int main(void)
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(picture_keys_belong_to_the_only_encoder_whatever_its_token),
         cmocka_unit_test(several_encoders_have_keys_of_their_own),
+        cmocka_unit_test(samples_of_many_shapes_are_the_same_conversation),
+        cmocka_unit_test(turns_of_other_shapes_keep_their_order_and_weights),
+        cmocka_unit_test(bytes_that_are_none_are_refused),
         cmocka_unit_test(what_a_turn_says_of_training_is_honoured_or_refused),
         cmocka_unit_test(system_at_the_top_is_the_first_turn),
         cmocka_unit_test(what_nobody_reads_makes_the_sample_bad_where_it_matters),

@@ -30,7 +30,7 @@ static json_t *encoders_of(const struct cs_check *check, const struct cs_record_
         json_t *row = json_object();
         cs_msg_set_str(row, "name", keys->encoder[e].name);
         cs_msg_set_str(row, "placeholder", keys->encoder[e].token);
-        cs_msg_set_str(row, "keys", keys->encoder[e].names);
+        cs_msg_set_str(row, "keys", keys->encoder[e].said);
         const struct cs_check_media *m = &check->media[e];
         cs_msg_set_int(row, "items", m->n_items);
         cs_msg_set_int(row, "files", m->n_files);

@@ -39,8 +39,9 @@ struct cs_media_file {
 
 struct cs_record {
     struct cs_arena *arena;
-    const char *id; /* "" when it has none */
-    uint64_t index; /* in the data set */
+    const char *id;      /* "" when it has none */
+    const char *channel; /* what its loss is reported under; "": nothing said */
+    uint64_t index;      /* in the data set */
     struct cs_turn *turns;
     int32_t n_turns;
     /* media per encoder, in order of their placeholders */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "input/data/base64.h"
 #include "input/data/record_read.h"
 
 enum cs_status cs_record_refuse(const struct cs_record_reader *r, const char *where,
@@ -22,18 +23,111 @@ const char *cs_record_text(struct cs_arena *arena, const json_t *text)
     return out;
 }
 
+/* --- bytes inside of a sample ----------------------------------------------------------------- */
+
+static enum cs_status take_base64(struct cs_record_reader *r, const char *where, const char *text,
+                                  size_t n, struct cs_media_file *out)
+{
+    unsigned char *bytes =
+        n <= CS_RECORD_MAX_BYTES ? cs_arena_alloc(r->record->arena, cs_base64_room(n)) : NULL;
+    size_t n_bytes = 0;
+
+    if (bytes == NULL)
+        return cs_fail(r->err, CS_LIMIT, "%s has %zu characters", where, n);
+    if (!cs_base64_decode(text, n, bytes, &n_bytes) || n_bytes == 0)
+        return cs_fail(r->err, CS_INVALID, "%s holds %zu characters that are no base64", where, n);
+    *out = (struct cs_media_file){
+        .name = cs_arena_strdup(r->record->arena, where), .bytes = bytes, .n_bytes = n_bytes};
+    return CS_OK;
+}
+
+/* "data:image/png;base64,..." */
+static enum cs_status take_data_uri(struct cs_record_reader *r, const char *where, const char *text,
+                                    struct cs_media_file *out)
+{
+    const char *comma = strchr(text, ',');
+
+    if (comma == NULL || comma - text < 7 || strncmp(comma - 7, ";base64", 7) != 0)
+        return cs_fail(r->err, CS_INVALID, "%s is a data URI that is not in base64", where);
+    return take_base64(r, where, comma + 1, strlen(comma + 1), out);
+}
+
+/* A whole file of a known kind, in base64, in the place of a path. */
+static bool is_file_in_base64(const char *text)
+{
+    static const char *const starts[] = {"/9j/", "iVBORw0KGgo", "R0lGOD", "UklGR", "SUkq",
+                                         "Qk0",  "T2dnUw",      "ZkxhQw", "SUQz"};
+    bool is_known = false;
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(starts); i++)
+        is_known |= strncmp(text, starts[i], strlen(starts[i])) == 0;
+    return is_known && strlen(text) > 255 &&
+           text[strspn(
+               text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")] == '\0';
+}
+
+static enum cs_status take_text(struct cs_record_reader *r, const char *where, const json_t *value,
+                                struct cs_media_file *out)
+{
+    const char *text = json_string_value(value);
+
+    if (text[0] == '\0' || strlen(text) != json_string_length(value))
+        return cs_record_refuse(r, where, value, "it must be the path of a file");
+    if (strncmp(text, "data:", 5) == 0)
+        return take_data_uri(r, where, text, out);
+    if (strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0)
+        return cs_record_refuse(r, where, value,
+                                "nothing is fetched from the net: fetch the file, give its path");
+    if (is_file_in_base64(text))
+        return take_base64(r, where, text, strlen(text), out);
+    text += strncmp(text, "file://", 7) == 0 ? 7 : 0;
+    *out = (struct cs_media_file){.name = cs_arena_strdup(r->record->arena, text)};
+    return CS_OK;
+}
+
+/* "bytes" beside a "path", which is then only a name. A number is a place in the reader's own bytes. */
+static enum cs_status take_object(struct cs_record_reader *r, const char *where,
+                                  const json_t *value, struct cs_media_file *out)
+{
+    const json_t *bytes = cs_doc_get(value, "bytes|base64|data", NULL);
+    const json_t *path = cs_doc_get(value, "path|url", NULL);
+    json_int_t at = json_integer_value(bytes);
+
+    if (bytes == NULL && json_is_string(path))
+        return take_text(r, where, path, out);
+    if (json_is_integer(bytes) && at >= 0 && at < r->n_bytes) {
+        *out = (struct cs_media_file){.name = cs_arena_strdup(r->record->arena, where),
+                                      .bytes = r->bytes[at].data,
+                                      .n_bytes = r->bytes[at].n};
+    } else if (json_is_string(bytes)) {
+        const char *text = json_string_value(bytes);
+        CS_TRY(strncmp(text, "data:", 5) == 0 ? take_data_uri(r, where, text, out)
+                                              : take_base64(r, where, text, strlen(text), out));
+    } else {
+        return cs_record_refuse(r, where, bytes != NULL ? bytes : value,
+                                bytes != NULL ? "it must be a file in base64"
+                                              : "it must be the path of a file");
+    }
+    if (json_is_string(path) && json_string_length(path) > 0)
+        out->name = cs_arena_strdup(r->record->arena, json_string_value(path));
+    return CS_OK;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
 static enum cs_status add_file(struct cs_record_reader *r, int e, const char *where,
                                const json_t *value)
 {
     struct cs_record *record = r->record;
-    const json_t *path = json_is_object(value) ? cs_doc_get(value, "path", NULL) : value;
+    struct cs_media_file file = {0};
 
-    if (!json_is_string(path) || json_string_length(path) == 0 ||
-        strlen(json_string_value(path)) != json_string_length(path))
+    if (!json_is_string(value) && !json_is_object(value))
         return cs_record_refuse(r, where, value, "it must be the path of a file");
     if (record->n_files[e] == CS_RECORD_MAX_MEDIA)
         return cs_fail(r->err, CS_LIMIT, "more than %d files for %s", CS_RECORD_MAX_MEDIA,
                        r->keys->encoder[e].token);
+    CS_TRY(json_is_object(value) ? take_object(r, where, value, &file)
+                                 : take_text(r, where, value, &file));
     if ((record->n_files[e] & (record->n_files[e] - 1)) == 0) { /* full at powers of two */
         size_t n = (size_t)record->n_files[e];
         struct cs_media_file *more =
@@ -42,8 +136,7 @@ static enum cs_status add_file(struct cs_record_reader *r, int e, const char *wh
             memcpy(more, record->files[e], n * sizeof *more);
         record->files[e] = more;
     }
-    record->files[e][record->n_files[e]++] =
-        (struct cs_media_file){.name = cs_record_text(record->arena, path)};
+    record->files[e][record->n_files[e]++] = file;
     return CS_OK;
 }
 

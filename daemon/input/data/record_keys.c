@@ -34,25 +34,30 @@ static const struct cs_doc_key media_rows[] = {
 static const struct cs_doc_table media_table = CS_DOC_TABLE(media_rows, NULL);
 
 static const struct cs_doc_key file_rows[] = {
-    {.names = "path", .types = CS_DOC_STRING, .text = "of the file"},
-    REFUSED("bytes", NULL,
-            "files inside of samples are not read: write it to a file, give its path"),
+    {.names = "path|url",          .types = CS_DOC_STRING, .text = "of the file"},
+    {.names = "bytes|base64|data",
+     .types = CS_DOC_STRING | CS_DOC_INT,
+     .text = "the file in base64"                                               },
+    HARMLESS("detail|format|mime_type|media_type|filename|sampling_rate"),
 };
 static const struct cs_doc_table file_table = CS_DOC_TABLE(file_rows, NULL);
 
 static const struct cs_doc_key part_rows[] = {
-    {.names = "type", .types = CS_DOC_STRING, .text = "text, or a key of an encoder"},
-    {.names = "text", .types = CS_DOC_ANY,    .text = "of a part of type text"      },
-    {.names = "path", .types = CS_DOC_STRING, .text = "of the file"                 },
-    REFUSED("url|base64|bytes|data", NULL, "pictures are read from files: give \"path\""),
+    {.names = "type",              .types = CS_DOC_STRING, .text = "text, or a key of an encoder"},
+    {.names = "text",              .types = CS_DOC_ANY,    .text = "of a part of type text"      },
+    {.names = "path|url",          .types = CS_DOC_STRING, .text = "of the file"                 },
+    {.names = "bytes|base64|data", .types = CS_DOC_STRING, .text = "the file in base64"          },
+    HARMLESS("detail|format|mime_type|media_type|filename"),
     REFUSED("index", NULL, "files are taken in the order of their places"),
 };
 static const struct cs_doc_table part_table = CS_DOC_TABLE(part_rows, &media_table);
 
 static const struct cs_doc_key turn_rows[] = {
+    {.names = CS_RECORD_SIDE_KEYS,  .types = CS_DOC_STRING, .text = "a question, beside its answer"},
+    {.names = CS_RECORD_OTHER_KEYS, .types = CS_DOC_STRING, .text = "the answer"                   },
     {.names = "from|role",
      .types = CS_DOC_STRING,
-     .accept = "human|user|gpt|assistant|model|system",
+     .accept = "human|user|gpt|assistant|model|bot|chatgpt|system|developer",
      .text = "who speaks"},
     TRAINS("loss"),
     TRAINS("weight"),
@@ -66,20 +71,30 @@ static const struct cs_doc_key turn_rows[] = {
             "calls of functions are not rendered"),
     {.names = "reasoning_content|reasoning|thinking",
      .types = CS_DOC_STRING,
-     .text = "what an answer thought before it spoke"                           },
+     .text = "what an answer thought before it spoke"                                                                        },
 };
 static const struct cs_doc_table turn_table = CS_DOC_TABLE(turn_rows, &media_table);
 
 static const struct cs_doc_key sample_rows[] = {
-    {.names = "system|system_prompt", .types = CS_DOC_STRING, .text = "text of a system turn"},
-    HARMLESS("id|uid|question_id|source|dataset|metadata"),
+    {.names = "system|system_prompt", .types = CS_DOC_STRING, .text = "text of a system turn"          },
+    HARMLESS("id|uid|question_id|source|dataset|metadata|__key__|__url__|data_source"),
     HARMLESS("width|height|width_list|height_list"),
+    {.names = "channel",              .types = CS_DOC_STRING, .text = "what its loss is reported under"},
     REFUSED("weight|loss_weight|sample_weight", "1", "all samples weigh the same"),
     REFUSED("loss|train|trainable", "true", "leave the sample out instead"),
     REFUSED("tools|functions", "[]", "descriptions of functions are not rendered"),
     REFUSED("chosen|rejected|rejected_response", NULL, "preferences are not trained on"),
 };
 static const struct cs_doc_table sample_table = CS_DOC_TABLE(sample_rows, &media_table);
+
+static const struct cs_doc_key flat_rows[] = {
+    {.names = CS_RECORD_QUESTION_KEYS, .types = CS_DOC_STRING, .text = "the question"            },
+    {.names = "input",                 .types = CS_DOC_STRING, .text = "more of the question"    },
+    {.names = CS_RECORD_ANSWER_KEYS,   .types = CS_DOC_STRING, .text = "the answer"              },
+    {.names = CS_RECORD_CAPTION_KEYS,  .types = CS_DOC_STRING, .text = "what is to be said of it"},
+    {.names = "history",               .types = CS_DOC_LIST,   .text = "exchanges before it"     },
+};
+static const struct cs_doc_table flat_table = CS_DOC_TABLE(flat_rows, &sample_table);
 
 /* --- words ------------------------------------------------------------------------------------ */
 
@@ -126,17 +141,20 @@ static int words_of(const struct cs_record_encoder *e, int n_encoders, struct cs
 static void set_words(struct cs_record_keys *keys, int e, const char *const *word, int n,
                       struct cs_arena *arena)
 {
-    const char *names = "";
+    const char *said = "", *others = "";
     int marks = 1;
 
     keys->encoder[e].mark[0] = keys->encoder[e].token;
     for (int i = 0; i < n; i++) {
-        const char *mark = cs_arena_printf(arena, "<%s>", word[i]);
-        names = cs_arena_printf(arena, "%s%s%s|%ss", names, i > 0 ? "|" : "", word[i], word[i]);
+        const char *mark = cs_arena_printf(arena, "<%s>", word[i]), *w = word[i];
+        said = cs_arena_printf(arena, "%s%s%s|%ss", said, i > 0 ? "|" : "", w, w);
+        others = cs_arena_printf(arena, "%s|%s_url|%s_urls|%s_path|%s_paths|input_%s", others, w, w,
+                                 w, w, w);
         if (strcmp(mark, keys->encoder[e].token) != 0)
             keys->encoder[e].mark[marks++] = mark;
     }
-    keys->encoder[e].names = names;
+    keys->encoder[e].said = said;
+    keys->encoder[e].names = cs_arena_printf(arena, "%s%s", said, others);
 }
 
 /* No key and no mark of encoder e may be one of an earlier encoder's. */
@@ -201,6 +219,7 @@ static void put_tables(struct cs_record_keys *keys, struct cs_arena *arena)
     put_table(keys, arena, NULL, &media, &part_table, &keys->part);
     put_table(keys, arena, &content, &in_turn, &turn_table, &keys->turn);
     put_table(keys, arena, &turns, &media, &sample_table, &keys->sample);
+    put_table(keys, arena, NULL, &media, &flat_table, &keys->flat);
 }
 
 enum cs_status cs_record_keys_new(const struct cs_record_encoder *encoder, int n,
@@ -241,10 +260,9 @@ enum cs_status cs_record_keys_of(const struct cs_graph *graph, struct cs_arena *
 
 void cs_record_keys_text(const struct cs_record_keys *keys, int encoder, struct cs_buf *out)
 {
-    for (const char *at = keys->encoder[encoder].names; *at != '\0';) {
+    for (const char *at = keys->encoder[encoder].said; *at != '\0';) {
         size_t n = strcspn(at, "|");
-        cs_buf_addf(out, "%s\"%.*s\"", at == keys->encoder[encoder].names ? "" : " or ", (int)n,
-                    at);
+        cs_buf_addf(out, "%s\"%.*s\"", at == keys->encoder[encoder].said ? "" : " or ", (int)n, at);
         at += n + (at[n] == '|');
     }
 }

@@ -24,7 +24,12 @@ struct cs_record_encoder {
     const char *key;   /* "": see above */
 };
 
-#define CS_RECORD_TURN_KEYS "conversations|conversation|messages"
+#define CS_RECORD_TURN_KEYS     "conversations|conversation|messages|texts"
+#define CS_RECORD_QUESTION_KEYS "instruction|query|prompt|question"
+#define CS_RECORD_ANSWER_KEYS   "output|response|answer|completion"
+#define CS_RECORD_CAPTION_KEYS  "caption|text"
+#define CS_RECORD_SIDE_KEYS     "user|human"
+#define CS_RECORD_OTHER_KEYS    "assistant|gpt"
 
 enum { CS_RECORD_MARKS = 4 };
 
@@ -34,11 +39,12 @@ struct cs_record_keys {
 
     struct {
         const char *name, *token;
-        const char *names;                     /* spellings of the key: "image|images" */
+        const char *names; /* spellings of the key: "image|images|image_url|..." */
+        const char *said;  /* those that people are told: "image|images" */
         const char *mark[CS_RECORD_MARKS + 1]; /* in the text; the token first, NULL ends them */
     } encoder[CS_MAX_ENCODERS];
 
-    struct cs_doc_table sample, turn, part;
+    struct cs_doc_table sample, flat, turn, part; /* flat: samples without a list of turns */
 };
 
 /* encoder (n) in the order of the slots. CS_INVALID: two encoders share a key or a mark. */

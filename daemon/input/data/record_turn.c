@@ -13,7 +13,10 @@ static const struct {
     {"gpt",       CS_TURN_ASSISTANT},
     {"assistant", CS_TURN_ASSISTANT},
     {"model",     CS_TURN_ASSISTANT},
+    {"bot",       CS_TURN_ASSISTANT},
+    {"chatgpt",   CS_TURN_ASSISTANT},
     {"system",    CS_TURN_SYSTEM   },
+    {"developer", CS_TURN_SYSTEM   },
 };
 
 static void add_part(struct cs_turn *turn, int encoder, const char *text, size_t len)
@@ -44,8 +47,8 @@ static int mark_at(const struct cs_record_keys *keys, const char *p, size_t n, s
 }
 
 /* A user's string: marks become objects, here and nowhere later. */
-static enum cs_status split_text(struct cs_record_reader *r, struct cs_turn *turn, const char *text,
-                                 size_t n)
+enum cs_status cs_record_split_text(struct cs_record_reader *r, struct cs_turn *turn,
+                                    const char *text, size_t n)
 {
     size_t done = 0, n_found = 0, len = 0;
 
@@ -101,9 +104,9 @@ static enum cs_status read_text_part(struct cs_record_reader *r, struct cs_turn 
 static enum cs_status read_file_part(struct cs_record_reader *r, struct cs_turn *turn,
                                      const char *where, const json_t *node, int e)
 {
-    char name[CS_DOC_NAME], place[CS_RECORD_PLACE];
+    char name[CS_DOC_NAME], own[CS_DOC_NAME], place[CS_RECORD_PLACE];
     const json_t *file = cs_doc_get(node, r->keys->encoder[e].names, name);
-    const json_t *path = cs_doc_get(node, "path", NULL);
+    const json_t *path = cs_doc_get(node, "path|url|bytes|base64|data", own);
 
     if (turn->role != CS_TURN_USER)
         return cs_fail(r->err, CS_INVALID, "%s: a file outside a user turn", where);
@@ -118,8 +121,8 @@ static enum cs_status read_file_part(struct cs_record_reader *r, struct cs_turn 
         return cs_fail(r->err, CS_INVALID, "%s.%s is a list: a part of a content is one file",
                        where, name);
     add_part(turn, e, r->keys->encoder[e].token, strlen(r->keys->encoder[e].token));
-    snprintf(place, sizeof place, "%s.%s", where, file != NULL ? name : "path");
-    file = file != NULL ? file : path;
+    snprintf(place, sizeof place, "%s.%s", where, file != NULL ? name : own);
+    file = file != NULL ? file : path != NULL ? node : NULL;
     if (file != NULL && r->n_top[e] > 0)
         return cs_record_refuse(r, place, file, "the sample has files at its top too");
     return file != NULL ? cs_record_add_files(r, e, place, file) : CS_OK;
@@ -130,7 +133,7 @@ static int kind_of(const struct cs_record_keys *keys, const json_t *node)
 {
     const char *type = json_string_value(json_object_get(node, "type"));
 
-    if (type != NULL && strcmp(type, "text") == 0)
+    if (type != NULL && cs_doc_is_word("text|input_text|output_text", type))
         return -1;
     for (int e = 0; e < keys->n; e++)
         if (type != NULL ? cs_doc_is_word(keys->encoder[e].names, type)
@@ -224,6 +227,13 @@ static enum cs_status read_thought(struct cs_record_reader *r, struct cs_turn *t
     return CS_OK;
 }
 
+enum cs_status cs_record_read_marks(struct cs_record_reader *r, struct cs_turn *turn,
+                                    const char *where, const json_t *node)
+{
+    CS_TRY(read_weight(r, turn, where, node));
+    return read_thought(r, turn, where, node);
+}
+
 enum cs_status cs_record_read_turn(struct cs_record_reader *r, const char *where,
                                    const json_t *node, struct cs_turn *turn)
 {
@@ -234,8 +244,7 @@ enum cs_status cs_record_read_turn(struct cs_record_reader *r, const char *where
     if (!json_is_object(node))
         return cs_record_refuse(r, where, node, "a turn is an object");
     CS_TRY(read_role(r, turn, where, node));
-    CS_TRY(read_weight(r, turn, where, node));
-    CS_TRY(read_thought(r, turn, where, node));
+    CS_TRY(cs_record_read_marks(r, turn, where, node));
     if (value == NULL)
         return cs_fail(r->err, CS_INVALID, "%s has no \"value\" or \"content\"", where);
     snprintf(place, sizeof place, "%s.%s", where, name);
@@ -246,7 +255,7 @@ enum cs_status cs_record_read_turn(struct cs_record_reader *r, const char *where
                                 "it must be a text (in quotes) or a list of parts");
     text = cs_record_text(r->record->arena, value);
     if (turn->role == CS_TURN_USER)
-        return split_text(r, turn, text, json_string_length(value));
+        return cs_record_split_text(r, turn, text, json_string_length(value));
     turn->parts = CS_NEW(r->record->arena, struct cs_part);
     add_part(turn, -1, text, json_string_length(value));
     return CS_OK;
