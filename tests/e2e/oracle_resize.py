@@ -1,4 +1,5 @@
-"""Our PNG decoder and resize against Pillow: 100 random sizes, two filters, every PNG mode; 0 bytes may differ.
+"""Our decoders and resize against Pillow: every PNG mode, JPEG, WebP and GIF in random settings, 100 random sizes under every filter;
+0 bytes may differ.
 
   python3 oracle_resize.py TOOL DIR      TOOL: tool_image; DIR: scratch
 """
@@ -56,6 +57,36 @@ def modes():
     return out
 
 
+def soft(w, h):
+    """Something like a photo: slopes, an edge, some noise."""
+    y, x = np.mgrid[0:h, 0:w]
+    a = np.stack([127 + 120 * np.sin(x * rng.uniform(.01, .4) + y * rng.uniform(.01, .4) + c) for c in range(3)], -1) + nrng.normal(0, 9, (h, w, 3))
+    a[h // 3: h // 2, w // 4: w // 2] = nrng.integers(0, 256, 3)
+    return Image.fromarray(np.clip(a, 0, 255).astype(np.uint8))
+
+
+def photos(n):
+    out = []
+    for i in range(n):
+        im, path = soft(rng.randrange(1, 90), rng.randrange(1, 90)), os.path.join(DIR, f"p{i}")
+        kind = ("JPEG", "JPEG", "WEBP", "GIF")[i % 4]
+        if kind == "JPEG":
+            more = dict(quality=rng.randrange(1, 101), subsampling=rng.choice((0, 1, 2, "4:1:1")), progressive=rng.random() < .5, optimize=rng.random() < .5,
+                        restart_marker_blocks=rng.choice((0, 0, 1, 3)))
+            im = im.convert(rng.choice(("RGB", "RGB", "RGB", "L", "CMYK")))
+        elif kind == "WEBP":
+            more = dict(quality=rng.randrange(0, 101), lossless=rng.random() < .4, method=rng.randrange(0, 7), exact=rng.random() < .5)
+            if rng.random() < .5: im.putalpha(soft(*im.size).convert("L"))
+            if rng.random() < .3: more.update(save_all=True, append_images=[soft(*im.size)], duration=40)
+        else:
+            more = dict(interlace=rng.randrange(2), optimize=rng.random() < .5)
+            im = im.quantize(rng.choice((2, 5, 16, 255, 256))) if rng.random() < .8 else im.convert("L")
+            if rng.random() < .3: more.update(transparency=1)
+        im.save(path, kind, **more)
+        out.append(path)
+    return out
+
+
 def jobs_run(jobs):
     text = "".join(f"{f} {w} {h} {k} {o}\n" for f, w, h, k, o in jobs)
     r = subprocess.run([TOOL], input=text.encode(), capture_output=True)
@@ -65,9 +96,9 @@ def jobs_run(jobs):
 
 def main():
     bad, jobs, want = 0, [], []
-    for path in modes():
+    for path in modes() + photos(200):
         want.append(np.asarray(Image.open(path).convert("RGB")))
-        jobs.append((path, 0, 0, 0, path + ".raw"))
+        jobs.append((path, 0, 0, -1, path + ".raw"))
     n_modes = len(jobs)
     for i in range(100):
         w, h = (rng.choice([rng.randrange(1, 30), rng.randrange(1, 400)]) for _ in range(2))
@@ -77,7 +108,7 @@ def main():
         noise = nrng.integers(0, 256, (h, w, 3), dtype=np.uint8) if i % 2 else np.repeat(nrng.integers(0, 2, (h, w, 1), dtype=np.uint8) * 255, 3, -1)
         im, path = Image.fromarray(noise), os.path.join(DIR, f"r{i}.png")
         im.save(path)
-        for k, f in ((2, Image.BILINEAR), (3, Image.BICUBIC)):
+        for k, f in ((0, Image.NEAREST), (1, Image.LANCZOS), (2, Image.BILINEAR), (3, Image.BICUBIC), (4, Image.BOX), (5, Image.HAMMING)):
             jobs.append((path, W, H, k, f"{path}.{k}.raw"))
             want.append(np.asarray(im.resize((W, H), f)))
     for job, line, w in zip(jobs, jobs_run(jobs), want):
@@ -86,7 +117,7 @@ def main():
         got = np.fromfile(job[4], np.uint8)
         if got.size != w.size or int((got != w.reshape(-1)).sum()) != 0:
             bad += 1; print(job[:4], "differs in", int((got != w.reshape(-1)).sum()) if got.size == w.size else "size", w.shape)
-    print(f"{n_modes} PNG modes decoded, {len(jobs) - n_modes} resizes, {bad} differ")
+    print(f"{n_modes} files decoded, {len(jobs) - n_modes} resizes, {bad} differ")
     return 1 if bad else 0
 
 

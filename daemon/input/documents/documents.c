@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/arch/composite.h"
-#include "input/media/processor.h"
+#include "input/media/layout.h"
 #include "input/tok/tokenizer.h"
 #include "store/fsio.h"
 #include "store/hf/hfdir.h"
@@ -121,6 +121,27 @@ static enum cs_status check_patch(const struct review *r, const char *path, cons
         path, (long long)json_integer_value(size), encoder->patch_size);
 }
 
+/* Rows of a picture beside its patches: so many are counted, and one is dropped by `default`. */
+static enum cs_status check_extra(const struct review *r, const char *path, const json_t *outer,
+                                  const struct cs_arch *encoder)
+{
+    const char *strategy =
+        json_string_value(cs_doc_get(outer, "vision_feature_select_strategy", NULL));
+    const json_int_t more =
+        json_integer_value(cs_doc_get(outer, "num_additional_image_tokens", NULL)) -
+        (strategy != NULL && strcmp(strategy, "default") == 0);
+    const struct cs_media_encoder e = cs_media_encoder_of(encoder);
+    const bool is_said =
+        cs_doc_get(outer, "vision_feature_select_strategy|num_additional_image_tokens", NULL) !=
+        NULL;
+    if (!is_said || more == e.extra_rows)
+        return CS_OK;
+    return cs_fail(r->err, CS_INVALID,
+                   "%s: num_additional_image_tokens and vision_feature_select_strategy count %lld "
+                   "rows beside those of a picture's patches, the %s encoder makes %d",
+                   path, (long long)more, e.family, e.extra_rows);
+}
+
 static enum cs_status review_processor(const struct review *r, const struct cs_arch *encoder)
 {
     char outer_path[CS_PATH_CAP], plain_path[CS_PATH_CAP];
@@ -132,6 +153,8 @@ static enum cs_status review_processor(const struct review *r, const struct cs_a
         status = review_pair(r, outer_path, outer);
     if (status == CS_OK)
         status = check_patch(r, outer_path, outer, encoder);
+    if (status == CS_OK)
+        status = check_extra(r, outer_path, outer, encoder);
     if (status == CS_OK)
         status = review_nested(r, outer_path, outer, plain_path, plain);
     if (status == CS_OK && plain == NULL && cs_doc_get(outer, "image_processor", NULL) == NULL)

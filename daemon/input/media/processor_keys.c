@@ -1,7 +1,7 @@
 /* The keys of preprocessor_config.json and processor_config.json. */
 #include "input/media/processor.h"
 
-#define PIXELS_MAX 2147483647
+#define PIXELS_MAX 2147483647 /* pixels of size, for some classes */
 
 /* clang-format off */
 static const struct cs_doc_key size_keys[] = {
@@ -56,9 +56,15 @@ static const struct cs_doc_key pair_keys[] = {
     {.names = "image_processor", .types = CS_DOC_OBJECT, .inside = &table},
     {.names = "image_token", .types = CS_DOC_STRING},
     {.names = "patch_size", .types = CS_DOC_INT, .min = 1, .max = 4096},
-    {.names = "vision_feature_select_strategy", .types = CS_DOC_STRING, .use = CS_DOC_REFUSED, .only = "\"full\"", .text = "it drops the first row of every picture, which belongs to an encoder with a class token"},
-    {.names = "num_additional_image_tokens", .types = CS_DOC_INT, .use = CS_DOC_REFUSED, .only = "0", .text = "the encoder has no class token"},
-    {.names = "processor_class|chat_template|auto_map|image_seq_length|tokenizer|feature_extractor|video_processor|video_token|audio_token|transformers_version", .types = CS_DOC_ANY, .use = CS_DOC_HARMLESS},
+    {.names = "spatial_merge_size", .types = CS_DOC_INT, .min = 1, .max = 64},
+    {.names = "vision_feature_select_strategy", .types = CS_DOC_STRING, .accept = "default|full"},
+    {.names = "num_additional_image_tokens", .types = CS_DOC_INT, .min = 0, .max = 64},
+    {.names = "image_break_token", .types = CS_DOC_STRING, .use = CS_DOC_REFUSED, .only = "\"[IMG_BREAK]\"", .text = "lines of a picture end with [IMG_BREAK]"},
+    {.names = "image_end_token", .types = CS_DOC_STRING, .use = CS_DOC_REFUSED, .only = "\"[IMG_END]\"", .text = "pictures end with [IMG_END]"},
+    {.names = "vision_aspect_ratio", .types = CS_DOC_STRING, .use = CS_DOC_REFUSED, .only = "\"anyres_max_9\"", .text = "mosaics are made smaller from nine tiles on"},
+    /* how many rows a picture has is told by processor and encoder */
+    {.names = "image_seq_length|image_seq_len|num_image_tokens", .types = CS_DOC_ANY, .use = CS_DOC_HARMLESS},
+    {.names = "processor_class|chat_template|auto_map|tokenizer|feature_extractor|video_processor|video_token|audio_token|audio_seq_length|audio_ms_per_token|transformers_version", .types = CS_DOC_ANY, .use = CS_DOC_HARMLESS},
 };
 static const struct cs_doc_table pair_table = CS_DOC_TABLE(pair_keys, NULL);
 

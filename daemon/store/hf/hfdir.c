@@ -14,13 +14,18 @@ static enum cs_status read_optional(const struct cs_hfdir *dir, const char *name
     return cs_fs_exists(path) ? cs_fs_read_json(path, out, err) : CS_OK;
 }
 
-/* As in transformers 5: what processor_config.json nests holds over preprocessor_config.json. */
+/* As in transformers 5: what processor_config.json nests holds over preprocessor_config.json. Who calls
+ * it stands around it, and sets options of its own. */
 static enum cs_status read_processor(struct cs_hfdir *dir, struct cs_err *err)
 {
     json_t *all = NULL;
     CS_TRY(read_optional(dir, "processor_config.json", &all, err));
     json_t *nested = json_object_get(all, "image_processor");
+    json_t *caller = json_object_get(all, "processor_class");
     dir->processor = json_is_null(nested) ? NULL : json_incref(nested);
+    if (json_is_string(caller) && json_is_object(nested) &&
+        json_object_get(nested, "processor_class") == NULL)
+        json_object_set(nested, "processor_class", caller);
     json_decref(all);
     if (dir->processor)
         return CS_OK;

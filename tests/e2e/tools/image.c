@@ -2,7 +2,7 @@
  *
  *   tool_image < jobs      a job is one line: FILE WIDTH HEIGHT FILTER OUT
  *
- * FILTER 2 bilinear, 3 bicubic, 0 none (size ignored). OUT gets the raw RGB bytes. One line of
+ * FILTER as Pillow numbers them, 0 to 5; -1 none (size ignored). OUT gets the raw RGB bytes. One line of
  * stdout per job: "ok WIDTH HEIGHT" or "STATUS: message". */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +20,12 @@ static enum cs_status job(const char *file, int w, int h, int filter, const char
 
     if (status != CS_OK)
         return status;
-    size[0] = filter == 0 ? image.width : w;
-    size[1] = filter == 0 ? image.height : h;
+    size[0] = filter < 0 ? image.width : w;
+    size[1] = filter < 0 ? image.height : h;
     pixels = malloc((size_t)size[0] * (size_t)size[1] * 3);
     CS_ASSERT(pixels != NULL);
     status = cs_resize_rgb(image.rgb, image.width, image.height, pixels, size[0], size[1],
-                           filter == 2 ? CS_RESAMPLE_BILINEAR : CS_RESAMPLE_BICUBIC, err);
+                           filter < 0 ? CS_RESAMPLE_BICUBIC : (enum cs_resample)filter, err);
     f = fopen(out, "wb");
     if (status == CS_OK && (f == NULL || fwrite(pixels, 3, (size_t)size[0] * (size_t)size[1], f) !=
                                              (size_t)size[0] * (size_t)size[1]))
