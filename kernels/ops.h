@@ -22,7 +22,7 @@
 #include "kernels/experts.h"
 #include "kernels/recurrent.h"
 
-#define CS_OPS_VERSION 5
+#define CS_OPS_VERSION 6
 
 enum cs_act {
     CS_ACT_NONE,
@@ -152,6 +152,26 @@ struct cs_ops {
     void (*norm_grad)(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int64_t n, float offset,
                       const void *x, const void *w, const float *stat, const void *dy,
                       const void *dx_in, void *dx, void *dw, void *db);
+
+    /* RMS norm of every head by itself, before queries and keys turn: x (rows, heads, n) and y alike,
+     * rows ld_x, ld_y elements apart; w (n), NULL: all 1 and no offset; stat (rows, heads) keeps
+     * 1 / rms. y may be x. */
+    void (*norm_heads)(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n, float eps,
+                       float offset, const void *x, int64_t ld_x, const void *w, void *y,
+                       int64_t ld_y, float *stat);
+    /* dx = (adds: dx +) gradient of dy, each with its own distance of rows and apart from the others;
+     * dw (n) grad NULL: not needed */
+    void (*norm_heads_grad)(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
+                            float offset, const void *x, int64_t ld_x, const void *w,
+                            const float *stat, const void *dy, int64_t ld_dy, void *dx,
+                            int64_t ld_dx, int adds, void *dw);
+    /* y (rows, n) = x w + residual: w (n) by column, or the one number w (w_step 0, else 1);
+     * residual NULL: 0. y may be x or residual. */
+    void (*scale_columns)(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x, const void *w,
+                          int32_t w_step, const void *residual, void *y);
+    /* dw (n) grad += column sums of x dy, both (rows, n) */
+    void (*scale_columns_wgrad)(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
+                                const void *dy, void *dw);
 
     /* rotate-half rope in place on x (rows, heads, head_dim), row stride ldx; cos/sin fp32
      * (rows, rot_dim / 2), rot_dim <= head_dim. inverse: the adjoint (backward) */

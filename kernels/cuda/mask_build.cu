@@ -128,6 +128,10 @@ __device__ static enum verdict judge(enum cs_mask_relation relation, struct cs_m
         if (!some_earlier || (int64_t)q.lo - k.hi >= rule.window)
             return VERDICT_NONE;
         return all_earlier && (int64_t)q.hi - k.lo < rule.window ? VERDICT_ALL : VERDICT_SOME;
+    case CS_MASK_BACK:
+        if ((int64_t)q.lo - k.hi >= rule.window)
+            return VERDICT_NONE;
+        return (int64_t)q.hi - k.lo < rule.window ? VERDICT_ALL : VERDICT_SOME;
     case CS_MASK_HEAD:
         if (all_earlier || (q.hi < rule.prefix && k.hi < rule.prefix))
             return VERDICT_ALL;

@@ -30,7 +30,7 @@ static int call_assign(lua_State *L);
 /* clang-format off */
 static const struct cs_arg mask_args[] = {
     {"spans", CS_ARG_LIST, true, NULL, 0, 0, 0, NULL, "{ { \"text\", 2 }, { \"vision\", 576 }, { \"pad\", 3 }, ... }; doc = and item = inside a span: packed document, index of the image"},
-    {"rule", CS_ARG_STRING, false, "causal|full|cornstarch|image_bidir|packed|window|prefix|item|modality_bidir", 0, 0, 0, "\"cornstarch\"", "who sees whom"},
+    {"rule", CS_ARG_STRING, false, "causal|full|cornstarch|image_bidir|packed|window|prefix|item|modality_bidir|image_bidir_window|image_window", 0, 0, 0, "\"cornstarch\"", "who sees whom"},
     {"sees", CS_ARG_STRING, false, "all|text", 0, 0, 0, "\"all\"", "what text sees under rules that look at modalities"},
     {"window", CS_ARG_INT, false, NULL, 1, MAX_TOKENS, 0, NULL, "tokens, with rule = \"window\""},
     {"prefix", CS_ARG_INT, false, NULL, 1, MAX_TOKENS, 0, NULL, "tokens, with rule = \"prefix\""},

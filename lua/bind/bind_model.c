@@ -38,7 +38,7 @@ static const struct cs_arg mllm_args[] = {
     {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"mllm\"", "shown on the screens"},
     {"encoders", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "name = { from = cs.hf ..., projector = ..., token = ... }"},
     {"llm", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_HF, NULL, "the language model, cs.hf \"DIR\""},
-    {"mask", CS_ARG_STRING, false, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix", 0, 0, 0, "\"causal\"", "who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir; a model whose layers have windows of their own (use_sliding_window of Qwen2) keeps them and takes causal only"},
+    {"mask", CS_ARG_STRING, false, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix|image_bidir_window|image_window", 0, 0, 0, "\"causal\"", "who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir, Gemma 4 image_window; a model whose layers have windows of their own keeps them and takes these three"},
     {"window", CS_ARG_INT, false, NULL, 1, 16777216, 0, NULL, "tokens, with mask = \"window\""},
     {"prefix", CS_ARG_INT, false, NULL, 1, 16777216, 0, NULL, "tokens, with mask = \"prefix\""},
 };

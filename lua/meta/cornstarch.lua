@@ -135,7 +135,7 @@ function sweep_:json() end
 ---@field name? string shown on the screens (default "mllm")
 ---@field encoders? table name = { from = cs.hf ..., projector = ..., token = ... } (default {})
 ---@field llm cs.hf the language model, cs.hf "DIR"
----@field mask? "causal"|"packed"|"cornstarch"|"image_bidir"|"modality_bidir"|"item"|"window"|"prefix" who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir; a model whose layers have windows of their own (use_sliding_window of Qwen2) keeps them and takes causal only (default "causal")
+---@field mask? "causal"|"packed"|"cornstarch"|"image_bidir"|"modality_bidir"|"item"|"window"|"prefix"|"image_bidir_window"|"image_window" who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir, Gemma 4 image_window; a model whose layers have windows of their own keeps them and takes these three (default "causal")
 ---@field window? integer tokens, with mask = "window"
 ---@field prefix? integer tokens, with mask = "prefix"
 
@@ -240,7 +240,7 @@ function sweep_:json() end
 
 ---@class cs.lab.mask.Args
 ---@field spans table { { "text", 2 }, { "vision", 576 }, { "pad", 3 }, ... }; doc = and item = inside a span: packed document, index of the image
----@field rule? "causal"|"full"|"cornstarch"|"image_bidir"|"packed"|"window"|"prefix"|"item"|"modality_bidir" who sees whom (default "cornstarch")
+---@field rule? "causal"|"full"|"cornstarch"|"image_bidir"|"packed"|"window"|"prefix"|"item"|"modality_bidir"|"image_bidir_window"|"image_window" who sees whom (default "cornstarch")
 ---@field sees? "all"|"text" what text sees under rules that look at modalities (default "all")
 ---@field window? integer tokens, with rule = "window"
 ---@field prefix? integer tokens, with rule = "prefix"

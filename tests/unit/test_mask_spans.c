@@ -111,6 +111,23 @@ static void padding_has_an_empty_row_and_column(void **state)
     }
 }
 
+/* Two families have windows and pictures that see themselves: in one of them the window ends at a
+ * picture, in the other it goes on inside. */
+static void a_window_bounds_pictures_or_does_not(void **state)
+{
+    static const char *const free_of_it[] = {"1000000", "1111110", "0111110", "0111110",
+                                             "0111110", "0111110", "0000011"};
+    static const char *const bound[] = {"1000000", "1111110", "0111110", "0011110",
+                                        "0001110", "0000110", "0000011"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        MAKE(i ? CS_MASK_IMAGE_WINDOW : CS_MASK_IMAGE_BIDIR_WINDOW, CS_TEXT_SEES_ALL, TEXT(1),
+             SPAN(0, 5), TEXT(1));
+        plan.rule.window = runs.rule.window = 2;
+        check_rows(i ? bound : free_of_it);
+    }
+}
+
 static void check_kind(enum cs_mask_kind kind, const char *const *rows)
 {
     MAKE(kind, CS_TEXT_SEES_ALL, TEXT(1), SPAN(0, 2), SPAN(0, 1), TEXT(1), {CS_SPAN_TEXT, 1, 1, -1},
@@ -136,6 +153,10 @@ static void every_rule_on_two_images_and_two_documents(void **state)
                             "0000011"                                                                  },
         [CS_MASK_ITEM] = {"1000000", "0110000", "0110000", "0001000", "1111100", "0000010",
                             "0000001"                                                                  },
+        [CS_MASK_IMAGE_BIDIR_WINDOW] = {"1000000", "1110000", "1110000", "0111000", "0011100",
+                            "0000010",                                                        "0000011"},
+        [CS_MASK_IMAGE_WINDOW] = {"1000000", "1110000", "1110000", "0111000", "0011100", "0000010",
+                            "0000011"                                                                  },
         [CS_MASK_MODALITY_BIDIR] = {"1000000", "1111000", "1111000", "1111000", "1111100",
                             "0000010",                                                        "0000011"},
     };
@@ -385,6 +406,7 @@ int main(void)
         cmocka_unit_test(the_marker_bit_alone_is_padding),
         cmocka_unit_test(padding_has_an_empty_row_and_column),
         cmocka_unit_test(every_rule_on_two_images_and_two_documents),
+        cmocka_unit_test(a_window_bounds_pictures_or_does_not),
         cmocka_unit_test(allowed_pairs_are_the_golden_counts),
         cmocka_unit_test(the_mixed_sequence_has_the_golden_tile_map),
         cmocka_unit_test(whole_tiles_at_a_ragged_edge_count_as_all),

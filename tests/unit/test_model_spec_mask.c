@@ -50,14 +50,17 @@ static void every_rule_is_read(void **state)
         const char *mask;
         int window, prefix;
     } rows[] = {
-        {"causal",         0,   0 },
-        {"packed",         0,   0 },
-        {"cornstarch",     0,   0 },
-        {"image_bidir",    0,   0 },
-        {"modality_bidir", 0,   0 },
-        {"item",           0,   0 },
-        {"window",         512, 0 },
-        {"prefix",         0,   64},
+        {"causal",             0,   0 },
+        {"packed",             0,   0 },
+        {"cornstarch",         0,   0 },
+        {"image_bidir",        0,   0 },
+        {"modality_bidir",     0,   0 },
+        {"item",               0,   0 },
+        {"window",             512, 0 },
+        {"prefix",             0,   64},
+        {"image_bidir_window", 12,  0 },
+        {"image_window",       12,  0 },
+        {"image_window",       0,   0 },
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
@@ -114,27 +117,40 @@ static void bad_masks_are_refused_in_words(void **state)
     }
 }
 
-/* The job's mask takes the place of the causal rule; a window of the model's own stays, and there
- * is no rule for both together. */
-static void a_mask_beside_windows_of_the_model_is_refused(void **state)
+/* The job's mask takes the place of the causal rule; a window of the model's own stays, joined with
+ * rules that mean something beside it. Rules of a layer without a window and of one with 9. */
+static void a_mask_is_joined_with_windows_of_the_model_or_refused(void **state)
 {
-    static const char *const masks[] = {"causal", "packed", "cornstarch", "image_bidir"};
     (void)state;
-    for (size_t i = 0; i < CS_ARRAY_LEN(masks); i++) {
+
+    static const struct {
+        const char *mask;
+        int window;
+        enum cs_mask_kind full, sliding; /* CS_MASK_KINDS: refused */
+    } rows[] = {
+        {"causal",       0, CS_MASK_CAUSAL,      CS_MASK_WINDOW            },
+        {"packed",       0, CS_MASK_CAUSAL,      CS_MASK_WINDOW            },
+        {"image_bidir",  0, CS_MASK_IMAGE_BIDIR, CS_MASK_IMAGE_BIDIR_WINDOW},
+        {"image_window", 0, CS_MASK_CAUSAL,      CS_MASK_IMAGE_WINDOW      },
+        {"cornstarch",   0, CS_MASK_KINDS,       CS_MASK_KINDS             },
+        {"image_window", 4, CS_MASK_KINDS,       CS_MASK_KINDS             },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
         struct cs_arena *arena = cs_arena_new(0);
         struct cs_err err = {.text = ""};
         struct cs_spec *spec = NULL;
         struct cs_graph *graph = NULL;
         const struct cs_test_spec options = {
-            .mask = masks[i], .is_qwen2 = true, .sliding_window = 9};
+            .mask = rows[i].mask, .window = rows[i].window, .is_qwen2 = true, .sliding_window = 9};
         json_t *root = cs_test_spec_json(&options);
         assert_int_equal(cs_spec_read(root, arena, &spec, &err), CS_OK);
         const enum cs_status status = cs_graph_build(spec, false, arena, &graph, &err);
-        assert_int_equal(status, i < 2 ? CS_OK : CS_UNSUPPORTED);
-        if (i < 2) {
+        assert_int_equal(status, rows[i].full != CS_MASK_KINDS ? CS_OK : CS_UNSUPPORTED);
+        if (status == CS_OK) {
             const struct cs_attention *a = graph->modules[graph->n_modules - 1].arch.attention;
-            assert_int_equal(a[0].rule.kind, CS_MASK_CAUSAL);
-            assert_int_equal(a[1].rule.kind, CS_MASK_WINDOW);
+            assert_int_equal(a[0].rule.kind, rows[i].full);
+            assert_int_equal(a[1].rule.kind, rows[i].sliding);
             assert_int_equal(a[1].rule.window, 9);
         } else {
             assert_non_null(strstr(err.text, "window of 9 tokens"));
@@ -142,6 +158,22 @@ static void a_mask_beside_windows_of_the_model_is_refused(void **state)
         json_decref(root);
         cs_arena_free(arena);
     }
+}
+
+static void a_window_that_nobody_has_is_asked_for(void **state)
+{
+    (void)state;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {.text = ""};
+    struct cs_spec *spec = NULL;
+    struct cs_graph *graph = NULL;
+    const struct cs_test_spec options = {.mask = "image_window"};
+    json_t *root = cs_test_spec_json(&options);
+    assert_int_equal(cs_spec_read(root, arena, &spec, &err), CS_OK);
+    assert_int_equal(cs_graph_build(spec, false, arena, &graph, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "without a window"));
+    json_decref(root);
+    cs_arena_free(arena);
 }
 
 static void a_mask_is_a_key_of_the_llm(void **state)
@@ -166,7 +198,8 @@ int main(void)
         cmocka_unit_test(every_rule_is_read),
         cmocka_unit_test(bad_masks_are_refused_in_words),
         cmocka_unit_test(a_mask_is_a_key_of_the_llm),
-        cmocka_unit_test(a_mask_beside_windows_of_the_model_is_refused),
+        cmocka_unit_test(a_mask_is_joined_with_windows_of_the_model_or_refused),
+        cmocka_unit_test(a_window_that_nobody_has_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

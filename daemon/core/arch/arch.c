@@ -1,4 +1,4 @@
-/* Reads a config.json through the tables of families.c. */
+/* Reads a config.json through the tables of families. */
 #include "core/arch/arch.h"
 
 #include <math.h>
@@ -7,39 +7,56 @@
 #include "core/arch/families.h"
 #include "core/base/near.h"
 
+static enum cs_status check_attention(const struct cs_config_source *config,
+                                      const struct cs_attention *a, struct cs_err *err)
+{
+    char at[512];
+    cs_model_at(config, at);
+    if (a->n_heads % a->n_kv_heads != 0)
+        return cs_fail(err, CS_INVALID,
+                       "%snum_attention_heads %d is not a multiple of num_key_value_heads %d", at,
+                       a->n_heads, a->n_kv_heads);
+    if (a->rope.kind != CS_ROPE_NONE && (a->rope.dims % 2 != 0 || a->rope.dims == 0))
+        return cs_fail(err, CS_INVALID,
+                       "%shead_dim %d is odd, or %d of it are; rotary embeddings need it even", at,
+                       a->head_dim, a->rope.dims);
+    return CS_OK;
+}
+
 /* What holds across keys. */
 static enum cs_status check_shape(const struct cs_config_source *config, const struct cs_arch *arch,
                                   struct cs_err *err)
 {
     char at[512];
     cs_model_at(config, at);
-    const struct cs_attention *a = &arch->attention[0];
-    if (a->n_heads % a->n_kv_heads != 0)
-        return cs_fail(err, CS_INVALID,
-                       "%snum_attention_heads %d is not a multiple of num_key_value_heads %d", at,
-                       a->n_heads, a->n_kv_heads);
-    if (a->rope.kind != CS_ROPE_NONE && a->rope.dims % 2 != 0)
-        return cs_fail(err, CS_INVALID, "%shead_dim %d is odd; rotary embeddings need it even", at,
-                       a->head_dim);
+    for (int32_t k = 0; k < arch->n_attentions; k++)
+        CS_TRY(check_attention(config, &arch->attention[k], err));
     if (arch->kind == CS_MODULE_ENCODER && arch->patch_size > arch->image_size)
         return cs_fail(err, CS_INVALID, "%spatch_size %d is larger than image_size %d", at,
                        arch->patch_size, arch->image_size);
+    if (arch->per_layer_width > 0)
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "%shidden_size_per_layer_input is %d (256 where it is not given): inputs of "
+                       "every layer beside the token embedding are not supported, only 0",
+                       at, arch->per_layer_width);
     return CS_OK;
 }
 
 static enum cs_status unknown_type(const struct cs_config_source *config, const char *type,
                                    struct cs_err *err)
 {
+    enum { MOST = 64 };
+
+    char at[512], list[2048] = "";
+    const char *names[MOST];
+    const struct cs_family *family;
     int n = 0;
-    char at[512], list[256] = "";
-    const struct cs_family *families = cs_families(&n);
-    const char *names[16];
-    CS_ASSERT(n <= 16);
-    for (int i = 0; i < n; i++) {
-        names[i] = families[i].model_type;
-        if (i > 0)
+    for (; (family = cs_family_at(n)) != NULL; n++) {
+        CS_ASSERT(n < MOST && strlen(list) + strlen(family->model_type) + 3 < sizeof list);
+        names[n] = family->model_type;
+        if (n > 0)
             strcat(list, ", ");
-        strcat(list, names[i]);
+        strcat(list, names[n]);
     }
     const char *near = cs_near(type, names, n);
     return cs_fail(err, CS_UNSUPPORTED,
@@ -51,15 +68,8 @@ static enum cs_status unknown_type(const struct cs_config_source *config, const 
 static enum cs_status find_family(const struct cs_config_source *config, const char *type,
                                   const struct cs_family **out, struct cs_err *err)
 {
-    int n = 0;
-    const struct cs_family *families = cs_families(&n);
-    for (int i = 0; i < n; i++) {
-        if (strcmp(families[i].model_type, type) == 0) {
-            *out = &families[i];
-            return CS_OK;
-        }
-    }
-    return unknown_type(config, type, err);
+    *out = cs_family_named(type);
+    return *out != NULL ? CS_OK : unknown_type(config, type, err);
 }
 
 static enum cs_status review(const struct cs_config_source *config, const struct cs_family *family,
@@ -115,13 +125,12 @@ enum cs_status cs_arch_read(const struct cs_config_source *source, struct cs_are
         CS_TRY(open_inner(&config, &family, arena, err));
     *out = family->base;
     CS_TRY(cs_model_fill(&config, family->table, family->model_type, out, err));
-    if (family->has_rope)
-        CS_TRY(
-            cs_rope_read(&config, family->rope_theta, out->max_positions, &out->attention[0], err));
+    if (!(out->embed_scale > 0))
+        out->embed_scale = (float)sqrt((double)out->width);
     if (out->kind == CS_MODULE_ENCODER)
         out->in_width = out->channels * out->patch_size * out->patch_size;
-    CS_TRY(check_shape(&config, out, err));
-    return cs_attention_kinds(&config, family->windows, arena, out, err);
+    CS_TRY(cs_attention_kinds(&config, family, arena, out, err));
+    return check_shape(&config, out, err);
 }
 
 enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena,

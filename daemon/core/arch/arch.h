@@ -37,6 +37,9 @@ enum cs_mixer { CS_MIXER_ATTENTION, CS_MIXERS };
 
 enum cs_ffn { CS_FFN_DENSE, CS_FFNS };
 
+/* RMS norms of queries and keys before they turn: of every head by itself, or of all of them. */
+enum cs_qk_norm { CS_QK_NORM_NONE, CS_QK_NORM_HEAD, CS_QK_NORM_WIDTH };
+
 /* One module's options. Complete and consistent once it is read: heads divide, shapes are positive,
  * every block names one of n_attentions kinds. Plain values but for family (a constant) and
  * block_attention (in the arena it was read into). */
@@ -55,13 +58,20 @@ struct cs_arch {
     float norm_eps, norm_offset; /* offset 1 for (1 + w) */
     enum cs_arch_act act;
     bool is_gated_mlp, has_qkv_bias, has_o_bias, has_mlp_bias, has_final_norm;
-    bool has_qk_norm; /* RMS norm of every head of q and k, before they turn */
+    enum cs_qk_norm qk_norm;
+    bool has_v_norm;     /* values of every head too, without a weight */
+    bool has_post_norms; /* a norm behind each half of a block, before it is added */
+    bool
+        has_layer_scalar; /* what leaves a block is multiplied with a number that is in the files */
     float initializer_range;
 
     /* language models */
     int32_t vocab, max_positions;
-    bool is_tied;      /* lm_head is embed_tokens */
-    float embed_scale; /* 1 unless the family scales */
+    bool is_tied;        /* lm_head is embed_tokens */
+    float embed_scale;   /* 1 unless the family scales; rounded to the act type where it is used */
+    float logit_softcap; /* logits become c tanh(z / c); 0: none */
+    bool is_k_eq_v;      /* as read; which kinds of attention it is true of, they say */
+    int32_t per_layer_width; /* as read; refused unless 0 */
 
     /* encoders of pictures of one size */
     int32_t image_size, patch_size, channels;
@@ -76,7 +86,8 @@ struct cs_arch {
     X(EMBED) X(POSITION) X(PATCH_W) X(PATCH_B)                                                     \
     X(NORM1_W) X(NORM1_B) X(Q_W) X(Q_B) X(K_W) X(K_B) X(V_W) X(V_B) X(O_W) X(O_B)                  \
     X(Q_NORM_W) X(K_NORM_W)                                                                        \
-    X(NORM2_W) X(NORM2_B) X(GATE_W) X(UP_W) X(UP_B) X(DOWN_W) X(DOWN_B)                            \
+    X(POST1_W) X(NORM2_W) X(NORM2_B) X(GATE_W) X(GATE_B) X(UP_W) X(UP_B) X(DOWN_W) X(DOWN_B)       \
+    X(POST2_W) X(LAYER_SCALAR)                                                                     \
     X(NORM_W) X(NORM_B) X(HEAD_W)                                                                  \
     X(PROJ_W) X(PROJ_B)
 
@@ -90,7 +101,8 @@ enum cs_param_role {
 const char *cs_param_role_name(enum cs_param_role role); /* "q_w" */
 
 /* Matrices that one product reads (q, k and v; gate and up) and their biases are a group: they lie
- * side by side in a rank's memory, and train together or not at all. */
+ * side by side in a rank's memory, and train together or not at all. A family that has one tensor for
+ * all of them gives it the role of the first. */
 struct cs_role_group {
     int group; /* 0: the tensor is read alone */
     int order; /* in the group, 0 to CS_GROUP_MEMBERS - 1 */
@@ -120,6 +132,7 @@ struct cs_tensor_info {
     int32_t n_dims;
     int64_t dim[4];
     bool is_decayed; /* weight decay applies: not a bias, not a norm */
+    bool is_fixed;   /* a constant of the model: no rule makes it train */
 
     enum {
         CS_INIT_NORMAL,

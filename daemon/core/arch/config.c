@@ -101,7 +101,8 @@ static enum cs_status take_default(const struct cs_config_source *config,
     bool is_null = json_is_null(json_object_get(config->json, name));
     double number = key->number;
     snprintf(source, sizeof source, "the default of %.60s", model_type);
-    if (key->fallback == CS_DEFAULT_PER_HEAD) {
+    if (key->fallback == CS_DEFAULT_PER_HEAD ||
+        (key->fallback == CS_DEFAULT_NULL_PER_HEAD && is_null)) {
         if (arch->width % n_heads != 0)
             return cs_fail(err, CS_INVALID,
                            "%shidden_size %d does not divide by num_attention_heads %d, and there "
@@ -112,6 +113,8 @@ static enum cs_status take_default(const struct cs_config_source *config,
     }
     if (key->fallback == CS_DEFAULT_FIELD || (key->fallback == CS_DEFAULT_MIXED && is_null))
         number = *int_at(arch, key->other);
+    if (key->fallback == CS_DEFAULT_OR_NONE && is_null)
+        number = 0;
     store(key, number, (enum cs_arch_act)number, arch);
     say_default(config, key, name, source, number);
     return CS_OK;

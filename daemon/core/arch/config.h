@@ -10,10 +10,12 @@ enum cs_key_store { CS_KEY_NONE, CS_KEY_INT, CS_KEY_FLOAT, CS_KEY_BOOL, CS_KEY_A
 
 /* What the class does when a key is absent or null. */
 enum cs_key_default {
-    CS_DEFAULT_VALUE,   /* `number` (an enum cs_arch_act for CS_KEY_ACT) */
-    CS_DEFAULT_FIELD,   /* the value of the int32 field at `other` (kv heads = heads) */
-    CS_DEFAULT_MIXED,   /* absent: `number`; null: the field at `other` */
-    CS_DEFAULT_PER_HEAD /* width / heads, which must divide */
+    CS_DEFAULT_VALUE,         /* `number` (an enum cs_arch_act for CS_KEY_ACT) */
+    CS_DEFAULT_FIELD,         /* the value of the int32 field at `other` (kv heads = heads) */
+    CS_DEFAULT_MIXED,         /* absent: `number`; null: the field at `other` */
+    CS_DEFAULT_PER_HEAD,      /* width / heads, which must divide */
+    CS_DEFAULT_NULL_PER_HEAD, /* absent: `number`; null: the same */
+    CS_DEFAULT_OR_NONE        /* absent: `number`; null: 0 */
 };
 
 /* A key of a config.json. Rows that set an option of an architecture are read in their order: a
@@ -34,8 +36,9 @@ const char *cs_act_word(enum cs_arch_act act);   /* "gelu"; "none" for none */
 
 /* keys that every config.json may have and that nothing here depends on, and model_type */
 extern const struct cs_doc_table cs_model_common;
-/* the same with what language models have: rope, ids of special tokens */
-extern const struct cs_doc_table cs_model_language;
+/* the same with what language models have: rope, ids of special tokens; with a rope for each kind of
+ * layer */
+extern const struct cs_doc_table cs_model_language, cs_model_by_layer;
 
 /* the keys of a projector's own config.json */
 const struct cs_doc_table *cs_projector_keys(void);

@@ -43,37 +43,71 @@ static const struct cs_config_key common_keys[] = {
 };
 const struct cs_doc_table cs_model_common = CS_DOC_TABLE(common_keys, NULL);
 
-#define ONE_ROPE "one rope for each kind of layer is not supported"
-#define PART     "rotating a part of each head is not supported"
+#define ONE_ROPE "one rope for each kind of layer is not supported in this family"
+#define LAYERS   "full_attention|sliding_attention|chunked_attention|linear_attention"
 
 /* clang-format off */
-static const struct cs_doc_key rope_keys[] = {
-    {.names = "rope_type|type", .types = CS_DOC_STRING, .accept = "default|linear|llama3"},
-    {.names = "rope_theta", .types = CS_DOC_POSITIVE, .max = 1e15},
-    {.names = "factor", .types = CS_DOC_POSITIVE, .max = 1e6},
-    {.names = "low_freq_factor", .types = CS_DOC_POSITIVE, .max = 1e6},
-    {.names = "high_freq_factor", .types = CS_DOC_POSITIVE, .max = 1e6},
-    {.names = "original_max_position_embeddings", .types = CS_DOC_INT, .min = 1, .max = 1 << 30},
-    {.names = "partial_rotary_factor", .types = CS_DOC_POSITIVE, .use = CS_DOC_REFUSED, .only = "1", .max = 1, .text = PART},
-    {.names = "full_attention|sliding_attention|chunked_attention|linear_attention", .types = CS_DOC_OBJECT, .use = CS_DOC_REFUSED, .text = ONE_ROPE},
+#define ROPE_KEYS                                                                                  \
+    {.names = "rope_type|type", .types = CS_DOC_STRING, .accept = "default|linear|llama3|yarn|longrope|su|mrope|proportional|dynamic"}, \
+    {.names = "rope_theta", .types = CS_DOC_POSITIVE, .max = 1e15},                                \
+    {.names = "factor", .types = CS_DOC_POSITIVE, .max = 1e6},                                     \
+    {.names = "low_freq_factor", .types = CS_DOC_POSITIVE, .max = 1e6},                            \
+    {.names = "high_freq_factor", .types = CS_DOC_POSITIVE, .max = 1e6},                           \
+    {.names = "attention_factor", .types = CS_DOC_POSITIVE, .max = 1e6},                           \
+    {.names = "beta_fast", .types = CS_DOC_POSITIVE, .max = 1e6},                                  \
+    {.names = "beta_slow", .types = CS_DOC_POSITIVE, .max = 1e6},                                  \
+    {.names = "mscale", .types = CS_DOC_NUMBER, .min = 0, .max = 1e6},                             \
+    {.names = "mscale_all_dim", .types = CS_DOC_NUMBER, .min = 0, .max = 1e6},                     \
+    {.names = "truncate", .types = CS_DOC_BOOL},                                                   \
+    {.names = "short_factor", .types = CS_DOC_LIST},                                               \
+    {.names = "long_factor", .types = CS_DOC_LIST},                                                \
+    {.names = "mrope_section", .types = CS_DOC_LIST},                                              \
+    {.names = "mrope_interleaved", .types = CS_DOC_ANY, .use = CS_DOC_HARMLESS}, /* the class decides */ \
+    {.names = "llama_4_scaling_beta", .types = CS_DOC_NUMBER, .min = 0, .max = 1e6},               \
+    {.names = "max_position_embeddings", .types = CS_DOC_ANY, .use = CS_DOC_HARMLESS}, /* a copy */ \
+    {.names = "original_max_position_embeddings", .types = CS_DOC_INT, .min = 1, .max = 1 << 30},  \
+    {.names = "partial_rotary_factor", .types = CS_DOC_POSITIVE, .max = 1}
+
+static const struct cs_doc_key rope_keys[] = {ROPE_KEYS};
+static const struct cs_doc_key one_rope_keys[] = {
+    ROPE_KEYS,
+    {.names = LAYERS, .types = CS_DOC_OBJECT, .use = CS_DOC_REFUSED, .text = ONE_ROPE},
 };
-/* clang-format on */
 static const struct cs_doc_table rope_table = CS_DOC_TABLE(rope_keys, NULL);
+static const struct cs_doc_table one_rope_table = CS_DOC_TABLE(one_rope_keys, NULL);
+static const struct cs_doc_key layer_rope_keys[] = {
+    {.names = "full_attention", .types = CS_DOC_OBJECT, .inside = &rope_table},
+    {.names = "sliding_attention", .types = CS_DOC_OBJECT, .inside = &rope_table},
+};
+static const struct cs_doc_table layer_rope_table = CS_DOC_TABLE(layer_rope_keys, NULL);
+
+/* clang-format on */
 
 /* transformers 5: an old rope_scaling that says anything takes the place of rope_parameters, also of
  * its rope_theta; in either, rope_theta stands before the one beside it. */
+#define LANGUAGE_KEYS                                                                                                   \
+    KNOWN(.names = "rope_theta", .types = CS_DOC_POSITIVE, .max = 1e15),                                                \
+        KNOWN(.names = "original_max_position_embeddings", .types = CS_DOC_INT, .min = 1,                               \
+              .max = 1 << 30),                                                                                          \
+        KNOWN(.names = "partial_rotary_factor", .types = CS_DOC_POSITIVE, .max = 1),                                    \
+        KNOWN(.names = "attention_dropout", .types = CS_DOC_NUMBER, .use = CS_DOC_REFUSED,                              \
+              .only = "0", .min = 0, .max = 1,                                                                          \
+              .text =                                                                                                   \
+                  "dropout in attention is not supported"), /* templates and tokenizers say which tokens these are */   \
+        HARMLESS(                                                                                                       \
+            "bos_token_id|eos_token_id|pad_token_id|unk_token_id"), /* of Llama 2: how its trainers cut the matrices */ \
+        HARMLESS("pretraining_tp")
+
 static const struct cs_config_key language_keys[] = {
-    KNOWN(.names = "rope_scaling|rope_parameters", .types = CS_DOC_OBJECT, .inside = &rope_table),
-    KNOWN(.names = "rope_theta", .types = CS_DOC_POSITIVE, .max = 1e15),
-    KNOWN(.names = "original_max_position_embeddings", .types = CS_DOC_INT, .min = 1,
-          .max = 1 << 30),
-    KNOWN(.names = "partial_rotary_factor", .types = CS_DOC_POSITIVE, .use = CS_DOC_REFUSED,
-          .only = "1", .max = 1, .text = PART),
-    KNOWN(.names = "attention_dropout", .types = CS_DOC_NUMBER, .use = CS_DOC_REFUSED, .only = "0",
-          .min = 0, .max = 1, .text = "dropout in attention is not supported"),
-    /* templates and tokenizers say which tokens these are */
-    HARMLESS("bos_token_id|eos_token_id|pad_token_id|unk_token_id"),
-    /* of Llama 2: how its trainers cut the matrices */
-    HARMLESS("pretraining_tp"),
+    KNOWN(.names = "rope_scaling|rope_parameters", .types = CS_DOC_OBJECT,
+          .inside = &one_rope_table),
+    LANGUAGE_KEYS,
 };
 const struct cs_doc_table cs_model_language = CS_DOC_TABLE(language_keys, &cs_model_common);
+
+static const struct cs_config_key by_layer_keys[] = {
+    KNOWN(.names = "rope_parameters", .types = CS_DOC_OBJECT, .inside = &layer_rope_table),
+    KNOWN(.names = "rope_scaling", .types = CS_DOC_OBJECT, .inside = &rope_table),
+    LANGUAGE_KEYS,
+};
+const struct cs_doc_table cs_model_by_layer = CS_DOC_TABLE(by_layer_keys, &cs_model_common);

@@ -1,6 +1,6 @@
 /* Families as data: which keys of a config.json set which option, with the class default of that
  * model_type, and which tensors such a model has. Adding a family is adding rows. Used by
- * arch.c, attention.c, rope.c and tensors.c only. */
+ * arch.c, attention.c, rope.c and tensors.c only; the tables are in families_*.c. */
 #ifndef CS_MODEL_FAMILIES_H
 #define CS_MODEL_FAMILIES_H
 
@@ -15,7 +15,11 @@ enum cs_dim {
     CS_DIM_FFN, /* ffn_width */
     CS_DIM_QD,  /* heads * head_dim */
     CS_DIM_KVD, /* kv heads * head_dim */
-    CS_DIM_HD,  /* head_dim */
+    CS_DIM_QN,
+    CS_DIM_KN,   /* what one norm of q, of k is over: a head, or all of them */
+    CS_DIM_QKV,  /* q, k and v of all heads */
+    CS_DIM_FFN2, /* gate and up */
+    CS_DIM_ONE,
     CS_DIM_VOCAB,
     CS_DIM_ITEMS, /* positions of one picture: (image / patch)^2 */
     CS_DIM_CHANNELS,
@@ -27,7 +31,10 @@ enum cs_tensor_if {
     CS_IF_ALWAYS,
     CS_IF_QKV_BIAS,
     CS_IF_O_BIAS,
+    CS_IF_V, /* values are not the keys */
+    CS_IF_V_BIAS,
     CS_IF_QK_NORM,
+    CS_IF_LAYER_SCALAR,
     CS_IF_MLP_BIAS,
     CS_IF_PATCH_BIAS,
     CS_IF_POSITIONS,
@@ -46,12 +53,30 @@ struct cs_tensor_row {
     enum cs_dim dim[4];
     enum cs_tensor_if condition;
     int32_t part; /* of several tensors of that role in a layer */
+    bool is_fixed;
 };
 
 /* Which blocks look back through a window only. */
 enum cs_windows {
     CS_WINDOWS_NONE,  /* none; the class knows no such key */
+    CS_WINDOWS_ALL,   /* all, where sliding_window is a number */
     CS_WINDOWS_ABOVE, /* use_sliding_window: layer_types, or blocks from max_window_layers on */
+    CS_WINDOWS_TYPES, /* layer_types, or all but every so many */
+};
+
+/* Rotation as a class reads it. */
+struct cs_rope_rules {
+    double theta;          /* default of the class: of all layers, or of those without a window */
+    double local_theta;    /* of those with one; 0: one rope for all */
+    const char *local_key; /* where that one may stand too, or NULL */
+    bool is_partial;       /* the class can turn a part of a head */
+    bool is_longrope;      /* the class takes no other kind, and has old names for it */
+    bool is_new;           /* the class reads nothing that version 4 wrote */
+    int32_t original_positions; /* default of a key that the class has beside; 0: it has none */
+    enum cs_rope_axes axes;
+    int32_t section[3];
+    struct cs_rope unsaid; /* where the config has no object: of all layers, or of those without a
+                              window; NONE: the plain one */
 };
 
 /* One model_type of transformers. A composite has inner and nothing else. */
@@ -61,9 +86,15 @@ struct cs_family {
     const char *inner_type;           /* model_type the inner config has when it says none */
     struct cs_arch base;              /* what no key says: kind, family, norm kind, biases ... */
     const struct cs_doc_table *table; /* rows of struct cs_config_key */
-    bool has_rope;
-    double rope_theta; /* class default */
+    const struct cs_rope_rules *rope; /* NULL: nothing turns */
     enum cs_windows windows;
+    int32_t window;    /* class default, 0: none */
+    int32_t pattern;   /* class default: first block with a window; every so many have none */
+    bool is_last_full; /* the last block has no window, whatever the types */
+
+    struct {
+        int32_t head_dim, n_kv_heads;
+    } full; /* class defaults of layers without a window; 0: as the others */
 };
 
 /* Tensors of a family, found by arch->family. */
@@ -74,17 +105,30 @@ struct cs_tensor_table {
     int n_rows;
 };
 
-const struct cs_family *cs_families(int *n);
+/* The families of one file. */
+struct cs_family_set {
+    const struct cs_family *family;
+    int n_families;
+    const struct cs_tensor_table *table;
+    int n_tables;
+};
+
+extern const struct cs_family_set cs_families_vision, cs_families_llm, cs_families_gemma;
+
+const struct cs_family *cs_family_at(int i);                         /* NULL: behind the last */
+const struct cs_family *cs_family_named(const char *model_type);     /* NULL: no such type */
 const struct cs_tensor_table *cs_family_tensors(const char *family); /* NULL: no such family */
 
-/* rope.c: rope_scaling or rope_parameters, and what stands beside them */
-enum cs_status cs_rope_read(const struct cs_config_source *config, double default_theta,
-                            int32_t max_positions, struct cs_attention *attention,
-                            struct cs_err *err) CS_NODISCARD;
+/* rope.c: what the config says of the rotation of layers of that type ("full_attention",
+ * "sliding_attention"), into attention->rope */
+enum cs_status cs_rope_read(const struct cs_config_source *config,
+                            const struct cs_rope_rules *rules, const char *layer_type,
+                            int32_t max_positions, struct cs_arena *arena,
+                            struct cs_attention *attention, struct cs_err *err) CS_NODISCARD;
 /* attention.c: attention[0] as the keys set it becomes the table of kinds, one for every type of
  * layer that the model has, and block_attention */
-enum cs_status cs_attention_kinds(const struct cs_config_source *config, enum cs_windows windows,
-                                  struct cs_arena *arena, struct cs_arch *arch,
-                                  struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_attention_kinds(const struct cs_config_source *config,
+                                  const struct cs_family *family, struct cs_arena *arena,
+                                  struct cs_arch *arch, struct cs_err *err) CS_NODISCARD;
 
 #endif

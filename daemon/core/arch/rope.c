@@ -1,15 +1,17 @@
-/* Rotary embeddings: what a config says of them, and the inverse frequencies.
+/* Rotary embeddings: what a config says of them. What follows from it is in rope_freq.c.
  *
  * transformers 5 writes rope_parameters {rope_type, rope_theta, ...}; 4 wrote rope_theta beside
  * rope_scaling {type or rope_type, factor, ...} or null. Where both are, an old rope_scaling holds,
- * whole: nothing of rope_parameters is read then (config_keys.c). Llama 3.1's rule: frequencies whose
- * wavelength is beyond original / low are divided by the factor, those below original / high stay,
- * between them the two are mixed linearly in original / wavelength. */
+ * whole: nothing of rope_parameters is read then (config_keys.c). Families that turn layers of
+ * different kinds differently have an object for each kind in rope_parameters; an old rope_scaling is
+ * of their full layers alone. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/arch/families.h"
+
+#define ORIGINAL "original_max_position_embeddings"
 
 /* which keys beside rope_type and rope_theta each type reads */
 static const struct rope_type {
@@ -17,28 +19,70 @@ static const struct rope_type {
     enum cs_rope_kind kind;
     const char *reads;
 } rope_types[] = {
-    {"default", CS_ROPE_DEFAULT, ""                                            },
-    {"linear",  CS_ROPE_LINEAR,  "factor"                                      },
-    {"llama3",  CS_ROPE_LLAMA3,
-     "factor|low_freq_factor|high_freq_factor|original_max_position_embeddings"},
+    {"default",      CS_ROPE_DEFAULT,      ""                                                             },
+    {"mrope",        CS_ROPE_DEFAULT,      ""                                                             },
+    {"linear",       CS_ROPE_LINEAR,       "factor"                                                       },
+    {"llama3",       CS_ROPE_LLAMA3,       "factor|low_freq_factor|high_freq_factor|" ORIGINAL            },
+    {"yarn",         CS_ROPE_YARN,
+     "factor|" ORIGINAL "|attention_factor|beta_fast|beta_slow|mscale|mscale_all_dim|truncate"            },
+    {"longrope",     CS_ROPE_LONGROPE,     "factor|" ORIGINAL "|attention_factor|short_factor|long_factor"},
+    {"su",           CS_ROPE_LONGROPE,     "factor|" ORIGINAL "|attention_factor|short_factor|long_factor"},
+    {"proportional", CS_ROPE_PROPORTIONAL, "factor|partial_rotary_factor"                                 },
 };
 
-/* What is being read: rope, the object `name` of the config (or NULL). */
+/* What is being read: rope, the object `name` of the config (or NULL), of layers that are `local`. */
 struct reader {
     const struct cs_config_source *config;
+    const struct cs_rope_rules *rules;
     const char *name;
     const json_t *rope;
     const struct rope_type *type;
+    bool is_local;
+    int32_t max_positions;
+    struct cs_arena *arena;
     struct cs_err *err;
 };
 
-static const struct rope_type *type_of(const json_t *rope)
+static const struct rope_type *type_named(const char *name)
 {
-    const json_t *type = cs_doc_get(rope, "rope_type|type", NULL);
-    for (size_t i = 0; type != NULL && i < CS_ARRAY_LEN(rope_types); i++)
-        if (strcmp(rope_types[i].name, json_string_value(type)) == 0)
+    for (size_t i = 0; i < CS_ARRAY_LEN(rope_types); i++)
+        if (strcmp(rope_types[i].name, name) == 0)
             return &rope_types[i];
-    return &rope_types[0];
+    return NULL;
+}
+
+static enum cs_status refuse(const struct reader *r, const char *type, const char *why)
+{
+    char at[512];
+    return cs_fail(r->err, CS_UNSUPPORTED, "%s%s.rope_type \"%s\" is not supported%s",
+                   cs_model_at(r->config, at), r->name, type, why);
+}
+
+/* The type that the class makes of the one that is named. */
+static enum cs_status find_type(struct reader *r)
+{
+    const json_t *value = cs_doc_get(r->rope, "rope_type|type", NULL);
+    const char *name = value != NULL ? json_string_value(value) : "default";
+    const bool is_old = strcmp(name, "su") == 0 || strcmp(name, "yarn") == 0;
+    r->type = type_named(name);
+    if (r->type == NULL)
+        return refuse(r, name, ": it depends on how much is computed at a time");
+    if (r->rules->is_longrope && is_old) /* Phi's first names */
+        r->type = type_named("longrope");
+    else if (strcmp(name, "su") == 0)
+        return refuse(r, name, " in this family");
+    if (r->rules->is_longrope && r->type->kind != CS_ROPE_LONGROPE &&
+        r->type->kind != CS_ROPE_DEFAULT)
+        return refuse(r, name, " in this family, whose class takes default and longrope");
+    if (strcmp(name, "mrope") == 0 && r->rules->axes == CS_ROPE_LINE)
+        return refuse(r, name, " in a model whose positions are one number");
+    return CS_OK;
+}
+
+static double number_or(const struct reader *r, const char *key, double fallback)
+{
+    const json_t *value = cs_doc_get(r->rope, key, NULL);
+    return value != NULL ? json_number_value(value) : fallback;
 }
 
 static enum cs_status need(const struct reader *r, const char *key, double *out)
@@ -55,8 +99,10 @@ static enum cs_status need(const struct reader *r, const char *key, double *out)
 /* The type does not read it, though another one would: whoever wrote it meant something else. */
 static void say_unread(const struct reader *r)
 {
-    static const char *const keys[] = {"factor", "low_freq_factor", "high_freq_factor",
-                                       "original_max_position_embeddings"};
+    static const char *const keys[] = {"factor",    "low_freq_factor",  "high_freq_factor",
+                                       ORIGINAL,    "attention_factor", "beta_fast",
+                                       "beta_slow", "mscale",           "mscale_all_dim",
+                                       "truncate",  "short_factor",     "long_factor"};
     char path[512];
     for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++) {
         const json_t *value = cs_doc_get(r->rope, keys[i], NULL);
@@ -70,107 +116,217 @@ static void say_unread(const struct reader *r)
 }
 
 /* The one inside of the object holds; then the one beside it. */
-static double read_theta(const struct reader *r, double fallback)
+static double read_theta(const struct reader *r)
 {
     char text[64], other[CS_DOC_SHOWN];
     const struct cs_config_source *config = r->config;
+    const char *key = r->is_local ? r->rules->local_key : r->rules->is_new ? NULL : "rope_theta";
+    const double fallback = r->is_local ? r->rules->local_theta : r->rules->theta;
     const json_t *inside = cs_doc_get(r->rope, "rope_theta", NULL);
-    const json_t *beside = cs_doc_get(config->json, "rope_theta", NULL);
+    const json_t *beside = key != NULL ? cs_doc_get(config->json, key, NULL) : NULL;
     if (inside != NULL && beside != NULL &&
         fabs(json_number_value(inside) - json_number_value(beside)) > 0)
-        cs_findings_say(config->findings, CS_FINDING_SHADOWED, config->document, "rope_theta",
-                        beside, "rope_theta %g is not used: %s.rope_theta %s holds",
-                        json_number_value(beside), r->name, cs_doc_show(inside, other));
+        cs_findings_say(config->findings, CS_FINDING_SHADOWED, config->document, key, beside,
+                        "%s %g is not used: %s.rope_theta %s holds", key, json_number_value(beside),
+                        r->name, cs_doc_show(inside, other));
     const json_t *value = inside != NULL ? inside : beside;
     if (value != NULL)
         return json_number_value(value);
     snprintf(text, sizeof text, "%.7g", fallback);
-    cs_model_say_default(config, "rope_theta", text, "the default of the class");
+    cs_model_say_default(config, key != NULL ? key : "rope_theta", text,
+                         "the default of the class");
     return fallback;
 }
 
 /* transformers 5: the one beside the object holds, then the one inside, then the model's length. */
-static enum cs_status read_llama3(const struct reader *r, int32_t max_positions,
-                                  struct cs_rope *out)
+static int32_t read_original(const struct reader *r)
+{
+    const struct cs_config_source *config = r->config;
+    const json_t *beside = cs_doc_get(config->json, ORIGINAL, NULL);
+    const json_t *inside = cs_doc_get(r->rope, ORIGINAL, NULL);
+    if (beside == NULL && r->rules->original_positions > 0)
+        return r->rules->original_positions; /* the class has one beside always */
+    if (beside != NULL && inside != NULL && !json_equal(beside, inside))
+        cs_findings_say(config->findings, CS_FINDING_SHADOWED, config->document, ORIGINAL, inside,
+                        "%s." ORIGINAL " %lld is not used: " ORIGINAL " %lld beside it holds",
+                        r->name, (long long)json_integer_value(inside),
+                        (long long)json_integer_value(beside));
+    const json_t *value = beside != NULL ? beside : inside;
+    if (value != NULL)
+        return (int32_t)json_integer_value(value);
+    cs_model_say_default(config, ORIGINAL, "that of the model", "max_position_embeddings");
+    return r->max_positions;
+}
+
+static enum cs_status read_llama3(const struct reader *r, struct cs_rope *out)
 {
     char at[512];
-    const json_t *original = cs_doc_get(r->config->json, "original_max_position_embeddings", NULL);
+    CS_TRY(need(r, "factor", &out->factor));
     CS_TRY(need(r, "low_freq_factor", &out->low_freq));
     CS_TRY(need(r, "high_freq_factor", &out->high_freq));
     if (!(out->high_freq > out->low_freq))
         return cs_fail(r->err, CS_INVALID,
                        "%s%s.high_freq_factor %g is not above low_freq_factor %g",
                        cs_model_at(r->config, at), r->name, out->high_freq, out->low_freq);
-    const json_t *inside = cs_doc_get(r->rope, "original_max_position_embeddings", NULL);
-    if (original != NULL && inside != NULL && !json_equal(original, inside))
-        cs_findings_say(r->config->findings, CS_FINDING_SHADOWED, r->config->document,
-                        "original_max_position_embeddings", inside,
-                        "%s.original_max_position_embeddings %lld is not used: "
-                        "original_max_position_embeddings %lld beside it holds",
-                        r->name, (long long)json_integer_value(inside),
-                        (long long)json_integer_value(original));
-    if (original == NULL)
-        original = inside;
-    if (original == NULL)
-        cs_model_say_default(r->config, "original_max_position_embeddings", "that of the model",
-                             "max_position_embeddings");
-    out->original_positions =
-        original != NULL ? (int32_t)json_integer_value(original) : max_positions;
+    out->original_positions = read_original(r);
     return CS_OK;
 }
 
-enum cs_status cs_rope_read(const struct cs_config_source *config, double default_theta,
-                            int32_t max_positions, struct cs_attention *attention,
-                            struct cs_err *err)
+static double yarn_scale(double factor, double mscale)
 {
-    char name[CS_DOC_NAME];
-    const json_t *rope = cs_doc_get(config->json, "rope_scaling|rope_parameters", name);
-    const struct reader r = {config, name, rope, type_of(rope), err};
-    struct cs_rope *out = &attention->rope;
-    say_unread(&r);
-    *out = (struct cs_rope){.kind = r.type->kind,
-                            .dims = attention->head_dim,
-                            .theta = read_theta(&r, default_theta),
-                            .factor = 1};
-    if (out->kind != CS_ROPE_DEFAULT)
-        CS_TRY(need(&r, "factor", &out->factor));
-    return out->kind == CS_ROPE_LLAMA3 ? read_llama3(&r, max_positions, out) : CS_OK;
+    return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-static double llama3_scaled(const struct cs_rope *rope, double freq)
+static enum cs_status read_yarn(const struct reader *r, struct cs_rope *out)
 {
-    double wavelength = 2 * 3.14159265358979323846 / freq;
-    double original = (double)rope->original_positions;
-    if (wavelength < original / rope->high_freq)
-        return freq;
-    if (wavelength > original / rope->low_freq)
-        return freq / rope->factor;
-    double mix = (original / wavelength - rope->low_freq) / (rope->high_freq - rope->low_freq);
-    return (1 - mix) * freq / rope->factor + mix * freq;
+    const double mscale = number_or(r, "mscale", 0), all = number_or(r, "mscale_all_dim", 0);
+    CS_TRY(need(r, "factor", &out->factor));
+    out->original_positions = read_original(r);
+    out->low_freq = number_or(r, "beta_slow", 1);
+    out->high_freq = number_or(r, "beta_fast", 32);
+    out->is_truncated = !json_is_false(json_object_get(r->rope, "truncate"));
+    out->amplitude = number_or(r, "attention_factor",
+                               mscale > 0 && all > 0
+                                   ? yarn_scale(out->factor, mscale) / yarn_scale(out->factor, all)
+                                   : yarn_scale(out->factor, 1));
+    return CS_OK;
 }
 
-void cs_rope_inv_freq(const struct cs_rope *rope, float *inv_freq)
+/* a divisor for every pair */
+static enum cs_status read_divisors(const struct reader *r, const char *key, int32_t n,
+                                    const float **out)
 {
-    CS_ASSERT(rope->kind != CS_ROPE_NONE);
-    for (int i = 0; i < rope->dims / 2; i++) {
-        double freq = pow(rope->theta, -2.0 * i / rope->dims);
-        if (rope->kind == CS_ROPE_LINEAR)
-            freq /= rope->factor;
-        else if (rope->kind == CS_ROPE_LLAMA3)
-            freq = llama3_scaled(rope, freq);
-        inv_freq[i] = (float)freq;
+    char at[512];
+    const json_t *list = cs_doc_get(r->rope, key, NULL);
+    float *divisor = CS_NEW_ARRAY(r->arena, float, n + 1);
+    bool is_good = json_array_size(list) == (size_t)n;
+    for (int32_t i = 0; is_good && i < n; i++) {
+        const json_t *value = json_array_get(list, (size_t)i);
+        divisor[i] = (float)json_number_value(value);
+        is_good = json_is_number(value) && divisor[i] > 0;
     }
+    *out = divisor;
+    return is_good ? CS_OK
+                   : cs_fail(r->err, CS_INVALID, "%s%s.%s must be %d numbers above 0",
+                             cs_model_at(r->config, at), r->name, key, n);
 }
 
-static bool is_same_number(double a, double b)
+static enum cs_status read_longrope(const struct reader *r, struct cs_rope *out)
 {
-    return a <= b && a >= b;
+    out->original_positions = read_original(r);
+    const double factor =
+        number_or(r, "factor", (double)r->max_positions / out->original_positions);
+    out->amplitude =
+        number_or(r, "attention_factor",
+                  factor <= 1 ? 1 : sqrt(1 + log(factor) / log((double)out->original_positions)));
+    CS_TRY(read_divisors(r, "short_factor", out->dims / 2, &out->divisor));
+    return read_divisors(r, "long_factor", out->dims / 2, &out->long_divisor);
 }
 
-bool cs_rope_is_same(const struct cs_rope *a, const struct cs_rope *b)
+/* How much of a head turns: all of it, but where the class reads otherwise. */
+static enum cs_status read_part(const struct reader *r, int32_t head_dim, struct cs_rope *out)
 {
-    return a->kind == b->kind && a->dims == b->dims && is_same_number(a->theta, b->theta) &&
-           is_same_number(a->factor, b->factor) && is_same_number(a->low_freq, b->low_freq) &&
-           is_same_number(a->high_freq, b->high_freq) &&
-           a->original_positions == b->original_positions;
+    char at[512];
+    const json_t *value = cs_doc_get(r->rope, "partial_rotary_factor", NULL);
+    if (value == NULL)
+        value = cs_doc_get(r->config->json, "partial_rotary_factor", NULL);
+    const double part = value != NULL ? json_number_value(value) : 1;
+    out->dims = head_dim;
+    out->share = part;
+    if (out->kind == CS_ROPE_PROPORTIONAL || !(part < 1))
+        return CS_OK;
+    if (!r->rules->is_partial)
+        return cs_fail(r->err, CS_UNSUPPORTED,
+                       "%spartial_rotary_factor is %g: rotating a part of each head is not "
+                       "supported in this family, whose class turns all of it",
+                       cs_model_at(r->config, at), part);
+    out->dims = (int32_t)(head_dim * part);
+    return CS_OK;
+}
+
+/* Which of three positions turns a pair. */
+static enum cs_status read_sections(const struct reader *r, struct cs_rope *out)
+{
+    char at[512];
+    const json_t *list = cs_doc_get(r->rope, "mrope_section", NULL);
+    out->axes = r->rules->axes;
+    memcpy(out->section, r->rules->section, sizeof out->section);
+    if (out->axes == CS_ROPE_LINE)
+        return CS_OK;
+    for (size_t i = 0; list != NULL && i < 3; i++)
+        out->section[i] = (int32_t)json_integer_value(json_array_get(list, i));
+    const int64_t sum = (int64_t)out->section[0] + out->section[1] + out->section[2];
+    if ((list != NULL && json_array_size(list) != 3) || out->section[0] < 0 ||
+        out->section[1] < 0 || out->section[2] < 0 || sum != out->dims / 2)
+        return cs_fail(r->err, CS_INVALID,
+                       "%s%s.mrope_section must be three numbers whose sum is %d, the pairs of a "
+                       "head",
+                       cs_model_at(r->config, at), r->name, out->dims / 2);
+    return CS_OK;
+}
+
+/* The object of layers of this kind; NULL: the config says nothing of them. */
+static enum cs_status open(struct reader *r, const char *layer_type)
+{
+    char at[512], name[CS_DOC_NAME];
+    const json_t *all = cs_doc_get(r->config->json, "rope_parameters", NULL);
+    const json_t *old = cs_doc_get(r->config->json, "rope_scaling", NULL);
+    if (!(r->rules->local_theta > 0)) {
+        r->rope = cs_doc_get(r->config->json, "rope_scaling|rope_parameters", name);
+        r->name = cs_arena_strdup(r->arena, name);
+        return CS_OK;
+    }
+    r->rope = cs_doc_get(all, layer_type, NULL);
+    r->name = cs_arena_printf(r->arena, "rope_parameters.%s", layer_type);
+    if (all != NULL && r->rope == NULL && r->rules->is_new)
+        return cs_fail(r->err, CS_INVALID, "%s%s is missing", cs_model_at(r->config, at), r->name);
+    if (old != NULL && (r->rules->is_new || all != NULL))
+        return cs_fail(
+            r->err, CS_UNSUPPORTED,
+            "%srope_scaling beside rope_parameters, or in a family that has no such key, "
+            "is not supported",
+            cs_model_at(r->config, at));
+    if (old != NULL && !r->is_local) {
+        r->rope = old;
+        r->name = "rope_scaling";
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_rope_read(const struct cs_config_source *config,
+                            const struct cs_rope_rules *rules, const char *layer_type,
+                            int32_t max_positions, struct cs_arena *arena,
+                            struct cs_attention *attention, struct cs_err *err)
+{
+    struct reader r = {.config = config, .rules = rules, .arena = arena, .err = err};
+    struct cs_rope *out = &attention->rope;
+    r.max_positions = max_positions;
+    r.is_local = rules->local_theta > 0 && strcmp(layer_type, "sliding_attention") == 0;
+    CS_TRY(open(&r, layer_type));
+    if (r.rope == NULL && !r.is_local && rules->unsaid.kind != CS_ROPE_NONE) {
+        *out = rules->unsaid;
+        out->dims = attention->head_dim;
+        cs_model_say_default(config, "rope_parameters", "scaled", "the default of the class");
+        return CS_OK;
+    }
+    CS_TRY(find_type(&r));
+    say_unread(&r);
+    *out = (struct cs_rope){
+        .kind = r.type->kind, .theta = read_theta(&r), .factor = 1, .amplitude = 1};
+    CS_TRY(read_part(&r, attention->head_dim, out));
+    CS_TRY(read_sections(&r, out));
+    if (out->kind == CS_ROPE_LINEAR)
+        CS_TRY(need(&r, "factor", &out->factor));
+    if (out->kind == CS_ROPE_PROPORTIONAL)
+        out->factor = number_or(&r, "factor", 1);
+    if (out->kind == CS_ROPE_LLAMA3)
+        CS_TRY(read_llama3(&r, out));
+    if (out->kind == CS_ROPE_YARN)
+        CS_TRY(read_yarn(&r, out));
+    if (out->kind == CS_ROPE_LONGROPE)
+        CS_TRY(read_longrope(&r, out));
+    out->query_growth = rules->unsaid.query_growth > 0 && out->original_positions > 0
+                            ? number_or(&r, "llama_4_scaling_beta", 0)
+                            : 0;
+    return CS_OK;
 }

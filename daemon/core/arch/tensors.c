@@ -6,10 +6,11 @@
 const char *cs_param_role_name(enum cs_param_role role)
 {
     static const char *const names[] = {
-        "embed",    "position", "patch_w", "patch_b", "norm1_w", "norm1_b", "q_w",
-        "q_b",      "k_w",      "k_b",     "v_w",     "v_b",     "o_w",     "o_b",
-        "q_norm_w", "k_norm_w", "norm2_w", "norm2_b", "gate_w",  "up_w",    "up_b",
-        "down_w",   "down_b",   "norm_w",  "norm_b",  "head_w",  "proj_w",  "proj_b"};
+        "embed",    "position", "patch_w", "patch_b", "norm1_w", "norm1_b",      "q_w",
+        "q_b",      "k_w",      "k_b",     "v_w",     "v_b",     "o_w",          "o_b",
+        "q_norm_w", "k_norm_w", "post1_w", "norm2_w", "norm2_b", "gate_w",       "gate_b",
+        "up_w",     "up_b",     "down_w",  "down_b",  "post2_w", "layer_scalar", "norm_w",
+        "norm_b",   "head_w",   "proj_w",  "proj_b"};
     _Static_assert(CS_ARRAY_LEN(names) == CS_PARAM_ROLE_COUNT, "one name per role");
     CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
     return names[role];
@@ -26,18 +27,24 @@ struct cs_role_group cs_param_role_group(enum cs_param_role role)
           [CS_PARAM_V_B] = {2, 2},
         [CS_PARAM_GATE_W] = {3, 0},
           [CS_PARAM_UP_W] = {3, 1},
+          [CS_PARAM_GATE_B] = {4, 0},
+        [CS_PARAM_UP_B] = {4, 1},
     };
     CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
     return groups[role];
 }
 
-static bool holds(const struct cs_arch *arch, enum cs_tensor_if condition)
+static bool holds(const struct cs_arch *arch, const struct cs_attention *attention,
+                  enum cs_tensor_if condition)
 {
     const bool values[CS_IFS] = {
         [CS_IF_ALWAYS] = true,
         [CS_IF_QKV_BIAS] = arch->has_qkv_bias,
         [CS_IF_O_BIAS] = arch->has_o_bias,
-        [CS_IF_QK_NORM] = arch->has_qk_norm,
+        [CS_IF_V] = !attention->is_k_eq_v,
+        [CS_IF_V_BIAS] = arch->has_qkv_bias && !attention->is_k_eq_v,
+        [CS_IF_QK_NORM] = arch->qk_norm != CS_QK_NORM_NONE,
+        [CS_IF_LAYER_SCALAR] = arch->has_layer_scalar,
         [CS_IF_MLP_BIAS] = arch->has_mlp_bias,
         [CS_IF_PATCH_BIAS] = arch->has_patch_bias,
         [CS_IF_POSITIONS] = arch->has_positions,
@@ -53,6 +60,7 @@ static bool holds(const struct cs_arch *arch, enum cs_tensor_if condition)
 static int64_t dim_of(const struct cs_arch *arch, const struct cs_attention *attention,
                       enum cs_dim dim)
 {
+    const bool is_wide = arch->qk_norm == CS_QK_NORM_WIDTH;
     const int64_t values[CS_DIMS] = {
         [CS_DIM_NONE] = 0,
         [CS_DIM_H] = arch->width,
@@ -60,7 +68,11 @@ static int64_t dim_of(const struct cs_arch *arch, const struct cs_attention *att
         [CS_DIM_FFN] = arch->ffn_width,
         [CS_DIM_QD] = cs_attention_q_width(attention),
         [CS_DIM_KVD] = cs_attention_kv_width(attention),
-        [CS_DIM_HD] = attention->head_dim,
+        [CS_DIM_QKV] = cs_attention_made_width(attention),
+        [CS_DIM_FFN2] = 2 * (int64_t)arch->ffn_width,
+        [CS_DIM_ONE] = 1,
+        [CS_DIM_QN] = is_wide ? cs_attention_q_width(attention) : attention->head_dim,
+        [CS_DIM_KN] = is_wide ? cs_attention_kv_width(attention) : attention->head_dim,
         [CS_DIM_VOCAB] = arch->vocab,
         [CS_DIM_ITEMS] = cs_arch_item_rows(arch),
         [CS_DIM_CHANNELS] = arch->channels,
@@ -72,7 +84,8 @@ static int64_t dim_of(const struct cs_arch *arch, const struct cs_attention *att
 static bool is_norm_weight(enum cs_param_role role)
 {
     return role == CS_PARAM_NORM1_W || role == CS_PARAM_NORM2_W || role == CS_PARAM_NORM_W ||
-           role == CS_PARAM_Q_NORM_W || role == CS_PARAM_K_NORM_W;
+           role == CS_PARAM_Q_NORM_W || role == CS_PARAM_K_NORM_W || role == CS_PARAM_POST1_W ||
+           role == CS_PARAM_POST2_W;
 }
 
 /* The pattern's %d replaced by hand: a format string must be a literal. */
@@ -84,19 +97,25 @@ static char *tensor_name(struct cs_arena *arena, const char *pattern, int32_t la
     return cs_arena_printf(arena, "%.*s%d%s", (int)(mark - pattern), pattern, layer, mark + 2);
 }
 
+static const struct cs_attention *attention_of(const struct cs_arch *arch,
+                                               const struct cs_tensor_row *row, int32_t layer)
+{
+    const bool is_block = row->layer_kind == CS_LAYER_BLOCK;
+    return &arch->attention[is_block ? cs_arch_block_attention(arch, layer) : 0];
+}
+
 static void fill(const struct cs_arch *arch, const struct cs_tensor_table *table,
                  const struct cs_tensor_row *row, int32_t layer, struct cs_arena *arena,
                  struct cs_tensor_info *out)
 {
-    const bool is_block = row->layer_kind == CS_LAYER_BLOCK;
-    const struct cs_attention *attention =
-        &arch->attention[is_block ? cs_arch_block_attention(arch, layer) : 0];
+    const struct cs_attention *attention = attention_of(arch, row, layer);
     *out = (struct cs_tensor_info){
         .name = tensor_name(arena, row->name, layer),
         .role = row->role,
         .part = row->part,
         .layer_kind = row->layer_kind,
         .layer = layer,
+        .is_fixed = row->is_fixed,
     };
     if (table->alt_prefix != NULL)
         out->alt = cs_arena_printf(arena, "%s%s", table->alt_prefix, out->name);
@@ -105,7 +124,9 @@ static void fill(const struct cs_arch *arch, const struct cs_tensor_table *table
         out->n_dims++;
     }
     out->is_decayed = out->n_dims > 1;
-    if (is_norm_weight(row->role))
+    if (row->role == CS_PARAM_LAYER_SCALAR)
+        out->init = CS_INIT_ONE;
+    else if (is_norm_weight(row->role))
         out->init = arch->norm_offset > 0 ? CS_INIT_ZERO : CS_INIT_ONE;
     else
         out->init = out->n_dims > 1 ? CS_INIT_NORMAL : CS_INIT_ZERO;
@@ -123,7 +144,8 @@ int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena, struct c
         for (int32_t layer = 0; layer < repeats; layer++) {
             for (int i = 0; i < table->n_rows; i++) {
                 const struct cs_tensor_row *row = &table->rows[i];
-                if ((int)row->layer_kind == kind && holds(arch, row->condition))
+                if ((int)row->layer_kind == kind &&
+                    holds(arch, attention_of(arch, row, layer), row->condition))
                     fill(arch, table, row, layer, arena, &infos[n++]);
             }
         }

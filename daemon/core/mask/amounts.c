@@ -12,12 +12,32 @@ static int64_t triangle(int64_t n)
     return n > 0 ? n * (n + 1) / 2 : 0;
 }
 
+/* causal pairs of n rows of which none is further away than the window */
+static int64_t near(int64_t n, int64_t window)
+{
+    return triangle(n) - triangle(n - window);
+}
+
 /* Pairs that spans have under the rule beside, or instead of, what a causal document has. */
 struct spans {
     int64_t rows;                     /* of all items */
     int64_t in_items, in_kinds;       /* all pairs inside of items, and of modalities */
     int64_t later_items, later_kinds; /* those of them that causality forbids */
 };
+
+/* Pairs inside of items that a window alone would not have; of a modality whose items differ, as if
+ * they were alike. */
+static int64_t beyond_window(const struct cs_mask_amounts *a, int64_t window)
+{
+    int64_t sum = 0;
+    for (int m = 0; m < a->n; m++) {
+        const int64_t all = least(a->modality[m].rows, a->tokens);
+        const int64_t rows = all > 0 ? least(a->modality[m].squares / a->modality[m].rows, all) : 0;
+        if (rows > 0)
+            sum += all / rows * (rows * rows - near(rows, window));
+    }
+    return sum;
+}
 
 static struct spans sum_spans(const struct cs_mask_amounts *a)
 {
@@ -49,7 +69,11 @@ int64_t cs_mask_amounts_pairs(struct cs_mask_rule rule, const struct cs_mask_amo
     case CS_MASK_IMAGE_BIDIR:
         return least(causal + s.later_items, all);
     case CS_MASK_WINDOW:
-        return causal - triangle(t - rule.window);
+        return near(t, rule.window);
+    case CS_MASK_IMAGE_BIDIR_WINDOW:
+        return least(near(t, rule.window) + beyond_window(amounts, rule.window), all);
+    case CS_MASK_IMAGE_WINDOW:
+        return least(near(t, rule.window) + s.later_items, all);
     case CS_MASK_PREFIX:
         return causal + triangle(least(rule.prefix, t) - 1);
     case CS_MASK_ITEM:

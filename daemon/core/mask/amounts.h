@@ -7,6 +7,8 @@
  *   prefix p        causal + p (p - 1) / 2, p <= T
  *   image_bidir     causal + sum r (r - 1) / 2
  *   modality_bidir  causal + sum R (R - 1) / 2
+ *   image_bidir_window  window + sum (r^2 - what the window has of r rows), items taken to be alike
+ *   image_window        window + sum r (r - 1) / 2
  *   item            X (T + 1) / 2 + sum r^2
  *   cornstarch      X (T + 1) / 2 + sum R^2
  * Exact, but for the last two, where text is taken to stand at T / 2 on the average. Text sees all

@@ -38,17 +38,11 @@ static bool is_worth_it(const struct cs_mask_plan *plan, const int32_t *plain, i
     return before - after >= before / CS_MASK_CUT_GAIN + 1;
 }
 
-/* Under the other rules a run is a document, and cutting there only leaves ragged tiles. */
-static bool asks_what_tokens_are(enum cs_mask_kind kind)
-{
-    return kind == CS_MASK_CORNSTARCH || kind == CS_MASK_ITEM || kind == CS_MASK_IMAGE_BIDIR ||
-           kind == CS_MASK_MODALITY_BIDIR;
-}
-
 int32_t cs_mask_tile_rows_chosen(const struct cs_mask_plan *plan, int32_t *row)
 {
     const int32_t n_plain = cs_mask_tile_rows(plan, false, row);
-    if (!asks_what_tokens_are(plan->rule.kind))
+    if (!cs_mask_asks_what(
+            plan->rule.kind)) /* a run is a document: that leaves ragged tiles only */
         return n_plain;
     struct cs_arena *arena = cs_arena_new(0);
     int32_t *cut = CS_NEW_ARRAY(arena, int32_t, cs_mask_tile_room(plan));

@@ -37,13 +37,16 @@ enum cs_mask_kind {
     CS_MASK_WINDOW,      /* causal with pos_q - pos_k < window */
     CS_MASK_PREFIX,      /* the first prefix tokens of the document are full, the rest causal */
     CS_MASK_ITEM,        /* as CORNSTARCH, but a span is full inside its item only */
-    CS_MASK_MODALITY_BIDIR, /* causal, but spans of equal words see each other both ways */
+    CS_MASK_MODALITY_BIDIR,     /* causal, but spans of equal words see each other both ways */
+    CS_MASK_IMAGE_BIDIR_WINDOW, /* WINDOW, but tokens of one item see all of each other (Gemma 3) */
+    CS_MASK_IMAGE_WINDOW, /* WINDOW over IMAGE_BIDIR: of its item a token sees what is behind it, and
+                           * back as far as the window (Gemma 4) */
     CS_MASK_KINDS
 };
 
 struct cs_mask_rule {
     enum cs_mask_kind kind;
-    int32_t window; /* tokens, CS_MASK_WINDOW */
+    int32_t window; /* tokens, rules with a window */
     int32_t prefix; /* tokens, CS_MASK_PREFIX */
 };
 
@@ -58,7 +61,22 @@ enum cs_mask_relation {
     CS_MASK_EARLIER, /* pos_k <= pos_q */
     CS_MASK_NEAR,    /* pos_k <= pos_q and pos_q - pos_k < window */
     CS_MASK_HEAD,    /* pos_k <= pos_q, or both below prefix */
+    CS_MASK_BACK,    /* pos_q - pos_k < window */
 };
+
+CS_MASK_INLINE bool cs_mask_has_window(enum cs_mask_kind kind)
+{
+    return kind == CS_MASK_WINDOW || kind == CS_MASK_IMAGE_BIDIR_WINDOW ||
+           kind == CS_MASK_IMAGE_WINDOW;
+}
+
+/* The rule looks at what tokens are, beside their documents and positions. */
+CS_MASK_INLINE bool cs_mask_asks_what(enum cs_mask_kind kind)
+{
+    return kind == CS_MASK_CORNSTARCH || kind == CS_MASK_ITEM || kind == CS_MASK_IMAGE_BIDIR ||
+           kind == CS_MASK_MODALITY_BIDIR || kind == CS_MASK_IMAGE_BIDIR_WINDOW ||
+           kind == CS_MASK_IMAGE_WINDOW;
+}
 
 /* Does not look at positions. */
 CS_MASK_INLINE enum cs_mask_relation
@@ -66,6 +84,7 @@ cs_mask_relation(struct cs_mask_rule rule, struct cs_mask_token q, struct cs_mas
 {
     const uint64_t q_low = q.word & CS_MASK_LOW, k_low = k.word & CS_MASK_LOW;
     const bool is_text = (q.word & CS_MASK_TEXT) != 0;
+    const bool is_item = q.item >= 0 && q.item == k.item;
     if (q_low == 0 || k_low == 0 || q.doc != k.doc)
         return CS_MASK_NEVER;
     switch (rule.kind) {
@@ -82,7 +101,11 @@ cs_mask_relation(struct cs_mask_rule rule, struct cs_mask_token q, struct cs_mas
             return (q_low & k_low) != 0 ? CS_MASK_EARLIER : CS_MASK_NEVER;
         return q_low == k_low && q.item == k.item ? CS_MASK_ALWAYS : CS_MASK_NEVER;
     case CS_MASK_IMAGE_BIDIR:
-        return q.item >= 0 && q.item == k.item ? CS_MASK_ALWAYS : CS_MASK_EARLIER;
+        return is_item ? CS_MASK_ALWAYS : CS_MASK_EARLIER;
+    case CS_MASK_IMAGE_BIDIR_WINDOW:
+        return is_item ? CS_MASK_ALWAYS : CS_MASK_NEAR;
+    case CS_MASK_IMAGE_WINDOW:
+        return is_item ? CS_MASK_BACK : CS_MASK_NEAR;
     case CS_MASK_MODALITY_BIDIR:
         return !is_text && q_low == k_low ? CS_MASK_ALWAYS : CS_MASK_EARLIER;
     case CS_MASK_WINDOW:
@@ -110,6 +133,8 @@ CS_MASK_INLINE bool cs_mask_allows(struct cs_mask_rule rule, struct cs_mask_toke
         return is_earlier && q.pos - k.pos < rule.window;
     case CS_MASK_HEAD:
         return is_earlier || (q.pos < rule.prefix && k.pos < rule.prefix);
+    case CS_MASK_BACK:
+        return q.pos - k.pos < rule.window;
     }
     return false;
 }
@@ -121,6 +146,8 @@ CS_MASK_INLINE struct cs_mask_token cs_mask_class(struct cs_mask_rule rule, stru
     const bool by_word = rule.kind == CS_MASK_CORNSTARCH || rule.kind == CS_MASK_ITEM ||
                          rule.kind == CS_MASK_MODALITY_BIDIR;
     const bool by_item = rule.kind == CS_MASK_IMAGE_BIDIR ||
+                         rule.kind == CS_MASK_IMAGE_BIDIR_WINDOW ||
+                         rule.kind == CS_MASK_IMAGE_WINDOW ||
                          (rule.kind == CS_MASK_ITEM && (t.word & CS_MASK_TEXT) == 0);
     const uint64_t low = t.word & CS_MASK_LOW;
     t.item = low != 0 && by_item && t.item >= 0 ? t.item : -1;

@@ -120,16 +120,17 @@ struct tally {
     int32_t n_runs, n_classes;
     struct cs_mask_token *token; /* (n_classes) one of the class */
     int32_t *total, *seen;       /* (n_classes) */
-    int32_t **below;             /* (n_classes) see keys_below */
+    int32_t **below, **behind;   /* (n_classes) see keys_below */
     struct cs_arena *arena;
 };
 
 /* below[i]: keys among the first i rows of the document that stand in a relation of windows or
- * prefixes to the class of the query; made once per class */
+ * prefixes to the class of the query, or in one of windows that look forward too; made once per
+ * class */
 static const int32_t *keys_below(struct cs_mask_rule rule, const struct tally *t,
-                                 const struct cs_mask_run *query)
+                                 const struct cs_mask_run *query, bool is_back)
 {
-    int32_t **below = &t->below[query->class_id];
+    int32_t **below = &(is_back ? t->behind : t->below)[query->class_id];
     if (*below)
         return *below;
     const struct cs_mask_run *last = &t->run[t->n_runs - 1];
@@ -137,7 +138,8 @@ static const int32_t *keys_below(struct cs_mask_rule rule, const struct tally *t
     *below = CS_NEW_ARRAY(t->arena, int32_t, n + 1);
     for (int32_t r = 0; r < t->n_runs; r++) {
         const enum cs_mask_relation rel = cs_mask_relation(rule, query->token, t->run[r].token);
-        const int32_t step = rel == CS_MASK_NEAR || rel == CS_MASK_HEAD;
+        const int32_t step =
+            is_back ? rel == CS_MASK_BACK : rel == CS_MASK_NEAR || rel == CS_MASK_HEAD;
         for (int32_t i = 0; i < t->run[r].rows; i++, at++)
             (*below)[at + 1] = (*below)[at] + step;
     }
@@ -147,17 +149,29 @@ static const int32_t *keys_below(struct cs_mask_rule rule, const struct tally *t
 static void add_near(struct cs_mask_rule rule, const struct tally *t,
                      const struct cs_mask_run *query, int32_t *pairs)
 {
-    const int32_t *below = keys_below(rule, t, query);
+    const int32_t *below = keys_below(rule, t, query, false);
     for (int32_t i = 0; i < query->rows; i++) {
         const int32_t at = query->row + i - t->run->row;
         pairs[i] += below[at + 1] - below[at + 1 > rule.window ? at + 1 - rule.window : 0];
     }
 }
 
+static void add_back(struct cs_mask_rule rule, const struct tally *t,
+                     const struct cs_mask_run *query, int32_t *pairs)
+{
+    const int32_t *below = keys_below(rule, t, query, true);
+    const struct cs_mask_run *last = &t->run[t->n_runs - 1];
+    const int32_t n = last->row + last->rows - t->run->row;
+    for (int32_t i = 0; i < query->rows; i++) {
+        const int32_t at = query->row + i - t->run->row;
+        pairs[i] += below[n] - below[at + 1 > rule.window ? at + 1 - rule.window : 0];
+    }
+}
+
 static void add_head(struct cs_mask_rule rule, const struct tally *t,
                      const struct cs_mask_run *query, int32_t *pairs)
 {
-    const int32_t *below = keys_below(rule, t, query);
+    const int32_t *below = keys_below(rule, t, query, false);
     const struct cs_mask_run *last = &t->run[t->n_runs - 1];
     const int32_t n = last->row + last->rows - t->run->row;
     const int64_t want = (int64_t)rule.prefix - t->run->token.pos; /* rows of the prefix */
@@ -172,7 +186,7 @@ static void count_run(struct cs_mask_rule rule, const struct tally *t,
                       const struct cs_mask_run *query, int32_t *pairs)
 {
     int32_t base = 0, slope = 0;
-    bool is_near = false, is_head = false;
+    bool is_near = false, is_head = false, is_back = false;
     for (int32_t c = 0; c < t->n_classes; c++) {
         switch (cs_mask_relation(rule, query->token, t->token[c])) {
         case CS_MASK_NEVER:
@@ -190,6 +204,9 @@ static void count_run(struct cs_mask_rule rule, const struct tally *t,
         case CS_MASK_HEAD:
             is_head = true;
             break;
+        case CS_MASK_BACK:
+            is_back = true;
+            break;
         }
     }
     for (int32_t i = 0; i < query->rows; i++)
@@ -198,6 +215,8 @@ static void count_run(struct cs_mask_rule rule, const struct tally *t,
         add_near(rule, t, query, pairs);
     if (is_head)
         add_head(rule, t, query, pairs);
+    if (is_back)
+        add_back(rule, t, query, pairs);
 }
 
 static void count_document(const struct cs_mask_runs *runs, int32_t d, struct cs_arena *arena,
@@ -212,6 +231,7 @@ static void count_document(const struct cs_mask_runs *runs, int32_t d, struct cs
         .total = CS_NEW_ARRAY(arena, int32_t, n),
         .seen = CS_NEW_ARRAY(arena, int32_t, n),
         .below = CS_NEW_ARRAY(arena, int32_t *, n),
+        .behind = CS_NEW_ARRAY(arena, int32_t *, n),
         .arena = arena,
     };
     for (int32_t r = 0; r < t.n_runs; r++) {

@@ -14,6 +14,8 @@ static const char *const kind_names[CS_MASK_KINDS] = {
     [CS_MASK_PREFIX] = "prefix",
     [CS_MASK_ITEM] = "item",
     [CS_MASK_MODALITY_BIDIR] = "modality_bidir",
+    [CS_MASK_IMAGE_BIDIR_WINDOW] = "image_bidir_window",
+    [CS_MASK_IMAGE_WINDOW] = "image_window",
 };
 
 const char *cs_mask_kind_name(enum cs_mask_kind kind)
@@ -67,7 +69,7 @@ static enum cs_status check(const struct cs_mask_span *span, int n, struct cs_ma
     if (sum < 1 || sum > MAX_TOKENS)
         return cs_fail(err, CS_INVALID, "the spans hold %lld tokens; 1 to %d are possible",
                        (long long)sum, MAX_TOKENS);
-    if (rule.kind == CS_MASK_WINDOW && rule.window < 1)
+    if (cs_mask_has_window(rule.kind) && rule.window < 1)
         return cs_fail(err, CS_INVALID, "the window is %d tokens; it must be at least 1",
                        (int)rule.window);
     if (rule.kind == CS_MASK_PREFIX && rule.prefix < 1)

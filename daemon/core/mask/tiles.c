@@ -50,6 +50,8 @@ static struct interval seen_by_some(enum cs_mask_relation relation, struct inter
     case CS_MASK_HEAD:
         return (struct interval){
             k.lo, least(k.hi, q.lo < prefix_row ? most(q.hi, prefix_row - 1) : q.hi)};
+    case CS_MASK_BACK:
+        return (struct interval){most(k.lo, q.lo - window + 1), k.hi};
     }
     return none;
 }
@@ -69,6 +71,8 @@ static struct interval seen_by_all(enum cs_mask_relation relation, struct interv
         return (struct interval){most(k.lo, q.hi - window + 1), least(k.hi, q.lo)};
     case CS_MASK_HEAD: /* a key at or behind the prefix must be earlier than every row */
         return (struct interval){k.lo, least(k.hi, most(q.lo, prefix_row - 1))};
+    case CS_MASK_BACK:
+        return (struct interval){most(k.lo, q.hi - window + 1), k.hi};
     }
     return none;
 }

@@ -2,7 +2,7 @@
 #include "core/model/graph.h"
 
 struct sizes {
-    int64_t h, in, q, k, f, patch, vocab;
+    int64_t h, in, q, made, f, patch, vocab;
 };
 
 static struct sizes sizes_of(const struct cs_graph *graph, const struct cs_layer *layer)
@@ -14,7 +14,7 @@ static struct sizes sizes_of(const struct cs_graph *graph, const struct cs_layer
         .h = arch->width,
         .in = arch->in_width,
         .q = cs_attention_q_width(attention),
-        .k = cs_attention_kv_width(attention),
+        .made = cs_attention_made_width(attention),
         .f = arch->ffn_width,
         .patch = (int64_t)arch->channels * arch->patch_size * arch->patch_size,
         .vocab = arch->vocab,
@@ -46,7 +46,7 @@ static int64_t attention_flops(const struct cs_arch *arch, const struct sizes *s
                                int64_t pairs)
 {
     (void)arch;
-    return 2 * tokens * s->h * (2 * s->q + 2 * s->k) + 4 * s->q * pairs;
+    return 2 * tokens * s->h * (s->made + s->q) + 4 * s->q * pairs;
 }
 
 static int64_t dense_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,

@@ -81,7 +81,7 @@ static int apply_rule(struct cs_graph *graph, const char *glob, bool is_train)
             struct cs_param *param = &graph->params[k];
             if (!is_layer && !(is_tensor && cs_glob_match(glob, param->name)))
                 continue;
-            param->is_trainable = is_train;
+            param->is_trainable = is_train && !param->is_fixed;
             n++;
         }
     }

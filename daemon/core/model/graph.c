@@ -41,23 +41,46 @@ static enum cs_status select_feature(const struct builder *b, const struct cs_sp
     return CS_OK;
 }
 
-/* The job's mask in place of the causal one. */
+/* The rule of a layer that looks back through a window, under the job's mask; false: not known. */
+static bool join_window(struct cs_mask_rule job, struct cs_mask_rule *own)
+{
+    if (job.kind == CS_MASK_CAUSAL)
+        return true;
+    if (job.kind == CS_MASK_IMAGE_BIDIR)
+        own->kind = CS_MASK_IMAGE_BIDIR_WINDOW;
+    else if (job.kind == CS_MASK_IMAGE_WINDOW && job.window == 0)
+        own->kind = CS_MASK_IMAGE_WINDOW;
+    else
+        return false;
+    return true;
+}
+
+/* The job's mask in place of the causal one, joined with windows of the model. */
 static enum cs_status apply_mask(const struct builder *b, const struct cs_spec_module *module,
                                  struct cs_arch *arch)
 {
     struct cs_mask_rule rule;
+    bool has_window = false;
     if (!cs_mask_rule_named(module->mask, module->window, module->prefix, &rule))
         return cs_fail(b->err, CS_INVALID, "model.modules[%d].mask \"%s\" is not known",
                        spec_index(b, module), module->mask);
-    for (int32_t k = 0; rule.kind != CS_MASK_CAUSAL && k < arch->n_attentions; k++) {
-        if (arch->attention[k].rule.kind != CS_MASK_CAUSAL)
+    const bool is_of_windows = rule.kind == CS_MASK_IMAGE_WINDOW && rule.window == 0;
+    for (int32_t k = 0; k < arch->n_attentions; k++) {
+        struct cs_mask_rule *own = &arch->attention[k].rule;
+        has_window = has_window || own->kind == CS_MASK_WINDOW;
+        if (own->kind == CS_MASK_CAUSAL && !is_of_windows)
+            *own = rule;
+        else if (own->kind == CS_MASK_WINDOW && !join_window(rule, own))
             return cs_fail(b->err, CS_UNSUPPORTED,
                            "model.modules[%d].mask is \"%s\", but layers of %s look back through a "
                            "window of %d tokens: both together are not supported; leave mask away",
-                           spec_index(b, module), module->mask, module->name,
-                           arch->attention[k].rule.window);
-        arch->attention[k].rule = rule;
+                           spec_index(b, module), module->mask, module->name, own->window);
     }
+    if (is_of_windows && !has_window)
+        return cs_fail(b->err, CS_INVALID,
+                       "model.modules[%d].mask is \"image_window\" without a window, and no layer "
+                       "of %s has one",
+                       spec_index(b, module), module->name);
     return CS_OK;
 }
 
@@ -240,6 +263,7 @@ static void add_param(struct builder *b, struct cs_layer *layer, const struct cs
         .n_dims = info->n_dims,
         .count = 1,
         .is_decayed = info->is_decayed,
+        .is_fixed = info->is_fixed,
         .init = (int)info->init,
     };
     for (int d = 0; d < info->n_dims; d++) {

@@ -21,9 +21,9 @@ struct cs_param {
     int32_t module, layer; /* indices in the graph */
     int32_t n_dims;
     int64_t dim[4];
-    int64_t count; /* elements */
-    bool is_trainable, is_decayed;
-    int init; /* cs_tensor_info.init */
+    int64_t count;                           /* elements */
+    bool is_trainable, is_decayed, is_fixed; /* as in cs_tensor_info */
+    int init;                                /* cs_tensor_info.init */
 };
 
 struct cs_layer {
@@ -109,7 +109,9 @@ struct cs_graph {
  * train together. With a tied head the rule that decides llm.embed also decides the head's
  * weight; llm.head then decides only the norm in it.
  * The mask that a job names takes the place of the causal rule in every kind of attention that has
- * it; a rule of the model's own (a window) cannot be joined with another one yet.
+ * it. With windows of the model's own it is joined where that means something: image_bidir (pictures
+ * see all of themselves, Gemma 3), image_window (as far as the window: Gemma 4; layers without a window
+ * stay causal).
  * Errors (CS_INVALID, CS_UNSUPPORTED from configs): a rule that matches nothing (with the nearest
  * path), a config of the wrong kind, a feature layer the encoder has not. Everything frozen is
  * refused unless allow_frozen (plans, evaluation). */
@@ -124,7 +126,8 @@ void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *
  * multiply-add is two, and only matrix products count (T tokens, H width, Q = heads * head_dim,
  * K = kv heads * head_dim, F ffn width, V vocabulary, C * P * P = channels * patch^2, L label rows):
  *   patches     2 T H C P P        token embedding  0 (a gather)      norm  0
- *   block       2 T (2 H Q + 2 H K + m H F) + 4 Q pairs               m = 3 gated, else 2
+ *   block       2 T (2 H Q + 2 H K + m H F) + 4 Q pairs               m = 3 gated, else 2; one K
+ *                                                                     where values are the keys
  *   projector   2 T (in F + F H), one layer 2 T in H
  *   head        2 L H V            logits exist for rows with a label only */
 /* clang-format on */

@@ -27,10 +27,24 @@ static const struct cs_keep_row dense_kept[] = {
     {CS_KEEP_UP,    CS_COLUMNS_UP,    CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
     {CS_KEEP_A,     CS_COLUMNS_FFN,   CS_KEEP_ACTS, true,  CS_RECOMPUTE_SELECTIVE},
 };
+/* of a half with a norm behind it */
+static const struct cs_keep_row post1[] = {
+    {CS_KEEP_M1,      CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL},
+    {CS_KEEP_STAT_M1, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTE_FULL},
+};
+static const struct cs_keep_row post2[] = {
+    {CS_KEEP_M2,      CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL},
+    {CS_KEEP_STAT_M2, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTE_FULL},
+};
 /* gradients that are held for the weight half of a split backward */
 static const struct cs_keep_row block_held[] = {
     {CS_KEEP_DY,   CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
     {CS_KEEP_DX2,  CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
+};
+static const struct cs_keep_row block_post_held[] = {
+    {CS_KEEP_DY,  CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
+    {CS_KEEP_DM2, CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
+    {CS_KEEP_DM1, CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
 };
 static const struct cs_keep_row attention_held[] = {
     {CS_KEEP_DQKV, CS_COLUMNS_QKV,   CS_KEEP_ACTS, true, CS_RECOMPUTES},
@@ -93,14 +107,16 @@ struct cs_keep_rows cs_keep_rows(const struct cs_arch *arch, const struct cs_lay
         [CS_LAYER_NORM] = ROWS(norm),   [CS_LAYER_PROJECTOR] = ROWS(projector),
         [CS_LAYER_HEAD] = ROWS(head),
     };
-    static const struct rows of_ffn = ROWS(block_ffn);
+    static const struct rows of_ffn = ROWS(block_ffn), behind1 = ROWS(post1), behind2 = ROWS(post2),
+                             none = {NULL, 0};
     struct cs_keep_rows out = {.n = 0};
-    (void)arch;
     add(&out, kinds[layer->kind]);
     if (layer->kind == CS_LAYER_BLOCK) {
         add(&out, mixers[layer->mixer].kept);
+        add(&out, arch->has_post_norms ? behind1 : none);
         add(&out, of_ffn);
         add(&out, ffns[layer->ffn].kept);
+        add(&out, arch->has_post_norms ? behind2 : none);
     }
     return out;
 }
@@ -113,11 +129,11 @@ static bool is_held(const struct cs_arch *arch, const struct cs_keep_row *row)
 
 struct cs_keep_rows cs_keep_held_rows(const struct cs_arch *arch, const struct cs_layer *layer)
 {
-    static const struct rows blocks = ROWS(block_held);
+    static const struct rows plain = ROWS(block_held), post = ROWS(block_post_held);
     struct cs_keep_rows all = {.n = 0}, out = {.n = 0};
     if (layer->kind != CS_LAYER_BLOCK)
         return out;
-    add(&all, blocks);
+    add(&all, arch->has_post_norms ? post : plain);
     add(&all, mixers[layer->mixer].held);
     add(&all, ffns[layer->ffn].held);
     for (int i = 0; i < all.n; i++)
@@ -164,7 +180,7 @@ int64_t cs_keep_columns(const struct cs_arch *a, const struct cs_layer *layer,
     case CS_COLUMNS_Q:
         return cs_attention_q_width(attention);
     case CS_COLUMNS_QKV:
-        return cs_attention_q_width(attention) + 2 * cs_attention_kv_width(attention);
+        return cs_attention_made_width(attention);
     case CS_COLUMNS_HEADS:
         return attention->n_heads;
     case CS_COLUMNS_FFN:

@@ -28,9 +28,16 @@ enum cs_keep {
     CS_KEEP_H2, /* after the second norm; the head: the gradient after its norm */
     CS_KEEP_UP, /* before the activation; gated: gate and up beside each other */
     CS_KEEP_A,  /* after the activation */
+    /* what a half of a block made, before the norm behind it, and the statistics of that norm */
+    CS_KEEP_M1,
+    CS_KEEP_STAT_M1,
+    CS_KEEP_M2,
+    CS_KEEP_STAT_M2,
     /* gradients that the input half of a split backward leaves to the weight half */
     CS_KEEP_DY,
     CS_KEEP_DX2,
+    CS_KEEP_DM1,
+    CS_KEEP_DM2,
     CS_KEEP_DQKV,
     CS_KEEP_DUP,
     CS_KEEP_COUNT

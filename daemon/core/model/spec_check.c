@@ -5,6 +5,7 @@
 
 #include "core/base/glob.h"
 #include "core/base/near.h"
+#include "core/doc/doc.h"
 #include "core/model/placements.h"
 
 enum { MAX_BRANCH_NAME = 32 };
@@ -115,32 +116,31 @@ static enum cs_status check_token(const struct cs_spec_reader *reader, const str
     return CS_OK;
 }
 
-/* window and prefix go with the rule of their name. */
+/* window and prefix go with the rules that read them. */
 static enum cs_status check_mask(const struct cs_spec_reader *reader, const struct cs_spec *spec,
                                  int index)
 {
     const struct cs_spec_module *module = &spec->module[index];
 
     const struct {
-        const char *rule;
+        const char *key, *rules, *optional;
         int32_t value;
     } of[] = {
-        {"window", module->window},
-        {"prefix", module->prefix},
+        {"window", "window|image_bidir_window", "image_window", module->window},
+        {"prefix", "prefix",                    "",             module->prefix},
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(of) && module->kind == CS_MODULE_LLM; i++) {
-        const bool is_asked = strcmp(module->mask, of[i].rule) == 0;
+        const bool is_asked = cs_doc_is_word(of[i].rules, module->mask);
         if (is_asked && of[i].value < 1)
             return cs_fail(reader->err, CS_INVALID,
                            "model.modules[%d].mask is \"%s\", which needs %s of at least 1 token",
-                           index, of[i].rule, of[i].rule);
-        if (!is_asked && of[i].value != 0)
+                           index, module->mask, of[i].key);
+        if (!is_asked && !cs_doc_is_word(of[i].optional, module->mask) && of[i].value != 0)
             return cs_fail(reader->err, CS_INVALID,
                            "model.modules[%d].%s is %d, but mask is \"%s\"; set mask to \"%s\" or "
                            "leave %s out",
-                           index, of[i].rule, (int)of[i].value, module->mask, of[i].rule,
-                           of[i].rule);
+                           index, of[i].key, (int)of[i].value, module->mask, of[i].key, of[i].key);
     }
     return CS_OK;
 }

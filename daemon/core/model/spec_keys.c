@@ -89,7 +89,7 @@ static const struct cs_spec_key keys[] = {
     KEY("model.modules[]", "bias", BOOL, 0, 1, NULL, "true", "projector", M(has_bias), BOOL, "whether the linear layers have one"),
     KEY("model.modules[]", "family", STRING, 0, 64, "mlp|linear", "mlp", "projector", M(family), STRING, "shape of the projector"),
     KEY("model.modules[]", "tokenizer", PATH, 0, MAX_TEXT, NULL, "", "llm", M(tokenizer), STRING, "directory of the tokenizer; empty: dir"),
-    KEY("model.modules[]", "mask", STRING, 0, 64, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix", "causal", "llm", M(mask), STRING, "who attends to whom; in transformers LLaVA is causal, Gemma 3 image_bidir; a model whose layers have windows of their own (use_sliding_window of Qwen2) keeps them and takes causal only"),
+    KEY("model.modules[]", "mask", STRING, 0, 64, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix|image_bidir_window|image_window", "causal", "llm", M(mask), STRING, "who attends to whom; in transformers LLaVA is causal, Gemma 3 image_bidir, Gemma 4 image_window; a model whose layers have windows of their own keeps them and takes these three"),
     KEY("model.modules[]", "window", INT, 0, 16777216, NULL, "0", "llm", M(window), I32, "tokens that one sees, itself included; mask window"),
     KEY("model.modules[]", "prefix", INT, 0, 16777216, NULL, "0", "llm", M(prefix), I32, "first tokens of a document that see each other both ways; mask prefix"),
 

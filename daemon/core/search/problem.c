@@ -56,6 +56,7 @@ static bool is_cut(const struct cs_param *param)
     case CS_PARAM_V_B:
     case CS_PARAM_O_W:
     case CS_PARAM_GATE_W:
+    case CS_PARAM_GATE_B:
     case CS_PARAM_UP_W:
     case CS_PARAM_UP_B:
     case CS_PARAM_DOWN_W:
@@ -72,9 +73,12 @@ static bool is_cut(const struct cs_param *param)
     case CS_PARAM_O_B:
     case CS_PARAM_Q_NORM_W:
     case CS_PARAM_K_NORM_W:
+    case CS_PARAM_POST1_W:
     case CS_PARAM_NORM2_W:
     case CS_PARAM_NORM2_B:
     case CS_PARAM_DOWN_B:
+    case CS_PARAM_POST2_W:
+    case CS_PARAM_LAYER_SCALAR:
     case CS_PARAM_NORM_W:
     case CS_PARAM_NORM_B:
     case CS_PARAM_ROLE_COUNT:

@@ -137,6 +137,57 @@ PLAY(norm_grad)
                  w[7].p, w[8].p, w[9].m, w[10].m, w[11].m);
 }
 
+static void norm_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n, float eps,
+                       float offset, const void *x, int64_t ld_x, const void *weight, void *y,
+                       int64_t ld_y, float *stat)
+{
+    PUT(NORM_HEADS, I(rows), I(heads), I(n), D(eps), D(offset), P(x), I(ld_x), P(weight), P(y),
+        I(ld_y), P(stat));
+}
+
+PLAY(norm_heads)
+{
+    o->norm_heads(c, w[0].i, INT32(w[1]), w[2].i, FLOAT(w[3]), FLOAT(w[4]), w[5].p, w[6].i, w[7].p,
+                  w[8].m, w[9].i, w[10].m);
+}
+
+static void norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
+                            float offset, const void *x, int64_t ld_x, const void *weight,
+                            const float *stat, const void *dy, int64_t ld_dy, void *dx,
+                            int64_t ld_dx, int adds, void *dw)
+{
+    PUT(NORM_HEADS_GRAD, I(rows), I(heads), I(n), D(offset), P(x), I(ld_x), P(weight), P(stat),
+        P(dy), I(ld_dy), P(dx), I(ld_dx), I(adds), P(dw));
+}
+
+PLAY(norm_heads_grad)
+{
+    o->norm_heads_grad(c, w[0].i, INT32(w[1]), w[2].i, FLOAT(w[3]), w[4].p, w[5].i, w[6].p, w[7].p,
+                       w[8].p, w[9].i, w[10].m, w[11].i, (int)w[12].i, w[13].m);
+}
+
+static void scale_columns(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
+                          const void *weight, int32_t step, const void *residual, void *y)
+{
+    PUT(SCALE_COLUMNS, I(rows), I(n), P(x), P(weight), I(step), P(residual), P(y));
+}
+
+PLAY(scale_columns)
+{
+    o->scale_columns(c, w[0].i, w[1].i, w[2].p, w[3].p, INT32(w[4]), w[5].p, w[6].m);
+}
+
+static void scale_columns_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
+                                const void *dy, void *dw)
+{
+    PUT(SCALE_COLUMNS_WGRAD, I(rows), I(n), P(x), P(dy), P(dw));
+}
+
+PLAY(scale_columns_wgrad)
+{
+    o->scale_columns_wgrad(c, w[0].i, w[1].i, w[2].p, w[3].p, w[4].m);
+}
+
 static void rope(struct cs_ctx *ctx, int64_t rows, int32_t heads, int32_t head_dim, int32_t rot_dim,
                  int64_t ldx, void *x, const float *cos, const float *sin, int inverse)
 {
@@ -472,6 +523,10 @@ void cs_tape_open(struct cs_tape *tape, struct cs_device *device)
         .norm = norm,
         .add_norm = add_norm,
         .norm_grad = norm_grad,
+        .norm_heads = norm_heads,
+        .norm_heads_grad = norm_heads_grad,
+        .scale_columns = scale_columns,
+        .scale_columns_wgrad = scale_columns_wgrad,
         .rope = rope,
         .act = act,
         .act_grad = act_grad,
@@ -546,6 +601,10 @@ static void play_call(const struct cs_tape *tape, words head)
         [CS_TAPE_NORM] = play_norm,
         [CS_TAPE_ADD_NORM] = play_add_norm,
         [CS_TAPE_NORM_GRAD] = play_norm_grad,
+        [CS_TAPE_NORM_HEADS] = play_norm_heads,
+        [CS_TAPE_NORM_HEADS_GRAD] = play_norm_heads_grad,
+        [CS_TAPE_SCALE_COLUMNS] = play_scale_columns,
+        [CS_TAPE_SCALE_COLUMNS_WGRAD] = play_scale_columns_wgrad,
         [CS_TAPE_ROPE] = play_rope,
         [CS_TAPE_ACT] = play_act,
         [CS_TAPE_ACT_GRAD] = play_act_grad,

@@ -1,5 +1,6 @@
 /* One pre-norm transformer block: x2 = x + mixer(norm1 x), y = x2 + ffn(norm2 x2). What the halves
- * are says the layer (halves.h). */
+ * are says the layer (halves.h). Some families have a norm behind each half, before the sum, and
+ * multiply the whole with a number: y = s (x2 + post2 ffn(norm2 x2)). */
 #include "worker/model/halves.h"
 
 static const struct cs_half_ops *mixer_of(const struct cs_layer_model *l)
@@ -22,6 +23,61 @@ static void forget_normed(struct cs_run *run, const struct cs_layer_model *l, st
         kept->h1 = kept->h2 = NULL; /* they were scratch */
 }
 
+/* y (NULL: not wanted) = x + norm(made) */
+static void add_normed(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                       enum cs_param_role role, const void *made, float *stat, const void *x,
+                       void *y)
+{
+    const int64_t n = rows * l->arch->width;
+    void *normed = cs_run_take(run, n);
+    cs_run_norm(run, l->arch, rows, made, cs_weight(l, role), NULL, normed, stat);
+    if (y != NULL)
+        run->ops->add(run->ctx, n, x, normed, y);
+}
+
+static void mix(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, const void *x,
+                struct cs_kept *kept)
+{
+    const bool has_post = l->arch->has_post_norms;
+    kept->stat1 = cs_run_keep(run, l, CS_KEEP_STAT1, rows);
+    kept->h1 = cs_run_keep(run, l, CS_KEEP_H1, rows);
+    kept->x2 = cs_run_keep(run, l, CS_KEEP_X2, rows);
+    cs_run_norm(run, l->arch, rows, x, cs_weight(l, CS_PARAM_NORM1_W),
+                cs_weight(l, CS_PARAM_NORM1_B), kept->h1, kept->stat1);
+    if (has_post) {
+        kept->m1 = cs_run_keep(run, l, CS_KEEP_M1, rows);
+        kept->stat_m1 = cs_run_keep(run, l, CS_KEEP_STAT_M1, rows);
+    }
+    mixer_of(l)->fwd(run, l, rows, kept->h1, has_post ? NULL : x, has_post ? kept->m1 : kept->x2,
+                     kept);
+    if (has_post)
+        add_normed(run, l, rows, CS_PARAM_POST1_W, kept->m1, kept->stat_m1, x, kept->x2);
+}
+
+static void feed_forward(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *y,
+                         struct cs_kept *kept)
+{
+    const bool has_post = l->arch->has_post_norms;
+    kept->stat2 = cs_run_keep(run, l, CS_KEEP_STAT2, rows);
+    kept->h2 = cs_run_keep(run, l, CS_KEEP_H2, rows);
+    cs_run_norm(run, l->arch, rows, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
+                cs_weight(l, CS_PARAM_NORM2_B), kept->h2, kept->stat2);
+    if (has_post) {
+        kept->m2 = cs_run_keep(run, l, CS_KEEP_M2, rows);
+        kept->stat_m2 = cs_run_keep(run, l, CS_KEEP_STAT_M2, rows);
+    }
+    ffn_of(l)->fwd(run, l, rows, kept->h2, has_post ? NULL : kept->x2, has_post ? kept->m2 : y,
+                   kept);
+    if (has_post)
+        add_normed(run, l, rows, CS_PARAM_POST2_W, kept->m2, kept->stat_m2, kept->x2, y);
+}
+
+/* The number that the whole block is multiplied with, NULL: none. */
+static const struct cs_shard *scalar_of(const struct cs_layer_model *l)
+{
+    return cs_weight(l, CS_PARAM_LAYER_SCALAR);
+}
+
 static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                       const struct cs_layer_ends *ends, const void *x, void *y,
                       struct cs_kept *kept)
@@ -29,23 +85,39 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     (void)ends;
     if (rows == 0)
         return;
-    kept->stat1 = cs_run_keep(run, l, CS_KEEP_STAT1, rows);
-    kept->h1 = cs_run_keep(run, l, CS_KEEP_H1, rows);
-    kept->x2 = cs_run_keep(run, l, CS_KEEP_X2, rows);
-    cs_run_norm(run, l->arch, rows, x, cs_weight(l, CS_PARAM_NORM1_W),
-                cs_weight(l, CS_PARAM_NORM1_B), kept->h1, kept->stat1);
-    mixer_of(l)->fwd(run, l, rows, kept->h1, x, kept->x2, kept);
-    kept->stat2 = cs_run_keep(run, l, CS_KEEP_STAT2, rows);
-    kept->h2 = cs_run_keep(run, l, CS_KEEP_H2, rows);
-    cs_run_norm(run, l->arch, rows, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
-                cs_weight(l, CS_PARAM_NORM2_B), kept->h2, kept->stat2);
-    ffn_of(l)->fwd(run, l, rows, kept->h2, kept->x2, y, kept);
+    mix(run, l, rows, x, kept);
+    feed_forward(run, l, rows, y, kept);
+    if (scalar_of(l) != NULL && y != NULL)
+        run->ops->scale_columns(run->ctx, rows, l->arch->width, y, scalar_of(l)->w, 0, NULL, y);
     forget_normed(run, l, kept);
 }
 
 static bool has_grad(const struct cs_shard *t)
 {
     return t != NULL && t->grad != NULL;
+}
+
+/* The gradient of what a half made, from that of the sum: the same, or through the norm behind it. */
+static const void *post_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                            enum cs_param_role role, const void *made, const float *stat,
+                            const void *dy)
+{
+    if (!l->arch->has_post_norms)
+        return dy;
+    void *d = cs_run_hold(run, rows * l->arch->width);
+    cs_run_norm_grad(run, l->arch, rows, made, cs_weight(l, role), NULL, stat, dy, NULL, d);
+    return d;
+}
+
+static const void *scalar_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                              const void *dy)
+{
+    if (scalar_of(l) == NULL)
+        return dy;
+    CS_ASSERT(l->arch->has_post_norms); /* else dy would be held for the ffn's weights */
+    void *d = cs_run_take(run, rows * l->arch->width);
+    run->ops->scale_columns(run->ctx, rows, l->arch->width, dy, scalar_of(l)->w, 0, NULL, d);
+    return d;
 }
 
 static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
@@ -60,13 +132,16 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                           *norm1_b = cs_weight(l, CS_PARAM_NORM1_B);
     const bool is_needed = dx != NULL || has_grad(norm1_w) || has_grad(norm1_b);
     void *dh = cs_run_take(run, n);
-    void *dx2 = cs_run_hold(run, n);
+    void *dx2 = l->arch->has_post_norms ? cs_run_take(run, n) : cs_run_hold(run, n);
+    dy = scalar_bwd(run, l, rows, dy);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-    ffn_of(l)->bwd(run, l, rows, dy, dh, kept);
+    const void *made = post_bwd(run, l, rows, CS_PARAM_POST2_W, kept->m2, kept->stat_m2, dy);
+    ffn_of(l)->bwd(run, l, rows, made, dh, kept);
     cs_scratch_rewind(run->scratch, mark);
     cs_run_norm_grad(run, l->arch, rows, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
                      cs_weight(l, CS_PARAM_NORM2_B), kept->stat2, dh, dy, dx2);
-    mixer_of(l)->bwd(run, l, rows, dx2, is_needed ? dh : NULL, kept);
+    made = post_bwd(run, l, rows, CS_PARAM_POST1_W, kept->m1, kept->stat_m1, dx2);
+    mixer_of(l)->bwd(run, l, rows, made, is_needed ? dh : NULL, kept);
     if (!is_needed)
         return;
     if (dx == NULL)

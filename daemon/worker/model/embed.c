@@ -1,5 +1,6 @@
 /* The first layer of a module. Text: the rows of the token embedding, with encoder rows put over
  * the placeholders. Pictures: patches times a matrix, plus the position inside the picture. */
+#include "store/safetensors.h"
 #include "worker/model/layers.h"
 
 static const void *make_patches(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
@@ -45,6 +46,13 @@ static void patch_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                             pos->param->count, pos->grad);
 }
 
+/* As transformers rounds it: to the type of the weights. */
+static float scale_of(const struct cs_run *run, const struct cs_layer_model *l)
+{
+    const float scale = l->arch->embed_scale;
+    return cs_device_is_f32(run->device) ? scale : cs_f32_from_bf16(cs_bf16_from_f32(scale));
+}
+
 static void embed_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                       const struct cs_layer_ends *ends, const void *x, void *y,
                       struct cs_kept *kept)
@@ -59,7 +67,7 @@ static void embed_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     }
     const struct cs_input *in = run->input;
     run->ops->embed(run->ctx, rows, l->arch->width, in->at.embed_ids,
-                    cs_weight(l, CS_PARAM_EMBED)->w, l->arch->embed_scale, y);
+                    cs_weight(l, CS_PARAM_EMBED)->w, scale_of(run, l), y);
     for (int32_t f = 0; f < l->n_feeds; f++) {
         const int32_t e = l->in[f].encoder;
         if (in->n_rows[e] > 0)
@@ -86,8 +94,8 @@ static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
         cs_device_zero(run->device, table->grad,
                        (size_t)table->param->count * (run->ctx->grad == CS_GRAD_BF16 ? 2 : 4));
     if (table->grad != NULL)
-        run->ops->embed_grad(run->ctx, rows, l->arch->width, in->at.embed_ids, dy,
-                             l->arch->embed_scale, table->grad);
+        run->ops->embed_grad(run->ctx, rows, l->arch->width, in->at.embed_ids, dy, scale_of(run, l),
+                             table->grad);
     for (int32_t f = 0; f < l->n_feeds; f++) {
         const int32_t e = l->in[f].encoder;
         void *d_fill = ends->d_fill[l->in[f].feed];

@@ -101,6 +101,8 @@ struct cs_kept {
     float *lse;           /* (heads, rows) */
     void *x2;             /* (rows, width) after attention's residual */
     void *up, *a;         /* (rows, ffn or 2 ffn: gate, up), (rows, ffn) */
+    void *m1, *m2;        /* (rows, width) of the halves, before the norms behind them */
+    float *stat_m1, *stat_m2;
 };
 
 /* Rows that enter and leave a stage beside x and y, by feed of the graph. */
@@ -149,8 +151,8 @@ const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind); /* layer_ta
  * embed.c      LLM: y[i] = table[embed_ids[i]] * embed_scale (vocab, width), then rows of encoders
  *              over the placeholders. Encoder: y = patches (rows, channels * patch^2) w^T + b +
  *              position[row of the item]
- * block.c      x2 = x + mixer(norm1 x), y = x2 + ffn(norm2 x2), each (rows, width); the halves are
- *              those of the layer (halves.h)
+ * block.c      x2 = x + mixer(norm1 x), y = x2 + ffn(norm2 x2), each (rows, width), or with a norm
+ *              behind each half; the halves are those of the layer (halves.h)
  * norm.c       y = norm(x), final norm of an encoder
  * projector.c  y (rows, width) = w1 act(w0 x + b0) + b1, or w0 x + b0, of x (rows, in_width)
  * head_loss.c  the loss: norm(x) of the rows with a label, times (vocab, width), cross entropy */

@@ -30,7 +30,8 @@ static void dense_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     kept->up = cs_run_keep(run, l, CS_KEEP_UP, rows);
     kept->a = cs_run_keep(run, l, CS_KEEP_A, rows);
     if (a->is_gated_mlp) {
-        cs_run_linear(run, rows, d.width, d.up, h, cs_weight(l, CS_PARAM_GATE_W), NULL, kept->up);
+        cs_run_linear(run, rows, d.width, d.up, h, cs_weight(l, CS_PARAM_GATE_W),
+                      cs_weight(l, CS_PARAM_GATE_B), kept->up);
         gate(run, l, rows, kept);
     } else {
         cs_run_linear_act(run, rows, d.width, d.up, h, cs_weight(l, CS_PARAM_UP_W),
@@ -89,7 +90,7 @@ static void dense_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const struct dims d = dims_of(l);
     const struct cs_shard *up_w =
         a->is_gated_mlp ? cs_weight(l, CS_PARAM_GATE_W) : cs_weight(l, CS_PARAM_UP_W);
-    const struct cs_shard *up_b = a->is_gated_mlp ? NULL : cs_weight(l, CS_PARAM_UP_B);
+    const struct cs_shard *up_b = cs_weight(l, a->is_gated_mlp ? CS_PARAM_GATE_B : CS_PARAM_UP_B);
     /* what is kept until the weight half is kept once: the gradient takes the place of its input */
     const bool is_in_place = a->is_gated_mlp && run->later != NULL;
     void *dup = is_in_place ? kept->up : cs_run_hold(run, rows * d.up);

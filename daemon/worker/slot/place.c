@@ -28,31 +28,55 @@ static const void *put_rows(struct cs_slot_block *b, const void *host, size_t ro
  * there. */
 struct branch_rows {
     int32_t encoder; /* -1: the LLM */
-    const int32_t *pos;
+    const int32_t
+        *pos[3];        /* over time, height and width; all the same where there is one position */
+    const int32_t *doc; /* (n) documents, whose rows lie together; NULL: all are of one */
     int32_t n, rows, most;
 };
 
-static void gather(const struct branch_rows *rows, size_t half, const float *table, float *out)
+/* a row of a table, or of up to three: every element from that of its own position */
+static void gather_row(const struct branch_rows *rows, const struct cs_slot_rope *r,
+                       const float *table, int32_t i, float *out)
 {
-    for (int32_t i = 0; i < rows->n; i++)
-        memcpy(out + (size_t)i * half, table + (size_t)rows->pos[i] * half, half * sizeof *out);
+    const size_t half = (size_t)r->half;
+    if (r->axis == NULL) {
+        memcpy(out, table + (size_t)rows->pos[0][i] * half, half * sizeof *out);
+        return;
+    }
+    for (size_t e = 0; e < half; e++)
+        out[e] = table[(size_t)rows->pos[r->axis[e]][i] * half + e];
+}
+
+/* Documents beyond the original length turn by other frequencies, as each by itself would. */
+static void gather(const struct branch_rows *rows, const struct cs_slot_rope *r, const float *table,
+                   const float *long_table, float *out)
+{
+    for (int32_t begin = 0, end; begin < rows->n; begin = end) {
+        for (end = begin + 1; end < rows->n; end++)
+            if (rows->doc != NULL && rows->doc[end] != rows->doc[begin])
+                break;
+        const bool is_long = long_table != NULL && end - begin > r->rope->original_positions;
+        for (int32_t i = begin; i < end; i++)
+            gather_row(rows, r, is_long ? long_table : table, i, out + (size_t)i * (size_t)r->half);
+    }
 }
 
 /* Rows of a rope table at the positions of the slot; straight into the block, for these are the
  * largest arrays beside the pixels. */
 static const float *put_rope(struct cs_input *in, struct cs_slot_block *b,
-                             const struct branch_rows *rows, size_t half, const float *table)
+                             const struct branch_rows *rows, const struct cs_slot_rope *r,
+                             const float *table, const float *long_table)
 {
-    const size_t row = half * sizeof *table;
+    const size_t row = (size_t)r->half * sizeof *table;
     if (b->is_host) {
         float *out = cs_scratch_take(&in->memory, (size_t)rows->n * row);
-        gather(rows, half, table, out);
+        gather(rows, r, table, long_table, out);
         return out;
     }
     const size_t at = cs_slot_block_take(b, (size_t)rows->most * row);
     if (b->staging == NULL)
         return NULL;
-    gather(rows, half, table, (float *)(void *)(b->staging + at));
+    gather(rows, r, table, long_table, (float *)(void *)(b->staging + at));
     cs_slot_block_zero_behind(b, at, row, rows->n, rows->rows);
     return (const float *)(void *)(b->placed + at);
 }
@@ -60,11 +84,12 @@ static const float *put_rope(struct cs_input *in, struct cs_slot_block *b,
 static void put_ropes(struct cs_input *in, struct cs_slot_block *b, const struct branch_rows *rows)
 {
     const struct cs_input_tables *t = in->tables;
-    for (int32_t r = 0; r < t->n_ropes; r++) {
-        if (t->rope[r].encoder != rows->encoder)
+    for (int32_t i = 0; i < t->n_ropes; i++) {
+        const struct cs_slot_rope *r = &t->rope[i];
+        if (r->encoder != rows->encoder)
             continue;
-        in->at.cos[r] = put_rope(in, b, rows, (size_t)t->rope[r].half, t->rope[r].cos);
-        in->at.sin[r] = put_rope(in, b, rows, (size_t)t->rope[r].half, t->rope[r].sin);
+        in->at.cos[i] = put_rope(in, b, rows, r, r->cos, r->long_cos);
+        in->at.sin[i] = put_rope(in, b, rows, r, r->sin, r->long_sin);
     }
 }
 
@@ -163,7 +188,11 @@ static void place_encoder(struct cs_input *in, struct cs_slot_block *b, int32_t 
 {
     const struct cs_input_tables *t = in->tables;
     const int64_t row = (int64_t)t->budget->enc[e].item_bytes / t->budget->enc[e].item_rows;
-    const struct branch_rows rows = {e, in->pos_of[e], in->n_rows[e], in->n_rows[e], in->n_rows[e]};
+    const int32_t n = in->n_rows[e], *pos = in->pos_of[e];
+    const struct branch_rows rows = {
+        e, {pos, pos, pos},
+         NULL, n, n, n
+    };
     put_ropes(in, b, &rows);
     put_masks(in, b, &rows);
     if ((in->needs & CS_INPUT_PIXELS) == 0) /* a later stage's rank reads none */
@@ -181,7 +210,11 @@ static void place_llm(struct cs_input *in, struct cs_slot_block *b)
 {
     const struct cs_input_tables *t = in->tables;
     const int32_t n = in->llm_rows, most = t->budget->seq_tokens;
-    const struct branch_rows rows = {-1, in->slot.pos, in->n_tokens, n, most};
+    const int32_t *pos = in->slot.pos;
+    const struct branch_rows rows = {
+        -1, {pos, pos, pos},
+         in->slot.doc, in->n_tokens, n, most
+    };
     in->at.embed_ids = put_rows(b, in->embed_ids, sizeof *in->embed_ids, n, n, most);
     put_ropes(in, b, &rows);
     put_masks(in, b, &rows);

@@ -129,12 +129,6 @@ static enum cs_status check_positions(const struct cs_input *in, int index, stru
     return CS_OK;
 }
 
-static bool asks_what_rows_are(enum cs_mask_kind kind)
-{
-    return kind == CS_MASK_CORNSTARCH || kind == CS_MASK_ITEM || kind == CS_MASK_IMAGE_BIDIR ||
-           kind == CS_MASK_MODALITY_BIDIR;
-}
-
 /* Rules that look at what a token is get an item and a word per row; for the others all rows are
  * text. Items are counted over the slot: they are compared within a document only. Text sees the
  * modalities of all encoders. */
@@ -143,7 +137,7 @@ static void prepare_spans(struct cs_input *in)
     const struct cs_input_tables *t = in->tables;
     bool is_asked = false;
     for (int32_t m = 0; m < t->n_masks; m++)
-        is_asked |= t->mask[m].encoder < 0 && asks_what_rows_are(t->mask[m].rule.kind);
+        is_asked |= t->mask[m].encoder < 0 && cs_mask_asks_what(t->mask[m].rule.kind);
     const size_t n = (size_t)in->n_tokens;
     uint64_t text = CS_MASK_TEXT;
     int32_t first = 0;

@@ -28,7 +28,7 @@
 #include "worker/device/scratch.h"
 
 /* as many as all encoders and the LLM have kinds of attention */
-enum { CS_SLOT_MASKS = CS_ATTENTIONS * (CS_MAX_ENCODERS + 1) };
+enum { CS_SLOT_MASKS = CS_ATTENTIONS * (CS_MAX_ENCODERS + 1), CS_SLOT_ROPES = 2 * CS_SLOT_MASKS };
 
 /* Constants of a graph and its budgets, shared by all slots. Host memory. */
 struct cs_input_tables {
@@ -47,14 +47,17 @@ struct cs_input_tables {
         int32_t encoder; /* as above */
         int32_t n_positions, half;
         const struct cs_rope *rope;
-        float *cos, *sin; /* (n_positions, half) fp32, angles position * inv_freq */
-    } rope[CS_SLOT_MASKS];
+        bool is_query;              /* of queries that are scaled by their position */
+        float *cos, *sin;           /* (n_positions, half) fp32, angles position * inv_freq */
+        float *long_cos, *long_sin; /* of documents beyond the original length, or NULL */
+        uint8_t *axis; /* (half) which of three positions turns it; NULL: there is one */
+    } rope[CS_SLOT_ROPES];
 
     int32_t n_masks, n_ropes;
 
     /* of every kind of attention (module's first_attention + kind): indices above, rope -1: none */
     struct cs_slot_kind {
-        int32_t mask, rope;
+        int32_t mask, rope, rope_q; /* rotation of keys, and of queries: mostly the same */
     } kind[CS_SLOT_MASKS];
 
     struct {
@@ -72,7 +75,7 @@ void cs_input_tables_free(struct cs_input_tables *tables); /* accepts NULL */
 struct cs_input_arrays {
     const int32_t *embed_ids, *label_rows, *label_ids;
     const int32_t *fill[CS_MAX_ENCODERS];
-    const float *cos[CS_SLOT_MASKS], *sin[CS_SLOT_MASKS]; /* (rows, half) by tables->rope */
+    const float *cos[CS_SLOT_ROPES], *sin[CS_SLOT_ROPES]; /* (rows, half) by tables->rope */
     const uint8_t *pixels[CS_MAX_ENCODERS];
     const void *patches[CS_MAX_ENCODERS]; /* acts, NULL: pixels */
     const float *mean[CS_MAX_ENCODERS], *std[CS_MAX_ENCODERS];

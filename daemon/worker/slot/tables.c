@@ -6,43 +6,83 @@
 
 #include "worker/slot/slot.h"
 
+static enum cs_status no_room(const struct cs_slot_rope *r, struct cs_err *err)
+{
+    return cs_fail(err, CS_NO_MEMORY, "no memory for the rope table of %d positions",
+                   r->n_positions);
+}
+
 /* Angles in fp32 (position * inverse frequency), as transformers forms them; cosine and sine of
- * that angle are then rounded once. */
-static enum cs_status fill_rope(struct cs_slot_rope *r, struct cs_err *err)
+ * that angle are then rounded once, and once more where they are scaled. */
+static enum cs_status fill_rope(const struct cs_slot_rope *r, const float *inv_freq, float **cosine,
+                                float **sine, struct cs_err *err)
 {
     const size_t half = (size_t)r->half, n = (size_t)r->n_positions * half;
-    float *inv_freq = calloc(half + 1, sizeof *inv_freq);
-    r->cos = malloc((n + 1) * sizeof *r->cos);
-    r->sin = malloc((n + 1) * sizeof *r->sin);
-    if (inv_freq == NULL || r->cos == NULL || r->sin == NULL) {
-        free(inv_freq);
-        return cs_fail(err, CS_NO_MEMORY, "no memory for the rope table of %d positions",
-                       r->n_positions);
-    }
-    cs_rope_inv_freq(r->rope, inv_freq);
+    const double amplitude = r->rope->amplitude > 0 ? r->rope->amplitude : 1;
+    *cosine = malloc((n + 1) * sizeof **cosine);
+    *sine = malloc((n + 1) * sizeof **sine);
+    if (*cosine == NULL || *sine == NULL)
+        return no_room(r, err);
     for (size_t i = 0; i < n; i++) {
-        const float angle = (float)(i / half) * inv_freq[i % half];
-        r->cos[i] = (float)cos((double)angle);
-        r->sin[i] = (float)sin((double)angle);
+        const int32_t position = (int32_t)(i / half);
+        const float angle = (float)position * inv_freq[i % half];
+        const double scale =
+            r->is_query ? amplitude * cs_rope_query_scale(r->rope, position) : amplitude;
+        (*cosine)[i] = (float)(cos((double)angle) * scale);
+        (*sine)[i] = (float)(sin((double)angle) * scale);
     }
-    free(inv_freq);
     return CS_OK;
+}
+
+static enum cs_status fill_axes(struct cs_slot_rope *r, struct cs_err *err)
+{
+    if (r->rope->axes == CS_ROPE_LINE)
+        return CS_OK;
+    r->axis = malloc((size_t)r->half + 1);
+    if (r->axis == NULL)
+        return no_room(r, err);
+    for (int32_t i = 0; i < r->half; i++)
+        r->axis[i] = (uint8_t)cs_rope_axis(r->rope, i);
+    return CS_OK;
+}
+
+static enum cs_status fill_tables(struct cs_slot_rope *r, struct cs_err *err)
+{
+    float *inv_freq = calloc((size_t)r->half + 1, sizeof *inv_freq);
+    enum cs_status status = inv_freq != NULL ? CS_OK : no_room(r, err);
+    if (status == CS_OK) {
+        cs_rope_inv_freq(r->rope, inv_freq);
+        status = fill_rope(r, inv_freq, &r->cos, &r->sin, err);
+    }
+    if (status == CS_OK && r->n_positions > r->rope->original_positions &&
+        cs_rope_inv_freq_long(r->rope, inv_freq))
+        status = fill_rope(r, inv_freq, &r->long_cos, &r->long_sin, err);
+    if (status == CS_OK)
+        status = fill_axes(r, err);
+    free(inv_freq);
+    return status;
 }
 
 /* The table of a rotation: one that is there already, or a new one. */
 static enum cs_status add_rope(struct cs_input_tables *t, int32_t encoder, int32_t n_positions,
-                               const struct cs_rope *rope, int32_t *index, struct cs_err *err)
+                               const struct cs_rope *rope, bool is_query, int32_t *index,
+                               struct cs_err *err)
 {
     *index = -1;
     if (rope->kind == CS_ROPE_NONE)
         return CS_OK;
+    is_query = is_query && rope->query_growth > 0 && n_positions > rope->original_positions;
     for (*index = 0; *index < t->n_ropes; (*index)++)
-        if (t->rope[*index].encoder == encoder && cs_rope_is_same(t->rope[*index].rope, rope))
+        if (t->rope[*index].encoder == encoder && t->rope[*index].is_query == is_query &&
+            cs_rope_is_same(t->rope[*index].rope, rope))
             return CS_OK;
     struct cs_slot_rope *r = &t->rope[t->n_ropes++];
-    *r = (struct cs_slot_rope){
-        .encoder = encoder, .n_positions = n_positions, .half = rope->dims / 2, .rope = rope};
-    return fill_rope(r, err);
+    *r = (struct cs_slot_rope){.encoder = encoder,
+                               .n_positions = n_positions,
+                               .half = rope->dims / 2,
+                               .rope = rope,
+                               .is_query = is_query};
+    return fill_tables(r, err);
 }
 
 static int32_t add_mask(struct cs_input_tables *t, int32_t encoder, struct cs_mask_rule rule)
@@ -62,7 +102,8 @@ static enum cs_status add_kinds(struct cs_input_tables *t, const struct cs_modul
         const struct cs_attention *attention = &module->arch.attention[k];
         struct cs_slot_kind *kind = &t->kind[module->first_attention + k];
         kind->mask = add_mask(t, encoder, attention->rule);
-        CS_TRY(add_rope(t, encoder, n_positions, &attention->rope, &kind->rope, err));
+        CS_TRY(add_rope(t, encoder, n_positions, &attention->rope, false, &kind->rope, err));
+        CS_TRY(add_rope(t, encoder, n_positions, &attention->rope, true, &kind->rope_q, err));
     }
     return CS_OK;
 }
@@ -157,6 +198,9 @@ void cs_input_tables_free(struct cs_input_tables *tables)
     for (int32_t r = 0; r < tables->n_ropes; r++) {
         free(tables->rope[r].cos);
         free(tables->rope[r].sin);
+        free(tables->rope[r].long_cos);
+        free(tables->rope[r].long_sin);
+        free(tables->rope[r].axis);
     }
     free(tables);
 }

@@ -35,16 +35,17 @@ struct half {
 typedef struct half half_scratch(const struct cs_arch *a, const struct cs_layer *layer,
                                  enum cs_recompute recompute, int element);
 
-/* The gradient of q is summed in fp32 on a GPU. Norms of heads: q and k behind them, each in a buffer
- * like qkv, and their gradients. */
+/* The gradient of q is summed in fp32 on a GPU. Norms of heads: what is behind them, and its
+ * gradients. */
 static struct half attention_scratch(const struct cs_arch *a, const struct cs_layer *layer,
                                      enum cs_recompute recompute, int element)
 {
     const int64_t q = cs_keep_columns(a, layer, CS_COLUMNS_Q),
-                  qkv = cs_keep_columns(a, layer, CS_COLUMNS_QKV),
-                  normed = a->has_qk_norm ? 2 * qkv : 0;
+                  made = cs_keep_columns(a, layer, CS_COLUMNS_QKV),
+                  kv = cs_attention_kv_width(&a->attention[layer->attention]),
+                  normed = a->qk_norm != CS_QK_NORM_NONE ? q + 2 * kv : 0;
     (void)recompute;
-    return (struct half){normed, q + qkv + 2 * normed + (element == 4 ? 0 : 2 * q)};
+    return (struct half){normed, q + made + 2 * normed + (element == 4 ? 0 : 2 * q)};
 }
 
 static struct half dense_scratch(const struct cs_arch *a, const struct cs_layer *layer,

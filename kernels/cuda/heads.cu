@@ -1,0 +1,203 @@
+/* RMS norms of the heads of a row, each by itself (a warp a head), and scales by column. Activations
+ * are OVERWRITTEN (dx: or added to), gradients of weights ACCUMULATED. Formulas: kernels/cpu/heads.c. */
+#include "kernels/cuda/colsum.cuh"
+
+#define WARPS 8
+
+/* x, y (rows, heads, n) with rows ld apart; w (n) or NULL; stat (rows, heads) */
+struct heads_args {
+    int64_t rows, n, ld_x, ld_y, ld_dx;
+    int32_t heads;
+    float eps, offset;
+    const void *x, *w, *dy;
+    void *y, *dx;
+    float *stat;
+    bool adds;
+};
+
+/* what the normed head is multiplied with */
+template <typename T>
+__device__ inline void load_weight(const struct heads_args &g, int64_t col, float w[CS_PACK])
+{
+    if (g.w != nullptr)
+        cs_load_pack((const T *)g.w + col, g.n - col, w);
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        w[i] = g.w != nullptr ? w[i] + g.offset : 1.0f;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(32 * WARPS) heads_kernel(struct heads_args g)
+{
+    const int64_t item = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32;
+    if (item >= g.rows * g.heads)
+        return;
+    const int64_t row = cs_row_of(item, g.heads), head = item - row * g.heads;
+    const T *x = (const T *)g.x + row * g.ld_x + head * g.n;
+    T *y = (T *)g.y + row * g.ld_y + head * g.n;
+    float v[CS_PACK], w[CS_PACK], sum = 0.0f;
+    for (int64_t c = lane * CS_PACK; c < g.n; c += 32 * CS_PACK) {
+        cs_load_pack(x + c, g.n - c, v);
+        for (int i = 0; i < CS_PACK; i++)
+            sum += v[i] * v[i];
+    }
+    const float rstd = rsqrtf(cs_warp_sum(sum) / (float)g.n + g.eps);
+    for (int64_t c = lane * CS_PACK; c < g.n; c += 32 * CS_PACK) {
+        cs_load_pack(x + c, g.n - c, v);
+        load_weight<T>(g, c, w);
+        for (int i = 0; i < CS_PACK; i++)
+            v[i] = v[i] * rstd * w[i];
+        cs_store_pack(y + c, g.n - c, v);
+    }
+    if (lane == 0)
+        g.stat[item] = rstd;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(32 * WARPS) heads_grad_kernel(struct heads_args g)
+{
+    const int64_t item = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32;
+    if (item >= g.rows * g.heads)
+        return;
+    const int64_t row = cs_row_of(item, g.heads), head = item - row * g.heads;
+    const T *x = (const T *)g.x + row * g.ld_x + head * g.n;
+    const T *dy = (const T *)g.dy + row * g.ld_y + head * g.n;
+    T *dx = (T *)g.dx + row * g.ld_dx + head * g.n;
+    const float rstd = g.stat[item];
+    float v[CS_PACK], w[CS_PACK], d[CS_PACK], sum = 0.0f;
+    for (int64_t c = lane * CS_PACK; c < g.n; c += 32 * CS_PACK) {
+        cs_load_pack(x + c, g.n - c, v);
+        cs_load_pack(dy + c, g.n - c, d);
+        load_weight<T>(g, c, w);
+        for (int i = 0; i < CS_PACK; i++) /* d is 0 after the end of the head */
+            sum += d[i] * w[i] * (v[i] * rstd);
+    }
+    const float avg = cs_warp_sum(sum) / (float)g.n;
+    for (int64_t c = lane * CS_PACK; c < g.n; c += 32 * CS_PACK) {
+        float old[CS_PACK] = {};
+        cs_load_pack(x + c, g.n - c, v);
+        cs_load_pack(dy + c, g.n - c, d);
+        load_weight<T>(g, c, w);
+        if (g.adds)
+            cs_load_pack(dx + c, g.n - c, old);
+        for (int i = 0; i < CS_PACK; i++)
+            v[i] = old[i] + rstd * (d[i] * w[i] - v[i] * rstd * avg);
+        cs_store_pack(dx + c, g.n - c, v);
+    }
+}
+
+/* dy h of a head: a row of the sum; stat NULL: h is x */
+template <typename T> struct head_term {
+    const T *x, *dy;
+    const float *stat;
+    int64_t n, ld_x, ld_dy;
+    int32_t heads;
+
+    __device__ void operator()(int64_t item, int64_t col, int64_t count,
+                               float out[1][CS_PACK]) const
+    {
+        const int64_t row = cs_row_of(item, heads), head = item - row * heads;
+        const float rstd = stat != nullptr ? stat[item] : 1.0f;
+        float v[CS_PACK];
+        cs_load_pack(x + row * ld_x + head * n + col, count, v);
+        cs_load_pack(dy + row * ld_dy + head * n + col, count, out[0]);
+        for (int i = 0; i < CS_PACK; i++)
+            out[0][i] *= v[i] * rstd;
+    }
+};
+
+static unsigned blocks_of(int64_t rows, int32_t heads)
+{
+    return (unsigned)((rows * heads + WARPS - 1) / WARPS);
+}
+
+template <typename T>
+void cs_cuda_norm_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n, float eps,
+                        float offset, const void *x, int64_t ld_x, const void *w, void *y,
+                        int64_t ld_y, float *stat)
+{
+    struct heads_args g = {};
+    if (rows <= 0 || heads <= 0)
+        return;
+    g.rows = rows, g.heads = heads, g.n = n, g.eps = eps, g.offset = offset;
+    g.x = x, g.ld_x = ld_x, g.w = w, g.y = y, g.ld_y = ld_y, g.stat = stat;
+    heads_kernel<T><<<blocks_of(rows, heads), 32 * WARPS, 0, cs_cuda_stream_of(ctx)>>>(g);
+    CS_CUDA_LAUNCHED(ctx, "norm_heads");
+}
+
+template <typename T>
+void cs_cuda_norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
+                             float offset, const void *x, int64_t ld_x, const void *w,
+                             const float *stat, const void *dy, int64_t ld_dy, void *dx,
+                             int64_t ld_dx, int adds, void *dw)
+{
+    struct heads_args g = {};
+    if (rows <= 0 || heads <= 0)
+        return;
+    if (dw != nullptr)
+        cs_colsum<1>(ctx, rows * heads, n,
+                     head_term<T>{(const T *)x, (const T *)dy, stat, n, ld_x, ld_dy, heads}, dw,
+                     nullptr);
+    g.rows = rows, g.heads = heads, g.n = n, g.offset = offset, g.x = x, g.ld_x = ld_x, g.w = w;
+    g.stat = const_cast<float *>(stat), g.dy = dy, g.ld_y = ld_dy, g.dx = dx, g.ld_dx = ld_dx;
+    g.adds = adds != 0;
+    heads_grad_kernel<T><<<blocks_of(rows, heads), 32 * WARPS, 0, cs_cuda_stream_of(ctx)>>>(g);
+    CS_CUDA_LAUNCHED(ctx, "norm_heads_grad");
+}
+
+template <typename T>
+__global__ void scale_kernel(int64_t rows, int64_t n, const T *x, const T *w, int32_t w_step,
+                             const T *residual, T *y)
+{
+    const int64_t packs = (n + CS_PACK - 1) / CS_PACK;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < rows * packs; i += step) {
+        const int64_t row = cs_row_of(i, packs), col = (i - row * packs) * CS_PACK;
+        const int64_t at = row * n + col;
+        float v[CS_PACK], s[CS_PACK], old[CS_PACK] = {};
+        cs_load_pack(x + at, n - col, v);
+        if (w_step != 0)
+            cs_load_pack(w + col, n - col, s);
+        if (residual != nullptr)
+            cs_load_pack(residual + at, n - col, old);
+        for (int j = 0; j < CS_PACK; j++)
+            v[j] = v[j] * (w_step != 0 ? s[j] : cs_to_float(w[0])) + old[j];
+        cs_store_pack(y + at, n - col, v);
+    }
+}
+
+template <typename T>
+void cs_cuda_scale_columns(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
+                           const void *w, int32_t w_step, const void *residual, void *y)
+{
+    if (rows <= 0 || n <= 0)
+        return;
+    const int64_t packs = (n + CS_PACK - 1) / CS_PACK;
+    scale_kernel<T><<<cs_blocks(rows * packs, 256), 256, 0, cs_cuda_stream_of(ctx)>>>(
+        rows, n, (const T *)x, (const T *)w, w_step, (const T *)residual, (T *)y);
+    CS_CUDA_LAUNCHED(ctx, "scale_columns");
+}
+
+template <typename T>
+void cs_cuda_scale_columns_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
+                                 const void *dy, void *dw)
+{
+    cs_colsum<1>(ctx, rows, n, head_term<T>{(const T *)x, (const T *)dy, nullptr, n, n, n, 1}, dw,
+                 nullptr);
+}
+
+#define INSTANTIATE(T)                                                                             \
+    template void cs_cuda_norm_heads<T>(struct cs_ctx *, int64_t, int32_t, int64_t, float, float,  \
+                                        const void *, int64_t, const void *, void *, int64_t,      \
+                                        float *);                                                  \
+    template void cs_cuda_norm_heads_grad<T>(struct cs_ctx *, int64_t, int32_t, int64_t, float,    \
+                                             const void *, int64_t, const void *, const float *,   \
+                                             const void *, int64_t, void *, int64_t, int, void *); \
+    template void cs_cuda_scale_columns<T>(struct cs_ctx *, int64_t, int64_t, const void *,        \
+                                           const void *, int32_t, const void *, void *);           \
+    template void cs_cuda_scale_columns_wgrad<T>(struct cs_ctx *, int64_t, int64_t, const void *,  \
+                                                 const void *, void *);
+INSTANTIATE(float)
+INSTANTIATE(__nv_bfloat16)
