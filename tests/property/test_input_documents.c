@@ -13,7 +13,7 @@
 #include "core/plan/cost/profile_keys.h"
 #include "input/data/record.h"
 #include "input/media/processor.h"
-#include "input/tok/keys.h"
+#include "input/tok/files/keys.h"
 #include "support/spec.h"
 
 /* A kind of document: a small one that is well, its table, and who reads it. */

@@ -9,6 +9,8 @@
 #include "input/chat/builtin.h"
 #include "input/chat/learn.h"
 
+enum { TEMPLATE_MAX_BYTES = 256 * 1024 * 1024 }; /* it may stand in a large configuration */
+
 /* The text of a template and where it was found. */
 struct found {
     const char *text, *file;
@@ -28,7 +30,7 @@ static enum cs_status read_file(const char *dir, const char *name, struct cs_are
     CS_TRY(cs_path(path, err, "%s/%s", dir, name));
     if (stat(path, &st) == -1 && (errno == ENOENT || errno == ENOTDIR))
         return CS_OK;
-    status = cs_read_file(path, CS_TOKENIZER_MAX_BYTES, &bytes, err);
+    status = cs_read_file(path, TEMPLATE_MAX_BYTES, &bytes, err);
     if (status == CS_OK)
         *out = (struct found){cs_arena_strndup(arena, cs_buf_str(&bytes), bytes.len),
                               cs_arena_strdup(arena, path), bytes.len};

@@ -168,10 +168,8 @@ static enum cs_status review_processor(const struct review *r, const struct cs_a
 
 static enum cs_status review_tokenizer(const struct review *r)
 {
-    char path[CS_PATH_CAP];
     struct cs_tokenizer *tokenizer = NULL;
-    CS_TRY(cs_path(path, r->err, "%s/tokenizer.json", r->dir));
-    if (!cs_fs_exists(path))
+    if (!cs_tokenizer_is_in(r->dir))
         return CS_OK;
     enum cs_status status = cs_tokenizer_review(r->dir, &tokenizer, r->findings, r->err);
     cs_tokenizer_close(tokenizer);

@@ -51,10 +51,8 @@ static enum cs_status check_token(const struct cs_spec_module *encoder,
     struct cs_tokenizer *tokenizer = NULL;
     int64_t saved = -1;
     const char *dir = tokenizer_dir(llm);
-    char path[CS_PATH_CAP];
     CS_TRY(saved_token(encoder->dir, &saved, err));
-    CS_TRY(cs_path(path, err, "%s/tokenizer.json", dir));
-    if (saved < 0 || encoder->token == NULL || !cs_fs_exists(path))
+    if (saved < 0 || encoder->token == NULL || !cs_tokenizer_is_in(dir))
         return CS_OK;
     CS_TRY(cs_tokenizer_open(dir, &tokenizer, err));
     const int32_t id = cs_tokenizer_id(tokenizer, encoder->token);
@@ -64,7 +62,7 @@ static enum cs_status check_token(const struct cs_spec_module *encoder,
     return cs_fail(err, CS_INVALID,
                    "the placeholder %s of %s is token %d of %s, but image_token_index of "
                    "%s/config.json is %lld: the script and the directory contradict each other",
-                   encoder->token, encoder->name, id, path, encoder->dir, (long long)saved);
+                   encoder->token, encoder->name, id, dir, encoder->dir, (long long)saved);
 }
 
 /* Which chat template a data set is rendered by; one that cannot be used is refused here. */
@@ -76,11 +74,7 @@ static enum cs_status review_template(const struct cs_spec_module *llm,
     struct cs_arena *arena = NULL;
     struct cs_tokenizer *tok = NULL;
     struct cs_template chat;
-    char path[CS_PATH_CAP];
-    if (data->json == NULL || dir == NULL || dir[0] == '\0')
-        return CS_OK;
-    CS_TRY(cs_path(path, err, "%s/tokenizer.json", dir));
-    if (!cs_fs_exists(path))
+    if (data->json == NULL || dir == NULL || dir[0] == '\0' || !cs_tokenizer_is_in(dir))
         return CS_OK;
     CS_TRY(cs_tokenizer_open(dir, &tok, err));
     arena = cs_arena_new(0);

@@ -1,15 +1,9 @@
 /* Byte pair encoding of one piece: symbols in a linked list, candidate merges in a heap by (rank,
- * position), stale ones skipped. O(n log n), so that a piece of 100 KB is nothing special. */
-#include <stdlib.h>
-#include <string.h>
-
+ * position), stale ones skipped. O(n log n), so that a piece of 100 KB is nothing special.
+ *
+ * A merge is found by the pair of its parts, or, where the file has no list of merges (SentencePiece,
+ * tiktoken), by the text that results. */
 #include "input/tok/tok.h"
-
-struct symbol {
-    int32_t id;
-    uint32_t begin, end;
-    uint32_t prev, next; /* NONE at the ends */
-};
 
 struct candidate {
     int32_t rank, id;
@@ -21,7 +15,12 @@ struct heap {
     size_t n;
 };
 
-#define NONE UINT32_MAX
+struct merging {
+    const struct cs_tokenizer *tok;
+    const struct tok_view *view;
+    struct tok_symbol *s;
+    struct heap heap;
+};
 
 static bool is_before(const struct candidate *a, const struct candidate *b)
 {
@@ -60,131 +59,96 @@ static struct candidate heap_pop(struct heap *h)
     return top;
 }
 
-static void consider(const struct cs_tokenizer *tok, struct heap *h, const struct symbol *s,
-                     uint32_t left)
+/* What a symbol and the next one become; id -1: they stay two. */
+static struct candidate merge_of(const struct merging *m, uint32_t at)
 {
-    const struct tok_merge *m = NULL;
+    struct candidate none = {0, -1, at};
+    const struct tok_symbol *left = &m->s[at], *right = NULL;
 
-    if (left == NONE || s[left].next == NONE)
-        return;
-    m = tok_merges_find(tok, s[left].id, s[s[left].next].id);
-    if (m != NULL)
-        heap_push(h, (struct candidate){m->rank, m->id, left});
-}
-
-/* One symbol per byte; bytes outside the vocabulary become unk (fused or not) or vanish. */
-static uint32_t make_symbols(const struct cs_tokenizer *tok, const struct tok_view *view,
-                             struct symbol *s)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < view->n; i++) {
-        int32_t id = tok->byte_id[(unsigned char)view->bytes[i]];
-        bool is_unknown = id == -1;
-        if (is_unknown && tok->unk == -1)
-            continue;
-        if (is_unknown && tok->is_unk_fused && n > 0 && s[n - 1].id == tok->unk) {
-            s[n - 1].end = i + 1;
-            continue;
-        }
-        s[n] = (struct symbol){is_unknown ? tok->unk : id, i, i + 1, n == 0 ? NONE : n - 1, n + 1};
-        n++;
+    if (left->next == TOK_NONE)
+        return none;
+    right = &m->s[left->next];
+    if (m->tok->ranks == NULL) {
+        const struct tok_merge *merge = tok_merges_find(m->tok, left->id, right->id);
+        return merge == NULL ? none : (struct candidate){merge->rank, merge->id, at};
     }
-    if (n > 0)
-        s[n - 1].next = NONE;
-    return n;
+    const uint32_t n = right->end - left->begin;
+    if (left->is_kept || right->is_kept || n > m->tok->max_bytes)
+        return none;
+    const int32_t id =
+        tok_map_find(&m->tok->bytes, m->tok->entries, m->view->bytes + left->begin, n);
+    return id == -1 ? none : (struct candidate){m->tok->ranks[id], id, at};
 }
 
-static void merge_all(const struct cs_tokenizer *tok, struct symbol *s, uint32_t n, struct heap *h)
+static void consider(struct merging *m, uint32_t at)
+{
+    if (at == TOK_NONE)
+        return;
+    const struct candidate c = merge_of(m, at);
+    if (c.id != -1)
+        heap_push(&m->heap, c);
+}
+
+static void merge_all(struct merging *m, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        consider(tok, h, s, i);
-    while (h->n > 0) {
-        struct candidate c = heap_pop(h);
-        struct symbol *left = &s[c.at], *right = NULL;
-        const struct tok_merge *m = NULL;
-        if (left->id == -1 || left->next == NONE)
-            continue;
-        right = &s[left->next];
-        m = tok_merges_find(tok, left->id, right->id);
-        if (m == NULL || m->id != c.id)
+        consider(m, i);
+    while (m->heap.n > 0) {
+        const struct candidate c = heap_pop(&m->heap);
+        struct tok_symbol *left = &m->s[c.at], *right = NULL;
+        if (left->id == TOK_GONE || merge_of(m, c.at).id != c.id)
             continue; /* stale: one of the two has changed since */
+        right = &m->s[left->next];
         left->id = c.id;
         left->end = right->end;
         left->next = right->next;
-        right->id = -1;
-        if (left->next != NONE)
-            s[left->next].prev = c.at;
-        consider(tok, h, s, left->prev);
-        consider(tok, h, s, c.at);
+        right->id = TOK_GONE;
+        if (left->next != TOK_NONE)
+            m->s[left->next].prev = c.at;
+        consider(m, left->prev);
+        consider(m, c.at);
     }
 }
 
-static enum cs_status reserve(struct tok_run *run, size_t n)
+/* Neighbours without a token are one unknown. */
+static enum cs_status emit_all(struct tok_run *run, const struct tok_view *view,
+                               const struct tok_symbol *s)
 {
-    size_t need = n * (sizeof(struct symbol) + 3 * sizeof(struct candidate));
-    void *memory = NULL;
-
-    if (need <= run->bpe_bytes)
-        return CS_OK;
-    need = need < 4096 ? 4096 : need;
-    memory = realloc(run->bpe_memory, need);
-    if (memory == NULL)
-        return cs_fail(run->err, CS_NO_MEMORY, "no memory to tokenize a piece of %zu bytes", n);
-    run->bpe_memory = memory;
-    run->bpe_bytes = need;
-    return CS_OK;
-}
-
-enum cs_status tok_emit(struct tok_run *run, const struct tok_view *view, int32_t id,
-                        uint32_t begin, uint32_t end)
-{
-    struct cs_tokens *out = run->out;
-    uint32_t from = 0, to = 0;
-
-    begin -= begin < view->n_virtual ? begin : view->n_virtual;
-    end -= end < view->n_virtual ? end : view->n_virtual;
-    from = view->base + begin;
-    to = view->base + end;
-    if (run->map_begin != NULL) {
-        uint32_t last = to > from ? to - 1 : from;
-        to = to > from ? run->map_end[last] : run->map_begin[from];
-        from = run->map_begin[from];
+    for (uint32_t i = 0; i != TOK_NONE;) {
+        uint32_t last = i;
+        if (s[i].id != -1) {
+            CS_TRY(tok_emit(run, view, s[i].id, s[i].begin, s[i].end));
+        } else {
+            while (s[last].next != TOK_NONE && s[s[last].next].id == -1)
+                last = s[last].next;
+            CS_TRY(tok_emit_unknown(run, view, s[i].begin, s[last].end));
+        }
+        i = s[last].next;
     }
-    if (out->n == out->cap) {
-        const size_t cap = out->cap == 0 ? 64 : out->cap * 2;
-        void *grown = realloc(out->items, cap * sizeof *out->items);
-        if (grown == NULL)
-            return cs_fail(run->err, CS_NO_MEMORY, "no memory for %zu tokens of one text", cap);
-        out->items = grown;
-        out->cap = cap;
-    }
-    out->items[out->n++] = (struct cs_token){id, from, to};
     return CS_OK;
 }
 
 enum cs_status tok_bpe(struct tok_run *run, const struct tok_view *view)
 {
     const struct cs_tokenizer *tok = run->tok;
-    struct symbol *s = NULL;
-    struct heap heap = {0};
+    struct merging m = {.tok = tok, .view = view};
     uint32_t n = 0;
 
     if (view->n == 0)
         return CS_OK;
-    if (tok->ignores_merges) {
+    if (tok->ignores_merges && view->n <= tok->max_bytes) {
         int32_t id = tok_map_find(&tok->bytes, tok->entries, view->bytes, view->n);
-        if (id != -1 && !(run->is_special_off && tok->entries[id].is_special)) {
-            CS_TRY(tok_emit(run, view, id, 0, view->n));
-            return CS_OK;
-        }
+        if (id != -1 && !(run->is_special_off && tok->entries[id].is_special))
+            return tok_emit(run, view, id, 0, view->n);
     }
-    CS_TRY(reserve(run, view->n));
-    s = run->bpe_memory;
-    heap.items = (struct candidate *)(void *)(s + view->n);
-    n = make_symbols(tok, view, s);
-    merge_all(tok, s, n, &heap);
-    for (uint32_t i = n == 0 ? NONE : 0; i != NONE; i = s[i].next)
-        CS_TRY(tok_emit(run, view, s[i].id, s[i].begin, s[i].end));
-    return CS_OK;
+    /* every symbol starts at most one candidate, and a merge exchanges one candidate for two */
+    n = tok_symbols_count(tok, view);
+    CS_TRY(tok_reserve(run, n * (sizeof *m.s + 2 * sizeof *m.heap.items), view));
+    m.s = run->model_memory;
+    m.heap.items = (struct candidate *)(void *)(m.s + n);
+    n = tok_symbols_make(tok, view, m.s);
+    if (n == 0)
+        return CS_OK;
+    merge_all(&m, n);
+    return emit_all(run, view, m.s);
 }

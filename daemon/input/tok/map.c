@@ -39,7 +39,7 @@ int32_t tok_map_find(const struct tok_map *map, const struct tok_entry *entries,
     return -1;
 }
 
-void tok_map_add(struct tok_map *map, const struct tok_entry *entries, int32_t id)
+void tok_map_add(struct tok_map *map, const struct tok_entry *entries, int32_t id, bool last_wins)
 {
     const struct tok_entry *e = &entries[id];
     const char *key = map->by_bytes ? e->bytes : e->spelling;
@@ -48,7 +48,7 @@ void tok_map_add(struct tok_map *map, const struct tok_entry *entries, int32_t i
 
     while (map->slots[i] != 0 && !is_same(map, &entries[map->slots[i] - 1], key, n))
         i = (i + 1) & map->mask;
-    if (map->slots[i] == 0)
+    if (map->slots[i] == 0 || last_wins)
         map->slots[i] = (uint32_t)id + 1;
 }
 

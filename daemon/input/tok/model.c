@@ -1,230 +1,146 @@
-/* Reads vocabulary, merges and model options of tokenizer.json. */
+/* Reads the model of tokenizer.json, or of a document of the same form that was made here of a
+ * SentencePiece or tiktoken file. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "input/tok/tok.h"
 
-enum { MERGES_MAX = 1 << 24 };
+enum { AFFIX_MAX = 24 };
 
-static enum cs_status check_id(const json_t *value, const char *token, struct cs_err *err)
+static const double UNKNOWN_PENALTY = 10.0;
+
+/* What marks a character inside of a word, or at its end. */
+static enum cs_status load_affix(struct cs_tokenizer *tok, const json_t *model, const char *key,
+                                 const char **out, struct cs_err *err)
 {
-    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
-        json_integer_value(value) >= TOK_MAX_ID)
-        return cs_fail(err, CS_CORRUPT, "tokenizer: the id of \"%.60s\" is not in 0..%d", token,
-                       TOK_MAX_ID - 1);
-    return CS_OK;
-}
+    const json_t *text = json_object_get(model, key);
 
-static enum cs_status count_ids(struct cs_tokenizer *tok, const json_t *vocab, const json_t *added,
-                                struct cs_err *err)
-{
-    json_int_t max = -1;
-    const json_t *value = NULL;
-    size_t i = 0;
-
-    for (void *it = json_object_iter((json_t *)(uintptr_t)vocab); it != NULL;
-         it = json_object_iter_next((json_t *)(uintptr_t)vocab, it)) {
-        value = json_object_iter_value(it);
-        CS_TRY(check_id(value, json_object_iter_key(it), err));
-        max = json_integer_value(value) > max ? json_integer_value(value) : max;
-    }
-    json_array_foreach(added, i, value)
-    {
-        const json_t *id = json_object_get(value, "id");
-        const char *content = json_string_value(json_object_get(value, "content"));
-        CS_TRY(check_id(id, content == NULL ? "?" : content, err));
-        max = json_integer_value(id) > max ? json_integer_value(id) : max;
-    }
-    if (max == -1)
-        return cs_fail(err, CS_CORRUPT, "tokenizer: the vocabulary is empty");
-    tok->n_entries = (int32_t)max + 1;
-    return CS_OK;
-}
-
-static enum cs_status add_entry(struct cs_tokenizer *tok, int32_t id, const char *spelling,
-                                size_t n, bool is_model, struct cs_err *err)
-{
-    struct tok_entry *e = &tok->entries[id];
-    char *bytes = NULL;
-    size_t n_bytes = 0;
-
-    if (e->spelling != NULL) {
-        if (e->n_spelling != n || memcmp(e->spelling, spelling, n) != 0)
-            return cs_fail(err, CS_CORRUPT, "tokenizer: id %d is both \"%.60s\" and \"%.60s\"", id,
-                           e->spelling, spelling);
+    if (!json_is_string(text) || json_string_length(text) == 0)
         return CS_OK;
-    }
-    e->spelling = cs_arena_strndup(tok->arena, spelling, n);
-    e->n_spelling = (uint32_t)n;
-    e->is_model = is_model;
-    bytes = cs_arena_alloc(tok->arena, n + 1);
-    e->is_literal = !tok_alphabet_decode(spelling, n, bytes, &n_bytes);
-    e->bytes = e->is_literal ? e->spelling : bytes;
-    e->n_bytes = e->is_literal ? e->n_spelling : (uint32_t)n_bytes;
+    if (json_string_length(text) > AFFIX_MAX)
+        return cs_fail(err, CS_UNSUPPORTED, "unsupported tokenizer: %s \"%.60s\" is longer than %d",
+                       key, json_string_value(text), AFFIX_MAX);
+    *out = cs_arena_strdup(tok->arena, json_string_value(text));
     return CS_OK;
 }
 
-static enum cs_status load_vocab(struct cs_tokenizer *tok, const json_t *vocab, const json_t *added,
-                                 struct cs_err *err)
+/* Tokens "<0x41>" stand for bytes. */
+static void load_fallback(struct cs_tokenizer *tok, const json_t *model)
 {
-    const json_t *value = NULL;
-    size_t i = 0;
+    char spelling[16];
 
-    CS_TRY(count_ids(tok, vocab, added, err));
-    tok->entries = CS_NEW_ARRAY(tok->arena, struct tok_entry, tok->n_entries);
-    for (void *it = json_object_iter((json_t *)(uintptr_t)vocab); it != NULL;
-         it = json_object_iter_next((json_t *)(uintptr_t)vocab, it)) {
-        const char *key = json_object_iter_key(it);
-        CS_TRY(add_entry(tok, (int32_t)json_integer_value(json_object_iter_value(it)), key,
-                         strlen(key), true, err));
+    memset(tok->fallback_id, -1, sizeof tok->fallback_id);
+    if (!tok_flag(model, "byte_fallback", false))
+        return;
+    for (int b = 0; b < 256; b++) {
+        const int n = snprintf(spelling, sizeof spelling, "<0x%02X>", (unsigned)b);
+        tok->fallback_id[b] = tok_map_find(&tok->spellings, tok->entries, spelling, (size_t)n);
     }
-    json_array_foreach(added, i, value)
-    {
-        const json_t *content = json_object_get(value, "content");
-        if (!json_is_string(content))
-            return cs_fail(err, CS_CORRUPT, "tokenizer: added token %zu has no content", i);
-        CS_TRY(add_entry(tok, (int32_t)json_integer_value(json_object_get(value, "id")),
-                         json_string_value(content), json_string_length(content), false, err));
-    }
-    tok_map_init(&tok->spellings, tok->arena, (size_t)tok->n_entries, false);
-    tok_map_init(&tok->bytes, tok->arena, (size_t)tok->n_entries, true);
-    memset(tok->byte_id, -1, sizeof(tok->byte_id));
-    for (int32_t id = 0; id < tok->n_entries; id++) {
-        const struct tok_entry *e = &tok->entries[id];
-        if (e->spelling == NULL)
-            continue;
-        tok_map_add(&tok->spellings, tok->entries, id);
-        if (!e->is_model || e->is_literal)
-            continue;
-        tok_map_add(&tok->bytes, tok->entries, id);
-        if (e->n_bytes == 1)
-            tok->byte_id[(unsigned char)e->bytes[0]] = id;
-    }
+}
+
+static enum cs_status load_unk(struct cs_tokenizer *tok, const json_t *model, struct cs_err *err)
+{
+    const json_t *text = json_object_get(model, "unk_token"),
+                 *id = json_object_get(model, "unk_id");
+
+    tok->unk = -1;
+    if (json_is_string(text))
+        tok->unk = tok_map_find(&tok->spellings, tok->entries, json_string_value(text),
+                                json_string_length(text));
+    if (!json_is_integer(id))
+        return CS_OK;
+    if (json_integer_value(id) < 0 || json_integer_value(id) >= tok->n_entries)
+        return cs_fail(err, CS_CORRUPT, "tokenizer: unk_id %lld is not in the vocabulary",
+                       (long long)json_integer_value(id));
+    tok->unk = (int32_t)json_integer_value(id);
     return CS_OK;
 }
 
-/* "a b", or ["a", "b"] since spellings may hold spaces */
-static bool merge_parts(const json_t *node, const char **left, size_t *n_left, const char **right,
-                        size_t *n_right)
+static enum cs_status load_bpe(struct cs_tokenizer *tok, const struct tok_source *source,
+                               struct cs_err *err)
 {
-    if (json_is_array(node) && json_array_size(node) == 2 &&
-        json_is_string(json_array_get(node, 0)) && json_is_string(json_array_get(node, 1))) {
-        *left = json_string_value(json_array_get(node, 0));
-        *n_left = json_string_length(json_array_get(node, 0));
-        *right = json_string_value(json_array_get(node, 1));
-        *n_right = json_string_length(json_array_get(node, 1));
-        return true;
-    }
-    if (json_is_string(node)) {
-        const char *text = json_string_value(node), *space = strchr(text, ' ');
-        if (space == NULL || strchr(space + 1, ' ') != NULL)
-            return false;
-        *left = text;
-        *n_left = (size_t)(space - text);
-        *right = space + 1;
-        *n_right = json_string_length(node) - *n_left - 1;
-        return true;
-    }
-    return false;
-}
-
-static enum cs_status load_merges(struct cs_tokenizer *tok, const json_t *merges,
-                                  struct cs_err *err)
-{
-    struct cs_buf joined = {0};
-    enum cs_status status = CS_OK;
-    const json_t *node = NULL;
-    size_t i = 0;
-
-    if (!json_is_array(merges) || json_array_size(merges) > MERGES_MAX)
-        return cs_fail(err, CS_CORRUPT, "tokenizer: merges is not a list of at most %d",
-                       MERGES_MAX);
-    tok_merges_init(tok, json_array_size(merges));
-    json_array_foreach(merges, i, node)
-    {
-        const char *left = NULL, *right = NULL;
-        size_t n_left = 0, n_right = 0;
-        int32_t a = -1, b = -1, c = -1;
-        if (!merge_parts(node, &left, &n_left, &right, &n_right)) {
-            status = cs_fail(err, CS_CORRUPT, "tokenizer: merge %zu is not a pair", i);
-            break;
-        }
-        cs_buf_reset(&joined);
-        cs_buf_add(&joined, left, n_left);
-        cs_buf_add(&joined, right, n_right);
-        a = tok_map_find(&tok->spellings, tok->entries, left, n_left);
-        b = tok_map_find(&tok->spellings, tok->entries, right, n_right);
-        c = tok_map_find(&tok->spellings, tok->entries, cs_buf_str(&joined), joined.len);
-        if (a == -1 || b == -1 || c == -1) {
-            status = cs_fail(err, CS_CORRUPT,
-                             "tokenizer: merge %zu (\"%.40s\") has a part outside the vocabulary",
-                             i, cs_buf_str(&joined));
-            break;
-        }
-        tok_merges_add(tok, a, b, (int32_t)i, c);
-    }
-    cs_buf_free(&joined);
-    return status;
-}
-
-/* Options that would change what comes out, by name. */
-static enum cs_status check_options(const json_t *model, struct cs_err *err)
-{
-    static const char *const texts[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    const char *type = json_string_value(json_object_get(model, "type"));
+    const json_t *model = json_object_get(source->root, "model");
     const json_t *dropout = json_object_get(model, "dropout");
 
-    if (type != NULL && strcmp(type, "BPE") != 0)
-        return cs_fail(err, CS_UNSUPPORTED, "unsupported tokenizer: model %s", type);
-    for (size_t i = 0; i < CS_ARRAY_LEN(texts); i++) {
-        const json_t *v = json_object_get(model, texts[i]);
-        if (json_is_string(v) && json_string_length(v) > 0)
-            return cs_fail(err, CS_UNSUPPORTED, "unsupported tokenizer: %s \"%s\"", texts[i],
-                           json_string_value(v));
-    }
     if (json_is_number(dropout) && json_number_value(dropout) != 0.0)
         return cs_fail(err, CS_UNSUPPORTED, "unsupported tokenizer: dropout %g",
                        json_number_value(dropout));
-    if (json_is_true(json_object_get(model, "byte_fallback")))
-        return cs_fail(err, CS_UNSUPPORTED, "unsupported tokenizer: byte_fallback");
+    CS_TRY(load_affix(tok, model, "continuing_subword_prefix", &tok->word_prefix, err));
+    CS_TRY(load_affix(tok, model, "end_of_word_suffix", &tok->word_suffix, err));
+    tok->is_unk_fused = tok_flag(model, "fuse_unk", false);
+    tok->ignores_merges = tok_flag(model, "ignore_merges", false);
+    return tok_load_merges(tok, source, err);
+}
+
+/* The unknown token is worse than every other. */
+static enum cs_status load_unigram(struct cs_tokenizer *tok, const struct tok_source *source,
+                                   struct cs_err *err)
+{
+    double worst = INFINITY, best = FLT_MIN;
+
+    if (tok->scores == NULL)
+        return cs_fail(err, CS_CORRUPT, "tokenizer: model.vocab is not a list of [text, score]");
+    tok->is_single_precision = source->is_own;
+    for (int32_t id = 0; id < tok->n_entries; id++) {
+        const struct tok_entry *e = &tok->entries[id];
+        if (!e->is_model)
+            continue;
+        if (!e->is_kept) {
+            worst = fmin(worst, tok->scores[id]);
+            best = fmax(best, tok->scores[id]);
+        }
+        if (!tok_trie_add(&tok->pieces, e->bytes, e->n_bytes, id))
+            return cs_fail(err, CS_NO_MEMORY, "no memory for a vocabulary of %d tokens",
+                           tok->n_entries);
+    }
+    tok->kept_score = best;
+    tok->unk_score = worst - UNKNOWN_PENALTY;
+    if (tok->is_single_precision)
+        tok->unk_score = (double)(float)tok->unk_score;
     return CS_OK;
 }
 
-static enum cs_status load_normalizer(struct cs_tokenizer *tok, const json_t *node, int depth,
-                                      struct cs_err *err)
+static enum cs_status load_words(struct cs_tokenizer *tok, const struct tok_source *source,
+                                 struct cs_err *err)
 {
-    const char *type = json_string_value(json_object_get(node, "type"));
-    const json_t *child = NULL;
-    size_t i = 0;
-
-    if (node == NULL || json_is_null(node))
-        return CS_OK;
-    if (type != NULL && strcmp(type, "NFC") == 0) {
-        tok->is_nfc = true;
-        return CS_OK;
-    }
-    if (type != NULL && strcmp(type, "Sequence") == 0 && depth < 4) {
-        json_array_foreach(json_object_get(node, "normalizers"), i, child)
-            CS_TRY(load_normalizer(tok, child, depth + 1, err));
-        return CS_OK;
-    }
-    return cs_fail(err, CS_UNSUPPORTED, "unsupported tokenizer: normalizer %s",
-                   type == NULL ? "without a type" : type);
+    (void)tok;
+    (void)source;
+    (void)err;
+    return CS_OK;
 }
 
-enum cs_status tok_load_model(struct cs_tokenizer *tok, const json_t *root, const json_t *added,
+static const struct {
+    const char *type;
+    tok_model_fn *encode;
+    enum cs_status (*load)(struct cs_tokenizer *tok, const struct tok_source *source,
+                           struct cs_err *err);
+} models[] = {
+    {"BPE",       tok_bpe,        load_bpe    },
+    {"Unigram",   tok_unigram,    load_unigram},
+    {"WordLevel", tok_word_level, load_words  },
+};
+
+enum cs_status tok_load_model(struct cs_tokenizer *tok, const struct tok_source *source,
                               struct cs_err *err)
 {
-    const json_t *model = json_object_get(root, "model");
-    const json_t *vocab = json_object_get(model, "vocab");
-    const char *unk = json_string_value(json_object_get(model, "unk_token"));
+    const json_t *model = json_object_get(source->root, "model");
+    const json_t *type = json_object_get(model, "type");
+    const char *name = type == NULL ? "BPE" : json_string_value(type);
+    size_t i = 0;
 
-    CS_TRY(check_options(model, err));
-    CS_TRY(load_normalizer(tok, json_object_get(root, "normalizer"), 0, err));
-    CS_TRY(tok_load_pretokenizer(tok, json_object_get(root, "pre_tokenizer"), err));
-    CS_TRY(load_vocab(tok, vocab, added, err));
-    CS_TRY(load_merges(tok, json_object_get(model, "merges"), err));
-    tok->unk = unk == NULL ? -1 : tok_map_find(&tok->spellings, tok->entries, unk, strlen(unk));
-    tok->is_unk_fused = json_is_true(json_object_get(model, "fuse_unk"));
-    tok->ignores_merges = json_is_true(json_object_get(model, "ignore_merges"));
-    return tok_load_added(tok, added, err);
+    while (i < CS_ARRAY_LEN(models) && (name == NULL || strcmp(name, models[i].type) != 0))
+        i++;
+    if (i == CS_ARRAY_LEN(models))
+        return tok_refuse(err, "model", type);
+    CS_TRY(tok_load_normalizer(tok, source, err));
+    CS_TRY(tok_load_pretokenizer(tok, json_object_get(source->root, "pre_tokenizer"), err));
+    CS_TRY(tok_load_decoder(tok, json_object_get(source->root, "decoder"), err));
+    CS_TRY(tok_load_vocab(tok, source, err));
+    load_fallback(tok, model);
+    CS_TRY(load_unk(tok, model, err));
+    tok->model = models[i].encode;
+    CS_TRY(models[i].load(tok, source, err));
+    return tok_load_added(tok, source->added, err);
 }

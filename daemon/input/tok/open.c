@@ -2,22 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input/tok/files.h"
+#include "input/tok/files/files.h"
 #include "input/tok/tok.h"
-
-/* The vocabulary must be there before it is known which tokens are new. */
-static enum cs_status check_parts(const json_t *root, struct cs_err *err)
-{
-    const json_t *model = json_object_get(root, "model");
-
-    if (!json_is_object(model))
-        return cs_fail(err, CS_CORRUPT, "tokenizer: no \"model\"");
-    if (!json_is_object(json_object_get(model, "vocab")) &&
-        (json_object_get(model, "type") == NULL ||
-         strcmp(json_string_value(json_object_get(model, "type")), "BPE") == 0))
-        return cs_fail(err, CS_CORRUPT, "tokenizer: model.vocab is missing");
-    return CS_OK;
-}
 
 static void keep_names(struct cs_tokenizer *tok, json_t *named)
 {
@@ -40,11 +26,10 @@ static enum cs_status make(struct tok_files *files, const char *name, struct cs_
 
     CS_ASSERT(tok != NULL);
     tok->arena = cs_arena_new(0);
-    status = check_parts(files->tokenizer, err);
+    status = tok_files_added(files, &added, &named, err);
     if (status == CS_OK)
-        status = tok_files_added(files, &added, &named, err);
-    if (status == CS_OK)
-        status = tok_load_model(tok, files->tokenizer, added, err);
+        status = tok_load_model(
+            tok, &(struct tok_source){files->tokenizer, added, files->is_made_here}, err);
     if (status == CS_OK) {
         keep_names(tok, named);
         *out = tok;
@@ -88,14 +73,25 @@ enum cs_status cs_tokenizer_review(const char *path, struct cs_tokenizer **out,
     return status;
 }
 
+bool cs_tokenizer_is_in(const char *dir)
+{
+    char file[CS_PATH_CAP];
+
+    return tok_files_find(dir, file, NULL) == CS_OK;
+}
+
 void cs_tokenizer_close(struct cs_tokenizer *tok)
 {
     if (tok == NULL)
         return;
-    for (int i = 0; i < tok->n_ops; i++) {
-        pcre2_code_free(tok->ops[i].valid);
-        pcre2_code_free(tok->ops[i].any);
-    }
+    for (int i = 0; i < tok->n_ops; i++)
+        tok_regex_free(&tok->ops[i].split);
+    for (int i = 0; i < tok->n_steps; i++)
+        tok_regex_free(&tok->steps[i].regex);
+    tok_trie_free(&tok->pieces);
+    tok_trie_free(&tok->kept);
+    tok_trie_free(&tok->raw.trie);
+    tok_trie_free(&tok->normalized.trie);
     cs_arena_free(tok->arena);
     free(tok);
 }

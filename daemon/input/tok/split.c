@@ -1,8 +1,7 @@
-/* Pre-tokenizer steps: add a leading space, split by a regex, hand every piece to the next step. */
+/* Pre-tokenizer operations: put marks for spaces, split by a regex, hand every piece to the next step. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/str.h"
 #include "input/tok/tok.h"
 
 static enum cs_status push(struct tok_run *run, struct tok_pieces *list, uint32_t begin,
@@ -24,36 +23,18 @@ static enum cs_status push(struct tok_run *run, struct tok_pieces *list, uint32_
 static enum cs_status find_matches(struct tok_run *run, const struct tok_op *op,
                                    const struct tok_view *view, struct tok_pieces *list)
 {
-    bool is_valid = cs_utf8_valid(view->bytes, view->n);
-    const pcre2_code *re = is_valid ? op->valid : op->any;
-    uint32_t options = is_valid ? PCRE2_NO_UTF_CHECK : 0;
-    size_t at = 0, done = 0;
+    struct tok_search search = {.regex = &op->split, .matcher = &run->matcher, .text = view};
+    uint32_t begin = 0, end = 0, done = 0;
 
-    while (at <= view->n) {
-        const PCRE2_SIZE *span = NULL;
-        int rc = pcre2_match(re, (PCRE2_SPTR)view->bytes, view->n, at, options, run->match,
-                             run->context);
-        if (rc == PCRE2_ERROR_NOMATCH)
-            break;
-        if (rc < 0)
-            return cs_fail(run->err, CS_LIMIT,
-                           "the tokenizer's regex gave up at byte %zu of %u (PCRE2 error %d)", at,
-                           view->n, rc);
-        span = pcre2_get_ovector_pointer(run->match);
-        if (span[1] <= span[0]) { /* empty: step over one character */
-            at = (span[0] > at ? span[0] : at) + 1;
-            while (at < view->n && ((unsigned char)view->bytes[at] & 0xc0) == 0x80)
-                at++;
-            continue;
-        }
-        if (span[0] > done)
-            CS_TRY(push(run, list, (uint32_t)done, (uint32_t)span[0], op->is_inverted));
-        CS_TRY(push(run, list, (uint32_t)span[0], (uint32_t)span[1], !op->is_inverted));
-        at = done = span[1];
+    for (;;) {
+        CS_TRY(tok_regex_next(&search, &begin, &end, run->err));
+        if (begin > done)
+            CS_TRY(push(run, list, done, begin, op->is_inverted));
+        if (begin == end)
+            return CS_OK;
+        CS_TRY(push(run, list, begin, end, !op->is_inverted));
+        done = end;
     }
-    if (done < view->n)
-        CS_TRY(push(run, list, (uint32_t)done, view->n, op->is_inverted));
-    return CS_OK;
 }
 
 /* A match joins the piece before it, unless that piece ends with a match. */
@@ -115,14 +96,6 @@ static void drop_matches(struct tok_pieces *list)
     list->n = n;
 }
 
-static struct tok_view sub_view(const struct tok_view *view, uint32_t begin, uint32_t end)
-{
-    uint32_t virtual_left = begin < view->n_virtual ? view->n_virtual - begin : 0;
-    uint32_t skipped = begin < view->n_virtual ? 0 : begin - view->n_virtual;
-
-    return (struct tok_view){view->bytes + begin, end - begin, view->base + skipped, virtual_left};
-}
-
 static enum cs_status split_by_regex(struct tok_run *run, int at, const struct tok_view *view)
 {
     const struct tok_op *op = &run->tok->ops[at];
@@ -137,38 +110,61 @@ static enum cs_status split_by_regex(struct tok_run *run, int at, const struct t
     if (reshape[op->behavior] != NULL)
         reshape[op->behavior](list);
     for (size_t i = 0; i < list->n; i++) {
-        struct tok_view piece = sub_view(view, list->items[i].begin, list->items[i].end);
+        struct tok_view piece = tok_view_part(view, list->items[i].begin, list->items[i].end);
         CS_TRY(tok_split(run, at + 1, &piece));
     }
     return CS_OK;
 }
 
-static enum cs_status prefix_space(struct tok_run *run, int at, const struct tok_view *view)
+/* Whether the mark (or a space) is to be put before the text: it does not begin with one. */
+static bool needs_mark(const struct tok_op *op, const struct tok_view *view)
 {
-    struct tok_view longer = {NULL, view->n + 1, view->base, view->n_virtual + 1};
-    enum cs_status status = CS_OK;
-    char *text = malloc((size_t)view->n + 1);
+    const char *mark = op->mark == NULL ? " " : op->mark;
+    const size_t n = strlen(mark);
 
-    if (text == NULL)
+    if (op->prepend == TOK_NEVER || (op->prepend == TOK_FIRST && tok_view_place(view, 0) != 0))
+        return false;
+    return !(op->mark != NULL && view->bytes[0] == ' ') &&
+           !(view->n >= n && memcmp(view->bytes, mark, n) == 0);
+}
+
+/* The text with marks for its spaces and before it; *view becomes that, where it differs. */
+static enum cs_status put_marks(struct tok_run *run, int at, struct tok_view *view)
+{
+    const struct tok_op *op = &run->tok->ops[at];
+    const char *mark = op->mark == NULL ? " " : op->mark;
+    const uint32_t n = (uint32_t)strlen(mark);
+    const bool is_needed = needs_mark(op, view);
+    struct tok_text *out = &run->marked[at];
+
+    if (!is_needed && (op->mark == NULL || memchr(view->bytes, ' ', view->n) == NULL))
+        return CS_OK;
+    tok_text_reset(out);
+    if (is_needed)
+        tok_text_put(out, mark, n, tok_view_place(view, 0), tok_view_place(view, 0));
+    for (uint32_t i = 0, end = 0; i < view->n; i = end + 1) {
+        const char *space = op->mark == NULL ? NULL : memchr(view->bytes + i, ' ', view->n - i);
+        end = space == NULL ? view->n : (uint32_t)(space - view->bytes);
+        tok_text_copy(out, view, i, end);
+        if (space != NULL)
+            tok_text_put(out, mark, n, tok_view_begin(view, end), tok_view_end(view, end));
+    }
+    if (out->is_short_of_memory)
         return cs_fail(run->err, CS_NO_MEMORY, "no memory to tokenize %u bytes", view->n);
-    text[0] = ' ';
-    memcpy(text + 1, view->bytes, view->n);
-    longer.bytes = text;
-    status = run->tok->ops[at].valid != NULL ? split_by_regex(run, at, &longer)
-                                             : tok_split(run, at + 1, &longer);
-    free(text);
-    return status;
+    *view = tok_text_view(out);
+    return CS_OK;
 }
 
 enum cs_status tok_split(struct tok_run *run, int op, const struct tok_view *view)
 {
+    struct tok_view marked = *view;
+
     if (view->n == 0)
         return CS_OK;
     if (op == run->tok->n_ops)
-        return tok_bpe(run, view);
-    if (run->tok->ops[op].has_prefix_space && view->bytes[0] != ' ')
-        return prefix_space(run, op, view);
-    if (run->tok->ops[op].valid == NULL)
-        return tok_split(run, op + 1, view);
-    return split_by_regex(run, op, view);
+        return run->tok->model(run, view);
+    CS_TRY(put_marks(run, op, &marked));
+    if (run->tok->ops[op].split.valid == NULL)
+        return tok_split(run, op + 1, &marked);
+    return split_by_regex(run, op, &marked);
 }

@@ -1,12 +1,20 @@
-/* Tokenizers: byte-level BPE as tokenizer.json and the documents beside it describe it, equal to what
- * transformers and Hugging Face's `tokenizers` load.
+/* Tokenizers as model directories hold them, equal to what transformers and Hugging Face's
+ * `tokenizers`, SentencePiece and tiktoken make of them.
  *
- * Read: BPE models (merges as "a b" or ["a", "b"], ignore_merges), added tokens (leftmost-longest;
- * lstrip, rstrip, single_word, normalized), normalizer null or NFC, pre-tokenizers ByteLevel,
- * Split, Digits and Sequence, with the file's own regex run by PCRE2. post_processor, truncation
- * and padding are ignored: chat templates write BOS themselves. Anything else is CS_UNSUPPORTED
- * with a text "unsupported tokenizer: ..." that names the construct. Known difference: code points
- * newer than PCRE2's Unicode tables (14) may be split elsewhere.
+ * Read: tokenizer.json with the documents beside it - BPE (merges as "a b" or ["a", "b"],
+ * ignore_merges, byte_fallback, fuse_unk, marks of words), Unigram, WordLevel; added tokens
+ * (leftmost-longest; lstrip, rstrip, single_word, normalized); normalizers NFC, NFD, NFKC, NFKD,
+ * Replace, Prepend, Strip, StripAccents, Lowercase, Nmt, Precompiled, Sequence; pre-tokenizers
+ * ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace, WhitespaceSplit,
+ * CharDelimiterSplit, Sequence, with the file's own regex run by PCRE2; decoders ByteLevel, Metaspace,
+ * Replace, ByteFallback, Fuse, Strip, BPEDecoder, Sequence. Where there is no tokenizer.json: tekken.json
+ * of Mistral, models of SentencePiece (BPE and Unigram), tiktoken files of Llama 3, Llama 4 and Qwen.
+ * post_processor, truncation and padding are ignored: chat templates write BOS themselves. Anything else
+ * is CS_UNSUPPORTED with a text "unsupported tokenizer: ..." that names the construct.
+ *
+ * Known differences: StripAccents and Punctuation know characters of Unicode 9 to 15, which their
+ * originals do not; SentencePiece and Unigram find no special token among their pieces; bytes that are
+ * no UTF-8, which `tokenizers` does not take, are characters of their own.
  *
  * Special tokens in text are a hole through which data can forge turns and pictures. So every
  * encoding says where special tokens may be recognised; elsewhere their spelling is plain text. A
@@ -21,7 +29,7 @@
 #include "core/base/status.h"
 #include "core/doc/findings.h"
 
-enum { CS_TOKENIZER_MAX_BYTES = 256 * 1024 * 1024, CS_TEXT_MAX_BYTES = 256 * 1024 * 1024 };
+enum { CS_TEXT_MAX_BYTES = 256 * 1024 * 1024 };
 
 struct cs_tokenizer;
 
@@ -43,9 +51,10 @@ struct cs_text_range {
     size_t begin, end;
 };
 
-/* path: the directory of a tokenizer (tokenizer.json and, where they are there, tokenizer_config.json,
- * special_tokens_map.json, added_tokens.json), or a tokenizer.json, then alone. A known key of another
- * type is an error of that document. */
+/* path: the directory of a tokenizer (tokenizer.json, else tekken.json, tokenizer.model, qwen.tiktoken,
+ * sentencepiece.bpe.model or spiece.model, and, where they are there, tokenizer_config.json,
+ * special_tokens_map.json, added_tokens.json), or one such file, then alone. A known key of another type
+ * is an error of that document. */
 enum cs_status cs_tokenizer_open(const char *path, struct cs_tokenizer **out,
                                  struct cs_err *err) CS_NODISCARD;
 /* The same, with what the documents' keys brought to light; findings may be NULL. */
@@ -54,6 +63,8 @@ enum cs_status cs_tokenizer_review(const char *path, struct cs_tokenizer **out,
 /* tokenizer.json from memory; name only appears in messages */
 enum cs_status cs_tokenizer_parse(const char *json, size_t n_bytes, const char *name,
                                   struct cs_tokenizer **out, struct cs_err *err) CS_NODISCARD;
+/* Whether a directory holds a file that cs_tokenizer_open reads. */
+bool cs_tokenizer_is_in(const char *dir);
 void cs_tokenizer_close(struct cs_tokenizer *tokenizer); /* accepts NULL */
 
 /* id of a token by its spelling in the file, -1: none */
@@ -79,7 +90,8 @@ enum cs_status cs_tokenizer_encode_mixed(const struct cs_tokenizer *tokenizer, c
                                          size_t len, const struct cs_text_range *plain,
                                          size_t n_plain, struct cs_tokens *out,
                                          struct cs_err *err) CS_NODISCARD;
-/* Append the bytes of ids; an id without a token is CS_INVALID. */
+/* Append the text of ids, as the decoder of the file puts them together; an id without a token is
+ * CS_INVALID. */
 enum cs_status cs_tokenizer_decode(const struct cs_tokenizer *tokenizer, const int32_t *ids,
                                    size_t n, bool skip_special, struct cs_buf *out,
                                    struct cs_err *err) CS_NODISCARD;

@@ -10,6 +10,7 @@
 #include "core/base/hash.h"
 #include "core/base/io.h"
 #include "core/base/str.h"
+#include "core/doc/tokenizer_files.h"
 #include "core/wire/wire.h"
 #include "input/data/dataset.h"
 
@@ -103,17 +104,6 @@ static bool is_weights(const char *name)
     return len > ending && strcmp(name + len - ending, ".safetensors") == 0;
 }
 
-static bool is_of_tokenizer(const char *name)
-{
-    static const char *const names[] = {"tokenizer.json",      "tokenizer_config.json",
-                                        "added_tokens.json",   "special_tokens_map.json",
-                                        "chat_template.jinja", "chat_template.json"};
-    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
-}
-
 /* The files of dir that the filter takes, in order of name. */
 static enum cs_status add_files(json_t *list, const char *what, const char *dir, name_filter *takes,
                                 struct cs_err *err)
@@ -164,7 +154,7 @@ static enum cs_status add_module(json_t *list, const struct cs_spec *spec,
     }
     if (module->kind != CS_MODULE_LLM || !module->tokenizer || !module->tokenizer[0])
         return CS_OK;
-    return add_files(list, "tokenizer", module->tokenizer, is_of_tokenizer, err);
+    return add_files(list, "tokenizer", module->tokenizer, cs_tokenizer_has_file, err);
 }
 
 enum cs_status cs_run_inputs_read(const struct cs_spec *spec, const struct cs_graph *graph,

@@ -3,13 +3,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/doc/tokenizer_files.h"
 #include "store/hf/export_parts.h"
 
-static const char *const tokenizer_files[] = {
-    "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
-    "merges.txt",      "added_tokens.json",     "chat_template.jinja",     "chat_template.json",
-    "tokenizer.model",
-};
+/* Older forms of what tokenizer.json holds, for those who read them. */
+static const char *const older_files[] = {"vocab.json", "merges.txt"};
 
 static const char *const processor_files[] = {"preprocessor_config.json", "processor_config.json",
                                               "video_preprocessor_config.json"};
@@ -47,13 +45,23 @@ static enum cs_status copy_if(const struct cs_export *ex, const char *dir, const
     return cs_fs_copy(from, to, ex->err);
 }
 
+static enum cs_status copy_tokenizer_files(const struct cs_export *ex, const char *dir,
+                                           const char *folder)
+{
+    bool is_copied = false;
+    for (int i = 0; cs_tokenizer_file(i) != NULL; i++)
+        CS_TRY(copy_if(ex, dir, cs_tokenizer_file(i), folder, &is_copied));
+    for (size_t i = 0; i < CS_ARRAY_LEN(older_files); i++)
+        CS_TRY(copy_if(ex, dir, older_files[i], folder, &is_copied));
+    return CS_OK;
+}
+
 enum cs_status cs_export_copy_tokenizer(const struct cs_export *ex,
                                         const struct cs_export_part *llm, const char *folder)
 {
     bool is_copied = false;
     const char *weights_dir = llm->dir ? cs_hfdir_path(llm->dir) : "";
-    for (size_t i = 0; i < CS_ARRAY_LEN(tokenizer_files); i++)
-        CS_TRY(copy_if(ex, cs_export_tokenizer_dir(llm), tokenizer_files[i], folder, &is_copied));
+    CS_TRY(copy_tokenizer_files(ex, cs_export_tokenizer_dir(llm), folder));
     return copy_if(ex, weights_dir, "generation_config.json", folder, &is_copied);
 }
 
@@ -74,8 +82,7 @@ enum cs_status cs_export_copy_processor(const struct cs_export *ex,
 enum cs_status cs_export_copy_all(const struct cs_export *ex, const char *dir, const char *folder)
 {
     bool is_copied = false;
-    for (size_t i = 0; i < CS_ARRAY_LEN(tokenizer_files); i++)
-        CS_TRY(copy_if(ex, dir, tokenizer_files[i], folder, &is_copied));
+    CS_TRY(copy_tokenizer_files(ex, dir, folder));
     for (size_t i = 0; i < CS_ARRAY_LEN(processor_files); i++)
         CS_TRY(copy_if(ex, dir, processor_files[i], folder, &is_copied));
     return copy_if(ex, dir, "generation_config.json", folder, &is_copied);

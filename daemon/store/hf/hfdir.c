@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/doc/tokenizer_files.h"
+
 static enum cs_status read_optional(const struct cs_hfdir *dir, const char *name, json_t **out,
                                     struct cs_err *err)
 {
@@ -38,8 +40,10 @@ static enum cs_status open_dir(struct cs_hfdir *dir, struct cs_err *err)
     CS_TRY(cs_hfdir_read_document(dir->path, &dir->root, err));
     CS_TRY(cs_hfdir_pick_config(dir, err));
     CS_TRY(read_processor(dir, err));
-    CS_TRY(cs_path(path, err, "%s/tokenizer.json", dir->path));
-    dir->has_tokenizer = cs_fs_exists(path);
+    for (int i = 0; cs_tokenizer_vocabulary_file(i) != NULL; i++) {
+        CS_TRY(cs_path(path, err, "%s/%s", dir->path, cs_tokenizer_vocabulary_file(i)));
+        dir->has_tokenizer |= cs_fs_exists(path);
+    }
     CS_TRY(cs_hfdir_open_weights(dir, err));
     return cs_hfdir_tie(dir, err);
 }

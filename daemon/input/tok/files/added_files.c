@@ -3,9 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input/tok/files.h"
-#include "input/tok/keys.h"
-#include "input/tok/tok.h"
+#include "input/tok/files/files.h"
+#include "input/tok/files/keys.h"
 
 struct gather {
     const struct tok_files *files;
@@ -192,26 +191,64 @@ static enum cs_status add_all(struct gather *g, struct cs_err *err)
     return CS_OK;
 }
 
+/* The vocabulary must be there before it is known which tokens are new. */
+static enum cs_status check_parts(const json_t *root, struct cs_err *err)
+{
+    const json_t *model = json_object_get(root, "model"), *vocab = json_object_get(model, "vocab");
+    const char *type = json_string_value(json_object_get(model, "type"));
+    const bool is_list = type != NULL && strcmp(type, "Unigram") == 0;
+    const bool is_known = is_list || type == NULL || strcmp(type, "BPE") == 0;
+
+    if (!json_is_object(model))
+        return cs_fail(err, CS_CORRUPT, "tokenizer: no \"model\"");
+    if (is_known && (is_list ? !json_is_array(vocab) : !json_is_object(vocab)))
+        return cs_fail(err, CS_CORRUPT, "tokenizer: model.vocab is missing, or no %s",
+                       is_list ? "list" : "object");
+    return CS_OK;
+}
+
+json_t *tok_files_vocab(const json_t *model, json_int_t *n)
+{
+    json_t *vocab = json_object_get(model, "vocab"), *ids = NULL;
+    const json_t *pair = NULL;
+    size_t i = 0;
+
+    *n = (json_int_t)(json_is_array(vocab) ? json_array_size(vocab) : json_object_size(vocab));
+    if (json_is_object(vocab))
+        return json_incref(vocab);
+    ids = json_object();
+    json_array_foreach(vocab, i, pair)
+    {
+        const json_t *text = json_array_get(pair, 0);
+        if (json_is_string(text))
+            json_object_setn_new(ids, json_string_value(text), json_string_length(text),
+                                 json_integer((json_int_t)i));
+    }
+    return ids;
+}
+
 enum cs_status tok_files_added(const struct tok_files *files, json_t **added, json_t **named,
                                struct cs_err *err)
 {
-    const json_t *vocab = json_object_get(json_object_get(files->tokenizer, "model"), "vocab");
     struct gather g = {.files = files,
-                       .vocab = vocab,
                        .added = json_array(),
                        .by_content = json_object(),
                        .named = json_object(),
                        .extra = json_array(),
-                       .n_vocab = (json_int_t)json_object_size(vocab),
                        .max_id = -1};
-    enum cs_status status = add_own(&g, err);
+    json_t *vocab = tok_files_vocab(json_object_get(files->tokenizer, "model"), &g.n_vocab);
+    enum cs_status status = files->is_made_here ? CS_OK : check_parts(files->tokenizer, err);
 
+    g.vocab = vocab;
+    if (status == CS_OK)
+        status = add_own(&g, err);
     if (status == CS_OK)
         status = tok_files_named(files, g.named, g.extra, err);
     if (status == CS_OK)
         status = add_all(&g, err);
     *added = g.added;
     *named = g.named;
+    json_decref(vocab);
     json_decref(g.by_content);
     json_decref(g.extra);
     return status;

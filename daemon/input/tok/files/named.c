@@ -1,9 +1,8 @@
 /* The tokens that have names ("bos_token", a model's own "image_token") and the further special ones. */
 #include <string.h>
 
-#include "input/tok/files.h"
-#include "input/tok/keys.h"
-#include "input/tok/tok.h"
+#include "input/tok/files/files.h"
+#include "input/tok/files/keys.h"
 
 struct names {
     const struct tok_files *files;

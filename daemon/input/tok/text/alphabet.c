@@ -1,7 +1,11 @@
-/* GPT-2's byte alphabet: every byte is written as one printable character, 188 of them as
- * themselves (0x21-0x7e, 0xa1-0xac, 0xae-0xff), the other 68 in order as U+0100 and on. */
+/* 188 bytes are written as themselves (0x21-0x7e, 0xa1-0xac, 0xae-0xff), the other 68 in order as
+ * U+0100 and on. */
+#include "input/tok/text/alphabet.h"
+
+#include <stdint.h>
+
 #include "core/base/str.h"
-#include "input/tok/tok.h"
+#include "input/tok/text/unicode.h"
 
 static bool is_itself(uint32_t c)
 {
@@ -37,4 +41,23 @@ bool tok_alphabet_decode(const char *spelling, size_t n, char *out, size_t *n_ou
         i += len;
     }
     return true;
+}
+
+static uint32_t code_of(unsigned char byte)
+{
+    uint32_t code = 0x100;
+
+    if (is_itself(byte))
+        return byte;
+    for (uint32_t b = 0; b < byte; b++)
+        code += !is_itself(b);
+    return code;
+}
+
+void tok_alphabet_encode(const char *bytes, size_t n, struct cs_buf *out)
+{
+    char utf8[4];
+
+    for (size_t i = 0; i < n; i++)
+        cs_buf_add(out, utf8, tok_char_put(code_of((unsigned char)bytes[i]), utf8));
 }

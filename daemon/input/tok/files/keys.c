@@ -1,9 +1,9 @@
 /* Tables of the keys of a tokenizer's documents. */
-#include "input/tok/keys.h"
+#include "input/tok/files/keys.h"
 
 #include <string.h>
 
-#include "input/tok/tok.h"
+#include "input/tok/files/files.h"
 
 enum { TOKEN = CS_DOC_STRING | CS_DOC_OBJECT };
 
@@ -50,24 +50,39 @@ static const struct cs_doc_table pattern_table = CS_DOC_TABLE(pattern_keys, NULL
 
 static const struct cs_doc_table step_table;
 
-/* of normalizers and pre-tokenizers */
+/* of normalizers, pre-tokenizers and decoders */
 static const struct cs_doc_key step_keys[] = {
     USED("type", CS_DOC_STRING),
     INSIDE("normalizers", CS_DOC_LIST, &step_table),
     INSIDE("pretokenizers", CS_DOC_LIST, &step_table),
+    INSIDE("decoders", CS_DOC_LIST, &step_table),
     USED("add_prefix_space", CS_DOC_BOOL),
     USED("use_regex", CS_DOC_BOOL),
     INSIDE("pattern", CS_DOC_OBJECT, &pattern_table),
     USED("behavior", CS_DOC_STRING),
     USED("invert", CS_DOC_BOOL),
     USED("individual_digits", CS_DOC_BOOL),
+    USED("content", CS_DOC_STRING),
+    USED("prepend", CS_DOC_STRING),
+    USED("strip_left", CS_DOC_BOOL),
+    USED("strip_right", CS_DOC_BOOL),
+    USED("precompiled_charsmap", CS_DOC_STRING),
+    USED("replacement", CS_DOC_STRING),
+    USED("prepend_scheme", CS_DOC_STRING),
+    USED("split", CS_DOC_BOOL),
+    USED("delimiter", CS_DOC_STRING),
+    USED("suffix", CS_DOC_STRING),
+    {.names = "start", .types = CS_DOC_INT, .use = CS_DOC_USED, .max = INT32_MAX},
+    {.names = "stop",  .types = CS_DOC_INT, .use = CS_DOC_USED, .max = INT32_MAX},
     HARMLESS("trim_offsets"),
+    HARMLESS("str_rep"),
 };
 static const struct cs_doc_table step_table = CS_DOC_TABLE(step_keys, NULL);
 
 static const struct cs_doc_key model_keys[] = {
     USED("type", CS_DOC_STRING),
-    INSIDE("vocab", CS_DOC_OBJECT, &tok_ids_table),
+    INSIDE("vocab", CS_DOC_OBJECT | CS_DOC_LIST, &tok_ids_table),
+    {.names = "unk_id", .types = CS_DOC_INT, .use = CS_DOC_USED, .max = TOK_MAX_ID - 1},
     USED("merges", CS_DOC_LIST),
     USED("unk_token", CS_DOC_STRING),
     USED("fuse_unk", CS_DOC_BOOL),
@@ -88,9 +103,33 @@ static const struct cs_doc_key file_keys[] = {
     HARMLESS("truncation"),
     HARMLESS("padding"),
     HARMLESS("post_processor"),
-    HARMLESS("decoder"),
+    INSIDE("decoder", CS_DOC_OBJECT, &step_table),
 };
 const struct cs_doc_table tok_file_table = CS_DOC_TABLE(file_keys, NULL);
+
+static const struct cs_doc_key tekken_config_keys[] = {
+    USED("pattern", CS_DOC_STRING),
+    {.names = "default_vocab_size",         .types = CS_DOC_INT, .use = CS_DOC_USED, .max = TOK_MAX_ID - 1},
+    {.names = "default_num_special_tokens",
+                                .types = CS_DOC_INT,
+                                .use = CS_DOC_USED,
+                                .max = TOK_MAX_ID - 1                                                                                },
+    HARMLESS("num_vocab_tokens"),
+    HARMLESS("version"),
+};
+static const struct cs_doc_table tekken_config_table = CS_DOC_TABLE(tekken_config_keys, NULL);
+
+static const struct cs_doc_key tekken_keys[] = {
+    INSIDE("config", CS_DOC_OBJECT, &tekken_config_table),
+    USED("vocab", CS_DOC_LIST),
+    USED("special_tokens", CS_DOC_LIST),
+    HARMLESS("version"),
+    HARMLESS("type"),
+    HARMLESS("image|multimodal"),
+    HARMLESS("audio"),
+    HARMLESS("model_settings_builder"),
+};
+const struct cs_doc_table tok_tekken_table = CS_DOC_TABLE(tekken_keys, NULL);
 
 static const struct cs_doc_key by_id_keys[] = {
     INSIDE("*", CS_DOC_OBJECT, &added_table),

@@ -1,11 +1,9 @@
-/* The regular expressions of tokenizer.json, written for Oniguruma, compiled by PCRE2.
- *
- * The dialects agree on what the known tokenizers use, after three rewrites: \s and \w have other
+/* The dialects agree on what the known tokenizers use, after three rewrites: \s and \w have other
  * members in PCRE2 (U+180E; no marks), \d too in principle, and ^ $ match at every line in
- * Oniguruma. Whatever else could mean something different is refused by name. */
-#include <string.h>
+ * Oniguruma. */
+#include "input/tok/text/rewrite.h"
 
-#include "input/tok/tok.h"
+#include <string.h>
 
 #define SPACES "\\t-\\r\\x{85}\\p{Z}"
 #define WORDS  "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
@@ -152,64 +150,17 @@ static bool rewrite(struct rewrite *r)
     return true;
 }
 
-static pcre2_code *compile(const struct cs_buf *text, uint32_t extra, const char *pattern, size_t n,
-                           struct cs_err *err)
-{
-    PCRE2_UCHAR message[128] = {0};
-    PCRE2_SIZE at = 0;
-    int code = 0;
-    pcre2_code *re = pcre2_compile((PCRE2_SPTR)cs_buf_str(text), text->len,
-                                   PCRE2_UTF | PCRE2_UCP | extra, &code, &at, NULL);
-
-    if (re == NULL) {
-        (void)pcre2_get_error_message(code, message, sizeof(message));
-        (void)cs_fail(err, CS_UNSUPPORTED, "unsupported tokenizer: regex \"%.*s\": %s", (int)n,
-                      pattern, (const char *)message);
-        return NULL;
-    }
-    /* without JIT (no executable memory) the interpreter gives the same answers, slower */
-    (void)pcre2_jit_compile(re, PCRE2_JIT_COMPLETE);
-    return re;
-}
-
-static enum cs_status compile_both(const struct cs_buf *text, const char *pattern, size_t n,
-                                   struct tok_op *op, struct cs_err *err)
-{
-    op->valid = compile(text, 0, pattern, n, err);
-    if (op->valid == NULL)
-        return CS_UNSUPPORTED;
-    op->any = compile(text, PCRE2_MATCH_INVALID_UTF, pattern, n, err);
-    return op->any == NULL ? CS_UNSUPPORTED : CS_OK;
-}
-
-enum cs_status tok_regex_compile(const char *pattern, size_t n, struct tok_op *op,
+enum cs_status tok_regex_rewrite(const char *pattern, size_t n, struct cs_buf *out,
                                  struct cs_err *err)
 {
     struct rewrite r = {.p = pattern, .end = pattern + n};
-    enum cs_status status = CS_OK;
 
-    if (!rewrite(&r))
-        status =
-            cs_fail(err, CS_UNSUPPORTED, "unsupported tokenizer: regex \"%.*s\": construct \"%s\"",
-                    n > 300 ? 300 : (int)n, pattern, r.bad);
-    else
-        status = compile_both(&r.out, pattern, n > 300 ? 300 : n, op, err);
-    cs_buf_free(&r.out);
-    return status;
-}
-
-enum cs_status tok_regex_literal(const char *text, size_t n, struct tok_op *op, struct cs_err *err)
-{
-    struct cs_buf out = {0};
-    enum cs_status status = CS_OK;
-
-    for (size_t i = 0; i < n; i++) {
-        if ((unsigned char)text[i] < 0x80 && strchr("\\^$.[]|()?*+{}#-", text[i]) != NULL &&
-            text[i] != '\0')
-            cs_buf_addc(&out, '\\');
-        cs_buf_addc(&out, text[i]);
+    if (!rewrite(&r)) {
+        cs_buf_free(&r.out);
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "unsupported tokenizer: regex \"%.*s\": construct \"%s\"",
+                       n > 300 ? 300 : (int)n, pattern, r.bad);
     }
-    status = compile_both(&out, text, n > 300 ? 300 : n, op, err);
-    cs_buf_free(&out);
-    return status;
+    *out = r.out;
+    return CS_OK;
 }
