@@ -94,6 +94,7 @@ enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget 
         memcpy(pack[i].items, samples[i].loaded.sample.n_items, sizeof(pack[i].items));
         memcpy(pack[i].rows, samples[i].loaded.sample.n_rows, sizeof(pack[i].rows));
         memcpy(pack[i].patches, samples[i].loaded.sample.n_patches, sizeof(pack[i].patches));
+        memcpy(pack[i].bytes, samples[i].loaded.sample.n_bytes, sizeof(pack[i].bytes));
         for (int e = 0; e < CS_MAX_ENCODERS; e++)
             pack[i].shape[e] = samples[i].loaded.sample.shape[e];
     }

@@ -209,9 +209,10 @@ static void samples_that_no_slot_holds_say_why(void **state)
         struct cs_item_budget budget;
         const char *words;
     } rows[] = {
-        {{.items = 1, .rows = 9, .patches = 9, .has_sources = true}, "2 items of <image>, a slot takes 1"},
-        {{.items = 2, .rows = 4, .patches = 9, .has_sources = true}, "5 rows of <image>, a slot takes 4"},
-        {{.items = 2, .rows = 5, .patches = 4, .has_sources = true}, "5 patches of <image>, a slot takes 4"},
+        {{.items = 1, .rows = 9, .patches = 9, .bytes = 15, .has_sources = true}, "2 items of <image>, a slot takes 1"},
+        {{.items = 2, .rows = 4, .patches = 9, .bytes = 15, .has_sources = true}, "5 rows of <image>, a slot takes 4"},
+        {{.items = 2, .rows = 5, .patches = 4, .bytes = 15, .has_sources = true}, "5 patches of <image>, a slot takes 4"},
+        {{.items = 2, .rows = 5, .patches = 5, .bytes = 14, .has_sources = true}, "15 bytes of <image>, a slot takes 14"},
     };
     /* clang-format on */
     struct world w;
@@ -232,7 +233,7 @@ static void samples_that_no_slot_holds_say_why(void **state)
     assert_non_null(strstr(w.err.text, "12 rows after expansion, seq_tokens is 11"));
     assert_int_equal(w.sample.fault, CS_SAMPLE_TOO_LONG);
     w.rules.seq_tokens = 12;
-    budget.enc[0] = (struct cs_item_budget){.items = 2, .rows = 5, .patches = 5};
+    budget.enc[0] = (struct cs_item_budget){.items = 2, .rows = 5, .patches = 5, .bytes = 15};
     assert_int_equal(make(&w, "<image>", 1), CS_INVALID);
     assert_non_null(strstr(w.err.text, "a.png: rows of its items are mixed"));
     budget.enc[0].has_sources = true;

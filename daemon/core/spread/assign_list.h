@@ -8,7 +8,7 @@
 
 #include "core/base/arena.h"
 
-enum { CS_LIST_DIMS = 6, CS_LIST_ROOMS = 14 };
+enum { CS_LIST_DIMS = 6, CS_LIST_ROOMS = 18 };
 
 /* What a bin has room for, in whole units (rows, items, samples): hard limits. */
 struct cs_list_room {

@@ -7,6 +7,7 @@ struct load {
     int64_t tokens;
     int32_t samples;
     int64_t items[CS_MAX_ENCODERS], rows[CS_MAX_ENCODERS], patches[CS_MAX_ENCODERS];
+    int64_t bytes[CS_MAX_ENCODERS];
 };
 
 static bool has_room(const struct cs_slot_budget *budget, const struct load *load,
@@ -19,7 +20,8 @@ static bool has_room(const struct cs_slot_budget *budget, const struct load *loa
     for (int e = 0; e < budget->n_encoders; e++)
         if (load->items[e] + sample->items[e] > budget->enc[e].items ||
             load->rows[e] + sample->rows[e] > budget->enc[e].rows ||
-            load->patches[e] + sample->patches[e] > budget->enc[e].patches)
+            load->patches[e] + sample->patches[e] > budget->enc[e].patches ||
+            load->bytes[e] + sample->bytes[e] > budget->enc[e].bytes)
             return false;
     return true;
 }
@@ -33,6 +35,7 @@ static void add(const struct cs_slot_budget *budget, struct load *load,
         load->items[e] += sample->items[e];
         load->rows[e] += sample->rows[e];
         load->patches[e] += sample->patches[e];
+        load->bytes[e] += sample->bytes[e];
     }
 }
 

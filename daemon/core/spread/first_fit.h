@@ -14,6 +14,7 @@ struct cs_pack_sample {
     int32_t items[CS_MAX_ENCODERS]; /* of every encoder, and their rows */
     int32_t rows[CS_MAX_ENCODERS];
     int32_t patches[CS_MAX_ENCODERS];
+    int64_t bytes[CS_MAX_ENCODERS];
     /* (items) of every encoder; NULL: all are as the budget's largest */
     const struct cs_item_shape *shape[CS_MAX_ENCODERS];
     int32_t n_labels; /* tokens that train: what the head computes for */

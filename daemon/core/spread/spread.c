@@ -9,6 +9,7 @@ struct held {
     int32_t *at; /* (n) index among the samples given */
     double *part[CS_MAX_ENCODERS], *enc, *llm;
     int32_t *tokens, *items[CS_MAX_ENCODERS], *rows[CS_MAX_ENCODERS], *patches[CS_MAX_ENCODERS];
+    int32_t *kibibytes[CS_MAX_ENCODERS]; /* of items, rounded up */
 };
 
 static struct held hold(const struct cs_spread *spread, const struct cs_pack_sample *sample, int n,
@@ -23,6 +24,7 @@ static struct held hold(const struct cs_spread *spread, const struct cs_pack_sam
         h.items[e] = CS_NEW_ARRAY(arena, int32_t, n);
         h.rows[e] = CS_NEW_ARRAY(arena, int32_t, n);
         h.patches[e] = CS_NEW_ARRAY(arena, int32_t, n);
+        h.kibibytes[e] = CS_NEW_ARRAY(arena, int32_t, n);
     }
     for (int i = 0; i < n; i++) {
         if (sample[i].slot < 0)
@@ -35,6 +37,7 @@ static struct held hold(const struct cs_spread *spread, const struct cs_pack_sam
             h.items[e][k] = sample[i].items[e];
             h.rows[e][k] = sample[i].rows[e];
             h.patches[e][k] = sample[i].patches[e];
+            h.kibibytes[e][k] = (int32_t)((sample[i].bytes[e] + 1023) / 1024);
             h.part[e][k] = spread->enc[e][i];
             h.enc[k] += spread->enc[e][i];
         }
@@ -42,7 +45,7 @@ static struct held hold(const struct cs_spread *spread, const struct cs_pack_sam
     return h;
 }
 
-/* The same limits as cs_pack's. */
+/* The same limits as cs_pack's, bytes in whole KiB. Where all items are alike their number says it all. */
 static struct cs_list_room room_of(const struct cs_slot_budget *budget, const struct held *h)
 {
     struct cs_list_room room = {
@@ -54,8 +57,12 @@ static struct cs_list_room room_of(const struct cs_slot_budget *budget, const st
         room.limit[room.n++] = budget->enc[e].items;
         room.size[room.n] = h->rows[e];
         room.limit[room.n++] = budget->enc[e].rows;
+        if (budget->enc[e].height > 0)
+            continue;
         room.size[room.n] = h->patches[e];
         room.limit[room.n++] = budget->enc[e].patches;
+        room.size[room.n] = h->kibibytes[e];
+        room.limit[room.n++] = (int32_t)(budget->enc[e].bytes / 1024);
     }
     return room;
 }
@@ -85,7 +92,7 @@ enum cs_status cs_spread(const struct cs_slot_budget *budget, const struct cs_sp
     enum cs_status status = CS_OK;
     bool is_done = false;
     CS_ASSERT(spread->n_encoders == budget->n_encoders && budget->n_encoders <= CS_LIST_DIMS - 2 &&
-              3 * budget->n_encoders <= CS_LIST_ROOMS - 2);
+              4 * budget->n_encoders <= CS_LIST_ROOMS - 2);
     if (is_spread)
         *is_spread = false;
     if (spread->is_kept || *n_slots == 0)

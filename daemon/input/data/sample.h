@@ -49,6 +49,7 @@ struct cs_sample {
     struct cs_sample_media *media;                /* (n_media) by first row */
     struct cs_item_shape *shape[CS_MAX_ENCODERS]; /* (n_items) of all media of the encoder */
     int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS], n_patches[CS_MAX_ENCODERS];
+    int64_t n_bytes[CS_MAX_ENCODERS];
     /* bytes [begin, end) of the rendered text that every row came from; for inspect */
     uint32_t *begins, *ends;
 };

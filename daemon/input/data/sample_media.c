@@ -44,6 +44,7 @@ static void count_items(const struct cs_sample_media *m, struct cs_sample *out)
         out->n_items[e]++;
         out->n_rows[e] += shape->rows;
         out->n_patches[e] += (int32_t)cs_item_patches(shape);
+        out->n_bytes[e] += shape->bytes;
     }
 }
 
@@ -105,6 +106,8 @@ enum cs_status cs_sample_check_items(const struct cs_sample_rules *s, struct cs_
             return too_large(s, e, "rows", out->n_rows[e], b->rows, out, err);
         if (out->n_patches[e] > b->patches)
             return too_large(s, e, "patches", out->n_patches[e], b->patches, out, err);
+        if (out->n_bytes[e] > b->bytes)
+            return too_large(s, e, "bytes", out->n_bytes[e], b->bytes, out, err);
     }
     return CS_OK;
 }
