@@ -13,7 +13,7 @@
 #include "core/base/buf.h"
 #include "input/picture/exif.h"
 
-enum { SCANS_MAX = 500, CMYK = 4 };
+enum { SCANS_MAX = 500, CMYK = 4, EXIF_PREFIX = 6, EXIF_MAX = 1 << 20 };
 
 struct decoder {
     struct jpeg_decompress_struct jpeg;
@@ -22,9 +22,8 @@ struct decoder {
     struct jpeg_progress_mgr progress;
     jmp_buf back;
     struct cs_buf exif;
-    const uint8_t *xmp;
-    size_t n_xmp;
     int64_t max_pixels;
+    int orientation;
     uint8_t *rgb, *line; /* line: of CMYK */
     bool is_over_limit, is_header_only;
     char reason[JMSG_LENGTH_MAX];
@@ -80,20 +79,28 @@ static void on_skip(j_decompress_ptr jpeg, long n)
     jpeg->src->bytes_in_buffer -= (size_t)n;
 }
 
-/* APP1: of several Exif segments what follows the first one's prefix is joined; the last XMP holds. */
-static void take_metadata(struct decoder *d)
+/* APP1: of several Exif segments what follows the first one's prefix is joined; of XMP the last holds.
+ * An Exif block that cannot be read says nothing: Pillow has looked into it for the resolution before,
+ * and does not look again. libjpeg's markers live until the last line is read. */
+static void find_orientation(struct decoder *d)
 {
-    static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
+    static const char tag[] = "http://ns.adobe.com/xap/1.0/";
+    int xmp = CS_ORIENTATION_NONE;
 
     for (jpeg_saved_marker_ptr m = d->jpeg.marker_list; m != NULL; m = m->next) {
-        if (m->data_length >= 6 && memcmp(m->data, "Exif\0\0", 6) == 0) {
-            const size_t skip = d->exif.len > 0 ? 6 : 0;
+        const size_t skip = d->exif.len > 0 ? EXIF_PREFIX : 0;
+        if (m->data_length >= EXIF_PREFIX && memcmp(m->data, "Exif\0\0", EXIF_PREFIX) == 0 &&
+            d->exif.len < EXIF_MAX)
             cs_buf_add(&d->exif, m->data + skip, m->data_length - skip);
-        } else if (m->data_length >= sizeof(xmp) && memcmp(m->data, xmp, sizeof(xmp)) == 0) {
-            d->xmp = m->data + sizeof(xmp);
-            d->n_xmp = m->data_length - sizeof(xmp);
-        }
+        else if (m->data_length >= sizeof(tag) && memcmp(m->data, tag, sizeof(tag)) == 0)
+            xmp = cs_xmp_orientation((const char *)m->data + sizeof(tag),
+                                     m->data_length - sizeof(tag));
     }
+    if (cs_exif_orientation((const uint8_t *)cs_buf_str(&d->exif), d->exif.len, &d->orientation,
+                            NULL) != CS_OK)
+        d->orientation = CS_ORIENTATION_NONE;
+    else if (d->orientation == CS_ORIENTATION_NONE)
+        d->orientation = xmp;
 }
 
 /* One line of inverted CMYK to RGB, each product rounded as Pillow does. */
@@ -147,25 +154,11 @@ static bool read_all(struct decoder *d)
     if (d->jpeg.num_components != 1 && d->jpeg.num_components != 3 &&
         d->jpeg.num_components != CMYK)
         fail(d, "it has neither 1 nor 3 nor 4 channels");
-    take_metadata(d);
+    find_orientation(d);
     d->is_over_limit = (int64_t)d->jpeg.image_width * (int64_t)d->jpeg.image_height > d->max_pixels;
     if (!d->is_over_limit && !d->is_header_only)
         read_pixels(d);
     return true;
-}
-
-/* An Exif block that cannot be read says nothing: Pillow has looked into it for the resolution before,
- * and does not look again. */
-static int find_orientation(const struct decoder *d)
-{
-    int out = CS_ORIENTATION_NONE;
-
-    if (cs_exif_orientation((const uint8_t *)cs_buf_str(&d->exif), d->exif.len, &out, NULL) !=
-        CS_OK)
-        return CS_ORIENTATION_NONE;
-    return out == CS_ORIENTATION_NONE && d->xmp != NULL
-               ? cs_xmp_orientation((const char *)d->xmp, d->n_xmp)
-               : out;
 }
 
 static enum cs_status decode(struct decoder *d, const struct cs_picture_file *file,
@@ -176,8 +169,8 @@ static enum cs_status decode(struct decoder *d, const struct cs_picture_file *fi
                    ? cs_fail(err, CS_NO_MEMORY, "%s: %s", file->name, d->reason)
                    : cs_fail(err, CS_CORRUPT, "%s: broken JPEG: %s", file->name, d->reason);
     *head = (struct cs_picture_head){.width = (int32_t)d->jpeg.image_width,
-                                     .height = (int32_t)d->jpeg.image_height};
-    head->orientation = find_orientation(d);
+                                     .height = (int32_t)d->jpeg.image_height,
+                                     .orientation = d->orientation};
     return cs_picture_check_size(file, head->width, head->height, err);
 }
 
