@@ -117,7 +117,7 @@ static const struct cs_spec_key keys[] = {
     LAYOUT(WORD, "plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),
 
     WORD("data", "format", "llava", "llava", D(format), "of the file"),
-    PATH("data", "json", NULL, D(json), "the samples"),
+    PATH("data", "json", NULL, D(json), "the samples: JSON, Parquet or tar; a file, a folder or a pattern"),
     PATH("data", "images", "", D(images), "folder that pictures are relative to and must lie in; /: anywhere"),
     FREE("data", "template", "null", D(template_), "chat template; without a name in it the tokenizer's own, where it has none chatml"),
     WORD("data", "on_bad_sample", "skip|fail", "skip", D(on_bad_sample), "what a sample that cannot be read does"),

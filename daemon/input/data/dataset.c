@@ -1,34 +1,45 @@
 /* Opens a data set and reads item i of it. */
 #include "input/data/dataset.h"
 
+#include <dirent.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-#include "input/data/index.h"
-#include "input/data/json_tolerant.h"
+#include "core/base/hash.h"
+#include "input/data/shard.h"
+
+struct shard {
+    struct cs_shard *shard;
+    uint64_t first; /* number of its first sample in the set */
+};
 
 struct cs_dataset {
-    int fd;
     struct cs_arena *arena;
     const char *path, *root, *named_root; /* root: real path; named_root: as it was given */
     bool follows_links;
     const struct cs_record_keys *keys;
-    struct cs_index index;
+    struct shard *shards; /* (n_shards) */
+    size_t n_shards;
+    uint64_t n;    /* samples */
+    bool is_whole; /* all files are open */
 };
 
-static enum cs_status set_root(struct cs_dataset *set, const char *root, struct cs_err *err)
+/* first: the first file of the set */
+static enum cs_status set_root(struct cs_dataset *set, const char *first, const char *root,
+                               struct cs_err *err)
 {
     char real[CS_PATH_CAP], folder[CS_PATH_CAP];
-    const char *slash = strrchr(set->path, '/');
+    const char *slash = strrchr(first, '/');
 
     if (root[0] == '\0') {
         if (slash == NULL)
             root = ".";
-        else if (slash == set->path)
+        else if (slash == first)
             root = "/";
         else {
-            CS_TRY(cs_path(folder, err, "%.*s", (int)(slash - set->path), set->path));
+            CS_TRY(cs_path(folder, err, "%.*s", (int)(slash - first), first));
             root = folder;
         }
     }
@@ -39,27 +50,118 @@ static enum cs_status set_root(struct cs_dataset *set, const char *root, struct 
     return CS_OK;
 }
 
+/* --- which files ------------------------------------------------------------------------------ */
+
+/* Ends of the names of files that are taken from a folder. */
+static const char *const ends[] = {".parquet", ".tar", ".jsonl", ".json"};
+
+static bool has_end(const char *name, const char *end)
+{
+    size_t n = strlen(name), n_end = strlen(end);
+
+    return n > n_end && name[0] != '.' && strcmp(name + n - n_end, end) == 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+struct files {
+    struct cs_arena *arena;
+    const char **names;
+    size_t n;
+};
+
+static void add_name(struct files *f, const char *path)
+{
+    if ((f->n & (f->n - 1)) == 0) { /* full at powers of two */
+        const char **more = CS_NEW_ARRAY(f->arena, const char *, f->n == 0 ? 1 : 2 * f->n);
+        if (f->n > 0)
+            memcpy(more, f->names, f->n * sizeof *more);
+        f->names = more;
+    }
+    f->names[f->n++] = cs_arena_strdup(f->arena, path);
+}
+
+/* All files of the first kind that the folder has. */
+static enum cs_status list_folder(struct files *f, const char *path, struct cs_err *err)
+{
+    for (size_t k = 0; k < CS_ARRAY_LEN(ends) && f->n == 0; k++) {
+        DIR *dir = opendir(path);
+        const struct dirent *entry = NULL;
+        if (dir == NULL)
+            return cs_fail_errno(err, "folder %s", path);
+        while ((entry = readdir(dir)) != NULL)
+            if (has_end(entry->d_name, ends[k]))
+                add_name(f, cs_arena_printf(f->arena, "%s/%s", path, entry->d_name));
+        closedir(dir);
+    }
+    if (f->n == 0)
+        return cs_fail(err, CS_NOT_FOUND,
+                       "data set: the folder %s has no .parquet, .tar, .jsonl or .json files",
+                       path);
+    qsort(f->names, f->n, sizeof *f->names, by_name);
+    return CS_OK;
+}
+
+/* A file, a folder of files, or a pattern such as "train-*.parquet". */
+static enum cs_status list_files(struct files *f, const char *path, struct cs_err *err)
+{
+    struct stat st;
+    glob_t found = {0};
+
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return list_folder(f, path, err);
+    if (strpbrk(path, "*?[") == NULL || stat(path, &st) == 0) {
+        add_name(f, path);
+        return CS_OK;
+    }
+    if (glob(path, 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++) /* sorted by name */
+            add_name(f, found.gl_pathv[i]);
+    globfree(&found);
+    return f->n > 0 ? CS_OK : cs_fail(err, CS_NOT_FOUND, "data set: no file is called %s", path);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static enum cs_status open_shards(struct cs_dataset *set, const struct files *files,
+                                  uint64_t max_items, struct cs_err *err)
+{
+    set->shards = CS_NEW_ARRAY(set->arena, struct shard, files->n);
+    for (size_t i = 0; i < files->n && (max_items == 0 || set->n < max_items); i++) {
+        struct shard *shard = &set->shards[set->n_shards];
+        CS_TRY(cs_shard_open(files->names[i], max_items > 0 ? max_items - set->n : 0, &shard->shard,
+                             err));
+        shard->first = set->n;
+        set->n += cs_shard_count(shard->shard);
+        set->n_shards++;
+    }
+    set->is_whole = set->n_shards == files->n;
+    return CS_OK;
+}
+
 enum cs_status cs_dataset_open(const char *path, const struct cs_dataset_options *options,
                                const struct cs_record_keys *keys, struct cs_dataset **out,
                                struct cs_err *err)
 {
     struct cs_dataset *set = calloc(1, sizeof *set);
+    struct files files = {0};
     enum cs_status status = CS_OK;
 
     *out = NULL;
     if (set == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to open %s", path);
-    set->arena = cs_arena_new(0);
+    files.arena = set->arena = cs_arena_new(0);
     set->path = cs_arena_strdup(set->arena, path);
     set->keys = keys;
     set->follows_links = options->follows_links;
-    status = cs_open_regular(path, &set->fd, NULL, err);
-    if (status != CS_OK)
-        cs_wrap(err, status, "data set");
+    status = list_files(&files, path, err);
     if (status == CS_OK)
-        status = set_root(set, options->root, err);
+        status = open_shards(set, &files, options->max_items, err);
     if (status == CS_OK)
-        status = cs_index_make(set->fd, path, options->max_items, &set->index, err);
+        status = set_root(set, files.names[0], options->root, err);
     if (status != CS_OK) {
         cs_dataset_close(set);
         return status;
@@ -72,16 +174,15 @@ void cs_dataset_close(struct cs_dataset *set)
 {
     if (set == NULL)
         return;
-    if (set->fd != -1)
-        close(set->fd);
-    cs_index_free(&set->index);
+    for (size_t i = 0; i < set->n_shards; i++)
+        cs_shard_close(set->shards[i].shard);
     cs_arena_free(set->arena);
     free(set);
 }
 
 uint64_t cs_dataset_count(const struct cs_dataset *set)
 {
-    return set->index.n;
+    return set->n;
 }
 
 const char *cs_dataset_path(const struct cs_dataset *set)
@@ -89,10 +190,42 @@ const char *cs_dataset_path(const struct cs_dataset *set)
     return set->path;
 }
 
+/* Of one file its own hash, of several the hash of theirs. */
 void cs_dataset_identity(const struct cs_dataset *set, struct cs_dataset_id *out)
 {
-    *out = (struct cs_dataset_id){.samples = set->index.n};
-    memcpy(out->xxh3, set->index.xxh3, sizeof out->xxh3);
+    struct cs_xxh3 *hash = NULL;
+    bool is_known = set->is_whole;
+
+    *out = (struct cs_dataset_id){.samples = set->n};
+    if (set->n_shards == 1) {
+        memcpy(out->xxh3, cs_shard_hash(set->shards[0].shard), sizeof out->xxh3);
+        return;
+    }
+    hash = cs_xxh3_new();
+    for (size_t i = 0; i < set->n_shards; i++) {
+        const char *own = cs_shard_hash(set->shards[i].shard);
+        is_known &= own[0] != '\0';
+        cs_xxh3_add(hash, own, strlen(own));
+    }
+    if (is_known)
+        cs_xxh3_end(hash, out->xxh3);
+    cs_xxh3_free(hash);
+}
+
+static enum cs_status add_sizes(const char *path, uint64_t *bytes, struct cs_err *err)
+{
+    struct files files = {.arena = cs_arena_new(0)};
+    enum cs_status status = list_files(&files, path, err);
+    struct stat st;
+
+    *bytes = 0;
+    for (size_t i = 0; i < files.n && status == CS_OK; i++)
+        if (stat(files.names[i], &st) == -1)
+            status = cs_fail_errno(err, "%s", files.names[i]);
+        else
+            *bytes += (uint64_t)st.st_size;
+    cs_arena_free(files.arena);
+    return status;
 }
 
 enum cs_status cs_dataset_identify(const char *path, struct cs_dataset_id *out, struct cs_err *err)
@@ -103,39 +236,35 @@ enum cs_status cs_dataset_identify(const char *path, struct cs_dataset_id *out, 
     CS_TRY(cs_dataset_open(path, &options, NULL, &set, err));
     cs_dataset_identity(set, out);
     cs_dataset_close(set);
-    return CS_OK;
+    return add_sizes(path, &out->bytes, err);
+}
+
+/* The shard that holds a sample: the last that begins with no later one. */
+static const struct shard *shard_of(const struct cs_dataset *set, uint64_t index)
+{
+    size_t low = 0;
+
+    for (size_t high = set->n_shards; high - low > 1;) {
+        size_t middle = low + (high - low) / 2;
+        if (set->shards[middle].first <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &set->shards[low];
 }
 
 enum cs_status cs_dataset_read(const struct cs_dataset *set, uint64_t index,
                                struct cs_findings *findings, struct cs_record **out,
                                struct cs_err *err)
 {
-    const struct cs_index_item *item = &set->index.items[index];
-    enum cs_status status = CS_OK;
-    json_t *json = NULL;
-    char *bytes = NULL;
-    size_t got = 0;
+    const struct shard *shard = NULL;
 
-    *out = NULL;
-    CS_ASSERT(index < set->index.n);
-    if (item->len > CS_RECORD_MAX_BYTES)
-        return cs_fail(err, CS_LIMIT, "sample of %llu bytes, at most %d",
-                       (unsigned long long)item->len, CS_RECORD_MAX_BYTES);
-    bytes = malloc(item->len + 1);
-    if (bytes == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for a sample");
-    status = cs_read_at(set->fd, set->path, bytes, item->len, item->offset, &got, err);
-    if (status == CS_OK && got < item->len)
-        status = cs_fail(err, CS_CORRUPT, "%s became shorter", set->path);
-    if (status == CS_OK)
-        status = cs_json_tolerant(bytes, got, item->offset, &json, err);
-    if (status == CS_OK)
-        status = cs_record_read(json, set->keys, findings, out, err);
-    if (status == CS_OK)
-        (*out)->index = index;
-    json_decref(json);
-    free(bytes);
-    return status;
+    CS_ASSERT(index < set->n);
+    shard = shard_of(set, index);
+    CS_TRY(cs_shard_read(shard->shard, index - shard->first, set->keys, findings, out, err));
+    (*out)->index = index;
+    return CS_OK;
 }
 
 static bool has_parent_step(const char *file)

@@ -1,6 +1,7 @@
-/* Data sets: LLaVA JSON (one big array) and JSON lines, told apart by their first character.
- * Opening reads the file once in blocks and keeps where every item lies (16 bytes each); items are
- * parsed when they are read. Immutable after opening; cs_dataset_read may be called from several
+/* Data sets: a file, a folder of files or a pattern of their names ("train-*.parquet"), in the order of their
+ * names. Files are LLaVA JSON (one big array), JSON lines, Parquet (parquet/parquet.h) or tar archives
+ * (shard_tar.c), told apart by their first bytes. Opening reads JSON once in blocks and keeps where every item
+ * lies (16 bytes each), of the others what says where samples lie; samples are parsed when they are read. Immutable after opening; cs_dataset_read may be called from several
  * threads. */
 #ifndef CS_INPUT_DATA_DATASET_H
 #define CS_INPUT_DATA_DATASET_H
@@ -19,7 +20,8 @@ struct cs_dataset_options {
 /* What a checkpoint keeps of a data set, to tell whether it is still the same. */
 struct cs_dataset_id {
     uint64_t samples;
-    char xxh3[33]; /* of the file's bytes */
+    char xxh3[33];  /* of the file's bytes (cs_shard_hash), of several files: of their hashes */
+    uint64_t bytes; /* cs_dataset_identify: of all files */
 };
 
 /* keys must outlive the set. An empty or unterminated file is an error, and one that is no list of

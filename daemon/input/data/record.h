@@ -24,11 +24,12 @@
 
 enum { CS_RECORD_MAX_BYTES = 64 * 1024 * 1024, CS_RECORD_MAX_MEDIA = 4096 };
 
-/* Bytes of a medium that a reader of files holds beside the JSON, where they stand as {"bytes": number};
- * they must outlive the record. */
+/* Bytes of a medium that a reader of files has beside the JSON, where they stand as {"bytes": number}. */
 struct cs_record_bytes {
-    const void *data;
+    const void *data; /* (n); NULL: from `offset` on in the file `pack` */
     size_t n;
+    const char *pack;
+    uint64_t offset;
 };
 
 /* item -> record. findings: gets the keys that nothing reads; NULL: nowhere. What is wrong is

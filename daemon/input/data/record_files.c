@@ -85,6 +85,23 @@ static enum cs_status take_text(struct cs_record_reader *r, const char *where, c
     return CS_OK;
 }
 
+/* Bytes of the reader's own: the record keeps a copy, or where they lie. */
+static void take_reference(struct cs_record_reader *r, const char *where,
+                           const struct cs_record_bytes *from, struct cs_media_file *out)
+{
+    struct cs_arena *arena = r->record->arena;
+    char *copy = from->data != NULL ? cs_arena_alloc(arena, from->n + 1) : NULL;
+
+    if (copy != NULL)
+        memcpy(copy, from->data, from->n);
+    *out = (struct cs_media_file){.name = cs_arena_strdup(arena, where),
+                                  .pack = from->pack != NULL ? cs_arena_strdup(arena, from->pack)
+                                                             : NULL,
+                                  .bytes = copy,
+                                  .offset = from->offset,
+                                  .n_bytes = from->n};
+}
+
 /* "bytes" beside a "path", which is then only a name. A number is a place in the reader's own bytes. */
 static enum cs_status take_object(struct cs_record_reader *r, const char *where,
                                   const json_t *value, struct cs_media_file *out)
@@ -96,9 +113,7 @@ static enum cs_status take_object(struct cs_record_reader *r, const char *where,
     if (bytes == NULL && json_is_string(path))
         return take_text(r, where, path, out);
     if (json_is_integer(bytes) && at >= 0 && at < r->n_bytes) {
-        *out = (struct cs_media_file){.name = cs_arena_strdup(r->record->arena, where),
-                                      .bytes = r->bytes[at].data,
-                                      .n_bytes = r->bytes[at].n};
+        take_reference(r, where, &r->bytes[at], out);
     } else if (json_is_string(bytes)) {
         const char *text = json_string_value(bytes);
         CS_TRY(strncmp(text, "data:", 5) == 0 ? take_data_uri(r, where, text, out)

@@ -26,7 +26,6 @@ static const struct {
     {"\x1f\x8b",         2, "compressed by gzip",  "unpack it"                             },
     {"\x28\xb5\x2f\xfd", 4, "compressed by zstd",  "unpack it"                             },
     {"PK\x03\x04",       4, "a zip archive",       "unpack it"                             },
-    {"PAR1",             4, "a Parquet file",      "write its rows as JSON lines"          },
     {"ARROW1",           6, "an Arrow file",       "write its rows as JSON lines"          },
 };
 

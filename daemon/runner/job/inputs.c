@@ -82,12 +82,8 @@ static enum cs_status add_data(json_t *list, const char *what, const struct cs_s
                                struct cs_err *err)
 {
     struct cs_dataset_id id;
-    int fd;
-    uint64_t bytes;
-    CS_TRY(cs_open_regular(data->json, &fd, &bytes, err));
-    close(fd);
     CS_TRY(cs_dataset_identify(data->json, &id, err));
-    add_entry(list, what, data->json, bytes, id.xxh3, (int64_t)id.samples);
+    add_entry(list, what, data->json, id.bytes, id.xxh3, (int64_t)id.samples);
     return CS_OK;
 }
 
