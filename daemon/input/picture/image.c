@@ -59,19 +59,6 @@ static struct cs_picture_file file_of(const void *bytes, size_t n, const char *n
                                     max_pixels > 0 ? max_pixels : CS_IMAGE_MAX_PIXELS};
 }
 
-enum cs_status cs_picture_check_size(const struct cs_picture_file *file, int64_t width,
-                                     int64_t height, struct cs_err *err)
-{
-    if (width < 1 || height < 1)
-        return cs_fail(err, CS_CORRUPT, "%s: a picture of %lld x %lld pixels", file->name,
-                       (long long)width, (long long)height);
-    return width <= file->max_pixels / height
-               ? CS_OK
-               : cs_fail(err, CS_LIMIT, "%s: %lld x %lld pixels are over the limit of %lld",
-                         file->name, (long long)width, (long long)height,
-                         (long long)file->max_pixels);
-}
-
 enum cs_status cs_image_decode(const void *bytes, size_t n_bytes, const char *name,
                                int64_t max_pixels, struct cs_image *out, struct cs_err *err)
 {

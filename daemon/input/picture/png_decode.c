@@ -139,9 +139,14 @@ static size_t pixel_bytes(enum form form)
  * jump. */
 static bool read_all(struct decoder *d, int64_t max_pixels)
 {
-    if (setjmp(png_jmpbuf(d->png)) != 0)
+    if (setjmp(png_jmpbuf(d->png)) != 0) {
+        d->width = png_get_image_width(d->png, d->info);
+        d->height = png_get_image_height(d->png, d->info);
+        if (d->is_header_only) /* what follows the header may be broken */
+            return d->width > 0;
         /* of a mended file the end of the compressed data may be missing too */
         return d->is_mended && d->rows_expected > 0 && d->rows_read == d->rows_expected;
+    }
     png_set_read_fn(d->png, d, on_read);
     png_set_user_limits(d->png, SIDE_MAX, SIDE_MAX);
     png_set_chunk_cache_max(d->png, CHUNK_CACHE_MAX);
@@ -326,6 +331,8 @@ enum cs_status cs_png_probe(const struct cs_picture_file *file, struct cs_pictur
         status = decode(d, file->name, file->max_pixels, &head->orientation, err);
     head->width = (int32_t)d->width;
     head->height = (int32_t)d->height;
+    if (status == CS_OK)
+        status = cs_picture_check_size(file, head->width, head->height, err);
     png_destroy_read_struct(&d->png, &d->info, NULL);
     cs_buf_free(&bytes);
     free(d);
