@@ -89,7 +89,8 @@ struct cs_arch {
     X(POST1_W) X(NORM2_W) X(NORM2_B) X(GATE_W) X(GATE_B) X(UP_W) X(UP_B) X(DOWN_W) X(DOWN_B)       \
     X(POST2_W) X(LAYER_SCALAR)                                                                     \
     X(NORM_W) X(NORM_B) X(HEAD_W)                                                                  \
-    X(PROJ_W) X(PROJ_B)
+    X(PROJ_W) X(PROJ_B)                                                                            \
+    X(ADAPTER_A) X(ADAPTER_B)
 
 enum cs_param_role {
 #define X(r) CS_PARAM_##r,
@@ -137,8 +138,9 @@ struct cs_tensor_info {
     enum {
         CS_INIT_NORMAL,
         CS_INIT_ZERO,
-        CS_INIT_ONE
-    } init; /* fresh values; normal: N(0, initializer_range) */
+        CS_INIT_ONE,
+        CS_INIT_FAN_IN /* N(0, 1 / (3 columns)): the variance of PEFT's uniform values */
+    } init;            /* fresh values; normal: N(0, initializer_range) */
 };
 
 /* A config.json, or the part of one that is a model of its own: where it stands, for messages. */

@@ -6,11 +6,11 @@
 const char *cs_param_role_name(enum cs_param_role role)
 {
     static const char *const names[] = {
-        "embed",    "position", "patch_w", "patch_b", "norm1_w", "norm1_b",      "q_w",
-        "q_b",      "k_w",      "k_b",     "v_w",     "v_b",     "o_w",          "o_b",
-        "q_norm_w", "k_norm_w", "post1_w", "norm2_w", "norm2_b", "gate_w",       "gate_b",
-        "up_w",     "up_b",     "down_w",  "down_b",  "post2_w", "layer_scalar", "norm_w",
-        "norm_b",   "head_w",   "proj_w",  "proj_b"};
+        "embed",    "position", "patch_w", "patch_b", "norm1_w",   "norm1_b",      "q_w",
+        "q_b",      "k_w",      "k_b",     "v_w",     "v_b",       "o_w",          "o_b",
+        "q_norm_w", "k_norm_w", "post1_w", "norm2_w", "norm2_b",   "gate_w",       "gate_b",
+        "up_w",     "up_b",     "down_w",  "down_b",  "post2_w",   "layer_scalar", "norm_w",
+        "norm_b",   "head_w",   "proj_w",  "proj_b",  "adapter_a", "adapter_b"};
     _Static_assert(CS_ARRAY_LEN(names) == CS_PARAM_ROLE_COUNT, "one name per role");
     CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
     return names[role];

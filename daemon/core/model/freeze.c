@@ -115,6 +115,9 @@ enum cs_status cs_graph_apply_rules(struct cs_graph *graph, const struct cs_spec
     for (int r = 0; r < spec->n_rules; r++)
         if (apply_rule(graph, spec->rules[r].glob, spec->rules[r].is_train) == 0)
             return no_match(graph, spec, r, arena, err);
+    for (int i = 0; i < graph->n_adapters; i++) /* whatever the rules say of their layers */
+        graph->params[graph->adapters[i].a].is_trainable =
+            graph->params[graph->adapters[i].b].is_trainable = true;
     CS_TRY(check_groups(graph, err));
     for (int i = 0; i < graph->n_params; i++) {
         const struct cs_param *param = &graph->params[i];

@@ -1,6 +1,7 @@
 /* Builds modules, layers and parameters from the specification. */
 #include "core/model/graph.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/mask/span.h"
@@ -278,6 +279,52 @@ static void add_param(struct builder *b, struct cs_layer *layer, const struct cs
         graph->tied_param = param->id;
 }
 
+/* The two factors beside a matrix, as parameters of its layer. */
+static void add_adapter(struct builder *b, struct cs_layer *layer, int32_t matrix,
+                        const struct cs_spec_adapter *spec)
+{
+    struct cs_graph *graph = b->graph;
+    const struct cs_param base = graph->params[matrix];
+    const size_t len = strlen(base.tensor) - strlen(".weight");
+    struct cs_graph_adapter *adapter = &graph->adapters[graph->n_adapters++];
+    const double alpha = spec->alpha > 0 ? spec->alpha : spec->rank;
+    *adapter = (struct cs_graph_adapter){
+        .param = matrix,
+        .a = graph->n_params,
+        .b = graph->n_params + 1,
+        .rank = spec->rank,
+        .scale = (float)(spec->is_rank_root && spec->alpha > 0 ? alpha / sqrt(spec->rank)
+                                                               : alpha / spec->rank),
+        .spec = spec,
+    };
+    for (int is_b = 0; is_b < 2; is_b++) {
+        const struct cs_tensor_info info = {
+            .name =
+                cs_arena_printf(b->arena, "%.*s.lora_%c.weight", (int)len, base.tensor, "AB"[is_b]),
+            .role = is_b ? CS_PARAM_ADAPTER_B : CS_PARAM_ADAPTER_A,
+            .part = layer->n_adapters,
+            .n_dims = 2,
+            .dim = {is_b ? base.dim[0] : spec->rank, is_b ? spec->rank : base.dim[1]},
+            .is_decayed = true,
+            .init = is_b ? CS_INIT_ZERO : CS_INIT_FAN_IN,
+        };
+        add_param(b, layer, &info);
+    }
+    layer->n_adapters++;
+}
+
+/* Adapters stand behind the other parameters of their layer. */
+static void add_adapters(struct builder *b, const struct cs_module *module, struct cs_layer *layer,
+                         const struct cs_tensor_info *first)
+{
+    const int32_t n = layer->n_params;
+    for (int32_t k = 0; k < n; k++) {
+        const struct cs_spec_adapter *spec = cs_graph_adapter_of(b->spec, module, &first[k]);
+        if (spec != NULL)
+            add_adapter(b, layer, layer->first_param + k, spec);
+    }
+}
+
 /* Tensors come in dataflow order, as the layers do: one walk over both. */
 static void add_params(struct builder *b, int module_index)
 {
@@ -288,8 +335,10 @@ static void add_params(struct builder *b, int module_index)
     for (int32_t i = 0; i < module->n_layers; i++) {
         struct cs_layer *layer = &graph->layers[module->first_layer + i];
         layer->first_param = graph->n_params;
+        const struct cs_tensor_info *first = info;
         for (; info < end && info->layer_kind == layer->kind && info->layer == layer->index; info++)
             add_param(b, layer, info);
+        add_adapters(b, module, layer, first);
     }
     CS_ASSERT(info == end);
 }
@@ -304,7 +353,9 @@ static void add_contents(struct builder *b)
         n_params += b->n_tensors[i];
     }
     graph->layers = CS_NEW_ARRAY(b->arena, struct cs_layer, n_layers);
-    graph->params = CS_NEW_ARRAY(b->arena, struct cs_param, n_params);
+    const bool has_adapters = b->spec->n_adapters > 0;
+    graph->params = CS_NEW_ARRAY(b->arena, struct cs_param, n_params * (has_adapters ? 3 : 1));
+    graph->adapters = CS_NEW_ARRAY(b->arena, struct cs_graph_adapter, has_adapters ? n_params : 1);
     for (int i = 0; i < graph->n_modules; i++) {
         struct cs_module *module = &graph->modules[i];
         struct cs_branch *branch = &graph->branches[module->branch];
@@ -349,6 +400,7 @@ enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, str
     add_contents(&b);
     add_feeds(&b);
     CS_TRY(cs_graph_apply_rules(graph, spec, arena, err));
+    CS_TRY(cs_graph_check_adapters(graph, spec, arena, err));
     if (graph->n_trained == 0 && !allow_frozen)
         return cs_fail(err, CS_INVALID,
                        "nothing trains: model.rules leave all %d layers frozen; add "

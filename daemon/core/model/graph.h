@@ -36,6 +36,7 @@ struct cs_layer {
     enum cs_ffn ffn;
     const char *path; /* "llm.layers.12", "vision.encoder.embed", "vision.projector", "llm.head" */
     int32_t first_param, n_params;
+    int32_t n_adapters;            /* of its matrices */
     int64_t n_elements, n_trained; /* parameter elements */
     bool needs_weight_grad, needs_input_grad;
 };
@@ -81,6 +82,15 @@ struct cs_feed {
     bool has_grad; /* something at or before from_layer trains: a gradient flows back */
 };
 
+/* LoRA beside a matrix: y += scale (x a^T) b^T, a (rank, in), b (out, rank). Both factors train, with
+ * whatever rules say of their layer. */
+struct cs_graph_adapter {
+    int32_t param, a, b; /* graph->params: the matrix and the factors, of one layer */
+    int32_t rank;
+    float scale;
+    const struct cs_spec_adapter *spec;
+};
+
 struct cs_graph {
     struct cs_module *modules;
     struct cs_layer *layers;
@@ -88,10 +98,12 @@ struct cs_graph {
     struct cs_branch *branches;
     struct cs_feed *feeds; /* by branch that they leave */
     int32_t n_modules, n_layers, n_params, n_branches, n_encoders, n_feeds;
-    int32_t n_attentions; /* kinds of attention, of all modules */
-    int32_t llm;          /* the branch whose head has the loss: all rows flow to it */
-    bool is_tied;         /* llm head shares the embedding */
-    int32_t tied_param;   /* the embedding in params when is_tied, else -1 */
+    int32_t n_attentions;              /* kinds of attention, of all modules */
+    struct cs_graph_adapter *adapters; /* by matrix */
+    int32_t n_adapters;
+    int32_t llm;        /* the branch whose head has the loss: all rows flow to it */
+    bool is_tied;       /* llm head shares the embedding */
+    int32_t tied_param; /* the embedding in params when is_tied, else -1 */
     int64_t n_elements, n_trained;
     bool keeps_bf16; /* optimizer.state: gradients and moments in bf16, no masters */
 };

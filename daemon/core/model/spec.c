@@ -105,6 +105,51 @@ static enum cs_status read_module(const struct cs_spec_reader *reader, const jso
     return CS_OK;
 }
 
+/* A list of objects of one group, read into an array of structs. */
+static enum cs_status read_list(const struct cs_spec_reader *reader, const json_t *object,
+                                const char *where, const char *key, size_t size, void **out,
+                                int32_t *n)
+{
+    const char *group = cs_arena_printf(reader->arena, "%s.%s[]", where, key);
+    const json_t *list;
+    json_t *item;
+    size_t i;
+    CS_TRY(cs_spec_child(reader, where, object, key, true, &list));
+    if (json_array_size(list) > MAX_RULES)
+        return cs_fail(reader->err, CS_LIMIT, "%s.%s has %zu entries, the limit is %d", where, key,
+                       json_array_size(list), MAX_RULES);
+    char *at = cs_arena_alloc(reader->arena, (json_array_size(list) + 1) * size);
+    memset(at, 0, (json_array_size(list) + 1) * size);
+    *out = at;
+    json_array_foreach(list, i, item)
+    {
+        const char *path = cs_arena_printf(reader->arena, "%s.%s[%zu]", where, key, i);
+        CS_TRY(cs_spec_read_object(reader, group, path, NULL, item, at + i * size));
+        ++*n;
+    }
+    return CS_OK;
+}
+
+static enum cs_status read_adapters(const struct cs_spec_reader *reader, const json_t *model,
+                                    struct cs_spec *spec)
+{
+    void *list;
+    CS_TRY(read_list(reader, model, "model", "adapters", sizeof *spec->adapters, &list,
+                     &spec->n_adapters));
+    spec->adapters = list;
+    return CS_OK;
+}
+
+static enum cs_status read_groups(const struct cs_spec_reader *reader, const json_t *optimizer,
+                                  struct cs_spec *spec)
+{
+    void *list;
+    CS_TRY(read_list(reader, optimizer, "optimizer", "groups", sizeof *spec->groups, &list,
+                     &spec->n_groups));
+    spec->groups = list;
+    return CS_OK;
+}
+
 static enum cs_status read_model(const struct cs_spec_reader *reader, const json_t *model,
                                  struct cs_spec *spec)
 {
@@ -132,6 +177,7 @@ static enum cs_status read_model(const struct cs_spec_reader *reader, const json
         CS_TRY(cs_spec_read_object(reader, "model.rules[]", where, NULL, item,
                                    &spec->rules[spec->n_rules++]));
     }
+    CS_TRY(read_adapters(reader, model, spec));
     CS_TRY(cs_spec_check_modules(reader, spec));
     return cs_spec_check_rules(reader, spec);
 }
@@ -237,6 +283,7 @@ enum cs_status cs_spec_read(const json_t *root, struct cs_arena *arena, struct c
     CS_TRY(read_plan(&reader, part, spec));
     CS_TRY(read_data(&reader, root, spec));
     CS_TRY(read_group(&reader, root, "optimizer", spec));
+    CS_TRY(read_groups(&reader, json_object_get(root, "optimizer"), spec));
     CS_TRY(read_group(&reader, root, "lr", spec));
     CS_TRY(read_group(&reader, root, "checkpoint", spec));
     CS_TRY(read_group(&reader, root, "alerts", spec));
@@ -311,8 +358,10 @@ enum cs_status cs_spec_read_preview(const json_t *root, struct cs_arena *arena,
         spec->name = cs_arena_strdup(arena, name);
     if (plan != NULL)
         CS_TRY(cs_spec_read_plan(plan, arena, spec, err));
-    if (json_object_get(root, "optimizer") != NULL)
+    if (json_object_get(root, "optimizer") != NULL) {
         CS_TRY(read_group(&reader, root, "optimizer", spec));
+        CS_TRY(read_groups(&reader, json_object_get(root, "optimizer"), spec));
+    }
     *out = spec;
     return CS_OK;
 }

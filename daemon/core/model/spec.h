@@ -23,13 +23,14 @@
  *     attends to whom; a rule of core/mask), window, prefix (of the rules of these names)
  *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins (globs: graph.h);
  *     nothing matches: frozen
+ *   model.adapters[]: LoRA on matrices of a module, which are frozen: module, targets, rank, alpha, rslora, dir
  *   plan: cluster ("here" or object), modality, parallel{branch:{pp, recompute}}, schedule, seq_tokens, slots, dp,
  *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind"), profile (null or a
  *     cornstarch.profile/1: what layers cost as it was measured)
  *   plan_hash: of the previewed plan ("" : none)
  *   data: format "llava", json, images, template{...}, on_bad_sample, max_bad_fraction, shuffle_images
  *   eval: null or {data, every_steps, metric, max_samples}
- *   optimizer: kind "adamw", lr, betas, eps, weight_decay, clip, warmup_steps, state ("fp32"|"bf16") ; lr: kind, final_ratio
+ *   optimizer: kind "adamw", lr, betas, eps, weight_decay, clip, warmup_steps, state ("fp32"|"bf16"), groups[]: glob with lr and weight_decay of its own; lr: kind, final_ratio
  *   checkpoint: every_steps (0: only at the end), keep, dir ("" : in the job directory)
  *   alerts: thresholds of alarms by rule (core/model/alerts.h), false: off */
 /* clang-format on */
@@ -67,6 +68,23 @@ struct cs_spec_rule {
     const char *glob;
 };
 
+/* LoRA: y += scale (x A^T) B^T beside a frozen matrix (Hu et al. 2021), as PEFT has it. */
+struct cs_spec_adapter {
+    const char *module; /* "llm", "vision.encoder" */
+    const char
+        *targets; /* "q_proj|v_proj": names of layers or their ends, globs, or "all-linear" */
+    int32_t rank;
+    double alpha;      /* scale is alpha / rank; 0: 1 */
+    bool is_rank_root; /* scale is alpha / sqrt(rank) */
+    const char *dir;   /* PEFT directory with values, "": fresh ones */
+};
+
+/* Parameters whose names match have their own peak of the learning rate, their own decay. */
+struct cs_spec_group {
+    const char *glob;
+    double lr, weight_decay; /* below 0: the optimizer's */
+};
+
 struct cs_spec_parallel {
     const char *branch;
     int32_t pp;
@@ -96,6 +114,10 @@ struct cs_spec {
     int32_t n_modules;
     struct cs_spec_rule *rules;
     int32_t n_rules;
+    struct cs_spec_adapter *adapters;
+    int32_t n_adapters;
+    struct cs_spec_group *groups;
+    int32_t n_groups;
     const char *modality, *schedule, *stages, *plan_hash;
     const json_t *profile; /* measured costs (core/plan/cost/profile.h), NULL: none */
     const json_t *cluster; /* an object, or NULL or the string "here": the ranks of this machine */

@@ -7,13 +7,15 @@
 
 enum { MAX_TEXT = 4096, MAX_NAME = 200 };
 
-#define MAX_INT 9007199254740992.0 /* 2^53: exact in JSON and Lua alike */
-#define R(f)    offsetof(struct cs_spec, f)
-#define M(f)    offsetof(struct cs_spec_module, f)
-#define I(f)    offsetof(struct cs_spec_items, f)
-#define D(f)    offsetof(struct cs_spec_data, f)
-#define RULE(f) offsetof(struct cs_spec_rule, f)
-#define PAR(f)  offsetof(struct cs_spec_parallel, f)
+#define MAX_INT  9007199254740992.0 /* 2^53: exact in JSON and Lua alike */
+#define R(f)     offsetof(struct cs_spec, f)
+#define M(f)     offsetof(struct cs_spec_module, f)
+#define I(f)     offsetof(struct cs_spec_items, f)
+#define D(f)     offsetof(struct cs_spec_data, f)
+#define RULE(f)  offsetof(struct cs_spec_rule, f)
+#define ADAPT(f) offsetof(struct cs_spec_adapter, f)
+#define GRP(f)   offsetof(struct cs_spec_group, f)
+#define PAR(f)   offsetof(struct cs_spec_parallel, f)
 /* First what a row is of: LAYOUT(KIND, ...) rows say how the job lies on its ranks, which may change
  * when it is resumed, LABEL(KIND, ...) rows are for people; all others say what is trained. */
 #define KEY_OF(side_, g, k, t, lo, hi, acc, dflt, knd, fld, st, text)                              \
@@ -73,6 +75,7 @@ static const struct cs_spec_key keys[] = {
 
     GROUP("model", "modules", NULL, "list: X.encoder and X.projector for every encoder, and llm"),
     GROUP("model", "rules", "[]", "list: what trains; the last rule that matches a layer holds, none: frozen"),
+    GROUP("model", "adapters", "[]", "list: LoRA beside frozen matrices; of several that match a matrix the last one holds"),
 
     TEXT("model.modules[]", "name", 64, NULL, M(name), "X.encoder, X.projector or llm"),
     WORD("model.modules[]", "kind", "encoder|projector|llm", NULL, CS_NO_FIELD, "what the module is"),
@@ -101,6 +104,13 @@ static const struct cs_spec_key keys[] = {
 
     KEY("model.rules[]", "op", STRING, 0, MAX_TEXT, "train|freeze", NULL, NULL, RULE(is_train), BOOL, "what happens to the layers"),
     TEXT("model.rules[]", "glob", 256, NULL, RULE(glob), "which layers: vision.projector, llm.layers.0-3, *; with a slash which parameters: llm/*.layers.3.*norm.weight"),
+
+    TEXT("model.adapters[]", "module", 64, NULL, ADAPT(module), "X.encoder, X.projector or llm"),
+    TEXT("model.adapters[]", "targets", 1 << 20, "all-linear", ADAPT(targets), "which matrices: q_proj|v_proj are the last parts of their names, as in PEFT; or globs of whole names; all-linear: every matrix of a block"),
+    INT32("model.adapters[]", "rank", 1, 4096, NULL, ADAPT(rank), "columns between the two factors"),
+    NUMBER("model.adapters[]", "alpha", 0, 1e6, "0", ADAPT(alpha), "what is added is scaled by alpha / rank; 0: by 1"),
+    KEY("model.adapters[]", "rslora", BOOL, 0, 1, NULL, "false", NULL, ADAPT(is_rank_root), BOOL, "scaled by alpha / sqrt(rank) instead"),
+    PATH("model.adapters[]", "dir", "", ADAPT(dir), "directory of PEFT's with trained values; empty: fresh ones, that add nothing at first"),
 
     LAYOUT(KEY, "plan", "cluster", FREE, 0, 0, "here", "here", NULL, R(cluster), JSON, "\"here\", or an object that describes the ranks"),
     LAYOUT(WORD, "plan", "modality", CS_MODALITY_WORDS, CS_MODALITY_DEFAULT, R(modality), CS_MODALITY_HELP),
@@ -138,6 +148,11 @@ static const struct cs_spec_key keys[] = {
     NUMBER("optimizer", "clip", 0, 1e12, "1", R(clip), "largest norm of all gradients; 0: no clipping"),
     INT64("optimizer", "warmup_steps", 0, 1e12, "0", R(warmup_steps), "linear rise of the learning rate"),
     WORD("optimizer", "state", "fp32|bf16", "fp32", R(state), "what is kept of a trained parameter beside its weight in the precision of the job: an fp32 master, gradient and two moments (18 bytes with a bf16 weight), or gradient and moments in bf16 and no master (8 bytes); bf16 rounds stochastically and is for GPUs that compute in bf16"),
+
+    GROUP("optimizer", "groups", "[]", "list: parameters with a learning rate or a decay of their own; of several that match the last one holds"),
+    TEXT("optimizer.groups[]", "glob", 256, NULL, GRP(glob), "which parameters, by name: vision.projector/*, llm/*norm.weight"),
+    NUMBER("optimizer.groups[]", "lr", -1, 1e3, "-1", GRP(lr), "peak learning rate; -1: the optimizer's"),
+    NUMBER("optimizer.groups[]", "weight_decay", -1, 1e3, "-1", GRP(weight_decay), "of matrices; -1: the optimizer's"),
 
     WORD("lr", "kind", "constant|linear|cosine", "constant", R(lr_kind), "after the warm-up"),
     NUMBER("lr", "final_ratio", 0, 1, "0", R(lr_final_ratio), "where linear and cosine end, as a part of the peak"),

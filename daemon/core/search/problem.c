@@ -81,6 +81,8 @@ static bool is_cut(const struct cs_param *param)
     case CS_PARAM_LAYER_SCALAR:
     case CS_PARAM_NORM_W:
     case CS_PARAM_NORM_B:
+    case CS_PARAM_ADAPTER_A: /* small */
+    case CS_PARAM_ADAPTER_B:
     case CS_PARAM_ROLE_COUNT:
         break;
     }

@@ -1,6 +1,8 @@
 /* What the layers share: memory for activations, products and norms over parameters. */
 #include "worker/model/layers.h"
 
+#include "worker/model/adapter.h"
+
 #include <stdlib.h>
 
 /* The enums of core/model and of the operators have the same values: one is passed for the
@@ -124,8 +126,15 @@ void cs_run_linear_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out
                        const struct cs_shard *w, const struct cs_shard *b, const void *residual,
                        enum cs_act act, void *pre, void *y)
 {
+    if (w->n_adapters > 0 && act != CS_ACT_NONE) { /* what they add comes before the activation */
+        void *sum = pre != NULL ? pre : cs_run_take(run, rows * out);
+        cs_run_linear_act(run, rows, in, out, x, w, b, residual, CS_ACT_NONE, NULL, sum);
+        run->ops->act(run->ctx, act, rows * out, sum, y);
+        return;
+    }
     run->ops->linear(run->ctx, rows, in, out, x, in, w->w, b != NULL ? b->w : NULL, residual, act,
                      pre, y);
+    cs_adapters_add(run, rows, in, out, x, w, y);
 }
 
 void cs_run_linear(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
@@ -153,8 +162,16 @@ struct cs_ctx cs_run_grad_ctx(const struct cs_run *run, const struct cs_shard *w
     return ctx;
 }
 
+static bool has_grad(const struct cs_shard *t)
+{
+    return t != NULL && t->grad != NULL;
+}
+
 static void make(struct cs_run *run, const struct cs_wgrad *g)
 {
+    cs_adapters_wgrad(run, g->rows, g->in, g->out, g->dy, g->x, g->w);
+    if (!has_grad(g->w) && !has_grad(g->b))
+        return;
     struct cs_ctx ctx = cs_run_grad_ctx(run, g->w, g->b);
     run->ops->linear_wgrad(&ctx, g->rows, g->in, g->out, g->dy, g->x, g->w->grad,
                            g->b != NULL ? g->b->grad : NULL);
@@ -174,7 +191,7 @@ void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t o
                          const void *x, const struct cs_shard *w, const struct cs_shard *b)
 {
     const struct cs_wgrad g = {rows, in, out, dy, x, w, b};
-    if (rows == 0 || (w->grad == NULL && (b == NULL || b->grad == NULL)))
+    if (rows == 0 || (!has_grad(w) && !has_grad(b) && w->n_adapters == 0))
         return;
     if (run->later != NULL)
         note(run->later, &g);
@@ -193,7 +210,14 @@ void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64
                              const void *dy, const struct cs_shard *w, enum cs_act act,
                              const void *pre, void *dx)
 {
-    run->ops->linear_dgrad(run->ctx, rows, in, out, dy, w->w, act, pre, dx);
+    if (w->n_adapters == 0) {
+        run->ops->linear_dgrad(run->ctx, rows, in, out, dy, w->w, act, pre, dx);
+        return;
+    }
+    run->ops->linear_dgrad(run->ctx, rows, in, out, dy, w->w, CS_ACT_NONE, NULL, dx);
+    cs_adapters_dgrad(run, rows, in, out, dy, w, dx);
+    if (act != CS_ACT_NONE)
+        run->ops->act_grad(run->ctx, act, rows * in, pre, dx, dx);
 }
 
 void cs_run_linear_dgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,

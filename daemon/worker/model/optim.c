@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/glob.h"
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 
@@ -50,9 +51,29 @@ static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *gra
     return CS_OK;
 }
 
-static void add_update(struct cs_optim *o, const struct cs_shard *t)
+/* the last group of the document that names the parameter, -1: none */
+static int32_t group_of(const struct cs_spec *spec, const char *name)
 {
-    const float decay = t->param->is_decayed ? (float)o->spec->weight_decay : 0.0f;
+    for (int32_t g = spec->n_groups - 1; g >= 0; g--)
+        if (cs_glob_match(spec->groups[g].glob, name))
+            return g;
+    return -1;
+}
+
+static double lr_of(const struct cs_spec *spec, int32_t group)
+{
+    return group >= 0 && spec->groups[group].lr >= 0 ? spec->groups[group].lr : spec->lr;
+}
+
+static double decay_of(const struct cs_spec *spec, int32_t group)
+{
+    return group >= 0 && spec->groups[group].weight_decay >= 0 ? spec->groups[group].weight_decay
+                                                               : spec->weight_decay;
+}
+
+static void add_update(struct cs_optim *o, const struct cs_shard *t, int32_t group)
+{
+    const float decay = t->param->is_decayed ? (float)decay_of(o->spec, group) : 0.0f;
     const void *grad = cs_params_grad(o->params, t->at + t->own_at);
     void *w = (char *)t->w + (size_t)t->own_at * o->device->ops->act_bytes;
     o->name[o->n_updates] = cs_fnv1a64(t->param->name, strlen(t->param->name));
@@ -78,16 +99,22 @@ static void add_update(struct cs_optim *o, const struct cs_shard *t)
         };
 }
 
+/* Updates of one learning rate lie together: those of the optimizer's own first, then group by group. */
 static void list_tensors(struct cs_optim *o)
 {
     for (int32_t i = 0; i < o->params->n; i++) {
         const struct cs_shard *t = &o->params->shard[i];
-        const int64_t n = t->own_n;
         if (t->is_counted && t->grad != NULL)
             o->square[o->n_mine++] =
-                (struct cs_sumsq_tensor){n, cs_params_grad(o->params, t->at + t->own_at)};
-        if (t->exp_avg != NULL && n > 0)
-            add_update(o, t);
+                (struct cs_sumsq_tensor){t->own_n, cs_params_grad(o->params, t->at + t->own_at)};
+    }
+    for (int32_t g = -1; g < o->spec->n_groups; g++) {
+        for (int32_t i = 0; i < o->params->n; i++) {
+            const struct cs_shard *t = &o->params->shard[i];
+            if (t->exp_avg != NULL && t->own_n > 0 && group_of(o->spec, t->param->name) == g)
+                add_update(o, t, g);
+        }
+        o->group_end[g + 1] = o->n_updates;
     }
 }
 
@@ -131,12 +158,14 @@ enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *g
                            .update = calloc(n, sizeof *o->update),
                            .update_bf16 = calloc(n, sizeof *o->update_bf16),
                            .name = calloc(n, sizeof *o->name),
+                           .group_end = calloc((size_t)spec->n_groups + 1, sizeof *o->group_end),
                            .mine = calloc(n, sizeof *o->mine),
                            .all = calloc(n * (size_t)cs_plan_replicas(plan), sizeof *o->all)};
     enum cs_status status = CS_OK;
     const struct cs_shard *tied = params->tied != NULL ? params->tied : params->embed;
     if (o->bytes == NULL || o->at == NULL || o->mine == NULL || o->all == NULL ||
-        o->square == NULL || o->update == NULL || o->update_bf16 == NULL || o->name == NULL)
+        o->square == NULL || o->update == NULL || o->update_bf16 == NULL || o->name == NULL ||
+        o->group_end == NULL)
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
     if (status == CS_OK)
         status = take_device(o, tied, n, err);
@@ -167,6 +196,7 @@ void cs_optim_free(struct cs_optim *optim)
     free(optim->update);
     free(optim->update_bf16);
     free(optim->name);
+    free(optim->group_end);
     free(optim);
 }
 
@@ -303,19 +333,22 @@ void cs_optim_update(struct cs_optim *optim, int64_t step)
     optim->lr = spec->lr * cs_spec_lr(spec, step);
     if (optim->grad_scale == 0.0f)
         return;
-    const struct cs_adamw hyper = {
-        .lr = (float)optim->lr,
+    struct cs_adamw hyper = {
         .beta1 = (float)spec->beta1,
         .beta2 = (float)spec->beta2,
         .eps = (float)spec->eps,
         .grad_scale = optim->grad_scale,
         .step = step + 1 - optim->n_skipped, /* updates made, this one included */
     };
-    if (!cs_device_keeps_bf16(optim->device)) {
-        optim->device->ops->adamw_many(&ctx, optim->n_updates, optim->update, &hyper);
-        return;
-    }
-    for (int32_t i = 0; i < optim->n_updates; i++)
+    const bool keeps_bf16 = cs_device_keeps_bf16(optim->device);
+    for (int32_t i = 0; keeps_bf16 && i < optim->n_updates; i++)
         optim->update_bf16[i].key = key_of(optim, i, hyper.step);
-    optim->device->ops->adamw_bf16_many(&ctx, optim->n_updates, optim->update_bf16, &hyper);
+    for (int32_t g = -1, at = 0; g < spec->n_groups; at = optim->group_end[++g]) {
+        const int32_t n = optim->group_end[g + 1] - at;
+        hyper.lr = (float)(lr_of(spec, g) * cs_spec_lr(spec, step));
+        if (n > 0 && keeps_bf16)
+            optim->device->ops->adamw_bf16_many(&ctx, n, optim->update_bf16 + at, &hyper);
+        else if (n > 0)
+            optim->device->ops->adamw_many(&ctx, n, optim->update + at, &hyper);
+    }
 }

@@ -41,6 +41,7 @@ struct cs_optim {
     struct cs_adamw_bf16_tensor *update_bf16; /* the same where state is kept in bf16 */
     uint64_t *name;                           /* (n_updates) hashes of names */
     int32_t n_updates;
+    int32_t *group_end; /* (groups of the job + 1): where its updates end; first: of no group */
     double *mine, *all;
     double *squares; /* what operators write; mine itself on the host */
     void *tied_peer; /* the part of the other stage's gradient of the tied embedding; NULL: here */

@@ -305,6 +305,52 @@ static void share_newness(struct cs_params *p)
         p->tied->is_grad_new = p->embed->is_grad_new;
 }
 
+/* the first matrix of the product that reads this one, and the columns before it */
+static struct cs_shard *product_of(struct cs_params *p, struct cs_shard *t, int64_t *columns)
+{
+    struct cs_shard *first = t;
+    const struct cs_role_group own = cs_param_role_group(t->param->role);
+    *columns = 0;
+    for (int32_t i = 0; own.group > 0 && i < p->n; i++) {
+        struct cs_shard *other = &p->shard[i];
+        const struct cs_role_group g = cs_param_role_group(other->param->role);
+        if (other->param->layer != t->param->layer || g.group != own.group || g.order >= own.order)
+            continue;
+        *columns += other->param->dim[0];
+        if (g.order < cs_param_role_group(first->param->role).order)
+            first = other;
+    }
+    return first;
+}
+
+/* Adapters by the product that they are part of: the graph lists those of a layer together. */
+static bool bind_adapters(struct cs_params *p)
+{
+    const struct cs_graph *graph = p->graph;
+    int32_t n = 0;
+    p->adapter = calloc((size_t)graph->n_adapters + 1, sizeof *p->adapter);
+    for (int32_t i = 0; p->adapter != NULL && i < p->n; i++) {
+        struct cs_shard *first = &p->shard[i];
+        first->adapter = &p->adapter[n];
+        for (int32_t k = 0; k < graph->n_adapters; k++) {
+            const struct cs_graph_adapter *g = &graph->adapters[k];
+            struct cs_shard *t = cs_params_find(p, g->param);
+            int64_t at = 0;
+            if (first->is_tied_head || t == NULL || t->param->layer != first->param->layer ||
+                product_of(p, t, &at) != first)
+                continue;
+            p->adapter[n++] = (struct cs_adapter){.a = cs_params_find(p, g->a),
+                                                  .b = cs_params_find(p, g->b),
+                                                  .at = at,
+                                                  .out = t->param->dim[0],
+                                                  .rank = g->rank,
+                                                  .scale = g->scale};
+            first->n_adapters++;
+        }
+    }
+    return p->adapter != NULL;
+}
+
 /* Both blocks and, where the device has memory of its own, room on the host for one tensor as fp32
  * and as acts. */
 static enum cs_status take_memory(struct cs_params *p, const struct planner *a, struct cs_err *err)
@@ -371,6 +417,10 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
     }
     assign(p, &a);
     share_newness(p);
+    if (!bind_adapters(p)) {
+        status = cs_fail(err, CS_NO_MEMORY, "no memory for the table of adapters");
+        goto out;
+    }
     *out = p;
     p = NULL;
 out:
@@ -390,6 +440,7 @@ void cs_params_free(struct cs_params *params)
     free(params->index);
     free(params->bucket);
     free(params->is_grad_new);
+    free(params->adapter);
     cs_device_free(params->device, params->weights, params->weight_bytes);
     cs_device_free(params->device, params->state, params->state_bytes);
     free(params->staging);

@@ -18,6 +18,16 @@
 #include "store/hf/hfdir.h"
 #include "worker/device/device.h"
 
+struct cs_shard;
+
+/* LoRA beside a matrix of a product (core/model/graph.h): its factors, and which columns of the
+ * product's output they add to. */
+struct cs_adapter {
+    const struct cs_shard *a, *b; /* (rank, in), (out, rank) */
+    int64_t at, out, rank;
+    float scale;
+};
+
 /* What this rank has of one parameter: weights, and where it trains a gradient and the optimizer's
  * state. */
 struct cs_shard {
@@ -39,6 +49,9 @@ struct cs_shard {
     bool is_counted;            /* in the norm, in checkpoints, in the hash: once over all ranks */
     bool is_restored; /* frozen, but from a checkpoint: it was trained before it was frozen */
     float *restored;  /* host memory, what the checkpoint held; NULL: master has it */
+    /* of the whole product that begins with this matrix (a group's first); the parameters' own */
+    const struct cs_adapter *adapter;
+    int32_t n_adapters;
 };
 
 /* Gradients that replicas sum together: those of some layers of one stage, one behind the other.
@@ -69,8 +82,9 @@ struct cs_params {
     int32_t n_replicas, replica;
     struct cs_bucket *bucket; /* (n_buckets) in order of layers */
     int32_t n_buckets;
-    float *staging;        /* host: one tensor on its way, NULL: one replica on the host */
-    int64_t staging_count; /* elements it has room for */
+    struct cs_adapter *adapter; /* by the shard that has them */
+    float *staging;             /* host: one tensor on its way, NULL: one replica on the host */
+    int64_t staging_count;      /* elements it has room for */
 };
 
 /* Plan the arena for the stages of a rank (of all replicas' ranks); weights are not filled, moments

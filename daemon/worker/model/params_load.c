@@ -1,9 +1,11 @@
 /* Fills a rank's weights: from model directories, fresh, or from a checkpoint. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/hash.h"
 #include "core/base/philox.h"
+#include "store/hf/peft.h"
 #include "worker/model/params.h"
 
 /* A component's own directory, or the part of a composite one. */
@@ -71,10 +73,47 @@ static void fill_fresh(const struct cs_module *module, uint64_t seed, const stru
                               host);
         return;
     }
+    if (param->init == CS_INIT_FAN_IN) {
+        const uint64_t name = cs_fnv1a64(param->name, strlen(param->name));
+        cs_philox_fill_normal(seed, name, 0, param->count, 1.0 / sqrt(3.0 * (double)param->dim[1]),
+                              host);
+        return;
+    }
     /* a norm that multiplies by (offset + w) starts as the identity too */
     const float one = 1.0f - module->arch.norm_offset;
     for (int64_t i = 0; i < param->count; i++)
         host[i] = param->init == CS_INIT_ONE ? one : 0.0f;
+}
+
+static const struct cs_graph_adapter *adapter_of(const struct cs_graph *graph, int32_t param)
+{
+    for (int32_t i = 0; i < graph->n_adapters; i++)
+        if (graph->adapters[i].a == param || graph->adapters[i].b == param)
+            return &graph->adapters[i];
+    return NULL;
+}
+
+/* A factor from PEFT's directory, or fresh. */
+static enum cs_status load_factor(struct cs_params *params, const struct cs_module *module,
+                                  const struct cs_graph_adapter *adapter, uint64_t seed,
+                                  const struct cs_shard *t, float *host, struct cs_err *err)
+{
+    const char *dir = adapter->spec->dir;
+    struct cs_peft *peft = NULL;
+    (void)params;
+    if (*dir == '\0') {
+        fill_fresh(module, seed, t, host);
+        return CS_OK;
+    }
+    CS_TRY(cs_peft_open(dir, &peft, err));
+    const struct cs_st_tensor *found = cs_peft_find(peft, NULL, module->kind, t->param->tensor);
+    enum cs_status status = found != NULL
+                                ? check_shape(t->param, found, err)
+                                : cs_fail(err, CS_NOT_FOUND, "%s has no %s", dir, t->param->tensor);
+    if (status == CS_OK)
+        status = cs_st_read_finite(found, 0, t->param->count, host, err);
+    cs_peft_close(peft);
+    return status;
 }
 
 static enum cs_status load_module(struct cs_params *params, const struct cs_module *module,
@@ -89,11 +128,14 @@ static enum cs_status load_module(struct cs_params *params, const struct cs_modu
         if (t->param->module != id || (t->is_tied_head && params->embed != NULL))
             continue;
         float *host = host_of(params, t);
-        if (is_fresh)
+        const struct cs_graph_adapter *adapter = adapter_of(params->graph, t->param->id);
+        if (adapter != NULL)
+            status = load_factor(params, module, adapter, seed, t, host, err);
+        else if (is_fresh)
             fill_fresh(module, seed, t, host);
         else if (dir == NULL)
             status = open_source(module, &dir, err);
-        if (status == CS_OK && !is_fresh)
+        if (status == CS_OK && !is_fresh && adapter == NULL)
             status = read_tensor(dir, module, t, host, err);
         if (status == CS_OK)
             status = cs_params_set(params, t, host, err);

@@ -1,0 +1,143 @@
+/* Writes LoRA adapters as PEFT reads them; see peft.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/arena.h"
+#include "store/fsio.h"
+#include "store/hf/peft.h"
+
+/* What is being written. */
+struct writer {
+    const struct cs_graph *graph;
+    const struct cs_module *module;
+    cs_peft_source source;
+    void *user;
+    struct cs_arena *arena;
+    struct cs_st_out *tensor;
+    int n;
+    const char
+        *prefix[2]; /* in the whole model: of what the component calls "model." and of the rest */
+};
+
+/* one factor on its way into the file */
+struct fill {
+    struct writer *w;
+    const struct cs_param *param;
+};
+
+static enum cs_status fill_factor(void *user, const struct cs_st_out *tensor, float *out,
+                                  struct cs_err *err)
+{
+    const struct fill *f = user;
+    (void)tensor;
+    return f->w->source(f->w->user, f->param, out, err);
+}
+
+/* what the classes of transformers 5 call a layer of the component in memory */
+static const char *memory_name(const struct writer *w, const char *tensor)
+{
+    static const char own[] = "model.";
+    const bool is_inner = strncmp(tensor, own, sizeof own - 1) == 0;
+    return cs_arena_printf(w->arena, "base_model.model.%s%s", w->prefix[is_inner ? 0 : 1],
+                           is_inner ? tensor + sizeof own - 1 : tensor);
+}
+
+static void add_factor(struct writer *w, int32_t id)
+{
+    const struct cs_param *param = &w->graph->params[id];
+    struct fill *f = CS_NEW(w->arena, struct fill);
+    *f = (struct fill){w, param};
+    struct cs_st_out *out = &w->tensor[w->n++];
+    *out = (struct cs_st_out){.name = memory_name(w, param->tensor),
+                              .dtype = CS_F32,
+                              .n_dims = param->n_dims,
+                              .fill = fill_factor,
+                              .fill_user = f};
+    memcpy(out->dim, param->dim, (size_t)param->n_dims * sizeof *out->dim);
+}
+
+static const char *layer_of(const struct writer *w, const struct cs_graph_adapter *a)
+{
+    const char *tensor = w->graph->params[a->param].tensor;
+    return cs_arena_strndup(w->arena, tensor, strlen(tensor) - strlen(".weight"));
+}
+
+static const char *last_part(const char *layer)
+{
+    const char *dot = strrchr(layer, '.');
+    return dot != NULL ? dot + 1 : layer;
+}
+
+/* Ranks and scales of layers that differ from the first one's stand in the patterns. */
+static json_t *config_of(const struct writer *w, const char *base)
+{
+    const struct cs_graph_adapter *first = NULL;
+    json_t *targets = json_array(), *ranks = json_object(), *alphas = json_object();
+    for (int32_t i = 0; i < w->graph->n_adapters; i++) {
+        const struct cs_graph_adapter *a = &w->graph->adapters[i];
+        if (&w->graph->modules[w->graph->params[a->param].module] != w->module)
+            continue;
+        first = first != NULL ? first : a;
+        const char *layer = layer_of(w, a), *word = last_part(layer);
+        bool is_listed = false;
+        for (size_t k = 0; k < json_array_size(targets); k++)
+            is_listed |= strcmp(json_string_value(json_array_get(targets, k)), word) == 0;
+        if (!is_listed)
+            json_array_append_new(targets, json_string(word));
+        if (a->rank != first->rank)
+            json_object_set_new(ranks, layer, json_integer(a->rank));
+        const double alpha = (double)a->scale * a->rank, usual = (double)first->scale * first->rank;
+        if (alpha < usual || alpha > usual)
+            json_object_set_new(alphas, layer, json_real(alpha));
+    }
+    return json_pack(
+        "{s:s, s:s, s:s?, s:i, s:f, s:f, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:n, s:b}", "peft_type",
+        "LORA", "task_type", w->module->kind == CS_MODULE_LLM ? "CAUSAL_LM" : "FEATURE_EXTRACTION",
+        "base_model_name_or_path", base, "r", (int)first->rank, "lora_alpha",
+        (double)first->scale * first->rank, "lora_dropout", 0.0, "bias", "none", "target_modules",
+        targets, "rank_pattern", ranks, "alpha_pattern", alphas, "use_rslora", 0, "use_dora", 0,
+        "fan_in_fan_out", 0, "modules_to_save", "inference_mode", 1);
+}
+
+/* Where the parts of a composite lie in its class. */
+static void set_prefixes(struct writer *w, const struct cs_composite_family *family)
+{
+    w->prefix[0] = "model.";
+    w->prefix[1] = "";
+    for (int i = 0; family != NULL && i < family->n_names; i++) {
+        const struct cs_part_name *name = &family->names[i];
+        if (name->kind != w->module->kind || strncmp(name->disk, "model.", 6) != 0)
+            continue;
+        if (strcmp(name->component, "model.") == 0)
+            w->prefix[0] = name->disk;
+        else if (*name->component == '\0')
+            w->prefix[1] = name->disk;
+    }
+}
+
+enum cs_status cs_peft_write(const struct cs_graph *graph, const struct cs_module *module,
+                             const struct cs_composite_family *family, const char *base,
+                             cs_peft_source source, void *user, const char *dir, struct cs_err *err)
+{
+    char path[CS_PATH_CAP];
+    struct writer w = {
+        .graph = graph, .module = module, .source = source, .user = user, .arena = cs_arena_new(0)};
+    set_prefixes(&w, family);
+    w.tensor = CS_NEW_ARRAY(w.arena, struct cs_st_out, 2 * graph->n_adapters + 1);
+    for (int32_t i = 0; i < graph->n_adapters; i++)
+        if (&graph->modules[graph->params[graph->adapters[i].param].module] == module) {
+            add_factor(&w, graph->adapters[i].a);
+            add_factor(&w, graph->adapters[i].b);
+        }
+    json_t *config = config_of(&w, base);
+    enum cs_status status = cs_path(path, err, "%s/adapter_config.json", dir);
+    if (status == CS_OK)
+        status = cs_fs_write_json(path, config, NULL, NULL, err);
+    json_decref(config);
+    if (status == CS_OK)
+        status = cs_path(path, err, "%s/adapter_model.safetensors", dir);
+    if (status == CS_OK)
+        status = cs_st_write(path, w.tensor, w.n, NULL, NULL, err);
+    cs_arena_free(w.arena);
+    return status;
+}
