@@ -4,6 +4,7 @@
 
 #include "core/base/units.h"
 #include "store/hf/export_parts.h"
+#include "store/hf/peft.h"
 
 /* one encoder: vision, projector, llm; several: under the name of their branch */
 static void name_folder(const struct cs_export *ex, struct cs_export_part *part)
@@ -50,6 +51,29 @@ static enum cs_status write_part(struct cs_export *ex, struct cs_export_part *pa
     return CS_OK;
 }
 
+/* DIR/llm.adapter and the like, where the module has adapters: for PEFT, beside the whole model where
+ * there is one of the directory that the parts came from, else beside the component. */
+static enum cs_status write_adapters(struct cs_export *ex, const struct cs_export_part *part,
+                                     const struct cs_export_whole *whole)
+{
+    char path[CS_PATH_CAP], folder[160];
+    bool has_adapters = false;
+    for (int32_t i = 0; i < ex->graph->n_adapters; i++)
+        has_adapters |=
+            &ex->graph->modules[ex->graph->params[ex->graph->adapters[i].param].module] ==
+            part->module;
+    if (!has_adapters)
+        return CS_OK;
+    const struct cs_composite *root =
+        whole->folder && part->dir ? cs_hfdir_composite(part->dir) : NULL;
+    snprintf(folder, sizeof folder, "%s.adapter", part->folder);
+    CS_TRY(cs_export_put_folder(ex, folder));
+    CS_TRY(cs_path(path, ex->err, "%s/%s", ex->root, folder));
+    return cs_peft_write(ex->graph, part->module, root ? root->family : NULL,
+                         part->dir ? cs_hfdir_path(part->dir) : part->folder, ex->source, ex->user,
+                         path, ex->err);
+}
+
 /* Better said now than after most of it was written. Weights alone are counted: what else there is
  * fits into a few megabytes, and a file system that is full says so itself. */
 static enum cs_status check_room(const struct cs_export *ex, const struct cs_export_part *parts,
@@ -88,6 +112,8 @@ static enum cs_status write_parts(struct cs_export *ex)
         status = check_room(ex, parts, n, whole.folder ? 2 : 1);
     for (int i = 0; i < n && status == CS_OK; i++)
         status = write_part(ex, &parts[i]);
+    for (int i = 0; i < n && status == CS_OK; i++)
+        status = write_adapters(ex, &parts[i], &whole);
     if (status == CS_OK && whole.folder)
         status = cs_export_whole_write(ex, &whole);
     ex->report->whole = whole.folder;

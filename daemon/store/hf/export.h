@@ -27,6 +27,9 @@ struct cs_export_report {
  * "float32"|"bfloat16". Refuses an existing non-empty DIR; writes beside it and renames, so DIR is
  * complete or absent, and what a killed export left beside it goes.
  *
+ * Adapters are merged into the matrices that they stand beside, and written once more by themselves,
+ * as PEFT reads them: DIR/llm.adapter/ and the like.
+ *
  * Several encoders: DIR/BRANCH/ and DIR/BRANCH.projector/ each. Tensors of the source directory
  * that training does not use (a dropped last block, an attention pool) are copied along; where
  * there is no source (init "random") a dropped block is written with zeros and norm weights of one,

@@ -1,6 +1,7 @@
 /* Which tensors an exported component holds and where their values come from. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "store/hf/export_parts.h"
@@ -37,11 +38,45 @@ static void note_values(struct param_fill *fill, const float *values)
                  fill->param->name, (long long)bad, (long long)fill->param->count);
 }
 
+static const struct cs_graph_adapter *adapter_of(const struct cs_graph *graph, int32_t param)
+{
+    for (int32_t i = 0; i < graph->n_adapters; i++)
+        if (graph->adapters[i].param == param)
+            return &graph->adapters[i];
+    return NULL;
+}
+
+/* w (out, in) += scale b (out, rank) a (rank, in) */
+static enum cs_status merge(const struct cs_export *ex, const struct cs_graph_adapter *adapter,
+                            float *w, struct cs_err *err)
+{
+    const struct cs_param *a = &ex->graph->params[adapter->a], *b = &ex->graph->params[adapter->b];
+    const int64_t rank = adapter->rank, in = a->dim[1], out = b->dim[0];
+    float *values = malloc((size_t)(a->count + b->count) * sizeof *values);
+    if (!values)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to merge %s", b->name);
+    float *of_b = values + a->count;
+    enum cs_status status = ex->source(ex->user, a, values, err);
+    if (status == CS_OK)
+        status = ex->source(ex->user, b, of_b, err);
+    for (int64_t i = 0; status == CS_OK && i < out; i++)
+        for (int64_t r = 0; r < rank; r++) {
+            const float factor = adapter->scale * of_b[i * rank + r];
+            for (int64_t k = 0; k < in; k++)
+                w[i * in + k] += factor * values[r * in + k];
+        }
+    free(values);
+    return status;
+}
+
 static enum cs_status fill_param(void *user, const struct cs_st_out *tensor, float *out,
                                  struct cs_err *err)
 {
     struct param_fill *fill = user;
+    const struct cs_graph_adapter *adapter = adapter_of(fill->ex->graph, fill->param->id);
     enum cs_status status = fill->ex->source(fill->ex->user, fill->param, out, err);
+    if (status == CS_OK && adapter)
+        status = merge(fill->ex, adapter, out, err);
     if (status == CS_OK)
         note_values(fill, out);
     return status == CS_OK ? status : cs_wrap(err, status, "exporting %s", tensor->name);
@@ -109,7 +144,8 @@ static void add_params(struct cs_export *ex, struct cs_export_part *part)
     const struct cs_graph *graph = ex->graph;
     for (int i = 0; i < graph->n_params; i++) {
         const struct cs_param *param = &graph->params[i];
-        if (&graph->modules[param->module] != part->module)
+        if (&graph->modules[param->module] != part->module || param->role == CS_PARAM_ADAPTER_A ||
+            param->role == CS_PARAM_ADAPTER_B) /* merged, and written by themselves */
             continue;
         struct param_fill *fill = CS_NEW(ex->arena, struct param_fill);
         *fill = (struct param_fill){ex, param, false};

@@ -1,4 +1,4 @@
-/* Calls of recurrent layers and mixtures of experts on a tape, and of what moves parts of rows.
+/* Calls of recurrent layers, mixtures of experts and adapters on a tape, and of what moves parts of rows.
  * One thought with tape.c: a call is written down there and played here. */
 #include "worker/device/tape_calls.h"
 
@@ -267,9 +267,38 @@ PLAY(moe_linear_wgrad)
     o->moe_linear_wgrad(c, &groups, w[3].i, w[4].i, w[5].p, w[6].p, w[7].m);
 }
 
+/* ---- products whose factors have row strides of their own (adapters) ---- */
+
+static void gemm(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k,
+                 float alpha, const void *a, int64_t lda, const void *b, int64_t ldb, float beta,
+                 void *y, int64_t ldy)
+{
+    PUT(GEMM, I(trans_a), I(trans_b), I(m), I(n), I(k), D(alpha), P(a), I(lda), P(b), I(ldb),
+        D(beta), P(y), I(ldy));
+}
+
+PLAY(gemm)
+{
+    o->gemm(c, (int)w[0].i, (int)w[1].i, w[2].i, w[3].i, w[4].i, FLOAT(w[5]), w[6].p, w[7].i,
+            w[8].p, w[9].i, FLOAT(w[10]), w[11].m, w[12].i);
+}
+
+static void gemm_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t out, int64_t in, const void *dy,
+                       int64_t ld_dy, const void *x, int64_t ldx, void *dw)
+{
+    PUT(GEMM_WGRAD, I(rows), I(out), I(in), P(dy), I(ld_dy), P(x), I(ldx), P(dw));
+}
+
+PLAY(gemm_wgrad)
+{
+    o->gemm_wgrad(c, w[0].i, w[1].i, w[2].i, w[3].p, w[4].i, w[5].p, w[6].i, w[7].m);
+}
+
 /* ---- the tables ---- */
 
 cs_tape_player *const cs_tape_parts_play[CS_TAPE_CALLS] = {
+    [CS_TAPE_GEMM] = play_gemm,
+    [CS_TAPE_GEMM_WGRAD] = play_gemm_wgrad,
     [CS_TAPE_COPY_HEADS] = play_copy_heads,
     [CS_TAPE_SCALE_ROWS] = play_scale_rows,
     [CS_TAPE_SCALE_ROWS_GRAD] = play_scale_rows_grad,
@@ -289,6 +318,8 @@ cs_tape_player *const cs_tape_parts_play[CS_TAPE_CALLS] = {
 
 void cs_tape_parts(struct cs_ops *tape, const struct cs_ops *device)
 {
+    tape->gemm = gemm;
+    tape->gemm_wgrad = gemm_wgrad;
     tape->copy_heads = copy_heads;
     tape->scale_rows = scale_rows;
     tape->scale_rows_grad = scale_rows_grad;

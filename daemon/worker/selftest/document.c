@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "store/fsio.h"
+#include "store/hf/peft.h"
 #include "worker/selftest/parts.h"
 
 /* seen by nobody: a tower is run by itself */
@@ -57,26 +59,45 @@ static json_t *stages_of(const json_t *modules)
     return parallel;
 }
 
-static json_t *job_of(json_t *modules, int32_t seq_tokens)
+static json_t *job_of(json_t *modules, json_t *adapters, int32_t seq_tokens)
 {
-    return json_pack(
-        "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:[{s:s, s:s}]}, s:{s:s, s:s, s:s, s:o, s:i, s:i, s:i}, "
-        "s:{s:s, s:s, s:s}, s:{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i}, s:{s:s}}",
-        "schema", "cornstarch.job/1", "name", "selftest", "seed", 0, "steps", (int)CS_GOLDEN_STEPS,
-        "batch_samples", 1, "model", "modules", modules, "rules", "op", "train", "glob", "*",
-        "plan", "cluster", "here", "modality", "encoder-colocated", "schedule", "1f1b", "parallel",
-        stages_of(modules), "seq_tokens", (int)seq_tokens, "slots", 1, "dp", 1, "data", "format",
-        "llava", "json", "/none", "images", "/none", "optimizer", "kind", "adamw", "lr", 1e-3,
-        "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1, "clip", 1.0, "warmup_steps", 0, "lr",
-        "kind", "constant");
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:[{s:s, s:s}], s:o}, s:{s:s, s:s, s:s, "
+                     "s:o, s:i, s:i, s:i}, "
+                     "s:{s:s, s:s, s:s}, s:{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i}, s:{s:s}}",
+                     "schema", "cornstarch.job/1", "name", "selftest", "seed", 0, "steps",
+                     (int)CS_GOLDEN_STEPS, "batch_samples", 1, "model", "modules", modules, "rules",
+                     "op", json_array_size(adapters) > 0 ? "freeze" : "train", "glob", "*",
+                     "adapters", adapters, "plan", "cluster", "here", "modality",
+                     "encoder-colocated", "schedule", "1f1b", "parallel", stages_of(modules),
+                     "seq_tokens", (int)seq_tokens, "slots", 1, "dp", 1, "data", "format", "llava",
+                     "json", "/none", "images", "/none", "optimizer", "kind", "adamw", "lr", 1e-3,
+                     "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1, "clip", 1.0,
+                     "warmup_steps", 0, "lr", "kind", "constant");
 }
 
-enum cs_status cs_golden_document(const char *dir, int32_t seq_tokens, json_t **out,
-                                  struct cs_err *err)
+static enum cs_status read_adapters(const char *dir, json_t **out, struct cs_err *err)
 {
-    json_t *modules = NULL;
-    CS_TRY(cs_hfdir_modules(dir, &modules, err));
+    char path[CS_PATH_CAP];
+    struct cs_peft *peft = NULL;
+    CS_TRY(cs_path(path, err, "%s/adapter", dir));
+    CS_TRY(cs_peft_open(path, &peft, err));
+    const enum cs_status status = cs_peft_rows(peft, "llm", out, err);
+    cs_peft_close(peft);
+    return status;
+}
+
+enum cs_status cs_golden_document(const char *dir, const char *adapter, int32_t seq_tokens,
+                                  json_t **out, struct cs_err *err)
+{
+    json_t *modules = NULL, *adapters = NULL;
+    if (adapter != NULL)
+        CS_TRY(read_adapters(adapter, &adapters, err));
+    const enum cs_status status = cs_hfdir_modules(dir, &modules, err);
+    if (status != CS_OK) {
+        json_decref(adapters);
+        return status;
+    }
     complete(modules);
-    *out = job_of(modules, seq_tokens);
+    *out = job_of(modules, adapters != NULL ? adapters : json_array(), seq_tokens);
     return *out != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for the job of %s", dir);
 }

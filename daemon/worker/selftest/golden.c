@@ -116,19 +116,19 @@ static enum cs_status make_slot(struct cs_golden *g, struct cs_err *err)
     return CS_OK;
 }
 
-enum cs_status cs_golden_open(const char *dir, struct cs_device *device, struct cs_golden *out,
-                              struct cs_err *err)
+enum cs_status cs_golden_open(const char *dir, const char *adapter, struct cs_device *device,
+                              struct cs_golden *out, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
     *out = (struct cs_golden){.dir = dir, .device = device, .arena = cs_arena_new(0)};
-    CS_TRY(cs_path(path, err, "%s/golden.safetensors", dir));
+    CS_TRY(cs_path(path, err, "%s/golden.safetensors", adapter != NULL ? adapter : dir));
     if (!cs_fs_exists(path))
         return cs_fail(err, CS_NOT_FOUND,
                        "%s is not there: the directory needs the golden beside config.json and "
                        "model.safetensors",
                        path);
     CS_TRY(cs_st_open(path, &out->file, err));
-    CS_TRY(cs_golden_document(dir, rows_of(out), &out->document, err));
+    CS_TRY(cs_golden_document(dir, adapter, rows_of(out), &out->document, err));
     CS_TRY(plan(out, err));
     CS_TRY(make_slot(out, err));
     const struct cs_trainer_config config = {

@@ -29,8 +29,8 @@ struct cs_golden {
 };
 
 /* ---- golden.c ---- */
-enum cs_status cs_golden_open(const char *dir, struct cs_device *device, struct cs_golden *out,
-                              struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_golden_open(const char *dir, const char *adapter, struct cs_device *device,
+                              struct cs_golden *out, struct cs_err *err) CS_NODISCARD;
 void cs_golden_close(struct cs_golden *golden);
 bool cs_golden_has(const struct cs_golden *golden, const char *name);
 /* fp32 values of a tensor, in the arena; count may be NULL */
@@ -44,8 +44,8 @@ enum cs_status cs_golden_tensor(const struct cs_golden *golden, const char *name
                                 const struct cs_st_tensor **out, struct cs_err *err) CS_NODISCARD;
 
 /* ---- document.c: the job that trains everything that the directory holds, on one rank ---- */
-enum cs_status cs_golden_document(const char *dir, int32_t seq_tokens, json_t **out,
-                                  struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_golden_document(const char *dir, const char *adapter, int32_t seq_tokens,
+                                  json_t **out, struct cs_err *err) CS_NODISCARD;
 
 /* ---- media.c: what the tower is given, as items of the slot and rows of patches ---- */
 enum cs_status cs_golden_add_media(struct cs_golden *golden, struct cs_err *err) CS_NODISCARD;

@@ -32,11 +32,12 @@ struct cs_selftest {
 
 /* Whether the deviation is within the limit; NaN is not. */
 bool cs_selftest_is_good(const struct cs_selftest_check *check);
-/* device: keeps state in fp32; in bf16 directions are compared (1 - cosine). Errors: what is missing in
+/* adapter: NULL, or a directory with golden.safetensors and adapter/ (PEFT's) of the model in dir, whose
+ * adapters alone are trained. device: keeps state in fp32; in bf16 directions are compared (1 - cosine). Errors: what is missing in
  * dir, or cannot be run. */
-enum cs_status cs_selftest_family(const char *dir, struct cs_device *device,
+enum cs_status cs_selftest_family(const char *dir, const char *adapter, struct cs_device *device,
                                   struct cs_selftest *out, struct cs_err *err) CS_NODISCARD;
-/* `cornstarch-worker --selftest`: a request {dir, device, precision} on standard input, the outcome as
+/* `cornstarch-worker --selftest`: a request {dir, adapter, device, precision} on standard input, the outcome as
  * JSON on standard output. Returns the exit code. */
 int cs_selftest_program(void);
 
