@@ -10,6 +10,7 @@
 static const struct cs_lua_method methods[] = {
     {"cs.mllm", "train", "...: string", "cs.mllm", "a new model in which the named modules train; globs, last match wins"},
     {"cs.mllm", "freeze", "...: string", "cs.mllm", "a new model in which the named modules are frozen"},
+    {"cs.mllm", "lora", "args: table", "cs.mllm", "the model with LoRA adapters beside frozen matrices of a module: { module = \"llm\", rank = 8, alpha = 16, targets = \"q_proj|v_proj\" }, or { from = DIR } of PEFT's; the module is frozen"},
     {"cs.mllm", "params", "", "integer", "number of parameters"},
     {"cs.mllm", "trainable_params", "", "integer", "number of trained parameters"},
     {"cs.mllm", "modules", "", "table[]", "one row per layer: path, params, trained, needs_weight_grad, needs_input_grad"},

@@ -17,6 +17,7 @@ struct cs_lua_area cs_lua_area_lab_data(void);
 struct cs_lua_area cs_lua_area_lab_text(void);
 struct cs_lua_area cs_lua_area_search(void);
 
+int cs_lua_model_lora(lua_State *L); /* bind_adapter.c: a method of models */
 /* metatables with methods */
 void cs_lua_register_model(lua_State *L);
 void cs_lua_register_plan(lua_State *L);

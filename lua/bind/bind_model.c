@@ -284,12 +284,13 @@ static int model_tostring(lua_State *L)
 void cs_lua_register_model(lua_State *L)
 {
     static const luaL_Reg methods[] = {
-        {"train",            model_train    },
-        {"freeze",           model_freeze   },
-        {"params",           model_params   },
-        {"trainable_params", model_trainable},
-        {"modules",          model_modules  },
-        {NULL,               NULL           },
+        {"train",            model_train      },
+        {"freeze",           model_freeze     },
+        {"lora",             cs_lua_model_lora},
+        {"params",           model_params     },
+        {"trainable_params", model_trainable  },
+        {"modules",          model_modules    },
+        {NULL,               NULL             },
     };
     static const luaL_Reg none[] = {
         {NULL, NULL}
