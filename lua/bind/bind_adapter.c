@@ -50,7 +50,8 @@ static void refuse_said_twice(lua_State *L)
     static const char *const said[] = {"rank", "alpha", "rslora", "targets"};
     for (size_t i = 0; i < CS_ARRAY_LEN(said); i++) {
         if (lua_getfield(L, 1, said[i]) != LUA_TNIL)
-            cs_lua_error(L, "model:lora: %s is said by the directory of from: leave it away", said[i]);
+            cs_lua_error(L, "model:lora: %s is said by the directory of from: leave it away",
+                         said[i]);
         lua_pop(L, 1);
     }
 }

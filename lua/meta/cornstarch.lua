@@ -30,6 +30,11 @@ function mllm_:train(...) end
 ---@return cs.mllm
 function mllm_:freeze(...) end
 
+---the model with LoRA adapters beside frozen matrices of a module: { module = "llm", rank = 8, alpha = 16, targets = "q_proj|v_proj" }, or { from = DIR } of PEFT's; the module is frozen
+---@param ... string
+---@return cs.mllm
+function mllm_:lora(...) end
+
 ---number of parameters
 ---@return integer
 function mllm_:params() end
@@ -175,6 +180,7 @@ function sweep_:json() end
 ---@field weight_decay? number decoupled; not on biases and norms (default 0)
 ---@field clip? number global gradient norm; 0: no clipping (default 1.0)
 ---@field warmup_steps? integer linear warm-up (default 0)
+---@field groups? table parameters with a learning rate or a decay of their own: { { glob = "vision.projector/*", lr = 1e-3, weight_decay = 0 } }; of several that match the last one holds (default {})
 ---@field state? "fp32"|"bf16" what training keeps: fp32 masters, gradients and moments, 18 bytes for a parameter with its bf16 weight; or gradients and moments in bf16 and no masters, 8 bytes, rounded stochastically, on GPUs that compute in bf16 (default "fp32")
 
 ---@class cs.lr.cosine.Args

@@ -31,8 +31,8 @@ static bool find_goldens(char out[4096])
 {
     struct stat st;
     const char *given = getenv("CORNSTARCH_GOLDEN");
-    snprintf(out, 4096, "%s", given != NULL ? given : source_path("../shared/golden"));
-    return stat(out, &st) == 0;
+    const char *path = given != NULL ? given : source_path("../shared/golden");
+    return stat(path, &st) == 0 && realpath(path, out) != NULL;
 }
 
 /* Returns how many comparisons failed, after saying which. */
@@ -41,16 +41,17 @@ static int run_one(const char *dir, const char *adapter)
     struct cs_selftest test;
     struct cs_err err = {0};
     int n_bad = 0;
-    if (cs_selftest_family(dir, adapter, cs_test_device(), &test, &err) != CS_OK) {
+    const enum cs_status status = cs_selftest_family(dir, adapter, cs_test_device(), &test, &err);
+    if (status != CS_OK)
         print_error("%s: %s\n", dir, err.text);
-        return 1;
-    }
+    if (status != CS_OK)
+        return status != CS_UNSUPPORTED;
     for (int i = 0; i < test.n_checks; i++) {
         const struct cs_selftest_check *c = &test.check[i];
         if (cs_selftest_is_good(c))
             continue;
-        print_error("%s: %s is off by %g, allowed is %g: %s\n", dir, c->what, c->deviation, c->limit,
-                    c->where);
+        print_error("%s: %s is off by %g, allowed is %g: %s\n", dir, c->what, c->deviation,
+                    c->limit, c->where);
         n_bad++;
     }
     return n_bad + (test.n_checks == 0);
