@@ -21,6 +21,21 @@ MODELS = {
         layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
     # norms of every head of q and k, heads that are not width / heads wide
     "qwen3": ("Qwen3Config", dict(small, head_dim=12, tie_word_embeddings=False)),
+    # a norm behind each half, heads by kind of layer, keys that are values, a number behind each block, a cap
+    "gemma4": ("Gemma4TextConfig", dict(
+        small, head_dim=8, global_head_dim=16, num_global_key_value_heads=1, attention_k_eq_v=True,
+        hidden_size_per_layer_input=0, sliding_window=6, final_logit_softcapping=20.0,
+        layer_types=["sliding_attention", "full_attention", "full_attention"])),
+    # one tensor for q, k and v, one for gate and up; half of each head turns, by other frequencies beyond 16
+    "phi3": ("Phi3Config", dict(
+        small, sliding_window=9, original_max_position_embeddings=16,
+        rope_parameters=dict(rope_type="longrope", rope_theta=1e4, partial_rotary_factor=0.5,
+                             short_factor=[1.0, 1.5], long_factor=[1.0, 4.0]))),
+    # queries that grow with their position, YaRN
+    "ministral3": ("Ministral3Config", dict(
+        small, head_dim=12, rope_parameters=dict(
+            rope_type="yarn", rope_theta=1e4, factor=8.0, original_max_position_embeddings=8, beta_fast=32.0,
+            beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1))),
 }
 
 
@@ -58,6 +73,9 @@ def write(name, directory):
     for p in model.parameters():  # norms and biases away from their neutral values, so that mistakes show
         if p.dim() == 1:
             p.data += 0.1 * torch.randn_like(p)
+    for n, b in model.named_buffers():
+        if n.endswith("layer_scalar"):
+            b.data.fill_(0.9)
     model.save_pretrained(directory)
     os.remove(os.path.join(directory, "generation_config.json"))
     ids, labels = batch()

@@ -122,6 +122,8 @@ json_t *cs_test_spec_json(const struct cs_test_spec *options)
                                json_pack("{s:b, s:i, s:i}", "use_sliding_window", true,
                                          "sliding_window", o->sliding_window, "max_window_layers",
                                          1));
+    if (o->llm_keys != NULL)
+        json_object_update_new(json_object_get(llm, "config"), json_loads(o->llm_keys, 0, NULL));
     if (o->mask != NULL)
         json_object_set_new(llm, "mask", json_string(o->mask));
     if (o->window != 0)

@@ -16,7 +16,8 @@ struct cs_test_spec {
     int vision_width, llm_width;     /* [48] multiples of 8 */
     int projector_layers;            /* [2] 1: a linear projector */
     bool is_tied, is_qwen2, is_qwen3;
-    int sliding_window; /* [0: none] tokens that qwen2's blocks look back, from the second on */
+    int sliding_window;   /* [0: none] tokens that qwen2's blocks look back, from the second on */
+    const char *llm_keys; /* JSON: keys of the LLM's config beside or instead of those made here */
     bool has_feature_layer;
     int feature_layer;
     const char *rules;     /* ["train:*"] "train:vision.projector freeze:llm.layers.0-1"; "" none */
@@ -32,6 +33,17 @@ struct cs_test_spec {
     const char *vision_dir, *llm_dir; /* [""] set: init "weights", with the config given here */
     const char *json, *images;        /* ["/nowhere/train.json"] ["/nowhere/images"] */
 };
+
+/* A family with all that others have not: norms behind halves, of values too, keys that are values in
+ * layers without a window, heads of another size there, a number behind each block, caps. */
+#define CS_TEST_GEMMA4                                                                             \
+    "{\"model_type\": \"gemma4_text\", \"head_dim\": 12, \"global_head_dim\": 20, "                \
+    "\"num_global_key_value_heads\": 1, \"attention_k_eq_v\": true, "                              \
+    "\"hidden_size_per_layer_input\": 0, \"sliding_window\": 6, \"rope_parameters\": null, "       \
+    "\"final_logit_softcapping\": 20, \"layer_types\": null}"
+/* fused tensors, windows in all layers, a part of each head turns */
+#define CS_TEST_PHI3                                                                               \
+    "{\"model_type\": \"phi3\", \"sliding_window\": 9, \"partial_rotary_factor\": 0.5}"
 
 /* A new document; the caller owns the reference. options: NULL for all defaults. */
 json_t *cs_test_spec_json(const struct cs_test_spec *options);

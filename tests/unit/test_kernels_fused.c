@@ -163,6 +163,82 @@ static void sum_and_norm_are_the_sum_then_the_norm(void **state)
         }
 }
 
+/* Heads between other columns, at unequal distances, against the norm of rows that are heads. */
+static void norms_of_heads_are_norms_of_rows(void **state)
+{
+    enum { ROWS = 5, HEADS = 3, LD_X = 97, LD_Y = 83, LD_DX = 90 };
+
+    static const int sizes[] = {1, 8, 20, 24};
+    static float x[MAX], w[MAX], y[MAX], stat[MAX], dy[MAX], dx[MAX], dw[MAX];
+    static float rows[MAX], want[MAX], want_stat[MAX], dy_rows[MAX], want_dx[MAX], want_dw[MAX];
+    (void)state;
+    for (size_t k = 0; k < 2 * CS_ARRAY_LEN(sizes); k++) {
+        const int n = sizes[k / 2], all = ROWS * HEADS;
+        const bool has_weight = k % 2 == 0;
+        const float offset = k % 4 == 0 ? 1.0f : 0.0f;
+        fill(x, MAX);
+        fill(dy, MAX);
+        fill(dx, MAX);
+        for (int i = 0; i < n; i++)
+            w[i] = has_weight ? 0.1f * (float)i : 1.0f;
+        for (int i = 0; i < all; i++) {
+            memcpy(rows + i * n, x + i / HEADS * LD_X + i % HEADS * n, (size_t)n * sizeof *x);
+            memcpy(dy_rows + i * n, dy + i / HEADS * LD_Y + i % HEADS * n, (size_t)n * sizeof *x);
+        }
+        ops()->norm(&ctx, CS_NORM_RMS, all, n, 1e-5f, has_weight ? offset : 0, rows, w, NULL, want,
+                    want_stat);
+        poison(y, MAX);
+        ops()->norm_heads(&ctx, ROWS, HEADS, n, 1e-5f, offset, x, LD_X, has_weight ? w : NULL, y,
+                          LD_Y, stat);
+        memset(want_dw, 0, sizeof want_dw);
+        memset(dw, 0, sizeof dw);
+        ops()->norm_grad(&ctx, CS_NORM_RMS, all, n, has_weight ? offset : 0, rows, w, want_stat,
+                         dy_rows, NULL, want_dx, want_dw, NULL);
+        memcpy(rows, dx, sizeof rows); /* as it was */
+        ops()->norm_heads_grad(&ctx, ROWS, HEADS, n, offset, x, LD_X, has_weight ? w : NULL, stat,
+                               dy, LD_Y, dx, LD_DX, k / 2 % 2 == 1, has_weight ? dw : NULL);
+        for (int i = 0; i < all * n; i++) {
+            const int head = i / n, at = head / HEADS * LD_DX + head % HEADS * n + i % n;
+            const float before = k / 2 % 2 == 1 ? rows[at] : 0.0f;
+            assert_true(y[head / HEADS * LD_Y + head % HEADS * n + i % n] == want[i]);
+            assert_true(fabsf(dx[at] - (before + want_dx[i])) <=
+                        1e-6f * (1.0f + fabsf(want_dx[i])));
+        }
+        assert_true(isnan(y[HEADS * n])); /* nothing beside the heads is written */
+        for (int i = 0; i < n; i++)
+            assert_true(!has_weight || dw[i] == want_dw[i]);
+    }
+}
+
+static void columns_are_scaled_by_a_vector_or_a_number(void **state)
+{
+    enum { ROWS = 7, N = 19 };
+
+    static float x[MAX], w[MAX], residual[MAX], y[MAX], dw[MAX];
+    (void)state;
+    fill(x, MAX);
+    fill(w, MAX);
+    fill(residual, MAX);
+    for (int k = 0; k < 4; k++) {
+        const int step = k % 2;
+        const float *add = k / 2 == 1 ? residual : NULL;
+        poison(y, MAX);
+        ops()->scale_columns(&ctx, ROWS, N, x, w, step, add, y);
+        for (int i = 0; i < ROWS * N; i++)
+            assert_true(y[i] == x[i] * w[step * (i % N)] + (add != NULL ? add[i] : 0.0f));
+        assert_true(isnan(y[ROWS * N]));
+    }
+    for (int i = 0; i < N; i++)
+        dw[i] = 1.0f;
+    ops()->scale_columns_wgrad(&ctx, ROWS, N, x, residual, dw);
+    for (int i = 0; i < N; i++) {
+        float want = 1.0f;
+        for (int r = 0; r < ROWS; r++)
+            want += residual[r * N + i] * x[r * N + i];
+        assert_true(fabsf(dw[i] - want) <= 1e-6f * (1.0f + fabsf(want)));
+    }
+}
+
 static void lists_of_tensors_are_single_calls(void **state)
 {
     (void)state;
@@ -252,6 +328,8 @@ int main(void)
         cmocka_unit_test(a_linear_layer_is_product_bias_activation_and_sum),
         cmocka_unit_test(its_gradients_are_product_slope_and_column_sums),
         cmocka_unit_test(sum_and_norm_are_the_sum_then_the_norm),
+        cmocka_unit_test(norms_of_heads_are_norms_of_rows),
+        cmocka_unit_test(columns_are_scaled_by_a_vector_or_a_number),
         cmocka_unit_test(lists_of_tensors_are_single_calls),
         cmocka_unit_test(casts_copy_and_scaled_sums_round_each_product),
     };

@@ -91,7 +91,8 @@ static void nothing_is_left(json_t *header, const char *ignored)
 static void tensors_are_those_of_the_files(void **state)
 {
     static const char *const families[] = {"siglip", "llama",        "llama3-tied",
-                                           "qwen2",  "qwen2-window", "qwen3"};
+                                           "qwen2",  "qwen2-window", "qwen3",
+                                           "gemma4", "phi3",         "ministral3"};
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(families); i++) {
         struct cs_arena *arena = cs_arena_new(0);
@@ -346,7 +347,8 @@ static void defaults_that_are_taken_are_said(void **state)
 static void goldens_hold_no_key_that_nothing_reads(void **state)
 {
     static const char *const names[] = {"siglip", "llama",        "llama3-tied",
-                                        "qwen2",  "qwen2-window", "qwen3"};
+                                        "qwen2",  "qwen2-window", "qwen3",
+                                        "gemma4", "phi3",         "ministral3"};
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(names); i++) {
         struct cs_arena *arena = cs_arena_new(0);
@@ -587,6 +589,150 @@ static void bad_configs_are_refused_by_name(void **state)
     }
 }
 
+/* ---- configs.json: what the classes of transformers make of configurations ---- */
+
+static double number(const json_t *object, const char *key, double absent)
+{
+    const json_t *v = json_object_get(object, key);
+    return v == NULL ? absent : json_is_boolean(v) ? json_is_true(v) : json_number_value(v);
+}
+
+static void assert_number(const char *config, const char *what, double got, double want)
+{
+    if (!(fabs(got - want) <= 1e-6 * fabs(want) + 1e-12))
+        fail_msg("%s: %s is %.9g, the class has %.9g", config, what, got, want);
+}
+
+/* the same frequencies and factor, whatever the kind is called */
+static void check_rope(const char *config, const struct cs_rope *rope, const json_t *want)
+{
+    float freq[512];
+    const json_t *list = json_object_get(want, "inv_freq");
+    cs_rope_inv_freq(rope, freq);
+    assert_number(config, "number of frequencies", rope->dims / 2, (double)json_array_size(list));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        assert_number(config, "an inverse frequency", (double)freq[i],
+                      json_number_value(json_array_get(list, i)));
+    assert_number(config, "the factor of cosine and sine",
+                  rope->amplitude > 0 ? rope->amplitude : 1, number(want, "scaling", 1));
+}
+
+static void check_layers(const char *config, const struct cs_arch *arch, const json_t *c)
+{
+    const json_t *layers = json_object_get(c, "layers"), *ropes = json_object_get(c, "ropes");
+    assert_number(config, "layers", arch->n_layers, (double)json_array_size(layers));
+    for (int32_t i = 0; i < arch->n_layers; i++) {
+        const json_t *want = json_array_get(layers, (size_t)i);
+        const struct cs_attention *a = &arch->attention[cs_arch_block_attention(arch, i)];
+        assert_number(config, "window", a->rule.window, number(want, "window", 0));
+        assert_int_equal(a->rule.kind,
+                         number(want, "window", 0) > 0 ? CS_MASK_WINDOW : CS_MASK_CAUSAL);
+        assert_number(config, "head_dim", a->head_dim, number(want, "head_dim", 0));
+        assert_number(config, "kv heads", a->n_kv_heads, number(want, "num_key_value_heads", 0));
+        check_rope(config, &a->rope, json_array_get(ropes, (size_t)number(want, "rope", 0)));
+    }
+}
+
+static void configurations_become_what_their_classes_make_of_them(void **state)
+{
+    json_error_t error;
+    json_t *cases = json_load_file("tests/golden/configs.json", 0, &error);
+    const json_t *c;
+    size_t n;
+    (void)state;
+    if (cases == NULL)
+        fail_msg("%s", error.text);
+    assert_true(json_array_size(cases) > 30);
+    json_array_foreach(cases, n, c)
+    {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_arch a;
+        const json_t *want = json_object_get(c, "want");
+        char *text = json_dumps(json_object_get(c, "config"), 0);
+        must_read(json_object_get(c, "config"), arena, &a);
+        assert_number(text, "width", a.width, number(want, "hidden_size", 0));
+        assert_number(text, "ffn", a.ffn_width, number(want, "intermediate_size", 0));
+        assert_number(text, "heads", a.attention->n_heads, number(want, "num_attention_heads", 0));
+        assert_number(text, "vocab", a.vocab, number(want, "vocab_size", 0));
+        assert_number(text, "positions", a.max_positions,
+                      number(want, "max_position_embeddings", 0));
+        assert_number(text, "eps", (double)a.norm_eps, number(want, "rms_norm_eps", 0));
+        /* inside of a composite that alone says so */
+        if (json_object_get(want, "tie_word_embeddings") != NULL)
+            assert_number(text, "tied", a.is_tied, number(want, "tie_word_embeddings", 0));
+        assert_number(text, "initializer", (double)a.initializer_range,
+                      number(want, "initializer_range", 0));
+        assert_number(text, "cap", (double)a.logit_softcap,
+                      number(want, "final_logit_softcapping", 0));
+        assert_number(text, "attention's cap", (double)a.attention->softcap,
+                      number(want, "attn_logit_softcapping", 0));
+        check_layers(text, &a, c);
+        free(text);
+        cs_arena_free(arena);
+    }
+    json_decref(cases);
+}
+
+static void frequencies_beyond_the_original_length_are_others(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch arch;
+    float freq[8], beyond[8];
+    (void)state;
+    read_text("{\"model_type\": \"phi3\", \"hidden_size\": 16, \"num_attention_heads\": 4, "
+              "\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 2], "
+              "\"long_factor\": [4, 16]}}",
+              arena, &arch);
+    cs_rope_inv_freq(&arch.attention->rope, freq);
+    assert_true(cs_rope_inv_freq_long(&arch.attention->rope, beyond));
+    for (int i = 0; i < 2; i++)
+        assert_true(fabs((double)(freq[i] / beyond[i]) - (i == 0 ? 4 : 8)) <= 1e-6);
+    read_text("{\"model_type\": \"llama\"}", arena, &arch);
+    assert_false(cs_rope_inv_freq_long(&arch.attention->rope, beyond));
+    cs_arena_free(arena);
+}
+
+/* The position that turns each pair, as recomposition_frequencies of both classes puts them. */
+static void pairs_turn_by_time_height_and_width(void **state)
+{
+    static const struct {
+        const char *type, *axes;
+        int section[3];
+    } rows[] = {
+        {"qwen2_vl_text", "0011112222", {2, 4, 4}},
+        {"qwen3_vl_text", "0120120120", {4, 3, 3}},
+        {"qwen3_vl_text", "0120120000", {6, 2, 2}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_arch arch;
+        read_text(cs_arena_printf(arena,
+                                  "{\"model_type\": \"%s\", \"hidden_size\": 80, "
+                                  "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+                                  "\"head_dim\": 20, \"rope_scaling\": {\"rope_type\": "
+                                  "\"default\", \"mrope_section\": [%d, %d, %d]}}",
+                                  rows[i].type, rows[i].section[0], rows[i].section[1],
+                                  rows[i].section[2]),
+                  arena, &arch);
+        for (int k = 0; k < 10; k++)
+            assert_int_equal(cs_rope_axis(&arch.attention->rope, k), rows[i].axes[k] - '0');
+        cs_arena_free(arena);
+    }
+}
+
+/* Positions beyond the original length make queries larger, step by step. */
+static void queries_grow_with_their_position(void **state)
+{
+    const struct cs_rope rope = {.query_growth = 0.5, .original_positions = 8}, none = {.dims = 2};
+    (void)state;
+    assert_true(fabs(cs_rope_query_scale(&rope, 7) - 1) <= 1e-12);
+    assert_true(fabs(cs_rope_query_scale(&rope, 8) - (1 + 0.5 * log(2))) <= 1e-12);
+    assert_true(fabs(cs_rope_query_scale(&rope, 31) - (1 + 0.5 * log(4))) <= 1e-12);
+    assert_true(fabs(cs_rope_query_scale(&none, 31) - 1) <= 0);
+}
+
 static void projectors_have_their_shapes(void **state)
 {
     struct cs_projector mlp = {"mlp", 2, "gelu", true}, linear = {"linear", 1, "gelu", true};
@@ -662,6 +808,10 @@ int main(void)
         cmocka_unit_test(linear_and_default_frequencies_equal_the_definition),
         cmocka_unit_test(blocks_have_the_attention_that_transformers_gives_them),
         cmocka_unit_test(bad_configs_are_refused_by_name),
+        cmocka_unit_test(configurations_become_what_their_classes_make_of_them),
+        cmocka_unit_test(frequencies_beyond_the_original_length_are_others),
+        cmocka_unit_test(pairs_turn_by_time_height_and_width),
+        cmocka_unit_test(queries_grow_with_their_position),
         cmocka_unit_test(projectors_have_their_shapes),
         cmocka_unit_test(fresh_values_and_names_follow_the_role),
     };

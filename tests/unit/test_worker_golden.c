@@ -501,6 +501,9 @@ LLM_TESTS(llama3_tied, "llama3-tied")
 LLM_TESTS(qwen2, "qwen2")
 LLM_TESTS(qwen2_window, "qwen2-window")
 LLM_TESTS(qwen3, "qwen3")
+LLM_TESTS(gemma4, "gemma4")
+LLM_TESTS(phi3, "phi3")
+LLM_TESTS(ministral3, "ministral3")
 
 /* Goldens that are not part of the project, where they are there: every language model of a folder. */
 static bool is_language_model(const char *dir)
@@ -727,6 +730,12 @@ int main(void)
         cmocka_unit_test(qwen2_window_gradients_and_five_steps_equal),
         cmocka_unit_test(qwen3_hidden_states_and_logits_equal),
         cmocka_unit_test(qwen3_gradients_and_five_steps_equal),
+        cmocka_unit_test(gemma4_hidden_states_and_logits_equal),
+        cmocka_unit_test(gemma4_gradients_and_five_steps_equal),
+        cmocka_unit_test(phi3_hidden_states_and_logits_equal),
+        cmocka_unit_test(phi3_gradients_and_five_steps_equal),
+        cmocka_unit_test(ministral3_hidden_states_and_logits_equal),
+        cmocka_unit_test(ministral3_gradients_and_five_steps_equal),
         cmocka_unit_test(language_models_of_the_shared_goldens_equal),
         cmocka_unit_test(llava_gradients_and_five_steps_equal),
     };

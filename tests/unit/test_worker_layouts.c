@@ -313,6 +313,14 @@ static void gpipe_layouts_equal_one_rank(void **state)
         (struct cs_test_spec){.seed = 5, .is_tied = true, .is_qwen3 = true, .schedule = "gpipe"});
 }
 
+static void layouts_of_other_families_equal_one_rank(void **state)
+{
+    (void)state;
+    layouts_equal_one_rank((struct cs_test_spec){
+        .seed = 7, .is_tied = true, .llm_keys = CS_TEST_GEMMA4, .mask = "image_window"});
+    layouts_equal_one_rank((struct cs_test_spec){.seed = 8, .llm_keys = CS_TEST_PHI3});
+}
+
 static void frozen_layouts_equal_one_rank(void **state)
 {
     static const char *const rules[] = {
@@ -357,7 +365,10 @@ static void other_schedules_equal_one_rank(void **state)
 
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(rules); i++) {
-        struct cs_test_spec options = {.seed = 9, .is_tied = i % 2 == 0, .rules = rules[i]};
+        struct cs_test_spec options = {.seed = 9,
+                                       .is_tied = i % 2 == 0,
+                                       .rules = rules[i],
+                                       .llm_keys = i % 3 == 0 ? CS_TEST_GEMMA4 : NULL};
         struct outcome one, many;
         run_job(&options, single, &one);
         for (size_t k = 0; k < CS_ARRAY_LEN(schedules); k++) {
@@ -381,6 +392,7 @@ static void recompute_changes_memory_only(void **state)
         struct cs_test_spec options = {.seed = 10,
                                        .is_tied = i % 2 == 0,
                                        .is_qwen3 = i % 2 == 1,
+                                       .llm_keys = i / 2 == 1 ? NULL : CS_TEST_GEMMA4,
                                        .rules = rules[i / 2],
                                        .schedule = schedules[i % 2],
                                        .llm_pp = 2};
@@ -521,14 +533,16 @@ struct mask {
 };
 
 static const struct mask masks[] = {
-    {"causal",         0, 0,  0},
-    {"packed",         0, 0,  0},
-    {"cornstarch",     0, 0,  1},
-    {"item",           0, 0,  1},
-    {"image_bidir",    0, 0,  2},
-    {"modality_bidir", 0, 0,  2},
-    {"window",         7, 0,  3},
-    {"prefix",         0, 19, 4},
+    {"causal",             0,  0,  0},
+    {"packed",             0,  0,  0},
+    {"cornstarch",         0,  0,  1},
+    {"item",               0,  0,  1},
+    {"image_bidir",        0,  0,  2},
+    {"modality_bidir",     0,  0,  2},
+    {"image_bidir_window", 12, 0,  5},
+    {"image_window",       12, 0,  6},
+    {"window",             7,  0,  3},
+    {"prefix",             0,  19, 4},
 };
 
 static struct cs_test_spec with_mask(const struct mask *mask)
@@ -616,6 +630,7 @@ int main(void)
         cmocka_unit_test(untied_layouts_equal_one_rank),
         cmocka_unit_test(tied_layouts_equal_one_rank),
         cmocka_unit_test(gpipe_layouts_equal_one_rank),
+        cmocka_unit_test(layouts_of_other_families_equal_one_rank),
         cmocka_unit_test(frozen_layouts_equal_one_rank),
         cmocka_unit_test(other_schedules_equal_one_rank),
         cmocka_unit_test(recompute_changes_memory_only),

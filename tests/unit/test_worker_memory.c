@@ -126,6 +126,8 @@ static void a_full_step_takes_what_was_planned(void **state)
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(rules) * 9; i++) {
         const struct cs_test_spec options = {.rules = rules[i / 9],
+                                             .llm_keys =
+                                                 i / 9 == 0 && i % 3 < 2 ? CS_TEST_GEMMA4 : NULL,
                                              .schedule = schedules[i / 3 % 3],
                                              .recompute = levels[i % 3],
                                              .is_tied = i % 2 == 0,
@@ -183,6 +185,8 @@ static void planners_foresee_what_is_kept(void **state)
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(rules) * 9; i++) {
         const struct cs_test_spec options = {.rules = rules[i / 9],
+                                             .llm_keys =
+                                                 i / 9 == 0 && i % 3 < 2 ? CS_TEST_GEMMA4 : NULL,
                                              .schedule = schedules[i / 3 % 3],
                                              .recompute = levels[i % 3],
                                              .llm_layers = 6,
@@ -278,6 +282,7 @@ static void layers_keep_the_arrays_of_the_table(void **state)
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(rules) * 12; i++) {
         const struct cs_test_spec options = {.rules = rules[i / 12],
+                                             .llm_keys = i / 12 % 2 ? CS_TEST_GEMMA4 : NULL,
                                              .schedule = schedules[i / 6 % 2],
                                              .recompute = levels[i % 3],
                                              .llm_layers = 6,
