@@ -134,6 +134,8 @@ static void processors_that_differ_are_refused(void **state)
          "resample is 6; it must be"                                                                                                    },
         {"{\"image_processor_type\":\"SiglipImageProcessor\",\"image_std\":[0,1,1]}",
          "image_std is [0,1,1]"                                                                                                         },
+        {"{\"image_processor_type\":\"SiglipImageProcessor\",\"image_std\":[1e300,1,1]}",
+         "image_std is [1e300"                                                                                                          },
         {"{\"image_processor_type\":\"SiglipImageProcessor\",\"image_mean\":[1]}",                  "image_mean"                        },
         {"{\"image_processor_type\":\"SiglipImageProcessor\",\"size\":28}",
          "size is 28; for SiglipImageProcessor it must be"                                                                              },

@@ -66,8 +66,10 @@ enum cs_status cs_media_bounds_of(const struct cs_processor *processor,
     *out = (struct cs_media_bounds){0};
     CS_TRY(check(processor, encoder, err));
     kinds[processor->kind]->bound(processor, encoder, out);
-    if (out->rows == 0)
-        out->rows = out->items * out->item_rows;
+    if (out->rows == 0) {
+        const int64_t rows = (int64_t)out->items * out->item_rows;
+        out->rows = rows < INT32_MAX ? (int32_t)rows : INT32_MAX;
+    }
     if (out->placeholders == 0)
         out->placeholders = out->rows;
     return CS_OK;

@@ -19,11 +19,15 @@ static void bound_items(const struct cs_processor *p, const struct cs_media_enco
     };
 }
 
+/* Without it pictures are not of the encoder's size, or tiles without end. */
 static enum cs_status check_resize(const struct cs_processor *p, const struct cs_media_encoder *e,
                                    struct cs_err *err)
 {
+    const bool always = p->kind == CS_PROCESSOR_TILES ? p->is_cut && p->max_tiles > 1
+                                                      : p->kind == CS_PROCESSOR_SPLIT && !p->is_cut;
+
     (void)e;
-    if (p->do_resize || (p->kind == CS_PROCESSOR_TILES && p->is_cut && p->max_tiles > 1))
+    if (p->do_resize || always)
         return CS_OK;
     return cs_fail(err, CS_UNSUPPORTED,
                    "do_resize is false: %s resizes all pictures, the encoder takes one size",
@@ -173,4 +177,4 @@ const struct cs_layout_kind cs_layout_tiles = {
 const struct cs_layout_kind cs_layout_pan = {
     .has_one_size = true, .check = check_resize, .make = make_pan, .bound = bound_pan};
 const struct cs_layout_kind cs_layout_split = {
-    .has_one_size = true, .make = make_split, .bound = bound_split};
+    .has_one_size = true, .check = check_resize, .make = make_split, .bound = bound_split};

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LARGEST 1e6
+
 /* NULL: neither the document nor the class says it. */
 const json_t *cs_processor_value(const struct cs_processor_reader *r, const char *key)
 {
@@ -25,7 +27,7 @@ bool cs_processor_flag(const struct cs_processor_reader *r, const char *key)
     return json_is_true(cs_processor_value(r, key));
 }
 
-/* One number is that of all three channels. */
+/* One number is that of all three channels. Pixels become finite numbers of float with them. */
 static enum cs_status read_triple(const struct cs_processor_reader *r, const char *key,
                                   bool is_positive, double out[3])
 {
@@ -34,12 +36,13 @@ static enum cs_status read_triple(const struct cs_processor_reader *r, const cha
     bool is_list = json_is_array(value);
     for (size_t i = 0; i < 3; i++) {
         const json_t *x = is_list ? json_array_get(value, i) : value;
+        const double number = json_number_value(x);
         if (!json_is_number(x) || (is_list && json_array_size(value) != 3) ||
-            (is_positive && !(json_number_value(x) > 0)))
+            !(number <= LARGEST && number >= (is_positive ? 1 / LARGEST : -LARGEST)))
             return cs_fail(r->err, CS_INVALID, "%s: %s is %s; it must be a list of three numbers%s",
                            r->doc->name, key, cs_doc_show(value, shown),
                            is_positive ? " above 0" : "");
-        out[i] = json_number_value(x);
+        out[i] = number;
     }
     return CS_OK;
 }
