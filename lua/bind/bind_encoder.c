@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/doc/doc.h"
+#include "input/media/video/video_processor.h"
 #include "lua/bind/args.h"
 #include "lua/bind/bind.h"
 #include "store/fsio.h"
@@ -16,6 +17,7 @@ static const struct cs_arg encoder_args[] = {
     {"projector", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_PROJECTOR, NULL, "cs.projector.mlp { ... }"},
     {"token", CS_ARG_STRING, false, NULL, 0, 0, 0, "the directory's, or \"<image>\"", "placeholder in the conversations"},
     {"key", CS_ARG_STRING, false, NULL, 0, 0, 0, "image, where it is the only encoder", "the key of a sample that holds its files, also with an s; of several encoders each has the word of its token, or its name"},
+    {"video", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "reads videos as well, as the directory's video processor says; keys here stand above its own: { fps = 2, max_frames = 32 }, { num_frames = 8 }"},
     {"feature_layer", CS_ARG_INT, false, NULL, -64, -1, 0, "the directory's, or -1", "hidden state handed on, as in LLaVA: -1 the last block's"},
     {"final_norm", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "hand on the state after the encoder's final norm instead"},
 };
@@ -137,6 +139,40 @@ static const char *choose_token(lua_State *L, const json_t *hf)
     return json_string_value(saved);
 }
 
+/* How many frames are taken is said in one way: what is said here takes the place of all that the directory
+ * says. */
+static void choose_frames(json_t *video, const json_t *said)
+{
+    const bool has_fps = json_object_get(said, "fps"), has_n = json_object_get(said, "num_frames");
+    if (!has_fps && !has_n)
+        return;
+    json_object_set_new(video, has_fps ? "num_frames" : "fps", json_null());
+    if (!json_object_get(said, "do_sample_frames"))
+        json_object_set_new(video, "do_sample_frames", json_true());
+}
+
+/* The directory's video processor with what the script says; NULL: the encoder reads no videos. */
+static json_t *choose_video(lua_State *L, const json_t *hf, struct cs_err *err)
+{
+    struct cs_video_processor ignored;
+    const json_t *said = cs_lua_args_json(L, "video", &encoder_function);
+    if (!said)
+        return NULL;
+    json_t *video = json_deep_copy(json_object_get(hf, "video"));
+    if (!video)
+        video = json_object();
+    if (json_is_object(said)) {
+        json_object_update(video, (json_t *)(uintptr_t)said);
+        choose_frames(video, said);
+    }
+    const struct cs_doc doc = {.name = "video", .where = "", .json = video};
+    const enum cs_status status = cs_video_processor_read(&doc, NULL, &ignored, err);
+    if (status == CS_OK)
+        return video;
+    json_decref(video);
+    return NULL;
+}
+
 int cs_lua_add_encoder(lua_State *L)
 {
     json_t *modules = lua_touserdata(L, 2);
@@ -147,14 +183,22 @@ int cs_lua_add_encoder(lua_State *L)
     const json_t *projector = cs_lua_args_value(L, "projector")->json;
     const char *token = choose_token(L, hf);
     const struct features features = choose_features(L, hf, projector);
+    struct cs_err err = {0};
+    json_t *video = choose_video(L, hf, &err);
+    if (!video && err.text[0] != '\0')
+        return cs_lua_error(L, "cs.mllm: encoder: %s", err.text);
     json_t *encoder =
         json_pack("{s:o s:s s:O s:O s:O s:s}", "name", json_sprintf("%s.encoder", name), "kind",
                   "encoder", "dir", json_object_get(hf, "dir"), "init", json_object_get(hf, "init"),
                   "config", json_object_get(hf, "config"), "token", token);
-    if (!encoder)
+    if (!encoder) {
+        json_decref(video);
         return cs_lua_error(L, "cs.mllm: encoder: the token or name is not valid UTF-8");
+    }
     if (json_object_get(hf, "processor"))
         json_object_set(encoder, "processor", json_object_get(hf, "processor"));
+    if (video)
+        json_object_set_new(encoder, "video", video);
     if (cs_lua_args_string(L, "key", "")[0] != '\0')
         json_object_set_new(encoder, "key", json_string(cs_lua_args_string(L, "key", "")));
     if (!features.is_final)

@@ -161,7 +161,7 @@ static enum cs_status render(const struct render_in *in, json_t *out, struct cs_
     struct cs_template chat;
     struct cs_tokenizer *tok = NULL;
     json_t *item = json_object();
-    const struct cs_record_encoder encoder = {"vision", in->token, "image"};
+    const struct cs_record_encoder encoder = {.name = "vision", .token = in->token, .key = "image"};
     struct cs_record_keys *keys = NULL;
     json_object_set_new(item, "messages", json_deep_copy(in->messages));
     enum cs_status status = open_chat(in, arena, &tok, &chat, err);

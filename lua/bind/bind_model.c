@@ -90,6 +90,8 @@ static int call_hf(lua_State *L)
     json_object_set_new(value->json, "config", json_deep_copy(cs_hfdir_config(hf)));
     if (processor)
         json_object_set_new(value->json, "processor", json_deep_copy(processor));
+    if (cs_hfdir_video(hf))
+        json_object_set_new(value->json, "video", json_deep_copy(cs_hfdir_video(hf)));
     json_object_set_new(value->json, "has_tokenizer", json_boolean(cs_hfdir_has_tokenizer(hf)));
     json_object_set_new(value->json, "saved", cs_lua_saved_settings(hf));
     if (cs_hfdir_is_tie_broken(hf) && strcmp(init, "random") == 0) /* of weights not taken */

@@ -47,8 +47,8 @@ static void render_all(const struct cs_record *record)
 static const struct cs_record_keys *keys_of(struct cs_arena *arena)
 {
     const struct cs_record_encoder encoder[] = {
-        {"vision", tokens[0], ""},
-        {"audio",  tokens[1], ""}
+        {.name = "vision", .token = tokens[0], .key = "", .has_video = true},
+        {.name = "audio",  .token = tokens[1], .key = "", .has_sound = true}
     };
     struct cs_record_keys *keys = NULL;
     if (cs_record_keys_new(encoder, 2, arena, &keys, NULL) != CS_OK)

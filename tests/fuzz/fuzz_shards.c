@@ -34,7 +34,7 @@ static void read_rows(int fd)
 static void read_samples(const char *path, struct cs_arena *arena)
 {
     const struct cs_record_encoder encoder[] = {
-        {"vision", "<image>", ""}
+        {.name = "vision", .token = "<image>", .key = ""}
     };
     const struct cs_dataset_options options = {.root = ""};
     struct cs_record_keys *keys = NULL;

@@ -262,7 +262,8 @@ static enum cs_status read_sample(const struct subject *s, const json_t *json,
 
 static void samples_of_a_data_set(void **state)
 {
-    static const struct cs_record_encoder encoder = {"vision", "<image>", ""};
+    static const struct cs_record_encoder encoder = {
+        .name = "vision", .token = "<image>", .key = ""};
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_err err;
     (void)state;

@@ -11,7 +11,7 @@ const struct cs_record_keys *test_keys(const char *const *tokens, int n, struct 
     struct cs_err err;
 
     for (int e = 0; e < n; e++)
-        encoder[e] = (struct cs_record_encoder){names[e], tokens[e], ""};
+        encoder[e] = (struct cs_record_encoder){.name = names[e], .token = tokens[e], .key = ""};
     if (cs_record_keys_new(encoder, n, arena, &keys, &err) != CS_OK)
         abort();
     return keys;

@@ -80,7 +80,7 @@ static void expect_frames(const struct cs_clip_source *source, const int32_t *in
 static void folders_and_lists_have_frames_in_order(void **state)
 {
     static const int32_t index[] = {0, 2, 2, 7, 8};
-    const char *names[FRAMES];
+    struct cs_clip_picture list[FRAMES];
     char *folder = strdup(tmpdir_path(dir, "frames")), *paths[FRAMES];
     struct cs_video_info info;
 
@@ -89,14 +89,20 @@ static void folders_and_lists_have_frames_in_order(void **state)
     for (int k = 0; k < FRAMES; k++) {
         char name[32];
         snprintf(name, sizeof name, "f%d.png", k + 5); /* f5 to f13: not in the order of letters */
-        names[k] = paths[k] = strdup(tmpdir_path(folder, name));
-        write_picture(names[k], k, WIDTH);
+        paths[k] = strdup(tmpdir_path(folder, name));
+        list[k] = (struct cs_clip_picture){.name = paths[k]};
+        write_picture(paths[k], k, WIDTH);
     }
     tmpdir_write(tmpdir_path(folder, ".hidden"), "x", 1);
     const struct cs_clip_source as_folder = {.name = folder, .fps = 4};
-    const struct cs_clip_source as_list = {.name = "list", .files = names, .n_files = FRAMES};
+    const struct cs_clip_source as_list = {.name = "list", .pictures = list, .n_pictures = FRAMES};
     expect_frames(&as_folder, index, 5);
     expect_frames(&as_list, index, 5);
+    size_t n = 0;
+    char *bytes = tmpdir_read(paths[2], &n);
+    list[2] = (struct cs_clip_picture){"in memory", bytes, n};
+    expect_frames(&as_list, index, 5);
+    free(bytes);
     need(cs_clip_probe(&as_folder, &info, NULL), &(struct cs_err){0});
     assert_true(info.fps == 4 && info.is_list);
     for (int k = 0; k < FRAMES; k++)

@@ -76,6 +76,36 @@ static void the_placeholder_must_be_the_token_that_the_directory_names(void **st
     assert_int_equal(review_job(*state, &err), CS_OK);
 }
 
+static enum cs_status review_whisper(const char *dir, struct cs_findings *findings,
+                                     struct cs_err *err)
+{
+    const struct cs_arch arch = {.kind = CS_MODULE_ENCODER, .family = "whisper", .channels = 80};
+
+    *findings = (struct cs_findings){.arena = findings->arena};
+    return cs_documents_review_beside(dir, &arch, findings, err);
+}
+
+static void extractors_of_sounds_are_reviewed(void **state)
+{
+    struct cs_findings findings = {.arena = cs_arena_new(0)};
+    struct cs_err err = {.text = ""};
+
+    assert_int_equal(review_whisper(*state, &findings, &err), CS_OK);
+    assert_true(is_said(&findings, CS_FINDING_DEFAULT, "log-mel features of 80 bands"));
+    put(*state, "preprocessor_config.json",
+        "{\"feature_extractor_type\": \"WhisperFeatureExtractor\", \"feature_size\": 80, \"hob\": "
+        "1}");
+    assert_int_equal(review_whisper(*state, &findings, &err), CS_OK);
+    assert_true(is_said(&findings, CS_FINDING_UNKNOWN, "hob"));
+    put(*state, "processor_config.json",
+        "{\"feature_extractor\": {\"feature_extractor_type\": \"WhisperFeatureExtractor\", "
+        "\"feature_size\": 128}, \"audio_token\": \"<|AUDIO|>\"}");
+    assert_int_equal(review_whisper(*state, &findings, &err), CS_INVALID);
+    assert_true(is_said(&findings, CS_FINDING_SHADOWED, "it is not used: feature_extractor"));
+    assert_non_null(strstr(err.text, "feature_size is 128"));
+    cs_arena_free(findings.arena);
+}
+
 static void a_nested_processor_holds_and_the_other_is_named(void **state)
 {
     static const char nested[] =
@@ -168,6 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_placeholder_must_be_the_token_that_the_directory_names),
+        TEST(extractors_of_sounds_are_reviewed),
         TEST(a_nested_processor_holds_and_the_other_is_named),
         TEST(a_tie_that_the_weights_break_is_found),
         TEST(unknown_keys_are_found_in_every_document),

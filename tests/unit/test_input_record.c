@@ -98,16 +98,16 @@ static void picture_keys_belong_to_the_only_encoder_whatever_its_token(void **st
 static void several_encoders_have_keys_of_their_own(void **state)
 {
     static const struct cs_record_encoder pair[] = {
-        {"near", "<image>",      ""},
-        {"far",  "<|far_view|>", ""}
+        {.name = "near", .token = "<image>",      .key = ""},
+        {.name = "far",  .token = "<|far_view|>", .key = ""}
     };
     static const struct cs_record_encoder twice[] = {
-        {"near", "<image>", ""},
-        {"far",  "<image>", ""}
+        {.name = "near", .token = "<image>", .key = ""},
+        {.name = "far",  .token = "<image>", .key = ""}
     };
     static const struct cs_record_encoder neither[] = {
-        {"near", "<|a|>", ""    },
-        {"far",  "<|b|>", "scan"}
+        {.name = "near", .token = "<|a|>", .key = ""    },
+        {.name = "far",  .token = "<|b|>", .key = "scan"}
     };
     struct cs_record_keys *keys = NULL;
     struct cs_record *record = NULL;

@@ -330,6 +330,39 @@ static void texts_equal_transformers(void **state)
     assert_true(i > 10);
 }
 
+/* tokens_per_second times whole seconds; frames less than a second apart all stand at one position */
+static void times_of_qwen25_are_whole_seconds(void **state)
+{
+    static const struct {
+        double fps;
+        int32_t step;
+    } rows[] = {
+        {2.0,  2 },
+        {0.8,  4 },
+        {0.99, 4 },
+        {24.0, -1},
+    };
+    const struct cs_video_processor p = {.kind = CS_VIDEO_QWEN2,
+                                         .name = "test",
+                                         .patch = 14,
+                                         .merge = 2,
+                                         .frames = 2,
+                                         .min_pixels = 784,
+                                         .max_pixels = 9000,
+                                         .does_resize = true};
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_media_encoder encoder = encoder_for(&p, 14, 2);
+        const struct cs_video_info info = {
+            .n_frames = 6, .height = 30, .width = 30, .fps = rows[i].fps, .is_list = true};
+        encoder.tokens_per_second = 2;
+        struct laid_out l = lay_out(&p, &encoder, &info);
+        assert_int_equal(l.layout.items[0].shape.time_step, rows[i].step);
+        cs_arena_free(l.arena);
+    }
+}
+
 static void blended_rows_equal_torch(void **state)
 {
     json_t *row = NULL;
@@ -519,6 +552,7 @@ int main(void)
         cmocka_unit_test(sizes_equal_transformers),
         cmocka_unit_test(pixels_equal_transformers),
         cmocka_unit_test(texts_equal_transformers),
+        cmocka_unit_test(times_of_qwen25_are_whole_seconds),
         cmocka_unit_test(blended_rows_equal_torch),
         cmocka_unit_test(bounds_hold),
         cmocka_unit_test(numbers_are_spelled),

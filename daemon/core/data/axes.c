@@ -41,7 +41,8 @@ static int32_t put_picture(struct walk *w, int32_t row, int32_t e)
 {
     const struct cs_item_shape *s = &w->slot->items[e][w->item[e]].shape;
     const int32_t high = s->grid[1] / w->merge[e], wide = s->grid[2] / w->merge[e];
-    const int32_t step = s->time_step > 0 ? s->time_step : 1, first = w->seen[e] / (high * wide);
+    const int32_t step = s->time_step > 0 ? s->time_step : s->time_step == 0,
+                  first = w->seen[e] / (high * wide);
     const int32_t doc = w->slot->doc[row];
     do {
         const int32_t k = w->seen[e]++, at = k % (high * wide);

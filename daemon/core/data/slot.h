@@ -27,7 +27,8 @@ struct cs_item_shape {
     int32_t grid[3]; /* patches over time, height, width; image: 1 over time; sound: frames, 1, 1 */
     int32_t rows;    /* that leave the encoder and enter the LLM */
     int32_t bytes;   /* of its data */
-    int32_t time_step; /* positions of the LLM from one frame to the next (axes.h); 0: 1 */
+    int32_t
+        time_step; /* positions of the LLM from one frame to the next (axes.h); 0: 1, below 0: none */
 };
 
 /* Rows that the encoder's blocks work on. */

@@ -56,6 +56,7 @@ struct cs_spec_module {
     bool has_bias;                   /* projector */
     enum cs_module_kind kind;
     const json_t *config, *processor;
+    const json_t *video; /* encoder of pictures: what is done to videos; NULL: it reads none */
     bool has_feature_layer;
     int32_t feature_layer;
     struct cs_spec_items items;

@@ -85,6 +85,7 @@ static const struct cs_spec_key keys[] = {
     KEY("model.modules[]", "token", STRING, 1, 256, NULL, NULL, "encoder", M(token), STRING, "the placeholder in the text"),
     KEY("model.modules[]", "key", STRING, 0, 40, NULL, "", "encoder", M(key), STRING, "the key of a sample that holds its files, also with an s; empty: image where it is the only encoder, else the word of its token, or its name"),
     KEY("model.modules[]", "processor", FREE, 0, 0, NULL, "null", "encoder", M(processor), JSON, "preprocessor_config.json of the directory"),
+    KEY("model.modules[]", "video", FREE, 0, 0, NULL, "null", "encoder", M(video), JSON, "what is done to videos, as in video_preprocessor_config.json of the directory; null: the encoder reads pictures only"),
     KEY("model.modules[]", "items", GROUP, 0, 0, NULL, "null", "encoder", 0, NONE, "what the processor makes of a file at most; null: one picture of the encoder's size"),
     KEY("model.modules[]", "feature_layer", INT, -4096, 4096, NULL, "null", "encoder", M(feature_layer), FEATURE, "hidden state that feeds the projector, as in LLaVA: -1 after the last block, -2 ...; null: after the final norm"),
     KEY("model.modules[]", "layers", INT, 1, 2, NULL, "0", "projector", M(n_layers), I32, "linear layers; default: 2 for mlp, 1 for linear"),

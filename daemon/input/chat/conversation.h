@@ -17,6 +17,7 @@ struct cs_part {
     int32_t encoder;  /* -1: text */
     const char *text; /* not NUL-terminated by meaning: may hold NUL */
     size_t len;
+    bool is_video; /* of an encoder of pictures: a video stands here */
 };
 
 struct cs_turn {
@@ -35,6 +36,10 @@ struct cs_media_file {
     const char *pack; /* path of the file that holds it from `offset` on; NULL: a file of its own */
     const void *bytes; /* (n_bytes) as long as the record lives; NULL: on disk */
     uint64_t offset, n_bytes;
+    bool is_video; /* its key says so: a file, a folder of pictures, or a list of them */
+    const struct cs_media_file *frames; /* (n_frames) of a list; NULL: none */
+    int32_t n_frames;
+    double fps; /* of a list or folder, as the sample says; 0: not known */
 };
 
 struct cs_record {

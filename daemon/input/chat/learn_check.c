@@ -73,7 +73,8 @@ static void put_parts(const struct learn *l, const struct learn_turn *turn,
         const char *medium = strchr(letters, *kinds);
         const char *said = medium != NULL ? tokens[medium - letters] : text;
         int32_t encoder = medium != NULL ? (int32_t)(medium - letters) : -1;
-        out->parts[out->n_parts++] = (struct cs_part){encoder, said, strlen(said)};
+        out->parts[out->n_parts++] =
+            (struct cs_part){.encoder = encoder, .text = said, .len = strlen(said)};
         if (medium != NULL)
             n_files[encoder]++;
         else

@@ -7,11 +7,31 @@
 #include "core/base/hash.h"
 #include "input/picture/image.h"
 
+/* A list is known by what all its frames are known by. */
+static enum cs_status key_of_list(const struct cs_dataset *set, const struct cs_media_file *file,
+                                  char out[CS_PATH_CAP], struct cs_err *err)
+{
+    struct cs_buf all = {0};
+    enum cs_status status = CS_OK;
+    char hash[33];
+
+    for (int32_t i = 0; i < file->n_frames && status == CS_OK; i++) {
+        status = cs_media_file_key(set, &file->frames[i], out, err);
+        if (status == CS_OK)
+            cs_buf_addf(&all, "%s\n", out);
+    }
+    cs_xxh3_128_hex(cs_buf_str(&all), all.len, hash);
+    cs_buf_free(&all);
+    return status == CS_OK ? cs_path(out, err, "frames:%s@%g", hash, file->fps) : status;
+}
+
 enum cs_status cs_media_file_key(const struct cs_dataset *set, const struct cs_media_file *file,
                                  char out[CS_PATH_CAP], struct cs_err *err)
 {
     char hash[33];
 
+    if (file->frames != NULL)
+        return key_of_list(set, file, out, err);
     if (file->pack != NULL)
         return cs_path(out, err, "%s#%llu", file->pack, (unsigned long long)file->offset);
     if (file->bytes == NULL)
@@ -69,6 +89,17 @@ enum cs_status cs_media_bytes_read(const struct cs_dataset *set, const struct cs
     return status;
 }
 
+enum cs_status cs_media_file_locate(const struct cs_dataset *set, const struct cs_media_file *file,
+                                    char path[CS_PATH_CAP], struct cs_media_bytes *out,
+                                    struct cs_err *err)
+{
+    *out = (struct cs_media_bytes){0};
+    path[0] = '\0';
+    if (file->bytes == NULL && file->pack == NULL)
+        return cs_dataset_resolve(set, file->name, path, err);
+    return cs_media_bytes_read(set, file, out, err);
+}
+
 void cs_media_bytes_free(struct cs_media_bytes *bytes)
 {
     cs_buf_free(&bytes->held);
@@ -85,6 +116,13 @@ struct cs_media_file cs_media_file_copy(const struct cs_media_file *file, struct
         char *bytes = cs_arena_alloc(arena, file->n_bytes + 1);
         memcpy(bytes, file->bytes, file->n_bytes);
         out.bytes = bytes;
+    }
+    if (file->frames != NULL) {
+        struct cs_media_file *frames =
+            CS_NEW_ARRAY(arena, struct cs_media_file, file->n_frames + 1);
+        for (int32_t i = 0; i < file->n_frames; i++)
+            frames[i] = cs_media_file_copy(&file->frames[i], arena);
+        out.frames = frames;
     }
     return out;
 }

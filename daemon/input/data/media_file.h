@@ -19,6 +19,11 @@ enum cs_status cs_media_file_key(const struct cs_dataset *set, const struct cs_m
 /* At most CS_IMAGE_MAX_FILE_BYTES, else CS_LIMIT. */
 enum cs_status cs_media_bytes_read(const struct cs_dataset *set, const struct cs_media_file *file,
                                    struct cs_media_bytes *out, struct cs_err *err) CS_NODISCARD;
+/* A file of its own stays where it is: *path gets its real path. Of any other the bytes are read into `out`, and path
+ * is "". */
+enum cs_status cs_media_file_locate(const struct cs_dataset *set, const struct cs_media_file *file,
+                                    char path[CS_PATH_CAP], struct cs_media_bytes *out,
+                                    struct cs_err *err) CS_NODISCARD;
 void cs_media_bytes_free(struct cs_media_bytes *bytes);
 /* With its texts and bytes in this arena. */
 struct cs_media_file cs_media_file_copy(const struct cs_media_file *file, struct cs_arena *arena);

@@ -1,9 +1,11 @@
-/* Pictures by their processor: size, layout, pixels. */
+/* Pictures by their processor: size, layout, pixels. Sounds and videos are left to reader_sound.c and
+ * reader_video.c. */
 #include "input/data/reader.h"
 
 #include <stdlib.h>
 #include <xxhash.h>
 
+#include "input/data/reader_kinds.h"
 #include "input/media/pixels.h"
 
 enum cs_status cs_reader_open(const struct cs_module *module, int32_t index, struct cs_reader *out,
@@ -14,6 +16,10 @@ enum cs_status cs_reader_open(const struct cs_module *module, int32_t index, str
 
     *out = (struct cs_reader){
         .name = module->name, .index = index, .encoder = cs_media_encoder_of(&module->arch)};
+    if (cs_sound_family_find(module->arch.family, &out->family)) {
+        status = cs_reader_open_sound(module, out, err);
+        return status == CS_OK ? CS_OK : cs_wrap(err, status, "module %s", module->name);
+    }
     if (json_is_object(config))
         status = cs_processor_read(config, &out->processor, err);
     else
@@ -21,6 +27,8 @@ enum cs_status cs_reader_open(const struct cs_module *module, int32_t index, str
     if (status == CS_OK)
         status = cs_media_bounds_of(&out->processor, &out->encoder, &out->bounds, err);
     out->is_blind = cs_media_ignores_size(&out->processor);
+    if (status == CS_OK)
+        status = cs_reader_open_video(module, out, err);
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "module %s", module->name);
 }
 
@@ -67,6 +75,10 @@ enum cs_status cs_reader_lay_out(const struct cs_reader *r, const struct cs_data
                                  struct cs_arena *arena, struct cs_sample_media *media,
                                  struct cs_err *err)
 {
+    if (r->kind == CS_ITEM_SOUND)
+        return cs_reader_lay_out_sound(r, set, sizes, arena, media, err);
+    if (media->file->is_video)
+        return cs_reader_lay_out_video(r, set, sizes, arena, media, err);
     media->medium = (struct cs_medium){.kind = CS_ITEM_IMAGE,
                                        .width = r->processor.width,
                                        .height = r->processor.height,
@@ -143,6 +155,13 @@ enum cs_status cs_reader_load(const struct cs_reader *r, const struct cs_dataset
     CS_TRY(cs_media_file_key(set, media->file, key, err));
     if (cs_cache_get(cache, how, key, data, n))
         return CS_OK;
+    if (r->kind == CS_ITEM_SOUND || media->file->is_video) {
+        status = r->kind == CS_ITEM_SOUND ? cs_reader_load_sound(r, set, media, data, err)
+                                          : cs_reader_load_video(r, set, media, data, err);
+        if (status == CS_OK)
+            cs_cache_put(cache, how, key, data, n);
+        return status;
+    }
     uint8_t **item = calloc((size_t)layout->n_items + 1, sizeof *item);
     if (item == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for %d items of a file", layout->n_items);

@@ -1,5 +1,5 @@
-/* Reads the files of one encoder: how large one is, what it becomes, its data. Immutable once it is
- * open: several threads may use it. */
+/* Reads the files of one encoder, pictures and videos or sounds: how large one is, what it becomes, its data.
+ * Immutable once it is open: several threads may use it. */
 #ifndef CS_INPUT_DATA_READER_H
 #define CS_INPUT_DATA_READER_H
 
@@ -8,11 +8,19 @@
 #include "input/data/media_file.h"
 #include "input/data/sizes.h"
 #include "input/media/cache.h"
+#include "input/media/sound/features.h"
+#include "input/media/video/video_layout.h"
 
 struct cs_reader {
     const char *name; /* of the module */
     int32_t index;    /* of the encoder */
-    struct cs_processor processor;
+    enum cs_item_kind
+        kind; /* CS_ITEM_SOUND: of sounds; else of pictures, and videos if has_video */
+    struct cs_sound_processor sound;
+    enum cs_sound_family family; /* of sounds */
+    bool has_video;
+    struct cs_video_processor video;
+    struct cs_processor processor; /* of pictures */
     struct cs_media_encoder encoder;
     struct cs_media_bounds bounds;
     bool

@@ -15,7 +15,10 @@ static enum cs_status read_files(struct cs_record_reader *r, const json_t *item)
         const json_t *value = cs_doc_get(item, r->keys->encoder[e].names, name);
         if (value != NULL)
             CS_TRY(cs_record_add_files(r, e, name, value));
-        r->n_top[e] = r->record->n_files[e];
+        value = cs_record_file_of(r->keys, item, e, true, name);
+        if (value != NULL)
+            CS_TRY(cs_record_add_videos(r, e, name, value, false, NULL));
+        r->n_top[e] = r->record->n_files[e] + r->n_videos[e];
     }
     return CS_OK;
 }
@@ -33,8 +36,9 @@ enum cs_status cs_record_read_system(struct cs_record_reader *r, const json_t *i
         return cs_record_refuse(r, name, text, "it must be a text");
     turn->role = CS_TURN_SYSTEM;
     turn->parts = CS_NEW(r->record->arena, struct cs_part);
-    turn->parts[turn->n_parts++] =
-        (struct cs_part){-1, cs_record_text(r->record->arena, text), json_string_length(text)};
+    turn->parts[turn->n_parts++] = (struct cs_part){.encoder = -1,
+                                                    .text = cs_record_text(r->record->arena, text),
+                                                    .len = json_string_length(text)};
     r->record->n_turns = 1;
     return CS_OK;
 }
@@ -130,6 +134,8 @@ enum cs_status cs_record_read_with(const json_t *item, const struct cs_record_ke
     }
     if (status == CS_OK)
         status = read_turns(&r, item);
+    if (status == CS_OK)
+        status = cs_record_join_videos(&r);
     if (status != CS_OK) {
         cs_record_free(r.record);
         return status;

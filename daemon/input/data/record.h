@@ -22,7 +22,11 @@
 #include "input/chat/conversation.h"
 #include "input/data/record_keys.h"
 
-enum { CS_RECORD_MAX_BYTES = 64 * 1024 * 1024, CS_RECORD_MAX_MEDIA = 4096 };
+enum {
+    CS_RECORD_MAX_BYTES = 64 * 1024 * 1024,
+    CS_RECORD_MAX_MEDIA = 4096,
+    CS_RECORD_MAX_FRAMES = 16384
+};
 
 /* Bytes of a medium that a reader of files has beside the JSON, where they stand as {"bytes": number}. */
 struct cs_record_bytes {

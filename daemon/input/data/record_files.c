@@ -14,6 +14,14 @@ enum cs_status cs_record_refuse(const struct cs_record_reader *r, const char *wh
                    value != NULL ? cs_doc_show(value, shown) : "missing", why);
 }
 
+const json_t *cs_record_file_of(const struct cs_record_keys *keys, const json_t *object, int e,
+                                bool is_video, char name[CS_DOC_NAME])
+{
+    const char *names = is_video ? keys->encoder[e].videos : keys->encoder[e].names;
+
+    return names != NULL ? cs_doc_get(object, names, name) : NULL;
+}
+
 const char *cs_record_text(struct cs_arena *arena, const json_t *text)
 {
     size_t n = json_string_length(text);
@@ -130,29 +138,41 @@ static enum cs_status take_object(struct cs_record_reader *r, const char *where,
 
 /* --- files ------------------------------------------------------------------------------------ */
 
+enum cs_status cs_record_append_file(const struct cs_record_reader *r, int e,
+                                     struct cs_media_file **list, int32_t *n,
+                                     const struct cs_media_file *file)
+{
+    if (*n == CS_RECORD_MAX_MEDIA)
+        return cs_fail(r->err, CS_LIMIT, "more than %d files for %s", CS_RECORD_MAX_MEDIA,
+                       r->keys->encoder[e].token);
+    if ((*n & (*n - 1)) == 0) { /* full at powers of two */
+        const size_t have = (size_t)*n;
+        struct cs_media_file *more =
+            CS_NEW_ARRAY(r->record->arena, struct cs_media_file, have == 0 ? 1 : 2 * have);
+        if (have > 0)
+            memcpy(more, *list, have * sizeof *more);
+        *list = more;
+    }
+    (*list)[(*n)++] = *file;
+    return CS_OK;
+}
+
+enum cs_status cs_record_take_file(struct cs_record_reader *r, const char *where,
+                                   const json_t *value, struct cs_media_file *out)
+{
+    if (!json_is_string(value) && !json_is_object(value))
+        return cs_record_refuse(r, where, value, "it must be the path of a file");
+    return json_is_object(value) ? take_object(r, where, value, out)
+                                 : take_text(r, where, value, out);
+}
+
 static enum cs_status add_file(struct cs_record_reader *r, int e, const char *where,
                                const json_t *value)
 {
-    struct cs_record *record = r->record;
     struct cs_media_file file = {0};
 
-    if (!json_is_string(value) && !json_is_object(value))
-        return cs_record_refuse(r, where, value, "it must be the path of a file");
-    if (record->n_files[e] == CS_RECORD_MAX_MEDIA)
-        return cs_fail(r->err, CS_LIMIT, "more than %d files for %s", CS_RECORD_MAX_MEDIA,
-                       r->keys->encoder[e].token);
-    CS_TRY(json_is_object(value) ? take_object(r, where, value, &file)
-                                 : take_text(r, where, value, &file));
-    if ((record->n_files[e] & (record->n_files[e] - 1)) == 0) { /* full at powers of two */
-        size_t n = (size_t)record->n_files[e];
-        struct cs_media_file *more =
-            CS_NEW_ARRAY(record->arena, struct cs_media_file, n == 0 ? 1 : 2 * n);
-        if (n > 0)
-            memcpy(more, record->files[e], n * sizeof *more);
-        record->files[e] = more;
-    }
-    record->files[e][record->n_files[e]++] = file;
-    return CS_OK;
+    CS_TRY(cs_record_take_file(r, where, value, &file));
+    return cs_record_append_file(r, e, &r->record->files[e], &r->record->n_files[e], &file);
 }
 
 /* One path is one file, never a list of characters. */

@@ -22,8 +22,9 @@ static void add_answer(struct cs_record_reader *r, const json_t *text)
     struct cs_turn *turn = next_turn(r, CS_TURN_ASSISTANT);
 
     turn->parts = CS_NEW(r->record->arena, struct cs_part);
-    turn->parts[0] =
-        (struct cs_part){-1, cs_record_text(r->record->arena, text), json_string_length(text)};
+    turn->parts[0] = (struct cs_part){.encoder = -1,
+                                      .text = cs_record_text(r->record->arena, text),
+                                      .len = json_string_length(text)};
     turn->n_parts = json_string_length(text) > 0;
 }
 

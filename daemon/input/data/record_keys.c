@@ -4,11 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "input/media/sound/features.h"
+
 #define MEDIA (CS_DOC_STRING | CS_DOC_LIST | CS_DOC_OBJECT)
 #define TRAINS(names_)                                                                             \
     {                                                                                              \
         .names = (names_), .types = CS_DOC_BOOL | CS_DOC_NUMBER, .max = 1,                         \
         .text = "whether an answer trains"                                                         \
+    }
+#define FPS(names_)                                                                                \
+    {                                                                                              \
+        .names = (names_), .types = CS_DOC_POSITIVE, .max = 1e6,                                   \
+        .text = "frames a second of pictures that are a video"                                     \
     }
 #define HARMLESS(names_)                                                                           \
     {                                                                                              \
@@ -34,10 +41,12 @@ static const struct cs_doc_key media_rows[] = {
 static const struct cs_doc_table media_table = CS_DOC_TABLE(media_rows, NULL);
 
 static const struct cs_doc_key file_rows[] = {
-    {.names = "path|url",          .types = CS_DOC_STRING, .text = "of the file"},
+    {.names = "path|url",          .types = CS_DOC_STRING, .text = "of the file"         },
     {.names = "bytes|base64|data",
      .types = CS_DOC_STRING | CS_DOC_INT,
-     .text = "the file in base64"                                               },
+     .text = "the file in base64"                                                        },
+    {.names = "frames",            .types = CS_DOC_LIST,   .text = "of a video: pictures"},
+    FPS("fps|sample_fps"),
     HARMLESS("detail|format|mime_type|media_type|filename|sampling_rate"),
 };
 static const struct cs_doc_table file_table = CS_DOC_TABLE(file_rows, NULL);
@@ -47,6 +56,7 @@ static const struct cs_doc_key part_rows[] = {
     {.names = "text",              .types = CS_DOC_ANY,    .text = "of a part of type text"      },
     {.names = "path|url",          .types = CS_DOC_STRING, .text = "of the file"                 },
     {.names = "bytes|base64|data", .types = CS_DOC_STRING, .text = "the file in base64"          },
+    FPS("fps|sample_fps"),
     HARMLESS("detail|format|mime_type|media_type|filename"),
     REFUSED("index", NULL, "files are taken in the order of their places"),
 };
@@ -116,12 +126,15 @@ static const char *word_of(struct cs_arena *arena, const char *token)
     return cs_arena_strndup(arena, token + skip, n);
 }
 
-/* Words of an encoder that it is called by in samples, most wanted first; at most 3. */
-static int words_of(const struct cs_record_encoder *e, int n_encoders, struct cs_arena *arena,
-                    const char *out[CS_RECORD_MARKS])
+/* Words of an encoder that it is called by in samples, most wanted first; at most 3. is_alone: it is the only
+ * one of pictures, or of sounds. */
+static int words_of(const struct cs_record_encoder *e, int n_encoders, bool is_alone,
+                    struct cs_arena *arena, const char *out[CS_RECORD_MARKS])
 {
-    const char *wanted[] = {n_encoders == 1 ? "image" : NULL, word_of(arena, e->token),
-                            n_encoders > 1 ? e->name : NULL};
+    const char *wanted[] = {!is_alone      ? NULL
+                            : e->has_sound ? "audio"
+                                           : "image",
+                            word_of(arena, e->token), n_encoders > 1 ? e->name : NULL};
     int n = 0;
 
     if (e->key != NULL && e->key[0] != '\0') {
@@ -138,6 +151,20 @@ static int words_of(const struct cs_record_encoder *e, int n_encoders, struct cs
     return n;
 }
 
+/* Spellings beside a word and its plural. */
+static const char *other_names(struct cs_arena *arena, const char *w)
+{
+    return cs_arena_printf(arena, "|%s_url|%s_urls|%s_path|%s_paths|input_%s", w, w, w, w, w);
+}
+
+static void set_videos(struct cs_record_keys *keys, int e, struct cs_arena *arena)
+{
+    keys->encoder[e].videos =
+        cs_arena_printf(arena, "video|videos|video_file%s", other_names(arena, "video"));
+    keys->encoder[e].video_mark[0] = "<video>";
+    keys->encoder[e].video_mark[1] = "<|video_pad|>";
+}
+
 static void set_words(struct cs_record_keys *keys, int e, const char *const *word, int n,
                       struct cs_arena *arena)
 {
@@ -148,8 +175,7 @@ static void set_words(struct cs_record_keys *keys, int e, const char *const *wor
     for (int i = 0; i < n; i++) {
         const char *mark = cs_arena_printf(arena, "<%s>", word[i]), *w = word[i];
         said = cs_arena_printf(arena, "%s%s%s|%ss", said, i > 0 ? "|" : "", w, w);
-        others = cs_arena_printf(arena, "%s|%s_url|%s_urls|%s_path|%s_paths|input_%s", others, w, w,
-                                 w, w, w);
+        others = cs_arena_printf(arena, "%s%s", others, other_names(arena, w));
         if (strcmp(mark, keys->encoder[e].token) != 0)
             keys->encoder[e].mark[marks++] = mark;
     }
@@ -164,6 +190,9 @@ static enum cs_status check_apart(const struct cs_record_keys *keys, int e, stru
 
     for (int other = 0; other < e; other++) {
         char name[CS_DOC_NAME];
+        if (keys->encoder[other].videos != NULL && keys->encoder[e].videos != NULL)
+            return cs_fail(err, CS_INVALID, "encoders %s and %s would both read videos: one can",
+                           keys->encoder[other].name, keys->encoder[e].name);
         for (const char *at = keys->encoder[e].names; *at != '\0';) {
             size_t n = strcspn(at, "|");
             snprintf(name, sizeof name, "%.*s", (int)n, at);
@@ -190,14 +219,18 @@ static void put_table(const struct cs_record_keys *keys, struct cs_arena *arena,
                       const struct cs_doc_key *first, const struct cs_doc_key *as,
                       const struct cs_doc_table *more, struct cs_doc_table *out)
 {
-    struct cs_doc_key *rows = CS_NEW_ARRAY(arena, struct cs_doc_key, keys->n + 1);
+    struct cs_doc_key *rows = CS_NEW_ARRAY(arena, struct cs_doc_key, 2 * keys->n + 1);
     int n = 0;
 
     if (first != NULL)
         rows[n++] = *first;
-    for (int e = 0; e < keys->n; e++, n++) {
+    for (int e = 0; e < keys->n; e++) {
         rows[n] = *as;
-        rows[n].names = keys->encoder[e].names;
+        rows[n++].names = keys->encoder[e].names;
+        if (keys->encoder[e].videos == NULL)
+            continue;
+        rows[n] = *as;
+        rows[n++].names = keys->encoder[e].videos;
     }
     *out = (struct cs_doc_table){
         .rows = rows, .stride = sizeof *rows, .n = n, .more = more, .refuses_shadowed = true};
@@ -228,13 +261,20 @@ enum cs_status cs_record_keys_new(const struct cs_record_encoder *encoder, int n
 {
     struct cs_record_keys *keys = CS_NEW(arena, struct cs_record_keys);
 
+    int n_sounds = 0;
+
     CS_ASSERT(n <= CS_MAX_ENCODERS);
+    for (int e = 0; e < n; e++)
+        n_sounds += encoder[e].has_sound;
     for (int e = 0; e < n; e++) {
         const char *word[CS_RECORD_MARKS];
-        int n_words = words_of(&encoder[e], n, arena, word);
+        const bool is_alone = (encoder[e].has_sound ? n_sounds : n - n_sounds) == 1;
+        int n_words = words_of(&encoder[e], n, is_alone, arena, word);
         keys->encoder[e].name = cs_arena_strdup(arena, encoder[e].name);
         keys->encoder[e].token = cs_arena_strdup(arena, encoder[e].token);
         set_words(keys, e, word, n_words, arena);
+        if (encoder[e].has_video)
+            set_videos(keys, e, arena);
         CS_TRY(check_apart(keys, e, err));
         keys->n++;
     }
@@ -252,8 +292,10 @@ enum cs_status cs_record_keys_of(const struct cs_graph *graph, struct cs_arena *
         const struct cs_module *module = cs_graph_encoder(graph, e);
         if (module->spec->token == NULL || module->spec->token[0] == '\0')
             return cs_fail(err, CS_INVALID, "module %s has no placeholder token", module->name);
-        encoder[e] = (struct cs_record_encoder){graph->branches[module->branch].name,
-                                                module->spec->token, module->spec->key};
+        enum cs_sound_family family;
+        encoder[e] = (struct cs_record_encoder){
+            graph->branches[module->branch].name, module->spec->token, module->spec->key,
+            cs_sound_family_find(module->arch.family, &family), module->spec->video != NULL};
     }
     return cs_record_keys_new(encoder, graph->n_encoders, arena, out, err);
 }

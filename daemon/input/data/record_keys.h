@@ -2,7 +2,8 @@
  * which encoder.
  *
  * Pictures belong to the picture encoder: where a job has one, "image" and "images" are its keys
- * whatever its placeholder token is. Beside them stands the token's own word ("<photo>": photo,
+ * whatever its placeholder token is; so are "video" and "videos" where it reads videos; and "audio" and
+ * "audios" are those of the only encoder of sounds. Beside them stands the token's own word ("<photo>": photo,
  * photos). Where a job has several, the keys of an encoder are its token's word and its name, so
  * that "image" belongs to the one whose token is <image>. `key` of the encoder overrides all that:
  * "scan": scan, scans.
@@ -22,6 +23,8 @@ struct cs_record_encoder {
     const char *name;  /* of its branch: "vision" */
     const char *token; /* placeholder */
     const char *key;   /* "": see above */
+    bool has_sound;    /* its files are sounds */
+    bool has_video;    /* it reads videos beside pictures */
 };
 
 #define CS_RECORD_TURN_KEYS     "conversations|conversation|messages|texts"
@@ -42,6 +45,8 @@ struct cs_record_keys {
         const char *names; /* spellings of the key: "image|images|image_url|..." */
         const char *said;  /* those that people are told: "image|images" */
         const char *mark[CS_RECORD_MARKS + 1]; /* in the text; the token first, NULL ends them */
+        const char *videos; /* spellings of the key of its videos; NULL: it reads none */
+        const char *video_mark[3];
     } encoder[CS_MAX_ENCODERS];
 
     struct cs_doc_table sample, flat, turn, part; /* flat: samples without a list of turns */

@@ -19,30 +19,51 @@ static const struct {
     {"developer", CS_TURN_SYSTEM   },
 };
 
-static void add_part(struct cs_turn *turn, int encoder, const char *text, size_t len)
+static void add_text(struct cs_turn *turn, const char *text, size_t len)
 {
-    if (encoder == -1 && len == 0)
-        return;
-    turn->parts[turn->n_parts++] = (struct cs_part){encoder, text, len};
+    if (len > 0)
+        turn->parts[turn->n_parts++] = (struct cs_part){.encoder = -1, .text = text, .len = len};
+}
+
+/* What a place stands for: the files of an encoder, or its videos. */
+struct kind {
+    int encoder; /* -1: a text, -2: neither */
+    bool is_video;
+};
+
+static void add_place(const struct cs_record_keys *keys, struct cs_turn *turn, struct kind kind)
+{
+    const char *token = keys->encoder[kind.encoder].token;
+
+    turn->parts[turn->n_parts++] = (struct cs_part){
+        .encoder = kind.encoder, .text = token, .len = strlen(token), .is_video = kind.is_video};
 }
 
 /* --- text with marks -------------------------------------------------------------------------- */
 
-/* Encoder whose mark starts at p, the longest one, and its length; -1: none. */
-static int mark_at(const struct cs_record_keys *keys, const char *p, size_t n, size_t *len)
+/* The longest of the marks that p begins with. */
+static void match(const char *const *marks, struct kind kind, const char *p, size_t n,
+                  struct kind *found, size_t *len)
 {
-    int found = -1;
+    for (int i = 0; marks[i] != NULL; i++) {
+        const size_t n_mark = strlen(marks[i]);
+        if (n_mark > *len && n_mark <= n && memcmp(p, marks[i], n_mark) == 0) {
+            *found = kind;
+            *len = n_mark;
+        }
+    }
+}
+
+/* Encoder whose mark starts at p, and the mark's length. */
+static struct kind mark_at(const struct cs_record_keys *keys, const char *p, size_t n, size_t *len)
+{
+    struct kind found = {.encoder = -1};
 
     *len = 0;
-    for (int e = 0; e < keys->n; e++)
-        for (int i = 0; keys->encoder[e].mark[i] != NULL; i++) {
-            const char *mark = keys->encoder[e].mark[i];
-            size_t n_mark = strlen(mark);
-            if (n_mark > *len && n_mark <= n && memcmp(p, mark, n_mark) == 0) {
-                found = e;
-                *len = n_mark;
-            }
-        }
+    for (int e = 0; e < keys->n; e++) {
+        match(keys->encoder[e].mark, (struct kind){e, false}, p, n, &found, len);
+        match(keys->encoder[e].video_mark, (struct kind){e, true}, p, n, &found, len);
+    }
     return found;
 }
 
@@ -53,7 +74,7 @@ enum cs_status cs_record_split_text(struct cs_record_reader *r, struct cs_turn *
     size_t done = 0, n_found = 0, len = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (mark_at(r->keys, text + i, n - i, &len) == -1)
+        if (mark_at(r->keys, text + i, n - i, &len).encoder == -1)
             continue;
         n_found++;
         i += len - 1;
@@ -63,15 +84,15 @@ enum cs_status cs_record_split_text(struct cs_record_reader *r, struct cs_turn *
                        CS_RECORD_MAX_MEDIA);
     turn->parts = CS_NEW_ARRAY(r->record->arena, struct cs_part, 2 * n_found + 1);
     for (size_t i = 0; i < n; i++) {
-        int e = mark_at(r->keys, text + i, n - i, &len);
-        if (e == -1)
+        const struct kind kind = mark_at(r->keys, text + i, n - i, &len);
+        if (kind.encoder == -1)
             continue;
-        add_part(turn, -1, text + done, i - done);
-        add_part(turn, e, r->keys->encoder[e].token, strlen(r->keys->encoder[e].token));
+        add_text(turn, text + done, i - done);
+        add_place(r->keys, turn, kind);
         i += len - 1;
         done = i + 1;
     }
-    add_part(turn, -1, text + done, n - done);
+    add_text(turn, text + done, n - done);
     return CS_OK;
 }
 
@@ -95,51 +116,62 @@ static enum cs_status read_text_part(struct cs_record_reader *r, struct cs_turn 
     if (!is_empty(json_object_get(node, "path")))
         return cs_fail(r->err, CS_INVALID, "%s is of type text and has a path", where);
     for (int e = 0; e < r->keys->n; e++)
-        if (cs_doc_get(node, r->keys->encoder[e].names, NULL) != NULL)
+        if (cs_record_file_of(r->keys, node, e, false, NULL) != NULL ||
+            cs_record_file_of(r->keys, node, e, true, NULL) != NULL)
             return cs_fail(r->err, CS_INVALID, "%s is of type text and has a file", where);
-    add_part(turn, -1, cs_record_text(r->record->arena, text), json_string_length(text));
+    add_text(turn, cs_record_text(r->record->arena, text), json_string_length(text));
     return CS_OK;
 }
 
 static enum cs_status read_file_part(struct cs_record_reader *r, struct cs_turn *turn,
-                                     const char *where, const json_t *node, int e)
+                                     const char *where, const json_t *node, struct kind kind)
 {
     char name[CS_DOC_NAME], own[CS_DOC_NAME], place[CS_RECORD_PLACE];
-    const json_t *file = cs_doc_get(node, r->keys->encoder[e].names, name);
+    const int e = kind.encoder;
+    const json_t *file = cs_record_file_of(r->keys, node, e, kind.is_video, name);
     const json_t *path = cs_doc_get(node, "path|url|bytes|base64|data", own);
 
     if (turn->role != CS_TURN_USER)
         return cs_fail(r->err, CS_INVALID, "%s: a file outside a user turn", where);
     if (!is_empty(json_object_get(node, "text")))
         return cs_fail(r->err, CS_INVALID, "%s is a file and has a text", where);
-    for (int other = 0; other < r->keys->n; other++)
-        if (other != e && cs_doc_get(node, r->keys->encoder[other].names, NULL) != NULL)
-            return cs_fail(r->err, CS_INVALID, "%s has files of two encoders", where);
+    for (int other = 0; other < 2 * r->keys->n; other++)
+        if ((other / 2 != e || (other % 2 == 1) != kind.is_video) &&
+            cs_record_file_of(r->keys, node, other / 2, other % 2 == 1, NULL) != NULL)
+            return cs_fail(r->err, CS_INVALID, "%s has files of two kinds", where);
     if (file != NULL && path != NULL)
         return cs_fail(r->err, CS_INVALID, "%s has both a %s and a path", where, name);
-    if (json_is_array(file))
+    if (json_is_array(file) && !kind.is_video)
         return cs_fail(r->err, CS_INVALID, "%s.%s is a list: a part of a content is one file",
                        where, name);
-    add_part(turn, e, r->keys->encoder[e].token, strlen(r->keys->encoder[e].token));
+    add_place(r->keys, turn, kind);
     snprintf(place, sizeof place, "%s.%s", where, file != NULL ? name : own);
     file = file != NULL ? file : path != NULL ? node : NULL;
     if (file != NULL && r->n_top[e] > 0)
         return cs_record_refuse(r, place, file, "the sample has files at its top too");
-    return file != NULL ? cs_record_add_files(r, e, place, file) : CS_OK;
+    if (file == NULL)
+        return CS_OK;
+    return kind.is_video ? cs_record_add_videos(r, e, place, file, true, node)
+                         : cs_record_add_files(r, e, place, file);
 }
 
-/* Encoder that a part is for, -1: a text, -2: neither. Without a type its keys tell. */
-static int kind_of(const struct cs_record_keys *keys, const json_t *node)
+/* What a part is for. Without a type its keys tell. */
+static struct kind kind_of(const struct cs_record_keys *keys, const json_t *node)
 {
     const char *type = json_string_value(json_object_get(node, "type"));
 
     if (type != NULL && cs_doc_is_word("text|input_text|output_text", type))
-        return -1;
-    for (int e = 0; e < keys->n; e++)
-        if (type != NULL ? cs_doc_is_word(keys->encoder[e].names, type)
-                         : cs_doc_get(node, keys->encoder[e].names, NULL) != NULL)
-            return e;
-    return type == NULL && json_is_string(json_object_get(node, "text")) ? -1 : -2;
+        return (struct kind){.encoder = -1};
+    for (int k = 0; k < 2 * keys->n; k++) {
+        const struct kind kind = {k / 2, k % 2 == 1};
+        const char *names =
+            kind.is_video ? keys->encoder[k / 2].videos : keys->encoder[k / 2].names;
+        if (names != NULL &&
+            (type != NULL ? cs_doc_is_word(names, type) : cs_doc_get(node, names, NULL) != NULL))
+            return kind;
+    }
+    const bool is_text = type == NULL && json_is_string(json_object_get(node, "text"));
+    return (struct kind){.encoder = is_text ? -1 : -2};
 }
 
 static enum cs_status read_list(struct cs_record_reader *r, struct cs_turn *turn, const char *where,
@@ -152,13 +184,14 @@ static enum cs_status read_list(struct cs_record_reader *r, struct cs_turn *turn
     turn->parts = CS_NEW_ARRAY(r->record->arena, struct cs_part, json_array_size(list) + 1);
     json_array_foreach(list, i, node)
     {
-        int kind = json_is_object(node) ? kind_of(r->keys, node) : -2;
+        const struct kind kind =
+            json_is_object(node) ? kind_of(r->keys, node) : (struct kind){.encoder = -2};
         snprintf(place, sizeof place, "%s[%zu]", where, i);
-        if (kind == -2)
+        if (kind.encoder == -2)
             return cs_record_refuse(r, place, node,
                                     "its type is neither text nor the key of an encoder");
-        CS_TRY(kind == -1 ? read_text_part(r, turn, place, node)
-                          : read_file_part(r, turn, place, node, kind));
+        CS_TRY(kind.encoder == -1 ? read_text_part(r, turn, place, node)
+                                  : read_file_part(r, turn, place, node, kind));
     }
     return CS_OK;
 }
@@ -257,6 +290,6 @@ enum cs_status cs_record_read_turn(struct cs_record_reader *r, const char *where
     if (turn->role == CS_TURN_USER)
         return cs_record_split_text(r, turn, text, json_string_length(value));
     turn->parts = CS_NEW(r->record->arena, struct cs_part);
-    add_part(turn, -1, text, json_string_length(value));
+    add_text(turn, text, json_string_length(value));
     return CS_OK;
 }

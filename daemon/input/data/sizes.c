@@ -10,7 +10,8 @@ enum { PLACES = 1 << 16 };
 
 struct size {
     XXH128_hash_t path;
-    int32_t width, height;
+    struct cs_medium medium;
+    bool is_used;
 };
 
 struct cs_sizes {
@@ -40,10 +41,9 @@ bool cs_sizes_get(struct cs_sizes *s, const char *path, struct cs_medium *out)
     (void)pthread_mutex_lock(&s->lock);
     const struct size at = s->place[hash.low64 % PLACES];
     (void)pthread_mutex_unlock(&s->lock);
-    if (at.width == 0 || !XXH128_isEqual(at.path, hash))
+    if (!at.is_used || !XXH128_isEqual(at.path, hash))
         return false;
-    *out = (struct cs_medium){
-        .kind = CS_ITEM_IMAGE, .width = at.width, .height = at.height, .n_frames = 1};
+    *out = at.medium;
     return true;
 }
 
@@ -52,6 +52,6 @@ void cs_sizes_put(struct cs_sizes *s, const char *path, const struct cs_medium *
     const XXH128_hash_t hash = XXH3_128bits(path, strlen(path));
 
     (void)pthread_mutex_lock(&s->lock);
-    s->place[hash.low64 % PLACES] = (struct size){hash, medium->width, medium->height};
+    s->place[hash.low64 % PLACES] = (struct size){hash, *medium, true};
     (void)pthread_mutex_unlock(&s->lock);
 }

@@ -9,7 +9,7 @@ struct cs_sizes;
 
 struct cs_sizes *cs_sizes_new(void);        /* NULL: no memory */
 void cs_sizes_free(struct cs_sizes *sizes); /* accepts NULL */
-/* Pictures only. false: not there. */
+/* false: not there */
 bool cs_sizes_get(struct cs_sizes *sizes, const char *path, struct cs_medium *out);
 void cs_sizes_put(struct cs_sizes *sizes, const char *path, const struct cs_medium *medium);
 

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "core/arch/composite.h"
+#include "input/documents/sounds.h"
 #include "input/media/layout.h"
+#include "input/media/sound/features.h"
 #include "input/tok/tokenizer.h"
 #include "store/fsio.h"
 #include "store/hf/hfdir.h"
@@ -180,6 +182,9 @@ enum cs_status cs_documents_review_beside(const char *dir, const struct cs_arch 
                                           struct cs_findings *findings, struct cs_err *err)
 {
     const struct review r = {dir, findings, err, NULL};
+    enum cs_sound_family family;
+    if (arch->kind == CS_MODULE_ENCODER && cs_sound_family_find(arch->family, &family))
+        return cs_documents_review_sounds(dir, arch, findings, err);
     if (arch->kind == CS_MODULE_ENCODER)
         return review_processor(&r, arch);
     return arch->kind == CS_MODULE_LLM ? review_tokenizer(&r) : CS_OK;

@@ -38,22 +38,25 @@
 struct cs_medium {
     enum cs_item_kind kind;
     int32_t width, height; /* pixels, upright (cs_image_probe) */
-    int32_t n_frames;      /* of a video, as they are taken; pictures: 1 */
-    const double *seconds; /* (n_frames) when each is shown; NULL: pictures */
+    int32_t n_frames;      /* of a video; pictures: 1 */
+    double fps;            /* frames a second of a video; 0: not known */
+    bool is_list;          /* a video of frames that were taken already */
     int64_t n_samples;     /* of a sound, at the encoder's rate */
     int32_t n_of_sample;   /* media of this kind that the sample has, this one included; 0: 1 */
 };
 
 /* What encoder and projector together make of a picture, as far as rows are counted by it. */
 struct cs_media_encoder {
-    const char *family;   /* for messages */
-    int32_t side;         /* pixels, where all pictures have one size; 0: any size */
-    int32_t patch;        /* pixels a side */
-    int32_t merge;        /* rows of merge x merge patches become one; 1: none */
-    int32_t frames;       /* that become one patch in time; 1 */
-    int32_t extra_rows;   /* of each item, before the others (a class token that is kept) */
-    int32_t channels;     /* 3 */
-    int32_t side_tokens;  /* 0, or rows a side of every item whatever its size (average pooling) */
+    const char *family;  /* for messages */
+    int32_t side;        /* pixels, where all pictures have one size; 0: any size */
+    int32_t patch;       /* pixels a side */
+    int32_t merge;       /* rows of merge x merge patches become one; 1: none */
+    int32_t frames;      /* that become one patch in time; 1 */
+    int32_t extra_rows;  /* of each item, before the others (a class token that is kept) */
+    int32_t channels;    /* 3 */
+    int32_t side_tokens; /* 0, or rows a side of every item whatever its size (average pooling) */
+    int32_t
+        tokens_per_second; /* of videos: positions of the LLM for a second; 0: one for each patch in time */
     int32_t mosaic_tiles; /* of vision_aspect_ratio "anyres_max_9": 9; 0: as the processor has it */
 };
 

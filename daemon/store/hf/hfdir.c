@@ -16,19 +16,30 @@ static enum cs_status read_optional(const struct cs_hfdir *dir, const char *name
     return cs_fs_exists(path) ? cs_fs_read_json(path, out, err) : CS_OK;
 }
 
-/* As in transformers 5: what processor_config.json nests holds over preprocessor_config.json. Who calls
- * it stands around it, and sets options of its own. */
+static json_t *nested(const json_t *all, const char *key)
+{
+    json_t *part = json_object_get(all, key);
+    return json_is_null(part) ? NULL : json_incref(part);
+}
+
+/* As in transformers 5: what processor_config.json nests holds over the files of their own. Who calls it
+ * stands around it, and sets options of its own. */
 static enum cs_status read_processor(struct cs_hfdir *dir, struct cs_err *err)
 {
     json_t *all = NULL;
     CS_TRY(read_optional(dir, "processor_config.json", &all, err));
-    json_t *nested = json_object_get(all, "image_processor");
     json_t *caller = json_object_get(all, "processor_class");
-    dir->processor = json_is_null(nested) ? NULL : json_incref(nested);
-    if (json_is_string(caller) && json_is_object(nested) &&
-        json_object_get(nested, "processor_class") == NULL)
-        json_object_set(nested, "processor_class", caller);
+    if (strcmp(dir->part, "audio") != 0)
+        dir->processor = nested(all, "image_processor");
+    if (!dir->processor)
+        dir->processor = nested(all, "feature_extractor");
+    if (json_is_string(caller) && json_is_object(dir->processor) &&
+        json_object_get(dir->processor, "processor_class") == NULL)
+        json_object_set(dir->processor, "processor_class", caller);
+    dir->video = nested(all, "video_processor");
     json_decref(all);
+    if (!dir->video)
+        CS_TRY(read_optional(dir, "video_preprocessor_config.json", &dir->video, err));
     if (dir->processor)
         return CS_OK;
     return read_optional(dir, "preprocessor_config.json", &dir->processor, err);
@@ -123,6 +134,7 @@ void cs_hfdir_close(struct cs_hfdir *dir)
     json_decref(dir->root);
     json_decref(dir->config);
     json_decref(dir->processor);
+    json_decref(dir->video);
     free(dir->path);
     free(dir->document);
     free(dir);

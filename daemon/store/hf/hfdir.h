@@ -58,8 +58,11 @@ bool cs_hfdir_is_tie_broken(const struct cs_hfdir *dir);
 /* tensors of the files that belong to no part, or are in no index: under their names in the file */
 int cs_hfdir_count_strays(const struct cs_hfdir *dir);
 const struct cs_st_tensor *cs_hfdir_stray(const struct cs_hfdir *dir, int index);
-/* processor_config.json's image part, else preprocessor_config.json; NULL when absent */
+/* processor_config.json's image part (of a part "audio", or where there is none: its feature_extractor), else
+ * preprocessor_config.json; NULL when absent */
 const json_t *cs_hfdir_processor(const struct cs_hfdir *dir);
+/* processor_config.json's video part, else video_preprocessor_config.json, else the same as for pictures */
+const json_t *cs_hfdir_video(const struct cs_hfdir *dir);
 bool cs_hfdir_has_tokenizer(const struct cs_hfdir *dir);
 /* What the component calls a tensor that files or classes call `disk`: `prefix` and the result; NULL: it
  * is of another part. */

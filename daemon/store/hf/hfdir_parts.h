@@ -10,7 +10,7 @@ struct cs_hfdir {
     char *path, *document; /* document: PATH/config.json */
     const char *part;
     enum cs_module_kind kind; /* of the part, where it is not "" */
-    json_t *root, *config, *processor;
+    json_t *root, *config, *processor, *video;
     struct cs_composite composite; /* where part is not "" */
     bool has_tokenizer;
     struct cs_st_file **shard;

@@ -34,6 +34,11 @@ const json_t *cs_hfdir_processor(const struct cs_hfdir *dir)
     return dir->processor;
 }
 
+const json_t *cs_hfdir_video(const struct cs_hfdir *dir)
+{
+    return dir->video ? dir->video : dir->processor;
+}
+
 bool cs_hfdir_has_tokenizer(const struct cs_hfdir *dir)
 {
     return dir->has_tokenizer;

@@ -33,6 +33,9 @@ enum cs_status cs_sound_processor_read(const struct cs_doc *doc, struct cs_findi
                                        struct cs_sound_processor *out,
                                        struct cs_err *err) CS_NODISCARD;
 
+/* What WhisperFeatureExtractor does if nothing is said, with so many bands: where a directory has no document. */
+void cs_sound_processor_default(int32_t n_mels, struct cs_sound_processor *out);
+
 enum cs_sound_family {
     CS_SOUND_WHISPER,     /* every chunk gives all its rows, silence too */
     CS_SOUND_QWEN2_AUDIO, /* rows of the frames with sound only, two of the encoder's to one */

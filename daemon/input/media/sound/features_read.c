@@ -96,3 +96,13 @@ enum cs_status cs_sound_processor_read(const struct cs_doc *doc, struct cs_findi
     out->chunk_frames = out->chunk_samples / out->hop;
     return CS_OK;
 }
+
+void cs_sound_processor_default(int32_t n_mels, struct cs_sound_processor *out)
+{
+    *out = (struct cs_sound_processor){.rate = 16000,
+                                       .n_mels = n_mels,
+                                       .n_fft = 400,
+                                       .hop = 160,
+                                       .chunk_samples = 30 * 16000,
+                                       .chunk_frames = 3000};
+}

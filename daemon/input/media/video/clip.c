@@ -11,20 +11,37 @@ static bool is_folder(const struct cs_clip_source *source)
 {
     struct stat st;
 
-    return source->files == NULL && source->bytes == NULL && stat(source->name, &st) == 0 &&
+    return source->pictures == NULL && source->bytes == NULL && stat(source->name, &st) == 0 &&
            S_ISDIR(st.st_mode);
 }
 
-static enum cs_status probe_list(const char *const *files, int32_t n, double fps,
+static enum cs_status probe_picture(const struct cs_clip_picture *p, struct cs_video_info *out,
+                                    struct cs_err *err)
+{
+    if (p->bytes != NULL)
+        return cs_image_probe_bytes(p->bytes, p->n_bytes, p->name, 0, &out->width, &out->height,
+                                    err);
+    return cs_image_probe(p->name, 0, &out->width, &out->height, err);
+}
+
+static enum cs_status read_picture(const struct cs_clip_picture *p, struct cs_image *out,
+                                   struct cs_err *err)
+{
+    if (p->bytes != NULL)
+        return cs_image_decode(p->bytes, p->n_bytes, p->name, 0, out, err);
+    return cs_image_read(p->name, 0, out, err);
+}
+
+static enum cs_status probe_list(const struct cs_clip_picture *pictures, int32_t n, double fps,
                                  struct cs_video_info *out, struct cs_err *err)
 {
     *out = (struct cs_video_info){.n_frames = n, .fps = fps, .is_list = true};
     if (n < 1)
         return cs_fail(err, CS_INVALID, "a video without frames");
-    return cs_image_probe(files[0], 0, &out->width, &out->height, err);
+    return probe_picture(&pictures[0], out, err);
 }
 
-static enum cs_status read_list(const char *const *files, int32_t n,
+static enum cs_status read_list(const struct cs_clip_picture *pictures, int32_t n,
                                 const struct cs_video_info *info,
                                 const struct cs_video_frames *frames, cs_clip_sink *sink,
                                 void *user, struct cs_err *err)
@@ -35,13 +52,13 @@ static enum cs_status read_list(const char *const *files, int32_t n,
         const int32_t i = frames->index[k];
         struct cs_image image = {0};
         if (i >= n)
-            return cs_fail(err, CS_CORRUPT, "%s: the video has %d frames now, not %lld", files[0],
-                           n, (long long)info->n_frames);
-        CS_TRY(cs_image_read(files[i], 0, &image, err));
+            return cs_fail(err, CS_CORRUPT, "%s: the video has %d frames now, not %lld",
+                           pictures[0].name, n, (long long)info->n_frames);
+        CS_TRY(read_picture(&pictures[i], &image, err));
         if (image.width != info->width || image.height != info->height)
-            status = cs_fail(err, CS_INVALID,
-                             "%s: %d x %d pixels, the first frame of the video has %d x %d",
-                             files[i], image.width, image.height, info->width, info->height);
+            status = cs_fail(
+                err, CS_INVALID, "%s: %d x %d pixels, the first frame of the video has %d x %d",
+                pictures[i].name, image.width, image.height, info->width, info->height);
         else
             status = sink(user, k, image.rgb, image.width, image.height, err);
         cs_image_free(&image);
@@ -55,12 +72,12 @@ enum cs_status cs_clip_probe(const struct cs_clip_source *source, struct cs_vide
     struct cs_clip_folder folder;
     enum cs_status status = CS_OK;
 
-    if (source->files != NULL)
-        return probe_list(source->files, source->n_files, source->fps, out, err);
+    if (source->pictures != NULL)
+        return probe_list(source->pictures, source->n_pictures, source->fps, out, err);
     if (!is_folder(source))
         return cs_clip_file_probe(source, out, err);
     CS_TRY(cs_clip_folder_list(source->name, &folder, err));
-    status = probe_list((const char *const *)folder.files, folder.n, source->fps, out, err);
+    status = probe_list(folder.pictures, folder.n, source->fps, out, err);
     cs_clip_folder_free(&folder);
     return status;
 }
@@ -72,12 +89,12 @@ enum cs_status cs_clip_read(const struct cs_clip_source *source, const struct cs
     struct cs_clip_folder folder;
     enum cs_status status = CS_OK;
 
-    if (source->files != NULL)
-        return read_list(source->files, source->n_files, info, frames, sink, user, err);
+    if (source->pictures != NULL)
+        return read_list(source->pictures, source->n_pictures, info, frames, sink, user, err);
     if (!is_folder(source))
         return cs_clip_file_read(source, info, frames, sink, user, err);
     CS_TRY(cs_clip_folder_list(source->name, &folder, err));
-    status = read_list((const char *const *)folder.files, folder.n, info, frames, sink, user, err);
+    status = read_list(folder.pictures, folder.n, info, frames, sink, user, err);
     cs_clip_folder_free(&folder);
     return status;
 }

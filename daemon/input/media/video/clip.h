@@ -13,13 +13,20 @@
 
 #include "input/media/video/frames.h"
 
+/* A frame: a file, or bytes in memory. */
+struct cs_clip_picture {
+    const char *name; /* the path where bytes is NULL */
+    const void *bytes;
+    size_t n_bytes;
+};
+
 struct cs_clip_source {
     const char
-        *name; /* path of a file or folder; only for messages where bytes or files are given */
+        *name; /* path of a file or folder; only for messages where bytes or pictures are given */
     const void *bytes; /* a file that lies in memory, or NULL */
     size_t n_bytes;
-    const char *const *files; /* a list of pictures, or NULL */
-    int32_t n_files;
+    const struct cs_clip_picture *pictures; /* a list, or NULL */
+    int32_t n_pictures;
     double fps; /* of pictures, as the sample says; 0: not known */
 };
 
@@ -27,6 +34,16 @@ struct cs_clip_source {
  * are counted, not decoded. */
 enum cs_status cs_clip_probe(const struct cs_clip_source *source, struct cs_video_info *out,
                              struct cs_err *err) CS_NODISCARD;
+
+/* The pictures of a folder, with their paths. */
+struct cs_clip_folder {
+    struct cs_clip_picture *pictures;
+    int32_t n;
+};
+
+enum cs_status cs_clip_folder_list(const char *path, struct cs_clip_folder *out,
+                                   struct cs_err *err) CS_NODISCARD;
+void cs_clip_folder_free(struct cs_clip_folder *folder);
 
 /* k: which of the frames that are taken; rgb (height, width, 3) is gone after the call */
 typedef enum cs_status cs_clip_sink(void *user, int32_t k, const uint8_t *rgb, int32_t width,

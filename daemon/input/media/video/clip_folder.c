@@ -10,7 +10,8 @@ enum { ENTRIES_MAX = 1 << 20 };
 
 static int by_number(const void *a, const void *b)
 {
-    return strverscmp(*(char *const *)a, *(char *const *)b);
+    return strverscmp(((const struct cs_clip_picture *)a)->name,
+                      ((const struct cs_clip_picture *)b)->name);
 }
 
 static enum cs_status add(struct cs_clip_folder *folder, size_t *room, const char *path,
@@ -23,14 +24,14 @@ static enum cs_status add(struct cs_clip_folder *folder, size_t *room, const cha
         return cs_fail(err, CS_LIMIT, "%s: more than %d files", path, ENTRIES_MAX);
     if ((size_t)folder->n == *room) {
         const size_t larger = *room * 2 + 64;
-        char **files = realloc(folder->files, larger * sizeof *files);
-        if (files == NULL)
+        struct cs_clip_picture *more = realloc(folder->pictures, larger * sizeof *more);
+        if (more == NULL)
             return cs_fail(err, CS_NO_MEMORY, "%s: no memory for the names of its files", path);
-        folder->files = files;
+        folder->pictures = more;
         *room = larger;
     }
-    folder->files[folder->n] = strdup(file);
-    if (folder->files[folder->n] == NULL)
+    folder->pictures[folder->n] = (struct cs_clip_picture){.name = strdup(file)};
+    if (folder->pictures[folder->n].name == NULL)
         return cs_fail(err, CS_NO_MEMORY, "%s: no memory for the names of its files", path);
     folder->n++;
     return CS_OK;
@@ -54,14 +55,14 @@ enum cs_status cs_clip_folder_list(const char *path, struct cs_clip_folder *out,
     if (status != CS_OK)
         cs_clip_folder_free(out);
     else
-        qsort(out->files, (size_t)out->n, sizeof *out->files, by_number);
+        qsort(out->pictures, (size_t)out->n, sizeof *out->pictures, by_number);
     return status;
 }
 
 void cs_clip_folder_free(struct cs_clip_folder *folder)
 {
     for (int32_t i = 0; i < folder->n; i++)
-        free(folder->files[i]);
-    free(folder->files);
+        free((void *)(uintptr_t)folder->pictures[i].name);
+    free(folder->pictures);
     *folder = (struct cs_clip_folder){0};
 }

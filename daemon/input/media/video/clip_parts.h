@@ -11,14 +11,4 @@ enum cs_status cs_clip_file_read(const struct cs_clip_source *source,
                                  const struct cs_video_frames *frames, cs_clip_sink *sink,
                                  void *user, struct cs_err *err) CS_NODISCARD;
 
-/* source->files; or those of the folder source->name, which cs_clip_folder_free frees */
-struct cs_clip_folder {
-    char **files;
-    int32_t n;
-};
-
-enum cs_status cs_clip_folder_list(const char *path, struct cs_clip_folder *out,
-                                   struct cs_err *err) CS_NODISCARD;
-void cs_clip_folder_free(struct cs_clip_folder *folder);
-
 #endif

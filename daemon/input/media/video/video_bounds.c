@@ -10,8 +10,8 @@ int32_t cs_video_most_frames(const struct cs_video_processor *p)
 {
     const bool has_own = p->kind == CS_VIDEO_QWEN2 || p->kind == CS_VIDEO_QWEN3;
 
-    if (!p->does_sample)
-        return CS_VIDEO_MAX_FRAMES;
+    if (!p->does_sample && p->num_frames == 0) /* all of them, then; more than this is too large */
+        return p->max_frames > 0 ? p->max_frames : 0;
     if (p->num_frames > 0)
         return p->num_frames < CS_VIDEO_MAX_FRAMES ? p->num_frames + 1 : CS_VIDEO_MAX_FRAMES;
     return has_own && p->max_frames < CS_VIDEO_MAX_FRAMES ? p->max_frames : CS_VIDEO_MAX_FRAMES;

@@ -53,6 +53,11 @@ static void make_qwen2(struct maker *v)
     cs_layout_rows(&v->m, show(v, 0, v->frames->n, patches_of(v)));
     cs_layout_wrap_token(&v->m, "<|vision_end|>");
     v->m.out.grid_seconds = v->p->frames / v->frames->taken_fps;
+    if (last_item(v) != NULL && v->m.encoder->tokens_per_second > 0) {
+        /* whole seconds only, as get_rope_index of transformers has it: none where they are less than one */
+        const double step = v->m.encoder->tokens_per_second * floor(v->m.out.grid_seconds);
+        last_item(v)->shape.time_step = step >= 1 ? (int32_t)fmin(step, 1 << 20) : -1;
+    }
 }
 
 static double seconds_at(const struct maker *v, int32_t k)
