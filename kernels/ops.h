@@ -22,7 +22,7 @@
 #include "kernels/experts.h"
 #include "kernels/recurrent.h"
 
-#define CS_OPS_VERSION 6
+#define CS_OPS_VERSION 7
 
 enum cs_act {
     CS_ACT_NONE,
@@ -70,6 +70,20 @@ struct cs_attention_shape {
      * attention_grad dsink (heads) fp32 is ACCUMULATED, in a fixed order; NULL: not needed. */
     const float *sink;
     float *dsink;
+};
+
+/* Values of a patch: (channels, frames, patch, patch), as the weight of a convolution is stored, or
+ * (frames, patch, patch, channels). Pixels are bytes (height, width, channels). */
+struct cs_patch_shape {
+    int32_t channels, frames, patch;
+    int32_t is_channels_last;
+};
+
+/* Where a patch begins, in bytes, and the bytes from line to line and from frame to frame (0: the same
+ * frame again). */
+struct cs_patch_place {
+    int64_t at;
+    int32_t line, frame;
 };
 
 struct cs_adamw {
@@ -219,11 +233,25 @@ struct cs_ops {
     void (*sum_rows)(struct cs_ctx *ctx, int64_t rows, int32_t terms, int64_t n,
                      const int32_t *index, const void *x, const void *residual, void *y);
 
-    /* image patches: pixels uint8 (items, height, width, channels) -> y (items * ph * pw, channels
-     * * patch * patch) in (channel, row, column) order as a conv weight is stored, ph = height /
-     * patch; value = (pixel * rescale - mean[c]) / std[c] in fp32 */
-    void (*patches)(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t width,
-                    int32_t channels, int32_t patch, const uint8_t *pixels, float rescale,
+    /* y (rows, n) = sum of weight[e] x[index[e]] over e from start[r] to start[r + 1] - 1, in fp32 in
+     * that order; add != 0: y += it. start (rows + 1); x and y apart */
+    void (*mix_rows)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *start,
+                     const int32_t *index, const float *weight, const void *x, int add, void *y);
+    /* The same of dy into a weight's gradient: dx (rows, n) grad += */
+    void (*mix_rows_grad)(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *start,
+                          const int32_t *index, const float *weight, const void *dy, void *dx);
+    /* y (rows, n, taps): y[r][j][k] = x[index[r * taps + k]][j], an index < 0: 0; index NULL: r * taps
+     * + k. So a convolution is a product with a weight that is stored (out, n, taps) */
+    void (*unfold)(struct cs_ctx *ctx, int64_t rows, int32_t taps, int64_t n, const int32_t *index,
+                   const void *x, void *y);
+    /* Its adjoint: dx (rows, n)[r][j] = sum of dy[entry[e] / taps][j][entry[e] % taps] over e from
+     * start[r] to start[r + 1] - 1, in fp32; start NULL: the one entry r */
+    void (*fold)(struct cs_ctx *ctx, int64_t rows, int32_t taps, int64_t n, const int32_t *start,
+                 const int32_t *entry, const void *dy, void *dx);
+    /* Patches of pictures as rows of y (rows, values): those at place[r] of pixels, value = (pixel *
+     * rescale - mean[c]) / std[c] in fp32; mean, std (channels) */
+    void (*patches)(struct cs_ctx *ctx, int64_t rows, const struct cs_patch_shape *shape,
+                    const struct cs_patch_place *place, const uint8_t *pixels, float rescale,
                     const float *mean, const float *std, void *y);
 
     /* Fill the lists and bitmaps of mask->cells (core/mask/cells.h) from the words of mask and,

@@ -69,10 +69,13 @@ static void set_what(const struct cs_graph *graph, struct group *g)
         if (arch->kind == CS_MODULE_LLM)
             snprintf(out, CELL, "%s, %d x %d", arch->family, arch->vocab, arch->width);
         else
-            snprintf(out, CELL, "%s, %d patches", arch->family, cs_arch_item_rows(arch));
+            snprintf(out, CELL, "%s, %d patches", arch->family, cs_arch_inner_rows(arch));
         break;
     case CS_LAYER_BLOCK:
         snprintf(out, CELL, "%d x %d wide, %d heads", g->n, arch->width, arch->attention->n_heads);
+        break;
+    case CS_LAYER_TAP:
+        snprintf(out, CELL, "%d x tap -> %d", g->n, arch->tap.linear[1]);
         break;
     case CS_LAYER_NORM:
         snprintf(out, CELL, "final norm");

@@ -142,8 +142,16 @@ void cs_cpu_gather_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32
                         const void *x, void *y);
 void cs_cpu_scatter_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *index,
                          const void *x, void *y, int add);
-void cs_cpu_patches(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t width,
-                    int32_t channels, int32_t patch, const uint8_t *pixels, float rescale,
+void cs_cpu_mix_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *start,
+                     const int32_t *index, const float *weight, const void *x, int add, void *y);
+void cs_cpu_mix_rows_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *start,
+                          const int32_t *index, const float *weight, const void *dy, void *dx);
+void cs_cpu_unfold(struct cs_ctx *ctx, int64_t rows, int32_t taps, int64_t n, const int32_t *index,
+                   const void *x, void *y);
+void cs_cpu_fold(struct cs_ctx *ctx, int64_t rows, int32_t taps, int64_t n, const int32_t *start,
+                 const int32_t *entry, const void *dy, void *dx);
+void cs_cpu_patches(struct cs_ctx *ctx, int64_t rows, const struct cs_patch_shape *shape,
+                    const struct cs_patch_place *place, const uint8_t *pixels, float rescale,
                     const float *mean, const float *std, void *y);
 void cs_cpu_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                       const struct cs_mask_plan *mask, const void *q, const void *k, const void *v,

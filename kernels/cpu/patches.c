@@ -1,31 +1,33 @@
 /* Pixels to rows of patches, ready for the GEMM that stands for the patch convolution. */
 #include "kernels/cpu/cpu.h"
 
-/* One patch: (channel, row, column) order, as a convolution weight is stored. */
-static void one_patch(int32_t width, int32_t channels, int32_t patch, const uint8_t *corner,
-                      float rescale, const float *mean, const float *std, float *y)
+/* The values of one channel of one frame; they lie `step` apart in y. */
+static void one_plane(const struct cs_patch_shape *shape, const uint8_t *corner, int32_t line,
+                      float rescale, float mean, float std, int64_t step, float *y)
 {
-    for (int32_t c = 0; c < channels; c++)
-        for (int32_t r = 0; r < patch; r++) {
-            const uint8_t *line = corner + (int64_t)r * width * channels + c;
-            for (int32_t x = 0; x < patch; x++)
-                *y++ = ((float)line[(int64_t)x * channels] * rescale - mean[c]) / std[c];
-        }
+    for (int32_t r = 0; r < shape->patch; r++)
+        for (int32_t x = 0; x < shape->patch; x++, y += step)
+            *y =
+                ((float)corner[(int64_t)r * line + (int64_t)x * shape->channels] * rescale - mean) /
+                std;
 }
 
-void cs_cpu_patches(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t width,
-                    int32_t channels, int32_t patch, const uint8_t *pixels, float rescale,
+void cs_cpu_patches(struct cs_ctx *ctx, int64_t rows, const struct cs_patch_shape *shape,
+                    const struct cs_patch_place *place, const uint8_t *pixels, float rescale,
                     const float *mean, const float *std, void *y)
 {
     (void)ctx;
-    const int32_t ph = height / patch, pw = width / patch;
-    const int64_t image = (int64_t)height * width * channels;
-    const int64_t row = (int64_t)channels * patch * patch;
-    float *out = y;
-    for (int32_t i = 0; i < items; i++)
-        for (int32_t r = 0; r < ph; r++)
-            for (int32_t c = 0; c < pw; c++, out += row)
-                one_patch(width, channels, patch,
-                          pixels + i * image + ((int64_t)r * width + c) * patch * channels, rescale,
-                          mean, std, out);
+    const int32_t channels = shape->channels, frames = shape->frames;
+    const int64_t plane = (int64_t)shape->patch * shape->patch;
+    const int64_t values = plane * channels * frames;
+    for (int64_t i = 0; i < rows; i++)
+        for (int32_t c = 0; c < channels; c++)
+            for (int32_t f = 0; f < frames; f++) {
+                float *out = (float *)y + i * values;
+                out += shape->is_channels_last ? f * plane * channels + c
+                                               : ((int64_t)c * frames + f) * plane;
+                one_plane(shape, pixels + place[i].at + (int64_t)f * place[i].frame + c,
+                          place[i].line, rescale, mean[c], std[c],
+                          shape->is_channels_last ? channels : 1, out);
+            }
 }

@@ -28,6 +28,7 @@ struct bench {
     const struct cs_device_ops *device;
     void *handle, *stream, *begin, *end;
     char *pool, *ints; /* random bf16; int32 below 8192 */
+    const struct cs_patch_place *places;
     struct cs_ctx ctx, variant[VARIANTS];
     double copy_gbps, gemm_tflops;
     char *const *only; /* NULL-terminated */
@@ -273,7 +274,8 @@ static void do_scale_add(struct bench *b, const int64_t *n)
 
 static void do_patches(struct bench *b, const int64_t *n)
 {
-    b->ops->patches(&b->ctx, (int32_t)n[0], (int32_t)n[1], (int32_t)n[1], 3, (int32_t)n[2],
+    const struct cs_patch_shape shape = {3, 1, (int32_t)n[2], 0};
+    b->ops->patches(&b->ctx, n[0] * (n[1] / n[2]) * (n[1] / n[2]), &shape, b->places,
                     (const uint8_t *)at(b, 0), 1.0f / 255.0f, at_f32(b, 4), at_f32(b, 5), at(b, 8));
 }
 
@@ -567,6 +569,30 @@ static const struct item items[] = {
      false                                                                                                                                                    },
 };
 
+enum { PICTURES = 64, PICTURE = 384, PATCH = 14 };
+
+/* patch by patch, line by line, of pictures one behind the other */
+static void fill_places(struct bench *b)
+{
+    struct cs_err err;
+    const int side = PICTURE / PATCH, line = PICTURE * 3;
+    const size_t bytes = (size_t)PICTURES * (size_t)(side * side) * sizeof *b->places;
+    struct cs_patch_place *place = malloc(bytes);
+    void *there = NULL;
+    if (place == NULL)
+        abort();
+    for (int i = 0; i < PICTURES * side * side; i++) {
+        const int64_t y = i / side % side, x = i % side, picture = i / side / side;
+        place[i] = (struct cs_patch_place){(picture * PICTURE + y * PATCH) * line + x * PATCH * 3,
+                                           line, 0};
+    }
+    must(b->device->alloc(b->handle, bytes, &there, &err), &err);
+    must(b->device->copy(b->handle, b->stream, there, place, bytes, &err), &err);
+    must(b->device->stream_sync(b->handle, b->stream, &err), &err);
+    b->places = there;
+    free(place);
+}
+
 static void fill(struct bench *b)
 {
     struct cs_err err;
@@ -625,6 +651,7 @@ static void set_up(struct bench *b)
     b->ctx = b->variant[FIRST];
     printf("%s, %d processors, bf16, median of %d\n", props.name, props.processors, ROUNDS);
     fill(b);
+    fill_places(b);
 }
 
 int main(int argc, char **argv)

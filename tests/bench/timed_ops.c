@@ -278,15 +278,45 @@ static void scatter_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int3
           LL(n), is_added ? " added" : "");
 }
 
-static void patches(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t width,
-                    int32_t channels, int32_t patch, const uint8_t *pixels, float rescale,
+static void mix_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *start,
+                     const int32_t *index, const float *weight, const void *x, int is_added,
+                     void *y)
+{
+    TIMED((is_added ? 3 : 2) * ACT * (double)rows * (double)n, 0,
+          mix_rows(ctx, rows, n, start, index, weight, x, is_added, y), "mix_rows %lldx%lld",
+          LL(rows), LL(n));
+}
+
+static void mix_rows_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *start,
+                          const int32_t *index, const float *weight, const void *dy, void *dx)
+{
+    TIMED((8 + ACT) * (double)rows * (double)n, 0,
+          mix_rows_grad(ctx, rows, n, start, index, weight, dy, dx), "mix_rows_grad %lldx%lld",
+          LL(rows), LL(n));
+}
+
+static void unfold(struct cs_ctx *ctx, int64_t rows, int32_t taps, int64_t n, const int32_t *index,
+                   const void *x, void *y)
+{
+    TIMED(2 * ACT * (double)rows * (double)n * taps, 0, unfold(ctx, rows, taps, n, index, x, y),
+          "unfold %lldx%lldx%d", LL(rows), LL(n), taps);
+}
+
+static void fold(struct cs_ctx *ctx, int64_t rows, int32_t taps, int64_t n, const int32_t *start,
+                 const int32_t *entry, const void *dy, void *dx)
+{
+    TIMED(2 * ACT * (double)rows * (double)n, 0, fold(ctx, rows, taps, n, start, entry, dy, dx),
+          "fold %lldx%lldx%d", LL(rows), LL(n), taps);
+}
+
+static void patches(struct cs_ctx *ctx, int64_t rows, const struct cs_patch_shape *shape,
+                    const struct cs_patch_place *place, const uint8_t *pixels, float rescale,
                     const float *mean, const float *std, void *y)
 {
     const double values =
-        (double)items * channels * (height / patch * patch) * (double)(width / patch * patch);
-    TIMED((1 + ACT) * values, 0,
-          patches(ctx, items, height, width, channels, patch, pixels, rescale, mean, std, y),
-          "patches %dx%dx%d", items, height, width);
+        (double)rows * shape->channels * shape->frames * shape->patch * shape->patch;
+    TIMED((1 + ACT) * values, 0, patches(ctx, rows, shape, place, pixels, rescale, mean, std, y),
+          "patches %lld of %d", LL(rows), shape->patch);
 }
 
 /* ---- the optimizer, memory ---- */
@@ -373,6 +403,10 @@ void cs_timed_open(struct cs_device *device)
     o->embed_grad = embed_grad;
     o->gather_rows = gather_rows;
     o->scatter_rows = scatter_rows;
+    o->mix_rows = mix_rows;
+    o->mix_rows_grad = mix_rows_grad;
+    o->unfold = unfold;
+    o->fold = fold;
     o->patches = patches;
     o->sumsq_many = sumsq_many;
     o->adamw_many = adamw_many;

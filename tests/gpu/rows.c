@@ -403,43 +403,56 @@ static void test_rows(struct lab *lab)
 /* ---- patches ---- */
 
 struct patch_args {
-    int32_t items, height, width, channels, patch;
+    int64_t rows;
+    struct cs_patch_shape shape;
+    int32_t height, width;
 };
 
 static void call_patches(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
                          const void *args)
 {
     const struct patch_args *g = args;
-    ops->patches(ctx, g->items, g->height, g->width, g->channels, g->patch, p[0], 1.0f / 255.0f,
-                 p[1], p[2], p[3]);
+    ops->patches(ctx, g->rows, &g->shape, p[0], p[1], 1.0f / 255.0f, p[2], p[3], p[4]);
+}
+
+/* anywhere in one of two pictures, of one frame or of several */
+static void random_places(struct lab *lab, struct lab_case *c, const struct patch_args *g)
+{
+    const int32_t line = g->width * g->shape.channels, bytes = line * g->height;
+    struct cs_patch_place *place =
+        lab_raw(lab, c, LAB_U64, g->rows * (int64_t)(sizeof *place / sizeof(uint64_t)))->host;
+    for (int64_t i = 0; i < g->rows; i++) {
+        const int y = lab_between(lab, 0, g->height - g->shape.patch);
+        const int x = lab_between(lab, 0, g->width - g->shape.patch);
+        place[i] = (struct cs_patch_place){(int64_t)y * line + x * g->shape.channels, line,
+                                           lab_between(lab, 0, 1) ? bytes : 0};
+    }
 }
 
 static void test_patches(struct lab *lab)
 {
     static const struct patch_args size[] = {
-        {0, 28,  28,  3, 14},
-        {1, 1,   1,   1, 1 },
-        {2, 28,  42,  3, 14},
-        {3, 33,  50,  3, 7 },
-        {1, 384, 84,  4, 14},
-        {5, 16,  16,  1, 16},
-        {2, 384, 384, 3, 14},
-        {1, 70,  130, 3, 16},
-        {1, 100, 75,  8, 25},
-        {1, 64,  96,  8, 32}
+        {0,    {3, 1, 14, 0}, 28,  28 },
+        {1,    {1, 1, 1, 0},  1,   1  },
+        {12,   {3, 1, 14, 0}, 28,  42 },
+        {100,  {3, 2, 14, 0}, 33,  50 },
+        {1500, {3, 1, 14, 0}, 384, 384},
+        {77,   {3, 1, 16, 1}, 70,  130},
+        {300,  {4, 2, 7, 1},  100, 75 },
+        {9,    {8, 1, 32, 0}, 64,  96 }
     };
     for (size_t i = 0; i < CS_ARRAY_LEN(size); i++) {
         const struct patch_args *g = &size[i];
+        const struct cs_patch_shape *s = &g->shape;
         struct lab_case c = {.what = "patches", .call = call_patches, .args = g};
-        const int64_t pixels = (int64_t)g->items * g->height * g->width * g->channels;
+        const int64_t pixels = (int64_t)s->frames * g->height * g->width * s->channels;
+        random_places(lab, &c, g);
         uint8_t *x = lab_raw(lab, &c, LAB_U8, pixels)->host;
         for (int64_t j = 0; j < pixels; j++)
             x[j] = (uint8_t)lab_bits(lab);
-        lab_real(lab, &c, LAB_F32, g->channels, 0.2f, 0.8f);
-        lab_real(lab, &c, LAB_F32, g->channels, 0.2f, 0.8f);
-        lab_output(lab, &c, LAB_ACT,
-                   (int64_t)g->items * (g->height / g->patch) * (g->width / g->patch) *
-                       g->channels * g->patch * g->patch,
+        lab_real(lab, &c, LAB_F32, s->channels, 0.2f, 0.8f);
+        lab_real(lab, &c, LAB_F32, s->channels, 0.2f, 0.8f);
+        lab_output(lab, &c, LAB_ACT, g->rows * s->channels * s->frames * s->patch * s->patch,
                    act_rel(lab), 1e-6);
         lab_run(lab, &c);
     }

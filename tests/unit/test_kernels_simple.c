@@ -456,30 +456,129 @@ static void gather_and_scatter_are_adjoint(void **state)
         }
 }
 
-static void patches_are_in_convolution_order(void **state)
+enum { PICTURE_W = 7, PICTURE_H = 5, CHANNELS = 3, PATCH = 2, FRAMES = 2 };
+
+/* the value of a patch at place, in the order of shape */
+static double pixel_value(const uint8_t *pixels, const struct cs_patch_place *place, int c, int f,
+                          int r, int x, const float *mean, const float *std)
+{
+    const int64_t at = place->at + f * place->frame + r * place->line + x * CHANNELS + c;
+    return ((double)pixels[at] / 255.0 - (double)mean[c]) / (double)std[c];
+}
+
+/* Patches of a picture and of two frames, anywhere, in any order. */
+static void patches_are_in_the_order_of_their_weights(void **state)
 {
     (void)state;
 
-    enum { I = 2, H = 5, W = 7, C = 3, P = 2, PH = 2, PW = 3 }; /* the rest of a side is dropped */
+    enum { ROWS = 3, LINE = PICTURE_W * CHANNELS, BYTES = PICTURE_H * LINE };
 
-    uint8_t pixels[I * H * W * C];
-    for (int i = 0; i < I * H * W * C; i++)
+    uint8_t pixels[2 * BYTES];
+    for (int i = 0; i < 2 * BYTES; i++)
         pixels[i] = (uint8_t)(i * 37);
-    const float mean[C] = {0.1f, 0.2f, 0.3f}, std[C] = {0.5f, 0.6f, 0.7f};
-    float y[I * PH * PW * C * P * P];
-    ops()->patches(&ctx, I, H, W, C, P, pixels, 1.0f / 255.0f, mean, std, y);
-    int at = 0;
-    for (int i = 0; i < I; i++)
-        for (int pr = 0; pr < PH; pr++)
-            for (int pc = 0; pc < PW; pc++)
-                for (int c = 0; c < C; c++)
-                    for (int r = 0; r < P; r++)
-                        for (int x = 0; x < P; x++, at++) {
-                            const int px = ((i * H + pr * P + r) * W + pc * P + x) * C + c;
-                            const double want =
-                                ((double)pixels[px] / 255.0 - (double)mean[c]) / (double)std[c];
-                            assert_near((double)y[at], want, 1e-6, "y", at);
-                        }
+    const struct cs_patch_place place[ROWS] = {
+        {2 * LINE + 4 * CHANNELS, LINE, BYTES},
+        {0,                       LINE, 0    },
+        {LINE + CHANNELS,         LINE, BYTES}
+    };
+    const float mean[CHANNELS] = {0.1f, 0.2f, 0.3f}, std[CHANNELS] = {0.5f, 0.6f, 0.7f};
+    float y[ROWS * CHANNELS * FRAMES * PATCH * PATCH];
+    for (int last = 0; last < 2; last++) {
+        const struct cs_patch_shape shape = {CHANNELS, FRAMES, PATCH, last};
+        int at = 0;
+        ops()->patches(&ctx, ROWS, &shape, place, pixels, 1.0f / 255.0f, mean, std, y);
+        for (int i = 0; i < ROWS; i++)
+            for (int k = 0; k < CHANNELS * FRAMES * PATCH * PATCH; k++, at++) {
+                const int plane = PATCH * PATCH, inner = last ? k / CHANNELS : k;
+                const int c = last ? k % CHANNELS : k / plane / FRAMES;
+                const int f = inner / plane % FRAMES;
+                const double want = pixel_value(pixels, &place[i], c, f, inner % plane / PATCH,
+                                                inner % PATCH, mean, std);
+                assert_near((double)y[at], want, 1e-6, "y", at);
+            }
+    }
+}
+
+/* ---- weighted rows, neighbours ---- */
+
+static double dot(int64_t n, const float *a, const float *b)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+/* values that are no multiples of each other */
+static void fill_odd(int64_t n, float *x, int which)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)sin(0.7 * (double)(i + 1) * which + (double)which);
+}
+
+/* y = A x row by row, and <A x, y> = <x, A' y> with the list the other way round. */
+static void mixed_rows_are_sums_and_their_gradient_is_the_adjoint(void **state)
+{
+    static const int32_t start[] = {0, 2, 2, 5}, index[] = {3, 0, 1, 1, 3};
+    static const int32_t back_start[] = {0, 1, 3, 3, 5}, back_index[] = {0, 2, 2, 0, 2};
+    static const float weight[] = {0.5f, -2, 1, 0.25f, 3}, back_weight[] = {-2, 1, 0.25f, 0.5f, 3};
+
+    enum { ROWS = 3, FROM = 4, N = 5 };
+
+    float x[FROM * N], y[ROWS * N], dy[ROWS * N], grad[FROM * N];
+    (void)state;
+    fill_odd(FROM * N, x, 1);
+    fill_odd(ROWS * N, dy, 2);
+    for (int added = 0; added < 2; added++) {
+        for (int i = 0; i < ROWS * N; i++)
+            y[i] = added ? 1 : NAN;
+        ops()->mix_rows(&ctx, ROWS, N, start, index, weight, x, added, y);
+        for (int r = 0; r < ROWS; r++)
+            for (int j = 0; j < N; j++) {
+                double want = added;
+                for (int e = start[r]; e < start[r + 1]; e++)
+                    want += (double)weight[e] * (double)x[index[e] * N + j];
+                assert_near((double)y[r * N + j], want, 1e-6, "y", r * N + j);
+            }
+    }
+    memset(y, 0, sizeof y);
+    memset(grad, 0, sizeof grad);
+    ops()->mix_rows(&ctx, ROWS, N, start, index, weight, x, 0, y);
+    ops()->mix_rows_grad(&ctx, FROM, N, back_start, back_index, back_weight, dy, grad);
+    assert_near(dot(ROWS * N, y, dy), dot(FROM * N, x, grad), 1e-5, "adjoint", 0);
+    ops()->mix_rows_grad(&ctx, FROM, N, back_start, back_index, back_weight, dy, grad);
+    assert_near(2 * dot(ROWS * N, y, dy), dot(FROM * N, x, grad), 1e-5, "added", 0);
+}
+
+static void unfolded_rows_are_neighbours_and_folding_is_the_adjoint(void **state)
+{
+    static const int32_t index[] = {-1, 0, 1, 1, 2, -1};
+    static const int32_t start[] = {0, 1, 3, 4}, entry[] = {1, 2, 3, 4};
+
+    enum { ROWS = 2, TAPS = 3, FROM = 3, N = 4 };
+
+    float x[FROM * N], y[ROWS * N * TAPS], dy[ROWS * N * TAPS], dx[FROM * N];
+    (void)state;
+    fill_odd(FROM * N, x, 3);
+    fill_odd(ROWS * N * TAPS, dy, 4);
+    ops()->unfold(&ctx, ROWS, TAPS, N, index, x, y);
+    for (int r = 0; r < ROWS; r++)
+        for (int j = 0; j < N; j++)
+            for (int k = 0; k < TAPS; k++) {
+                const int from = index[r * TAPS + k];
+                assert_near((double)y[(r * N + j) * TAPS + k],
+                            from < 0 ? 0 : (double)x[from * N + j], 0, "y", (r * N + j) * TAPS + k);
+            }
+    ops()->fold(&ctx, FROM, TAPS, N, start, entry, dy, dx);
+    assert_near(dot(ROWS * N * TAPS, y, dy), dot(FROM * N, x, dx), 1e-5, "adjoint", 0);
+    /* without lists the rows of a group are woven, and come apart again */
+    float woven[2 * N], apart[2 * N];
+    ops()->unfold(&ctx, 1, 2, N, NULL, x, woven);
+    ops()->fold(&ctx, 2, 2, N, NULL, NULL, woven, apart);
+    for (int i = 0; i < 2 * N; i++) {
+        assert_near((double)woven[i], (double)x[i % 2 * N + i / 2], 0, "woven", i);
+        assert_near((double)apart[i], (double)x[i], 0, "apart", i);
+    }
 }
 
 /* ---- optimizer ---- */
@@ -602,7 +701,9 @@ int main(void)
         cmocka_unit_test(add_may_alias_its_inputs),
         cmocka_unit_test(embedding_copies_scaled_rows_and_zeroes_negative_ids),
         cmocka_unit_test(gather_and_scatter_are_adjoint),
-        cmocka_unit_test(patches_are_in_convolution_order),
+        cmocka_unit_test(patches_are_in_the_order_of_their_weights),
+        cmocka_unit_test(mixed_rows_are_sums_and_their_gradient_is_the_adjoint),
+        cmocka_unit_test(unfolded_rows_are_neighbours_and_folding_is_the_adjoint),
         cmocka_unit_test(adamw_follows_the_textbook_for_ten_steps),
         cmocka_unit_test(adamw_first_step_moves_by_the_learning_rate),
         cmocka_unit_test(sum_of_squares_is_fp64_and_ignores_the_address),

@@ -115,8 +115,11 @@ static void composite_is_tower_projector_and_language_model(void **state)
     (void)state;
     must_read(json_object_get(config, "vision_config"), arena, &vision);
     must_read(json_object_get(config, "text_config"), arena, &llm);
-    assert_int_equal(cs_arch_projector(&(struct cs_projector){"mlp", 2, "gelu", true}, vision.width,
-                                       llm.width, &projector, NULL),
+    assert_int_equal(cs_arch_projector(&(struct cs_projector){.family = "mlp",
+                                                              .n_layers = 2,
+                                                              .activation = "gelu",
+                                                              .has_bias = true},
+                                       vision.width, llm.width, &projector, NULL),
                      CS_OK);
     take_tensors(header, "vision_tower.", &vision, arena);
     take_tensors(header, "multi_modal_projector.", &projector, arena);
@@ -735,7 +738,9 @@ static void queries_grow_with_their_position(void **state)
 
 static void projectors_have_their_shapes(void **state)
 {
-    struct cs_projector mlp = {"mlp", 2, "gelu", true}, linear = {"linear", 1, "gelu", true};
+    struct cs_projector
+        mlp = {.family = "mlp", .n_layers = 2, .activation = "gelu", .has_bias = true},
+        linear = {.family = "linear", .n_layers = 1, .activation = "gelu", .has_bias = true};
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_arch arch;
     struct cs_tensor_info *infos = NULL;
@@ -756,7 +761,7 @@ static void projectors_have_their_shapes(void **state)
     linear.n_layers = 2;
     assert_int_equal(cs_arch_projector(&linear, 5, 7, &arch, &err), CS_INVALID);
     assert_string_equal(err.text, "a projector of family linear has 1 layer, not 2");
-    linear = (struct cs_projector){"qformer", 1, "gelu", true};
+    linear.family = "qformer";
     assert_int_equal(cs_arch_projector(&linear, 5, 7, &arch, &err), CS_INVALID);
     mlp.has_bias = false;
     assert_int_equal(cs_arch_projector(&mlp, 5, 7, &arch, &err), CS_OK);

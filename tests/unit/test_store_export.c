@@ -115,8 +115,11 @@ static int make_model(void **state)
     }
     m->spec.module[VISION].has_feature_layer = true;
     m->spec.module[VISION].feature_layer = -2;
-    assert_int_equal(cs_arch_projector(&(struct cs_projector){"mlp", 2, "gelu", true}, 48, 48,
-                                       &m->module[PROJECTOR].arch, &err),
+    assert_int_equal(cs_arch_projector(&(struct cs_projector){.family = "mlp",
+                                                              .n_layers = 2,
+                                                              .activation = "gelu",
+                                                              .has_bias = true},
+                                       48, 48, &m->module[PROJECTOR].arch, &err),
                      CS_OK);
     add_params(m, VISION, true);
     add_params(m, PROJECTOR, false);

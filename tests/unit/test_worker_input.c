@@ -186,14 +186,16 @@ static const struct cs_mask_plan *encoder_mask(const struct fixture *f)
 static void items_may_be_of_any_shape(void **state)
 {
     static const struct cs_item_shape shape[3] = {
-        {CS_ITEM_IMAGE, {1, 4, 4}, 16, 100, 0},
-        {CS_ITEM_IMAGE, {1, 2, 2}, 4,  7,   0},
-        {CS_ITEM_IMAGE, {1, 3, 3}, 9,  50,  0},
+        {CS_ITEM_IMAGE, {1, 4, 4}, 16, 16 * 147, 0},
+        {CS_ITEM_IMAGE, {1, 2, 2}, 4,  4 * 147,  0},
+        {CS_ITEM_IMAGE, {1, 3, 3}, 9,  9 * 147,  0},
     };
 
     struct fixture *f = *state;
+    struct cs_front *front = &f->graph->modules[0].arch.front;
     struct cs_err err = {0};
     struct cs_slot *s;
+    front->position = CS_POSITION_AREA; /* its table is resized to every picture */
     cs_test_step_free(&f->step);
     cs_test_step_new(&f->step, &f->budget, 1, 0);
     s = &f->step.slot[0];
@@ -234,14 +236,20 @@ static void items_may_be_of_any_shape(void **state)
     }
     assert_int_equal(f->input.item[0], -1);
     assert_int_equal(f->input.item[17], -1);
-    assert_int_equal(s->items[0][2].offset, 107);
-    assert_int_equal(s->data[0][107], 'c');
-    assert_int_equal(s->data[0][106], 'b');
-    /* the operator that cuts patches takes pictures of one size */
-    assert_int_equal(cs_input_prepare(&f->input, f->tables, &f->step.manifest, 0, s,
-                                      needs | CS_INPUT_PIXELS, &err),
+    assert_int_equal(s->items[0][2].offset, 20 * 147);
+    assert_int_equal(s->data[0][20 * 147], 'c');
+    assert_int_equal(s->data[0][20 * 147 - 1], 'b');
+    /* the second patch of the third picture begins 7 pixels to the right of the first */
+    const struct cs_patch_place *place = f->input.rows[0].place;
+    assert_int_equal(place[21].at, 20 * 147 + 7 * 3);
+    assert_int_equal(place[21].line, 21 * 3);
+    /* a picture has all pixels of its patches, and as many rows as they make */
+    s->items[0][2].shape.grid[2] = 2;
+    s->head->n_patches[0] = f->step.manifest.n_patches[0][0] = 26;
+    assert_int_equal(cs_input_prepare(&f->input, f->tables, &f->step.manifest, 0, s, needs, &err),
                      CS_CORRUPT);
-    assert_non_null(strstr(err.text, "item 0 of encoder 0 has 16 rows and 100 bytes"));
+    assert_non_null(strstr(err.text, "item 2 of encoder 0 is of 1 x 3 x 2 patches with 9 rows"));
+    front->position = CS_POSITION_ROW;
 }
 
 static void a_sample_is_exact_when_every_trained_token_is_right(void **state)

@@ -202,14 +202,56 @@ static void call_scatter_rows(struct args *a)
     a->ops->scatter_rows(&a->ctx, rows, n, index, x, y, num32(a));
 }
 
+static void call_mix_rows(struct args *a)
+{
+    const int64_t rows = num(a), n = num(a);
+    const int32_t *start = ptr(a), *index = ptr(a);
+    const float *weight = ptr(a);
+    const void *x = ptr(a);
+    const int32_t is_added = num32(a);
+    a->ops->mix_rows(&a->ctx, rows, n, start, index, weight, x, is_added, ptr(a));
+}
+
+static void call_mix_rows_grad(struct args *a)
+{
+    const int64_t rows = num(a), n = num(a);
+    const int32_t *start = ptr(a), *index = ptr(a);
+    const float *weight = ptr(a);
+    const void *dy = ptr(a);
+    a->ops->mix_rows_grad(&a->ctx, rows, n, start, index, weight, dy, ptr(a));
+}
+
+static void call_unfold(struct args *a)
+{
+    const int64_t rows = num(a);
+    const int32_t taps = num32(a);
+    const int64_t n = num(a);
+    const int32_t *index = ptr(a);
+    const void *x = ptr(a);
+    a->ops->unfold(&a->ctx, rows, taps, n, index, x, ptr(a));
+}
+
+static void call_fold(struct args *a)
+{
+    const int64_t rows = num(a);
+    const int32_t taps = num32(a);
+    const int64_t n = num(a);
+    const int32_t *start = ptr(a), *entry = ptr(a);
+    const void *dy = ptr(a);
+    a->ops->fold(&a->ctx, rows, taps, n, start, entry, dy, ptr(a));
+}
+
 static void call_patches(struct args *a)
 {
-    const int32_t items = num32(a), height = num32(a), width = num32(a), channels = num32(a);
-    const int32_t patch = num32(a);
+    const int64_t rows = num(a);
+    struct cs_patch_shape shape = {.channels = num32(a)};
+    shape.frames = num32(a);
+    shape.patch = num32(a);
+    shape.is_channels_last = num32(a);
+    const struct cs_patch_place *place = ptr(a);
     const uint8_t *pixels = ptr(a);
     const float rescale = real(a), *mean = ptr(a), *std = ptr(a);
-    a->ops->patches(&a->ctx, items, height, width, channels, patch, pixels, rescale, mean, std,
-                    ptr(a));
+    a->ops->patches(&a->ctx, rows, &shape, place, pixels, rescale, mean, std, ptr(a));
 }
 
 static struct cs_attention_shape shape(struct args *a)
@@ -554,6 +596,10 @@ static void (*const calls[])(struct args *) = {
     call_embed_grad,
     call_gather_rows,
     call_scatter_rows,
+    call_mix_rows,
+    call_mix_rows_grad,
+    call_unfold,
+    call_fold,
     call_patches,
     call_attention,
     call_attention_grad,

@@ -31,7 +31,8 @@ static enum cs_status check_shape(const struct cs_config_source *config, const s
     cs_model_at(config, at);
     for (int32_t k = 0; k < arch->n_attentions; k++)
         CS_TRY(check_attention(config, &arch->attention[k], err));
-    if (arch->kind == CS_MODULE_ENCODER && arch->patch_size > arch->image_size)
+    if (arch->front.stem == CS_STEM_PATCHES && arch->image_size > 0 &&
+        arch->patch_size > arch->image_size)
         return cs_fail(err, CS_INVALID, "%spatch_size %d is larger than image_size %d", at,
                        arch->patch_size, arch->image_size);
     if (arch->per_layer_width > 0)
@@ -128,7 +129,7 @@ enum cs_status cs_arch_read(const struct cs_config_source *source, struct cs_are
     if (!(out->embed_scale > 0))
         out->embed_scale = (float)sqrt((double)out->width);
     if (out->kind == CS_MODULE_ENCODER)
-        out->in_width = out->channels * out->patch_size * out->patch_size;
+        CS_TRY(cs_front_finish(&config, family, out, err));
     CS_TRY(cs_attention_kinds(&config, family, arena, out, err));
     return check_shape(&config, out, err);
 }
@@ -157,8 +158,14 @@ enum cs_ffn cs_arch_block_ffn(const struct cs_arch *arch, int32_t block)
 
 int32_t cs_arch_item_rows(const struct cs_arch *arch)
 {
-    if (arch->patch_size == 0)
-        return 0;
-    int32_t side = arch->image_size / arch->patch_size; /* a rest of the picture is cut off */
-    return side * side;
+    int32_t grid[3];
+    cs_front_fixed_grid(arch, grid);
+    return grid[0] > 0 ? cs_front_out_rows(arch, grid) : 0;
+}
+
+int32_t cs_arch_inner_rows(const struct cs_arch *arch)
+{
+    int32_t grid[3];
+    cs_front_fixed_grid(arch, grid);
+    return grid[0] > 0 ? cs_front_rows(arch, grid) : 0;
 }

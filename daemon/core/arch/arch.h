@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #include "core/arch/attention.h"
+#include "core/arch/chain.h"
+#include "core/arch/front.h"
 #include "core/base/arena.h"
 #include "core/base/status.h"
 #include "core/doc/findings.h"
@@ -40,6 +42,8 @@ enum cs_ffn { CS_FFN_DENSE, CS_FFNS };
 /* RMS norms of queries and keys before they turn: of every head by itself, or of all of them. */
 enum cs_qk_norm { CS_QK_NORM_NONE, CS_QK_NORM_HEAD, CS_QK_NORM_WIDTH };
 
+enum { CS_TAPS = 8 }; /* of one encoder */
+
 /* One module's options. Complete and consistent once it is read: heads divide, shapes are positive,
  * every block names one of n_attentions kinds. Plain values but for family (a constant) and
  * block_attention (in the arena it was read into). */
@@ -47,7 +51,7 @@ struct cs_arch {
     enum cs_module_kind kind;
     const char *family; /* "siglip", "llama", "qwen2", "mlp" (projector), "linear" (projector) */
     int32_t width;      /* hidden size; projector: output width */
-    int32_t in_width;   /* projector: input width; encoder: channels * patch^2 */
+    int32_t in_width;   /* projector: input width; encoder: values of a patch */
     int32_t n_layers;   /* blocks; projector: linear layers */
     int32_t ffn_width;  /* inner width of the MLP */
     struct cs_attention attention[CS_ATTENTIONS]; /* kinds, in the order of their first blocks */
@@ -63,6 +67,7 @@ struct cs_arch {
     bool has_post_norms; /* a norm behind each half of a block, before it is added */
     bool
         has_layer_scalar; /* what leaves a block is multiplied with a number that is in the files */
+    bool has_layer_scale; /* what a half of a block adds is multiplied with a vector */
     float initializer_range;
 
     /* language models */
@@ -73,9 +78,17 @@ struct cs_arch {
     bool is_k_eq_v;      /* as read; which kinds of attention it is true of, they say */
     int32_t per_layer_width; /* as read; refused unless 0 */
 
-    /* encoders of pictures of one size */
-    int32_t image_size, patch_size, channels;
-    bool has_patch_bias, has_positions;
+    /* encoders; sounds have channels (bins of a frame) alone */
+    int32_t image_size; /* pixels a side, where all pictures have one size; 0: they have any */
+    int32_t patch_size, channels;
+    bool has_patch_bias;
+    struct cs_front front;
+
+    /* Behind the blocks of an encoder (the layer CS_LAYER_NORM; n 0: nothing), or the whole of a
+     * projector. A tap is behind blocks of an encoder: tap_block (n_taps) rising. */
+    struct cs_chain chain, tap;
+    int32_t n_taps;
+    int32_t tap_block[CS_TAPS];
 };
 
 /* What a parameter is for; the worker's layers find their tensors by role, and where a layer has
@@ -83,13 +96,13 @@ struct cs_arch {
  * projector). */
 /* clang-format off */
 #define CS_PARAM_ROLES(X)                                                                          \
-    X(EMBED) X(POSITION) X(PATCH_W) X(PATCH_B)                                                     \
+    X(EMBED) X(CLASS) X(PATCH_W) X(PATCH_B) X(POSITION) X(PRE_NORM_W) X(PRE_NORM_B)                \
     X(NORM1_W) X(NORM1_B) X(Q_W) X(Q_B) X(K_W) X(K_B) X(V_W) X(V_B) X(O_W) X(O_B)                  \
     X(Q_NORM_W) X(K_NORM_W)                                                                        \
     X(POST1_W) X(NORM2_W) X(NORM2_B) X(GATE_W) X(GATE_B) X(UP_W) X(UP_B) X(DOWN_W) X(DOWN_B)       \
-    X(POST2_W) X(LAYER_SCALAR)                                                                     \
+    X(POST2_W) X(LAYER_SCALAR) X(SCALE1) X(SCALE2)                                                 \
     X(NORM_W) X(NORM_B) X(HEAD_W)                                                                  \
-    X(PROJ_W) X(PROJ_B)                                                                            \
+    X(AFFINE_SHIFT) X(AFFINE_SCALE) X(PROJ_W) X(PROJ_B)                                            \
     X(ADAPTER_A) X(ADAPTER_B)
 
 enum cs_param_role {
@@ -112,15 +125,19 @@ struct cs_role_group {
 enum { CS_GROUP_MEMBERS = 3 };
 struct cs_role_group cs_param_role_group(enum cs_param_role role);
 
-/* Where in the module a tensor lives; order of the enum is dataflow order. */
+/* Where in the module a tensor lives; order of the enum is dataflow order, but that a tap stands
+ * right behind its block. */
 enum cs_layer_kind {
     CS_LAYER_EMBED,     /* token embedding, or patches + positions */
     CS_LAYER_BLOCK,     /* one transformer block */
-    CS_LAYER_NORM,      /* final norm of an encoder (post_layernorm) */
+    CS_LAYER_TAP,       /* rows pass; what arch.tap makes of them feeds a layer of the LLM */
+    CS_LAYER_NORM,      /* the chain behind an encoder's blocks: its final norm */
     CS_LAYER_PROJECTOR, /* the whole projector */
     CS_LAYER_HEAD,      /* final norm of an LLM + lm_head + loss */
     CS_LAYER_KINDS
 };
+
+enum { CS_TENSOR_DIMS = 5 };
 
 /* A tensor of a module, by its family's table. */
 struct cs_tensor_info {
@@ -129,9 +146,9 @@ struct cs_tensor_info {
     enum cs_param_role role;
     int32_t part; /* among the layer's tensors of that role */
     enum cs_layer_kind layer_kind;
-    int32_t layer; /* block index, 0 elsewhere */
+    int32_t layer; /* index of the block, of the tap; 0 elsewhere */
     int32_t n_dims;
-    int64_t dim[4];
+    int64_t dim[CS_TENSOR_DIMS];
     bool is_decayed; /* weight decay applies: not a bias, not a norm */
     bool is_fixed;   /* a constant of the model: no rule makes it train */
 
@@ -161,11 +178,23 @@ enum cs_status cs_arch_from_config(const json_t *config, struct cs_arena *arena,
 
 /* What a projector is, its widths aside: those of its neighbours. */
 struct cs_projector {
-    const char *family;     /* "mlp" or "linear" */
-    int32_t n_layers;       /* 1 or 2; linear: 1 */
+    const char *family;     /* "mlp", "linear", or that of a composite (projector.c) */
+    int32_t n_layers;       /* mlp: 1 or 2; others: what the family has */
     const char *activation; /* one of CS_ACT_WORDS; between two layers, else not read */
     bool has_bias;          /* of every layer */
+    int32_t group;          /* rows of the encoder that become one; 0 or 1: none */
+    float norm_eps;         /* where the family has a norm; 0: the family's own */
+    bool keeps_class;       /* the encoder's class row is a row like others */
 };
+
+/* the most matrices that a projector of the family has; 0: no such family */
+int32_t cs_projector_layers(const char *family);
+/* The projector that the encoder brings in its own directory, as Qwen's towers do ("merger"): true. */
+bool cs_arch_own_projector(const struct cs_arch *encoder, struct cs_projector *out);
+/* The two fit together: the encoder's rows lie as the projector takes them, which does nothing about rows
+ * that there are not. CS_INVALID: its groups are no squares of patches. */
+enum cs_status cs_arch_join(struct cs_arch *encoder, struct cs_arch *projector,
+                            struct cs_err *err) CS_NODISCARD;
 
 enum cs_status cs_arch_projector(const struct cs_projector *projector, int32_t in_width,
                                  int32_t out_width, struct cs_arch *out,
@@ -185,8 +214,10 @@ json_t *cs_projector_config(const struct cs_arch *arch);
 /* All tensors in dataflow order; a tied head is not listed. Returns the count. */
 int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena,
                     struct cs_tensor_info **out);
-/* encoder output rows of one item (image): (image_size / patch_size)^2 */
+/* rows that leave an encoder's branch for one item, where all items have one size; else 0 */
 int32_t cs_arch_item_rows(const struct cs_arch *arch);
+/* the same inside the encoder */
+int32_t cs_arch_inner_rows(const struct cs_arch *arch);
 /* kind of attention of a block, an index in arch->attention */
 int32_t cs_arch_block_attention(const struct cs_arch *arch, int32_t block);
 enum cs_mixer cs_arch_block_mixer(const struct cs_arch *arch, int32_t block);

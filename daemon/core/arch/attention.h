@@ -16,9 +16,12 @@
 
 /* Which position of a row turns a pair (i, i + dims / 2) of a head. */
 enum cs_rope_axes {
-    CS_ROPE_LINE,       /* the one that there is */
-    CS_ROPE_SECTIONS,   /* of time, height and width: section[0] pairs each, one after the other */
-    CS_ROPE_INTERLEAVED /* the same in turn, as far as 3 section[axis]; the rest of time */
+    CS_ROPE_LINE,        /* the one that there is */
+    CS_ROPE_SECTIONS,    /* of time, height and width: section[0] pairs each, one after the other */
+    CS_ROPE_INTERLEAVED, /* the same in turn, as far as 3 section[axis]; the rest of time */
+    CS_ROPE_HALVES,      /* height the first half, width the second, the same frequencies in both */
+    CS_ROPE_ALTERNATE,   /* the same halves, of frequencies that they take in turn */
+    CS_ROPE_APART /* width turns the first half of the head, height the second, each as a head of its own */
 };
 
 enum cs_rope_kind {
@@ -47,6 +50,9 @@ struct cs_rope {
         *long_divisor; /* LongRoPE: (dims / 2), in the arena of the architecture */
 };
 
+/* Encoders: rows see each other inside of these, as their rule says. */
+enum cs_inside { CS_INSIDE_ITEM, CS_INSIDE_FRAME, CS_INSIDE_WINDOW, CS_INSIDES };
+
 struct cs_attention {
     int32_t n_heads, n_kv_heads, head_dim;
     float scale;   /* of the scores: 1 / sqrt(head_dim), or of what the family has instead */
@@ -55,6 +61,8 @@ struct cs_attention {
     struct cs_mask_rule rule;
     bool
         is_k_eq_v; /* values are the keys as the product made them: there is no tensor for values */
+    enum cs_inside inside;
+    int32_t window_rows; /* of a window of CS_INSIDE_WINDOW */
 };
 
 enum { CS_ATTENTIONS = 4 }; /* kinds of one model */
@@ -79,7 +87,8 @@ static inline int64_t cs_attention_made_width(const struct cs_attention *a)
 /* Both make the same tables and the same lists of tiles. */
 bool cs_rope_is_same(const struct cs_rope *a, const struct cs_rope *b);
 bool cs_mask_rule_is_same(struct cs_mask_rule a, struct cs_mask_rule b);
-/* inv_freq (dims / 2) fp32, computed in fp64 */
+/* inv_freq (dims / 2) fp32, computed in fp64: the frequency of every pair, APART first those of the
+ * head's first half */
 void cs_rope_inv_freq(const struct cs_rope *rope, float *inv_freq);
 /* those of documents of more than original_positions rows; false: they have no others */
 bool cs_rope_inv_freq_long(const struct cs_rope *rope, float *inv_freq);

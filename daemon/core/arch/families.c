@@ -5,15 +5,15 @@
 #include "core/arch/family_rows.h"
 
 static const struct cs_tensor_row mlp_rows[] = {
-    P(PROJ_W, 0, PROJECTOR, "linear_1.weight", ALWAYS, FFN, IN),
-    P(PROJ_B, 0, PROJECTOR, "linear_1.bias", MLP_BIAS, FFN),
-    P(PROJ_W, 1, PROJECTOR, "linear_2.weight", TWO_LAYERS, H, FFN),
-    P(PROJ_B, 1, PROJECTOR, "linear_2.bias", TWO_BIASES, H),
+    P(PROJ_W, 0, PROJECTOR, "linear_1.weight", LINEAR, CS_DIM_TO, CS_DIM_FROM),
+    P(PROJ_B, 0, PROJECTOR, "linear_1.bias", LINEAR_BIAS, CS_DIM_TO),
+    P(PROJ_W, 1, PROJECTOR, "linear_2.weight", LINEAR, CS_DIM_TO, CS_DIM_FROM),
+    P(PROJ_B, 1, PROJECTOR, "linear_2.bias", LINEAR_BIAS, CS_DIM_TO),
 };
 
 static const struct cs_tensor_row linear_rows[] = {
-    T(PROJ_W, PROJECTOR, "linear.weight", ALWAYS, H, IN),
-    T(PROJ_B, PROJECTOR, "linear.bias", MLP_BIAS, H),
+    T(PROJ_W, PROJECTOR, "linear.weight", LINEAR, CS_DIM_TO, CS_DIM_FROM),
+    T(PROJ_B, PROJECTOR, "linear.bias", LINEAR_BIAS, CS_DIM_TO),
 };
 
 static const struct cs_tensor_table tables[] = {

@@ -21,9 +21,15 @@ enum cs_dim {
     CS_DIM_FFN2, /* gate and up */
     CS_DIM_ONE,
     CS_DIM_VOCAB,
-    CS_DIM_ITEMS, /* positions of one picture: (image / patch)^2 */
+    CS_DIM_POSITIONS, /* rows of the table of positions, that of a class row with them */
     CS_DIM_CHANNELS,
     CS_DIM_PATCH,
+    CS_DIM_FRAMES, /* that a patch spans */
+    CS_DIM_TWO,
+    CS_DIM_THREE,
+    CS_DIM_NORM, /* of a chain: the width that is normed */
+    CS_DIM_FROM, /* its matrix `part`: the width before */
+    CS_DIM_TO,   /* and behind */
     CS_DIMS
 };
 
@@ -37,11 +43,12 @@ enum cs_tensor_if {
     CS_IF_LAYER_SCALAR,
     CS_IF_MLP_BIAS,
     CS_IF_PATCH_BIAS,
-    CS_IF_POSITIONS,
+    CS_IF_CLASS,
+    CS_IF_LAYER_SCALE,
     CS_IF_FINAL_NORM,
     CS_IF_UNTIED,
-    CS_IF_TWO_LAYERS,
-    CS_IF_TWO_BIASES, /* of two layers, with biases */
+    CS_IF_LINEAR,      /* the chain has the matrix `part` */
+    CS_IF_LINEAR_BIAS, /* and biases */
     CS_IFS
 };
 
@@ -50,7 +57,7 @@ struct cs_tensor_row {
     enum cs_param_role role;
     enum cs_layer_kind layer_kind;
     const char *name; /* rows of CS_LAYER_BLOCK hold one %d: the block */
-    enum cs_dim dim[4];
+    enum cs_dim dim[CS_TENSOR_DIMS];
     enum cs_tensor_if condition;
     int32_t part; /* of several tensors of that role in a layer */
     bool is_fixed;
@@ -95,6 +102,8 @@ struct cs_family {
     struct {
         int32_t head_dim, n_kv_heads;
     } full; /* class defaults of layers without a window; 0: as the others */
+
+    const char *tail; /* an encoder's last layer as cs_chain_make takes it; NULL: none */
 };
 
 /* Tensors of a family, found by arch->family. */
@@ -119,6 +128,11 @@ const struct cs_family *cs_family_at(int i);                         /* NULL: be
 const struct cs_family *cs_family_named(const char *model_type);     /* NULL: no such type */
 const struct cs_tensor_table *cs_family_tensors(const char *family); /* NULL: no such family */
 
+/* front_read.c: what follows from the keys of an encoder: the table of positions, the width of a patch,
+ * the chain behind the blocks */
+enum cs_status cs_front_finish(const struct cs_config_source *config,
+                               const struct cs_family *family, struct cs_arch *arch,
+                               struct cs_err *err) CS_NODISCARD;
 /* rope.c: what the config says of the rotation of layers of that type ("full_attention",
  * "sliding_attention"), into attention->rope */
 enum cs_status cs_rope_read(const struct cs_config_source *config,

@@ -66,11 +66,24 @@ static double inv_freq_of(const struct cs_rope *rope, int i, const float *diviso
     return freq;
 }
 
+/* Rotations over a grid have half the frequencies for each axis: those of a head of half the size, or
+ * every second one. */
+static double grid_freq_of(const struct cs_rope *rope, int32_t i)
+{
+    const int32_t quarter = rope->dims / 4, k = i % quarter;
+    const bool is_alternate = rope->axes == CS_ROPE_ALTERNATE;
+    const int32_t at = is_alternate ? 2 * k + i / quarter : k;
+    return pow(rope->theta, -2.0 * at / (is_alternate ? rope->dims : rope->dims / 2));
+}
+
 void cs_rope_inv_freq(const struct cs_rope *rope, float *inv_freq)
 {
+    const bool is_grid = rope->axes == CS_ROPE_HALVES || rope->axes == CS_ROPE_ALTERNATE ||
+                         rope->axes == CS_ROPE_APART;
     CS_ASSERT(rope->kind != CS_ROPE_NONE);
     for (int i = 0; i < rope->dims / 2; i++)
-        inv_freq[i] = (float)inv_freq_of(rope, i, rope->divisor);
+        inv_freq[i] =
+            (float)(is_grid ? grid_freq_of(rope, i) : inv_freq_of(rope, i, rope->divisor));
 }
 
 bool cs_rope_inv_freq_long(const struct cs_rope *rope, float *inv_freq)
@@ -91,6 +104,11 @@ int cs_rope_axis(const struct cs_rope *rope, int32_t pair)
         return pair < n[0] ? 0 : pair < n[0] + n[1] ? 1 : 2;
     case CS_ROPE_INTERLEAVED:
         return turn > 0 && pair < 3 * n[turn] ? turn : 0;
+    case CS_ROPE_HALVES:
+    case CS_ROPE_ALTERNATE:
+        return pair < rope->dims / 4 ? 1 : 2;
+    case CS_ROPE_APART:
+        return pair < rope->dims / 4 ? 2 : 1;
     case CS_ROPE_LINE:
         break;
     }

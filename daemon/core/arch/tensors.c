@@ -6,11 +6,13 @@
 const char *cs_param_role_name(enum cs_param_role role)
 {
     static const char *const names[] = {
-        "embed",    "position", "patch_w", "patch_b", "norm1_w",   "norm1_b",      "q_w",
-        "q_b",      "k_w",      "k_b",     "v_w",     "v_b",       "o_w",          "o_b",
-        "q_norm_w", "k_norm_w", "post1_w", "norm2_w", "norm2_b",   "gate_w",       "gate_b",
-        "up_w",     "up_b",     "down_w",  "down_b",  "post2_w",   "layer_scalar", "norm_w",
-        "norm_b",   "head_w",   "proj_w",  "proj_b",  "adapter_a", "adapter_b"};
+        "embed",        "class",   "patch_w", "patch_b",   "position", "pre_norm_w",
+        "pre_norm_b",   "norm1_w", "norm1_b", "q_w",       "q_b",      "k_w",
+        "k_b",          "v_w",     "v_b",     "o_w",       "o_b",      "q_norm_w",
+        "k_norm_w",     "post1_w", "norm2_w", "norm2_b",   "gate_w",   "gate_b",
+        "up_w",         "up_b",    "down_w",  "down_b",    "post2_w",  "layer_scalar",
+        "scale1",       "scale2",  "norm_w",  "norm_b",    "head_w",   "affine_shift",
+        "affine_scale", "proj_w",  "proj_b",  "adapter_a", "adapter_b"};
     _Static_assert(CS_ARRAY_LEN(names) == CS_PARAM_ROLE_COUNT, "one name per role");
     CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
     return names[role];
@@ -34,9 +36,20 @@ struct cs_role_group cs_param_role_group(enum cs_param_role role)
     return groups[role];
 }
 
-static bool holds(const struct cs_arch *arch, const struct cs_attention *attention,
-                  enum cs_tensor_if condition)
+static const struct cs_chain *chain_of(const struct cs_arch *arch, const struct cs_tensor_row *row)
 {
+    return row->layer_kind == CS_LAYER_TAP ? &arch->tap : &arch->chain;
+}
+
+static int32_t n_linears(const struct cs_chain *chain)
+{
+    return cs_chain_at(chain, chain->n).n_linears;
+}
+
+static bool holds(const struct cs_arch *arch, const struct cs_attention *attention,
+                  const struct cs_tensor_row *row)
+{
+    const bool has_linear = row->part < n_linears(chain_of(arch, row));
     const bool values[CS_IFS] = {
         [CS_IF_ALWAYS] = true,
         [CS_IF_QKV_BIAS] = arch->has_qkv_bias,
@@ -47,19 +60,39 @@ static bool holds(const struct cs_arch *arch, const struct cs_attention *attenti
         [CS_IF_LAYER_SCALAR] = arch->has_layer_scalar,
         [CS_IF_MLP_BIAS] = arch->has_mlp_bias,
         [CS_IF_PATCH_BIAS] = arch->has_patch_bias,
-        [CS_IF_POSITIONS] = arch->has_positions,
+        [CS_IF_CLASS] = arch->front.has_class,
+        [CS_IF_LAYER_SCALE] = arch->has_layer_scale,
         [CS_IF_FINAL_NORM] = arch->has_final_norm,
         [CS_IF_UNTIED] = !arch->is_tied,
-        [CS_IF_TWO_LAYERS] = arch->n_layers == 2,
-        [CS_IF_TWO_BIASES] = arch->n_layers == 2 && arch->has_mlp_bias,
+        [CS_IF_LINEAR] = has_linear,
+        [CS_IF_LINEAR_BIAS] = has_linear && arch->has_mlp_bias,
     };
-    return values[condition];
+    return values[row->condition];
+}
+
+/* Width in front of the chain's norm. */
+static int32_t norm_width(const struct cs_chain *chain)
+{
+    int32_t i = 0;
+    while (i < chain->n && chain->op[i] != CS_CHAIN_NORM)
+        i++;
+    return cs_chain_at(chain, i).width;
+}
+
+/* Width in front of its matrix `part`. */
+static int32_t linear_width(const struct cs_chain *chain, int32_t part)
+{
+    for (int32_t i = 0; i < chain->n; i++)
+        if (chain->op[i] == CS_CHAIN_LINEAR && cs_chain_at(chain, i).n_linears == part)
+            return cs_chain_at(chain, i).width;
+    return 0;
 }
 
 /* attention: of the kind that the tensor's block is of */
 static int64_t dim_of(const struct cs_arch *arch, const struct cs_attention *attention,
-                      enum cs_dim dim)
+                      const struct cs_tensor_row *row, enum cs_dim dim)
 {
+    const struct cs_chain *chain = chain_of(arch, row);
     const bool is_wide = arch->qk_norm == CS_QK_NORM_WIDTH;
     const int64_t values[CS_DIMS] = {
         [CS_DIM_NONE] = 0,
@@ -74,9 +107,15 @@ static int64_t dim_of(const struct cs_arch *arch, const struct cs_attention *att
         [CS_DIM_QN] = is_wide ? cs_attention_q_width(attention) : attention->head_dim,
         [CS_DIM_KN] = is_wide ? cs_attention_kv_width(attention) : attention->head_dim,
         [CS_DIM_VOCAB] = arch->vocab,
-        [CS_DIM_ITEMS] = cs_arch_item_rows(arch),
+        [CS_DIM_POSITIONS] = (int64_t)arch->front.position_rows + arch->front.has_class,
         [CS_DIM_CHANNELS] = arch->channels,
         [CS_DIM_PATCH] = arch->patch_size,
+        [CS_DIM_FRAMES] = arch->front.patch_frames,
+        [CS_DIM_TWO] = 2,
+        [CS_DIM_THREE] = 3,
+        [CS_DIM_NORM] = norm_width(chain),
+        [CS_DIM_FROM] = linear_width(chain, row->part),
+        [CS_DIM_TO] = chain->linear[row->part < CS_CHAIN_LINEARS ? row->part : 0],
     };
     return values[dim];
 }
@@ -85,7 +124,7 @@ static bool is_norm_weight(enum cs_param_role role)
 {
     return role == CS_PARAM_NORM1_W || role == CS_PARAM_NORM2_W || role == CS_PARAM_NORM_W ||
            role == CS_PARAM_Q_NORM_W || role == CS_PARAM_K_NORM_W || role == CS_PARAM_POST1_W ||
-           role == CS_PARAM_POST2_W;
+           role == CS_PARAM_POST2_W || role == CS_PARAM_PRE_NORM_W;
 }
 
 /* The pattern's %d replaced by hand: a format string must be a literal. */
@@ -119,8 +158,8 @@ static void fill(const struct cs_arch *arch, const struct cs_tensor_table *table
     };
     if (table->alt_prefix != NULL)
         out->alt = cs_arena_printf(arena, "%s%s", table->alt_prefix, out->name);
-    while (out->n_dims < 4 && row->dim[out->n_dims] != CS_DIM_NONE) {
-        out->dim[out->n_dims] = dim_of(arch, attention, row->dim[out->n_dims]);
+    while (out->n_dims < CS_TENSOR_DIMS && row->dim[out->n_dims] != CS_DIM_NONE) {
+        out->dim[out->n_dims] = dim_of(arch, attention, row, row->dim[out->n_dims]);
         out->n_dims++;
     }
     out->is_decayed = out->n_dims > 1;
@@ -128,28 +167,46 @@ static void fill(const struct cs_arch *arch, const struct cs_tensor_table *table
         out->init = CS_INIT_ONE;
     else if (is_norm_weight(row->role))
         out->init = arch->norm_offset > 0 ? CS_INIT_ZERO : CS_INIT_ONE;
+    else if (row->role == CS_PARAM_AFFINE_SCALE)
+        out->init = CS_INIT_ONE;
     else
         out->init = out->n_dims > 1 ? CS_INIT_NORMAL : CS_INIT_ZERO;
 }
 
+struct listing {
+    const struct cs_arch *arch;
+    const struct cs_tensor_table *table;
+    struct cs_arena *arena;
+    struct cs_tensor_info *infos;
+    int n;
+};
+
+/* The rows of one layer. */
+static void list(struct listing *l, enum cs_layer_kind kind, int32_t layer)
+{
+    for (int i = 0; i < l->table->n_rows; i++) {
+        const struct cs_tensor_row *row = &l->table->rows[i];
+        if (row->layer_kind == kind && holds(l->arch, attention_of(l->arch, row, layer), row))
+            fill(l->arch, l->table, row, layer, l->arena, &l->infos[l->n++]);
+    }
+}
+
 int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena, struct cs_tensor_info **out)
 {
-    const struct cs_tensor_table *table = cs_family_tensors(arch->family);
-    CS_ASSERT(table != NULL);
-    int n = 0;
-    int64_t room = (int64_t)table->n_rows * (arch->n_layers + 1);
-    struct cs_tensor_info *infos = CS_NEW_ARRAY(arena, struct cs_tensor_info, room);
-    for (int kind = 0; kind < CS_LAYER_KINDS; kind++) {
-        int32_t repeats = kind == CS_LAYER_BLOCK ? arch->n_layers : 1;
-        for (int32_t layer = 0; layer < repeats; layer++) {
-            for (int i = 0; i < table->n_rows; i++) {
-                const struct cs_tensor_row *row = &table->rows[i];
-                if ((int)row->layer_kind == kind &&
-                    holds(arch, attention_of(arch, row, layer), row->condition))
-                    fill(arch, table, row, layer, arena, &infos[n++]);
-            }
-        }
+    struct listing l = {.arch = arch, .table = cs_family_tensors(arch->family), .arena = arena};
+    CS_ASSERT(l.table != NULL);
+    const int64_t room = (int64_t)l.table->n_rows * (arch->n_layers + arch->n_taps + 1);
+    l.infos = CS_NEW_ARRAY(arena, struct cs_tensor_info, room);
+    list(&l, CS_LAYER_EMBED, 0);
+    for (int32_t block = 0, tap = 0; arch->kind != CS_MODULE_PROJECTOR && block < arch->n_layers;
+         block++) {
+        list(&l, CS_LAYER_BLOCK, block);
+        if (tap < arch->n_taps && arch->tap_block[tap] == block)
+            list(&l, CS_LAYER_TAP, tap++);
     }
-    *out = infos;
-    return n;
+    list(&l, CS_LAYER_NORM, 0);
+    list(&l, CS_LAYER_PROJECTOR, 0);
+    list(&l, CS_LAYER_HEAD, 0);
+    *out = l.infos;
+    return l.n;
 }

@@ -2,7 +2,7 @@
 #include "core/model/graph.h"
 
 struct sizes {
-    int64_t h, in, q, made, f, patch, vocab;
+    int64_t h, q, made, f, patch, vocab;
 };
 
 static struct sizes sizes_of(const struct cs_graph *graph, const struct cs_layer *layer)
@@ -12,11 +12,13 @@ static struct sizes sizes_of(const struct cs_graph *graph, const struct cs_layer
         &arch->attention[layer->attention > 0 ? layer->attention : 0];
     return (struct sizes){
         .h = arch->width,
-        .in = arch->in_width,
         .q = cs_attention_q_width(attention),
         .made = cs_attention_made_width(attention),
         .f = arch->ffn_width,
-        .patch = (int64_t)arch->channels * arch->patch_size * arch->patch_size,
+        .patch = arch->front.stem == CS_STEM_FRAMES
+                     ? 2 * 3 * (int64_t)arch->channels + 3 * (int64_t)arch->width
+                 : arch->kind == CS_MODULE_ENCODER ? cs_front_values(arch)
+                                                   : 0,
         .vocab = arch->vocab,
     };
 }
@@ -30,6 +32,13 @@ const struct cs_attention *cs_layer_attention(const struct cs_graph *graph,
                                               const struct cs_layer *layer)
 {
     return layer->attention < 0 ? NULL : &cs_layer_arch(graph, layer)->attention[layer->attention];
+}
+
+bool cs_layer_is_inner(const struct cs_graph *graph, const struct cs_layer *layer)
+{
+    const struct cs_module *module = &graph->modules[layer->module];
+    return module->kind == CS_MODULE_ENCODER &&
+           !(layer->kind == CS_LAYER_NORM && cs_chain_joins(&module->arch.chain));
 }
 
 int32_t cs_layer_attention_id(const struct cs_graph *graph, const struct cs_layer *layer)
@@ -71,10 +80,12 @@ int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *
         return mixers[layer->mixer](arch, &s, tokens, pairs) +
                ffns[layer->ffn](arch, &s, tokens, pairs);
     case CS_LAYER_PROJECTOR:
-        return 2 * tokens * (arch->n_layers == 2 ? s.in * s.f + s.f * s.h : s.in * s.h);
+    case CS_LAYER_NORM:
+        return 2 * tokens * cs_chain_sums(&arch->chain).products;
+    case CS_LAYER_TAP:
+        return 2 * tokens * cs_chain_sums(&arch->tap).products;
     case CS_LAYER_HEAD:
         return 2 * label_rows * s.h * s.vocab;
-    case CS_LAYER_NORM:
     case CS_LAYER_KINDS:
         break;
     }

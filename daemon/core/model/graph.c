@@ -39,6 +39,7 @@ static enum cs_status select_feature(const struct builder *b, const struct cs_sp
             arch->n_layers);
     arch->n_layers = kept;
     arch->has_final_norm = false;
+    arch->chain.n = 0;
     return CS_OK;
 }
 
@@ -121,12 +122,21 @@ static enum cs_status check_width(const struct builder *b, const struct cs_spec_
 }
 
 static enum cs_status read_projector(const struct builder *b, const struct cs_spec_module *module,
-                                     const struct cs_arch *encoder, const struct cs_arch *llm,
+                                     struct cs_arch *encoder, const struct cs_arch *llm,
                                      struct cs_arch *arch)
 {
-    const struct cs_projector projector = {module->family, module->n_layers, module->activation,
-                                           module->has_bias};
+    struct cs_projector own, projector = {.family = module->family,
+                                          .n_layers = module->n_layers,
+                                          .activation = module->activation,
+                                          .has_bias = module->has_bias,
+                                          .group = module->group,
+                                          .norm_eps = (float)module->norm_eps,
+                                          .keeps_class = module->keeps_class};
+    if (cs_arch_own_projector(encoder, &own) && strcmp(own.family, projector.family) == 0)
+        projector = own;
     enum cs_status status = cs_arch_projector(&projector, encoder->width, llm->width, arch, b->err);
+    if (status == CS_OK)
+        status = cs_arch_join(encoder, arch, b->err);
     if (status != CS_OK)
         return cs_wrap(b->err, status, "model.modules[%d] (%s)", spec_index(b, module),
                        module->name);
@@ -202,11 +212,13 @@ static enum cs_status add_modules(struct builder *b)
 static const char *layer_path(const struct builder *b, const struct cs_module *module,
                               enum cs_layer_kind kind, int32_t index)
 {
-    static const char *const names[CS_LAYER_KINDS] = {"embed", NULL, "norm", NULL, "head"};
+    static const char *const names[CS_LAYER_KINDS] = {"embed", NULL, NULL, "norm", NULL, "head"};
     if (kind == CS_LAYER_PROJECTOR)
         return module->name;
     if (kind == CS_LAYER_BLOCK)
         return cs_arena_printf(b->arena, "%s.layers.%d", module->name, index);
+    if (kind == CS_LAYER_TAP)
+        return cs_arena_printf(b->arena, "%s.taps.%d", module->name, index);
     return cs_arena_printf(b->arena, "%s.%s", module->name, names[kind]);
 }
 
@@ -240,11 +252,14 @@ static void add_layers(struct builder *b, struct cs_module *module)
         return;
     }
     add_layer(b, module, CS_LAYER_EMBED, 0);
-    for (int32_t i = 0; i < module->arch.n_layers; i++)
+    for (int32_t i = 0, tap = 0; i < module->arch.n_layers; i++) {
         add_layer(b, module, CS_LAYER_BLOCK, i);
+        if (tap < module->arch.n_taps && module->arch.tap_block[tap] == i)
+            add_layer(b, module, CS_LAYER_TAP, tap++);
+    }
     if (module->kind == CS_MODULE_LLM)
         add_layer(b, module, CS_LAYER_HEAD, 0);
-    else if (module->arch.has_final_norm)
+    else if (module->arch.chain.n > 0)
         add_layer(b, module, CS_LAYER_NORM, 0);
 }
 
@@ -348,7 +363,7 @@ static void add_contents(struct builder *b)
     struct cs_graph *graph = b->graph;
     int64_t n_layers = 0, n_params = 0;
     for (int i = 0; i < graph->n_modules; i++) {
-        n_layers += graph->modules[i].arch.n_layers + 2;
+        n_layers += graph->modules[i].arch.n_layers + graph->modules[i].arch.n_taps + 2;
         b->n_tensors[i] = cs_arch_tensors(&graph->modules[i].arch, b->arena, &b->tensors[i]);
         n_params += b->n_tensors[i];
     }

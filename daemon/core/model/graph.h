@@ -20,7 +20,7 @@ struct cs_param {
     int32_t part;          /* of several tensors of that role in the layer: 0 to n - 1 */
     int32_t module, layer; /* indices in the graph */
     int32_t n_dims;
-    int64_t dim[4];
+    int64_t dim[CS_TENSOR_DIMS];
     int64_t count;                           /* elements */
     bool is_trainable, is_decayed, is_fixed; /* as in cs_tensor_info */
     int init;                                /* cs_tensor_info.init */
@@ -30,7 +30,7 @@ struct cs_layer {
     int32_t id;     /* index in graph->layers */
     int32_t module; /* index in graph->modules */
     enum cs_layer_kind kind;
-    int32_t index;     /* block index */
+    int32_t index;     /* of the block, of the tap */
     int32_t attention; /* its kind, in the module's arch.attention; -1: the layer does not attend */
     enum cs_mixer mixer; /* of a block: its halves */
     enum cs_ffn ffn;
@@ -140,7 +140,7 @@ void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *
  *   patches     2 T H C P P        token embedding  0 (a gather)      norm  0
  *   block       2 T (2 H Q + 2 H K + m H F) + 4 Q pairs               m = 3 gated, else 2; one K
  *                                                                     where values are the keys
- *   projector   2 T (in F + F H), one layer 2 T in H
+ *   projector   2 T times the sum of its matrices' elements; T: rows that leave it
  *   head        2 L H V            logits exist for rows with a label only */
 /* clang-format on */
 int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer,
@@ -154,6 +154,8 @@ const struct cs_module *cs_graph_encoder(const struct cs_graph *graph, int32_t e
 const struct cs_arch *cs_layer_arch(const struct cs_graph *graph, const struct cs_layer *layer);
 /* its kind among all kinds of attention of the graph (0 to n_attentions - 1), -1: none */
 int32_t cs_layer_attention_id(const struct cs_graph *graph, const struct cs_layer *layer);
+/* Rows that leave the layer are those inside its encoder, before any are joined. */
+bool cs_layer_is_inner(const struct cs_graph *graph, const struct cs_layer *layer);
 /* NULL: the layer does not attend */
 const struct cs_attention *cs_layer_attention(const struct cs_graph *graph,
                                               const struct cs_layer *layer);

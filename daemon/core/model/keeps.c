@@ -5,7 +5,10 @@
 
 /* clang-format off */
 static const struct cs_keep_row embed[] = {
-    {CS_KEEP_SOURCE, CS_COLUMNS_SOURCE, CS_KEEP_SLOT, false, CS_RECOMPUTES},
+    {CS_KEEP_SOURCE, CS_COLUMNS_SOURCE,     CS_KEEP_SLOT, false, CS_RECOMPUTES},
+    {CS_KEEP_UP,     CS_COLUMNS_STEM,       CS_KEEP_ACTS, false, CS_RECOMPUTES},
+    {CS_KEEP_N,      CS_COLUMNS_FRONT,      CS_KEEP_ACTS, false, CS_RECOMPUTES},
+    {CS_KEEP_STAT1,  CS_COLUMNS_FRONT_STAT, CS_KEEP_F32,  false, CS_RECOMPUTES},
 };
 /* A block: around its halves, and what each kind of half keeps. */
 static const struct cs_keep_row block_mixer[] = {
@@ -53,14 +56,13 @@ static const struct cs_keep_row attention_held[] = {
 static const struct cs_keep_row dense_held[] = {
     {CS_KEEP_DUP,  CS_COLUMNS_FFN,   CS_KEEP_ACTS, true, CS_RECOMPUTES},
 };
-static const struct cs_keep_row norm[] = {
-    {CS_KEEP_X,     CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTES},
-    {CS_KEEP_STAT1, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTES},
-};
-static const struct cs_keep_row projector[] = {
-    {CS_KEEP_X,  CS_COLUMNS_IN,  CS_KEEP_ACTS, false, CS_RECOMPUTES},
-    {CS_KEEP_UP, CS_COLUMNS_MID, CS_KEEP_ACTS, false, CS_RECOMPUTES},
-    {CS_KEEP_A,  CS_COLUMNS_MID, CS_KEEP_ACTS, true,  CS_RECOMPUTES},
+/* what is behind an encoder's blocks, a projector, a tap */
+static const struct cs_keep_row chain[] = {
+    {CS_KEEP_X,     CS_COLUMNS_CHAIN_IN,     CS_KEEP_ACTS, false, CS_RECOMPUTES},
+    {CS_KEEP_STAT1, CS_COLUMNS_CHAIN_STAT,   CS_KEEP_F32,  false, CS_RECOMPUTES},
+    {CS_KEEP_N,     CS_COLUMNS_CHAIN_NORM,   CS_KEEP_ACTS, false, CS_RECOMPUTES},
+    {CS_KEEP_UP,    CS_COLUMNS_CHAIN_ACT,    CS_KEEP_ACTS, false, CS_RECOMPUTES},
+    {CS_KEEP_A,     CS_COLUMNS_CHAIN_LINEAR, CS_KEEP_ACTS, true,  CS_RECOMPUTES},
 };
 /* X: of the rows with a label, picked from the layer's input */
 static const struct cs_keep_row head[] = {
@@ -103,9 +105,9 @@ static void add(struct cs_keep_rows *out, struct rows rows)
 struct cs_keep_rows cs_keep_rows(const struct cs_arch *arch, const struct cs_layer *layer)
 {
     static const struct rows kinds[CS_LAYER_KINDS] = {
-        [CS_LAYER_EMBED] = ROWS(embed), [CS_LAYER_BLOCK] = ROWS(block_mixer),
-        [CS_LAYER_NORM] = ROWS(norm),   [CS_LAYER_PROJECTOR] = ROWS(projector),
-        [CS_LAYER_HEAD] = ROWS(head),
+        [CS_LAYER_EMBED] = ROWS(embed),     [CS_LAYER_BLOCK] = ROWS(block_mixer),
+        [CS_LAYER_TAP] = ROWS(chain),       [CS_LAYER_NORM] = ROWS(chain),
+        [CS_LAYER_PROJECTOR] = ROWS(chain), [CS_LAYER_HEAD] = ROWS(head),
     };
     static const struct rows of_ffn = ROWS(block_ffn), behind1 = ROWS(post1), behind2 = ROWS(post2),
                              none = {NULL, 0};
@@ -172,11 +174,12 @@ int64_t cs_keep_columns(const struct cs_arch *a, const struct cs_layer *layer,
 {
     const struct cs_attention *attention =
         &a->attention[layer->attention > 0 ? layer->attention : 0];
+    const struct cs_chain_sums sums =
+        cs_chain_sums(layer->kind == CS_LAYER_TAP ? &a->tap : &a->chain);
+    const bool has_front_norm = a->front.has_norm;
     switch (columns) {
     case CS_COLUMNS_WIDTH:
         return a->width;
-    case CS_COLUMNS_IN:
-        return a->in_width;
     case CS_COLUMNS_Q:
         return cs_attention_q_width(attention);
     case CS_COLUMNS_QKV:
@@ -187,12 +190,26 @@ int64_t cs_keep_columns(const struct cs_arch *a, const struct cs_layer *layer,
         return a->ffn_width;
     case CS_COLUMNS_UP:
         return (a->is_gated_mlp ? 2 : 1) * (int64_t)a->ffn_width;
-    case CS_COLUMNS_MID:
-        return a->n_layers == 2 ? a->ffn_width : 0;
     case CS_COLUMNS_STAT:
         return 2;
     case CS_COLUMNS_SOURCE:
-        return a->kind == CS_MODULE_LLM ? 1 : (int64_t)a->channels * a->patch_size * a->patch_size;
+        return a->kind == CS_MODULE_LLM ? 1 : cs_front_values(a);
+    case CS_COLUMNS_FRONT:
+        return has_front_norm ? a->width : 0;
+    case CS_COLUMNS_FRONT_STAT:
+        return has_front_norm ? 2 : 0;
+    case CS_COLUMNS_STEM: /* the first convolution has two rows for each of the second's */
+        return a->front.stem == CS_STEM_FRAMES ? 3 * (int64_t)a->width : 0;
+    case CS_COLUMNS_CHAIN_IN:
+        return sums.in;
+    case CS_COLUMNS_CHAIN_STAT:
+        return sums.stats;
+    case CS_COLUMNS_CHAIN_NORM:
+        return sums.norms;
+    case CS_COLUMNS_CHAIN_ACT:
+        return sums.acts;
+    case CS_COLUMNS_CHAIN_LINEAR:
+        return sums.linears;
     case CS_COLUMNS_COUNT:
         break;
     }
@@ -208,8 +225,13 @@ static bool has_backward(const struct cs_layer *layer)
 static enum cs_keep_share share_of(const struct cs_keep_row *row)
 {
     static const bool is_cut[CS_COLUMNS_COUNT] = {
-        [CS_COLUMNS_Q] = true,   [CS_COLUMNS_QKV] = true, [CS_COLUMNS_HEADS] = true,
-        [CS_COLUMNS_FFN] = true, [CS_COLUMNS_UP] = true,  [CS_COLUMNS_MID] = true,
+        [CS_COLUMNS_Q] = true,
+        [CS_COLUMNS_QKV] = true,
+        [CS_COLUMNS_HEADS] = true,
+        [CS_COLUMNS_FFN] = true,
+        [CS_COLUMNS_UP] = true,
+        [CS_COLUMNS_CHAIN_ACT] = true,
+        [CS_COLUMNS_CHAIN_LINEAR] = true,
     };
     return is_cut[row->columns] ? CS_KEEP_CUT : CS_KEEP_WHOLE;
 }
@@ -217,9 +239,10 @@ static enum cs_keep_share share_of(const struct cs_keep_row *row)
 static int64_t counted(const struct cs_arch *arch, const struct cs_layer *layer,
                        const struct cs_keep_row *row)
 {
-    if (row->columns == CS_COLUMNS_STAT && arch->norm == CS_ARCH_RMS_NORM)
-        return 1;
-    return cs_keep_columns(arch, layer, row->columns);
+    const int64_t n = cs_keep_columns(arch, layer, row->columns);
+    return row->memory == CS_KEEP_F32 && row->array != CS_KEEP_LSE && arch->norm == CS_ARCH_RMS_NORM
+               ? n / 2
+               : n;
 }
 
 int64_t cs_keep_elements(const struct cs_graph *graph, const struct cs_layer *layer,

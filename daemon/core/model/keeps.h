@@ -27,8 +27,9 @@ enum cs_keep {
     CS_KEEP_STAT2,
     CS_KEEP_H2, /* after the second norm; the head: the gradient after its norm */
     CS_KEEP_UP, /* before the activation; gated: gate and up beside each other */
-    CS_KEEP_A,  /* after the activation */
-    /* what a half of a block made, before the norm behind it, and the statistics of that norm */
+    CS_KEEP_A,  /* after the activation; a chain: inputs of its matrices */
+    CS_KEEP_N,  /* a chain, an embedding with a norm: what is normed */
+    /* what a half of a block made, before what is behind it, and the statistics of a norm there */
     CS_KEEP_M1,
     CS_KEEP_STAT_M1,
     CS_KEEP_M2,
@@ -46,15 +47,21 @@ enum cs_keep {
 /* columns of an array, by what of the architecture they follow */
 enum cs_columns {
     CS_COLUMNS_WIDTH,  /* hidden width */
-    CS_COLUMNS_IN,     /* width of a projector's input */
     CS_COLUMNS_Q,      /* query heads */
     CS_COLUMNS_QKV,    /* all heads */
     CS_COLUMNS_HEADS,  /* one number a query head */
     CS_COLUMNS_FFN,    /* inner width of the MLP */
     CS_COLUMNS_UP,     /* gated: twice the inner width */
-    CS_COLUMNS_MID,    /* inner width of a projector of two layers, else 0 */
     CS_COLUMNS_STAT,   /* 2: mean and inverse deviation */
     CS_COLUMNS_SOURCE, /* an id, or the values of a patch */
+    CS_COLUMNS_FRONT,  /* hidden width where an encoder has a norm behind its embedding, else 0 */
+    CS_COLUMNS_FRONT_STAT, /* 2 there */
+    CS_COLUMNS_STEM,       /* before the activations of convolutions, for every row behind them */
+    CS_COLUMNS_CHAIN_IN,   /* of a chain (core/arch/chain.h): for every row that leaves it */
+    CS_COLUMNS_CHAIN_STAT,
+    CS_COLUMNS_CHAIN_NORM,
+    CS_COLUMNS_CHAIN_ACT,
+    CS_COLUMNS_CHAIN_LINEAR,
     CS_COLUMNS_COUNT
 };
 

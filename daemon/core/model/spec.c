@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arch/arch.h"
 #include "core/base/hash.h"
 #include "core/model/spec_check.h"
 #include "core/model/spec_read.h"
@@ -99,7 +100,7 @@ static enum cs_status read_module(const struct cs_spec_reader *reader, const jso
     if (out->init[0] == '\0')
         out->init = out->dir[0] != '\0' ? "weights" : "random";
     if (out->kind == CS_MODULE_PROJECTOR && out->n_layers == 0)
-        out->n_layers = strcmp(out->family, "linear") == 0 ? 1 : 2;
+        out->n_layers = cs_projector_layers(out->family);
     if (out->kind == CS_MODULE_LLM && out->tokenizer[0] == '\0')
         out->tokenizer = out->dir;
     return CS_OK;

@@ -66,11 +66,12 @@ static enum cs_status check_source(const struct cs_spec_reader *reader, const st
         return cs_fail(reader->err, CS_INVALID,
                        "model.modules[%d].config is missing: \"%s\" needs its config.json", index,
                        module->name);
-    if (module->kind == CS_MODULE_PROJECTOR && strcmp(module->family, "linear") == 0 &&
-        module->n_layers != 1)
+    if (module->kind == CS_MODULE_PROJECTOR &&
+        module->n_layers > cs_projector_layers(module->family))
         return cs_fail(reader->err, CS_INVALID,
-                       "model.modules[%d].layers is %d; a linear projector has 1", index,
-                       module->n_layers);
+                       "model.modules[%d].layers is %d; a projector of family %s has at most %d",
+                       index, module->n_layers, module->family,
+                       cs_projector_layers(module->family));
     return CS_OK;
 }
 

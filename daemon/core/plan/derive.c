@@ -24,6 +24,15 @@ static int32_t width_of(const struct cs_graph *graph, const struct cs_layer *las
     return feed >= 0 ? graph->feeds[feed].width : graph->modules[last->module].arch.width;
 }
 
+/* that leave the layer */
+static int64_t most_rows(const struct cs_graph *graph, const struct cs_item_budget *budget,
+                         const struct cs_layer *layer)
+{
+    return cs_layer_is_inner(graph, layer)
+               ? cs_front_inner_most(cs_layer_arch(graph, layer), budget->patches, budget->items)
+               : budget->rows;
+}
+
 /* Rows of a slot leave the layer; its gradient is wanted where it or something before it trains. */
 static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t from, int32_t to,
                      int32_t layer, int32_t feed)
@@ -33,8 +42,8 @@ static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t
     const struct cs_slot_budget *budget = &plan->budget;
     if (to < 0)
         return;
-    const int32_t rows = encoder < 0 ? budget->seq_tokens
-                         : feed < 0  ? budget->enc[encoder].patches
+    const int64_t rows = encoder < 0 ? budget->seq_tokens
+                         : feed < 0  ? most_rows(graph, &budget->enc[encoder], last)
                                      : cs_budget_fills(budget, encoder);
     plan->edges[plan->n_edges] =
         (struct cs_edge){.id = plan->n_edges,
@@ -42,6 +51,7 @@ static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t
                          .to = to,
                          .feed = feed,
                          .width = width_of(graph, last, feed),
+                         .is_inner = feed < 0 && cs_layer_is_inner(graph, last),
                          .has_grad = last->needs_weight_grad || last->needs_input_grad,
                          .max_rows = rows};
     plan->n_edges++;

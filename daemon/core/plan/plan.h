@@ -55,7 +55,9 @@ struct cs_edge {
     int32_t width;        /* elements per row */
     bool has_grad;        /* a gradient flows back */
     int64_t max_rows;     /* budget: rows of one slot */
-    int32_t feed; /* graph->feeds, -1: the next stage of the branch; no part of the encoding */
+    /* no part of the encoding: */
+    int32_t feed;  /* graph->feeds, -1: the next stage of the branch */
+    bool is_inner; /* rows inside an encoder, before any are joined */
 };
 
 /* A stage that exists once on each of n ranks (colocated encoders): this copy runs slot i where

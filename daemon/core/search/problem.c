@@ -46,47 +46,15 @@ int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latenc
 /* A tensor that is cut by tp: the matrices of products with the biases of their output columns. */
 static bool is_cut(const struct cs_param *param)
 {
-    switch (param->role) {
-    case CS_PARAM_EMBED:
-    case CS_PARAM_Q_W:
-    case CS_PARAM_Q_B:
-    case CS_PARAM_K_W:
-    case CS_PARAM_K_B:
-    case CS_PARAM_V_W:
-    case CS_PARAM_V_B:
-    case CS_PARAM_O_W:
-    case CS_PARAM_GATE_W:
-    case CS_PARAM_GATE_B:
-    case CS_PARAM_UP_W:
-    case CS_PARAM_UP_B:
-    case CS_PARAM_DOWN_W:
-    case CS_PARAM_HEAD_W:
-    case CS_PARAM_PROJ_W:
-        return true;
-    case CS_PARAM_PROJ_B: /* columns of the first product, rows of the second */
-        return param->part == 0;
-    case CS_PARAM_POSITION:
-    case CS_PARAM_PATCH_W:
-    case CS_PARAM_PATCH_B:
-    case CS_PARAM_NORM1_W:
-    case CS_PARAM_NORM1_B:
-    case CS_PARAM_O_B:
-    case CS_PARAM_Q_NORM_W:
-    case CS_PARAM_K_NORM_W:
-    case CS_PARAM_POST1_W:
-    case CS_PARAM_NORM2_W:
-    case CS_PARAM_NORM2_B:
-    case CS_PARAM_DOWN_B:
-    case CS_PARAM_POST2_W:
-    case CS_PARAM_LAYER_SCALAR:
-    case CS_PARAM_NORM_W:
-    case CS_PARAM_NORM_B:
-    case CS_PARAM_ADAPTER_A: /* small */
-    case CS_PARAM_ADAPTER_B:
-    case CS_PARAM_ROLE_COUNT:
-        break;
-    }
-    return false;
+    static const bool cut[CS_PARAM_ROLE_COUNT] = {
+        [CS_PARAM_EMBED] = true,  [CS_PARAM_Q_W] = true,    [CS_PARAM_Q_B] = true,
+        [CS_PARAM_K_W] = true,    [CS_PARAM_K_B] = true,    [CS_PARAM_V_W] = true,
+        [CS_PARAM_V_B] = true,    [CS_PARAM_O_W] = true,    [CS_PARAM_GATE_W] = true,
+        [CS_PARAM_GATE_B] = true, [CS_PARAM_UP_W] = true,   [CS_PARAM_UP_B] = true,
+        [CS_PARAM_DOWN_W] = true, [CS_PARAM_HEAD_W] = true, [CS_PARAM_PROJ_W] = true,
+    };
+    /* columns of the first product, rows of the second */
+    return cut[param->role] || (param->role == CS_PARAM_PROJ_B && param->part == 0);
 }
 
 /* elements of the tied table on a rank */

@@ -300,20 +300,6 @@ PLAY(scatter_rows)
     o->scatter_rows(c, w[0].i, w[1].i, w[2].p, w[3].p, w[4].m, (int)w[5].i);
 }
 
-static void patches(struct cs_ctx *ctx, int32_t items, int32_t height, int32_t width,
-                    int32_t channels, int32_t patch, const uint8_t *pixels, float rescale,
-                    const float *mean, const float *std, void *y)
-{
-    PUT(PATCHES, I(items), I(height), I(width), I(channels), I(patch), P(pixels), D(rescale),
-        P(mean), P(std), P(y));
-}
-
-PLAY(patches)
-{
-    o->patches(c, INT32(w[0]), INT32(w[1]), INT32(w[2]), INT32(w[3]), INT32(w[4]), w[5].p,
-               FLOAT(w[6]), w[7].p, w[8].p, w[9].m);
-}
-
 static void linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *weight, const int32_t *labels, float softcap, double *loss,
                         uint8_t *correct, void *dx, void *dw)
@@ -537,7 +523,6 @@ void cs_tape_open(struct cs_tape *tape, struct cs_device *device)
         .embed_grad = embed_grad,
         .gather_rows = gather_rows,
         .scatter_rows = scatter_rows,
-        .patches = patches,
         .attention = attention,
         .attention_grad = attention_grad,
         .attention_workspace = device->ops->attention_workspace,
@@ -546,6 +531,7 @@ void cs_tape_open(struct cs_tape *tape, struct cs_device *device)
         .device = &tape->mem,
     };
     cs_tape_parts(&tape->ops, device->ops);
+    cs_tape_front(&tape->ops);
     tape->recorder = *device;
     tape->recorder.ops = &tape->ops;
     tape->recorder.mem = &tape->mem;
@@ -615,7 +601,6 @@ static void play_call(const struct cs_tape *tape, words head)
         [CS_TAPE_EMBED_GRAD] = play_embed_grad,
         [CS_TAPE_GATHER_ROWS] = play_gather_rows,
         [CS_TAPE_SCATTER_ROWS] = play_scatter_rows,
-        [CS_TAPE_PATCHES] = play_patches,
         [CS_TAPE_ATTENTION] = play_attention,
         [CS_TAPE_ATTENTION_GRAD] = play_attention_grad,
         [CS_TAPE_LINEAR_XENT] = play_linear_xent,
@@ -633,7 +618,9 @@ static void play_call(const struct cs_tape *tape, words head)
         ctx.workspace_bytes = (size_t)head[HEAD_BYTES].i;
         ctx.grad = (enum cs_grad_type)head[HEAD_GRAD].i;
         ctx.is_grad_new = (int)head[HEAD_NEW].i;
-        (play[op] != NULL ? play[op] : cs_tape_parts_play[op])(d->ops, &ctx, w);
+        cs_tape_player *const other =
+            cs_tape_parts_play[op] != NULL ? cs_tape_parts_play[op] : cs_tape_front_play[op];
+        (play[op] != NULL ? play[op] : other)(d->ops, &ctx, w);
     }
 }
 

@@ -43,6 +43,10 @@ enum cs_tape_call {
     CS_TAPE_EMBED_GRAD,
     CS_TAPE_GATHER_ROWS,
     CS_TAPE_SCATTER_ROWS,
+    CS_TAPE_MIX_ROWS,
+    CS_TAPE_MIX_ROWS_GRAD,
+    CS_TAPE_UNFOLD,
+    CS_TAPE_FOLD,
     CS_TAPE_PATCHES,
     CS_TAPE_ATTENTION,
     CS_TAPE_ATTENTION_GRAD,
@@ -96,5 +100,8 @@ typedef void cs_tape_player(const struct cs_ops *o, struct cs_ctx *c, words w);
 extern cs_tape_player *const cs_tape_parts_play[CS_TAPE_CALLS];
 /* its operators into the table of a tape; queries go to those of the device */
 void cs_tape_parts(struct cs_ops *tape, const struct cs_ops *device);
+/* tape_front.c: the same */
+extern cs_tape_player *const cs_tape_front_play[CS_TAPE_CALLS];
+void cs_tape_front(struct cs_ops *tape);
 
 #endif

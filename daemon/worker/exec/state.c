@@ -97,7 +97,10 @@ int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot
     const struct cs_plan *plan = exec->config.plan;
     const int32_t branch = plan->stages[plan->edges[edge].from].branch;
     const int32_t encoder = exec->config.graph->branches[branch].encoder;
-    return encoder < 0 ? exec->inputs[slot].llm_rows : exec->inputs[slot].n_rows[encoder];
+    const struct cs_input *input = &exec->inputs[slot];
+    if (encoder < 0)
+        return input->llm_rows;
+    return plan->edges[edge].is_inner ? input->rows[encoder].n : input->n_rows[encoder];
 }
 
 unsigned cs_exec_needs(const struct cs_exec *exec, bool is_eval)

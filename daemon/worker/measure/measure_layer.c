@@ -167,10 +167,11 @@ enum cs_status cs_subject_rows(struct cs_subject *s, int64_t rows, int64_t label
     const struct cs_layer_model *last = &s->stage->layer[s->config.n_layers - 1];
     free_acts(s);
     CS_TRY(make_slot(s, rows, labels, err));
+    const int64_t rows_in = cs_stage_rows_in(s->stage, &s->input);
     rows = cs_stage_rows(s->stage, &s->input); /* perhaps rounded up */
     if (first->in_width > 0) {
-        CS_TRY(new_acts(s, rows * first->in_width, &s->x, &s->x_bytes, err));
-        CS_TRY(new_acts(s, rows * first->in_width, &s->dx, &s->x_bytes, err));
+        CS_TRY(new_acts(s, rows_in * first->in_width, &s->x, &s->x_bytes, err));
+        CS_TRY(new_acts(s, rows_in * first->in_width, &s->dx, &s->x_bytes, err));
     }
     if (last->out_width > 0) {
         CS_TRY(new_acts(s, rows * last->out_width, &s->y, &s->y_bytes, err));

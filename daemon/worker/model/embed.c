@@ -1,50 +1,7 @@
 /* The first layer of a module. Text: the rows of the token embedding, with encoder rows put over
- * the placeholders. Pictures: patches times a matrix, plus the position inside the picture. */
+ * the placeholders. Encoders: front.c. */
 #include "store/safetensors.h"
-#include "worker/model/layers.h"
-
-static const void *make_patches(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                                int64_t columns)
-{
-    const struct cs_input *in = run->input;
-    const struct cs_arch *a = l->arch;
-    const int32_t e = l->encoder;
-    if (in->at.patches[e] != NULL)
-        return in->at.patches[e];
-    void *patches = cs_run_hold(run, rows * columns);
-    run->ops->patches(run->ctx, in->n_items[e], a->image_size, a->image_size, a->channels,
-                      a->patch_size, in->at.pixels[e], in->tables->enc[e].rescale, in->at.mean[e],
-                      in->at.std[e], patches);
-    return patches;
-}
-
-/* y = patches w^T + b + position of the row inside its item */
-static void patch_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *y)
-{
-    const struct cs_arch *a = l->arch;
-    const int64_t columns = (int64_t)a->channels * a->patch_size * a->patch_size;
-    const struct cs_shard *pos = cs_weight(l, CS_PARAM_POSITION);
-    cs_run_linear(run, rows, columns, a->width, make_patches(run, l, rows, columns),
-                  cs_weight(l, CS_PARAM_PATCH_W), cs_weight(l, CS_PARAM_PATCH_B), y);
-    if (pos != NULL) /* one item is one long row */
-        run->ops->bias_add(run->ctx, run->input->n_items[l->encoder], pos->param->count, y,
-                           pos->param->count, pos->w);
-}
-
-static void patch_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                      const void *dy)
-{
-    const struct cs_arch *a = l->arch;
-    const int64_t columns = (int64_t)a->channels * a->patch_size * a->patch_size;
-    const struct cs_shard *pos = cs_weight(l, CS_PARAM_POSITION);
-    /* made again from the pixels: they stay in the slot until the step ends */
-    cs_run_linear_wgrad(run, rows, columns, a->width, dy, make_patches(run, l, rows, columns),
-                        cs_weight(l, CS_PARAM_PATCH_W), cs_weight(l, CS_PARAM_PATCH_B));
-    struct cs_ctx ctx = cs_run_grad_ctx(run, pos, NULL);
-    if (pos != NULL && pos->grad != NULL)
-        run->ops->bias_grad(&ctx, run->input->n_items[l->encoder], pos->param->count, dy,
-                            pos->param->count, pos->grad);
-}
+#include "worker/model/front.h"
 
 /* As transformers rounds it: to the type of the weights. */
 static float scale_of(const struct cs_run *run, const struct cs_layer_model *l)
@@ -58,11 +15,10 @@ static void embed_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                       struct cs_kept *kept)
 {
     (void)x;
-    (void)kept;
     if (rows == 0)
         return;
     if (l->encoder >= 0) {
-        patch_fwd(run, l, rows, y);
+        cs_front_fwd(run, l, rows, y, kept);
         return;
     }
     const struct cs_input *in = run->input;
@@ -81,11 +37,10 @@ static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                       const struct cs_kept *kept)
 {
     (void)dx;
-    (void)kept;
     if (rows == 0)
         return;
     if (l->encoder >= 0) {
-        patch_bwd(run, l, rows, dy);
+        cs_front_bwd(run, l, rows, dy, kept);
         return;
     }
     const struct cs_input *in = run->input;

@@ -30,8 +30,14 @@ static void rotate(struct cs_run *run, const struct cs_layer_model *l, int64_t r
     const struct cs_attention *a = l->attention;
     if (r < 0)
         return;
-    run->ops->rope(run->ctx, rows, heads, a->head_dim, a->rope.dims, stride, x,
-                   run->input->at.cos[r], run->input->at.sin[r], inverse);
+    /* the pieces of a head that turn by themselves */
+    const int32_t planes = run->input->tables->rope[r].planes, dims = a->rope.dims / planes;
+    for (int32_t p = 0; p < planes; p++) {
+        const int64_t begin = (int64_t)p * rows * (dims / 2);
+        run->ops->rope(run->ctx, rows, heads, a->head_dim, dims, stride,
+                       cs_run_at(run, x, (int64_t)p * dims), run->input->at.cos[r] + begin,
+                       run->input->at.sin[r] + begin, inverse);
+    }
 }
 
 /* q, and k behind it: all their heads in one call where both turn by the same table */

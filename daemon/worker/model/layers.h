@@ -64,6 +64,9 @@ struct cs_layer_model {
     int32_t attention_id;                 /* its kind among those of the graph, else -1 */
     int32_t encoder;                      /* index of the branch's encoder, -1: the LLM */
     int32_t in_width, out_width;          /* of its rows; embed: in_width 0, head: out_width 0 */
+
+    enum cs_row_count { CS_ROWS_INNER, CS_ROWS_OUT } rows_in, rows_out; /* of an encoder */
+
     bool needs_backward;
     struct cs_weights weights[CS_PARAM_ROLE_COUNT];
     const struct cs_shard **bound; /* what weights point into; the layer's own */
@@ -103,6 +106,9 @@ struct cs_kept {
     void *up, *a;         /* (rows, ffn or 2 ffn: gate, up), (rows, ffn) */
     void *m1, *m2;        /* (rows, width) of the halves, before the norms behind them */
     float *stat_m1, *stat_m2;
+    /* a chain: in front of each of its steps what a backward reads of it */
+    const void *step[CS_CHAIN_STEPS];
+    float *step_stat[CS_CHAIN_STEPS];
 };
 
 /* Rows that enter and leave a stage beside x and y, by feed of the graph. */
@@ -128,10 +134,11 @@ bool cs_feeds_ask(const struct cs_layer_model *l, const struct cs_layer_ends *en
 enum cs_row_width {
     CS_ROW_NONE,  /* ids and pixels enter an embedding, nothing leaves the head */
     CS_ROW_MODEL, /* the module's width */
-    CS_ROW_INNER  /* its in_width: rows of an encoder enter its projector */
+    CS_ROW_INNER, /* its in_width: rows of an encoder enter its projector */
 };
 
-/* A kind of layer. A new one is a file that defines its row, and the row in layer_table.c. */
+/* A kind of layer. A new one is a file that defines its row, and the row in layer_table.c. rows: those
+ * that leave it; others enter it where a chain joins rows (cs_layer_rows_in). */
 struct cs_layer_ops {
     enum cs_row_width in, out;
     /* y (rows, out) from x (rows, in) and, where others feed the layer, ends->fill. y NULL: full
@@ -144,20 +151,25 @@ struct cs_layer_ops {
                 const struct cs_kept *kept);
 };
 
+/* rows of the layer in a slot */
+int32_t cs_layer_rows_in(const struct cs_layer_model *l, const struct cs_input *input);
+int32_t cs_layer_rows_out(const struct cs_layer_model *l, const struct cs_input *input);
 const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind); /* layer_table.c */
 
 /* The rows of that table, one file each.
  *
  * embed.c      LLM: y[i] = table[embed_ids[i]] * embed_scale (vocab, width), then rows of encoders
- *              over the placeholders. Encoder: y = patches (rows, channels * patch^2) w^T + b +
- *              position[row of the item]
+ *              over the placeholders. Encoder: front.c
+ * front.c      y = patches (rows, values) w^T + b, class rows, + positions; or two convolutions over
+ *              frames, each with its activation, + positions; then perhaps a norm
  * block.c      x2 = x + mixer(norm1 x), y = x2 + ffn(norm2 x2), each (rows, width), or with a norm
  *              behind each half; the halves are those of the layer (halves.h)
- * norm.c       y = norm(x), final norm of an encoder
- * projector.c  y (rows, width) = w1 act(w0 x + b0) + b1, or w0 x + b0, of x (rows, in_width)
+ * chain.c      y = the steps of a chain over x (core/arch/chain.h): what is behind the blocks of an
+ *              encoder, a projector
+ * tap.c        y = x; a chain over x feeds a layer of the language model
  * head_loss.c  the loss: norm(x) of the rows with a label, times (vocab, width), cross entropy */
-extern const struct cs_layer_ops cs_layer_embed, cs_layer_block, cs_layer_norm, cs_layer_projector,
-    cs_layer_head;
+extern const struct cs_layer_ops cs_layer_embed, cs_layer_block, cs_layer_tap, cs_layer_norm,
+    cs_layer_projector, cs_layer_head;
 
 /* ---- memory of a call ---- */
 

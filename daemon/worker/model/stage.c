@@ -43,6 +43,34 @@ static void set_widths(struct cs_layer_model *l)
     l->out_width = width_of(l->arch, ops->out);
 }
 
+/* Which rows of an encoder enter and leave: fewer leave a chain that joins them. */
+static void set_counts(const struct cs_graph *graph, struct cs_layer_model *l)
+{
+    const bool is_joined =
+        l->encoder >= 0 && cs_chain_joins(&cs_graph_encoder(graph, l->encoder)->arch.chain);
+    const bool enters_joined = l->layer->kind == CS_LAYER_PROJECTOR && is_joined;
+    l->rows_in = enters_joined ? CS_ROWS_OUT : CS_ROWS_INNER;
+    l->rows_out = cs_layer_is_inner(graph, l->layer) ? CS_ROWS_INNER : CS_ROWS_OUT;
+}
+
+static int32_t rows_of(const struct cs_layer_model *l, enum cs_row_count rows,
+                       const struct cs_input *input)
+{
+    if (l->encoder < 0)
+        return input->llm_rows;
+    return rows == CS_ROWS_INNER ? input->rows[l->encoder].n : input->n_rows[l->encoder];
+}
+
+int32_t cs_layer_rows_in(const struct cs_layer_model *l, const struct cs_input *input)
+{
+    return rows_of(l, l->rows_in, input);
+}
+
+int32_t cs_layer_rows_out(const struct cs_layer_model *l, const struct cs_input *input)
+{
+    return rows_of(l, l->rows_out, input);
+}
+
 /* The head's loss feeds gradients back whenever it trains or something upstream does. */
 static bool has_gradient(const struct cs_layer_model *l)
 {
@@ -96,6 +124,7 @@ enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *
         }
         bind_feeds(l, graph);
         set_widths(l);
+        set_counts(graph, l);
         l->needs_backward = has_gradient(l);
         if (l->needs_backward)
             s->lowest = i;
@@ -123,7 +152,12 @@ void cs_stage_free(struct cs_stage_model *stage)
 
 int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input *input)
 {
-    return stage->encoder < 0 ? input->llm_rows : input->n_rows[stage->encoder];
+    return cs_layer_rows_out(&stage->layer[stage->stage->n_layers - 1], input);
+}
+
+int32_t cs_stage_rows_in(const struct cs_stage_model *stage, const struct cs_input *input)
+{
+    return cs_layer_rows_in(&stage->layer[0], input);
 }
 
 /* The head picks rows of its input, which need not stay. */
@@ -134,34 +168,45 @@ static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
            cs_keep_find(l->arch, l->layer, CS_KEEP_X) != NULL;
 }
 
-static int64_t widest(const struct cs_stage_model *s)
+/* elements that enter and leave a layer in a slot */
+static int64_t n_in(const struct cs_layer_model *l, const struct cs_run *run)
 {
-    int64_t width = 0;
+    return (int64_t)cs_layer_rows_in(l, run->input) * l->in_width;
+}
+
+static int64_t n_out(const struct cs_layer_model *l, const struct cs_run *run)
+{
+    return (int64_t)cs_layer_rows_out(l, run->input) * l->out_width;
+}
+
+static int64_t widest(const struct cs_stage_model *s, const struct cs_run *run)
+{
+    int64_t most = 0;
     for (int32_t i = 0; i < s->stage->n_layers; i++) {
-        width = s->layer[i].in_width > width ? s->layer[i].in_width : width;
-        width = s->layer[i].out_width > width ? s->layer[i].out_width : width;
+        const int64_t in = n_in(&s->layer[i], run), out = n_out(&s->layer[i], run);
+        most = in > most ? in : most;
+        most = out > most ? out : most;
     }
-    return width;
+    return most;
 }
 
 /* One of two buffers that take turns; taken when it is needed first. */
-static void *in_turn(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
-                     void *turn[2])
+static void *in_turn(const struct cs_stage_model *s, struct cs_run *run, int32_t i, void *turn[2])
 {
     if (turn[i & 1] == NULL)
-        turn[i & 1] = cs_run_take(run, rows * widest(s));
+        turn[i & 1] = cs_run_take(run, widest(s, run));
     return turn[i & 1];
 }
 
 /* Where layer i writes: the stage's end, the memory that layer i + 1 keeps, or a buffer in turn. */
-static void *output_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
-                       void *y, void *turn[2])
+static void *output_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, void *y,
+                       void *turn[2])
 {
     if (i == s->stage->n_layers - 1)
         return y;
     if (run->keep != NULL && keeps_input(s, i + 1))
-        return cs_run_keep_acts(run, rows * s->layer[i].out_width);
-    return in_turn(s, run, i, rows, turn);
+        return cs_run_keep_acts(run, n_out(&s->layer[i], run));
+    return in_turn(s, run, i, turn);
 }
 
 /* Of such a layer only the input is kept. */
@@ -199,7 +244,6 @@ static void tell(const struct cs_stage_model *s, void (*what)(void *, int32_t),
 void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const void *x,
                   const struct cs_layer_ends *ends, void *y, struct cs_saved *saved)
 {
-    const int64_t rows = cs_stage_rows(stage, run->input);
     const int32_t n = stage->stage->n_layers;
     const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
     void *turn[2] = {NULL, NULL};
@@ -212,14 +256,14 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         CS_ASSERT(saved->kept != NULL);
         memset(saved->kept, 0, (size_t)n * sizeof *saved->kept);
         if (keeps_input(stage, 0))
-            x = copy_to(run, cs_run_keep_acts(run, rows * stage->layer[0].in_width), x,
-                        rows * stage->layer[0].in_width);
+            x = copy_to(run, cs_run_keep_acts(run, n_in(&stage->layer[0], run)), x,
+                        n_in(&stage->layer[0], run));
     }
     struct cs_scratch *const keep = run->keep;
     for (int32_t i = 0; i < n; i++) {
         const struct cs_layer_model *l = &stage->layer[i];
         struct cs_kept *kept = saved != NULL && i >= stage->lowest ? &saved->kept[i] : &none;
-        void *out = output_of(stage, run, i, rows, y, turn);
+        void *out = output_of(stage, run, i, y, turn);
         const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
         if (run->watch != NULL) {
             tell(stage, run->watch->at, run->watch, i);
@@ -229,7 +273,8 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         cs_feeds_take(run, l, ends, (void *)(uintptr_t)x);
         kept->x = x;
         run->keep = i >= stage->lowest && !is_redone(stage, i) ? keep : NULL;
-        cs_layer_ops_of(l->layer->kind)->fwd(run, l, rows, ends, x, out, kept);
+        cs_layer_ops_of(l->layer->kind)
+            ->fwd(run, l, cs_layer_rows_out(l, run->input), ends, x, out, kept);
         run->keep = keep;
         cs_scratch_rewind(run->scratch, mark);
         x = out;
@@ -244,7 +289,7 @@ static bool is_held(const struct cs_stage_model *s, const struct cs_saved *saved
 }
 
 /* Where layer i writes the gradient of its input, NULL: nobody reads it. */
-static void *grad_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+static void *grad_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i,
                      const struct cs_layer_ends *ends, void *dx, void *turn[2],
                      struct cs_saved *saved)
 {
@@ -252,19 +297,19 @@ static void *grad_of(const struct cs_stage_model *s, struct cs_run *run, int32_t
     if (i == 0 && dx != NULL)
         return dx;
     if (is_end)
-        return cs_feeds_ask(&s->layer[i], ends) ? in_turn(s, run, i, rows, turn) : NULL;
+        return cs_feeds_ask(&s->layer[i], ends) ? in_turn(s, run, i, turn) : NULL;
     if (!is_held(s, saved, i - 1))
-        return in_turn(s, run, i, rows, turn);
-    return cs_scratch_take(&saved->held,
-                           (size_t)(rows * s->layer[i].in_width) * run->ops->act_bytes);
+        return in_turn(s, run, i, turn);
+    return cs_scratch_take(&saved->held, (size_t)n_in(&s->layer[i], run) * run->ops->act_bytes);
 }
 
-static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_t i, int64_t rows,
+static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_t i,
                       const struct cs_layer_ends *ends, const void *dy, void *dx,
                       struct cs_saved *saved)
 {
     const struct cs_layer_model *l = &s->layer[i];
     const struct cs_layer_ops *ops = cs_layer_ops_of(l->layer->kind);
+    const int64_t rows = cs_layer_rows_out(l, run->input);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     struct cs_kept kept = saved->kept[i];
     run->later = is_held(s, saved, i) ? &saved->later : NULL;
@@ -280,9 +325,8 @@ static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_
 void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const void *dy, void *dx,
                   const struct cs_layer_ends *ends, struct cs_saved *saved)
 {
-    const int64_t rows = cs_stage_rows(stage, run->input);
     const int32_t last = stage->stage->n_layers - 1;
-    const int64_t n = rows * stage->layer[last].out_width;
+    const int64_t n = n_out(&stage->layer[last], run);
     const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
     void *turn[2] = {NULL, NULL};
     saved->held.device = saved->memory.device;
@@ -291,10 +335,10 @@ void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     if (is_held(stage, saved, last) && dy != NULL) /* its buffer is given back before that */
         dy = copy_to(run, cs_scratch_take(&saved->held, (size_t)n * run->ops->act_bytes), dy, n);
     for (int32_t i = last; i >= stage->lowest; i--) {
-        void *out = grad_of(stage, run, i, rows, ends, dx, turn, saved);
+        void *out = grad_of(stage, run, i, ends, dx, turn, saved);
         if (run->watch != NULL)
             tell(stage, run->watch->at, run->watch, i);
-        bwd_layer(stage, run, i, rows, ends, dy, out, saved);
+        bwd_layer(stage, run, i, ends, dy, out, saved);
         cs_feeds_give(run, &stage->layer[i], ends, out);
         if (run->watch != NULL && !saved->is_split)
             tell(stage, run->watch->done, run->watch, i);

@@ -34,7 +34,8 @@ struct cs_saved {
 
 void cs_saved_free(struct cs_saved *saved); /* accepts NULL */
 
-/* rows of the stage's branch in a slot */
+/* rows that leave the stage, and enter it, in a slot */
+int32_t cs_stage_rows_in(const struct cs_stage_model *stage, const struct cs_input *input);
 int32_t cs_stage_rows(const struct cs_stage_model *stage, const struct cs_input *input);
 
 /* x: rows from the stage before (NULL for the first stage of a branch); ends->fill: rows of

@@ -85,5 +85,5 @@ void cs_input_pad(struct cs_input *in)
     if (mask->word != NULL)
         mask->word = longer(in, mask->word, sizeof *mask->word, &text);
     mask->n_tokens = in->llm_rows;
-    cs_input_set_masks(in, -1, mask);
+    cs_input_set_masks(in, mask);
 }

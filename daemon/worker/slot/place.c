@@ -24,7 +24,7 @@ static const void *put_rows(struct cs_slot_block *b, const void *host, size_t ro
     return placed;
 }
 
-/* The rows of a branch: n of the host's with their positions, `rows` on the device, room for `most`
+/* The rows of a branch: n of the host's with their coordinates, `rows` on the device, room for `most`
  * there. */
 struct branch_rows {
     int32_t encoder; /* -1: the LLM */
@@ -34,51 +34,54 @@ struct branch_rows {
     int32_t n, rows, most;
 };
 
-/* a row of a table, or of up to three: every element from that of its own position */
-static void gather_row(const struct branch_rows *rows, const struct cs_slot_rope *r,
+/* a plane of a row of a table, or of up to three: every element from that of its own position */
+static void gather_row(const struct branch_rows *rows, const struct cs_slot_rope *r, int32_t plane,
                        const float *table, int32_t i, float *out)
 {
-    const size_t half = (size_t)r->half;
+    const size_t half = (size_t)r->half, wide = half / (size_t)r->planes;
+    const size_t first = (size_t)plane * wide;
     if (r->axis == NULL) {
         memcpy(out, table + (size_t)rows->pos[0][i] * half, half * sizeof *out);
         return;
     }
-    for (size_t e = 0; e < half; e++)
-        out[e] = table[(size_t)rows->pos[r->axis[e]][i] * half + e];
+    for (size_t e = first; e < first + wide; e++)
+        *out++ = table[(size_t)rows->pos[r->axis[e]][i] * half + e];
 }
 
 /* Documents beyond the original length turn by other frequencies, as each by itself would. */
-static void gather(const struct branch_rows *rows, const struct cs_slot_rope *r, const float *table,
-                   const float *long_table, float *out)
+static void gather(const struct branch_rows *rows, const struct cs_slot_rope *r, int32_t plane,
+                   const float *table, const float *long_table, float *out)
 {
+    const size_t wide = (size_t)(r->half / r->planes);
     for (int32_t begin = 0, end; begin < rows->n; begin = end) {
         for (end = begin + 1; end < rows->n; end++)
             if (rows->doc != NULL && rows->doc[end] != rows->doc[begin])
                 break;
         const bool is_long = long_table != NULL && end - begin > r->rope->original_positions;
         for (int32_t i = begin; i < end; i++)
-            gather_row(rows, r, is_long ? long_table : table, i, out + (size_t)i * (size_t)r->half);
+            gather_row(rows, r, plane, is_long ? long_table : table, i, out + (size_t)i * wide);
     }
 }
 
 /* Rows of a rope table at the positions of the slot; straight into the block, for these are the
- * largest arrays beside the pixels. */
+ * largest arrays beside the pixels. Planes lie one behind the other, each of all rows. */
 static const float *put_rope(struct cs_input *in, struct cs_slot_block *b,
                              const struct branch_rows *rows, const struct cs_slot_rope *r,
                              const float *table, const float *long_table)
 {
-    const size_t row = (size_t)r->half * sizeof *table;
-    if (b->is_host) {
-        float *out = cs_scratch_take(&in->memory, (size_t)rows->n * row);
-        gather(rows, r, table, long_table, out);
-        return out;
-    }
-    const size_t at = cs_slot_block_take(b, (size_t)rows->most * row);
-    if (b->staging == NULL)
+    const size_t row = (size_t)(r->half / r->planes) * sizeof *table;
+    const size_t all = row * (size_t)r->planes;
+    const size_t at = b->is_host ? 0 : cs_slot_block_take(b, (size_t)rows->most * all);
+    if (!b->is_host && b->staging == NULL)
         return NULL;
-    gather(rows, r, table, long_table, (float *)(void *)(b->staging + at));
-    cs_slot_block_zero_behind(b, at, row, rows->n, rows->rows);
-    return (const float *)(void *)(b->placed + at);
+    char *out = b->is_host ? cs_scratch_take(&in->memory, (size_t)rows->n * all) : b->staging + at;
+    for (int32_t p = 0; p < r->planes; p++) {
+        const size_t begin = (size_t)p * (size_t)rows->rows * row;
+        gather(rows, r, p, table, long_table, (float *)(void *)(out + begin));
+        if (!b->is_host)
+            cs_slot_block_zero_behind(b, at + begin, row, rows->n, rows->rows);
+    }
+    return (const float *)(const void *)(b->is_host ? out : b->placed + at);
 }
 
 static void put_ropes(struct cs_input *in, struct cs_slot_block *b, const struct branch_rows *rows)
@@ -144,17 +147,18 @@ static bool has_lists(const struct cs_input *in, int32_t m)
     return device != NULL && device->ops->mask_build != NULL && (in->needs & need) != 0;
 }
 
-/* The arrays of a branch's masks once, then each mask's tiles. */
+/* The arrays of a branch's masks once for each set of documents, then each mask's tiles. */
 static void put_masks(struct cs_input *in, struct cs_slot_block *b, const struct branch_rows *rows)
 {
     const struct cs_input_tables *t = in->tables;
-    const struct cs_mask_plan *placed = NULL;
+    const struct cs_mask_plan *placed[CS_INSIDES] = {NULL};
     for (int32_t m = 0; m < t->n_masks; m++) {
         if (t->mask[m].encoder != rows->encoder)
             continue;
-        in->at.mask[m] = placed != NULL ? *placed : put_mask(b, &in->mask[m], rows->most);
+        const struct cs_mask_plan **same = &placed[t->mask[m].inside];
+        in->at.mask[m] = *same != NULL ? **same : put_mask(b, &in->mask[m], rows->most);
         in->at.mask[m].rule = in->mask[m].rule;
-        placed = &in->at.mask[m];
+        *same = &in->at.mask[m];
         if (has_lists(in, m))
             cs_input_masks_put(&in->lists[m], &in->mask[m], rows->encoder >= 0, b);
     }
@@ -184,26 +188,78 @@ enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err)
     return CS_OK;
 }
 
+static const int32_t *put_ints(struct cs_slot_block *b, const int32_t *host, int64_t n)
+{
+    return cs_slot_block_put(b, host, (size_t)n * sizeof *host);
+}
+
+static struct cs_row_mix put_mix(struct cs_slot_block *b, const struct cs_row_mix *mix)
+{
+    return (struct cs_row_mix){mix->rows, mix->n, put_ints(b, mix->start, mix->rows + 1),
+                               put_ints(b, mix->index, mix->n),
+                               cs_slot_block_put(b, mix->weight, (size_t)mix->n * sizeof(float))};
+}
+
+/* What the layers behind the first one walk by. */
+static void put_rows_of(struct cs_input *in, struct cs_slot_block *b, int32_t e)
+{
+    const struct cs_input_rows *host = &in->rows[e];
+    struct cs_input_rows *at = &in->at.rows[e];
+    *at = *host;
+    at->patch_row = put_ints(b, host->patch_row, host->n_patches);
+    at->mean = put_mix(b, &host->mean);
+    at->mean_back = put_mix(b, &host->mean_back);
+}
+
+/* What the first layer reads. */
+static void put_front(struct cs_input *in, struct cs_slot_block *b, int32_t e)
+{
+    const struct cs_input_rows *host = &in->rows[e];
+    struct cs_input_rows *at = &in->at.rows[e];
+    at->class_row = put_ints(b, host->class_row, in->n_items[e]);
+    at->no_row = put_ints(b, host->no_row, in->n_items[e]);
+    at->class_back = put_mix(b, &host->class_back);
+    at->place = cs_slot_block_put(b, host->place, (size_t)host->n_patches * sizeof *host->place);
+    at->near_frames = put_ints(b, host->near_frames, 3 * (int64_t)host->n_conv);
+    at->near_conv = put_ints(b, host->near_conv, 3 * (int64_t)host->n);
+    at->near_start = put_ints(b, host->near_start, host->n_conv + 1);
+    at->near_entry = put_ints(b, host->near_entry, host->n_near);
+    at->position = put_mix(b, &host->position);
+    at->position_back = put_mix(b, &host->position_back);
+}
+
+/* Frames of sound are values, pixels are bytes that become values on the device. */
+static void put_data(struct cs_input *in, struct cs_slot_block *b, int32_t e)
+{
+    const struct cs_arch *arch = &cs_graph_encoder(in->tables->graph, e)->arch;
+    const bool is_sound = arch->front.stem == CS_STEM_FRAMES;
+    const float *values = in->patches[e];
+    if (is_sound && values == NULL)
+        values = (const float *)(const void *)in->slot.data[e];
+    const int64_t rows = is_sound ? in->rows[e].n_frames : in->rows[e].n_patches;
+    in->at.patches[e] = put_acts(b, values, rows * cs_front_values(arch));
+    in->at.pixels[e] =
+        values != NULL ? NULL
+                       : cs_slot_block_put(b, in->slot.data[e], (size_t)in->slot.head->n_bytes[e]);
+}
+
 static void place_encoder(struct cs_input *in, struct cs_slot_block *b, int32_t e)
 {
     const struct cs_input_tables *t = in->tables;
-    const int64_t row = (int64_t)t->budget->enc[e].item_bytes / t->budget->enc[e].item_rows;
-    const int32_t n = in->n_rows[e], *pos = in->pos_of[e];
+    const struct cs_input_rows *host = &in->rows[e];
     const struct branch_rows rows = {
-        e, {pos, pos, pos},
-         NULL, n, n, n
+        e, {host->pos[0], host->pos[1], host->pos[2]},
+         NULL, host->n, host->n, host->n
     };
     put_ropes(in, b, &rows);
     put_masks(in, b, &rows);
+    put_rows_of(in, b, e);
     if ((in->needs & CS_INPUT_PIXELS) == 0) /* a later stage's rank reads none */
         return;
+    put_front(in, b, e);
     in->at.mean[e] = cs_slot_block_put(b, t->enc[e].mean, sizeof t->enc[e].mean);
     in->at.std[e] = cs_slot_block_put(b, t->enc[e].std, sizeof t->enc[e].std);
-    in->at.patches[e] = put_acts(b, in->patches[e], in->n_rows[e] * row);
-    in->at.pixels[e] =
-        in->patches[e] != NULL
-            ? NULL
-            : cs_slot_block_put(b, in->slot.data[e], (size_t)in->slot.head->n_bytes[e]);
+    put_data(in, b, e);
 }
 
 static void place_llm(struct cs_input *in, struct cs_slot_block *b)
@@ -225,6 +281,8 @@ static void place_all(struct cs_input *in, struct cs_slot_block *b)
 {
     const int32_t n_encoders = in->tables->budget->n_encoders;
     const size_t labels = (size_t)in->n_labels;
+    static const float minus_one = -1;
+    in->at.minus_one = put_acts(b, &minus_one, 1);
     if (in->needs & CS_INPUT_TOKENS)
         place_llm(in, b);
     for (int32_t e = 0; e < n_encoders; e++)

@@ -1,5 +1,5 @@
 /* Checks a slot against its manifest and prepares what layers need of it. */
-#include "worker/slot/slot.h"
+#include "worker/slot/encoder.h"
 
 #include <string.h>
 
@@ -34,60 +34,47 @@ static enum cs_status check_counts(const struct cs_input *in, const struct cs_sl
     return CS_OK;
 }
 
-void cs_input_set_masks(struct cs_input *in, int32_t encoder, const struct cs_mask_plan *rows)
+void cs_input_set_masks(struct cs_input *in, const struct cs_mask_plan *rows)
 {
     const struct cs_input_tables *t = in->tables;
     for (int32_t m = 0; m < t->n_masks; m++) {
-        if (t->mask[m].encoder != encoder)
+        if (t->mask[m].encoder >= 0)
             continue;
         in->mask[m] = *rows;
         in->mask[m].rule = t->mask[m].rule;
     }
 }
 
-/* Patches are cut by an operator that takes pictures of one size. */
-static enum cs_status check_pictures(const struct cs_input *in, int32_t e, int index,
-                                     struct cs_err *err)
+/* An item that this encoder can have: rows by its grid, data by its size. */
+static enum cs_status check_item(const struct cs_arch *arch, const struct cs_item *item, int32_t i,
+                                 int32_t e, int index, struct cs_err *err)
 {
-    for (int32_t i = 0; i < in->n_items[e]; i++) {
-        const struct cs_item_shape *s = &in->slot.items[e][i].shape;
-        if (s->rows != in->tables->budget->enc[e].item_rows ||
-            s->bytes != in->tables->budget->enc[e].item_bytes)
-            return cs_fail(err, CS_CORRUPT,
-                           "slot %d: item %d of encoder %d has %d rows and %d bytes, its pictures "
-                           "have %d and %d",
-                           index, i, e, s->rows, s->bytes, in->tables->budget->enc[e].item_rows,
-                           in->tables->budget->enc[e].item_bytes);
-    }
-    return CS_OK;
+    int32_t grid[3];
+    cs_input_item_grid(arch, item, grid);
+    const int32_t rows = cs_front_out_rows(arch, grid);
+    int64_t bytes = cs_input_item_bytes(arch, grid);
+    const int64_t frames = arch->front.patch_frames;
+    const bool is_repeated = frames > 1 && grid[0] == 1 && item->shape.bytes == bytes / frames;
+    const bool is_longer = arch->front.stem == CS_STEM_FRAMES && item->shape.bytes >= bytes &&
+                           item->shape.bytes % (bytes / grid[0]) == 0; /* silence behind it */
+    if (is_repeated || is_longer)
+        bytes = item->shape.bytes;
+    if (rows == item->shape.rows && bytes == item->shape.bytes)
+        return CS_OK;
+    return cs_fail(err, CS_CORRUPT,
+                   "slot %d: item %d of encoder %d is of %d x %d x %d patches with %d rows and %d "
+                   "bytes; such an item has %d and %lld",
+                   index, i, e, grid[0], grid[1], grid[2], item->shape.rows, item->shape.bytes,
+                   rows, (long long)bytes);
 }
 
-/* Every item is a document and a segment of its own, whatever its rows. */
-void cs_input_prepare_encoder(struct cs_input *in, int32_t e)
+static enum cs_status check_items(const struct cs_input *in, int32_t e, int index,
+                                  struct cs_err *err)
 {
-    const size_t n = (size_t)in->n_rows[e], n_items = (size_t)in->n_items[e];
-    int32_t *doc = cs_scratch_take(&in->memory, n * sizeof *doc);
-    int32_t *pos = cs_scratch_take(&in->memory, n * sizeof *pos);
-    int32_t *segment = cs_scratch_take(&in->memory, (n_items + 1) * sizeof *segment);
-    int32_t row = 0;
-    for (int32_t i = 0; i < in->n_items[e]; i++) {
-        segment[i] = row;
-        for (int32_t r = 0; r < in->slot.items[e][i].shape.rows; r++, row++) {
-            doc[row] = i;
-            pos[row] = r;
-        }
-    }
-    segment[n_items] = row;
-    in->item_of[e] = doc;
-    in->pos_of[e] = pos;
-    const struct cs_mask_plan items = {
-        .n_tokens = in->n_rows[e],
-        .doc = doc,
-        .pos = pos,
-        .n_segments = in->n_items[e],
-        .segment = segment,
-    };
-    cs_input_set_masks(in, e, &items);
+    const struct cs_arch *arch = &cs_graph_encoder(in->tables->graph, e)->arch;
+    for (int32_t i = 0; i < in->n_items[e]; i++)
+        CS_TRY(check_item(arch, &in->slot.items[e][i], i, e, index, err));
+    return CS_OK;
 }
 
 /* Encoder rows go to ascending, distinct LLM rows; those rows have no embedding of their own. */
@@ -104,7 +91,6 @@ static enum cs_status prepare_fill(struct cs_input *in, int32_t e, int index, st
                            rows[i]);
         in->embed_ids[rows[i]] = -1;
     }
-    in->fill[e] = rows;
     return CS_OK;
 }
 
@@ -183,7 +169,7 @@ static enum cs_status prepare_tokens(struct cs_input *in, int index, struct cs_e
         .n_segments = cs_mask_segments(in->slot.doc, in->n_tokens, segment),
         .segment = segment,
     };
-    cs_input_set_masks(in, -1, &tokens);
+    cs_input_set_masks(in, &tokens);
     return CS_OK;
 }
 
@@ -233,8 +219,7 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
     memcpy(input->n_rows, manifest->n_rows[index], sizeof input->n_rows);
     CS_TRY(check_counts(input, tables->budget, index, err));
     for (int32_t e = 0; e < tables->budget->n_encoders; e++) {
-        if (needs & CS_INPUT_PIXELS)
-            CS_TRY(check_pictures(input, e, index, err));
+        CS_TRY(check_items(input, e, index, err));
         cs_input_prepare_encoder(input, e);
     }
     if (needs & CS_INPUT_TOKENS)

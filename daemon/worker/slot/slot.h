@@ -41,6 +41,7 @@ struct cs_input_tables {
     struct cs_slot_mask {
         int32_t encoder; /* whose rows; -1: the LLM's */
         struct cs_mask_rule rule;
+        enum cs_inside inside; /* encoders */
     } mask[CS_SLOT_MASKS];
 
     struct cs_slot_rope {
@@ -50,7 +51,8 @@ struct cs_input_tables {
         bool is_query;              /* of queries that are scaled by their position */
         float *cos, *sin;           /* (n_positions, half) fp32, angles position * inv_freq */
         float *long_cos, *long_sin; /* of documents beyond the original length, or NULL */
-        uint8_t *axis; /* (half) which of three positions turns it; NULL: there is one */
+        uint8_t *axis;  /* (half) which of three positions turns it; NULL: there is one */
+        int32_t planes; /* pieces of a row that lie in arrays of their own, one behind the other */
     } rope[CS_SLOT_ROPES];
 
     int32_t n_masks, n_ropes;
@@ -60,8 +62,10 @@ struct cs_input_tables {
         int32_t mask, rope, rope_q; /* rotation of keys, and of queries: mostly the same */
     } kind[CS_SLOT_MASKS];
 
-    struct {
+    struct cs_slot_encoder {
         float mean[4], std[4], rescale; /* pixels to values, from the processor's configuration */
+        float
+            mean_scale; /* of the sums that means are, times what a chain multiplies them with; 0: none */
     } enc[CS_MAX_ENCODERS];
 };
 
@@ -71,11 +75,42 @@ enum cs_status cs_input_tables_new(const struct cs_graph *graph, struct cs_devic
                                    struct cs_input_tables **out, struct cs_err *err) CS_NODISCARD;
 void cs_input_tables_free(struct cs_input_tables *tables); /* accepts NULL */
 
+/* Weighted sums of rows: the lists of mix_rows (kernels/ops.h). */
+struct cs_row_mix {
+    int32_t rows, n; /* of the result; entries */
+    const int32_t *start, *index;
+    const float *weight;
+};
+
+/* Rows inside an encoder, in their order (core/arch/front.h), and the lists by which operators walk
+ * over them. NULL and 0 where the encoder has no use for them. */
+struct cs_input_rows {
+    int32_t n, n_patches; /* rows; of these, those that are no class row */
+    const int32_t *doc[CS_INSIDES], *segment[CS_INSIDES]; /* (n), (n_segments + 1) */
+    int32_t n_segments[CS_INSIDES];
+    const int32_t *pos[3]; /* (n) number in its item, y and x of its patch */
+    /* class rows */
+    const int32_t *patch_row, *class_row; /* (n_patches), (n_items) rows */
+    const int32_t *no_row;                /* (n_items) zeros */
+    struct cs_row_mix class_back;         /* their sum */
+    /* pictures */
+    const struct cs_patch_place *place; /* (n_patches) of the pixels of every patch */
+    /* sounds: frames of data, rows behind the first convolution; the three that each row behind the
+     * first (n_conv, 3) and the second (n, 3) reads; and the way back through the second */
+    int32_t n_frames, n_conv, n_near;
+    const int32_t *near_frames, *near_conv;
+    const int32_t *near_start, *near_entry; /* (n_conv + 1), (n_near) */
+    /* rows of the table of positions, and the way back; patches to what leaves, and back */
+    struct cs_row_mix position, position_back, mean, mean_back;
+};
+
 /* What operators read of a slot, in the memory of the device. */
 struct cs_input_arrays {
     const int32_t *embed_ids, *label_rows, *label_ids;
     const int32_t *fill[CS_MAX_ENCODERS];
     const float *cos[CS_SLOT_ROPES], *sin[CS_SLOT_ROPES]; /* (rows, half) by tables->rope */
+    struct cs_input_rows rows[CS_MAX_ENCODERS];
+    const void *minus_one; /* (1) act */
     const uint8_t *pixels[CS_MAX_ENCODERS];
     const void *patches[CS_MAX_ENCODERS]; /* acts, NULL: pixels */
     const float *mean[CS_MAX_ENCODERS], *std[CS_MAX_ENCODERS];
@@ -102,15 +137,16 @@ struct cs_input {
     struct cs_scratch memory;
     struct cs_slot slot;
     unsigned needs;
-    /* instead of slot.data: normalised patches (n_rows, channels * patch * patch) fp32 */
+    /* instead of slot.data: patches in their order (n_patches, values) fp32; of sounds frames (n_frames,
+     * bins) */
     const float *patches[CS_MAX_ENCODERS];
     int32_t n_tokens, n_labels;
     int32_t llm_rows; /* of the LLM's stages: n_tokens and what is added; set by make_room */
-    int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS];
-    int32_t *embed_ids;                      /* (llm_rows), -1 at rows that an encoder fills */
-    const int32_t *item_of[CS_MAX_ENCODERS]; /* (n_rows): item of every encoder row */
-    const int32_t *pos_of[CS_MAX_ENCODERS];  /* (n_rows): where it is in its item */
-    const int32_t *fill[CS_MAX_ENCODERS];    /* (n_rows): LLM row of every encoder row */
+    int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS]; /* rows that leave the encoder */
+    int32_t *embed_ids;                         /* (llm_rows), -1 at rows that an encoder fills */
+    struct cs_input_rows rows[CS_MAX_ENCODERS]; /* inside the encoder */
+    const int32_t *item_of[CS_MAX_ENCODERS];    /* (n_rows): item of every row that leaves */
+    const int32_t *fill[CS_MAX_ENCODERS];       /* (n_rows): LLM row of every row that leaves */
     struct cs_mask_plan mask[CS_SLOT_MASKS]; /* by tables->mask; those of a branch share arrays */
     int32_t *item;                   /* (n_tokens) picture of a row, -1: text; NULL: no rule asks */
     uint64_t *word;                  /* (n_tokens) modality of a row, or NULL */
@@ -140,10 +176,10 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
                                 const struct cs_manifest *manifest, int index,
                                 const struct cs_slot *slot, unsigned needs,
                                 struct cs_err *err) CS_NODISCARD;
-/* Masks of an encoder from the items of input->slot: n_items of n_rows rows. */
+/* The encoder's rows and masks from the items of input->slot: n_items of n_rows rows. (encoder.c) */
 void cs_input_prepare_encoder(struct cs_input *input, int32_t encoder);
-/* The masks of a branch (encoder -1: the LLM): these rows, each under its own rule. */
-void cs_input_set_masks(struct cs_input *in, int32_t encoder, const struct cs_mask_plan *rows);
+/* The masks of the LLM: these rows, each under its own rule. */
+void cs_input_set_masks(struct cs_input *in, const struct cs_mask_plan *rows);
 /* Round rows up where that is done, and take the memory that placing needs, where less was
  * reserved. After patches are set. */
 enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err) CS_NODISCARD;

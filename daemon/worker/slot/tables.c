@@ -81,16 +81,19 @@ static enum cs_status add_rope(struct cs_input_tables *t, int32_t encoder, int32
                                .n_positions = n_positions,
                                .half = rope->dims / 2,
                                .rope = rope,
-                               .is_query = is_query};
+                               .is_query = is_query,
+                               .planes = rope->axes == CS_ROPE_APART ? 2 : 1};
     return fill_tables(r, err);
 }
 
-static int32_t add_mask(struct cs_input_tables *t, int32_t encoder, struct cs_mask_rule rule)
+static int32_t add_mask(struct cs_input_tables *t, int32_t encoder, const struct cs_attention *a)
 {
     for (int32_t m = 0; m < t->n_masks; m++)
-        if (t->mask[m].encoder == encoder && cs_mask_rule_is_same(t->mask[m].rule, rule))
+        if (t->mask[m].encoder == encoder && t->mask[m].inside == a->inside &&
+            cs_mask_rule_is_same(t->mask[m].rule, a->rule))
             return m;
-    t->mask[t->n_masks] = (struct cs_slot_mask){.encoder = encoder, .rule = rule};
+    t->mask[t->n_masks] =
+        (struct cs_slot_mask){.encoder = encoder, .rule = a->rule, .inside = a->inside};
     return t->n_masks++;
 }
 
@@ -101,7 +104,7 @@ static enum cs_status add_kinds(struct cs_input_tables *t, const struct cs_modul
     for (int32_t k = 0; k < module->arch.n_attentions; k++) {
         const struct cs_attention *attention = &module->arch.attention[k];
         struct cs_slot_kind *kind = &t->kind[module->first_attention + k];
-        kind->mask = add_mask(t, encoder, attention->rule);
+        kind->mask = add_mask(t, encoder, attention);
         CS_TRY(add_rope(t, encoder, n_positions, &attention->rope, false, &kind->rope, err));
         CS_TRY(add_rope(t, encoder, n_positions, &attention->rope, true, &kind->rope_q, err));
     }
@@ -129,6 +132,8 @@ static enum cs_status read_pixels(struct cs_input_tables *t, int32_t e,
     const int32_t channels = module->arch.channels;
     const json_t *mean = json_object_get(p, "image_mean"), *std = json_object_get(p, "image_std");
     const json_t *factor = json_object_get(p, "rescale_factor");
+    if (module->arch.front.stem != CS_STEM_PATCHES)
+        return CS_OK;
     if (channels < 1 || channels > 4)
         return cs_fail(err, CS_UNSUPPORTED, "module %s: pictures of %d channels", module->name,
                        channels);
@@ -155,6 +160,34 @@ static enum cs_status read_pixels(struct cs_input_tables *t, int32_t e,
     return CS_OK;
 }
 
+/* v becomes 2 v - 1 */
+static void centre(struct cs_input_tables *t, int32_t e, int32_t channels)
+{
+    for (int32_t c = 0; c < channels; c++) {
+        t->enc[e].std[c] /= 2;
+        t->enc[e].mean[c] += t->enc[e].std[c];
+    }
+}
+
+static bool has_mean(const struct cs_chain *chain)
+{
+    for (int32_t i = 0; i < chain->n; i++)
+        if (chain->op[i] == CS_CHAIN_MEAN)
+            return true;
+    return false;
+}
+
+/* of the chain in the encoder's branch that takes means, 0: none does */
+static float mean_scale(const struct cs_graph *graph, const struct cs_module *encoder)
+{
+    for (int32_t m = 0; m < graph->n_modules; m++) {
+        const struct cs_module *module = &graph->modules[m];
+        if (module->branch == encoder->branch && has_mean(&module->arch.chain))
+            return module->arch.chain.scale;
+    }
+    return 0;
+}
+
 static enum cs_status make_encoder(struct cs_input_tables *t, int32_t e, struct cs_err *err)
 {
     const struct cs_module *module = cs_graph_encoder(t->graph, e);
@@ -162,8 +195,13 @@ static enum cs_status make_encoder(struct cs_input_tables *t, int32_t e, struct 
     if (module == NULL || items < 0 || item_rows < 1)
         return cs_fail(err, CS_PLAN, "the budgets name encoder %d with %d items of %d rows", e,
                        items, item_rows);
-    CS_TRY(add_kinds(t, module, e, item_rows, err));
-    return read_pixels(t, e, module, err);
+    const int64_t inner = cs_front_inner_most(&module->arch, t->budget->enc[e].item_patches, 1);
+    CS_TRY(add_kinds(t, module, e, (int32_t)inner, err));
+    t->enc[e].mean_scale = mean_scale(t->graph, module);
+    CS_TRY(read_pixels(t, e, module, err));
+    if (module->arch.front.is_centred)
+        centre(t, e, module->arch.channels);
+    return CS_OK;
 }
 
 enum cs_status cs_input_tables_new(const struct cs_graph *graph, struct cs_device *device,

@@ -13,17 +13,22 @@ int cs_device_element_bytes(const struct cs_device_class *device)
 
 int64_t cs_item_pairs(const struct cs_attention *attention, int64_t frames, int64_t patches)
 {
-    const struct cs_mask_amounts frame = {.tokens = patches};
-    return frames * cs_mask_amounts_pairs(attention->rule, &frame);
+    const int64_t window = attention->window_rows;
+    const bool is_window = attention->inside == CS_INSIDE_WINDOW && window < patches;
+    const struct cs_mask_amounts one = {.tokens = is_window ? window : patches};
+    const double times = (double)frames * (double)patches / (double)one.tokens;
+    return (int64_t)(times * (double)cs_mask_amounts_pairs(attention->rule, &one));
 }
 
 /* Of as many items of the largest size as the slot's patches make. */
-static struct cs_layer_work encoder_work(const struct cs_layer *layer,
-                                         const struct cs_attention *attention,
+static struct cs_layer_work encoder_work(const struct cs_graph *graph, const struct cs_layer *layer,
                                          const struct cs_item_budget *budget)
 {
-    const bool is_after = layer->kind == CS_LAYER_PROJECTOR;
-    struct cs_layer_work work = {.tokens = is_after ? budget->rows : budget->patches};
+    const struct cs_arch *arch = cs_layer_arch(graph, layer);
+    const struct cs_attention *attention = cs_layer_attention(graph, layer);
+    struct cs_layer_work work = {.tokens = budget->rows};
+    if (cs_layer_is_inner(graph, layer))
+        work.tokens = cs_front_inner_most(arch, budget->patches, budget->items);
     if (attention != NULL)
         work.pairs = (int64_t)((double)budget->patches / budget->item_patches *
                                (double)cs_item_pairs(attention, 1, budget->item_patches));
@@ -37,7 +42,7 @@ struct cs_layer_work cs_layer_work(const struct cs_graph *graph, const struct cs
     const struct cs_attention *attention = cs_layer_attention(graph, layer);
     struct cs_layer_work work = {0};
     if (branch->encoder >= 0)
-        return encoder_work(layer, attention, &budget->enc[branch->encoder]);
+        return encoder_work(graph, layer, &budget->enc[branch->encoder]);
     struct cs_mask_amounts amounts = {.tokens = budget->seq_tokens, .n = budget->n_encoders};
     int64_t images = 0, seq = budget->seq_tokens;
     for (int e = 0; e < budget->n_encoders; e++) {

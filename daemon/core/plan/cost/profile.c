@@ -11,8 +11,8 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/profile_keys.h"
 
-static const char *const kind_names[CS_LAYER_KINDS] = {"embed", "block", "norm", "projector",
-                                                       "head"};
+static const char *const kind_names[CS_LAYER_KINDS] = {"embed", "block",     "tap",
+                                                       "norm",  "projector", "head"};
 
 /* Of a layer for a slot, half an hour: sums over layers and slots stay far below what an int64_t
  * holds. No coefficient is larger either. */

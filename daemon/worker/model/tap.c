@@ -1,0 +1,35 @@
+/* A tap: rows pass an encoder's branch here, and what a chain makes of them feeds a layer of the language
+ * model (ends->tap); its gradient is added to theirs. */
+#include "worker/model/chain.h"
+
+static void tap_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                    const struct cs_layer_ends *ends, const void *x, void *y, struct cs_kept *kept)
+{
+    const int64_t n = rows * l->arch->width;
+    void *made = l->tap >= 0 ? ends->tap[l->tap] : NULL;
+    if (rows == 0)
+        return;
+    if (made != NULL)
+        cs_chain_fwd(run, l, &l->arch->tap, run->input->n_rows[l->encoder], x, made, kept);
+    cs_device_copy(run->device, y, x, (size_t)n * run->ops->act_bytes);
+}
+
+static void tap_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                    const struct cs_layer_ends *ends, const void *dy, void *dx,
+                    const struct cs_kept *kept)
+{
+    const int64_t n = rows * l->arch->width;
+    const void *d_made = l->tap >= 0 ? ends->d_tap[l->tap] : NULL;
+    void *d = dx != NULL && d_made != NULL ? cs_run_take(run, n) : NULL;
+    if (rows == 0)
+        return;
+    if (d_made != NULL)
+        cs_chain_bwd(run, l, &l->arch->tap, run->input->n_rows[l->encoder], d_made, d, kept);
+    if (d != NULL)
+        run->ops->add(run->ctx, n, d, dy, dx);
+    else if (dx != NULL)
+        cs_device_copy(run->device, dx, dy, (size_t)n * run->ops->act_bytes);
+}
+
+const struct cs_layer_ops cs_layer_tap = {
+    .in = CS_ROW_MODEL, .out = CS_ROW_MODEL, .fwd = tap_fwd, .bwd = tap_bwd};
