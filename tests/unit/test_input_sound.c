@@ -347,11 +347,14 @@ static void layouts_of_sounds_have_their_items_and_texts(void **state)
     assert_int_equal(most.rows, 750);
     assert_int_equal(most.item_bytes, 3000 * 128 * 4);
     need(cs_sound_media_layout(&p, CS_SOUND_VOXTRAL, 960001, arena, &layout, &err), &err);
+    assert_false(layout.is_cut);
     assert_int_equal(layout.n_items, 3);
     assert_int_equal(layout.n_rows, 3 * 375);
     assert_int_equal(layout.items[2].first_row, 750);
     assert_int_equal(layout.items[2].shape.grid[0], 3000);
     assert_string_equal(layout.pieces[0].text, "[BEGIN_AUDIO]");
+    need(cs_sound_media_layout(&p, CS_SOUND_WHISPER, 480001, arena, &layout, &err), &err);
+    assert_true(layout.is_cut);
     assert_int_equal(cs_sound_media_layout(&p, CS_SOUND_QWEN2_AUDIO, 320, arena, &layout, &err),
                      CS_INVALID);
     assert_non_null(strstr(err.text, "too short"));

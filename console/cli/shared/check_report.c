@@ -91,6 +91,7 @@ json_t *cs_check_report(const char *use, const struct cs_source *source,
     cs_msg_set_int(o, "shortest", check->shortest_rows);
     cs_msg_set_int(o, "longest", check->longest_rows);
     cs_msg_set_int(o, "saturated_pictures", check->n_saturated);
+    cs_msg_set_int(o, "cut_sounds", check->n_cut);
     cs_msg_set(o, "unknown_keys", unknown_of(&check->findings));
     cs_msg_set(o, "reasons", reasons_of(check));
     return o;
@@ -153,6 +154,11 @@ static void print_numbers(struct cs_buf *text, const struct cs_check *check,
                     "  note     %lld pictures are gray with 16 bits: every value over 255 becomes "
                     "white, as in transformers; convert them to 8 bits if they are to be seen\n",
                     (long long)check->n_saturated);
+    if (check->n_cut > 0)
+        cs_buf_addf(text,
+                    "  note     %lld sounds are longer than their encoder takes: what is behind is "
+                    "left away, as in transformers; cut them into several\n",
+                    (long long)check->n_cut);
     print_longest(text, check);
     for (int i = 0; i < CS_CHECK_BINS; i++)
         if (check->bins[i])

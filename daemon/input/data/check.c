@@ -102,8 +102,10 @@ static void add_good(struct cs_check *c, const struct cs_loaded *l)
     c->n_tokens += l->sample.n_tokens;
     c->n_labels += l->sample.n_labels;
     c->n_saturated += l->n_saturated;
-    for (int i = 0; i < l->sample.n_media; i++)
+    for (int i = 0; i < l->sample.n_media; i++) {
+        c->n_cut += l->sample.media[i].layout.is_cut;
         add_medium(c, l, &l->sample.media[i]);
+    }
     c->bins[bin]++;
     add_longest(c, l);
 }

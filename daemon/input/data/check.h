@@ -39,6 +39,7 @@ struct cs_check {
     int64_t n_tokens, n_labels;
     struct cs_check_media media[CS_MAX_ENCODERS];
     int64_t n_saturated;          /* pictures of 16-bit gray, white where they are over 255 */
+    int64_t n_cut;                /* sounds that are longer than their encoder takes */
     struct cs_findings findings;  /* keys that nothing reads, in its arena */
     uint64_t bins[CS_CHECK_BINS]; /* samples with 2^i <= tokens < 2^(i+1) */
     struct cs_check_long longest[CS_CHECK_LONGEST]; /* longest first, n_longest of them */

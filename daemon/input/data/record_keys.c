@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "input/media/sound/features.h"
-
 #define MEDIA (CS_DOC_STRING | CS_DOC_LIST | CS_DOC_OBJECT)
 #define TRAINS(names_)                                                                             \
     {                                                                                              \
@@ -281,30 +279,4 @@ enum cs_status cs_record_keys_new(const struct cs_record_encoder *encoder, int n
     put_tables(keys, arena);
     *out = keys;
     return CS_OK;
-}
-
-enum cs_status cs_record_keys_of(const struct cs_graph *graph, struct cs_arena *arena,
-                                 struct cs_record_keys **out, struct cs_err *err)
-{
-    struct cs_record_encoder encoder[CS_MAX_ENCODERS];
-
-    for (int e = 0; e < graph->n_encoders; e++) {
-        const struct cs_module *module = cs_graph_encoder(graph, e);
-        if (module->spec->token == NULL || module->spec->token[0] == '\0')
-            return cs_fail(err, CS_INVALID, "module %s has no placeholder token", module->name);
-        enum cs_sound_family family;
-        encoder[e] = (struct cs_record_encoder){
-            graph->branches[module->branch].name, module->spec->token, module->spec->key,
-            cs_sound_family_find(module->arch.family, &family), module->spec->video != NULL};
-    }
-    return cs_record_keys_new(encoder, graph->n_encoders, arena, out, err);
-}
-
-void cs_record_keys_text(const struct cs_record_keys *keys, int encoder, struct cs_buf *out)
-{
-    for (const char *at = keys->encoder[encoder].said; *at != '\0';) {
-        size_t n = strcspn(at, "|");
-        cs_buf_addf(out, "%s\"%.*s\"", at == keys->encoder[encoder].said ? "" : " or ", (int)n, at);
-        at += n + (at[n] == '|');
-    }
 }

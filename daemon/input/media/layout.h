@@ -107,6 +107,7 @@ struct cs_media_layout {
     struct cs_media_piece *pieces;
     struct cs_picture_step *steps;       /* pictures only */
     const struct cs_media_blend *blends; /* (n_rows; those of LEARNED are all 0) or NULL */
+    bool is_cut; /* a sound that is longer than its encoder takes: the rest is left away */
     double
         grid_seconds; /* video: from one patch in time to the next, for positions; 0: not of interest */
 };

@@ -115,6 +115,7 @@ enum cs_status cs_sound_media_layout(const struct cs_sound_processor *p,
     *out = (struct cs_media_layout){.n_items = l.n_items,
                                     .n_pieces = n,
                                     .n_rows = l.n_items * l.rows,
+                                    .is_cut = l.is_cut,
                                     .items = items,
                                     .pieces = pieces};
     return CS_OK;

@@ -6,6 +6,11 @@
 
 enum { UNLIKE = 200 /* times that one side may be the other */ };
 
+bool cs_video_mixes_rows(const struct cs_video_processor *p)
+{
+    return p->kind == CS_VIDEO_POOLED;
+}
+
 int32_t cs_video_most_frames(const struct cs_video_processor *p)
 {
     const bool has_own = p->kind == CS_VIDEO_QWEN2 || p->kind == CS_VIDEO_QWEN3;

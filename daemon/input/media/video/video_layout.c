@@ -6,6 +6,7 @@
 
 #include "input/media/layout_make.h"
 #include "input/media/video/number_words.h"
+#include "input/media/video/video_pool.h"
 #include "input/media/video/video_sizes.h"
 
 /* One layout in the making. */
@@ -85,34 +86,6 @@ static void make_qwen3(struct maker *v)
     cs_layout_wrap_token(&v->m, "<|vision_end|>");
 }
 
-/* One axis of the bilinear interpolation to half the rows, in float as torch has it. */
-static int32_t half_axis(int32_t at, int32_t from, int32_t to, float *weight)
-{
-    const float scale = (float)from / (float)to;
-    const float source = fmaxf(0.0f, ((float)at + 0.5f) * scale - 0.5f);
-    const int32_t low = (int32_t)source;
-
-    *weight = source - (float)low;
-    return low;
-}
-
-/* The rows of one frame, side x side, become half x half. */
-static void blend_frame(struct cs_media_blend *out, int32_t first, int32_t side, int32_t half)
-{
-    for (int32_t y = 0; y < half; y++)
-        for (int32_t x = 0; x < half; x++) {
-            float down = 0, right = 0;
-            const int32_t top = half_axis(y, side, half, &down);
-            const int32_t left = half_axis(x, side, half, &right);
-            const int32_t below = top + 1 < side ? side : 0, beside = left + 1 < side ? 1 : 0;
-            const int32_t row = first + top * side + left;
-            *out++ = (struct cs_media_blend){
-                {row,                      row + beside,       row + below,        row + below + beside},
-                {(1 - down) * (1 - right), (1 - down) * right, down * (1 - right), down * right        }
-            };
-        }
-}
-
 static void make_pooled(struct maker *v)
 {
     const int32_t n = v->frames->n, side = v->p->height / v->m.encoder->patch;
@@ -129,7 +102,7 @@ static void make_pooled(struct maker *v)
     struct cs_media_blend *blends =
         cs_arena_array(v->m.arena, sizeof *blends, (size_t)(n * rows) + 1);
     for (int32_t i = 0; i < n; i++)
-        blend_frame(blends + i * rows, i * side * side, side, half);
+        cs_video_pool_frame(blends + i * rows, i * side * side, side, half);
     v->m.out.blends = blends;
     cs_layout_rows(&v->m, n * rows);
     cs_layout_learned(&v->m, 1);

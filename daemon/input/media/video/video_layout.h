@@ -21,6 +21,8 @@ enum cs_status cs_video_layout_make(const struct cs_video_processor *processor,
                                     const struct cs_video_info *info,
                                     const struct cs_video_frames *frames, struct cs_arena *arena,
                                     struct cs_media_layout *out, struct cs_err *err) CS_NODISCARD;
+/* Whether rows of items are blended, or a learned row is put behind them. */
+bool cs_video_mixes_rows(const struct cs_video_processor *processor);
 /* Frames that the processor takes of a video at most; 0: it takes all and does not say how many may be. */
 int32_t cs_video_most_frames(const struct cs_video_processor *processor);
 /* The most that a video of which so many frames are taken can become. */

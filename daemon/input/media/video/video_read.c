@@ -1,8 +1,7 @@
 /* Reads the documents of video processors through a table of their keys; what is not said is the default of the class. */
 #include <stdio.h>
-#include <string.h>
 
-#include "input/media/video/video_processor.h"
+#include "input/media/video/video_classes.h"
 
 enum { SIDE_MAX = 16384, PIXELS_MAX = 1 << 30, FRAMES_MAX = 1 << 20 };
 
@@ -47,82 +46,8 @@ static const struct cs_doc_key keys[] = {
     {.names = "image_grid_pinpoints|do_image_splitting|return_row_col_info|crop_to_patches|min_patches|max_patches|do_pan_and_scan|pan_and_scan_min_crop_size|pan_and_scan_max_num_crops|pan_and_scan_min_ratio_to_activate|_processor_class|_valid_processor_keys|image_seq_length|num_channels|disable_grouping", .types = CS_DOC_ANY, .use = CS_DOC_HARMLESS},
 };
 static const struct cs_doc_table table = CS_DOC_TABLE(keys, NULL);
+
 /* clang-format on */
-
-#define CLIP_MEAN                                                                                  \
-    {                                                                                              \
-        0.48145466, 0.4578275, 0.40821073                                                          \
-    }
-#define CLIP_STD                                                                                   \
-    {                                                                                              \
-        0.26862954, 0.26130258, 0.27577711                                                         \
-    }
-#define HALF                                                                                       \
-    {                                                                                              \
-        0.5, 0.5, 0.5                                                                              \
-    }
-#define RESCALE (1.0 / 255.0)
-
-/* Classes by the word before "VideoProcessor" or "ImageProcessor", and what they do if nothing else is said. */
-static const struct {
-    const char *word;
-    struct cs_video_processor is;
-    double mean[3], std[3];
-} classes[] = {
-    {"Qwen2VL",
-     {.kind = CS_VIDEO_QWEN2,
-      .name = "Qwen2VLVideoProcessor",
-      .min_pixels = 128 * 28 * 28,
-      .max_pixels = 28 * 28 * 768,
-      .patch = 14,
-      .merge = 2,
-      .frames = 2,
-      .min_frames = 4,
-      .max_frames = 768,
-      .max_video_tokens = 128000},
-     CLIP_MEAN, CLIP_STD},
-    {"Qwen3VL",
-     {.kind = CS_VIDEO_QWEN3,
-      .name = "Qwen3VLVideoProcessor",
-      .min_pixels = 128 * 32 * 32,
-      .max_pixels = 32 * 32 * 768,
-      .patch = 16,
-      .merge = 2,
-      .frames = 2,
-      .min_frames = 4,
-      .max_frames = 768,
-      .max_video_tokens = 768,
-      .does_sample = true,
-      .fps = 2},
-     HALF,      HALF    },
-    {"LlavaOnevision",
-     {.kind = CS_VIDEO_POOLED, .name = "LlavaOnevisionVideoProcessor", .height = 384, .width = 384},
-     CLIP_MEAN, CLIP_STD},
-    {"InternVL",
-     {.kind = CS_VIDEO_NUMBERED,
-      .name = "InternVLVideoProcessor",
-      .height = 384,
-      .width = 384,
-      .is_centred = true},
-     CLIP_MEAN, CLIP_STD},
-    {"SmolVLM",
-     {.kind = CS_VIDEO_TIMED,
-      .name = "SmolVLMVideoProcessor",
-      .height = 364,
-      .width = 364,
-      .longest_edge = 4 * 364},
-     HALF,      HALF    },
-    {"Gemma4",
-     {.kind = CS_VIDEO_SOFT,
-      .name = "Gemma4VideoProcessor",
-      .patch = 16,
-      .merge = 3,
-      .max_rows = 70,
-      .does_sample = true,
-      .num_frames = 32},
-     {0, 0, 0},
-     {1, 1, 1}          },
-};
 
 const struct cs_doc_table *cs_video_processor_keys(void)
 {
@@ -135,29 +60,6 @@ struct reader {
     struct cs_err *err;
     struct cs_video_processor *out;
 };
-
-/* The class whose name the document says, as a video's or as a picture's. */
-static enum cs_status find_class(const struct reader *r, size_t *which)
-{
-    char shown[CS_DOC_SHOWN];
-    const json_t *value = cs_doc_get(
-        r->doc->json, "video_processor_type|image_processor_type|feature_extractor_type", NULL);
-    const char *said = json_string_value(value);
-
-    if (said == NULL)
-        return cs_fail(r->err, CS_INVALID, "%s: video_processor_type is missing", r->doc->name);
-    for (*which = 0; *which < CS_ARRAY_LEN(classes); (*which)++) {
-        const size_t n = strlen(classes[*which].word);
-        if (strncmp(said, classes[*which].word, n) == 0 &&
-            (strncmp(said + n, "VideoProcessor", 14) == 0 ||
-             strncmp(said + n, "ImageProcessor", 14) == 0))
-            return CS_OK;
-    }
-    return cs_fail(r->err, CS_UNSUPPORTED,
-                   "%s: videos of %s are not read; those of Qwen2VL, Qwen3VL, LlavaOnevision, "
-                   "InternVL, SmolVLM and Gemma4 are",
-                   r->doc->name, cs_doc_show(value, shown));
-}
 
 static bool is_null(const struct reader *r, const char *key)
 {
@@ -289,12 +191,12 @@ static enum cs_status read_triple(const struct reader *r, const char *key, const
     return CS_OK;
 }
 
-static enum cs_status read_colours(const struct reader *r, size_t which)
+static enum cs_status read_colours(const struct reader *r, const struct cs_video_class *class)
 {
     static const double zero[3] = {0, 0, 0}, one[3] = {1, 1, 1};
     struct cs_video_processor *p = r->out;
 
-    p->rescale = flag(r, "do_rescale", true) ? number(r, "rescale_factor", RESCALE) : 1.0;
+    p->rescale = flag(r, "do_rescale", true) ? number(r, "rescale_factor", 1.0 / 255.0) : 1.0;
     if (!flag(r, "do_normalize", true)) {
         for (int i = 0; i < 3; i++) {
             p->mean[i] = (float)zero[i];
@@ -302,8 +204,8 @@ static enum cs_status read_colours(const struct reader *r, size_t which)
         }
         return CS_OK;
     }
-    CS_TRY(read_triple(r, "image_mean", classes[which].mean, false, p->mean));
-    return read_triple(r, "image_std", classes[which].std, true, p->std);
+    CS_TRY(read_triple(r, "image_mean", class->mean, false, p->mean));
+    return read_triple(r, "image_std", class->std, true, p->std);
 }
 
 /* Lanczos is not among torchvision's filters: transformers takes the cubic one instead. */
@@ -337,13 +239,13 @@ enum cs_status cs_video_processor_read(const struct cs_doc *doc, struct cs_findi
 {
     const struct reader r = {doc, findings, err, out};
     struct cs_doc known = *doc;
-    size_t which = 0;
+    const struct cs_video_class *class = NULL;
 
     known.table = &table;
     *out = (struct cs_video_processor){0};
     CS_TRY(cs_doc_review(&known, findings, err));
-    CS_TRY(find_class(&r, &which));
-    *out = classes[which].is;
+    CS_TRY(cs_video_class_find(doc, &class, err));
+    *out = class->is;
     read_frames(&r);
     CS_TRY(read_size(&r));
     read_resize(&r);
@@ -355,5 +257,5 @@ enum cs_status cs_video_processor_read(const struct cs_doc *doc, struct cs_findi
     out->max_rows = (int32_t)number(&r, "max_soft_tokens", out->max_rows);
     out->caps_frames = flag(&r, "cap_pixels_per_frame", false);
     out->max_video_tokens = (int64_t)number(&r, "max_video_tokens", (double)out->max_video_tokens);
-    return read_colours(&r, which);
+    return read_colours(&r, class);
 }
