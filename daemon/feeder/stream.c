@@ -124,9 +124,10 @@ static void push_ahead(struct cs_stream *s)
         }
         if (is_at_end(s, &s->ahead))
             return;
-        cs_loader_push(s->loader, s->config.is_ordered ? s->ahead.position
-                                                       : cs_order_at(s->config.seed, s->ahead.epoch,
-                                                                     s->n, s->ahead.position));
+        cs_loader_push(s->loader, s->config.is_ordered
+                                      ? s->ahead.position
+                                      : cs_source_order(s->config.source, s->config.seed,
+                                                        s->ahead.epoch, s->ahead.position));
         step(s, &s->ahead);
     }
 }

@@ -19,9 +19,12 @@ static int call_job(lua_State *L);
 
 /* clang-format off */
 static const struct cs_arg llava_args[] = {
-    {"json", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "LLaVA JSON array or JSONL file"},
+    {"json", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "the samples: JSON, JSON lines, Parquet or tar; a file, a folder, or a pattern of names"},
     {"images", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "folder that paths of pictures are relative to, and that they must lie in; \"/\": absolute paths, anywhere"},
     {"follow_links", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "symbolic links among the pictures may lead out of the folder, as in caches of Hugging Face and DVC"},
+    {"mix", CS_ARG_LIST, false, NULL, 0, 0, 0, "{}", "further sources, trained as one with the first: { json = ..., images = ..., weight = ..., name = ... } each"},
+    {"weight", CS_ARG_NUMBER, false, NULL, 0, 1e9, 0, "samples of all sources are drawn alike", "share of the first source beside those of mix"},
+    {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "channel of samples that name none"},
     {"template", CS_ARG_TABLE, false, NULL, 0, 0, 0, "the tokenizer's own, where it has none chatml", "chat template: a built-in name or typed segments"},
     {"on_bad_sample", CS_ARG_STRING, false, "skip|fail", 0, 0, 0, "\"skip\"", "what a broken sample does"},
     {"max_bad_fraction", CS_ARG_NUMBER, false, NULL, 0, 1, 0, "0.01", "share of broken samples that ends the job"},
@@ -94,16 +97,60 @@ struct cs_lua_area cs_lua_area_job(void)
     return (struct cs_lua_area){functions, CS_ARRAY_LEN(functions)};
 }
 
+/* A path that is there, or a pattern of names in a folder that is. */
+static bool absolute(const char *given, char out[PATH_MAX])
+{
+    char folder[PATH_MAX], real[PATH_MAX];
+    size_t n = strcspn(given, "*?[");
+    if (realpath(given, out))
+        return true;
+    if (given[n] == '\0' || n >= sizeof folder)
+        return false;
+    memcpy(folder, given, n);
+    folder[n] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[1] = '\0';
+    const size_t skip = slash ? strlen(folder) : 0;
+    if (!realpath(slash ? folder : ".", real))
+        return false;
+    return snprintf(out, PATH_MAX, "%s/%s", strcmp(real, "/") == 0 ? "" : real, given + skip) <
+           PATH_MAX;
+}
+
 static void set_path(lua_State *L, const struct cs_lua_function *f, const char *key, json_t *object)
 {
     char path[PATH_MAX];
     const char *given = cs_lua_args_string(L, key, NULL);
     if (!given)
         return;
-    if (!realpath(given, path))
+    if (!absolute(given, path))
         cs_lua_error(L, "%s: %s '%s' not found; is the path relative to where you started?",
                      f->name, key, given);
     json_object_set_new(object, key, json_string(path));
+}
+
+/* The paths of every source of a mixture, from where the script was started. */
+static void set_mix(lua_State *L, const struct cs_lua_function *f, json_t *object)
+{
+    static const char *const keys[] = {"json", "images"};
+    json_t *list = cs_lua_args_json(L, "mix", f), *source;
+    char path[PATH_MAX];
+    size_t i;
+    if (!list)
+        return;
+    json_array_foreach(list, i, source) for (size_t k = 0; k < CS_ARRAY_LEN(keys); k++)
+    {
+        const char *given = json_string_value(json_object_get(source, keys[k]));
+        if (!given)
+            continue;
+        if (!absolute(given, path))
+            cs_lua_error(
+                L, "%s: mix[%d].%s '%s' not found; is the path relative to where you started?",
+                f->name, (int)i + 1, keys[k], given);
+        json_object_set_new(source, keys[k], json_string(path));
+    }
+    json_object_set(object, "mix", list);
 }
 
 static int call_llava(lua_State *L)
@@ -116,6 +163,7 @@ static int call_llava(lua_State *L)
     cs_lua_args_copy(L, f, value->json);
     set_path(L, f, "json", value->json);
     set_path(L, f, "images", value->json);
+    set_mix(L, f, value->json);
     json_t *chat = cs_lua_args_json(L, "template", f);
     if (chat)
         json_object_set(value->json, "template", chat);

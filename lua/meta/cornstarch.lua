@@ -165,9 +165,12 @@ function sweep_:json() end
 ---@field profile? string file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job (default a roofline of the device)
 
 ---@class cs.data.llava.Args
----@field json string LLaVA JSON array or JSONL file
+---@field json string the samples: JSON, JSON lines, Parquet or tar; a file, a folder, or a pattern of names
 ---@field images? string folder that paths of pictures are relative to, and that they must lie in; "/": absolute paths, anywhere
 ---@field follow_links? boolean symbolic links among the pictures may lead out of the folder, as in caches of Hugging Face and DVC (default false)
+---@field mix? table further sources, trained as one with the first: { json = ..., images = ..., weight = ..., name = ... } each (default {})
+---@field weight? number share of the first source beside those of mix (default samples of all sources are drawn alike)
+---@field name? string channel of samples that name none
 ---@field template? table chat template: a built-in name or typed segments (default the tokenizer's own, where it has none chatml)
 ---@field on_bad_sample? "skip"|"fail" what a broken sample does (default "skip")
 ---@field max_bad_fraction? number share of broken samples that ends the job (default 0.01)

@@ -222,7 +222,8 @@ static void paths_stay_below_the_root(void **state)
     assert_int_equal(symlink("in.png", tmpdir_path(dir, "inner.png")), 0);
     assert_int_equal(open_text(dir, "[" ITEM("a") "]", &set, &err), CS_OK);
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        enum cs_status got = cs_dataset_resolve(set, rows[i].file, path, &err);
+        enum cs_status got =
+            cs_dataset_resolve(set, &(struct cs_media_file){.name = rows[i].file}, path, &err);
         if (got != rows[i].status)
             fail_msg("%s: %s %s", rows[i].file, cs_status_slug(got),
                      got == CS_OK ? path : err.text);
@@ -271,7 +272,8 @@ static void links_and_absolute_paths_are_followed_where_the_script_says_so(void 
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
         struct cs_dataset *set = NULL;
         assert_int_equal(cs_dataset_open(json, &rows[i].options, keys, &set, &err), CS_OK);
-        enum cs_status got = cs_dataset_resolve(set, rows[i].file, path, &err);
+        enum cs_status got =
+            cs_dataset_resolve(set, &(struct cs_media_file){.name = rows[i].file}, path, &err);
         if (got != rows[i].status)
             fail_msg("row %zu, %s: %s", i, rows[i].file, cs_status_slug(got));
         if (rows[i].advice != NULL)
@@ -317,6 +319,53 @@ static void pictures_of_a_record(void **state)
     }
 }
 
+/* two sources with folders of their own are one set; what a sample does not say of itself its source does */
+static void sources_of_a_mixture_keep_their_folders_and_names(void **state)
+{
+    static const char lines[] =
+        "{\"image\":\"p.png\",\"conversations\":[{\"from\":\"human\",\"value\":\"q\"}]}\n"
+        "{\"channel\":\"own\",\"image\":\"p.png\",\"conversations\":[{\"from\":\"human\",\"value\":"
+        "\"q\"}]}\n";
+    char *dirs[] = {tmpdir_new(), tmpdir_new()};
+    char paths[2][CS_PATH_CAP], got[CS_PATH_CAP], want[CS_PATH_CAP];
+    struct cs_dataset *set = NULL;
+    struct cs_record *record = NULL;
+    struct cs_err err = {0};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s", tmpdir_path(dirs[i], "data.jsonl"));
+        tmpdir_write(paths[i], lines, strlen(lines));
+        tmpdir_write(tmpdir_path(dirs[i], "p.png"), "x", 1);
+    }
+    struct cs_dataset_more more = {.path = paths[1], .name = "second", .weight = 2};
+    struct cs_dataset_options options = {
+        .root = "", .name = "first", .weight = 1, .more = &more, .n_more = 1};
+    assert_int_equal(cs_dataset_open(paths[0], &options, keys, &set, &err), CS_OK);
+    assert_int_equal(cs_dataset_count(set), 4);
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_int_equal(cs_dataset_read(set, i, NULL, &record, &err), CS_OK);
+        assert_string_equal(record->channel, i % 2 == 1 ? "own" : i == 0 ? "first" : "second");
+        assert_int_equal(cs_dataset_resolve(set, &record->files[0][0], got, &err), CS_OK);
+        assert_non_null(realpath(tmpdir_path(dirs[i / 2], "p.png"), want));
+        assert_string_equal(got, want);
+        cs_record_free(record);
+    }
+    int n_second = 0;
+    for (uint64_t p = 0; p < 4; p++)
+        for (uint64_t epoch = 0; epoch < 1024; epoch++) {
+            assert_true(cs_dataset_order(set, 5, epoch, p) < 4);
+            n_second += cs_dataset_order(set, 5, epoch, p) >= 2;
+        }
+    assert_int_equal(n_second, 2730); /* two thirds of 4096 */
+    cs_dataset_close(set);
+    more.weight = 0;
+    assert_int_equal(cs_dataset_open(paths[0], &options, keys, &set, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "1 of the 2 sources of the data have a weight"));
+    tmpdir_free(dirs[0]);
+    tmpdir_free(dirs[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
@@ -328,6 +377,7 @@ int main(void)
         cmocka_unit_test(large_files_are_indexed_in_blocks),
         cmocka_unit_test(paths_stay_below_the_root),
         cmocka_unit_test(pictures_of_a_record),
+        cmocka_unit_test(sources_of_a_mixture_keep_their_folders_and_names),
     };
 
     struct cs_arena *arena = cs_arena_new(0);

@@ -8,19 +8,21 @@
 #include "console/cli/command/registry.h"
 #include "console/cli/shared/check_report.h"
 #include "console/cli/shared/job_data.h"
+#include "console/cli/shared/template_check.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 #include "input/data/check.h"
 
 struct check_values {
     struct cs_cmd_common common;
-    bool each;
+    bool each, compares;
 };
 
 #define AT(field) offsetof(struct check_values, field)
 /* clang-format off */
 static const struct cs_option check_options[] = {
     {"each", 'e', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "every sample on a line: its tokens and items, or why it is left out", AT(each)},
+    {"template", 't', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "compare the text of every sample with what the model's own chat template makes of it (python3 with jinja2 renders that)", AT(compares)},
 };
 
 /* clang-format on */
@@ -119,6 +121,8 @@ static enum cs_status check_one(const struct cs_cmd *cmd, struct cs_job_data *d,
         json_array_append_new(sets, set);
         if (!cmd->json)
             print_check(use, d, check);
+        if (v->compares)
+            status = cs_template_compare(d, cmd->json ? set : NULL, err);
     }
     json_decref(p.list);
     free(check);

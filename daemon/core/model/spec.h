@@ -100,6 +100,9 @@ struct cs_spec_parallel {
 struct cs_spec_data {
     const char *format, *json, *images, *on_bad_sample; /* "skip" | "fail" */
     const json_t *template_;
+    const json_t *mix; /* further sources (input/data/mix.h); null: none */
+    const char *name;  /* channel of the first */
+    double weight;     /* of the first, 0: none is said */
     double max_bad_fraction;
     bool shuffle_images; /* a control: pictures permuted between samples */
     bool follows_links;  /* symbolic links may lead out of the folder of the pictures */

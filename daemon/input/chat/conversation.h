@@ -39,7 +39,8 @@ struct cs_media_file {
     bool is_video; /* its key says so: a file, a folder of pictures, or a list of them */
     const struct cs_media_file *frames; /* (n_frames) of a list; NULL: none */
     int32_t n_frames;
-    double fps; /* of a list or folder, as the sample says; 0: not known */
+    double fps;     /* of a list or folder, as the sample says; 0: not known */
+    int32_t source; /* of a mixture: below whose root the path is */
 };
 
 struct cs_record {

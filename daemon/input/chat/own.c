@@ -89,6 +89,17 @@ static enum cs_status find(const char *dir, struct cs_arena *arena, struct found
     return CS_OK;
 }
 
+enum cs_status cs_template_text(const char *dir, struct cs_arena *arena, const char **text,
+                                const char **file, struct cs_err *err)
+{
+    struct found found = {0};
+    enum cs_status status = find(dir, arena, &found, err);
+
+    *text = found.text;
+    *file = found.file;
+    return status;
+}
+
 /* A table in one of the ways in which templates treat thoughts. The first error tells most. */
 static enum cs_status learn_any(struct learn *l, struct cs_template *out, struct cs_err *err)
 {

@@ -14,6 +14,9 @@
 enum cs_status cs_template_own(const char *dir, const struct cs_tokenizer *tok,
                                struct cs_arena *arena, struct cs_template *out, bool *has,
                                struct cs_err *err) CS_NODISCARD;
+/* Its text as it is, and the file it was found in. *text NULL: there is none. Both live in the arena. */
+enum cs_status cs_template_text(const char *dir, struct cs_arena *arena, const char **text,
+                                const char **file, struct cs_err *err) CS_NODISCARD;
 /* The same of a template's text. */
 enum cs_status cs_template_of_jinja(const char *text, size_t n, const struct cs_tokenizer *tok,
                                     struct cs_arena *arena, struct cs_template *out,

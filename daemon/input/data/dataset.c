@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "core/base/hash.h"
+#include "core/data/mixture.h"
 #include "input/data/shard.h"
 
 struct shard {
@@ -15,9 +16,20 @@ struct shard {
     uint64_t first; /* number of its first sample in the set */
 };
 
+/* Files that belong together. */
+struct source {
+    const char *root, *named_root; /* of pictures: the real path, and as it was given */
+    const char *name;
+    uint64_t first, n; /* samples */
+    double weight;
+};
+
 struct cs_dataset {
     struct cs_arena *arena;
-    const char *path, *root, *named_root; /* root: real path; named_root: as it was given */
+    const char *path;
+    struct source *sources; /* (n_sources) */
+    int32_t n_sources;
+    struct cs_mixture mixture;
     bool follows_links;
     const struct cs_record_keys *keys;
     struct shard *shards; /* (n_shards) */
@@ -26,9 +38,9 @@ struct cs_dataset {
     bool is_whole; /* all files are open */
 };
 
-/* first: the first file of the set */
-static enum cs_status set_root(struct cs_dataset *set, const char *first, const char *root,
-                               struct cs_err *err)
+/* first: the first file of the source */
+static enum cs_status set_root(struct cs_dataset *set, struct source *source, const char *first,
+                               const char *root, struct cs_err *err)
 {
     char real[CS_PATH_CAP], folder[CS_PATH_CAP];
     const char *slash = strrchr(first, '/');
@@ -45,8 +57,8 @@ static enum cs_status set_root(struct cs_dataset *set, const char *first, const 
     }
     if (realpath(root, real) == NULL)
         return cs_fail_errno(err, "folder of the pictures %s", root);
-    set->root = cs_arena_strdup(set->arena, real);
-    set->named_root = cs_arena_strdup(set->arena, root);
+    source->root = cs_arena_strdup(set->arena, real);
+    source->named_root = cs_arena_strdup(set->arena, root);
     return CS_OK;
 }
 
@@ -129,7 +141,12 @@ static enum cs_status list_files(struct files *f, const char *path, struct cs_er
 static enum cs_status open_shards(struct cs_dataset *set, const struct files *files,
                                   uint64_t max_items, struct cs_err *err)
 {
-    set->shards = CS_NEW_ARRAY(set->arena, struct shard, files->n);
+    struct shard *more = CS_NEW_ARRAY(set->arena, struct shard, set->n_shards + files->n);
+    const size_t had = set->n_shards;
+
+    if (had > 0)
+        memcpy(more, set->shards, had * sizeof *more);
+    set->shards = more;
     for (size_t i = 0; i < files->n && (max_items == 0 || set->n < max_items); i++) {
         struct shard *shard = &set->shards[set->n_shards];
         CS_TRY(cs_shard_open(files->names[i], max_items > 0 ? max_items - set->n : 0, &shard->shard,
@@ -138,7 +155,51 @@ static enum cs_status open_shards(struct cs_dataset *set, const struct files *fi
         set->n += cs_shard_count(shard->shard);
         set->n_shards++;
     }
-    set->is_whole = set->n_shards == files->n;
+    set->is_whole &= set->n_shards == had + files->n;
+    return CS_OK;
+}
+
+/* A source that comes behind so many samples as are wanted is not opened. */
+static enum cs_status open_source(struct cs_dataset *set, const struct cs_dataset_more *from,
+                                  uint64_t max_items, struct cs_err *err)
+{
+    struct source *source = &set->sources[set->n_sources];
+    struct files files = {.arena = set->arena};
+
+    if (max_items > 0 && set->n >= max_items) {
+        set->is_whole = false;
+        return CS_OK;
+    }
+    source->name = from->name != NULL ? cs_arena_strdup(set->arena, from->name) : "";
+    source->weight = from->weight;
+    source->first = set->n;
+    CS_TRY(list_files(&files, from->path, err));
+    CS_TRY(open_shards(set, &files, max_items, err));
+    CS_TRY(set_root(set, source, files.names[0], from->root != NULL ? from->root : "", err));
+    source->n = set->n - source->first;
+    set->n_sources++;
+    return CS_OK;
+}
+
+/* Weights are said of all sources, or of none. */
+static enum cs_status mix(struct cs_dataset *set, struct cs_err *err)
+{
+    uint64_t samples[CS_MIXTURE_MAX];
+    double weights[CS_MIXTURE_MAX];
+    int32_t n_weights = 0;
+
+    for (int32_t i = 0; i < set->n_sources; i++) {
+        samples[i] = set->sources[i].n;
+        weights[i] = set->sources[i].weight;
+        n_weights += weights[i] > 0;
+    }
+    if (n_weights > 0 && n_weights < set->n_sources && set->is_whole)
+        return cs_fail(
+            err, CS_INVALID,
+            "%d of the %d sources of the data have a weight: give one to all, or to none",
+            n_weights, set->n_sources);
+    cs_mixture_init(&set->mixture, set->n_sources, samples,
+                    n_weights == set->n_sources && set->n_sources > 1 ? weights : NULL);
     return CS_OK;
 }
 
@@ -146,22 +207,28 @@ enum cs_status cs_dataset_open(const char *path, const struct cs_dataset_options
                                const struct cs_record_keys *keys, struct cs_dataset **out,
                                struct cs_err *err)
 {
+    const struct cs_dataset_more first = {path, options->root, options->name, options->weight};
     struct cs_dataset *set = calloc(1, sizeof *set);
-    struct files files = {0};
     enum cs_status status = CS_OK;
 
     *out = NULL;
     if (set == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to open %s", path);
-    files.arena = set->arena = cs_arena_new(0);
+    set->arena = cs_arena_new(0);
     set->path = cs_arena_strdup(set->arena, path);
     set->keys = keys;
     set->follows_links = options->follows_links;
-    status = list_files(&files, path, err);
+    set->is_whole = true;
+    if (options->n_more >= CS_MIXTURE_MAX)
+        status = cs_fail(err, CS_LIMIT, "more than %d sources of data", CS_MIXTURE_MAX);
+    if (status == CS_OK) {
+        set->sources = CS_NEW_ARRAY(set->arena, struct source, (size_t)options->n_more + 1);
+        status = open_source(set, &first, options->max_items, err);
+    }
+    for (int32_t i = 0; i < options->n_more && status == CS_OK; i++)
+        status = open_source(set, &options->more[i], options->max_items, err);
     if (status == CS_OK)
-        status = open_shards(set, &files, options->max_items, err);
-    if (status == CS_OK)
-        status = set_root(set, files.names[0], options->root, err);
+        status = mix(set, err);
     if (status != CS_OK) {
         cs_dataset_close(set);
         return status;
@@ -254,6 +321,30 @@ static const struct shard *shard_of(const struct cs_dataset *set, uint64_t index
     return &set->shards[low];
 }
 
+uint64_t cs_dataset_order(const struct cs_dataset *set, uint64_t seed, uint64_t epoch,
+                          uint64_t position)
+{
+    return cs_mixture_at(&set->mixture, seed, epoch, position);
+}
+
+/* What a sample gets from its source. */
+static void join_source(const struct cs_dataset *set, struct cs_record *record)
+{
+    int32_t s = set->n_sources - 1;
+
+    while (s > 0 && set->sources[s].first > record->index)
+        s--;
+    if (record->channel[0] == '\0')
+        record->channel = cs_arena_strdup(record->arena, set->sources[s].name);
+    for (int e = 0; e < set->keys->n; e++)
+        for (int i = 0; i < record->n_files[e]; i++) {
+            struct cs_media_file *file = &record->files[e][i];
+            file->source = s;
+            for (int32_t k = 0; k < file->n_frames; k++) /* of the record as well */
+                ((struct cs_media_file *)(uintptr_t)file->frames)[k].source = s;
+        }
+}
+
 enum cs_status cs_dataset_read(const struct cs_dataset *set, uint64_t index,
                                struct cs_findings *findings, struct cs_record **out,
                                struct cs_err *err)
@@ -264,6 +355,7 @@ enum cs_status cs_dataset_read(const struct cs_dataset *set, uint64_t index,
     shard = shard_of(set, index);
     CS_TRY(cs_shard_read(shard->shard, index - shard->first, set->keys, findings, out, err));
     (*out)->index = index;
+    join_source(set, *out);
     return CS_OK;
 }
 
@@ -284,10 +376,11 @@ static bool is_below(const char *path, const char *root)
     return strncmp(path, root, n) == 0 && (path[n] == '/' || path[n] == '\0' || n == 1);
 }
 
-enum cs_status cs_dataset_resolve(const struct cs_dataset *set, const char *file,
+enum cs_status cs_dataset_resolve(const struct cs_dataset *set, const struct cs_media_file *medium,
                                   char out[CS_PATH_CAP], struct cs_err *err)
 {
-    const char *root = set->root;
+    const struct source *source = &set->sources[medium->source];
+    const char *root = source->root, *file = medium->name;
     char joined[CS_PATH_CAP];
 
     if (has_parent_step(file))
@@ -297,7 +390,7 @@ enum cs_status cs_dataset_resolve(const struct cs_dataset *set, const char *file
     else
         CS_TRY(cs_path(joined, err, "%s", file));
     if (file[0] == '/' && set->follows_links && !is_below(file, root) &&
-        !is_below(file, set->named_root))
+        !is_below(file, source->named_root))
         return cs_fail(err, CS_REFUSED,
                        "%.300s: outside of %.300s; images = \"/\" of the data allows it", file,
                        root);

@@ -11,10 +11,21 @@
 
 struct cs_dataset;
 
+/* One source of a mixture beside the first. */
+struct cs_dataset_more {
+    const char *path, *root; /* as of the set */
+    const char *name;        /* channel of samples that name none; "": nothing */
+    double weight;           /* 0: none is said */
+};
+
 struct cs_dataset_options {
     const char *root; /* folder that files of samples are relative to; "": the folder of the file */
     bool follows_links; /* symbolic links may lead out of the root */
     uint64_t max_items; /* look at so many only, 0: all */
+    const char *name;   /* channel of samples that name none; NULL or "": nothing */
+    double weight;      /* of the first source, where there are more; 0: none is said */
+    const struct cs_dataset_more *more;
+    int32_t n_more;
 };
 
 /* What a checkpoint keeps of a data set, to tell whether it is still the same. */
@@ -37,13 +48,16 @@ void cs_dataset_identity(const struct cs_dataset *set, struct cs_dataset_id *out
 /* The same of a file that nobody else needs to open. */
 enum cs_status cs_dataset_identify(const char *path, struct cs_dataset_id *out,
                                    struct cs_err *err) CS_NODISCARD;
+/* Sample at a position of an epoch (core/data/mixture.h). */
+uint64_t cs_dataset_order(const struct cs_dataset *set, uint64_t seed, uint64_t epoch,
+                          uint64_t position);
 /* findings: as of cs_record_read */
 enum cs_status cs_dataset_read(const struct cs_dataset *set, uint64_t index,
                                struct cs_findings *findings, struct cs_record **out,
                                struct cs_err *err) CS_NODISCARD;
 /* file of a sample -> real path. CS_NOT_FOUND: missing; CS_REFUSED: leaves the root (by an absolute
  * path, "..", or a symbolic link that may not be followed). */
-enum cs_status cs_dataset_resolve(const struct cs_dataset *set, const char *file,
+enum cs_status cs_dataset_resolve(const struct cs_dataset *set, const struct cs_media_file *file,
                                   char out[CS_PATH_CAP], struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -35,7 +35,7 @@ enum cs_status cs_media_file_key(const struct cs_dataset *set, const struct cs_m
     if (file->pack != NULL)
         return cs_path(out, err, "%s#%llu", file->pack, (unsigned long long)file->offset);
     if (file->bytes == NULL)
-        return cs_dataset_resolve(set, file->name, out, err);
+        return cs_dataset_resolve(set, file, out, err);
     cs_xxh3_128_hex(file->bytes, file->n_bytes, hash);
     return cs_path(out, err, "xxh3:%s", hash);
 }
@@ -66,7 +66,7 @@ static enum cs_status read_whole(const struct cs_dataset *set, const struct cs_m
 {
     char path[CS_PATH_CAP];
 
-    CS_TRY(cs_dataset_resolve(set, file->name, path, err));
+    CS_TRY(cs_dataset_resolve(set, file, path, err));
     CS_TRY(cs_read_file(path, CS_IMAGE_MAX_FILE_BYTES, &out->held, err));
     out->data = cs_buf_str(&out->held);
     out->n = out->held.len;
@@ -96,7 +96,7 @@ enum cs_status cs_media_file_locate(const struct cs_dataset *set, const struct c
     *out = (struct cs_media_bytes){0};
     path[0] = '\0';
     if (file->bytes == NULL && file->pack == NULL)
-        return cs_dataset_resolve(set, file->name, path, err);
+        return cs_dataset_resolve(set, file, path, err);
     return cs_media_bytes_read(set, file, out, err);
 }
 

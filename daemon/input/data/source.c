@@ -7,6 +7,7 @@
 
 #include "core/data/sample_order.h"
 #include "input/chat/own.h"
+#include "input/data/mix.h"
 #include "input/data/reader.h"
 
 /* the shuffle of pictures is a permutation of its own, the same in every epoch */
@@ -17,6 +18,7 @@ struct cs_source {
     struct cs_dataset *set;
     struct cs_record_keys *keys;
     struct cs_tokenizer *tok;
+    const char *tok_dir;
     struct cs_template chat;
     struct cs_sample_rules rules;
     struct cs_reader reader[CS_MAX_ENCODERS];
@@ -69,6 +71,7 @@ static enum cs_status open_text(struct cs_source *s, const struct cs_module *llm
         dir = llm->spec->dir;
     if (dir == NULL || dir[0] == '\0')
         return cs_fail(err, CS_INVALID, "module %s has no tokenizer", llm->name);
+    s->tok_dir = dir;
     CS_TRY(cs_tokenizer_open(dir, &s->tok, err));
     CS_TRY(cs_template_choose(data->template_, dir, s->tok, s->arena, &s->chat, err));
     CS_TRY(cs_sample_rules_init(&s->rules, s->tok, &s->chat, tokens, s->n_encoders, err));
@@ -95,10 +98,10 @@ static enum cs_status open_all(struct cs_source *s, const struct cs_spec *spec,
 {
     const char *tokens[CS_MAX_ENCODERS] = {0};
     const struct cs_slot_budget *budget = options->budget;
-    const struct cs_dataset_options set = {.root = data->images != NULL ? data->images : "",
-                                           .follows_links = data->follows_links,
-                                           .max_items = options->max_items};
+    struct cs_dataset_options set;
 
+    CS_TRY(cs_mix_options(data, s->arena, &set, err));
+    set.max_items = options->max_items;
     CS_TRY(cs_record_keys_of(graph, s->arena, &s->keys, err));
     CS_TRY(open_encoders(s, graph, budget, tokens, err));
     CS_TRY(open_text(s, cs_graph_llm(graph), data, tokens, err));
@@ -162,9 +165,30 @@ void cs_source_identity(const struct cs_source *s, struct cs_dataset_id *out)
     cs_dataset_identity(s->set, out);
 }
 
+uint64_t cs_source_order(const struct cs_source *s, uint64_t seed, uint64_t epoch,
+                         uint64_t position)
+{
+    return cs_dataset_order(s->set, seed, epoch, position);
+}
+
 const struct cs_record_keys *cs_source_keys(const struct cs_source *s)
 {
     return s->keys;
+}
+
+const struct cs_template *cs_source_template(const struct cs_source *s)
+{
+    return &s->chat;
+}
+
+const struct cs_tokenizer *cs_source_tokenizer(const struct cs_source *s)
+{
+    return s->tok;
+}
+
+const char *cs_source_tokenizer_dir(const struct cs_source *s)
+{
+    return s->tok_dir;
 }
 
 enum cs_status cs_source_record(const struct cs_source *s, uint64_t index, struct cs_record **out,

@@ -37,8 +37,15 @@ void cs_source_close(struct cs_source *source); /* accepts NULL */
 uint64_t cs_source_count(const struct cs_source *source);
 const char *cs_source_path(const struct cs_source *source);
 void cs_source_identity(const struct cs_source *source, struct cs_dataset_id *out);
+/* Sample at a position of an epoch, which has as many as there are samples. */
+uint64_t cs_source_order(const struct cs_source *source, uint64_t seed, uint64_t epoch,
+                         uint64_t position);
 /* Which key of a sample holds the files of which encoder. */
 const struct cs_record_keys *cs_source_keys(const struct cs_source *source);
+/* How its samples are rendered and cut into tokens, and the directory where both were found. */
+const struct cs_template *cs_source_template(const struct cs_source *source);
+const struct cs_tokenizer *cs_source_tokenizer(const struct cs_source *source);
+const char *cs_source_tokenizer_dir(const struct cs_source *source);
 /* The record alone: nothing rendered, no file opened. */
 enum cs_status cs_source_record(const struct cs_source *source, uint64_t index,
                                 struct cs_record **out, struct cs_err *err) CS_NODISCARD;

@@ -13,6 +13,7 @@
 #include "core/doc/tokenizer_files.h"
 #include "core/wire/wire.h"
 #include "input/data/dataset.h"
+#include "input/data/mix.h"
 
 enum { WHOLE_BYTES = 256 << 20, PIECE_BYTES = 1 << 18, PIECES = 64, MAX_FILES = 4096 };
 
@@ -81,10 +82,19 @@ static enum cs_status add_file(json_t *list, const char *what, const char *path,
 static enum cs_status add_data(json_t *list, const char *what, const struct cs_spec_data *data,
                                struct cs_err *err)
 {
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_dataset_options options;
     struct cs_dataset_id id;
-    CS_TRY(cs_dataset_identify(data->json, &id, err));
-    add_entry(list, what, data->json, id.bytes, id.xxh3, (int64_t)id.samples);
-    return CS_OK;
+    enum cs_status status = cs_mix_options(data, arena, &options, err);
+    for (int32_t i = -1; status == CS_OK && i < options.n_more; i++) {
+        const char *path = i < 0 ? data->json : options.more[i].path;
+        status = cs_dataset_identify(path, &id, err);
+        if (status == CS_OK)
+            add_entry(list, i < 0 ? what : cs_arena_printf(arena, "%s of mix[%d]", what, (int)i),
+                      path, id.bytes, id.xxh3, (int64_t)id.samples);
+    }
+    cs_arena_free(arena);
+    return status;
 }
 
 static int by_text(const void *a, const void *b)

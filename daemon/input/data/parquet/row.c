@@ -188,7 +188,12 @@ static enum cs_status content(struct assembly *a, const struct cs_pq_node *node,
 {
     if (node->leaf >= 0) {
         CS_TRY(leaf_value(a, node, is_in_struct, out));
-        return advance(a, node->leaf);
+        enum cs_status status = advance(a, node->leaf);
+        if (status != CS_OK) {
+            json_decref(*out);
+            *out = NULL;
+        }
+        return status;
     }
     if (node->is_list)
         return build(a, node->child, false, out);

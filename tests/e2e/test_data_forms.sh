@@ -1,0 +1,81 @@
+#!/bin/bash
+# One data set in several forms - LLaVA's JSON, lines with data URIs, a folder of tar archives - has the same
+# samples, tokens and pictures; and the model's own chat template gives the same texts as ours, where Python has
+# jinja2.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+bin=${CORNSTARCH_BIN:?set it to the folder of the programs}
+C=$bin/cornstarch-console
+command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
+work=$(mktemp -d) || exit 1
+export CORNSTARCH_RUNTIME_DIR=$work/run CORNSTARCH_STATE_DIR=$work/state
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+fail() { echo "FAIL $*"; exit 1; }
+examples=$here/../../lua/examples
+"$C" data make shapes data --train 12 --test 2 >/dev/null || fail "making data"
+"$C" model init "$examples/shapes-vision.json" data/vision >/dev/null || fail "making a model"
+"$C" model init "$examples/shapes-llm.json" data/llm --text data/text.txt --vocab 384 >/dev/null || fail "making a model"
+python3 - <<'PY' || exit 1
+import base64, io, json, os, tarfile
+samples = json.load(open("data/train.json"))
+def media(s):
+    names = s["image"] if isinstance(s["image"], list) else [s["image"]]
+    return [open(os.path.join("data/images", n), "rb").read() for n in names]
+with open("data/lines.jsonl", "w") as f:
+    for s in samples:
+        uris = ["data:image/png;base64," + base64.b64encode(b).decode() for b in media(s)]
+        turns = [{"role": "user" if t["from"] == "human" else "assistant", "content": t["value"]} for t in s["conversations"]]
+        f.write(json.dumps({"id": s.get("id"), "images": uris, "messages": turns}) + "\n")
+os.mkdir("data/tars")
+for part in (0, 1):
+    with tarfile.open("data/tars/%d.tar" % part, "w") as t:
+        for i, s in enumerate(samples):
+            if (i >= 7) != part:
+                continue
+            files = [("json", json.dumps({"conversations": s["conversations"]}).encode())]
+            files += [("%d.png" % k, b) for k, b in enumerate(media(s))]
+            for end, b in files:
+                info = tarfile.TarInfo("%03d.%s" % (i, end))
+                info.size = len(b)
+                t.addfile(info, io.BytesIO(b))
+PY
+job() {
+  cat <<LUA
+local cs = require "cornstarch"
+local model = cs.mllm {
+  encoders = { vision = { from = cs.hf "data/vision", projector = cs.projector.mlp {}, token = "<image>" } },
+  llm = cs.hf "data/llm",
+}:train("*")
+local plan = cs.plan { model = model, parallel = { vision = { pp = 1 }, llm = { pp = 1 } }, seq_tokens = 512, slots = 2 }
+return cs.job {
+  plan = plan, data = cs.data.llava { json = "$1", images = "data/images" },
+  optimizer = cs.optim.adamw { lr = 1e-3 }, batch_samples = 4, steps = 3, seed = 1,
+}
+LUA
+}
+for form in data/train.json data/lines.jsonl data/tars "data/tars/*.tar"; do
+  job "$form" >job.lua
+  "$C" data check job.lua --json >check.json || fail "data check of $form"
+  python3 - "$form" <<'PY' || fail "$form has other samples"
+import json, sys
+s = json.load(open("check.json"))["sets"][0]
+got = [s[k] for k in ("samples", "good", "tokens", "trained_tokens")] + [e["items"] for e in s["encoders"]]
+if sys.argv[1] == "data/train.json":
+    json.dump(got, open("want.json", "w"))
+sys.exit(got != json.load(open("want.json")) or got[1] != 48)
+PY
+done
+python3 -c 'import jinja2' 2>/dev/null || { echo "without jinja2 of Python the rest is skipped"; exit 0; }
+job data/train.json >job.lua
+cat >data/llm/chat_template.jinja <<'EOF'
+{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.content is string %}{{ m.content }}{% else %}
+{%- for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% else %}<image>{% endif %}{% endfor %}{% endif %}
+{{- '<|im_end|>\n' }}{% endfor %}
+EOF
+"$C" data check job.lua --template >out 2>&1 || fail "$(cat out)"
+grep -q "48 samples have the text that" out || fail "$(cat out)"
+# a template of the job that differs is shown with both texts
+sed -i 's|images = "data/images"|&, template = { name = "chatml", default_system = "x" }|' job.lua
+"$C" data check job.lua --template >out 2>&1 && fail "another template equals the model's"
+grep -q 'sample 0 is rendered otherwise than by the model.s own chat template: here "<|im_start|>system' out || fail "$(cat out)"
