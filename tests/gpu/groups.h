@@ -8,6 +8,7 @@ void group_matmul(struct lab *lab); /* gemm, gemm_wgrad, bias_add, bias_grad */
 void group_linear(struct lab *lab); /* linear, linear_dgrad, linear_wgrad, tuned plans */
 void group_rows(
     struct lab *lab); /* norm, add_norm, rope, activations, embed, gather, scatter, patches */
+void group_heads(struct lab *lab);     /* norms of heads, scales of columns */
 void group_attention(struct lab *lab); /* attention and its gradient */
 void group_recurrent(struct lab *lab); /* gated delta rule, its gates, short convolution */
 void group_experts(struct lab *lab);   /* routing, products by expert, parts of rows */

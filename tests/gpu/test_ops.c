@@ -42,6 +42,7 @@ static void run_all(struct lab *lab, const struct cs_ops *gpu, char *const *only
         {"matmul",    group_matmul   },
         {"linear",    group_linear   },
         {"rows",      group_rows     },
+        {"heads",     group_heads    },
         {"attention", group_attention},
         {"recurrent", group_recurrent},
         {"experts",   group_experts  },

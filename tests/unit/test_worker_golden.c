@@ -85,9 +85,15 @@ static float *fetch(const void *acts, int64_t n)
 }
 
 /* In bf16 single values are rounded: the direction of the whole is compared. PyTorch in bf16 on the
- * CPU, against the same fp32 figures: logits as a whole 0.99937 (qwen2) to 0.99978, their worst row
- * 0.99368 to 0.99891. */
-static const double cosine_of_all = 0.999, cosine_of_row = 0.998;
+ * CPU, against the same fp32 figures: logits as a whole 0.9993 (gemma4) to 0.9999, their worst row
+ * 0.9916 (gemma4), 0.9937 (qwen2) to 0.9998. Gradients of a tensor: off by 0.04 to 0.09 of their norm;
+ * where scores are not divided (gemma4) by 0.31. */
+static const double cosine_of_all = 0.999, cosine_of_row = 0.996;
+
+static double bf16_gradient(const struct cs_graph *graph)
+{
+    return strcmp(cs_graph_llm(graph)->arch.family, "gemma4") == 0 ? 0.5 : 6.3e-2;
+}
 
 static void assert_cosine(const char *what, int64_t n, const float *got, const float *want,
                           double least)
@@ -127,7 +133,7 @@ static void assert_close(const char *what, int64_t n, const void *acts, const fl
 /* ||got * scale - want|| <= 1e-3 ||want|| + noise. The gradient of a key's bias is zero, because it
  * shifts a row of scores: there rounding noise meets rounding noise. */
 static void assert_norm_close(const char *what, int64_t n, const float *grad, double scale,
-                              const float *want, double noise)
+                              const float *want, double noise, double bf16)
 {
     double diff = 0, norm = 0;
     struct cs_err err = {0};
@@ -141,7 +147,7 @@ static void assert_norm_close(const char *what, int64_t n, const float *grad, do
     }
     /* bf16: 0.063 is the angle whose cosine is 0.998 */
     const bool is_f32 = cs_device_is_f32(cs_test_device());
-    if (!(sqrt(diff) <= (is_f32 ? 1e-3 : 6.3e-2) * sqrt(norm) + (is_f32 ? 1.0 : 3e3) * noise))
+    if (!(sqrt(diff) <= (is_f32 ? 1e-3 : bf16) * sqrt(norm) + (is_f32 ? 1.0 : 3e3) * noise))
         fail_msg("%s: off by %.3g of %.3g", what, sqrt(diff), sqrt(norm));
     free(got);
 }
@@ -347,7 +353,7 @@ static int check_gradients(const struct fixture *f, enum cs_module_kind only, bo
             float *want = values(f, name, &count);
             assert_int_equal(count, param->count);
             assert_norm_close(name, count, cs_params_find(f->trainer->params, i)->grad, scale, want,
-                              noise);
+                              noise, bf16_gradient(f->made.graph));
             free(want);
             is_found = true;
             n++;
