@@ -195,6 +195,57 @@ static void an_exported_model_goes_on_as_it_was(void **state)
     tmpdir_free(tmp);
 }
 
+/* Language models of other families, by the keys that they have beside or instead of Llama's. */
+static void families_go_on_as_they_were(void **state)
+{
+    static const char *const families[] = {
+        CS_TEST_GEMMA4,
+        CS_TEST_PHI3,
+        "{\"model_type\": \"gemma3_text\", \"head_dim\": 16, \"rope_parameters\": null, "
+        "\"sliding_window\": 6}",
+        "{\"model_type\": \"mistral\", \"sliding_window\": 6}",
+        "{\"model_type\": \"llama\", \"mlp_bias\": true, \"attention_bias\": true}",
+    };
+    static const char tokenizer[] =
+        "{\"added_tokens\":[{\"id\":198,\"content\":\"<image>\"}],\"model\":{\"vocab\":{}}}";
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(families); i++) {
+        char *tmp = tmpdir_new(), vision[512], llm[512], out[512];
+        struct cs_err err = {.text = ""};
+        struct cs_export_report report;
+        struct job j;
+        json_t *config = cs_test_llm_config(3, 48, i == 0, false);
+        make_sources(tmp);
+        json_object_update_new(config, json_loads(families[i], 0, NULL));
+        assert_int_equal(mkdir(tmpdir_path(tmp, "family"), 0755), 0);
+        assert_int_equal(
+            cs_fs_write_json(tmpdir_path(tmp, "family/config.json"), config, NULL, NULL, NULL),
+            CS_OK);
+        tmpdir_write(tmpdir_path(tmp, "family/tokenizer.json"), tokenizer, sizeof tokenizer - 1);
+        json_decref(config);
+        snprintf(vision, sizeof vision, "cs.hf { dir = '%s', init = 'random' }",
+                 tmpdir_path(tmp, "vision"));
+        snprintf(llm, sizeof llm, "cs.hf { dir = '%s', init = 'random' }",
+                 tmpdir_path(tmp, "family"));
+        open_job(&j, script_of(vision, "cs.projector.mlp {}", llm));
+        run(&j, 0);
+        snprintf(out, sizeof out, "%s", tmpdir_path(tmp, "out"));
+        need(cs_export_model(j.made.spec, j.made.graph, give, &j, "float32", out, &report, &err),
+             &err);
+        const double loss = run(&j, 1);
+        close_job(&j);
+        snprintf(vision, sizeof vision, "cs.hf '%.400s/vision'", out);
+        snprintf(llm, sizeof llm, "cs.hf '%.400s/llm'", out);
+        char projector[512];
+        snprintf(projector, sizeof projector, "cs.projector.mlp { from = '%.400s/projector' }",
+                 out);
+        const double again = loss_of(script_of(vision, projector, llm), 1);
+        if (memcmp(&again, &loss, sizeof loss) != 0)
+            fail_msg("%s: %.17g, opened again %.17g", families[i], loss, again);
+        tmpdir_free(tmp);
+    }
+}
+
 static void settings_beside_the_projector_hold_against_the_script(void **state)
 {
     static const char *const keys[] = {", feature_layer = -1", ", final_norm = true"};
@@ -227,6 +278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_exported_model_goes_on_as_it_was),
+        cmocka_unit_test(families_go_on_as_they_were),
         cmocka_unit_test(settings_beside_the_projector_hold_against_the_script),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
