@@ -450,6 +450,37 @@ static void bounds_hold(void **state)
     }
 }
 
+/* frames that are taken as they are, in a number that nobody can hold */
+static void videos_without_end_are_refused(void **state)
+{
+    static const char *const documents[] = {
+        "{\"class\": \"Qwen2VL\", \"document\": {\"max_pixels\": 1073741824, \"min_pixels\": "
+        "60000000}}",
+        "{\"class\": \"LlavaOnevision\", \"document\": {\"size\": {\"height\": 7000, \"width\": "
+        "7000}}}",
+        "{\"class\": \"InternVL\", \"document\": {\"size\": {\"height\": 7000, \"width\": 7000}}}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(documents); i++) {
+        json_t *row = json_loads(documents[i], 0, NULL);
+        const struct cs_video_processor p = read_row(row);
+        const struct cs_media_encoder encoder = encoder_for(&p, 1, 1);
+        const struct cs_video_info info = {
+            .n_frames = CS_VIDEO_MAX_FRAMES, .height = 900, .width = 900, .is_list = true};
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_video_frames frames;
+        struct cs_media_layout layout;
+        struct cs_err err = {0};
+        need(cs_video_frames_take(&p, &info, arena, &frames, &err), &err);
+        assert_int_equal(cs_video_layout_make(&p, &encoder, &info, &frames, arena, &layout, &err),
+                         CS_LIMIT);
+        assert_non_null(strstr(err.text, "more than 2 GiB"));
+        cs_arena_free(arena);
+        json_decref(row);
+    }
+}
+
 static void numbers_are_spelled(void **state)
 {
     static const struct {
@@ -555,6 +586,7 @@ int main(void)
         cmocka_unit_test(times_of_qwen25_are_whole_seconds),
         cmocka_unit_test(blended_rows_equal_torch),
         cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(videos_without_end_are_refused),
         cmocka_unit_test(numbers_are_spelled),
         cmocka_unit_test(processors_that_do_otherwise_are_refused),
         cmocka_unit_test(a_picture_processor_stands_for_videos),

@@ -15,6 +15,7 @@ struct maker {
     const struct cs_video_processor *p;
     const struct cs_video_frames *frames;
     int32_t picture; /* what a frame becomes */
+    int64_t bytes;   /* of all items so far: at most what 32 bits count, so that rows are fewer */
 };
 
 static struct cs_media_item *last_item(struct maker *v)
@@ -31,12 +32,15 @@ static int32_t show(struct maker *v, int32_t first, int32_t n, int32_t patches)
     if (item == NULL)
         return 0;
     const int64_t bytes = (int64_t)item->shape.bytes * patches * v->p->frames;
-    if (bytes > INT32_MAX)
-        cs_layout_fail(&v->m, CS_LIMIT, "%d frames of %d x %d pixels are more than one item holds",
-                       n, cs_layout_extent(&v->m, v->picture).width,
+    v->bytes += bytes;
+    if (v->bytes > INT32_MAX) {
+        cs_layout_fail(&v->m, CS_LIMIT, "%d frames of %d x %d pixels are more than 2 GiB",
+                       v->frames->n, cs_layout_extent(&v->m, v->picture).width,
                        cs_layout_extent(&v->m, v->picture).height);
+        return 0;
+    }
     item->shape.grid[0] = patches;
-    item->shape.bytes = (int32_t)(bytes < INT32_MAX ? bytes : INT32_MAX);
+    item->shape.bytes = (int32_t)bytes;
     item->shape.rows = rows * patches;
     item->first_frame = first;
     item->n_frames = n;
