@@ -17,7 +17,7 @@ void tok_map_init(struct tok_map *map, struct cs_arena *arena, size_t n, bool by
 {
     size_t size = table_size(n);
 
-    map->slots = CS_NEW_ARRAY(arena, uint32_t, size);
+    map->slots = CS_NEW_ARRAY(arena, uint64_t, size);
     map->mask = size - 1;
     map->by_bytes = by_bytes;
 }
@@ -29,27 +29,43 @@ static bool is_same(const struct tok_map *map, const struct tok_entry *e, const 
     return (map->by_bytes ? e->n_bytes : e->n_spelling) == n && memcmp(text, key, n) == 0;
 }
 
+static int32_t slot_id(uint64_t slot)
+{
+    return (int32_t)((uint32_t)slot - 1);
+}
+
+/* Where the key is, or an empty slot. The upper half of its hash stands in the slot: another key is
+ * hardly ever looked at. */
+static size_t place(const struct tok_map *map, const struct tok_entry *entries, const char *key,
+                    size_t n, uint64_t hash)
+{
+    size_t i = (size_t)hash & map->mask;
+
+    for (; map->slots[i] != 0; i = (i + 1) & map->mask)
+        if (map->slots[i] >> 32 == hash >> 32 &&
+            is_same(map, &entries[slot_id(map->slots[i])], key, n))
+            break;
+    return i;
+}
+
 int32_t tok_map_find(const struct tok_map *map, const struct tok_entry *entries, const char *key,
                      size_t n)
 {
-    for (size_t i = (size_t)XXH3_64bits(key, n) & map->mask; map->slots[i] != 0;
-         i = (i + 1) & map->mask)
-        if (is_same(map, &entries[map->slots[i] - 1], key, n))
-            return (int32_t)(map->slots[i] - 1);
-    return -1;
+    const uint64_t slot = map->slots[place(map, entries, key, n, XXH3_64bits(key, n))];
+
+    return slot == 0 ? -1 : slot_id(slot);
 }
 
 void tok_map_add(struct tok_map *map, const struct tok_entry *entries, int32_t id, bool last_wins)
 {
     const struct tok_entry *e = &entries[id];
     const char *key = map->by_bytes ? e->bytes : e->spelling;
-    size_t n = map->by_bytes ? e->n_bytes : e->n_spelling;
-    size_t i = (size_t)XXH3_64bits(key, n) & map->mask;
+    const size_t n = map->by_bytes ? e->n_bytes : e->n_spelling;
+    const uint64_t hash = XXH3_64bits(key, n);
+    uint64_t *slot = &map->slots[place(map, entries, key, n, hash)];
 
-    while (map->slots[i] != 0 && !is_same(map, &entries[map->slots[i] - 1], key, n))
-        i = (i + 1) & map->mask;
-    if (map->slots[i] == 0 || last_wins)
-        map->slots[i] = (uint32_t)id + 1;
+    if (*slot == 0 || last_wins)
+        *slot = hash >> 32 << 32 | (uint32_t)(id + 1);
 }
 
 static uint64_t pair_key(int32_t left, int32_t right)

@@ -23,9 +23,9 @@ struct tok_entry {
     bool is_kept; /* a user-defined symbol of SentencePiece */
 };
 
-/* Open addressing over entries, by spelling or by bytes; slot holds id + 1. */
+/* Open addressing over entries, by spelling or by bytes; a slot holds half of the hash and id + 1. */
 struct tok_map {
-    uint32_t *slots;
+    uint64_t *slots;
     size_t mask;
     bool by_bytes;
 };

@@ -9,7 +9,7 @@
 #include "input/tok/text/rewrite.h"
 #include "input/tok/text/unicode.h"
 
-enum { JIT_STACK_MAX = 8 * 1024 * 1024 };
+enum { JIT_STACK_MAX = 8 * 1024 * 1024, STEPS = 10000000, STEPS_PER_BYTE = 16 };
 
 static pcre2_code *compile(const struct cs_buf *text, uint32_t extra, const char *pattern, size_t n,
                            struct cs_err *err)
@@ -88,11 +88,8 @@ enum cs_status tok_matcher_init(struct tok_matcher *matcher, struct cs_err *err)
 {
     matcher->match = pcre2_match_data_create(1, NULL);
     matcher->context = pcre2_match_context_create(NULL);
-    matcher->jit_stack = pcre2_jit_stack_create(32 * 1024, JIT_STACK_MAX, NULL);
     if (matcher->match == NULL || matcher->context == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to tokenize");
-    if (matcher->jit_stack != NULL)
-        pcre2_jit_stack_assign(matcher->context, NULL, matcher->jit_stack);
     return CS_OK;
 }
 
@@ -124,19 +121,45 @@ static const pcre2_code *code_for(const struct tok_regex *regex, const struct to
     return !*is_valid ? regex->any : has_newer ? regex->newer : regex->valid;
 }
 
+/* Steps back that a search may take: linear in the text, so that a run of 10 MB is fine and an
+ * expression that tries everything is not. */
+static uint32_t steps_for(uint32_t n)
+{
+    const uint64_t steps = STEPS + (uint64_t)n * STEPS_PER_BYTE;
+
+    return steps > UINT32_MAX ? UINT32_MAX : (uint32_t)steps;
+}
+
+/* The first 32 KB of stack are the program's own; only who needs more gets one. */
+static int match(const struct tok_search *s)
+{
+    struct tok_matcher *m = s->matcher;
+    const uint32_t options = s->is_valid ? PCRE2_NO_UTF_CHECK : 0;
+    PCRE2_SPTR bytes = (PCRE2_SPTR)s->text->bytes;
+    int rc = pcre2_match(s->code, bytes, s->text->n, s->at, options, m->match, m->context);
+
+    if (rc != PCRE2_ERROR_JIT_STACKLIMIT || m->jit_stack != NULL)
+        return rc;
+    m->jit_stack = pcre2_jit_stack_create(32 * 1024, JIT_STACK_MAX, NULL);
+    if (m->jit_stack == NULL)
+        return rc;
+    pcre2_jit_stack_assign(m->context, NULL, m->jit_stack);
+    return pcre2_match(s->code, bytes, s->text->n, s->at, options, m->match, m->context);
+}
+
 enum cs_status tok_regex_next(struct tok_search *s, uint32_t *begin, uint32_t *end,
                               struct cs_err *err)
 {
     const char *bytes = s->text->bytes;
     const uint32_t n = s->text->n;
 
-    if (s->code == NULL)
+    if (s->code == NULL) {
         s->code = code_for(s->regex, s->text, &s->is_valid);
+        (void)pcre2_set_match_limit(s->matcher->context, steps_for(n));
+    }
     *begin = *end = n;
     while (s->at <= n) {
-        const int rc =
-            pcre2_match(s->code, (PCRE2_SPTR)bytes, n, s->at, s->is_valid ? PCRE2_NO_UTF_CHECK : 0,
-                        s->matcher->match, s->matcher->context);
+        const int rc = match(s);
         if (rc == PCRE2_ERROR_NOMATCH)
             return CS_OK;
         if (rc < 0)

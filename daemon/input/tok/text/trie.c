@@ -70,6 +70,8 @@ bool tok_trie_add(struct tok_trie *trie, const char *bytes, size_t n, int32_t va
                 return false;
             child = (uint32_t)trie->n_nodes++;
             *place(trie->edges, trie->mask, key) = (uint64_t)key << 32 | child;
+            if (node == 0)
+                trie->root[(unsigned char)bytes[i]] = child;
         }
         node = child;
     }
@@ -80,8 +82,8 @@ bool tok_trie_add(struct tok_trie *trie, const char *bytes, size_t n, int32_t va
 
 uint32_t tok_trie_next(const struct tok_trie *trie, uint32_t node, unsigned char byte)
 {
-    if (trie->n_nodes == 0)
-        return 0;
+    if (node == 0)
+        return trie->root[byte];
     return (uint32_t)*place(trie->edges, trie->mask, edge_key(node, byte));
 }
 

@@ -11,7 +11,8 @@
 struct tok_trie {
     uint64_t *edges; /* open addressing: node and byte above, child below; 0: empty */
     size_t mask, n_nodes, cap;
-    int32_t *values; /* by node, -1: no string ends here */
+    int32_t *values;    /* by node, -1: no string ends here */
+    uint32_t root[256]; /* the root's children, which are looked for most */
 };
 
 void tok_trie_free(struct tok_trie *trie);
