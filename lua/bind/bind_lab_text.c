@@ -17,7 +17,7 @@ enum { MAX_ROWS = 4096 };
 
 /* clang-format off */
 static const struct cs_arg tokens_args[] = {
-    {"tokenizer", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "tokenizer.json, or the directory that holds it"},
+    {"tokenizer", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "tokenizer.json or another file of a tokenizer, or the directory that holds it"},
     {"text", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "what is encoded"},
     {"special", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "recognise special tokens in the text"},
 };

@@ -315,7 +315,7 @@ function sweep_:json() end
 ---@field rank_by? table step_ms, peak_memory_gib, bubble, ranks: the smallest first (default { "step_ms", "peak_memory_gib" })
 
 ---@class cs.lab.tokens.Args
----@field tokenizer string tokenizer.json, or the directory that holds it
+---@field tokenizer string tokenizer.json or another file of a tokenizer, or the directory that holds it
 ---@field text string what is encoded
 ---@field special? boolean recognise special tokens in the text (default false)
 

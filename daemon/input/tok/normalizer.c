@@ -8,6 +8,7 @@ enum { DEPTH_MAX = 4 };
 
 struct reading {
     struct cs_tokenizer *tok;
+    const struct tok_source *source;
     const json_t *node;
     struct tok_step *step;
     struct cs_err *err;
@@ -37,7 +38,7 @@ static enum cs_status read_form(const struct reading *r)
 
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
         if (strcmp(type, rows[i].type) == 0)
-            r->step->form = rows[i].form;
+            r->step->forming = (struct tok_forming){rows[i].form, r->source->is_own};
     return CS_OK;
 }
 
@@ -153,7 +154,7 @@ static enum cs_status add_step(struct cs_tokenizer *tok, const struct tok_source
                        TOK_MAX_STEPS);
     struct tok_step *step = &tok->steps[tok->n_steps++];
     step->run = kinds[i].run;
-    return kinds[i].read(&(struct reading){tok, node, step, err});
+    return kinds[i].read(&(struct reading){tok, source, node, step, err});
 }
 
 static enum cs_status load(struct cs_tokenizer *tok, const struct tok_source *source,

@@ -12,8 +12,7 @@
  * post_processor, truncation and padding are ignored: chat templates write BOS themselves. Anything else
  * is CS_UNSUPPORTED with a text "unsupported tokenizer: ..." that names the construct.
  *
- * Known differences: StripAccents and Punctuation know characters of Unicode 9 to 15, which their
- * originals do not; SentencePiece and Unigram find no special token among their pieces; bytes that are
+ * Known differences: Punctuation knows characters of Unicode 9 to 15, which its original does not; SentencePiece and Unigram find no special token among their pieces; bytes that are
  * no UTF-8, which `tokenizers` does not take, are characters of their own.
  *
  * Special tokens in text are a hole through which data can forge turns and pictures. So every

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "input/tok/text/later.h"
 #include "input/tok/text/steps.h"
 #include "input/tok/text/unicode.h"
 
@@ -42,7 +43,10 @@ static int to_lower(uint32_t code, char out[8])
 static int drop_mark(uint32_t code, char out[8])
 {
     (void)out;
-    return tok_is_mark(code) ? 0 : SAME;
+    /* the two were marks once */
+    return (tok_is_mark(code) && !tok_is_later_mark(code)) || code == 0x1cf2 || code == 0x1cf3
+               ? 0
+               : SAME;
 }
 
 static int by_nmt(uint32_t c, char out[8])

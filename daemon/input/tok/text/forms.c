@@ -7,8 +7,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "core/base/status.h"
 #include "core/base/str.h"
+#include "input/tok/text/later.h"
 #include "input/tok/text/unicode.h"
 
 static const int options[] = {
@@ -27,37 +27,26 @@ static bool can_combine(uint32_t c)
            (c >= 0x3131 && c <= 0x318e) || (c >= 0xff9e && c <= 0xffdc) || tok_is_mark(c);
 }
 
-/* Letters with compatibility decompositions of Unicode 12 to 15, which the reference does not know. */
-static bool is_left_alone(enum tok_form form, uint32_t c)
+/* What the reference's tables do not have. */
+static bool is_left_alone(const struct tok_forming *how, uint32_t c)
 {
-    static const uint32_t ranges[][2] = {
-        {0x32ff,  0x32ff },
-        {0xa7f2,  0xa7f4 },
-        {0xab69,  0xab69 },
-        {0x10781, 0x107ba},
-        {0x1e030, 0x1e06d},
-        {0x1f16c, 0x1f16c},
-        {0x1fbf0, 0x1fbf9},
-    };
+    const bool is_compatible = how->form == TOK_NFKC || how->form == TOK_NFKD;
 
-    for (size_t i = 0; (form == TOK_NFKC || form == TOK_NFKD) && i < CS_ARRAY_LEN(ranges); i++)
-        if (c >= ranges[i][0] && c <= ranges[i][1])
-            return true;
-    return false;
+    return !how->is_current && (tok_is_later_mark(c) || (is_compatible && tok_is_later_letter(c)));
 }
 
-static uint32_t segment_length(enum tok_form form, const char *text, uint32_t n)
+static uint32_t segment_length(const struct tok_forming *how, const char *text, uint32_t n)
 {
     uint32_t c = 0;
     uint32_t at = (uint32_t)cs_utf8_decode(text, n, &c);
 
     if (at == 0)
         return 1; /* not UTF-8: passes as it is */
-    if (is_left_alone(form, c))
+    if (is_left_alone(how, c))
         return at;
     while (at < n) {
         const uint32_t len = (uint32_t)cs_utf8_decode(text + at, n - at, &c);
-        if (len == 0 || !can_combine(c))
+        if (len == 0 || !can_combine(c) || is_left_alone(how, c))
             break;
         at += len;
     }
@@ -67,13 +56,13 @@ static uint32_t segment_length(enum tok_form form, const char *text, uint32_t n)
 enum { ROOM = 128 };
 
 /* A character alone that has no decomposition is in every normal form. */
-static bool stays(enum tok_form form, const char *text, uint32_t n)
+static bool stays(const struct tok_forming *how, const char *text, uint32_t n)
 {
     uint32_t c = 0;
 
     if (tok_char(text, n, &c) != n)
         return false;
-    return is_left_alone(form, c) ||
+    return is_left_alone(how, c) ||
            (!(c >= 0xac00 && c <= 0xd7a3) &&
             utf8proc_get_property((utf8proc_int32_t)c)->decomp_seqindex == UINT16_MAX);
 }
@@ -94,14 +83,14 @@ static utf8proc_ssize_t normalise(enum tok_form form, const char *text, uint32_t
 }
 
 /* Whether the segment has changed. */
-static bool put_segment(enum tok_form form, const struct tok_view *in, uint32_t at, uint32_t n,
-                        struct tok_text *out)
+static bool put_segment(const struct tok_forming *how, const struct tok_view *in, uint32_t at,
+                        uint32_t n, struct tok_text *out)
 {
     const char *text = in->bytes + at;
     utf8proc_int32_t room[ROOM];
     utf8proc_uint8_t *heap = NULL;
-    const bool is_same = tok_is_ascii(text, n) || stays(form, text, n);
-    const utf8proc_ssize_t len = is_same ? -1 : normalise(form, text, n, room, &heap);
+    const bool is_same = tok_is_ascii(text, n) || stays(how, text, n);
+    const utf8proc_ssize_t len = is_same ? -1 : normalise(how->form, text, n, room, &heap);
     const char *changed = heap != NULL ? (const char *)heap : (const char *)room;
     const bool is_changed = len >= 0 && ((size_t)len != n || memcmp(changed, text, n) != 0);
 
@@ -115,15 +104,15 @@ static bool put_segment(enum tok_form form, const struct tok_view *in, uint32_t 
     return is_changed;
 }
 
-bool tok_normal_form(enum tok_form form, const struct tok_view *in, struct tok_text *out)
+bool tok_normal_form(const struct tok_forming *how, const struct tok_view *in, struct tok_text *out)
 {
     bool is_changed = false;
 
     if (tok_is_ascii(in->bytes, in->n))
         return false;
     for (uint32_t at = 0; at < in->n && !out->is_short_of_memory;) {
-        const uint32_t len = segment_length(form, in->bytes + at, in->n - at);
-        is_changed |= put_segment(form, in, at, len, out);
+        const uint32_t len = segment_length(how, in->bytes + at, in->n - at);
+        is_changed |= put_segment(how, in, at, len, out);
         at += len;
     }
     return is_changed;

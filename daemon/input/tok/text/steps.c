@@ -8,7 +8,7 @@
 enum cs_status tok_step_form(const struct tok_step *step, const struct tok_view *in,
                              struct tok_stepping *s)
 {
-    s->is_changed = tok_normal_form(step->form, in, s->out);
+    s->is_changed = tok_normal_form(&step->forming, in, s->out);
     return CS_OK;
 }
 

@@ -27,7 +27,7 @@ struct tok_step {
     uint32_t n_text;
     char byte; /* replace: one byte, instead of the expression */
     struct tok_regex regex;
-    enum tok_form form;
+    struct tok_forming forming;
     bool is_left, is_right;       /* strip */
     struct tok_charsmap charsmap; /* units NULL: none */
     /* SentencePiece: strings that pass as they are; white space; the mark stands behind, not before */
