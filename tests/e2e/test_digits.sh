@@ -5,7 +5,7 @@
 export CORNSTARCH_BIN=$bin
 ( . "$root/tests/e2e/tools/oracle_venv.sh"
   oracle_venv digits scikit-learn
-  "$venv/bin/python" "$root/tests/e2e/digits.py" digits ) || exit $?
+  "$venv/bin/python" "$root/tests/e2e/digits.py" digits singles ) || exit $?
 "$C" model init "$root/lua/examples/shapes-vision.json" digits/vision --seed 1 >/dev/null
 "$C" model init "$root/lua/examples/shapes-llm.json" digits/llm --seed 2 --text digits/text.txt --vocab 320 >/dev/null
 "$C" run --plain "$root/tests/e2e/digits.lua" >report || fail "exit $?: $(tail -n 5 report)"
