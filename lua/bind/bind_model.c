@@ -8,6 +8,7 @@
 #include "core/base/units.h"
 #include "lua/bind/bind.h"
 #include "lua/bind/bind_encoder.h"
+#include "lua/bind/bind_items.h"
 #include "lua/bind/bind_projector.h"
 #include "lua/bind/preview_document.h"
 #include "store/hf/hfdir.h"
@@ -182,6 +183,7 @@ static int call_mllm(lua_State *L)
     struct cs_lua_value *check = cs_lua_value_new(L, CS_LUA_BOX, NULL);
     check->json = cs_lua_preview_document(value->json, NULL);
     cs_lua_build_graph(L, "cs.mllm", check, true);
+    cs_lua_add_items(check->graph, modules);
     lua_settop(L, self);
     return 1;
 }

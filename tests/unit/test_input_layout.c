@@ -26,7 +26,12 @@ static int free_arena(void **state)
 static void siglip_makes_one_item_of_any_picture(void **state)
 {
     const struct cs_arch arch = {
-        .family = "siglip", .image_size = 56, .patch_size = 14, .channels = 3};
+        .front = {.patch_frames = 1, .merge = 1},
+        .family = "siglip",
+        .image_size = 56,
+        .patch_size = 14,
+        .channels = 3
+    };
     struct cs_processor p;
     const struct cs_media_encoder encoder = cs_media_encoder_of(&arch);
     const struct cs_medium medium = {.width = 100, .height = 30, .n_frames = 1};

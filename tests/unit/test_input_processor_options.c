@@ -183,7 +183,13 @@ static void processors_that_differ_are_refused(void **state)
 /* B-05 */
 static void processor_and_encoder_must_agree(void **state)
 {
-    struct cs_arch arch = {.family = "siglip", .image_size = 56, .patch_size = 8, .channels = 3};
+    struct cs_arch arch = {
+        .family = "siglip",
+        .image_size = 56,
+        .patch_size = 8,
+        .channels = 3,
+        .front = {.patch_frames = 1, .merge = 1}
+    };
     struct cs_media_encoder encoder = cs_media_encoder_of(&arch);
     struct cs_processor p;
     struct cs_err err = {0};

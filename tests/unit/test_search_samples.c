@@ -150,19 +150,22 @@ static void steps_are_filled_to_seven_eighths(void **state)
     cs_arena_free(arena);
 }
 
-static void work_is_kept_by_every_policy(void **state)
+/* largest: rows of the largest item of the encoder, whose items differ; 0: they do not */
+static void work_is_kept(int largest)
 {
     struct model m;
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_search_samples s = quantiles();
-    (void)state;
     make(&m);
     m.problem.branch[1].quad_share = 0.25;
+    m.problem.branch[0].quad_share = largest > 0 ? 0.5 : 0;
+    m.problem.branch[0].item_rows = largest;
     struct cs_search_batches b = drawn(&m, &s, arena);
     double expected[2] = {0};
     for (int32_t i = 0; i < b.n_samples; i++) {
         double x = b.rows[2 * i] / 100.0, y = b.rows[2 * i + 1] / 200.0;
-        expected[0] += x;
+        double item = largest > b.rows[2 * i] ? (double)b.rows[2 * i] / largest : 1;
+        expected[0] += largest > 0 ? 0.5 * x + 0.5 * x * item : x;
         expected[1] += 0.75 * y + 0.25 * y * y;
     }
     for (int p = 0; p < CS_PLANNERS; p++) {
@@ -182,6 +185,13 @@ static void work_is_kept_by_every_policy(void **state)
         }
     }
     cs_arena_free(arena);
+}
+
+static void work_is_kept_by_every_policy(void **state)
+{
+    (void)state;
+    work_is_kept(0);
+    work_is_kept(40); /* smaller items attend less, several are as one */
 }
 
 static struct cs_search_result search(const struct model *m, const struct cs_search_samples *s,

@@ -13,6 +13,8 @@
 #include "core/wire/wire.h"
 #include "input/data/check.h"
 
+enum { MOST_LISTED = 100000 }; /* samples of the document */
+
 struct check_values {
     struct cs_cmd_common common;
     bool each, compares;
@@ -82,7 +84,7 @@ static bool after_sample(void *user, const struct cs_check *so_far, const struct
                 (unsigned long long)so_far->n_bad);
     if (p->is_printed)
         print_each(p, so_far->n_samples - 1, sample, why);
-    if (p->list != NULL)
+    if (p->list != NULL && json_array_size(p->list) < MOST_LISTED)
         list_each(p, so_far->n_samples - 1, sample, why);
     return true;
 }

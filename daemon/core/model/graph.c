@@ -7,6 +7,9 @@
 #include "core/mask/span.h"
 #include "core/model/graph_parts.h"
 
+/* of an encoder whose items have any size, where nobody said how large they are */
+enum { MOST_ITEM_BYTES = 192 * 1000 * 1000, MOST_FILE_ITEMS = 4096 };
+
 struct builder {
     struct cs_arena *arena;
     struct cs_err *err;
@@ -166,17 +169,36 @@ static struct cs_module *add_module(struct builder *b, const struct cs_spec_modu
     return module;
 }
 
+/* Items of any size, of which nobody said how large they are: what a slot holds will be the limit
+ * (core/plan/make), here only that bytes can be counted. */
+static void set_any_items(const struct cs_arch *arch, struct cs_branch *out)
+{
+    const bool is_sound = arch->front.stem == CS_STEM_FRAMES;
+    const int32_t of_patch =
+        is_sound ? arch->channels * (int32_t)sizeof(float)
+                 : arch->patch_size * arch->patch_size * arch->channels * arch->front.patch_frames;
+    const int32_t patches = cs_front_group(arch) * (is_sound ? 2 : 1);
+    out->item_rows = MOST_ITEM_BYTES / of_patch / patches;
+    out->item_patches = out->item_rows * patches;
+    out->item_bytes = out->item_patches * of_patch;
+    out->file_items = MOST_FILE_ITEMS;
+}
+
 /* As the specification says, else pictures of the one size that the encoder has. */
 static void set_items(const struct cs_arch *arch, const struct cs_spec_items *items,
                       struct cs_branch *out)
 {
-    out->has_one_size = items->rows == 0;
+    int32_t grid[3];
+    cs_front_fixed_grid(arch, grid);
+    out->has_one_size = items->rows == 0 && grid[0] > 0;
     out->has_sources = items->has_sources;
     out->file_items = out->has_one_size ? 1 : items->of_file;
-    out->item_rows = out->has_one_size ? cs_arch_item_rows(arch) : items->rows;
-    out->item_patches = out->has_one_size ? out->item_rows : items->patches;
+    out->item_rows = out->has_one_size ? cs_front_out_rows(arch, grid) : items->rows;
+    out->item_patches = out->has_one_size ? cs_front_patches(arch, grid) : items->patches;
     out->item_bytes =
         out->has_one_size ? arch->image_size * arch->image_size * arch->channels : items->bytes;
+    if (items->rows == 0 && !out->has_one_size)
+        set_any_items(arch, out);
 }
 
 static enum cs_status add_modules(struct builder *b)

@@ -222,12 +222,13 @@ static void add_options(const struct builder *b, int32_t branch, struct cs_searc
     out->option = option;
 }
 
-/* of the forward FLOPs of a full slot; encoders attend within an item, whose size is given */
+/* of the forward FLOPs of a full slot; items that are alike attend alike */
 static double quad_share(const struct builder *b, const struct cs_branch *from)
 {
     int64_t all = 0, linear = 0;
-    for (int32_t l = from->first_layer; from->encoder < 0 && l < from->first_layer + from->n_layers;
-         l++) {
+    if (from->encoder >= 0 && from->has_one_size)
+        return 0;
+    for (int32_t l = from->first_layer; l < from->first_layer + from->n_layers; l++) {
         const struct cs_layer *layer = &b->graph->layers[l];
         struct cs_layer_work work = cs_layer_work(b->graph, layer, &b->budget);
         all += cs_layer_fwd_flops(b->graph, layer, work.tokens, work.pairs, work.label_rows);
@@ -251,6 +252,7 @@ static void add_branch(const struct builder *b, int32_t branch, struct cs_search
         e < 0 ? 0 : (int64_t)cs_budget_fills(&b->budget, e) * from->out_width * element;
     out->n_items = e < 0 ? 0 : b->budget.enc[e].items;
     out->rows = rows;
+    out->item_rows = e >= 0 && !from->has_one_size ? b->budget.enc[e].item_rows : 0;
     out->quad_share = quad_share(b, from);
     add_options(b, branch, out);
 }

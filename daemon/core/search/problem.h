@@ -36,6 +36,9 @@ struct cs_search_branch {
     int64_t out_bytes;   /* rows it hands to the LLM */
     int32_t n_items; /* of a slot: what more replicas of an encoder share; 0: it cannot be shared */
     int64_t rows;    /* of a slot */
+    /* Encoder whose items differ in size: of the largest. A sample's rows are taken for one item, those
+     * beyond it for others like it. 0: all are alike, or the LLM, where a sample attends whole. */
+    int64_t item_rows;
     double
         quad_share; /* of its time in a full slot that grows with the square of a sample's rows */
 };

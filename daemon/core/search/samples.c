@@ -122,8 +122,10 @@ enum cs_status cs_samples_draw(const struct cs_search_problem *problem,
 /* share of a full slot */
 static double work_of(const struct cs_search_branch *branch, int32_t rows)
 {
-    double x = branch->rows > 0 ? (double)rows / (double)branch->rows : 0;
-    return (1 - branch->quad_share) * x + branch->quad_share * x * x;
+    const double x = branch->rows > 0 ? (double)rows / (double)branch->rows : 0;
+    const double item = branch->item_rows > rows ? (double)rows / (double)branch->item_rows : 1;
+    return (1 - branch->quad_share) * x +
+           branch->quad_share * x * (branch->item_rows > 0 ? item : x);
 }
 
 /* true work of a full slot of the branch on one rank */

@@ -7,7 +7,8 @@
  * that every machine draws the same.
  *
  * Work of a sample on a branch, as a share of a full slot: (1 - q) x / rows + q (x / rows)^2, with
- * q the share of attention in the time of a full slot; encoders attend within an item, q = 0. The
+ * q the share of attention in the time of a full slot. Encoders attend within an item: q = 0 where all
+ * are alike, else (1 - q) x / rows + q (x / rows) (x / largest item). The
  * planner's policy deals samples to replicas and slots (core/spread/slot_policies.h); a slot then costs its
  * share of what a full one costs. Slots may come out over their budget a little: what a feeder
  * would carry to the next step. */

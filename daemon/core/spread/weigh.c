@@ -46,7 +46,8 @@ static void weigh_llm(const struct cs_graph *graph, const struct cs_plan *plan, 
 
 static double item_flops(const struct cs_weigh_item *w, const struct cs_item_shape *shape)
 {
-    const int64_t patches = cs_item_patches(shape), frames = shape->grid[0];
+    const int64_t patches = cs_item_patches(shape);
+    const int64_t frames = shape->kind == CS_ITEM_SOUND ? 1 : shape->grid[0];
     double flops = w->patch * (double)patches + w->row * shape->rows;
     for (int32_t k = 0; k < w->n_attentions; k++)
         flops += w->pair[k] * (double)cs_item_pairs(&w->attention[k], frames, patches / frames);

@@ -11,8 +11,9 @@ struct cs_media_encoder cs_media_encoder_of(const struct cs_arch *arch)
         .family = arch->family,
         .side = arch->image_size,
         .patch = arch->patch_size,
-        .merge = 1,
-        .frames = 1,
+        .merge = arch->front.merge,
+        .frames = arch->front.patch_frames,
+        .extra_rows = arch->front.has_class && arch->front.keeps_class,
         .channels = arch->channels,
     };
 }
@@ -78,6 +79,11 @@ enum cs_status cs_media_bounds_of(const struct cs_processor *processor,
 bool cs_media_ignores_size(const struct cs_processor *p)
 {
     return p->do_resize && p->height > 0 && !p->is_cut && p->kind != CS_PROCESSOR_ANYRES;
+}
+
+bool cs_media_mixes_rows(const struct cs_processor *processor)
+{
+    return processor->kind == CS_PROCESSOR_ANYRES;
 }
 
 void cs_media_layout_trim(const struct cs_media_layout *layout, const char *before, size_t n_before,

@@ -135,6 +135,9 @@ enum cs_status cs_media_bounds_of(const struct cs_processor *processor,
  * the size. */
 bool cs_media_ignores_size(const struct cs_processor *processor);
 
+/* Whether rows of items may be dropped, reordered or mixed, or a learned row be put between. */
+bool cs_media_mixes_rows(const struct cs_processor *processor);
+
 /* Pieces [*first, *end) take the place of a placeholder between the texts `before` and `after` (bytes;
  * all of them, or as many as the longest wrap has): without the wraps that stand there already. */
 void cs_media_layout_trim(const struct cs_media_layout *layout, const char *before, size_t n_before,
