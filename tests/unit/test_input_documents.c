@@ -128,6 +128,16 @@ static void a_nested_processor_holds_and_the_other_is_named(void **state)
     put(*state, "preprocessor_config.json", "{\"image_processor_type\": \"SiglipImageProcessor\"}");
     assert_int_equal(cs_documents_review(*state, CS_MODULE_ENCODER, &findings, &err), CS_INVALID);
     assert_non_null(strstr(err.text, "patch_size is 14, but the encoder's config.json has 7"));
+    put(*state, "processor_config.json", "{\"vision_feature_select_strategy\": \"default\"}");
+    assert_int_equal(cs_documents_review(*state, CS_MODULE_ENCODER, &findings, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "count -1 rows beside those of a picture's patches"));
+    put(*state, "processor_config.json",
+        "{\"vision_feature_select_strategy\": \"default\", \"num_additional_image_tokens\": 1}");
+    assert_int_equal(cs_documents_review(*state, CS_MODULE_ENCODER, &findings, &err), CS_OK);
+    put(*state, "processor_config.json", "{\"image_break_token\": \"[NEXT]\"}");
+    assert_int_equal(cs_documents_review(*state, CS_MODULE_ENCODER, &findings, &err),
+                     CS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "image_break_token is \"[NEXT]\""));
     cs_arena_free(arena);
 }
 

@@ -209,6 +209,32 @@ static void processor_and_encoder_must_agree(void **state)
     assert_non_null(strstr(err.text, "patch_size is 14"));
 }
 
+/* B-19, B-20: whatever the picture and the budget, sides are multiples and no side is lost. */
+static void smart_sizes_never_lose_a_side(void **state)
+{
+    static const int32_t sides[] = {1, 13, 14, 27, 28, 29, 70, 257, 690, 5000, 15420};
+    uint32_t random = 12345;
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        int32_t side[2];
+        struct cs_extent got;
+        for (int k = 0; k < 2; k++) {
+            random = random * 1664525u + 1013904223u;
+            side[k] =
+                i < 121 ? sides[k == 0 ? i / 11 : i % 11] : 1 + (int32_t)(random >> 8) % 20000;
+        }
+        const int32_t factor = random & 1 ? 28 : 32;
+        const int64_t min = 1 + (random >> 4) % 100000, max = min + (random >> 2) % 1000000;
+        const double ratio = (double)side[0] / side[1];
+        const enum cs_status status =
+            cs_size_smart((struct cs_extent){side[0], side[1]}, factor, min, max, &got, NULL);
+        assert_int_equal(status == CS_OK, ratio <= 200 && ratio >= 1.0 / 200);
+        assert_true(status != CS_OK || (got.height >= factor && got.width >= factor &&
+                                        got.height % factor == 0 && got.width % factor == 0));
+    }
+}
+
 /* What the joint processor of a model asks for holds over the document, which is told; so are keys that
  * the class does not read. */
 static void what_does_not_hold_is_told(void **state)
@@ -259,6 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_change_pixels_as_in_transformers),
         cmocka_unit_test(processors_that_differ_are_refused),
+        cmocka_unit_test(smart_sizes_never_lose_a_side),
         cmocka_unit_test(what_does_not_hold_is_told),
         cmocka_unit_test(processor_and_encoder_must_agree),
     };

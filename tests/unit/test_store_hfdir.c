@@ -227,6 +227,14 @@ static void directory_without_weights_opens_and_fails_the_check(void **state)
     assert_true(cs_hfdir_has_tokenizer(hf));
     assert_int_equal(json_integer_value(json_object_get(cs_hfdir_processor(hf), "size")), 7);
     cs_hfdir_close(hf);
+    /* who calls it stands around it */
+    put(*state, "processor_config.json",
+        "{\"image_processor\":{\"size\":7},\"processor_class\":\"InternVLProcessor\"}");
+    hf = opened(*state, "");
+    assert_string_equal(
+        json_string_value(json_object_get(cs_hfdir_processor(hf), "processor_class")),
+        "InternVLProcessor");
+    cs_hfdir_close(hf);
     /* as in transformers 5: what is nested in processor_config.json holds over the old file */
     put(*state, "preprocessor_config.json", "{\"size\":9}");
     hf = opened(*state, "");
