@@ -67,19 +67,17 @@ struct cs_media_piece {
     int32_t n_rows;   /* TEXT: 0 */
     const char *text; /* TEXT; else NULL */
     bool is_wrap;
-    bool
-        is_token; /* TEXT that is one special token; of a tokenizer that lacks it, it is left away */
+    bool is_token; /* one special token: left away where the tokenizer lacks it */
 };
 
 struct cs_media_item {
     struct cs_item_shape shape;
     int32_t first_row; /* placeholder row of its first row */
     const int32_t
-        *row; /* (shape.rows) placeholder row of each of its rows, -1: dropped; NULL: in order
-                           from first_row */
+        *row;        /* (shape.rows) that of each row, -1: dropped; NULL: in order from first_row */
     int32_t picture; /* whose pixels are its data: 0 the file, else 1 + index of a step */
-    int32_t first_frame,
-        n_frames; /* video: of those taken; its data repeat the last one to their end */
+    /* video: frames of those taken; its data repeat the last one to their end */
+    int32_t first_frame, n_frames;
 };
 
 /* A placeholder row as a weighted sum of rows of the file's items, counted through all items. */
@@ -107,9 +105,8 @@ struct cs_media_layout {
     struct cs_media_piece *pieces;
     struct cs_picture_step *steps;       /* pictures only */
     const struct cs_media_blend *blends; /* (n_rows; those of LEARNED are all 0) or NULL */
-    bool is_cut; /* a sound that is longer than its encoder takes: the rest is left away */
-    double
-        grid_seconds; /* video: from one patch in time to the next, for positions; 0: not of interest */
+    bool is_cut;         /* a sound that is longer than its encoder takes: the rest is left away */
+    double grid_seconds; /* video: from a patch in time to the next, for positions; 0: not told */
 };
 
 /* The most that a file of this kind can become under a processor, for budgets. */

@@ -8,8 +8,8 @@
 
 #include <png.h>
 
-#include "input/picture/exif.h"
 #include "input/picture/png_mend.h"
+#include "input/picture/png_orientation.h"
 
 enum { CHUNK_CACHE_MAX = 128, CHUNK_BYTES_MAX = 8 * 1024 * 1024, SIDE_MAX = 1000000 };
 
@@ -212,33 +212,6 @@ static enum cs_status make_rgb(struct decoder *d, const char *name, struct cs_er
     return CS_OK;
 }
 
-/* An Exif block counts before its text form, both before XMP; of several the last. */
-static enum cs_status find_orientation(const struct decoder *d, int *out, struct cs_err *err)
-{
-    png_unknown_chunkp chunks = NULL;
-    png_textp texts = NULL;
-    int n_chunks = png_get_unknown_chunks(d->png, d->info, &chunks), n_texts = 0;
-    const png_text *profile = NULL, *xmp = NULL;
-
-    *out = CS_ORIENTATION_NONE;
-    (void)png_get_text(d->png, d->info, &texts, &n_texts);
-    for (int i = 0; i < n_texts; i++) {
-        if (strcmp(texts[i].key, "Raw profile type exif") == 0)
-            profile = &texts[i];
-        if (strcmp(texts[i].key, "XML:com.adobe.xmp") == 0)
-            xmp = &texts[i];
-    }
-    while (n_chunks > 0 && memcmp(chunks[n_chunks - 1].name, "eXIf", 4) != 0)
-        n_chunks--;
-    if (n_chunks > 0)
-        CS_TRY(cs_exif_orientation(chunks[n_chunks - 1].data, chunks[n_chunks - 1].size, out, err));
-    else if (profile != NULL)
-        CS_TRY(cs_exif_profile_orientation(profile->text, strlen(profile->text), out, err));
-    if (*out == CS_ORIENTATION_NONE && xmp != NULL)
-        *out = cs_xmp_orientation(xmp->text, strlen(xmp->text));
-    return CS_OK;
-}
-
 static enum cs_status decode(struct decoder *d, const char *name, int64_t max_pixels,
                              int *orientation, struct cs_err *err)
 {
@@ -254,10 +227,30 @@ static enum cs_status decode(struct decoder *d, const char *name, int64_t max_pi
                              (unsigned)d->width, (unsigned)d->height, (long long)max_pixels)
                    : cs_fail(err, CS_CORRUPT, "%s: broken PNG: %s", name,
                              d->is_mended ? "the file ends too early" : d->reason);
-    status = find_orientation(d, orientation, err);
+    status = cs_png_orientation(d->png, d->info, orientation, err);
     if (status != CS_OK)
         return cs_wrap(err, status, "%s", name);
     return d->is_header_only ? CS_OK : make_rgb(d, name, err);
+}
+
+/* out NULL: the head alone */
+static enum cs_status run(const struct cs_picture_file *file, struct decoder *d,
+                          struct cs_picture_head *head, struct cs_image *out, struct cs_err *err)
+{
+    enum cs_status status = decode(d, file->name, file->max_pixels, &head->orientation, err);
+
+    head->width = (int32_t)d->width;
+    head->height = (int32_t)d->height;
+    if (status == CS_OK)
+        status = cs_picture_check_size(file, d->width, d->height, err);
+    if (status == CS_OK && out != NULL) {
+        out->is_saturated = d->form == FORM_GRAY16;
+        out->rgb = d->pixels;
+        d->pixels = NULL;
+    }
+    png_destroy_read_struct(&d->png, &d->info, NULL);
+    free(d->pixels);
+    return status;
 }
 
 enum cs_status cs_png_decode(const struct cs_picture_file *file, struct cs_picture_head *head,
@@ -265,53 +258,17 @@ enum cs_status cs_png_decode(const struct cs_picture_file *file, struct cs_pictu
 {
     struct cs_buf mended = {0};
     struct decoder *d = calloc(1, sizeof *d);
-    enum cs_status status = CS_OK;
 
     if (d == NULL)
         return cs_fail(err, CS_NO_MEMORY, "%s: no memory", file->name);
-    status = cs_png_mend(file->bytes, file->n, &mended, &d->is_mended, err);
+    enum cs_status status = cs_png_mend(file->bytes, file->n, &mended, &d->is_mended, err);
     d->bytes = d->is_mended ? (const uint8_t *)mended.data : file->bytes;
     d->n_bytes = d->is_mended ? mended.len : file->n;
-    status = status == CS_OK ? decode(d, file->name, file->max_pixels, &head->orientation, err)
-                             : cs_wrap(err, status, "%s", file->name);
-    if (status == CS_OK) {
-        head->width = (int32_t)d->width;
-        head->height = (int32_t)d->height;
-        out->is_saturated = d->form == FORM_GRAY16;
-        out->rgb = d->pixels;
-        d->pixels = NULL;
-    }
-    png_destroy_read_struct(&d->png, &d->info, NULL);
+    status =
+        status == CS_OK ? run(file, d, head, out, err) : cs_wrap(err, status, "%s", file->name);
     cs_buf_free(&mended);
-    free(d->pixels);
     free(d);
     return status;
-}
-
-/* Everything of the file but its pixels, in front of where they begin: what stands behind them counts
- * too. */
-static enum cs_status without_pixels(const struct cs_picture_file *file, struct cs_buf *out,
-                                     struct cs_err *err)
-{
-    static const uint8_t pixels[] = {0, 0, 0, 0, 'I', 'D', 'A', 'T', 0, 0, 0, 0};
-    size_t at = 8, length = 0;
-
-    if (!cs_buf_try_room(out, 8 + sizeof(pixels)))
-        return cs_fail(err, CS_NO_MEMORY, "%s: no memory to read it", file->name);
-    cs_buf_add(out, file->bytes, at);
-    for (; file->n - at >= 12; at += length + 12) {
-        length = (size_t)png_get_uint_32(file->bytes + at);
-        if (length > file->n - at - 12)
-            break;
-        if (memcmp(file->bytes + at + 4, "IDAT", 4) == 0 ||
-            memcmp(file->bytes + at + 4, "IEND", 4) == 0)
-            continue;
-        if (!cs_buf_try_room(out, length + 12 + sizeof(pixels)))
-            return cs_fail(err, CS_NO_MEMORY, "%s: no memory to read it", file->name);
-        cs_buf_add(out, file->bytes + at, length + 12);
-    }
-    cs_buf_add(out, pixels, sizeof(pixels));
-    return CS_OK;
 }
 
 enum cs_status cs_png_probe(const struct cs_picture_file *file, struct cs_picture_head *head,
@@ -319,21 +276,15 @@ enum cs_status cs_png_probe(const struct cs_picture_file *file, struct cs_pictur
 {
     struct cs_buf bytes = {0};
     struct decoder *d = calloc(1, sizeof *d);
-    enum cs_status status = CS_OK;
 
     if (d == NULL)
         return cs_fail(err, CS_NO_MEMORY, "%s: no memory", file->name);
     d->is_header_only = true;
-    status = without_pixels(file, &bytes, err);
+    enum cs_status status = cs_png_strip(file->bytes, file->n, &bytes, err);
     d->bytes = (const uint8_t *)bytes.data;
     d->n_bytes = bytes.len;
-    if (status == CS_OK)
-        status = decode(d, file->name, file->max_pixels, &head->orientation, err);
-    head->width = (int32_t)d->width;
-    head->height = (int32_t)d->height;
-    if (status == CS_OK)
-        status = cs_picture_check_size(file, head->width, head->height, err);
-    png_destroy_read_struct(&d->png, &d->info, NULL);
+    status =
+        status == CS_OK ? run(file, d, head, NULL, err) : cs_wrap(err, status, "%s", file->name);
     cs_buf_free(&bytes);
     free(d);
     return status;

@@ -1,4 +1,4 @@
-/* Walks the chunks of a PNG file to where they stop and writes the end that is missing. */
+/* Walks the chunks of a PNG file: to where they stop, to write the end that is missing; past the pixels. */
 #include "input/picture/png_mend.h"
 
 #include <string.h>
@@ -61,5 +61,25 @@ enum cs_status cs_png_mend(const uint8_t *bytes, size_t n_bytes, struct cs_buf *
         put_chunk(out, (const char *)data - 4, data, left < length ? left : length);
     put_chunk(out, "IEND", NULL, 0);
     *is_mended = true;
+    return CS_OK;
+}
+
+enum cs_status cs_png_strip(const uint8_t *bytes, size_t n_bytes, struct cs_buf *out,
+                            struct cs_err *err)
+{
+    static const uint8_t empty[] = {0, 0, 0, 0, 'I', 'D', 'A', 'T', 0, 0, 0, 0};
+    const size_t around = HEADER + CHECKSUM;
+    size_t at = SIGNATURE;
+
+    if (!cs_buf_try_room(out, n_bytes + sizeof(empty)))
+        return cs_fail(err, CS_NO_MEMORY, "no memory to read a file of %zu bytes", n_bytes);
+    cs_buf_add(out, bytes, at);
+    while (n_bytes - at >= around && big_endian(bytes + at) <= n_bytes - at - around) {
+        const size_t length = big_endian(bytes + at) + around;
+        if (memcmp(bytes + at + 4, "IDAT", 4) != 0 && memcmp(bytes + at + 4, "IEND", 4) != 0)
+            cs_buf_add(out, bytes + at, length);
+        at += length;
+    }
+    cs_buf_add(out, empty, sizeof(empty));
     return CS_OK;
 }

@@ -15,4 +15,9 @@
 enum cs_status cs_png_mend(const uint8_t *bytes, size_t n_bytes, struct cs_buf *out,
                            bool *is_mended, struct cs_err *err) CS_NODISCARD;
 
+/* A copy of the file without its pixels: all its other chunks, those behind the pixels too, up to an empty
+ * IDAT. Chunks end where one of them is cut. */
+enum cs_status cs_png_strip(const uint8_t *bytes, size_t n_bytes, struct cs_buf *out,
+                            struct cs_err *err) CS_NODISCARD;
+
 #endif
