@@ -131,6 +131,8 @@ enum cs_status cs_arch_read(const struct cs_config_source *source, struct cs_are
     if (out->kind == CS_MODULE_ENCODER)
         CS_TRY(cs_front_finish(&config, family, out, err));
     CS_TRY(cs_attention_kinds(&config, family, arena, out, err));
+    if (out->kind == CS_MODULE_ENCODER)
+        CS_TRY(cs_front_blocks(&config, family, arena, out, err));
     return check_shape(&config, out, err);
 }
 

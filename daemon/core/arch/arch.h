@@ -183,12 +183,15 @@ struct cs_projector {
     const char *activation; /* one of CS_ACT_WORDS; between two layers, else not read */
     bool has_bias;          /* of every layer */
     int32_t group;          /* rows of the encoder that become one; 0 or 1: none */
+    int32_t tokens;         /* instead: rows that a picture becomes; 0: not said */
     float norm_eps;         /* where the family has a norm; 0: the family's own */
     bool keeps_class;       /* the encoder's class row is a row like others */
 };
 
 /* the most matrices that a projector of the family has; 0: no such family */
 int32_t cs_projector_layers(const char *family);
+/* What is left open by the projector's config and follows from its encoder: the group. */
+void cs_projector_settle(const struct cs_arch *encoder, struct cs_projector *projector);
 /* The projector that the encoder brings in its own directory, as Qwen's towers do ("merger"): true. */
 bool cs_arch_own_projector(const struct cs_arch *encoder, struct cs_projector *out);
 /* The two fit together: the encoder's rows lie as the projector takes them, which does nothing about rows

@@ -140,6 +140,8 @@ json_t *cs_composite_projector(const struct cs_composite *composite, const json_
         return NULL;
     if (strcmp(family->projector, "mlp") == 0)
         json_object_set_new(config, "n_layers", json_integer(2));
+    if (family->drops_class && !composite->drops_class)
+        json_object_set_new(config, "keeps_class", json_true());
     const json_t *in = width_of(root, family->encoder_key), *out = width_of(root, family->text_key);
     if (strcmp(family->projector, "mlp") == 0 || strcmp(family->projector, "linear") == 0) {
         json_object_set(config, "in_width", (json_t *)(uintptr_t)in);

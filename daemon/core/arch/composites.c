@@ -146,7 +146,7 @@ static const struct cs_composite_family families[] = {
     {.model_type = "gemma3", .class_name = "Gemma3ForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(gemma3_settings), .table = &gemma3_table,
      .projector = "gemma3_projector", .token = "image_token_id|image_token_index", .default_token = 262144, .has_final_norm = true, .is_tied = true},
     {.model_type = "gemma4", .class_name = "Gemma4ForConditionalGeneration", VISION, NAMES(gemma4_names), SETTINGS(gemma4_settings), .table = &gemma4_table,
-     .projector = "gemma4_projector", .token = "image_token_id", .default_token = 258880, .feature_layer = -1, .is_tied = true},
+     .projector = "gemma4_projector", .token = "image_token_id", .default_token = 258880, .has_final_norm = true, .is_tied = true},
     {.model_type = "internvl", .class_name = "InternVLForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(internvl_settings), .table = &internvl_table,
      .projector = "internvl_projector", .token = "image_token_id", .default_token = 151667, .feature_layer = -1, .drops_class = true, .has_bias = true, .is_tied = true},
     {.model_type = "mistral3", .class_name = "Mistral3ForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(mistral3_settings), .table = &mistral3_table,

@@ -123,6 +123,8 @@ static enum cs_status take_default(const struct cs_config_source *config,
 /* The value is known to be of the row's type. */
 static void take(const struct cs_config_key *key, const json_t *value, struct cs_arch *arch)
 {
+    if (json_is_array(value)) /* of equal numbers: front_read.c */
+        value = json_array_get(value, 0);
     double number = json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
     store(key, number,
           key->store == CS_KEY_ACT ? cs_act_named(json_string_value(value)) : CS_ARCH_ACT_NONE,

@@ -38,6 +38,7 @@ const char *cs_act_word(enum cs_arch_act act);   /* "gelu"; "none" for none */
 extern const struct cs_doc_table cs_model_common;
 /* the same with what language models have: rope, ids of special tokens; with a rope for each kind of
  * layer */
+extern const struct cs_doc_table cs_model_grid; /* the same with a rotation over a grid */
 extern const struct cs_doc_table cs_model_language, cs_model_by_layer;
 
 /* the keys of a projector's own config.json */

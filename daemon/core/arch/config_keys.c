@@ -48,7 +48,7 @@ const struct cs_doc_table cs_model_common = CS_DOC_TABLE(common_keys, NULL);
 
 /* clang-format off */
 #define ROPE_KEYS                                                                                  \
-    {.names = "rope_type|type", .types = CS_DOC_STRING, .accept = "default|linear|llama3|yarn|longrope|su|mrope|proportional|dynamic"}, \
+    {.names = "rope_type|type", .types = CS_DOC_STRING, .accept = "default|linear|llama3|yarn|longrope|su|mrope|proportional|dynamic|axial"}, \
     {.names = "rope_theta", .types = CS_DOC_POSITIVE, .max = 1e15},                                \
     {.names = "factor", .types = CS_DOC_POSITIVE, .max = 1e6},                                     \
     {.names = "low_freq_factor", .types = CS_DOC_POSITIVE, .max = 1e6},                            \
@@ -97,6 +97,18 @@ static const struct cs_doc_table layer_rope_table = CS_DOC_TABLE(layer_rope_keys
         HARMLESS(                                                                                                       \
             "bos_token_id|eos_token_id|pad_token_id|unk_token_id"), /* of Llama 2: how its trainers cut the matrices */ \
         HARMLESS("pretraining_tp")
+
+static const struct cs_doc_key grid_rope_keys[] = {
+    {.names = "rope_type|type", .types = CS_DOC_STRING,   .accept = "default|axial"},
+    {.names = "rope_theta",     .types = CS_DOC_POSITIVE, .max = 1e15              },
+};
+static const struct cs_doc_table grid_rope_table = CS_DOC_TABLE(grid_rope_keys, NULL);
+static const struct cs_config_key grid_keys[] = {
+    KNOWN(.names = "rope_parameters|rope_scaling", .types = CS_DOC_OBJECT,
+          .inside = &grid_rope_table),
+    KNOWN(.names = "rope_theta", .types = CS_DOC_POSITIVE, .max = 1e15),
+};
+const struct cs_doc_table cs_model_grid = CS_DOC_TABLE(grid_keys, &cs_model_common);
 
 static const struct cs_config_key language_keys[] = {
     KNOWN(.names = "rope_scaling|rope_parameters", .types = CS_DOC_OBJECT,

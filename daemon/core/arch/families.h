@@ -44,7 +44,9 @@ enum cs_tensor_if {
     CS_IF_MLP_BIAS,
     CS_IF_PATCH_BIAS,
     CS_IF_CLASS,
-    CS_IF_LAYER_SCALE,
+    CS_IF_PLAIN, /* the MLP is not gated, or it is */
+    CS_IF_GATED,
+    CS_IF_STANDARDISED,
     CS_IF_FINAL_NORM,
     CS_IF_UNTIED,
     CS_IF_LINEAR,      /* the chain has the matrix `part` */
@@ -103,7 +105,8 @@ struct cs_family {
         int32_t head_dim, n_kv_heads;
     } full; /* class defaults of layers without a window; 0: as the others */
 
-    const char *tail; /* an encoder's last layer as cs_chain_make takes it; NULL: none */
+    const char *tail, *tap; /* chains behind an encoder's blocks, behind some of them; NULL: none */
+    enum cs_inside inside;  /* of an encoder: of blocks that see most */
 };
 
 /* Tensors of a family, found by arch->family. */
@@ -122,7 +125,8 @@ struct cs_family_set {
     int n_tables;
 };
 
-extern const struct cs_family_set cs_families_vision, cs_families_llm, cs_families_gemma;
+extern const struct cs_family_set cs_families_vision, cs_families_grid, cs_families_audio,
+    cs_families_llm, cs_families_gemma;
 
 const struct cs_family *cs_family_at(int i);                         /* NULL: behind the last */
 const struct cs_family *cs_family_named(const char *model_type);     /* NULL: no such type */
@@ -133,6 +137,10 @@ const struct cs_tensor_table *cs_family_tensors(const char *family); /* NULL: no
 enum cs_status cs_front_finish(const struct cs_config_source *config,
                                const struct cs_family *family, struct cs_arch *arch,
                                struct cs_err *err) CS_NODISCARD;
+/* after cs_attention_kinds: which rows see each other in which blocks, which blocks have taps */
+enum cs_status cs_front_blocks(const struct cs_config_source *config,
+                               const struct cs_family *family, struct cs_arena *arena,
+                               struct cs_arch *arch, struct cs_err *err) CS_NODISCARD;
 /* rope.c: what the config says of the rotation of layers of that type ("full_attention",
  * "sliding_attention"), into attention->rope */
 enum cs_status cs_rope_read(const struct cs_config_source *config,

@@ -23,6 +23,8 @@
 #define OR_NONE(names, field, d, lo, hi)  ROW(names, NUMBER, lo, hi, FLOAT, AT(field), OR_NONE, d, 0)
 #define SAME(names, field, other, lo, hi) ROW(names, INT, lo, hi, INT, AT(field), FIELD, 0, AT(other))
 #define MIXED(names, field, d, other, lo, hi) ROW(names, INT, lo, hi, INT, AT(field), MIXED, d, AT(other))
+/* one number, or two that must be equal */
+#define SIDE(names, field, d)             ROW(names, INT | CS_DOC_LIST, 1, MAX_PIXELS, INT, AT(field), VALUE, d, 0)
 #define PER_HEAD(names)                   ROW(names, INT, 1, 1024, INT, AT(HEAD_DIM), PER_HEAD, 0, 0)
 /* read by other means than a field of its own, or not at all */
 #define KNOWN(...)                        {{__VA_ARGS__}, CS_KEY_NONE, 0, 0, 0, 0}

@@ -52,6 +52,9 @@ struct cs_front {
     bool has_norm;         /* after the embedding */
     bool
         is_channels_last; /* values of a patch: row, column, channel; else channel, frame, row, column */
+    bool is_standardised; /* behind the mean, by constants of the model */
+    float mlp_ratio;      /* of the inner width to the width, as read; 0: the inner width is */
+    int32_t out_width;    /* of what a tap makes, as read */
     bool is_centred;      /* pixels become 2 x - 1, after what the processor says */
 };
 

@@ -15,6 +15,12 @@ static const struct cs_doc_key keys[] = {
     {.names = "in_width", .types = CS_DOC_INT, .min = 1, .max = MAX_WIDTH, .text = "of the encoder"},
     {.names = "out_width", .types = CS_DOC_INT, .min = 1, .max = MAX_WIDTH, .text = "of the language model"},
     {.names = "feature_layer", .types = CS_DOC_INT, .min = -4096, .max = 4096, .text = "hidden state of the encoder that it was trained on"},
+    /* how many rows become one, as composites say it: patches a side, rows of a picture, the ratio of the sides */
+    {.names = "merge", .types = CS_DOC_INT, .min = 1, .max = 64, .text = "patches a side that become one row"},
+    {.names = "tokens", .types = CS_DOC_INT, .min = 1, .max = 1 << 20, .text = "rows of a picture"},
+    {.names = "downsample_ratio", .types = CS_DOC_POSITIVE, .max = 1, .text = "of the rows a side to the patches a side"},
+    {.names = "pool|standardize", .types = CS_DOC_ANY, .use = CS_DOC_HARMLESS}, /* the encoder's own */
+    {.names = "newline", .types = CS_DOC_BOOL, .text = "a learned row stands behind every line of a picture"},
     {.names = "group", .types = CS_DOC_INT, .min = 0, .max = 4096, .text = "rows of the encoder that become one"},
     {.names = "norm_eps", .types = CS_DOC_NUMBER, .min = 0, .max = 1, .text = "of its norm"},
     {.names = "keeps_class", .types = CS_DOC_BOOL, .text = "the encoder's class row is a row like others"},
@@ -40,16 +46,17 @@ static const struct kind {
     int32_t least, most; /* matrices */
     bool is_transposed;
 } kinds[] = {
-    {"linear",     "DCL",    CS_ARCH_LAYER_NORM, 0,     0, AFTER,  1, 1, false},
-    {"mlp",        "DCLAL",  CS_ARCH_LAYER_NORM, 0,     0, AFTER,  1, 2, false},
-    {"qwen2_vl",   "NCLAL",  CS_ARCH_LAYER_NORM, 1e-6F, 0, BEFORE, 2, 2, false},
-    {"qwen2_5_vl", "NCLAL",  CS_ARCH_RMS_NORM,   1e-6F, 0, BEFORE, 2, 2, false},
-    {"qwen3_vl",   "NCLAL",  CS_ARCH_LAYER_NORM, 1e-6F, 0, BEFORE, 2, 2, false},
-    {"internvl",   "DCNLAL", CS_ARCH_LAYER_NORM, 1e-5F, 0, AFTER,  2, 2, false},
-    {"mistral3",   "NWLLAL", CS_ARCH_RMS_NORM,   1e-5F, 0, AFTER,  3, 3, false},
-    {"gemma3",     "MNL",    CS_ARCH_RMS_NORM,   1e-6F, 1, AFTER,  1, 1, true },
-    {"gemma4",     "NL",     CS_ARCH_RMS_NORM,   1e-6F, 0, AFTER,  1, 1, false},
-    {"idefics3",   "CL",     CS_ARCH_LAYER_NORM, 0,     0, AFTER,  1, 1, false},
+    {"linear",             "DCL",    CS_ARCH_LAYER_NORM, 0,     0, AFTER,  1, 1, false},
+    {"mlp",                "DCLAL",  CS_ARCH_LAYER_NORM, 0,     0, AFTER,  1, 2, false},
+    {"qwen2_vl_merger",    "NCLAL",  CS_ARCH_LAYER_NORM, 1e-6F, 0, BEFORE, 2, 2, false},
+    {"qwen2_5_vl_merger",  "NCLAL",  CS_ARCH_RMS_NORM,   1e-6F, 0, BEFORE, 2, 2, false},
+    {"qwen3_vl_merger",    "NCLAL",  CS_ARCH_LAYER_NORM, 1e-6F, 0, BEFORE, 2, 2, false},
+    {"internvl_projector", "DCNLAL", CS_ARCH_LAYER_NORM, 1e-5F, 0, AFTER,  2, 2, false},
+    {"mistral3_projector", "NWLLAL", CS_ARCH_RMS_NORM,   1e-5F, 0, AFTER,  3, 3, false},
+    {"gemma3_projector",   "MNL",    CS_ARCH_RMS_NORM,   1e-6F, 1, AFTER,  1, 1, true },
+    {"gemma4_projector",   "NL",     CS_ARCH_RMS_NORM,   1e-6F, 0, AFTER,  1, 1, false},
+    {"voxtral_projector",  "CLAL",   CS_ARCH_LAYER_NORM, 0,     0, AFTER,  2, 2, false},
+    {"smolvlm_connector",  "CL",     CS_ARCH_LAYER_NORM, 0,     0, AFTER,  1, 1, false},
 };
 
 static const struct kind *kind_of(const char *family)
@@ -157,8 +164,21 @@ enum cs_status cs_arch_projector(const struct cs_projector *projector, int32_t i
     out->ffn_width = out->chain.linear[0];
     if (projector->n_layers > 1)
         out->act = cs_act_named(projector->activation);
+    if (kind->inner == BEFORE) /* Qwen's, whatever the tower has */
+        out->act = CS_ARCH_GELU;
     out->chain.act = (int)out->act;
     return CS_OK;
+}
+
+void cs_projector_settle(const struct cs_arch *encoder, struct cs_projector *projector)
+{
+    int32_t grid[3];
+    cs_front_fixed_grid(encoder, grid);
+    const int64_t patches = (int64_t)grid[1] * grid[2];
+    if (projector->tokens > 0 && patches % projector->tokens == 0)
+        projector->group = (int32_t)(patches / projector->tokens);
+    if (strcmp(projector->family, "voxtral_projector") == 0 && projector->group == 0)
+        projector->group = encoder->ffn_width / encoder->width;
 }
 
 bool cs_arch_own_projector(const struct cs_arch *encoder, struct cs_projector *out)
@@ -166,9 +186,9 @@ bool cs_arch_own_projector(const struct cs_arch *encoder, struct cs_projector *o
     static const struct {
         const char *encoder, *family;
     } own[] = {
-        {"qwen2_vl_vision",   "qwen2_vl"  },
-        {"qwen2_5_vl_vision", "qwen2_5_vl"},
-        {"qwen3_vl_vision",   "qwen3_vl"  },
+        {"qwen2_vl_vision",   "qwen2_vl_merger"  },
+        {"qwen2_5_vl_vision", "qwen2_5_vl_merger"},
+        {"qwen3_vl_vision",   "qwen3_vl_merger"  },
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(own); i++) {
@@ -225,6 +245,15 @@ static const json_t *look_up(const struct cs_config_source *config, const char *
     return value;
 }
 
+/* 0: the config does not say it. */
+static int32_t read_group(const json_t *config)
+{
+    const int32_t merge = (int32_t)json_integer_value(cs_doc_get(config, "merge", NULL));
+    const double ratio = json_number_value(cs_doc_get(config, "downsample_ratio", NULL));
+    const int32_t side = ratio > 0 ? (int32_t)lround(1 / ratio) : merge;
+    return side > 0 ? side * side : (int32_t)json_integer_value(cs_doc_get(config, "group", NULL));
+}
+
 enum cs_status cs_projector_read(const struct cs_config_source *config, struct cs_projector *out,
                                  int32_t widths[2], struct cs_err *err)
 {
@@ -251,7 +280,8 @@ enum cs_status cs_projector_read(const struct cs_config_source *config, struct c
         const json_t *act = look_up(config, "activation", "gelu");
         out->activation = act != NULL ? json_string_value(act) : "gelu";
     }
-    out->group = (int32_t)json_integer_value(cs_doc_get(config->json, "group", NULL));
+    out->group = read_group(config->json);
+    out->tokens = (int32_t)json_integer_value(cs_doc_get(config->json, "tokens", NULL));
     out->norm_eps = (float)json_number_value(cs_doc_get(config->json, "norm_eps", NULL));
     out->keeps_class = json_is_true(cs_doc_get(config->json, "keeps_class", NULL));
     for (int i = 0; widths != NULL && i < 2; i++)

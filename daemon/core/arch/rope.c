@@ -27,6 +27,7 @@ static const struct rope_type {
      "factor|" ORIGINAL "|attention_factor|beta_fast|beta_slow|mscale|mscale_all_dim|truncate"            },
     {"longrope",     CS_ROPE_LONGROPE,     "factor|" ORIGINAL "|attention_factor|short_factor|long_factor"},
     {"su",           CS_ROPE_LONGROPE,     "factor|" ORIGINAL "|attention_factor|short_factor|long_factor"},
+    {"axial",        CS_ROPE_DEFAULT,      ""                                                             },
     {"proportional", CS_ROPE_PROPORTIONAL, "factor|partial_rotary_factor"                                 },
 };
 
@@ -74,6 +75,8 @@ static enum cs_status find_type(struct reader *r)
     if (r->rules->is_longrope && r->type->kind != CS_ROPE_LONGROPE &&
         r->type->kind != CS_ROPE_DEFAULT)
         return refuse(r, name, " in this family, whose class takes default and longrope");
+    if (strcmp(name, "axial") == 0 && r->rules->axes < CS_ROPE_HALVES)
+        return refuse(r, name, " in a language model");
     if (strcmp(name, "mrope") == 0 && r->rules->axes == CS_ROPE_LINE)
         return refuse(r, name, " in a model whose positions are one number");
     return CS_OK;
@@ -251,7 +254,7 @@ static enum cs_status read_sections(const struct reader *r, struct cs_rope *out)
     const json_t *list = cs_doc_get(r->rope, "mrope_section", NULL);
     out->axes = r->rules->axes;
     memcpy(out->section, r->rules->section, sizeof out->section);
-    if (out->axes == CS_ROPE_LINE)
+    if (out->axes == CS_ROPE_LINE || out->axes >= CS_ROPE_HALVES)
         return CS_OK;
     for (size_t i = 0; list != NULL && i < 3; i++)
         out->section[i] = (int32_t)json_integer_value(json_array_get(list, i));

@@ -135,8 +135,13 @@ static enum cs_status read_projector(const struct builder *b, const struct cs_sp
                                           .group = module->group,
                                           .norm_eps = (float)module->norm_eps,
                                           .keeps_class = module->keeps_class};
+    const char *type = json_string_value(json_object_get(module->config, "model_type"));
+    if (type != NULL && strcmp(type, "mlp") != 0 && strcmp(type, "linear") != 0)
+        CS_TRY(cs_projector_read(&(struct cs_config_source){module->name, "", module->config, NULL},
+                                 &projector, NULL, b->err));
     if (cs_arch_own_projector(encoder, &own) && strcmp(own.family, projector.family) == 0)
         projector = own;
+    cs_projector_settle(encoder, &projector);
     enum cs_status status = cs_arch_projector(&projector, encoder->width, llm->width, arch, b->err);
     if (status == CS_OK)
         status = cs_arch_join(encoder, arch, b->err);

@@ -35,6 +35,12 @@ static const struct cs_keep_row post1[] = {
     {CS_KEEP_M1,      CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL},
     {CS_KEEP_STAT_M1, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTE_FULL},
 };
+static const struct cs_keep_row scale1[] = {
+    {CS_KEEP_M1, CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL},
+};
+static const struct cs_keep_row scale2[] = {
+    {CS_KEEP_M2, CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL},
+};
 static const struct cs_keep_row post2[] = {
     {CS_KEEP_M2,      CS_COLUMNS_WIDTH, CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL},
     {CS_KEEP_STAT_M2, CS_COLUMNS_STAT,  CS_KEEP_F32,  false, CS_RECOMPUTE_FULL},
@@ -102,6 +108,14 @@ static void add(struct cs_keep_rows *out, struct rows rows)
         out->row[out->n++] = &rows.row[i];
 }
 
+/* what is kept of the way from a half to the sum */
+static struct rows behind(const struct cs_arch *arch, int half)
+{
+    static const struct rows norms[] = {ROWS(post1), ROWS(post2)},
+                             scales[] = {ROWS(scale1), ROWS(scale2)}, none = {NULL, 0};
+    return arch->has_post_norms ? norms[half] : arch->has_layer_scale ? scales[half] : none;
+}
+
 struct cs_keep_rows cs_keep_rows(const struct cs_arch *arch, const struct cs_layer *layer)
 {
     static const struct rows kinds[CS_LAYER_KINDS] = {
@@ -109,16 +123,15 @@ struct cs_keep_rows cs_keep_rows(const struct cs_arch *arch, const struct cs_lay
         [CS_LAYER_TAP] = ROWS(chain),       [CS_LAYER_NORM] = ROWS(chain),
         [CS_LAYER_PROJECTOR] = ROWS(chain), [CS_LAYER_HEAD] = ROWS(head),
     };
-    static const struct rows of_ffn = ROWS(block_ffn), behind1 = ROWS(post1), behind2 = ROWS(post2),
-                             none = {NULL, 0};
+    static const struct rows of_ffn = ROWS(block_ffn);
     struct cs_keep_rows out = {.n = 0};
     add(&out, kinds[layer->kind]);
     if (layer->kind == CS_LAYER_BLOCK) {
         add(&out, mixers[layer->mixer].kept);
-        add(&out, arch->has_post_norms ? behind1 : none);
+        add(&out, behind(arch, 0));
         add(&out, of_ffn);
         add(&out, ffns[layer->ffn].kept);
-        add(&out, arch->has_post_norms ? behind2 : none);
+        add(&out, behind(arch, 1));
     }
     return out;
 }
@@ -135,7 +148,7 @@ struct cs_keep_rows cs_keep_held_rows(const struct cs_arch *arch, const struct c
     struct cs_keep_rows all = {.n = 0}, out = {.n = 0};
     if (layer->kind != CS_LAYER_BLOCK)
         return out;
-    add(&all, arch->has_post_norms ? post : plain);
+    add(&all, arch->has_post_norms || arch->has_layer_scale ? post : plain);
     add(&all, mixers[layer->mixer].held);
     add(&all, ffns[layer->ffn].held);
     for (int i = 0; i < all.n; i++)

@@ -94,7 +94,7 @@ static const struct cs_spec_key keys[] = {
     KEY("model.modules[]", "keeps_class", BOOL, 0, 1, NULL, "false", "projector", M(keeps_class), BOOL, "whether the class row of the encoder is a row like others"),
     KEY("model.modules[]", "activation", STRING, 0, 64, "gelu|gelu_pytorch_tanh|gelu_new|quick_gelu|silu|swish|relu", "gelu", "projector", M(activation), STRING, "between the linear layers"),
     KEY("model.modules[]", "bias", BOOL, 0, 1, NULL, "true", "projector", M(has_bias), BOOL, "whether the linear layers have one"),
-    KEY("model.modules[]", "family", STRING, 0, 64, "mlp|linear|qwen2_vl|qwen2_5_vl|qwen3_vl|internvl|mistral3|gemma3|gemma4|idefics3", "mlp", "projector", M(family), STRING, "shape of the projector"),
+    KEY("model.modules[]", "family", STRING, 0, 64, "mlp|linear|qwen2_vl_merger|qwen2_5_vl_merger|qwen3_vl_merger|internvl_projector|mistral3_projector|gemma3_projector|gemma4_projector|smolvlm_connector|voxtral_projector", "mlp", "projector", M(family), STRING, "shape of the projector"),
     KEY("model.modules[]", "tokenizer", PATH, 0, MAX_TEXT, NULL, "", "llm", M(tokenizer), STRING, "directory of the tokenizer; empty: dir"),
     KEY("model.modules[]", "mask", STRING, 0, 64, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix|image_bidir_window|image_window", "causal", "llm", M(mask), STRING, "who attends to whom; in transformers LLaVA is causal, Gemma 3 image_bidir, Gemma 4 image_window; a model whose layers have windows of their own keeps them and takes these three"),
     KEY("model.modules[]", "window", INT, 0, 16777216, NULL, "0", "llm", M(window), I32, "tokens that one sees, itself included; mask window"),

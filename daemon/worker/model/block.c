@@ -23,14 +23,33 @@ static void forget_normed(struct cs_run *run, const struct cs_layer_model *l, st
         kept->h1 = kept->h2 = NULL; /* they were scratch */
 }
 
-/* y (NULL: not wanted) = x + norm(made) */
-static void add_normed(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                       enum cs_param_role role, const void *made, float *stat, const void *x,
+/* What a half makes passes a norm, or is scaled by columns, before it is added. */
+struct behind {
+    enum cs_param_role norm, scale;
+};
+
+static const struct behind mixer_behind = {CS_PARAM_POST1_W, CS_PARAM_SCALE1},
+                           ffn_behind = {CS_PARAM_POST2_W, CS_PARAM_SCALE2};
+
+static bool has_behind(const struct cs_layer_model *l)
+{
+    return l->arch->has_post_norms || l->arch->has_layer_scale;
+}
+
+/* y (NULL: not wanted) = x + norm(made), or + made times a vector */
+static void add_behind(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                       const struct behind *behind, const void *made, float *stat, const void *x,
                        void *y)
 {
     const int64_t n = rows * l->arch->width;
+    if (l->arch->has_layer_scale) {
+        if (y != NULL)
+            run->ops->scale_columns(run->ctx, rows, l->arch->width, made,
+                                    cs_weight(l, behind->scale)->w, 1, x, y);
+        return;
+    }
     void *normed = cs_run_take(run, n);
-    cs_run_norm(run, l->arch, rows, made, cs_weight(l, role), NULL, normed, stat);
+    cs_run_norm(run, l->arch, rows, made, cs_weight(l, behind->norm), NULL, normed, stat);
     if (y != NULL)
         run->ops->add(run->ctx, n, x, normed, y);
 }
@@ -38,7 +57,7 @@ static void add_normed(struct cs_run *run, const struct cs_layer_model *l, int64
 static void mix(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, const void *x,
                 struct cs_kept *kept)
 {
-    const bool has_post = l->arch->has_post_norms;
+    const bool has_post = has_behind(l);
     kept->stat1 = cs_run_keep(run, l, CS_KEEP_STAT1, rows);
     kept->h1 = cs_run_keep(run, l, CS_KEEP_H1, rows);
     kept->x2 = cs_run_keep(run, l, CS_KEEP_X2, rows);
@@ -46,30 +65,32 @@ static void mix(struct cs_run *run, const struct cs_layer_model *l, int64_t rows
                 cs_weight(l, CS_PARAM_NORM1_B), kept->h1, kept->stat1);
     if (has_post) {
         kept->m1 = cs_run_keep(run, l, CS_KEEP_M1, rows);
-        kept->stat_m1 = cs_run_keep(run, l, CS_KEEP_STAT_M1, rows);
+        kept->stat_m1 =
+            l->arch->has_layer_scale ? NULL : cs_run_keep(run, l, CS_KEEP_STAT_M1, rows);
     }
     mixer_of(l)->fwd(run, l, rows, kept->h1, has_post ? NULL : x, has_post ? kept->m1 : kept->x2,
                      kept);
     if (has_post)
-        add_normed(run, l, rows, CS_PARAM_POST1_W, kept->m1, kept->stat_m1, x, kept->x2);
+        add_behind(run, l, rows, &mixer_behind, kept->m1, kept->stat_m1, x, kept->x2);
 }
 
 static void feed_forward(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *y,
                          struct cs_kept *kept)
 {
-    const bool has_post = l->arch->has_post_norms;
+    const bool has_post = has_behind(l);
     kept->stat2 = cs_run_keep(run, l, CS_KEEP_STAT2, rows);
     kept->h2 = cs_run_keep(run, l, CS_KEEP_H2, rows);
     cs_run_norm(run, l->arch, rows, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
                 cs_weight(l, CS_PARAM_NORM2_B), kept->h2, kept->stat2);
     if (has_post) {
         kept->m2 = cs_run_keep(run, l, CS_KEEP_M2, rows);
-        kept->stat_m2 = cs_run_keep(run, l, CS_KEEP_STAT_M2, rows);
+        kept->stat_m2 =
+            l->arch->has_layer_scale ? NULL : cs_run_keep(run, l, CS_KEEP_STAT_M2, rows);
     }
     ffn_of(l)->fwd(run, l, rows, kept->h2, has_post ? NULL : kept->x2, has_post ? kept->m2 : y,
                    kept);
     if (has_post)
-        add_normed(run, l, rows, CS_PARAM_POST2_W, kept->m2, kept->stat_m2, kept->x2, y);
+        add_behind(run, l, rows, &ffn_behind, kept->m2, kept->stat_m2, kept->x2, y);
 }
 
 /* The number that the whole block is multiplied with, NULL: none. */
@@ -97,15 +118,25 @@ static bool has_grad(const struct cs_shard *t)
     return t != NULL && t->grad != NULL;
 }
 
-/* The gradient of what a half made, from that of the sum: the same, or through the norm behind it. */
+/* The gradient of what a half made, from that of the sum: the same, or through what is behind it. */
 static const void *post_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                            enum cs_param_role role, const void *made, const float *stat,
+                            const struct behind *behind, const void *made, const float *stat,
                             const void *dy)
 {
-    if (!l->arch->has_post_norms)
+    const int64_t width = l->arch->width;
+    if (!has_behind(l))
         return dy;
-    void *d = cs_run_hold(run, rows * l->arch->width);
-    cs_run_norm_grad(run, l->arch, rows, made, cs_weight(l, role), NULL, stat, dy, NULL, d);
+    void *d = cs_run_hold(run, rows * width);
+    if (!l->arch->has_layer_scale) {
+        cs_run_norm_grad(run, l->arch, rows, made, cs_weight(l, behind->norm), NULL, stat, dy, NULL,
+                         d);
+        return d;
+    }
+    const struct cs_shard *scale = cs_weight(l, behind->scale);
+    struct cs_ctx ctx = cs_run_grad_ctx(run, scale, NULL);
+    if (scale->grad != NULL)
+        run->ops->scale_columns_wgrad(&ctx, rows, width, made, dy, scale->grad);
+    run->ops->scale_columns(run->ctx, rows, width, dy, scale->w, 1, NULL, d);
     return d;
 }
 
@@ -132,15 +163,15 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                           *norm1_b = cs_weight(l, CS_PARAM_NORM1_B);
     const bool is_needed = dx != NULL || has_grad(norm1_w) || has_grad(norm1_b);
     void *dh = cs_run_take(run, n);
-    void *dx2 = l->arch->has_post_norms ? cs_run_take(run, n) : cs_run_hold(run, n);
+    void *dx2 = has_behind(l) ? cs_run_take(run, n) : cs_run_hold(run, n);
     dy = scalar_bwd(run, l, rows, dy);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-    const void *made = post_bwd(run, l, rows, CS_PARAM_POST2_W, kept->m2, kept->stat_m2, dy);
+    const void *made = post_bwd(run, l, rows, &ffn_behind, kept->m2, kept->stat_m2, dy);
     ffn_of(l)->bwd(run, l, rows, made, dh, kept);
     cs_scratch_rewind(run->scratch, mark);
     cs_run_norm_grad(run, l->arch, rows, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
                      cs_weight(l, CS_PARAM_NORM2_B), kept->stat2, dh, dy, dx2);
-    made = post_bwd(run, l, rows, CS_PARAM_POST1_W, kept->m1, kept->stat_m1, dx2);
+    made = post_bwd(run, l, rows, &mixer_behind, kept->m1, kept->stat_m1, dx2);
     mixer_of(l)->bwd(run, l, rows, made, is_needed ? dh : NULL, kept);
     if (!is_needed)
         return;

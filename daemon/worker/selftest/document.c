@@ -75,6 +75,21 @@ static json_t *job_of(json_t *modules, json_t *adapters, int32_t seq_tokens)
                      "warmup_steps", 0, "lr", "kind", "constant");
 }
 
+/* Items are of any size, as far as there is something to make them of. */
+static void set_items(json_t *modules, int32_t seq_tokens, int64_t values)
+{
+    json_t *module;
+    size_t i;
+    json_array_foreach(modules, i, module)
+    {
+        if (strcmp(json_string_value(json_object_get(module, "kind")), "encoder") == 0)
+            json_object_set_new(module, "items",
+                                json_pack("{s:i, s:I, s:I}", "rows", (int)seq_tokens, "patches",
+                                          (json_int_t)values + seq_tokens, "bytes",
+                                          (json_int_t)values * 4));
+    }
+}
+
 static enum cs_status read_adapters(const char *dir, json_t **out, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
@@ -87,7 +102,7 @@ static enum cs_status read_adapters(const char *dir, json_t **out, struct cs_err
 }
 
 enum cs_status cs_golden_document(const char *dir, const char *adapter, int32_t seq_tokens,
-                                  json_t **out, struct cs_err *err)
+                                  int64_t values, json_t **out, struct cs_err *err)
 {
     json_t *modules = NULL, *adapters = NULL;
     if (adapter != NULL)
@@ -98,6 +113,8 @@ enum cs_status cs_golden_document(const char *dir, const char *adapter, int32_t 
         return status;
     }
     complete(modules);
+    if (values > 0)
+        set_items(modules, seq_tokens, values);
     *out = job_of(modules, adapters != NULL ? adapters : json_array(), seq_tokens);
     return *out != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for the job of %s", dir);
 }

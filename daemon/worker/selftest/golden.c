@@ -78,6 +78,13 @@ static int32_t rows_of(const struct cs_golden *golden)
     return (int32_t)(n < 64 ? 256 : 4 * n);
 }
 
+/* values of the media, 0: there are none */
+static int64_t values_of(const struct cs_golden *golden)
+{
+    const struct cs_st_tensor *x = cs_st_find(golden->file, "in.x");
+    return x != NULL ? x->count : 0;
+}
+
 static enum cs_status open_parts(struct cs_golden *g, struct cs_err *err)
 {
     for (int32_t m = 0; m < g->graph->n_modules; m++) {
@@ -128,7 +135,7 @@ enum cs_status cs_golden_open(const char *dir, const char *adapter, struct cs_de
                        "model.safetensors",
                        path);
     CS_TRY(cs_st_open(path, &out->file, err));
-    CS_TRY(cs_golden_document(dir, adapter, rows_of(out), &out->document, err));
+    CS_TRY(cs_golden_document(dir, adapter, rows_of(out), values_of(out), &out->document, err));
     CS_TRY(plan(out, err));
     CS_TRY(make_slot(out, err));
     const struct cs_trainer_config config = {

@@ -1,42 +1,181 @@
-/* What a tower of the golden is given: pictures as patches in the order of the encoder's rows. */
+/* What a tower of the golden is given: pictures, patches or frames as items of the slot, and their values in
+ * the order of the encoder's rows. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "worker/selftest/parts.h"
 
-/* One picture (channels, height, width) to rows of patches in reading order, columns as a convolution's
- * weight has them. */
-static void cut_patches(const float *x, const struct cs_arch *a, int64_t height, int64_t width,
-                        float *out)
+/* What the golden holds of one item: values (n_values) of its patches in the order of file, or of its
+ * picture or frames, and its grid. */
+struct medium {
+    const float *values;
+    int32_t grid[3], width; /* width: pixels of a line, where it is a picture */
+    int64_t plane;          /* pixels of a channel */
+
+    enum { PICTURE, READING, GROUPS, FRAMES } order;
+};
+
+/* One patch of a picture (channels, height, width), as a convolution's weight has it. */
+static void cut_patch(const struct medium *m, const struct cs_arch *a,
+                      const struct cs_front_row *row, float *out)
 {
-    const int64_t p = a->patch_size, across = width / p, n = height / p * across;
-    for (int64_t patch = 0; patch < n; patch++)
-        for (int64_t c = 0; c < a->channels; c++)
-            for (int64_t r = 0; r < p; r++) {
-                const int64_t row = patch / across * p + r, column = patch % across * p;
-                memcpy(out, x + (c * height + row) * width + column, (size_t)p * sizeof *out);
-                out += p;
-            }
+    const int64_t p = a->patch_size;
+    for (int64_t c = 0; c < a->channels; c++)
+        for (int64_t r = 0; r < p; r++, out += p)
+            memcpy(out, m->values + c * m->plane + (row->y * p + r) * m->width + row->x * p,
+                   (size_t)p * sizeof *out);
 }
 
-/* in.x (..., channels, height, width): every picture is an item of its own */
-static enum cs_status add_pictures(struct cs_golden *g, const struct cs_module *encoder,
-                                   const struct cs_st_tensor *x, struct cs_err *err)
+/* Where the golden has the patch: line by line, or group by group without windows. */
+static int64_t place_of(const struct medium *m, const struct cs_arch *a,
+                        const struct cs_front_row *row)
 {
-    const struct cs_arch *a = &encoder->arch;
-    const int64_t height = x->dim[x->n_dims - 2], width = x->dim[x->n_dims - 1];
-    const int64_t size = a->channels * height * width, n = x->count / size;
-    const struct cs_item_shape shape = cs_slot_largest_item(&g->plan->budget, 0);
+    const int32_t merge = a->front.merge, h = m->grid[1], w = m->grid[2];
+    if (m->order == READING)
+        return ((int64_t)row->frame * h + row->y) * w + row->x;
+    const int64_t group =
+        ((int64_t)row->frame * (h / merge) + row->y / merge) * (w / merge) + row->x / merge;
+    return group * merge * merge + row->y % merge * merge + row->x % merge;
+}
+
+/* The item's patches in the order of the encoder's rows; returns the end. */
+static float *arrange(struct cs_golden *g, const struct medium *m, const struct cs_arch *a,
+                      float *out)
+{
+    const int32_t n = cs_front_rows(a, m->grid), values = cs_front_values(a);
+    struct cs_front_row *order = CS_NEW_ARRAY(g->arena, struct cs_front_row, n + 1);
+    if (m->order == FRAMES) { /* (bins, frames) become (frames, bins) */
+        for (int32_t f = 0; f < m->grid[0]; f++)
+            for (int32_t b = 0; b < values; b++)
+                *out++ = m->values[(int64_t)b * m->plane + f];
+        return out;
+    }
+    cs_front_order(a, m->grid, order);
+    for (int32_t i = 0; i < n; i++) {
+        if (order[i].frame < 0)
+            continue;
+        if (m->order == PICTURE)
+            cut_patch(m, a, &order[i], out);
+        else
+            memcpy(out, m->values + place_of(m, a, &order[i]) * values,
+                   (size_t)values * sizeof *out);
+        out += values;
+    }
+    return out;
+}
+
+/* The item in the slot; its data stay zero, for patches take their place. */
+static enum cs_status add_item(struct cs_golden *g, const struct medium *m, const struct cs_arch *a,
+                               struct cs_err *err)
+{
+    const int64_t pixels = m->order == FRAMES
+                               ? (int64_t)m->grid[0] * a->channels * 4
+                               : (int64_t)m->grid[0] * m->grid[1] * m->grid[2] * cs_front_values(a);
+    const bool is_fixed = a->front.position == CS_POSITION_ROW && a->image_size > 0;
+    const struct cs_item_shape shape = {
+        .kind = m->order == FRAMES ? CS_ITEM_SOUND : CS_ITEM_IMAGE,
+        .grid = {m->grid[0], m->grid[1], m->grid[2]},
+        .rows = cs_front_out_rows(a, m->grid),
+        .bytes = is_fixed ? a->image_size * a->image_size * a->channels : (int32_t)pixels
+    };
+    if (cs_slot_add_item(&g->slot, &g->plan->budget, 0, &shape, NULL) != NULL)
+        return CS_OK;
+    return cs_fail(err, CS_LIMIT, "%s: no room for an item of %d rows in a slot",
+                   cs_st_path(g->file), shape.rows);
+}
+
+/* How many items in.x holds, and what is before each: by whatever says their sizes. */
+struct media {
+    const struct cs_st_tensor *x;
+    const float *values;
+    int64_t n,
+        *sizes; /* sizes: (n, 2 or 3) of grids or pictures, NULL: all are of the whole tensor */
+    int n_sizes;
+    bool is_grid;
+};
+
+static enum cs_status open_media(struct cs_golden *g, const struct cs_arch *a, struct media *m,
+                                 struct cs_err *err)
+{
+    static const struct {
+        const char *name;
+        int n;
+        bool is_grid;
+    } names[] = {
+        {"in.grid",           3, true },
+        {"in.image_grid_thw", 3, true },
+        {"in.shapes",         2, true },
+        {"in.sizes",          2, false},
+        {"in.image_sizes",    2, false},
+    };
+
     float *values;
+    int64_t count = 0;
+    m->x = cs_st_find(g->file, "in.x");
     CS_TRY(cs_golden_floats(g, "in.x", &values, NULL, err));
-    g->patches[0] = malloc((size_t)x->count * sizeof(float));
+    m->values = values;
+    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++)
+        if (m->sizes == NULL && cs_golden_has(g, names[i].name)) {
+            CS_TRY(cs_golden_ints(g, names[i].name, &m->sizes, &count, err));
+            m->n_sizes = names[i].n;
+            m->is_grid = names[i].is_grid;
+        }
+    const bool is_sound = a->front.stem == CS_STEM_FRAMES;
+    const int64_t dims = m->x->n_dims;
+    int64_t size = is_sound ? m->x->dim[dims - 1] * m->x->dim[dims - 2]
+                            : m->x->dim[dims - 1] * m->x->dim[dims - 2] * m->x->dim[dims - 3];
+    if (is_sound || (m->sizes != NULL && !m->is_grid && m->x->count / size != count / 2))
+        m->sizes = NULL; /* sizes of what tiles were cut from */
+    m->n = m->sizes != NULL ? count / m->n_sizes : m->x->count / (size > 0 ? size : 1);
+    return CS_OK;
+}
+
+/* Item i; *at: values before it, where items lie one behind the other. */
+static struct medium medium_of(const struct media *m, const struct cs_arch *a, int64_t i,
+                               int64_t *at)
+{
+    const struct cs_st_tensor *x = m->x;
+    const int64_t last = x->dim[x->n_dims - 1], before = x->dim[x->n_dims - 2];
+    const int64_t *size = m->sizes != NULL ? m->sizes + i * m->n_sizes : NULL;
+    struct medium out = {
+        .grid = {1, 1, 1},
+          .width = (int32_t)last, .plane = last
+    };
+    if (a->front.stem == CS_STEM_FRAMES) {
+        out.order = FRAMES;
+        out.grid[0] = (int32_t)last;
+        out.values = m->values + i * last * before;
+        return out;
+    }
+    if (size != NULL && m->is_grid) {
+        for (int k = 0; k < m->n_sizes; k++)
+            out.grid[3 - m->n_sizes + k] = (int32_t)size[k];
+        const int64_t n = (int64_t)out.grid[0] * out.grid[1] * out.grid[2] * cs_front_values(a);
+        out.order = x->n_dims == 2 ? GROUPS : READING;
+        out.values = m->values + (x->n_dims == 2 ? *at : i * last * before);
+        *at += n;
+        return out;
+    }
+    out.plane = last * before;
+    out.grid[1] = (int32_t)((size != NULL ? size[0] : before) / a->patch_size);
+    out.grid[2] = (int32_t)((size != NULL ? size[1] : last) / a->patch_size);
+    out.values = m->values + i * out.plane * a->channels;
+    return out;
+}
+
+static enum cs_status add_media(struct cs_golden *g, const struct cs_arch *a, struct cs_err *err)
+{
+    struct media m = {.n = 0};
+    int64_t at = 0;
+    CS_TRY(open_media(g, a, &m, err));
+    g->patches[0] = malloc(((size_t)m.x->count + 1) * sizeof(float));
     if (g->patches[0] == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for the pictures of the golden");
-    for (int64_t i = 0; i < n; i++) {
-        cut_patches(values + i * size, a, height, width, g->patches[0] + i * size);
-        if (cs_slot_add_item(&g->slot, &g->plan->budget, 0, &shape, NULL) == NULL)
-            return cs_fail(err, CS_LIMIT, "%s: no room for %lld pictures in a slot",
-                           cs_st_path(g->file), (long long)n);
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the media of the golden");
+    float *out = g->patches[0];
+    for (int64_t i = 0; i < m.n; i++) {
+        const struct medium one = medium_of(&m, a, i, &at);
+        out = arrange(g, &one, a, out);
+        CS_TRY(add_item(g, &one, a, err));
     }
     return CS_OK;
 }
@@ -63,10 +202,10 @@ enum cs_status cs_golden_add_media(struct cs_golden *g, struct cs_err *err)
     const struct cs_st_tensor *x = cs_st_find(g->file, "in.x");
     if (x == NULL)
         return CS_OK;
-    if (encoder == NULL || x->n_dims < 4)
+    if (encoder == NULL || x->n_dims < 2)
         return cs_fail(err, CS_UNSUPPORTED, "%s: in.x of %d dimensions is not known",
                        cs_st_path(g->file), x->n_dims);
-    CS_TRY(add_pictures(g, encoder, x, err));
+    CS_TRY(add_media(g, &encoder->arch, err));
     const struct cs_hfdir *part = g->part[CS_MODULE_ENCODER];
     const struct cs_composite *root = part != NULL ? cs_hfdir_composite(part) : NULL;
     return root != NULL && cs_golden_has(g, "in.ids") ? place_rows(g, root->image_token, err)

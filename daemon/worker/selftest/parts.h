@@ -44,8 +44,9 @@ enum cs_status cs_golden_tensor(const struct cs_golden *golden, const char *name
                                 const struct cs_st_tensor **out, struct cs_err *err) CS_NODISCARD;
 
 /* ---- document.c: the job that trains everything that the directory holds, on one rank ---- */
+/* values: of all its media; an item has no more */
 enum cs_status cs_golden_document(const char *dir, const char *adapter, int32_t seq_tokens,
-                                  json_t **out, struct cs_err *err) CS_NODISCARD;
+                                  int64_t values, json_t **out, struct cs_err *err) CS_NODISCARD;
 
 /* ---- media.c: what the tower is given, as items of the slot and rows of patches ---- */
 enum cs_status cs_golden_add_media(struct cs_golden *golden, struct cs_err *err) CS_NODISCARD;
