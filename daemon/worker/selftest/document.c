@@ -9,11 +9,11 @@
 #include "worker/selftest/parts.h"
 
 /* seen by nobody: a tower is run by itself */
-static json_t *small_llm(void)
+static json_t *small_llm(int32_t width)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:{s:s, s:i, s:i, s:i, s:i, s:i, s:i}}", "name", "llm",
                      "kind", "llm", "dir", "", "init", "random", "config", "model_type", "llama",
-                     "hidden_size", 8, "intermediate_size", 8, "num_hidden_layers", 1,
+                     "hidden_size", (int)width, "intermediate_size", 8, "num_hidden_layers", 1,
                      "num_attention_heads", 1, "vocab_size", 8, "max_position_embeddings", 65536);
 }
 
@@ -29,6 +29,16 @@ static const json_t *module_of(const json_t *modules, const char *kind)
     return NULL;
 }
 
+/* of a language model that a tower's own projector feeds; another one is as small as can be */
+static int32_t width_behind(const json_t *encoder)
+{
+    const json_t *config = json_object_get(encoder, "config");
+    const json_t *out = json_object_get(config, "out_hidden_size");
+    if (out == NULL && json_object_get(config, "embed_dim") != NULL) /* of Qwen2-VL */
+        out = json_object_get(config, "hidden_size");
+    return out != NULL ? (int32_t)json_integer_value(out) : 8;
+}
+
 /* As if it were a job's: one encoder with its projector before the language model, or that alone. */
 static void complete(json_t *modules)
 {
@@ -41,7 +51,7 @@ static void complete(json_t *modules)
                                "kind", "projector", "family", "linear"));
     }
     if (module_of(modules, "llm") == NULL)
-        json_array_append_new(modules, small_llm());
+        json_array_append_new(modules, small_llm(width_behind(encoder)));
 }
 
 /* one stage for every branch */

@@ -16,9 +16,45 @@ static bool is_name(const struct cs_param *param, const char *prefix, const char
     return false;
 }
 
+/* What ViT's class calls its tensors since it saves them under other names; each in the place of the
+ * first that is found in turn. */
+static const struct {
+    const char *own, *saved;
+} vit_names[] = {
+    {".attention.q_proj.", ".attention.attention.query."},
+    {".attention.k_proj.", ".attention.attention.key."  },
+    {".attention.v_proj.", ".attention.attention.value."},
+    {".attention.o_proj.", ".attention.output.dense."   },
+    {".mlp.fc1.",          ".intermediate.dense."       },
+    {".mlp.fc2.",          ".output.dense."             },
+};
+
+/* the name in the files of "layers.N.REST", in the arena */
+static const char *vit_name(const struct cs_golden *g, const char *name)
+{
+    const char *found = NULL;
+    size_t i = 0;
+    if (strncmp(name, "layers.", 7) != 0)
+        return name;
+    while (i < CS_ARRAY_LEN(vit_names) && (found = strstr(name, vit_names[i].own)) == NULL)
+        i++;
+    if (found == NULL)
+        return cs_arena_printf(g->arena, "encoder.layer.%s", name + 7);
+    return cs_arena_printf(g->arena, "encoder.layer.%.*s%s%s", (int)(found - name - 7), name + 7,
+                           vit_names[i].saved, found + strlen(vit_names[i].own));
+}
+
+static bool is_vit(const struct cs_golden *g)
+{
+    const struct cs_module *encoder = cs_graph_encoder(g->graph, 0);
+    return encoder != NULL && strcmp(encoder->arch.family, "vit") == 0;
+}
+
 /* the parameter of a module of the directory that the class calls `name` */
 static const struct cs_param *find_param(const struct cs_golden *g, const char *name)
 {
+    if (is_vit(g))
+        name = vit_name(g, name);
     for (int32_t i = 0; i < g->graph->n_params; i++) {
         const struct cs_param *param = &g->graph->params[i];
         const struct cs_hfdir *part = g->part[g->graph->modules[param->module].kind];
