@@ -15,6 +15,24 @@ _Static_assert((int)CS_ARCH_QUICK_GELU == (int)CS_ACT_QUICK_GELU, "activations")
 _Static_assert((int)CS_ARCH_SILU == (int)CS_ACT_SILU, "activations");
 _Static_assert((int)CS_ARCH_RELU == (int)CS_ACT_RELU, "activations");
 
+static int32_t rows_of(const struct cs_layer_model *l, enum cs_row_count rows,
+                       const struct cs_input *input)
+{
+    if (l->encoder < 0)
+        return input->llm_rows;
+    return rows == CS_ROWS_INNER ? input->rows[l->encoder].n : input->n_rows[l->encoder];
+}
+
+int32_t cs_layer_rows_in(const struct cs_layer_model *l, const struct cs_input *input)
+{
+    return rows_of(l, l->rows_in, input);
+}
+
+int32_t cs_layer_rows_out(const struct cs_layer_model *l, const struct cs_input *input)
+{
+    return rows_of(l, l->rows_out, input);
+}
+
 static struct cs_scratch *memory_of(struct cs_run *run, bool is_needed)
 {
     return is_needed && run->keep != NULL ? run->keep : run->scratch;

@@ -53,24 +53,6 @@ static void set_counts(const struct cs_graph *graph, struct cs_layer_model *l)
     l->rows_out = cs_layer_is_inner(graph, l->layer) ? CS_ROWS_INNER : CS_ROWS_OUT;
 }
 
-static int32_t rows_of(const struct cs_layer_model *l, enum cs_row_count rows,
-                       const struct cs_input *input)
-{
-    if (l->encoder < 0)
-        return input->llm_rows;
-    return rows == CS_ROWS_INNER ? input->rows[l->encoder].n : input->n_rows[l->encoder];
-}
-
-int32_t cs_layer_rows_in(const struct cs_layer_model *l, const struct cs_input *input)
-{
-    return rows_of(l, l->rows_in, input);
-}
-
-int32_t cs_layer_rows_out(const struct cs_layer_model *l, const struct cs_input *input)
-{
-    return rows_of(l, l->rows_out, input);
-}
-
 /* The head's loss feeds gradients back whenever it trains or something upstream does. */
 static bool has_gradient(const struct cs_layer_model *l)
 {
