@@ -84,8 +84,12 @@ static void norm(const struct pass *p, const void *x, void *y)
     struct cs_scratch *memory = p->run->keep != NULL ? p->run->keep : p->run->scratch;
     float *stat = cs_scratch_floats(memory, p->rows * 2);
     p->kept->step_stat[p->step] = stat;
-    p->run->ops->norm(p->run->ctx, (enum cs_norm)a->norm, p->rows, p->width, a->norm_eps,
-                      a->norm_offset, x, w != NULL ? w->w : NULL, b != NULL ? b->w : NULL, y, stat);
+    if (w == NULL) /* an RMS norm that scales nothing */
+        p->run->ops->norm_heads(p->run->ctx, p->rows, 1, p->width, a->norm_eps, 0, x, p->width,
+                                NULL, y, p->width, stat);
+    else
+        p->run->ops->norm(p->run->ctx, (enum cs_norm)a->norm, p->rows, p->width, a->norm_eps,
+                          a->norm_offset, x, w->w, b != NULL ? b->w : NULL, y, stat);
 }
 
 static void affine(const struct pass *p, const void *x, void *y)
@@ -217,11 +221,16 @@ static void norm_bwd(const struct pass *p, const void *dy, void *dx)
     const struct cs_arch *a = p->l->arch;
     const struct cs_shard *w = cs_weight(p->l, CS_PARAM_NORM_W),
                           *b = cs_weight(p->l, CS_PARAM_NORM_B);
+    const float *stat = p->kept->step_stat[p->step];
+    const void *x = p->kept->step[p->step];
+    if (w == NULL) {
+        p->run->ops->norm_heads_grad(p->run->ctx, p->rows, 1, p->width, 0, x, p->width, NULL, stat,
+                                     dy, p->width, dx, p->width, 0, NULL);
+        return;
+    }
     struct cs_ctx ctx = cs_run_grad_ctx(p->run, w, b);
-    p->run->ops->norm_grad(&ctx, (enum cs_norm)a->norm, p->rows, p->width, a->norm_offset,
-                           p->kept->step[p->step], w != NULL ? w->w : NULL,
-                           p->kept->step_stat[p->step], dy, NULL, dx, w != NULL ? w->grad : NULL,
-                           b != NULL ? b->grad : NULL);
+    p->run->ops->norm_grad(&ctx, (enum cs_norm)a->norm, p->rows, p->width, a->norm_offset, x, w->w,
+                           stat, dy, NULL, dx, w->grad, b != NULL ? b->grad : NULL);
 }
 
 static void drop_bwd(const struct pass *p, const void *dy, void *dx)
