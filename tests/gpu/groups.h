@@ -9,6 +9,7 @@ void group_linear(struct lab *lab); /* linear, linear_dgrad, linear_wgrad, tuned
 void group_rows(
     struct lab *lab); /* norm, add_norm, rope, activations, embed, gather, scatter, patches */
 void group_heads(struct lab *lab);     /* norms of heads, scales of columns */
+void group_mixes(struct lab *lab);     /* weighted rows of tables, unfold and fold */
 void group_attention(struct lab *lab); /* attention and its gradient */
 void group_recurrent(struct lab *lab); /* gated delta rule, its gates, short convolution */
 void group_experts(struct lab *lab);   /* routing, products by expert, parts of rows */

@@ -1,6 +1,6 @@
 /* Every operator of the CUDA plugin against its CPU twin, in bf16 and in fp32: test_ops [PLUGIN
  * [ELEMENTS [GROUP...]]]; ELEMENTS: cases with more of them are left out (for slow checkers, 0:
- * none is); GROUP: only errors, matmul, linear, rows, attention, recurrent, experts,
+ * none is); GROUP: only errors, matmul, linear, rows, mixes, attention, recurrent, experts,
  * train, states or fresh. Prints one line per operator and "N passed, N failed". Exit: 0 all passed, 1 not, 77 no GPU. */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -43,6 +43,7 @@ static void run_all(struct lab *lab, const struct cs_ops *gpu, char *const *only
         {"linear",    group_linear   },
         {"rows",      group_rows     },
         {"heads",     group_heads    },
+        {"mixes",     group_mixes    },
         {"attention", group_attention},
         {"recurrent", group_recurrent},
         {"experts",   group_experts  },
